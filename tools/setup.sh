@@ -8,7 +8,7 @@
 
 set -eu
 
-build="gcc make cmake libc6-dev"
+build="gcc make cmake libc6-dev libexpat1-dev"
 test="$build clang libcmocka-dev"
 check="$test clang-format clang-tidy cppcheck libclang-rt-dev valgrind"
 

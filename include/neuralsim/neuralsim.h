@@ -1,0 +1,12 @@
+/// @file neuralsim.h
+/// Everything public.
+
+#ifndef NEURALSIM_NEURALSIM_H
+#define NEURALSIM_NEURALSIM_H
+
+#include "neuralsim/base.h"
+#include "neuralsim/expr.h"
+#include "neuralsim/nn.h"
+#include "neuralsim/program.h"
+
+#endif

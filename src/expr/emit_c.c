@@ -1,0 +1,291 @@
+// The C backend: the code as standalone C17 for one lane.
+//
+// Steps are spread over functions of at most PART_STEPS steps, because compilers need more than
+// linear time in the size of a function. Values used in another part, and those of blocks, live in
+// the caller's work array; the rest are local constants. All identifiers are made here; no name of
+// the graph reaches the text, so none can break it.
+
+#include "expr/code.h"
+
+#include <ctype.h>
+#include <math.h>
+
+enum { PART_STEPS = 500, MAX_FUNCTION_NAME = 100 };
+
+typedef struct emitter {
+    const nsi_code* code;
+    const char* function;
+    nsi_text_builder text;
+    uint32_t* part;   // per value: number of the part that defines it
+    uint32_t* slot;   // per value: its place in the work array, or NSI_NONE for a local
+    uint32_t* output; // per value: the first output it is, or NSI_NONE
+    uint32_t* same;   // per output: the next output of the same value, or NSI_NONE
+    uint32_t nslot, stage;
+} emitter;
+
+static const char* const parameters = "(const double* in, double* out, const double* const* arrays,"
+                                      " double* const* sinks, double* work)";
+
+// ---- operands ------------------------------------------------------------------------------
+
+static void put_number(emitter* e, double x) {
+    if (isnan(x)) {
+        nsi_text_add(&e->text, "NAN");
+    } else if (isinf(x)) {
+        nsi_text_add(&e->text, x > 0 ? "INFINITY" : "(-INFINITY)");
+    } else {
+        // Hexadecimal, hence exact. Written from the parts of x: %a may differ between C libraries.
+        uint64_t u;
+        memcpy(&u, &x, sizeof u);
+        uint64_t fraction = u & UINT64_C(0xfffffffffffff);
+        int exponent = (int)((u >> 52) & 0x7ff);
+        bool negative = (u >> 63) != 0;
+        nsi_text_add(&e->text, negative ? "(-0x%d.%013llxp%+d)" : "0x%d.%013llxp%+d", exponent != 0,
+                     (unsigned long long)fraction,
+                     exponent != 0   ? exponent - 1023
+                     : fraction != 0 ? -1022
+                                     : 0);
+    }
+}
+
+static void put_ref(emitter* e, uint32_t ref) {
+    uint32_t n = NSI_REF_COMPONENT(ref);
+    switch (NSI_REF_BASE(ref)) {
+    case NSI_BASE_INPUT: nsi_text_add(&e->text, "in[%u]", n); break;
+    case NSI_BASE_CONST: put_number(e, e->code->consts.data[n]); break;
+    default:
+        if (e->slot[n] == NSI_NONE) {
+            nsi_text_add(&e->text, "v%u", n);
+        } else {
+            nsi_text_add(&e->text, "work[%u]", e->slot[n]);
+        }
+    }
+}
+
+// The C expression of the table with its operands a, b, c put in.
+static void put_expression(emitter* e, const nsi_step* step) {
+    const char* p = nsi_ops[step->op].value;
+    while (*p) {
+        if (isalpha((unsigned char)*p) || *p == '_') {
+            size_t length = 1;
+            while (isalnum((unsigned char)p[length]) || p[length] == '_') length++;
+            if (length == 1 && *p >= 'a' && *p <= 'c') {
+                put_ref(e, *p == 'a' ? step->a : *p == 'b' ? step->b : step->c);
+            } else {
+                nsi_text_add_bytes(&e->text, p, length);
+            }
+            p += length;
+        } else {
+            // A number may hold letters (1e3), an operand never follows a digit.
+            size_t length = 1;
+            if (isdigit((unsigned char)*p)) {
+                while (isalnum((unsigned char)p[length]) || p[length] == '.') length++;
+            }
+            nsi_text_add_bytes(&e->text, p, length);
+            p += length;
+        }
+    }
+}
+
+// ---- steps ---------------------------------------------------------------------------------
+
+static void put_outputs(emitter* e, uint32_t value) {
+    for (uint32_t k = e->output[value]; k != NSI_NONE; k = e->same[k]) {
+        nsi_text_add(&e->text, "    out[%u] = ", k);
+        put_ref(e, NSI_REF(NSI_BASE_WORK, value));
+        nsi_text_add(&e->text, ";\n");
+    }
+}
+
+static void put_block(emitter* e, const nsi_code_block* block) {
+    nsi_text_builder* t = &e->text;
+    for (uint32_t k = 0; k < block->ninput; k++) {
+        nsi_text_add(t, "    work[%u] = ", e->stage + k);
+        put_ref(e, e->code->block_inputs.data[block->first_input + k]);
+        nsi_text_add(t, ";\n");
+    }
+    nsi_text_add(t, "    %s((const uint32_t[]){%u, %u}, work + %u, ", block->kind->c_name,
+                 block->params[0], block->params[1], e->stage);
+    if (block->noutput > 0) {
+        nsi_text_add(t, "work + %u, ", e->slot[block->first_value]);
+    } else {
+        nsi_text_add(t, "NULL, ");
+    }
+    if (block->source != NSI_NONE) {
+        nsi_text_add(t, "arrays[%u] + %u, ", block->source, block->source_offset);
+    } else {
+        nsi_text_add(t, "NULL, ");
+    }
+    if (block->sink != NSI_NONE) {
+        nsi_text_add(t, "sinks[%u] + %u);\n", block->sink, block->sink_offset);
+    } else {
+        nsi_text_add(t, "NULL);\n");
+    }
+    for (uint32_t k = 0; k < block->noutput; k++) put_outputs(e, block->first_value + k);
+}
+
+static void put_step(emitter* e, const nsi_step* step) {
+    if (step->op == NSI_BLOCK) {
+        put_block(e, &e->code->blocks.data[step->a]);
+        return;
+    }
+    uint32_t value = NSI_REF_COMPONENT(step->dst);
+    nsi_text_add(&e->text, e->slot[value] == NSI_NONE ? "    const double " : "    ");
+    put_ref(e, step->dst);
+    nsi_text_add(&e->text, " = ");
+    put_expression(e, step);
+    nsi_text_add(&e->text, ";\n");
+    put_outputs(e, value);
+}
+
+// ---- layout --------------------------------------------------------------------------------
+
+static void need_slot(emitter* e, uint32_t ref, uint32_t part) {
+    if (!nsi_is_value(ref)) return;
+    uint32_t value = NSI_REF_COMPONENT(ref);
+    if (e->part[value] != part && e->slot[value] == NSI_NONE) e->slot[value] = e->nslot++;
+}
+
+// Decide which values go through the work array.
+static void lay_out(emitter* e) {
+    const nsi_code* code = e->code;
+    uint32_t stage_size = 0;
+    for (uint32_t v = 0; v < code->nvalue; v++) e->slot[v] = e->output[v] = NSI_NONE;
+    for (uint32_t k = code->outputs.count; k-- > 0;) {
+        uint32_t ref = code->outputs.data[k];
+        if (!nsi_is_value(ref)) continue;
+        e->same[k] = e->output[NSI_REF_COMPONENT(ref)];
+        e->output[NSI_REF_COMPONENT(ref)] = k;
+    }
+    for (uint32_t i = 0; i < code->steps.count; i++) {
+        const nsi_step* step = &code->steps.data[i];
+        uint32_t part = i / PART_STEPS;
+        if (step->op != NSI_BLOCK) {
+            e->part[NSI_REF_COMPONENT(step->dst)] = part;
+            for (uint32_t k = 0; k < nsi_ops[step->op].arity; k++) {
+                need_slot(e, nsi_step_operand(step, k), part);
+            }
+            continue;
+        }
+        const nsi_code_block* block = &code->blocks.data[step->a];
+        if (block->ninput > stage_size) stage_size = block->ninput;
+        for (uint32_t k = 0; k < block->ninput; k++) {
+            need_slot(e, code->block_inputs.data[block->first_input + k], part);
+        }
+        for (uint32_t k = 0; k < block->noutput; k++) {
+            e->part[block->first_value + k] = part;
+            e->slot[block->first_value + k] = e->nslot++;
+        }
+    }
+    e->stage = e->nslot;
+    e->nslot += stage_size;
+}
+
+static void put_parts(emitter* e) {
+    const nsi_code* code = e->code;
+    for (uint32_t i = 0; i < code->steps.count; i++) {
+        if (i % PART_STEPS == 0) {
+            nsi_text_add(&e->text, "%sstatic void %s_part%u%s {\n", i > 0 ? "}\n\n" : "\n",
+                         e->function, i / PART_STEPS, parameters);
+            nsi_text_add(&e->text,
+                         "    (void)in, (void)out, (void)arrays, (void)sinks, (void)work;\n");
+        }
+        put_step(e, &code->steps.data[i]);
+    }
+    if (code->steps.count > 0) nsi_text_add(&e->text, "}\n");
+}
+
+static void put_file(emitter* e) {
+    const nsi_code* code = e->code;
+    nsi_text_builder* t = &e->text;
+    nsi_text_add(t,
+                 "// Made by neuralsim %s. For the bits of the other backends compile with"
+                 " -ffp-contract=off.\n\n",
+                 NS_VERSION);
+    nsi_text_add(t, "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n"
+                    "#include <string.h>\n\n");
+    nsi_text_add(t, "enum { %s_inputs = %u, %s_outputs = %u, %s_work = %u };\n", e->function,
+                 code->ninput, e->function, code->outputs.count, e->function, e->nslot);
+    nsi_text_add(t, "void %s%s;\n\n", e->function, parameters);
+
+    // Helpers, each once and only if used: an unused static function is a warning.
+    static const char* const bit_functions[] = {
+#define NSI_C_SOURCE(...) #__VA_ARGS__,
+#include "expr/bits.def"
+#undef NSI_C_SOURCE
+    };
+    static const uint32_t bit_ops[] = {NSI_POW2I, NSI_EXPONENT, NSI_MANTISSA};
+    _Static_assert(sizeof bit_functions / sizeof *bit_functions == 3, "one for each operation");
+    for (int k = 0; k < 3; k++) {
+        bool used = false;
+        for (uint32_t i = 0; i < code->steps.count; i++) {
+            used = used || code->steps.data[i].op == bit_ops[k];
+        }
+        if (used) nsi_text_add(t, "%s\n", bit_functions[k]);
+    }
+    for (uint32_t n = 0; n < code->blocks.count; n++) {
+        const nsi_block_kind* kind = code->blocks.data[n].kind;
+        bool first = true;
+        for (uint32_t m = 0; m < n; m++) first = first && code->blocks.data[m].kind != kind;
+        if (first) nsi_text_add(t, "%s\n", kind->c_source);
+    }
+
+    put_parts(e);
+
+    nsi_text_add(t, "\nvoid %s%s {\n", e->function, parameters);
+    nsi_text_add(t, "    (void)in, (void)out, (void)arrays, (void)sinks, (void)work;\n");
+    for (uint32_t i = 0; i < code->steps.count; i += PART_STEPS) {
+        nsi_text_add(t, "    %s_part%u(in, out, arrays, sinks, work);\n", e->function,
+                     i / PART_STEPS);
+    }
+    for (uint32_t k = 0; k < code->outputs.count; k++) {
+        if (nsi_is_value(code->outputs.data[k])) continue;
+        nsi_text_add(t, "    out[%u] = ", k);
+        put_ref(e, code->outputs.data[k]);
+        nsi_text_add(t, ";\n");
+    }
+    nsi_text_add(t, "}\n");
+}
+
+static bool is_identifier(const char* name) {
+    if (!name || !(isalpha((unsigned char)name[0]) || name[0] == '_')) return false;
+    size_t length = strlen(name);
+    for (size_t i = 0; i < length; i++) {
+        if (!isalnum((unsigned char)name[i]) && name[i] != '_') return false;
+    }
+    return length <= MAX_FUNCTION_NAME;
+}
+
+ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* out,
+                          ns_error* error) {
+    *out = (ns_text){0};
+    if (!is_identifier(function)) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "the function name for emitted C must be an identifier of at most %d"
+                        " letters, digits and underscores",
+                        MAX_FUNCTION_NAME);
+    }
+    nsi_code code;
+    ns_status status = nsi_code_build(graph, &code, error);
+    if (status != NS_OK) return status;
+
+    const ns_allocator* memory = &code.allocator;
+    emitter e = {.code = &code, .function = function, .text = {.allocator = *memory}};
+    e.part = nsi_alloc(memory, ((size_t)code.nvalue + 1) * sizeof(uint32_t));
+    e.slot = nsi_alloc(memory, ((size_t)code.nvalue + 1) * sizeof(uint32_t));
+    e.output = nsi_alloc(memory, ((size_t)code.nvalue + 1) * sizeof(uint32_t));
+    e.same = nsi_alloc(memory, ((size_t)code.outputs.count + 1) * sizeof(uint32_t));
+    if (e.part && e.slot && e.output && e.same) {
+        lay_out(&e);
+        put_file(&e);
+        status = nsi_text_finish(&e.text, out, error);
+    } else {
+        status = nsi_fail_nomem(error);
+    }
+    nsi_free(memory, e.part);
+    nsi_free(memory, e.slot);
+    nsi_free(memory, e.output);
+    nsi_free(memory, e.same);
+    nsi_code_free(&code);
+    return status;
+}

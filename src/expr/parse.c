@@ -1,0 +1,642 @@
+// Reading a graph from text, as print.c writes it.
+//
+// One pass over the lines, without recursion. Every node goes through the constructors, so reading
+// simplifies as building does. The text is not trusted: memory stays in proportion to its size,
+// every number has a limit, and operands must be defined on an earlier line, which rules out
+// cycles. A `%` number in the text is only a name, looked up in a hash index.
+
+#include "expr/block.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+// A line has room for the largest block: 2^15 operands of up to 12 bytes, and some more.
+enum { MAX_LINE = 1 << 20, MAX_ID = INT32_MAX, QUOTE_SIZE = 48 };
+
+typedef struct definition { // %id = ...
+    uint32_t id, line;
+    nsi_id node;
+} definition;
+
+typedef struct parser {
+    const char* text_name;
+    const char* end;      // of the text
+    const char* at;       // what is read next
+    const char* line;     // start of the current line
+    const char* line_end; // its '\n', or the end of the text
+    uint32_t line_number;
+    bool has_header;
+
+    ns_graph* g;
+    NSI_ARRAY(definition) definitions;
+    nsi_index index; // of definitions, by id
+    NSI_ARRAY(nsi_id) operands;
+    char name[NSI_MAX_NAME]; // the string last read
+
+    ns_status status; // of the first failure
+    ns_error* error;
+} parser;
+
+// ---- messages ------------------------------------------------------------------------------
+
+// Fail at the byte `at` of the current line.
+NSI_PRINTF(4, 5)
+static void report(parser* p, ns_status status, const char* at, const char* format, ...) {
+    char message[NS_ERROR_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    p->status = nsi_fail(p->error, status, "%.200s:%u:%zu: %s", p->text_name, p->line_number,
+                         (size_t)(at - p->line) + 1, message);
+}
+
+// The functions that read return false when they fail.
+#define fail_with(p, status, at, ...) (report(p, status, at, __VA_ARGS__), false)
+#define fail(p, at, ...) fail_with(p, NS_ERR_PARSE, at, __VA_ARGS__)
+
+static bool fail_nomem(parser* p) {
+    return fail_with(p, NS_ERR_NOMEM, p->at, "%s", ns_status_text(NS_ERR_NOMEM));
+}
+
+// Hand over what the constructors had to say.
+static bool check_graph(parser* p, const char* at) {
+    const ns_error* error = &p->g->error;
+    if (error->status == NS_OK) return true;
+    bool keep = error->status == NS_ERR_NOMEM || error->status == NS_ERR_LIMIT;
+    return fail_with(p, keep ? error->status : NS_ERR_PARSE, at, "%s", error->message);
+}
+
+// A piece of the text for a message: cut when long, and without bytes that could upset a terminal.
+typedef struct quote {
+    char text[QUOTE_SIZE];
+} quote;
+
+static quote quoted(const char* at, const char* end) {
+    quote q = {0};
+    size_t size = (size_t)(end - at), room = QUOTE_SIZE - sizeof "...";
+    size_t shown = size <= room ? size : room;
+    for (size_t i = 0; i < shown; i++) {
+        q.text[i] = at[i] >= 0x20 && at[i] < 0x7f ? at[i] : '?';
+    }
+    if (shown < size) memcpy(q.text + shown, "...", 3);
+    return q;
+}
+
+static const char* plural(uint32_t n) {
+    return n == 1 ? "" : "s";
+}
+
+static uint32_t min3(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+// Levenshtein distance; words of 31 letters and more are infinitely far from all others.
+static uint32_t edit_distance(const char* a, size_t na, const char* b, size_t nb) {
+    uint32_t row[32]; // distances of the first i letters of a to all prefixes of b
+    if (na >= 32 || nb >= 32) return UINT32_MAX;
+    for (uint32_t j = 0; j <= nb; j++) row[j] = j;
+    for (uint32_t i = 1; i <= na; i++) {
+        uint32_t diagonal = row[0];
+        row[0] = i;
+        for (uint32_t j = 1; j <= nb; j++) {
+            uint32_t above = row[j];
+            row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[nb];
+}
+
+// ---- pieces of a line ----------------------------------------------------------------------
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r';
+}
+static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c);
+}
+
+// Skip blanks; false at the end of the line or at a comment.
+static bool more(parser* p) {
+    while (p->at < p->line_end && is_blank(*p->at)) p->at++;
+    return p->at < p->line_end && *p->at != '#';
+}
+
+static bool next_is(parser* p, char c) {
+    return more(p) && *p->at == c;
+}
+
+static const char* end_of_word(const parser* p) {
+    const char* at = p->at;
+    while (at < p->line_end && is_word(*at)) at++;
+    return at;
+}
+
+static const char* end_of_token(const parser* p) {
+    const char* at = p->at;
+    while (at < p->line_end && !is_blank(*at) && *at != '#') at++;
+    return at;
+}
+
+// "expected <what>", and what there is instead.
+static bool fail_expected(parser* p, const char* what) {
+    if (!more(p)) return fail(p, p->at, "the line ends here; expected %s", what);
+    return fail(p, p->at, "found \"%s\"; expected %s", quoted(p->at, end_of_token(p)).text, what);
+}
+
+static bool read_char(parser* p, char c, const char* what) {
+    if (!next_is(p, c)) return fail_expected(p, what);
+    p->at++;
+    return true;
+}
+
+// A word, whose length is returned; 0 after failing.
+static size_t read_word(parser* p, const char** word, const char* what) {
+    *word = more(p) ? p->at : NULL;
+    size_t length = *word ? (size_t)(end_of_word(p) - p->at) : 0;
+    if (length == 0) {
+        fail_expected(p, what);
+        return 0;
+    }
+    p->at += length;
+    return length;
+}
+
+static bool word_is(const char* word, size_t length, const char* wanted) {
+    return strlen(wanted) == length && memcmp(word, wanted, length) == 0;
+}
+
+// A decimal number up to `limit`.
+static bool read_number(parser* p, uint32_t limit, uint32_t* out, const char* what) {
+    if (!more(p) || !is_digit(*p->at)) return fail_expected(p, what);
+    const char* start = p->at;
+    uint64_t value = 0;
+    for (; p->at < p->line_end && is_digit(*p->at); p->at++) {
+        if (value <= limit) value = value * 10 + (uint64_t)(*p->at - '0');
+    }
+    if (value > limit) {
+        return fail(p, start, "%s is too large; %s is at most %u", quoted(start, p->at).text, what,
+                    limit);
+    }
+    *out = (uint32_t)value;
+    return true;
+}
+
+static bool read_id(parser* p, uint32_t* id) {
+    if (!read_char(p, '%', "a node such as %0")) return false;
+    if (p->at == p->line_end || !is_digit(*p->at)) {
+        return fail(p, p->at, "\"%%\" without a number; nodes are called %%0, %%1, ...");
+    }
+    return read_number(p, MAX_ID, id, "the number of a node");
+}
+
+static int hex_digit(char c) {
+    if (is_digit(c)) return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+// The character after a backslash at p->at - 1.
+static bool read_escape(parser* p, char* out) {
+    const char* start = p->at - 1;
+    size_t left = (size_t)(p->line_end - p->at);
+    if (left >= 1 && (*p->at == '"' || *p->at == '\\')) {
+        *out = *p->at++;
+        return true;
+    }
+    int high = left >= 3 && p->at[0] == 'x' ? hex_digit(p->at[1]) : -1;
+    int low = high >= 0 ? hex_digit(p->at[2]) : -1;
+    if (low < 0) return fail(p, start, "unknown escape; write \\\", \\\\ or \\xNN");
+    *out = (char)(unsigned char)(high * 16 + low);
+    if (*out == '\0') return fail(p, start, "a name cannot contain a NUL byte; leave it out");
+    p->at += 3;
+    return true;
+}
+
+// A quoted string, into p->name; `start` receives where it stands.
+static bool read_name(parser* p, const char** start) {
+    if (!read_char(p, '"', "a name in double quotes")) return false;
+    *start = p->at - 1;
+    size_t length = 0;
+    for (;;) {
+        if (p->at == p->line_end) {
+            return fail(p, *start, "the name does not end on this line; close it with \"");
+        }
+        char c = *p->at++;
+        if (c == '"') break;
+        if (((unsigned char)c < 0x20 || c == 0x7f)) {
+            return fail(p, p->at - 1, "control character in a name; write it as \\x%02x",
+                        (unsigned)(unsigned char)c);
+        }
+        if (c == '\\' && !read_escape(p, &c)) return false;
+        if (length == NSI_MAX_NAME - 1) {
+            return fail(p, *start, "the name is longer than %d bytes; shorten it",
+                        NSI_MAX_NAME - 1);
+        }
+        p->name[length++] = c;
+    }
+    p->name[length] = '\0';
+    return length > 0 || fail(p, *start, "the name is empty; give it one");
+}
+
+static bool read_end(parser* p) {
+    if (!more(p)) return true;
+    return fail(p, p->at, "unexpected \"%s\" after the end of the statement; remove it",
+                quoted(p->at, end_of_token(p)).text);
+}
+
+// ---- nodes ---------------------------------------------------------------------------------
+
+static uint32_t id_hash(uint32_t id) {
+    return nsi_hash_bytes(&id, sizeof id);
+}
+
+static const definition* find_definition(const parser* p, uint32_t id) {
+    uint32_t number;
+    for (uint32_t at = nsi_index_first(&p->index, id_hash(id));
+         nsi_index_at(&p->index, at, &number); at = nsi_index_next(&p->index, at)) {
+        if (p->definitions.data[number].id == id) return &p->definitions.data[number];
+    }
+    return NULL;
+}
+
+static bool define(parser* p, uint32_t id, nsi_id node) {
+    definition entry = {id, p->line_number, node};
+    const ns_allocator* allocator = &p->g->allocator;
+    return (nsi_array_push(allocator, &p->definitions, entry) &&
+            nsi_index_insert(allocator, &p->index, id_hash(id), p->definitions.count - 1)) ||
+           fail_nomem(p);
+}
+
+// A node defined before: a number, or a block.
+static bool read_operand(parser* p, bool want_block, nsi_id* out) {
+    uint32_t id = 0;
+    more(p);
+    const char* start = p->at;
+    if (!read_id(p, &id)) return false;
+    const definition* found = find_definition(p, id);
+    if (!found) {
+        return fail(p, start, "%%%u is not defined; operands must be defined on an earlier line",
+                    id);
+    }
+    bool is_block = p->g->nodes.data[found->node].op == NSI_BLOCK;
+    if (is_block && !want_block) {
+        return fail(p, start, "%%%u is a block, not a number; take one of its outputs with out",
+                    id);
+    }
+    if (!is_block && want_block) {
+        return fail(p, start, "%%%u is a number, not a block; out takes a block", id);
+    }
+    *out = found->node;
+    return true;
+}
+
+// As many operands as there are, into p->operands.
+static bool read_operands(parser* p) {
+    p->operands.count = 0;
+    while (next_is(p, '%')) {
+        nsi_id operand;
+        if (!read_operand(p, false, &operand)) return false;
+        if (!nsi_array_push(&p->g->allocator, &p->operands, operand)) return fail_nomem(p);
+    }
+    return true;
+}
+
+static bool parse_const(parser* p, nsi_id* out) {
+    if (!more(p)) return fail_expected(p, "a number");
+    const char *start = p->at, *end = end_of_token(p);
+    double value;
+    ns_status status = nsi_text_read_double(start, (size_t)(end - start), &value);
+    if (status == NS_ERR_LIMIT) {
+        return fail(p, start,
+                    "\"%s\" is too large or too long; a double is below 1.8e308, and %d "
+                    "characters are enough for it",
+                    quoted(start, end).text, NSI_MAX_NUMBER);
+    }
+    if (status != NS_OK) {
+        return fail(p, start, "\"%s\" is not a number; write it like -1.5e-3, inf, -inf or nan",
+                    quoted(start, end).text);
+    }
+    p->at = end;
+    *out = nsi_graph_const(p->g, value);
+    return true;
+}
+
+static bool parse_input_node(parser* p, nsi_id* out) {
+    more(p);
+    const char* start = p->at;
+    uint32_t number = 0;
+    if (!read_number(p, UINT32_MAX, &number, "the number of an input")) return false;
+    if (number >= p->g->inputs.count) {
+        return fail(p, start, "there is no input %u; %u are declared on earlier lines", number,
+                    p->g->inputs.count);
+    }
+    *out = p->g->inputs.data[number].node;
+    return true;
+}
+
+static bool parse_out(parser* p, nsi_id* out) {
+    nsi_id block;
+    if (!read_operand(p, true, &block)) return false;
+    more(p);
+    const char* start = p->at;
+    uint32_t output = 0, noutput = p->g->blocks.data[p->g->nodes.data[block].a].noutput;
+    if (!read_number(p, UINT32_MAX, &output, "the number of an output of the block")) return false;
+    if (output >= noutput) {
+        return fail(p, start, "the block has no output %u; it has %u, counted from 0", output,
+                    noutput);
+    }
+    *out = nsi_graph_out(p->g, block, output);
+    return true;
+}
+
+// "from @0+12" or "into @0+12": where a block reads or adds. `length` elements are needed, or no
+// array at all.
+static bool parse_range(parser* p, const char* keyword, const nsi_arrays* arrays, uint32_t length,
+                        uint32_t* array, uint32_t* offset) {
+    *array = NSI_NONE;
+    *offset = 0;
+    more(p);
+    const char *start = p->at, *end = end_of_word(p);
+    if (!word_is(start, (size_t)(end - start), keyword)) {
+        if (length == 0) return true;
+        return fail(p, start,
+                    "the block needs an array of %u elements; add \"%s @<array>+<offset>\"", length,
+                    keyword);
+    }
+    if (length == 0) return fail(p, start, "this block has no array there; remove \"%s\"", keyword);
+    p->at = end;
+    if (!read_char(p, '@', "an array such as @0+0")) return false;
+    start = p->at;
+    if (!read_number(p, UINT32_MAX, array, "the number of an array")) return false;
+    if (*array >= arrays->count) {
+        return fail(p, start, "there is no array @%u; %u are declared on earlier lines", *array,
+                    arrays->count);
+    }
+    if (!read_char(p, '+', "+ and an offset")) return false;
+    start = p->at;
+    if (!read_number(p, UINT32_MAX, offset, "the offset")) return false;
+    uint32_t size = arrays->data[*array].size;
+    if (*offset > size || length > size - *offset) {
+        return fail(p, start, "%u elements from offset %u on do not fit; the array has %u", length,
+                    *offset, size);
+    }
+    return true;
+}
+
+static bool parse_params(parser* p, nsi_block* block) {
+    const nsi_block_kind* kind = block->kind;
+    for (uint32_t k = 0; k < kind->nparam; k++) {
+        const char* word;
+        size_t length = read_word(p, &word, kind->param_names[k]);
+        if (length == 0) return false;
+        if (!word_is(word, length, kind->param_names[k])) {
+            return fail(p, word, "found \"%s\"; parameter %u of block %s is %s",
+                        quoted(word, word + length).text, k + 1, kind->name, kind->param_names[k]);
+        }
+        if (!read_char(p, '=', "=") ||
+            !read_number(p, UINT32_MAX, &block->params[k], kind->param_names[k])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// "dense nin=4 nout=10 (%0 %1 %2 %3) from @0+0"
+static bool parse_block(parser* p, nsi_id* out) {
+    const char* word;
+    size_t length = read_word(p, &word, "the kind of the block, such as dense");
+    if (length == 0) return false;
+    nsi_block block = {.kind = nsi_block_kind_find(word, length)};
+    if (!block.kind) {
+        return fail(p, word, "unknown kind of block \"%s\"; is it misspelt, or newer than this?",
+                    quoted(word, word + length).text);
+    }
+
+    if (!parse_params(p, &block)) return false;
+    nsi_block_sizes sizes;
+    if (!block.kind->sizes(block.params, &sizes)) {
+        return fail(p, word,
+                    "the parameters of block %s are out of range; they must be positive "
+                    "and not huge",
+                    block.kind->name);
+    }
+
+    more(p);
+    const char* start = p->at;
+    if (!read_char(p, '(', "( and the inputs of the block") || !read_operands(p) ||
+        !read_char(p, ')', "another input of the block or )")) {
+        return false;
+    }
+    if (p->operands.count != sizes.ninput) {
+        return fail(p, start, "block %s is given %u input%s; its parameters ask for %u",
+                    block.kind->name, p->operands.count, plural(p->operands.count), sizes.ninput);
+    }
+    block.ninput = sizes.ninput;
+    block.inputs = p->operands.data;
+
+    if (!parse_range(p, "from", &p->g->arrays, sizes.source, &block.source, &block.source_offset) ||
+        !parse_range(p, "into", &p->g->sinks, sizes.sink, &block.sink, &block.sink_offset)) {
+        return false;
+    }
+    *out = nsi_graph_block(p->g, &block);
+    return true;
+}
+
+static bool fail_unknown_op(parser* p, const char* word, size_t length) {
+    const char* nearest = NULL;
+    uint32_t least = UINT32_MAX;
+    for (uint32_t op = 0; op < NSI_OP_COUNT; op++) {
+        const char* name = nsi_ops[op].name;
+        uint32_t distance = edit_distance(word, length, name, strlen(name));
+        if (distance < least) nearest = name, least = distance;
+    }
+    quote q = quoted(word, word + length);
+    if (!nearest) return fail(p, word, "unknown operation \"%s\"; no name is that long", q.text);
+    return fail(p, word, "unknown operation \"%s\"; did you mean \"%s\"?", q.text, nearest);
+}
+
+static bool parse_op(parser* p, const char* word, size_t length, nsi_id* out) {
+    uint32_t op = 0;
+    while (op < NSI_OP_COUNT &&
+           (nsi_ops[op].kind == NSI_KIND_LEAF || !word_is(word, length, nsi_ops[op].name))) {
+        op++;
+    }
+    if (op == NSI_OP_COUNT) return fail_unknown_op(p, word, length);
+    if (!read_operands(p)) return false;
+    uint32_t arity = nsi_ops[op].arity, count = p->operands.count;
+    if (count != arity) {
+        // More operands may follow something that is none; that is what is wrong then.
+        if (count < arity && more(p)) return fail_expected(p, "an operand such as %0");
+        return fail(p, word, "%s is given %u operand%s; it takes %u", nsi_ops[op].name, count,
+                    plural(count), arity);
+    }
+    nsi_id operands[3] = {NSI_NONE, NSI_NONE, NSI_NONE};
+    for (uint32_t k = 0; k < arity; k++) operands[k] = p->operands.data[k];
+    *out = nsi_make(p->g, (nsi_op)op, operands[0], operands[1], operands[2]);
+    return true;
+}
+
+// "%3 = mul %1 %2"
+static bool parse_definition(parser* p) {
+    const char *start = p->at, *word;
+    uint32_t id = 0;
+    if (!read_id(p, &id)) return false;
+    const definition* earlier = find_definition(p, id);
+    if (earlier) {
+        return fail(p, start, "%%%u is defined already, on line %u; use another number", id,
+                    earlier->line);
+    }
+    if (!read_char(p, '=', "= and an operation")) return false;
+    size_t length = read_word(p, &word, "an operation such as add");
+    if (length == 0) return false;
+
+    nsi_id node = NSI_NONE;
+    bool ok = word_is(word, length, "const")   ? parse_const(p, &node)
+              : word_is(word, length, "input") ? parse_input_node(p, &node)
+              : word_is(word, length, "block") ? parse_block(p, &node)
+              : word_is(word, length, "out")   ? parse_out(p, &node)
+                                               : parse_op(p, word, length, &node);
+    return ok && check_graph(p, start) && read_end(p) && define(p, id, node);
+}
+
+// ---- ports ---------------------------------------------------------------------------------
+
+static bool read_new_name(parser* p, nsi_port_kind kind, const char** start) {
+    if (!read_name(p, start)) return false;
+    if (nsi_graph_find(p->g, kind, p->name) == NSI_NONE) return true;
+    return fail(p, *start, "%s is taken already; names must differ", quoted(*start, p->at).text);
+}
+
+static bool parse_input(parser* p) {
+    const char* start;
+    if (!read_new_name(p, NSI_PORT_INPUT, &start) || !read_end(p)) return false;
+    nsi_graph_input(p->g, p->name);
+    return check_graph(p, start);
+}
+
+static bool parse_output(parser* p) {
+    const char* start;
+    nsi_id node;
+    if (!read_new_name(p, NSI_PORT_OUTPUT, &start) || !read_operand(p, false, &node) ||
+        !read_end(p)) {
+        return false;
+    }
+    nsi_graph_output(p->g, p->name, node);
+    return check_graph(p, start);
+}
+
+static bool parse_array(parser* p, nsi_port_kind kind) {
+    const char *start, *word;
+    uint32_t size = 0;
+    if (!read_new_name(p, kind, &start) ||
+        !read_number(p, NSI_MAX_ARRAY, &size, "the size of an array")) {
+        return false;
+    }
+    if (size == 0) return fail(p, start, "the array has size 0; it must be at least 1");
+    bool per_lane = more(p) && is_word(*p->at);
+    if (per_lane) {
+        size_t length = read_word(p, &word, "per_lane");
+        if (!word_is(word, length, "per_lane")) {
+            p->at = word;
+            return fail_expected(p, "per_lane or the end of the line");
+        }
+    }
+    if (!read_end(p)) return false;
+    if (kind == NSI_PORT_ARRAY) {
+        nsi_graph_array(p->g, p->name, size, per_lane);
+    } else {
+        nsi_graph_sink(p->g, p->name, size, per_lane);
+    }
+    return check_graph(p, start);
+}
+
+// ---- lines ---------------------------------------------------------------------------------
+
+static bool parse_header(parser* p) {
+    const char *word = p->at, *end = end_of_word(p);
+    if (!word_is(word, (size_t)(end - word), "graph")) {
+        return fail(p, word, "found \"%s\"; a graph starts with the line \"graph 1\"",
+                    quoted(word, end_of_token(p)).text);
+    }
+    p->at = end;
+    uint32_t version = 0;
+    more(p);
+    const char* start = p->at;
+    if (!read_number(p, UINT32_MAX, &version, "the version of the form, 1")) return false;
+    if (version != 1) {
+        return fail(p, start, "version %u of the form is not known; this library reads version 1",
+                    version);
+    }
+    p->has_header = true;
+    return read_end(p);
+}
+
+static bool parse_statement(parser* p) {
+    if (!more(p)) return true;
+    if (!p->has_header) return parse_header(p);
+    if (*p->at == '%') return parse_definition(p);
+    const char* word = p->at;
+    size_t length = (size_t)(end_of_word(p) - word);
+    p->at += length;
+    if (word_is(word, length, "input")) return parse_input(p);
+    if (word_is(word, length, "array")) return parse_array(p, NSI_PORT_ARRAY);
+    if (word_is(word, length, "sink")) return parse_array(p, NSI_PORT_SINK);
+    if (word_is(word, length, "output")) return parse_output(p);
+    if (word_is(word, length, "graph")) {
+        return fail(p, word, "a second header; a text holds one graph");
+    }
+    p->at = word;
+    return fail_expected(p, "input, array, sink, output or a definition such as %0 = const 1");
+}
+
+// One line, from p->line on; leaves p->line at the next one.
+static bool parse_line(parser* p) {
+    const char* newline = memchr(p->line, '\n', (size_t)(p->end - p->line));
+    p->line_end = newline ? newline : p->end;
+    p->line_number++;
+    p->at = p->line;
+    size_t size = (size_t)(p->line_end - p->line);
+    if (size > MAX_LINE) {
+        return fail(p, p->line, "the line is longer than %d bytes; this is no graph", MAX_LINE);
+    }
+    const char* nul = memchr(p->line, '\0', size);
+    if (nul) return fail(p, nul, "NUL byte; the file is not text or is damaged");
+    if (!parse_statement(p)) return false;
+    p->line = newline ? newline + 1 : p->end;
+    return true;
+}
+
+ns_status ns_graph_parse(const char* text, size_t size, const char* name,
+                         const ns_allocator* allocator, ns_graph** out, ns_error* error) {
+    *out = NULL;
+    if (size == 0) text = "";
+    parser p = {
+        .text_name = name ? name : "graph", .line = text, .end = text + size, .error = error};
+    p.status = ns_graph_create(allocator, &p.g, error);
+    if (p.status != NS_OK) return p.status;
+
+    while (p.line < p.end && parse_line(&p)) {
+    }
+    if (p.status == NS_OK && !p.has_header) {
+        p.line_number++;
+        report(&p, NS_ERR_PARSE, p.line,
+               "the text has no graph; a graph starts with the line \"graph 1\"");
+    }
+
+    nsi_array_free(&p.g->allocator, &p.definitions);
+    nsi_array_free(&p.g->allocator, &p.operands);
+    nsi_index_free(&p.g->allocator, &p.index);
+    if (p.status != NS_OK) {
+        ns_graph_free(p.g);
+        return p.status;
+    }
+    NSI_DEBUG_VALIDATE(p.g);
+    *out = p.g;
+    return NS_OK;
+}
