@@ -1,0 +1,166 @@
+// The harness: warm-up, samples, rows. Only ratios within one run mean much: machines are noisy.
+
+#include "bench/bench.h"
+
+#include "base/base.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const bench_case bench_cases[] = {
+    {"mlp175/value", "4-10-10-1 tanh network with 175 weights: value", bench_mlp_value},
+    {"mlp175/gradient", "the same: value and gradient of all weights", bench_mlp_gradient},
+    {"graph1k", "1,000 operations of mixed kind", bench_mixed_graph},
+    {"graph10k", "10,000 operations of mixed kind", bench_mixed_graph},
+    {"graph100k", "100,000 operations of mixed kind", bench_mixed_graph},
+};
+const int bench_case_count = sizeof bench_cases / sizeof *bench_cases;
+
+enum { MAX_SAMPLES = 31 };
+
+static int by_value(const void* a, const void* b) {
+    double x = *(const double*)a, y = *(const double*)b;
+    return (x > y) - (x < y);
+}
+
+bench_time bench_measure(const bench_options* options, void (*body)(void* context), void* context) {
+    const double target = options->quick ? 1e-3 : 4e-3; // seconds per sample
+    const int samples = options->quick ? 7 : MAX_SAMPLES;
+
+    // Warm up and find how many calls fill a sample.
+    long calls = 1;
+    for (;;) {
+        double start = nsi_clock_thread_cpu();
+        for (long i = 0; i < calls; i++) body(context);
+        double elapsed = nsi_clock_thread_cpu() - start;
+        if (elapsed >= target || calls > 100000000L) break;
+        calls = elapsed > 1e-5 ? (long)ceil((double)calls * 1.1 * target / elapsed) : calls * 8;
+    }
+    double times[MAX_SAMPLES];
+    for (int s = 0; s < samples; s++) {
+        double start = nsi_clock_thread_cpu();
+        for (long i = 0; i < calls; i++) body(context);
+        times[s] = (nsi_clock_thread_cpu() - start) / (double)calls;
+    }
+    qsort(times, (size_t)samples, sizeof *times, by_value);
+    return (bench_time){times[0], times[samples / 2], samples};
+}
+
+void bench_print(const bench_options* options, const bench_row* row) {
+    if (options->json) {
+        printf("{\"name\": \"%s\", \"backend\": \"%s\", \"lanes\": %u, \"ns\": %.4g, "
+               "\"ns_median\": %.4g, \"ns_per_op\": %.4g, \"compile_ms\": %.4g, \"ops\": %u, "
+               "\"steps\": %u, \"code_bytes\": %zu, \"samples\": %d}\n",
+               row->name, row->backend, row->lanes, row->ns, row->ns_median,
+               row->ns / (row->ops ? row->ops : 1), row->compile_ms, row->ops, row->steps,
+               row->code_bytes, row->samples);
+    } else {
+        printf("%-20s %-8s %5u %12.1f %12.1f %10.4f %10.3f %8u %8u\n", row->name, row->backend,
+               row->lanes, row->ns, row->ns_median, row->ns / (row->ops ? row->ops : 1),
+               row->compile_ms, row->ops, row->steps);
+    }
+    fflush(stdout);
+}
+
+// ---- graphs --------------------------------------------------------------------------------
+
+typedef struct program_context {
+    const ns_graph* graph;
+    ns_program_options options;
+    ns_program* program;
+    ns_run run;
+    ns_status status;
+    ns_error error;
+} program_context;
+
+static void body_build(void* context) {
+    program_context* c = context;
+    ns_program_free(c->program);
+    c->program = NULL;
+    c->status = ns_program_build(c->graph, &c->options, &c->program, &c->error);
+}
+
+static void body_run(void* context) {
+    const program_context* c = context;
+    ns_program_run(c->program, &c->run);
+}
+
+static double** make_arrays(uint32_t count, const ns_graph* graph,
+                            uint32_t (*size)(const ns_graph*, uint32_t), nsi_rng* rng) {
+    double** arrays = calloc((size_t)count + 1, sizeof *arrays);
+    for (uint32_t k = 0; arrays && k < count; k++) {
+        arrays[k] = calloc(size(graph, k), sizeof **arrays);
+        if (!arrays[k]) return NULL;
+        for (uint32_t i = 0; rng && i < size(graph, k); i++) {
+            arrays[k][i] = nsi_rng_uniform(rng, -0.7, 0.7);
+        }
+    }
+    return arrays;
+}
+
+static void free_arrays(double** arrays, uint32_t count) {
+    for (uint32_t k = 0; arrays && k < count; k++) free(arrays[k]);
+    free(arrays);
+}
+
+// One backend and lane count.
+static bool measure_program(const char* name, const bench_options* options, program_context* c) {
+    const ns_graph* graph = c->graph;
+    bench_time build = bench_measure(options, body_build, c);
+    if (c->status != NS_OK) {
+        fprintf(stderr, "neuralsim bench: %s: %s\n", name, c->error.message);
+        return false;
+    }
+    ns_program_info info = ns_program_get_info(c->program);
+    if (info.backend != c->options.backend) return true; // not on this machine: no row
+
+    nsi_rng rng = nsi_rng_seed(7);
+    uint32_t narray = ns_graph_array_count(graph), nsink = ns_graph_sink_count(graph);
+    size_t nin = (size_t)info.input_count * info.lanes;
+    double* in = malloc((nin + 1) * sizeof *in);
+    double* out = malloc(((size_t)info.output_count + 1) * info.lanes * sizeof *out);
+    void* work = malloc(ns_program_work_size(c->program));
+    double** arrays = make_arrays(narray, graph, ns_graph_array_size, &rng);
+    double** sinks = make_arrays(nsink, graph, ns_graph_sink_size, NULL);
+    bool ok = in && out && work && arrays && sinks;
+    if (ok) {
+        for (size_t i = 0; i < nin; i++) in[i] = nsi_rng_uniform(&rng, 0.5, 1.5);
+        c->run = (ns_run){in, out, (const double* const*)arrays, sinks, work};
+        bench_time time = bench_measure(options, body_run, c);
+        bench_print(options, &(bench_row){.name = name,
+                                          .backend = ns_backend_name(info.backend),
+                                          .lanes = info.lanes,
+                                          .ns = 1e9 * time.best / info.lanes,
+                                          .ns_median = 1e9 * time.median / info.lanes,
+                                          .compile_ms = 1e3 * build.best,
+                                          .ops = ns_graph_op_count(graph),
+                                          .steps = info.step_count,
+                                          .code_bytes = info.code_size,
+                                          .samples = time.samples});
+    } else {
+        fprintf(stderr, "neuralsim bench: out of memory\n");
+    }
+    free(in);
+    free(out);
+    free(work);
+    free_arrays(arrays, narray);
+    free_arrays(sinks, nsink);
+    return ok;
+}
+
+bool bench_graph(const char* name, const bench_options* options, const ns_graph* graph) {
+    static const ns_program_options forms[] = {
+        {NS_BACKEND_NATIVE, 1}, {NS_BACKEND_NATIVE, 4},  {NS_BACKEND_INTERP, 1},
+        {NS_BACKEND_INTERP, 4}, {NS_BACKEND_INTERP, 16}, {NS_BACKEND_INTERP, 64},
+    };
+    bool ok = true;
+    for (size_t k = 0; k < sizeof forms / sizeof *forms && ok; k++) {
+        const char* backend = ns_backend_name(forms[k].backend);
+        if (options->backend && strcmp(options->backend, backend) != 0) continue;
+        program_context c = {.graph = graph, .options = forms[k]};
+        ok = measure_program(name, options, &c);
+        ns_program_free(c.program);
+    }
+    return ok;
+}

@@ -1,0 +1,57 @@
+// Benchmarks: named cases, one row of numbers per backend and lane count.
+
+#ifndef BENCH_H
+#define BENCH_H
+
+#include "neuralsim/neuralsim.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct bench_options {
+    bool json;           // one JSON object a line
+    bool quick;          // fewer and shorter samples
+    const char* backend; // only this one; NULL: all
+} bench_options;
+
+// One measurement. Times are thread CPU time, best of `samples`; ns is per lane.
+typedef struct bench_row {
+    const char* name;
+    const char* backend;
+    uint32_t lanes;
+    double ns, ns_median;
+    double compile_ms; // graph to program; best
+    uint32_t ops;      // operations of the graph
+    uint32_t steps;    // executed after lowering and fusing
+    size_t code_bytes;
+    int samples;
+} bench_row;
+
+void bench_print(const bench_options* options, const bench_row* row);
+
+// A case measures itself and prints its rows; false after a message on stderr.
+typedef struct bench_case {
+    const char* name;
+    const char* what;
+    bool (*run)(const struct bench_case* self, const bench_options* options);
+} bench_case;
+
+extern const bench_case bench_cases[];
+extern const int bench_case_count;
+
+// Seconds of CPU time of one call: `body` is called in a loop long enough to measure.
+typedef struct bench_time {
+    double best, median;
+    int samples;
+} bench_time;
+bench_time bench_measure(const bench_options* options, void (*body)(void* context), void* context);
+
+// Measure a graph as a program on every backend and lane count, and print the rows.
+bool bench_graph(const char* name, const bench_options* options, const ns_graph* graph);
+
+// Cases, by file.
+bool bench_mlp_value(const bench_case* self, const bench_options* options);
+bool bench_mlp_gradient(const bench_case* self, const bench_options* options);
+bool bench_mixed_graph(const bench_case* self, const bench_options* options);
+
+#endif

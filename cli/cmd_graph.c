@@ -1,0 +1,255 @@
+// neuralsim graph: look at an expression graph, differentiate it, evaluate it, export it.
+
+#include "cli.h"
+#include "neuralsim/neuralsim.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: neuralsim graph FILE [OPTIONS]\n"
+    "\n"
+    "Reads an expression graph (the text form of docs/design.md; - is standard input), checks it "
+    "and\n"
+    "tells its inputs, outputs and size.\n"
+    "\n"
+    "  --derive MODE     replace the graph by its derivative: jvp (forward) or vjp (reverse);\n"
+    "                    may be given again for higher derivatives\n"
+    "  --dump PASS       print the graph: built (as read or derived), lowered (elementary\n"
+    "                    functions expanded), fused (with multiply-adds: what is executed)\n"
+    "  --eval NAME=X,... evaluate with these inputs; the others are 0\n"
+    "  --backend B       for --eval: auto, interp or native\n"
+    "  --emit-c NAME     print standalone C that defines the function NAME\n"
+    "  -o FILE           write what is printed by --dump or --emit-c to FILE\n"
+    "\n"
+    "example: the gradient of a pendulum's acceleration at 0.5 rad\n"
+    "  neuralsim graph examples/pendulum.graph --derive vjp --eval "
+    "q=0.5,qd=1,length=1,seed:qdd=1\n";
+
+typedef struct graph_command {
+    const char* file;
+    const char* dump;
+    const char* eval;
+    const char* emit;
+    const char* output;
+    ns_backend backend;
+    ns_graph* graph;
+} graph_command;
+
+// Replace the graph by its derivative.
+static int derive(graph_command* c, const char* mode) {
+    ns_error error;
+    ns_graph* graph = NULL;
+    ns_status status = strcmp(mode, "jvp") == 0 ? ns_graph_jvp(c->graph, NULL, &graph, &error)
+                                                : ns_graph_vjp(c->graph, NULL, &graph, &error);
+    if (status != NS_OK) return cli_fail("%s", error.message);
+    ns_graph_free(c->graph);
+    c->graph = graph;
+    return EXIT_OK;
+}
+
+static int print_text(const graph_command* c, ns_status status, ns_text* text,
+                      const ns_error* error) {
+    if (status != NS_OK) return cli_fail("%s", error->message);
+    bool written = cli_write_file(c->output, text->data, text->size);
+    ns_text_free(text);
+    return written ? EXIT_OK : EXIT_FAILED;
+}
+
+static int dump(const graph_command* c) {
+    ns_error error;
+    ns_text text = {0};
+    ns_graph* lowered = NULL;
+    ns_status status = NS_OK;
+    if (strcmp(c->dump, "built") != 0) {
+        status = ns_graph_lower(c->graph, strcmp(c->dump, "fused") == 0, &lowered, &error);
+    }
+    if (status == NS_OK) status = ns_graph_print(lowered ? lowered : c->graph, &text, &error);
+    ns_graph_free(lowered);
+    return print_text(c, status, &text, &error);
+}
+
+// ---- evaluation ----------------------------------------------------------------------------
+
+// "name=value,name=value" into `in`; names may hold '=' and ',' only as far as they are
+// unambiguous.
+static int read_inputs(const graph_command* c, double* in) {
+    const char* p = c->eval;
+    uint32_t count = ns_graph_input_count(c->graph);
+    while (*p) {
+        uint32_t found = count;
+        size_t length = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            const char* name = ns_graph_input_name(c->graph, i);
+            size_t n = strlen(name);
+            if (strncmp(p, name, n) == 0 && p[n] == '=' && n >= length) {
+                found = i;
+                length = n;
+            }
+        }
+        if (found == count) {
+            int shown = (int)strcspn(p, "=,");
+            fprintf(stderr, "neuralsim graph: --eval: there is no input '%.*s'; there are:", shown,
+                    p);
+            for (uint32_t i = 0; i < count && i < 30; i++) {
+                fprintf(stderr, " %s", ns_graph_input_name(c->graph, i));
+            }
+            fprintf(stderr, "\n");
+            return EXIT_USAGE;
+        }
+        const char* number = p + length + 1;
+        char* end;
+        errno = 0;
+        in[found] = strtod(number, &end);
+        if (end == number || (*end != ',' && *end != '\0')) {
+            return cli_usage("graph", "--eval: '%.40s' is not a number for %s", number,
+                             ns_graph_input_name(c->graph, found));
+        }
+        p = *end == ',' ? end + 1 : end;
+    }
+    return EXIT_OK;
+}
+
+static int evaluate(const graph_command* c) {
+    if (ns_graph_array_count(c->graph) + ns_graph_sink_count(c->graph) > 0) {
+        return cli_fail("--eval cannot set arrays, and %s has some", c->file);
+    }
+    ns_error error;
+    ns_program* program = NULL;
+    ns_program_options options = ns_default_program_options();
+    options.backend = c->backend;
+    if (ns_program_build(c->graph, &options, &program, &error) != NS_OK) {
+        return cli_fail("%s", error.message);
+    }
+    ns_program_info info = ns_program_get_info(program);
+    if (info.note[0]) fprintf(stderr, "neuralsim graph: %s; interpreting\n", info.note);
+    double* in = calloc((size_t)info.input_count + 1, sizeof *in);
+    double* out = calloc((size_t)info.output_count + 1, sizeof *out);
+    void* work = malloc(ns_program_work_size(program));
+    int code = in && out && work ? read_inputs(c, in) : cli_fail("out of memory");
+    if (code == EXIT_OK) {
+        ns_program_run(program, &(ns_run){.in = in, .out = out, .work = work});
+        for (uint32_t k = 0; k < info.output_count; k++) {
+            printf("%s = %.17g\n", ns_graph_output_name(c->graph, k), out[k]);
+        }
+    }
+    free(in);
+    free(out);
+    free(work);
+    ns_program_free(program);
+    return code;
+}
+
+static int summarize(const graph_command* c) {
+    const ns_graph* g = c->graph;
+    ns_error error;
+    ns_program* program = NULL;
+    if (ns_program_build(g, NULL, &program, &error) != NS_OK) return cli_fail("%s", error.message);
+    ns_program_info info = ns_program_get_info(program);
+    for (uint32_t i = 0; i < info.input_count; i++) {
+        printf("input   %s\n", ns_graph_input_name(g, i));
+    }
+    for (uint32_t i = 0; i < ns_graph_array_count(g); i++) {
+        printf("array   %s [%u]\n", ns_graph_array_name(g, i), ns_graph_array_size(g, i));
+    }
+    for (uint32_t i = 0; i < info.output_count; i++) {
+        printf("output  %s\n", ns_graph_output_name(g, i));
+    }
+    for (uint32_t i = 0; i < ns_graph_sink_count(g); i++) {
+        printf("sink    %s [%u]\n", ns_graph_sink_name(g, i), ns_graph_sink_size(g, i));
+    }
+    printf("%u operations; %u steps executed after lowering and fusing", ns_graph_op_count(g),
+           info.step_count);
+    if (info.code_size > 0) printf("; %zu bytes of machine code", info.code_size);
+    printf(", made in %.2f ms\n", 1e3 * info.build_seconds);
+    ns_program_free(program);
+    return EXIT_OK;
+}
+
+// ---- command line --------------------------------------------------------------------------
+
+static bool is_one_of(const char* value, const char* const* choices) {
+    while (value && *choices && strcmp(value, *choices) != 0) choices++;
+    return value && *choices;
+}
+
+static int parse_arguments(int argc, char** argv, graph_command* c, const char** derivations,
+                           int* nderivation) {
+    static const char* const modes[] = {"jvp", "vjp", NULL};
+    static const char* const passes[] = {"built", "lowered", "fused", NULL};
+    static const char* const backends[] = {"auto", "interp", "native", NULL};
+    for (int i = 0; i < argc; i++) {
+        const char* value = NULL;
+        if (cli_option(argc, argv, &i, "--derive", &value)) {
+            if (!is_one_of(value, modes)) return cli_usage("graph", "--derive takes jvp or vjp");
+            derivations[(*nderivation)++] = value;
+        } else if (cli_option(argc, argv, &i, "--dump", &value)) {
+            if (!is_one_of(value, passes)) {
+                return cli_usage("graph", "--dump takes built, lowered or fused");
+            }
+            c->dump = value;
+        } else if (cli_option(argc, argv, &i, "--backend", &value)) {
+            if (!is_one_of(value, backends)) {
+                return cli_usage("graph", "--backend takes auto, interp or native");
+            }
+            c->backend = value[0] == 'a'   ? NS_BACKEND_AUTO
+                         : value[0] == 'i' ? NS_BACKEND_INTERP
+                                           : NS_BACKEND_NATIVE;
+        } else if (cli_option(argc, argv, &i, "--eval", &c->eval)) {
+            if (!c->eval) return cli_usage("graph", "--eval needs NAME=X,...");
+        } else if (cli_option(argc, argv, &i, "--emit-c", &c->emit)) {
+            if (!c->emit) return cli_usage("graph", "--emit-c needs a function name");
+        } else if (cli_option(argc, argv, &i, "-o", &c->output)) {
+            if (!c->output) return cli_usage("graph", "-o needs a file");
+        } else if (argv[i][0] == '-' && argv[i][1] != '\0') {
+            return cli_usage("graph", "unknown option '%s'", argv[i]);
+        } else if (c->file) {
+            return cli_usage("graph", "one FILE at a time, not also '%s'", argv[i]);
+        } else {
+            c->file = argv[i];
+        }
+    }
+    return c->file ? EXIT_OK : cli_usage("graph", "no FILE given");
+}
+
+static int run(graph_command* c, const char** derivations, int nderivation) {
+    size_t size = 0;
+    char* text = cli_read_file(c->file, &size);
+    if (!text) return EXIT_FAILED;
+    ns_error error;
+    ns_status status = ns_graph_parse(text, size, c->file, NULL, &c->graph, &error);
+    free(text);
+    if (status != NS_OK) return cli_fail("%s", error.message);
+
+    int code = EXIT_OK;
+    for (int k = 0; k < nderivation && code == EXIT_OK; k++) code = derive(c, derivations[k]);
+    if (code == EXIT_OK && c->dump) code = dump(c);
+    if (code == EXIT_OK && c->emit) {
+        ns_text emitted = {0};
+        status = ns_graph_emit_c(c->graph, c->emit, &emitted, &error);
+        code = print_text(c, status, &emitted, &error);
+    }
+    if (code == EXIT_OK && c->eval) code = evaluate(c);
+    if (code == EXIT_OK && !c->dump && !c->emit && !c->eval) code = summarize(c);
+    ns_graph_free(c->graph);
+    return code == EXIT_OK ? cli_finish() : code;
+}
+
+int cmd_graph(int argc, char** argv) {
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0) {
+            fputs(help, stdout);
+            return cli_finish();
+        }
+    }
+    graph_command c = {.backend = NS_BACKEND_AUTO};
+    int nderivation = 0;
+    const char** derivations = calloc((size_t)argc + 1, sizeof *derivations);
+    if (!derivations) return cli_fail("out of memory");
+    int code = parse_arguments(argc, argv, &c, derivations, &nderivation);
+    if (code == EXIT_OK) code = run(&c, derivations, nderivation);
+    free(derivations);
+    return code;
+}

@@ -1,0 +1,50 @@
+// The program: finds the command and hands over to it.
+
+#include "cli.h"
+#include "neuralsim/neuralsim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char* name;
+    int (*run)(int argc, char** argv);
+    const char* what;
+} commands[] = {
+    {"graph", cmd_graph, "read, differentiate, evaluate and export an expression graph"},
+    {"bench", cmd_bench, "measure speed on this machine"},
+};
+
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_help(FILE* file) {
+    fprintf(file,
+            "neuralsim %s: differentiable simulation with neural augmentation\n\n"
+            "usage: neuralsim COMMAND [ARGUMENTS]\n\n",
+            ns_version());
+    for (int i = 0; i < COMMANDS; i++) {
+        fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].what);
+    }
+    fprintf(file, "\n'neuralsim COMMAND --help' tells more, with an example.\n");
+}
+
+int main(int argc, char** argv) {
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return cli_finish();
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("neuralsim %s\n", ns_version());
+        return cli_finish();
+    }
+    for (int i = 0; i < COMMANDS; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 2, argv + 2);
+    }
+    fprintf(stderr, "neuralsim: there is no command '%s'\n\n", argv[1]);
+    print_help(stderr);
+    return EXIT_USAGE;
+}
