@@ -1,0 +1,276 @@
+/// @file model.h
+/// Robot models: trees of links and joints, loaded from a file or built by calls.
+///
+///     ns_model* robot = NULL;
+///     if (ns_model_load("arm.urdf", NULL, &robot, &error) != NS_OK) puts(error.message);
+///
+///     ns_model_builder* builder = NULL;                          // or without a file
+///     ns_model_builder_create(NULL, &builder, NULL);
+///     ns_link_def rod = ns_default_link_def();
+///     rod.name = "rod";
+///     rod.joint_type = NS_JOINT_REVOLUTE;
+///     rod.axis[0] = 0, rod.axis[1] = 1, rod.axis[2] = 0;
+///     rod.mass = 1.0, rod.com[2] = -0.5, rod.inertia[0] = rod.inertia[1] = 0.02;
+///     ns_model_builder_add_link(builder, &rod, &error);
+///     ns_model_builder_finish(builder, &robot, &error);
+///
+/// Units are SI, angles radians. Conventions (frames, quaternions, order of coordinates) are those
+/// of MuJoCo and stand on one page, docs/conventions.md. A model is immutable; threads may share
+/// it.
+
+#ifndef NEURALSIM_MODEL_H
+#define NEURALSIM_MODEL_H
+
+#include "neuralsim/base.h"
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ns_model ns_model;
+typedef struct ns_model_builder ns_model_builder;
+
+/// Position and orientation of a frame in another: x_outer = position + R(quaternion) x_inner.
+typedef struct ns_pose {
+    double position[3];   ///< m
+    double quaternion[4]; ///< w x y z, unit
+} ns_pose;
+
+typedef enum ns_joint_type {
+    NS_JOINT_FIXED,     ///< no coordinate
+    NS_JOINT_REVOLUTE,  ///< q: angle; qd: its rate
+    NS_JOINT_PRISMATIC, ///< q: distance; qd: its rate
+    NS_JOINT_SPHERICAL, ///< q: quaternion w x y z; qd: angular velocity in the link's frame
+    NS_JOINT_FLOATING   ///< q: position, quaternion; qd: velocity in the world, angular velocity in
+                        ///< the link's frame. Only on links carried by the world
+} ns_joint_type;
+
+/// A link and the joint that carries it. The joint frame is `origin` in the parent's frame; the
+/// link's frame coincides with it at q = 0.
+typedef struct ns_link_def {
+    const char* name;   ///< unique among links; not "world"
+    const char* parent; ///< an earlier link; NULL or "world" for the world. Default NULL
+
+    double mass;       ///< kg, >= 0. Default 0 (massless)
+    double com[3];     ///< centre of mass in the link's frame, m. Default 0
+    double inertia[6]; ///< xx yy zz xy xz yz about the centre of mass, axes of the link, kg m^2.
+                       ///< Must be physical: positive semidefinite, triangle inequalities
+
+    const char* joint;        ///< unique among joints; NULL: "<link>_joint"
+    ns_joint_type joint_type; ///< default NS_JOINT_FIXED
+    ns_pose origin;           ///< default identity; a floating joint's is only its start pose
+    double axis[3];           ///< in the joint frame; made unit length. Default 0 0 1
+
+    double stiffness;         ///< N m/rad or N/m towards `rest`; revolute and prismatic. Default 0
+    double rest;              ///< rad or m. Default 0
+    double damping;           ///< N m s/rad or N s/m, each velocity of the joint. Default 0
+    double friction;          ///< Coulomb friction, N m or N. Default 0
+    double friction_velocity; ///< friction is friction * tanh(qd / friction_velocity). Default 0.01
+    double armature;          ///< rotor inertia added to the joint, kg m^2 or kg. Default 0
+
+    bool limited;           ///< soft limits on a revolute or prismatic joint. Default false
+    double lower, upper;    ///< rad or m; lower < upper
+    double limit_stiffness; ///< N m/rad or N/m beyond a limit. Default 1000
+    double limit_damping;   ///< N m s/rad or N s/m while beyond a limit. Default 10
+
+    const char* mimic; ///< an earlier joint (revolute or prismatic) that this one follows:
+    double
+        mimic_multiplier; ///< q = multiplier * q_mimic + offset; the joint then has no coordinate
+    double mimic_offset;  ///< of its own. Default NULL, 1, 0
+} ns_link_def;
+
+NS_API ns_link_def ns_default_link_def(void);
+
+typedef enum ns_geom_type {
+    NS_GEOM_SPHERE,   ///< size: radius
+    NS_GEOM_CAPSULE,  ///< size: radius, half length of the cylinder, along z
+    NS_GEOM_CYLINDER, ///< size: radius, half length, along z
+    NS_GEOM_BOX,      ///< size: half lengths
+    NS_GEOM_PLANE,    ///< z = 0 of its frame, outside is z > 0; size: half lengths to draw (0: all)
+    NS_GEOM_MESH,     ///< size: scale; `mesh` names a file
+    NS_GEOM_ELLIPSOID ///< size: half axes
+} ns_geom_type;
+
+typedef struct ns_geom_def {
+    const char* name; ///< NULL: "<link>_geom<k>"
+    const char* link; ///< NULL or "world" for the world
+    ns_geom_type type;
+    double size[3];
+    ns_pose pose;       ///< in the link's frame
+    const char* mesh;   ///< file of a mesh, relative to the model's file; NULL for none
+    bool visual;        ///< to be drawn. Default true
+    bool collision;     ///< takes part in contact. Default true
+    double friction[3]; ///< sliding, torsional (m), rolling (m). Default 1 0.005 0.0001 as MuJoCo
+    double color[4];    ///< red green blue alpha, 0 to 1. Default 0.5 0.5 0.5 1
+} ns_geom_def;
+
+NS_API ns_geom_def ns_default_geom_def(void);
+
+typedef enum ns_actuator_type {
+    NS_ACTUATOR_TORQUE,        ///< tau = gear * u
+    NS_ACTUATOR_POSITION,      ///< tau = gear * (kp (u - gear q) - kd gear qd): a PD servo
+    NS_ACTUATOR_VELOCITY,      ///< tau = gear * kd (u - gear qd)
+    NS_ACTUATOR_SERIES_ELASTIC ///< a motor at angle u behind a spring kp and damper kd:
+                               ///< tau = gear * (kp (u - gear q) + kd (du/dt - gear qd)), with
+                               ///< du/dt the motor's rate over the last step, held in the state
+} ns_actuator_type;
+
+typedef struct ns_actuator_def {
+    const char* name;  ///< NULL: "<joint>_motor"
+    const char* joint; ///< a revolute or prismatic joint with a coordinate
+    ns_actuator_type type;
+    double gear;          ///< default 1
+    double kp, kd;        ///< default 0
+    bool control_limited; ///< clamp u to
+    double control_lower, control_upper;
+    bool force_limited; ///< clamp tau / gear to
+    double force_lower, force_upper;
+} ns_actuator_def;
+
+NS_API ns_actuator_def ns_default_actuator_def(void);
+
+typedef enum ns_integrator {
+    NS_INTEGRATOR_EULER,   ///< semi-implicit: velocity first, position with the new velocity
+    NS_INTEGRATOR_RK4,     ///< classical Runge-Kutta of order 4
+    NS_INTEGRATOR_IMPLICIT ///< Euler, implicit in the velocity-dependent joint forces
+} ns_integrator;
+
+typedef struct ns_world_def {
+    double gravity[3];        ///< m/s^2. Default 0 0 -9.81
+    double timestep;          ///< s. Default 0.001
+    ns_integrator integrator; ///< default NS_INTEGRATOR_EULER
+    double density;           ///< of the medium, kg/m^3. Default 0
+    double viscosity;         ///< of the medium, Pa s. Default 0
+} ns_world_def;
+
+NS_API ns_world_def ns_default_world_def(void);
+
+// ---- building --------------------------------------------------------------------------------
+
+/// @param allocator  NULL for ns_default_allocator()
+/// @return NS_OK, NS_ERR_NOMEM
+NS_API ns_status ns_model_builder_create(const ns_allocator* allocator, ns_model_builder** out,
+                                         ns_error* error);
+NS_API void ns_model_builder_free(ns_model_builder* builder); ///< NULL is allowed
+
+/// Each copies what it is given, names included.
+/// @return NS_OK; NS_ERR_ARGUMENT naming the field that is wrong; NS_ERR_LIMIT, NS_ERR_NOMEM
+NS_API ns_status ns_model_builder_set_name(ns_model_builder* builder, const char* name,
+                                           ns_error* error);
+NS_API ns_status ns_model_builder_set_world(ns_model_builder* builder, const ns_world_def* world,
+                                            ns_error* error);
+NS_API ns_status ns_model_builder_add_link(ns_model_builder* builder, const ns_link_def* link,
+                                           ns_error* error);
+NS_API ns_status ns_model_builder_add_geom(ns_model_builder* builder, const ns_geom_def* geom,
+                                           ns_error* error);
+NS_API ns_status ns_model_builder_add_actuator(ns_model_builder* builder,
+                                               const ns_actuator_def* actuator, ns_error* error);
+
+/// Note something of the source that the model does not represent, for ns_model_ignored().
+NS_API ns_status ns_model_builder_add_ignored(ns_model_builder* builder, const char* what,
+                                              ns_error* error);
+
+/// Make the model. The builder is left as it was and must still be freed.
+/// @param out  receives the model, one block of memory; free it with ns_model_free()
+/// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_NOMEM
+NS_API ns_status ns_model_builder_finish(const ns_model_builder* builder, ns_model** out,
+                                         ns_error* error);
+
+// ---- loading ---------------------------------------------------------------------------------
+
+typedef struct ns_load_options {
+    bool repair_inertia;           ///< raise unphysical inertias to the nearest physical ones, and
+                                   ///< say so, instead of refusing the file. Default false
+    const ns_allocator* allocator; ///< NULL for ns_default_allocator()
+} ns_load_options;
+
+NS_API ns_load_options ns_default_load_options(void);
+
+/// Load a URDF or MJCF file; which one is told by its root element.
+/// @param options  NULL for ns_default_load_options()
+/// @param error    names file, line and element, and what to do
+/// @return NS_OK, NS_ERR_IO, NS_ERR_PARSE, NS_ERR_UNSUPPORTED, NS_ERR_LIMIT, NS_ERR_NOMEM
+NS_API ns_status ns_model_load(const char* path, const ns_load_options* options, ns_model** out,
+                               ns_error* error);
+
+/// The same from memory. `name` stands for the file in messages.
+NS_API ns_status ns_model_parse(const char* text, size_t size, const char* name,
+                                const ns_load_options* options, ns_model** out, ns_error* error);
+
+NS_API void ns_model_free(ns_model* model); ///< NULL is allowed
+
+// ---- what a model holds ----------------------------------------------------------------------
+
+typedef struct ns_model_sizes {
+    uint32_t nlink;    ///< links, the world not counted; a joint has the number of its link
+    uint32_t nq, nv;   ///< coordinates, velocities
+    uint32_t nu;       ///< actuators
+    uint32_t ngeom;    ///< geometries
+    uint32_t nparam;   ///< parameters
+    uint32_t nignored; ///< notes on what was ignored
+} ns_model_sizes;
+
+NS_API ns_model_sizes ns_model_get_sizes(const ns_model* model);
+NS_API const char* ns_model_name(const ns_model* model);
+NS_API const ns_world_def* ns_model_world(const ns_model* model);
+
+/// By number; NULL for a number that is too large. Strings are owned by the model. A definition is
+/// what the model holds: defaults filled in, quantities in SI.
+NS_API const ns_link_def* ns_model_link(const ns_model* model, uint32_t number);
+NS_API const ns_geom_def* ns_model_geom(const ns_model* model, uint32_t number);
+NS_API const ns_actuator_def* ns_model_actuator(const ns_model* model, uint32_t number);
+NS_API const char* ns_model_ignored(const ns_model* model, uint32_t number);
+
+/// Number of the parent link; UINT32_MAX for the world.
+NS_API uint32_t ns_model_link_parent(const ns_model* model, uint32_t number);
+
+/// First coordinate and velocity of a link's joint; see ns_joint_type for how many there are. A
+/// mimic joint has none: UINT32_MAX.
+NS_API uint32_t ns_model_joint_q(const ns_model* model, uint32_t number);
+NS_API uint32_t ns_model_joint_v(const ns_model* model, uint32_t number);
+
+/// Coordinates a person would start from (nq): zero, unit quaternions, floating joints at their
+/// origin.
+NS_API void ns_model_default_q(const ns_model* model, double* q);
+
+// ---- parameters ------------------------------------------------------------------------------
+
+/// How a parameter keeps to its range when it is estimated.
+typedef enum ns_param_transform {
+    NS_TRANSFORM_IDENTITY,
+    NS_TRANSFORM_LOG,    ///< positive
+    NS_TRANSFORM_BOX,    ///< between two finite bounds
+    NS_TRANSFORM_INERTIA ///< one of the ten numbers of a link that must stay physical together
+} ns_param_transform;
+
+/// A number of the model that can be set free. Names are
+///   link/<l>/mass, link/<l>/com/x..z, link/<l>/inertia/xx yy zz xy xz yz
+///   joint/<j>/origin/x..z and origin/rx ry rz (a rotation vector, added to the orientation, so 0)
+///   joint/<j>/axis/x..z, stiffness, rest, damping, friction, friction_velocity, armature, lower,
+///   upper, limit_stiffness, limit_damping
+///   actuator/<a>/gear, kp, kd
+///   world/gravity/x..z
+typedef struct ns_param {
+    const char* name;
+    const char* unit; ///< "" for none
+    double value;
+    double lower, upper; ///< may be infinite
+    ns_param_transform transform;
+} ns_param;
+
+NS_API const ns_param* ns_model_param(const ns_model* model, uint32_t number);
+
+/// Number of the parameter with this name; UINT32_MAX when there is none.
+NS_API uint32_t ns_model_find_param(const ns_model* model, const char* name);
+
+/// Does a name fit a pattern? `*` stands for any characters but '/', `**` for any at all, `?` for
+/// one character but '/'.
+NS_API bool ns_glob_match(const char* pattern, const char* name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

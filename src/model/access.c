@@ -1,0 +1,68 @@
+// What a model holds, by number.
+
+#include "model/model.h"
+
+void ns_model_free(ns_model* model) {
+    if (!model) return;
+    ns_allocator allocator = model->allocator; // the model itself is in the block
+    nsi_free(&allocator, model);
+}
+
+ns_model_sizes ns_model_get_sizes(const ns_model* model) {
+    return model ? model->sizes : (ns_model_sizes){0};
+}
+
+const char* ns_model_name(const ns_model* model) {
+    return model ? model->name : "";
+}
+
+const ns_world_def* ns_model_world(const ns_model* model) {
+    return model ? &model->world : NULL;
+}
+
+const ns_link_def* ns_model_link(const ns_model* model, uint32_t number) {
+    return model && number < model->sizes.nlink ? &model->links[number].def : NULL;
+}
+
+const ns_geom_def* ns_model_geom(const ns_model* model, uint32_t number) {
+    return model && number < model->sizes.ngeom ? &model->geoms[number].def : NULL;
+}
+
+const ns_actuator_def* ns_model_actuator(const ns_model* model, uint32_t number) {
+    return model && number < model->sizes.nu ? &model->actuators[number].def : NULL;
+}
+
+const char* ns_model_ignored(const ns_model* model, uint32_t number) {
+    return model && number < model->sizes.nignored ? model->ignored[number] : NULL;
+}
+
+uint32_t ns_model_link_parent(const ns_model* model, uint32_t number) {
+    return model && number < model->sizes.nlink ? model->links[number].parent : NSI_NONE;
+}
+
+uint32_t ns_model_joint_q(const ns_model* model, uint32_t number) {
+    if (!model || number >= model->sizes.nlink) return NSI_NONE;
+    const nsi_link* link = &model->links[number];
+    return link->nq > 0 ? link->q : NSI_NONE;
+}
+
+uint32_t ns_model_joint_v(const ns_model* model, uint32_t number) {
+    if (!model || number >= model->sizes.nlink) return NSI_NONE;
+    const nsi_link* link = &model->links[number];
+    return link->nv > 0 ? link->v : NSI_NONE;
+}
+
+void ns_model_default_q(const ns_model* model, double* q) {
+    if (!model || !q) return;
+    for (uint32_t i = 0; i < model->sizes.nlink; i++) {
+        const nsi_link* link = &model->links[i];
+        double* at = q + link->q;
+        if (link->nq == 0) continue;
+        memset(at, 0, link->nq * sizeof *at);
+        if (link->def.joint_type == NS_JOINT_SPHERICAL) at[0] = 1.0;
+        if (link->def.joint_type == NS_JOINT_FLOATING) {
+            memcpy(at, link->def.origin.position, 3 * sizeof *at);
+            memcpy(at + 3, link->def.origin.quaternion, 4 * sizeof *at);
+        }
+    }
+}

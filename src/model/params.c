@@ -1,0 +1,210 @@
+// The parameter registry: names, units, bounds and transforms of every number of a model.
+//
+// Bounds are what the number can be at all, not what it is likely to be. A number that must not be
+// negative has the transform LOG when it is positive; from zero no logarithm leads away, so there
+// it is IDENTITY with the lower bound 0.
+
+#include "model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef enum param_rule {
+    FREE,         // any number
+    NOT_NEGATIVE, // zero or more
+    INERTIA,      // any number, physical together with the others of the link
+    MOMENT        // the same, zero or more
+} param_rule;
+
+typedef enum param_unit {
+    NONE,
+    KG,
+    M,
+    KG_M2,
+    RAD,
+    Q,
+    FORCE,
+    FORCE_Q,
+    FORCE_QD,
+    QD,
+    Q_MASS
+} param_unit;
+
+typedef struct param_row {
+    const char* name; // after "link/<l>/" or "joint/<j>/"
+    param_unit unit;
+    param_rule rule;
+} param_row;
+
+static const param_row link_rows[NSI_LINK_PARAMS] = {
+    [NSI_LINK_MASS] = {"mass", KG, MOMENT},
+    [NSI_LINK_COM] = {"com/x", M, INERTIA},
+    [NSI_LINK_COM + 1] = {"com/y", M, INERTIA},
+    [NSI_LINK_COM + 2] = {"com/z", M, INERTIA},
+    [NSI_LINK_INERTIA] = {"inertia/xx", KG_M2, MOMENT},
+    [NSI_LINK_INERTIA + 1] = {"inertia/yy", KG_M2, MOMENT},
+    [NSI_LINK_INERTIA + 2] = {"inertia/zz", KG_M2, MOMENT},
+    [NSI_LINK_INERTIA + 3] = {"inertia/xy", KG_M2, INERTIA},
+    [NSI_LINK_INERTIA + 4] = {"inertia/xz", KG_M2, INERTIA},
+    [NSI_LINK_INERTIA + 5] = {"inertia/yz", KG_M2, INERTIA},
+    [NSI_JOINT_ORIGIN] = {"origin/x", M, FREE},
+    [NSI_JOINT_ORIGIN + 1] = {"origin/y", M, FREE},
+    [NSI_JOINT_ORIGIN + 2] = {"origin/z", M, FREE},
+    [NSI_JOINT_ROTATION] = {"origin/rx", RAD, FREE},
+    [NSI_JOINT_ROTATION + 1] = {"origin/ry", RAD, FREE},
+    [NSI_JOINT_ROTATION + 2] = {"origin/rz", RAD, FREE},
+    [NSI_JOINT_AXIS] = {"axis/x", NONE, FREE},
+    [NSI_JOINT_AXIS + 1] = {"axis/y", NONE, FREE},
+    [NSI_JOINT_AXIS + 2] = {"axis/z", NONE, FREE},
+    [NSI_JOINT_STIFFNESS] = {"stiffness", FORCE_Q, NOT_NEGATIVE},
+    [NSI_JOINT_REST] = {"rest", Q, FREE},
+    [NSI_JOINT_DAMPING] = {"damping", FORCE_QD, NOT_NEGATIVE},
+    [NSI_JOINT_FRICTION] = {"friction", FORCE, NOT_NEGATIVE},
+    [NSI_JOINT_FRICTION_VELOCITY] = {"friction_velocity", QD, NOT_NEGATIVE},
+    [NSI_JOINT_ARMATURE] = {"armature", Q_MASS, NOT_NEGATIVE},
+    [NSI_JOINT_LOWER] = {"lower", Q, FREE},
+    [NSI_JOINT_UPPER] = {"upper", Q, FREE},
+    [NSI_JOINT_LIMIT_STIFFNESS] = {"limit_stiffness", FORCE_Q, NOT_NEGATIVE},
+    [NSI_JOINT_LIMIT_DAMPING] = {"limit_damping", FORCE_QD, NOT_NEGATIVE},
+};
+
+// Units of a joint that turns and of one that slides.
+static const char* const unit_names[][2] = {
+    [NONE] = {"", ""},
+    [KG] = {"kg", "kg"},
+    [M] = {"m", "m"},
+    [KG_M2] = {"kg m^2", "kg m^2"},
+    [RAD] = {"rad", "rad"},
+    [Q] = {"rad", "m"},
+    [FORCE] = {"N m", "N"},
+    [FORCE_Q] = {"N m/rad", "N/m"},
+    [FORCE_QD] = {"N m s/rad", "N s/m"},
+    [QD] = {"rad/s", "m/s"},
+    [Q_MASS] = {"kg m^2", "kg"},
+};
+
+static double link_value(const nsi_link* link, uint32_t k) {
+    const ns_link_def* def = &link->def;
+    if (k >= NSI_JOINT_AXIS && k < NSI_JOINT_AXIS + 3) return def->axis[k - NSI_JOINT_AXIS];
+    if (k >= NSI_JOINT_ROTATION && k < NSI_JOINT_ROTATION + 3) return 0.0;
+    if (k >= NSI_JOINT_ORIGIN && k < NSI_JOINT_ORIGIN + 3) {
+        return def->origin.position[k - NSI_JOINT_ORIGIN];
+    }
+    if (k >= NSI_LINK_INERTIA && k < NSI_LINK_INERTIA + 6) {
+        return def->inertia[k - NSI_LINK_INERTIA];
+    }
+    if (k >= NSI_LINK_COM && k < NSI_LINK_COM + 3) return def->com[k - NSI_LINK_COM];
+    switch (k) {
+    case NSI_LINK_MASS: return def->mass;
+    case NSI_JOINT_STIFFNESS: return def->stiffness;
+    case NSI_JOINT_REST: return def->rest;
+    case NSI_JOINT_DAMPING: return def->damping;
+    case NSI_JOINT_FRICTION: return def->friction;
+    case NSI_JOINT_FRICTION_VELOCITY: return def->friction_velocity;
+    case NSI_JOINT_ARMATURE: return def->armature;
+    case NSI_JOINT_LOWER: return def->lower;
+    case NSI_JOINT_UPPER: return def->upper;
+    case NSI_JOINT_LIMIT_STIFFNESS: return def->limit_stiffness;
+    case NSI_JOINT_LIMIT_DAMPING: return def->limit_damping;
+    default: break;
+    }
+    NS_ASSERT(k < NSI_LINK_PARAMS);
+    return 0.0;
+}
+
+static ns_param make_param(double value, const char* unit, param_rule rule) {
+    ns_param param = {.unit = unit, .value = value, .lower = -INFINITY, .upper = INFINITY};
+    if (rule == NOT_NEGATIVE || rule == MOMENT) param.lower = 0.0;
+    if (rule == INERTIA || rule == MOMENT) param.transform = NS_TRANSFORM_INERTIA;
+    if (rule == NOT_NEGATIVE && value > 0.0) param.transform = NS_TRANSFORM_LOG;
+    return param;
+}
+
+ns_param nsi_link_param(const nsi_link* link, uint32_t k, char name[NSI_PARAM_NAME_SIZE]) {
+    const param_row* row = &link_rows[k];
+    bool of_link = k < NSI_JOINT_ORIGIN;
+    snprintf(name, NSI_PARAM_NAME_SIZE, "%s/%s/%s", of_link ? "link" : "joint",
+             of_link ? link->def.name : link->def.joint, row->name);
+    bool slides = link->def.joint_type == NS_JOINT_PRISMATIC;
+    return make_param(link_value(link, k), unit_names[row->unit][slides], row->rule);
+}
+
+ns_param nsi_actuator_param(const nsi_actuator* actuator, uint32_t k,
+                            char name[NSI_PARAM_NAME_SIZE]) {
+    // A gain's unit depends on what the gear makes of the joint's: left open.
+    static const char* const names[] = {"gear", "kp", "kd"};
+    const ns_actuator_def* def = &actuator->def;
+    double value = k == NSI_ACTUATOR_GEAR ? def->gear : k == NSI_ACTUATOR_KP ? def->kp : def->kd;
+    snprintf(name, NSI_PARAM_NAME_SIZE, "actuator/%s/%s", def->name, names[k]);
+    return make_param(value, "", k == NSI_ACTUATOR_GEAR ? FREE : NOT_NEGATIVE);
+}
+
+ns_param nsi_gravity_param(const ns_world_def* world, uint32_t k, char name[NSI_PARAM_NAME_SIZE]) {
+    snprintf(name, NSI_PARAM_NAME_SIZE, "world/gravity/%c", "xyz"[k]);
+    return make_param(world->gravity[k], "m/s^2", FREE);
+}
+
+// ---- finding ---------------------------------------------------------------------------------
+
+const ns_param* ns_model_param(const ns_model* model, uint32_t number) {
+    return model && number < model->sizes.nparam ? &model->params[number] : NULL;
+}
+
+uint32_t ns_model_find_param(const ns_model* model, const char* name) {
+    if (!model || !name) return NSI_NONE;
+    uint32_t mask = model->param_table_size - 1;
+    uint32_t at = nsi_hash_bytes(name, strlen(name)) & mask;
+    for (; model->param_table[at] != NSI_NONE; at = (at + 1) & mask) {
+        if (strcmp(model->params[model->param_table[at]].name, name) == 0) {
+            return model->param_table[at];
+        }
+    }
+    return NSI_NONE;
+}
+
+// The bytes after a UTF-8 character that is not empty.
+static const char* next_character(const char* at) {
+    at++;
+    while (((unsigned char)*at & 0xC0) == 0x80) at++;
+    return at;
+}
+
+// Only the latest `*` and the latest `**` can need another try: what an earlier one took is as good
+// as anything it could take instead (a later `*` may start anywhere after it), except that a `*`
+// cannot pass a '/', where the latest `**` goes on. Each is a pointer moving forward, so the time
+// is at most pattern times name times name, with no recursion.
+bool ns_glob_match(const char* pattern, const char* name) {
+    if (!pattern || !name) return false;
+    const char *star = NULL, *star_name = NULL;   // after the latest `*`, and where it ends
+    const char *stars = NULL, *stars_name = NULL; // the same for `**`
+    for (;;) {
+        if (*pattern == '*') {
+            if (pattern[1] == '*') {
+                while (*pattern == '*') pattern++;
+                stars = pattern, stars_name = name;
+                star = NULL;
+            } else {
+                star = ++pattern, star_name = name;
+            }
+            continue;
+        }
+        if (*pattern == '\0' && *name == '\0') return true;
+        if (*name != '\0' && *name != '/' && *pattern == '?') {
+            pattern++, name = next_character(name);
+            continue;
+        }
+        if (*name != '\0' && *pattern == *name) {
+            pattern++, name++;
+            continue;
+        }
+        // Let the latest `*` take one more byte, or else the latest `**`.
+        if (star && *star_name != '\0' && *star_name != '/') {
+            pattern = star, name = ++star_name;
+        } else if (stars && *stars_name != '\0') {
+            pattern = stars, name = ++stars_name;
+            star = NULL;
+        } else {
+            return false;
+        }
+    }
+}
