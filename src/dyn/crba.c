@@ -1,0 +1,96 @@
+// Composite rigid body algorithm (RBDA table 6.2): the mass matrix.
+
+#include "dyn/robot.h"
+#include "dyn/solve.h"
+
+// A body's generalised force from a spatial force, in the model's order and of the followed joint.
+static void project(const nsi_robot* robot, uint32_t i, force f, ns_expr* t) {
+    const nsi_body* body = &robot->body[i];
+    const nsi_link* l = &robot->model->links[i];
+    ns_expr scale = ns_const(l->mimic != NSI_NONE ? l->def.mimic_multiplier : 1.0);
+    for (uint32_t k = 0; k < body->nv; k++) t[k] = ns_mul(scale, mo_dot(body->s[k], f));
+    if (l->def.joint_type == NS_JOINT_FLOATING) {
+        vec3 linear = m3_apply(body->floating_R, v3(t[3], t[4], t[5]));
+        for (uint32_t k = 0; k < 3; k++) {
+            t[3 + k] = t[k];
+            t[k] = linear.e[k];
+        }
+    }
+}
+
+// The twist of a unit of velocity k, in the model's order.
+static motion unit_twist(const nsi_robot* robot, uint32_t i, uint32_t k) {
+    const nsi_body* body = &robot->body[i];
+    const nsi_link* l = &robot->model->links[i];
+    if (l->def.joint_type == NS_JOINT_FLOATING) {
+        return k < 3 ? (motion){v3_zero(), m3_row(body->floating_R, (int)k)} : body->s[k - 3];
+    }
+    ns_expr scale = ns_const(l->mimic != NSI_NONE ? l->def.mimic_multiplier : 1.0);
+    return mo_scale(scale, body->s[k]);
+}
+
+static void add(ns_expr* M, uint32_t nv, uint32_t row, uint32_t column, ns_expr x) {
+    M[row * nv + column] = ns_add(M[row * nv + column], x);
+}
+
+void nsi_crba(const nsi_robot* robot, ns_expr* M) {
+    const ns_model* model = robot->model;
+    uint32_t n = model->sizes.nlink, nv = model->sizes.nv;
+    inertia* composite = nsi_robot_alloc(robot, n, sizeof *composite);
+    if (!composite) return;
+    for (uint32_t k = 0; k < nv * nv; k++) M[k] = ns_const(0.0);
+    for (uint32_t i = 0; i < n; i++) composite[i] = robot->body[i].inertia;
+
+    for (uint32_t i = n; i-- > 0;) {
+        const nsi_body* body = &robot->body[i];
+        const nsi_link* l = &model->links[i];
+        if (body->nv == 0) continue;
+        if (body->parent != NSI_NONE) {
+            composite[body->parent] =
+                in_add(composite[body->parent], tr_inertia_back(body->x, composite[i]));
+        }
+        ns_expr armature = nsi_robot_param(robot, i, NSI_JOINT_ARMATURE);
+        ns_expr scale = ns_const(l->mimic != NSI_NONE ? l->def.mimic_multiplier : 1.0);
+        for (uint32_t k = 0; k < body->nv; k++) {
+            add(M, nv, l->v + k, l->v + k, ns_mul(ns_mul(scale, scale), armature));
+            force f = in_apply(composite[i], unit_twist(robot, i, k));
+            ns_expr t[NSI_MAX_DOF];
+            project(robot, i, f, t);
+            for (uint32_t m = 0; m < body->nv; m++) {
+                // The upper triangle mirrors the lower one exactly.
+                if (m >= k) add(M, nv, l->v + m, l->v + k, t[m]);
+                if (m > k) add(M, nv, l->v + k, l->v + m, t[m]);
+            }
+            for (uint32_t j = i; robot->body[j].parent != NSI_NONE;) {
+                f = tr_force_back(robot->body[j].x, f);
+                j = robot->body[j].parent;
+                const nsi_link* up = &model->links[j];
+                project(robot, j, f, t);
+                for (uint32_t m = 0; m < robot->body[j].nv; m++) {
+                    add(M, nv, l->v + k, up->v + m, t[m]);
+                    add(M, nv, up->v + m, l->v + k, t[m]);
+                }
+            }
+        }
+    }
+}
+
+void nsi_forward_dynamics(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
+                          ns_expr* qdd) {
+    if (!robot->model->has_mimic) {
+        nsi_aba(robot, tau, inertia_added, qdd);
+        return;
+    }
+    uint32_t nv = robot->model->sizes.nv;
+    ns_expr* M = nsi_robot_alloc(robot, (size_t)nv * nv, sizeof *M);
+    ns_expr* rest = nsi_robot_alloc(robot, nv, sizeof *rest);
+    if (!M || !rest) return;
+    nsi_crba(robot, M);
+    nsi_rnea(robot, NULL, rest);
+    for (uint32_t k = 0; k < nv; k++) {
+        rest[k] = ns_sub(tau[k], rest[k]);
+        if (inertia_added) add(M, nv, k, k, inertia_added[k]);
+    }
+    nsi_ldl_factor(nv, M);
+    nsi_ldl_solve(nv, M, rest, qdd);
+}

@@ -1,0 +1,111 @@
+// Poses, velocities and Jacobians of links; energy, momentum, centre of mass.
+
+#include "dyn/robot.h"
+
+void nsi_link_poses(const nsi_robot* robot, nsi_link_pose* pose) {
+    for (uint32_t i = 0; i < robot->model->sizes.nlink; i++) {
+        const nsi_placement* place = &robot->place[i];
+        pose[i] = (nsi_link_pose){place->R, place->position};
+        if (place->body == i) {
+            const nsi_body* body = &robot->body[i];
+            pose[i] = (nsi_link_pose){m3_transpose(body->x.E), body->x.r};
+            if (body->parent == NSI_NONE) continue;
+            const nsi_link_pose* parent = &pose[body->parent];
+            pose[i].position = v3_add(parent->position, m3_apply(parent->R, body->x.r));
+            pose[i].R = m3_mul_nt(parent->R, body->x.E);
+        } else if (place->body != NSI_NONE) {
+            const nsi_link_pose* body = &pose[place->body];
+            pose[i].position = v3_add(body->position, m3_apply(body->R, place->position));
+            pose[i].R = m3_mul(body->R, place->R);
+        }
+    }
+}
+
+motion nsi_link_velocity(const nsi_robot* robot, uint32_t link) {
+    const nsi_placement* place = &robot->place[link];
+    if (place->body == NSI_NONE) return mo_zero();
+    transform x = {m3_transpose(place->R), place->position};
+    return tr_motion(x, robot->body[place->body].velocity);
+}
+
+void nsi_link_jacobian(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t link,
+                       ns_expr* linear, ns_expr* angular) {
+    const ns_model* model = robot->model;
+    uint32_t nv = model->sizes.nv;
+    for (uint32_t k = 0; k < 3 * nv; k++) linear[k] = angular[k] = ns_const(0.0);
+    for (uint32_t i = robot->place[link].body; i != NSI_NONE; i = robot->body[i].parent) {
+        const nsi_body* body = &robot->body[i];
+        const nsi_link* l = &model->links[i];
+        vec3 arm = v3_sub(pose[link].position, pose[i].position);
+        ns_expr scale = ns_const(l->mimic != NSI_NONE ? l->def.mimic_multiplier : 1.0);
+        for (uint32_t k = 0; k < body->nv; k++) {
+            bool floating = l->def.joint_type == NS_JOINT_FLOATING;
+            motion s = floating ? body->s[(k + 3) % 6] : mo_scale(scale, body->s[k]);
+            vec3 w = m3_apply(pose[i].R, s.w), v = m3_apply(pose[i].R, s.v);
+            if (floating && k < 3) { // velocity in the world
+                v = v3_zero();
+                v.e[k] = ns_const(1.0);
+            }
+            v = v3_add(v, v3_cross(w, arm));
+            for (uint32_t row = 0; row < 3; row++) {
+                ns_expr* to = &linear[row * nv + l->v + k];
+                *to = ns_add(*to, v.e[row]);
+                to = &angular[row * nv + l->v + k];
+                *to = ns_add(*to, w.e[row]);
+            }
+        }
+    }
+}
+
+ns_expr nsi_kinetic_energy(const nsi_robot* robot) {
+    ns_expr sum = ns_const(0.0);
+    for (uint32_t i = 0; i < robot->model->sizes.nlink; i++) {
+        const nsi_body* body = &robot->body[i];
+        if (body->nv == 0) continue;
+        sum = ns_add(sum, mo_dot(body->velocity, in_apply(body->inertia, body->velocity)));
+        ns_expr armature = nsi_robot_param(robot, i, NSI_JOINT_ARMATURE);
+        for (uint32_t k = 0; k < body->nv; k++) {
+            sum = ns_add(sum, ns_mul(armature, ns_mul(body->rate[k], body->rate[k])));
+        }
+    }
+    return ns_mul(ns_const(0.5), sum);
+}
+
+// m times the position of a body's centre of mass in the world.
+static vec3 moment(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t i) {
+    const inertia* in = &robot->body[i].inertia;
+    return v3_add(m3_apply(pose[i].R, in->h), v3_scale(in->m, pose[i].position));
+}
+
+ns_expr nsi_potential_energy(const nsi_robot* robot, const nsi_link_pose* pose) {
+    ns_expr sum = ns_const(0.0);
+    vec3 gravity = nsi_robot_gravity(robot);
+    for (uint32_t i = 0; i < robot->model->sizes.nlink; i++) {
+        if (robot->body[i].nv == 0) continue;
+        sum = ns_sub(sum, v3_dot(gravity, moment(robot, pose, i)));
+    }
+    return sum;
+}
+
+void nsi_momentum(const nsi_robot* robot, const nsi_link_pose* pose, vec3* linear, vec3* angular) {
+    *linear = *angular = v3_zero();
+    for (uint32_t i = 0; i < robot->model->sizes.nlink; i++) {
+        const nsi_body* body = &robot->body[i];
+        if (body->nv == 0) continue;
+        force p = in_apply(body->inertia, body->velocity);
+        vec3 f = m3_apply(pose[i].R, p.f), n = m3_apply(pose[i].R, p.n);
+        *linear = v3_add(*linear, f);
+        *angular = v3_add(*angular, v3_add(n, v3_cross(pose[i].position, f)));
+    }
+}
+
+vec3 nsi_center_of_mass(const nsi_robot* robot, const nsi_link_pose* pose) {
+    ns_expr mass = ns_const(0.0);
+    vec3 sum = v3_zero();
+    for (uint32_t i = 0; i < robot->model->sizes.nlink; i++) {
+        if (robot->body[i].nv == 0) continue;
+        mass = ns_add(mass, robot->body[i].inertia.m);
+        sum = v3_add(sum, moment(robot, pose, i));
+    }
+    return v3_scale(ns_div_safe(ns_const(1.0), mass), sum);
+}

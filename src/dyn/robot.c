@@ -1,0 +1,213 @@
+// Parameters, welded links, joint transforms and velocities as expressions.
+
+#include "dyn/robot.h"
+
+#include "expr/trace.h"
+
+void* nsi_robot_alloc(const nsi_robot* robot, size_t count, size_t size) {
+    void* block = nsi_arena_alloc(&robot->graph->arena, (count + 1) * size);
+    if (!block) nsi_graph_fail_nomem(robot->graph);
+    return block;
+}
+
+vec3 nsi_robot_gravity(const nsi_robot* robot) {
+    const ns_expr* g = robot->param + robot->model->gravity_param;
+    return v3(g[0], g[1], g[2]);
+}
+
+static bool is_constant(const nsi_robot* robot, ns_expr x) {
+    return ns_expr_is_valid(x) && robot->graph->nodes.data[x.id].op == NSI_CONST;
+}
+
+static vec3 param_vec3(const nsi_robot* robot, uint32_t link, uint32_t first) {
+    return v3(nsi_robot_param(robot, link, first), nsi_robot_param(robot, link, first + 1),
+              nsi_robot_param(robot, link, first + 2));
+}
+
+// The link's inertia about its own origin from mass, centre of mass and inertia about that.
+static inertia link_inertia(const nsi_robot* robot, uint32_t link) {
+    ns_expr p[6];
+    for (uint32_t k = 0; k < 6; k++) p[k] = nsi_robot_param(robot, link, NSI_LINK_INERTIA + k);
+    mat3 at_com = {{{p[0], p[3], p[4]}, {p[3], p[1], p[5]}, {p[4], p[5], p[2]}}};
+    ns_expr m = nsi_robot_param(robot, link, NSI_LINK_MASS);
+    vec3 c = param_vec3(robot, link, NSI_LINK_COM), h = v3_scale(m, c);
+    // Steiner: I + m (c.c 1 - c c')
+    mat3 I;
+    for (int i = 0; i < 3; i++) {
+        for (int j = i; j < 3; j++) {
+            ns_expr shift = ns_neg(ns_mul(h.e[i], c.e[j]));
+            if (i == j) {
+                int k = (i + 1) % 3, l = (i + 2) % 3;
+                shift = ns_add(ns_mul(h.e[k], c.e[k]), ns_mul(h.e[l], c.e[l]));
+            }
+            I.e[i][j] = I.e[j][i] = ns_add(at_com.e[i][j], shift);
+        }
+    }
+    return (inertia){m, h, I};
+}
+
+// Orientation of the joint frame in the parent link: the file's, turned by the rotation vector.
+static mat3 joint_rotation(const nsi_robot* robot, uint32_t link) {
+    const double* q = robot->model->links[link].def.origin.quaternion;
+    quat nominal = {ns_const(q[0]), ns_const(q[1]), ns_const(q[2]), ns_const(q[3])};
+    vec3 turn = param_vec3(robot, link, NSI_JOINT_ROTATION);
+    bool turned = false;
+    for (int k = 0; k < 3; k++) {
+        turned = turned || !is_constant(robot, turn.e[k]) ||
+                 robot->graph->nodes.data[turn.e[k].id].value != 0.0;
+    }
+    return m3_from_quat(turned ? q_mul(nominal, q_exp(turn)) : nominal);
+}
+
+// The axis, made unit length where it is free.
+static vec3 joint_axis(const nsi_robot* robot, uint32_t link) {
+    vec3 axis = param_vec3(robot, link, NSI_JOINT_AXIS);
+    bool constant = true;
+    for (int k = 0; k < 3; k++) constant = constant && is_constant(robot, axis.e[k]);
+    if (!constant) ns_normalize(3, axis.e, axis.e);
+    return axis;
+}
+
+// ---- joints --------------------------------------------------------------------------------
+
+static const motion* unit_motions(motion* six) {
+    for (int k = 0; k < 6; k++) {
+        six[k] = mo_zero();
+        (k < 3 ? six[k].w.e : six[k].v.e)[k % 3] = ns_const(1.0);
+    }
+    return six;
+}
+
+// The joint's rotation R (link to joint frame), its translation in the joint frame, and subspace.
+static void joint_motion(const nsi_robot* robot, uint32_t link, nsi_body* body, mat3* R,
+                         vec3* translation) {
+    const nsi_link* l = &robot->model->links[link];
+    const ns_expr *q = robot->q + l->q, *qd = robot->qd + l->v;
+    motion unit[6];
+    *R = m3_identity();
+    *translation = v3_zero();
+    switch (l->def.joint_type) {
+    case NS_JOINT_REVOLUTE:
+    case NS_JOINT_PRISMATIC: {
+        ns_expr angle = q[0], rate = qd[0];
+        if (l->mimic != NSI_NONE) {
+            ns_expr multiplier = ns_const(l->def.mimic_multiplier);
+            angle = ns_add(ns_mul(multiplier, angle), ns_const(l->def.mimic_offset));
+            rate = ns_mul(multiplier, rate);
+        }
+        vec3 axis = joint_axis(robot, link);
+        bool turns = l->def.joint_type == NS_JOINT_REVOLUTE;
+        body->nv = 1;
+        body->rate[0] = rate;
+        body->s[0] = turns ? (motion){axis, v3_zero()} : (motion){v3_zero(), axis};
+        if (turns) {
+            *R = m3_axis_angle(axis, angle);
+        } else {
+            *translation = v3_scale(angle, axis);
+        }
+        break;
+    }
+    case NS_JOINT_SPHERICAL:
+        *R = m3_from_quat((quat){q[0], q[1], q[2], q[3]});
+        unit_motions(unit);
+        body->nv = 3;
+        for (uint32_t k = 0; k < 3; k++) {
+            body->s[k] = unit[k];
+            body->rate[k] = qd[k];
+        }
+        break;
+    case NS_JOINT_FLOATING: {
+        *R = m3_from_quat((quat){q[3], q[4], q[5], q[6]});
+        *translation = v3(q[0], q[1], q[2]);
+        unit_motions(unit);
+        vec3 v = m3_apply_t(*R, v3(qd[0], qd[1], qd[2]));
+        body->nv = 6;
+        for (uint32_t k = 0; k < 6; k++) {
+            body->s[k] = unit[k];
+            body->rate[k] = k < 3 ? qd[3 + k] : v.e[k - 3];
+        }
+        body->floating_R = *R;
+        break;
+    }
+    case NS_JOINT_FIXED: break;
+    }
+}
+
+// Joint frame in the parent body, from the parent link's placement; a floating joint is in the
+// world.
+static void joint_frame(const nsi_robot* robot, uint32_t link, mat3* R, vec3* position) {
+    const nsi_link* l = &robot->model->links[link];
+    *R = m3_identity();
+    *position = v3_zero();
+    if (l->def.joint_type == NS_JOINT_FLOATING) return; // q holds the pose itself
+    *R = joint_rotation(robot, link);
+    *position = param_vec3(robot, link, NSI_JOINT_ORIGIN);
+    if (l->parent == NSI_NONE) return;
+    const nsi_placement* in = &robot->place[l->parent];
+    *position = v3_add(in->position, m3_apply(in->R, *position));
+    *R = m3_mul(in->R, *R);
+}
+
+static void add_moving_link(nsi_robot* robot, uint32_t link, uint32_t parent) {
+    nsi_body* body = &robot->body[link];
+    mat3 frame, R;
+    vec3 position, translation;
+    joint_frame(robot, link, &frame, &position);
+    joint_motion(robot, link, body, &R, &translation);
+    body->parent = parent;
+    body->x =
+        (transform){m3_transpose(m3_mul(frame, R)), v3_add(position, m3_apply(frame, translation))};
+    body->inertia = link_inertia(robot, link);
+    robot->place[link] = (nsi_placement){link, m3_identity(), v3_zero()};
+
+    motion v = parent == NSI_NONE ? mo_zero() : tr_motion(body->x, robot->body[parent].velocity);
+    for (uint32_t k = 0; k < body->nv; k++) v = mo_add(v, mo_scale(body->rate[k], body->s[k]));
+    body->velocity = v;
+}
+
+static void add_welded_link(nsi_robot* robot, uint32_t link, uint32_t parent) {
+    nsi_placement* place = &robot->place[link];
+    place->body = parent;
+    joint_frame(robot, link, &place->R, &place->position);
+    if (parent == NSI_NONE) return; // welded to the world: its inertia does not matter
+    transform x = {m3_transpose(place->R), place->position};
+    nsi_body* body = &robot->body[parent];
+    body->inertia = in_add(body->inertia, tr_inertia_back(x, link_inertia(robot, link)));
+}
+
+bool nsi_robot_init(nsi_robot* robot, const ns_model* model, const ns_expr* param, const ns_expr* q,
+                    const ns_expr* qd) {
+    *robot =
+        (nsi_robot){.model = model, .graph = nsi_trace_graph(), .q = q, .qd = qd, .param = param};
+    if (!robot->graph) return false;
+    uint32_t n = model->sizes.nlink;
+    robot->body = nsi_robot_alloc(robot, n, sizeof *robot->body);
+    robot->place = nsi_robot_alloc(robot, n, sizeof *robot->place);
+    if (!robot->body || !robot->place) return false;
+    for (uint32_t i = 0; i < n && robot->graph->error.status == NS_OK; i++) {
+        const nsi_link* l = &model->links[i];
+        uint32_t parent = l->parent == NSI_NONE ? NSI_NONE : robot->place[l->parent].body;
+        robot->body[i].nv = 0;
+        if (l->def.joint_type == NS_JOINT_FIXED) {
+            add_welded_link(robot, i, parent);
+        } else {
+            add_moving_link(robot, i, parent);
+        }
+    }
+    return robot->graph->error.status == NS_OK;
+}
+
+void nsi_robot_force_to_body(const nsi_robot* robot, uint32_t link, const ns_expr* tau,
+                             ns_expr* internal) {
+    const nsi_link* l = &robot->model->links[link];
+    if (l->def.joint_type != NS_JOINT_FLOATING) {
+        for (uint32_t k = 0; k < l->nv; k++) internal[k] = tau[l->v + k];
+        return;
+    }
+    const ns_expr* t = tau + l->v;
+    vec3 f = m3_apply_t(robot->body[link].floating_R, v3(t[0], t[1], t[2]));
+    for (uint32_t k = 0; k < 3; k++) {
+        internal[k] = t[3 + k];
+        internal[3 + k] = f.e[k];
+    }
+}

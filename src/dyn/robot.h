@@ -1,0 +1,122 @@
+// A robot being traced: parameters as expressions, links welded together into moving bodies, joint
+// transforms, velocities, joint forces. The algorithms of this folder (kinematics, RNEA, CRBA, ABA)
+// read it; each computes what it needs from here.
+//
+// Bodies. A link on a fixed joint does not move by itself: its inertia is added to the body it is
+// welded to, which costs nothing at run time. A body has the number of its moving link; NSI_NONE is
+// the world.
+
+#ifndef NSI_ROBOT_H
+#define NSI_ROBOT_H
+
+#include "math/spatial.h"
+#include "model/model.h"
+
+enum { NSI_MAX_DOF = 6 };
+
+typedef struct nsi_body {
+    uint32_t parent;           // body that carries it, or NSI_NONE
+    transform x;               // from the parent body's frame to this one's
+    inertia inertia;           // of the link and all that is welded to it, in this frame
+    uint32_t nv;               // 0 for a link that is welded, 1, 3 or 6
+    motion s[NSI_MAX_DOF];     // motion subspace in this frame: twist per unit of internal velocity
+    ns_expr rate[NSI_MAX_DOF]; // internal velocities: as qd, but a floating joint's velocity is in
+                               // the body's frame, angular part first
+    motion velocity;           // twist in this frame
+    mat3 floating_R;           // floating joint: body to world
+} nsi_body;
+
+// A welded or moving link in its body: x = position + R x_link.
+typedef struct nsi_placement {
+    uint32_t body; // or NSI_NONE
+    mat3 R;
+    vec3 position;
+} nsi_placement;
+
+typedef struct nsi_robot {
+    const ns_model* model;
+    ns_graph* graph;
+    const ns_expr* q;     // (nq)
+    const ns_expr* qd;    // (nv)
+    const ns_expr* param; // (nparam)
+    nsi_body* body;       // (nlink); nv = 0 and unused for welded links
+    nsi_placement* place; // (nlink)
+} nsi_robot;
+
+// Names and expressions of all this at state q, qd. `param` has one expression per parameter of the
+// model: a constant, or an input for those that are free. Arrays must outlive the robot; memory is
+// taken from the traced graph's arena. False when out of memory (the trace fails).
+bool nsi_robot_init(nsi_robot* robot, const ns_model* model, const ns_expr* param, const ns_expr* q,
+                    const ns_expr* qd);
+
+static inline ns_expr nsi_robot_param(const nsi_robot* robot, uint32_t link, uint32_t which) {
+    return robot->param[robot->model->links[link].param + which];
+}
+
+vec3 nsi_robot_gravity(const nsi_robot* robot);
+
+// Memory that lives as long as the graph.
+void* nsi_robot_alloc(const nsi_robot* robot, size_t count, size_t size);
+
+// Generalised vectors in the model's order (a floating joint: force in the world, torque in the
+// body) to and from the order of nsi_body.s, for one body.
+void nsi_robot_force_to_body(const nsi_robot* robot, uint32_t link, const ns_expr* tau,
+                             ns_expr* internal);
+
+// ---- forces.c: joint forces ----------------------------------------------------------------
+
+// A quantity with a formatted name, e.g. ("joint/%s/tau", name).
+ns_expr nsi_named(ns_expr x, const char* format, ...) NSI_PRINTF(2, 3);
+
+// Spring, damper, friction, limits and actuators of all joints; tau (nv) holds the applied forces
+// and receives the total. u (nu) are the controls; motor (nu) the angles series-elastic motors had
+// a step of dt seconds ago (others are not read). `slope` (nv) receives -d(force)/d(qd) of what is
+// added here, for the implicit integrator; may be NULL.
+void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* motor, double dt,
+                      ns_expr* tau, ns_expr* slope);
+
+// ---- the algorithms ------------------------------------------------------------------------
+
+// Forward dynamics: qdd (nv) from tau (nv) by the articulated body algorithm. `inertia_added` (nv)
+// is added to the diagonal of the mass matrix (armature, implicit damping); NULL: nothing but
+// armature.
+void nsi_aba(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
+             ns_expr* qdd);
+
+// Forward dynamics of any model: nsi_aba(), or for models with mimic joints, whose motion is not
+// that of a tree, M qdd = tau - bias with the mass matrix.
+void nsi_forward_dynamics(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
+                          ns_expr* qdd);
+
+// Inverse dynamics: tau (nv) from qdd (nv; NULL for zero), recursive Newton-Euler; armature
+// included.
+void nsi_rnea(const nsi_robot* robot, const ns_expr* qdd, ns_expr* tau);
+
+// Mass matrix M (nv x nv, row-major, symmetric), composite rigid bodies; armature included.
+void nsi_crba(const nsi_robot* robot, ns_expr* M);
+
+// Pose of a link in the world.
+typedef struct nsi_link_pose {
+    mat3 R; // link to world
+    vec3 position;
+} nsi_link_pose;
+
+void nsi_link_poses(const nsi_robot* robot, nsi_link_pose* pose); // (nlink)
+
+// Jacobians of the origin of a link in the world's coordinates, row-major (3 x nv) each.
+void nsi_link_jacobian(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t link,
+                       ns_expr* linear, ns_expr* angular);
+
+// Twist of a link's frame in the link's own coordinates.
+motion nsi_link_velocity(const nsi_robot* robot, uint32_t link);
+
+// Kinetic energy, and potential energy of gravity (zero at the world's origin).
+ns_expr nsi_kinetic_energy(const nsi_robot* robot);
+ns_expr nsi_potential_energy(const nsi_robot* robot, const nsi_link_pose* pose);
+
+// Linear momentum and angular momentum about the world's origin, in world coordinates, and centre
+// of mass.
+void nsi_momentum(const nsi_robot* robot, const nsi_link_pose* pose, vec3* linear, vec3* angular);
+vec3 nsi_center_of_mass(const nsi_robot* robot, const nsi_link_pose* pose);
+
+#endif
