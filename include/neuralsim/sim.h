@@ -1,0 +1,142 @@
+/// @file sim.h
+/// Systems: a model's time step as a program, rolled out over time, with exact gradients.
+///
+///     ns_system_options options = ns_default_system_options();
+///     const char* free_parameters[] = {"link/*/mass"};
+///     options.free_params = free_parameters;
+///     options.nfree = 1;
+///     ns_system* system = NULL;
+///     ns_system_create(robot, &options, &system, &error);
+///
+///     ns_workspace* work = NULL;                               // room for 8 robots x 500 steps
+///     ns_workspace_create(system, &(ns_workspace_size){.batch = 8, .steps = 500}, &work, &error);
+///     ns_rollout(system, work, &(ns_rollout_args){.batch = 8, .steps = 500, .x0 = x0, ...},
+///     &error); ns_rollout_vjp(system, work, &gradient, &error);         // d loss / d x0,
+///     controls, parameters
+///
+/// The state x is q (nq), qd (nv) and one number per series-elastic actuator (its motor's last
+/// angle). The control c is u (nu), then generalised forces tau (nv). Rolling out allocates
+/// nothing. Results do not depend on the number of threads.
+
+#ifndef NEURALSIM_SIM_H
+#define NEURALSIM_SIM_H
+
+#include "neuralsim/expr.h"
+#include "neuralsim/model.h"
+#include "neuralsim/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ns_system ns_system;
+typedef struct ns_workspace ns_workspace;
+
+typedef struct ns_system_options {
+    const char* const* free_params; ///< names or globs (ns_glob_match) of parameters to set free
+    uint32_t nfree;
+    const char* const* observe; ///< names or globs of quantities to output at each step:
+    uint32_t nobserve;          ///< their values at its start
+    double timestep;            ///< s; 0: the model's
+    int integrator;             ///< an ns_integrator; -1: the model's
+    ns_backend backend;
+} ns_system_options;
+
+NS_API ns_system_options ns_default_system_options(void);
+
+/// Trace the model's step and build its programs. The model must outlive the system.
+/// @param options  NULL for ns_default_system_options(); what it points to may go afterwards
+/// @return NS_OK; NS_ERR_ARGUMENT when a name fits nothing; NS_ERR_LIMIT, NS_ERR_NOMEM
+NS_API ns_status ns_system_create(const ns_model* model, const ns_system_options* options,
+                                  ns_system** out, ns_error* error);
+NS_API void ns_system_free(ns_system* system); ///< NULL is allowed
+
+typedef struct ns_system_sizes {
+    uint32_t nx;     ///< state: nq + nv + number of series-elastic actuators
+    uint32_t nc;     ///< control: nu + nv
+    uint32_t np;     ///< free parameters
+    uint32_t ny;     ///< observations
+    double timestep; ///< s
+} ns_system_sizes;
+
+NS_API ns_system_sizes ns_system_get_sizes(const ns_system* system);
+
+/// Names of state components ("q0", "qd0", "motor/<actuator>"), controls ("u/<actuator>",
+/// "tau0"), free parameters and observations; NULL for a number that is too large.
+NS_API const char* ns_system_state_name(const ns_system* system, uint32_t number);
+NS_API const char* ns_system_control_name(const ns_system* system, uint32_t number);
+NS_API const char* ns_system_param_name(const ns_system* system, uint32_t number);
+NS_API const char* ns_system_observation_name(const ns_system* system, uint32_t number);
+
+/// Values of the free parameters in the model (np).
+NS_API void ns_system_default_params(const ns_system* system, double* params);
+
+/// The traced step: inputs state, control, free parameters; outputs observations, next state.
+NS_API const ns_graph* ns_system_graph(const ns_system* system);
+
+// ---- rollouts --------------------------------------------------------------------------------
+
+typedef struct ns_workspace_size {
+    uint32_t batch;   ///< most robots in a call
+    uint32_t steps;   ///< most steps in a call
+    uint32_t threads; ///< 0: one per core
+    size_t max_bytes; ///< bound on the memory for stored states; 0: 1 GiB. Below what all steps
+                      ///< need, states are stored at checkpoints and recomputed between them
+} ns_workspace_size;
+
+/// All memory that rollouts of up to this size need.
+/// @return NS_OK; NS_ERR_LIMIT when max_bytes cannot be kept; NS_ERR_NOMEM
+NS_API ns_status ns_workspace_create(const ns_system* system, const ns_workspace_size* size,
+                                     ns_workspace** out, ns_error* error);
+NS_API void ns_workspace_free(ns_workspace* work); ///< NULL is allowed
+
+/// What a rollout reads and writes. Row-major, one robot after the other.
+typedef struct ns_rollout_args {
+    uint32_t batch, steps;
+    const double* x0;       ///< (batch x nx) initial states
+    const double* controls; ///< (batch x steps x nc), or NULL for zero
+    const double* params;   ///< (np), or (batch x np) with per_robot_params; NULL: the model's
+    bool per_robot_params;
+    double* states;       ///< (batch x (steps + 1) x nx) receives x0 and the states, or NULL
+    double* observations; ///< (batch x steps x ny) receives the observations, or NULL
+} ns_rollout_args;
+
+/// Simulate.
+/// @return NS_OK; NS_ERR_ARGUMENT; NS_ERR_NONFINITE: the message names robot, step, quantity and
+///         operation, states hold what was reached
+NS_API ns_status ns_rollout(const ns_system* system, ns_workspace* work,
+                            const ns_rollout_args* args, ns_error* error);
+
+/// Directional derivative of a rollout. Tangents may be NULL for zero; `states` and `observations`
+/// of `args` are filled as by ns_rollout().
+typedef struct ns_rollout_tangent {
+    const double* dx0;       ///< (batch x nx)
+    const double* dcontrols; ///< (batch x steps x nc)
+    const double* dparams;   ///< (np), or (batch x np) with per_robot_params
+    double* dstates;         ///< (batch x (steps + 1) x nx), or NULL
+    double* dobservations;   ///< (batch x steps x ny), or NULL
+} ns_rollout_tangent;
+
+NS_API ns_status ns_rollout_jvp(const ns_system* system, ns_workspace* work,
+                                const ns_rollout_args* args, const ns_rollout_tangent* tangent,
+                                ns_error* error);
+
+/// Gradient of a function of states and observations, given its derivatives for them. Simulates
+/// first; results may be NULL.
+typedef struct ns_rollout_adjoint {
+    const double* state_seeds;       ///< (batch x (steps + 1) x nx), or NULL for zero
+    const double* observation_seeds; ///< (batch x steps x ny), or NULL for zero
+    double* dx0;                     ///< (batch x nx)
+    double* dcontrols;               ///< (batch x steps x nc)
+    double* dparams; ///< (np), the sum over robots; (batch x np) with per_robot_params
+} ns_rollout_adjoint;
+
+NS_API ns_status ns_rollout_vjp(const ns_system* system, ns_workspace* work,
+                                const ns_rollout_args* args, const ns_rollout_adjoint* adjoint,
+                                ns_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,518 @@
+// Rollouts and their derivatives: loops over the step's programs.
+//
+// Robots go in tiles of four lanes (a last one alone goes in one lane); tiles are shared out to
+// threads. What a step reads and writes lies in one record per step, [component][lane]:
+//
+//     y of the step before | x | c | p | seeds of y | seeds of the next x
+//     ^ output of the step before     ^------- input of the step's reverse program ------^
+//                          ^ input of the step
+//
+// so that the program of one step writes the input of the next, and the reverse sweep finds its
+// inputs where the forward one left them.
+//
+// Memory. When the records of all steps do not fit the bound, a segment of them is kept. The
+// forward sweep stores the state at the beginning of each segment; the reverse sweep recomputes
+// segments.
+//
+// Sums over robots are made per tile and lane and added up in order at the end: the result does not
+// depend on the number of threads.
+
+#include "sim/system.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+enum { LANES = 4 };
+
+typedef struct thread_memory {
+    double* records;     // (segment + 1) records
+    double* checkpoints; // state at the beginning of each segment
+    double* in;          // inputs of the forward derivative
+    double* out;         // outputs of the reverse or forward derivative
+    double* adjoint;     // of the state
+    void* work;
+} thread_memory;
+
+struct ns_workspace {
+    ns_allocator allocator;
+    const ns_system* system;
+    ns_workspace_size size;
+    uint32_t segment; // steps whose records are kept
+    thread_memory* thread;
+    double* dparams;       // per tile: (np) x lanes
+    uint32_t* failed_step; // per tile: first step whose result is not finite, or NSI_NONE
+    uint32_t* failed_lane;
+};
+
+// One tile at work.
+typedef struct tile {
+    const ns_system* s;
+    const ns_rollout_args* args;
+    thread_memory* memory;
+    uint32_t number, first, count; // robots first .. first + count
+    uint32_t lanes, form;
+} tile;
+
+static size_t record_size(const ns_system_sizes* z) {
+    return 2 * ((size_t)z->ny + z->nx) + z->nc + z->np;
+}
+
+// ---- workspace -----------------------------------------------------------------------------
+
+static size_t largest(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static size_t work_size(const ns_system* s) {
+    size_t size = 0;
+    for (int f = 0; f < NSI_FORMS; f++) {
+        size = largest(size, ns_program_work_size(s->step[f]));
+        size = largest(size, ns_program_work_size(s->jvp[f]));
+        size = largest(size, ns_program_work_size(s->vjp[f]));
+    }
+    return size;
+}
+
+static bool allocate_thread(const ns_system* s, uint32_t steps, uint32_t segment,
+                            thread_memory* m) {
+    const ns_system_sizes* z = &s->sizes;
+    const ns_allocator* memory = &s->allocator;
+    size_t number = LANES * sizeof(double);
+    m->records = nsi_alloc_zeroed(memory, ((size_t)segment + 1) * record_size(z) * number);
+    m->checkpoints = nsi_alloc(memory, ((size_t)steps / segment + 2) * z->nx * number);
+    m->in = nsi_alloc(memory, 2 * ((size_t)z->nx + z->nc + z->np + 1) * number);
+    m->out = nsi_alloc(memory, 2 * ((size_t)z->nx + z->nc + z->np + z->ny + 1) * number);
+    m->adjoint = nsi_alloc(memory, ((size_t)z->nx + 1) * number);
+    m->work = nsi_alloc(memory, work_size(s));
+    return m->records && m->checkpoints && m->in && m->out && m->adjoint && m->work;
+}
+
+// The longest segment whose records and checkpoints fit the bound; 0 when none does.
+static uint32_t choose_segment(const ns_system_sizes* z, uint32_t steps, double bytes) {
+    double record = (double)record_size(z) * LANES * sizeof(double);
+    double state = (double)z->nx * LANES * sizeof(double);
+    for (double segment = steps;; segment = floor(segment / 1.25)) {
+        if (segment < 1.0) return 0;
+        if ((segment + 1) * record + (steps / segment + 2) * state <= bytes) {
+            return (uint32_t)segment;
+        }
+    }
+}
+
+ns_status ns_workspace_create(const ns_system* system, const ns_workspace_size* size,
+                              ns_workspace** out, ns_error* error) {
+    *out = NULL;
+    if (size->batch == 0 || size->steps == 0) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "a workspace needs at least one robot and one step");
+    }
+    ns_workspace* w = nsi_alloc_zeroed(&system->allocator, sizeof *w);
+    if (!w) return nsi_fail_nomem(error);
+    w->allocator = system->allocator;
+    w->system = system;
+    w->size = *size;
+    if (w->size.max_bytes == 0) w->size.max_bytes = (size_t)1 << 30;
+    uint32_t tiles = (size->batch - 1) / LANES + 1;
+#ifdef _OPENMP
+    if (w->size.threads == 0) w->size.threads = (uint32_t)omp_get_num_procs();
+#else
+    w->size.threads = 1;
+#endif
+    if (w->size.threads > tiles) w->size.threads = tiles;
+    double share = (double)w->size.max_bytes / w->size.threads;
+    w->segment = choose_segment(&system->sizes, size->steps, share);
+    if (w->segment == 0) {
+        ns_workspace_free(w);
+        return nsi_fail(error, NS_ERR_LIMIT,
+                        "%zu bytes are too few for rollouts of %u steps; raise max_bytes",
+                        size->max_bytes, size->steps);
+    }
+    w->thread = nsi_alloc_zeroed(&w->allocator, w->size.threads * sizeof *w->thread);
+    w->dparams =
+        nsi_alloc(&w->allocator, ((size_t)tiles * system->sizes.np + 1) * LANES * sizeof(double));
+    w->failed_step = nsi_alloc(&w->allocator, tiles * sizeof(uint32_t));
+    w->failed_lane = nsi_alloc(&w->allocator, tiles * sizeof(uint32_t));
+    bool ok = w->thread && w->dparams && w->failed_step && w->failed_lane;
+    for (uint32_t t = 0; ok && t < w->size.threads; t++) {
+        ok = allocate_thread(system, size->steps, w->segment, &w->thread[t]);
+    }
+    if (!ok) {
+        ns_workspace_free(w);
+        return nsi_fail_nomem(error);
+    }
+    *out = w;
+    return NS_OK;
+}
+
+void ns_workspace_free(ns_workspace* w) {
+    if (!w) return;
+    ns_allocator memory = w->allocator;
+    for (uint32_t t = 0; w->thread && t < w->size.threads; t++) {
+        nsi_free(&memory, w->thread[t].records);
+        nsi_free(&memory, w->thread[t].checkpoints);
+        nsi_free(&memory, w->thread[t].in);
+        nsi_free(&memory, w->thread[t].out);
+        nsi_free(&memory, w->thread[t].adjoint);
+        nsi_free(&memory, w->thread[t].work);
+    }
+    nsi_free(&memory, w->thread);
+    nsi_free(&memory, w->dparams);
+    nsi_free(&memory, w->failed_step);
+    nsi_free(&memory, w->failed_lane);
+    nsi_free(&memory, w);
+}
+
+static ns_status check_args(const ns_system* s, const ns_workspace* w, const ns_rollout_args* args,
+                            ns_error* error) {
+    if (w->system != s) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "the workspace belongs to another system");
+    }
+    if (args->batch == 0 || args->batch > w->size.batch || args->steps == 0 ||
+        args->steps > w->size.steps) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "a rollout of %u robots and %u steps does not fit a workspace for 1 to %u"
+                        " robots and 1 to %u steps",
+                        args->batch, args->steps, w->size.batch, w->size.steps);
+    }
+    if (!args->x0) return nsi_fail(error, NS_ERR_ARGUMENT, "x0 is missing");
+    if (args->per_robot_params && !args->params) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "per_robot_params is set, but params is NULL");
+    }
+    return NS_OK;
+}
+
+// ---- lanes ---------------------------------------------------------------------------------
+
+static tile make_tile(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
+                      uint32_t number) {
+    uint32_t thread = 0;
+#ifdef _OPENMP
+    thread = (uint32_t)omp_get_thread_num();
+#endif
+    tile t = {.s = s, .args = args, .memory = &w->thread[thread], .number = number};
+    t.first = number * LANES;
+    t.count = args->batch - t.first < LANES ? args->batch - t.first : LANES;
+    t.form = t.count == 1 ? NSI_FORM_ONE : NSI_FORM_FOUR;
+    t.lanes = t.count == 1 ? 1 : LANES;
+    return t;
+}
+
+// Robot of a lane; lanes that are left over repeat the last robot.
+static size_t robot_of(const tile* t, uint32_t lane) {
+    return t->first + (lane < t->count ? lane : t->count - 1);
+}
+
+// Rows of `from`, `stride` apart per robot, into [component][lane]; NULL: zeros.
+static void gather(const tile* t, const double* from, size_t stride, size_t count, double* to) {
+    for (uint32_t l = 0; l < t->lanes; l++) {
+        const double* row = from ? from + robot_of(t, l) * stride : NULL;
+        for (size_t k = 0; k < count; k++) to[k * t->lanes + l] = row ? row[k] : 0.0;
+    }
+}
+
+static void gather_add(const tile* t, const double* from, size_t stride, size_t count, double* to) {
+    for (uint32_t l = 0; from && l < t->lanes; l++) {
+        const double* row = from + robot_of(t, l) * stride;
+        for (size_t k = 0; k < count; k++) to[k * t->lanes + l] += row[k];
+    }
+}
+
+static void scatter(const tile* t, const double* from, size_t stride, size_t count, double* to) {
+    for (uint32_t l = 0; to && l < t->count; l++) {
+        double* row = to + (t->first + l) * stride;
+        for (size_t k = 0; k < count; k++) row[k] = from[k * t->lanes + l];
+    }
+}
+
+static void gather_params(const tile* t, const double* params, double* to) {
+    const ns_system_sizes* z = &t->s->sizes;
+    const ns_model* model = t->s->model;
+    if (params) {
+        gather(t, params, t->args->per_robot_params ? z->np : 0, z->np, to);
+        return;
+    }
+    for (uint32_t k = 0; k < z->np; k++) {
+        double value = model->params[t->s->free_param[k]].value;
+        for (uint32_t l = 0; l < t->lanes; l++) to[k * t->lanes + l] = value;
+    }
+}
+
+// Parts of a record.
+static double* record(const tile* t, size_t k) {
+    return t->memory->records + k * record_size(&t->s->sizes) * t->lanes;
+}
+static double* record_x(const tile* t, size_t k) {
+    return record(t, k) + t->s->sizes.ny * t->lanes;
+}
+static double* record_c(const tile* t, size_t k) {
+    return record_x(t, k) + t->s->sizes.nx * t->lanes;
+}
+static double* record_p(const tile* t, size_t k) {
+    return record_c(t, k) + t->s->sizes.nc * t->lanes;
+}
+static double* record_seeds(const tile* t, size_t k) {
+    return record_p(t, k) + t->s->sizes.np * t->lanes;
+}
+
+// ---- forward -------------------------------------------------------------------------------
+
+static bool all_finite(const double* x, size_t count) {
+    bool finite = true;
+    for (size_t k = 0; k < count; k++) finite &= fabs(x[k]) <= DBL_MAX;
+    return finite;
+}
+
+// Steps `from` .. `from + count` from the state in record 0.
+static void forward_segment(const tile* t, uint32_t from, uint32_t count, bool report) {
+    const ns_system_sizes* z = &t->s->sizes;
+    const ns_rollout_args* a = t->args;
+    const size_t steps = a->steps;
+    for (uint32_t k = 0; k < count; k++) {
+        size_t step = from + k;
+        if (a->controls) {
+            gather(t, a->controls + step * z->nc, steps * z->nc, z->nc, record_c(t, k));
+        }
+        ns_program_run(
+            t->s->step[t->form],
+            &(ns_run){.in = record_x(t, k), .out = record(t, k + 1), .work = t->memory->work});
+        if (!report) continue;
+        scatter(t, record_x(t, k + 1), (steps + 1) * z->nx, z->nx,
+                a->states ? a->states + (step + 1) * z->nx : NULL);
+        scatter(t, record(t, k + 1), steps * z->ny, z->ny,
+                a->observations ? a->observations + step * z->ny : NULL);
+    }
+}
+
+// Everything that does not change from step to step.
+static void prepare_records(const tile* t, uint32_t segment) {
+    const ns_system_sizes* z = &t->s->sizes;
+    uint32_t used = t->args->steps < segment ? t->args->steps : segment;
+    for (uint32_t k = 0; k < used; k++) {
+        if (k == 0) {
+            gather_params(t, t->args->params, record_p(t, 0));
+        } else {
+            memcpy(record_p(t, k), record_p(t, 0), z->np * t->lanes * sizeof(double));
+        }
+        if (!t->args->controls) memset(record_c(t, k), 0, z->nc * t->lanes * sizeof(double));
+    }
+    gather(t, t->args->x0, z->nx, z->nx, record_x(t, 0));
+    scatter(t, record_x(t, 0), ((size_t)t->args->steps + 1) * z->nx, z->nx, t->args->states);
+}
+
+// All steps; leaves the last segment's records. A number that is not finite stays so, hence one
+// look per segment is enough.
+static void forward_tile(const tile* t, ns_workspace* w) {
+    const ns_system_sizes* z = &t->s->sizes;
+    const size_t state = z->nx * t->lanes;
+    w->failed_step[t->number] = NSI_NONE;
+    prepare_records(t, w->segment);
+    for (uint32_t from = 0, n; from < t->args->steps; from += n) {
+        n = t->args->steps - from < w->segment ? t->args->steps - from : w->segment;
+        if (from > 0) memcpy(record_x(t, 0), record_x(t, w->segment), state * sizeof(double));
+        memcpy(t->memory->checkpoints + from / w->segment * state, record_x(t, 0),
+               state * sizeof(double));
+        forward_segment(t, from, n, true);
+        if (all_finite(record_x(t, n), state)) continue;
+        for (uint32_t k = 1; k <= n && w->failed_step[t->number] == NSI_NONE; k++) {
+            for (size_t i = 0; i < state; i++) {
+                if (fabs(record_x(t, k)[i]) <= DBL_MAX) continue;
+                w->failed_step[t->number] = from + k - 1;
+                w->failed_lane[t->number] = (uint32_t)(i % t->lanes);
+                break;
+            }
+        }
+        return;
+    }
+}
+
+// The message for the first robot that left the finite numbers.
+static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
+                              ns_error* error) {
+    const ns_system_sizes* z = &s->sizes;
+    uint32_t tiles = (args->batch - 1) / LANES + 1;
+    for (uint32_t n = 0; n < tiles; n++) {
+        if (w->failed_step[n] == NSI_NONE) continue;
+        uint32_t robot = n * LANES + w->failed_lane[n];
+        if (robot >= args->batch) robot = args->batch - 1;
+        // Go there again with this robot alone, to have the inputs of the bad step.
+        ns_rollout_args alone = *args;
+        alone.batch = 1;
+        alone.states = alone.observations = NULL;
+        alone.x0 += (size_t)robot * z->nx;
+        if (args->controls) alone.controls += (size_t)robot * args->steps * z->nc;
+        if (args->per_robot_params) alone.params += (size_t)robot * z->np;
+        tile t = make_tile(s, w, &alone, 0);
+        prepare_records(&t, w->segment);
+        for (uint32_t step = 0; step < w->failed_step[n]; step++) {
+            forward_segment(&t, step, 1, false);
+            memcpy(record_x(&t, 0), record_x(&t, 1), z->nx * sizeof(double));
+        }
+        if (args->controls) {
+            memcpy(record_c(&t, 0), alone.controls + (size_t)w->failed_step[n] * z->nc,
+                   z->nc * sizeof(double));
+        }
+        char reason[320];
+        nsi_system_diagnose(s, record_x(&t, 0), reason, sizeof reason);
+        return nsi_fail(error, NS_ERR_NONFINITE,
+                        "robot %u, step %u (t = %g s): %s; use a smaller time step, or look at the"
+                        " states before it",
+                        robot, w->failed_step[n], w->failed_step[n] * z->timestep, reason);
+    }
+    return NS_OK;
+}
+
+ns_status ns_rollout(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
+                     ns_error* error) {
+    ns_status status = check_args(s, w, args, error);
+    if (status != NS_OK) return status;
+    int tiles = (int)((args->batch - 1) / LANES + 1);
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static) num_threads((int)w->size.threads)
+#endif
+    for (int n = 0; n < tiles; n++) {
+        tile t = make_tile(s, w, args, (uint32_t)n);
+        forward_tile(&t, w);
+    }
+    return check_finite(s, w, args, error);
+}
+
+// ---- reverse -------------------------------------------------------------------------------
+
+static void reverse_segment(const tile* t, const ns_rollout_adjoint* a, uint32_t from,
+                            uint32_t count, double* dp) {
+    const ns_system_sizes* z = &t->s->sizes;
+    const size_t steps = t->args->steps, lanes = t->lanes;
+    double *adjoint = t->memory->adjoint, *out = t->memory->out;
+    for (uint32_t k = count; k-- > 0;) {
+        size_t step = from + k;
+        double* seeds = record_seeds(t, k);
+        gather(t, a->observation_seeds ? a->observation_seeds + step * z->ny : NULL, steps * z->ny,
+               z->ny, seeds);
+        gather_add(t, a->state_seeds ? a->state_seeds + (step + 1) * z->nx : NULL,
+                   (steps + 1) * z->nx, z->nx, adjoint);
+        memcpy(seeds + z->ny * lanes, adjoint, z->nx * lanes * sizeof(double));
+        ns_program_run(t->s->vjp[t->form],
+                       &(ns_run){.in = record_x(t, k), .out = out, .work = t->memory->work});
+        memcpy(adjoint, out, z->nx * lanes * sizeof(double));
+        const double* dc = out + z->nx * lanes;
+        scatter(t, dc, steps * z->nc, z->nc, a->dcontrols ? a->dcontrols + step * z->nc : NULL);
+        for (size_t i = 0; i < z->np * lanes; i++) dp[i] += dc[z->nc * lanes + i];
+    }
+}
+
+static void reverse_tile(const tile* t, ns_workspace* w, const ns_rollout_adjoint* a) {
+    const ns_system_sizes* z = &t->s->sizes;
+    const size_t state = z->nx * t->lanes;
+    double* dp = w->dparams + (size_t)t->number * z->np * LANES;
+    memset(dp, 0, z->np * LANES * sizeof(double));
+    memset(t->memory->adjoint, 0, state * sizeof(double));
+    uint32_t last = (t->args->steps - 1) / w->segment;
+    for (uint32_t n = last + 1; n-- > 0;) {
+        uint32_t from = n * w->segment;
+        uint32_t count = n == last ? t->args->steps - from : w->segment;
+        if (n != last) { // the last one's records are still there
+            memcpy(record_x(t, 0), t->memory->checkpoints + n * state, state * sizeof(double));
+            forward_segment(t, from, count, false);
+        }
+        reverse_segment(t, a, from, count, dp);
+    }
+    gather_add(t, a->state_seeds, ((size_t)t->args->steps + 1) * z->nx, z->nx, t->memory->adjoint);
+    scatter(t, t->memory->adjoint, z->nx, z->nx, a->dx0);
+}
+
+// Sum over robots in order, or hand out one row per robot.
+static void collect_dparams(const ns_system* s, const ns_workspace* w, const ns_rollout_args* args,
+                            double* dparams) {
+    uint32_t np = s->sizes.np;
+    for (uint32_t k = 0; k < np && !args->per_robot_params; k++) dparams[k] = 0.0;
+    for (uint32_t robot = 0; robot < args->batch; robot++) {
+        uint32_t number = robot / LANES, lane = robot % LANES;
+        bool alone = args->batch - number * LANES == 1;
+        const double* dp = w->dparams + (size_t)number * np * LANES;
+        for (uint32_t k = 0; k < np; k++) {
+            double d = dp[alone ? k : k * LANES + lane];
+            if (args->per_robot_params) {
+                dparams[(size_t)robot * np + k] = d;
+            } else {
+                dparams[k] += d;
+            }
+        }
+    }
+}
+
+ns_status ns_rollout_vjp(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
+                         const ns_rollout_adjoint* adjoint, ns_error* error) {
+    ns_status status = check_args(s, w, args, error);
+    if (status != NS_OK) return status;
+    int tiles = (int)((args->batch - 1) / LANES + 1);
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static) num_threads((int)w->size.threads)
+#endif
+    for (int n = 0; n < tiles; n++) {
+        tile t = make_tile(s, w, args, (uint32_t)n);
+        forward_tile(&t, w);
+        if (w->failed_step[n] == NSI_NONE) reverse_tile(&t, w, adjoint);
+    }
+    status = check_finite(s, w, args, error);
+    if (status == NS_OK && adjoint->dparams) collect_dparams(s, w, args, adjoint->dparams);
+    return status;
+}
+
+// ---- forward derivative --------------------------------------------------------------------
+
+static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangent* d) {
+    const ns_system_sizes* z = &t->s->sizes;
+    const ns_rollout_args* a = t->args;
+    const size_t lanes = t->lanes, steps = a->steps;
+    double *x = t->memory->in, *c = x + z->nx * lanes, *p = c + z->nc * lanes;
+    double *dx = p + z->np * lanes, *dc = dx + z->nx * lanes, *dp = dc + z->nc * lanes;
+    double *y = t->memory->out, *next = y + z->ny * lanes;
+    double *dy = next + z->nx * lanes, *dnext = dy + z->ny * lanes;
+    w->failed_step[t->number] = NSI_NONE;
+    gather(t, a->x0, z->nx, z->nx, x);
+    gather_params(t, a->params, p);
+    gather(t, d->dx0, z->nx, z->nx, dx);
+    gather(t, d->dparams, a->per_robot_params ? z->np : 0, z->np, dp);
+    scatter(t, x, (steps + 1) * z->nx, z->nx, a->states);
+    scatter(t, dx, (steps + 1) * z->nx, z->nx, d->dstates);
+    for (size_t step = 0; step < steps; step++) {
+        gather(t, a->controls ? a->controls + step * z->nc : NULL, steps * z->nc, z->nc, c);
+        gather(t, d->dcontrols ? d->dcontrols + step * z->nc : NULL, steps * z->nc, z->nc, dc);
+        ns_program_run(t->s->jvp[t->form], &(ns_run){.in = x, .out = y, .work = t->memory->work});
+        memcpy(x, next, z->nx * lanes * sizeof(double));
+        memcpy(dx, dnext, z->nx * lanes * sizeof(double));
+        scatter(t, x, (steps + 1) * z->nx, z->nx,
+                a->states ? a->states + (step + 1) * z->nx : NULL);
+        scatter(t, dx, (steps + 1) * z->nx, z->nx,
+                d->dstates ? d->dstates + (step + 1) * z->nx : NULL);
+        scatter(t, y, steps * z->ny, z->ny,
+                a->observations ? a->observations + step * z->ny : NULL);
+        scatter(t, dy, steps * z->ny, z->ny,
+                d->dobservations ? d->dobservations + step * z->ny : NULL);
+        for (size_t i = 0; i < z->nx * lanes; i++) {
+            if (fabs(x[i]) <= DBL_MAX) continue;
+            w->failed_step[t->number] = (uint32_t)step;
+            w->failed_lane[t->number] = (uint32_t)(i % lanes);
+            return;
+        }
+    }
+}
+
+ns_status ns_rollout_jvp(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
+                         const ns_rollout_tangent* tangent, ns_error* error) {
+    ns_status status = check_args(s, w, args, error);
+    if (status != NS_OK) return status;
+    int tiles = (int)((args->batch - 1) / LANES + 1);
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static) num_threads((int)w->size.threads)
+#endif
+    for (int n = 0; n < tiles; n++) {
+        tile t = make_tile(s, w, args, (uint32_t)n);
+        tangent_tile(&t, w, tangent);
+    }
+    return check_finite(s, w, args, error);
+}

@@ -1,0 +1,355 @@
+// One time step: state and control to the next state. Semi-implicit Euler (the default), classical
+// Runge-Kutta, or Euler that is implicit in the velocity-dependent joint forces.
+
+#include "sim/step.h"
+
+#include "expr/trace.h"
+
+#include <stdio.h>
+
+uint32_t nsi_model_motor_count(const ns_model* model) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < model->sizes.nu; i++) {
+        count += model->actuators[i].def.type == NS_ACTUATOR_SERIES_ELASTIC;
+    }
+    return count;
+}
+
+typedef struct stepper {
+    const ns_model* model;
+    const nsi_step_options* options;
+    ns_graph* graph;
+    ns_expr *q, *qd, *motor, *u, *tau, *param; // inputs; motor has an entry per actuator
+} stepper;
+
+static ns_expr* expressions(const stepper* s, size_t count) {
+    ns_expr* list = nsi_arena_alloc(&s->graph->arena, (count + 1) * sizeof *list);
+    if (!list) nsi_graph_fail_nomem(s->graph);
+    return list;
+}
+
+// ---- inputs and outputs --------------------------------------------------------------------
+
+static void numbered_inputs(const char* prefix, uint32_t count, ns_expr* out) {
+    char name[32];
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "%s%u", prefix, i);
+        out[i] = ns_input(name);
+    }
+}
+
+static ns_expr named_input(const char* prefix, const char* name) {
+    char full[1200];
+    snprintf(full, sizeof full, "%s/%s", prefix, name);
+    return ns_input(full);
+}
+
+static bool make_inputs(stepper* s) {
+    const ns_model* m = s->model;
+    s->q = expressions(s, m->sizes.nq);
+    s->qd = expressions(s, m->sizes.nv);
+    s->motor = expressions(s, m->sizes.nu);
+    s->u = expressions(s, m->sizes.nu);
+    s->tau = expressions(s, m->sizes.nv);
+    s->param = expressions(s, m->sizes.nparam);
+    if (s->graph->error.status != NS_OK) return false;
+
+    numbered_inputs("q", m->sizes.nq, s->q);
+    numbered_inputs("qd", m->sizes.nv, s->qd);
+    for (uint32_t i = 0; i < m->sizes.nu; i++) {
+        s->motor[i] = ns_const(0.0);
+        if (m->actuators[i].def.type == NS_ACTUATOR_SERIES_ELASTIC) {
+            s->motor[i] = named_input("motor", m->actuators[i].def.name);
+        }
+    }
+    for (uint32_t i = 0; i < m->sizes.nu; i++) s->u[i] = named_input("u", m->actuators[i].def.name);
+    numbered_inputs("tau", m->sizes.nv, s->tau);
+    for (uint32_t i = 0; i < m->sizes.nparam; i++) {
+        bool is_free = s->options->is_free && s->options->is_free[i];
+        s->param[i] = is_free ? ns_quantity(m->params[i].name, ns_input(m->params[i].name))
+                              : ns_const(m->params[i].value);
+    }
+    return s->graph->error.status == NS_OK;
+}
+
+static void make_outputs(const stepper* s, const ns_expr* q, const ns_expr* qd) {
+    char name[1200];
+    for (uint32_t i = 0; i < s->model->sizes.nq; i++) {
+        snprintf(name, sizeof name, "q%u", i);
+        ns_output(name, q[i]);
+    }
+    for (uint32_t i = 0; i < s->model->sizes.nv; i++) {
+        snprintf(name, sizeof name, "qd%u", i);
+        ns_output(name, qd[i]);
+    }
+    for (uint32_t i = 0; i < s->model->sizes.nu; i++) {
+        if (s->model->actuators[i].def.type != NS_ACTUATOR_SERIES_ELASTIC) continue;
+        snprintf(name, sizeof name, "motor/%s", s->model->actuators[i].def.name);
+        ns_output(name, s->u[i]);
+    }
+}
+
+// Outputs for the observed quantities.
+static void make_observations(const stepper* s) {
+    const nsi_ports* all = &s->graph->quantities;
+    for (uint32_t p = 0; p < s->options->nobserve; p++) {
+        const char* pattern = s->options->observe[p];
+        char below[1200];
+        snprintf(below, sizeof below, "%.1100s/**", pattern);
+        bool found = false;
+        for (uint32_t i = 0; i < all->count && s->graph->error.status == NS_OK; i++) {
+            const nsi_port* quantity = &all->data[i];
+            if (!ns_glob_match(pattern, quantity->name) && !ns_glob_match(below, quantity->name)) {
+                continue;
+            }
+            found = true;
+            if (nsi_graph_find(s->graph, NSI_PORT_OUTPUT, quantity->name) == NSI_NONE) {
+                nsi_graph_output(s->graph, quantity->name, quantity->node);
+            }
+        }
+        if (!found) {
+            nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
+                           "no quantity of the model is called, or fits, \"%.200s\"", pattern);
+        }
+    }
+}
+
+// ---- integration ---------------------------------------------------------------------------
+
+// Pull a nearly unit quaternion back to unit length: one Newton step for 1/sqrt(q.q), which is
+// exact to second order in the deviation and needs no root.
+static quat renormalize(quat q) {
+    ns_expr square = ns_add(ns_add(ns_mul(q.w, q.w), ns_mul(q.x, q.x)),
+                            ns_add(ns_mul(q.y, q.y), ns_mul(q.z, q.z)));
+    ns_expr scale = ns_sub(ns_const(1.5), ns_mul(ns_const(0.5), square));
+    return (quat){ns_mul(scale, q.w), ns_mul(scale, q.x), ns_mul(scale, q.y), ns_mul(scale, q.z)};
+}
+
+static quat quat_at(const ns_expr* q) {
+    return (quat){q[0], q[1], q[2], q[3]};
+}
+
+static void put_quat(ns_expr* to, quat q) {
+    to[0] = q.w;
+    to[1] = q.x;
+    to[2] = q.y;
+    to[3] = q.z;
+}
+
+// q (+) dt qd: quaternions by the exponential map of the body's angular velocity.
+static void advance(const stepper* s, const ns_expr* q, const ns_expr* qd, ns_expr* next) {
+    ns_expr dt = ns_const(s->options->timestep);
+    for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
+        const nsi_link* l = &s->model->links[i];
+        uint32_t plain = l->nq == 7 ? 3 : l->nq == 4 ? 0 : l->nq;
+        for (uint32_t k = 0; k < plain; k++) {
+            next[l->q + k] = ns_add(q[l->q + k], ns_mul(dt, qd[l->v + k]));
+        }
+        if (plain == l->nq) continue;
+        const ns_expr* w = qd + l->v + plain;
+        quat turn = q_exp(v3_scale(dt, v3(w[0], w[1], w[2])));
+        put_quat(next + l->q + plain, renormalize(q_mul(quat_at(q + l->q + plain), turn)));
+    }
+}
+
+static void euler(const stepper* s, ns_expr* q, ns_expr* qd) {
+    nsi_robot robot;
+    uint32_t nv = s->model->sizes.nv;
+    bool implicit = s->options->integrator == NS_INTEGRATOR_IMPLICIT;
+    ns_expr *tau = expressions(s, nv), *qdd = expressions(s, nv), *slope = expressions(s, nv);
+    if (!nsi_robot_init(&robot, s->model, s->param, s->q, s->qd)) return;
+    for (uint32_t k = 0; k < nv; k++) tau[k] = s->tau[k];
+    nsi_joint_forces(&robot, s->u, s->motor, s->options->timestep, tau, implicit ? slope : NULL);
+    ns_expr dt = ns_const(s->options->timestep);
+    for (uint32_t k = 0; k < nv && implicit; k++) slope[k] = ns_mul(dt, slope[k]);
+    nsi_forward_dynamics(&robot, tau, implicit ? slope : NULL, qdd);
+    for (uint32_t k = 0; k < nv; k++) {
+        qdd[k] = nsi_named(qdd[k], "qdd/%u", k);
+        qd[k] = ns_add(s->qd[k], ns_mul(dt, qdd[k]));
+    }
+    advance(s, s->q, qd, q);
+}
+
+// Rate of the coordinates: dq/dt of a quaternion is q (0, w) / 2.
+static void coordinate_rates(const stepper* s, const ns_expr* q, const ns_expr* qd, ns_expr* rate) {
+    for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
+        const nsi_link* l = &s->model->links[i];
+        uint32_t plain = l->nq == 7 ? 3 : l->nq == 4 ? 0 : l->nq;
+        for (uint32_t k = 0; k < plain; k++) rate[l->q + k] = qd[l->v + k];
+        if (plain == l->nq) continue;
+        const ns_expr* w = qd + l->v + plain;
+        ns_expr half = ns_const(0.5);
+        quat spin = {ns_const(0.0), ns_mul(half, w[0]), ns_mul(half, w[1]), ns_mul(half, w[2])};
+        put_quat(rate + l->q + plain, q_mul(quat_at(q + l->q + plain), spin));
+    }
+}
+
+static void acceleration(const stepper* s, const ns_expr* q, const ns_expr* qd, ns_expr* qdd) {
+    nsi_robot robot;
+    ns_expr* tau = expressions(s, s->model->sizes.nv);
+    if (!nsi_robot_init(&robot, s->model, s->param, q, qd)) return;
+    for (uint32_t k = 0; k < s->model->sizes.nv; k++) tau[k] = s->tau[k];
+    nsi_joint_forces(&robot, s->u, s->motor, s->options->timestep, tau, NULL);
+    nsi_forward_dynamics(&robot, tau, NULL, qdd);
+}
+
+// Classical Runge-Kutta on coordinates and velocities; quaternions are renormalised at the end.
+static void runge_kutta(const stepper* s, ns_expr* q, ns_expr* qd) {
+    static const double node[4] = {0.0, 0.5, 0.5, 1.0};
+    static const double weight[4] = {1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0};
+    uint32_t nq = s->model->sizes.nq, nv = s->model->sizes.nv;
+    double dt = s->options->timestep;
+    ns_expr *rate = expressions(s, nq), *qdd = expressions(s, nv);
+    ns_expr *qs = expressions(s, nq), *qds = expressions(s, nv);
+    if (s->graph->error.status != NS_OK) return;
+    for (uint32_t k = 0; k < nq; k++) q[k] = s->q[k];
+    for (uint32_t k = 0; k < nv; k++) qd[k] = s->qd[k];
+    for (int stage = 0; stage < 4; stage++) {
+        ns_expr step = ns_const(node[stage] * dt);
+        for (uint32_t k = 0; k < nq; k++) {
+            qs[k] = stage == 0 ? s->q[k] : ns_add(s->q[k], ns_mul(step, rate[k]));
+        }
+        for (uint32_t k = 0; k < nv; k++) {
+            qds[k] = stage == 0 ? s->qd[k] : ns_add(s->qd[k], ns_mul(step, qdd[k]));
+        }
+        nsi_trace_mute(stage > 0);
+        coordinate_rates(s, qs, qds, rate);
+        acceleration(s, qs, qds, qdd);
+        for (uint32_t k = 0; k < nv; k++) qdd[k] = nsi_named(qdd[k], "qdd/%u", k);
+        ns_expr b = ns_const(weight[stage] * dt);
+        for (uint32_t k = 0; k < nq; k++) q[k] = ns_add(q[k], ns_mul(b, rate[k]));
+        for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(qd[k], ns_mul(b, qdd[k]));
+    }
+    nsi_trace_mute(false);
+    for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
+        const nsi_link* l = &s->model->links[i];
+        if (l->nq != 4 && l->nq != 7) continue;
+        ns_expr* at = q + l->q + (l->nq == 7 ? 3 : 0);
+        put_quat(at, q_normalize(quat_at(at)));
+    }
+}
+
+// ---- all quantities ------------------------------------------------------------------------
+
+// The three components of a vector of a link, or of the whole robot (link "").
+static void name_vec3(vec3 v, const char* link, const char* what) {
+    static const char axis[3] = {'x', 'y', 'z'};
+    for (int k = 0; k < 3; k++) {
+        if (link[0]) {
+            nsi_named(v.e[k], "link/%s/%s/%c", link, what, axis[k]);
+        } else {
+            nsi_named(v.e[k], "%s/%c", what, axis[k]);
+        }
+    }
+}
+
+// Orientations as quaternions, from the parent down.
+static void name_poses(const stepper* s, const nsi_link_pose* pose) {
+    const ns_model* m = s->model;
+    quat* turn = nsi_arena_alloc(&s->graph->arena, (m->sizes.nlink + 1) * sizeof *turn);
+    if (!turn) {
+        nsi_graph_fail_nomem(s->graph);
+        return;
+    }
+    for (uint32_t i = 0; i < m->sizes.nlink; i++) {
+        const nsi_link* l = &m->links[i];
+        const double* o = l->def.origin.quaternion;
+        quat q = {ns_const(o[0]), ns_const(o[1]), ns_const(o[2]), ns_const(o[3])};
+        const ns_expr* r = s->param + l->param + NSI_JOINT_ROTATION;
+        q = q_mul(q, q_exp(v3(r[0], r[1], r[2])));
+        if (l->def.joint_type == NS_JOINT_FLOATING) q = quat_at(s->q + l->q + 3);
+        if (l->def.joint_type == NS_JOINT_SPHERICAL) q = q_mul(q, quat_at(s->q + l->q));
+        if (l->def.joint_type == NS_JOINT_REVOLUTE) {
+            const ns_expr* p = s->param + l->param + NSI_JOINT_AXIS;
+            ns_expr axis[3], angle = s->q[l->q];
+            ns_normalize(3, p, axis);
+            if (l->mimic != NSI_NONE) {
+                angle = ns_add(ns_mul(ns_const(l->def.mimic_multiplier), angle),
+                               ns_const(l->def.mimic_offset));
+            }
+            q = q_mul(q, q_exp(v3_scale(angle, v3(axis[0], axis[1], axis[2]))));
+        }
+        turn[i] = l->parent == NSI_NONE || l->def.joint_type == NS_JOINT_FLOATING
+                      ? q
+                      : q_mul(turn[l->parent], q);
+        name_vec3(pose[i].position, l->def.name, "pose");
+        nsi_named(turn[i].w, "link/%s/pose/qw", l->def.name);
+        nsi_named(turn[i].x, "link/%s/pose/qx", l->def.name);
+        nsi_named(turn[i].y, "link/%s/pose/qy", l->def.name);
+        nsi_named(turn[i].z, "link/%s/pose/qz", l->def.name);
+    }
+}
+
+static void name_links(const stepper* s, const nsi_robot* robot, const nsi_link_pose* pose) {
+    uint32_t nv = s->model->sizes.nv;
+    ns_expr *linear = expressions(s, 3 * (size_t)nv), *angular = expressions(s, 3 * (size_t)nv);
+    if (s->graph->error.status != NS_OK) return;
+    name_poses(s, pose);
+    for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
+        const char* name = s->model->links[i].def.name;
+        motion v = nsi_link_velocity(robot, i);
+        name_vec3(v.w, name, "velocity/angular");
+        name_vec3(v.v, name, "velocity/linear");
+        nsi_link_jacobian(robot, pose, i, linear, angular);
+        for (uint32_t k = 0; k < 3 * nv; k++) {
+            nsi_named(linear[k], "link/%s/jacobian/linear/%u/%u", name, k / nv, k % nv);
+            nsi_named(angular[k], "link/%s/jacobian/angular/%u/%u", name, k / nv, k % nv);
+        }
+    }
+}
+
+static void name_everything(const stepper* s) {
+    nsi_robot robot;
+    const ns_model* m = s->model;
+    uint32_t nv = m->sizes.nv;
+    if (!nsi_robot_init(&robot, m, s->param, s->q, s->qd)) return;
+    nsi_link_pose* pose = nsi_robot_alloc(&robot, m->sizes.nlink, sizeof *pose);
+    ns_expr *M = expressions(s, (size_t)nv * nv), *bias = expressions(s, nv);
+    if (s->graph->error.status != NS_OK) return;
+
+    for (uint32_t k = 0; k < m->sizes.nq; k++) nsi_named(s->q[k], "q/%u", k);
+    for (uint32_t k = 0; k < nv; k++) nsi_named(s->qd[k], "qd/%u", k);
+    nsi_crba(&robot, M);
+    for (uint32_t k = 0; k < nv * nv; k++) nsi_named(M[k], "mass_matrix/%u/%u", k / nv, k % nv);
+    nsi_rnea(&robot, NULL, bias);
+    for (uint32_t k = 0; k < nv; k++) nsi_named(bias[k], "bias/%u", k);
+
+    nsi_link_poses(&robot, pose);
+    ns_expr kinetic = nsi_kinetic_energy(&robot), potential = nsi_potential_energy(&robot, pose);
+    ns_quantity("energy/kinetic", kinetic);
+    ns_quantity("energy/potential", potential);
+    ns_quantity("energy/total", ns_add(kinetic, potential));
+    vec3 linear, angular;
+    nsi_momentum(&robot, pose, &linear, &angular);
+    name_vec3(linear, "", "momentum/linear");
+    name_vec3(angular, "", "momentum/angular");
+    name_vec3(nsi_center_of_mass(&robot, pose), "", "com");
+    name_links(s, &robot, pose);
+}
+
+ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options, ns_graph** out,
+                         ns_error* error) {
+    stepper s = {.model = model, .options = options};
+    ns_status status = ns_graph_create(&model->allocator, &s.graph, error);
+    if (status == NS_OK) status = ns_trace_begin(s.graph, error);
+    if (status != NS_OK) {
+        ns_graph_free(s.graph);
+        return status;
+    }
+    if (make_inputs(&s)) {
+        ns_expr *q = expressions(&s, model->sizes.nq), *qd = expressions(&s, model->sizes.nv);
+        if (s.graph->error.status == NS_OK) {
+            if (options->integrator == NS_INTEGRATOR_RK4) {
+                runge_kutta(&s, q, qd);
+            } else {
+                euler(&s, q, qd);
+            }
+        }
+        if (s.graph->error.status == NS_OK && options->all_quantities) name_everything(&s);
+        if (s.graph->error.status == NS_OK) make_observations(&s);
+        if (s.graph->error.status == NS_OK) make_outputs(&s, q, qd);
+    }
+    ns_trace_end(NULL);
+    *out = s.graph;
+    return nsi_graph_finish(out, error);
+}
