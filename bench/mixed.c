@@ -42,6 +42,7 @@ static item peek(generator* g) {
 
 static item next(generator* g) {
     item a = g->count > LIVE - 6 ? take(g) : peek(g), b = peek(g);
+    while (b.expr.id == a.expr.id) b = peek(g); // x - x would fold
     double x = a.at_one, y = b.at_one;
     ns_expr c;
     uint32_t kind = nsi_rng_below(&g->rng, 1000);
@@ -85,7 +86,7 @@ static ns_status trace_mixed(uint32_t operations, ns_graph** out, ns_error* erro
         snprintf(name, sizeof name, "x%d", i);
         g.inputs[i] = (item){ns_input(name), 1.0};
     }
-    // Handles count the nodes built so far.
+    // Handles count the nodes built so far; the few constants hardly matter.
     item made = {ns_const(0.83), 0.0};
     while (ns_expr_is_valid(made.expr) && made.expr.id < operations + INPUTS) {
         made = next(&g);

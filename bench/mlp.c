@@ -35,9 +35,7 @@ static bool run(const bench_case* self, const bench_options* options, bool gradi
     if (status == NS_OK && gradient) {
         // For the weights alone, as in training.
         ns_diff_options diff = ns_default_diff_options();
-        const uint32_t none = 0;
-        diff.wrt = &none;
-        diff.nwrt = 0;
+        diff.skip_inputs = true;
         status = ns_graph_vjp(network, &diff, &derivative, &error);
     }
     if (status != NS_OK) fprintf(stderr, "neuralsim bench: %s\n", error.message);

@@ -71,6 +71,18 @@ static int dump(const graph_command* c) {
     return print_text(c, status, &text, &error);
 }
 
+// Names come from files: what is not printable must not reach the terminal.
+static void print_name(FILE* file, const char* name) {
+    for (; *name; name++) fputc(*name >= 0x20 && *name < 0x7f ? *name : '?', file);
+}
+
+static void print_port(const char* kind, const char* name, uint32_t size) {
+    printf("%-8s", kind);
+    print_name(stdout, name);
+    if (size > 0) printf(" [%u]", size);
+    printf("\n");
+}
+
 // ---- evaluation ----------------------------------------------------------------------------
 
 // "name=value,name=value" into `in`; names may hold '=' and ',' only as far as they are
@@ -94,7 +106,8 @@ static int read_inputs(const graph_command* c, double* in) {
             fprintf(stderr, "neuralsim graph: --eval: there is no input '%.*s'; there are:", shown,
                     p);
             for (uint32_t i = 0; i < count && i < 30; i++) {
-                fprintf(stderr, " %s", ns_graph_input_name(c->graph, i));
+                fputc(' ', stderr);
+                print_name(stderr, ns_graph_input_name(c->graph, i));
             }
             fprintf(stderr, "\n");
             return EXIT_USAGE;
@@ -103,7 +116,8 @@ static int read_inputs(const graph_command* c, double* in) {
         char* end;
         errno = 0;
         in[found] = strtod(number, &end);
-        if (end == number || (*end != ',' && *end != '\0')) {
+        bool overflows = errno == ERANGE && (in[found] > 1.0 || in[found] < -1.0);
+        if (end == number || overflows || (*end != ',' && *end != '\0')) {
             return cli_usage("graph", "--eval: '%.40s' is not a number for %s", number,
                              ns_graph_input_name(c->graph, found));
         }
@@ -132,7 +146,8 @@ static int evaluate(const graph_command* c) {
     if (code == EXIT_OK) {
         ns_program_run(program, &(ns_run){.in = in, .out = out, .work = work});
         for (uint32_t k = 0; k < info.output_count; k++) {
-            printf("%s = %.17g\n", ns_graph_output_name(c->graph, k), out[k]);
+            print_name(stdout, ns_graph_output_name(c->graph, k));
+            printf(" = %.17g\n", out[k]);
         }
     }
     free(in);
@@ -149,16 +164,16 @@ static int summarize(const graph_command* c) {
     if (ns_program_build(g, NULL, &program, &error) != NS_OK) return cli_fail("%s", error.message);
     ns_program_info info = ns_program_get_info(program);
     for (uint32_t i = 0; i < info.input_count; i++) {
-        printf("input   %s\n", ns_graph_input_name(g, i));
+        print_port("input", ns_graph_input_name(g, i), 0);
     }
     for (uint32_t i = 0; i < ns_graph_array_count(g); i++) {
-        printf("array   %s [%u]\n", ns_graph_array_name(g, i), ns_graph_array_size(g, i));
+        print_port("array", ns_graph_array_name(g, i), ns_graph_array_size(g, i));
     }
     for (uint32_t i = 0; i < info.output_count; i++) {
-        printf("output  %s\n", ns_graph_output_name(g, i));
+        print_port("output", ns_graph_output_name(g, i), 0);
     }
     for (uint32_t i = 0; i < ns_graph_sink_count(g); i++) {
-        printf("sink    %s [%u]\n", ns_graph_sink_name(g, i), ns_graph_sink_size(g, i));
+        print_port("sink", ns_graph_sink_name(g, i), ns_graph_sink_size(g, i));
     }
     printf("%u operations; %u steps executed after lowering and fusing", ns_graph_op_count(g),
            info.step_count);
@@ -210,6 +225,9 @@ static int parse_arguments(int argc, char** argv, graph_command* c, const char**
         } else {
             c->file = argv[i];
         }
+    }
+    if (c->output && !c->dump == !c->emit) {
+        return cli_usage("graph", "-o goes with one of --dump and --emit-c");
     }
     return c->file ? EXIT_OK : cli_usage("graph", "no FILE given");
 }

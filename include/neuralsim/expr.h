@@ -16,7 +16,9 @@
 /// merges equal subexpressions. Derivatives are graphs again, so second derivatives come from
 /// differentiating twice. Run a graph through program.h.
 ///
-/// Identities hold for finite values and up to the sign of zero: x*0 is 0, x-x is 0, 0/x is 0.
+/// Identities hold for finite values and up to the sign of zero: x*0 is 0, x-x is 0, 0/x is 0. When
+/// a program is made, a product that is used once, in a sum, is joined with it: the two round once.
+/// So x*x - y*y may be a rounding error away from 0 at x = y.
 
 #ifndef NEURALSIM_EXPR_H
 #define NEURALSIM_EXPR_H
@@ -71,13 +73,13 @@ NS_API const char* ns_graph_sink_name(const ns_graph* graph, uint32_t number);
 NS_API uint32_t ns_graph_array_size(const ns_graph* graph, uint32_t number);
 NS_API uint32_t ns_graph_sink_size(const ns_graph* graph, uint32_t number);
 
-/// Operations that the outputs depend on; a block counts as one.
+/// Operations that the outputs depend on; a block counts as one. 0 when out of memory.
 NS_API uint32_t ns_graph_op_count(const ns_graph* graph);
 
 // ---- tracing ---------------------------------------------------------------------------------
 
 /// Make `graph` the current graph of this thread; the functions below add to it.
-/// @return NS_OK; NS_ERR_STATE when this thread is tracing already
+/// @return NS_OK; NS_ERR_STATE when this thread is tracing already; NS_ERR_ARGUMENT for NULL
 NS_API ns_status ns_trace_begin(ns_graph* graph, ns_error* error);
 
 /// Stop tracing and report the first thing that went wrong since ns_trace_begin().
@@ -100,7 +102,9 @@ NS_API void ns_output(const char* name, ns_expr x);
 NS_API ns_expr ns_const(double value);
 
 /// An invalid expression is returned by every function here when something went wrong (no trace, no
-/// memory, an operand of another graph). It may be passed on; ns_trace_end() tells the reason.
+/// memory, an operand that is no expression of this graph). It may be passed on; ns_trace_end()
+/// tells the reason. An expression of another graph is noticed only when its number is too large
+/// here.
 NS_API bool ns_expr_is_valid(ns_expr x);
 
 /// While tracing: give a result a name, by which it can be observed (and, later, augmented).
@@ -108,7 +112,7 @@ NS_API bool ns_expr_is_valid(ns_expr x);
 NS_API ns_expr ns_quantity(const char* name, ns_expr x);
 
 // ---- operations ------------------------------------------------------------------------------
-// Values and derivatives at kinks and domain edges are listed per operation in docs/design.md.
+// Values and derivatives at kinks and domain edges are listed per operation in docs/operations.md.
 
 NS_API ns_expr ns_add(ns_expr a, ns_expr b);
 NS_API ns_expr ns_sub(ns_expr a, ns_expr b);
@@ -149,11 +153,13 @@ NS_API ns_expr ns_or(ns_expr a, ns_expr b);
 NS_API ns_expr ns_not(ns_expr a);
 
 /// `then` where `condition` is not 0, else `otherwise`. Both are computed; the one not taken never
-/// reaches the value or the derivative, not even as NaN.
+/// reaches the value. It does not reach the derivative either, not even as NaN from a division by
+/// zero or a logarithm, provided that inputs are finite and products in it do not overflow.
 NS_API ns_expr ns_select(ns_expr condition, ns_expr then, ns_expr otherwise);
 
 // ---- safe forms ------------------------------------------------------------------------------
-// Finite value and finite, exact-where-it-exists derivative everywhere, to be used in physics.
+// Finite value and derivative where the plain forms have none; to be used in physics. Squares must
+// neither overflow nor vanish: magnitudes from about 1e-150 to 1e150.
 
 /// a / b, and 0 with zero derivative where b is 0.
 NS_API ns_expr ns_div_safe(ns_expr a, ns_expr b);
@@ -178,8 +184,10 @@ NS_API ns_expr ns_clamp(ns_expr a, ns_expr low, ns_expr high);
 NS_API void ns_gradient(ns_expr y, uint32_t n, const ns_expr* x, ns_expr* dydx);
 
 typedef struct ns_diff_options {
-    const uint32_t* wrt; ///< numbers of the scalar inputs to differentiate for; NULL: all
+    const uint32_t* wrt; ///< numbers of the scalar inputs to differentiate for; NULL: all. What is
+                         ///< added for them comes in the order of inputs, not of this list
     uint32_t nwrt;       ///< length of `wrt`
+    bool skip_inputs;    ///< with wrt NULL: differentiate for no scalar input; default false
     bool skip_arrays;    ///< do not differentiate for array inputs; default false
     bool per_lane;       ///< arrays this adds (tangents, gradients) are per lane; default false
     bool skip_value;     ///< leave out the outputs of the original graph; default false
@@ -192,7 +200,7 @@ NS_API ns_diff_options ns_default_diff_options(void);
 /// outputs are those of `graph` followed by `d:<output>` for each, and likewise array outputs.
 /// Where such a name is taken, `d2:`, `d3:`... is used for all.
 /// @param options  NULL for ns_default_diff_options()
-/// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_LIMIT, NS_ERR_NOMEM
+/// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_UNSUPPORTED (a lowered graph), NS_ERR_LIMIT, NS_ERR_NOMEM
 NS_API ns_status ns_graph_jvp(const ns_graph* graph, const ns_diff_options* options, ns_graph** out,
                               ns_error* error);
 
@@ -202,7 +210,7 @@ NS_API ns_status ns_graph_jvp(const ns_graph* graph, const ns_diff_options* opti
 /// gradient for an array is the array output `d:<array>`. Array outputs are added to, so zero them
 /// before the first run.
 /// @param options  NULL for ns_default_diff_options()
-/// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_LIMIT, NS_ERR_NOMEM
+/// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_UNSUPPORTED (a lowered graph), NS_ERR_LIMIT, NS_ERR_NOMEM
 NS_API ns_status ns_graph_vjp(const ns_graph* graph, const ns_diff_options* options, ns_graph** out,
                               ns_error* error);
 

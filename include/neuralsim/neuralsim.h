@@ -5,8 +5,11 @@
 #define NEURALSIM_NEURALSIM_H
 
 #include "neuralsim/base.h"
+#include "neuralsim/convert.h"
 #include "neuralsim/expr.h"
+#include "neuralsim/model.h"
 #include "neuralsim/nn.h"
 #include "neuralsim/program.h"
+#include "neuralsim/sim.h"
 
 #endif

@@ -23,7 +23,7 @@ extern "C" {
     X(NS_SIGMOID, "sigmoid")   /* 1 / (1 + exp(-x)), to 1e-16 absolute */                          \
     X(NS_RELU, "relu")         /* derivative 0 at 0 */                                             \
     X(NS_ELU, "elu")           /* x, or exp(x) - 1 below 0; derivative 1 at 0 */                   \
-    X(NS_SOFTPLUS, "softplus") /* log(1 + exp(x)) */                                               \
+    X(NS_SOFTPLUS, "softplus") /* log(1 + exp(x)); derivative to 1e-16 absolute */                 \
     X(NS_SOFTSIGN, "softsign") /* x / (1 + |x|) */                                                 \
     X(NS_SIN, "sin")
 
@@ -47,14 +47,14 @@ NS_API ns_expr ns_activate(ns_activation activation, ns_expr x);
 /// Number of weights of a layer with biases: (nin + 1) * nout.
 NS_API uint32_t ns_dense_size(uint32_t nin, uint32_t nout);
 
-/// While tracing: y = activation(W'x + b), nout results from nin inputs.
+/// While tracing: y = activation(W'x + b), nout results from nin inputs, each at most 16,383.
 /// @param weights  ns_dense_size(nin, nout) numbers: W[j*nout + i] leads from input j to output i;
 ///                 row nin holds the biases. A size of nin * nout is a layer without biases.
 /// @param y        (nout) receives the results; may not be `x`
 NS_API void ns_dense_layer(ns_array weights, uint32_t nin, const ns_expr* x, uint32_t nout,
                            ns_activation activation, ns_expr* y);
 
-/// While tracing: the elements of an array as numbers, e.g. biases or scales.
+/// While tracing: the elements of an array (at most 16,383) as numbers, e.g. biases or scales.
 /// @param x  (array.size) receives them
 NS_API void ns_array_elements(ns_array array, ns_expr* x);
 

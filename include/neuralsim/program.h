@@ -10,7 +10,8 @@
 ///     ns_program_run(program, &(ns_run){.in = &in[0][0], .out = &out[0][0], .work = work});
 ///
 /// A program is immutable: threads may run it at once, each with its own `work`. Running allocates
-/// nothing and cannot fail. All backends give the same bits, in any lane.
+/// nothing and cannot fail. All backends give the same bits, in any lane (of a NaN, sign and
+/// payload excepted); sums over lanes are those of the lane count.
 
 #ifndef NEURALSIM_PROGRAM_H
 #define NEURALSIM_PROGRAM_H
@@ -82,7 +83,8 @@ typedef struct ns_program_info {
 NS_API ns_program_info ns_program_get_info(const ns_program* program);
 
 /// The graph as backends see it: elementary functions expanded into primitive operations, dead
-/// nodes dropped, and, with `fuse`, products and sums joined to fused multiply-adds.
+/// nodes dropped, and, with `fuse`, products and sums joined to fused multiply-adds. To look at and
+/// to run; it cannot be differentiated, since rounding and bits stand for functions in it.
 /// @param out  receives a new graph; free it with ns_graph_free()
 /// @return NS_OK, NS_ERR_LIMIT, NS_ERR_NOMEM
 NS_API ns_status ns_graph_lower(const ns_graph* graph, bool fuse, ns_graph** out, ns_error* error);
@@ -94,7 +96,8 @@ NS_API ns_status ns_graph_lower(const ns_graph* graph, bool fuse, ns_graph** out
 ///     enum { <function>_inputs, ..._outputs, ..._work };  // numbers of doubles
 /// The same graph gives the same text, byte for byte. Compile it with -ffp-contract=off for the
 /// same bits as the other backends.
-/// @param function  a C identifier of at most 100 characters
+/// @param function  a C identifier of at most 100 characters that is no keyword or name of the C
+///                  library and does not begin with ns_
 /// @param out       receives the text; free it with ns_text_free()
 /// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_LIMIT, NS_ERR_NOMEM
 NS_API ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* out,

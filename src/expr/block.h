@@ -54,6 +54,8 @@ nsi_id nsi_graph_block(ns_graph* g, const nsi_block* block);
 
 nsi_id nsi_graph_out(ns_graph* g, nsi_id block_node, uint32_t output);
 
+enum { NSI_DENSE_MAX_WIDTH = 1 << 14 }; // inputs, and outputs
+
 // The dense family (dense.c). W is input-major: W[j*nout + i] leads from input j to output i.
 extern const nsi_block_kind nsi_dense;           // y = W'x
 extern const nsi_block_kind nsi_dense_transpose; // y = W x, the adjoint of the input

@@ -93,7 +93,7 @@ typedef struct nsi_native_block nsi_native_block;
 
 typedef struct nsi_native {
     void* code; // executable; NULL when there is none
-    size_t code_size, mapped_size;
+    size_t code_size;
     double* consts; // lane-wise, then bit patterns for signs and exponents
     nsi_native_block* blocks;
     uint32_t nslot;

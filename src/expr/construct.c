@@ -220,12 +220,6 @@ nsi_id nsi_make(ns_graph* g, nsi_op op, nsi_id a, nsi_id b, nsi_id c) {
     case NSI_FMS:
     case NSI_FNMA:
     case NSI_FNMS: return make_fused(g, op, a, b, c);
-    case NSI_MULZ:
-        if (is_op(g, a, NSI_CONST) ||
-            (is_op(g, b, NSI_CONST) && isfinite(g->nodes.data[b].value))) {
-            return make_mul(g, a, b);
-        }
-        break;
     case NSI_POW: return make_pow(g, a, b);
     case NSI_ABS:
         if (negated(g, a) != NSI_NONE) a = negated(g, a);

@@ -14,10 +14,9 @@
 
 #include "expr/block.h"
 
-enum { MAX_WIDTH = 1 << 14 };
-
 static bool widths_ok(const uint32_t* params) {
-    return params[0] >= 1 && params[0] <= MAX_WIDTH && params[1] >= 1 && params[1] <= MAX_WIDTH;
+    return params[0] >= 1 && params[0] <= NSI_DENSE_MAX_WIDTH && params[1] >= 1 &&
+           params[1] <= NSI_DENSE_MAX_WIDTH;
 }
 
 static bool dense_sizes(const uint32_t* params, nsi_block_sizes* out) {

@@ -36,6 +36,12 @@ static ns_status derivation_begin(const ns_graph* graph, const ns_diff_options* 
         if (error) *error = graph->error;
         return graph->error.status;
     }
+    if (graph->lowered) {
+        return nsi_fail(
+            error, NS_ERR_UNSUPPORTED,
+            "a lowered graph cannot be differentiated: rounding and bits of numbers stand"
+            " for functions in it; differentiate first, then lower");
+    }
     uint32_t ninput = graph->inputs.count;
     d->wanted = nsi_alloc_zeroed(memory, (size_t)ninput + 1);
     d->map = nsi_alloc(memory, ((size_t)graph->nodes.count + 1) * sizeof(nsi_id));
@@ -45,7 +51,7 @@ static ns_status derivation_begin(const ns_graph* graph, const ns_diff_options* 
     if (!d->wanted || !d->map || !d->outputs || !d->arrays || !d->sinks) {
         return nsi_fail_nomem(error);
     }
-    for (uint32_t i = 0; !options->wrt && i < ninput; i++) d->wanted[i] = 1;
+    for (uint32_t i = 0; !options->wrt && i < ninput; i++) d->wanted[i] = !options->skip_inputs;
     for (uint32_t k = 0; options->wrt && k < options->nwrt; k++) {
         if (options->wrt[k] >= ninput) {
             return nsi_fail(error, NS_ERR_ARGUMENT,

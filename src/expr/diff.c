@@ -84,10 +84,12 @@ static bool is_hazard(diff* d, nsi_id id) {
     for (uint32_t i = d->hazard.count; i <= id; i++) {
         const nsi_node* node = &g->nodes.data[i];
         uint8_t hazard = 0;
-        if (node->op == NSI_DIV) {
-            // Only a division by something that can vanish.
+        if (node->op == NSI_CONST) {
+            hazard = (uint8_t)!isfinite(node->value);
+        } else if (node->op == NSI_DIV) {
+            // Only a division by something that can vanish, or whose inverse overflows.
             const nsi_node* divisor = &g->nodes.data[node->b];
-            hazard = divisor->op != NSI_CONST || divisor->value == 0.0;
+            hazard = divisor->op != NSI_CONST || !isfinite(1.0 / divisor->value);
         } else if (nsi_ops[node->op].flags & NSI_FLAG_HAZARD) {
             hazard = 1;
         }
@@ -153,8 +155,7 @@ static nsi_id product(diff* d, nsi_id s, nsi_id p, nsi_id gate, bool switches) {
 
 // Operations whose partials are operands, not expressions of the table.
 static bool is_product(nsi_op op) {
-    return op == NSI_MUL || op == NSI_MULZ || op == NSI_FMA || op == NSI_FMS || op == NSI_FNMA ||
-           op == NSI_FNMS;
+    return op == NSI_MUL || op == NSI_FMA || op == NSI_FMS || op == NSI_FNMA || op == NSI_FNMS;
 }
 
 // ---- forward -------------------------------------------------------------------------------
@@ -202,17 +203,22 @@ typedef struct block_values {
 } block_values;
 
 static bool block_values_create(ns_graph* g, block_values* values) {
-    uint32_t total = 0;
+    uint64_t total = 0;
     values->ids = NULL;
     values->offset = nsi_alloc(&g->allocator, (g->blocks.count + 1) * sizeof(uint32_t));
     if (!values->offset) return false;
     for (uint32_t i = 0; i < g->blocks.count; i++) {
-        values->offset[i] = total;
+        values->offset[i] = (uint32_t)total;
         total += g->blocks.data[i].noutput;
+    }
+    if (total > NSI_MAX_NODES) {
+        nsi_graph_fail(g, NS_ERR_LIMIT, "the blocks of the graph have more than %d outputs",
+                       NSI_MAX_NODES);
+        return false;
     }
     values->ids = nsi_alloc(&g->allocator, (total + 1) * sizeof(nsi_id));
     if (!values->ids) return false;
-    for (uint32_t i = 0; i < total; i++) values->ids[i] = NSI_NONE;
+    for (uint64_t i = 0; i < total; i++) values->ids[i] = NSI_NONE;
     return true;
 }
 

@@ -10,7 +10,7 @@
 #include <ctype.h>
 #include <math.h>
 
-enum { PART_STEPS = 500, MAX_FUNCTION_NAME = 100 };
+enum { PART_STEPS = 500, MAX_FUNCTION_NAME = 100, MAX_KINDS = 64 };
 
 typedef struct emitter {
     const nsi_code* code;
@@ -20,6 +20,7 @@ typedef struct emitter {
     uint32_t* slot;   // per value: its place in the work array, or NSI_NONE for a local
     uint32_t* output; // per value: the first output it is, or NSI_NONE
     uint32_t* same;   // per output: the next output of the same value, or NSI_NONE
+    uint8_t* fused;   // per value: is it the result of a fused multiply-add?
     uint32_t nslot, stage;
 } emitter;
 
@@ -146,6 +147,34 @@ static void need_slot(emitter* e, uint32_t ref, uint32_t part) {
     if (e->part[value] != part && e->slot[value] == NSI_NONE) e->slot[value] = e->nslot++;
 }
 
+// gcc 12 turns -fma(a, b, c) into fma(-a, b, -c), also inside another fma, which differs in the
+// sign of a zero. It does so only when the inner result has no other use. So a fused result that is
+// negated somewhere is stored in the work array: that store is another use.
+static bool is_fused(uint32_t op) {
+    return op == NSI_FMA || op == NSI_FMS || op == NSI_FNMA || op == NSI_FNMS;
+}
+
+// Does the C text of this operation negate operand k?
+static bool negates(uint32_t op, uint32_t k) {
+    if (k == 0) return op == NSI_NEG || op == NSI_FNMA || op == NSI_FNMS;
+    return k == 2 && (op == NSI_FMS || op == NSI_FNMS);
+}
+
+static void keep_negated_fused(emitter* e) {
+    const nsi_code* code = e->code;
+    for (uint32_t v = 0; v < code->nvalue; v++) e->fused[v] = 0;
+    for (uint32_t i = 0; i < code->steps.count; i++) {
+        const nsi_step* step = &code->steps.data[i];
+        if (step->op == NSI_BLOCK) continue;
+        for (uint32_t k = 0; k < nsi_ops[step->op].arity; k++) {
+            uint32_t ref = nsi_step_operand(step, k), value = NSI_REF_COMPONENT(ref);
+            if (!nsi_is_value(ref) || !e->fused[value] || !negates(step->op, k)) continue;
+            if (e->slot[value] == NSI_NONE) e->slot[value] = e->nslot++;
+        }
+        e->fused[NSI_REF_COMPONENT(step->dst)] = is_fused(step->op);
+    }
+}
+
 // Decide which values go through the work array.
 static void lay_out(emitter* e) {
     const nsi_code* code = e->code;
@@ -177,6 +206,7 @@ static void lay_out(emitter* e) {
             e->slot[block->first_value + k] = e->nslot++;
         }
     }
+    keep_negated_fused(e);
     e->stage = e->nslot;
     e->nslot += stage_size;
 }
@@ -214,20 +244,24 @@ static void put_file(emitter* e) {
 #include "expr/bits.def"
 #undef NSI_C_SOURCE
     };
-    static const uint32_t bit_ops[] = {NSI_POW2I, NSI_EXPONENT, NSI_MANTISSA};
-    _Static_assert(sizeof bit_functions / sizeof *bit_functions == 3, "one for each operation");
-    for (int k = 0; k < 3; k++) {
+    static const uint32_t bit_ops[] = {NSI_POW2I, NSI_EXPONENT};
+    _Static_assert(sizeof bit_functions / sizeof *bit_functions == 2, "one for each operation");
+    for (int k = 0; k < 2; k++) {
         bool used = false;
         for (uint32_t i = 0; i < code->steps.count; i++) {
             used = used || code->steps.data[i].op == bit_ops[k];
         }
         if (used) nsi_text_add(t, "%s\n", bit_functions[k]);
     }
+    const nsi_block_kind* seen[MAX_KINDS];
+    uint32_t nseen = 0;
     for (uint32_t n = 0; n < code->blocks.count; n++) {
         const nsi_block_kind* kind = code->blocks.data[n].kind;
-        bool first = true;
-        for (uint32_t m = 0; m < n; m++) first = first && code->blocks.data[m].kind != kind;
-        if (first) nsi_text_add(t, "%s\n", kind->c_source);
+        uint32_t k = 0;
+        while (k < nseen && seen[k] != kind) k++;
+        if (k < nseen || nseen == MAX_KINDS) continue;
+        seen[nseen++] = kind;
+        nsi_text_add(t, "%s\n", kind->c_source);
     }
 
     put_parts(e);
@@ -247,13 +281,32 @@ static void put_file(emitter* e) {
     nsi_text_add(t, "}\n");
 }
 
+// A C identifier, in ASCII whatever the locale, that is free to be defined in the file: no keyword,
+// nothing the headers it includes declare, nothing it uses itself.
 static bool is_identifier(const char* name) {
-    if (!name || !(isalpha((unsigned char)name[0]) || name[0] == '_')) return false;
-    size_t length = strlen(name);
-    for (size_t i = 0; i < length; i++) {
-        if (!isalnum((unsigned char)name[i]) && name[i] != '_') return false;
+    static const char* const reserved[] = {
+        "main",    "NULL",      "NAN",      "INFINITY", "acos",      "asin",    "atan",
+        "atan2",   "ceil",      "copysign", "cos",      "cosh",      "erf",     "exp",
+        "exp2",    "expm1",     "fabs",     "fdim",     "floor",     "fma",     "fmax",
+        "fmin",    "fmod",      "frexp",    "hypot",    "j0",        "j1",      "jn",
+        "ldexp",   "lgamma",    "log",      "log10",    "log1p",     "log2",    "modf",
+        "pow",     "remainder", "rint",     "round",    "sin",       "sinh",    "sqrt",
+        "tan",     "tanh",      "tgamma",   "trunc",    "y0",        "y1",      "yn",
+        "memchr",  "memcmp",    "memcpy",   "memmove",  "memset",    "strcat",  "strchr",
+        "strcmp",  "strcpy",    "strlen",   "size_t",   "ptrdiff_t", "int32_t", "int64_t",
+        "uint8_t", "uint16_t",  "uint32_t", "uint64_t", "auto",      "break",   "case",
+        "char",    "const",     "continue", "default",  "do",        "double",  "else",
+        "enum",    "extern",    "float",    "for",      "goto",      "if",      "inline",
+        "int",     "long",      "register", "restrict", "return",    "short",   "signed",
+        "sizeof",  "static",    "struct",   "switch",   "typedef",   "union",   "unsigned",
+        "void",    "volatile",  "while"};
+    if (!name || name[0] == '\0' || (name[0] >= '0' && name[0] <= '9')) return false;
+    if (strncmp(name, "ns_", 3) == 0) return false;
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) {
+        if (strcmp(name, reserved[i]) == 0) return false;
     }
-    return length <= MAX_FUNCTION_NAME;
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+    return name[length] == '\0' && length <= MAX_FUNCTION_NAME;
 }
 
 ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* out,
@@ -262,7 +315,8 @@ ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* 
     if (!is_identifier(function)) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "the function name for emitted C must be an identifier of at most %d"
-                        " letters, digits and underscores",
+                        " letters, digits and underscores, no word or name of C, and must not begin"
+                        " with ns_",
                         MAX_FUNCTION_NAME);
     }
     nsi_code code;
@@ -275,7 +329,8 @@ ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* 
     e.slot = nsi_alloc(memory, ((size_t)code.nvalue + 1) * sizeof(uint32_t));
     e.output = nsi_alloc(memory, ((size_t)code.nvalue + 1) * sizeof(uint32_t));
     e.same = nsi_alloc(memory, ((size_t)code.outputs.count + 1) * sizeof(uint32_t));
-    if (e.part && e.slot && e.output && e.same) {
+    e.fused = nsi_alloc(memory, (size_t)code.nvalue + 1);
+    if (e.part && e.slot && e.output && e.same && e.fused) {
         lay_out(&e);
         put_file(&e);
         status = nsi_text_finish(&e.text, out, error);
@@ -286,6 +341,7 @@ ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* 
     nsi_free(memory, e.slot);
     nsi_free(memory, e.output);
     nsi_free(memory, e.same);
+    nsi_free(memory, e.fused);
     nsi_code_free(&code);
     return status;
 }

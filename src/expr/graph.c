@@ -3,6 +3,7 @@
 #include "expr/graph.h"
 
 #include "expr/block.h"
+#include "expr/trace.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -49,6 +50,7 @@ ns_status ns_graph_create(const ns_allocator* allocator, ns_graph** out, ns_erro
 
 void ns_graph_free(ns_graph* g) {
     if (!g) return;
+    nsi_trace_forget(g);
     ns_allocator memory = g->allocator;
     nsi_array_free(&memory, &g->nodes);
     nsi_array_free(&memory, &g->blocks);
@@ -145,8 +147,8 @@ static const char* enter_name(ns_graph* g, nsi_port_kind kind, const char* name,
         return NULL;
     }
     if (nsi_graph_find(g, kind, name) != NSI_NONE) {
-        nsi_graph_fail(g, NS_ERR_ARGUMENT, "two %ss are called \"%.200s\"; names must differ", what,
-                       name);
+        nsi_graph_fail(g, NS_ERR_ARGUMENT,
+                       "more than one %s is called \"%.200s\"; names must differ", what, name);
         return NULL;
     }
     const char* copy = nsi_arena_string(&g->arena, name, length);

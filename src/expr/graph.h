@@ -96,6 +96,7 @@ struct ns_graph {
     nsi_ports quantities;     // named intermediate results (ns_quantity)
     nsi_arrays arrays, sinks; // array inputs, array outputs
     nsi_index names[NSI_PORT_KINDS];
+    bool lowered;   // in primitive operations: runs, but is not to be differentiated
     ns_error error; // first failure while building; everything after it is ignored
 };
 

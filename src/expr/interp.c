@@ -113,7 +113,8 @@ static bool build(interp_builder* b, uint32_t lanes) {
     if (!allocate(b, lanes)) return false;
 
     for (uint32_t i = 0; i < code->consts.count; i++) {
-        for (uint32_t l = 0; l < lanes; l++) out->consts[i * lanes + l] = code->consts.data[i];
+        for (uint32_t l = 0; l < lanes; l++)
+            out->consts[(size_t)i * lanes + l] = code->consts.data[i];
     }
     if (code->blocks.count > 0) {
         memcpy(out->blocks, code->blocks.data, code->blocks.count * sizeof(nsi_code_block));

@@ -41,8 +41,7 @@
         switch (s->op) {
 
 #define STEPS_END                                                                                  \
-    default: /* NSI_OUT: copy */                                                                   \
-        for (size_t l = 0; l < LANES; l++) dst[l] = pa[l];                                         \
+    default: break; /* code.c makes no others */                                                   \
         }                                                                                          \
         }
 
@@ -233,11 +232,10 @@ INLINE void outer_columns(const nsi_block_args* p, size_t lanes, size_t l, size_
     const size_t nin = p->params[0], nout = p->params[1];
     const double* z = p->x + nin * lanes + l;
     vec4 column[4]; // of lane l + k: z[i .. i + count)
-    for (size_t k = 0; k < 4; k++) {
-        double e[4] = {0.0, 0.0, 0.0, 0.0};
-        for (size_t c = 0; c < count; c++) e[c] = z[(i + c) * lanes + k];
-        column[k] = vec4_load(e);
+    for (size_t c = 0; c < 4; c++) {
+        column[c] = c < count ? vec4_load(z + (i + c) * lanes) : vec4_zero();
     }
+    vec4_transpose(column);
     for (size_t j = 0; j < nin; j++) {
         double* g = p->sink + j * nout + i;
         const double* x = p->x + j * lanes + l;

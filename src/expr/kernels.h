@@ -7,7 +7,7 @@
 #include "base/base.h"
 
 // Lane counts a program can be built for.
-enum { NSI_LANE_FORMS = 4, NSI_MAX_LANES = 64 };
+enum { NSI_LANE_FORMS = 4 };
 static const uint32_t nsi_lane_counts[NSI_LANE_FORMS] = {1, 4, 16, 64};
 
 typedef enum nsi_kernel_number {

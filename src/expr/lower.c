@@ -566,6 +566,7 @@ static nsi_id lower_pow(ns_graph* g, nsi_id a, nsi_id b) {
     parity = FNMA(parity, K(2.0), b);
     nsi_id sign = choose(g, EQ(parity, one), -1.0, not_a_number);
     sign = SELECT(EQ(parity, zero), one, sign);
+    sign = SELECT(EQ(FLOOR(b), b), sign, K(not_a_number)); // parity rounds for b near an integer
     sign = SELECT(LT(a, zero), sign, one);
     result = MUL(result, sign);
 
@@ -695,6 +696,7 @@ ns_status nsi_pass_lower(const ns_graph* g, ns_graph** out, ns_error* error) {
     nsi_free(memory, l.numbers);
     nsi_free(memory, l.live);
 
+    l.to->lowered = true;
     *out = l.to;
     status = nsi_graph_finish(out, error);
     if (status == NS_OK) NSI_DEBUG_VALIDATE(*out);

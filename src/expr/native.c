@@ -22,23 +22,11 @@
 enum { REGISTERS = 15, SCRATCH = 15, NO_REGISTER = -1 };
 
 // Bit patterns behind the constants; 32 bytes each, whatever the lane count.
-enum {
-    BITS_SIGN,
-    BITS_MAGNITUDE,
-    BITS_ONES,
-    BITS_ZERO,
-    BITS_MANTISSA,
-    BITS_ONE,
-    BITS_TWO52,
-    BITS_EXPONENT,
-    BITS_COUNT
-};
+enum { BITS_SIGN, BITS_MAGNITUDE, BITS_ONES, BITS_TWO52, BITS_EXPONENT, BITS_COUNT };
 
 static const uint64_t bit_patterns[BITS_COUNT] = {
     [BITS_SIGN] = UINT64_C(0x8000000000000000),     [BITS_MAGNITUDE] = UINT64_C(0x7fffffffffffffff),
-    [BITS_ONES] = UINT64_C(0xffffffffffffffff),     [BITS_ZERO] = 0,
-    [BITS_MANTISSA] = UINT64_C(0x000fffffffffffff), [BITS_ONE] = UINT64_C(0x3ff0000000000000),
-    [BITS_TWO52] = UINT64_C(0x4330000000000000),
+    [BITS_ONES] = UINT64_C(0xffffffffffffffff),     [BITS_TWO52] = UINT64_C(0x4330000000000000),
     [BITS_EXPONENT] = UINT64_C(0x43300000000003ff), // 2^52 + 1023, see bits.def
 };
 
@@ -289,11 +277,6 @@ static uint32_t emit_binary(native_builder* b, operands* o, nsi_op op) {
     case NSI_NE: compare(b, CMP_NE, dst, ra, rb); break;
     case NSI_AND: bitwise(b, ANDPD, dst, ra, rb); break;
     case NSI_OR: bitwise(b, ORPD, dst, ra, rb); break;
-    case NSI_MULZ: // (a != 0) & (a * b)
-        arithmetic(b, MULPD, SCRATCH, ra, rb);
-        compare(b, CMP_NE, dst, ra, bits(b, BITS_ZERO));
-        bitwise(b, ANDPD, dst, dst, x86_reg(SCRATCH));
-        break;
     default: NS_ASSERT(false && "binary operation without an encoding");
     }
     return dst;
@@ -317,10 +300,6 @@ static uint32_t emit_unary(native_builder* b, operands* o, nsi_op op) {
         shift(b, 2, dst, a, 52);
         bitwise(b, ORPD, dst, dst, bits(b, BITS_TWO52));
         arithmetic(b, SUBPD, dst, dst, bits(b, BITS_EXPONENT));
-        break;
-    case NSI_MANTISSA:
-        bitwise(b, ANDPD, dst, a, bits(b, BITS_MANTISSA));
-        bitwise(b, ORPD, dst, dst, bits(b, BITS_ONE));
         break;
     default: NS_ASSERT(false && "unary operation without an encoding");
     }
@@ -665,7 +644,7 @@ static bool map_code(nsi_native* out, const uint8_t* bytes, size_t size) {
         return false;
     }
     out->code = memory;
-    out->code_size = out->mapped_size = size;
+    out->code_size = size;
     return true;
 #else
     (void)out, (void)bytes, (void)size;
@@ -722,7 +701,7 @@ ns_status nsi_native_build(const nsi_code* code, uint32_t form, nsi_native* out,
 
 void nsi_native_free(const ns_allocator* memory, nsi_native* native) {
 #if defined(__unix__) || defined(__APPLE__)
-    if (native->code) munmap(native->code, native->mapped_size);
+    if (native->code) munmap(native->code, native->code_size);
 #endif
     nsi_free(memory, native->consts);
     nsi_free(memory, native->blocks);

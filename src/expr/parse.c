@@ -574,6 +574,14 @@ static bool parse_header(parser* p) {
                     version);
     }
     p->has_header = true;
+    if (more(p) && *p->at == 'l') {
+        size_t length = read_word(p, &word, "lowered");
+        if (!word_is(word, length, "lowered")) {
+            p->at = word;
+            return fail_expected(p, "lowered or the end of the line");
+        }
+        p->g->lowered = true;
+    }
     return read_end(p);
 }
 

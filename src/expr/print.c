@@ -108,6 +108,10 @@ static nsi_id number_nodes(printer* p, const uint8_t* live) {
 
 ns_status ns_graph_print(const ns_graph* g, ns_text* out, ns_error* error) {
     *out = (ns_text){0};
+    if (g->error.status != NS_OK) {
+        if (error) *error = g->error;
+        return g->error.status;
+    }
     printer p = {.text = {.allocator = g->allocator}, .g = g};
     uint8_t* live = nsi_alloc(&g->allocator, g->nodes.count);
     p.numbers = nsi_alloc(&g->allocator, g->nodes.count * sizeof *p.numbers);
@@ -120,7 +124,7 @@ ns_status ns_graph_print(const ns_graph* g, ns_text* out, ns_error* error) {
     nsi_id first = number_nodes(&p, live);
 
     // What the graph is a function of; usually that is all of its inputs.
-    nsi_text_add(&p.text, "graph 1\n");
+    nsi_text_add(&p.text, "graph 1%s\n", g->lowered ? " lowered" : "");
     print_inputs_before(&p, first);
     print_arrays(&p.text, "array", &g->arrays);
     print_arrays(&p.text, "sink", &g->sinks);

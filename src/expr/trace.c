@@ -13,6 +13,10 @@ void nsi_trace_mute(bool mute) {
     muted = mute;
 }
 
+void nsi_trace_forget(const ns_graph* graph) {
+    if (current == graph) current = NULL;
+}
+
 static const ns_expr invalid = {NSI_NONE};
 
 ns_status ns_trace_begin(ns_graph* graph, ns_error* error) {

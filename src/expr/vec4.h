@@ -33,6 +33,16 @@ static inline vec4 vec4_add(vec4 a, vec4 b) {
     return _mm256_add_pd(a, b);
 }
 
+// Rows become columns.
+static inline void vec4_transpose(vec4 r[4]) {
+    const vec4 a = _mm256_unpacklo_pd(r[0], r[1]), b = _mm256_unpackhi_pd(r[0], r[1]);
+    const vec4 c = _mm256_unpacklo_pd(r[2], r[3]), d = _mm256_unpackhi_pd(r[2], r[3]);
+    r[0] = _mm256_permute2f128_pd(a, c, 0x20);
+    r[1] = _mm256_permute2f128_pd(b, d, 0x20);
+    r[2] = _mm256_permute2f128_pd(a, c, 0x31);
+    r[3] = _mm256_permute2f128_pd(b, d, 0x31);
+}
+
 // The first n of four, zeros behind; memory past them is not touched.
 static inline __m256i vec4_mask(size_t n) {
     const __m256i index = _mm256_set_epi64x(3, 2, 1, 0);
@@ -67,6 +77,15 @@ static inline vec4 vec4_fma(vec4 a, vec4 b, vec4 c) {
 static inline vec4 vec4_add(vec4 a, vec4 b) {
     for (size_t k = 0; k < 4; k++) a.e[k] += b.e[k];
     return a;
+}
+static inline void vec4_transpose(vec4 r[4]) {
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t j = 0; j < i; j++) {
+            const double swap = r[i].e[j];
+            r[i].e[j] = r[j].e[i];
+            r[j].e[i] = swap;
+        }
+    }
 }
 static inline vec4 vec4_load_first(const double* p, size_t n) {
     vec4 a = vec4_zero();

@@ -39,7 +39,7 @@ static inline void x86_bytes(x86_code* c, const void* data, size_t size) {
 
 // Opcode map and mandatory prefix, as the VEX prefix numbers them.
 enum { X86_MAP_0F = 1, X86_MAP_0F38 = 2, X86_MAP_0F3A = 3 };
-enum { X86_NO_PREFIX = 0, X86_PREFIX_66 = 1, X86_PREFIX_F3 = 2, X86_PREFIX_F2 = 3 };
+enum { X86_PREFIX_66 = 1, X86_PREFIX_F2 = 3 };
 
 typedef struct x86_op {
     uint8_t map, prefix, opcode;

@@ -29,18 +29,23 @@ ns_status ns_activation_find(const char* name, ns_activation* out, ns_error* err
 
 ns_expr ns_activate(ns_activation activation, ns_expr x) {
     ns_expr zero = ns_const(0.0), half = ns_const(0.5), one = ns_const(1.0);
+    ns_graph* g = nsi_trace_graph();
     switch (activation) {
+    case NS_IDENTITY: return x;
     case NS_TANH: return ns_tanh(x);
     case NS_SIGMOID: return ns_fma(half, ns_tanh(ns_mul(half, x)), half);
-    case NS_RELU: return ns_max(x, zero);
+    case NS_RELU: return ns_select(ns_le(x, zero), zero, x); // NaN stays NaN
     case NS_ELU:
-        // The exponential never sees a positive number, so neither branch overflows.
-        return ns_select(ns_gt(x, zero), x, ns_expm1(ns_min(x, zero)));
+        // The exponential never sees a positive number, so neither branch overflows. x comes
+        // second: at 0 the tie takes its derivative.
+        return ns_select(ns_gt(x, zero), x, ns_expm1(ns_min(zero, x)));
     case NS_SOFTPLUS: return ns_softplus(x);
     case NS_SOFTSIGN: return ns_div(x, ns_add(one, ns_abs(x)));
     case NS_SIN: return ns_sin(x);
-    default: return x;
+    default: break;
     }
+    if (g) nsi_graph_fail(g, NS_ERR_ARGUMENT, "%d is no activation", (int)activation);
+    return (ns_expr){NSI_NONE};
 }
 
 uint32_t ns_dense_size(uint32_t nin, uint32_t nout) {
@@ -61,11 +66,13 @@ void ns_dense_layer(ns_array weights, uint32_t nin, const ns_expr* x, uint32_t n
                        (unsigned long long)nin * nout, weights.size);
         return;
     }
-    if ((unsigned)activation >= NS_ACTIVATION_COUNT) {
-        nsi_graph_fail(g, NS_ERR_ARGUMENT, "%d is no activation", (int)activation);
+
+    if (nin >= NSI_DENSE_MAX_WIDTH || nout > NSI_DENSE_MAX_WIDTH) {
+        nsi_graph_fail(g, NS_ERR_LIMIT,
+                       "a dense layer has at most %d inputs and outputs, not %u, %u",
+                       NSI_DENSE_MAX_WIDTH - 1, nin, nout);
         return;
     }
-
     nsi_id* inputs = nsi_alloc(&g->allocator, ((size_t)nin + 1) * sizeof *inputs);
     if (!inputs) {
         nsi_graph_fail_nomem(g);

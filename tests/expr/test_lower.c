@@ -644,7 +644,7 @@ static void expansions_are_short(void** state) {
         uint32_t limit;
     } cases[] = {
         {NSI_EXP, NSI_EXP, 20},     {NSI_EXPM1, NSI_EXPM1, 23}, {NSI_LOG, NSI_LOG, 30},
-        {NSI_LOG1P, NSI_LOG1P, 31}, {NSI_POW, NSI_POW, 81},     {NSI_SIN, NSI_SIN, 38},
+        {NSI_LOG1P, NSI_LOG1P, 31}, {NSI_POW, NSI_POW, 84},     {NSI_SIN, NSI_SIN, 38},
         {NSI_COS, NSI_COS, 38},     {NSI_TAN, NSI_TAN, 41},     {NSI_ASIN, NSI_ASIN, 27},
         {NSI_ACOS, NSI_ACOS, 29},   {NSI_ATAN, NSI_ATAN, 32},   {NSI_ATAN2, NSI_ATAN2, 37},
         {NSI_TANH, NSI_TANH, 19},   {NSI_SIGN, NSI_SIGN, 4},    {NSI_SOFTPLUS, NSI_SOFTPLUS, 36},

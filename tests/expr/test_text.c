@@ -202,9 +202,9 @@ static double random_number(nsi_rng* rng) {
 
 // Those with identities more often.
 static nsi_op random_op(nsi_rng* rng) {
-    static const nsi_op with_identities[] = {NSI_ADD, NSI_SUB, NSI_MUL,  NSI_NEG,      NSI_NEG,
-                                             NSI_FMA, NSI_ABS, NSI_MULZ, NSI_COPYSIGN, NSI_NOT,
-                                             NSI_DIV, NSI_POW, NSI_AND,  NSI_SELECT,   NSI_FNMS};
+    static const nsi_op with_identities[] = {NSI_ADD, NSI_SUB, NSI_MUL, NSI_NEG,      NSI_NEG,
+                                             NSI_FMA, NSI_ABS, NSI_MIN, NSI_COPYSIGN, NSI_NOT,
+                                             NSI_DIV, NSI_POW, NSI_AND, NSI_SELECT,   NSI_FNMS};
     uint32_t k = nsi_rng_below(rng, 30);
     return k < 15 ? with_identities[k] : (nsi_op)nsi_rng_below(rng, NSI_OP_COUNT);
 }

@@ -1,0 +1,692 @@
+// Programs and emitted C: memory, failures, limits, threads. That they compute the right numbers is
+// the business of test_random_graphs.c; here are the shapes a random graph does not take.
+
+#include "expr/code.h"
+#include "neuralsim/neuralsim.h"
+#include "support/check.h"
+#include "support/testalloc.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+    __has_feature(memory_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+// ---- every call of malloc is counted -------------------------------------------------------
+
+// glibc lets a program replace malloc; sanitizers have already done so.
+#if defined(__GLIBC__) && !defined(SANITIZED)
+#define COUNTS_MALLOC 1
+extern void* __libc_malloc(size_t);
+extern void* __libc_calloc(size_t, size_t);
+extern void* __libc_realloc(void*, size_t);
+
+static _Thread_local size_t malloc_calls;
+
+void* malloc(size_t size) {
+    malloc_calls++;
+    return __libc_malloc(size);
+}
+
+void* calloc(size_t count, size_t size) {
+    malloc_calls++;
+    return __libc_calloc(count, size);
+}
+
+void* realloc(void* block, size_t size) {
+    malloc_calls++;
+    return __libc_realloc(block, size);
+}
+#else
+static const size_t malloc_calls = 0;
+#endif
+
+// ---- graphs --------------------------------------------------------------------------------
+
+// Two layers, functions, selects, a gradient inside: something of everything, for one allocator.
+static ns_status trace_mixture(ns_graph* g, ns_error* error) {
+    enum { WIDTH = 3 };
+    ns_status status = ns_trace_begin(g, error);
+    if (status != NS_OK) return status;
+    ns_expr x[2] = {ns_input("x"), ns_input("y")}, hidden[WIDTH], out[1], slope[2];
+    uint32_t first = ns_dense_size(2, WIDTH), second = ns_dense_size(WIDTH, 1);
+    ns_array w = ns_input_array("w", first + second, false);
+    ns_dense_layer(ns_array_slice(w, 0, first), 2, x, WIDTH, NS_TANH, hidden);
+    ns_dense_layer(ns_array_slice(w, first, second), WIDTH, hidden, 1, NS_IDENTITY, out);
+    ns_expr y = ns_select(ns_gt(x[0], x[1]), ns_sin(x[0]), ns_div(x[1], ns_exp(x[0])));
+    ns_gradient(y, 2, x, slope);
+    ns_output("f", ns_add(out[0], y));
+    ns_output("g", ns_mul(slope[0], slope[1]));
+    return ns_trace_end(error);
+}
+
+static const double mixture_point[] = {0.7, -0.4};
+static const double mixture_weights[] = {0.5, -0.3, 0.8, 0.1,  -0.9, 0.4, 0.2,
+                                         0.6, -0.7, 0.3, -0.2, 0.9,  0.1};
+
+static ns_graph* mixture(const ns_allocator* allocator) {
+    ns_graph* g = NULL;
+    ns_error error;
+    assert_int_equal(ns_graph_create(allocator, &g, &error), NS_OK);
+    if (trace_mixture(g, &error) != NS_OK) fail_msg("%s", error.message);
+    return g;
+}
+
+static ns_graph* begin(void) {
+    ns_graph* g = NULL;
+    assert_int_equal(ns_graph_create(NULL, &g, NULL), NS_OK);
+    assert_int_equal(ns_trace_begin(g, NULL), NS_OK);
+    return g;
+}
+
+static void end(void) {
+    ns_error error;
+    if (ns_trace_end(&error) != NS_OK) fail_msg("%s", error.message);
+}
+
+static ns_program* build(const ns_graph* g, ns_backend backend, uint32_t lanes) {
+    ns_program_options options = ns_default_program_options();
+    options.backend = backend;
+    options.lanes = lanes;
+    ns_program* program = NULL;
+    ns_error error;
+    if (ns_program_build(g, &options, &program, &error) != NS_OK) fail_msg("%s", error.message);
+    return program;
+}
+
+// ---- memory --------------------------------------------------------------------------------
+
+static void running_allocates_nothing(void** state) {
+    (void)state;
+    enum { MAX_LANES = 64, SIZE = 64 * MAX_LANES };
+    static double in[SIZE], out[SIZE], weights[SIZE], gradient[SIZE];
+    test_alloc counter = {0};
+    ns_allocator allocator = test_allocator(&counter);
+    ns_graph *f = mixture(&allocator), *vjp = NULL;
+    assert_int_equal(ns_graph_vjp(f, NULL, &vjp, NULL), NS_OK);
+    for (int i = 0; i < SIZE; i++) in[i] = weights[i] = 0.01 * (i % 100) - 0.3;
+
+#ifdef COUNTS_MALLOC
+    size_t before = malloc_calls;
+    void* volatile probe = malloc(1); // volatile: compilers drop a malloc that nobody uses
+    free(probe);
+    assert_int_equal(malloc_calls, before + 1); // the counter counts
+#endif
+    for (uint32_t form = 0; form < NSI_LANE_FORMS; form++) {
+        for (ns_backend backend = NS_BACKEND_INTERP; backend <= NS_BACKEND_NATIVE; backend++) {
+            ns_program* program = build(vjp, backend, nsi_lane_counts[form]);
+            ns_run run = {.in = in,
+                          .out = out,
+                          .arrays = (const double* const[]){weights},
+                          .sinks = (double* const[]){gradient},
+                          .work = malloc(ns_program_work_size(program))};
+            size_t calls = counter.calls, mallocs = malloc_calls;
+            for (int i = 0; i < 10; i++) ns_program_run(program, &run);
+            assert_int_equal(counter.calls, calls);
+            assert_true(malloc_calls == mallocs);
+            free(run.work);
+            ns_program_free(program);
+        }
+    }
+    ns_graph_free(f);
+    ns_graph_free(vjp);
+    assert_int_equal(counter.live_blocks, 0);
+}
+
+// What is done with memory that may fail, on a graph that was built without failing; what it makes
+// is freed again. `made` says whether there was a result.
+typedef ns_status action(const ns_allocator* allocator, const ns_graph* f, bool* made,
+                         ns_error* error);
+
+static ns_status do_trace(const ns_allocator* allocator, const ns_graph* f, bool* made,
+                          ns_error* error) {
+    (void)f;
+    ns_graph* g = NULL;
+    ns_status status = ns_graph_create(allocator, &g, error);
+    if (status == NS_OK) {
+        status = trace_mixture(g, error);
+        // A graph that failed says so again to whoever uses it.
+        ns_program* program = NULL;
+        ns_graph* derivative = NULL;
+        ns_text text;
+        if (status != NS_OK) {
+            assert_int_equal(ns_program_build(g, NULL, &program, NULL), status);
+            assert_int_equal(ns_graph_jvp(g, NULL, &derivative, NULL), status);
+            assert_int_equal(ns_graph_vjp(g, NULL, &derivative, NULL), status);
+            assert_int_equal(ns_graph_emit_c(g, "f", &text, NULL), status);
+        }
+    }
+    *made = status == NS_OK;
+    ns_graph_free(g);
+    return status;
+}
+
+static ns_status do_jvp(const ns_allocator* allocator, const ns_graph* f, bool* made,
+                        ns_error* error) {
+    (void)allocator;
+    ns_graph* g = NULL;
+    ns_status status = ns_graph_jvp(f, NULL, &g, error);
+    *made = g != NULL;
+    ns_graph_free(g);
+    return status;
+}
+
+static ns_status do_vjp(const ns_allocator* allocator, const ns_graph* f, bool* made,
+                        ns_error* error) {
+    (void)allocator;
+    ns_graph* g = NULL;
+    ns_status status = ns_graph_vjp(f, NULL, &g, error);
+    *made = g != NULL;
+    ns_graph_free(g);
+    return status;
+}
+
+static ns_status do_build(const ns_graph* f, ns_backend backend, bool* made, ns_error* error) {
+    ns_program_options options = ns_default_program_options();
+    options.backend = backend;
+    options.lanes = 4;
+    ns_program* program = NULL;
+    ns_status status = ns_program_build(f, &options, &program, error);
+    *made = program != NULL;
+    if (program && nsi_cpu_has_avx2_fma()) { // never the other backend for want of memory
+        assert_int_equal(ns_program_get_info(program).backend, backend);
+    }
+    ns_program_free(program);
+    return status;
+}
+
+static ns_status do_interp(const ns_allocator* allocator, const ns_graph* f, bool* made,
+                           ns_error* error) {
+    (void)allocator;
+    return do_build(f, NS_BACKEND_INTERP, made, error);
+}
+
+static ns_status do_native(const ns_allocator* allocator, const ns_graph* f, bool* made,
+                           ns_error* error) {
+    (void)allocator;
+    return do_build(f, NS_BACKEND_NATIVE, made, error);
+}
+
+static ns_status do_emit(const ns_allocator* allocator, const ns_graph* f, bool* made,
+                         ns_error* error) {
+    (void)allocator;
+    ns_text text;
+    ns_status status = ns_graph_emit_c(f, "f", &text, error);
+    *made = text.data != NULL;
+    ns_text_free(&text);
+    return status;
+}
+
+static void every_failing_allocation_is_reported(void** state) {
+    (void)state;
+    static const struct {
+        const char* name;
+        action* act;
+    } actions[] = {{"trace", do_trace},   {"jvp", do_jvp},       {"vjp", do_vjp},
+                   {"interp", do_interp}, {"native", do_native}, {"emit_c", do_emit}};
+    test_alloc counter = {0};
+    ns_allocator allocator = test_allocator(&counter);
+    ns_graph *f = mixture(&allocator), *vjp = NULL;
+    assert_int_equal(ns_graph_vjp(f, NULL, &vjp, NULL), NS_OK); // has sinks, so that f has more
+    for (size_t a = 0; a < sizeof actions / sizeof *actions; a++) {
+        size_t blocks = counter.live_blocks, bytes = counter.live_bytes, n = 0;
+        for (bool failed = true; failed;) {
+            ns_error error = {0};
+            bool made;
+            n++;
+            counter.calls = 0;
+            counter.fail_at = n;
+            ns_status status = actions[a].act(&allocator, vjp, &made, &error);
+            counter.fail_at = 0;
+            failed = counter.calls >= n;
+            if (failed) {
+                if (status != NS_ERR_NOMEM || error.status != NS_ERR_NOMEM || !error.message[0]) {
+                    fail_msg("%s: allocation %zu fails, status %d, \"%s\"", actions[a].name, n,
+                             (int)status, error.message);
+                }
+                assert_false(made);
+            } else {
+                assert_int_equal(status, NS_OK);
+                assert_true(made);
+            }
+            if (counter.live_blocks != blocks || counter.live_bytes != bytes) {
+                fail_msg("%s: leaks when allocation %zu fails", actions[a].name, n);
+            }
+        }
+        assert_true(n > 5); // it did allocate
+        print_message("%s: %zu allocations\n", actions[a].name, n - 1);
+    }
+    ns_graph_free(f);
+    ns_graph_free(vjp);
+    assert_int_equal(counter.live_blocks, 0);
+}
+
+static void a_program_outlives_its_graph(void** state) {
+    (void)state;
+    ns_graph* g = mixture(NULL);
+    ns_program* programs[] = {build(g, NS_BACKEND_INTERP, 1), build(g, NS_BACKEND_NATIVE, 1)};
+    ns_graph_free(g);
+    double out[2][2];
+    for (int i = 0; i < 2; i++) {
+        void* work = malloc(ns_program_work_size(programs[i]));
+        ns_program_run(programs[i], &(ns_run){.in = mixture_point,
+                                              .out = out[i],
+                                              .arrays = (const double* const[]){mixture_weights},
+                                              .work = work});
+        free(work);
+        ns_program_free(programs[i]);
+    }
+    assert_true(isfinite(out[0][0]) && isfinite(out[0][1]));
+    assert_memory_equal(out[0], out[1], sizeof out[0]);
+    ns_program_free(NULL);
+    ns_text_free(NULL);
+    ns_text_free(&(ns_text){0});
+}
+
+// ---- options and backends ------------------------------------------------------------------
+
+static void options_are_checked(void** state) {
+    (void)state;
+    ns_graph* g = mixture(NULL);
+    ns_error error;
+    ns_program* program = NULL;
+    static const uint32_t bad_lanes[] = {0, 2, 3, 5, 8, 32, 63, 128, UINT32_MAX};
+    for (size_t i = 0; i < sizeof bad_lanes / sizeof *bad_lanes; i++) {
+        ns_program_options options = ns_default_program_options();
+        options.lanes = bad_lanes[i];
+        assert_int_equal(ns_program_build(g, &options, &program, &error), NS_ERR_ARGUMENT);
+        assert_non_null(strstr(error.message, "options.lanes"));
+        assert_null(program);
+    }
+    ns_program_options options = ns_default_program_options();
+    options.backend = (ns_backend)7;
+    assert_int_equal(ns_program_build(g, &options, &program, &error), NS_ERR_ARGUMENT);
+    assert_non_null(strstr(error.message, "options.backend"));
+    assert_string_equal(ns_backend_name(NS_BACKEND_AUTO), "auto");
+    assert_string_equal(ns_backend_name(NS_BACKEND_INTERP), "interp");
+    assert_string_equal(ns_backend_name(NS_BACKEND_NATIVE), "native");
+    assert_string_equal(ns_backend_name((ns_backend)7), "unknown");
+    ns_graph_free(g);
+}
+
+static void info_tells_what_was_built(void** state) {
+    (void)state;
+    bool has_native = nsi_cpu_has_avx2_fma();
+    ns_graph* g = mixture(NULL);
+    for (uint32_t form = 0; form < NSI_LANE_FORMS; form++) {
+        uint32_t lanes = nsi_lane_counts[form];
+        for (ns_backend asked = NS_BACKEND_AUTO; asked <= NS_BACKEND_NATIVE; asked++) {
+            ns_program* program = build(g, asked, lanes);
+            ns_program_info info = ns_program_get_info(program);
+            bool native = asked != NS_BACKEND_INTERP && has_native && lanes <= 4;
+            assert_int_equal(info.backend, native ? NS_BACKEND_NATIVE : NS_BACKEND_INTERP);
+            assert_int_equal(info.code_size > 0, native);
+            assert_int_equal(info.lanes, lanes);
+            assert_int_equal(info.input_count, 2);
+            assert_int_equal(info.output_count, 2);
+            assert_true(info.step_count > ns_graph_op_count(g) / 2);
+            assert_true(info.build_seconds > 0.0 && info.build_seconds < 60.0);
+            // Only who asked for native is told why there is none.
+            bool refused = asked == NS_BACKEND_NATIVE && !native;
+            assert_int_equal(info.note[0] != '\0', refused);
+            if (refused && has_native) assert_non_null(strstr(info.note, "1 or 4 lanes"));
+            ns_program_free(program);
+        }
+    }
+    ns_program* program = NULL;
+    assert_int_equal(ns_program_build(g, NULL, &program, NULL), NS_OK); // defaults
+    assert_int_equal(ns_program_get_info(program).lanes, 1);
+    ns_program_free(program);
+    ns_graph_free(g);
+}
+
+// ---- shapes --------------------------------------------------------------------------------
+
+static void outputs_may_be_anything(void** state) {
+    (void)state;
+    ns_graph* g = begin();
+    ns_expr x = ns_input("x"), y = ns_input("y"), z = ns_mul(x, y), layer[2];
+    ns_array w = ns_input_array("w", 4, false);
+    ns_dense_layer(w, 2, (ns_expr[]){x, z}, 2, NS_IDENTITY, layer);
+    ns_output("an input", y);
+    ns_output("a constant", ns_const(-2.5));
+    ns_output("a result", z);
+    ns_output("the result again", z);
+    ns_output("the input again", y);
+    ns_output("of a block", layer[1]);
+    ns_output("of the block again", layer[1]);
+    ns_output("used and output", ns_add(layer[1], z));
+    ns_output("infinity", ns_const(INFINITY));
+    ns_output("not a number", ns_const(NAN));
+    ns_output("minus zero", ns_const(-0.0));
+    ns_output("tiny", ns_const(-0x1p-1074));
+    end();
+    const double in[2] = {3.0, -0.5}, weights[4] = {1.0, 2.0, 3.0, 4.0};
+    double out[12];
+    for (ns_backend backend = NS_BACKEND_INTERP; backend <= NS_BACKEND_NATIVE; backend++) {
+        ns_program* program = build(g, backend, 1);
+        void* work = malloc(ns_program_work_size(program));
+        ns_program_run(program, &(ns_run){.in = in,
+                                          .out = out,
+                                          .arrays = (const double* const[]){weights},
+                                          .work = work});
+        // layer[1] = 2 x + 4 z
+        const double expected[12] = {-0.5, -2.5, -1.5,     -1.5, -0.5, 0.0,
+                                     0.0,  -1.5, INFINITY, NAN,  -0.0, -0x1p-1074};
+        for (int i = 0; i < 12; i++) assert_true(check_same_bits(out[i], expected[i]));
+        free(work);
+        ns_program_free(program);
+    }
+    check_function(g, in, (const double* const[]){weights},
+                   &(check_options){.name = "outputs", .at_kink = true, .second = true});
+    ns_graph_free(g);
+}
+
+static void graphs_without_outputs_or_inputs(void** state) {
+    (void)state;
+    ns_graph* nothing = begin();
+    end();
+    check_function(nothing, NULL, NULL, &(check_options){.name = "nothing", .may_vanish = true});
+    ns_graph_free(nothing);
+
+    ns_graph* no_output = begin();
+    ns_mul(ns_input("x"), ns_input("y"));
+    end();
+    assert_int_equal(ns_graph_op_count(no_output), 0);
+    check_function(no_output, (double[]){1, 2}, NULL,
+                   &(check_options){.name = "no output", .may_vanish = true});
+    ns_graph_free(no_output);
+
+    ns_graph* no_input = begin();
+    ns_output("seven", ns_add(ns_const(3.0), ns_const(4.0)));
+    end();
+    check_function(no_input, NULL, NULL, &(check_options){.name = "no input", .may_vanish = true});
+    ns_graph_free(no_input);
+}
+
+// `count` values, each used only after all have been made, twice, in two orders; with `layers` the
+// values in between go through dense layers, which keep nothing in registers.
+static ns_graph* many_live_values(uint32_t count, bool layers) {
+    ns_graph* g = begin();
+    ns_expr x = ns_input("x"), y = ns_input("y"), sum = ns_const(0.0);
+    ns_expr* live = calloc(count, sizeof *live);
+    ns_array w = {0};
+    if (layers) w = ns_input_array("w", 64, false);
+    for (uint32_t i = 0; i < count; i++) {
+        ns_expr scaled = ns_mul(x, ns_const(1.0 + 0.01 * i));
+        live[i] = i % 3 == 0   ? ns_div(scaled, ns_add(y, ns_const(i)))
+                  : i % 3 == 1 ? ns_sqrt(ns_add(ns_mul(scaled, scaled), y))
+                               : ns_select(ns_lt(scaled, y), ns_sub(y, scaled), ns_abs(scaled));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (layers && i % 10 == 3) {
+            ns_expr in[8], out[8];
+            for (uint32_t k = 0; k < 8; k++) in[k] = live[(i + 7 * k) % count];
+            ns_dense_layer(w, 8, in, 8, NS_TANH, out);
+            for (uint32_t k = 0; k < 8; k++) sum = ns_fma(sum, ns_const(0.5), out[k]);
+        }
+        sum = ns_fma(sum, ns_const(0.97), live[count - 1 - i]);
+    }
+    for (uint32_t i = 0; i < count; i++) sum = ns_sub(ns_mul(sum, ns_const(0.9)), live[i]);
+    ns_output("sum", sum);
+    end();
+    free(live);
+    return g;
+}
+
+static void many_live_values_are_spilled(void** state) {
+    (void)state;
+    double weights[64];
+    for (int i = 0; i < 64; i++) weights[i] = 0.5 * sin(i);
+    check_batch* batch = check_batch_create();
+    static const uint32_t counts[] = {14, 15, 16, 17, 40, 300};
+    enum { CASES = 2 * sizeof counts / sizeof *counts };
+    ns_graph* graphs[CASES];
+    for (uint32_t i = 0; i < CASES; i++) {
+        graphs[i] = many_live_values(counts[i / 2], i % 2 == 1);
+        check_options options = {.name = "many live values", .second = counts[i / 2] < 20};
+        check_batch_add(batch, graphs[i], (double[]){0.8, 1.3}, (const double* const[]){weights},
+                        &options);
+    }
+    check_batch_finish(batch);
+    for (uint32_t i = 0; i < CASES; i++) ns_graph_free(graphs[i]);
+}
+
+// 300 inputs and outputs: addresses that need more than a byte.
+static void many_inputs_and_outputs(void** state) {
+    (void)state;
+    enum { N = 300 };
+    ns_graph* g = begin();
+    ns_expr x[N];
+    double point[N];
+    char name[16];
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "x%d", i);
+        x[i] = ns_input(name);
+        point[i] = 0.01 * i - 1.4;
+    }
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "y%d", i);
+        ns_output(name, ns_fma(x[i], x[(i * 7 + 1) % N], ns_mul(ns_const(0.5 + i), x[N - 1 - i])));
+    }
+    end();
+    check_function(g, point, NULL, &(check_options){.name = "many inputs", .second = true});
+    ns_graph_free(g);
+}
+
+// ---- emitted C -----------------------------------------------------------------------------
+
+static ns_text emit(const ns_graph* g, const char* function) {
+    ns_text text;
+    ns_error error;
+    if (ns_graph_emit_c(g, function, &text, &error) != NS_OK) fail_msg("%s", error.message);
+    assert_int_equal(strlen(text.data), text.size);
+    return text;
+}
+
+static void emitted_c_is_the_same_every_time(void** state) {
+    (void)state;
+    ns_graph *first = mixture(NULL), *second = mixture(NULL), *vjp[2];
+    assert_int_equal(ns_graph_vjp(first, NULL, &vjp[0], NULL), NS_OK);
+    assert_int_equal(ns_graph_vjp(second, NULL, &vjp[1], NULL), NS_OK);
+    ns_text texts[] = {emit(vjp[0], "f"), emit(vjp[0], "f"), emit(vjp[1], "f")};
+    assert_string_equal(texts[0].data, texts[1].data);
+    assert_string_equal(texts[0].data, texts[2].data);
+    ns_text other = emit(vjp[0], "g");
+    assert_string_not_equal(texts[0].data, other.data);
+    for (int i = 0; i < 3; i++) ns_text_free(&texts[i]);
+    ns_text_free(&other);
+    ns_graph_free(first);
+    ns_graph_free(second);
+    ns_graph_free(vjp[0]);
+    ns_graph_free(vjp[1]);
+}
+
+// Names of inputs, outputs and arrays are free text and must not reach the C text in any form.
+static void hostile_names_do_not_reach_emitted_c(void** state) {
+    (void)state;
+    static const char* const hostile[] = {
+        "*/ int HOSTILE; /*", "\"; HOSTILE(); \"", "\nHOSTILE\n#error HOSTILE\n",
+        "HOSTILE\\",          "?\?/HOSTILE",       "%s%n HOSTILE",
+        "\xff\xfe HOSTILE"};
+    enum { N = sizeof hostile / sizeof *hostile };
+    ns_graph* g = begin();
+    ns_expr x[N], sum = ns_const(1.0);
+    double point[N];
+    for (int i = 0; i < N; i++) {
+        x[i] = ns_input(hostile[i]);
+        sum = ns_add(ns_sin(sum), x[i]);
+        point[i] = 0.1 * i;
+    }
+    ns_array w = ns_input_array(hostile[0], 2 * N, false);
+    ns_expr y[2];
+    ns_dense_layer(w, N, x, 2, NS_TANH, y);
+    for (int i = 0; i < N; i++) ns_output(hostile[i], ns_mul(sum, i % 2 ? y[0] : y[1]));
+    end();
+    ns_graph* vjp = NULL;
+    assert_int_equal(ns_graph_vjp(g, NULL, &vjp, NULL), NS_OK);
+    ns_text texts[2] = {emit(g, "f"), emit(vjp, "f")};
+    for (int i = 0; i < 2; i++) {
+        assert_null(strstr(texts[i].data, "HOSTILE"));
+        for (size_t k = 0; k < texts[i].size; k++)
+            assert_true((unsigned char)texts[i].data[k] < 128);
+        ns_text_free(&texts[i]);
+    }
+    double weights[2 * N];
+    for (int i = 0; i < 2 * N; i++) weights[i] = 0.3 - 0.05 * i;
+    check_function(g, point, (const double* const[]){weights}, &(check_options){.name = "hostile"});
+    ns_graph_free(g);
+    ns_graph_free(vjp);
+}
+
+static void function_names_are_checked(void** state) {
+    (void)state;
+    ns_graph* g = mixture(NULL);
+    char longest[102];
+    memset(longest, 'a', sizeof longest);
+    longest[100] = '\0';
+    const char* const good[] = {"f", "_f", "f_1", "Step2", "in", "work", "doubles", longest};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        ns_text text = emit(g, good[i]);
+        char declaration[140];
+        snprintf(declaration, sizeof declaration, "\nvoid %s(const double* in,", good[i]);
+        assert_non_null(strstr(text.data, declaration));
+        ns_text_free(&text);
+    }
+    char too_long[102];
+    memset(too_long, 'a', sizeof too_long);
+    too_long[101] = '\0';
+    const char* const bad[] = {NULL,   "",         "1f",       "f g",    "f;",      "f-g",
+                               "f\n",  "\xc3\xa4", "f()",      "f\\u",   "int",     "restrict",
+                               "if",   "f/**/",    "f\"",      too_long, "sin",     "memcpy",
+                               "main", "NAN",      "uint32_t", "fma",    "ns_dense"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ns_text text = {.data = (char*)1, .size = 1};
+        ns_error error;
+        if (ns_graph_emit_c(g, bad[i], &text, &error) != NS_ERR_ARGUMENT) {
+            fail_msg("\"%s\" is accepted as the name of a C function", bad[i] ? bad[i] : "NULL");
+        }
+        assert_non_null(strstr(error.message, "identifier"));
+        assert_null(text.data);
+    }
+    ns_graph_free(g);
+}
+
+// No function has more than 500 steps and a few more statements.
+static void emitted_functions_are_bounded(void** state) {
+    (void)state;
+    enum { STEPS = 3000, MAX_STATEMENTS = 520 };
+    ns_graph* g = begin();
+    ns_expr x = ns_input("x"), y = ns_input("y"), z = x;
+    for (int i = 0; i < STEPS; i++) {
+        z = i % 3 == 0   ? ns_div(y, ns_add(ns_const(2.0), ns_abs(z)))
+            : i % 3 == 1 ? ns_sub(z, y)
+                         : ns_max(ns_mul(z, z), x);
+    }
+    ns_output("z", z);
+    end();
+    ns_text text = emit(g, "f");
+    uint32_t parts = 0, statements = 0, total = 0;
+    for (const char* line = text.data; *line; line = strchr(line, '\n') + 1) {
+        const char* line_end = strchr(line, '\n');
+        if (*line == '}') {
+            if (statements > MAX_STATEMENTS) {
+                fail_msg("an emitted function has %u statements", statements);
+            }
+            total += statements;
+            statements = 0;
+            parts++;
+        }
+        if (*line == ' ' && line_end[-1] == ';') statements++;
+    }
+    assert_true(total > STEPS);
+    assert_true(parts >= STEPS / 500);
+    ns_text_free(&text);
+    check_function(g, (double[]){0.3, 1.1}, NULL,
+                   &(check_options){.name = "long chain", .c = CHECK_C_JVP});
+    ns_graph_free(g);
+}
+
+// ---- threads -------------------------------------------------------------------------------
+
+typedef struct worker {
+    const ns_program* program;
+    double shift;
+    uint64_t hash;
+    pthread_t thread;
+} worker;
+
+static void* run_often(void* argument) {
+    enum { RUNS = 5000 };
+    worker* w = argument;
+    void* work = malloc(ns_program_work_size(w->program));
+    for (int i = 0; i < RUNS; i++) {
+        double in[2] = {w->shift + 1e-4 * i, -w->shift}, out[2];
+        ns_program_run(w->program, &(ns_run){.in = in,
+                                             .out = out,
+                                             .arrays = (const double* const[]){mixture_weights},
+                                             .work = work});
+        for (int k = 0; k < 2; k++) {
+            uint64_t bits;
+            memcpy(&bits, &out[k], sizeof bits);
+            w->hash = w->hash * UINT64_C(6364136223846793005) + bits;
+        }
+    }
+    free(work);
+    return NULL;
+}
+
+static void threads_share_a_program(void** state) {
+    (void)state;
+    enum { THREADS = 4 };
+    ns_graph* g = mixture(NULL);
+    for (ns_backend backend = NS_BACKEND_INTERP; backend <= NS_BACKEND_NATIVE; backend++) {
+        ns_program* program = build(g, backend, 1);
+        worker alone[THREADS], together[THREADS];
+        for (int i = 0; i < THREADS; i++) {
+            alone[i] = together[i] = (worker){.program = program, .shift = 0.2 * i};
+            run_often(&alone[i]);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_create(&together[i].thread, NULL, run_often, &together[i]), 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(together[i].thread, NULL);
+            assert_true(together[i].hash == alone[i].hash);
+        }
+        assert_true(alone[0].hash != alone[1].hash);
+        ns_program_free(program);
+    }
+    ns_graph_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(running_allocates_nothing),
+        cmocka_unit_test(every_failing_allocation_is_reported),
+        cmocka_unit_test(a_program_outlives_its_graph),
+        cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(info_tells_what_was_built),
+        cmocka_unit_test(outputs_may_be_anything),
+        cmocka_unit_test(graphs_without_outputs_or_inputs),
+        cmocka_unit_test(many_live_values_are_spilled),
+        cmocka_unit_test(many_inputs_and_outputs),
+        cmocka_unit_test(emitted_c_is_the_same_every_time),
+        cmocka_unit_test(hostile_names_do_not_reach_emitted_c),
+        cmocka_unit_test(function_names_are_checked),
+        cmocka_unit_test(emitted_functions_are_bounded),
+        cmocka_unit_test(threads_share_a_program),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

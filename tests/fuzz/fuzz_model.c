@@ -1,0 +1,60 @@
+// Any bytes as a model file. What loads must be a sound model; what does not must say where it
+// fails, with and without repair of inertias, and must leave no memory behind.
+
+#include "model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);          \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static void check_numbers(const double* v, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) REQUIRE(isfinite(v[i]));
+}
+
+static void check_model(const ns_model* model) {
+    ns_model_sizes sizes = ns_model_get_sizes(model);
+    uint32_t nq = 0, nv = 0;
+    for (uint32_t i = 0; i < sizes.nlink; i++) {
+        const nsi_link* link = &model->links[i];
+        REQUIRE(link->parent == NSI_NONE || link->parent < i);
+        REQUIRE(link->mimic == NSI_NONE || (link->mimic < i && link->nq == 0));
+        REQUIRE(link->nq == 0 || (link->q == nq && link->v == nv));
+        nq += link->nq, nv += link->nv;
+        REQUIRE(!nsi_inertia_fault(link->def.mass, link->def.inertia));
+        check_numbers(link->def.origin.position, 3);
+        check_numbers(link->def.origin.quaternion, 4);
+        check_numbers(link->def.axis, 3);
+    }
+    REQUIRE(nq == sizes.nq && nv == sizes.nv);
+    for (uint32_t i = 0; i < sizes.ngeom; i++) check_numbers(ns_model_geom(model, i)->size, 3);
+    for (uint32_t i = 0; i < sizes.nparam; i++) {
+        const ns_param* param = ns_model_param(model, i);
+        check_numbers(&param->value, 1);
+        REQUIRE(ns_model_find_param(model, param->name) == i);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    for (int repair = 0; repair < 2; repair++) {
+        ns_load_options options = ns_default_load_options();
+        options.repair_inertia = repair == 1;
+        ns_model* model = NULL;
+        ns_error error = {0};
+        ns_status status =
+            ns_model_parse((const char*)data, size, "fuzz", &options, &model, &error);
+        REQUIRE((status == NS_OK) == (model != NULL));
+        REQUIRE(status == error.status);
+        REQUIRE(status == NS_OK || strncmp(error.message, "fuzz:", 5) == 0);
+        if (model) check_model(model);
+        ns_model_free(model);
+    }
+    return 0;
+}
