@@ -9,7 +9,7 @@
 set -eu
 
 build="gcc make cmake libc6-dev libexpat1-dev"
-test="$build clang libcmocka-dev"
+test="$build clang libcmocka-dev libjansson-dev"
 check="$test clang-format clang-tidy cppcheck libclang-rt-dev valgrind"
 
 case "${1:-}" in

@@ -155,8 +155,8 @@ static ns_status check_name(const char* what, const char* name, ns_error* error)
 }
 
 static ns_status fail_duplicate(const char* what, const char* name, ns_error* error) {
-    return nsi_fail(error, NS_ERR_ARGUMENT, "%s \"%s\": there is already a %s of this name", what,
-                    name, what);
+    return nsi_fail(error, NS_ERR_ARGUMENT, "%s \"%s\": another %s has this name", what, name,
+                    what);
 }
 
 // ---- numbers ---------------------------------------------------------------------------------
@@ -773,9 +773,11 @@ static size_t carve(size_t* size, size_t count, size_t item) {
 ns_status nsi_model_builder_finish(const ns_model_builder* builder, ns_model** out,
                                    uint32_t* bad_link, ns_error* error) {
     *bad_link = NSI_NONE;
-    if (out) *out = NULL;
-    ns_status status = check_builder(builder, out, "ns_model_builder_finish", error);
-    if (status != NS_OK) return status;
+    if (!builder || !out) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "ns_model_builder_finish: an argument is NULL");
+    }
+    *out = NULL;
+    if (builder->failed) return nsi_fail_nomem(error);
 
     // Sizes. The limits on links, geometries and so on keep all of them small.
     ns_model head = {
@@ -817,7 +819,7 @@ ns_status nsi_model_builder_finish(const ns_model_builder* builder, ns_model** o
     fill(builder, model, &arrays, &room);
     fill_param_table(model, arrays.param_table);
 
-    status = nsi_model_check_mobility(model, bad_link, error);
+    ns_status status = nsi_model_check_mobility(model, bad_link, error);
     if (status != NS_OK) {
         ns_model_free(model);
         return status;

@@ -107,7 +107,7 @@ typedef enum joint_state { MOVABLE, UNRESISTED, TOO_LARGE } joint_state;
 // ones leave, which is elimination on S' IA S.
 static joint_state release_joint(const nsi_link* link, mobility_body* body) {
     for (uint32_t k = 0; k < link->nv; k++) {
-        double s[6], u[6] = {0.0}, d = link->def.armature, locked = link->def.armature;
+        double s[6], u[6] = {0.0}, d = link->def.armature, locked = d;
         subspace(&link->def, k, s);
         for (int i = 0; i < 6; i++) {
             for (int j = 0; j < 6; j++) {
@@ -151,8 +151,9 @@ ns_status nsi_model_check_mobility(const ns_model* model, uint32_t* bad_link, ns
                                "compute with",
                                link->def.joint)
                     : nsi_fail(error, NS_ERR_ARGUMENT,
-                               "joint \"%s\": no inertia resists its motion; give link \"%s\" "
-                               "mass and inertia, or the joint armature, or fix it",
+                               "joint \"%s\": no inertia resists its motion, or only that "
+                               "of a joint that moves the same way; give link \"%s\" mass and "
+                               "inertia, or the joint armature, or make it fixed",
                                link->def.joint, link->def.name);
         }
         if (link->parent != NSI_NONE) {

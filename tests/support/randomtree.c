@@ -166,9 +166,11 @@ static bool is_parent(const random_tree* tree, uint32_t link) {
 }
 
 // Take the mass off links that need none: welded ones, and such with one joint axis that carry
-// others, as long as the builder has no objection.
+// others, as long as the builder has no objection. One mass is left, since a robot without any has
+// no centre of mass.
 static void remove_masses(nsi_rng* rng, random_tree* tree) {
-    for (uint32_t i = 0; i < tree->nlink; i++) {
+    uint32_t heavy = tree->nlink;
+    for (uint32_t i = 0; i < tree->nlink && heavy > 1; i++) {
         ns_link_def *link = &tree->link[i], full = *link;
         bool carries = has_axis(link) && is_parent(tree, i);
         if (!(carries || link->joint_type == NS_JOINT_FIXED) || !chance(rng, 0.25)) continue;
@@ -177,6 +179,7 @@ static void remove_masses(nsi_rng* rng, random_tree* tree) {
         for (int k = 0; k < 6; k++) link->inertia[k] = 0.0;
         ns_model* model = random_tree_try(tree, NULL, NULL);
         if (!model) *link = full;
+        if (model) heavy--;
         ns_model_free(model);
     }
 }

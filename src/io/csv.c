@@ -1,0 +1,471 @@
+// Comma-separated values: one pass over the text, field by field.
+
+#include "io/csv.h"
+
+#include <errno.h>
+#include <stdarg.h>
+
+typedef NSI_ARRAY(char) bytes;
+
+typedef struct parser {
+    const char *at, *end;
+    const char* line_start;
+    uint32_t line;
+    const char* name; // of the file
+    bool allow_missing;
+    ns_allocator allocator;
+    ns_error* error;
+    nsi_csv* csv; // arena and index are filled on the way
+    NSI_ARRAY(const char*) names;
+    NSI_ARRAY(double) numbers;
+    NSI_ARRAY(uint32_t) lines; // of rows
+    bytes unquoted;            // text of the latest quoted field
+} parser;
+
+typedef struct field {
+    const char* text; // not NUL-terminated; white space and quotes removed
+    size_t size;
+    const char* start; // in the file, for messages
+    bool quoted;
+} field;
+
+// ---- messages ------------------------------------------------------------------------------
+
+// "file:line:column: " and the message.
+static ns_status fail_at(const parser* p, ns_status status, const char* where, const char* format,
+                         ...) NSI_PRINTF(4, 5);
+static ns_status fail_at(const parser* p, ns_status status, const char* where, const char* format,
+                         ...) {
+    char message[NS_ERROR_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return nsi_fail(p->error, status, "%.200s:%u:%zu: %s", p->name, p->line,
+                    (size_t)(where - p->line_start) + 1, message);
+}
+
+enum { SHOWN = 40 };
+
+// The beginning of a field, fit for a message.
+typedef struct shown {
+    char text[SHOWN + 4];
+} shown;
+
+static shown show(const field* f) {
+    shown s;
+    size_t length = f->size < SHOWN ? f->size : SHOWN;
+    for (size_t i = 0; i < length; i++) {
+        bool control = (unsigned char)f->text[i] < 0x20 || f->text[i] == 0x7f;
+        s.text[i] = f->text[i];
+        if (control) s.text[i] = '?';
+    }
+    memcpy(s.text + length, "...", 4);
+    if (f->size == length) s.text[length] = '\0';
+    return s;
+}
+
+// ---- fields --------------------------------------------------------------------------------
+
+static bool at_line_end(const parser* p) {
+    return p->at == p->end || *p->at == '\n' || *p->at == '\r';
+}
+
+static bool at_field_end(const parser* p) {
+    return at_line_end(p) || *p->at == ',';
+}
+
+// Step over LF, CRLF or CR.
+static void next_line(parser* p) {
+    if (p->at == p->end) return;
+    if (*p->at++ == '\r' && p->at < p->end && *p->at == '\n') p->at++;
+    p->line_start = p->at;
+    p->line++;
+}
+
+static void skip_blanks(parser* p) {
+    while (p->at < p->end && (*p->at == ' ' || *p->at == '\t')) p->at++;
+}
+
+// Empty lines, and before the header comments too.
+static void skip_lines(parser* p, bool comments) {
+    while (p->at < p->end) {
+        skip_blanks(p);
+        if (comments && p->at < p->end && *p->at == '#') {
+            while (!at_line_end(p)) p->at++;
+        }
+        if (!at_line_end(p)) {
+            p->at = p->line_start;
+            break;
+        }
+        next_line(p);
+    }
+}
+
+// After the opening quote. A quoted field must end on its line: neither a name nor a number goes
+// over two, and a forgotten quote would swallow the rest of the file.
+static ns_status read_quoted(parser* p, field* f) {
+    p->unquoted.count = 0;
+    for (;; p->at++) {
+        if (at_line_end(p)) {
+            return fail_at(p, NS_ERR_PARSE, f->start,
+                           "the quoted field does not end on its line; add a closing quote");
+        }
+        if (*p->at == '"') {
+            if (p->end - p->at < 2 || p->at[1] != '"') break;
+            p->at++;
+        }
+        if (!nsi_array_push(&p->allocator, &p->unquoted, *p->at)) return nsi_fail_nomem(p->error);
+    }
+    p->at++;
+    skip_blanks(p);
+    if (!at_field_end(p)) {
+        return fail_at(p, NS_ERR_PARSE, p->at,
+                       "text after a closing quote; write \"\" for a quote inside a field");
+    }
+    f->text = p->unquoted.data;
+    f->size = p->unquoted.count;
+    return NS_OK;
+}
+
+// Leaves the parser at the comma or the end of the line after the field.
+static ns_status read_field(parser* p, field* f) {
+    skip_blanks(p);
+    *f = (field){.text = p->at, .start = p->at};
+    if (p->at < p->end && *p->at == '"') {
+        p->at++;
+        f->quoted = true;
+        return read_quoted(p, f);
+    }
+    while (!at_field_end(p)) p->at++;
+    f->size = (size_t)(p->at - f->text);
+    while (f->size > 0 && (f->text[f->size - 1] == ' ' || f->text[f->size - 1] == '\t')) f->size--;
+    return NS_OK;
+}
+
+// ---- header --------------------------------------------------------------------------------
+
+static uint32_t find_name(const nsi_index* index, const char* const* names, const char* name) {
+    uint32_t hash = nsi_hash_bytes(name, strlen(name));
+    for (uint32_t at = nsi_index_first(index, hash), id; nsi_index_at(index, at, &id);
+         at = nsi_index_next(index, at)) {
+        if (strcmp(names[id], name) == 0) return id;
+    }
+    return NSI_NONE;
+}
+
+static ns_status check_name(const parser* p, const field* f) {
+    double number;
+    if (f->size == 0) {
+        return fail_at(p, NS_ERR_PARSE, f->start,
+                       "column %u has no name; name every column in the first row",
+                       p->names.count + 1);
+    }
+    if (f->size > NSI_CSV_MAX_NAME) {
+        return fail_at(p, NS_ERR_LIMIT, f->start, "a name has more than %d bytes; shorten it",
+                       NSI_CSV_MAX_NAME);
+    }
+    if (!f->quoted && nsi_text_read_double(f->text, f->size, &number) != NS_ERR_PARSE) {
+        return fail_at(p, NS_ERR_PARSE, f->start,
+                       "the first row has the number %s where a column's name should be; put a row"
+                       " with names first",
+                       show(f).text);
+    }
+    for (size_t i = 0; i < f->size; i++) {
+        if ((unsigned char)f->text[i] >= 0x20 && f->text[i] != 0x7f) continue;
+        return fail_at(p, NS_ERR_PARSE, f->start,
+                       "the name \"%s\" has a control character; remove it", show(f).text);
+    }
+    return NS_OK;
+}
+
+static ns_status add_name(parser* p, const field* f) {
+    ns_status status = check_name(p, f);
+    if (status != NS_OK) return status;
+    if (p->names.count == NSI_CSV_MAX_COLUMNS) {
+        return fail_at(p, NS_ERR_LIMIT, f->start, "more than %d columns; split the file",
+                       NSI_CSV_MAX_COLUMNS);
+    }
+    const char* name = nsi_arena_string(&p->csv->arena, f->text, f->size);
+    if (!name) return nsi_fail_nomem(p->error);
+    uint32_t other = find_name(&p->csv->index, p->names.data, name);
+    if (other != NSI_NONE) {
+        return fail_at(p, NS_ERR_PARSE, f->start,
+                       "columns %u and %u are both called \"%s\"; rename one", other + 1,
+                       p->names.count + 1, show(f).text);
+    }
+    uint32_t hash = nsi_hash_bytes(name, f->size), number = p->names.count;
+    if (!nsi_array_push(&p->allocator, &p->names, name) ||
+        !nsi_index_insert(&p->allocator, &p->csv->index, hash, number)) {
+        return nsi_fail_nomem(p->error);
+    }
+    return NS_OK;
+}
+
+static ns_status read_header(parser* p) {
+    if (p->end - p->at >= 3 && memcmp(p->at, "\xEF\xBB\xBF", 3) == 0) {
+        p->at += 3; // byte order mark
+        p->line_start = p->at;
+    }
+    skip_lines(p, true);
+    if (p->at == p->end) {
+        return fail_at(p, NS_ERR_PARSE, p->at,
+                       "there is no table; the first row must name the columns");
+    }
+    for (;;) {
+        field f;
+        ns_status status = read_field(p, &f);
+        if (status == NS_OK) status = add_name(p, &f);
+        if (status != NS_OK) return status;
+        if (at_line_end(p)) break;
+        p->at++; // the comma
+    }
+    next_line(p);
+    return NS_OK;
+}
+
+// ---- rows ----------------------------------------------------------------------------------
+
+static ns_status add_number(parser* p, const field* f, uint32_t column) {
+    double number = 0.0;
+    if (f->size == 0) {
+        if (!p->allow_missing || f->quoted) {
+            return fail_at(p, NS_ERR_PARSE, f->start,
+                           "there is nothing in column \"%.100s\"; write a number",
+                           p->names.data[column]);
+        }
+        nsi_text_read_double("nan", 3, &number);
+    } else {
+        ns_status status = nsi_text_read_double(f->text, f->size, &number);
+        if (status == NS_ERR_LIMIT) {
+            return fail_at(p, NS_ERR_LIMIT, f->start,
+                           "%s in column \"%.100s\" is too large or too long for a number;"
+                           " shorten it",
+                           show(f).text, p->names.data[column]);
+        }
+        if (status != NS_OK) {
+            return fail_at(p, NS_ERR_PARSE, f->start,
+                           "\"%s\" in column \"%.100s\" is not a number; write one, with a point"
+                           " for decimals",
+                           show(f).text, p->names.data[column]);
+        }
+    }
+    if (!nsi_array_push(&p->allocator, &p->numbers, number)) return nsi_fail_nomem(p->error);
+    return NS_OK;
+}
+
+static ns_status read_row(parser* p) {
+    if (!nsi_array_push(&p->allocator, &p->lines, p->line)) return nsi_fail_nomem(p->error);
+    uint32_t count = 0;
+    for (;;) {
+        field f;
+        ns_status status = read_field(p, &f);
+        if (status != NS_OK) return status;
+        if (count == p->names.count) {
+            return fail_at(p, NS_ERR_PARSE, f.start,
+                           "more fields than the %u columns; remove them, or name them in the"
+                           " first row",
+                           count);
+        }
+        status = add_number(p, &f, count++);
+        if (status != NS_OK) return status;
+        if (at_line_end(p)) break;
+        p->at++; // the comma
+    }
+    if (count < p->names.count) {
+        return fail_at(p, NS_ERR_PARSE, p->at,
+                       "%u fields for %u columns; add what is missing from column \"%.100s\" on",
+                       count, p->names.count, p->names.data[count]);
+    }
+    next_line(p);
+    return NS_OK;
+}
+
+// A NUL byte is never part of a table, and would hide what comes after it in a name.
+static ns_status check_bytes(parser* p, size_t size) {
+    if (size > NSI_CSV_MAX_SIZE) {
+        return fail_at(p, NS_ERR_LIMIT, p->at, "more than %d MiB; split the file",
+                       NSI_CSV_MAX_SIZE >> 20);
+    }
+    const char* nul = size > 0 ? memchr(p->at, '\0', size) : NULL;
+    if (!nul) return NS_OK;
+    while (p->at < nul) {
+        if (at_line_end(p)) {
+            next_line(p);
+        } else {
+            p->at++;
+        }
+    }
+    return fail_at(p, NS_ERR_PARSE, nul, "a NUL byte; save the table as text in UTF-8");
+}
+
+ns_status nsi_csv_parse(const char* text, size_t size, const char* name, bool allow_missing,
+                        const ns_allocator* allocator, nsi_csv* out, ns_error* error) {
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    *out = (nsi_csv){.allocator = memory, .arena = {.allocator = memory}};
+    parser p = {.at = text,
+                .end = text + size,
+                .line_start = text,
+                .line = 1,
+                .name = name,
+                .allow_missing = allow_missing,
+                .allocator = memory,
+                .error = error,
+                .csv = out};
+    ns_status status = check_bytes(&p, size);
+    if (status == NS_OK) status = read_header(&p);
+    while (status == NS_OK) {
+        skip_lines(&p, false);
+        if (p.at == p.end) break;
+        status = read_row(&p);
+    }
+    nsi_array_free(&memory, &p.unquoted);
+    out->names = p.names.data;
+    out->numbers = p.numbers.data;
+    out->lines = p.lines.data;
+    out->ncol = p.names.count;
+    out->nrow = p.lines.count;
+    if (status != NS_OK) nsi_csv_free(out);
+    return status;
+}
+
+// ---- files ---------------------------------------------------------------------------------
+
+// To the end, or to just past the limit, so that the parser sees that it is too much.
+static ns_status read_all(FILE* file, const ns_allocator* allocator, bytes* out) {
+    enum { CHUNK = 1 << 16 };
+    while (out->count <= NSI_CSV_MAX_SIZE) {
+        if (!nsi_array_reserve(allocator, out, CHUNK)) return NS_ERR_NOMEM;
+        size_t got = fread(out->data + out->count, 1, CHUNK, file);
+        out->count += (uint32_t)got;
+        if (got < CHUNK) break;
+    }
+    return ferror(file) ? NS_ERR_IO : NS_OK;
+}
+
+ns_status nsi_csv_read(const char* path, bool allow_missing, const ns_allocator* allocator,
+                       nsi_csv* out, ns_error* error) {
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    *out = (nsi_csv){.allocator = memory};
+    FILE* file = fopen(path, "rb");
+    if (!file) return nsi_fail(error, NS_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    bytes text = {0};
+    ns_status status = read_all(file, &memory, &text);
+    if (status == NS_ERR_IO) {
+        nsi_fail(error, NS_ERR_IO, "cannot read %s: %s", path, strerror(errno));
+    } else if (status == NS_ERR_NOMEM) {
+        nsi_fail_nomem(error);
+    } else {
+        status = nsi_csv_parse(text.data, text.count, path, allow_missing, &memory, out, error);
+    }
+    fclose(file);
+    nsi_array_free(&memory, &text);
+    return status;
+}
+
+void nsi_csv_free(nsi_csv* csv) {
+    if (!csv) return;
+    ns_allocator memory = csv->allocator;
+    if (!memory.free) return; // zeroed
+    nsi_free(&memory, csv->names);
+    nsi_free(&memory, (void*)csv->numbers);
+    nsi_free(&memory, (void*)csv->lines);
+    nsi_index_free(&memory, &csv->index);
+    nsi_arena_free(&csv->arena);
+    *csv = (nsi_csv){.allocator = memory};
+}
+
+uint32_t nsi_csv_column(const nsi_csv* csv, const char* name) {
+    return find_name(&csv->index, csv->names, name);
+}
+
+// ---- writing -------------------------------------------------------------------------------
+
+enum { BUFFER = 1 << 16 };
+
+ns_status nsi_csv_create(const char* path, const ns_allocator* allocator, nsi_csv_writer* out,
+                         ns_error* error) {
+    FILE* file = fopen(path, "wb");
+    nsi_csv_attach(file, path, allocator, out);
+    out->owned = true;
+    if (!file) return nsi_fail(error, NS_ERR_IO, "cannot create %s: %s", path, strerror(errno));
+    return NS_OK;
+}
+
+void nsi_csv_attach(FILE* file, const char* name, const ns_allocator* allocator,
+                    nsi_csv_writer* out) {
+    *out = (nsi_csv_writer){.file = file, .name = name};
+    out->text.allocator = allocator ? *allocator : ns_default_allocator();
+}
+
+bool nsi_csv_ok(const nsi_csv_writer* writer) {
+    return writer->failure == 0 && !writer->text.failed;
+}
+
+static void write_buffer(nsi_csv_writer* w) {
+    if (nsi_csv_ok(w) && w->text.text.count > 0 &&
+        fwrite(w->text.text.data, 1, w->text.text.count, w->file) != w->text.text.count) {
+        w->failure = errno ? errno : EIO;
+    }
+    w->text.text.count = 0;
+}
+
+// Would this be read as something else when it stands without quotes?
+static bool needs_quotes(const char* name) {
+    double number;
+    size_t size = strlen(name);
+    return size == 0 || strpbrk(name, ",\"") || name[0] == ' ' || name[0] == '\t' ||
+           name[0] == '#' || name[size - 1] == ' ' || name[size - 1] == '\t' ||
+           nsi_text_read_double(name, size, &number) != NS_ERR_PARSE;
+}
+
+static void put_name(nsi_csv_writer* w, const char* name) {
+    if (!needs_quotes(name)) {
+        nsi_text_add_bytes(&w->text, name, strlen(name));
+        return;
+    }
+    nsi_text_add_bytes(&w->text, "\"", 1);
+    for (; *name; name++) {
+        if (*name == '"') nsi_text_add_bytes(&w->text, "\"", 1);
+        nsi_text_add_bytes(&w->text, name, 1);
+    }
+    nsi_text_add_bytes(&w->text, "\"", 1);
+}
+
+void nsi_csv_put_names(nsi_csv_writer* writer, const char* const* names, uint32_t count) {
+    if (!nsi_csv_ok(writer)) return;
+    for (uint32_t k = 0; k < count; k++) {
+        if (k > 0) nsi_text_add_bytes(&writer->text, ",", 1);
+        put_name(writer, names[k]);
+    }
+    nsi_text_add_bytes(&writer->text, "\n", 1);
+}
+
+void nsi_csv_put_numbers(nsi_csv_writer* writer, const double* numbers, uint32_t count) {
+    if (!nsi_csv_ok(writer)) return;
+    for (uint32_t k = 0; k < count; k++) {
+        if (k > 0) nsi_text_add_bytes(&writer->text, ",", 1);
+        nsi_text_add_double(&writer->text, numbers[k]);
+    }
+    nsi_text_add_bytes(&writer->text, "\n", 1);
+    if (writer->text.text.count >= BUFFER) write_buffer(writer);
+}
+
+ns_status nsi_csv_finish(nsi_csv_writer* writer, ns_error* error) {
+    bool no_memory = writer->text.failed;
+    write_buffer(writer);
+    int result = 0;
+    if (writer->file && writer->owned) {
+        result = fclose(writer->file);
+    } else if (writer->file) {
+        result = fflush(writer->file);
+    }
+    if (result != 0 && writer->failure == 0) writer->failure = errno ? errno : EIO;
+    writer->file = NULL;
+    nsi_array_free(&writer->text.allocator, &writer->text.text);
+    if (writer->failure != 0) {
+        return nsi_fail(error, NS_ERR_IO, "cannot write %s: %s", writer->name,
+                        strerror(writer->failure));
+    }
+    return no_memory ? nsi_fail_nomem(error) : NS_OK;
+}

@@ -1,0 +1,291 @@
+// MJCF, the part of it that a tree of rigid bodies needs:
+//
+//   compiler  angle, autolimits, eulerseq, inertiafromgeom, meshdir, assetdir
+//   option    timestep, gravity, integrator, density, viscosity; flags gravity and contact
+//   default   classes, nested, for joints, geoms, actuators, meshes, materials; class, childclass
+//   worldbody body, inertial, joint (hinge, slide, ball, free), freejoint, geom
+//   asset     names of mesh files, colours of materials
+//   actuator  motor, position, velocity; general where it is one of these
+//
+// Everything else is noted. How bodies become links:
+//
+//   order     Links are in MuJoCo's order of bodies: depth first, in the order of the file.
+//   joints    A body with several joints is carried by massless links, one for each joint but the
+//             last, named <body>_<joint>; the first joint is the outermost.
+//   pos       A hinge or ball turns about the point `pos` of its body, so the links of the joints
+//             have their frames there. When the last one's is not zero, it too becomes a massless
+//             link, and the body is fixed to it: the link named after the body always has the
+//             body's frame. A slide's pos has no effect.
+//   ref       The joint's coordinate is `ref` where the file draws it. The joint frame is moved
+//   back
+//             by `ref`, so that coordinates have MuJoCo's values; the model's default coordinates
+//             are zero nevertheless.
+//   names     A body without a name is "body<k>", counting all bodies from 1; a joint without one
+//             is "<body>_joint", or "<body>_joint<k>", counting the body's joints from 0, when
+//             there are several. Underscores are added where such a name is taken.
+//   inertia   As MuJoCo: from <inertial>, or else from the geoms with their mass or density.
+
+#include "io/mjcf.h"
+
+#define ORIENTATION "quat axisangle euler xyaxes zaxis"
+// What moves an actuator differently from its force law.
+#define ACTUATOR_CHANGING                                                                          \
+    "dyntype dynprm actdim actrange actlimited actearly timeconst delay nsample inheritrange "     \
+    "dampratio jointinparent tendon site body cranksite slidersite refsite lengthrange damping "   \
+    "armature"
+
+static const char in_bodies[] = "worldbody body";
+static const char in_actuators[] = "actuator default";
+
+const nsi_schema_row nsi_mjcf_schema[] = {
+    {"", "mujoco", "model", NULL},
+    {"mujoco", "compiler", "angle autolimits eulerseq inertiafromgeom meshdir assetdir coordinate",
+     "balanceinertia boundmass boundinertia settotalmass inertiagrouprange"},
+    {"mujoco", "option", "timestep gravity integrator density viscosity",
+     "wind actuatorgroupdisable"},
+    {"option", "flag", "gravity contact",
+     "limit frictionloss passive spring damper actuation clampctrl"},
+    {"mujoco", "worldbody", "", NULL},
+    {in_bodies, "body", "name pos childclass " ORIENTATION, "mocap gravcomp"},
+    {in_bodies, "geom",
+     "name class type size fromto pos mass density friction rgba contype conaffinity group mesh "
+     "material " ORIENTATION,
+     "shellinertia fluidshape fluidcoef hfield"},
+    {"default", "geom",
+     "type size fromto pos mass density friction rgba contype conaffinity group mesh "
+     "material " ORIENTATION,
+     "shellinertia fluidshape fluidcoef hfield"},
+    {"body", "inertial", "pos mass diaginertia fullinertia " ORIENTATION, NULL},
+    {"body", "joint",
+     "name class type axis pos stiffness springref damping frictionloss armature range limited ref",
+     "springdamper actuatorfrcrange actuatorfrclimited actuatorgravcomp margin"},
+    {"default", "joint",
+     "type axis pos stiffness springref damping frictionloss armature range limited ref",
+     "springdamper actuatorfrcrange actuatorfrclimited actuatorgravcomp margin"},
+    {"body", "freejoint", "name", NULL},
+    {"mujoco default", "default", "class", NULL},
+    {"mujoco", "asset", "", NULL},
+    {"asset", "mesh", "name class file scale", NULL},
+    {"default", "mesh", "scale", NULL},
+    {"asset", "material", "name class rgba", NULL},
+    {"default", "material", "rgba", NULL},
+    {"mujoco", "actuator", "", NULL},
+    {in_actuators, "motor", NSI_MJCF_ACTUATOR, ACTUATOR_CHANGING},
+    {in_actuators, "position", NSI_MJCF_ACTUATOR " kp kv", ACTUATOR_CHANGING},
+    {in_actuators, "velocity", NSI_MJCF_ACTUATOR " kv", ACTUATOR_CHANGING},
+    {in_actuators, "general", NSI_MJCF_ACTUATOR " gaintype gainprm biastype biasprm",
+     ACTUATOR_CHANGING},
+    {NULL, NULL, NULL, NULL},
+};
+
+// Not read though they change the motion.
+static const char changing[] =
+    "equality tendon deformable flex skin adhesion muscle cylinder damper intvelocity plugin pair "
+    "exclude dcmotor";
+// Without these the model would lack bodies.
+static const char refused[] = "include frame replicate composite flexcomp attach";
+
+// ---- compiler and option ---------------------------------------------------------------------
+
+static bool read_eulerseq(nsi_mjcf* m, const nsi_xml_element* element) {
+    const char* text = nsi_xml_value(element, "eulerseq");
+    if (!text) return true;
+    bool good = strlen(text) == 3;
+    for (int i = 0; good && i < 3; i++) good = strchr("xyzXYZ", text[i]) != NULL;
+    if (!good) {
+        return nsi_reader_fail(m->reader, element, NS_ERR_PARSE,
+                               "eulerseq: \"%.40s\" is not three letters of xyzXYZ", text);
+    }
+    memcpy(m->eulerseq, text, sizeof m->eulerseq);
+    return true;
+}
+
+static bool read_compiler(nsi_mjcf* m) {
+    static const char* const angles[] = {"degree", "radian", NULL};
+    static const char* const coordinates[] = {"local", "global", NULL};
+    static const char* const false_true[] = {"false", "true", NULL};
+    static const char* const false_true_auto[] = {"false", "true", "auto", NULL};
+    enum { NO, YES, AUTO };
+    const nsi_xml_element* element = nsi_xml_child(m->reader->xml->root, "compiler");
+    uint32_t angle = 0, autolimits = YES, coordinate = 0, inertia = AUTO;
+    for (; element; element = nsi_xml_next(element, "compiler")) {
+        nsi_mjcf_item c = nsi_mjcf_plain(element);
+        if (!nsi_mjcf_word(m, c, "angle", angles, &angle) ||
+            !nsi_mjcf_word(m, c, "autolimits", false_true, &autolimits) ||
+            !nsi_mjcf_word(m, c, "coordinate", coordinates, &coordinate) ||
+            !nsi_mjcf_word(m, c, "inertiafromgeom", false_true_auto, &inertia) ||
+            !read_eulerseq(m, element)) {
+            return false;
+        }
+        if (coordinate == 1) {
+            return nsi_reader_fail(m->reader, element, NS_ERR_UNSUPPORTED,
+                                   "global coordinates are not supported; convert the model to "
+                                   "local ones");
+        }
+        const char* folder = nsi_xml_value(element, "assetdir");
+        if (folder) m->mesh_folder = folder;
+        folder = nsi_xml_value(element, "meshdir");
+        if (folder) m->mesh_folder = folder;
+    }
+    const double degree = 3.14159265358979323846 / 180.0;
+    m->angle = angle == 0 ? degree : 1.0;
+    m->autolimits = autolimits == YES;
+    m->inertia_from_geom = inertia == YES;
+    m->inertia_never_from_geom = inertia == NO;
+    return true;
+}
+
+static bool read_option(nsi_mjcf* m) {
+    static const char* const integrators[] = {"Euler", "RK4", "implicit", "implicitfast", NULL};
+    static const ns_integrator types[] = {NS_INTEGRATOR_EULER, NS_INTEGRATOR_RK4,
+                                          NS_INTEGRATOR_IMPLICIT, NS_INTEGRATOR_IMPLICIT};
+    static const char* const switches[] = {"disable", "enable", NULL};
+    nsi_reader* reader = m->reader;
+    const nsi_xml_element* root = reader->xml->root;
+    ns_world_def world = ns_default_world_def();
+    world.timestep = 0.002; // MuJoCo's default, not ours
+    uint32_t integrator = 0, gravity = 1, contact = 1;
+    const nsi_xml_element* element = nsi_xml_child(root, "option");
+    const nsi_xml_element* last = root;
+    for (; element; element = nsi_xml_next(element, "option")) {
+        nsi_mjcf_item c = nsi_mjcf_plain(element);
+        last = element;
+        if (!nsi_mjcf_number(m, c, "timestep", &world.timestep) ||
+            !nsi_reader_vector(reader, element, "gravity", world.gravity) ||
+            !nsi_mjcf_number(m, c, "density", &world.density) ||
+            !nsi_mjcf_number(m, c, "viscosity", &world.viscosity) ||
+            !nsi_mjcf_word(m, c, "integrator", integrators, &integrator)) {
+            return false;
+        }
+        const nsi_xml_element* flag = nsi_xml_child(element, "flag");
+        for (; flag; flag = nsi_xml_next(flag, "flag")) {
+            if (!nsi_mjcf_word(m, nsi_mjcf_plain(flag), "gravity", switches, &gravity) ||
+                !nsi_mjcf_word(m, nsi_mjcf_plain(flag), "contact", switches, &contact)) {
+                return false;
+            }
+        }
+    }
+    world.integrator = types[integrator];
+    m->contact = contact == 1;
+    if (gravity == 0) memset(world.gravity, 0, sizeof world.gravity);
+    return nsi_reader_set_world(reader, last, &world);
+}
+
+// ---- actuators -------------------------------------------------------------------------------
+
+// A general actuator has force = gain * u + bias; which of ours is that?
+static bool read_general(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def, double* gain,
+                         bool* known) {
+    static const char* const gains[] = {"fixed", "affine", "muscle", "user", NULL};
+    static const char* const biases[] = {"none", "affine", "muscle", "user", NULL};
+    uint32_t gaintype = 0, biastype = 0, count;
+    double g[10] = {1.0}, b[10] = {0.0}; // constant, by position, by velocity
+    if (!nsi_mjcf_word(m, c, "gaintype", gains, &gaintype) ||
+        !nsi_mjcf_word(m, c, "biastype", biases, &biastype) ||
+        !nsi_mjcf_numbers(m, c, "gainprm", 1, 10, g, &count) ||
+        !nsi_mjcf_numbers(m, c, "biasprm", 1, 10, b, &count)) {
+        return false;
+    }
+    if (biastype == 0) b[0] = b[1] = b[2] = 0.0;
+    *known = gaintype == 0 && biastype <= 1 && b[0] == 0.0;
+    if (b[1] == 0.0 && b[2] == 0.0) {
+        def->type = NS_ACTUATOR_TORQUE;
+        *gain = g[0];
+        *known = *known && g[0] > 0.0;
+    } else if (b[1] == 0.0) {
+        def->type = NS_ACTUATOR_VELOCITY;
+        def->kd = g[0];
+        *known = *known && g[0] > 0.0 && b[2] == -g[0];
+    } else {
+        def->type = NS_ACTUATOR_POSITION;
+        def->kp = g[0];
+        def->kd = -b[2];
+        *known = *known && g[0] > 0.0 && b[1] == -g[0] && b[2] <= 0.0;
+    }
+    return true;
+}
+
+static bool read_law(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def, double* gain,
+                     bool* known) {
+    *gain = 1.0;
+    *known = true;
+    switch (c.kind) {
+    case NSI_MJCF_MOTOR: def->type = NS_ACTUATOR_TORQUE; return true;
+    case NSI_MJCF_POSITION:
+        def->type = NS_ACTUATOR_POSITION;
+        def->kp = 1.0; // MuJoCo's defaults
+        return nsi_mjcf_number(m, c, "kp", &def->kp) && nsi_mjcf_number(m, c, "kv", &def->kd);
+    case NSI_MJCF_VELOCITY:
+        def->type = NS_ACTUATOR_VELOCITY;
+        def->kd = 1.0;
+        return nsi_mjcf_number(m, c, "kv", &def->kd);
+    default: return read_general(m, c, def, gain, known);
+    }
+}
+
+static bool read_actuator(nsi_mjcf* m, const nsi_xml_element* element, nsi_mjcf_kind kind) {
+    nsi_reader* reader = m->reader;
+    nsi_mjcf_item c = {element, kind, NSI_MJCF_MAIN_CLASS};
+    ns_actuator_def def = ns_default_actuator_def();
+    double gear[6] = {1.0}, control[2] = {0.0}, force[2] = {0.0}, gain;
+    uint32_t count;
+    bool known;
+    if (!nsi_mjcf_find_class(m, element, "class", NSI_MJCF_MAIN_CLASS, &c.class_number) ||
+        !nsi_mjcf_numbers(m, c, "gear", 1, 6, gear, &count) ||
+        !read_law(m, c, &def, &gain, &known) ||
+        !nsi_mjcf_limit(m, c, "ctrllimited", "ctrlrange", &def.control_limited, control) ||
+        !nsi_mjcf_limit(m, c, "forcelimited", "forcerange", &def.force_limited, force)) {
+        return false;
+    }
+    def.name = nsi_xml_value(element, "name");
+    def.joint = nsi_xml_value(element, "joint");
+    if (!known || !def.joint) {
+        return nsi_reader_note(reader, element, "%s is not represented; changes the motion",
+                               def.joint ? "has a force law that" : "does not act on a joint and");
+    }
+    if (nsi_model_builder_joint_has_no_axis(reader->builder, def.joint)) {
+        return nsi_reader_note(reader, element,
+                               "acts on a ball or free joint and is not represented; changes the "
+                               "motion");
+    }
+    // A gain on the control is a larger gear, seen from which the limits of the force are smaller.
+    def.gear = gear[0] * gain;
+    def.control_lower = control[0], def.control_upper = control[1];
+    def.force_lower = force[0] / gain, def.force_upper = force[1] / gain;
+    return nsi_reader_add_actuator(reader, element, &def);
+}
+
+static bool read_actuators(nsi_mjcf* m) {
+    const nsi_xml_element* section = nsi_xml_child(m->reader->xml->root, "actuator");
+    for (; section; section = nsi_xml_next(section, "actuator")) {
+        for (const nsi_xml_element* e = section->first_child; e; e = e->next) {
+            for (nsi_mjcf_kind kind = NSI_MJCF_MOTOR; kind < NSI_MJCF_KINDS; kind++) {
+                if (strcmp(e->name, nsi_mjcf_kind_names[kind]) == 0 && !read_actuator(m, e, kind)) {
+                    return false;
+                }
+            }
+        }
+    }
+    return true;
+}
+
+// ---- all of it -------------------------------------------------------------------------------
+
+bool nsi_mjcf_read(nsi_reader* reader) {
+    const nsi_xml_element* root = reader->xml->root;
+    const ns_allocator* allocator = &reader->allocator;
+    nsi_mjcf m = {.reader = reader, .strings = {.allocator = *allocator}, .eulerseq = "xyz"};
+    const char* name = nsi_xml_value(root, "model");
+    bool read = nsi_reader_note_unread(reader, nsi_mjcf_schema, changing, refused) &&
+                (!name || !*name || nsi_reader_set_name(reader, root, name)) && read_compiler(&m) &&
+                read_option(&m) && nsi_mjcf_read_defaults(&m) && nsi_mjcf_read_assets(&m) &&
+                nsi_mjcf_read_worldbody(&m) && read_actuators(&m);
+
+    nsi_mjcf_free_defaults(&m);
+    nsi_names_free(allocator, &m.body_names);
+    nsi_names_free(allocator, &m.joint_names);
+    nsi_names_free(allocator, &m.meshes);
+    nsi_names_free(allocator, &m.materials);
+    nsi_arena_free(&m.strings);
+    return read;
+}

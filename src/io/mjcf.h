@@ -1,0 +1,125 @@
+// Reading MJCF: what the parts of the reader share. mjcf.c says what is read and how bodies become
+// links.
+
+#ifndef NSI_IO_MJCF_H
+#define NSI_IO_MJCF_H
+
+#include "io/reader.h"
+
+// Attributes that actuators of all kinds have.
+#define NSI_MJCF_ACTUATOR "name class joint gear ctrlrange ctrllimited forcerange forcelimited"
+
+extern const nsi_schema_row nsi_mjcf_schema[];
+
+// Elements that have defaults.
+typedef enum nsi_mjcf_kind {
+    NSI_MJCF_JOINT,
+    NSI_MJCF_GEOM,
+    NSI_MJCF_MESH,
+    NSI_MJCF_MATERIAL,
+    NSI_MJCF_MOTOR, // actuators from here on
+    NSI_MJCF_POSITION,
+    NSI_MJCF_VELOCITY,
+    NSI_MJCF_GENERAL,
+    NSI_MJCF_KINDS
+} nsi_mjcf_kind;
+
+extern const char* const nsi_mjcf_kind_names[NSI_MJCF_KINDS];
+
+// An attribute and the element it stands in.
+typedef struct nsi_mjcf_source {
+    const nsi_xml_element* element;
+    const nsi_xml_attribute* attribute;
+} nsi_mjcf_source;
+
+// What holds in a default class, its parents' attributes included.
+typedef struct nsi_mjcf_class {
+    NSI_ARRAY(nsi_mjcf_source) attributes[NSI_MJCF_KINDS];
+} nsi_mjcf_class;
+
+enum { NSI_MJCF_MAIN_CLASS = 0 };
+
+typedef struct nsi_mjcf {
+    nsi_reader* reader;
+    nsi_names class_names;
+    NSI_ARRAY(nsi_mjcf_class) classes; // the first is "main"
+    nsi_names body_names, joint_names; // that are given in the file
+    nsi_names meshes, materials;
+    nsi_arena strings; // names that are made up
+
+    double angle; // radians per unit of angle in the file
+    bool autolimits;
+    char eulerseq[4];
+    bool inertia_from_geom; // even where there is an <inertial>
+    bool inertia_never_from_geom;
+    const char* mesh_folder;
+    bool contact; // false: disabled by a flag
+    uint32_t nbodies;
+} nsi_mjcf;
+
+// ---- mjcf_values.c: attributes with defaults -------------------------------------------------
+
+// An element with the class it is in.
+typedef struct nsi_mjcf_item {
+    const nsi_xml_element* element;
+    nsi_mjcf_kind kind; // NSI_MJCF_KINDS: one that has no defaults
+    uint32_t class_number;
+} nsi_mjcf_item;
+
+bool nsi_mjcf_read_defaults(nsi_mjcf* m);
+void nsi_mjcf_free_defaults(nsi_mjcf* m);
+
+// The class named by an attribute of the element; `otherwise` when it has none.
+bool nsi_mjcf_find_class(nsi_mjcf* m, const nsi_xml_element* element, const char* attribute,
+                         uint32_t otherwise, uint32_t* out);
+
+// An element that has no defaults.
+nsi_mjcf_item nsi_mjcf_plain(const nsi_xml_element* element);
+
+// The element that has the attribute: the item's, or one of a <default>; NULL for neither.
+const nsi_xml_element* nsi_mjcf_holder(const nsi_mjcf* m, nsi_mjcf_item item,
+                                       const char* attribute);
+const char* nsi_mjcf_text(const nsi_mjcf* m, nsi_mjcf_item item, const char* attribute);
+
+// As nsi_reader_numbers() and nsi_reader_number().
+bool nsi_mjcf_numbers(nsi_mjcf* m, nsi_mjcf_item item, const char* attribute, uint32_t min,
+                      uint32_t max, double* out, uint32_t* count);
+bool nsi_mjcf_number(nsi_mjcf* m, nsi_mjcf_item item, const char* attribute, double* out);
+
+// One of some words, the number of which goes to `out`; left alone without the attribute.
+bool nsi_mjcf_word(nsi_mjcf* m, nsi_mjcf_item item, const char* attribute, const char* const* words,
+                   uint32_t* out);
+
+// Is the thing limited to its range? With "auto", which is the default, when there is one.
+bool nsi_mjcf_limit(nsi_mjcf* m, nsi_mjcf_item item, const char* limited, const char* range,
+                    bool* is_limited, double limits[2]);
+
+// Identity without attributes; `given` says whether there was an orientation.
+bool nsi_mjcf_orientation(nsi_mjcf* m, nsi_mjcf_item item, double q[4], bool* given);
+bool nsi_mjcf_pose(nsi_mjcf* m, nsi_mjcf_item item, ns_pose* pose);
+
+// ---- mjcf_geom.c: geoms and assets -----------------------------------------------------------
+
+// A geom as read; its link is added first, and may need its mass.
+typedef struct nsi_mjcf_geom {
+    const nsi_xml_element* element;
+    ns_geom_def def;
+    double mass;
+    double com[3];
+    double inertia[6]; // about `com`, axes of the body
+} nsi_mjcf_geom;
+
+typedef NSI_ARRAY(nsi_mjcf_geom) nsi_mjcf_geoms;
+
+bool nsi_mjcf_read_assets(nsi_mjcf* m);
+
+// The geoms directly in a body or in the world.
+bool nsi_mjcf_read_geoms(nsi_mjcf* m, const nsi_xml_element* body, uint32_t class_number,
+                         nsi_mjcf_geoms* out);
+bool nsi_mjcf_add_geoms(nsi_mjcf* m, const nsi_mjcf_geoms* geoms, const char* link);
+
+// ---- mjcf_body.c: bodies, their inertia and joints -------------------------------------------
+
+bool nsi_mjcf_read_worldbody(nsi_mjcf* m);
+
+#endif

@@ -1,0 +1,351 @@
+// Bodies of MJCF: names, inertia, joints, and the links they become.
+
+#include "io/mjcf.h"
+#include "model/pose.h"
+
+#include <stdio.h>
+
+// ---- names -----------------------------------------------------------------------------------
+
+// Names given in the file are kept for those they are given to. Duplicates are for the builder to
+// find. Recursion is bounded by the depth of a document.
+static bool collect_names(nsi_mjcf* m, const nsi_xml_element* element) {
+    for (const nsi_xml_element* child = element->first_child; child; child = child->next) {
+        bool body = strcmp(child->name, "body") == 0;
+        bool joint = strcmp(child->name, "joint") == 0 || strcmp(child->name, "freejoint") == 0;
+        const char* name = nsi_xml_value(child, "name");
+        nsi_names* names = body ? &m->body_names : &m->joint_names;
+        if ((body || joint) && name && nsi_names_find(names, name) == NSI_NONE &&
+            !nsi_names_add(m->reader, names, name, child)) {
+            return false;
+        }
+        if (body && !collect_names(m, child)) return false;
+    }
+    return true;
+}
+
+// A name of our own for a link or joint: the given one, with underscores as long as it is taken.
+static bool make_name(nsi_mjcf* m, bool link, const char* wanted, const char** out) {
+    char name[3 * NSI_MODEL_MAX_NAME];
+    size_t length = (size_t)snprintf(name, sizeof name, "%s", wanted);
+    if (length >= sizeof name) length = sizeof name - 1;
+    const nsi_names* given = link ? &m->body_names : &m->joint_names;
+    const ns_model_builder* builder = m->reader->builder;
+    while (length + 1 < sizeof name && (nsi_names_find(given, name) != NSI_NONE ||
+                                        (link ? nsi_model_builder_has_link(builder, name)
+                                              : nsi_model_builder_has_joint(builder, name)))) {
+        name[length++] = '_';
+        name[length] = '\0';
+    }
+    *out = nsi_arena_string(&m->strings, name, length);
+    return *out || nsi_reader_fail_nomem(m->reader);
+}
+
+// ---- inertia ---------------------------------------------------------------------------------
+
+static bool read_inertial(nsi_mjcf* m, const nsi_xml_element* inertial, ns_link_def* def) {
+    nsi_reader* reader = m->reader;
+    nsi_mjcf_item c = nsi_mjcf_plain(inertial);
+    const char* text;
+    double q[4], diagonal[3], full[6];
+    uint32_t ndiagonal, nfull;
+    bool turned;
+    if (!nsi_reader_vector(reader, inertial, "pos", def->com) ||
+        !nsi_reader_required(reader, inertial, "mass", &text) ||
+        !nsi_reader_number(reader, inertial, "mass", &def->mass) ||
+        !nsi_mjcf_orientation(m, c, q, &turned) ||
+        !nsi_reader_numbers(reader, inertial, "diaginertia", 3, 3, diagonal, &ndiagonal) ||
+        !nsi_reader_numbers(reader, inertial, "fullinertia", 6, 6, full, &nfull)) {
+        return false;
+    }
+    if ((ndiagonal > 0) == (nfull > 0)) {
+        return nsi_reader_fail(reader, inertial, NS_ERR_PARSE,
+                               "give one of diaginertia and fullinertia");
+    }
+    if (nfull > 0 && turned) {
+        return nsi_reader_fail(reader, inertial, NS_ERR_PARSE,
+                               "fullinertia is in the body's axes; an orientation cannot be given "
+                               "with it");
+    }
+    if (nfull > 0) {
+        memcpy(def->inertia, full, sizeof full);
+    } else {
+        const double principal[6] = {diagonal[0], diagonal[1], diagonal[2], 0.0, 0.0, 0.0};
+        nsi_inertia_rotate(q, principal, def->inertia);
+    }
+    return nsi_reader_check_inertia(reader, inertial, def);
+}
+
+// The sum of what the geoms are. Two passes: the centre first, then the inertia about it.
+static bool inertia_from_geoms(nsi_mjcf* m, const nsi_mjcf_geoms* geoms, ns_link_def* def) {
+    double moment[3] = {0.0, 0.0, 0.0};
+    for (uint32_t k = 0; k < geoms->count; k++) {
+        const nsi_mjcf_geom* geom = &geoms->data[k];
+        def->mass += geom->mass;
+        for (int i = 0; i < 3; i++) moment[i] += geom->mass * geom->com[i];
+        if (geom->def.type == NS_GEOM_MESH &&
+            !nsi_reader_note(m->reader, geom->element,
+                             "is a mesh, whose mass is not computed: give the body an <inertial>; "
+                             "changes the motion")) {
+            return false;
+        }
+    }
+    if (def->mass == 0.0) return true;
+    for (int i = 0; i < 3; i++) def->com[i] = moment[i] / def->mass;
+    for (uint32_t k = 0; k < geoms->count; k++) {
+        const nsi_mjcf_geom* geom = &geoms->data[k];
+        double offset[3];
+        for (int i = 0; i < 3; i++) offset[i] = geom->com[i] - def->com[i];
+        for (int i = 0; i < 6; i++) def->inertia[i] += geom->inertia[i];
+        nsi_inertia_shift(geom->mass, offset, def->inertia);
+    }
+    return true;
+}
+
+// ---- joints ----------------------------------------------------------------------------------
+
+typedef struct joint {
+    const nsi_xml_element* element;
+    ns_link_def def; // what belongs to the joint
+    double pos[3];   // the point it turns about, in the body's frame
+    double ref;      // its coordinate where the file draws it
+} joint;
+
+// A limited ball, or a spring on a ball or free joint.
+static bool note_joint(nsi_mjcf* m, nsi_mjcf_item c, joint* j) {
+    bool turns_or_slides =
+        j->def.joint_type == NS_JOINT_REVOLUTE || j->def.joint_type == NS_JOINT_PRISMATIC;
+    if (turns_or_slides) return true;
+    const char* what = j->def.stiffness != 0.0 ? "stiffness" : j->def.limited ? "range" : NULL;
+    j->def.stiffness = j->def.rest = 0.0;
+    j->def.limited = false;
+    j->def.lower = j->def.upper = 0.0;
+    return !what || nsi_reader_note(m->reader, c.element,
+                                    "has %s, which is not represented on a joint of this type; "
+                                    "changes the motion",
+                                    what);
+}
+
+static bool read_joint(nsi_mjcf* m, const nsi_xml_element* element, uint32_t class_number,
+                       joint* j) {
+    static const char* const words[] = {"hinge", "slide", "ball", "free", NULL};
+    static const ns_joint_type types[] = {NS_JOINT_REVOLUTE, NS_JOINT_PRISMATIC, NS_JOINT_SPHERICAL,
+                                          NS_JOINT_FLOATING};
+    *j = (joint){.element = element, .def = ns_default_link_def()};
+    j->def.joint = nsi_xml_value(element, "name");
+    if (strcmp(element->name, "freejoint") == 0) {
+        j->def.joint_type = NS_JOINT_FLOATING;
+        return true;
+    }
+    nsi_mjcf_item c = {element, NSI_MJCF_JOINT, NSI_MJCF_MAIN_CLASS};
+    uint32_t type = 0, count;
+    double limits[2] = {0.0, 0.0};
+    if (!nsi_mjcf_find_class(m, element, "class", class_number, &c.class_number) ||
+        !nsi_mjcf_word(m, c, "type", words, &type) ||
+        !nsi_mjcf_numbers(m, c, "axis", 3, 3, j->def.axis, &count) ||
+        !nsi_mjcf_numbers(m, c, "pos", 3, 3, j->pos, &count) ||
+        !nsi_mjcf_number(m, c, "stiffness", &j->def.stiffness) ||
+        !nsi_mjcf_number(m, c, "springref", &j->def.rest) ||
+        !nsi_mjcf_number(m, c, "damping", &j->def.damping) ||
+        !nsi_mjcf_number(m, c, "frictionloss", &j->def.friction) ||
+        !nsi_mjcf_number(m, c, "armature", &j->def.armature) ||
+        !nsi_mjcf_number(m, c, "ref", &j->ref)) {
+        return false;
+    }
+    j->def.joint_type = types[type];
+    bool has_axis = type < 2, is_free = type == 3;
+    if (!is_free && !nsi_mjcf_limit(m, c, "limited", "range", &j->def.limited, limits))
+        return false;
+    if (has_axis && !nsi_normalize(j->def.axis, 3)) {
+        return nsi_reader_fail(m->reader, element, NS_ERR_PARSE,
+                               "the axis is zero; give a direction");
+    }
+    // Angles of hinges are in the file's unit.
+    double unit = type == 0 ? m->angle : 1.0;
+    j->ref = has_axis ? j->ref * unit : 0.0;
+    j->def.rest *= unit;
+    j->def.lower = limits[0] * unit;
+    j->def.upper = limits[1] * unit;
+    if (type == 1 || is_free) memset(j->pos, 0, sizeof j->pos);
+    return note_joint(m, c, j);
+}
+
+// Turn or move the joint's frame back by `ref`.
+static void apply_ref(joint* j) {
+    ns_pose back = nsi_pose_identity();
+    if (j->def.joint_type == NS_JOINT_REVOLUTE) {
+        nsi_quat_from_axis(j->def.axis, -j->ref, back.quaternion);
+    } else {
+        for (int i = 0; i < 3; i++) back.position[i] = -j->ref * j->def.axis[i];
+    }
+    j->def.origin = nsi_pose_compose(&j->def.origin, &back);
+}
+
+static bool name_joints(nsi_mjcf* m, const char* body, joint* joints, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++) {
+        if (joints[k].def.joint) continue;
+        char name[2 * NSI_MODEL_MAX_NAME];
+        if (count == 1) {
+            snprintf(name, sizeof name, "%.*s_joint", NSI_MODEL_MAX_NAME + 1, body);
+        } else {
+            snprintf(name, sizeof name, "%.*s_joint%u", NSI_MODEL_MAX_NAME + 1, body, k);
+        }
+        if (!make_name(m, false, name, &joints[k].def.joint)) return false;
+    }
+    return true;
+}
+
+// ---- bodies ----------------------------------------------------------------------------------
+
+// The links of one body: one for each joint, and one more when the last joint is not at the body's
+// origin. `body` has name, parent, pose in the parent, and mass.
+static bool add_links(nsi_mjcf* m, const nsi_xml_element* element, const ns_link_def* body,
+                      joint* joints, uint32_t count) {
+    const char* parent = body->parent;
+    ns_pose origin = body->origin;  // of the next joint, up to its pos
+    double at[3] = {0.0, 0.0, 0.0}; // the point of the body where the parent link's frame is
+    for (uint32_t k = 0; k < count; k++) {
+        joint* j = &joints[k];
+        ns_pose step = nsi_pose_identity();
+        for (int i = 0; i < 3; i++) {
+            step.position[i] = j->pos[i] - at[i];
+            at[i] = j->pos[i];
+        }
+        bool last = k + 1 == count && at[0] == 0.0 && at[1] == 0.0 && at[2] == 0.0;
+        j->def.parent = parent;
+        j->def.origin = nsi_pose_compose(&origin, &step);
+        if (j->ref != 0.0) apply_ref(j);
+        origin = nsi_pose_identity();
+        if (last) {
+            j->def.name = body->name;
+            j->def.mass = body->mass;
+            memcpy(j->def.com, body->com, sizeof body->com);
+            memcpy(j->def.inertia, body->inertia, sizeof body->inertia);
+            return nsi_reader_add_link(m->reader, j->element, &j->def);
+        }
+        char name[2 * NSI_MODEL_MAX_NAME + 8];
+        snprintf(name, sizeof name, "%.*s_%.*s", NSI_MODEL_MAX_NAME + 1, body->name,
+                 NSI_MODEL_MAX_NAME + 1, j->def.joint);
+        if (!make_name(m, true, name, &j->def.name) ||
+            !nsi_reader_add_link(m->reader, j->element, &j->def)) {
+            return false;
+        }
+        parent = j->def.name;
+    }
+    ns_link_def fixed = *body;
+    fixed.parent = parent;
+    ns_pose back = nsi_pose_identity();
+    for (int i = 0; i < 3; i++) back.position[i] = -at[i];
+    fixed.origin = nsi_pose_compose(&origin, &back);
+    char name[NSI_MODEL_MAX_NAME + 16];
+    snprintf(name, sizeof name, "%.*s_joint", NSI_MODEL_MAX_NAME + 1, body->name);
+    return make_name(m, false, name, &fixed.joint) &&
+           nsi_reader_add_link(m->reader, element, &fixed);
+}
+
+// More than six on one body cannot be independent.
+enum { MAX_JOINTS = 6 };
+
+static bool read_joints(nsi_mjcf* m, const nsi_xml_element* body, uint32_t class_number,
+                        bool on_world, joint joints[MAX_JOINTS], uint32_t* count) {
+    *count = 0;
+    bool floating = false;
+    for (const nsi_xml_element* child = body->first_child; child; child = child->next) {
+        if (strcmp(child->name, "joint") != 0 && strcmp(child->name, "freejoint") != 0) continue;
+        if (*count == MAX_JOINTS) {
+            return nsi_reader_fail(m->reader, child, NS_ERR_PARSE,
+                                   "the body has more than %d joints", MAX_JOINTS);
+        }
+        joint* j = &joints[(*count)++];
+        if (!read_joint(m, child, class_number, j)) return false;
+        floating = floating || j->def.joint_type == NS_JOINT_FLOATING;
+        if (floating && (*count > 1 || !on_world)) {
+            return nsi_reader_fail(m->reader, child, NS_ERR_PARSE,
+                                   "a free joint must be the only joint of a body directly in "
+                                   "<worldbody>");
+        }
+    }
+    return true;
+}
+
+// A body that has been added, while its children are.
+typedef struct open_body {
+    const nsi_xml_element* element;
+    const char* link; // NULL: the world
+    uint32_t class_number;
+} open_body;
+
+static bool read_body_inertia(nsi_mjcf* m, const nsi_xml_element* element,
+                              const nsi_mjcf_geoms* geoms, ns_link_def* def) {
+    const nsi_xml_element* inertial;
+    if (!nsi_reader_only_child(m->reader, element, "inertial", &inertial)) return false;
+    if (inertial && !m->inertia_from_geom) return read_inertial(m, inertial, def);
+    return m->inertia_never_from_geom || inertia_from_geoms(m, geoms, def);
+}
+
+// Add one body, without its children.
+static bool add_body(nsi_mjcf* m, const open_body* parent, const nsi_xml_element* element,
+                     open_body* out) {
+    *out = (open_body){.element = element};
+    if (!nsi_mjcf_find_class(m, element, "childclass", parent->class_number, &out->class_number)) {
+        return false;
+    }
+    ns_link_def def = ns_default_link_def();
+    m->nbodies++;
+    def.name = nsi_xml_value(element, "name");
+    def.parent = parent->link;
+    if (!def.name) {
+        char name[32];
+        snprintf(name, sizeof name, "body%u", m->nbodies);
+        if (!make_name(m, true, name, &def.name)) return false;
+    }
+    out->link = def.name;
+
+    joint joints[MAX_JOINTS];
+    uint32_t njoints;
+    nsi_mjcf_geoms geoms = {0};
+    bool added = nsi_mjcf_pose(m, nsi_mjcf_plain(element), &def.origin) &&
+                 read_joints(m, element, out->class_number, !parent->link, joints, &njoints) &&
+                 name_joints(m, def.name, joints, njoints) &&
+                 nsi_mjcf_read_geoms(m, element, out->class_number, &geoms) &&
+                 read_body_inertia(m, element, &geoms, &def) &&
+                 add_links(m, element, &def, joints, njoints) &&
+                 nsi_mjcf_add_geoms(m, &geoms, def.name);
+    nsi_array_free(&m->reader->allocator, &geoms);
+    return added;
+}
+
+// Depth first without recursion; a document is at most so deep.
+static bool add_bodies(nsi_mjcf* m, const nsi_xml_element* worldbody, open_body* stack) {
+    uint32_t depth = 0;
+    stack[0] = (open_body){.element = worldbody, .class_number = NSI_MJCF_MAIN_CLASS};
+    const nsi_xml_element* next = nsi_xml_child(worldbody, "body");
+    for (;;) {
+        if (next) {
+            if (!add_body(m, &stack[depth], next, &stack[depth + 1])) return false;
+            depth++;
+            next = nsi_xml_child(next, "body");
+        } else {
+            if (depth == 0) return true;
+            next = nsi_xml_next(stack[depth--].element, "body");
+        }
+    }
+}
+
+bool nsi_mjcf_read_worldbody(nsi_mjcf* m) {
+    const nsi_xml_element* element = nsi_xml_child(m->reader->xml->root, "worldbody");
+    if (!element) {
+        return nsi_reader_fail(m->reader, m->reader->xml->root, NS_ERR_PARSE,
+                               "there is no <worldbody>");
+    }
+    open_body* stack = nsi_arena_alloc(&m->strings, NSI_XML_MAX_DEPTH * sizeof *stack);
+    if (!stack) return nsi_reader_fail_nomem(m->reader);
+    for (; element; element = nsi_xml_next(element, "worldbody")) {
+        nsi_mjcf_geoms geoms = {0};
+        bool added = nsi_mjcf_read_geoms(m, element, NSI_MJCF_MAIN_CLASS, &geoms) &&
+                     nsi_mjcf_add_geoms(m, &geoms, NULL);
+        nsi_array_free(&m->reader->allocator, &geoms);
+        if (!added || !collect_names(m, element) || !add_bodies(m, element, stack)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,262 @@
+// Geoms of MJCF, their masses, and the meshes and materials they refer to.
+
+#include "io/mjcf.h"
+#include "model/pose.h"
+
+#include <math.h>
+
+// ---- assets ----------------------------------------------------------------------------------
+
+// The file's name without folder and ending, as MuJoCo names a mesh that has no name.
+static const char* stem(nsi_mjcf* m, const char* file) {
+    const char* start = file;
+    for (const char* at = file; *at; at++) {
+        if (*at == '/' || *at == '\\') start = at + 1;
+    }
+    const char* end = strrchr(start, '.');
+    return nsi_arena_string(&m->strings, start, end ? (size_t)(end - start) : strlen(start));
+}
+
+bool nsi_mjcf_read_assets(nsi_mjcf* m) {
+    nsi_reader* reader = m->reader;
+    const nsi_xml_element* asset = nsi_xml_child(reader->xml->root, "asset");
+    for (; asset; asset = nsi_xml_next(asset, "asset")) {
+        for (const nsi_xml_element* e = asset->first_child; e; e = e->next) {
+            bool mesh = strcmp(e->name, "mesh") == 0, material = strcmp(e->name, "material") == 0;
+            if (!mesh && !material) continue;
+            const char *name = nsi_xml_value(e, "name"), *file = nsi_xml_value(e, "file");
+            if (mesh && !name && file) {
+                name = stem(m, file);
+                if (!name) return nsi_reader_fail_nomem(reader);
+            }
+            if (!name || !*name) {
+                return nsi_reader_fail(reader, e, NS_ERR_PARSE, "the attribute name is missing");
+            }
+            nsi_names* names = mesh ? &m->meshes : &m->materials;
+            if (nsi_names_find(names, name) != NSI_NONE) {
+                return nsi_reader_fail(reader, e, NS_ERR_PARSE,
+                                       "there is already a <%s> \"%.100s\"", e->name, name);
+            }
+            if (!nsi_names_add(reader, names, name, e)) return false;
+        }
+    }
+    return true;
+}
+
+// ---- geoms -----------------------------------------------------------------------------------
+
+// Volume, and principal moments divided by the mass, of a solid shape about its centre.
+static double shape_volume(const ns_geom_def* geom, double moments[3]) {
+    const double pi = 3.14159265358979323846;
+    double a = geom->size[0], b = geom->size[1], c = geom->size[2];
+    moments[0] = moments[1] = moments[2] = 0.0;
+    switch (geom->type) {
+    case NS_GEOM_SPHERE:
+        moments[0] = moments[1] = moments[2] = 0.4 * a * a;
+        return 4.0 / 3.0 * pi * a * a * a;
+    case NS_GEOM_CYLINDER: // radius a, half length b
+        moments[0] = moments[1] = (3.0 * a * a + 4.0 * b * b) / 12.0;
+        moments[2] = 0.5 * a * a;
+        return pi * a * a * 2.0 * b;
+    case NS_GEOM_CAPSULE: { // the same, and two half balls 3/8 a from their flat sides
+        double tube = pi * a * a * 2.0 * b, ball = 4.0 / 3.0 * pi * a * a * a;
+        double tube_part = tube / (tube + ball), ball_part = ball / (tube + ball);
+        moments[0] = moments[1] = tube_part * (3.0 * a * a + 4.0 * b * b) / 12.0 +
+                                  ball_part * (0.4 * a * a + b * b + 0.75 * a * b);
+        moments[2] = tube_part * 0.5 * a * a + ball_part * 0.4 * a * a;
+        return tube + ball;
+    }
+    case NS_GEOM_BOX: // half lengths
+        moments[0] = (b * b + c * c) / 3.0;
+        moments[1] = (a * a + c * c) / 3.0;
+        moments[2] = (a * a + b * b) / 3.0;
+        return 8.0 * a * b * c;
+    case NS_GEOM_ELLIPSOID:
+        moments[0] = (b * b + c * c) / 5.0;
+        moments[1] = (a * a + c * c) / 5.0;
+        moments[2] = (a * a + b * b) / 5.0;
+        return 4.0 / 3.0 * pi * a * b * c;
+    case NS_GEOM_PLANE:
+    case NS_GEOM_MESH: break;
+    }
+    return 0.0;
+}
+
+static bool read_mass(nsi_mjcf* m, nsi_mjcf_item c, nsi_mjcf_geom* geom) {
+    double density = 1000.0, mass = 0.0; // MuJoCo's default
+    if (!nsi_mjcf_number(m, c, "density", &density) || !nsi_mjcf_number(m, c, "mass", &mass)) {
+        return false;
+    }
+    if (mass < 0.0 || density < 0.0) {
+        return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE, "%s is negative",
+                               mass < 0.0 ? "mass" : "density");
+    }
+    double moments[3];
+    double volume = shape_volume(&geom->def, moments);
+    if (!nsi_mjcf_holder(m, c, "mass")) mass = density * volume;
+    geom->mass = volume > 0.0 ? mass : 0.0;
+    memcpy(geom->com, geom->def.pose.position, sizeof geom->com);
+    const double principal[6] = {geom->mass * moments[0], geom->mass * moments[1],
+                                 geom->mass * moments[2]};
+    nsi_inertia_rotate(geom->def.pose.quaternion, principal, geom->inertia);
+    return true;
+}
+
+// Ends instead of position, orientation and length.
+static bool read_fromto(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* given) {
+    double ends[6];
+    uint32_t count;
+    if (!nsi_mjcf_numbers(m, c, "fromto", 6, 6, ends, &count)) return false;
+    *given = count > 0;
+    if (!*given) return true;
+    if (geom->type != NS_GEOM_CAPSULE && geom->type != NS_GEOM_CYLINDER &&
+        geom->type != NS_GEOM_BOX && geom->type != NS_GEOM_ELLIPSOID) {
+        return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
+                               "fromto is for capsules, cylinders, boxes and ellipsoids");
+    }
+    double along[3];
+    for (int i = 0; i < 3; i++) {
+        along[i] = ends[i + 3] - ends[i];
+        geom->pose.position[i] = 0.5 * (ends[i] + ends[i + 3]);
+    }
+    double length = sqrt(along[0] * along[0] + along[1] * along[1] + along[2] * along[2]);
+    if (!isfinite(length) || !nsi_normalize(along, 3)) {
+        return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
+                               "the two points of fromto are the same or too far apart");
+    }
+    nsi_quat_from_z(along, geom->pose.quaternion);
+    bool round = geom->type == NS_GEOM_CAPSULE || geom->type == NS_GEOM_CYLINDER;
+    if (!round) geom->size[1] = geom->size[0];
+    geom->size[round ? 1 : 2] = 0.5 * length;
+    return true;
+}
+
+static bool read_geom_size(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
+    // Numbers needed, without and with fromto; a plane's third is for its grid.
+    static const uint32_t needed[] = {1, 2, 2, 3, 2, 0, 3};
+    uint32_t count;
+    bool fromto = false;
+    double size[3] = {0.0, 0.0, 0.0};
+    if (!nsi_mjcf_numbers(m, c, "size", 1, 3, size, &count)) return false;
+    if (geom->type == NS_GEOM_MESH) return true;
+    memcpy(geom->size, size, sizeof geom->size);
+    if (!read_fromto(m, c, geom, &fromto)) return false;
+    uint32_t least = fromto ? 1 : needed[geom->type];
+    if (count < least) {
+        return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
+                               "size has %u numbers where this type of geom needs %u", count,
+                               least);
+    }
+    return true;
+}
+
+// Position of an element in a table by a name in an attribute; NSI_NONE, with a note, when the
+// name is unknown.
+static bool find_asset(nsi_mjcf* m, nsi_mjcf_item c, const char* attribute, const nsi_names* names,
+                       uint32_t* out) {
+    const char* name = nsi_mjcf_text(m, c, attribute);
+    *out = name ? nsi_names_find(names, name) : NSI_NONE;
+    if (!name || *out != NSI_NONE) return true;
+    return nsi_reader_note(m->reader, c.element, "names a %s that is not among the assets",
+                           attribute);
+}
+
+// The file of a mesh, in the folder the compiler names; the mesh's name when it has no file.
+static bool read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
+    const char* name = nsi_mjcf_text(m, c, "mesh");
+    if (!name || !*name) {
+        return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
+                               "a geom of type mesh needs the attribute mesh");
+    }
+    for (int i = 0; i < 3; i++) geom->size[i] = 1.0;
+    geom->mesh = name;
+    uint32_t number, count, class_number;
+    if (!find_asset(m, c, "mesh", &m->meshes, &number)) return false;
+    if (number == NSI_NONE) return true;
+    const nsi_xml_element* mesh = m->meshes.items.data[number].element;
+    if (!nsi_mjcf_find_class(m, mesh, "class", NSI_MJCF_MAIN_CLASS, &class_number) ||
+        !nsi_mjcf_numbers(m, (nsi_mjcf_item){mesh, NSI_MJCF_MESH, class_number}, "scale", 3, 3,
+                          geom->size, &count)) {
+        return false;
+    }
+    const char* file = nsi_xml_value(mesh, "file");
+    if (!file) return true;
+    geom->mesh = file;
+    if (!m->mesh_folder || !*m->mesh_folder || file[0] == '/') return true;
+    size_t folder = strlen(m->mesh_folder), size = strlen(file);
+    char* path = nsi_arena_alloc(&m->strings, folder + 1 + size + 1);
+    if (!path) return nsi_reader_fail_nomem(m->reader);
+    memcpy(path, m->mesh_folder, folder);
+    if (path[folder - 1] != '/') path[folder++] = '/';
+    memcpy(path + folder, file, size + 1);
+    geom->mesh = path;
+    return true;
+}
+
+static bool read_color(nsi_mjcf* m, nsi_mjcf_item c, double rgba[4]) {
+    uint32_t material, count, class_number;
+    if (!find_asset(m, c, "material", &m->materials, &material)) return false;
+    if (material != NSI_NONE) {
+        const nsi_xml_element* e = m->materials.items.data[material].element;
+        if (!nsi_mjcf_find_class(m, e, "class", NSI_MJCF_MAIN_CLASS, &class_number) ||
+            !nsi_mjcf_numbers(m, (nsi_mjcf_item){e, NSI_MJCF_MATERIAL, class_number}, "rgba", 4, 4,
+                              rgba, &count)) {
+            return false;
+        }
+    }
+    return nsi_mjcf_numbers(m, c, "rgba", 4, 4, rgba, &count);
+}
+
+static bool read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t class_number,
+                      nsi_mjcf_geoms* out) {
+    static const char* const words[] = {"sphere", "capsule",   "cylinder", "box", "plane",
+                                        "mesh",   "ellipsoid", "hfield",   "sdf", NULL};
+    enum { FIRST_UNKNOWN = NS_GEOM_ELLIPSOID + 1 };
+    nsi_mjcf_item c = {element, NSI_MJCF_GEOM, NSI_MJCF_MAIN_CLASS};
+    if (!nsi_mjcf_find_class(m, element, "class", class_number, &c.class_number)) return false;
+
+    bool has_mesh = nsi_mjcf_holder(m, c, "mesh") != NULL;
+    uint32_t type = has_mesh && !nsi_mjcf_holder(m, c, "size") ? NS_GEOM_MESH : NS_GEOM_SPHERE;
+    if (!nsi_mjcf_word(m, c, "type", words, &type)) return false;
+    if (type >= FIRST_UNKNOWN) {
+        return nsi_reader_note(m->reader, element, "is of type %s, which is not represented",
+                               words[type]);
+    }
+    nsi_mjcf_geom geom = {.element = element, .def = ns_default_geom_def()};
+    geom.def.name = nsi_xml_value(element, "name");
+    geom.def.type = (ns_geom_type)type;
+    double contype = 1.0, conaffinity = 1.0, group = 0.0;
+    uint32_t count;
+    if (!nsi_mjcf_pose(m, c, &geom.def.pose) || !read_geom_size(m, c, &geom.def) ||
+        (geom.def.type == NS_GEOM_MESH && !read_mesh(m, c, &geom.def)) ||
+        !nsi_mjcf_number(m, c, "contype", &contype) ||
+        !nsi_mjcf_number(m, c, "conaffinity", &conaffinity) ||
+        !nsi_mjcf_number(m, c, "group", &group) ||
+        !nsi_mjcf_numbers(m, c, "friction", 1, 3, geom.def.friction, &count) ||
+        !read_color(m, c, geom.def.color) || !read_mass(m, c, &geom)) {
+        return false;
+    }
+    geom.def.collision = m->contact && (contype != 0.0 || conaffinity != 0.0);
+    geom.def.visual = group < 3.0; // MuJoCo's viewer shows the groups 0 to 2
+    if (nsi_array_push(&m->reader->allocator, out, geom)) return true;
+    return nsi_reader_fail_nomem(m->reader);
+}
+
+// The geoms directly in a body or in the world.
+bool nsi_mjcf_read_geoms(nsi_mjcf* m, const nsi_xml_element* body, uint32_t class_number,
+                         nsi_mjcf_geoms* out) {
+    const nsi_xml_element* element = nsi_xml_child(body, "geom");
+    for (; element; element = nsi_xml_next(element, "geom")) {
+        if (!read_geom(m, element, class_number, out)) return false;
+    }
+    return true;
+}
+
+bool nsi_mjcf_add_geoms(nsi_mjcf* m, const nsi_mjcf_geoms* geoms, const char* link) {
+    for (uint32_t k = 0; k < geoms->count; k++) {
+        ns_geom_def def = geoms->data[k].def;
+        def.link = link;
+        if (!nsi_reader_add_geom(m->reader, geoms->data[k].element, &def)) return false;
+    }
+    return true;
+}

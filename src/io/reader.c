@@ -1,0 +1,297 @@
+// What the readers of model files share.
+
+#include "io/reader.h"
+
+#include "io/numbers.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+// ---- messages --------------------------------------------------------------------------------
+
+enum { DESCRIPTION_SIZE = 2 * NSI_QUOTE_SIZE + 96, MAX_NOTES = 1000 };
+
+static void describe_one(const nsi_xml_element* element, char* out, size_t size) {
+    char quote[NSI_QUOTE_SIZE];
+    const char* name = nsi_xml_value(element, "name");
+    if (name) {
+        snprintf(out, size, "<%.40s name=%s>", element->name, nsi_quote(name, strlen(name), quote));
+    } else {
+        snprintf(out, size, "<%.40s>", element->name);
+    }
+}
+
+// The element, and the nearest one around it that has a name if it has none itself.
+static void describe(const nsi_xml_element* element, char out[DESCRIPTION_SIZE]) {
+    describe_one(element, out, DESCRIPTION_SIZE);
+    if (nsi_xml_find(element, "name")) return;
+    const nsi_xml_element* outer = element->parent;
+    while (outer && !nsi_xml_find(outer, "name")) outer = outer->parent;
+    if (!outer) return;
+    size_t length = strlen(out);
+    length += (size_t)snprintf(out + length, DESCRIPTION_SIZE - length, " in ");
+    describe_one(outer, out + length, DESCRIPTION_SIZE - length);
+}
+
+static bool fail_at(nsi_reader* reader, const nsi_xml_element* element, uint32_t line,
+                    ns_status status, const char* what) {
+    char description[DESCRIPTION_SIZE];
+    describe(element, description);
+    reader->status = nsi_fail(reader->error, status, "%s:%u: %s: %s", reader->xml->file, line,
+                              description, what);
+    return false;
+}
+
+bool nsi_reader_fail(nsi_reader* reader, const nsi_xml_element* element, ns_status status,
+                     const char* format, ...) {
+    char what[NS_ERROR_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return fail_at(reader, element, element->line, status, what);
+}
+
+bool nsi_reader_fail_nomem(nsi_reader* reader) {
+    reader->status = nsi_fail_nomem(reader->error);
+    return false;
+}
+
+// Pass on what the builder says, with the place.
+static bool pass_on(nsi_reader* reader, const nsi_xml_element* element, ns_status status,
+                    const ns_error* from) {
+    if (status == NS_OK) return true;
+    if (status == NS_ERR_NOMEM) return nsi_reader_fail_nomem(reader);
+    if (status == NS_ERR_ARGUMENT) status = NS_ERR_PARSE; // to the caller it is the file's fault
+    return fail_at(reader, element, element->line, status, from->message);
+}
+
+bool nsi_reader_note(nsi_reader* reader, const nsi_xml_element* element, const char* format, ...) {
+    if (reader->nnotes > MAX_NOTES) return true;
+    char what[NS_ERROR_SIZE], note[NS_ERROR_SIZE + DESCRIPTION_SIZE + 32];
+    char description[DESCRIPTION_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    describe(element, description);
+    if (reader->nnotes++ < MAX_NOTES) {
+        snprintf(note, sizeof note, "line %u: %s %s", element->line, description, what);
+    } else {
+        snprintf(note, sizeof note, "line %u: more of the file is not represented; this list ends",
+                 element->line);
+    }
+    ns_error error;
+    return pass_on(reader, element, ns_model_builder_add_ignored(reader->builder, note, &error),
+                   &error);
+}
+
+// ---- what is represented ---------------------------------------------------------------------
+
+bool nsi_word_in(const char* words, const char* word) {
+    size_t size = strlen(word);
+    if (!words || size == 0) return false;
+    for (const char* at = words; (at = strstr(at, word)) != NULL; at += size) {
+        bool starts = at == words || at[-1] == ' ';
+        bool ends = at[size] == '\0' || at[size] == ' ';
+        if (starts && ends) return true;
+    }
+    return false;
+}
+
+const nsi_schema_row* nsi_schema_find(const nsi_schema_row* schema,
+                                      const nsi_xml_element* element) {
+    for (const nsi_schema_row* row = schema; row->element; row++) {
+        if (strcmp(row->element, element->name) != 0) continue;
+        if (element->parent ? nsi_word_in(row->parents, element->parent->name)
+                            : row->parents[0] == '\0') {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+// One note on all attributes that are not read; of those that change the motion apart.
+static bool note_attributes(nsi_reader* reader, const nsi_xml_element* element,
+                            const nsi_schema_row* row) {
+    for (int changing = 0; changing < 2; changing++) {
+        char list[200] = "";
+        size_t length = 0;
+        for (uint32_t i = 0; i < element->nattributes; i++) {
+            const char* name = element->attributes[i].name;
+            if (nsi_word_in(row->read, name) || strncmp(name, "xmlns", 5) == 0) continue;
+            if (nsi_word_in(row->changing, name) != (changing == 1)) continue;
+            int added = snprintf(list + length, sizeof list - length, "%s%.60s",
+                                 length > 0 ? ", " : "", name);
+            length += (size_t)added;
+            if (length >= sizeof list) { // many or long: what fits, and that there is more
+                memcpy(list + sizeof list - sizeof "...", "...", sizeof "...");
+                break;
+            }
+        }
+        if (length > 0 && !nsi_reader_note(reader, element, "%s: not represented%s", list,
+                                           changing ? "; changes the motion" : "")) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Recursion is bounded by the depth of a document.
+static bool note_unread(nsi_reader* reader, const nsi_xml_element* element,
+                        const nsi_schema_row* schema, const char* changing, const char* refused) {
+    if (nsi_word_in(refused, element->name) || strncmp(element->name, "xacro:", 6) == 0) {
+        return nsi_reader_fail(reader, element, NS_ERR_UNSUPPORTED,
+                               "this element is not supported; expand it first (xacro, or saving "
+                               "the compiled model, does that)");
+    }
+    const nsi_schema_row* row = nsi_schema_find(schema, element);
+    if (!row) {
+        return nsi_reader_note(reader, element, "is not represented%s",
+                               nsi_word_in(changing, element->name) ? "; changes the motion" : "");
+    }
+    if (!note_attributes(reader, element, row)) return false;
+    if (element->text_line > 0 &&
+        !nsi_reader_note(reader, element, "has text inside, which is not read")) {
+        return false;
+    }
+    for (const nsi_xml_element* child = element->first_child; child; child = child->next) {
+        if (!note_unread(reader, child, schema, changing, refused)) return false;
+    }
+    return true;
+}
+
+bool nsi_reader_note_unread(nsi_reader* reader, const nsi_schema_row* schema, const char* changing,
+                            const char* refused) {
+    return note_unread(reader, reader->xml->root, schema, changing, refused);
+}
+
+// ---- values ----------------------------------------------------------------------------------
+
+bool nsi_reader_numbers(nsi_reader* reader, const nsi_xml_element* element, const char* attribute,
+                        uint32_t min, uint32_t max, double* out, uint32_t* count) {
+    *count = 0;
+    const char* text = nsi_xml_value(element, attribute);
+    if (!text) return true;
+    ns_error error;
+    ns_status status = nsi_numbers_parse(text, min, max, out, count, &error);
+    if (status == NS_OK) return true;
+    return nsi_reader_fail(reader, element, status, "%s: %s", attribute, error.message);
+}
+
+bool nsi_reader_number(nsi_reader* reader, const nsi_xml_element* element, const char* attribute,
+                       double* out) {
+    uint32_t count;
+    return nsi_reader_numbers(reader, element, attribute, 1, 1, out, &count);
+}
+
+bool nsi_reader_vector(nsi_reader* reader, const nsi_xml_element* element, const char* attribute,
+                       double out[3]) {
+    uint32_t count;
+    return nsi_reader_numbers(reader, element, attribute, 3, 3, out, &count);
+}
+
+bool nsi_reader_required(nsi_reader* reader, const nsi_xml_element* element, const char* attribute,
+                         const char** out) {
+    *out = nsi_xml_value(element, attribute);
+    if (*out && **out != '\0') return true;
+    return nsi_reader_fail(reader, element, NS_ERR_PARSE, "the attribute %s is %s; it is needed",
+                           attribute, *out ? "empty" : "missing");
+}
+
+bool nsi_reader_only_child(nsi_reader* reader, const nsi_xml_element* element, const char* name,
+                           const nsi_xml_element** out) {
+    *out = nsi_xml_child(element, name);
+    const nsi_xml_element* second = *out ? nsi_xml_next(*out, name) : NULL;
+    if (!second) return true;
+    return nsi_reader_fail(reader, second, NS_ERR_PARSE,
+                           "this is the second <%s>, the first is on line %u; keep one", name,
+                           (*out)->line);
+}
+
+// ---- building --------------------------------------------------------------------------------
+
+bool nsi_reader_check_inertia(nsi_reader* reader, const nsi_xml_element* element,
+                              ns_link_def* link) {
+    if (link->mass < 0.0) {
+        return nsi_reader_fail(reader, element, NS_ERR_PARSE,
+                               "the mass is negative; give zero or a positive one");
+    }
+    const char* fault = nsi_inertia_fault(link->mass, link->inertia);
+    if (!fault) return true;
+    if (reader->repair_inertia) {
+        nsi_inertia_repair(link->mass, link->inertia);
+        return nsi_reader_note(reader, element,
+                               "has an unphysical inertia (it %s); the nearest physical one is "
+                               "used instead",
+                               fault);
+    }
+    return nsi_reader_fail(reader, element, NS_ERR_PARSE,
+                           "the inertia %s: no rigid body is like that; fix the file or set "
+                           "repair_inertia",
+                           fault);
+}
+
+bool nsi_reader_set_name(nsi_reader* reader, const nsi_xml_element* element, const char* name) {
+    ns_error error;
+    return pass_on(reader, element, ns_model_builder_set_name(reader->builder, name, &error),
+                   &error);
+}
+
+bool nsi_reader_set_world(nsi_reader* reader, const nsi_xml_element* element,
+                          const ns_world_def* world) {
+    ns_error error;
+    return pass_on(reader, element, ns_model_builder_set_world(reader->builder, world, &error),
+                   &error);
+}
+
+bool nsi_reader_add_link(nsi_reader* reader, const nsi_xml_element* element,
+                         const ns_link_def* link) {
+    ns_error error;
+    if (!nsi_array_push(&reader->allocator, &reader->lines, element->line)) {
+        return nsi_reader_fail_nomem(reader);
+    }
+    return pass_on(reader, element, ns_model_builder_add_link(reader->builder, link, &error),
+                   &error);
+}
+
+bool nsi_reader_add_geom(nsi_reader* reader, const nsi_xml_element* element,
+                         const ns_geom_def* geom) {
+    ns_error error;
+    return pass_on(reader, element, ns_model_builder_add_geom(reader->builder, geom, &error),
+                   &error);
+}
+
+bool nsi_reader_add_actuator(nsi_reader* reader, const nsi_xml_element* element,
+                             const ns_actuator_def* actuator) {
+    ns_error error;
+    return pass_on(reader, element,
+                   ns_model_builder_add_actuator(reader->builder, actuator, &error), &error);
+}
+
+// ---- sets of names ---------------------------------------------------------------------------
+
+uint32_t nsi_names_find(const nsi_names* names, const char* name) {
+    uint32_t hash = nsi_hash_bytes(name, strlen(name));
+    for (uint32_t at = nsi_index_first(&names->index, hash), id;
+         nsi_index_at(&names->index, at, &id); at = nsi_index_next(&names->index, at)) {
+        if (strcmp(names->items.data[id].name, name) == 0) return id;
+    }
+    return NSI_NONE;
+}
+
+bool nsi_names_add(nsi_reader* reader, nsi_names* names, const char* name,
+                   const nsi_xml_element* element) {
+    uint32_t id = names->items.count, hash = nsi_hash_bytes(name, strlen(name));
+    nsi_named item = {name, element};
+    if (nsi_array_push(&reader->allocator, &names->items, item) &&
+        nsi_index_insert(&reader->allocator, &names->index, hash, id)) {
+        return true;
+    }
+    return nsi_reader_fail_nomem(reader);
+}
+
+void nsi_names_free(const ns_allocator* allocator, nsi_names* names) {
+    nsi_array_free(allocator, &names->items);
+    nsi_index_free(allocator, &names->index);
+}

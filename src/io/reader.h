@@ -1,0 +1,118 @@
+// What the readers of model files share: a document on one side, a builder on the other, and
+// messages with file, line and element between them.
+//
+// Functions return false when reading has failed; the status and message are then in the reader.
+
+#ifndef NSI_IO_READER_H
+#define NSI_IO_READER_H
+
+#include "io/xml.h"
+#include "model/model.h"
+
+typedef struct nsi_reader {
+    const nsi_xml* xml;
+    ns_model_builder* builder;
+    ns_allocator allocator;
+    bool repair_inertia;
+    NSI_ARRAY(uint32_t) lines; // of each link, for what is found out at the end
+    uint32_t nnotes;
+    ns_status status;
+    ns_error* error;
+} nsi_reader;
+
+// A finished model from a document.
+bool nsi_urdf_read(nsi_reader* reader);
+bool nsi_mjcf_read(nsi_reader* reader);
+
+// ---- messages --------------------------------------------------------------------------------
+
+// "file:line: <origin> in <joint name="elbow">: ...". Always false.
+bool nsi_reader_fail(nsi_reader* reader, const nsi_xml_element* element, ns_status status,
+                     const char* format, ...) NSI_PRINTF(4, 5);
+bool nsi_reader_fail_nomem(nsi_reader* reader);
+
+// Note what the model does not represent: "line 12: <sensor> ...". Of a file with very many such
+// things only the first are noted, and that there are more.
+bool nsi_reader_note(nsi_reader* reader, const nsi_xml_element* element, const char* format, ...)
+    NSI_PRINTF(3, 4);
+
+// ---- what is represented ---------------------------------------------------------------------
+
+// An element that is read, and what is read of it; lists are words separated by spaces. A schema
+// ends with a row without an element.
+typedef struct nsi_schema_row {
+    const char* parents; // elements it is read in; "" for the root
+    const char* element;
+    const char* read;     // attributes
+    const char* changing; // attributes that are not read though they change the motion; may be NULL
+} nsi_schema_row;
+
+bool nsi_word_in(const char* words, const char* word);
+
+// The row of an element in its place, or NULL.
+const nsi_schema_row* nsi_schema_find(const nsi_schema_row* schema, const nsi_xml_element* element);
+
+// Note everything in the document that is not in the schema.
+// @param changing  elements that are not read though they change the motion
+// @param refused   elements without which nothing sensible is left: NS_ERR_UNSUPPORTED
+bool nsi_reader_note_unread(nsi_reader* reader, const nsi_schema_row* schema, const char* changing,
+                            const char* refused);
+
+// ---- values ----------------------------------------------------------------------------------
+
+// Between `min` and `max` numbers; `count` receives how many, 0 when there is no such attribute.
+bool nsi_reader_numbers(nsi_reader* reader, const nsi_xml_element* element, const char* attribute,
+                        uint32_t min, uint32_t max, double* out, uint32_t* count);
+
+// One number; `out` is left alone when there is no such attribute.
+bool nsi_reader_number(nsi_reader* reader, const nsi_xml_element* element, const char* attribute,
+                       double* out);
+
+// The same for three.
+bool nsi_reader_vector(nsi_reader* reader, const nsi_xml_element* element, const char* attribute,
+                       double out[3]);
+
+// The value of an attribute that must be there and not be empty.
+bool nsi_reader_required(nsi_reader* reader, const nsi_xml_element* element, const char* attribute,
+                         const char** out);
+
+// The child of this name, NULL for none; two of them are an error.
+bool nsi_reader_only_child(nsi_reader* reader, const nsi_xml_element* element, const char* name,
+                           const nsi_xml_element** out);
+
+// ---- building --------------------------------------------------------------------------------
+
+// Is the inertia physical? With repair_inertia it is made so, and that is noted.
+bool nsi_reader_check_inertia(nsi_reader* reader, const nsi_xml_element* element,
+                              ns_link_def* link);
+
+bool nsi_reader_set_name(nsi_reader* reader, const nsi_xml_element* element, const char* name);
+bool nsi_reader_set_world(nsi_reader* reader, const nsi_xml_element* element,
+                          const ns_world_def* world);
+bool nsi_reader_add_link(nsi_reader* reader, const nsi_xml_element* element,
+                         const ns_link_def* link);
+bool nsi_reader_add_geom(nsi_reader* reader, const nsi_xml_element* element,
+                         const ns_geom_def* geom);
+bool nsi_reader_add_actuator(nsi_reader* reader, const nsi_xml_element* element,
+                             const ns_actuator_def* actuator);
+
+// ---- sets of names ---------------------------------------------------------------------------
+
+// Elements by a name, which need not be an attribute of theirs.
+typedef struct nsi_named {
+    const char* name;
+    const nsi_xml_element* element;
+} nsi_named;
+
+typedef struct nsi_names {
+    NSI_ARRAY(nsi_named) items;
+    nsi_index index;
+} nsi_names;
+
+// Number of the name, in the order of adding, or NSI_NONE.
+uint32_t nsi_names_find(const nsi_names* names, const char* name);
+bool nsi_names_add(nsi_reader* reader, nsi_names* names, const char* name,
+                   const nsi_xml_element* element);
+void nsi_names_free(const ns_allocator* allocator, nsi_names* names);
+
+#endif

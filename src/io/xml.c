@@ -1,0 +1,226 @@
+// A small XML tree over expat.
+
+#include "io/xml.h"
+
+#include <expat.h>
+#include <stdio.h>
+
+// ---- memory ------------------------------------------------------------------------------------
+
+// expat takes its memory from three functions without a user pointer. A parser lives only inside
+// nsi_xml_parse(), so the allocator of the call is where they find it: one per thread. A call from
+// within an allocator's own functions would put its own in place, and back.
+static _Thread_local const ns_allocator* current;
+
+static void* expat_alloc(size_t size) {
+    return nsi_alloc(current, size);
+}
+
+static void* expat_realloc(void* block, size_t size) {
+    return current->realloc(current->user, block, size > 0 ? size : 1);
+}
+
+static void expat_free(void* block) {
+    nsi_free(current, block);
+}
+
+// ---- handlers ----------------------------------------------------------------------------------
+
+typedef struct xml_reader {
+    XML_Parser parser;
+    nsi_xml* xml;
+    nsi_xml_element* open; // innermost element that has begun
+    uint32_t depth;
+    ns_status status; // of the first failure
+    ns_error* error;
+} xml_reader;
+
+static uint32_t current_line(const xml_reader* reader) {
+    return (uint32_t)XML_GetCurrentLineNumber(reader->parser);
+}
+
+static void stop(xml_reader* reader, ns_status status, const char* what) {
+    if (reader->status != NS_OK) return;
+    reader->status = status == NS_ERR_NOMEM
+                         ? nsi_fail_nomem(reader->error)
+                         : nsi_fail(reader->error, status, "%s:%u: %s", reader->xml->file,
+                                    current_line(reader), what);
+    XML_StopParser(reader->parser, XML_FALSE);
+}
+
+// `pairs` is name, value, name, value, ..., NULL.
+static bool copy_attributes(xml_reader* reader, nsi_xml_element* element, const char** pairs) {
+    uint32_t count = 0;
+    while (pairs[2 * count]) {
+        if (++count > NSI_XML_MAX_ATTRIBUTES) {
+            stop(reader, NS_ERR_LIMIT, "an element has more than 64 attributes");
+            return false;
+        }
+    }
+    if (count == 0) return true;
+    nsi_arena* arena = &reader->xml->arena;
+    nsi_xml_attribute* attributes = nsi_arena_alloc(arena, count * sizeof *attributes);
+    bool kept = attributes != NULL;
+    for (uint32_t i = 0; i < count && kept; i++) {
+        const char *name = pairs[2 * i], *value = pairs[2 * i + 1];
+        if (strlen(name) > NSI_XML_MAX_NAME || strlen(value) > NSI_XML_MAX_VALUE) {
+            stop(reader, NS_ERR_LIMIT, "the name or value of an attribute is too long");
+            return false;
+        }
+        attributes[i].name = nsi_arena_string(arena, name, strlen(name));
+        attributes[i].value = nsi_arena_string(arena, value, strlen(value));
+        kept = attributes[i].name && attributes[i].value;
+    }
+    if (!kept) {
+        stop(reader, NS_ERR_NOMEM, "");
+        return false;
+    }
+    element->attributes = attributes;
+    element->nattributes = count;
+    return true;
+}
+
+static void XMLCALL on_start(void* user, const char* name, const char** attributes) {
+    xml_reader* reader = user;
+    nsi_xml* xml = reader->xml;
+    if (reader->status != NS_OK) return;
+    if (reader->depth >= NSI_XML_MAX_DEPTH) {
+        stop(reader, NS_ERR_LIMIT, "elements are nested more than 512 deep");
+        return;
+    }
+    if (xml->nelements >= NSI_XML_MAX_ELEMENTS) {
+        stop(reader, NS_ERR_LIMIT, "there are more than 250000 elements");
+        return;
+    }
+    if (strlen(name) > NSI_XML_MAX_NAME) {
+        stop(reader, NS_ERR_LIMIT, "the name of an element is too long");
+        return;
+    }
+
+    nsi_xml_element* element = nsi_arena_alloc(&xml->arena, sizeof *element);
+    const char* copy = nsi_arena_string(&xml->arena, name, strlen(name));
+    if (!element || !copy) {
+        stop(reader, NS_ERR_NOMEM, "");
+        return;
+    }
+    *element =
+        (nsi_xml_element){.name = copy, .line = current_line(reader), .parent = reader->open};
+    if (!copy_attributes(reader, element, attributes)) return;
+
+    // Append to the parent's children.
+    nsi_xml_element* parent = reader->open;
+    if (!parent) {
+        xml->root = element;
+    } else if (parent->last_child) {
+        parent->last_child = parent->last_child->next = element;
+    } else {
+        parent->first_child = parent->last_child = element;
+    }
+    reader->open = element;
+    reader->depth++;
+    xml->nelements++;
+}
+
+static void XMLCALL on_end(void* user, const char* name) {
+    xml_reader* reader = user;
+    (void)name; // expat has seen to it that it is the right one
+    if (reader->status != NS_OK) return;
+    reader->open = reader->open->parent;
+    reader->depth--;
+}
+
+static void XMLCALL on_text(void* user, const char* text, int length) {
+    xml_reader* reader = user;
+    nsi_xml_element* element = reader->open;
+    if (!element || element->text_line > 0) return;
+    for (int i = 0; i < length; i++) {
+        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\n' && text[i] != '\r') {
+            element->text_line = current_line(reader);
+            return;
+        }
+    }
+}
+
+// Without a document type there are no entities but the five of XML itself, and nothing to expand.
+static void XMLCALL on_doctype(void* user, const char* name, const char* system_id,
+                               const char* public_id, int has_internal_subset) {
+    (void)name, (void)system_id, (void)public_id, (void)has_internal_subset;
+    stop(user, NS_ERR_UNSUPPORTED,
+         "document types and entities are not accepted; remove <!DOCTYPE>");
+}
+
+// ---- parse -------------------------------------------------------------------------------------
+
+static ns_status run_parser(xml_reader* reader, const char* text, size_t size) {
+    XML_SetUserData(reader->parser, reader);
+    XML_SetElementHandler(reader->parser, on_start, on_end);
+    XML_SetCharacterDataHandler(reader->parser, on_text);
+    XML_SetStartDoctypeDeclHandler(reader->parser, on_doctype);
+
+    // All at once: expat then never has to look at a long token twice.
+    enum XML_Status result = XML_Parse(reader->parser, text, (int)size, XML_TRUE);
+    if (reader->status != NS_OK) return reader->status;
+    if (result == XML_STATUS_OK) return NS_OK;
+    enum XML_Error code = XML_GetErrorCode(reader->parser);
+    if (code == XML_ERROR_NO_MEMORY) return nsi_fail_nomem(reader->error);
+    return nsi_fail(reader->error, NS_ERR_PARSE, "%s:%u: not well-formed XML at column %u: %s",
+                    reader->xml->file, current_line(reader),
+                    (uint32_t)XML_GetCurrentColumnNumber(reader->parser) + 1,
+                    XML_ErrorString(code));
+}
+
+ns_status nsi_xml_parse(const char* text, size_t size, const char* file,
+                        const ns_allocator* allocator, nsi_xml* out, ns_error* error) {
+    ns_allocator own = allocator ? *allocator : ns_default_allocator();
+    *out = (nsi_xml){.file = file, .arena = {.allocator = own}};
+    if (size > NSI_XML_MAX_SIZE) {
+        return nsi_fail(error, NS_ERR_LIMIT, "%s:1: the file is larger than %d MiB", file,
+                        NSI_XML_MAX_SIZE >> 20);
+    }
+
+    const ns_allocator* outer = current;
+    current = &own;
+    static const XML_Memory_Handling_Suite memory = {expat_alloc, expat_realloc, expat_free};
+    ns_status status;
+    XML_Parser parser = XML_ParserCreate_MM(NULL, &memory, NULL);
+    if (parser) {
+        xml_reader reader = {.parser = parser, .xml = out, .error = error};
+        status = run_parser(&reader, text, size);
+        XML_ParserFree(parser);
+    } else {
+        status = nsi_fail_nomem(error);
+    }
+    current = outer;
+    return status;
+}
+
+void nsi_xml_free(nsi_xml* xml) {
+    nsi_arena_free(&xml->arena);
+    xml->root = NULL;
+}
+
+// ---- finding -----------------------------------------------------------------------------------
+
+const nsi_xml_attribute* nsi_xml_find(const nsi_xml_element* element, const char* attribute) {
+    for (uint32_t i = 0; i < element->nattributes; i++) {
+        if (strcmp(element->attributes[i].name, attribute) == 0) return &element->attributes[i];
+    }
+    return NULL;
+}
+
+const char* nsi_xml_value(const nsi_xml_element* element, const char* attribute) {
+    const nsi_xml_attribute* found = nsi_xml_find(element, attribute);
+    return found ? found->value : NULL;
+}
+
+const nsi_xml_element* nsi_xml_child(const nsi_xml_element* element, const char* name) {
+    const nsi_xml_element* child = element->first_child;
+    while (child && strcmp(child->name, name) != 0) child = child->next;
+    return child;
+}
+
+const nsi_xml_element* nsi_xml_next(const nsi_xml_element* element, const char* name) {
+    const nsi_xml_element* next = element->next;
+    while (next && strcmp(next->name, name) != 0) next = next->next;
+    return next;
+}
