@@ -11,9 +11,18 @@
 const bench_case bench_cases[] = {
     {"mlp175/value", "4-10-10-1 tanh network with 175 weights: value", bench_mlp_value},
     {"mlp175/gradient", "the same: value and gradient of all weights", bench_mlp_gradient},
-    {"graph1k", "1,000 operations of mixed kind", bench_mixed_graph},
-    {"graph10k", "10,000 operations of mixed kind", bench_mixed_graph},
-    {"graph100k", "100,000 operations of mixed kind", bench_mixed_graph},
+    {"double_pendulum/step", "one step, no contact", bench_robot_step},
+    {"double_pendulum/gradient500", "500 steps, gradient for 4 parameters (whole rollout)",
+     bench_pendulum_gradient},
+    {"pendulum5/step", "5 links", bench_robot_step},
+    {"quadruped_air/step", "floating base and 12 joints, one step", bench_robot_step},
+    {"quadruped_air/gradient", "the same, step and its reverse sweep", bench_robot_gradient},
+    {"quadruped/first_gradient", "from URDF text to the first gradient (whole)",
+     bench_first_gradient},
+    {"chain100/step", "100 links in a row, one step", bench_robot_step},
+    {"graph1k", "about 1,000 operations of mixed kind", bench_mixed_graph},
+    {"graph10k", "about 10,000 operations of mixed kind", bench_mixed_graph},
+    {"graph100k", "about 100,000 operations of mixed kind", bench_mixed_graph},
 };
 const int bench_case_count = sizeof bench_cases / sizeof *bench_cases;
 
@@ -56,7 +65,7 @@ void bench_print(const bench_options* options, const bench_row* row) {
                row->ns / (row->ops ? row->ops : 1), row->compile_ms, row->ops, row->steps,
                row->code_bytes, row->samples);
     } else {
-        printf("%-20s %-8s %5u %12.1f %12.1f %10.4f %10.3f %8u %8u\n", row->name, row->backend,
+        printf("%-28s %-8s %5u %12.1f %12.1f %10.4f %10.3f %8u %8u\n", row->name, row->backend,
                row->lanes, row->ns, row->ns_median, row->ns / (row->ops ? row->ops : 1),
                row->compile_ms, row->ops, row->steps);
     }

@@ -53,5 +53,9 @@ bool bench_graph(const char* name, const bench_options* options, const ns_graph*
 bool bench_mlp_value(const bench_case* self, const bench_options* options);
 bool bench_mlp_gradient(const bench_case* self, const bench_options* options);
 bool bench_mixed_graph(const bench_case* self, const bench_options* options);
+bool bench_robot_step(const bench_case* self, const bench_options* options);
+bool bench_robot_gradient(const bench_case* self, const bench_options* options);
+bool bench_pendulum_gradient(const bench_case* self, const bench_options* options);
+bool bench_first_gradient(const bench_case* self, const bench_options* options);
 
 #endif

@@ -191,7 +191,8 @@ NS_API ns_load_options ns_default_load_options(void);
 /// Load a URDF or MJCF file; which one is told by its root element.
 /// @param options  NULL for ns_default_load_options()
 /// @param error    names file, line and element, and what to do
-/// @return NS_OK, NS_ERR_IO, NS_ERR_PARSE, NS_ERR_UNSUPPORTED, NS_ERR_LIMIT, NS_ERR_NOMEM
+/// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_IO, NS_ERR_PARSE, NS_ERR_UNSUPPORTED, NS_ERR_LIMIT,
+///         NS_ERR_NOMEM
 NS_API ns_status ns_model_load(const char* path, const ns_load_options* options, ns_model** out,
                                ns_error* error);
 

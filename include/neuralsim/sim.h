@@ -117,6 +117,8 @@ typedef struct ns_rollout_tangent {
     double* dobservations;   ///< (batch x steps x ny), or NULL
 } ns_rollout_tangent;
 
+/// @return as ns_rollout(); also NS_ERR_NONFINITE, naming robot and state, when a tangent is not
+///         finite although the motion is
 NS_API ns_status ns_rollout_jvp(const ns_system* system, ns_workspace* work,
                                 const ns_rollout_args* args, const ns_rollout_tangent* tangent,
                                 ns_error* error);
@@ -131,6 +133,8 @@ typedef struct ns_rollout_adjoint {
     double* dparams; ///< (np), the sum over robots; (batch x np) with per_robot_params
 } ns_rollout_adjoint;
 
+/// @return as ns_rollout(); also NS_ERR_NONFINITE, naming robot and state or parameter, when a
+///         gradient is not finite although the motion is; results hold what was reached
 NS_API ns_status ns_rollout_vjp(const ns_system* system, ns_workspace* work,
                                 const ns_rollout_args* args, const ns_rollout_adjoint* adjoint,
                                 ns_error* error);

@@ -56,6 +56,12 @@ static ns_expr passive_force(const nsi_robot* robot, uint32_t link, uint32_t k, 
     return total;
 }
 
+ns_expr nsi_actuator_control(const ns_model* model, uint32_t number, ns_expr u) {
+    const ns_actuator_def* a = &model->actuators[number].def;
+    if (!a->control_limited) return u;
+    return ns_clamp(u, ns_const(a->control_lower), ns_const(a->control_upper));
+}
+
 // Joint force of an actuator at coordinate q, velocity qd.
 static ns_expr actuator_force(const nsi_robot* robot, uint32_t number, ns_expr u, ns_expr motor,
                               double dt) {
@@ -63,10 +69,8 @@ static ns_expr actuator_force(const nsi_robot* robot, uint32_t number, ns_expr u
     const nsi_link* l = &robot->model->links[a->link];
     const ns_expr* p = robot->param + a->param;
     ns_expr gear = p[NSI_ACTUATOR_GEAR], kp = p[NSI_ACTUATOR_KP], kd = p[NSI_ACTUATOR_KD];
-    ns_expr q = ns_mul(gear, robot->q[l->q]), qd = ns_mul(gear, robot->qd[l->v]), f = u;
-    if (a->def.control_limited) {
-        u = ns_clamp(u, ns_const(a->def.control_lower), ns_const(a->def.control_upper));
-    }
+    ns_expr q = ns_mul(gear, robot->q[l->q]), qd = ns_mul(gear, robot->qd[l->v]), f;
+    u = f = nsi_actuator_control(robot->model, number, u);
     switch (a->def.type) {
     case NS_ACTUATOR_TORQUE: f = u; break;
     case NS_ACTUATOR_POSITION: f = ns_sub(ns_mul(kp, ns_sub(u, q)), ns_mul(kd, qd)); break;

@@ -68,6 +68,10 @@ void nsi_robot_force_to_body(const nsi_robot* robot, uint32_t link, const ns_exp
 // A quantity with a formatted name, e.g. ("joint/%s/tau", name).
 ns_expr nsi_named(ns_expr x, const char* format, ...) NSI_PRINTF(2, 3);
 
+// The control of an actuator as it acts: within its limits. For a series-elastic one this is its
+// motor's angle.
+ns_expr nsi_actuator_control(const ns_model* model, uint32_t number, ns_expr u);
+
 // Spring, damper, friction, limits and actuators of all joints; tau (nv) holds the applied forces
 // and receives the total. u (nu) are the controls; motor (nu) the angles series-elastic motors had
 // a step of dt seconds ago (others are not read). `slope` (nv) receives -d(force)/d(qd) of what is

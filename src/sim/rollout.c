@@ -46,6 +46,7 @@ struct ns_workspace {
     double* dparams;       // per tile: (np) x lanes
     uint32_t* failed_step; // per tile: first step whose result is not finite, or NSI_NONE
     uint32_t* failed_lane;
+    uint32_t* failed_input; // per tile: state or parameter whose derivative is not finite
 };
 
 // One tile at work.
@@ -136,7 +137,8 @@ ns_status ns_workspace_create(const ns_system* system, const ns_workspace_size* 
         nsi_alloc(&w->allocator, ((size_t)tiles * system->sizes.np + 1) * LANES * sizeof(double));
     w->failed_step = nsi_alloc(&w->allocator, tiles * sizeof(uint32_t));
     w->failed_lane = nsi_alloc(&w->allocator, tiles * sizeof(uint32_t));
-    bool ok = w->thread && w->dparams && w->failed_step && w->failed_lane;
+    w->failed_input = nsi_alloc(&w->allocator, tiles * sizeof(uint32_t));
+    bool ok = w->thread && w->dparams && w->failed_step && w->failed_lane && w->failed_input;
     for (uint32_t t = 0; ok && t < w->size.threads; t++) {
         ok = allocate_thread(system, size->steps, w->segment, &w->thread[t]);
     }
@@ -163,6 +165,7 @@ void ns_workspace_free(ns_workspace* w) {
     nsi_free(&memory, w->dparams);
     nsi_free(&memory, w->failed_step);
     nsi_free(&memory, w->failed_lane);
+    nsi_free(&memory, w->failed_input);
     nsi_free(&memory, w);
 }
 
@@ -380,6 +383,35 @@ ns_status ns_rollout(const ns_system* s, ns_workspace* w, const ns_rollout_args*
     return check_finite(s, w, args, error);
 }
 
+// ---- derivatives that are not finite -------------------------------------------------------
+
+// Look at `count` derivatives, [component][lane]; the first bad one is kept, counted from `first`.
+static void check_derivative(const tile* t, ns_workspace* w, const double* d, size_t count,
+                             uint32_t first) {
+    if (w->failed_input[t->number] != NSI_NONE || all_finite(d, count * t->lanes)) return;
+    size_t i = 0;
+    while (fabs(d[i]) <= DBL_MAX) i++;
+    w->failed_input[t->number] = first + (uint32_t)(i / t->lanes);
+    w->failed_lane[t->number] = (uint32_t)(i % t->lanes);
+}
+
+// `of` says what the components are: "the gradient for", "the derivative of".
+static ns_status report_derivative(const ns_system* s, const ns_workspace* w,
+                                   const ns_rollout_args* args, const char* of, ns_error* error) {
+    for (uint32_t n = 0; n <= (args->batch - 1) / LANES; n++) {
+        uint32_t input = w->failed_input[n], robot = n * LANES + w->failed_lane[n];
+        if (input == NSI_NONE) continue;
+        if (robot >= args->batch) robot = args->batch - 1;
+        return nsi_fail(error, NS_ERR_NONFINITE,
+                        "robot %u: the motion is finite, but %s %s is not; use fewer steps or a"
+                        " smaller time step",
+                        robot, of,
+                        input < s->sizes.nx ? ns_system_state_name(s, input)
+                                            : ns_system_param_name(s, input - s->sizes.nx));
+    }
+    return NS_OK;
+}
+
 // ---- reverse -------------------------------------------------------------------------------
 
 static void reverse_segment(const tile* t, const ns_rollout_adjoint* a, uint32_t from,
@@ -422,6 +454,10 @@ static void reverse_tile(const tile* t, ns_workspace* w, const ns_rollout_adjoin
     }
     gather_add(t, a->state_seeds, ((size_t)t->args->steps + 1) * z->nx, z->nx, t->memory->adjoint);
     scatter(t, t->memory->adjoint, z->nx, z->nx, a->dx0);
+    // What is not finite stays so on the way back: a state passes through every step.
+    w->failed_input[t->number] = NSI_NONE;
+    check_derivative(t, w, t->memory->adjoint, z->nx, 0);
+    check_derivative(t, w, dp, z->np, z->nx);
 }
 
 // Sum over robots in order, or hand out one row per robot.
@@ -458,8 +494,9 @@ ns_status ns_rollout_vjp(const ns_system* s, ns_workspace* w, const ns_rollout_a
         if (w->failed_step[n] == NSI_NONE) reverse_tile(&t, w, adjoint);
     }
     status = check_finite(s, w, args, error);
-    if (status == NS_OK && adjoint->dparams) collect_dparams(s, w, args, adjoint->dparams);
-    return status;
+    if (status != NS_OK) return status;
+    if (adjoint->dparams) collect_dparams(s, w, args, adjoint->dparams);
+    return report_derivative(s, w, args, "the gradient for", error);
 }
 
 // ---- forward derivative --------------------------------------------------------------------
@@ -472,7 +509,7 @@ static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangen
     double *dx = p + z->np * lanes, *dc = dx + z->nx * lanes, *dp = dc + z->nc * lanes;
     double *y = t->memory->out, *next = y + z->ny * lanes;
     double *dy = next + z->nx * lanes, *dnext = dy + z->ny * lanes;
-    w->failed_step[t->number] = NSI_NONE;
+    w->failed_step[t->number] = w->failed_input[t->number] = NSI_NONE;
     gather(t, a->x0, z->nx, z->nx, x);
     gather_params(t, a->params, p);
     gather(t, d->dx0, z->nx, z->nx, dx);
@@ -500,6 +537,7 @@ static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangen
             return;
         }
     }
+    check_derivative(t, w, dx, z->nx, 0);
 }
 
 ns_status ns_rollout_jvp(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
@@ -514,5 +552,6 @@ ns_status ns_rollout_jvp(const ns_system* s, ns_workspace* w, const ns_rollout_a
         tile t = make_tile(s, w, args, (uint32_t)n);
         tangent_tile(&t, w, tangent);
     }
-    return check_finite(s, w, args, error);
+    status = check_finite(s, w, args, error);
+    return status == NS_OK ? report_derivative(s, w, args, "the derivative of", error) : status;
 }

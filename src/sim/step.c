@@ -85,7 +85,7 @@ static void make_outputs(const stepper* s, const ns_expr* q, const ns_expr* qd) 
     for (uint32_t i = 0; i < s->model->sizes.nu; i++) {
         if (s->model->actuators[i].def.type != NS_ACTUATOR_SERIES_ELASTIC) continue;
         snprintf(name, sizeof name, "motor/%s", s->model->actuators[i].def.name);
-        ns_output(name, s->u[i]);
+        ns_output(name, nsi_actuator_control(s->model, i, s->u[i]));
     }
 }
 

@@ -164,7 +164,8 @@ static ns_graph* everything_graph(const ns_system* s, uint32_t* map) {
     nodes = nsi_alloc(&s->allocator, ((size_t)s->graph->nodes.count + 1) * sizeof *nodes);
     if (nodes) nsi_graph_copy_nodes(s->graph, g, nodes);
     char name[32];
-    for (uint32_t i = 0; nodes && i < s->graph->nodes.count; i++) {
+    bool copied = nodes && g->error.status == NS_OK;
+    for (uint32_t i = 0; copied && i < s->graph->nodes.count; i++) {
         map[i] = NSI_NONE;
         if (nodes[i] == NSI_NONE || g->nodes.data[nodes[i]].op == NSI_BLOCK) continue;
         map[i] = g->outputs.count;

@@ -1,0 +1,287 @@
+// Robots of the reference measurements (design, section 6), as URDF text made here, so that the
+// benchmark needs no files and loading is part of what is measured where it should be.
+
+#include "bench/bench.h"
+
+#include "base/base.h"
+#include "neuralsim/model.h"
+#include "neuralsim/sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { STEPS = 100 }; // of a rollout whose time is given per step
+
+// ---- models --------------------------------------------------------------------------------
+
+// A link hanging from its parent on a joint.
+static void put_link(nsi_text_builder* t, const char* name, const char* parent, const char* type,
+                     const char* origin, const char* axis, double mass, const char* com,
+                     const double inertia[6]) {
+    nsi_text_add(t,
+                 "<link name=\"%s\"><inertial><origin xyz=\"%s\"/><mass value=\"%.17g\"/>"
+                 "<inertia ixx=\"%.17g\" iyy=\"%.17g\" izz=\"%.17g\" ixy=\"%.17g\" ixz=\"%.17g\""
+                 " iyz=\"%.17g\"/></inertial></link>\n",
+                 name, com, mass, inertia[0], inertia[1], inertia[2], inertia[3], inertia[4],
+                 inertia[5]);
+    nsi_text_add(t,
+                 "<joint name=\"%s_joint\" type=\"%s\"><parent link=\"%s\"/><child link=\"%s\"/>"
+                 "<origin xyz=\"%s\"/><axis xyz=\"%s\"/></joint>\n",
+                 name, type, parent, name, origin, axis);
+}
+
+// Links that hang in a row, turning about y.
+static void put_chain(nsi_text_builder* t, uint32_t links, double length, double first_mass,
+                      double mass_step, const double inertia[6]) {
+    char name[32], parent[32] = "world", com[48], origin[48] = "0 0 0";
+    snprintf(com, sizeof com, "0 0 %.17g", -0.6 * length);
+    for (uint32_t i = 0; i < links; i++) {
+        snprintf(name, sizeof name, "link%u", i);
+        put_link(t, name, parent, "continuous", origin, "0 1 0", first_mass + mass_step * i, com,
+                 inertia);
+        snprintf(parent, sizeof parent, "%s", name);
+        snprintf(origin, sizeof origin, "0 0 %.17g", -length);
+    }
+}
+
+// data/mujoco/models/quad12: a trunk of 8 kg on four legs of three joints.
+static void put_quadruped(nsi_text_builder* t) {
+    put_link(t, "trunk", "world", "floating", "0 0 0.4", "0 0 1", 8.0, "0.01 0.002 -0.005",
+             (double[]){0.07, 0.16, 0.2, 0.001, 0.002, -0.0005});
+    static const char* const legs[4] = {"FR", "FL", "RR", "RL"};
+    for (int k = 0; k < 4; k++) {
+        double x = k < 2 ? 0.2 : -0.2, side = k % 2 ? 1.0 : -1.0;
+        char hip[16], thigh[16], calf[16], origin[64], com[64];
+        snprintf(hip, sizeof hip, "%s_hip", legs[k]);
+        snprintf(thigh, sizeof thigh, "%s_thigh", legs[k]);
+        snprintf(calf, sizeof calf, "%s_calf", legs[k]);
+        snprintf(origin, sizeof origin, "%g %g 0", x, 0.06 * side);
+        snprintf(com, sizeof com, "0 %g 0", 0.01 * side);
+        put_link(t, hip, "trunk", "continuous", origin, "1 0 0", 0.7, com,
+                 (double[]){0.0008, 0.0006, 0.0005, 0, 0, 0});
+        snprintf(origin, sizeof origin, "0 %g 0", 0.08 * side);
+        snprintf(com, sizeof com, "0 %g -0.04", 0.005 * side);
+        put_link(t, thigh, hip, "continuous", origin, "0 1 0", 1.0, com,
+                 (double[]){0.0055, 0.0052, 0.001, 0, 0, 0.0001 * side});
+        put_link(t, calf, thigh, "continuous", "0 0 -0.22", "0 1 0", 0.2, "0.005 0 -0.11",
+                 (double[]){0.003, 0.003, 0.00005, 0, 0, 0});
+    }
+}
+
+static ns_status robot_text(const char* name, ns_text* out, ns_error* error) {
+    nsi_text_builder t = {.allocator = ns_default_allocator()};
+    nsi_text_add(&t, "<robot name=\"%s\"><link name=\"world\"/>\n", name);
+    if (strncmp(name, "double_pendulum", 15) == 0) {
+        put_chain(&t, 2, 1.0, 1.0, -0.4, (double[]){0.087, 0.085, 0.004, 0, 0, 0});
+    } else if (strncmp(name, "pendulum5", 9) == 0) {
+        put_chain(&t, 5, 0.3, 0.5, 0.1, (double[]){0.006, 0.0055, 0.001, 0, 0, 0});
+    } else if (strncmp(name, "chain100", 8) == 0) {
+        put_chain(&t, 100, 0.1, 0.1, 0.0, (double[]){0.0001, 0.0001, 0.00001, 0, 0, 0});
+    } else {
+        put_quadruped(&t);
+    }
+    nsi_text_add(&t, "</robot>\n");
+    return nsi_text_finish(&t, out, error);
+}
+
+static ns_model* load_robot(const char* name) {
+    ns_text text = {0};
+    ns_model* model = NULL;
+    ns_error error;
+    ns_status status = robot_text(name, &text, &error);
+    if (status == NS_OK) status = ns_model_parse(text.data, text.size, name, NULL, &model, &error);
+    if (status != NS_OK) fprintf(stderr, "neuralsim bench: %s: %s\n", name, error.message);
+    ns_text_free(&text);
+    return model;
+}
+
+// ---- rollouts ------------------------------------------------------------------------------
+
+typedef struct rollout_context {
+    const ns_system* system;
+    ns_workspace* work;
+    ns_rollout_args args;
+    ns_rollout_adjoint adjoint;
+    ns_status status;
+    ns_error error;
+} rollout_context;
+
+static void body_gradient(void* context) {
+    rollout_context* c = context;
+    c->status = ns_rollout_vjp(c->system, c->work, &c->args, &c->adjoint, &c->error);
+}
+
+static void body_step(void* context) {
+    rollout_context* c = context;
+    c->status = ns_rollout(c->system, c->work, &c->args, &c->error);
+}
+
+// Everything a rollout of one system in `batch` robots needs.
+static bool rollout_prepare(rollout_context* c, const ns_system* system, const ns_model* model,
+                            uint32_t batch, uint32_t steps) {
+    ns_system_sizes z = ns_system_get_sizes(system);
+    ns_model_sizes m = ns_model_get_sizes(model);
+    nsi_rng rng = nsi_rng_seed(11);
+    double* x0 = calloc((size_t)batch * z.nx, sizeof *x0);
+    double* seeds = calloc((size_t)batch * (steps + 1) * z.nx, sizeof *seeds);
+    double* dx0 = calloc((size_t)batch * z.nx, sizeof *dx0);
+    double* dparams = calloc((size_t)z.np + 1, sizeof *dparams);
+    ns_workspace_size size = {.batch = batch, .steps = steps, .threads = 1};
+    if (!x0 || !seeds || !dx0 || !dparams ||
+        ns_workspace_create(system, &size, &c->work, &c->error) != NS_OK) {
+        return false;
+    }
+    for (uint32_t b = 0; b < batch; b++) {
+        double* x = x0 + (size_t)b * z.nx;
+        ns_model_default_q(model, x);
+        for (uint32_t i = 0; i < m.nv; i++) {
+            x[m.nq + i] = nsi_rng_uniform(&rng, -0.5, 0.5);
+            if (m.nq == m.nv) x[i] += nsi_rng_uniform(&rng, -0.5, 0.5);
+        }
+        for (uint32_t i = 0; i < z.nx; i++)
+            seeds[((size_t)b * (steps + 1) + steps) * z.nx + i] = 1.0;
+    }
+    c->system = system;
+    c->args = (ns_rollout_args){.batch = batch, .steps = steps, .x0 = x0};
+    c->adjoint = (ns_rollout_adjoint){.state_seeds = seeds, .dx0 = dx0, .dparams = dparams};
+    return true;
+}
+
+static void rollout_finish(rollout_context* c) {
+    free((void*)c->args.x0);
+    free((void*)c->adjoint.state_seeds);
+    free(c->adjoint.dx0);
+    free(c->adjoint.dparams);
+    ns_workspace_free(c->work);
+}
+
+static uint32_t steps_executed(const ns_graph* graph) {
+    ns_program* program = NULL;
+    if (ns_program_build(graph, NULL, &program, NULL) != NS_OK) return 0;
+    uint32_t count = ns_program_get_info(program).step_count;
+    ns_program_free(program);
+    return count;
+}
+
+// Rows for one robot and for a batch in four lanes. `per_rollout`: time of the whole, not per step.
+static bool measure_rollouts(const char* name, const bench_options* options, const ns_model* model,
+                             const ns_system_options* system_options, uint32_t steps, bool gradient,
+                             bool per_rollout) {
+    static const ns_backend backends[] = {NS_BACKEND_NATIVE, NS_BACKEND_INTERP};
+    bool ok = true;
+    for (int k = 0; k < 2 && ok; k++) {
+        const char* backend = ns_backend_name(backends[k]);
+        if (options->backend && strcmp(options->backend, backend) != 0) continue;
+        ns_system_options with = *system_options;
+        with.backend = backends[k];
+        ns_system* system = NULL;
+        ns_error error;
+        double start = nsi_clock_thread_cpu();
+        if (ns_system_create(model, &with, &system, &error) != NS_OK) {
+            fprintf(stderr, "neuralsim bench: %s: %s\n", name, error.message);
+            return false;
+        }
+        double created = nsi_clock_thread_cpu() - start;
+        uint32_t executed = steps_executed(ns_system_graph(system));
+        for (uint32_t lanes = 1; lanes <= 4 && ok; lanes *= 4) {
+            rollout_context c = {0};
+            uint32_t batch = lanes == 1 ? 1 : 16;
+            ok = rollout_prepare(&c, system, model, batch, steps);
+            if (ok) {
+                bench_time time = bench_measure(options, gradient ? body_gradient : body_step, &c);
+                ok = c.status == NS_OK;
+                double runs = (double)batch * (per_rollout ? 1 : steps);
+                bench_print(options, &(bench_row){.name = name,
+                                                  .backend = backend,
+                                                  .lanes = lanes,
+                                                  .ns = 1e9 * time.best / runs,
+                                                  .ns_median = 1e9 * time.median / runs,
+                                                  .compile_ms = 1e3 * created,
+                                                  .ops = ns_graph_op_count(ns_system_graph(system)),
+                                                  .steps = executed,
+                                                  .samples = time.samples});
+            }
+            if (!ok) fprintf(stderr, "neuralsim bench: %s: %s\n", name, c.error.message);
+            rollout_finish(&c);
+        }
+        ns_system_free(system);
+    }
+    return ok;
+}
+
+// ---- cases ---------------------------------------------------------------------------------
+
+bool bench_robot_step(const bench_case* self, const bench_options* options) {
+    ns_model* model = load_robot(self->name);
+    ns_system_options system = ns_default_system_options();
+    bool ok = model && measure_rollouts(self->name, options, model, &system, STEPS, false, false);
+    ns_model_free(model);
+    return ok;
+}
+
+bool bench_robot_gradient(const bench_case* self, const bench_options* options) {
+    ns_model* model = load_robot(self->name);
+    ns_system_options system = ns_default_system_options();
+    bool ok = model && measure_rollouts(self->name, options, model, &system, STEPS, true, false);
+    ns_model_free(model);
+    return ok;
+}
+
+// 500 steps, gradient for two masses and two lengths.
+bool bench_pendulum_gradient(const bench_case* self, const bench_options* options) {
+    static const char* const free_params[] = {"link/*/mass", "joint/link1_joint/origin/z",
+                                              "link/link1/com/z"};
+    ns_model* model = load_robot(self->name);
+    ns_system_options system = ns_default_system_options();
+    system.free_params = free_params;
+    system.nfree = 3;
+    bool ok = model && measure_rollouts(self->name, options, model, &system, 500, true, true);
+    ns_model_free(model);
+    return ok;
+}
+
+// From the text of a file to the first gradient.
+typedef struct first_context {
+    ns_text text;
+    bool ok;
+} first_context;
+
+static void body_first_gradient(void* context) {
+    first_context* f = context;
+    ns_model* model = NULL;
+    ns_system* system = NULL;
+    ns_error error;
+    rollout_context c = {0};
+    f->ok =
+        ns_model_parse(f->text.data, f->text.size, "quadruped", NULL, &model, &error) == NS_OK &&
+        ns_system_create(model, NULL, &system, &error) == NS_OK &&
+        rollout_prepare(&c, system, model, 1, 1);
+    if (f->ok) {
+        body_gradient(&c);
+        f->ok = c.status == NS_OK;
+    }
+    rollout_finish(&c);
+    ns_system_free(system);
+    ns_model_free(model);
+}
+
+bool bench_first_gradient(const bench_case* self, const bench_options* options) {
+    first_context f = {0};
+    ns_error error;
+    if (options->backend && strcmp(options->backend, "native") != 0) return true;
+    if (robot_text(self->name, &f.text, &error) != NS_OK) return false;
+    bench_time time = bench_measure(options, body_first_gradient, &f);
+    if (f.ok) {
+        bench_print(options, &(bench_row){.name = self->name,
+                                          .backend = "native",
+                                          .lanes = 1,
+                                          .ns = 1e9 * time.best,
+                                          .ns_median = 1e9 * time.median,
+                                          .compile_ms = 1e3 * time.best,
+                                          .samples = time.samples});
+    } else {
+        fprintf(stderr, "neuralsim bench: %s failed\n", self->name);
+    }
+    ns_text_free(&f.text);
+    return f.ok;
+}
