@@ -1,14 +1,21 @@
 // Shared by all commands.
 
+#define _POSIX_C_SOURCE 200809L // isatty
+
 #include "cli.h"
 
 #include <errno.h>
+#include <float.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_FILE = 256 << 20 };
+
+// ---- messages ------------------------------------------------------------------------------
 
 int cli_fail(const char* format, ...) {
     va_list arguments;
@@ -30,6 +37,23 @@ int cli_usage(const char* command, const char* format, ...) {
     return EXIT_USAGE;
 }
 
+void cli_note(const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "neuralsim: ");
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    va_end(arguments);
+}
+
+// ---- options -------------------------------------------------------------------------------
+
+bool cli_list_add(cli_list* list, const char* item) {
+    if (list->count == CLI_MAX_LIST) return false;
+    list->items[list->count++] = item;
+    return true;
+}
+
 bool cli_option(int argc, char** argv, int* i, const char* name, const char** value) {
     const char* argument = argv[*i];
     size_t length = strlen(name);
@@ -42,6 +66,114 @@ bool cli_option(int argc, char** argv, int* i, const char* name, const char** va
     *value = *i + 1 < argc ? argv[++*i] : NULL;
     return true;
 }
+
+bool cli_read_number(const char* text, double* out) {
+    return nsi_text_read_double(text, strlen(text), out) == NS_OK && isfinite(*out);
+}
+
+// "-x" and "--xyz" are options; "-", "-1" and "-.5" are not.
+static bool looks_like_option(const char* text) {
+    return text[0] == '-' && text[1] != '\0' && text[1] != '.' &&
+           !(text[1] >= '0' && text[1] <= '9');
+}
+
+// Number of a word in a list of words; -1 when it is none of them.
+static int find_word(const char* words, const char* word) {
+    size_t length = strlen(word);
+    for (int number = 0; *words; number++) {
+        size_t size = strcspn(words, " ");
+        if (size == length && memcmp(words, word, size) == 0) return number;
+        words += size;
+        words += strspn(words, " ");
+    }
+    return -1;
+}
+
+static bool read_integer(const char* text, uint64_t most, uint64_t* out) {
+    char* end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    *out = number;
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && number <= most;
+}
+
+// False when the value does not fit the row.
+static bool set_value(const cli_row* row, const char* text) {
+    uint64_t integer;
+    switch (row->kind) {
+    case CLI_FLAG: break;
+    case CLI_TEXT: *(const char**)row->value = text; return text[0] != '\0';
+    case CLI_LIST: return text[0] != '\0' && cli_list_add(row->value, text);
+    case CLI_COUNT:
+        if (!read_integer(text, UINT32_MAX, &integer)) return false;
+        *(uint32_t*)row->value = (uint32_t)integer;
+        return true;
+    case CLI_SEED: return read_integer(text, UINT64_MAX, row->value);
+    case CLI_NUMBER: return cli_read_number(text, row->value);
+    case CLI_CHOICE: *(int*)row->value = find_word(row->needs, text); return *(int*)row->value >= 0;
+    }
+    return false;
+}
+
+static int bad_value(const char* command, const cli_row* row, const char* text) {
+    const char* needs = row->kind == CLI_CHOICE ? "one of: " : "";
+    if (!text) return cli_usage(command, "%s needs %s%s", row->name, needs, row->needs);
+    if (row->kind == CLI_LIST && ((const cli_list*)row->value)->count == CLI_MAX_LIST) {
+        return cli_usage(command, "%s has more than %d values", row->name, CLI_MAX_LIST);
+    }
+    return cli_usage(command, "%s needs %s%s, not '%.100s'", row->name, needs, row->needs, text);
+}
+
+// The option at argv[*i]: CLI_GO_ON with *i at its last argument, or an exit code.
+static int read_option(const char* command, const cli_row* rows, int argc, char** argv, int* i) {
+    const cli_row* row = rows;
+    const char* value = NULL;
+    for (; row->name; row++) {
+        if (row->kind == CLI_FLAG && strcmp(argv[*i], row->name) == 0) {
+            *(bool*)row->value = true;
+            return CLI_GO_ON;
+        }
+        if (row->kind != CLI_FLAG && cli_option(argc, argv, i, row->name, &value)) break;
+    }
+    if (!row->name) return cli_usage(command, "unknown option '%.100s'", argv[*i]);
+    if (!value || looks_like_option(value) || !set_value(row, value)) {
+        return bad_value(command, row, value);
+    }
+    while (row->kind == CLI_LIST && *i + 1 < argc && !looks_like_option(argv[*i + 1])) {
+        if (!set_value(row, argv[++*i])) return bad_value(command, row, argv[*i]);
+    }
+    return CLI_GO_ON;
+}
+
+int cli_parse(const char* command, const char* help, const cli_row* rows, int argc, char** argv,
+              cli_list* arguments) {
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--help") != 0) continue;
+        fputs(help, stdout);
+        return cli_finish();
+    }
+    for (int i = 0; i < argc; i++) {
+        if (!looks_like_option(argv[i])) {
+            if (!cli_list_add(arguments, argv[i])) return cli_usage(command, "too many arguments");
+            continue;
+        }
+        int code = read_option(command, rows, argc, argv, &i);
+        if (code != CLI_GO_ON) return code;
+    }
+    return CLI_GO_ON;
+}
+
+const char* cli_model_argument(const char* command, const cli_list* arguments) {
+    if (arguments->count == 1) return arguments->items[0];
+    if (arguments->count == 0) {
+        cli_usage(command, "no MODEL given (it goes before options that take several values)");
+    } else {
+        cli_usage(command, "one MODEL at a time, not also '%.100s'", arguments->items[1]);
+    }
+    return NULL;
+}
+
+// ---- files ---------------------------------------------------------------------------------
 
 char* cli_read_file(const char* path, size_t* size) {
     bool standard = strcmp(path, "-") == 0;
@@ -91,7 +223,144 @@ bool cli_write_file(const char* path, const char* data, size_t size) {
     return written;
 }
 
+bool cli_read_csv(const char* path, nsi_csv* out) {
+    ns_error error;
+    ns_status status;
+    if (strcmp(path, "-") == 0) {
+        size_t size = 0;
+        char* text = cli_read_file(path, &size);
+        if (!text) return false;
+        status = nsi_csv_parse(text, size, "standard input", false, NULL, out, &error);
+        free(text);
+    } else {
+        status = nsi_csv_read(path, false, NULL, out, &error);
+    }
+    if (status != NS_OK) cli_fail("%s", error.message);
+    return status == NS_OK;
+}
+
+bool cli_create_csv(const char* path, nsi_csv_writer* out) {
+    ns_error error;
+    if (!path || strcmp(path, "-") == 0) {
+        nsi_csv_attach(stdout, "the output", NULL, out);
+        return true;
+    }
+    if (nsi_csv_create(path, NULL, out, &error) == NS_OK) return true;
+    cli_fail("%s", error.message);
+    return false;
+}
+
+bool cli_finish_csv(nsi_csv_writer* writer) {
+    ns_error error;
+    if (nsi_csv_finish(writer, &error) == NS_OK) return true;
+    cli_fail("%s", error.message);
+    return false;
+}
+
+bool cli_print_text(nsi_text_builder* builder) {
+    ns_text text;
+    ns_error error;
+    if (nsi_text_finish(builder, &text, &error) != NS_OK) {
+        cli_fail("%s", error.message);
+        return false;
+    }
+    bool written = cli_write_file(NULL, text.data, text.size);
+    ns_text_free(&text);
+    return written;
+}
+
 int cli_finish(void) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return EXIT_OK;
     return cli_fail("cannot write the output: %s", strerror(errno));
+}
+
+// ---- progress ------------------------------------------------------------------------------
+
+cli_progress cli_progress_start(const char* what) {
+    double now = nsi_clock_wall();
+    return (cli_progress){.what = what, .start = now, .shown = now, .terminal = isatty(2) == 1};
+}
+
+void cli_progress_update(cli_progress* p, double done, double total) {
+    double now = p->terminal ? nsi_clock_wall() : p->start, elapsed = now - p->start;
+    if (elapsed < 1.0 || now - p->shown < 0.2 || done <= 0.0) return;
+    fprintf(stderr, "\r\033[K%s: %.1f %% in %.0f s, about %.0f s to go", p->what,
+            100.0 * done / total, elapsed, elapsed * (total / done - 1.0));
+    p->shown = now;
+    p->visible = true;
+}
+
+void cli_progress_end(cli_progress* p) {
+    if (p->visible) fprintf(stderr, "\r\033[K");
+    p->visible = false;
+}
+
+// ---- models --------------------------------------------------------------------------------
+
+ns_model* cli_load_model(const char* path, bool repair_inertia) {
+    ns_model* model = NULL;
+    ns_error error;
+    ns_load_options options = ns_default_load_options();
+    options.repair_inertia = repair_inertia;
+    if (ns_model_load(path, &options, &model, &error) != NS_OK) cli_fail("%s", error.message);
+    return model;
+}
+
+ns_system* cli_create_system(const ns_model* model, const ns_system_options* options) {
+    ns_system* system = NULL;
+    ns_error error;
+    if (ns_system_create(model, options, &system, &error) != NS_OK) cli_fail("%s", error.message);
+    return system;
+}
+
+ns_workspace* cli_create_workspace(const ns_system* system, const ns_workspace_size* size) {
+    ns_workspace* work = NULL;
+    ns_error error;
+    if (ns_workspace_create(system, size, &work, &error) != NS_OK) cli_fail("%s", error.message);
+    return work;
+}
+
+uint32_t cli_joint_nq(const ns_model* model, uint32_t link) {
+    static const uint32_t count[] = {[NS_JOINT_REVOLUTE] = 1,
+                                     [NS_JOINT_PRISMATIC] = 1,
+                                     [NS_JOINT_SPHERICAL] = 4,
+                                     [NS_JOINT_FLOATING] = 7};
+    bool moves = ns_model_joint_q(model, link) != UINT32_MAX; // mimic joints do not by themselves
+    return moves ? count[ns_model_link(model, link)->joint_type] : 0;
+}
+
+uint32_t cli_joint_nv(const ns_model* model, uint32_t link) {
+    uint32_t nq = cli_joint_nq(model, link);
+    return nq >= 4 ? nq - 1 : nq;
+}
+
+uint32_t cli_joint_quaternion(const ns_model* model, uint32_t link) {
+    uint32_t nq = cli_joint_nq(model, link);
+    return nq >= 4 ? ns_model_joint_q(model, link) + nq - 4 : NSI_NONE;
+}
+
+const char* cli_joint_type_name(ns_joint_type type) {
+    switch (type) {
+    case NS_JOINT_FIXED: return "fixed";
+    case NS_JOINT_REVOLUTE: return "revolute";
+    case NS_JOINT_PRISMATIC: return "prismatic";
+    case NS_JOINT_SPHERICAL: return "spherical";
+    case NS_JOINT_FLOATING: return "floating";
+    }
+    return "unknown";
+}
+
+double cli_normalize_quaternion(double q[4]) {
+    double length = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
+    if (!(length > 0.0) || !isfinite(length)) return -1.0;
+    double off = fabs(length - 1.0);
+    if (off <= 4.0 * DBL_EPSILON) return off; // as good as it gets: keep its bits
+    for (int k = 0; k < 4; k++) q[k] /= length;
+    return off;
+}
+
+double* cli_zeros(size_t count) {
+    double* zeros = calloc(count + 1, sizeof *zeros);
+    if (!zeros) cli_fail("out of memory");
+    return zeros;
 }

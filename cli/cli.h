@@ -3,6 +3,10 @@
 #ifndef CLI_H
 #define CLI_H
 
+#include "io/csv.h"
+#include "neuralsim/model.h"
+#include "neuralsim/sim.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -10,7 +14,14 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 // Each command gets its arguments after its own name and returns the exit code.
 int cmd_bench(int argc, char** argv);
+int cmd_eval(int argc, char** argv);
+int cmd_gradcheck(int argc, char** argv);
 int cmd_graph(int argc, char** argv);
+int cmd_inspect(int argc, char** argv);
+int cmd_names(int argc, char** argv);
+int cmd_simulate(int argc, char** argv);
+
+// ---- messages ------------------------------------------------------------------------------
 
 // "neuralsim: <message>" on stderr; returns EXIT_FAILED.
 int cli_fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
@@ -18,9 +29,58 @@ int cli_fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
 // The same with a hint at --help; returns EXIT_USAGE.
 int cli_usage(const char* command, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
+// The same without failing: what a person may want to know.
+void cli_note(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// ---- options -------------------------------------------------------------------------------
+
+// Several values of one option, or the arguments that belong to none; they point into argv.
+enum { CLI_MAX_LIST = 512 };
+typedef struct cli_list {
+    const char* items[CLI_MAX_LIST];
+    uint32_t count;
+} cli_list;
+
+bool cli_list_add(cli_list* list, const char* item); // false when full
+
+typedef enum cli_kind {
+    CLI_FLAG,   // bool
+    CLI_TEXT,   // const char*
+    CLI_LIST,   // cli_list: all that follow up to the next option; may be given again
+    CLI_COUNT,  // uint32_t
+    CLI_SEED,   // uint64_t
+    CLI_NUMBER, // double, finite
+    CLI_CHOICE  // int: the number of the word in `needs`
+} cli_kind;
+
+typedef struct cli_row {
+    const char* name; // with its dashes; a row without a name ends the table
+    cli_kind kind;
+    void* value;
+    const char* needs; // what the value is, "a file"; the words of a choice, "euler rk4"
+} cli_row;
+
+#define CLI_BACKENDS "auto interp native" // in the order of ns_backend
+#define CLI_INTEGRATORS "euler rk4 implicit"
+
+// Read the arguments of a command. Returns CLI_GO_ON, or the code to exit with: after --help, or
+// after a message about what is wrong. Values are `--name VALUE` or `--name=VALUE`.
+enum { CLI_GO_ON = -1 };
+int cli_parse(const char* command, const char* help, const cli_row* rows, int argc, char** argv,
+              cli_list* arguments);
+
+// The one argument that a command takes, its model; NULL after saying that it is missing or not
+// alone.
+const char* cli_model_argument(const char* command, const cli_list* arguments);
+
 // If argv[*i] is `--name VALUE` or `--name=VALUE`, set *value, step over it and return true. A
 // missing value sets *value to NULL.
 bool cli_option(int argc, char** argv, int* i, const char* name, const char** value);
+
+// A finite number; false when it is none.
+bool cli_read_number(const char* text, double* out);
+
+// ---- files ---------------------------------------------------------------------------------
 
 // The whole file, NUL-terminated, to be freed; NULL after saying why. "-" is standard input.
 char* cli_read_file(const char* path, size_t* size);
@@ -28,7 +88,54 @@ char* cli_read_file(const char* path, size_t* size);
 // Write a whole file, or standard output for NULL; false after saying why.
 bool cli_write_file(const char* path, const char* data, size_t size);
 
+// A table; false after saying why. "-" is standard input.
+bool cli_read_csv(const char* path, nsi_csv* out);
+
+// A table being written to a file, or to standard output for NULL and "-"; false after saying why.
+bool cli_create_csv(const char* path, nsi_csv_writer* out);
+bool cli_finish_csv(nsi_csv_writer* writer);
+
+// Print what was built and free it; false after saying why.
+bool cli_print_text(nsi_text_builder* builder);
+
 // Flush standard output; EXIT_FAILED with a message when it could not be written (a full disk).
 int cli_finish(void);
+
+// ---- progress ------------------------------------------------------------------------------
+
+// A line on standard error that tells how far long work is: only on a terminal, only after a
+// second.
+typedef struct cli_progress {
+    const char* what;
+    double start, shown; // s
+    bool terminal, visible;
+} cli_progress;
+
+cli_progress cli_progress_start(const char* what);
+void cli_progress_update(cli_progress* p, double done, double total);
+void cli_progress_end(cli_progress* p); // remove the line
+
+// ---- models --------------------------------------------------------------------------------
+
+// A URDF or MJCF file; NULL after saying why.
+ns_model* cli_load_model(const char* path, bool repair_inertia);
+
+// NULL after saying why.
+ns_system* cli_create_system(const ns_model* model, const ns_system_options* options);
+ns_workspace* cli_create_workspace(const ns_system* system, const ns_workspace_size* size);
+
+// Numbers of coordinates and velocities of a link's joint.
+uint32_t cli_joint_nq(const ns_model* model, uint32_t link);
+uint32_t cli_joint_nv(const ns_model* model, uint32_t link);
+const char* cli_joint_type_name(ns_joint_type type);
+
+// Make a quaternion unit length; returns by how much it was not, or -1 when it is zero.
+double cli_normalize_quaternion(double q[4]);
+
+// First quaternion component among the coordinates of a link's joint, or NSI_NONE.
+uint32_t cli_joint_quaternion(const ns_model* model, uint32_t link);
+
+// `count` zeros to be freed, never NULL for 0; NULL after saying that there is no memory.
+double* cli_zeros(size_t count);
 
 #endif

@@ -33,7 +33,7 @@ static bool selected(const char* name, int argc, char** argv) {
 
 static int list_cases(void) {
     for (int k = 0; k < bench_case_count; k++) {
-        printf("%-20s %s\n", bench_cases[k].name, bench_cases[k].what);
+        printf("%-28s %s\n", bench_cases[k].name, bench_cases[k].what);
     }
     return cli_finish();
 }
@@ -41,7 +41,7 @@ static int list_cases(void) {
 int cmd_bench(int argc, char** argv) {
     bench_options options = {0};
     bool list = false;
-    for (int i = 0; i < argc; i++) {
+    for (int i = 0; i < argc && argv[i]; i++) {
         int at = i;
         if (strcmp(argv[i], "--help") == 0) {
             fputs(help, stdout);
@@ -75,7 +75,7 @@ int cmd_bench(int argc, char** argv) {
             return cli_usage("bench", "no case is called '%s' (--list names them)", argv[i]);
     }
     if (!options.json) {
-        printf("%-20s %-8s %5s %12s %12s %10s %10s %8s %8s\n", "case", "backend", "lanes", "ns",
+        printf("%-28s %-8s %5s %12s %12s %10s %10s %8s %8s\n", "case", "backend", "lanes", "ns",
                "ns median", "ns per op", "compile ms", "ops", "steps");
     }
     for (int k = 0; k < bench_case_count; k++) {

@@ -143,7 +143,7 @@ static int evaluate(const graph_command* c) {
     double* out = calloc((size_t)info.output_count + 1, sizeof *out);
     void* work = malloc(ns_program_work_size(program));
     int code = in && out && work ? read_inputs(c, in) : cli_fail("out of memory");
-    if (code == EXIT_OK) {
+    if (code == EXIT_OK && in && out && work) {
         ns_program_run(program, &(ns_run){.in = in, .out = out, .work = work});
         for (uint32_t k = 0; k < info.output_count; k++) {
             print_name(stdout, ns_graph_output_name(c->graph, k));

@@ -11,6 +11,11 @@ static const struct {
     int (*run)(int argc, char** argv);
     const char* what;
 } commands[] = {
+    {"inspect", cmd_inspect, "show what a model file was read as"},
+    {"names", cmd_names, "list states, controls and quantities of a model"},
+    {"eval", cmd_eval, "compute quantities and their derivatives at given states"},
+    {"simulate", cmd_simulate, "compute trajectories"},
+    {"gradcheck", cmd_gradcheck, "check gradients of a model three ways"},
     {"graph", cmd_graph, "read, differentiate, evaluate and export an expression graph"},
     {"bench", cmd_bench, "measure speed on this machine"},
 };

@@ -1,0 +1,413 @@
+// neuralsim eval: quantities of a model at given states, and their derivatives.
+//
+// A rollout of one step observes the quantities at the start of the step. Derivatives are forward
+// mode, one unit direction at a time over all rows of a block.
+
+#include "cli.h"
+#include "quantities.h"
+#include "states.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char help[] =
+    "usage: neuralsim eval MODEL --states FILE.csv --quantity NAME... [OPTIONS]\n"
+    "\n"
+    "Computes quantities (see 'neuralsim names') for each row of a table of states.\n"
+    "\n"
+    "  --states FILE     columns q0.., qd0.., tau0.., or q_<joint>, qd_<joint>, tau_<joint>,\n"
+    "                    u_<actuator>, or parameters by name; without one, the default pose at\n"
+    "                    rest. - is standard input\n"
+    "  --quantity NAME.. qdd, mass_matrix, bias, energy/kinetic, link/<l>/pose, globs\n"
+    "  --wrt NAME..      derivatives for q, qd, tau, u, one of them (q3, q_<joint>), parameters\n"
+    "  --tangent         derivatives for q along q * exp(dq), dq of size nv (body frame), instead\n"
+    "                    of for each component of a quaternion\n"
+    "  --free GLOB..     parameters to be read from columns, or given by --set\n"
+    "  --set PARAM=X..   values of parameters\n"
+    "  -o FILE           columns qdd0.., mass_matrix_0_0.., dqdd0/dq1..; default: standard output\n"
+    "  --backend B       auto, interp or native\n"
+    "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
+    "\n"
+    "example: accelerations of a pendulum and how they depend on the angles\n"
+    "  neuralsim eval models/double_pendulum.urdf --states s.csv --quantity qdd --wrt q -o "
+    "out.csv\n";
+
+// What to differentiate for: one number of state, control or parameters, or a rotation.
+typedef struct direction {
+    const char* name;
+    port port;
+    uint32_t tangent; // velocity whose direction q moves in, or NSI_NONE
+} direction;
+
+typedef struct eval_command {
+    const char *model_path, *states_path, *output;
+    cli_list quantities, wrt, free_params, set;
+    bool tangent, repair;
+    int backend;
+
+    ns_model* model;
+    ns_system* system;
+    nsi_csv table;
+    settings settings;
+    ports ports;
+    states states;
+    double* params; // (np) without columns
+    nsi_arena arena;
+    NSI_ARRAY(direction) directions;
+} eval_command;
+
+// ---- directions ----------------------------------------------------------------------------
+
+static bool add_direction(eval_command* c, const char* name, port at, uint32_t tangent) {
+    direction d = {name, at, tangent};
+    for (uint32_t k = 0; name && k < c->directions.count; k++) { // given twice, as in q q0
+        if (strcmp(c->directions.data[k].name, name) == 0) return true;
+    }
+    if (name && nsi_array_push(&c->arena.allocator, &c->directions, d)) return true;
+    cli_fail("out of memory");
+    return false;
+}
+
+// "q<v>" for the tangent of velocity v.
+static bool add_tangent(eval_command* c, uint32_t v) {
+    char name[32];
+    snprintf(name, sizeof name, "q%u", v);
+    return add_direction(c, nsi_arena_string(&c->arena, name, strlen(name)),
+                         (port){PORT_STATE, UINT32_MAX}, v);
+}
+
+static bool add_states(eval_command* c, uint32_t first, uint32_t count) {
+    bool ok = true;
+    for (uint32_t k = first; k < first + count && ok; k++) {
+        ok = add_direction(c, ns_system_state_name(c->system, k), (port){PORT_STATE, k}, NSI_NONE);
+    }
+    return ok;
+}
+
+static bool add_controls(eval_command* c, uint32_t first, uint32_t count) {
+    bool ok = true;
+    for (uint32_t k = first; k < first + count && ok; k++) {
+        ok = add_direction(c, ns_system_control_name(c->system, k), (port){PORT_CONTROL, k},
+                           NSI_NONE);
+    }
+    return ok;
+}
+
+// A component of q, by index or joint, as a tangent: that of the velocity with the same name.
+static bool add_named_tangent(eval_command* c, const char* name) {
+    char velocity[1200];
+    snprintf(velocity, sizeof velocity, "qd%.1100s", name + 1);
+    port p = ports_find(&c->ports, velocity);
+    if (p.kind != PORT_STATE) {
+        cli_fail("--wrt %s: with --tangent, components of q count as velocities do, and there is"
+                 " no %s",
+                 name, velocity);
+        return false;
+    }
+    return add_direction(c, name, (port){PORT_STATE, UINT32_MAX}, p.index - c->ports.n.nq);
+}
+
+// Free parameters by name or glob; false when there is none.
+static bool add_params(eval_command* c, const char* pattern) {
+    bool found = false;
+    for (uint32_t k = 0; k < c->ports.z.np; k++) {
+        const char* name = ns_system_param_name(c->system, k);
+        if (!ns_glob_match(pattern, name)) continue;
+        if (!add_direction(c, name, (port){PORT_PARAM, k}, NSI_NONE)) return false;
+        found = true;
+    }
+    return found;
+}
+
+static int add_wrt(eval_command* c, const char* name) {
+    ns_model_sizes n = c->ports.n;
+    bool ok = true;
+    if (strcmp(name, "q") == 0 && c->tangent) {
+        for (uint32_t v = 0; v < n.nv && ok; v++) ok = add_tangent(c, v);
+    } else if (strcmp(name, "q") == 0) {
+        ok = add_states(c, 0, n.nq);
+    } else if (strcmp(name, "qd") == 0) {
+        ok = add_states(c, n.nq, n.nv);
+    } else if (strcmp(name, "u") == 0 && n.nu == 0) {
+        return cli_usage("eval", "--wrt u: the model has no actuators");
+    } else if (strcmp(name, "u") == 0) {
+        ok = add_controls(c, 0, n.nu);
+    } else if (strcmp(name, "tau") == 0) {
+        ok = add_controls(c, n.nu, n.nv);
+    } else {
+        port p = ports_find(&c->ports, name);
+        bool coordinate =
+            (name[0] == 'q' && name[1] != 'd') || (p.kind == PORT_STATE && p.index < n.nq);
+        if (c->tangent && coordinate && !strchr(name, '/')) {
+            ok = add_named_tangent(c, name);
+        } else if (p.kind != PORT_NONE) {
+            ok = add_direction(c, name, p, NSI_NONE);
+        } else if (!add_params(c, name)) {
+            return cli_usage(
+                "eval",
+                "--wrt: '%.100s' is neither q, qd, tau, u, one of their components, nor"
+                " a parameter of the model",
+                name);
+        }
+    }
+    return ok ? EXIT_OK : EXIT_FAILED;
+}
+
+// Parameters among --wrt are set free without being asked to. Names of vectors fit no parameter.
+static int free_wrt(eval_command* c) {
+    for (uint32_t i = 0; i < c->wrt.count; i++) {
+        bool found = false;
+        for (uint32_t k = 0; k < ns_model_get_sizes(c->model).nparam && !found; k++) {
+            found = ns_glob_match(c->wrt.items[i], ns_model_param(c->model, k)->name);
+        }
+        if (found && !cli_list_add(&c->free_params, c->wrt.items[i])) {
+            return cli_usage("eval", "more than %d parameters are to be free", CLI_MAX_LIST);
+        }
+    }
+    return CLI_GO_ON;
+}
+
+// ---- evaluation ----------------------------------------------------------------------------
+
+// Memory for a block of rows.
+typedef struct block {
+    uint32_t rows;       // most
+    double* values;      // (rows x ny)
+    double* derivatives; // (directions x rows x ny)
+    double *dx, *dc, *dp;
+    ns_workspace* work;
+} block;
+
+static bool block_create(const eval_command* c, block* b) {
+    enum { BUDGET = 1 << 22 }; // numbers
+    const ns_system_sizes* z = &c->ports.z;
+    size_t n = c->directions.count;
+    size_t each = (size_t)z->ny * (n + 1) + z->nx + z->nc + z->np;
+    size_t rows = BUDGET / each + 1;
+    *b = (block){.rows = rows < c->states.count ? (uint32_t)rows : c->states.count};
+    b->values = cli_zeros((size_t)b->rows * z->ny);
+    b->derivatives = cli_zeros((size_t)b->rows * z->ny * n);
+    b->dx = cli_zeros((size_t)b->rows * z->nx);
+    b->dc = cli_zeros((size_t)b->rows * z->nc);
+    b->dp = cli_zeros((size_t)b->rows * z->np);
+    if (!b->values || !b->derivatives || !b->dx || !b->dc || !b->dp) return false;
+    b->work = cli_create_workspace(c->system, &(ns_workspace_size){.batch = b->rows, .steps = 1});
+    return b->work != NULL;
+}
+
+static void block_free(block* b) {
+    free(b->values);
+    free(b->derivatives);
+    free(b->dx);
+    free(b->dc);
+    free(b->dp);
+    ns_workspace_free(b->work);
+}
+
+// d/de q * exp(e w) for velocity v of the robot: itself, or for a rotation q (0, w) / 2.
+static void tangent_of(const eval_command* c, const double* x, uint32_t v, double* dx) {
+    const ns_model* model = c->model;
+    for (uint32_t i = 0; i < c->ports.n.nlink; i++) {
+        uint32_t first = ns_model_joint_v(model, i), nv = cli_joint_nv(model, i);
+        if (nv == 0 || v < first || v >= first + nv) continue;
+        uint32_t plain = nv == 6 ? 3 : nv == 3 ? 0 : 1, k = v - first;
+        if (k < plain) {
+            dx[ns_model_joint_q(model, i) + k] = 1.0;
+            return;
+        }
+        uint32_t at = cli_joint_quaternion(model, i);
+        const double w = x[at], a = x[at + 1], b = x[at + 2], d = x[at + 3];
+        const double columns[3][4] = {{-a, w, d, -b}, {-b, -d, w, a}, {-d, b, -a, w}};
+        for (uint32_t j = 0; j < 4; j++) dx[at + j] = 0.5 * columns[k - plain][j];
+    }
+}
+
+static void set_direction(const eval_command* c, const direction* d, uint32_t first, uint32_t rows,
+                          block* b) {
+    const ns_system_sizes* z = &c->ports.z;
+    memset(b->dx, 0, (size_t)rows * z->nx * sizeof(double));
+    memset(b->dc, 0, (size_t)rows * z->nc * sizeof(double));
+    memset(b->dp, 0, (size_t)rows * z->np * sizeof(double));
+    for (size_t row = 0; row < rows; row++) {
+        if (d->tangent != NSI_NONE) {
+            tangent_of(c, c->states.x + (first + row) * z->nx, d->tangent, b->dx + row * z->nx);
+        } else if (d->port.kind == PORT_STATE) {
+            b->dx[row * z->nx + d->port.index] = 1.0;
+        } else if (d->port.kind == PORT_CONTROL) {
+            b->dc[row * z->nc + d->port.index] = 1.0;
+        } else {
+            b->dp[row * z->np + d->port.index] = 1.0;
+        }
+    }
+}
+
+static bool evaluate(const eval_command* c, uint32_t first, uint32_t rows, block* b) {
+    const ns_system_sizes* z = &c->ports.z;
+    ns_error error;
+    ns_rollout_args args = {.batch = rows,
+                            .steps = 1,
+                            .x0 = c->states.x + (size_t)first * z->nx,
+                            .controls = c->states.c + (size_t)first * z->nc,
+                            .params = c->states.params + (size_t)first * z->np,
+                            .per_robot_params = true,
+                            .observations = b->values};
+    ns_status status = ns_rollout(c->system, b->work, &args, &error);
+    args.observations = NULL;
+    for (uint32_t k = 0; k < c->directions.count && status == NS_OK; k++) {
+        set_direction(c, &c->directions.data[k], first, rows, b);
+        ns_rollout_tangent tangent = {.dx0 = b->dx,
+                                      .dcontrols = b->dc,
+                                      .dparams = b->dp,
+                                      .dobservations =
+                                          b->derivatives + (size_t)k * b->rows * z->ny};
+        status = ns_rollout_jvp(c->system, b->work, &args, &tangent, &error);
+    }
+    if (status == NS_OK) return true;
+    cli_fail("%s from row %u on (robot 0): %s", c->states_path ? c->states_path : "state", first,
+             error.message);
+    return false;
+}
+
+// ---- output --------------------------------------------------------------------------------
+
+static bool put_header(eval_command* c, nsi_csv_writer* writer) {
+    uint32_t ny = c->ports.z.ny, n = c->directions.count;
+    const char** names = calloc((size_t)ny * (n + 1) + 1, sizeof *names);
+    bool ok = names != NULL;
+    for (uint32_t i = 0; i < ny && ok; i++) {
+        names[i] = quantity_column(&c->arena, ns_system_observation_name(c->system, i));
+        ok = names[i] != NULL;
+        for (uint32_t k = 0; k < n && ok; k++) {
+            const char* wrt = c->directions.data[k].name;
+            size_t size = strlen(names[i]) + strlen(wrt) + 4;
+            char* name = nsi_arena_alloc(&c->arena, size);
+            ok = name != NULL;
+            if (ok) snprintf(name, size, "d%s/d%s", names[i], wrt);
+            names[ny + (size_t)i * n + k] = name;
+        }
+    }
+    if (ok) {
+        nsi_csv_put_names(writer, names, ny * (n + 1));
+    } else {
+        cli_fail("out of memory");
+    }
+    free(names);
+    return ok;
+}
+
+static bool put_rows(const eval_command* c, const block* b, uint32_t rows, nsi_csv_writer* writer) {
+    uint32_t ny = c->ports.z.ny, n = c->directions.count;
+    double* line = cli_zeros((size_t)ny * (n + 1));
+    if (!line) return false;
+    for (size_t row = 0; row < rows; row++) {
+        for (uint32_t i = 0; i < ny; i++) {
+            line[i] = b->values[row * ny + i];
+            for (size_t k = 0; k < n; k++) {
+                line[ny + (size_t)i * n + k] = b->derivatives[(k * b->rows + row) * ny + i];
+            }
+        }
+        nsi_csv_put_numbers(writer, line, ny * (n + 1));
+    }
+    free(line);
+    return nsi_csv_ok(writer); // the reason is told when the writer is finished
+}
+
+static int write_results(eval_command* c) {
+    block b;
+    nsi_csv_writer writer;
+    bool ok = block_create(c, &b);
+    if (ok && cli_create_csv(c->output, &writer)) {
+        ok = put_header(c, &writer);
+        for (uint32_t first = 0, rows; first < c->states.count && ok; first += rows) {
+            rows = c->states.count - first < b.rows ? c->states.count - first : b.rows;
+            ok = evaluate(c, first, rows, &b) && put_rows(c, &b, rows, &writer);
+        }
+        ok = cli_finish_csv(&writer) && ok;
+    } else {
+        ok = false;
+    }
+    block_free(&b);
+    return ok ? EXIT_OK : EXIT_FAILED;
+}
+
+// ---- command -------------------------------------------------------------------------------
+
+static bool create_system(eval_command* c) {
+    ns_system_options options = ns_default_system_options();
+    const char* observe[CLI_MAX_LIST];
+    for (uint32_t k = 0; k < c->quantities.count; k++) {
+        observe[k] = quantity_pattern(&c->arena, c->quantities.items[k]);
+        if (!observe[k]) {
+            cli_fail("out of memory");
+            return false;
+        }
+    }
+    options.observe = observe;
+    options.nobserve = c->quantities.count;
+    options.free_params = c->free_params.items;
+    options.nfree = c->free_params.count;
+    options.backend = (ns_backend)c->backend;
+    // An implicit step has accelerations of its own; these are the equations of motion.
+    options.integrator = NS_INTEGRATOR_EULER;
+    c->system = cli_create_system(c->model, &options);
+    return c->system != NULL;
+}
+
+static int run(eval_command* c) {
+    c->model = cli_load_model(c->model_path, c->repair);
+    if (!c->model) return EXIT_FAILED;
+    int code = settings_read("eval", &c->set, &c->settings, &c->free_params);
+    if (code == CLI_GO_ON) code = free_wrt(c);
+    if (code != CLI_GO_ON) return code;
+    if (c->states_path && (!cli_read_csv(c->states_path, &c->table) ||
+                           !states_add_free(c->model, &c->table, &c->free_params))) {
+        return EXIT_FAILED;
+    }
+    if (!create_system(c) || !ports_create(&c->ports, c->model, c->system)) return EXIT_FAILED;
+    for (uint32_t k = 0; k < c->wrt.count; k++) {
+        code = add_wrt(c, c->wrt.items[k]);
+        if (code != EXIT_OK) return code;
+    }
+    c->params = cli_zeros(c->ports.z.np);
+    if (!c->params) return EXIT_FAILED;
+    settings_apply(&c->settings, c->system, c->params);
+    bool ok = c->states_path ? states_read(&c->ports, &c->table, c->states_path, UINT32_MAX,
+                                           c->params, &c->states)
+                             : states_create(&c->ports, 1, c->params, &c->states);
+    return ok ? write_results(c) : EXIT_FAILED;
+}
+
+int cmd_eval(int argc, char** argv) {
+    eval_command c = {.arena = {.allocator = ns_default_allocator()}};
+    const cli_row rows[] = {{"--states", CLI_TEXT, &c.states_path, "a CSV file"},
+                            {"--quantity", CLI_LIST, &c.quantities, "names of quantities"},
+                            {"--wrt", CLI_LIST, &c.wrt, "names to differentiate for"},
+                            {"--tangent", CLI_FLAG, &c.tangent, NULL},
+                            {"--free", CLI_LIST, &c.free_params, "names of parameters"},
+                            {"--set", CLI_LIST, &c.set, "PARAMETER=NUMBER"},
+                            {"-o", CLI_TEXT, &c.output, "a file"},
+                            {"--backend", CLI_CHOICE, &c.backend, CLI_BACKENDS},
+                            {"--repair-inertia", CLI_FLAG, &c.repair, NULL},
+                            {0}};
+    cli_list arguments = {.count = 0};
+    int code = cli_parse("eval", help, rows, argc, argv, &arguments);
+    if (code != CLI_GO_ON) return code;
+    c.model_path = cli_model_argument("eval", &arguments);
+    if (!c.model_path) return EXIT_USAGE;
+    if (c.quantities.count == 0) {
+        return cli_usage("eval", "no --quantity given ('neuralsim names MODEL' lists them)");
+    }
+    if (c.tangent && c.wrt.count == 0) return cli_usage("eval", "--tangent is for --wrt q");
+    code = run(&c);
+
+    nsi_array_free(&c.arena.allocator, &c.directions);
+    free(c.params);
+    states_free(&c.states);
+    ports_free(&c.ports);
+    settings_free(&c.settings);
+    nsi_csv_free(&c.table);
+    ns_system_free(c.system);
+    ns_model_free(c.model);
+    nsi_arena_free(&c.arena);
+    return code;
+}

@@ -1,0 +1,547 @@
+// neuralsim gradcheck: the gradient of a rollout, computed three ways.
+//
+// The function is a random weighted sum of the final state, from a random state. Reverse mode gives
+// its gradient in one sweep; forward mode and central differences give it again, input by input.
+
+#include "cli.h"
+#include "json.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char help[] =
+    "usage: neuralsim gradcheck MODEL [OPTIONS]\n"
+    "\n"
+    "Checks the gradient of a short simulation: of a random weighted sum of its final state, from "
+    "a\n"
+    "random initial state. For each number of the initial state, each control (held over all "
+    "steps)\n"
+    "and each free parameter the table compares reverse mode, forward mode and central "
+    "differences.\n"
+    "The exit code is 1 when one FAILs. 'unsure': differences have no answer, as at a kink.\n"
+    "\n"
+    "  --free GLOB..     parameters to check; '**' for all\n"
+    "  --steps N         default 20\n"
+    "  --dt H            time step in s; default: the model's\n"
+    "  --integrator I    euler, rk4 or implicit; default: the model's\n"
+    "  --seed S          of the random state and weights; default 1\n"
+    "  --backend B       auto, interp or native\n"
+    "  --json            the table as one JSON object\n"
+    "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
+    "\n"
+    "example: everything that a mass can do wrong\n"
+    "  neuralsim gradcheck models/quadruped.urdf --free 'link/*/mass'\n";
+
+// Central differences of fourth order are made with each of these steps, relative to the size of
+// the input; the two neighbours that agree best are believed.
+static const double ladder[] = {3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4};
+enum { RUNGS = sizeof ladder / sizeof *ladder, POINTS = 4 };
+static const double point[POINTS] = {-2.0, -1.0, 1.0, 2.0};
+static const double weight[POINTS] = {1.0 / 12.0, -8.0 / 12.0, 8.0 / 12.0, -1.0 / 12.0};
+
+// Differences are good to about 1e-9; a wrong derivative is off by far more.
+static const double difference_tolerance = 1e-6;
+// Forward and reverse differ only by rounding.
+static const double forward_tolerance = 1e-9;
+
+typedef enum verdict { VERDICT_OK, VERDICT_UNSURE, VERDICT_FAIL } verdict;
+static const char* const verdict_names[] = {"ok", "unsure", "FAIL"};
+
+typedef struct input {
+    const char* kind; // "state", "control", "parameter"
+    const char* name;
+    double scale; // its size, to choose steps
+    double reverse, forward, difference, uncertainty;
+    double error; // relative
+    verdict verdict;
+} input;
+
+typedef struct gradcheck {
+    const char* model_path;
+    cli_list free_params;
+    uint32_t steps;
+    uint64_t seed;
+    double dt;
+    int integrator, backend;
+    bool json, repair;
+
+    ns_model* model;
+    ns_system* system;
+    ns_system_sizes z;
+    double *x0, *c, *p;    // where it is checked: (nx), (steps x nc), (np)
+    double* control_scale; // (nc)
+    double* weights;       // (nx) of the final state
+    double size;           // sum of |weight * final state|
+    input* inputs;
+    uint32_t ninput;
+} gradcheck;
+
+// ---- where and what ------------------------------------------------------------------------
+
+// How much of each control (nc) makes an acceleration of about 1: what is a small change for a
+// crane is a catastrophe for an insect. False after saying why.
+static bool control_scales(const gradcheck* g, double* scale) {
+    static const char* const observe[] = {"qdd"};
+    ns_system_options options = ns_default_system_options();
+    options.observe = observe;
+    options.nobserve = 1;
+    options.integrator = NS_INTEGRATOR_EULER;
+    ns_system* system = cli_create_system(g->model, &options);
+    ns_workspace_size size = {.batch = 1, .steps = 1};
+    ns_workspace* work = system ? cli_create_workspace(system, &size) : NULL;
+    uint32_t ny = system ? ns_system_get_sizes(system).ny : 0;
+    double* direction = cli_zeros(g->z.nc);
+    double* dqdd = cli_zeros(ny);
+    bool ok = work && direction && dqdd;
+    for (uint32_t k = 0; k < g->z.nc && ok; k++) {
+        memset(direction, 0, g->z.nc * sizeof *direction);
+        direction[k] = 1.0;
+        ns_rollout_args args = {.batch = 1, .steps = 1, .x0 = g->x0};
+        ns_rollout_tangent tangent = {.dcontrols = direction, .dobservations = dqdd};
+        ns_error error;
+        ok = ns_rollout_jvp(system, work, &args, &tangent, &error) == NS_OK;
+        if (!ok) cli_fail("%s", error.message);
+        double most = 0.0;
+        for (uint32_t i = 0; i < ny; i++) most = fmax(most, fabs(dqdd[i]));
+        scale[k] = most > 0.0 ? 1.0 / most : 1.0;
+    }
+    free(direction);
+    free(dqdd);
+    ns_workspace_free(work);
+    ns_system_free(system);
+    return ok;
+}
+
+// A state near the model's own pose, moving, with controls that matter but do not hurt.
+static bool choose_point(gradcheck* g) {
+    nsi_rng rng = nsi_rng_seed(g->seed);
+    ns_model_sizes n = ns_model_get_sizes(g->model);
+    ns_model_default_q(g->model, g->x0);
+    for (uint32_t k = 0; k < n.nq + n.nv; k++) g->x0[k] += 0.3 * nsi_rng_normal(&rng);
+    for (uint32_t i = 0; i < n.nlink; i++) {
+        uint32_t at = cli_joint_quaternion(g->model, i);
+        if (at != NSI_NONE) cli_normalize_quaternion(g->x0 + at);
+    }
+    if (!control_scales(g, g->control_scale)) return false;
+    uint32_t motor = n.nq + n.nv;
+    for (uint32_t i = 0; i < g->z.nc; i++) {
+        const ns_actuator_def* a = i < n.nu ? ns_model_actuator(g->model, i) : NULL;
+        double c = g->control_scale[i] * nsi_rng_normal(&rng);
+        if (a && a->control_limited) { // away from both limits
+            double span = a->control_upper - a->control_lower;
+            c = a->control_lower + span * nsi_rng_uniform(&rng, 0.3, 0.7);
+        }
+        for (uint32_t k = 0; k < g->steps; k++) g->c[(size_t)k * g->z.nc + i] = c;
+        if (a && a->type == NS_ACTUATOR_SERIES_ELASTIC) g->x0[motor++] = c;
+    }
+    ns_system_default_params(g->system, g->p);
+    for (uint32_t k = 0; k < g->z.nx; k++) g->weights[k] = nsi_rng_normal(&rng);
+    return true;
+}
+
+// ---- sizes of inputs -----------------------------------------------------------------------
+
+static void set_scale(const gradcheck* g, double* scale, const char* kind, const char* name,
+                      const char* what, double value) {
+    char full[512];
+    snprintf(full, sizeof full, "%s/%s/%s", kind, name, what);
+    uint32_t number = ns_model_find_param(g->model, full);
+    if (number != UINT32_MAX) scale[number] = value;
+}
+
+// Sizes of parameters (nparam) that are zero in the model: those of what they are added to.
+static void param_scales(const gradcheck* g, double* scale) {
+    static const char* const moments[] = {"inertia/xx", "inertia/yy", "inertia/zz",
+                                          "inertia/xy", "inertia/xz", "inertia/yz"};
+    static const char* const forces[] = {"armature", "friction", "damping", "stiffness"};
+    ns_model_sizes n = ns_model_get_sizes(g->model);
+    double mass = 0.0;
+    for (uint32_t k = 0; k < n.nparam; k++) scale[k] = 0.1;
+    for (uint32_t i = 0; i < n.nlink; i++) mass += ns_model_link(g->model, i)->mass;
+    for (uint32_t i = 0; i < n.nlink; i++) {
+        const ns_link_def* l = ns_model_link(g->model, i);
+        double inertia = fmax(l->inertia[0], fmax(l->inertia[1], l->inertia[2]));
+        uint32_t v = ns_model_joint_v(g->model, i);
+        double force = v == UINT32_MAX ? 1.0 : g->control_scale[n.nu + v];
+        set_scale(g, scale, "link", l->name, "mass", 0.1 * mass);
+        for (int k = 0; k < 6; k++) {
+            double moment = inertia > 0.0 ? inertia : force;
+            set_scale(g, scale, "link", l->name, moments[k], 0.1 * moment);
+        }
+        for (int k = 0; k < 4; k++) set_scale(g, scale, "joint", l->joint, forces[k], 0.1 * force);
+    }
+    for (uint32_t k = 0; k < n.nparam; k++) {
+        double value = ns_model_param(g->model, k)->value;
+        if (value != 0.0) scale[k] = fabs(value);
+    }
+}
+
+static bool name_inputs(gradcheck* g) {
+    double* scale = cli_zeros(ns_model_get_sizes(g->model).nparam);
+    if (!scale) return false;
+    param_scales(g, scale);
+    input* in = g->inputs;
+    for (uint32_t k = 0; k < g->z.nx; k++, in++) {
+        *in = (input){.kind = "state", .name = ns_system_state_name(g->system, k), .scale = 1.0};
+    }
+    for (uint32_t k = 0; k < g->z.nc; k++, in++) {
+        *in = (input){.kind = "control", .scale = g->control_scale[k]};
+        in->name = ns_system_control_name(g->system, k);
+    }
+    for (uint32_t k = 0; k < g->z.np; k++, in++) {
+        *in = (input){.kind = "parameter", .name = ns_system_param_name(g->system, k)};
+        in->scale = scale[ns_model_find_param(g->model, in->name)];
+    }
+    free(scale);
+    return true;
+}
+
+// ---- robots --------------------------------------------------------------------------------
+
+// Many copies of the rollout, each with one input changed.
+typedef struct robots {
+    uint32_t most;
+    double *x0, *c, *p; // (most x nx), (most x steps x nc), (most x np)
+    double* states;     // (most x (steps + 1) x nx)
+    ns_workspace* work;
+} robots;
+
+static bool robots_create(const gradcheck* g, robots* r) {
+    enum { BUDGET = 1 << 22, LEAST = RUNGS * POINTS };
+    size_t each = (size_t)g->steps * ((size_t)g->z.nx + g->z.nc) + g->z.np;
+    size_t want = (size_t)g->ninput * LEAST, fit = BUDGET / (each + 1) / LEAST * LEAST;
+    if (fit < LEAST) fit = LEAST;
+    *r = (robots){.most = (uint32_t)(want < fit ? want : fit)};
+    r->x0 = cli_zeros((size_t)r->most * g->z.nx);
+    r->c = cli_zeros((size_t)r->most * g->steps * g->z.nc);
+    r->p = cli_zeros((size_t)r->most * g->z.np);
+    r->states = cli_zeros((size_t)r->most * (g->steps + 1) * g->z.nx);
+    if (!r->x0 || !r->c || !r->p || !r->states) return false;
+    ns_workspace_size size = {.batch = r->most, .steps = g->steps, .max_bytes = (size_t)1 << 28};
+    r->work = cli_create_workspace(g->system, &size);
+    return r->work != NULL;
+}
+
+static void robots_free(robots* r) {
+    free(r->x0);
+    free(r->c);
+    free(r->p);
+    free(r->states);
+    ns_workspace_free(r->work);
+}
+
+// Robot n at the point of the check, or at zero for tangents.
+static void robot_reset(const gradcheck* g, robots* r, size_t n, bool zero) {
+    size_t nx = g->z.nx, nc = (size_t)g->steps * g->z.nc, np = g->z.np;
+    for (size_t k = 0; k < nx; k++) r->x0[n * nx + k] = zero ? 0.0 : g->x0[k];
+    for (size_t k = 0; k < nc; k++) r->c[n * nc + k] = zero ? 0.0 : g->c[k];
+    for (size_t k = 0; k < np; k++) r->p[n * np + k] = zero ? 0.0 : g->p[k];
+}
+
+static void robot_change(const gradcheck* g, robots* r, size_t n, uint32_t which, double by) {
+    uint32_t nx = g->z.nx, nc = g->z.nc;
+    if (which < nx) {
+        r->x0[n * nx + which] += by;
+    } else if (which < nx + nc) {
+        for (size_t k = 0; k < g->steps; k++) r->c[(n * g->steps + k) * nc + which - nx] += by;
+    } else {
+        r->p[n * g->z.np + which - nx - nc] += by;
+    }
+}
+
+static double final_sum(const gradcheck* g, const robots* r, size_t n) {
+    const double* x = r->states + (n * (g->steps + 1) + g->steps) * g->z.nx;
+    double sum = 0.0;
+    for (uint32_t k = 0; k < g->z.nx; k++) sum += g->weights[k] * x[k];
+    return sum;
+}
+
+static bool failed(const ns_error* error) {
+    cli_fail("%s", error->message);
+    return true;
+}
+
+// ---- the three gradients -------------------------------------------------------------------
+
+static bool reverse_gradient(gradcheck* g, robots* r) {
+    const ns_system_sizes* z = &g->z;
+    ns_error error;
+    ns_rollout_args args = {.batch = 1,
+                            .steps = g->steps,
+                            .x0 = g->x0,
+                            .controls = g->c,
+                            .params = g->p,
+                            .states = r->states};
+    double* seeds = cli_zeros((size_t)(g->steps + 1) * z->nx);
+    double* dx = cli_zeros(z->nx);
+    double* dc = cli_zeros((size_t)g->steps * z->nc);
+    double* dp = cli_zeros(z->np);
+    bool ok = seeds && dx && dc && dp;
+    if (ok) {
+        memcpy(seeds + (size_t)g->steps * z->nx, g->weights, z->nx * sizeof *seeds);
+        ns_rollout_adjoint adjoint = {
+            .state_seeds = seeds, .dx0 = dx, .dcontrols = dc, .dparams = dp};
+        ok =
+            ns_rollout_vjp(g->system, r->work, &args, &adjoint, &error) == NS_OK || !failed(&error);
+    }
+    if (ok) {
+        const double* x = r->states + (size_t)g->steps * z->nx;
+        input* in = g->inputs;
+        for (uint32_t k = 0; k < z->nx; k++) g->size += fabs(g->weights[k] * x[k]);
+        for (uint32_t k = 0; k < z->nx; k++) (in++)->reverse = dx[k];
+        for (uint32_t k = 0; k < z->nc; k++, in++) {
+            for (size_t step = 0; step < g->steps; step++) in->reverse += dc[step * z->nc + k];
+        }
+        for (uint32_t k = 0; k < z->np; k++) (in++)->reverse = dp[k];
+    }
+    free(seeds);
+    free(dx);
+    free(dc);
+    free(dp);
+    return ok;
+}
+
+// One direction for each robot.
+static bool forward_gradient(gradcheck* g, robots* r, robots* tangents) {
+    ns_error error;
+    for (uint32_t first = 0, n; first < g->ninput; first += n) {
+        n = g->ninput - first < r->most ? g->ninput - first : r->most;
+        for (uint32_t i = 0; i < n; i++) {
+            robot_reset(g, r, i, false);
+            robot_reset(g, tangents, i, true);
+            robot_change(g, tangents, i, first + i, 1.0);
+        }
+        ns_rollout_args args = {.batch = n,
+                                .steps = g->steps,
+                                .x0 = r->x0,
+                                .controls = r->c,
+                                .params = r->p,
+                                .per_robot_params = true};
+        ns_rollout_tangent tangent = {.dx0 = tangents->x0,
+                                      .dcontrols = tangents->c,
+                                      .dparams = tangents->p,
+                                      .dstates = tangents->states};
+        if (ns_rollout_jvp(g->system, r->work, &args, &tangent, &error) != NS_OK) {
+            return !failed(&error);
+        }
+        for (uint32_t i = 0; i < n; i++) g->inputs[first + i].forward = final_sum(g, tangents, i);
+    }
+    return true;
+}
+
+// The estimate of two neighbouring rungs that agree best, and by how much they differ.
+static void choose_difference(const gradcheck* g, const robots* r, size_t robot, input* in) {
+    double estimate[RUNGS];
+    for (int rung = 0; rung < RUNGS; rung++) {
+        estimate[rung] = 0.0;
+        for (size_t k = 0; k < POINTS; k++) {
+            double value = final_sum(g, r, robot + (size_t)rung * POINTS + k);
+            estimate[rung] += weight[k] * value / (ladder[rung] * in->scale);
+        }
+    }
+    in->uncertainty = INFINITY;
+    for (int rung = 0; rung + 1 < RUNGS; rung++) {
+        double noise = 8.0 * DBL_EPSILON * g->size / (ladder[rung + 1] * in->scale);
+        double apart = fabs(estimate[rung + 1] - estimate[rung]) + noise;
+        if (!(apart < in->uncertainty)) continue;
+        in->uncertainty = apart;
+        in->difference = estimate[rung + 1];
+    }
+}
+
+// Large steps may leave the finite numbers; such rungs are not chosen.
+static bool difference_gradient(gradcheck* g, robots* r) {
+    enum { EACH = RUNGS * POINTS };
+    uint32_t most = r->most / EACH;
+    ns_error error;
+    for (uint32_t first = 0, n; first < g->ninput; first += n) {
+        n = g->ninput - first < most ? g->ninput - first : most;
+        for (uint32_t i = 0; i < n * EACH; i++) {
+            const input* in = &g->inputs[first + i / EACH];
+            double step = ladder[i / POINTS % RUNGS] * in->scale * point[i % POINTS];
+            robot_reset(g, r, i, false);
+            robot_change(g, r, i, first + i / EACH, step);
+        }
+        for (size_t k = 0; k < (size_t)n * EACH * (g->steps + 1) * g->z.nx; k++) r->states[k] = NAN;
+        ns_rollout_args args = {.batch = n * EACH,
+                                .steps = g->steps,
+                                .x0 = r->x0,
+                                .controls = r->c,
+                                .params = r->p,
+                                .per_robot_params = true,
+                                .states = r->states};
+        ns_status status = ns_rollout(g->system, r->work, &args, &error);
+        if (status != NS_OK && status != NS_ERR_NONFINITE) return !failed(&error);
+        for (uint32_t i = 0; i < n; i++) {
+            choose_difference(g, r, (size_t)i * EACH, &g->inputs[first + i]);
+        }
+    }
+    return true;
+}
+
+static void judge(const gradcheck* g, input* in) {
+    double size = fmax(fabs(in->reverse), fabs(in->difference));
+    double off = fabs(in->reverse - in->difference);
+    double noise = 1e3 * DBL_EPSILON * g->size / in->scale; // of a derivative that is zero
+    in->error = size > noise ? off / size : 0.0;
+    double forward_off = fabs(in->reverse - in->forward);
+    bool forward_ok = forward_off <= forward_tolerance * fmax(size, fabs(in->forward)) + noise;
+    bool close = off <= difference_tolerance * size + noise;
+    bool certain = in->uncertainty <= 1e-4 * size + noise;
+    if (!forward_ok || !isfinite(in->reverse) || !isfinite(in->forward)) {
+        in->verdict = VERDICT_FAIL;
+    } else if (close) {
+        in->verdict = VERDICT_OK;
+    } else if (certain) {
+        in->verdict = off <= 3.0 * in->uncertainty ? VERDICT_OK : VERDICT_FAIL;
+    } else {
+        in->verdict = VERDICT_UNSURE;
+    }
+}
+
+// ---- result --------------------------------------------------------------------------------
+
+typedef struct tally {
+    uint32_t count[3];
+    double worst; // relative error of those that are ok
+    bool zero;    // is the gradient zero everywhere?
+} tally;
+
+static tally count_verdicts(const gradcheck* g) {
+    tally t = {.zero = true};
+    for (uint32_t k = 0; k < g->ninput; k++) {
+        const input* in = &g->inputs[k];
+        t.count[in->verdict]++;
+        if (in->verdict == VERDICT_OK) t.worst = fmax(t.worst, in->error);
+        if (in->reverse != 0.0) t.zero = false;
+    }
+    return t;
+}
+
+static void print_table(const gradcheck* g, const tally* t) {
+    int width = 5;
+    for (uint32_t k = 0; k < g->ninput; k++) {
+        int length = (int)strlen(g->inputs[k].name);
+        if (length > width) width = length;
+    }
+    printf("%-9s %-*s %17s %17s %17s %9s  %s\n", "input", width, "", "reverse", "forward",
+           "differences", "error", "verdict");
+    for (uint32_t k = 0; k < g->ninput; k++) {
+        const input* in = &g->inputs[k];
+        printf("%-9s %-*s %17.9e %17.9e %17.9e %9.1e  %s\n", in->kind, width, in->name, in->reverse,
+               in->forward, in->difference, in->error, verdict_names[in->verdict]);
+    }
+    printf("%u inputs over %u steps: %u ok, %u unsure, %u FAIL; largest relative error %.1e\n",
+           g->ninput, g->steps, t->count[VERDICT_OK], t->count[VERDICT_UNSURE],
+           t->count[VERDICT_FAIL], t->worst);
+}
+
+static int print_json(const gradcheck* g, const tally* t) {
+    json j = json_begin();
+    json_text(&j, "model", ns_model_name(g->model));
+    json_count(&j, "steps", g->steps);
+    json_count(&j, "seed", g->seed);
+    json_count(&j, "ok", t->count[VERDICT_OK]);
+    json_count(&j, "unsure", t->count[VERDICT_UNSURE]);
+    json_count(&j, "fail", t->count[VERDICT_FAIL]);
+    json_number(&j, "largest_error", t->worst);
+    json_open(&j, "inputs", '[');
+    for (uint32_t k = 0; k < g->ninput; k++) {
+        const input* in = &g->inputs[k];
+        json_open(&j, NULL, '{');
+        json_text(&j, "kind", in->kind);
+        json_text(&j, "name", in->name);
+        json_number(&j, "reverse", in->reverse);
+        json_number(&j, "forward", in->forward);
+        json_number(&j, "difference", in->difference);
+        json_number(&j, "error", in->error);
+        json_text(&j, "verdict", verdict_names[in->verdict]);
+        json_close(&j);
+    }
+    json_close(&j);
+    return json_print(&j);
+}
+
+static int report(const gradcheck* g) {
+    tally t = count_verdicts(g);
+    int code = EXIT_OK;
+    if (g->json) {
+        code = print_json(g, &t);
+    } else {
+        print_table(g, &t);
+        code = cli_finish();
+    }
+    if (t.zero) return cli_fail("the gradient is zero everywhere: nothing was checked");
+    return t.count[VERDICT_FAIL] > 0 ? EXIT_FAILED : code;
+}
+
+// ---- command -------------------------------------------------------------------------------
+
+static bool prepare(gradcheck* g) {
+    ns_system_options options = ns_default_system_options();
+    options.free_params = g->free_params.items;
+    options.nfree = g->free_params.count;
+    options.timestep = isnan(g->dt) ? 0.0 : g->dt;
+    options.integrator = g->integrator;
+    options.backend = (ns_backend)g->backend;
+    g->model = cli_load_model(g->model_path, g->repair);
+    if (g->model) g->system = cli_create_system(g->model, &options);
+    if (!g->system) return false;
+    g->z = ns_system_get_sizes(g->system);
+    g->ninput = g->z.nx + g->z.nc + g->z.np;
+    if (g->ninput == 0) return cli_fail("the model has nothing that moves"), false;
+    g->x0 = cli_zeros(g->z.nx);
+    g->c = cli_zeros((size_t)g->steps * g->z.nc);
+    g->p = cli_zeros(g->z.np);
+    g->weights = cli_zeros(g->z.nx);
+    g->control_scale = cli_zeros(g->z.nc);
+    g->inputs = calloc(g->ninput, sizeof *g->inputs);
+    if (!g->x0 || !g->c || !g->p || !g->weights || !g->control_scale || !g->inputs) {
+        return cli_fail("out of memory"), false;
+    }
+    return choose_point(g) && name_inputs(g);
+}
+
+static int run(gradcheck* g) {
+    robots r = {0}, tangents = {0};
+    bool ok = prepare(g) && robots_create(g, &r) && robots_create(g, &tangents) &&
+              reverse_gradient(g, &r) && forward_gradient(g, &r, &tangents) &&
+              difference_gradient(g, &r);
+    robots_free(&r);
+    robots_free(&tangents);
+    for (uint32_t k = 0; k < g->ninput && ok; k++) judge(g, &g->inputs[k]);
+    return ok ? report(g) : EXIT_FAILED;
+}
+
+int cmd_gradcheck(int argc, char** argv) {
+    gradcheck g = {.steps = 20, .seed = 1, .dt = NAN, .integrator = -1};
+    const cli_row rows[] = {{"--free", CLI_LIST, &g.free_params, "names of parameters"},
+                            {"--steps", CLI_COUNT, &g.steps, "a number of steps"},
+                            {"--dt", CLI_NUMBER, &g.dt, "a time step in s"},
+                            {"--integrator", CLI_CHOICE, &g.integrator, CLI_INTEGRATORS},
+                            {"--seed", CLI_SEED, &g.seed, "a whole number"},
+                            {"--backend", CLI_CHOICE, &g.backend, CLI_BACKENDS},
+                            {"--json", CLI_FLAG, &g.json, NULL},
+                            {"--repair-inertia", CLI_FLAG, &g.repair, NULL},
+                            {0}};
+    cli_list arguments = {.count = 0};
+    int code = cli_parse("gradcheck", help, rows, argc, argv, &arguments);
+    if (code != CLI_GO_ON) return code;
+    g.model_path = cli_model_argument("gradcheck", &arguments);
+    if (!g.model_path) return EXIT_USAGE;
+    if (g.steps == 0) return cli_usage("gradcheck", "--steps needs at least 1");
+    if (g.dt <= 0.0) return cli_usage("gradcheck", "--dt must be positive, not %g", g.dt);
+    code = run(&g);
+
+    free(g.x0);
+    free(g.c);
+    free(g.p);
+    free(g.weights);
+    free(g.control_scale);
+    free(g.inputs);
+    ns_system_free(g.system);
+    ns_model_free(g.model);
+    return code;
+}

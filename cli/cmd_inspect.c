@@ -1,0 +1,360 @@
+// neuralsim inspect: what a model file was read as.
+
+#include "cli.h"
+#include "json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char help[] =
+    "usage: neuralsim inspect MODEL [OPTIONS]\n"
+    "\n"
+    "Loads a URDF or MJCF file and shows what it was read as: the tree of links and joints with\n"
+    "their coordinates, masses and inertias, actuators, geometries, parameters, and what of the\n"
+    "file was ignored and why. Units are SI.\n"
+    "\n"
+    "  --params            list all parameters with unit, value, bounds and transform\n"
+    "  --json              everything, as one JSON object\n"
+    "  --repair-inertia    raise unphysical inertias instead of refusing the file\n"
+    "\n"
+    "example: the tree of a robot and its joint parameters\n"
+    "  neuralsim inspect models/quadruped.urdf --params\n";
+
+static const char* const geom_names[] = {"sphere", "capsule", "cylinder", "box",
+                                         "plane",  "mesh",    "ellipsoid"};
+static const char* const actuator_names[] = {"torque", "position", "velocity", "series-elastic"};
+static const char* const integrator_names[] = {"euler", "rk4", "implicit"};
+static const char* const transform_names[] = {"identity", "log", "box", "inertia"};
+
+static double total_mass(const ns_model* model) {
+    double mass = 0.0;
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).nlink; i++) {
+        mass += ns_model_link(model, i)->mass;
+    }
+    return mass;
+}
+
+// ---- tree ----------------------------------------------------------------------------------
+
+// Links in the order of a tree read from top to bottom.
+typedef struct tree {
+    uint32_t* order; // (nlink)
+    uint32_t* depth; // (nlink) of each link, by its number
+    int width;       // of the widest indented name
+} tree;
+
+enum { MAX_INDENT = 20 }; // levels; deeper ones are not indented further
+
+static int indent(uint32_t depth) {
+    return 2 * (int)(depth < MAX_INDENT ? depth : MAX_INDENT);
+}
+
+static bool make_tree(const ns_model* model, tree* out) {
+    uint32_t n = ns_model_get_sizes(model).nlink, count = 0, top = 0;
+    uint32_t* next = malloc(((size_t)n + 1) * sizeof *next);   // sibling
+    uint32_t* child = malloc(((size_t)n + 1) * sizeof *child); // first; that of the world last
+    uint32_t* stack = malloc(((size_t)n + 1) * sizeof *stack);
+    *out = (tree){.order = calloc((size_t)n + 1, sizeof *out->order),
+                  .depth = calloc((size_t)n + 1, sizeof *out->depth)};
+    bool ok = next && child && stack && out->order && out->depth;
+    if (ok) {
+        for (uint32_t i = 0; i <= n; i++) child[i] = UINT32_MAX;
+        for (uint32_t i = n; i-- > 0;) {
+            uint32_t parent = ns_model_link_parent(model, i),
+                     at = parent == UINT32_MAX ? n : parent;
+            next[i] = child[at];
+            child[at] = i;
+        }
+        for (uint32_t at = child[n]; at != UINT32_MAX || top > 0;) {
+            if (at == UINT32_MAX) { // all below done: on with the sibling
+                at = next[stack[--top]];
+                continue;
+            }
+            out->order[count++] = at;
+            out->depth[at] = top + 1;
+            int width = indent(top + 1) + (int)strlen(ns_model_link(model, at)->name);
+            if (width > out->width) out->width = width;
+            stack[top++] = at;
+            at = child[at];
+        }
+    } else {
+        cli_fail("out of memory");
+    }
+    free(next);
+    free(child);
+    free(stack);
+    return ok;
+}
+
+static void free_tree(tree* t) {
+    free(t->order);
+    free(t->depth);
+}
+
+// ---- for people ----------------------------------------------------------------------------
+
+static void print_vector(const char* before, const double* v, int count) {
+    printf("%s", before);
+    for (int k = 0; k < count; k++) printf(" %g", v[k]);
+}
+
+static void print_if(const char* what, double value) {
+    if (value != 0.0) printf(", %s %g", what, value);
+}
+
+// "q0" or "q0..6", or nothing for a joint that does not move by itself.
+static void print_range(const char* prefix, uint32_t first, uint32_t count) {
+    char text[48] = "-";
+    if (count == 1) snprintf(text, sizeof text, "%s%u", prefix, first);
+    if (count > 1) snprintf(text, sizeof text, "%s%u..%u", prefix, first, first + count - 1);
+    printf(" %-9s", text);
+}
+
+static void print_joint(const ns_model* model, uint32_t i, int width, int joint_width, int depth) {
+    const ns_link_def* l = ns_model_link(model, i);
+    printf("%*s%-*s  %-*s %-10s", depth, "", width - depth, l->name, joint_width, l->joint,
+           cli_joint_type_name(l->joint_type));
+    print_range("q", ns_model_joint_q(model, i), cli_joint_nq(model, i));
+    print_range("qd", ns_model_joint_v(model, i), cli_joint_nv(model, i));
+    print_vector(" at", l->origin.position, 3);
+    if (fabs(l->origin.quaternion[0]) != 1.0) print_vector(", quat", l->origin.quaternion, 4);
+    if (l->joint_type == NS_JOINT_REVOLUTE || l->joint_type == NS_JOINT_PRISMATIC) {
+        print_vector(", axis", l->axis, 3);
+        print_if("stiffness", l->stiffness);
+        if (l->stiffness != 0.0) print_if("rest", l->rest);
+        if (l->limited) printf(", limits %g to %g", l->lower, l->upper);
+    }
+    print_if("damping", l->damping);
+    print_if("friction", l->friction);
+    print_if("armature", l->armature);
+    if (l->mimic) {
+        printf(", follows %s: %g q + %g", l->mimic, l->mimic_multiplier, l->mimic_offset);
+    }
+    printf("\n");
+}
+
+static void print_tree(const ns_model* model, const tree* t) {
+    uint32_t n = ns_model_get_sizes(model).nlink;
+    int joint_width = 5;
+    for (uint32_t i = 0; i < n; i++) {
+        int length = (int)strlen(ns_model_link(model, i)->joint);
+        if (length > joint_width) joint_width = length;
+    }
+    printf("\n%-*s  %-*s %-10s %-9s qd\n", t->width, "link", joint_width, "joint", "type", "q");
+    printf("world\n");
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t i = t->order[k];
+        print_joint(model, i, t->width, joint_width, indent(t->depth[i]));
+    }
+    printf("\n%-*s  mass (kg)   centre of mass (m); inertia about it (xx yy zz xy xz yz, kg m^2)\n",
+           t->width, "link");
+    for (uint32_t k = 0; k < n; k++) {
+        const ns_link_def* l = ns_model_link(model, t->order[k]);
+        printf("%-*s  %-11g", t->width, l->name, l->mass);
+        print_vector("", l->com, 3);
+        print_vector(";", l->inertia, 6);
+        printf("\n");
+    }
+}
+
+static void print_actuators(const ns_model* model) {
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).nu; i++) {
+        const ns_actuator_def* a = ns_model_actuator(model, i);
+        if (i == 0) printf("\nactuators\n");
+        printf("  u%-3u %-20s %s on %s, gear %g", i, a->name, actuator_names[a->type], a->joint,
+               a->gear);
+        print_if("kp", a->kp);
+        print_if("kd", a->kd);
+        if (a->control_limited) printf(", u %g to %g", a->control_lower, a->control_upper);
+        if (a->force_limited) printf(", force %g to %g", a->force_lower, a->force_upper);
+        printf("\n");
+    }
+}
+
+static void print_geoms(const ns_model* model) {
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).ngeom; i++) {
+        const ns_geom_def* g = ns_model_geom(model, i);
+        if (i == 0) printf("\ngeometries\n");
+        printf("  %-24s %-9s on %s, size", g->name, geom_names[g->type],
+               g->link ? g->link : "world");
+        print_vector("", g->size, 3);
+        print_vector(", at", g->pose.position, 3);
+        if (g->mesh) printf(", file %s", g->mesh);
+        printf("%s\n", !g->collision ? ", only drawn" : !g->visual ? ", only for contact" : "");
+    }
+}
+
+static void print_params(const ns_model* model, bool all) {
+    uint32_t n = ns_model_get_sizes(model).nparam;
+    printf("\n%u parameters can be set free%s\n", n, all ? "" : "; --params lists them");
+    for (uint32_t i = 0; i < n && all; i++) {
+        const ns_param* p = ns_model_param(model, i);
+        printf("  %-40s %12g %-10s", p->name, p->value, p->unit);
+        printf(" [%g, %g] %s\n", p->lower, p->upper, transform_names[p->transform]);
+    }
+}
+
+static void print_ignored(const ns_model* model) {
+    uint32_t n = ns_model_get_sizes(model).nignored;
+    printf(n == 0 ? "\nnothing of the file was ignored\n" : "\nignored\n");
+    for (uint32_t i = 0; i < n; i++) printf("  %s\n", ns_model_ignored(model, i));
+}
+
+static int print_for_people(const ns_model* model, bool params) {
+    ns_model_sizes n = ns_model_get_sizes(model);
+    const ns_world_def* world = ns_model_world(model);
+    tree t;
+    if (!make_tree(model, &t)) {
+        free_tree(&t);
+        return EXIT_FAILED;
+    }
+    printf("%s: %u link%s, nq %u, nv %u, nu %u, total mass %g kg\n", ns_model_name(model), n.nlink,
+           n.nlink == 1 ? "" : "s", n.nq, n.nv, n.nu, total_mass(model));
+    print_vector("gravity", world->gravity, 3);
+    printf(" m/s^2, time step %g s, integrator %s\n", world->timestep,
+           integrator_names[world->integrator]);
+    print_tree(model, &t);
+    print_actuators(model);
+    print_geoms(model);
+    print_params(model, params);
+    print_ignored(model);
+    free_tree(&t);
+    return cli_finish();
+}
+
+// ---- for programs --------------------------------------------------------------------------
+
+static void json_pose(json* j, const char* key, const ns_pose* pose) {
+    json_open(j, key, '{');
+    json_numbers(j, "position", pose->position, 3);
+    json_numbers(j, "quaternion", pose->quaternion, 4);
+    json_close(j);
+}
+
+static void json_indices(json* j, const char* key, uint32_t first, uint32_t count) {
+    json_open(j, key, '[');
+    for (uint32_t k = 0; k < count; k++) json_count(j, NULL, first + k);
+    json_close(j);
+}
+
+static void json_link(json* j, const ns_model* model, uint32_t i) {
+    const ns_link_def* l = ns_model_link(model, i);
+    json_open(j, NULL, '{');
+    json_text(j, "name", l->name);
+    json_text(j, "parent", l->parent ? l->parent : "world");
+    json_number(j, "mass", l->mass);
+    json_numbers(j, "com", l->com, 3);
+    json_numbers(j, "inertia", l->inertia, 6);
+    json_open(j, "joint", '{');
+    json_text(j, "name", l->joint);
+    json_text(j, "type", cli_joint_type_name(l->joint_type));
+    json_indices(j, "q", ns_model_joint_q(model, i), cli_joint_nq(model, i));
+    json_indices(j, "qd", ns_model_joint_v(model, i), cli_joint_nv(model, i));
+    json_pose(j, "origin", &l->origin);
+    json_numbers(j, "axis", l->axis, 3);
+    json_number(j, "stiffness", l->stiffness);
+    json_number(j, "rest", l->rest);
+    json_number(j, "damping", l->damping);
+    json_number(j, "friction", l->friction);
+    json_number(j, "armature", l->armature);
+    json_bool(j, "limited", l->limited);
+    json_number(j, "lower", l->lower);
+    json_number(j, "upper", l->upper);
+    if (l->mimic) {
+        json_text(j, "mimic", l->mimic);
+        json_number(j, "mimic_multiplier", l->mimic_multiplier);
+        json_number(j, "mimic_offset", l->mimic_offset);
+    }
+    json_close(j);
+    json_close(j);
+}
+
+static void json_actuator(json* j, const ns_actuator_def* a) {
+    json_open(j, NULL, '{');
+    json_text(j, "name", a->name);
+    json_text(j, "type", actuator_names[a->type]);
+    json_text(j, "joint", a->joint);
+    json_number(j, "gear", a->gear);
+    json_number(j, "kp", a->kp);
+    json_number(j, "kd", a->kd);
+    if (a->control_limited) {
+        json_numbers(j, "control_limits", (double[]){a->control_lower, a->control_upper}, 2);
+    }
+    if (a->force_limited) {
+        json_numbers(j, "force_limits", (double[]){a->force_lower, a->force_upper}, 2);
+    }
+    json_close(j);
+}
+
+static void json_geom(json* j, const ns_geom_def* g) {
+    json_open(j, NULL, '{');
+    json_text(j, "name", g->name);
+    json_text(j, "link", g->link ? g->link : "world");
+    json_text(j, "type", geom_names[g->type]);
+    json_numbers(j, "size", g->size, 3);
+    json_pose(j, "pose", &g->pose);
+    if (g->mesh) json_text(j, "mesh", g->mesh);
+    json_bool(j, "visual", g->visual);
+    json_bool(j, "collision", g->collision);
+    json_close(j);
+}
+
+static void json_param(json* j, const ns_param* p) {
+    json_open(j, NULL, '{');
+    json_text(j, "name", p->name);
+    json_text(j, "unit", p->unit);
+    json_number(j, "value", p->value);
+    json_number(j, "lower", p->lower); // null: no bound
+    json_number(j, "upper", p->upper);
+    json_text(j, "transform", transform_names[p->transform]);
+    json_close(j);
+}
+
+static int print_json(const ns_model* model) {
+    ns_model_sizes n = ns_model_get_sizes(model);
+    const ns_world_def* world = ns_model_world(model);
+    json j = json_begin();
+    json_text(&j, "name", ns_model_name(model));
+    json_count(&j, "nq", n.nq);
+    json_count(&j, "nv", n.nv);
+    json_count(&j, "nu", n.nu);
+    json_number(&j, "total_mass", total_mass(model));
+    json_numbers(&j, "gravity", world->gravity, 3);
+    json_number(&j, "timestep", world->timestep);
+    json_text(&j, "integrator", integrator_names[world->integrator]);
+    json_open(&j, "links", '[');
+    for (uint32_t i = 0; i < n.nlink; i++) json_link(&j, model, i);
+    json_close(&j);
+    json_open(&j, "actuators", '[');
+    for (uint32_t i = 0; i < n.nu; i++) json_actuator(&j, ns_model_actuator(model, i));
+    json_close(&j);
+    json_open(&j, "geoms", '[');
+    for (uint32_t i = 0; i < n.ngeom; i++) json_geom(&j, ns_model_geom(model, i));
+    json_close(&j);
+    json_open(&j, "parameters", '[');
+    for (uint32_t i = 0; i < n.nparam; i++) json_param(&j, ns_model_param(model, i));
+    json_close(&j);
+    json_open(&j, "ignored", '[');
+    for (uint32_t i = 0; i < n.nignored; i++) json_text(&j, NULL, ns_model_ignored(model, i));
+    json_close(&j);
+    return json_print(&j);
+}
+
+int cmd_inspect(int argc, char** argv) {
+    bool params = false, as_json = false, repair = false;
+    const cli_row rows[] = {{"--params", CLI_FLAG, &params, NULL},
+                            {"--json", CLI_FLAG, &as_json, NULL},
+                            {"--repair-inertia", CLI_FLAG, &repair, NULL},
+                            {0}};
+    cli_list arguments = {.count = 0};
+    int code = cli_parse("inspect", help, rows, argc, argv, &arguments);
+    if (code != CLI_GO_ON) return code;
+    const char* path = cli_model_argument("inspect", &arguments);
+    if (!path) return EXIT_USAGE;
+    ns_model* model = cli_load_model(path, repair);
+    if (!model) return EXIT_FAILED;
+    code = as_json ? print_json(model) : print_for_people(model, params);
+    ns_model_free(model);
+    return code;
+}

@@ -1,0 +1,339 @@
+// neuralsim names: everything of a model that has a name.
+
+#include "cli.h"
+#include "json.h"
+#include "ports.h"
+#include "quantities.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char help[] =
+    "usage: neuralsim names MODEL [PATTERN] [OPTIONS]\n"
+    "\n"
+    "Lists states, controls and every quantity that can be observed (eval --quantity, simulate\n"
+    "--observe). Vectors and matrices are one line, qdd [18], and so are all links and joints,\n"
+    "link/*/pose. A PATTERN shows what fits it: * stands for anything but a slash, ** for\n"
+    "anything, and a name also for all that begin with it and a slash.\n"
+    "\n"
+    "  --all             a line for each number\n"
+    "  --params          the parameters that can be set free, too\n"
+    "  --json            as one JSON object: states, controls, quantities with their shapes\n"
+    "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
+    "\n"
+    "example: everything about the poses of links\n"
+    "  neuralsim names models/quadruped.urdf 'link/*/pose' --all\n";
+
+typedef struct names_command {
+    const char* pattern;
+    bool all, params, json, repair;
+} names_command;
+
+// Does a name, or the beginning of it before a slash, fit the pattern?
+static bool fits(const char* pattern, const char* name) {
+    char below[1200];
+    if (!pattern || ns_glob_match(pattern, name)) return true;
+    snprintf(below, sizeof below, "%.1100s/**", pattern);
+    return ns_glob_match(below, name);
+}
+
+// ---- groups --------------------------------------------------------------------------------
+
+// Quantities that stand in one line: a scalar, components x y z, a vector, a matrix.
+typedef struct group {
+    const char* name;
+    const char* member; // the first that was merged into it
+    char parts[64];     // components, "x y z"; "" for indices
+    uint32_t shape[2], rank;
+    uint32_t parent; // in the shorter list: group of all that differ in link or joint only
+    uint32_t count;  // members
+} group;
+
+typedef struct groups {
+    nsi_arena arena;
+    NSI_ARRAY(group) list;
+    nsi_index index; // by name
+} groups;
+
+static bool is_component(const char* name) {
+    static const char* const components[] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
+    for (size_t k = 0; k < sizeof components / sizeof *components; k++) {
+        if (strcmp(name, components[k]) == 0) return true;
+    }
+    return false;
+}
+
+static bool same_shape(const group* a, const group* b) {
+    return a->rank == b->rank && a->shape[0] == b->shape[0] && a->shape[1] == b->shape[1] &&
+           strcmp(a->parts, b->parts) == 0;
+}
+
+// The group of this name (and, unless NULL, shape); NSI_NONE when out of memory.
+static uint32_t find_group(groups* g, const char* name, size_t size, const group* shape) {
+    uint32_t hash = nsi_hash_bytes(name, size);
+    uint32_t start = g->list.count > 0 ? nsi_index_first(&g->index, hash) : NSI_NONE;
+    for (uint32_t at = start, id; nsi_index_at(&g->index, at, &id);
+         at = nsi_index_next(&g->index, at)) {
+        const group* found = &g->list.data[id];
+        if (strlen(found->name) == size && memcmp(found->name, name, size) == 0 &&
+            (!shape || same_shape(found, shape))) {
+            return id;
+        }
+    }
+    group added = shape ? *shape : (group){.parent = NSI_NONE};
+    added.name = nsi_arena_string(&g->arena, name, size);
+    added.count = 0;
+    uint32_t number = g->list.count;
+    bool ok = added.name && nsi_array_push(&g->arena.allocator, &g->list, added) &&
+              nsi_index_insert(&g->arena.allocator, &g->index, hash, number);
+    return ok ? number : NSI_NONE;
+}
+
+// The group of every observation, into group_of (ny).
+static bool make_groups(groups* g, const ns_system* system, uint32_t* group_of) {
+    for (uint32_t k = 0; k < ns_system_get_sizes(system).ny; k++) {
+        const char* name = ns_system_observation_name(system, k);
+        uint32_t index[2] = {0}, rank;
+        size_t size;
+        rank = quantity_indices(name, index, &size);
+        const char* slash = strrchr(name, '/');
+        bool component = rank == 0 && slash && is_component(slash + 1);
+        if (component) size = (size_t)(slash - name);
+        group_of[k] = find_group(g, name, size, NULL);
+        if (group_of[k] == NSI_NONE) return false;
+        group* found = &g->list.data[group_of[k]];
+        found->count++;
+        found->rank = rank;
+        for (uint32_t r = 0; r < rank; r++) {
+            if (index[r] >= found->shape[r]) found->shape[r] = index[r] + 1;
+        }
+        if (!component) continue;
+        size_t used = strlen(found->parts);
+        snprintf(found->parts + used, sizeof found->parts - used, "%s%s", used ? " " : "",
+                 slash + 1);
+    }
+    return true;
+}
+
+// A shorter list: link/foot/pose and link/hand/pose are both link/*/pose.
+static bool merge_groups(groups* from, groups* to) {
+    char name[1200];
+    for (uint32_t k = 0; k < from->list.count; k++) {
+        group* g = &from->list.data[k];
+        const char* of = strchr(g->name, '/');
+        const char* rest = of ? strchr(of + 1, '/') : NULL;
+        snprintf(name, sizeof name, "%s", g->name);
+        if (rest) snprintf(name, sizeof name, "%.*s/*%s", (int)(of - g->name), g->name, rest);
+        g->parent = find_group(to, name, strlen(name), g);
+        if (g->parent == NSI_NONE) return false;
+        group* merged = &to->list.data[g->parent];
+        if (merged->count++ == 0) merged->member = g->name;
+    }
+    return true;
+}
+
+static void free_groups(groups* g) {
+    nsi_array_free(&g->arena.allocator, &g->list);
+    nsi_index_free(&g->arena.allocator, &g->index);
+    nsi_arena_free(&g->arena);
+}
+
+// All of a model's quantities.
+typedef struct catalog {
+    const ns_system* system;
+    uint32_t ny;
+    uint32_t* group_of; // (ny) in `fine`
+    groups fine;        // link/foot/pose
+    groups coarse;      // link/*/pose
+} catalog;
+
+static bool catalog_create(catalog* c, const ns_system* system) {
+    *c = (catalog){.system = system, .ny = ns_system_get_sizes(system).ny};
+    c->fine.arena.allocator = c->coarse.arena.allocator = ns_default_allocator();
+    c->group_of = calloc((size_t)c->ny + 1, sizeof *c->group_of);
+    bool ok = c->group_of && make_groups(&c->fine, system, c->group_of) &&
+              merge_groups(&c->fine, &c->coarse);
+    if (!ok) cli_fail("out of memory");
+    return ok;
+}
+
+static void catalog_free(catalog* c) {
+    if (!c->system) return;
+    free(c->group_of);
+    free_groups(&c->fine);
+    free_groups(&c->coarse);
+}
+
+// What to show, one call for each line or entry.
+typedef struct line {
+    const char* name;
+    const group* group; // NULL: a single number
+    uint32_t count;     // of links or joints that have it
+} line;
+typedef void show_line(void* to, const line* l);
+
+// Without a pattern links and joints are merged; with one, groups that fit, and numbers that fit of
+// those that do not. Returns how many lines there were.
+static uint32_t for_each_line(const names_command* c, const catalog* all, bool merged,
+                              show_line* show, void* to) {
+    uint32_t shown = 0;
+    uint32_t ncoarse = merged && !c->pattern && !c->all ? all->coarse.list.count : 0;
+    for (uint32_t k = 0; k < ncoarse; k++) {
+        const group* g = &all->coarse.list.data[k];
+        show(to, &(line){g->count == 1 ? g->member : g->name, g, g->count});
+        shown++;
+    }
+    if (ncoarse > 0 || all->fine.list.count == 0) return shown;
+    uint32_t next = 0; // group that comes up for the first time
+    for (uint32_t k = 0; k < all->ny; k++) {
+        const group* g = &all->fine.list.data[all->group_of[k]];
+        const char* name = ns_system_observation_name(all->system, k);
+        if (!c->all && fits(c->pattern, g->name)) {
+            if (all->group_of[k] < next) continue;
+            show(to, &(line){g->name, g, 1});
+            shown++;
+        } else if (fits(c->pattern, name)) {
+            show(to, &(line){name, NULL, 1});
+            shown++;
+        }
+        if (all->group_of[k] >= next) next = all->group_of[k] + 1;
+    }
+    return shown;
+}
+
+// ---- for people ----------------------------------------------------------------------------
+
+static void print_line(void* to, const line* l) {
+    bool* first = to;
+    if (*first) printf("quantities\n");
+    *first = false;
+    char text[1200];
+    const group* g = l->group;
+    if (g && g->parts[0]) {
+        snprintf(text, sizeof text, "%s [%s]", l->name, g->parts);
+    } else if (g && g->rank == 2) {
+        snprintf(text, sizeof text, "%s [%u x %u]", l->name, g->shape[0], g->shape[1]);
+    } else if (g && g->rank == 1) {
+        snprintf(text, sizeof text, "%s [%u]", l->name, g->shape[0]);
+    } else {
+        snprintf(text, sizeof text, "%s", l->name);
+    }
+    if (l->count > 1) {
+        printf("  %-48s %u %.*ss\n", text, l->count, (int)strcspn(l->name, "/"), l->name);
+    } else {
+        printf("  %s\n", text);
+    }
+}
+
+// Names by index and by joint, side by side.
+static uint32_t print_ports(const names_command* c, const ports* p, port_kind kind) {
+    bool state = kind == PORT_STATE;
+    uint32_t shown = 0, n = state ? p->z.nx : p->z.nc;
+    for (uint32_t k = 0; k < n; k++) {
+        const char* index =
+            state ? ns_system_state_name(p->system, k) : ns_system_control_name(p->system, k);
+        const char* name = state ? ports_state_name(p, k, false) : ports_control_name(p, k, false);
+        if (!fits(c->pattern, index) && !fits(c->pattern, name)) continue;
+        if (shown++ == 0) printf(state ? "states\n" : "controls\n");
+        printf("  %-12s %s\n", index, name);
+    }
+    return shown;
+}
+
+static uint32_t print_params(const names_command* c, const ns_model* model) {
+    uint32_t shown = 0;
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam && c->params; k++) {
+        const ns_param* p = ns_model_param(model, k);
+        if (!fits(c->pattern, p->name)) continue;
+        if (shown++ == 0) printf("parameters\n");
+        printf("  %-40s %g %s\n", p->name, p->value, p->unit);
+    }
+    return shown;
+}
+
+static int print_for_people(const names_command* c, const ports* p, const catalog* all) {
+    bool first = true;
+    uint32_t shown = print_ports(c, p, PORT_STATE) + print_ports(c, p, PORT_CONTROL);
+    shown += for_each_line(c, all, true, print_line, &first);
+    shown += print_params(c, p->model);
+    if (shown == 0) return cli_fail("nothing of the model is called, or fits, '%s'", c->pattern);
+    return cli_finish();
+}
+
+// ---- for programs --------------------------------------------------------------------------
+
+static void json_ports(json* j, const names_command* c, const ports* p, port_kind kind) {
+    bool state = kind == PORT_STATE;
+    json_open(j, state ? "states" : "controls", '[');
+    for (uint32_t k = 0; k < (state ? p->z.nx : p->z.nc); k++) {
+        const char* index =
+            state ? ns_system_state_name(p->system, k) : ns_system_control_name(p->system, k);
+        const char* name = state ? ports_state_name(p, k, false) : ports_control_name(p, k, false);
+        if (!fits(c->pattern, index) && !fits(c->pattern, name)) continue;
+        json_open(j, NULL, '{');
+        json_text(j, "name", index);
+        json_text(j, "column", name);
+        json_close(j);
+    }
+    json_close(j);
+}
+
+static void json_line(void* to, const line* l) {
+    json* j = to;
+    const group* g = l->group;
+    json_open(j, NULL, '{');
+    json_text(j, "name", l->name);
+    json_open(j, "shape", '[');
+    for (uint32_t r = 0; g && r < g->rank; r++) json_count(j, NULL, g->shape[r]);
+    if (g && g->parts[0]) json_count(j, NULL, g->count);
+    json_close(j);
+    if (g && g->parts[0]) json_text(j, "components", g->parts);
+    json_close(j);
+}
+
+static int print_json(const names_command* c, const ports* p, const catalog* all) {
+    json j = json_begin();
+    json_ports(&j, c, p, PORT_STATE);
+    json_ports(&j, c, p, PORT_CONTROL);
+    json_open(&j, "quantities", '[');
+    for_each_line(c, all, false, json_line, &j);
+    json_close(&j);
+    if (c->params) {
+        json_open(&j, "parameters", '[');
+        for (uint32_t k = 0; k < p->n.nparam; k++) {
+            const char* name = ns_model_param(p->model, k)->name;
+            if (fits(c->pattern, name)) json_text(&j, NULL, name);
+        }
+        json_close(&j);
+    }
+    return json_print(&j);
+}
+
+int cmd_names(int argc, char** argv) {
+    names_command c = {0};
+    const cli_row rows[] = {{"--all", CLI_FLAG, &c.all, NULL},
+                            {"--params", CLI_FLAG, &c.params, NULL},
+                            {"--json", CLI_FLAG, &c.json, NULL},
+                            {"--repair-inertia", CLI_FLAG, &c.repair, NULL},
+                            {0}};
+    cli_list arguments = {.count = 0};
+    int code = cli_parse("names", help, rows, argc, argv, &arguments);
+    if (code != CLI_GO_ON) return code;
+    if (arguments.count == 0) return cli_usage("names", "no MODEL given");
+    if (arguments.count > 2) return cli_usage("names", "one PATTERN at a time");
+    if (arguments.count == 2) c.pattern = arguments.items[1];
+
+    ns_model* model = cli_load_model(arguments.items[0], c.repair);
+    ns_system* system = model ? quantity_system(model) : NULL;
+    ports p = {0};
+    catalog all = {0};
+    code = EXIT_FAILED;
+    if (system && ports_create(&p, model, system) && catalog_create(&all, system)) {
+        code = c.json ? print_json(&c, &p, &all) : print_for_people(&c, &p, &all);
+    }
+    catalog_free(&all);
+    ports_free(&p);
+    ns_system_free(system);
+    ns_model_free(model);
+    return code;
+}

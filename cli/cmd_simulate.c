@@ -1,0 +1,622 @@
+// neuralsim simulate: trajectories from initial states, as a table.
+//
+// Trajectories run side by side, in pieces of some steps, so that memory stays small and progress
+// can be shown. One trajectory is written as it goes. The rows of several are kept until all of
+// them are done, since the table has one trajectory after the other; those that would take too much
+// memory are done in groups.
+
+#include "cli.h"
+#include "controls.h"
+#include "json.h"
+#include "quantities.h"
+#include "states.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char help[] =
+    "usage: neuralsim simulate MODEL [OPTIONS]\n"
+    "\n"
+    "  --steps N, --time T   how long; default 1 s\n"
+    "  --dt H                time step in s; default: the model's\n"
+    "  --integrator I        euler, rk4 or implicit; default: the model's\n"
+    "  --q0 X.., --qd0 X..   initial coordinates and velocities; default: the pose of the model, "
+    "at\n"
+    "                        rest\n"
+    "  --state FILE.csv      or those in the first row of a table (columns as for eval)\n"
+    "  --batch FILE.csv      or one trajectory for each row; output with a column traj\n"
+    "  --set PARAM=X..       values of parameters, by name or glob\n"
+    "  --control C           formulas of t, \"tau0=0.1*sin(2*pi*t), u_knee=1\", or a table with\n"
+    "                        controls and t (held until the next row) or a row for each step\n"
+    "  --observe NAME..      more columns: quantities, see 'neuralsim names'\n"
+    "  --every K             write each K-th step only\n"
+    "  --index-names         columns q0.. instead of q_<joint>..\n"
+    "  -o FILE               default: standard output\n"
+    "  --json                no table without -o, but a summary as JSON\n"
+    "  --backend B           auto, interp or native\n"
+    "  --threads N           for --batch; default: one for each core\n"
+    "  --repair-inertia      raise unphysical inertias instead of refusing the file\n"
+    "\n"
+    "example: two seconds of a double pendulum let go at 1 rad, and its energy\n"
+    "  neuralsim simulate models/double_pendulum.urdf --time 2 --q0 1 0 --observe energy/total\n";
+
+enum {
+    PIECE = 1024,            // steps simulated at a time, at most
+    PIECE_NUMBERS = 1 << 22, // numbers kept for a piece, about
+    GROUP_NUMBERS = 1 << 25, // numbers kept for the rows of trajectories, at most
+    WORKSPACE_BYTES = 64 << 20,
+};
+
+#define UNSET UINT32_MAX
+
+typedef struct simulation {
+    // options
+    const char *model_path, *state_path, *batch_path, *control, *output;
+    uint32_t steps_option, every, threads; // steps UNSET: not given
+    double time, dt;                       // NAN: not given
+    int integrator, backend;
+    cli_list q0, qd0, set, observe, free_params;
+    bool index_names, json, repair;
+
+    // what is simulated
+    ns_model* model;
+    ns_system* system;
+    ports ports;
+    settings settings;
+    nsi_csv table;
+    states start; // one for each trajectory
+    controls controls;
+    double* params; // (np)
+    nsi_arena arena;
+    uint64_t steps;
+
+    // output
+    bool writing;
+    nsi_csv_writer writer;
+    const char** names; // of columns
+    uint32_t ncol;
+    uint32_t* shown; // controls that are columns
+    uint32_t nshown;
+    double* line; // (ncol)
+
+    // results
+    double* end; // (trajectories x nx) final states
+    double seconds;
+    uint64_t rows;
+} simulation;
+
+// ---- setup ---------------------------------------------------------------------------------
+
+static int check_options(const simulation* s) {
+    if (s->steps_option != UNSET && !isnan(s->time)) {
+        return cli_usage("simulate", "--steps and --time exclude each other");
+    }
+    if (s->steps_option == 0) return cli_usage("simulate", "--steps needs at least 1");
+    if (s->time <= 0.0) return cli_usage("simulate", "--time must be positive, not %g", s->time);
+    if (s->dt <= 0.0) return cli_usage("simulate", "--dt must be positive, not %g", s->dt);
+    int sources =
+        (s->state_path != NULL) + (s->batch_path != NULL) + (s->q0.count + s->qd0.count > 0);
+    if (sources > 1) {
+        return cli_usage("simulate", "--state, --batch and --q0/--qd0 exclude each other");
+    }
+    if (s->every == 0) return cli_usage("simulate", "--every needs at least 1");
+    return CLI_GO_ON;
+}
+
+static bool create_system(simulation* s) {
+    ns_system_options options = ns_default_system_options();
+    const char* observe[CLI_MAX_LIST];
+    for (uint32_t k = 0; k < s->observe.count; k++) {
+        observe[k] = quantity_pattern(&s->arena, s->observe.items[k]);
+        if (!observe[k]) return cli_fail("out of memory"), false;
+    }
+    options.observe = observe;
+    options.nobserve = s->observe.count;
+    options.free_params = s->free_params.items;
+    options.nfree = s->free_params.count;
+    options.timestep = isnan(s->dt) ? 0.0 : s->dt;
+    options.integrator = s->integrator;
+    options.backend = (ns_backend)s->backend;
+    s->system = cli_create_system(s->model, &options);
+    return s->system && ports_create(&s->ports, s->model, s->system);
+}
+
+// --q0 and --qd0 into the start state.
+static int set_numbers(simulation* s, const char* option, const cli_list* texts, uint32_t count,
+                       double* out) {
+    if (texts->count == 0) return CLI_GO_ON;
+    if (texts->count != count) {
+        return cli_usage("simulate", "%s needs %u numbers for this model, not %u", option, count,
+                         texts->count);
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        if (!cli_read_number(texts->items[k], &out[k])) {
+            return cli_usage("simulate", "%s: '%.60s' is not a number", option, texts->items[k]);
+        }
+    }
+    for (uint32_t i = 0; i < s->ports.n.nlink && texts == &s->q0; i++) {
+        uint32_t at = cli_joint_quaternion(s->model, i);
+        double off = at == NSI_NONE ? 0.0 : cli_normalize_quaternion(out + at);
+        if (off < 0.0) return cli_usage("simulate", "--q0: a quaternion is zero");
+        if (off > 1e-6) cli_note("--q0: a quaternion was made unit length (off by %.3g)", off);
+    }
+    return CLI_GO_ON;
+}
+
+static int read_start(simulation* s) {
+    const char* path = s->batch_path ? s->batch_path : s->state_path;
+    s->params = cli_zeros(s->ports.z.np);
+    if (!s->params) return EXIT_FAILED;
+    settings_apply(&s->settings, s->system, s->params);
+    if (path) {
+        uint32_t most = s->batch_path ? UINT32_MAX : 1;
+        if (!states_read(&s->ports, &s->table, path, most, s->params, &s->start)) {
+            return EXIT_FAILED;
+        }
+        if (s->start.has_controls && !s->control) {
+            cli_note("%s has columns of controls; they are not used without --control", path);
+        }
+        return CLI_GO_ON;
+    }
+    if (!states_create(&s->ports, 1, s->params, &s->start)) return EXIT_FAILED;
+    int code = set_numbers(s, "--q0", &s->q0, s->ports.n.nq, s->start.x);
+    if (code == CLI_GO_ON) {
+        code = set_numbers(s, "--qd0", &s->qd0, s->ports.n.nv, s->start.x + s->ports.n.nq);
+    }
+    return code;
+}
+
+// Series-elastic motors start where their controls do, unless they were placed.
+static bool place_motors(simulation* s) {
+    uint32_t first = s->ports.n.nq + s->ports.n.nv, nx = s->ports.z.nx;
+    if (first == nx || s->start.has_motors) return true;
+    double* c = cli_zeros(s->ports.z.nc);
+    bool ok = c != NULL;
+    for (uint32_t n = 0; n < s->start.count && ok; n++) {
+        ok = controls_fill(&s->controls, n, 0, 1, s->ports.z.timestep, c);
+        for (uint32_t k = first; k < nx && ok; k++) {
+            s->start.x[(size_t)n * nx + k] = c[ports_motor_actuator(&s->ports, k - first)];
+        }
+    }
+    free(c);
+    return ok;
+}
+
+static int choose_steps(simulation* s) {
+    double dt = s->ports.z.timestep, time = isnan(s->time) ? 1.0 : s->time;
+    double steps = s->steps_option != UNSET ? s->steps_option : ceil(time / dt * (1.0 - 1e-12));
+    if (steps > 1e12) return cli_usage("simulate", "--time is more than 1e12 time steps");
+    s->steps = (uint64_t)fmax(steps, 1.0);
+    return CLI_GO_ON;
+}
+
+static int prepare(simulation* s) {
+    s->model = cli_load_model(s->model_path, s->repair);
+    if (!s->model) return EXIT_FAILED;
+    int code = settings_read("simulate", &s->set, &s->settings, &s->free_params);
+    if (code != CLI_GO_ON) return code;
+    const char* path = s->batch_path ? s->batch_path : s->state_path;
+    if (path && (!cli_read_csv(path, &s->table) ||
+                 !states_add_free(s->model, &s->table, &s->free_params))) {
+        return EXIT_FAILED;
+    }
+    if (!create_system(s)) return EXIT_FAILED;
+    code = choose_steps(s);
+    if (code == CLI_GO_ON) code = read_start(s);
+    if (code == CLI_GO_ON) code = controls_create(&s->controls, "simulate", &s->ports, s->control);
+    if (code != CLI_GO_ON) return code;
+    bool ok = controls_check(&s->controls, s->start.count, s->steps, s->ports.z.timestep) &&
+              place_motors(s);
+    return ok ? CLI_GO_ON : EXIT_FAILED;
+}
+
+// ---- columns -------------------------------------------------------------------------------
+
+static void add_column(simulation* s, const char* name) {
+    s->names[s->ncol++] = name;
+}
+
+// Is there a column of this name, so that an observed quantity need not repeat it?
+static bool has_column(const simulation* s, const char* name) {
+    for (uint32_t k = 0; k < s->ncol; k++) {
+        if (strcmp(s->names[k], name) == 0) return true;
+    }
+    return false;
+}
+
+// All controls of actuators, and the generalised forces that --control sets.
+static bool is_shown(const simulation* s, uint32_t control) {
+    bool shown = control < s->ports.n.nu;
+    for (uint32_t k = 0; k < s->controls.ndriven; k++) {
+        shown = shown || s->controls.driven[k].index == control;
+    }
+    return shown;
+}
+
+static bool open_table(simulation* s) {
+    const ns_system_sizes* z = &s->ports.z;
+    s->writing = s->output || !s->json;
+    size_t most = 2 + (size_t)z->nx + z->nc + z->ny;
+    s->names = calloc(most, sizeof *s->names);
+    s->shown = calloc((size_t)z->nc + 1, sizeof *s->shown);
+    s->line = cli_zeros(most);
+    if (!s->names || !s->shown || !s->line) return cli_fail("out of memory"), false;
+    if (s->batch_path) add_column(s, "traj");
+    add_column(s, "t");
+    for (uint32_t k = 0; k < z->nx; k++) {
+        add_column(s, ports_state_name(&s->ports, k, s->index_names));
+    }
+    for (uint32_t k = 0; k < z->nc; k++) {
+        if (!is_shown(s, k)) continue;
+        s->shown[s->nshown++] = k;
+        add_column(s, ports_control_name(&s->ports, k, s->index_names));
+    }
+    for (uint32_t k = 0; k < z->ny; k++) {
+        const char* name = quantity_column(&s->arena, ns_system_observation_name(s->system, k));
+        if (!name) return cli_fail("out of memory"), false;
+        add_column(s, has_column(s, name) ? ns_system_observation_name(s->system, k) : name);
+    }
+    if (!s->writing) return true;
+    if (!cli_create_csv(s->output, &s->writer)) return s->writing = false;
+    nsi_csv_put_names(&s->writer, s->names, s->ncol);
+    return true;
+}
+
+// One row: trajectory, time, state, controls, observations.
+static void fill_line(simulation* s, uint32_t trajectory, uint64_t step, const double* x,
+                      const double* c, const double* y, double* line) {
+    const ns_system_sizes* z = &s->ports.z;
+    if (s->batch_path) *line++ = trajectory;
+    *line++ = (double)step * z->timestep;
+    for (uint32_t k = 0; k < z->nx; k++) *line++ = x[k];
+    for (uint32_t k = 0; k < s->nshown; k++) *line++ = c[s->shown[k]];
+    for (uint32_t k = 0; k < z->ny; k++) *line++ = y[k];
+}
+
+// ---- groups of trajectories ----------------------------------------------------------------
+
+// Trajectories that run side by side.
+typedef struct group {
+    simulation* s;
+    uint32_t first, count;
+    uint32_t piece;       // steps at a time, at most
+    uint64_t rows_each;   // rows of a trajectory that reaches the end
+    double* rows;         // (count x rows_each x ncol), or NULL: written as they come
+    uint64_t* nrow;       // (count) rows so far
+    double* x;            // (count x nx) states at the beginning of the piece
+    double* states;       // (count x (piece + 1) x nx)
+    double* observations; // (count x piece x ny)
+    double* controls;     // (count x piece x nc)
+    ns_workspace* work;
+    cli_progress* progress;
+} group;
+
+static void put_row(group* g, uint32_t n, uint64_t step, const double* x, const double* c,
+                    const double* y) {
+    simulation* s = g->s;
+    if (!s->writing || step % s->every != 0) return;
+    double* line = s->line;
+    if (g->rows) line = g->rows + ((size_t)n * g->rows_each + g->nrow[n]) * s->ncol;
+    fill_line(s, g->first + n, step, x, c, y, line);
+    if (!g->rows) nsi_csv_put_numbers(&s->writer, line, s->ncol);
+    g->nrow[n]++;
+    s->rows++;
+}
+
+static void flush_rows(group* g) {
+    for (uint32_t n = 0; n < g->count && g->rows; n++) {
+        const double* row = g->rows + (size_t)n * g->rows_each * g->s->ncol;
+        for (uint64_t k = 0; k < g->nrow[n]; k++, row += g->s->ncol) {
+            nsi_csv_put_numbers(&g->s->writer, row, g->s->ncol);
+        }
+    }
+}
+
+static bool all_finite(const double* x, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++) {
+        if (!isfinite(x[k])) return false;
+    }
+    return true;
+}
+
+// Rows of the steps of a piece, as far as states are finite.
+static void put_piece(group* g, uint64_t step, uint32_t n) {
+    simulation* s = g->s;
+    const ns_system_sizes* z = &s->ports.z;
+    for (uint32_t i = 0; i < g->count; i++) {
+        const double* x = g->states + (size_t)i * (n + 1) * z->nx;
+        const double* c = g->controls + (size_t)i * n * z->nc;
+        const double* y = g->observations + (size_t)i * n * z->ny;
+        for (uint32_t k = 0; k < n && step + k <= s->steps; k++) {
+            if (!all_finite(x + (size_t)k * z->nx, z->nx)) break;
+            put_row(g, i, step + k, x + (size_t)k * z->nx, c + (size_t)k * z->nc,
+                    y + (size_t)k * z->ny);
+        }
+    }
+}
+
+// Which trajectory left the finite numbers first, and in which step? The library's message counts
+// robots and steps from the beginning of the piece, so the reason alone is taken from it.
+static bool report_divergence(const group* g, uint64_t step, uint32_t n, const ns_error* error) {
+    const simulation* s = g->s;
+    uint32_t nx = s->ports.z.nx, robot = 0, at = n + 1;
+    for (uint32_t i = 0; i < g->count; i++) {
+        for (uint32_t k = 1; k < at; k++) {
+            if (all_finite(g->states + ((size_t)i * (n + 1) + k) * nx, nx)) continue;
+            at = k;
+            robot = i;
+        }
+    }
+    uint64_t bad = step + at - 1;
+    if (bad >= s->steps) return true; // the step after the last is only there to observe
+    const char* reason = strstr(error->message, "): ");
+    reason = reason ? reason + 3 : error->message;
+    cli_fail("trajectory %u, step %llu (t = %g s): %s", g->first + robot, (unsigned long long)bad,
+             (double)bad * s->ports.z.timestep, reason);
+    return false;
+}
+
+// Simulate n steps from g->x. False when something went wrong.
+static bool run_piece(group* g, uint64_t step, uint32_t n) {
+    simulation* s = g->s;
+    const ns_system_sizes* z = &s->ports.z;
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (!controls_fill(&s->controls, g->first + i, step, n, z->timestep,
+                           g->controls + (size_t)i * n * z->nc)) {
+            return false;
+        }
+    }
+    // What is not reached must not look finite.
+    for (size_t k = 0; k < (size_t)g->count * (n + 1) * z->nx; k++) g->states[k] = NAN;
+    ns_rollout_args args = {.batch = g->count,
+                            .steps = n,
+                            .x0 = g->x,
+                            .controls = g->controls,
+                            .params = s->start.params + (size_t)g->first * z->np,
+                            .per_robot_params = true,
+                            .states = g->states,
+                            .observations = g->observations};
+    ns_error error;
+    double start = nsi_clock_wall();
+    ns_status status = ns_rollout(s->system, g->work, &args, &error);
+    s->seconds += nsi_clock_wall() - start;
+    put_piece(g, step, n);
+    if (status == NS_ERR_NONFINITE) return report_divergence(g, step, n, &error);
+    if (status != NS_OK) return cli_fail("%s", error.message), false;
+    return true;
+}
+
+// The states after the last step, into s->end.
+static void keep_end(group* g, uint64_t step, uint32_t n) {
+    simulation* s = g->s;
+    uint32_t nx = s->ports.z.nx, at = s->steps - step < n ? (uint32_t)(s->steps - step) : n;
+    for (size_t i = 0; i < g->count; i++) {
+        const double* x = g->states + (i * (n + 1) + at) * nx;
+        memcpy(s->end + (g->first + i) * nx, x, nx * sizeof *x);
+        memcpy(g->x + i * nx, x, nx * sizeof *x);
+    }
+}
+
+static bool run_group(group* g) {
+    simulation* s = g->s;
+    const ns_system_sizes* z = &s->ports.z;
+    // Quantities are observed at the start of a step: for those of the last state, one step more.
+    uint64_t total = s->steps + (z->ny > 0);
+    for (uint64_t step = 0, n; step < total; step += n) {
+        n = total - step < g->piece ? total - step : g->piece;
+        if (!run_piece(g, step, (uint32_t)n)) return false;
+        keep_end(g, step, (uint32_t)n);
+        if (s->writing && !nsi_csv_ok(&s->writer)) return false; // told when it is finished
+        cli_progress_update(
+            g->progress, (double)g->first * (double)total + (double)g->count * (double)(step + n),
+            (double)s->start.count * (double)total);
+    }
+    for (uint32_t i = 0; i < g->count && z->ny == 0; i++) {
+        if (!controls_fill(&s->controls, g->first + i, s->steps, 1, z->timestep, g->controls)) {
+            return false;
+        }
+        put_row(g, i, s->steps, g->x + (size_t)i * z->nx, g->controls, NULL);
+    }
+    return true;
+}
+
+static uint32_t group_size(const simulation* s, uint64_t rows_each) {
+    double numbers = s->writing ? (double)rows_each * s->ncol : 1.0;
+    double count = fmin((double)s->start.count, GROUP_NUMBERS / numbers);
+    return (uint32_t)fmax(count, 1.0);
+}
+
+static bool group_create(simulation* s, group* g, cli_progress* progress) {
+    const ns_system_sizes* z = &s->ports.z;
+    *g = (group){.s = s, .rows_each = s->steps / s->every + 1, .progress = progress};
+    g->count = group_size(s, g->rows_each);
+    size_t each = (size_t)g->count * ((size_t)z->nx + z->ny + z->nc + 1);
+    g->piece = (uint32_t)fmax(16.0, fmin(PIECE, (double)PIECE_NUMBERS / (double)each));
+    g->nrow = calloc(g->count, sizeof *g->nrow);
+    g->x = cli_zeros((size_t)g->count * z->nx);
+    g->states = cli_zeros((size_t)g->count * (g->piece + 1) * z->nx);
+    g->observations = cli_zeros((size_t)g->count * g->piece * z->ny);
+    g->controls = cli_zeros((size_t)g->count * g->piece * z->nc);
+    if (!g->nrow || !g->x || !g->states || !g->observations || !g->controls) {
+        return cli_fail("out of memory"), false;
+    }
+    if (s->writing && g->count > 1) {
+        g->rows = cli_zeros((size_t)g->count * g->rows_each * s->ncol);
+        if (!g->rows) return false;
+    }
+    g->work = cli_create_workspace(s->system, &(ns_workspace_size){.batch = g->count,
+                                                                   .steps = g->piece,
+                                                                   .threads = s->threads,
+                                                                   .max_bytes = WORKSPACE_BYTES});
+    return g->work != NULL;
+}
+
+static void group_free(group* g) {
+    free(g->rows);
+    free(g->nrow);
+    free(g->x);
+    free(g->states);
+    free(g->observations);
+    free(g->controls);
+    ns_workspace_free(g->work);
+}
+
+static bool run_all(simulation* s) {
+    uint32_t nx = s->ports.z.nx;
+    cli_progress progress = cli_progress_start("simulating");
+    s->end = cli_zeros((size_t)s->start.count * nx);
+    group g = {0};
+    bool ok = s->end && group_create(s, &g, &progress);
+    uint32_t most = g.count;
+    for (; ok && g.first < s->start.count; g.first += most) {
+        if (s->start.count - g.first < most) g.count = s->start.count - g.first;
+        memset(g.nrow, 0, g.count * sizeof *g.nrow);
+        memcpy(g.x, s->start.x + (size_t)g.first * nx, (size_t)g.count * nx * sizeof *g.x);
+        ok = run_group(&g);
+        flush_rows(&g);
+    }
+    cli_progress_end(&progress);
+    group_free(&g);
+    return ok;
+}
+
+// ---- summary -------------------------------------------------------------------------------
+
+// Total energies (trajectories) at these states.
+static bool energies(const simulation* s, const double* x, double* out) {
+    static const char* const observe[] = {"energy/total"};
+    ns_system_options options = ns_default_system_options();
+    options.observe = observe;
+    options.nobserve = 1;
+    options.free_params = s->free_params.items;
+    options.nfree = s->free_params.count;
+    uint32_t count = s->start.count;
+    ns_system* system = cli_create_system(s->model, &options);
+    ns_workspace* work =
+        system ? cli_create_workspace(system, &(ns_workspace_size){.batch = count, .steps = 1})
+               : NULL;
+    if (work) {
+        ns_rollout_args args = {.batch = count,
+                                .steps = 1,
+                                .x0 = x,
+                                .params = s->start.params,
+                                .per_robot_params = true,
+                                .observations = out};
+        ns_rollout(system, work, &args, NULL); // the observation is there, whatever comes after it
+    }
+    ns_workspace_free(work);
+    ns_system_free(system);
+    return work != NULL;
+}
+
+static void json_trajectory(json* j, const simulation* s, uint32_t n, const double* start,
+                            const double* end) {
+    uint32_t nx = s->ports.z.nx;
+    json_number(j, "energy_start", start[n]);
+    json_number(j, "energy_end", end[n]);
+    json_open(j, "final_state", '{');
+    for (uint32_t k = 0; k < nx; k++) {
+        json_number(j, ports_state_name(&s->ports, k, s->index_names), s->end[(size_t)n * nx + k]);
+    }
+    json_close(j);
+}
+
+static int print_json(const simulation* s) {
+    double* start = cli_zeros(s->start.count);
+    double* end = cli_zeros(s->start.count);
+    bool ok = start && end && energies(s, s->start.x, start) && energies(s, s->end, end);
+    if (ok) {
+        json j = json_begin();
+        double steps = (double)s->steps * s->start.count;
+        json_text(&j, "model", ns_model_name(s->model));
+        json_count(&j, "trajectories", s->start.count);
+        json_count(&j, "steps", s->steps);
+        json_number(&j, "timestep", s->ports.z.timestep);
+        json_number(&j, "seconds", s->seconds);
+        json_number(&j, "steps_per_second", steps / fmax(s->seconds, 1e-9));
+        if (s->output) json_text(&j, "output", s->output);
+        if (s->batch_path) {
+            json_open(&j, "results", '[');
+            for (uint32_t n = 0; n < s->start.count; n++) {
+                json_open(&j, NULL, '{');
+                json_trajectory(&j, s, n, start, end);
+                json_close(&j);
+            }
+            json_close(&j);
+        } else {
+            json_trajectory(&j, s, 0, start, end);
+        }
+        ok = json_print(&j) == EXIT_OK;
+    }
+    free(start);
+    free(end);
+    return ok ? EXIT_OK : EXIT_FAILED;
+}
+
+static int run(simulation* s) {
+    int code = prepare(s);
+    if (code != CLI_GO_ON) return code;
+    bool ok = open_table(s) && run_all(s);
+    if (s->writing) ok = cli_finish_csv(&s->writer) && ok;
+    if (!ok) return EXIT_FAILED;
+    if (s->json) return print_json(s);
+    if (s->output && strcmp(s->output, "-") != 0) {
+        printf("%llu rows in %s: %u %s of %llu steps, %.3g s, %.3g steps per second\n",
+               (unsigned long long)s->rows, s->output, s->start.count,
+               s->start.count == 1 ? "trajectory" : "trajectories", (unsigned long long)s->steps,
+               s->seconds, (double)s->steps * s->start.count / fmax(s->seconds, 1e-9));
+    }
+    return cli_finish();
+}
+
+int cmd_simulate(int argc, char** argv) {
+    simulation s = {.steps_option = UNSET,
+                    .time = NAN,
+                    .dt = NAN,
+                    .every = 1,
+                    .integrator = -1,
+                    .arena = {.allocator = ns_default_allocator()}};
+    const cli_row rows[] = {{"--steps", CLI_COUNT, &s.steps_option, "a number of steps"},
+                            {"--time", CLI_NUMBER, &s.time, "a time in s"},
+                            {"--dt", CLI_NUMBER, &s.dt, "a time step in s"},
+                            {"--integrator", CLI_CHOICE, &s.integrator, CLI_INTEGRATORS},
+                            {"--q0", CLI_LIST, &s.q0, "coordinates"},
+                            {"--qd0", CLI_LIST, &s.qd0, "velocities"},
+                            {"--state", CLI_TEXT, &s.state_path, "a CSV file"},
+                            {"--batch", CLI_TEXT, &s.batch_path, "a CSV file"},
+                            {"--set", CLI_LIST, &s.set, "PARAMETER=NUMBER"},
+                            {"--control", CLI_TEXT, &s.control, "formulas or a CSV file"},
+                            {"--observe", CLI_LIST, &s.observe, "names of quantities"},
+                            {"--every", CLI_COUNT, &s.every, "a number of steps"},
+                            {"--index-names", CLI_FLAG, &s.index_names, NULL},
+                            {"-o", CLI_TEXT, &s.output, "a file"},
+                            {"--json", CLI_FLAG, &s.json, NULL},
+                            {"--backend", CLI_CHOICE, &s.backend, CLI_BACKENDS},
+                            {"--threads", CLI_COUNT, &s.threads, "a number of threads"},
+                            {"--repair-inertia", CLI_FLAG, &s.repair, NULL},
+                            {0}};
+    cli_list arguments = {.count = 0};
+    int code = cli_parse("simulate", help, rows, argc, argv, &arguments);
+    if (code == CLI_GO_ON) code = check_options(&s);
+    if (code != CLI_GO_ON) return code;
+    s.model_path = cli_model_argument("simulate", &arguments);
+    if (!s.model_path) return EXIT_USAGE;
+    code = run(&s);
+
+    free(s.names);
+    free(s.shown);
+    free(s.line);
+    free(s.end);
+    free(s.params);
+    controls_free(&s.controls);
+    states_free(&s.start);
+    ports_free(&s.ports);
+    settings_free(&s.settings);
+    nsi_csv_free(&s.table);
+    ns_system_free(s.system);
+    ns_model_free(s.model);
+    nsi_arena_free(&s.arena);
+    return code;
+}

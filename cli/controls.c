@@ -1,0 +1,199 @@
+// Controls over time.
+
+#include "controls.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// ---- formulas ------------------------------------------------------------------------------
+
+// Length of an assignment: up to the next comma outside parentheses.
+static size_t assignment_length(const char* text) {
+    int depth = 0;
+    size_t size = 0;
+    for (; text[size] && !(depth == 0 && text[size] == ','); size++) {
+        if (text[size] == '(') depth++;
+        if (text[size] == ')' && depth > 0) depth--;
+    }
+    return size;
+}
+
+static void trim(const char** text, size_t* size) {
+    while (*size > 0 && **text == ' ') ++*text, --*size;
+    while (*size > 0 && (*text)[*size - 1] == ' ') --*size;
+}
+
+// "name = formula" at `text`.
+static int add_assignment(controls* c, const char* command, const char* text, size_t size) {
+    char name[320] = "", message[FORMULA_MESSAGE];
+    const char* equals = memchr(text, '=', size);
+    const char* start = text;
+    size_t length = equals ? (size_t)(equals - text) : 0, where;
+    trim(&start, &length);
+    if (!equals || length == 0 || length >= sizeof name) {
+        return cli_usage(command, "--control: '%.*s' is not NAME=FORMULA",
+                         (int)(size < 60 ? size : 60), text);
+    }
+    memcpy(name, start, length);
+    port p = ports_find(c->ports, name);
+    if (p.kind != PORT_CONTROL) {
+        return cli_usage(command, "--control: '%s' is no control of this model; %s%s", name,
+                         c->ports->z.nc > 0 ? "there is, for example, " : "it has none",
+                         c->ports->z.nc > 0 ? ports_control_name(c->ports, 0, false) : "");
+    }
+    for (uint32_t k = 0; k < c->ndriven; k++) {
+        if (c->driven[k].index == p.index) {
+            return cli_usage(command, "--control: '%s' is given twice", name);
+        }
+    }
+    driven_control* d = &c->driven[c->ndriven++];
+    d->index = p.index;
+    if (!formula_parse(equals + 1, size - (size_t)(equals + 1 - text), &d->formula, &where,
+                       message)) {
+        size_t at = (size_t)(equals + 1 - c->source) + where;
+        return cli_usage(command, "--control: character %zu, at '%.20s': %s", at + 1,
+                         c->source + at, message);
+    }
+    return CLI_GO_ON;
+}
+
+static int read_formulas(controls* c, const char* command) {
+    c->driven = calloc((size_t)c->ports->z.nc + 1, sizeof *c->driven);
+    if (!c->driven) return cli_fail("out of memory");
+    for (const char* at = c->source;;) {
+        size_t size = assignment_length(at);
+        int code = add_assignment(c, command, at, size);
+        if (code != CLI_GO_ON) return code;
+        if (at[size] == '\0') return CLI_GO_ON;
+        at += size + 1;
+    }
+}
+
+// ---- tables --------------------------------------------------------------------------------
+
+// Where each trajectory starts: wherever `traj` changes.
+static bool find_trajectories(controls* c) {
+    uint32_t column = nsi_csv_column(&c->table, "traj");
+    c->first = calloc((size_t)c->table.nrow + 1, sizeof *c->first);
+    if (!c->first) {
+        cli_fail("out of memory");
+        return false;
+    }
+    c->ntrajectory = 1;
+    for (uint32_t row = 1; row < c->table.nrow && column != NSI_NONE; row++) {
+        if (nsi_csv_at(&c->table, row, column) == nsi_csv_at(&c->table, row - 1, column)) continue;
+        c->first[c->ntrajectory++] = row;
+    }
+    c->first[c->ntrajectory] = c->table.nrow;
+    return true;
+}
+
+static bool check_times(const controls* c) {
+    for (uint32_t n = 0; n < c->ntrajectory && c->time_column != NSI_NONE; n++) {
+        for (uint32_t row = c->first[n] + 1; row < c->first[n + 1]; row++) {
+            if (nsi_csv_at(&c->table, row, c->time_column) >=
+                nsi_csv_at(&c->table, row - 1, c->time_column)) {
+                continue;
+            }
+            cli_fail("%s:%u: the time goes back; sort the rows, or tell trajectories apart by a"
+                     " column traj",
+                     c->source, c->table.lines[row]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static int read_table(controls* c) {
+    c->from_table = true;
+    if (!cli_read_csv(c->source, &c->table)) return EXIT_FAILED;
+    if (c->table.nrow == 0) return cli_fail("%s: the table has no rows", c->source);
+    port* columns = calloc((size_t)c->table.ncol + 1, sizeof *columns);
+    c->driven = calloc((size_t)c->ports->z.nc + 1, sizeof *c->driven);
+    bool ok = columns && c->driven;
+    if (!ok) cli_fail("out of memory");
+    ok = ok && states_columns(c->ports, &c->table, c->source, PORT_CONTROL, columns) &&
+         states_check_finite(&c->table, c->source, columns);
+    for (uint32_t k = 0; k < c->table.ncol && ok; k++) {
+        if (columns[k].kind != PORT_CONTROL) continue;
+        c->driven[c->ndriven].index = columns[k].index;
+        c->driven[c->ndriven++].column = k;
+    }
+    free(columns);
+    if (ok && c->ndriven == 0) {
+        cli_fail("%s: no column is a control of this model", c->source);
+        ok = false;
+    }
+    c->time_column = nsi_csv_column(&c->table, "t");
+    if (c->time_column == NSI_NONE) c->time_column = nsi_csv_column(&c->table, "time");
+    return ok && find_trajectories(c) && check_times(c) ? CLI_GO_ON : EXIT_FAILED;
+}
+
+int controls_create(controls* c, const char* command, const ports* p, const char* source) {
+    *c = (controls){.ports = p, .source = source, .time_column = NSI_NONE};
+    if (!source) return CLI_GO_ON;
+    return strchr(source, '=') ? read_formulas(c, command) : read_table(c);
+}
+
+void controls_free(controls* c) {
+    free(c->driven);
+    free(c->first);
+    nsi_csv_free(&c->table);
+    *c = (controls){0};
+}
+
+// ---- values --------------------------------------------------------------------------------
+
+bool controls_check(const controls* c, uint32_t ntrajectory, uint64_t steps, double dt) {
+    if (!c->from_table) return true;
+    if (c->ntrajectory > 1 && c->ntrajectory < ntrajectory) {
+        cli_fail("%s has controls for %u trajectories, but there are %u initial states", c->source,
+                 c->ntrajectory, ntrajectory);
+        return false;
+    }
+    uint32_t rows = c->first[1]; // of the first one
+    bool ends = c->time_column == NSI_NONE
+                    ? rows < steps
+                    : nsi_csv_at(&c->table, rows - 1, c->time_column) < ((double)steps - 1.5) * dt;
+    if (ends) cli_note("%s ends before the simulation does; its last row is held", c->source);
+    return true;
+}
+
+// The row that holds at a step.
+static uint32_t row_at(const controls* c, uint32_t trajectory, uint64_t step, double dt) {
+    uint32_t n = c->ntrajectory == 1 ? 0 : trajectory;
+    uint32_t low = c->first[n], high = c->first[n + 1] - 1;
+    if (c->time_column == NSI_NONE) return step < high - low ? low + (uint32_t)step : high;
+    double t = (double)step * dt + 1e-6 * dt; // times in tables are rounded
+    while (low < high) {                      // the last row that is not later
+        uint32_t middle = high - (high - low) / 2;
+        if (nsi_csv_at(&c->table, middle, c->time_column) <= t) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return low;
+}
+
+bool controls_fill(const controls* c, uint32_t trajectory, uint64_t first, uint32_t steps,
+                   double dt, double* out) {
+    uint32_t nc = c->ports->z.nc;
+    memset(out, 0, (size_t)steps * nc * sizeof *out);
+    for (uint32_t k = 0; k < steps && c->ndriven > 0; k++) {
+        double t = (double)(first + k) * dt;
+        uint32_t row = c->from_table ? row_at(c, trajectory, first + k, dt) : 0;
+        for (uint32_t i = 0; i < c->ndriven; i++) {
+            const driven_control* d = &c->driven[i];
+            double value = c->from_table ? nsi_csv_at(&c->table, row, d->column)
+                                         : formula_eval(&d->formula, t);
+            if (!isfinite(value)) {
+                cli_fail("--control: %s is %g at t = %g s",
+                         ports_control_name(c->ports, d->index, false), value, t);
+                return false;
+            }
+            out[(size_t)k * nc + d->index] = value;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,72 @@
+// Names of quantities.
+
+#include "quantities.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+// Length of `name` without the digits at its end.
+static size_t before_digits(const char* name, size_t size) {
+    while (size > 0 && is_digit(name[size - 1])) size--;
+    return size;
+}
+
+uint32_t quantity_indices(const char* quantity, uint32_t index[2], size_t* size) {
+    uint32_t count = 0;
+    *size = strlen(quantity);
+    while (count < 2) {
+        size_t rest = before_digits(quantity, *size);
+        if (rest == *size || rest < 2 || quantity[rest - 1] != '/') break;
+        if (count == 1) index[1] = index[0];
+        index[0] = (uint32_t)strtoul(quantity + rest, NULL, 10);
+        *size = rest - 1;
+        count++;
+    }
+    return count;
+}
+
+const char* quantity_column(nsi_arena* arena, const char* quantity) {
+    uint32_t index[2] = {0};
+    size_t size;
+    char end[32] = "";
+    switch (quantity_indices(quantity, index, &size)) {
+    case 1: snprintf(end, sizeof end, "%u", index[0]); break;
+    case 2: snprintf(end, sizeof end, "_%u_%u", index[0], index[1]); break;
+    default: break;
+    }
+    char* name = nsi_arena_alloc(arena, size + strlen(end) + 1);
+    if (!name) return NULL;
+    memcpy(name, quantity, size);
+    memcpy(name + size, end, strlen(end) + 1);
+    return name;
+}
+
+// All quantities have a '/'; without one, digits at the end are indices: qdd3, mass_matrix_0_1.
+const char* quantity_pattern(nsi_arena* arena, const char* name) {
+    size_t size = strlen(name), rest = before_digits(name, size);
+    if (rest == size || rest == 0 || strchr(name, '/')) return name;
+    char* pattern = nsi_arena_alloc(arena, size + 2);
+    if (!pattern) return NULL;
+    memcpy(pattern, name, size + 1);
+    size_t row = name[rest - 1] == '_' ? before_digits(name, rest - 1) : rest;
+    if (row < rest - 1 && row > 1 && name[row - 1] == '_') { // _0_1
+        pattern[row - 1] = pattern[rest - 1] = '/';
+    } else {
+        memmove(pattern + rest + 1, pattern + rest, size - rest + 1);
+        pattern[rest] = '/';
+    }
+    return pattern;
+}
+
+ns_system* quantity_system(const ns_model* model) {
+    static const char* const all[] = {"**"};
+    ns_system_options options = ns_default_system_options();
+    options.observe = all;
+    options.nobserve = 1;
+    options.backend = NS_BACKEND_INTERP; // it is not going to run
+    return cli_create_system(model, &options);
+}

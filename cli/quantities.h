@@ -1,0 +1,26 @@
+// Names of quantities, as the library has them and as they stand in tables:
+//
+//     qdd/3                qdd3
+//     mass_matrix/0/1      mass_matrix_0_1
+//     energy/kinetic       energy/kinetic
+//     link/foot/pose/x     link/foot/pose/x
+
+#ifndef CLI_QUANTITIES_H
+#define CLI_QUANTITIES_H
+
+#include "cli.h"
+
+// The column of a quantity; in the arena, NULL when out of memory.
+const char* quantity_column(nsi_arena* arena, const char* quantity);
+
+// What to ask the library for, given the name, glob or column that a person wrote.
+const char* quantity_pattern(nsi_arena* arena, const char* name);
+
+// The numbers at the end of a name: 2 for mass_matrix/0/1 with `index` 0, 1; `size` receives the
+// length of the name before them.
+uint32_t quantity_indices(const char* quantity, uint32_t index[2], size_t* size);
+
+// A system that observes every quantity of the model; NULL after saying why.
+ns_system* quantity_system(const ns_model* model);
+
+#endif

@@ -1,0 +1,279 @@
+// States, controls and parameters from tables and from the command line.
+
+#include "states.h"
+
+#include "quantities.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+bool states_create(const ports* p, uint32_t count, const double* params, states* out) {
+    *out = (states){.count = count};
+    out->x = cli_zeros((size_t)count * p->z.nx);
+    out->c = cli_zeros((size_t)count * p->z.nc);
+    out->params = cli_zeros((size_t)count * p->z.np);
+    if (!out->x || !out->c || !out->params) return false;
+    for (size_t row = 0; row < count; row++) {
+        ns_model_default_q(p->model, out->x + row * p->z.nx);
+        if (p->z.np > 0) memcpy(out->params + row * p->z.np, params, p->z.np * sizeof *params);
+    }
+    return true;
+}
+
+void states_free(states* s) {
+    free(s->x);
+    free(s->c);
+    free(s->params);
+    *s = (states){0};
+}
+
+// ---- columns -------------------------------------------------------------------------------
+
+static bool is_bookkeeping(const char* column) {
+    static const char* const names[] = {"t", "time", "traj", "trajectory", "step", "row"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        if (strcmp(column, names[k]) == 0) return true;
+    }
+    return strncmp(column, "energy", 6) == 0;
+}
+
+// Is the column the result of an earlier run?
+static bool is_quantity(const ns_system* everything, nsi_arena* arena, const char* column) {
+    for (uint32_t k = 0; k < ns_system_get_sizes(everything).ny; k++) {
+        const char* name = quantity_column(arena, ns_system_observation_name(everything, k));
+        if (name && strcmp(name, column) == 0) return true;
+    }
+    return false;
+}
+
+// Are all columns that fit nothing quantities of the model?
+static bool check_unknown(const ports* p, const nsi_csv* table, const char* path,
+                          const port* columns) {
+    ns_system* everything = NULL;
+    nsi_arena arena = {.allocator = ns_default_allocator()};
+    bool ok = true;
+    for (uint32_t k = 0; k < table->ncol && ok; k++) {
+        const char* name = table->names[k];
+        if (columns[k].kind != PORT_NONE || is_bookkeeping(name)) continue;
+        if (!everything) everything = quantity_system(p->model);
+        ok = everything != NULL;
+        if (ok && !is_quantity(everything, &arena, name)) {
+            cli_fail("%s: column \"%.100s\" is nothing of this model; it takes columns such as q0,"
+                     " qd0, tau0, %s ('neuralsim names' lists all)",
+                     path, name, p->z.nx > 0 ? ports_state_name(p, 0, false) : "t");
+            ok = false;
+        }
+    }
+    nsi_arena_free(&arena);
+    ns_system_free(everything);
+    return ok;
+}
+
+// Two columns for one number, such as q0 and q_elbow?
+static bool check_twice(const ports* p, const nsi_csv* table, const char* path,
+                        const port* columns) {
+    size_t count = (size_t)p->z.nx + p->z.nc + p->z.np;
+    uint32_t* first = calloc(count + 1, sizeof *first);
+    if (!first) cli_fail("out of memory");
+    bool ok = first != NULL;
+    for (uint32_t k = 0; k < table->ncol && ok; k++) {
+        if (columns[k].kind == PORT_NONE) continue;
+        size_t at = columns[k].index;
+        if (columns[k].kind != PORT_STATE) at += p->z.nx;
+        if (columns[k].kind == PORT_PARAM) at += p->z.nc;
+        if (first[at] != 0) {
+            cli_fail("%s: columns \"%.100s\" and \"%.100s\" are the same number; remove one", path,
+                     table->names[first[at] - 1], table->names[k]);
+            ok = false;
+        }
+        first[at] = k + 1;
+    }
+    free(first);
+    return ok;
+}
+
+// One line for all columns that are not used.
+static void note_ignored(const nsi_csv* table, const char* path, const port* columns) {
+    nsi_text_builder text = {.allocator = ns_default_allocator()};
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < table->ncol; k++) {
+        if (columns[k].kind != PORT_NONE) continue;
+        if (count < 10) nsi_text_add(&text, "%s%s", count > 0 ? ", " : "", table->names[k]);
+        if (count == 10) nsi_text_add(&text, "...");
+        count++;
+    }
+    ns_text line;
+    if (count > 0 && nsi_text_finish(&text, &line, NULL) == NS_OK) {
+        cli_note("%s: ignored %u %s: %s", path, count, count == 1 ? "column" : "columns",
+                 line.data);
+        ns_text_free(&line);
+    }
+    nsi_array_free(&text.allocator, &text.text);
+}
+
+bool states_columns(const ports* p, const nsi_csv* table, const char* path, port_kind keep,
+                    port* out) {
+    for (uint32_t k = 0; k < table->ncol; k++) {
+        const char* name = table->names[k];
+        out[k] = ports_find(p, name);
+        if (out[k].kind == PORT_CONTROL && out[k].index >= p->n.nu && name[0] == 'u') {
+            cli_note("%s: column %s is taken as tau%u, since no actuator drives that joint", path,
+                     name, out[k].index - p->n.nu);
+        }
+    }
+    if (!check_unknown(p, table, path, out) || !check_twice(p, table, path, out)) return false;
+    if (keep == PORT_NONE) note_ignored(table, path, out);
+    for (uint32_t k = 0; k < table->ncol && keep != PORT_NONE; k++) {
+        if (out[k].kind != keep) out[k].kind = PORT_NONE;
+    }
+    return true;
+}
+
+bool states_check_finite(const nsi_csv* table, const char* path, const port* columns) {
+    for (uint32_t row = 0; row < table->nrow; row++) {
+        for (uint32_t k = 0; k < table->ncol; k++) {
+            double number = nsi_csv_at(table, row, k);
+            if (columns[k].kind == PORT_NONE || isfinite(number)) continue;
+            cli_fail("%s:%u: column \"%.100s\" is %g; it must be finite", path, table->lines[row],
+                     table->names[k], number);
+            return false;
+        }
+    }
+    return true;
+}
+
+// ---- rows ----------------------------------------------------------------------------------
+
+// Quaternions of one row; `worst` is raised to how far off one was.
+static bool normalize_row(const ports* p, double* x, double* worst) {
+    for (uint32_t i = 0; i < p->n.nlink; i++) {
+        uint32_t at = cli_joint_quaternion(p->model, i);
+        if (at == NSI_NONE) continue;
+        double off = cli_normalize_quaternion(x + at);
+        if (off < 0.0) return false;
+        if (off > *worst) *worst = off;
+    }
+    return true;
+}
+
+// All rows; says so when one was off by more than rounding in the file.
+static bool normalize_rows(const ports* p, const nsi_csv* table, const char* path, states* s) {
+    double worst = 0.0;
+    uint32_t count = 0, first = 0;
+    for (uint32_t row = 0; row < s->count; row++) {
+        double off = 0.0;
+        if (!normalize_row(p, s->x + (size_t)row * p->z.nx, &off)) {
+            cli_fail("%s:%u: a quaternion is zero; write 1 0 0 0 for no rotation", path,
+                     table->lines[row]);
+            return false;
+        }
+        if (off > 1e-6 && count++ == 0) first = table->lines[row];
+        if (off > worst) worst = off;
+    }
+    if (count > 0) {
+        cli_note("%s: quaternions of %u %s made unit length (first in line %u; off by up to %.3g)",
+                 path, count, count == 1 ? "row" : "rows", first, worst);
+    }
+    return true;
+}
+
+// Motors are where their controls are.
+static void rest_motors(const ports* p, states* s) {
+    uint32_t motors = p->z.nx - p->n.nq - p->n.nv;
+    for (uint32_t m = 0; m < motors; m++) {
+        uint32_t index = p->n.nq + p->n.nv + m, actuator = ports_motor_actuator(p, m);
+        for (size_t row = 0; row < s->count; row++) {
+            s->x[row * p->z.nx + index] = s->c[row * p->z.nc + actuator];
+        }
+    }
+}
+
+static void fill_rows(const ports* p, const nsi_csv* table, const port* columns, states* s) {
+    for (uint32_t row = 0; row < s->count; row++) {
+        for (uint32_t k = 0; k < table->ncol; k++) {
+            double number = nsi_csv_at(table, row, k);
+            uint32_t index = columns[k].index;
+            switch (columns[k].kind) {
+            case PORT_NONE: break;
+            case PORT_STATE: s->x[(size_t)row * p->z.nx + index] = number; break;
+            case PORT_CONTROL: s->c[(size_t)row * p->z.nc + index] = number; break;
+            case PORT_PARAM: s->params[(size_t)row * p->z.np + index] = number; break;
+            }
+        }
+    }
+}
+
+bool states_read(const ports* p, const nsi_csv* table, const char* path, uint32_t most,
+                 const double* params, states* out) {
+    *out = (states){0};
+    if (table->nrow == 0) {
+        cli_fail("%s: the table has no rows; there must be a state at least", path);
+        return false;
+    }
+    port* columns = calloc((size_t)table->ncol + 1, sizeof *columns);
+    if (!columns) cli_fail("out of memory");
+    bool ok = columns && states_columns(p, table, path, PORT_NONE, columns) &&
+              states_check_finite(table, path, columns) &&
+              states_create(p, table->nrow < most ? table->nrow : most, params, out);
+    if (ok) {
+        for (uint32_t k = 0; k < table->ncol; k++) {
+            bool motor = columns[k].kind == PORT_STATE && columns[k].index >= p->n.nq + p->n.nv;
+            out->has_motors = out->has_motors || motor;
+            out->has_controls = out->has_controls || columns[k].kind == PORT_CONTROL;
+        }
+        fill_rows(p, table, columns, out);
+        if (!out->has_motors) rest_motors(p, out);
+        ok = normalize_rows(p, table, path, out);
+    }
+    free(columns);
+    return ok;
+}
+
+bool states_add_free(const ns_model* model, const nsi_csv* table, cli_list* free_params) {
+    for (uint32_t k = 0; k < table->ncol; k++) {
+        if (ns_model_find_param(model, table->names[k]) == UINT32_MAX) continue;
+        if (!cli_list_add(free_params, table->names[k])) {
+            cli_fail("more than %d parameters are to be free", CLI_MAX_LIST);
+            return false;
+        }
+    }
+    return true;
+}
+
+// ---- --set ---------------------------------------------------------------------------------
+
+int settings_read(const char* command, const cli_list* texts, settings* out,
+                  cli_list* free_params) {
+    *out = (settings){.arena = {.allocator = ns_default_allocator()}};
+    for (uint32_t k = 0; k < texts->count; k++) {
+        const char* text = texts->items[k];
+        const char* equals = strchr(text, '=');
+        double value;
+        if (!equals || equals == text || !cli_read_number(equals + 1, &value)) {
+            return cli_usage(command, "--set needs PARAMETER=NUMBER, not '%.100s'", text);
+        }
+        const char* name = nsi_arena_string(&out->arena, text, (size_t)(equals - text));
+        if (!name) return cli_fail("out of memory");
+        cli_list_add(&out->names, name); // as many as there are texts
+        out->values[k] = value;
+        if (!cli_list_add(free_params, name)) {
+            return cli_usage(command, "more than %d parameters are to be free", CLI_MAX_LIST);
+        }
+    }
+    return CLI_GO_ON;
+}
+
+void settings_free(settings* s) {
+    if (s->arena.allocator.free) nsi_arena_free(&s->arena);
+}
+
+void settings_apply(const settings* s, const ns_system* system, double* params) {
+    ns_system_default_params(system, params);
+    for (uint32_t i = 0; i < s->names.count; i++) {
+        for (uint32_t k = 0; k < ns_system_get_sizes(system).np; k++) {
+            if (ns_glob_match(s->names.items[i], ns_system_param_name(system, k))) {
+                params[k] = s->values[i];
+            }
+        }
+    }
+}

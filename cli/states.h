@@ -1,0 +1,60 @@
+// States, controls and parameters from tables and from the command line.
+
+#ifndef CLI_STATES_H
+#define CLI_STATES_H
+
+#include "ports.h"
+
+// States with the controls and parameters that go with them, one per row.
+typedef struct states {
+    uint32_t count;
+    double* x;                     // (count x nx)
+    double* c;                     // (count x nc)
+    double* params;                // (count x np)
+    bool has_controls, has_motors; // were there columns for them?
+} states;
+
+// Room for `count` states at rest in the model's default pose, without controls, each with these
+// parameters (np). False after saying why; free it in any case.
+bool states_create(const ports* p, uint32_t count, const double* params, states* out);
+void states_free(states* s);
+
+// The first `most` rows of a table. What it has no column for stays as states_create() made it,
+// except that motors are where their controls are. Says on standard error which columns were
+// ignored and that quaternions were made unit length. False after saying why.
+// @param path  of the table, for messages
+bool states_read(const ports* p, const nsi_csv* table, const char* path, uint32_t most,
+                 const double* params, states* out);
+
+// Resolve the columns of a table. Those that tables carry along (time, step, energies, quantities
+// of the model) are PORT_NONE; columns that are none of this, and two for the same number, are an
+// error. Says which columns were ignored; or, with `keep`, quietly keeps only ports of that kind.
+// False after saying why.
+// @param out  (table->ncol)
+bool states_columns(const ports* p, const nsi_csv* table, const char* path, port_kind keep,
+                    port* out);
+
+// Check that the numbers of the columns that are kept are finite; false after saying which is not.
+bool states_check_finite(const nsi_csv* table, const char* path, const port* columns);
+
+// Columns that are names of parameters ask for these to be free: adds them to the list. False after
+// saying that there are too many.
+bool states_add_free(const ns_model* model, const nsi_csv* table, cli_list* free_params);
+
+// ---- --set NAME=VALUE ----------------------------------------------------------------------
+
+// Parameters, or globs of them, with values.
+typedef struct settings {
+    nsi_arena arena;
+    cli_list names;
+    double values[CLI_MAX_LIST];
+} settings;
+
+// CLI_GO_ON, or an exit code after saying what is wrong. Names are added to `free_params`.
+int settings_read(const char* command, const cli_list* texts, settings* out, cli_list* free_params);
+void settings_free(settings* s);
+
+// The model's values of the free parameters (np), with the settings.
+void settings_apply(const settings* s, const ns_system* system, double* params);
+
+#endif

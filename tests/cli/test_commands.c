@@ -1,0 +1,840 @@
+// The program as a person meets it: run as a process, its output read as text, CSV or JSON. Numbers
+// are compared with closed forms; what is wrong on the command line or in a file gets a message and
+// an exit code other than 0.
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "io/csv.h"
+#include "support/program.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define DATA NEURALSIM_SOURCE_DIR "/tests/data/cli/"
+#define MODELS NEURALSIM_SOURCE_DIR "/models/"
+#define PENDULUM DATA "pendulum.urdf"
+
+// The pendulum of tests/data/cli.
+static const double mass = 2.0, length = 0.7, moment = 0.1 + 2.0 * 0.7 * 0.7, gravity = 9.81,
+                    damping = 0.3, timestep = 0.001;
+
+// ---- running the program -------------------------------------------------------------------
+
+static char folder[] = "/tmp/neuralsim_cli_XXXXXX"; // for files; the program runs in it
+static program_result last;                         // of the last command
+static const char *out, *err;                       // what it wrote
+
+static char* read_text(const char* name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return program_read_file(path);
+}
+
+static void write_text(const char* name, const char* text) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE* file = fopen(path, "wb");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+// Run "neuralsim <arguments>" in the folder; the exit code.
+static int run(const char* arguments) {
+    program_result_free(&last);
+    last = program_run(folder, arguments);
+    out = last.out;
+    err = last.err;
+    return last.code;
+}
+
+static void run_ok(const char* arguments) {
+    int code = run(arguments);
+    if (code != 0) fail_msg("neuralsim %s: exit code %d: %s", arguments, code, err);
+}
+
+// It must fail with this code and say this.
+static void run_bad(const char* arguments, int code, const char* message) {
+    int got = run(arguments);
+    if (got != code || !strstr(err, message)) {
+        fail_msg("neuralsim %s: exit code %d, expected %d; said: %sexpected: %s", arguments, got,
+                 code, err, message);
+    }
+}
+
+static void assert_says(const char* text, const char* part) {
+    if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
+}
+
+// ---- tables and JSON -----------------------------------------------------------------------
+
+static nsi_csv table_of(const char* text) {
+    nsi_csv csv;
+    ns_error error;
+    if (nsi_csv_parse(text, strlen(text), "output", false, NULL, &csv, &error) != NS_OK) {
+        fail_msg("%s\n%s", error.message, text);
+    }
+    return csv;
+}
+
+static double cell(const nsi_csv* csv, uint32_t row, const char* column) {
+    uint32_t k = nsi_csv_column(csv, column);
+    if (k == NSI_NONE || row >= csv->nrow) {
+        fail_msg("there is no row %u, column %s", row, column);
+    }
+    return nsi_csv_at(csv, row, k);
+}
+
+static void assert_near(double value, double expected, double tolerance) {
+    if (!(fabs(value - expected) <= tolerance * fmax(1.0, fabs(expected)))) {
+        fail_msg("%.17g is not %.17g", value, expected);
+    }
+}
+
+static json_t* json_of(const char* text) {
+    json_error_t error;
+    json_t* root = json_loads(text, 0, &error);
+    if (!root) fail_msg("line %d: %s in\n%s", error.line, error.text, text);
+    return root;
+}
+
+static double number(const json_t* object, const char* key) {
+    const json_t* value = json_object_get(object, key);
+    if (!json_is_number(value)) fail_msg("%s is not a number", key);
+    return json_number_value(value);
+}
+
+// ---- command line --------------------------------------------------------------------------
+
+static const char* const commands[] = {"inspect", "names", "eval", "simulate", "gradcheck"};
+
+static void every_command_has_help(void** state) {
+    (void)state;
+    run_ok("--help");
+    char arguments[64];
+    for (int k = 0; k < 5; k++) {
+        assert_says(out, commands[k]);
+    }
+    for (int k = 0; k < 5; k++) {
+        snprintf(arguments, sizeof arguments, "%s --help", commands[k]);
+        run_ok(arguments);
+        assert_says(out, "usage: neuralsim ");
+        assert_says(out, "\nexample: ");
+        int lines = 0;
+        size_t width = 0;
+        for (const char* line = out; *line; line += strcspn(line, "\n") + 1, lines++) {
+            if (strcspn(line, "\n") > width) width = strcspn(line, "\n");
+        }
+        assert_true(lines <= 32); // a screen
+        assert_true(width <= 100);
+    }
+}
+
+// The examples of the help texts work as they stand.
+static void examples_of_help_work(void** state) {
+    (void)state;
+    write_text("s.csv", "q0,qd1\n0.1,0\n");
+    for (int k = 0; k < 5; k++) {
+        char arguments[4096];
+        snprintf(arguments, sizeof arguments, "%s --help", commands[k]);
+        run_ok(arguments);
+        const char* example = strstr(strstr(out, "\nexample: "), "  neuralsim ");
+        assert_non_null(example);
+        int size = (int)strcspn(example + 12, "\n");
+        snprintf(arguments, sizeof arguments, "%.*s", size, example + 12);
+        char link[512];
+        snprintf(link, sizeof link, "ln -sfn '%s' '%s/models'", MODELS, folder);
+        assert_int_equal(system(link), 0);
+        run_ok(arguments);
+    }
+}
+
+static void mistakes_on_the_command_line_are_explained(void** state) {
+    (void)state;
+    static const struct {
+        const char *arguments, *message;
+    } cases[] = {
+        {"inspect", "neuralsim inspect: no MODEL given"},
+        {"inspect a.urdf b.urdf", "one MODEL at a time, not also 'b.urdf'; see 'neuralsim inspect "
+                                  "--help'"},
+        {"inspect --frobnicate x", "unknown option '--frobnicate'"},
+        {"names", "no MODEL given"},
+        {"names a b c", "one PATTERN at a time"},
+        {"eval " PENDULUM, "no --quantity given"},
+        {"eval --quantity qdd", "no MODEL given"},
+        {"eval " PENDULUM " --quantity", "--quantity needs names of quantities"},
+        {"eval " PENDULUM " --quantity --wrt q", "--quantity needs names of quantities, not "
+                                                 "'--wrt'"},
+        {"eval " PENDULUM " --quantity qdd --backend gpu", "--backend needs one of: auto interp "
+                                                           "native, not 'gpu'"},
+        {"eval " PENDULUM " --quantity qdd --wrt qq", "--wrt: 'qq' is neither q, qd, tau, u"},
+        {"eval " PENDULUM " --quantity qdd --tangent", "--tangent is for --wrt q"},
+        {"eval " PENDULUM " --quantity qdd --set link/rod/mass", "--set needs PARAMETER=NUMBER"},
+        {"eval " PENDULUM " --quantity qdd --set link/rod/mass=heavy", "not 'link/rod/mass=heavy'"},
+        {"simulate " PENDULUM " --steps 0", "--steps needs at least 1"},
+        {"simulate " PENDULUM " --steps -5", "--steps needs a number of steps, not '-5'"},
+        {"simulate " PENDULUM " --steps 1.5", "--steps needs a number of steps, not '1.5'"},
+        {"simulate " PENDULUM " --steps 5 --time 1", "--steps and --time exclude each other"},
+        {"simulate " PENDULUM " --time 0", "--time must be positive, not 0"},
+        {"simulate " PENDULUM " --time nan", "--time needs a time in s, not 'nan'"},
+        {"simulate " PENDULUM " --dt=-1", "--dt must be positive, not -1"},
+        {"simulate " PENDULUM " --every 0", "--every needs at least 1"},
+        {"simulate " PENDULUM " --integrator verlet", "--integrator needs one of: euler rk4"},
+        {"simulate " PENDULUM " --q0 1 2", "--q0 needs 1 numbers for this model, not 2"},
+        {"simulate " PENDULUM " --qd0 fast", "--qd0: 'fast' is not a number"},
+        {"simulate " PENDULUM " --q0 1 --state s.csv", "exclude each other"},
+        {"simulate " PENDULUM " --state s.csv --batch s.csv", "exclude each other"},
+        {"simulate " PENDULUM " --control 'tau1=1'", "--control: 'tau1' is no control of this model"
+                                                     "; there is, for example, tau_hinge"},
+        {"simulate " PENDULUM " --control 'tau0=1, tau_hinge=2'", "'tau_hinge' is given twice"},
+        {"simulate " PENDULUM " --control 'tau0=2*(t+'", "--control: character 11, at '': the "
+                                                         "formula ends where a number should come"},
+        {"simulate " PENDULUM " --control '=1'", "--control: '=1' is not NAME=FORMULA"},
+        {"simulate " PENDULUM " --control 'tau0=1,'", "is not NAME=FORMULA"},
+        {"gradcheck " PENDULUM " --steps 0", "--steps needs at least 1"},
+        {"gradcheck " PENDULUM " --seed -1", "--seed needs a whole number, not '-1'"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        run_bad(cases[k].arguments, 2, cases[k].message);
+        assert_says(err, "--help'\n");
+        assert_string_equal(out, "");
+    }
+}
+
+static void missing_and_broken_models_are_explained(void** state) {
+    (void)state;
+    char arguments[512];
+    write_text("broken.urdf", "<robot name='r'><link name='a'></robot>");
+    for (int k = 0; k < 5; k++) {
+        const char* more = strcmp(commands[k], "eval") == 0 ? "--quantity qdd" : "";
+        snprintf(arguments, sizeof arguments, "%s none.urdf %s", commands[k], more);
+        run_bad(arguments, 1, "none.urdf: cannot be opened: No such file or directory");
+        snprintf(arguments, sizeof arguments, "%s broken.urdf %s", commands[k], more);
+        run_bad(arguments, 1, "broken.urdf:1: ");
+    }
+}
+
+// ---- inspect -------------------------------------------------------------------------------
+
+static void inspect_tells_what_was_read(void** state) {
+    (void)state;
+    run_ok("inspect " PENDULUM " --params");
+    assert_says(out, "pendulum: 1 link, nq 1, nv 1, nu 0, total mass 2 kg\n");
+    assert_says(out, "gravity 0 0 -9.81 m/s^2, time step 0.001 s, integrator euler\n");
+    assert_says(out, "rod  hinge revolute   q0        qd0       at 0 0 0, axis 0 1 0, damping 0.3");
+    assert_says(out, "rod    2           0 0 -0.7; 0.1 0.1 0.01 0 0 0\n");
+    assert_says(out, "<gazebo> in <robot name=\"pendulum\"> is not represented\n");
+    assert_says(out, "joint/hinge/damping");
+    assert_says(out, "N m s/rad  [0, inf] log\n");
+
+    run_ok("inspect " MODELS "quadruped.urdf");
+    assert_says(out, "13 links, nq 19, nv 18, nu 0, total mass 15.6 kg\n");
+    assert_says(out, "\n  trunk          root    floating   q0..6     qd0..5 ");
+    assert_says(out, "\n        FR_calf  FR_knee revolute   q9        qd8 ");
+    assert_says(out, "nothing of the file was ignored");
+
+    run_ok("inspect " DATA "motors.xml");
+    assert_says(out, "u0   m_left               torque on j_left, gear 3\n");
+    assert_says(out, "u1   m_right              position on j_right, gear 1, kp 4\n");
+}
+
+static void inspect_as_json(void** state) {
+    (void)state;
+    run_ok("inspect --json " PENDULUM);
+    json_t* root = json_of(out);
+    assert_string_equal(json_string_value(json_object_get(root, "name")), "pendulum");
+    assert_near(number(root, "total_mass"), 2.0, 0.0);
+    assert_near(number(root, "nv"), 1.0, 0.0);
+    json_t* link = json_array_get(json_object_get(root, "links"), 0);
+    assert_string_equal(json_string_value(json_object_get(link, "parent")), "world");
+    json_t* joint = json_object_get(link, "joint");
+    assert_near(number(joint, "damping"), damping, 0.0);
+    assert_near(json_number_value(json_array_get(json_object_get(joint, "axis"), 1)), 1.0, 0.0);
+    json_t* params = json_object_get(root, "parameters");
+    assert_int_equal(json_array_size(params), 32);
+    assert_int_equal(json_array_size(json_object_get(root, "ignored")), 1);
+    json_decref(root);
+}
+
+// ---- names ---------------------------------------------------------------------------------
+
+static void names_lists_everything(void** state) {
+    (void)state;
+    run_ok("names " MODELS "quadruped.urdf --params");
+    assert_says(out, "states\n  q0           q_root_0\n");
+    assert_says(out, "  q18          q_RL_knee\n");
+    assert_says(out, "controls\n  tau0         tau_root_0\n");
+    assert_says(out, "  qdd [18]\n");
+    assert_says(out, "  mass_matrix [18 x 18]\n");
+    assert_says(out, "  energy/kinetic\n");
+    assert_says(out, "  link/*/pose [x y z qw qx qy qz]                  13 links\n");
+    assert_says(out, "  link/*/jacobian/linear [3 x 18]                  13 links\n");
+    assert_says(out, "parameters\n");
+    assert_says(out, "  link/trunk/mass                          8 kg\n");
+
+    run_ok("names " MODELS "quadruped.urdf 'link/trunk/pose' --all");
+    assert_string_equal(out, "quantities\n  link/trunk/pose/x\n  link/trunk/pose/y\n"
+                             "  link/trunk/pose/z\n  link/trunk/pose/qw\n  link/trunk/pose/qx\n"
+                             "  link/trunk/pose/qy\n  link/trunk/pose/qz\n");
+    run_ok("names " PENDULUM " 'q*'");
+    assert_says(out, "quantities\n  qdd [1]\n");
+    run_bad("names " PENDULUM " nothing", 1, "nothing of the model is called, or fits, 'nothing'");
+
+    run_ok("names " DATA "motors.xml --json");
+    json_t* root = json_of(out);
+    json_t* controls = json_object_get(root, "controls");
+    assert_int_equal(json_array_size(controls), 4);
+    const json_t* first = json_array_get(controls, 0);
+    assert_string_equal(json_string_value(json_object_get(first, "name")), "u/m_left");
+    assert_string_equal(json_string_value(json_object_get(first, "column")), "u_m_left");
+    json_t* quantities = json_object_get(root, "quantities");
+    size_t k;
+    json_t* entry;
+    bool found = false;
+    json_array_foreach(quantities, k, entry) {
+        if (strcmp(json_string_value(json_object_get(entry, "name")), "mass_matrix") != 0) continue;
+        json_t* shape = json_object_get(entry, "shape");
+        assert_int_equal(json_integer_value(json_array_get(shape, 0)), 2);
+        assert_int_equal(json_integer_value(json_array_get(shape, 1)), 2);
+        found = true;
+    }
+    assert_true(found);
+    json_decref(root);
+}
+
+// ---- eval ----------------------------------------------------------------------------------
+
+static void eval_agrees_with_the_closed_form(void** state) {
+    (void)state;
+    write_text("s.csv", "t,q_hinge,qd0,tau0,energy\n0,0.4,1.5,0.2,7\n1,-2.5,-0.3,0,8\n");
+    run_ok("eval " PENDULUM " --states s.csv --quantity qdd mass_matrix bias energy link/rod/pose "
+           "--wrt q qd tau link/rod/mass joint/hinge/damping");
+    assert_says(err, "s.csv: ignored 2 columns: t, energy\n");
+    nsi_csv csv = table_of(out);
+    static const double q[] = {0.4, -2.5}, qd[] = {1.5, -0.3}, tau[] = {0.2, 0.0};
+    assert_int_equal(csv.nrow, 2);
+    for (uint32_t k = 0; k < 2; k++) {
+        double torque = tau[k] - mass * gravity * length * sin(q[k]) - damping * qd[k];
+        double qdd = torque / moment, weight = gravity * length;
+        assert_near(cell(&csv, k, "qdd0"), qdd, 1e-14);
+        assert_near(cell(&csv, k, "mass_matrix_0_0"), moment, 1e-14);
+        assert_near(cell(&csv, k, "bias0"), mass * weight * sin(q[k]), 1e-14);
+        double kinetic = 0.5 * moment * qd[k] * qd[k], potential = -mass * weight * cos(q[k]);
+        assert_near(cell(&csv, k, "energy/kinetic"), kinetic, 1e-14);
+        assert_near(cell(&csv, k, "energy/potential"), potential, 1e-14);
+        assert_near(cell(&csv, k, "energy/total"), kinetic + potential, 1e-14);
+        assert_near(cell(&csv, k, "link/rod/pose/qw"), cos(q[k] / 2.0), 1e-14);
+        assert_near(cell(&csv, k, "link/rod/pose/qy"), sin(q[k] / 2.0), 1e-14);
+
+        assert_near(cell(&csv, k, "dqdd0/dq0"), -mass * weight * cos(q[k]) / moment, 1e-14);
+        assert_near(cell(&csv, k, "dqdd0/dqd0"), -damping / moment, 1e-14);
+        assert_near(cell(&csv, k, "dqdd0/dtau0"), 1.0 / moment, 1e-14);
+        assert_near(cell(&csv, k, "dqdd0/djoint/hinge/damping"), -qd[k] / moment, 1e-14);
+        double by_mass = -weight * sin(q[k]) / moment - qdd * length * length / moment;
+        assert_near(cell(&csv, k, "dqdd0/dlink/rod/mass"), by_mass, 1e-13);
+        assert_near(cell(&csv, k, "dmass_matrix_0_0/dlink/rod/mass"), length * length, 1e-14);
+        assert_near(cell(&csv, k, "denergy/kinetic/dqd0"), moment * qd[k], 1e-14);
+    }
+    nsi_csv_free(&csv);
+}
+
+static void eval_takes_parameters_from_columns(void** state) {
+    (void)state;
+    write_text("p.csv", "q0,link/rod/mass\n0.5,2\n0.5,4\n");
+    run_ok("eval " PENDULUM " --states p.csv --quantity qdd0 mass_matrix_0_0 "
+           "--set joint/hinge/damping=0 world/gravity/z=-1 -o r.csv");
+    char* text = read_text("r.csv");
+    nsi_csv csv = table_of(text);
+    assert_int_equal(csv.ncol, 2);
+    for (uint32_t k = 0; k < 2; k++) {
+        double m = k == 0 ? 2.0 : 4.0, inertia = 0.1 + m * length * length;
+        assert_near(cell(&csv, k, "mass_matrix_0_0"), inertia, 1e-14);
+        assert_near(cell(&csv, k, "qdd0"), -m * length * sin(0.5) / inertia, 1e-14);
+    }
+    nsi_csv_free(&csv);
+    free(text);
+}
+
+static void eval_backends_give_the_same_bytes(void** state) {
+    (void)state;
+    write_text("s.csv", "q_j_yaw,qd_j_elbow,tau_j_ball_1\n0.1,2,3\n-1,0.5,0.25\n");
+    run_ok("eval " MODELS "arm7_mixed.urdf --states s.csv --quantity qdd --wrt q qd tau "
+           "--backend interp");
+    char* interp = strdup(out);
+    run_ok("eval " MODELS "arm7_mixed.urdf --states s.csv --quantity qdd --wrt q qd tau "
+           "--backend native");
+    assert_string_equal(out, interp);
+    free(interp);
+}
+
+static void eval_normalizes_quaternions(void** state) {
+    (void)state;
+    const char* eval = "eval " MODELS "quadruped.urdf --states s.csv --quantity link/trunk/pose";
+    write_text("s.csv", "q3,q4,q5,q6\n2,0,0,0\n0.6,0.8,0,0\n0,0,0,-3\n");
+    run_ok(eval);
+    assert_says(err, "s.csv: quaternions of 2 rows made unit length (first in line 2; off by up to "
+                     "2)\n");
+    nsi_csv csv = table_of(out);
+    assert_near(cell(&csv, 0, "link/trunk/pose/qw"), 1.0, 0.0);
+    assert_near(cell(&csv, 0, "link/trunk/pose/z"), 0.4, 0.0); // of the model
+    assert_near(cell(&csv, 1, "link/trunk/pose/qx"), 0.8, 1e-15);
+    assert_near(cell(&csv, 2, "link/trunk/pose/qz"), -1.0, 0.0);
+    nsi_csv_free(&csv);
+
+    write_text("s.csv", "q0\n5\n"); // quaternions that are missing are the identity
+    run_ok(eval);
+    assert_string_equal(err, "");
+    csv = table_of(out);
+    assert_near(cell(&csv, 0, "link/trunk/pose/x"), 5.0, 0.0);
+    assert_near(cell(&csv, 0, "link/trunk/pose/qw"), 1.0, 0.0);
+    nsi_csv_free(&csv);
+
+    write_text("s.csv", "q3,q4,q5,q6\n0,0,0,0\n");
+    run_bad(eval, 1, "s.csv:2: a quaternion is zero; write 1 0 0 0 for no rotation");
+}
+
+// With --tangent the derivatives are those of the oracle, which come from central differences along
+// q * exp(dq).
+static void eval_tangents_are_those_of_the_oracle(void** state) {
+    (void)state;
+    json_error_t error;
+    json_t* root =
+        json_load_file(NEURALSIM_SOURCE_DIR "/tests/data/mujoco/oracle/arm7_mixed.json", 0, &error);
+    if (!root) fail_msg("%s", error.text);
+    json_t* list = json_object_get(root, "states");
+    nsi_text_builder text = {.allocator = ns_default_allocator()};
+    nsi_text_add(&text, "q0,q1,q2,q3,q4,q5,q6,q7,qd0,qd1,qd2,qd3,qd4,qd5,qd6,"
+                        "tau0,tau1,tau2,tau3,tau4,tau5,tau6\n");
+    static const char* const parts[] = {"q", "qd", "tau"};
+    for (size_t row = 0; row < 10; row++) {
+        for (int k = 0; k < 3; k++) {
+            json_t* numbers = json_object_get(json_array_get(list, row), parts[k]);
+            for (size_t i = 0; i < json_array_size(numbers); i++) {
+                if (k > 0 || i > 0) nsi_text_add(&text, ",");
+                nsi_text_add_double(&text, json_number_value(json_array_get(numbers, i)));
+            }
+        }
+        nsi_text_add(&text, "\n");
+    }
+    ns_text states;
+    assert_int_equal(nsi_text_finish(&text, &states, NULL), NS_OK);
+    write_text("s.csv", states.data);
+    ns_text_free(&states);
+    run_ok("eval " MODELS "arm7_mixed.urdf --states s.csv --quantity qdd --wrt q qd --tangent");
+    nsi_csv csv = table_of(out);
+    assert_int_equal(csv.ncol, 7 + 7 * 14);
+    for (uint32_t row = 0; row < 10; row++) {
+        json_t* sample = json_array_get(list, row);
+        double off = 0.0, size = 0.0;
+        for (size_t n = 0; n < 7 * 14; n++) {
+            size_t i = n / 14, j = n % 7;
+            const char* key = n % 14 < 7 ? "dqdd_dq" : "dqdd_dqd";
+            json_t* line = json_array_get(json_object_get(sample, key), i);
+            double expected = json_number_value(json_array_get(line, j));
+            char column[64];
+            snprintf(column, sizeof column, "dqdd%zu/d%s%zu", i, key + 6, j);
+            off = fmax(off, fabs(cell(&csv, row, column) - expected));
+            size = fmax(size, fabs(expected));
+        }
+        assert_true(size > 1.0);
+        assert_near(off / size, 0.0, 1e-5); // the oracle's inertias are good to 1e-7
+    }
+    nsi_csv_free(&csv);
+    json_decref(root);
+}
+
+// The derivative for the components of a quaternion gives that for the tangent by the chain rule.
+static void eval_tangents_and_components_agree(void** state) {
+    (void)state;
+    write_text("s.csv", "q2,q3,q4,q5,qd2,qd3,q6\n0.5,-0.5,0.1,0.7,1,-2,0.4\n");
+    run_ok("eval " MODELS "arm7_mixed.urdf --states s.csv --quantity qdd --wrt q2 q3 q4 q5 q6");
+    nsi_csv components = table_of(out);
+    run_ok("eval " MODELS "arm7_mixed.urdf --states s.csv --quantity qdd --tangent "
+           "--wrt q_j_ball_0 q3 q4 q_j_elbow");
+    nsi_csv tangents = table_of(out);
+    double norm = sqrt(0.25 + 0.25 + 0.01 + 0.49);
+    double w = 0.5 / norm, x = -0.5 / norm, y = 0.1 / norm, z = 0.7 / norm;
+    const double turn[3][4] = {{-x, w, z, -y}, {-y, -z, w, x}, {-z, y, -x, w}};
+    static const char* const names[] = {"q_j_ball_0", "q3", "q4"};
+    char column[64];
+    for (int i = 0; i < 7; i++) {
+        for (int k = 0; k < 3; k++) {
+            double sum = 0.0;
+            for (int j = 0; j < 4; j++) {
+                snprintf(column, sizeof column, "dqdd%d/dq%d", i, j + 2);
+                sum += 0.5 * turn[k][j] * cell(&components, 0, column);
+            }
+            snprintf(column, sizeof column, "dqdd%d/d%s", i, names[k]);
+            assert_near(cell(&tangents, 0, column), sum, 1e-12);
+        }
+        char other[64];
+        snprintf(column, sizeof column, "dqdd%d/dq6", i);
+        snprintf(other, sizeof other, "dqdd%d/dq_j_elbow", i);
+        assert_near(cell(&tangents, 0, other), cell(&components, 0, column), 0.0);
+    }
+    nsi_csv_free(&components);
+    nsi_csv_free(&tangents);
+}
+
+static void eval_explains_bad_tables(void** state) {
+    (void)state;
+    const char* eval = "eval " PENDULUM " --states s.csv --quantity qdd";
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"q0,velocity\n1,2\n", "s.csv: column \"velocity\" is nothing of this model; it takes "
+                               "columns such as q0, qd0, tau0, q_hinge"},
+        {"q1\n1\n", "s.csv: column \"q1\" is nothing of this model"},
+        {"q0,q_hinge\n1,2\n", "s.csv: columns \"q0\" and \"q_hinge\" are the same number; remove "
+                              "one"},
+        {"q0\n1\nnan\n", "s.csv:3: column \"q0\" is nan; it must be finite"},
+        {"q0,qd0\n1\n", "s.csv:2:2: 1 fields for 2 columns"},
+        {"q0\none\n", "s.csv:2:1: \"one\" in column \"q0\" is not a number"},
+        {"q0\n", "s.csv: the table has no rows"},
+        {"", "s.csv:1:1: there is no table"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        write_text("s.csv", cases[k].text);
+        run_bad(eval, 1, cases[k].message);
+    }
+    run_bad("eval " PENDULUM " --states none.csv --quantity qdd", 1, "cannot open none.csv: ");
+    run_bad("eval " PENDULUM " --quantity qddd", 1,
+            "no quantity of the model is called, or fits, \"qddd\"");
+    run_bad("eval " PENDULUM " --quantity qdd --free link/arm/mass", 1,
+            "no parameter of the model is called, or fits, \"link/arm/mass\"");
+    // Results of an earlier run may stand in the table.
+    write_text("s.csv", "q0,qdd0,energy/total,bias0\n1,2,3,4\n");
+    run_ok(eval);
+    assert_says(err, "s.csv: ignored 3 columns: qdd0, energy/total, bias0\n");
+}
+
+static void ambiguous_joint_names_are_not_used(void** state) {
+    (void)state;
+    write_text("s.csv", "q_a_0\n1\n");
+    run_bad("eval " DATA "ball_and_names.urdf --states s.csv --quantity qdd", 1,
+            "column \"q_a_0\" is nothing of this model");
+    assert_says(err, "names by joint would be ambiguous");
+    write_text("s.csv", "q4\n1\n");
+    run_ok("eval " DATA "ball_and_names.urdf --states s.csv --quantity link/second/pose");
+    nsi_csv csv = table_of(out);
+    assert_near(cell(&csv, 0, "link/second/pose/qy"), sin(0.5), 1e-15);
+    nsi_csv_free(&csv);
+}
+
+// ---- simulate ------------------------------------------------------------------------------
+
+// Semi-implicit Euler by hand.
+static void step_by_hand(double* q, double* qd, double tau, double dt) {
+    double torque = tau - mass * gravity * length * sin(*q) - damping * *qd;
+    *qd += dt * torque / moment;
+    *q += dt * *qd;
+}
+
+static void simulate_agrees_with_steps_by_hand(void** state) {
+    (void)state;
+    run_ok("simulate " PENDULUM " --steps 3000 --q0 1 --qd0 -0.5 --every 100 "
+           "--control 'tau_hinge = 0.5*sin(2*pi*t)' --observe qdd energy/total");
+    assert_string_equal(err, "");
+    nsi_csv csv = table_of(out);
+    assert_int_equal(csv.nrow, 31);
+    double q = 1.0, qd = -0.5;
+    const double pi = 3.14159265358979323846;
+    for (uint32_t k = 0; k <= 3000; k++) {
+        double t = k * timestep, tau = 0.5 * sin(2.0 * pi * t);
+        if (k % 100 == 0) {
+            assert_near(cell(&csv, k / 100, "t"), t, 1e-15);
+            assert_near(cell(&csv, k / 100, "q_hinge"), q, 1e-11);
+            assert_near(cell(&csv, k / 100, "qd_hinge"), qd, 1e-11);
+            assert_near(cell(&csv, k / 100, "tau_hinge"), tau, 1e-15);
+            double energy = 0.5 * moment * qd * qd - mass * gravity * length * cos(q);
+            assert_near(cell(&csv, k / 100, "energy/total"), energy, 1e-11);
+            double torque = tau - mass * gravity * length * sin(q) - damping * qd;
+            assert_near(cell(&csv, k / 100, "qdd0"), torque / moment, 1e-10);
+        }
+        step_by_hand(&q, &qd, tau, timestep);
+    }
+    nsi_csv_free(&csv);
+}
+
+// A small oscillation has its period, whatever the integrator.
+static void simulate_has_the_right_period(void** state) {
+    (void)state;
+    static const char* const integrators[] = {"euler", "rk4", "implicit"};
+    double period = 2.0 * 3.14159265358979323846 / sqrt(mass * gravity * length / moment);
+    char arguments[512];
+    for (int k = 0; k < 3; k++) {
+        snprintf(arguments, sizeof arguments,
+                 "simulate " PENDULUM " --q0 1e-4 --set 'joint/*/damping=0' --dt 1e-4 --time %.17g "
+                 "--integrator %s --json",
+                 period, integrators[k]);
+        run_ok(arguments);
+        json_t* root = json_of(out);
+        json_t* end = json_object_get(root, "final_state");
+        assert_near(number(end, "q_hinge") / 1e-4, 1.0, 1e-3);
+        assert_near(number(root, "energy_end"), number(root, "energy_start"), 1e-10);
+        assert_near(number(root, "steps"), ceil(period / 1e-4), 0.0);
+        assert_true(number(root, "steps_per_second") > 0.0);
+        json_decref(root);
+    }
+}
+
+static void simulate_observes_the_last_state_too(void** state) {
+    (void)state;
+    run_ok("simulate " PENDULUM " --steps 10 --q0 0.3 --observe q qd energy/kinetic --index-names");
+    nsi_csv csv = table_of(out);
+    assert_int_equal(csv.nrow, 11);
+    for (uint32_t k = 0; k < 11; k++) {
+        double qd = cell(&csv, k, "qd0");
+        assert_near(cell(&csv, k, "q/0"), cell(&csv, k, "q0"), 0.0);
+        assert_near(cell(&csv, k, "qd/0"), qd, 0.0);
+        assert_near(cell(&csv, k, "energy/kinetic"), 0.5 * moment * qd * qd, 1e-14);
+    }
+    nsi_csv_free(&csv);
+}
+
+// A table of controls: by time or by row; actuators by their name or their joint's.
+static void simulate_takes_controls_from_tables(void** state) {
+    (void)state;
+    write_text("c.csv", "t,tau0\n0,1\n0.01,-2\n0.02,0.5\n");
+    run_ok("simulate " PENDULUM " --steps 40 --control c.csv");
+    assert_says(err, "c.csv ends before the simulation does; its last row is held");
+    nsi_csv csv = table_of(out);
+    double q = 0.0, qd = 0.0;
+    for (uint32_t k = 0; k <= 40; k++) {
+        double tau = k < 10 ? 1.0 : k < 20 ? -2.0 : 0.5;
+        assert_near(cell(&csv, k, "tau_hinge"), tau, 0.0);
+        assert_near(cell(&csv, k, "q_hinge"), q, 1e-13);
+        step_by_hand(&q, &qd, tau, timestep);
+    }
+    nsi_csv_free(&csv);
+
+    // No gravity: the motor makes 3 * u / 0.5, the servo is a spring of 4 / 0.25.
+    write_text("c.csv", "u_j_left,u_m_right\n0.1,0\n0.2,0\n0.3,0\n");
+    run_ok("simulate " DATA "motors.xml --steps 3 --control c.csv --q0 0 0.5 --index-names");
+    csv = table_of(out);
+    double left = 0.0, right = 0.5, right_v = 0.0;
+    for (uint32_t k = 0; k < 3; k++) {
+        left += 0.002 * 3.0 * 0.1 * (k + 1) / 0.5;
+        right_v -= 0.002 * 4.0 * right / 0.25;
+        right += 0.002 * right_v;
+        assert_near(cell(&csv, k, "u/m_left"), 0.1 * (k + 1), 1e-15);
+        assert_near(cell(&csv, k + 1, "qd0"), left, 1e-14);
+        assert_near(cell(&csv, k + 1, "q1"), right, 1e-14);
+    }
+    nsi_csv_free(&csv);
+
+    write_text("c.csv", "u_hinge\n1\n");
+    run_ok("simulate " PENDULUM " --steps 1 --control c.csv");
+    assert_says(err, "c.csv: column u_hinge is taken as tau0, since no actuator drives that joint");
+    write_text("c.csv", "t,tau0\n0,1\n-1,2\n");
+    run_bad("simulate " PENDULUM " --control c.csv", 1, "c.csv:3: the time goes back");
+    write_text("c.csv", "t,q0\n0,1\n");
+    run_bad("simulate " PENDULUM " --control c.csv", 1,
+            "c.csv: no column is a control of this model");
+    run_bad("simulate " PENDULUM " --control 'tau0=1/(t-0.002)'", 1,
+            "--control: tau_hinge is inf at t = 0.002 s");
+}
+
+// Many trajectories at once are the single ones after each other, at any number of threads.
+static void batches_are_single_trajectories(void** state) {
+    (void)state;
+    write_text("b.csv", "q0,qd0,link/rod/mass\n0.1,0,2\n0.2,1,2\n0.3,-1,2\n0.4,0,3\n0.5,0,2\n"
+                        "2,2,1\n");
+    const char* batch = "simulate " PENDULUM " --steps 2000 --every 500 --batch b.csv "
+                        "--control 'tau0=cos(t)' --observe energy/total --threads ";
+    char arguments[512];
+    snprintf(arguments, sizeof arguments, "%s1", batch);
+    run_ok(arguments);
+    char* one = strdup(out);
+    snprintf(arguments, sizeof arguments, "%s3", batch);
+    run_ok(arguments);
+    assert_string_equal(out, one);
+    nsi_csv csv = table_of(one);
+    assert_int_equal(csv.nrow, 6 * 5);
+    for (uint32_t n = 0; n < 6; n++) {
+        for (uint32_t k = 0; k < 5; k++) {
+            assert_near(cell(&csv, n * 5 + k, "traj"), n, 0.0);
+            assert_near(cell(&csv, n * 5 + k, "t"), 0.5 * k, 1e-15);
+        }
+    }
+    run_ok("simulate " PENDULUM " --steps 2000 --q0 0.4 --set link/rod/mass=3 --every 500 "
+           "--control 'tau0=cos(t)'");
+    nsi_csv single = table_of(out);
+    for (uint32_t k = 0; k < 5; k++) {
+        assert_near(cell(&csv, 15 + k, "q_hinge"), cell(&single, k, "q_hinge"), 0.0);
+        assert_near(cell(&csv, 15 + k, "qd_hinge"), cell(&single, k, "qd_hinge"), 0.0);
+    }
+    nsi_csv_free(&single);
+    nsi_csv_free(&csv);
+    free(one);
+
+    run_ok("simulate " PENDULUM " --steps 10 --batch b.csv --json -o t.csv");
+    json_t* root = json_of(out);
+    assert_int_equal(json_array_size(json_object_get(root, "results")), 6);
+    json_decref(root);
+
+    // Controls for each of them.
+    write_text("b.csv", "q0\n0\n0\n");
+    write_text("c.csv", "traj,t,tau0\n0,0,1\n0,1,1\n1,0,-2\n1,1,-2\n");
+    run_ok("simulate " PENDULUM " --steps 5 --batch b.csv --control c.csv");
+    csv = table_of(out);
+    assert_near(cell(&csv, 11, "qd_hinge"), -2.0 * cell(&csv, 5, "qd_hinge") * 1.0, 1e-2);
+    assert_near(cell(&csv, 7, "tau_hinge"), -2.0, 0.0);
+    nsi_csv_free(&csv);
+    write_text("b.csv", "q0\n0\n0\n0\n");
+    run_bad("simulate " PENDULUM " --steps 5 --batch b.csv --control c.csv", 1,
+            "c.csv has controls for 2 trajectories, but there are 3 initial states");
+}
+
+// What was written can be read: stopping in the middle changes nothing.
+static void simulations_can_be_continued(void** state) {
+    (void)state;
+    run_ok("simulate " MODELS "quadruped.urdf --steps 200 --every 100 --control 'tau_FR_knee=0.1' "
+           "--observe energy/total -o whole.csv");
+    char* text = read_text("whole.csv");
+    nsi_csv whole = table_of(text);
+    // Header and the row of the middle.
+    char* header_end = strchr(text, '\n');
+    char* first_end = strchr(header_end + 1, '\n');
+    char* middle_end = strchr(first_end + 1, '\n');
+    nsi_text_builder middle = {.allocator = ns_default_allocator()};
+    nsi_text_add_bytes(&middle, text, (size_t)(header_end + 1 - text));
+    nsi_text_add_bytes(&middle, first_end + 1, (size_t)(middle_end - first_end));
+    ns_text state_text;
+    assert_int_equal(nsi_text_finish(&middle, &state_text, NULL), NS_OK);
+    write_text("middle.csv", state_text.data);
+    run_ok("simulate " MODELS "quadruped.urdf --steps 100 --every 100 --state middle.csv "
+           "--control 'tau_FR_knee=0.1'");
+    assert_says(err, "middle.csv: ignored 2 columns: t, energy/total\n");
+    nsi_csv rest = table_of(out);
+    for (uint32_t k = 0; k < rest.ncol; k++) {
+        if (strcmp(rest.names[k], "t") == 0) continue;
+        assert_near(nsi_csv_at(&rest, 1, k), cell(&whole, 2, rest.names[k]), 0.0);
+    }
+    nsi_csv_free(&rest);
+    nsi_csv_free(&whole);
+    ns_text_free(&state_text);
+    free(text);
+}
+
+static void divergence_is_reported_and_rows_are_kept(void** state) {
+    (void)state;
+    run_bad("simulate " PENDULUM " --set joint/hinge/damping=1e5 --qd0 1 --time 5 -o d.csv", 1,
+            "trajectory 0, step 155 (t = 0.155 s): quantity joint/hinge/tau is not finite");
+    char* text = read_text("d.csv");
+    nsi_csv csv = table_of(text);
+    assert_int_equal(csv.nrow, 156);
+    for (uint32_t k = 0; k < csv.nrow; k++) assert_true(isfinite(cell(&csv, k, "q_hinge")));
+    nsi_csv_free(&csv);
+    free(text);
+
+    // Far into the run, and only one of several.
+    write_text("b.csv", "qd0,joint/hinge/damping\n1,0\n1,2220\n1,0.1\n");
+    run_bad("simulate " PENDULUM " --batch b.csv --time 50 --observe energy/total", 1,
+            "trajectory 1, step ");
+    csv = table_of(out);
+    assert_true(csv.nrow > 3000);
+    nsi_csv_free(&csv);
+}
+
+// ---- gradcheck -----------------------------------------------------------------------------
+
+static void gradients_are_right(void** state) {
+    (void)state;
+    run_ok("gradcheck " PENDULUM " --free link/rod/mass joint/hinge/damping");
+    assert_says(out, "state     q0 ");
+    assert_says(out, "control   tau0 ");
+    assert_says(out, "parameter link/rod/mass ");
+    assert_says(out, "5 inputs over 20 steps: 5 ok, 0 unsure, 0 FAIL; largest relative error ");
+    run_ok("gradcheck " DATA "motors.xml --free '**' --integrator rk4 --seed 7");
+    run_ok("gradcheck " MODELS "arm7_mixed.urdf --free '**' --steps 5 --json");
+    json_t* root = json_of(out);
+    assert_near(number(root, "fail") + number(root, "unsure"), 0.0, 0.0);
+    assert_near(number(root, "ok"), 15 + 7 + 148, 0.0);
+    assert_true(number(root, "largest_error") < 1e-7);
+    json_decref(root);
+
+    // One step of the pendulum by hand: the ratio of two derivatives does not know the weights.
+    run_ok("gradcheck " PENDULUM " --steps 1 --json --free joint/hinge/damping");
+    root = json_of(out);
+    json_t* inputs = json_object_get(root, "inputs");
+    double by_tau = number(json_array_get(inputs, 2), "reverse");
+    double by_damping = number(json_array_get(inputs, 3), "reverse");
+    assert_true(by_tau != 0.0 && by_damping != 0.0);
+    double by_qd = number(json_array_get(inputs, 1), "reverse");
+    // d/dqd = A (1 - h d/I) and d/dtau = A h/I for the same A
+    assert_near(by_qd / by_tau, (1.0 - timestep * damping / moment) / (timestep / moment), 1e-12);
+    json_decref(root);
+}
+
+// ---- files that cannot be written ----------------------------------------------------------
+
+static void full_disks_are_noticed(void** state) {
+    (void)state;
+    run_bad("eval " PENDULUM " --quantity qdd -o /no/such/folder/x.csv", 1,
+            "cannot create /no/such/folder/x.csv: No such file or directory");
+    run_bad("simulate " PENDULUM " -o /no/such/folder/x.csv", 1,
+            "cannot create /no/such/folder/x.csv: No such file or directory");
+    if (access("/dev/full", W_OK) != 0) skip();
+    run_bad("eval " PENDULUM " --quantity qdd -o /dev/full", 1,
+            "cannot write /dev/full: No space left on device");
+    run_bad("simulate " PENDULUM " --time 100 -o /dev/full", 1,
+            "cannot write /dev/full: No space left on device");
+    run_bad("eval " PENDULUM " --quantity qdd >/dev/full", 1,
+            "cannot write the output: No space left on device");
+    run_bad("simulate " PENDULUM " --json >/dev/full", 1,
+            "cannot write the output: No space left on device");
+    run_bad("inspect " PENDULUM " >/dev/full", 1, "cannot write the output: ");
+    run_bad("names " PENDULUM " --json >/dev/full", 1, "cannot write the output: ");
+    run_bad("gradcheck " PENDULUM " >/dev/full", 1, "cannot write the output: ");
+}
+
+static int make_folder(void** state) {
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void** state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    program_result_free(&last);
+    return system(command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_command_has_help),
+        cmocka_unit_test(examples_of_help_work),
+        cmocka_unit_test(mistakes_on_the_command_line_are_explained),
+        cmocka_unit_test(missing_and_broken_models_are_explained),
+        cmocka_unit_test(inspect_tells_what_was_read),
+        cmocka_unit_test(inspect_as_json),
+        cmocka_unit_test(names_lists_everything),
+        cmocka_unit_test(eval_agrees_with_the_closed_form),
+        cmocka_unit_test(eval_takes_parameters_from_columns),
+        cmocka_unit_test(eval_backends_give_the_same_bytes),
+        cmocka_unit_test(eval_normalizes_quaternions),
+        cmocka_unit_test(eval_tangents_are_those_of_the_oracle),
+        cmocka_unit_test(eval_tangents_and_components_agree),
+        cmocka_unit_test(eval_explains_bad_tables),
+        cmocka_unit_test(ambiguous_joint_names_are_not_used),
+        cmocka_unit_test(simulate_agrees_with_steps_by_hand),
+        cmocka_unit_test(simulate_has_the_right_period),
+        cmocka_unit_test(simulate_observes_the_last_state_too),
+        cmocka_unit_test(simulate_takes_controls_from_tables),
+        cmocka_unit_test(batches_are_single_trajectories),
+        cmocka_unit_test(simulations_can_be_continued),
+        cmocka_unit_test(divergence_is_reported_and_rows_are_kept),
+        cmocka_unit_test(gradients_are_right),
+        cmocka_unit_test(full_disks_are_noticed),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
