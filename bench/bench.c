@@ -95,22 +95,25 @@ static void body_run(void* context) {
     ns_program_run(c->program, &c->run);
 }
 
+static void free_arrays(double** arrays, uint32_t count) {
+    for (uint32_t k = 0; arrays && k < count; k++) free(arrays[k]);
+    free(arrays);
+}
+
 static double** make_arrays(uint32_t count, const ns_graph* graph,
                             uint32_t (*size)(const ns_graph*, uint32_t), nsi_rng* rng) {
     double** arrays = calloc((size_t)count + 1, sizeof *arrays);
     for (uint32_t k = 0; arrays && k < count; k++) {
         arrays[k] = calloc(size(graph, k), sizeof **arrays);
-        if (!arrays[k]) return NULL;
+        if (!arrays[k]) {
+            free_arrays(arrays, count);
+            return NULL;
+        }
         for (uint32_t i = 0; rng && i < size(graph, k); i++) {
             arrays[k][i] = nsi_rng_uniform(rng, -0.7, 0.7);
         }
     }
     return arrays;
-}
-
-static void free_arrays(double** arrays, uint32_t count) {
-    for (uint32_t k = 0; arrays && k < count; k++) free(arrays[k]);
-    free(arrays);
 }
 
 // One backend and lane count.

@@ -126,10 +126,13 @@ static bool rollout_prepare(rollout_context* c, const ns_system* system, const n
     double* seeds = calloc((size_t)batch * (steps + 1) * z.nx, sizeof *seeds);
     double* dx0 = calloc((size_t)batch * z.nx, sizeof *dx0);
     double* dparams = calloc((size_t)z.np + 1, sizeof *dparams);
+    c->system = system;
+    c->args = (ns_rollout_args){.batch = batch, .steps = steps, .x0 = x0};
+    c->adjoint = (ns_rollout_adjoint){.state_seeds = seeds, .dx0 = dx0, .dparams = dparams};
     ns_workspace_size size = {.batch = batch, .steps = steps, .threads = 1};
     if (!x0 || !seeds || !dx0 || !dparams ||
         ns_workspace_create(system, &size, &c->work, &c->error) != NS_OK) {
-        return false;
+        return false; // rollout_finish() frees what there is
     }
     for (uint32_t b = 0; b < batch; b++) {
         double* x = x0 + (size_t)b * z.nx;
@@ -141,9 +144,6 @@ static bool rollout_prepare(rollout_context* c, const ns_system* system, const n
         for (uint32_t i = 0; i < z.nx; i++)
             seeds[((size_t)b * (steps + 1) + steps) * z.nx + i] = 1.0;
     }
-    c->system = system;
-    c->args = (ns_rollout_args){.batch = batch, .steps = steps, .x0 = x0};
-    c->adjoint = (ns_rollout_adjoint){.state_seeds = seeds, .dx0 = dx0, .dparams = dparams};
     return true;
 }
 

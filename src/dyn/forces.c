@@ -69,10 +69,11 @@ static ns_expr actuator_force(const nsi_robot* robot, uint32_t number, ns_expr u
     const nsi_link* l = &robot->model->links[a->link];
     const ns_expr* p = robot->param + a->param;
     ns_expr gear = p[NSI_ACTUATOR_GEAR], kp = p[NSI_ACTUATOR_KP], kd = p[NSI_ACTUATOR_KD];
-    ns_expr q = ns_mul(gear, robot->q[l->q]), qd = ns_mul(gear, robot->qd[l->v]), f;
-    u = f = nsi_actuator_control(robot->model, number, u);
+    ns_expr q = ns_mul(gear, robot->q[l->q]), qd = ns_mul(gear, robot->qd[l->v]);
+    u = nsi_actuator_control(robot->model, number, u);
+    ns_expr f = u;
     switch (a->def.type) {
-    case NS_ACTUATOR_TORQUE: f = u; break;
+    case NS_ACTUATOR_TORQUE: break;
     case NS_ACTUATOR_POSITION: f = ns_sub(ns_mul(kp, ns_sub(u, q)), ns_mul(kd, qd)); break;
     case NS_ACTUATOR_VELOCITY: f = ns_mul(kd, ns_sub(u, qd)); break;
     case NS_ACTUATOR_SERIES_ELASTIC: {
