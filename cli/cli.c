@@ -54,7 +54,9 @@ bool cli_list_add(cli_list* list, const char* item) {
     return true;
 }
 
-bool cli_option(int argc, char** argv, int* i, const char* name, const char** value) {
+// If argv[*i] is `--name VALUE` or `--name=VALUE`, set *value, step over it and return true. A
+// missing value sets *value to NULL.
+static bool take_option(int argc, char** argv, int* i, const char* name, const char** value) {
     const char* argument = argv[*i];
     size_t length = strlen(name);
     if (strncmp(argument, name, length) != 0) return false;
@@ -103,7 +105,8 @@ static bool set_value(const cli_row* row, const char* text) {
     switch (row->kind) {
     case CLI_FLAG: break;
     case CLI_TEXT: *(const char**)row->value = text; return text[0] != '\0';
-    case CLI_LIST: return text[0] != '\0' && cli_list_add(row->value, text);
+    case CLI_LIST:
+    case CLI_EACH: return text[0] != '\0' && cli_list_add(row->value, text);
     case CLI_COUNT:
         if (!read_integer(text, UINT32_MAX, &integer)) return false;
         *(uint32_t*)row->value = (uint32_t)integer;
@@ -118,14 +121,17 @@ static bool set_value(const cli_row* row, const char* text) {
 static int bad_value(const char* command, const cli_row* row, const char* text) {
     const char* needs = row->kind == CLI_CHOICE ? "one of: " : "";
     if (!text) return cli_usage(command, "%s needs %s%s", row->name, needs, row->needs);
-    if (row->kind == CLI_LIST && ((const cli_list*)row->value)->count == CLI_MAX_LIST) {
+    bool list = row->kind == CLI_LIST || row->kind == CLI_EACH;
+    if (list && ((const cli_list*)row->value)->count == CLI_MAX_LIST) {
         return cli_usage(command, "%s has more than %d values", row->name, CLI_MAX_LIST);
     }
     return cli_usage(command, "%s needs %s%s, not '%.100s'", row->name, needs, row->needs, text);
 }
 
-// The option at argv[*i]: CLI_GO_ON with *i at its last argument, or an exit code.
-static int read_option(const char* command, const cli_row* rows, int argc, char** argv, int* i) {
+// The option at argv[*i]: CLI_GO_ON with *i at its last argument, or an exit code. `given` has a
+// bit for each row that was there before.
+static int read_option(const char* command, const cli_row* rows, int argc, char** argv, int* i,
+                       uint64_t* given) {
     const cli_row* row = rows;
     const char* value = NULL;
     for (; row->name; row++) {
@@ -133,12 +139,17 @@ static int read_option(const char* command, const cli_row* rows, int argc, char*
             *(bool*)row->value = true;
             return CLI_GO_ON;
         }
-        if (row->kind != CLI_FLAG && cli_option(argc, argv, i, row->name, &value)) break;
+        if (row->kind != CLI_FLAG && take_option(argc, argv, i, row->name, &value)) break;
     }
     if (!row->name) return cli_usage(command, "unknown option '%.100s'", argv[*i]);
     if (!value || looks_like_option(value) || !set_value(row, value)) {
         return bad_value(command, row, value);
     }
+    uint64_t bit = (uint64_t)1 << (row - rows);
+    if ((*given & bit) && row->kind != CLI_LIST && row->kind != CLI_EACH) {
+        return cli_usage(command, "%s is given twice", row->name);
+    }
+    *given |= bit;
     while (row->kind == CLI_LIST && *i + 1 < argc && !looks_like_option(argv[*i + 1])) {
         if (!set_value(row, argv[++*i])) return bad_value(command, row, argv[*i]);
     }
@@ -148,16 +159,17 @@ static int read_option(const char* command, const cli_row* rows, int argc, char*
 int cli_parse(const char* command, const char* help, const cli_row* rows, int argc, char** argv,
               cli_list* arguments) {
     for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--help") != 0) continue;
+        if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0) continue;
         fputs(help, stdout);
         return cli_finish();
     }
+    uint64_t given = 0;
     for (int i = 0; i < argc; i++) {
         if (!looks_like_option(argv[i])) {
             if (!cli_list_add(arguments, argv[i])) return cli_usage(command, "too many arguments");
             continue;
         }
-        int code = read_option(command, rows, argc, argv, &i);
+        int code = read_option(command, rows, argc, argv, &i, &given);
         if (code != CLI_GO_ON) return code;
     }
     return CLI_GO_ON;
@@ -171,6 +183,40 @@ const char* cli_model_argument(const char* command, const cli_list* arguments) {
         cli_usage(command, "one MODEL at a time, not also '%.100s'", arguments->items[1]);
     }
     return NULL;
+}
+
+// ---- names that are nearly right -----------------------------------------------------------
+
+enum { NEAREST_SIZE = 128 }; // longer names are not compared
+
+// Letters to change, add or remove to make one of the other.
+static size_t edit_distance(const char* a, const char* b) {
+    size_t na = strlen(a), nb = strlen(b), row[NEAREST_SIZE + 1];
+    if (na > NEAREST_SIZE || nb > NEAREST_SIZE) return SIZE_MAX;
+    for (size_t j = 0; j <= nb; j++) row[j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            size_t least = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < least) least = row[j] + 1;
+            if (row[j - 1] + 1 < least) least = row[j - 1] + 1;
+            row[j] = least;
+        }
+    }
+    return row[nb];
+}
+
+void cli_nearest_offer(cli_nearest* n, const char* name) {
+    size_t distance = edit_distance(n->wanted, name);
+    if (distance == SIZE_MAX || (n->name && distance >= n->distance)) return;
+    n->name = name;
+    n->distance = distance;
+}
+
+bool cli_nearest_is_slip(const cli_nearest* n) {
+    return n->name && 5 * n->distance <= strlen(n->wanted);
 }
 
 // ---- files ---------------------------------------------------------------------------------
@@ -304,6 +350,17 @@ ns_model* cli_load_model(const char* path, bool repair_inertia) {
     options.repair_inertia = repair_inertia;
     if (ns_model_load(path, &options, &model, &error) != NS_OK) cli_fail("%s", error.message);
     return model;
+}
+
+void cli_note_ignored(const ns_model* model, const char* path) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).nignored; k++) {
+        if (strstr(ns_model_ignored(model, k), "changes the motion")) count++;
+    }
+    if (count == 0) return;
+    cli_note("%u %s of %s that %s the motion %s ignored; 'neuralsim inspect %s' lists them", count,
+             count == 1 ? "part" : "parts", path, count == 1 ? "changes" : "change",
+             count == 1 ? "is" : "are", path);
 }
 
 ns_system* cli_create_system(const ns_model* model, const ns_system_options* options) {

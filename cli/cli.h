@@ -47,6 +47,7 @@ typedef enum cli_kind {
     CLI_FLAG,   // bool
     CLI_TEXT,   // const char*
     CLI_LIST,   // cli_list: all that follow up to the next option; may be given again
+    CLI_EACH,   // cli_list: one value; may be given again
     CLI_COUNT,  // uint32_t
     CLI_SEED,   // uint64_t
     CLI_NUMBER, // double, finite
@@ -63,8 +64,9 @@ typedef struct cli_row {
 #define CLI_BACKENDS "auto interp native" // in the order of ns_backend
 #define CLI_INTEGRATORS "euler rk4 implicit"
 
-// Read the arguments of a command. Returns CLI_GO_ON, or the code to exit with: after --help, or
-// after a message about what is wrong. Values are `--name VALUE` or `--name=VALUE`.
+// Read the arguments of a command. Returns CLI_GO_ON, or the code to exit with: after --help (or
+// -h), or after a message about what is wrong, such as an option with one value that is given
+// twice. Values are `--name VALUE` or `--name=VALUE`.
 enum { CLI_GO_ON = -1 };
 int cli_parse(const char* command, const char* help, const cli_row* rows, int argc, char** argv,
               cli_list* arguments);
@@ -73,12 +75,18 @@ int cli_parse(const char* command, const char* help, const cli_row* rows, int ar
 // alone.
 const char* cli_model_argument(const char* command, const cli_list* arguments);
 
-// If argv[*i] is `--name VALUE` or `--name=VALUE`, set *value, step over it and return true. A
-// missing value sets *value to NULL.
-bool cli_option(int argc, char** argv, int* i, const char* name, const char** value);
-
 // A finite number; false when it is none.
 bool cli_read_number(const char* text, double* out);
+
+// The name most like one that a person wrote: start with {.wanted = name}, offer all there are.
+typedef struct cli_nearest {
+    const char* wanted;
+    const char* name; // the nearest so far; NULL: none
+    size_t distance;  // letters to change, add or remove
+} cli_nearest;
+
+void cli_nearest_offer(cli_nearest* n, const char* name);
+bool cli_nearest_is_slip(const cli_nearest* n); // one letter in five at most
 
 // ---- files ---------------------------------------------------------------------------------
 
@@ -119,6 +127,9 @@ void cli_progress_end(cli_progress* p); // remove the line
 
 // A URDF or MJCF file; NULL after saying why.
 ns_model* cli_load_model(const char* path, bool repair_inertia);
+
+// One line on standard error when parts of the file that change the motion were ignored.
+void cli_note_ignored(const ns_model* model, const char* path);
 
 // NULL after saying why.
 ns_system* cli_create_system(const ns_model* model, const ns_system_options* options);

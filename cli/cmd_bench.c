@@ -21,14 +21,11 @@ static const char help[] =
     "\n"
     "example: neuralsim bench mlp175 --backend native\n";
 
-static bool selected(const char* name, int argc, char** argv) {
-    bool any = false;
-    for (int i = 0; i < argc; i++) {
-        if (!argv[i]) continue;
-        any = true;
-        if (strncmp(name, argv[i], strlen(argv[i])) == 0) return true;
+static bool selected(const char* name, const cli_list* wanted) {
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        if (strncmp(name, wanted->items[i], strlen(wanted->items[i])) == 0) return true;
     }
-    return !any;
+    return wanted->count == 0;
 }
 
 static int list_cases(void) {
@@ -39,47 +36,37 @@ static int list_cases(void) {
 }
 
 int cmd_bench(int argc, char** argv) {
+    static const char* const backends[] = {"interp", "native"};
     bench_options options = {0};
     bool list = false;
-    for (int i = 0; i < argc && argv[i]; i++) {
-        int at = i;
-        if (strcmp(argv[i], "--help") == 0) {
-            fputs(help, stdout);
-            return cli_finish();
-        } else if (strcmp(argv[i], "--list") == 0) {
-            list = true;
-        } else if (strcmp(argv[i], "--json") == 0) {
-            options.json = true;
-        } else if (strcmp(argv[i], "--quick") == 0) {
-            options.quick = true;
-        } else if (cli_option(argc, argv, &i, "--backend", &options.backend)) {
-            const char* b = options.backend;
-            if (!b || (strcmp(b, "interp") != 0 && strcmp(b, "native") != 0)) {
-                return cli_usage("bench", "--backend takes interp or native");
-            }
-        } else if (argv[i][0] == '-') {
-            return cli_usage("bench", "unknown option '%s'", argv[i]);
-        } else {
-            continue; // a case, looked up below
-        }
-        for (int k = at; k <= i; k++) argv[k] = NULL;
-    }
+    int backend = -1;
+    const cli_row rows[] = {{"--list", CLI_FLAG, &list, NULL},
+                            {"--json", CLI_FLAG, &options.json, NULL},
+                            {"--quick", CLI_FLAG, &options.quick, NULL},
+                            {"--backend", CLI_CHOICE, &backend, "interp native"},
+                            {0}};
+    cli_list wanted = {.count = 0};
+    int code = cli_parse("bench", help, rows, argc, argv, &wanted);
+    if (code != CLI_GO_ON) return code;
+    if (backend >= 0) options.backend = backends[backend];
     if (list) return list_cases();
 
-    for (int i = 0; i < argc; i++) {
-        bool found = !argv[i];
+    for (uint32_t i = 0; i < wanted.count; i++) {
+        const char* name = wanted.items[i];
+        bool found = false;
         for (int k = 0; k < bench_case_count && !found; k++) {
-            found = strncmp(bench_cases[k].name, argv[i], strlen(argv[i])) == 0;
+            found = strncmp(bench_cases[k].name, name, strlen(name)) == 0;
         }
-        if (!found)
-            return cli_usage("bench", "no case is called '%s' (--list names them)", argv[i]);
+        if (!found) {
+            return cli_usage("bench", "no case is called '%.100s' (--list names them)", name);
+        }
     }
     if (!options.json) {
         printf("%-28s %-8s %5s %12s %12s %10s %10s %8s %8s\n", "case", "backend", "lanes", "ns",
                "ns median", "ns per op", "compile ms", "ops", "steps");
     }
     for (int k = 0; k < bench_case_count; k++) {
-        if (!selected(bench_cases[k].name, argc, argv)) continue;
+        if (!selected(bench_cases[k].name, &wanted)) continue;
         if (!bench_cases[k].run(&bench_cases[k], &options)) return EXIT_FAILED;
     }
     return cli_finish();

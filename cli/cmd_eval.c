@@ -29,8 +29,8 @@ static const char help[] =
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
     "\n"
     "example: accelerations of a pendulum and how they depend on the angles\n"
-    "  neuralsim eval models/double_pendulum.urdf --states s.csv --quantity qdd --wrt q -o "
-    "out.csv\n";
+    "  neuralsim eval models/double_pendulum.urdf --states examples/double_pendulum_states.csv \\\n"
+    "    --quantity qdd --wrt q\n";
 
 // What to differentiate for: one number of state, control or parameters, or a rotation.
 typedef struct direction {
@@ -356,6 +356,7 @@ static bool create_system(eval_command* c) {
 static int run(eval_command* c) {
     c->model = cli_load_model(c->model_path, c->repair);
     if (!c->model) return EXIT_FAILED;
+    cli_note_ignored(c->model, c->model_path);
     int code = settings_read("eval", &c->set, &c->settings, &c->free_params);
     if (code == CLI_GO_ON) code = free_wrt(c);
     if (code != CLI_GO_ON) return code;
@@ -370,7 +371,7 @@ static int run(eval_command* c) {
     }
     c->params = cli_zeros(c->ports.z.np);
     if (!c->params) return EXIT_FAILED;
-    settings_apply(&c->settings, c->system, c->params);
+    if (!settings_apply(&c->settings, c->model, c->system, c->params)) return EXIT_FAILED;
     bool ok = c->states_path ? states_read(&c->ports, &c->table, c->states_path, UINT32_MAX,
                                            c->params, &c->states)
                              : states_create(&c->ports, 1, c->params, &c->states);

@@ -20,7 +20,9 @@ static const char help[] =
     "steps)\n"
     "and each free parameter the table compares reverse mode, forward mode and central "
     "differences.\n"
-    "The exit code is 1 when one FAILs. 'unsure': differences have no answer, as at a kink.\n"
+    "The exit code is 1 when one FAILs. 'unsure': differences have no answer, as at a kink. "
+    "'zero':\n"
+    "the input acts on nothing.\n"
     "\n"
     "  --free GLOB..     parameters to check; '**' for all\n"
     "  --steps N         default 20\n"
@@ -46,8 +48,14 @@ static const double difference_tolerance = 1e-6;
 // Forward and reverse differ only by rounding.
 static const double forward_tolerance = 1e-9;
 
-typedef enum verdict { VERDICT_OK, VERDICT_UNSURE, VERDICT_FAIL } verdict;
-static const char* const verdict_names[] = {"ok", "unsure", "FAIL"};
+typedef enum verdict {
+    VERDICT_OK,
+    VERDICT_ZERO, // ok, and exactly zero in all three ways: the input acts on nothing
+    VERDICT_UNSURE,
+    VERDICT_FAIL,
+    VERDICTS
+} verdict;
+static const char* const verdict_names[] = {"ok", "zero", "unsure", "FAIL"};
 
 typedef struct input {
     const char* kind; // "state", "control", "parameter"
@@ -336,9 +344,10 @@ static void choose_difference(const gradcheck* g, const robots* r, size_t robot,
     double estimate[RUNGS];
     for (int rung = 0; rung < RUNGS; rung++) {
         estimate[rung] = 0.0;
-        for (size_t k = 0; k < POINTS; k++) {
-            double value = final_sum(g, r, robot + (size_t)rung * POINTS + k);
-            estimate[rung] += weight[k] * value / (ladder[rung] * in->scale);
+        for (size_t k = 0; k < POINTS / 2; k++) { // in pairs, so that equal values give 0
+            size_t first = robot + (size_t)rung * POINTS, other = POINTS - 1 - k;
+            double apart = final_sum(g, r, first + other) - final_sum(g, r, first + k);
+            estimate[rung] += weight[other] * apart / (ladder[rung] * in->scale);
         }
     }
     in->uncertainty = INFINITY;
@@ -390,7 +399,9 @@ static void judge(const gradcheck* g, input* in) {
     bool forward_ok = forward_off <= forward_tolerance * fmax(size, fabs(in->forward)) + noise;
     bool close = off <= difference_tolerance * size + noise;
     bool certain = in->uncertainty <= 1e-4 * size + noise;
-    if (!forward_ok || !isfinite(in->reverse) || !isfinite(in->forward)) {
+    if (in->reverse == 0.0 && in->forward == 0.0 && in->difference == 0.0 && certain) {
+        in->verdict = VERDICT_ZERO;
+    } else if (!forward_ok || !isfinite(in->reverse) || !isfinite(in->forward)) {
         in->verdict = VERDICT_FAIL;
     } else if (close) {
         in->verdict = VERDICT_OK;
@@ -404,7 +415,7 @@ static void judge(const gradcheck* g, input* in) {
 // ---- result --------------------------------------------------------------------------------
 
 typedef struct tally {
-    uint32_t count[3];
+    uint32_t count[VERDICTS];
     double worst; // relative error of those that are ok
     bool zero;    // is the gradient zero everywhere?
 } tally;
@@ -433,8 +444,9 @@ static void print_table(const gradcheck* g, const tally* t) {
         printf("%-9s %-*s %17.9e %17.9e %17.9e %9.1e  %s\n", in->kind, width, in->name, in->reverse,
                in->forward, in->difference, in->error, verdict_names[in->verdict]);
     }
-    printf("%u inputs over %u steps: %u ok, %u unsure, %u FAIL; largest relative error %.1e\n",
-           g->ninput, g->steps, t->count[VERDICT_OK], t->count[VERDICT_UNSURE],
+    printf("%u inputs over %u steps: %u ok, ", g->ninput, g->steps, t->count[VERDICT_OK]);
+    if (t->count[VERDICT_ZERO] > 0) printf("%u zero, ", t->count[VERDICT_ZERO]);
+    printf("%u unsure, %u FAIL; largest relative error %.1e\n", t->count[VERDICT_UNSURE],
            t->count[VERDICT_FAIL], t->worst);
 }
 
@@ -444,6 +456,7 @@ static int print_json(const gradcheck* g, const tally* t) {
     json_count(&j, "steps", g->steps);
     json_count(&j, "seed", g->seed);
     json_count(&j, "ok", t->count[VERDICT_OK]);
+    json_count(&j, "zero", t->count[VERDICT_ZERO]);
     json_count(&j, "unsure", t->count[VERDICT_UNSURE]);
     json_count(&j, "fail", t->count[VERDICT_FAIL]);
     json_number(&j, "largest_error", t->worst);
@@ -487,6 +500,7 @@ static bool prepare(gradcheck* g) {
     options.integrator = g->integrator;
     options.backend = (ns_backend)g->backend;
     g->model = cli_load_model(g->model_path, g->repair);
+    if (g->model) cli_note_ignored(g->model, g->model_path);
     if (g->model) g->system = cli_create_system(g->model, &options);
     if (!g->system) return false;
     g->z = ns_system_get_sizes(g->system);
@@ -518,7 +532,7 @@ static int run(gradcheck* g) {
 int cmd_gradcheck(int argc, char** argv) {
     gradcheck g = {.steps = 20, .seed = 1, .dt = NAN, .integrator = -1};
     const cli_row rows[] = {{"--free", CLI_LIST, &g.free_params, "names of parameters"},
-                            {"--steps", CLI_COUNT, &g.steps, "a number of steps"},
+                            {"--steps", CLI_COUNT, &g.steps, "a whole number of steps"},
                             {"--dt", CLI_NUMBER, &g.dt, "a time step in s"},
                             {"--integrator", CLI_CHOICE, &g.integrator, CLI_INTEGRATORS},
                             {"--seed", CLI_SEED, &g.seed, "a whole number"},

@@ -34,6 +34,7 @@ typedef struct graph_command {
     const char* eval;
     const char* emit;
     const char* output;
+    cli_list derive; // "jvp", "vjp", in order
     ns_backend backend;
     ns_graph* graph;
 } graph_command;
@@ -185,54 +186,39 @@ static int summarize(const graph_command* c) {
 
 // ---- command line --------------------------------------------------------------------------
 
-static bool is_one_of(const char* value, const char* const* choices) {
-    while (value && *choices && strcmp(value, *choices) != 0) choices++;
-    return value && *choices;
-}
-
-static int parse_arguments(int argc, char** argv, graph_command* c, const char** derivations,
-                           int* nderivation) {
-    static const char* const modes[] = {"jvp", "vjp", NULL};
-    static const char* const passes[] = {"built", "lowered", "fused", NULL};
-    static const char* const backends[] = {"auto", "interp", "native", NULL};
-    for (int i = 0; i < argc; i++) {
-        const char* value = NULL;
-        if (cli_option(argc, argv, &i, "--derive", &value)) {
-            if (!is_one_of(value, modes)) return cli_usage("graph", "--derive takes jvp or vjp");
-            derivations[(*nderivation)++] = value;
-        } else if (cli_option(argc, argv, &i, "--dump", &value)) {
-            if (!is_one_of(value, passes)) {
-                return cli_usage("graph", "--dump takes built, lowered or fused");
-            }
-            c->dump = value;
-        } else if (cli_option(argc, argv, &i, "--backend", &value)) {
-            if (!is_one_of(value, backends)) {
-                return cli_usage("graph", "--backend takes auto, interp or native");
-            }
-            c->backend = value[0] == 'a'   ? NS_BACKEND_AUTO
-                         : value[0] == 'i' ? NS_BACKEND_INTERP
-                                           : NS_BACKEND_NATIVE;
-        } else if (cli_option(argc, argv, &i, "--eval", &c->eval)) {
-            if (!c->eval) return cli_usage("graph", "--eval needs NAME=X,...");
-        } else if (cli_option(argc, argv, &i, "--emit-c", &c->emit)) {
-            if (!c->emit) return cli_usage("graph", "--emit-c needs a function name");
-        } else if (cli_option(argc, argv, &i, "-o", &c->output)) {
-            if (!c->output) return cli_usage("graph", "-o needs a file");
-        } else if (argv[i][0] == '-' && argv[i][1] != '\0') {
-            return cli_usage("graph", "unknown option '%s'", argv[i]);
-        } else if (c->file) {
-            return cli_usage("graph", "one FILE at a time, not also '%s'", argv[i]);
-        } else {
-            c->file = argv[i];
+static int parse_arguments(int argc, char** argv, graph_command* c) {
+    static const char* const passes[] = {"built", "lowered", "fused"};
+    int backend = NS_BACKEND_AUTO, pass = -1;
+    const cli_row rows[] = {{"--derive", CLI_EACH, &c->derive, "jvp or vjp"},
+                            {"--dump", CLI_CHOICE, &pass, "built lowered fused"},
+                            {"--eval", CLI_TEXT, &c->eval, "NAME=X,..."},
+                            {"--backend", CLI_CHOICE, &backend, CLI_BACKENDS},
+                            {"--emit-c", CLI_TEXT, &c->emit, "a function name"},
+                            {"-o", CLI_TEXT, &c->output, "a file"},
+                            {0}};
+    cli_list files = {.count = 0};
+    int code = cli_parse("graph", help, rows, argc, argv, &files);
+    if (code != CLI_GO_ON) return code;
+    for (uint32_t k = 0; k < c->derive.count; k++) {
+        const char* mode = c->derive.items[k];
+        if (strcmp(mode, "jvp") != 0 && strcmp(mode, "vjp") != 0) {
+            return cli_usage("graph", "--derive needs jvp or vjp, not '%.100s'", mode);
         }
     }
+    c->backend = (ns_backend)backend;
+    if (pass >= 0) c->dump = passes[pass];
+    if (files.count == 0) return cli_usage("graph", "no FILE given");
+    if (files.count > 1) {
+        return cli_usage("graph", "one FILE at a time, not also '%.100s'", files.items[1]);
+    }
+    c->file = files.items[0];
     if (c->output && !c->dump == !c->emit) {
         return cli_usage("graph", "-o goes with one of --dump and --emit-c");
     }
-    return c->file ? EXIT_OK : cli_usage("graph", "no FILE given");
+    return CLI_GO_ON;
 }
 
-static int run(graph_command* c, const char** derivations, int nderivation) {
+static int run(graph_command* c) {
     size_t size = 0;
     char* text = cli_read_file(c->file, &size);
     if (!text) return EXIT_FAILED;
@@ -242,7 +228,9 @@ static int run(graph_command* c, const char** derivations, int nderivation) {
     if (status != NS_OK) return cli_fail("%s", error.message);
 
     int code = EXIT_OK;
-    for (int k = 0; k < nderivation && code == EXIT_OK; k++) code = derive(c, derivations[k]);
+    for (uint32_t k = 0; k < c->derive.count && code == EXIT_OK; k++) {
+        code = derive(c, c->derive.items[k]);
+    }
     if (code == EXIT_OK && c->dump) code = dump(c);
     if (code == EXIT_OK && c->emit) {
         ns_text emitted = {0};
@@ -256,18 +244,7 @@ static int run(graph_command* c, const char** derivations, int nderivation) {
 }
 
 int cmd_graph(int argc, char** argv) {
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0) {
-            fputs(help, stdout);
-            return cli_finish();
-        }
-    }
-    graph_command c = {.backend = NS_BACKEND_AUTO};
-    int nderivation = 0;
-    const char** derivations = calloc((size_t)argc + 1, sizeof *derivations);
-    if (!derivations) return cli_fail("out of memory");
-    int code = parse_arguments(argc, argv, &c, derivations, &nderivation);
-    if (code == EXIT_OK) code = run(&c, derivations, nderivation);
-    free(derivations);
-    return code;
+    graph_command c = {0};
+    int code = parse_arguments(argc, argv, &c);
+    return code == CLI_GO_ON ? run(&c) : code;
 }

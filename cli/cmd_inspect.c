@@ -35,6 +35,21 @@ static double total_mass(const ns_model* model) {
     return mass;
 }
 
+// Geometries for contact, if two of them are on different bodies and so might touch; otherwise 0.
+static uint32_t contact_geoms(const ns_model* model) {
+    uint32_t count = 0;
+    const char* first = NULL;
+    bool apart = false;
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).ngeom; i++) {
+        const ns_geom_def* g = ns_model_geom(model, i);
+        if (!g->collision) continue;
+        const char* body = g->link ? g->link : "world";
+        if (count++ == 0) first = body;
+        apart = apart || strcmp(first, body) != 0;
+    }
+    return apart ? count : 0;
+}
+
 // ---- tree ----------------------------------------------------------------------------------
 
 // Links in the order of a tree read from top to bottom.
@@ -197,8 +212,14 @@ static void print_params(const ns_model* model, bool all) {
 
 static void print_ignored(const ns_model* model) {
     uint32_t n = ns_model_get_sizes(model).nignored;
-    printf(n == 0 ? "\nnothing of the file was ignored\n" : "\nignored\n");
+    uint32_t contacts = contact_geoms(model);
+    printf(n + contacts == 0 ? "\nnothing of the file was ignored\n" : "\nignored\n");
     for (uint32_t i = 0; i < n; i++) printf("  %s\n", ns_model_ignored(model, i));
+    if (contacts > 0) {
+        printf("  %u geometries are for contact, which is not simulated yet: this changes the"
+               " motion where they would touch\n",
+               contacts);
+    }
 }
 
 static int print_for_people(const ns_model* model, bool params) {
@@ -335,6 +356,7 @@ static int print_json(const ns_model* model) {
     json_open(&j, "parameters", '[');
     for (uint32_t i = 0; i < n.nparam; i++) json_param(&j, ns_model_param(model, i));
     json_close(&j);
+    json_count(&j, "contact_geoms_not_simulated", contact_geoms(model));
     json_open(&j, "ignored", '[');
     for (uint32_t i = 0; i < n.nignored; i++) json_text(&j, NULL, ns_model_ignored(model, i));
     json_close(&j);

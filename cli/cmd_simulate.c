@@ -19,7 +19,7 @@
 static const char help[] =
     "usage: neuralsim simulate MODEL [OPTIONS]\n"
     "\n"
-    "  --steps N, --time T   how long; default 1 s\n"
+    "  --steps N, --time T   how long; default 1 s; T is rounded to whole steps\n"
     "  --dt H                time step in s; default: the model's\n"
     "  --integrator I        euler, rk4 or implicit; default: the model's\n"
     "  --q0 X.., --qd0 X..   initial coordinates and velocities; default: the pose of the model, "
@@ -29,9 +29,10 @@ static const char help[] =
     "  --batch FILE.csv      or one trajectory for each row; output with a column traj\n"
     "  --set PARAM=X..       values of parameters, by name or glob\n"
     "  --control C           formulas of t, \"tau0=0.1*sin(2*pi*t), u_knee=1\", or a table with\n"
-    "                        controls and t (held until the next row) or a row for each step\n"
+    "                        controls and t (0 before the first row, then each holds until the\n"
+    "                        next), or a row for each step\n"
     "  --observe NAME..      more columns: quantities, see 'neuralsim names'\n"
-    "  --every K             write each K-th step only\n"
+    "  --every K             write each K-th step only, and the last\n"
     "  --index-names         columns q0.. instead of q_<joint>..\n"
     "  -o FILE               default: standard output\n"
     "  --json                no table without -o, but a summary as JSON\n"
@@ -54,6 +55,7 @@ enum {
 typedef struct simulation {
     // options
     const char *model_path, *state_path, *batch_path, *control, *output;
+    cli_list control_options;              // one at most
     uint32_t steps_option, every, threads; // steps UNSET: not given
     double time, dt;                       // NAN: not given
     int integrator, backend;
@@ -100,6 +102,10 @@ static int check_options(const simulation* s) {
         (s->state_path != NULL) + (s->batch_path != NULL) + (s->q0.count + s->qd0.count > 0);
     if (sources > 1) {
         return cli_usage("simulate", "--state, --batch and --q0/--qd0 exclude each other");
+    }
+    if (s->control_options.count > 1) {
+        return cli_usage("simulate", "--control is given twice; separate controls by commas:"
+                                     " \"tau0=1, tau1=2\"");
     }
     if (s->every == 0) return cli_usage("simulate", "--every needs at least 1");
     return CLI_GO_ON;
@@ -149,7 +155,7 @@ static int read_start(simulation* s) {
     const char* path = s->batch_path ? s->batch_path : s->state_path;
     s->params = cli_zeros(s->ports.z.np);
     if (!s->params) return EXIT_FAILED;
-    settings_apply(&s->settings, s->system, s->params);
+    if (!settings_apply(&s->settings, s->model, s->system, s->params)) return EXIT_FAILED;
     if (path) {
         uint32_t most = s->batch_path ? UINT32_MAX : 1;
         if (!states_read(&s->ports, &s->table, path, most, s->params, &s->start)) {
@@ -186,7 +192,7 @@ static bool place_motors(simulation* s) {
 
 static int choose_steps(simulation* s) {
     double dt = s->ports.z.timestep, time = isnan(s->time) ? 1.0 : s->time;
-    double steps = s->steps_option != UNSET ? s->steps_option : ceil(time / dt * (1.0 - 1e-12));
+    double steps = s->steps_option != UNSET ? s->steps_option : round(time / dt);
     if (steps > 1e12) return cli_usage("simulate", "--time is more than 1e12 time steps");
     s->steps = (uint64_t)fmax(steps, 1.0);
     return CLI_GO_ON;
@@ -195,6 +201,7 @@ static int choose_steps(simulation* s) {
 static int prepare(simulation* s) {
     s->model = cli_load_model(s->model_path, s->repair);
     if (!s->model) return EXIT_FAILED;
+    cli_note_ignored(s->model, s->model_path);
     int code = settings_read("simulate", &s->set, &s->settings, &s->free_params);
     if (code != CLI_GO_ON) return code;
     const char* path = s->batch_path ? s->batch_path : s->state_path;
@@ -207,8 +214,7 @@ static int prepare(simulation* s) {
     if (code == CLI_GO_ON) code = read_start(s);
     if (code == CLI_GO_ON) code = controls_create(&s->controls, "simulate", &s->ports, s->control);
     if (code != CLI_GO_ON) return code;
-    bool ok = controls_check(&s->controls, s->start.count, s->steps, s->ports.z.timestep) &&
-              place_motors(s);
+    bool ok = controls_check(&s->controls, s->start.count, s->steps) && place_motors(s);
     return ok ? CLI_GO_ON : EXIT_FAILED;
 }
 
@@ -296,7 +302,7 @@ typedef struct group {
 static void put_row(group* g, uint32_t n, uint64_t step, const double* x, const double* c,
                     const double* y) {
     simulation* s = g->s;
-    if (!s->writing || step % s->every != 0) return;
+    if (!s->writing || (step % s->every != 0 && step != s->steps)) return;
     double* line = s->line;
     if (g->rows) line = g->rows + ((size_t)n * g->rows_each + g->nrow[n]) * s->ncol;
     fill_line(s, g->first + n, step, x, c, y, line);
@@ -430,7 +436,7 @@ static uint32_t group_size(const simulation* s, uint64_t rows_each) {
 
 static bool group_create(simulation* s, group* g, cli_progress* progress) {
     const ns_system_sizes* z = &s->ports.z;
-    *g = (group){.s = s, .rows_each = s->steps / s->every + 1, .progress = progress};
+    *g = (group){.s = s, .rows_each = s->steps / s->every + 2, .progress = progress};
     g->count = group_size(s, g->rows_each);
     size_t each = (size_t)g->count * ((size_t)z->nx + z->ny + z->nc + 1);
     g->piece = (uint32_t)fmax(16.0, fmin(PIECE, (double)PIECE_NUMBERS / (double)each));
@@ -578,7 +584,7 @@ int cmd_simulate(int argc, char** argv) {
                     .every = 1,
                     .integrator = -1,
                     .arena = {.allocator = ns_default_allocator()}};
-    const cli_row rows[] = {{"--steps", CLI_COUNT, &s.steps_option, "a number of steps"},
+    const cli_row rows[] = {{"--steps", CLI_COUNT, &s.steps_option, "a whole number of steps"},
                             {"--time", CLI_NUMBER, &s.time, "a time in s"},
                             {"--dt", CLI_NUMBER, &s.dt, "a time step in s"},
                             {"--integrator", CLI_CHOICE, &s.integrator, CLI_INTEGRATORS},
@@ -587,20 +593,21 @@ int cmd_simulate(int argc, char** argv) {
                             {"--state", CLI_TEXT, &s.state_path, "a CSV file"},
                             {"--batch", CLI_TEXT, &s.batch_path, "a CSV file"},
                             {"--set", CLI_LIST, &s.set, "PARAMETER=NUMBER"},
-                            {"--control", CLI_TEXT, &s.control, "formulas or a CSV file"},
+                            {"--control", CLI_EACH, &s.control_options, "formulas or a CSV file"},
                             {"--observe", CLI_LIST, &s.observe, "names of quantities"},
-                            {"--every", CLI_COUNT, &s.every, "a number of steps"},
+                            {"--every", CLI_COUNT, &s.every, "a whole number of steps"},
                             {"--index-names", CLI_FLAG, &s.index_names, NULL},
                             {"-o", CLI_TEXT, &s.output, "a file"},
                             {"--json", CLI_FLAG, &s.json, NULL},
                             {"--backend", CLI_CHOICE, &s.backend, CLI_BACKENDS},
-                            {"--threads", CLI_COUNT, &s.threads, "a number of threads"},
+                            {"--threads", CLI_COUNT, &s.threads, "a whole number of threads"},
                             {"--repair-inertia", CLI_FLAG, &s.repair, NULL},
                             {0}};
     cli_list arguments = {.count = 0};
     int code = cli_parse("simulate", help, rows, argc, argv, &arguments);
     if (code == CLI_GO_ON) code = check_options(&s);
     if (code != CLI_GO_ON) return code;
+    if (s.control_options.count == 1) s.control = s.control_options.items[0];
     s.model_path = cli_model_argument("simulate", &arguments);
     if (!s.model_path) return EXIT_USAGE;
     code = run(&s);

@@ -1,9 +1,13 @@
 // Controls over time.
 
+#define _POSIX_C_SOURCE 200809L // access
+
 #include "controls.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 // ---- formulas ------------------------------------------------------------------------------
 
@@ -37,6 +41,17 @@ static int add_assignment(controls* c, const char* command, const char* text, si
     memcpy(name, start, length);
     port p = ports_find(c->ports, name);
     if (p.kind != PORT_CONTROL) {
+        cli_nearest near = {.wanted = name};
+        for (uint32_t k = 0; k < c->ports->names.count; k++) {
+            const named_port* other = &c->ports->names.data[k];
+            if (other->port.kind == PORT_CONTROL) cli_nearest_offer(&near, other->name);
+        }
+        if (cli_nearest_is_slip(&near)) {
+            return cli_usage(command,
+                             "--control: '%s' is no control of this model; did you mean"
+                             " '%.100s'?",
+                             name, near.name);
+        }
         return cli_usage(command, "--control: '%s' is no control of this model; %s%s", name,
                          c->ports->z.nc > 0 ? "there is, for example, " : "it has none",
                          c->ports->z.nc > 0 ? ports_control_name(c->ports, 0, false) : "");
@@ -104,8 +119,18 @@ static bool check_times(const controls* c) {
     return true;
 }
 
+// False after saying that there is no such file, and what else may have been meant.
+static bool check_file(const char* path) {
+    if (strcmp(path, "-") == 0 || access(path, R_OK) == 0) return true;
+    cli_fail("--control: cannot open %s: %s (a formula is written NAME=..., for example"
+             " tau0=sin(t))",
+             path, strerror(errno));
+    return false;
+}
+
 static int read_table(controls* c) {
     c->from_table = true;
+    if (!check_file(c->source)) return EXIT_FAILED;
     if (!cli_read_csv(c->source, &c->table)) return EXIT_FAILED;
     if (c->table.nrow == 0) return cli_fail("%s: the table has no rows", c->source);
     port* columns = calloc((size_t)c->table.ncol + 1, sizeof *columns);
@@ -144,28 +169,27 @@ void controls_free(controls* c) {
 
 // ---- values --------------------------------------------------------------------------------
 
-bool controls_check(const controls* c, uint32_t ntrajectory, uint64_t steps, double dt) {
+bool controls_check(const controls* c, uint32_t ntrajectory, uint64_t steps) {
     if (!c->from_table) return true;
     if (c->ntrajectory > 1 && c->ntrajectory < ntrajectory) {
         cli_fail("%s has controls for %u trajectories, but there are %u initial states", c->source,
                  c->ntrajectory, ntrajectory);
         return false;
     }
-    uint32_t rows = c->first[1]; // of the first one
-    bool ends = c->time_column == NSI_NONE
-                    ? rows < steps
-                    : nsi_csv_at(&c->table, rows - 1, c->time_column) < ((double)steps - 1.5) * dt;
-    if (ends) cli_note("%s ends before the simulation does; its last row is held", c->source);
+    bool ends = c->first[1] < steps; // rows of the first one
+    if (c->time_column == NSI_NONE && ends)
+        cli_note("%s ends before the simulation does; its last row is held", c->source);
     return true;
 }
 
-// The row that holds at a step.
+// The row that holds at a step; NSI_NONE before the first.
 static uint32_t row_at(const controls* c, uint32_t trajectory, uint64_t step, double dt) {
     uint32_t n = c->ntrajectory == 1 ? 0 : trajectory;
     uint32_t low = c->first[n], high = c->first[n + 1] - 1;
     if (c->time_column == NSI_NONE) return step < high - low ? low + (uint32_t)step : high;
     double t = (double)step * dt + 1e-6 * dt; // times in tables are rounded
-    while (low < high) {                      // the last row that is not later
+    if (nsi_csv_at(&c->table, low, c->time_column) > t) return NSI_NONE;
+    while (low < high) { // the last row that is not later
         uint32_t middle = high - (high - low) / 2;
         if (nsi_csv_at(&c->table, middle, c->time_column) <= t) {
             low = middle;
@@ -183,7 +207,7 @@ bool controls_fill(const controls* c, uint32_t trajectory, uint64_t first, uint3
     for (uint32_t k = 0; k < steps && c->ndriven > 0; k++) {
         double t = (double)(first + k) * dt;
         uint32_t row = c->from_table ? row_at(c, trajectory, first + k, dt) : 0;
-        for (uint32_t i = 0; i < c->ndriven; i++) {
+        for (uint32_t i = 0; i < c->ndriven && row != NSI_NONE; i++) {
             const driven_control* d = &c->driven[i];
             double value = c->from_table ? nsi_csv_at(&c->table, row, d->column)
                                          : formula_eval(&d->formula, t);

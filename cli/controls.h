@@ -26,15 +26,16 @@ typedef struct controls {
 } controls;
 
 // Read what --control was given: "tau0=0.1*sin(t), u_knee=2" (anything with a '=') or a table with
-// columns as for states, and `t` (a row holds until the next), or a row for each step. A table with
-// a column `traj` has the controls of several trajectories. `source` may be NULL: no controls. Free
-// it in any case. CLI_GO_ON, or an exit code after saying what is wrong.
+// columns as for states, and `t` (a row holds until the next; before the first all are 0), or a row
+// for each step. A table with a column `traj` has the controls of several trajectories. `source`
+// may be NULL: no controls. Free it in any case. CLI_GO_ON, or an exit code after saying what is
+// wrong.
 int controls_create(controls* c, const char* command, const ports* p, const char* source);
 void controls_free(controls* c);
 
 // Are there controls for these many trajectories and steps? One trajectory of controls serves all;
-// the last row is held to the end. False after saying why.
-bool controls_check(const controls* c, uint32_t ntrajectory, uint64_t steps, double dt);
+// the last row is held to the end, and if rows are steps, it says so. False after saying why.
+bool controls_check(const controls* c, uint32_t ntrajectory, uint64_t steps);
 
 // Controls (steps x nc) of a trajectory from a step on. False after saying which is not finite.
 bool controls_fill(const controls* c, uint32_t trajectory, uint64_t first, uint32_t steps,

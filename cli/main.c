@@ -38,7 +38,8 @@ int main(int argc, char** argv) {
         print_help(stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
         print_help(stdout);
         return cli_finish();
     }
@@ -49,7 +50,15 @@ int main(int argc, char** argv) {
     for (int i = 0; i < COMMANDS; i++) {
         if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 2, argv + 2);
     }
-    fprintf(stderr, "neuralsim: there is no command '%s'\n\n", argv[1]);
-    print_help(stderr);
+    cli_nearest near = {.wanted = argv[1]};
+    for (int i = 0; i < COMMANDS; i++) {
+        bool begins = strncmp(commands[i].name, argv[1], strlen(argv[1])) == 0; // "sim", "grad"
+        if (begins) near = (cli_nearest){argv[1], commands[i].name, 0};
+        cli_nearest_offer(&near, commands[i].name);
+    }
+    bool likely = near.name && near.distance <= 3 && near.distance < strlen(argv[1]);
+    fprintf(stderr, "neuralsim: there is no command '%.100s'; ", argv[1]);
+    if (likely) fprintf(stderr, "did you mean '%s'? ", near.name);
+    fprintf(stderr, "'neuralsim --help' lists all\n");
     return EXIT_USAGE;
 }

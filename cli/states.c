@@ -5,6 +5,7 @@
 #include "quantities.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 bool states_create(const ports* p, uint32_t count, const double* params, states* out) {
@@ -46,8 +47,36 @@ static bool is_quantity(const ns_system* everything, nsi_arena* arena, const cha
     return false;
 }
 
+// A column that is nothing of the model: say what was meant, or what there is. Tables of controls
+// (`keep`) are offered controls.
+static void explain_unknown(const ports* p, const char* path, const char* name, port_kind keep) {
+    cli_nearest near = {.wanted = name};
+    for (uint32_t k = 0; k < p->names.count; k++) {
+        if (keep == PORT_NONE || p->names.data[k].port.kind == keep) {
+            cli_nearest_offer(&near, p->names.data[k].name);
+        }
+    }
+    for (uint32_t k = 0; k < p->n.nparam && keep == PORT_NONE; k++) {
+        cli_nearest_offer(&near, ns_model_param(p->model, k)->name);
+    }
+    if (cli_nearest_is_slip(&near)) {
+        cli_fail("%s: column \"%.100s\" is nothing of this model; did you mean \"%.100s\"?", path,
+                 name, near.name);
+    } else if (keep == PORT_CONTROL && p->z.nc > 0) {
+        cli_fail("%s: column \"%.100s\" is nothing of this model; controls are %s%s%s%s"
+                 " ('neuralsim names MODEL' lists all)",
+                 path, name, ports_control_name(p, 0, false), p->z.nc > 1 ? ", " : "",
+                 p->z.nc > 1 ? ports_control_name(p, 1, false) : "", p->z.nc > 2 ? "..." : "");
+    } else {
+        cli_fail("%s: column \"%.100s\" is nothing of this model; it takes columns such as q0,"
+                 " qd0, tau0, %s ('neuralsim names MODEL' lists all; with --params, parameters"
+                 " too)",
+                 path, name, p->z.nx > 0 ? ports_state_name(p, 0, false) : "t");
+    }
+}
+
 // Are all columns that fit nothing quantities of the model?
-static bool check_unknown(const ports* p, const nsi_csv* table, const char* path,
+static bool check_unknown(const ports* p, const nsi_csv* table, const char* path, port_kind keep,
                           const port* columns) {
     ns_system* everything = NULL;
     nsi_arena arena = {.allocator = ns_default_allocator()};
@@ -58,9 +87,7 @@ static bool check_unknown(const ports* p, const nsi_csv* table, const char* path
         if (!everything) everything = quantity_system(p->model);
         ok = everything != NULL;
         if (ok && !is_quantity(everything, &arena, name)) {
-            cli_fail("%s: column \"%.100s\" is nothing of this model; it takes columns such as q0,"
-                     " qd0, tau0, %s ('neuralsim names' lists all)",
-                     path, name, p->z.nx > 0 ? ports_state_name(p, 0, false) : "t");
+            explain_unknown(p, path, name, keep);
             ok = false;
         }
     }
@@ -121,7 +148,8 @@ bool states_columns(const ports* p, const nsi_csv* table, const char* path, port
                      name, out[k].index - p->n.nu);
         }
     }
-    if (!check_unknown(p, table, path, out) || !check_twice(p, table, path, out)) return false;
+    if (!check_unknown(p, table, path, keep, out) || !check_twice(p, table, path, out))
+        return false;
     if (keep == PORT_NONE) note_ignored(table, path, out);
     for (uint32_t k = 0; k < table->ncol && keep != PORT_NONE; k++) {
         if (out[k].kind != keep) out[k].kind = PORT_NONE;
@@ -188,6 +216,19 @@ static void rest_motors(const ports* p, states* s) {
     }
 }
 
+// The parameters of all rows, when the table has some.
+static bool check_row_params(const ports* p, const nsi_csv* table, const char* path,
+                             const port* columns, const states* s) {
+    bool any = false, ok = true;
+    for (uint32_t k = 0; k < table->ncol; k++) any = any || columns[k].kind == PORT_PARAM;
+    for (uint32_t row = 0; row < s->count && any && ok; row++) {
+        char where[320];
+        snprintf(where, sizeof where, "%.280s:%u", path, table->lines[row]);
+        ok = states_check_params(p->model, p->system, s->params + (size_t)row * p->z.np, where);
+    }
+    return ok;
+}
+
 static void fill_rows(const ports* p, const nsi_csv* table, const port* columns, states* s) {
     for (uint32_t row = 0; row < s->count; row++) {
         for (uint32_t k = 0; k < table->ncol; k++) {
@@ -223,10 +264,70 @@ bool states_read(const ports* p, const nsi_csv* table, const char* path, uint32_
         }
         fill_rows(p, table, columns, out);
         if (!out->has_motors) rest_motors(p, out);
-        ok = normalize_rows(p, table, path, out);
+        ok = check_row_params(p, table, path, columns, out) && normalize_rows(p, table, path, out);
     }
     free(columns);
     return ok;
+}
+
+// ---- parameters ----------------------------------------------------------------------------
+
+// The number of a link that a parameter is; NULL when it is none.
+static double* inertia_param(ns_link_def* link, const char* param) {
+    static const char* const names[] = {"mass",       "com/x",      "com/y",      "com/z",
+                                        "inertia/xx", "inertia/yy", "inertia/zz", "inertia/xy",
+                                        "inertia/xz", "inertia/yz"};
+    double* const numbers[] = {&link->mass,       &link->com[0],     &link->com[1],
+                               &link->com[2],     &link->inertia[0], &link->inertia[1],
+                               &link->inertia[2], &link->inertia[3], &link->inertia[4],
+                               &link->inertia[5]};
+    size_t length = strlen(link->name);
+    if (strncmp(param, "link/", 5) != 0 || strncmp(param + 5, link->name, length) != 0) return NULL;
+    for (int k = 0; k < 10 && param[5 + length] == '/'; k++) {
+        if (strcmp(param + 6 + length, names[k]) == 0) return numbers[k];
+    }
+    return NULL;
+}
+
+// Would the library take a link with this inertia?
+static bool check_inertia(const ns_link_def* link, const char* where) {
+    ns_model_builder* builder = NULL;
+    ns_error error;
+    bool ok = ns_model_builder_create(NULL, &builder, &error) == NS_OK &&
+              ns_model_builder_add_link(builder, link, &error) == NS_OK;
+    if (!ok) cli_fail("%s: %s", where, error.message);
+    ns_model_builder_free(builder);
+    return ok;
+}
+
+bool states_check_params(const ns_model* model, const ns_system* system, const double* params,
+                         const char* where) {
+    uint32_t np = ns_system_get_sizes(system).np;
+    for (uint32_t k = 0; k < np; k++) {
+        const char* name = ns_system_param_name(system, k);
+        const ns_param* p = ns_model_param(model, ns_model_find_param(model, name));
+        if (!p || (params[k] >= p->lower && params[k] <= p->upper)) continue;
+        cli_fail("%s: %s = %g is outside its range %g to %g", where, name, params[k], p->lower,
+                 p->upper);
+        return false;
+    }
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).nlink; i++) {
+        const ns_link_def* given = ns_model_link(model, i);
+        ns_link_def link = ns_default_link_def();
+        link.name = given->name;
+        link.mass = given->mass;
+        memcpy(link.com, given->com, sizeof link.com);
+        memcpy(link.inertia, given->inertia, sizeof link.inertia);
+        bool changed = false;
+        for (uint32_t k = 0; k < np; k++) {
+            double* number = inertia_param(&link, ns_system_param_name(system, k));
+            if (!number || *number == params[k]) continue;
+            *number = params[k];
+            changed = true;
+        }
+        if (changed && !check_inertia(&link, where)) return false;
+    }
+    return true;
 }
 
 bool states_add_free(const ns_model* model, const nsi_csv* table, cli_list* free_params) {
@@ -267,7 +368,8 @@ void settings_free(settings* s) {
     if (s->arena.allocator.free) nsi_arena_free(&s->arena);
 }
 
-void settings_apply(const settings* s, const ns_system* system, double* params) {
+bool settings_apply(const settings* s, const ns_model* model, const ns_system* system,
+                    double* params) {
     ns_system_default_params(system, params);
     for (uint32_t i = 0; i < s->names.count; i++) {
         for (uint32_t k = 0; k < ns_system_get_sizes(system).np; k++) {
@@ -276,4 +378,5 @@ void settings_apply(const settings* s, const ns_system* system, double* params) 
             }
         }
     }
+    return s->names.count == 0 || states_check_params(model, system, params, "--set");
 }

@@ -37,6 +37,12 @@ bool states_columns(const ports* p, const nsi_csv* table, const char* path, port
 // Check that the numbers of the columns that are kept are finite; false after saying which is not.
 bool states_check_finite(const nsi_csv* table, const char* path, const port* columns);
 
+// Are the free parameters (np) within their bounds, and the inertias that they make physical? False
+// after saying what is not.
+// @param where  the beginning of the message, such as "--set"
+bool states_check_params(const ns_model* model, const ns_system* system, const double* params,
+                         const char* where);
+
 // Columns that are names of parameters ask for these to be free: adds them to the list. False after
 // saying that there are too many.
 bool states_add_free(const ns_model* model, const nsi_csv* table, cli_list* free_params);
@@ -54,7 +60,9 @@ typedef struct settings {
 int settings_read(const char* command, const cli_list* texts, settings* out, cli_list* free_params);
 void settings_free(settings* s);
 
-// The model's values of the free parameters (np), with the settings.
-void settings_apply(const settings* s, const ns_system* system, double* params);
+// The model's values of the free parameters (np), with the settings. False after saying which of
+// them cannot be.
+bool settings_apply(const settings* s, const ns_model* model, const ns_system* system,
+                    double* params);
 
 #endif

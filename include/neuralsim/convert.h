@@ -27,7 +27,7 @@ NS_API void ns_state_from_pinocchio(const ns_model* model, bool continuous_as_co
                                     double* qd);
 
 /// PyBullet: quaternions are x y z w; the base is given by the pose of its centre of mass (axes of
-/// the link) and by linear velocity of the centre of mass and angular velocity, both in the world,
+/// the link: a file whose base has a rotated inertial frame differs by that rotation) and by linear velocity of the centre of mass and angular velocity, both in the world,
 /// as by getBasePositionAndOrientation and getBaseVelocity; a spherical joint's angular velocity is
 /// in the link's frame. Sizes (nq, nv) and the order of joints are ours.
 NS_API void ns_state_to_pybullet(const ns_model* model, const double* q, const double* qd,

@@ -47,6 +47,10 @@ typedef enum ns_joint_type {
                         ///< the link's frame. Only on links carried by the world
 } ns_joint_type;
 
+/// Limits that suit the inertia I a joint moves and the time step dt: a critically damped spring of
+/// w = min(200, 0.2 / dt) rad/s, stiffness I w^2 and damping 2 I w.
+#define NS_LIMIT_AUTO (-1.0)
+
 /// A link and the joint that carries it. The joint frame is `origin` in the parent's frame; the
 /// link's frame coincides with it at q = 0.
 typedef struct ns_link_def {
@@ -72,8 +76,8 @@ typedef struct ns_link_def {
 
     bool limited;           ///< soft limits on a revolute or prismatic joint. Default false
     double lower, upper;    ///< rad or m; lower < upper
-    double limit_stiffness; ///< N m/rad or N/m beyond a limit. Default 1000
-    double limit_damping;   ///< N m s/rad or N s/m while beyond a limit. Default 10
+    double limit_stiffness; ///< N m/rad or N/m beyond a limit. Default NS_LIMIT_AUTO
+    double limit_damping;   ///< N m s/rad or N s/m while beyond a limit. Default NS_LIMIT_AUTO
 
     const char* mimic; ///< an earlier joint (revolute or prismatic) that this one follows:
     double
@@ -141,8 +145,8 @@ typedef struct ns_world_def {
     double gravity[3];        ///< m/s^2. Default 0 0 -9.81
     double timestep;          ///< s. Default 0.001
     ns_integrator integrator; ///< default NS_INTEGRATOR_EULER
-    double density;           ///< of the medium, kg/m^3. Default 0
-    double viscosity;         ///< of the medium, Pa s. Default 0
+    double density;           ///< of the medium, kg/m^3; kept, no force yet. Default 0
+    double viscosity;         ///< of the medium, Pa s; kept, no force yet. Default 0
 } ns_world_def;
 
 NS_API ns_world_def ns_default_world_def(void);
@@ -226,6 +230,11 @@ NS_API const char* ns_model_ignored(const ns_model* model, uint32_t number);
 
 /// Number of the parent link; UINT32_MAX for the world.
 NS_API uint32_t ns_model_link_parent(const ns_model* model, uint32_t number);
+
+/// Number of the link with this name, or of the link whose joint has this name; UINT32_MAX when there
+/// is none.
+NS_API uint32_t ns_model_find_link(const ns_model* model, const char* name);
+NS_API uint32_t ns_model_find_joint(const ns_model* model, const char* name);
 
 /// First coordinate and velocity of a link's joint; see ns_joint_type for how many there are. A
 /// mimic joint has none: UINT32_MAX.

@@ -8,11 +8,15 @@
 ///     ns_system* system = NULL;
 ///     ns_system_create(robot, &options, &system, &error);
 ///
-///     ns_workspace* work = NULL;                               // room for 8 robots x 500 steps
-///     ns_workspace_create(system, &(ns_workspace_size){.batch = 8, .steps = 500}, &work, &error);
-///     ns_rollout(system, work, &(ns_rollout_args){.batch = 8, .steps = 500, .x0 = x0, ...},
-///     &error); ns_rollout_vjp(system, work, &gradient, &error);         // d loss / d x0,
-///     controls, parameters
+///     ns_workspace* work = NULL;
+///     ns_workspace_size size = {.batch = 8, .steps = 500};
+///     ns_workspace_create(system, &size, &work, &error);
+///
+///     ns_rollout_args rollout = {.batch = 8, .steps = 500, .x0 = x0, .states = states};
+///     ns_rollout(system, work, &rollout, &error);
+///
+///     ns_rollout_adjoint gradient = {.state_seeds = dloss_dstates, .dparams = dloss_dmasses};
+///     ns_rollout_vjp(system, work, &rollout, &gradient, &error);
 ///
 /// The state x is q (nq), qd (nv) and one number per series-elastic actuator (its motor's last
 /// angle). The control c is u (nu), then generalised forces tau (nv). Rolling out allocates
@@ -32,6 +36,7 @@ extern "C" {
 typedef struct ns_system ns_system;
 typedef struct ns_workspace ns_workspace;
 
+/// Start from ns_default_system_options(): a zeroed struct means Euler, not the model's integrator.
 typedef struct ns_system_options {
     const char* const* free_params; ///< names or globs (ns_glob_match) of parameters to set free
     uint32_t nfree;
@@ -127,7 +132,9 @@ NS_API ns_status ns_rollout_jvp(const ns_system* system, ns_workspace* work,
 /// first; results may be NULL.
 typedef struct ns_rollout_adjoint {
     const double* state_seeds;       ///< (batch x (steps + 1) x nx), or NULL for zero
-    const double* observation_seeds; ///< (batch x steps x ny), or NULL for zero
+    const double* observation_seeds; ///< (batch x steps x ny), or NULL for zero. Observations are
+                                     ///< those at the start of each step: for the final state roll
+                                     ///< out one step more
     double* dx0;                     ///< (batch x nx)
     double* dcontrols;               ///< (batch x steps x nc)
     double* dparams; ///< (np), the sum over robots; (batch x np) with per_robot_params

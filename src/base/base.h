@@ -144,6 +144,11 @@ void nsi_text_add_double(nsi_text_builder* builder, double value);
 enum { NSI_MAX_NUMBER = 256 };
 ns_status nsi_text_read_double(const char* text, size_t size, double* out);
 
+// ---- distance.c ----------------------------------------------------------------------------
+
+// Number of letters to insert, delete or change; UINT32_MAX for names of more than 255 letters.
+uint32_t nsi_edit_distance(const char* a, const char* b);
+
 // ---- rng.c ---------------------------------------------------------------------------------
 
 // xoshiro256++ (Blackman & Vigna 2021) seeded by splitmix64: the same numbers on every machine.

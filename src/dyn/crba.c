@@ -7,7 +7,7 @@
 static void project(const nsi_robot* robot, uint32_t i, force f, ns_expr* t) {
     const nsi_body* body = &robot->body[i];
     const nsi_link* l = &robot->model->links[i];
-    ns_expr scale = ns_const(l->mimic != NSI_NONE ? l->def.mimic_multiplier : 1.0);
+    ns_expr scale = body->ratio;
     for (uint32_t k = 0; k < body->nv; k++) t[k] = ns_mul(scale, mo_dot(body->s[k], f));
     if (l->def.joint_type == NS_JOINT_FLOATING) {
         vec3 linear = m3_apply(body->floating_R, v3(t[3], t[4], t[5]));
@@ -25,7 +25,7 @@ static motion unit_twist(const nsi_robot* robot, uint32_t i, uint32_t k) {
     if (l->def.joint_type == NS_JOINT_FLOATING) {
         return k < 3 ? (motion){v3_zero(), m3_row(body->floating_R, (int)k)} : body->s[k - 3];
     }
-    ns_expr scale = ns_const(l->mimic != NSI_NONE ? l->def.mimic_multiplier : 1.0);
+    ns_expr scale = body->ratio;
     return mo_scale(scale, body->s[k]);
 }
 
@@ -50,7 +50,7 @@ void nsi_crba(const nsi_robot* robot, ns_expr* M) {
                 in_add(composite[body->parent], tr_inertia_back(body->x, composite[i]));
         }
         ns_expr armature = nsi_robot_param(robot, i, NSI_JOINT_ARMATURE);
-        ns_expr scale = ns_const(l->mimic != NSI_NONE ? l->def.mimic_multiplier : 1.0);
+        ns_expr scale = body->ratio;
         for (uint32_t k = 0; k < body->nv; k++) {
             add(M, nv, l->v + k, l->v + k, ns_mul(ns_mul(scale, scale), armature));
             force f = in_apply(composite[i], unit_twist(robot, i, k));

@@ -100,8 +100,8 @@ void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* m
     for (uint32_t i = 0; i < model->sizes.nlink; i++) {
         const nsi_link* l = &model->links[i];
         if (l->mimic != NSI_NONE) { // acts on the joint it follows
-            ns_expr m = ns_const(l->def.mimic_multiplier), o = ns_const(l->def.mimic_offset);
-            ns_expr q = ns_add(ns_mul(m, robot->q[l->q]), o), qd = ns_mul(m, robot->qd[l->v]);
+            ns_expr m = robot->body[i].ratio, qd = robot->body[i].rate[0];
+            ns_expr q = nsi_joint_coordinate(model, i, robot->q);
             added[l->v] = ns_add(added[l->v], ns_mul(m, passive_force(robot, i, 0, q, qd)));
         }
         for (uint32_t k = 0; k < l->nv; k++) {

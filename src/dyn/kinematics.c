@@ -37,7 +37,7 @@ void nsi_link_jacobian(const nsi_robot* robot, const nsi_link_pose* pose, uint32
         const nsi_body* body = &robot->body[i];
         const nsi_link* l = &model->links[i];
         vec3 arm = v3_sub(pose[link].position, pose[i].position);
-        ns_expr scale = ns_const(l->mimic != NSI_NONE ? l->def.mimic_multiplier : 1.0);
+        ns_expr scale = body->ratio;
         for (uint32_t k = 0; k < body->nv; k++) {
             bool floating = l->def.joint_type == NS_JOINT_FLOATING;
             motion s = floating ? body->s[(k + 3) % 6] : mo_scale(scale, body->s[k]);
@@ -83,6 +83,19 @@ ns_expr nsi_potential_energy(const nsi_robot* robot, const nsi_link_pose* pose) 
     for (uint32_t i = 0; i < robot->model->sizes.nlink; i++) {
         if (robot->body[i].nv == 0) continue;
         sum = ns_sub(sum, v3_dot(gravity, moment(robot, pose, i)));
+    }
+    return sum;
+}
+
+ns_expr nsi_spring_energy(const nsi_robot* robot) {
+    ns_expr sum = ns_const(0.0);
+    for (uint32_t i = 0; i < robot->model->sizes.nlink; i++) {
+        ns_joint_type type = robot->model->links[i].def.joint_type;
+        if (type != NS_JOINT_REVOLUTE && type != NS_JOINT_PRISMATIC) continue;
+        ns_expr q = nsi_joint_coordinate(robot->model, i, robot->q);
+        ns_expr stretch = ns_sub(q, nsi_robot_param(robot, i, NSI_JOINT_REST));
+        ns_expr k = nsi_robot_param(robot, i, NSI_JOINT_STIFFNESS);
+        sum = ns_add(sum, ns_mul(ns_const(0.5), ns_mul(k, ns_mul(stretch, stretch))));
     }
     return sum;
 }

@@ -9,7 +9,7 @@ static void internal_acceleration(const nsi_robot* robot, uint32_t i, const ns_e
     const nsi_body* body = &robot->body[i];
     ns_expr zero = ns_const(0.0);
     if (l->def.joint_type != NS_JOINT_FLOATING) {
-        ns_expr scale = ns_const(l->mimic != NSI_NONE ? l->def.mimic_multiplier : 1.0);
+        ns_expr scale = body->ratio;
         for (uint32_t k = 0; k < body->nv; k++) d[k] = qdd ? ns_mul(scale, qdd[l->v + k]) : zero;
         return;
     }
@@ -61,7 +61,7 @@ void nsi_rnea(const nsi_robot* robot, const ns_expr* qdd, ns_expr* tau) {
             }
         }
         // A mimic joint's force acts on the joint it follows.
-        ns_expr scale = ns_const(l->mimic != NSI_NONE ? l->def.mimic_multiplier : 1.0);
+        ns_expr scale = body->ratio;
         ns_expr armature = nsi_robot_param(robot, i, NSI_JOINT_ARMATURE);
         for (uint32_t k = 0; k < body->nv; k++) {
             if (qdd) t[k] = ns_add(t[k], ns_mul(armature, ns_mul(scale, qdd[l->v + k])));

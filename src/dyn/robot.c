@@ -70,12 +70,18 @@ static vec3 joint_axis(const nsi_robot* robot, uint32_t link) {
 
 // ---- joints --------------------------------------------------------------------------------
 
-static const motion* unit_motions(motion* six) {
+static void unit_motions(motion* six) {
     for (int k = 0; k < 6; k++) {
         six[k] = mo_zero();
         (k < 3 ? six[k].w.e : six[k].v.e)[k % 3] = ns_const(1.0);
     }
-    return six;
+}
+
+ns_expr nsi_joint_coordinate(const ns_model* model, uint32_t link, const ns_expr* q) {
+    const nsi_link* l = &model->links[link];
+    if (l->mimic == NSI_NONE) return q[l->q];
+    ns_expr followed = ns_mul(ns_const(l->def.mimic_multiplier), q[l->q]);
+    return ns_add(followed, ns_const(l->def.mimic_offset));
 }
 
 // The joint's rotation R (link to joint frame), its translation in the joint frame, and subspace.
@@ -84,17 +90,14 @@ static void joint_motion(const nsi_robot* robot, uint32_t link, nsi_body* body, 
     const nsi_link* l = &robot->model->links[link];
     const ns_expr *q = robot->q + l->q, *qd = robot->qd + l->v;
     motion unit[6];
+    body->ratio = ns_const(l->mimic != NSI_NONE ? l->def.mimic_multiplier : 1.0);
     *R = m3_identity();
     *translation = v3_zero();
     switch (l->def.joint_type) {
     case NS_JOINT_REVOLUTE:
     case NS_JOINT_PRISMATIC: {
-        ns_expr angle = q[0], rate = qd[0];
-        if (l->mimic != NSI_NONE) {
-            ns_expr multiplier = ns_const(l->def.mimic_multiplier);
-            angle = ns_add(ns_mul(multiplier, angle), ns_const(l->def.mimic_offset));
-            rate = ns_mul(multiplier, rate);
-        }
+        ns_expr angle = nsi_joint_coordinate(robot->model, link, robot->q);
+        ns_expr rate = ns_mul(body->ratio, qd[0]);
         vec3 axis = joint_axis(robot, link);
         bool turns = l->def.joint_type == NS_JOINT_REVOLUTE;
         body->nv = 1;

@@ -23,6 +23,7 @@ typedef struct nsi_body {
     ns_expr rate[NSI_MAX_DOF]; // internal velocities: as qd, but a floating joint's velocity is in
                                // the body's frame, angular part first
     motion velocity;           // twist in this frame
+    ns_expr ratio;             // rate per velocity of the model: 1, or a mimic joint's multiplier
     mat3 floating_R;           // floating joint: body to world
 } nsi_body;
 
@@ -54,6 +55,9 @@ static inline ns_expr nsi_robot_param(const nsi_robot* robot, uint32_t link, uin
 }
 
 vec3 nsi_robot_gravity(const nsi_robot* robot);
+
+// Coordinate of a revolute or prismatic joint; a mimic joint's follows from that of another.
+ns_expr nsi_joint_coordinate(const ns_model* model, uint32_t link, const ns_expr* q);
 
 // Memory that lives as long as the graph.
 void* nsi_robot_alloc(const nsi_robot* robot, size_t count, size_t size);
@@ -117,6 +121,7 @@ motion nsi_link_velocity(const nsi_robot* robot, uint32_t link);
 // Kinetic energy, and potential energy of gravity (zero at the world's origin).
 ns_expr nsi_kinetic_energy(const nsi_robot* robot);
 ns_expr nsi_potential_energy(const nsi_robot* robot, const nsi_link_pose* pose);
+ns_expr nsi_spring_energy(const nsi_robot* robot); // of joint springs
 
 // Linear momentum and angular momentum about the world's origin, in world coordinates, and centre
 // of mass.

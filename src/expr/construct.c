@@ -193,7 +193,7 @@ nsi_id nsi_make(ns_graph* g, nsi_op op, nsi_id a, nsi_id b, nsi_id c) {
     uint32_t arity = nsi_ops[op].arity;
     nsi_id operands[3] = {a, b, c};
     bool constant = true;
-    for (uint32_t k = 0; k < arity; k++) {
+    for (uint32_t k = 0; k < arity && k < 3; k++) {
         if (operands[k] >= g->nodes.count) {
             return nsi_graph_fail(g, NS_ERR_ARGUMENT,
                                   "operand %u of \"%s\" is not an expression of this graph", k + 1,

@@ -182,7 +182,7 @@ ns_status ns_graph_jvp(const ns_graph* graph, const ns_diff_options* options, ns
     if (!options) options = &defaults;
     derivation d = {0};
     ns_status status = derivation_begin(graph, options, &d, error);
-    if (status == NS_OK && d.g->error.status == NS_OK) forward(graph, options, &d);
+    if (status == NS_OK && d.g && d.g->error.status == NS_OK) forward(graph, options, &d);
     return derivation_end(graph, &d, status, out, error);
 }
 
@@ -239,7 +239,7 @@ static void reverse(const ns_graph* graph, const ns_diff_options* options, deriv
     } else {
         nsi_graph_fail_nomem(g);
     }
-    for (uint32_t i = 0; i < graph->inputs.count && g->error.status == NS_OK; i++) {
+    for (uint32_t i = 0; adjoint && i < graph->inputs.count && g->error.status == NS_OK; i++) {
         if (!d->wanted[i]) continue;
         nsi_id bar = adjoint[g->inputs.data[i].node];
         nsi_graph_output(g, prefixed(name, "d", order, graph->inputs.data[i].name),
@@ -256,7 +256,7 @@ ns_status ns_graph_vjp(const ns_graph* graph, const ns_diff_options* options, ns
     if (!options) options = &defaults;
     derivation d = {0};
     ns_status status = derivation_begin(graph, options, &d, error);
-    if (status == NS_OK && d.g->error.status == NS_OK) reverse(graph, options, &d);
+    if (status == NS_OK && d.g && d.g->error.status == NS_OK) reverse(graph, options, &d);
     return derivation_end(graph, &d, status, out, error);
 }
 

@@ -41,7 +41,10 @@ ns_status ns_graph_create(const ns_allocator* allocator, ns_graph** out, ns_erro
     *out = NULL;
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
     ns_graph* g = nsi_alloc_zeroed(&memory, sizeof *g);
-    if (!g) return nsi_fail_nomem(error);
+    if (!g) {
+        nsi_fail_nomem(error);
+        return NS_ERR_NOMEM;
+    }
     g->allocator = memory;
     g->arena.allocator = memory;
     *out = g;

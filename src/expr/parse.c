@@ -87,28 +87,6 @@ static const char* plural(uint32_t n) {
     return n == 1 ? "" : "s";
 }
 
-static uint32_t min3(uint32_t a, uint32_t b, uint32_t c) {
-    uint32_t m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
-// Levenshtein distance; words of 31 letters and more are infinitely far from all others.
-static uint32_t edit_distance(const char* a, size_t na, const char* b, size_t nb) {
-    uint32_t row[32]; // distances of the first i letters of a to all prefixes of b
-    if (na >= 32 || nb >= 32) return UINT32_MAX;
-    for (uint32_t j = 0; j <= nb; j++) row[j] = j;
-    for (uint32_t i = 1; i <= na; i++) {
-        uint32_t diagonal = row[0];
-        row[0] = i;
-        for (uint32_t j = 1; j <= nb; j++) {
-            uint32_t above = row[j];
-            row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-            diagonal = above;
-        }
-    }
-    return row[nb];
-}
-
 // ---- pieces of a line ----------------------------------------------------------------------
 
 static bool is_digit(char c) {
@@ -451,10 +429,11 @@ static bool parse_block(parser* p, nsi_id* out) {
 static bool fail_unknown_op(parser* p, const char* word, size_t length) {
     const char* nearest = NULL;
     uint32_t least = UINT32_MAX;
-    for (uint32_t op = 0; op < NSI_OP_COUNT; op++) {
-        const char* name = nsi_ops[op].name;
-        uint32_t distance = edit_distance(word, length, name, strlen(name));
-        if (distance < least) nearest = name, least = distance;
+    char copy[32] = "";
+    if (length < sizeof copy) memcpy(copy, word, length);
+    for (uint32_t op = 0; op < NSI_OP_COUNT && length < sizeof copy; op++) {
+        uint32_t distance = nsi_edit_distance(copy, nsi_ops[op].name);
+        if (distance < least) nearest = nsi_ops[op].name, least = distance;
     }
     quote q = quoted(word, word + length);
     if (!nearest) return fail(p, word, "unknown operation \"%s\"; no name is that long", q.text);

@@ -143,6 +143,17 @@ static ns_status read_field(parser* p, field* f) {
     return NS_OK;
 }
 
+// Other separators than commas in a field?
+static bool has_separator(const field* f) {
+    return !f->quoted && (memchr(f->text, ';', f->size) || memchr(f->text, '\t', f->size));
+}
+
+static ns_status fail_separator(const parser* p, const field* f) {
+    return fail_at(p, NS_ERR_PARSE, f->start,
+                   "\"%s\": columns must be separated by commas, not by semicolons or tabs",
+                   show(f).text);
+}
+
 // ---- header --------------------------------------------------------------------------------
 
 static uint32_t find_name(const nsi_index* index, const char* const* names, const char* name) {
@@ -173,6 +184,7 @@ static ns_status check_name(const parser* p, const field* f) {
     }
     for (size_t i = 0; i < f->size; i++) {
         if ((unsigned char)f->text[i] >= 0x20 && f->text[i] != 0x7f) continue;
+        if (has_separator(f)) return fail_separator(p, f);
         return fail_at(p, NS_ERR_PARSE, f->start,
                        "the name \"%s\" has a control character; remove it", show(f).text);
     }
@@ -217,6 +229,9 @@ static ns_status read_header(parser* p) {
         ns_status status = read_field(p, &f);
         if (status == NS_OK) status = add_name(p, &f);
         if (status != NS_OK) return status;
+        if (at_line_end(p) && p->names.count == 1 && has_separator(&f)) {
+            return fail_separator(p, &f);
+        }
         if (at_line_end(p)) break;
         p->at++; // the comma
     }
@@ -243,6 +258,7 @@ static ns_status add_number(parser* p, const field* f, uint32_t column) {
                            " shorten it",
                            show(f).text, p->names.data[column]);
         }
+        if (status != NS_OK && has_separator(f)) return fail_separator(p, f);
         if (status != NS_OK) {
             return fail_at(p, NS_ERR_PARSE, f->start,
                            "\"%s\" in column \"%.100s\" is not a number; write one, with a point"
@@ -274,8 +290,8 @@ static ns_status read_row(parser* p) {
     }
     if (count < p->names.count) {
         return fail_at(p, NS_ERR_PARSE, p->at,
-                       "%u fields for %u columns; add what is missing from column \"%.100s\" on",
-                       count, p->names.count, p->names.data[count]);
+                       "%u field%s for %u columns; add what is missing from column \"%.100s\" on",
+                       count, count == 1 ? "" : "s", p->names.count, p->names.data[count]);
     }
     next_line(p);
     return NS_OK;

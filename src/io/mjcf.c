@@ -157,6 +157,12 @@ static bool read_option(nsi_mjcf* m) {
             !nsi_mjcf_word(m, c, "integrator", integrators, &integrator)) {
             return false;
         }
+        if ((world.density != 0.0 || world.viscosity != 0.0) &&
+            !nsi_reader_note(reader, element,
+                             "density and viscosity: forces of the medium are not represented; "
+                             "changes the motion")) {
+            return false;
+        }
         const nsi_xml_element* flag = nsi_xml_child(element, "flag");
         for (; flag; flag = nsi_xml_next(flag, "flag")) {
             if (!nsi_mjcf_word(m, nsi_mjcf_plain(flag), "gravity", switches, &gravity) ||

@@ -228,7 +228,7 @@ bool nsi_reader_check_inertia(nsi_reader* reader, const nsi_xml_element* element
     }
     return nsi_reader_fail(reader, element, NS_ERR_PARSE,
                            "the inertia %s: no rigid body is like that; fix the file or set "
-                           "repair_inertia",
+                           "repair_inertia (--repair-inertia)",
                            fault);
 }
 

@@ -2,7 +2,7 @@
 
 #include "math/vec.h"
 
-// sum_k (-x2)^k / (2k + first)!, six terms from k = 0 on: for x2 < 0.01 the next is below 1e-20.
+// sum_k (-x2)^k / (2k + first)!, seven terms from k = 0 on: for x2 < 0.01 the next is below 1e-24.
 static ns_expr series(ns_expr x2, double first_factorial, double first) {
     double coefficients[7], factorial = first_factorial;
     for (int k = 0; k < 7; k++) {

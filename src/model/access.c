@@ -66,3 +66,17 @@ void ns_model_default_q(const ns_model* model, double* q) {
         }
     }
 }
+
+uint32_t ns_model_find_link(const ns_model* model, const char* name) {
+    for (uint32_t i = 0; i < model->sizes.nlink; i++) {
+        if (strcmp(model->links[i].def.name, name) == 0) return i;
+    }
+    return UINT32_MAX;
+}
+
+uint32_t ns_model_find_joint(const ns_model* model, const char* name) {
+    for (uint32_t i = 0; i < model->sizes.nlink; i++) {
+        if (strcmp(model->links[i].def.joint, name) == 0) return i;
+    }
+    return UINT32_MAX;
+}

@@ -34,8 +34,8 @@ ns_link_def ns_default_link_def(void) {
         .origin = nsi_pose_identity(),
         .axis = {0.0, 0.0, 1.0},
         .friction_velocity = 0.01,
-        .limit_stiffness = 1000.0,
-        .limit_damping = 10.0,
+        .limit_stiffness = NS_LIMIT_AUTO,
+        .limit_damping = NS_LIMIT_AUTO,
         .mimic_multiplier = 1.0,
     };
 }
@@ -272,6 +272,11 @@ static ns_status check_inertia(const ns_link_def* def, ns_error* error) {
                     def->name, fault);
 }
 
+// A limit that is left to us passes as a number.
+static double limit_number(double value) {
+    return value == NS_LIMIT_AUTO ? 0.0 : value;
+}
+
 static ns_status check_joint_numbers(const ns_link_def* def, ns_error* error) {
     const struct {
         const char* field;
@@ -287,8 +292,8 @@ static ns_status check_joint_numbers(const ns_link_def* def, ns_error* error) {
         {"armature", def->armature, NOT_NEGATIVE, true},
         {"lower", def->lower, ANY_NUMBER, false},
         {"upper", def->upper, ANY_NUMBER, false},
-        {"limit_stiffness", def->limit_stiffness, NOT_NEGATIVE, false},
-        {"limit_damping", def->limit_damping, NOT_NEGATIVE, false},
+        {"limit_stiffness", limit_number(def->limit_stiffness), NOT_NEGATIVE, false},
+        {"limit_damping", limit_number(def->limit_damping), NOT_NEGATIVE, false},
         {"mimic_multiplier", def->mimic_multiplier, ANY_NUMBER, false},
         {"mimic_offset", def->mimic_offset, ANY_NUMBER, false},
     };
@@ -770,6 +775,22 @@ static size_t carve(size_t* size, size_t count, size_t item) {
     return start;
 }
 
+// Limits left to us: see NS_LIMIT_AUTO.
+static void choose_limits(const ns_world_def* world, double inertia, nsi_link* link,
+                          ns_param* params) {
+    double w = 0.2 / world->timestep;
+    if (w > 200.0) w = 200.0;
+    inertia = fmin(inertia, 1e9); // what a hostile file may hold must stay finite
+    const double chosen[2] = {inertia * w * w, 2.0 * inertia * w};
+    double* const fields[2] = {&link->def.limit_stiffness, &link->def.limit_damping};
+    for (uint32_t k = 0; k < 2; k++) {
+        if (*fields[k] != NS_LIMIT_AUTO) continue;
+        ns_param* param = &params[link->param + NSI_JOINT_LIMIT_STIFFNESS + k];
+        *fields[k] = param->value = chosen[k];
+        param->transform = chosen[k] > 0.0 ? NS_TRANSFORM_LOG : NS_TRANSFORM_IDENTITY;
+    }
+}
+
 ns_status nsi_model_builder_finish(const ns_model_builder* builder, ns_model** out,
                                    uint32_t* bad_link, ns_error* error) {
     *bad_link = NSI_NONE;
@@ -819,7 +840,14 @@ ns_status nsi_model_builder_finish(const ns_model_builder* builder, ns_model** o
     fill(builder, model, &arrays, &room);
     fill_param_table(model, arrays.param_table);
 
-    ns_status status = nsi_model_check_mobility(model, bad_link, error);
+    double* resistance =
+        nsi_alloc(&builder->allocator, (head.sizes.nlink + 1) * sizeof *resistance);
+    ns_status status = resistance ? nsi_model_check_mobility(model, resistance, bad_link, error)
+                                  : nsi_fail_nomem(error);
+    for (uint32_t i = 0; status == NS_OK && i < head.sizes.nlink; i++) {
+        choose_limits(&head.world, resistance[i], &arrays.links[i], arrays.params);
+    }
+    nsi_free(&builder->allocator, resistance);
     if (status != NS_OK) {
         ns_model_free(model);
         return status;

@@ -105,7 +105,8 @@ typedef enum joint_state { MOVABLE, UNRESISTED, TOO_LARGE } joint_state;
 // Take the joint's freedom out of the articulated inertia, one velocity at a time:
 // IA <- IA - U U' / D with U = IA s. The later velocities of a joint then see what the earlier
 // ones leave, which is elimination on S' IA S.
-static joint_state release_joint(const nsi_link* link, mobility_body* body) {
+static joint_state release_joint(const nsi_link* link, mobility_body* body, double* resistance) {
+    *resistance = 0.0;
     for (uint32_t k = 0; k < link->nv; k++) {
         double s[6], u[6] = {0.0}, d = link->def.armature, locked = d;
         subspace(&link->def, k, s);
@@ -118,6 +119,7 @@ static joint_state release_joint(const nsi_link* link, mobility_body* body) {
         }
         if (!isfinite(d) || !isfinite(locked)) return TOO_LARGE;
         if (!(d > singular * locked)) return UNRESISTED;
+        *resistance = d;
         for (int i = 0; i < 6; i++) {
             for (int j = 0; j < 6; j++) body->articulated[i][j] -= u[i] * u[j] / d;
         }
@@ -125,7 +127,8 @@ static joint_state release_joint(const nsi_link* link, mobility_body* body) {
     return MOVABLE;
 }
 
-ns_status nsi_model_check_mobility(const ns_model* model, uint32_t* bad_link, ns_error* error) {
+ns_status nsi_model_check_mobility(const ns_model* model, double* resistance, uint32_t* bad_link,
+                                   ns_error* error) {
     uint32_t n = model->sizes.nlink;
     mobility_body* bodies = nsi_alloc(&model->allocator, n * sizeof *bodies);
     if (!bodies) return nsi_fail_nomem(error);
@@ -141,7 +144,7 @@ ns_status nsi_model_check_mobility(const ns_model* model, uint32_t* bad_link, ns
         const nsi_link* link = &model->links[i];
         // A joint that others follow moves their links too, wherever they are in the tree: whether
         // that resists is not computed here.
-        joint_state state = release_joint(link, &bodies[i]);
+        joint_state state = release_joint(link, &bodies[i], &resistance[i]);
         if (state != MOVABLE && !bodies[i].followed) {
             *bad_link = i;
             status =

@@ -116,8 +116,10 @@ void nsi_inertia_shift(double mass, const double offset[3], double inertia[6]);
 
 // ---- mobility.c ----------------------------------------------------------------------------
 
-// Can every joint be accelerated by a finite force? Names the first that cannot.
+// Can every joint be accelerated by a finite force? Names the first that cannot. `resistance` (nlink)
+// receives the inertia that resists each joint (of its last velocity), 0 for fixed ones.
 // @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_NOMEM
-ns_status nsi_model_check_mobility(const ns_model* model, uint32_t* bad_link, ns_error* error);
+ns_status nsi_model_check_mobility(const ns_model* model, double* resistance, uint32_t* bad_link,
+                                   ns_error* error);
 
 #endif

@@ -107,6 +107,9 @@ static uint32_t choose_segment(const ns_system_sizes* z, uint32_t steps, double 
 ns_status ns_workspace_create(const ns_system* system, const ns_workspace_size* size,
                               ns_workspace** out, ns_error* error) {
     *out = NULL;
+    if (!system || !size) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "a workspace needs a system and a size");
+    }
     if (size->batch == 0 || size->steps == 0) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "a workspace needs at least one robot and one step");
@@ -169,8 +172,29 @@ void ns_workspace_free(ns_workspace* w) {
     nsi_free(&memory, w);
 }
 
+static bool all_finite(const double* x, size_t count) {
+    bool finite = true;
+    for (size_t k = 0; k < count; k++) finite &= fabs(x[k]) <= DBL_MAX;
+    return finite;
+}
+
+// Numbers that a caller hands in: `rows` rows of `count`, named by `name`.
+static ns_status check_numbers(const ns_system* s, const char* what, const double* x, size_t rows,
+                               size_t count, const char* (*name)(const ns_system*, uint32_t),
+                               ns_error* error) {
+    if (!x || all_finite(x, rows * count)) return NS_OK;
+    size_t k = 0;
+    while (fabs(x[k]) <= DBL_MAX) k++;
+    return nsi_fail(error, NS_ERR_NONFINITE, "%s, row %zu: %s is %g", what, k / count,
+                    name(s, (uint32_t)(k % count)), x[k]);
+}
+
 static ns_status check_args(const ns_system* s, const ns_workspace* w, const ns_rollout_args* args,
                             ns_error* error) {
+    if (!s || !w || !args) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "a rollout needs a system, a workspace and arguments");
+    }
     if (w->system != s) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "the workspace belongs to another system");
     }
@@ -185,7 +209,18 @@ static ns_status check_args(const ns_system* s, const ns_workspace* w, const ns_
     if (args->per_robot_params && !args->params) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "per_robot_params is set, but params is NULL");
     }
-    return NS_OK;
+    const ns_system_sizes* z = &s->sizes;
+    ns_status status =
+        check_numbers(s, "x0", args->x0, args->batch, z->nx, ns_system_state_name, error);
+    if (status == NS_OK) {
+        status = check_numbers(s, "controls", args->controls, (size_t)args->batch * args->steps,
+                               z->nc, ns_system_control_name, error);
+    }
+    if (status == NS_OK) {
+        status = check_numbers(s, "params", args->params, args->per_robot_params ? args->batch : 1,
+                               z->np, ns_system_param_name, error);
+    }
+    return status;
 }
 
 // ---- lanes ---------------------------------------------------------------------------------
@@ -263,12 +298,6 @@ static double* record_seeds(const tile* t, size_t k) {
 
 // ---- forward -------------------------------------------------------------------------------
 
-static bool all_finite(const double* x, size_t count) {
-    bool finite = true;
-    for (size_t k = 0; k < count; k++) finite &= fabs(x[k]) <= DBL_MAX;
-    return finite;
-}
-
 // Steps `from` .. `from + count` from the state in record 0.
 static void forward_segment(const tile* t, uint32_t from, uint32_t count, bool report) {
     const ns_system_sizes* z = &t->s->sizes;
@@ -332,6 +361,21 @@ static void forward_tile(const tile* t, ns_workspace* w) {
     }
 }
 
+// What to do about a state that led out of the finite numbers.
+static void advise(const ns_system* s, const double* x, uint32_t step, char* text, size_t size) {
+    uint32_t largest = 0;
+    for (uint32_t k = 1; k < s->sizes.nx; k++) {
+        if (fabs(x[k]) > fabs(x[largest])) largest = k;
+    }
+    if (step == 0) {
+        snprintf(text, size, "look at the initial state and the parameters");
+    } else {
+        snprintf(text, size,
+                 "%s was %.3g before it: take a smaller time step or the implicit integrator",
+                 ns_system_state_name(s, largest), x[largest]);
+    }
+}
+
 // The message for the first robot that left the finite numbers.
 static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
                               ns_error* error) {
@@ -358,12 +402,11 @@ static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_roll
             memcpy(record_c(&t, 0), alone.controls + (size_t)w->failed_step[n] * z->nc,
                    z->nc * sizeof(double));
         }
-        char reason[320];
+        char reason[320], advice[200];
         nsi_system_diagnose(s, record_x(&t, 0), reason, sizeof reason);
-        return nsi_fail(error, NS_ERR_NONFINITE,
-                        "robot %u, step %u (t = %g s): %s; use a smaller time step, or look at the"
-                        " states before it",
-                        robot, w->failed_step[n], w->failed_step[n] * z->timestep, reason);
+        advise(s, record_x(&t, 0), w->failed_step[n], advice, sizeof advice);
+        return nsi_fail(error, NS_ERR_NONFINITE, "robot %u, step %u (t = %g s): %s; %s", robot,
+                        w->failed_step[n], w->failed_step[n] * z->timestep, reason, advice);
     }
     return NS_OK;
 }

@@ -89,6 +89,16 @@ static void make_outputs(const stepper* s, const ns_expr* q, const ns_expr* qd) 
     }
 }
 
+static const char* nearest_quantity(const nsi_ports* all, const char* name) {
+    uint32_t least = UINT32_MAX;
+    const char* best = "";
+    for (uint32_t i = 0; i < all->count; i++) {
+        uint32_t distance = nsi_edit_distance(name, all->data[i].name);
+        if (distance < least) least = distance, best = all->data[i].name;
+    }
+    return best;
+}
+
 // Outputs for the observed quantities.
 static void make_observations(const stepper* s) {
     const nsi_ports* all = &s->graph->quantities;
@@ -107,9 +117,11 @@ static void make_observations(const stepper* s) {
                 nsi_graph_output(s->graph, quantity->name, quantity->node);
             }
         }
-        if (!found) {
+        if (!found && s->graph->error.status == NS_OK) {
             nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
-                           "no quantity of the model is called, or fits, \"%.200s\"", pattern);
+                           "no quantity of the model is called, or fits, \"%.100s\"; the nearest is"
+                           " \"%.200s\"",
+                           pattern, nearest_quantity(all, pattern));
         }
     }
 }
@@ -136,12 +148,17 @@ static void put_quat(ns_expr* to, quat q) {
     to[3] = q.z;
 }
 
+// Coordinates of a joint before its quaternion, or all when it has none.
+static uint32_t plain_coordinates(const nsi_link* l) {
+    return l->nq == 7 ? 3 : l->nq == 4 ? 0 : l->nq;
+}
+
 // q (+) dt qd: quaternions by the exponential map of the body's angular velocity.
 static void advance(const stepper* s, const ns_expr* q, const ns_expr* qd, ns_expr* next) {
     ns_expr dt = ns_const(s->options->timestep);
     for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
         const nsi_link* l = &s->model->links[i];
-        uint32_t plain = l->nq == 7 ? 3 : l->nq == 4 ? 0 : l->nq;
+        uint32_t plain = plain_coordinates(l);
         for (uint32_t k = 0; k < plain; k++) {
             next[l->q + k] = ns_add(q[l->q + k], ns_mul(dt, qd[l->v + k]));
         }
@@ -174,7 +191,7 @@ static void euler(const stepper* s, ns_expr* q, ns_expr* qd) {
 static void coordinate_rates(const stepper* s, const ns_expr* q, const ns_expr* qd, ns_expr* rate) {
     for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
         const nsi_link* l = &s->model->links[i];
-        uint32_t plain = l->nq == 7 ? 3 : l->nq == 4 ? 0 : l->nq;
+        uint32_t plain = plain_coordinates(l);
         for (uint32_t k = 0; k < plain; k++) rate[l->q + k] = qd[l->v + k];
         if (plain == l->nq) continue;
         const ns_expr* w = qd + l->v + plain;
@@ -223,8 +240,8 @@ static void runge_kutta(const stepper* s, ns_expr* q, ns_expr* qd) {
     nsi_trace_mute(false);
     for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
         const nsi_link* l = &s->model->links[i];
-        if (l->nq != 4 && l->nq != 7) continue;
-        ns_expr* at = q + l->q + (l->nq == 7 ? 3 : 0);
+        if (plain_coordinates(l) == l->nq) continue;
+        ns_expr* at = q + l->q + plain_coordinates(l);
         put_quat(at, q_normalize(quat_at(at)));
     }
 }
@@ -261,12 +278,8 @@ static void name_poses(const stepper* s, const nsi_link_pose* pose) {
         if (l->def.joint_type == NS_JOINT_SPHERICAL) q = q_mul(q, quat_at(s->q + l->q));
         if (l->def.joint_type == NS_JOINT_REVOLUTE) {
             const ns_expr* p = s->param + l->param + NSI_JOINT_AXIS;
-            ns_expr axis[3], angle = s->q[l->q];
+            ns_expr axis[3], angle = nsi_joint_coordinate(m, i, s->q);
             ns_normalize(3, p, axis);
-            if (l->mimic != NSI_NONE) {
-                angle = ns_add(ns_mul(ns_const(l->def.mimic_multiplier), angle),
-                               ns_const(l->def.mimic_offset));
-            }
             q = q_mul(q, q_exp(v3_scale(angle, v3(axis[0], axis[1], axis[2]))));
         }
         turn[i] = l->parent == NSI_NONE || l->def.joint_type == NS_JOINT_FLOATING
@@ -315,7 +328,8 @@ static void name_everything(const stepper* s) {
     for (uint32_t k = 0; k < nv; k++) nsi_named(bias[k], "bias/%u", k);
 
     nsi_link_poses(&robot, pose);
-    ns_expr kinetic = nsi_kinetic_energy(&robot), potential = nsi_potential_energy(&robot, pose);
+    ns_expr kinetic = nsi_kinetic_energy(&robot);
+    ns_expr potential = ns_add(nsi_potential_energy(&robot, pose), nsi_spring_energy(&robot));
     ns_quantity("energy/kinetic", kinetic);
     ns_quantity("energy/potential", potential);
     ns_quantity("energy/total", ns_add(kinetic, potential));

@@ -11,6 +11,15 @@ ns_system_options ns_default_system_options(void) {
     return (ns_system_options){.integrator = -1, .backend = NS_BACKEND_AUTO};
 }
 
+static const char* nearest_param(const ns_model* model, const char* name) {
+    uint32_t least = UINT32_MAX, best = 0;
+    for (uint32_t i = 0; i < model->sizes.nparam; i++) {
+        uint32_t distance = nsi_edit_distance(name, model->params[i].name);
+        if (distance < least) least = distance, best = i;
+    }
+    return model->params[best].name;
+}
+
 // Which parameters fit the patterns?
 static ns_status choose_free(const ns_model* model, const ns_system_options* options,
                              uint8_t* is_free, ns_error* error) {
@@ -22,9 +31,11 @@ static ns_status choose_free(const ns_model* model, const ns_system_options* opt
             found = true;
         }
         if (!found) {
+            const char* nearest = nearest_param(model, options->free_params[p]);
             return nsi_fail(error, NS_ERR_ARGUMENT,
-                            "no parameter of the model is called, or fits, \"%.200s\"",
-                            options->free_params[p]);
+                            "no parameter of the model is called, or fits, \"%.100s\"; the nearest"
+                            " is \"%.200s\"",
+                            options->free_params[p], nearest);
         }
     }
     return NS_OK;
@@ -78,6 +89,7 @@ static ns_status build_forms(const ns_graph* graph, ns_backend backend, ns_progr
 ns_status ns_system_create(const ns_model* model, const ns_system_options* options, ns_system** out,
                            ns_error* error) {
     *out = NULL;
+    if (!model) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_system_create: the model is NULL");
     ns_system_options defaults = ns_default_system_options();
     if (!options) options = &defaults;
     if (!(options->timestep >= 0.0) || !isfinite(options->timestep)) {

@@ -122,6 +122,10 @@ static void every_command_has_help(void** state) {
     for (int k = 0; k < 5; k++) {
         assert_says(out, commands[k]);
     }
+    run_ok("-h");
+    assert_says(out, "usage: neuralsim COMMAND");
+    run_ok("graph -h");
+    run_ok("bench -h");
     for (int k = 0; k < 5; k++) {
         snprintf(arguments, sizeof arguments, "%s --help", commands[k]);
         run_ok(arguments);
@@ -134,13 +138,17 @@ static void every_command_has_help(void** state) {
         }
         assert_true(lines <= 32); // a screen
         assert_true(width <= 100);
+        char* text = strdup(out);
+        snprintf(arguments, sizeof arguments, "%s x -h", commands[k]);
+        run_ok(arguments);
+        assert_string_equal(out, text);
+        free(text);
     }
 }
 
 // The examples of the help texts work as they stand.
 static void examples_of_help_work(void** state) {
     (void)state;
-    write_text("s.csv", "q0,qd1\n0.1,0\n");
     for (int k = 0; k < 5; k++) {
         char arguments[4096];
         snprintf(arguments, sizeof arguments, "%s --help", commands[k]);
@@ -148,9 +156,13 @@ static void examples_of_help_work(void** state) {
         const char* example = strstr(strstr(out, "\nexample: "), "  neuralsim ");
         assert_non_null(example);
         int size = (int)strcspn(example + 12, "\n");
+        while (example[12 + size - 1] == '\\') { // goes on in the next line
+            size += 1 + (int)strcspn(example + 12 + size + 1, "\n");
+        }
         snprintf(arguments, sizeof arguments, "%.*s", size, example + 12);
         char link[512];
-        snprintf(link, sizeof link, "ln -sfn '%s' '%s/models'", MODELS, folder);
+        snprintf(link, sizeof link, "ln -sfn '%s' '%s/examples' '%s'", MODELS, NEURALSIM_SOURCE_DIR,
+                 folder);
         assert_int_equal(system(link), 0);
         run_ok(arguments);
     }
@@ -179,8 +191,8 @@ static void mistakes_on_the_command_line_are_explained(void** state) {
         {"eval " PENDULUM " --quantity qdd --set link/rod/mass", "--set needs PARAMETER=NUMBER"},
         {"eval " PENDULUM " --quantity qdd --set link/rod/mass=heavy", "not 'link/rod/mass=heavy'"},
         {"simulate " PENDULUM " --steps 0", "--steps needs at least 1"},
-        {"simulate " PENDULUM " --steps -5", "--steps needs a number of steps, not '-5'"},
-        {"simulate " PENDULUM " --steps 1.5", "--steps needs a number of steps, not '1.5'"},
+        {"simulate " PENDULUM " --steps -5", "--steps needs a whole number of steps, not '-5'"},
+        {"simulate " PENDULUM " --steps 1.5", "--steps needs a whole number of steps, not '1.5'"},
         {"simulate " PENDULUM " --steps 5 --time 1", "--steps and --time exclude each other"},
         {"simulate " PENDULUM " --time 0", "--time must be positive, not 0"},
         {"simulate " PENDULUM " --time nan", "--time needs a time in s, not 'nan'"},
@@ -198,6 +210,24 @@ static void mistakes_on_the_command_line_are_explained(void** state) {
                                                          "formula ends where a number should come"},
         {"simulate " PENDULUM " --control '=1'", "--control: '=1' is not NAME=FORMULA"},
         {"simulate " PENDULUM " --control 'tau0=1,'", "is not NAME=FORMULA"},
+        {"simulate " PENDULUM " --control 'tau_hinje=1'", "is no control of this model; did you "
+                                                          "mean 'tau_hinge'?"},
+        {"simulate " PENDULUM " --control tau0=1 --control tau0=2",
+         "--control is given twice; separate controls by commas: \"tau0=1, tau1=2\""},
+        {"simulate " PENDULUM " --time 1 --time=2", "--time is given twice"},
+        {"simulate " PENDULUM " -o a -o b", "-o is given twice"},
+        {"eval " PENDULUM " --quantity qdd --backend auto --backend interp",
+         "--backend is given twice"},
+        {"gradcheck " PENDULUM " --seed 1 --seed 1", "--seed is given twice"},
+        {"bench --backend interp --backend native", "--backend is given twice"},
+        {"bench --backend auto", "--backend needs one of: interp native, not 'auto'"},
+        {"bench nothing", "no case is called 'nothing'"},
+        {"graph", "no FILE given"},
+        {"graph a b", "one FILE at a time, not also 'b'"},
+        {"graph a --eval x=1 --eval x=2", "--eval is given twice"},
+        {"graph a --derive up", "--derive needs jvp or vjp, not 'up'"},
+        {"graph a --dump all", "--dump needs one of: built lowered fused, not 'all'"},
+        {"graph a -o b", "-o goes with one of --dump and --emit-c"},
         {"gradcheck " PENDULUM " --steps 0", "--steps needs at least 1"},
         {"gradcheck " PENDULUM " --seed -1", "--seed needs a whole number, not '-1'"},
     };
@@ -205,6 +235,32 @@ static void mistakes_on_the_command_line_are_explained(void** state) {
         run_bad(cases[k].arguments, 2, cases[k].message);
         assert_says(err, "--help'\n");
         assert_string_equal(out, "");
+    }
+}
+
+static void commands_can_be_misspelt(void** state) {
+    (void)state;
+    run_bad("simulte", 2,
+            "there is no command 'simulte'; did you mean 'simulate'? 'neuralsim "
+            "--help' lists all\n");
+    run_bad("grad x.urdf", 2, "did you mean 'gradcheck'?");
+    run_bad("frobnicate", 2, "there is no command 'frobnicate'; 'neuralsim --help' lists all\n");
+    assert_null(strstr(err, "usage"));
+}
+
+// What changes the motion and is ignored is told by the commands that compute motions.
+static void ignored_parts_are_mentioned(void** state) {
+    (void)state;
+    write_text("p.xml", "<mujoco><worldbody><body><joint name='j' type='hinge'/>"
+                        "<geom size='1' mass='1'/></body></worldbody>"
+                        "<tendon><fixed name='f'><joint joint='j' coef='1'/></fixed></tendon>"
+                        "<equality><joint joint1='j'/></equality></mujoco>");
+    static const char* const lines[] = {"simulate p.xml --steps 1", "eval p.xml --quantity qdd",
+                                        "gradcheck p.xml"};
+    for (int k = 0; k < 3; k++) {
+        run_ok(lines[k]);
+        assert_string_equal(err, "neuralsim: 2 parts of p.xml that change the motion are ignored; "
+                                 "'neuralsim inspect p.xml' lists them\n");
     }
 }
 
@@ -238,11 +294,15 @@ static void inspect_tells_what_was_read(void** state) {
     assert_says(out, "13 links, nq 19, nv 18, nu 0, total mass 15.6 kg\n");
     assert_says(out, "\n  trunk          root    floating   q0..6     qd0..5 ");
     assert_says(out, "\n        FR_calf  FR_knee revolute   q9        qd8 ");
-    assert_says(out, "nothing of the file was ignored");
+    assert_says(out,
+                " geometries are for contact, which is not simulated yet: this changes the motion "
+                "where they would touch\n");
+    assert_null(strstr(out, "nothing of the file was ignored"));
 
     run_ok("inspect " DATA "motors.xml");
     assert_says(out, "u0   m_left               torque on j_left, gear 3\n");
     assert_says(out, "u1   m_right              position on j_right, gear 1, kp 4\n");
+    assert_says(out, "nothing of the file was ignored");
 }
 
 static void inspect_as_json(void** state) {
@@ -495,7 +555,15 @@ static void eval_explains_bad_tables(void** state) {
         {"q0,q_hinge\n1,2\n", "s.csv: columns \"q0\" and \"q_hinge\" are the same number; remove "
                               "one"},
         {"q0\n1\nnan\n", "s.csv:3: column \"q0\" is nan; it must be finite"},
-        {"q0,qd0\n1\n", "s.csv:2:2: 1 fields for 2 columns"},
+        {"q0,q_hinje\n1,2\n", "s.csv: column \"q_hinje\" is nothing of this model; did you mean "
+                              "\"q_hinge\"?"},
+        {"link/rod/mas\n1\n", "did you mean \"link/rod/mass\"?"},
+        {"length\n1\n", "('neuralsim names MODEL' lists all; with --params, parameters too)"},
+        {"q0,link/rod/mass\n1,2\n1,-5\n", "s.csv:3: link/rod/mass = -5 is outside its range 0 to "
+                                          "inf"},
+        {"link/rod/inertia/xx\n9\n", "s.csv:2: link \"rod\": the inertia "},
+        {"q0;qd0\n1;2\n", "s.csv:1:1: \"q0;qd0\": columns must be separated by commas"},
+        {"q0,qd0\n1\n", "s.csv:2:2: 1 field for 2 columns"},
         {"q0\none\n", "s.csv:2:1: \"one\" in column \"q0\" is not a number"},
         {"q0\n", "s.csv: the table has no rows"},
         {"", "s.csv:1:1: there is no table"},
@@ -504,6 +572,9 @@ static void eval_explains_bad_tables(void** state) {
         write_text("s.csv", cases[k].text);
         run_bad(eval, 1, cases[k].message);
     }
+    run_bad("eval " PENDULUM " --quantity qdd --set link/rod/mass=-5", 1,
+            "--set: link/rod/mass = -5 is outside its range 0 to inf");
+    run_bad("simulate " PENDULUM " --set link/rod/inertia/zz=7", 1, "not a physical inertia");
     run_bad("eval " PENDULUM " --states none.csv --quantity qdd", 1, "cannot open none.csv: ");
     run_bad("eval " PENDULUM " --quantity qddd", 1,
             "no quantity of the model is called, or fits, \"qddd\"");
@@ -579,9 +650,29 @@ static void simulate_has_the_right_period(void** state) {
         json_t* end = json_object_get(root, "final_state");
         assert_near(number(end, "q_hinge") / 1e-4, 1.0, 1e-3);
         assert_near(number(root, "energy_end"), number(root, "energy_start"), 1e-10);
-        assert_near(number(root, "steps"), ceil(period / 1e-4), 0.0);
+        assert_near(number(root, "steps"), round(period / 1e-4), 0.0);
         assert_true(number(root, "steps_per_second") > 0.0);
         json_decref(root);
+    }
+}
+
+static void simulate_writes_the_last_row(void** state) {
+    (void)state;
+    static const char* const more[] = {"", " --observe qdd", " --batch b.csv",
+                                       " --batch b.csv --observe qdd"};
+    write_text("b.csv", "q0\n0.1\n0.2\n");
+    char arguments[512];
+    for (int k = 0; k < 4; k++) {
+        snprintf(arguments, sizeof arguments, "simulate " PENDULUM " --time 0.0104 --every 4%s",
+                 more[k]);
+        run_ok(arguments);
+        nsi_csv csv = table_of(out);
+        assert_int_equal(csv.nrow, k < 2 ? 4 : 8);
+        for (uint32_t row = 0; row < csv.nrow; row++) {
+            static const double times[] = {0.0, 0.004, 0.008, 0.010};
+            assert_near(cell(&csv, row, "t"), times[row % 4], 1e-15);
+        }
+        nsi_csv_free(&csv);
     }
 }
 
@@ -604,7 +695,7 @@ static void simulate_takes_controls_from_tables(void** state) {
     (void)state;
     write_text("c.csv", "t,tau0\n0,1\n0.01,-2\n0.02,0.5\n");
     run_ok("simulate " PENDULUM " --steps 40 --control c.csv");
-    assert_says(err, "c.csv ends before the simulation does; its last row is held");
+    assert_string_equal(err, ""); // a row by time holds until the next, as it should
     nsi_csv csv = table_of(out);
     double q = 0.0, qd = 0.0;
     for (uint32_t k = 0; k <= 40; k++) {
@@ -612,6 +703,16 @@ static void simulate_takes_controls_from_tables(void** state) {
         assert_near(cell(&csv, k, "tau_hinge"), tau, 0.0);
         assert_near(cell(&csv, k, "q_hinge"), q, 1e-13);
         step_by_hand(&q, &qd, tau, timestep);
+    }
+    nsi_csv_free(&csv);
+
+    // Nothing acts before the first row.
+    write_text("c.csv", "t,tau0\n0.005,3\n");
+    run_ok("simulate " PENDULUM " --steps 10 --control c.csv");
+    csv = table_of(out);
+    for (uint32_t k = 0; k <= 10; k++) {
+        assert_near(cell(&csv, k, "tau_hinge"), k < 5 ? 0.0 : 3.0, 0.0);
+        assert_true((cell(&csv, k, "q_hinge") == 0.0) == (k <= 5));
     }
     nsi_csv_free(&csv);
 
@@ -631,10 +732,19 @@ static void simulate_takes_controls_from_tables(void** state) {
     nsi_csv_free(&csv);
 
     write_text("c.csv", "u_hinge\n1\n");
-    run_ok("simulate " PENDULUM " --steps 1 --control c.csv");
+    run_ok("simulate " PENDULUM " --steps 2 --control c.csv");
+    assert_says(err, "c.csv ends before the simulation does; its last row is held");
     assert_says(err, "c.csv: column u_hinge is taken as tau0, since no actuator drives that joint");
     write_text("c.csv", "t,tau0\n0,1\n-1,2\n");
     run_bad("simulate " PENDULUM " --control c.csv", 1, "c.csv:3: the time goes back");
+    write_text("c.csv", "t,torque\n0,1\n");
+    run_bad(
+        "simulate " PENDULUM " --control c.csv", 1,
+        "c.csv: column \"torque\" is nothing of this model; controls are tau_hinge ('neuralsim");
+    write_text("c.csv", "t,tau_hing\n0,1\n");
+    run_bad("simulate " PENDULUM " --control c.csv", 1, "did you mean \"tau_hinge\"?");
+    run_bad("simulate " PENDULUM " --control 'sin(t)'", 1,
+            "(a formula is written NAME=..., for example tau0=sin(t))");
     write_text("c.csv", "t,q0\n0,1\n");
     run_bad("simulate " PENDULUM " --control c.csv", 1,
             "c.csv: no column is a control of this model");
@@ -757,9 +867,22 @@ static void gradients_are_right(void** state) {
     run_ok("gradcheck " MODELS "arm7_mixed.urdf --free '**' --steps 5 --json");
     json_t* root = json_of(out);
     assert_near(number(root, "fail") + number(root, "unsure"), 0.0, 0.0);
-    assert_near(number(root, "ok"), 15 + 7 + 148, 0.0);
+    assert_near(number(root, "ok") + number(root, "zero"), 15 + 7 + 148, 0.0);
+    assert_true(number(root, "zero") > 0.0);
     assert_true(number(root, "largest_error") < 1e-7);
     json_decref(root);
+
+    // Damping of a joint that cannot move acts on nothing.
+    write_text("fixed.urdf", "<robot name='r'><link name='world'/>"
+                             "<joint name='h' type='revolute'><parent link='world'/>"
+                             "<child link='a'/><axis xyz='0 1 0'/><limit effort='1' velocity='1'/>"
+                             "</joint><link name='a'><inertial><origin xyz='0 0 -1'/>"
+                             "<mass value='1'/><inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' "
+                             "iyz='0'/></inertial></link><joint name='f' type='fixed'>"
+                             "<parent link='a'/><child link='b'/></joint><link name='b'/></robot>");
+    run_ok("gradcheck fixed.urdf --free 'joint/*/damping'");
+    assert_says(out, "   0.0e+00  zero\n");
+    assert_says(out, "5 inputs over 20 steps: 4 ok, 1 zero, 0 unsure, 0 FAIL; ");
 
     // One step of the pendulum by hand: the ratio of two derivatives does not know the weights.
     run_ok("gradcheck " PENDULUM " --steps 1 --json --free joint/hinge/damping");
@@ -814,6 +937,8 @@ int main(void) {
         cmocka_unit_test(every_command_has_help),
         cmocka_unit_test(examples_of_help_work),
         cmocka_unit_test(mistakes_on_the_command_line_are_explained),
+        cmocka_unit_test(commands_can_be_misspelt),
+        cmocka_unit_test(ignored_parts_are_mentioned),
         cmocka_unit_test(missing_and_broken_models_are_explained),
         cmocka_unit_test(inspect_tells_what_was_read),
         cmocka_unit_test(inspect_as_json),
@@ -828,6 +953,7 @@ int main(void) {
         cmocka_unit_test(ambiguous_joint_names_are_not_used),
         cmocka_unit_test(simulate_agrees_with_steps_by_hand),
         cmocka_unit_test(simulate_has_the_right_period),
+        cmocka_unit_test(simulate_writes_the_last_row),
         cmocka_unit_test(simulate_observes_the_last_state_too),
         cmocka_unit_test(simulate_takes_controls_from_tables),
         cmocka_unit_test(batches_are_single_trajectories),

@@ -246,8 +246,38 @@ static void a_damped_oscillator_follows_its_formula(void** state) {
     ns_model_free(model);
 }
 
+// A hinge that a spring holds, in zero gravity: the spring's energy is the only potential one.
+static void springs_store_energy(void** state) {
+    (void)state;
+    const char* const observe[] = {"energy", NULL};
+    residual r = {.name = "energy of a joint spring", .tolerance = 1e-14};
+    random_tree tree = {.world = ns_default_world_def(), .nlink = 1};
+    tree.world.gravity[2] = 0.0;
+    ns_link_def link = ns_default_link_def();
+    link.name = "flap";
+    link.joint_type = NS_JOINT_REVOLUTE;
+    link.inertia[0] = link.inertia[1] = link.inertia[2] = 0.2;
+    link.mass = 1.0;
+    link.stiffness = 30.0;
+    link.rest = 0.4;
+    tree.link[0] = link;
+    ns_model* model = random_tree_build(&tree, NULL);
+    evaluator* e = evaluator_create(model, observe);
+    e->q[0] = 1.1;
+    e->qd[0] = 2.0;
+    evaluator_run(e);
+    double kinetic = 0.5 * 0.2 * 4.0, potential = 0.5 * 30.0 * 0.7 * 0.7;
+    residual_add(&r, *evaluator_get(e, "energy/kinetic"), kinetic, 1.0);
+    residual_add(&r, *evaluator_get(e, "energy/potential"), potential, 1.0);
+    residual_add(&r, *evaluator_get(e, "energy/total"), kinetic + potential, 1.0);
+    residual_check(&r);
+    evaluator_free(e);
+    ns_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(springs_store_energy),
         cmocka_unit_test(double_pendulum_obeys_lagrange),
         cmocka_unit_test(joint_forces_are_what_the_header_says),
         cmocka_unit_test(free_joints_have_forces_on_each_velocity),

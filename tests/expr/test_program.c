@@ -32,7 +32,8 @@ extern void* __libc_malloc(size_t);
 extern void* __libc_calloc(size_t, size_t);
 extern void* __libc_realloc(void*, size_t);
 
-static _Thread_local size_t malloc_calls;
+// Volatile, as compilers know malloc and take for granted that it changes no variable of ours.
+static _Thread_local volatile size_t malloc_calls;
 
 void* malloc(size_t size) {
     malloc_calls++;

@@ -170,8 +170,14 @@ static void malformed_text_gets_a_message(void** state) {
         {"a,b,a\n", "t.csv:1:5: columns 1 and 3 are both called \"a\"; rename one"},
         {"0.5,1\n2,3\n", "t.csv:1:1: the first row has the number 0.5 where a column's name should "
                          "be; put a row with names first"},
-        {"a\tb\n", "t.csv:1:1: the name \"a?b\" has a control character; remove it"},
-        {"a,b\n1\n", "t.csv:2:2: 1 fields for 2 columns; add what is missing from column \"b\" on"},
+        {"a\tb\n",
+         "t.csv:1:1: \"a?b\": columns must be separated by commas, not by semicolons or tabs"},
+        {"a;b\n1;2\n",
+         "t.csv:1:1: \"a;b\": columns must be separated by commas, not by semicolons or tabs"},
+        {"a\x01"
+         "b\n",
+         "t.csv:1:1: the name \"a?b\" has a control character; remove it"},
+        {"a,b\n1\n", "t.csv:2:2: 1 field for 2 columns; add what is missing from column \"b\" on"},
         {"a,b\n1,2\n3,4,5\n", "t.csv:3:5: more fields than the 2 columns; remove them, or name them"
                               " in the first row"},
         {"a,b\n1,2,\n", "t.csv:2:5: more fields than the 2 columns; remove them, or name them in "
@@ -182,8 +188,8 @@ static void malformed_text_gets_a_message(void** state) {
                           "point for decimals"},
         {"a\n0x10\n", "t.csv:2:1: \"0x10\" in column \"a\" is not a number; write one, with a point"
                       " for decimals"},
-        {"a\n1;5\n", "t.csv:2:1: \"1;5\" in column \"a\" is not a number; write one, with a point "
-                     "for decimals"},
+        {"a\n1;5\n",
+         "t.csv:2:1: \"1;5\": columns must be separated by commas, not by semicolons or tabs"},
         {"a\n# late\n", "t.csv:2:1: \"# late\" in column \"a\" is not a number; write one, with a "
                         "point for decimals"},
         {"a\n1e999\n", "t.csv:2:1: 1e999 in column \"a\" is too large or too long for a number;"

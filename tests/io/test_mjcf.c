@@ -212,7 +212,9 @@ static void features_are_read(void** state) {
     assert_true(modelfile_notes(model, "line 22: <light> is not represented"));
     assert_true(modelfile_notes(model, "<site name=\"s\"> is not represented"));
     assert_true(modelfile_notes(model, "<sensor> is not represented"));
-    assert_int_equal(ns_model_get_sizes(model).nignored, 5);
+    assert_true(
+        modelfile_notes(model, "forces of the medium are not represented; changes the motion"));
+    assert_int_equal(ns_model_get_sizes(model).nignored, 6);
     ns_model_free(model);
 }
 

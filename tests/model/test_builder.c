@@ -64,7 +64,7 @@ static void one_rod(void** state) {
     assert_string_equal(held->parent, "world");
     assert_string_equal(held->joint, "rod_joint");
     assert_true(held->axis[1] == 1.0);
-    assert_true(held->friction_velocity == 0.01 && held->limit_stiffness == 1000.0);
+    assert_true(held->friction_velocity == 0.01);
     assert_true(ns_model_world(model)->gravity[2] == -9.81);
     assert_true(ns_model_world(model)->timestep == 0.001);
 
@@ -306,8 +306,8 @@ SPOIL(negative_damping, link->damping = -1.0)
 SPOIL(negative_friction, link->friction = -1.0)
 SPOIL(zero_friction_velocity, link->friction_velocity = 0.0)
 SPOIL(negative_armature, link->armature = -1.0)
-SPOIL(negative_limit_stiffness, link->limit_stiffness = -1.0)
-SPOIL(negative_limit_damping, link->limit_damping = -1.0)
+SPOIL(negative_limit_stiffness, link->limit_stiffness = -2.0)
+SPOIL(negative_limit_damping, link->limit_damping = -2.0)
 SPOIL(empty_range, link->limited = true)
 SPOIL(infinite_range, link->upper = INFINITY)
 SPOIL(limited_ball, (link->joint_type = NS_JOINT_SPHERICAL, link->limited = true))
@@ -754,6 +754,38 @@ static void a_failed_builder_stays_failed(void** state) {
     assert_int_equal(counter.live_blocks, 0);
 }
 
+// A point mass of 2 kg half a metre from its hinge: the inertia that resists is 0.5 kg m^2.
+static void limits_left_open_suit_the_inertia(void** state) {
+    (void)state;
+    ns_model_builder* builder = NULL;
+    ns_model* model = NULL;
+    assert_int_equal(ns_model_builder_create(NULL, &builder, NULL), NS_OK);
+    ns_world_def world = ns_default_world_def();
+    world.timestep = 0.002; // w = 0.2 / dt = 100 rad/s
+    assert_int_equal(ns_model_builder_set_world(builder, &world, NULL), NS_OK);
+    ns_link_def link = ns_default_link_def();
+    link.name = "rod";
+    link.joint_type = NS_JOINT_REVOLUTE;
+    link.mass = 2.0;
+    link.com[0] = 0.5;
+    link.limited = true;
+    link.lower = -1.0;
+    link.upper = 1.0;
+    assert_int_equal(ns_model_builder_add_link(builder, &link, NULL), NS_OK);
+    assert_int_equal(ns_model_builder_finish(builder, &model, NULL), NS_OK);
+    const ns_link_def* held = ns_model_link(model, 0);
+    assert_true(fabs(held->limit_stiffness - 0.5 * 100.0 * 100.0) < 1e-9);
+    assert_true(fabs(held->limit_damping - 2.0 * 0.5 * 100.0) < 1e-9);
+    const ns_param* param =
+        ns_model_param(model, ns_model_find_param(model, "joint/rod_joint/limit_damping"));
+    assert_true(param->value == held->limit_damping && param->transform == NS_TRANSFORM_LOG);
+    assert_int_equal(ns_model_find_link(model, "rod"), 0);
+    assert_int_equal(ns_model_find_joint(model, "rod_joint"), 0);
+    assert_int_equal(ns_model_find_joint(model, "rod"), UINT32_MAX);
+    ns_model_free(model);
+    ns_model_builder_free(builder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rod),
@@ -775,6 +807,7 @@ int main(void) {
         cmocka_unit_test(huge_masses_are_said_to_be),
         cmocka_unit_test(memory_may_run_out_anywhere),
         cmocka_unit_test(a_failed_builder_stays_failed),
+        cmocka_unit_test(limits_left_open_suit_the_inertia),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

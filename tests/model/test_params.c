@@ -23,7 +23,7 @@ static ns_model* make_model(void) {
     link.axis[0] = 0.6, link.axis[1] = 0.0, link.axis[2] = 0.8;
     link.stiffness = 5.0, link.rest = -0.5, link.damping = 6.0, link.friction = 7.0;
     link.armature = 8.0, link.limited = true, link.lower = -9.0, link.upper = 9.0;
-    link.limit_stiffness = 0.0;
+    link.limit_stiffness = 0.0, link.limit_damping = 10.0;
     assert_int_equal(ns_model_builder_add_link(builder, &link, NULL), NS_OK);
 
     link = ns_default_link_def();

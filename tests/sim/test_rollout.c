@@ -804,7 +804,10 @@ static void parameters_are_those_of_the_builder(void** state) {
     residual r = {.name = "changed parameters against a changed model", .tolerance = 1e-11};
     nsi_rng rng = nsi_rng_seed(6);
     for (uint32_t n = 0; n < 20; n++) {
+        static const char* const observe[] = {"qdd", "energy", "com", "link/*/pose"};
         ns_system_options options = full_options();
+        options.observe = observe;
+        options.nobserve = 4;
         rig a = rig_create(everything, 600 + n, 1 + n % 6, &options), b = a;
         run u = run_create(&a, &rng, 1, 10), v = run_again(&a, &u);
         double* p = doubles(a.n.np);
@@ -1050,6 +1053,7 @@ static void the_search_for_the_culprit_may_run_out_of_memory(void** state) {
     assert_int_equal(counter.live_blocks, 0);
 }
 
+// In the initial state, a control or a parameter: the message says which number it is.
 static void numbers_that_are_not_finite_are_refused_everywhere(void** state) {
     (void)state;
     nsi_rng rng = nsi_rng_seed(8);
@@ -1058,19 +1062,31 @@ static void numbers_that_are_not_finite_are_refused_everywhere(void** state) {
     run u = run_create(&r, &rng, 5, 6);
     ns_workspace* work =
         make_work(r.system, (ns_workspace_size){.batch = 5, .steps = 6, .threads = 1});
+    double* params = doubles(r.n.np);
+    ns_system_default_params(r.system, params);
     ns_rollout_args args = run_args(&u);
+    args.params = params;
     static const double bad[] = {NAN, INFINITY, -INFINITY};
-    for (uint32_t i = 0; i < 3 * r.n.nx; i++) {
-        double *at = u.x0 + 3 * r.n.nx + i / 3, kept = *at;
+    for (uint32_t i = 0; i < r.n.nx + r.n.nc + r.n.np; i++) {
+        uint32_t c = i - r.n.nx, p = c - r.n.nc; // where they are in range
+        bool of_state = i < r.n.nx, of_control = !of_state && c < r.n.nc;
+        double* at = of_state     ? u.x0 + 3 * r.n.nx + i
+                     : of_control ? u.controls + 20 * r.n.nc + c
+                                  : params + p;
+        const char* name = of_state     ? ns_system_state_name(r.system, i)
+                           : of_control ? ns_system_control_name(r.system, c)
+                                        : ns_system_param_name(r.system, p);
+        double kept = *at;
         ns_error error = {0};
         *at = bad[i % 3];
         if (ns_rollout(r.system, work, &args, &error) != NS_ERR_NONFINITE) {
-            fail_msg("%s of robot 3 may be %g", ns_system_state_name(r.system, i / 3), *at);
+            fail_msg("%s may be %g", name, *at);
         }
-        assert_non_null(strstr(error.message, "robot 3, step 0"));
+        if (!strstr(error.message, name)) fail_msg("\"%s\" is about %s", error.message, name);
         *at = kept;
     }
     assert_int_equal(ns_rollout(r.system, work, &args, NULL), NS_OK);
+    free(params);
     run_free(&u);
     ns_workspace_free(work);
     rig_free(&r);
