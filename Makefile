@@ -24,6 +24,10 @@ sources = $(shell find $(folders) -name '*.c' -o -name '*.h' | sort)
 tidy_sources = $(shell find $(wildcard src cli bench) -name '*.c' | sort)
 
 clang = -DCMAKE_C_COMPILER=clang
+# What this version of cppcheck gets wrong here: arrays that loops fill, statements made of macros. The
+# analyser of clang and the sanitizers look for the same. Tests run in one thread.
+cppcheck_mistakes = --suppress=uninitvar --suppress=ctuuninitvar --suppress=internalAstError \
+    --suppress='readdirCalled:tests/*' --suppress='strtokCalled:tests/*'
 debug = -DCMAKE_BUILD_TYPE=Debug
 
 .PHONY: all demo test bench check format clean
@@ -77,7 +81,7 @@ check-cppcheck: build-clang/compile_commands.json
 	@mkdir -p build-clang/cppcheck
 	@cppcheck --project=build-clang/compile_commands.json --cppcheck-build-dir=build-clang/cppcheck \
 	    --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --quiet \
-	    --library=posix --suppress=missingIncludeSystem -j $(JOBS)
+	    --library=posix --suppress=missingIncludeSystem $(cppcheck_mistakes) -j $(JOBS)
 
 # Debug builds keep NS_ASSERT and the validators.
 check-debug:

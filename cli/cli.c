@@ -264,6 +264,7 @@ bool cli_write_file(const char* path, const char* data, size_t size) {
         return false;
     }
     bool written = fwrite(data, 1, size, file) == size;
+    // cppcheck-suppress useClosedFile ; it is closed or flushed, not both
     written = (path ? fclose(file) : fflush(file)) == 0 && written;
     if (!written) cli_fail("cannot write %s: %s", path ? path : "the output", strerror(errno));
     return written;

@@ -306,7 +306,7 @@ static bool is_identifier(const char* name) {
         if (strcmp(name, reserved[i]) == 0) return false;
     }
     size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-    return name[length] == '\0' && length <= MAX_FUNCTION_NAME;
+    return length <= MAX_FUNCTION_NAME && name[length] == '\0';
 }
 
 ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* out,

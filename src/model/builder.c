@@ -844,7 +844,7 @@ ns_status nsi_model_builder_finish(const ns_model_builder* builder, ns_model** o
         nsi_alloc(&builder->allocator, (head.sizes.nlink + 1) * sizeof *resistance);
     ns_status status = resistance ? nsi_model_check_mobility(model, resistance, bad_link, error)
                                   : nsi_fail_nomem(error);
-    for (uint32_t i = 0; status == NS_OK && i < head.sizes.nlink; i++) {
+    for (uint32_t i = 0; resistance && status == NS_OK && i < head.sizes.nlink; i++) {
         choose_limits(&head.world, resistance[i], &arrays.links[i], arrays.params);
     }
     nsi_free(&builder->allocator, resistance);

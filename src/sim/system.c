@@ -60,7 +60,7 @@ static ns_status trace(const ns_model* model, const ns_system_options* options, 
     for (uint32_t i = 0; i < model->sizes.nparam; i++) np += is_free[i];
     system->free_param = nsi_alloc(&model->allocator, ((size_t)np + 1) * sizeof(uint32_t));
     if (status == NS_OK && !system->free_param) status = nsi_fail_nomem(error);
-    if (status == NS_OK) {
+    if (status == NS_OK && system->free_param) {
         for (uint32_t i = 0, k = 0; i < model->sizes.nparam; i++) {
             if (is_free[i]) system->free_param[k++] = i;
         }

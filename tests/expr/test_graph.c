@@ -828,8 +828,13 @@ static void options_choose_what_is_differentiated(void** state) {
     d = jvp(f, &options);
     expect_ports(d, "a b c d:a d:b d:c | w[3] v[2]* d:w[3]* d:v[2]* -> f g d:f d:g | ");
     ns_graph_free(d);
+    options.skip_inputs = true; // arrays only
+    d = vjp(f, &options);
+    expect_ports(d, "a b c seed:f seed:g | w[3] v[2]* -> f g | d:w[3]* d:v[2]* ");
+    ns_graph_free(d);
+    options.skip_inputs = false;
     options.wrt = wrt;
-    options.nwrt = 0; // no input at all, arrays only
+    options.nwrt = 0; // the same
     d = vjp(f, &options);
     expect_ports(d, "a b c seed:f seed:g | w[3] v[2]* -> f g | d:w[3]* d:v[2]* ");
     ns_graph_free(d);

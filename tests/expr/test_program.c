@@ -3,6 +3,7 @@
 
 #include "expr/code.h"
 #include "neuralsim/neuralsim.h"
+#include "support/ccode.h"
 #include "support/check.h"
 #include "support/testalloc.h"
 
@@ -584,6 +585,50 @@ static void function_names_are_checked(void** state) {
     ns_graph_free(g);
 }
 
+// gcc 12 would turn -fma(a, b, c) into fma(-a, b, -c), which has the other zero where terms cancel.
+static void negated_fused_results_keep_the_sign_of_zero(void** state) {
+    (void)state;
+    enum { N = 5, OUTPUTS = 4 };
+    static const double values[] = {0.0, -0.0, 1.0, -1.0};
+    static const char* const names[N] = {"a", "b", "c", "d", "e"};
+    ns_graph* g = begin();
+    ns_expr x[N];
+    for (int i = 0; i < N; i++) x[i] = ns_input(names[i]);
+    // A different inner one each, so that each has one use.
+    ns_output("neg", ns_neg(ns_fma(x[0], x[1], x[2])));
+    ns_output("fnma", ns_fma(ns_neg(ns_fma(x[0], x[2], x[1])), x[3], x[4]));
+    ns_output("fms", ns_fma(x[3], x[4], ns_neg(ns_fma(x[1], x[2], x[0]))));
+    ns_output("of fms", ns_neg(ns_fma(x[0], x[1], ns_neg(x[3]))));
+    end();
+    ccode* code = ccode_create();
+    uint32_t number = ccode_add(code, g, NULL);
+    ns_program* program = build(g, NS_BACKEND_INTERP, 1);
+    void* work = malloc(ns_program_work_size(program));
+    for (uint32_t n = 0; ccode_compiler(n); n++) {
+        char message[2000];
+        if (!ccode_compile(code, ccode_compiler(n), true, message, sizeof message)) {
+            fail_msg("%s", message);
+        }
+        for (uint32_t i = 0; i < 1u << (2 * N); i++) { // all combinations
+            double in[N], out[OUTPUTS], expected[OUTPUTS];
+            for (uint32_t j = 0; j < N; j++) in[j] = values[(i >> (2 * j)) % 4];
+            ns_program_run(program, &(ns_run){.in = in, .out = expected, .work = work});
+            assert_true(ccode_run(code, number, in, out, NULL, NULL));
+            for (uint32_t k = 0; k < OUTPUTS; k++) {
+                if (!check_same_bits(out[k], expected[k])) {
+                    fail_msg("%s, \"%s\" at %g %g %g %g %g: %g instead of %g", ccode_compiler(n),
+                             ns_graph_output_name(g, k), in[0], in[1], in[2], in[3], in[4], out[k],
+                             expected[k]);
+                }
+            }
+        }
+    }
+    free(work);
+    ns_program_free(program);
+    ccode_free(code);
+    ns_graph_free(g);
+}
+
 // No function has more than 500 steps and a few more statements.
 static void emitted_functions_are_bounded(void** state) {
     (void)state;
@@ -686,6 +731,7 @@ int main(void) {
         cmocka_unit_test(emitted_c_is_the_same_every_time),
         cmocka_unit_test(hostile_names_do_not_reach_emitted_c),
         cmocka_unit_test(function_names_are_checked),
+        cmocka_unit_test(negated_fused_results_keep_the_sign_of_zero),
         cmocka_unit_test(emitted_functions_are_bounded),
         cmocka_unit_test(threads_share_a_program),
     };

@@ -23,7 +23,11 @@ static char* read_path(const char* path, size_t* size) {
     *size = 0;
     for (size_t got; (got = fread(text + *size, 1, room - *size - 1, file)) > 0;) {
         *size += got;
-        if (*size + 1 == room) text = realloc(text, room *= 2);
+        if (*size + 1 < room) continue;
+        char* larger = realloc(text, room *= 2);
+        if (!larger) free(text);
+        assert_non_null(larger);
+        text = larger;
     }
     text[*size] = '\0';
     fclose(file);

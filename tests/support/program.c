@@ -41,8 +41,8 @@ program_result program_run(const char* folder, const char* arguments) {
     }
     result.out = program_read_file(out);
     result.err = program_read_file(err);
-    close(out_file);
-    close(err_file);
+    if (out_file >= 0) close(out_file);
+    if (err_file >= 0) close(err_file);
     unlink(out);
     unlink(err);
     return result;
