@@ -411,8 +411,12 @@ static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_roll
     return NS_OK;
 }
 
-ns_status ns_rollout(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
-                     ns_error* error) {
+// The work of one tile: forward alone, or a derivative described by `job`.
+typedef void tile_work(const tile* t, ns_workspace* w, const void* job);
+
+// All tiles, shared out to threads; then see whether every robot stayed finite.
+static ns_status run_tiles(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
+                           tile_work* work, const void* job, ns_error* error) {
     ns_status status = check_args(s, w, args, error);
     if (status != NS_OK) return status;
     int tiles = (int)((args->batch - 1) / LANES + 1);
@@ -421,9 +425,19 @@ ns_status ns_rollout(const ns_system* s, ns_workspace* w, const ns_rollout_args*
 #endif
     for (int n = 0; n < tiles; n++) {
         tile t = make_tile(s, w, args, (uint32_t)n);
-        forward_tile(&t, w);
+        work(&t, w, job);
     }
     return check_finite(s, w, args, error);
+}
+
+static void value_work(const tile* t, ns_workspace* w, const void* job) {
+    (void)job;
+    forward_tile(t, w);
+}
+
+ns_status ns_rollout(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
+                     ns_error* error) {
+    return run_tiles(s, w, args, value_work, NULL, error);
 }
 
 // ---- derivatives that are not finite -------------------------------------------------------
@@ -523,20 +537,15 @@ static void collect_dparams(const ns_system* s, const ns_workspace* w, const ns_
     }
 }
 
+static void reverse_work(const tile* t, ns_workspace* w, const void* job) {
+    forward_tile(t, w);
+    if (w->failed_step[t->number] == NSI_NONE) reverse_tile(t, w, job);
+}
+
 ns_status ns_rollout_vjp(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
                          const ns_rollout_adjoint* adjoint, ns_error* error) {
-    ns_status status = check_args(s, w, args, error);
-    if (status != NS_OK) return status;
-    int tiles = (int)((args->batch - 1) / LANES + 1);
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static) num_threads((int)w->size.threads)
-#endif
-    for (int n = 0; n < tiles; n++) {
-        tile t = make_tile(s, w, args, (uint32_t)n);
-        forward_tile(&t, w);
-        if (w->failed_step[n] == NSI_NONE) reverse_tile(&t, w, adjoint);
-    }
-    status = check_finite(s, w, args, error);
+    if (!adjoint) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_rollout_vjp: adjoint is NULL");
+    ns_status status = run_tiles(s, w, args, reverse_work, adjoint, error);
     if (status != NS_OK) return status;
     if (adjoint->dparams) collect_dparams(s, w, args, adjoint->dparams);
     return report_derivative(s, w, args, "the gradient for", error);
@@ -583,18 +592,13 @@ static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangen
     check_derivative(t, w, dx, z->nx, 0);
 }
 
+static void tangent_work(const tile* t, ns_workspace* w, const void* job) {
+    tangent_tile(t, w, job);
+}
+
 ns_status ns_rollout_jvp(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
                          const ns_rollout_tangent* tangent, ns_error* error) {
-    ns_status status = check_args(s, w, args, error);
-    if (status != NS_OK) return status;
-    int tiles = (int)((args->batch - 1) / LANES + 1);
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static) num_threads((int)w->size.threads)
-#endif
-    for (int n = 0; n < tiles; n++) {
-        tile t = make_tile(s, w, args, (uint32_t)n);
-        tangent_tile(&t, w, tangent);
-    }
-    status = check_finite(s, w, args, error);
+    if (!tangent) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_rollout_jvp: tangent is NULL");
+    ns_status status = run_tiles(s, w, args, tangent_work, tangent, error);
     return status == NS_OK ? report_derivative(s, w, args, "the derivative of", error) : status;
 }

@@ -1114,9 +1114,17 @@ static void wrong_arguments_are_refused(void** state) {
     assert_int_equal(ns_rollout(system, work, &args, &error), NS_ERR_ARGUMENT);
     args = good, args.per_robot_params = true;
     assert_int_equal(ns_rollout(system, work, &args, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_rollout(NULL, work, &good, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_rollout(system, NULL, &good, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_rollout(system, work, NULL, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_rollout_vjp(system, work, &good, NULL, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_rollout_jvp(system, work, &good, NULL, &error), NS_ERR_ARGUMENT);
     ns_workspace_size size = {.batch = 0, .steps = 3};
     assert_int_equal(ns_workspace_create(system, &size, &empty, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_workspace_create(NULL, &size, &empty, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_workspace_create(system, NULL, &empty, &error), NS_ERR_ARGUMENT);
     assert_null(empty);
+    assert_int_equal(ns_system_create(NULL, NULL, &none, &error), NS_ERR_ARGUMENT);
 
     static const char* const unknown[] = {"link/nobody/mass"};
     ns_system_options options = ns_default_system_options();
