@@ -16,6 +16,7 @@
 typedef struct nsi_block_sizes {
     uint32_t ninput, noutput;
     uint32_t source, sink; // length of the array read and of the array added to; 0: none
+    uint32_t scratch;      // numbers per lane that the kernel wants for itself
 } nsi_block_sizes;
 
 typedef struct nsi_block_kind {
@@ -39,10 +40,11 @@ typedef struct nsi_block_kind {
     void (*vjp)(ns_graph* g, const nsi_block* block, const nsi_id* ybar, uint32_t sink_seed,
                 uint32_t source_bar, nsi_id* xbar);
 
-    nsi_kernel_number kernel;
+    nsi_block_kernel* (*kernel)(uint32_t form); // for nsi_lane_counts[form] lanes
+    const char* c_shared; // C source that several kinds need, printed once; or NULL
     const char* c_name;   // function in emitted C:
     const char* c_source; // void c_name(const uint32_t* p, const double* x, double* y,
-                          //             const double* w, double* g)
+                          //             const double* w, double* g); scratch follows x
 } nsi_block_kind;
 
 // Kinds by name, for the text form; NULL when there is none.

@@ -5,6 +5,8 @@
 static bool append_block(const ns_graph* g, const nsi_node* node, const uint32_t* ref,
                          nsi_code* code) {
     const nsi_block* block = &g->blocks.data[node->a];
+    nsi_block_sizes sizes = {0};
+    block->kind->sizes(block->params, &sizes);
     nsi_code_block item = {.kind = block->kind,
                            .params = {block->params[0], block->params[1]},
                            .ninput = block->ninput,
@@ -12,6 +14,7 @@ static bool append_block(const ns_graph* g, const nsi_node* node, const uint32_t
                            .first_input = code->block_inputs.count,
                            .first_value = code->nvalue,
                            .step = code->steps.count,
+                           .stage = block->ninput + sizes.scratch,
                            .source = block->source,
                            .source_offset = block->source_offset,
                            .sink = block->sink,
@@ -162,8 +165,9 @@ bool nsi_slots_release(const ns_allocator* memory, nsi_slots* slots, uint32_t sl
 // ---- blocks at run time --------------------------------------------------------------------
 
 void nsi_code_block_run(const nsi_code_block* block, nsi_block_kernel* kernel, uint32_t lanes,
-                        const ns_run* run, const double* x, double* y) {
-    nsi_block_args args = {.params = block->params, .x = x, .y = y};
+                        const ns_run* run, double* x, double* y) {
+    nsi_block_args args = {
+        .params = block->params, .x = x, .y = y, .scratch = x + (size_t)block->ninput * lanes};
     if (block->source != NSI_NONE) {
         args.source_step = block->source_per_lane ? lanes : 1;
         args.source = run->arrays[block->source] + block->source_offset * args.source_step;

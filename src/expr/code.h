@@ -22,6 +22,7 @@ typedef struct nsi_code_block {
     uint32_t first_input; // into nsi_code.block_inputs
     uint32_t first_value; // outputs are the values from here on
     uint32_t step;        // where in the list of steps it stands
+    uint32_t stage;       // numbers per lane to stage: inputs, then the kernel's scratch
     uint32_t source, source_offset, sink, sink_offset;
     bool source_per_lane, sink_per_lane;
 } nsi_code_block;
@@ -63,7 +64,7 @@ bool nsi_slots_release(const ns_allocator* memory, nsi_slots* slots, uint32_t sl
 
 // Call a block's kernel on staged inputs `x` and outputs `y`, both [component][lane].
 void nsi_code_block_run(const nsi_code_block* block, nsi_block_kernel* kernel, uint32_t lanes,
-                        const ns_run* run, const double* x, double* y);
+                        const ns_run* run, double* x, double* y);
 
 // ---- interp.c ------------------------------------------------------------------------------
 

@@ -21,19 +21,19 @@ static bool widths_ok(const uint32_t* params) {
 
 static bool dense_sizes(const uint32_t* params, nsi_block_sizes* out) {
     if (!widths_ok(params)) return false;
-    *out = (nsi_block_sizes){params[0], params[1], params[0] * params[1], 0};
+    *out = (nsi_block_sizes){params[0], params[1], params[0] * params[1], 0, 0};
     return true;
 }
 
 static bool transpose_sizes(const uint32_t* params, nsi_block_sizes* out) {
     if (!widths_ok(params)) return false;
-    *out = (nsi_block_sizes){params[1], params[0], params[0] * params[1], 0};
+    *out = (nsi_block_sizes){params[1], params[0], params[0] * params[1], 0, 0};
     return true;
 }
 
 static bool outer_sizes(const uint32_t* params, nsi_block_sizes* out) {
     if (!widths_ok(params)) return false;
-    *out = (nsi_block_sizes){params[0] + params[1], 0, 0, params[0] * params[1]};
+    *out = (nsi_block_sizes){params[0] + params[1], 0, 0, params[0] * params[1], 0};
     return true;
 }
 
@@ -137,6 +137,16 @@ static void outer_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, u
     add_product(g, &nsi_dense, block, x, nin, sink_seed, block->sink_offset, xbar + nin, nout);
 }
 
+static nsi_block_kernel* dense_kernel(uint32_t form) {
+    return nsi_kernels_best()->dense[form];
+}
+static nsi_block_kernel* transpose_kernel(uint32_t form) {
+    return nsi_kernels_best()->transpose[form];
+}
+static nsi_block_kernel* outer_kernel(uint32_t form) {
+    return nsi_kernels_best()->outer[form];
+}
+
 // ---- the kinds -----------------------------------------------------------------------------
 
 #define SOURCE(...) #__VA_ARGS__
@@ -148,7 +158,7 @@ const nsi_block_kind nsi_dense = {
     .sizes = dense_sizes,
     .jvp = product_jvp,
     .vjp = dense_vjp,
-    .kernel = NSI_KERNEL_DENSE,
+    .kernel = dense_kernel,
     .c_name = "ns_dense",
     .c_source = SOURCE(static void ns_dense(const uint32_t* p, const double* x, double* y,
                                             const double* w, double* g) {
@@ -168,7 +178,7 @@ const nsi_block_kind nsi_dense_transpose = {
     .sizes = transpose_sizes,
     .jvp = product_jvp,
     .vjp = transpose_vjp,
-    .kernel = NSI_KERNEL_DENSE_TRANSPOSE,
+    .kernel = transpose_kernel,
     .c_name = "ns_dense_transpose",
     .c_source = SOURCE(static void ns_dense_transpose(const uint32_t* p, const double* z, double* y,
                                                       const double* w, double* g) {
@@ -190,7 +200,7 @@ const nsi_block_kind nsi_dense_outer = {
     .sizes = outer_sizes,
     .jvp = outer_jvp,
     .vjp = outer_vjp,
-    .kernel = NSI_KERNEL_DENSE_OUTER,
+    .kernel = outer_kernel,
     .c_name = "ns_dense_outer",
     .c_source = SOURCE(static void ns_dense_outer(const uint32_t* p, const double* x, double* y,
                                                   const double* w, double* g) {

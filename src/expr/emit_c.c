@@ -197,7 +197,7 @@ static void lay_out(emitter* e) {
             continue;
         }
         const nsi_code_block* block = &code->blocks.data[step->a];
-        if (block->ninput > stage_size) stage_size = block->ninput;
+        if (block->stage > stage_size) stage_size = block->stage;
         for (uint32_t k = 0; k < block->ninput; k++) {
             need_slot(e, code->block_inputs.data[block->first_input + k], part);
         }
@@ -225,6 +225,21 @@ static void put_parts(emitter* e) {
     if (code->steps.count > 0) nsi_text_add(&e->text, "}\n");
 }
 
+// Source that was one argument of a macro is one line; compilers and people want several.
+static void put_source(nsi_text_builder* t, const char* source) {
+    while (*source) {
+        size_t length = strcspn(source, ";{}");
+        length += source[length] != '\0';
+        nsi_text_add_bytes(t, source, length);
+        source += length;
+        if (*source == ' ') {
+            nsi_text_add(t, "\n");
+            source++;
+        }
+    }
+    nsi_text_add(t, "\n");
+}
+
 static void put_file(emitter* e) {
     const nsi_code* code = e->code;
     nsi_text_builder* t = &e->text;
@@ -233,7 +248,7 @@ static void put_file(emitter* e) {
                  " -ffp-contract=off.\n\n",
                  NS_VERSION);
     nsi_text_add(t, "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n"
-                    "#include <string.h>\n\n");
+                    "#include <stdbool.h>\n#include <string.h>\n\n");
     nsi_text_add(t, "enum { %s_inputs = %u, %s_outputs = %u, %s_work = %u };\n", e->function,
                  code->ninput, e->function, code->outputs.count, e->function, e->nslot);
     nsi_text_add(t, "void %s%s;\n\n", e->function, parameters);
@@ -260,8 +275,11 @@ static void put_file(emitter* e) {
         uint32_t k = 0;
         while (k < nseen && seen[k] != kind) k++;
         if (k < nseen || nseen == MAX_KINDS) continue;
+        bool shared = kind->c_shared != NULL;
+        for (k = 0; k < nseen; k++) shared = shared && seen[k]->c_shared != kind->c_shared;
+        if (shared) put_source(t, kind->c_shared);
         seen[nseen++] = kind;
-        nsi_text_add(t, "%s\n", kind->c_source);
+        put_source(t, kind->c_source);
     }
 
     put_parts(e);

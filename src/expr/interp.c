@@ -130,7 +130,7 @@ static bool build(interp_builder* b, uint32_t lanes) {
 
     uint32_t stage = 0;
     for (uint32_t n = 0; n < code->blocks.count; n++) {
-        if (code->blocks.data[n].ninput > stage) stage = code->blocks.data[n].ninput;
+        if (code->blocks.data[n].stage > stage) stage = code->blocks.data[n].stage;
     }
     out->stage = nsi_slots_take_range(&b->slots, stage);
     out->nslot = b->slots.count;
@@ -193,8 +193,8 @@ void nsi_interp_run(const nsi_interp* interp, const ns_run* run) {
             const double* from = bases[NSI_REF_BASE(inputs[k])];
             copy_lanes(x + k * lanes, from + NSI_REF_COMPONENT(inputs[k]) * lanes, lanes);
         }
-        nsi_code_block_run(block, interp->kernels->blocks[block->kind->kernel][interp->form],
-                           interp->lanes, run, x, work + block->first_value * lanes);
+        nsi_code_block_run(block, block->kind->kernel(interp->form), interp->lanes, run, x,
+                           work + block->first_value * lanes);
     }
     kernel(interp->steps + next, interp->nstep - next, bases);
 

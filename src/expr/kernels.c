@@ -306,10 +306,7 @@ BLOCK_KERNELS(outer)
 
 const nsi_kernels PASTE(nsi_kernels_, NSI_KERNEL_SUFFIX) = {
     .steps = {steps_1, steps_4, steps_16, steps_64},
-    .blocks =
-        {
-            [NSI_KERNEL_DENSE] = {dense_1, dense_4, dense_16, dense_64},
-            [NSI_KERNEL_DENSE_TRANSPOSE] = {transpose_1, transpose_4, transpose_16, transpose_64},
-            [NSI_KERNEL_DENSE_OUTER] = {outer_1, outer_4, outer_16, outer_64},
-        },
+    .dense = {dense_1, dense_4, dense_16, dense_64},
+    .transpose = {transpose_1, transpose_4, transpose_16, transpose_64},
+    .outer = {outer_1, outer_4, outer_16, outer_64},
 };

@@ -10,13 +10,6 @@
 enum { NSI_LANE_FORMS = 4 };
 static const uint32_t nsi_lane_counts[NSI_LANE_FORMS] = {1, 4, 16, 64};
 
-typedef enum nsi_kernel_number {
-    NSI_KERNEL_DENSE,
-    NSI_KERNEL_DENSE_TRANSPOSE,
-    NSI_KERNEL_DENSE_OUTER,
-    NSI_KERNEL_COUNT
-} nsi_kernel_number;
-
 // One block at run time. Scalars are [component][lane]; element k of an array for lane l is at
 // k * step + (step == 1 ? 0 : l): step is 1 for an array shared by all lanes, else the lane count.
 typedef struct nsi_block_args {
@@ -27,6 +20,7 @@ typedef struct nsi_block_args {
     size_t source_step;
     double* sink;
     size_t sink_step;
+    double* scratch; // as much per lane as the kind asks for
 } nsi_block_args;
 
 typedef void nsi_block_kernel(const nsi_block_args* args);
@@ -47,7 +41,9 @@ typedef void nsi_step_kernel(const nsi_step* steps, size_t count, double* const 
 
 typedef struct nsi_kernels {
     nsi_step_kernel* steps[NSI_LANE_FORMS];
-    nsi_block_kernel* blocks[NSI_KERNEL_COUNT][NSI_LANE_FORMS];
+    nsi_block_kernel* dense[NSI_LANE_FORMS];
+    nsi_block_kernel* transpose[NSI_LANE_FORMS];
+    nsi_block_kernel* outer[NSI_LANE_FORMS];
 } nsi_kernels;
 
 extern const nsi_kernels nsi_kernels_generic;

@@ -594,8 +594,8 @@ static void emit_program(native_builder* b, uint32_t form) {
 
     uint32_t stage_size = 0;
     for (uint32_t n = 0; n < code->blocks.count; n++) {
-        if (code->blocks.data[n].ninput > stage_size) stage_size = code->blocks.data[n].ninput;
-        b->blocks[n].kernel = nsi_kernels_best()->blocks[code->blocks.data[n].kind->kernel][form];
+        if (code->blocks.data[n].stage > stage_size) stage_size = code->blocks.data[n].stage;
+        b->blocks[n].kernel = code->blocks.data[n].kind->kernel(form);
     }
     uint32_t stage = nsi_slots_take_range(&b->slots, stage_size);
 

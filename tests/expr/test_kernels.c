@@ -136,12 +136,11 @@ static void expect(const char* name, const operands* o, const char* what, uint32
 
 static void check_dense(const build* b, uint32_t form, const operands* o) {
     const uint32_t params[2] = {o->nin, o->nout};
-    b->kernels->blocks[NSI_KERNEL_DENSE][form](
-        &(nsi_block_args){.params = params,
-                          .x = o->x,
-                          .y = o->y,
-                          .source = o->w,
-                          .source_step = o->per_lane ? o->lanes : 1});
+    b->kernels->dense[form](&(nsi_block_args){.params = params,
+                                              .x = o->x,
+                                              .y = o->y,
+                                              .source = o->w,
+                                              .source_step = o->per_lane ? o->lanes : 1});
     for (uint32_t i = 0; i < o->nout; i++) {
         for (uint32_t l = 0; l < o->lanes; l++) {
             double sum = 0.0;
@@ -155,12 +154,11 @@ static void check_dense(const build* b, uint32_t form, const operands* o) {
 
 static void check_transpose(const build* b, uint32_t form, const operands* o, double* y) {
     const uint32_t params[2] = {o->nin, o->nout};
-    b->kernels->blocks[NSI_KERNEL_DENSE_TRANSPOSE][form](
-        &(nsi_block_args){.params = params,
-                          .x = o->z,
-                          .y = y,
-                          .source = o->w,
-                          .source_step = o->per_lane ? o->lanes : 1});
+    b->kernels->transpose[form](&(nsi_block_args){.params = params,
+                                                  .x = o->z,
+                                                  .y = y,
+                                                  .source = o->w,
+                                                  .source_step = o->per_lane ? o->lanes : 1});
     for (uint32_t j = 0; j < o->nin; j++) {
         for (uint32_t l = 0; l < o->lanes; l++) {
             double t[4] = {0.0, 0.0, 0.0, 0.0};
@@ -187,7 +185,7 @@ static void check_outer(const build* b, uint32_t form, const operands* o) {
             *g = fma(o->x[e / o->nout * o->lanes + l], o->z[e % o->nout * o->lanes + l], *g);
         }
     }
-    b->kernels->blocks[NSI_KERNEL_DENSE_OUTER][form](
+    b->kernels->outer[form](
         &(nsi_block_args){.params = params, .x = x, .sink = o->g, .sink_step = width});
     for (uint32_t e = 0; e < size * width; e++) {
         expect(b->name, o, "element", e, o->g[e], expected[e]);

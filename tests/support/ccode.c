@@ -29,10 +29,18 @@ struct ccode {
     const int* work;            // doubles of work, per function
 };
 
-// Names that every emitted file defines for itself.
-static const char* const helpers[] = {"ns_pow2i", "ns_exponent", "ns_dense", "ns_dense_transpose",
-                                      "ns_dense_outer"};
-enum { HELPERS = sizeof helpers / sizeof *helpers };
+// Names that every emitted file defines for itself begin with ns_; give them the function's name in
+// front, so that many files can be one.
+static void add_renamed(nsi_text_builder* text, const char* from, const char* name) {
+    bool inside = false; // an identifier or number
+    for (; *from; from++) {
+        bool part = *from == '_' || (*from >= 'a' && *from <= 'z') ||
+                    (*from >= 'A' && *from <= 'Z') || (*from >= '0' && *from <= '9');
+        if (part && !inside && strncmp(from, "ns_", 3) == 0) nsi_text_add(text, "%s_", name);
+        nsi_text_add_bytes(text, from, 1);
+        inside = part;
+    }
+}
 
 ccode* ccode_create(void) {
     ccode* c = calloc(1, sizeof *c);
@@ -58,11 +66,7 @@ uint32_t ccode_add(ccode* c, const ns_graph* graph, ns_error* error) {
     snprintf(name, sizeof name, "f%u", c->count);
     ns_text text;
     if (ns_graph_emit_c(graph, name, &text, error) != NS_OK) return UINT32_MAX;
-    for (int k = 0; k < HELPERS; k++) {
-        nsi_text_add(&c->text, "#undef %s\n#define %s %s_%s\n", helpers[k], helpers[k], name,
-                     helpers[k]);
-    }
-    nsi_text_add_bytes(&c->text, text.data, text.size);
+    add_renamed(&c->text, text.data, name);
     ns_text_free(&text);
     return c->count++;
 }
