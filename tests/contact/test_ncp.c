@@ -4,6 +4,7 @@
 #include "expr/trace.h"
 #include "neuralsim/neuralsim.h"
 #include "support/check.h"
+#include "support/tracing.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -18,9 +19,7 @@ enum { MAX_CONTACTS = 5, MAX_ROWS = 3 * MAX_CONTACTS, MAX_INPUTS = 200 };
 
 // A graph that is the block alone: inputs x0.., outputs l0.. and the residual.
 static ns_graph* solver_graph(uint32_t n, nsi_friction friction) {
-    ns_graph* g = NULL;
-    assert_int_equal(ns_graph_create(NULL, &g, NULL), NS_OK);
-    assert_int_equal(ns_trace_begin(g, NULL), NS_OK);
+    ns_graph* g = tracing_begin();
     uint32_t params[2] = {n, friction};
     nsi_block_sizes sizes;
     assert_true(nsi_ncp.sizes(params, &sizes));
@@ -41,7 +40,7 @@ static ns_graph* solver_graph(uint32_t n, nsi_friction friction) {
         snprintf(name, sizeof name, "l%u", k);
         ns_output(name, (ns_expr){nsi_graph_out(g, node, k)});
     }
-    assert_int_equal(ns_trace_end(NULL), NS_OK);
+    tracing_end();
     return g;
 }
 

@@ -5,6 +5,7 @@
 #include "expr/trace.h"
 #include "neuralsim/neuralsim.h"
 #include "support/check.h"
+#include "support/tracing.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,18 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
-
-static ns_graph* begin(void) {
-    ns_graph* g = NULL;
-    assert_int_equal(ns_graph_create(NULL, &g, NULL), NS_OK);
-    assert_int_equal(ns_trace_begin(g, NULL), NS_OK);
-    return g;
-}
-
-static void end(void) {
-    ns_error error;
-    if (ns_trace_end(&error) != NS_OK) fail_msg("%s", error.message);
-}
 
 // End a trace that must have failed with this status and a message that says `text`.
 static void end_with(ns_graph* g, ns_status status, const char* text) {
@@ -51,7 +40,7 @@ static void run(const ns_graph* g, const double* in, double* out) {
 
 static void equal_nodes_are_one_node(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x = ns_input("x"), y = ns_input("y"), z = ns_input("z");
     for (nsi_op op = 0; op < NSI_OP_COUNT; op++) {
         if (nsi_ops[op].kind == NSI_KIND_LEAF) continue;
@@ -67,18 +56,18 @@ static void equal_nodes_are_one_node(void** state) {
     }
     assert_int_equal(ns_fma(x, y, z).id, ns_fma(y, x, z).id);
     assert_int_not_equal(ns_fma(x, y, z).id, ns_fma(x, z, y).id);
-    end();
+    tracing_end();
     ns_graph_free(g);
 }
 
 static void constants_are_one_node_by_their_bits(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     assert_int_equal(ns_const(0.1).id, ns_const(0.1).id);
     assert_int_equal(ns_const(NAN).id, ns_const(NAN).id);
     assert_int_not_equal(ns_const(0.1).id, ns_const(nextafter(0.1, 1.0)).id);
     assert_int_not_equal(ns_const(0.0).id, ns_const(-0.0).id);
-    end();
+    tracing_end();
     ns_graph_free(g);
 }
 
@@ -86,7 +75,7 @@ static void constants_are_one_node_by_their_bits(void** state) {
 static void many_nodes_stay_apart(void** state) {
     (void)state;
     enum { N = 100000 };
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x = ns_input("x"), first = ns_add(x, ns_const(1.0));
     ns_expr last = first;
     for (int i = 0; i < N; i++) last = ns_add(ns_mul(last, x), ns_const(i));
@@ -96,13 +85,13 @@ static void many_nodes_stay_apart(void** state) {
     assert_int_equal(again.id, last.id);
     assert_int_equal(g->nodes.count, count);
     assert_true(count > 2 * N);
-    end();
+    tracing_end();
     ns_graph_free(g);
 }
 
 static void equal_blocks_are_one_block(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x[2] = {ns_input("x"), ns_input("y")}, swapped[2] = {x[1], x[0]};
     ns_array w = ns_input_array("w", 12, false), v = ns_input_array("v", 12, false);
     ns_expr a[2], b[2];
@@ -118,7 +107,7 @@ static void equal_blocks_are_one_block(void** state) {
     ns_dense_layer(ns_array_slice(w, 0, 4), 2, x, 2, NS_TANH, b); // without biases
     assert_int_not_equal(a[0].id, b[0].id);
     assert_int_equal(g->blocks.count, 5);
-    end();
+    tracing_end();
 
     // Blocks that add to an array are never merged: each adds.
     uint32_t sink = nsi_graph_sink(g, "s", 1, false);
@@ -147,7 +136,7 @@ static void folding_gives_the_bits_of_running(void** state) {
         uint32_t arity = nsi_ops[op].arity;
         bool bits = op == NSI_POW2I || op == NSI_EXPONENT;
         if (nsi_ops[op].kind == NSI_KIND_LEAF || bits) continue;
-        ns_graph* g = begin();
+        ns_graph* g = tracing_begin();
         ns_expr x = ns_input("x"), y = ns_input("y"), z = ns_input("z");
         ns_output("f", make(op, x, y, z));
         uint32_t count = arity == 1 ? N : arity == 2 ? N * N : 300;
@@ -168,21 +157,21 @@ static void folding_gives_the_bits_of_running(void** state) {
             }
         }
         free(expected);
-        end();
+        tracing_end();
         ns_graph_free(g);
     }
 }
 
 static void constants_fold_as_ieee_says(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr zero = ns_const(0.0), one = ns_const(1.0), inf = ns_const(INFINITY);
     assert_true(isnan(g->nodes.data[ns_mul(zero, inf).id].value));  // not x*0
     assert_true(isnan(g->nodes.data[ns_sub(inf, inf).id].value));   // not x-x
     assert_true(isnan(g->nodes.data[ns_div(zero, zero).id].value)); // not 0/x
     assert_true(g->nodes.data[ns_div(one, zero).id].value == INFINITY);
     assert_true(g->nodes.data[ns_add(ns_const(0.1), ns_const(0.2)).id].value == 0.1 + 0.2);
-    end();
+    tracing_end();
     ns_graph_free(g);
 }
 
@@ -292,11 +281,11 @@ static void identities_apply_and_are_true(void** state) {
     };
     static const double points[][3] = {{0.7, -1.3, 2.1}, {-0.2, 0.9, 0.0}, {1e-3, 4.0, -5.5}};
     for (size_t i = 0; i < sizeof identities / sizeof *identities; i++) {
-        ns_graph* g = begin();
+        ns_graph* g = tracing_begin();
         ns_expr x = ns_input("x"), y = ns_input("y"), z = ns_input("z");
         ns_expr written = identities[i].written(x, y, z), form = identities[i].form(x, y, z);
         ns_output("f", written);
-        end();
+        tracing_end();
         if (written.id != form.id) fail_msg("%s is not applied", identities[i].name);
         for (int p = 0; p < 3; p++) {
             double out, expected = identities[i].value(points[p][0], points[p][1], points[p][2]);
@@ -313,7 +302,7 @@ static void identities_apply_and_are_true(void** state) {
 // about, stays as it is written.
 static void what_is_not_an_identity_is_left_alone(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x = ns_input("x"), y = ns_input("y"), z = ns_input("z");
     const struct {
         ns_expr written;
@@ -349,7 +338,7 @@ static void what_is_not_an_identity_is_left_alone(void** state) {
     assert_int_not_equal(ns_sub(ns_add(x, y), y).id, x.id);
     assert_int_not_equal(ns_div(ns_mul(x, y), y).id, x.id);
     assert_int_not_equal(ns_min(x, y).id, ns_min(y, x).id); // a tie and a NaN take the second
-    end();
+    tracing_end();
     ns_graph_free(g);
 }
 
@@ -357,12 +346,12 @@ static void what_is_not_an_identity_is_left_alone(void** state) {
 
 static void ports_have_names_and_sizes(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x = ns_input("x"), y = ns_input("y");
     ns_array w = ns_input_array("x", 7, false), v = ns_input_array("v", 9, true);
     ns_output("x", y); // the same name for another kind of port is fine
     ns_output("z", x);
-    end();
+    tracing_end();
     assert_int_equal(w.size, 7);
     assert_int_equal(v.input, 1);
     assert_int_equal(ns_graph_input_count(g), 2);
@@ -388,52 +377,52 @@ static void ports_have_names_and_sizes(void** state) {
 
 static void names_are_checked(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_input("twice");
     ns_input("twice");
     end_with(g, NS_ERR_ARGUMENT, "more than one input is called \"twice\"");
 
-    g = begin();
+    g = tracing_begin();
     ns_output("y", k(1));
     ns_output("y", k(2));
     end_with(g, NS_ERR_ARGUMENT, "more than one output is called \"y\"");
 
-    g = begin();
+    g = tracing_begin();
     ns_input_array("w", 1, false);
     ns_input_array("w", 2, true);
     end_with(g, NS_ERR_ARGUMENT, "more than one array input is called \"w\"");
 
-    g = begin();
+    g = tracing_begin();
     ns_input("");
     end_with(g, NS_ERR_ARGUMENT, "an input needs a name");
 
-    g = begin();
+    g = tracing_begin();
     ns_output(NULL, k(1));
     end_with(g, NS_ERR_ARGUMENT, "an output needs a name");
 
     char name[1026];
     memset(name, 'n', sizeof name);
     name[1023] = '\0';
-    g = begin();
+    g = tracing_begin();
     ns_input(name);
     ns_output(name, k(1));
-    end();
+    tracing_end();
     assert_string_equal(ns_graph_input_name(g, 0), name);
     ns_graph_free(g);
 
     name[1023] = 'n';
     name[1024] = '\0';
-    g = begin();
+    g = tracing_begin();
     ns_input(name);
     end_with(g, NS_ERR_LIMIT, "1024 bytes");
 }
 
 static void array_sizes_are_checked(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_input_array("w", 0, false);
     end_with(g, NS_ERR_LIMIT, "\"w\" has size 0");
-    g = begin();
+    g = tracing_begin();
     ns_input_array("w", (1u << 28) + 1, false);
     end_with(g, NS_ERR_LIMIT, "\"w\" has size 268435457");
 
@@ -441,13 +430,13 @@ static void array_sizes_are_checked(void** state) {
         uint32_t offset, size;
     } bad[] = {{0, 11}, {10, 1}, {11, 0}, {5, 6}, {UINT32_MAX, 2}, {2, UINT32_MAX}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        g = begin();
+        g = tracing_begin();
         ns_array slice = ns_array_slice(ns_input_array("w", 10, false), bad[i].offset, bad[i].size);
         assert_int_equal(slice.size, 0);
         end_with(g, NS_ERR_ARGUMENT, "does not fit an array of 10");
     }
     // A slice of a slice counts from the slice.
-    g = begin();
+    g = tracing_begin();
     ns_array w = ns_input_array("w", 10, false);
     ns_array slice = ns_array_slice(ns_array_slice(w, 3, 6), 2, 4);
     assert_int_equal(slice.offset, 5);
@@ -465,20 +454,20 @@ static void tracing_has_a_beginning_and_an_end(void** state) {
     assert_non_null(strstr(error.message, "without ns_trace_begin"));
     assert_int_equal(ns_trace_begin(NULL, &error), NS_ERR_ARGUMENT);
 
-    ns_graph *g = begin(), *other = NULL;
+    ns_graph *g = tracing_begin(), *other = NULL;
     assert_int_equal(ns_graph_create(NULL, &other, NULL), NS_OK);
     assert_int_equal(ns_trace_begin(other, &error), NS_ERR_STATE);
     assert_non_null(strstr(error.message, "tracing already"));
     assert_int_equal(ns_trace_begin(g, NULL), NS_ERR_STATE);
     ns_expr x = ns_input("x"); // the first trace goes on
-    end();
+    tracing_end();
     assert_int_equal(ns_graph_input_count(g), 1);
     assert_int_equal(ns_graph_input_count(other), 0);
 
     // A graph may be traced in several goes.
     assert_int_equal(ns_trace_begin(g, NULL), NS_OK);
     ns_output("y", ns_sin(x));
-    end();
+    tracing_end();
     assert_int_equal(ns_graph_op_count(g), 1);
     ns_graph_free(g);
     ns_graph_free(other);
@@ -507,7 +496,7 @@ static void outside_of_a_trace_everything_is_invalid(void** state) {
 
 static void the_first_failure_is_reported(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x = ns_input("x");
     ns_expr lost = ns_add(x, (ns_expr){1000}); // of some larger graph
     assert_false(ns_expr_is_valid(lost));
@@ -525,11 +514,11 @@ static void the_first_failure_is_reported(void** state) {
     ns_output("z", x);
     end_with(g, NS_ERR_ARGUMENT, "operand 2 of \"add\"");
 
-    g = begin();
+    g = tracing_begin();
     ns_output("y", (ns_expr){7});
     end_with(g, NS_ERR_ARGUMENT, "output \"y\" is not an expression of this graph");
 
-    g = begin();
+    g = tracing_begin();
     ns_expr gradient[1];
     ns_gradient(ns_input("x"), 1, &(ns_expr){7}, gradient);
     assert_false(ns_expr_is_valid(gradient[0]));
@@ -544,7 +533,7 @@ typedef struct victim {
 } victim;
 
 static victim make_victim(void) {
-    victim v = {.g = begin()};
+    victim v = {.g = tracing_begin()};
     ns_expr x = ns_input("x"), y = ns_input("y"), layer[2];
     ns_array w = ns_input_array("w", 8, false);
     v.input = y.id;
@@ -562,7 +551,7 @@ static victim make_victim(void) {
                        .sink_offset = 2};
     v.outer = nsi_graph_block(v.g, &outer);
     ns_output("sum", ns_sub(ns_sin(layer[1]), (ns_expr){v.add}));
-    end();
+    tracing_end();
     return v;
 }
 
@@ -617,7 +606,7 @@ static void validator_finds_every_corruption(void** state) {
 static void blocks_are_checked_when_built(void** state) {
     (void)state;
     for (int bad = 0; bad < 5; bad++) {
-        ns_graph* g = begin();
+        ns_graph* g = tracing_begin();
         nsi_id inputs[2] = {ns_input("x").id, ns_input("y").id};
         nsi_block block = {.kind = &nsi_dense,
                            .params = {2, 2},
@@ -640,7 +629,7 @@ static void blocks_are_checked_when_built(void** state) {
 // f = sin(x) y + x^3: gradient and Hessian by ns_gradient against the closed form.
 static void gradient_and_its_gradient(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x[2] = {ns_input("x"), ns_input("y")}, d[2], dd[2];
     ns_expr f = ns_add(ns_mul(ns_sin(x[0]), x[1]), ns_pow(x[0], k(3)));
     ns_gradient(f, 2, x, d);
@@ -652,7 +641,7 @@ static void gradient_and_its_gradient(void** state) {
     ns_gradient(d[1], 2, x, dd);
     ns_output("fyx", dd[0]);
     ns_output("fyy", dd[1]);
-    end();
+    tracing_end();
     const double a = 0.8, b = -1.7, in[2] = {a, b};
     const double expected[6] = {
         cos(a) * b + 3 * a * a, sin(a), -sin(a) * b + 6 * a, cos(a), cos(a), 0.0};
@@ -665,7 +654,7 @@ static void gradient_and_its_gradient(void** state) {
 
 static void gradient_for_intermediate_variables(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x = ns_input("x"), u = ns_sin(x), v = ns_mul(u, u), d[3];
     ns_expr f = ns_mul(ns_mul(u, v), x);
     // Each variable is independent of the others: x does not act through u, nor u through v.
@@ -689,7 +678,7 @@ static void gradient_for_intermediate_variables(void** state) {
     ns_gradient(k(3), 1, &x, d);
     ns_output("of a constant", d[0]);
     ns_gradient(f, 0, NULL, NULL);
-    end();
+    tracing_end();
     const double a = 0.6, s = sin(a), in[2] = {a, 9.0};
     const double total = 3 * s * s * a; // for u alone, v acting through it
     const double expected[11] = {s * s * s, s * s * a, s * a, s * s * s + 3 * a * s * s * cos(a),
@@ -708,7 +697,7 @@ static void gradient_for_intermediate_variables(void** state) {
 
 static void gradient_through_a_layer(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x[2] = {ns_input("x"), ns_input("y")}, y[1], d[2], z[1];
     ns_array w = ns_input_array("w", 3, false);
     ns_dense_layer(w, 2, x, 1, NS_TANH, y);
@@ -719,7 +708,7 @@ static void gradient_through_a_layer(void** state) {
     ns_dense_layer(w, 2, x, 1, NS_IDENTITY, z);
     ns_gradient(y[0], 1, z, d);
     ns_output("dz", d[0]);
-    end();
+    tracing_end();
     const double in[2] = {0.4, -0.9}, weights[3] = {0.7, -0.2, 0.1};
     double out[3];
     ns_program* program = NULL;
@@ -742,14 +731,14 @@ static void gradient_through_a_layer(void** state) {
 // ---- options of differentiation ------------------------------------------------------------
 
 static ns_graph* three_inputs(void) {
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x[3] = {ns_input("a"), ns_input("b"), ns_input("c")}, y[1];
     ns_array w = ns_input_array("w", 3, false);
     ns_input_array("v", 2, true);
     ns_dense_layer(w, 3, x, 1, NS_IDENTITY, y);
     ns_output("f", ns_mul(ns_mul(x[0], x[1]), x[2]));
     ns_output("g", y[0]);
-    end();
+    tracing_end();
     return g;
 }
 
@@ -844,10 +833,10 @@ static void options_choose_what_is_differentiated(void** state) {
     options.wrt = wrt;
     options.nwrt = 2;
     options.skip_value = options.skip_arrays = true;
-    ns_graph* only_f = begin();
+    ns_graph* only_f = tracing_begin();
     ns_expr x[3] = {ns_input("a"), ns_input("b"), ns_input("c")};
     ns_output("f", ns_mul(ns_mul(x[0], x[1]), x[2]));
-    end();
+    tracing_end();
     d = jvp(only_f, &options);
     run(d, (double[]){2.0, 3.0, 5.0, 7.0, 11.0}, out);
     assert_true(out[0] == 3.0 * 5.0 * 7.0 + 2.0 * 3.0 * 11.0);
@@ -879,9 +868,9 @@ static void wrong_options_are_reported(void** state) {
 // Repeated derivatives number their prefixes where names would clash.
 static void prefixes_are_numbered(void** state) {
     (void)state;
-    ns_graph* f = begin();
+    ns_graph* f = tracing_begin();
     ns_output("f", ns_sin(ns_input("x")));
-    end();
+    tracing_end();
     ns_graph *first = jvp(f, NULL), *second = jvp(first, NULL), *third = jvp(second, NULL);
     expect_ports(first, "x d:x | -> f d:f | ");
     expect_ports(second, "x d:x d2:x d2:d:x | -> f d:f d2:f d2:d:f | ");
@@ -901,10 +890,10 @@ static void prefixes_are_numbered(void** state) {
     ns_graph_free(f);
 
     // A name that somebody has taken already.
-    f = begin();
+    f = tracing_begin();
     ns_expr x = ns_input("x");
     ns_output("d:x", ns_mul(x, ns_input("d:x")));
-    end();
+    tracing_end();
     first = vjp(f, NULL);
     expect_ports(first, "x d:x seed2:d:x | -> d:x d2:x d2:d:x | ");
     ns_graph_free(first);
@@ -917,9 +906,9 @@ static void prefixes_are_numbered(void** state) {
     char name[1024];
     memset(name, 'n', 1022);
     name[1022] = '\0';
-    f = begin();
+    f = tracing_begin();
     ns_output("f", ns_sin(ns_input(name)));
-    end();
+    tracing_end();
     ns_error error;
     assert_int_equal(ns_graph_jvp(f, NULL, &first, &error), NS_ERR_LIMIT);
     assert_null(first);
@@ -932,9 +921,9 @@ static void prefixes_are_numbered(void** state) {
 // silence.
 static void lowered_graphs_are_not_differentiated(void** state) {
     (void)state;
-    ns_graph *g = begin(), *lowered = NULL, *again = NULL, *derivative = NULL;
+    ns_graph *g = tracing_begin(), *lowered = NULL, *again = NULL, *derivative = NULL;
     ns_output("y", ns_sin(ns_input("x")));
-    end();
+    tracing_end();
     ns_error error;
     ns_text text;
     assert_int_equal(ns_graph_lower(g, false, &lowered, &error), NS_OK);
@@ -955,7 +944,7 @@ static void lowered_graphs_are_not_differentiated(void** state) {
 static void too_many_block_outputs_are_refused(void** state) {
     (void)state;
     enum { WIDTH = 1 << 14, BLOCKS = (1 << 28) / WIDTH + 1 };
-    ns_graph *g = begin(), *derivative = NULL;
+    ns_graph *g = tracing_begin(), *derivative = NULL;
     ns_array w = ns_input_array("w", WIDTH, false);
     nsi_id x = ns_input("x").id;
     for (uint32_t k = 0; k < BLOCKS; k++) {
@@ -968,7 +957,7 @@ static void too_many_block_outputs_are_refused(void** state) {
         x = nsi_graph_out(g, nsi_graph_block(g, &block), 0);
     }
     ns_output("y", (ns_expr){x});
-    end();
+    tracing_end();
     ns_error error;
     assert_int_equal(ns_graph_jvp(g, NULL, &derivative, &error), NS_ERR_LIMIT);
     assert_int_equal(ns_graph_vjp(g, NULL, &derivative, &error), NS_ERR_LIMIT);
@@ -978,7 +967,7 @@ static void too_many_block_outputs_are_refused(void** state) {
 
 static void a_freed_graph_is_traced_no_more(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_graph_free(g);
     assert_false(ns_expr_is_valid(ns_input("x")));
     assert_int_equal(ns_trace_end(NULL), NS_ERR_STATE);

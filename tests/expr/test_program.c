@@ -6,6 +6,7 @@
 #include "support/ccode.h"
 #include "support/check.h"
 #include "support/testalloc.h"
+#include "support/tracing.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -83,18 +84,6 @@ static ns_graph* mixture(const ns_allocator* allocator) {
     assert_int_equal(ns_graph_create(allocator, &g, &error), NS_OK);
     if (trace_mixture(g, &error) != NS_OK) fail_msg("%s", error.message);
     return g;
-}
-
-static ns_graph* begin(void) {
-    ns_graph* g = NULL;
-    assert_int_equal(ns_graph_create(NULL, &g, NULL), NS_OK);
-    assert_int_equal(ns_trace_begin(g, NULL), NS_OK);
-    return g;
-}
-
-static void end(void) {
-    ns_error error;
-    if (ns_trace_end(&error) != NS_OK) fail_msg("%s", error.message);
 }
 
 static ns_program* build(const ns_graph* g, ns_backend backend, uint32_t lanes) {
@@ -357,7 +346,7 @@ static void info_tells_what_was_built(void** state) {
 
 static void outputs_may_be_anything(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x = ns_input("x"), y = ns_input("y"), z = ns_mul(x, y), layer[2];
     ns_array w = ns_input_array("w", 4, false);
     ns_dense_layer(w, 2, (ns_expr[]){x, z}, 2, NS_IDENTITY, layer);
@@ -373,7 +362,7 @@ static void outputs_may_be_anything(void** state) {
     ns_output("not a number", ns_const(NAN));
     ns_output("minus zero", ns_const(-0.0));
     ns_output("tiny", ns_const(-0x1p-1074));
-    end();
+    tracing_end();
     const double in[2] = {3.0, -0.5}, weights[4] = {1.0, 2.0, 3.0, 4.0};
     double out[12];
     for (ns_backend backend = NS_BACKEND_INTERP; backend <= NS_BACKEND_NATIVE; backend++) {
@@ -397,22 +386,22 @@ static void outputs_may_be_anything(void** state) {
 
 static void graphs_without_outputs_or_inputs(void** state) {
     (void)state;
-    ns_graph* nothing = begin();
-    end();
+    ns_graph* nothing = tracing_begin();
+    tracing_end();
     check_function(nothing, NULL, NULL, &(check_options){.name = "nothing", .may_vanish = true});
     ns_graph_free(nothing);
 
-    ns_graph* no_output = begin();
+    ns_graph* no_output = tracing_begin();
     ns_mul(ns_input("x"), ns_input("y"));
-    end();
+    tracing_end();
     assert_int_equal(ns_graph_op_count(no_output), 0);
     check_function(no_output, (double[]){1, 2}, NULL,
                    &(check_options){.name = "no output", .may_vanish = true});
     ns_graph_free(no_output);
 
-    ns_graph* no_input = begin();
+    ns_graph* no_input = tracing_begin();
     ns_output("seven", ns_add(ns_const(3.0), ns_const(4.0)));
-    end();
+    tracing_end();
     check_function(no_input, NULL, NULL, &(check_options){.name = "no input", .may_vanish = true});
     ns_graph_free(no_input);
 }
@@ -420,7 +409,7 @@ static void graphs_without_outputs_or_inputs(void** state) {
 // `count` values, each used only after all have been made, twice, in two orders; with `layers` the
 // values in between go through dense layers, which keep nothing in registers.
 static ns_graph* many_live_values(uint32_t count, bool layers) {
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x = ns_input("x"), y = ns_input("y"), sum = ns_const(0.0);
     ns_expr* live = calloc(count, sizeof *live);
     ns_array w = {0};
@@ -442,7 +431,7 @@ static ns_graph* many_live_values(uint32_t count, bool layers) {
     }
     for (uint32_t i = 0; i < count; i++) sum = ns_sub(ns_mul(sum, ns_const(0.9)), live[i]);
     ns_output("sum", sum);
-    end();
+    tracing_end();
     free(live);
     return g;
 }
@@ -469,7 +458,7 @@ static void many_live_values_are_spilled(void** state) {
 static void many_inputs_and_outputs(void** state) {
     (void)state;
     enum { N = 300 };
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x[N];
     double point[N];
     char name[16];
@@ -482,7 +471,7 @@ static void many_inputs_and_outputs(void** state) {
         snprintf(name, sizeof name, "y%d", i);
         ns_output(name, ns_fma(x[i], x[(i * 7 + 1) % N], ns_mul(ns_const(0.5 + i), x[N - 1 - i])));
     }
-    end();
+    tracing_end();
     check_function(g, point, NULL, &(check_options){.name = "many inputs", .second = true});
     ns_graph_free(g);
 }
@@ -523,7 +512,7 @@ static void hostile_names_do_not_reach_emitted_c(void** state) {
         "HOSTILE\\",          "?\?/HOSTILE",       "%s%n HOSTILE",
         "\xff\xfe HOSTILE"};
     enum { N = sizeof hostile / sizeof *hostile };
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x[N], sum = ns_const(1.0);
     double point[N];
     for (int i = 0; i < N; i++) {
@@ -535,7 +524,7 @@ static void hostile_names_do_not_reach_emitted_c(void** state) {
     ns_expr y[2];
     ns_dense_layer(w, N, x, 2, NS_TANH, y);
     for (int i = 0; i < N; i++) ns_output(hostile[i], ns_mul(sum, i % 2 ? y[0] : y[1]));
-    end();
+    tracing_end();
     ns_graph* vjp = NULL;
     assert_int_equal(ns_graph_vjp(g, NULL, &vjp, NULL), NS_OK);
     ns_text texts[2] = {emit(g, "f"), emit(vjp, "f")};
@@ -591,7 +580,7 @@ static void negated_fused_results_keep_the_sign_of_zero(void** state) {
     enum { N = 5, OUTPUTS = 4 };
     static const double values[] = {0.0, -0.0, 1.0, -1.0};
     static const char* const names[N] = {"a", "b", "c", "d", "e"};
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x[N];
     for (int i = 0; i < N; i++) x[i] = ns_input(names[i]);
     // A different inner one each, so that each has one use.
@@ -599,7 +588,7 @@ static void negated_fused_results_keep_the_sign_of_zero(void** state) {
     ns_output("fnma", ns_fma(ns_neg(ns_fma(x[0], x[2], x[1])), x[3], x[4]));
     ns_output("fms", ns_fma(x[3], x[4], ns_neg(ns_fma(x[1], x[2], x[0]))));
     ns_output("of fms", ns_neg(ns_fma(x[0], x[1], ns_neg(x[3]))));
-    end();
+    tracing_end();
     ccode* code = ccode_create();
     uint32_t number = ccode_add(code, g, NULL);
     ns_program* program = build(g, NS_BACKEND_INTERP, 1);
@@ -633,7 +622,7 @@ static void negated_fused_results_keep_the_sign_of_zero(void** state) {
 static void emitted_functions_are_bounded(void** state) {
     (void)state;
     enum { STEPS = 3000, MAX_STATEMENTS = 520 };
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x = ns_input("x"), y = ns_input("y"), z = x;
     for (int i = 0; i < STEPS; i++) {
         z = i % 3 == 0   ? ns_div(y, ns_add(ns_const(2.0), ns_abs(z)))
@@ -641,7 +630,7 @@ static void emitted_functions_are_bounded(void** state) {
                          : ns_max(ns_mul(z, z), x);
     }
     ns_output("z", z);
-    end();
+    tracing_end();
     ns_text text = emit(g, "f");
     uint32_t parts = 0, statements = 0, total = 0;
     for (const char* line = text.data; *line; line = strchr(line, '\n') + 1) {

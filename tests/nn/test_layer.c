@@ -4,6 +4,7 @@
 #include "expr/kernels.h"
 #include "neuralsim/neuralsim.h"
 #include "support/check.h"
+#include "support/tracing.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,18 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
-
-static ns_graph* begin(void) {
-    ns_graph* g = NULL;
-    assert_int_equal(ns_graph_create(NULL, &g, NULL), NS_OK);
-    assert_int_equal(ns_trace_begin(g, NULL), NS_OK);
-    return g;
-}
-
-static void end(void) {
-    ns_error error;
-    if (ns_trace_end(&error) != NS_OK) fail_msg("%s", error.message);
-}
 
 static ns_graph* derivative(const ns_graph* g, bool forward, const ns_diff_options* options) {
     ns_graph* d = NULL;
@@ -85,9 +74,9 @@ static void reference(ns_activation activation, long double x, long double y[3])
 
 // x, dx = 1, d2x = 1 of the jvp of the jvp give value, slope and curvature at once.
 static void evaluate_twice(ns_activation activation, double x, double y[3]) {
-    ns_graph* f = begin();
+    ns_graph* f = tracing_begin();
     ns_output("y", ns_activate(activation, ns_input("x")));
-    end();
+    tracing_end();
     ns_graph *first = derivative(f, true, NULL), *second = derivative(first, true, NULL);
     ns_program* program = NULL;
     assert_int_equal(ns_program_build(second, NULL, &program, NULL), NS_OK);
@@ -235,7 +224,7 @@ static void plain_layer(const layer* t, const double* w, const double* x, const 
 }
 
 static ns_graph* trace_layer(const layer* t) {
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr* x = calloc(t->nin, sizeof *x);
     ns_expr* y = calloc(t->nout, sizeof *y);
     char name[16];
@@ -249,7 +238,7 @@ static ns_graph* trace_layer(const layer* t) {
         snprintf(name, sizeof name, "y%u", i);
         ns_output(name, y[i]);
     }
-    end();
+    tracing_end();
     free(x);
     free(y);
     return g;
@@ -379,7 +368,7 @@ static void networks_pass_the_derivative_check(void** state) {
     ns_graph* graphs[2 * NS_ACTIVATION_COUNT];
     for (int k = 0; k < 2 * NS_ACTIVATION_COUNT; k++) {
         ns_activation activation = (ns_activation)(k / 2);
-        graphs[k] = begin();
+        graphs[k] = tracing_begin();
         ns_expr in[NIN] = {ns_input("a"), ns_input("b"), ns_input("c")};
         ns_expr first[WIDTH], second[WIDTH], out[NOUT];
         ns_array w = ns_input_array("w", n1 + n2 + n3, k % 2 == 1);
@@ -388,7 +377,7 @@ static void networks_pass_the_derivative_check(void** state) {
         ns_dense_layer(ns_array_slice(w, n1 + n2, n3), WIDTH, second, NOUT, NS_IDENTITY, out);
         ns_output("y", out[0]);
         ns_output("z", ns_mul(out[0], out[1]));
-        end();
+        tracing_end();
         check_options options = {.name = ns_activation_name(activation),
                                  .second = true,
                                  .c = k % 2 == 0 ? CHECK_C_ALL : CHECK_C_VALUE};
@@ -402,12 +391,12 @@ static void networks_pass_the_derivative_check(void** state) {
 
 static void array_elements_are_numbers(void** state) {
     (void)state;
-    ns_graph* g = begin();
+    ns_graph* g = tracing_begin();
     ns_expr x = ns_input("x"), element[3];
     ns_array w = ns_input_array("w", 5, false);
     ns_array_elements(ns_array_slice(w, 1, 3), element);
     ns_output("y", ns_mul(x, ns_add(ns_mul(element[0], element[1]), element[2])));
-    end();
+    tracing_end();
     const double weights[5] = {100.0, 2.0, 3.0, 5.0, 100.0}, in[1] = {7.0};
     double out;
     ns_program* program = NULL;
@@ -430,7 +419,7 @@ static void wrong_sizes_are_reported(void** state) {
     static const uint32_t wrong[] = {1, 5, 7, 8, 10, 100};
     ns_expr y[3];
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) { // 2 x 3 has 6 or 9 weights
-        ns_graph* g = begin();
+        ns_graph* g = tracing_begin();
         ns_expr x[2] = {ns_input("x"), ns_input("y")};
         ns_dense_layer(ns_input_array("w", wrong[i], false), 2, x, 3, NS_TANH, y);
         assert_false(ns_expr_is_valid(y[0]) || ns_expr_is_valid(y[2]));
@@ -447,7 +436,7 @@ static void wrong_sizes_are_reported(void** state) {
 static void other_mistakes_are_reported(void** state) {
     (void)state;
     for (int mistake = 0; mistake < 5; mistake++) {
-        ns_graph* g = begin();
+        ns_graph* g = tracing_begin();
         ns_expr x[2] = {ns_input("x"), ns_input("y")}, y[3];
         ns_array w = ns_input_array("w", 9, false);
         ns_activation activation = NS_TANH;
