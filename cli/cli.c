@@ -17,12 +17,16 @@ enum { MAX_FILE = 256 << 20 };
 
 // ---- messages ------------------------------------------------------------------------------
 
-int cli_fail(const char* format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
+static void print_message(const char* format, va_list arguments) {
     fprintf(stderr, "neuralsim: ");
     vfprintf(stderr, format, arguments);
     fprintf(stderr, "\n");
+}
+
+int cli_fail(const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    print_message(format, arguments);
     va_end(arguments);
     return EXIT_FAILED;
 }
@@ -40,9 +44,7 @@ int cli_usage(const char* command, const char* format, ...) {
 void cli_note(const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "neuralsim: ");
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n");
+    print_message(format, arguments);
     va_end(arguments);
 }
 

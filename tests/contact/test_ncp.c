@@ -127,15 +127,6 @@ static double violation(const double* x, uint32_t n, nsi_friction friction, cons
     return worst;
 }
 
-static void solve(const ns_graph* g, const double* x, double* l) {
-    ns_program* program = NULL;
-    assert_int_equal(ns_program_build(g, NULL, &program, NULL), NS_OK);
-    void* work = malloc(ns_program_work_size(program));
-    ns_program_run(program, &(ns_run){.in = x, .out = l, .work = work});
-    free(work);
-    ns_program_free(program);
-}
-
 static void conditions_hold(void** state) {
     (void)state;
     nsi_rng rng = nsi_rng_seed(3);
@@ -146,7 +137,7 @@ static void conditions_hold(void** state) {
             for (int trial = 0; trial < 200; trial++) {
                 double x[MAX_INPUTS], l[MAX_ROWS];
                 random_problem(&rng, n, 0.5, x);
-                solve(g, x, l);
+                run_graph(g, x, l);
                 failed += violation(x, n, friction, l) > 1e-8;
                 total++;
             }
@@ -166,18 +157,18 @@ static void point_mass_has_the_closed_form(void** state) {
         ns_graph* g = solver_graph(1, friction);
         // A = 1/m, b = -v: velocity 3 down, 1 and -0.5 sideways.
         double x[] = {0.5, 0, 0.5, 0, 0, 0.5, 3, -1, 0.5, 0.8, 1.0}, l[3];
-        solve(g, x, l);
+        run_graph(g, x, l);
         double expected[3] = {6.0, -2.0, 1.0};
         for (int k = 0; k < 3; k++) assert_true(fabs(l[k] - expected[k]) < 1e-12);
         x[9] = 0.1; // mu l_n = 0.6
-        solve(g, x, l);
+        run_graph(g, x, l);
         double length = friction == NSI_FRICTION_CONE ? hypot(1.0, 0.5) : 1.0;
         assert_true(fabs(l[1] + 0.6 * (friction == NSI_FRICTION_CONE ? 1.0 / length : 1.0)) <
                     1e-12);
         assert_true(fabs(l[2] - 0.6 * (friction == NSI_FRICTION_CONE ? 0.5 / length : 1.0)) <
                     1e-12);
         x[10] = 0.0; // off
-        solve(g, x, l);
+        run_graph(g, x, l);
         for (int k = 0; k < 3; k++) assert_true(l[k] == 0.0);
         ns_graph_free(g);
     }
@@ -196,8 +187,8 @@ static void absent_contacts_change_no_bit(void** state) {
         for (int i = 0; i < 3; i++) x1[6 + i] = x2[21 + i];
         x1[9] = x2[27];
         x1[10] = 1.0;
-        solve(one, x1, l1);
-        solve(two, x2, l2);
+        run_graph(one, x1, l1);
+        run_graph(two, x2, l2);
         for (int k = 0; k < 3; k++) assert_true(check_same_bits(l1[k], l2[k]));
         for (int k = 3; k < 6; k++) assert_true(l2[k] == 0.0);
     }

@@ -9,6 +9,7 @@
 #include "expr/trace.h"
 #include "neuralsim/neuralsim.h"
 #include "support/check.h"
+#include "support/tracing.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -48,16 +49,6 @@ static ns_graph* trace(formula* f, uint32_t n) {
 
 // ---- one case ------------------------------------------------------------------------------
 
-// Run a graph without arrays once.
-static void run(const ns_graph* g, const double* in, double* out) {
-    ns_program* program = NULL;
-    assert_int_equal(ns_program_build(g, NULL, &program, NULL), NS_OK);
-    void* work = malloc(ns_program_work_size(program));
-    ns_program_run(program, &(ns_run){.in = in, .out = out, .work = work});
-    free(work);
-    ns_program_free(program);
-}
-
 static ns_graph* derivative(const ns_graph* g, bool forward) {
     ns_graph* d = NULL;
     ns_error error;
@@ -82,7 +73,7 @@ static void expect_first_order(const edge_case* c, const ns_graph* f) {
     double in[1 + MAX_INPUTS] = {0}, out[1 + MAX_INPUTS];
     memcpy(in, c->x, c->n * sizeof(double));
     in[c->n] = 1.0; // the tangent, or the seed
-    run(f, in, out);
+    run_graph(f, in, out);
     expect(c->name, "the value", out[0], c->value);
     for (uint32_t i = 0; i < c->n; i++) {
         // For one input at a time: a tangent 0 times an infinite partial would be NaN.
@@ -91,12 +82,12 @@ static void expect_first_order(const edge_case* c, const ns_graph* f) {
         options.nwrt = 1;
         ns_graph* jvp = NULL;
         assert_int_equal(ns_graph_jvp(f, &options, &jvp, NULL), NS_OK);
-        run(jvp, in, out);
+        run_graph(jvp, in, out);
         snprintf(what, sizeof what, "forward derivative in %s", input_names[i]);
         expect(c->name, what, out[1], c->gradient[i]);
         ns_graph_free(jvp);
     }
-    run(vjp, in, out);
+    run_graph(vjp, in, out);
     for (uint32_t i = 0; i < c->n; i++) {
         snprintf(what, sizeof what, "reverse derivative in %s", input_names[i]);
         expect(c->name, what, out[1 + i], c->gradient[i]);
@@ -121,7 +112,7 @@ static void expect_second_order(const edge_case* c, const ns_graph* f) {
             memcpy(in, c->x, n * sizeof(double));
             in[n + i] = 1.0;
             in[2 * n + j] = 1.0;
-            run(twice, in, out);
+            run_graph(twice, in, out);
             snprintf(what, sizeof what, "jvp of jvp in %s, %s", input_names[i], input_names[j]);
             expect(c->name, what, out[3], c->hessian[i][j]);
         }
@@ -129,7 +120,7 @@ static void expect_second_order(const edge_case* c, const ns_graph* f) {
         memcpy(in, c->x, n * sizeof(double));
         in[n] = 1.0;
         in[n + 1 + j] = 1.0;
-        run(mixed, in, out);
+        run_graph(mixed, in, out);
         for (uint32_t i = 0; i < n; i++) {
             snprintf(what, sizeof what, "jvp of vjp in %s, %s", input_names[i], input_names[j]);
             expect(c->name, what, out[n + 2 + i], c->hessian[i][j]);
@@ -138,7 +129,7 @@ static void expect_second_order(const edge_case* c, const ns_graph* f) {
         memcpy(in, c->x, n * sizeof(double));
         in[n] = 1.0;
         in[n + 2 + j] = 1.0;
-        run(reverse, in, out);
+        run_graph(reverse, in, out);
         for (uint32_t i = 0; i < n; i++) {
             snprintf(what, sizeof what, "vjp of vjp in %s, %s", input_names[i], input_names[j]);
             expect(c->name, what, out[n + 1 + i], c->hessian[i][j]);
@@ -267,7 +258,7 @@ static void fused_operations_round_once(void** state) {
     assert_int_equal(ns_trace_end(NULL), NS_OK);
     const double in[3] = {1.0 + 0x1p-30, 1.0 - 0x1p-30, 1.0};
     double out[4];
-    run(g, in, out);
+    run_graph(g, in, out);
     assert_true(out[0] == -0x1p-60 && out[1] == -0x1p-60);
     assert_true(out[2] == 0x1p-60 && out[3] == 0x1p-60);
     check_function(g, in, NULL, &(check_options){.name = "fused", .second = true});
@@ -426,12 +417,12 @@ static void bits_of_a_double(void** state) {
     ns_graph *pow2i = trace(f_pow2i, 1), *exponent = trace(f_exponent, 1);
     for (int k = -1022; k <= 1023; k++) {
         double in = k, power = ldexp(1.0, k), below = nextafter(ldexp(1.0, k), 0.0), out;
-        run(pow2i, &in, &out);
+        run_graph(pow2i, &in, &out);
         assert_true(out == power);
-        run(exponent, &power, &out);
+        run_graph(exponent, &power, &out);
         assert_true(out == k);
         if (k == -1022) continue; // the number below is not normal
-        run(exponent, &below, &out);
+        run_graph(exponent, &below, &out);
         assert_true(out == k - 1);
     }
     ns_graph_free(pow2i);
@@ -570,7 +561,7 @@ static void branch_not_taken_does_not_leak_at_third_order(void** state) {
         double* out = calloc(nout, sizeof *out);
         for (uint32_t i = 2; i < nin; i++) in[i] = 1.0;
         in[1] = 3.0;
-        run(d, in, out);
+        run_graph(d, in, out);
         for (uint32_t i = 0; i < nout; i++) expect("y/x at 0, third order", "an output", out[i], 0);
         free(in);
         free(out);
@@ -587,7 +578,7 @@ static void branch_not_taken_does_not_leak_at_third_order(void** state) {
     }
     const double in[5] = {2.0, 3.0, 1.0, 1.0, 1.0};
     double out[8];
-    run(chain[3], in, out);
+    run_graph(chain[3], in, out);
     expect("y/x at 2, third order", "jvp of jvp of jvp", out[7], -6.0 * 3.0 / 16.0);
     for (int order = 0; order < 4; order++) ns_graph_free(chain[order]);
 }

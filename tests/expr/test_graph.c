@@ -27,15 +27,6 @@ static ns_expr make(nsi_op op, ns_expr a, ns_expr b, ns_expr c) {
     return (ns_expr){nsi_make(nsi_trace_graph(), op, a.id, b.id, c.id)};
 }
 
-static void run(const ns_graph* g, const double* in, double* out) {
-    ns_program* program = NULL;
-    assert_int_equal(ns_program_build(g, NULL, &program, NULL), NS_OK);
-    void* work = malloc(ns_program_work_size(program));
-    ns_program_run(program, &(ns_run){.in = in, .out = out, .work = work});
-    free(work);
-    ns_program_free(program);
-}
-
 // ---- hash-consing --------------------------------------------------------------------------
 
 static void equal_nodes_are_one_node(void** state) {
@@ -146,7 +137,7 @@ static void folding_gives_the_bits_of_running(void** state) {
             in[0] = values[i % N];
             in[1] = values[i / N % N];
             in[2] = values[i * 5 / 3 % N];
-            run(g, in, out);
+            run_graph(g, in, out);
             expected[i] = out[0];
             nsi_id folded = make(op, ns_const(in[0]), ns_const(in[1]), ns_const(in[2])).id;
             const nsi_node* node = &g->nodes.data[folded];
@@ -289,7 +280,7 @@ static void identities_apply_and_are_true(void** state) {
         if (written.id != form.id) fail_msg("%s is not applied", identities[i].name);
         for (int p = 0; p < 3; p++) {
             double out, expected = identities[i].value(points[p][0], points[p][1], points[p][2]);
-            run(g, points[p], &out);
+            run_graph(g, points[p], &out);
             if (!(out == expected) && !(isnan(out) && isnan(expected))) {
                 fail_msg("%s: %.17g instead of %.17g", identities[i].name, out, expected);
             }
@@ -646,7 +637,7 @@ static void gradient_and_its_gradient(void** state) {
     const double expected[6] = {
         cos(a) * b + 3 * a * a, sin(a), -sin(a) * b + 6 * a, cos(a), cos(a), 0.0};
     double out[6];
-    run(g, in, out);
+    run_graph(g, in, out);
     for (int i = 0; i < 6; i++) assert_true(fabs(out[i] - expected[i]) < 4e-15);
     check_function(g, in, NULL, &(check_options){.name = "gradients", .second = true});
     ns_graph_free(g);
@@ -685,7 +676,7 @@ static void gradient_for_intermediate_variables(void** state) {
                                  s * a,     1.0,       0.0,   0.0,
                                  total,     total,     0.0};
     double out[11];
-    run(g, in, out);
+    run_graph(g, in, out);
     for (int i = 0; i < 11; i++) {
         if (!(fabs(out[i] - expected[i]) < 1e-15)) {
             fail_msg("%s: %.17g instead of %.17g", ns_graph_output_name(g, (uint32_t)i), out[i],
@@ -838,11 +829,11 @@ static void options_choose_what_is_differentiated(void** state) {
     ns_output("f", ns_mul(ns_mul(x[0], x[1]), x[2]));
     tracing_end();
     d = jvp(only_f, &options);
-    run(d, (double[]){2.0, 3.0, 5.0, 7.0, 11.0}, out);
+    run_graph(d, (double[]){2.0, 3.0, 5.0, 7.0, 11.0}, out);
     assert_true(out[0] == 3.0 * 5.0 * 7.0 + 2.0 * 3.0 * 11.0);
     ns_graph_free(d);
     d = vjp(only_f, &options);
-    run(d, (double[]){2.0, 3.0, 5.0, 10.0}, out);
+    run_graph(d, (double[]){2.0, 3.0, 5.0, 10.0}, out);
     assert_true(out[0] == 150.0 && out[1] == 60.0);
     ns_graph_free(d);
     ns_graph_free(only_f);

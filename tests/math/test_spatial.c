@@ -7,6 +7,7 @@
 #include "support/evaluate.h"
 #include "support/randomtree.h"
 #include "support/residual.h"
+#include "support/tracing.h"
 
 #include <math.h>
 #include <setjmp.h>

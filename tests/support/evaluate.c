@@ -103,16 +103,3 @@ double* observe_rollout(const ns_model* model, const ns_system_options* options,
     ns_system_free(system);
     return y;
 }
-
-void run_graph(const ns_graph* graph, const double* in, double* out) {
-    ns_program* program = NULL;
-    ns_error error = {0};
-    if (ns_program_build(graph, NULL, &program, &error) != NS_OK) {
-        fail_msg("the program is refused: %s", error.message);
-    }
-    void* work = malloc(ns_program_work_size(program) + 1);
-    if (!work) abort();
-    ns_program_run(program, &(ns_run){.in = in, .out = out, .work = work});
-    free(work);
-    ns_program_free(program);
-}

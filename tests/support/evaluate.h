@@ -40,7 +40,4 @@ const double* evaluator_get(const evaluator* e, const char* format, ...)
 double* observe_rollout(const ns_model* model, const ns_system_options* options, const double* x0,
                         uint32_t steps, uint32_t* ny);
 
-// Run a graph once.
-void run_graph(const ns_graph* graph, const double* in, double* out);
-
 #endif

@@ -1,4 +1,4 @@
-// A graph to trace into, with failures of the trace as failures of the test.
+// Graphs to trace into and to run, with failures as failures of the test.
 
 #ifndef TEST_TRACING_H
 #define TEST_TRACING_H
@@ -10,5 +10,8 @@ ns_graph* tracing_begin(void);
 
 // The trace must have gone well.
 void tracing_end(void);
+
+// Run a graph without arrays once.
+void run_graph(const ns_graph* graph, const double* in, double* out);
 
 #endif
