@@ -55,6 +55,9 @@ bool bench_mlp_gradient(const bench_case* self, const bench_options* options);
 bool bench_mixed_graph(const bench_case* self, const bench_options* options);
 bool bench_robot_step(const bench_case* self, const bench_options* options);
 bool bench_robot_gradient(const bench_case* self, const bench_options* options);
+bool bench_ground_step(const bench_case* self, const bench_options* options);
+bool bench_ground_gradient(const bench_case* self, const bench_options* options);
+bool bench_far_step(const bench_case* self, const bench_options* options);
 bool bench_pendulum_gradient(const bench_case* self, const bench_options* options);
 bool bench_first_gradient(const bench_case* self, const bench_options* options);
 

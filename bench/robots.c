@@ -1,4 +1,4 @@
-// Robots of the reference measurements (design, section 6), as URDF text made here, so that the
+// Robots of the reference measurements (design, section 6), as MJCF text made here, so that the
 // benchmark needs no files and loading is part of what is measured where it should be.
 
 #include "bench/bench.h"
@@ -14,73 +14,102 @@ enum { STEPS = 100 }; // of a rollout whose time is given per step
 
 // ---- models --------------------------------------------------------------------------------
 
-// A link hanging from its parent on a joint.
-static void put_link(nsi_text_builder* t, const char* name, const char* parent, const char* type,
-                     const char* origin, const char* axis, double mass, const char* com,
-                     const double inertia[6]) {
+// A body on a joint, left open for what it carries.
+static void put_body(nsi_text_builder* t, const char* name, const char* position, const char* joint,
+                     double mass, const char* com, const double inertia[6]) {
     nsi_text_add(t,
-                 "<link name=\"%s\"><inertial><origin xyz=\"%s\"/><mass value=\"%.17g\"/>"
-                 "<inertia ixx=\"%.17g\" iyy=\"%.17g\" izz=\"%.17g\" ixy=\"%.17g\" ixz=\"%.17g\""
-                 " iyz=\"%.17g\"/></inertial></link>\n",
-                 name, com, mass, inertia[0], inertia[1], inertia[2], inertia[3], inertia[4],
-                 inertia[5]);
-    nsi_text_add(t,
-                 "<joint name=\"%s_joint\" type=\"%s\"><parent link=\"%s\"/><child link=\"%s\"/>"
-                 "<origin xyz=\"%s\"/><axis xyz=\"%s\"/></joint>\n",
-                 name, type, parent, name, origin, axis);
+                 "<body name=\"%s\" pos=\"%s\">%s<inertial pos=\"%s\" mass=\"%.17g\""
+                 " fullinertia=\"%.17g %.17g %.17g %.17g %.17g %.17g\"/>\n",
+                 name, position, joint, com, mass, inertia[0], inertia[1], inertia[2], inertia[3],
+                 inertia[4], inertia[5]);
 }
 
-// Links that hang in a row, turning about y.
+// Links that hang in a row, turning about y; on the ground each has a sphere at its end.
 static void put_chain(nsi_text_builder* t, uint32_t links, double length, double first_mass,
-                      double mass_step, const double inertia[6]) {
-    char name[32], parent[32] = "world", com[48], origin[48] = "0 0 0";
+                      double mass_step, const double inertia[6], bool ground) {
+    char name[32], com[48], position[48];
+    snprintf(position, sizeof position, "0 0 %g", ground ? 0.6 : 0.0);
     snprintf(com, sizeof com, "0 0 %.17g", -0.6 * length);
     for (uint32_t i = 0; i < links; i++) {
         snprintf(name, sizeof name, "link%u", i);
-        put_link(t, name, parent, "continuous", origin, "0 1 0", first_mass + mass_step * i, com,
-                 inertia);
-        snprintf(parent, sizeof parent, "%s", name);
-        snprintf(origin, sizeof origin, "0 0 %.17g", -length);
+        put_body(t, name, position, "<joint type=\"hinge\" axis=\"0 1 0\"/>",
+                 first_mass + mass_step * i, com, inertia);
+        snprintf(position, sizeof position, "0 0 %.17g", -length);
+        if (ground) {
+            nsi_text_add(t, "<geom type=\"sphere\" size=\"0.05\" pos=\"%s\"/>\n", position);
+        }
     }
+    for (uint32_t i = 0; i < links; i++) nsi_text_add(t, "</body>");
 }
 
-// data/mujoco/models/quad12: a trunk of 8 kg on four legs of three joints.
-static void put_quadruped(nsi_text_builder* t) {
-    put_link(t, "trunk", "world", "floating", "0 0 0.4", "0 0 1", 8.0, "0.01 0.002 -0.005",
-             (double[]){0.07, 0.16, 0.2, 0.001, 0.002, -0.0005});
+// data/mujoco/models/quad12: a trunk of 8 kg on four legs of three joints. On the ground it stands
+// on spherical feet, springs and dampers in the joints holding its pose as a PD controller would.
+static void put_quadruped(nsi_text_builder* t, bool ground) {
     static const char* const legs[4] = {"FR", "FL", "RR", "RL"};
+    const char* form = ground ? "<joint type=\"hinge\" axis=\"%s\" stiffness=\"60\" damping=\"2\""
+                                " springref=\"%g\"/>"
+                              : "<joint type=\"hinge\" axis=\"%s\" springref=\"%g\"/>";
+    const double thigh_angle = 0.5285; // feet 0.4 m below the trunk
+    put_body(t, "trunk", "0 0 0.4", "<freejoint/>", 8.0, "0.01 0.002 -0.005",
+             (double[]){0.07, 0.16, 0.2, 0.001, 0.002, -0.0005});
     for (int k = 0; k < 4; k++) {
         double x = k < 2 ? 0.2 : -0.2, side = k % 2 ? 1.0 : -1.0;
-        char hip[16], thigh[16], calf[16], origin[64], com[64];
-        snprintf(hip, sizeof hip, "%s_hip", legs[k]);
-        snprintf(thigh, sizeof thigh, "%s_thigh", legs[k]);
-        snprintf(calf, sizeof calf, "%s_calf", legs[k]);
-        snprintf(origin, sizeof origin, "%g %g 0", x, 0.06 * side);
+        char name[16], joint[128], position[64], com[64];
+        snprintf(name, sizeof name, "%s_hip", legs[k]);
+        snprintf(position, sizeof position, "%g %g 0", x, 0.06 * side);
         snprintf(com, sizeof com, "0 %g 0", 0.01 * side);
-        put_link(t, hip, "trunk", "continuous", origin, "1 0 0", 0.7, com,
-                 (double[]){0.0008, 0.0006, 0.0005, 0, 0, 0});
-        snprintf(origin, sizeof origin, "0 %g 0", 0.08 * side);
+        snprintf(joint, sizeof joint, form, "1 0 0", 0.0);
+        put_body(t, name, position, joint, 0.7, com, (double[]){0.0008, 0.0006, 0.0005, 0, 0, 0});
+        snprintf(name, sizeof name, "%s_thigh", legs[k]);
+        snprintf(position, sizeof position, "0 %g 0", 0.08 * side);
         snprintf(com, sizeof com, "0 %g -0.04", 0.005 * side);
-        put_link(t, thigh, hip, "continuous", origin, "0 1 0", 1.0, com,
+        snprintf(joint, sizeof joint, form, "0 1 0", ground ? thigh_angle : 0.0);
+        put_body(t, name, position, joint, 1.0, com,
                  (double[]){0.0055, 0.0052, 0.001, 0, 0, 0.0001 * side});
-        put_link(t, calf, thigh, "continuous", "0 0 -0.22", "0 1 0", 0.2, "0.005 0 -0.11",
+        snprintf(name, sizeof name, "%s_calf", legs[k]);
+        snprintf(joint, sizeof joint, form, "0 1 0", ground ? -2.0 * thigh_angle : 0.0);
+        put_body(t, name, "0 0 -0.22", joint, 0.2, "0.005 0 -0.11",
                  (double[]){0.003, 0.003, 0.00005, 0, 0, 0});
+        if (ground) nsi_text_add(t, "<geom type=\"sphere\" size=\"0.02\" pos=\"0 0 -0.22\"/>");
+        nsi_text_add(t, "</body></body></body>\n");
+    }
+    nsi_text_add(t, "</body>");
+}
+
+// Free spheres 10 m apart.
+static void put_spheres(nsi_text_builder* t, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        nsi_text_add(t,
+                     "<body name=\"ball%u\" pos=\"%u 0 10\"><freejoint/>"
+                     "<geom type=\"sphere\" size=\"0.1\" mass=\"1\"/></body>\n",
+                     i, 10 * i);
     }
 }
 
 static ns_status robot_text(const char* name, ns_text* out, ns_error* error) {
     nsi_text_builder t = {.allocator = ns_default_allocator()};
-    nsi_text_add(&t, "<robot name=\"%s\"><link name=\"world\"/>\n", name);
-    if (strncmp(name, "double_pendulum", 15) == 0) {
-        put_chain(&t, 2, 1.0, 1.0, -0.4, (double[]){0.087, 0.085, 0.004, 0, 0, 0});
-    } else if (strncmp(name, "pendulum5", 9) == 0) {
-        put_chain(&t, 5, 0.3, 0.5, 0.1, (double[]){0.006, 0.0055, 0.001, 0, 0, 0});
-    } else if (strncmp(name, "chain100", 8) == 0) {
-        put_chain(&t, 100, 0.1, 0.1, 0.0, (double[]){0.0001, 0.0001, 0.00001, 0, 0, 0});
-    } else {
-        put_quadruped(&t);
+    bool far = strstr(name, "_far") != NULL, ground = far || strstr(name, "_ground"),
+         legs = strncmp(name, "quadruped", 9) == 0;
+    nsi_text_add(&t,
+                 "<mujoco model=\"%s\"><compiler angle=\"radian\"/><option timestep=\"%s\"/>"
+                 "<worldbody>\n",
+                 name, legs ? "0.002" : "0.001");
+    if (ground) {
+        nsi_text_add(&t, "<geom name=\"ground\" type=\"plane\" size=\"20 20 1\" friction=\"%s\"/>",
+                     legs ? "0.8" : "1");
     }
-    nsi_text_add(&t, "</robot>\n");
+    if (strncmp(name, "double_pendulum", 15) == 0) {
+        put_chain(&t, 2, 1.0, 1.0, -0.4, (double[]){0.087, 0.085, 0.004, 0, 0, 0}, false);
+    } else if (strncmp(name, "pendulum5", 9) == 0) {
+        put_chain(&t, 5, 0.3, 0.5, 0.1, (double[]){0.006, 0.0055, 0.001, 0, 0, 0}, ground);
+    } else if (strncmp(name, "chain100", 8) == 0) {
+        put_chain(&t, 100, 0.1, 0.1, 0.0, (double[]){0.0001, 0.0001, 0.00001, 0, 0, 0}, false);
+    } else if (strncmp(name, "spheres8", 8) == 0) {
+        put_spheres(&t, 8);
+    } else {
+        put_quadruped(&t, ground);
+    }
+    nsi_text_add(&t, "</worldbody></mujoco>\n");
     return nsi_text_finish(&t, out, error);
 }
 
@@ -116,9 +145,37 @@ static void body_step(void* context) {
     c->status = ns_rollout(c->system, c->work, &c->args, &c->error);
 }
 
+// Where robots are after so many steps.
+static ns_status settle(const ns_system* system, uint32_t batch, uint32_t steps, double* x,
+                        ns_error* error) {
+    uint32_t nx = ns_system_get_sizes(system).nx;
+    ns_workspace* work = NULL;
+    ns_workspace_size size = {.batch = batch, .steps = steps, .threads = 1};
+    double* states = malloc((size_t)batch * (steps + 1) * nx * sizeof *states);
+    ns_rollout_args args = {.batch = batch, .steps = steps, .x0 = x, .states = states};
+    ns_status status = states ? ns_workspace_create(system, &size, &work, error) : NS_ERR_NOMEM;
+    if (status == NS_OK) status = ns_rollout(system, work, &args, error);
+    for (uint32_t b = 0; status == NS_OK && b < batch; b++) {
+        memcpy(x + (size_t)b * nx, states + ((size_t)b * (steps + 1) + steps) * nx, nx * sizeof *x);
+    }
+    ns_workspace_free(work);
+    free(states);
+    return status;
+}
+
+// What is measured besides the model.
+typedef struct bench_task {
+    uint32_t steps;    // of a rollout
+    bool gradient;     // with the reverse sweep
+    bool per_rollout;  // time of the whole rollout, not per step
+    uint32_t settling; // steps before
+    double lift;       // m, of a floating base
+} bench_task;
+
 // Everything a rollout of one system in `batch` robots needs.
 static bool rollout_prepare(rollout_context* c, const ns_system* system, const ns_model* model,
-                            uint32_t batch, uint32_t steps) {
+                            uint32_t batch, const bench_task* task) {
+    uint32_t steps = task->steps;
     ns_system_sizes z = ns_system_get_sizes(system);
     ns_model_sizes m = ns_model_get_sizes(model);
     nsi_rng rng = nsi_rng_seed(11);
@@ -137,6 +194,11 @@ static bool rollout_prepare(rollout_context* c, const ns_system* system, const n
     for (uint32_t b = 0; b < batch; b++) {
         double* x = x0 + (size_t)b * z.nx;
         ns_model_default_q(model, x);
+        if (m.nq > m.nv) x[2] += task->lift;
+        for (uint32_t i = 0; i < m.nlink; i++) { // joints where their springs are at rest
+            const ns_link_def* link = ns_model_link(model, i);
+            if (link->joint_type == NS_JOINT_REVOLUTE) x[ns_model_joint_q(model, i)] += link->rest;
+        }
         for (uint32_t i = 0; i < m.nv; i++) {
             x[m.nq + i] = nsi_rng_uniform(&rng, -0.5, 0.5);
             if (m.nq == m.nv) x[i] += nsi_rng_uniform(&rng, -0.5, 0.5);
@@ -144,7 +206,7 @@ static bool rollout_prepare(rollout_context* c, const ns_system* system, const n
         for (uint32_t i = 0; i < z.nx; i++)
             seeds[((size_t)b * (steps + 1) + steps) * z.nx + i] = 1.0;
     }
-    return true;
+    return task->settling == 0 || settle(system, batch, task->settling, x0, &c->error) == NS_OK;
 }
 
 static void rollout_finish(rollout_context* c) {
@@ -163,10 +225,9 @@ static uint32_t steps_executed(const ns_graph* graph) {
     return count;
 }
 
-// Rows for one robot and for a batch in four lanes. `per_rollout`: time of the whole, not per step.
+// Rows for one robot and for a batch in four lanes.
 static bool measure_rollouts(const char* name, const bench_options* options, const ns_model* model,
-                             const ns_system_options* system_options, uint32_t steps, bool gradient,
-                             bool per_rollout) {
+                             const ns_system_options* system_options, const bench_task* task) {
     static const ns_backend backends[] = {NS_BACKEND_NATIVE, NS_BACKEND_INTERP};
     bool ok = true;
     for (int k = 0; k < 2 && ok; k++) {
@@ -186,11 +247,12 @@ static bool measure_rollouts(const char* name, const bench_options* options, con
         for (uint32_t lanes = 1; lanes <= 4 && ok; lanes *= 4) {
             rollout_context c = {0};
             uint32_t batch = lanes == 1 ? 1 : 16;
-            ok = rollout_prepare(&c, system, model, batch, steps);
+            ok = rollout_prepare(&c, system, model, batch, task);
             if (ok) {
-                bench_time time = bench_measure(options, gradient ? body_gradient : body_step, &c);
+                bench_time time =
+                    bench_measure(options, task->gradient ? body_gradient : body_step, &c);
                 ok = c.status == NS_OK;
-                double runs = (double)batch * (per_rollout ? 1 : steps);
+                double runs = (double)batch * (task->per_rollout ? 1 : task->steps);
                 bench_print(options, &(bench_row){.name = name,
                                                   .backend = backend,
                                                   .lanes = lanes,
@@ -211,33 +273,63 @@ static bool measure_rollouts(const char* name, const bench_options* options, con
 
 // ---- cases ---------------------------------------------------------------------------------
 
-bool bench_robot_step(const bench_case* self, const bench_options* options) {
+// Measure the robot of a case.
+static bool measure_robot(const bench_case* self, const bench_options* options,
+                          const ns_system_options* system, const bench_task* task) {
     ns_model* model = load_robot(self->name);
-    ns_system_options system = ns_default_system_options();
-    bool ok = model && measure_rollouts(self->name, options, model, &system, STEPS, false, false);
+    bool ok = model && measure_rollouts(self->name, options, model, system, task);
     ns_model_free(model);
     return ok;
 }
 
-bool bench_robot_gradient(const bench_case* self, const bench_options* options) {
-    ns_model* model = load_robot(self->name);
+static ns_system_options with_free(const char* const* names, uint32_t count) {
     ns_system_options system = ns_default_system_options();
-    bool ok = model && measure_rollouts(self->name, options, model, &system, STEPS, true, false);
-    ns_model_free(model);
-    return ok;
+    system.free_params = names;
+    system.nfree = count;
+    return system;
+}
+
+bool bench_robot_step(const bench_case* self, const bench_options* options) {
+    ns_system_options system = ns_default_system_options();
+    return measure_robot(self, options, &system, &(bench_task){.steps = STEPS});
+}
+
+bool bench_robot_gradient(const bench_case* self, const bench_options* options) {
+    ns_system_options system = ns_default_system_options();
+    return measure_robot(self, options, &system, &(bench_task){.steps = STEPS, .gradient = true});
+}
+
+// On the ground, from where it has come to rest: after two seconds.
+enum { SETTLING = 2000 };
+
+bool bench_ground_step(const bench_case* self, const bench_options* options) {
+    ns_system_options system = ns_default_system_options();
+    return measure_robot(self, options, &system,
+                         &(bench_task){.steps = STEPS, .settling = SETTLING});
+}
+
+bool bench_ground_gradient(const bench_case* self, const bench_options* options) {
+    // Masses and lengths of the chain.
+    static const char* const free_params[] = {"link/*/mass", "joint/*/origin/z"};
+    bool chain = strncmp(self->name, "pendulum5", 9) == 0;
+    ns_system_options system = with_free(free_params, chain ? 2 : 0);
+    return measure_robot(self, options, &system,
+                         &(bench_task){.steps = STEPS, .gradient = true, .settling = SETTLING});
+}
+
+bool bench_far_step(const bench_case* self, const bench_options* options) {
+    ns_system_options system = ns_default_system_options();
+    system.contact = strstr(self->name, "/none") ? NS_CONTACT_NONE : NS_CONTACT_SPRING;
+    return measure_robot(self, options, &system, &(bench_task){.steps = STEPS, .lift = 10.0});
 }
 
 // 500 steps, gradient for two masses and two lengths.
 bool bench_pendulum_gradient(const bench_case* self, const bench_options* options) {
     static const char* const free_params[] = {"link/*/mass", "joint/link1_joint/origin/z",
                                               "link/link1/com/z"};
-    ns_model* model = load_robot(self->name);
-    ns_system_options system = ns_default_system_options();
-    system.free_params = free_params;
-    system.nfree = 3;
-    bool ok = model && measure_rollouts(self->name, options, model, &system, 500, true, true);
-    ns_model_free(model);
-    return ok;
+    ns_system_options system = with_free(free_params, 3);
+    return measure_robot(self, options, &system,
+                         &(bench_task){.steps = 500, .gradient = true, .per_rollout = true});
 }
 
 // From the text of a file to the first gradient.
@@ -255,7 +347,7 @@ static void body_first_gradient(void* context) {
     f->ok =
         ns_model_parse(f->text.data, f->text.size, "quadruped", NULL, &model, &error) == NS_OK &&
         ns_system_create(model, NULL, &system, &error) == NS_OK &&
-        rollout_prepare(&c, system, model, 1, 1);
+        rollout_prepare(&c, system, model, 1, &(bench_task){.steps = 1});
     if (f->ok) {
         body_gradient(&c);
         f->ok = c.status == NS_OK;

@@ -346,12 +346,10 @@ void cli_progress_end(cli_progress* p) {
 
 // ---- models --------------------------------------------------------------------------------
 
-ns_model* cli_load_model(const char* path, bool repair_inertia) {
+ns_model* cli_load_model(const char* path, const ns_load_options* options) {
     ns_model* model = NULL;
     ns_error error;
-    ns_load_options options = ns_default_load_options();
-    options.repair_inertia = repair_inertia;
-    if (ns_model_load(path, &options, &model, &error) != NS_OK) cli_fail("%s", error.message);
+    if (ns_model_load(path, options, &model, &error) != NS_OK) cli_fail("%s", error.message);
     return model;
 }
 

@@ -125,8 +125,15 @@ void cli_progress_end(cli_progress* p); // remove the line
 
 // ---- models --------------------------------------------------------------------------------
 
+// Options of all commands that load a model, for their tables of options.
+#define CLI_LOAD_ROWS(load)                                                                        \
+    {"--ground", CLI_FLAG, &(load).ground, NULL},                                                  \
+        {"--self-collision", CLI_FLAG, &(load).self_collision, NULL}, {                            \
+        "--repair-inertia", CLI_FLAG, &(load).repair_inertia, NULL                                 \
+    }
+
 // A URDF or MJCF file; NULL after saying why.
-ns_model* cli_load_model(const char* path, bool repair_inertia);
+ns_model* cli_load_model(const char* path, const ns_load_options* options);
 
 // One line on standard error when parts of the file that change the motion were ignored.
 void cli_note_ignored(const ns_model* model, const char* path);

@@ -26,6 +26,8 @@ static const char help[] =
     "  --set PARAM=X..   values of parameters\n"
     "  -o FILE           columns qdd0.., mass_matrix_0_0.., dqdd0/dq1..; default: standard output\n"
     "  --backend B       auto, interp or native\n"
+    "  --ground          add the plane z = 0 unless the file has a plane\n"
+    "  --self-collision  links of a URDF can touch each other\n"
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
     "\n"
     "example: accelerations of a pendulum and how they depend on the angles\n"
@@ -42,7 +44,8 @@ typedef struct direction {
 typedef struct eval_command {
     const char *model_path, *states_path, *output;
     cli_list quantities, wrt, free_params, set;
-    bool tangent, repair;
+    bool tangent;
+    ns_load_options load;
     int backend;
 
     ns_model* model;
@@ -354,7 +357,7 @@ static bool create_system(eval_command* c) {
 }
 
 static int run(eval_command* c) {
-    c->model = cli_load_model(c->model_path, c->repair);
+    c->model = cli_load_model(c->model_path, &c->load);
     if (!c->model) return EXIT_FAILED;
     cli_note_ignored(c->model, c->model_path);
     int code = settings_read("eval", &c->set, &c->settings, &c->free_params);
@@ -379,7 +382,8 @@ static int run(eval_command* c) {
 }
 
 int cmd_eval(int argc, char** argv) {
-    eval_command c = {.arena = {.allocator = ns_default_allocator()}};
+    eval_command c = {.load = ns_default_load_options(),
+                      .arena = {.allocator = ns_default_allocator()}};
     const cli_row rows[] = {{"--states", CLI_TEXT, &c.states_path, "a CSV file"},
                             {"--quantity", CLI_LIST, &c.quantities, "names of quantities"},
                             {"--wrt", CLI_LIST, &c.wrt, "names to differentiate for"},
@@ -388,7 +392,7 @@ int cmd_eval(int argc, char** argv) {
                             {"--set", CLI_LIST, &c.set, "PARAMETER=NUMBER"},
                             {"-o", CLI_TEXT, &c.output, "a file"},
                             {"--backend", CLI_CHOICE, &c.backend, CLI_BACKENDS},
-                            {"--repair-inertia", CLI_FLAG, &c.repair, NULL},
+                            CLI_LOAD_ROWS(c.load),
                             {0}};
     cli_list arguments = {.count = 0};
     int code = cli_parse("eval", help, rows, argc, argv, &arguments);

@@ -31,6 +31,8 @@ static const char help[] =
     "  --seed S          of the random state and weights; default 1\n"
     "  --backend B       auto, interp or native\n"
     "  --json            the table as one JSON object\n"
+    "  --ground          add the plane z = 0 unless the file has a plane\n"
+    "  --self-collision  links of a URDF can touch each other\n"
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
     "\n"
     "example: everything that a mass can do wrong\n"
@@ -73,7 +75,8 @@ typedef struct gradcheck {
     uint64_t seed;
     double dt;
     int integrator, backend;
-    bool json, repair;
+    bool json;
+    ns_load_options load;
 
     ns_model* model;
     ns_system* system;
@@ -499,7 +502,7 @@ static bool prepare(gradcheck* g) {
     options.timestep = isnan(g->dt) ? 0.0 : g->dt;
     options.integrator = g->integrator;
     options.backend = (ns_backend)g->backend;
-    g->model = cli_load_model(g->model_path, g->repair);
+    g->model = cli_load_model(g->model_path, &g->load);
     if (g->model) cli_note_ignored(g->model, g->model_path);
     if (g->model) g->system = cli_create_system(g->model, &options);
     if (!g->system) return false;
@@ -530,7 +533,8 @@ static int run(gradcheck* g) {
 }
 
 int cmd_gradcheck(int argc, char** argv) {
-    gradcheck g = {.steps = 20, .seed = 1, .dt = NAN, .integrator = -1};
+    gradcheck g = {
+        .steps = 20, .seed = 1, .dt = NAN, .integrator = -1, .load = ns_default_load_options()};
     const cli_row rows[] = {{"--free", CLI_LIST, &g.free_params, "names of parameters"},
                             {"--steps", CLI_COUNT, &g.steps, "a whole number of steps"},
                             {"--dt", CLI_NUMBER, &g.dt, "a time step in s"},
@@ -538,7 +542,7 @@ int cmd_gradcheck(int argc, char** argv) {
                             {"--seed", CLI_SEED, &g.seed, "a whole number"},
                             {"--backend", CLI_CHOICE, &g.backend, CLI_BACKENDS},
                             {"--json", CLI_FLAG, &g.json, NULL},
-                            {"--repair-inertia", CLI_FLAG, &g.repair, NULL},
+                            CLI_LOAD_ROWS(g.load),
                             {0}};
     cli_list arguments = {.count = 0};
     int code = cli_parse("gradcheck", help, rows, argc, argv, &arguments);

@@ -2,6 +2,7 @@
 
 #include "cli.h"
 #include "json.h"
+#include "model/model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,18 +12,20 @@ static const char help[] =
     "usage: neuralsim inspect MODEL [OPTIONS]\n"
     "\n"
     "Loads a URDF or MJCF file and shows what it was read as: the tree of links and joints with\n"
-    "their coordinates, masses and inertias, actuators, geometries, parameters, and what of the\n"
-    "file was ignored and why. Units are SI.\n"
+    "their coordinates, masses and inertias, actuators, geometries, pairs of these that can "
+    "touch,\n"
+    "parameters, and what of the file was ignored and why. Units are SI.\n"
     "\n"
     "  --params            list all parameters with unit, value, bounds and transform\n"
     "  --json              everything, as one JSON object\n"
+    "  --ground            add the plane z = 0 unless the file has a plane\n"
+    "  --self-collision    links of a URDF can touch each other\n"
     "  --repair-inertia    raise unphysical inertias instead of refusing the file\n"
     "\n"
     "example: the tree of a robot and its joint parameters\n"
     "  neuralsim inspect models/quadruped.urdf --params\n";
 
-static const char* const geom_names[] = {"sphere", "capsule", "cylinder", "box",
-                                         "plane",  "mesh",    "ellipsoid"};
+static const char* const contact_names[] = {"none", "ncp", "spring"};
 static const char* const actuator_names[] = {"torque", "position", "velocity", "series-elastic"};
 static const char* const integrator_names[] = {"euler", "rk4", "implicit"};
 static const char* const transform_names[] = {"identity", "log", "box", "inertia"};
@@ -33,21 +36,6 @@ static double total_mass(const ns_model* model) {
         mass += ns_model_link(model, i)->mass;
     }
     return mass;
-}
-
-// Geometries for contact, if two of them are on different bodies and so might touch; otherwise 0.
-static uint32_t contact_geoms(const ns_model* model) {
-    uint32_t count = 0;
-    const char* first = NULL;
-    bool apart = false;
-    for (uint32_t i = 0; i < ns_model_get_sizes(model).ngeom; i++) {
-        const ns_geom_def* g = ns_model_geom(model, i);
-        if (!g->collision) continue;
-        const char* body = g->link ? g->link : "world";
-        if (count++ == 0) first = body;
-        apart = apart || strcmp(first, body) != 0;
-    }
-    return apart ? count : 0;
 }
 
 // ---- tree ----------------------------------------------------------------------------------
@@ -191,12 +179,33 @@ static void print_geoms(const ns_model* model) {
     for (uint32_t i = 0; i < ns_model_get_sizes(model).ngeom; i++) {
         const ns_geom_def* g = ns_model_geom(model, i);
         if (i == 0) printf("\ngeometries\n");
-        printf("  %-24s %-9s on %s, size", g->name, geom_names[g->type],
+        printf("  %-24s %-9s on %s, size", g->name, nsi_geom_type_name(g->type),
                g->link ? g->link : "world");
         print_vector("", g->size, 3);
         print_vector(", at", g->pose.position, 3);
         if (g->mesh) printf(", file %s", g->mesh);
-        printf("%s\n", !g->collision ? ", only drawn" : !g->visual ? ", only for contact" : "");
+        if (g->nvertex > 0) printf(", %u vertices", g->nvertex);
+        static const char* const uses[2][2] = {{", not used", ", only for contact"},
+                                               {", only drawn", ""}};
+        printf("%s\n", uses[g->visual][g->collision]);
+    }
+}
+
+// Geometries of a pair; the first is pushed along the normal.
+static const ns_geom_def* pair_geom(const ns_model* model, uint32_t pair, bool first) {
+    const nsi_contact* contact = &model->contacts[pair];
+    return ns_model_geom(model, first ? contact->a : contact->b);
+}
+
+static void print_pairs(const ns_model* model) {
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).ncontact; i++) {
+        const ns_contact_def* c = ns_model_contact(model, i);
+        if (i == 0) printf("\npairs that can touch\n");
+        printf("  %-32s %s and %s, %s, mu %g", c->name,
+               nsi_geom_type_name(pair_geom(model, i, true)->type),
+               nsi_geom_type_name(pair_geom(model, i, false)->type), contact_names[c->model],
+               c->mu);
+        printf(", restitution %g\n", c->restitution);
     }
 }
 
@@ -212,14 +221,8 @@ static void print_params(const ns_model* model, bool all) {
 
 static void print_ignored(const ns_model* model) {
     uint32_t n = ns_model_get_sizes(model).nignored;
-    uint32_t contacts = contact_geoms(model);
-    printf(n + contacts == 0 ? "\nnothing of the file was ignored\n" : "\nignored\n");
+    printf(n == 0 ? "\nnothing of the file was ignored\n" : "\nignored\n");
     for (uint32_t i = 0; i < n; i++) printf("  %s\n", ns_model_ignored(model, i));
-    if (contacts > 0) {
-        printf("  %u geometries are for contact, which is not simulated yet: this changes the"
-               " motion where they would touch\n",
-               contacts);
-    }
 }
 
 static int print_for_people(const ns_model* model, bool params) {
@@ -238,6 +241,7 @@ static int print_for_people(const ns_model* model, bool params) {
     print_tree(model, &t);
     print_actuators(model);
     print_geoms(model);
+    print_pairs(model);
     print_params(model, params);
     print_ignored(model);
     free_tree(&t);
@@ -312,12 +316,27 @@ static void json_geom(json* j, const ns_geom_def* g) {
     json_open(j, NULL, '{');
     json_text(j, "name", g->name);
     json_text(j, "link", g->link ? g->link : "world");
-    json_text(j, "type", geom_names[g->type]);
+    json_text(j, "type", nsi_geom_type_name(g->type));
     json_numbers(j, "size", g->size, 3);
     json_pose(j, "pose", &g->pose);
     if (g->mesh) json_text(j, "mesh", g->mesh);
+    if (g->nvertex > 0) json_numbers(j, "vertices", g->vertices, 3 * g->nvertex);
     json_bool(j, "visual", g->visual);
     json_bool(j, "collision", g->collision);
+    json_close(j);
+}
+
+static void json_pair(json* j, const ns_model* model, uint32_t i) {
+    const ns_contact_def* c = ns_model_contact(model, i);
+    json_open(j, NULL, '{');
+    json_text(j, "name", c->name);
+    json_text(j, "a", c->a);
+    json_text(j, "b", c->b);
+    json_text(j, "a_type", nsi_geom_type_name(pair_geom(model, i, true)->type));
+    json_text(j, "b_type", nsi_geom_type_name(pair_geom(model, i, false)->type));
+    json_text(j, "model", contact_names[c->model]);
+    json_number(j, "mu", c->mu);
+    json_number(j, "restitution", c->restitution);
     json_close(j);
 }
 
@@ -353,10 +372,12 @@ static int print_json(const ns_model* model) {
     json_open(&j, "geoms", '[');
     for (uint32_t i = 0; i < n.ngeom; i++) json_geom(&j, ns_model_geom(model, i));
     json_close(&j);
+    json_open(&j, "pairs", '[');
+    for (uint32_t i = 0; i < n.ncontact; i++) json_pair(&j, model, i);
+    json_close(&j);
     json_open(&j, "parameters", '[');
     for (uint32_t i = 0; i < n.nparam; i++) json_param(&j, ns_model_param(model, i));
     json_close(&j);
-    json_count(&j, "contact_geoms_not_simulated", contact_geoms(model));
     json_open(&j, "ignored", '[');
     for (uint32_t i = 0; i < n.nignored; i++) json_text(&j, NULL, ns_model_ignored(model, i));
     json_close(&j);
@@ -364,17 +385,18 @@ static int print_json(const ns_model* model) {
 }
 
 int cmd_inspect(int argc, char** argv) {
-    bool params = false, as_json = false, repair = false;
+    bool params = false, as_json = false;
+    ns_load_options load = ns_default_load_options();
     const cli_row rows[] = {{"--params", CLI_FLAG, &params, NULL},
                             {"--json", CLI_FLAG, &as_json, NULL},
-                            {"--repair-inertia", CLI_FLAG, &repair, NULL},
+                            CLI_LOAD_ROWS(load),
                             {0}};
     cli_list arguments = {.count = 0};
     int code = cli_parse("inspect", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
     const char* path = cli_model_argument("inspect", &arguments);
     if (!path) return EXIT_USAGE;
-    ns_model* model = cli_load_model(path, repair);
+    ns_model* model = cli_load_model(path, &load);
     if (!model) return EXIT_FAILED;
     code = as_json ? print_json(model) : print_for_people(model, params);
     ns_model_free(model);

@@ -19,6 +19,8 @@ static const char help[] =
     "  --all             a line for each number\n"
     "  --params          the parameters that can be set free, too\n"
     "  --json            as one JSON object: states, controls, quantities with their shapes\n"
+    "  --ground          add the plane z = 0 unless the file has a plane\n"
+    "  --self-collision  links of a URDF can touch each other\n"
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
     "\n"
     "example: everything about the poses of links\n"
@@ -26,7 +28,8 @@ static const char help[] =
 
 typedef struct names_command {
     const char* pattern;
-    bool all, params, json, repair;
+    bool all, params, json;
+    ns_load_options load;
 } names_command;
 
 // Does a name, or the beginning of it before a slash, fit the pattern?
@@ -310,11 +313,11 @@ static int print_json(const names_command* c, const ports* p, const catalog* all
 }
 
 int cmd_names(int argc, char** argv) {
-    names_command c = {0};
+    names_command c = {.load = ns_default_load_options()};
     const cli_row rows[] = {{"--all", CLI_FLAG, &c.all, NULL},
                             {"--params", CLI_FLAG, &c.params, NULL},
                             {"--json", CLI_FLAG, &c.json, NULL},
-                            {"--repair-inertia", CLI_FLAG, &c.repair, NULL},
+                            CLI_LOAD_ROWS(c.load),
                             {0}};
     cli_list arguments = {.count = 0};
     int code = cli_parse("names", help, rows, argc, argv, &arguments);
@@ -323,7 +326,7 @@ int cmd_names(int argc, char** argv) {
     if (arguments.count > 2) return cli_usage("names", "one PATTERN at a time");
     if (arguments.count == 2) c.pattern = arguments.items[1];
 
-    ns_model* model = cli_load_model(arguments.items[0], c.repair);
+    ns_model* model = cli_load_model(arguments.items[0], &c.load);
     ns_system* system = model ? quantity_system(model) : NULL;
     ports p = {0};
     catalog all = {0};

@@ -38,6 +38,8 @@ static const char help[] =
     "  --json                no table without -o, but a summary as JSON\n"
     "  --backend B           auto, interp or native\n"
     "  --threads N           for --batch; default: one for each core\n"
+    "  --ground              add the plane z = 0 unless the file has a plane\n"
+    "  --self-collision      links of a URDF can touch each other\n"
     "  --repair-inertia      raise unphysical inertias instead of refusing the file\n"
     "\n"
     "example: two seconds of a double pendulum let go at 1 rad, and its energy\n"
@@ -60,7 +62,8 @@ typedef struct simulation {
     double time, dt;                       // NAN: not given
     int integrator, backend;
     cli_list q0, qd0, set, observe, free_params;
-    bool index_names, json, repair;
+    bool index_names, json;
+    ns_load_options load;
 
     // what is simulated
     ns_model* model;
@@ -199,7 +202,7 @@ static int choose_steps(simulation* s) {
 }
 
 static int prepare(simulation* s) {
-    s->model = cli_load_model(s->model_path, s->repair);
+    s->model = cli_load_model(s->model_path, &s->load);
     if (!s->model) return EXIT_FAILED;
     cli_note_ignored(s->model, s->model_path);
     int code = settings_read("simulate", &s->set, &s->settings, &s->free_params);
@@ -578,7 +581,8 @@ static int run(simulation* s) {
 }
 
 int cmd_simulate(int argc, char** argv) {
-    simulation s = {.steps_option = UNSET,
+    simulation s = {.load = ns_default_load_options(),
+                    .steps_option = UNSET,
                     .time = NAN,
                     .dt = NAN,
                     .every = 1,
@@ -601,7 +605,7 @@ int cmd_simulate(int argc, char** argv) {
                             {"--json", CLI_FLAG, &s.json, NULL},
                             {"--backend", CLI_CHOICE, &s.backend, CLI_BACKENDS},
                             {"--threads", CLI_COUNT, &s.threads, "a whole number of threads"},
-                            {"--repair-inertia", CLI_FLAG, &s.repair, NULL},
+                            CLI_LOAD_ROWS(s.load),
                             {0}};
     cli_list arguments = {.count = 0};
     int code = cli_parse("simulate", help, rows, argc, argv, &arguments);

@@ -93,8 +93,12 @@ typedef enum ns_geom_type {
     NS_GEOM_CYLINDER, ///< size: radius, half length, along z
     NS_GEOM_BOX,      ///< size: half lengths
     NS_GEOM_PLANE,    ///< z = 0 of its frame, outside is z > 0; size: half lengths to draw (0: all)
-    NS_GEOM_MESH,     ///< size: scale; `mesh` names a file
-    NS_GEOM_ELLIPSOID ///< size: half axes
+    NS_GEOM_MESH,     ///< size: scale; `mesh` names a file, or `vertices` are given; convex
+    NS_GEOM_ELLIPSOID, ///< size: half axes
+    NS_GEOM_POLYGON,   ///< a plate: outline `vertices` in the x-y plane, any simple polygon; size:
+                       ///< half thickness
+    NS_GEOM_ELLIPSE,   ///< a plate: size: half axes along x and y, half thickness
+    NS_GEOM_POINTS     ///< contact points at `vertices`, with no surface between them
 } ns_geom_type;
 
 typedef struct ns_geom_def {
@@ -106,11 +110,62 @@ typedef struct ns_geom_def {
     const char* mesh;   ///< file of a mesh, relative to the model's file; NULL for none
     bool visual;        ///< to be drawn. Default true
     bool collision;     ///< takes part in contact. Default true
-    double friction[3]; ///< sliding, torsional (m), rolling (m). Default 1 0.005 0.0001 as MuJoCo
+    double friction[3]; ///< sliding, torsional (m), rolling (m). Default 1 0.005 0.0001 as MuJoCo;
+                        ///< only the first acts
     double color[4];    ///< red green blue alpha, 0 to 1. Default 0.5 0.5 0.5 1
+
+    const double* vertices; ///< (nvertex x 3) in the geometry's frame; z of an outline is ignored.
+    uint32_t nvertex;       ///< Meshes (scaled by `size`), polygons, points. Default NULL, 0
+
+    double restitution; ///< 0 to 1. Default 0
+    double stiffness;   ///< of the spring model, see ns_contact_def. Default NS_CONTACT_AUTO
+    double damping;     ///< of the spring model. Default NS_CONTACT_AUTO
+    uint32_t groups;    ///< bits: groups it is in. Default 1
+    uint32_t touches;   ///< bits: groups it touches; two geometries can touch when either of them
+                        ///< touches a group of the other. Default 1
 } ns_geom_def;
 
 NS_API ns_geom_def ns_default_geom_def(void);
+
+/// How a pair of geometries pushes back.
+typedef enum ns_contact_model {
+    NS_CONTACT_NONE,  ///< not at all
+    NS_CONTACT_NCP,   ///< rigid: impulses with Coulomb friction
+    NS_CONTACT_SPRING ///< nonlinear spring and damper with smooth friction
+} ns_contact_model;
+
+/// A number that is left to us: see where it may be given.
+#define NS_CONTACT_AUTO (-1.0)
+
+/// Two geometries that can touch. Pairs are made by themselves from the geometries' groups; one that
+/// is given by hand takes the place of the one made, and needs no group.
+typedef struct ns_contact_def {
+    const char* name;       ///< NULL: "<a>:<b>"
+    const char *a, *b;      ///< geometries; the normal points from b to a
+    ns_contact_model model; ///< default NS_CONTACT_NCP; a system may override it
+
+    double mu;          ///< Coulomb friction; of the spring model while sliding. Default AUTO: the
+                        ///< larger of the two geometries'
+    double restitution; ///< 0 to 1. Default AUTO: the larger of the two geometries'
+
+    // Impulses (docs/contact-gradients.md)
+    double baumgarte_alpha; ///< share of the closing speed taken away in one step while
+                            ///< penetrating, 0 to 1. Default 1
+    double baumgarte_beta;  ///< share of the penetration undone in one step, 0 to 1. Default 0.2
+    double max_push;        ///< m/s, most speed given to undo penetration. Default 2
+    double cfm; ///< regularisation, relative to the diagonal of the Delassus matrix. Default 1e-4
+    double margin; ///< m, gap from which on a contact is watched. Default 0.02
+
+    // Springs: normal force stiffness d^exponent (1 + damping dd/dt) at the depth d
+    double stiffness; ///< N/m^exponent. Default AUTO: the geometries' (two springs in a row), or
+                      ///< 1e5 times the mass in kg of the lighter of the two trees of links
+    double damping;   ///< s/m. Default AUTO: the larger of the geometries', or 1
+    double exponent;  ///< >= 1. Default 1.5
+    double mu_static; ///< friction from which sliding starts. Default AUTO: mu
+    double transition_velocity; ///< m/s, slip from which friction acts in full. Default 0.05
+} ns_contact_def;
+
+NS_API ns_contact_def ns_default_contact_def(void);
 
 typedef enum ns_actuator_type {
     NS_ACTUATOR_TORQUE,        ///< tau = gear * u
@@ -172,21 +227,31 @@ NS_API ns_status ns_model_builder_add_geom(ns_model_builder* builder, const ns_g
 NS_API ns_status ns_model_builder_add_actuator(ns_model_builder* builder,
                                                const ns_actuator_def* actuator, ns_error* error);
 
+/// A pair of geometries that can touch; of earlier geometries.
+NS_API ns_status ns_model_builder_add_contact(ns_model_builder* builder,
+                                              const ns_contact_def* contact, ns_error* error);
+
+/// No pairs are made between the geometries of two links (NULL or "world" for the world).
+NS_API ns_status ns_model_builder_exclude_contact(ns_model_builder* builder, const char* link_a,
+                                                  const char* link_b, ns_error* error);
+
 /// Note something of the source that the model does not represent, for ns_model_ignored().
 NS_API ns_status ns_model_builder_add_ignored(ns_model_builder* builder, const char* what,
                                               ns_error* error);
 
 /// Make the model. The builder is left as it was and must still be freed.
 /// @param out  receives the model, one block of memory; free it with ns_model_free()
-/// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_NOMEM
+/// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_LIMIT (more than 4096 pairs), NS_ERR_NOMEM
 NS_API ns_status ns_model_builder_finish(const ns_model_builder* builder, ns_model** out,
                                          ns_error* error);
 
 // ---- loading ---------------------------------------------------------------------------------
 
 typedef struct ns_load_options {
-    bool repair_inertia;           ///< raise unphysical inertias to the nearest physical ones, and
-                                   ///< say so, instead of refusing the file. Default false
+    bool repair_inertia; ///< raise unphysical inertias to the nearest physical ones, and
+                         ///< say so, instead of refusing the file. Default false
+    bool ground; ///< add a plane "ground" at z = 0 when the file has no plane. Default false
+    bool self_collision;           ///< URDF: links of the robot can touch each other. Default false
     const ns_allocator* allocator; ///< NULL for ns_default_allocator()
 } ns_load_options;
 
@@ -213,6 +278,7 @@ typedef struct ns_model_sizes {
     uint32_t nq, nv;   ///< coordinates, velocities
     uint32_t nu;       ///< actuators
     uint32_t ngeom;    ///< geometries
+    uint32_t ncontact; ///< pairs of geometries that can touch
     uint32_t nparam;   ///< parameters
     uint32_t nignored; ///< notes on what was ignored
 } ns_model_sizes;
@@ -226,6 +292,7 @@ NS_API const ns_world_def* ns_model_world(const ns_model* model);
 NS_API const ns_link_def* ns_model_link(const ns_model* model, uint32_t number);
 NS_API const ns_geom_def* ns_model_geom(const ns_model* model, uint32_t number);
 NS_API const ns_actuator_def* ns_model_actuator(const ns_model* model, uint32_t number);
+NS_API const ns_contact_def* ns_model_contact(const ns_model* model, uint32_t number);
 NS_API const char* ns_model_ignored(const ns_model* model, uint32_t number);
 
 /// Number of the parent link; UINT32_MAX for the world.
@@ -261,6 +328,10 @@ typedef enum ns_param_transform {
 ///   joint/<j>/axis/x..z, stiffness, rest, damping, friction, friction_velocity, armature, lower,
 ///   upper, limit_stiffness, limit_damping
 ///   actuator/<a>/gear, kp, kd
+///   geom/<g>/origin/x..z and origin/rx ry rz (as for joints), and its sizes: radius, half_length,
+///   half/x..z, half_thickness, scale/x..z; of geometries that are in a pair
+///   contact/<pair>/mu, restitution, baumgarte_alpha, baumgarte_beta, max_push, cfm, margin,
+///   stiffness, damping, exponent, mu_static, transition_velocity
 ///   world/gravity/x..z
 typedef struct ns_param {
     const char* name;

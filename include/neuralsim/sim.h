@@ -36,6 +36,12 @@ extern "C" {
 typedef struct ns_system ns_system;
 typedef struct ns_workspace ns_workspace;
 
+/// Shape of the set of friction impulses.
+typedef enum ns_friction {
+    NS_FRICTION_CONE,   ///< |l_t| <= mu l_n
+    NS_FRICTION_PYRAMID ///< the same for each of the two tangents by itself
+} ns_friction;
+
 /// Start from ns_default_system_options(): a zeroed struct means Euler, not the model's integrator.
 typedef struct ns_system_options {
     const char* const* free_params; ///< names or globs (ns_glob_match) of parameters to set free
@@ -44,6 +50,11 @@ typedef struct ns_system_options {
     uint32_t nobserve;          ///< their values at its start
     double timestep;            ///< s; 0: the model's
     int integrator;             ///< an ns_integrator; -1: the model's
+    int contact;                ///< an ns_contact_model for all pairs; -1: as each pair says
+    ns_friction friction;       ///< of contact impulses. Default NS_FRICTION_CONE
+    uint32_t contact_sweeps;    ///< 0: impulses solve their conditions, and so do derivatives; n: n
+                                ///< sweeps of projected Gauss-Seidel, differentiated as they are,
+                                ///< for comparison (docs/contact-gradients.md)
     ns_backend backend;
 } ns_system_options;
 
@@ -95,6 +106,18 @@ NS_API ns_status ns_workspace_create(const ns_system* system, const ns_workspace
                                      ns_workspace** out, ns_error* error);
 NS_API void ns_workspace_free(ns_workspace* work); ///< NULL is allowed
 
+/// Steps whose contact impulses miss their conditions by more than this, relative to the largest
+/// impulse, are counted as unsolved.
+#define NS_CONTACT_TOLERANCE 1e-8
+
+/// How well the contact impulses of a robot were found. Where a step is unsolved, the impulses are
+/// those of projected Gauss-Seidel, and derivatives hold for the pattern of contacts they show.
+typedef struct ns_contact_report {
+    double residual;   ///< largest residual of the conditions, relative to the largest impulse
+    uint32_t step;     ///< where that was
+    uint32_t unsolved; ///< number of unsolved steps
+} ns_contact_report;
+
 /// What a rollout reads and writes. Row-major, one robot after the other.
 typedef struct ns_rollout_args {
     uint32_t batch, steps;
@@ -102,8 +125,9 @@ typedef struct ns_rollout_args {
     const double* controls; ///< (batch x steps x nc), or NULL for zero
     const double* params;   ///< (np), or (batch x np) with per_robot_params; NULL: the model's
     bool per_robot_params;
-    double* states;       ///< (batch x (steps + 1) x nx) receives x0 and the states, or NULL
-    double* observations; ///< (batch x steps x ny) receives the observations, or NULL
+    double* states;             ///< (batch x (steps + 1) x nx) receives x0 and the states, or NULL
+    double* observations;       ///< (batch x steps x ny) receives the observations, or NULL
+    ns_contact_report* contact; ///< (batch) receives how well impulses were found, or NULL
 } ns_rollout_args;
 
 /// Simulate.

@@ -24,9 +24,9 @@ static uint32_t value_inputs(uint32_t n) {
     return entries(n) + 3 * n + 2 * n;
 }
 
-// K and A in full, and seven vectors; kernels work on up to four lanes at a time.
+// A and K in full and eight vectors, with rows of up to four numbers more (ncp.def), and aligned.
 static uint32_t scratch(uint32_t n) {
-    return 4 * (2 * 9 * n * n + 7 * 3 * n);
+    return (2 * 3 * n + 8) * (3 * n + 4) + 4;
 }
 
 static bool value_sizes(const uint32_t* params, nsi_block_sizes* out) {
@@ -124,7 +124,6 @@ static nsi_block_kernel* adjoint_kernel(uint32_t form) {
 // The solver's text for one lane, with its macros expanded.
 #define L 1
 #define NAME(f) ns_ncp_##f
-#define FOR_LANES for (size_t e = 0; e < 1; e++)
 #define TEXT(...) #__VA_ARGS__
 #define NSI_C_SOURCE(...) TEXT(__VA_ARGS__)
 static const char solver[] =
@@ -149,7 +148,7 @@ const nsi_block_kind nsi_ncp = {
     .c_name = "ns_ncp_value_block",
     .c_shared = solver,
     .c_source = BLOCK_FUNCTION(value) "    size_t inputs = rows * (rows + 1) / 2 + rows + 2 * n;\n"
-                                      "    ns_ncp_value(p, x, y, (double*)x + inputs, 1);\n}",
+                                      "    ns_ncp_value(p, x, y, (double*)x + inputs, 1, 0);\n}",
 };
 
 const nsi_block_kind nsi_ncp_tangent = {

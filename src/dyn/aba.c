@@ -77,6 +77,7 @@ static void begin_body(const nsi_robot* robot, uint32_t i, aba_body* b) {
     b->c = body->parent == NSI_NONE && body->nv == 6 ? mo_zero() : mo_cross(body->velocity, joint);
     b->I = in_articulated(body->inertia);
     b->p = mo_cross_force(body->velocity, in_apply(body->inertia, body->velocity));
+    if (robot->external) b->p = fo_sub(b->p, robot->external[i]);
 }
 
 // Pass 2: joint-space terms, then what the parent feels.

@@ -21,6 +21,29 @@ void nsi_link_poses(const nsi_robot* robot, nsi_link_pose* pose) {
     }
 }
 
+// Pull a nearly unit quaternion back to unit length: one Newton step for 1/sqrt(q.q), which is
+// exact to second order in the deviation and needs no root.
+static quat renormalize(quat q) {
+    ns_expr square = ns_add(ns_add(ns_mul(q.w, q.w), ns_mul(q.x, q.x)),
+                            ns_add(ns_mul(q.y, q.y), ns_mul(q.z, q.z)));
+    ns_expr scale = ns_sub(ns_const(1.5), ns_mul(ns_const(0.5), square));
+    return (quat){ns_mul(scale, q.w), ns_mul(scale, q.x), ns_mul(scale, q.y), ns_mul(scale, q.z)};
+}
+
+void nsi_displace(const ns_model* model, const ns_expr* q, const ns_expr* way, ns_expr* next) {
+    for (uint32_t i = 0; i < model->sizes.nlink; i++) {
+        const nsi_link* l = &model->links[i];
+        uint32_t plain = nsi_plain_coordinates(l);
+        for (uint32_t k = 0; k < plain; k++) next[l->q + k] = ns_add(q[l->q + k], way[l->v + k]);
+        if (plain == l->nq) continue;
+        const ns_expr *w = way + l->v + plain, *from = q + l->q + plain;
+        quat turn = q_exp(v3(w[0], w[1], w[2]));
+        quat to = renormalize(q_mul((quat){from[0], from[1], from[2], from[3]}, turn));
+        const ns_expr e[4] = {to.w, to.x, to.y, to.z};
+        for (uint32_t k = 0; k < 4; k++) next[l->q + plain + k] = e[k];
+    }
+}
+
 motion nsi_link_velocity(const nsi_robot* robot, uint32_t link) {
     const nsi_placement* place = &robot->place[link];
     if (place->body == NSI_NONE) return mo_zero();

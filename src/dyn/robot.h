@@ -37,11 +37,12 @@ typedef struct nsi_placement {
 typedef struct nsi_robot {
     const ns_model* model;
     ns_graph* graph;
-    const ns_expr* q;     // (nq)
-    const ns_expr* qd;    // (nv)
-    const ns_expr* param; // (nparam)
-    nsi_body* body;       // (nlink); nv = 0 and unused for welded links
-    nsi_placement* place; // (nlink)
+    const ns_expr* q;      // (nq)
+    const ns_expr* qd;     // (nv)
+    const ns_expr* param;  // (nparam)
+    nsi_body* body;        // (nlink); nv = 0 and unused for welded links
+    nsi_placement* place;  // (nlink)
+    const force* external; // (nlink) forces on bodies in their frames, or NULL; set by the caller
 } nsi_robot;
 
 // Names and expressions of all this at state q, qd. `param` has one expression per parameter of the
@@ -58,6 +59,11 @@ vec3 nsi_robot_gravity(const nsi_robot* robot);
 
 // Coordinate of a revolute or prismatic joint; a mimic joint's follows from that of another.
 ns_expr nsi_joint_coordinate(const ns_model* model, uint32_t link, const ns_expr* q);
+
+// Coordinates of a joint before its quaternion, or all when it has none.
+static inline uint32_t nsi_plain_coordinates(const nsi_link* l) {
+    return l->nq == 7 ? 3 : l->nq == 4 ? 0 : l->nq;
+}
 
 // Memory that lives as long as the graph.
 void* nsi_robot_alloc(const nsi_robot* robot, size_t count, size_t size);
@@ -110,6 +116,10 @@ typedef struct nsi_link_pose {
 } nsi_link_pose;
 
 void nsi_link_poses(const nsi_robot* robot, nsi_link_pose* pose); // (nlink)
+
+// q (+) way: coordinates after going `way` (nv), a velocity times a time. Quaternions go by the
+// exponential map of the turn in the body. `next` (nq) may not be q.
+void nsi_displace(const ns_model* model, const ns_expr* q, const ns_expr* way, ns_expr* next);
 
 // Jacobians of the origin of a link in the world's coordinates, row-major (3 x nv) each.
 void nsi_link_jacobian(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t link,

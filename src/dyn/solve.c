@@ -1,4 +1,4 @@
-// L D L' factorisation without square roots (Golub & Van Loan, Matrix Computations, section 4.1).
+// Factorisations without square roots (Golub & Van Loan, Matrix Computations, section 4.1).
 
 #include "dyn/solve.h"
 
@@ -32,5 +32,32 @@ void nsi_ldl_solve(uint32_t n, const ns_expr* LD, const ns_expr* b, ns_expr* x) 
     for (uint32_t i = 0; i < n; i++) x[i] = ns_mul(x[i], LD[i * n + i]);
     for (uint32_t i = n; i-- > 0;) {
         for (uint32_t k = i + 1; k < n; k++) x[i] = ns_sub(x[i], ns_mul(LD[k * n + i], x[k]));
+    }
+}
+
+void nsi_ltdl_factor(uint32_t n, ns_expr* A) {
+    for (uint32_t k = n; k-- > 0;) {
+        ns_expr* row = A + (size_t)k * n;
+        row[k] = ns_div(ns_const(1.0), row[k]);
+        for (uint32_t i = k; i-- > 0;) {
+            ns_expr factor = ns_mul(row[i], row[k]);
+            for (uint32_t j = 0; j <= i; j++) {
+                A[i * n + j] = ns_sub(A[i * n + j], ns_mul(factor, row[j]));
+            }
+            row[i] = factor;
+        }
+    }
+}
+
+void nsi_ltdl_begin(uint32_t n, const ns_expr* LD, ns_expr* x) {
+    for (uint32_t i = n; i-- > 0;) {
+        for (uint32_t j = 0; j < i; j++) x[j] = ns_sub(x[j], ns_mul(LD[i * n + j], x[i]));
+    }
+}
+
+void nsi_ltdl_finish(uint32_t n, const ns_expr* LD, ns_expr* x) {
+    for (uint32_t i = 0; i < n; i++) {
+        x[i] = ns_mul(x[i], LD[i * n + i]);
+        for (uint32_t j = 0; j < i; j++) x[i] = ns_sub(x[i], ns_mul(LD[i * n + j], x[j]));
     }
 }

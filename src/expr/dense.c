@@ -212,14 +212,3 @@ const nsi_block_kind nsi_dense_outer = {
         }
     }),
 };
-
-const nsi_block_kind* nsi_block_kind_find(const char* name, size_t length) {
-    static const nsi_block_kind* const kinds[] = {&nsi_dense, &nsi_dense_transpose,
-                                                  &nsi_dense_outer};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strlen(kinds[i]->name) == length && memcmp(kinds[i]->name, name, length) == 0) {
-            return kinds[i];
-        }
-    }
-    return NULL;
-}

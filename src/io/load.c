@@ -1,9 +1,7 @@
 // Load a model file, whichever of the two formats it is in.
 
+#include "io/file.h"
 #include "io/reader.h"
-
-#include <errno.h>
-#include <stdio.h>
 
 ns_load_options ns_default_load_options(void) {
     return (ns_load_options){0};
@@ -24,9 +22,34 @@ static ns_status finish(nsi_reader* reader, ns_model** out) {
     ns_status status = nsi_model_builder_finish(reader->builder, out, &bad_link, &error);
     if (status == NS_OK) return NS_OK;
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(reader->error);
+    if (status == NS_ERR_ARGUMENT) status = NS_ERR_PARSE; // to the caller it is the file's fault
     uint32_t line = bad_link < reader->lines.count ? reader->lines.data[bad_link] : 1;
-    return nsi_fail(reader->error, NS_ERR_PARSE, "%s:%u: %s", reader->xml->file, line,
-                    error.message);
+    return nsi_fail(reader->error, status, "%s:%u: %s", reader->xml->file, line, error.message);
+}
+
+// `folder` is where files that the document names are; NULL: they are not looked for.
+static ns_status parse(const char* text, size_t size, const char* name, const char* folder,
+                       const ns_load_options* options, ns_model** out, ns_error* error) {
+    ns_load_options given = options ? *options : ns_default_load_options();
+    ns_allocator allocator = given.allocator ? *given.allocator : ns_default_allocator();
+
+    nsi_xml xml;
+    nsi_reader reader = {.xml = &xml,
+                         .allocator = allocator,
+                         .options = given,
+                         .folder = folder,
+                         .meshes = {.allocator = allocator},
+                         .error = error};
+    ns_status status = nsi_xml_parse(text, size, name, &allocator, &xml, error);
+    if (status == NS_OK) status = ns_model_builder_create(&allocator, &reader.builder, error);
+    if (status == NS_OK) {
+        bool read = read_document(&reader) && nsi_reader_add_ground(&reader);
+        status = read ? finish(&reader, out) : reader.status;
+    }
+    ns_model_builder_free(reader.builder);
+    nsi_reader_free(&reader);
+    nsi_xml_free(&xml);
+    return status;
 }
 
 ns_status ns_model_parse(const char* text, size_t size, const char* name,
@@ -35,39 +58,18 @@ ns_status ns_model_parse(const char* text, size_t size, const char* name,
     if (!text || !out) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_model_parse: text or out is NULL");
     }
-    ns_load_options given = options ? *options : ns_default_load_options();
-    ns_allocator allocator = given.allocator ? *given.allocator : ns_default_allocator();
-
-    nsi_xml xml;
-    nsi_reader reader = {.xml = &xml,
-                         .allocator = allocator,
-                         .repair_inertia = given.repair_inertia,
-                         .error = error};
-    ns_status status = nsi_xml_parse(text, size, name ? name : "model", &allocator, &xml, error);
-    if (status == NS_OK) status = ns_model_builder_create(&allocator, &reader.builder, error);
-    if (status == NS_OK) {
-        status = read_document(&reader) ? finish(&reader, out) : reader.status;
-    }
-    ns_model_builder_free(reader.builder);
-    nsi_array_free(&allocator, &reader.lines);
-    nsi_xml_free(&xml);
-    return status;
+    return parse(text, size, name ? name : "model", NULL, options, out, error);
 }
 
-// ---- files -----------------------------------------------------------------------------------
-
-typedef NSI_ARRAY(char) bytes;
-
-// Read to the end, or to one byte past the limit, so that the parser sees that it is too much.
-static ns_status read_all(FILE* file, const ns_allocator* allocator, bytes* out) {
-    enum { CHUNK = 1 << 16 };
-    while (out->count <= NSI_XML_MAX_SIZE) {
-        if (!nsi_array_reserve(allocator, out, CHUNK)) return NS_ERR_NOMEM;
-        size_t got = fread(out->data + out->count, 1, CHUNK, file);
-        out->count += (uint32_t)got;
-        if (got < CHUNK) break;
-    }
-    return ferror(file) ? NS_ERR_IO : NS_OK;
+// The folder of a file, ending with '/' or empty; NULL when out of memory.
+static char* folder_of(const ns_allocator* allocator, const char* path) {
+    const char* slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) + 1 : 0;
+    char* folder = nsi_alloc(allocator, length + 1);
+    if (!folder) return NULL;
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    return folder;
 }
 
 ns_status ns_model_load(const char* path, const ns_load_options* options, ns_model** out,
@@ -78,20 +80,13 @@ ns_status ns_model_load(const char* path, const ns_load_options* options, ns_mod
     }
     ns_allocator allocator =
         options && options->allocator ? *options->allocator : ns_default_allocator();
-    FILE* file = fopen(path, "rb");
-    if (!file) {
-        return nsi_fail(error, NS_ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    }
-    bytes text = {0};
-    ns_status status = read_all(file, &allocator, &text);
-    if (status == NS_ERR_IO) {
-        nsi_fail(error, NS_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
-    } else if (status == NS_ERR_NOMEM) {
-        nsi_fail_nomem(error);
-    } else {
-        status = ns_model_parse(text.data, text.count, path, options, out, error);
-    }
-    fclose(file);
+    char* folder = folder_of(&allocator, path);
+    if (!folder) return nsi_fail_nomem(error);
+    nsi_bytes text = {0};
+    // One byte past the limit is read, so that the parser sees that it is too much.
+    ns_status status = nsi_file_read(path, NSI_XML_MAX_SIZE, &allocator, &text, error);
+    if (status == NS_OK) status = parse(text.data, text.count, path, folder, options, out, error);
     nsi_array_free(&allocator, &text);
+    nsi_free(&allocator, folder);
     return status;
 }

@@ -4,7 +4,8 @@
 //   option    timestep, gravity, integrator, density, viscosity; flags gravity and contact
 //   default   classes, nested, for joints, geoms, actuators, meshes, materials; class, childclass
 //   worldbody body, inertial, joint (hinge, slide, ball, free), freejoint, geom
-//   asset     names of mesh files, colours of materials
+//   asset     mesh files and vertices, colours of materials
+//   contact   pair, exclude; of geoms contype, conaffinity, condim, friction
 //   actuator  motor, position, velocity; general where it is one of these
 //
 // Everything else is noted. How bodies become links:
@@ -34,6 +35,10 @@
     "dampratio jointinparent tendon site body cranksite slidersite refsite lengthrange damping "   \
     "armature"
 
+// What contact in MuJoCo has and here it does not.
+#define CONTACT_CHANGING "solref solimp margin gap"
+#define GEOM_CHANGING CONTACT_CHANGING " solmix priority shellinertia fluidshape fluidcoef hfield"
+
 static const char in_bodies[] = "worldbody body";
 static const char in_actuators[] = "actuator default";
 
@@ -48,13 +53,13 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {"mujoco", "worldbody", "", NULL},
     {in_bodies, "body", "name pos childclass " ORIENTATION, "mocap gravcomp"},
     {in_bodies, "geom",
-     "name class type size fromto pos mass density friction rgba contype conaffinity group mesh "
-     "material " ORIENTATION,
-     "shellinertia fluidshape fluidcoef hfield"},
+     "name class type size fromto pos mass density friction rgba contype conaffinity condim group "
+     "mesh material " ORIENTATION,
+     GEOM_CHANGING},
     {"default", "geom",
-     "type size fromto pos mass density friction rgba contype conaffinity group mesh "
+     "type size fromto pos mass density friction rgba contype conaffinity condim group mesh "
      "material " ORIENTATION,
-     "shellinertia fluidshape fluidcoef hfield"},
+     GEOM_CHANGING},
     {"body", "inertial", "pos mass diaginertia fullinertia " ORIENTATION, NULL},
     {"body", "joint",
      "name class type axis pos stiffness springref damping frictionloss armature range limited ref",
@@ -65,10 +70,15 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {"body", "freejoint", "name", NULL},
     {"mujoco default", "default", "class", NULL},
     {"mujoco", "asset", "", NULL},
-    {"asset", "mesh", "name class file scale", NULL},
+    {"asset", "mesh", "name class file scale vertex", "refpos refquat"},
     {"default", "mesh", "scale", NULL},
     {"asset", "material", "name class rgba", NULL},
     {"default", "material", "rgba", NULL},
+    {"mujoco", "contact", "", NULL},
+    {"contact", "pair", "name class geom1 geom2 condim friction",
+     CONTACT_CHANGING " solreffriction"},
+    {"default", "pair", "condim friction", CONTACT_CHANGING " solreffriction"},
+    {"contact", "exclude", "name body1 body2", NULL},
     {"mujoco", "actuator", "", NULL},
     {in_actuators, "motor", NSI_MJCF_ACTUATOR, ACTUATOR_CHANGING},
     {in_actuators, "position", NSI_MJCF_ACTUATOR " kp kv", ACTUATOR_CHANGING},
@@ -80,8 +90,8 @@ const nsi_schema_row nsi_mjcf_schema[] = {
 
 // Not read though they change the motion.
 static const char changing[] =
-    "equality tendon deformable flex skin adhesion muscle cylinder damper intvelocity plugin pair "
-    "exclude dcmotor";
+    "equality tendon deformable flex skin adhesion muscle cylinder damper intvelocity plugin "
+    "dcmotor";
 // Without these the model would lack bodies.
 static const char refused[] = "include frame replicate composite flexcomp attach";
 
@@ -285,13 +295,17 @@ bool nsi_mjcf_read(nsi_reader* reader) {
     bool read = nsi_reader_note_unread(reader, nsi_mjcf_schema, changing, refused) &&
                 (!name || !*name || nsi_reader_set_name(reader, root, name)) && read_compiler(&m) &&
                 read_option(&m) && nsi_mjcf_read_defaults(&m) && nsi_mjcf_read_assets(&m) &&
-                nsi_mjcf_read_worldbody(&m) && read_actuators(&m);
+                nsi_mjcf_collect_pairs(&m) && nsi_mjcf_read_worldbody(&m) && read_actuators(&m) &&
+                nsi_mjcf_read_contacts(&m);
 
     nsi_mjcf_free_defaults(&m);
     nsi_names_free(allocator, &m.body_names);
     nsi_names_free(allocator, &m.joint_names);
     nsi_names_free(allocator, &m.meshes);
     nsi_names_free(allocator, &m.materials);
+    nsi_names_free(allocator, &m.paired);
+    nsi_names_free(allocator, &m.left_out);
+    nsi_array_free(allocator, &m.mesh_corners);
     nsi_arena_free(&m.strings);
     return read;
 }

@@ -17,6 +17,7 @@ typedef enum nsi_mjcf_kind {
     NSI_MJCF_GEOM,
     NSI_MJCF_MESH,
     NSI_MJCF_MATERIAL,
+    NSI_MJCF_PAIR,
     NSI_MJCF_MOTOR, // actuators from here on
     NSI_MJCF_POSITION,
     NSI_MJCF_VELOCITY,
@@ -45,7 +46,10 @@ typedef struct nsi_mjcf {
     NSI_ARRAY(nsi_mjcf_class) classes; // the first is "main"
     nsi_names body_names, joint_names; // that are given in the file
     nsi_names meshes, materials;
-    nsi_arena strings; // names that are made up
+    NSI_ARRAY(const nsi_mesh*) mesh_corners; // of each mesh that has vertices in the file, or NULL
+    nsi_names paired;                        // geoms named by a <pair>
+    nsi_names left_out;                      // geoms of types that are not represented
+    nsi_arena strings;                       // names that are made up, corners of meshes
 
     double angle; // radians per unit of angle in the file
     bool autolimits;
@@ -53,7 +57,9 @@ typedef struct nsi_mjcf {
     bool inertia_from_geom; // even where there is an <inertial>
     bool inertia_never_from_geom;
     const char* mesh_folder;
-    bool contact; // false: disabled by a flag
+    bool contact;                         // false: disabled by a flag
+    const nsi_xml_element* first_rolling; // geom with torsional or rolling friction, or NULL
+    uint32_t nrolling;                    // how many there are
     uint32_t nbodies;
 } nsi_mjcf;
 
@@ -117,6 +123,17 @@ bool nsi_mjcf_read_assets(nsi_mjcf* m);
 bool nsi_mjcf_read_geoms(nsi_mjcf* m, const nsi_xml_element* body, uint32_t class_number,
                          nsi_mjcf_geoms* out);
 bool nsi_mjcf_add_geoms(nsi_mjcf* m, const nsi_mjcf_geoms* geoms, const char* link);
+
+// ---- mjcf_contact.c: what touches what -------------------------------------------------------
+
+// Which geoms are in a <pair>; before geoms are read.
+bool nsi_mjcf_collect_pairs(nsi_mjcf* m);
+
+// How a geom takes part in contact.
+bool nsi_mjcf_geom_contact(nsi_mjcf* m, nsi_mjcf_item item, ns_geom_def* geom);
+
+// Pairs and exclusions, and what is to be said about all geoms; after them.
+bool nsi_mjcf_read_contacts(nsi_mjcf* m);
 
 // ---- mjcf_body.c: bodies, their inertia and joints -------------------------------------------
 

@@ -1,6 +1,7 @@
 // Geoms of MJCF, their masses, and the meshes and materials they refer to.
 
 #include "io/mjcf.h"
+#include "io/numbers.h"
 #include "model/pose.h"
 
 #include <math.h>
@@ -15,6 +16,35 @@ static const char* stem(nsi_mjcf* m, const char* file) {
     }
     const char* end = strrchr(start, '.');
     return nsi_arena_string(&m->strings, start, end ? (size_t)(end - start) : strlen(start));
+}
+
+// The hull of vertices that stand in the file; NULL when there are none.
+static bool read_vertices(nsi_mjcf* m, const nsi_xml_element* mesh, const nsi_mesh** out) {
+    const char* text = nsi_xml_value(mesh, "vertex");
+    *out = NULL;
+    if (!text) return true;
+    uint32_t most = (uint32_t)strlen(text) / 2 + 1, count = 0; // a digit and a space each
+    nsi_mesh* corners = nsi_arena_alloc(&m->strings, sizeof *corners);
+    double* numbers = nsi_alloc(&m->reader->allocator, most * sizeof *numbers);
+    bool read = corners && numbers
+                    ? nsi_reader_numbers(m->reader, mesh, "vertex", 0, most, numbers, &count)
+                    : nsi_reader_fail_nomem(m->reader);
+    if (read && (count == 0 || count % 3 != 0)) {
+        read = nsi_reader_fail(m->reader, mesh, NS_ERR_PARSE,
+                               "vertex has %u numbers; give three for each vertex", count);
+    }
+    nsi_hull hull;
+    nsi_hull_start(&hull);
+    for (uint32_t i = 0; read && i < count; i += 3) {
+        if (nsi_hull_add(&hull, numbers + i)) continue;
+        read = nsi_reader_fail(m->reader, mesh, NS_ERR_PARSE, "vertex %u is beyond 1e9", i / 3);
+    }
+    if (read) {
+        nsi_hull_finish(&hull, corners);
+        *out = corners;
+    }
+    nsi_free(&m->reader->allocator, numbers);
+    return read;
 }
 
 bool nsi_mjcf_read_assets(nsi_mjcf* m) {
@@ -38,6 +68,12 @@ bool nsi_mjcf_read_assets(nsi_mjcf* m) {
                                        "there is already a <%s> \"%.100s\"", e->name, name);
             }
             if (!nsi_names_add(reader, names, name, e)) return false;
+            const nsi_mesh* corners;
+            if (!mesh) continue;
+            if (!read_vertices(m, e, &corners)) return false;
+            if (!nsi_array_push(&reader->allocator, &m->mesh_corners, corners)) {
+                return nsi_reader_fail_nomem(reader);
+            }
         }
     }
     return true;
@@ -77,7 +113,10 @@ static double shape_volume(const ns_geom_def* geom, double moments[3]) {
         moments[2] = (a * a + b * b) / 5.0;
         return 4.0 / 3.0 * pi * a * b * c;
     case NS_GEOM_PLANE:
-    case NS_GEOM_MESH: break;
+    case NS_GEOM_MESH:
+    case NS_GEOM_POLYGON:
+    case NS_GEOM_ELLIPSE:
+    case NS_GEOM_POINTS: break;
     }
     return 0.0;
 }
@@ -161,7 +200,30 @@ static bool find_asset(nsi_mjcf* m, nsi_mjcf_item c, const char* attribute, cons
                            attribute);
 }
 
-// The file of a mesh, in the folder the compiler names; the mesh's name when it has no file.
+// The file of a mesh, in the folder the compiler names.
+static bool find_file(nsi_mjcf* m, const char* file, const char** out) {
+    *out = file;
+    if (!m->mesh_folder || !*m->mesh_folder || file[0] == '/') return true;
+    size_t folder = strlen(m->mesh_folder), size = strlen(file);
+    char* path = nsi_arena_alloc(&m->strings, folder + 1 + size + 1);
+    if (!path) return nsi_reader_fail_nomem(m->reader);
+    memcpy(path, m->mesh_folder, folder);
+    if (path[folder - 1] != '/') path[folder++] = '/';
+    memcpy(path + folder, file, size + 1);
+    *out = path;
+    return true;
+}
+
+// A mesh that has neither vertices nor a file; its name stands for it.
+static bool leave_out_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
+    if (!geom->collision) return true;
+    geom->collision = false;
+    return nsi_reader_note(m->reader, c.element,
+                           "has a mesh without file and vertices: the geometry does not touch "
+                           "anything; changes the motion");
+}
+
+// The vertices of a mesh or its file, and scale.
 static bool read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
     const char* name = nsi_mjcf_text(m, c, "mesh");
     if (!name || !*name) {
@@ -172,25 +234,23 @@ static bool read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
     geom->mesh = name;
     uint32_t number, count, class_number;
     if (!find_asset(m, c, "mesh", &m->meshes, &number)) return false;
-    if (number == NSI_NONE) return true;
+    if (number == NSI_NONE) return leave_out_mesh(m, c, geom);
     const nsi_xml_element* mesh = m->meshes.items.data[number].element;
     if (!nsi_mjcf_find_class(m, mesh, "class", NSI_MJCF_MAIN_CLASS, &class_number) ||
         !nsi_mjcf_numbers(m, (nsi_mjcf_item){mesh, NSI_MJCF_MESH, class_number}, "scale", 3, 3,
                           geom->size, &count)) {
         return false;
     }
+    const nsi_mesh* corners = m->mesh_corners.data[number];
     const char* file = nsi_xml_value(mesh, "file");
-    if (!file) return true;
-    geom->mesh = file;
-    if (!m->mesh_folder || !*m->mesh_folder || file[0] == '/') return true;
-    size_t folder = strlen(m->mesh_folder), size = strlen(file);
-    char* path = nsi_arena_alloc(&m->strings, folder + 1 + size + 1);
-    if (!path) return nsi_reader_fail_nomem(m->reader);
-    memcpy(path, m->mesh_folder, folder);
-    if (path[folder - 1] != '/') path[folder++] = '/';
-    memcpy(path + folder, file, size + 1);
-    geom->mesh = path;
-    return true;
+    if (corners) {
+        geom->mesh = NULL;
+        geom->vertices = corners->corners;
+        geom->nvertex = corners->count;
+        return true;
+    }
+    if (!file) return leave_out_mesh(m, c, geom);
+    return find_file(m, file, &geom->mesh) && nsi_reader_load_mesh(m->reader, c.element, geom);
 }
 
 static bool read_color(nsi_mjcf* m, nsi_mjcf_item c, double rgba[4]) {
@@ -219,24 +279,24 @@ static bool read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t clas
     uint32_t type = has_mesh && !nsi_mjcf_holder(m, c, "size") ? NS_GEOM_MESH : NS_GEOM_SPHERE;
     if (!nsi_mjcf_word(m, c, "type", words, &type)) return false;
     if (type >= FIRST_UNKNOWN) {
-        return nsi_reader_note(m->reader, element, "is of type %s, which is not represented",
+        const char* name = nsi_xml_value(element, "name");
+        return (!name || nsi_names_add(m->reader, &m->left_out, name, element)) &&
+               nsi_reader_note(m->reader, element,
+                               "is of type %s, which is not represented; changes the motion where "
+                               "it touches something",
                                words[type]);
     }
     nsi_mjcf_geom geom = {.element = element, .def = ns_default_geom_def()};
     geom.def.name = nsi_xml_value(element, "name");
     geom.def.type = (ns_geom_type)type;
-    double contype = 1.0, conaffinity = 1.0, group = 0.0;
-    uint32_t count;
+    double group = 0.0;
     if (!nsi_mjcf_pose(m, c, &geom.def.pose) || !read_geom_size(m, c, &geom.def) ||
+        !nsi_mjcf_geom_contact(m, c, &geom.def) ||
         (geom.def.type == NS_GEOM_MESH && !read_mesh(m, c, &geom.def)) ||
-        !nsi_mjcf_number(m, c, "contype", &contype) ||
-        !nsi_mjcf_number(m, c, "conaffinity", &conaffinity) ||
-        !nsi_mjcf_number(m, c, "group", &group) ||
-        !nsi_mjcf_numbers(m, c, "friction", 1, 3, geom.def.friction, &count) ||
-        !read_color(m, c, geom.def.color) || !read_mass(m, c, &geom)) {
+        !nsi_mjcf_number(m, c, "group", &group) || !read_color(m, c, geom.def.color) ||
+        !read_mass(m, c, &geom)) {
         return false;
     }
-    geom.def.collision = m->contact && (contype != 0.0 || conaffinity != 0.0);
     geom.def.visual = group < 3.0; // MuJoCo's viewer shows the groups 0 to 2
     if (nsi_array_push(&m->reader->allocator, out, geom)) return true;
     return nsi_reader_fail_nomem(m->reader);

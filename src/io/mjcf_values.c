@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 const char* const nsi_mjcf_kind_names[NSI_MJCF_KINDS] = {
-    "joint", "geom", "mesh", "material", "motor", "position", "velocity", "general"};
+    "joint", "geom", "mesh", "material", "pair", "motor", "position", "velocity", "general"};
 
 // ---- default classes -------------------------------------------------------------------------
 
@@ -41,7 +41,7 @@ static bool set_defaults(nsi_mjcf* m, nsi_mjcf_class* c, const nsi_xml_element* 
             const nsi_xml_attribute* attribute = &element->attributes[i];
             const char* read = same ? row->read : NSI_MJCF_ACTUATOR;
             if (!nsi_word_in(read, attribute->name) ||
-                nsi_word_in("name class joint", attribute->name)) {
+                nsi_word_in("name class joint geom1 geom2", attribute->name)) {
                 continue;
             }
             if (!set_default(m, c, kind, (nsi_mjcf_source){element, attribute})) return false;

@@ -2,6 +2,7 @@
 
 #include "io/reader.h"
 
+#include "io/file.h"
 #include "io/numbers.h"
 
 #include <stdarg.h>
@@ -219,7 +220,7 @@ bool nsi_reader_check_inertia(nsi_reader* reader, const nsi_xml_element* element
     }
     const char* fault = nsi_inertia_fault(link->mass, link->inertia);
     if (!fault) return true;
-    if (reader->repair_inertia) {
+    if (reader->options.repair_inertia) {
         nsi_inertia_repair(link->mass, link->inertia);
         return nsi_reader_note(reader, element,
                                "has an unphysical inertia (it %s); the nearest physical one is "
@@ -269,6 +270,114 @@ bool nsi_reader_add_actuator(nsi_reader* reader, const nsi_xml_element* element,
                    ns_model_builder_add_actuator(reader->builder, actuator, &error), &error);
 }
 
+bool nsi_reader_add_contact(nsi_reader* reader, const nsi_xml_element* element,
+                            const ns_contact_def* contact) {
+    ns_error error;
+    return pass_on(reader, element, ns_model_builder_add_contact(reader->builder, contact, &error),
+                   &error);
+}
+
+bool nsi_reader_exclude_contact(nsi_reader* reader, const nsi_xml_element* element,
+                                const char* link_a, const char* link_b) {
+    ns_error error;
+    return pass_on(reader, element,
+                   ns_model_builder_exclude_contact(reader->builder, link_a, link_b, &error),
+                   &error);
+}
+
+bool nsi_reader_add_ground(nsi_reader* reader) {
+    if (!reader->options.ground || nsi_model_builder_has_ground(reader->builder)) return true;
+    ns_geom_def ground = ns_default_geom_def();
+    char name[NSI_MODEL_MAX_NAME] = "ground";
+    for (size_t length = strlen(name);
+         nsi_model_builder_has_geom(reader->builder, name) && length + 1 < sizeof name; length++) {
+        name[length] = '_';
+        name[length + 1] = '\0';
+    }
+    ground.name = name;
+    ground.type = NS_GEOM_PLANE;
+    return nsi_reader_add_geom(reader, reader->xml->root, &ground);
+}
+
+// ---- meshes ----------------------------------------------------------------------------------
+
+// Where the file may be: a name may start with a scheme, and that of a package, whose folder we do
+// not know, may stand for the document's folder or the one around it. An absolute name is taken as
+// it stands. NULL when it is nowhere; `out` has room for all of it.
+static const char* find_mesh(const nsi_reader* reader, const char* file, char* out, size_t size) {
+    static const char* const packages[] = {"package://", "model://"};
+    const char* rest = strncmp(file, "file://", 7) == 0 ? file + 7 : file;
+    bool in_package = false;
+    for (int k = 0; k < 2; k++) {
+        size_t length = strlen(packages[k]);
+        if (strncmp(file, packages[k], length) != 0) continue;
+        rest = file + length + strcspn(file + length, "/");
+        rest += *rest == '/';
+        in_package = true;
+    }
+    bool absolute = rest[0] == '/' && !in_package;
+    snprintf(out, size, "%s%s", absolute ? "" : reader->folder, rest);
+    if (nsi_file_exists(out)) return out;
+    if (!in_package) return NULL;
+    snprintf(out, size, "%s../%s", reader->folder, rest);
+    return nsi_file_exists(out) ? out : NULL;
+}
+
+// Read the file of a mesh: NULL when there is none, without corners when it is of a format that is
+// not read. What is damaged is an error.
+static bool read_mesh(nsi_reader* reader, const nsi_xml_element* element, const char* file,
+                      const nsi_mesh** out) {
+    *out = NULL;
+    size_t size = strlen(reader->folder) + strlen(file) + sizeof "../";
+    char* room = nsi_arena_alloc(&reader->meshes, size);
+    if (!room) return nsi_reader_fail_nomem(reader);
+    const char* path = find_mesh(reader, file, room, size);
+    if (!path) return true;
+    nsi_mesh* mesh = nsi_arena_alloc(&reader->meshes, sizeof *mesh);
+    if (!mesh) return nsi_reader_fail_nomem(reader);
+    ns_error error;
+    ns_status status = nsi_mesh_read(path, &reader->allocator, mesh, &error);
+    *out = mesh;
+    return status == NS_ERR_UNSUPPORTED || pass_on(reader, element, status, &error);
+}
+
+// The corners of a mesh, read once.
+static bool find_corners(nsi_reader* reader, const nsi_xml_element* element, const char* file,
+                         const nsi_mesh** out) {
+    uint32_t number = nsi_names_find(&reader->mesh_names, file);
+    if (number != NSI_NONE) {
+        *out = reader->mesh_corners.data[number];
+        return true;
+    }
+    const char* name = nsi_arena_string(&reader->meshes, file, strlen(file));
+    if (!name) return nsi_reader_fail_nomem(reader);
+    if (!read_mesh(reader, element, file, out)) return false;
+    if (!nsi_array_push(&reader->allocator, &reader->mesh_corners, *out)) {
+        return nsi_reader_fail_nomem(reader);
+    }
+    return nsi_names_add(reader, &reader->mesh_names, name, element);
+}
+
+bool nsi_reader_load_mesh(nsi_reader* reader, const nsi_xml_element* element, ns_geom_def* geom) {
+    const nsi_mesh* mesh = NULL; // no such file
+    if (!geom->mesh || !geom->collision) return true;
+    if (reader->folder && !find_corners(reader, element, geom->mesh, &mesh)) return false;
+    if (mesh && mesh->count > 0) {
+        geom->vertices = mesh->corners;
+        geom->nvertex = mesh->count;
+        return true;
+    }
+    const char* why = !reader->folder ? "not looked for, since the model is not from a file"
+                      : mesh          ? "is neither .stl nor .obj"
+                                      : "not found";
+    char quote[NSI_QUOTE_SIZE];
+    geom->collision = false;
+    return nsi_reader_note(reader, element,
+                           "mesh file %s %s: the geometry does not touch anything; changes the "
+                           "motion",
+                           nsi_quote(geom->mesh, strlen(geom->mesh), quote), why);
+}
+
 // ---- sets of names ---------------------------------------------------------------------------
 
 uint32_t nsi_names_find(const nsi_names* names, const char* name) {
@@ -294,4 +403,11 @@ bool nsi_names_add(nsi_reader* reader, nsi_names* names, const char* name,
 void nsi_names_free(const ns_allocator* allocator, nsi_names* names) {
     nsi_array_free(allocator, &names->items);
     nsi_index_free(allocator, &names->index);
+}
+
+void nsi_reader_free(nsi_reader* reader) {
+    nsi_array_free(&reader->allocator, &reader->lines);
+    nsi_array_free(&reader->allocator, &reader->mesh_corners);
+    nsi_names_free(&reader->allocator, &reader->mesh_names);
+    nsi_arena_free(&reader->meshes);
 }

@@ -6,19 +6,37 @@
 #ifndef NSI_IO_READER_H
 #define NSI_IO_READER_H
 
+#include "io/mesh.h"
 #include "io/xml.h"
 #include "model/model.h"
+
+// Elements by a name, which need not be an attribute of theirs.
+typedef struct nsi_named {
+    const char* name;
+    const nsi_xml_element* element;
+} nsi_named;
+
+typedef struct nsi_names {
+    NSI_ARRAY(nsi_named) items;
+    nsi_index index;
+} nsi_names;
 
 typedef struct nsi_reader {
     const nsi_xml* xml;
     ns_model_builder* builder;
     ns_allocator allocator;
-    bool repair_inertia;
+    ns_load_options options;
+    const char* folder;        // of the document, ending with '/' or empty; NULL: there is none
     NSI_ARRAY(uint32_t) lines; // of each link, for what is found out at the end
+    nsi_arena meshes;          // files that have been read, with their names
+    nsi_names mesh_names;
+    NSI_ARRAY(const nsi_mesh*) mesh_corners; // of each name; NULL: there is no such file
     uint32_t nnotes;
     ns_status status;
     ns_error* error;
 } nsi_reader;
+
+void nsi_reader_free(nsi_reader* reader); // what it has allocated itself
 
 // A finished model from a document.
 bool nsi_urdf_read(nsi_reader* reader);
@@ -95,19 +113,19 @@ bool nsi_reader_add_geom(nsi_reader* reader, const nsi_xml_element* element,
                          const ns_geom_def* geom);
 bool nsi_reader_add_actuator(nsi_reader* reader, const nsi_xml_element* element,
                              const ns_actuator_def* actuator);
+bool nsi_reader_add_contact(nsi_reader* reader, const nsi_xml_element* element,
+                            const ns_contact_def* contact);
+bool nsi_reader_exclude_contact(nsi_reader* reader, const nsi_xml_element* element,
+                                const char* link_a, const char* link_b);
+
+// Give a geometry for contact the vertices of its mesh, from the file it names. Without them, which
+// is noted, it takes no part in contact. They last as long as the reader.
+bool nsi_reader_load_mesh(nsi_reader* reader, const nsi_xml_element* element, ns_geom_def* geom);
+
+// The ground, if it is wanted and there is none.
+bool nsi_reader_add_ground(nsi_reader* reader);
 
 // ---- sets of names ---------------------------------------------------------------------------
-
-// Elements by a name, which need not be an attribute of theirs.
-typedef struct nsi_named {
-    const char* name;
-    const nsi_xml_element* element;
-} nsi_named;
-
-typedef struct nsi_names {
-    NSI_ARRAY(nsi_named) items;
-    nsi_index index;
-} nsi_names;
 
 // Number of the name, in the order of adding, or NSI_NONE.
 uint32_t nsi_names_find(const nsi_names* names, const char* name);

@@ -16,7 +16,12 @@
 //   inertial  A link without one is massless. The inertia is about the centre of mass in the axes
 //             of the inertial's origin, and is rotated into those of the link.
 //   geometry  Each <visual> and <collision> becomes a geometry, drawn or in contact respectively.
-//             Names of these that are taken already are replaced. Mesh files are named, not read.
+//             Names of these that are taken already are replaced. Of mesh files those for contact
+//             are read.
+//   contact   The robot touches what is in the world, and with self_collision also itself: its
+//             geometries are in group 2, the world's in group 1. A link never touches the one that
+//             carries it. <contact> in a link, as PyBullet has it, holds for all of its
+//             geometries.
 
 #include "io/reader.h"
 #include "model/pose.h"
@@ -38,6 +43,11 @@ static const nsi_schema_row schema[] = {
     {"geometry", "capsule", "radius length", NULL},
     {"geometry", "sphere", "radius", NULL},
     {"geometry", "mesh", "filename scale", NULL},
+    {"link", "contact", "", NULL},
+    {"contact", "lateral_friction", "value", NULL},
+    {"contact", "restitution", "value", NULL},
+    {"contact", "stiffness", "value", NULL},
+    {"contact", "damping", "value", NULL},
     {"robot visual", "material", "name", NULL},
     {"material", "color", "rgba", NULL},
     {"robot", "joint", "name type", NULL},
@@ -50,6 +60,10 @@ static const nsi_schema_row schema[] = {
     {"joint", "mimic", "joint multiplier offset", NULL},
     {NULL, NULL, NULL, NULL},
 };
+
+// Not read though they change the motion.
+static const char changing[] =
+    "rolling_friction spinning_friction contact_cfm contact_erp inertia_scaling friction_anchor";
 
 typedef struct urdf_link {
     const nsi_xml_element* element;
@@ -334,9 +348,46 @@ static bool is_shape(const nsi_xml_element* element) {
     return nsi_word_in("box cylinder capsule sphere mesh", element->name);
 }
 
-static bool read_geom(urdf* u, const nsi_xml_element* element, const char* link) {
-    ns_geom_def geom = ns_default_geom_def();
-    geom.link = link;
+// What holds for all geometries of a link: where it is, and how it touches.
+static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
+                         ns_geom_def* geom) {
+    enum { WORLD = 1, ROBOT = 2 };
+    *geom = ns_default_geom_def();
+    geom->link = name;
+    if (name) {
+        geom->groups = ROBOT;
+        geom->touches = u->reader->options.self_collision ? WORLD | ROBOT : WORLD;
+    }
+    const nsi_xml_element *contact, *element;
+    if (!nsi_reader_only_child(u->reader, link, "contact", &contact)) return false;
+    if (!contact) return true;
+    const struct {
+        const char* name;
+        double* value;
+    } numbers[] = {
+        {"lateral_friction", &geom->friction[0]},
+        {"restitution", &geom->restitution},
+        {"stiffness", &geom->stiffness},
+        {"damping", &geom->damping},
+    };
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+        const char* text;
+        if (!nsi_reader_only_child(u->reader, contact, numbers[k].name, &element)) return false;
+        if (!element) continue;
+        if (!nsi_reader_required(u->reader, element, "value", &text) ||
+            !nsi_reader_number(u->reader, element, "value", numbers[k].value)) {
+            return false;
+        }
+        if (*numbers[k].value < 0.0) {
+            return nsi_reader_fail(u->reader, element, NS_ERR_PARSE,
+                                   "the value is negative; give zero or a positive one");
+        }
+    }
+    return true;
+}
+
+static bool read_geom(urdf* u, const nsi_xml_element* element, const ns_geom_def* of_link) {
+    ns_geom_def geom = *of_link;
     geom.visual = strcmp(element->name, "visual") == 0;
     geom.collision = !geom.visual;
     const nsi_xml_element* geometry;
@@ -362,13 +413,16 @@ static bool read_geom(urdf* u, const nsi_xml_element* element, const char* link)
     const char* name = nsi_xml_value(element, "name");
     if (name && *name && !nsi_model_builder_has_geom(u->reader->builder, name)) geom.name = name;
     return read_shape(u, shape, &geom) && (!geom.visual || read_color(u, element, geom.color)) &&
+           nsi_reader_load_mesh(u->reader, shape, &geom) &&
            nsi_reader_add_geom(u->reader, element, &geom);
 }
 
 static bool read_geoms(urdf* u, const nsi_xml_element* link, const char* name) {
+    ns_geom_def of_link;
+    if (!read_contact(u, link, name, &of_link)) return false;
     for (const nsi_xml_element* child = link->first_child; child; child = child->next) {
         bool is_geom = strcmp(child->name, "visual") == 0 || strcmp(child->name, "collision") == 0;
-        if (is_geom && !read_geom(u, child, name)) return false;
+        if (is_geom && !read_geom(u, child, &of_link)) return false;
     }
     return true;
 }
@@ -550,6 +604,22 @@ static bool add_planar(urdf* u, const nsi_xml_element* element, const char* join
     return true;
 }
 
+// A link does not touch the one that carries it, nor what that one is welded to further in. Where
+// these move the model sees to that; here they may be welded to the world, which counts as ground.
+static bool exclude_carriers(urdf* u, const urdf_joint* joint, const char* link) {
+    if (!u->reader->options.self_collision) return true;
+    for (uint32_t at = joint->parent; at != u->root || !u->root_is_world;) {
+        const char* carrier = u->link_names.items.data[at].name;
+        if (!nsi_reader_exclude_contact(u->reader, joint->element, carrier, link)) return false;
+        uint32_t next = u->links.data[at].carrier;
+        if (next == NSI_NONE) break;
+        const urdf_joint* inner = &u->joints.data[next];
+        if (strcmp(nsi_xml_value(inner->element, "type"), "fixed") != 0) break;
+        at = inner->parent;
+    }
+    return true;
+}
+
 // The link a joint carries, and the joint.
 static bool add_joint(urdf* u, const urdf_joint* joint) {
     static const ns_joint_type types[] = {
@@ -586,7 +656,8 @@ static bool add_joint(urdf* u, const urdf_joint* joint) {
     }
     bool added = type == PLANAR ? add_planar(u, element, def.joint, &def)
                                 : nsi_reader_add_link(u->reader, element, &def);
-    return added && read_geoms(u, link, def.name);
+    return added && (on_world || exclude_carriers(u, joint, def.name)) &&
+           read_geoms(u, link, def.name);
 }
 
 static bool add_root(urdf* u) {
@@ -636,7 +707,7 @@ bool nsi_urdf_read(nsi_reader* reader) {
     const nsi_xml_element* root = reader->xml->root;
     urdf u = {.reader = reader};
     const char* name = nsi_xml_value(root, "name");
-    bool read = nsi_reader_note_unread(reader, schema, "", "") &&
+    bool read = nsi_reader_note_unread(reader, schema, changing, "") &&
                 (!name || !*name || nsi_reader_set_name(reader, root, name)) && collect_links(&u) &&
                 collect_joints(&u) && find_root(&u) && collect_materials(&u) && add_tree(&u);
     nsi_names_free(&reader->allocator, &u.link_names);

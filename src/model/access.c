@@ -32,6 +32,10 @@ const ns_actuator_def* ns_model_actuator(const ns_model* model, uint32_t number)
     return model && number < model->sizes.nu ? &model->actuators[number].def : NULL;
 }
 
+const ns_contact_def* ns_model_contact(const ns_model* model, uint32_t number) {
+    return model && number < model->sizes.ncontact ? &model->contacts[number].def : NULL;
+}
+
 const char* ns_model_ignored(const ns_model* model, uint32_t number) {
     return model && number < model->sizes.nignored ? model->ignored[number] : NULL;
 }

@@ -1,29 +1,20 @@
-// The model builder: definitions are checked and copied as they come; finishing computes the sizes,
-// takes one block and carves it up.
+// The model builder: definitions are checked and copied as they come. finish.c makes the model.
 
-#include "model/model.h"
+#include "model/builder.h"
 #include "model/pose.h"
 
 #include <math.h>
 #include <stdio.h>
 
 // Far above any robot; they keep every size below within 32 bits.
-enum { MAX_LINKS = 1 << 16, MAX_ACTUATORS = 1 << 16, MAX_GEOMS = 1 << 20, MAX_IGNORED = 1 << 20 };
-
-struct ns_model_builder {
-    ns_allocator allocator;
-    nsi_arena strings; // of all definitions
-    const char* name;
-    ns_world_def world;
-    NSI_ARRAY(nsi_link) links; // with everything but the parameter number
-    NSI_ARRAY(nsi_geom) geoms;
-    NSI_ARRAY(nsi_actuator) actuators;
-    NSI_ARRAY(const char*) ignored;
-    nsi_index link_names, joint_names, geom_names, actuator_names;
-    NSI_ARRAY(uint32_t) next_geom; // number for the next "<link>_geom<k>" of each link
-    uint32_t next_world_geom;
-    uint32_t nq, nv;
-    bool failed; // memory ran out half way through an addition
+enum {
+    MAX_LINKS = 1 << 16,
+    MAX_ACTUATORS = 1 << 16,
+    MAX_GEOMS = 1 << 20,
+    MAX_VERTICES = 4096,        // of one geometry
+    MAX_ALL_VERTICES = 1 << 22, // of all of them
+    MAX_EXCLUSIONS = 1 << 20,
+    MAX_IGNORED = 1 << 20
 };
 
 // ---- defaults --------------------------------------------------------------------------------
@@ -47,6 +38,28 @@ ns_geom_def ns_default_geom_def(void) {
         .collision = true,
         .friction = {1.0, 0.005, 0.0001},
         .color = {0.5, 0.5, 0.5, 1.0},
+        .stiffness = NS_CONTACT_AUTO,
+        .damping = NS_CONTACT_AUTO,
+        .groups = 1,
+        .touches = 1,
+    };
+}
+
+ns_contact_def ns_default_contact_def(void) {
+    return (ns_contact_def){
+        .model = NS_CONTACT_NCP,
+        .mu = NS_CONTACT_AUTO,
+        .restitution = NS_CONTACT_AUTO,
+        .baumgarte_alpha = 1.0,
+        .baumgarte_beta = 0.2,
+        .max_push = 2.0,
+        .cfm = 1e-4,
+        .margin = 0.02,
+        .stiffness = NS_CONTACT_AUTO,
+        .damping = NS_CONTACT_AUTO,
+        .exponent = 1.5,
+        .mu_static = NS_CONTACT_AUTO,
+        .transition_velocity = 0.05,
     };
 }
 
@@ -84,12 +97,15 @@ void ns_model_builder_free(ns_model_builder* builder) {
     nsi_array_free(&allocator, &builder->links);
     nsi_array_free(&allocator, &builder->geoms);
     nsi_array_free(&allocator, &builder->actuators);
+    nsi_array_free(&allocator, &builder->contacts);
+    nsi_array_free(&allocator, &builder->exclusions);
     nsi_array_free(&allocator, &builder->ignored);
     nsi_array_free(&allocator, &builder->next_geom);
     nsi_index_free(&allocator, &builder->link_names);
     nsi_index_free(&allocator, &builder->joint_names);
     nsi_index_free(&allocator, &builder->geom_names);
     nsi_index_free(&allocator, &builder->actuator_names);
+    nsi_index_free(&allocator, &builder->contact_names);
     nsi_arena_free(&builder->strings);
     nsi_free(&allocator, builder);
 }
@@ -100,14 +116,10 @@ static const char* keep(ns_model_builder* builder, const char* text) {
     return nsi_arena_string(&builder->strings, text, strlen(text));
 }
 
-static uint32_t name_hash(const char* name) {
-    return nsi_hash_bytes(name, strlen(name));
-}
-
 #define FIND_BY_NAME(function, names, items, field)                                                \
     static uint32_t function(const ns_model_builder* builder, const char* name) {                  \
         const nsi_index* index = &builder->names;                                                  \
-        for (uint32_t at = nsi_index_first(index, name_hash(name)), id;                            \
+        for (uint32_t at = nsi_index_first(index, nsi_name_hash(name)), id;                        \
              nsi_index_at(index, at, &id); at = nsi_index_next(index, at)) {                       \
             if (strcmp(builder->items.data[id].def.field, name) == 0) return id;                   \
         }                                                                                          \
@@ -118,6 +130,7 @@ FIND_BY_NAME(find_link, link_names, links, name)
 FIND_BY_NAME(find_joint, joint_names, links, joint)
 FIND_BY_NAME(find_geom, geom_names, geoms, name)
 FIND_BY_NAME(find_actuator, actuator_names, actuators, name)
+FIND_BY_NAME(find_contact, contact_names, contacts, name)
 
 bool nsi_model_builder_has_link(const ns_model_builder* builder, const char* name) {
     return find_link(builder, name) != NSI_NONE;
@@ -129,6 +142,17 @@ bool nsi_model_builder_has_joint(const ns_model_builder* builder, const char* na
 
 bool nsi_model_builder_has_geom(const ns_model_builder* builder, const char* name) {
     return find_geom(builder, name) != NSI_NONE;
+}
+
+bool nsi_model_builder_has_ground(const ns_model_builder* builder) {
+    for (uint32_t i = 0; i < builder->geoms.count; i++) {
+        const nsi_geom* geom = &builder->geoms.data[i];
+        if (geom->def.type == NS_GEOM_PLANE && geom->def.collision &&
+            nsi_link_body(builder->links.data, geom->link) == NSI_NONE) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool is_world(const char* name) {
@@ -161,7 +185,7 @@ static ns_status fail_duplicate(const char* what, const char* name, ns_error* er
 
 // ---- numbers ---------------------------------------------------------------------------------
 
-typedef enum number_rule { ANY_NUMBER, NOT_NEGATIVE, POSITIVE } number_rule;
+typedef enum number_rule { ANY_NUMBER, NOT_NEGATIVE, POSITIVE, SHARE, ONE_OR_MORE } number_rule;
 
 // Whose field it is, for messages.
 typedef struct owner {
@@ -170,13 +194,20 @@ typedef struct owner {
 
 static ns_status check_number(owner of, const char* field, double value, number_rule rule,
                               ns_error* error) {
-    const char* wanted = !isfinite(value)                          ? "finite"
-                         : rule == NOT_NEGATIVE && !(value >= 0.0) ? "zero or positive"
-                         : rule == POSITIVE && !(value > 0.0)      ? "positive"
-                                                                   : NULL;
+    const char* wanted = !isfinite(value)                                ? "finite"
+                         : rule == NOT_NEGATIVE && value < 0.0           ? "zero or positive"
+                         : rule == POSITIVE && value <= 0.0              ? "positive"
+                         : rule == SHARE && (value < 0.0 || value > 1.0) ? "between 0 and 1"
+                         : rule == ONE_OR_MORE && value < 1.0            ? "1 or more"
+                                                                         : NULL;
     if (!wanted) return NS_OK;
     return nsi_fail(error, NS_ERR_ARGUMENT, "%s \"%s\": %s must be %s", of.what, of.name, field,
                     wanted);
+}
+
+// A number that is left to us passes for any rule.
+static double if_given(double value, double automatic) {
+    return value == automatic ? 0.0 : value;
 }
 
 static ns_status check_numbers(owner of, const char* field, const double* values, uint32_t count,
@@ -272,11 +303,6 @@ static ns_status check_inertia(const ns_link_def* def, ns_error* error) {
                     def->name, fault);
 }
 
-// A limit that is left to us passes as a number.
-static double limit_number(double value) {
-    return value == NS_LIMIT_AUTO ? 0.0 : value;
-}
-
 static ns_status check_joint_numbers(const ns_link_def* def, ns_error* error) {
     const struct {
         const char* field;
@@ -292,8 +318,8 @@ static ns_status check_joint_numbers(const ns_link_def* def, ns_error* error) {
         {"armature", def->armature, NOT_NEGATIVE, true},
         {"lower", def->lower, ANY_NUMBER, false},
         {"upper", def->upper, ANY_NUMBER, false},
-        {"limit_stiffness", limit_number(def->limit_stiffness), NOT_NEGATIVE, false},
-        {"limit_damping", limit_number(def->limit_damping), NOT_NEGATIVE, false},
+        {"limit_stiffness", if_given(def->limit_stiffness, NS_LIMIT_AUTO), NOT_NEGATIVE, false},
+        {"limit_damping", if_given(def->limit_damping, NS_LIMIT_AUTO), NOT_NEGATIVE, false},
         {"mimic_multiplier", def->mimic_multiplier, ANY_NUMBER, false},
         {"mimic_offset", def->mimic_offset, ANY_NUMBER, false},
     };
@@ -462,8 +488,10 @@ ns_status ns_model_builder_add_link(ns_model_builder* builder, const ns_link_def
     if (!keep_link_strings(builder, def) ||
         !nsi_array_reserve(&builder->allocator, &builder->links, 1) ||
         !nsi_array_push(&builder->allocator, &builder->next_geom, 0) ||
-        !nsi_index_insert(&builder->allocator, &builder->link_names, name_hash(def->name), id) ||
-        !nsi_index_insert(&builder->allocator, &builder->joint_names, name_hash(def->joint), id)) {
+        !nsi_index_insert(&builder->allocator, &builder->link_names, nsi_name_hash(def->name),
+                          id) ||
+        !nsi_index_insert(&builder->allocator, &builder->joint_names, nsi_name_hash(def->joint),
+                          id)) {
         builder->failed = true;
         return nsi_fail_nomem(error);
     }
@@ -485,34 +513,100 @@ static void make_geom_name(ns_model_builder* builder, const char* link, uint32_t
     } while (find_geom(builder, name) != NSI_NONE);
 }
 
+// A plane may be drawn with any size, and a plate may have no thickness; the scale of a mesh may be
+// negative.
+static number_rule size_rule(ns_geom_type type, uint32_t i) {
+    switch (type) {
+    case NS_GEOM_MESH: return ANY_NUMBER;
+    case NS_GEOM_PLANE:
+    case NS_GEOM_POLYGON: return NOT_NEGATIVE;
+    case NS_GEOM_ELLIPSE: return i < 2 ? POSITIVE : NOT_NEGATIVE;
+    default: return POSITIVE;
+    }
+}
+
+static ns_status check_size(ns_geom_def* def, ns_error* error) {
+    static const uint32_t nsize[] = {1, 2, 2, 3, 2, 3, 3, 1, 3, 0};
+    owner of = {"geometry", def->name};
+    for (uint32_t i = 0; i < nsize[def->type]; i++) {
+        ns_status status = check_number(of, "size", def->size[i], size_rule(def->type, i), error);
+        if (status != NS_OK) return status;
+    }
+    for (uint32_t i = nsize[def->type]; i < 3; i++) def->size[i] = 0.0;
+    return NS_OK;
+}
+
 static ns_status check_geom_numbers(ns_geom_def* def, ns_error* error) {
     owner of = {"geometry", def->name};
-    if ((uint32_t)def->type > NS_GEOM_ELLIPSOID) {
+    if ((uint32_t)def->type > NS_GEOM_POINTS) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "geometry \"%s\": type is none of ns_geom_type",
                         def->name);
     }
-    // How many sizes a type has; those of a plane may be zero, the scale of a mesh negative.
-    static const uint32_t nsize[] = {1, 2, 2, 3, 2, 3, 3};
-    number_rule rule = def->type == NS_GEOM_PLANE  ? NOT_NEGATIVE
-                       : def->type == NS_GEOM_MESH ? ANY_NUMBER
-                                                   : POSITIVE;
-    ns_status status = NS_OK;
-    for (uint32_t i = 0; i < nsize[def->type] && status == NS_OK; i++) {
-        status = check_number(of, "size", def->size[i], rule, error);
-    }
-    for (uint32_t i = nsize[def->type]; i < 3; i++) def->size[i] = 0.0;
+    ns_status status = check_size(def, error);
     if (status == NS_OK) status = check_pose(of, "pose", &def->pose, error);
     for (uint32_t i = 0; i < 3 && status == NS_OK; i++) {
         status = check_number(of, "friction", def->friction[i], NOT_NEGATIVE, error);
     }
     if (status == NS_OK) status = check_numbers(of, "color", def->color, 4, error);
+    if (status == NS_OK) status = check_number(of, "restitution", def->restitution, SHARE, error);
+    if (status == NS_OK) {
+        status = check_number(of, "stiffness", if_given(def->stiffness, NS_CONTACT_AUTO),
+                              NOT_NEGATIVE, error);
+    }
+    if (status == NS_OK) {
+        status = check_number(of, "damping", if_given(def->damping, NS_CONTACT_AUTO), NOT_NEGATIVE,
+                              error);
+    }
     if (status != NS_OK) return status;
     for (uint32_t i = 0; i < 4; i++) def->color[i] = fmin(1.0, fmax(0.0, def->color[i]));
-    if ((def->type == NS_GEOM_MESH) != (def->mesh != NULL)) {
-        return nsi_fail(error, NS_ERR_ARGUMENT, "geometry \"%s\": mesh must %s", def->name,
-                        def->mesh ? "be NULL unless the type is NS_GEOM_MESH" : "name a file");
-    }
     return NS_OK;
+}
+
+static ns_status check_vertices(const ns_model_builder* builder, const ns_geom_def* def,
+                                ns_error* error) {
+    bool mesh = def->type == NS_GEOM_MESH, polygon = def->type == NS_GEOM_POLYGON;
+    bool may = mesh || polygon || def->type == NS_GEOM_POINTS;
+    owner of = {"geometry", def->name};
+    const char* fault = NULL;
+    if (def->mesh && !mesh) fault = "mesh must be NULL unless the type is NS_GEOM_MESH";
+    if (mesh && !def->mesh && def->nvertex == 0) fault = "mesh must name a file, or give vertices";
+    if (def->nvertex > 0 && !def->vertices) fault = "vertices is NULL and nvertex is not 0";
+    if (def->nvertex > 0 && !may) fault = "only meshes, polygons and points have vertices";
+    if (def->nvertex == 0 && may && !mesh) fault = "vertices must be given";
+    if (fault) return nsi_fail(error, NS_ERR_ARGUMENT, "geometry \"%s\": %s", def->name, fault);
+    if (def->nvertex > MAX_VERTICES || def->nvertex > MAX_ALL_VERTICES - builder->nvertex) {
+        return nsi_fail(error, NS_ERR_LIMIT,
+                        "geometry \"%s\": too many vertices, %u; at most %d, and %d in a model",
+                        def->name, def->nvertex, MAX_VERTICES, MAX_ALL_VERTICES);
+    }
+    ns_status status = check_numbers(of, "vertices", def->vertices, 3 * def->nvertex, error);
+    if (status != NS_OK || !polygon) return status;
+    fault = nsi_outline_fault(def->vertices, def->nvertex);
+    if (!fault) return NS_OK;
+    return nsi_fail(error, NS_ERR_ARGUMENT, "geometry \"%s\": vertices: the outline %s", def->name,
+                    fault);
+}
+
+// Copy what a geometry points to; false when out of memory.
+static bool keep_geom(ns_model_builder* builder, ns_geom_def* def) {
+    def->name = keep(builder, def->name);
+    def->link = keep(builder, def->link);
+    bool kept = def->name && def->link;
+    if (def->mesh) {
+        def->mesh = keep(builder, def->mesh);
+        kept = kept && def->mesh;
+    }
+    if (def->nvertex == 0) {
+        def->vertices = NULL;
+        return kept;
+    }
+    size_t size = 3 * (size_t)def->nvertex * sizeof *def->vertices;
+    double* vertices = nsi_arena_alloc(&builder->strings, size);
+    if (!vertices) return false;
+    memcpy(vertices, def->vertices, size);
+    if (def->type == NS_GEOM_POLYGON) nsi_outline_orient(vertices, def->nvertex);
+    def->vertices = vertices;
+    return kept;
 }
 
 ns_status ns_model_builder_add_geom(ns_model_builder* builder, const ns_geom_def* given,
@@ -545,20 +639,162 @@ ns_status ns_model_builder_add_geom(ns_model_builder* builder, const ns_geom_def
         return fail_duplicate("geometry", def->name, error);
     }
     status = check_geom_numbers(def, error);
+    if (status == NS_OK) status = check_vertices(builder, def, error);
     if (status != NS_OK) return status;
 
-    def->name = keep(builder, def->name);
-    def->link = keep(builder, def->link);
-    if (def->mesh) def->mesh = keep(builder, def->mesh);
     uint32_t id = builder->geoms.count;
-    if (!def->name || !def->link || (def->type == NS_GEOM_MESH && !def->mesh) ||
-        !nsi_array_reserve(&builder->allocator, &builder->geoms, 1) ||
-        !nsi_index_insert(&builder->allocator, &builder->geom_names, name_hash(def->name), id)) {
+    if (!keep_geom(builder, def) || !nsi_array_reserve(&builder->allocator, &builder->geoms, 1) ||
+        !nsi_index_insert(&builder->allocator, &builder->geom_names, nsi_name_hash(def->name),
+                          id)) {
         builder->failed = true;
         return nsi_fail_nomem(error);
     }
     builder->geoms.data[builder->geoms.count++] = geom;
+    builder->nvertex += def->nvertex;
     return NS_OK;
+}
+
+// ---- pairs -----------------------------------------------------------------------------------
+
+static ns_status check_contact_numbers(const ns_contact_def* def, ns_error* error) {
+    const struct {
+        const char* field;
+        double value;
+        number_rule rule;
+    } numbers[] = {
+        {"mu", if_given(def->mu, NS_CONTACT_AUTO), NOT_NEGATIVE},
+        {"restitution", if_given(def->restitution, NS_CONTACT_AUTO), SHARE},
+        {"baumgarte_alpha", def->baumgarte_alpha, SHARE},
+        {"baumgarte_beta", def->baumgarte_beta, SHARE},
+        {"max_push", def->max_push, NOT_NEGATIVE},
+        {"cfm", def->cfm, NOT_NEGATIVE},
+        {"margin", def->margin, NOT_NEGATIVE},
+        {"stiffness", if_given(def->stiffness, NS_CONTACT_AUTO), NOT_NEGATIVE},
+        {"damping", if_given(def->damping, NS_CONTACT_AUTO), NOT_NEGATIVE},
+        {"exponent", def->exponent, ONE_OR_MORE},
+        {"mu_static", if_given(def->mu_static, NS_CONTACT_AUTO), NOT_NEGATIVE},
+        {"transition_velocity", def->transition_velocity, POSITIVE},
+    };
+    if ((uint32_t)def->model > NS_CONTACT_SPRING) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "pair \"%s\": model is none of ns_contact_model",
+                        def->name);
+    }
+    owner of = {"pair", def->name};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        ns_status status =
+            check_number(of, numbers[i].field, numbers[i].value, numbers[i].rule, error);
+        if (status != NS_OK) return status;
+    }
+    return NS_OK;
+}
+
+static const char* pair_fault(const ns_model_builder* builder, uint32_t a, uint32_t b) {
+    const nsi_link* links = builder->links.data;
+    const nsi_geom *x = &builder->geoms.data[a], *y = &builder->geoms.data[b];
+    if (!x->def.collision || !y->def.collision) {
+        return "has a geometry that is not for contact (collision is false)";
+    }
+    if (nsi_link_body(links, x->link) == nsi_link_body(links, y->link)) {
+        return "is on one body, or both of its geometries are fixed to the world";
+    }
+    if (!nsi_geoms_can_touch(&x->def, &y->def)) return "is of shapes whose contact is not handled";
+    for (uint32_t i = 0; i < builder->contacts.count; i++) {
+        const nsi_contact* other = &builder->contacts.data[i];
+        if ((other->a == a && other->b == b) || (other->a == b && other->b == a)) {
+            return "has the geometries of another pair";
+        }
+    }
+    return NULL;
+}
+
+const char* nsi_model_builder_pair_fault(const ns_model_builder* builder, const char* a,
+                                         const char* b) {
+    return pair_fault(builder, find_geom(builder, a), find_geom(builder, b));
+}
+
+// The geometry with the name in a field of a pair.
+static ns_status find_pair_geom(const ns_model_builder* builder, const char* pair,
+                                const char* field, const char* name, uint32_t* out,
+                                ns_error* error) {
+    *out = name ? find_geom(builder, name) : NSI_NONE;
+    if (*out != NSI_NONE) return NS_OK;
+    return nsi_fail(error, NS_ERR_ARGUMENT, "pair \"%s\": %s names no earlier geometry \"%.*s\"",
+                    pair, field, NSI_MODEL_MAX_NAME, name ? name : "");
+}
+
+// Name and geometries; a name that is not given is written to `made`.
+static ns_status resolve_contact(const ns_model_builder* builder, nsi_contact* contact,
+                                 char made[NSI_PAIR_MAX_NAME + 1], ns_error* error) {
+    ns_contact_def* def = &contact->def;
+    ns_status status = def->name ? check_name("pair", def->name, error) : NS_OK;
+    if (status != NS_OK) return status;
+    const char* shown = def->name ? def->name : "";
+    status = find_pair_geom(builder, shown, "a", def->a, &contact->a, error);
+    if (status == NS_OK) status = find_pair_geom(builder, shown, "b", def->b, &contact->b, error);
+    if (status != NS_OK) return status;
+    if (!def->name) {
+        snprintf(made, NSI_PAIR_MAX_NAME + 1, "%s:%s", def->a, def->b);
+        def->name = made;
+    }
+    const char* fault = pair_fault(builder, contact->a, contact->b);
+    if (fault) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "pair \"%s\": it %s", def->name, fault);
+    }
+    if (find_contact(builder, def->name) != NSI_NONE) {
+        return fail_duplicate("pair", def->name, error);
+    }
+    return NS_OK;
+}
+
+ns_status ns_model_builder_add_contact(ns_model_builder* builder, const ns_contact_def* given,
+                                       ns_error* error) {
+    ns_status status = check_builder(builder, given, "ns_model_builder_add_contact", error);
+    if (status != NS_OK) return status;
+    nsi_contact contact = {.def = *given};
+    ns_contact_def* def = &contact.def;
+    char made[NSI_PAIR_MAX_NAME + 1];
+    if (builder->contacts.count >= NSI_MAX_PAIRS) {
+        return nsi_fail(error, NS_ERR_LIMIT, "a model has at most %d pairs", NSI_MAX_PAIRS);
+    }
+    status = resolve_contact(builder, &contact, made, error);
+    if (status == NS_OK) status = check_contact_numbers(def, error);
+    if (status != NS_OK) return status;
+
+    uint32_t id = builder->contacts.count;
+    def->a = builder->geoms.data[contact.a].def.name;
+    def->b = builder->geoms.data[contact.b].def.name;
+    def->name = keep(builder, def->name);
+    if (!def->name || !nsi_array_reserve(&builder->allocator, &builder->contacts, 1) ||
+        !nsi_index_insert(&builder->allocator, &builder->contact_names, nsi_name_hash(def->name),
+                          id)) {
+        builder->failed = true;
+        return nsi_fail_nomem(error);
+    }
+    builder->contacts.data[builder->contacts.count++] = contact;
+    return NS_OK;
+}
+
+ns_status ns_model_builder_exclude_contact(ns_model_builder* builder, const char* link_a,
+                                           const char* link_b, ns_error* error) {
+    const char* const names[2] = {link_a, link_b};
+    uint32_t links[2] = {NSI_NONE, NSI_NONE};
+    ns_status status = check_builder(builder, builder, "ns_model_builder_exclude_contact", error);
+    if (status != NS_OK) return status;
+    for (int k = 0; k < 2; k++) {
+        if (is_world(names[k])) continue;
+        links[k] = find_link(builder, names[k]);
+        if (links[k] == NSI_NONE) {
+            return nsi_fail(error, NS_ERR_ARGUMENT,
+                            "exclusion: link_%c names no earlier link \"%.*s\"", "ab"[k],
+                            NSI_MODEL_MAX_NAME, names[k]);
+        }
+    }
+    if (builder->exclusions.count >= MAX_EXCLUSIONS) {
+        return nsi_fail(error, NS_ERR_LIMIT, "a model has at most %d exclusions", MAX_EXCLUSIONS);
+    }
+    nsi_exclusion exclusion = {links[0], links[1]};
+    if (nsi_array_push(&builder->allocator, &builder->exclusions, exclusion)) return NS_OK;
+    return nsi_fail_nomem(error);
 }
 
 // ---- actuators -------------------------------------------------------------------------------
@@ -640,7 +876,7 @@ ns_status ns_model_builder_add_actuator(ns_model_builder* builder, const ns_actu
     uint32_t id = builder->actuators.count;
     if (!def->name || !def->joint ||
         !nsi_array_reserve(&builder->allocator, &builder->actuators, 1) ||
-        !nsi_index_insert(&builder->allocator, &builder->actuator_names, name_hash(def->name),
+        !nsi_index_insert(&builder->allocator, &builder->actuator_names, nsi_name_hash(def->name),
                           id)) {
         builder->failed = true;
         return nsi_fail_nomem(error);
@@ -662,202 +898,4 @@ ns_status ns_model_builder_add_ignored(ns_model_builder* builder, const char* wh
         return nsi_fail_nomem(error);
     }
     return NS_OK;
-}
-
-// ---- finish ----------------------------------------------------------------------------------
-
-// The arrays of a model, in the order in which they follow it in its block: type, field, count.
-#define MODEL_ARRAYS(X)                                                                            \
-    X(nsi_link, links, sizes.nlink)                                                                \
-    X(nsi_geom, geoms, sizes.ngeom)                                                                \
-    X(nsi_actuator, actuators, sizes.nu)                                                           \
-    X(ns_param, params, sizes.nparam)                                                              \
-    X(const char*, ignored, sizes.nignored)                                                        \
-    X(uint32_t, param_table, param_table_size)
-
-// The same arrays while they are written.
-typedef struct model_arrays {
-#define ARRAY_FIELD(type, field, count) type* field;
-    MODEL_ARRAYS(ARRAY_FIELD)
-#undef ARRAY_FIELD
-} model_arrays;
-
-// Strings at the end of the block. The first time round there is no block, and they are counted.
-typedef struct string_room {
-    char* at; // NULL: only count
-    size_t size;
-} string_room;
-
-static const char* put(string_room* room, const char* text) {
-    if (!text) return NULL;
-    size_t size = strlen(text) + 1;
-    const char* copy = text;
-    if (room->at) {
-        copy = memcpy(room->at, text, size);
-        room->at += size;
-    }
-    room->size += size;
-    return copy;
-}
-
-static void put_param(string_room* room, ns_param* params, uint32_t number, ns_param param,
-                      const char* name) {
-    param.name = put(room, name);
-    if (params) params[number] = param;
-}
-
-// Fill in everything but the hash table; `arrays` is NULL to count the strings.
-static void fill(const ns_model_builder* builder, ns_model* model, const model_arrays* arrays,
-                 string_room* room) {
-    char name[NSI_PARAM_NAME_SIZE];
-    ns_param* params = arrays ? arrays->params : NULL;
-    uint32_t param = 0;
-    model->name = put(room, builder->name);
-
-    for (uint32_t i = 0; i < builder->links.count; i++) {
-        nsi_link link = builder->links.data[i];
-        link.param = param;
-        for (uint32_t k = 0; k < NSI_LINK_PARAMS; k++) {
-            put_param(room, params, param++, nsi_link_param(&link, k, name), name);
-        }
-        link.def.name = put(room, link.def.name);
-        link.def.parent = put(room, link.def.parent);
-        link.def.joint = put(room, link.def.joint);
-        link.def.mimic = put(room, link.def.mimic);
-        if (arrays) arrays->links[i] = link;
-        model->has_mimic = model->has_mimic || link.mimic != NSI_NONE;
-    }
-    for (uint32_t i = 0; i < builder->geoms.count; i++) {
-        nsi_geom geom = builder->geoms.data[i];
-        geom.def.name = put(room, geom.def.name);
-        geom.def.link = put(room, geom.def.link);
-        geom.def.mesh = put(room, geom.def.mesh);
-        if (arrays) arrays->geoms[i] = geom;
-    }
-    for (uint32_t i = 0; i < builder->actuators.count; i++) {
-        nsi_actuator actuator = builder->actuators.data[i];
-        actuator.param = param;
-        for (uint32_t k = 0; k < NSI_ACTUATOR_PARAMS; k++) {
-            put_param(room, params, param++, nsi_actuator_param(&actuator, k, name), name);
-        }
-        actuator.def.name = put(room, actuator.def.name);
-        actuator.def.joint = put(room, actuator.def.joint);
-        if (arrays) arrays->actuators[i] = actuator;
-    }
-    model->gravity_param = param;
-    for (uint32_t k = 0; k < 3; k++) {
-        put_param(room, params, param++, nsi_gravity_param(&builder->world, k, name), name);
-    }
-    for (uint32_t i = 0; i < builder->ignored.count; i++) {
-        const char* what = put(room, builder->ignored.data[i]);
-        if (arrays) arrays->ignored[i] = what;
-    }
-    NS_ASSERT(param == model->sizes.nparam);
-}
-
-// Open addressing, at most half full.
-static void fill_param_table(const ns_model* model, uint32_t* table) {
-    uint32_t mask = model->param_table_size - 1;
-    for (uint32_t i = 0; i <= mask; i++) table[i] = NSI_NONE;
-    for (uint32_t k = 0; k < model->sizes.nparam; k++) {
-        uint32_t at = name_hash(model->params[k].name) & mask;
-        while (table[at] != NSI_NONE) at = (at + 1) & mask;
-        table[at] = k;
-    }
-}
-
-enum { BLOCK_ALIGNMENT = 16 };
-
-// Add room for `count` items to `size` and return where they start.
-static size_t carve(size_t* size, size_t count, size_t item) {
-    size_t start = (*size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT;
-    *size = start + count * item;
-    return start;
-}
-
-// Limits left to us: see NS_LIMIT_AUTO.
-static void choose_limits(const ns_world_def* world, double inertia, nsi_link* link,
-                          ns_param* params) {
-    double w = 0.2 / world->timestep;
-    if (w > 200.0) w = 200.0;
-    inertia = fmin(inertia, 1e9); // what a hostile file may hold must stay finite
-    const double chosen[2] = {inertia * w * w, 2.0 * inertia * w};
-    double* const fields[2] = {&link->def.limit_stiffness, &link->def.limit_damping};
-    for (uint32_t k = 0; k < 2; k++) {
-        if (*fields[k] != NS_LIMIT_AUTO) continue;
-        ns_param* param = &params[link->param + NSI_JOINT_LIMIT_STIFFNESS + k];
-        *fields[k] = param->value = chosen[k];
-        param->transform = chosen[k] > 0.0 ? NS_TRANSFORM_LOG : NS_TRANSFORM_IDENTITY;
-    }
-}
-
-ns_status nsi_model_builder_finish(const ns_model_builder* builder, ns_model** out,
-                                   uint32_t* bad_link, ns_error* error) {
-    *bad_link = NSI_NONE;
-    if (!builder || !out) {
-        return nsi_fail(error, NS_ERR_ARGUMENT, "ns_model_builder_finish: an argument is NULL");
-    }
-    *out = NULL;
-    if (builder->failed) return nsi_fail_nomem(error);
-
-    // Sizes. The limits on links, geometries and so on keep all of them small.
-    ns_model head = {
-        .allocator = builder->allocator,
-        .world = builder->world,
-        .sizes = {.nlink = builder->links.count,
-                  .nq = builder->nq,
-                  .nv = builder->nv,
-                  .nu = builder->actuators.count,
-                  .ngeom = builder->geoms.count,
-                  .nignored = builder->ignored.count},
-    };
-    head.sizes.nparam =
-        NSI_LINK_PARAMS * head.sizes.nlink + NSI_ACTUATOR_PARAMS * head.sizes.nu + 3;
-    head.param_table_size = 8;
-    while (head.param_table_size < 2 * head.sizes.nparam) head.param_table_size *= 2;
-
-    string_room room = {0};
-    fill(builder, &head, NULL, &room);
-    size_t size = sizeof head;
-#define ARRAY_START(type, field, count)                                                            \
-    size_t field##_start = carve(&size, head.count, sizeof(type));
-    MODEL_ARRAYS(ARRAY_START)
-#undef ARRAY_START
-    size_t strings_start = carve(&size, room.size, 1);
-
-    // One block.
-    char* block = nsi_alloc_zeroed(&builder->allocator, size);
-    if (!block) return nsi_fail_nomem(error);
-    ns_model* model = (ns_model*)(void*)block;
-    *model = head;
-    model_arrays arrays;
-#define ARRAY_POINTER(type, field, count)                                                          \
-    arrays.field = (type*)(void*)(block + field##_start);                                          \
-    model->field = arrays.field;
-    MODEL_ARRAYS(ARRAY_POINTER)
-#undef ARRAY_POINTER
-    room = (string_room){.at = block + strings_start};
-    fill(builder, model, &arrays, &room);
-    fill_param_table(model, arrays.param_table);
-
-    double* resistance =
-        nsi_alloc(&builder->allocator, (head.sizes.nlink + 1) * sizeof *resistance);
-    ns_status status = resistance ? nsi_model_check_mobility(model, resistance, bad_link, error)
-                                  : nsi_fail_nomem(error);
-    for (uint32_t i = 0; resistance && status == NS_OK && i < head.sizes.nlink; i++) {
-        choose_limits(&head.world, resistance[i], &arrays.links[i], arrays.params);
-    }
-    nsi_free(&builder->allocator, resistance);
-    if (status != NS_OK) {
-        ns_model_free(model);
-        return status;
-    }
-    *out = model;
-    return NS_OK;
-}
-
-ns_status ns_model_builder_finish(const ns_model_builder* builder, ns_model** out,
-                                  ns_error* error) {
-    uint32_t bad_link;
-    return nsi_model_builder_finish(builder, out, &bad_link, error);
 }

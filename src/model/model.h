@@ -30,6 +30,26 @@ enum {
 // Parameters of an actuator, from nsi_actuator.param on.
 enum { NSI_ACTUATOR_GEAR, NSI_ACTUATOR_KP, NSI_ACTUATOR_KD, NSI_ACTUATOR_PARAMS };
 
+// Parameters of a geometry that is in a pair, from nsi_geom.param on; as many sizes as its type has.
+enum { NSI_GEOM_ORIGIN, NSI_GEOM_ROTATION = 3, NSI_GEOM_SIZE = 6 };
+
+// Parameters of a pair, from nsi_contact.param on.
+enum {
+    NSI_CONTACT_MU,
+    NSI_CONTACT_RESTITUTION,
+    NSI_CONTACT_BAUMGARTE_ALPHA,
+    NSI_CONTACT_BAUMGARTE_BETA,
+    NSI_CONTACT_MAX_PUSH,
+    NSI_CONTACT_CFM,
+    NSI_CONTACT_MARGIN,
+    NSI_CONTACT_STIFFNESS,
+    NSI_CONTACT_DAMPING,
+    NSI_CONTACT_EXPONENT,
+    NSI_CONTACT_MU_STATIC,
+    NSI_CONTACT_TRANSITION_VELOCITY,
+    NSI_CONTACT_PARAMS
+};
+
 typedef struct nsi_link {
     ns_link_def def; // strings in the model's block
     uint32_t parent; // NSI_NONE: the world; always smaller than the link's own number
@@ -47,8 +67,20 @@ typedef struct nsi_actuator {
 
 typedef struct nsi_geom {
     ns_geom_def def;
-    uint32_t link; // NSI_NONE: the world
+    uint32_t link;  // NSI_NONE: the world
+    uint32_t param; // first parameter, or NSI_NONE when it is in no pair
 } nsi_geom;
+
+typedef struct nsi_contact {
+    ns_contact_def def;
+    uint32_t a, b;  // geometries
+    uint32_t param; // first parameter
+} nsi_contact;
+
+// Two links whose geometries do not touch; NSI_NONE is the world.
+typedef struct nsi_exclusion {
+    uint32_t a, b;
+} nsi_exclusion;
 
 struct ns_model {
     ns_allocator allocator;
@@ -59,22 +91,27 @@ struct ns_model {
     const nsi_link* links;
     const nsi_geom* geoms;
     const nsi_actuator* actuators;
+    const nsi_contact* contacts;
     const ns_param* params;
     const char* const* ignored;
+    const double* vertices; // (nvertex x 3), of all geometries
+    uint32_t nvertex;
     bool has_mimic;
     const uint32_t* param_table; // numbers of parameters by hash of their names; NSI_NONE is empty
     uint32_t param_table_size;   // a power of two, or 0
 };
 
 // Longest name of a link, joint, geometry or actuator, in bytes: a parameter's name must fit a
-// graph's with room for prefixes.
-enum { NSI_MODEL_MAX_NAME = 200 };
+// graph's with room for prefixes. The name of a pair may be made of two.
+enum { NSI_MODEL_MAX_NAME = 200, NSI_PAIR_MAX_NAME = 2 * NSI_MODEL_MAX_NAME + 1 };
 
-// ---- builder.c -----------------------------------------------------------------------------
+// ---- finish.c ------------------------------------------------------------------------------
 
 // ns_model_builder_finish() that also tells which link is at fault, or NSI_NONE.
 ns_status nsi_model_builder_finish(const ns_model_builder* builder, ns_model** out,
                                    uint32_t* bad_link, ns_error* error);
+
+// ---- builder.c -----------------------------------------------------------------------------
 
 // Is the name taken? For loaders that make names up.
 bool nsi_model_builder_has_link(const ns_model_builder* builder, const char* name);
@@ -84,15 +121,72 @@ bool nsi_model_builder_has_geom(const ns_model_builder* builder, const char* nam
 // Is there a joint of this name, and is it one that does not turn or slide?
 bool nsi_model_builder_joint_has_no_axis(const ns_model_builder* builder, const char* name);
 
+// Is there a plane in contact that does not move?
+bool nsi_model_builder_has_ground(const ns_model_builder* builder);
+
+// Can these two be a pair? NULL, or why not, as the end of a sentence that starts with "the pair".
+// Both must be names of geometries.
+const char* nsi_model_builder_pair_fault(const ns_model_builder* builder, const char* a,
+                                         const char* b);
+
+// ---- outline.c -----------------------------------------------------------------------------
+
+// Is the polygon (count x 3, in the x-y plane) simple? NULL, or what is wrong, as the end of a
+// sentence that starts with "the outline".
+const char* nsi_outline_fault(const double* vertices, uint32_t count);
+
+// Make it counter-clockwise, and z zero.
+void nsi_outline_orient(double* vertices, uint32_t count);
+
+// ---- pairs.c -------------------------------------------------------------------------------
+
+// Is this pair of shapes handled? In either order.
+bool nsi_geoms_can_touch(const ns_geom_def* a, const ns_geom_def* b);
+
+const char* nsi_geom_type_name(ns_geom_type type);
+
+// The link that moves a link: itself, or the one it is welded to; NSI_NONE when that is the world.
+uint32_t nsi_link_body(const nsi_link* links, uint32_t link);
+
+// What pairs are made of.
+typedef struct nsi_pair_source {
+    const nsi_link* links;
+    const nsi_geom* geoms;
+    const nsi_contact* given; // by hand
+    const nsi_exclusion* exclusions;
+    uint32_t nlink, ngeom, ngiven, nexclusion;
+} nsi_pair_source;
+
+typedef struct nsi_pairs {
+    NSI_ARRAY(nsi_contact) contacts; // all numbers chosen
+    bool* in_pair;                   // (ngeom)
+    NSI_ARRAY(const char*) notes;    // on pairs that are not simulated
+    nsi_arena strings;               // names and notes
+} nsi_pairs;
+
+enum { NSI_MAX_PAIRS = 4096 };
+
+// Pairs given by hand in their order, then those that follow from groups in the order of their later
+// geometries, then earlier ones. `out` must be freed in any case.
+// @return NS_OK, NS_ERR_ARGUMENT (two names are the same), NS_ERR_LIMIT, NS_ERR_NOMEM
+ns_status nsi_pairs_make(const nsi_pair_source* source, const ns_allocator* allocator,
+                         nsi_pairs* out, ns_error* error);
+void nsi_pairs_free(nsi_pairs* pairs);
+
 // ---- params.c ------------------------------------------------------------------------------
 
-// Fill in parameter k of a link and its joint, of an actuator, or of gravity; the name is written
-// to `name` and not to the parameter.
-enum { NSI_PARAM_NAME_SIZE = NSI_MODEL_MAX_NAME + 64 };
+// Fill in parameter k of a link and its joint, of an actuator, of gravity, of a geometry or of a
+// pair; the name is written to `name` and not to the parameter.
+enum { NSI_PARAM_NAME_SIZE = NSI_PAIR_MAX_NAME + 64 };
 ns_param nsi_link_param(const nsi_link* link, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
 ns_param nsi_actuator_param(const nsi_actuator* actuator, uint32_t k,
                             char name[NSI_PARAM_NAME_SIZE]);
 ns_param nsi_gravity_param(const ns_world_def* world, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
+ns_param nsi_geom_param(const nsi_geom* geom, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
+ns_param nsi_contact_param(const nsi_contact* contact, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
+
+// How many parameters a geometry in a pair has.
+uint32_t nsi_geom_param_count(const ns_geom_def* geom);
 
 // ---- inertia.c -----------------------------------------------------------------------------
 // Inertias are xx yy zz xy xz yz.

@@ -12,6 +12,8 @@
 typedef enum param_rule {
     FREE,         // any number
     NOT_NEGATIVE, // zero or more
+    AT_LEAST_ONE, // one or more
+    SHARE,        // zero to one
     INERTIA,      // any number, physical together with the others of the link
     MOMENT        // the same, zero or more
 } param_rule;
@@ -114,7 +116,9 @@ static double link_value(const nsi_link* link, uint32_t k) {
 
 static ns_param make_param(double value, const char* unit, param_rule rule) {
     ns_param param = {.unit = unit, .value = value, .lower = -INFINITY, .upper = INFINITY};
-    if (rule == NOT_NEGATIVE || rule == MOMENT) param.lower = 0.0;
+    if (rule == NOT_NEGATIVE || rule == MOMENT || rule == SHARE) param.lower = 0.0;
+    if (rule == AT_LEAST_ONE) param.lower = 1.0;
+    if (rule == SHARE) param.upper = 1.0, param.transform = NS_TRANSFORM_BOX;
     if (rule == INERTIA || rule == MOMENT) param.transform = NS_TRANSFORM_INERTIA;
     if (rule == NOT_NEGATIVE && value > 0.0) param.transform = NS_TRANSFORM_LOG;
     return param;
@@ -142,6 +146,71 @@ ns_param nsi_actuator_param(const nsi_actuator* actuator, uint32_t k,
 ns_param nsi_gravity_param(const ns_world_def* world, uint32_t k, char name[NSI_PARAM_NAME_SIZE]) {
     snprintf(name, NSI_PARAM_NAME_SIZE, "world/gravity/%c", "xyz"[k]);
     return make_param(world->gravity[k], "m/s^2", FREE);
+}
+
+// ---- geometries and pairs --------------------------------------------------------------------
+
+typedef struct size_row {
+    const char* names[3]; // NULL: no such size, or not a parameter
+    const char* unit;
+    param_rule rule;
+} size_row;
+
+static const size_row size_rows[] = {
+    [NS_GEOM_SPHERE] = {{"radius"}, "m", NOT_NEGATIVE},
+    [NS_GEOM_CAPSULE] = {{"radius", "half_length"}, "m", NOT_NEGATIVE},
+    [NS_GEOM_CYLINDER] = {{"radius", "half_length"}, "m", NOT_NEGATIVE},
+    [NS_GEOM_BOX] = {{"half/x", "half/y", "half/z"}, "m", NOT_NEGATIVE},
+    [NS_GEOM_PLANE] = {{NULL}, "", FREE},
+    [NS_GEOM_MESH] = {{"scale/x", "scale/y", "scale/z"}, "", FREE},
+    [NS_GEOM_ELLIPSOID] = {{"half/x", "half/y", "half/z"}, "m", NOT_NEGATIVE},
+    [NS_GEOM_POLYGON] = {{"half_thickness"}, "m", NOT_NEGATIVE},
+    [NS_GEOM_ELLIPSE] = {{"half/x", "half/y", "half_thickness"}, "m", NOT_NEGATIVE},
+    [NS_GEOM_POINTS] = {{NULL}, "", FREE},
+};
+
+uint32_t nsi_geom_param_count(const ns_geom_def* geom) {
+    uint32_t count = 0;
+    while (count < 3 && size_rows[geom->type].names[count]) count++;
+    return NSI_GEOM_SIZE + count;
+}
+
+ns_param nsi_geom_param(const nsi_geom* geom, uint32_t k, char name[NSI_PARAM_NAME_SIZE]) {
+    static const char* const origin[NSI_GEOM_SIZE] = {"origin/x",  "origin/y",  "origin/z",
+                                                      "origin/rx", "origin/ry", "origin/rz"};
+    const ns_geom_def* def = &geom->def;
+    const size_row* row = &size_rows[def->type];
+    bool size = k >= NSI_GEOM_SIZE;
+    snprintf(name, NSI_PARAM_NAME_SIZE, "geom/%s/%s", def->name,
+             size ? row->names[k - NSI_GEOM_SIZE] : origin[k]);
+    if (size) return make_param(def->size[k - NSI_GEOM_SIZE], row->unit, row->rule);
+    return k < NSI_GEOM_ROTATION ? make_param(def->pose.position[k], "m", FREE)
+                                 : make_param(0.0, "rad", FREE);
+}
+
+ns_param nsi_contact_param(const nsi_contact* contact, uint32_t k, char name[NSI_PARAM_NAME_SIZE]) {
+    const ns_contact_def* def = &contact->def;
+    const struct {
+        const char *name, *unit;
+        double value;
+        param_rule rule;
+    } rows[NSI_CONTACT_PARAMS] = {
+        [NSI_CONTACT_MU] = {"mu", "", def->mu, NOT_NEGATIVE},
+        [NSI_CONTACT_RESTITUTION] = {"restitution", "", def->restitution, SHARE},
+        [NSI_CONTACT_BAUMGARTE_ALPHA] = {"baumgarte_alpha", "", def->baumgarte_alpha, SHARE},
+        [NSI_CONTACT_BAUMGARTE_BETA] = {"baumgarte_beta", "", def->baumgarte_beta, SHARE},
+        [NSI_CONTACT_MAX_PUSH] = {"max_push", "m/s", def->max_push, NOT_NEGATIVE},
+        [NSI_CONTACT_CFM] = {"cfm", "", def->cfm, NOT_NEGATIVE},
+        [NSI_CONTACT_MARGIN] = {"margin", "m", def->margin, NOT_NEGATIVE},
+        [NSI_CONTACT_STIFFNESS] = {"stiffness", "N/m^exponent", def->stiffness, NOT_NEGATIVE},
+        [NSI_CONTACT_DAMPING] = {"damping", "s/m", def->damping, NOT_NEGATIVE},
+        [NSI_CONTACT_EXPONENT] = {"exponent", "", def->exponent, AT_LEAST_ONE},
+        [NSI_CONTACT_MU_STATIC] = {"mu_static", "", def->mu_static, NOT_NEGATIVE},
+        [NSI_CONTACT_TRANSITION_VELOCITY] = {"transition_velocity", "m/s", def->transition_velocity,
+                                             NOT_NEGATIVE},
+    };
+    snprintf(name, NSI_PARAM_NAME_SIZE, "contact/%s/%s", def->name, rows[k].name);
+    return make_param(rows[k].value, rows[k].unit, rows[k].rule);
 }
 
 // ---- finding ---------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 // threads. What a step reads and writes lies in one record per step, [component][lane]:
 //
 //     y of the step before | x | c | p | seeds of y | seeds of the next x
+//     (y: observations, then the residual of contact impulses if there are any)
 //     ^ output of the step before     ^------- input of the step's reverse program ------^
 //                          ^ input of the step
 //
@@ -58,8 +59,14 @@ typedef struct tile {
     uint32_t lanes, form;
 } tile;
 
-static size_t record_size(const ns_system_sizes* z) {
-    return 2 * ((size_t)z->ny + z->nx) + z->nc + z->np;
+// Outputs of the step before the state.
+static size_t step_ny(const ns_system* s) {
+    return (size_t)s->sizes.ny + s->nsolver;
+}
+
+static size_t record_size(const ns_system* s) {
+    const ns_system_sizes* z = &s->sizes;
+    return 2 * (step_ny(s) + z->nx) + z->nc + z->np;
 }
 
 // ---- workspace -----------------------------------------------------------------------------
@@ -83,19 +90,19 @@ static bool allocate_thread(const ns_system* s, uint32_t steps, uint32_t segment
     const ns_system_sizes* z = &s->sizes;
     const ns_allocator* memory = &s->allocator;
     size_t number = LANES * sizeof(double);
-    m->records = nsi_alloc_zeroed(memory, ((size_t)segment + 1) * record_size(z) * number);
+    m->records = nsi_alloc_zeroed(memory, ((size_t)segment + 1) * record_size(s) * number);
     m->checkpoints = nsi_alloc(memory, ((size_t)steps / segment + 2) * z->nx * number);
     m->in = nsi_alloc(memory, 2 * ((size_t)z->nx + z->nc + z->np + 1) * number);
-    m->out = nsi_alloc(memory, 2 * ((size_t)z->nx + z->nc + z->np + z->ny + 1) * number);
+    m->out = nsi_alloc(memory, 2 * (step_ny(s) + z->nx + z->nc + z->np + 1) * number);
     m->adjoint = nsi_alloc(memory, ((size_t)z->nx + 1) * number);
     m->work = nsi_alloc(memory, work_size(s));
     return m->records && m->checkpoints && m->in && m->out && m->adjoint && m->work;
 }
 
 // The longest segment whose records and checkpoints fit the bound; 0 when none does.
-static uint32_t choose_segment(const ns_system_sizes* z, uint32_t steps, double bytes) {
-    double record = (double)record_size(z) * LANES * sizeof(double);
-    double state = (double)z->nx * LANES * sizeof(double);
+static uint32_t choose_segment(const ns_system* s, uint32_t steps, double bytes) {
+    double record = (double)record_size(s) * LANES * sizeof(double);
+    double state = (double)s->sizes.nx * LANES * sizeof(double);
     for (double segment = steps;; segment = floor(segment / 1.25)) {
         if (segment < 1.0) return 0;
         if ((segment + 1) * record + (steps / segment + 2) * state <= bytes) {
@@ -128,7 +135,7 @@ ns_status ns_workspace_create(const ns_system* system, const ns_workspace_size* 
 #endif
     if (w->size.threads > tiles) w->size.threads = tiles;
     double share = (double)w->size.max_bytes / w->size.threads;
-    w->segment = choose_segment(&system->sizes, size->steps, share);
+    w->segment = choose_segment(system, size->steps, share);
     if (w->segment == 0) {
         ns_workspace_free(w);
         return nsi_fail(error, NS_ERR_LIMIT,
@@ -281,10 +288,10 @@ static void gather_params(const tile* t, const double* params, double* to) {
 
 // Parts of a record.
 static double* record(const tile* t, size_t k) {
-    return t->memory->records + k * record_size(&t->s->sizes) * t->lanes;
+    return t->memory->records + k * record_size(t->s) * t->lanes;
 }
 static double* record_x(const tile* t, size_t k) {
-    return record(t, k) + t->s->sizes.ny * t->lanes;
+    return record(t, k) + step_ny(t->s) * t->lanes;
 }
 static double* record_c(const tile* t, size_t k) {
     return record_x(t, k) + t->s->sizes.nx * t->lanes;
@@ -294,6 +301,27 @@ static double* record_p(const tile* t, size_t k) {
 }
 static double* record_seeds(const tile* t, size_t k) {
     return record_p(t, k) + t->s->sizes.np * t->lanes;
+}
+
+// ---- how well impulses were found ----------------------------------------------------------
+
+static void begin_report(const tile* t) {
+    for (uint32_t l = 0; t->args->contact && l < t->count; l++) {
+        t->args->contact[t->first + l] = (ns_contact_report){0};
+    }
+}
+
+// Note the residual that a step has told behind its observations `y`.
+static void report_contact(const tile* t, const double* y, uint32_t step) {
+    if (!t->args->contact || t->s->nsolver == 0) return;
+    for (uint32_t l = 0; l < t->count; l++) {
+        double residual = y[t->s->sizes.ny * t->lanes + l];
+        ns_contact_report* report = &t->args->contact[t->first + l];
+        if (!(residual <= NS_CONTACT_TOLERANCE)) report->unsolved++;
+        if (residual <= report->residual) continue;
+        report->residual = residual;
+        report->step = step;
+    }
 }
 
 // ---- forward -------------------------------------------------------------------------------
@@ -312,6 +340,7 @@ static void forward_segment(const tile* t, uint32_t from, uint32_t count, bool r
             t->s->step[t->form],
             &(ns_run){.in = record_x(t, k), .out = record(t, k + 1), .work = t->memory->work});
         if (!report) continue;
+        report_contact(t, record(t, k + 1), (uint32_t)step);
         scatter(t, record_x(t, k + 1), (steps + 1) * z->nx, z->nx,
                 a->states ? a->states + (step + 1) * z->nx : NULL);
         scatter(t, record(t, k + 1), steps * z->ny, z->ny,
@@ -331,6 +360,7 @@ static void prepare_records(const tile* t, uint32_t segment) {
         }
         if (!t->args->controls) memset(record_c(t, k), 0, z->nc * t->lanes * sizeof(double));
     }
+    begin_report(t);
     gather(t, t->args->x0, z->nx, z->nx, record_x(t, 0));
     scatter(t, record_x(t, 0), ((size_t)t->args->steps + 1) * z->nx, z->nx, t->args->states);
 }
@@ -389,6 +419,7 @@ static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_roll
         ns_rollout_args alone = *args;
         alone.batch = 1;
         alone.states = alone.observations = NULL;
+        alone.contact = NULL;
         alone.x0 += (size_t)robot * z->nx;
         if (args->controls) alone.controls += (size_t)robot * args->steps * z->nc;
         if (args->per_robot_params) alone.params += (size_t)robot * z->np;
@@ -483,7 +514,8 @@ static void reverse_segment(const tile* t, const ns_rollout_adjoint* a, uint32_t
                z->ny, seeds);
         gather_add(t, a->state_seeds ? a->state_seeds + (step + 1) * z->nx : NULL,
                    (steps + 1) * z->nx, z->nx, adjoint);
-        memcpy(seeds + z->ny * lanes, adjoint, z->nx * lanes * sizeof(double));
+        memset(seeds + z->ny * lanes, 0, t->s->nsolver * lanes * sizeof(double));
+        memcpy(seeds + step_ny(t->s) * lanes, adjoint, z->nx * lanes * sizeof(double));
         ns_program_run(t->s->vjp[t->form],
                        &(ns_run){.in = record_x(t, k), .out = out, .work = t->memory->work});
         memcpy(adjoint, out, z->nx * lanes * sizeof(double));
@@ -559,9 +591,10 @@ static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangen
     const size_t lanes = t->lanes, steps = a->steps;
     double *x = t->memory->in, *c = x + z->nx * lanes, *p = c + z->nc * lanes;
     double *dx = p + z->np * lanes, *dc = dx + z->nx * lanes, *dp = dc + z->nc * lanes;
-    double *y = t->memory->out, *next = y + z->ny * lanes;
-    double *dy = next + z->nx * lanes, *dnext = dy + z->ny * lanes;
+    double *y = t->memory->out, *next = y + step_ny(t->s) * lanes;
+    double *dy = next + z->nx * lanes, *dnext = dy + step_ny(t->s) * lanes;
     w->failed_step[t->number] = w->failed_input[t->number] = NSI_NONE;
+    begin_report(t);
     gather(t, a->x0, z->nx, z->nx, x);
     gather_params(t, a->params, p);
     gather(t, d->dx0, z->nx, z->nx, dx);
@@ -572,6 +605,7 @@ static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangen
         gather(t, a->controls ? a->controls + step * z->nc : NULL, steps * z->nc, z->nc, c);
         gather(t, d->dcontrols ? d->dcontrols + step * z->nc : NULL, steps * z->nc, z->nc, dc);
         ns_program_run(t->s->jvp[t->form], &(ns_run){.in = x, .out = y, .work = t->memory->work});
+        report_contact(t, y, (uint32_t)step);
         memcpy(x, next, z->nx * lanes * sizeof(double));
         memcpy(dx, dnext, z->nx * lanes * sizeof(double));
         scatter(t, x, (steps + 1) * z->nx, z->nx,

@@ -20,7 +20,12 @@ typedef struct stepper {
     const nsi_step_options* options;
     ns_graph* graph;
     ns_expr *q, *qd, *motor, *u, *tau, *param; // inputs; motor has an entry per actuator
+    ns_expr residual;                          // of the impulses
 } stepper;
+
+bool nsi_step_has_impulses(const ns_model* model, const nsi_step_options* options) {
+    return nsi_touches_count(model, &options->contact, NS_CONTACT_NCP) > 0;
+}
 
 static ns_expr* expressions(const stepper* s, size_t count) {
     ns_expr* list = nsi_arena_alloc(&s->graph->arena, (count + 1) * sizeof *list);
@@ -74,6 +79,7 @@ static bool make_inputs(stepper* s) {
 
 static void make_outputs(const stepper* s, const ns_expr* q, const ns_expr* qd) {
     char name[1200];
+    if (nsi_step_has_impulses(s->model, s->options)) ns_output("solver/residual", s->residual);
     for (uint32_t i = 0; i < s->model->sizes.nq; i++) {
         snprintf(name, sizeof name, "q%u", i);
         ns_output(name, q[i]);
@@ -128,15 +134,6 @@ static void make_observations(const stepper* s) {
 
 // ---- integration ---------------------------------------------------------------------------
 
-// Pull a nearly unit quaternion back to unit length: one Newton step for 1/sqrt(q.q), which is
-// exact to second order in the deviation and needs no root.
-static quat renormalize(quat q) {
-    ns_expr square = ns_add(ns_add(ns_mul(q.w, q.w), ns_mul(q.x, q.x)),
-                            ns_add(ns_mul(q.y, q.y), ns_mul(q.z, q.z)));
-    ns_expr scale = ns_sub(ns_const(1.5), ns_mul(ns_const(0.5), square));
-    return (quat){ns_mul(scale, q.w), ns_mul(scale, q.x), ns_mul(scale, q.y), ns_mul(scale, q.z)};
-}
-
 static quat quat_at(const ns_expr* q) {
     return (quat){q[0], q[1], q[2], q[3]};
 }
@@ -148,33 +145,25 @@ static void put_quat(ns_expr* to, quat q) {
     to[3] = q.z;
 }
 
-// Coordinates of a joint before its quaternion, or all when it has none.
-static uint32_t plain_coordinates(const nsi_link* l) {
-    return l->nq == 7 ? 3 : l->nq == 4 ? 0 : l->nq;
+// The forces on bodies from outside: spring contacts.
+static void external_forces(const stepper* s, nsi_robot* robot) {
+    uint32_t n = s->model->sizes.nlink;
+    if (nsi_touches_count(s->model, &s->options->contact, NS_CONTACT_SPRING) == 0) return;
+    force* external = nsi_robot_alloc(robot, n, sizeof *external);
+    if (!external) return;
+    for (uint32_t i = 0; i < n; i++) external[i] = fo_zero();
+    nsi_contact_springs(robot, &s->options->contact, external);
+    robot->external = external;
 }
 
-// q (+) dt qd: quaternions by the exponential map of the body's angular velocity.
-static void advance(const stepper* s, const ns_expr* q, const ns_expr* qd, ns_expr* next) {
-    ns_expr dt = ns_const(s->options->timestep);
-    for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
-        const nsi_link* l = &s->model->links[i];
-        uint32_t plain = plain_coordinates(l);
-        for (uint32_t k = 0; k < plain; k++) {
-            next[l->q + k] = ns_add(q[l->q + k], ns_mul(dt, qd[l->v + k]));
-        }
-        if (plain == l->nq) continue;
-        const ns_expr* w = qd + l->v + plain;
-        quat turn = q_exp(v3_scale(dt, v3(w[0], w[1], w[2])));
-        put_quat(next + l->q + plain, renormalize(q_mul(quat_at(q + l->q + plain), turn)));
-    }
-}
-
-static void euler(const stepper* s, ns_expr* q, ns_expr* qd) {
+static void euler(stepper* s, ns_expr* q, ns_expr* qd) {
     nsi_robot robot;
     uint32_t nv = s->model->sizes.nv;
     bool implicit = s->options->integrator == NS_INTEGRATOR_IMPLICIT;
     ns_expr *tau = expressions(s, nv), *qdd = expressions(s, nv), *slope = expressions(s, nv);
+    ns_expr *way = expressions(s, nv), *shift = expressions(s, nv);
     if (!nsi_robot_init(&robot, s->model, s->param, s->q, s->qd)) return;
+    external_forces(s, &robot);
     for (uint32_t k = 0; k < nv; k++) tau[k] = s->tau[k];
     nsi_joint_forces(&robot, s->u, s->motor, s->options->timestep, tau, implicit ? slope : NULL);
     ns_expr dt = ns_const(s->options->timestep);
@@ -184,14 +173,20 @@ static void euler(const stepper* s, ns_expr* q, ns_expr* qd) {
         qdd[k] = nsi_named(qdd[k], "qdd/%u", k);
         qd[k] = ns_add(s->qd[k], ns_mul(dt, qdd[k]));
     }
-    advance(s, s->q, qd, q);
+    nsi_impact impact = {.qd = qd, .shift = shift};
+    nsi_contact_impulses(&robot, &s->options->contact, s->options->timestep, qdd,
+                         implicit ? slope : NULL, &impact);
+    s->residual = impact.residual;
+    if (s->graph->error.status != NS_OK) return;
+    for (uint32_t k = 0; k < nv; k++) way[k] = ns_sub(ns_mul(dt, qd[k]), shift[k]);
+    nsi_displace(s->model, s->q, way, q);
 }
 
 // Rate of the coordinates: dq/dt of a quaternion is q (0, w) / 2.
 static void coordinate_rates(const stepper* s, const ns_expr* q, const ns_expr* qd, ns_expr* rate) {
     for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
         const nsi_link* l = &s->model->links[i];
-        uint32_t plain = plain_coordinates(l);
+        uint32_t plain = nsi_plain_coordinates(l);
         for (uint32_t k = 0; k < plain; k++) rate[l->q + k] = qd[l->v + k];
         if (plain == l->nq) continue;
         const ns_expr* w = qd + l->v + plain;
@@ -205,6 +200,7 @@ static void acceleration(const stepper* s, const ns_expr* q, const ns_expr* qd, 
     nsi_robot robot;
     ns_expr* tau = expressions(s, s->model->sizes.nv);
     if (!nsi_robot_init(&robot, s->model, s->param, q, qd)) return;
+    external_forces(s, &robot);
     for (uint32_t k = 0; k < s->model->sizes.nv; k++) tau[k] = s->tau[k];
     nsi_joint_forces(&robot, s->u, s->motor, s->options->timestep, tau, NULL);
     nsi_forward_dynamics(&robot, tau, NULL, qdd);
@@ -216,6 +212,12 @@ static void runge_kutta(const stepper* s, ns_expr* q, ns_expr* qd) {
     static const double weight[4] = {1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0};
     uint32_t nq = s->model->sizes.nq, nv = s->model->sizes.nv;
     double dt = s->options->timestep;
+    if (nsi_step_has_impulses(s->model, s->options)) {
+        nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
+                       "impulses do not go with the integrator rk4, which needs forces: choose"
+                       " euler, or spring contacts, or none");
+        return;
+    }
     ns_expr *rate = expressions(s, nq), *qdd = expressions(s, nv);
     ns_expr *qs = expressions(s, nq), *qds = expressions(s, nv);
     if (s->graph->error.status != NS_OK) return;
@@ -240,8 +242,8 @@ static void runge_kutta(const stepper* s, ns_expr* q, ns_expr* qd) {
     nsi_trace_mute(false);
     for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
         const nsi_link* l = &s->model->links[i];
-        if (plain_coordinates(l) == l->nq) continue;
-        ns_expr* at = q + l->q + plain_coordinates(l);
+        if (nsi_plain_coordinates(l) == l->nq) continue;
+        ns_expr* at = q + l->q + nsi_plain_coordinates(l);
         put_quat(at, q_normalize(quat_at(at)));
     }
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 ns_system_options ns_default_system_options(void) {
-    return (ns_system_options){.integrator = -1, .backend = NS_BACKEND_AUTO};
+    return (ns_system_options){.integrator = -1, .contact = -1, .backend = NS_BACKEND_AUTO};
 }
 
 static const char* nearest_param(const ns_model* model, const char* name) {
@@ -49,6 +49,10 @@ static ns_status trace(const ns_model* model, const ns_system_options* options, 
         .timestep = options->timestep > 0.0 ? options->timestep : model->world.timestep,
         .integrator =
             options->integrator < 0 ? model->world.integrator : (ns_integrator)options->integrator,
+        .contact = {.model = options->contact,
+                    .friction = options->friction == NS_FRICTION_PYRAMID ? NSI_FRICTION_PYRAMID
+                                                                         : NSI_FRICTION_CONE,
+                    .sweeps = options->contact_sweeps},
         .is_free = is_free,
         .all_quantities = options->nobserve > 0,
         .observe = options->observe,
@@ -64,11 +68,13 @@ static ns_status trace(const ns_model* model, const ns_system_options* options, 
         for (uint32_t i = 0, k = 0; i < model->sizes.nparam; i++) {
             if (is_free[i]) system->free_param[k++] = i;
         }
+        uint32_t nsolver = nsi_step_has_impulses(model, &step);
+        system->nsolver = nsolver;
         uint32_t nx = model->sizes.nq + model->sizes.nv + nsi_model_motor_count(model);
         system->sizes = (ns_system_sizes){.nx = nx,
                                           .nc = model->sizes.nu + model->sizes.nv,
                                           .np = np,
-                                          .ny = system->graph->outputs.count - nx,
+                                          .ny = system->graph->outputs.count - nx - nsolver,
                                           .timestep = step.timestep};
     }
     nsi_free(&model->allocator, is_free);
@@ -99,6 +105,10 @@ ns_status ns_system_create(const ns_model* model, const ns_system_options* optio
     if (options->integrator > (int)NS_INTEGRATOR_IMPLICIT) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.integrator is %d, which is none",
                         options->integrator);
+    }
+    if (options->contact > (int)NS_CONTACT_SPRING) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "options.contact is %d, which is none",
+                        options->contact);
     }
     ns_system* system = nsi_alloc_zeroed(&model->allocator, sizeof *system);
     if (!system) return nsi_fail_nomem(error);

@@ -13,7 +13,8 @@ struct ns_system {
     ns_allocator allocator;
     const ns_model* model;
     ns_system_sizes sizes;
-    ns_graph* graph;      // in: state, control, parameters; out: observations, next state
+    uint32_t nsolver;     // 1 when the step solves for impulses and tells the residual, else 0
+    ns_graph* graph;      // in: state, control, parameters; out: observations, residual, next state
     uint32_t* free_param; // (np) numbers in the model's registry
     ns_program* step[NSI_FORMS];
     ns_program* jvp[NSI_FORMS]; // in: as step, then tangents of all; out: as step, then tangents

@@ -294,10 +294,18 @@ static void inspect_tells_what_was_read(void** state) {
     assert_says(out, "13 links, nq 19, nv 18, nu 0, total mass 15.6 kg\n");
     assert_says(out, "\n  trunk          root    floating   q0..6     qd0..5 ");
     assert_says(out, "\n        FR_calf  FR_knee revolute   q9        qd8 ");
+    assert_null(strstr(out, "pairs that can touch"));
+    run_ok("inspect --ground " MODELS "quadruped.urdf");
     assert_says(out,
-                " geometries are for contact, which is not simulated yet: this changes the motion "
-                "where they would touch\n");
-    assert_null(strstr(out, "nothing of the file was ignored"));
+                "\npairs that can touch\n  trunk_geom1:ground               box and plane, ncp, "
+                "mu 1, restitution 0\n");
+    assert_null(strstr(out, "FR_calf_geom3:trunk_geom1"));
+    run_ok("inspect --self-collision " MODELS "quadruped.urdf");
+    assert_says(out, "\n  FR_calf_geom3:trunk_geom1        sphere and box, ncp, mu 1");
+    run_ok("names --params --ground " MODELS "quadruped.urdf 'contact/FL_calf_geom3:ground/*'");
+    assert_says(out, "parameters\n");
+    assert_says(out, "  contact/FL_calf_geom3:ground/mu          1 \n");
+    assert_says(out, "  contact/FL_calf_geom3:ground/max_push    2 m/s\n");
 
     run_ok("inspect " DATA "motors.xml");
     assert_says(out, "u0   m_left               torque on j_left, gear 3\n");
@@ -320,6 +328,18 @@ static void inspect_as_json(void** state) {
     json_t* params = json_object_get(root, "parameters");
     assert_int_equal(json_array_size(params), 32);
     assert_int_equal(json_array_size(json_object_get(root, "ignored")), 1);
+    assert_int_equal(json_array_size(json_object_get(root, "pairs")), 0);
+    json_decref(root);
+
+    run_ok("inspect --json --ground " MODELS "quadruped.urdf");
+    root = json_of(out);
+    json_t* pair = json_array_get(json_object_get(root, "pairs"), 1);
+    assert_string_equal(json_string_value(json_object_get(pair, "name")), "FR_hip_geom1:ground");
+    assert_string_equal(json_string_value(json_object_get(pair, "a")), "FR_hip_geom1");
+    assert_string_equal(json_string_value(json_object_get(pair, "b_type")), "plane");
+    assert_string_equal(json_string_value(json_object_get(pair, "model")), "ncp");
+    assert_near(number(pair, "mu"), 1.0, 0.0);
+    assert_near(number(pair, "restitution"), 0.0, 0.0);
     json_decref(root);
 }
 

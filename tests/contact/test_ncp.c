@@ -1,6 +1,7 @@
 // The impulse solver: its conditions, closed forms, and derivatives.
 
 #include "contact/ncp.h"
+#include "contact/ncp_kernels.h"
 #include "expr/trace.h"
 #include "neuralsim/neuralsim.h"
 #include "support/check.h"
@@ -99,7 +100,7 @@ static double violation(const double* x, uint32_t n, nsi_friction friction, cons
         w[i] = -x[entries + i];
         for (uint32_t j = 0; j < rows; j++) w[i] += entry(x, i, j) * l[j];
         size_l = fmax(size_l, fabs(l[i]));
-        size_w = fmax(size_w, fabs(w[i]));
+        size_w = fmax(size_w, fmax(fabs(w[i]), fabs(x[entries + i])));
     }
     for (uint32_t c = 0; c < n; c++) {
         const double *p = l + 3 * c, *v = w + 3 * c;
@@ -146,7 +147,7 @@ static void conditions_hold(void** state) {
         print_message("%s: %u of %u random problems not met\n",
                       friction == NSI_FRICTION_CONE ? "cone" : "pyramid", failed, total);
         // Wedged between contacts from all sides, a Coulomb problem need not have a solution.
-        assert_true(failed * 30 <= total);
+        assert_true(failed * 100 <= total);
     }
 }
 
@@ -196,6 +197,111 @@ static void absent_contacts_change_no_bit(void** state) {
     ns_graph_free(two);
 }
 
+// Value, tangent or adjoint of a number of lanes, alone and together: the same bits, whatever the
+// neighbours are, on any machine. `x` is [lane][ninput], `y` receives the lanes alone.
+static void check_lanes(const nsi_block_kind* kind, nsi_block_kernel* const forms[NSI_LANE_FORMS],
+                        nsi_block_kernel* alone, const uint32_t* params, const double* x,
+                        double* y) {
+    nsi_block_sizes sizes;
+    assert_true(kind->sizes(params, &sizes));
+    for (uint32_t form = 0; form < 3; form++) { // 1, 4 and 16 lanes
+        size_t lanes = nsi_lane_counts[form];
+        double* in = test_malloc(lanes * sizes.ninput * sizeof *in);
+        double* out = test_malloc(lanes * sizes.noutput * sizeof *out);
+        double* scratch = test_malloc(lanes * sizes.scratch * sizeof *scratch);
+        for (size_t first = 0; first < 16; first += lanes) {
+            for (size_t e = 0; e < lanes; e++) {
+                const double* from = x + (first + e) * sizes.ninput;
+                for (size_t i = 0; i < sizes.ninput; i++) in[i * lanes + e] = from[i];
+                double* to = y + (first + e) * sizes.noutput;
+                alone(&(nsi_block_args){.params = params, .x = from, .y = to, .scratch = scratch});
+            }
+            forms[form](&(nsi_block_args){.params = params, .x = in, .y = out, .scratch = scratch});
+            for (size_t k = 0; k < lanes * sizes.noutput; k++) {
+                double expected = y[(first + k % lanes) * sizes.noutput + k / lanes];
+                assert_true(check_same_bits(out[k], expected));
+            }
+        }
+        test_free(in);
+        test_free(out);
+        test_free(scratch);
+    }
+}
+
+// Lanes with different contacts on, and with rows that only some of them have.
+static void lanes_do_not_see_their_neighbours(void** state) {
+    (void)state;
+    enum { LANES = 16, N = 4, ROWS = 3 * N, ENTRIES = ROWS * (ROWS + 1) / 2 };
+    enum { VALUE = ENTRIES + ROWS + 2 * N, ADJOINT = VALUE + 2 * ROWS };
+    enum { TANGENT = VALUE + ROWS + ENTRIES + ROWS + N };
+    static double x[LANES * VALUE], l[LANES * (ROWS + 1)], tangent[LANES * TANGENT];
+    static double adjoint[LANES * ADJOINT], y[LANES * TANGENT];
+    const nsi_ncp_kernels* all[] = {
+        &nsi_ncp_kernels_generic,
+#ifdef NSI_HAVE_AVX2_KERNELS
+        nsi_cpu_has_avx2_fma() ? &nsi_ncp_kernels_avx2 : &nsi_ncp_kernels_generic,
+#endif
+    };
+    nsi_rng rng = nsi_rng_seed(17);
+    for (uint32_t trial = 0; trial < 40; trial++) {
+        uint32_t params[2] = {N, trial % 2};
+        for (int e = 0; e < LANES; e++) {
+            double* lane = x + e * VALUE;
+            random_problem(&rng, N, 0.5, lane);
+            for (uint32_t i = 0; i < ROWS; i++) { // every fourth row is without mass
+                if (nsi_rng_uniform(&rng, 0.0, 1.0) > 0.25) continue;
+                for (uint32_t j = 0; j < ROWS; j++) {
+                    uint32_t at = i >= j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i;
+                    lane[at] = 0.0;
+                }
+            }
+            for (uint32_t c = 0; c < N; c++) {
+                lane[ENTRIES + ROWS + N + c] = nsi_rng_uniform(&rng, 0.0, 1.0) < 0.7;
+            }
+        }
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+            check_lanes(&nsi_ncp, all[k]->value, all[0]->value[0], params, x, l);
+            for (int e = 0; e < LANES; e++) {
+                double *t = tangent + e * TANGENT, *a = adjoint + e * ADJOINT;
+                memcpy(t, x + e * VALUE, VALUE * sizeof *t);
+                memcpy(a, x + e * VALUE, VALUE * sizeof *a);
+                memcpy(t + VALUE, l + e * (ROWS + 1), ROWS * sizeof *t);
+                memcpy(a + VALUE, l + e * (ROWS + 1), ROWS * sizeof *a);
+                for (int i = VALUE + ROWS; i < TANGENT; i++) t[i] = nsi_rng_normal(&rng);
+                for (int i = VALUE + ROWS; i < ADJOINT; i++) a[i] = nsi_rng_normal(&rng);
+            }
+            check_lanes(&nsi_ncp_tangent, all[k]->tangent, all[0]->tangent[0], params, tangent, y);
+            check_lanes(&nsi_ncp_adjoint, all[k]->adjoint, all[0]->adjoint[0], params, adjoint, y);
+        }
+    }
+}
+
+static void check_round_trip(const ns_graph* g) {
+    ns_text first, second;
+    ns_graph* copy = NULL;
+    assert_int_equal(ns_graph_print(g, &first, NULL), NS_OK);
+    assert_int_equal(ns_graph_parse(first.data, first.size, NULL, NULL, &copy, NULL), NS_OK);
+    assert_int_equal(ns_graph_print(copy, &second, NULL), NS_OK);
+    assert_string_equal(first.data, second.data);
+    ns_text_free(&first);
+    ns_text_free(&second);
+    ns_graph_free(copy);
+}
+
+// Also with the blocks of its derivatives.
+static void text_form_reads_back(void** state) {
+    (void)state;
+    ns_graph *g = solver_graph(2, NSI_FRICTION_CONE), *jvp = NULL, *vjp = NULL;
+    assert_int_equal(ns_graph_jvp(g, NULL, &jvp, NULL), NS_OK);
+    assert_int_equal(ns_graph_vjp(g, NULL, &vjp, NULL), NS_OK);
+    check_round_trip(g);
+    check_round_trip(jvp);
+    check_round_trip(vjp);
+    ns_graph_free(g);
+    ns_graph_free(jvp);
+    ns_graph_free(vjp);
+}
+
 static void derivatives_pass_the_check(void** state) {
     (void)state;
     nsi_rng rng = nsi_rng_seed(11);
@@ -227,6 +333,8 @@ int main(void) {
         cmocka_unit_test(point_mass_has_the_closed_form),
         cmocka_unit_test(conditions_hold),
         cmocka_unit_test(absent_contacts_change_no_bit),
+        cmocka_unit_test(lanes_do_not_see_their_neighbours),
+        cmocka_unit_test(text_form_reads_back),
         cmocka_unit_test(derivatives_pass_the_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

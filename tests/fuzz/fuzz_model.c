@@ -1,5 +1,5 @@
 // Any bytes as a model file. What loads must be a sound model; what does not must say where it
-// fails, with and without repair of inertias, and must leave no memory behind.
+// fails, with and without all options, and must leave no memory behind.
 
 #include "model/model.h"
 
@@ -34,7 +34,18 @@ static void check_model(const ns_model* model) {
         check_numbers(link->def.axis, 3);
     }
     REQUIRE(nq == sizes.nq && nv == sizes.nv);
-    for (uint32_t i = 0; i < sizes.ngeom; i++) check_numbers(ns_model_geom(model, i)->size, 3);
+    for (uint32_t i = 0; i < sizes.ngeom; i++) {
+        const ns_geom_def* geom = ns_model_geom(model, i);
+        check_numbers(geom->size, 3);
+        check_numbers(geom->vertices, 3 * geom->nvertex);
+    }
+    for (uint32_t i = 0; i < sizes.ncontact; i++) {
+        const nsi_contact* contact = &model->contacts[i];
+        const nsi_geom *a = &model->geoms[contact->a], *b = &model->geoms[contact->b];
+        REQUIRE(nsi_geoms_can_touch(&a->def, &b->def));
+        REQUIRE(nsi_link_body(model->links, a->link) != nsi_link_body(model->links, b->link));
+        REQUIRE(a->param != NSI_NONE && b->param != NSI_NONE);
+    }
     for (uint32_t i = 0; i < sizes.nparam; i++) {
         const ns_param* param = ns_model_param(model, i);
         check_numbers(&param->value, 1);
@@ -43,9 +54,9 @@ static void check_model(const ns_model* model) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    for (int repair = 0; repair < 2; repair++) {
+    for (int with = 0; with < 2; with++) {
         ns_load_options options = ns_default_load_options();
-        options.repair_inertia = repair == 1;
+        options.repair_inertia = options.ground = options.self_collision = with == 1;
         ns_model* model = NULL;
         ns_error error = {0};
         ns_status status =

@@ -214,7 +214,10 @@ static void features_are_read(void** state) {
     assert_true(modelfile_notes(model, "<sensor> is not represented"));
     assert_true(
         modelfile_notes(model, "forces of the medium are not represented; changes the motion"));
-    assert_int_equal(ns_model_get_sizes(model).nignored, 6);
+    // Shapes that cannot touch: a note for each combination.
+    assert_true(modelfile_notes(model, "contact between capsule and ellipsoid geometries is not "
+                                       "simulated (2 pairs, the first is c_geom0:a_geom0)"));
+    assert_int_equal(ns_model_get_sizes(model).nignored, 6 + 4);
     ns_model_free(model);
 }
 
@@ -473,7 +476,8 @@ static void assets_are_looked_up(void** state) {
     assert_string_equal(geom->mesh, "/abs/b.obj");
     assert_near(geom->color, (const double[]){0, 1, 0, 1}, 4, 0.0);
     assert_true(geom->visual);
-    assert_string_equal(ns_model_geom(model, 2)->mesh, "inline");
+    assert_null(ns_model_geom(model, 2)->mesh);
+    assert_int_equal(ns_model_geom(model, 2)->nvertex, 4);
     assert_false(ns_model_geom(model, 2)->visual);
     assert_true(modelfile_notes(model, "names a mesh that is not among the assets"));
     assert_true(modelfile_notes(model, "is of type hfield, which is not represented"));
@@ -487,7 +491,7 @@ static void what_is_left_out_is_listed(void** state) {
     ns_model* model = modelfile_parse(
         "<mujoco>\n<worldbody><body name='a' gravcomp='1'><joint name='j' user='1' "
         "margin='0.1'/>" BALL "<camera/></body></worldbody>\n"
-        "<equality><joint joint1='j'/></equality>\n<tendon/>\n<contact><exclude/></contact>\n"
+        "<equality><joint joint1='j'/></equality>\n<tendon/>\n<contact><other/></contact>\n"
         "<keyframe/>\n<actuator><muscle joint='j'/><motor name='t' tendon='x'/>\n"
         "<general name='g' joint='j' gaintype='affine'/><motor joint='j' name='m' "
         "gear='2'/></actuator>\n"
@@ -499,7 +503,7 @@ static void what_is_left_out_is_listed(void** state) {
         "line 2: <camera> in <body name=\"a\"> is not represented",
         "line 3: <equality> is not represented; changes the motion",
         "line 4: <tendon> is not represented; changes the motion",
-        "line 5: <contact> is not represented",
+        "line 5: <other> is not represented",
         "line 6: <keyframe> is not represented",
         "line 7: <muscle> is not represented; changes the motion",
         "line 7: <motor name=\"t\"> tendon: not represented; changes the motion",
@@ -522,12 +526,195 @@ static void what_is_left_out_is_listed(void** state) {
     ns_model_free(model);
 }
 
+// ---- contact -----------------------------------------------------------------------------------
+
+// Two free balls a and b, and a floor; `ball` is for a, `rest` comes after the bodies.
+static ns_model* parse_balls(const char* top, const char* ball, const char* rest) {
+    char text[4000];
+    snprintf(text, sizeof text,
+             "<mujoco>%s<worldbody><geom name='floor' type='plane' size='1 1 1' friction='0.2'/>"
+             "<body name='A'><freejoint/><geom name='a' size='0.1' %s/></body>"
+             "<body name='B'><freejoint/><geom name='b' size='0.1' friction='0.4'/></body>"
+             "</worldbody>%s</mujoco>",
+             top, ball, rest);
+    return modelfile_parse(text);
+}
+
+static void expect_pairs(const ns_model* model, const char* names) {
+    char all[400] = "";
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).ncontact; i++) {
+        size_t length = strlen(all);
+        snprintf(all + length, sizeof all - length, "%s%s", i > 0 ? " " : "",
+                 ns_model_contact(model, i)->name);
+    }
+    assert_string_equal(all, names);
+}
+
+static void contype_and_conaffinity_are_groups(void** state) {
+    (void)state;
+    static const struct {
+        const char *attributes, *pairs;
+    } cases[] = {
+        {"", "a:floor b:floor b:a"},
+        {"contype='0'", "a:floor b:floor b:a"}, // either side is enough
+        {"contype='2' conaffinity='2'", "b:floor"},
+        {"contype='2' conaffinity='1'", "a:floor b:floor b:a"},
+        {"contype='0' conaffinity='0'", "b:floor"},
+        {"contype='-1' conaffinity='0'", "a:floor b:floor b:a"}, // all bits
+        {"contype='4294967295' conaffinity='0'", "a:floor b:floor b:a"},
+        {"contype='4294967294' conaffinity='0'", "b:floor"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ns_model* model = parse_balls("", cases[k].attributes, "");
+        expect_pairs(model, cases[k].pairs);
+        assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+        ns_model_free(model);
+    }
+    // By default, and by the default of a class.
+    ns_model* model = parse_balls("<default><geom contype='2'/><default class='c'>"
+                                  "<geom conaffinity='2' friction='0.9' condim='4'/></default>"
+                                  "</default>",
+                                  "class='c'", "");
+    expect_pairs(model, "a:floor b:a");
+    assert_int_equal(ns_model_geom(model, 1)->groups, 2);
+    assert_int_equal(ns_model_geom(model, 1)->touches, 2);
+    assert_true(ns_model_contact(model, 0)->mu == 0.9);
+    assert_true(modelfile_notes(model,
+                                "<geom name=\"a\"> has condim 4 or 6, as 1 in all: torsional "
+                                "and rolling friction do not act; changes the motion"));
+    ns_model_free(model);
+
+    model = parse_balls("<option><flag contact='disable'/></option>", "condim='6'",
+                        "<contact><pair geom1='a' geom2='b'/><exclude body1='A' body2='B'/>"
+                        "</contact>");
+    expect_pairs(model, "");
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+    ns_model_free(model);
+}
+
+static void condim_one_is_smooth(void** state) {
+    (void)state;
+    ns_model* model = parse_balls("", "condim='1' friction='3'", "");
+    assert_true(ns_model_contact(model, 0)->mu == 0.2); // of the floor
+    assert_true(ns_model_contact(model, 2)->mu == 0.4);
+    ns_model_free(model);
+    model = parse_balls("<default><geom condim='1'/></default>", "condim='3' friction='0.7'", "");
+    assert_true(ns_model_contact(model, 0)->mu == 0.7);
+    assert_true(ns_model_contact(model, 1)->mu == 0.0); // both are smooth
+    ns_model_free(model);
+}
+
+static void pairs_and_exclusions_are_read(void** state) {
+    (void)state;
+    ns_model* model =
+        parse_balls("<default><pair friction='0.6'/><default class='slick'>"
+                    "<pair condim='1'/></default></default>",
+                    "contype='0' conaffinity='0'",
+                    "<contact><pair name='q' geom1='a' geom2='b' friction='0.3 0.3 0.1'/>"
+                    "<exclude name='e' body1='world' body2='B'/></contact>"
+                    "<contact><pair geom1='floor' geom2='a' class='slick'/></contact>");
+    expect_pairs(model, "q floor:a");
+    assert_true(ns_model_geom(model, 1)->collision);
+    assert_true(ns_model_contact(model, 0)->mu == 0.3);
+    assert_true(ns_model_contact(model, 1)->mu == 0.0);
+    assert_string_equal(ns_model_contact(model, 1)->a, "floor");
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+    ns_model_free(model);
+
+    model = parse_balls("", "", "<contact><exclude body1='A' body2='B'/></contact>");
+    expect_pairs(model, "a:floor b:floor");
+    ns_model_free(model);
+}
+
+static void what_contact_lacks_is_listed(void** state) {
+    (void)state;
+    ns_model* model = modelfile_parse(
+        "<mujoco><worldbody><geom name='floor' type='plane' size='1 1 1' solref='0.01 1'/>\n"
+        "<geom name='hills' type='hfield' hfield='h'/><body name='A'><freejoint/>\n"
+        "<geom name='a' size='0.1' solimp='0.9' priority='1' margin='0.01' user='1'/>\n"
+        "<geom name='a2' type='box' size='0.1 0.1 0.1' condim='6'/></body><body name='B'>\n"
+        "<freejoint/><geom name='b' type='cylinder' size='0.1 0.1' "
+        "condim='4'/></body></worldbody>\n"
+        "<contact><pair geom1='a' geom2='hills'/>\n<pair geom1='a' geom2='b'/>\n"
+        "<pair geom1='a' geom2='a2'/>\n<pair geom1='a' geom2='floor' friction='1 2' gap='1'/>\n"
+        "</contact></mujoco>");
+    static const char* const notes[] = {
+        "line 1: <geom name=\"floor\"> solref: not represented; changes the motion",
+        "line 2: <geom name=\"hills\"> hfield: not represented; changes the motion",
+        "line 3: <geom name=\"a\"> user: not represented",
+        "line 3: <geom name=\"a\"> solimp, priority, margin: not represented; changes the motion",
+        "line 9: <pair> gap: not represented; changes the motion",
+        ("line 2: <geom name=\"hills\"> is of type hfield, which is not represented; changes the "
+         "motion where it touches something"),
+        ("line 6: <pair> names the geom \"hills\", which is not represented; changes the motion"),
+        ("line 7: <pair> is not represented: the pair is of shapes whose contact is not handled; "
+         "changes the motion"),
+        ("line 8: <pair> is not represented: the pair is on one body, or both of its geometries "
+         "are fixed to the world; changes the motion"),
+        ("line 9: <pair> has different friction in two directions; the first acts in both; "
+         "changes the motion"),
+        ("line 4: <geom name=\"a2\"> has condim 4 or 6, as 2 in all: torsional and rolling "
+         "friction do not act; changes the motion"),
+        ("contact between sphere and cylinder geometries is not simulated (1 pair, b:a); changes "
+         "the motion where they touch"),
+        ("contact between cylinder and box geometries is not simulated (1 pair, b:a2); changes "
+         "the motion where they touch"),
+    };
+    const uint32_t count = sizeof notes / sizeof *notes;
+    for (uint32_t i = 0; i < count; i++) {
+        assert_non_null(ns_model_ignored(model, i));
+        assert_string_equal(ns_model_ignored(model, i), notes[i]);
+    }
+    assert_int_equal(ns_model_get_sizes(model).nignored, count);
+    expect_pairs(model, "a:floor a2:floor b:floor");
+    ns_model_free(model);
+}
+
+static void ground_is_added_on_demand(void** state) {
+    (void)state;
+    static const struct {
+        const char *geoms, *pairs;
+    } cases[] = {
+        {"", "a:ground"},
+        {"<geom type='plane' size='1 1 1'/>", "a:world_geom0"},
+        {"<geom type='plane' size='1 1 1' contype='0' conaffinity='0'/>", "a:ground"}, // drawn only
+        {"<geom name='ground' type='sphere' size='1'/>", "a:ground a:ground_"},
+        {"<body name='weld'><geom name='tilted' type='plane' size='1 1 1'/></body>", "a:tilted"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[1000];
+        snprintf(text, sizeof text,
+                 "<mujoco><worldbody>%s<body name='A'><freejoint/><geom name='a' size='0.1'/>"
+                 "</body></worldbody></mujoco>",
+                 cases[k].geoms);
+        ns_load_options options = ns_default_load_options();
+        options.ground = true;
+        ns_model* model = NULL;
+        assert_int_equal(ns_model_parse(text, strlen(text), "t", &options, &model, NULL), NS_OK);
+        modelfile_check(model);
+        expect_pairs(model, cases[k].pairs);
+        ns_model_free(model);
+    }
+}
+
+// A body with several joints does not touch the one that carries it, as in MuJoCo.
+static void joints_in_a_row_are_one(void** state) {
+    (void)state;
+    ns_model* model = parse_world(
+        "<body name='a'><freejoint/><geom name='x' size='0.1'/><body name='b'>"
+        "<joint name='j'/><joint name='k' axis='0 1 0' pos='0.1 0 0'/><geom name='y' size='0.1'/>"
+        "<body name='c'><joint name='l'/><geom name='z' size='0.1' pos='1 0 0'/></body>"
+        "</body></body>");
+    expect_pairs(model, "z:x");
+    ns_model_free(model);
+}
+
 // As deep as a document may be.
 static void long_chains_load(void** state) {
     (void)state;
     enum { LENGTH = 509 };
     nsi_text_builder b = {.allocator = ns_default_allocator()};
-    nsi_text_add(&b, "<mujoco><worldbody>");
+    nsi_text_add(&b, "<mujoco><option><flag contact='disable'/></option><worldbody>");
     for (int i = 0; i < LENGTH; i++) {
         nsi_text_add(&b, "<body name='b%d'><joint name='j%d'/>" BALL, i, i);
     }
@@ -551,18 +738,25 @@ static void broken_files_say_what_is_wrong(void** state) {
 
 static void damaged_files_do_no_harm(void** state) {
     (void)state;
-    static const char* const paths[] = {"mujoco/models/arm7_mixed.xml",    "mjcf/features.xml",
-                                        "mujoco/models/swimmer2.xml",      "mjcf/features.xml",
-                                        "mujoco/models/quad12_ground.xml", NULL};
-    modelfile_try_damaged(paths, 3000, 2026);
+    static const char* const paths[] = {"mujoco/models/arm7_mixed.xml",
+                                        "mjcf/features.xml",
+                                        "mujoco/models/swimmer2.xml",
+                                        "mjcf/features.xml",
+                                        "mujoco/models/quad12_ground.xml",
+                                        "mjcf/contact.xml",
+                                        NULL};
+    modelfile_try_damaged(paths, 3600, 2026);
 }
 
 static void memory_may_run_out_anywhere(void** state) {
     (void)state;
     size_t size;
-    char* text = modelfile_read("mjcf/features.xml", &size);
-    modelfile_fail_allocations(text);
-    free(text);
+    static const char* const paths[] = {"mjcf/features.xml", "mjcf/contact.xml"};
+    for (int k = 0; k < 2; k++) {
+        char* text = modelfile_read(paths[k], &size);
+        modelfile_fail_allocations(text);
+        free(text);
+    }
 }
 
 int main(void) {
@@ -583,6 +777,12 @@ int main(void) {
         cmocka_unit_test(options_have_mujocos_defaults),
         cmocka_unit_test(assets_are_looked_up),
         cmocka_unit_test(what_is_left_out_is_listed),
+        cmocka_unit_test(contype_and_conaffinity_are_groups),
+        cmocka_unit_test(condim_one_is_smooth),
+        cmocka_unit_test(pairs_and_exclusions_are_read),
+        cmocka_unit_test(what_contact_lacks_is_listed),
+        cmocka_unit_test(ground_is_added_on_demand),
+        cmocka_unit_test(joints_in_a_row_are_one),
         cmocka_unit_test(long_chains_load),
         cmocka_unit_test(broken_files_say_what_is_wrong),
         cmocka_unit_test(damaged_files_do_no_harm),

@@ -292,6 +292,56 @@ static void shapes_are_kept(void** state) {
     ns_model_free(model);
 }
 
+// A fixed base, two links in a row, and a box in the world.
+static const char arm[] =
+    "<robot name='r'><link name='world'><collision name='wall'><geometry><box size='1 1 1'/>"
+    "</geometry></collision></link>"
+    "<link name='base'><collision name='foot'><geometry><box size='1 1 1'/></geometry></collision>"
+    "</link>"
+    "<joint name='weld' type='fixed'><parent link='world'/><child link='base'/></joint>"
+    "<link name='plate'/><joint name='weld2' type='fixed'><parent link='base'/>"
+    "<child link='plate'/></joint>"
+    "<link name='upper'><inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
+    "<contact><lateral_friction value='0.25'/><restitution value='0.5'/></contact>"
+    "<visual name='u_drawn'><geometry><sphere radius='1'/></geometry></visual>"
+    "<collision name='u'><geometry><sphere radius='1'/></geometry></collision></link>"
+    "<joint name='j' type='continuous'><parent link='plate'/><child link='upper'/></joint>"
+    "<link name='lower'><inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
+    "<collision name='l'><geometry><capsule radius='1' length='1'/></geometry></collision></link>"
+    "<joint name='k' type='continuous'><parent link='upper'/><child link='lower'/></joint></robot>";
+
+static void expect_pairs(bool ground, bool self_collision, const char* names) {
+    ns_load_options options = ns_default_load_options();
+    options.ground = ground;
+    options.self_collision = self_collision;
+    ns_model* model = NULL;
+    ns_error error = {0};
+    if (ns_model_parse(arm, strlen(arm), "t", &options, &model, &error) != NS_OK) {
+        fail_msg("%s", error.message);
+    }
+    modelfile_check(model);
+    char all[400] = "";
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).ncontact; i++) {
+        const ns_contact_def* contact = ns_model_contact(model, i);
+        size_t length = strlen(all);
+        snprintf(all + length, sizeof all - length, "%s%s", i > 0 ? " " : "", contact->name);
+        bool upper = contact->name[0] == 'u';
+        assert_true(contact->mu == 1.0 && contact->restitution == (upper ? 0.5 : 0.0));
+    }
+    assert_string_equal(all, names);
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+    ns_model_free(model);
+}
+
+static void a_robot_touches_the_world_and_itself_on_demand(void** state) {
+    (void)state;
+    expect_pairs(false, false, "u:wall l:wall");
+    expect_pairs(true, false, "u:wall l:wall u:ground l:ground");
+    // The base is part of the robot. What it carries does not touch it, though it is welded to the
+    // world through another link.
+    expect_pairs(false, true, "u:wall l:wall l:foot");
+}
+
 static void what_is_left_out_is_listed(void** state) {
     (void)state;
     ns_model* model =
@@ -386,18 +436,25 @@ static void broken_files_say_what_is_wrong(void** state) {
 
 static void damaged_files_do_no_harm(void** state) {
     (void)state;
-    static const char* const paths[] = {"mujoco/models/arm7_mixed.urdf", "urdf/everything.urdf",
-                                        "mujoco/models/swimmer2.urdf",   "urdf/everything.urdf",
-                                        "mujoco/models/quad12.urdf",     NULL};
-    modelfile_try_damaged(paths, 3000, 2026);
+    static const char* const paths[] = {"mujoco/models/arm7_mixed.urdf",
+                                        "urdf/everything.urdf",
+                                        "mujoco/models/swimmer2.urdf",
+                                        "urdf/everything.urdf",
+                                        "mujoco/models/quad12.urdf",
+                                        "mesh/urdf.urdf",
+                                        NULL};
+    modelfile_try_damaged(paths, 3600, 2026);
 }
 
 static void memory_may_run_out_anywhere(void** state) {
     (void)state;
     size_t size;
-    char* text = modelfile_read("urdf/everything.urdf", &size);
-    modelfile_fail_allocations(text);
-    free(text);
+    static const char* const paths[] = {"urdf/everything.urdf", "mesh/urdf.urdf"};
+    for (int k = 0; k < 2; k++) {
+        char* text = modelfile_read(paths[k], &size);
+        modelfile_fail_allocations(text);
+        free(text);
+    }
 }
 
 int main(void) {
@@ -411,6 +468,7 @@ int main(void) {
         cmocka_unit_test(the_inertial_frame_is_turned),
         cmocka_unit_test(inertias_are_repaired_on_demand),
         cmocka_unit_test(shapes_are_kept),
+        cmocka_unit_test(a_robot_touches_the_world_and_itself_on_demand),
         cmocka_unit_test(what_is_left_out_is_listed),
         cmocka_unit_test(the_list_of_what_is_left_out_ends),
         cmocka_unit_test(files_are_loaded),

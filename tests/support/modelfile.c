@@ -131,6 +131,18 @@ static void check_link(const ns_model* model, uint32_t i, uint32_t* nq, uint32_t
     }
 }
 
+static void check_contact(const ns_model* model, uint32_t i) {
+    const nsi_contact* contact = &model->contacts[i];
+    const nsi_geom *a = &model->geoms[contact->a], *b = &model->geoms[contact->b];
+    assert_ptr_equal(contact->def.a, a->def.name);
+    assert_ptr_equal(contact->def.b, b->def.name);
+    assert_true(a->def.collision && b->def.collision && nsi_geoms_can_touch(&a->def, &b->def));
+    assert_int_not_equal(nsi_link_body(model->links, a->link),
+                         nsi_link_body(model->links, b->link));
+    assert_true(a->param != NSI_NONE && b->param != NSI_NONE);
+    assert_true(contact->param + NSI_CONTACT_PARAMS <= model->sizes.nparam);
+}
+
 void modelfile_check(const ns_model* model) {
     ns_model_sizes sizes = ns_model_get_sizes(model);
     uint32_t nq = 0, nv = 0;
@@ -142,7 +154,9 @@ void modelfile_check(const ns_model* model) {
         assert_true(geom->name && geom->link);
         check_finite(geom->size, 3);
         check_pose(&geom->pose);
+        check_finite(geom->vertices, 3 * geom->nvertex);
     }
+    for (uint32_t i = 0; i < sizes.ncontact; i++) check_contact(model, i);
     for (uint32_t i = 0; i < sizes.nu; i++) assert_non_null(ns_model_actuator(model, i)->joint);
     for (uint32_t i = 0; i < sizes.nparam; i++) {
         const ns_param* param = ns_model_param(model, i);
@@ -315,6 +329,8 @@ void modelfile_try_damaged(const char* const* paths, uint32_t count, uint64_t se
         ns_error error = {0};
         ns_load_options options = ns_default_load_options();
         options.repair_inertia = i % 2 == 1;
+        options.ground = i % 4 > 1;
+        options.self_collision = i % 8 > 3;
         ns_status status = ns_model_parse(exact, damaged_size, "damaged", &options, &model, &error);
         assert_int_equal(status == NS_OK, model != NULL);
         if (status == NS_OK) {
@@ -342,7 +358,7 @@ void modelfile_fail_allocations(const char* text) {
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);
-        ns_load_options options = {.allocator = &allocator};
+        ns_load_options options = {.ground = true, .self_collision = true, .allocator = &allocator};
         ns_model* model = NULL;
         ns_error error = {0};
         ns_status status = ns_model_parse(text, strlen(text), "t", &options, &model, &error);

@@ -1,0 +1,79 @@
+// Contact in a time step: the points of all pairs of a model, and the two models of what happens
+// there. Springs (spring.c) add forces before the accelerations are computed; impulses (impulse.c)
+// change the velocities after them.
+
+#ifndef NSI_CONTACT_H
+#define NSI_CONTACT_H
+
+#include "contact/ncp.h"
+#include "contact/shapes.h"
+#include "dyn/robot.h"
+
+typedef struct nsi_contact_options {
+    int model;             // an ns_contact_model for all pairs; -1: as each pair says
+    nsi_friction friction; // of impulses
+    uint32_t sweeps; // 0: solved exactly; otherwise so many sweeps, differentiated as they are
+} nsi_contact_options;
+
+// A point at which a pair can touch.
+typedef struct nsi_touch {
+    uint32_t pair, index;    // the index'th point of the pair
+    uint32_t body_a, body_b; // moving bodies, or NSI_NONE
+    nsi_contact_point point;
+    vec3 tangent[2]; // with the normal a right-handed frame: normal, tangent 1, tangent 2
+} nsi_touch;
+
+typedef struct nsi_touches {
+    uint32_t count;
+    nsi_touch* touch;
+} nsi_touches;
+
+// ---- touches.c ---------------------------------------------------------------------------------
+
+// The points of all pairs that follow `model`, with the links at `pose`. False when out of memory.
+bool nsi_touches_find(const nsi_robot* robot, const nsi_link_pose* pose,
+                      const nsi_contact_options* options, ns_contact_model model, nsi_touches* out);
+
+// How many there are.
+uint32_t nsi_touches_count(const ns_model* model, const nsi_contact_options* options,
+                           ns_contact_model which);
+
+// A parameter of the pair (NSI_CONTACT_*).
+ns_expr nsi_touch_param(const nsi_robot* robot, const nsi_touch* touch, uint32_t which);
+
+// A quantity contact/<pair>/<index>/<what>, to go on with.
+ns_expr nsi_touch_named(const nsi_robot* robot, const nsi_touch* touch, const char* what,
+                        ns_expr x);
+
+// Names position and normal, and gives the gap after its depth has been named.
+ns_expr nsi_touch_gap(const nsi_robot* robot, const nsi_touch* touch);
+
+// ---- spring.c --------------------------------------------------------------------------------
+
+// Add the forces of all spring contacts to `external` (nlink), the forces on bodies in their own
+// frames.
+void nsi_contact_springs(const nsi_robot* robot, const nsi_contact_options* options,
+                         force* external);
+
+// ---- impulse.c -------------------------------------------------------------------------------
+
+typedef struct nsi_impact {
+    ns_expr* qd;      // (nv) velocities after the step; holds those without contact
+    ns_expr* shift;   // (nv) what dt * qd has too much of way: impulses act from the impact on
+    ns_expr residual; // of the complementarity conditions, relative; 0 without impulses
+} nsi_impact;
+
+// The impulses of a step of dt seconds from the robot's state. qdd (nv) are the accelerations
+// without contact; `added` (nv) as in nsi_aba().
+void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* options, double dt,
+                          const ns_expr* qdd, const ns_expr* added, nsi_impact* impact);
+
+// ---- sweeps.c --------------------------------------------------------------------------------
+
+// `sweeps` sweeps of projected Gauss-Seidel from zero as plain expressions, so that derivatives go
+// through them as they are: the form of the paper, for comparison. A (3n x 3n), b (3n), mu (n),
+// on (n); writes l (3n).
+void nsi_ncp_sweeps(uint32_t n, nsi_friction friction, uint32_t sweeps, const ns_expr* A,
+                    const ns_expr* b, const ns_expr* mu, const ns_expr* on, ns_expr* l);
+
+#endif

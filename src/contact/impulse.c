@@ -1,0 +1,317 @@
+// Contact as impulses: velocities after the step that keep rigid bodies apart, with Coulomb friction.
+//
+// The form is the one that keeps gradients usable (docs/contact-gradients.md): a contact that
+// would be passed during the step acts at the time t of its impact, not after it has been passed.
+// With gap phi, normal velocity vn0 and acceleration an at the start, vn = vn0 + dt an, the normal
+// velocity w that is asked for at the end is
+//
+//     passed in this step, at t = -phi / vn:  max(0, -e (vn0 + an t) + an (dt - t))
+//     penetrating:                            max(0, -e vn0 + an dt) + push - rest
+//     near:                                   -phi / dt, which only stops what others push through
+//
+// Masses and directions are those of the first impact, s = min t. The impulses l solve the
+// conditions of ncp.h with A = J M^-1 J' (1 + cfm on the diagonal) and b = w - J (v + dt a); they
+// act from max(t, s) on, which the positions feel.
+
+#include "contact/contact.h"
+
+#include "dyn/solve.h"
+
+enum { ROWS = 3 }; // of a touch: along its normal and its two tangents
+
+// A touch at the start of the step.
+typedef struct watched {
+    ns_expr passed; // 1: the gap closes in this step
+    ns_expr time;   // of the impact, 0 unless passed
+    ns_expr on;     // 1: takes part
+    ns_expr target; // normal velocity asked for
+} watched;
+
+typedef struct problem {
+    const nsi_robot* robot;
+    const nsi_contact_options* options;
+    double dt;
+    uint32_t nv, n, rows; // velocities, touches, rows
+    nsi_link_pose* pose;  // (nlink)
+    nsi_touches touches;
+    watched* watched; // (n)
+    ns_expr first;    // time of the first impact
+    ns_expr* M;       // (nv x nv) factors of the mass matrix there
+    ns_expr* half;    // (rows x nv) rows of the Jacobian, half solved: L'^-1 J'
+    ns_expr *A, *b;   // (rows x rows), (rows)
+    ns_expr *mu, *on; // (n)
+    ns_expr* l;       // (rows) impulses
+    ns_expr* scratch; // (rows + nv)
+} problem;
+
+static bool allocate(problem* p) {
+    size_t nv = p->nv, n = p->n, rows = p->rows;
+    p->pose = nsi_robot_alloc(p->robot, p->robot->model->sizes.nlink, sizeof *p->pose);
+    p->watched = nsi_robot_alloc(p->robot, n, sizeof *p->watched);
+    size_t numbers = nv * nv + rows * nv + rows * rows + 3 * rows + 2 * n + nv;
+    ns_expr* at = nsi_robot_alloc(p->robot, numbers, sizeof *at);
+    if (!p->pose || !p->watched || !at) return false;
+    p->M = at;
+    p->half = p->M + nv * nv;
+    p->A = p->half + rows * nv;
+    p->b = p->A + rows * rows;
+    p->l = p->b + rows;
+    p->mu = p->l + rows;
+    p->on = p->mu + n;
+    p->scratch = p->on + n;
+    return true;
+}
+
+// ---- rows ------------------------------------------------------------------------------------
+
+// The twists of unit velocities in the world and about its origin, NSI_MAX_DOF per link; NULL when
+// out of memory.
+static motion* unit_twists(const nsi_robot* robot, const nsi_link_pose* pose) {
+    const ns_model* model = robot->model;
+    motion* all = nsi_robot_alloc(robot, (size_t)model->sizes.nlink * NSI_MAX_DOF, sizeof *all);
+    for (uint32_t i = 0; all && i < model->sizes.nlink; i++) {
+        const nsi_body* body = &robot->body[i];
+        bool floating = model->links[i].def.joint_type == NS_JOINT_FLOATING;
+        for (uint32_t k = 0; k < body->nv; k++) {
+            motion s = floating ? body->s[(k + 3) % 6] : mo_scale(body->ratio, body->s[k]);
+            motion* twist = &all[i * NSI_MAX_DOF + k];
+            twist->w = m3_apply(pose[i].R, s.w);
+            twist->v = v3_add(m3_apply(pose[i].R, s.v), v3_cross(pose[i].position, twist->w));
+            if (floating && k < 3) { // velocity in the world
+                twist->v = v3_zero();
+                twist->v.e[k] = ns_const(1.0);
+            }
+        }
+    }
+    return all;
+}
+
+static bool carries(const nsi_robot* robot, uint32_t ancestor, uint32_t body) {
+    while (body != NSI_NONE && body > ancestor) body = robot->body[body].parent;
+    return body == ancestor;
+}
+
+// Row of the Jacobian: velocity of a relative to b along d at p. Bodies that carry both move both
+// alike.
+static void jacobian_row(const nsi_robot* robot, const motion* twists, const nsi_touch* touch,
+                         vec3 d, ns_expr* row) {
+    const ns_model* model = robot->model;
+    vec3 moment = v3_cross(touch->point.position, d);
+    for (uint32_t k = 0; k < model->sizes.nv; k++) row[k] = ns_const(0.0);
+    for (int side = 0; side < 2; side++) {
+        uint32_t body = side == 0 ? touch->body_a : touch->body_b;
+        uint32_t other = side == 0 ? touch->body_b : touch->body_a;
+        for (uint32_t i = body; i != NSI_NONE; i = robot->body[i].parent) {
+            if (other != NSI_NONE && carries(robot, i, other)) break;
+            for (uint32_t k = 0; k < robot->body[i].nv; k++) {
+                const motion* twist = &twists[i * NSI_MAX_DOF + k];
+                ns_expr x = ns_add(v3_dot(d, twist->v), v3_dot(moment, twist->w));
+                ns_expr* to = &row[model->links[i].v + k];
+                *to = side == 0 ? ns_add(*to, x) : ns_sub(*to, x);
+            }
+        }
+    }
+}
+
+static ns_expr dot(uint32_t n, const ns_expr* a, const ns_expr* b) {
+    ns_expr sum = ns_const(0.0);
+    for (uint32_t k = 0; k < n; k++) sum = ns_add(sum, ns_mul(a[k], b[k]));
+    return sum;
+}
+
+// ---- the step --------------------------------------------------------------------------------
+
+// What a touch at the start of the step asks for; `row` is that of its normal.
+static watched watch(const nsi_robot* robot, const nsi_touch* touch, double step,
+                     const ns_expr* row, const ns_expr* qdd) {
+    uint32_t nv = robot->model->sizes.nv;
+    ns_expr zero = ns_const(0.0), one = ns_const(1.0), dt = ns_const(step);
+    ns_expr phi = nsi_touch_gap(robot, touch);
+    ns_expr vn0 = nsi_touch_named(robot, touch, "velocity/normal", dot(nv, row, robot->qd));
+    ns_expr an = dot(nv, row, qdd), vn = ns_add(vn0, ns_mul(dt, an));
+    ns_expr e = nsi_touch_param(robot, touch, NSI_CONTACT_RESTITUTION);
+    ns_expr outside = ns_ge(phi, zero);
+    watched w;
+    w.passed =
+        ns_and(ns_and(outside, ns_lt(ns_add(phi, ns_mul(dt, vn)), zero)), touch->point.exists);
+    w.time = ns_select(w.passed, ns_neg(ns_div(phi, ns_select(w.passed, vn, one))), zero);
+
+    ns_expr bounce =
+        ns_sub(ns_mul(an, ns_sub(dt, w.time)), ns_mul(e, ns_add(vn0, ns_mul(an, w.time))));
+    bounce = ns_max(zero, bounce);
+
+    ns_expr closing = ns_max(zero, ns_neg(vn0));
+    ns_expr alpha = nsi_touch_param(robot, touch, NSI_CONTACT_BAUMGARTE_ALPHA);
+    ns_expr beta = nsi_touch_param(robot, touch, NSI_CONTACT_BAUMGARTE_BETA);
+    ns_expr push = ns_min(ns_div(ns_mul(beta, ns_neg(phi)), dt),
+                          nsi_touch_param(robot, touch, NSI_CONTACT_MAX_PUSH));
+    ns_expr inside = ns_max(zero, ns_add(ns_mul(e, closing), ns_mul(an, dt)));
+    inside = ns_sub(ns_add(inside, push), ns_mul(ns_sub(one, alpha), closing));
+
+    ns_expr near = ns_neg(ns_div(phi, dt));
+    w.target = ns_select(outside, ns_select(w.passed, bounce, near), inside);
+    ns_expr margin = nsi_touch_param(robot, touch, NSI_CONTACT_MARGIN);
+    w.on = ns_and(ns_or(w.passed, ns_lt(phi, margin)), touch->point.exists);
+    return w;
+}
+
+// Look at all touches; the time of the first impact is 0 when there is none.
+static bool watch_all(problem* p, const ns_expr* qdd) {
+    const nsi_robot* robot = p->robot;
+    nsi_link_poses(robot, p->pose);
+    const motion* twists = unit_twists(robot, p->pose);
+    if (!twists || !nsi_touches_find(robot, p->pose, p->options, NS_CONTACT_NCP, &p->touches)) {
+        return false;
+    }
+    ns_expr first = ns_const(p->dt), any = ns_const(0.0), *row = p->scratch;
+    for (uint32_t c = 0; c < p->n; c++) {
+        const nsi_touch* touch = &p->touches.touch[c];
+        watched* w = &p->watched[c];
+        jacobian_row(robot, twists, touch, touch->point.normal, row);
+        *w = watch(robot, touch, p->dt, row, qdd);
+        first = ns_select(w->passed, ns_min(first, w->time), first);
+        any = ns_or(any, w->passed);
+        for (int k = 0; k < 2; k++) {
+            jacobian_row(robot, twists, touch, touch->tangent[k], row);
+            nsi_touch_named(robot, touch, k == 0 ? "velocity/tangent1" : "velocity/tangent2",
+                            dot(p->nv, row, robot->qd));
+        }
+    }
+    p->first = ns_select(any, first, ns_const(0.0));
+    return robot->graph->error.status == NS_OK;
+}
+
+// The robot as it is at the first impact.
+static bool at_impact(const problem* p, nsi_robot* moved) {
+    const nsi_robot* robot = p->robot;
+    ns_expr* q = nsi_robot_alloc(robot, robot->model->sizes.nq, sizeof *q);
+    if (!q) return false;
+    ns_expr* way = p->scratch;
+    for (uint32_t k = 0; k < p->nv; k++) way[k] = ns_mul(p->first, robot->qd[k]);
+    nsi_displace(robot->model, robot->q, way, q);
+    return nsi_robot_init(moved, robot->model, robot->param, q, robot->qd);
+}
+
+// Row i and those before it: A and b. `y` is row i of J, `qd` the velocities without contact.
+static void add_row(const problem* p, uint32_t i, ns_expr* y, const ns_expr* qd) {
+    uint32_t c = i / ROWS, nv = p->nv;
+    const watched* w = &p->watched[c];
+    const nsi_touch* touch = &p->touches.touch[c];
+    p->b[i] = ns_neg(dot(nv, y, qd));
+    nsi_ltdl_begin(nv, p->M, y);
+    ns_expr* scaled = p->scratch;
+    for (uint32_t k = 0; k < nv; k++) scaled[k] = ns_mul(y[k], p->M[k * nv + k]);
+    for (uint32_t j = 0; j <= i; j++) {
+        p->A[i * p->rows + j] = dot(nv, scaled, p->half + (size_t)j * nv);
+        p->A[j * p->rows + i] = p->A[i * p->rows + j];
+    }
+    ns_expr* diagonal = &p->A[i * p->rows + i];
+    ns_expr softer = ns_add(ns_const(1.0), nsi_touch_param(p->robot, touch, NSI_CONTACT_CFM));
+    *diagonal = ns_mul(*diagonal, softer);
+    if (i % ROWS > 0) return;
+    // An impact is not to lose speed to the regularisation: exact for a contact by itself.
+    p->b[i] = ns_add(p->b[i], w->target);
+    p->b[i] = ns_select(w->passed, ns_mul(p->b[i], softer), p->b[i]);
+    p->mu[c] = nsi_touch_param(p->robot, touch, NSI_CONTACT_MU);
+    p->on[c] = w->on;
+}
+
+// Masses and directions at the first impact.
+static bool build(problem* p, const ns_expr* added, const ns_expr* qd) {
+    nsi_robot moved;
+    nsi_touches touching;
+    if (!at_impact(p, &moved)) return false;
+    nsi_link_poses(&moved, p->pose);
+    const motion* twists = unit_twists(&moved, p->pose);
+    if (!twists || !nsi_touches_find(&moved, p->pose, p->options, NS_CONTACT_NCP, &touching)) {
+        return false;
+    }
+    nsi_crba(&moved, p->M);
+    for (uint32_t k = 0; k < p->nv && added; k++) {
+        p->M[k * p->nv + k] = ns_add(p->M[k * p->nv + k], added[k]);
+    }
+    nsi_ltdl_factor(p->nv, p->M);
+    for (uint32_t i = 0; i < p->rows; i++) {
+        const nsi_touch* touch = &touching.touch[i / ROWS];
+        vec3 d = i % ROWS == 0 ? touch->point.normal : touch->tangent[i % ROWS - 1];
+        ns_expr* y = p->half + (size_t)i * p->nv;
+        jacobian_row(&moved, twists, touch, d, y);
+        add_row(p, i, y, qd);
+    }
+    return p->robot->graph->error.status == NS_OK;
+}
+
+// The impulses from the solver's block; returns the residual.
+static ns_expr solve(const problem* p) {
+    ns_graph* graph = p->robot->graph;
+    uint32_t rows = p->rows, count = 0;
+    size_t inputs_size = (size_t)rows * (rows + 1) / 2 + rows + 2 * p->n;
+    nsi_id* inputs = nsi_robot_alloc(p->robot, inputs_size, sizeof *inputs);
+    if (!inputs) return ns_const(0.0);
+    for (uint32_t i = 0; i < rows; i++) {
+        for (uint32_t j = 0; j <= i; j++) inputs[count++] = p->A[i * rows + j].id;
+    }
+    for (uint32_t i = 0; i < rows; i++) inputs[count++] = p->b[i].id;
+    for (uint32_t c = 0; c < p->n; c++) inputs[count++] = p->mu[c].id;
+    for (uint32_t c = 0; c < p->n; c++) inputs[count++] = p->on[c].id;
+    nsi_block block = {.kind = &nsi_ncp,
+                       .params = {p->n, p->options->friction},
+                       .ninput = count,
+                       .inputs = inputs,
+                       .source = NSI_NONE,
+                       .sink = NSI_NONE};
+    nsi_id node = nsi_graph_block(graph, &block);
+    for (uint32_t i = 0; i < rows; i++) p->l[i].id = nsi_graph_out(graph, node, i);
+    return (ns_expr){nsi_graph_out(graph, node, rows)};
+}
+
+// M^-1 J' g for impulses g.
+static void respond(const problem* p, const ns_expr* g, ns_expr* out) {
+    for (uint32_t k = 0; k < p->nv; k++) out[k] = ns_const(0.0);
+    for (uint32_t i = 0; i < p->rows; i++) {
+        for (uint32_t k = 0; k < p->nv; k++) {
+            out[k] = ns_add(out[k], ns_mul(p->half[i * p->nv + k], g[i]));
+        }
+    }
+    nsi_ltdl_finish(p->nv, p->M, out);
+}
+
+// Impulses into velocities and positions.
+static void apply(const problem* p, nsi_impact* impact) {
+    static const char* const names[ROWS] = {"force/normal", "force/tangent1", "force/tangent2"};
+    ns_expr *late = p->scratch, *jump = late + p->rows;
+    for (uint32_t i = 0; i < p->rows; i++) {
+        uint32_t c = i / ROWS;
+        ns_expr f = ns_mul(p->l[i], ns_const(1.0 / p->dt));
+        f = nsi_touch_named(p->robot, &p->touches.touch[c], names[i % ROWS], f);
+        p->l[i] = ns_mul(f, ns_const(p->dt));
+        late[i] = ns_mul(ns_max(p->watched[c].time, p->first), p->l[i]);
+    }
+    respond(p, p->l, jump);
+    for (uint32_t k = 0; k < p->nv; k++) impact->qd[k] = ns_add(impact->qd[k], jump[k]);
+    respond(p, late, impact->shift);
+}
+
+void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* options, double dt,
+                          const ns_expr* qdd, const ns_expr* added, nsi_impact* impact) {
+    uint32_t nv = robot->model->sizes.nv;
+    uint32_t n = nsi_touches_count(robot->model, options, NS_CONTACT_NCP);
+    impact->residual = ns_const(0.0);
+    for (uint32_t k = 0; k < nv; k++) impact->shift[k] = ns_const(0.0);
+    if (n == 0) return;
+    if (n > NSI_NCP_MAX_CONTACTS) {
+        nsi_graph_fail(robot->graph, NS_ERR_LIMIT,
+                       "the model has %u points of rigid contact where %d are possible; use groups,"
+                       " exclusions or the spring model",
+                       n, NSI_NCP_MAX_CONTACTS);
+        return;
+    }
+    problem p = {.robot = robot, .options = options, .dt = dt, .nv = nv, .n = n, .rows = ROWS * n};
+    if (!allocate(&p) || !watch_all(&p, qdd) || !build(&p, added, impact->qd)) return;
+    if (options->sweeps > 0) {
+        nsi_ncp_sweeps(n, options->friction, options->sweeps, p.A, p.b, p.mu, p.on, p.l);
+    } else {
+        impact->residual = solve(&p);
+    }
+    apply(&p, impact);
+}

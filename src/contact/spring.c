@@ -1,0 +1,100 @@
+// Contact as springs: the normal force of Hunt & Crossley (Coefficient of Restitution Interpreted as
+// Damping in Vibroimpact, 1975) and the friction of Brown & McPhee (A Continuous Velocity-Based
+// Friction Model for Dynamics and Control with Physically Meaningful Parameters, 2016). Each term
+// is a named quantity.
+
+#include "contact/contact.h"
+
+// Velocity in the world of the point of a body that is at p now.
+static vec3 point_velocity(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t body,
+                           vec3 p) {
+    if (body == NSI_NONE) return v3_zero();
+    motion twist = robot->body[body].velocity;
+    vec3 arm = m3_apply_t(pose[body].R, v3_sub(p, pose[body].position));
+    return m3_apply(pose[body].R, v3_add(twist.v, v3_cross(twist.w, arm)));
+}
+
+// A force f at the point p of the world, where it touches, on a body in its own frame. Everything
+// that leads to f is behind the select, so that nothing of it need be computed for what is apart.
+static void add_force(const nsi_link_pose* pose, uint32_t body, ns_expr touches, vec3 p, vec3 f,
+                      force* external) {
+    if (body == NSI_NONE) return;
+    vec3 arm = m3_apply_t(pose[body].R, v3_sub(p, pose[body].position));
+    vec3 local = m3_apply_t(pose[body].R, f), moment = v3_cross(arm, local);
+    ns_expr zero = ns_const(0.0);
+    for (int k = 0; k < 3; k++) {
+        local.e[k] = ns_select(touches, local.e[k], zero);
+        moment.e[k] = ns_select(touches, moment.e[k], zero);
+    }
+    external[body] = fo_add(external[body], (force){moment, local});
+}
+
+// x^p for x > 0; the usual p needs no logarithm.
+static ns_expr power(const nsi_robot* robot, ns_expr x, ns_expr p) {
+    const nsi_node* node = &robot->graph->nodes.data[p.id];
+    if (node->op == NSI_CONST && node->value == 1.5) return ns_mul(x, ns_sqrt(x));
+    return ns_pow(x, p);
+}
+
+// Friction coefficient at the slip x = speed / transition velocity: rises to mu_static near x = 1
+// and falls to mu.
+static ns_expr friction_coefficient(ns_expr mu, ns_expr mu_static, ns_expr x) {
+    ns_expr sliding = ns_mul(mu, ns_tanh(ns_mul(ns_const(4.0), x)));
+    ns_expr hump = ns_add(ns_mul(ns_const(0.25), ns_mul(x, x)), ns_const(0.75));
+    ns_expr stiction = ns_mul(ns_sub(mu_static, mu), ns_div(x, ns_mul(hump, hump)));
+    return ns_add(sliding, stiction);
+}
+
+static void spring(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_touch* touch,
+                   force* external) {
+    ns_expr zero = ns_const(0.0), one = ns_const(1.0);
+    vec3 p = touch->point.position, n = touch->point.normal;
+    vec3 v = v3_sub(point_velocity(robot, pose, touch->body_a, p),
+                    point_velocity(robot, pose, touch->body_b, p));
+    ns_expr depth = ns_neg(nsi_touch_gap(robot, touch));
+    ns_expr touches = ns_and(ns_gt(depth, zero), touch->point.exists);
+    // Where nothing touches, numbers whose laws are smooth; the forces are dropped in the end.
+    depth = ns_select(touches, depth, one);
+    ns_expr vn = nsi_touch_named(robot, touch, "velocity/normal", v3_dot(n, v));
+    ns_expr vt[2];
+    vt[0] = nsi_touch_named(robot, touch, "velocity/tangent1", v3_dot(touch->tangent[0], v));
+    vt[1] = nsi_touch_named(robot, touch, "velocity/tangent2", v3_dot(touch->tangent[1], v));
+
+    ns_expr stretch = power(robot, depth, nsi_touch_param(robot, touch, NSI_CONTACT_EXPONENT));
+    ns_expr elastic = ns_mul(nsi_touch_param(robot, touch, NSI_CONTACT_STIFFNESS), stretch);
+    elastic = ns_select(touches, elastic, zero);
+    elastic = nsi_touch_named(robot, touch, "force/elastic", elastic);
+    ns_expr damping = ns_mul(nsi_touch_param(robot, touch, NSI_CONTACT_DAMPING), ns_neg(vn));
+    damping = nsi_touch_named(robot, touch, "force/damping", ns_mul(elastic, damping));
+    ns_expr normal = ns_max(ns_add(elastic, damping), zero);
+    normal = nsi_touch_named(robot, touch, "force/normal", normal);
+
+    // The direction of slip is vt / speed; the tiny speed keeps it smooth at rest.
+    ns_expr transition = nsi_touch_param(robot, touch, NSI_CONTACT_TRANSITION_VELOCITY);
+    ns_expr tiny = ns_mul(ns_const(1e-6), transition);
+    ns_expr speed =
+        ns_sqrt(ns_add(ns_add(ns_mul(vt[0], vt[0]), ns_mul(vt[1], vt[1])), ns_mul(tiny, tiny)));
+    ns_expr coefficient = friction_coefficient(nsi_touch_param(robot, touch, NSI_CONTACT_MU),
+                                               nsi_touch_param(robot, touch, NSI_CONTACT_MU_STATIC),
+                                               ns_div(speed, transition));
+    coefficient = nsi_touch_named(robot, touch, "friction", coefficient);
+    ns_expr drag = ns_div(ns_mul(coefficient, normal), speed);
+    vec3 f = v3_scale(normal, n);
+    for (int k = 0; k < 2; k++) {
+        ns_expr ft = ns_neg(ns_mul(drag, vt[k]));
+        ft = nsi_touch_named(robot, touch, k == 0 ? "force/tangent1" : "force/tangent2", ft);
+        f = v3_add(f, v3_scale(ft, touch->tangent[k]));
+    }
+    add_force(pose, touch->body_a, touches, p, f, external);
+    add_force(pose, touch->body_b, touches, p, v3_neg(f), external);
+}
+
+void nsi_contact_springs(const nsi_robot* robot, const nsi_contact_options* options,
+                         force* external) {
+    nsi_touches touches;
+    nsi_link_pose* pose = nsi_robot_alloc(robot, robot->model->sizes.nlink, sizeof *pose);
+    if (!pose) return;
+    nsi_link_poses(robot, pose);
+    if (!nsi_touches_find(robot, pose, options, NS_CONTACT_SPRING, &touches)) return;
+    for (uint32_t k = 0; k < touches.count; k++) spring(robot, pose, &touches.touch[k], external);
+}

@@ -1,0 +1,124 @@
+// The contact points of a model's pairs.
+
+#include "contact/contact.h"
+
+#include <stdio.h>
+
+static bool follows(const nsi_contact* pair, const nsi_contact_options* options,
+                    ns_contact_model model) {
+    ns_contact_model chosen =
+        options->model < 0 ? pair->def.model : (ns_contact_model)options->model;
+    return chosen == model;
+}
+
+static uint32_t pair_slots(const ns_model* model, const nsi_contact* pair) {
+    const ns_geom_def *a = &model->geoms[pair->a].def, *b = &model->geoms[pair->b].def;
+    return nsi_contact_slots(a->type, a->nvertex, b->type, b->nvertex);
+}
+
+uint32_t nsi_touches_count(const ns_model* model, const nsi_contact_options* options,
+                           ns_contact_model which) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < model->sizes.ncontact; i++) {
+        const nsi_contact* pair = &model->contacts[i];
+        if (follows(pair, options, which)) count += pair_slots(model, pair);
+    }
+    return count;
+}
+
+static bool is_zero(const nsi_robot* robot, ns_expr x) {
+    if (!ns_expr_is_valid(x)) return false;
+    const nsi_node* node = &robot->graph->nodes.data[x.id];
+    return node->op == NSI_CONST && node->value == 0.0;
+}
+
+// A geometry where it is in the world.
+static nsi_shape place_shape(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t number) {
+    const nsi_geom* geom = &robot->model->geoms[number];
+    const ns_expr* p = robot->param + geom->param;
+    const double* q = geom->def.pose.quaternion;
+    quat turn = {ns_const(q[0]), ns_const(q[1]), ns_const(q[2]), ns_const(q[3])};
+    vec3 more = v3(p[NSI_GEOM_ROTATION], p[NSI_GEOM_ROTATION + 1], p[NSI_GEOM_ROTATION + 2]);
+    bool turned = false;
+    for (int k = 0; k < 3; k++) turned = turned || !is_zero(robot, more.e[k]);
+    if (turned) turn = q_mul(turn, q_exp(more));
+    nsi_shape shape = {.type = geom->def.type,
+                       .R = m3_from_quat(turn),
+                       .position =
+                           v3(p[NSI_GEOM_ORIGIN], p[NSI_GEOM_ORIGIN + 1], p[NSI_GEOM_ORIGIN + 2]),
+                       .nvertex = geom->def.nvertex,
+                       .vertices = geom->def.vertices};
+    uint32_t nsize = nsi_geom_param_count(&geom->def) - NSI_GEOM_SIZE;
+    for (uint32_t k = 0; k < 3; k++) {
+        shape.size[k] = k < nsize ? p[NSI_GEOM_SIZE + k] : ns_const(geom->def.size[k]);
+    }
+    if (geom->link == NSI_NONE) return shape;
+    const nsi_link_pose* link = &pose[geom->link];
+    shape.position = v3_add(link->position, m3_apply(link->R, shape.position));
+    shape.R = m3_mul(link->R, shape.R);
+    return shape;
+}
+
+static uint32_t body_of(const nsi_robot* robot, uint32_t geom) {
+    uint32_t link = robot->model->geoms[geom].link;
+    return link == NSI_NONE ? NSI_NONE : robot->place[link].body;
+}
+
+// Two unit vectors that make a frame with n (Duff et al., Building an Orthonormal Basis, Revisited,
+// JCGT 2017): no root, and no jump but where n_z changes its sign.
+static void tangents(vec3 n, vec3 t[2]) {
+    ns_expr one = ns_const(1.0);
+    ns_expr sign = ns_select(ns_lt(n.e[2], ns_const(0.0)), ns_const(-1.0), one);
+    ns_expr a = ns_neg(ns_div(one, ns_add(sign, n.e[2])));
+    ns_expr b = ns_mul(ns_mul(n.e[0], n.e[1]), a);
+    t[0] = v3(ns_add(one, ns_mul(sign, ns_mul(ns_mul(n.e[0], n.e[0]), a))), ns_mul(sign, b),
+              ns_neg(ns_mul(sign, n.e[0])));
+    t[1] = v3(b, ns_add(sign, ns_mul(ns_mul(n.e[1], n.e[1]), a)), ns_neg(n.e[1]));
+}
+
+bool nsi_touches_find(const nsi_robot* robot, const nsi_link_pose* pose,
+                      const nsi_contact_options* options, ns_contact_model model,
+                      nsi_touches* out) {
+    const ns_model* m = robot->model;
+    *out = (nsi_touches){.count = 0};
+    uint32_t count = nsi_touches_count(m, options, model);
+    out->touch = nsi_robot_alloc(robot, count, sizeof *out->touch);
+    nsi_contact_point* points = nsi_robot_alloc(robot, count, sizeof *points);
+    if (!out->touch || !points) return false;
+    for (uint32_t i = 0; i < m->sizes.ncontact; i++) {
+        const nsi_contact* pair = &m->contacts[i];
+        if (!follows(pair, options, model)) continue;
+        nsi_shape a = place_shape(robot, pose, pair->a), b = place_shape(robot, pose, pair->b);
+        nsi_contact_points(&a, &b, points);
+        for (uint32_t k = 0; k < pair_slots(m, pair); k++) {
+            nsi_touch* touch = &out->touch[out->count++];
+            *touch = (nsi_touch){.pair = i,
+                                 .index = k,
+                                 .body_a = body_of(robot, pair->a),
+                                 .body_b = body_of(robot, pair->b),
+                                 .point = points[k]};
+            tangents(points[k].normal, touch->tangent);
+        }
+    }
+    return robot->graph->error.status == NS_OK;
+}
+
+ns_expr nsi_touch_param(const nsi_robot* robot, const nsi_touch* touch, uint32_t which) {
+    return robot->param[robot->model->contacts[touch->pair].param + which];
+}
+
+ns_expr nsi_touch_named(const nsi_robot* robot, const nsi_touch* touch, const char* what,
+                        ns_expr x) {
+    return nsi_named(x, "contact/%s/%u/%s", robot->model->contacts[touch->pair].def.name,
+                     touch->index, what);
+}
+
+ns_expr nsi_touch_gap(const nsi_robot* robot, const nsi_touch* touch) {
+    static const char* const position[3] = {"position/x", "position/y", "position/z"};
+    static const char* const normal[3] = {"normal/x", "normal/y", "normal/z"};
+    for (int k = 0; k < 3; k++) {
+        nsi_touch_named(robot, touch, position[k], touch->point.position.e[k]);
+        nsi_touch_named(robot, touch, normal[k], touch->point.normal.e[k]);
+    }
+    return ns_neg(nsi_touch_named(robot, touch, "depth", ns_neg(touch->point.gap)));
+}

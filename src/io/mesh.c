@@ -1,0 +1,266 @@
+// Meshes from STL and OBJ files. Only vertices are read: the convex hull needs no triangles.
+
+#include "io/mesh.h"
+
+#include "io/file.h"
+#include "io/numbers.h"
+
+#include <float.h>
+#include <math.h>
+
+// ---- hull ------------------------------------------------------------------------------------
+
+enum { NAXES = 6 };
+
+// Direction k: the axes first, then a spiral from pole to pole with equal areas (Fibonacci lattice).
+static void direction(uint32_t k, double out[3]) {
+    const double golden_angle = 2.39996322972865332; // pi (3 - sqrt 5)
+    if (k < NAXES) {
+        out[0] = out[1] = out[2] = 0.0;
+        out[k / 2] = k % 2 ? 1.0 : -1.0;
+        return;
+    }
+    double turns = golden_angle * (k - NAXES);
+    double z = 1.0 - (2.0 * (k - NAXES) + 1.0) / (NSI_MESH_DIRECTIONS - NAXES);
+    double radius = sqrt(1.0 - z * z);
+    out[0] = radius * cos(turns), out[1] = radius * sin(turns), out[2] = z;
+}
+
+void nsi_hull_start(nsi_hull* hull) {
+    *hull = (nsi_hull){0};
+    for (uint32_t k = 0; k < NSI_MESH_DIRECTIONS; k++) direction(k, hull->directions[k]);
+}
+
+bool nsi_hull_add(nsi_hull* hull, const double v[3]) {
+    const double furthest = 1e9; // m; what is computed from it stays finite
+    for (int i = 0; i < 3; i++) {
+        if (!(fabs(v[i]) <= furthest)) return false;
+    }
+    for (uint32_t k = 0; k < NSI_MESH_DIRECTIONS; k++) {
+        const double* d = hull->directions[k];
+        double reach = v[0] * d[0] + v[1] * d[1] + v[2] * d[2];
+        if (hull->nvertex > 0 && reach <= hull->reach[k]) continue;
+        hull->reach[k] = reach;
+        memcpy(hull->furthest[k], v, sizeof hull->furthest[k]);
+    }
+    hull->nvertex++;
+    return true;
+}
+
+static double square_distance(const double a[3], const double b[3]) {
+    double x = a[0] - b[0], y = a[1] - b[1], z = a[2] - b[2];
+    return x * x + y * y + z * z;
+}
+
+// Keep vertex k: the others are now at most this far from one that is kept.
+static void keep_corner(const nsi_hull* hull, uint32_t k, double distance[NSI_MESH_DIRECTIONS],
+                        nsi_mesh* out) {
+    memcpy(out->corners + 3 * out->count++, hull->furthest[k], sizeof hull->furthest[k]);
+    for (uint32_t j = 0; j < NSI_MESH_DIRECTIONS; j++) {
+        distance[j] = fmin(distance[j], square_distance(hull->furthest[j], hull->furthest[k]));
+    }
+}
+
+void nsi_hull_finish(const nsi_hull* hull, nsi_mesh* out) {
+    *out = (nsi_mesh){0};
+    if (hull->nvertex == 0) return;
+    double distance[NSI_MESH_DIRECTIONS]; // squared, to the nearest that is kept
+    for (uint32_t k = 0; k < NSI_MESH_DIRECTIONS; k++) distance[k] = DBL_MAX;
+    for (uint32_t k = 0; k < NAXES; k++) {
+        if (distance[k] > 0.0) keep_corner(hull, k, distance, out);
+    }
+    while (out->count < NSI_MESH_MAX_CORNERS) {
+        uint32_t next = 0;
+        for (uint32_t k = 1; k < NSI_MESH_DIRECTIONS; k++) {
+            if (distance[k] > distance[next]) next = k;
+        }
+        if (!(distance[next] > 0.0)) return; // only duplicates are left
+        keep_corner(hull, next, distance, out);
+    }
+}
+
+// ---- binary STL ------------------------------------------------------------------------------
+
+// 80 bytes of anything, the number of triangles, and for each a normal, three vertices and two bytes
+// more; little-endian.
+enum { STL_HEADER = 84, STL_TRIANGLE = 50, STL_VERTICES = 12 };
+
+static uint32_t read_u32(const char* at) {
+    const unsigned char* b = (const unsigned char*)at;
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static double read_float(const char* at) {
+    uint32_t bits = read_u32(at);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+static ns_status parse_binary(const char* bytes, size_t size, const char* name, nsi_hull* hull,
+                              ns_error* error) {
+    uint64_t count = read_u32(bytes + STL_HEADER - 4);
+    uint64_t needed = STL_HEADER + count * STL_TRIANGLE;
+    if (size < needed) {
+        return nsi_fail(error, NS_ERR_PARSE,
+                        "%s: cut off, or not an STL file: %llu triangles need %llu bytes, and it "
+                        "has %zu",
+                        name, (unsigned long long)count, (unsigned long long)needed, size);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        const char* at = bytes + STL_HEADER + i * STL_TRIANGLE + STL_VERTICES;
+        for (int k = 0; k < 3; k++, at += 12) {
+            const double vertex[3] = {read_float(at), read_float(at + 4), read_float(at + 8)};
+            if (nsi_hull_add(hull, vertex)) continue;
+            return nsi_fail(error, NS_ERR_PARSE,
+                            "%s: triangle %llu has a vertex that is not finite or beyond 1e9", name,
+                            (unsigned long long)i + 1);
+        }
+    }
+    return NS_OK;
+}
+
+// ---- text ------------------------------------------------------------------------------------
+
+// A text that is read word by word. Line ends are words of their own: "\n".
+typedef struct words {
+    const char *at, *end;
+    uint32_t line;
+    const char* word;
+    size_t size; // 0: the end
+} words;
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
+}
+
+static void next_word(words* w) {
+    if (w->size == 1 && w->word[0] == '\n') w->line++;
+    while (w->at < w->end && is_blank(*w->at)) w->at++;
+    w->word = w->at;
+    if (w->at < w->end && *w->at == '\n') {
+        w->at++;
+    } else {
+        while (w->at < w->end && !is_blank(*w->at) && *w->at != '\n') w->at++;
+    }
+    w->size = (size_t)(w->at - w->word);
+}
+
+static bool is_word(const words* w, const char* word) {
+    return w->size == strlen(word) && memcmp(w->word, word, w->size) == 0;
+}
+
+// The three numbers of a vertex; the word before them is the current one.
+static ns_status read_vertex(words* w, const char* name, nsi_hull* hull, ns_error* error) {
+    double vertex[3];
+    for (int i = 0; i < 3; i++) {
+        next_word(w);
+        if (w->size > 0 && nsi_text_read_double(w->word, w->size, &vertex[i]) == NS_OK) continue;
+        char quote[NSI_QUOTE_SIZE];
+        return nsi_fail(error, NS_ERR_PARSE, "%s:%u: a vertex needs three numbers, not %s", name,
+                        w->line, nsi_quote(w->word, w->size, quote));
+    }
+    if (nsi_hull_add(hull, vertex)) return NS_OK;
+    return nsi_fail(error, NS_ERR_PARSE, "%s:%u: the vertex is not finite or beyond 1e9", name,
+                    w->line);
+}
+
+// "vertex x y z" anywhere between "solid" and "endsolid".
+static ns_status parse_text_stl(const char* bytes, size_t size, const char* name, nsi_hull* hull,
+                                ns_error* error) {
+    words w = {.at = bytes, .end = bytes + size, .line = 1};
+    bool ended = false;
+    for (next_word(&w); w.size > 0; next_word(&w)) {
+        bool starts = is_word(&w, "solid"), ends = is_word(&w, "endsolid");
+        if (starts || ends) {
+            ended = ends;
+            while (w.size > 0 && !is_word(&w, "\n")) next_word(&w); // a name, which may be any
+            if (w.size == 0) break;
+        }
+        if (!is_word(&w, "vertex")) continue;
+        ns_status status = read_vertex(&w, name, hull, error);
+        if (status != NS_OK) return status;
+    }
+    if (ended) return NS_OK;
+    return nsi_fail(error, NS_ERR_PARSE, "%s:%u: cut off: there is no endsolid", name, w.line);
+}
+
+// Lines that start with "v".
+static ns_status parse_obj(const char* bytes, size_t size, const char* name, nsi_hull* hull,
+                           ns_error* error) {
+    words w = {.at = bytes, .end = bytes + size, .line = 1};
+    bool starts = true;
+    for (next_word(&w); w.size > 0; next_word(&w)) {
+        if (starts && is_word(&w, "v")) {
+            ns_status status = read_vertex(&w, name, hull, error);
+            if (status != NS_OK) return status;
+        }
+        starts = is_word(&w, "\n");
+    }
+    return NS_OK;
+}
+
+// ---- files -----------------------------------------------------------------------------------
+
+typedef enum mesh_format { STL, OBJ, OTHER } mesh_format;
+
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static mesh_format format_of(const char* name) {
+    size_t length = strlen(name);
+    if (length < 4 || name[length - 4] != '.') return OTHER;
+    char ending[4] = "";
+    for (int i = 0; i < 3; i++) ending[i] = lower(name[length - 3 + (size_t)i]);
+    return strcmp(ending, "stl") == 0 ? STL : strcmp(ending, "obj") == 0 ? OBJ : OTHER;
+}
+
+// Text begins with "solid", but so do some binary files; those have the right size.
+static bool is_binary_stl(const char* bytes, size_t size) {
+    const char mark[] = "solid";
+    if (size < sizeof mark - 1 || memcmp(bytes, mark, sizeof mark - 1) != 0) return true;
+    return size >= STL_HEADER &&
+           size == STL_HEADER + (uint64_t)read_u32(bytes + STL_HEADER - 4) * STL_TRIANGLE;
+}
+
+static ns_status parse_stl(const char* bytes, size_t size, const char* name, nsi_hull* hull,
+                           ns_error* error) {
+    if (!is_binary_stl(bytes, size)) return parse_text_stl(bytes, size, name, hull, error);
+    if (size >= STL_HEADER) return parse_binary(bytes, size, name, hull, error);
+    return nsi_fail(error, NS_ERR_PARSE, "%s: not an STL file: it has %zu bytes", name, size);
+}
+
+ns_status nsi_mesh_parse(const char* bytes, size_t size, const char* name, nsi_mesh* out,
+                         ns_error* error) {
+    nsi_hull hull;
+    nsi_hull_start(&hull);
+    mesh_format format = format_of(name);
+    *out = (nsi_mesh){0};
+    if (format == OTHER) {
+        return nsi_fail(error, NS_ERR_UNSUPPORTED, "%s: is neither .stl nor .obj", name);
+    }
+    if (size > NSI_MESH_MAX_SIZE) {
+        return nsi_fail(error, NS_ERR_LIMIT, "%s: larger than %d MiB", name,
+                        NSI_MESH_MAX_SIZE >> 20);
+    }
+    ns_status status = format == OBJ ? parse_obj(bytes, size, name, &hull, error)
+                                     : parse_stl(bytes, size, name, &hull, error);
+    if (status != NS_OK) return status;
+    if (hull.nvertex == 0) return nsi_fail(error, NS_ERR_PARSE, "%s: has no vertices", name);
+    nsi_hull_finish(&hull, out);
+    return NS_OK;
+}
+
+ns_status nsi_mesh_read(const char* path, const ns_allocator* allocator, nsi_mesh* out,
+                        ns_error* error) {
+    nsi_bytes bytes = {0};
+    *out = (nsi_mesh){0};
+    // What cannot be read need not be opened.
+    ns_status status = format_of(path) == OTHER
+                           ? NS_OK
+                           : nsi_file_read(path, NSI_MESH_MAX_SIZE, allocator, &bytes, error);
+    if (status == NS_OK) status = nsi_mesh_parse(bytes.data, bytes.count, path, out, error);
+    nsi_array_free(allocator, &bytes);
+    return status;
+}

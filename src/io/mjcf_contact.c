@@ -1,0 +1,155 @@
+// Contact in MJCF: which geoms touch, and with what friction.
+//
+// A geom takes part when it has a contype or conaffinity, or when a <pair> names it; not when a flag
+// disables contact. With condim 1 it is smooth. MuJoCo takes the larger condim of two geoms and the
+// larger friction; here a smooth geom has the friction 0 and the larger friction counts, so that a
+// pair is smooth when both of its geoms are. Torsional and rolling friction (condim 4 and 6) do not
+// act.
+
+#include "io/mjcf.h"
+
+#include <math.h>
+
+// Bits of an integer, which may be written as a negative one.
+static bool read_bits(nsi_mjcf* m, nsi_mjcf_item c, const char* attribute, uint32_t* out) {
+    double value = 1.0; // MuJoCo's default
+    if (!nsi_mjcf_number(m, c, attribute, &value)) return false;
+    if (value != floor(value) || value < INT32_MIN || value > UINT32_MAX) {
+        return nsi_reader_fail(m->reader, nsi_mjcf_holder(m, c, attribute), NS_ERR_PARSE,
+                               "%s must be an integer of 32 bits", attribute);
+    }
+    *out = (uint32_t)(int64_t)value;
+    return true;
+}
+
+static bool read_condim(nsi_mjcf* m, nsi_mjcf_item c, uint32_t* out) {
+    double value = *out;
+    if (!nsi_mjcf_number(m, c, "condim", &value)) return false;
+    if (value != 1.0 && value != 3.0 && value != 4.0 && value != 6.0) {
+        return nsi_reader_fail(m->reader, nsi_mjcf_holder(m, c, "condim"), NS_ERR_PARSE,
+                               "condim must be 1, 3, 4 or 6");
+    }
+    *out = (uint32_t)value;
+    return true;
+}
+
+static void count_rolling(nsi_mjcf* m, const nsi_xml_element* element) {
+    if (m->nrolling++ == 0) m->first_rolling = element;
+}
+
+bool nsi_mjcf_geom_contact(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
+    uint32_t condim = 3, count;
+    if (!read_bits(m, c, "contype", &geom->groups) ||
+        !read_bits(m, c, "conaffinity", &geom->touches) || !read_condim(m, c, &condim) ||
+        !nsi_mjcf_numbers(m, c, "friction", 1, 3, geom->friction, &count)) {
+        return false;
+    }
+    const char* name = nsi_xml_value(c.element, "name");
+    bool paired = name && nsi_names_find(&m->paired, name) != NSI_NONE;
+    geom->collision = m->contact && (geom->groups != 0 || geom->touches != 0 || paired);
+    if (condim == 1) geom->friction[0] = 0.0;
+    if (condim > 3 && geom->collision) count_rolling(m, c.element);
+    return true;
+}
+
+// Call a function for each child of this name of all <contact>.
+static bool for_each(nsi_mjcf* m, const char* name,
+                     bool (*function)(nsi_mjcf* m, const nsi_xml_element* element)) {
+    const nsi_xml_element* section = nsi_xml_child(m->reader->xml->root, "contact");
+    for (; section; section = nsi_xml_next(section, "contact")) {
+        const nsi_xml_element* element = nsi_xml_child(section, name);
+        for (; element; element = nsi_xml_next(element, name)) {
+            if (!function(m, element)) return false;
+        }
+    }
+    return true;
+}
+
+static bool collect_pair(nsi_mjcf* m, const nsi_xml_element* pair) {
+    static const char* const attributes[2] = {"geom1", "geom2"};
+    for (int k = 0; k < 2; k++) {
+        const char* name;
+        if (!nsi_reader_required(m->reader, pair, attributes[k], &name)) return false;
+        if (nsi_names_find(&m->paired, name) == NSI_NONE &&
+            !nsi_names_add(m->reader, &m->paired, name, pair)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool nsi_mjcf_collect_pairs(nsi_mjcf* m) {
+    return for_each(m, "pair", collect_pair);
+}
+
+// Sliding friction of a pair; it is left alone when none is given.
+static bool read_pair_friction(nsi_mjcf* m, nsi_mjcf_item c, double* mu) {
+    double friction[5];
+    uint32_t count, condim = 3;
+    if (!nsi_mjcf_numbers(m, c, "friction", 1, 5, friction, &count) ||
+        !read_condim(m, c, &condim)) {
+        return false;
+    }
+    if (count > 0) *mu = friction[0];
+    if (condim == 1) *mu = 0.0;
+    if (condim > 3) count_rolling(m, c.element);
+    if (count > 0 && !(friction[0] >= 0.0)) {
+        return nsi_reader_fail(m->reader, nsi_mjcf_holder(m, c, "friction"), NS_ERR_PARSE,
+                               "friction is negative");
+    }
+    return count < 2 || condim == 1 || friction[1] == friction[0] ||
+           nsi_reader_note(m->reader, c.element,
+                           "has different friction in two directions; the first acts in both; "
+                           "changes the motion");
+}
+
+// A geom named by a pair: is it in the model? One of a type that is not represented is left out.
+static bool find_geom(nsi_mjcf* m, const nsi_xml_element* pair, const char* name, bool* found) {
+    *found = nsi_model_builder_has_geom(m->reader->builder, name);
+    if (*found) return true;
+    if (nsi_names_find(&m->left_out, name) == NSI_NONE) {
+        return nsi_reader_fail(m->reader, pair, NS_ERR_PARSE, "there is no geom \"%.100s\"", name);
+    }
+    return nsi_reader_note(m->reader, pair,
+                           "names the geom \"%.100s\", which is not represented; changes the "
+                           "motion",
+                           name);
+}
+
+static bool read_pair(nsi_mjcf* m, const nsi_xml_element* pair) {
+    ns_contact_def def = ns_default_contact_def();
+    nsi_mjcf_item c = {pair, NSI_MJCF_PAIR, NSI_MJCF_MAIN_CLASS};
+    bool found = true;
+    def.name = nsi_xml_value(pair, "name");
+    def.a = nsi_xml_value(pair, "geom1");
+    def.b = nsi_xml_value(pair, "geom2");
+    if (!nsi_mjcf_find_class(m, pair, "class", NSI_MJCF_MAIN_CLASS, &c.class_number) ||
+        !read_pair_friction(m, c, &def.mu) || !find_geom(m, pair, def.a, &found) ||
+        (found && !find_geom(m, pair, def.b, &found))) {
+        return false;
+    }
+    if (!found) return true;
+    const char* fault = nsi_model_builder_pair_fault(m->reader->builder, def.a, def.b);
+    if (fault) {
+        return nsi_reader_note(m->reader, pair,
+                               "is not represented: the pair %s; changes the motion", fault);
+    }
+    return nsi_reader_add_contact(m->reader, pair, &def);
+}
+
+static bool read_exclude(nsi_mjcf* m, const nsi_xml_element* exclude) {
+    const char *a, *b;
+    return nsi_reader_required(m->reader, exclude, "body1", &a) &&
+           nsi_reader_required(m->reader, exclude, "body2", &b) &&
+           nsi_reader_exclude_contact(m->reader, exclude, a, b);
+}
+
+bool nsi_mjcf_read_contacts(nsi_mjcf* m) {
+    if (m->contact && !for_each(m, "pair", read_pair)) return false;
+    if (!for_each(m, "exclude", read_exclude)) return false;
+    return m->nrolling == 0 ||
+           nsi_reader_note(m->reader, m->first_rolling,
+                           "has condim 4 or 6, as %u in all: torsional and rolling friction do not "
+                           "act; changes the motion",
+                           m->nrolling);
+}
