@@ -364,6 +364,12 @@ void cli_note_ignored(const ns_model* model, const char* path) {
              count == 1 ? "is" : "are", path);
 }
 
+void cli_set_contact(const cli_contact* contact, ns_system_options* options) {
+    options->contact = contact->model;
+    options->friction = (ns_friction)contact->friction;
+    options->contact_sweeps = contact->sweeps;
+}
+
 ns_system* cli_create_system(const ns_model* model, const ns_system_options* options) {
     ns_system* system = NULL;
     ns_error error;

@@ -64,6 +64,20 @@ typedef struct cli_row {
 #define CLI_BACKENDS "auto interp native" // in the order of ns_backend
 #define CLI_INTEGRATORS "euler rk4 implicit"
 
+// How contact is treated, by all commands that simulate.
+typedef struct cli_contact {
+    int model;       // an ns_contact_model, or -1
+    int friction;    // an ns_friction
+    uint32_t sweeps; // see ns_system_options
+} cli_contact;
+
+#define CLI_CONTACT_DEFAULT {.model = -1}
+#define CLI_CONTACT_ROWS(c)                                                                        \
+    {"--contact", CLI_CHOICE, &(c).model, "none ncp spring"},                                      \
+        {"--friction", CLI_CHOICE, &(c).friction, "cone pyramid"}, {                               \
+        "--sweeps", CLI_COUNT, &(c).sweeps, "a whole number of sweeps"                             \
+    }
+
 // Read the arguments of a command. Returns CLI_GO_ON, or the code to exit with: after --help (or
 // -h), or after a message about what is wrong, such as an option with one value that is given
 // twice. Values are `--name VALUE` or `--name=VALUE`.
@@ -139,6 +153,7 @@ ns_model* cli_load_model(const char* path, const ns_load_options* options);
 void cli_note_ignored(const ns_model* model, const char* path);
 
 // NULL after saying why.
+void cli_set_contact(const cli_contact* contact, ns_system_options* options);
 ns_system* cli_create_system(const ns_model* model, const ns_system_options* options);
 ns_workspace* cli_create_workspace(const ns_system* system, const ns_workspace_size* size);
 

@@ -26,6 +26,9 @@ static const char help[] =
     "  --set PARAM=X..   values of parameters\n"
     "  -o FILE           columns qdd0.., mass_matrix_0_0.., dqdd0/dq1..; default: standard output\n"
     "  --backend B       auto, interp or native\n"
+    "  --contact C       none, ncp (rigid) or spring; default: as each pair says\n"
+    "  --friction F      of ncp: cone (default) or pyramid\n"
+    "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
     "  --self-collision  links of a URDF can touch each other\n"
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
@@ -47,6 +50,7 @@ typedef struct eval_command {
     bool tangent;
     ns_load_options load;
     int backend;
+    cli_contact contact;
 
     ns_model* model;
     ns_system* system;
@@ -350,6 +354,7 @@ static bool create_system(eval_command* c) {
     options.free_params = c->free_params.items;
     options.nfree = c->free_params.count;
     options.backend = (ns_backend)c->backend;
+    cli_set_contact(&c->contact, &options);
     // An implicit step has accelerations of its own; these are the equations of motion.
     options.integrator = NS_INTEGRATOR_EULER;
     c->system = cli_create_system(c->model, &options);
@@ -383,6 +388,7 @@ static int run(eval_command* c) {
 
 int cmd_eval(int argc, char** argv) {
     eval_command c = {.load = ns_default_load_options(),
+                      .contact = CLI_CONTACT_DEFAULT,
                       .arena = {.allocator = ns_default_allocator()}};
     const cli_row rows[] = {{"--states", CLI_TEXT, &c.states_path, "a CSV file"},
                             {"--quantity", CLI_LIST, &c.quantities, "names of quantities"},
@@ -392,6 +398,7 @@ int cmd_eval(int argc, char** argv) {
                             {"--set", CLI_LIST, &c.set, "PARAMETER=NUMBER"},
                             {"-o", CLI_TEXT, &c.output, "a file"},
                             {"--backend", CLI_CHOICE, &c.backend, CLI_BACKENDS},
+                            CLI_CONTACT_ROWS(c.contact),
                             CLI_LOAD_ROWS(c.load),
                             {0}};
     cli_list arguments = {.count = 0};

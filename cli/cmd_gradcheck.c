@@ -28,6 +28,9 @@ static const char help[] =
     "  --steps N         default 20\n"
     "  --dt H            time step in s; default: the model's\n"
     "  --integrator I    euler, rk4 or implicit; default: the model's\n"
+    "  --contact C       none, ncp (rigid) or spring; default: as each pair says\n"
+    "  --friction F      of ncp: cone (default) or pyramid\n"
+    "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
     "  --seed S          of the random state and weights; default 1\n"
     "  --backend B       auto, interp or native\n"
     "  --json            the table as one JSON object\n"
@@ -75,6 +78,7 @@ typedef struct gradcheck {
     uint64_t seed;
     double dt;
     int integrator, backend;
+    cli_contact contact;
     bool json;
     ns_load_options load;
 
@@ -99,6 +103,7 @@ static bool control_scales(const gradcheck* g, double* scale) {
     options.observe = observe;
     options.nobserve = 1;
     options.integrator = NS_INTEGRATOR_EULER;
+    options.contact = NS_CONTACT_NONE;
     ns_system* system = cli_create_system(g->model, &options);
     ns_workspace_size size = {.batch = 1, .steps = 1};
     ns_workspace* work = system ? cli_create_workspace(system, &size) : NULL;
@@ -501,6 +506,7 @@ static bool prepare(gradcheck* g) {
     options.nfree = g->free_params.count;
     options.timestep = isnan(g->dt) ? 0.0 : g->dt;
     options.integrator = g->integrator;
+    cli_set_contact(&g->contact, &options);
     options.backend = (ns_backend)g->backend;
     g->model = cli_load_model(g->model_path, &g->load);
     if (g->model) cli_note_ignored(g->model, g->model_path);
@@ -533,12 +539,17 @@ static int run(gradcheck* g) {
 }
 
 int cmd_gradcheck(int argc, char** argv) {
-    gradcheck g = {
-        .steps = 20, .seed = 1, .dt = NAN, .integrator = -1, .load = ns_default_load_options()};
+    gradcheck g = {.steps = 20,
+                   .seed = 1,
+                   .dt = NAN,
+                   .integrator = -1,
+                   .contact = CLI_CONTACT_DEFAULT,
+                   .load = ns_default_load_options()};
     const cli_row rows[] = {{"--free", CLI_LIST, &g.free_params, "names of parameters"},
                             {"--steps", CLI_COUNT, &g.steps, "a whole number of steps"},
                             {"--dt", CLI_NUMBER, &g.dt, "a time step in s"},
                             {"--integrator", CLI_CHOICE, &g.integrator, CLI_INTEGRATORS},
+                            CLI_CONTACT_ROWS(g.contact),
                             {"--seed", CLI_SEED, &g.seed, "a whole number"},
                             {"--backend", CLI_CHOICE, &g.backend, CLI_BACKENDS},
                             {"--json", CLI_FLAG, &g.json, NULL},

@@ -22,6 +22,11 @@ static const char help[] =
     "  --steps N, --time T   how long; default 1 s; T is rounded to whole steps\n"
     "  --dt H                time step in s; default: the model's\n"
     "  --integrator I        euler, rk4 or implicit; default: the model's\n"
+    "  --contact C           none, ncp (rigid) or spring, for all pairs; default: as each pair "
+    "says,\n"
+    "                        which is ncp unless the model was built otherwise\n"
+    "  --friction F          of ncp: cone (default) or pyramid\n"
+    "  --sweeps N            of ncp: N plain sweeps instead of the exact solution\n"
     "  --q0 X.., --qd0 X..   initial coordinates and velocities; default: the pose of the model, "
     "at\n"
     "                        rest\n"
@@ -61,6 +66,7 @@ typedef struct simulation {
     uint32_t steps_option, every, threads; // steps UNSET: not given
     double time, dt;                       // NAN: not given
     int integrator, backend;
+    cli_contact contact;
     cli_list q0, qd0, set, observe, free_params;
     bool index_names, json;
     ns_load_options load;
@@ -90,6 +96,8 @@ typedef struct simulation {
     double* end; // (trajectories x nx) final states
     double seconds;
     uint64_t rows;
+    uint64_t unsolved; // steps whose contact impulses do not meet their conditions
+    double residual;   // the largest, relative
 } simulation;
 
 // ---- setup ---------------------------------------------------------------------------------
@@ -127,6 +135,7 @@ static bool create_system(simulation* s) {
     options.nfree = s->free_params.count;
     options.timestep = isnan(s->dt) ? 0.0 : s->dt;
     options.integrator = s->integrator;
+    cli_set_contact(&s->contact, &options);
     options.backend = (ns_backend)s->backend;
     s->system = cli_create_system(s->model, &options);
     return s->system && ports_create(&s->ports, s->model, s->system);
@@ -298,6 +307,7 @@ typedef struct group {
     double* states;       // (count x (piece + 1) x nx)
     double* observations; // (count x piece x ny)
     double* controls;     // (count x piece x nc)
+    ns_contact_report* contact; // (count)
     ns_workspace* work;
     cli_progress* progress;
 } group;
@@ -386,12 +396,17 @@ static bool run_piece(group* g, uint64_t step, uint32_t n) {
                             .params = s->start.params + (size_t)g->first * z->np,
                             .per_robot_params = true,
                             .states = g->states,
-                            .observations = g->observations};
+                            .observations = g->observations,
+                            .contact = g->contact};
     ns_error error;
     double start = nsi_clock_wall();
     ns_status status = ns_rollout(s->system, g->work, &args, &error);
     s->seconds += nsi_clock_wall() - start;
     put_piece(g, step, n);
+    for (uint32_t i = 0; i < g->count; i++) {
+        s->unsolved += g->contact[i].unsolved;
+        s->residual = fmax(s->residual, g->contact[i].residual);
+    }
     if (status == NS_ERR_NONFINITE) return report_divergence(g, step, n, &error);
     if (status != NS_OK) return cli_fail("%s", error.message), false;
     return true;
@@ -448,7 +463,8 @@ static bool group_create(simulation* s, group* g, cli_progress* progress) {
     g->states = cli_zeros((size_t)g->count * (g->piece + 1) * z->nx);
     g->observations = cli_zeros((size_t)g->count * g->piece * z->ny);
     g->controls = cli_zeros((size_t)g->count * g->piece * z->nc);
-    if (!g->nrow || !g->x || !g->states || !g->observations || !g->controls) {
+    g->contact = calloc(g->count, sizeof *g->contact);
+    if (!g->contact || !g->nrow || !g->x || !g->states || !g->observations || !g->controls) {
         return cli_fail("out of memory"), false;
     }
     if (s->writing && g->count > 1) {
@@ -469,6 +485,7 @@ static void group_free(group* g) {
     free(g->states);
     free(g->observations);
     free(g->controls);
+    free(g->contact);
     ns_workspace_free(g->work);
 }
 
@@ -497,6 +514,7 @@ static bool run_all(simulation* s) {
 static bool energies(const simulation* s, const double* x, double* out) {
     static const char* const observe[] = {"energy/total"};
     ns_system_options options = ns_default_system_options();
+    options.contact = NS_CONTACT_NONE;
     options.observe = observe;
     options.nobserve = 1;
     options.free_params = s->free_params.items;
@@ -545,6 +563,8 @@ static int print_json(const simulation* s) {
         json_number(&j, "timestep", s->ports.z.timestep);
         json_number(&j, "seconds", s->seconds);
         json_number(&j, "steps_per_second", steps / fmax(s->seconds, 1e-9));
+        json_count(&j, "contact_unsolved", s->unsolved);
+        json_number(&j, "contact_residual", s->residual);
         if (s->output) json_text(&j, "output", s->output);
         if (s->batch_path) {
             json_open(&j, "results", '[');
@@ -570,6 +590,11 @@ static int run(simulation* s) {
     bool ok = open_table(s) && run_all(s);
     if (s->writing) ok = cli_finish_csv(&s->writer) && ok;
     if (!ok) return EXIT_FAILED;
+    if (s->unsolved > 0) {
+        cli_note("contact: in %llu steps the impulses do not meet their conditions; the worst misses"
+                 " them by %.2g of the largest impulse",
+                 (unsigned long long)s->unsolved, s->residual);
+    }
     if (s->json) return print_json(s);
     if (s->output && strcmp(s->output, "-") != 0) {
         printf("%llu rows in %s: %u %s of %llu steps, %.3g s, %.3g steps per second\n",
@@ -587,11 +612,13 @@ int cmd_simulate(int argc, char** argv) {
                     .dt = NAN,
                     .every = 1,
                     .integrator = -1,
+                    .contact = CLI_CONTACT_DEFAULT,
                     .arena = {.allocator = ns_default_allocator()}};
     const cli_row rows[] = {{"--steps", CLI_COUNT, &s.steps_option, "a whole number of steps"},
                             {"--time", CLI_NUMBER, &s.time, "a time in s"},
                             {"--dt", CLI_NUMBER, &s.dt, "a time step in s"},
                             {"--integrator", CLI_CHOICE, &s.integrator, CLI_INTEGRATORS},
+                            CLI_CONTACT_ROWS(s.contact),
                             {"--q0", CLI_LIST, &s.q0, "coordinates"},
                             {"--qd0", CLI_LIST, &s.qd0, "velocities"},
                             {"--state", CLI_TEXT, &s.state_path, "a CSV file"},

@@ -313,6 +313,22 @@ static void name_links(const stepper* s, const nsi_robot* robot, const nsi_link_
     }
 }
 
+// The deepest point of all contacts, 0 when all are apart.
+static void name_penetration(const stepper* s, const nsi_robot* robot, const nsi_link_pose* pose) {
+    static const ns_contact_model models[] = {NS_CONTACT_NCP, NS_CONTACT_SPRING};
+    ns_expr deepest = ns_const(0.0);
+    for (int k = 0; k < 2; k++) {
+        nsi_touches touches;
+        if (!nsi_touches_find(robot, pose, &s->options->contact, models[k], &touches)) return;
+        for (uint32_t c = 0; c < touches.count; c++) {
+            const nsi_contact_point* p = &touches.touch[c].point;
+            ns_expr depth = ns_select(p->exists, ns_neg(p->gap), ns_const(0.0));
+            deepest = ns_max(deepest, depth);
+        }
+    }
+    ns_quantity("contact/penetration", deepest);
+}
+
 static void name_everything(const stepper* s) {
     nsi_robot robot;
     const ns_model* m = s->model;
@@ -341,6 +357,7 @@ static void name_everything(const stepper* s) {
     name_vec3(angular, "", "momentum/angular");
     name_vec3(nsi_center_of_mass(&robot, pose), "", "com");
     name_links(s, &robot, pose);
+    if (m->sizes.ncontact > 0) name_penetration(s, &robot, pose);
 }
 
 ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options, ns_graph** out,
