@@ -107,7 +107,7 @@ ns_status nsi_code_build(const ns_graph* graph, nsi_code* code, ns_error* error)
         status = nsi_fail(error, NS_ERR_LIMIT,
                           "the graph has more than %d values, outputs of blocks included",
                           NSI_MAX_NODES);
-    } else if (!live || !ref || !number(g, live, ref, code)) {
+    } else if (!live || !ref || !number(g, live, ref, code) || !nsi_code_find_regions(code)) {
         status = nsi_fail_nomem(error);
     }
     nsi_free(memory, live);
@@ -123,6 +123,7 @@ void nsi_code_free(nsi_code* code) {
     nsi_array_free(&code->allocator, &code->blocks);
     nsi_array_free(&code->allocator, &code->block_inputs);
     nsi_array_free(&code->allocator, &code->outputs);
+    nsi_array_free(&code->allocator, &code->regions);
 }
 
 void nsi_code_last_uses(const nsi_code* code, uint32_t* last) {

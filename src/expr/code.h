@@ -1,13 +1,13 @@
 // Code: a graph as a straight list of steps, the common ground of all backends.
 //
-//   graph --lower.c--> primitive operations --contract.c--> fused --code.c--> code
+//   graph --lower.c--> primitive operations --contract.c--> fused --code.c, regions.c--> code
 //                                                       |
 //                             interp.c (slots)  native.c (registers)  emit_c.c (C text)
 //
 // Steps are in index order, which is the order of tracing: the best schedule of those tried
-// (docs/design.md). Operands and results are references (NSI_REF): NSI_BASE_WORK numbers values,
-// one per step and one per block output; NSI_BASE_INPUT and NSI_BASE_CONST are inputs and
-// constants.
+// (docs/design.md); only those of a region are moved together. Operands and results are references
+// (NSI_REF): NSI_BASE_WORK numbers values, one per step and one per block output; NSI_BASE_INPUT and
+// NSI_BASE_CONST are inputs and constants.
 
 #ifndef NSI_CODE_H
 #define NSI_CODE_H
@@ -27,6 +27,19 @@ typedef struct nsi_code_block {
     bool source_per_lane, sink_per_lane;
 } nsi_code_block;
 
+// Steps, no blocks among them, whose results matter only in lanes where `condition`, a mask, is
+// `when`: in others whatever comes of them is thrown away by selects. See regions.c.
+typedef struct nsi_region {
+    uint32_t first, count; // steps
+    uint32_t condition;    // a value, computed before
+    bool when;
+} nsi_region;
+
+// The fewest steps of a region. Regions cost: what registers hold is saved before, and some of it
+// loaded again behind. Below 32 a logarithm, which selects its value at the end of its domain,
+// would become one that is always needed (docs/design.md has the measurements).
+enum { NSI_REGION_STEPS = 32 };
+
 typedef struct nsi_code {
     ns_allocator allocator;
     NSI_ARRAY(nsi_step) steps; // NSI_BLOCK: a = number of the block
@@ -34,12 +47,17 @@ typedef struct nsi_code {
     NSI_ARRAY(nsi_code_block) blocks;
     NSI_ARRAY(uint32_t) block_inputs; // references
     NSI_ARRAY(uint32_t) outputs;      // references
+    NSI_ARRAY(nsi_region) regions;    // in the order of their steps; a backend may ignore them
     uint32_t ninput, nvalue;
 } nsi_code;
 
 // Lower, fuse and number a graph. `code` is overwritten.
 ns_status nsi_code_build(const ns_graph* g, nsi_code* code, ns_error* error);
 void nsi_code_free(nsi_code* code);
+
+// regions.c: find regions and move their steps together; false when out of memory. The last part of
+// nsi_code_build().
+bool nsi_code_find_regions(nsi_code* code);
 
 static inline bool nsi_is_value(uint32_t ref) {
     return NSI_REF_BASE(ref) == NSI_BASE_WORK;

@@ -1,5 +1,5 @@
-// The native backend: straight-line x86-64 code with AVX2 and FMA, for one lane (scalar
-// instructions) or four.
+// The native backend: x86-64 code with AVX2 and FMA, for one lane (scalar instructions) or four;
+// straight but for jumps over regions that no lane needs.
 //
 // Code is emitted in one pass over the steps. Values are kept in fifteen registers (the sixteenth
 // is scratch); when one is needed, the value whose next use is farthest goes (Belady 1966), into a
@@ -7,7 +7,7 @@
 // memory, outputs get theirs when they are computed. An operand that is in memory and is not used
 // again sooner than what it would displace is used from there.
 //
-//   rdi inputs   rsi outputs   rdx frame   rcx constants   r8 the ns_run   ymm15 scratch
+//   rdi inputs   rsi outputs   rdx frame   rcx constants   r8 the ns_run   rax, ymm15 scratch
 //
 // Truth values are bit masks in registers and slots; lower.c keeps them apart from numbers.
 
@@ -157,15 +157,18 @@ static void drop_register(native_builder* b, uint32_t e) {
     b->reg[e] = NO_REGISTER;
 }
 
-// Empty a register, saving what is still needed and nowhere else.
-static void evict(native_builder* b, uint32_t r) {
+// Save what a register holds if it is still needed and nowhere else.
+static void save(native_builder* b, uint32_t r) {
     uint32_t e = b->holds[r];
-    if (e == NSI_NONE) return;
-    if (b->next[e] != NSI_NONE && b->home[e] == NSI_NONE) {
-        b->home[e] = NSI_REF(NSI_BASE_WORK, nsi_slots_take(&b->slots));
-        store(b, at(b, b->home[e]), r);
-    }
-    drop_register(b, e);
+    if (e == NSI_NONE || b->next[e] == NSI_NONE || b->home[e] != NSI_NONE) return;
+    b->home[e] = NSI_REF(NSI_BASE_WORK, nsi_slots_take(&b->slots));
+    store(b, at(b, b->home[e]), r);
+}
+
+// Empty a register.
+static void evict(native_builder* b, uint32_t r) {
+    save(b, r);
+    if (b->holds[r] != NSI_NONE) drop_register(b, b->holds[r]);
 }
 
 // A free register, else the one whose next use is farthest; `pinned` is a set of registers to
@@ -452,6 +455,43 @@ static void emit_step(native_builder* b, uint32_t i) {
     define(b, NSI_REF_COMPONENT(step->dst), dst);
 }
 
+// ---- regions -------------------------------------------------------------------------------
+
+// Steps that are jumped over when no lane needs them. Both ways meet behind them, so what is known
+// there about registers and memory has to hold on both:
+//
+// - What is live before the region is saved before the jump, so nothing is saved inside that was
+//   computed outside: its place in memory is right on both ways.
+// - A register is kept only if it holds at the end what it held at the jump.
+// - What is computed inside and read behind, by selects that drop it, gets its place inside. Jumped
+//   over, that place holds anything. No output is among it (regions.c).
+// - A slot released inside belonged to a value that no step behind reads; jumped over, no step
+//   inside reads it either. A slot taken inside was free, or released inside. So slots may be used
+//   again inside and behind: what is live behind the region keeps its own all the way.
+static void emit_region(native_builder* b, const nsi_region* region) {
+    reserve_code(b, (REGISTERS + 8) * X86_MAX_INSTRUCTION);
+    if (b->failed) return;
+    uint32_t pinned = 0, before[REGISTERS];
+    uint32_t mask = in_register(b, entity(b, region->condition), &pinned);
+    for (uint32_t r = 0; r < REGISTERS; r++) save(b, r);
+    memcpy(before, b->holds, sizeof before);
+
+    // One bit per lane; with one lane the others are anything.
+    x86_op movmskpd = {X86_MAP_0F, X86_PREFIX_66, 0x50, false, b->lanes == 4};
+    x86_vex(&b->x86, movmskpd, X86_RAX, 0, x86_reg(mask));
+    if (!region->when) x86_not_eax(&b->x86);
+    x86_test_al(&b->x86, (1u << b->lanes) - 1);
+    uint32_t jump = x86_jump_if_zero(&b->x86);
+
+    for (uint32_t i = 0; i < region->count && !b->failed; i++) emit_step(b, region->first + i);
+    reserve_code(b, REGISTERS * X86_MAX_INSTRUCTION);
+    if (b->failed) return;
+    for (uint32_t r = 0; r < REGISTERS; r++) {
+        if (b->holds[r] != before[r]) evict(b, r);
+    }
+    x86_land(&b->x86, jump);
+}
+
 // ---- blocks --------------------------------------------------------------------------------
 
 // What the emitted code calls.
@@ -599,8 +639,12 @@ static void emit_program(native_builder* b, uint32_t form) {
     }
     uint32_t stage = nsi_slots_take_range(&b->slots, stage_size);
 
-    for (uint32_t i = 0; i < code->steps.count && !b->failed; i++) {
-        if (code->steps.data[i].op == NSI_BLOCK) {
+    for (uint32_t i = 0, next = 0; i < code->steps.count && !b->failed; i++) {
+        if (next < code->regions.count && code->regions.data[next].first == i) {
+            const nsi_region* region = &code->regions.data[next++];
+            emit_region(b, region);
+            i += region->count - 1;
+        } else if (code->steps.data[i].op == NSI_BLOCK) {
             emit_block(b, code->steps.data[i].a, stage);
         } else {
             emit_step(b, i);

@@ -86,4 +86,27 @@ static inline void x86_mov_imm64(x86_code* c, uint32_t reg, uint64_t value) {
     x86_bytes(c, &value, 8);
 }
 
+static inline void x86_not_eax(x86_code* c) {
+    x86_bytes(c, "\xf7\xd0", 2);
+}
+
+// Is any of these bits of al set?
+static inline void x86_test_al(x86_code* c, uint32_t bits) {
+    x86_byte(c, 0xa8);
+    x86_byte(c, bits);
+}
+
+// A jump forward if the last test found no bit; returns what x86_land() wants.
+static inline uint32_t x86_jump_if_zero(x86_code* c) {
+    x86_bytes(c, "\x0f\x84\0\0\0\0", 6); // jz rel32
+    return c->bytes.count;
+}
+
+// The jump goes to here.
+static inline void x86_land(x86_code* c, uint32_t jump) {
+    uint32_t distance = c->bytes.count - jump;
+    NS_ASSERT(distance <= INT32_MAX);
+    memcpy(c->bytes.data + jump - 4, &distance, 4);
+}
+
 #endif

@@ -2,7 +2,7 @@
 // user can reach, in combinations that nobody would write by hand. All backends must agree in every
 // bit, forward with reverse mode, and both with central differences. Seeds are fixed.
 
-#include "expr/graph.h"
+#include "expr/code.h"
 #include "neuralsim/neuralsim.h"
 #include "support/check.h"
 
@@ -195,6 +195,32 @@ static void push_guarded(maker* m) {
     }
 }
 
+// A branch long enough to be skipped where no lane needs it; what it is made of nobody else reads.
+static item branch(maker* m) {
+    item a = small(m);
+    ns_expr x = a.x;
+    uint32_t links = 2 + below(m, 3);
+    for (uint32_t i = 0; i < links; i++) {
+        ns_expr b = small(m).x;
+        switch (below(m, 4)) {
+        case 0: x = ns_fma(ns_sin(x), ns_const(1.5), ns_mul(ns_const(0.3), b)); break;
+        case 1: x = ns_atan(ns_sub(b, x)); break;
+        case 2: x = ns_mul(ns_tanh(x), ns_cos(b)); break;
+        default: x = ns_div(x, ns_add(ns_const(1.2), ns_mul(b, b)));
+        }
+    }
+    return (item){x, fmax(a.bound, 3.0)};
+}
+
+static void push_branches(maker* m) {
+    ns_expr condition = truth(m, 1);
+    item then = branch(m), otherwise = chance(m, 0.5) ? branch(m) : small(m);
+    push(m, ns_select(condition, then.x, otherwise.x), fmax(then.bound, otherwise.bound));
+    if (chance(m, 0.5)) return;
+    item more = branch(m); // by the same condition
+    push(m, ns_select(condition, ns_mul(then.x, more.x), more.x), (then.bound + 1.0) * more.bound);
+}
+
 // A layer on a random part of one of the arrays; parts may overlap.
 static void push_layer(maker* m) {
     ns_array array = m->arrays[below(m, m->narray)];
@@ -253,8 +279,10 @@ static ns_graph* random_graph(uint64_t seed, double* x, double* weights[ARRAYS])
             push_function(&m);
         } else if (kind < 0.85) {
             push_piece(&m);
-        } else if (kind < 0.97) {
+        } else if (kind < 0.93) {
             push_guarded(&m);
+        } else if (kind < 0.97) {
+            push_branches(&m);
         } else {
             push_gradient(&m);
         }
@@ -288,6 +316,14 @@ static void add_reports(check_report* total, const check_report* r) {
     total->difference_error = fmax(total->difference_error, r->difference_error);
 }
 
+static bool has_regions(const ns_graph* g) {
+    nsi_code code;
+    assert_int_equal(nsi_code_build(g, &code, NULL), NS_OK);
+    bool found = code.regions.count > 0;
+    nsi_code_free(&code);
+    return found;
+}
+
 static bool reachable(nsi_op op) {
     switch (op) {
     case NSI_FMS: // made by fusing only
@@ -304,6 +340,7 @@ static void random_functions_pass_the_derivative_check(void** state) {
     static const check_c parts[] = {CHECK_C_VALUE, CHECK_C_JVP, CHECK_C_VJP};
     check_report total = {0};
     static uint64_t used[NSI_OP_COUNT];
+    uint32_t with_regions = 0;
     double start = nsi_clock_wall();
     for (uint32_t first = 0; first < GRAPHS; first += PER_BATCH) {
         check_batch* batch = check_batch_create();
@@ -316,6 +353,7 @@ static void random_functions_pass_the_derivative_check(void** state) {
             for (uint32_t n = 0; n < graphs[i]->nodes.count; n++) {
                 used[graphs[i]->nodes.data[n].op]++;
             }
+            with_regions += has_regions(graphs[i]);
             snprintf(names[i], sizeof names[i], "graph %u", first + i);
             check_options options = {.name = names[i],
                                      .may_vanish = true,
@@ -330,10 +368,11 @@ static void random_functions_pass_the_derivative_check(void** state) {
         for (uint32_t i = 0; i < PER_BATCH; i++) ns_graph_free(graphs[i]);
     }
     print_message(
-        "%u functions (%u with zero derivative) in %.1f s: %llu numbers of all backends"
+        "%u functions (%u with zero derivative, %u with regions) in %.1f s: %llu numbers of all "
+        "backends"
         " compared, largest relative difference %g; transpose %.1e; %u slopes, %u undecided"
         " in %u functions, others within %.1e\n",
-        total.functions, total.vanished, nsi_clock_wall() - start,
+        total.functions, total.vanished, with_regions, nsi_clock_wall() - start,
         (unsigned long long)total.numbers, total.backend_error, total.transpose_error, total.slopes,
         total.undecided, total.functions_undecided, total.difference_error);
     assert_int_equal(total.functions, GRAPHS);
@@ -341,6 +380,7 @@ static void random_functions_pass_the_derivative_check(void** state) {
     // Kinks closer than the smallest step, and flat functions, are rare.
     assert_true(total.functions_undecided * 200 <= total.functions);
     assert_true(total.vanished * 20 <= total.functions);
+    assert_true(with_regions * 10 >= total.functions);
     for (nsi_op op = 0; op < NSI_OP_COUNT; op++) {
         if (reachable(op) && used[op] < GRAPHS / 32) {
             fail_msg("%s was used %llu times only", nsi_ops[op].name, (unsigned long long)used[op]);
