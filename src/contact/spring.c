@@ -14,19 +14,24 @@ static vec3 point_velocity(const nsi_robot* robot, const nsi_link_pose* pose, ui
     return m3_apply(pose[body].R, v3_add(twist.v, v3_cross(twist.w, arm)));
 }
 
-// A force f at the point p of the world, where it touches, on a body in its own frame. Everything
-// that leads to f is behind the select, so that nothing of it need be computed for what is apart.
-static void add_force(const nsi_link_pose* pose, uint32_t body, ns_expr touches, vec3 p, vec3 f,
-                      force* external) {
+// The force where a condition holds, else none.
+static force fo_where(ns_expr condition, force x) {
+    ns_expr zero = ns_const(0.0);
+    for (int k = 0; k < 3; k++) {
+        x.n.e[k] = ns_select(condition, x.n.e[k], zero);
+        x.f.e[k] = ns_select(condition, x.f.e[k], zero);
+    }
+    return x;
+}
+
+// The force f of a touch on a body, in its own frame. What leads to it is behind the select, so that
+// nothing of it need be computed for what is apart.
+static void add_force(const nsi_link_pose* pose, uint32_t body, vec3 p, ns_expr touches, vec3 f,
+                      force* sum) {
     if (body == NSI_NONE) return;
     vec3 arm = m3_apply_t(pose[body].R, v3_sub(p, pose[body].position));
     vec3 local = m3_apply_t(pose[body].R, f), moment = v3_cross(arm, local);
-    ns_expr zero = ns_const(0.0);
-    for (int k = 0; k < 3; k++) {
-        local.e[k] = ns_select(touches, local.e[k], zero);
-        moment.e[k] = ns_select(touches, moment.e[k], zero);
-    }
-    external[body] = fo_add(external[body], (force){moment, local});
+    *sum = fo_add(*sum, fo_where(touches, (force){moment, local}));
 }
 
 // x^p for x > 0; the usual p needs no logarithm.
@@ -45,8 +50,9 @@ static ns_expr friction_coefficient(ns_expr mu, ns_expr mu_static, ns_expr x) {
     return ns_add(sliding, stiction);
 }
 
+// Add the forces of a touch to those on both bodies.
 static void spring(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_touch* touch,
-                   force* external) {
+                   force* on_a, force* on_b) {
     ns_expr zero = ns_const(0.0), one = ns_const(1.0);
     vec3 p = touch->point.position, n = touch->point.normal;
     vec3 v = v3_sub(point_velocity(robot, pose, touch->body_a, p),
@@ -85,8 +91,8 @@ static void spring(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_
         ft = nsi_touch_named(robot, touch, k == 0 ? "force/tangent1" : "force/tangent2", ft);
         f = v3_add(f, v3_scale(ft, touch->tangent[k]));
     }
-    add_force(pose, touch->body_a, touches, p, f, external);
-    add_force(pose, touch->body_b, touches, p, v3_neg(f), external);
+    add_force(pose, touch->body_a, p, touches, f, on_a);
+    add_force(pose, touch->body_b, p, touches, v3_neg(f), on_b);
 }
 
 void nsi_contact_springs(const nsi_robot* robot, const nsi_contact_options* options,
@@ -96,5 +102,15 @@ void nsi_contact_springs(const nsi_robot* robot, const nsi_contact_options* opti
     if (!pose) return;
     nsi_link_poses(robot, pose);
     if (!nsi_touches_find(robot, pose, options, NS_CONTACT_SPRING, &touches)) return;
-    for (uint32_t k = 0; k < touches.count; k++) spring(robot, pose, &touches.touch[k], external);
+    // Pair by pair: of one that is far apart not even the points need be computed.
+    for (uint32_t k = 0; k < touches.count;) {
+        const nsi_touch* first = &touches.touch[k];
+        force on_a = fo_zero(), on_b = fo_zero();
+        for (; k < touches.count && touches.touch[k].pair == first->pair; k++) {
+            spring(robot, pose, &touches.touch[k], &on_a, &on_b);
+        }
+        uint32_t a = first->body_a, b = first->body_b;
+        if (a != NSI_NONE) external[a] = fo_add(external[a], fo_where(first->near, on_a));
+        if (b != NSI_NONE) external[b] = fo_add(external[b], fo_where(first->near, on_b));
+    }
 }

@@ -2,7 +2,7 @@
 
 #include "contact/contact.h"
 
-#include <stdio.h>
+#include <math.h>
 
 static bool follows(const nsi_contact* pair, const nsi_contact_options* options,
                     ns_contact_model model) {
@@ -59,6 +59,60 @@ static nsi_shape place_shape(const nsi_robot* robot, const nsi_link_pose* pose, 
     return shape;
 }
 
+// Half lengths of a box around the vertices.
+static void vertex_reach(const nsi_shape* s, double reach[3]) {
+    for (int k = 0; k < 3; k++) reach[k] = 0.0;
+    for (size_t i = 0; i < 3 * (size_t)s->nvertex; i++) {
+        reach[i % 3] = fmax(reach[i % 3], fabs(s->vertices[i]));
+    }
+}
+
+// The square of the radius of a ball around the shape's position that holds it.
+static ns_expr ball_square(const nsi_shape* s) {
+    double reach[3];
+    ns_expr half[3] = {ns_const(0.0), ns_const(0.0), ns_const(0.0)};
+    switch (s->type) {
+    case NS_GEOM_SPHERE: half[0] = s->size[0]; break;
+    case NS_GEOM_CAPSULE: half[0] = ns_add(s->size[0], s->size[1]); break;
+    case NS_GEOM_CYLINDER:
+        half[0] = s->size[0];
+        half[1] = s->size[1];
+        break;
+    case NS_GEOM_BOX:
+    case NS_GEOM_ELLIPSOID:
+    case NS_GEOM_ELLIPSE:
+        for (int k = 0; k < 3; k++) half[k] = s->size[k];
+        break;
+    case NS_GEOM_MESH:
+    case NS_GEOM_POLYGON:
+    case NS_GEOM_POINTS:
+        vertex_reach(s, reach);
+        for (int k = 0; k < 3; k++) {
+            half[k] = ns_const(reach[k]);
+            if (s->type == NS_GEOM_MESH) half[k] = ns_mul(s->size[k], half[k]);
+        }
+        if (s->type == NS_GEOM_POLYGON) half[2] = s->size[0];
+        break;
+    case NS_GEOM_PLANE: break;
+    }
+    vec3 corner = v3(half[0], half[1], half[2]);
+    return v3_dot(corner, corner);
+}
+
+// Can the two touch at all? Without roots: (ra + rb)^2 <= 2 (ra^2 + rb^2).
+static ns_expr are_near(const nsi_shape* a, const nsi_shape* b) {
+    if (a->type == NS_GEOM_PLANE) return are_near(b, a);
+    vec3 d = v3_sub(a->position, b->position);
+    ns_expr zero = ns_const(0.0);
+    if (b->type == NS_GEOM_PLANE) {
+        if (a->type == NS_GEOM_SPHERE) return ns_const(1.0); // the gap is as cheap
+        ns_expr height = v3_dot(m3_column(b->R, 2), d);
+        return ns_or(ns_lt(height, zero), ns_lt(ns_mul(height, height), ball_square(a)));
+    }
+    ns_expr reach = ns_mul(ns_const(2.0), ns_add(ball_square(a), ball_square(b)));
+    return ns_lt(v3_dot(d, d), reach);
+}
+
 static uint32_t body_of(const nsi_robot* robot, uint32_t geom) {
     uint32_t link = robot->model->geoms[geom].link;
     return link == NSI_NONE ? NSI_NONE : robot->place[link].body;
@@ -90,13 +144,15 @@ bool nsi_touches_find(const nsi_robot* robot, const nsi_link_pose* pose,
         if (!follows(pair, options, model)) continue;
         nsi_shape a = place_shape(robot, pose, pair->a), b = place_shape(robot, pose, pair->b);
         nsi_contact_points(&a, &b, points);
+        ns_expr near = are_near(&a, &b);
         for (uint32_t k = 0; k < pair_slots(m, pair); k++) {
             nsi_touch* touch = &out->touch[out->count++];
             *touch = (nsi_touch){.pair = i,
                                  .index = k,
                                  .body_a = body_of(robot, pair->a),
                                  .body_b = body_of(robot, pair->b),
-                                 .point = points[k]};
+                                 .near = near,
+                               .point = points[k]};
             tangents(points[k].normal, touch->tangent);
         }
     }
