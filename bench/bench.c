@@ -65,18 +65,41 @@ bench_time bench_measure(const bench_options* options, void (*body)(void* contex
     return (bench_time){times[0], times[samples / 2], samples};
 }
 
+// A number, or what stands for none.
+static const char* number_or(char text[32], bool known, double value, const char* none) {
+    if (!known) return none;
+    snprintf(text, 32, "%.4g", value);
+    return text;
+}
+
+void bench_print_header(const bench_options* options) {
+    if (options->json) return;
+    printf("%-28s %-12s %5s %12s %12s %10s %10s %8s %8s %6s %7s %7s\n", "case", "backend", "lanes",
+           "ns", "ns median", "ns per op", "compile ms", "ops", "steps", "rows", "sweeps",
+           "solves");
+}
+
 void bench_print(const bench_options* options, const bench_row* row) {
+    const char* none = options->json ? "null" : "-";
+    bench_contact contact = row->contact ? *row->contact : (bench_contact){0};
+    bool any = contact.rows > 0;
+    char text[4][32];
+    const char* rows = number_or(text[0], any, contact.rows, none);
+    const char* sweeps = number_or(text[1], any && !isnan(contact.sweeps), contact.sweeps, none);
+    const char* solves = number_or(text[2], any && !isnan(contact.solves), contact.solves, none);
+    const char* per_op = number_or(text[3], row->ops > 0, row->ns / row->ops, none);
     if (options->json) {
         printf("{\"name\": \"%s\", \"backend\": \"%s\", \"lanes\": %u, \"ns\": %.4g, "
-               "\"ns_median\": %.4g, \"ns_per_op\": %.4g, \"compile_ms\": %.4g, \"ops\": %u, "
-               "\"steps\": %u, \"code_bytes\": %zu, \"samples\": %d}\n",
-               row->name, row->backend, row->lanes, row->ns, row->ns_median,
-               row->ns / (row->ops ? row->ops : 1), row->compile_ms, row->ops, row->steps,
-               row->code_bytes, row->samples);
+               "\"ns_median\": %.4g, \"ns_per_op\": %s, \"compile_ms\": %.4g, \"ops\": %u, "
+               "\"steps\": %u, \"code_bytes\": %zu, \"samples\": %d, \"rows\": %s, "
+               "\"sweeps\": %s, \"solves\": %s}\n",
+               row->name, row->backend, row->lanes, row->ns, row->ns_median, per_op,
+               row->compile_ms, row->ops, row->steps, row->code_bytes, row->samples, rows, sweeps,
+               solves);
     } else {
-        printf("%-28s %-8s %5u %12.1f %12.1f %10.4f %10.3f %8u %8u\n", row->name, row->backend,
-               row->lanes, row->ns, row->ns_median, row->ns / (row->ops ? row->ops : 1),
-               row->compile_ms, row->ops, row->steps);
+        printf("%-28s %-12s %5u %12.1f %12.1f %10s %10.3f %8u %8u %6s %7s %7s\n", row->name,
+               row->backend, row->lanes, row->ns, row->ns_median, per_op, row->compile_ms, row->ops,
+               row->steps, rows, sweeps, solves);
     }
     fflush(stdout);
 }

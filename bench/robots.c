@@ -4,9 +4,11 @@
 #include "bench/bench.h"
 
 #include "base/base.h"
+#include "contact/contact.h"
 #include "neuralsim/model.h"
 #include "neuralsim/sim.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,24 +18,24 @@ enum { STEPS = 100 }; // of a rollout whose time is given per step
 
 // A body on a joint, left open for what it carries.
 static void put_body(nsi_text_builder* t, const char* name, const char* position, const char* joint,
-                     double mass, const char* com, const double inertia[6]) {
+                     double mass, const char* com, const double moments[6]) {
     nsi_text_add(t,
                  "<body name=\"%s\" pos=\"%s\">%s<inertial pos=\"%s\" mass=\"%.17g\""
                  " fullinertia=\"%.17g %.17g %.17g %.17g %.17g %.17g\"/>\n",
-                 name, position, joint, com, mass, inertia[0], inertia[1], inertia[2], inertia[3],
-                 inertia[4], inertia[5]);
+                 name, position, joint, com, mass, moments[0], moments[1], moments[2], moments[3],
+                 moments[4], moments[5]);
 }
 
 // Links that hang in a row, turning about y; on the ground each has a sphere at its end.
 static void put_chain(nsi_text_builder* t, uint32_t links, double length, double first_mass,
-                      double mass_step, const double inertia[6], bool ground) {
+                      double mass_step, const double moments[6], bool ground) {
     char name[32], com[48], position[48];
     snprintf(position, sizeof position, "0 0 %g", ground ? 0.6 : 0.0);
     snprintf(com, sizeof com, "0 0 %.17g", -0.6 * length);
     for (uint32_t i = 0; i < links; i++) {
         snprintf(name, sizeof name, "link%u", i);
         put_body(t, name, position, "<joint type=\"hinge\" axis=\"0 1 0\"/>",
-                 first_mass + mass_step * i, com, inertia);
+                 first_mass + mass_step * i, com, moments);
         snprintf(position, sizeof position, "0 0 %.17g", -length);
         if (ground) {
             nsi_text_add(t, "<geom type=\"sphere\" size=\"0.05\" pos=\"%s\"/>\n", position);
@@ -225,11 +227,61 @@ static uint32_t steps_executed(const ns_graph* graph) {
     return count;
 }
 
+// ---- the contact problem -------------------------------------------------------------------
+
+// Mean over the steps of a quantity that the step may name, or NAN. The system that is asked is not
+// the one that is timed.
+static bool mean_quantity(const char* quantity, const ns_model* model,
+                          const ns_system_options* system_options, const bench_task* task,
+                          double* mean, ns_error* error) {
+    ns_system_options with = *system_options;
+    with.observe = &quantity;
+    with.nobserve = 1;
+    ns_system* system = NULL;
+    *mean = NAN;
+    ns_status status = ns_system_create(model, &with, &system, error);
+    if (status == NS_ERR_ARGUMENT) return true; // there is no such quantity
+    if (status != NS_OK) return false;
+    uint32_t ny = ns_system_get_sizes(system).ny;
+    double* values = malloc((size_t)task->steps * ny * sizeof *values);
+    rollout_context c = {0};
+    bool ok = values && rollout_prepare(&c, system, model, 1, task);
+    if (ok) {
+        c.args.observations = values;
+        body_step(&c);
+        ok = c.status == NS_OK;
+        double sum = 0.0;
+        for (uint32_t n = 0; ok && n < task->steps; n++) sum += values[(size_t)n * ny];
+        if (ok) *mean = sum / task->steps;
+    }
+    if (!ok) *error = c.error;
+    rollout_finish(&c);
+    free(values);
+    ns_system_free(system);
+    return ok;
+}
+
+static bool count_contact(const ns_model* model, const ns_system_options* system_options,
+                          const bench_task* task, bench_contact* out, ns_error* error) {
+    nsi_contact_options which = {.model = system_options->contact};
+    uint32_t impulses = nsi_touches_count(model, &which, NS_CONTACT_NCP);
+    uint32_t springs = nsi_touches_count(model, &which, NS_CONTACT_SPRING);
+    *out = (bench_contact){.rows = 3 * (impulses + springs), .sweeps = NAN, .solves = NAN};
+    return impulses == 0 ||
+           (mean_quantity("contact/sweeps", model, system_options, task, &out->sweeps, error) &&
+            mean_quantity("contact/solves", model, system_options, task, &out->solves, error));
+}
+
+// ---- rows ----------------------------------------------------------------------------------
+
 // Rows for one robot and for a batch in four lanes.
 static bool measure_rollouts(const char* name, const bench_options* options, const ns_model* model,
                              const ns_system_options* system_options, const bench_task* task) {
     static const ns_backend backends[] = {NS_BACKEND_NATIVE, NS_BACKEND_INTERP};
-    bool ok = true;
+    bench_contact contact;
+    ns_error counting = {0};
+    bool ok = count_contact(model, system_options, task, &contact, &counting);
+    if (!ok) fprintf(stderr, "neuralsim bench: %s: %s\n", name, counting.message);
     for (int k = 0; k < 2 && ok; k++) {
         const char* backend = ns_backend_name(backends[k]);
         if (options->backend && strcmp(options->backend, backend) != 0) continue;
@@ -261,7 +313,8 @@ static bool measure_rollouts(const char* name, const bench_options* options, con
                                                   .compile_ms = 1e3 * created,
                                                   .ops = ns_graph_op_count(ns_system_graph(system)),
                                                   .steps = executed,
-                                                  .samples = time.samples});
+                                                  .samples = time.samples,
+                                                  .contact = &contact});
             }
             if (!ok) fprintf(stderr, "neuralsim bench: %s: %s\n", name, c.error.message);
             rollout_finish(&c);
@@ -289,9 +342,49 @@ static ns_system_options with_free(const char* const* names, uint32_t count) {
     return system;
 }
 
-bool bench_robot_step(const bench_case* self, const bench_options* options) {
+// The same steps in other simulators: from the same text and the same state.
+static bool measure_peers(const bench_case* self, const bench_options* options,
+                          const bench_task* task) {
+    // MuJoCo's reader refuses the chain of 100 links: nested too deep.
+    if (!options->peers || strncmp(self->name, "chain100", 8) == 0) return true;
+    ns_text text = {0};
+    ns_model* model = load_robot(self->name);
+    ns_system* system = NULL;
+    ns_error error = {0};
+    rollout_context c = {0};
+    bool ok = model && robot_text(self->name, &text, &error) == NS_OK &&
+              ns_system_create(model, NULL, &system, &error) == NS_OK;
+    if (ok && !rollout_prepare(&c, system, model, 1, task)) {
+        error = c.error;
+        ok = false;
+    }
+    if (ok) {
+        ns_model_sizes n = ns_model_get_sizes(model);
+        ok = bench_peers_step(options, &(bench_peer_task){.name = self->name,
+                                                          .text = text.data,
+                                                          .size = text.size,
+                                                          .nq = n.nq,
+                                                          .nv = n.nv,
+                                                          .state = c.args.x0,
+                                                          .steps = task->steps});
+    } else {
+        fprintf(stderr, "neuralsim bench: %s: %s\n", self->name, error.message);
+    }
+    rollout_finish(&c);
+    ns_system_free(system);
+    ns_text_free(&text);
+    ns_model_free(model);
+    return ok;
+}
+
+static bool measure_step(const bench_case* self, const bench_options* options,
+                         const bench_task* task) {
     ns_system_options system = ns_default_system_options();
-    return measure_robot(self, options, &system, &(bench_task){.steps = STEPS});
+    return measure_robot(self, options, &system, task) && measure_peers(self, options, task);
+}
+
+bool bench_robot_step(const bench_case* self, const bench_options* options) {
+    return measure_step(self, options, &(bench_task){.steps = STEPS});
 }
 
 bool bench_robot_gradient(const bench_case* self, const bench_options* options) {
@@ -303,9 +396,7 @@ bool bench_robot_gradient(const bench_case* self, const bench_options* options) 
 enum { SETTLING = 2000 };
 
 bool bench_ground_step(const bench_case* self, const bench_options* options) {
-    ns_system_options system = ns_default_system_options();
-    return measure_robot(self, options, &system,
-                         &(bench_task){.steps = STEPS, .settling = SETTLING});
+    return measure_step(self, options, &(bench_task){.steps = STEPS, .settling = SETTLING});
 }
 
 bool bench_ground_gradient(const bench_case* self, const bench_options* options) {

@@ -11,12 +11,17 @@ static const char help[] =
     "\n"
     "Measures named cases on this machine; a CASE is a name or the beginning of names. All of "
     "them\n"
-    "without one. Times are thread CPU time: ns is the best of the samples, divided by lanes.\n"
+    "without one. Times are thread CPU time: ns is the best of the samples, divided by lanes. For\n"
+    "cases with contact, rows is 3 for each point that can touch; sweeps and solves are those of\n"
+    "the contact solver, mean over the steps (- where the step does not tell).\n"
     "\n"
     "  --list        name the cases\n"
     "  --json        one JSON object a line: name, backend, lanes, ns, ns_median, ns_per_op,\n"
-    "                compile_ms, ops, steps, code_bytes, samples\n"
+    "                compile_ms, ops, steps, code_bytes, samples, rows, sweeps, solves\n"
     "  --backend B   only interp or native\n"
+    "  --peers       also time MuJoCo, where it is installed, on the same steps: cases named\n"
+    "                .../step but chain100, backend mujoco-VERSION; rows and solves are then its\n"
+    "                constraint rows and its solver's iterations, mean over the steps\n"
     "  --quick       fewer, shorter samples\n"
     "\n"
     "example: neuralsim bench mlp175 --backend native\n";
@@ -43,6 +48,7 @@ int cmd_bench(int argc, char** argv) {
     const cli_row rows[] = {{"--list", CLI_FLAG, &list, NULL},
                             {"--json", CLI_FLAG, &options.json, NULL},
                             {"--quick", CLI_FLAG, &options.quick, NULL},
+                            {"--peers", CLI_FLAG, &options.peers, NULL},
                             {"--backend", CLI_CHOICE, &backend, "interp native"},
                             {0}};
     cli_list wanted = {.count = 0};
@@ -61,13 +67,17 @@ int cmd_bench(int argc, char** argv) {
             return cli_usage("bench", "no case is called '%.100s' (--list names them)", name);
         }
     }
-    if (!options.json) {
-        printf("%-28s %-8s %5s %12s %12s %10s %10s %8s %8s\n", "case", "backend", "lanes", "ns",
-               "ns median", "ns per op", "compile ms", "ops", "steps");
+    const char* why = NULL;
+    if (options.peers && !bench_peers_open(&why)) {
+        cli_note("bench --peers: only our own rows: %s", why);
+        options.peers = false;
     }
-    for (int k = 0; k < bench_case_count; k++) {
-        if (!selected(bench_cases[k].name, &wanted)) continue;
-        if (!bench_cases[k].run(&bench_cases[k], &options)) return EXIT_FAILED;
+    bench_print_header(&options);
+    bool ok = true;
+    for (int k = 0; k < bench_case_count && ok; k++) {
+        if (selected(bench_cases[k].name, &wanted))
+            ok = bench_cases[k].run(&bench_cases[k], &options);
     }
-    return cli_finish();
+    bench_peers_close();
+    return ok ? cli_finish() : EXIT_FAILED;
 }
