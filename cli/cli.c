@@ -364,6 +364,12 @@ void cli_note_ignored(const ns_model* model, const char* path) {
              count == 1 ? "is" : "are", path);
 }
 
+void cli_note_integrator(const ns_model* model, const ns_system* system, int asked) {
+    if (asked < 0 && ns_system_get_sizes(system).integrator != ns_model_world(model)->integrator) {
+        cli_note("the model asks for rk4, which does not go with rigid contact: euler is used");
+    }
+}
+
 void cli_set_contact(const cli_contact* contact, ns_system_options* options) {
     options->contact = contact->model;
     options->friction = (ns_friction)contact->friction;

@@ -153,6 +153,9 @@ ns_model* cli_load_model(const char* path, const ns_load_options* options);
 void cli_note_ignored(const ns_model* model, const char* path);
 
 // NULL after saying why.
+// Say so when another integrator is used than the model's.
+void cli_note_integrator(const ns_model* model, const ns_system* system, int asked);
+
 void cli_set_contact(const cli_contact* contact, ns_system_options* options);
 ns_system* cli_create_system(const ns_model* model, const ns_system_options* options);
 ns_workspace* cli_create_workspace(const ns_system* system, const ns_workspace_size* size);

@@ -138,6 +138,7 @@ static bool create_system(simulation* s) {
     cli_set_contact(&s->contact, &options);
     options.backend = (ns_backend)s->backend;
     s->system = cli_create_system(s->model, &options);
+    if (s->system) cli_note_integrator(s->model, s->system, s->integrator);
     return s->system && ports_create(&s->ports, s->model, s->system);
 }
 

@@ -49,7 +49,8 @@ typedef struct ns_system_options {
     const char* const* observe; ///< names or globs of quantities to output at each step:
     uint32_t nobserve;          ///< their values at its start
     double timestep;            ///< s; 0: the model's
-    int integrator;             ///< an ns_integrator; -1: the model's
+    int integrator;             ///< an ns_integrator; -1: the model's, but Euler instead of rk4
+                                ///< when there are contact impulses
     int contact;                ///< an ns_contact_model for all pairs; -1: as each pair says
     ns_friction friction;       ///< of contact impulses. Default NS_FRICTION_CONE
     uint32_t contact_sweeps;    ///< 0: impulses solve their conditions, and so do derivatives; n: n
@@ -73,6 +74,7 @@ typedef struct ns_system_sizes {
     uint32_t np;     ///< free parameters
     uint32_t ny;     ///< observations
     double timestep; ///< s
+    ns_integrator integrator; ///< in use: Euler where a model says rk4 but has rigid contact
 } ns_system_sizes;
 
 NS_API ns_system_sizes ns_system_get_sizes(const ns_system* system);

@@ -77,4 +77,9 @@ void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* opt
 void nsi_ncp_sweeps(uint32_t n, nsi_friction friction, uint32_t sweeps, const ns_expr* A,
                     const ns_expr* b, const ns_expr* mu, const ns_expr* on, ns_expr* l);
 
+// By how much impulses l miss their conditions: what one more, simultaneous sweep would change,
+// relative to the largest.
+ns_expr nsi_ncp_residual(uint32_t n, nsi_friction friction, const ns_expr* A, const ns_expr* b,
+                         const ns_expr* mu, const ns_expr* on, const ns_expr* l);
+
 #endif

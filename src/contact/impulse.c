@@ -5,17 +5,20 @@
 // With gap phi, normal velocity vn0 and acceleration an at the start, vn = vn0 + dt an, the normal
 // velocity w that is asked for at the end is
 //
-//     passed in this step, at t = -phi / vn:  max(0, -e (vn0 + an t) + an (dt - t))
+//     passed in this step, at t = -phi / vn:  max(0, -e (vn0 + an t) + an (dt - t)), of the impact
 //     penetrating:                            max(0, -e vn0 + an dt) + push - rest
 //     near:                                   -phi / dt, which only stops what others push through
 //
 // Masses and directions are those of the first impact, s = min t. The impulses l solve the
 // conditions of ncp.h with A = J M^-1 J' (1 + cfm on the diagonal) and b = w - J (v + dt a); they
-// act from max(t, s) on, which the positions feel.
+// act from max(t, s) on, which the positions feel. With M = L' D L the rows of A = Z Z' are those
+// of J L^-1 D^-1/2.
 
 #include "contact/contact.h"
 
 #include "dyn/solve.h"
+
+static const double MAX_SWEPT = 4e6; // operations of sweeps in a step, about
 
 enum { ROWS = 3 }; // of a touch: along its normal and its two tangents
 
@@ -31,33 +34,36 @@ typedef struct problem {
     const nsi_robot* robot;
     const nsi_contact_options* options;
     double dt;
+    const ns_expr* qdd;   // (nv) accelerations without contact
     uint32_t nv, n, rows; // velocities, touches, rows
     nsi_link_pose* pose;  // (nlink)
     nsi_touches touches;
-    watched* watched; // (n)
-    ns_expr first;    // time of the first impact
-    ns_expr* M;       // (nv x nv) factors of the mass matrix there
-    ns_expr* half;    // (rows x nv) rows of the Jacobian, half solved: L'^-1 J'
-    ns_expr *A, *b;   // (rows x rows), (rows)
-    ns_expr *mu, *on; // (n)
-    ns_expr* l;       // (rows) impulses
-    ns_expr* scratch; // (rows + nv)
+    watched* watched;       // (n)
+    ns_expr first;          // time of the first impact
+    ns_expr* M;             // (nv x nv) factors of the mass matrix there
+    ns_expr* root;          // (nv) D^-1/2
+    ns_expr* Z;             // (rows x nv)
+    ns_expr* b;             // (rows)
+    ns_expr *mu, *cfm, *on; // (n)
+    ns_expr* l;             // (rows) impulses
+    ns_expr* scratch;       // (rows + nv)
 } problem;
 
 static bool allocate(problem* p) {
     size_t nv = p->nv, n = p->n, rows = p->rows;
     p->pose = nsi_robot_alloc(p->robot, p->robot->model->sizes.nlink, sizeof *p->pose);
     p->watched = nsi_robot_alloc(p->robot, n, sizeof *p->watched);
-    size_t numbers = nv * nv + rows * nv + rows * rows + 3 * rows + 2 * n + nv;
+    size_t numbers = nv * nv + nv + rows * nv + 3 * rows + 3 * n + nv;
     ns_expr* at = nsi_robot_alloc(p->robot, numbers, sizeof *at);
     if (!p->pose || !p->watched || !at) return false;
     p->M = at;
-    p->half = p->M + nv * nv;
-    p->A = p->half + rows * nv;
-    p->b = p->A + rows * rows;
+    p->root = p->M + nv * nv;
+    p->Z = p->root + nv;
+    p->b = p->Z + rows * nv;
     p->l = p->b + rows;
     p->mu = p->l + rows;
-    p->on = p->mu + n;
+    p->cfm = p->mu + n;
+    p->on = p->cfm + n;
     p->scratch = p->on + n;
     return true;
 }
@@ -121,6 +127,16 @@ static ns_expr dot(uint32_t n, const ns_expr* a, const ns_expr* b) {
 
 // ---- the step --------------------------------------------------------------------------------
 
+// The normal velocity asked for by a touch that is passed, from those at the impact: a body that
+// turns would gain energy from those at the start.
+static ns_expr bounce(const problem* p, uint32_t c, const ns_expr* row) {
+    ns_expr zero = ns_const(0.0), t = p->watched[c].time;
+    ns_expr e = nsi_touch_param(p->robot, &p->touches.touch[c], NSI_CONTACT_RESTITUTION);
+    ns_expr vn = dot(p->nv, row, p->robot->qd), an = dot(p->nv, row, p->qdd);
+    ns_expr after = ns_mul(an, ns_sub(ns_const(p->dt), t));
+    return ns_max(zero, ns_sub(after, ns_mul(e, ns_add(vn, ns_mul(an, t)))));
+}
+
 // What a touch at the start of the step asks for; `row` is that of its normal.
 static watched watch(const nsi_robot* robot, const nsi_touch* touch, double step,
                      const ns_expr* row, const ns_expr* qdd) {
@@ -136,10 +152,6 @@ static watched watch(const nsi_robot* robot, const nsi_touch* touch, double step
         ns_and(ns_and(outside, ns_lt(ns_add(phi, ns_mul(dt, vn)), zero)), touch->point.exists);
     w.time = ns_select(w.passed, ns_neg(ns_div(phi, ns_select(w.passed, vn, one))), zero);
 
-    ns_expr bounce =
-        ns_sub(ns_mul(an, ns_sub(dt, w.time)), ns_mul(e, ns_add(vn0, ns_mul(an, w.time))));
-    bounce = ns_max(zero, bounce);
-
     ns_expr closing = ns_max(zero, ns_neg(vn0));
     ns_expr alpha = nsi_touch_param(robot, touch, NSI_CONTACT_BAUMGARTE_ALPHA);
     ns_expr beta = nsi_touch_param(robot, touch, NSI_CONTACT_BAUMGARTE_BETA);
@@ -149,14 +161,14 @@ static watched watch(const nsi_robot* robot, const nsi_touch* touch, double step
     inside = ns_sub(ns_add(inside, push), ns_mul(ns_sub(one, alpha), closing));
 
     ns_expr near = ns_neg(ns_div(phi, dt));
-    w.target = ns_select(outside, ns_select(w.passed, bounce, near), inside);
+    w.target = ns_select(outside, near, inside);
     ns_expr margin = nsi_touch_param(robot, touch, NSI_CONTACT_MARGIN);
     w.on = ns_and(ns_or(w.passed, ns_lt(phi, margin)), touch->point.exists);
     return w;
 }
 
 // Look at all touches; the time of the first impact is 0 when there is none.
-static bool watch_all(problem* p, const ns_expr* qdd) {
+static bool watch_all(problem* p) {
     const nsi_robot* robot = p->robot;
     nsi_link_poses(robot, p->pose);
     const motion* twists = unit_twists(robot, p->pose);
@@ -168,7 +180,7 @@ static bool watch_all(problem* p, const ns_expr* qdd) {
         const nsi_touch* touch = &p->touches.touch[c];
         watched* w = &p->watched[c];
         jacobian_row(robot, twists, touch, touch->point.normal, row);
-        *w = watch(robot, touch, p->dt, row, qdd);
+        *w = watch(robot, touch, p->dt, row, p->qdd);
         first = ns_select(w->passed, ns_min(first, w->time), first);
         any = ns_or(any, w->passed);
         for (int k = 0; k < 2; k++) {
@@ -192,28 +204,24 @@ static bool at_impact(const problem* p, nsi_robot* moved) {
     return nsi_robot_init(moved, robot->model, robot->param, q, robot->qd);
 }
 
-// Row i and those before it: A and b. `y` is row i of J, `qd` the velocities without contact.
-static void add_row(const problem* p, uint32_t i, ns_expr* y, const ns_expr* qd) {
+// Row i of b and Z. `z` is row i of J, `qd` the velocities without contact.
+static void add_row(const problem* p, uint32_t i, ns_expr* z, const ns_expr* qd) {
     uint32_t c = i / ROWS, nv = p->nv;
     const watched* w = &p->watched[c];
     const nsi_touch* touch = &p->touches.touch[c];
-    p->b[i] = ns_neg(dot(nv, y, qd));
-    nsi_ltdl_begin(nv, p->M, y);
-    ns_expr* scaled = p->scratch;
-    for (uint32_t k = 0; k < nv; k++) scaled[k] = ns_mul(y[k], p->M[k * nv + k]);
-    for (uint32_t j = 0; j <= i; j++) {
-        p->A[i * p->rows + j] = dot(nv, scaled, p->half + (size_t)j * nv);
-        p->A[j * p->rows + i] = p->A[i * p->rows + j];
-    }
-    ns_expr* diagonal = &p->A[i * p->rows + i];
-    ns_expr softer = ns_add(ns_const(1.0), nsi_touch_param(p->robot, touch, NSI_CONTACT_CFM));
-    *diagonal = ns_mul(*diagonal, softer);
+    p->b[i] = ns_neg(dot(nv, z, qd));
+    ns_expr target = w->target;
+    if (i % ROWS == 0) target = ns_select(w->passed, bounce(p, c, z), target);
+    nsi_ltdl_begin(nv, p->M, z);
+    for (uint32_t k = 0; k < nv; k++) z[k] = ns_mul(z[k], p->root[k]);
     if (i % ROWS > 0) return;
-    // An impact is not to lose speed to the regularisation: exact for a contact by itself.
-    p->b[i] = ns_add(p->b[i], w->target);
-    p->b[i] = ns_select(w->passed, ns_mul(p->b[i], softer), p->b[i]);
     p->mu[c] = nsi_touch_param(p->robot, touch, NSI_CONTACT_MU);
+    p->cfm[c] = nsi_touch_param(p->robot, touch, NSI_CONTACT_CFM);
     p->on[c] = w->on;
+    // An impact is not to lose speed to the regularisation: exact for a contact by itself.
+    p->b[i] = ns_add(p->b[i], target);
+    ns_expr softer = ns_add(ns_const(1.0), p->cfm[c]);
+    p->b[i] = ns_select(w->passed, ns_mul(p->b[i], softer), p->b[i]);
 }
 
 // Masses and directions at the first impact.
@@ -231,12 +239,13 @@ static bool build(problem* p, const ns_expr* added, const ns_expr* qd) {
         p->M[k * p->nv + k] = ns_add(p->M[k * p->nv + k], added[k]);
     }
     nsi_ltdl_factor(p->nv, p->M);
+    for (uint32_t k = 0; k < p->nv; k++) p->root[k] = ns_sqrt(p->M[k * p->nv + k]);
     for (uint32_t i = 0; i < p->rows; i++) {
         const nsi_touch* touch = &touching.touch[i / ROWS];
         vec3 d = i % ROWS == 0 ? touch->point.normal : touch->tangent[i % ROWS - 1];
-        ns_expr* y = p->half + (size_t)i * p->nv;
-        jacobian_row(&moved, twists, touch, d, y);
-        add_row(p, i, y, qd);
+        ns_expr* z = p->Z + (size_t)i * p->nv;
+        jacobian_row(&moved, twists, touch, d, z);
+        add_row(p, i, z, qd);
     }
     return p->robot->graph->error.status == NS_OK;
 }
@@ -245,24 +254,52 @@ static bool build(problem* p, const ns_expr* added, const ns_expr* qd) {
 static ns_expr solve(const problem* p) {
     ns_graph* graph = p->robot->graph;
     uint32_t rows = p->rows, count = 0;
-    size_t inputs_size = (size_t)rows * (rows + 1) / 2 + rows + 2 * p->n;
-    nsi_id* inputs = nsi_robot_alloc(p->robot, inputs_size, sizeof *inputs);
+    nsi_id* inputs = nsi_robot_alloc(p->robot, rows * (p->nv + 1) + 3 * p->n, sizeof *inputs);
     if (!inputs) return ns_const(0.0);
-    for (uint32_t i = 0; i < rows; i++) {
-        for (uint32_t j = 0; j <= i; j++) inputs[count++] = p->A[i * rows + j].id;
-    }
+    for (uint32_t i = 0; i < rows * p->nv; i++) inputs[count++] = p->Z[i].id;
     for (uint32_t i = 0; i < rows; i++) inputs[count++] = p->b[i].id;
     for (uint32_t c = 0; c < p->n; c++) inputs[count++] = p->mu[c].id;
+    for (uint32_t c = 0; c < p->n; c++) inputs[count++] = p->cfm[c].id;
     for (uint32_t c = 0; c < p->n; c++) inputs[count++] = p->on[c].id;
     nsi_block block = {.kind = &nsi_ncp,
-                       .params = {p->n, p->options->friction},
+                       .params = {p->n, p->options->friction, p->nv},
                        .ninput = count,
                        .inputs = inputs,
                        .source = NSI_NONE,
                        .sink = NSI_NONE};
     nsi_id node = nsi_graph_block(graph, &block);
     for (uint32_t i = 0; i < rows; i++) p->l[i].id = nsi_graph_out(graph, node, i);
-    return (ns_expr){nsi_graph_out(graph, node, rows)};
+    ns_expr told[3];
+    for (uint32_t k = 0; k < 3; k++) told[k].id = nsi_graph_out(graph, node, rows + k);
+    ns_quantity("contact/residual", told[0]);
+    ns_quantity("contact/sweeps", told[1]);
+    ns_quantity("contact/solves", told[2]);
+    return told[0];
+}
+
+// The impulses by sweeps that are part of the graph; returns the residual.
+static ns_expr sweep(const problem* p) {
+    uint32_t rows = p->rows, nv = p->nv;
+    ns_expr zero = ns_const(0.0);
+    if ((double)rows * rows * p->options->sweeps > MAX_SWEPT) {
+        nsi_graph_fail(p->robot->graph, NS_ERR_LIMIT,
+                       "%u sweeps over %u rows are too many operations for one step: at most %.0f",
+                       p->options->sweeps, rows, MAX_SWEPT / ((double)rows * rows));
+        return zero;
+    }
+    ns_expr* A = nsi_robot_alloc(p->robot, (size_t)rows * rows, sizeof *A);
+    if (!A) return zero;
+    for (uint32_t i = 0; i < rows; i++) {
+        for (uint32_t j = 0; j <= i; j++) {
+            ns_expr a = dot(nv, p->Z + (size_t)i * nv, p->Z + (size_t)j * nv);
+            if (i == j) a = ns_mul(a, ns_add(ns_const(1.0), p->cfm[i / ROWS]));
+            A[i * rows + j] = A[j * rows + i] = a;
+        }
+    }
+    nsi_friction friction = p->options->friction;
+    nsi_ncp_sweeps(p->n, friction, p->options->sweeps, A, p->b, p->mu, p->on, p->l);
+    ns_expr residual = nsi_ncp_residual(p->n, friction, A, p->b, p->mu, p->on, p->l);
+    return ns_quantity("contact/residual", residual);
 }
 
 // M^-1 J' g for impulses g.
@@ -270,9 +307,10 @@ static void respond(const problem* p, const ns_expr* g, ns_expr* out) {
     for (uint32_t k = 0; k < p->nv; k++) out[k] = ns_const(0.0);
     for (uint32_t i = 0; i < p->rows; i++) {
         for (uint32_t k = 0; k < p->nv; k++) {
-            out[k] = ns_add(out[k], ns_mul(p->half[i * p->nv + k], g[i]));
+            out[k] = ns_add(out[k], ns_mul(p->Z[i * p->nv + k], g[i]));
         }
     }
+    for (uint32_t k = 0; k < p->nv; k++) out[k] = ns_mul(out[k], p->root[k]);
     nsi_ltdl_finish(p->nv, p->M, out);
 }
 
@@ -301,17 +339,27 @@ void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* opt
     if (n == 0) return;
     if (n > NSI_NCP_MAX_CONTACTS) {
         nsi_graph_fail(robot->graph, NS_ERR_LIMIT,
-                       "the model has %u points of rigid contact where %d are possible; use groups,"
-                       " exclusions or the spring model",
+                       "the model has %u points of rigid contact where %d are possible: use spring"
+                       " contacts, leave out self-collision, or exclude pairs by groups",
                        n, NSI_NCP_MAX_CONTACTS);
         return;
     }
-    problem p = {.robot = robot, .options = options, .dt = dt, .nv = nv, .n = n, .rows = ROWS * n};
-    if (!allocate(&p) || !watch_all(&p, qdd) || !build(&p, added, impact->qd)) return;
-    if (options->sweeps > 0) {
-        nsi_ncp_sweeps(n, options->friction, options->sweeps, p.A, p.b, p.mu, p.on, p.l);
-    } else {
-        impact->residual = solve(&p);
+    if (nv > NSI_NCP_MAX_VELOCITIES) {
+        nsi_graph_fail(robot->graph, NS_ERR_LIMIT,
+                       "the model has %u velocities where %d are possible with rigid contact; use"
+                       " the spring model",
+                       nv, NSI_NCP_MAX_VELOCITIES);
+        return;
     }
+    problem p = {.robot = robot,
+                 .options = options,
+                 .dt = dt,
+                 .qdd = qdd,
+                 .nv = nv,
+                 .n = n,
+                 .rows = ROWS * n};
+    if (!allocate(&p) || !watch_all(&p) || !build(&p, added, impact->qd)) return;
+    impact->residual = options->sweeps > 0 ? sweep(&p) : solve(&p);
+    if (robot->graph->error.status != NS_OK) return;
     apply(&p, impact);
 }

@@ -14,41 +14,44 @@ static const nsi_ncp_kernels* kernels(void) {
 // ---- sizes ---------------------------------------------------------------------------------
 
 static bool params_ok(const uint32_t* params) {
-    return params[0] >= 1 && params[0] <= NSI_NCP_MAX_CONTACTS && params[1] <= NSI_FRICTION_CONE;
+    return params[0] >= 1 && params[0] <= NSI_NCP_MAX_CONTACTS && params[1] <= NSI_FRICTION_CONE &&
+           params[2] >= 1 && params[2] <= NSI_NCP_MAX_VELOCITIES;
 }
 
-static uint32_t entries(uint32_t n) {
-    return 3 * n * (3 * n + 1) / 2;
+// Inputs that have derivatives (Z, b, mu, cfm), and all of them.
+static uint32_t smooth_inputs(const uint32_t* params) {
+    return 3 * params[0] * (params[2] + 1) + 2 * params[0];
 }
-static uint32_t value_inputs(uint32_t n) {
-    return entries(n) + 3 * n + 2 * n;
+static uint32_t value_inputs(const uint32_t* params) {
+    return smooth_inputs(params) + params[0];
 }
 
-// A and K in full and eight vectors, with rows of up to four numbers more (ncp.def), and aligned.
-static uint32_t scratch(uint32_t n) {
-    return (2 * 3 * n + 8) * (3 * n + 4) + 4;
+// As ncp.def lays it out: nine vectors, Z in fours and two of its rows, A and K in rows of up to six
+// numbers more; aligned.
+static uint32_t scratch(const uint32_t* params) {
+    uint32_t rows = 3 * params[0], nv = params[2];
+    return 9 * (rows + 3) + 4 * params[0] * (nv + nv / 64) + 2 * nv + 2 * rows * (rows + 6) + 4;
 }
 
 static bool value_sizes(const uint32_t* params, nsi_block_sizes* out) {
     if (!params_ok(params)) return false;
-    uint32_t n = params[0];
-    *out = (nsi_block_sizes){value_inputs(n), 3 * n + 1, 0, 0, scratch(n)};
+    *out = (nsi_block_sizes){value_inputs(params), 3 * params[0] + 3, 0, 0, scratch(params)};
     return true;
 }
 
 static bool tangent_sizes(const uint32_t* params, nsi_block_sizes* out) {
     if (!params_ok(params)) return false;
-    uint32_t n = params[0];
-    *out = (nsi_block_sizes){value_inputs(n) + 3 * n + entries(n) + 3 * n + n, 3 * n, 0, 0,
-                             scratch(n)};
+    uint32_t rows = 3 * params[0];
+    *out = (nsi_block_sizes){value_inputs(params) + rows + smooth_inputs(params), rows, 0, 0,
+                             scratch(params)};
     return true;
 }
 
 static bool adjoint_sizes(const uint32_t* params, nsi_block_sizes* out) {
     if (!params_ok(params)) return false;
-    uint32_t n = params[0];
-    *out = (nsi_block_sizes){value_inputs(n) + 3 * n + 3 * n, entries(n) + 3 * n + n, 0, 0,
-                             scratch(n)};
+    uint32_t rows = 3 * params[0];
+    *out = (nsi_block_sizes){value_inputs(params) + 2 * rows, smooth_inputs(params), 0, 0,
+                             scratch(params)};
     return true;
 }
 
@@ -68,7 +71,7 @@ static nsi_id append(ns_graph* g, const nsi_block_kind* kind, const nsi_block* v
         inputs[value->ninput + 3 * n + k] = more[k] == NSI_NONE ? zero : more[k];
     }
     nsi_block block = {.kind = kind,
-                       .params = {value->params[0], value->params[1]},
+                       .params = {value->params[0], value->params[1], value->params[2]},
                        .ninput = count,
                        .inputs = inputs,
                        .source = NSI_NONE,
@@ -82,15 +85,15 @@ static void value_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uin
                       uint32_t dsink, nsi_id* dy) {
     (void)dsource, (void)dsink;
     uint32_t n = block->params[0];
-    nsi_id node = append(g, &nsi_ncp_tangent, block, dx, entries(n) + 3 * n + n);
+    nsi_id node = append(g, &nsi_ncp_tangent, block, dx, smooth_inputs(block->params));
     for (uint32_t k = 0; k < 3 * n && node != NSI_NONE; k++) dy[k] = nsi_graph_out(g, node, k);
 }
 
 static void value_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, uint32_t sink_seed,
                       uint32_t source_bar, nsi_id* xbar) {
     (void)sink_seed, (void)source_bar;
-    uint32_t n = block->params[0], count = entries(n) + 3 * n + n;
-    nsi_id node = append(g, &nsi_ncp_adjoint, block, ybar, 3 * n);
+    uint32_t count = smooth_inputs(block->params);
+    nsi_id node = append(g, &nsi_ncp_adjoint, block, ybar, 3 * block->params[0]);
     for (uint32_t k = 0; k < count && node != NSI_NONE; k++) xbar[k] = nsi_graph_out(g, node, k);
 }
 
@@ -135,48 +138,46 @@ static const char solver[] =
     "static void ns_ncp_" #function                                                                \
     "_block(const uint32_t* p, const double* x, double* y, const double* w, double* g) {\n"        \
     "    (void)w, (void)g, (void)ns_ncp_value, (void)ns_ncp_tangent, (void)ns_ncp_adjoint;\n"      \
-    "    size_t n = p[0], rows = 3 * n;\n"
+    "    size_t n = p[0], rows = 3 * n, smooth = rows * (p[2] + 1) + 2 * n;\n"
 
 const nsi_block_kind nsi_ncp = {
     .name = "ncp",
-    .nparam = 2,
-    .param_names = {"contacts", "cone"},
+    .nparam = 3,
+    .param_names = {"contacts", "cone", "velocities"},
     .sizes = value_sizes,
     .jvp = value_jvp,
     .vjp = value_vjp,
     .kernel = value_kernel,
     .c_name = "ns_ncp_value_block",
     .c_shared = solver,
-    .c_source = BLOCK_FUNCTION(value) "    size_t inputs = rows * (rows + 1) / 2 + rows + 2 * n;\n"
-                                      "    ns_ncp_value(p, x, y, (double*)x + inputs, 1, 0);\n}",
+    .c_source =
+        BLOCK_FUNCTION(value) "    ns_ncp_value(p, x, y, (double*)x + smooth + n, 1, 0);\n}",
 };
 
 const nsi_block_kind nsi_ncp_tangent = {
     .name = "ncp_tangent",
-    .nparam = 2,
-    .param_names = {"contacts", "cone"},
+    .nparam = 3,
+    .param_names = {"contacts", "cone", "velocities"},
     .sizes = tangent_sizes,
     .jvp = no_jvp,
     .vjp = no_vjp,
     .kernel = tangent_kernel,
     .c_name = "ns_ncp_tangent_block",
     .c_shared = solver,
-    .c_source =
-        BLOCK_FUNCTION(tangent) "    size_t inputs = rows * (rows + 1) + 3 * rows + 3 * n;\n"
-                                "    ns_ncp_tangent(p, x, y, (double*)x + inputs, 1);\n}",
+    .c_source = BLOCK_FUNCTION(tangent) "    size_t inputs = 2 * smooth + n + rows;\n"
+                                        "    ns_ncp_tangent(p, x, y, (double*)x + inputs, 1);\n}",
 };
 
 const nsi_block_kind nsi_ncp_adjoint = {
     .name = "ncp_adjoint",
-    .nparam = 2,
-    .param_names = {"contacts", "cone"},
+    .nparam = 3,
+    .param_names = {"contacts", "cone", "velocities"},
     .sizes = adjoint_sizes,
     .jvp = no_jvp,
     .vjp = no_vjp,
     .kernel = adjoint_kernel,
     .c_name = "ns_ncp_adjoint_block",
     .c_shared = solver,
-    .c_source =
-        BLOCK_FUNCTION(adjoint) "    size_t inputs = rows * (rows + 1) / 2 + 3 * rows + 2 * n;\n"
-                                "    ns_ncp_adjoint(p, x, y, (double*)x + inputs, 1);\n}",
+    .c_source = BLOCK_FUNCTION(adjoint) "    size_t inputs = smooth + n + 2 * rows;\n"
+                                        "    ns_ncp_adjoint(p, x, y, (double*)x + inputs, 1);\n}",
 };

@@ -57,7 +57,6 @@ void nsi_ltdl_begin(uint32_t n, const ns_expr* LD, ns_expr* x) {
 
 void nsi_ltdl_finish(uint32_t n, const ns_expr* LD, ns_expr* x) {
     for (uint32_t i = 0; i < n; i++) {
-        x[i] = ns_mul(x[i], LD[i * n + i]);
         for (uint32_t j = 0; j < i; j++) x[i] = ns_sub(x[i], ns_mul(LD[i * n + j], x[j]));
     }
 }

@@ -14,8 +14,8 @@ void nsi_ldl_solve(uint32_t n, const ns_expr* LD, const ns_expr* b, ns_expr* x);
 
 // Factor A = L' D L in place (only the lower triangle is read): the strict lower triangle becomes L,
 // the diagonal 1/D. On the mass matrix of a tree, whose zeros are known when tracing, no zero is
-// lost (RBDA section 6.5). A x = b is solved by begin (x: b to L'^-1 b) and finish (to L^-1 D^-1
-// of that).
+// lost (RBDA section 6.5). A x = b is solved by begin (x: b to L'^-1 b), multiplication by 1/D and
+// finish (x to L^-1 x).
 void nsi_ltdl_factor(uint32_t n, ns_expr* A);
 void nsi_ltdl_begin(uint32_t n, const ns_expr* LD, ns_expr* x);
 void nsi_ltdl_finish(uint32_t n, const ns_expr* LD, ns_expr* x);

@@ -8,7 +8,6 @@ static bool append_block(const ns_graph* g, const nsi_node* node, const uint32_t
     nsi_block_sizes sizes = {0};
     block->kind->sizes(block->params, &sizes);
     nsi_code_block item = {.kind = block->kind,
-                           .params = {block->params[0], block->params[1]},
                            .ninput = block->ninput,
                            .noutput = block->noutput,
                            .first_input = code->block_inputs.count,
@@ -19,6 +18,7 @@ static bool append_block(const ns_graph* g, const nsi_node* node, const uint32_t
                            .source_offset = block->source_offset,
                            .sink = block->sink,
                            .sink_offset = block->sink_offset};
+    memcpy(item.params, block->params, sizeof item.params);
     if (block->source != NSI_NONE) item.source_per_lane = g->arrays.data[block->source].per_lane;
     if (block->sink != NSI_NONE) item.sink_per_lane = g->sinks.data[block->sink].per_lane;
     for (uint32_t k = 0; k < block->ninput; k++) {

@@ -105,8 +105,11 @@ static void put_block(emitter* e, const nsi_code_block* block) {
         put_ref(e, e->code->block_inputs.data[block->first_input + k]);
         nsi_text_add(t, ";\n");
     }
-    nsi_text_add(t, "    %s((const uint32_t[]){%u, %u}, work + %u, ", block->kind->c_name,
-                 block->params[0], block->params[1], e->stage);
+    nsi_text_add(t, "    %s((const uint32_t[]){", block->kind->c_name);
+    for (uint32_t k = 0; k < block->kind->nparam; k++) {
+        nsi_text_add(t, k == 0 ? "%u" : ", %u", block->params[k]);
+    }
+    nsi_text_add(t, "}, work + %u, ", e->stage);
     if (block->noutput > 0) {
         nsi_text_add(t, "work + %u, ", e->slot[block->first_value]);
     } else {

@@ -259,8 +259,9 @@ uint32_t ns_graph_sink_size(const ns_graph* g, uint32_t number) {
 // ---- blocks --------------------------------------------------------------------------------
 
 static uint32_t block_hash(const nsi_block* block) {
-    uint32_t h = nsi_hash_bytes(block->inputs, block->ninput * sizeof *block->inputs);
-    uint32_t rest[] = {h, block->params[0], block->params[1], block->source, block->source_offset};
+    uint32_t rest[] = {nsi_hash_bytes(block->inputs, block->ninput * sizeof *block->inputs),
+                       nsi_hash_bytes(block->params, sizeof block->params), block->source,
+                       block->source_offset};
     return nsi_hash_bytes(rest, sizeof rest);
 }
 

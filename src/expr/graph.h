@@ -60,12 +60,12 @@ typedef struct nsi_array_port { // an array input or output
 
 struct nsi_block_kind;
 
-enum { NSI_BLOCK_PARAMS = 2 };
+enum { NSI_BLOCK_PARAMS = 3 };
 
 // One use of a block: see block.h.
 typedef struct nsi_block {
     const struct nsi_block_kind* kind;
-    uint32_t params[NSI_BLOCK_PARAMS];
+    uint32_t params[NSI_BLOCK_PARAMS]; // those that the kind has not are 0
     uint32_t ninput, noutput;
     const nsi_id* inputs;           // in the graph's arena
     uint32_t source, source_offset; // array input read, from where on; or NSI_NONE

@@ -57,6 +57,11 @@ static ns_status trace(const ns_model* model, const ns_system_options* options, 
         .all_quantities = options->nobserve > 0,
         .observe = options->observe,
         .nobserve = options->nobserve};
+    // Impulses do not go with rk4: what the model's file says gives way, a choice made here does not.
+    if (options->integrator < 0 && step.integrator == NS_INTEGRATOR_RK4 &&
+        nsi_step_has_impulses(model, &step)) {
+        step.integrator = NS_INTEGRATOR_EULER;
+    }
     ns_status status = choose_free(model, options, is_free, error);
     if (status == NS_OK) status = nsi_step_trace(model, &step, &system->graph, error);
 
@@ -75,7 +80,8 @@ static ns_status trace(const ns_model* model, const ns_system_options* options, 
                                           .nc = model->sizes.nu + model->sizes.nv,
                                           .np = np,
                                           .ny = system->graph->outputs.count - nx - nsolver,
-                                          .timestep = step.timestep};
+                                          .timestep = step.timestep,
+                                          .integrator = step.integrator};
     }
     nsi_free(&model->allocator, is_free);
     return status;
@@ -106,9 +112,13 @@ ns_status ns_system_create(const ns_model* model, const ns_system_options* optio
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.integrator is %d, which is none",
                         options->integrator);
     }
-    if (options->contact > (int)NS_CONTACT_SPRING) {
+    if (options->contact < -1 || options->contact > (int)NS_CONTACT_SPRING) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.contact is %d, which is none",
                         options->contact);
+    }
+    if ((unsigned)options->friction > NS_FRICTION_PYRAMID) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "options.friction is %d, which is none",
+                        (int)options->friction);
     }
     ns_system* system = nsi_alloc_zeroed(&model->allocator, sizeof *system);
     if (!system) return nsi_fail_nomem(error);

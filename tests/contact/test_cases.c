@@ -327,6 +327,60 @@ static void collisions_in_free_space_conserve_momentum(void** state) {
     }
 }
 
+// ---- the solver's work ---------------------------------------------------------------------
+
+// A ball in the air, then on the ground: nothing to do, then the sweeps that always come first.
+static void a_step_tells_what_its_solver_did(void** state) {
+    (void)state;
+    static const char* const observe[] = {"contact/residual", "contact/sweeps", "contact/solves"};
+    ns_system_options o = options_of(NS_CONTACT_NCP, NS_FRICTION_CONE, NULL, 0);
+    o.observe = observe;
+    o.nobserve = 3;
+    trial t = trial_make(ball, &o, 500);
+    trial_run(&t);
+    const double *first = t.observations, *last = first + (size_t)(t.steps - 1) * t.n.ny;
+    assert_int_equal(t.n.ny, 3);
+    for (int k = 0; k < 3; k++) assert_true(first[k] == 0.0);
+    assert_true(last[0] < 1e-12 && last[1] == 3.0);
+    assert_true(last[2] >= 0.0 && last[2] <= 1.0); // one contact without friction is linear
+    trial_free(&t);
+}
+
+// A smooth elastic box that tumbles keeps its energy, up to the order of the step.
+static void elastic_impacts_keep_energy(void** state) {
+    (void)state;
+    static const char box[] =
+        "<mujoco><option timestep='0.001'/><worldbody><geom name='ground' type='plane' size='5 5 1'/>"
+        "<body name='box' pos='0 0 1' euler='45 30 10'><freejoint/>"
+        "<geom name='box' type='box' size='0.1 0.15 0.2' mass='1'/></body></worldbody></mujoco>";
+    static const char* const names[] = {"contact/*/mu", "contact/*/restitution"};
+    static const char* const observe[] = {"energy/total"};
+    ns_system_options o = options_of(NS_CONTACT_NCP, NS_FRICTION_CONE, names, 2);
+    o.observe = observe;
+    o.nobserve = 1;
+    trial t = trial_make(box, &o, 5000);
+    trial_set(&t, "contact/*/mu", 0.0);
+    trial_set(&t, "contact/*/restitution", 1.0);
+    trial_run(&t);
+    for (uint32_t k = 0; k < t.steps; k++) close_to("energy", t.observations[k], 9.81, 0.25);
+    trial_free(&t);
+}
+
+// Sweeps that have not converged say so.
+static void unconverged_sweeps_are_reported(void** state) {
+    (void)state;
+    ns_system_options o = ns_default_system_options();
+    o.contact_sweeps = 5;
+    trial t = trial_make(block, &o, 100);
+    ns_contact_report report;
+    ns_error error = {0};
+    t.x0[BLOCK_VX] = 1.0;
+    ns_rollout_args args = {.batch = 1, .steps = 100, .x0 = t.x0, .contact = &report};
+    assert_int_equal(ns_rollout(t.system, t.work, &args, &error), NS_OK);
+    assert_true(report.unsolved > 50 && report.residual > 1e-3);
+    trial_free(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ball_bounces_to_its_height),
@@ -339,6 +393,9 @@ int main(void) {
         cmocka_unit_test(a_sphere_ends_up_rolling),
         cmocka_unit_test(a_stack_of_boxes_stays),
         cmocka_unit_test(collisions_in_free_space_conserve_momentum),
+        cmocka_unit_test(elastic_impacts_keep_energy),
+        cmocka_unit_test(unconverged_sweeps_are_reported),
+        cmocka_unit_test(a_step_tells_what_its_solver_did),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,28 +16,44 @@
 
 #include <cmocka.h>
 
-enum { MAX_CONTACTS = 5, MAX_ROWS = 3 * MAX_CONTACTS, MAX_INPUTS = 200 };
+enum { MAX_CONTACTS = 5, MAX_ROWS = 3 * MAX_CONTACTS, BODY = 6, MAX_NV = 70 };
+enum { MAX_INPUTS = MAX_ROWS * (MAX_NV + 1) + 3 * MAX_CONTACTS, MAX_LANES = 16 };
 
-// A graph that is the block alone: inputs x0.., outputs l0.. and the residual.
-static ns_graph* solver_graph(uint32_t n, nsi_friction friction) {
+// Where the inputs of the block begin.
+typedef struct places {
+    uint32_t n, nv, rows;
+    uint32_t b, mu, cfm, on; // Z is at 0
+    uint32_t smooth, count;  // inputs that have derivatives, inputs
+} places;
+
+static places places_of(uint32_t n, uint32_t nv) {
+    places at = {.n = n, .nv = nv, .rows = 3 * n, .b = 3 * n * nv};
+    at.mu = at.b + at.rows;
+    at.cfm = at.mu + n;
+    at.on = at.smooth = at.cfm + n;
+    at.count = at.on + n;
+    return at;
+}
+
+// A graph that is the block alone: inputs x0.., outputs l0.. and, when they are asked for, residual,
+// sweeps and solves.
+static ns_graph* solver_graph(uint32_t n, nsi_friction friction, uint32_t nv, bool told) {
     ns_graph* g = tracing_begin();
-    uint32_t params[2] = {n, friction};
-    nsi_block_sizes sizes;
-    assert_true(nsi_ncp.sizes(params, &sizes));
     nsi_id inputs[MAX_INPUTS];
     char name[16];
-    for (uint32_t i = 0; i < sizes.ninput; i++) {
+    places at = places_of(n, nv);
+    for (uint32_t i = 0; i < at.count; i++) {
         snprintf(name, sizeof name, "x%u", i);
         inputs[i] = ns_input(name).id;
     }
     nsi_block block = {.kind = &nsi_ncp,
-                       .params = {n, friction},
-                       .ninput = sizes.ninput,
+                       .params = {n, friction, nv},
+                       .ninput = at.count,
                        .inputs = inputs,
                        .source = NSI_NONE,
                        .sink = NSI_NONE};
     nsi_id node = nsi_graph_block(g, &block);
-    for (uint32_t k = 0; k < 3 * n; k++) {
+    for (uint32_t k = 0; k < 3 * n + (told ? 3 : 0); k++) {
         snprintf(name, sizeof name, "l%u", k);
         ns_output(name, (ns_expr){nsi_graph_out(g, node, k)});
     }
@@ -46,15 +62,14 @@ static ns_graph* solver_graph(uint32_t n, nsi_friction friction) {
 }
 
 // A rigid body (mass 1, unsymmetric inertia) that hits something at n random points: A = J M^-1 J'
-// has rank 6 at most, made positive by 1e-4 of its diagonal; b takes its velocity away.
-static void random_problem(nsi_rng* rng, uint32_t n, double mu, double* x) {
+// has rank 6 at most, made positive by cfm; b takes its velocity away.
+static void random_problem(nsi_rng* rng, uint32_t n, double mu, double cfm, double* x) {
     static const double inverse_inertia[3] = {4.0, 2.5, 1.7};
-    uint32_t rows = 3 * n, entries = rows * (rows + 1) / 2;
-    double J[MAX_ROWS][6], twist[6];
-    for (int k = 0; k < 6; k++) twist[k] = nsi_rng_normal(rng);
+    places at = places_of(n, BODY);
+    double twist[BODY];
+    for (int k = 0; k < BODY; k++) twist[k] = nsi_rng_normal(rng);
     for (uint32_t c = 0; c < n; c++) {
-        double frame[3][3], point[3], size = 0.0; // normal and tangents, from a random quaternion
-        double q[4];
+        double point[3], q[4], size = 0.0; // normal and tangents from a random quaternion
         for (int k = 0; k < 4; k++) q[k] = nsi_rng_normal(rng);
         for (int k = 0; k < 4; k++) size += q[k] * q[k];
         for (int k = 0; k < 4; k++) q[k] /= sqrt(size);
@@ -63,48 +78,63 @@ static void random_problem(nsi_rng* rng, uint32_t n, double mu, double* x) {
         double R[3][3] = {{1 - 2 * (b * b + d * d), 2 * (a * b - w * d), 2 * (a * d + w * b)},
                           {2 * (a * b + w * d), 1 - 2 * (a * a + d * d), 2 * (b * d - w * a)},
                           {2 * (a * d - w * b), 2 * (b * d + w * a), 1 - 2 * (a * a + b * b)}};
-        memcpy(frame, R, sizeof frame);
         for (uint32_t r = 0; r < 3; r++) {
-            const double* f = frame[r];
-            double* row = J[3 * c + r];
+            const double* f = R[r];
+            uint32_t i = 3 * c + r;
+            double* row = x + i * BODY;
             for (int k = 0; k < 3; k++) row[k] = f[k];
             row[3] = point[1] * f[2] - point[2] * f[1];
             row[4] = point[2] * f[0] - point[0] * f[2];
             row[5] = point[0] * f[1] - point[1] * f[0];
+            x[at.b + i] = 0.0;
+            for (int k = 0; k < BODY; k++) x[at.b + i] -= row[k] * twist[k];
+            for (int k = 3; k < BODY; k++) row[k] *= sqrt(inverse_inertia[k - 3]);
         }
-        x[entries + rows + c] = mu;
-        x[entries + rows + n + c] = 1.0;
-    }
-    for (uint32_t i = 0; i < rows; i++) {
-        for (uint32_t j = 0; j <= i; j++) {
-            double sum = 0.0;
-            for (int k = 0; k < 6; k++) {
-                sum += J[i][k] * J[j][k] * (k < 3 ? 1.0 : inverse_inertia[k - 3]);
-            }
-            x[i * (i + 1) / 2 + j] = i == j ? 1.0001 * sum : sum;
-        }
-        x[entries + i] = 0.0;
-        for (int k = 0; k < 6; k++) x[entries + i] -= J[i][k] * twist[k];
+        x[at.mu + c] = mu;
+        x[at.cfm + c] = cfm;
+        x[at.on + c] = 1.0;
     }
 }
 
-static double entry(const double* x, uint32_t i, uint32_t j) {
-    return i >= j ? x[i * (i + 1) / 2 + j] : x[j * (j + 1) / 2 + i];
+// Any Z, with columns that a contact has not; b takes some velocity away.
+static void random_rows(nsi_rng* rng, uint32_t n, uint32_t nv, double mu, double cfm, double* x) {
+    places at = places_of(n, nv);
+    double v[MAX_NV];
+    for (uint32_t k = 0; k < nv; k++) v[k] = nsi_rng_normal(rng);
+    for (uint32_t c = 0; c < n; c++) {
+        uint32_t first = (uint32_t)nsi_rng_uniform(rng, 0.0, nv), step = 1 + c % 3;
+        for (uint32_t i = 3 * c; i < 3 * c + 3; i++) {
+            x[at.b + i] = 0.0;
+            for (uint32_t k = 0; k < nv; k++) {
+                bool has = k == first || (k >= first && (k - first) % step == 0) || k < 2;
+                x[i * nv + k] = has ? nsi_rng_normal(rng) : 0.0;
+                x[at.b + i] -= x[i * nv + k] * v[k];
+            }
+        }
+        x[at.mu + c] = mu;
+        x[at.cfm + c] = cfm;
+        x[at.on + c] = 1.0;
+    }
+}
+
+static double entry(const double* x, const places* at, uint32_t i, uint32_t j) {
+    double sum = 0.0;
+    for (uint32_t k = 0; k < at->nv; k++) sum += x[i * at->nv + k] * x[j * at->nv + k];
+    return i == j ? sum * (1.0 + x[at->cfm + i / 3]) : sum;
 }
 
 // Worst violation of the conditions in ncp.h, in units of the largest impulse and velocity.
-static double violation(const double* x, uint32_t n, nsi_friction friction, const double* l) {
-    uint32_t rows = 3 * n, entries = rows * (rows + 1) / 2;
+static double violation(const double* x, const places* at, nsi_friction friction, const double* l) {
     double w[MAX_ROWS], worst = 0.0, size_l = 1e-9, size_w = 1e-9;
-    for (uint32_t i = 0; i < rows; i++) {
-        w[i] = -x[entries + i];
-        for (uint32_t j = 0; j < rows; j++) w[i] += entry(x, i, j) * l[j];
+    for (uint32_t i = 0; i < at->rows; i++) {
+        w[i] = -x[at->b + i];
+        for (uint32_t j = 0; j < at->rows; j++) w[i] += entry(x, at, i, j) * l[j];
         size_l = fmax(size_l, fabs(l[i]));
-        size_w = fmax(size_w, fmax(fabs(w[i]), fabs(x[entries + i])));
+        size_w = fmax(size_w, fmax(fabs(w[i]), fabs(x[at->b + i])));
     }
-    for (uint32_t c = 0; c < n; c++) {
+    for (uint32_t c = 0; c < at->n; c++) {
         const double *p = l + 3 * c, *v = w + 3 * c;
-        double bound = x[entries + rows + c] * p[0];
+        double bound = x[at->mu + c] * p[0];
         worst = fmax(worst, -p[0] / size_l);
         worst = fmax(worst, -v[0] / size_w);
         worst = fmax(worst, fabs(p[0] * v[0]) / (size_l * size_w));
@@ -130,24 +160,34 @@ static double violation(const double* x, uint32_t n, nsi_friction friction, cons
 
 static void conditions_hold(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(3);
+    nsi_rng rng = nsi_rng_seed(3), rows_rng = nsi_rng_seed(4);
     for (nsi_friction friction = 0; friction <= NSI_FRICTION_CONE; friction++) {
-        uint32_t failed = 0, total = 0;
+        uint32_t failed = 0, failed_rows = 0, total = 0;
         for (uint32_t n = 1; n <= MAX_CONTACTS; n++) {
-            ns_graph* g = solver_graph(n, friction);
+            places body = places_of(n, BODY), any = places_of(n, 9);
+            ns_graph* g = solver_graph(n, friction, BODY, true);
+            ns_graph* h = solver_graph(n, friction, 9, true);
             for (int trial = 0; trial < 200; trial++) {
-                double x[MAX_INPUTS], l[MAX_ROWS];
-                random_problem(&rng, n, 0.5, x);
+                double x[MAX_INPUTS], l[MAX_ROWS + 3];
+                random_problem(&rng, n, 0.5, 1e-4, x);
                 run_graph(g, x, l);
-                failed += violation(x, n, friction, l) > 1e-8;
+                bool met = violation(x, &body, friction, l) <= 1e-8;
+                assert_true(met == (l[3 * n] < 1e-12)); // the residual says so
+                assert_true(l[3 * n + 1] >= 3.0);
+                failed += !met;
+                random_rows(&rows_rng, n, 9, 0.5, 1e-4, x);
+                run_graph(h, x, l);
+                failed_rows += violation(x, &any, friction, l) > 1e-8;
                 total++;
             }
             ns_graph_free(g);
+            ns_graph_free(h);
         }
-        print_message("%s: %u of %u random problems not met\n",
-                      friction == NSI_FRICTION_CONE ? "cone" : "pyramid", failed, total);
+        print_message("%s: %u bodies and %u random rows of %u not met\n",
+                      friction == NSI_FRICTION_CONE ? "cone" : "pyramid", failed, failed_rows,
+                      total);
         // Wedged between contacts from all sides, a Coulomb problem need not have a solution.
-        assert_true(failed * 100 <= total);
+        assert_true(failed * 100 <= total && failed_rows * 100 <= total);
     }
 }
 
@@ -155,46 +195,143 @@ static void conditions_hold(void** state) {
 static void point_mass_has_the_closed_form(void** state) {
     (void)state;
     for (nsi_friction friction = 0; friction <= NSI_FRICTION_CONE; friction++) {
-        ns_graph* g = solver_graph(1, friction);
-        // A = 1/m, b = -v: velocity 3 down, 1 and -0.5 sideways.
-        double x[] = {0.5, 0, 0.5, 0, 0, 0.5, 3, -1, 0.5, 0.8, 1.0}, l[3];
+        ns_graph* g = solver_graph(1, friction, 3, true);
+        // Z Z' = 1/m, b = -v: velocity 3 down, 1 and -0.5 sideways.
+        double r = sqrt(0.5), l[6];
+        double x[] = {r, 0, 0, 0, r, 0, 0, 0, r, 3, -1, 0.5, 0.8, 0.0, 1.0};
         run_graph(g, x, l);
         double expected[3] = {6.0, -2.0, 1.0};
         for (int k = 0; k < 3; k++) assert_true(fabs(l[k] - expected[k]) < 1e-12);
-        x[9] = 0.1; // mu l_n = 0.6
+        assert_true(l[3] < 1e-12 && l[4] == 3.0 && l[5] <= 1.0); // residual, sweeps, solves
+        x[12] = 0.1;                                             // mu l_n = 0.6
         run_graph(g, x, l);
         double length = friction == NSI_FRICTION_CONE ? hypot(1.0, 0.5) : 1.0;
         assert_true(fabs(l[1] + 0.6 * (friction == NSI_FRICTION_CONE ? 1.0 / length : 1.0)) <
                     1e-12);
         assert_true(fabs(l[2] - 0.6 * (friction == NSI_FRICTION_CONE ? 0.5 / length : 1.0)) <
                     1e-12);
-        x[10] = 0.0; // off
+        x[13] = 0.25; // softer: less of everything
         run_graph(g, x, l);
-        for (int k = 0; k < 3; k++) assert_true(l[k] == 0.0);
+        assert_true(fabs(l[0] - 6.0 / 1.25) < 1e-12);
+        x[14] = 0.0; // off
+        run_graph(g, x, l);
+        for (int k = 0; k < 6; k++) assert_true(l[k] == 0.0);
         ns_graph_free(g);
     }
 }
 
-// Two contacts that share everything but one is off, or has rows without mass: no effect.
+// The kernel of a kind for one lane.
+static void run_kind(const nsi_block_kind* kind, const uint32_t* params, const double* x,
+                     double* y) {
+    nsi_block_sizes sizes;
+    assert_true(kind->sizes(params, &sizes));
+    double* scratch = test_malloc(sizes.scratch * sizeof *scratch);
+    kind->kernel(0)(&(nsi_block_args){.params = params, .x = x, .y = y, .scratch = scratch});
+    test_free(scratch);
+}
+
+// Value, tangent and adjoint of the problem x: y receives l, residual, sweeps, solves, then dl, then
+// the adjoints. `seed` are dZ, db, dmu, dcfm, then the adjoint of l.
+static void run_all(const uint32_t* params, const double* x, const double* seed, double* y) {
+    static double more[2 * MAX_INPUTS + MAX_ROWS];
+    places at = places_of(params[0], params[2]);
+    run_kind(&nsi_ncp, params, x, y);
+    memcpy(more, x, at.count * sizeof *more);
+    memcpy(more + at.count, y, at.rows * sizeof *more);
+    memcpy(more + at.count + at.rows, seed, at.smooth * sizeof *more);
+    run_kind(&nsi_ncp_tangent, params, more, y + at.rows + 3);
+    memcpy(more + at.count + at.rows, seed + at.smooth, at.rows * sizeof *more);
+    run_kind(&nsi_ncp_adjoint, params, more, y + 2 * at.rows + 3);
+}
+
+// Inputs of `n` contacts among those of more of them, without contact `gone`.
+static void leave_out(const double* from, const places* at, uint32_t gone, bool on, double* to) {
+    for (uint32_t i = 0; i < at->rows; i++) {
+        for (uint32_t k = 0; k < at->nv && i / 3 != gone; k++) *to++ = from[i * at->nv + k];
+    }
+    for (uint32_t i = 0; i < at->rows; i++) {
+        if (i / 3 != gone) *to++ = from[at->b + i];
+    }
+    const uint32_t lists[3] = {at->mu, at->cfm, at->on};
+    for (int k = 0; k < (on ? 3 : 2); k++) {
+        for (uint32_t c = 0; c < at->n; c++) {
+            if (c != gone) *to++ = from[lists[k] + c];
+        }
+    }
+}
+
+// A contact that is off, or whose normal has no mass: the others have the bits they have without
+// it, in value and derivatives, and its own are exact zeros, whatever its numbers are.
 static void absent_contacts_change_no_bit(void** state) {
     (void)state;
+    enum { N = 3, ROWS = 3 * N };
+    static double x[MAX_INPUTS], fewer[MAX_INPUTS], seed[MAX_INPUTS + MAX_ROWS];
+    static double fewer_seed[MAX_INPUTS + MAX_ROWS], y[2 * MAX_INPUTS], without[2 * MAX_INPUTS];
+    static const double sizes[] = {1.0, 1e300, 1e-300, 0.0};
     nsi_rng rng = nsi_rng_seed(5);
-    ns_graph *one = solver_graph(1, NSI_FRICTION_CONE), *two = solver_graph(2, NSI_FRICTION_CONE);
-    for (int trial = 0; trial < 50; trial++) {
-        double x2[MAX_INPUTS], x1[MAX_INPUTS], l1[3], l2[6];
-        random_problem(&rng, 2, 0.6, x2);
-        x2[21 + 6 + 2 + 1] = 0.0; // the second is off
-        for (int i = 0; i < 6; i++) x1[i] = x2[i];
-        for (int i = 0; i < 3; i++) x1[6 + i] = x2[21 + i];
-        x1[9] = x2[27];
-        x1[10] = 1.0;
-        run_graph(one, x1, l1);
-        run_graph(two, x2, l2);
-        for (int k = 0; k < 3; k++) assert_true(check_same_bits(l1[k], l2[k]));
-        for (int k = 3; k < 6; k++) assert_true(l2[k] == 0.0);
+    for (uint32_t trial = 0; trial < 200; trial++) {
+        uint32_t nv = trial % 5 == 4 ? MAX_NV : BODY, gone = trial % N;
+        places at = places_of(N, nv), less = places_of(N - 1, nv);
+        if (nv == BODY) random_problem(&rng, N, 0.6, 0.01, x);
+        if (nv != BODY) random_rows(&rng, N, nv, 0.6, 0.01, x);
+        for (uint32_t i = 0; i < at.smooth + ROWS; i++) seed[i] = nsi_rng_normal(&rng);
+        double size = sizes[trial / N % 4];
+        bool massless = trial % 7 == 0;
+        for (uint32_t i = 3 * gone; i < 3 * gone + 3; i++) {
+            for (uint32_t k = 0; k < nv; k++) {
+                x[i * nv + k] *= massless && i % 3 == 0 ? 0.0 : size;
+                seed[i * nv + k] *= size;
+            }
+            x[at.b + i] *= size;
+        }
+        x[at.on + gone] = massless;
+        leave_out(x, &at, gone, true, fewer);
+        leave_out(seed, &at, gone, false, fewer_seed);
+        for (uint32_t i = 0, k = less.smooth; i < ROWS; i++) {
+            if (i / 3 != gone) fewer_seed[k++] = seed[at.smooth + i];
+        }
+        run_all((uint32_t[]){N, trial / 2 % 2, nv}, x, seed, y);
+        run_all((uint32_t[]){N - 1, trial / 2 % 2, nv}, fewer, fewer_seed, without);
+        // What there is without it, in the order of all; its own is zero.
+        const double* next = without;
+        const double* got = y;
+        for (uint32_t part = 0; part < 2; part++) { // l, then dl
+            for (uint32_t i = 0; i < ROWS; i++) {
+                assert_true(check_same_bits(*got++, i / 3 == gone ? 0.0 : *next++));
+            }
+            for (uint32_t k = 0; k < 3 && part == 0; k++) {
+                assert_true(check_same_bits(*got++, *next++));
+            }
+        }
+        for (uint32_t i = 0; i < at.smooth; i++) {
+            uint32_t c = i < at.b ? i / nv / 3 : i < at.mu ? (i - at.b) / 3 : (i - at.mu) % N;
+            assert_true(check_same_bits(*got++, c == gone ? 0.0 : *next++));
+        }
     }
-    ns_graph_free(one);
-    ns_graph_free(two);
+}
+
+// A contact that parts: exact zeros in the adjoints.
+static void parting_contacts_have_no_adjoint(void** state) {
+    (void)state;
+    static double x[MAX_INPUTS], seed[MAX_INPUTS + MAX_ROWS], y[2 * MAX_INPUTS];
+    nsi_rng rng = nsi_rng_seed(6);
+    places at = places_of(2, BODY);
+    uint32_t parted = 0;
+    for (int trial = 0; trial < 100; trial++) {
+        random_problem(&rng, 2, 0.6, 0.01, x);
+        x[at.b + 3] = -100.0;
+        for (uint32_t i = 0; i < at.smooth + at.rows; i++) seed[i] = nsi_rng_normal(&rng);
+        run_all((uint32_t[]){2, 1, BODY}, x, seed, y);
+        if (y[3] != 0.0) continue;
+        parted++;
+        const double* adjoint = y + 2 * at.rows + 3;
+        for (uint32_t k = 3 * BODY; k < 6 * BODY; k++)
+            assert_true(check_same_bits(adjoint[k], 0.0));
+        for (uint32_t k = 3; k < 6; k++) assert_true(check_same_bits(adjoint[at.b + k], 0.0));
+        assert_true(check_same_bits(adjoint[at.mu + 1], 0.0));
+        assert_true(check_same_bits(adjoint[at.cfm + 1], 0.0));
+    }
+    assert_true(parted > 80);
 }
 
 // Value, tangent or adjoint of a number of lanes, alone and together: the same bits, whatever the
@@ -209,7 +346,7 @@ static void check_lanes(const nsi_block_kind* kind, nsi_block_kernel* const form
         double* in = test_malloc(lanes * sizes.ninput * sizeof *in);
         double* out = test_malloc(lanes * sizes.noutput * sizeof *out);
         double* scratch = test_malloc(lanes * sizes.scratch * sizeof *scratch);
-        for (size_t first = 0; first < 16; first += lanes) {
+        for (size_t first = 0; first < MAX_LANES; first += lanes) {
             for (size_t e = 0; e < lanes; e++) {
                 const double* from = x + (first + e) * sizes.ninput;
                 for (size_t i = 0; i < sizes.ninput; i++) in[i * lanes + e] = from[i];
@@ -228,14 +365,29 @@ static void check_lanes(const nsi_block_kind* kind, nsi_block_kernel* const form
     }
 }
 
+// A problem with contacts that are off and rows without mass, which may hold anything.
+static void random_lane(nsi_rng* rng, uint32_t n, uint32_t nv, double* x) {
+    places at = places_of(n, nv);
+    if (nv == BODY) random_problem(rng, n, 0.5, 1e-4, x);
+    if (nv != BODY) random_rows(rng, n, nv, 0.5, 1e-4, x);
+    for (uint32_t i = 0; i < at.rows; i++) { // every fourth row is without mass
+        if (nsi_rng_uniform(rng, 0.0, 1.0) > 0.25) continue;
+        for (uint32_t k = 0; k < nv; k++) x[i * nv + k] *= i % 2 ? 0.0 : 1e-9;
+    }
+    for (uint32_t c = 0; c < n; c++) {
+        x[at.on + c] = nsi_rng_uniform(rng, 0.0, 1.0) < 0.7;
+        double size = nsi_rng_uniform(rng, 0.0, 1.0) < 0.5 ? 1.0 : 1e300;
+        for (uint32_t k = 0; k < 3 * nv && x[at.on + c] == 0.0; k++) x[3 * c * nv + k] *= size;
+    }
+}
+
 // Lanes with different contacts on, and with rows that only some of them have.
 static void lanes_do_not_see_their_neighbours(void** state) {
     (void)state;
-    enum { LANES = 16, N = 4, ROWS = 3 * N, ENTRIES = ROWS * (ROWS + 1) / 2 };
-    enum { VALUE = ENTRIES + ROWS + 2 * N, ADJOINT = VALUE + 2 * ROWS };
-    enum { TANGENT = VALUE + ROWS + ENTRIES + ROWS + N };
-    static double x[LANES * VALUE], l[LANES * (ROWS + 1)], tangent[LANES * TANGENT];
-    static double adjoint[LANES * ADJOINT], y[LANES * TANGENT];
+    enum { N = 4, ROWS = 3 * N };
+    static double x[MAX_LANES * MAX_INPUTS], l[MAX_LANES * (ROWS + 3)];
+    static double tangent[2 * MAX_LANES * MAX_INPUTS], adjoint[2 * MAX_LANES * MAX_INPUTS];
+    static double y[MAX_LANES * MAX_INPUTS];
     const nsi_ncp_kernels* all[] = {
         &nsi_ncp_kernels_generic,
 #ifdef NSI_HAVE_AVX2_KERNELS
@@ -243,32 +395,22 @@ static void lanes_do_not_see_their_neighbours(void** state) {
 #endif
     };
     nsi_rng rng = nsi_rng_seed(17);
-    for (uint32_t trial = 0; trial < 40; trial++) {
-        uint32_t params[2] = {N, trial % 2};
-        for (int e = 0; e < LANES; e++) {
-            double* lane = x + e * VALUE;
-            random_problem(&rng, N, 0.5, lane);
-            for (uint32_t i = 0; i < ROWS; i++) { // every fourth row is without mass
-                if (nsi_rng_uniform(&rng, 0.0, 1.0) > 0.25) continue;
-                for (uint32_t j = 0; j < ROWS; j++) {
-                    uint32_t at = i >= j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i;
-                    lane[at] = 0.0;
-                }
-            }
-            for (uint32_t c = 0; c < N; c++) {
-                lane[ENTRIES + ROWS + N + c] = nsi_rng_uniform(&rng, 0.0, 1.0) < 0.7;
-            }
-        }
+    for (uint32_t trial = 0; trial < 48; trial++) {
+        uint32_t nv = trial % 3 == 0 ? BODY : trial % 3 == 1 ? 5 : MAX_NV;
+        uint32_t params[3] = {N, trial % 2, nv};
+        places at = places_of(N, nv);
+        uint32_t ntangent = at.count + ROWS + at.smooth, nadjoint = at.count + 2 * ROWS;
+        for (uint32_t e = 0; e < MAX_LANES; e++) random_lane(&rng, N, nv, x + e * at.count);
         for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
             check_lanes(&nsi_ncp, all[k]->value, all[0]->value[0], params, x, l);
-            for (int e = 0; e < LANES; e++) {
-                double *t = tangent + e * TANGENT, *a = adjoint + e * ADJOINT;
-                memcpy(t, x + e * VALUE, VALUE * sizeof *t);
-                memcpy(a, x + e * VALUE, VALUE * sizeof *a);
-                memcpy(t + VALUE, l + e * (ROWS + 1), ROWS * sizeof *t);
-                memcpy(a + VALUE, l + e * (ROWS + 1), ROWS * sizeof *a);
-                for (int i = VALUE + ROWS; i < TANGENT; i++) t[i] = nsi_rng_normal(&rng);
-                for (int i = VALUE + ROWS; i < ADJOINT; i++) a[i] = nsi_rng_normal(&rng);
+            for (uint32_t e = 0; e < MAX_LANES; e++) {
+                double *t = tangent + e * ntangent, *a = adjoint + e * nadjoint;
+                memcpy(t, x + e * at.count, at.count * sizeof *t);
+                memcpy(a, x + e * at.count, at.count * sizeof *a);
+                memcpy(t + at.count, l + e * (ROWS + 3), ROWS * sizeof *t);
+                memcpy(a + at.count, l + e * (ROWS + 3), ROWS * sizeof *a);
+                for (uint32_t i = at.count + ROWS; i < ntangent; i++) t[i] = nsi_rng_normal(&rng);
+                for (uint32_t i = at.count + ROWS; i < nadjoint; i++) a[i] = nsi_rng_normal(&rng);
             }
             check_lanes(&nsi_ncp_tangent, all[k]->tangent, all[0]->tangent[0], params, tangent, y);
             check_lanes(&nsi_ncp_adjoint, all[k]->adjoint, all[0]->adjoint[0], params, adjoint, y);
@@ -291,7 +433,7 @@ static void check_round_trip(const ns_graph* g) {
 // Also with the blocks of its derivatives.
 static void text_form_reads_back(void** state) {
     (void)state;
-    ns_graph *g = solver_graph(2, NSI_FRICTION_CONE), *jvp = NULL, *vjp = NULL;
+    ns_graph *g = solver_graph(2, NSI_FRICTION_CONE, 4, true), *jvp = NULL, *vjp = NULL;
     assert_int_equal(ns_graph_jvp(g, NULL, &jvp, NULL), NS_OK);
     assert_int_equal(ns_graph_vjp(g, NULL, &vjp, NULL), NS_OK);
     check_round_trip(g);
@@ -306,17 +448,21 @@ static void derivatives_pass_the_check(void** state) {
     (void)state;
     nsi_rng rng = nsi_rng_seed(11);
     check_batch* batch = check_batch_create();
-    ns_graph* graphs[8];
+    ns_graph* graphs[10];
     int count = 0;
     for (nsi_friction friction = 0; friction <= NSI_FRICTION_CONE; friction++) {
-        for (uint32_t n = 1; n <= 4; n++) {
-            graphs[count] = solver_graph(n, friction);
+        for (uint32_t n = 1; n <= 5; n++) { // the last with another number of columns
+            uint32_t nv = n == 5 ? 4 : BODY, contacts = n == 5 ? 2 : n;
+            graphs[count] = solver_graph(contacts, friction, nv, false);
             for (int trial = 0; trial < 2; trial++) {
-                double x[MAX_INPUTS];
-                random_problem(&rng, n, trial % 2 ? 0.3 : 0.9, x);
-                check_batch_add(
-                    batch, graphs[count], x, NULL,
-                    &(check_options){.name = "ncp", .may_vanish = true, .seed = (uint64_t)trial});
+                double x[MAX_INPUTS], mu = trial % 2 ? 0.3 : 0.9, cfm = trial % 2 ? 0.1 : 1e-4;
+                if (nv == BODY) random_problem(&rng, n, mu, cfm, x);
+                if (nv != BODY) random_rows(&rng, contacts, nv, mu, cfm, x);
+                check_batch_add(batch, graphs[count], x, NULL,
+                                &(check_options){.name = "ncp",
+                                                 .may_vanish = true,
+                                                 .seed = (uint64_t)trial,
+                                                 .c = n == 5 ? CHECK_C_VJP : CHECK_C_ALL});
             }
             count++;
         }
@@ -328,14 +474,62 @@ static void derivatives_pass_the_check(void** state) {
     while (count-- > 0) ns_graph_free(graphs[count]);
 }
 
+// Each kind of input by itself: the tangent against differences of the impulses.
+static void every_input_has_its_slope(void** state) {
+    (void)state;
+    static double x[MAX_INPUTS], seed[MAX_INPUTS + MAX_ROWS], y[2 * MAX_INPUTS];
+    static double above[2 * MAX_INPUTS], below[2 * MAX_INPUTS];
+    nsi_rng rng = nsi_rng_seed(23);
+    for (nsi_friction friction = 0; friction <= NSI_FRICTION_CONE; friction++) {
+        const uint32_t params[3] = {3, friction, BODY};
+        places at = places_of(3, BODY);
+        const uint32_t from[5] = {0, at.b, at.mu, at.cfm, at.smooth};
+        uint32_t close[4] = {0}, moved[4] = {0}, total = 0;
+        for (int trial = 0; trial < 200; trial++, total++) {
+            random_problem(&rng, 3, 0.5, 0.05, x);
+            for (int kind = 0; kind < 4; kind++) {
+                const double h = 1e-6;
+                double error = 0.0, size = 0.0;
+                memset(seed, 0, sizeof seed);
+                for (uint32_t i = from[kind]; i < from[kind + 1]; i++) {
+                    seed[i] = nsi_rng_normal(&rng);
+                }
+                run_all(params, x, seed, y);
+                for (uint32_t i = 0; i < at.smooth; i++) x[i] += h * seed[i];
+                run_kind(&nsi_ncp, params, x, above);
+                for (uint32_t i = 0; i < at.smooth; i++) x[i] -= 2.0 * h * seed[i];
+                run_kind(&nsi_ncp, params, x, below);
+                for (uint32_t i = 0; i < at.smooth; i++) x[i] += h * seed[i];
+                for (uint32_t i = 0; i < at.rows; i++) {
+                    double slope = (above[i] - below[i]) / (2.0 * h), got = y[at.rows + 3 + i];
+                    error = fmax(error, fabs(slope - got));
+                    size = fmax(size, fabs(got));
+                }
+                close[kind] += error <= 1e-6 * (1.0 + size);
+                moved[kind] += size > 1e-3;
+            }
+        }
+        for (int kind = 0; kind < 4; kind++) {
+            print_message("%s of %s: %u of %u slopes agree, %u not zero\n",
+                          (const char*[]){"Z", "b", "mu", "cfm"}[kind],
+                          friction == NSI_FRICTION_CONE ? "cone" : "pyramid", close[kind], total,
+                          moved[kind]);
+            assert_true(close[kind] * 100 >= 95 * total); // a pattern may change nearby
+            assert_true(moved[kind] * 2 > total);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(point_mass_has_the_closed_form),
         cmocka_unit_test(conditions_hold),
         cmocka_unit_test(absent_contacts_change_no_bit),
+        cmocka_unit_test(parting_contacts_have_no_adjoint),
         cmocka_unit_test(lanes_do_not_see_their_neighbours),
         cmocka_unit_test(text_form_reads_back),
         cmocka_unit_test(derivatives_pass_the_check),
+        cmocka_unit_test(every_input_has_its_slope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
