@@ -409,6 +409,36 @@ uint32_t cli_joint_quaternion(const ns_model* model, uint32_t link) {
     return nq >= 4 ? ns_model_joint_q(model, link) + nq - 4 : NSI_NONE;
 }
 
+// The numbers of an option into `out` (count).
+static int read_numbers(const char* command, const char* option, const cli_list* texts,
+                        uint32_t count, double* out) {
+    if (texts->count == 0) return CLI_GO_ON;
+    if (texts->count != count) {
+        return cli_usage(command, "%s needs %u numbers for this model, not %u", option, count,
+                         texts->count);
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        if (!cli_read_number(texts->items[k], &out[k])) {
+            return cli_usage(command, "%s: '%.60s' is not a number", option, texts->items[k]);
+        }
+    }
+    return CLI_GO_ON;
+}
+
+int cli_set_start(const char* command, const ns_model* model, const cli_start* start, double* x) {
+    ns_model_sizes n = ns_model_get_sizes(model);
+    int code = read_numbers(command, "--q0", &start->q0, n.nq, x);
+    if (code == CLI_GO_ON) code = read_numbers(command, "--qd0", &start->qd0, n.nv, x + n.nq);
+    if (code != CLI_GO_ON) return code;
+    for (uint32_t i = 0; i < n.nlink && start->q0.count > 0; i++) {
+        uint32_t at = cli_joint_quaternion(model, i);
+        double off = at == NSI_NONE ? 0.0 : cli_normalize_quaternion(x + at);
+        if (off < 0.0) return cli_usage(command, "--q0: a quaternion is zero");
+        if (off > 1e-6) cli_note("--q0: a quaternion was made unit length (off by %.3g)", off);
+    }
+    return CLI_GO_ON;
+}
+
 const char* cli_joint_type_name(ns_joint_type type) {
     switch (type) {
     case NS_JOINT_FIXED: return "fixed";

@@ -71,7 +71,8 @@ typedef struct cli_contact {
     uint32_t sweeps; // see ns_system_options
 } cli_contact;
 
-#define CLI_CONTACT_DEFAULT {.model = -1}
+#define CLI_CONTACT_DEFAULT                                                                        \
+    { .model = -1 }
 #define CLI_CONTACT_ROWS(c)                                                                        \
     {"--contact", CLI_CHOICE, &(c).model, "none ncp spring"},                                      \
         {"--friction", CLI_CHOICE, &(c).friction, "cone pyramid"}, {                               \
@@ -167,6 +168,20 @@ const char* cli_joint_type_name(ns_joint_type type);
 
 // Make a quaternion unit length; returns by how much it was not, or -1 when it is zero.
 double cli_normalize_quaternion(double q[4]);
+
+// The options --q0 and --qd0, of all commands that start from a state.
+typedef struct cli_start {
+    cli_list q0, qd0;
+} cli_start;
+
+#define CLI_START_ROWS(s)                                                                          \
+    {"--q0", CLI_LIST, &(s).q0, "coordinates"}, {                                                  \
+        "--qd0", CLI_LIST, &(s).qd0, "velocities"                                                  \
+    }
+
+// Put what was given into a state x (nq + nv at least); the rest of it stays. Says when a quaternion
+// was made unit length. CLI_GO_ON, or the code to exit with after saying what is wrong.
+int cli_set_start(const char* command, const ns_model* model, const cli_start* start, double* x);
 
 // First quaternion component among the coordinates of a link's joint, or NSI_NONE.
 uint32_t cli_joint_quaternion(const ns_model* model, uint32_t link);

@@ -1,7 +1,9 @@
 // neuralsim gradcheck: the gradient of a rollout, computed three ways.
 //
-// The function is a random weighted sum of the final state, from a random state. Reverse mode gives
-// its gradient in one sweep; forward mode and central differences give it again, input by input.
+// The function is a random weighted sum of the final state, from a random or given state. Reverse
+// mode gives its gradient in one sweep; forward mode and central differences give it again, input by
+// input. With contact the function has kinks, which may lie close together: there, differences count
+// only as far from the point as those to both sides agree.
 
 #include "cli.h"
 #include "json.h"
@@ -16,13 +18,13 @@ static const char help[] =
     "\n"
     "Checks the gradient of a short simulation: of a random weighted sum of its final state, from "
     "a\n"
-    "random initial state. For each number of the initial state, each control (held over all "
-    "steps)\n"
-    "and each free parameter the table compares reverse mode, forward mode and central "
-    "differences.\n"
-    "The exit code is 1 when one FAILs. 'unsure': differences have no answer, as at a kink. "
-    "'zero':\n"
-    "the input acts on nothing.\n"
+    "random or given initial state. For each number of the initial state, each control (held "
+    "over\n"
+    "all steps) and each free parameter the table compares reverse mode, forward mode and "
+    "central\n"
+    "differences. The exit code is 1 when one FAILs. 'unsure': differences have no answer, as\n"
+    "at a kink. 'zero': the input acts on nothing. With contact the last line says\n"
+    "in how many steps any acted.\n"
     "\n"
     "  --free GLOB..     parameters to check; '**' for all\n"
     "  --steps N         default 20\n"
@@ -31,6 +33,8 @@ static const char help[] =
     "  --contact C       none, ncp (rigid) or spring; default: as each pair says\n"
     "  --friction F      of ncp: cone (default) or pyramid\n"
     "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
+    "  --q0 X..          coordinates to start from; default: random, near the pose of the model\n"
+    "  --qd0 X..         velocities to start from; default: random\n"
     "  --seed S          of the random state and weights; default 1\n"
     "  --backend B       auto, interp or native\n"
     "  --json            the table as one JSON object\n"
@@ -42,9 +46,9 @@ static const char help[] =
     "  neuralsim gradcheck models/quadruped.urdf --free 'link/*/mass'\n";
 
 // Central differences of fourth order are made with each of these steps, relative to the size of
-// the input; the two neighbours that agree best are believed.
-static const double ladder[] = {3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4};
-enum { RUNGS = sizeof ladder / sizeof *ladder, POINTS = 4 };
+// the input; the two neighbours that agree best are believed. The finer ones are for contact.
+static const double ladder[] = {3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8};
+enum { FINE_RUNGS = sizeof ladder / sizeof *ladder, RUNGS = 6, POINTS = 4 };
 static const double point[POINTS] = {-2.0, -1.0, 1.0, 2.0};
 static const double weight[POINTS] = {1.0 / 12.0, -8.0 / 12.0, 8.0 / 12.0, -1.0 / 12.0};
 
@@ -52,6 +56,11 @@ static const double weight[POINTS] = {1.0 / 12.0, -8.0 / 12.0, 8.0 / 12.0, -1.0 
 static const double difference_tolerance = 1e-6;
 // Forward and reverse differ only by rounding.
 static const double forward_tolerance = 1e-9;
+// Springs that are stiff for the step enlarge derivatives on the way, rounding included, by 1e7 and
+// more, and shrink them again (docs/contact-gradients.md).
+static const double forward_tolerance_contact = 1e-6;
+// With contact, the derivatives to both sides of a point without a kink differ by less.
+static const double side_tolerance = 1e-4;
 
 typedef enum verdict {
     VERDICT_OK,
@@ -79,16 +88,20 @@ typedef struct gradcheck {
     double dt;
     int integrator, backend;
     cli_contact contact;
+    cli_start start;
     bool json;
     ns_load_options load;
 
     ns_model* model;
     ns_system* system;
     ns_system_sizes z;
-    double *x0, *c, *p;    // where it is checked: (nx), (steps x nc), (np)
-    double* control_scale; // (nc)
-    double* weights;       // (nx) of the final state
-    double size;           // sum of |weight * final state|
+    bool touching;          // are there pairs that act when they touch?
+    uint32_t rungs;         // of the ladder
+    uint32_t contact_steps; // in which a contact acted
+    double *x0, *c, *p;     // where it is checked: (nx), (steps x nc), (np)
+    double* control_scale;  // (nc)
+    double* weights;        // (nx) of the final state
+    double size;            // sum of |weight * final state|
     input* inputs;
     uint32_t ninput;
 } gradcheck;
@@ -131,7 +144,7 @@ static bool control_scales(const gradcheck* g, double* scale) {
 }
 
 // A state near the model's own pose, moving, with controls that matter but do not hurt.
-static bool choose_point(gradcheck* g) {
+static int choose_point(gradcheck* g) {
     nsi_rng rng = nsi_rng_seed(g->seed);
     ns_model_sizes n = ns_model_get_sizes(g->model);
     ns_model_default_q(g->model, g->x0);
@@ -140,7 +153,9 @@ static bool choose_point(gradcheck* g) {
         uint32_t at = cli_joint_quaternion(g->model, i);
         if (at != NSI_NONE) cli_normalize_quaternion(g->x0 + at);
     }
-    if (!control_scales(g, g->control_scale)) return false;
+    int code = cli_set_start("gradcheck", g->model, &g->start, g->x0);
+    if (code != CLI_GO_ON) return code;
+    if (!control_scales(g, g->control_scale)) return EXIT_FAILED;
     uint32_t motor = n.nq + n.nv;
     for (uint32_t i = 0; i < g->z.nc; i++) {
         const ns_actuator_def* a = i < n.nu ? ns_model_actuator(g->model, i) : NULL;
@@ -154,7 +169,64 @@ static bool choose_point(gradcheck* g) {
     }
     ns_system_default_params(g->system, g->p);
     for (uint32_t k = 0; k < g->z.nx; k++) g->weights[k] = nsi_rng_normal(&rng);
-    return true;
+    return CLI_GO_ON;
+}
+
+// Are there pairs that push when they touch?
+static bool has_contact(const ns_model* model, int contact) {
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).ncontact; k++) {
+        int acts = contact >= 0 ? contact : (int)ns_model_contact(model, k)->model;
+        if (acts != NS_CONTACT_NONE) return true;
+    }
+    return false;
+}
+
+static ns_system_options system_options(const gradcheck* g) {
+    ns_system_options options = ns_default_system_options();
+    options.free_params = g->free_params.items;
+    options.nfree = g->free_params.count;
+    options.timestep = isnan(g->dt) ? 0.0 : g->dt;
+    options.integrator = g->integrator;
+    cli_set_contact(&g->contact, &options);
+    options.backend = (ns_backend)g->backend;
+    return options;
+}
+
+// In how many steps a contact acts, by rolling out once more and looking at the forces: the system
+// that is checked observes nothing.
+static bool count_contact(gradcheck* g) {
+    if (!g->touching) return true;
+    static const char* const observe[] = {"contact/**/force/normal"};
+    ns_system_options options = system_options(g);
+    options.observe = observe;
+    options.nobserve = 1;
+    options.backend = NS_BACKEND_INTERP; // it runs once
+    ns_system* system = cli_create_system(g->model, &options);
+    ns_workspace_size size = {.batch = 1, .steps = g->steps};
+    ns_workspace* work = system ? cli_create_workspace(system, &size) : NULL;
+    uint32_t ny = system ? ns_system_get_sizes(system).ny : 0;
+    double* force = cli_zeros((size_t)g->steps * ny);
+    bool ok = work && force;
+    if (ok) {
+        ns_rollout_args args = {.batch = 1,
+                                .steps = g->steps,
+                                .x0 = g->x0,
+                                .controls = g->c,
+                                .params = g->p,
+                                .observations = force};
+        ns_error error;
+        ok = ns_rollout(system, work, &args, &error) == NS_OK;
+        if (!ok) cli_fail("%s", error.message);
+    }
+    for (size_t step = 0; step < g->steps && ok; step++) {
+        bool acts = false;
+        for (uint32_t k = 0; k < ny; k++) acts = acts || force[step * ny + k] > 0.0;
+        g->contact_steps += acts;
+    }
+    free(force);
+    ns_workspace_free(work);
+    ns_system_free(system);
+    return ok;
 }
 
 // ---- sizes of inputs -----------------------------------------------------------------------
@@ -224,11 +296,17 @@ typedef struct robots {
     ns_workspace* work;
 } robots;
 
+// For the differences of one input: all points of all rungs, and the point itself.
+static uint32_t robots_each(const gradcheck* g) {
+    return g->rungs * POINTS + 1;
+}
+
 static bool robots_create(const gradcheck* g, robots* r) {
-    enum { BUDGET = 1 << 22, LEAST = RUNGS * POINTS };
+    enum { BUDGET = 1 << 22 };
+    size_t least = robots_each(g);
     size_t each = (size_t)g->steps * ((size_t)g->z.nx + g->z.nc) + g->z.np;
-    size_t want = (size_t)g->ninput * LEAST, fit = BUDGET / (each + 1) / LEAST * LEAST;
-    if (fit < LEAST) fit = LEAST;
+    size_t want = (size_t)g->ninput * least, fit = BUDGET / (each + 1) / least * least;
+    if (fit < least) fit = least;
     *r = (robots){.most = (uint32_t)(want < fit ? want : fit)};
     r->x0 = cli_zeros((size_t)r->most * g->z.nx);
     r->c = cli_zeros((size_t)r->most * g->steps * g->z.nc);
@@ -347,42 +425,84 @@ static bool forward_gradient(gradcheck* g, robots* r, robots* tangents) {
     return true;
 }
 
-// The estimate of two neighbouring rungs that agree best, and by how much they differ.
-static void choose_difference(const gradcheck* g, const robots* r, size_t robot, input* in) {
-    double estimate[RUNGS];
-    for (int rung = 0; rung < RUNGS; rung++) {
-        estimate[rung] = 0.0;
-        for (size_t k = 0; k < POINTS / 2; k++) { // in pairs, so that equal values give 0
-            size_t first = robot + (size_t)rung * POINTS, other = POINTS - 1 - k;
-            double apart = final_sum(g, r, first + other) - final_sum(g, r, first + k);
-            estimate[rung] += weight[other] * apart / (ladder[rung] * in->scale);
+// What a rung of the ladder says.
+typedef struct rung {
+    double central;       // fourth order
+    double after, before; // second order, to either side
+    double noise;         // of rounding
+} rung;
+
+// @param robot  the point itself; those of the rungs follow
+static void read_rungs(const gradcheck* g, const robots* r, size_t robot, const input* in,
+                       rung out[FINE_RUNGS]) {
+    double here = final_sum(g, r, robot);
+    for (size_t k = 0; k < g->rungs; k++) {
+        double h = ladder[k] * in->scale, f[POINTS];
+        for (size_t i = 0; i < POINTS; i++) f[i] = final_sum(g, r, robot + 1 + k * POINTS + i);
+        // in pairs, so that equal values give 0
+        out[k] = (rung){.noise = 8.0 * DBL_EPSILON * g->size / h};
+        for (size_t i = 0; i < POINTS / 2; i++) {
+            out[k].central += weight[POINTS - 1 - i] * (f[POINTS - 1 - i] - f[i]) / h;
         }
+        out[k].after = (4.0 * (f[2] - here) - (f[3] - here)) / (2.0 * h);
+        out[k].before = (4.0 * (here - f[1]) - (here - f[0])) / (2.0 * h);
     }
+}
+
+static bool near(double a, double b, double noise) {
+    return fabs(a - b) <= side_tolerance * fmax(fabs(a), fabs(b)) + noise;
+}
+
+// The first rung that can be believed. Where no kink is within a step, none is within any smaller
+// one: from the finest rung up, both sides and the finest must agree. Coarse rungs may agree among
+// themselves on the trend over many kinks, which is no derivative. g->rungs: none can.
+static uint32_t first_without_kink(const gradcheck* g, const rung* rungs) {
+    const rung* finest = &rungs[g->rungs - 1];
+    uint32_t first = g->rungs;
+    for (const rung* k = finest; first > 0; k--, first--) {
+        bool sides = near(k->after, k->before, 4.0 * k->noise);
+        if (!sides || !near(k->central, finest->central, 4.0 * finest->noise)) break;
+    }
+    return first;
+}
+
+// The estimate of two neighbouring rungs that agree best, and by how much they differ. With contact
+// also by how much the sides differ, and the finest rung beyond rounding.
+static void choose_difference(const gradcheck* g, const robots* r, size_t robot, input* in) {
+    rung rungs[FINE_RUNGS];
+    read_rungs(g, r, robot, in, rungs);
+    const rung* finest = &rungs[g->rungs - 1];
+    uint32_t first = g->touching ? first_without_kink(g, rungs) : 0;
     in->uncertainty = INFINITY;
-    for (int rung = 0; rung + 1 < RUNGS; rung++) {
-        double noise = 8.0 * DBL_EPSILON * g->size / (ladder[rung + 1] * in->scale);
-        double apart = fabs(estimate[rung + 1] - estimate[rung]) + noise;
+    in->difference = finest->central;
+    for (uint32_t k = first; k + 1 < g->rungs; k++) {
+        const rung* fine = &rungs[k + 1];
+        double apart = fabs(fine->central - rungs[k].central) + fine->noise;
+        if (g->touching) {
+            apart = fmax(apart, fabs(fine->after - fine->before));
+            apart = fmax(apart, fabs(fine->central - finest->central) - 4.0 * finest->noise);
+        }
         if (!(apart < in->uncertainty)) continue;
         in->uncertainty = apart;
-        in->difference = estimate[rung + 1];
+        in->difference = fine->central;
     }
 }
 
 // Large steps may leave the finite numbers; such rungs are not chosen.
 static bool difference_gradient(gradcheck* g, robots* r) {
-    enum { EACH = RUNGS * POINTS };
-    uint32_t most = r->most / EACH;
+    uint32_t each = robots_each(g), most = r->most / each;
     ns_error error;
     for (uint32_t first = 0, n; first < g->ninput; first += n) {
         n = g->ninput - first < most ? g->ninput - first : most;
-        for (uint32_t i = 0; i < n * EACH; i++) {
-            const input* in = &g->inputs[first + i / EACH];
-            double step = ladder[i / POINTS % RUNGS] * in->scale * point[i % POINTS];
+        for (uint32_t i = 0; i < n * each; i++) {
+            uint32_t which = first + i / each, k = i % each;
             robot_reset(g, r, i, false);
-            robot_change(g, r, i, first + i / EACH, step);
+            if (k == 0) continue;
+            double h = ladder[(k - 1) / POINTS] * g->inputs[which].scale;
+            robot_change(g, r, i, which, h * point[(k - 1) % POINTS]);
         }
-        for (size_t k = 0; k < (size_t)n * EACH * (g->steps + 1) * g->z.nx; k++) r->states[k] = NAN;
-        ns_rollout_args args = {.batch = n * EACH,
+        for (size_t k = 0; k < (size_t)n * each * (g->steps + 1) * g->z.nx; k++) r->states[k] = NAN;
+        ns_rollout_args args = {.batch = n * each,
                                 .steps = g->steps,
                                 .x0 = r->x0,
                                 .controls = r->c,
@@ -392,7 +512,7 @@ static bool difference_gradient(gradcheck* g, robots* r) {
         ns_status status = ns_rollout(g->system, r->work, &args, &error);
         if (status != NS_OK && status != NS_ERR_NONFINITE) return !failed(&error);
         for (uint32_t i = 0; i < n; i++) {
-            choose_difference(g, r, (size_t)i * EACH, &g->inputs[first + i]);
+            choose_difference(g, r, (size_t)i * each, &g->inputs[first + i]);
         }
     }
     return true;
@@ -404,7 +524,8 @@ static void judge(const gradcheck* g, input* in) {
     double noise = 1e3 * DBL_EPSILON * g->size / in->scale; // of a derivative that is zero
     in->error = size > noise ? off / size : 0.0;
     double forward_off = fabs(in->reverse - in->forward);
-    bool forward_ok = forward_off <= forward_tolerance * fmax(size, fabs(in->forward)) + noise;
+    double tolerance = g->touching ? forward_tolerance_contact : forward_tolerance;
+    bool forward_ok = forward_off <= tolerance * fmax(size, fabs(in->forward)) + noise;
     bool close = off <= difference_tolerance * size + noise;
     bool certain = in->uncertainty <= 1e-4 * size + noise;
     if (in->reverse == 0.0 && in->forward == 0.0 && in->difference == 0.0 && certain) {
@@ -454,8 +575,14 @@ static void print_table(const gradcheck* g, const tally* t) {
     }
     printf("%u inputs over %u steps: %u ok, ", g->ninput, g->steps, t->count[VERDICT_OK]);
     if (t->count[VERDICT_ZERO] > 0) printf("%u zero, ", t->count[VERDICT_ZERO]);
-    printf("%u unsure, %u FAIL; largest relative error %.1e\n", t->count[VERDICT_UNSURE],
+    printf("%u unsure, %u FAIL; largest relative error %.1e", t->count[VERDICT_UNSURE],
            t->count[VERDICT_FAIL], t->worst);
+    if (g->contact_steps > 0) {
+        printf("; contact acted in %u %s\n", g->contact_steps,
+               g->contact_steps == 1 ? "step" : "steps");
+    } else {
+        printf("%s\n", g->touching ? "; no contact acted (--q0 and --qd0 choose the start)" : "");
+    }
 }
 
 static int print_json(const gradcheck* g, const tally* t) {
@@ -468,6 +595,7 @@ static int print_json(const gradcheck* g, const tally* t) {
     json_count(&j, "unsure", t->count[VERDICT_UNSURE]);
     json_count(&j, "fail", t->count[VERDICT_FAIL]);
     json_number(&j, "largest_error", t->worst);
+    json_count(&j, "contact_steps", g->contact_steps);
     json_open(&j, "inputs", '[');
     for (uint32_t k = 0; k < g->ninput; k++) {
         const input* in = &g->inputs[k];
@@ -500,21 +628,17 @@ static int report(const gradcheck* g) {
 
 // ---- command -------------------------------------------------------------------------------
 
-static bool prepare(gradcheck* g) {
-    ns_system_options options = ns_default_system_options();
-    options.free_params = g->free_params.items;
-    options.nfree = g->free_params.count;
-    options.timestep = isnan(g->dt) ? 0.0 : g->dt;
-    options.integrator = g->integrator;
-    cli_set_contact(&g->contact, &options);
-    options.backend = (ns_backend)g->backend;
+static int prepare(gradcheck* g) {
+    ns_system_options options = system_options(g);
     g->model = cli_load_model(g->model_path, &g->load);
     if (g->model) cli_note_ignored(g->model, g->model_path);
     if (g->model) g->system = cli_create_system(g->model, &options);
-    if (!g->system) return false;
+    if (!g->system) return EXIT_FAILED;
     g->z = ns_system_get_sizes(g->system);
     g->ninput = g->z.nx + g->z.nc + g->z.np;
-    if (g->ninput == 0) return cli_fail("the model has nothing that moves"), false;
+    if (g->ninput == 0) return cli_fail("the model has nothing that moves");
+    g->touching = has_contact(g->model, g->contact.model);
+    g->rungs = g->touching ? FINE_RUNGS : RUNGS;
     g->x0 = cli_zeros(g->z.nx);
     g->c = cli_zeros((size_t)g->steps * g->z.nc);
     g->p = cli_zeros(g->z.np);
@@ -522,16 +646,19 @@ static bool prepare(gradcheck* g) {
     g->control_scale = cli_zeros(g->z.nc);
     g->inputs = calloc(g->ninput, sizeof *g->inputs);
     if (!g->x0 || !g->c || !g->p || !g->weights || !g->control_scale || !g->inputs) {
-        return cli_fail("out of memory"), false;
+        return cli_fail("out of memory");
     }
-    return choose_point(g) && name_inputs(g);
+    int code = choose_point(g);
+    if (code != CLI_GO_ON) return code;
+    return name_inputs(g) ? CLI_GO_ON : EXIT_FAILED;
 }
 
 static int run(gradcheck* g) {
+    int code = prepare(g);
+    if (code != CLI_GO_ON) return code;
     robots r = {0}, tangents = {0};
-    bool ok = prepare(g) && robots_create(g, &r) && robots_create(g, &tangents) &&
-              reverse_gradient(g, &r) && forward_gradient(g, &r, &tangents) &&
-              difference_gradient(g, &r);
+    bool ok = robots_create(g, &r) && robots_create(g, &tangents) && reverse_gradient(g, &r) &&
+              forward_gradient(g, &r, &tangents) && difference_gradient(g, &r) && count_contact(g);
     robots_free(&r);
     robots_free(&tangents);
     for (uint32_t k = 0; k < g->ninput && ok; k++) judge(g, &g->inputs[k]);
@@ -550,6 +677,7 @@ int cmd_gradcheck(int argc, char** argv) {
                             {"--dt", CLI_NUMBER, &g.dt, "a time step in s"},
                             {"--integrator", CLI_CHOICE, &g.integrator, CLI_INTEGRATORS},
                             CLI_CONTACT_ROWS(g.contact),
+                            CLI_START_ROWS(g.start),
                             {"--seed", CLI_SEED, &g.seed, "a whole number"},
                             {"--backend", CLI_CHOICE, &g.backend, CLI_BACKENDS},
                             {"--json", CLI_FLAG, &g.json, NULL},

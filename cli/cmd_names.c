@@ -19,6 +19,9 @@ static const char help[] =
     "  --all             a line for each number\n"
     "  --params          the parameters that can be set free, too\n"
     "  --json            as one JSON object: states, controls, quantities with their shapes\n"
+    "  --contact C       none, ncp (rigid) or spring; default: as each pair says\n"
+    "  --friction F      of ncp: cone (default) or pyramid\n"
+    "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
     "  --self-collision  links of a URDF can touch each other\n"
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
@@ -29,6 +32,7 @@ static const char help[] =
 typedef struct names_command {
     const char* pattern;
     bool all, params, json;
+    cli_contact contact;
     ns_load_options load;
 } names_command;
 
@@ -313,10 +317,11 @@ static int print_json(const names_command* c, const ports* p, const catalog* all
 }
 
 int cmd_names(int argc, char** argv) {
-    names_command c = {.load = ns_default_load_options()};
+    names_command c = {.contact = CLI_CONTACT_DEFAULT, .load = ns_default_load_options()};
     const cli_row rows[] = {{"--all", CLI_FLAG, &c.all, NULL},
                             {"--params", CLI_FLAG, &c.params, NULL},
                             {"--json", CLI_FLAG, &c.json, NULL},
+                            CLI_CONTACT_ROWS(c.contact),
                             CLI_LOAD_ROWS(c.load),
                             {0}};
     cli_list arguments = {.count = 0};
@@ -327,7 +332,7 @@ int cmd_names(int argc, char** argv) {
     if (arguments.count == 2) c.pattern = arguments.items[1];
 
     ns_model* model = cli_load_model(arguments.items[0], &c.load);
-    ns_system* system = model ? quantity_system(model) : NULL;
+    ns_system* system = model ? quantity_system(model, &c.contact) : NULL;
     ports p = {0};
     catalog all = {0};
     code = EXIT_FAILED;

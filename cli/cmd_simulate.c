@@ -67,7 +67,8 @@ typedef struct simulation {
     double time, dt;                       // NAN: not given
     int integrator, backend;
     cli_contact contact;
-    cli_list q0, qd0, set, observe, free_params;
+    cli_start initial;
+    cli_list set, observe, free_params;
     bool index_names, json;
     ns_load_options load;
 
@@ -109,8 +110,8 @@ static int check_options(const simulation* s) {
     if (s->steps_option == 0) return cli_usage("simulate", "--steps needs at least 1");
     if (s->time <= 0.0) return cli_usage("simulate", "--time must be positive, not %g", s->time);
     if (s->dt <= 0.0) return cli_usage("simulate", "--dt must be positive, not %g", s->dt);
-    int sources =
-        (s->state_path != NULL) + (s->batch_path != NULL) + (s->q0.count + s->qd0.count > 0);
+    int sources = (s->state_path != NULL) + (s->batch_path != NULL) +
+                  (s->initial.q0.count + s->initial.qd0.count > 0);
     if (sources > 1) {
         return cli_usage("simulate", "--state, --batch and --q0/--qd0 exclude each other");
     }
@@ -142,28 +143,6 @@ static bool create_system(simulation* s) {
     return s->system && ports_create(&s->ports, s->model, s->system);
 }
 
-// --q0 and --qd0 into the start state.
-static int set_numbers(simulation* s, const char* option, const cli_list* texts, uint32_t count,
-                       double* out) {
-    if (texts->count == 0) return CLI_GO_ON;
-    if (texts->count != count) {
-        return cli_usage("simulate", "%s needs %u numbers for this model, not %u", option, count,
-                         texts->count);
-    }
-    for (uint32_t k = 0; k < count; k++) {
-        if (!cli_read_number(texts->items[k], &out[k])) {
-            return cli_usage("simulate", "%s: '%.60s' is not a number", option, texts->items[k]);
-        }
-    }
-    for (uint32_t i = 0; i < s->ports.n.nlink && texts == &s->q0; i++) {
-        uint32_t at = cli_joint_quaternion(s->model, i);
-        double off = at == NSI_NONE ? 0.0 : cli_normalize_quaternion(out + at);
-        if (off < 0.0) return cli_usage("simulate", "--q0: a quaternion is zero");
-        if (off > 1e-6) cli_note("--q0: a quaternion was made unit length (off by %.3g)", off);
-    }
-    return CLI_GO_ON;
-}
-
 static int read_start(simulation* s) {
     const char* path = s->batch_path ? s->batch_path : s->state_path;
     s->params = cli_zeros(s->ports.z.np);
@@ -180,11 +159,7 @@ static int read_start(simulation* s) {
         return CLI_GO_ON;
     }
     if (!states_create(&s->ports, 1, s->params, &s->start)) return EXIT_FAILED;
-    int code = set_numbers(s, "--q0", &s->q0, s->ports.n.nq, s->start.x);
-    if (code == CLI_GO_ON) {
-        code = set_numbers(s, "--qd0", &s->qd0, s->ports.n.nv, s->start.x + s->ports.n.nq);
-    }
-    return code;
+    return cli_set_start("simulate", s->model, &s->initial, s->start.x);
 }
 
 // Series-elastic motors start where their controls do, unless they were placed.
@@ -300,14 +275,14 @@ static void fill_line(simulation* s, uint32_t trajectory, uint64_t step, const d
 typedef struct group {
     simulation* s;
     uint32_t first, count;
-    uint32_t piece;       // steps at a time, at most
-    uint64_t rows_each;   // rows of a trajectory that reaches the end
-    double* rows;         // (count x rows_each x ncol), or NULL: written as they come
-    uint64_t* nrow;       // (count) rows so far
-    double* x;            // (count x nx) states at the beginning of the piece
-    double* states;       // (count x (piece + 1) x nx)
-    double* observations; // (count x piece x ny)
-    double* controls;     // (count x piece x nc)
+    uint32_t piece;             // steps at a time, at most
+    uint64_t rows_each;         // rows of a trajectory that reaches the end
+    double* rows;               // (count x rows_each x ncol), or NULL: written as they come
+    uint64_t* nrow;             // (count) rows so far
+    double* x;                  // (count x nx) states at the beginning of the piece
+    double* states;             // (count x (piece + 1) x nx)
+    double* observations;       // (count x piece x ny)
+    double* controls;           // (count x piece x nc)
     ns_contact_report* contact; // (count)
     ns_workspace* work;
     cli_progress* progress;
@@ -592,9 +567,10 @@ static int run(simulation* s) {
     if (s->writing) ok = cli_finish_csv(&s->writer) && ok;
     if (!ok) return EXIT_FAILED;
     if (s->unsolved > 0) {
-        cli_note("contact: in %llu steps the impulses do not meet their conditions; the worst misses"
-                 " them by %.2g of the largest impulse",
-                 (unsigned long long)s->unsolved, s->residual);
+        cli_note(
+            "contact: in %llu steps the impulses do not meet their conditions; the worst misses"
+            " them by %.2g of the largest impulse",
+            (unsigned long long)s->unsolved, s->residual);
     }
     if (s->json) return print_json(s);
     if (s->output && strcmp(s->output, "-") != 0) {
@@ -620,8 +596,7 @@ int cmd_simulate(int argc, char** argv) {
                             {"--dt", CLI_NUMBER, &s.dt, "a time step in s"},
                             {"--integrator", CLI_CHOICE, &s.integrator, CLI_INTEGRATORS},
                             CLI_CONTACT_ROWS(s.contact),
-                            {"--q0", CLI_LIST, &s.q0, "coordinates"},
-                            {"--qd0", CLI_LIST, &s.qd0, "velocities"},
+                            CLI_START_ROWS(s.initial),
                             {"--state", CLI_TEXT, &s.state_path, "a CSV file"},
                             {"--batch", CLI_TEXT, &s.batch_path, "a CSV file"},
                             {"--set", CLI_LIST, &s.set, "PARAMETER=NUMBER"},

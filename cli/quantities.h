@@ -20,7 +20,8 @@ const char* quantity_pattern(nsi_arena* arena, const char* name);
 // length of the name before them.
 uint32_t quantity_indices(const char* quantity, uint32_t index[2], size_t* size);
 
-// A system that observes every quantity of the model; NULL after saying why.
-ns_system* quantity_system(const ns_model* model);
+// A system that observes every quantity of the model with contact treated like this; NULL after
+// saying why.
+ns_system* quantity_system(const ns_model* model, const cli_contact* contact);
 
 #endif

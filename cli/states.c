@@ -78,21 +78,29 @@ static void explain_unknown(const ports* p, const char* path, const char* name, 
 // Are all columns that fit nothing quantities of the model?
 static bool check_unknown(const ports* p, const nsi_csv* table, const char* path, port_kind keep,
                           const port* columns) {
-    ns_system* everything = NULL;
+    // The table may come from a run with springs, which have quantities of their own.
+    static const cli_contact contact[] = {CLI_CONTACT_DEFAULT, {.model = NS_CONTACT_SPRING}};
+    enum { WAYS = sizeof contact / sizeof *contact };
+    ns_system* everything[WAYS] = {NULL};
+    uint32_t ways = ns_model_get_sizes(p->model).ncontact > 0 ? WAYS : 1;
     nsi_arena arena = {.allocator = ns_default_allocator()};
     bool ok = true;
     for (uint32_t k = 0; k < table->ncol && ok; k++) {
         const char* name = table->names[k];
         if (columns[k].kind != PORT_NONE || is_bookkeeping(name)) continue;
-        if (!everything) everything = quantity_system(p->model);
-        ok = everything != NULL;
-        if (ok && !is_quantity(everything, &arena, name)) {
+        bool found = false;
+        for (uint32_t i = 0; i < ways && ok && !found; i++) {
+            if (!everything[i]) everything[i] = quantity_system(p->model, &contact[i]);
+            ok = everything[i] != NULL;
+            found = ok && is_quantity(everything[i], &arena, name);
+        }
+        if (ok && !found) {
             explain_unknown(p, path, name, keep);
             ok = false;
         }
     }
     nsi_arena_free(&arena);
-    ns_system_free(everything);
+    for (uint32_t i = 0; i < WAYS; i++) ns_system_free(everything[i]);
     return ok;
 }
 

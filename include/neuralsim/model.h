@@ -123,6 +123,10 @@ typedef struct ns_geom_def {
     uint32_t groups;    ///< bits: groups it is in. Default 1
     uint32_t touches;   ///< bits: groups it touches; two geometries can touch when either of them
                         ///< touches a group of the other. Default 1
+    double exponent; ///< of the spring model, to which `stiffness` belongs. Default NS_CONTACT_AUTO
+    bool smooth;     ///< needs no friction: a pair has none when both of its geometries are smooth,
+                     ///< otherwise the larger `friction`. Default false
+    int32_t priority; ///< the geometry with the higher priority alone decides friction. Default 0
 } ns_geom_def;
 
 NS_API ns_geom_def ns_default_geom_def(void);
@@ -145,7 +149,8 @@ typedef struct ns_contact_def {
     ns_contact_model model; ///< default NS_CONTACT_NCP; a system may override it
 
     double mu;          ///< Coulomb friction; of the spring model while sliding. Default AUTO: the
-                        ///< larger of the two geometries'
+                        ///< larger of the two geometries', 0 when both are smooth; that of the one
+                        ///< with the higher priority if they differ in it
     double restitution; ///< 0 to 1. Default AUTO: the larger of the two geometries'
 
     // Impulses (docs/contact-gradients.md)
@@ -156,13 +161,22 @@ typedef struct ns_contact_def {
     double cfm; ///< regularisation, relative to the diagonal of the Delassus matrix. Default 1e-4
     double margin; ///< m, gap from which on a contact is watched. Default 0.02
 
-    // Springs: normal force stiffness d^exponent (1 + damping dd/dt) at the depth d
-    double stiffness; ///< N/m^exponent. Default AUTO: the geometries' (two springs in a row), or
-                      ///< 1e5 times the mass in kg of the lighter of the two trees of links
-    double damping;   ///< s/m. Default AUTO: the larger of the geometries', or 1
-    double exponent;  ///< >= 1. Default 1.5
-    double mu_static; ///< friction from which sliding starts. Default AUTO: mu
+    // Springs: normal force stiffness d^exponent (1 + damping dd/dt) at the depth d, of which no
+    // more counts than max_depth. A stiffness that is left to us, and to no geometry either, makes
+    // the force at 1 cm 100 m/s^2 times the mass M of the lighter of the two trees of links (1e5 M
+    // for the exponent 1.5), but no more than the model's time step dt can follow: a quarter of the
+    // mass of the lighter of the two bodies, which is what the end of a rod or the corner of a cube
+    // resists with, then moves with at most 0.3/dt rad/s.
+    double
+        stiffness;  ///< N/m^exponent. Default AUTO: the geometries' (two springs in a row), or that
+    double damping; ///< s/m. Default AUTO: the larger of the geometries', or 1
+    double exponent;  ///< >= 1. Default AUTO: the larger of the geometries', or 1.5
+    double mu_static; ///< friction from which sliding starts. Default AUTO: mu, also if it changes
     double transition_velocity; ///< m/s, slip from which friction acts in full. Default 0.05
+    double
+        max_depth; ///< m, positive: the force does not grow beyond this depth, so that bodies that
+                   ///< start inside each other are not shot apart. Default AUTO: 0.05 where the
+                   ///< stiffness is left to us, otherwise infinite
 } ns_contact_def;
 
 NS_API ns_contact_def ns_default_contact_def(void);
@@ -317,7 +331,7 @@ NS_API void ns_model_default_q(const ns_model* model, double* q);
 /// How a parameter keeps to its range when it is estimated.
 typedef enum ns_param_transform {
     NS_TRANSFORM_IDENTITY,
-    NS_TRANSFORM_LOG,    ///< positive
+    NS_TRANSFORM_LOG,    ///< positive: a lower bound of 0 is itself not allowed
     NS_TRANSFORM_BOX,    ///< between two finite bounds
     NS_TRANSFORM_INERTIA ///< one of the ten numbers of a link that must stay physical together
 } ns_param_transform;

@@ -5,6 +5,8 @@
 
 #include "contact/contact.h"
 
+#include <math.h>
+
 // Velocity in the world of the point of a body that is at p now.
 static vec3 point_velocity(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t body,
                            vec3 p) {
@@ -66,6 +68,8 @@ static void spring(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_
     vt[0] = nsi_touch_named(robot, touch, "velocity/tangent1", v3_dot(touch->tangent[0], v));
     vt[1] = nsi_touch_named(robot, touch, "velocity/tangent2", v3_dot(touch->tangent[1], v));
 
+    double most = robot->model->contacts[touch->pair].def.max_depth;
+    if (most < INFINITY) depth = ns_min(depth, ns_const(most));
     ns_expr stretch = power(robot, depth, nsi_touch_param(robot, touch, NSI_CONTACT_EXPONENT));
     ns_expr elastic = ns_mul(nsi_touch_param(robot, touch, NSI_CONTACT_STIFFNESS), stretch);
     elastic = ns_select(touches, elastic, zero);

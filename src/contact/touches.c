@@ -160,7 +160,15 @@ bool nsi_touches_find(const nsi_robot* robot, const nsi_link_pose* pose,
 }
 
 ns_expr nsi_touch_param(const nsi_robot* robot, const nsi_touch* touch, uint32_t which) {
-    return robot->param[robot->model->contacts[touch->pair].param + which];
+    const nsi_contact* pair = &robot->model->contacts[touch->pair];
+    ns_expr param = robot->param[pair->param + which];
+    if (which != NSI_CONTACT_MU_STATIC || !pair->static_follows || !ns_expr_is_valid(param)) {
+        return param;
+    }
+    // Static friction that was left to us is mu, unless it has been set or is free itself.
+    const nsi_node* node = &robot->graph->nodes.data[param.id];
+    bool untouched = node->op == NSI_CONST && node->value == pair->def.mu_static;
+    return untouched ? robot->param[pair->param + NSI_CONTACT_MU] : param;
 }
 
 ns_expr nsi_touch_named(const nsi_robot* robot, const nsi_touch* touch, const char* what,

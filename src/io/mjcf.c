@@ -1,11 +1,11 @@
 // MJCF, the part of it that a tree of rigid bodies needs:
 //
 //   compiler  angle, autolimits, eulerseq, inertiafromgeom, meshdir, assetdir
-//   option    timestep, gravity, integrator, density, viscosity; flags gravity and contact
+//   option    timestep, gravity, integrator, density, viscosity, cone; flags gravity and contact
 //   default   classes, nested, for joints, geoms, actuators, meshes, materials; class, childclass
 //   worldbody body, inertial, joint (hinge, slide, ball, free), freejoint, geom
 //   asset     mesh files and vertices, colours of materials
-//   contact   pair, exclude; of geoms contype, conaffinity, condim, friction
+//   contact   pair, exclude; of geoms contype, conaffinity, condim, friction, priority
 //   actuator  motor, position, velocity; general where it is one of these
 //
 // Everything else is noted. How bodies become links:
@@ -37,7 +37,7 @@
 
 // What contact in MuJoCo has and here it does not.
 #define CONTACT_CHANGING "solref solimp margin gap"
-#define GEOM_CHANGING CONTACT_CHANGING " solmix priority shellinertia fluidshape fluidcoef hfield"
+#define GEOM_CHANGING CONTACT_CHANGING " solmix shellinertia fluidshape fluidcoef hfield"
 
 static const char in_bodies[] = "worldbody body";
 static const char in_actuators[] = "actuator default";
@@ -46,19 +46,19 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {"", "mujoco", "model", NULL},
     {"mujoco", "compiler", "angle autolimits eulerseq inertiafromgeom meshdir assetdir coordinate",
      "balanceinertia boundmass boundinertia settotalmass inertiagrouprange"},
-    {"mujoco", "option", "timestep gravity integrator density viscosity",
+    {"mujoco", "option", "timestep gravity integrator density viscosity cone",
      "wind actuatorgroupdisable"},
     {"option", "flag", "gravity contact",
      "limit frictionloss passive spring damper actuation clampctrl"},
     {"mujoco", "worldbody", "", NULL},
     {in_bodies, "body", "name pos childclass " ORIENTATION, "mocap gravcomp"},
     {in_bodies, "geom",
-     "name class type size fromto pos mass density friction rgba contype conaffinity condim group "
-     "mesh material " ORIENTATION,
+     "name class type size fromto pos mass density friction rgba contype conaffinity condim "
+     "priority group mesh material " ORIENTATION,
      GEOM_CHANGING},
     {"default", "geom",
-     "type size fromto pos mass density friction rgba contype conaffinity condim group mesh "
-     "material " ORIENTATION,
+     "type size fromto pos mass density friction rgba contype conaffinity condim "
+     "priority group mesh material " ORIENTATION,
      GEOM_CHANGING},
     {"body", "inertial", "pos mass diaginertia fullinertia " ORIENTATION, NULL},
     {"body", "joint",
@@ -150,6 +150,8 @@ static bool read_option(nsi_mjcf* m) {
     static const ns_integrator types[] = {NS_INTEGRATOR_EULER, NS_INTEGRATOR_RK4,
                                           NS_INTEGRATOR_IMPLICIT, NS_INTEGRATOR_IMPLICIT};
     static const char* const switches[] = {"disable", "enable", NULL};
+    static const char* const cones[] = {"pyramidal", "elliptic", NULL};
+    enum { PYRAMID, CONE };
     nsi_reader* reader = m->reader;
     const nsi_xml_element* root = reader->xml->root;
     ns_world_def world = ns_default_world_def();
@@ -165,6 +167,14 @@ static bool read_option(nsi_mjcf* m) {
             !nsi_mjcf_number(m, c, "density", &world.density) ||
             !nsi_mjcf_number(m, c, "viscosity", &world.viscosity) ||
             !nsi_mjcf_word(m, c, "integrator", integrators, &integrator)) {
+            return false;
+        }
+        uint32_t cone = CONE; // what this element says; MuJoCo's default is in docs/models.md
+        if (!nsi_mjcf_word(m, c, "cone", cones, &cone) ||
+            (cone == PYRAMID && !nsi_reader_note(reader, element,
+                                                 "cone: friction is a cone unless a system is told "
+                                                 "otherwise (--friction pyramid); changes the "
+                                                 "motion"))) {
             return false;
         }
         if ((world.density != 0.0 || world.viscosity != 0.0) &&

@@ -1,10 +1,9 @@
 // Contact in MJCF: which geoms touch, and with what friction.
 //
 // A geom takes part when it has a contype or conaffinity, or when a <pair> names it; not when a flag
-// disables contact. With condim 1 it is smooth. MuJoCo takes the larger condim of two geoms and the
-// larger friction; here a smooth geom has the friction 0 and the larger friction counts, so that a
-// pair is smooth when both of its geoms are. Torsional and rolling friction (condim 4 and 6) do not
-// act.
+// disables contact. Of two geoms MuJoCo takes the larger condim and the larger friction, or those of
+// the geom with the higher priority; condim 1 is without friction. A <pair> has numbers of its own,
+// whatever its geoms have. Torsional and rolling friction (condim 4 and 6) do not act.
 
 #include "io/mjcf.h"
 
@@ -33,6 +32,17 @@ static bool read_condim(nsi_mjcf* m, nsi_mjcf_item c, uint32_t* out) {
     return true;
 }
 
+static bool read_priority(nsi_mjcf* m, nsi_mjcf_item c, int32_t* out) {
+    double value = 0.0;
+    if (!nsi_mjcf_number(m, c, "priority", &value)) return false;
+    if (value != floor(value) || fabs(value) > INT32_MAX) {
+        return nsi_reader_fail(m->reader, nsi_mjcf_holder(m, c, "priority"), NS_ERR_PARSE,
+                               "priority must be an integer of 32 bits");
+    }
+    *out = (int32_t)value;
+    return true;
+}
+
 static void count_rolling(nsi_mjcf* m, const nsi_xml_element* element) {
     if (m->nrolling++ == 0) m->first_rolling = element;
 }
@@ -41,13 +51,14 @@ bool nsi_mjcf_geom_contact(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
     uint32_t condim = 3, count;
     if (!read_bits(m, c, "contype", &geom->groups) ||
         !read_bits(m, c, "conaffinity", &geom->touches) || !read_condim(m, c, &condim) ||
+        !read_priority(m, c, &geom->priority) ||
         !nsi_mjcf_numbers(m, c, "friction", 1, 3, geom->friction, &count)) {
         return false;
     }
     const char* name = nsi_xml_value(c.element, "name");
     bool paired = name && nsi_names_find(&m->paired, name) != NSI_NONE;
     geom->collision = m->contact && (geom->groups != 0 || geom->touches != 0 || paired);
-    if (condim == 1) geom->friction[0] = 0.0;
+    geom->smooth = condim == 1;
     if (condim > 3 && geom->collision) count_rolling(m, c.element);
     return true;
 }
@@ -82,7 +93,7 @@ bool nsi_mjcf_collect_pairs(nsi_mjcf* m) {
     return for_each(m, "pair", collect_pair);
 }
 
-// Sliding friction of a pair; it is left alone when none is given.
+// Sliding friction of a pair. What its geoms have does not count, as in MuJoCo.
 static bool read_pair_friction(nsi_mjcf* m, nsi_mjcf_item c, double* mu) {
     double friction[5];
     uint32_t count, condim = 3;
@@ -90,7 +101,7 @@ static bool read_pair_friction(nsi_mjcf* m, nsi_mjcf_item c, double* mu) {
         !read_condim(m, c, &condim)) {
         return false;
     }
-    if (count > 0) *mu = friction[0];
+    *mu = count > 0 ? friction[0] : 1.0;
     if (condim == 1) *mu = 0.0;
     if (condim > 3) count_rolling(m, c.element);
     if (count > 0 && !(friction[0] >= 0.0)) {

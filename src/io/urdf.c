@@ -26,6 +26,7 @@
 #include "io/reader.h"
 #include "model/pose.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static const nsi_schema_row schema[] = {
@@ -348,6 +349,32 @@ static bool is_shape(const nsi_xml_element* element) {
     return nsi_word_in("box cylinder capsule sphere mesh", element->name);
 }
 
+// Stiffness and damping in PyBullet are those of a linear spring and damper, N/m and N s/m. The spring
+// is represented as it is; our damping grows with the depth and is made to agree at 1 cm.
+static bool convert_spring(urdf* u, const nsi_xml_element* contact, ns_geom_def* geom) {
+    const double depth = 0.01; // m
+    bool has_damping = geom->damping != NS_CONTACT_AUTO;
+    if (geom->stiffness == NS_CONTACT_AUTO) {
+        geom->damping = NS_CONTACT_AUTO;
+        return !has_damping || nsi_reader_note(u->reader, contact,
+                                               "has damping without stiffness: it does not act; "
+                                               "changes the motion with springs");
+    }
+    geom->exponent = 1.0;
+    if (!has_damping || geom->damping == 0.0) return true;
+    double force = geom->stiffness * depth;
+    geom->damping = force > 0.0 ? geom->damping / force : 0.0;
+    if (!isfinite(geom->damping)) {
+        return nsi_reader_fail(u->reader, contact, NS_ERR_PARSE,
+                               "damping is too large for so little stiffness");
+    }
+    return nsi_reader_note(
+        u->reader, contact,
+        "damping grows with the depth here: read as %g s/m, which is the same at "
+        "a depth of 1 cm; changes the motion with springs",
+        geom->damping);
+}
+
 // What holds for all geometries of a link: where it is, and how it touches.
 static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
                          ns_geom_def* geom) {
@@ -383,7 +410,7 @@ static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
                                    "the value is negative; give zero or a positive one");
         }
     }
-    return true;
+    return convert_spring(u, contact, geom);
 }
 
 static bool read_geom(urdf* u, const nsi_xml_element* element, const ns_geom_def* of_link) {

@@ -42,6 +42,7 @@ ns_geom_def ns_default_geom_def(void) {
         .damping = NS_CONTACT_AUTO,
         .groups = 1,
         .touches = 1,
+        .exponent = NS_CONTACT_AUTO,
     };
 }
 
@@ -57,9 +58,10 @@ ns_contact_def ns_default_contact_def(void) {
         .margin = 0.02,
         .stiffness = NS_CONTACT_AUTO,
         .damping = NS_CONTACT_AUTO,
-        .exponent = 1.5,
+        .exponent = NS_CONTACT_AUTO,
         .mu_static = NS_CONTACT_AUTO,
         .transition_velocity = 0.05,
+        .max_depth = NS_CONTACT_AUTO,
     };
 }
 
@@ -557,6 +559,10 @@ static ns_status check_geom_numbers(ns_geom_def* def, ns_error* error) {
         status = check_number(of, "damping", if_given(def->damping, NS_CONTACT_AUTO), NOT_NEGATIVE,
                               error);
     }
+    if (status == NS_OK) {
+        double exponent = def->exponent == NS_CONTACT_AUTO ? 1.5 : def->exponent;
+        status = check_number(of, "exponent", exponent, ONE_OR_MORE, error);
+    }
     if (status != NS_OK) return status;
     for (uint32_t i = 0; i < 4; i++) def->color[i] = fmin(1.0, fmax(0.0, def->color[i]));
     return NS_OK;
@@ -656,6 +662,11 @@ ns_status ns_model_builder_add_geom(ns_model_builder* builder, const ns_geom_def
 
 // ---- pairs -----------------------------------------------------------------------------------
 
+// Is there no limit, or one that is left to us?
+static bool no_end(double max_depth) {
+    return max_depth == NS_CONTACT_AUTO || max_depth == INFINITY;
+}
+
 static ns_status check_contact_numbers(const ns_contact_def* def, ns_error* error) {
     const struct {
         const char* field;
@@ -671,9 +682,10 @@ static ns_status check_contact_numbers(const ns_contact_def* def, ns_error* erro
         {"margin", def->margin, NOT_NEGATIVE},
         {"stiffness", if_given(def->stiffness, NS_CONTACT_AUTO), NOT_NEGATIVE},
         {"damping", if_given(def->damping, NS_CONTACT_AUTO), NOT_NEGATIVE},
-        {"exponent", def->exponent, ONE_OR_MORE},
+        {"exponent", def->exponent == NS_CONTACT_AUTO ? 1.5 : def->exponent, ONE_OR_MORE},
         {"mu_static", if_given(def->mu_static, NS_CONTACT_AUTO), NOT_NEGATIVE},
         {"transition_velocity", def->transition_velocity, POSITIVE},
+        {"max_depth", no_end(def->max_depth) ? 1.0 : def->max_depth, POSITIVE},
     };
     if ((uint32_t)def->model > NS_CONTACT_SPRING) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "pair \"%s\": model is none of ns_contact_model",

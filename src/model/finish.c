@@ -292,7 +292,8 @@ ns_status nsi_model_builder_finish(const ns_model_builder* builder, ns_model** o
                                     .nlink = builder->links.count,
                                     .ngeom = builder->geoms.count,
                                     .ngiven = builder->contacts.count,
-                                    .nexclusion = builder->exclusions.count};
+                                    .nexclusion = builder->exclusions.count,
+                                    .timestep = builder->world.timestep};
     nsi_pairs pairs;
     ns_status status = nsi_pairs_make(&source, &builder->allocator, &pairs, error);
     if (status == NS_OK) status = make_model(builder, &pairs, out, bad_link, error);

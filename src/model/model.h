@@ -73,8 +73,9 @@ typedef struct nsi_geom {
 
 typedef struct nsi_contact {
     ns_contact_def def;
-    uint32_t a, b;  // geometries
-    uint32_t param; // first parameter
+    uint32_t a, b;       // geometries
+    uint32_t param;      // first parameter
+    bool static_follows; // mu_static was left to us: it is mu
 } nsi_contact;
 
 // Two links whose geometries do not touch; NSI_NONE is the world.
@@ -155,6 +156,7 @@ typedef struct nsi_pair_source {
     const nsi_contact* given; // by hand
     const nsi_exclusion* exclusions;
     uint32_t nlink, ngeom, ngiven, nexclusion;
+    double timestep; // s
 } nsi_pair_source;
 
 typedef struct nsi_pairs {

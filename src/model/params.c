@@ -2,7 +2,8 @@
 //
 // Bounds are what the number can be at all, not what it is likely to be. A number that must not be
 // negative has the transform LOG when it is positive; from zero no logarithm leads away, so there
-// it is IDENTITY with the lower bound 0.
+// it is IDENTITY with the lower bound 0. One that must be positive, as the builder demands, is
+// always LOG: the bound 0 is not reached.
 
 #include "model/model.h"
 
@@ -12,6 +13,7 @@
 typedef enum param_rule {
     FREE,         // any number
     NOT_NEGATIVE, // zero or more
+    POSITIVE,     // more than zero
     AT_LEAST_ONE, // one or more
     SHARE,        // zero to one
     INERTIA,      // any number, physical together with the others of the link
@@ -62,7 +64,7 @@ static const param_row link_rows[NSI_LINK_PARAMS] = {
     [NSI_JOINT_REST] = {"rest", Q, FREE},
     [NSI_JOINT_DAMPING] = {"damping", FORCE_QD, NOT_NEGATIVE},
     [NSI_JOINT_FRICTION] = {"friction", FORCE, NOT_NEGATIVE},
-    [NSI_JOINT_FRICTION_VELOCITY] = {"friction_velocity", QD, NOT_NEGATIVE},
+    [NSI_JOINT_FRICTION_VELOCITY] = {"friction_velocity", QD, POSITIVE},
     [NSI_JOINT_ARMATURE] = {"armature", Q_MASS, NOT_NEGATIVE},
     [NSI_JOINT_LOWER] = {"lower", Q, FREE},
     [NSI_JOINT_UPPER] = {"upper", Q, FREE},
@@ -116,11 +118,16 @@ static double link_value(const nsi_link* link, uint32_t k) {
 
 static ns_param make_param(double value, const char* unit, param_rule rule) {
     ns_param param = {.unit = unit, .value = value, .lower = -INFINITY, .upper = INFINITY};
-    if (rule == NOT_NEGATIVE || rule == MOMENT || rule == SHARE) param.lower = 0.0;
+    if (rule == NOT_NEGATIVE || rule == POSITIVE || rule == MOMENT || rule == SHARE) {
+        param.lower = 0.0;
+    }
     if (rule == AT_LEAST_ONE) param.lower = 1.0;
     if (rule == SHARE) param.upper = 1.0, param.transform = NS_TRANSFORM_BOX;
     if (rule == INERTIA || rule == MOMENT) param.transform = NS_TRANSFORM_INERTIA;
-    if (rule == NOT_NEGATIVE && value > 0.0) param.transform = NS_TRANSFORM_LOG;
+    if (rule == POSITIVE || (rule == NOT_NEGATIVE && value > 0.0)) {
+        param.transform = NS_TRANSFORM_LOG;
+    }
+    NS_ASSERT(rule != POSITIVE || value > 0.0);
     return param;
 }
 
@@ -153,20 +160,22 @@ ns_param nsi_gravity_param(const ns_world_def* world, uint32_t k, char name[NSI_
 typedef struct size_row {
     const char* names[3]; // NULL: no such size, or not a parameter
     const char* unit;
-    param_rule rule;
+    param_rule rules[3];
 } size_row;
 
 static const size_row size_rows[] = {
-    [NS_GEOM_SPHERE] = {{"radius"}, "m", NOT_NEGATIVE},
-    [NS_GEOM_CAPSULE] = {{"radius", "half_length"}, "m", NOT_NEGATIVE},
-    [NS_GEOM_CYLINDER] = {{"radius", "half_length"}, "m", NOT_NEGATIVE},
-    [NS_GEOM_BOX] = {{"half/x", "half/y", "half/z"}, "m", NOT_NEGATIVE},
-    [NS_GEOM_PLANE] = {{NULL}, "", FREE},
-    [NS_GEOM_MESH] = {{"scale/x", "scale/y", "scale/z"}, "", FREE},
-    [NS_GEOM_ELLIPSOID] = {{"half/x", "half/y", "half/z"}, "m", NOT_NEGATIVE},
-    [NS_GEOM_POLYGON] = {{"half_thickness"}, "m", NOT_NEGATIVE},
-    [NS_GEOM_ELLIPSE] = {{"half/x", "half/y", "half_thickness"}, "m", NOT_NEGATIVE},
-    [NS_GEOM_POINTS] = {{NULL}, "", FREE},
+    [NS_GEOM_SPHERE] = {{"radius"}, "m", {POSITIVE}},
+    [NS_GEOM_CAPSULE] = {{"radius", "half_length"}, "m", {POSITIVE, POSITIVE}},
+    [NS_GEOM_CYLINDER] = {{"radius", "half_length"}, "m", {POSITIVE, POSITIVE}},
+    [NS_GEOM_BOX] = {{"half/x", "half/y", "half/z"}, "m", {POSITIVE, POSITIVE, POSITIVE}},
+    [NS_GEOM_PLANE] = {{NULL}, "", {FREE}},
+    [NS_GEOM_MESH] = {{"scale/x", "scale/y", "scale/z"}, "", {FREE, FREE, FREE}},
+    [NS_GEOM_ELLIPSOID] = {{"half/x", "half/y", "half/z"}, "m", {POSITIVE, POSITIVE, POSITIVE}},
+    [NS_GEOM_POLYGON] = {{"half_thickness"}, "m", {NOT_NEGATIVE}},
+    [NS_GEOM_ELLIPSE] = {{"half/x", "half/y", "half_thickness"},
+                         "m",
+                         {POSITIVE, POSITIVE, NOT_NEGATIVE}},
+    [NS_GEOM_POINTS] = {{NULL}, "", {FREE}},
 };
 
 uint32_t nsi_geom_param_count(const ns_geom_def* geom) {
@@ -183,7 +192,10 @@ ns_param nsi_geom_param(const nsi_geom* geom, uint32_t k, char name[NSI_PARAM_NA
     bool size = k >= NSI_GEOM_SIZE;
     snprintf(name, NSI_PARAM_NAME_SIZE, "geom/%s/%s", def->name,
              size ? row->names[k - NSI_GEOM_SIZE] : origin[k]);
-    if (size) return make_param(def->size[k - NSI_GEOM_SIZE], row->unit, row->rule);
+    if (size) {
+        uint32_t i = k - NSI_GEOM_SIZE;
+        return make_param(def->size[i], row->unit, row->rules[i]);
+    }
     return k < NSI_GEOM_ROTATION ? make_param(def->pose.position[k], "m", FREE)
                                  : make_param(0.0, "rad", FREE);
 }
@@ -207,7 +219,7 @@ ns_param nsi_contact_param(const nsi_contact* contact, uint32_t k, char name[NSI
         [NSI_CONTACT_EXPONENT] = {"exponent", "", def->exponent, AT_LEAST_ONE},
         [NSI_CONTACT_MU_STATIC] = {"mu_static", "", def->mu_static, NOT_NEGATIVE},
         [NSI_CONTACT_TRANSITION_VELOCITY] = {"transition_velocity", "m/s", def->transition_velocity,
-                                             NOT_NEGATIVE},
+                                             POSITIVE},
     };
     snprintf(name, NSI_PARAM_NAME_SIZE, "contact/%s/%s", def->name, rows[k].name);
     return make_param(rows[k].value, rows[k].unit, rows[k].rule);

@@ -440,6 +440,36 @@ static void names_lists_everything(void** state) {
     assert_says(out, "quantities\n  qdd [1]\n");
     run_bad("names " PENDULUM " nothing", 1, "nothing of the model is called, or fits, 'nothing'");
 
+    // Quantities depend on how contact is treated; a table with those of springs is a table of
+    // states all the same.
+    write_text("ground.xml",
+               "<mujoco><option integrator='Euler'/><worldbody>"
+               "<geom name='g' type='plane' size='5 5 1'/><body name='b' pos='0 0 0.1'>"
+               "<joint name='z' type='slide' axis='0 0 1'/>"
+               "<geom name='b' type='sphere' size='0.1' mass='1'/></body></worldbody></mujoco>");
+    run_ok("names ground.xml 'contact/**'");
+    assert_says(out, "contact/b:g/0/force/normal");
+    assert_true(strstr(out, "elastic") == NULL);
+    run_ok("names ground.xml 'contact/**' --contact spring");
+    assert_says(out, "contact/b:g/0/force/elastic");
+    assert_says(out, "contact/b:g/0/friction");
+    run_ok("names ground.xml --contact ncp --friction pyramid --sweeps 5");
+    run_ok("names ground.xml 'contact/**' --contact none");
+    assert_true(strstr(out, "force") == NULL);
+    run_ok("simulate ground.xml --steps 5 --contact spring --observe 'contact/**' -o spring.csv");
+    run_ok("simulate ground.xml --steps 5 --contact spring --state spring.csv");
+
+    // An integrator that does not go with impulses hides no names.
+    write_text("rk4.xml", "<mujoco><option integrator='RK4'/><worldbody>"
+                          "<geom name='g' type='plane' size='5 5 1'/><body name='b' pos='0 0 0.1'>"
+                          "<joint name='z' type='slide' axis='0 0 1'/>"
+                          "<geom name='b' type='sphere' size='0.1' mass='1'/></body></worldbody>"
+                          "</mujoco>");
+    run_ok("names rk4.xml 'contact/**' --contact spring");
+    assert_says(out, "contact/b:g/0/force/elastic");
+    run_ok("names rk4.xml 'contact/**'");
+    assert_says(out, "contact/b:g/0/force/normal");
+
     run_ok("names " DATA "motors.xml --json");
     json_t* root = json_of(out);
     json_t* controls = json_object_get(root, "controls");
@@ -990,6 +1020,62 @@ static void gradients_are_right(void** state) {
     json_decref(root);
 }
 
+static const char tumbling_box[] =
+    "<mujoco><option timestep='0.001'/><worldbody><geom name='ground' type='plane' size='5 5 1'/>"
+    "<body name='box' pos='0 0 3'><freejoint/>"
+    "<geom name='box' type='box' size='0.1 0.15 0.2' mass='1'/></body></worldbody></mujoco>";
+
+// Right gradients are not called wrong because coarse differences agree on the trend over kinks, and
+// what is checked is said.
+static void gradients_of_contact_are_right(void** state) {
+    (void)state;
+    write_text("box.xml", tumbling_box);
+    run_ok("gradcheck box.xml");
+    assert_says(out, "; no contact acted (--q0 and --qd0 choose the start)\n");
+    run_ok("gradcheck box.xml --contact none");
+    assert_true(strstr(out, "contact") == NULL);
+    double ok = 0.0;
+    for (int k = 0; k < 12; k++) {
+        static const char* const models[] = {"ncp", "ncp --friction pyramid", "spring"};
+        static const int lengths[] = {150, 300, 1000, 2000};
+        char command[200];
+        snprintf(command, sizeof command,
+                 "gradcheck box.xml --steps %d --contact %s --q0 0 0 .3 .9 .2 .3 .1 --seed %d"
+                 " --json --free 'link/*/mass' 'geom/**' 'contact/**'",
+                 lengths[k / 3], models[k % 3], k + 1);
+        run_ok(command);
+        json_t* root = json_of(out);
+        assert_near(number(root, "fail"), 0.0, 0.0);
+        assert_true(number(root, "contact_steps") > 20.0);
+        ok += number(root, "ok");
+        json_decref(root);
+    }
+    print_message("%g derivatives are ok\n", ok);
+    assert_true(ok >= 150.0);
+
+    // A ball that bounces, without kinks nearby: all are sure.
+    write_text("ball.urdf",
+               "<robot name='r'><link name='world'/><joint name='z' type='prismatic'>"
+               "<parent link='world'/><child link='b'/><axis xyz='0 0 1'/>"
+               "<limit effort='1' velocity='1' lower='-9' upper='9'/></joint><link name='b'>"
+               "<contact><restitution value='0.5'/></contact><inertial><mass value='1'/>"
+               "<inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/></inertial><collision>"
+               "<geometry><sphere radius='0.1'/></geometry></collision></link></robot>");
+    run_ok("gradcheck ball.urdf --ground --steps 100 --q0 0.15023 --qd0 -1"
+           " --free 'contact/*/restitution'");
+    assert_says(out, "4 inputs over 100 steps: ");
+    assert_says(out, " 0 unsure, 0 FAIL; ");
+    assert_says(out, "; contact acted in ");
+    // At a kink up is not down: it just touches, and is pressed in the only step.
+    run_ok("gradcheck ball.urdf --ground --steps 1 --q0 0.1 --qd0 -1 --json");
+    json_t* root = json_of(out);
+    assert_true(number(root, "unsure") >= 1.0);
+    json_decref(root);
+    run_bad("gradcheck ball.urdf --q0 1 2", 2, "--q0 needs 1 numbers for this model, not 2");
+    run_bad("gradcheck ball.urdf --qd0 x", 2, "--qd0: 'x' is not a number");
+    run_bad("gradcheck box.xml --q0 0 0 0 0 0 0 0", 2, "--q0: a quaternion is zero");
+}
+
 // ---- files that cannot be written ----------------------------------------------------------
 
 static void full_disks_are_noticed(void** state) {
@@ -1055,6 +1141,7 @@ int main(void) {
         cmocka_unit_test(simulations_can_be_continued),
         cmocka_unit_test(divergence_is_reported_and_rows_are_kept),
         cmocka_unit_test(gradients_are_right),
+        cmocka_unit_test(gradients_of_contact_are_right),
         cmocka_unit_test(full_disks_are_noticed),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

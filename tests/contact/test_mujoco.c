@@ -23,6 +23,7 @@
 // again, to 1 mm and 0.011 rad at T = 0.0005, and time steps down to 1e-5 s do not change that. The
 // same box without friction follows the trend, so it is friction during impacts that differs.
 
+#include "support/modelfile.h"
 #include "support/trial.h"
 
 #include <math.h>
@@ -524,6 +525,47 @@ static void springs_come_to_rest_near(void** state) {
     }
 }
 
+// Which friction two geoms have together: condim, friction, priority and pairs.
+static void friction_is_combined_as_in_mujoco(void** state) {
+    (void)state;
+    static const struct {
+        const char *floor, *ball, *contact;
+    } cases[] = {
+        {"friction='0.2'", "friction='0.7'", ""},
+        {"condim='1' friction='0.9'", "friction='0.7'", ""},
+        {"condim='1' friction='0.9'", "condim='1' friction='0.7'", ""},
+        {"friction='0.9'", "friction='0.7' priority='1'", ""},
+        {"condim='3' friction='0.9'", "condim='1' friction='0.7' priority='1'", ""},
+        {"condim='1' friction='0.9' priority='-1'", "friction='0.7'", ""},
+        {"friction='0.2'", "friction='0.7'", "<pair geom1='ball' geom2='floor'/>"},
+        {"condim='1'", "condim='1'", "<pair geom1='ball' geom2='floor'/>"},
+        {"friction='0.2'", "friction='0.7'", "<pair geom1='ball' geom2='floor' condim='1'/>"},
+        {"friction='0.2'", "", "<pair geom1='ball' geom2='floor' friction='0.4 0.4'/>"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[1000];
+        snprintf(
+            text, sizeof text,
+            "<mujoco><option cone='elliptic'/><worldbody>"
+            "<geom name='floor' type='plane' size='5 5 1' %s/><body pos='0 0 0.09'><freejoint/>"
+            "<geom name='ball' size='0.1' %s/></body></worldbody><contact>%s</contact></mujoco>",
+            cases[k].floor, cases[k].ball, cases[k].contact);
+        mjModel* theirs = mujoco_load(text);
+        mjData* data = mj_makeData(theirs);
+        assert_non_null(data);
+        mj_forward(theirs, data);
+        assert_int_equal(data->ncon, 1);
+        double mu = data->contact[0].dim == 1 ? 0.0 : data->contact[0].friction[0];
+        mj_deleteData(data);
+        mj_deleteModel(theirs);
+        ns_model* ours = modelfile_parse(text);
+        if (fabs(ns_model_contact(ours, 0)->mu - mu) > 1e-12) {
+            fail_msg("case %zu: mu is %g, in MuJoCo %g", k, ns_model_contact(ours, 0)->mu, mu);
+        }
+        ns_model_free(ours);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_contact_both_fall_alike),
@@ -534,6 +576,7 @@ int main(void) {
         cmocka_unit_test(bodies_sink_in_as_the_laws_say),
         cmocka_unit_test(the_ball_rolls_at_five_sevenths),
         cmocka_unit_test(springs_come_to_rest_near),
+        cmocka_unit_test(friction_is_combined_as_in_mujoco),
     };
     return cmocka_run_group_tests(tests, run_everything, free_everything);
 }

@@ -311,13 +311,17 @@ static void urdf_meshes_are_found(void** state) {
         assert_string_equal(contact->a, found[k]);
         assert_string_equal(contact->b, "ground");
         assert_true(contact->mu == 1.0 && contact->restitution == 0.25);
-        assert_true(contact->stiffness == 30000.0 && contact->damping == 0.5);
+        assert_true(contact->stiffness == 30000.0 && contact->exponent == 1.0);
+        assert_true(fabs(contact->damping - 0.5 / 300.0) < 1e-15); // N s/m over N at 1 cm
+        assert_true(contact->max_depth == INFINITY);
         assert_true(geom->friction[0] == 0.6);
     }
     assert_true(geom_named(model, "obj")->size[2] == 2.0); // the scale is kept apart
     assert_false(geom_named(model, "lost")->collision);
     static const char* const notes[] = {
         "line 8: <rolling_friction> in <link name=\"body\"> is not represented; changes the motion",
+        "line 6: <contact> in <link name=\"body\"> damping grows with the depth here: read as "
+        "0.00166667 s/m, which is the same at a depth of 1 cm; changes the motion with springs",
         "line 18: <mesh> in <collision name=\"lost\"> mesh file \"nowhere.stl\" not found: the "
         "geometry does not touch anything; changes the motion",
         "line 19: <mesh> in <collision name=\"other\"> mesh file \"urdf.urdf\" is neither .stl nor "
@@ -325,8 +329,8 @@ static void urdf_meshes_are_found(void** state) {
         "line 20: <mesh> in <collision name=\"folder\"> mesh file \"../mesh\" not found: the "
         "geometry does not touch anything; changes the motion",
     };
-    assert_int_equal(ns_model_get_sizes(model).nignored, 4);
-    for (uint32_t i = 0; i < 4; i++) assert_string_equal(ns_model_ignored(model, i), notes[i]);
+    assert_int_equal(ns_model_get_sizes(model).nignored, 5);
+    for (uint32_t i = 0; i < 5; i++) assert_string_equal(ns_model_ignored(model, i), notes[i]);
     ns_model_free(model);
 
     // From memory there is no folder to look in.

@@ -207,7 +207,7 @@ static void features_are_read(void** state) {
     assert_true(a->type == NS_ACTUATOR_TORQUE && a->gear == 8.0);
     assert_true(a->force_lower == -2.0 && a->force_upper == 3.0);
 
-    assert_true(modelfile_notes(model, "line 4: <option> cone: not represented"));
+    assert_false(modelfile_notes(model, "cone")); // it is ours
     assert_true(modelfile_notes(model, "line 5: <flag> warmstart: not represented"));
     assert_true(modelfile_notes(model, "line 22: <light> is not represented"));
     assert_true(modelfile_notes(model, "<site name=\"s\"> is not represented"));
@@ -217,7 +217,7 @@ static void features_are_read(void** state) {
     // Shapes that cannot touch: a note for each combination.
     assert_true(modelfile_notes(model, "contact between capsule and ellipsoid geometries is not "
                                        "simulated (2 pairs, the first is c_geom0:a_geom0)"));
-    assert_int_equal(ns_model_get_sizes(model).nignored, 6 + 4);
+    assert_int_equal(ns_model_get_sizes(model).nignored, 5 + 4);
     ns_model_free(model);
 }
 
@@ -594,13 +594,52 @@ static void contype_and_conaffinity_are_groups(void** state) {
 
 static void condim_one_is_smooth(void** state) {
     (void)state;
+    // MuJoCo's rule: the larger condim, and the larger friction whosever it is.
     ns_model* model = parse_balls("", "condim='1' friction='3'", "");
-    assert_true(ns_model_contact(model, 0)->mu == 0.2); // of the floor
-    assert_true(ns_model_contact(model, 2)->mu == 0.4);
+    assert_true(ns_model_contact(model, 0)->mu == 3.0);
+    assert_true(ns_model_contact(model, 1)->mu == 0.4);
+    assert_true(ns_model_contact(model, 2)->mu == 3.0);
+    assert_true(ns_model_geom(model, 1)->friction[0] == 3.0);
     ns_model_free(model);
     model = parse_balls("<default><geom condim='1'/></default>", "condim='3' friction='0.7'", "");
     assert_true(ns_model_contact(model, 0)->mu == 0.7);
     assert_true(ns_model_contact(model, 1)->mu == 0.0); // both are smooth
+    ns_model_free(model);
+}
+
+static void the_higher_priority_decides_friction(void** state) {
+    (void)state;
+    ns_model* model = parse_balls("", "priority='1' friction='0.1'", "");
+    assert_true(ns_model_contact(model, 0)->mu == 0.1);
+    assert_true(ns_model_contact(model, 1)->mu == 0.4);
+    assert_true(ns_model_contact(model, 2)->mu == 0.1);
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+    ns_model_free(model);
+    model = parse_balls("<default><geom priority='-1'/></default>", "priority='2' condim='1'", "");
+    assert_true(ns_model_contact(model, 0)->mu == 0.0);
+    assert_true(ns_model_contact(model, 1)->mu == 0.4);
+    ns_model_free(model);
+    const char* message = modelfile_error(
+        "<mujoco><worldbody><geom size='1' priority='0.5'/></worldbody></mujoco>", NS_ERR_PARSE);
+    assert_non_null(strstr(message, "priority must be an integer"));
+}
+
+static void a_pair_does_not_ask_its_geoms(void** state) {
+    (void)state;
+    ns_model* model = parse_balls("", "friction='0.1' condim='1'",
+                                  "<contact><pair geom1='a' geom2='b'/></contact>");
+    assert_true(ns_model_contact(model, 0)->mu == 1.0); // MuJoCo's default for pairs
+    ns_model_free(model);
+}
+
+static void pyramids_are_noted(void** state) {
+    (void)state;
+    ns_model* model = parse_balls("<option cone='pyramidal'/>", "", "");
+    assert_true(modelfile_notes(model, "cone: friction is a cone unless a system is told otherwise "
+                                       "(--friction pyramid); changes the motion"));
+    ns_model_free(model);
+    model = parse_balls("<option cone='elliptic'/>", "", "");
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
     ns_model_free(model);
 }
 
@@ -631,7 +670,7 @@ static void what_contact_lacks_is_listed(void** state) {
     ns_model* model = modelfile_parse(
         "<mujoco><worldbody><geom name='floor' type='plane' size='1 1 1' solref='0.01 1'/>\n"
         "<geom name='hills' type='hfield' hfield='h'/><body name='A'><freejoint/>\n"
-        "<geom name='a' size='0.1' solimp='0.9' priority='1' margin='0.01' user='1'/>\n"
+        "<geom name='a' size='0.1' solimp='0.9' margin='0.01' user='1'/>\n"
         "<geom name='a2' type='box' size='0.1 0.1 0.1' condim='6'/></body><body name='B'>\n"
         "<freejoint/><geom name='b' type='cylinder' size='0.1 0.1' "
         "condim='4'/></body></worldbody>\n"
@@ -642,7 +681,7 @@ static void what_contact_lacks_is_listed(void** state) {
         "line 1: <geom name=\"floor\"> solref: not represented; changes the motion",
         "line 2: <geom name=\"hills\"> hfield: not represented; changes the motion",
         "line 3: <geom name=\"a\"> user: not represented",
-        "line 3: <geom name=\"a\"> solimp, priority, margin: not represented; changes the motion",
+        "line 3: <geom name=\"a\"> solimp, margin: not represented; changes the motion",
         "line 9: <pair> gap: not represented; changes the motion",
         ("line 2: <geom name=\"hills\"> is of type hfield, which is not represented; changes the "
          "motion where it touches something"),
@@ -779,6 +818,9 @@ int main(void) {
         cmocka_unit_test(what_is_left_out_is_listed),
         cmocka_unit_test(contype_and_conaffinity_are_groups),
         cmocka_unit_test(condim_one_is_smooth),
+        cmocka_unit_test(the_higher_priority_decides_friction),
+        cmocka_unit_test(a_pair_does_not_ask_its_geoms),
+        cmocka_unit_test(pyramids_are_noted),
         cmocka_unit_test(pairs_and_exclusions_are_read),
         cmocka_unit_test(what_contact_lacks_is_listed),
         cmocka_unit_test(ground_is_added_on_demand),

@@ -342,6 +342,39 @@ static void a_robot_touches_the_world_and_itself_on_demand(void** state) {
     expect_pairs(false, true, "u:wall l:wall l:foot");
 }
 
+// PyBullet's N/m and N s/m: a linear spring, and damping that agrees at a depth of 1 cm.
+static void springs_of_pybullet_are_linear(void** state) {
+    (void)state;
+    static const struct {
+        const char *contact, *note; // NULL: none
+        double stiffness, damping, exponent;
+    } cases[] = {
+        {"<stiffness value='2e4'/><damping value='100'/>", "read as 0.5 s/m", 2e4, 0.5, 1.0},
+        {"<stiffness value='2e4'/>", NULL, 2e4, 1.0, 1.0},
+        {"<stiffness value='2e4'/><damping value='0'/>", NULL, 2e4, 0.0, 1.0},
+        {"<damping value='100'/>", "has damping without stiffness", 1e5, 1.0, 1.5},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[1000];
+        snprintf(text, sizeof text,
+                 "<robot><link name='world'><collision name='w'><geometry><sphere radius='1'/>"
+                 "</geometry></collision></link><link name='b'><inertial><mass value='1'/>"
+                 "<inertia ixx='1' iyy='1' izz='1'/></inertial><contact>%s</contact>"
+                 "<collision name='c'><geometry><sphere radius='1'/></geometry></collision></link>"
+                 "<joint name='j' type='floating'><parent link='world'/><child link='b'/></joint>"
+                 "</robot>",
+                 cases[k].contact);
+        ns_model* model = modelfile_parse(text);
+        const ns_contact_def* contact = ns_model_contact(model, 0);
+        assert_true(fabs(contact->stiffness - cases[k].stiffness) < 1e-9 * cases[k].stiffness);
+        assert_true(contact->damping == cases[k].damping);
+        assert_true(contact->exponent == cases[k].exponent);
+        assert_int_equal(ns_model_get_sizes(model).nignored, cases[k].note != NULL);
+        if (cases[k].note) assert_true(modelfile_notes(model, cases[k].note));
+        ns_model_free(model);
+    }
+}
+
 static void what_is_left_out_is_listed(void** state) {
     (void)state;
     ns_model* model =
@@ -469,6 +502,7 @@ int main(void) {
         cmocka_unit_test(inertias_are_repaired_on_demand),
         cmocka_unit_test(shapes_are_kept),
         cmocka_unit_test(a_robot_touches_the_world_and_itself_on_demand),
+        cmocka_unit_test(springs_of_pybullet_are_linear),
         cmocka_unit_test(what_is_left_out_is_listed),
         cmocka_unit_test(the_list_of_what_is_left_out_ends),
         cmocka_unit_test(files_are_loaded),

@@ -357,13 +357,15 @@ static void numbers_left_to_us_are_chosen(void** state) {
     EXPECT_PAIRS(model, "y:x", "x:p", "y:p");
     const ns_contact_def* contact = ns_model_contact(model, 0);
     assert_true(contact->mu == 0.7 && contact->mu_static == 0.7 && contact->restitution == 0.6);
-    // The lighter tree has 1.75 kg, the other 5, the world no end.
-    assert_true(fabs(contact->stiffness - 1.75e5) < 1e-9);
+    // The lighter tree has 1.75 kg, the other 5, the world no end. The lighter body has 1.75 kg,
+    // the other 2: the time step, 1 ms, allows 0.25 * 300^2 * 0.01 / 1.5 = 150 N/kg at 1 cm.
+    assert_true(fabs(contact->stiffness - 1.75e5) < 1e-9 * 1.75e5);
+    assert_true(contact->max_depth == 0.05);
     assert_true(contact->damping == 1.0 && contact->exponent == 1.5);
     assert_true(contact->baumgarte_alpha == 1.0 && contact->baumgarte_beta == 0.2);
     assert_true(contact->max_push == 2.0 && contact->cfm == 1e-4 && contact->margin == 0.02);
     assert_true(contact->transition_velocity == 0.05);
-    assert_true(fabs(ns_model_contact(model, 1)->stiffness - 5e5) < 1e-9);
+    assert_true(fabs(ns_model_contact(model, 1)->stiffness - 2 * 1.5e5) < 1e-9 * 3e5);
     assert_true(ns_model_contact(model, 1)->mu == 1.0); // the plane's
     ns_model_free(model);
 
@@ -372,6 +374,7 @@ static void numbers_left_to_us_are_chosen(void** state) {
     model = two_trees(&a, &b);
     contact = ns_model_contact(model, 0);
     assert_true(contact->stiffness == 3e4 && contact->damping == 0.5);
+    assert_true(contact->max_depth == INFINITY && contact->exponent == 1.5);
     ns_model_free(model);
     b.stiffness = 6e4;
     model = two_trees(&a, &b);
@@ -398,8 +401,35 @@ static void a_tree_moved_by_armature_alone_has_a_stiffness(void** state) {
     add_shape(builder, NS_GEOM_SPHERE, "s", "l");
     add_shape(builder, NS_GEOM_PLANE, "p", NULL);
     ns_model* model = finish(builder);
-    assert_true(ns_model_contact(model, 0)->stiffness == 1e5);
+    assert_true(fabs(ns_model_contact(model, 0)->stiffness - 1e5) < 1e-9 * 1e5);
     ns_model_free(model);
+}
+
+// Frequency at 1 cm of a quarter of the body's mass: p k d^(p-1) / (m/4) = (0.3/dt)^2 where the time
+// step is what limits.
+static void the_time_step_limits_stiffness(void** state) {
+    (void)state;
+    static const double exponents[] = {1.0, 1.5, 2.5};
+    for (int k = 0; k < 3; k++) {
+        ns_model_builder* builder = new_builder();
+        ns_world_def world = ns_default_world_def();
+        world.timestep = 0.004;
+        assert_int_equal(ns_model_builder_set_world(builder, &world, NULL), NS_OK);
+        add_link(builder, "trunk", NULL, NS_JOINT_FLOATING, 50.0);
+        add_link(builder, "leg", "trunk", NS_JOINT_REVOLUTE, 0.5);
+        add_link(builder, "shoe", "leg", NS_JOINT_FIXED, 0.25);
+        ns_geom_def geom = geom_of(NS_GEOM_SPHERE, "foot", "shoe");
+        geom.exponent = exponents[k];
+        add_geom(builder, &geom);
+        add_shape(builder, NS_GEOM_PLANE, "ground", NULL);
+        ns_model* model = finish(builder);
+        const ns_contact_def* contact = ns_model_contact(model, 0);
+        double p = exponents[k], mass = 0.75 / 4.0, w = 0.3 / 0.004;
+        assert_true(contact->exponent == p);
+        double w2 = p * contact->stiffness * pow(0.01, p - 1.0) / mass;
+        assert_true(fabs(w2 / (w * w) - 1.0) < 1e-12);
+        ns_model_free(model);
+    }
 }
 
 // ---- vertices ----------------------------------------------------------------------------------
@@ -653,6 +683,7 @@ SPOIL(bad_damping, c->damping = -2.0)
 SPOIL(bad_exponent, c->exponent = 0.5)
 SPOIL(bad_mu_static, c->mu_static = -2.0)
 SPOIL(bad_transition, c->transition_velocity = 0.0)
+SPOIL(bad_depth, c->max_depth = 0.0)
 
 static void bad_pairs_are_named(void** state) {
     (void)state;
@@ -681,6 +712,7 @@ static void bad_pairs_are_named(void** state) {
         {"exponent must be 1 or more", bad_exponent},
         {"mu_static must be zero or positive", bad_mu_static},
         {"transition_velocity must be positive", bad_transition},
+        {"max_depth must be positive", bad_depth},
     };
     ns_model_builder* builder = new_builder();
     add_link(builder, "l", NULL, NS_JOINT_FLOATING, 1.0);
@@ -898,6 +930,7 @@ int main(void) {
         cmocka_unit_test(shapes_that_are_not_are_noted_together),
         cmocka_unit_test(numbers_left_to_us_are_chosen),
         cmocka_unit_test(a_tree_moved_by_armature_alone_has_a_stiffness),
+        cmocka_unit_test(the_time_step_limits_stiffness),
         cmocka_unit_test(vertices_are_copied),
         cmocka_unit_test(outlines_must_be_simple),
         cmocka_unit_test(geometries_in_pairs_have_parameters),
