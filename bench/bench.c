@@ -11,6 +11,8 @@
 const bench_case bench_cases[] = {
     {"mlp175/value", "4-10-10-1 tanh network with 175 weights: value", bench_mlp_value},
     {"mlp175/gradient", "the same: value and gradient of all weights", bench_mlp_gradient},
+    {"mlp_quadruped/value", "41-192-192-12 ELU network with 47,436 weights: value",
+     bench_mlp_policy},
     {"double_pendulum/step", "one step, no contact", bench_robot_step},
     {"double_pendulum/gradient500", "500 steps, gradient for 4 parameters (whole rollout)",
      bench_pendulum_gradient},
@@ -26,6 +28,13 @@ const bench_case bench_cases[] = {
      bench_far_step},
     {"spheres8_far/none", "8 free spheres far apart, one step", bench_far_step},
     {"spheres8_far/spring", "the same with spring contacts between all", bench_far_step},
+    {"swimmer2_hybrid/gradient200",
+     "swimmer, 1,639-weight network q, qd -> tau, 200 steps, gradient of all weights (whole "
+     "rollout)",
+     bench_swimmer_gradient},
+    {"swimmer2_links/gradient200",
+     "the same with a dissipative network of 1,637 weights that both links share",
+     bench_swimmer_gradient},
     {"quadruped/first_gradient", "from MJCF text to the first gradient (whole)",
      bench_first_gradient},
     {"chain100/step", "100 links in a row, one step", bench_robot_step},

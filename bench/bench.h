@@ -80,6 +80,7 @@ bool bench_peers_step(const bench_options* options, const bench_peer_task* task)
 // Cases, by file.
 bool bench_mlp_value(const bench_case* self, const bench_options* options);
 bool bench_mlp_gradient(const bench_case* self, const bench_options* options);
+bool bench_mlp_policy(const bench_case* self, const bench_options* options);
 bool bench_mixed_graph(const bench_case* self, const bench_options* options);
 bool bench_robot_step(const bench_case* self, const bench_options* options);
 bool bench_robot_gradient(const bench_case* self, const bench_options* options);
@@ -87,6 +88,7 @@ bool bench_ground_step(const bench_case* self, const bench_options* options);
 bool bench_ground_gradient(const bench_case* self, const bench_options* options);
 bool bench_far_step(const bench_case* self, const bench_options* options);
 bool bench_pendulum_gradient(const bench_case* self, const bench_options* options);
+bool bench_swimmer_gradient(const bench_case* self, const bench_options* options);
 bool bench_first_gradient(const bench_case* self, const bench_options* options);
 
 #endif

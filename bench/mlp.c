@@ -1,5 +1,6 @@
-// The 175-weight network of the reference measurements (design, section 6): 4-10-10-1 with tanh,
-// biases on every layer and on the inputs: 4 + 5*10 + 11*10 + 11*1 = 175.
+// Networks by themselves: the 175-weight one of the reference measurements (design, section 6),
+// 4-10-10-1 with tanh, biases on every layer and on the inputs: 4 + 5*10 + 11*10 + 11*1 = 175; and
+// one of the size of policies that walk quadrupeds, 41-192-192-12 with ELU.
 
 #include "bench/bench.h"
 
@@ -51,4 +52,41 @@ bool bench_mlp_value(const bench_case* self, const bench_options* options) {
 
 bool bench_mlp_gradient(const bench_case* self, const bench_options* options) {
     return run(self, options, true);
+}
+
+// ---- the policy ----------------------------------------------------------------------------
+
+enum { OBSERVATIONS = 41, WIDTH = 192, ACTIONS = 12 };
+
+static ns_status trace_policy(ns_graph** out, ns_error* error) {
+    ns_status status = ns_graph_create(NULL, out, error);
+    if (status == NS_OK) status = ns_trace_begin(*out, error);
+    if (status != NS_OK) return status;
+    uint32_t first = ns_dense_size(OBSERVATIONS, WIDTH), second = ns_dense_size(WIDTH, WIDTH),
+             third = ns_dense_size(WIDTH, ACTIONS);
+    ns_array w = ns_input_array("w", first + second + third, false);
+    ns_expr x[OBSERVATIONS], h1[WIDTH], h2[WIDTH], y[ACTIONS];
+    char name[8];
+    for (int i = 0; i < OBSERVATIONS; i++) {
+        snprintf(name, sizeof name, "x%d", i);
+        x[i] = ns_input(name);
+    }
+    ns_dense_layer(ns_array_slice(w, 0, first), OBSERVATIONS, x, WIDTH, NS_ELU, h1);
+    ns_dense_layer(ns_array_slice(w, first, second), WIDTH, h1, WIDTH, NS_ELU, h2);
+    ns_dense_layer(ns_array_slice(w, first + second, third), WIDTH, h2, ACTIONS, NS_IDENTITY, y);
+    for (int i = 0; i < ACTIONS; i++) {
+        snprintf(name, sizeof name, "y%d", i);
+        ns_output(name, y[i]);
+    }
+    return ns_trace_end(error);
+}
+
+bool bench_mlp_policy(const bench_case* self, const bench_options* options) {
+    ns_graph* network = NULL;
+    ns_error error;
+    ns_status status = trace_policy(&network, &error);
+    if (status != NS_OK) fprintf(stderr, "neuralsim bench: %s\n", error.message);
+    bool ok = status == NS_OK && bench_graph(self->name, options, network);
+    ns_graph_free(network);
+    return ok;
 }

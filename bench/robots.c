@@ -88,8 +88,27 @@ static void put_spheres(nsi_text_builder* t, uint32_t count) {
     }
 }
 
+// models/swimmer2.xml: two capsules of 0.1 m in the plane, without gravity.
+static const char swimmer_text[] =
+    "<mujoco model=\"swimmer2\"><compiler angle=\"radian\"/>"
+    "<option timestep=\"0.01\" integrator=\"Euler\" gravity=\"0 0 0\"/>\n"
+    "<worldbody><body name=\"link0\"><joint name=\"rootx\" type=\"slide\" axis=\"1 0 0\"/>"
+    "<joint name=\"rooty\" type=\"slide\" axis=\"0 1 0\"/>"
+    "<joint name=\"rootz\" type=\"hinge\" axis=\"0 0 1\"/>"
+    "<inertial pos=\"0.05 0 0\" mass=\"0.03560471674068433\" diaginertia="
+    "\"1.7383479349863525e-06 3.917566039026473e-05 3.917566039026473e-05\"/>\n"
+    "<body name=\"link1\" pos=\"0.1 0 0\"><joint name=\"joint1\" type=\"hinge\" axis=\"0 0 1\"/>"
+    "<inertial pos=\"0.05 0 0\" mass=\"0.03560471674068433\" diaginertia="
+    "\"1.7383479349863525e-06 3.917566039026473e-05 3.917566039026473e-05\"/></body></body>\n"
+    "</worldbody><actuator><motor name=\"m_joint1\" joint=\"joint1\" gear=\"1\"/></actuator>"
+    "</mujoco>\n";
+
 static ns_status robot_text(const char* name, ns_text* out, ns_error* error) {
     nsi_text_builder t = {.allocator = ns_default_allocator()};
+    if (strncmp(name, "swimmer2", 8) == 0) {
+        nsi_text_add_bytes(&t, swimmer_text, sizeof swimmer_text - 1);
+        return nsi_text_finish(&t, out, error);
+    }
     bool far = strstr(name, "_far") != NULL, ground = far || strstr(name, "_ground"),
          legs = strncmp(name, "quadruped", 9) == 0;
     nsi_text_add(&t,
@@ -185,11 +204,13 @@ static bool rollout_prepare(rollout_context* c, const ns_system* system, const n
     double* seeds = calloc((size_t)batch * (steps + 1) * z.nx, sizeof *seeds);
     double* dx0 = calloc((size_t)batch * z.nx, sizeof *dx0);
     double* dparams = calloc((size_t)z.np + 1, sizeof *dparams);
+    double* dweights = calloc((size_t)z.nw + 1, sizeof *dweights);
     c->system = system;
     c->args = (ns_rollout_args){.batch = batch, .steps = steps, .x0 = x0};
-    c->adjoint = (ns_rollout_adjoint){.state_seeds = seeds, .dx0 = dx0, .dparams = dparams};
+    c->adjoint = (ns_rollout_adjoint){
+        .state_seeds = seeds, .dx0 = dx0, .dparams = dparams, .dweights = dweights};
     ns_workspace_size size = {.batch = batch, .steps = steps, .threads = 1};
-    if (!x0 || !seeds || !dx0 || !dparams ||
+    if (!x0 || !seeds || !dx0 || !dparams || !dweights ||
         ns_workspace_create(system, &size, &c->work, &c->error) != NS_OK) {
         return false; // rollout_finish() frees what there is
     }
@@ -216,6 +237,7 @@ static void rollout_finish(rollout_context* c) {
     free((void*)c->adjoint.state_seeds);
     free(c->adjoint.dx0);
     free(c->adjoint.dparams);
+    free(c->adjoint.dweights);
     ns_workspace_free(c->work);
 }
 
@@ -421,6 +443,44 @@ bool bench_pendulum_gradient(const bench_case* self, const bench_options* option
     ns_system_options system = with_free(free_params, 3);
     return measure_robot(self, options, &system,
                          &(bench_task){.steps = 500, .gradient = true, .per_rollout = true});
+}
+
+// 200 steps of the swimmer with a network, gradient of all weights. Either one network of 1,639
+// weights (8-35-33-4) from coordinates and velocities to joint forces, or one of 1,637 (3-72-17-6)
+// that each link has in its own frame and shares with the other: drag that only takes energy out.
+bool bench_swimmer_gradient(const bench_case* self, const bench_options* options) {
+    static const char* const joint_inputs[] = {"q/*", "qd/*"};
+    static const char* const joint_outputs[] = {"joint/*/tau"};
+    static const char* const link_inputs[] = {"{}/velocity/com/x", "{}/velocity/com/y",
+                                              "{}/velocity/angular/z"};
+    static const char* const link_outputs[] = {"{}/force/x", "{}/force/y", "{}/torque/z"};
+    static const uint32_t joint_hidden[] = {35, 33}, link_hidden[] = {72, 17};
+    static const double scale = 1e-4;
+    bool links = strncmp(self->name, "swimmer2_links", 14) == 0;
+    ns_network_def def = ns_default_network_def();
+    def.name = "medium";
+    def.inputs = links ? link_inputs : joint_inputs;
+    def.ninput = links ? 3 : 2;
+    def.outputs = links ? link_outputs : joint_outputs;
+    def.noutput = links ? 3 : 1;
+    def.hidden = links ? link_hidden : joint_hidden;
+    def.nhidden = 2;
+    def.output_scale = &scale;
+    def.noutput_scale = 1;
+    if (links) def.each = "link/*";
+    if (links) def.guarantee = NS_GUARANTEE_DISSIPATIVE | NS_GUARANTEE_EVEN;
+
+    ns_blueprint* blueprint = NULL;
+    ns_error error;
+    bool ok = ns_blueprint_create(NULL, &blueprint, &error) == NS_OK &&
+              ns_blueprint_add(blueprint, &def, &error) == NS_OK;
+    if (!ok) fprintf(stderr, "neuralsim bench: %s: %s\n", self->name, error.message);
+    ns_system_options system = ns_default_system_options();
+    system.blueprint = blueprint;
+    ok = ok && measure_robot(self, options, &system,
+                             &(bench_task){.steps = 200, .gradient = true, .per_rollout = true});
+    ns_blueprint_free(blueprint);
+    return ok;
 }
 
 // From the text of a file to the first gradient.

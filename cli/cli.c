@@ -346,11 +346,39 @@ void cli_progress_end(cli_progress* p) {
 
 // ---- models --------------------------------------------------------------------------------
 
-ns_model* cli_load_model(const char* path, const ns_load_options* options) {
-    ns_model* model = NULL;
+bool cli_model_load(const char* path, const ns_load_options* options, const cli_networks* networks,
+                    cli_model* out) {
+    const char* blueprint = networks ? networks->blueprint : NULL;
+    const char* weights = networks ? networks->weights : NULL;
     ns_error error;
-    if (ns_model_load(path, options, &model, &error) != NS_OK) cli_fail("%s", error.message);
-    return model;
+    *out = (cli_model){0};
+    ns_status status = ns_hybrid_load(path, options, &out->hybrid, &error);
+    if (status == NS_OK && blueprint) {
+        status = ns_blueprint_load(blueprint, NULL, &out->given, &error);
+    }
+    if (status == NS_OK) {
+        ns_blueprint* used = out->given ? out->given : ns_hybrid_blueprint(out->hybrid);
+        out->model = ns_hybrid_model(out->hybrid);
+        out->blueprint = used;
+        if (weights && !used) {
+            cli_fail("--weights %s: there are no networks; name them by --blueprint", weights);
+            return false;
+        }
+        if (weights) status = ns_blueprint_load_weights(used, weights, &error);
+    }
+    if (status != NS_OK) cli_fail("%s", error.message);
+    return status == NS_OK;
+}
+
+void cli_model_free(cli_model* m) {
+    ns_blueprint_free(m->given);
+    ns_hybrid_free(m->hybrid);
+    *m = (cli_model){0};
+}
+
+void cli_model_apply(const cli_model* m, ns_system_options* options) {
+    ns_hybrid_apply(m->hybrid, options);
+    options->blueprint = m->blueprint;
 }
 
 void cli_note_ignored(const ns_model* model, const char* path) {
@@ -371,7 +399,7 @@ void cli_note_integrator(const ns_model* model, const ns_system* system, int ask
 }
 
 void cli_set_contact(const cli_contact* contact, ns_system_options* options) {
-    options->contact = contact->model;
+    if (contact->model >= 0) options->contact = contact->model;
     options->friction = (ns_friction)contact->friction;
     options->contact_sweeps = contact->sweeps;
 }

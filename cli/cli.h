@@ -4,8 +4,7 @@
 #define CLI_H
 
 #include "io/csv.h"
-#include "neuralsim/model.h"
-#include "neuralsim/sim.h"
+#include "neuralsim/hybrid.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -147,17 +146,45 @@ void cli_progress_end(cli_progress* p); // remove the line
         "--repair-inertia", CLI_FLAG, &(load).repair_inertia, NULL                                 \
     }
 
-// A URDF or MJCF file; NULL after saying why.
-ns_model* cli_load_model(const char* path, const ns_load_options* options);
+// Networks given on the command line, for all commands that simulate.
+typedef struct cli_networks {
+    const char *blueprint, *weights; // files, or NULL
+} cli_networks;
+
+#define CLI_NETWORK_ROWS(n)                                                                        \
+    {"--blueprint", CLI_TEXT, &(n).blueprint, "a YAML file"}, {                                    \
+        "--weights", CLI_TEXT, &(n).weights, "a file of weights"                                   \
+    }
+
+// What MODEL stands for: a URDF or MJCF file, or a hybrid model; with the networks of the command
+// line instead of its own.
+typedef struct cli_model {
+    ns_hybrid* hybrid;
+    const ns_model* model;
+    ns_blueprint* given;           // by --blueprint, or NULL
+    const ns_blueprint* blueprint; // in use, or NULL
+} cli_model;
+
+// False after saying why; free it in any case, after the systems made of it.
+// @param networks  NULL for none
+bool cli_model_load(const char* path, const ns_load_options* options, const cli_networks* networks,
+                    cli_model* out);
+void cli_model_free(cli_model* m);
+
+// Into default options: what the hybrid model gives, and the networks. Options of the command line
+// go on top.
+void cli_model_apply(const cli_model* m, ns_system_options* options);
 
 // One line on standard error when parts of the file that change the motion were ignored.
 void cli_note_ignored(const ns_model* model, const char* path);
 
-// NULL after saying why.
 // Say so when another integrator is used than the model's.
 void cli_note_integrator(const ns_model* model, const ns_system* system, int asked);
 
+// What is given on the command line.
 void cli_set_contact(const cli_contact* contact, ns_system_options* options);
+
+// NULL after saying why.
 ns_system* cli_create_system(const ns_model* model, const ns_system_options* options);
 ns_workspace* cli_create_workspace(const ns_system* system, const ns_workspace_size* size);
 

@@ -29,6 +29,7 @@ static const char help[] =
     "  --contact C       none, ncp (rigid) or spring; default: as each pair says\n"
     "  --friction F      of ncp: cone (default) or pyramid\n"
     "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
+    "  --blueprint FILE  networks at quantities; --weights FILE: their weights\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
     "  --self-collision  links of a URDF can touch each other\n"
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
@@ -51,8 +52,10 @@ typedef struct eval_command {
     ns_load_options load;
     int backend;
     cli_contact contact;
+    cli_networks networks;
 
-    ns_model* model;
+    cli_model source;
+    const ns_model* model;
     ns_system* system;
     nsi_csv table;
     settings settings;
@@ -349,6 +352,7 @@ static bool create_system(eval_command* c) {
             return false;
         }
     }
+    cli_model_apply(&c->source, &options);
     options.observe = observe;
     options.nobserve = c->quantities.count;
     options.free_params = c->free_params.items;
@@ -362,8 +366,8 @@ static bool create_system(eval_command* c) {
 }
 
 static int run(eval_command* c) {
-    c->model = cli_load_model(c->model_path, &c->load);
-    if (!c->model) return EXIT_FAILED;
+    if (!cli_model_load(c->model_path, &c->load, &c->networks, &c->source)) return EXIT_FAILED;
+    c->model = c->source.model;
     cli_note_ignored(c->model, c->model_path);
     int code = settings_read("eval", &c->set, &c->settings, &c->free_params);
     if (code == CLI_GO_ON) code = free_wrt(c);
@@ -372,7 +376,7 @@ static int run(eval_command* c) {
                            !states_add_free(c->model, &c->table, &c->free_params))) {
         return EXIT_FAILED;
     }
-    if (!create_system(c) || !ports_create(&c->ports, c->model, c->system)) return EXIT_FAILED;
+    if (!create_system(c) || !ports_create(&c->ports, &c->source, c->system)) return EXIT_FAILED;
     for (uint32_t k = 0; k < c->wrt.count; k++) {
         code = add_wrt(c, c->wrt.items[k]);
         if (code != EXIT_OK) return code;
@@ -399,6 +403,7 @@ int cmd_eval(int argc, char** argv) {
                             {"-o", CLI_TEXT, &c.output, "a file"},
                             {"--backend", CLI_CHOICE, &c.backend, CLI_BACKENDS},
                             CLI_CONTACT_ROWS(c.contact),
+                            CLI_NETWORK_ROWS(c.networks),
                             CLI_LOAD_ROWS(c.load),
                             {0}};
     cli_list arguments = {.count = 0};
@@ -419,7 +424,7 @@ int cmd_eval(int argc, char** argv) {
     settings_free(&c.settings);
     nsi_csv_free(&c.table);
     ns_system_free(c.system);
-    ns_model_free(c.model);
+    cli_model_free(&c.source);
     nsi_arena_free(&c.arena);
     return code;
 }

@@ -35,6 +35,8 @@ static const char help[] =
     "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
     "  --q0 X..          coordinates to start from; default: random, near the pose of the model\n"
     "  --qd0 X..         velocities to start from; default: random\n"
+    "  --blueprint FILE  networks at quantities; up to 20 of their weights are checked, too\n"
+    "  --weights FILE    weights of the networks; default: as the blueprint's seeds make them\n"
     "  --seed S          of the random state and weights; default 1\n"
     "  --backend B       auto, interp or native\n"
     "  --json            the table as one JSON object\n"
@@ -71,8 +73,11 @@ typedef enum verdict {
 } verdict;
 static const char* const verdict_names[] = {"ok", "zero", "unsure", "FAIL"};
 
+// Of the weights of networks so many are checked, chosen at random.
+enum { MAX_SAMPLE = 20, WEIGHT_NAME = 1100 };
+
 typedef struct input {
-    const char* kind; // "state", "control", "parameter"
+    const char* kind; // "state", "control", "parameter", "weight"
     const char* name;
     double scale; // its size, to choose steps
     double reverse, forward, difference, uncertainty;
@@ -89,20 +94,25 @@ typedef struct gradcheck {
     int integrator, backend;
     cli_contact contact;
     cli_start start;
+    cli_networks networks;
     bool json;
     ns_load_options load;
 
-    ns_model* model;
+    cli_model source;
+    const ns_model* model;
     ns_system* system;
     ns_system_sizes z;
     bool touching;          // are there pairs that act when they touch?
     uint32_t rungs;         // of the ladder
     uint32_t contact_steps; // in which a contact acted
-    double *x0, *c, *p;     // where it is checked: (nx), (steps x nc), (np)
+    double *x0, *c, *p, *w; // where it is checked: (nx), (steps x nc), (np), (nw)
     double* control_scale;  // (nc)
     double* weights;        // (nx) of the final state
     double size;            // sum of |weight * final state|
-    input* inputs;
+    uint32_t* sample;       // (nsample) numbers of the weights of networks that are checked
+    uint32_t nsample;
+    char (*sample_names)[WEIGHT_NAME];
+    input* inputs; // state, controls, parameters, then weights of networks
     uint32_t ninput;
 } gradcheck;
 
@@ -113,6 +123,8 @@ typedef struct gradcheck {
 static bool control_scales(const gradcheck* g, double* scale) {
     static const char* const observe[] = {"qdd"};
     ns_system_options options = ns_default_system_options();
+    cli_model_apply(&g->source, &options);
+    options.blueprint = NULL; // the state begins as without networks
     options.observe = observe;
     options.nobserve = 1;
     options.integrator = NS_INTEGRATOR_EULER;
@@ -169,6 +181,11 @@ static int choose_point(gradcheck* g) {
     }
     ns_system_default_params(g->system, g->p);
     for (uint32_t k = 0; k < g->z.nx; k++) g->weights[k] = nsi_rng_normal(&rng);
+    ns_system_default_weights(g->system, g->w);
+    // Selection sampling, Knuth TAOCP 2, algorithm 3.4.2 S: so many of all, in order.
+    for (uint32_t k = 0, taken = 0; k < g->z.nw && taken < g->nsample; k++) {
+        if (nsi_rng_below(&rng, g->z.nw - k) < g->nsample - taken) g->sample[taken++] = k;
+    }
     return CLI_GO_ON;
 }
 
@@ -183,9 +200,10 @@ static bool has_contact(const ns_model* model, int contact) {
 
 static ns_system_options system_options(const gradcheck* g) {
     ns_system_options options = ns_default_system_options();
+    cli_model_apply(&g->source, &options);
     options.free_params = g->free_params.items;
     options.nfree = g->free_params.count;
-    options.timestep = isnan(g->dt) ? 0.0 : g->dt;
+    if (!isnan(g->dt)) options.timestep = g->dt;
     options.integrator = g->integrator;
     cli_set_contact(&g->contact, &options);
     options.backend = (ns_backend)g->backend;
@@ -213,6 +231,7 @@ static bool count_contact(gradcheck* g) {
                                 .x0 = g->x0,
                                 .controls = g->c,
                                 .params = g->p,
+                                .weights = g->w,
                                 .observations = force};
         ns_error error;
         ok = ns_rollout(system, work, &args, &error) == NS_OK;
@@ -266,6 +285,17 @@ static void param_scales(const gradcheck* g, double* scale) {
     }
 }
 
+// "drag/w0[2,1]": row and column of a matrix.
+static void name_weight(const gradcheck* g, uint32_t number, char name[WEIGHT_NAME]) {
+    for (uint32_t k = 0; k < ns_system_weight_matrix_count(g->system); k++) {
+        ns_weight_matrix m = ns_system_weight_matrix(g->system, k);
+        if (number < m.offset || number - m.offset >= m.rows * m.columns) continue;
+        uint32_t at = number - m.offset;
+        snprintf(name, WEIGHT_NAME, "%.1000s/w%u[%u,%u]", m.set, m.layer, at / m.columns,
+                 at % m.columns);
+    }
+}
+
 static bool name_inputs(gradcheck* g) {
     double* scale = cli_zeros(ns_model_get_sizes(g->model).nparam);
     if (!scale) return false;
@@ -281,6 +311,11 @@ static bool name_inputs(gradcheck* g) {
     for (uint32_t k = 0; k < g->z.np; k++, in++) {
         *in = (input){.kind = "parameter", .name = ns_system_param_name(g->system, k)};
         in->scale = scale[ns_model_find_param(g->model, in->name)];
+    }
+    for (uint32_t k = 0; k < g->nsample; k++, in++) {
+        name_weight(g, g->sample[k], g->sample_names[k]);
+        *in = (input){.kind = "weight", .name = g->sample_names[k]};
+        in->scale = fmax(fabs(g->w[g->sample[k]]), 0.1);
     }
     free(scale);
     return true;
@@ -305,7 +340,8 @@ static bool robots_create(const gradcheck* g, robots* r) {
     enum { BUDGET = 1 << 22 };
     size_t least = robots_each(g);
     size_t each = (size_t)g->steps * ((size_t)g->z.nx + g->z.nc) + g->z.np;
-    size_t want = (size_t)g->ninput * least, fit = BUDGET / (each + 1) / least * least;
+    size_t want = (size_t)(g->ninput - g->nsample) * least,
+           fit = BUDGET / (each + 1) / least * least;
     if (fit < least) fit = least;
     *r = (robots){.most = (uint32_t)(want < fit ? want : fit)};
     r->x0 = cli_zeros((size_t)r->most * g->z.nx);
@@ -367,16 +403,18 @@ static bool reverse_gradient(gradcheck* g, robots* r) {
                             .x0 = g->x0,
                             .controls = g->c,
                             .params = g->p,
+                            .weights = g->w,
                             .states = r->states};
     double* seeds = cli_zeros((size_t)(g->steps + 1) * z->nx);
     double* dx = cli_zeros(z->nx);
     double* dc = cli_zeros((size_t)g->steps * z->nc);
     double* dp = cli_zeros(z->np);
-    bool ok = seeds && dx && dc && dp;
+    double* dw = cli_zeros(z->nw);
+    bool ok = seeds && dx && dc && dp && dw;
     if (ok) {
         memcpy(seeds + (size_t)g->steps * z->nx, g->weights, z->nx * sizeof *seeds);
         ns_rollout_adjoint adjoint = {
-            .state_seeds = seeds, .dx0 = dx, .dcontrols = dc, .dparams = dp};
+            .state_seeds = seeds, .dx0 = dx, .dcontrols = dc, .dparams = dp, .dweights = dw};
         ok =
             ns_rollout_vjp(g->system, r->work, &args, &adjoint, &error) == NS_OK || !failed(&error);
     }
@@ -389,19 +427,22 @@ static bool reverse_gradient(gradcheck* g, robots* r) {
             for (size_t step = 0; step < g->steps; step++) in->reverse += dc[step * z->nc + k];
         }
         for (uint32_t k = 0; k < z->np; k++) (in++)->reverse = dp[k];
+        for (uint32_t k = 0; k < g->nsample; k++) (in++)->reverse = dw[g->sample[k]];
     }
     free(seeds);
     free(dx);
     free(dc);
     free(dp);
+    free(dw);
     return ok;
 }
 
 // One direction for each robot.
 static bool forward_gradient(gradcheck* g, robots* r, robots* tangents) {
     ns_error error;
-    for (uint32_t first = 0, n; first < g->ninput; first += n) {
-        n = g->ninput - first < r->most ? g->ninput - first : r->most;
+    uint32_t count = g->ninput - g->nsample;
+    for (uint32_t first = 0, n; first < count; first += n) {
+        n = count - first < r->most ? count - first : r->most;
         for (uint32_t i = 0; i < n; i++) {
             robot_reset(g, r, i, false);
             robot_reset(g, tangents, i, true);
@@ -491,9 +532,10 @@ static void choose_difference(const gradcheck* g, const robots* r, size_t robot,
 // Large steps may leave the finite numbers; such rungs are not chosen.
 static bool difference_gradient(gradcheck* g, robots* r) {
     uint32_t each = robots_each(g), most = r->most / each;
+    uint32_t count = g->ninput - g->nsample;
     ns_error error;
-    for (uint32_t first = 0, n; first < g->ninput; first += n) {
-        n = g->ninput - first < most ? g->ninput - first : most;
+    for (uint32_t first = 0, n; first < count; first += n) {
+        n = count - first < most ? count - first : most;
         for (uint32_t i = 0; i < n * each; i++) {
             uint32_t which = first + i / each, k = i % each;
             robot_reset(g, r, i, false);
@@ -516,6 +558,43 @@ static bool difference_gradient(gradcheck* g, robots* r) {
         }
     }
     return true;
+}
+
+// Weights are the same for all robots of a rollout: one rollout of one robot for each change.
+static bool weight_gradients(gradcheck* g, robots* r, robots* tangents) {
+    double* dw = cli_zeros(g->z.nw);
+    bool ok = dw != NULL;
+    ns_error error;
+    for (uint32_t k = 0; k < g->nsample && ok; k++) {
+        input* in = &g->inputs[g->ninput - g->nsample + k];
+        double* weight_at = &g->w[g->sample[k]];
+        ns_rollout_args args = {.batch = 1,
+                                .steps = g->steps,
+                                .x0 = g->x0,
+                                .controls = g->c,
+                                .params = g->p,
+                                .weights = g->w};
+        dw[g->sample[k]] = 1.0;
+        ns_rollout_tangent tangent = {.dweights = dw, .dstates = tangents->states};
+        ok = ns_rollout_jvp(g->system, r->work, &args, &tangent, &error) == NS_OK;
+        dw[g->sample[k]] = 0.0;
+        if (!ok) break;
+        in->forward = final_sum(g, tangents, 0);
+        double value = *weight_at;
+        size_t each = (size_t)(g->steps + 1) * g->z.nx;
+        for (uint32_t i = 0; i < robots_each(g) && ok; i++) {
+            double h = i == 0 ? 0.0 : ladder[(i - 1) / POINTS] * point[(i - 1) % POINTS];
+            *weight_at = value + h * in->scale;
+            args.states = r->states + i * each;
+            for (size_t n = 0; n < each; n++) args.states[n] = NAN;
+            ns_status status = ns_rollout(g->system, r->work, &args, &error);
+            ok = status == NS_OK || status == NS_ERR_NONFINITE;
+        }
+        *weight_at = value;
+        if (ok) choose_difference(g, r, 0, in);
+    }
+    free(dw);
+    return ok || (dw && !failed(&error));
 }
 
 static void judge(const gradcheck* g, input* in) {
@@ -629,23 +708,29 @@ static int report(const gradcheck* g) {
 // ---- command -------------------------------------------------------------------------------
 
 static int prepare(gradcheck* g) {
+    if (!cli_model_load(g->model_path, &g->load, &g->networks, &g->source)) return EXIT_FAILED;
+    g->model = g->source.model;
+    cli_note_ignored(g->model, g->model_path);
     ns_system_options options = system_options(g);
-    g->model = cli_load_model(g->model_path, &g->load);
-    if (g->model) cli_note_ignored(g->model, g->model_path);
-    if (g->model) g->system = cli_create_system(g->model, &options);
+    g->system = cli_create_system(g->model, &options);
     if (!g->system) return EXIT_FAILED;
     g->z = ns_system_get_sizes(g->system);
-    g->ninput = g->z.nx + g->z.nc + g->z.np;
+    g->nsample = g->z.nw < MAX_SAMPLE ? g->z.nw : MAX_SAMPLE;
+    g->ninput = g->z.nx + g->z.nc + g->z.np + g->nsample;
     if (g->ninput == 0) return cli_fail("the model has nothing that moves");
-    g->touching = has_contact(g->model, g->contact.model);
+    g->touching = has_contact(g->model, options.contact);
     g->rungs = g->touching ? FINE_RUNGS : RUNGS;
     g->x0 = cli_zeros(g->z.nx);
     g->c = cli_zeros((size_t)g->steps * g->z.nc);
     g->p = cli_zeros(g->z.np);
+    g->w = cli_zeros(g->z.nw);
+    g->sample = calloc(MAX_SAMPLE, sizeof *g->sample);
+    g->sample_names = calloc(MAX_SAMPLE, sizeof *g->sample_names);
     g->weights = cli_zeros(g->z.nx);
     g->control_scale = cli_zeros(g->z.nc);
     g->inputs = calloc(g->ninput, sizeof *g->inputs);
-    if (!g->x0 || !g->c || !g->p || !g->weights || !g->control_scale || !g->inputs) {
+    if (!g->x0 || !g->c || !g->p || !g->w || !g->weights || !g->control_scale || !g->inputs ||
+        !g->sample || !g->sample_names) {
         return cli_fail("out of memory");
     }
     int code = choose_point(g);
@@ -658,7 +743,8 @@ static int run(gradcheck* g) {
     if (code != CLI_GO_ON) return code;
     robots r = {0}, tangents = {0};
     bool ok = robots_create(g, &r) && robots_create(g, &tangents) && reverse_gradient(g, &r) &&
-              forward_gradient(g, &r, &tangents) && difference_gradient(g, &r) && count_contact(g);
+              forward_gradient(g, &r, &tangents) && difference_gradient(g, &r) &&
+              weight_gradients(g, &r, &tangents) && count_contact(g);
     robots_free(&r);
     robots_free(&tangents);
     for (uint32_t k = 0; k < g->ninput && ok; k++) judge(g, &g->inputs[k]);
@@ -678,6 +764,7 @@ int cmd_gradcheck(int argc, char** argv) {
                             {"--integrator", CLI_CHOICE, &g.integrator, CLI_INTEGRATORS},
                             CLI_CONTACT_ROWS(g.contact),
                             CLI_START_ROWS(g.start),
+                            CLI_NETWORK_ROWS(g.networks),
                             {"--seed", CLI_SEED, &g.seed, "a whole number"},
                             {"--backend", CLI_CHOICE, &g.backend, CLI_BACKENDS},
                             {"--json", CLI_FLAG, &g.json, NULL},
@@ -695,10 +782,13 @@ int cmd_gradcheck(int argc, char** argv) {
     free(g.x0);
     free(g.c);
     free(g.p);
+    free(g.w);
+    free(g.sample);
+    free(g.sample_names);
     free(g.weights);
     free(g.control_scale);
     free(g.inputs);
     ns_system_free(g.system);
-    ns_model_free(g.model);
+    cli_model_free(&g.source);
     return code;
 }

@@ -1,6 +1,7 @@
 // neuralsim inspect: what a model file was read as.
 
 #include "cli.h"
+#include "io/hybrid.h"
 #include "json.h"
 #include "model/model.h"
 
@@ -14,7 +15,8 @@ static const char help[] =
     "Loads a URDF or MJCF file and shows what it was read as: the tree of links and joints with\n"
     "their coordinates, masses and inertias, actuators, geometries, pairs of these that can "
     "touch,\n"
-    "parameters, and what of the file was ignored and why. Units are SI.\n"
+    "parameters, and what of the file was ignored and why. Of a hybrid model (YAML) also which\n"
+    "parameters it changes, and its networks. Units are SI.\n"
     "\n"
     "  --params            list all parameters with unit, value, bounds and transform\n"
     "  --json              everything, as one JSON object\n"
@@ -209,25 +211,77 @@ static void print_pairs(const ns_model* model) {
     }
 }
 
-static void print_params(const ns_model* model, bool all) {
-    uint32_t n = ns_model_get_sizes(model).nparam;
-    printf("\n%u parameters can be set free%s\n", n, all ? "" : "; --params lists them");
-    for (uint32_t i = 0; i < n && all; i++) {
-        const ns_param* p = ns_model_param(model, i);
-        printf("  %-40s %12g %-10s", p->name, p->value, p->unit);
-        printf(" [%g, %g] %s\n", p->lower, p->upper, transform_names[p->transform]);
-    }
-}
-
 static void print_ignored(const ns_model* model) {
     uint32_t n = ns_model_get_sizes(model).nignored;
     printf(n == 0 ? "\nnothing of the file was ignored\n" : "\nignored\n");
     for (uint32_t i = 0; i < n; i++) printf("  %s\n", ns_model_ignored(model, i));
 }
 
-static int print_for_people(const ns_model* model, bool params) {
+// What a hybrid model adds to the robot.
+typedef struct additions {
+    ns_system_options options; // of the hybrid model
+    const ns_system* system;   // or NULL: the robot's file was given
+    const ns_blueprint* blueprint;
+} additions;
+
+// The value that a parameter is changed to, or its own.
+static double param_value(const additions* a, const ns_param* p) {
+    double value = p->value;
+    for (uint32_t k = 0; k < a->options.nset; k++) {
+        const ns_param_value* set = &a->options.set[k];
+        if (ns_glob_match(set->pattern, p->name)) value = set->value;
+    }
+    return value;
+}
+
+// Numbers of sets and of weights of a network.
+static void count_weights(const additions* a, const char* network, uint32_t* sets,
+                          uint32_t* weights) {
+    size_t size = strlen(network);
+    *sets = *weights = 0;
+    for (uint32_t k = 0; k < ns_system_weight_matrix_count(a->system); k++) {
+        ns_weight_matrix m = ns_system_weight_matrix(a->system, k);
+        if (strncmp(m.set, network, size) != 0 || (m.set[size] != 0 && m.set[size] != '/'))
+            continue;
+        *sets += m.layer == 0;
+        *weights += m.rows * m.columns;
+    }
+}
+
+static void print_additions(const ns_model* model, const additions* a) {
+    if (!a->system) return;
+    if (a->options.contact >= 0) printf("\ncontact %s\n", contact_names[a->options.contact]);
+    for (uint32_t i = 0, n = 0; i < ns_model_get_sizes(model).nparam; i++) {
+        const ns_param* p = ns_model_param(model, i);
+        double value = param_value(a, p);
+        if (value == p->value) continue;
+        if (n++ == 0) printf("\nchanged parameters\n");
+        printf("  %-40s %12g %s, in the robot's file %g\n", p->name, value, p->unit, p->value);
+    }
+    uint32_t count = a->blueprint ? ns_blueprint_network_count(a->blueprint) : 0;
+    for (uint32_t k = 0; k < count; k++) {
+        const ns_network_def* def = ns_blueprint_network(a->blueprint, k);
+        uint32_t sets, weights;
+        count_weights(a, def->name, &sets, &weights);
+        if (k == 0) printf("\nnetworks\n");
+        printf("  %-24s %u %s, %u weights\n", def->name, sets, sets == 1 ? "set" : "sets", weights);
+    }
+}
+
+static void print_params(const ns_model* model, const additions* a, bool all) {
+    uint32_t n = ns_model_get_sizes(model).nparam;
+    printf("\n%u parameters can be set free%s\n", n, all ? "" : "; --params lists them");
+    for (uint32_t i = 0; i < n && all; i++) {
+        const ns_param* p = ns_model_param(model, i);
+        printf("  %-40s %12g %-10s", p->name, param_value(a, p), p->unit);
+        printf(" [%g, %g] %s\n", p->lower, p->upper, transform_names[p->transform]);
+    }
+}
+
+static int print_for_people(const ns_model* model, const additions* a, bool params) {
     ns_model_sizes n = ns_model_get_sizes(model);
     const ns_world_def* world = ns_model_world(model);
+    double timestep = a->options.timestep > 0.0 ? a->options.timestep : world->timestep;
     tree t;
     if (!make_tree(model, &t)) {
         free_tree(&t);
@@ -236,13 +290,14 @@ static int print_for_people(const ns_model* model, bool params) {
     printf("%s: %u link%s, nq %u, nv %u, nu %u, total mass %g kg\n", ns_model_name(model), n.nlink,
            n.nlink == 1 ? "" : "s", n.nq, n.nv, n.nu, total_mass(model));
     print_vector("gravity", world->gravity, 3);
-    printf(" m/s^2, time step %g s, integrator %s\n", world->timestep,
+    printf(" m/s^2, time step %g s, integrator %s\n", timestep,
            integrator_names[world->integrator]);
     print_tree(model, &t);
     print_actuators(model);
     print_geoms(model);
     print_pairs(model);
-    print_params(model, params);
+    print_additions(model, a);
+    print_params(model, a, params);
     print_ignored(model);
     free_tree(&t);
     return cli_finish();
@@ -340,18 +395,34 @@ static void json_pair(json* j, const ns_model* model, uint32_t i) {
     json_close(j);
 }
 
-static void json_param(json* j, const ns_param* p) {
+static void json_param(json* j, const additions* a, const ns_param* p) {
     json_open(j, NULL, '{');
     json_text(j, "name", p->name);
     json_text(j, "unit", p->unit);
-    json_number(j, "value", p->value);
+    json_number(j, "value", param_value(a, p));
     json_number(j, "lower", p->lower); // null: no bound
     json_number(j, "upper", p->upper);
     json_text(j, "transform", transform_names[p->transform]);
     json_close(j);
 }
 
-static int print_json(const ns_model* model) {
+static void json_networks(json* j, const additions* a) {
+    if (!a->blueprint) return;
+    json_open(j, "networks", '[');
+    for (uint32_t k = 0; k < ns_blueprint_network_count(a->blueprint); k++) {
+        const ns_network_def* def = ns_blueprint_network(a->blueprint, k);
+        uint32_t sets, weights;
+        count_weights(a, def->name, &sets, &weights);
+        json_open(j, NULL, '{');
+        json_text(j, "name", def->name);
+        json_count(j, "sets", sets);
+        json_count(j, "weights", weights);
+        json_close(j);
+    }
+    json_close(j);
+}
+
+static int print_json(const ns_model* model, const additions* a) {
     ns_model_sizes n = ns_model_get_sizes(model);
     const ns_world_def* world = ns_model_world(model);
     json j = json_begin();
@@ -361,7 +432,7 @@ static int print_json(const ns_model* model) {
     json_count(&j, "nu", n.nu);
     json_number(&j, "total_mass", total_mass(model));
     json_numbers(&j, "gravity", world->gravity, 3);
-    json_number(&j, "timestep", world->timestep);
+    json_number(&j, "timestep", a->options.timestep > 0.0 ? a->options.timestep : world->timestep);
     json_text(&j, "integrator", integrator_names[world->integrator]);
     json_open(&j, "links", '[');
     for (uint32_t i = 0; i < n.nlink; i++) json_link(&j, model, i);
@@ -376,8 +447,9 @@ static int print_json(const ns_model* model) {
     for (uint32_t i = 0; i < n.ncontact; i++) json_pair(&j, model, i);
     json_close(&j);
     json_open(&j, "parameters", '[');
-    for (uint32_t i = 0; i < n.nparam; i++) json_param(&j, ns_model_param(model, i));
+    for (uint32_t i = 0; i < n.nparam; i++) json_param(&j, a, ns_model_param(model, i));
     json_close(&j);
+    json_networks(&j, a);
     json_open(&j, "ignored", '[');
     for (uint32_t i = 0; i < n.nignored; i++) json_text(&j, NULL, ns_model_ignored(model, i));
     json_close(&j);
@@ -396,9 +468,23 @@ int cmd_inspect(int argc, char** argv) {
     if (code != CLI_GO_ON) return code;
     const char* path = cli_model_argument("inspect", &arguments);
     if (!path) return EXIT_USAGE;
-    ns_model* model = cli_load_model(path, &load);
-    if (!model) return EXIT_FAILED;
-    code = as_json ? print_json(model) : print_for_people(model, params);
-    ns_model_free(model);
+    cli_model m;
+    additions added = {.options = ns_default_system_options()};
+    ns_system* system = NULL;
+    bool ok = cli_model_load(path, &load, NULL, &m);
+    if (ok) {
+        cli_model_apply(&m, &added.options);
+        added.blueprint = m.blueprint;
+        if (nsi_is_hybrid_path(path)) { // does what it adds fit the robot?
+            added.options.backend = NS_BACKEND_INTERP;
+            added.system = system = cli_create_system(m.model, &added.options);
+            ok = system != NULL;
+        }
+    }
+    code = EXIT_FAILED;
+    if (ok)
+        code = as_json ? print_json(m.model, &added) : print_for_people(m.model, &added, params);
+    ns_system_free(system);
+    cli_model_free(&m);
     return code;
 }

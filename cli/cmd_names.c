@@ -12,9 +12,15 @@ static const char help[] =
     "usage: neuralsim names MODEL [PATTERN] [OPTIONS]\n"
     "\n"
     "Lists states, controls and every quantity that can be observed (eval --quantity, simulate\n"
-    "--observe). Vectors and matrices are one line, qdd [18], and so are all links and joints,\n"
-    "link/*/pose. A PATTERN shows what fits it: * stands for anything but a slash, ** for\n"
-    "anything, and a name also for all that begin with it and a slash.\n"
+    "--observe), in the order of the step: start (what it reads), state (what follows from that),\n"
+    "contact (springs), forces, acceleration, impulses (rigid contact), after (what nothing in "
+    "the\n"
+    "step needs). Where the last column says yes, a network of a blueprint can stand. Vectors and\n"
+    "matrices are one line, qdd [18], and so are all links and joints, link/*/pose. A PATTERN "
+    "shows\n"
+    "what fits it: * stands for anything but a slash, ** for anything, and a name also for all "
+    "that\n"
+    "begin with it and a slash.\n"
     "\n"
     "  --all             a line for each number\n"
     "  --params          the parameters that can be set free, too\n"
@@ -22,6 +28,8 @@ static const char help[] =
     "  --contact C       none, ncp (rigid) or spring; default: as each pair says\n"
     "  --friction F      of ncp: cone (default) or pyramid\n"
     "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
+    "  --blueprint FILE  networks, whose outputs are quantities too; --weights FILE: their "
+    "weights\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
     "  --self-collision  links of a URDF can touch each other\n"
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
@@ -33,6 +41,7 @@ typedef struct names_command {
     const char* pattern;
     bool all, params, json;
     cli_contact contact;
+    cli_networks networks;
     ns_load_options load;
 } names_command;
 
@@ -42,6 +51,92 @@ static bool fits(const char* pattern, const char* name) {
     if (!pattern || ns_glob_match(pattern, name)) return true;
     snprintf(below, sizeof below, "%.1100s/**", pattern);
     return ns_glob_match(below, name);
+}
+
+// ---- what is known of a quantity -------------------------------------------------------------
+
+typedef struct knowledge {
+    const char *name, *unit, *stage;
+    bool moves;
+    uint32_t place; // in the order of the step
+} knowledge;
+
+// The quantities of the step, by name.
+typedef struct facts {
+    nsi_arena arena;
+    NSI_ARRAY(knowledge) list;
+    nsi_index index;
+    bool failed;
+} facts;
+
+static void learn(void* context, const ns_quantity_info* q) {
+    facts* f = context;
+    knowledge known = {.name = nsi_arena_string(&f->arena, q->name, strlen(q->name)),
+                       .unit = nsi_arena_string(&f->arena, q->unit, strlen(q->unit)),
+                       .stage = nsi_arena_string(&f->arena, q->stage, strlen(q->stage)),
+                       .moves = q->moves,
+                       .place = 2 * f->list.count + 1};
+    uint32_t hash = nsi_hash_bytes(q->name, strlen(q->name)), number = f->list.count;
+    bool ok = known.name && known.unit && known.stage &&
+              nsi_array_push(&f->arena.allocator, &f->list, known) &&
+              nsi_index_insert(&f->arena.allocator, &f->index, hash, number);
+    f->failed = f->failed || !ok;
+}
+
+static const knowledge* recall(const facts* f, const char* name) {
+    if (f->list.count == 0) return NULL;
+    for (uint32_t at = nsi_index_first(&f->index, nsi_hash_bytes(name, strlen(name))), id;
+         nsi_index_at(&f->index, at, &id); at = nsi_index_next(&f->index, at)) {
+        if (strcmp(f->list.data[id].name, name) == 0) return &f->list.data[id];
+    }
+    return NULL;
+}
+
+static bool collect_facts(facts* f, const cli_model* model, const cli_contact* contact) {
+    ns_system_options options = ns_default_system_options();
+    ns_error error;
+    *f = (facts){.arena = {.allocator = ns_default_allocator()}};
+    cli_model_apply(model, &options);
+    cli_set_contact(contact, &options);
+    if (ns_model_quantities(model->model, &options, learn, f, &error) != NS_OK) {
+        return cli_fail("%s", error.message), false;
+    }
+    return !f->failed || (cli_fail("out of memory"), false);
+}
+
+static void free_facts(facts* f) {
+    if (!f->arena.allocator.free) return;
+    nsi_array_free(&f->arena.allocator, &f->list);
+    nsi_index_free(&f->arena.allocator, &f->index);
+    nsi_arena_free(&f->arena);
+}
+
+// Does the output of this network scale a quantity, so that it has no unit? `size` of its name.
+static bool scales(const ns_blueprint* blueprint, const char* network, size_t size) {
+    for (uint32_t k = 0; blueprint && k < ns_blueprint_network_count(blueprint); k++) {
+        const ns_network_def* def = ns_blueprint_network(blueprint, k);
+        if (strlen(def->name) == size && strncmp(def->name, network, size) == 0) {
+            return def->mode == NS_AUGMENT_SCALE;
+        }
+    }
+    return false;
+}
+
+// Also of the outputs of networks, "net/<set>/<quantity>": they go with the quantity.
+static knowledge know(const facts* f, const ns_blueprint* blueprint, const char* name) {
+    const knowledge* known = recall(f, name);
+    if (known) return *known;
+    knowledge net = {.name = name, .unit = "", .stage = "", .place = UINT32_MAX};
+    if (strncmp(name, "net/", 4) != 0) return net;
+    for (const char* at = strchr(name + 4, '/'); at && !known; at = strchr(at + 1, '/')) {
+        known = recall(f, at + 1);
+    }
+    if (known) {
+        net.stage = known->stage;
+        net.place = known->place - 1;
+    }
+    if (known && !scales(blueprint, name + 4, strcspn(name + 4, "/"))) net.unit = known->unit;
+    return net;
 }
 
 // ---- groups --------------------------------------------------------------------------------
@@ -54,6 +149,8 @@ typedef struct group {
     uint32_t shape[2], rank;
     uint32_t parent; // in the shorter list: group of all that differ in link or joint only
     uint32_t count;  // members
+    char units[64], stages[64]; // of its numbers, each once
+    uint32_t moving, numbers;   // how many can be networks' outputs, of how many
 } group;
 
 typedef struct groups {
@@ -68,6 +165,24 @@ static bool is_component(const char* name) {
         if (strcmp(name, components[k]) == 0) return true;
     }
     return false;
+}
+
+// Add a word to "m, rad" unless it is there; "" is "1" among others.
+static void add_word(char* list, size_t size, const char* word) {
+    size_t used = strlen(list), length = strlen(word);
+    for (const char* at = list; *at; at += strspn(at, ", ")) {
+        size_t next = strcspn(at, ",");
+        if (next == length && strncmp(at, word, length) == 0) return;
+        at += next;
+    }
+    snprintf(list + used, size - used, "%s%s", used ? ", " : "", word);
+}
+
+static void add_knowledge(group* g, const knowledge* known) {
+    add_word(g->units, sizeof g->units, known->unit[0] ? known->unit : "-");
+    add_word(g->stages, sizeof g->stages, known->stage);
+    g->moving += known->moves;
+    g->numbers++;
 }
 
 static bool same_shape(const group* a, const group* b) {
@@ -87,19 +202,38 @@ static uint32_t find_group(groups* g, const char* name, size_t size, const group
             return id;
         }
     }
-    group added = shape ? *shape : (group){.parent = NSI_NONE};
+    group added = {.parent = NSI_NONE};
+    if (shape) {
+        added.rank = shape->rank;
+        memcpy(added.shape, shape->shape, sizeof added.shape);
+        memcpy(added.parts, shape->parts, sizeof added.parts);
+    }
     added.name = nsi_arena_string(&g->arena, name, size);
-    added.count = 0;
     uint32_t number = g->list.count;
     bool ok = added.name && nsi_array_push(&g->arena.allocator, &g->list, added) &&
               nsi_index_insert(&g->arena.allocator, &g->index, hash, number);
     return ok ? number : NSI_NONE;
 }
 
-// The group of every observation, into group_of (ny).
-static bool make_groups(groups* g, const ns_system* system, uint32_t* group_of) {
+// An observation and its place in the order of the step.
+typedef struct entry {
+    uint32_t place, number;
+} entry;
+
+static int compare_entries(const void* a, const void* b) {
+    const entry *x = a, *y = b;
+    if (x->place != y->place) return x->place < y->place ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+// The group of every observation, into group_of (ny); parameters, which have a list of their own, are
+// in none.
+static bool make_groups(groups* g, const cli_model* model, const facts* known,
+                        const ns_system* system, const entry* order, uint32_t* group_of) {
     for (uint32_t k = 0; k < ns_system_get_sizes(system).ny; k++) {
-        const char* name = ns_system_observation_name(system, k);
+        const char* name = ns_system_observation_name(system, order[k].number);
+        group_of[k] = NSI_NONE;
+        if (ns_model_find_param(model->model, name) != UINT32_MAX) continue;
         uint32_t index[2] = {0}, rank;
         size_t size;
         rank = quantity_indices(name, index, &size);
@@ -109,6 +243,8 @@ static bool make_groups(groups* g, const ns_system* system, uint32_t* group_of) 
         group_of[k] = find_group(g, name, size, NULL);
         if (group_of[k] == NSI_NONE) return false;
         group* found = &g->list.data[group_of[k]];
+        knowledge fact = know(known, model->blueprint, name);
+        add_knowledge(found, &fact);
         found->count++;
         found->rank = rank;
         for (uint32_t r = 0; r < rank; r++) {
@@ -122,7 +258,14 @@ static bool make_groups(groups* g, const ns_system* system, uint32_t* group_of) 
     return true;
 }
 
-// A shorter list: link/foot/pose and link/hand/pose are both link/*/pose.
+// The rest of a name of a contact after the number of the point, "/depth" of "/0/depth".
+static const char* after_point(const char* rest) {
+    const char* what = strchr(rest + 1, '/');
+    return what && strspn(rest + 1, "0123456789") == (size_t)(what - rest - 1) ? what : NULL;
+}
+
+// A shorter list: link/foot/pose and link/hand/pose are both link/*/pose, all points of contact
+// contact/*/*/depth.
 static bool merge_groups(groups* from, groups* to) {
     char name[1200];
     for (uint32_t k = 0; k < from->list.count; k++) {
@@ -130,11 +273,26 @@ static bool merge_groups(groups* from, groups* to) {
         const char* of = strchr(g->name, '/');
         const char* rest = of ? strchr(of + 1, '/') : NULL;
         snprintf(name, sizeof name, "%s", g->name);
-        if (rest) snprintf(name, sizeof name, "%.*s/*%s", (int)(of - g->name), g->name, rest);
+        const char* what = rest && strncmp(g->name, "contact/", 8) == 0 ? after_point(rest) : NULL;
+        if (what) {
+            snprintf(name, sizeof name, "contact/*/*%s", what);
+        } else if (rest) {
+            snprintf(name, sizeof name, "%.*s/*%s", (int)(of - g->name), g->name, rest);
+        }
         g->parent = find_group(to, name, strlen(name), g);
         if (g->parent == NSI_NONE) return false;
         group* merged = &to->list.data[g->parent];
         if (merged->count++ == 0) merged->member = g->name;
+        for (char* unit = g->units; *unit; unit += strspn(unit, ", ")) {
+            char word[64];
+            size_t size = strcspn(unit, ",");
+            snprintf(word, sizeof word, "%.*s", (int)size, unit);
+            add_word(merged->units, sizeof merged->units, word);
+            unit += size;
+        }
+        add_word(merged->stages, sizeof merged->stages, g->stages);
+        merged->moving += g->moving;
+        merged->numbers += g->numbers;
     }
     return true;
 }
@@ -147,18 +305,30 @@ static void free_groups(groups* g) {
 
 // All of a model's quantities.
 typedef struct catalog {
+    const cli_model* model;
     const ns_system* system;
+    facts facts;
     uint32_t ny;
+    entry* order;       // (ny) observations in the order of the step
     uint32_t* group_of; // (ny) in `fine`
     groups fine;        // link/foot/pose
     groups coarse;      // link/*/pose
 } catalog;
 
-static bool catalog_create(catalog* c, const ns_system* system) {
-    *c = (catalog){.system = system, .ny = ns_system_get_sizes(system).ny};
+static bool catalog_create(catalog* c, const cli_model* model, const cli_contact* contact,
+                           const ns_system* system) {
+    *c = (catalog){.model = model, .system = system, .ny = ns_system_get_sizes(system).ny};
     c->fine.arena.allocator = c->coarse.arena.allocator = ns_default_allocator();
+    if (!collect_facts(&c->facts, model, contact)) return false;
+    c->order = calloc((size_t)c->ny + 1, sizeof *c->order);
     c->group_of = calloc((size_t)c->ny + 1, sizeof *c->group_of);
-    bool ok = c->group_of && make_groups(&c->fine, system, c->group_of) &&
+    for (uint32_t k = 0; k < c->ny && c->order; k++) {
+        const char* name = ns_system_observation_name(system, k);
+        c->order[k] = (entry){know(&c->facts, model->blueprint, name).place, k};
+    }
+    if (c->order) qsort(c->order, c->ny, sizeof *c->order, compare_entries);
+    bool ok = c->order && c->group_of &&
+              make_groups(&c->fine, model, &c->facts, system, c->order, c->group_of) &&
               merge_groups(&c->fine, &c->coarse);
     if (!ok) cli_fail("out of memory");
     return ok;
@@ -166,7 +336,9 @@ static bool catalog_create(catalog* c, const ns_system* system) {
 
 static void catalog_free(catalog* c) {
     if (!c->system) return;
+    free(c->order);
     free(c->group_of);
+    free_facts(&c->facts);
     free_groups(&c->fine);
     free_groups(&c->coarse);
 }
@@ -176,8 +348,16 @@ typedef struct line {
     const char* name;
     const group* group; // NULL: a single number
     uint32_t count;     // of links or joints that have it
+    const char *unit, *stage;
+    const char* network; // can one stand there: "yes", "no", "some"
 } line;
 typedef void show_line(void* to, const line* l);
+
+static line group_line(const char* name, const group* g, uint32_t count) {
+    return (line){name,      g,
+                  count,     g->units,
+                  g->stages, g->moving == 0 ? "no" : g->moving == g->numbers ? "yes" : "some"};
+}
 
 // Without a pattern links and joints are merged; with one, groups that fit, and numbers that fit of
 // those that do not. Returns how many lines there were.
@@ -187,20 +367,25 @@ static uint32_t for_each_line(const names_command* c, const catalog* all, bool m
     uint32_t ncoarse = merged && !c->pattern && !c->all ? all->coarse.list.count : 0;
     for (uint32_t k = 0; k < ncoarse; k++) {
         const group* g = &all->coarse.list.data[k];
-        show(to, &(line){g->count == 1 ? g->member : g->name, g, g->count});
+        line l = group_line(g->count == 1 ? g->member : g->name, g, g->count);
+        show(to, &l);
         shown++;
     }
     if (ncoarse > 0 || all->fine.list.count == 0) return shown;
     uint32_t next = 0; // group that comes up for the first time
     for (uint32_t k = 0; k < all->ny; k++) {
+        if (all->group_of[k] == NSI_NONE) continue;
         const group* g = &all->fine.list.data[all->group_of[k]];
-        const char* name = ns_system_observation_name(all->system, k);
+        const char* name = ns_system_observation_name(all->system, all->order[k].number);
         if (!c->all && fits(c->pattern, g->name)) {
             if (all->group_of[k] < next) continue;
-            show(to, &(line){g->name, g, 1});
+            line l = group_line(g->name, g, 1);
+            show(to, &l);
             shown++;
         } else if (fits(c->pattern, name)) {
-            show(to, &(line){name, NULL, 1});
+            knowledge known = know(&all->facts, all->model->blueprint, name);
+            show(to, &(line){name, NULL, 1, known.unit[0] ? known.unit : "-", known.stage,
+                             known.moves ? "yes" : "no"});
             shown++;
         }
         if (all->group_of[k] >= next) next = all->group_of[k] + 1;
@@ -212,7 +397,7 @@ static uint32_t for_each_line(const names_command* c, const catalog* all, bool m
 
 static void print_line(void* to, const line* l) {
     bool* first = to;
-    if (*first) printf("quantities\n");
+    if (*first) printf("%-46s  %-16s  %-12s  %s\n", "quantities", "unit", "stage", "network");
     *first = false;
     char text[1200];
     const group* g = l->group;
@@ -225,10 +410,13 @@ static void print_line(void* to, const line* l) {
     } else {
         snprintf(text, sizeof text, "%s", l->name);
     }
+    printf("  %-44s  %-16s  %-12s  ", text, l->unit, l->stage);
     if (l->count > 1) {
-        printf("  %-48s %u %.*ss\n", text, l->count, (int)strcspn(l->name, "/"), l->name);
+        bool points = strncmp(l->name, "contact/*/*/", 12) == 0;
+        printf("%-7s  %u %.*ss\n", l->network, l->count, points ? 5 : (int)strcspn(l->name, "/"),
+               points ? "point" : l->name);
     } else {
-        printf("  %s\n", text);
+        printf("%s\n", l->network);
     }
 }
 
@@ -295,6 +483,9 @@ static void json_line(void* to, const line* l) {
     if (g && g->parts[0]) json_count(j, NULL, g->count);
     json_close(j);
     if (g && g->parts[0]) json_text(j, "components", g->parts);
+    json_text(j, "unit", l->unit);
+    json_text(j, "stage", l->stage);
+    json_text(j, "network", l->network);
     json_close(j);
 }
 
@@ -322,6 +513,7 @@ int cmd_names(int argc, char** argv) {
                             {"--params", CLI_FLAG, &c.params, NULL},
                             {"--json", CLI_FLAG, &c.json, NULL},
                             CLI_CONTACT_ROWS(c.contact),
+                            CLI_NETWORK_ROWS(c.networks),
                             CLI_LOAD_ROWS(c.load),
                             {0}};
     cli_list arguments = {.count = 0};
@@ -331,17 +523,19 @@ int cmd_names(int argc, char** argv) {
     if (arguments.count > 2) return cli_usage("names", "one PATTERN at a time");
     if (arguments.count == 2) c.pattern = arguments.items[1];
 
-    ns_model* model = cli_load_model(arguments.items[0], &c.load);
-    ns_system* system = model ? quantity_system(model, &c.contact) : NULL;
+    cli_model model;
+    bool loaded = cli_model_load(arguments.items[0], &c.load, &c.networks, &model);
+    ns_system* system = loaded ? quantity_system(&model, &c.contact) : NULL;
     ports p = {0};
     catalog all = {0};
     code = EXIT_FAILED;
-    if (system && ports_create(&p, model, system) && catalog_create(&all, system)) {
+    if (system && ports_create(&p, &model, system) &&
+        catalog_create(&all, &model, &c.contact, system)) {
         code = c.json ? print_json(&c, &p, &all) : print_for_people(&c, &p, &all);
     }
     catalog_free(&all);
     ports_free(&p);
     ns_system_free(system);
-    ns_model_free(model);
+    cli_model_free(&model);
     return code;
 }

@@ -27,6 +27,7 @@ static const char help[] =
     "                        which is ncp unless the model was built otherwise\n"
     "  --friction F          of ncp: cone (default) or pyramid\n"
     "  --sweeps N            of ncp: N plain sweeps instead of the exact solution\n"
+    "  --blueprint FILE, --weights FILE   networks, and their weights\n"
     "  --q0 X.., --qd0 X..   initial coordinates and velocities; default: the pose of the model, "
     "at\n"
     "                        rest\n"
@@ -68,12 +69,14 @@ typedef struct simulation {
     int integrator, backend;
     cli_contact contact;
     cli_start initial;
+    cli_networks networks;
     cli_list set, observe, free_params;
     bool index_names, json;
     ns_load_options load;
 
     // what is simulated
-    ns_model* model;
+    cli_model source;
+    const ns_model* model;
     ns_system* system;
     ports ports;
     settings settings;
@@ -130,17 +133,18 @@ static bool create_system(simulation* s) {
         observe[k] = quantity_pattern(&s->arena, s->observe.items[k]);
         if (!observe[k]) return cli_fail("out of memory"), false;
     }
+    cli_model_apply(&s->source, &options);
     options.observe = observe;
     options.nobserve = s->observe.count;
     options.free_params = s->free_params.items;
     options.nfree = s->free_params.count;
-    options.timestep = isnan(s->dt) ? 0.0 : s->dt;
+    if (!isnan(s->dt)) options.timestep = s->dt;
     options.integrator = s->integrator;
     cli_set_contact(&s->contact, &options);
     options.backend = (ns_backend)s->backend;
     s->system = cli_create_system(s->model, &options);
     if (s->system) cli_note_integrator(s->model, s->system, s->integrator);
-    return s->system && ports_create(&s->ports, s->model, s->system);
+    return s->system && ports_create(&s->ports, &s->source, s->system);
 }
 
 static int read_start(simulation* s) {
@@ -165,13 +169,13 @@ static int read_start(simulation* s) {
 // Series-elastic motors start where their controls do, unless they were placed.
 static bool place_motors(simulation* s) {
     uint32_t first = s->ports.n.nq + s->ports.n.nv, nx = s->ports.z.nx;
-    if (first == nx || s->start.has_motors) return true;
+    if (s->ports.nmotor == 0 || s->start.has_motors) return true;
     double* c = cli_zeros(s->ports.z.nc);
     bool ok = c != NULL;
     for (uint32_t n = 0; n < s->start.count && ok; n++) {
         ok = controls_fill(&s->controls, n, 0, 1, s->ports.z.timestep, c);
-        for (uint32_t k = first; k < nx && ok; k++) {
-            s->start.x[(size_t)n * nx + k] = c[ports_motor_actuator(&s->ports, k - first)];
+        for (uint32_t k = 0; k < s->ports.nmotor && ok; k++) {
+            s->start.x[(size_t)n * nx + first + k] = c[ports_motor_actuator(&s->ports, k)];
         }
     }
     free(c);
@@ -187,8 +191,8 @@ static int choose_steps(simulation* s) {
 }
 
 static int prepare(simulation* s) {
-    s->model = cli_load_model(s->model_path, &s->load);
-    if (!s->model) return EXIT_FAILED;
+    if (!cli_model_load(s->model_path, &s->load, &s->networks, &s->source)) return EXIT_FAILED;
+    s->model = s->source.model;
     cli_note_ignored(s->model, s->model_path);
     int code = settings_read("simulate", &s->set, &s->settings, &s->free_params);
     if (code != CLI_GO_ON) return code;
@@ -490,7 +494,13 @@ static bool run_all(simulation* s) {
 static bool energies(const simulation* s, const double* x, double* out) {
     static const char* const observe[] = {"energy/total"};
     ns_system_options options = ns_default_system_options();
-    options.contact = NS_CONTACT_NONE;
+    cli_model_apply(&s->source, &options);
+    options.integrator = s->integrator;
+    if (s->source.blueprint) { // networks may stand at contacts
+        cli_set_contact(&s->contact, &options);
+    } else {
+        options.contact = NS_CONTACT_NONE;
+    }
     options.observe = observe;
     options.nobserve = 1;
     options.free_params = s->free_params.items;
@@ -597,6 +607,7 @@ int cmd_simulate(int argc, char** argv) {
                             {"--integrator", CLI_CHOICE, &s.integrator, CLI_INTEGRATORS},
                             CLI_CONTACT_ROWS(s.contact),
                             CLI_START_ROWS(s.initial),
+                            CLI_NETWORK_ROWS(s.networks),
                             {"--state", CLI_TEXT, &s.state_path, "a CSV file"},
                             {"--batch", CLI_TEXT, &s.batch_path, "a CSV file"},
                             {"--set", CLI_LIST, &s.set, "PARAMETER=NUMBER"},
@@ -630,7 +641,7 @@ int cmd_simulate(int argc, char** argv) {
     settings_free(&s.settings);
     nsi_csv_free(&s.table);
     ns_system_free(s.system);
-    ns_model_free(s.model);
+    cli_model_free(&s.source);
     nsi_arena_free(&s.arena);
     return code;
 }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+int cmd_network(int argc, char** argv); // cmd_network.c
+
 static const struct {
     const char* name;
     int (*run)(int argc, char** argv);
@@ -16,6 +18,7 @@ static const struct {
     {"eval", cmd_eval, "compute quantities and their derivatives at given states"},
     {"simulate", cmd_simulate, "compute trajectories"},
     {"gradcheck", cmd_gradcheck, "check gradients of a model three ways"},
+    {"network", cmd_network, "draw a network of a blueprint"},
     {"graph", cmd_graph, "read, differentiate, evaluate and export an expression graph"},
     {"bench", cmd_bench, "measure speed on this machine"},
 };

@@ -93,10 +93,12 @@ static void make_joint_names(ports* p) {
             p->state[motor++] = format_name(p, "motor_%s", a->name);
         }
     }
+    p->nmotor = motor - p->n.nq - p->n.nv;
+    for (; motor < p->z.nx; motor++) p->state[motor] = ns_system_state_name(p->system, motor);
 }
 
 static added add_joint_names(ports* p) {
-    for (uint32_t k = 0; k < p->z.nx; k++) {
+    for (uint32_t k = 0; k < p->n.nq + p->n.nv + p->nmotor; k++) { // the rest has no other names
         added result = add(p, p->state[k], PORT_STATE, k);
         if (result != ADDED) return result;
     }
@@ -122,8 +124,10 @@ static bool add_joint_controls(ports* p) {
     return true;
 }
 
-bool ports_create(ports* p, const ns_model* model, const ns_system* system) {
-    *p = (ports){.model = model,
+bool ports_create(ports* p, const cli_model* source, const ns_system* system) {
+    const ns_model* model = source->model;
+    *p = (ports){.source = source,
+                 .model = model,
                  .system = system,
                  .n = ns_model_get_sizes(model),
                  .z = ns_system_get_sizes(system),

@@ -4,6 +4,7 @@
 //     by index   q0 q1..  qd0..  tau0..  u0..   and the system's own u/<actuator>, motor/<actuator>
 //     by name    q_<joint>  qd_<joint>  tau_<joint>  u_<actuator>  motor_<actuator>
 //                q_<joint>_0, q_<joint>_1.. for joints with several coordinates
+//                memory/<quantity>/<lag> for what networks keep from step to step
 //                u_<joint> for the only actuator of a joint, or tau_<joint> of one that has none
 //     parameters by their own names, link/<l>/mass
 
@@ -25,10 +26,12 @@ typedef struct named_port {
 } named_port;
 
 typedef struct ports {
+    const cli_model* source;
     const ns_model* model;
     const ns_system* system;
     ns_model_sizes n;
     ns_system_sizes z;
+    uint32_t nmotor;      // series-elastic actuators: states after coordinates and velocities
     bool by_name;         // joint names tell all apart; otherwise only indices are used
     const char** state;   // (nx) q_<joint>.., qd_<joint>.., motor_<actuator>..
     const char** control; // (nc) u_<actuator>.., tau_<joint>..
@@ -38,7 +41,7 @@ typedef struct ports {
 } ports;
 
 // False after saying why. Model and system must outlive it; free it in any case.
-bool ports_create(ports* p, const ns_model* model, const ns_system* system);
+bool ports_create(ports* p, const cli_model* source, const ns_system* system);
 void ports_free(ports* p);
 
 port ports_find(const ports* p, const char* name);

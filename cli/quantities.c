@@ -62,12 +62,13 @@ const char* quantity_pattern(nsi_arena* arena, const char* name) {
     return pattern;
 }
 
-ns_system* quantity_system(const ns_model* model, const cli_contact* contact) {
+ns_system* quantity_system(const cli_model* model, const cli_contact* contact) {
     static const char* const all[] = {"**"};
     ns_system_options options = ns_default_system_options();
+    cli_model_apply(model, &options);
     options.observe = all;
     options.nobserve = 1;
     cli_set_contact(contact, &options);
     options.backend = NS_BACKEND_INTERP; // it is not going to run
-    return cli_create_system(model, &options);
+    return cli_create_system(model->model, &options);
 }

@@ -22,6 +22,6 @@ uint32_t quantity_indices(const char* quantity, uint32_t index[2], size_t* size)
 
 // A system that observes every quantity of the model with contact treated like this; NULL after
 // saying why.
-ns_system* quantity_system(const ns_model* model, const cli_contact* contact);
+ns_system* quantity_system(const cli_model* model, const cli_contact* contact);
 
 #endif

@@ -90,7 +90,7 @@ static bool check_unknown(const ports* p, const nsi_csv* table, const char* path
         if (columns[k].kind != PORT_NONE || is_bookkeeping(name)) continue;
         bool found = false;
         for (uint32_t i = 0; i < ways && ok && !found; i++) {
-            if (!everything[i]) everything[i] = quantity_system(p->model, &contact[i]);
+            if (!everything[i]) everything[i] = quantity_system(p->source, &contact[i]);
             ok = everything[i] != NULL;
             found = ok && is_quantity(everything[i], &arena, name);
         }
@@ -215,8 +215,7 @@ static bool normalize_rows(const ports* p, const nsi_csv* table, const char* pat
 
 // Motors are where their controls are.
 static void rest_motors(const ports* p, states* s) {
-    uint32_t motors = p->z.nx - p->n.nq - p->n.nv;
-    for (uint32_t m = 0; m < motors; m++) {
+    for (uint32_t m = 0; m < p->nmotor; m++) {
         uint32_t index = p->n.nq + p->n.nv + m, actuator = ports_motor_actuator(p, m);
         for (size_t row = 0; row < s->count; row++) {
             s->x[row * p->z.nx + index] = s->c[row * p->z.nc + actuator];
@@ -266,7 +265,9 @@ bool states_read(const ports* p, const nsi_csv* table, const char* path, uint32_
               states_create(p, table->nrow < most ? table->nrow : most, params, out);
     if (ok) {
         for (uint32_t k = 0; k < table->ncol; k++) {
-            bool motor = columns[k].kind == PORT_STATE && columns[k].index >= p->n.nq + p->n.nv;
+            uint32_t first = p->n.nq + p->n.nv;
+            bool motor = columns[k].kind == PORT_STATE && columns[k].index >= first &&
+                         columns[k].index < first + p->nmotor;
             out->has_motors = out->has_motors || motor;
             out->has_controls = out->has_controls || columns[k].kind == PORT_CONTROL;
         }

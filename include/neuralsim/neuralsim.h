@@ -5,8 +5,11 @@
 #define NEURALSIM_NEURALSIM_H
 
 #include "neuralsim/base.h"
+#include "neuralsim/blueprint.h"
 #include "neuralsim/convert.h"
 #include "neuralsim/expr.h"
+#include "neuralsim/hybrid.h"
+#include "neuralsim/learned.h"
 #include "neuralsim/model.h"
 #include "neuralsim/nn.h"
 #include "neuralsim/program.h"

@@ -18,13 +18,14 @@
 ///     ns_rollout_adjoint gradient = {.state_seeds = dloss_dstates, .dparams = dloss_dmasses};
 ///     ns_rollout_vjp(system, work, &rollout, &gradient, &error);
 ///
-/// The state x is q (nq), qd (nv) and one number per series-elastic actuator (its motor's last
-/// angle). The control c is u (nu), then generalised forces tau (nv). Rolling out allocates
+/// The state x is q (nq), qd (nv), one number per series-elastic actuator (its motor's last angle) and
+/// the past values that networks read ("prev:", "lag3:"). The control c is u (nu), then generalised forces tau (nv). Rolling out allocates
 /// nothing. Results do not depend on the number of threads.
 
 #ifndef NEURALSIM_SIM_H
 #define NEURALSIM_SIM_H
 
+#include "neuralsim/blueprint.h"
 #include "neuralsim/expr.h"
 #include "neuralsim/model.h"
 #include "neuralsim/program.h"
@@ -42,20 +43,29 @@ typedef enum ns_friction {
     NS_FRICTION_PYRAMID ///< the same for each of the two tangents by itself
 } ns_friction;
 
+/// A value for parameters, by name or glob.
+typedef struct ns_param_value {
+    const char* pattern;
+    double value;
+} ns_param_value;
+
 /// Start from ns_default_system_options(): a zeroed struct means Euler, not the model's integrator.
 typedef struct ns_system_options {
     const char* const* free_params; ///< names or globs (ns_glob_match) of parameters to set free
     uint32_t nfree;
-    const char* const* observe; ///< names or globs of quantities to output at each step:
-    uint32_t nobserve;          ///< their values at its start
-    double timestep;            ///< s; 0: the model's
-    int integrator;             ///< an ns_integrator; -1: the model's, but Euler instead of rk4
-                                ///< when there are contact impulses
-    int contact;                ///< an ns_contact_model for all pairs; -1: as each pair says
-    ns_friction friction;       ///< of contact impulses. Default NS_FRICTION_CONE
-    uint32_t contact_sweeps;    ///< 0: impulses solve their conditions, and so do derivatives; n: n
-                                ///< sweeps of projected Gauss-Seidel, differentiated as they are,
-                                ///< for comparison (docs/contact-gradients.md)
+    const ns_param_value* set; ///< values instead of the model's; later ones win
+    uint32_t nset;
+    const ns_blueprint* blueprint; ///< networks at quantities, or NULL; must outlive the system
+    const char* const* observe;    ///< names or globs of quantities to output at each step:
+    uint32_t nobserve;             ///< their values at its start
+    double timestep;               ///< s; 0: the model's
+    int integrator;                ///< an ns_integrator; -1: the model's, but Euler instead of rk4
+                                   ///< when there are contact impulses
+    int contact;                   ///< an ns_contact_model for all pairs; -1: as each pair says
+    ns_friction friction;          ///< of contact impulses. Default NS_FRICTION_CONE
+    uint32_t contact_sweeps; ///< 0: impulses solve their conditions, and so do derivatives; n: n
+                             ///< sweeps of projected Gauss-Seidel, differentiated as they are,
+                             ///< for comparison (docs/contact-gradients.md)
     ns_backend backend;
 } ns_system_options;
 
@@ -68,12 +78,33 @@ NS_API ns_status ns_system_create(const ns_model* model, const ns_system_options
                                   ns_system** out, ns_error* error);
 NS_API void ns_system_free(ns_system* system); ///< NULL is allowed
 
+/// A quantity of a model's step.
+typedef struct ns_quantity_info {
+    const char* name;
+    const char* unit;  ///< "" for none
+    const char* stage; ///< where in the step it is computed: "start" (what the step reads), "state"
+                       ///< (what follows from that), "contact" (springs), "forces",
+                       ///< "acceleration", "impulses" (rigid contact), "after"
+    bool moves;        ///< the next state depends on it: a network can stand here
+} ns_quantity_info;
+
+typedef void ns_quantity_visitor(void* context, const ns_quantity_info* quantity);
+
+/// Visit all quantities of a model's step, parameters included, in the order in which they are
+/// computed. Of the options contact, integrator and timestep matter; networks are left out.
+/// @param options  NULL for ns_default_system_options()
+/// @param visit    what it is given is gone after it returns
+/// @return NS_OK; NS_ERR_ARGUMENT, NS_ERR_LIMIT, NS_ERR_NOMEM
+NS_API ns_status ns_model_quantities(const ns_model* model, const ns_system_options* options,
+                                     ns_quantity_visitor* visit, void* context, ns_error* error);
+
 typedef struct ns_system_sizes {
-    uint32_t nx;     ///< state: nq + nv + number of series-elastic actuators
-    uint32_t nc;     ///< control: nu + nv
-    uint32_t np;     ///< free parameters
-    uint32_t ny;     ///< observations
-    double timestep; ///< s
+    uint32_t nx;              ///< state: nq + nv + number of series-elastic actuators
+    uint32_t nc;              ///< control: nu + nv
+    uint32_t np;              ///< free parameters
+    uint32_t nw;              ///< weights of networks
+    uint32_t ny;              ///< observations
+    double timestep;          ///< s
     ns_integrator integrator; ///< in use: Euler where a model says rk4 but has rigid contact
 } ns_system_sizes;
 
@@ -86,8 +117,34 @@ NS_API const char* ns_system_control_name(const ns_system* system, uint32_t numb
 NS_API const char* ns_system_param_name(const ns_system* system, uint32_t number);
 NS_API const char* ns_system_observation_name(const ns_system* system, uint32_t number);
 
-/// Values of the free parameters in the model (np).
+/// Values of the free parameters in the model (np); a learned system (learned.h) has none.
 NS_API void ns_system_default_params(const ns_system* system, double* params);
+
+/// Initial weights (nw): those loaded into the blueprint, else random ones by its seeds, or by that of
+/// a learned system.
+NS_API void ns_system_default_weights(const ns_system* system, double* weights);
+
+/// A matrix of weights: row j leads from input j to the outputs; the last row holds biases if there
+/// are any.
+typedef struct ns_weight_matrix {
+    const char* set; ///< "drag", or "drag/link/a" where weights are separate
+    uint32_t layer;  ///< from 0
+    uint32_t offset; ///< of its first number, row-major, in all weights
+    uint32_t rows, columns;
+    bool bias; ///< the last row
+} ns_weight_matrix;
+
+NS_API uint32_t ns_system_weight_matrix_count(const ns_system* system);
+NS_API ns_weight_matrix ns_system_weight_matrix(const ns_system* system, uint32_t number);
+
+/// Write weights to a file that ns_blueprint_load_weights() reads: matrices "<set>/w<k>", as JSON when
+/// the name ends in ".json", otherwise as safetensors (F64). A file that is there is replaced in one
+/// go.
+/// @param weights  (nw), or NULL for the initial ones
+/// @return NS_OK; NS_ERR_ARGUMENT when the system has no weights; NS_ERR_NONFINITE naming the matrix;
+///         NS_ERR_LIMIT, NS_ERR_IO, NS_ERR_NOMEM
+NS_API ns_status ns_system_save_weights(const ns_system* system, const double* weights,
+                                        const char* path, ns_error* error);
 
 /// The traced step: inputs state, control, free parameters; outputs observations, next state.
 NS_API const ns_graph* ns_system_graph(const ns_system* system);
@@ -127,6 +184,7 @@ typedef struct ns_rollout_args {
     const double* controls; ///< (batch x steps x nc), or NULL for zero
     const double* params;   ///< (np), or (batch x np) with per_robot_params; NULL: the model's
     bool per_robot_params;
+    const double* weights;      ///< (nw), or NULL for the initial ones
     double* states;             ///< (batch x (steps + 1) x nx) receives x0 and the states, or NULL
     double* observations;       ///< (batch x steps x ny) receives the observations, or NULL
     ns_contact_report* contact; ///< (batch) receives how well impulses were found, or NULL
@@ -144,6 +202,7 @@ typedef struct ns_rollout_tangent {
     const double* dx0;       ///< (batch x nx)
     const double* dcontrols; ///< (batch x steps x nc)
     const double* dparams;   ///< (np), or (batch x np) with per_robot_params
+    const double* dweights;  ///< (nw)
     double* dstates;         ///< (batch x (steps + 1) x nx), or NULL
     double* dobservations;   ///< (batch x steps x ny), or NULL
 } ns_rollout_tangent;
@@ -163,7 +222,8 @@ typedef struct ns_rollout_adjoint {
                                      ///< out one step more
     double* dx0;                     ///< (batch x nx)
     double* dcontrols;               ///< (batch x steps x nc)
-    double* dparams; ///< (np), the sum over robots; (batch x np) with per_robot_params
+    double* dparams;  ///< (np), the sum over robots; (batch x np) with per_robot_params
+    double* dweights; ///< (nw), the sum over robots
 } ns_rollout_adjoint;
 
 /// @return as ns_rollout(); also NS_ERR_NONFINITE, naming robot and state or parameter, when a

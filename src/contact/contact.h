@@ -19,7 +19,7 @@ typedef struct nsi_contact_options {
 typedef struct nsi_touch {
     uint32_t pair, index;    // the index'th point of the pair
     uint32_t body_a, body_b; // moving bodies, or NSI_NONE
-    ns_expr near; // 0: balls around the two shapes are apart, so nothing can touch
+    ns_expr near;            // 0: balls around the two shapes are apart, so nothing can touch
     nsi_contact_point point;
     vec3 tangent[2]; // with the normal a right-handed frame: normal, tangent 1, tangent 2
 } nsi_touch;

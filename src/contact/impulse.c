@@ -236,6 +236,7 @@ static bool build(problem* p, const ns_expr* added, const ns_expr* qd) {
     }
     nsi_crba(&moved, p->M);
     for (uint32_t k = 0; k < p->nv && added; k++) {
+        nsi_graph_round(p->robot->graph, p->M[k * p->nv + k].id); // adding zero changes no bit
         p->M[k * p->nv + k] = ns_add(p->M[k * p->nv + k], added[k]);
     }
     nsi_ltdl_factor(p->nv, p->M);
@@ -321,7 +322,9 @@ static void apply(const problem* p, nsi_impact* impact) {
     for (uint32_t i = 0; i < p->rows; i++) {
         uint32_t c = i / ROWS;
         ns_expr f = ns_mul(p->l[i], ns_const(1.0 / p->dt));
-        f = nsi_touch_named(p->robot, &p->touches.touch[c], names[i % ROWS], f);
+        ns_expr named = nsi_touch_named(p->robot, &p->touches.touch[c], names[i % ROWS], f);
+        // What a network adds acts on what touches or is about to.
+        f = named.id == f.id ? f : ns_select(p->on[c], named, ns_const(0.0));
         p->l[i] = ns_mul(f, ns_const(p->dt));
         late[i] = ns_mul(ns_max(p->watched[c].time, p->first), p->l[i]);
     }

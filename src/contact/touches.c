@@ -152,7 +152,7 @@ bool nsi_touches_find(const nsi_robot* robot, const nsi_link_pose* pose,
                                  .body_a = body_of(robot, pair->a),
                                  .body_b = body_of(robot, pair->b),
                                  .near = near,
-                               .point = points[k]};
+                                 .point = points[k]};
             tangents(points[k].normal, touch->tangent);
         }
     }

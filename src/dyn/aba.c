@@ -3,6 +3,7 @@
 
 #include "dyn/robot.h"
 #include "dyn/solve.h"
+#include "expr/graph.h"
 
 typedef struct aba_body {
     art_inertia I;
@@ -30,12 +31,14 @@ static void add_floating_inertia(const nsi_robot* robot, uint32_t link, const ns
     for (uint32_t k = 0; k < 6; k++) A[k] = added_inertia(robot, link, added, k);
     bool uniform = A[0].id == A[1].id && A[0].id == A[2].id;
     for (uint32_t k = 0; k < 3; k++) {
+        nsi_graph_round(robot->graph, D[k * 6 + k].id); // adding zero changes no bit
         D[k * 6 + k] = ns_add(D[k * 6 + k], A[3 + k]);
         for (uint32_t l = 0; l <= k; l++) {
             ns_expr* entry = &D[(3 + k) * 6 + 3 + l];
             vec3 left = m3_column(R, (int)k), right = m3_column(R, (int)l);
             for (int i = 0; i < 3; i++) right.e[i] = ns_mul(A[i], right.e[i]);
             ns_expr turned = uniform ? (k == l ? A[0] : ns_const(0.0)) : v3_dot(left, right);
+            nsi_graph_round(robot->graph, entry->id);
             *entry = ns_add(*entry, turned);
         }
     }
@@ -77,7 +80,7 @@ static void begin_body(const nsi_robot* robot, uint32_t i, aba_body* b) {
     b->c = body->parent == NSI_NONE && body->nv == 6 ? mo_zero() : mo_cross(body->velocity, joint);
     b->I = in_articulated(body->inertia);
     b->p = mo_cross_force(body->velocity, in_apply(body->inertia, body->velocity));
-    if (robot->external) b->p = fo_sub(b->p, robot->external[i]);
+    b->p = nsi_without_external(robot, i, b->p);
 }
 
 // Pass 2: joint-space terms, then what the parent feels.
@@ -92,6 +95,7 @@ static void reduce_body(const nsi_robot* robot, uint32_t i, const ns_expr* tau,
         b->u[k] = ns_sub(b->u[k], mo_dot(body->s[k], b->p));
         for (uint32_t l = 0; l <= k; l++) b->LD[k * n + l] = mo_dot(body->s[l], b->U[k]);
         if (n == 6) continue;
+        nsi_graph_round(robot->graph, b->LD[k * n + k].id); // adding zero changes no bit
         b->LD[k * n + k] = ns_add(b->LD[k * n + k], added_inertia(robot, i, added, k));
     }
     if (n == 6) add_floating_inertia(robot, i, added, b->LD);

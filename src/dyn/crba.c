@@ -2,6 +2,7 @@
 
 #include "dyn/robot.h"
 #include "dyn/solve.h"
+#include "expr/graph.h"
 
 // A body's generalised force from a spatial force, in the model's order and of the followed joint.
 static void project(const nsi_robot* robot, uint32_t i, force f, ns_expr* t) {
@@ -89,6 +90,7 @@ void nsi_forward_dynamics(const nsi_robot* robot, const ns_expr* tau, const ns_e
     nsi_rnea(robot, NULL, rest);
     for (uint32_t k = 0; k < nv; k++) {
         rest[k] = ns_sub(tau[k], rest[k]);
+        nsi_graph_round(robot->graph, M[k * nv + k].id); // adding zero changes no bit
         if (inertia_added) add(M, nv, k, k, inertia_added[k]);
     }
     nsi_ldl_factor(nv, M);

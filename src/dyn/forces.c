@@ -2,6 +2,7 @@
 // quantity.
 
 #include "dyn/robot.h"
+#include "expr/trace.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +14,15 @@ ns_expr nsi_named(ns_expr x, const char* format, ...) {
     vsnprintf(name, sizeof name, format, arguments);
     va_end(arguments);
     return ns_quantity(name, x);
+}
+
+void nsi_observed(ns_expr x, const char* format, ...) {
+    char name[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(name, sizeof name, format, arguments);
+    va_end(arguments);
+    nsi_trace_observe(name, x);
 }
 
 // Beyond a limit: a spring and damper that only push back.

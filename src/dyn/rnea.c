@@ -46,7 +46,7 @@ void nsi_rnea(const nsi_robot* robot, const ns_expr* qdd, ns_expr* tau) {
         a[i] = mo_add(a[i], mo_cross(body->velocity, joint));
         f[i] = fo_add(in_apply(body->inertia, a[i]),
                       mo_cross_force(body->velocity, in_apply(body->inertia, body->velocity)));
-        if (robot->external) f[i] = fo_sub(f[i], robot->external[i]);
+        f[i] = nsi_without_external(robot, i, f[i]);
     }
     for (uint32_t i = n; i-- > 0;) {
         const nsi_body* body = &robot->body[i];

@@ -15,6 +15,14 @@ vec3 nsi_robot_gravity(const nsi_robot* robot) {
     return v3(g[0], g[1], g[2]);
 }
 
+force nsi_without_external(const nsi_robot* robot, uint32_t i, force f) {
+    for (int k = 0; k < 3; k++) {
+        nsi_graph_round(robot->graph, f.n.e[k].id);
+        nsi_graph_round(robot->graph, f.f.e[k].id);
+    }
+    return robot->external ? fo_sub(f, robot->external[i]) : f;
+}
+
 static bool is_constant(const nsi_robot* robot, ns_expr x) {
     return ns_expr_is_valid(x) && robot->graph->nodes.data[x.id].op == NSI_CONST;
 }

@@ -78,6 +78,9 @@ void nsi_robot_force_to_body(const nsi_robot* robot, uint32_t link, const ns_exp
 // A quantity with a formatted name, e.g. ("joint/%s/tau", name).
 ns_expr nsi_named(ns_expr x, const char* format, ...) NSI_PRINTF(2, 3);
 
+// A name for what nothing depends on.
+void nsi_observed(ns_expr x, const char* format, ...) NSI_PRINTF(2, 3);
+
 // The control of an actuator as it acts: within its limits. For a series-elastic one this is its
 // motor's angle.
 ns_expr nsi_actuator_control(const ns_model* model, uint32_t number, ns_expr u);
@@ -96,6 +99,10 @@ void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* m
 // armature.
 void nsi_aba(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
              ns_expr* qdd);
+
+// f less the force from outside on body i. It is rounded by itself, so that a force of zero changes
+// no bit (contract.c).
+force nsi_without_external(const nsi_robot* robot, uint32_t i, force f);
 
 // Forward dynamics of any model: nsi_aba(), or for models with mimic joints, whose motion is not
 // that of a tree, M qdd = tau - bias with the mass matrix.

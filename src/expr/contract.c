@@ -1,40 +1,30 @@
 // Pass: form fused multiply-adds. After lowering, before code is made; linear; in place.
 //
-// A product with one use, by an addition or subtraction, joins it: a*b + c, a*b - c, c - a*b. The
-// sum then rounds once instead of twice. Because this happens in the graph, every backend rounds
-// alike. Of two candidate products the later one is fused: the other is ready earlier. The node
-// changes in place, so operands still precede it; the product is left without uses.
+// A product joins the additions and subtractions that use it: a*b + c, a*b - c, c - a*b. The sum then
+// rounds once instead of twice. Because this happens in the graph, every backend rounds alike; and
+// because it does not matter who else uses the product, observing a value changes no bit. Of two
+// candidate products the later one is fused: the other is ready earlier. The node changes in place,
+// so operands still precede it; a product without other uses is left to be dropped.
 
 #include "expr/block.h"
 
-static bool fusible(const ns_graph* g, const uint32_t* uses, nsi_id id) {
-    return g->nodes.data[id].op == NSI_MUL && uses[id] == 1;
-}
-
 ns_status nsi_pass_contract(ns_graph* g, ns_error* error) {
-    uint32_t* uses = nsi_alloc_zeroed(&g->allocator, ((size_t)g->nodes.count + 1) * sizeof *uses);
     uint8_t* live = nsi_alloc(&g->allocator, (size_t)g->nodes.count + 1);
-    if (!uses || !live) {
-        nsi_free(&g->allocator, uses);
+    uint8_t* fusible = nsi_alloc(&g->allocator, (size_t)g->nodes.count + 1);
+    if (!live || !fusible) {
         nsi_free(&g->allocator, live);
+        nsi_free(&g->allocator, fusible);
         return nsi_fail_nomem(error);
     }
     nsi_graph_mark_live(g, live);
-    for (uint32_t i = 0; i < g->nodes.count; i++) {
-        if (!live[i]) continue;
-        const nsi_node* node = &g->nodes.data[i];
-        for (uint32_t k = 0; k < nsi_node_arity(node); k++) uses[nsi_node_operand(node, k)]++;
-        if (node->op != NSI_BLOCK) continue;
-        const nsi_block* block = &g->blocks.data[node->a];
-        for (uint32_t k = 0; k < block->ninput; k++) uses[block->inputs[k]]++;
-    }
-    for (uint32_t k = 0; k < g->outputs.count; k++) uses[g->outputs.data[k].node]++;
+    for (uint32_t i = 0; i < g->nodes.count; i++) fusible[i] = g->nodes.data[i].op == NSI_MUL;
+    for (uint32_t k = 0; k < g->rounded.count; k++) fusible[g->rounded.data[k]] = 0;
 
     for (uint32_t i = 0; i < g->nodes.count; i++) {
         nsi_node* node = &g->nodes.data[i];
         if (!live[i] || (node->op != NSI_ADD && node->op != NSI_SUB)) continue;
         nsi_id a = node->a, b = node->b;
-        bool fuse_a = fusible(g, uses, a), fuse_b = fusible(g, uses, b);
+        bool fuse_a = fusible[a], fuse_b = fusible[b];
         if (fuse_a && fuse_b) {
             fuse_a = a > b;
             fuse_b = !fuse_a;
@@ -49,7 +39,7 @@ ns_status nsi_pass_contract(ns_graph* g, ns_error* error) {
         fused.c = fuse_a ? b : a;
         *node = fused;
     }
-    nsi_free(&g->allocator, uses);
     nsi_free(&g->allocator, live);
+    nsi_free(&g->allocator, fusible);
     return NS_OK;
 }

@@ -111,6 +111,8 @@ static bool is_hazard(diff* d, nsi_id id) {
 static nsi_id sum(ns_graph* g, nsi_id a, nsi_id b) {
     if (a == NSI_NONE) return b;
     if (b == NSI_NONE) return a;
+    nsi_graph_round(g, a);
+    nsi_graph_round(g, b);
     return ADD(a, b);
 }
 
@@ -158,6 +160,28 @@ static bool is_product(nsi_op op) {
     return op == NSI_MUL || op == NSI_FMA || op == NSI_FMS || op == NSI_FNMA || op == NSI_FNMS;
 }
 
+static nsi_id without_sign(const ns_graph* g, nsi_id id) {
+    return g->nodes.data[id].op == NSI_NEG ? g->nodes.data[id].a : id;
+}
+
+// total + s times p, as product() gives it. Every derivative is a rounded number, and a product is
+// fused into the sum of those before it, whatever these are: so terms that are zero, from networks or
+// observations, change no bit. (contract.c would choose by the order of nodes which of two to fuse.)
+static nsi_id add_product(diff* d, nsi_id total, nsi_id s, nsi_id p, nsi_id gate, bool switches) {
+    ns_graph* g = d->g;
+    nsi_id term = product(d, s, p, gate, switches);
+    if (term == NSI_NONE || g->error.status != NS_OK) return total;
+    nsi_graph_round(g, term);
+    nsi_id bare = without_sign(g, term);
+    nsi_node node = g->nodes.data[bare];
+    bool handed_on = bare == without_sign(g, s); // p is 1 or -1
+    // Where p is a hazard, the product may be selected by a gate, or not when more depends on it.
+    if (total == NSI_NONE || node.op != NSI_MUL || handed_on || is_hazard(d, p)) {
+        return sum(g, total, term);
+    }
+    return nsi_make(g, bare == term ? NSI_FMA : NSI_FNMA, node.a, node.b, total);
+}
+
 // ---- forward -------------------------------------------------------------------------------
 
 // min, max and select choose one tangent.
@@ -191,7 +215,7 @@ static nsi_id node_tangent(diff* d, nsi_id id, const nsi_id* tangent) {
         nsi_id s = tangent[nsi_node_operand(&node, k)];
         if (s == NSI_NONE || partial_is_zero(node.op, k)) continue;
         nsi_id p = partial(g, node.op, k, node.a, node.b, node.c, id);
-        total = sum(g, total, product(d, s, p, ALWAYS, !is_product(node.op)));
+        total = add_product(d, total, s, p, ALWAYS, !is_product(node.op));
     }
     return total;
 }
@@ -318,10 +342,12 @@ static void reverse_node(reverse* r, nsi_id id) {
         nsi_id operand = nsi_node_operand(&node, k);
         if (!r->active[operand] || partial_is_zero(node.op, k)) continue;
         nsi_id p = partial(g, node.op, k, node.a, node.b, node.c, id);
-        nsi_id term = product(&r->d, r->adjoint[id], p, r->gate[id], !is_product(node.op));
-        if (term == NSI_NONE) continue;
+        nsi_id before = r->adjoint[operand];
+        nsi_id after =
+            add_product(&r->d, before, r->adjoint[id], p, r->gate[id], !is_product(node.op));
+        if (after == before) continue;
         nsi_id gate = gate_and(g, r->gate[id], operand_gate(g, &node, k));
-        r->adjoint[operand] = sum(g, r->adjoint[operand], term);
+        r->adjoint[operand] = after;
         r->gate[operand] = gate_or(g, r->gate[operand], gate);
     }
 }

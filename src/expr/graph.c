@@ -60,6 +60,7 @@ void ns_graph_free(ns_graph* g) {
     nsi_array_free(&memory, &g->inputs);
     nsi_array_free(&memory, &g->outputs);
     nsi_array_free(&memory, &g->quantities);
+    nsi_array_free(&memory, &g->rounded);
     nsi_array_free(&memory, &g->arrays);
     nsi_array_free(&memory, &g->sinks);
     nsi_index_free(&memory, &g->index);
@@ -195,6 +196,14 @@ void nsi_graph_output(ns_graph* g, const char* name, nsi_id node) {
 
 void nsi_graph_quantity(ns_graph* g, const char* name, nsi_id node) {
     add_port(g, NSI_PORT_QUANTITY, &g->quantities, name, node);
+}
+
+void nsi_graph_round(ns_graph* g, nsi_id node) {
+    if (node == NSI_NONE || g->error.status != NS_OK) return;
+    // A sign moves into sums (construct.c): what is behind it counts.
+    if (g->nodes.data[node].op == NSI_NEG) node = g->nodes.data[node].a;
+    if (g->nodes.data[node].op != NSI_MUL) return; // others round anyway
+    if (!nsi_array_push(&g->allocator, &g->rounded, node)) nsi_graph_fail_nomem(g);
 }
 
 static uint32_t add_array(ns_graph* g, nsi_port_kind kind, nsi_arrays* list, const char* name,
@@ -434,6 +443,9 @@ void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map) {
             }
             map[i] = nsi_make(to, node->op, mapped[0], mapped[1], mapped[2]);
         }
+    }
+    for (uint32_t k = 0; k < from->rounded.count && to->error.status == NS_OK; k++) {
+        nsi_graph_round(to, map[from->rounded.data[k]]);
     }
     nsi_free(&to->allocator, live);
 }

@@ -93,8 +93,9 @@ struct ns_graph {
     NSI_ARRAY(nsi_block) blocks;
     nsi_index block_index; // BLOCK nodes by content of their block
     nsi_ports inputs, outputs;
-    nsi_ports quantities;     // named intermediate results (ns_quantity)
-    nsi_arrays arrays, sinks; // array inputs, array outputs
+    nsi_ports quantities;      // named intermediate results (ns_quantity)
+    NSI_ARRAY(nsi_id) rounded; // nodes that are rounded before they are used (contract.c)
+    nsi_arrays arrays, sinks;  // array inputs, array outputs
     nsi_index names[NSI_PORT_KINDS];
     bool lowered;   // in primitive operations: runs, but is not to be differentiated
     ns_error error; // first failure while building; everything after it is ignored
@@ -112,6 +113,10 @@ nsi_id nsi_graph_const(ns_graph* g, double value);
 nsi_id nsi_graph_input(ns_graph* g, const char* name);
 void nsi_graph_output(ns_graph* g, const char* name, nsi_id node);
 void nsi_graph_quantity(ns_graph* g, const char* name, nsi_id node);
+
+// The value of this node is to be rounded by itself: products are not fused into sums. So what a
+// network of output zero adds to a quantity changes no bit.
+void nsi_graph_round(ns_graph* g, nsi_id node);
 uint32_t nsi_graph_array(ns_graph* g, const char* name, uint32_t size, bool per_lane);
 uint32_t nsi_graph_sink(ns_graph* g, const char* name, uint32_t size, bool per_lane);
 

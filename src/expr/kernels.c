@@ -80,10 +80,40 @@ STEPS_FUNCTION(steps_64) {
 #define INLINE static inline
 #endif
 
-// One lane: y[i .. i + 4 vectors), sums over j in order.
+// Call `function(..., n)` with a constant n, which is `count`, 1 to 12.
+#define CASE(function, n, ...)                                                                     \
+    case n:                                                                                        \
+        function(__VA_ARGS__, n);                                                                  \
+        break;
+#define FOR_COUNT(count, function, ...)                                                            \
+    switch (count) {                                                                               \
+        CASE(function, 1, __VA_ARGS__)                                                             \
+        CASE(function, 2, __VA_ARGS__)                                                             \
+        CASE(function, 3, __VA_ARGS__)                                                             \
+        CASE(function, 4, __VA_ARGS__)                                                             \
+        CASE(function, 5, __VA_ARGS__)                                                             \
+        CASE(function, 6, __VA_ARGS__)                                                             \
+        CASE(function, 7, __VA_ARGS__)                                                             \
+        CASE(function, 8, __VA_ARGS__)                                                             \
+        CASE(function, 9, __VA_ARGS__)                                                             \
+        CASE(function, 10, __VA_ARGS__)                                                            \
+        CASE(function, 11, __VA_ARGS__)                                                            \
+        CASE(function, 12, __VA_ARGS__)                                                            \
+    default: break;                                                                                \
+    }
+
+// A machine starts two multiply-adds in each cycle and has their results four later: with fewer
+// than eight sums at a time it waits. So `total` sums are made in tiles of at most 12, which is what
+// registers hold, and of about the same size.
+INLINE size_t tile_size(size_t total) {
+    const size_t tiles = (total + 11) / 12;
+    return tiles > 0 ? (total + tiles - 1) / tiles : 0;
+}
+
+// One lane: y[i .. i + 4 vectors), sums over j in order. The last vector may be part of one.
 INLINE void dense_columns(const nsi_block_args* p, size_t i, size_t vectors) {
     const size_t nin = p->params[0], nout = p->params[1];
-    vec4 sum[4];
+    vec4 sum[12];
     for (size_t r = 0; r < vectors; r++) sum[r] = vec4_zero();
     for (size_t j = 0; j < nin; j++) {
         const double* w = p->source + j * nout + i;
@@ -93,23 +123,27 @@ INLINE void dense_columns(const nsi_block_args* p, size_t i, size_t vectors) {
     for (size_t r = 0; r < vectors; r++) vec4_store(p->y + i + 4 * r, sum[r]);
 }
 
-// The last one to three outputs.
-INLINE void dense_last_columns(const nsi_block_args* p, size_t i) {
-    const size_t nin = p->params[0], nout = p->params[1];
-    vec4 sum = vec4_zero();
+INLINE void dense_last_columns(const nsi_block_args* p, size_t i, size_t vectors) {
+    const size_t nin = p->params[0], nout = p->params[1], last = vectors - 1;
+    const size_t rest = nout - i - 4 * last;
+    vec4 sum[12];
+    for (size_t r = 0; r < vectors; r++) sum[r] = vec4_zero();
     for (size_t j = 0; j < nin; j++) {
-        const vec4 w = vec4_load_first(p->source + j * nout + i, nout - i);
-        sum = vec4_fma(w, vec4_all(p->x + j), sum);
+        const double* w = p->source + j * nout + i;
+        const vec4 x = vec4_all(p->x + j);
+        for (size_t r = 0; r < last; r++) sum[r] = vec4_fma(vec4_load(w + 4 * r), x, sum[r]);
+        sum[last] = vec4_fma(vec4_load_first(w + 4 * last, rest), x, sum[last]);
     }
+    for (size_t r = 0; r < last; r++) vec4_store(p->y + i + 4 * r, sum[r]);
     double e[4];
-    vec4_store(e, sum);
-    for (size_t k = 0; i + k < nout; k++) p->y[i + k] = e[k];
+    vec4_store(e, sum[last]);
+    for (size_t k = 0; k < rest; k++) p->y[i + 4 * last + k] = e[k];
 }
 
 // Four lanes from l on: y[i .. i + rows). Weights shared by the lanes.
 INLINE void dense_rows(const nsi_block_args* p, size_t lanes, size_t l, size_t i, size_t rows) {
     const size_t nin = p->params[0], nout = p->params[1];
-    vec4 sum[8];
+    vec4 sum[12];
     for (size_t r = 0; r < rows; r++) sum[r] = vec4_zero();
     for (size_t j = 0; j < nin; j++) {
         const double* w = p->source + j * nout + i;
@@ -133,17 +167,24 @@ INLINE void dense(const nsi_block_args* p, size_t lanes) {
             }
         }
     } else if (lanes == 1) {
-        for (; i + 16 <= nout; i += 16) dense_columns(p, i, 4);
-        if (i + 8 <= nout) dense_columns(p, i, 2), i += 8;
-        if (i + 4 <= nout) dense_columns(p, i, 1), i += 4;
-        if (i < nout) dense_last_columns(p, i);
+        const size_t tile = tile_size((nout + 3) / 4);
+        for (size_t vectors; i < nout; i += 4 * vectors) {
+            const size_t left = (nout - i + 3) / 4;
+            vectors = left < tile ? left : tile;
+            if (i + 4 * vectors <= nout) {
+                FOR_COUNT(vectors, dense_columns, p, i)
+            } else {
+                FOR_COUNT(vectors, dense_last_columns, p, i)
+            }
+        }
     } else {
         for (size_t l = 0; l < lanes; l += 4) {
-            i = 0;
-            for (; i + 8 <= nout; i += 8) dense_rows(p, lanes, l, i, 8);
-            if (i + 4 <= nout) dense_rows(p, lanes, l, i, 4), i += 4;
-            if (i + 2 <= nout) dense_rows(p, lanes, l, i, 2), i += 2;
-            if (i < nout) dense_rows(p, lanes, l, i, 1);
+            const size_t tile = tile_size(nout);
+            size_t rows;
+            for (i = 0; i < nout; i += rows) {
+                rows = nout - i < tile ? nout - i : tile;
+                FOR_COUNT(rows, dense_rows, p, lanes, l, i)
+            }
         }
     }
 }
@@ -152,7 +193,7 @@ INLINE void dense(const nsi_block_args* p, size_t lanes) {
 INLINE void transpose_columns(const nsi_block_args* p, size_t j, size_t rows) {
     const size_t nout = p->params[1];
     const double* w = p->source + j * nout;
-    vec4 sum[4];
+    vec4 sum[8];
     for (size_t r = 0; r < rows; r++) sum[r] = vec4_zero();
     size_t i = 0;
     for (; i + 4 <= nout; i += 4) {
@@ -167,14 +208,22 @@ INLINE void transpose_columns(const nsi_block_args* p, size_t j, size_t rows) {
             sum[r] = vec4_fma(vec4_load_first(w + r * nout + i, nout - i), z, sum[r]);
         }
     }
-    for (size_t r = 0; r < rows; r++) p->y[j + r] = vec4_sum(sum[r]);
+    if (rows % 4 != 0) {
+        for (size_t r = 0; r < rows; r++) p->y[j + r] = vec4_sum(sum[r]);
+        return;
+    }
+    for (size_t r = 0; r < rows; r += 4) { // vec4_sum() of four at a time
+        vec4_transpose(sum + r);
+        const vec4 low = vec4_add(sum[r], sum[r + 1]), high = vec4_add(sum[r + 2], sum[r + 3]);
+        vec4_store(p->y + j + r, vec4_add(low, high));
+    }
 }
 
 // Four lanes from l on: y[j .. j + rows). Weights shared by the lanes.
 INLINE void transpose_rows(const nsi_block_args* p, size_t lanes, size_t l, size_t j, size_t rows) {
     const size_t nout = p->params[1];
     const double *w = p->source + j * nout, *z = p->x + l;
-    vec4 sum[2][4];
+    vec4 sum[3][4];
     for (size_t r = 0; r < rows; r++) {
         for (size_t k = 0; k < 4; k++) sum[r][k] = vec4_zero();
     }
@@ -215,13 +264,15 @@ INLINE void transpose(const nsi_block_args* p, size_t lanes) {
             }
         }
     } else if (lanes == 1) {
-        for (; j + 4 <= nin; j += 4) transpose_columns(p, j, 4);
+        for (; j + 8 <= nin; j += 8) transpose_columns(p, j, 8);
+        if (j + 4 <= nin) transpose_columns(p, j, 4), j += 4;
         if (j + 2 <= nin) transpose_columns(p, j, 2), j += 2;
         if (j < nin) transpose_columns(p, j, 1);
     } else {
         for (size_t l = 0; l < lanes; l += 4) {
             j = 0;
-            for (; j + 2 <= nin; j += 2) transpose_rows(p, lanes, l, j, 2);
+            for (; j + 3 <= nin; j += 3) transpose_rows(p, lanes, l, j, 3);
+            if (j + 2 <= nin) transpose_rows(p, lanes, l, j, 2), j += 2;
             if (j < nin) transpose_rows(p, lanes, l, j, 1);
         }
     }
@@ -244,6 +295,29 @@ INLINE void outer_columns(const nsi_block_args* p, size_t lanes, size_t l, size_
         double e[4];
         vec4_store(count == 4 ? g : e, sum);
         for (size_t c = 0; count < 4 && c < count; c++) g[c] = e[c];
+    }
+}
+
+// The same for eight columns, which share what is loaded of x.
+INLINE void outer_eight_columns(const nsi_block_args* p, size_t lanes, size_t l, size_t i) {
+    const size_t nin = p->params[0], nout = p->params[1];
+    const double* z = p->x + nin * lanes + l;
+    vec4 column[2][4];
+    for (size_t h = 0; h < 2; h++) {
+        for (size_t c = 0; c < 4; c++) column[h][c] = vec4_load(z + (i + 4 * h + c) * lanes);
+        vec4_transpose(column[h]);
+    }
+    for (size_t j = 0; j < nin; j++) {
+        double* g = p->sink + j * nout + i;
+        const double* x = p->x + j * lanes + l;
+        vec4 first = vec4_load(g), second = vec4_load(g + 4);
+        for (size_t k = 0; k < 4; k++) {
+            const vec4 xk = vec4_all(x + k);
+            first = vec4_fma(xk, column[0][k], first);
+            second = vec4_fma(xk, column[1][k], second);
+        }
+        vec4_store(g, first);
+        vec4_store(g + 4, second);
     }
 }
 
@@ -272,7 +346,8 @@ INLINE void outer(const nsi_block_args* p, size_t lanes) {
     } else {
         for (size_t l = 0; l < lanes; l += 4) {
             size_t i = 0;
-            for (; i + 4 <= nout; i += 4) outer_columns(p, lanes, l, i, 4);
+            for (; i + 8 <= nout; i += 8) outer_eight_columns(p, lanes, l, i);
+            if (i + 4 <= nout) outer_columns(p, lanes, l, i, 4), i += 4;
             switch (nout - i) {
             case 1: outer_columns(p, lanes, l, i, 1); break;
             case 2: outer_columns(p, lanes, l, i, 2); break;

@@ -665,6 +665,25 @@ static nsi_id lower_node(lowering* l, const nsi_node* node) {
     }
 }
 
+// Elementary functions compute with a product and its rounding error: one that their expansion, the
+// nodes from `first` on, uses more than once must be the rounded one everywhere.
+static void keep_rounding(ns_graph* g, nsi_id first) {
+    enum { LONGEST = 256 };
+    uint8_t uses[LONGEST] = {0};
+    nsi_id end = g->nodes.count;
+    NS_ASSERT(end - first <= LONGEST);
+    for (nsi_id i = first; i < end; i++) {
+        const nsi_node* node = &g->nodes.data[i];
+        for (uint32_t k = 0; k < nsi_node_arity(node); k++) {
+            nsi_id operand = nsi_node_operand(node, k);
+            if (operand >= first) uses[operand - first]++;
+        }
+    }
+    for (nsi_id i = first; i < end; i++) {
+        if (g->nodes.data[i].op == NSI_MUL && uses[i - first] > 1) nsi_graph_round(g, i);
+    }
+}
+
 ns_status nsi_pass_lower(const ns_graph* g, ns_graph** out, ns_error* error) {
     *out = NULL;
     if (g->error.status != NS_OK) {
@@ -683,8 +702,15 @@ ns_status nsi_pass_lower(const ns_graph* g, ns_graph** out, ns_error* error) {
     if (l.map && l.numbers && l.live) {
         nsi_graph_mark_live(g, l.live);
         for (uint32_t i = 0; i < count && l.to->error.status == NS_OK; i++) {
+            nsi_id first = l.to->nodes.count;
             l.numbers[i] = NSI_NONE;
             l.map[i] = l.live[i] ? lower_node(&l, &g->nodes.data[i]) : NSI_NONE;
+            if (l.to->nodes.count - first > 1 && g->nodes.data[i].op != NSI_BLOCK) {
+                keep_rounding(l.to, first);
+            }
+        }
+        for (uint32_t k = 0; k < g->rounded.count; k++) {
+            nsi_graph_round(l.to, l.map[g->rounded.data[k]]);
         }
         for (uint32_t k = 0; k < g->outputs.count && l.to->error.status == NS_OK; k++) {
             nsi_graph_output(l.to, g->outputs.data[k].name, as_number(&l, g->outputs.data[k].node));

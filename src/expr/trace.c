@@ -5,12 +5,19 @@
 
 static _Thread_local ns_graph* current;
 static _Thread_local bool muted;
+static _Thread_local nsi_quantity_hook* hook;
+static _Thread_local void* hook_context;
 
 ns_graph* nsi_trace_graph(void) {
     return current;
 }
 void nsi_trace_mute(bool mute) {
     muted = mute;
+}
+
+void nsi_trace_hook(nsi_quantity_hook* to, void* context) {
+    hook = to;
+    hook_context = context;
 }
 
 void nsi_trace_forget(const ns_graph* graph) {
@@ -36,6 +43,7 @@ ns_status ns_trace_end(ns_error* error) {
     ns_graph* g = current;
     current = NULL;
     muted = false;
+    hook = NULL;
     if (g->error.status != NS_OK && error) *error = g->error;
     return g->error.status;
 }
@@ -69,8 +77,17 @@ void ns_output(const char* name, ns_expr x) {
     if (current) nsi_graph_output(current, name, x.id);
 }
 
-ns_expr ns_quantity(const char* name, ns_expr x) {
+ns_expr nsi_trace_observe(const char* name, ns_expr x) {
+    if (current && hook) x = hook(hook_context, name, x);
     if (current && !muted) nsi_graph_quantity(current, name, x.id);
+    return x;
+}
+
+ns_expr ns_quantity(const char* name, ns_expr x) {
+    if (!current) return x;
+    nsi_graph_round(current, x.id);
+    x = nsi_trace_observe(name, x);
+    nsi_graph_round(current, x.id);
     return x;
 }
 

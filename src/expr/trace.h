@@ -15,4 +15,12 @@ void nsi_trace_forget(const ns_graph* graph);
 // the later stages of a Runge-Kutta step are.
 void nsi_trace_mute(bool mute);
 
+// ns_quantity() for what nothing depends on: a name to observe by. It leaves the rounding alone.
+ns_expr nsi_trace_observe(const char* name, ns_expr x);
+
+// While set, ns_quantity() asks what to go on with instead of the quantity; NULL for none. Ends with the
+// trace.
+typedef ns_expr nsi_quantity_hook(void* context, const char* name, ns_expr x);
+void nsi_trace_hook(nsi_quantity_hook* hook, void* context);
+
 #endif

@@ -13,6 +13,16 @@ typedef NSI_ARRAY(char) nsi_bytes;
 ns_status nsi_file_read(const char* path, uint32_t most, const ns_allocator* allocator,
                         nsi_bytes* out, ns_error* error);
 
+// Write a file so that at every moment, and after every failure, it has its old content or the new:
+// under another name in the same folder first, then renamed. What is no regular file (/dev/stdout)
+// is written to directly. An existing file keeps its permissions; links are followed.
+// @return NS_OK, NS_ERR_IO, NS_ERR_NOMEM
+ns_status nsi_file_write(const char* path, const void* bytes, size_t size,
+                         const ns_allocator* allocator, ns_error* error);
+
+// The folder of a file, ending with '/' or empty; NULL when out of memory.
+char* nsi_file_folder(const char* path, const ns_allocator* allocator);
+
 // Is there a file of this name: not a folder, and nothing that might never end?
 bool nsi_file_exists(const char* path);
 

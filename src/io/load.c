@@ -61,17 +61,6 @@ ns_status ns_model_parse(const char* text, size_t size, const char* name,
     return parse(text, size, name ? name : "model", NULL, options, out, error);
 }
 
-// The folder of a file, ending with '/' or empty; NULL when out of memory.
-static char* folder_of(const ns_allocator* allocator, const char* path) {
-    const char* slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) + 1 : 0;
-    char* folder = nsi_alloc(allocator, length + 1);
-    if (!folder) return NULL;
-    memcpy(folder, path, length);
-    folder[length] = '\0';
-    return folder;
-}
-
 ns_status ns_model_load(const char* path, const ns_load_options* options, ns_model** out,
                         ns_error* error) {
     if (out) *out = NULL;
@@ -80,7 +69,7 @@ ns_status ns_model_load(const char* path, const ns_load_options* options, ns_mod
     }
     ns_allocator allocator =
         options && options->allocator ? *options->allocator : ns_default_allocator();
-    char* folder = folder_of(&allocator, path);
+    char* folder = nsi_file_folder(path, &allocator);
     if (!folder) return nsi_fail_nomem(error);
     nsi_bytes text = {0};
     // One byte past the limit is read, so that the parser sees that it is too much.

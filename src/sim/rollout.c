@@ -15,8 +15,8 @@
 // forward sweep stores the state at the beginning of each segment; the reverse sweep recomputes
 // segments.
 //
-// Sums over robots are made per tile and lane and added up in order at the end: the result does not
-// depend on the number of threads.
+// Sums over robots are made per tile and lane, those for weights per chunk of tiles, and added up in
+// order at the end: the result does not depend on the number of threads.
 
 #include "sim/system.h"
 
@@ -27,7 +27,7 @@
 #include <omp.h>
 #endif
 
-enum { LANES = 4 };
+enum { LANES = 4, CHUNKS = 32 };
 
 typedef struct thread_memory {
     double* records;     // (segment + 1) records
@@ -45,6 +45,9 @@ struct ns_workspace {
     uint32_t segment; // steps whose records are kept
     thread_memory* thread;
     double* dparams;       // per tile: (np) x lanes
+    double* dweights;      // per chunk: (nw)
+    const double** arrays; // the system's arrays of weights, then their tangents
+    double** sinks;        // per chunk: where the gradient of each array goes
     uint32_t* failed_step; // per tile: first step whose result is not finite, or NSI_NONE
     uint32_t* failed_lane;
     uint32_t* failed_input; // per tile: state or parameter whose derivative is not finite
@@ -56,12 +59,23 @@ typedef struct tile {
     const ns_rollout_args* args;
     thread_memory* memory;
     uint32_t number, first, count; // robots first .. first + count
+    const double* const* arrays;
+    double* const* sinks;
     uint32_t lanes, form;
 } tile;
 
 // Outputs of the step before the state.
 static size_t step_ny(const ns_system* s) {
     return (size_t)s->sizes.ny + s->nsolver;
+}
+
+static uint32_t tile_count(uint32_t batch) {
+    return (batch - 1) / LANES + 1;
+}
+
+// Parts of a batch that have a gradient of the weights each.
+static uint32_t chunk_count(uint32_t batch) {
+    return tile_count(batch) < CHUNKS ? tile_count(batch) : CHUNKS;
 }
 
 static size_t record_size(const ns_system* s) {
@@ -127,7 +141,7 @@ ns_status ns_workspace_create(const ns_system* system, const ns_workspace_size* 
     w->system = system;
     w->size = *size;
     if (w->size.max_bytes == 0) w->size.max_bytes = (size_t)1 << 30;
-    uint32_t tiles = (size->batch - 1) / LANES + 1;
+    uint32_t tiles = tile_count(size->batch);
 #ifdef _OPENMP
     if (w->size.threads == 0) w->size.threads = (uint32_t)omp_get_num_procs();
 #else
@@ -145,10 +159,16 @@ ns_status ns_workspace_create(const ns_system* system, const ns_workspace_size* 
     w->thread = nsi_alloc_zeroed(&w->allocator, w->size.threads * sizeof *w->thread);
     w->dparams =
         nsi_alloc(&w->allocator, ((size_t)tiles * system->sizes.np + 1) * LANES * sizeof(double));
+    uint32_t narray = system->narray, chunks = chunk_count(size->batch);
+    w->dweights =
+        nsi_alloc(&w->allocator, ((size_t)chunks * system->sizes.nw + 1) * sizeof(double));
+    w->arrays = nsi_alloc(&w->allocator, (2 * (size_t)narray + 1) * sizeof *w->arrays);
+    w->sinks = nsi_alloc(&w->allocator, ((size_t)chunks * narray + 1) * sizeof *w->sinks);
     w->failed_step = nsi_alloc(&w->allocator, tiles * sizeof(uint32_t));
     w->failed_lane = nsi_alloc(&w->allocator, tiles * sizeof(uint32_t));
     w->failed_input = nsi_alloc(&w->allocator, tiles * sizeof(uint32_t));
-    bool ok = w->thread && w->dparams && w->failed_step && w->failed_lane && w->failed_input;
+    bool ok = w->thread && w->dparams && w->dweights && w->arrays && w->sinks && w->failed_step &&
+              w->failed_lane && w->failed_input;
     for (uint32_t t = 0; ok && t < w->size.threads; t++) {
         ok = allocate_thread(system, size->steps, w->segment, &w->thread[t]);
     }
@@ -173,6 +193,9 @@ void ns_workspace_free(ns_workspace* w) {
     }
     nsi_free(&memory, w->thread);
     nsi_free(&memory, w->dparams);
+    nsi_free(&memory, w->dweights);
+    nsi_free(&memory, w->arrays);
+    nsi_free(&memory, w->sinks);
     nsi_free(&memory, w->failed_step);
     nsi_free(&memory, w->failed_lane);
     nsi_free(&memory, w->failed_input);
@@ -227,6 +250,10 @@ static ns_status check_args(const ns_system* s, const ns_workspace* w, const ns_
         status = check_numbers(s, "params", args->params, args->per_robot_params ? args->batch : 1,
                                z->np, ns_system_param_name, error);
     }
+    for (uint32_t k = 0; status == NS_OK && args->weights && k < z->nw; k++) {
+        if (fabs(args->weights[k]) <= DBL_MAX) continue;
+        status = nsi_fail(error, NS_ERR_NONFINITE, "weight %u is %g", k, args->weights[k]);
+    }
     return status;
 }
 
@@ -238,7 +265,12 @@ static tile make_tile(const ns_system* s, ns_workspace* w, const ns_rollout_args
 #ifdef _OPENMP
     thread = (uint32_t)omp_get_thread_num();
 #endif
-    tile t = {.s = s, .args = args, .memory = &w->thread[thread], .number = number};
+    tile t = {.s = s,
+              .args = args,
+              .memory = &w->thread[thread],
+              .number = number,
+              .arrays = w->arrays,
+              .sinks = w->sinks};
     t.first = number * LANES;
     t.count = args->batch - t.first < LANES ? args->batch - t.first : LANES;
     t.form = t.count == 1 ? NSI_FORM_ONE : NSI_FORM_FOUR;
@@ -259,9 +291,11 @@ static void gather(const tile* t, const double* from, size_t stride, size_t coun
     }
 }
 
-static void gather_add(const tile* t, const double* from, size_t stride, size_t count, double* to) {
-    for (uint32_t l = 0; from && l < t->lanes; l++) {
-        const double* row = from + robot_of(t, l) * stride;
+// Add the seeds of robots. Lanes that are left over have none: gradients for weights are summed over
+// lanes.
+static void add_seeds(const tile* t, const double* from, size_t stride, size_t count, double* to) {
+    for (uint32_t l = 0; from && l < t->count; l++) {
+        const double* row = from + (t->first + l) * stride;
         for (size_t k = 0; k < count; k++) to[k * t->lanes + l] += row[k];
     }
 }
@@ -275,13 +309,12 @@ static void scatter(const tile* t, const double* from, size_t stride, size_t cou
 
 static void gather_params(const tile* t, const double* params, double* to) {
     const ns_system_sizes* z = &t->s->sizes;
-    const ns_model* model = t->s->model;
     if (params) {
         gather(t, params, t->args->per_robot_params ? z->np : 0, z->np, to);
         return;
     }
     for (uint32_t k = 0; k < z->np; k++) {
-        double value = model->params[t->s->free_param[k]].value;
+        double value = t->s->params[t->s->free_param[k]];
         for (uint32_t l = 0; l < t->lanes; l++) to[k * t->lanes + l] = value;
     }
 }
@@ -336,9 +369,10 @@ static void forward_segment(const tile* t, uint32_t from, uint32_t count, bool r
         if (a->controls) {
             gather(t, a->controls + step * z->nc, steps * z->nc, z->nc, record_c(t, k));
         }
-        ns_program_run(
-            t->s->step[t->form],
-            &(ns_run){.in = record_x(t, k), .out = record(t, k + 1), .work = t->memory->work});
+        ns_program_run(t->s->step[t->form], &(ns_run){.in = record_x(t, k),
+                                                      .out = record(t, k + 1),
+                                                      .arrays = t->arrays,
+                                                      .work = t->memory->work});
         if (!report) continue;
         report_contact(t, record(t, k + 1), (uint32_t)step);
         scatter(t, record_x(t, k + 1), (steps + 1) * z->nx, z->nx,
@@ -398,7 +432,11 @@ static void advise(const ns_system* s, const double* x, uint32_t step, char* tex
         if (fabs(x[k]) > fabs(x[largest])) largest = k;
     }
     if (step == 0) {
-        snprintf(text, size, "look at the initial state and the parameters");
+        snprintf(text, size, "look at the initial state and the %s",
+                 s->model ? "parameters" : "weights");
+    } else if (!s->model) {
+        snprintf(text, size, "%s was %.3g before it: train on longer rollouts or smaller weights",
+                 ns_system_state_name(s, largest), x[largest]);
     } else {
         snprintf(text, size,
                  "%s was %.3g before it: take a smaller time step or the implicit integrator",
@@ -434,7 +472,7 @@ static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_roll
                    z->nc * sizeof(double));
         }
         char reason[320], advice[200];
-        nsi_system_diagnose(s, record_x(&t, 0), reason, sizeof reason);
+        nsi_system_diagnose(s, record_x(&t, 0), t.arrays, reason, sizeof reason);
         advise(s, record_x(&t, 0), w->failed_step[n], advice, sizeof advice);
         return nsi_fail(error, NS_ERR_NONFINITE, "robot %u, step %u (t = %g s): %s; %s", robot,
                         w->failed_step[n], w->failed_step[n] * z->timestep, reason, advice);
@@ -442,21 +480,52 @@ static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_roll
     return NS_OK;
 }
 
-// The work of one tile: forward alone, or a derivative described by `job`.
+// The work of one tile.
 typedef void tile_work(const tile* t, ns_workspace* w, const void* job);
 
-// All tiles, shared out to threads; then see whether every robot stayed finite.
+// Where programs find weights and put their gradients, of which those that `chunks` parts of the
+// batch add up begin at zero; `dweights` (nw) are tangents, or NULL for zero.
+static void set_arrays(const ns_system* s, ns_workspace* w, const double* weights,
+                       const double* dweights, uint32_t chunks) {
+    uint32_t narray = s->narray, nw = s->sizes.nw;
+    memset(w->dweights, 0, (size_t)chunks * nw * sizeof(double));
+    for (uint32_t k = 0; k < narray; k++) {
+        uint32_t offset = s->arrays[k].offset;
+        w->arrays[k] = (weights ? weights : s->weights) + offset;
+        // Zero tangents: the gradient's memory is zero and not written by a forward derivative.
+        w->arrays[narray + k] = (dweights ? dweights : w->dweights) + offset;
+        for (uint32_t c = 0; c < chunks; c++) {
+            w->sinks[c * narray + k] = w->dweights + (size_t)c * nw + offset;
+        }
+    }
+}
+
+// What is done with a tile: forward alone, or a derivative described by `job`.
+typedef struct tile_task {
+    tile_work* work;
+    const void* job;
+    const double* dweights; // tangents, or NULL
+    bool gradient;          // of the weights: their sinks are written
+} tile_task;
+
+// All tiles, in chunks shared out to threads; then see whether every robot stayed finite.
 static ns_status run_tiles(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
-                           tile_work* work, const void* job, ns_error* error) {
+                           const tile_task* task, ns_error* error) {
     ns_status status = check_args(s, w, args, error);
     if (status != NS_OK) return status;
-    int tiles = (int)((args->batch - 1) / LANES + 1);
+    uint64_t tiles = tile_count(args->batch);
+    int chunks = (int)chunk_count(args->batch);
+    set_arrays(s, w, args->weights, task->dweights, task->gradient ? (uint32_t)chunks : 1);
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static) num_threads((int)w->size.threads)
 #endif
-    for (int n = 0; n < tiles; n++) {
-        tile t = make_tile(s, w, args, (uint32_t)n);
-        work(&t, w, job);
+    for (int c = 0; c < chunks; c++) {
+        uint32_t end = (uint32_t)(tiles * ((uint64_t)c + 1) / (uint64_t)chunks);
+        for (uint32_t n = (uint32_t)(tiles * (uint64_t)c / (uint64_t)chunks); n < end; n++) {
+            tile t = make_tile(s, w, args, n);
+            if (task->gradient) t.sinks = w->sinks + (size_t)c * s->narray;
+            task->work(&t, w, task->job);
+        }
     }
     return check_finite(s, w, args, error);
 }
@@ -468,7 +537,7 @@ static void value_work(const tile* t, ns_workspace* w, const void* job) {
 
 ns_status ns_rollout(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
                      ns_error* error) {
-    return run_tiles(s, w, args, value_work, NULL, error);
+    return run_tiles(s, w, args, &(tile_task){.work = value_work}, error);
 }
 
 // ---- derivatives that are not finite -------------------------------------------------------
@@ -510,14 +579,17 @@ static void reverse_segment(const tile* t, const ns_rollout_adjoint* a, uint32_t
     for (uint32_t k = count; k-- > 0;) {
         size_t step = from + k;
         double* seeds = record_seeds(t, k);
-        gather(t, a->observation_seeds ? a->observation_seeds + step * z->ny : NULL, steps * z->ny,
-               z->ny, seeds);
-        gather_add(t, a->state_seeds ? a->state_seeds + (step + 1) * z->nx : NULL,
-                   (steps + 1) * z->nx, z->nx, adjoint);
-        memset(seeds + z->ny * lanes, 0, t->s->nsolver * lanes * sizeof(double));
+        memset(seeds, 0, step_ny(t->s) * lanes * sizeof(double)); // the solver's stays 0
+        add_seeds(t, a->observation_seeds ? a->observation_seeds + step * z->ny : NULL,
+                  steps * z->ny, z->ny, seeds);
+        add_seeds(t, a->state_seeds ? a->state_seeds + (step + 1) * z->nx : NULL,
+                  (steps + 1) * z->nx, z->nx, adjoint);
         memcpy(seeds + step_ny(t->s) * lanes, adjoint, z->nx * lanes * sizeof(double));
-        ns_program_run(t->s->vjp[t->form],
-                       &(ns_run){.in = record_x(t, k), .out = out, .work = t->memory->work});
+        ns_program_run(t->s->vjp[t->form], &(ns_run){.in = record_x(t, k),
+                                                     .out = out,
+                                                     .arrays = t->arrays,
+                                                     .sinks = t->sinks,
+                                                     .work = t->memory->work});
         memcpy(adjoint, out, z->nx * lanes * sizeof(double));
         const double* dc = out + z->nx * lanes;
         scatter(t, dc, steps * z->nc, z->nc, a->dcontrols ? a->dcontrols + step * z->nc : NULL);
@@ -541,7 +613,7 @@ static void reverse_tile(const tile* t, ns_workspace* w, const ns_rollout_adjoin
         }
         reverse_segment(t, a, from, count, dp);
     }
-    gather_add(t, a->state_seeds, ((size_t)t->args->steps + 1) * z->nx, z->nx, t->memory->adjoint);
+    add_seeds(t, a->state_seeds, ((size_t)t->args->steps + 1) * z->nx, z->nx, t->memory->adjoint);
     scatter(t, t->memory->adjoint, z->nx, z->nx, a->dx0);
     // What is not finite stays so on the way back: a state passes through every step.
     w->failed_input[t->number] = NSI_NONE;
@@ -569,6 +641,15 @@ static void collect_dparams(const ns_system* s, const ns_workspace* w, const ns_
     }
 }
 
+static void collect_dweights(const ns_system* s, const ns_workspace* w, uint32_t chunks,
+                             double* dweights) {
+    memcpy(dweights, w->dweights, s->sizes.nw * sizeof(double));
+    for (uint32_t c = 1; c < chunks; c++) {
+        const double* part = w->dweights + (size_t)c * s->sizes.nw;
+        for (uint32_t k = 0; k < s->sizes.nw; k++) dweights[k] += part[k];
+    }
+}
+
 static void reverse_work(const tile* t, ns_workspace* w, const void* job) {
     forward_tile(t, w);
     if (w->failed_step[t->number] == NSI_NONE) reverse_tile(t, w, job);
@@ -577,10 +658,22 @@ static void reverse_work(const tile* t, ns_workspace* w, const void* job) {
 ns_status ns_rollout_vjp(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
                          const ns_rollout_adjoint* adjoint, ns_error* error) {
     if (!adjoint) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_rollout_vjp: adjoint is NULL");
-    ns_status status = run_tiles(s, w, args, reverse_work, adjoint, error);
+    const tile_task task = {.work = reverse_work, .job = adjoint, .gradient = true};
+    ns_status status = run_tiles(s, w, args, &task, error);
     if (status != NS_OK) return status;
     if (adjoint->dparams) collect_dparams(s, w, args, adjoint->dparams);
-    return report_derivative(s, w, args, "the gradient for", error);
+    if (adjoint->dweights && s->sizes.nw > 0) {
+        collect_dweights(s, w, chunk_count(args->batch), adjoint->dweights);
+    }
+    status = report_derivative(s, w, args, "the gradient for", error);
+    for (uint32_t k = 0; status == NS_OK && adjoint->dweights && k < s->sizes.nw; k++) {
+        if (fabs(adjoint->dweights[k]) <= DBL_MAX) continue;
+        status = nsi_fail(error, NS_ERR_NONFINITE,
+                          "the motion is finite, but the gradient for weight %u is not; use fewer"
+                          " steps or a smaller time step",
+                          k);
+    }
+    return status;
 }
 
 // ---- forward derivative --------------------------------------------------------------------
@@ -604,7 +697,8 @@ static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangen
     for (size_t step = 0; step < steps; step++) {
         gather(t, a->controls ? a->controls + step * z->nc : NULL, steps * z->nc, z->nc, c);
         gather(t, d->dcontrols ? d->dcontrols + step * z->nc : NULL, steps * z->nc, z->nc, dc);
-        ns_program_run(t->s->jvp[t->form], &(ns_run){.in = x, .out = y, .work = t->memory->work});
+        ns_program_run(t->s->jvp[t->form],
+                       &(ns_run){.in = x, .out = y, .arrays = t->arrays, .work = t->memory->work});
         report_contact(t, y, (uint32_t)step);
         memcpy(x, next, z->nx * lanes * sizeof(double));
         memcpy(dx, dnext, z->nx * lanes * sizeof(double));
@@ -633,6 +727,7 @@ static void tangent_work(const tile* t, ns_workspace* w, const void* job) {
 ns_status ns_rollout_jvp(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
                          const ns_rollout_tangent* tangent, ns_error* error) {
     if (!tangent) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_rollout_jvp: tangent is NULL");
-    ns_status status = run_tiles(s, w, args, tangent_work, tangent, error);
+    const tile_task task = {.work = tangent_work, .job = tangent, .dweights = tangent->dweights};
+    ns_status status = run_tiles(s, w, args, &task, error);
     return status == NS_OK ? report_derivative(s, w, args, "the derivative of", error) : status;
 }

@@ -19,9 +19,17 @@ typedef struct stepper {
     const ns_model* model;
     const nsi_step_options* options;
     ns_graph* graph;
+    bool names;               // also quantities that take long to trace get their names
+    nsi_augmenter* augmenter; // of a plan, or NULL
     ns_expr *q, *qd, *motor, *u, *tau, *param; // inputs; motor has an entry per actuator
     ns_expr residual;                          // of the impulses
 } stepper;
+
+// The step's inputs as physics sees them at one state: after what networks do to them.
+typedef struct moment {
+    ns_expr *q, *qd, *u, *tau, *param;
+    nsi_robot robot;
+} moment;
 
 bool nsi_step_has_impulses(const ns_model* model, const nsi_step_options* options) {
     return nsi_touches_count(model, &options->contact, NS_CONTACT_NCP) > 0;
@@ -67,12 +75,16 @@ static bool make_inputs(stepper* s) {
             s->motor[i] = named_input("motor", m->actuators[i].def.name);
         }
     }
+    if (s->options->plan) {
+        s->augmenter = nsi_augmenter_create(s->options->plan);
+        if (!s->augmenter) return false;
+    }
     for (uint32_t i = 0; i < m->sizes.nu; i++) s->u[i] = named_input("u", m->actuators[i].def.name);
     numbered_inputs("tau", m->sizes.nv, s->tau);
     for (uint32_t i = 0; i < m->sizes.nparam; i++) {
         bool is_free = s->options->is_free && s->options->is_free[i];
-        s->param[i] = is_free ? ns_quantity(m->params[i].name, ns_input(m->params[i].name))
-                              : ns_const(m->params[i].value);
+        double value = s->options->params ? s->options->params[i] : m->params[i].value;
+        s->param[i] = is_free ? ns_input(m->params[i].name) : ns_const(value);
     }
     return s->graph->error.status == NS_OK;
 }
@@ -93,6 +105,7 @@ static void make_outputs(const stepper* s, const ns_expr* q, const ns_expr* qd) 
         snprintf(name, sizeof name, "motor/%s", s->model->actuators[i].def.name);
         ns_output(name, nsi_actuator_control(s->model, i, s->u[i]));
     }
+    if (s->augmenter) nsi_augmenter_put_memory(s->augmenter);
 }
 
 static const char* nearest_quantity(const nsi_ports* all, const char* name) {
@@ -132,7 +145,7 @@ static void make_observations(const stepper* s) {
     }
 }
 
-// ---- integration ---------------------------------------------------------------------------
+// ---- quaternions ---------------------------------------------------------------------------
 
 static quat quat_at(const ns_expr* q) {
     return (quat){q[0], q[1], q[2], q[3]};
@@ -145,41 +158,124 @@ static void put_quat(ns_expr* to, quat q) {
     to[3] = q.z;
 }
 
-// The forces on bodies from outside: spring contacts.
+// ---- one state -----------------------------------------------------------------------------
+
+static void name_state(const stepper* s, const nsi_robot* robot);
+
+static bool is_zero(const stepper* s, ns_expr x) {
+    if (!ns_expr_is_valid(x)) return false;
+    const nsi_node* node = &s->graph->nodes.data[x.id];
+    return node->op == NSI_CONST && node->value == 0.0;
+}
+
+// Everything as physics is to see it at the state q, qd: what it reads is named here. The order in
+// which things are traced is the same with and without networks and observations, and so are all
+// bits (contract.c).
+static bool begin_moment(const stepper* s, const ns_expr* q, const ns_expr* qd, moment* at) {
+    const ns_model* m = s->model;
+    at->q = expressions(s, m->sizes.nq);
+    at->qd = expressions(s, m->sizes.nv);
+    at->u = expressions(s, m->sizes.nu);
+    at->tau = expressions(s, m->sizes.nv);
+    at->param = expressions(s, m->sizes.nparam);
+    if (s->graph->error.status != NS_OK) return false;
+    if (s->augmenter) nsi_augmenter_begin(s->augmenter);
+    for (uint32_t k = 0; k < m->sizes.nq; k++) at->q[k] = nsi_named(q[k], "q/%u", k);
+    for (uint32_t k = 0; k < m->sizes.nv; k++) at->qd[k] = nsi_named(qd[k], "qd/%u", k);
+    for (uint32_t i = 0; i < m->sizes.nu; i++) {
+        at->u[i] = nsi_named(s->u[i], "control/%s", m->actuators[i].def.name);
+    }
+    for (uint32_t k = 0; k < m->sizes.nv; k++) at->tau[k] = nsi_named(s->tau[k], "tau/%u", k);
+    bool all = s->augmenter || s->options->hook; // networks may stand at any number of the model
+    for (uint32_t i = 0; i < m->sizes.nparam; i++) {
+        bool named = all || (s->options->is_free && s->options->is_free[i]);
+        at->param[i] = named ? ns_quantity(m->params[i].name, s->param[i]) : s->param[i];
+    }
+    if (!nsi_robot_init(&at->robot, m, at->param, at->q, at->qd)) return false;
+    name_state(s, &at->robot);
+    return s->graph->error.status == NS_OK;
+}
+
+// A force in the axes of a link at its centre of mass, and a torque, from outside: none, unless a
+// network stands there. Links without mass, such as those between the joints of one MJCF body, have
+// none.
+static void link_force(const stepper* s, const nsi_robot* robot, uint32_t i, force* external) {
+    const nsi_placement* place = &robot->place[i];
+    const char* name = s->model->links[i].def.name;
+    ns_expr f[6];
+    bool any = false;
+    if (place->body == NSI_NONE || s->model->links[i].def.mass == 0.0) return;
+    for (int k = 0; k < 6; k++) {
+        f[k] = nsi_named(ns_const(0.0), "link/%s/%s/%c", name, k < 3 ? "force" : "torque",
+                         "xyz"[k % 3]);
+        any = any || !is_zero(s, f[k]);
+    }
+    if (!any) return;
+    const ns_expr* c = robot->param + s->model->links[i].param + NSI_LINK_COM;
+    vec3 at = v3_add(place->position, m3_apply(place->R, v3(c[0], c[1], c[2])));
+    vec3 linear = m3_apply(place->R, v3(f[0], f[1], f[2]));
+    vec3 torque = m3_apply(place->R, v3(f[3], f[4], f[5]));
+    force total = {v3_add(torque, v3_cross(at, linear)), linear};
+    external[place->body] = fo_add(external[place->body], total);
+}
+
+// The forces on bodies from outside: networks on links, spring contacts.
 static void external_forces(const stepper* s, nsi_robot* robot) {
     uint32_t n = s->model->sizes.nlink;
-    if (nsi_touches_count(s->model, &s->options->contact, NS_CONTACT_SPRING) == 0) return;
+    bool springs = nsi_touches_count(s->model, &s->options->contact, NS_CONTACT_SPRING) > 0;
+
     force* external = nsi_robot_alloc(robot, n, sizeof *external);
     if (!external) return;
     for (uint32_t i = 0; i < n; i++) external[i] = fo_zero();
-    nsi_contact_springs(robot, &s->options->contact, external);
+    for (uint32_t i = 0; i < n; i++) link_force(s, robot, i, external);
+    if (springs) nsi_contact_springs(robot, &s->options->contact, external);
     robot->external = external;
 }
 
+// Name the bias of M qdd + bias = tau; what a network adds to it is taken off the forces. Nothing of
+// it is computed otherwise.
+static void name_bias(const stepper* s, const nsi_robot* robot, ns_expr* tau) {
+    uint32_t nv = s->model->sizes.nv;
+    ns_expr* bias = expressions(s, nv);
+    if (s->graph->error.status != NS_OK) return;
+    nsi_rnea(robot, NULL, bias);
+    for (uint32_t k = 0; k < nv; k++) {
+        ns_expr changed = nsi_named(bias[k], "bias/%u", k);
+        if (changed.id != bias[k].id) tau[k] = ns_sub(tau[k], ns_sub(changed, bias[k]));
+    }
+}
+
+// Accelerations (nv) before contact impulses; `slope` as in nsi_joint_forces().
+static void accelerate(const stepper* s, moment* at, ns_expr* slope, ns_expr* qdd) {
+    uint32_t nv = s->model->sizes.nv;
+    name_bias(s, &at->robot, at->tau);
+    external_forces(s, &at->robot);
+    nsi_joint_forces(&at->robot, at->u, s->motor, s->options->timestep, at->tau, slope);
+    ns_expr dt = ns_const(s->options->timestep);
+    for (uint32_t k = 0; k < nv && slope; k++) slope[k] = ns_mul(dt, slope[k]);
+    nsi_forward_dynamics(&at->robot, at->tau, slope, qdd);
+    for (uint32_t k = 0; k < nv; k++) qdd[k] = nsi_named(qdd[k], "qdd/%u", k);
+}
+
+// ---- integration ---------------------------------------------------------------------------
+
 static void euler(stepper* s, ns_expr* q, ns_expr* qd) {
-    nsi_robot robot;
+    moment at;
     uint32_t nv = s->model->sizes.nv;
     bool implicit = s->options->integrator == NS_INTEGRATOR_IMPLICIT;
-    ns_expr *tau = expressions(s, nv), *qdd = expressions(s, nv), *slope = expressions(s, nv);
+    ns_expr *qdd = expressions(s, nv), *slope = expressions(s, nv);
     ns_expr *way = expressions(s, nv), *shift = expressions(s, nv);
-    if (!nsi_robot_init(&robot, s->model, s->param, s->q, s->qd)) return;
-    external_forces(s, &robot);
-    for (uint32_t k = 0; k < nv; k++) tau[k] = s->tau[k];
-    nsi_joint_forces(&robot, s->u, s->motor, s->options->timestep, tau, implicit ? slope : NULL);
+    if (s->graph->error.status != NS_OK || !begin_moment(s, s->q, s->qd, &at)) return;
+    accelerate(s, &at, implicit ? slope : NULL, qdd);
     ns_expr dt = ns_const(s->options->timestep);
-    for (uint32_t k = 0; k < nv && implicit; k++) slope[k] = ns_mul(dt, slope[k]);
-    nsi_forward_dynamics(&robot, tau, implicit ? slope : NULL, qdd);
-    for (uint32_t k = 0; k < nv; k++) {
-        qdd[k] = nsi_named(qdd[k], "qdd/%u", k);
-        qd[k] = ns_add(s->qd[k], ns_mul(dt, qdd[k]));
-    }
+    for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(at.qd[k], ns_mul(dt, qdd[k]));
     nsi_impact impact = {.qd = qd, .shift = shift};
-    nsi_contact_impulses(&robot, &s->options->contact, s->options->timestep, qdd,
+    nsi_contact_impulses(&at.robot, &s->options->contact, s->options->timestep, qdd,
                          implicit ? slope : NULL, &impact);
     s->residual = impact.residual;
     if (s->graph->error.status != NS_OK) return;
     for (uint32_t k = 0; k < nv; k++) way[k] = ns_sub(ns_mul(dt, qd[k]), shift[k]);
-    nsi_displace(s->model, s->q, way, q);
+    nsi_displace(s->model, at.q, way, q);
 }
 
 // Rate of the coordinates: dq/dt of a quaternion is q (0, w) / 2.
@@ -194,16 +290,6 @@ static void coordinate_rates(const stepper* s, const ns_expr* q, const ns_expr* 
         quat spin = {ns_const(0.0), ns_mul(half, w[0]), ns_mul(half, w[1]), ns_mul(half, w[2])};
         put_quat(rate + l->q + plain, q_mul(quat_at(q + l->q + plain), spin));
     }
-}
-
-static void acceleration(const stepper* s, const ns_expr* q, const ns_expr* qd, ns_expr* qdd) {
-    nsi_robot robot;
-    ns_expr* tau = expressions(s, s->model->sizes.nv);
-    if (!nsi_robot_init(&robot, s->model, s->param, q, qd)) return;
-    external_forces(s, &robot);
-    for (uint32_t k = 0; k < s->model->sizes.nv; k++) tau[k] = s->tau[k];
-    nsi_joint_forces(&robot, s->u, s->motor, s->options->timestep, tau, NULL);
-    nsi_forward_dynamics(&robot, tau, NULL, qdd);
 }
 
 // Classical Runge-Kutta on coordinates and velocities; quaternions are renormalised at the end.
@@ -232,9 +318,10 @@ static void runge_kutta(const stepper* s, ns_expr* q, ns_expr* qd) {
             qds[k] = stage == 0 ? s->qd[k] : ns_add(s->qd[k], ns_mul(step, qdd[k]));
         }
         nsi_trace_mute(stage > 0);
-        coordinate_rates(s, qs, qds, rate);
-        acceleration(s, qs, qds, qdd);
-        for (uint32_t k = 0; k < nv; k++) qdd[k] = nsi_named(qdd[k], "qdd/%u", k);
+        moment at;
+        if (!begin_moment(s, qs, qds, &at)) break;
+        coordinate_rates(s, at.q, at.qd, rate);
+        accelerate(s, &at, NULL, qdd);
         ns_expr b = ns_const(weight[stage] * dt);
         for (uint32_t k = 0; k < nq; k++) q[k] = ns_add(q[k], ns_mul(b, rate[k]));
         for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(qd[k], ns_mul(b, qdd[k]));
@@ -255,15 +342,15 @@ static void name_vec3(vec3 v, const char* link, const char* what) {
     static const char axis[3] = {'x', 'y', 'z'};
     for (int k = 0; k < 3; k++) {
         if (link[0]) {
-            nsi_named(v.e[k], "link/%s/%s/%c", link, what, axis[k]);
+            nsi_observed(v.e[k], "link/%s/%s/%c", link, what, axis[k]);
         } else {
-            nsi_named(v.e[k], "%s/%c", what, axis[k]);
+            nsi_observed(v.e[k], "%s/%c", what, axis[k]);
         }
     }
 }
 
 // Orientations as quaternions, from the parent down.
-static void name_poses(const stepper* s, const nsi_link_pose* pose) {
+static void name_poses(const stepper* s, const nsi_robot* robot, const nsi_link_pose* pose) {
     const ns_model* m = s->model;
     quat* turn = nsi_arena_alloc(&s->graph->arena, (m->sizes.nlink + 1) * sizeof *turn);
     if (!turn) {
@@ -274,13 +361,13 @@ static void name_poses(const stepper* s, const nsi_link_pose* pose) {
         const nsi_link* l = &m->links[i];
         const double* o = l->def.origin.quaternion;
         quat q = {ns_const(o[0]), ns_const(o[1]), ns_const(o[2]), ns_const(o[3])};
-        const ns_expr* r = s->param + l->param + NSI_JOINT_ROTATION;
+        const ns_expr* r = robot->param + l->param + NSI_JOINT_ROTATION;
         q = q_mul(q, q_exp(v3(r[0], r[1], r[2])));
-        if (l->def.joint_type == NS_JOINT_FLOATING) q = quat_at(s->q + l->q + 3);
-        if (l->def.joint_type == NS_JOINT_SPHERICAL) q = q_mul(q, quat_at(s->q + l->q));
+        if (l->def.joint_type == NS_JOINT_FLOATING) q = quat_at(robot->q + l->q + 3);
+        if (l->def.joint_type == NS_JOINT_SPHERICAL) q = q_mul(q, quat_at(robot->q + l->q));
         if (l->def.joint_type == NS_JOINT_REVOLUTE) {
-            const ns_expr* p = s->param + l->param + NSI_JOINT_AXIS;
-            ns_expr axis[3], angle = nsi_joint_coordinate(m, i, s->q);
+            const ns_expr* p = robot->param + l->param + NSI_JOINT_AXIS;
+            ns_expr axis[3], angle = nsi_joint_coordinate(m, i, robot->q);
             ns_normalize(3, p, axis);
             q = q_mul(q, q_exp(v3_scale(angle, v3(axis[0], axis[1], axis[2]))));
         }
@@ -288,28 +375,22 @@ static void name_poses(const stepper* s, const nsi_link_pose* pose) {
                       ? q
                       : q_mul(turn[l->parent], q);
         name_vec3(pose[i].position, l->def.name, "pose");
-        nsi_named(turn[i].w, "link/%s/pose/qw", l->def.name);
-        nsi_named(turn[i].x, "link/%s/pose/qx", l->def.name);
-        nsi_named(turn[i].y, "link/%s/pose/qy", l->def.name);
-        nsi_named(turn[i].z, "link/%s/pose/qz", l->def.name);
+        nsi_observed(turn[i].w, "link/%s/pose/qw", l->def.name);
+        nsi_observed(turn[i].x, "link/%s/pose/qx", l->def.name);
+        nsi_observed(turn[i].y, "link/%s/pose/qy", l->def.name);
+        nsi_observed(turn[i].z, "link/%s/pose/qz", l->def.name);
     }
 }
 
 static void name_links(const stepper* s, const nsi_robot* robot, const nsi_link_pose* pose) {
-    uint32_t nv = s->model->sizes.nv;
-    ns_expr *linear = expressions(s, 3 * (size_t)nv), *angular = expressions(s, 3 * (size_t)nv);
-    if (s->graph->error.status != NS_OK) return;
-    name_poses(s, pose);
+    name_poses(s, robot, pose);
     for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
         const char* name = s->model->links[i].def.name;
         motion v = nsi_link_velocity(robot, i);
         name_vec3(v.w, name, "velocity/angular");
         name_vec3(v.v, name, "velocity/linear");
-        nsi_link_jacobian(robot, pose, i, linear, angular);
-        for (uint32_t k = 0; k < 3 * nv; k++) {
-            nsi_named(linear[k], "link/%s/jacobian/linear/%u/%u", name, k / nv, k % nv);
-            nsi_named(angular[k], "link/%s/jacobian/angular/%u/%u", name, k / nv, k % nv);
-        }
+        const ns_expr* c = robot->param + s->model->links[i].param + NSI_LINK_COM;
+        name_vec3(v3_add(v.v, v3_cross(v.w, v3(c[0], c[1], c[2]))), name, "velocity/com");
     }
 }
 
@@ -326,37 +407,70 @@ static void name_penetration(const stepper* s, const nsi_robot* robot, const nsi
             deepest = ns_max(deepest, depth);
         }
     }
-    ns_quantity("contact/penetration", deepest);
+    nsi_trace_observe("contact/penetration", deepest);
 }
 
-static void name_everything(const stepper* s) {
-    nsi_robot robot;
-    const ns_model* m = s->model;
-    uint32_t nv = m->sizes.nv;
-    if (!nsi_robot_init(&robot, m, s->param, s->q, s->qd)) return;
-    nsi_link_pose* pose = nsi_robot_alloc(&robot, m->sizes.nlink, sizeof *pose);
-    ns_expr *M = expressions(s, (size_t)nv * nv), *bias = expressions(s, nv);
+// Coordinates and velocities by joint.
+static void name_joints(const stepper* s, const nsi_robot* robot) {
+    for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
+        const nsi_link* l = &s->model->links[i];
+        for (uint32_t k = 0; k < l->nq; k++) {
+            if (l->nq == 1) {
+                nsi_observed(robot->q[l->q], "joint/%s/position", l->def.joint);
+            } else {
+                nsi_observed(robot->q[l->q + k], "joint/%s/position/%u", l->def.joint, k);
+            }
+        }
+        for (uint32_t k = 0; k < l->nv; k++) {
+            if (l->nv == 1) {
+                nsi_observed(robot->qd[l->v], "joint/%s/velocity", l->def.joint);
+            } else {
+                nsi_observed(robot->qd[l->v + k], "joint/%s/velocity/%u", l->def.joint, k);
+            }
+        }
+    }
+}
+
+// What follows from the state alone, before the forces: networks may read all of it.
+static void name_state(const stepper* s, const nsi_robot* robot) {
+    nsi_link_pose* pose = nsi_robot_alloc(robot, s->model->sizes.nlink, sizeof *pose);
     if (s->graph->error.status != NS_OK) return;
-
-    for (uint32_t k = 0; k < m->sizes.nq; k++) nsi_named(s->q[k], "q/%u", k);
-    for (uint32_t k = 0; k < nv; k++) nsi_named(s->qd[k], "qd/%u", k);
-    nsi_crba(&robot, M);
-    for (uint32_t k = 0; k < nv * nv; k++) nsi_named(M[k], "mass_matrix/%u/%u", k / nv, k % nv);
-    nsi_rnea(&robot, NULL, bias);
-    for (uint32_t k = 0; k < nv; k++) nsi_named(bias[k], "bias/%u", k);
-
-    nsi_link_poses(&robot, pose);
-    ns_expr kinetic = nsi_kinetic_energy(&robot);
-    ns_expr potential = ns_add(nsi_potential_energy(&robot, pose), nsi_spring_energy(&robot));
-    ns_quantity("energy/kinetic", kinetic);
-    ns_quantity("energy/potential", potential);
-    ns_quantity("energy/total", ns_add(kinetic, potential));
+    name_joints(s, robot);
+    nsi_link_poses(robot, pose);
+    ns_expr kinetic = nsi_kinetic_energy(robot);
+    ns_expr potential = ns_add(nsi_potential_energy(robot, pose), nsi_spring_energy(robot));
+    nsi_trace_observe("energy/kinetic", kinetic);
+    nsi_trace_observe("energy/potential", potential);
+    nsi_trace_observe("energy/total", ns_add(kinetic, potential));
     vec3 linear, angular;
-    nsi_momentum(&robot, pose, &linear, &angular);
+    nsi_momentum(robot, pose, &linear, &angular);
     name_vec3(linear, "", "momentum/linear");
     name_vec3(angular, "", "momentum/angular");
-    name_vec3(nsi_center_of_mass(&robot, pose), "", "com");
-    name_links(s, &robot, pose);
+    name_vec3(nsi_center_of_mass(robot, pose), "", "com");
+    name_links(s, robot, pose);
+}
+
+// What no network reads and takes long to trace.
+static void name_rest(const stepper* s) {
+    const ns_model* m = s->model;
+    uint32_t nv = m->sizes.nv;
+    nsi_robot robot;
+    if (!nsi_robot_init(&robot, m, s->param, s->q, s->qd)) return;
+    nsi_link_pose* pose = nsi_robot_alloc(&robot, m->sizes.nlink, sizeof *pose);
+    ns_expr* M = expressions(s, (size_t)nv * nv);
+    ns_expr *linear = expressions(s, 3 * (size_t)nv), *angular = expressions(s, 3 * (size_t)nv);
+    if (s->graph->error.status != NS_OK) return;
+    nsi_crba(&robot, M);
+    for (uint32_t k = 0; k < nv * nv; k++) nsi_observed(M[k], "mass_matrix/%u/%u", k / nv, k % nv);
+    nsi_link_poses(&robot, pose);
+    for (uint32_t i = 0; i < m->sizes.nlink; i++) {
+        const char* name = m->links[i].def.name;
+        nsi_link_jacobian(&robot, pose, i, linear, angular);
+        for (uint32_t k = 0; k < 3 * nv; k++) {
+            nsi_observed(linear[k], "link/%s/jacobian/linear/%u/%u", name, k / nv, k % nv);
+            nsi_observed(angular[k], "link/%s/jacobian/angular/%u/%u", name, k / nv, k % nv);
+        }
+    }
     if (m->sizes.ncontact > 0) name_penetration(s, &robot, pose);
 }
 
@@ -369,8 +483,12 @@ ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options,
         ns_graph_free(s.graph);
         return status;
     }
+    s.names = options->all_quantities || options->plan || options->hook;
+    ns_expr *q = NULL, *qd = NULL;
     if (make_inputs(&s)) {
-        ns_expr *q = expressions(&s, model->sizes.nq), *qd = expressions(&s, model->sizes.nv);
+        if (options->hook) nsi_trace_hook(options->hook, options->hook_context);
+        q = expressions(&s, model->sizes.nq);
+        qd = expressions(&s, model->sizes.nv);
         if (s.graph->error.status == NS_OK) {
             if (options->integrator == NS_INTEGRATOR_RK4) {
                 runge_kutta(&s, q, qd);
@@ -378,10 +496,11 @@ ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options,
                 euler(&s, q, qd);
             }
         }
-        if (s.graph->error.status == NS_OK && options->all_quantities) name_everything(&s);
-        if (s.graph->error.status == NS_OK) make_observations(&s);
-        if (s.graph->error.status == NS_OK) make_outputs(&s, q, qd);
+        if (s.graph->error.status == NS_OK && s.names) name_rest(&s);
     }
+    if (s.augmenter) nsi_augmenter_finish(s.augmenter);
+    if (s.graph->error.status == NS_OK) make_observations(&s);
+    if (s.graph->error.status == NS_OK) make_outputs(&s, q, qd);
     ns_trace_end(NULL);
     *out = s.graph;
     return nsi_graph_finish(out, error);

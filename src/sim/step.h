@@ -6,16 +6,34 @@
 #include "contact/contact.h"
 #include "dyn/robot.h"
 #include "expr/graph.h"
+#include "expr/trace.h"
+#include "nn/augment.h"
 
 typedef struct nsi_step_options {
     double timestep;
     ns_integrator integrator;
     nsi_contact_options contact;
-    const uint8_t* is_free; // (nparam) nonzero: an input; NULL: none
-    bool all_quantities;    // also those that no step needs: mass matrix, Jacobians, energies...
+    const double* params;    // (nparam) values; NULL: the model's
+    const uint8_t* is_free;  // (nparam) nonzero: an input; NULL: none
+    const nsi_plan* plan;    // networks at quantities, or NULL
+    nsi_quantity_hook* hook; // instead of a plan's, to look at quantities; or NULL
+    void* hook_context;
+    bool all_quantities; // also those that no step needs: mass matrix, Jacobians, energies...
     const char* const* observe; // names or globs of quantities that become outputs; a name also
     uint32_t nobserve;          // stands for all that begin with it and a '/'
 } nsi_step_options;
+
+// Quantities of a step without networks, in the order in which they are computed.
+typedef struct nsi_quantity_list {
+    uint32_t count;
+    const char** names;
+    uint8_t* moves; // nonzero: the next state depends on what stands there
+    nsi_arena arena;
+} nsi_quantity_list;
+
+ns_status nsi_step_quantities(const ns_model* model, const nsi_step_options* options,
+                              nsi_quantity_list* out, ns_error* error);
+void nsi_quantity_list_free(nsi_quantity_list* list);
 
 // Number of motor angles in the state (series-elastic actuators).
 uint32_t nsi_model_motor_count(const ns_model* model);
@@ -24,7 +42,7 @@ uint32_t nsi_model_motor_count(const ns_model* model);
 bool nsi_step_has_impulses(const ns_model* model, const nsi_step_options* options);
 
 // Trace into a new graph: inputs q0.., qd0.., motor/<a>.., u/<a>.., tau0.., then the free
-// parameters by name; outputs the observed quantities, then with impulses the residual of their
+// parameters by name (values that networks keep, memory/<name>/<lag>, follow the motors); outputs the observed quantities, then with impulses the residual of their
 // solver, "solver/residual", then q0.., qd0.., motor/<a>.. of the next state.
 ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options, ns_graph** out,
                          ns_error* error);

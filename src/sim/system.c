@@ -3,6 +3,7 @@
 #include "sim/system.h"
 
 #include "expr/block.h"
+#include "io/tensors.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +21,13 @@ static const char* nearest_param(const ns_model* model, const char* name) {
     return model->params[best].name;
 }
 
+static ns_status fail_no_param(const ns_model* model, const char* pattern, ns_error* error) {
+    return nsi_fail(error, NS_ERR_ARGUMENT,
+                    "no parameter of the model is called, or fits, \"%.100s\"; the nearest is"
+                    " \"%.200s\"",
+                    pattern, nearest_param(model, pattern));
+}
+
 // Which parameters fit the patterns?
 static ns_status choose_free(const ns_model* model, const ns_system_options* options,
                              uint8_t* is_free, ns_error* error) {
@@ -30,21 +38,89 @@ static ns_status choose_free(const ns_model* model, const ns_system_options* opt
             is_free[i] = 1;
             found = true;
         }
-        if (!found) {
-            const char* nearest = nearest_param(model, options->free_params[p]);
-            return nsi_fail(error, NS_ERR_ARGUMENT,
-                            "no parameter of the model is called, or fits, \"%.100s\"; the nearest"
-                            " is \"%.200s\"",
-                            options->free_params[p], nearest);
-        }
+        if (!found) return fail_no_param(model, options->free_params[p], error);
     }
     return NS_OK;
 }
 
-static ns_status trace(const ns_model* model, const ns_system_options* options, ns_system* system,
-                       ns_error* error) {
-    uint8_t* is_free = nsi_alloc_zeroed(&model->allocator, (size_t)model->sizes.nparam + 1);
-    if (!is_free) return nsi_fail_nomem(error);
+// Values of all parameters: the model's, and those that are set.
+static ns_status choose_values(const ns_model* model, const ns_system_options* options,
+                               double* values, ns_error* error) {
+    for (uint32_t i = 0; i < model->sizes.nparam; i++) values[i] = model->params[i].value;
+    for (uint32_t p = 0; p < options->nset; p++) {
+        const ns_param_value* set = &options->set[p];
+        bool found = false;
+        for (uint32_t i = 0; i < model->sizes.nparam; i++) {
+            if (!ns_glob_match(set->pattern, model->params[i].name)) continue;
+            const ns_param* param = &model->params[i];
+            if (!(set->value >= param->lower && set->value <= param->upper)) {
+                return nsi_fail(error, NS_ERR_ARGUMENT, "%s cannot be %g: it lies in %g to %g",
+                                param->name, set->value, param->lower, param->upper);
+            }
+            values[i] = set->value;
+            found = true;
+        }
+        if (!found) return fail_no_param(model, set->pattern, error);
+    }
+    return NS_OK;
+}
+
+ns_status nsi_system_alloc_weights(ns_system* system, uint32_t narray, uint32_t nmatrix,
+                                   uint32_t nw, ns_error* error) {
+    const ns_allocator* memory = &system->allocator;
+    system->arrays = nsi_alloc_zeroed(memory, (size_t)narray * sizeof *system->arrays);
+    system->matrices = nsi_alloc_zeroed(memory, (size_t)nmatrix * sizeof *system->matrices);
+    system->weights = nsi_alloc_zeroed(memory, (size_t)nw * sizeof *system->weights);
+    if (!system->arrays || !system->matrices || !system->weights) return nsi_fail_nomem(error);
+    system->narray = narray;
+    system->nmatrix = nmatrix;
+    return NS_OK;
+}
+
+// The layers of a set of weights; returns how many.
+static uint32_t set_layers(const nsi_plan* plan, const nsi_plan_set* set,
+                           nsi_layer layers[NSI_MAX_LAYERS]) {
+    return nsi_network_layers(ns_blueprint_network(plan->blueprint, set->network), set->ninput,
+                              set->noutput, layers);
+}
+
+// Tell where the plan has its sets and their layers.
+static ns_status list_weights(const nsi_plan* plan, ns_system* system, ns_error* error) {
+    nsi_layer layers[NSI_MAX_LAYERS];
+    uint32_t nmatrix = 0, m = 0;
+    for (uint32_t k = 0; k < plan->nset; k++) nmatrix += set_layers(plan, &plan->sets[k], layers);
+    ns_status status = nsi_system_alloc_weights(system, plan->nset, nmatrix, plan->nweight, error);
+    for (uint32_t k = 0; k < plan->nset && status == NS_OK; k++) {
+        const nsi_plan_set* set = &plan->sets[k];
+        system->arrays[k] = (nsi_weight_array){set->name, set->offset, set->count};
+        uint32_t nlayer = set_layers(plan, set, layers);
+        for (uint32_t i = 0; i < nlayer; i++) {
+            system->matrices[m++] = (ns_weight_matrix){.set = set->name,
+                                                       .layer = i,
+                                                       .offset = set->offset + layers[i].offset,
+                                                       .rows = layers[i].rows,
+                                                       .columns = layers[i].columns,
+                                                       .bias = layers[i].bias};
+        }
+    }
+    return status;
+}
+
+// Expand the blueprint on what the step has, and lay out its weights.
+static ns_status make_plan(const ns_model* model, const ns_blueprint* blueprint,
+                           const nsi_step_options* step, ns_system* system, ns_error* error) {
+    nsi_quantity_list list;
+    ns_status status = nsi_step_quantities(model, step, &list, error);
+    if (status != NS_OK) return status;
+    status = nsi_plan_create(blueprint, list.names, list.moves, list.count, &model->allocator,
+                             &system->plan, error);
+    nsi_quantity_list_free(&list);
+    if (status == NS_OK) status = list_weights(system->plan, system, error);
+    if (status != NS_OK) return status;
+    return nsi_plan_weights(system->plan, system->weights, error);
+}
+
+nsi_step_options nsi_system_step_options(const ns_model* model, const ns_system_options* options) {
     nsi_step_options step = {
         .timestep = options->timestep > 0.0 ? options->timestep : model->world.timestep,
         .integrator =
@@ -52,37 +128,57 @@ static ns_status trace(const ns_model* model, const ns_system_options* options, 
         .contact = {.model = options->contact,
                     .friction = options->friction == NS_FRICTION_PYRAMID ? NSI_FRICTION_PYRAMID
                                                                          : NSI_FRICTION_CONE,
-                    .sweeps = options->contact_sweeps},
-        .is_free = is_free,
-        .all_quantities = options->nobserve > 0,
-        .observe = options->observe,
-        .nobserve = options->nobserve};
+                    .sweeps = options->contact_sweeps}};
     // Impulses do not go with rk4: what the model's file says gives way, a choice made here does not.
     if (options->integrator < 0 && step.integrator == NS_INTEGRATOR_RK4 &&
         nsi_step_has_impulses(model, &step)) {
         step.integrator = NS_INTEGRATOR_EULER;
     }
-    ns_status status = choose_free(model, options, is_free, error);
-    if (status == NS_OK) status = nsi_step_trace(model, &step, &system->graph, error);
+    return step;
+}
 
-    uint32_t np = 0;
-    for (uint32_t i = 0; i < model->sizes.nparam; i++) np += is_free[i];
-    system->free_param = nsi_alloc(&model->allocator, ((size_t)np + 1) * sizeof(uint32_t));
-    if (status == NS_OK && !system->free_param) status = nsi_fail_nomem(error);
-    if (status == NS_OK && system->free_param) {
-        for (uint32_t i = 0, k = 0; i < model->sizes.nparam; i++) {
-            if (is_free[i]) system->free_param[k++] = i;
-        }
-        uint32_t nsolver = nsi_step_has_impulses(model, &step);
-        system->nsolver = nsolver;
-        uint32_t nx = model->sizes.nq + model->sizes.nv + nsi_model_motor_count(model);
-        system->sizes = (ns_system_sizes){.nx = nx,
-                                          .nc = model->sizes.nu + model->sizes.nv,
-                                          .np = np,
-                                          .ny = system->graph->outputs.count - nx - nsolver,
-                                          .timestep = step.timestep,
-                                          .integrator = step.integrator};
+static ns_status trace_step(const ns_model* model, const ns_system_options* options,
+                            const uint8_t* is_free, ns_system* system, ns_error* error) {
+    nsi_step_options step = nsi_system_step_options(model, options);
+    step.params = system->params;
+    step.is_free = is_free;
+    step.all_quantities = options->nobserve > 0;
+    step.observe = options->observe;
+    step.nobserve = options->nobserve;
+    ns_status status = NS_OK;
+    if (options->blueprint && ns_blueprint_network_count(options->blueprint) > 0) {
+        status = make_plan(model, options->blueprint, &step, system, error);
+        step.plan = system->plan;
     }
+    if (status == NS_OK) status = nsi_step_trace(model, &step, &system->graph, error);
+    if (status != NS_OK) return status;
+    uint32_t nx = model->sizes.nq + model->sizes.nv + nsi_model_motor_count(model);
+    if (system->plan) nx += nsi_plan_memory_count(system->plan);
+    system->nsolver = nsi_step_has_impulses(model, &step);
+    system->sizes = (ns_system_sizes){.nx = nx,
+                                      .nc = model->sizes.nu + model->sizes.nv,
+                                      .nw = system->plan ? system->plan->nweight : 0,
+                                      .ny = system->graph->outputs.count - nx - system->nsolver,
+                                      .timestep = step.timestep,
+                                      .integrator = step.integrator};
+    return NS_OK;
+}
+
+static ns_status trace(const ns_model* model, const ns_system_options* options, ns_system* system,
+                       ns_error* error) {
+    uint32_t nparam = model->sizes.nparam, np = 0;
+    uint8_t* is_free = nsi_alloc_zeroed(&model->allocator, (size_t)nparam + 1);
+    system->params = nsi_alloc(&model->allocator, ((size_t)nparam + 1) * sizeof(double));
+    system->free_param = nsi_alloc(&model->allocator, ((size_t)nparam + 1) * sizeof(uint32_t));
+    ns_status status =
+        is_free && system->params && system->free_param ? NS_OK : nsi_fail_nomem(error);
+    if (status == NS_OK) status = choose_values(model, options, system->params, error);
+    if (status == NS_OK) status = choose_free(model, options, is_free, error);
+    if (status == NS_OK) status = trace_step(model, options, is_free, system, error);
+    for (uint32_t i = 0; status == NS_OK && i < nparam; i++) {
+        if (is_free[i]) system->free_param[np++] = i;
+    }
+    system->sizes.np = np;
     nsi_free(&model->allocator, is_free);
     return status;
 }
@@ -98,12 +194,21 @@ static ns_status build_forms(const ns_graph* graph, ns_backend backend, ns_progr
     return status;
 }
 
-ns_status ns_system_create(const ns_model* model, const ns_system_options* options, ns_system** out,
-                           ns_error* error) {
-    *out = NULL;
-    if (!model) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_system_create: the model is NULL");
-    ns_system_options defaults = ns_default_system_options();
-    if (!options) options = &defaults;
+ns_status nsi_system_build(ns_system* system, ns_backend backend, ns_error* error) {
+    ns_graph *forward = NULL, *reverse = NULL;
+    ns_diff_options gradient = ns_default_diff_options();
+    gradient.skip_value = true;
+    ns_status status = ns_graph_jvp(system->graph, NULL, &forward, error);
+    if (status == NS_OK) status = ns_graph_vjp(system->graph, &gradient, &reverse, error);
+    if (status == NS_OK) status = build_forms(system->graph, backend, system->step, error);
+    if (status == NS_OK) status = build_forms(forward, backend, system->jvp, error);
+    if (status == NS_OK) status = build_forms(reverse, backend, system->vjp, error);
+    ns_graph_free(forward);
+    ns_graph_free(reverse);
+    return status;
+}
+
+ns_status nsi_system_check_options(const ns_system_options* options, ns_error* error) {
     if (!(options->timestep >= 0.0) || !isfinite(options->timestep)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.timestep is %g; it must be positive",
                         options->timestep);
@@ -120,21 +225,23 @@ ns_status ns_system_create(const ns_model* model, const ns_system_options* optio
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.friction is %d, which is none",
                         (int)options->friction);
     }
+    return NS_OK;
+}
+
+ns_status ns_system_create(const ns_model* model, const ns_system_options* options, ns_system** out,
+                           ns_error* error) {
+    *out = NULL;
+    if (!model) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_system_create: the model is NULL");
+    ns_system_options defaults = ns_default_system_options();
+    if (!options) options = &defaults;
+    ns_status status = nsi_system_check_options(options, error);
+    if (status != NS_OK) return status;
     ns_system* system = nsi_alloc_zeroed(&model->allocator, sizeof *system);
     if (!system) return nsi_fail_nomem(error);
     system->allocator = model->allocator;
     system->model = model;
-    ns_graph *forward = NULL, *reverse = NULL;
-    ns_diff_options gradient = ns_default_diff_options();
-    gradient.skip_value = true;
-    ns_status status = trace(model, options, system, error);
-    if (status == NS_OK) status = ns_graph_jvp(system->graph, NULL, &forward, error);
-    if (status == NS_OK) status = ns_graph_vjp(system->graph, &gradient, &reverse, error);
-    if (status == NS_OK) status = build_forms(system->graph, options->backend, system->step, error);
-    if (status == NS_OK) status = build_forms(forward, options->backend, system->jvp, error);
-    if (status == NS_OK) status = build_forms(reverse, options->backend, system->vjp, error);
-    ns_graph_free(forward);
-    ns_graph_free(reverse);
+    status = trace(model, options, system, error);
+    if (status == NS_OK) status = nsi_system_build(system, options->backend, error);
     if (status != NS_OK) {
         ns_system_free(system);
         return status;
@@ -152,6 +259,11 @@ void ns_system_free(ns_system* system) {
         ns_program_free(system->vjp[f]);
     }
     ns_graph_free(system->graph);
+    nsi_plan_free(system->plan);
+    nsi_free(&memory, system->arrays);
+    nsi_free(&memory, system->matrices);
+    nsi_free(&memory, system->weights);
+    nsi_free(&memory, system->params);
     nsi_free(&memory, system->free_param);
     nsi_free(&memory, system);
 }
@@ -182,8 +294,52 @@ const char* ns_system_observation_name(const ns_system* s, uint32_t number) {
 
 void ns_system_default_params(const ns_system* s, double* params) {
     for (uint32_t k = 0; k < s->sizes.np; k++) {
-        params[k] = s->model->params[s->free_param[k]].value;
+        params[k] = s->params[s->free_param[k]];
     }
+}
+
+void ns_system_default_weights(const ns_system* s, double* weights) {
+    if (s->sizes.nw > 0) memcpy(weights, s->weights, s->sizes.nw * sizeof *weights);
+}
+
+uint32_t ns_system_weight_matrix_count(const ns_system* s) {
+    return s->nmatrix;
+}
+
+ns_weight_matrix ns_system_weight_matrix(const ns_system* s, uint32_t number) {
+    return number < s->nmatrix ? s->matrices[number] : (ns_weight_matrix){0};
+}
+
+ns_status ns_system_save_weights(const ns_system* s, const double* weights, const char* path,
+                                 ns_error* error) {
+    if (!s || !path) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "ns_system_save_weights: system or path is NULL");
+    }
+    uint32_t count = ns_system_weight_matrix_count(s);
+    if (count == 0) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "ns_system_save_weights: the system has no networks, and so no weights");
+    }
+    if (!weights) weights = s->weights;
+    nsi_arena arena = {.allocator = s->allocator};
+    nsi_tensor* tensors = nsi_arena_alloc(&arena, count * sizeof *tensors);
+    ns_status status = tensors ? NS_OK : nsi_fail_nomem(error);
+    for (uint32_t k = 0; k < count && status == NS_OK; k++) {
+        ns_weight_matrix m = ns_system_weight_matrix(s, k);
+        size_t size = strlen(m.set) + 16;
+        char* name = nsi_arena_alloc(&arena, size);
+        if (!name) {
+            status = nsi_fail_nomem(error);
+            break;
+        }
+        snprintf(name, size, "%s/w%u", m.set, m.layer);
+        tensors[k] = (nsi_tensor){name, m.rows, m.columns, weights + m.offset};
+    }
+    if (status == NS_OK) {
+        status = nsi_tensors_write(path, tensors, count, false, &s->allocator, error);
+    }
+    nsi_arena_free(&arena);
+    return status;
 }
 
 // ---- what went wrong -----------------------------------------------------------------------
@@ -212,7 +368,8 @@ static ns_graph* everything_graph(const ns_system* s, uint32_t* map) {
     return g;
 }
 
-void nsi_system_diagnose(const ns_system* s, const double* in, char* text, size_t size) {
+void nsi_system_diagnose(const ns_system* s, const double* in, const double* const* arrays,
+                         char* text, size_t size) {
     snprintf(text, size, "the state is not finite");
     uint32_t count = s->graph->nodes.count;
     uint32_t* map = nsi_alloc(&s->allocator, ((size_t)count + 1) * sizeof *map);
@@ -223,7 +380,8 @@ void nsi_system_diagnose(const ns_system* s, const double* in, char* text, size_
         double* out = nsi_alloc(&s->allocator, ((size_t)g->outputs.count + 1) * sizeof *out);
         void* work = nsi_alloc(&s->allocator, ns_program_work_size(program));
         if (out && work) {
-            ns_program_run(program, &(ns_run){.in = in, .out = out, .work = work});
+            ns_program_run(program,
+                           &(ns_run){.in = in, .out = out, .arrays = arrays, .work = work});
             const char *operation = NULL, *quantity = NULL;
             for (uint32_t i = 0; i < count && !operation; i++) {
                 bool infinite_constant = s->graph->nodes.data[i].op == NSI_CONST;

@@ -9,21 +9,46 @@
 // Programs for one robot and for four side by side.
 enum { NSI_FORM_ONE, NSI_FORM_FOUR, NSI_FORMS };
 
+// Weights that programs take as one array: a part of all weights.
+typedef struct nsi_weight_array {
+    const char* name; // of the set
+    uint32_t offset, count;
+} nsi_weight_array;
+
 struct ns_system {
     ns_allocator allocator;
-    const ns_model* model;
+    const ns_model* model; // NULL: a learned system
     ns_system_sizes sizes;
     uint32_t nsolver;     // 1 when the step solves for impulses and tells the residual, else 0
     ns_graph* graph;      // in: state, control, parameters; out: observations, residual, next state
     uint32_t* free_param; // (np) numbers in the model's registry
+    double* params;       // (nparam) values
+    nsi_plan* plan;       // of the blueprint, or NULL
+    nsi_weight_array* arrays;   // (narray) those of the graph, one after the other
+    ns_weight_matrix* matrices; // (nmatrix) in the order of weights
+    uint32_t narray, nmatrix;
+    double* weights; // (nw) initial
     ns_program* step[NSI_FORMS];
     ns_program* jvp[NSI_FORMS]; // in: as step, then tangents of all; out: as step, then tangents
     ns_program*
         vjp[NSI_FORMS]; // in: as step, then seeds of all outputs; out: adjoints of all inputs
 };
 
+// Memory for `narray` arrays, `nmatrix` matrices and `nw` weights, to be filled.
+ns_status nsi_system_alloc_weights(ns_system* system, uint32_t narray, uint32_t nmatrix,
+                                   uint32_t nw, ns_error* error);
+
+// The programs of a system that has its graph.
+ns_status nsi_system_build(ns_system* system, ns_backend backend, ns_error* error);
+// How to trace a model with these options: all but parameters, observations and networks.
+nsi_step_options nsi_system_step_options(const ns_model* model, const ns_system_options* options);
+
+// Are the options, their names apart, such as there are?
+ns_status nsi_system_check_options(const ns_system_options* options, ns_error* error);
+
 // Why a step from this state gave a number that is not finite: the first such quantity and the
 // operation behind it. Writes a phrase into `text`.
-void nsi_system_diagnose(const ns_system* system, const double* in, char* text, size_t size);
+void nsi_system_diagnose(const ns_system* system, const double* in, const double* const* arrays,
+                         char* text, size_t size);
 
 #endif

@@ -350,7 +350,8 @@ static void a_step_tells_what_its_solver_did(void** state) {
 static void elastic_impacts_keep_energy(void** state) {
     (void)state;
     static const char box[] =
-        "<mujoco><option timestep='0.001'/><worldbody><geom name='ground' type='plane' size='5 5 1'/>"
+        "<mujoco><option timestep='0.001'/><worldbody><geom name='ground' type='plane' size='5 5 "
+        "1'/>"
         "<body name='box' pos='0 0 1' euler='45 30 10'><freejoint/>"
         "<geom name='box' type='box' size='0.1 0.15 0.2' mass='1'/></body></worldbody></mujoco>";
     static const char* const names[] = {"contact/*/mu", "contact/*/restitution"};

@@ -196,8 +196,8 @@ static void check_outer(const build* b, uint32_t form, const operands* o) {
 
 static void blocks_sum_in_the_order_they_promise(void** state) {
     (void)state;
-    static const uint32_t widths[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
-                                      12, 13, 15, 16, 17, 19, 24, 29, 31, 35};
+    static const uint32_t widths[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
+                                      15, 16, 17, 19, 24, 29, 31, 35, 46, 48, 49, 97};
     enum { N = sizeof widths / sizeof *widths };
     build builds[2];
     uint32_t nbuild = list_builds(builds);

@@ -1,0 +1,137 @@
+/// @file blueprint.h
+/// Blueprints: networks at named quantities, declared apart from the physics.
+///
+/// Wherever the step computes a named quantity (`neuralsim names`), a network can add to it, scale it
+/// or replace it, fed from any quantities that are computed earlier. A blueprint is read from YAML
+///
+///     networks:
+///       - name: drag
+///         each: link/*                       # for every link; {} below is its name
+///         inputs: ["{}/velocity/com/x", "{}/velocity/com/y", "{}/velocity/angular/z"]
+///         outputs: ["{}/force/x", "{}/force/y", "{}/torque/z"]
+///         hidden: [35, 35]
+///         guarantee: [dissipative, even]
+///
+/// or made by calls, and given to ns_system_create() by ns_system_options.blueprint. The format is in
+/// docs/blueprint.md.
+
+#ifndef NEURALSIM_BLUEPRINT_H
+#define NEURALSIM_BLUEPRINT_H
+
+#include "neuralsim/nn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ns_blueprint ns_blueprint;
+
+/// What a network's output does to the quantity x it stands at.
+typedef enum ns_augment {
+    NS_AUGMENT_ADD,     ///< x + net
+    NS_AUGMENT_REPLACE, ///< net
+    NS_AUGMENT_SCALE    ///< x (1 + net)
+} ns_augment;
+
+/// What holds for every weight, by construction. A set of bits.
+typedef enum ns_guarantee {
+    NS_GUARANTEE_DISSIPATIVE = 1,  ///< sum of output times velocity <= 0: f = -S L L' S v with
+                                   ///< velocities v (`against`) and L lower triangular, learned
+    NS_GUARANTEE_CONSERVATIVE = 2, ///< output i is -dV / d input i of one learned potential V
+    NS_GUARANTEE_ODD = 4,          ///< net(-x) = -net(x)
+    NS_GUARANTEE_EVEN = 8,         ///< the sign of no input matters (of velocities in `against` it
+                                   ///< does); not together with odd
+    NS_GUARANTEE_BOUNDED = 16      ///< |output| <= bound * output_scale; not together with
+                                   ///< dissipative or conservative
+} ns_guarantee;
+
+/// A network, or one for each match of `each`.
+typedef struct ns_network_def {
+    const char* name; ///< unique; letters, digits, '_', '-', '.'
+
+    /// NULL, or a glob of the beginnings of quantity names, up to a '/': "link/*" stands for link/a,
+    /// link/b...; the network is applied to each of them, and "{}" in the lists below is replaced by it.
+    const char* each;
+    bool separate; ///< each match has weights of its own. Default false: they share one set
+
+    /// Quantities computed before the outputs, or globs of them. "prev:<name>" is the value in the
+    /// step before; "lag3:<name>" the last three values before this one, the latest first (three
+    /// inputs); before the first step all of these are 0.
+    const char* const* inputs;
+    uint32_t ninput;
+    const char* const* outputs; ///< quantities, or globs of them; each at most in one network
+    uint32_t noutput;
+    ns_augment mode; ///< default NS_AUGMENT_ADD
+
+    const uint32_t* hidden; ///< widths of hidden layers
+    uint32_t nhidden;
+    ns_activation activation; ///< of hidden layers. Default NS_TANH
+    bool no_bias;             ///< default false
+
+    unsigned guarantee; ///< bits of ns_guarantee. Default 0
+    double bound;       ///< of NS_GUARANTEE_BOUNDED. Default 1
+
+    /// Dissipative: the velocity that belongs to each output (noutput names). NULL where they are known:
+    /// joint/<j>/velocity for joint/<j>/tau and joint/<j>/force/..., link/<l>/velocity/com/x for
+    /// link/<l>/force/x, link/<l>/velocity/angular/x for link/<l>/torque/x.
+    const char* const* against;
+
+    // Scales; arrays of 1 (for all) or as many as there are inputs or outputs after globs.
+    const double* input_shift; ///< a network sees (input - shift) / scale. Default 0
+    uint32_t ninput_shift;
+    const double* input_scale; ///< default 1
+    uint32_t ninput_scale;
+    const double* output_scale; ///< outputs are multiplied by it. Dissipative: one number only, the
+    uint32_t noutput_scale;     ///< power scale P. Default 1
+    const double* against_scale; ///< dissipative: scale s of each velocity: f_i = -(P / s_i)
+    uint32_t nagainst_scale;     ///< ((L L' + 1e-6) (v / s))_i. Default 1
+
+    double init_scale; ///< weights start as N(0, init_scale^2 / fan_in), biases at 0. Default 1
+    double init_last_scale; ///< the last layer's in addition times this. Default 0.1; dissipative:
+                            ///< the diagonal of L starts at 0.5
+    uint64_t seed;          ///< default 1
+} ns_network_def;
+
+NS_API ns_network_def ns_default_network_def(void);
+
+/// An empty blueprint.
+/// @param allocator  NULL for ns_default_allocator()
+NS_API ns_status ns_blueprint_create(const ns_allocator* allocator, ns_blueprint** out,
+                                     ns_error* error);
+NS_API void ns_blueprint_free(ns_blueprint* blueprint); ///< NULL is allowed
+
+/// Add a network; everything is copied. What needs the model (do the names exist?) is checked by
+/// ns_system_create().
+/// @return NS_OK; NS_ERR_ARGUMENT naming the field that is wrong; NS_ERR_LIMIT, NS_ERR_NOMEM
+NS_API ns_status ns_blueprint_add(ns_blueprint* blueprint, const ns_network_def* network,
+                                  ns_error* error);
+
+NS_API uint32_t ns_blueprint_network_count(const ns_blueprint* blueprint);
+
+/// By number; NULL for a number that is too large. Owned by the blueprint.
+NS_API const ns_network_def* ns_blueprint_network(const ns_blueprint* blueprint, uint32_t number);
+
+/// Read YAML. Messages name file, line and column.
+/// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_IO, NS_ERR_PARSE, NS_ERR_LIMIT, NS_ERR_NOMEM
+NS_API ns_status ns_blueprint_load(const char* path, const ns_allocator* allocator,
+                                   ns_blueprint** out, ns_error* error);
+NS_API ns_status ns_blueprint_parse(const char* text, size_t size, const char* name,
+                                    const ns_allocator* allocator, ns_blueprint** out,
+                                    ns_error* error);
+
+// ---- weights ---------------------------------------------------------------------------------
+// A set of weights is called after its network, and after the match of `each` when weights are
+// separate: "drag", "drag/link/a". Its layers are matrices "<set>/w<k>" (rows: inputs, the last one
+// the bias unless there is none; columns: outputs), k from 0.
+
+/// Read weights from a safetensors file, or JSON when the name ends in ".json", to be the initial
+/// ones of systems made with this blueprint. Whether they fit is checked by ns_system_create(),
+/// whose message names both shapes.
+NS_API ns_status ns_blueprint_load_weights(ns_blueprint* blueprint, const char* path,
+                                           ns_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,56 @@
+/// @file hybrid.h
+/// Hybrid models: one small YAML file that names a robot, changed parameters, networks and weights.
+///
+///     ns_hybrid* hybrid = NULL;
+///     ns_hybrid_load("swimmer.yaml", NULL, &hybrid, &error);
+///     ns_system_options options = ns_default_system_options();
+///     ns_hybrid_apply(hybrid, &options);
+///     ns_system_create(ns_hybrid_model(hybrid), &options, &system, &error);
+///     ...
+///     ns_system_free(system);
+///     ns_hybrid_free(hybrid);
+///
+/// The format is in docs/blueprint.md.
+
+#ifndef NEURALSIM_HYBRID_H
+#define NEURALSIM_HYBRID_H
+
+#include "neuralsim/sim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ns_hybrid ns_hybrid;
+
+/// Read a hybrid model (a name that ends in .yaml or .yml) and the files it names, or a URDF or MJCF
+/// file (any other name), which is a hybrid model that changes nothing. Whether parameters, networks
+/// and weights fit the robot is checked by ns_system_create().
+/// @param options  of the robot; NULL for ns_default_load_options(). `ground` and `self_collision`
+///                 hold when they are set here or in the file
+/// @param out      to be freed by ns_hybrid_free(); NULL after a failure
+/// @param error    names file, line and column, and what to do
+/// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_IO, NS_ERR_PARSE, NS_ERR_UNSUPPORTED, NS_ERR_NONFINITE,
+///         NS_ERR_LIMIT, NS_ERR_NOMEM
+NS_API ns_status ns_hybrid_load(const char* path, const ns_load_options* options, ns_hybrid** out,
+                                ns_error* error);
+
+/// Also frees the model and the blueprint: systems made of them go first. NULL is allowed.
+NS_API void ns_hybrid_free(ns_hybrid* hybrid);
+
+/// The robot as its own file has it. Owned by the hybrid model.
+NS_API const ns_model* ns_hybrid_model(const ns_hybrid* hybrid);
+
+/// Its networks, with weights loaded if the file names some; NULL when there are none. Owned by the
+/// hybrid model; other weights may be loaded into it before a system is made.
+NS_API ns_blueprint* ns_hybrid_blueprint(const ns_hybrid* hybrid);
+
+/// Set what the file gives: `set`, `blueprint`, `contact`, `timestep`. The rest stays. What is set
+/// points into the hybrid model.
+NS_API void ns_hybrid_apply(const ns_hybrid* hybrid, ns_system_options* options);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,71 @@
+// Hybrid model files: a robot, what was fitted of it, and the networks that go with it, in YAML.
+//
+//     robot: arm.urdf                # URDF or MJCF; needed
+//     parameters:                    # names or globs of parameters, and their values, in this order
+//       "link/*/mass": 1.2
+//       "contact/*/mu": 0.4
+//     contact: ncp                   # ncp, spring or none, for all pairs
+//     timestep: 0.001                # s
+//     blueprint: drag.yaml
+//     weights: drag.safetensors
+//     ground: true                   # as in ns_load_options
+//     self_collision: true
+//
+// Files are relative to the folder of this one, or absolute; a name is a name and nothing in it is
+// expanded. Made for files from anywhere: aliases, anchors, tags, unknown and repeated keys are
+// refused. libyaml takes its memory from malloc, not from the allocator.
+
+#ifndef NSI_IO_HYBRID_H
+#define NSI_IO_HYBRID_H
+
+#include "base/base.h"
+
+enum {
+    NSI_HYBRID_MAX_SIZE = 4 << 20, // bytes of a file
+    NSI_HYBRID_MAX_PATH = 4095,    // bytes, as it is written in the file
+    NSI_HYBRID_MAX_PATTERN = 500,  // bytes; a key of YAML has at most 1024 characters
+    NSI_HYBRID_MAX_PARAMETERS = 65536
+};
+
+typedef struct nsi_hybrid_parameter {
+    const char* pattern; // a name, or for ns_glob_match()
+    double value;
+} nsi_hybrid_parameter;
+
+// Start from nsi_hybrid_init(), or read a file. Paths are resolved: as for open().
+typedef struct nsi_hybrid {
+    const char* robot;
+    const char *blueprint, *weights;            // NULL: none
+    NSI_ARRAY(nsi_hybrid_parameter) parameters; // array from the allocator, texts from anywhere
+    int contact;                                // an ns_contact_model; -1: as each pair says
+    double timestep;                            // s; 0: the model's
+    bool ground, self_collision;
+    nsi_arena arena; // holds the texts of a file; its allocator is that of the array
+} nsi_hybrid;
+
+// Ends in ".yaml" or ".yml"?
+bool nsi_is_hybrid_path(const char* path);
+
+void nsi_hybrid_init(const ns_allocator* allocator, nsi_hybrid* out); // NULL: the default one
+
+// Read a file, or text that stands for the file `path`. `out` is to be freed after success, and may
+// be in any case. That the files it names exist is not checked.
+// @return NS_OK; NS_ERR_IO; NS_ERR_PARSE and NS_ERR_LIMIT with "file:line:column: what is wrong;
+//         what to do"; NS_ERR_NOMEM
+ns_status nsi_hybrid_read(const char* path, const ns_allocator* allocator, nsi_hybrid* out,
+                          ns_error* error);
+ns_status nsi_hybrid_parse(const char* text, size_t size, const char* path,
+                           const ns_allocator* allocator, nsi_hybrid* out, ns_error* error);
+
+// The text of a file, or the file itself, which is replaced in one go (nsi_file_write). Files below
+// the folder of `path` are named relative to it, others by their absolute path.
+// @return NS_OK; NS_ERR_ARGUMENT naming the field that is wrong; NS_ERR_LIMIT, NS_ERR_IO,
+//         NS_ERR_NOMEM
+ns_status nsi_hybrid_print(const nsi_hybrid* hybrid, const char* path,
+                           const ns_allocator* allocator, ns_text* out, ns_error* error);
+ns_status nsi_hybrid_write(const char* path, const nsi_hybrid* hybrid,
+                           const ns_allocator* allocator, ns_error* error);
+
+void nsi_hybrid_free(nsi_hybrid* hybrid); // NULL, zeroed and freed ones are allowed
+
+#endif

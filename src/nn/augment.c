@@ -1,0 +1,176 @@
+#include "nn/augment.h"
+
+#include <stdio.h>
+
+// A quantity that networks read.
+typedef struct watched {
+    const char* name;
+    ns_expr value; // in this evaluation; invalid before it is computed
+    ns_expr first; // in the first evaluation, at the start of the step: what is kept
+} watched;
+
+struct nsi_augmenter {
+    const nsi_plan* plan;
+    ns_graph* graph;
+    ns_array* weights; // (nset)
+    ns_expr* memory;   // of all kept values, in the order of the plan's
+    watched* watched;  // (nwatched)
+    uint32_t nwatched;
+    nsi_index index;   // of watched, by name
+    ns_expr** outputs; // (nuse) results, or NULL before a use is evaluated
+    bool ok;
+};
+
+uint32_t nsi_plan_memory_count(const nsi_plan* plan) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < plan->nmemory; k++) count += plan->memory[k].depth;
+    return count;
+}
+
+static void* alloc(const nsi_augmenter* a, size_t count, size_t size) {
+    void* block = nsi_arena_alloc(&a->graph->arena, (count + 1) * size);
+    if (!block) nsi_graph_fail_nomem(a->graph);
+    return block;
+}
+
+static uint32_t find_watched(const nsi_augmenter* a, const char* name) {
+    uint32_t hash = nsi_hash_bytes(name, strlen(name));
+    for (uint32_t at = nsi_index_first(&a->index, hash), id; nsi_index_at(&a->index, at, &id);
+         at = nsi_index_next(&a->index, at)) {
+        if (strcmp(a->watched[id].name, name) == 0) return id;
+    }
+    return NSI_NONE;
+}
+
+static bool watch(nsi_augmenter* a, const char* name) {
+    if (find_watched(a, name) != NSI_NONE) return true;
+    a->watched[a->nwatched] = (watched){name, {NSI_NONE}, {NSI_NONE}};
+    return nsi_index_insert(&a->graph->allocator, &a->index, nsi_hash_bytes(name, strlen(name)),
+                            a->nwatched++);
+}
+
+static bool watch_all(nsi_augmenter* a) {
+    const nsi_plan* plan = a->plan;
+    size_t most = plan->nmemory;
+    for (uint32_t u = 0; u < plan->nuse; u++) most += plan->uses[u].ninput + plan->uses[u].noutput;
+    a->watched = alloc(a, most, sizeof *a->watched);
+    bool ok = a->watched != NULL;
+    for (uint32_t k = 0; ok && k < plan->nmemory; k++) ok = watch(a, plan->memory[k].name);
+    for (uint32_t u = 0; ok && u < plan->nuse; u++) {
+        const nsi_plan_use* use = &plan->uses[u];
+        for (uint32_t k = 0; ok && k < use->ninput; k++) ok = watch(a, use->inputs[k].name);
+        for (uint32_t k = 0; ok && use->against && k < use->noutput; k++) {
+            ok = watch(a, use->against[k]);
+        }
+    }
+    return ok;
+}
+
+nsi_augmenter* nsi_augmenter_create(const nsi_plan* plan) {
+    ns_graph* graph = nsi_trace_graph();
+    if (!graph) return NULL;
+    nsi_augmenter* a = nsi_arena_alloc(&graph->arena, sizeof *a);
+    if (!a) return nsi_graph_fail_nomem(graph), NULL;
+    *a = (nsi_augmenter){.plan = plan, .graph = graph};
+    a->weights = alloc(a, plan->nset, sizeof *a->weights);
+    a->memory = alloc(a, nsi_plan_memory_count(plan), sizeof *a->memory);
+    a->outputs = alloc(a, plan->nuse, sizeof *a->outputs);
+    if (!a->weights || !a->memory || !a->outputs) return NULL;
+    if (!watch_all(a)) {
+        nsi_index_free(&graph->allocator, &a->index);
+        return nsi_graph_fail_nomem(graph), NULL;
+    }
+    char name[1024];
+    for (uint32_t s = 0; s < plan->nset; s++) {
+        snprintf(name, sizeof name, "net/%s", plan->sets[s].name);
+        a->weights[s] = ns_input_array(name, plan->sets[s].count, false);
+    }
+    for (uint32_t k = 0, n = 0; k < plan->nmemory; k++) {
+        for (uint32_t lag = 1; lag <= plan->memory[k].depth; lag++) {
+            snprintf(name, sizeof name, "memory/%s/%u", plan->memory[k].name, lag);
+            a->memory[n++] = ns_input(name);
+        }
+    }
+    return a;
+}
+
+// ---- networks --------------------------------------------------------------------------------
+
+static ns_expr value_of(const nsi_augmenter* a, const char* name, uint32_t lag) {
+    if (lag == 0) return a->watched[find_watched(a, name)].value;
+    uint32_t first = 0;
+    for (uint32_t k = 0; k < a->plan->nmemory; k++) {
+        if (strcmp(a->plan->memory[k].name, name) == 0) return a->memory[first + lag - 1];
+        first += a->plan->memory[k].depth;
+    }
+    NS_ASSERT(false && "the plan keeps every value that is read later");
+    return (ns_expr){NSI_NONE};
+}
+
+static void evaluate(nsi_augmenter* a, uint32_t number) {
+    const nsi_plan_use* use = &a->plan->uses[number];
+    const nsi_plan_set* set = &a->plan->sets[use->set];
+    const ns_network_def* def = ns_blueprint_network(a->plan->blueprint, use->network);
+    ns_expr* inputs = alloc(a, use->ninput, sizeof *inputs);
+    ns_expr* against = alloc(a, use->noutput, sizeof *against);
+    ns_expr* outputs = alloc(a, use->noutput, sizeof *outputs);
+    if (!inputs || !against || !outputs) return;
+    for (uint32_t k = 0; k < use->ninput; k++) {
+        inputs[k] = value_of(a, use->inputs[k].name, use->inputs[k].lag);
+    }
+    for (uint32_t k = 0; use->against && k < use->noutput; k++) {
+        against[k] = value_of(a, use->against[k], 0);
+    }
+    nsi_network_trace(def, a->weights[use->set], use->ninput, inputs, use->noutput,
+                      use->against ? against : NULL, outputs);
+    char name[1200];
+    for (uint32_t k = 0; k < use->noutput; k++) {
+        snprintf(name, sizeof name, "net/%s/%s", set->name, use->outputs[k]);
+        outputs[k] = ns_quantity(name, outputs[k]);
+    }
+    a->outputs[number] = outputs;
+}
+
+static ns_expr augment(void* context, const char* name, ns_expr x) {
+    nsi_augmenter* a = context;
+    uint32_t output, use = nsi_plan_find_output(a->plan, name, &output);
+    if (use != NSI_NONE) {
+        if (!a->outputs[use]) evaluate(a, use);
+        if (!a->outputs[use]) return x; // out of memory
+        ns_expr net = a->outputs[use][output];
+        switch (ns_blueprint_network(a->plan->blueprint, a->plan->uses[use].network)->mode) {
+        case NS_AUGMENT_ADD: x = ns_add(x, net); break;
+        case NS_AUGMENT_REPLACE: x = net; break;
+        case NS_AUGMENT_SCALE: x = ns_add(x, ns_mul(x, net)); break;
+        }
+    }
+    uint32_t id = find_watched(a, name);
+    if (id == NSI_NONE) return x;
+    a->watched[id].value = x;
+    if (a->watched[id].first.id == NSI_NONE) a->watched[id].first = x;
+    return x;
+}
+
+void nsi_augmenter_begin(nsi_augmenter* a) {
+    for (uint32_t u = 0; u < a->plan->nuse; u++) a->outputs[u] = NULL;
+    for (uint32_t k = 0; k < a->nwatched; k++) a->watched[k].value.id = NSI_NONE;
+    nsi_trace_hook(augment, a);
+}
+
+void nsi_augmenter_finish(nsi_augmenter* a) {
+    nsi_trace_hook(NULL, NULL);
+    nsi_index_free(&a->graph->allocator, &a->index);
+}
+
+void nsi_augmenter_put_memory(const nsi_augmenter* a) {
+    char name[1024];
+    for (uint32_t k = 0, n = 0; k < a->plan->nmemory; k++) {
+        const nsi_plan_memory* kept = &a->plan->memory[k];
+        for (uint32_t lag = 1; lag <= kept->depth; lag++) {
+            snprintf(name, sizeof name, "memory/%s/%u", kept->name, lag);
+            // watched[k] is memory k: they are watched first
+            ns_output(name, lag == 1 ? a->watched[k].first : a->memory[n + lag - 2]);
+        }
+        n += kept->depth;
+    }
+}

@@ -1,0 +1,27 @@
+// Networks of a plan put into a step while it is traced: at each named quantity the value is noted
+// for networks that read it, and replaced where a network writes it.
+
+#ifndef NSI_AUGMENT_H
+#define NSI_AUGMENT_H
+
+#include "expr/trace.h"
+#include "nn/plan.h"
+
+typedef struct nsi_augmenter nsi_augmenter;
+
+// While tracing: the arrays of weights ("net/<set>") and the kept values ("memory/<name>/<lag>") become
+// inputs of the graph being traced. NULL when out of memory (the trace fails); freed with the graph.
+nsi_augmenter* nsi_augmenter_create(const nsi_plan* plan);
+
+// From now on ns_quantity() goes through the augmenter. Called again, all values are forgotten and
+// networks are evaluated anew: physics is traced at another state.
+void nsi_augmenter_begin(nsi_augmenter* a);
+
+// Stop, and tell what is kept for the next step: outputs "memory/<name>/<lag>".
+void nsi_augmenter_finish(nsi_augmenter* a);
+void nsi_augmenter_put_memory(const nsi_augmenter* a);
+
+// Number of kept values.
+uint32_t nsi_plan_memory_count(const nsi_plan* plan);
+
+#endif

@@ -1,0 +1,894 @@
+// Networks laid onto the names of one model:
+//
+//     each             -> matches, prefixes of names
+//     "{}/force/x"     -> "link/a/force/x" -> numbers of names, one or, for a glob, several
+//     prev: and lag<k>:-> lags
+//
+// Everything works on numbers of names, whose order is that of computation. A name without globs
+// costs one look into a hash index, a glob only the names that begin like it.
+
+#include "nn/plan.h"
+
+#include "neuralsim/model.h"
+#include "nn/blueprint.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    MAX_EXPANDED = 4096,    // bytes of a name after {}, and its NUL
+    MAX_INPUTS = 1 << 20,   // of all uses
+    MAX_LAST_WIDTH = 16383, // of a dense layer
+    NEAREST = 3,            // names in a message
+    NEAREST_SIZE = 3 * 110  // bytes for them
+};
+
+// Where a name is an output.
+typedef struct plan_output {
+    const char* name;
+    uint32_t use, output;
+} plan_output;
+
+// A plan and what it is made of.
+typedef struct storage {
+    nsi_plan plan;
+    nsi_arena arena;
+    NSI_ARRAY(plan_output) outputs;
+    nsi_index output_names;
+} storage;
+
+typedef struct sorted_name {
+    const char* name;
+    uint32_t number;
+} sorted_name;
+
+// The first `size` bytes of a name, before a '/'.
+typedef struct prefix {
+    const char* name;
+    uint32_t size;
+} prefix;
+
+typedef struct lagged {
+    uint32_t name, lag;
+} lagged;
+
+typedef NSI_ARRAY(uint32_t) numbers;
+
+typedef struct planner {
+    const ns_blueprint* blueprint;
+    const char* const* names;
+    const uint8_t* moves;
+    uint32_t nname;
+    ns_allocator allocator;
+    ns_error* error;
+    storage* out;
+
+    nsi_index index;     // names by hash
+    sorted_name* sorted; // (nname)
+    const char** kept;   // (nname) the plan's copy of a name, or NULL
+    uint32_t* depth;     // (nname) values to keep
+    uint32_t* owner;     // (nname) network of which it is an output, or NSI_NONE
+    NSI_ARRAY(prefix) prefixes;
+    nsi_index prefix_index;
+    NSI_ARRAY(nsi_plan_use) uses;
+    NSI_ARRAY(nsi_plan_set) sets;
+    uint64_t nweight, ninput; // of all
+
+    // The network, the match and what they expand to, at present.
+    uint32_t network;
+    const char* match;               // or NULL
+    char text[MAX_EXPANDED];         // after {}
+    numbers found, outputs, against; // names
+    NSI_ARRAY(lagged) inputs;
+} planner;
+
+// ---- messages --------------------------------------------------------------------------------
+
+static const ns_network_def* definition(const planner* p) {
+    return &p->blueprint->networks.data[p->network].def;
+}
+
+// "file:line:column: network "drag", link/a: inputs: " and the message.
+static ns_status fail_at(const planner* p, ns_status status, nsi_field field, uint32_t item,
+                         const char* format, ...) NSI_PRINTF(5, 6);
+static ns_status fail_at(const planner* p, ns_status status, nsi_field field, uint32_t item,
+                         const char* format, ...) {
+    char message[NS_ERROR_SIZE], where[200] = "", match[80] = "";
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    if (p->blueprint->file) {
+        nsi_place at =
+            nsi_places_find(&p->blueprint->networks.data[p->network].places, field, item);
+        snprintf(where, sizeof where, "%.150s:%u:%u: ", p->blueprint->file, at.line, at.column);
+    }
+    if (p->match) snprintf(match, sizeof match, ", %.60s", p->match);
+    bool whole = field == NSI_FIELD_COUNT;
+    return nsi_fail(p->error, status, "%snetwork \"%.60s\"%s: %s%s%s", where, definition(p)->name,
+                    match, whole ? "" : nsi_field_name(field), whole ? "" : ": ", message);
+}
+
+static ns_status fail_nomem(const planner* p) {
+    return nsi_fail_nomem(p->error);
+}
+
+// Keep the NEAREST best of what is offered, the earlier first where equal.
+typedef struct ranking {
+    prefix best[NEAREST];
+    uint32_t distance[NEAREST], count;
+} ranking;
+
+static void offer(ranking* r, const char* wanted, const char* name, uint32_t size) {
+    char text[256];
+    if (size >= sizeof text) return;
+    memcpy(text, name, size);
+    text[size] = '\0';
+    uint32_t distance = nsi_edit_distance(wanted, text);
+    if (distance == UINT32_MAX) return;
+    uint32_t at = r->count;
+    while (at > 0 && r->distance[at - 1] > distance) at--;
+    if (at == NEAREST) return;
+    if (r->count < NEAREST) r->count++;
+    for (uint32_t i = r->count - 1; i > at; i--) {
+        r->best[i] = r->best[i - 1];
+        r->distance[i] = r->distance[i - 1];
+    }
+    r->best[at] = (prefix){name, size};
+    r->distance[at] = distance;
+}
+
+// "; nearest: a, b, c", or nothing.
+static const char* list_ranking(const ranking* r, char out[NEAREST_SIZE]) {
+    size_t length = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < r->count; i++) {
+        int cut = r->best[i].size < 100 ? (int)r->best[i].size : 100;
+        length += (size_t)snprintf(out + length, NEAREST_SIZE - length, "%s%.*s",
+                                   i > 0 ? ", " : "; nearest: ", cut, r->best[i].name);
+    }
+    return out;
+}
+
+static const char* nearest_names(const planner* p, const char* wanted, char out[NEAREST_SIZE]) {
+    ranking r = {0};
+    for (uint32_t i = 0; i < p->nname; i++) {
+        size_t size = strlen(p->names[i]);
+        if (size < UINT32_MAX) offer(&r, wanted, p->names[i], (uint32_t)size);
+    }
+    return list_ranking(&r, out);
+}
+
+static bool has_glob(const char* text) {
+    return strpbrk(text, "*?") != NULL;
+}
+
+static ns_status fail_missing(const planner* p, nsi_field field, uint32_t item, const char* name) {
+    char nearest[NEAREST_SIZE];
+    return fail_at(p, NS_ERR_ARGUMENT, field, item, "no quantity %s \"%.100s\"%s",
+                   has_glob(name) ? "fits" : "is called", name, nearest_names(p, name, nearest));
+}
+
+// ---- names -----------------------------------------------------------------------------------
+
+static uint32_t find_name(const planner* p, const char* name) {
+    uint32_t hash = nsi_hash_bytes(name, strlen(name));
+    for (uint32_t at = nsi_index_first(&p->index, hash), id; nsi_index_at(&p->index, at, &id);
+         at = nsi_index_next(&p->index, at)) {
+        if (strcmp(p->names[id], name) == 0) return id;
+    }
+    return NSI_NONE;
+}
+
+static int compare_sorted(const void* a, const void* b) {
+    const sorted_name *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order != 0 ? order : (x->number > y->number) - (x->number < y->number);
+}
+
+static int compare_numbers(const void* a, const void* b) {
+    uint32_t x = *(const uint32_t*)a, y = *(const uint32_t*)b;
+    return (x > y) - (x < y);
+}
+
+static uint32_t find_prefix(const planner* p, const char* name, size_t size) {
+    const nsi_index* index = &p->prefix_index;
+    for (uint32_t at = nsi_index_first(index, nsi_hash_bytes(name, size)), id;
+         nsi_index_at(index, at, &id); at = nsi_index_next(index, at)) {
+        const prefix* other = &p->prefixes.data[id];
+        if (other->size == size && memcmp(other->name, name, size) == 0) return id;
+    }
+    return NSI_NONE;
+}
+
+// All beginnings of all names, in the order of first appearance.
+static bool find_prefixes(planner* p) {
+    for (uint32_t i = 0; i < p->nname; i++) {
+        const char* name = p->names[i];
+        for (const char* slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
+            prefix next = {name, (uint32_t)(slash - name)};
+            if (find_prefix(p, name, next.size) != NSI_NONE) continue;
+            uint32_t number = p->prefixes.count, hash = nsi_hash_bytes(name, next.size);
+            if (!nsi_array_push(&p->allocator, &p->prefixes, next) ||
+                !nsi_index_insert(&p->allocator, &p->prefix_index, hash, number)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static ns_status prepare_names(planner* p) {
+    size_t n = p->nname;
+    p->sorted = nsi_alloc(&p->allocator, n * sizeof *p->sorted);
+    p->kept = nsi_alloc_zeroed(&p->allocator, n * sizeof *p->kept);
+    p->depth = nsi_alloc_zeroed(&p->allocator, n * sizeof *p->depth);
+    p->owner = nsi_alloc(&p->allocator, n * sizeof *p->owner);
+    if (!p->sorted || !p->kept || !p->depth || !p->owner) return fail_nomem(p);
+    for (uint32_t i = 0; i < p->nname; i++) {
+        p->sorted[i] = (sorted_name){p->names[i], i};
+        p->owner[i] = NSI_NONE;
+        uint32_t hash = nsi_hash_bytes(p->names[i], strlen(p->names[i]));
+        if (!nsi_index_insert(&p->allocator, &p->index, hash, i)) return fail_nomem(p);
+    }
+    qsort(p->sorted, n, sizeof *p->sorted, compare_sorted);
+    return find_prefixes(p) ? NS_OK : fail_nomem(p);
+}
+
+// The plan's own copy.
+static const char* keep_name(planner* p, uint32_t name) {
+    if (!p->kept[name]) {
+        p->kept[name] = nsi_arena_string(&p->out->arena, p->names[name], strlen(p->names[name]));
+    }
+    return p->kept[name];
+}
+
+// ---- templates -------------------------------------------------------------------------------
+
+// `from` with the match for every {}, into p->text.
+static bool substitute(planner* p, const char* from) {
+    size_t length = 0, match = p->match ? strlen(p->match) : 0;
+    while (*from) {
+        bool hole = p->match && from[0] == '{' && from[1] == '}';
+        size_t size = hole ? match : 1;
+        if (size >= MAX_EXPANDED - length) return false;
+        memcpy(p->text + length, hole ? p->match : from, size);
+        length += size;
+        from += hole ? 2 : 1;
+    }
+    p->text[length] = '\0';
+    return true;
+}
+
+// Numbers of the names that fit a glob, in their order, into p->found.
+static bool match_glob(planner* p, const char* glob) {
+    // Those that begin like it are neighbours when sorted.
+    size_t size = strcspn(glob, "*?");
+    uint32_t low = 0, high = p->nname;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (strncmp(p->sorted[middle].name, glob, size) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (; low < p->nname && strncmp(p->sorted[low].name, glob, size) == 0; low++) {
+        if (!ns_glob_match(glob, p->sorted[low].name)) continue;
+        if (!nsi_array_push(&p->allocator, &p->found, p->sorted[low].number)) return false;
+    }
+    if (p->found.count > 1) {
+        qsort(p->found.data, p->found.count, sizeof *p->found.data, compare_numbers);
+    }
+    return true;
+}
+
+// The names that a template stands for at present, into p->found; none is no error. A name that
+// exists stands for itself, whatever characters are in it.
+static ns_status expand(planner* p, const char* template, nsi_field field, uint32_t item) {
+    p->found.count = 0;
+    if (!substitute(p, template)) {
+        return fail_at(p, NS_ERR_LIMIT, field, item, "\"%.60s\" has more than %d bytes after {}",
+                       template, MAX_EXPANDED - 1);
+    }
+    uint32_t name = find_name(p, p->text);
+    bool ok = true;
+    if (name != NSI_NONE) {
+        ok = nsi_array_push(&p->allocator, &p->found, name);
+    } else if (has_glob(p->text)) {
+        ok = match_glob(p, p->text);
+    }
+    return ok ? NS_OK : fail_nomem(p);
+}
+
+static ns_status check_count(const planner* p, nsi_field field, uint32_t item, uint64_t count) {
+    if (count <= NSI_BLUEPRINT_MAX_WIDTH) return NS_OK;
+    return fail_at(p, NS_ERR_LIMIT, field, item, "more than %d after globs and lags",
+                   NSI_BLUEPRINT_MAX_WIDTH);
+}
+
+// The names of a template, at least one, onto the end of `out`.
+static ns_status expand_onto(planner* p, const char* template, nsi_field field, uint32_t item,
+                             numbers* out) {
+    ns_status status = expand(p, template, field, item);
+    if (status == NS_OK && p->found.count == 0) return fail_missing(p, field, item, p->text);
+    if (status == NS_OK) {
+        status = check_count(p, field, item, (uint64_t)out->count + p->found.count);
+    }
+    for (uint32_t k = 0; k < p->found.count && status == NS_OK; k++) {
+        if (!nsi_array_push(&p->allocator, out, p->found.data[k])) status = fail_nomem(p);
+    }
+    return status;
+}
+
+// ---- outputs ---------------------------------------------------------------------------------
+
+static bool may_move(const planner* p, uint32_t name) {
+    return !p->moves || p->moves[name];
+}
+
+// Does any output of this match exist, and act on anything? Links that are welded to the world
+// have none, and no fault of the blueprint's.
+static ns_status applies(planner* p, bool* exists, bool* acts) {
+    const ns_network_def* def = definition(p);
+    *exists = *acts = false;
+    for (uint32_t i = 0; i < def->noutput && !*acts; i++) {
+        ns_status status = expand(p, def->outputs[i], NSI_FIELD_OUTPUTS, i);
+        if (status != NS_OK) return status;
+        *exists = *exists || p->found.count > 0;
+        for (uint32_t k = 0; k < p->found.count; k++) {
+            *acts = *acts || may_move(p, p->found.data[k]);
+        }
+    }
+    return NS_OK;
+}
+
+// The network becomes the owner of a name.
+static ns_status take_output(planner* p, uint32_t item, uint32_t name) {
+    uint32_t owner = p->owner[name];
+    if (!may_move(p, name)) {
+        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUTS, item,
+                       "nothing in the step depends on \"%.150s\", so that a network there has no"
+                       " effect",
+                       p->names[name]);
+    }
+    if (owner != NSI_NONE) {
+        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUTS, item,
+                       "\"%.150s\" is an output of network \"%.60s\" already; a quantity has one"
+                       " network at most",
+                       p->names[name], p->blueprint->networks.data[owner].def.name);
+    }
+    p->owner[name] = p->network;
+    return NS_OK;
+}
+
+static ns_status take_outputs(planner* p) {
+    const ns_network_def* def = definition(p);
+    p->outputs.count = 0;
+    ns_status status = NS_OK;
+    for (uint32_t i = 0; i < def->noutput && status == NS_OK; i++) {
+        uint32_t k = p->outputs.count;
+        status = expand_onto(p, def->outputs[i], NSI_FIELD_OUTPUTS, i, &p->outputs);
+        for (; k < p->outputs.count && status == NS_OK; k++) {
+            status = take_output(p, i, p->outputs.data[k]);
+        }
+    }
+    return status;
+}
+
+static uint32_t earliest_output(const planner* p) {
+    uint32_t earliest = p->outputs.data[0];
+    for (uint32_t i = 1; i < p->outputs.count; i++) {
+        if (p->outputs.data[i] < earliest) earliest = p->outputs.data[i];
+    }
+    return earliest;
+}
+
+// ---- inputs ----------------------------------------------------------------------------------
+
+static ns_status take_input(planner* p, uint32_t item, uint32_t earliest) {
+    uint32_t first, last;
+    const char* template = nsi_input_lags(definition(p)->inputs[item], &first, &last);
+    ns_status status = expand(p, template, NSI_FIELD_INPUTS, item);
+    if (status != NS_OK) return status;
+    if (p->found.count == 0) return fail_missing(p, NSI_FIELD_INPUTS, item, p->text);
+    status = check_count(p, NSI_FIELD_INPUTS, item,
+                         p->inputs.count + (uint64_t)p->found.count * (last - first + 1));
+    if (status != NS_OK) return status;
+    for (uint32_t k = 0; k < p->found.count; k++) {
+        uint32_t name = p->found.data[k];
+        if (last == 0 && name >= earliest) {
+            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_INPUTS, item,
+                           "\"%.120s\" is not computed before the output \"%.120s\"; prev: takes"
+                           " the value of the step before",
+                           p->names[name], p->names[earliest]);
+        }
+        for (uint32_t lag = first; lag <= last; lag++) {
+            lagged input = {name, lag};
+            if (!nsi_array_push(&p->allocator, &p->inputs, input)) return fail_nomem(p);
+        }
+        if (p->depth[name] < last) p->depth[name] = last;
+    }
+    return NS_OK;
+}
+
+static ns_status take_inputs(planner* p) {
+    uint32_t earliest = earliest_output(p);
+    p->inputs.count = 0;
+    ns_status status = NS_OK;
+    for (uint32_t i = 0; i < definition(p)->ninput && status == NS_OK; i++) {
+        status = take_input(p, i, earliest);
+    }
+    if (status != NS_OK) return status;
+    p->ninput += p->inputs.count;
+    if (p->ninput > MAX_INPUTS) {
+        return fail_at(p, NS_ERR_LIMIT, NSI_FIELD_INPUTS, NSI_NONE,
+                       "all networks together have more than %d inputs", MAX_INPUTS);
+    }
+    return NS_OK;
+}
+
+// ---- velocities ------------------------------------------------------------------------------
+
+static bool is_number(const char* text) {
+    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+// Do the first `size` bytes end with `part`?
+static bool ends_with(const char* text, size_t size, const char* part) {
+    size_t length = strlen(part);
+    return size >= length && memcmp(text + size - length, part, length) == 0;
+}
+
+// Bytes before the last '/' among the first `size`; 0 when there is none.
+static size_t before_slash(const char* text, size_t size) {
+    while (size > 0 && text[size - 1] != '/') size--;
+    return size > 0 ? size - 1 : 0;
+}
+
+// The velocity that belongs to a force, by their names, as a text in p->text: false when none does.
+//
+//     joint/<j>/tau, joint/<j>/force/<f>       joint/<j>/velocity
+//     joint/<j>/tau/<k>, .../force/<f>/<k>     joint/<j>/velocity/<k>
+//     link/<l>/force/<x, y or z>               link/<l>/velocity/com/<the same>
+//     link/<l>/torque/<x, y or z>              link/<l>/velocity/angular/<the same>
+static bool velocity_of(planner* p, const char* output) {
+    size_t size = strlen(output), end = 0; // of "joint/<j>" or "link/<l>"
+    const char *velocity = "", *component = "", *last = strrchr(output, '/');
+    if (strncmp(output, "joint/", 6) == 0) {
+        if (is_number(last + 1)) component = last, size = (size_t)(last - output);
+        size_t before = before_slash(output, size);
+        if (ends_with(output, size, "/tau")) {
+            end = size - strlen("/tau");
+        } else if (ends_with(output, before, "/force")) {
+            end = before - strlen("/force");
+        }
+        velocity = "/velocity";
+    } else if (strncmp(output, "link/", 5) == 0) {
+        size_t before = before_slash(output, size);
+        if (strlen(last) != 2 || !strchr("xyz", last[1])) return false;
+        component = last;
+        if (ends_with(output, before, "/force")) {
+            end = before - strlen("/force");
+            velocity = "/velocity/com";
+        } else if (ends_with(output, before, "/torque")) {
+            end = before - strlen("/torque");
+            velocity = "/velocity/angular";
+        }
+    }
+    if (end == 0 || end > MAX_EXPANDED / 2) return false;
+    snprintf(p->text, MAX_EXPANDED, "%.*s%s%s", (int)end, output, velocity, component);
+    return true;
+}
+
+static ns_status take_against(planner* p) {
+    const ns_network_def* def = definition(p);
+    p->against.count = 0;
+    if (!(def->guarantee & NS_GUARANTEE_DISSIPATIVE)) return NS_OK;
+    if (def->against) {
+        for (uint32_t i = 0; i < def->noutput; i++) {
+            ns_status status = expand_onto(p, def->against[i], NSI_FIELD_AGAINST, i, &p->against);
+            if (status != NS_OK) return status;
+        }
+        if (p->against.count != p->outputs.count) {
+            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_AGAINST, NSI_NONE,
+                           "%u velocities for %u outputs; give one for each, in their order",
+                           p->against.count, p->outputs.count);
+        }
+    }
+    for (uint32_t i = 0; i < p->outputs.count && !def->against; i++) {
+        const char* output = p->names[p->outputs.data[i]];
+        if (!velocity_of(p, output)) {
+            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_AGAINST, NSI_NONE,
+                           "which velocity belongs to the output \"%.150s\" is not known; give it",
+                           output);
+        }
+        uint32_t name = find_name(p, p->text);
+        if (name == NSI_NONE) {
+            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_AGAINST, NSI_NONE,
+                           "the velocity \"%.120s\" of the output \"%.120s\" does not exist here;"
+                           " give another",
+                           p->text, output);
+        }
+        if (!nsi_array_push(&p->allocator, &p->against, name)) return fail_nomem(p);
+    }
+    uint32_t earliest = earliest_output(p);
+    for (uint32_t i = 0; i < p->against.count; i++) {
+        if (p->against.data[i] < earliest) continue;
+        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_AGAINST, NSI_NONE,
+                       "\"%.150s\" is not computed before the output \"%.150s\"",
+                       p->names[p->against.data[i]], p->names[earliest]);
+    }
+    return NS_OK;
+}
+
+// ---- sizes -----------------------------------------------------------------------------------
+
+static ns_status check_scale(const planner* p, nsi_field field, uint32_t count, uint32_t needed,
+                             const char* of) {
+    if (count <= 1 || count == needed) return NS_OK;
+    return fail_at(p, NS_ERR_ARGUMENT, field, NSI_NONE,
+                   "%u numbers for %u %s; give one for all, or one for each", count, needed, of);
+}
+
+static ns_status check_sizes(const planner* p) {
+    const ns_network_def* def = definition(p);
+    uint32_t nin = p->inputs.count, nout = p->outputs.count;
+    ns_status status = check_scale(p, NSI_FIELD_INPUT_SHIFT, def->ninput_shift, nin, "inputs");
+    if (status == NS_OK) {
+        status = check_scale(p, NSI_FIELD_INPUT_SCALE, def->ninput_scale, nin, "inputs");
+    }
+    if (status == NS_OK) {
+        status = check_scale(p, NSI_FIELD_OUTPUT_SCALE, def->noutput_scale, nout, "outputs");
+    }
+    if (status == NS_OK) {
+        status = check_scale(p, NSI_FIELD_AGAINST_SCALE, def->nagainst_scale, nout, "outputs");
+    }
+    if (status != NS_OK) return status;
+    if ((def->guarantee & NS_GUARANTEE_CONSERVATIVE) && nin != nout) {
+        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_GUARANTEE, NSI_NONE,
+                       "conservative needs as many inputs as outputs, not %u and %u", nin, nout);
+    }
+    if ((def->guarantee & NS_GUARANTEE_DISSIPATIVE) &&
+        (uint64_t)nout * (nout + 1) / 2 > MAX_LAST_WIDTH) {
+        return fail_at(p, NS_ERR_LIMIT, NSI_FIELD_OUTPUTS, NSI_NONE,
+                       "%u are too many for the guarantee dissipative, which is learned as a"
+                       " matrix of at most %d numbers",
+                       nout, MAX_LAST_WIDTH);
+    }
+    return NS_OK;
+}
+
+// ---- sets and uses ---------------------------------------------------------------------------
+
+static ns_status make_set(planner* p, uint32_t* number) {
+    const ns_network_def* def = definition(p);
+    uint32_t nin = p->inputs.count, nout = p->outputs.count;
+    *number = p->sets.count;
+
+    // The set of an earlier match, when they share one.
+    if (p->sets.count > 0 && !def->separate) {
+        const nsi_plan_set* last = &p->sets.data[p->sets.count - 1];
+        if (last->network == p->network) {
+            *number = p->sets.count - 1;
+            if (last->ninput == nin && last->noutput == nout) return NS_OK;
+            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_EACH, NSI_NONE,
+                           "there are %u inputs and %u outputs here, but %u and %u at the matches"
+                           " before, which use the same weights; name fewer, or make the weights"
+                           " separate",
+                           nin, nout, last->ninput, last->noutput);
+        }
+    }
+
+    uint64_t count = nsi_network_weight_count(def, nin, nout);
+    if (count > NSI_BLUEPRINT_MAX_WEIGHTS - p->nweight) {
+        return fail_at(p, NS_ERR_LIMIT, NSI_FIELD_COUNT, NSI_NONE,
+                       "with its %llu weights there are more than %d in all",
+                       (unsigned long long)count, NSI_BLUEPRINT_MAX_WEIGHTS);
+    }
+    nsi_plan_set set = {.network = p->network,
+                        .ninput = nin,
+                        .noutput = nout,
+                        .offset = (uint32_t)p->nweight,
+                        .count = (uint32_t)count};
+    bool has_match = p->match && def->separate;
+    size_t size = strlen(def->name) + (has_match ? strlen(p->match) + 1 : 0);
+    char* name = nsi_arena_alloc(&p->out->arena, size + 1);
+    if (!name) return fail_nomem(p);
+    snprintf(name, size + 1, "%s%s%s", def->name, has_match ? "/" : "", has_match ? p->match : "");
+    set.name = name;
+    p->nweight += count;
+    return nsi_array_push(&p->allocator, &p->sets, set) ? NS_OK : fail_nomem(p);
+}
+
+// Names as the plan keeps them; NULL when out of memory.
+static const char** keep_list(planner* p, const numbers* list) {
+    const char** out = nsi_arena_alloc(&p->out->arena, list->count * sizeof *out);
+    for (uint32_t i = 0; i < list->count && out; i++) {
+        out[i] = keep_name(p, list->data[i]);
+        if (!out[i]) return NULL;
+    }
+    return out;
+}
+
+static ns_status add_output(planner* p, const char* name, uint32_t use, uint32_t output) {
+    storage* s = p->out;
+    plan_output entry = {name, use, output};
+    if (!nsi_index_insert(&p->allocator, &s->output_names, nsi_hash_bytes(name, strlen(name)),
+                          s->outputs.count) ||
+        !nsi_array_push(&p->allocator, &s->outputs, entry)) {
+        return fail_nomem(p);
+    }
+    return NS_OK;
+}
+
+static ns_status make_use(planner* p) {
+    nsi_plan_use use = {
+        .network = p->network, .ninput = p->inputs.count, .noutput = p->outputs.count};
+    ns_status status = make_set(p, &use.set);
+    if (status != NS_OK) return status;
+    nsi_plan_input* inputs = nsi_arena_alloc(&p->out->arena, use.ninput * sizeof *inputs);
+    if (!inputs) return fail_nomem(p);
+    for (uint32_t i = 0; i < use.ninput; i++) {
+        inputs[i] = (nsi_plan_input){keep_name(p, p->inputs.data[i].name), p->inputs.data[i].lag};
+        if (!inputs[i].name) return fail_nomem(p);
+    }
+    use.inputs = inputs;
+    use.outputs = keep_list(p, &p->outputs);
+    if (!use.outputs) return fail_nomem(p);
+    if (p->against.count > 0) {
+        use.against = keep_list(p, &p->against);
+        if (!use.against) return fail_nomem(p);
+    }
+    for (uint32_t i = 0; i < use.noutput && status == NS_OK; i++) {
+        status = add_output(p, use.outputs[i], p->uses.count, i);
+    }
+    if (status != NS_OK) return status;
+    return nsi_array_push(&p->allocator, &p->uses, use) ? NS_OK : fail_nomem(p);
+}
+
+// The network at the present match.
+static ns_status apply(planner* p) {
+    ns_status status = take_outputs(p);
+    if (status == NS_OK) status = take_inputs(p);
+    if (status == NS_OK) status = take_against(p);
+    if (status == NS_OK) status = check_sizes(p);
+    if (status == NS_OK) status = make_use(p);
+    return status;
+}
+
+// ---- matches ---------------------------------------------------------------------------------
+
+static ns_status fail_each(planner* p, const prefix* skipped, bool exists) {
+    const ns_network_def* def = definition(p);
+    if (skipped) {
+        const char* output = def->outputs[0];
+        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUTS, 0,
+                       "%s at any match of `each` (\"%.60s\"), such as %.*s: \"%.80s\"",
+                       exists ? "nothing in the step depends on them" : "none of them exists",
+                       def->each, skipped->size < 60 ? (int)skipped->size : 60, skipped->name,
+                       output);
+    }
+    ranking r = {0};
+    for (uint32_t i = 0; i < p->prefixes.count; i++) {
+        offer(&r, def->each, p->prefixes.data[i].name, p->prefixes.data[i].size);
+    }
+    char nearest[NEAREST_SIZE];
+    return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_EACH, NSI_NONE,
+                   "no beginning of a quantity's name, up to a '/', fits \"%.100s\"%s", def->each,
+                   list_ranking(&r, nearest));
+}
+
+static ns_status apply_each(planner* p) {
+    const ns_network_def* def = definition(p);
+    const prefix* skipped = NULL;
+    bool any = false, any_exists = false;
+    // A match of its own memory: p->text is used on the way.
+    nsi_text_builder match = {.allocator = p->allocator};
+    ns_status status = NS_OK;
+    for (uint32_t i = 0; i < p->prefixes.count && status == NS_OK; i++) {
+        const prefix* candidate = &p->prefixes.data[i];
+        match.text.count = 0;
+        nsi_text_add_bytes(&match, candidate->name, candidate->size);
+        nsi_text_add_bytes(&match, "", 1);
+        if (match.failed) {
+            status = fail_nomem(p);
+            break;
+        }
+        if (!ns_glob_match(def->each, match.text.data)) continue;
+        bool exists, acts;
+        p->match = match.text.data;
+        status = applies(p, &exists, &acts);
+        if (status == NS_OK && acts) status = apply(p);
+        if (!acts && !skipped) skipped = candidate;
+        any = any || acts;
+        any_exists = any_exists || exists;
+        p->match = NULL;
+    }
+    nsi_array_free(&p->allocator, &match.text);
+    if (status == NS_OK && !any) status = fail_each(p, skipped, any_exists);
+    return status;
+}
+
+// ---- all -------------------------------------------------------------------------------------
+
+static const void* keep_array(planner* p, const void* data, size_t size) {
+    void* copy = nsi_arena_alloc(&p->out->arena, size);
+    if (copy && size > 0) memcpy(copy, data, size);
+    return copy;
+}
+
+static ns_status finish(planner* p) {
+    nsi_plan* plan = &p->out->plan;
+    NSI_ARRAY(nsi_plan_memory) memory = {0};
+    ns_status status = NS_OK;
+    for (uint32_t i = 0; i < p->nname && status == NS_OK; i++) {
+        if (p->depth[i] == 0) continue;
+        nsi_plan_memory entry = {keep_name(p, i), p->depth[i]};
+        if (!entry.name || !nsi_array_push(&p->allocator, &memory, entry)) status = fail_nomem(p);
+    }
+    plan->nuse = p->uses.count;
+    plan->nset = p->sets.count;
+    plan->nmemory = memory.count;
+    plan->nweight = (uint32_t)p->nweight;
+    plan->uses = keep_array(p, p->uses.data, p->uses.count * sizeof *p->uses.data);
+    plan->sets = keep_array(p, p->sets.data, p->sets.count * sizeof *p->sets.data);
+    plan->memory = keep_array(p, memory.data, memory.count * sizeof *memory.data);
+    nsi_array_free(&p->allocator, &memory);
+    if (status == NS_OK && (!plan->uses || !plan->sets || !plan->memory)) status = fail_nomem(p);
+    return status;
+}
+
+static void free_planner(planner* p) {
+    nsi_free(&p->allocator, p->sorted);
+    nsi_free(&p->allocator, (void*)p->kept);
+    nsi_free(&p->allocator, p->depth);
+    nsi_free(&p->allocator, p->owner);
+    nsi_index_free(&p->allocator, &p->index);
+    nsi_array_free(&p->allocator, &p->prefixes);
+    nsi_index_free(&p->allocator, &p->prefix_index);
+    nsi_array_free(&p->allocator, &p->uses);
+    nsi_array_free(&p->allocator, &p->sets);
+    nsi_array_free(&p->allocator, &p->found);
+    nsi_array_free(&p->allocator, &p->outputs);
+    nsi_array_free(&p->allocator, &p->against);
+    nsi_array_free(&p->allocator, &p->inputs);
+}
+
+ns_status nsi_plan_create(const ns_blueprint* blueprint, const char* const* names,
+                          const uint8_t* moves, uint32_t nname, const ns_allocator* allocator,
+                          nsi_plan** out, ns_error* error) {
+    *out = NULL;
+    ns_allocator own = allocator ? *allocator : ns_default_allocator();
+    planner p = {.blueprint = blueprint,
+                 .names = names,
+                 .moves = moves,
+                 .nname = nname,
+                 .allocator = own,
+                 .error = error};
+    p.out = nsi_alloc_zeroed(&own, sizeof *p.out);
+    if (!p.out) return nsi_fail_nomem(error);
+    p.out->arena.allocator = own;
+    p.out->plan = (nsi_plan){.allocator = own, .blueprint = blueprint, .block = p.out};
+
+    ns_status status = prepare_names(&p);
+    for (; p.network < blueprint->networks.count && status == NS_OK; p.network++) {
+        status = definition(&p)->each ? apply_each(&p) : apply(&p);
+    }
+    if (status == NS_OK) status = finish(&p);
+    free_planner(&p);
+    if (status == NS_OK) {
+        *out = &p.out->plan;
+    } else {
+        nsi_plan_free(&p.out->plan);
+    }
+    return status;
+}
+
+void nsi_plan_free(nsi_plan* plan) {
+    if (!plan) return;
+    storage* s = plan->block;
+    ns_allocator allocator = plan->allocator;
+    nsi_array_free(&allocator, &s->outputs);
+    nsi_index_free(&allocator, &s->output_names);
+    nsi_arena_free(&s->arena);
+    nsi_free(&allocator, s);
+}
+
+uint32_t nsi_plan_find_output(const nsi_plan* plan, const char* name, uint32_t* output) {
+    const storage* s = plan->block;
+    uint32_t hash = nsi_hash_bytes(name, strlen(name));
+    for (uint32_t at = nsi_index_first(&s->output_names, hash), id;
+         nsi_index_at(&s->output_names, at, &id); at = nsi_index_next(&s->output_names, at)) {
+        if (strcmp(s->outputs.data[id].name, name) != 0) continue;
+        *output = s->outputs.data[id].output;
+        return s->outputs.data[id].use;
+    }
+    return NSI_NONE;
+}
+
+// ---- weights ---------------------------------------------------------------------------------
+
+static const char* tensor_name(const nsi_plan_set* set, uint32_t layer, char* out, size_t size) {
+    snprintf(out, size, "%s/w%u", set->name, layer);
+    return out;
+}
+
+enum { TENSOR_NAME_SIZE = NSI_BLUEPRINT_MAX_NAME + MAX_EXPANDED + 16 };
+
+static ns_status load_set(const nsi_plan* plan, const nsi_plan_set* set, double* weights,
+                          ns_error* error) {
+    const ns_network_def* def = ns_blueprint_network(plan->blueprint, set->network);
+    nsi_layer layers[NSI_MAX_LAYERS];
+    uint32_t nlayer = nsi_network_layers(def, set->ninput, set->noutput, layers);
+    for (uint32_t k = 0; k < nlayer; k++) {
+        const nsi_layer* layer = &layers[k];
+        char name[TENSOR_NAME_SIZE];
+        const nsi_blueprint_tensor* tensor =
+            nsi_blueprint_find_tensor(plan->blueprint, tensor_name(set, k, name, sizeof name));
+        if (!tensor) {
+            return nsi_fail(error, NS_ERR_ARGUMENT,
+                            "set \"%.120s\": the tensor \"%.130s\" (%u x %u) is missing from the"
+                            " loaded weights",
+                            set->name, name, layer->rows, layer->columns);
+        }
+        if (tensor->rows != layer->rows || tensor->columns != layer->columns) {
+            return nsi_fail(error, NS_ERR_ARGUMENT,
+                            "set \"%.120s\": the loaded tensor \"%.130s\" is %u x %u, but the"
+                            " network of %u inputs and %u outputs needs %u x %u",
+                            set->name, name, tensor->rows, tensor->columns, set->ninput,
+                            set->noutput, layer->rows, layer->columns);
+        }
+        memcpy(weights + set->offset + layer->offset, tensor->data,
+               (size_t)layer->rows * layer->columns * sizeof *weights);
+    }
+    return NS_OK;
+}
+
+// Is there a layer of this name?
+static bool is_expected(const nsi_plan* plan, const char* tensor) {
+    for (uint32_t i = 0; i < plan->nset; i++) {
+        const nsi_plan_set* set = &plan->sets[i];
+        size_t size = strlen(set->name);
+        if (strncmp(tensor, set->name, size) != 0) continue;
+        char name[TENSOR_NAME_SIZE];
+        uint32_t nlayer = ns_blueprint_network(plan->blueprint, set->network)->nhidden + 1;
+        for (uint32_t k = 0; k < nlayer; k++) {
+            if (strcmp(tensor, tensor_name(set, k, name, sizeof name)) == 0) return true;
+        }
+    }
+    return false;
+}
+
+static ns_status load_weights(const nsi_plan* plan, double* weights, ns_error* error) {
+    const ns_blueprint* blueprint = plan->blueprint;
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < plan->nset; i++) {
+        ns_status status = load_set(plan, &plan->sets[i], weights, error);
+        if (status != NS_OK) return status;
+        used += ns_blueprint_network(blueprint, plan->sets[i].network)->nhidden + 1;
+    }
+    if (used == blueprint->tensors.count) return NS_OK;
+    for (uint32_t i = 0; i < blueprint->tensors.count; i++) {
+        const nsi_blueprint_tensor* tensor = &blueprint->tensors.data[i];
+        if (is_expected(plan, tensor->name)) continue;
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "the loaded tensor \"%.200s\" (%u x %u) belongs to no set of weights of"
+                        " this blueprint and model",
+                        tensor->name, tensor->rows, tensor->columns);
+    }
+    return NS_OK;
+}
+
+ns_status nsi_plan_weights(const nsi_plan* plan, double* weights, ns_error* error) {
+    if (plan->blueprint->has_weights) return load_weights(plan, weights, error);
+    uint64_t stream = 0;
+    for (uint32_t i = 0; i < plan->nset; i++) {
+        const nsi_plan_set* set = &plan->sets[i];
+        stream = i > 0 && plan->sets[i - 1].network == set->network ? stream + 1 : 0;
+        nsi_network_init(ns_blueprint_network(plan->blueprint, set->network), set->ninput,
+                         set->noutput, stream, weights + set->offset);
+    }
+    return NS_OK;
+}

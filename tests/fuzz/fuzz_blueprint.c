@@ -1,0 +1,130 @@
+// Any bytes as a blueprint. What loads must fit its own limits, lie soundly on some names or say
+// where it does not; what does not load must say where; nothing may be left behind.
+
+#include "nn/blueprint.h"
+#include "nn/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);          \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static const char* const names[] = {
+    "q/0",
+    "joint/hip/position",
+    "joint/hip/velocity",
+    "joint/knee/position",
+    "joint/knee/velocity",
+    "joint/ball/velocity/0",
+    "link/thigh/velocity/com/x",
+    "link/thigh/velocity/com/y",
+    "link/thigh/velocity/angular/z",
+    "link/shin/velocity/com/x",
+    "link/shin/velocity/com/y",
+    "link/shin/velocity/angular/z",
+    "link/world/pose/x",
+    "contact/foot:ground/0/gap",
+    "contact/foot:ground/0/velocity/x",
+    "contact/foot:ground/0/velocity/y",
+    "link/thigh/force/x",
+    "link/thigh/force/y",
+    "link/thigh/torque/z",
+    "link/shin/force/x",
+    "link/shin/force/y",
+    "link/shin/torque/z",
+    "contact/foot:ground/0/friction/x",
+    "contact/foot:ground/0/friction/y",
+    "joint/hip/force/spring",
+    "joint/knee/force/spring",
+    "actuator/hip/force",
+    "actuator/knee/force",
+    "joint/hip/tau",
+    "joint/knee/tau",
+    "joint/ball/tau/0",
+    "qdd/0",
+};
+enum { NNAME = sizeof names / sizeof *names };
+
+static uint32_t number_of(const char* name) {
+    uint32_t i = 0;
+    while (i < NNAME && strcmp(names[i], name) != 0) i++;
+    REQUIRE(i < NNAME);
+    return i;
+}
+
+static void check_use(const nsi_plan* plan, uint32_t number) {
+    const nsi_plan_use* use = &plan->uses[number];
+    uint32_t earliest = NNAME, output;
+    REQUIRE(use->noutput > 0 && use->ninput > 0 && use->set < plan->nset);
+    const nsi_plan_set* set = &plan->sets[use->set];
+    REQUIRE(set->network == use->network && set->ninput == use->ninput &&
+            set->noutput == use->noutput);
+    for (uint32_t k = 0; k < use->noutput; k++) {
+        uint32_t name = number_of(use->outputs[k]);
+        if (name < earliest) earliest = name;
+        REQUIRE(nsi_plan_find_output(plan, use->outputs[k], &output) == number && output == k);
+    }
+    for (uint32_t k = 0; k < use->ninput; k++) {
+        uint32_t name = number_of(use->inputs[k].name), depth = 0;
+        REQUIRE(use->inputs[k].lag > 0 || name < earliest);
+        for (uint32_t i = 0; i < plan->nmemory; i++) {
+            if (strcmp(plan->memory[i].name, names[name]) == 0) depth = plan->memory[i].depth;
+        }
+        REQUIRE(use->inputs[k].lag <= depth);
+    }
+    for (uint32_t k = 0; k < use->noutput && use->against; k++) {
+        REQUIRE(number_of(use->against[k]) < earliest);
+    }
+}
+
+static void check_plan(const ns_blueprint* blueprint) {
+    nsi_plan* plan = NULL;
+    ns_error error = {0};
+    ns_status status = nsi_plan_create(blueprint, names, NULL, NNAME, NULL, &plan, &error);
+    REQUIRE((status == NS_OK) == (plan != NULL) && status == error.status);
+    REQUIRE(status == NS_OK || strncmp(error.message, "fuzz:", 5) == 0);
+    if (!plan) return;
+    uint32_t offset = 0;
+    for (uint32_t i = 0; i < plan->nset; i++) {
+        REQUIRE(plan->sets[i].offset == offset);
+        offset += plan->sets[i].count;
+    }
+    REQUIRE(plan->nweight == offset && offset <= NSI_BLUEPRINT_MAX_WEIGHTS);
+    for (uint32_t i = 0; i < plan->nuse; i++) check_use(plan, i);
+    if (plan->nweight <= 10000) {
+        double* weights = malloc((plan->nweight + 1) * sizeof *weights);
+        REQUIRE(weights && nsi_plan_weights(plan, weights, &error) == NS_OK);
+        free(weights);
+    }
+    nsi_plan_free(plan);
+}
+
+static void check_network(const ns_network_def* def) {
+    REQUIRE(def->name && def->ninput > 0 && def->noutput > 0);
+    REQUIRE(def->nhidden <= NSI_BLUEPRINT_MAX_HIDDEN);
+    REQUIRE(def->bound > 0.0 && isfinite(def->init_scale) && isfinite(def->init_last_scale));
+    for (uint32_t i = 0; i < def->ninput_scale; i++) REQUIRE(def->input_scale[i] > 0.0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    ns_blueprint* blueprint = NULL;
+    ns_error error = {0};
+    ns_status status =
+        ns_blueprint_parse((const char*)data, size, "fuzz", NULL, &blueprint, &error);
+    REQUIRE((status == NS_OK) == (blueprint != NULL));
+    REQUIRE(status == error.status);
+    REQUIRE(status == NS_OK || strncmp(error.message, "fuzz:", 5) == 0);
+    for (uint32_t i = 0; i < ns_blueprint_network_count(blueprint); i++) {
+        check_network(ns_blueprint_network(blueprint, i));
+    }
+    if (blueprint) check_plan(blueprint);
+    ns_blueprint_free(blueprint);
+    return 0;
+}

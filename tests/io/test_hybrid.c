@@ -1,0 +1,606 @@
+// Hybrid model files: what is written reads back, paths mean the same files from everywhere, and
+// what is wrong gets a message with its place.
+
+#define _XOPEN_SOURCE 700
+
+#include "io/file.h"
+#include "io/hybrid.h"
+#include "neuralsim/model.h"
+#include "support/check.h"
+#include "support/testalloc.h"
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static nsi_hybrid parse(const char* text, const char* path) {
+    nsi_hybrid hybrid;
+    ns_error error = {0};
+    if (nsi_hybrid_parse(text, strlen(text), path, NULL, &hybrid, &error) != NS_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_int_equal(error.status, NS_OK);
+    return hybrid;
+}
+
+static void assert_text(const char* text, const char* expected) {
+    if (!expected) {
+        assert_null(text);
+    } else {
+        assert_non_null(text);
+        assert_string_equal(text, expected);
+    }
+}
+
+// ---- reading -------------------------------------------------------------------------------
+
+static const char full[] = "robot: arm.urdf           # relative to this file\n"
+                           "parameters: {\"link/*/mass\": 1.2, \"contact/*/mu\": 0.4}\n"
+                           "contact: ncp\n"
+                           "timestep: 0.001\n"
+                           "blueprint: drag.yaml\n"
+                           "weights: ../w/drag.safetensors\n"
+                           "ground: true\n"
+                           "self_collision: true\n";
+
+static void a_full_file_is_read(void** state) {
+    (void)state;
+    nsi_hybrid h = parse(full, "models/h.yaml");
+    assert_string_equal(h.robot, "models/arm.urdf");
+    assert_string_equal(h.blueprint, "models/drag.yaml");
+    assert_string_equal(h.weights, "models/../w/drag.safetensors");
+    assert_int_equal(h.parameters.count, 2);
+    assert_string_equal(h.parameters.data[0].pattern, "link/*/mass");
+    assert_true(h.parameters.data[0].value == 1.2);
+    assert_string_equal(h.parameters.data[1].pattern, "contact/*/mu");
+    assert_true(h.parameters.data[1].value == 0.4);
+    assert_int_equal(h.contact, NS_CONTACT_NCP);
+    assert_true(h.timestep == 0.001);
+    assert_true(h.ground && h.self_collision);
+    nsi_hybrid_free(&h);
+    nsi_hybrid_free(&h); // again
+    nsi_hybrid_free(NULL);
+    h = (nsi_hybrid){0};
+    nsi_hybrid_free(&h);
+}
+
+static void a_robot_is_enough(void** state) {
+    (void)state;
+    static const char* const forms[] = {
+        "robot: a.urdf",
+        "{robot: a.urdf}",
+        "---\nrobot: 'a.urdf'\n...\n",
+        "\xef\xbb\xbf# with a byte order mark\n\"robot\": \"a.urdf\"\r\n",
+        "{\"robot\": \"a.urdf\", \"parameters\": {}, \"ground\": false}",
+        "%YAML 1.1\n---\nrobot: a.urdf\nself_collision: false\n",
+        "? robot\n: a.urdf\n",
+        "robot:\n  a.urdf\n",
+    };
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+        nsi_hybrid h = parse(forms[k], "h.yaml");
+        assert_string_equal(h.robot, "a.urdf");
+        assert_null(h.blueprint);
+        assert_null(h.weights);
+        assert_int_equal(h.parameters.count, 0);
+        assert_int_equal(h.contact, -1);
+        assert_true(h.timestep == 0.0);
+        assert_false(h.ground || h.self_collision);
+        nsi_hybrid_free(&h);
+    }
+}
+
+static void paths_are_resolved(void** state) {
+    (void)state;
+    static const char* const cases[][3] = {
+        // file, robot, resolved
+        {"h.yaml", "a.urdf", "a.urdf"},
+        {"./h.yaml", "a.urdf", "./a.urdf"},
+        {"x/y/h.yaml", "../a.urdf", "x/y/../a.urdf"},
+        {"/x/h.yaml", "a/b.urdf", "/x/a/b.urdf"},
+        {"x/h.yaml", "/abs/a.urdf", "/abs/a.urdf"},
+        {"x/h.yaml", "\"~/$HOME/%2e\"", "x/~/$HOME/%2e"}, // nothing is expanded
+        {"x/h.yaml", "file:///etc/a", "x/file:///etc/a"},
+        {"x/h.yaml", "\"7\"", "x/7"},
+        {"x/h.yaml", "'a: b #c'", "x/a: b #c"},
+        {"x/h.yaml", "\"\\u00e9\"", "x/é"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[256];
+        snprintf(text, sizeof text, "robot: %s\n", cases[k][1]);
+        nsi_hybrid h = parse(text, cases[k][0]);
+        assert_string_equal(h.robot, cases[k][2]);
+        nsi_hybrid_free(&h);
+    }
+    assert_true(nsi_is_hybrid_path("a.yaml"));
+    assert_true(nsi_is_hybrid_path("x/a.yml"));
+    assert_false(nsi_is_hybrid_path("a.yaml.urdf"));
+    assert_false(nsi_is_hybrid_path("a.urdf"));
+    assert_false(nsi_is_hybrid_path("yml"));
+    assert_false(nsi_is_hybrid_path(""));
+}
+
+// ---- what is refused -------------------------------------------------------------------------
+
+#define R "robot: a.urdf\n"
+
+static void broken_files_get_a_message(void** state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        // Not a mapping, or not YAML.
+        {"", "h.yaml:1:1: a hybrid model is a mapping; start with \"robot: <URDF or MJCF file>\""},
+        {"# nothing\n",
+         "h.yaml:2:1: a hybrid model is a mapping; start with \"robot: <URDF or MJCF file>\""},
+        {"robot\n",
+         "h.yaml:1:1: a hybrid model is a mapping; start with \"robot: <URDF or MJCF file>\""},
+        {"- robot: a\n",
+         "h.yaml:1:1: a hybrid model is a mapping; start with \"robot: <URDF or MJCF file>\""},
+        {"{}", "h.yaml:1:1: there is no robot; add \"robot: <URDF or MJCF file>\""},
+        {"\nground: true\n", "h.yaml:2:1: there is no robot; add \"robot: <URDF or MJCF file>\""},
+        {"robot: \"a\n", "h.yaml:2:1: found unexpected end of stream"},
+        {R " ground: true\n", "h.yaml:2:8: mapping values are not allowed in this context"},
+        {"robot: [a\n",
+         "h.yaml:1:8: robot: a list or a mapping where the name of a file should be"},
+        {R "\tground: true\n", "h.yaml:2:1: found a tab character that violates indentation"},
+        {R "---\n" R, "h.yaml:2:1: a second document; one model is in one file"},
+        {R "ground: \x01\n", "h.yaml:2:9: control characters are not allowed"},
+        {R "ground: \xff\n", "h.yaml:2:9: invalid leading UTF-8 octet"},
+        {"\xff\xfer\0", "h.yaml:1:1: invalid leading UTF-8 octet"},
+        {"%YAML 3.0\n---\n" R, "h.yaml:1:1: found incompatible YAML document"},
+        // Keys.
+        {R "blueprnt: b.yaml\n",
+         "h.yaml:2:1: unknown key \"blueprnt\"; did you mean \"blueprint\"?"},
+        {R "  \n  \nRobot: x\n", "h.yaml:4:1: unknown key \"Robot\"; did you mean \"robot\"?"},
+        {"{robot: a, time_step: 1}",
+         "h.yaml:1:12: unknown key \"time_step\"; did you mean \"timestep\"?"},
+        {R "\"robot\\0\": b\n", "h.yaml:2:1: unknown key \"robot \"; did you mean \"robot\"?"},
+        {R "<<: {ground: true}\n", "h.yaml:2:1: unknown key \"<<\"; did you mean \"robot\"?"},
+        {R "robot: b.urdf\n", "h.yaml:2:1: the key \"robot\" is there twice; remove one"},
+        {R "ground: true\n'ground': false\n",
+         "h.yaml:3:1: the key \"ground\" is there twice; remove one"},
+        {R "? [a]\n: b\n", "h.yaml:2:3: a key must be a name"},
+        // Aliases, anchors, tags.
+        {"robot: &r a.urdf\n", "h.yaml:1:8: the anchor \"r\" is not allowed here; remove it"},
+        {"&r {robot: a.urdf}\n", "h.yaml:1:1: the anchor \"r\" is not allowed here; remove it"},
+        {"robot: *r\n", "h.yaml:1:8: the alias \"r\" is not allowed here; put a name that starts"
+                        " with * in quotes"},
+        {R "parameters:\n  *all: 1\n", "h.yaml:3:3: the alias \"all\" is not allowed here; put a"
+                                       " name that starts with * in quotes"},
+        {"robot: !!str a.urdf\n",
+         "h.yaml:1:8: the tag \"tag:yaml.org,2002:str\" is not allowed here; remove it"},
+        {"robot: ! a.urdf\n", "h.yaml:1:8: the tag \"!\" is not allowed here; remove it"},
+        {R "parameters: !map {}\n", "h.yaml:2:13: the tag \"!map\" is not allowed here; remove it"},
+        {R "parameters: !s []\n", "h.yaml:2:13: the tag \"!s\" is not allowed here; remove it"},
+        // Paths.
+        {"robot:\n",
+         "h.yaml:1:7: robot: \"\" is not the name of a file; put it in quotes if it is"},
+        {"robot: ~\n",
+         "h.yaml:1:8: robot: \"~\" is not the name of a file; put it in quotes if it is"},
+        {"robot: Null\n",
+         "h.yaml:1:8: robot: \"Null\" is not the name of a file; put it in quotes if it is"},
+        {"robot: 1.5\n",
+         "h.yaml:1:8: robot: \"1.5\" is not the name of a file; put it in quotes if it is"},
+        {"robot: true\n",
+         "h.yaml:1:8: robot: \"true\" is not the name of a file; put it in quotes if it is"},
+        {"robot: \"\"\n", "h.yaml:1:8: robot: \"\" is empty"},
+        {"robot: \"a\\0b\"\n", "h.yaml:1:8: robot: \"a b\" has a control character"},
+        {"robot: \"a\\nb\"\n", "h.yaml:1:8: robot: \"a b\" has a control character"},
+        {"robot: |\n  a.urdf\n", "h.yaml:1:8: robot: \"a.urdf \" has a control character"},
+        {"robot: {a: b}\n",
+         "h.yaml:1:8: robot: a list or a mapping where the name of a file should be"},
+        {"robot: h.yaml\n", "h.yaml:1:8: robot: \"h.yaml\" is YAML; give a URDF or MJCF file"},
+        {R "weights: w.json\n",
+         "h.yaml:2:1: weights without a blueprint; add \"blueprint: <file>\""},
+        // Numbers, words.
+        {R "timestep: fast\n", "h.yaml:2:11: timestep: \"fast\" is not a number"},
+        {R "timestep: \"0.1\"\n",
+         "h.yaml:2:11: timestep: \"0.1\" is in quotes; write a number without"},
+        {R "timestep: 0\n", "h.yaml:2:11: timestep: \"0\" is not positive"},
+        {R "timestep: -1e-3\n", "h.yaml:2:11: timestep: \"-1e-3\" is not positive"},
+        {R "timestep: nan\n", "h.yaml:2:11: timestep: \"nan\" is not finite"},
+        {R "timestep: .inf\n", "h.yaml:2:11: timestep: \".inf\" is not a number"},
+        {R "timestep: 1e999\n",
+         "h.yaml:2:11: timestep: \"1e999\" is too large or too long a number"},
+        {R "timestep: 0x10\n", "h.yaml:2:11: timestep: \"0x10\" is not a number"},
+        {R "timestep:\n", "h.yaml:2:10: timestep: \"\" is not a number"},
+        {R "timestep: [1]\n",
+         "h.yaml:2:11: timestep: a list or a mapping where a number should be"},
+        {R "contact: springs\n", "h.yaml:2:10: contact: \"springs\" is none of ncp, spring, none"},
+        {R "contact: \"ncp\\0\"\n", "h.yaml:2:10: contact: \"ncp \" is none of ncp, spring, none"},
+        {R "contact: {}\n", "h.yaml:2:10: contact: a list or a mapping where a name should be"},
+        {R "ground: yes\n", "h.yaml:2:9: ground: \"yes\" is neither true nor false"},
+        {R "ground: \"true\"\n", "h.yaml:2:9: ground: \"true\" is neither true nor false"},
+        {R "self_collision: 1\n", "h.yaml:2:17: self_collision: \"1\" is neither true nor false"},
+        {R "ground: []\n", "h.yaml:2:9: ground: a list or a mapping where true or false should be"},
+        // Parameters.
+        {R "parameters: 1\n",
+         "h.yaml:2:13: parameters: must be a mapping such as {\"link/*/mass\": 1.2}"},
+        {R "parameters: [a, 1]\n",
+         "h.yaml:2:13: parameters: must be a mapping such as {\"link/*/mass\": 1.2}"},
+        {R "parameters:\n",
+         "h.yaml:2:12: parameters: must be a mapping such as {\"link/*/mass\": 1.2}"},
+        {R "parameters:\n  a: 1\n  b: x\n", "h.yaml:4:6: \"b\": \"x\" is not a number"},
+        {R "parameters:\n  a: 1\n  a: 2\n",
+         "h.yaml:4:3: parameters: \"a\" is there twice; remove one"},
+        {R "parameters: {a: inf}\n", "h.yaml:2:17: \"a\": \"inf\" is not finite"},
+        {R "parameters: {a: '1'}\n",
+         "h.yaml:2:17: \"a\": \"1\" is in quotes; write a number without"},
+        {R "parameters: {a: {b: 1}}\n",
+         "h.yaml:2:17: \"a\": a list or a mapping where a number should be"},
+        {R "parameters: {[a]: 1}\n",
+         "h.yaml:2:14: parameters: a list or a mapping where a name should be"},
+        {R "parameters: {\"\": 1}\n", "h.yaml:2:14: parameters: \"\" is empty"},
+        {R "parameters: {\"a\\tb\": 1}\n",
+         "h.yaml:2:14: parameters: \"a b\" has a control character"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        test_alloc counter = {0};
+        ns_allocator allocator = test_allocator(&counter);
+        nsi_hybrid h;
+        ns_error error = {0};
+        ns_status status = nsi_hybrid_parse(cases[k].text, strlen(cases[k].text), "h.yaml",
+                                            &allocator, &h, &error);
+        if (status == NS_OK) fail_msg("accepted: %s", cases[k].text);
+        if (strcmp(error.message, cases[k].message) != 0) {
+            fail_msg("%s\ngives    %s\nnot      %s", cases[k].text, error.message,
+                     cases[k].message);
+        }
+        assert_int_equal(status, NS_ERR_PARSE);
+        assert_int_equal(error.status, status);
+        assert_null(h.robot);
+        assert_int_equal(counter.live_blocks, 0);
+    }
+}
+
+static void limits_are_kept(void** state) {
+    (void)state;
+    nsi_hybrid h;
+    ns_error error;
+    char* text = calloc(1, NSI_HYBRID_MAX_SIZE + 2);
+    memset(text, '#', NSI_HYBRID_MAX_SIZE + 1);
+    assert_int_equal(nsi_hybrid_parse(text, NSI_HYBRID_MAX_SIZE + 1, "h.yaml", NULL, &h, &error),
+                     NS_ERR_LIMIT);
+    assert_string_equal(error.message, "h.yaml: more than 4 MiB");
+
+    // Paths of 4095 bytes and names of 500 are read.
+    for (int extra = 0; extra < 2; extra++) {
+        char name[NSI_HYBRID_MAX_PATH + 2];
+        memset(name, 'n', sizeof name);
+        name[NSI_HYBRID_MAX_PATH + extra] = '\0';
+        snprintf(text, NSI_HYBRID_MAX_SIZE, "robot: %s\n", name);
+        assert_int_equal(nsi_hybrid_parse(text, strlen(text), "h.yaml", NULL, &h, &error),
+                         extra ? NS_ERR_LIMIT : NS_OK);
+        if (extra) assert_string_equal(error.message, "h.yaml:1:8: robot: more than 4095 bytes");
+        nsi_hybrid_free(&h);
+        name[NSI_HYBRID_MAX_PATTERN + extra] = '\0';
+        snprintf(text, NSI_HYBRID_MAX_SIZE, R "parameters:\n  \"%s\": 1\n", name);
+        assert_int_equal(nsi_hybrid_parse(text, strlen(text), "h.yaml", NULL, &h, &error),
+                         extra ? NS_ERR_LIMIT : NS_OK);
+        if (extra) {
+            assert_string_equal(error.message, "h.yaml:3:3: parameters: more than 65536 of them, or"
+                                               " a name of more than 500 bytes");
+        }
+        nsi_hybrid_free(&h);
+    }
+
+    // So are 65,536 parameters.
+    for (int extra = 0; extra < 2; extra++) {
+        size_t size = (size_t)sprintf(text, R "parameters:\n");
+        for (int k = 0; k < NSI_HYBRID_MAX_PARAMETERS + extra; k++) {
+            size += (size_t)sprintf(text + size, "  \"p%d\": %d\n", k, k);
+        }
+        assert_int_equal(nsi_hybrid_parse(text, size, "h.yaml", NULL, &h, &error),
+                         extra ? NS_ERR_LIMIT : NS_OK);
+        nsi_hybrid_free(&h);
+    }
+
+    // Nesting as deep as the file is long costs nothing: the first level is refused.
+    memset(text, '[', NSI_HYBRID_MAX_SIZE);
+    memcpy(text, R, strlen(R));
+    assert_int_equal(nsi_hybrid_parse(text, NSI_HYBRID_MAX_SIZE, "h.yaml", NULL, &h, &error),
+                     NS_ERR_PARSE);
+    memcpy(text, "robot: ", 7);
+    assert_int_equal(nsi_hybrid_parse(text, NSI_HYBRID_MAX_SIZE, "h.yaml", NULL, &h, &error),
+                     NS_ERR_PARSE);
+    free(text);
+}
+
+// Cut a good file anywhere: it is read or refused, with a message, and nothing is leaked.
+static void every_prefix_is_survived(void** state) {
+    (void)state;
+    uint32_t good = 0;
+    for (size_t size = 0; size <= sizeof full - 1; size++) {
+        test_alloc counter = {0};
+        ns_allocator allocator = test_allocator(&counter);
+        char* exact = malloc(size ? size : 1); // so that reading past the end is seen
+        memcpy(exact, full, size);
+        nsi_hybrid h;
+        ns_error error = {0};
+        ns_status status = nsi_hybrid_parse(exact, size, "h.yaml", &allocator, &h, &error);
+        assert_int_equal(status, error.status);
+        good += status == NS_OK;
+        nsi_hybrid_free(&h);
+        assert_int_equal(counter.live_blocks, 0);
+        free(exact);
+    }
+    assert_true(good > 10);
+}
+
+// ---- writing -------------------------------------------------------------------------------
+
+// A new folder, with a folder "sub" in it, made the current one.
+static char folder[PATH_MAX], before[PATH_MAX];
+
+static int enter_folder(void** state) {
+    (void)state;
+    char made[] = "/tmp/neuralsim_hybrid_XXXXXX";
+    if (!getcwd(before, sizeof before) || !mkdtemp(made) || !realpath(made, folder)) return -1;
+    return chdir(folder) != 0 || mkdir("sub", 0777) != 0;
+}
+
+static int leave_folder(void** state) {
+    (void)state;
+    unlink("h.yaml");
+    unlink("sub/h.yaml");
+    return rmdir("sub") != 0 || chdir(before) != 0 || rmdir(folder) != 0;
+}
+
+static void assert_same(const nsi_hybrid* a, const nsi_hybrid* b) {
+    assert_int_equal(a->contact, b->contact);
+    assert_true(check_same_bits(a->timestep, b->timestep));
+    assert_int_equal(a->ground, b->ground);
+    assert_int_equal(a->self_collision, b->self_collision);
+    assert_int_equal(a->parameters.count, b->parameters.count);
+    for (uint32_t k = 0; k < a->parameters.count; k++) {
+        assert_string_equal(a->parameters.data[k].pattern, b->parameters.data[k].pattern);
+        assert_true(check_same_bits(a->parameters.data[k].value, b->parameters.data[k].value));
+    }
+}
+
+static void written_files_read_back(void** state) {
+    (void)state;
+    static nsi_hybrid_parameter parameters[] = {
+        {"link/*/mass", 0.1},
+        {"link/a \"b\" \\ c: d # e/mass", -0.0},
+        {"{[!&*|>%@`,'", 5e-324},
+        {"- x", -DBL_MAX},
+        {"é\xe2\x80\xa8\xe2\x80\xa9\xef\xbb\xbf\xef\xbf\xbe\xf0\x9f\xa4\x96", DBL_MIN},
+        {"true", 1.0 / 3.0},
+        {"~", 1e300},
+        {" spaces ", 1e-5},
+    };
+    char long_pattern[NSI_HYBRID_MAX_PATTERN + 1] = "";
+    memset(long_pattern, '"', NSI_HYBRID_MAX_PATTERN);
+    static const char* const robots[] = {"a.urdf", "true", "1e5", "-x", "a b", "é: #\"'", "~"};
+    for (size_t k = 0; k < sizeof robots / sizeof *robots; k++) {
+        nsi_hybrid h;
+        nsi_hybrid_init(NULL, &h);
+        h.robot = robots[k];
+        h.contact = (int)(k % 4) - 1;
+        h.timestep = k == 0 ? 0.0 : 1.0 / (double)(3 * k);
+        h.ground = k % 2 == 1;
+        h.self_collision = k % 3 == 1;
+        h.blueprint = k == 2 ? "b.yaml" : NULL;
+        h.weights = k == 2 ? "sub/w" : NULL;
+        uint32_t count = sizeof parameters / sizeof *parameters;
+        for (uint32_t i = 0; i < count && k > 0; i++) {
+            assert_true(nsi_array_push(&h.arena.allocator, &h.parameters, parameters[i]));
+        }
+        nsi_hybrid_parameter last = {long_pattern, 2.0};
+        assert_true(nsi_array_push(&h.arena.allocator, &h.parameters, last));
+        ns_error error = {0};
+        if (nsi_hybrid_write("h.yaml", &h, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        nsi_hybrid back;
+        if (nsi_hybrid_read("h.yaml", NULL, &back, &error) != NS_OK) fail_msg("%s", error.message);
+        assert_same(&h, &back);
+        assert_text(back.robot, h.robot);
+        assert_text(back.blueprint, h.blueprint);
+        assert_text(back.weights, h.weights);
+        nsi_hybrid_free(&back);
+        nsi_hybrid_free(&h);
+    }
+}
+
+static void files_are_made_for_reading(void** state) {
+    (void)state;
+    nsi_hybrid h = parse(full, "models/h.yaml");
+    ns_text text;
+    assert_int_equal(nsi_hybrid_print(&h, "models/new.yaml", NULL, &text, NULL), NS_OK);
+    assert_string_equal(text.data, "robot: arm.urdf\n"
+                                   "blueprint: drag.yaml\n"
+                                   "weights: ../w/drag.safetensors\n"
+                                   "contact: ncp\n"
+                                   "timestep: 0.001\n"
+                                   "ground: true\n"
+                                   "self_collision: true\n"
+                                   "parameters:\n"
+                                   "  \"link/*/mass\": 1.2\n"
+                                   "  \"contact/*/mu\": 0.4\n");
+    ns_text_free(&text);
+    nsi_hybrid_free(&h);
+}
+
+// What stands in the file, and that it names the same file when read.
+static void paths_are_relative_below_the_folder(void** state) {
+    (void)state;
+    static const char* const cases[][3] = {
+        // file, robot, as written; @ is the current folder
+        {"h.yaml", "a.urdf", "a.urdf"},
+        {"h.yaml", "./a.urdf", "a.urdf"},
+        {"./h.yaml", "sub//./a.urdf", "sub/a.urdf"},
+        {"sub/h.yaml", "sub/a.urdf", "a.urdf"},
+        {"sub/h.yaml", "./sub/x/a.urdf", "x/a.urdf"},
+        {"@/sub/h.yaml", "sub/a.urdf", "a.urdf"},
+        {"sub/h.yaml", "@/sub/a.urdf", "a.urdf"},
+        {"sub/h.yaml", "a.urdf", "@/a.urdf"},
+        {"sub/h.yaml", "subway/a.urdf", "@/subway/a.urdf"},
+        {"sub/h.yaml", "../a.urdf", "@/../a.urdf"},
+        {"h.yaml", "/usr/a.urdf", "/usr/a.urdf"},
+        {"/h.yaml", "/usr/a.urdf", "usr/a.urdf"},
+        {"/h.yaml", "a.urdf", "@a.urdf"}, // without the first slash
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char full_names[3][2 * PATH_MAX];
+        for (int i = 0; i < 3; i++) {
+            const char* text = cases[k][i];
+            bool below_root = strcmp(text, "@a.urdf") == 0;
+            snprintf(full_names[i], sizeof *full_names, "%s%s%s",
+                     text[0] == '@' ? folder + below_root : "", below_root ? "/" : "",
+                     text[0] == '@' ? text + 1 : text);
+        }
+        nsi_hybrid h;
+        nsi_hybrid_init(NULL, &h);
+        h.robot = full_names[1];
+        ns_text text;
+        assert_int_equal(nsi_hybrid_print(&h, full_names[0], NULL, &text, NULL), NS_OK);
+        char expected[2 * PATH_MAX + 16];
+        snprintf(expected, sizeof expected, "robot: %s\n", full_names[2]);
+        assert_string_equal(text.data, expected);
+
+        // Robot and what is read back are the same file when both are made absolute.
+        nsi_hybrid back = parse(text.data, full_names[0]);
+        h.robot = back.robot;
+        ns_text again;
+        assert_int_equal(nsi_hybrid_print(&h, full_names[0], NULL, &again, NULL), NS_OK);
+        assert_string_equal(again.data, text.data);
+        ns_text_free(&text);
+        ns_text_free(&again);
+        nsi_hybrid_free(&back);
+    }
+}
+
+static void wrong_models_are_not_written(void** state) {
+    (void)state;
+    static nsi_hybrid_parameter twice[] = {{"a", 1.0}, {"a", 2.0}}, nan_[] = {{"a", NAN}},
+                                unnamed[] = {{NULL, 1.0}}, bad[] = {{"a\nb", 1.0}};
+    static char longer[NSI_HYBRID_MAX_PATTERN + 2];
+    memset(longer, 'n', sizeof longer - 1);
+    static nsi_hybrid_parameter too_long[] = {{longer, 1.0}};
+    static const struct {
+        const char *robot, *weights;
+        nsi_hybrid_parameter* parameters;
+        uint32_t count;
+        int contact;
+        double timestep;
+        const char* message;
+    } cases[] = {
+        {NULL, NULL, NULL, 0, -1, 0.0, "h.yaml: robot is NULL"},
+        {"x.yml", NULL, NULL, 0, -1, 0.0, "h.yaml: robot is YAML; give a URDF or MJCF file"},
+        {"", NULL, NULL, 0, -1, 0.0, "h.yaml: robot: the path is empty"},
+        {"a\n", NULL, NULL, 0, -1, 0.0, "h.yaml: robot: the path has a control character"},
+        {"a\xe9", NULL, NULL, 0, -1, 0.0, "h.yaml: robot: the path is not UTF-8"},
+        {"a", "w", NULL, 0, -1, 0.0, "h.yaml: weights without a blueprint"},
+        {"a", NULL, NULL, 0, 3, 0.0, "h.yaml: contact is neither -1 nor a contact model"},
+        {"a", NULL, NULL, 0, -2, 0.0, "h.yaml: contact is neither -1 nor a contact model"},
+        {"a", NULL, NULL, 0, -1, -1.0, "h.yaml: timestep is negative or not finite"},
+        {"a", NULL, NULL, 0, -1, NAN, "h.yaml: timestep is negative or not finite"},
+        {"a", NULL, NULL, 0, -1, INFINITY, "h.yaml: timestep is negative or not finite"},
+        {"a", NULL, twice, 2, -1, 0.0, "h.yaml: parameters: \"a\" is there twice"},
+        {"a", NULL, nan_, 1, -1, 0.0, "h.yaml: parameters: the value of \"a\" is not finite"},
+        {"a", NULL, unnamed, 1, -1, 0.0, "h.yaml: parameters: a name is NULL"},
+        {"a", NULL, bad, 1, -1, 0.0, "h.yaml: parameters: \"a b\" has a control character"},
+        {"a", NULL, too_long, 1, -1, 0.0,
+         "h.yaml: parameters: \"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
+         "...\" has more than 500 bytes"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        nsi_hybrid h;
+        nsi_hybrid_init(NULL, &h);
+        h.robot = cases[k].robot;
+        h.weights = cases[k].weights;
+        h.contact = cases[k].contact;
+        h.timestep = cases[k].timestep;
+        h.parameters.data = cases[k].parameters;
+        h.parameters.count = h.parameters.capacity = cases[k].count;
+        ns_error error = {0};
+        assert_int_not_equal(nsi_hybrid_write("h.yaml", &h, NULL, &error), NS_OK);
+        assert_string_equal(error.message, cases[k].message);
+        assert_int_not_equal(access("h.yaml", F_OK), 0);
+    }
+}
+
+static void failed_writing_loses_nothing(void** state) {
+    (void)state;
+    nsi_hybrid h = parse(R, "h.yaml");
+    ns_error error;
+    assert_int_equal(nsi_hybrid_write("/no/such/h.yaml", &h, NULL, &error), NS_ERR_IO);
+    assert_string_equal(error.message,
+                        "/no/such/h.yaml: cannot be written: No such file or directory");
+    nsi_hybrid_free(&h);
+    assert_int_equal(nsi_hybrid_read("/no/such/h.yaml", NULL, &h, &error), NS_ERR_IO);
+    assert_string_equal(error.message,
+                        "/no/such/h.yaml: cannot be opened: No such file or directory");
+    nsi_hybrid_free(&h);
+
+    h = parse(R, "h.yaml");
+    assert_int_equal(nsi_hybrid_write("h.yaml", &h, NULL, NULL), NS_OK);
+    nsi_hybrid_free(&h);
+    h = parse(full, "h.yaml");
+    size_t n = 1;
+    for (bool done = false; !done; n++) {
+        test_alloc counter = {.fail_at = n};
+        ns_allocator allocator = test_allocator(&counter);
+        error = (ns_error){0};
+        ns_status status = nsi_hybrid_write("h.yaml", &h, &allocator, &error);
+        done = counter.calls < n;
+        assert_int_equal(status, done ? NS_OK : NS_ERR_NOMEM);
+        assert_int_equal(error.status, status);
+        assert_int_equal(counter.live_blocks, 0);
+        nsi_hybrid back;
+        assert_int_equal(nsi_hybrid_read("h.yaml", NULL, &back, NULL), NS_OK);
+        assert_int_equal(back.parameters.count, done ? 2 : 0); // the old file or the new
+        nsi_hybrid_free(&back);
+    }
+    assert_true(n > 5);
+    nsi_hybrid_free(&h);
+}
+
+static void failing_allocations_are_reported(void** state) {
+    (void)state;
+    nsi_bytes text = {0};
+    for (const char* c = full; *c; c++) assert_true(nsi_array_push(NULL, &text, *c));
+    assert_int_equal(nsi_file_write("h.yaml", text.data, text.count, NULL, NULL), NS_OK);
+    nsi_array_free(NULL, &text);
+    size_t n = 1;
+    for (bool done = false; !done; n++) {
+        test_alloc counter = {.fail_at = n};
+        ns_allocator allocator = test_allocator(&counter);
+        nsi_hybrid h;
+        ns_error error = {0};
+        ns_status status = nsi_hybrid_read("h.yaml", &allocator, &h, &error);
+        done = counter.calls < n;
+        assert_int_equal(status, done ? NS_OK : NS_ERR_NOMEM);
+        assert_int_equal(error.status, status);
+        nsi_hybrid_free(&h);
+        assert_int_equal(counter.live_blocks, 0);
+    }
+    assert_true(n > 5);
+}
+
+#define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, enter_folder, leave_folder)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_file_is_read),
+        cmocka_unit_test(a_robot_is_enough),
+        cmocka_unit_test(paths_are_resolved),
+        cmocka_unit_test(broken_files_get_a_message),
+        cmocka_unit_test(limits_are_kept),
+        cmocka_unit_test(every_prefix_is_survived),
+        IN_FOLDER(written_files_read_back),
+        cmocka_unit_test(files_are_made_for_reading),
+        IN_FOLDER(paths_are_relative_below_the_folder),
+        IN_FOLDER(wrong_models_are_not_written),
+        IN_FOLDER(failed_writing_loses_nothing),
+        IN_FOLDER(failing_allocations_are_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,936 @@
+// Files of tensors: what is read agrees with another program's writing, what is written reads back
+// bit for bit, broken files get a message, and a file that cannot be written loses nothing.
+
+#define _XOPEN_SOURCE 700
+
+#include "io/file.h"
+#include "io/tensors.h"
+#include "support/check.h"
+#include "support/testalloc.h"
+
+#include <dirent.h>
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+// ---- helpers -------------------------------------------------------------------------------
+
+// A safetensors file of this header and `data_size` bytes of data, all zero; free() it.
+static char* make_file(const char* header, size_t data_size, size_t* size) {
+    size_t length = strlen(header);
+    *size = 8 + length + data_size;
+    char* bytes = calloc(1, *size);
+    for (int i = 0; i < 8; i++) bytes[i] = (char)(length >> (8 * i) & 0xFF);
+    memcpy(bytes + 8, header, length);
+    return bytes;
+}
+
+static nsi_tensors parse(const void* bytes, size_t size, const char* name) {
+    nsi_tensors tensors;
+    ns_error error = {0};
+    if (nsi_tensors_parse(bytes, size, name, NULL, &tensors, &error) != NS_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_int_equal(error.status, NS_OK);
+    return tensors;
+}
+
+static void assert_refused(const void* bytes, size_t size, const char* name, ns_status expected,
+                           const char* message) {
+    test_alloc counter = {0};
+    ns_allocator allocator = test_allocator(&counter);
+    nsi_tensors tensors;
+    ns_error error = {0};
+    ns_status status = nsi_tensors_parse(bytes, size, name, &allocator, &tensors, &error);
+    if (status == NS_OK) fail_msg("accepted, not refused with: %s", message);
+    assert_string_equal(error.message, message);
+    assert_int_equal(status, expected);
+    assert_int_equal(error.status, expected);
+    assert_int_equal(tensors.count, 0);
+    assert_int_equal(counter.live_blocks, 0);
+}
+
+static void assert_tensor(const nsi_tensor* tensor, const char* name, uint32_t rows,
+                          uint32_t columns, const double* numbers) {
+    assert_string_equal(tensor->name, name);
+    assert_int_equal(tensor->rows, rows);
+    assert_int_equal(tensor->columns, columns);
+    for (uint32_t i = 0; i < rows * columns; i++) {
+        if (!check_same_bits(tensor->data[i], numbers[i])) {
+            fail_msg("%s[%u] is %a, not %a", name, i, tensor->data[i], numbers[i]);
+        }
+    }
+}
+
+static void assert_same(const nsi_tensors* tensors, const nsi_tensor* expected, uint32_t count) {
+    assert_int_equal(tensors->count, count);
+    for (uint32_t k = 0; k < count; k++) {
+        assert_tensor(&tensors->data[k], expected[k].name, expected[k].rows, expected[k].columns,
+                      expected[k].data);
+    }
+}
+
+// A new folder; a path in it.
+static char folder[64], path[128];
+
+static int make_folder(void** state) {
+    (void)state;
+    strcpy(folder, "/tmp/neuralsim_tensors_XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    snprintf(path, sizeof path, "%s/w.safetensors", folder);
+    return 0;
+}
+
+// Number of files in the folder; removes them when told.
+static uint32_t count_files(bool erase) {
+    DIR* list = opendir(folder);
+    uint32_t count = 0;
+    for (struct dirent* item; (item = readdir(list)) != NULL;) {
+        if (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0) continue;
+        char name[512];
+        snprintf(name, sizeof name, "%s/%s", folder, item->d_name);
+        if (erase) unlink(name);
+        count++;
+    }
+    closedir(list);
+    return count;
+}
+
+static int remove_folder(void** state) {
+    (void)state;
+    count_files(true);
+    return rmdir(folder);
+}
+
+// ---- reading -------------------------------------------------------------------------------
+
+// tests/io/tensors_reference.py prints these files.
+static const char reference_f64[] = "\x88\x00\x00\x00\x00\x00\x00\x00\x7b\x22\x64\x72\x61\x67\x2f"
+                                    "\x77\x30\x22\x3a\x7b\x22\x64\x74\x79"
+                                    "\x70\x65\x22\x3a\x22\x46\x36\x34\x22\x2c\x22\x73\x68\x61\x70"
+                                    "\x65\x22\x3a\x5b\x33\x2c\x32\x5d\x2c"
+                                    "\x22\x64\x61\x74\x61\x5f\x6f\x66\x66\x73\x65\x74\x73\x22\x3a"
+                                    "\x5b\x30\x2c\x34\x38\x5d\x7d\x2c\x22"
+                                    "\xc3\xa9\x6e\x65\x72\x67\x69\x65\x20\x5c\x22\x78\x5c\x22\x22"
+                                    "\x3a\x7b\x22\x64\x74\x79\x70\x65\x22"
+                                    "\x3a\x22\x46\x36\x34\x22\x2c\x22\x73\x68\x61\x70\x65\x22\x3a"
+                                    "\x5b\x31\x2c\x31\x5d\x2c\x22\x64\x61"
+                                    "\x74\x61\x5f\x6f\x66\x66\x73\x65\x74\x73\x22\x3a\x5b\x34\x38"
+                                    "\x2c\x35\x36\x5d\x7d\x7d\x20\x20\x20"
+                                    "\x9a\x99\x99\x99\x99\x99\xb9\x3f\x00\x00\x00\x00\x00\x00\x00"
+                                    "\x80\x01\x00\x00\x00\x00\x00\x00\x00"
+                                    "\xff\xff\xff\xff\xff\xff\xef\xff\x55\x55\x55\x55\x55\x55\xd5"
+                                    "\x3f\x00\x00\x00\x00\x00\x00\x10\x00"
+                                    "\x00\x00\x00\x00\x00\x00\xc4\x3f";
+static const char reference_mixed[] = "\xd8\x00\x00\x00\x00\x00\x00\x00\x7b\x22\x5f\x5f\x6d\x65\x74"
+                                      "\x61\x64\x61\x74\x61\x5f\x5f\x22\x3a"
+                                      "\x7b\x22\x66\x6f\x72\x6d\x61\x74\x22\x3a\x22\x70\x74\x22\x7d"
+                                      "\x2c\x22\x73\x69\x6e\x67\x6c\x65\x22"
+                                      "\x3a\x7b\x22\x64\x74\x79\x70\x65\x22\x3a\x22\x46\x33\x32\x22"
+                                      "\x2c\x22\x73\x68\x61\x70\x65\x22\x3a"
+                                      "\x5b\x31\x2c\x33\x5d\x2c\x22\x64\x61\x74\x61\x5f\x6f\x66\x66"
+                                      "\x73\x65\x74\x73\x22\x3a\x5b\x30\x2c"
+                                      "\x31\x32\x5d\x7d\x2c\x22\x68\x61\x6c\x66\x22\x3a\x7b\x22\x64"
+                                      "\x74\x79\x70\x65\x22\x3a\x22\x46\x31"
+                                      "\x36\x22\x2c\x22\x73\x68\x61\x70\x65\x22\x3a\x5b\x32\x2c\x33"
+                                      "\x5d\x2c\x22\x64\x61\x74\x61\x5f\x6f"
+                                      "\x66\x66\x73\x65\x74\x73\x22\x3a\x5b\x31\x32\x2c\x32\x34\x5d"
+                                      "\x7d\x2c\x22\x62\x72\x61\x69\x6e\x22"
+                                      "\x3a\x7b\x22\x64\x74\x79\x70\x65\x22\x3a\x22\x42\x46\x31\x36"
+                                      "\x22\x2c\x22\x73\x68\x61\x70\x65\x22"
+                                      "\x3a\x5b\x32\x5d\x2c\x22\x64\x61\x74\x61\x5f\x6f\x66\x66\x73"
+                                      "\x65\x74\x73\x22\x3a\x5b\x32\x34\x2c"
+                                      "\x32\x38\x5d\x7d\x7d\x20\x20\x20\x00\x00\xc0\x3f\x01\x00\x00"
+                                      "\x00\xff\xff\x7f\xff\x00\x38\x00\xc0"
+                                      "\xff\x7b\x01\x00\x00\x04\x00\x80\x80\x3f\x00\xbc";
+static const double reference_numbers[6] = {
+    0.1, -0.0, 5e-324, -1.7976931348623157e308, 1.0 / 3.0, 2.2250738585072014e-308};
+static const double reference_one[1] = {0.15625};
+static const nsi_tensor reference_tensors[2] = {{"drag/w0", 3, 2, reference_numbers},
+                                                {"énergie \"x\"", 1, 1, reference_one}};
+
+static void reads_what_python_wrote(void** state) {
+    (void)state;
+    nsi_tensors tensors = parse(reference_f64, sizeof reference_f64 - 1, "w.safetensors");
+    assert_same(&tensors, reference_tensors, 2);
+    nsi_tensors_free(&tensors);
+    nsi_tensors_free(&tensors); // again
+    nsi_tensors_free(NULL);
+
+    static const double single[3] = {1.5, 0x1p-149, -0x1.fffffep127};
+    static const double half[6] = {0.5, -2.0, 65504.0, 0x1p-24, 0x1p-14, -0.0};
+    static const double brain[2] = {1.0, -0.0078125};
+    tensors = parse(reference_mixed, sizeof reference_mixed - 1, "w");
+    assert_int_equal(tensors.count, 3);
+    assert_tensor(&tensors.data[0], "single", 1, 3, single);
+    assert_tensor(&tensors.data[1], "half", 2, 3, half);
+    assert_tensor(&tensors.data[2], "brain", 1, 2, brain); // one dimension is a row
+    nsi_tensors_free(&tensors);
+}
+
+static void writes_what_python_writes(void** state) {
+    (void)state;
+    ns_text text;
+    assert_int_equal(nsi_tensors_print(reference_tensors, 2, NSI_TENSORS_F64, NULL, &text, NULL),
+                     NS_OK);
+    assert_int_equal(text.size, sizeof reference_f64 - 1);
+    assert_memory_equal(text.data, reference_f64, text.size);
+    ns_text_free(&text);
+}
+
+// Every number of 16 bits, by its definition: (-1)^s 2^(e-15) (1 + f / 1024), or for e = 0
+// (-1)^s 2^-14 f / 1024.
+static void all_halves_are_read(void** state) {
+    (void)state;
+    size_t size;
+    char* bytes =
+        make_file("{\"h\":{\"dtype\":\"F16\",\"shape\":[256,248],\"data_offsets\":[0,126976"
+                  "]}} ",
+                  126976, &size);
+    unsigned char* at = (unsigned char*)bytes + size - 126976;
+    for (unsigned h = 0; h < 65536; h++) {
+        if ((h >> 10 & 31) == 31) continue;
+        *at++ = (unsigned char)(h & 0xFF);
+        *at++ = (unsigned char)(h >> 8);
+    }
+    nsi_tensors tensors = parse(bytes, size, "h");
+    const double* number = tensors.data[0].data;
+    for (unsigned h = 0; h < 65536; h++) {
+        int e = (int)(h >> 10 & 31);
+        double f = (h & 1023) / 1024.0;
+        if (e == 31) continue;
+        double expected = e > 0 ? pow(2.0, e - 15) * (1.0 + f) : pow(2.0, -14) * f;
+        assert_true(check_same_bits(*number++, h >> 15 ? -expected : expected));
+    }
+    nsi_tensors_free(&tensors);
+    free(bytes);
+}
+
+// Order in the header, padding and metadata do not matter; tensors come in the order of their data.
+static void form_of_the_header_does_not_matter(void** state) {
+    (void)state;
+    static const char* const headers[] = {
+        "{\"a\":{\"dtype\":\"F64\",\"shape\":[1,1],\"data_offsets\":[0,8]},"
+        "\"b\":{\"dtype\":\"F64\",\"shape\":[2],\"data_offsets\":[8,24]}}",
+        "{\"b\":{\"dtype\":\"F64\",\"shape\":[1,2],\"data_offsets\":[8,24]},"
+        "\"a\":{\"data_offsets\":[0,8],\"shape\":[1,1],\"dtype\":\"F64\"}}     ",
+        "{ \"__metadata__\" : {\"format\": \"pt\", \"\": \"\\u00e9\"},\n\t"
+        "\"\\u0061\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]},"
+        "\"b\":{\"dtype\":\"F64\",\"shape\":[1,2],\"data_offsets\":[8,24]}}\n",
+    };
+    static const double zero[2] = {0};
+    for (size_t k = 0; k < sizeof headers / sizeof *headers; k++) {
+        size_t size;
+        char* bytes = make_file(headers[k], 24, &size);
+        nsi_tensors tensors = parse(bytes, size, "w");
+        assert_int_equal(tensors.count, 2);
+        assert_tensor(&tensors.data[0], "a", 1, 1, zero);
+        assert_tensor(&tensors.data[1], "b", 1, 2, zero);
+        nsi_tensors_free(&tensors);
+        free(bytes);
+    }
+    static const char* const empty[] = {"{}", "{\"__metadata__\":{}}"};
+    for (int k = 0; k < 2; k++) {
+        size_t size;
+        char* bytes = make_file(empty[k], 0, &size);
+        nsi_tensors tensors = parse(bytes, size, "w");
+        assert_int_equal(tensors.count, 0);
+        nsi_tensors_free(&tensors);
+        free(bytes);
+    }
+}
+
+// ---- broken safetensors ----------------------------------------------------------------------
+
+// One tensor "a" with these members.
+#define ONE(members) "{\"a\":{" members "}}"
+#define F64_1x1 "\"dtype\":\"F64\",\"shape\":[1,1],\"data_offsets\":"
+
+static void broken_headers_get_a_message(void** state) {
+    (void)state;
+    static const struct {
+        const char* header;
+        size_t data_size;
+        ns_status status;
+        const char* message;
+    } cases[] = {
+        {"", 8, NS_ERR_PARSE, "w: its header does not start with {; is this a safetensors file?"},
+        {" {}", 0, NS_ERR_PARSE,
+         "w: its header does not start with {; is this a safetensors file?"},
+        {"[]", 0, NS_ERR_PARSE, "w: its header does not start with {; is this a safetensors file?"},
+        {"{\"a\":", 0, NS_ERR_PARSE, "w: header, byte 5: unexpected token near end of file"},
+        {"{\"a\":{}} x", 0, NS_ERR_PARSE, "w: header, byte 10: end of file expected near 'x'"},
+        {"{\"a\x01\":{}}", 0, NS_ERR_PARSE, "w: header, byte 3: control character 0x1 near '\"a'"},
+        {"{\"a\xff\":{}}", 0, NS_ERR_PARSE,
+         "w: header, byte 3: unable to decode byte 0xff near '\"a'"},
+        {"{\"a\\u0000b\":{}}", 0, NS_ERR_PARSE,
+         "w: header, byte 11: NUL byte in object key not supported near '\"a\\u0000b\"'"},
+        {"{\"a\":{},\"a\":{}}", 0, NS_ERR_PARSE,
+         "w: header, byte 11: duplicate object key near '\"a\"'"},
+        {"{\"a\":[]}", 0, NS_ERR_PARSE,
+         "w: tensor \"a\": it must be an object with dtype, shape and data_offsets"},
+        {"{\"__metadata__\":[]}", 0, NS_ERR_PARSE, "w: __metadata__ must be an object of texts"},
+        {"{\"__metadata__\":{\"a\":1}}", 0, NS_ERR_PARSE,
+         "w: __metadata__ must be an object of texts"},
+        {"{\"\":{" F64_1x1 "[0,8]}}", 8, NS_ERR_PARSE, "w: tensor \"\": the name is empty"},
+        {"{\"a\\nb\":{" F64_1x1 "[0,8]}}", 8, NS_ERR_PARSE,
+         "w: tensor \"a b\": the name has a control character"},
+        {ONE("\"shape\":[1,1],\"data_offsets\":[0,8]"), 8, NS_ERR_PARSE,
+         "w: tensor \"a\": dtype must be a text such as \"F64\""},
+        {ONE("\"dtype\":64,\"shape\":[1,1],\"data_offsets\":[0,8]"), 8, NS_ERR_PARSE,
+         "w: tensor \"a\": dtype must be a text such as \"F64\""},
+        {ONE("\"dtype\":\"I64\",\"shape\":[1,1],\"data_offsets\":[0,8]"), 8, NS_ERR_UNSUPPORTED,
+         "w: tensor \"a\": dtype \"I64\" is not read; convert it to F64, F32, F16 or BF16"},
+        {ONE(F64_1x1 "[0,8],\"strides\":[1]"), 8, NS_ERR_PARSE,
+         "w: tensor \"a\": unknown key \"strides\"; dtype, shape and data_offsets are known"},
+        {ONE("\"dtype\":\"F64\",\"data_offsets\":[0,8]"), 8, NS_ERR_PARSE,
+         "w: tensor \"a\": shape must be a list of whole numbers, none negative"},
+        {ONE("\"dtype\":\"F64\",\"shape\":[-1,-1],\"data_offsets\":[0,8]"), 8, NS_ERR_PARSE,
+         "w: tensor \"a\": shape must be a list of whole numbers, none negative"},
+        {ONE("\"dtype\":\"F64\",\"shape\":[1.0],\"data_offsets\":[0,8]"), 8, NS_ERR_PARSE,
+         "w: tensor \"a\": shape must be a list of whole numbers, none negative"},
+        {ONE("\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[0,8]"), 8, NS_ERR_UNSUPPORTED,
+         "w: tensor \"a\": it has 0 dimensions; tensors of 1 or 2 are read"},
+        {ONE("\"dtype\":\"F64\",\"shape\":[1,1,1],\"data_offsets\":[0,8]"), 8, NS_ERR_UNSUPPORTED,
+         "w: tensor \"a\": it has 3 dimensions; tensors of 1 or 2 are read"},
+        {ONE("\"dtype\":\"F64\",\"shape\":[0,3],\"data_offsets\":[0,0]"), 0, NS_ERR_PARSE,
+         "w: tensor \"a\": it is empty; leave it out"},
+        {ONE("\"dtype\":\"F64\",\"shape\":[99999999999999999999],\"data_offsets\":[0,0]"), 0,
+         NS_ERR_PARSE, "w: header, byte 49: too big integer near '99999999999999999999'"},
+        // Their product wraps to 0 and to 1.
+        {ONE("\"dtype\":\"F64\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]"), 0,
+         NS_ERR_LIMIT, "w: tensor \"a\": more than 67108864 numbers in one file"},
+        {ONE("\"dtype\":\"F64\",\"shape\":[4294967297,4294967297],\"data_offsets\":[0,8]"), 8,
+         NS_ERR_LIMIT, "w: tensor \"a\": more than 67108864 numbers in one file"},
+        {ONE("\"dtype\":\"F64\",\"shape\":[9223372036854775807,1],\"data_offsets\":[0,8]"), 8,
+         NS_ERR_LIMIT, "w: tensor \"a\": more than 67108864 numbers in one file"},
+        {ONE("\"dtype\":\"F64\",\"shape\":[8192,8193],\"data_offsets\":[0,8]"), 8, NS_ERR_LIMIT,
+         "w: tensor \"a\": more than 67108864 numbers in one file"},
+        {ONE("\"dtype\":\"F64\",\"shape\":[8192,8192],\"data_offsets\":[0,8]"), 8, NS_ERR_PARSE,
+         "w: tensor \"a\": data_offsets give it 8 bytes; 8192 x 8192 numbers of type F64 are"
+         " 536870912"},
+        {ONE(F64_1x1 "[0,8,16]"), 8, NS_ERR_PARSE,
+         "w: tensor \"a\": data_offsets must be two whole numbers, begin and end"},
+        {ONE(F64_1x1 "[0,\"8\"]"), 8, NS_ERR_PARSE,
+         "w: tensor \"a\": data_offsets must be two whole numbers, begin and end"},
+        {ONE(F64_1x1 "[8,0]"), 8, NS_ERR_PARSE,
+         "w: tensor \"a\": data_offsets must be two whole numbers, begin and end"},
+        {ONE(F64_1x1 "[-8,0]"), 8, NS_ERR_PARSE,
+         "w: tensor \"a\": data_offsets must be two whole numbers, begin and end"},
+        {ONE(F64_1x1 "[0,8]"), 7, NS_ERR_PARSE,
+         "w: tensor \"a\": it ends at byte 8 of 7 bytes of data; the file is cut off or its header"
+         " is wrong"},
+        {ONE(F64_1x1 "[9223372036854775799,9223372036854775807]"), 8, NS_ERR_PARSE,
+         "w: tensor \"a\": it ends at byte 9223372036854775807 of 8 bytes of data; the file is cut"
+         " off or its header is wrong"},
+        {ONE(F64_1x1 "[0,4]"), 4, NS_ERR_PARSE,
+         "w: tensor \"a\": data_offsets give it 4 bytes; 1 x 1 numbers of type F64 are 8"},
+        {ONE(F64_1x1 "[0,8]"), 9, NS_ERR_PARSE,
+         "w: the last 1 bytes belong to no tensor; the header is wrong"},
+        {"{}", 3, NS_ERR_PARSE, "w: the last 3 bytes belong to no tensor; the header is wrong"},
+        {ONE(F64_1x1 "[8,16]"), 16, NS_ERR_PARSE,
+         "w: tensor \"a\": bytes 0 to 8 of the data, before it, belong to no tensor"},
+        {"{\"a\":{" F64_1x1 "[0,8]},\"b\":{" F64_1x1 "[9,17]}}", 17, NS_ERR_PARSE,
+         "w: tensor \"b\": bytes 8 to 9 of the data, before it, belong to no tensor"},
+        {"{\"a\":{" F64_1x1 "[0,8]},\"b\":{" F64_1x1 "[4,12]}}", 12, NS_ERR_PARSE,
+         "w: tensor \"b\": its data overlaps that of tensor \"a\" at byte 4"},
+        {"{\"b\":{" F64_1x1 "[0,8]},\"a\":{" F64_1x1 "[0,8]}}", 8, NS_ERR_PARSE,
+         "w: tensor \"a\": its data overlaps that of tensor \"b\" at byte 0"},
+        {"{\"a\":[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]}", 0, NS_ERR_LIMIT,
+         "w: line 1: lists are nested more than 16 deep"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        size_t size;
+        char* bytes = make_file(cases[k].header, cases[k].data_size, &size);
+        assert_refused(bytes, size, "w", cases[k].status, cases[k].message);
+        free(bytes);
+    }
+}
+
+static void lengths_of_the_header_are_checked(void** state) {
+    (void)state;
+    assert_refused("", 0, "w", NS_ERR_PARSE,
+                   "w: 0 bytes are too few for a safetensors file; name JSON files .json");
+    assert_refused("{\"a\":1}", 7, "w.JSON", NS_ERR_PARSE,
+                   "w.JSON: 7 bytes are too few for a safetensors file; name JSON files .json");
+    assert_refused("\0\0\0\0\0\0\0\0", 8, "w", NS_ERR_PARSE,
+                   "w: its header does not start with {; is this a safetensors file?");
+    assert_refused("\3\0\0\0\0\0\0\0{}", 10, "w", NS_ERR_PARSE,
+                   "w: it ends within its header, after 2 of 3 bytes");
+    assert_refused("\377\377\377\377\377\377\377\377{}", 10, "w", NS_ERR_LIMIT,
+                   "w: its header would be 18446744073709551615 bytes long, more than 16 MiB; is"
+                   " this a safetensors file?");
+    assert_refused("{\"drag/w0\": [[1]]}", 18, "w", NS_ERR_PARSE,
+                   "w: it starts like JSON, not like safetensors; name JSON files .json");
+}
+
+static void numbers_that_are_not_finite_are_refused(void** state) {
+    (void)state;
+    static const struct {
+        const char *dtype, *bytes;
+        int size;
+    } cases[] = {
+        {"F64", "\0\0\0\0\0\0\360\177", 8},
+        {"F64", "\1\0\0\0\0\0\370\377", 8},
+        {"F32", "\0\0\200\377", 4},
+        {"F32", "\1\0\200\177", 4},
+        {"F16", "\0\374", 2},
+        {"F16", "\1\174", 2},
+        {"BF16", "\200\377", 2},
+        {"BF16", "\301\177", 2},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char header[128];
+        int size = cases[k].size;
+        snprintf(header, sizeof header,
+                 "{\"a\":{\"dtype\":\"%s\",\"shape\":[2,3],\"data_offsets\":[0,%d]}}",
+                 cases[k].dtype, 6 * size);
+        size_t all;
+        char* bytes = make_file(header, 6 * (size_t)size, &all);
+        memcpy(bytes + all - 2 * size, cases[k].bytes, (size_t)size);
+        assert_refused(bytes, all, "w", NS_ERR_NONFINITE,
+                       "w: tensor \"a\": row 1, column 1 is not finite (both count from 0)");
+        free(bytes);
+    }
+}
+
+// ---- broken JSON -----------------------------------------------------------------------------
+
+static void broken_json_gets_a_message(void** state) {
+    (void)state;
+    static const struct {
+        const char* text;
+        ns_status status;
+        const char* message;
+    } cases[] = {
+        {"", NS_ERR_PARSE, "w.json:1:0: '[' or '{' expected near end of file"},
+        {"1", NS_ERR_PARSE, "w.json:1:1: '[' or '{' expected near '1'"},
+        {"[]", NS_ERR_PARSE, "w.json: it must be an object with a list of rows for each name"},
+        {"{\n  \"a\": [[1,\n    2,]]}", NS_ERR_PARSE, "w.json:3:7: unexpected token near ']'"},
+        {"{\"a\": [[1]], \"a\": [[2]]}", NS_ERR_PARSE,
+         "w.json:1:16: duplicate object key near '\"a\"'"},
+        {"{\"a\": [[NaN]]}", NS_ERR_PARSE, "w.json:1:11: invalid token near 'NaN'"},
+        {"{\"a\": [[-Infinity]]}", NS_ERR_PARSE, "w.json:1:9: invalid token near '-'"},
+        {"{\"a\": [[1e999]]}", NS_ERR_PARSE, "w.json:1:13: real number overflow near '1e999'"},
+        {"{\"a\": [[0x10]]}", NS_ERR_PARSE, "w.json:1:10: ']' expected near 'x'"},
+        {"{\"a\": [[1]]} {}", NS_ERR_PARSE, "w.json:1:14: end of file expected near '{'"},
+        {"{\"a\": [[1]\001]}", NS_ERR_PARSE, "w.json:1:11: ']' expected near '?'"},
+        {"{\"a\": 1}", NS_ERR_PARSE, "w.json: tensor \"a\": it must be a list of rows of numbers"},
+        {"{\"a\": {\"b\": 1}}", NS_ERR_PARSE,
+         "w.json: tensor \"a\": it must be a list of rows of numbers"},
+        {"{\"a\": [\"1\"]}", NS_ERR_PARSE,
+         "w.json: tensor \"a\": it must be a list of rows of numbers"},
+        {"{\"a\": []}", NS_ERR_PARSE, "w.json: tensor \"a\": it is empty; leave it out"},
+        {"{\"a\": [[]]}", NS_ERR_PARSE, "w.json: tensor \"a\": it is empty; leave it out"},
+        {"{\"a\": [[1], [2, 3]]}", NS_ERR_PARSE,
+         "w.json: tensor \"a\": row 1 (counted from 0) has 2 numbers, row 0 has 1"},
+        {"{\"a\": [[1], 2]}", NS_ERR_PARSE,
+         "w.json: tensor \"a\": row 1 (counted from 0) is not a list of numbers"},
+        {"{\"a\": [1, [2]]}", NS_ERR_PARSE,
+         "w.json: tensor \"a\": row 0, column 1 (counted from 0) is not a number"},
+        {"{\"a\": [[1, 2], [3, null]]}", NS_ERR_PARSE,
+         "w.json: tensor \"a\": row 1, column 1 (counted from 0) is not a number"},
+        {"{\"\": [[1]]}", NS_ERR_PARSE, "w.json: tensor \"\": the name is empty"},
+        {"{\"__metadata__\": [[1]]}", NS_ERR_PARSE,
+         "w.json: tensor \"__metadata__\": the name is not for tensors in safetensors files"},
+        {"{\"a\": \n[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]}", NS_ERR_LIMIT,
+         "w.json: line 2: lists are nested more than 16 deep"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        assert_refused(cases[k].text, strlen(cases[k].text), "w.json", cases[k].status,
+                       cases[k].message);
+    }
+    assert_refused("{\"a\": [[1]]\0}", 13, "w.json", NS_ERR_PARSE,
+                   "w.json:1:12: '}' expected near end of file");
+}
+
+static void json_is_read(void** state) {
+    (void)state;
+    static const char text[] = "{\"b\": [[1, -2.5e0], [3, 40E-1]],\n"
+                               " \"a[\\\"{,\": [-0, 4.9e-324, 99999999999999999999],\n"
+                               " \"c\": [[1e-999]]}";
+    static const double b[4] = {1.0, -2.5, 3.0, 4.0}, a[3] = {-0.0, 5e-324, 1e20}, c[1] = {0.0};
+    nsi_tensors tensors = parse(text, strlen(text), "w.json");
+    assert_int_equal(tensors.count, 3);
+    assert_tensor(&tensors.data[0], "b", 2, 2, b);
+    assert_tensor(&tensors.data[1], "a[\"{,", 1, 3, a);
+    assert_tensor(&tensors.data[2], "c", 1, 1, c);
+    nsi_tensors_free(&tensors);
+    tensors = parse("{}", 2, "w.json");
+    assert_int_equal(tensors.count, 0);
+    nsi_tensors_free(&tensors);
+}
+
+// ---- limits ----------------------------------------------------------------------------------
+
+static void limits_are_kept(void** state) {
+    (void)state;
+    // One name of 1023 bytes is read; one of 1024 is not.
+    for (int extra = 0; extra < 2; extra++) {
+        char name[NSI_TENSORS_MAX_NAME + 2], header[2048], message[512];
+        memset(name, 'n', sizeof name);
+        name[NSI_TENSORS_MAX_NAME + extra] = '\0';
+        snprintf(header, sizeof header, "{\"%s\":{" F64_1x1 "[0,8]}}", name);
+        size_t size;
+        char* bytes = make_file(header, 8, &size);
+        snprintf(message, sizeof message,
+                 "w: tensor \"%.66s...\": the name is longer than 1023 bytes", name);
+        if (extra) {
+            assert_refused(bytes, size, "w", NS_ERR_PARSE, message);
+        } else {
+            nsi_tensors tensors = parse(bytes, size, "w");
+            assert_string_equal(tensors.data[0].name, name);
+            nsi_tensors_free(&tensors);
+        }
+        free(bytes);
+    }
+
+    // 65,536 tensors are written and read in both forms, 65,537 are not.
+    nsi_tensor* many = calloc(NSI_TENSORS_MAX_COUNT + 1, sizeof *many);
+    char(*names)[16] = calloc(NSI_TENSORS_MAX_COUNT + 1, sizeof *names);
+    static const double one = 1.0;
+    for (uint32_t k = 0; k <= NSI_TENSORS_MAX_COUNT; k++) {
+        snprintf(names[k], sizeof *names, "t%u", k);
+        many[k] = (nsi_tensor){names[k], 1, 1, &one};
+    }
+    ns_error error;
+    for (int form = NSI_TENSORS_F64; form <= NSI_TENSORS_JSON; form++) {
+        const char* name = form == NSI_TENSORS_JSON ? "w.json" : "w";
+        ns_text text;
+        assert_int_equal(nsi_tensors_print(many, NSI_TENSORS_MAX_COUNT, (nsi_tensor_form)form, NULL,
+                                           &text, NULL),
+                         NS_OK);
+        nsi_tensors tensors = parse(text.data, text.size, name);
+        assert_same(&tensors, many, NSI_TENSORS_MAX_COUNT);
+        nsi_tensors_free(&tensors);
+        ns_text_free(&text);
+        assert_int_equal(nsi_tensors_print(many, NSI_TENSORS_MAX_COUNT + 1, (nsi_tensor_form)form,
+                                           NULL, &text, &error),
+                         NS_ERR_LIMIT);
+        assert_string_equal(error.message, "65537 tensors, more than 65536");
+    }
+    free(many);
+    free(names);
+
+    nsi_text_builder b = {.allocator = ns_default_allocator()};
+    for (int k = 0; k <= NSI_TENSORS_MAX_COUNT; k++)
+        nsi_text_add(&b, "%c\"%d\":0", k ? ',' : '{', k);
+    nsi_text_add(&b, "}");
+    ns_text text;
+    assert_int_equal(nsi_text_finish(&b, &text, NULL), NS_OK);
+    assert_refused(text.data, text.size, "w.json", NS_ERR_LIMIT,
+                   "w.json: 65537 tensors, more than 65536");
+    size_t size;
+    char* bytes = make_file(text.data, 0, &size);
+    assert_refused(bytes, size, "w", NS_ERR_LIMIT, "w: 65537 tensors, more than 65536");
+    free(bytes);
+    ns_text_free(&text);
+
+    // More values than jansson is given memory for.
+    size = NSI_TENSORS_MAX_VALUES + 100;
+    bytes = malloc(size);
+    memset(bytes, ',', size);
+    assert_refused(bytes, size, "w.json", NS_ERR_LIMIT,
+                   "w.json: line 1: more values than are read from text; write the weights as"
+                   " safetensors");
+    free(bytes);
+    size = NSI_TENSORS_MAX_TEXT + 1;
+    bytes = calloc(1, size);
+    assert_refused(bytes, size, "w.json", NS_ERR_LIMIT,
+                   "w.json: more than 64 MiB of JSON; write the weights as safetensors");
+    free(bytes);
+
+    size = (size_t)2 * (NSI_TENSORS_MAX_IN_TEXT + 1) + 7;
+    bytes = malloc(size + 1);
+    memcpy(bytes, "{\"a\":[", 6);
+    for (size_t i = 6; i < size; i += 2) memcpy(bytes + i, "0,", 2);
+    memcpy(bytes + size - 2, "]}", 3);
+    assert_refused(bytes, size, "w.json", NS_ERR_LIMIT,
+                   "w.json: tensor \"a\": more than 1048576 numbers in one JSON file");
+    free(bytes);
+
+    // As many numbers as JSON may have, in one column, which takes the most text; one more is not
+    // written.
+    double* column = calloc(NSI_TENSORS_MAX_IN_TEXT + 1, sizeof *column);
+    nsi_tensor long_one = {"a", NSI_TENSORS_MAX_IN_TEXT, 1, column};
+    assert_int_equal(nsi_tensors_print(&long_one, 1, NSI_TENSORS_JSON, NULL, &text, NULL), NS_OK);
+    nsi_tensors tensors = parse(text.data, text.size, "w.json");
+    assert_same(&tensors, &long_one, 1);
+    nsi_tensors_free(&tensors);
+    ns_text_free(&text);
+    long_one.rows++;
+    assert_int_equal(nsi_tensors_print(&long_one, 1, NSI_TENSORS_JSON, NULL, &text, &error),
+                     NS_ERR_LIMIT);
+    assert_string_equal(error.message,
+                        "tensor \"a\" is too much for JSON; write the weights as safetensors");
+    nsi_tensor two[2] = {{"a", 1 << 25, 1, column}, {"b", 1 << 16, (1 << 16) - 1, column}};
+    assert_int_equal(nsi_tensors_print(two + 1, 1, NSI_TENSORS_F64, NULL, &text, &error),
+                     NS_ERR_LIMIT);
+    assert_string_equal(error.message, "tensor \"b\" is too much for one file");
+    free(column);
+}
+
+// ---- round trips -----------------------------------------------------------------------------
+
+static void written_tensors_read_back(void** state) {
+    (void)state;
+    static const double special[] = {
+        0.0,       -0.0,     0.1,     5e-324, -5e-324, 0x1p-149, 1e-310,
+        DBL_MAX,   -DBL_MAX, DBL_MIN, 1e15,   1e16,    1e17,     9007199254740991.0,
+        1.0 / 3.0, 1e-5,     123456.0};
+    enum { SPECIAL = sizeof special / sizeof *special, RANDOM = 5000 };
+    double* random = malloc(RANDOM * sizeof *random);
+    nsi_rng rng = nsi_rng_seed(11);
+    for (int i = 0; i < RANDOM;) {
+        uint64_t bits = nsi_rng_next(&rng);
+        memcpy(&random[i], &bits, sizeof bits);
+        i += isfinite(random[i]) ? 1 : 0;
+    }
+    const nsi_tensor tensors[] = {{"z", 1, SPECIAL, special},
+                                  {"a \"quoted\" \\ name, [{:", SPECIAL, 1, special},
+                                  {"énergie/\xf0\x9f\xa4\x96", 50, 100, random}};
+    static const char* const endings[] = {"w.safetensors", "w.json", "w"};
+    for (int k = 0; k < 3; k++) {
+        snprintf(path, sizeof path, "%s/%s", folder, endings[k]);
+        ns_error error = {0};
+        if (nsi_tensors_write(path, tensors, 3, false, NULL, &error) != NS_OK) {
+            fail_msg("%s", error.message);
+        }
+        nsi_tensors back;
+        assert_int_equal(nsi_tensors_read(path, NULL, &back, &error), NS_OK);
+        assert_same(&back, tensors, 3);
+
+        // The same bytes again, from what was read.
+        nsi_bytes first = {0};
+        assert_int_equal(nsi_file_read(path, 1 << 30, NULL, &first, NULL), NS_OK);
+        ns_text again;
+        assert_int_equal(nsi_tensors_print(back.data, 3,
+                                           k == 1 ? NSI_TENSORS_JSON : NSI_TENSORS_F64, NULL,
+                                           &again, NULL),
+                         NS_OK);
+        assert_int_equal(again.size, first.count);
+        assert_memory_equal(again.data, first.data, again.size);
+        ns_text_free(&again);
+        nsi_array_free(NULL, &first);
+        nsi_tensors_free(&back);
+    }
+    free(random);
+    assert_int_equal(count_files(false), 3); // no temporary ones
+}
+
+static void singles_are_rounded(void** state) {
+    (void)state;
+    static const double numbers[] = {0.1,   -0.0,    0x1.fffffep127, 0x1.fffffefffffffp127,
+                                     1e-50, 0x1p-149};
+    static const double rounded[] = {0x1.99999ap-4,  -0.0, 0x1.fffffep127,
+                                     0x1.fffffep127, 0.0,  0x1p-149};
+    nsi_tensor tensor = {"a", 2, 3, numbers};
+    assert_int_equal(nsi_tensors_write(path, &tensor, 1, true, NULL, NULL), NS_OK);
+    nsi_tensors back;
+    assert_int_equal(nsi_tensors_read(path, NULL, &back, NULL), NS_OK);
+    assert_int_equal(back.count, 1);
+    assert_tensor(&back.data[0], "a", 2, 3, rounded);
+    nsi_tensors_free(&back);
+
+    static const double large[] = {0x1.ffffffp127};
+    nsi_tensor too_large = {"a", 1, 1, large};
+    ns_error error;
+    assert_int_equal(nsi_tensors_write("w", &too_large, 1, true, NULL, &error), NS_ERR_ARGUMENT);
+    assert_string_equal(error.message, "w: tensor \"a\" has a number too large for F32; write F64");
+}
+
+static void json_is_made_for_reading(void** state) {
+    (void)state;
+    static const double a[] = {0.5, -1.0, 2.0, 1e-5}, b[] = {0.1};
+    const nsi_tensor tensors[] = {{"drag/w0", 2, 2, a}, {"drag/w1", 1, 1, b}};
+    ns_text text;
+    assert_int_equal(nsi_tensors_print(tensors, 2, NSI_TENSORS_JSON, NULL, &text, NULL), NS_OK);
+    assert_string_equal(text.data, "{\n"
+                                   "  \"drag/w0\": [\n"
+                                   "    [0.5, -1],\n"
+                                   "    [2, 1e-05]\n"
+                                   "  ],\n"
+                                   "  \"drag/w1\": [\n"
+                                   "    [0.1]\n"
+                                   "  ]\n"
+                                   "}\n");
+    ns_text_free(&text);
+}
+
+static void wrong_tensors_are_not_written(void** state) {
+    (void)state;
+    static const double one[] = {1.0}, nan_[] = {1.0, NAN}, infinite[] = {-INFINITY};
+    static const struct {
+        nsi_tensor tensors[2];
+        ns_status status;
+        const char* message;
+    } cases[] = {
+        {{{"a", 1, 1, one}, {"a", 1, 1, one}}, NS_ERR_ARGUMENT, "tensor \"a\" is there twice"},
+        {{{NULL, 1, 1, one}}, NS_ERR_ARGUMENT, "a tensor has no name or no data"},
+        {{{"a", 1, 1, NULL}}, NS_ERR_ARGUMENT, "a tensor has no name or no data"},
+        {{{"", 1, 1, one}}, NS_ERR_ARGUMENT, "\"\" as a tensor's name is empty"},
+        {{{"a\tb", 1, 1, one}},
+         NS_ERR_ARGUMENT,
+         "\"a b\" as a tensor's name has a control character"},
+        {{{"a\xc0\x80", 1, 1, one}},
+         NS_ERR_ARGUMENT,
+         "\"a\xc0\x80\" as a tensor's name is not UTF-8"},
+        {{{"\xed\xa0\x80", 1, 1, one}},
+         NS_ERR_ARGUMENT,
+         "\"\xed\xa0\x80\" as a tensor's name is not UTF-8"},
+        {{{"__metadata__", 1, 1, one}},
+         NS_ERR_ARGUMENT,
+         "\"__metadata__\" as a tensor's name is not for tensors in safetensors files"},
+        {{{"a", 0, 1, one}}, NS_ERR_ARGUMENT, "tensor \"a\" is empty"},
+        {{{"a", 1, 2, nan_}},
+         NS_ERR_NONFINITE,
+         "tensor \"a\" has a number that is not finite; nothing was written"},
+        {{{"a", 1, 1, infinite}},
+         NS_ERR_NONFINITE,
+         "tensor \"a\" has a number that is not finite; nothing was written"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        uint32_t count = cases[k].tensors[1].name ? 2 : 1;
+        for (int form = NSI_TENSORS_F64; form <= NSI_TENSORS_JSON; form++) {
+            ns_text text;
+            ns_error error = {0};
+            assert_int_equal(nsi_tensors_print(cases[k].tensors, count, (nsi_tensor_form)form, NULL,
+                                               &text, &error),
+                             cases[k].status);
+            assert_string_equal(error.message, cases[k].message);
+            assert_null(text.data);
+        }
+    }
+}
+
+// ---- damage and failures ---------------------------------------------------------------------
+
+static void every_prefix_is_refused(void** state) {
+    (void)state;
+    ns_text json;
+    assert_int_equal(nsi_tensors_print(reference_tensors, 2, NSI_TENSORS_JSON, NULL, &json, NULL),
+                     NS_OK);
+    const struct {
+        const char *bytes, *name;
+        size_t size;
+    } files[] = {{reference_f64, "w", sizeof reference_f64 - 1},
+                 {reference_mixed, "w", sizeof reference_mixed - 1},
+                 {json.data, "w.json", json.size - 1}}; // without the line end
+    for (int k = 0; k < 3; k++) {
+        for (size_t size = 0; size < files[k].size; size++) {
+            test_alloc counter = {0};
+            ns_allocator allocator = test_allocator(&counter);
+            char* exact = malloc(size ? size : 1); // so that reading past the end is seen
+            memcpy(exact, files[k].bytes, size);
+            nsi_tensors tensors;
+            ns_error error = {0};
+            ns_status status =
+                nsi_tensors_parse(exact, size, files[k].name, &allocator, &tensors, &error);
+            if (status == NS_OK) fail_msg("file %d is read when cut to %zu bytes", k, size);
+            assert_int_equal(status, error.status);
+            assert_int_equal(counter.live_blocks, 0);
+            free(exact);
+        }
+    }
+    ns_text_free(&json);
+}
+
+// Change single bytes: read or refused with a message, and nothing is leaked.
+static void changed_bytes_are_survived(void** state) {
+    (void)state;
+    static const unsigned char values[] = {0,   1,   0x20, '"', '[',  ']',
+                                           '{', '}', ',',  '9', 0x7F, 0xFF};
+    uint32_t good = 0;
+    for (size_t at = 0; at < sizeof reference_mixed - 1; at++) {
+        for (size_t k = 0; k < sizeof values; k++) {
+            char bytes[sizeof reference_mixed - 1];
+            memcpy(bytes, reference_mixed, sizeof bytes);
+            bytes[at] = (char)values[k];
+            nsi_tensors tensors;
+            ns_error error = {0};
+            ns_status status = nsi_tensors_parse(bytes, sizeof bytes, "w", NULL, &tensors, &error);
+            assert_int_equal(status, error.status);
+            good += status == NS_OK;
+            nsi_tensors_free(&tensors);
+        }
+    }
+    assert_true(good > 100);
+}
+
+static void failing_allocations_are_reported(void** state) {
+    (void)state;
+    for (int json = 0; json < 2; json++) {
+        snprintf(path, sizeof path, "%s/%s", folder, json ? "w.json" : "w");
+        assert_int_equal(nsi_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
+        size_t n = 1;
+        for (bool done = false; !done; n++) {
+            test_alloc counter = {.fail_at = n};
+            ns_allocator allocator = test_allocator(&counter);
+            nsi_tensors tensors;
+            ns_error error = {0};
+            ns_status status = nsi_tensors_read(path, &allocator, &tensors, &error);
+            done = counter.calls < n;
+            assert_int_equal(status, done ? NS_OK : NS_ERR_NOMEM);
+            assert_int_equal(error.status, status);
+            if (done) assert_same(&tensors, reference_tensors, 1);
+            nsi_tensors_free(&tensors);
+            assert_int_equal(counter.live_blocks, 0);
+        }
+        assert_true(n > 3);
+
+        // When writing fails the file stays what it was.
+        n = 1;
+        for (bool done = false; !done; n++) {
+            test_alloc counter = {.fail_at = n};
+            ns_allocator allocator = test_allocator(&counter);
+            ns_error error = {0};
+            ns_status status =
+                nsi_tensors_write(path, reference_tensors, 2, false, &allocator, &error);
+            done = counter.calls < n;
+            assert_int_equal(status, done ? NS_OK : NS_ERR_NOMEM);
+            assert_int_equal(error.status, status);
+            assert_int_equal(counter.live_blocks, 0);
+            nsi_tensors tensors;
+            assert_int_equal(nsi_tensors_read(path, NULL, &tensors, NULL), NS_OK);
+            assert_same(&tensors, reference_tensors, done ? 2 : 1);
+            nsi_tensors_free(&tensors);
+        }
+        assert_true(n > 5);
+    }
+    assert_int_equal(count_files(false), 2);
+}
+
+static void files_that_cannot_be_read(void** state) {
+    (void)state;
+    nsi_tensors tensors;
+    ns_error error;
+    assert_int_equal(nsi_tensors_read("/no/such/w.json", NULL, &tensors, &error), NS_ERR_IO);
+    assert_string_equal(error.message,
+                        "/no/such/w.json: cannot be opened: No such file or directory");
+    nsi_tensors_free(&tensors);
+    assert_int_equal(nsi_tensors_read("/tmp", NULL, &tensors, &error), NS_ERR_IO);
+    assert_string_equal(error.message, "/tmp: cannot be read: Is a directory");
+}
+
+static void assert_file_is(const char* name, uint32_t count) {
+    nsi_tensors tensors;
+    assert_int_equal(nsi_tensors_read(name, NULL, &tensors, NULL), NS_OK);
+    assert_same(&tensors, reference_tensors, count);
+    nsi_tensors_free(&tensors);
+}
+
+static void failed_writing_loses_nothing(void** state) {
+    (void)state;
+    ns_error error;
+    assert_int_equal(
+        nsi_tensors_write("/no/such/folder/w", reference_tensors, 1, false, NULL, &error),
+        NS_ERR_IO);
+    assert_string_equal(error.message,
+                        "/no/such/folder/w: cannot be written: No such file or directory");
+    assert_int_equal(nsi_tensors_write("/tmp", reference_tensors, 1, false, NULL, &error),
+                     NS_ERR_IO);
+    assert_string_equal(error.message, "/tmp: cannot be written: Is a directory");
+    if (access("/dev/full", W_OK) == 0) {
+        assert_int_equal(nsi_tensors_write("/dev/full", reference_tensors, 1, false, NULL, &error),
+                         NS_ERR_IO);
+        assert_string_equal(error.message, "/dev/full: cannot be written: No space left on device");
+        struct stat about;
+        assert_true(stat("/dev/full", &about) == 0 && S_ISCHR(about.st_mode));
+    }
+
+    // A disk that is full halfway: files of more than 10 bytes fail.
+    assert_int_equal(nsi_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
+    struct rlimit limit, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    small = limit;
+    small.rlim_cur = 10;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    ns_status status = nsi_tensors_write(path, reference_tensors, 2, false, NULL, &error);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(status, NS_ERR_IO);
+    assert_non_null(strstr(error.message, "/w.safetensors: cannot be written: File too large"));
+    assert_file_is(path, 1);
+    assert_int_equal(count_files(false), 1);
+
+    // Numbers that are not finite neither.
+    static const double nan_[] = {NAN};
+    nsi_tensor broken = {"a", 1, 1, nan_};
+    assert_int_equal(nsi_tensors_write(path, &broken, 1, false, NULL, &error), NS_ERR_NONFINITE);
+    assert_non_null(strstr(error.message, "/w.safetensors: tensor \"a\" has a number that is not"));
+    assert_file_is(path, 1);
+
+    // A write-protected file stays (unless we may write everywhere).
+    chmod(path, 0444);
+    if (access(path, W_OK) != 0) {
+        assert_int_equal(nsi_tensors_write(path, reference_tensors, 2, false, NULL, &error),
+                         NS_ERR_IO);
+        assert_file_is(path, 1);
+    }
+}
+
+// What is replaced keeps its permissions, and a link stays one.
+static void replaced_files_stay_what_they_are(void** state) {
+    (void)state;
+    char link[128];
+    snprintf(link, sizeof link, "%s/link", folder);
+    assert_int_equal(nsi_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
+    mode_t mask = umask(0);
+    umask(mask);
+    struct stat about;
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0666 & ~mask);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(symlink("w.safetensors", link), 0);
+    assert_int_equal(nsi_tensors_write(link, reference_tensors, 2, false, NULL, NULL), NS_OK);
+    assert_file_is(path, 2);
+    assert_true(lstat(link, &about) == 0 && S_ISLNK(about.st_mode));
+    assert_true(stat(path, &about) == 0 && (about.st_mode & 0777) == 0640);
+
+    // A temporary file that a crash left does not stand in the way.
+    char left[160];
+    snprintf(left, sizeof left, "%s/.neuralsim-%ld-0.tmp", folder, (long)getpid());
+    FILE* file = fopen(left, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(nsi_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
+    assert_file_is(path, 1);
+    assert_int_equal(count_files(false), 3);
+}
+
+#define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_what_python_wrote),
+        cmocka_unit_test(writes_what_python_writes),
+        cmocka_unit_test(all_halves_are_read),
+        cmocka_unit_test(form_of_the_header_does_not_matter),
+        cmocka_unit_test(broken_headers_get_a_message),
+        cmocka_unit_test(lengths_of_the_header_are_checked),
+        cmocka_unit_test(numbers_that_are_not_finite_are_refused),
+        cmocka_unit_test(broken_json_gets_a_message),
+        cmocka_unit_test(json_is_read),
+        cmocka_unit_test(limits_are_kept),
+        IN_FOLDER(written_tensors_read_back),
+        IN_FOLDER(singles_are_rounded),
+        cmocka_unit_test(json_is_made_for_reading),
+        cmocka_unit_test(wrong_tensors_are_not_written),
+        cmocka_unit_test(every_prefix_is_refused),
+        cmocka_unit_test(changed_bytes_are_survived),
+        IN_FOLDER(failing_allocations_are_reported),
+        cmocka_unit_test(files_that_cannot_be_read),
+        IN_FOLDER(failed_writing_loses_nothing),
+        IN_FOLDER(replaced_files_stay_what_they_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

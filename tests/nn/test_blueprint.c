@@ -1,0 +1,755 @@
+// Blueprints: networks by calls and from YAML, and everything that can be wrong with them.
+
+#include "nn/blueprint.h"
+#include "support/testalloc.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+static const char* const two_inputs[] = {"joint/a/position", "joint/a/velocity"};
+static const char* const one_output[] = {"joint/a/tau"};
+
+// A network that is fine.
+static ns_network_def good_network(void) {
+    ns_network_def def = ns_default_network_def();
+    def.name = "net";
+    def.inputs = two_inputs;
+    def.ninput = 2;
+    def.outputs = one_output;
+    def.noutput = 1;
+    return def;
+}
+
+static ns_blueprint* empty_blueprint(void) {
+    ns_blueprint* blueprint = NULL;
+    ns_error error;
+    if (ns_blueprint_create(NULL, &blueprint, &error) != NS_OK) fail_msg("%s", error.message);
+    return blueprint;
+}
+
+static void add(ns_blueprint* blueprint, const ns_network_def* def) {
+    ns_error error;
+    if (ns_blueprint_add(blueprint, def, &error) != NS_OK) fail_msg("%s", error.message);
+}
+
+// ---- by calls --------------------------------------------------------------------------------
+
+static void defaults_are_documented_ones(void** state) {
+    (void)state;
+    ns_network_def def = ns_default_network_def();
+    assert_null(def.name);
+    assert_null(def.each);
+    assert_false(def.separate);
+    assert_int_equal(def.mode, NS_AUGMENT_ADD);
+    assert_int_equal(def.activation, NS_TANH);
+    assert_false(def.no_bias);
+    assert_int_equal(def.guarantee, 0);
+    assert_true(def.bound == 1.0 && def.init_scale == 1.0 && def.init_last_scale == 0.1);
+    assert_int_equal(def.seed, 1);
+}
+
+static void everything_is_copied(void** state) {
+    (void)state;
+    char name[] = "net", each[] = "joint/*", input[] = "{}/velocity", output[] = "{}/tau";
+    char against[] = "{}/velocity";
+    const char *inputs[] = {input}, *outputs[] = {output}, *velocities[] = {against};
+    uint32_t hidden[] = {3, 4};
+    double shift[] = {0.5}, scale[] = {2.0}, power[] = {3.0}, velocity[] = {4.0};
+    ns_network_def def = ns_default_network_def();
+    def.name = name;
+    def.each = each;
+    def.separate = true;
+    def.inputs = inputs, def.ninput = 1;
+    def.outputs = outputs, def.noutput = 1;
+    def.against = velocities;
+    def.hidden = hidden, def.nhidden = 2;
+    def.guarantee = NS_GUARANTEE_DISSIPATIVE | NS_GUARANTEE_EVEN;
+    def.input_shift = shift, def.ninput_shift = 1;
+    def.input_scale = scale, def.ninput_scale = 1;
+    def.output_scale = power, def.noutput_scale = 1;
+    def.against_scale = velocity, def.nagainst_scale = 1;
+    ns_blueprint* blueprint = empty_blueprint();
+    add(blueprint, &def);
+
+    name[0] = each[0] = input[0] = output[0] = against[0] = 'X';
+    inputs[0] = outputs[0] = velocities[0] = NULL;
+    hidden[0] = hidden[1] = 0;
+    shift[0] = scale[0] = power[0] = velocity[0] = 0.0;
+    assert_int_equal(ns_blueprint_network_count(blueprint), 1);
+    const ns_network_def* got = ns_blueprint_network(blueprint, 0);
+    assert_string_equal(got->name, "net");
+    assert_string_equal(got->each, "joint/*");
+    assert_true(got->separate);
+    assert_string_equal(got->inputs[0], "{}/velocity");
+    assert_string_equal(got->outputs[0], "{}/tau");
+    assert_string_equal(got->against[0], "{}/velocity");
+    assert_int_equal(got->hidden[0], 3);
+    assert_int_equal(got->hidden[1], 4);
+    assert_true(got->input_shift[0] == 0.5 && got->input_scale[0] == 2.0);
+    assert_true(got->output_scale[0] == 3.0 && got->against_scale[0] == 4.0);
+    assert_null(ns_blueprint_network(blueprint, 1));
+    assert_null(ns_blueprint_network(NULL, 0));
+    assert_int_equal(ns_blueprint_network_count(NULL), 0);
+    ns_blueprint_free(blueprint);
+    ns_blueprint_free(NULL);
+}
+
+static void check_refused(const ns_network_def* def, ns_status expected, const char* message) {
+    ns_blueprint* blueprint = empty_blueprint();
+    ns_network_def first = good_network();
+    first.name = "first";
+    add(blueprint, &first);
+    ns_error error = {0};
+    ns_status status = ns_blueprint_add(blueprint, def, &error);
+    if (status != expected || !strstr(error.message, message)) {
+        fail_msg("%d: \"%s\", not %d: \"%s\"", status, error.message, expected, message);
+    }
+    assert_int_equal(error.status, expected);
+    assert_int_equal(ns_blueprint_add(blueprint, def, NULL), expected);
+    assert_int_equal(ns_blueprint_network_count(blueprint), 1); // nothing was added
+    ns_blueprint_free(blueprint);
+}
+
+#define REFUSED(change, status, message)                                                           \
+    do {                                                                                           \
+        ns_network_def def = good_network();                                                       \
+        change;                                                                                    \
+        check_refused(&def, status, message);                                                      \
+    } while (0)
+#define WRONG(change, message) REFUSED(change, NS_ERR_ARGUMENT, message)
+
+static void wrong_names_are_refused(void** state) {
+    (void)state;
+    static char long_name[300], long_text[1100];
+    memset(long_name, 'a', sizeof long_name - 1);
+    memset(long_text, 'a', sizeof long_text - 1);
+    static const char* const with_empty[] = {"q/0", ""};
+    static const char* const with_null[] = {"q/0", NULL};
+    static const char* const with_hole[] = {"q/0", "{}/velocity"};
+    static const char* const with_control[] = {"q/0", "q\n"};
+    static const char* const with_long[] = {long_text};
+    static const char* const lag_zero[] = {"lag0:q/0"};
+    static const char* const lag_large[] = {"lag1001:q/0"};
+    static const char* const lag_huge[] = {"lag4294967297:q/0"};
+    static const char* const lag_none[] = {"lag:q/0"};
+    static const char* const lag_empty[] = {"lag3:"};
+    static const char* const lag_twice[] = {"lag3:prev:q/0"};
+    static const char* const previous[] = {"prev:q/0"};
+
+    WRONG(def.name = NULL, "network 2: name: there is none");
+    WRONG(def.name = "", "network 2: name: it is empty");
+    WRONG(def.name = "a/b", "network 2: name: byte 2 is none of letters");
+    WRONG(def.name = "gr\xC3\xBC\xC3\x9F", "name: byte 3");
+    WRONG(def.name = "first", "network 2: name: network 1 has it too");
+    REFUSED(def.name = long_name, NS_ERR_LIMIT, "name: it has more than 200 bytes");
+    WRONG(def.each = "", "network \"net\": each: a name is empty");
+    WRONG(def.ninput = 0, "network \"net\": inputs: the list is empty");
+    WRONG(def.inputs = NULL, "inputs: the list is NULL");
+    WRONG(def.noutput = 0, "network \"net\": outputs: the list is empty");
+    WRONG(def.outputs = NULL, "outputs: the list is NULL");
+    WRONG(def.inputs = with_empty, "inputs[1]: a name is empty");
+    WRONG(def.inputs = with_null, "inputs[1]: a name is NULL");
+    WRONG(def.inputs = with_hole, "inputs[1]: \"{}/velocity\" has a {}");
+    WRONG((def.outputs = with_hole, def.noutput = 2), "outputs[1]: \"{}/velocity\" has a {}");
+    WRONG(def.inputs = with_control, "inputs[1]: byte 2 of a name is a control character");
+    REFUSED((def.inputs = with_long, def.ninput = 1), NS_ERR_LIMIT, "has more than 1000 bytes");
+    WRONG((def.inputs = lag_zero, def.ninput = 1), "inputs[0]: \"lag0:q/0\" is no earlier value");
+    WRONG((def.inputs = lag_large, def.ninput = 1), "k from 1 to 1000");
+    WRONG((def.inputs = lag_huge, def.ninput = 1), "is no earlier value");
+    WRONG((def.inputs = lag_none, def.ninput = 1), "is no earlier value");
+    WRONG((def.inputs = lag_empty, def.ninput = 1), "is no earlier value");
+    WRONG((def.inputs = lag_twice, def.ninput = 1), "is no earlier value");
+    WRONG(def.outputs = previous, "outputs[0]: \"prev:q/0\": prev: and lag<k>: are for inputs");
+    WRONG((def.guarantee = NS_GUARANTEE_DISSIPATIVE, def.against = previous),
+          "against[0]: \"prev:q/0\": prev: and lag<k>: are for inputs");
+    WRONG((def.guarantee = NS_GUARANTEE_DISSIPATIVE, def.against = with_hole + 1),
+          "against[0]: \"{}/velocity\" has a {}");
+}
+
+static void wrong_values_are_refused(void** state) {
+    (void)state;
+    static const uint32_t zero[] = {4, 0}, wide[] = {4097}, many[17] = {1};
+    static const double infinite[] = {1.0, INFINITY}, nan_[] = {NAN}, ones[] = {1.0, 1.0};
+    static const double nothing[] = {1.0, 0.0}, negative[] = {-1.0};
+    static const char* names[4097];
+    for (int i = 0; i < 4097; i++) names[i] = "q/0";
+
+    WRONG((def.hidden = zero, def.nhidden = 2), "hidden[1]: a layer is 0 wide");
+    REFUSED((def.hidden = wide, def.nhidden = 1), NS_ERR_LIMIT, "hidden[0]: a layer is 4097 wide");
+    REFUSED((def.hidden = many, def.nhidden = 17), NS_ERR_LIMIT, "hidden: 17 layers; at most 16");
+    WRONG(def.nhidden = 1, "hidden: the list is NULL");
+    REFUSED((def.inputs = names, def.ninput = 4097), NS_ERR_LIMIT, "inputs: 4097 of them");
+    REFUSED((def.outputs = names, def.noutput = 4097), NS_ERR_LIMIT, "outputs: 4097 of them");
+    WRONG(def.activation = NS_ACTIVATION_COUNT, "activation: 8 is no activation");
+    WRONG(def.activation = (ns_activation)-1, "activation: -1 is no activation");
+    WRONG(def.mode = (ns_augment)3, "mode: 3 is no mode");
+    WRONG(def.bound = 0.0, "bound: it must be finite and greater than 0");
+    WRONG(def.bound = INFINITY, "bound: it must be finite");
+    WRONG(def.init_scale = NAN, "init_scale: it must be finite and at least 0");
+    WRONG(def.init_last_scale = -1.0, "init_last_scale: it must be finite and at least 0");
+    WRONG((def.input_shift = infinite, def.ninput_shift = 2),
+          "input_shift[1]: number 2 is not fin");
+    WRONG((def.input_scale = nan_, def.ninput_scale = 1), "input_scale[0]: number 1 is not finite");
+    WRONG((def.input_scale = nothing, def.ninput_scale = 2),
+          "input_scale[1]: number 2 is not greater than 0");
+    WRONG((def.output_scale = infinite, def.noutput_scale = 2), "output_scale[1]: number 2 is not");
+    WRONG(def.noutput_scale = 1, "output_scale: the list is NULL");
+    REFUSED((def.input_scale = ones, def.ninput_scale = 5000), NS_ERR_LIMIT, "5000 of them");
+
+    unsigned dissipative = NS_GUARANTEE_DISSIPATIVE, conservative = NS_GUARANTEE_CONSERVATIVE;
+    unsigned bounded = NS_GUARANTEE_BOUNDED;
+    WRONG(def.guarantee = NS_GUARANTEE_ODD | NS_GUARANTEE_EVEN,
+          "guarantee: odd and even do not go");
+    WRONG(def.guarantee = bounded | dissipative, "guarantee: bounded and dissipative do not");
+    WRONG(def.guarantee = bounded | conservative, "guarantee: bounded and conservative do not");
+    WRONG(def.guarantee = conservative | dissipative, "conservative and dissipative do not");
+    WRONG(def.guarantee = 32, "guarantee: 0x20 has bits");
+    WRONG((def.guarantee = dissipative, def.mode = NS_AUGMENT_SCALE),
+          "mode: scale does not go with the guarantee dissipative");
+    WRONG((def.guarantee = conservative, def.mode = NS_AUGMENT_SCALE),
+          "mode: scale does not go with the guarantee conservative");
+    WRONG((def.guarantee = dissipative, def.output_scale = ones, def.noutput_scale = 2),
+          "output_scale: 2 numbers; the guarantee dissipative needs one");
+    WRONG((def.guarantee = conservative, def.output_scale = ones, def.noutput_scale = 2),
+          "output_scale: 2 numbers; the guarantee conservative needs one");
+    WRONG((def.guarantee = dissipative, def.output_scale = negative, def.noutput_scale = 1),
+          "output_scale[0]: number 1 is not greater than 0");
+    WRONG((def.guarantee = dissipative, def.against_scale = nothing, def.nagainst_scale = 2),
+          "against_scale[1]: number 2 is not greater than 0");
+    WRONG(def.against = one_output, "against: this is for the guarantee dissipative only");
+    WRONG((def.against_scale = ones, def.nagainst_scale = 1), "against_scale: this is for");
+
+    // What is unusual and fine.
+    ns_network_def def = good_network();
+    static const double minus[] = {-2.0};
+    def.output_scale = minus, def.noutput_scale = 1;
+    def.init_scale = def.init_last_scale = 0.0;
+    def.seed = UINT64_MAX;
+    def.guarantee = NS_GUARANTEE_ODD | NS_GUARANTEE_BOUNDED;
+    def.mode = NS_AUGMENT_SCALE;
+    ns_blueprint* blueprint = empty_blueprint();
+    add(blueprint, &def);
+    ns_blueprint_free(blueprint);
+}
+
+static void null_arguments_are_refused(void** state) {
+    (void)state;
+    ns_blueprint* blueprint = empty_blueprint();
+    ns_network_def def = good_network();
+    assert_int_equal(ns_blueprint_create(NULL, NULL, NULL), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_blueprint_add(NULL, &def, NULL), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_blueprint_add(blueprint, NULL, NULL), NS_ERR_ARGUMENT);
+    ns_blueprint* other = blueprint;
+    assert_int_equal(ns_blueprint_load(NULL, NULL, &other, NULL), NS_ERR_ARGUMENT);
+    assert_null(other);
+    assert_int_equal(ns_blueprint_load("x", NULL, NULL, NULL), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_blueprint_parse(NULL, 0, NULL, NULL, &other, NULL), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_blueprint_parse("", 0, NULL, NULL, NULL, NULL), NS_ERR_ARGUMENT);
+    ns_blueprint_free(blueprint);
+}
+
+static void networks_are_limited(void** state) {
+    (void)state;
+    ns_blueprint* blueprint = empty_blueprint();
+    ns_network_def def = good_network();
+    char name[20];
+    def.name = name;
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof name, "net%d", i);
+        add(blueprint, &def);
+    }
+    ns_error error;
+    def.name = "more";
+    assert_int_equal(ns_blueprint_add(blueprint, &def, &error), NS_ERR_LIMIT);
+    assert_string_equal(error.message, "network 1001: a blueprint has at most 1000 networks");
+    ns_blueprint_free(blueprint);
+}
+
+static void lags_are_understood(void** state) {
+    (void)state;
+    static const struct {
+        const char *input, *rest;
+        uint32_t first, last;
+    } rows[] = {
+        {"q/0", "q/0", 0, 0},
+        {"prev:q/0", "q/0", 1, 1},
+        {"lag3:{}/tau", "{}/tau", 1, 3},
+        {"lag1000:q/*", "q/*", 1, 1000},
+        {"lag", "lag", 0, 0},
+        {"lagging:q", "lagging:q", 0, 0},
+        {"lag3", "lag3", 0, 0},
+        {"lag-3:q", "lag-3:q", 0, 0},
+        {"prev", "prev", 0, 0},
+        {"lag007:q", "q", 1, 7},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint32_t first, last;
+        const char* rest = nsi_input_lags(rows[i].input, &first, &last);
+        assert_non_null(rest);
+        assert_string_equal(rest, rows[i].rest);
+        assert_int_equal(first, rows[i].first);
+        assert_int_equal(last, rows[i].last);
+    }
+}
+
+// ---- weights ---------------------------------------------------------------------------------
+
+static void tensors_are_kept(void** state) {
+    (void)state;
+    ns_blueprint* blueprint = empty_blueprint();
+    ns_error error;
+    double numbers[6] = {1, 2, 3, 4, 5, 6};
+    assert_false(blueprint->has_weights);
+    assert_int_equal(nsi_blueprint_add_tensor(blueprint, "a/w0", 2, 3, numbers, &error), NS_OK);
+    assert_int_equal(nsi_blueprint_add_tensor(blueprint, "empty", 0, 3, NULL, &error), NS_OK);
+    assert_true(blueprint->has_weights);
+    assert_int_equal(nsi_blueprint_add_tensor(blueprint, "a/w0", 1, 1, numbers, &error),
+                     NS_ERR_ARGUMENT);
+    assert_string_equal(error.message, "two tensors are called \"a/w0\"");
+    assert_int_equal(nsi_blueprint_add_tensor(blueprint, "", 1, 1, numbers, &error),
+                     NS_ERR_ARGUMENT);
+    assert_int_equal(
+        nsi_blueprint_add_tensor(blueprint, "large", 1 << 14, 1 << 13, numbers, &error),
+        NS_ERR_LIMIT);
+    numbers[4] = NAN;
+    assert_int_equal(nsi_blueprint_add_tensor(blueprint, "b", 2, 3, numbers, &error),
+                     NS_ERR_ARGUMENT);
+    assert_string_equal(error.message, "tensor \"b\": the number in row 1, column 1 is not finite");
+    const nsi_blueprint_tensor* tensor = nsi_blueprint_find_tensor(blueprint, "a/w0");
+    assert_int_equal(tensor->rows, 2);
+    assert_int_equal(tensor->columns, 3);
+    assert_true(tensor->data[4] == 5.0);
+    assert_null(nsi_blueprint_find_tensor(blueprint, "b"));
+
+    nsi_blueprint_clear_tensors(blueprint);
+    assert_null(nsi_blueprint_find_tensor(blueprint, "a/w0"));
+    assert_true(blueprint->has_weights);
+    assert_int_equal(nsi_blueprint_add_tensor(blueprint, "a/w0", 1, 1, numbers, &error), NS_OK);
+    ns_blueprint_free(blueprint);
+}
+
+// ---- YAML ------------------------------------------------------------------------------------
+
+static ns_blueprint* parse(const char* text) {
+    ns_blueprint* blueprint = NULL;
+    ns_error error;
+    if (ns_blueprint_parse(text, strlen(text), "net.yaml", NULL, &blueprint, &error) != NS_OK) {
+        fail_msg("%s", error.message);
+    }
+    return blueprint;
+}
+
+static const char everything[] = "# a comment\n"
+                                 "networks:\n"
+                                 "  - name: drag\n"
+                                 "    each: link/*\n"
+                                 "    weights: separate\n"
+                                 "    inputs: [\"{}/velocity/x\", 'prev:{}/force/x']\n"
+                                 "    outputs:\n"
+                                 "      - \"{}/force/x\"\n"
+                                 "    mode: replace\n"
+                                 "    hidden: [35, 20]\n"
+                                 "    activation: softplus\n"
+                                 "    bias: false\n"
+                                 "    guarantee: [dissipative, even]\n"
+                                 "    against: \"{}/velocity/x\"\n"
+                                 "    input_shift: 0.5\n"
+                                 "    input_scale: [2, 3e1]\n"
+                                 "    output_scale: 1.45e-4\n"
+                                 "    against_scale: [.25]\n"
+                                 "    init: {scale: 2, last: 0, seed: 18446744073709551615}\n"
+                                 "  - name: gain\n"
+                                 "    inputs: joint/*/velocity\n"
+                                 "    outputs: actuator/a/force\n"
+                                 "    mode: scale\n"
+                                 "    guarantee: bounded\n"
+                                 "    bound: 0.5\n";
+
+static void yaml_is_read(void** state) {
+    (void)state;
+    ns_blueprint* blueprint = parse(everything);
+    assert_int_equal(ns_blueprint_network_count(blueprint), 2);
+    const ns_network_def* drag = ns_blueprint_network(blueprint, 0);
+    assert_string_equal(drag->name, "drag");
+    assert_string_equal(drag->each, "link/*");
+    assert_true(drag->separate);
+    assert_int_equal(drag->ninput, 2);
+    assert_string_equal(drag->inputs[0], "{}/velocity/x");
+    assert_string_equal(drag->inputs[1], "prev:{}/force/x");
+    assert_int_equal(drag->noutput, 1);
+    assert_string_equal(drag->outputs[0], "{}/force/x");
+    assert_int_equal(drag->mode, NS_AUGMENT_REPLACE);
+    assert_int_equal(drag->nhidden, 2);
+    assert_int_equal(drag->hidden[0], 35);
+    assert_int_equal(drag->hidden[1], 20);
+    assert_int_equal(drag->activation, NS_SOFTPLUS);
+    assert_true(drag->no_bias);
+    assert_int_equal(drag->guarantee, NS_GUARANTEE_DISSIPATIVE | NS_GUARANTEE_EVEN);
+    assert_string_equal(drag->against[0], "{}/velocity/x");
+    assert_int_equal(drag->ninput_shift, 1);
+    assert_true(drag->input_shift[0] == 0.5);
+    assert_int_equal(drag->ninput_scale, 2);
+    assert_true(drag->input_scale[0] == 2.0 && drag->input_scale[1] == 30.0);
+    assert_true(drag->noutput_scale == 1 && drag->output_scale[0] == 1.45e-4);
+    assert_true(drag->nagainst_scale == 1 && drag->against_scale[0] == 0.25);
+    assert_true(drag->init_scale == 2.0 && drag->init_last_scale == 0.0);
+    assert_true(drag->seed == UINT64_MAX);
+
+    const ns_network_def* gain = ns_blueprint_network(blueprint, 1);
+    assert_null(gain->each);
+    assert_false(gain->separate);
+    assert_int_equal(gain->ninput, 1);
+    assert_string_equal(gain->inputs[0], "joint/*/velocity");
+    assert_int_equal(gain->mode, NS_AUGMENT_SCALE);
+    assert_int_equal(gain->nhidden, 0);
+    assert_int_equal(gain->activation, NS_TANH);
+    assert_false(gain->no_bias);
+    assert_int_equal(gain->guarantee, NS_GUARANTEE_BOUNDED);
+    assert_true(gain->bound == 0.5);
+    assert_null(gain->against);
+    assert_int_equal(gain->seed, 1);
+
+    // Where they stand.
+    const nsi_places* places = &blueprint->networks.data[0].places;
+    assert_string_equal(blueprint->file, "net.yaml");
+    nsi_place at = nsi_places_find(places, NSI_FIELD_COUNT, NSI_NONE);
+    assert_true(at.line == 3 && at.column == 5);
+    at = nsi_places_find(places, NSI_FIELD_INPUTS, 1);
+    assert_true(at.line == 6 && at.column == 31);
+    at = nsi_places_find(places, NSI_FIELD_INPUT_SCALE, NSI_NONE);
+    assert_true(at.line == 16 && at.column == 18);
+    at = nsi_places_find(&blueprint->networks.data[1].places, NSI_FIELD_EACH, NSI_NONE);
+    assert_true(at.line == 20 && at.column == 5);
+    ns_blueprint_free(blueprint);
+
+    // JSON is YAML; so are a byte order mark and other ends of lines.
+    blueprint = parse("\xEF\xBB\xBFnetworks:\r\n- {\"name\": \"n\", \"inputs\": [\"q/0\"],\r\n"
+                      "   \"outputs\": [\"qdd/0\"], \"bias\": true}\r\n");
+    assert_string_equal(ns_blueprint_network(blueprint, 0)->outputs[0], "qdd/0");
+    ns_blueprint_free(blueprint);
+    blueprint = parse("---\nnetworks: []\n...\n");
+    assert_int_equal(ns_blueprint_network_count(blueprint), 0);
+    ns_blueprint_free(blueprint);
+}
+
+typedef struct broken {
+    const char *text, *message;
+    ns_status status; // NS_OK: NS_ERR_PARSE
+} broken;
+
+static void check_broken(const broken* rows, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        ns_blueprint* blueprint = NULL;
+        ns_error error = {0};
+        ns_status expected = rows[i].status == NS_OK ? NS_ERR_PARSE : rows[i].status;
+        ns_status status = ns_blueprint_parse(rows[i].text, strlen(rows[i].text), "f.yaml", NULL,
+                                              &blueprint, &error);
+        if (status != expected ||
+            strncmp(error.message, rows[i].message, strlen(rows[i].message)) != 0) {
+            fail_msg("%s\ngives %d: \"%s\"\nand not \"%s\"", rows[i].text, status, error.message,
+                     rows[i].message);
+        }
+        assert_null(blueprint);
+    }
+}
+
+#define IO "  inputs: q/0\n  outputs: qdd/0\n" // lines 3 and 4
+
+static void broken_yaml_is_refused_with_its_place(void** state) {
+    (void)state;
+    static const broken rows[] = {
+        {"", "f.yaml:1:1: there is nothing; a blueprint starts with networks:", 0},
+        {"# only a comment\n", "f.yaml:1:1: there is nothing", 0},
+        {"~\n", "f.yaml:1:1: there is nothing", 0},
+        {"text\n", "f.yaml:1:1: blueprint: this is one value; write a mapping", 0},
+        {"- a\n", "f.yaml:1:1: blueprint: this is a list; write a mapping", 0},
+        {"{}\n", "f.yaml:1:1: the key networks is missing", 0},
+        {"\nnetwork: []\n",
+         "f.yaml:2:1: there is no key \"network\"; the nearest that there is: "
+         "networks",
+         0},
+        {"networks: []\nnetworks: []\n",
+         "f.yaml:2:1: the key networks is here for the second time, first on line 1; keep one", 0},
+        {"networks:\n", "f.yaml:1:10: networks: this is one value; write a list", 0},
+        {"networks: {}\n", "f.yaml:1:11: networks: this is a mapping; write a list", 0},
+        {"networks: [a]\n", "f.yaml:1:12: network: this is one value; write a mapping with keys",
+         0},
+        {"networks:\n-\n", "f.yaml:2:2: network: this is nothing; write a mapping", 0},
+        {"? [a]\n: b\n", "f.yaml:1:3: a key is a list; write a word", 0},
+
+        // YAML itself
+        {"networks: [\n", "f.yaml:2:1: malformed YAML: did not find expected node content", 0},
+        {"networks: [a\n", "f.yaml:2:1: malformed YAML: did not find expected ',' or ']'", 0},
+        {"networks:\n\t- a\n", "f.yaml:2:1: malformed YAML: found character that cannot start", 0},
+        {"a: \"b\n", "f.yaml:2:1: malformed YAML: found unexpected end of stream", 0},
+        {"networks: []\n b: 1\n", "f.yaml:2:2: malformed YAML: did not find expected key (while",
+         0},
+        {"networks: []\n# \xFF\n", "f.yaml:2:3: this is no UTF-8 text", 0},
+        {"networks: \x01\n", "f.yaml:1:11: this is no UTF-8 text: control characters", 0},
+        {"%YAML 1.1\n---\nnetworks: []\n", "f.yaml:1:1: a directive (%) is not read", 0},
+        {"networks: []\n---\nnetworks: []\n", "f.yaml:2:1: this starts a second document", 0},
+        {"networks: &a []\n", "f.yaml:1:11: anchors (&) and aliases (*) are not read", 0},
+        {"networks: *a\n", "f.yaml:1:11: anchors (&) and aliases (*) are not read", 0},
+        {"networks: &a {}\n", "f.yaml:1:11: anchors", 0},
+        {"networks: &a b\n", "f.yaml:1:11: anchors", 0},
+        {"networks: !!seq []\n", "f.yaml:1:11: tags (!) are not read", 0},
+        {"networks: [!x {}]\n", "f.yaml:1:12: tags (!) are not read", 0},
+        {"networks: ! []\n", "f.yaml:1:11: tags (!) are not read", 0},
+        {"[[[[[[[[[]]]]]]]]]\n", "f.yaml:1:9: lists and mappings nest more than 8 deep",
+         NS_ERR_LIMIT},
+
+        // fields
+        {"networks:\n- name: n\n  ouputs: x\n",
+         "f.yaml:3:3: there is no key \"ouputs\"; the nearest that there is: outputs", 0},
+        {"networks:\n- name: n\n  \"in\\aputs\": x\n",
+         "f.yaml:3:3: there is no key \"in puts\"; the nearest that there is: inputs", 0},
+        {"networks:\n- name: n\n  name: m\n",
+         "f.yaml:3:3: the key name is here for the second time, first on line 2", 0},
+        {"networks:\n- name:\n", "f.yaml:2:8: name: there is nothing; write a name", 0},
+        {"networks:\n- name: []\n", "f.yaml:2:9: name: this is a list; write a name", 0},
+        {"networks:\n- name: a b\n" IO, "f.yaml:2:9: network 1: name: byte 2 is none of", 0},
+        {"networks:\n- {}\n", "f.yaml:2:3: network 1: name: there is none", 0},
+        {"networks:\n- name: n\n" IO "- name: n\n" IO,
+         "f.yaml:5:9: network 2: name: network 1 has it too; rename one", 0},
+        {"networks:\n- name: n\n  outputs: x\n",
+         "f.yaml:2:3: network \"n\": inputs: the list is empty", 0},
+        {"networks:\n- name: n\n  inputs: []\n  outputs: x\n",
+         "f.yaml:3:11: network \"n\": inputs: the list is empty", 0},
+        {"networks:\n- name: n\n  inputs: [x, '']\n  outputs: x\n",
+         "f.yaml:3:15: network \"n\": inputs: a name is empty", 0},
+        {"networks:\n- name: n\n  inputs: [x, [y]]\n  outputs: x\n",
+         "f.yaml:3:15: inputs: this is a list; write a name", 0},
+        {"networks:\n- name: n\n  inputs:\n  - x\n  - \"{}/x\"\n  outputs: x\n",
+         "f.yaml:5:5: network \"n\": inputs: \"{}/x\" has a {}", 0},
+        {"networks:\n- name: n\n  inputs: \"a\\0b\"\n  outputs: x\n",
+         "f.yaml:3:11: a text has a NUL character", 0},
+        {"networks:\n- name: n\n  inputs: \"a\\nb\"\n  outputs: x\n",
+         "f.yaml:3:11: network \"n\": inputs: byte 2 of a name is a control character", 0},
+        {"networks:\n- name: n\n  inputs: {a: b}\n",
+         "f.yaml:3:11: inputs: this is a mapping; write a list", 0},
+        {"networks:\n- name: n\n  inputs: lag0:x\n  outputs: x\n",
+         "f.yaml:3:11: network \"n\": inputs: \"lag0:x\" is no earlier value", 0},
+        {"networks:\n- name: n\n" IO "  weights: both\n",
+         "f.yaml:5:12: weights: \"both\" is none of: shared separate", 0},
+        {"networks:\n- name: n\n" IO "  mode: [add]\n",
+         "f.yaml:5:9: mode: this is a list; write one of add replace scale", 0},
+        {"networks:\n- name: n\n" IO "  hidden: 3\n",
+         "f.yaml:5:11: hidden: this is one value; write a list", 0},
+        {"networks:\n- name: n\n" IO "  hidden: [3, 2.5]\n",
+         "f.yaml:5:15: hidden: \"2.5\" is not a whole number", 0},
+        {"networks:\n- name: n\n" IO "  hidden: [\"3\"]\n",
+         "f.yaml:5:12: hidden: \"3\" is not a whole number", 0},
+        {"networks:\n- name: n\n" IO "  hidden: [3, 0]\n",
+         "f.yaml:5:15: network \"n\": hidden: a layer is 0 wide", 0},
+        {"networks:\n- name: n\n" IO "  hidden: [4294967296]\n",
+         "f.yaml:5:12: hidden: \"4294967296\" is too large; at most 4294967295", NS_ERR_LIMIT},
+        {"networks:\n- name: n\n" IO "  hidden: [5000]\n",
+         "f.yaml:5:12: network \"n\": hidden: a layer is 5000 wide", NS_ERR_LIMIT},
+        {"networks:\n- name: n\n" IO "  activation: tan\n",
+         "f.yaml:5:15: activation: \"tan\" is none of: identity tanh", 0},
+        {"networks:\n- name: n\n" IO "  bias: yes\n",
+         "f.yaml:5:9: bias: \"yes\" is none of: true false", 0},
+        {"networks:\n- name: n\n" IO "  guarantee: [odd, strange]\n",
+         "f.yaml:5:20: guarantee: \"strange\" is none of: dissipative conservative", 0},
+        {"networks:\n- name: n\n" IO "  guarantee: [odd, even]\n",
+         "f.yaml:5:14: network \"n\": guarantee: odd and even do not go together", 0},
+        {"networks:\n- name: n\n" IO "  bound: 2\n",
+         "f.yaml:5:10: bound: this is for the guarantee bounded only", 0},
+        {"networks:\n- name: n\n" IO "  guarantee: bounded\n  bound: 0\n",
+         "f.yaml:6:10: network \"n\": bound: it must be finite and greater than 0", 0},
+        {"networks:\n- name: n\n" IO "  guarantee: dissipative\n  against: [a, b]\n",
+         "f.yaml:6:12: against: 2 names for 1 output; give one for each", 0},
+        {"networks:\n- name: n\n" IO "  against: a\n",
+         "f.yaml:5:12: network \"n\": against: this is for the guarantee dissipative only", 0},
+        {"networks:\n- name: n\n" IO "  input_shift: a\n",
+         "f.yaml:5:16: input_shift: \"a\" is not a number", 0},
+        {"networks:\n- name: n\n" IO "  input_shift: '1'\n",
+         "f.yaml:5:16: input_shift: \"1\" is not a number", 0},
+        {"networks:\n- name: n\n" IO "  input_shift: inf\n",
+         "f.yaml:5:16: input_shift: \"inf\" is not finite", 0},
+        {"networks:\n- name: n\n" IO "  input_shift: 1e999\n",
+         "f.yaml:5:16: input_shift: \"1e999\" is too large", 0},
+        {"networks:\n- name: n\n" IO "  input_scale: []\n",
+         "f.yaml:5:16: input_scale: the list is empty", 0},
+        {"networks:\n- name: n\n" IO "  input_scale: [1,\n    -1]\n",
+         "f.yaml:6:5: network \"n\": input_scale: number 2 is not greater than 0", 0},
+        {"networks:\n- name: n\n" IO "  init: 3\n",
+         "f.yaml:5:9: init: this is one value; write a mapping with keys like scale:", 0},
+        {"networks:\n- name: n\n" IO "  init: {sead: 3}\n",
+         "f.yaml:5:10: there is no key \"sead\"; the nearest that there is: seed", 0},
+        {"networks:\n- name: n\n" IO "  init: {seed: -3}\n",
+         "f.yaml:5:16: seed: \"-3\" is not a whole number", 0},
+        {"networks:\n- name: n\n" IO "  init: {seed: 18446744073709551616}\n",
+         "f.yaml:5:16: seed: \"18446744073709551616\" is too large", NS_ERR_LIMIT},
+        {"networks:\n- name: n\n" IO "  init: {scale: -1}\n",
+         "f.yaml:5:17: network \"n\": init_scale: it must be finite and at least 0", 0},
+        {"networks:\n- name: n\n" IO "  init: {last: x}\n",
+         "f.yaml:5:16: last: \"x\" is not a number", 0},
+    };
+    check_broken(rows, sizeof rows / sizeof *rows);
+}
+
+// Repeat a text, between a beginning and an end; the result must be refused.
+static void check_hostile(const char* begin, const char* part, size_t count, const char* end,
+                          ns_status expected) {
+    size_t nbegin = strlen(begin), npart = strlen(part), nend = strlen(end);
+    size_t size = nbegin + count * npart + nend;
+    char* text = malloc(size);
+    assert_non_null(text);
+    memcpy(text, begin, nbegin);
+    for (size_t i = 0; i < count; i++) memcpy(text + nbegin + i * npart, part, npart);
+    memcpy(text + size - nend, end, nend);
+    ns_blueprint* blueprint = NULL;
+    ns_error error = {0};
+    ns_status status = ns_blueprint_parse(text, size, "f", NULL, &blueprint, &error);
+    free(text);
+    if (status != expected || strncmp(error.message, "f:", 2) != 0) {
+        fail_msg("%zu times \"%s\": %d: %s", count, part, status, error.message);
+    }
+}
+
+static void hostile_yaml_is_refused(void** state) {
+    (void)state;
+    size_t many = 1 << 20;
+    check_hostile("", "[", many, "", NS_ERR_LIMIT);
+    check_hostile("", "[\n", many, "", NS_ERR_LIMIT);
+    check_hostile("", "{a: ", many, "", NS_ERR_LIMIT);
+    check_hostile("", "- ", many, "", NS_ERR_LIMIT);
+    check_hostile("", "? ", many, "", NS_ERR_LIMIT);
+    check_hostile("networks: [", "a,", many, "]", NS_ERR_LIMIT);
+    check_hostile("", "networks: []\n", many, "", NS_ERR_LIMIT);
+    check_hostile("", "%TAG !a! b\n", many, "--- {}", NS_ERR_PARSE);
+    check_hostile("#\xC2\x85", "%TAG !a! b\xC2\x85", many, "--- {}", NS_ERR_PARSE);
+    check_hostile("networks: \"", "a ", many, "\"", NS_ERR_PARSE);
+    check_hostile("networks: ", "a ", many, "", NS_ERR_PARSE);
+    check_hostile("networks: ", "a\n ", many, "", NS_ERR_PARSE);
+    check_hostile("a", " ", 16 << 20, "", NS_ERR_LIMIT);
+    check_hostile("&", "a", many, " b", NS_ERR_PARSE);
+}
+
+// Every beginning of a file, and every byte replaced: an answer, and no memory left behind.
+static void damaged_yaml_is_survived(void** state) {
+    (void)state;
+    size_t size = sizeof everything - 1, fine = 0;
+    char* text = malloc(size);
+    assert_non_null(text);
+    static const char bytes[] = "\n\t x0-:[]{}&*!%\"'#,\x80\xFF";
+    for (size_t i = 0; i < size; i++) {
+        for (size_t k = 0; k <= sizeof bytes; k++) {
+            test_alloc counter = {0};
+            ns_allocator allocator = test_allocator(&counter);
+            memcpy(text, everything, size);
+            if (k < sizeof bytes) text[i] = bytes[k];
+            ns_blueprint* blueprint = NULL;
+            ns_error error = {0};
+            ns_status status = ns_blueprint_parse(text, k < sizeof bytes ? size : i, "f",
+                                                  &allocator, &blueprint, &error);
+            assert_true((status == NS_OK) == (blueprint != NULL));
+            if (status != NS_OK && strncmp(error.message, "f:", 2) != 0) {
+                fail_msg("%s", error.message);
+            }
+            fine += status == NS_OK;
+            ns_blueprint_free(blueprint);
+            assert_int_equal(counter.live_blocks, 0);
+        }
+    }
+    print_message("%zu of %zu damaged files were fine\n", fine, size * (sizeof bytes + 1));
+    free(text);
+}
+
+static void files_are_read(void** state) {
+    (void)state;
+    static const struct {
+        const char* name;
+        uint32_t count;
+    } files[] = {{"drag", 1}, {"joints", 1}, {"several", 3}, {"none", 0}};
+    char path[1000];
+    ns_blueprint* blueprint;
+    ns_error error;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/tests/fuzz/corpus/fuzz_blueprint/%s.yaml",
+                 NEURALSIM_SOURCE_DIR, files[i].name);
+        if (ns_blueprint_load(path, NULL, &blueprint, &error) != NS_OK) {
+            fail_msg("%s", error.message);
+        }
+        assert_int_equal(ns_blueprint_network_count(blueprint), files[i].count);
+        assert_string_equal(blueprint->file, path);
+        ns_blueprint_free(blueprint);
+    }
+    assert_int_equal(ns_blueprint_load("/does/not/exist.yaml", NULL, &blueprint, &error),
+                     NS_ERR_IO);
+    assert_non_null(strstr(error.message, "/does/not/exist.yaml: cannot be opened"));
+    assert_null(blueprint);
+}
+
+// The indented texts of docs/blueprint.md that start with "networks:".
+static void documented_blueprints_are_read(void** state) {
+    (void)state;
+    FILE* file = fopen(NEURALSIM_SOURCE_DIR "/docs/blueprint.md", "r");
+    assert_non_null(file);
+    char line[300], text[4000] = "";
+    int count = 0;
+    for (bool more = true; more;) {
+        more = fgets(line, sizeof line, file) != NULL;
+        bool inside = more && strncmp(line, "    ", 4) == 0;
+        if (inside && (text[0] != '\0' || strncmp(line, "    networks:", 13) == 0)) {
+            assert_true(strlen(text) + strlen(line) < sizeof text);
+            memcpy(text + strlen(text), line, strlen(line) + 1);
+        } else if (text[0] != '\0') {
+            ns_blueprint_free(parse(text));
+            text[0] = '\0';
+            count++;
+        }
+    }
+    fclose(file);
+    assert_int_equal(count, 5);
+}
+
+// ---- memory ----------------------------------------------------------------------------------
+
+static void every_allocation_may_fail(void** state) {
+    (void)state;
+    static const double numbers[] = {1, 2, 3};
+    for (size_t n = 1;; n++) {
+        test_alloc counter = {.fail_at = n};
+        ns_allocator allocator = test_allocator(&counter);
+        ns_blueprint* blueprint = NULL;
+        ns_error error = {0};
+        ns_status status = ns_blueprint_parse(everything, sizeof everything - 1, "f", &allocator,
+                                              &blueprint, &error);
+        if (status == NS_OK) {
+            status = nsi_blueprint_add_tensor(blueprint, "a/w0", 1, 3, numbers, &error);
+        }
+        bool reached = counter.calls >= n;
+        assert_int_equal(status, reached ? NS_ERR_NOMEM : NS_OK);
+        if (reached) assert_int_equal(error.status, NS_ERR_NOMEM);
+        ns_blueprint_free(blueprint);
+        assert_int_equal(counter.live_blocks, 0);
+        if (!reached) break;
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_documented_ones),
+        cmocka_unit_test(everything_is_copied),
+        cmocka_unit_test(wrong_names_are_refused),
+        cmocka_unit_test(wrong_values_are_refused),
+        cmocka_unit_test(null_arguments_are_refused),
+        cmocka_unit_test(networks_are_limited),
+        cmocka_unit_test(lags_are_understood),
+        cmocka_unit_test(tensors_are_kept),
+        cmocka_unit_test(yaml_is_read),
+        cmocka_unit_test(broken_yaml_is_refused_with_its_place),
+        cmocka_unit_test(hostile_yaml_is_refused),
+        cmocka_unit_test(damaged_yaml_is_survived),
+        cmocka_unit_test(files_are_read),
+        cmocka_unit_test(documented_blueprints_are_read),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

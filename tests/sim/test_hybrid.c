@@ -1,0 +1,377 @@
+// Hybrid models as systems: what a file gives reaches the step, weights that are saved come back bit
+// for bit, and what does not fit gets a message. Also what is told of quantities.
+
+#define _XOPEN_SOURCE 700
+
+#include "neuralsim/hybrid.h"
+#include "support/testalloc.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define ROBOT NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf"
+
+static char folder[] = "/tmp/neuralsim_hybrid_XXXXXX";
+
+static const char* path_of(const char* name) {
+    static char paths[4][256];
+    static int next;
+    char* path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static const char* write_text(const char* name, const char* text) {
+    const char* path = path_of(name);
+    FILE* file = fopen(path, "wb");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    return path;
+}
+
+static const char blueprint[] = "networks:\n"
+                                "  - name: friction\n"
+                                "    each: joint/*\n"
+                                "    weights: separate\n"
+                                "    inputs: \"{}/velocity\"\n"
+                                "    outputs: \"{}/tau\"\n"
+                                "    hidden: [3]\n";
+
+static ns_hybrid* load(const char* path) {
+    ns_hybrid* hybrid = NULL;
+    ns_error error;
+    if (ns_hybrid_load(path, NULL, &hybrid, &error) != NS_OK) fail_msg("%s", error.message);
+    return hybrid;
+}
+
+static ns_system* system_of(const ns_hybrid* hybrid, const ns_system_options* options) {
+    ns_system* system = NULL;
+    ns_error error;
+    if (ns_system_create(ns_hybrid_model(hybrid), options, &system, &error) != NS_OK) {
+        fail_msg("%s", error.message);
+    }
+    return system;
+}
+
+static void a_robot_alone_changes_nothing(void** state) {
+    (void)state;
+    ns_hybrid* hybrid = load(ROBOT);
+    assert_non_null(ns_hybrid_model(hybrid));
+    assert_null(ns_hybrid_blueprint(hybrid));
+    ns_param_value set = {"link/link1/mass", 2.0};
+    ns_system_options options = ns_default_system_options();
+    options.set = &set;
+    options.nset = 1;
+    options.contact = NS_CONTACT_SPRING;
+    options.timestep = 0.25;
+    ns_hybrid_apply(hybrid, &options);
+    assert_ptr_equal(options.set, &set);
+    assert_int_equal(options.nset, 1);
+    assert_null(options.blueprint);
+    assert_int_equal(options.contact, NS_CONTACT_SPRING);
+    assert_true(options.timestep == 0.25);
+    ns_hybrid_free(hybrid);
+    ns_hybrid_free(NULL);
+}
+
+static void what_a_file_gives_reaches_the_step(void** state) {
+    (void)state;
+    write_text("b.yaml", blueprint);
+    ns_hybrid* hybrid = load(write_text("h.yaml", "robot: " ROBOT "\n"
+                                                  "parameters: {\"link/*/mass\": 2.5}\n"
+                                                  "contact: spring\n"
+                                                  "timestep: 0.002\n"
+                                                  "blueprint: b.yaml\n"
+                                                  "ground: true\n"));
+    assert_int_equal(ns_model_get_sizes(ns_hybrid_model(hybrid)).ncontact, 2);
+    assert_int_equal(ns_blueprint_network_count(ns_hybrid_blueprint(hybrid)), 1);
+    const char* free_params[] = {"link/*/mass"};
+    const char* observe[] = {"net"};
+    ns_system_options options = ns_default_system_options();
+    options.free_params = free_params;
+    options.observe = observe;
+    options.nfree = options.nobserve = 1;
+    ns_hybrid_apply(hybrid, &options);
+    assert_int_equal(options.contact, NS_CONTACT_SPRING);
+    ns_system* system = system_of(hybrid, &options);
+    ns_system_sizes z = ns_system_get_sizes(system);
+    assert_true(z.timestep == 0.002);
+    assert_int_equal(z.nw, 2 * (2 * 3 + 4));
+    assert_int_equal(z.ny, 2);
+    double masses[2];
+    ns_system_default_params(system, masses);
+    assert_true(masses[0] == 2.5 && masses[1] == 2.5);
+    ns_system_free(system);
+    ns_hybrid_free(hybrid);
+}
+
+// Weights of the system of a hybrid model, to be freed.
+static double* weights_of(const char* path, uint32_t* count) {
+    ns_hybrid* hybrid = load(path);
+    ns_system_options options = ns_default_system_options();
+    ns_hybrid_apply(hybrid, &options);
+    ns_system* system = system_of(hybrid, &options);
+    *count = ns_system_get_sizes(system).nw;
+    double* weights = malloc((*count + 1) * sizeof *weights);
+    ns_system_default_weights(system, weights);
+    ns_system_free(system);
+    ns_hybrid_free(hybrid);
+    return weights;
+}
+
+static void saved_weights_come_back(void** state) {
+    (void)state;
+    write_text("b.yaml", blueprint);
+    static const char* const files[] = {"w.safetensors", "w.json"};
+    for (int k = 0; k < 2; k++) {
+        ns_hybrid* hybrid = load(write_text("h.yaml", "robot: " ROBOT "\nblueprint: b.yaml\n"));
+        ns_system_options options = ns_default_system_options();
+        ns_hybrid_apply(hybrid, &options);
+        ns_system* system = system_of(hybrid, &options);
+        double weights[20];
+        for (int i = 0; i < 20; i++) weights[i] = 1.0 / (3.0 + i) - 0.1;
+        ns_error error;
+        assert_int_equal(ns_system_save_weights(system, weights, path_of(files[k]), &error), NS_OK);
+
+        char text[400];
+        snprintf(text, sizeof text, "robot: " ROBOT "\nblueprint: b.yaml\nweights: %s\n", files[k]);
+        uint32_t count = 0;
+        double* back = weights_of(write_text("w.yaml", text), &count);
+        assert_int_equal(count, 20);
+        assert_memory_equal(back, weights, sizeof weights);
+        free(back);
+
+        // NULL: the initial ones
+        assert_int_equal(ns_system_save_weights(system, NULL, path_of(files[k]), &error), NS_OK);
+        back = weights_of(path_of("w.yaml"), &count);
+        ns_system_default_weights(system, weights);
+        assert_memory_equal(back, weights, sizeof weights);
+        free(back);
+
+        assert_int_equal(ns_system_save_weights(system, NULL, "/nowhere/w.json", &error),
+                         NS_ERR_IO);
+        assert_int_equal(ns_system_save_weights(system, NULL, NULL, NULL), NS_ERR_ARGUMENT);
+        weights[0] = 1.0 / (weights[0] - weights[0]);
+        assert_int_equal(ns_system_save_weights(system, weights, path_of(files[k]), &error),
+                         NS_ERR_NONFINITE);
+        assert_non_null(strstr(error.message, "friction/joint/joint0/w0"));
+        ns_system_free(system);
+        ns_hybrid_free(hybrid);
+    }
+}
+
+static void a_system_without_networks_has_no_weights_to_save(void** state) {
+    (void)state;
+    ns_hybrid* hybrid = load(ROBOT);
+    ns_system* system = system_of(hybrid, NULL);
+    ns_error error;
+    assert_int_equal(ns_system_save_weights(system, NULL, path_of("none.json"), &error),
+                     NS_ERR_ARGUMENT);
+    assert_non_null(strstr(error.message, "no networks"));
+    ns_system_free(system);
+    ns_hybrid_free(hybrid);
+}
+
+static void what_is_wrong_gets_a_message(void** state) {
+    (void)state;
+    write_text("b.yaml", blueprint);
+    write_text("bad.yaml", "networks: 3\n");
+    write_text("bad.json", "{\"friction/w0\": [[1, 2], [3]]}");
+    static const struct {
+        const char* text;
+        ns_status status;
+        const char* message;
+    } cases[] = {
+        {"robot: none.urdf\n", NS_ERR_IO, "none.urdf"},
+        {"robot: " ROBOT "\nblueprint: none.yaml\n", NS_ERR_IO, "none.yaml"},
+        {"robot: " ROBOT "\nblueprint: bad.yaml\n", NS_ERR_PARSE, "bad.yaml:1:"},
+        {"robot: " ROBOT "\nblueprint: b.yaml\nweights: none.json\n", NS_ERR_IO, "none.json"},
+        {"robot: " ROBOT "\nblueprint: b.yaml\nweights: bad.json\n", NS_ERR_PARSE, "bad.json"},
+        {"robots: " ROBOT "\n", NS_ERR_PARSE, "did you mean \"robot\"?"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ns_hybrid* hybrid = NULL;
+        ns_error error;
+        ns_status status =
+            ns_hybrid_load(write_text("h.yaml", cases[k].text), NULL, &hybrid, &error);
+        if (status != cases[k].status || !strstr(error.message, cases[k].message)) {
+            fail_msg("case %zu: %d, %s", k, status, error.message);
+        }
+        assert_null(hybrid);
+    }
+    ns_hybrid* hybrid = NULL;
+    assert_int_equal(ns_hybrid_load(NULL, NULL, &hybrid, NULL), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_hybrid_load("none.yaml", NULL, NULL, NULL), NS_ERR_ARGUMENT);
+}
+
+// What does not fit the robot is found when a system is made.
+static void what_does_not_fit_is_found_by_the_system(void** state) {
+    (void)state;
+    write_text("b.yaml", blueprint);
+    write_text("two.json", "{\"friction/joint/joint0/w0\": [[1, 2]]}");
+    static const char* const cases[][2] = {
+        {"parameters: {\"link/*/mas\": 1}\n", "the nearest is \"link/"},
+        {"parameters: {\"link/*/mass\": -1}\n", "cannot be -1"},
+        {"blueprint: b.yaml\nweights: two.json\n", "friction/joint/joint0/w0"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[400];
+        snprintf(text, sizeof text, "robot: " ROBOT "\n%s", cases[k][0]);
+        ns_hybrid* hybrid = load(write_text("h.yaml", text));
+        ns_system_options options = ns_default_system_options();
+        ns_hybrid_apply(hybrid, &options);
+        ns_system* system = NULL;
+        ns_error error;
+        assert_int_equal(ns_system_create(ns_hybrid_model(hybrid), &options, &system, &error),
+                         NS_ERR_ARGUMENT);
+        if (!strstr(error.message, cases[k][1])) fail_msg("%s", error.message);
+        ns_hybrid_free(hybrid);
+    }
+}
+
+static void failing_allocations_are_reported(void** state) {
+    (void)state;
+    write_text("b.yaml", blueprint);
+    const char* path = write_text("h.yaml", "robot: " ROBOT "\n"
+                                            "parameters: {\"link/*/mass\": 2.5}\n"
+                                            "blueprint: b.yaml\n");
+    size_t n = 1;
+    for (bool done = false; !done; n++) {
+        test_alloc counter = {.fail_at = n};
+        ns_allocator allocator = test_allocator(&counter);
+        ns_load_options options = ns_default_load_options();
+        options.allocator = &allocator;
+        ns_hybrid* hybrid = NULL;
+        ns_error error = {0};
+        ns_status status = ns_hybrid_load(path, &options, &hybrid, &error);
+        done = counter.calls < n;
+        assert_int_equal(status, done ? NS_OK : NS_ERR_NOMEM);
+        ns_hybrid_free(hybrid);
+        assert_int_equal(counter.live_blocks, 0);
+    }
+    assert_true(n > 20);
+}
+
+// ---- what is told of quantities --------------------------------------------------------------
+
+typedef struct expectation {
+    const char *name, *unit, *stage;
+    int moves;
+    bool met;
+} expectation;
+
+typedef struct expectations {
+    expectation* list;
+    size_t count;
+    uint32_t seen;
+} expectations;
+
+static void compare(void* context, const ns_quantity_info* q) {
+    expectations* e = context;
+    e->seen++;
+    for (size_t k = 0; k < e->count; k++) {
+        expectation* x = &e->list[k];
+        if (strcmp(x->name, q->name) != 0) continue;
+        assert_false(x->met); // each name once
+        x->met = true;
+        if (strcmp(x->unit, q->unit) != 0 || strcmp(x->stage, q->stage) != 0 ||
+            x->moves != (int)q->moves) {
+            fail_msg("%s: unit '%s', stage %s, moves %d", q->name, q->unit, q->stage, q->moves);
+        }
+    }
+}
+
+static void check_quantities(const char* robot, int contact, expectation* list, size_t count) {
+    ns_load_options load_options = ns_default_load_options();
+    load_options.ground = true;
+    ns_model* model = NULL;
+    ns_error error;
+    assert_int_equal(ns_model_load(robot, &load_options, &model, &error), NS_OK);
+    ns_system_options options = ns_default_system_options();
+    options.contact = contact;
+    expectations e = {.list = list, .count = count};
+    assert_int_equal(ns_model_quantities(model, &options, compare, &e, &error), NS_OK);
+    for (size_t k = 0; k < count; k++) {
+        if (!list[k].met) fail_msg("there is no %s", list[k].name);
+    }
+    assert_true(e.seen > count);
+    options.contact = 7;
+    assert_int_equal(ns_model_quantities(model, &options, compare, &e, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_model_quantities(NULL, NULL, compare, &e, &error), NS_ERR_ARGUMENT);
+    ns_model_free(model);
+}
+
+static void quantities_have_unit_and_stage(void** state) {
+    (void)state;
+    expectation rigid[] = {
+        {"q/0", "m", "start", 1, false},
+        {"q/3", "", "start", 1, false},
+        {"q/7", "rad", "start", 1, false},
+        {"qd/0", "m/s", "start", 1, false},
+        {"qd/3", "rad/s", "start", 1, false},
+        {"tau/2", "N", "start", 1, false},
+        {"link/trunk/mass", "kg", "start", 1, false},
+        {"joint/root/position/6", "", "state", 0, false},
+        {"joint/root/velocity/2", "m/s", "state", 0, false},
+        {"energy/total", "J", "state", 0, false},
+        {"momentum/angular/x", "kg m^2/s", "state", 0, false},
+        {"link/trunk/pose/x", "m", "state", 0, false},
+        {"link/trunk/pose/qx", "", "state", 0, false},
+        {"link/trunk/velocity/com/z", "m/s", "state", 0, false},
+        {"bias/0", "N", "forces", 1, false},
+        {"link/trunk/force/x", "N", "forces", 1, false},
+        {"link/trunk/torque/x", "N m", "forces", 1, false},
+        {"joint/FR_knee/force/damping", "N m", "forces", 1, false},
+        {"joint/root/tau/3", "N m", "forces", 1, false},
+        {"qdd/0", "m/s^2", "acceleration", 1, false},
+        {"qdd/17", "rad/s^2", "acceleration", 1, false},
+        {"contact/FR_calf_geom3:ground/0/depth", "m", "impulses", 1, false},
+        {"contact/FR_calf_geom3:ground/0/force/normal", "N", "impulses", 1, false},
+        {"mass_matrix/0/0", "kg", "after", 0, false},
+        {"mass_matrix/0/5", "kg m", "after", 0, false},
+        {"mass_matrix/17/17", "kg m^2", "after", 0, false},
+        {"link/trunk/jacobian/linear/0/0", "", "after", 0, false},
+        {"link/trunk/jacobian/linear/0/4", "m", "after", 0, false},
+        {"contact/penetration", "m", "after", 0, false},
+    };
+    check_quantities(NEURALSIM_SOURCE_DIR "/models/quadruped.urdf", NS_CONTACT_NCP, rigid,
+                     sizeof rigid / sizeof *rigid);
+    expectation springs[] = {
+        {"contact/FR_calf_geom3:ground/0/velocity/tangent1", "m/s", "contact", 1, false},
+        {"contact/FR_calf_geom3:ground/0/friction", "", "contact", 1, false},
+    };
+    check_quantities(NEURALSIM_SOURCE_DIR "/models/quadruped.urdf", NS_CONTACT_SPRING, springs,
+                     sizeof springs / sizeof *springs);
+}
+
+static int make_folder(void** state) {
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void** state) {
+    (void)state;
+    char command[100];
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    return system(command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_robot_alone_changes_nothing),
+        cmocka_unit_test(what_a_file_gives_reaches_the_step),
+        cmocka_unit_test(saved_weights_come_back),
+        cmocka_unit_test(a_system_without_networks_has_no_weights_to_save),
+        cmocka_unit_test(what_is_wrong_gets_a_message),
+        cmocka_unit_test(what_does_not_fit_is_found_by_the_system),
+        cmocka_unit_test(failing_allocations_are_reported),
+        cmocka_unit_test(quantities_have_unit_and_stage),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

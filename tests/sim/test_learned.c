@@ -1,0 +1,815 @@
+// Learned systems: values against plain C, sizes, derivatives, the same bits however they are cut
+// up, and that they learn what can be known.
+
+#include "base/base.h"
+#include "neuralsim/learned.h"
+#include "support/check.h"
+#include "support/residual.h"
+#include "support/testalloc.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void must(ns_status status, const ns_error* error) {
+    if (status != NS_OK) fail_msg("%s", error->message);
+}
+
+static ns_system* make_system(const ns_learned_def* def, ns_backend backend) {
+    ns_system* system = NULL;
+    ns_error error = {0};
+    must(ns_system_create_learned(def, NULL, backend, &system, &error), &error);
+    return system;
+}
+
+static ns_workspace* make_work(const ns_system* system, ns_workspace_size size) {
+    ns_workspace* work = NULL;
+    ns_error error = {0};
+    must(ns_workspace_create(system, &size, &work, &error), &error);
+    return work;
+}
+
+static double* doubles(size_t count) {
+    double* block = calloc(count + 1, sizeof *block);
+    assert_non_null(block);
+    return block;
+}
+
+static double* random_doubles(nsi_rng* rng, size_t count, double size) {
+    double* block = doubles(count);
+    for (size_t i = 0; i < count; i++) block[i] = nsi_rng_uniform(rng, -size, size);
+    return block;
+}
+
+static void same_bits(const char* what, const double* a, const double* b, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!check_same_bits(a[i], b[i])) {
+            fail_msg("%s: number %zu of %zu is %.17g and %.17g", what, i, count, a[i], b[i]);
+        }
+    }
+}
+
+// ---- definitions ---------------------------------------------------------------------------
+
+enum { NX = 4, NC = 2, NIN = 6 };
+
+// Three states are seen, one of them as an angle; everything is scaled.
+static ns_learned_def awkward_def(ns_learned_kind kind, bool increment) {
+    static const ns_learned_input modes[] = {NS_LEARNED_RAW, NS_LEARNED_ANGLE, NS_LEARNED_HIDE};
+    static const uint32_t hidden[] = {5, 3};
+    static const double shift[] = {0.2, -0.1, 0.3}, scale[] = {2.0, 3.0, 0.5, 1.5};
+    static const double control_shift[] = {0.1, -0.3}, control_scale[] = {0.7};
+    static const double output_scale[] = {0.5, 0.8, 1.2};
+    ns_learned_def def = ns_default_learned_def();
+    def.kind = kind;
+    def.increment = increment;
+    def.nx = NX, def.nc = NC;
+    def.hidden = hidden, def.nhidden = 2;
+    def.state_input = modes, def.nstate_input = 3;
+    def.state_shift = shift, def.nstate_shift = 3;
+    def.state_scale = scale, def.nstate_scale = 4;
+    def.control_shift = control_shift, def.ncontrol_shift = 2;
+    def.control_scale = control_scale, def.ncontrol_scale = 1;
+    def.output_scale = output_scale, def.noutput_scale = 3; // the fourth: its state's
+    return def;
+}
+
+static ns_learned_def small_def(ns_learned_kind kind, uint32_t nx, uint32_t nc, uint32_t nhidden,
+                                const uint32_t* hidden) {
+    ns_learned_def def = ns_default_learned_def();
+    def.kind = kind;
+    def.nx = nx, def.nc = nc;
+    def.hidden = hidden, def.nhidden = nhidden;
+    return def;
+}
+
+// ---- the step in plain C -------------------------------------------------------------------
+
+// Sums of row vector u times W, W having a last row of biases.
+static const double* plain_dense(const double* w, uint32_t nin, const double* u, uint32_t nout,
+                                 double* y) {
+    for (uint32_t i = 0; i < nout; i++) {
+        double sum = w[nin * nout + i];
+        for (uint32_t j = 0; j < nin; j++) sum += w[j * nout + i] * u[j];
+        y[i] = sum;
+    }
+    return w + (size_t)(nin + 1) * nout;
+}
+
+static double plain_sigmoid(double x) {
+    return 1.0 / (1.0 + exp(-x));
+}
+
+// The networks of awkward_def(): y (NX) from u (NIN); `kept` are h and c of both layers in the order of
+// states, and are replaced.
+static void plain_lstm(const double* w, const double* inputs, double* kept, double* y) {
+    static const uint32_t widths[] = {5, 3};
+    double u[16], sum[32];
+    uint32_t nin = NIN;
+    memcpy(u, inputs, NIN * sizeof *u);
+    for (uint32_t k = 0; k < 2; k++) {
+        uint32_t n = widths[k];
+        double *h = kept, *c = kept + n;
+        memcpy(u + nin, h, n * sizeof *u);
+        w = plain_dense(w, nin + n, u, 4 * n, sum);
+        for (uint32_t i = 0; i < n; i++) {
+            double in = plain_sigmoid(sum[i]), forget = plain_sigmoid(sum[n + i]);
+            double out = plain_sigmoid(sum[3 * n + i]);
+            c[i] = forget * c[i] + in * tanh(sum[2 * n + i]);
+            h[i] = out * tanh(c[i]);
+        }
+        memcpy(u, h, n * sizeof *u);
+        nin = n;
+        kept += 2 * n;
+    }
+    plain_dense(w, nin, u, NX, y);
+}
+
+static void plain_feedforward(const double* w, const double* u, double* y) {
+    double a[5], b[3];
+    w = plain_dense(w, NIN, u, 5, a);
+    for (int i = 0; i < 5; i++) a[i] = tanh(a[i]);
+    w = plain_dense(w, 5, a, 3, b);
+    for (int i = 0; i < 3; i++) b[i] = tanh(b[i]);
+    plain_dense(w, 3, b, NX, y);
+}
+
+static void plain_step(const ns_learned_def* def, const double* w, const double* c, double* x) {
+    double y[NX];
+    const double u[NIN] = {(x[0] - 0.2) / 2.0, sin(x[1]),          cos(x[1]),
+                           x[3] / 1.5,         (c[0] - 0.1) / 0.7, c[1] + 0.3};
+    if (def->kind == NS_LEARNED_LSTM) {
+        plain_lstm(w, u, x + NX, y);
+    } else {
+        plain_feedforward(w, u, y);
+    }
+    static const double shift[] = {0.2, -0.1, 0.3, 0.0}, scale[] = {0.5, 0.8, 1.2, 1.5};
+    for (int i = 0; i < NX; i++) x[i] = (def->increment ? x[i] : shift[i]) + scale[i] * y[i];
+}
+
+static void steps_match_plain_c(void** state) {
+    (void)state;
+    enum { STEPS = 40, BATCH = 3 };
+    nsi_rng rng = nsi_rng_seed(1);
+    residual r = {.name = "sequences in plain C", .tolerance = 1e-12};
+    for (int n = 0; n < 40; n++) {
+        ns_learned_def def = awkward_def((ns_learned_kind)(n % 2), n / 2 % 2);
+        ns_system* system = make_system(&def, NS_BACKEND_AUTO);
+        ns_system_sizes z = ns_system_get_sizes(system);
+        double* w = random_doubles(&rng, z.nw, 0.8);
+        double* x0 = random_doubles(&rng, BATCH * z.nx, 1.0);
+        double* c = random_doubles(&rng, BATCH * STEPS * NC, 1.0);
+        double* states = doubles((size_t)BATCH * (STEPS + 1) * z.nx);
+        double* x = doubles(z.nx);
+        ns_workspace* work = make_work(system, (ns_workspace_size){BATCH, STEPS, 1, 0});
+        ns_rollout_args args = {.batch = BATCH,
+                                .steps = STEPS,
+                                .x0 = x0,
+                                .controls = c,
+                                .weights = w,
+                                .states = states};
+        ns_error error = {0};
+        must(ns_rollout(system, work, &args, &error), &error);
+        for (uint32_t b = 0; b < BATCH; b++) {
+            memcpy(x, x0 + b * z.nx, z.nx * sizeof *x);
+            for (uint32_t k = 0; k < STEPS; k++) {
+                plain_step(&def, w, c + (b * STEPS + k) * NC, x);
+                // From the state that was reached: an increment system may amplify rounding.
+                double* got = states + ((size_t)b * (STEPS + 1) + k + 1) * z.nx;
+                residual_array(&r, got, x, z.nx, 1.0);
+                memcpy(x, got, z.nx * sizeof *x);
+            }
+        }
+        ns_workspace_free(work);
+        ns_system_free(system);
+        free(w), free(x0), free(c), free(states), free(x);
+    }
+    residual_check(&r);
+}
+
+// ---- sizes, names, initial weights ---------------------------------------------------------
+
+static void weights_are_as_many_as_they_should_be(void** state) {
+    (void)state;
+    const struct {
+        ns_learned_kind kind;
+        uint32_t nx, nc, nhidden, hidden[2], nw, states;
+    } cases[] = {
+        {NS_LEARNED_LSTM, 8, 1, 1, {16}, 4 * 16 * (9 + 16 + 1) + 17 * 8, 8 + 32},
+        {NS_LEARNED_LSTM, 8, 1, 1, {16}, 1800, 40},
+        {NS_LEARNED_LSTM, 8, 1, 2, {10, 10}, 1728, 48}, // (20 + 21) 40 + 11 * 8
+        {NS_LEARNED_LSTM, 1, 0, 1, {1}, 4 * 3 + 2, 3},
+        {NS_LEARNED_FEEDFORWARD, 8, 1, 2, {32, 32}, 10 * 32 + 33 * 32 + 33 * 8, 8},
+        {NS_LEARNED_FEEDFORWARD, 8, 1, 2, {32, 32}, 1640, 8},
+        {NS_LEARNED_FEEDFORWARD, 3, 2, 0, {0}, 18, 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ns_learned_def def =
+            small_def(cases[i].kind, cases[i].nx, cases[i].nc, cases[i].nhidden, cases[i].hidden);
+        ns_system* system = make_system(&def, NS_BACKEND_INTERP);
+        ns_system_sizes z = ns_system_get_sizes(system);
+        assert_int_equal(z.nw, cases[i].nw);
+        assert_int_equal(z.nx, cases[i].states);
+        assert_int_equal(z.nc, cases[i].nc);
+        assert_int_equal(z.np + z.ny, 0);
+        assert_true(z.timestep == def.timestep);
+
+        // Matrices without gaps, each with its biases; forget gates begin open, other biases at 0.
+        bool lstm = def.kind == NS_LEARNED_LSTM;
+        uint32_t count = ns_system_weight_matrix_count(system), offset = 0;
+        double* w = doubles(z.nw);
+        ns_system_default_weights(system, w);
+        assert_int_equal(count, def.nhidden + 1);
+        for (uint32_t k = 0; k < count; k++) {
+            ns_weight_matrix m = ns_system_weight_matrix(system, k);
+            bool last = k + 1 == count;
+            assert_string_equal(m.set, !lstm ? "dynamics" : last ? "readout" : "lstm");
+            assert_int_equal(m.layer, lstm && last ? 0 : k);
+            assert_int_equal(m.offset, offset);
+            assert_true(m.bias);
+            uint32_t in = k > 0 ? def.hidden[k - 1] : def.nx + def.nc;
+            uint32_t width = last ? def.nx : def.hidden[k];
+            assert_int_equal(m.rows, in + (lstm && !last ? width : 0) + 1);
+            assert_int_equal(m.columns, lstm && !last ? 4 * width : width);
+            offset += m.rows * m.columns;
+            double squares = 0.0;
+            for (uint32_t n = m.offset; n < offset - m.columns; n++) squares += w[n] * w[n];
+            double deviation =
+                sqrt(squares / m.columns); // per column: fan_in numbers of 1 / fan_in
+            assert_true(last ? deviation < 0.3 : deviation > 0.1);
+            assert_true(deviation > 0.0);
+            for (uint32_t n = 0; n < m.columns; n++) {
+                bool forget = lstm && !last && n / width == 1;
+                assert_true(w[offset - m.columns + n] == (forget ? 1.0 : 0.0));
+            }
+        }
+        assert_int_equal(offset, z.nw);
+        assert_null(ns_system_weight_matrix(system, count).set);
+        free(w);
+        ns_system_free(system);
+    }
+}
+
+static void names_and_seeds(void** state) {
+    (void)state;
+    ns_learned_def def = small_def(NS_LEARNED_LSTM, 2, 1, 2, (const uint32_t[]){2, 1});
+    ns_system* system = make_system(&def, NS_BACKEND_INTERP);
+    static const char* const states[] = {"x0",   "x1",   "h0/0", "h0/1",
+                                         "c0/0", "c0/1", "h1/0", "c1/0"};
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_string_equal(ns_system_state_name(system, i), states[i]);
+        assert_string_equal(ns_graph_output_name(ns_system_graph(system), i), states[i]);
+    }
+    assert_null(ns_system_state_name(system, 8));
+    assert_string_equal(ns_system_control_name(system, 0), "c0");
+    assert_null(ns_system_control_name(system, 1));
+    assert_null(ns_system_param_name(system, 0));
+    assert_null(ns_system_observation_name(system, 0));
+    ns_system_default_params(system, NULL);
+
+    // Seeds.
+    uint32_t nw = ns_system_get_sizes(system).nw;
+    double *w = doubles(nw), *again = doubles(nw), *other = doubles(nw);
+    ns_system_default_weights(system, w);
+    ns_system_free(system);
+    def.state_names = (const char* const[]){"angle", "rate"};
+    def.control_names = (const char* const[]){"torque"};
+    system = make_system(&def, NS_BACKEND_INTERP);
+    ns_system_default_weights(system, again);
+    same_bits("weights of a seed", w, again, nw);
+    assert_string_equal(ns_system_state_name(system, 1), "rate");
+    assert_string_equal(ns_system_state_name(system, 2), "h0/0");
+    assert_string_equal(ns_system_control_name(system, 0), "torque");
+    ns_system_free(system);
+    def.seed = 2;
+    system = make_system(&def, NS_BACKEND_INTERP);
+    ns_system_default_weights(system, other);
+    assert_true(w[0] != other[0]);
+    ns_system_free(system);
+    free(w), free(again), free(other);
+}
+
+// ---- derivatives ---------------------------------------------------------------------------
+
+static void steps_pass_the_derivative_check(void** state) {
+    (void)state;
+    nsi_rng rng = nsi_rng_seed(2);
+    static const char* const names[] = {"feed-forward state", "lstm state",
+                                        "feed-forward increment", "lstm increment"};
+    ns_system* systems[4];
+    double *w[4], *in[4];
+    check_batch* batch = check_batch_create();
+    for (uint32_t n = 0; n < 4; n++) {
+        ns_learned_def def = awkward_def((ns_learned_kind)(n % 2), n >= 2);
+        systems[n] = make_system(&def, NS_BACKEND_AUTO);
+        ns_system_sizes z = ns_system_get_sizes(systems[n]);
+        w[n] = random_doubles(&rng, z.nw, 0.7);
+        in[n] = random_doubles(&rng, z.nx + z.nc, 0.8);
+        const double* arrays[2] = {w[n], NULL};
+        if (n % 2 == 1) {
+            arrays[1] = w[n] + ns_system_weight_matrix(systems[n], 2).offset;
+        }
+        check_options check = {.name = names[n], .seed = n, .c = n < 2 ? CHECK_C_ALL : CHECK_C_VJP};
+        check_batch_add(batch, ns_system_graph(systems[n]), in[n], arrays, &check);
+    }
+    check_report report = check_batch_finish(batch);
+    printf("    transpose %.1e, differences %.1e, %u of %u slopes undecided\n",
+           report.transpose_error, report.difference_error, report.undecided, report.slopes);
+    assert_int_equal(report.undecided, 0);
+    for (uint32_t n = 0; n < 4; n++) {
+        ns_system_free(systems[n]);
+        free(w[n]), free(in[n]);
+    }
+}
+
+// Everything a rollout and its derivatives read and write.
+typedef struct run {
+    ns_system_sizes z;
+    uint32_t batch, steps;
+    size_t nstate, ncontrol, nx0;
+    double *w, *x0, *controls, *seeds, *tw, *tx0, *tcontrols; // read
+    double *states, *dx0, *dcontrols, *dw, *dstates;          // written
+} run;
+
+static run run_create(const ns_system* system, nsi_rng* rng, uint32_t batch, uint32_t steps) {
+    run u = {.z = ns_system_get_sizes(system), .batch = batch, .steps = steps};
+    u.nstate = (size_t)batch * (steps + 1) * u.z.nx;
+    u.ncontrol = (size_t)batch * steps * u.z.nc;
+    u.nx0 = (size_t)batch * u.z.nx;
+    u.w = random_doubles(rng, u.z.nw, 0.5);
+    u.x0 = random_doubles(rng, u.nx0, 1.0);
+    u.controls = random_doubles(rng, u.ncontrol, 1.0);
+    u.seeds = random_doubles(rng, u.nstate, 1.0);
+    u.tw = random_doubles(rng, u.z.nw, 1.0);
+    u.tx0 = random_doubles(rng, u.nx0, 1.0);
+    u.tcontrols = random_doubles(rng, u.ncontrol, 1.0);
+    u.states = doubles(u.nstate), u.dstates = doubles(u.nstate);
+    u.dx0 = doubles(u.nx0), u.dcontrols = doubles(u.ncontrol), u.dw = doubles(u.z.nw);
+    return u;
+}
+
+// The same inputs, other results.
+static run run_again(const run* u) {
+    run v = *u;
+    v.states = doubles(u->nstate), v.dstates = doubles(u->nstate);
+    v.dx0 = doubles(u->nx0), v.dcontrols = doubles(u->ncontrol), v.dw = doubles(u->z.nw);
+    return v;
+}
+
+static void run_free_results(run* u) {
+    free(u->states), free(u->dstates), free(u->dx0), free(u->dcontrols), free(u->dw);
+}
+
+static void run_free(run* u) {
+    run_free_results(u);
+    free(u->w), free(u->x0), free(u->controls), free(u->seeds);
+    free(u->tw), free(u->tx0), free(u->tcontrols);
+}
+
+static ns_rollout_args run_args(const run* u) {
+    return (ns_rollout_args){.batch = u->batch,
+                             .steps = u->steps,
+                             .x0 = u->x0,
+                             .controls = u->controls,
+                             .weights = u->w,
+                             .states = u->states};
+}
+
+static void run_all(const ns_system* system, const run* u, ns_workspace_size size) {
+    size.batch = u->batch, size.steps = u->steps;
+    ns_workspace* work = make_work(system, size);
+    ns_rollout_args args = run_args(u);
+    ns_rollout_tangent tangent = {
+        .dx0 = u->tx0, .dcontrols = u->tcontrols, .dweights = u->tw, .dstates = u->dstates};
+    ns_rollout_adjoint adjoint = {
+        .state_seeds = u->seeds, .dx0 = u->dx0, .dcontrols = u->dcontrols, .dweights = u->dw};
+    ns_error error = {0};
+    must(ns_rollout_jvp(system, work, &args, &tangent, &error), &error);
+    must(ns_rollout_vjp(system, work, &args, &adjoint, &error), &error);
+    must(ns_rollout(system, work, &args, &error), &error);
+    ns_workspace_free(work);
+}
+
+static double dot(const double* a, const double* b, size_t count) {
+    double sum = 0.0;
+    for (size_t i = 0; i < count; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+// The weighted sum of states, `step` along the tangents.
+static double shifted_loss(const ns_system* system, ns_workspace* work, const run* u, double step) {
+    run v = run_again(u);
+    double *w = doubles(u->z.nw), *x0 = doubles(u->nx0), *c = doubles(u->ncontrol);
+    for (size_t i = 0; i < u->z.nw; i++) w[i] = u->w[i] + step * u->tw[i];
+    for (size_t i = 0; i < u->nx0; i++) x0[i] = u->x0[i] + step * u->tx0[i];
+    for (size_t i = 0; i < u->ncontrol; i++) c[i] = u->controls[i] + step * u->tcontrols[i];
+    v.w = w, v.x0 = x0, v.controls = c;
+    ns_rollout_args args = run_args(&v);
+    ns_error error = {0};
+    must(ns_rollout(system, work, &args, &error), &error);
+    double loss = dot(v.states, u->seeds, u->nstate);
+    free(w), free(x0), free(c);
+    run_free_results(&v);
+    return loss;
+}
+
+// <s, J v> = <J' s, v> over whole rollouts, for weights, initial states and controls together; and
+// both are the slope of the loss. Batches of every remainder: lanes that are left over count nothing.
+static void rollouts_have_their_gradients(void** state) {
+    (void)state;
+    nsi_rng rng = nsi_rng_seed(3);
+    residual transpose = {.name = "transpose", .tolerance = 1e-12};
+    residual slope = {.name = "central differences", .tolerance = 1e-7};
+    for (uint32_t n = 0; n < 24; n++) {
+        ns_learned_def def = awkward_def((ns_learned_kind)(n % 2), false);
+        ns_system* system = make_system(&def, n / 2 % 2 ? NS_BACKEND_INTERP : NS_BACKEND_NATIVE);
+        run u = run_create(system, &rng, 1 + n / 4, 12);
+        run_all(system, &u, (ns_workspace_size){.threads = 1});
+        double forward = dot(u.seeds, u.dstates, u.nstate);
+        double reverse = dot(u.dw, u.tw, u.z.nw) + dot(u.dx0, u.tx0, u.nx0) +
+                         dot(u.dcontrols, u.tcontrols, u.ncontrol);
+        double size = 0.0;
+        for (size_t i = 0; i < u.nstate; i++) size += fabs(u.seeds[i] * u.dstates[i]);
+        residual_add(&transpose, reverse, forward, size);
+        ns_workspace* work = make_work(system, (ns_workspace_size){u.batch, u.steps, 1, 0});
+        double h = 1e-5;
+        double central =
+            (shifted_loss(system, work, &u, h) - shifted_loss(system, work, &u, -h)) / (2.0 * h);
+        residual_add(&slope, forward, central, size);
+        assert_true(dot(u.dw, u.dw, u.z.nw) > 0.0);
+        ns_workspace_free(work);
+        run_free(&u);
+        ns_system_free(system);
+    }
+    residual_check(&transpose);
+    residual_check(&slope);
+}
+
+// ---- the same bits -------------------------------------------------------------------------
+
+static void compare_runs(const char* what, const run* a, const run* b) {
+    char name[100];
+    const struct {
+        const char* name;
+        const double *a, *b;
+        size_t count;
+    } parts[] = {{"states", a->states, b->states, a->nstate},
+                 {"dstates", a->dstates, b->dstates, a->nstate},
+                 {"dx0", a->dx0, b->dx0, a->nx0},
+                 {"dcontrols", a->dcontrols, b->dcontrols, a->ncontrol},
+                 {"dweights", a->dw, b->dw, a->z.nw}};
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+        snprintf(name, sizeof name, "%s: %s", what, parts[k].name);
+        same_bits(name, parts[k].a, parts[k].b, parts[k].count);
+    }
+}
+
+static void the_same_bits_however_it_is_run(void** state) {
+    (void)state;
+    nsi_rng rng = nsi_rng_seed(4);
+    for (uint32_t n = 0; n < 4; n++) {
+        ns_learned_def def = awkward_def((ns_learned_kind)(n % 2), n >= 2);
+        ns_system* system = make_system(&def, NS_BACKEND_NATIVE);
+        ns_system* interpreted = make_system(&def, NS_BACKEND_INTERP);
+        run u = run_create(system, &rng, 11 + n, 50);
+        if (n >= 2) { // increments add up
+            for (uint32_t i = 0; i < u.z.nw; i++) u.w[i] *= 0.1;
+        }
+        run_all(system, &u, (ns_workspace_size){.threads = 1});
+        run v = run_again(&u);
+        for (uint32_t threads = 0; threads <= 3; threads++) {
+            run_all(system, &v, (ns_workspace_size){.threads = threads});
+            compare_runs("threads", &u, &v);
+        }
+        run_all(interpreted, &v, (ns_workspace_size){.threads = 2});
+        compare_runs("backends", &u, &v);
+        // Less and less memory, down to what is refused.
+        uint32_t accepted = 0;
+        for (size_t bytes = 200000;; bytes = bytes * 2 / 3) {
+            ns_workspace_size size = {u.batch, u.steps, 1, bytes};
+            ns_workspace* work = NULL;
+            if (ns_workspace_create(system, &size, &work, NULL) != NS_OK) break;
+            ns_workspace_free(work);
+            run_all(system, &v, size);
+            compare_runs("checkpoints", &u, &v);
+            accepted++;
+        }
+        assert_in_range(accepted, 4, 30);
+
+        // Each robot as if it were alone.
+        double* sum = doubles(u.z.nw);
+        for (uint32_t b = 0; b < u.batch; b++) {
+            size_t row = (size_t)(u.steps + 1) * u.z.nx, controls = (size_t)u.steps * u.z.nc;
+            run one = u;
+            one.batch = 1;
+            one.nstate = row, one.ncontrol = controls, one.nx0 = u.z.nx;
+            one.x0 += b * u.z.nx, one.tx0 += b * u.z.nx;
+            one.controls += b * controls, one.tcontrols += b * controls;
+            one.seeds += b * row;
+            one = run_again(&one);
+            run_all(system, &one, (ns_workspace_size){.threads = 1});
+            same_bits("alone: states", one.states, u.states + b * row, row);
+            same_bits("alone: dstates", one.dstates, u.dstates + b * row, row);
+            same_bits("alone: dx0", one.dx0, u.dx0 + b * u.z.nx, u.z.nx);
+            same_bits("alone: dcontrols", one.dcontrols, u.dcontrols + b * controls, controls);
+            for (uint32_t i = 0; i < u.z.nw; i++) sum[i] += one.dw[i];
+            run_free_results(&one);
+        }
+        residual r = {.name = "sum of gradients for weights", .tolerance = 1e-12};
+        residual_array(&r, u.dw, sum, u.z.nw, 1e-3);
+        residual_check(&r);
+        free(sum);
+        run_free_results(&v);
+        run_free(&u);
+        ns_system_free(system);
+        ns_system_free(interpreted);
+    }
+}
+
+// ---- learning ------------------------------------------------------------------------------
+
+// Adam (Kingma & Ba 2015) on half the sum of squares of state 0 to nx - 1 against `want` (batch x
+// (steps + 1) x nx, NaN: does not count), over the number of such; returns the last mean square.
+static double train(const ns_system* system, uint32_t nx, ns_rollout_args args, const double* want,
+                    double* w, uint32_t epochs, double rate) {
+    ns_system_sizes z = ns_system_get_sizes(system);
+    size_t rows = (size_t)args.batch * (args.steps + 1);
+    double *states = doubles(rows * z.nx), *seeds = doubles(rows * z.nx);
+    double *dw = doubles(z.nw), *m = doubles(z.nw), *v = doubles(z.nw), loss = INFINITY;
+    ns_workspace* work = make_work(system, (ns_workspace_size){args.batch, args.steps, 1, 0});
+    args.weights = w;
+    args.states = states;
+    ns_rollout_adjoint adjoint = {.state_seeds = seeds, .dweights = dw};
+    ns_error error = {0};
+    for (uint32_t epoch = 1; epoch <= epochs; epoch++) {
+        must(ns_rollout(system, work, &args, &error), &error);
+        double count = 0.0;
+        loss = 0.0;
+        for (size_t i = 0; i < rows; i++) {
+            for (uint32_t k = 0; k < nx; k++) {
+                double off = states[i * z.nx + k] - want[i * nx + k];
+                seeds[i * z.nx + k] = isnan(off) ? 0.0 : off;
+                if (isnan(off)) continue;
+                count += 1.0;
+                loss += off * off;
+            }
+        }
+        loss /= count;
+        must(ns_rollout_vjp(system, work, &args, &adjoint, &error), &error);
+        double decay = 0.5 * (1.0 + cos(3.14159265358979 * epoch / epochs));
+        for (uint32_t k = 0; k < z.nw; k++) {
+            double d = dw[k] / count;
+            m[k] = 0.9 * m[k] + 0.1 * d;
+            v[k] = 0.999 * v[k] + 0.001 * d * d;
+            w[k] -= rate * decay * (m[k] / (1.0 - pow(0.9, epoch))) /
+                    (sqrt(v[k] / (1.0 - pow(0.999, epoch))) + 1e-12);
+        }
+    }
+    ns_workspace_free(work);
+    free(states), free(seeds), free(dw), free(m), free(v);
+    return loss;
+}
+
+// x' = A x + B c, from random transitions.
+static void a_linear_network_finds_the_matrix(void** state) {
+    (void)state;
+    enum { N = 3, C = 2, ROWS = 64 };
+    static const double A[N][N] = {{0.9, 0.2, 0.0}, {-0.3, 0.8, 0.1}, {0.05, 0.0, -0.7}};
+    static const double B[N][C] = {{0.5, 0.0}, {0.0, -0.4}, {0.3, 0.2}};
+    nsi_rng rng = nsi_rng_seed(5);
+    for (int increment = 0; increment < 2; increment++) {
+        ns_learned_def def = small_def(NS_LEARNED_FEEDFORWARD, N, C, 0, NULL);
+        def.increment = increment;
+        ns_system* system = make_system(&def, NS_BACKEND_AUTO);
+        double *x0 = random_doubles(&rng, ROWS * N, 1.0), *c = random_doubles(&rng, ROWS * C, 1.0);
+        double want[ROWS][2][N], w[(N + C + 1) * N];
+        for (int r = 0; r < ROWS; r++) {
+            for (int i = 0; i < N; i++) {
+                want[r][0][i] = NAN;
+                want[r][1][i] = 0.0;
+                for (int j = 0; j < N; j++) want[r][1][i] += A[i][j] * x0[r * N + j];
+                for (int j = 0; j < C; j++) want[r][1][i] += B[i][j] * c[r * C + j];
+            }
+        }
+        ns_system_default_weights(system, w);
+        ns_rollout_args args = {.batch = ROWS, .steps = 1, .x0 = x0, .controls = c};
+        train(system, N, args, &want[0][0][0], w, 1000, 0.02);
+        residual r = {.name = increment ? "A - 1, B from increments" : "A, B from states",
+                      .tolerance = 1e-3};
+        for (int i = 0; i < N; i++) {
+            for (int j = 0; j < N; j++) {
+                residual_add(&r, w[j * N + i], A[i][j] - (increment && i == j), 1.0);
+            }
+            for (int j = 0; j < C; j++) residual_add(&r, w[(N + j) * N + i], B[i][j], 1.0);
+            residual_add(&r, w[(N + C) * N + i], 0.0, 1.0);
+        }
+        residual_check(&r);
+        free(x0), free(c);
+        ns_system_free(system);
+    }
+}
+
+// Memory: the state shall be the control of three steps ago. Without it the best guess is 0, with a
+// mean square of 1/3. The trained network then meets sequences it has not seen.
+static void an_lstm_learns_a_delayed_copy(void** state) {
+    (void)state;
+    enum { DELAY = 3, STEPS = 24, BATCH = 64 };
+    nsi_rng rng = nsi_rng_seed(6);
+    const ns_learned_input hide = NS_LEARNED_HIDE;
+    ns_learned_def def = small_def(NS_LEARNED_LSTM, 1, 1, 1, (const uint32_t[]){21});
+    def.state_input = &hide, def.nstate_input = 1;
+    ns_system* system = make_system(&def, NS_BACKEND_AUTO);
+    ns_system_sizes z = ns_system_get_sizes(system);
+    assert_int_equal(z.nw, 4 * 21 * (1 + 21 + 1) + 22); // 1,954
+    double *w = doubles(z.nw), *x0 = doubles(BATCH * z.nx);
+    static double want[2][BATCH][STEPS + 1];
+    double* c[2];
+    for (int set = 0; set < 2; set++) {
+        c[set] = random_doubles(&rng, BATCH * STEPS, 1.0);
+        for (int b = 0; b < BATCH; b++) {
+            for (int k = 0; k <= STEPS; k++) {
+                // State k + 1 is the first to know control k.
+                want[set][b][k] = k > DELAY ? c[set][b * STEPS + k - 1 - DELAY] : NAN;
+            }
+        }
+    }
+    ns_system_default_weights(system, w);
+    ns_rollout_args args = {.batch = BATCH, .steps = STEPS, .x0 = x0, .controls = c[0]};
+    double before = train(system, 1, args, &want[0][0][0], w, 1, 0.0);
+    double after = train(system, 1, args, &want[0][0][0], w, 1500, 0.02);
+    args.controls = c[1];
+    double unseen = train(system, 1, args, &want[1][0][0], w, 1, 0.0);
+    printf("    mean square %.3f before, %.1e after training, %.1e on unseen sequences\n", before,
+           after, unseen);
+    assert_true(before > 0.25);
+    assert_true(after < 2e-3);
+    assert_true(unseen < 5e-3);
+    free(w), free(x0), free(c[0]), free(c[1]);
+    ns_system_free(system);
+}
+
+// ---- what goes wrong -----------------------------------------------------------------------
+
+static void refuse(const ns_learned_def* def, ns_status status, const char* fragment) {
+    ns_system* system = NULL;
+    ns_error error = {0};
+    assert_int_equal(ns_system_create_learned(def, NULL, NS_BACKEND_AUTO, &system, &error), status);
+    assert_null(system);
+    if (!strstr(error.message, fragment)) fail_msg("%s: %s", fragment, error.message);
+}
+
+static void wrong_definitions_are_refused(void** state) {
+    (void)state;
+    static const double zero = 0.0, infinite = INFINITY, many[5] = {1, 1, 1, 1, 1};
+    static const uint32_t none = 0, wide = 4097, big[2] = {4096, 4096};
+    static const uint32_t huge[16] = {4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096,
+                                      4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096};
+    static const ns_learned_input bad = (ns_learned_input)3;
+    static const ns_learned_input hidden[NX] = {NS_LEARNED_HIDE, NS_LEARNED_HIDE, NS_LEARNED_HIDE,
+                                                NS_LEARNED_HIDE};
+    refuse(NULL, NS_ERR_ARGUMENT, "def is NULL");
+    ns_learned_def good = awkward_def(NS_LEARNED_FEEDFORWARD, false), d;
+#define REFUSE(fragment, ...) (d = good, __VA_ARGS__, refuse(&d, NS_ERR_ARGUMENT, fragment))
+    REFUSE("def.kind is 7", d.kind = (ns_learned_kind)7);
+    REFUSE("def.nx is 0", d.nx = 0);
+    REFUSE("def.nx is 5000", d.nx = 5000);
+    REFUSE("def.nc is 5000", d.nc = 5000);
+    REFUSE("def.state_names[1]", d.state_names = (const char* const[]){"a", "", "c", "d"});
+    REFUSE("def.state_names[2]", d.state_names = (const char* const[]){"a", "b", NULL, "d"});
+    REFUSE("def.state_names[0] and [3]", d.state_names = (const char* const[]){"a", "b", "c", "a"});
+    REFUSE("def.control_names[0] and [1]", d.control_names = (const char* const[]){"u", "u"});
+    REFUSE("called \"x1\"", d.control_names = (const char* const[]){"u", "x1"});
+    REFUSE("def.nhidden is 17", d.nhidden = 17);
+    REFUSE("def.nhidden is 0", d.kind = NS_LEARNED_LSTM, d.nhidden = 0);
+    REFUSE("def.hidden is NULL", d.hidden = NULL);
+    REFUSE("def.hidden[0] is 0", d.hidden = &none, d.nhidden = 1);
+    REFUSE("def.hidden[0] is 4097", d.hidden = &wide, d.nhidden = 1);
+    REFUSE("def.activation is 99", d.activation = (ns_activation)99);
+    REFUSE("def.activation is relu", d.kind = NS_LEARNED_LSTM, d.activation = NS_RELU);
+    REFUSE("def.state_input[0] is 3", d.state_input = &bad, d.nstate_input = 1);
+    REFUSE("def.state_input is NULL", d.state_input = NULL);
+    REFUSE("def.state_input has 5", d.nstate_input = 5);
+    REFUSE("def.state_input hides", d.state_input = hidden, d.nstate_input = NX, d.nc = 0,
+           d.ncontrol_shift = d.ncontrol_scale = 0);
+    REFUSE("def.state_shift[0] is inf", d.state_shift = &infinite, d.nstate_shift = 1);
+    REFUSE("def.state_scale[0] is 0", d.state_scale = &zero, d.nstate_scale = 1);
+    REFUSE("def.state_scale has 5", d.state_scale = many, d.nstate_scale = 5);
+    REFUSE("def.control_shift has 3", d.control_shift = many, d.ncontrol_shift = 3);
+    REFUSE("def.control_scale[0]", d.control_scale = &infinite);
+    REFUSE("def.output_scale[0] is 0", d.output_scale = &zero, d.noutput_scale = 1);
+    REFUSE("def.timestep is 0", d.timestep = 0.0);
+    REFUSE("def.init_scale is -1", d.init_scale = -1.0);
+    REFUSE("def.init_last_scale is nan", d.init_last_scale = (double)NAN);
+#undef REFUSE
+    d = good;
+    d.hidden = huge, d.nhidden = 16;
+    refuse(&d, NS_ERR_LIMIT, "def.hidden");
+    d.kind = NS_LEARNED_LSTM;
+    d.hidden = big, d.nhidden = 2;
+    refuse(&d, NS_ERR_LIMIT, "def.hidden");
+    // An LSTM may run by itself.
+    d = awkward_def(NS_LEARNED_LSTM, false);
+    d.state_input = hidden, d.nstate_input = NX, d.nc = 0;
+    d.ncontrol_shift = d.ncontrol_scale = 0;
+    ns_system_free(make_system(&d, NS_BACKEND_AUTO));
+}
+
+static void divergence_is_reported_with_its_culprit(void** state) {
+    (void)state;
+    ns_learned_def def = small_def(NS_LEARNED_FEEDFORWARD, 2, 0, 0, NULL);
+    ns_system* system = make_system(&def, NS_BACKEND_AUTO);
+    ns_workspace* work = make_work(system, (ns_workspace_size){1, 100, 1, 0});
+    const double x0[2] = {1.0, 0.0}, w[6] = {1e10, 0.0, 0.0, 0.0, 0.0, 0.0};
+    ns_rollout_args args = {.batch = 1, .steps = 100, .x0 = x0, .weights = w};
+    ns_error error = {0};
+    assert_int_equal(ns_rollout(system, work, &args, &error), NS_ERR_NONFINITE);
+    if (!strstr(error.message, "step 30") || !strstr(error.message, "output/x0") ||
+        !strstr(error.message, "x0 was 1e+300") || strstr(error.message, "integrator")) {
+        fail_msg("%s", error.message);
+    }
+    ns_workspace_free(work);
+    ns_system_free(system);
+}
+
+static void memory_running_out_is_an_error(void** state) {
+    (void)state;
+    uint32_t failures = 0;
+    for (int kind = 0; kind < 2; kind++) {
+        ns_learned_def def = awkward_def((ns_learned_kind)kind, true);
+        test_alloc counter = {0};
+        ns_allocator allocator = test_allocator(&counter);
+        for (size_t n = 1;; n++) {
+            ns_error error = {0};
+            ns_system* system = NULL;
+            ns_workspace* work = NULL;
+            ns_workspace_size size = {.batch = 6, .steps = 5, .threads = 2};
+            counter.calls = 0;
+            counter.fail_at = n;
+            ns_status status =
+                ns_system_create_learned(&def, &allocator, NS_BACKEND_INTERP, &system, &error);
+            if (status == NS_OK) status = ns_workspace_create(system, &size, &work, &error);
+            bool reached = counter.calls >= n;
+            counter.fail_at = 0;
+            if (status != NS_OK) {
+                assert_int_equal(status, NS_ERR_NOMEM);
+                assert_int_equal(error.status, NS_ERR_NOMEM);
+                assert_null(work);
+                failures++;
+            }
+            ns_workspace_free(work);
+            ns_system_free(system);
+            assert_int_equal(counter.live_blocks, 0);
+            if (!reached) break;
+            assert_int_not_equal(status, NS_OK);
+        }
+    }
+    printf("    %u allocations, each failed once\n", failures);
+    assert_in_range(failures, 20, 100000);
+}
+
+static void rolling_out_allocates_nothing(void** state) {
+    (void)state;
+    nsi_rng rng = nsi_rng_seed(7);
+    test_alloc counter = {0};
+    ns_allocator allocator = test_allocator(&counter);
+    ns_learned_def def = awkward_def(NS_LEARNED_LSTM, false);
+    ns_system* system = NULL;
+    ns_error error = {0};
+    must(ns_system_create_learned(&def, &allocator, NS_BACKEND_AUTO, &system, &error), &error);
+    run u = run_create(system, &rng, 6, 10);
+    ns_workspace* work = make_work(system, (ns_workspace_size){6, 10, 2, 0});
+    ns_rollout_args args = run_args(&u);
+    ns_rollout_adjoint adjoint = {.state_seeds = u.seeds, .dx0 = u.dx0, .dweights = u.dw};
+    ns_rollout_tangent tangent = {.dweights = u.tw, .dstates = u.dstates};
+    size_t calls = counter.calls;
+    must(ns_rollout(system, work, &args, &error), &error);
+    must(ns_rollout_vjp(system, work, &args, &adjoint, &error), &error);
+    must(ns_rollout_jvp(system, work, &args, &tangent, &error), &error);
+    assert_int_equal(counter.calls, calls);
+    ns_workspace_free(work);
+    ns_system_free(system);
+    assert_int_equal(counter.live_blocks, 0);
+    run_free(&u);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_match_plain_c),
+        cmocka_unit_test(weights_are_as_many_as_they_should_be),
+        cmocka_unit_test(names_and_seeds),
+        cmocka_unit_test(steps_pass_the_derivative_check),
+        cmocka_unit_test(rollouts_have_their_gradients),
+        cmocka_unit_test(the_same_bits_however_it_is_run),
+        cmocka_unit_test(a_linear_network_finds_the_matrix),
+        cmocka_unit_test(an_lstm_learns_a_delayed_copy),
+        cmocka_unit_test(wrong_definitions_are_refused),
+        cmocka_unit_test(divergence_is_reported_with_its_culprit),
+        cmocka_unit_test(memory_running_out_is_an_error),
+        cmocka_unit_test(rolling_out_allocates_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
