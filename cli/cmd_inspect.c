@@ -255,7 +255,7 @@ static void print_additions(const ns_model* model, const additions* a) {
         const ns_param* p = ns_model_param(model, i);
         double value = param_value(a, p);
         if (value == p->value) continue;
-        if (n++ == 0) printf("\nchanged parameters\n");
+        if (n++ == 0) printf("\nchanged parameters (above is what the robot's file has)\n");
         printf("  %-40s %12g %s, in the robot's file %g\n", p->name, value, p->unit, p->value);
     }
     uint32_t count = a->blueprint ? ns_blueprint_network_count(a->blueprint) : 0;

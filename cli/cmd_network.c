@@ -25,6 +25,7 @@ static const char help[] =
     "  --weights FILE    safetensors or .json; without it the weights a network starts with\n"
     "  --set NAME        which set of weights, when there are several: the name of a network, or\n"
     "                    <network>/<match> where weights are separate\n"
+    "  --contact C       none, ncp (rigid) or spring; --friction, --sweeps: as for simulate\n"
     "  -o FILE           write there instead of to standard output\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
     "  --self-collision  links of a URDF can touch each other\n"
@@ -36,6 +37,7 @@ static const char help[] =
 typedef struct network_command {
     const char *model, *set, *output;
     cli_networks networks;
+    cli_contact contact;
     ns_load_options load;
     nsi_arena arena; // names
     bool out_of_memory;
@@ -225,6 +227,7 @@ static int run(network_command* c) {
     if (cli_model_load(c->model, &c->load, &c->networks, &model)) {
         ns_system_options options = ns_default_system_options();
         cli_model_apply(&model, &options);
+        cli_set_contact(&c->contact, &options);
         if (model.blueprint) {
             system = cli_create_system(model.model, &options);
         } else {
@@ -240,9 +243,10 @@ static int run(network_command* c) {
 }
 
 int cmd_network(int argc, char** argv) {
-    network_command c = {.load = ns_default_load_options()};
+    network_command c = {.contact = CLI_CONTACT_DEFAULT, .load = ns_default_load_options()};
     c.arena.allocator = ns_default_allocator();
     const cli_row rows[] = {CLI_NETWORK_ROWS(c.networks),
+                            CLI_CONTACT_ROWS(c.contact),
                             {"--set", CLI_TEXT, &c.set, "the name of a set of weights"},
                             {"-o", CLI_TEXT, &c.output, "a file"},
                             CLI_LOAD_ROWS(c.load),

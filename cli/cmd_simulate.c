@@ -490,21 +490,22 @@ static bool run_all(simulation* s) {
 
 // ---- summary -------------------------------------------------------------------------------
 
-// Total energies (trajectories) at these states.
-static bool energies(const simulation* s, const double* x, double* out) {
-    static const char* const observe[] = {"energy/total"};
+// A quantity (trajectories) at these states. Without contact where that does not matter.
+static bool observe_once(const simulation* s, const char* name, bool contact, const double* x,
+                         double* out) {
     ns_system_options options = ns_default_system_options();
     cli_model_apply(&s->source, &options);
     options.integrator = s->integrator;
-    if (s->source.blueprint) { // networks may stand at contacts
+    if (contact || s->source.blueprint) { // networks may stand at contacts
         cli_set_contact(&s->contact, &options);
     } else {
         options.contact = NS_CONTACT_NONE;
     }
-    options.observe = observe;
+    options.observe = &name;
     options.nobserve = 1;
     options.free_params = s->free_params.items;
     options.nfree = s->free_params.count;
+    options.backend = NS_BACKEND_INTERP; // it runs once
     uint32_t count = s->start.count;
     ns_system* system = cli_create_system(s->model, &options);
     ns_workspace* work =
@@ -524,6 +525,26 @@ static bool energies(const simulation* s, const double* x, double* out) {
     return work != NULL;
 }
 
+// A start inside the ground is thrown out of it: say so.
+static bool check_start(const simulation* s) {
+    if (ns_model_get_sizes(s->model).ncontact == 0 || s->contact.model == NS_CONTACT_NONE) {
+        return true;
+    }
+    double* depth = cli_zeros(s->start.count);
+    bool ok = depth && observe_once(s, "contact/penetration", true, s->start.x, depth);
+    uint32_t deepest = 0;
+    for (uint32_t n = 1; n < s->start.count && ok; n++) {
+        if (depth[n] > depth[deepest]) deepest = n;
+    }
+    if (ok && depth[deepest] > 1e-3) {
+        cli_note("trajectory %u starts with geometries %.3g m inside each other, which contact"
+                 " pushes apart; --q0 chooses another start",
+                 deepest, depth[deepest]);
+    }
+    free(depth);
+    return ok;
+}
+
 static void json_trajectory(json* j, const simulation* s, uint32_t n, const double* start,
                             const double* end) {
     uint32_t nx = s->ports.z.nx;
@@ -539,7 +560,8 @@ static void json_trajectory(json* j, const simulation* s, uint32_t n, const doub
 static int print_json(const simulation* s) {
     double* start = cli_zeros(s->start.count);
     double* end = cli_zeros(s->start.count);
-    bool ok = start && end && energies(s, s->start.x, start) && energies(s, s->end, end);
+    bool ok = start && end && observe_once(s, "energy/total", false, s->start.x, start) &&
+              observe_once(s, "energy/total", false, s->end, end);
     if (ok) {
         json j = json_begin();
         double steps = (double)s->steps * s->start.count;
@@ -573,7 +595,7 @@ static int print_json(const simulation* s) {
 static int run(simulation* s) {
     int code = prepare(s);
     if (code != CLI_GO_ON) return code;
-    bool ok = open_table(s) && run_all(s);
+    bool ok = check_start(s) && open_table(s) && run_all(s);
     if (s->writing) ok = cli_finish_csv(&s->writer) && ok;
     if (!ok) return EXIT_FAILED;
     if (s->unsolved > 0) {

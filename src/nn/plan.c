@@ -284,8 +284,22 @@ static bool match_glob(planner* p, const char* glob) {
     return true;
 }
 
+// The numbers of a group: "link/a/force" stands for its x, y, z. Under `each` only such vectors do:
+// joints have one torque or three, and a network is made for one number of them.
+static bool match_members(planner* p) {
+    char members[MAX_EXPANDED + 2];
+    snprintf(members, sizeof members, "%s/*", p->text);
+    if (!match_glob(p, members)) return false;
+    for (uint32_t k = 0; definition(p)->each && k < p->found.count; k++) {
+        const char* name = p->names[p->found.data[k]];
+        if (!strchr("xyz", name[strlen(name) - 1])) p->found.count = 0;
+    }
+    return true;
+}
+
 // The names that a template stands for at present, into p->found; none is no error. A name that
-// exists stands for itself, whatever characters are in it.
+// exists stands for itself, whatever characters are in it; one that others begin with, up to a '/',
+// stands for those.
 static ns_status expand(planner* p, const char* template, nsi_field field, uint32_t item) {
     p->found.count = 0;
     if (!substitute(p, template)) {
@@ -298,6 +312,8 @@ static ns_status expand(planner* p, const char* template, nsi_field field, uint3
         ok = nsi_array_push(&p->allocator, &p->found, name);
     } else if (has_glob(p->text)) {
         ok = match_glob(p, p->text);
+    } else {
+        ok = match_members(p);
     }
     return ok ? NS_OK : fail_nomem(p);
 }

@@ -585,7 +585,8 @@ static void hybrid_models_are_shown(void** state) {
     write_networks();
     run_ok("inspect h.yaml");
     assert_says(out, "time step 0.002 s");
-    assert_says(out, "\nchanged parameters\n  link/rod/mass  ");
+    assert_says(out,
+                "\nchanged parameters (above is what the robot's file has)\n  link/rod/mass  ");
     assert_says(out, "3 kg, in the robot's file 2\n");
     assert_says(out, "\nnetworks\n  drag                     1 set, 2 weights\n");
     run_ok("inspect h.yaml --json");

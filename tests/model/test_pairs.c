@@ -83,7 +83,7 @@ static void expect_pairs(const ns_model* model, const char* const* names) {
     uint32_t count = 0;
     for (; names[count]; count++) {
         const ns_contact_def* contact = ns_model_contact(model, count);
-        if (!contact) fail_msg("pair %u, %s, is missing", count, names[count]);
+        assert_non_null(contact);
         assert_string_equal(contact->name, names[count]);
     }
     assert_int_equal(ns_model_get_sizes(model).ncontact, count);

@@ -146,6 +146,24 @@ static void names_and_globs_are_expanded(void** state) {
                "b: joint/hip/tau -> qdd/0\na: actuator/motor/force -> joint/hip/tau\n");
 }
 
+// The name of a group stands for its numbers; under `each` only that of a vector.
+static void groups_are_expanded(void** state) {
+    (void)state;
+    ns_blueprint* blueprint = parse("- {name: n, each: link/th*, inputs: '{}/force', outputs:"
+                                    " '{}/torque', hidden: []}\n");
+    ns_error error = {0};
+    nsi_plan* plan = NULL;
+    // In the list below a thigh has forces x and y, and a torque z after them.
+    assert_int_equal(nsi_plan_create(blueprint, names, NULL, NNAME, NULL, &plan, &error), NS_OK);
+    assert_int_equal(plan->nuse, 1);
+    assert_int_equal(plan->uses[0].ninput, 2);
+    assert_string_equal(plan->uses[0].inputs[1].name, "link/thigh/force/y");
+    assert_int_equal(plan->uses[0].noutput, 1);
+    assert_string_equal(plan->uses[0].outputs[0], "link/thigh/torque/z");
+    nsi_plan_free(plan);
+    ns_blueprint_free(blueprint);
+}
+
 static void each_match_is_a_use(void** state) {
     (void)state;
     // The base has no force: skipped.
@@ -650,6 +668,7 @@ static void every_allocation_may_fail(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_globs_are_expanded),
+        cmocka_unit_test(groups_are_expanded),
         cmocka_unit_test(each_match_is_a_use),
         cmocka_unit_test(names_with_glob_characters_stand_for_themselves),
         cmocka_unit_test(lags_are_expanded_and_kept),
