@@ -1,6 +1,5 @@
 // Learn the damping of a double pendulum's joints from a trajectory: a network at each joint's
 // torque, fed with its velocity, trained by the gradient of many short simulations.
-
 #include <neuralsim/neuralsim.h>
 
 #include <math.h>
@@ -8,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 1000, WINDOW = 10, STARTS = ROWS / WINDOW, EPOCHS = 400, MAX_WEIGHTS = 1000 };
+enum { ROWS = 1000, WINDOW = 10, STARTS = ROWS / WINDOW, EPOCHS = 400 };
+enum { ROW = (WINDOW + 1) * 4, WEIGHTS = 25 }; // of a window; of a network 1-8-1
 
 static _Noreturn void die(const ns_error* error) {
     fprintf(stderr, "learn_damping: %s\n", error->message);
@@ -17,10 +17,10 @@ static _Noreturn void die(const ns_error* error) {
 
 int main(void) {
     ns_error error = {0};
-    ns_model* robot = NULL;
-    ns_system *truth = NULL, *hybrid = NULL;
-    ns_workspace *record = NULL, *work = NULL;
-    ns_blueprint* blueprint = NULL;
+    ns_model* robot;
+    ns_blueprint* blueprint;
+    ns_system *truth, *hybrid;
+    ns_workspace *record, *work;
     if (ns_model_load("models/double_pendulum.urdf", NULL, &robot, &error)) die(&error);
 
     // The recording: a pendulum with damping, swinging for a second. States are q0 q1 qd0 qd1.
@@ -31,8 +31,7 @@ int main(void) {
     if (ns_system_create(robot, &options, &truth, &error)) die(&error);
     ns_workspace_size room = {.batch = 1, .steps = ROWS};
     if (ns_workspace_create(truth, &room, &record, &error)) die(&error);
-    ns_rollout_args run = {
-        .batch = 1, .steps = ROWS, .x0 = (double[]){2.0, 1.0, 0.0, 0.0}, .states = recording};
+    ns_rollout_args run = {1, ROWS, .x0 = (double[]){2, 1, 0, 0}, .states = recording};
     if (ns_rollout(truth, record, &run, &error)) die(&error);
 
     // The hybrid: no damping, but one network, shared by the joints, that adds to their torques.
@@ -51,31 +50,31 @@ int main(void) {
     if (ns_workspace_create(hybrid, &windows, &work, &error)) die(&error);
 
     // Adam on the distance of short simulations from the recording.
-    static double x0[STARTS * 4], states[STARTS * (WINDOW + 1) * 4];
-    static double seeds[STARTS * (WINDOW + 1) * 4];
-    double w[MAX_WEIGHTS], dw[MAX_WEIGHTS], m[MAX_WEIGHTS] = {0}, v[MAX_WEIGHTS] = {0};
-    uint32_t nw = ns_system_get_sizes(hybrid).nw;
-    if (nw > MAX_WEIGHTS) return 1;
+    static double x0[STARTS * 4], states[STARTS * ROW], seeds[STARTS * ROW];
+    double w[WEIGHTS], dw[WEIGHTS], m[WEIGHTS] = {0}, v[WEIGHTS] = {0};
     ns_system_default_weights(hybrid, w);
     for (int s = 0; s < STARTS; s++) memcpy(x0 + 4 * s, recording + 4 * WINDOW * s, 4 * sizeof *x0);
-    ns_rollout_args batch = {
-        .batch = STARTS, .steps = WINDOW, .x0 = x0, .weights = w, .states = states};
+    ns_rollout_args batch = {STARTS, WINDOW, .x0 = x0, .weights = w, .states = states};
     ns_rollout_adjoint gradient = {.state_seeds = seeds, .dweights = dw};
     for (int epoch = 1; epoch <= EPOCHS; epoch++) {
         double loss = 0.0;
         if (ns_rollout(hybrid, work, &batch, &error)) die(&error);
-        for (int i = 0; i < STARTS * (WINDOW + 1) * 4; i++) {
-            int s = i / ((WINDOW + 1) * 4), k = i % ((WINDOW + 1) * 4);
-            seeds[i] = states[i] - recording[4 * WINDOW * s + k];
+        for (int i = 0; i < STARTS * ROW; i++) {
+            seeds[i] = states[i] - recording[4 * WINDOW * (i / ROW) + i % ROW];
             loss += 0.5 * seeds[i] * seeds[i];
         }
         if (ns_rollout_vjp(hybrid, work, &batch, &gradient, &error)) die(&error);
-        for (uint32_t k = 0; k < nw; k++) {
+        for (int k = 0; k < WEIGHTS; k++) {
             m[k] = 0.9 * m[k] + 0.1 * dw[k], v[k] = 0.999 * v[k] + 0.001 * dw[k] * dw[k];
             double rate = 0.03 * sqrt(1.0 - pow(0.999, epoch)) / (1.0 - pow(0.9, epoch));
             w[k] -= rate * m[k] / (sqrt(v[k]) + 1e-12);
         }
         if (epoch == 1 || epoch % 100 == 0) printf("epoch %3d  loss %.3g\n", epoch, loss);
     }
-    return 0;
+    for (double rate = -4.0; rate <= 4.0; rate += 2.0) {
+        double torque = w[24]; // before it 8 weights and 8 biases, then 8 weights
+        for (int k = 0; k < 8; k++) torque += w[16 + k] * tanh(w[k] * rate + w[8 + k]);
+        printf("at %2g rad/s  learned %6.3f  true %6.3f N m\n", rate, torque, -0.3 * rate);
+    }
+    return 0; // all memory goes with the program
 }

@@ -99,12 +99,13 @@ NS_API ns_status ns_model_quantities(const ns_model* model, const ns_system_opti
                                      ns_quantity_visitor* visit, void* context, ns_error* error);
 
 typedef struct ns_system_sizes {
-    uint32_t nx;              ///< state: nq + nv + number of series-elastic actuators
-    uint32_t nc;              ///< control: nu + nv
-    uint32_t np;              ///< free parameters
-    uint32_t nw;              ///< weights of networks
-    uint32_t ny;              ///< observations
-    double timestep;          ///< s
+    uint32_t nx;     ///< state: q, qd, last angles of series-elastic motors, past values that
+                     ///< networks read; of learned systems what they say
+    uint32_t nc;     ///< control: nu + nv
+    uint32_t np;     ///< free parameters
+    uint32_t nw;     ///< weights of networks
+    uint32_t ny;     ///< observations
+    double timestep; ///< s
     ns_integrator integrator; ///< in use: Euler where a model says rk4 but has rigid contact
 } ns_system_sizes;
 
@@ -137,7 +138,15 @@ typedef struct ns_weight_matrix {
 NS_API uint32_t ns_system_weight_matrix_count(const ns_system* system);
 NS_API ns_weight_matrix ns_system_weight_matrix(const ns_system* system, uint32_t number);
 
-/// Write weights to a file that ns_blueprint_load_weights() reads: matrices "<set>/w<k>", as JSON when
+/// Read weights from a file as ns_system_save_weights() writes it, for any system with weights. They
+/// must be all there and fit; messages name the file and both shapes.
+/// @param weights  (nw) receives them; left as it is when something is wrong
+/// @return NS_OK; NS_ERR_ARGUMENT; NS_ERR_IO, NS_ERR_PARSE, NS_ERR_UNSUPPORTED, NS_ERR_NONFINITE,
+///         NS_ERR_LIMIT, NS_ERR_NOMEM
+NS_API ns_status ns_system_load_weights(const ns_system* system, const char* path, double* weights,
+                                        ns_error* error);
+
+/// Write weights to a file that ns_system_load_weights() and ns_blueprint_load_weights() read: matrices "<set>/w<k>", as JSON when
 /// the name ends in ".json", otherwise as safetensors (F64). A file that is there is replaced in one
 /// go.
 /// @param weights  (nw), or NULL for the initial ones

@@ -517,8 +517,9 @@ static ns_status run_tiles(const ns_system* s, ns_workspace* w, const ns_rollout
     ns_status status = check_args(s, w, args, error);
     if (status != NS_OK) return status;
     uint64_t tiles = tile_count(args->batch);
-    int chunks = (int)chunk_count(args->batch);
-    set_arrays(s, w, args->weights, task->dweights, task->gradient ? (uint32_t)chunks : 1);
+    bool sums = task->gradient && s->sizes.nw > 0; // otherwise a chunk is a tile
+    int chunks = (int)(sums ? chunk_count(args->batch) : tile_count(args->batch));
+    set_arrays(s, w, args->weights, task->dweights, sums ? (uint32_t)chunks : 1);
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static) num_threads((int)w->size.threads)
 #endif
@@ -526,7 +527,7 @@ static ns_status run_tiles(const ns_system* s, ns_workspace* w, const ns_rollout
         uint32_t end = (uint32_t)(tiles * ((uint64_t)c + 1) / (uint64_t)chunks);
         for (uint32_t n = (uint32_t)(tiles * (uint64_t)c / (uint64_t)chunks); n < end; n++) {
             tile t = make_tile(s, w, args, n);
-            if (task->gradient) t.sinks = w->sinks + (size_t)c * s->narray;
+            if (sums) t.sinks = w->sinks + (size_t)c * s->narray;
             task->work(&t, w, task->job);
         }
     }

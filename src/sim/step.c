@@ -204,7 +204,9 @@ static void link_force(const stepper* s, const nsi_robot* robot, uint32_t i, for
     const char* name = s->model->links[i].def.name;
     ns_expr f[6];
     bool any = false;
-    if (place->body == NSI_NONE || s->model->links[i].def.mass == 0.0) return;
+    uint32_t mass = s->model->links[i].param + NSI_LINK_MASS;
+    double kg = s->options->params ? s->options->params[mass] : s->model->params[mass].value;
+    if (place->body == NSI_NONE || kg == 0.0) return;
     for (int k = 0; k < 6; k++) {
         f[k] = nsi_named(ns_const(0.0), "link/%s/%s/%c", name, k < 3 ? "force" : "torque",
                          "xyz"[k % 3]);
@@ -292,8 +294,26 @@ static void coordinate_rates(const stepper* s, const ns_expr* q, const ns_expr* 
     }
 }
 
+// Does a network stand at coordinates or velocities themselves?
+static bool plan_writes_state(const stepper* s) {
+    const nsi_plan* plan = s->options->plan;
+    for (uint32_t u = 0; plan && u < plan->nuse; u++) {
+        for (uint32_t k = 0; k < plan->uses[u].noutput; k++) {
+            const char* name = plan->uses[u].outputs[k];
+            if (strncmp(name, "q/", 2) == 0 || strncmp(name, "qd/", 3) == 0) return true;
+        }
+    }
+    return false;
+}
+
 // Classical Runge-Kutta on coordinates and velocities; quaternions are renormalised at the end.
 static void runge_kutta(const stepper* s, ns_expr* q, ns_expr* qd) {
+    if (plan_writes_state(s)) {
+        nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
+                       "a network at q or qd changes the state a step starts from, which rk4 does"
+                       " four times: choose euler or implicit");
+        return;
+    }
     static const double node[4] = {0.0, 0.5, 0.5, 1.0};
     static const double weight[4] = {1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0};
     uint32_t nq = s->model->sizes.nq, nv = s->model->sizes.nv;

@@ -310,6 +310,51 @@ ns_weight_matrix ns_system_weight_matrix(const ns_system* s, uint32_t number) {
     return number < s->nmatrix ? s->matrices[number] : (ns_weight_matrix){0};
 }
 
+// The tensor of a matrix, "<set>/w<k>"; NULL after saying what is wrong.
+static const nsi_tensor* find_tensor(const nsi_tensors* tensors, const ns_weight_matrix* m,
+                                     const char* path, ns_error* error) {
+    char name[1200];
+    snprintf(name, sizeof name, "%.1100s/w%u", m->set, m->layer);
+    for (uint32_t k = 0; k < tensors->count; k++) {
+        const nsi_tensor* t = &tensors->data[k];
+        if (strcmp(t->name, name) != 0) continue;
+        if (t->rows == m->rows && t->columns == m->columns) return t;
+        nsi_fail(error, NS_ERR_ARGUMENT, "%.200s: \"%.200s\" is %u x %u, and not %u x %u", path,
+                 name, t->rows, t->columns, m->rows, m->columns);
+        return NULL;
+    }
+    nsi_fail(error, NS_ERR_ARGUMENT, "%.200s: \"%.200s\" (%u x %u) is missing", path, name, m->rows,
+             m->columns);
+    return NULL;
+}
+
+ns_status ns_system_load_weights(const ns_system* s, const char* path, double* weights,
+                                 ns_error* error) {
+    if (!s || !path || !weights) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "ns_system_load_weights: an argument is NULL");
+    }
+    nsi_tensors tensors;
+    ns_status status = nsi_tensors_read(path, &s->allocator, &tensors, error);
+    uint32_t count = ns_system_weight_matrix_count(s);
+    if (status == NS_OK && tensors.count != count) {
+        status = nsi_fail(error, NS_ERR_ARGUMENT, "%.200s has %u matrices, and not %u", path,
+                          tensors.count, count);
+    }
+    for (int copying = 0; copying < 2; copying++) { // look at all of them first
+        for (uint32_t k = 0; k < count && status == NS_OK; k++) {
+            ns_weight_matrix m = ns_system_weight_matrix(s, k);
+            const nsi_tensor* t = find_tensor(&tensors, &m, path, error);
+            if (!t) {
+                status = NS_ERR_ARGUMENT;
+            } else if (copying) {
+                memcpy(weights + m.offset, t->data, (size_t)m.rows * m.columns * sizeof *weights);
+            }
+        }
+    }
+    nsi_tensors_free(&tensors);
+    return status;
+}
+
 ns_status ns_system_save_weights(const ns_system* s, const double* weights, const char* path,
                                  ns_error* error) {
     if (!s || !path) {

@@ -147,6 +147,10 @@ static void saved_weights_come_back(void** state) {
         assert_memory_equal(back, weights, sizeof weights);
         free(back);
 
+        double again[20] = {0};
+        assert_int_equal(ns_system_load_weights(system, path_of(files[k]), again, &error), NS_OK);
+        assert_memory_equal(again, weights, sizeof weights);
+
         // NULL: the initial ones
         assert_int_equal(ns_system_save_weights(system, NULL, path_of(files[k]), &error), NS_OK);
         back = weights_of(path_of("w.yaml"), &count);
@@ -157,6 +161,9 @@ static void saved_weights_come_back(void** state) {
         assert_int_equal(ns_system_save_weights(system, NULL, "/nowhere/w.json", &error),
                          NS_ERR_IO);
         assert_int_equal(ns_system_save_weights(system, NULL, NULL, NULL), NS_ERR_ARGUMENT);
+        const char* wrong = write_text("wrong.json", "{\"n/w0\": [[1, 2]]}");
+        assert_int_equal(ns_system_load_weights(system, wrong, again, &error), NS_ERR_ARGUMENT);
+        assert_non_null(strstr(error.message, "wrong.json"));
         weights[0] = 1.0 / (weights[0] - weights[0]);
         assert_int_equal(ns_system_save_weights(system, weights, path_of(files[k]), &error),
                          NS_ERR_NONFINITE);
