@@ -103,6 +103,7 @@ typedef struct gradcheck {
     ns_system* system;
     ns_system_sizes z;
     bool touching;          // are there pairs that act when they touch?
+    bool kinks;             // may there be kinks: contact, or networks of abs and relu?
     uint32_t rungs;         // of the ladder
     uint32_t contact_steps; // in which a contact acted
     double *x0, *c, *p, *w; // where it is checked: (nx), (steps x nc), (np), (nw)
@@ -513,13 +514,13 @@ static void choose_difference(const gradcheck* g, const robots* r, size_t robot,
     rung rungs[FINE_RUNGS];
     read_rungs(g, r, robot, in, rungs);
     const rung* finest = &rungs[g->rungs - 1];
-    uint32_t first = g->touching ? first_without_kink(g, rungs) : 0;
+    uint32_t first = g->kinks ? first_without_kink(g, rungs) : 0;
     in->uncertainty = INFINITY;
     in->difference = finest->central;
     for (uint32_t k = first; k + 1 < g->rungs; k++) {
         const rung* fine = &rungs[k + 1];
         double apart = fabs(fine->central - rungs[k].central) + fine->noise;
-        if (g->touching) {
+        if (g->kinks) {
             apart = fmax(apart, fabs(fine->after - fine->before));
             apart = fmax(apart, fabs(fine->central - finest->central) - 4.0 * finest->noise);
         }
@@ -719,7 +720,8 @@ static int prepare(gradcheck* g) {
     g->ninput = g->z.nx + g->z.nc + g->z.np + g->nsample;
     if (g->ninput == 0) return cli_fail("the model has nothing that moves");
     g->touching = has_contact(g->model, options.contact);
-    g->rungs = g->touching ? FINE_RUNGS : RUNGS;
+    g->kinks = g->touching || g->z.nw > 0;
+    g->rungs = g->kinks ? FINE_RUNGS : RUNGS;
     g->x0 = cli_zeros(g->z.nx);
     g->c = cli_zeros((size_t)g->steps * g->z.nc);
     g->p = cli_zeros(g->z.np);

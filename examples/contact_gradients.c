@@ -41,6 +41,7 @@ static scene make_scene(const char* text, const char* path, const contact_form* 
                         const char* free_param, double seconds) {
     uint32_t steps = (uint32_t)lround(seconds / form->timestep);
     scene s = {.steps = steps};
+    if (!text) text = "";
     ns_error error = {0};
     ns_status status = path ? ns_model_load(path, NULL, &s.model, &error)
                             : ns_model_parse(text, strlen(text), "scene", NULL, &s.model, &error);

@@ -22,6 +22,13 @@ run eval $model --states examples/double_pendulum_states.csv --quantity qdd --wr
 say "The gradient of a whole simulation for start, torques and masses at once, three ways:"
 run gradcheck $model --free 'link/*/mass'
 
+say "Five links fall on the ground and come to rest (gradients through contact: docs/contact-gradients.md):"
+run simulate models/pendulum5_ground.xml --q0 1.2 0.5 0.2 0.1 0.3 --time 3 --observe energy/total --every 1000
+
+say "A network at each joint's torque, declared in a file of its own; its weights get gradients, too:"
+run simulate $model --blueprint examples/joint_friction.yaml --time 2 --q0 1 0 --observe energy/total --every 1000
+run gradcheck $model --blueprint examples/joint_friction.yaml
+
 say "Underneath is a graph of scalar operations. A pendulum's, and its gradient:"
 run graph examples/pendulum.graph --eval "$at"
 run graph examples/pendulum.graph --derive vjp --eval "$at,seed:qdd=1"

@@ -31,6 +31,7 @@ static double spectral_radius(const double* J, uint32_t n) {
         double size = 0.0;
         for (uint32_t i = 0; i < n * n; i++) size += P[i] * P[i];
         size = sqrt(size);
+        if (size <= 0.0) return 0.0;
         logarithm += log(size) / power;
         for (uint32_t i = 0; i < n * n; i++) P[i] /= size;
         for (uint32_t i = 0; i < n; i++) {
