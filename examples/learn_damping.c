@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 enum { ROWS = 1000, WINDOW = 10, STARTS = ROWS / WINDOW, EPOCHS = 400 };
 enum { ROW = (WINDOW + 1) * 4, WEIGHTS = 25 }; // of a window; of a network 1-8-1
 
@@ -26,8 +25,7 @@ int main(void) {
     // The recording: a pendulum with damping, swinging for a second. States are q0 q1 qd0 qd1.
     static double recording[(ROWS + 1) * 4];
     ns_system_options options = ns_default_system_options();
-    options.set = &(ns_param_value){"joint/*/damping", 0.3};
-    options.nset = 1;
+    options.set = &(ns_param_value){"joint/*/damping", 0.3}, options.nset = 1;
     if (ns_system_create(robot, &options, &truth, &error)) die(&error);
     ns_workspace_size room = {.batch = 1, .steps = ROWS};
     if (ns_workspace_create(truth, &room, &record, &error)) die(&error);
@@ -37,8 +35,7 @@ int main(void) {
     // The hybrid: no damping, but one network, shared by the joints, that adds to their torques.
     if (ns_blueprint_create(NULL, &blueprint, &error)) die(&error);
     ns_network_def network = ns_default_network_def();
-    network.name = "damping";
-    network.each = "joint/*";
+    network.name = "damping", network.each = "joint/*";
     network.inputs = (const char*[]){"{}/velocity"}, network.ninput = 1;
     network.outputs = (const char*[]){"{}/tau"}, network.noutput = 1;
     network.hidden = (uint32_t[]){8}, network.nhidden = 1;
@@ -76,5 +73,8 @@ int main(void) {
         for (int k = 0; k < 8; k++) torque += w[16 + k] * tanh(w[k] * rate + w[8 + k]);
         printf("at %2g rad/s  learned %6.3f  true %6.3f N m\n", rate, torque, -0.3 * rate);
     }
-    return 0; // all memory goes with the program
+    ns_workspace_free(work), ns_workspace_free(record);
+    ns_system_free(hybrid), ns_system_free(truth), ns_blueprint_free(blueprint),
+        ns_model_free(robot);
+    return 0;
 }
