@@ -5,6 +5,7 @@
 #include "neuralsim/neuralsim.h"
 #include "support/ccode.h"
 #include "support/check.h"
+#include "support/malloccount.h"
 #include "support/testalloc.h"
 #include "support/tracing.h"
 
@@ -15,45 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
-    __has_feature(memory_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-// ---- every call of malloc is counted -------------------------------------------------------
-
-// glibc lets a program replace malloc; sanitizers have already done so.
-#if defined(__GLIBC__) && !defined(SANITIZED)
-#define COUNTS_MALLOC 1
-extern void* __libc_malloc(size_t);
-extern void* __libc_calloc(size_t, size_t);
-extern void* __libc_realloc(void*, size_t);
-
-// Volatile, as compilers know malloc and take for granted that it changes no variable of ours.
-static _Thread_local volatile size_t malloc_calls;
-
-void* malloc(size_t size) {
-    malloc_calls++;
-    return __libc_malloc(size);
-}
-
-void* calloc(size_t count, size_t size) {
-    malloc_calls++;
-    return __libc_calloc(count, size);
-}
-
-void* realloc(void* block, size_t size) {
-    malloc_calls++;
-    return __libc_realloc(block, size);
-}
-#else
-static const size_t malloc_calls = 0;
-#endif
 
 // ---- graphs --------------------------------------------------------------------------------
 

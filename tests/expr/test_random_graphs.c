@@ -5,6 +5,7 @@
 #include "expr/code.h"
 #include "neuralsim/neuralsim.h"
 #include "support/check.h"
+#include "support/sanitized.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,14 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
 
 #ifdef SANITIZED
 enum { GRAPHS = 1000 };

@@ -8,6 +8,7 @@
 #include "neuralsim/sim.h"
 #include "support/check.h"
 #include "support/evaluate.h"
+#include "support/malloccount.h"
 #include "support/randomtree.h"
 #include "support/residual.h"
 #include "support/testalloc.h"
@@ -16,43 +17,10 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-// ---- counting malloc -----------------------------------------------------------------------
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-static atomic_ulong malloc_calls; // stays 0 where malloc cannot be replaced
-
-#if defined(__GLIBC__) && !defined(SANITIZED)
-#define COUNTS_MALLOC 1
-void* __libc_malloc(size_t size);
-void* __libc_calloc(size_t count, size_t size);
-void* __libc_realloc(void* block, size_t size);
-
-void* malloc(size_t size) {
-    malloc_calls++;
-    return __libc_malloc(size);
-}
-void* calloc(size_t count, size_t size) {
-    malloc_calls++;
-    return __libc_calloc(count, size);
-}
-void* realloc(void* block, size_t size) {
-    malloc_calls++;
-    return __libc_realloc(block, size);
-}
-#endif
 
 // ---- robots and their inputs ---------------------------------------------------------------
 
