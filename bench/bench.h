@@ -89,6 +89,8 @@ bool bench_ground_gradient(const bench_case* self, const bench_options* options)
 bool bench_far_step(const bench_case* self, const bench_options* options);
 bool bench_pendulum_gradient(const bench_case* self, const bench_options* options);
 bool bench_swimmer_gradient(const bench_case* self, const bench_options* options);
+bool bench_pendulum_jacobian(const bench_case* self, const bench_options* options);
+bool bench_swimmer_jacobian(const bench_case* self, const bench_options* options);
 bool bench_first_gradient(const bench_case* self, const bench_options* options);
 
 #endif

@@ -7,6 +7,7 @@
 #include "contact/contact.h"
 #include "neuralsim/model.h"
 #include "neuralsim/sim.h"
+#include "sim/sensitivity.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -445,10 +446,10 @@ bool bench_pendulum_gradient(const bench_case* self, const bench_options* option
                          &(bench_task){.steps = 500, .gradient = true, .per_rollout = true});
 }
 
-// 200 steps of the swimmer with a network, gradient of all weights. Either one network of 1,639
-// weights (8-35-33-4) from coordinates and velocities to joint forces, or one of 1,637 (3-72-17-6)
-// that each link has in its own frame and shares with the other: drag that only takes energy out.
-bool bench_swimmer_gradient(const bench_case* self, const bench_options* options) {
+// The swimmer with a network in its step. Either one network of 1,639 weights (8-35-33-4) from
+// coordinates and velocities to joint forces, or one of 1,637 (3-72-17-6) that each link has in its
+// own frame and shares with the other: drag that only takes energy out.
+static ns_blueprint* swimmer_network(const bench_case* self) {
     static const char* const joint_inputs[] = {"q/*", "qd/*"};
     static const char* const joint_outputs[] = {"joint/*/tau"};
     static const char* const link_inputs[] = {"{}/velocity/com/x", "{}/velocity/com/y",
@@ -472,13 +473,120 @@ bool bench_swimmer_gradient(const bench_case* self, const bench_options* options
 
     ns_blueprint* blueprint = NULL;
     ns_error error;
-    bool ok = ns_blueprint_create(NULL, &blueprint, &error) == NS_OK &&
-              ns_blueprint_add(blueprint, &def, &error) == NS_OK;
-    if (!ok) fprintf(stderr, "neuralsim bench: %s: %s\n", self->name, error.message);
+    if (ns_blueprint_create(NULL, &blueprint, &error) == NS_OK &&
+        ns_blueprint_add(blueprint, &def, &error) == NS_OK) {
+        return blueprint;
+    }
+    fprintf(stderr, "neuralsim bench: %s: %s\n", self->name, error.message);
+    ns_blueprint_free(blueprint);
+    return NULL;
+}
+
+// 200 steps, gradient of all weights.
+bool bench_swimmer_gradient(const bench_case* self, const bench_options* options) {
     ns_system_options system = ns_default_system_options();
+    ns_blueprint* blueprint = swimmer_network(self);
     system.blueprint = blueprint;
-    ok = ok && measure_robot(self, options, &system,
-                             &(bench_task){.steps = 200, .gradient = true, .per_rollout = true});
+    bool ok = blueprint &&
+              measure_robot(self, options, &system,
+                            &(bench_task){.steps = 200, .gradient = true, .per_rollout = true});
+    ns_blueprint_free(blueprint);
+    return ok;
+}
+
+// ---- Jacobians -----------------------------------------------------------------------------
+
+typedef struct jacobian_context {
+    nsi_sensitivity* sensitivity;
+    nsi_sensitivity_args args;
+    double sum; // of what was seen
+    bool ok;
+} jacobian_context;
+
+// A look at each state, so that nothing of it is left out.
+static void see(void* context, uint32_t k, const double* x, const double* dx, const double* y,
+                const double* dy) {
+    jacobian_context* c = context;
+    (void)k, (void)y, (void)dy;
+    c->sum += x[0] + dx[0];
+}
+
+static void body_jacobian(void* context) {
+    jacobian_context* c = context;
+    c->ok = nsi_sensitivity_run(c->sensitivity, &c->args, see, c);
+}
+
+// A row of one backend: one rollout in one thread.
+static bool measure_jacobian(const bench_case* self, const bench_options* options,
+                             const ns_model* model, const ns_system_options* system_options,
+                             const bench_task* task, bool initial) {
+    ns_system* system = NULL;
+    ns_error error = {0};
+    rollout_context r = {0};
+    jacobian_context c = {0};
+    double start = nsi_clock_thread_cpu();
+    bool ok = ns_system_create(model, system_options, &system, &error) == NS_OK;
+    double created = nsi_clock_thread_cpu() - start;
+    ok = ok && nsi_sensitivity_create(system, initial, &c.sensitivity, &error) == NS_OK;
+    if (ok && !rollout_prepare(&r, system, model, 1, task)) {
+        error = r.error;
+        ok = false;
+    }
+    if (ok) {
+        c.args = (nsi_sensitivity_args){.steps = task->steps, .x0 = r.args.x0};
+        bench_time time = bench_measure(options, body_jacobian, &c);
+        ok = c.ok;
+        if (!ok) snprintf(error.message, sizeof error.message, "the rollout is not finite");
+        bench_print(options, &(bench_row){.name = self->name,
+                                          .backend = ns_backend_name(system_options->backend),
+                                          .lanes = 1,
+                                          .ns = 1e9 * time.best,
+                                          .ns_median = 1e9 * time.median,
+                                          .compile_ms = 1e3 * created,
+                                          .ops = ns_graph_op_count(ns_system_graph(system)),
+                                          .steps = steps_executed(ns_system_graph(system)),
+                                          .samples = time.samples});
+    }
+    if (!ok) fprintf(stderr, "neuralsim bench: %s: %s\n", self->name, error.message);
+    rollout_finish(&r);
+    nsi_sensitivity_free(c.sensitivity);
+    ns_system_free(system);
+    return ok;
+}
+
+// Rows of all backends.
+static bool measure_jacobians(const bench_case* self, const bench_options* options,
+                              const ns_system_options* system_options, const bench_task* task,
+                              bool initial) {
+    static const ns_backend backends[] = {NS_BACKEND_NATIVE, NS_BACKEND_INTERP};
+    ns_model* model = load_robot(self->name);
+    bool ok = model != NULL;
+    for (int k = 0; k < 2 && ok; k++) {
+        if (options->backend && strcmp(options->backend, ns_backend_name(backends[k])) != 0)
+            continue;
+        ns_system_options with = *system_options;
+        with.backend = backends[k];
+        ok = measure_jacobian(self, options, model, &with, task, initial);
+    }
+    ns_model_free(model);
+    return ok;
+}
+
+// 500 steps, two masses; or these and the initial state.
+bool bench_pendulum_jacobian(const bench_case* self, const bench_options* options) {
+    static const char* const free_params[] = {"link/*/mass"};
+    ns_system_options system = with_free(free_params, 1);
+    return measure_jacobians(self, options, &system, &(bench_task){.steps = 500},
+                             strstr(self->name, "_x0") != NULL);
+}
+
+// 200 steps, all weights and the initial state.
+bool bench_swimmer_jacobian(const bench_case* self, const bench_options* options) {
+    ns_system_options system = ns_default_system_options();
+    ns_blueprint* blueprint = swimmer_network(self);
+    system.blueprint = blueprint;
+    bool ok =
+        blueprint && measure_jacobians(self, options, &system, &(bench_task){.steps = 200}, true);
     ns_blueprint_free(blueprint);
     return ok;
 }

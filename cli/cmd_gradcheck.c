@@ -205,7 +205,7 @@ static ns_system_options system_options(const gradcheck* g) {
     options.free_params = g->free_params.items;
     options.nfree = g->free_params.count;
     if (!isnan(g->dt)) options.timestep = g->dt;
-    options.integrator = g->integrator;
+    if (g->integrator >= 0) options.integrator = g->integrator;
     cli_set_contact(&g->contact, &options);
     options.backend = (ns_backend)g->backend;
     return options;

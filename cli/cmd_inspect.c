@@ -282,6 +282,7 @@ static int print_for_people(const ns_model* model, const additions* a, bool para
     ns_model_sizes n = ns_model_get_sizes(model);
     const ns_world_def* world = ns_model_world(model);
     double timestep = a->options.timestep > 0.0 ? a->options.timestep : world->timestep;
+    int integrator = a->options.integrator >= 0 ? a->options.integrator : (int)world->integrator;
     tree t;
     if (!make_tree(model, &t)) {
         free_tree(&t);
@@ -290,8 +291,7 @@ static int print_for_people(const ns_model* model, const additions* a, bool para
     printf("%s: %u link%s, nq %u, nv %u, nu %u, total mass %g kg\n", ns_model_name(model), n.nlink,
            n.nlink == 1 ? "" : "s", n.nq, n.nv, n.nu, total_mass(model));
     print_vector("gravity", world->gravity, 3);
-    printf(" m/s^2, time step %g s, integrator %s\n", timestep,
-           integrator_names[world->integrator]);
+    printf(" m/s^2, time step %g s, integrator %s\n", timestep, integrator_names[integrator]);
     print_tree(model, &t);
     print_actuators(model);
     print_geoms(model);
@@ -433,7 +433,8 @@ static int print_json(const ns_model* model, const additions* a) {
     json_number(&j, "total_mass", total_mass(model));
     json_numbers(&j, "gravity", world->gravity, 3);
     json_number(&j, "timestep", a->options.timestep > 0.0 ? a->options.timestep : world->timestep);
-    json_text(&j, "integrator", integrator_names[world->integrator]);
+    int integrator = a->options.integrator >= 0 ? a->options.integrator : (int)world->integrator;
+    json_text(&j, "integrator", integrator_names[integrator]);
     json_open(&j, "links", '[');
     for (uint32_t i = 0; i < n.nlink; i++) json_link(&j, model, i);
     json_close(&j);

@@ -139,11 +139,11 @@ static bool create_system(simulation* s) {
     options.free_params = s->free_params.items;
     options.nfree = s->free_params.count;
     if (!isnan(s->dt)) options.timestep = s->dt;
-    options.integrator = s->integrator;
+    if (s->integrator >= 0) options.integrator = s->integrator;
     cli_set_contact(&s->contact, &options);
     options.backend = (ns_backend)s->backend;
     s->system = cli_create_system(s->model, &options);
-    if (s->system) cli_note_integrator(s->model, s->system, s->integrator);
+    if (s->system) cli_note_integrator(s->model, s->system, options.integrator);
     return s->system && ports_create(&s->ports, &s->source, s->system);
 }
 
@@ -495,7 +495,7 @@ static bool observe_once(const simulation* s, const char* name, bool contact, co
                          double* out) {
     ns_system_options options = ns_default_system_options();
     cli_model_apply(&s->source, &options);
-    options.integrator = s->integrator;
+    if (s->integrator >= 0) options.integrator = s->integrator;
     if (contact || s->source.blueprint) { // networks may stand at contacts
         cli_set_contact(&s->contact, &options);
     } else {

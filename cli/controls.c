@@ -27,12 +27,32 @@ static void trim(const char** text, size_t* size) {
     while (*size > 0 && (*text)[*size - 1] == ' ') --*size;
 }
 
+// A formula of t at `text`.
+static int read_formula(const controls* c, const char* command, const char* text, size_t size,
+                        nsi_formula** out) {
+    ns_error error;
+    size_t where;
+    ns_status status = nsi_formula_parse(text, size, false, NULL, out, &where, &error);
+    if (status == NS_ERR_NOMEM) return cli_fail("out of memory");
+    for (uint32_t k = 0; status == NS_OK && k < nsi_formula_variable_count(*out); k++) {
+        const char* name = nsi_formula_variable(*out, k);
+        if (strcmp(name, "t") == 0) continue;
+        where = nsi_formula_variable_offset(*out, k);
+        status = nsi_fail(&error, NS_ERR_PARSE,
+                          "'%.40s' is not known; there are t, pi and functions such as sin", name);
+    }
+    if (status == NS_OK) return CLI_GO_ON;
+    size_t at = (size_t)(text - c->source) + where;
+    return cli_usage(command, "--control: character %zu, at '%.20s': %s", at + 1, c->source + at,
+                     error.message);
+}
+
 // "name = formula" at `text`.
 static int add_assignment(controls* c, const char* command, const char* text, size_t size) {
-    char name[320] = "", message[FORMULA_MESSAGE];
+    char name[320] = "";
     const char* equals = memchr(text, '=', size);
     const char* start = text;
-    size_t length = equals ? (size_t)(equals - text) : 0, where;
+    size_t length = equals ? (size_t)(equals - text) : 0;
     trim(&start, &length);
     if (!equals || length == 0 || length >= sizeof name) {
         return cli_usage(command, "--control: '%.*s' is not NAME=FORMULA",
@@ -63,13 +83,7 @@ static int add_assignment(controls* c, const char* command, const char* text, si
     }
     driven_control* d = &c->driven[c->ndriven++];
     d->index = p.index;
-    if (!formula_parse(equals + 1, size - (size_t)(equals + 1 - text), &d->formula, &where,
-                       message)) {
-        size_t at = (size_t)(equals + 1 - c->source) + where;
-        return cli_usage(command, "--control: character %zu, at '%.20s': %s", at + 1,
-                         c->source + at, message);
-    }
-    return CLI_GO_ON;
+    return read_formula(c, command, equals + 1, size - (size_t)(equals + 1 - text), &d->formula);
 }
 
 static int read_formulas(controls* c, const char* command) {
@@ -161,6 +175,7 @@ int controls_create(controls* c, const char* command, const ports* p, const char
 }
 
 void controls_free(controls* c) {
+    for (uint32_t k = 0; k < c->ndriven; k++) nsi_formula_free(c->driven[k].formula);
     free(c->driven);
     free(c->first);
     nsi_csv_free(&c->table);
@@ -210,7 +225,7 @@ bool controls_fill(const controls* c, uint32_t trajectory, uint64_t first, uint3
         for (uint32_t i = 0; i < c->ndriven && row != NSI_NONE; i++) {
             const driven_control* d = &c->driven[i];
             double value = c->from_table ? nsi_csv_at(&c->table, row, d->column)
-                                         : formula_eval(&d->formula, t);
+                                         : nsi_formula_eval(d->formula, &t);
             if (!isfinite(value)) {
                 cli_fail("--control: %s is %g at t = %g s",
                          ports_control_name(c->ports, d->index, false), value, t);

@@ -3,13 +3,14 @@
 #ifndef CLI_CONTROLS_H
 #define CLI_CONTROLS_H
 
-#include "formula.h"
 #include "states.h"
 
+#include "expr/formula.h"
+
 typedef struct driven_control {
-    uint32_t index;  // in the control
-    uint32_t column; // of the table
-    formula formula; // or how to compute it
+    uint32_t index;       // in the control
+    uint32_t column;      // of the table
+    nsi_formula* formula; // or how to compute it from t
 } driven_control;
 
 typedef struct controls {

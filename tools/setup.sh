@@ -8,8 +8,9 @@
 
 set -eu
 
-build="gcc make cmake libc6-dev libexpat1-dev libjansson-dev libyaml-dev"
-test="$build clang libcmocka-dev"
+build="gcc make cmake libc6-dev libexpat1-dev libjansson-dev libyaml-dev
+    libopenblas-pthread-dev liblapacke-dev liblbfgs-dev libnlopt-dev"
+test="$build clang libcmocka-dev libcminpack-dev"
 optional_test="libmujoco-dev" # not in every release: what cannot be had is left out
 check="$test clang-format clang-tidy cppcheck libclang-rt-dev valgrind"
 

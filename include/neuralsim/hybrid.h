@@ -24,8 +24,8 @@ extern "C" {
 typedef struct ns_hybrid ns_hybrid;
 
 /// Read a hybrid model (a name that ends in .yaml or .yml) and the files it names, or a URDF or MJCF
-/// file (any other name), which is a hybrid model that changes nothing. Whether parameters, networks
-/// and weights fit the robot is checked by ns_system_create().
+/// file (any other name), which is a hybrid model that changes nothing. Whether networks and weights
+/// fit the robot is checked by ns_system_create().
 /// @param options  of the robot; NULL for ns_default_load_options(). `ground` and `self_collision`
 ///                 hold when they are set here or in the file
 /// @param out      to be freed by ns_hybrid_free(); NULL after a failure
@@ -45,7 +45,7 @@ NS_API const ns_model* ns_hybrid_model(const ns_hybrid* hybrid);
 /// hybrid model; other weights may be loaded into it before a system is made.
 NS_API ns_blueprint* ns_hybrid_blueprint(const ns_hybrid* hybrid);
 
-/// Set what the file gives: `set`, `blueprint`, `contact`, `timestep`. The rest stays. What is set
+/// Set what the file gives: `set`, `blueprint`, `contact`, `integrator`, `timestep`. The rest stays. What is set
 /// points into the hybrid model.
 NS_API void ns_hybrid_apply(const ns_hybrid* hybrid, ns_system_options* options);
 

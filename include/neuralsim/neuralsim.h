@@ -7,6 +7,7 @@
 #include "neuralsim/base.h"
 #include "neuralsim/blueprint.h"
 #include "neuralsim/convert.h"
+#include "neuralsim/data.h"
 #include "neuralsim/expr.h"
 #include "neuralsim/hybrid.h"
 #include "neuralsim/learned.h"

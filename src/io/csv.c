@@ -12,7 +12,7 @@ typedef struct parser {
     const char* line_start;
     uint32_t line;
     const char* name; // of the file
-    bool allow_missing;
+    const nsi_csv_form* form;
     ns_allocator allocator;
     ns_error* error;
     nsi_csv* csv; // arena and index are filled on the way
@@ -20,6 +20,7 @@ typedef struct parser {
     NSI_ARRAY(double) numbers;
     NSI_ARRAY(uint32_t) lines; // of rows
     bytes unquoted;            // text of the latest quoted field
+    NSI_ARRAY(uint32_t) where; // columns of the conditions of the form
 } parser;
 
 typedef struct field {
@@ -214,12 +215,35 @@ static ns_status add_name(parser* p, const field* f) {
     return NS_OK;
 }
 
+// The columns of the conditions.
+static ns_status find_where(parser* p) {
+    for (uint32_t k = 0; k < p->form->nwhere; k++) {
+        const char* name = p->form->where[k].column;
+        uint32_t column = find_name(&p->csv->index, p->names.data, name);
+        if (column == NSI_NONE) {
+            return fail_at(p, NS_ERR_PARSE, p->line_start, "there is no column \"%.100s\"", name);
+        }
+        if (!nsi_array_push(&p->allocator, &p->where, column)) return nsi_fail_nomem(p->error);
+    }
+    return NS_OK;
+}
+
+static ns_status add_given_names(parser* p) {
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < p->form->nname && status == NS_OK; k++) {
+        const char* name = p->form->names[k];
+        status = add_name(p, &(field){name, strlen(name), p->at, true});
+    }
+    return status == NS_OK ? find_where(p) : status;
+}
+
 static ns_status read_header(parser* p) {
     if (p->end - p->at >= 3 && memcmp(p->at, "\xEF\xBB\xBF", 3) == 0) {
         p->at += 3; // byte order mark
         p->line_start = p->at;
     }
     skip_lines(p, true);
+    if (p->form->names) return add_given_names(p);
     if (p->at == p->end) {
         return fail_at(p, NS_ERR_PARSE, p->at,
                        "there is no table; the first row must name the columns");
@@ -235,16 +259,52 @@ static ns_status read_header(parser* p) {
         if (at_line_end(p)) break;
         p->at++; // the comma
     }
+    ns_status status = find_where(p);
     next_line(p);
-    return NS_OK;
+    return status;
 }
 
 // ---- rows ----------------------------------------------------------------------------------
 
+static bool may_be_text(const parser* p, uint32_t column) {
+    for (uint32_t k = 0; k < p->where.count; k++) {
+        if (p->where.data[k] == column) return true;
+    }
+    return false;
+}
+
+// Do the conditions that look at this column hold?
+static bool is_wanted(const parser* p, const field* f, uint32_t column) {
+    for (uint32_t k = 0; k < p->where.count; k++) {
+        const char* text = p->form->where[k].text;
+        if (p->where.data[k] != column) continue;
+        if (strlen(text) != f->size || (f->size > 0 && memcmp(text, f->text, f->size) != 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Does the row that starts here fulfil the conditions? Leaves the parser where it was.
+static ns_status check_where(parser* p, bool* wanted) {
+    const char* start = p->at;
+    *wanted = true;
+    for (uint32_t column = 0; p->where.count > 0; column++) {
+        field f;
+        ns_status status = read_field(p, &f);
+        if (status != NS_OK) return status;
+        if (!is_wanted(p, &f, column)) *wanted = false;
+        if (!*wanted || at_line_end(p)) break;
+        p->at++; // the comma
+    }
+    p->at = start;
+    return NS_OK;
+}
+
 static ns_status add_number(parser* p, const field* f, uint32_t column) {
     double number = 0.0;
     if (f->size == 0) {
-        if (!p->allow_missing || f->quoted) {
+        if (!p->form->allow_missing || f->quoted) {
             return fail_at(p, NS_ERR_PARSE, f->start,
                            "there is nothing in column \"%.100s\"; write a number",
                            p->names.data[column]);
@@ -252,6 +312,9 @@ static ns_status add_number(parser* p, const field* f, uint32_t column) {
         nsi_text_read_double("nan", 3, &number);
     } else {
         ns_status status = nsi_text_read_double(f->text, f->size, &number);
+        if (status != NS_OK && may_be_text(p, column)) { // left as NaN
+            status = nsi_text_read_double("nan", 3, &number);
+        }
         if (status == NS_ERR_LIMIT) {
             return fail_at(p, NS_ERR_LIMIT, f->start,
                            "%s in column \"%.100s\" is too large or too long for a number;"
@@ -271,6 +334,14 @@ static ns_status add_number(parser* p, const field* f, uint32_t column) {
 }
 
 static ns_status read_row(parser* p) {
+    bool wanted;
+    ns_status checked = check_where(p, &wanted);
+    if (checked != NS_OK) return checked;
+    if (!wanted) {
+        while (!at_line_end(p)) p->at++;
+        next_line(p);
+        return NS_OK;
+    }
     if (!nsi_array_push(&p->allocator, &p->lines, p->line)) return nsi_fail_nomem(p->error);
     uint32_t count = 0;
     for (;;) {
@@ -279,9 +350,8 @@ static ns_status read_row(parser* p) {
         if (status != NS_OK) return status;
         if (count == p->names.count) {
             return fail_at(p, NS_ERR_PARSE, f.start,
-                           "more fields than the %u columns; remove them, or name them in the"
-                           " first row",
-                           count);
+                           "more fields than the %u columns; remove them, or name them%s", count,
+                           p->form->names ? "" : " in the first row");
         }
         status = add_number(p, &f, count++);
         if (status != NS_OK) return status;
@@ -315,8 +385,9 @@ static ns_status check_bytes(parser* p, size_t size) {
     return fail_at(p, NS_ERR_PARSE, nul, "a NUL byte; save the table as text in UTF-8");
 }
 
-ns_status nsi_csv_parse(const char* text, size_t size, const char* name, bool allow_missing,
-                        const ns_allocator* allocator, nsi_csv* out, ns_error* error) {
+ns_status nsi_csv_parse_form(const char* text, size_t size, const char* name,
+                             const nsi_csv_form* form, const ns_allocator* allocator, nsi_csv* out,
+                             ns_error* error) {
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
     *out = (nsi_csv){.allocator = memory, .arena = {.allocator = memory}};
     parser p = {.at = text,
@@ -324,18 +395,19 @@ ns_status nsi_csv_parse(const char* text, size_t size, const char* name, bool al
                 .line_start = text,
                 .line = 1,
                 .name = name,
-                .allow_missing = allow_missing,
+                .form = form,
                 .allocator = memory,
                 .error = error,
                 .csv = out};
     ns_status status = check_bytes(&p, size);
     if (status == NS_OK) status = read_header(&p);
-    while (status == NS_OK) {
+    while (status == NS_OK && !form->names_only) {
         skip_lines(&p, false);
         if (p.at == p.end) break;
         status = read_row(&p);
     }
     nsi_array_free(&memory, &p.unquoted);
+    nsi_array_free(&memory, &p.where);
     out->names = p.names.data;
     out->numbers = p.numbers.data;
     out->lines = p.lines.data;
@@ -343,6 +415,12 @@ ns_status nsi_csv_parse(const char* text, size_t size, const char* name, bool al
     out->nrow = p.lines.count;
     if (status != NS_OK) nsi_csv_free(out);
     return status;
+}
+
+ns_status nsi_csv_parse(const char* text, size_t size, const char* name, bool allow_missing,
+                        const ns_allocator* allocator, nsi_csv* out, ns_error* error) {
+    nsi_csv_form form = {.allow_missing = allow_missing};
+    return nsi_csv_parse_form(text, size, name, &form, allocator, out, error);
 }
 
 // ---- files ---------------------------------------------------------------------------------
@@ -359,8 +437,8 @@ static ns_status read_all(FILE* file, const ns_allocator* allocator, bytes* out)
     return ferror(file) ? NS_ERR_IO : NS_OK;
 }
 
-ns_status nsi_csv_read(const char* path, bool allow_missing, const ns_allocator* allocator,
-                       nsi_csv* out, ns_error* error) {
+ns_status nsi_csv_read_form(const char* path, const nsi_csv_form* form,
+                            const ns_allocator* allocator, nsi_csv* out, ns_error* error) {
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
     *out = (nsi_csv){.allocator = memory};
     FILE* file = fopen(path, "rb");
@@ -372,11 +450,17 @@ ns_status nsi_csv_read(const char* path, bool allow_missing, const ns_allocator*
     } else if (status == NS_ERR_NOMEM) {
         nsi_fail_nomem(error);
     } else {
-        status = nsi_csv_parse(text.data, text.count, path, allow_missing, &memory, out, error);
+        status = nsi_csv_parse_form(text.data, text.count, path, form, &memory, out, error);
     }
     fclose(file);
     nsi_array_free(&memory, &text);
     return status;
+}
+
+ns_status nsi_csv_read(const char* path, bool allow_missing, const ns_allocator* allocator,
+                       nsi_csv* out, ns_error* error) {
+    nsi_csv_form form = {.allow_missing = allow_missing};
+    return nsi_csv_read_form(path, &form, allocator, out, error);
 }
 
 void nsi_csv_free(nsi_csv* csv) {

@@ -25,6 +25,22 @@ enum {
 
 // ---- reading -------------------------------------------------------------------------------
 
+// Rows whose field in this column is this text.
+typedef struct nsi_csv_where {
+    const char *column, *text;
+} nsi_csv_where;
+
+// What kind of table it is. Zero is the one described above.
+typedef struct nsi_csv_form {
+    bool allow_missing;       // an empty field is NaN instead of an error
+    const char* const* names; // of the columns: there is no row of names. NULL: there is
+    uint32_t nname;
+    const nsi_csv_where*
+        where;       // only rows for which all of these hold; in others the fields are not
+    uint32_t nwhere; // looked at. These columns may hold text, whose number is NaN
+    bool names_only; // no rows
+} nsi_csv_form;
+
 typedef struct nsi_csv {
     ns_allocator allocator;
     uint32_t ncol, nrow;
@@ -44,6 +60,13 @@ ns_status nsi_csv_read(const char* path, bool allow_missing, const ns_allocator*
                        nsi_csv* out, ns_error* error);
 ns_status nsi_csv_parse(const char* text, size_t size, const char* name, bool allow_missing,
                         const ns_allocator* allocator, nsi_csv* out, ns_error* error);
+
+// The same for other kinds of tables. Columns of `where` that are not there are NS_ERR_PARSE.
+ns_status nsi_csv_read_form(const char* path, const nsi_csv_form* form,
+                            const ns_allocator* allocator, nsi_csv* out, ns_error* error);
+ns_status nsi_csv_parse_form(const char* text, size_t size, const char* name,
+                             const nsi_csv_form* form, const ns_allocator* allocator, nsi_csv* out,
+                             ns_error* error);
 void nsi_csv_free(nsi_csv* csv); // zeroed and freed ones are allowed
 
 // Number of the column with this name, or NSI_NONE.

@@ -1,7 +1,4 @@
-// Hybrid model files: YAML, event by event.
-//
-// The events of libyaml rather than its documents: an alias, an anchor and a tag are seen where they
-// stand, and what is refused is never built.
+// Hybrid model files: from YAML, and to YAML.
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -10,14 +7,13 @@
 #include "io/file.h"
 #include "io/numbers.h"
 #include "io/utf8.h"
+#include "io/yaml.h"
 #include "neuralsim/model.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <unistd.h>
-#include <yaml.h>
 
 bool nsi_is_hybrid_path(const char* path) {
     size_t size = strlen(path);
@@ -27,6 +23,7 @@ bool nsi_is_hybrid_path(const char* path) {
 
 void nsi_hybrid_init(const ns_allocator* allocator, nsi_hybrid* out) {
     *out = (nsi_hybrid){.contact = -1,
+                        .integrator = -1,
                         .arena = {.allocator = allocator ? *allocator : ns_default_allocator()}};
 }
 
@@ -38,124 +35,35 @@ void nsi_hybrid_free(nsi_hybrid* hybrid) {
     nsi_hybrid_init(&allocator, hybrid);
 }
 
+// CONTACT_WORDS are the same in the same order.
 static const char* const contact_names[] = {
     [NS_CONTACT_NONE] = "none", [NS_CONTACT_NCP] = "ncp", [NS_CONTACT_SPRING] = "spring"};
+#define CONTACT_WORDS "none ncp spring"
 enum { NCONTACT = sizeof contact_names / sizeof *contact_names };
 
-// Is a parameter of this name in the index?
-static bool has_pattern(const nsi_hybrid* hybrid, const nsi_index* index, uint32_t hash,
-                        const char* pattern) {
-    if (!index->ids) return false;
-    for (uint32_t at = nsi_index_first(index, hash), id; nsi_index_at(index, at, &id);
-         at = nsi_index_next(index, at)) {
-        if (strcmp(hybrid->parameters.data[id].pattern, pattern) == 0) return true;
-    }
-    return false;
-}
+// INTEGRATOR_WORDS likewise.
+static const char* const integrator_names[] = {[NS_INTEGRATOR_EULER] = "euler",
+                                               [NS_INTEGRATOR_RK4] = "rk4",
+                                               [NS_INTEGRATOR_IMPLICIT] = "implicit"};
+#define INTEGRATOR_WORDS "euler rk4 implicit"
+enum { NINTEGRATOR = sizeof integrator_names / sizeof *integrator_names };
 
-// ---- events ----------------------------------------------------------------------------------
+// ---- reading ---------------------------------------------------------------------------------
 
-typedef struct parser {
-    yaml_parser_t yaml;
-    yaml_event_t event; // the latest
-    const char* file;
-    const char *text, *folder;
-    size_t size;
+typedef struct reader {
+    nsi_yaml yaml;
+    char* folder; // of the file
     nsi_hybrid* out;
-    nsi_index patterns; // of the parameters
-    uint32_t seen;      // bits of keys
-    yaml_mark_t weights;
     ns_error* error;
-} parser;
-
-static ns_status fail_at(const parser* p, ns_status status, yaml_mark_t mark, const char* format,
-                         ...) NSI_PRINTF(4, 5);
-static ns_status fail_at(const parser* p, ns_status status, yaml_mark_t mark, const char* format,
-                         ...) {
-    char what[NS_ERROR_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    return nsi_fail(p->error, status, "%.200s:%zu:%zu: %s", p->file, mark.line + 1, mark.column + 1,
-                    what);
-}
-
-static ns_status fail_yaml(const parser* p) {
-    const yaml_parser_t* yaml = &p->yaml;
-    if (yaml->error == YAML_MEMORY_ERROR) return nsi_fail_nomem(p->error);
-    yaml_mark_t mark = yaml->problem_mark;
-    if (yaml->error == YAML_READER_ERROR) { // has only the number of the byte
-        mark = (yaml_mark_t){0};
-        for (size_t i = 0; i < yaml->problem_offset && i < p->size; i++) {
-            mark.column = p->text[i] == '\n' ? 0 : mark.column + 1;
-            mark.line += p->text[i] == '\n';
-        }
-    }
-    return fail_at(p, NS_ERR_PARSE, mark, "%s", yaml->problem ? yaml->problem : "no YAML");
-}
-
-static ns_status fail_extra(const parser* p, const char* what, const unsigned char* name,
-                            const char* advice) {
-    char quote[NSI_QUOTE_SIZE];
-    const char* text = (const char*)name;
-    return fail_at(p, NS_ERR_PARSE, p->event.start_mark, "%s %s is not allowed here; %s", what,
-                   nsi_quote(text, strlen(text), quote), advice);
-}
-
-// Go on to the next event, which is none of what is refused everywhere.
-static ns_status next(parser* p) {
-    yaml_event_delete(&p->event);
-    if (!yaml_parser_parse(&p->yaml, &p->event)) return fail_yaml(p);
-    const unsigned char *anchor = NULL, *tag = NULL;
-    switch (p->event.type) {
-    case YAML_ALIAS_EVENT:
-        return fail_extra(p, "the alias", p->event.data.alias.anchor,
-                          "put a name that starts with * in quotes");
-    case YAML_SCALAR_EVENT:
-        anchor = p->event.data.scalar.anchor;
-        tag = p->event.data.scalar.tag;
-        break;
-    case YAML_SEQUENCE_START_EVENT:
-        anchor = p->event.data.sequence_start.anchor;
-        tag = p->event.data.sequence_start.tag;
-        break;
-    case YAML_MAPPING_START_EVENT:
-        anchor = p->event.data.mapping_start.anchor;
-        tag = p->event.data.mapping_start.tag;
-        break;
-    default: break;
-    }
-    if (anchor) return fail_extra(p, "the anchor", anchor, "remove it");
-    if (tag) return fail_extra(p, "the tag", tag, "remove it");
-    return NS_OK;
-}
-
-// ---- values ----------------------------------------------------------------------------------
-
-// Text of the current event, a scalar. NUL-terminated; it may have NULs inside.
-static const char* value_text(const parser* p) {
-    return (const char*)p->event.data.scalar.value;
-}
-
-static size_t value_size(const parser* p) {
-    return p->event.data.scalar.length;
-}
-
-static bool is_word(const parser* p, const char* word) {
-    return value_size(p) == strlen(word) && memcmp(value_text(p), word, value_size(p)) == 0;
-}
-
-static bool is_plain(const parser* p) {
-    return p->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-}
+} reader;
 
 // Does YAML, of any version, take this plain text for something else than a text?
-static bool is_typed(const char* text, size_t size) {
+static bool is_typed(const char* text) {
     static const char* const words[] = {"",    "~",   "null", "true", "false", "yes",
                                         "no",  "on",  "off",  "y",    "n",     ".inf",
                                         "nan", "inf", ".nan", "<<",   "="};
     char lower[8] = {0};
+    size_t size = strlen(text);
     for (size_t i = 0; i < size && size < sizeof lower; i++) {
         lower[i] = text[i];
         if (text[i] >= 'A' && text[i] <= 'Z') lower[i] = (char)(text[i] + ('a' - 'A'));
@@ -167,280 +75,157 @@ static bool is_typed(const char* text, size_t size) {
     return nsi_text_read_double(text, size, &number) != NS_ERR_PARSE;
 }
 
-static ns_status fail_value(const parser* p, const char* key, const char* what) {
+// Can this name a folder only? Writing leaves such an end out.
+static bool is_folder(const char* path) {
+    const char* last = strrchr(path, '/');
+    last = last ? last + 1 : path;
+    return last[0] == '\0' || strcmp(last, ".") == 0;
+}
+
+// The path of a file, resolved; `node` may be NULL.
+static ns_status read_path(reader* r, const nsi_yaml_node* node, const char** out) {
+    const char* text = NULL;
+    ns_status status = nsi_yaml_text(&r->yaml, node, &text, r->error);
+    if (!text) return status;
     char quote[NSI_QUOTE_SIZE];
-    return fail_at(p, NS_ERR_PARSE, p->event.start_mark, "%s: %s %s", key,
-                   nsi_quote(value_text(p), value_size(p), quote), what);
-}
-
-// The next event as the value of a key.
-static ns_status next_scalar(parser* p, const char* key, const char* wanted) {
-    ns_status status = next(p);
-    if (status == NS_OK && p->event.type != YAML_SCALAR_EVENT) {
-        status = fail_at(p, NS_ERR_PARSE, p->event.start_mark,
-                         "%s: a list or a mapping where %s should be", key, wanted);
+    size_t size = strlen(text);
+    if (node->plain && is_typed(text)) {
+        return nsi_yaml_fail(&r->yaml, node, r->error,
+                             "%s: %s is not the name of a file; put it in quotes if it is",
+                             node->key, nsi_quote(text, size, quote));
     }
-    return status;
-}
-
-static ns_status read_number(parser* p, const char* key, double* out) {
-    ns_status status = next_scalar(p, key, "a number");
-    if (status != NS_OK) return status;
-    if (!is_plain(p)) return fail_value(p, key, "is in quotes; write a number without");
-    status = nsi_text_read_double(value_text(p), value_size(p), out);
-    if (status == NS_ERR_LIMIT) return fail_value(p, key, "is too large or too long a number");
-    if (status != NS_OK) return fail_value(p, key, "is not a number");
-    if (!isfinite(*out)) return fail_value(p, key, "is not finite");
-    return NS_OK;
-}
-
-static ns_status read_bool(parser* p, const char* key, bool* out) {
-    ns_status status = next_scalar(p, key, "true or false");
-    if (status != NS_OK) return status;
-    *out = is_word(p, "true");
-    bool known = *out || is_word(p, "false");
-    if (!known || !is_plain(p)) return fail_value(p, key, "is neither true nor false");
-    return NS_OK;
-}
-
-static ns_status read_contact(parser* p, const char* key, int* out) {
-    ns_status status = next_scalar(p, key, "a name");
-    if (status != NS_OK) return status;
-    for (int k = 0; k < NCONTACT; k++) {
-        if (!is_word(p, contact_names[k])) continue;
-        *out = k;
-        return NS_OK;
+    if (is_folder(text)) {
+        return nsi_yaml_fail(&r->yaml, node, r->error, "%s: %s is a folder; give a file", node->key,
+                             nsi_quote(text, size, quote));
     }
-    return fail_value(p, key, "is none of ncp, spring, none");
-}
-
-// The path of a file, resolved.
-static ns_status read_path(parser* p, const char* key, const char** out) {
-    ns_status status = next_scalar(p, key, "the name of a file");
-    if (status != NS_OK) return status;
-    const char* text = value_text(p);
-    size_t size = value_size(p);
-    if (is_plain(p) && is_typed(text, size)) {
-        return fail_value(p, key, "is not the name of a file; put it in quotes if it is");
-    }
-    const char* fault = nsi_line_fault(text, size);
-    if (fault) return fail_value(p, key, fault);
     if (size > NSI_HYBRID_MAX_PATH) {
-        return fail_at(p, NS_ERR_LIMIT, p->event.start_mark, "%s: more than %d bytes", key,
-                       NSI_HYBRID_MAX_PATH);
+        return nsi_yaml_fail_limit(&r->yaml, node, r->error, "%s: more than %d bytes", node->key,
+                                   NSI_HYBRID_MAX_PATH);
     }
-    size_t before = text[0] == '/' ? 0 : strlen(p->folder);
-    char* path = nsi_arena_alloc(&p->out->arena, before + size + 1);
-    if (!path) return nsi_fail_nomem(p->error);
-    memcpy(path, p->folder, before);
+    size_t before = text[0] == '/' ? 0 : strlen(r->folder);
+    char* path = nsi_arena_alloc(&r->out->arena, before + size + 1);
+    if (!path) return nsi_fail_nomem(r->error);
+    memcpy(path, r->folder, before);
     memcpy(path + before, text, size + 1);
     *out = path;
     return NS_OK;
 }
 
-// A hybrid model in a hybrid model could contain itself.
-static ns_status read_robot(parser* p, const char* key) {
-    ns_status status = read_path(p, key, &p->out->robot);
-    if (status == NS_OK && nsi_is_hybrid_path(p->out->robot)) {
-        status = fail_value(p, key, "is YAML; give a URDF or MJCF file");
+static ns_status read_robot(reader* r, const nsi_yaml_node* node) {
+    if (!node) {
+        return nsi_yaml_fail(&r->yaml, NULL, r->error,
+                             "there is no robot; add \"robot: <URDF or MJCF file>\"");
     }
-    return status;
-}
-
-static ns_status read_timestep(parser* p, const char* key) {
-    ns_status status = read_number(p, key, &p->out->timestep);
-    if (status == NS_OK && p->out->timestep <= 0.0) status = fail_value(p, key, "is not positive");
-    return status;
-}
-
-// ---- parameters ------------------------------------------------------------------------------
-
-// The current event is the key.
-static ns_status add_pattern(parser* p) {
-    nsi_hybrid* out = p->out;
-    const char* text = value_text(p);
-    size_t size = value_size(p);
-    const char* fault = nsi_line_fault(text, size);
-    if (fault) return fail_value(p, "parameters", fault);
-    if (size > NSI_HYBRID_MAX_PATTERN || out->parameters.count >= NSI_HYBRID_MAX_PARAMETERS) {
-        return fail_at(p, NS_ERR_LIMIT, p->event.start_mark,
-                       "parameters: more than %d of them, or a name of more than %d bytes",
-                       NSI_HYBRID_MAX_PARAMETERS, NSI_HYBRID_MAX_PATTERN);
-    }
-    uint32_t hash = nsi_hash_bytes(text, size);
-    if (has_pattern(out, &p->patterns, hash, text)) {
-        return fail_value(p, "parameters", "is there twice; remove one");
-    }
-    const ns_allocator* allocator = &out->arena.allocator;
-    nsi_hybrid_parameter parameter = {.pattern = nsi_arena_string(&out->arena, text, size)};
-    if (!parameter.pattern || !nsi_array_push(allocator, &out->parameters, parameter) ||
-        !nsi_index_insert(allocator, &p->patterns, hash, out->parameters.count - 1)) {
-        return nsi_fail_nomem(p->error);
-    }
-    return NS_OK;
-}
-
-static ns_status read_parameters(parser* p) {
-    ns_status status = next(p);
-    if (status == NS_OK && p->event.type != YAML_MAPPING_START_EVENT) {
-        status = fail_at(p, NS_ERR_PARSE, p->event.start_mark,
-                         "parameters: must be a mapping such as {\"link/*/mass\": 1.2}");
-    }
-    while (status == NS_OK) {
-        status = next(p);
-        if (status != NS_OK || p->event.type == YAML_MAPPING_END_EVENT) break;
-        if (p->event.type != YAML_SCALAR_EVENT) {
-            return fail_at(p, NS_ERR_PARSE, p->event.start_mark,
-                           "parameters: a list or a mapping where a name should be");
-        }
-        status = add_pattern(p);
-        if (status != NS_OK) break;
-        nsi_hybrid_parameter* parameter = &p->out->parameters.data[p->out->parameters.count - 1];
-        char quote[NSI_QUOTE_SIZE];
-        status = read_number(p, nsi_quote(parameter->pattern, strlen(parameter->pattern), quote),
-                             &parameter->value);
-    }
-    return status;
-}
-
-// ---- keys ------------------------------------------------------------------------------------
-
-enum {
-    KEY_ROBOT,
-    KEY_PARAMETERS,
-    KEY_CONTACT,
-    KEY_TIMESTEP,
-    KEY_BLUEPRINT,
-    KEY_WEIGHTS,
-    KEY_GROUND,
-    KEY_SELF_COLLISION,
-    NKEY
-};
-
-static const char* const keys[NKEY] = {"robot",     "parameters", "contact", "timestep",
-                                       "blueprint", "weights",    "ground",  "self_collision"};
-
-// The current event is the key.
-static ns_status find_key(parser* p, int* out) {
-    uint32_t least = UINT32_MAX;
-    const char *text = value_text(p), *nearest = "robot";
+    ns_status status = read_path(r, node, &r->out->robot);
+    if (status != NS_OK || !nsi_is_hybrid_path(r->out->robot)) return status;
+    // It could contain itself.
     char quote[NSI_QUOTE_SIZE];
-    const char* quoted = nsi_quote(text, value_size(p), quote);
-    for (int k = 0; k < NKEY; k++) {
-        uint32_t distance = nsi_edit_distance(text, keys[k]);
-        if (distance < least) least = distance, nearest = keys[k];
-        if (!is_word(p, keys[k])) continue;
-        if (p->seen >> k & 1) {
-            return fail_at(p, NS_ERR_PARSE, p->event.start_mark,
-                           "the key %s is there twice; remove one", quoted);
-        }
-        p->seen |= 1u << k;
-        *out = k;
-        return NS_OK;
-    }
-    return fail_at(p, NS_ERR_PARSE, p->event.start_mark, "unknown key %s; did you mean \"%s\"?",
-                   quoted, nearest);
+    return nsi_yaml_fail(&r->yaml, node, r->error, "robot: %s is YAML; give a URDF or MJCF file",
+                         nsi_quote(node->text, strlen(node->text), quote));
 }
 
-static ns_status read_entry(parser* p, int key) {
-    switch (key) {
-    case KEY_ROBOT: return read_robot(p, keys[key]);
-    case KEY_PARAMETERS: return read_parameters(p);
-    case KEY_CONTACT: return read_contact(p, keys[key], &p->out->contact);
-    case KEY_TIMESTEP: return read_timestep(p, keys[key]);
-    case KEY_BLUEPRINT: return read_path(p, keys[key], &p->out->blueprint);
-    case KEY_WEIGHTS:
-        p->weights = p->event.start_mark;
-        return read_path(p, keys[key], &p->out->weights);
-    case KEY_GROUND: return read_bool(p, keys[key], &p->out->ground);
-    default: return read_bool(p, keys[key], &p->out->self_collision);
+static ns_status read_parameter(reader* r, const nsi_yaml_node* node) {
+    nsi_hybrid* out = r->out;
+    size_t size = strlen(node->key);
+    if (size > NSI_HYBRID_MAX_PATTERN || out->parameters.count >= NSI_HYBRID_MAX_PARAMETERS) {
+        return nsi_yaml_fail_limit(&r->yaml, node, r->error,
+                                   "parameters: more than %d of them, or a name of more than %d"
+                                   " bytes",
+                                   NSI_HYBRID_MAX_PARAMETERS, NSI_HYBRID_MAX_PATTERN);
     }
+    nsi_hybrid_parameter parameter = {.pattern = nsi_arena_string(&out->arena, node->key, size),
+                                      .line = node->key_line,
+                                      .column = node->key_column};
+    ns_status status =
+        nsi_yaml_number(&r->yaml, node, -INFINITY, INFINITY, &parameter.value, r->error);
+    if (status != NS_OK) return status;
+    bool ok =
+        parameter.pattern && nsi_array_push(&out->arena.allocator, &out->parameters, parameter);
+    return ok ? NS_OK : nsi_fail_nomem(r->error);
 }
 
-// The current event opens the mapping.
-static ns_status read_mapping(parser* p) {
-    yaml_mark_t start = p->event.start_mark;
-    for (;;) {
-        ns_status status = next(p);
-        if (status != NS_OK) return status;
-        if (p->event.type == YAML_MAPPING_END_EVENT) break;
-        if (p->event.type != YAML_SCALAR_EVENT) {
-            return fail_at(p, NS_ERR_PARSE, p->event.start_mark, "a key must be a name");
-        }
-        int key = 0;
-        status = find_key(p, &key);
-        if (status == NS_OK) status = read_entry(p, key);
-        if (status != NS_OK) return status;
+static ns_status read_parameters(reader* r, const nsi_yaml_node* node) {
+    if (node && node->type != NSI_YAML_MAP) {
+        return nsi_yaml_fail(&r->yaml, node, r->error,
+                             "parameters: must be a mapping such as {\"link/*/mass\": 1.2}");
     }
-    if (!p->out->robot) {
-        return fail_at(p, NS_ERR_PARSE, start,
-                       "there is no robot; add \"robot: <URDF or MJCF file>\"");
+    ns_status status = NS_OK;
+    for (const nsi_yaml_node* n = node ? node->first : NULL; n && status == NS_OK; n = n->next) {
+        status = read_parameter(r, n);
     }
-    if (p->out->weights && !p->out->blueprint) {
-        return fail_at(p, NS_ERR_PARSE, p->weights,
-                       "weights without a blueprint; add \"blueprint: <file>\"");
-    }
-    return NS_OK;
+    return status;
 }
 
-static ns_status read_document(parser* p) {
-    ns_status status = next(p);            // start of the stream
-    if (status == NS_OK) status = next(p); // start of the document
-    if (status == NS_OK && p->event.type == YAML_DOCUMENT_START_EVENT) status = next(p);
-    if (status == NS_OK && p->event.type != YAML_MAPPING_START_EVENT) {
-        status = fail_at(p, NS_ERR_PARSE, p->event.start_mark,
-                         "a hybrid model is a mapping; start with \"robot: <URDF or MJCF file>\"");
+static ns_status read_file(reader* r) {
+    const nsi_yaml* yaml = &r->yaml;
+    const nsi_yaml_node* root = yaml->root;
+    nsi_hybrid* out = r->out;
+    if (root->type != NSI_YAML_MAP) {
+        return nsi_yaml_fail(yaml, root, r->error,
+                             "a hybrid model is a mapping; start with \"robot: <URDF or MJCF"
+                             " file>\"");
     }
-    if (status == NS_OK) status = read_mapping(p);
-    if (status == NS_OK) status = next(p); // end of the document
-    if (status == NS_OK) status = next(p); // end of the stream
-    if (status == NS_OK && p->event.type != YAML_STREAM_END_EVENT) {
-        status = fail_at(p, NS_ERR_PARSE, p->event.start_mark,
-                         "a second document; one model is in one file");
+    ns_status status =
+        nsi_yaml_check_map(yaml, root, "a hybrid model",
+                           "robot parameters contact integrator timestep blueprint weights"
+                           " ground self_collision",
+                           r->error);
+    if (status == NS_OK) status = read_robot(r, nsi_yaml_find(root, "robot"));
+    if (status == NS_OK) status = read_parameters(r, nsi_yaml_find(root, "parameters"));
+    if (status == NS_OK) {
+        status = nsi_yaml_choice(yaml, nsi_yaml_find(root, "contact"), CONTACT_WORDS, &out->contact,
+                                 r->error);
     }
+    if (status == NS_OK) {
+        status = nsi_yaml_choice(yaml, nsi_yaml_find(root, "integrator"), INTEGRATOR_WORDS,
+                                 &out->integrator, r->error);
+    }
+    if (status == NS_OK) {
+        status = nsi_yaml_number(yaml, nsi_yaml_find(root, "timestep"), DBL_TRUE_MIN, INFINITY,
+                                 &out->timestep, r->error);
+    }
+    const nsi_yaml_node* weights = nsi_yaml_find(root, "weights");
+    if (status == NS_OK) status = read_path(r, nsi_yaml_find(root, "blueprint"), &out->blueprint);
+    if (status == NS_OK) status = read_path(r, weights, &out->weights);
+    if (status == NS_OK && weights && !out->blueprint) {
+        status = nsi_yaml_fail(yaml, weights, r->error,
+                               "weights without a blueprint; add \"blueprint: <file>\"");
+    }
+    if (status == NS_OK) {
+        status = nsi_yaml_flag(yaml, nsi_yaml_find(root, "ground"), &out->ground, r->error);
+    }
+    if (status == NS_OK) {
+        status = nsi_yaml_flag(yaml, nsi_yaml_find(root, "self_collision"), &out->self_collision,
+                               r->error);
+    }
+    return status;
+}
+
+// Take over a tree, or the failure to read it.
+static ns_status finish(ns_status status, reader* r, const char* path) {
+    const ns_allocator* memory = &r->out->arena.allocator;
+    if (status == NS_OK) {
+        r->folder = nsi_file_folder(path, memory);
+        status = r->folder ? read_file(r) : nsi_fail_nomem(r->error);
+        nsi_free(memory, r->folder);
+    }
+    nsi_yaml_free(&r->yaml);
+    if (status != NS_OK) nsi_hybrid_free(r->out);
     return status;
 }
 
 ns_status nsi_hybrid_parse(const char* text, size_t size, const char* path,
                            const ns_allocator* allocator, nsi_hybrid* out, ns_error* error) {
     nsi_hybrid_init(allocator, out);
-    if (size > NSI_HYBRID_MAX_SIZE) {
-        return nsi_fail(error, NS_ERR_LIMIT, "%.200s: more than %d MiB", path,
-                        NSI_HYBRID_MAX_SIZE >> 20);
-    }
-    const ns_allocator* memory = &out->arena.allocator;
-    char* folder = nsi_file_folder(path, memory);
-    if (!folder) return nsi_fail_nomem(error);
-    parser p = {
-        .file = path, .text = text, .size = size, .folder = folder, .out = out, .error = error};
-    ns_status status = NS_OK;
-    if (yaml_parser_initialize(&p.yaml)) {
-        yaml_parser_set_encoding(&p.yaml, YAML_UTF8_ENCODING);
-        yaml_parser_set_input_string(&p.yaml, (const unsigned char*)text, size);
-        status = read_document(&p);
-        yaml_event_delete(&p.event);
-        yaml_parser_delete(&p.yaml);
-    } else {
-        status = nsi_fail_nomem(error);
-    }
-    nsi_index_free(memory, &p.patterns);
-    nsi_free(memory, folder);
-    if (status != NS_OK) nsi_hybrid_free(out);
-    return status;
+    reader r = {.out = out, .error = error};
+    return finish(nsi_yaml_parse(text, size, path, allocator, &r.yaml, error), &r, path);
 }
 
 ns_status nsi_hybrid_read(const char* path, const ns_allocator* allocator, nsi_hybrid* out,
                           ns_error* error) {
     nsi_hybrid_init(allocator, out);
-    ns_allocator memory = out->arena.allocator;
-    nsi_bytes text = {0};
-    // One byte past the limit is read, so that the parser sees that it is too much.
-    ns_status status = nsi_file_read(path, NSI_HYBRID_MAX_SIZE, &memory, &text, error);
-    if (status == NS_OK) {
-        status = nsi_hybrid_parse(text.data, text.count, path, &memory, out, error);
-    }
-    nsi_array_free(&memory, &text);
-    return status;
+    reader r = {.out = out, .error = error};
+    return finish(nsi_yaml_read(path, allocator, &r.yaml, error), &r, path);
 }
 
 // ---- writing ---------------------------------------------------------------------------------
@@ -468,7 +253,7 @@ static void add_quoted(nsi_text_builder* text, const char* value) {
 // Without quotes where that is plainly a text.
 static void add_value(nsi_text_builder* text, const char* value) {
     size_t size = strlen(value);
-    bool plain = !is_typed(value, size) && value[0] != '-';
+    bool plain = !is_typed(value) && value[0] != '-';
     for (size_t i = 0; i < size; i++) {
         char c = value[i];
         plain = plain && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -515,6 +300,7 @@ static ns_status add_path(nsi_text_builder* text, const char* key, const char* p
                           const char* folder, ns_error* error) {
     if (!path) return NS_OK;
     const char* fault = nsi_line_fault(path, strlen(path));
+    if (!fault && is_folder(path)) fault = "is a folder's";
     if (fault) return nsi_fail(error, NS_ERR_ARGUMENT, "%s: the path %s", key, fault);
     char* absolute;
     ns_status status = make_absolute(path, &text->allocator, &absolute, error);
@@ -539,15 +325,26 @@ static ns_status add_paths(nsi_text_builder* text, const nsi_hybrid* hybrid, con
     ns_status status = make_absolute(path, &text->allocator, &absolute, error);
     if (!absolute) return status;
     strrchr(absolute, '/')[1] = '\0';
-    status = add_path(text, keys[KEY_ROBOT], hybrid->robot, absolute, error);
+    status = add_path(text, "robot", hybrid->robot, absolute, error);
     if (status == NS_OK) {
-        status = add_path(text, keys[KEY_BLUEPRINT], hybrid->blueprint, absolute, error);
+        status = add_path(text, "blueprint", hybrid->blueprint, absolute, error);
     }
     if (status == NS_OK) {
-        status = add_path(text, keys[KEY_WEIGHTS], hybrid->weights, absolute, error);
+        status = add_path(text, "weights", hybrid->weights, absolute, error);
     }
     nsi_free(&text->allocator, absolute);
     return status;
+}
+
+// Is a parameter of this name in the index?
+static bool has_pattern(const nsi_hybrid* hybrid, const nsi_index* index, uint32_t hash,
+                        const char* pattern) {
+    if (!index->ids) return false;
+    for (uint32_t at = nsi_index_first(index, hash), id; nsi_index_at(index, at, &id);
+         at = nsi_index_next(index, at)) {
+        if (strcmp(hybrid->parameters.data[id].pattern, pattern) == 0) return true;
+    }
+    return false;
 }
 
 static ns_status check_pattern(const nsi_hybrid* hybrid, uint32_t number, nsi_index* index,
@@ -587,6 +384,9 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
     if (hybrid->contact < -1 || hybrid->contact >= NCONTACT) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "contact is neither -1 nor a contact model");
     }
+    if (hybrid->integrator < -1 || hybrid->integrator >= NINTEGRATOR) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "integrator is neither -1 nor an integrator");
+    }
     if (!(hybrid->timestep >= 0.0) || !isfinite(hybrid->timestep)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "timestep is negative or not finite");
     }
@@ -604,16 +404,19 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
 
 static void add_rest(nsi_text_builder* text, const nsi_hybrid* hybrid) {
     if (hybrid->contact >= 0) {
-        nsi_text_add(text, "%s: %s\n", keys[KEY_CONTACT], contact_names[hybrid->contact]);
+        nsi_text_add(text, "contact: %s\n", contact_names[hybrid->contact]);
+    }
+    if (hybrid->integrator >= 0) {
+        nsi_text_add(text, "integrator: %s\n", integrator_names[hybrid->integrator]);
     }
     if (hybrid->timestep > 0.0) {
-        nsi_text_add(text, "%s: ", keys[KEY_TIMESTEP]);
+        nsi_text_add(text, "timestep: ");
         nsi_text_add_double(text, hybrid->timestep);
         nsi_text_add(text, "\n");
     }
-    if (hybrid->ground) nsi_text_add(text, "%s: true\n", keys[KEY_GROUND]);
-    if (hybrid->self_collision) nsi_text_add(text, "%s: true\n", keys[KEY_SELF_COLLISION]);
-    if (hybrid->parameters.count > 0) nsi_text_add(text, "%s:\n", keys[KEY_PARAMETERS]);
+    if (hybrid->ground) nsi_text_add(text, "ground: true\n");
+    if (hybrid->self_collision) nsi_text_add(text, "self_collision: true\n");
+    if (hybrid->parameters.count > 0) nsi_text_add(text, "parameters:\n");
     for (uint32_t k = 0; k < hybrid->parameters.count; k++) {
         nsi_text_add(text, "  ");
         add_quoted(text, hybrid->parameters.data[k].pattern);
@@ -631,9 +434,9 @@ ns_status nsi_hybrid_print(const nsi_hybrid* hybrid, const char* path,
     if (status == NS_OK) status = add_paths(&text, hybrid, path, error);
     if (status == NS_OK) {
         add_rest(&text, hybrid);
-        if (text.text.count > NSI_HYBRID_MAX_SIZE) {
+        if (text.text.count > NSI_YAML_MAX_SIZE) {
             status = nsi_fail(error, NS_ERR_LIMIT, "the file would have more than %d MiB",
-                              NSI_HYBRID_MAX_SIZE >> 20);
+                              NSI_YAML_MAX_SIZE >> 20);
         }
     }
     if (status != NS_OK) {

@@ -5,6 +5,7 @@
 //       "link/*/mass": 1.2
 //       "contact/*/mu": 0.4
 //     contact: ncp                   # ncp, spring or none, for all pairs
+//     integrator: rk4                # euler, rk4 or implicit
 //     timestep: 0.001                # s
 //     blueprint: drag.yaml
 //     weights: drag.safetensors
@@ -12,8 +13,7 @@
 //     self_collision: true
 //
 // Files are relative to the folder of this one, or absolute; a name is a name and nothing in it is
-// expanded. Made for files from anywhere: aliases, anchors, tags, unknown and repeated keys are
-// refused. libyaml takes its memory from malloc, not from the allocator.
+// expanded. What is refused in files from anywhere is in io/yaml.h; unknown keys are, too.
 
 #ifndef NSI_IO_HYBRID_H
 #define NSI_IO_HYBRID_H
@@ -21,15 +21,15 @@
 #include "base/base.h"
 
 enum {
-    NSI_HYBRID_MAX_SIZE = 4 << 20, // bytes of a file
-    NSI_HYBRID_MAX_PATH = 4095,    // bytes, as it is written in the file
-    NSI_HYBRID_MAX_PATTERN = 500,  // bytes; a key of YAML has at most 1024 characters
+    NSI_HYBRID_MAX_PATH = 4095,   // bytes, as it is written in the file
+    NSI_HYBRID_MAX_PATTERN = 500, // bytes; a key of YAML has at most 1024 characters
     NSI_HYBRID_MAX_PARAMETERS = 65536
 };
 
 typedef struct nsi_hybrid_parameter {
     const char* pattern; // a name, or for ns_glob_match()
     double value;
+    uint32_t line, column; // of the name in the file, from 1; 0: made by calls
 } nsi_hybrid_parameter;
 
 // Start from nsi_hybrid_init(), or read a file. Paths are resolved: as for open().
@@ -38,6 +38,7 @@ typedef struct nsi_hybrid {
     const char *blueprint, *weights;            // NULL: none
     NSI_ARRAY(nsi_hybrid_parameter) parameters; // array from the allocator, texts from anywhere
     int contact;                                // an ns_contact_model; -1: as each pair says
+    int integrator;                             // an ns_integrator; -1: the model's
     double timestep;                            // s; 0: the model's
     bool ground, self_collision;
     nsi_arena arena; // holds the texts of a file; its allocator is that of the array

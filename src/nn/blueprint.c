@@ -52,6 +52,7 @@ static void free_tensors(ns_blueprint* blueprint) {
     nsi_index_free(&blueprint->allocator, &blueprint->tensor_names);
     nsi_arena_free(&blueprint->tensor_arena);
     blueprint->tensor_numbers = 0;
+    blueprint->weights_file = NULL;
 }
 
 void ns_blueprint_free(ns_blueprint* blueprint) {

@@ -13,7 +13,6 @@ enum {
     NSI_BLUEPRINT_MAX_NAME = 200,   // bytes of a network's name
     NSI_BLUEPRINT_MAX_TEXT = 1000,  // bytes of any other string
     NSI_BLUEPRINT_MAX_LAG = 1000,   // steps
-    NSI_BLUEPRINT_MAX_SIZE = 16 << 20, // bytes of a file
     NSI_BLUEPRINT_MAX_WEIGHTS = 1 << 26
 };
 
@@ -81,7 +80,8 @@ struct ns_blueprint {
     NSI_ARRAY(nsi_blueprint_network) networks;
     nsi_arena arena; // of the networks
 
-    bool has_weights; // loaded, be it none at all
+    bool has_weights;         // loaded, be it none at all
+    const char* weights_file; // that they came from; NULL when added by calls
     NSI_ARRAY(nsi_blueprint_tensor) tensors;
     nsi_index tensor_names;
     uint64_t tensor_numbers; // in all of them

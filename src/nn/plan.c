@@ -833,6 +833,30 @@ static const char* tensor_name(const nsi_plan_set* set, uint32_t layer, char* ou
 
 enum { TENSOR_NAME_SIZE = NSI_BLUEPRINT_MAX_NAME + MAX_EXPANDED + 16 };
 
+// With the file that the weights came from.
+static ns_status fail_weights(const nsi_plan* plan, ns_error* error, const char* format, ...)
+    NSI_PRINTF(3, 4);
+static ns_status fail_weights(const nsi_plan* plan, ns_error* error, const char* format, ...) {
+    char what[NS_ERROR_SIZE];
+    const char* file = plan->blueprint->weights_file;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return nsi_fail(error, NS_ERR_ARGUMENT, "%.150s%s%s", file ? file : "", file ? ": " : "", what);
+}
+
+static const char* nearest_tensors(const ns_blueprint* blueprint, const char* wanted,
+                                   char out[NEAREST_SIZE]) {
+    ranking r = {0};
+    for (uint32_t i = 0; i < blueprint->tensors.count; i++) {
+        const char* name = blueprint->tensors.data[i].name;
+        size_t size = strlen(name);
+        if (size < UINT32_MAX) offer(&r, wanted, name, (uint32_t)size);
+    }
+    return list_ranking(&r, out);
+}
+
 static ns_status load_set(const nsi_plan* plan, const nsi_plan_set* set, double* weights,
                           ns_error* error) {
     const ns_network_def* def = ns_blueprint_network(plan->blueprint, set->network);
@@ -844,17 +868,20 @@ static ns_status load_set(const nsi_plan* plan, const nsi_plan_set* set, double*
         const nsi_blueprint_tensor* tensor =
             nsi_blueprint_find_tensor(plan->blueprint, tensor_name(set, k, name, sizeof name));
         if (!tensor) {
-            return nsi_fail(error, NS_ERR_ARGUMENT,
-                            "set \"%.120s\": the tensor \"%.130s\" (%u x %u) is missing from the"
-                            " loaded weights",
-                            set->name, name, layer->rows, layer->columns);
+            char nearest[NEAREST_SIZE];
+            return fail_weights(
+                plan, error,
+                "set \"%.120s\": the tensor \"%.130s\" (%u x %u) is missing from the"
+                " loaded weights%s",
+                set->name, name, layer->rows, layer->columns,
+                nearest_tensors(plan->blueprint, name, nearest));
         }
         if (tensor->rows != layer->rows || tensor->columns != layer->columns) {
-            return nsi_fail(error, NS_ERR_ARGUMENT,
-                            "set \"%.120s\": the loaded tensor \"%.130s\" is %u x %u, but the"
-                            " network of %u inputs and %u outputs needs %u x %u",
-                            set->name, name, tensor->rows, tensor->columns, set->ninput,
-                            set->noutput, layer->rows, layer->columns);
+            return fail_weights(plan, error,
+                                "set \"%.120s\": the loaded tensor \"%.130s\" is %u x %u, but the"
+                                " network of %u inputs and %u outputs needs %u x %u",
+                                set->name, name, tensor->rows, tensor->columns, set->ninput,
+                                set->noutput, layer->rows, layer->columns);
         }
         memcpy(weights + set->offset + layer->offset, tensor->data,
                (size_t)layer->rows * layer->columns * sizeof *weights);
@@ -889,10 +916,10 @@ static ns_status load_weights(const nsi_plan* plan, double* weights, ns_error* e
     for (uint32_t i = 0; i < blueprint->tensors.count; i++) {
         const nsi_blueprint_tensor* tensor = &blueprint->tensors.data[i];
         if (is_expected(plan, tensor->name)) continue;
-        return nsi_fail(error, NS_ERR_ARGUMENT,
-                        "the loaded tensor \"%.200s\" (%u x %u) belongs to no set of weights of"
-                        " this blueprint and model",
-                        tensor->name, tensor->rows, tensor->columns);
+        return fail_weights(plan, error,
+                            "the loaded tensor \"%.200s\" (%u x %u) belongs to no set of weights of"
+                            " this blueprint and model",
+                            tensor->name, tensor->rows, tensor->columns);
     }
     return NS_OK;
 }

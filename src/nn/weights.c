@@ -12,7 +12,11 @@ ns_status ns_blueprint_load_weights(ns_blueprint* blueprint, const char* path, n
     // The file is read whole before anything is added: a broken one changes nothing.
     nsi_tensors tensors;
     ns_status status = nsi_tensors_read(path, NULL, &tensors, error);
-    if (status == NS_OK) nsi_blueprint_clear_tensors(blueprint);
+    if (status == NS_OK) {
+        nsi_blueprint_clear_tensors(blueprint);
+        blueprint->weights_file = nsi_arena_string(&blueprint->tensor_arena, path, strlen(path));
+        if (!blueprint->weights_file) status = nsi_fail_nomem(error);
+    }
     for (uint32_t k = 0; k < tensors.count && status == NS_OK; k++) {
         const nsi_tensor* tensor = &tensors.data[k];
         ns_error inner;

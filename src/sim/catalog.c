@@ -143,7 +143,10 @@ static const char* stage_of(const ns_model* model, const char* name, bool accele
     if (after(name, "joint/")) {
         for (uint32_t i = 0; i < model->sizes.nlink; i++) {
             const char* what = after_owner(name + 6, model->links[i].def.joint);
-            if (what && (after(what, "position") || after(what, "velocity"))) return "state";
+            if (what && (after(what, "position") || after(what, "velocity") || after(what, "sin") ||
+                         after(what, "cos"))) {
+                return "state";
+            }
         }
     }
     if (after(name, "link/")) {

@@ -3,6 +3,7 @@
 #include "neuralsim/hybrid.h"
 
 #include "io/hybrid.h"
+#include "sim/system.h"
 
 struct ns_hybrid {
     ns_allocator allocator;
@@ -20,6 +21,18 @@ static ns_status load_networks(ns_hybrid* h, ns_error* error) {
         status = ns_blueprint_load_weights(h->blueprint, h->file.weights, error);
     }
     return status;
+}
+
+// Are the parameters such as the robot has? A fault is told with its place: it is the file's.
+static ns_status check_parameters(const ns_hybrid* h, const char* path, ns_error* error) {
+    for (uint32_t k = 0; k < h->file.parameters.count; k++) {
+        const nsi_hybrid_parameter* parameter = &h->file.parameters.data[k];
+        ns_error inner;
+        if (nsi_set_params(h->model, &h->set[k], NULL, &inner) == NS_OK) continue;
+        return nsi_fail(error, NS_ERR_PARSE, "%.150s:%u:%u: parameters: %s", path, parameter->line,
+                        parameter->column, inner.message);
+    }
+    return NS_OK;
 }
 
 static ns_status load_all(ns_hybrid* h, const char* path, ns_load_options robot, ns_error* error) {
@@ -42,6 +55,7 @@ static ns_status load_all(ns_hybrid* h, const char* path, ns_load_options robot,
     robot.ground = robot.ground || h->file.ground;
     robot.self_collision = robot.self_collision || h->file.self_collision;
     ns_status status = ns_model_load(robot_path, &robot, &h->model, error);
+    if (status == NS_OK) status = check_parameters(h, path, error);
     return status == NS_OK ? load_networks(h, error) : status;
 }
 
@@ -91,5 +105,6 @@ void ns_hybrid_apply(const ns_hybrid* hybrid, ns_system_options* options) {
     }
     if (hybrid->blueprint) options->blueprint = hybrid->blueprint;
     if (file->contact >= 0) options->contact = file->contact;
+    if (file->integrator >= 0) options->integrator = file->integrator;
     if (file->timestep > 0.0) options->timestep = file->timestep;
 }

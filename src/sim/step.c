@@ -430,7 +430,8 @@ static void name_penetration(const stepper* s, const nsi_robot* robot, const nsi
     nsi_trace_observe("contact/penetration", deepest);
 }
 
-// Coordinates and velocities by joint.
+// Coordinates and velocities by joint; of an angle also what does not know about full turns, for
+// networks.
 static void name_joints(const stepper* s, const nsi_robot* robot) {
     for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
         const nsi_link* l = &s->model->links[i];
@@ -440,6 +441,10 @@ static void name_joints(const stepper* s, const nsi_robot* robot) {
             } else {
                 nsi_observed(robot->q[l->q + k], "joint/%s/position/%u", l->def.joint, k);
             }
+        }
+        if (l->nq == 1 && l->def.joint_type == NS_JOINT_REVOLUTE) {
+            nsi_observed(ns_sin(robot->q[l->q]), "joint/%s/sin", l->def.joint);
+            nsi_observed(ns_cos(robot->q[l->q]), "joint/%s/cos", l->def.joint);
         }
         for (uint32_t k = 0; k < l->nv; k++) {
             if (l->nv == 1) {

@@ -43,26 +43,31 @@ static ns_status choose_free(const ns_model* model, const ns_system_options* opt
     return NS_OK;
 }
 
+ns_status nsi_set_params(const ns_model* model, const ns_param_value* set, double* values,
+                         ns_error* error) {
+    bool found = false;
+    for (uint32_t i = 0; i < model->sizes.nparam; i++) {
+        const ns_param* param = &model->params[i];
+        if (!ns_glob_match(set->pattern, param->name)) continue;
+        if (!(set->value >= param->lower && set->value <= param->upper)) {
+            return nsi_fail(error, NS_ERR_ARGUMENT, "%s cannot be %g: it lies in %g to %g",
+                            param->name, set->value, param->lower, param->upper);
+        }
+        if (values) values[i] = set->value;
+        found = true;
+    }
+    return found ? NS_OK : fail_no_param(model, set->pattern, error);
+}
+
 // Values of all parameters: the model's, and those that are set.
 static ns_status choose_values(const ns_model* model, const ns_system_options* options,
                                double* values, ns_error* error) {
+    ns_status status = NS_OK;
     for (uint32_t i = 0; i < model->sizes.nparam; i++) values[i] = model->params[i].value;
-    for (uint32_t p = 0; p < options->nset; p++) {
-        const ns_param_value* set = &options->set[p];
-        bool found = false;
-        for (uint32_t i = 0; i < model->sizes.nparam; i++) {
-            if (!ns_glob_match(set->pattern, model->params[i].name)) continue;
-            const ns_param* param = &model->params[i];
-            if (!(set->value >= param->lower && set->value <= param->upper)) {
-                return nsi_fail(error, NS_ERR_ARGUMENT, "%s cannot be %g: it lies in %g to %g",
-                                param->name, set->value, param->lower, param->upper);
-            }
-            values[i] = set->value;
-            found = true;
-        }
-        if (!found) return fail_no_param(model, set->pattern, error);
+    for (uint32_t p = 0; p < options->nset && status == NS_OK; p++) {
+        status = nsi_set_params(model, &options->set[p], values, error);
     }
-    return NS_OK;
+    return status;
 }
 
 ns_status nsi_system_alloc_weights(ns_system* system, uint32_t narray, uint32_t nmatrix,

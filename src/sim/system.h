@@ -43,6 +43,12 @@ ns_status nsi_system_build(ns_system* system, ns_backend backend, ns_error* erro
 // How to trace a model with these options: all but parameters, observations and networks.
 nsi_step_options nsi_system_step_options(const ns_model* model, const ns_system_options* options);
 
+// Set the parameters that fit a pattern; values NULL: only check that there are some and that they can
+// have this value.
+// @param values  (nparam) of all parameters
+ns_status nsi_set_params(const ns_model* model, const ns_param_value* set, double* values,
+                         ns_error* error);
+
 // Are the options, their names apart, such as there are?
 ns_status nsi_system_check_options(const ns_system_options* options, ns_error* error);
 

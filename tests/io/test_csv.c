@@ -154,6 +154,56 @@ static void missing_numbers_are_nan_when_allowed(void** state) {
                         "t.csv:2:1: there is nothing in column \"a\"; write a number");
 }
 
+static void other_forms_are_read(void** state) {
+    (void)state;
+    // Rows by text; in the others there may be anything, and any number of fields.
+    static const char text[] = "kind,x,n\na,1,1\nb,2\n\" b\",2,1\nb,3,1\n b ,4,2\nb,5,1,\n";
+    static const nsi_csv_where where[] = {{"kind", "b"}, {"n", "1"}};
+    nsi_csv_form form = {.allow_missing = true, .where = where, .nwhere = 2};
+    nsi_csv csv;
+    ns_error error = {0};
+    assert_int_equal(nsi_csv_parse_form(text, strlen(text), "t.csv", &form, NULL, &csv, &error),
+                     NS_ERR_PARSE);
+    assert_string_equal(error.message, "t.csv:3:4: 2 fields for 3 columns; add what is missing from"
+                                       " column \"n\" on");
+    static const char good[] = "kind,x,n\na,1,1\n\" b\",2\nb,3,1\n b ,4,2\n\"b\",5,1\nc\n";
+    assert_int_equal(nsi_csv_parse_form(good, strlen(good), "t.csv", &form, NULL, &csv, &error),
+                     NS_OK);
+    assert_int_equal(csv.nrow, 2);
+    assert_int_equal(csv.lines[0], 4);
+    assert_int_equal(csv.lines[1], 6);
+    assert_true(isnan(nsi_csv_at(&csv, 0, 0)));
+    assert_true(nsi_csv_at(&csv, 0, 1) == 3.0 && nsi_csv_at(&csv, 1, 1) == 5.0);
+    assert_true(nsi_csv_at(&csv, 1, 2) == 1.0);
+    nsi_csv_free(&csv);
+    form.where = &(nsi_csv_where){"other", "b"};
+    form.nwhere = 1;
+    assert_int_equal(nsi_csv_parse_form(good, strlen(good), "t.csv", &form, NULL, &csv, &error),
+                     NS_ERR_PARSE);
+    assert_string_equal(error.message, "t.csv:1:1: there is no column \"other\"");
+
+    // Without a row of names, and names only.
+    static const char* const names[] = {"a", "b"};
+    form = (nsi_csv_form){.names = names, .nname = 2};
+    assert_int_equal(nsi_csv_parse_form("# c\n1,2\n3,4\n", 12, "t.csv", &form, NULL, &csv, &error),
+                     NS_OK);
+    assert_int_equal(csv.nrow, 2);
+    assert_int_equal(nsi_csv_column(&csv, "b"), 1);
+    assert_int_equal(csv.lines[0], 2);
+    assert_true(nsi_csv_at(&csv, 1, 1) == 4.0);
+    nsi_csv_free(&csv);
+    assert_int_equal(nsi_csv_parse_form("1,2,3\n", 6, "t.csv", &form, NULL, &csv, &error),
+                     NS_ERR_PARSE);
+    assert_string_equal(error.message,
+                        "t.csv:1:5: more fields than the 2 columns; remove them, or name them");
+    form = (nsi_csv_form){.names_only = true};
+    assert_int_equal(nsi_csv_parse_form("a,b\nx,y,z\n", 10, "t.csv", &form, NULL, &csv, &error),
+                     NS_OK);
+    assert_int_equal(csv.ncol, 2);
+    assert_int_equal(csv.nrow, 0);
+    nsi_csv_free(&csv);
+}
+
 // ---- what is no table ----------------------------------------------------------------------
 
 static void malformed_text_gets_a_message(void** state) {
@@ -382,6 +432,7 @@ int main(void) {
         cmocka_unit_test(reads_what_python_wrote),
         cmocka_unit_test(form_does_not_matter),
         cmocka_unit_test(missing_numbers_are_nan_when_allowed),
+        cmocka_unit_test(other_forms_are_read),
         cmocka_unit_test(malformed_text_gets_a_message),
         cmocka_unit_test(nul_bytes_are_refused),
         cmocka_unit_test(limits_are_kept),

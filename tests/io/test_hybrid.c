@@ -5,6 +5,7 @@
 
 #include "io/file.h"
 #include "io/hybrid.h"
+#include "io/yaml.h"
 #include "neuralsim/model.h"
 #include "support/check.h"
 #include "support/testalloc.h"
@@ -59,7 +60,9 @@ static void a_full_file_is_read(void** state) {
     assert_int_equal(h.parameters.count, 2);
     assert_string_equal(h.parameters.data[0].pattern, "link/*/mass");
     assert_true(h.parameters.data[0].value == 1.2);
+    assert_true(h.parameters.data[0].line == 2 && h.parameters.data[0].column == 14);
     assert_string_equal(h.parameters.data[1].pattern, "contact/*/mu");
+    assert_true(h.parameters.data[1].line == 2 && h.parameters.data[1].column == 34);
     assert_true(h.parameters.data[1].value == 0.4);
     assert_int_equal(h.contact, NS_CONTACT_NCP);
     assert_true(h.timestep == 0.001);
@@ -129,6 +132,9 @@ static void paths_are_resolved(void** state) {
 // ---- what is refused -------------------------------------------------------------------------
 
 #define R "robot: a.urdf\n"
+#define KEYS                                                                                       \
+    " The keys of a hybrid model: robot parameters contact integrator timestep blueprint weights ground "     \
+    "self_collision"
 
 static void broken_files_get_a_message(void** state) {
     (void)state;
@@ -138,88 +144,107 @@ static void broken_files_get_a_message(void** state) {
         // Not a mapping, or not YAML.
         {"", "h.yaml:1:1: a hybrid model is a mapping; start with \"robot: <URDF or MJCF file>\""},
         {"# nothing\n",
-         "h.yaml:2:1: a hybrid model is a mapping; start with \"robot: <URDF or MJCF file>\""},
+         "h.yaml:1:1: a hybrid model is a mapping; start with \"robot: <URDF or MJCF file>\""},
         {"robot\n",
          "h.yaml:1:1: a hybrid model is a mapping; start with \"robot: <URDF or MJCF file>\""},
         {"- robot: a\n",
          "h.yaml:1:1: a hybrid model is a mapping; start with \"robot: <URDF or MJCF file>\""},
         {"{}", "h.yaml:1:1: there is no robot; add \"robot: <URDF or MJCF file>\""},
         {"\nground: true\n", "h.yaml:2:1: there is no robot; add \"robot: <URDF or MJCF file>\""},
-        {"robot: \"a\n", "h.yaml:2:1: found unexpected end of stream"},
-        {R " ground: true\n", "h.yaml:2:8: mapping values are not allowed in this context"},
-        {"robot: [a\n",
-         "h.yaml:1:8: robot: a list or a mapping where the name of a file should be"},
-        {R "\tground: true\n", "h.yaml:2:1: found a tab character that violates indentation"},
-        {R "---\n" R, "h.yaml:2:1: a second document; one model is in one file"},
-        {R "ground: \x01\n", "h.yaml:2:9: control characters are not allowed"},
-        {R "ground: \xff\n", "h.yaml:2:9: invalid leading UTF-8 octet"},
-        {"\xff\xfer\0", "h.yaml:1:1: invalid leading UTF-8 octet"},
-        {"%YAML 3.0\n---\n" R, "h.yaml:1:1: found incompatible YAML document"},
+        {"robot: \"a\n", "h.yaml:2:1: malformed YAML: found unexpected end of stream (while "
+                         "scanning a quoted scalar, line 1)"},
+        {R " ground: true\n",
+         "h.yaml:2:8: malformed YAML: mapping values are not allowed in this context"},
+        {"robot: [a\n", "h.yaml:2:1: malformed YAML: did not find expected ',' or ']' (while "
+                        "parsing a flow sequence, line 1)"},
+        {R "\tground: true\n", "h.yaml:2:1: malformed YAML: found a tab character that violates "
+                               "indentation (while scanning a plain scalar, line 1)"},
+        {R "---\n" R, "h.yaml:2:1: this starts a second document; a file has one"},
+        {R "ground: \x01\n", "h.yaml:2:9: this is no UTF-8 text: control characters are not "
+                             "allowed; save the file as UTF-8"},
+        {R "ground: \xff\n",
+         "h.yaml:2:9: this is no UTF-8 text: invalid leading UTF-8 octet; save the file as UTF-8"},
+        {"\xff\xfer\0",
+         "h.yaml:1:1: this is no UTF-8 text: invalid leading UTF-8 octet; save the file as UTF-8"},
+        {"%YAML 3.0\n---\n" R, "h.yaml:1:1: malformed YAML: found incompatible YAML document"},
         // Keys.
         {R "blueprnt: b.yaml\n",
-         "h.yaml:2:1: unknown key \"blueprnt\"; did you mean \"blueprint\"?"},
-        {R "  \n  \nRobot: x\n", "h.yaml:4:1: unknown key \"Robot\"; did you mean \"robot\"?"},
+         "h.yaml:2:1: unknown key \"blueprnt\"; did you mean \"blueprint\"?" KEYS},
+        {R "  \n  \nRobot: x\n", "h.yaml:4:1: unknown key \"Robot\"; did you mean \"robot\"?" KEYS},
         {"{robot: a, time_step: 1}",
-         "h.yaml:1:12: unknown key \"time_step\"; did you mean \"timestep\"?"},
-        {R "\"robot\\0\": b\n", "h.yaml:2:1: unknown key \"robot \"; did you mean \"robot\"?"},
-        {R "<<: {ground: true}\n", "h.yaml:2:1: unknown key \"<<\"; did you mean \"robot\"?"},
-        {R "robot: b.urdf\n", "h.yaml:2:1: the key \"robot\" is there twice; remove one"},
+         "h.yaml:1:12: unknown key \"time_step\"; did you mean \"timestep\"?" KEYS},
+        {R "\"robot\\0\": b\n",
+         "h.yaml:2:1: the key \"robot \" has a control character; write one line of text"},
+        {R "<<: {ground: true}\n", "h.yaml:2:1: unknown key \"<<\"; did you mean \"robot\"?" KEYS},
+        {R "robot: b.urdf\n",
+         "h.yaml:2:1: the key \"robot\" is there twice, first on line 1; remove one"},
         {R "ground: true\n'ground': false\n",
-         "h.yaml:3:1: the key \"ground\" is there twice; remove one"},
-        {R "? [a]\n: b\n", "h.yaml:2:3: a key must be a name"},
+         "h.yaml:3:1: the key \"ground\" is there twice, first on line 2; remove one"},
+        {R "? [a]\n: b\n", "h.yaml:2:3: a key is a list or a mapping; write a word"},
         // Aliases, anchors, tags.
-        {"robot: &r a.urdf\n", "h.yaml:1:8: the anchor \"r\" is not allowed here; remove it"},
-        {"&r {robot: a.urdf}\n", "h.yaml:1:1: the anchor \"r\" is not allowed here; remove it"},
-        {"robot: *r\n", "h.yaml:1:8: the alias \"r\" is not allowed here; put a name that starts"
-                        " with * in quotes"},
-        {R "parameters:\n  *all: 1\n", "h.yaml:3:3: the alias \"all\" is not allowed here; put a"
-                                       " name that starts with * in quotes"},
-        {"robot: !!str a.urdf\n",
-         "h.yaml:1:8: the tag \"tag:yaml.org,2002:str\" is not allowed here; remove it"},
-        {"robot: ! a.urdf\n", "h.yaml:1:8: the tag \"!\" is not allowed here; remove it"},
-        {R "parameters: !map {}\n", "h.yaml:2:13: the tag \"!map\" is not allowed here; remove it"},
-        {R "parameters: !s []\n", "h.yaml:2:13: the tag \"!s\" is not allowed here; remove it"},
+        {"robot: &r a.urdf\n", "h.yaml:1:8: the anchor \"r\" is not allowed here; remove it, or "
+                               "put a text that starts with & in quotes"},
+        {"&r {robot: a.urdf}\n", "h.yaml:1:1: the anchor \"r\" is not allowed here; remove it, or "
+                                 "put a text that starts with & in quotes"},
+        {"robot: *r\n", "h.yaml:1:8: the alias \"r\" is not allowed here; write the value out, or "
+                        "put a name that starts with * in quotes"},
+        {R "parameters:\n  *all: 1\n", "h.yaml:3:3: the alias \"all\" is not allowed here; write "
+                                       "the value out, or put a name that starts with * in quotes"},
+        {"robot: !!str a.urdf\n", "h.yaml:1:8: the tag \"tag:yaml.org,2002:str\" is not allowed "
+                                  "here; remove it, or put a text that starts with ! in quotes"},
+        {"robot: ! a.urdf\n", "h.yaml:1:8: the tag \"!\" is not allowed here; remove it, or put a "
+                              "text that starts with ! in quotes"},
+        {R "parameters: !map {}\n", "h.yaml:2:13: the tag \"!map\" is not allowed here; remove it, "
+                                    "or put a text that starts with ! in quotes"},
+        {R "parameters: !s []\n", "h.yaml:2:13: the tag \"!s\" is not allowed here; remove it, or "
+                                  "put a text that starts with ! in quotes"},
         // Paths.
-        {"robot:\n",
-         "h.yaml:1:7: robot: \"\" is not the name of a file; put it in quotes if it is"},
-        {"robot: ~\n",
-         "h.yaml:1:8: robot: \"~\" is not the name of a file; put it in quotes if it is"},
+        {"robot:\n", "h.yaml:1:7: robot: this is nothing; write a text"},
+        {"robot: ~\n", "h.yaml:1:8: robot: this is nothing; write a text"},
         {"robot: Null\n",
          "h.yaml:1:8: robot: \"Null\" is not the name of a file; put it in quotes if it is"},
         {"robot: 1.5\n",
          "h.yaml:1:8: robot: \"1.5\" is not the name of a file; put it in quotes if it is"},
         {"robot: true\n",
          "h.yaml:1:8: robot: \"true\" is not the name of a file; put it in quotes if it is"},
-        {"robot: \"\"\n", "h.yaml:1:8: robot: \"\" is empty"},
-        {"robot: \"a\\0b\"\n", "h.yaml:1:8: robot: \"a b\" has a control character"},
-        {"robot: \"a\\nb\"\n", "h.yaml:1:8: robot: \"a b\" has a control character"},
-        {"robot: |\n  a.urdf\n", "h.yaml:1:8: robot: \"a.urdf \" has a control character"},
-        {"robot: {a: b}\n",
-         "h.yaml:1:8: robot: a list or a mapping where the name of a file should be"},
+        {"robot: \"\"\n", "h.yaml:1:8: robot: \"\" is empty; write a text"},
+        {"robot: \"a\\0b\"\n",
+         "h.yaml:1:8: robot: \"a b\" has a control character; write one line of text"},
+        {"robot: \"a\\nb\"\n",
+         "h.yaml:1:8: robot: \"a b\" has a control character; write one line of text"},
+        {"robot: |\n  a.urdf\n",
+         "h.yaml:1:8: robot: \"a.urdf \" has a control character; write one line of text"},
+        {"robot: {a: b}\n", "h.yaml:1:8: robot: this is a mapping; write a text"},
+        {"robot: a.yml/\n", "h.yaml:1:8: robot: \"a.yml/\" is a folder; give a file"},
+        {"robot: a/.\n", "h.yaml:1:8: robot: \"a/.\" is a folder; give a file"},
+        {"robot: .\n", "h.yaml:1:8: robot: \".\" is a folder; give a file"},
         {"robot: h.yaml\n", "h.yaml:1:8: robot: \"h.yaml\" is YAML; give a URDF or MJCF file"},
         {R "weights: w.json\n",
-         "h.yaml:2:1: weights without a blueprint; add \"blueprint: <file>\""},
+         "h.yaml:2:10: weights without a blueprint; add \"blueprint: <file>\""},
         // Numbers, words.
-        {R "timestep: fast\n", "h.yaml:2:11: timestep: \"fast\" is not a number"},
+        {R "timestep: fast\n", "h.yaml:2:11: timestep: \"fast\" is not a number; write a number"},
         {R "timestep: \"0.1\"\n",
          "h.yaml:2:11: timestep: \"0.1\" is in quotes; write a number without"},
-        {R "timestep: 0\n", "h.yaml:2:11: timestep: \"0\" is not positive"},
-        {R "timestep: -1e-3\n", "h.yaml:2:11: timestep: \"-1e-3\" is not positive"},
-        {R "timestep: nan\n", "h.yaml:2:11: timestep: \"nan\" is not finite"},
-        {R "timestep: .inf\n", "h.yaml:2:11: timestep: \".inf\" is not a number"},
+        {R "timestep: 0\n",
+         "h.yaml:2:11: timestep: \"0\" is not greater than 0; write such a number"},
+        {R "timestep: -1e-3\n",
+         "h.yaml:2:11: timestep: \"-1e-3\" is not greater than 0; write such a number"},
+        {R "timestep: nan\n", "h.yaml:2:11: timestep: \"nan\" is not finite; write a number"},
+        {R "timestep: .inf\n", "h.yaml:2:11: timestep: \".inf\" is not a number; write a number"},
         {R "timestep: 1e999\n",
-         "h.yaml:2:11: timestep: \"1e999\" is too large or too long a number"},
-        {R "timestep: 0x10\n", "h.yaml:2:11: timestep: \"0x10\" is not a number"},
-        {R "timestep:\n", "h.yaml:2:10: timestep: \"\" is not a number"},
-        {R "timestep: [1]\n",
-         "h.yaml:2:11: timestep: a list or a mapping where a number should be"},
-        {R "contact: springs\n", "h.yaml:2:10: contact: \"springs\" is none of ncp, spring, none"},
-        {R "contact: \"ncp\\0\"\n", "h.yaml:2:10: contact: \"ncp \" is none of ncp, spring, none"},
-        {R "contact: {}\n", "h.yaml:2:10: contact: a list or a mapping where a name should be"},
+         "h.yaml:2:11: timestep: \"1e999\" is too large or too long; write a number"},
+        {R "timestep: 0x10\n", "h.yaml:2:11: timestep: \"0x10\" is not a number; write a number"},
+        {R "timestep:\n", "h.yaml:2:10: timestep: this is nothing; write a number"},
+        {R "timestep: [1]\n", "h.yaml:2:11: timestep: this is a list; write a number"},
+        {R "contact: springs\n", "h.yaml:2:10: contact: \"springs\" is none of: none ncp spring"},
+        {R "contact: \"ncp\\0\"\n",
+         "h.yaml:2:10: contact: \"ncp \" has a control character; write one line of text"},
+        {R "contact: {}\n",
+         "h.yaml:2:10: contact: this is a mapping; write one of: none ncp spring"},
         {R "ground: yes\n", "h.yaml:2:9: ground: \"yes\" is neither true nor false"},
-        {R "ground: \"true\"\n", "h.yaml:2:9: ground: \"true\" is neither true nor false"},
+        {R "ground: \"true\"\n", "h.yaml:2:9: ground: \"true\" is in quotes; write it without"},
         {R "self_collision: 1\n", "h.yaml:2:17: self_collision: \"1\" is neither true nor false"},
-        {R "ground: []\n", "h.yaml:2:9: ground: a list or a mapping where true or false should be"},
+        {R "ground: []\n", "h.yaml:2:9: ground: this is a list; write true or false"},
         // Parameters.
         {R "parameters: 1\n",
          "h.yaml:2:13: parameters: must be a mapping such as {\"link/*/mass\": 1.2}"},
@@ -227,19 +252,16 @@ static void broken_files_get_a_message(void** state) {
          "h.yaml:2:13: parameters: must be a mapping such as {\"link/*/mass\": 1.2}"},
         {R "parameters:\n",
          "h.yaml:2:12: parameters: must be a mapping such as {\"link/*/mass\": 1.2}"},
-        {R "parameters:\n  a: 1\n  b: x\n", "h.yaml:4:6: \"b\": \"x\" is not a number"},
+        {R "parameters:\n  a: 1\n  b: x\n", "h.yaml:4:6: b: \"x\" is not a number; write a number"},
         {R "parameters:\n  a: 1\n  a: 2\n",
-         "h.yaml:4:3: parameters: \"a\" is there twice; remove one"},
-        {R "parameters: {a: inf}\n", "h.yaml:2:17: \"a\": \"inf\" is not finite"},
-        {R "parameters: {a: '1'}\n",
-         "h.yaml:2:17: \"a\": \"1\" is in quotes; write a number without"},
-        {R "parameters: {a: {b: 1}}\n",
-         "h.yaml:2:17: \"a\": a list or a mapping where a number should be"},
-        {R "parameters: {[a]: 1}\n",
-         "h.yaml:2:14: parameters: a list or a mapping where a name should be"},
-        {R "parameters: {\"\": 1}\n", "h.yaml:2:14: parameters: \"\" is empty"},
+         "h.yaml:4:3: the key \"a\" is there twice, first on line 3; remove one"},
+        {R "parameters: {a: inf}\n", "h.yaml:2:17: a: \"inf\" is not finite; write a number"},
+        {R "parameters: {a: '1'}\n", "h.yaml:2:17: a: \"1\" is in quotes; write a number without"},
+        {R "parameters: {a: {b: 1}}\n", "h.yaml:2:17: a: this is a mapping; write a number"},
+        {R "parameters: {[a]: 1}\n", "h.yaml:2:14: a key is a list or a mapping; write a word"},
+        {R "parameters: {\"\": 1}\n", "h.yaml:2:14: a key is empty; write a word"},
         {R "parameters: {\"a\\tb\": 1}\n",
-         "h.yaml:2:14: parameters: \"a b\" has a control character"},
+         "h.yaml:2:14: the key \"a b\" has a control character; write one line of text"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         test_alloc counter = {0};
@@ -264,29 +286,30 @@ static void limits_are_kept(void** state) {
     (void)state;
     nsi_hybrid h;
     ns_error error;
-    char* text = calloc(1, NSI_HYBRID_MAX_SIZE + 2);
-    memset(text, '#', NSI_HYBRID_MAX_SIZE + 1);
-    assert_int_equal(nsi_hybrid_parse(text, NSI_HYBRID_MAX_SIZE + 1, "h.yaml", NULL, &h, &error),
+    char* text = calloc(1, NSI_YAML_MAX_SIZE + 2);
+    memset(text, '#', NSI_YAML_MAX_SIZE + 1);
+    assert_int_equal(nsi_hybrid_parse(text, NSI_YAML_MAX_SIZE + 1, "h.yaml", NULL, &h, &error),
                      NS_ERR_LIMIT);
-    assert_string_equal(error.message, "h.yaml: more than 4 MiB");
+    assert_string_equal(error.message, "h.yaml: more than 4 MiB; split the file");
 
     // Paths of 4095 bytes and names of 500 are read.
     for (int extra = 0; extra < 2; extra++) {
         char name[NSI_HYBRID_MAX_PATH + 2];
         memset(name, 'n', sizeof name);
         name[NSI_HYBRID_MAX_PATH + extra] = '\0';
-        snprintf(text, NSI_HYBRID_MAX_SIZE, "robot: %s\n", name);
+        snprintf(text, NSI_YAML_MAX_SIZE, "robot: %s\n", name);
         assert_int_equal(nsi_hybrid_parse(text, strlen(text), "h.yaml", NULL, &h, &error),
                          extra ? NS_ERR_LIMIT : NS_OK);
         if (extra) assert_string_equal(error.message, "h.yaml:1:8: robot: more than 4095 bytes");
         nsi_hybrid_free(&h);
         name[NSI_HYBRID_MAX_PATTERN + extra] = '\0';
-        snprintf(text, NSI_HYBRID_MAX_SIZE, R "parameters:\n  \"%s\": 1\n", name);
+        snprintf(text, NSI_YAML_MAX_SIZE, R "parameters:\n  \"%s\": 1\n", name);
         assert_int_equal(nsi_hybrid_parse(text, strlen(text), "h.yaml", NULL, &h, &error),
                          extra ? NS_ERR_LIMIT : NS_OK);
         if (extra) {
-            assert_string_equal(error.message, "h.yaml:3:3: parameters: more than 65536 of them, or"
-                                               " a name of more than 500 bytes");
+            assert_string_equal(error.message,
+                                "h.yaml:3:508: parameters: more than 65536 of them, or"
+                                " a name of more than 500 bytes");
         }
         nsi_hybrid_free(&h);
     }
@@ -302,14 +325,14 @@ static void limits_are_kept(void** state) {
         nsi_hybrid_free(&h);
     }
 
-    // Nesting as deep as the file is long costs nothing: the first level is refused.
-    memset(text, '[', NSI_HYBRID_MAX_SIZE);
+    // Nesting as deep as the file is long costs nothing: level 33 is refused.
+    memset(text, '[', NSI_YAML_MAX_SIZE);
     memcpy(text, R, strlen(R));
-    assert_int_equal(nsi_hybrid_parse(text, NSI_HYBRID_MAX_SIZE, "h.yaml", NULL, &h, &error),
+    assert_int_equal(nsi_hybrid_parse(text, NSI_YAML_MAX_SIZE, "h.yaml", NULL, &h, &error),
                      NS_ERR_PARSE);
-    memcpy(text, "robot: ", 7);
-    assert_int_equal(nsi_hybrid_parse(text, NSI_HYBRID_MAX_SIZE, "h.yaml", NULL, &h, &error),
-                     NS_ERR_PARSE);
+    memset(text + strlen("robot: "), '[', strlen(R));
+    assert_int_equal(nsi_hybrid_parse(text, NSI_YAML_MAX_SIZE, "h.yaml", NULL, &h, &error),
+                     NS_ERR_LIMIT);
     free(text);
 }
 
@@ -335,6 +358,9 @@ static void every_prefix_is_survived(void** state) {
 }
 
 // ---- writing -------------------------------------------------------------------------------
+
+#define SET(name, number)                                                                          \
+    { .pattern = name, .value = number }
 
 // A new folder, with a folder "sub" in it, made the current one.
 static char folder[PATH_MAX], before[PATH_MAX];
@@ -368,14 +394,14 @@ static void assert_same(const nsi_hybrid* a, const nsi_hybrid* b) {
 static void written_files_read_back(void** state) {
     (void)state;
     static nsi_hybrid_parameter parameters[] = {
-        {"link/*/mass", 0.1},
-        {"link/a \"b\" \\ c: d # e/mass", -0.0},
-        {"{[!&*|>%@`,'", 5e-324},
-        {"- x", -DBL_MAX},
-        {"é\xe2\x80\xa8\xe2\x80\xa9\xef\xbb\xbf\xef\xbf\xbe\xf0\x9f\xa4\x96", DBL_MIN},
-        {"true", 1.0 / 3.0},
-        {"~", 1e300},
-        {" spaces ", 1e-5},
+        SET("link/*/mass", 0.1),
+        SET("link/a \"b\" \\ c: d # e/mass", -0.0),
+        SET("{[!&*|>%@`,'", 5e-324),
+        SET("- x", -DBL_MAX),
+        SET("é\xe2\x80\xa8\xe2\x80\xa9\xef\xbb\xbf\xef\xbf\xbe\xf0\x9f\xa4\x96", DBL_MIN),
+        SET("true", 1.0 / 3.0),
+        SET("~", 1e300),
+        SET(" spaces ", 1e-5),
     };
     char long_pattern[NSI_HYBRID_MAX_PATTERN + 1] = "";
     memset(long_pattern, '"', NSI_HYBRID_MAX_PATTERN);
@@ -394,7 +420,7 @@ static void written_files_read_back(void** state) {
         for (uint32_t i = 0; i < count && k > 0; i++) {
             assert_true(nsi_array_push(&h.arena.allocator, &h.parameters, parameters[i]));
         }
-        nsi_hybrid_parameter last = {long_pattern, 2.0};
+        nsi_hybrid_parameter last = SET(long_pattern, 2.0);
         assert_true(nsi_array_push(&h.arena.allocator, &h.parameters, last));
         ns_error error = {0};
         if (nsi_hybrid_write("h.yaml", &h, NULL, &error) != NS_OK) fail_msg("%s", error.message);
@@ -479,11 +505,11 @@ static void paths_are_relative_below_the_folder(void** state) {
 
 static void wrong_models_are_not_written(void** state) {
     (void)state;
-    static nsi_hybrid_parameter twice[] = {{"a", 1.0}, {"a", 2.0}}, nan_[] = {{"a", NAN}},
-                                unnamed[] = {{NULL, 1.0}}, bad[] = {{"a\nb", 1.0}};
+    static nsi_hybrid_parameter twice[] = {SET("a", 1.0), SET("a", 2.0)}, nan_[] = {SET("a", NAN)},
+                                unnamed[] = {SET(NULL, 1.0)}, bad[] = {SET("a\nb", 1.0)};
     static char longer[NSI_HYBRID_MAX_PATTERN + 2];
     memset(longer, 'n', sizeof longer - 1);
-    static nsi_hybrid_parameter too_long[] = {{longer, 1.0}};
+    static nsi_hybrid_parameter too_long[] = {SET(longer, 1.0)};
     static const struct {
         const char *robot, *weights;
         nsi_hybrid_parameter* parameters;
@@ -495,6 +521,7 @@ static void wrong_models_are_not_written(void** state) {
         {NULL, NULL, NULL, 0, -1, 0.0, "h.yaml: robot is NULL"},
         {"x.yml", NULL, NULL, 0, -1, 0.0, "h.yaml: robot is YAML; give a URDF or MJCF file"},
         {"", NULL, NULL, 0, -1, 0.0, "h.yaml: robot: the path is empty"},
+        {"a.yml/", NULL, NULL, 0, -1, 0.0, "h.yaml: robot: the path is a folder's"},
         {"a\n", NULL, NULL, 0, -1, 0.0, "h.yaml: robot: the path has a control character"},
         {"a\xe9", NULL, NULL, 0, -1, 0.0, "h.yaml: robot: the path is not UTF-8"},
         {"a", "w", NULL, 0, -1, 0.0, "h.yaml: weights without a blueprint"},

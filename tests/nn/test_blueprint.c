@@ -462,24 +462,25 @@ static void check_broken(const broken* rows, size_t count) {
 static void broken_yaml_is_refused_with_its_place(void** state) {
     (void)state;
     static const broken rows[] = {
-        {"", "f.yaml:1:1: there is nothing; a blueprint starts with networks:", 0},
-        {"# only a comment\n", "f.yaml:1:1: there is nothing", 0},
-        {"~\n", "f.yaml:1:1: there is nothing", 0},
-        {"text\n", "f.yaml:1:1: blueprint: this is one value; write a mapping", 0},
-        {"- a\n", "f.yaml:1:1: blueprint: this is a list; write a mapping", 0},
+        {"", "f.yaml:1:1: a blueprint: this is nothing; write a mapping with keys from: networks",
+         0},
+        {"# only a comment\n", "f.yaml:1:1: a blueprint: this is nothing", 0},
+        {"~\n", "f.yaml:1:1: a blueprint: this is nothing", 0},
+        {"text\n", "f.yaml:1:1: a blueprint: this is one value; write a mapping", 0},
+        {"- a\n", "f.yaml:1:1: a blueprint: this is a list; write a mapping", 0},
         {"{}\n", "f.yaml:1:1: the key networks is missing", 0},
         {"\nnetwork: []\n",
-         "f.yaml:2:1: there is no key \"network\"; the nearest that there is: "
+         "f.yaml:2:1: unknown key \"network\"; did you mean \"networks\"? The keys of a blueprint: "
          "networks",
          0},
         {"networks: []\nnetworks: []\n",
-         "f.yaml:2:1: the key networks is here for the second time, first on line 1; keep one", 0},
-        {"networks:\n", "f.yaml:1:10: networks: this is one value; write a list", 0},
+         "f.yaml:2:1: the key \"networks\" is there twice, first on line 1; remove one", 0},
+        {"networks:\n", "f.yaml:1:10: networks: this is nothing; write a list", 0},
         {"networks: {}\n", "f.yaml:1:11: networks: this is a mapping; write a list", 0},
-        {"networks: [a]\n", "f.yaml:1:12: network: this is one value; write a mapping with keys",
+        {"networks: [a]\n", "f.yaml:1:12: a network: this is one value; write a mapping with keys",
          0},
-        {"networks:\n-\n", "f.yaml:2:2: network: this is nothing; write a mapping", 0},
-        {"? [a]\n: b\n", "f.yaml:1:3: a key is a list; write a word", 0},
+        {"networks:\n-\n", "f.yaml:2:2: a network: this is nothing; write a mapping", 0},
+        {"? [a]\n: b\n", "f.yaml:1:3: a key is a list or a mapping; write a word", 0},
 
         // YAML itself
         {"networks: [\n", "f.yaml:2:1: malformed YAML: did not find expected node content", 0},
@@ -490,27 +491,29 @@ static void broken_yaml_is_refused_with_its_place(void** state) {
          0},
         {"networks: []\n# \xFF\n", "f.yaml:2:3: this is no UTF-8 text", 0},
         {"networks: \x01\n", "f.yaml:1:11: this is no UTF-8 text: control characters", 0},
-        {"%YAML 1.1\n---\nnetworks: []\n", "f.yaml:1:1: a directive (%) is not read", 0},
+        {"%TAG !a! b\n---\nnetworks: []\n", "f.yaml:1:1: the directive %TAG is not read", 0},
         {"networks: []\n---\nnetworks: []\n", "f.yaml:2:1: this starts a second document", 0},
-        {"networks: &a []\n", "f.yaml:1:11: anchors (&) and aliases (*) are not read", 0},
-        {"networks: *a\n", "f.yaml:1:11: anchors (&) and aliases (*) are not read", 0},
-        {"networks: &a {}\n", "f.yaml:1:11: anchors", 0},
-        {"networks: &a b\n", "f.yaml:1:11: anchors", 0},
-        {"networks: !!seq []\n", "f.yaml:1:11: tags (!) are not read", 0},
-        {"networks: [!x {}]\n", "f.yaml:1:12: tags (!) are not read", 0},
-        {"networks: ! []\n", "f.yaml:1:11: tags (!) are not read", 0},
-        {"[[[[[[[[[]]]]]]]]]\n", "f.yaml:1:9: lists and mappings nest more than 8 deep",
-         NS_ERR_LIMIT},
+        {"networks: &a []\n", "f.yaml:1:11: the anchor \"a\" is not allowed here", 0},
+        {"networks: *a\n", "f.yaml:1:11: the alias \"a\" is not allowed here", 0},
+        {"networks: &a {}\n", "f.yaml:1:11: the anchor", 0},
+        {"networks: &a b\n", "f.yaml:1:11: the anchor", 0},
+        {"networks: !!seq []\n", "f.yaml:1:11: the tag \"tag:yaml.org,2002:seq\" is not", 0},
+        {"networks: [!x {}]\n", "f.yaml:1:12: the tag \"!x\" is not allowed here", 0},
+        {"networks: ! []\n", "f.yaml:1:11: the tag \"!\" is not allowed here", 0},
+        {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", // 33
+         "f.yaml:1:33: lists and mappings nest more than 32 deep", NS_ERR_LIMIT},
 
         // fields
         {"networks:\n- name: n\n  ouputs: x\n",
-         "f.yaml:3:3: there is no key \"ouputs\"; the nearest that there is: outputs", 0},
+         "f.yaml:3:3: unknown key \"ouputs\"; did you mean \"outputs\"? The keys of a network: "
+         "name",
+         0},
         {"networks:\n- name: n\n  \"in\\aputs\": x\n",
-         "f.yaml:3:3: there is no key \"in puts\"; the nearest that there is: inputs", 0},
+         "f.yaml:3:3: the key \"in puts\" has a control character", 0},
         {"networks:\n- name: n\n  name: m\n",
-         "f.yaml:3:3: the key name is here for the second time, first on line 2", 0},
-        {"networks:\n- name:\n", "f.yaml:2:8: name: there is nothing; write a name", 0},
-        {"networks:\n- name: []\n", "f.yaml:2:9: name: this is a list; write a name", 0},
+         "f.yaml:3:3: the key \"name\" is there twice, first on line 2", 0},
+        {"networks:\n- name:\n", "f.yaml:2:8: name: this is nothing; write a text", 0},
+        {"networks:\n- name: []\n", "f.yaml:2:9: name: this is a list; write a text", 0},
         {"networks:\n- name: a b\n" IO, "f.yaml:2:9: network 1: name: byte 2 is none of", 0},
         {"networks:\n- {}\n", "f.yaml:2:3: network 1: name: there is none", 0},
         {"networks:\n- name: n\n" IO "- name: n\n" IO,
@@ -520,15 +523,15 @@ static void broken_yaml_is_refused_with_its_place(void** state) {
         {"networks:\n- name: n\n  inputs: []\n  outputs: x\n",
          "f.yaml:3:11: network \"n\": inputs: the list is empty", 0},
         {"networks:\n- name: n\n  inputs: [x, '']\n  outputs: x\n",
-         "f.yaml:3:15: network \"n\": inputs: a name is empty", 0},
+         "f.yaml:3:15: inputs: \"\" is empty; write a text", 0},
         {"networks:\n- name: n\n  inputs: [x, [y]]\n  outputs: x\n",
-         "f.yaml:3:15: inputs: this is a list; write a name", 0},
+         "f.yaml:3:15: inputs: this is a list; write a text", 0},
         {"networks:\n- name: n\n  inputs:\n  - x\n  - \"{}/x\"\n  outputs: x\n",
          "f.yaml:5:5: network \"n\": inputs: \"{}/x\" has a {}", 0},
         {"networks:\n- name: n\n  inputs: \"a\\0b\"\n  outputs: x\n",
-         "f.yaml:3:11: a text has a NUL character", 0},
+         "f.yaml:3:11: inputs: \"a b\" has a control character", 0},
         {"networks:\n- name: n\n  inputs: \"a\\nb\"\n  outputs: x\n",
-         "f.yaml:3:11: network \"n\": inputs: byte 2 of a name is a control character", 0},
+         "f.yaml:3:11: inputs: \"a b\" has a control character", 0},
         {"networks:\n- name: n\n  inputs: {a: b}\n",
          "f.yaml:3:11: inputs: this is a mapping; write a list", 0},
         {"networks:\n- name: n\n  inputs: lag0:x\n  outputs: x\n",
@@ -536,7 +539,7 @@ static void broken_yaml_is_refused_with_its_place(void** state) {
         {"networks:\n- name: n\n" IO "  weights: both\n",
          "f.yaml:5:12: weights: \"both\" is none of: shared separate", 0},
         {"networks:\n- name: n\n" IO "  mode: [add]\n",
-         "f.yaml:5:9: mode: this is a list; write one of add replace scale", 0},
+         "f.yaml:5:9: mode: this is a list; write one of: add replace scale", 0},
         {"networks:\n- name: n\n" IO "  hidden: 3\n",
          "f.yaml:5:11: hidden: this is one value; write a list", 0},
         {"networks:\n- name: n\n" IO "  hidden: [3, 2.5]\n",
@@ -546,13 +549,13 @@ static void broken_yaml_is_refused_with_its_place(void** state) {
         {"networks:\n- name: n\n" IO "  hidden: [3, 0]\n",
          "f.yaml:5:15: network \"n\": hidden: a layer is 0 wide", 0},
         {"networks:\n- name: n\n" IO "  hidden: [4294967296]\n",
-         "f.yaml:5:12: hidden: \"4294967296\" is too large; at most 4294967295", NS_ERR_LIMIT},
+         "f.yaml:5:12: hidden: \"4294967296\" is too large; at most 4294967295", 0},
         {"networks:\n- name: n\n" IO "  hidden: [5000]\n",
          "f.yaml:5:12: network \"n\": hidden: a layer is 5000 wide", NS_ERR_LIMIT},
         {"networks:\n- name: n\n" IO "  activation: tan\n",
          "f.yaml:5:15: activation: \"tan\" is none of: identity tanh", 0},
         {"networks:\n- name: n\n" IO "  bias: yes\n",
-         "f.yaml:5:9: bias: \"yes\" is none of: true false", 0},
+         "f.yaml:5:9: bias: \"yes\" is neither true nor false", 0},
         {"networks:\n- name: n\n" IO "  guarantee: [odd, strange]\n",
          "f.yaml:5:20: guarantee: \"strange\" is none of: dissipative conservative", 0},
         {"networks:\n- name: n\n" IO "  guarantee: [odd, even]\n",
@@ -568,7 +571,7 @@ static void broken_yaml_is_refused_with_its_place(void** state) {
         {"networks:\n- name: n\n" IO "  input_shift: a\n",
          "f.yaml:5:16: input_shift: \"a\" is not a number", 0},
         {"networks:\n- name: n\n" IO "  input_shift: '1'\n",
-         "f.yaml:5:16: input_shift: \"1\" is not a number", 0},
+         "f.yaml:5:16: input_shift: \"1\" is in quotes; write a number without", 0},
         {"networks:\n- name: n\n" IO "  input_shift: inf\n",
          "f.yaml:5:16: input_shift: \"inf\" is not finite", 0},
         {"networks:\n- name: n\n" IO "  input_shift: 1e999\n",
@@ -578,13 +581,15 @@ static void broken_yaml_is_refused_with_its_place(void** state) {
         {"networks:\n- name: n\n" IO "  input_scale: [1,\n    -1]\n",
          "f.yaml:6:5: network \"n\": input_scale: number 2 is not greater than 0", 0},
         {"networks:\n- name: n\n" IO "  init: 3\n",
-         "f.yaml:5:9: init: this is one value; write a mapping with keys like scale:", 0},
+         "f.yaml:5:9: init: this is one value; write a mapping with keys from: scale last seed", 0},
         {"networks:\n- name: n\n" IO "  init: {sead: 3}\n",
-         "f.yaml:5:10: there is no key \"sead\"; the nearest that there is: seed", 0},
+         "f.yaml:5:10: unknown key \"sead\"; did you mean \"seed\"? The keys of init: scale last "
+         "seed",
+         0},
         {"networks:\n- name: n\n" IO "  init: {seed: -3}\n",
          "f.yaml:5:16: seed: \"-3\" is not a whole number", 0},
         {"networks:\n- name: n\n" IO "  init: {seed: 18446744073709551616}\n",
-         "f.yaml:5:16: seed: \"18446744073709551616\" is too large", NS_ERR_LIMIT},
+         "f.yaml:5:16: seed: \"18446744073709551616\" is too large", 0},
         {"networks:\n- name: n\n" IO "  init: {scale: -1}\n",
          "f.yaml:5:17: network \"n\": init_scale: it must be finite and at least 0", 0},
         {"networks:\n- name: n\n" IO "  init: {last: x}\n",
@@ -619,11 +624,11 @@ static void hostile_yaml_is_refused(void** state) {
     check_hostile("", "[\n", many, "", NS_ERR_LIMIT);
     check_hostile("", "{a: ", many, "", NS_ERR_LIMIT);
     check_hostile("", "- ", many, "", NS_ERR_LIMIT);
-    check_hostile("", "? ", many, "", NS_ERR_LIMIT);
+    check_hostile("", "? ", many, "", NS_ERR_PARSE);
     check_hostile("networks: [", "a,", many, "]", NS_ERR_LIMIT);
-    check_hostile("", "networks: []\n", many, "", NS_ERR_LIMIT);
-    check_hostile("", "%TAG !a! b\n", many, "--- {}", NS_ERR_PARSE);
-    check_hostile("#\xC2\x85", "%TAG !a! b\xC2\x85", many, "--- {}", NS_ERR_PARSE);
+    check_hostile("", "networks: []\n", many / 4, "", NS_ERR_PARSE);
+    check_hostile("", "%TAG !a! b\n", many / 4, "--- {}", NS_ERR_PARSE);
+    check_hostile("#\xC2\x85", "%TAG !a! b\xC2\x85", many / 4, "--- {}", NS_ERR_PARSE);
     check_hostile("networks: \"", "a ", many, "\"", NS_ERR_PARSE);
     check_hostile("networks: ", "a ", many, "", NS_ERR_PARSE);
     check_hostile("networks: ", "a\n ", many, "", NS_ERR_PARSE);

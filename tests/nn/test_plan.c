@@ -634,6 +634,17 @@ static void weights_are_random_or_loaded(void** state) {
     assert_string_equal(error.message,
                         "set \"a/link/thigh\": the loaded tensor \"a/link/thigh/w1\" is 1 x 3, but"
                         " the network of 1 inputs and 1 outputs needs 3 x 1");
+
+    // Names that are nearly right are told.
+    nsi_blueprint_clear_tensors(blueprint);
+    assert_int_equal(nsi_blueprint_add_tensor(blueprint, "b/link/shin/w0", 2, 2, numbers, &error),
+                     NS_OK);
+    assert_int_equal(nsi_blueprint_add_tensor(blueprint, "a/link/thig/w0", 2, 2, numbers, &error),
+                     NS_OK);
+    assert_int_equal(nsi_plan_weights(plan, weights, &error), NS_ERR_ARGUMENT);
+    assert_string_equal(error.message,
+                        "set \"a/link/thigh\": the tensor \"a/link/thigh/w0\" (2 x 2) is missing"
+                        " from the loaded weights; nearest: a/link/thig/w0, b/link/shin/w0");
     nsi_plan_free(plan);
     ns_blueprint_free(blueprint);
 }

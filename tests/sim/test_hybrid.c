@@ -201,6 +201,12 @@ static void what_is_wrong_gets_a_message(void** state) {
         {"robot: " ROBOT "\nblueprint: b.yaml\nweights: none.json\n", NS_ERR_IO, "none.json"},
         {"robot: " ROBOT "\nblueprint: b.yaml\nweights: bad.json\n", NS_ERR_PARSE, "bad.json"},
         {"robots: " ROBOT "\n", NS_ERR_PARSE, "did you mean \"robot\"?"},
+        {"robot: " ROBOT "\nparameters:\n  link/link1/mass: 1\n  \"link/link1/mas\": 1\n",
+         NS_ERR_PARSE,
+         "h.yaml:4:3: parameters: no parameter of the model is called, or fits,"
+         " \"link/link1/mas\"; the nearest is \"link/link1/mass\""},
+        {"robot: " ROBOT "\nparameters: {\"link/*/mass\": -1}\n", NS_ERR_PARSE,
+         "h.yaml:2:14: parameters: link/link0/mass cannot be -1: it lies in 0 to inf"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         ns_hybrid* hybrid = NULL;
@@ -222,10 +228,14 @@ static void what_does_not_fit_is_found_by_the_system(void** state) {
     (void)state;
     write_text("b.yaml", blueprint);
     write_text("two.json", "{\"friction/joint/joint0/w0\": [[1, 2]]}");
+    write_text("slip.json", "{\"friction/joint/joint/w0\": [[1, 2]]}");
     static const char* const cases[][2] = {
-        {"parameters: {\"link/*/mas\": 1}\n", "the nearest is \"link/"},
-        {"parameters: {\"link/*/mass\": -1}\n", "cannot be -1"},
-        {"blueprint: b.yaml\nweights: two.json\n", "friction/joint/joint0/w0"},
+        {"blueprint: b.yaml\nweights: two.json\n",
+         "two.json: set \"friction/joint/joint0\": the loaded tensor"
+         " \"friction/joint/joint0/w0\" is 1 x 2"},
+        {"blueprint: b.yaml\nweights: slip.json\n",
+         "slip.json: set \"friction/joint/joint0\": the tensor \"friction/joint/joint0/w0\""
+         " (2 x 3) is missing from the loaded weights; nearest: friction/joint/joint/w0"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char text[400];

@@ -1,0 +1,154 @@
+// neuralsim fit: parameters and weights from recordings, as an experiment file says.
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "cli.h"
+
+#include "neuralsim/fit.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: neuralsim fit FILE [-o DIR] [--resume] [--json] [OPTIONS]\n"
+    "\n"
+    "Fit parameters of a model, and weights of its networks, to recordings. FILE is an experiment "
+    "in\n"
+    "YAML (docs/fit.md); everything in it is checked before the work begins.\n"
+    "\n"
+    "  -o DIR         where results go: fitted.yaml (a model that every command takes), weights,\n"
+    "                 report.html, result.json, checkpoint.json. Default: FILE without its "
+    "ending,\n"
+    "                 with _fit, beside it\n"
+    "  --resume       go on from the checkpoint in DIR, if there is one\n"
+    "  --interval S   seconds between checkpoints. Default 2\n"
+    "  --threads N    default: one per core. The answer does not depend on it\n"
+    "  --json         print the answer as JSON instead of tables\n"
+    "  --check        only check the experiment\n"
+    "\n"
+    "Ctrl-C ends the fit cleanly: the answer so far is written, and --resume goes on.\n"
+    "\n"
+    "example: neuralsim fit examples/pendulum_fit.yaml -o /tmp/pendulum\n";
+
+typedef struct fit_command {
+    const char *file, *output;
+    bool resume, json, check;
+    double interval;
+    uint32_t threads;
+    double shown; // s: when progress was shown last
+    bool terminal;
+} fit_command;
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+}
+
+static bool watch(void* context, const ns_fit_progress* p) {
+    fit_command* c = context;
+    if (c->terminal && p->seconds - c->shown > 0.2) {
+        c->shown = p->seconds;
+        fprintf(stderr, "\r\033[K%u/%u %s: %u of at most %u", p->number + 1, p->count, p->phase,
+                p->iteration, p->iterations);
+        if (isfinite(p->loss)) fprintf(stderr, ", loss %.4g", p->loss);
+        fprintf(stderr, ", %.0f s", p->seconds);
+    }
+    return interrupted != 0;
+}
+
+// FILE without .yaml, with _fit.
+static char* default_output(const char* file) {
+    size_t size = strlen(file);
+    char* name = malloc(size + 5);
+    if (!name) return NULL;
+    memcpy(name, file, size + 1);
+    char *dot = strrchr(name, '.'), *slash = strrchr(name, '/');
+    if (dot && (!slash || dot > slash + 1)) *dot = '\0';
+    strcat(name, "_fit");
+    return name;
+}
+
+static int show(const fit_command* c, const ns_fit* fit, const char* folder) {
+    ns_text text = {0};
+    ns_error error;
+    ns_status status = c->json ? ns_fit_json(fit, &text, &error) : ns_fit_text(fit, &text, &error);
+    if (status != NS_OK) return cli_fail("%s", error.message);
+    fwrite(text.data, 1, text.size, stdout);
+    if (c->json) putchar('\n');
+    ns_text_free(&text);
+    if (!c->json) {
+        printf("\nmodel   %s/fitted.yaml\npage    %s/report.html\n", folder, folder);
+    }
+    if (ns_fit_stopped(fit)) {
+        cli_note("stopped; 'neuralsim fit %s -o %s --resume' goes on", c->file, folder);
+    }
+    return cli_finish();
+}
+
+static int run(fit_command* c, ns_fit* fit, const char* folder) {
+    ns_error error;
+    char* checkpoint = malloc(strlen(folder) + sizeof "/checkpoint.json");
+    if (!checkpoint) return cli_fail("out of memory");
+    sprintf(checkpoint, "%s/checkpoint.json", folder);
+    struct sigaction action = {.sa_handler = on_interrupt}, before;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = (int)SA_RESETHAND; // a second Ctrl-C ends at once
+    sigaction(SIGINT, &action, &before);
+    c->terminal = isatty(STDERR_FILENO);
+    ns_fit_options options = {.observe = watch,
+                              .context = c,
+                              .checkpoint = checkpoint,
+                              .interval = c->interval,
+                              .resume = c->resume};
+    ns_status status = ns_fit_run(fit, &options, &error);
+    if (c->terminal) fprintf(stderr, "\r\033[K");
+    sigaction(SIGINT, &before, NULL);
+    free(checkpoint);
+    if (status == NS_OK) status = ns_fit_save(fit, folder, &error);
+    return status == NS_OK ? show(c, fit, folder) : cli_fail("%s", error.message);
+}
+
+int cmd_fit(int argc, char** argv) {
+    fit_command c = {0};
+    const cli_row rows[] = {{"-o", CLI_TEXT, &c.output, "a folder"},
+                            {"--resume", CLI_FLAG, &c.resume, NULL},
+                            {"--interval", CLI_NUMBER, &c.interval, "seconds"},
+                            {"--threads", CLI_COUNT, &c.threads, "a whole number of threads"},
+                            {"--json", CLI_FLAG, &c.json, NULL},
+                            {"--check", CLI_FLAG, &c.check, NULL},
+                            {0}};
+    cli_list arguments = {.count = 0};
+    int code = cli_parse("fit", help, rows, argc, argv, &arguments);
+    if (code != CLI_GO_ON) return code;
+    if (arguments.count != 1) return cli_usage("fit", "expected one experiment file");
+    if (c.interval < 0.0) return cli_usage("fit", "--interval must not be negative");
+    c.file = arguments.items[0];
+    ns_fit* fit = NULL;
+    ns_error error;
+    if (ns_fit_load(c.file, c.threads, &fit, &error) != NS_OK) return cli_fail("%s", error.message);
+    if (c.check) {
+        ns_fit_free(fit);
+        printf("%s: nothing wrong\n", c.file);
+        return cli_finish();
+    }
+    char* made = c.output ? NULL : default_output(c.file);
+    const char* folder = c.output ? c.output : made;
+    if (!folder) {
+        code = cli_fail("out of memory");
+    } else if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        code = cli_fail("cannot make the folder %s: %s", folder, strerror(errno));
+    } else {
+        code = run(&c, fit, folder);
+    }
+    free(made);
+    ns_fit_free(fit);
+    return code;
+}

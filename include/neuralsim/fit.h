@@ -1,0 +1,83 @@
+/// @file fit.h
+/// Fitting: parameters of a model and weights of its networks from recordings, with errors.
+///
+///     ns_fit* fit = NULL;
+///     ns_fit_load("pendulum_fit.yaml", 0, &fit, &error);          // checks everything
+///     ns_fit_run(fit, NULL, &error);
+///     double mass, off;
+///     ns_fit_estimate(fit, "link/upper/mass", &mass, &off);        // value, standard error
+///     ns_fit_save(fit, "out", &error);                             // out/fitted.yaml and the report
+///     ns_fit_free(fit);
+///
+/// An experiment is one YAML file (docs/fit.md). The same file gives the same answer, bit for bit, at
+/// any number of threads, unless it limits the time. Link libneuralsim_fit.a before libneuralsim.a.
+
+#ifndef NEURALSIM_FIT_H
+#define NEURALSIM_FIT_H
+
+#include "neuralsim/base.h"
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ns_fit ns_fit;
+
+/// Read an experiment, its model, networks and recordings, and check that they fit together.
+/// @param threads  0: one per core
+/// @return NS_OK; NS_ERR_IO, NS_ERR_PARSE, NS_ERR_UNSUPPORTED, NS_ERR_NONFINITE, NS_ERR_LIMIT naming
+///         file and line; NS_ERR_NOMEM
+NS_API ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error* error);
+NS_API void ns_fit_free(ns_fit* fit); ///< NULL is allowed
+
+/// How far a fit is.
+typedef struct ns_fit_progress {
+    const char* phase;              ///< "windows of 100 samples", "search"
+    uint32_t number, count;         ///< of the phase, from 0
+    uint32_t iteration, iterations; ///< done, and at most
+    double loss;                    ///< root of the mean squared residual, in units of its scale
+    double seconds;                 ///< since the beginning, time before a resume included
+} ns_fit_progress;
+
+/// Called by one thread after each iteration; true: stop.
+typedef bool ns_fit_observer(void* context, const ns_fit_progress* progress);
+
+/// A zeroed struct is the default.
+typedef struct ns_fit_options {
+    ns_fit_observer* observe;
+    void* context;
+    const char*
+        checkpoint;  ///< file to keep the state in, NULL: none. It is replaced in one go; the one
+                     ///< before it stays beside it with ".old" at the end of its name
+    double interval; ///< s between checkpoints. 0: 2
+    bool resume;     ///< go on from the checkpoint, if there is one
+} ns_fit_options;
+
+/// Fit. Stopped by the observer, it ends with what it has; resumed, it goes on to the same answer as
+/// if it had not been stopped.
+/// @return NS_OK, also when stopped; NS_ERR_NONFINITE: no start gave a finite loss; NS_ERR_PARSE: the
+///         checkpoint belongs to another experiment; NS_ERR_IO, NS_ERR_NOMEM
+NS_API ns_status ns_fit_run(ns_fit* fit, const ns_fit_options* options, ns_error* error);
+
+/// Was the last run stopped before its end?
+NS_API bool ns_fit_stopped(const ns_fit* fit);
+
+/// Value and standard error (may be NULL) of a parameter; false when there is none of this name.
+NS_API bool ns_fit_estimate(const ns_fit* fit, const char* name, double* value, double* error);
+
+/// The answer as text for a terminal, as JSON, as a page; free them with ns_text_free().
+NS_API ns_status ns_fit_text(const ns_fit* fit, ns_text* out, ns_error* error);
+NS_API ns_status ns_fit_json(const ns_fit* fit, ns_text* out, ns_error* error);
+NS_API ns_status ns_fit_html(const ns_fit* fit, ns_text* out, ns_error* error);
+
+/// Write fitted.yaml (a hybrid model), weights.safetensors if there are networks, result.json and
+/// report.html into a folder, which is made if it is not there.
+NS_API ns_status ns_fit_save(const ns_fit* fit, const char* folder, ns_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

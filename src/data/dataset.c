@@ -1,0 +1,576 @@
+// Recordings: tables read through a map, cut into trajectories, brought onto the grid.
+
+#include "base/series.h"
+#include "data/resample.h"
+#include "data/stream.h"
+#include "io/file.h"
+
+#include <math.h>
+
+// What happened to the rows of a source, over all files.
+typedef struct source_history {
+    double slowest, fastest; // rows per s
+    bool gaps, uneven, resampled;
+    uint32_t repaired;
+} source_history;
+
+struct ns_dataset {
+    const ns_data_map* map;
+    double period; // s; 0: not known yet
+    nsi_arena arena;
+    NSI_ARRAY(const ns_recording*) recordings;
+    source_history* history; // one per source
+    ns_text treatment;
+};
+
+// A few rows with a tiny period, given or told by two times that nearly agree, would fill the memory.
+enum { MAX_SAMPLES = 1000000, MAX_SAMPLES_PER_ROW = 100 };
+
+ns_status ns_dataset_create(const ns_data_map* map, double period, const ns_allocator* allocator,
+                            ns_dataset** out, ns_error* error) {
+    *out = NULL;
+    if (!map ||
+        !(period == 0.0 || (period >= NSI_GRID_MIN_PERIOD && period <= NSI_GRID_MAX_PERIOD))) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        map ? "period must be 0 or from 1e-9 to 1e9 s" : "map is NULL");
+    }
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    ns_dataset* data = nsi_alloc_zeroed(&memory, sizeof *data);
+    if (!data) return nsi_fail_nomem(error);
+    *data = (ns_dataset){.map = map, .period = period, .arena.allocator = memory};
+    size_t size = map->sources.count * sizeof *data->history;
+    data->history = nsi_arena_alloc(&data->arena, size);
+    if (!data->history) {
+        ns_dataset_free(data);
+        return nsi_fail_nomem(error);
+    }
+    memset(data->history, 0, size);
+    *out = data;
+    return NS_OK;
+}
+
+void ns_dataset_free(ns_dataset* data) {
+    if (!data) return;
+    ns_allocator memory = data->arena.allocator;
+    nsi_array_free(&memory, &data->recordings);
+    ns_text_free(&data->treatment);
+    nsi_arena_free(&data->arena);
+    nsi_free(&memory, data);
+}
+
+// ---- tables --------------------------------------------------------------------------------
+
+// Rows of a table that are one recording.
+typedef struct segment {
+    uint32_t first, end;
+    double trajectory; // value of the column; 0 without
+} segment;
+
+typedef struct table {
+    nsi_csv csv;
+    NSI_ARRAY(segment) segments;
+} table;
+
+// A file being added.
+typedef struct addition {
+    ns_dataset* data;
+    const ns_data_map* map;
+    const char* path;
+    const ns_data_part* part;
+    table* tables;           // one per source
+    source_history* history; // of this file too, per source
+    double period;
+    ns_error* error;
+} addition;
+
+// Of a table that has rows.
+static ns_status find_segments(addition* a, table* t) {
+    const ns_data_map* map = a->map;
+    uint32_t column = NSI_NONE;
+    if (map->trajectory) {
+        column = nsi_find_column(map, &t->csv, a->path, map->trajectory, map->trajectory_line,
+                                 map->trajectory_column, a->error);
+        if (column == NSI_NONE) return NS_ERR_PARSE;
+    }
+    const ns_allocator* memory = &a->data->arena.allocator;
+    segment last = {0};
+    for (uint32_t row = 0; row < t->csv.nrow; row++) {
+        double trajectory = column == NSI_NONE ? 0.0 : nsi_csv_at(&t->csv, row, column);
+        if (!isfinite(trajectory)) {
+            return nsi_fail(a->error, NS_ERR_PARSE, "%.200s:%u: \"%.60s\" is missing or not finite",
+                            a->path, t->csv.lines[row], map->trajectory);
+        }
+        if (row > 0 && trajectory != last.trajectory) {
+            if (!nsi_array_push(memory, &t->segments, last)) return nsi_fail_nomem(a->error);
+            last.first = row;
+        }
+        last.end = row + 1;
+        last.trajectory = trajectory;
+    }
+    return nsi_array_push(memory, &t->segments, last) ? NS_OK : nsi_fail_nomem(a->error);
+}
+
+static ns_status read_table(addition* a, uint32_t number, const char* text, size_t size) {
+    const nsi_map_source* source = &a->map->sources.data[number];
+    table* t = &a->tables[number];
+    nsi_csv_form form = {.allow_missing = true,
+                         .names = a->map->columns.data,
+                         .nname = a->map->columns.count,
+                         .where = source->where.data,
+                         .nwhere = source->where.count};
+    ns_status status = nsi_csv_parse_form(text, size, a->path, &form, &a->data->arena.allocator,
+                                          &t->csv, a->error);
+    if (status != NS_OK) return status;
+    if (t->csv.nrow == 0 && source->where.count > 0) {
+        return nsi_fail(a->error, NS_ERR_PARSE,
+                        "%.200s:1: no row has \"%.60s\" in column \"%.60s\"", a->path,
+                        source->where.data[0].text, source->where.data[0].column);
+    }
+    if (t->csv.nrow == 0) {
+        return nsi_fail(a->error, NS_ERR_PARSE, "%.200s:1: the table has no rows", a->path);
+    }
+    return find_segments(a, t);
+}
+
+// Do all sources have the same trajectories?
+static ns_status match_segments(const addition* a) {
+    const table* one = &a->tables[0];
+    for (uint32_t s = 1; s < a->map->sources.count; s++) {
+        const table* other = &a->tables[s];
+        for (uint32_t k = 0; k < one->segments.count || k < other->segments.count; k++) {
+            bool both = k < one->segments.count && k < other->segments.count;
+            if (both && one->segments.data[k].trajectory == other->segments.data[k].trajectory) {
+                continue;
+            }
+            const table* t = k < other->segments.count ? other : one;
+            return nsi_fail(
+                a->error, NS_ERR_PARSE,
+                "%.200s:%u: this trajectory is not the same in source %u as in source 1; "
+                "each must have all of them, in one order",
+                a->path, t->csv.lines[t->segments.data[k].first], s + 1);
+        }
+    }
+    return NS_OK;
+}
+
+// ---- the grid ------------------------------------------------------------------------------
+
+static uint32_t first_line(const nsi_stream* s) {
+    return s->table->lines[s->rows[0]];
+}
+
+static ns_status choose_period(addition* a, const nsi_stream* s) {
+    if (a->period > 0.0) return NS_OK;
+    a->period = s->source->rate > 0.0 ? 1.0 / s->source->rate
+                                      : nsi_grid_period(s->times, s->count, s->scratch);
+    if (a->period >= NSI_GRID_MIN_PERIOD && a->period <= NSI_GRID_MAX_PERIOD) return NS_OK;
+    return nsi_fail(a->error, NS_ERR_PARSE,
+                    "%.200s:%u: the rows do not tell the time between samples; give it", a->path,
+                    first_line(s));
+}
+
+// What all streams cover.
+static ns_status choose_grid(addition* a, const nsi_stream* streams, nsi_grid* grid) {
+    double start = -INFINITY, end = INFINITY;
+    for (uint32_t s = 0; s < a->map->sources.count; s++) {
+        start = fmax(start, streams[s].times[0]);
+        end = fmin(end, streams[s].times[streams[s].count - 1]);
+    }
+    ns_status status = choose_period(a, &streams[0]);
+    if (status != NS_OK) return status;
+    double tolerance = nsi_grid_tolerance(a->period, fmax(fabs(start), fabs(end)));
+    double steps = floor((end - start + tolerance) / a->period);
+    if (!(steps >= 0.0)) {
+        return nsi_fail(a->error, NS_ERR_PARSE,
+                        "%.200s:%u: the sources have no time in common; is an offset missing?",
+                        a->path, first_line(&streams[0]));
+    }
+    double most = fmax(MAX_SAMPLES, MAX_SAMPLES_PER_ROW * (double)streams[0].count);
+    if (steps >= fmin(most, INT32_MAX)) {
+        return nsi_fail(
+            a->error, NS_ERR_LIMIT,
+            "%.200s:%u: more than a million samples, and more than %d for each row; take "
+            "a longer period",
+            a->path, first_line(&streams[0]), MAX_SAMPLES_PER_ROW);
+    }
+    *grid = (nsi_grid){start, a->period, (uint32_t)steps + 1, tolerance};
+    return NS_OK;
+}
+
+// A sample number in 0..count.
+static uint32_t clamp_sample(double number, uint32_t count) {
+    return number > 0.0 ? number < count ? (uint32_t)number : count : 0;
+}
+
+// Parts that meet have no sample in common: each has its beginning, and not its end.
+static nsi_grid cut_grid(const ns_data_part* part, nsi_grid grid) {
+    if (!part) return grid;
+    double from = part->fractions ? round(part->from * grid.count)
+                                  : ceil((part->from - grid.tolerance) / grid.period);
+    double to = part->fractions ? round(part->to * grid.count)
+                                : ceil((part->to - grid.tolerance) / grid.period);
+    uint32_t first = clamp_sample(from, grid.count);
+    uint32_t end = part->to == 0.0 ? grid.count : clamp_sample(to, grid.count);
+    return (nsi_grid){grid.start + first * grid.period, grid.period, end > first ? end - first : 0,
+                      grid.tolerance};
+}
+
+// ---- numbers -------------------------------------------------------------------------------
+
+static double max_gap_of(const nsi_map_source* source, double spacing) {
+    if (source->max_gap > 0.0) return source->max_gap;
+    return isnan(spacing) ? 0.0 : 1.5 * spacing;
+}
+
+// A channel, from the rows that have it: its own rate, when it is there in every fifth row only.
+static ns_status sample_channel(nsi_stream* s, const nsi_map_formula* f, const nsi_grid* grid,
+                                double* x, double* times, double* out, size_t stride,
+                                ns_error* error) {
+    ns_status status = nsi_stream_compute(s, f, x, error);
+    if (status != NS_OK) return status;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < s->count; k++) {
+        if (isnan(x[k])) continue;
+        times[count] = s->times[k];
+        x[count++] = x[k];
+    }
+    double gap = max_gap_of(s->source, nsi_series_spacing(times, count, s->scratch));
+    nsi_resample(grid, times, x, count, s->source->resample, gap, out, stride);
+    return NS_OK;
+}
+
+static ns_status sample_control(nsi_stream* s, const nsi_map_formula* f, const nsi_grid* grid,
+                                double* x, double* out, size_t stride, ns_error* error) {
+    ns_status status = nsi_stream_compute(s, f, x, error);
+    if (status != NS_OK) return status;
+    nsi_resample(grid, s->times, x, s->count, s->source->resample, INFINITY, out, stride);
+    for (uint32_t k = 0; k < grid->count; k++) {
+        if (isfinite(out[k * stride])) continue;
+        // A row around this sample is missing.
+        double time = grid->start + k * grid->period, best = INFINITY;
+        uint32_t row = 0;
+        for (uint32_t i = 0; i < s->count; i++) {
+            if (!isnan(x[i]) || fabs(s->times[i] - time) >= best) continue;
+            best = fabs(s->times[i] - time);
+            row = i;
+        }
+        return nsi_fail(
+            error, NS_ERR_PARSE,
+            "%.200s:%u: the control \"%.100s\" is missing or not finite; fill it in, or "
+            "take another part of the file",
+            s->path, s->table->lines[s->rows[row]], f->name);
+    }
+    return NS_OK;
+}
+
+static ns_status sample_stream(addition* a, nsi_stream* s, const nsi_grid* grid, double* values,
+                               double* controls) {
+    const nsi_map_source* source = s->source;
+    uint32_t nchannel = a->map->channels.count, ncontrol = a->map->controls.count;
+    double* x = nsi_arena_alloc(s->arena, s->count * sizeof *x);
+    double* times = nsi_arena_alloc(s->arena, s->count * sizeof *times);
+    if (!x || !times) return nsi_fail_nomem(a->error);
+    ns_status status = nsi_stream_define(s, a->error);
+    for (uint32_t k = 0; k < source->observe.count && status == NS_OK; k++) {
+        status = sample_channel(s, &source->observe.data[k], grid, x, times,
+                                values + source->first_channel + k, nchannel, a->error);
+    }
+    for (uint32_t k = 0; k < source->control.count && status == NS_OK; k++) {
+        status = sample_control(s, &source->control.data[k], grid, x,
+                                controls + source->first_control + k, ncontrol, a->error);
+    }
+    return status;
+}
+
+// ---- recordings ----------------------------------------------------------------------------
+
+// "run0.csv", or "run0.csv:3".
+static const char* recording_name(addition* a, double trajectory) {
+    const char* slash = strrchr(a->path, '/');
+    nsi_text_builder text = {.allocator = a->data->arena.allocator};
+    nsi_text_add(&text, "%s", slash ? slash + 1 : a->path);
+    if (a->map->trajectory) {
+        nsi_text_add(&text, ":");
+        nsi_text_add_double(&text, trajectory);
+    }
+    ns_text finished;
+    if (nsi_text_finish(&text, &finished, NULL) != NS_OK) return NULL;
+    const char* name = nsi_arena_string(&a->data->arena, finished.data, finished.size);
+    ns_text_free(&finished);
+    return name;
+}
+
+static void note_history(addition* a, uint32_t number, const nsi_stream* s, const nsi_grid* grid,
+                         bool* resampled) {
+    source_history* h = &a->history[number];
+    h->repaired += s->repaired;
+    if (isnan(s->spacing)) return;
+    double rate = 1.0 / s->spacing;
+    nsi_grid_fit fit =
+        nsi_grid_compare(grid, s->times, s->count, s->spacing, max_gap_of(s->source, s->spacing));
+    bool moved = fit.between > 0 || fit.at < fit.rows;
+    h->slowest = h->slowest > 0.0 ? fmin(h->slowest, rate) : rate;
+    h->fastest = fmax(h->fastest, rate);
+    h->gaps = h->gaps || fit.gaps;
+    h->uneven = h->uneven || fit.uneven;
+    h->resampled = h->resampled || moved;
+    *resampled = *resampled || moved;
+}
+
+// The line of the first row that is not before the first sample.
+static uint32_t line_at(const nsi_stream* s, const nsi_grid* grid) {
+    uint32_t k = 0;
+    while (k + 1 < s->count && s->times[k] < grid->start - grid->tolerance) k++;
+    return s->table->lines[s->rows[k]];
+}
+
+static ns_status add_recording(addition* a, nsi_stream* streams, const nsi_grid* grid,
+                               double trajectory, const char* file) {
+    ns_dataset* data = a->data;
+    uint32_t nchannel = a->map->channels.count, ncontrol = a->map->controls.count;
+    size_t values_size = (size_t)grid->count * nchannel,
+           controls_size = (size_t)grid->count * ncontrol;
+    ns_recording* r = nsi_arena_alloc(&data->arena, sizeof *r);
+    double* values = nsi_arena_alloc(&data->arena, values_size * sizeof *values);
+    double* controls = nsi_arena_alloc(&data->arena, controls_size * sizeof *controls);
+    if (!r || !values || !controls) return nsi_fail_nomem(a->error);
+    *r = (ns_recording){.name = recording_name(a, trajectory),
+                        .file = file,
+                        .line = line_at(&streams[0], grid),
+                        .start = grid->start,
+                        .nsample = grid->count,
+                        .values = values,
+                        .controls = controls,
+                        .row_rate = isnan(streams[0].spacing) ? 0.0 : 1.0 / streams[0].spacing};
+    if (!r->name) return nsi_fail_nomem(a->error);
+    for (uint32_t s = 0; s < a->map->sources.count; s++) {
+        ns_status status = sample_stream(a, &streams[s], grid, values, controls);
+        if (status != NS_OK) return status;
+        note_history(a, s, &streams[s], grid, &r->resampled);
+    }
+    for (size_t k = 0; k < values_size; k++) r->nmissing += isnan(values[k]) ? 1 : 0;
+    if (!nsi_array_push(&data->arena.allocator, &data->recordings, r)) {
+        return nsi_fail_nomem(a->error);
+    }
+    return NS_OK;
+}
+
+static ns_status add_segment(addition* a, uint32_t number, const char* file) {
+    const ns_data_map* map = a->map;
+    nsi_arena arena = {.allocator = a->data->arena.allocator};
+    nsi_stream* streams = nsi_alloc_zeroed(&arena.allocator, map->sources.count * sizeof *streams);
+    if (!streams) return nsi_fail_nomem(a->error);
+    ns_status status = NS_OK;
+    for (uint32_t s = 0; s < map->sources.count && status == NS_OK; s++) {
+        const segment* g = &a->tables[s].segments.data[number];
+        status = nsi_stream_open(map, &map->sources.data[s], &a->tables[s].csv, a->path, g->first,
+                                 g->end, &arena, &streams[s], a->error);
+    }
+    nsi_grid grid = {0};
+    if (status == NS_OK) status = choose_grid(a, streams, &grid);
+    if (status == NS_OK) grid = cut_grid(a->part, grid);
+    if (status == NS_OK && grid.count > 0) {
+        double trajectory = a->tables[0].segments.data[number].trajectory;
+        status = add_recording(a, streams, &grid, trajectory, file);
+    }
+    for (uint32_t s = 0; s < map->sources.count; s++) nsi_stream_free(&streams[s]);
+    nsi_free(&arena.allocator, streams);
+    nsi_arena_free(&arena);
+    return status;
+}
+
+static bool is_wanted(const ns_data_part* part, double trajectory) {
+    return !part || part->all_trajectories ||
+           (trajectory >= part->first_trajectory && trajectory <= part->last_trajectory);
+}
+
+static ns_status add_segments(addition* a) {
+    ns_dataset* data = a->data;
+    const char* file = nsi_arena_string(&data->arena, a->path, strlen(a->path));
+    if (!file) return nsi_fail_nomem(a->error);
+    uint32_t before = data->recordings.count;
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < a->tables[0].segments.count && status == NS_OK; k++) {
+        if (!is_wanted(a->part, a->tables[0].segments.data[k].trajectory)) continue;
+        status = add_segment(a, k, file);
+    }
+    if (status == NS_OK && data->recordings.count == before) {
+        status = nsi_fail(
+            a->error, NS_ERR_PARSE,
+            "%.200s:%u: no sample is left; the part to take is empty or lies outside%s", a->path,
+            a->tables[0].csv.lines[0], a->map->trajectory ? "" : " (there is one trajectory, 0)");
+    }
+    if (status != NS_OK) data->recordings.count = before;
+    return status;
+}
+
+// ---- what was done -------------------------------------------------------------------------
+
+static void add_rounded(nsi_text_builder* text, double x) {
+    double scale = pow(10.0, 3.0 - floor(log10(x)));
+    nsi_text_add_double(text, scale > 1.0 ? round(x * scale) / scale : round(x));
+}
+
+static void describe_source(nsi_text_builder* text, const nsi_map_source* source,
+                            const source_history* h, double period) {
+    static const char* const manners[] = {"linearly", "to the nearest row", "by cubics"};
+    if (h->resampled) {
+        nsi_text_add(text, "resampled %s from %s", manners[source->resample],
+                     h->uneven ? "about " : "");
+    } else {
+        nsi_text_add(text, "as recorded, at ");
+    }
+    if (h->fastest > 0.0) {
+        add_rounded(text, h->slowest);
+        if (h->fastest > 1.001 * h->slowest) {
+            nsi_text_add(text, " to ");
+            add_rounded(text, h->fastest);
+        }
+        nsi_text_add(text, " Hz");
+    } else {
+        nsi_text_add(text, "single rows");
+    }
+    if (h->uneven || h->gaps) {
+        nsi_text_add(text, " (%s%s%s)", h->uneven ? "uneven" : "", h->uneven && h->gaps ? ", " : "",
+                     h->gaps ? "with gaps" : "");
+    }
+    if (h->resampled) {
+        nsi_text_add(text, " to ");
+        add_rounded(text, 1.0 / period);
+        nsi_text_add(text, " Hz");
+    }
+    if (h->repaired > 0) {
+        nsi_text_add(text, "; time repaired in %u row%s", h->repaired, h->repaired == 1 ? "" : "s");
+    }
+    if (source->quaternions.count > 0) nsi_text_add(text, "; quaternions made unit and continuous");
+}
+
+static void describe_filters(nsi_text_builder* text, const nsi_map_formula* formulas,
+                             uint32_t count) {
+    size_t offset, size;
+    for (uint32_t k = 0; k < count; k++) {
+        for (uint32_t i = 0; nsi_formula_filter(formulas[k].formula, i, &offset, &size); i++) {
+            nsi_text_add(text, "; ");
+            nsi_text_add_bytes(text, formulas[k].text + offset, size);
+        }
+    }
+}
+
+static ns_status describe(const addition* a, ns_text* out) {
+    const ns_data_map* map = a->map;
+    nsi_text_builder text = {.allocator = a->data->arena.allocator};
+    for (uint32_t k = 0; k < map->sources.count; k++) {
+        const nsi_map_source* s = &map->sources.data[k];
+        if (k > 0) nsi_text_add(&text, "; ");
+        if (map->sources.count > 1) nsi_text_add(&text, "source %u: ", k + 1);
+        describe_source(&text, s, &a->history[k], a->period);
+        describe_filters(&text, s->define.data, s->define.count);
+        describe_filters(&text, s->observe.data, s->observe.count);
+        describe_filters(&text, s->control.data, s->control.count);
+    }
+    for (uint32_t k = 0; k < map->unused.count; k++) {
+        nsi_text_add(&text, "%s%s", k > 0 ? ", " : "; columns not used: ", map->unused.data[k]);
+    }
+    return nsi_text_finish(&text, out, a->error);
+}
+
+// ---- adding --------------------------------------------------------------------------------
+
+static ns_status check_part(const ns_data_part* part, ns_error* error) {
+    if (!part) return NS_OK;
+    bool ok = part->from >= 0.0 && part->to >= 0.0 && isfinite(part->from) && isfinite(part->to);
+    if (part->fractions) ok = ok && part->from <= 1.0 && part->to <= 1.0;
+    if (part->to > 0.0) ok = ok && part->from < part->to;
+    if (ok) return NS_OK;
+    return nsi_fail(error, NS_ERR_ARGUMENT,
+                    "part: from and to must be finite, not negative, in order, and as fractions at "
+                    "most 1");
+}
+
+static ns_status add_tables(addition* a, const char* text, size_t size) {
+    uint32_t count = a->map->sources.count, before = a->data->recordings.count;
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < count && status == NS_OK; k++) status = read_table(a, k, text, size);
+    if (status == NS_OK) status = match_segments(a);
+    if (status == NS_OK) status = add_segments(a);
+    ns_text treatment;
+    if (status == NS_OK) {
+        status = describe(a, &treatment);
+        if (status != NS_OK) a->data->recordings.count = before;
+    }
+    if (status != NS_OK) return status;
+    // All went well: the set changes.
+    ns_text_free(&a->data->treatment);
+    a->data->treatment = treatment;
+    a->data->period = a->period;
+    memcpy(a->data->history, a->history, count * sizeof *a->history);
+    return NS_OK;
+}
+
+ns_status nsi_dataset_add_text(ns_dataset* data, const char* text, size_t size, const char* path,
+                               const ns_data_part* part, ns_error* error) {
+    ns_status status = check_part(part, error);
+    if (status != NS_OK) return status;
+    ns_allocator memory = data->arena.allocator;
+    uint32_t count = data->map->sources.count;
+    addition a = {.data = data,
+                  .map = data->map,
+                  .path = path,
+                  .part = part,
+                  .tables = nsi_alloc_zeroed(&memory, count * sizeof *a.tables),
+                  .history = nsi_alloc(&memory, count * sizeof *a.history),
+                  .period = data->period,
+                  .error = error};
+    if (a.tables && a.history) {
+        memcpy(a.history, data->history, count * sizeof *a.history);
+        status = add_tables(&a, text, size);
+    } else {
+        status = nsi_fail_nomem(error);
+    }
+    for (uint32_t k = 0; k < count && a.tables; k++) {
+        nsi_csv_free(&a.tables[k].csv);
+        nsi_array_free(&memory, &a.tables[k].segments);
+    }
+    nsi_free(&memory, a.tables);
+    nsi_free(&memory, a.history);
+    return status;
+}
+
+ns_status ns_dataset_add(ns_dataset* data, const char* path, const ns_data_part* part,
+                         ns_error* error) {
+    ns_allocator memory = data->arena.allocator;
+    nsi_bytes text = {0};
+    ns_status status = nsi_file_read(path, NSI_CSV_MAX_SIZE, &memory, &text, error);
+    if (status == NS_OK) {
+        status = nsi_dataset_add_text(data, text.data, text.count, path, part, error);
+    }
+    nsi_array_free(&memory, &text);
+    return status;
+}
+
+// ---- what a set holds ----------------------------------------------------------------------
+
+double ns_dataset_period(const ns_dataset* data) {
+    return data->period;
+}
+uint32_t ns_dataset_channel_count(const ns_dataset* data) {
+    return data->map->channels.count;
+}
+const ns_channel* ns_dataset_channel(const ns_dataset* data, uint32_t number) {
+    return number < data->map->channels.count ? &data->map->channels.data[number] : NULL;
+}
+uint32_t ns_dataset_control_count(const ns_dataset* data) {
+    return data->map->controls.count;
+}
+const char* ns_dataset_control(const ns_dataset* data, uint32_t number) {
+    return number < data->map->controls.count ? data->map->controls.data[number] : NULL;
+}
+uint32_t ns_dataset_recording_count(const ns_dataset* data) {
+    return data->recordings.count;
+}
+const ns_recording* ns_dataset_recording(const ns_dataset* data, uint32_t number) {
+    return number < data->recordings.count ? data->recordings.data[number] : NULL;
+}
+const char* ns_dataset_treatment(const ns_dataset* data) {
+    return data->treatment.data ? data->treatment.data : "";
+}

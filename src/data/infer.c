@@ -1,0 +1,297 @@
+// The map for a table whose columns have names that a model knows.
+
+#include "data/map.h"
+
+#include "model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { NAME_SIZE = 320 }; // a joint's name has at most 200 bytes
+
+typedef enum kind { UNKNOWN, TIME, TRAJECTORY, IGNORED, CHANNEL, CONTROL } kind;
+
+typedef struct meaning {
+    kind kind;
+    char name[NAME_SIZE]; // of the channel or control; "" for a quantity: that of the column
+} meaning;
+
+typedef struct inference {
+    const ns_model* model;
+    const nsi_csv* table;
+    const char* path;
+    meaning* columns; // (table->ncol)
+    ns_error* error;
+} inference;
+
+// ---- what a column is ----------------------------------------------------------------------
+
+static const char* after(const char* name, const char* prefix) {
+    size_t size = strlen(prefix);
+    return strncmp(name, prefix, size) == 0 ? name + size : NULL;
+}
+
+// All of the text as a whole number; NSI_NONE when it is none.
+static uint32_t whole_number(const char* text) {
+    size_t size = strlen(text);
+    if (size == 0 || size > 9 || strspn(text, "0123456789") != size) return NSI_NONE;
+    return (uint32_t)strtoul(text, NULL, 10);
+}
+
+// The component that "<joint>", or "<joint>_<k>" for joints with several, stands for.
+static uint32_t joint_component(const ns_model* model, const char* text, bool velocity) {
+    for (uint32_t i = 0; i < model->sizes.nlink; i++) {
+        const nsi_link* l = &model->links[i];
+        uint32_t count = velocity ? l->nv : l->nq, first = velocity ? l->v : l->q;
+        const char* rest = count > 0 ? after(text, l->def.joint) : NULL;
+        if (!rest) continue;
+        if (*rest == '\0' && count == 1) return first;
+        if (*rest != '_' || count == 1) continue;
+        uint32_t k = whole_number(rest + 1);
+        if (k < count) return first + k;
+    }
+    return NSI_NONE;
+}
+
+// The only actuator of a joint, or the actuator with this name.
+static const char* find_actuator(const ns_model* model, const char* joint, const char* name) {
+    const char* found = NULL;
+    for (uint32_t a = 0; a < model->sizes.nu; a++) {
+        const ns_actuator_def* def = ns_model_actuator(model, a);
+        if (name && strcmp(def->name, name) == 0) return def->name;
+        if (!joint || strcmp(def->joint, joint) != 0) continue;
+        if (found) return NULL;
+        found = def->name;
+    }
+    return found;
+}
+
+static bool has_actuator(const ns_model* model, const char* joint) {
+    for (uint32_t a = 0; a < model->sizes.nu; a++) {
+        if (strcmp(ns_model_actuator(model, a)->joint, joint) == 0) return true;
+    }
+    return false;
+}
+
+// "q3" of a model that has less is another model's table.
+static ns_status numbered(inference* in, meaning* m, kind k, const char* prefix, uint32_t number,
+                          uint32_t count) {
+    if (number >= count) {
+        return nsi_fail(
+            in->error, NS_ERR_PARSE,
+            "%.200s:1: column %s%u: the model has only %u of them; is this the table of "
+            "another model?",
+            in->path, prefix, number, count);
+    }
+    m->kind = k;
+    snprintf(m->name, sizeof m->name, "%s%u", prefix, number);
+    return NS_OK;
+}
+
+static ns_status find_control(inference* in, const char* column, meaning* m) {
+    const ns_model* model = in->model;
+    const char *rest, *actuator = NULL;
+    uint32_t v = NSI_NONE;
+    if ((rest = after(column, "u/"))) {
+        actuator = find_actuator(model, NULL, rest);
+    } else if ((rest = after(column, "u_"))) {
+        actuator = find_actuator(model, rest, NULL);
+        if (!actuator) actuator = find_actuator(model, NULL, rest);
+        if (!actuator && !has_actuator(model, rest)) v = joint_component(model, rest, true);
+    }
+    if (actuator) {
+        m->kind = CONTROL;
+        snprintf(m->name, sizeof m->name, "u/%s", actuator);
+    } else if (v != NSI_NONE) {
+        return numbered(in, m, CONTROL, "tau", v, model->sizes.nv);
+    }
+    return NS_OK;
+}
+
+static ns_status find_meaning(inference* in, const char* column, meaning* m) {
+    static const struct {
+        const char* name;
+        kind kind;
+    } words[] = {{"t", TIME},
+                 {"time", TIME},
+                 {"traj", TRAJECTORY},
+                 {"trajectory", TRAJECTORY},
+                 {"step", IGNORED}};
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+        if (strcmp(column, words[k].name) == 0) m->kind = words[k].kind;
+    }
+    const ns_model_sizes* n = &in->model->sizes;
+    static const struct {
+        const char *numbered, *named;
+        kind kind;
+        bool velocity;
+    } states[] = {
+        {"qd", "qd_", CHANNEL, true}, {"q", "q_", CHANNEL, false}, {"tau", "tau_", CONTROL, true}};
+    for (size_t k = 0; k < sizeof states / sizeof *states && m->kind == UNKNOWN; k++) {
+        const char* rest = after(column, states[k].numbered);
+        uint32_t number = rest ? whole_number(rest) : NSI_NONE;
+        if (number == NSI_NONE && (rest = after(column, states[k].named))) {
+            number = joint_component(in->model, rest, states[k].velocity);
+        }
+        if (number == NSI_NONE) continue;
+        return numbered(in, m, states[k].kind, states[k].numbered, number,
+                        states[k].velocity ? n->nv : n->nq);
+    }
+    return m->kind == UNKNOWN ? find_control(in, column, m) : NS_OK;
+}
+
+static void mark_quantity(void* context, const ns_quantity_info* quantity) {
+    inference* in = context;
+    uint32_t column = nsi_csv_column(in->table, quantity->name);
+    if (column == NSI_NONE || in->columns[column].kind != UNKNOWN) return;
+    if (ns_model_find_param(in->model, quantity->name) != UINT32_MAX) return;
+    in->columns[column].kind = CHANNEL;
+}
+
+// ---- the map -------------------------------------------------------------------------------
+
+static ns_status fail_unknown(const inference* in) {
+    const ns_model* model = in->model;
+    char list[160];
+    size_t used = 0;
+    for (uint32_t k = 0; k < in->table->ncol && used < sizeof list - 1; k++) {
+        int wrote = snprintf(list + used, sizeof list - used, "%s%s", k > 0 ? ", " : "",
+                             in->table->names[k]);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+    if (used >= sizeof list) memcpy(list + sizeof list - 4, "...", 4);
+    const char* joint = model->sizes.nlink > 0 ? model->links[0].def.joint : "elbow";
+    return nsi_fail(
+        in->error, NS_ERR_PARSE,
+        "%.120s:1: no column is known; there are %s; known are q0, qd0, q_<joint> "
+        "(q_%.40s), names of quantities, u_<joint>, tau0, t, traj; rename them or give a map",
+        in->path, list, joint);
+}
+
+// Is the column's name a variable as it stands in a formula?
+static bool is_plain(const char* name) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    return strspn(name, letters) == strlen(name) && !(name[0] >= '0' && name[0] <= '9');
+}
+
+static ns_status column_formula(inference* in, ns_data_map* map, const char* name, uint32_t column,
+                                nsi_map_formula* out) {
+    char text[NSI_CSV_MAX_NAME + 3];
+    const char* variable = in->table->names[column];
+    const char* quote = is_plain(variable) ? "" : "\"";
+    snprintf(text, sizeof text, "%s%s%s", quote, variable, quote);
+    return nsi_map_formula_parse(map, name, text, 1, 1, out, in->error);
+}
+
+static ns_status add_column(inference* in, ns_data_map* map, uint32_t column) {
+    nsi_map_source* source = &map->sources.data[0];
+    const meaning* m = &in->columns[column];
+    const char* column_name = in->table->names[column];
+    nsi_map_formula f;
+    ns_status status = NS_OK;
+    switch (m->kind) {
+    case TIME:
+        if (source->time.formula) break; // t, and time as well
+        return column_formula(in, map, NULL, column, &source->time);
+    case TRAJECTORY:
+        map->trajectory = nsi_arena_string(&map->arena, column_name, strlen(column_name));
+        map->trajectory_line = map->trajectory_column = 1;
+        return map->trajectory ? NS_OK : nsi_fail_nomem(in->error);
+    case CHANNEL:
+    case CONTROL:
+        status = column_formula(in, map, m->name[0] ? m->name : column_name, column, &f);
+        if (status != NS_OK) return status;
+        return m->kind == CHANNEL ? nsi_map_add_channel(map, source, &f, 0.0, 1.0, in->error)
+                                  : nsi_map_add_control(map, source, &f, in->error);
+    case UNKNOWN:
+        column_name = nsi_arena_string(&map->arena, column_name, strlen(column_name));
+        if (!column_name || !nsi_array_push(&map->arena.allocator, &map->unused, column_name)) {
+            return nsi_fail_nomem(in->error);
+        }
+        break;
+    case IGNORED: break;
+    }
+    return NS_OK;
+}
+
+// The column of a coordinate, or NULL.
+static const char* coordinate_column(const inference* in, uint32_t q) {
+    char name[NAME_SIZE];
+    snprintf(name, sizeof name, "q%u", q);
+    for (uint32_t k = 0; k < in->table->ncol; k++) {
+        if (strcmp(in->columns[k].name, name) == 0) return in->table->names[k];
+    }
+    return NULL;
+}
+
+// Rotations of floating and spherical joints, if they are there in full.
+static ns_status add_quaternions(inference* in, ns_data_map* map) {
+    for (uint32_t i = 0; i < in->model->sizes.nlink; i++) {
+        const nsi_link* l = &in->model->links[i];
+        if (l->nq != 4 && l->nq != 7) continue;
+        nsi_map_quaternion q = {.line = 1, .column = 1};
+        bool all = true;
+        for (uint32_t k = 0; k < 4 && all; k++) {
+            const char* column = coordinate_column(in, l->q + l->nq - 4 + k);
+            all = column != NULL;
+            if (!all) break;
+            q.names[k] = nsi_arena_string(&map->arena, column, strlen(column));
+            if (!q.names[k]) return nsi_fail_nomem(in->error);
+        }
+        if (all && !nsi_array_push(&map->arena.allocator, &map->sources.data[0].quaternions, q)) {
+            return nsi_fail_nomem(in->error);
+        }
+    }
+    return NS_OK;
+}
+
+static ns_status fill_map(inference* in, ns_data_map* map) {
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < in->table->ncol && status == NS_OK; k++) {
+        status = find_meaning(in, in->table->names[k], &in->columns[k]);
+    }
+    if (status == NS_OK) {
+        status = ns_model_quantities(in->model, NULL, mark_quantity, in, in->error);
+    }
+    if (status == NS_OK &&
+        !nsi_array_push(&map->arena.allocator, &map->sources, (nsi_map_source){0})) {
+        status = nsi_fail_nomem(in->error);
+    }
+    for (uint32_t k = 0; k < in->table->ncol && status == NS_OK; k++) {
+        status = add_column(in, map, k);
+    }
+    if (status == NS_OK) status = add_quaternions(in, map);
+    if (status == NS_OK && map->channels.count + map->controls.count == 0) {
+        status = fail_unknown(in);
+    }
+    if (status == NS_OK && !map->sources.data[0].time.formula) {
+        status =
+            nsi_fail(in->error, NS_ERR_PARSE,
+                     "%.200s:1: there is no column t, in s; add one, or give a map that says how "
+                     "many rows there are per second (rate: 400)",
+                     in->path);
+    }
+    return status;
+}
+
+ns_status ns_data_map_infer(const char* path, const ns_model* model, const ns_allocator* allocator,
+                            ns_data_map** out, ns_error* error) {
+    *out = NULL;
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    nsi_csv table;
+    nsi_csv_form form = {.allow_missing = true, .names_only = true};
+    ns_status status = nsi_csv_read_form(path, &form, &memory, &table, error);
+    if (status != NS_OK) return status;
+    inference in = {.model = model, .table = &table, .path = path, .error = error};
+    in.columns = nsi_alloc_zeroed(&memory, table.ncol * sizeof *in.columns);
+    ns_data_map* map = nsi_data_map_create(path, &memory);
+    status = in.columns && map ? fill_map(&in, map) : nsi_fail_nomem(error);
+    nsi_free(&memory, in.columns);
+    nsi_csv_free(&table);
+    if (status != NS_OK) {
+        ns_data_map_free(map);
+        return status;
+    }
+    *out = map;
+    return NS_OK;
+}

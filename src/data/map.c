@@ -1,0 +1,435 @@
+// Maps: from YAML to formulas, checked as far as that goes without a table.
+
+#include "data/map.h"
+
+#include "io/yaml.h"
+
+#include <float.h>
+#include <math.h>
+
+typedef struct reader {
+    const nsi_yaml* yaml;
+    ns_data_map* map;
+    ns_error* error;
+} reader;
+
+// ---- making --------------------------------------------------------------------------------
+
+ns_data_map* nsi_data_map_create(const char* file, const ns_allocator* allocator) {
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    ns_data_map* map = nsi_alloc_zeroed(&memory, sizeof *map);
+    if (!map) return NULL;
+    map->arena.allocator = memory;
+    map->file = nsi_arena_string(&map->arena, file, strlen(file));
+    if (!map->file) {
+        ns_data_map_free(map);
+        return NULL;
+    }
+    return map;
+}
+
+void ns_data_map_free(ns_data_map* map) {
+    if (!map) return;
+    ns_allocator memory = map->arena.allocator;
+    for (uint32_t k = 0; k < map->sources.count; k++) {
+        nsi_map_source* s = &map->sources.data[k];
+        nsi_formula_free(s->time.formula);
+        for (uint32_t i = 0; i < s->define.count; i++) nsi_formula_free(s->define.data[i].formula);
+        for (uint32_t i = 0; i < s->observe.count; i++)
+            nsi_formula_free(s->observe.data[i].formula);
+        for (uint32_t i = 0; i < s->control.count; i++)
+            nsi_formula_free(s->control.data[i].formula);
+        nsi_array_free(&memory, &s->where);
+        nsi_array_free(&memory, &s->define);
+        nsi_array_free(&memory, &s->quaternions);
+        nsi_array_free(&memory, &s->observe);
+        nsi_array_free(&memory, &s->control);
+    }
+    nsi_array_free(&memory, &map->columns);
+    nsi_array_free(&memory, &map->sources);
+    nsi_array_free(&memory, &map->channels);
+    nsi_array_free(&memory, &map->controls);
+    nsi_array_free(&memory, &map->unused);
+    nsi_arena_free(&map->arena);
+    nsi_free(&memory, map);
+}
+
+ns_status nsi_map_formula_parse(ns_data_map* map, const char* name, const char* text, uint32_t line,
+                                uint32_t column, nsi_map_formula* out, ns_error* error) {
+    *out = (nsi_map_formula){.line = line, .column = column};
+    if (map->nformula++ == NSI_MAP_MAX_FORMULAS) {
+        return nsi_fail(error, NS_ERR_LIMIT, "%.200s:%u:%u: more than %d formulas; split the map",
+                        map->file, line, column, NSI_MAP_MAX_FORMULAS);
+    }
+    out->name = name ? nsi_arena_string(&map->arena, name, strlen(name)) : "";
+    out->text = nsi_arena_string(&map->arena, text, strlen(text));
+    if (!out->name || !out->text) return nsi_fail_nomem(error);
+    size_t where;
+    ns_error inner;
+    ns_status status = nsi_formula_parse(text, strlen(text), true, &map->arena.allocator,
+                                         &out->formula, &where, &inner);
+    if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
+    if (status != NS_OK) {
+        return nsi_fail(error, status, "%.200s:%u:%zu: %s", map->file, line, column + where,
+                        inner.message);
+    }
+    return NS_OK;
+}
+
+static ns_status fail_twice(const ns_data_map* map, const nsi_map_formula* f, ns_error* error) {
+    return nsi_fail(error, NS_ERR_PARSE, "%.200s:%u:%u: \"%.100s\" is there twice; remove one",
+                    map->file, f->line, f->column, f->name);
+}
+
+ns_status nsi_map_add_channel(ns_data_map* map, nsi_map_source* source, nsi_map_formula* value,
+                              double sigma, double weight, ns_error* error) {
+    const ns_allocator* memory = &map->arena.allocator;
+    ns_channel channel = {value->name, sigma, weight, value->text};
+    if (!nsi_array_push(memory, &source->observe, *value)) {
+        nsi_formula_free(value->formula);
+        return nsi_fail_nomem(error);
+    }
+    for (uint32_t k = 0; k < map->channels.count; k++) {
+        if (strcmp(map->channels.data[k].name, value->name) == 0) {
+            return fail_twice(map, value, error);
+        }
+    }
+    return nsi_array_push(memory, &map->channels, channel) ? NS_OK : nsi_fail_nomem(error);
+}
+
+ns_status nsi_map_add_control(ns_data_map* map, nsi_map_source* source, nsi_map_formula* value,
+                              ns_error* error) {
+    const ns_allocator* memory = &map->arena.allocator;
+    if (!nsi_array_push(memory, &source->control, *value)) {
+        nsi_formula_free(value->formula);
+        return nsi_fail_nomem(error);
+    }
+    for (uint32_t k = 0; k < map->controls.count; k++) {
+        if (strcmp(map->controls.data[k], value->name) == 0) return fail_twice(map, value, error);
+    }
+    return nsi_array_push(memory, &map->controls, value->name) ? NS_OK : nsi_fail_nomem(error);
+}
+
+// ---- values --------------------------------------------------------------------------------
+
+// A copy of the text that outlives the tree. `node` may be NULL.
+static ns_status read_text(reader* r, const nsi_yaml_node* node, const char** out) {
+    const char* text = "";
+    if (!node) return NS_OK;
+    ns_status status = nsi_yaml_text(r->yaml, node, &text, r->error);
+    if (status != NS_OK) return status;
+    const char* copy = nsi_arena_string(&r->map->arena, text, strlen(text));
+    if (!copy) return nsi_fail_nomem(r->error);
+    *out = copy;
+    return NS_OK;
+}
+
+static ns_status read_formula(reader* r, const nsi_yaml_node* node, const char* name,
+                              nsi_map_formula* out) {
+    const char* text = "";
+    ns_status status = nsi_yaml_text(r->yaml, node, &text, r->error);
+    if (status != NS_OK) return status;
+    return nsi_map_formula_parse(r->map, name, text, node->line, node->column + !node->plain, out,
+                                 r->error);
+}
+
+// A number, also one that is computed: 0.1*deg.
+static ns_status read_constant(reader* r, const nsi_yaml_node* node, double* out) {
+    if (!node) return NS_OK;
+    nsi_map_formula f = {0};
+    ns_status status = read_formula(r, node, NULL, &f);
+    if (status != NS_OK) return status;
+    if (nsi_formula_variable_count(f.formula) > 0) {
+        status = nsi_yaml_fail(r->yaml, node, r->error,
+                               "\"%.60s\" is not known; write a number, without columns",
+                               nsi_formula_variable(f.formula, 0));
+    } else {
+        *out = nsi_formula_eval(f.formula, NULL);
+        if (!isfinite(*out) || *out < 0.0) {
+            status = nsi_yaml_fail(r->yaml, node, r->error,
+                                   "this must be a finite number that is not negative");
+        }
+    }
+    nsi_formula_free(f.formula);
+    return status;
+}
+
+static ns_status want_map(reader* r, const nsi_yaml_node* node, const char* example) {
+    if (!node || (node->type == NSI_YAML_MAP && node->count > 0)) return NS_OK;
+    return nsi_yaml_fail(r->yaml, node, r->error, "%s: write a mapping such as %s", node->key,
+                         example);
+}
+
+// ---- sources -------------------------------------------------------------------------------
+
+static ns_status read_where(reader* r, const nsi_yaml_node* node, nsi_map_source* source) {
+    ns_status status = want_map(r, node, "{stream: obj}");
+    for (const nsi_yaml_node* entry = node && status == NS_OK ? node->first : NULL;
+         entry && status == NS_OK; entry = entry->next) {
+        nsi_csv_where where = {nsi_arena_string(&r->map->arena, entry->key, strlen(entry->key)),
+                               ""};
+        if (!where.column) return nsi_fail_nomem(r->error);
+        status = read_text(r, entry, &where.text);
+        if (status == NS_OK && !nsi_array_push(&r->map->arena.allocator, &source->where, where)) {
+            status = nsi_fail_nomem(r->error);
+        }
+    }
+    return status;
+}
+
+static ns_status read_clock(reader* r, const nsi_yaml_node* node, nsi_map_source* source) {
+    const nsi_yaml_node* rate = nsi_yaml_find(node, "rate");
+    const nsi_yaml_node* time = nsi_yaml_find(node, "time");
+    if (!rate == !time) {
+        return nsi_yaml_fail(r->yaml, time ? time : node, r->error,
+                             "%s; write rate: rows per second, or time: a formula of columns (s)",
+                             rate ? "rate and time are both given"
+                                  : "neither rate nor time is given");
+    }
+    ns_status status = nsi_yaml_number(r->yaml, rate, DBL_MIN, 1e9, &source->rate, r->error);
+    if (status == NS_OK && time) status = read_formula(r, time, NULL, &source->time);
+    if (status == NS_OK) {
+        status = nsi_yaml_number(r->yaml, nsi_yaml_find(node, "offset"), -DBL_MAX, DBL_MAX,
+                                 &source->offset, r->error);
+    }
+    return status;
+}
+
+static ns_status read_define(reader* r, const nsi_yaml_node* node, nsi_map_source* source) {
+    ns_status status = want_map(r, node, "{angle: unwrap(a)}");
+    for (const nsi_yaml_node* entry = node && status == NS_OK ? node->first : NULL;
+         entry && status == NS_OK; entry = entry->next) {
+        nsi_map_formula f = {0};
+        status = read_formula(r, entry, entry->key, &f);
+        if (status == NS_OK && !nsi_array_push(&r->map->arena.allocator, &source->define, f)) {
+            status = nsi_fail_nomem(r->error);
+            nsi_formula_free(f.formula);
+        }
+    }
+    return status;
+}
+
+static uint32_t definitions_until(const nsi_map_source* source, const char* name) {
+    uint32_t until = 0;
+    for (uint32_t k = 0; k < source->define.count; k++) {
+        if (strcmp(source->define.data[k].name, name) == 0) until = k + 1;
+    }
+    return until;
+}
+
+static ns_status read_quaternions(reader* r, const nsi_yaml_node* node, nsi_map_source* source) {
+    if (!node) return NS_OK;
+    static const char example[] = "write a list of lists of four columns, [[qw, qx, qy, qz]]";
+    if (node->type != NSI_YAML_LIST) {
+        return nsi_yaml_fail(r->yaml, node, r->error, "quaternions: %s", example);
+    }
+    for (const nsi_yaml_node* entry = node->first; entry; entry = entry->next) {
+        if (entry->type != NSI_YAML_LIST || entry->count != 4) {
+            return nsi_yaml_fail(r->yaml, entry, r->error, "quaternions: %s", example);
+        }
+        if (source->quaternions.count == NSI_MAP_MAX_FORMULAS) {
+            return nsi_yaml_fail_limit(r->yaml, entry, r->error, "more than %d quaternions",
+                                       NSI_MAP_MAX_FORMULAS);
+        }
+        nsi_map_quaternion q = {
+            .names = {"", "", "", ""}, .line = entry->line, .column = entry->column};
+        const nsi_yaml_node* name = entry->first;
+        for (int k = 0; k < 4; k++, name = name->next) {
+            ns_status status = read_text(r, name, &q.names[k]);
+            if (status != NS_OK) return status;
+            uint32_t until = definitions_until(source, q.names[k]);
+            if (until > q.after) q.after = until;
+        }
+        if (!nsi_array_push(&r->map->arena.allocator, &source->quaternions, q)) {
+            return nsi_fail_nomem(r->error);
+        }
+    }
+    return NS_OK;
+}
+
+static ns_status read_channel(reader* r, const nsi_yaml_node* entry, nsi_map_source* source) {
+    const nsi_yaml_node* value = entry;
+    double sigma = 0.0, weight = 1.0;
+    if (entry->type == NSI_YAML_MAP) {
+        ns_status status =
+            nsi_yaml_check_map(r->yaml, entry, entry->key, "value sigma weight", r->error);
+        if (status != NS_OK) return status;
+        value = nsi_yaml_find(entry, "value");
+        if (!value) {
+            return nsi_yaml_fail(r->yaml, entry, r->error,
+                                 "%.100s has no value; write {value: a formula, ...}", entry->key);
+        }
+        status = read_constant(r, nsi_yaml_find(entry, "sigma"), &sigma);
+        if (status == NS_OK) status = read_constant(r, nsi_yaml_find(entry, "weight"), &weight);
+        if (status != NS_OK) return status;
+    }
+    nsi_map_formula f = {0};
+    ns_status status = read_formula(r, value, entry->key, &f);
+    if (status != NS_OK) return status;
+    return nsi_map_add_channel(r->map, source, &f, sigma, weight, r->error);
+}
+
+static ns_status read_measurements(reader* r, const nsi_yaml_node* node, nsi_map_source* source) {
+    const nsi_yaml_node* observe = nsi_yaml_find(node, "observe");
+    const nsi_yaml_node* control = nsi_yaml_find(node, "control");
+    source->first_channel = r->map->channels.count;
+    source->first_control = r->map->controls.count;
+    if (!observe && !control) {
+        return nsi_yaml_fail(r->yaml, node, r->error,
+                             "neither observe nor control is given; write observe: {joint/elbow/"
+                             "position: a formula of columns}");
+    }
+    ns_status status = want_map(r, observe, "{joint/elbow/position: angle}");
+    if (status == NS_OK) status = want_map(r, control, "{u/elbow_motor: current}");
+    for (const nsi_yaml_node* entry = observe && status == NS_OK ? observe->first : NULL;
+         entry && status == NS_OK; entry = entry->next) {
+        status = read_channel(r, entry, source);
+    }
+    for (const nsi_yaml_node* entry = control && status == NS_OK ? control->first : NULL;
+         entry && status == NS_OK; entry = entry->next) {
+        nsi_map_formula f = {0};
+        status = read_formula(r, entry, entry->key, &f);
+        if (status == NS_OK) status = nsi_map_add_control(r->map, source, &f, r->error);
+    }
+    return status;
+}
+
+// How rows come onto the grid; what is not given stays as it is.
+static ns_status read_manner(reader* r, const nsi_yaml_node* node, nsi_map_source* source) {
+    int resample = (int)source->resample;
+    ns_status status = nsi_yaml_choice(r->yaml, nsi_yaml_find(node, "resample"),
+                                       "linear nearest cubic", &resample, r->error);
+    source->resample = (ns_resample)resample;
+    if (status == NS_OK) {
+        status = nsi_yaml_number(r->yaml, nsi_yaml_find(node, "max_gap"), DBL_MIN, DBL_MAX,
+                                 &source->max_gap, r->error);
+    }
+    if (status == NS_OK) {
+        status = nsi_yaml_flag(r->yaml, nsi_yaml_find(node, "time_repair"), &source->time_repair,
+                               r->error);
+    }
+    return status;
+}
+
+// @param manner  what holds when the source does not say
+static ns_status read_source(reader* r, const nsi_yaml_node* node, const nsi_map_source* manner) {
+    nsi_map_source fresh = *manner;
+    if (r->map->sources.count == NSI_MAP_MAX_SOURCES) {
+        return nsi_yaml_fail_limit(r->yaml, node, r->error, "more than %d sources; split the map",
+                                   NSI_MAP_MAX_SOURCES);
+    }
+    if (!nsi_array_push(&r->map->arena.allocator, &r->map->sources, fresh)) {
+        return nsi_fail_nomem(r->error);
+    }
+    nsi_map_source* source = &r->map->sources.data[r->map->sources.count - 1];
+    ns_status status = read_where(r, nsi_yaml_find(node, "where"), source);
+    if (status == NS_OK) status = read_manner(r, node, source);
+    if (status == NS_OK) status = read_clock(r, node, source);
+    if (status == NS_OK) status = read_define(r, nsi_yaml_find(node, "define"), source);
+    if (status == NS_OK) status = read_quaternions(r, nsi_yaml_find(node, "quaternions"), source);
+    if (status == NS_OK) status = read_measurements(r, node, source);
+    return status;
+}
+
+// ---- files ---------------------------------------------------------------------------------
+
+static ns_status read_columns(reader* r, const nsi_yaml_node* node) {
+    if (!node) return NS_OK;
+    if (node->type != NSI_YAML_LIST || node->count == 0) {
+        return nsi_yaml_fail(r->yaml, node, r->error, "columns: write a list of names, [t, x, y]");
+    }
+    if (node->count > NSI_MAP_MAX_FORMULAS) {
+        return nsi_yaml_fail_limit(r->yaml, node, r->error, "more than %d columns",
+                                   NSI_MAP_MAX_FORMULAS);
+    }
+    for (const nsi_yaml_node* entry = node->first; entry; entry = entry->next) {
+        const char* name = "";
+        ns_status status = read_text(r, entry, &name);
+        if (status != NS_OK) return status;
+        if (strlen(name) > NSI_CSV_MAX_NAME) {
+            return nsi_yaml_fail_limit(r->yaml, entry, r->error, "a name has more than %d bytes",
+                                       NSI_CSV_MAX_NAME);
+        }
+        for (uint32_t k = 0; k < r->map->columns.count; k++) {
+            if (strcmp(r->map->columns.data[k], name) != 0) continue;
+            return nsi_yaml_fail(r->yaml, entry, r->error,
+                                 "columns: \"%.100s\" is there twice; rename one", name);
+        }
+        if (!nsi_array_push(&r->map->arena.allocator, &r->map->columns, name)) {
+            return nsi_fail_nomem(r->error);
+        }
+    }
+    return NS_OK;
+}
+
+#define MANNER "resample max_gap time_repair"
+#define SOURCE "where rate time offset define quaternions observe control"
+
+static ns_status read_sources(reader* r, const nsi_yaml_node* root, const nsi_map_source* manner) {
+    const nsi_yaml_node* list = nsi_yaml_find(root, "sources");
+    if (!list) return read_source(r, root, manner);
+    ns_status status = nsi_yaml_check_map(r->yaml, root, "a map with sources",
+                                          "columns trajectory sources " MANNER, r->error);
+    if (status != NS_OK) return status;
+    if (list->type != NSI_YAML_LIST || list->count == 0) {
+        return nsi_yaml_fail(r->yaml, list, r->error,
+                             "sources: write a list of mappings with the keys " SOURCE);
+    }
+    for (const nsi_yaml_node* entry = list->first; entry; entry = entry->next) {
+        status = nsi_yaml_check_map(r->yaml, entry, "source", SOURCE " " MANNER, r->error);
+        if (status == NS_OK) status = read_source(r, entry, manner);
+        if (status != NS_OK) return status;
+    }
+    return NS_OK;
+}
+
+static ns_status read_map(reader* r) {
+    const nsi_yaml_node* root = r->yaml->root;
+    ns_status status = nsi_yaml_check_map(
+        r->yaml, root, "map", "columns trajectory sources " SOURCE " " MANNER, r->error);
+    if (status == NS_OK) status = read_columns(r, nsi_yaml_find(root, "columns"));
+    const nsi_yaml_node* trajectory = nsi_yaml_find(root, "trajectory");
+    if (status == NS_OK) status = read_text(r, trajectory, &r->map->trajectory);
+    if (status == NS_OK && trajectory) {
+        r->map->trajectory_line = trajectory->line;
+        r->map->trajectory_column = trajectory->column;
+    }
+    nsi_map_source manner = {0};
+    if (status == NS_OK) status = read_manner(r, root, &manner);
+    if (status == NS_OK) status = read_sources(r, root, &manner);
+    return status;
+}
+
+static ns_status from_tree(const nsi_yaml* yaml, const char* path, const ns_allocator* allocator,
+                           ns_data_map** out, ns_error* error) {
+    ns_data_map* map = nsi_data_map_create(path, allocator);
+    if (!map) return nsi_fail_nomem(error);
+    reader r = {.yaml = yaml, .map = map, .error = error};
+    ns_status status = read_map(&r);
+    if (status != NS_OK) {
+        ns_data_map_free(map);
+        return status;
+    }
+    *out = map;
+    return NS_OK;
+}
+
+ns_status nsi_data_map_parse(const char* text, size_t size, const char* path,
+                             const ns_allocator* allocator, ns_data_map** out, ns_error* error) {
+    *out = NULL;
+    nsi_yaml yaml;
+    ns_status status = nsi_yaml_parse(text, size, path, allocator, &yaml, error);
+    if (status == NS_OK) status = from_tree(&yaml, path, allocator, out, error);
+    nsi_yaml_free(&yaml);
+    return status;
+}
+
+ns_status ns_data_map_load(const char* path, const ns_allocator* allocator, ns_data_map** out,
+                           ns_error* error) {
+    *out = NULL;
+    nsi_yaml yaml;
+    ns_status status = nsi_yaml_read(path, allocator, &yaml, error);
+    if (status == NS_OK) status = from_tree(&yaml, path, allocator, out, error);
+    nsi_yaml_free(&yaml);
+    return status;
+}

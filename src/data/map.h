@@ -1,0 +1,79 @@
+// Maps from the columns of a table to quantities of a model (docs/data.md).
+
+#ifndef NSI_DATA_MAP_H
+#define NSI_DATA_MAP_H
+
+#include "expr/formula.h"
+#include "io/csv.h"
+#include "neuralsim/data.h"
+
+enum { NSI_MAP_MAX_FORMULAS = 4096, NSI_MAP_MAX_SOURCES = 64 };
+
+// A formula, what it defines, and where it stands in the map.
+typedef struct nsi_map_formula {
+    const char* name; // of the column, channel or control
+    const char* text;
+    nsi_formula* formula;
+    uint32_t line, column;
+} nsi_map_formula;
+
+// Four columns that are a rotation.
+typedef struct nsi_map_quaternion {
+    const char* names[4]; // w x y z
+    uint32_t line, column;
+    uint32_t after; // number of definitions after which all four are there
+} nsi_map_quaternion;
+
+// Rows with one clock, and what is taken from them.
+typedef struct nsi_map_source {
+    NSI_ARRAY(nsi_csv_where) where;
+    double rate;          // rows per s, or 0:
+    nsi_map_formula time; // s
+    double offset;        // s, added to either
+    bool time_repair;
+    ns_resample resample;
+    double max_gap; // s; 0: 1.5 median spacings
+    NSI_ARRAY(nsi_map_formula) define;
+    NSI_ARRAY(nsi_map_quaternion) quaternions;
+    NSI_ARRAY(nsi_map_formula) observe, control;
+    uint32_t first_channel, first_control; // numbers of those among all
+} nsi_map_source;
+
+struct ns_data_map {
+    nsi_arena arena;                // texts
+    const char* file;               // for messages
+    NSI_ARRAY(const char*) columns; // names, for files without; empty: the file has them
+    const char* trajectory;         // a column, or NULL
+    uint32_t trajectory_line, trajectory_column;
+    NSI_ARRAY(nsi_map_source) sources;
+    NSI_ARRAY(ns_channel) channels; // of all sources, in order
+    NSI_ARRAY(const char*) controls;
+    NSI_ARRAY(const char*) unused; // columns of an inferred map that are nothing of the model
+    uint32_t nformula;
+};
+
+// Read a map from text that stands for the file `path`.
+ns_status nsi_data_map_parse(const char* text, size_t size, const char* path,
+                             const ns_allocator* allocator, ns_data_map** out, ns_error* error);
+
+// For those who make maps. An empty map; NULL when out of memory.
+ns_data_map* nsi_data_map_create(const char* file, const ns_allocator* allocator);
+
+// Read `text`, a formula that stands at this place of the map's file.
+// @param name  may be NULL
+ns_status nsi_map_formula_parse(ns_data_map* map, const char* name, const char* text, uint32_t line,
+                                uint32_t column, nsi_map_formula* out, ns_error* error);
+
+// Add a channel or a control to a source, which takes over the formula. Names must be new.
+ns_status nsi_map_add_channel(ns_data_map* map, nsi_map_source* source, nsi_map_formula* value,
+                              double sigma, double weight, ns_error* error);
+ns_status nsi_map_add_control(ns_data_map* map, nsi_map_source* source, nsi_map_formula* value,
+                              ns_error* error);
+
+// ---- dataset.c -----------------------------------------------------------------------------
+
+// ns_dataset_add() for text that stands for the file `path`.
+ns_status nsi_dataset_add_text(ns_dataset* data, const char* text, size_t size, const char* path,
+                               const ns_data_part* part, ns_error* error);
+
+#endif

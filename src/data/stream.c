@@ -1,0 +1,243 @@
+// Streams: rows in the order of time, and columns computed from them.
+
+#include "data/stream.h"
+
+#include "base/series.h"
+
+#include <math.h>
+#include <stdio.h>
+
+// ---- columns -------------------------------------------------------------------------------
+
+uint32_t nsi_find_column(const ns_data_map* map, const nsi_csv* table, const char* path,
+                         const char* name, uint32_t line, uint32_t column, ns_error* error) {
+    uint32_t found = nsi_csv_column(table, name);
+    if (found != NSI_NONE) return found;
+    const char* near = NULL;
+    uint32_t best = 3; // at most two slips
+    char list[160] = "";
+    size_t used = 0;
+    for (uint32_t k = 0; k < table->ncol && k < 1000; k++) {
+        uint32_t distance = nsi_edit_distance(name, table->names[k]);
+        if (distance < best && distance < strlen(name)) best = distance, near = table->names[k];
+        if (used >= sizeof list) continue;
+        int wrote =
+            snprintf(list + used, sizeof list - used, "%s%s", k > 0 ? ", " : "", table->names[k]);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+    if (used >= sizeof list) memcpy(list + sizeof list - 4, "...", 4);
+    nsi_fail(error, NS_ERR_PARSE, "%.120s:%u:%u: there is no column \"%.60s\" in %.120s; %s%.60s%s",
+             map->file, line, column, name, path, near ? "did you mean \"" : "it has ",
+             near ? near : list, near ? "\"?" : "");
+    return NSI_NONE;
+}
+
+static double* find_computed(const nsi_stream* s, const char* name) {
+    for (uint32_t k = s->columns.count; k-- > 0;) {
+        if (strcmp(s->columns.data[k].name, name) == 0) return s->columns.data[k].numbers;
+    }
+    return NULL;
+}
+
+// NULL when out of memory.
+static double* add_column(nsi_stream* s, const char* name) {
+    nsi_stream_column column = {name, nsi_arena_alloc(s->arena, s->count * sizeof(double))};
+    bool ok = column.numbers && nsi_array_push(&s->arena->allocator, &s->columns, column);
+    return ok ? column.numbers : NULL;
+}
+
+// A column that was computed, or else one of the table.
+static ns_status get_column(nsi_stream* s, const char* name, uint32_t line, uint32_t place,
+                            double** out, ns_error* error) {
+    *out = find_computed(s, name);
+    if (*out) return NS_OK;
+    uint32_t column = nsi_find_column(s->map, s->table, s->path, name, line, place, error);
+    if (column == NSI_NONE) return NS_ERR_PARSE;
+    double* numbers = add_column(s, s->table->names[column]);
+    if (!numbers) return nsi_fail_nomem(error);
+    for (uint32_t k = 0; k < s->count; k++) {
+        double x = nsi_csv_at(s->table, s->rows[k], column);
+        numbers[k] = isfinite(x) ? x : NAN;
+    }
+    *out = numbers;
+    return NS_OK;
+}
+
+static ns_status compute(nsi_stream* s, const nsi_map_formula* f, const double* times, double* out,
+                         ns_error* error) {
+    const ns_allocator* memory = &s->arena->allocator;
+    uint32_t count = nsi_formula_variable_count(f->formula);
+    double** columns = nsi_alloc(memory, count * sizeof *columns);
+    if (!columns) return nsi_fail_nomem(error);
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < count && status == NS_OK; k++) {
+        uint32_t place = f->column + (uint32_t)nsi_formula_variable_offset(f->formula, k);
+        status =
+            get_column(s, nsi_formula_variable(f->formula, k), f->line, place, &columns[k], error);
+    }
+    if (status == NS_OK) {
+        status = nsi_formula_columns(f->formula, (const double* const*)columns, times, s->count,
+                                     out, error);
+    }
+    nsi_free(memory, columns);
+    for (uint32_t k = 0; k < s->count && status == NS_OK; k++) {
+        if (!isfinite(out[k])) out[k] = NAN;
+    }
+    return status;
+}
+
+ns_status nsi_stream_compute(nsi_stream* s, const nsi_map_formula* f, double* out,
+                             ns_error* error) {
+    return compute(s, f, s->times, out, error);
+}
+
+// ---- definitions ---------------------------------------------------------------------------
+
+// Make unit length, with the sign that is nearer to the row before: q and -q are one rotation.
+static ns_status mend_quaternion(nsi_stream* s, const nsi_map_quaternion* quaternion,
+                                 ns_error* error) {
+    double* q[4];
+    for (int i = 0; i < 4; i++) {
+        ns_status status =
+            get_column(s, quaternion->names[i], quaternion->line, quaternion->column, &q[i], error);
+        if (status != NS_OK) return status;
+    }
+    double last[4] = {0.0}; // the first known one stays as it is
+    for (uint32_t k = 0; k < s->count; k++) {
+        double length = 0.0, along = 0.0;
+        for (int i = 0; i < 4; i++) {
+            length += q[i][k] * q[i][k];
+            along += q[i][k] * last[i];
+        }
+        length = sqrt(length);
+        bool known = length > 0.0 && isfinite(length);
+        if (along < 0.0) length = -length;
+        for (int i = 0; i < 4; i++) {
+            q[i][k] = known ? q[i][k] / length : NAN;
+            if (known) last[i] = q[i][k];
+        }
+    }
+    return NS_OK;
+}
+
+static ns_status mend_quaternions(nsi_stream* s, uint32_t defined, ns_error* error) {
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < s->source->quaternions.count && status == NS_OK; k++) {
+        const nsi_map_quaternion* q = &s->source->quaternions.data[k];
+        if (q->after == defined) status = mend_quaternion(s, q, error);
+    }
+    return status;
+}
+
+ns_status nsi_stream_define(nsi_stream* s, ns_error* error) {
+    ns_status status = mend_quaternions(s, 0, error);
+    for (uint32_t k = 0; k < s->source->define.count && status == NS_OK; k++) {
+        const nsi_map_formula* f = &s->source->define.data[k];
+        // Computed aside: the formula may use a column of the same name.
+        status = compute(s, f, s->times, s->scratch, error);
+        if (status != NS_OK) return status;
+        double* numbers = add_column(s, f->name);
+        if (!numbers) return nsi_fail_nomem(error);
+        memcpy(numbers, s->scratch, s->count * sizeof *numbers);
+        status = mend_quaternions(s, k + 1, error);
+    }
+    return status;
+}
+
+// ---- time ----------------------------------------------------------------------------------
+
+// More rows than a late message passes: then it is another recording.
+enum { MOST_MOVED = 16 };
+
+static uint32_t line_of(const nsi_stream* s, uint32_t k) {
+    return s->table->lines[s->rows[k]];
+}
+
+// Sort rows by time, those of equal time as they were, and drop repeated times.
+static ns_status repair_times(nsi_stream* s, ns_error* error) {
+    for (uint32_t k = 1; k < s->count; k++) {
+        double time = s->times[k];
+        uint32_t row = s->rows[k], to = k;
+        for (; to > 0 && s->times[to - 1] > time; to--) {
+            if (k - to == MOST_MOVED) {
+                return nsi_fail(error, NS_ERR_PARSE,
+                                "%.200s:%u: the time goes back by more than %d rows; if these are "
+                                "several recordings, name the column that tells them apart as "
+                                "trajectory",
+                                s->path, s->table->lines[row], MOST_MOVED);
+            }
+            s->times[to] = s->times[to - 1];
+            s->rows[to] = s->rows[to - 1];
+        }
+        s->times[to] = time;
+        s->rows[to] = row;
+        if (to < k) s->repaired++;
+    }
+    uint32_t kept = 1;
+    for (uint32_t k = 1; k < s->count; k++) {
+        if (s->times[k] == s->times[kept - 1]) {
+            s->repaired++;
+            continue;
+        }
+        s->times[kept] = s->times[k];
+        s->rows[kept++] = s->rows[k];
+    }
+    s->count = kept;
+    return NS_OK;
+}
+
+static ns_status check_times(nsi_stream* s, ns_error* error) {
+    bool grows = true;
+    for (uint32_t k = 0; k < s->count; k++) {
+        if (isnan(s->times[k])) {
+            return nsi_fail(error, NS_ERR_PARSE,
+                            "%.200s:%u: the time is missing or not finite; remove the row", s->path,
+                            line_of(s, k));
+        }
+        if (k == 0 || s->times[k] > s->times[k - 1]) continue;
+        if (!s->source->time_repair) {
+            return nsi_fail(error, NS_ERR_PARSE,
+                            "%.200s:%u: the time %s; correct the rows, or let time_repair: true in "
+                            "the map sort them and drop repeated ones",
+                            s->path, line_of(s, k),
+                            s->times[k] < s->times[k - 1] ? "goes back"
+                                                          : "is that of the row before");
+        }
+        grows = false;
+    }
+    return grows ? NS_OK : repair_times(s, error);
+}
+
+ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
+                          const nsi_csv* table, const char* path, uint32_t first, uint32_t end,
+                          nsi_arena* arena, nsi_stream* out, ns_error* error) {
+    *out = (nsi_stream){.map = map,
+                        .source = source,
+                        .table = table,
+                        .path = path,
+                        .arena = arena,
+                        .count = end - first};
+    out->rows = nsi_arena_alloc(arena, out->count * sizeof *out->rows);
+    out->times = nsi_arena_alloc(arena, out->count * sizeof *out->times);
+    out->scratch = nsi_arena_alloc(arena, out->count * sizeof *out->scratch);
+    if (!out->rows || !out->times || !out->scratch) return nsi_fail_nomem(error);
+    for (uint32_t k = 0; k < out->count; k++) out->rows[k] = first + k;
+    ns_status status = NS_OK;
+    if (source->rate > 0.0) {
+        for (uint32_t k = 0; k < out->count; k++) out->times[k] = k / source->rate;
+    } else {
+        status = compute(out, &source->time, NULL, out->times, error);
+    }
+    for (uint32_t k = 0; k < out->count && status == NS_OK; k++) {
+        out->times[k] += source->offset;
+        if (!isfinite(out->times[k])) out->times[k] = NAN;
+    }
+    out->columns.count = 0; // what the time needed was in the order of the file
+    if (status == NS_OK) status = check_times(out, error);
+    if (status == NS_OK) out->spacing = nsi_series_spacing(out->times, out->count, out->scratch);
+    return status;
+}
+
+void nsi_stream_free(nsi_stream* s) {
+    if (s->arena) nsi_array_free(&s->arena->allocator, &s->columns);
+}

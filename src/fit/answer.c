@@ -1,0 +1,31 @@
+// The record itself: made, freed.
+
+#include "fit/answer.h"
+
+void nsi_answer_init(const ns_allocator* allocator, nsi_answer* out) {
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    *out = (nsi_answer){.allocator = memory, .arena = {.allocator = memory}};
+}
+
+static void free_score(const ns_allocator* memory, nsi_score* score) {
+    nsi_free(memory, score->horizons);
+}
+
+void nsi_answer_free(nsi_answer* answer) {
+    ns_allocator memory = answer->allocator;
+    nsi_array_free(&memory, &answer->estimates);
+    nsi_free(&memory, answer->correlation);
+    for (uint32_t k = 0; k < answer->directions.count; k++) {
+        nsi_free(&memory, answer->directions.data[k].change);
+    }
+    nsi_array_free(&memory, &answer->directions);
+    for (int role = 0; role < NSI_ROLES; role++) {
+        free_score(&memory, &answer->before[role]);
+        free_score(&memory, &answer->after[role]);
+    }
+    nsi_array_free(&memory, &answer->phases);
+    nsi_array_free(&memory, &answer->history);
+    nsi_array_free(&memory, &answer->notes);
+    nsi_arena_free(&answer->arena);
+    nsi_answer_init(&memory, answer);
+}

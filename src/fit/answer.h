@@ -1,0 +1,109 @@
+// What a fit found out, to be trusted: estimates with errors, what the data does not determine, how
+// well the model predicts before and after, and where the time went. A plain record; how it is
+// computed from an information matrix, and how it is shown.
+
+#ifndef NSI_FIT_ANSWER_H
+#define NSI_FIT_ANSWER_H
+
+#include "base/base.h"
+
+// What can be said of a parameter; the first that holds.
+typedef enum nsi_verdict {
+    NSI_VERDICT_NO_EFFECT,    // the data does not depend on it
+    NSI_VERDICT_AT_LOWER,     // ended at a bound
+    NSI_VERDICT_AT_UPPER,     //
+    NSI_VERDICT_UNDETERMINED, // only together with others: see directions
+    NSI_VERDICT_POOR,         // standard error above half of its size
+    NSI_VERDICT_OK
+} nsi_verdict;
+
+typedef struct nsi_estimate {
+    const char *name, *unit;
+    double start, value;
+    double lower, upper;   // may be infinite
+    double standard_error; // INFINITY when undetermined, NaN for no effect
+    nsi_verdict verdict;
+} nsi_estimate;
+
+// A combination of parameters along which the prediction does not change: relative changes, the
+// largest 1, small ones 0.
+typedef struct nsi_direction {
+    double* change; // (nestimate)
+    double error;   // standard deviation along it, as a share of the parameters; INFINITY: null
+    bool null;      // not determined at all; otherwise only poorly
+} nsi_direction;
+
+// Open-loop error at a horizon; of all windows together, and of the median window.
+typedef struct nsi_horizon_error {
+    double seconds;
+    double pooled, median;
+    uint32_t windows; // that reach it
+} nsi_horizon_error;
+
+typedef enum nsi_role { NSI_ROLE_TRAIN, NSI_ROLE_VALIDATION, NSI_ROLE_TEST, NSI_ROLES } nsi_role;
+
+typedef struct nsi_score {
+    double loss; // root of the mean of squared residuals, each divided by its channel's sigma
+    double rmse_q, rmse_qd; // over whole windows of the longest horizon; NaN: not recorded
+    nsi_horizon_error* horizons;
+    uint32_t nhorizon;
+    uint32_t windows, lost; // lost: the simulation did not stay finite
+} nsi_score;
+
+typedef struct nsi_phase {
+    const char* name; // "windows of 25 samples, lm"
+    uint32_t iterations, evaluations;
+    double seconds, value; // value: the loss at its end
+    const char* finish;    // "converged", "iterations", "stopped"
+} nsi_phase;
+
+typedef struct nsi_history_point {
+    uint32_t phase, iteration;
+    double seconds, value;
+} nsi_history_point;
+
+typedef struct nsi_answer {
+    ns_allocator allocator; // of all arrays; texts live in the arena
+    nsi_arena arena;
+    const char *title, *model, *treatment; // treatment: of the data
+    const char* setting;                   // "rk4, 2.5 ms; windows with free states; seed 1"
+    const char* citation;                  // of the data, or ""
+
+    NSI_ARRAY(nsi_estimate) estimates;
+    double* correlation; // (nestimate x nestimate), NaN where there is no error. NULL: neither it
+                         // nor standard errors and verdicts are computed
+    NSI_ARRAY(nsi_direction) directions; // null ones first
+    double sigma;                        // of the residuals, in units of the channels' sigma
+    uint32_t nresidual, nweight;
+
+    nsi_score before[NSI_ROLES], after[NSI_ROLES]; // windows 0: no such data
+    NSI_ARRAY(nsi_phase) phases;
+    NSI_ARRAY(nsi_history_point) history;
+    NSI_ARRAY(const char*) notes; // what a reader should know: bound hits, refused steps, kinks
+    double seconds;               // all of it
+    bool complete;                // false: stopped before its end
+} nsi_answer;
+
+void nsi_answer_init(const ns_allocator* allocator, nsi_answer* out); // NULL: the default one
+void nsi_answer_free(nsi_answer* answer);
+
+// Fill standard errors, verdicts, correlation and directions of `answer->estimates`, whose other
+// fields are there. Parameters are analysed relative to their size: to |value|, or where that is
+// nearly nothing to the size given.
+// @param information  (n x n) J'J of the residuals for the parameters in their own units, all else
+//                     (weights, states) eliminated; lower triangle counts
+// @param sigma        standard deviation of the residuals
+// @param sizes        (n) of parameters whose value is near 0; NULL: a thousandth of the start, or
+//                     1e-3 where that is 0
+// @return NS_OK, NS_ERR_NOMEM; NS_ERR_NONFINITE, naming the parameter: information, sigma or value
+//         is not finite; NS_ERR_INVALID: LAPACK found no eigenvalues
+ns_status nsi_answer_identify(nsi_answer* answer, const double* information, double sigma,
+                              const double* sizes, ns_error* error);
+
+// For a terminal, at most 100 columns; for machines; for a browser (one file, no script from
+// elsewhere, no network).
+ns_status nsi_answer_text(const nsi_answer* answer, ns_text* out, ns_error* error);
+ns_status nsi_answer_json(const nsi_answer* answer, ns_text* out, ns_error* error);
+ns_status nsi_answer_html(const nsi_answer* answer, ns_text* out, ns_error* error);
+
+#endif

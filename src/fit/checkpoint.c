@@ -1,0 +1,279 @@
+// JSON has no infinities: they are written as null.
+
+#include "fit/checkpoint.h"
+
+#include "io/file.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_BYTES = 1 << 30, HEAD = 44 }; // HEAD: bytes of the first line
+
+uint64_t nsi_hash64(uint64_t hash, const void* bytes, size_t size) {
+    const unsigned char* b = bytes;
+    for (size_t k = 0; k < size; k++) hash = (hash ^ b[k]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+// ---- writing -----------------------------------------------------------------------------------
+
+static json_t* number(double x) {
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static json_t* numbers(const double* x, size_t count) {
+    json_t* list = json_array();
+    for (size_t k = 0; k < count; k++) json_array_append_new(list, number(x[k]));
+    return list;
+}
+
+static json_t* phase_to_json(const nsi_phase* p) {
+    return json_pack("[i, i, o, o]", (int)p->iterations, (int)p->evaluations, number(p->seconds),
+                     number(p->value));
+}
+
+static json_t* point_to_json(const nsi_history_point* h) {
+    return json_pack("[i, i, o, o]", (int)h->phase, (int)h->iteration, number(h->seconds),
+                     number(h->value));
+}
+
+static json_t* to_json(const nsi_checkpoint* c) {
+    json_t *root = json_object(), *phases = json_array(), *history = json_array();
+    char fingerprint[20];
+    snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, c->fingerprint);
+    for (uint32_t k = 0; k < c->nphase; k++) {
+        json_array_append_new(phases, phase_to_json(&c->phases[k]));
+    }
+    for (uint32_t k = 0; k < c->nhistory; k++) {
+        json_array_append_new(history, point_to_json(&c->history[k]));
+    }
+    const struct {
+        const char* key;
+        json_t* value;
+    } entries[] = {
+        {"fingerprint", json_string(fingerprint)},
+        {"seconds", number(c->seconds)},
+        {"phase", json_integer(c->phase)},
+        {"searching", json_boolean(c->searching)},
+        {"iteration", json_integer(c->iteration)},
+        {"small", json_integer(c->small)},
+        {"damping", number(c->damping)},
+        {"z", numbers(c->z, c->nz)},
+        {"w", numbers(c->w, c->nw)},
+        {"x", numbers(c->x, c->nx)},
+        {"m", numbers(c->m, c->nm)},
+        {"v", numbers(c->v, c->nm)},
+        {"stale", json_integer(c->stale)},
+        {"searches", json_integer(c->searches)},
+        {"best", numbers(c->best, c->nhop)},
+        {"best_value", number(c->best_value)},
+        {"elite", numbers(c->elite, (size_t)c->nelite * c->nhop)},
+        {"elite_value", numbers(c->elite_value, c->nelite)},
+        {"phases", phases},
+        {"history", history},
+    };
+    for (size_t k = 0; k < sizeof entries / sizeof *entries; k++) {
+        if (json_object_set_new(root, entries[k].key, entries[k].value) != 0) {
+            json_decref(root);
+            return NULL;
+        }
+    }
+    return root;
+}
+
+static char* with_end(const char* path, const char* end, const ns_allocator* allocator) {
+    size_t size = strlen(path) + strlen(end) + 1;
+    char* name = nsi_alloc(allocator, size);
+    if (name) snprintf(name, size, "%s%s", path, end);
+    return name;
+}
+
+ns_status nsi_checkpoint_write(const char* path, const nsi_checkpoint* c,
+                               const ns_allocator* allocator, ns_error* error) {
+    json_t* root = to_json(c);
+    char* body = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(root);
+    nsi_text_builder text = {.allocator = allocator ? *allocator : ns_default_allocator()};
+    if (body) {
+        uint64_t hash = nsi_hash64(NSI_HASH_START, body, strlen(body));
+        nsi_text_add(&text, "{\"neuralsim checkpoint\": \"%016" PRIx64 "\"}\n", hash);
+        nsi_text_add_bytes(&text, body, strlen(body));
+    }
+    free(body);
+    ns_text whole = {0};
+    ns_status status = body ? nsi_text_finish(&text, &whole, error) : nsi_fail_nomem(error);
+    char* old = with_end(path, ".old", allocator);
+    if (status == NS_OK && !old) status = nsi_fail_nomem(error);
+    // In between there may be no file of this name: the old one is then the newest.
+    if (status == NS_OK) {
+        rename(path, old);
+        status = nsi_file_write(path, whole.data, whole.size, allocator, error);
+    }
+    nsi_free(allocator, old);
+    ns_text_free(&whole);
+    return status;
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+typedef struct reader {
+    const json_t* root;
+    nsi_checkpoint* out;
+    bool ok;
+} reader;
+
+static double get_number(reader* r, const json_t* value) {
+    if (json_is_null(value)) return INFINITY;
+    if (!json_is_number(value)) r->ok = false;
+    return json_number_value(value);
+}
+
+static uint32_t get_count(reader* r, const json_t* value) {
+    json_int_t n = json_integer_value(value);
+    if (!json_is_integer(value) || n < 0 || n > UINT32_MAX) r->ok = false;
+    return r->ok ? (uint32_t)n : 0;
+}
+
+static double* get_numbers(reader* r, const char* key, uint32_t* count) {
+    const json_t* list = json_object_get(r->root, key);
+    size_t n = json_array_size(list);
+    double* x = nsi_alloc(&r->out->allocator, (n + 1) * sizeof *x);
+    if (!x || !json_is_array(list)) {
+        r->ok = false;
+        nsi_free(&r->out->allocator, x);
+        *count = 0;
+        return NULL;
+    }
+    for (size_t k = 0; k < n; k++) x[k] = get_number(r, json_array_get(list, k));
+    *count = (uint32_t)n;
+    return x;
+}
+
+static void get_lists(reader* r) {
+    nsi_checkpoint* c = r->out;
+    const json_t* phases = json_object_get(r->root, "phases");
+    const json_t* history = json_object_get(r->root, "history");
+    c->nphase = (uint32_t)json_array_size(phases);
+    c->nhistory = (uint32_t)json_array_size(history);
+    c->phases = nsi_alloc_zeroed(&c->allocator, ((size_t)c->nphase + 1) * sizeof *c->phases);
+    c->history = nsi_alloc_zeroed(&c->allocator, ((size_t)c->nhistory + 1) * sizeof *c->history);
+    if (!c->phases || !c->history) {
+        r->ok = false;
+        return;
+    }
+    for (uint32_t k = 0; k < c->nphase; k++) {
+        const json_t* row = json_array_get(phases, k);
+        c->phases[k] = (nsi_phase){.iterations = get_count(r, json_array_get(row, 0)),
+                                   .evaluations = get_count(r, json_array_get(row, 1)),
+                                   .seconds = get_number(r, json_array_get(row, 2)),
+                                   .value = get_number(r, json_array_get(row, 3))};
+    }
+    for (uint32_t k = 0; k < c->nhistory; k++) {
+        const json_t* row = json_array_get(history, k);
+        c->history[k] = (nsi_history_point){.phase = get_count(r, json_array_get(row, 0)),
+                                            .iteration = get_count(r, json_array_get(row, 1)),
+                                            .seconds = get_number(r, json_array_get(row, 2)),
+                                            .value = get_number(r, json_array_get(row, 3))};
+    }
+}
+
+static bool from_json(const json_t* root, const ns_allocator* allocator, nsi_checkpoint* c) {
+    *c = (nsi_checkpoint){.allocator = *allocator};
+    reader r = {.root = root, .out = c, .ok = json_is_object(root)};
+    if (!r.ok) return false;
+    const char* fingerprint = json_string_value(json_object_get(root, "fingerprint"));
+    c->fingerprint = fingerprint ? strtoull(fingerprint, NULL, 16) : 0;
+    c->seconds = get_number(&r, json_object_get(root, "seconds"));
+    c->phase = get_count(&r, json_object_get(root, "phase"));
+    c->searching = json_is_true(json_object_get(root, "searching"));
+    c->iteration = get_count(&r, json_object_get(root, "iteration"));
+    c->small = get_count(&r, json_object_get(root, "small"));
+    c->damping = get_number(&r, json_object_get(root, "damping"));
+    c->z = get_numbers(&r, "z", &c->nz);
+    c->w = get_numbers(&r, "w", &c->nw);
+    c->x = get_numbers(&r, "x", &c->nx);
+    uint32_t nv = 0, nelite = 0;
+    c->m = get_numbers(&r, "m", &c->nm);
+    c->v = get_numbers(&r, "v", &nv);
+    c->stale = get_count(&r, json_object_get(root, "stale"));
+    c->searches = get_count(&r, json_object_get(root, "searches"));
+    c->best = get_numbers(&r, "best", &c->nhop);
+    c->best_value = get_number(&r, json_object_get(root, "best_value"));
+    c->elite = get_numbers(&r, "elite", &nelite);
+    c->elite_value = get_numbers(&r, "elite_value", &c->nelite);
+    get_lists(&r);
+    return r.ok && nv == c->nm && nelite == c->nelite * c->nhop;
+}
+
+// One file; `missing` tells whether it is there at all.
+static ns_status read_one(const char* path, const ns_allocator* allocator, nsi_checkpoint* out,
+                          bool* missing, ns_error* error) {
+    nsi_bytes bytes = {0};
+    *missing = !nsi_file_exists(path);
+    ns_status status = nsi_file_read(path, MOST_BYTES, allocator, &bytes, error);
+    unsigned long long hash = 0;
+    size_t head = 0;
+    if (status == NS_OK) {
+        while (head < bytes.count && bytes.data[head] != '\n') head++;
+        char line[HEAD + 1] = {0};
+        memcpy(line, bytes.data, head < HEAD ? head : HEAD);
+        bool whole =
+            head < bytes.count &&
+            sscanf(line, "{\"neuralsim checkpoint\": \"%16llx\"}", &hash) == 1 &&
+            nsi_hash64(NSI_HASH_START, bytes.data + head + 1, bytes.count - head - 1) == hash;
+        json_t* root =
+            whole ? json_loadb(bytes.data + head + 1, bytes.count - head - 1, 0, NULL) : NULL;
+        if (!root || !from_json(root, allocator, out)) {
+            nsi_checkpoint_free(out);
+            status = nsi_fail(error, NS_ERR_PARSE, "%s is damaged", path);
+        }
+        json_decref(root);
+    }
+    nsi_array_free(allocator, &bytes);
+    return status;
+}
+
+ns_status nsi_checkpoint_read(const char* path, uint64_t fingerprint, const ns_allocator* allocator,
+                              nsi_checkpoint* out, bool* damaged, ns_error* error) {
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    bool missing, old_missing;
+    *out = (nsi_checkpoint){0};
+    ns_status status = read_one(path, &memory, out, &missing, error);
+    *damaged = status != NS_OK && !missing;
+    if (status != NS_OK) {
+        char *old = with_end(path, ".old", &memory), *bad = with_end(path, ".damaged", &memory);
+        // Out of the way: the next write would put it in the place of the whole one.
+        if (bad && *damaged) rename(path, bad);
+        nsi_free(&memory, bad);
+        if (!old) return nsi_fail_nomem(error);
+        status = read_one(old, &memory, out, &old_missing, error);
+        nsi_free(&memory, old);
+        if (status != NS_OK && missing && old_missing) {
+            return nsi_fail(error, NS_ERR_IO, "there is no checkpoint %s", path);
+        }
+        if (status != NS_OK) {
+            return nsi_fail(error, NS_ERR_PARSE,
+                            "%s and the one before it are damaged; start again without resuming",
+                            path);
+        }
+    }
+    if (out->fingerprint != fingerprint) {
+        nsi_checkpoint_free(out);
+        return nsi_fail(error, NS_ERR_PARSE,
+                        "%s belongs to another experiment, or to an earlier version of this one;"
+                        " start again without resuming, or in another folder",
+                        path);
+    }
+    return NS_OK;
+}
+
+void nsi_checkpoint_free(nsi_checkpoint* c) {
+    if (!c->allocator.free) return;
+    void* blocks[] = {c->z,    c->w,     c->x,           c->m,      c->v,
+                      c->best, c->elite, c->elite_value, c->phases, c->history};
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&c->allocator, blocks[k]);
+    *c = (nsi_checkpoint){0};
+}

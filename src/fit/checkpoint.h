@@ -1,0 +1,52 @@
+// Where a fit stands, in a file: everything it needs to go on to the same answer.
+//
+// One line with a checksum, then JSON. A new checkpoint replaces the old one in one go, and that one
+// stays beside it with ".old" at the end of its name: whenever the program is killed, one of the two
+// is whole.
+
+#ifndef NSI_FIT_CHECKPOINT_H
+#define NSI_FIT_CHECKPOINT_H
+
+#include "fit/answer.h"
+
+// Arrays are borrowed when writing; after reading they belong to the checkpoint.
+typedef struct nsi_checkpoint {
+    uint64_t fingerprint; // of the experiment
+    double seconds;       // so far
+    uint32_t phase;       // at work
+    bool searching;       // the phase is a search: round, elite
+    uint32_t iteration, small;
+    double damping;
+
+    double *z, *w, *x, *m, *v; // numbers, weights, start states; Adam's moments
+    uint32_t nz, nw, nx, nm;   // nm: of both moments
+
+    uint32_t stale, searches, nelite, nhop; // nelite points of nhop numbers
+    double *best, *elite, *elite_value;     // (nhop), (nelite x nhop), (nelite)
+    double best_value;
+
+    nsi_phase* phases; // done; texts are not kept: name and finish are NULL after reading
+    uint32_t nphase;
+    nsi_history_point* history;
+    uint32_t nhistory;
+    ns_allocator allocator;
+} nsi_checkpoint;
+
+// @return NS_OK, NS_ERR_IO, NS_ERR_NOMEM
+ns_status nsi_checkpoint_write(const char* path, const nsi_checkpoint* checkpoint,
+                               const ns_allocator* allocator, ns_error* error);
+
+// The newest of the two that is whole.
+// @param fingerprint  of the experiment: another one is refused
+// @param damaged      receives whether the newest was not
+// @return NS_OK; NS_ERR_IO: there is none; NS_ERR_PARSE: none is whole, or it belongs to another
+//         experiment; NS_ERR_NOMEM
+ns_status nsi_checkpoint_read(const char* path, uint64_t fingerprint, const ns_allocator* allocator,
+                              nsi_checkpoint* out, bool* damaged, ns_error* error);
+void nsi_checkpoint_free(nsi_checkpoint* checkpoint); // one that was read; zeroed is allowed
+
+// A 64-bit hash of bytes (FNV-1a), continued from `hash`; begin with NSI_HASH_START.
+#define NSI_HASH_START UINT64_C(0xcbf29ce484222325)
+uint64_t nsi_hash64(uint64_t hash, const void* bytes, size_t size);
+
+#endif

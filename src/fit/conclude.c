@@ -1,0 +1,245 @@
+// From the point where a fit ended to its answer: errors of parameters, of predictions, and files.
+
+#include "fit/fit.h"
+#include "io/file.h"
+#include "io/hybrid.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+// ---- parameters --------------------------------------------------------------------------------
+
+static ns_status list_estimates(ns_fit* f, const double* v, ns_error* error) {
+    for (uint32_t k = 0; k < f->nz; k++) {
+        const nsi_variable* variable = nsi_variables_at(f->variables, k);
+        nsi_estimate estimate = {.name = variable->name,
+                                 .unit = variable->unit,
+                                 .start = variable->start,
+                                 .value = v[k],
+                                 .lower = variable->lower,
+                                 .upper = variable->upper,
+                                 .standard_error = NAN,
+                                 .verdict = NSI_VERDICT_OK};
+        if (!nsi_array_push(&f->allocator, &f->answer.estimates, estimate)) {
+            return nsi_fail_nomem(error);
+        }
+    }
+    return NS_OK;
+}
+
+static ns_status note(ns_fit* f, const char* text, ns_error* error) {
+    return nsi_array_push(&f->allocator, &f->answer.notes, text) ? NS_OK : nsi_fail_nomem(error);
+}
+
+// Errors from the normal equations at the end of the last stage.
+static ns_status identify(ns_fit* f, nsi_evaluator* e, ns_error* error) {
+    const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
+    if (f->nz == 0 || !last->loss.fit_params) return NS_OK;
+    double* information = nsi_alloc_zeroed(&f->allocator, (size_t)f->nz * f->nz * sizeof(double));
+    double* sizes = nsi_alloc(&f->allocator, f->nz * sizeof(double));
+    ns_status status = information && sizes ? NS_OK : nsi_fail_nomem(error);
+    for (uint32_t k = 0; status == NS_OK && k < f->nz; k++) {
+        sizes[k] = 1e-3 * nsi_variables_at(f->variables, k)->size;
+    }
+    if (status == NS_OK && nsi_evaluator_information(e, information)) {
+        double residuals = nsi_evaluator_residual_count(e);
+        double free_ones = residuals - nsi_evaluator_unknowns(e);
+        double rms = nsi_evaluator_rms(e);
+        f->answer.sigma = rms * sqrt(residuals / (free_ones > 1.0 ? free_ones : 1.0));
+        f->answer.nresidual = nsi_evaluator_residual_count(e);
+        status = nsi_answer_identify(&f->answer, information, f->answer.sigma, sizes, error);
+        if (status == NS_ERR_NONFINITE || status == NS_ERR_INVALID) {
+            status = note(f,
+                          "standard errors could not be computed: the information about the"
+                          " parameters is not finite",
+                          error);
+        }
+    } else if (status == NS_OK) {
+        status = note(f, "standard errors could not be computed: the normal equations are singular",
+                      error);
+    }
+    nsi_free(&f->allocator, information);
+    nsi_free(&f->allocator, sizes);
+    return status;
+}
+
+// ---- predictions -------------------------------------------------------------------------------
+
+static ns_status score(ns_fit* f, nsi_role role, bool after, nsi_score* out, ns_error* error) {
+    if (!f->data[role]) return NS_OK;
+    nsi_predict_options options = {.history = f->plan->history,
+                                   .origins = f->plan->origins,
+                                   .reach = f->plan->stages.data[0].loss.reach,
+                                   .horizons = f->plan->horizons.data,
+                                   .nhorizon = f->plan->horizons.count,
+                                   .errors = f->errors,
+                                   .nerror = f->nerror,
+                                   .threads = f->threads};
+    nsi_prediction prediction = {0};
+    ns_status status = nsi_predict(f->problem, f->data[role], after ? f->z : f->z0,
+                                   after ? f->w : f->w0, &options, &prediction, error);
+    if (status != NS_OK) return status;
+    *out = prediction.score;
+    prediction.score.horizons = NULL;
+    nsi_prediction_free(&prediction);
+    return NS_OK;
+}
+
+// ---- words -------------------------------------------------------------------------------------
+
+static ns_status describe(ns_fit* f, ns_error* error) {
+    static const char* const integrators[] = {"semi-implicit Euler", "RK4", "implicit Euler"};
+    static const char* const states[] = {"free start states", "start states as recorded",
+                                         "start states tied to the window before"};
+    const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
+    ns_system_sizes sizes = ns_system_get_sizes(f->system);
+    char text[300];
+    snprintf(text, sizeof text, "%s, steps of %g ms, samples every %g ms; %s; seed %llu",
+             integrators[sizes.integrator], sizes.timestep * 1e3,
+             ns_dataset_period(f->data[NSI_ROLE_TRAIN]) * 1e3, states[last->loss.states],
+             (unsigned long long)f->plan->seed);
+    nsi_answer* a = &f->answer;
+    a->setting = nsi_arena_string(&a->arena, text, strlen(text));
+    a->title = f->plan->title;
+    a->citation = f->plan->citation;
+    a->model = f->plan->model;
+    a->treatment = ns_dataset_treatment(f->data[NSI_ROLE_TRAIN]);
+    a->nweight = f->nw;
+    return a->setting ? NS_OK : nsi_fail_nomem(error);
+}
+
+ns_status nsi_fit_answer(ns_fit* f, nsi_evaluator* e, ns_error* error) {
+    size_t scratch = nsi_variables_scratch(f->variables);
+    double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + scratch + 1) * sizeof(double));
+    if (!v) return nsi_fail_nomem(error);
+    nsi_variables_from_z(f->variables, f->z, v, NULL, v + f->nz);
+    ns_status status = describe(f, error);
+    if (status == NS_OK) status = list_estimates(f, v, error);
+    nsi_free(&f->allocator, v);
+    if (status == NS_OK && e) status = identify(f, e, error);
+    for (int role = 0; role < NSI_ROLES && status == NS_OK; role++) {
+        status = score(f, (nsi_role)role, false, &f->answer.before[role], error);
+        if (status == NS_OK) {
+            status = score(f, (nsi_role)role, true, &f->answer.after[role], error);
+        }
+    }
+    return status;
+}
+
+bool ns_fit_estimate(const ns_fit* f, const char* name, double* value, double* error) {
+    for (uint32_t k = 0; k < f->answer.estimates.count; k++) {
+        const nsi_estimate* estimate = &f->answer.estimates.data[k];
+        if (strcmp(estimate->name, name) != 0) continue;
+        if (value) *value = estimate->value;
+        if (error) *error = estimate->standard_error;
+        return true;
+    }
+    return false;
+}
+
+ns_status ns_fit_text(const ns_fit* f, ns_text* out, ns_error* error) {
+    return nsi_answer_text(&f->answer, out, error);
+}
+ns_status ns_fit_json(const ns_fit* f, ns_text* out, ns_error* error) {
+    return nsi_answer_json(&f->answer, out, error);
+}
+ns_status ns_fit_html(const ns_fit* f, ns_text* out, ns_error* error) {
+    return nsi_answer_html(&f->answer, out, error);
+}
+
+// ---- files -------------------------------------------------------------------------------------
+
+static char* join(const ns_fit* f, const char* folder, const char* name) {
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char* path = nsi_alloc(&f->allocator, size);
+    if (path) snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+static ns_status write_text(const ns_fit* f, const char* folder, const char* name,
+                            ns_status (*make)(const nsi_answer*, ns_text*, ns_error*),
+                            ns_error* error) {
+    ns_text text = {0};
+    char* path = join(f, folder, name);
+    ns_status status = path ? make(&f->answer, &text, error) : nsi_fail_nomem(error);
+    if (status == NS_OK) {
+        status = nsi_file_write(path, text.data, text.size, &f->allocator, error);
+    }
+    ns_text_free(&text);
+    nsi_free(&f->allocator, path);
+    return status;
+}
+
+// In place of the file's own value, or behind all that may fit the name, too.
+static ns_status set_parameter(const ns_fit* f, nsi_hybrid* file, const char* name, double value,
+                               ns_error* error) {
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < file->parameters.count; k++) {
+        if (strcmp(file->parameters.data[k].pattern, name) == 0) continue;
+        file->parameters.data[kept++] = file->parameters.data[k];
+    }
+    file->parameters.count = kept;
+    nsi_hybrid_parameter parameter = {.pattern = name, .value = value};
+    bool done = nsi_array_push(&f->allocator, &file->parameters, parameter);
+    return done ? NS_OK : nsi_fail_nomem(error);
+}
+
+// The hybrid model that was fitted, with what was found.
+static ns_status write_model(const ns_fit* f, const char* folder, const char* weights,
+                             ns_error* error) {
+    nsi_fit_plan* plan = f->plan;
+    uint32_t np = nsi_variables_param_count(f->variables);
+    const char* const* names = nsi_variables_param_names(f->variables);
+    size_t scratch = nsi_variables_scratch(f->variables);
+    nsi_hybrid file = {0};
+    char* path = join(f, folder, "fitted.yaml");
+    double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + np + scratch + 1) * sizeof(double));
+    const char* model = nsi_fit_plan_path(plan, plan->model);
+    ns_status status = path && v && model ? NS_OK : nsi_fail_nomem(error);
+    if (status == NS_OK && nsi_is_hybrid_path(model)) {
+        status = nsi_hybrid_read(model, &f->allocator, &file, error);
+    } else if (status == NS_OK) {
+        nsi_hybrid_init(&f->allocator, &file);
+        file.robot = model;
+    }
+    if (status == NS_OK) {
+        double* p = v + f->nz;
+        nsi_variables_from_z(f->variables, f->z, v, NULL, p + np);
+        nsi_variables_params(f->variables, v, p, NULL, p + np);
+        for (uint32_t k = 0; k < np && status == NS_OK; k++) {
+            status = set_parameter(f, &file, names[k], p[k], error);
+        }
+        if (plan->blueprint) file.blueprint = nsi_fit_plan_path(plan, plan->blueprint);
+        if (weights) file.weights = weights;
+        if (plan->contact >= 0) file.contact = plan->contact;
+        file.integrator = (int)ns_system_get_sizes(f->system).integrator;
+        file.timestep = f->timestep;
+        file.ground = file.ground || plan->ground;
+        file.self_collision = file.self_collision || plan->self_collision;
+        if (plan->blueprint && !file.blueprint) status = nsi_fail_nomem(error);
+    }
+    if (status == NS_OK) status = nsi_hybrid_write(path, &file, &f->allocator, error);
+    nsi_hybrid_free(&file);
+    nsi_free(&f->allocator, v);
+    nsi_free(&f->allocator, path);
+    return status;
+}
+
+ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
+    }
+    ns_status status = NS_OK;
+    char* weights = f->nw > 0 ? join(f, folder, "weights.safetensors") : NULL;
+    if (f->nw > 0) {
+        status = weights ? ns_system_save_weights(f->system, f->w, weights, error)
+                         : nsi_fail_nomem(error);
+    }
+    if (status == NS_OK) status = write_model(f, folder, weights, error);
+    if (status == NS_OK) status = write_text(f, folder, "result.json", nsi_answer_json, error);
+    if (status == NS_OK) status = write_text(f, folder, "report.html", nsi_answer_html, error);
+    nsi_free(&f->allocator, weights);
+    return status;
+}

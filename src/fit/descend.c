@@ -1,0 +1,314 @@
+// First-order methods see one vector: z and weights as they are, then steps of start states from
+// where they were. L-BFGS and proximal steps go in rounds of CHUNK iterations with fresh memory, so
+// that what is kept between rounds is the point alone.
+
+#include "fit/descend.h"
+
+#include <math.h>
+
+enum { CHUNK = 100 };
+
+struct nsi_descent {
+    ns_allocator allocator;
+    const nsi_problem* p;
+    const nsi_stage* stage;
+    nsi_evaluator* e;
+    uint32_t n, nz, nw, nx, windows; // n: unknowns
+    nsi_descent_state state;
+
+    double *x, *gradient, *base; // base: start states at the beginning of a round
+    uint32_t* order;             // place in x of each unknown
+    uint32_t ninput;             // weights of first layers, which owlqn wants in front
+    NSI_ARRAY(nsi_group) groups; // rows of first layers
+    NSI_ARRAY(nsi_evaluator*) batches;
+    uint32_t* shuffled; // (batches)
+    uint64_t seed;
+    uint32_t epoch; // of `shuffled`; NSI_NONE: none yet
+
+    nsi_descent_observer* observe;
+    void* context;
+    uint32_t before; // iterations before this round
+};
+
+// ---- layout ------------------------------------------------------------------------------------
+
+static ns_status list_inputs(nsi_descent* d, ns_error* error) {
+    const ns_system* system = d->p->system;
+    uint32_t first = d->nz; // of weights among unknowns
+    for (uint32_t k = 0; d->nw > 0 && k < ns_system_weight_matrix_count(system); k++) {
+        ns_weight_matrix m = ns_system_weight_matrix(system, k);
+        for (uint32_t row = 0; m.layer == 0 && row < m.rows - m.bias; row++) {
+            nsi_group group = {first + m.offset + row * m.columns, m.columns};
+            if (!nsi_array_push(&d->allocator, &d->groups, group)) return nsi_fail_nomem(error);
+            d->ninput += m.columns;
+        }
+    }
+    bool in_front = d->stage->method == NSI_METHOD_OWLQN;
+    uint32_t front = 0, behind = in_front ? d->ninput : 0, group = 0;
+    for (uint32_t k = 0; k < d->n; k++) {
+        while (group < d->groups.count &&
+               k >= d->groups.data[group].offset + d->groups.data[group].count) {
+            group++;
+        }
+        bool input = in_front && group < d->groups.count && k >= d->groups.data[group].offset;
+        d->order[k] = input ? front++ : behind++;
+    }
+    return NS_OK;
+}
+
+// ---- the objective -----------------------------------------------------------------------------
+
+static void get_x(nsi_descent* d) {
+    nsi_point point = nsi_evaluator_point(d->e);
+    for (uint32_t k = 0; k < d->n; k++) {
+        d->x[d->order[k]] = k < d->nz ? point.z[k] : k < d->nz + d->nw ? point.w[k - d->nz] : 0.0;
+    }
+    memcpy(d->base, point.x, (size_t)d->windows * d->nx * sizeof(double));
+}
+
+static void set_point(nsi_descent* d, nsi_evaluator* e, const double* x) {
+    nsi_point point = nsi_evaluator_point(e);
+    for (uint32_t k = 0; k < d->nz; k++) point.z[k] = x[d->order[k]];
+    for (uint32_t k = 0; k < d->nw; k++) point.w[k] = x[d->order[d->nz + k]];
+    uint32_t nt = d->p->ntangent, first = d->nz + d->nw;
+    if (first == d->n) return; // states stay, in batches, too
+    for (uint32_t w = 0; w < d->windows; w++) {
+        nsi_problem_move(d->p, d->base + (size_t)w * d->nx, x + first + (size_t)w * nt,
+                         point.x + (size_t)w * d->nx);
+    }
+}
+
+static double objective(void* context, const double* x, double* gradient) {
+    nsi_descent* d = context;
+    nsi_evaluator* e = d->e;
+    if (d->batches.count > 0) {
+        uint32_t iteration = d->state.lm.iteration++, epoch = iteration / d->batches.count;
+        if (epoch != d->epoch) {
+            nsi_rng rng = nsi_rng_seed(d->seed + epoch);
+            for (uint32_t k = 0; k < d->batches.count; k++) d->shuffled[k] = k;
+            for (uint32_t k = d->batches.count; k > 1; k--) {
+                uint32_t other = nsi_rng_below(&rng, k), kept = d->shuffled[k - 1];
+                d->shuffled[k - 1] = d->shuffled[other];
+                d->shuffled[other] = kept;
+            }
+            d->epoch = epoch;
+        }
+        e = d->batches.data[d->shuffled[iteration % d->batches.count]];
+    }
+    set_point(d, e, x);
+    double value = gradient ? nsi_evaluator_gradient(e, d->gradient) : nsi_evaluator_value(e);
+    double scale = 1.0 / nsi_evaluator_residual_count(e);
+    for (uint32_t k = 0; gradient && k < d->n; k++) {
+        gradient[d->order[k]] = isfinite(value) ? d->gradient[k] * scale : 0.0;
+    }
+    return value * scale;
+}
+
+static bool pass_on(void* context, const nsi_progress* progress) {
+    nsi_descent* d = context;
+    double scale =
+        d->stage->method == NSI_METHOD_LM ? 1.0 / nsi_evaluator_residual_count(d->e) : 1.0;
+    if (d->stage->method == NSI_METHOD_ADAM) {
+        set_point(d, d->e, progress->x);
+    } else if (d->stage->method != NSI_METHOD_LM) {
+        return false; // the point is between rounds
+    }
+    return d->observe && d->observe(d->context, progress->iteration, progress->value * scale);
+}
+
+// ---- methods -----------------------------------------------------------------------------------
+
+static nsi_outcome run_adam(nsi_descent* d) {
+    const nsi_stage* stage = d->stage;
+    nsi_adam_options options = nsi_default_adam_options();
+    options.rate = stage->rate;
+    options.max_iterations = stage->iterations;
+    options.clip = stage->clip;
+    nsi_adam_state state = {d->state.lm.iteration, d->state.m, d->state.v};
+    nsi_outcome out = {.finish = NSI_FINISH_FAILED, .value = INFINITY};
+    get_x(d);
+    nsi_adam(d->n, d->x, &state, objective, pass_on, d, &options, &out, NULL);
+    d->state.lm.iteration = state.iteration;
+    set_point(d, d->e, d->x);
+    out.value = nsi_evaluator_value(d->e) / nsi_evaluator_residual_count(d->e);
+    return out;
+}
+
+// A round of L-BFGS, OWL-QN or proximal steps.
+static nsi_outcome run_round(nsi_descent* d, uint32_t iterations) {
+    const nsi_stage* stage = d->stage;
+    nsi_outcome out = {.finish = NSI_FINISH_FAILED, .value = INFINITY};
+    get_x(d);
+    if (stage->method == NSI_METHOD_PROXIMAL) {
+        nsi_proximal_options options = nsi_default_proximal_options();
+        options.groups = d->groups.data;
+        options.ngroup = d->groups.count;
+        options.l1 = stage->l1;
+        options.group = stage->group;
+        options.max_iterations = iterations;
+        options.tolerance = stage->tolerance;
+        nsi_proximal(d->n, d->x, objective, pass_on, d, &options, &out, NULL);
+    } else {
+        nsi_lbfgs_options options = nsi_default_lbfgs_options();
+        options.max_iterations = iterations;
+        options.decrease_tolerance = stage->tolerance;
+        if (stage->method == NSI_METHOD_OWLQN) {
+            options.l1 = stage->l1;
+            options.l1_end = d->ninput;
+        }
+        nsi_lbfgs(d->n, d->x, objective, pass_on, d, &options, &out, NULL);
+    }
+    set_point(d, d->e, d->x);
+    return out;
+}
+
+static nsi_outcome run_rounds(nsi_descent* d) {
+    nsi_outcome all = {.finish = NSI_FINISH_ITERATIONS, .value = INFINITY};
+    while (d->state.lm.iteration < d->stage->iterations) {
+        uint32_t left = d->stage->iterations - d->state.lm.iteration;
+        nsi_outcome out = run_round(d, left < CHUNK ? left : CHUNK);
+        all.iterations += out.iterations;
+        all.evaluations += out.evaluations;
+        all.value = out.value;
+        d->state.lm.iteration += out.iterations;
+        bool stop = d->observe && d->observe(d->context, d->state.lm.iteration, out.value);
+        if (out.finish == NSI_FINISH_CONVERGED || out.finish == NSI_FINISH_FAILED) {
+            all.finish = out.finish;
+            break;
+        }
+        if (stop) {
+            all.finish = NSI_FINISH_STOPPED;
+            break;
+        }
+    }
+    return all;
+}
+
+nsi_outcome nsi_descent_run(nsi_descent* d, nsi_descent_observer* observe, void* context) {
+    const nsi_stage* stage = d->stage;
+    d->observe = observe;
+    d->context = context;
+    if (stage->method == NSI_METHOD_ADAM) return run_adam(d);
+    if (stage->method != NSI_METHOD_LM) return run_rounds(d);
+    nsi_lm_options options = nsi_default_lm_options();
+    options.max_iterations = stage->iterations;
+    options.tolerance = stage->tolerance;
+    nsi_outcome out = nsi_lm(d->e, &d->state.lm, &options, pass_on, d);
+    out.value /= nsi_evaluator_residual_count(d->e);
+    return out;
+}
+
+// ---- making ------------------------------------------------------------------------------------
+
+// Windows in random parts of `batch`, each with an evaluator of its own.
+static ns_status make_batches(nsi_descent* d, const ns_dataset* data, uint32_t threads,
+                              ns_error* error) {
+    uint32_t count = (d->windows - 1) / d->stage->batch + 1;
+    nsi_windows all = {0};
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; status == NS_OK && k < d->windows; k++) {
+        nsi_window window = *nsi_evaluator_window(d->e, k);
+        if (!nsi_array_push(&d->allocator, &all, window)) status = nsi_fail_nomem(error);
+    }
+    nsi_rng rng = nsi_rng_seed(d->seed);
+    for (uint32_t k = all.count; k > 1; k--) {
+        uint32_t other = nsi_rng_below(&rng, k);
+        nsi_window kept = all.data[k - 1];
+        all.data[k - 1] = all.data[other];
+        all.data[other] = kept;
+    }
+    for (uint32_t k = 0; status == NS_OK && k < count; k++) {
+        uint32_t from = (uint32_t)((uint64_t)d->windows * k / count);
+        uint32_t to = (uint32_t)((uint64_t)d->windows * (k + 1) / count);
+        nsi_windows part = {.data = all.data + from, .count = to - from};
+        nsi_evaluator* e = NULL;
+        status = nsi_evaluator_create(d->p, data, &d->stage->loss, &part, threads, &e, error);
+        if (status == NS_OK && !nsi_array_push(&d->allocator, &d->batches, e)) {
+            nsi_evaluator_free(e);
+            status = nsi_fail_nomem(error);
+        }
+    }
+    nsi_array_free(&d->allocator, &all);
+    d->shuffled = nsi_alloc(&d->allocator, ((size_t)count + 1) * sizeof *d->shuffled);
+    d->epoch = NSI_NONE;
+    return status == NS_OK && !d->shuffled ? nsi_fail_nomem(error) : status;
+}
+
+static ns_status check(const nsi_descent* d, ns_error* error) {
+    const nsi_stage* stage = d->stage;
+    bool free_states = stage->loss.states != NSI_STATES_RECORDED;
+    for (uint32_t k = 0; k < d->p->ncoordinate && free_states; k++) {
+        if (!d->p->coordinates[k].quaternion) continue;
+        return nsi_fail(error, NS_ERR_UNSUPPORTED,
+                        "with quaternions in the state, free start states need method lm; or take"
+                        " `states: recorded`");
+    }
+    if (stage->method == NSI_METHOD_ADAM && stage->batch > 0 && free_states) {
+        return nsi_fail(error, NS_ERR_UNSUPPORTED,
+                        "batches of windows need `states: recorded`; or leave `batch` out");
+    }
+    return NS_OK;
+}
+
+static ns_status make(nsi_descent* d, const ns_dataset* data, uint32_t threads, ns_error* error) {
+    const nsi_stage* stage = d->stage;
+    if (stage->method == NSI_METHOD_LM) return NS_OK;
+    ns_status status = check(d, error);
+    if (status != NS_OK) return status;
+    size_t n = d->n, one = sizeof(double);
+    d->x = nsi_alloc(&d->allocator, (n + 1) * one);
+    d->gradient = nsi_alloc(&d->allocator, (n + 1) * one);
+    d->base = nsi_alloc(&d->allocator, ((size_t)d->windows * d->nx + 1) * one);
+    d->order = nsi_alloc(&d->allocator, (n + 1) * sizeof *d->order);
+    if (!d->x || !d->gradient || !d->base || !d->order) return nsi_fail_nomem(error);
+    if (stage->method == NSI_METHOD_ADAM) {
+        d->state.m = nsi_alloc_zeroed(&d->allocator, (n + 1) * one);
+        d->state.v = nsi_alloc_zeroed(&d->allocator, (n + 1) * one);
+        if (!d->state.m || !d->state.v) return nsi_fail_nomem(error);
+        if (stage->batch > 0 && stage->batch < d->windows) {
+            status = make_batches(d, data, threads, error);
+        }
+    }
+    return status == NS_OK ? list_inputs(d, error) : status;
+}
+
+ns_status nsi_descent_create(const nsi_problem* problem, const ns_dataset* data,
+                             const nsi_stage* stage, nsi_evaluator* evaluator, uint64_t seed,
+                             uint32_t threads, nsi_descent** out, ns_error* error) {
+    *out = NULL;
+    nsi_descent* d = nsi_alloc_zeroed(&problem->allocator, sizeof *d);
+    if (!d) return nsi_fail_nomem(error);
+    d->allocator = problem->allocator;
+    d->p = problem;
+    d->stage = stage;
+    d->e = evaluator;
+    d->seed = seed;
+    d->windows = nsi_evaluator_window_count(evaluator);
+    d->n = nsi_evaluator_unknowns(evaluator);
+    d->nx = problem->sizes.nx;
+    d->nz =
+        stage->loss.fit_params && problem->variables ? nsi_variables_count(problem->variables) : 0;
+    d->nw = stage->loss.fit_weights ? problem->sizes.nw : 0;
+    ns_status status = make(d, data, threads, error);
+    if (status != NS_OK) {
+        nsi_descent_free(d);
+        return status;
+    }
+    *out = d;
+    return NS_OK;
+}
+
+void nsi_descent_free(nsi_descent* d) {
+    if (!d) return;
+    ns_allocator memory = d->allocator;
+    for (uint32_t k = 0; k < d->batches.count; k++) nsi_evaluator_free(d->batches.data[k]);
+    nsi_array_free(&memory, &d->batches);
+    nsi_array_free(&memory, &d->groups);
+    void* blocks[] = {d->x, d->gradient, d->base, d->order, d->shuffled, d->state.m, d->state.v};
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&memory, blocks[k]);
+    nsi_free(&memory, d);
+}
+
+nsi_descent_state* nsi_descent_get_state(nsi_descent* d) {
+    return &d->state;
+}

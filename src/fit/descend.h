@@ -1,0 +1,34 @@
+// One stage of a fit: a local optimisation of an evaluator by the method asked for.
+
+#ifndef NSI_FIT_DESCEND_H
+#define NSI_FIT_DESCEND_H
+
+#include "fit/lm.h"
+#include "fit/plan.h"
+
+typedef struct nsi_descent nsi_descent;
+
+// @param evaluator  of the stage's loss, at its start
+// @param seed       for the order of Adam's batches
+// @param threads    of evaluators it makes for batches
+// @return NS_OK; NS_ERR_UNSUPPORTED: a method for which states cannot be free here; NS_ERR_NOMEM
+ns_status nsi_descent_create(const nsi_problem* problem, const ns_dataset* data,
+                             const nsi_stage* stage, nsi_evaluator* evaluator, uint64_t seed,
+                             uint32_t threads, nsi_descent** out, ns_error* error);
+void nsi_descent_free(nsi_descent* descent); // NULL is allowed
+
+// All that goes on from iteration to iteration besides the evaluator's point.
+typedef struct nsi_descent_state {
+    nsi_lm_state lm; // its iteration also counts for the other methods
+    double *m, *v;   // Adam's moments (unknowns), of the descent; NULL for other methods
+} nsi_descent_state;
+nsi_descent_state* nsi_descent_get_state(nsi_descent* descent);
+
+// Called after each iteration, or after some of them, at which the evaluator's point and the state
+// are enough to go on. `value`: mean of squared residuals and penalties, halved.
+typedef bool nsi_descent_observer(void* context, uint32_t iteration, double value);
+
+// From the state on. The outcome's value is that of `value` above.
+nsi_outcome nsi_descent_run(nsi_descent* descent, nsi_descent_observer* observe, void* context);
+
+#endif

@@ -1,0 +1,107 @@
+// The loss of a set of windows, its derivatives, and Gauss-Newton steps.
+//
+//     F = 1/2 sum rho(r) + 1/2 N R |w|^2 + 1/2 sum ((v - start) / prior)^2 + 1/2 |ties|^2
+//
+// over the residuals r = (simulated - recorded) * scale of all N samples of all windows; w are the
+// weights of networks (R |theta_NN|^2 of the NeuralSim workshop paper, eq. 1).
+//
+// The start state of each window is a nuisance: unless it is taken as recorded it is estimated along
+// with everything else, and eliminated from the normal equations by its Schur complement, window by
+// window. Windows whose ends are tied to the next one's start couple neighbours: their part of the
+// matrix is block tridiagonal, and the same elimination goes along the chain.
+
+#ifndef NSI_FIT_EVALUATE_H
+#define NSI_FIT_EVALUATE_H
+
+#include "fit/problem.h"
+
+typedef enum nsi_states {
+    NSI_STATES_FREE,     // estimated
+    NSI_STATES_RECORDED, // as nsi_problem_guess() finds them
+    NSI_STATES_TIED      // estimated, and pulled to where the window before ends
+} nsi_states;
+
+typedef enum nsi_robust { NSI_ROBUST_NONE, NSI_ROBUST_HUBER, NSI_ROBUST_CAUCHY } nsi_robust;
+
+typedef struct nsi_loss {
+    uint32_t length; // of windows, samples; 0: whole recordings
+    uint32_t count;  // of windows, at most; 0: any
+    bool overlap;    // windows may overlap to reach `count`
+    uint32_t fitted; // samples of each window that count; 0: all. The rest is only simulated
+    nsi_states states;
+    uint32_t reach; // of the guess of start states, samples
+    double tie;     // weight of tied ends, in units of the channels' scales
+    nsi_robust robust;
+    double width;       // from which on residuals count less, in units of sigma
+    double decay;       // R, of all weights
+    double decay_upper; // in addition, of all layers but the first
+    bool fit_params, fit_weights;
+} nsi_loss;
+
+typedef struct nsi_evaluator nsi_evaluator;
+
+// @param data     windows are taken from it, or from `windows` if there are any
+// @param threads  0: one per core. Results do not depend on it
+ns_status nsi_evaluator_create(const nsi_problem* problem, const ns_dataset* data,
+                               const nsi_loss* loss, const nsi_windows* windows, uint32_t threads,
+                               nsi_evaluator** out, ns_error* error);
+void nsi_evaluator_free(nsi_evaluator* evaluator); // NULL is allowed
+
+uint32_t nsi_evaluator_window_count(const nsi_evaluator* evaluator);
+const nsi_window* nsi_evaluator_window(const nsi_evaluator* evaluator, uint32_t number);
+uint32_t nsi_evaluator_residual_count(const nsi_evaluator* evaluator); // N
+
+// The point: z (n), weights (nw), start states (windows x nx). To be read and set by the caller, until
+// the next nsi_evaluator_accept().
+typedef struct nsi_point {
+    double *z, *w, *x;
+} nsi_point;
+nsi_point nsi_evaluator_point(nsi_evaluator* evaluator);
+
+// Start states as guessed from the data.
+void nsi_evaluator_guess(nsi_evaluator* evaluator);
+
+// F at the point; INFINITY where a simulation does not stay finite or a link is not physical.
+double nsi_evaluator_value(nsi_evaluator* evaluator);
+
+// Root of the mean squared residual at the last value, and without the robust norm.
+double nsi_evaluator_rms(const nsi_evaluator* evaluator);
+
+// Simulated states of a window at the last value: (steps + 1) x nx; observations (steps x ny).
+const double* nsi_evaluator_states(const nsi_evaluator* evaluator, uint32_t window);
+const double* nsi_evaluator_observations(const nsi_evaluator* evaluator, uint32_t window);
+
+// ---- first order -------------------------------------------------------------------------------
+
+// Numbers that are looked for: z and weights as far as they are fitted, then directions of all start
+// states if they are free.
+uint32_t nsi_evaluator_unknowns(const nsi_evaluator* evaluator);
+
+// F and its gradient (unknowns); INFINITY as nsi_evaluator_value().
+double nsi_evaluator_gradient(nsi_evaluator* evaluator, double* gradient);
+
+// Move the point by a step (unknowns).
+void nsi_evaluator_move(nsi_evaluator* evaluator, const double* step);
+
+// ---- second order ------------------------------------------------------------------------------
+
+// Normal equations at the point. False as nsi_evaluator_value() is infinite.
+bool nsi_evaluator_linearise(nsi_evaluator* evaluator, double* value);
+
+// The step for a damping; false when the matrix is not positive definite.
+// @param predicted  receives the decrease that the quadratic model promises
+bool nsi_evaluator_solve(nsi_evaluator* evaluator, double damping, double* predicted);
+
+// F at the point moved by the step; and go there.
+double nsi_evaluator_try(nsi_evaluator* evaluator);
+void nsi_evaluator_accept(nsi_evaluator* evaluator);
+
+// After nsi_evaluator_linearise(): information about v (n x n), everything else eliminated. Its
+// numbers are those of residuals with a standard deviation of 1.
+// @return false when the rest is singular
+bool nsi_evaluator_information(nsi_evaluator* evaluator, double* information);
+
+// How often a point was refused because a link would not have been physical, and which one.
+uint32_t nsi_evaluator_refused(const nsi_evaluator* evaluator, const char** link);
+
+#endif

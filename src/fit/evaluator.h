@@ -1,0 +1,95 @@
+// The inside of an evaluator, shared by evaluate.c (values, gradients) and normal.c (Gauss-Newton).
+
+#ifndef NSI_FIT_EVALUATOR_H
+#define NSI_FIT_EVALUATOR_H
+
+#include "fit/evaluate.h"
+#include "sim/sensitivity.h"
+
+// Windows of the same number of steps are rolled out together.
+typedef struct nsi_batch {
+    uint32_t first, count, steps;
+    ns_workspace* work;
+} nsi_batch;
+
+// Normal equations of everything that is looked for. The unknowns are n numbers (z, weights) and nt
+// directions of each window's start state.
+typedef struct nsi_normal {
+    nsi_sensitivity** sensitivity; // one per thread
+    double* slab;                  // rows of the Jacobian of some windows: nt, then n columns
+    uint32_t slab_windows;
+    double *H, *g;              // (n x n) lower triangle, (n)
+    double *Hxx, *Hxn, *gx;     // per window (nt x nt) lower triangle, (nt x n), (nt)
+    double* Hnext;              // per window (nt x nt): with the start of the next one
+    double* ends;               // tied: per window (nx x (nt + n)) derivatives of where it ends
+    double *S, *L, *Y, *E, *yg; // what solving makes of them
+    double *step, *step_x;      // (n), (windows x nt)
+    double* row;                // scratch: 2 nx + nt
+} nsi_normal;
+
+struct nsi_evaluator {
+    ns_allocator allocator;
+    const nsi_problem* p;
+    const ns_dataset* data;
+    nsi_loss loss;
+    uint32_t threads;
+    nsi_windows windows;
+    NSI_ARRAY(nsi_batch) batches;
+    size_t *state_at, *control_at; // (windows + 1) where each has its part
+    size_t* row_at;                // (windows + 1) of residuals
+
+    uint32_t n, nz, nw; // unknowns without states: n = nz + nw, as far as they are fitted
+    uint32_t nt;        // directions of a start state; 0 when they are not looked for
+    nsi_point point, trial;
+    double *v, *params, *dparams, *dv, *scratch; // of the point or trial last looked at
+    double *states, *observations, *controls;
+    double *residuals, *row_weight; // robust: how much each row counts; 0: missing
+    double squares;                 // sum of squared residuals at the last value
+    uint32_t nresidual;
+    double* decay;           // (nw) R of each weight
+    double *tie_scale, *tie; // (nx) of the ends of windows
+
+    // Gradients.
+    double *seeds, *observation_seeds;
+    double *dx, *dp, *dw; // for start states, parameters and weights; the last two and their parts
+
+    nsi_normal normal;
+    uint32_t refused;
+    const char* refused_link;
+};
+
+// Samples of a window that count: first and last.
+static inline uint32_t nsi_first_sample(const nsi_evaluator* e) {
+    return e->loss.states == NSI_STATES_RECORDED ? 1 : 0;
+}
+static inline uint32_t nsi_last_sample(const nsi_evaluator* e, const nsi_window* w) {
+    uint32_t fitted = e->loss.fitted;
+    return fitted > 0 && fitted - 1 < w->length ? fitted - 1 : w->length;
+}
+
+static inline bool nsi_is_tied(const nsi_evaluator* e, uint32_t window) {
+    return e->loss.states == NSI_STATES_TIED && e->windows.data[window].joined;
+}
+
+// Zeroed memory; one number more than asked for, so that there is always a block.
+static inline double* nsi_numbers(const nsi_evaluator* e, size_t count) {
+    return nsi_alloc_zeroed(&e->allocator, (count + 1) * sizeof(double));
+}
+
+// F at a point, leaving states, residuals and their weights.
+double nsi_evaluator_value_at(nsi_evaluator* e, const nsi_point* point);
+
+// Parameters for z, and their derivatives; false when they are none that bodies can have.
+bool nsi_evaluator_set_params(nsi_evaluator* e, const double* z, bool derivatives);
+
+// The point moved by a step of the numbers (n) and of the start states (windows x nt).
+void nsi_evaluator_moved(const nsi_evaluator* e, const double* step, const double* step_x,
+                         nsi_point* out);
+
+// Where a window ends minus where the next one starts, scaled (nx).
+void nsi_evaluator_tie(const nsi_evaluator* e, const nsi_point* point, uint32_t window,
+                       double* out);
+
+void nsi_normal_free(nsi_evaluator* e);
+
+#endif

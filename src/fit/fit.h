@@ -1,0 +1,40 @@
+// The inside of a fit: what load.c puts together, run.c optimises and save.c writes.
+
+#ifndef NSI_FIT_FIT_H
+#define NSI_FIT_FIT_H
+
+#include "fit/answer.h"
+#include "fit/checkpoint.h"
+#include "fit/plan.h"
+#include "fit/predict.h"
+#include "neuralsim/fit.h"
+#include "neuralsim/hybrid.h"
+
+struct ns_fit {
+    ns_allocator allocator;
+    uint32_t threads;
+    nsi_fit_plan* plan;
+    ns_hybrid* hybrid;
+    ns_blueprint* blueprint; // of the plan, or NULL
+    ns_data_map* map;
+    ns_dataset* data[NSI_ROLES]; // NULL: none
+    nsi_variables* variables;
+    ns_system* system;
+    nsi_problem* problem;
+    nsi_error_formula* errors; // of predictions
+    uint32_t nerror;
+    double timestep;
+    ns_system_options options; // of the system
+
+    uint32_t nz, nw;
+    double *z, *w;   // where the fit stands
+    double *z0, *w0; // where it began
+    nsi_answer answer;
+    bool stopped;
+};
+
+// The answer for the point where a fit stands.
+// @param evaluator  of the last stage, at its end; NULL when it was not reached
+ns_status nsi_fit_answer(ns_fit* fit, nsi_evaluator* evaluator, ns_error* error);
+
+#endif

@@ -1,0 +1,211 @@
+// Putting an experiment together, and checking that its parts fit.
+
+#include "fit/fit.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static ns_status load_model(ns_fit* f, ns_error* error) {
+    nsi_fit_plan* p = f->plan;
+    ns_load_options load = ns_default_load_options();
+    load.ground = p->ground;
+    load.self_collision = p->self_collision;
+    const char* path = nsi_fit_plan_path(p, p->model);
+    if (!path) return nsi_fail_nomem(error);
+    ns_status status = ns_hybrid_load(path, &load, &f->hybrid, error);
+    if (status != NS_OK) return status;
+    f->options = ns_default_system_options();
+    ns_hybrid_apply(f->hybrid, &f->options);
+    if (p->contact >= 0) f->options.contact = p->contact;
+    if (p->integrator >= 0) f->options.integrator = p->integrator;
+    if (!p->blueprint) return NS_OK;
+    path = nsi_fit_plan_path(p, p->blueprint);
+    if (!path) return nsi_fail_nomem(error);
+    status = ns_blueprint_load(path, &f->allocator, &f->blueprint, error);
+    if (status == NS_OK && p->weights) {
+        path = nsi_fit_plan_path(p, p->weights);
+        if (!path) return nsi_fail_nomem(error);
+        status = ns_blueprint_load_weights(f->blueprint, path, error);
+    }
+    f->options.blueprint = f->blueprint;
+    return status;
+}
+
+static ns_status load_data(ns_fit* f, ns_error* error) {
+    nsi_fit_plan* p = f->plan;
+    const ns_model* model = ns_hybrid_model(f->hybrid);
+    const char* path = NULL;
+    ns_status status = nsi_fit_plan_data_path(p, &p->files[NSI_ROLE_TRAIN].data[0], &path, error);
+    if (status != NS_OK) return status;
+    if (p->map) {
+        path = nsi_fit_plan_path(p, p->map);
+        if (!path) return nsi_fail_nomem(error);
+        status = ns_data_map_load(path, &f->allocator, &f->map, error);
+    } else {
+        status = ns_data_map_infer(path, model, &f->allocator, &f->map, error);
+    }
+    double period = p->period;
+    for (int role = 0; status == NS_OK && role < NSI_ROLES; role++) {
+        if (p->files[role].count == 0) continue;
+        status = ns_dataset_create(f->map, period, &f->allocator, &f->data[role], error);
+        for (uint32_t k = 0; status == NS_OK && k < p->files[role].count; k++) {
+            const nsi_fit_plan_file* file = &p->files[role].data[k];
+            status = nsi_fit_plan_data_path(p, file, &path, error);
+            if (status == NS_OK) {
+                status = ns_dataset_add(f->data[role], path, &file->part, error);
+            }
+        }
+        if (status == NS_OK) period = ns_dataset_period(f->data[role]);
+    }
+    return status;
+}
+
+// The longest time step that divides the period and is not above the model's.
+static void choose_timestep(ns_fit* f) {
+    double period = ns_dataset_period(f->data[NSI_ROLE_TRAIN]), wanted = f->plan->timestep;
+    if (wanted == 0.0) wanted = f->options.timestep;
+    if (wanted == 0.0) wanted = ns_model_world(ns_hybrid_model(f->hybrid))->timestep;
+    double steps = ceil(period / wanted * (1.0 - 1e-6));
+    f->timestep = f->plan->timestep > 0.0 ? wanted : period / (steps > 1.0 ? steps : 1.0);
+    double ratio = period / f->timestep;
+    if (fabs(ratio - round(ratio)) <= 1e-6 * ratio) f->timestep = period / round(ratio);
+    f->options.timestep = f->timestep;
+}
+
+static ns_status make_system(ns_fit* f, ns_error* error) {
+    nsi_fit_plan* p = f->plan;
+    const ns_model* model = ns_hybrid_model(f->hybrid);
+    const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
+    ns_status status = nsi_variables_create(model, &f->options, p->path, p->parameters.data,
+                                            p->parameters.count, p->settings.data,
+                                            p->settings.count, &f->allocator, &f->variables, error);
+    if (status != NS_OK) return status;
+    const char** observe =
+        nsi_alloc(&f->allocator, ((size_t)ns_dataset_channel_count(train) + 1) * sizeof *observe);
+    if (!observe) return nsi_fail_nomem(error);
+    uint32_t nobserve = 0;
+    status = nsi_problem_observations(model, train, observe, &nobserve, error);
+    if (status == NS_OK) {
+        f->options.observe = observe;
+        f->options.nobserve = nobserve;
+        f->options.free_params = nsi_variables_param_names(f->variables);
+        f->options.nfree = nsi_variables_param_count(f->variables);
+        status = ns_system_create(model, &f->options, &f->system, error);
+    }
+    nsi_free(&f->allocator, observe);
+    f->options.observe = NULL;
+    f->options.nobserve = 0;
+    if (status != NS_OK) return status;
+    return nsi_problem_create(model, f->system, f->variables, train, &f->allocator, &f->problem,
+                              error);
+}
+
+// Formulas of channels whose errors count.
+static ns_status load_errors(ns_fit* f, ns_error* error) {
+    const nsi_yaml* yaml = &f->plan->yaml;
+    const nsi_yaml_node* map = f->plan->errors;
+    const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
+    if (!map) return NS_OK;
+    f->errors = nsi_alloc_zeroed(&f->allocator, ((size_t)map->count + 1) * sizeof *f->errors);
+    if (!f->errors) return nsi_fail_nomem(error);
+    for (const nsi_yaml_node* node = map->first; node; node = node->next) {
+        const char* text = NULL;
+        ns_status status = nsi_yaml_text(yaml, node, &text, error);
+        if (status != NS_OK) return status;
+        nsi_formula* formula = NULL;
+        size_t where = 0;
+        ns_error inner;
+        status =
+            nsi_formula_parse(text, strlen(text), false, &f->allocator, &formula, &where, &inner);
+        if (status != NS_OK) {
+            return nsi_yaml_fail(yaml, node, error, "at character %zu of the formula: %s",
+                                 where + 1, inner.message);
+        }
+        nsi_error_formula* e = &f->errors[f->nerror++];
+        e->formula = formula;
+        uint32_t count = nsi_formula_variable_count(formula);
+        uint32_t* channels =
+            nsi_arena_alloc(&f->plan->yaml.arena, ((size_t)count + 1) * sizeof *channels);
+        if (!channels) return nsi_fail_nomem(error);
+        e->channels = channels;
+        for (uint32_t k = 0; k < count; k++) {
+            const char* name = nsi_formula_variable(formula, k);
+            channels[k] = NSI_NONE;
+            for (uint32_t c = 0; c < ns_dataset_channel_count(train); c++) {
+                if (strcmp(ns_dataset_channel(train, c)->name, name) == 0) channels[k] = c;
+            }
+            if (channels[k] == NSI_NONE) {
+                return nsi_yaml_fail(yaml, node, error,
+                                     "the data has no channel %.200s; put names in double quotes",
+                                     name);
+            }
+        }
+    }
+    return NS_OK;
+}
+
+static ns_status start(ns_fit* f, ns_error* error) {
+    f->nz = nsi_variables_count(f->variables);
+    f->nw = ns_system_get_sizes(f->system).nw;
+    if (f->nz + f->nw == 0) {
+        return nsi_fail(error, NS_ERR_PARSE,
+                        "%s: there is nothing to fit; give `parameters` or a blueprint",
+                        f->plan->path);
+    }
+    size_t nz = f->nz, nw = f->nw;
+    f->z = nsi_alloc(&f->allocator, (2 * (nz + nw) + 1) * sizeof(double));
+    if (!f->z) return nsi_fail_nomem(error);
+    f->w = f->z + nz;
+    f->z0 = f->w + nw;
+    f->w0 = f->z0 + nz;
+    double* v = nsi_alloc(&f->allocator, (nz + 1) * sizeof(double));
+    if (!v) return nsi_fail_nomem(error);
+    nsi_variables_start(f->variables, v);
+    nsi_variables_to_z(f->variables, v, f->z0);
+    nsi_free(&f->allocator, v);
+    ns_system_default_weights(f->system, f->w0);
+    memcpy(f->z, f->z0, (nz + nw) * sizeof(double));
+    return NS_OK;
+}
+
+ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error* error) {
+    if (out) *out = NULL;
+    if (!path || !out) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_load: path or out is NULL");
+    ns_allocator memory = ns_default_allocator();
+    ns_fit* f = nsi_alloc_zeroed(&memory, sizeof *f);
+    if (!f) return nsi_fail_nomem(error);
+    f->allocator = memory;
+    f->threads = threads;
+    nsi_answer_init(&memory, &f->answer);
+    ns_status status = nsi_fit_plan_read(path, &memory, &f->plan, error);
+    if (status == NS_OK) status = load_model(f, error);
+    if (status == NS_OK) status = load_data(f, error);
+    if (status == NS_OK) choose_timestep(f);
+    if (status == NS_OK) status = load_errors(f, error);
+    if (status == NS_OK) status = make_system(f, error);
+    if (status == NS_OK) status = start(f, error);
+    if (status != NS_OK) {
+        ns_fit_free(f);
+        return status;
+    }
+    *out = f;
+    return NS_OK;
+}
+
+void ns_fit_free(ns_fit* f) {
+    if (!f) return;
+    ns_allocator memory = f->allocator;
+    nsi_answer_free(&f->answer);
+    for (uint32_t k = 0; k < f->nerror; k++) nsi_formula_free(f->errors[k].formula);
+    nsi_free(&memory, f->errors);
+    nsi_problem_free(f->problem);
+    ns_system_free(f->system);
+    nsi_variables_free(f->variables);
+    for (int role = 0; role < NSI_ROLES; role++) ns_dataset_free(f->data[role]);
+    ns_data_map_free(f->map);
+    ns_blueprint_free(f->blueprint);
+    ns_hybrid_free(f->hybrid);
+    nsi_fit_plan_free(f->plan);
+    nsi_free(&memory, f->z);
+    nsi_free(&memory, f);
+}

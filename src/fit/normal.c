@@ -1,0 +1,496 @@
+// Normal equations of an evaluator: the Jacobian of each window by forward sensitivities, products of
+// all rows by BLAS, and start states eliminated by their Schur complement.
+//
+// With the damped blocks D_w = Hxx + damping diag(Hxx), and B_w the coupling of the start of window w
+// to that of the next, the elimination goes along a recording:
+//
+//     L_w L_w' = D_w - E_{w-1}' E_{w-1}     E_w = L_w^-1 B_w     Y_w = L_w^-1 (Hxn_w - E' Y_{w-1})
+//     S = H + damping diag(H) - sum_w Y_w' Y_w
+
+#include "fit/evaluator.h"
+
+#include "opt/opt.h"
+
+#include <math.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+enum { SLAB_NUMBERS = 1 << 23 }; // of a Jacobian kept at a time, about
+
+static uint32_t columns_of(const nsi_evaluator* e) {
+    return e->nt + e->n;
+}
+
+static uint32_t rows_of(const nsi_evaluator* e, uint32_t window) {
+    return (uint32_t)(e->row_at[window + 1] - e->row_at[window]);
+}
+
+void nsi_normal_free(nsi_evaluator* e) {
+    nsi_normal* m = &e->normal;
+    for (uint32_t k = 0; m->sensitivity && k < e->threads; k++) {
+        nsi_sensitivity_free(m->sensitivity[k]);
+    }
+    void* blocks[] = {m->sensitivity, m->slab,  m->H,    m->g,   m->Hxx,   m->Hxn,
+                      m->gx,          m->Hnext, m->ends, m->S,   m->L,     m->Y,
+                      m->E,           m->yg,    m->step, m->row, m->step_x};
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&e->allocator, blocks[k]);
+    *m = (nsi_normal){0};
+}
+
+static bool need_normal(nsi_evaluator* e) {
+    nsi_normal* m = &e->normal;
+    if (m->row) return true;
+    size_t count = e->windows.count, n = e->n, nt = e->nt, most = 1;
+    for (uint32_t k = 0; k < count; k++) {
+        if (rows_of(e, k) > most) most = rows_of(e, k);
+    }
+    size_t windows = SLAB_NUMBERS / (most * columns_of(e) + 1) + 1;
+    m->slab_windows = (uint32_t)(windows < count ? windows : count);
+    m->slab = nsi_numbers(e, m->slab_windows * most * columns_of(e));
+    m->H = nsi_numbers(e, n * n);
+    m->S = nsi_numbers(e, n * n);
+    m->g = nsi_numbers(e, n);
+    m->step = nsi_numbers(e, n);
+    m->step_x = nsi_numbers(e, count * nt);
+    m->Hxx = nsi_numbers(e, count * nt * nt);
+    m->L = nsi_numbers(e, count * nt * nt);
+    m->Hnext = nsi_numbers(e, count * nt * nt);
+    m->E = nsi_numbers(e, count * nt * nt);
+    m->Hxn = nsi_numbers(e, count * nt * n);
+    m->Y = nsi_numbers(e, count * nt * n);
+    m->gx = nsi_numbers(e, count * nt);
+    m->yg = nsi_numbers(e, count * nt);
+    size_t ends = e->loss.states == NSI_STATES_TIED ? count * e->p->sizes.nx * columns_of(e) : 0;
+    m->ends = nsi_numbers(e, ends);
+    m->sensitivity = nsi_alloc_zeroed(&e->allocator, e->threads * sizeof *m->sensitivity);
+    bool ok = m->slab && m->H && m->S && m->g && m->step && m->step_x && m->Hxx && m->L &&
+              m->Hnext && m->E && m->Hxn && m->Y && m->gx && m->yg && m->ends && m->sensitivity;
+    for (uint32_t k = 0; ok && k < e->threads; k++) {
+        ok = nsi_sensitivity_create(e->p->system, nt > 0, &m->sensitivity[k], NULL) == NS_OK;
+    }
+    if (ok) m->row = nsi_numbers(e, 2 * (size_t)e->p->sizes.nx + nt);
+    if (!m->row) nsi_normal_free(e);
+    return m->row != NULL;
+}
+
+// ---- Jacobians ---------------------------------------------------------------------------------
+
+typedef struct window_job {
+    const nsi_evaluator* e;
+    uint32_t window;
+    double* rows; // where its Jacobian goes
+} window_job;
+
+// A row of derivatives (initial state, parameters, weights) for our columns, times `scale`.
+static void convert_row(const nsi_evaluator* e, const double* x0, const double* row, double scale,
+                        double* out) {
+    uint32_t np = e->p->sizes.np, nz = e->nz;
+    if (e->nt > 0) {
+        nsi_problem_tangent(e->p, x0, row, out);
+        for (uint32_t k = 0; k < e->nt; k++) out[k] *= scale;
+        row += e->p->sizes.nx;
+        out += e->nt;
+    }
+    for (uint32_t j = 0; j < nz; j++) out[j] = 0.0;
+    for (uint32_t i = 0; i < np && nz > 0; i++) {
+        double d = row[i] * scale;
+        for (uint32_t j = 0; j < nz; j++) out[j] += d * e->dparams[(size_t)i * nz + j];
+    }
+    for (uint32_t k = 0; k < e->nw; k++) out[nz + k] = row[np + k] * scale;
+}
+
+static void take_sample(void* context, uint32_t step, const double* x, const double* dx,
+                        const double* y, const double* dy) {
+    (void)x, (void)y; // residuals are there already
+    const window_job* job = context;
+    const nsi_evaluator* e = job->e;
+    const nsi_problem* p = e->p;
+    const nsi_window* w = &e->windows.data[job->window];
+    uint32_t columns = columns_of(e), nx = p->sizes.nx, k = step / p->substeps;
+    size_t all = (e->nt > 0 ? nx : 0) + (size_t)p->sizes.np + p->sizes.nw;
+    const double* x0 = e->point.x + (size_t)job->window * nx;
+    if (step % p->substeps != 0) return;
+    if (k == w->length && nsi_is_tied(e, job->window)) {
+        double* end = e->normal.ends + (size_t)job->window * nx * columns;
+        for (uint32_t i = 0; i < nx; i++) {
+            convert_row(e, x0, dx + i * all, e->tie_scale[i], end + (size_t)i * columns);
+        }
+    }
+    if (k < nsi_first_sample(e) || k > nsi_last_sample(e, w)) return;
+    size_t first = (size_t)(k - nsi_first_sample(e)) * p->nchannel;
+    for (uint32_t c = 0; c < p->nchannel; c++) {
+        const nsi_source* s = &p->sources[c];
+        double weight = e->row_weight[e->row_at[job->window] + first + c];
+        double* out = job->rows + (first + c) * columns;
+        if (weight == 0.0) {
+            memset(out, 0, columns * sizeof(double));
+            continue;
+        }
+        const double* d = s->state ? dx + s->number * all : dy + s->number * all;
+        convert_row(e, x0, d, s->scale * sqrt(weight), out);
+    }
+}
+
+// The residual that stands beside a row.
+static double weighted(const nsi_evaluator* e, size_t row) {
+    return e->residuals[row] * sqrt(e->row_weight[row]);
+}
+
+// Products of a window's rows with the directions of its start state.
+static void add_state_products(nsi_evaluator* e, uint32_t window, const double* rows) {
+    uint32_t nt = e->nt, n = e->n, columns = columns_of(e);
+    double* Hxx = e->normal.Hxx + (size_t)window * nt * nt;
+    double* Hxn = e->normal.Hxn + (size_t)window * nt * n;
+    double* gx = e->normal.gx + (size_t)window * nt;
+    for (uint32_t r = 0; r < rows_of(e, window); r++) {
+        const double* row = rows + (size_t)r * columns;
+        double residual = weighted(e, e->row_at[window] + r);
+        for (uint32_t i = 0; i < nt; i++) {
+            double a = row[i];
+            gx[i] += a * residual;
+            for (uint32_t j = 0; j <= i; j++) Hxx[i * nt + j] += a * row[j];
+            for (uint32_t j = 0; j < n; j++) Hxn[(size_t)i * n + j] += a * row[nt + j];
+        }
+    }
+}
+
+static bool fill_window(nsi_evaluator* e, uint32_t window, uint32_t thread, double* rows) {
+    const ns_system_sizes* z = &e->p->sizes;
+    window_job job = {e, window, rows};
+    nsi_sensitivity_args args = {
+        .steps = nsi_problem_steps(e->p, e->windows.data[window].length),
+        .x0 = e->point.x + (size_t)window * z->nx,
+        .controls = e->controls ? e->controls + e->control_at[window] * z->nc : NULL,
+        .params = e->params,
+        .weights = e->point.w,
+        .every = e->p->substeps};
+    if (!nsi_sensitivity_run(e->normal.sensitivity[thread], &args, take_sample, &job)) return false;
+    if (e->nt > 0) add_state_products(e, window, rows);
+    return true;
+}
+
+// Jacobians of windows first .. first + count into the slab, one below the other.
+static bool fill_slab(nsi_evaluator* e, uint32_t first, uint32_t count) {
+    bool ok = true;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)e->threads) reduction(&& : ok)
+#endif
+    for (int i = 0; i < (int)count; i++) {
+        uint32_t window = first + (uint32_t)i, thread = 0;
+#ifdef _OPENMP
+        thread = (uint32_t)omp_get_thread_num();
+#endif
+        size_t row = e->row_at[window] - e->row_at[first];
+        ok = fill_window(e, window, thread, e->normal.slab + row * columns_of(e)) && ok;
+    }
+    return ok;
+}
+
+// ---- sums --------------------------------------------------------------------------------------
+
+// The tie of a window to the next one: its rows depend on both starts and on the numbers.
+static void add_tie(nsi_evaluator* e, uint32_t window) {
+    nsi_normal* m = &e->normal;
+    uint32_t nt = e->nt, n = e->n, nx = e->p->sizes.nx;
+    double *unit = m->row, *after = unit + nx; // after: for the start of the next window
+    size_t here = (size_t)window * nt, next = here + nt;
+    nsi_evaluator_tie(e, &e->point, window, e->tie);
+    for (uint32_t k = 0; k < nx; k++) {
+        const double* row = m->ends + ((size_t)window * nx + k) * columns_of(e);
+        double r = e->tie[k];
+        if (e->tie_scale[k] == 0.0) continue;
+        memset(unit, 0, nx * sizeof(double));
+        unit[k] = -e->tie_scale[k];
+        nsi_problem_tangent(e->p, e->point.x + ((size_t)window + 1) * nx, unit, after);
+        for (uint32_t i = 0; i < nt; i++) {
+            m->gx[here + i] += row[i] * r;
+            m->gx[next + i] += after[i] * r;
+            for (uint32_t j = 0; j <= i; j++) {
+                m->Hxx[(here + i) * nt + j] += row[i] * row[j];
+                m->Hxx[(next + i) * nt + j] += after[i] * after[j];
+            }
+            for (uint32_t j = 0; j < nt; j++) m->Hnext[(here + i) * nt + j] += row[i] * after[j];
+            for (uint32_t j = 0; j < n; j++) {
+                m->Hxn[(here + i) * n + j] += row[i] * row[nt + j];
+                m->Hxn[(next + i) * n + j] += after[i] * row[nt + j];
+            }
+        }
+        nsi_dense_add_gram(1, n, row + nt, columns_of(e), m->H, 1);
+        for (uint32_t j = 0; j < n; j++) m->g[j] += row[nt + j] * r;
+    }
+}
+
+// What penalties add, in terms of v (`natural`) or of z.
+static void add_penalty(nsi_evaluator* e, bool natural) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n, nz = e->nz;
+    for (uint32_t k = 0; k < nz; k++) {
+        const nsi_variable* v = nsi_variables_at(e->p->variables, k);
+        double weight = 1.0 / (v->prior * v->prior);
+        if (weight == 0.0) continue;
+        for (uint32_t i = 0; i < nz; i++) {
+            double di = natural ? i == k : e->dv[(size_t)k * nz + i];
+            m->g[i] += weight * (e->v[k] - v->start) * di;
+            for (uint32_t j = 0; j <= i; j++) {
+                double dj = natural ? j == k : e->dv[(size_t)k * nz + j];
+                m->H[(size_t)i * n + j] += weight * di * dj;
+            }
+        }
+    }
+    for (uint32_t k = nz; k < n; k++) {
+        double decay = e->decay[k - nz] * e->nresidual;
+        m->g[k] += decay * e->point.w[k - nz];
+        m->H[(size_t)k * n + k] += decay;
+    }
+}
+
+// dp/dz from dp/dv and dv/dz, in place of dp/dv.
+static void chain_params(nsi_evaluator* e) {
+    uint32_t nz = e->nz;
+    for (uint32_t i = 0; i < e->p->sizes.np; i++) {
+        double* row = e->dparams + (size_t)i * nz;
+        for (uint32_t j = 0; j < nz; j++) {
+            e->scratch[j] = 0.0;
+            for (uint32_t k = 0; k < nz; k++) e->scratch[j] += row[k] * e->dv[(size_t)k * nz + j];
+        }
+        memcpy(row, e->scratch, nz * sizeof(double));
+    }
+}
+
+static bool linearise(nsi_evaluator* e, bool natural, double* value) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n, nt = e->nt, count = e->windows.count;
+    *value = need_normal(e) ? nsi_evaluator_value(e) : INFINITY;
+    if (!isfinite(*value)) return false;
+    nsi_evaluator_set_params(e, e->point.z, true);
+    if (!natural) chain_params(e);
+    memset(m->H, 0, (size_t)n * n * sizeof(double));
+    memset(m->g, 0, n * sizeof(double));
+    memset(m->Hxx, 0, (size_t)count * nt * nt * sizeof(double));
+    memset(m->Hnext, 0, (size_t)count * nt * nt * sizeof(double));
+    memset(m->Hxn, 0, (size_t)count * nt * n * sizeof(double));
+    memset(m->gx, 0, (size_t)count * nt * sizeof(double));
+    for (uint32_t first = 0; first < count; first += m->slab_windows) {
+        uint32_t windows = count - first < m->slab_windows ? count - first : m->slab_windows;
+        if (!fill_slab(e, first, windows)) return false;
+        size_t base = e->row_at[first], rows = e->row_at[first + windows] - base;
+        nsi_dense_add_gram((uint32_t)rows, n, m->slab + nt, columns_of(e), m->H, e->threads);
+        for (size_t r = 0; r < rows; r++) {
+            const double* row = m->slab + r * columns_of(e) + nt;
+            double residual = weighted(e, base + r);
+            for (uint32_t k = 0; k < n; k++) m->g[k] += row[k] * residual;
+        }
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        if (nsi_is_tied(e, k)) add_tie(e, k);
+    }
+    add_penalty(e, natural);
+    return true;
+}
+
+bool nsi_evaluator_linearise(nsi_evaluator* e, double* value) {
+    return linearise(e, false, value);
+}
+
+// ---- solving -----------------------------------------------------------------------------------
+
+// b (n x count) := L^-1 b.
+static void forward(uint32_t n, const double* L, uint32_t count, double* b) {
+    for (uint32_t i = 0; i < n; i++) {
+        double* row = b + (size_t)i * count;
+        for (uint32_t k = 0; k < i; k++) {
+            const double* other = b + (size_t)k * count;
+            for (uint32_t j = 0; j < count; j++) row[j] -= L[i * n + k] * other[j];
+        }
+        for (uint32_t j = 0; j < count; j++) row[j] /= L[i * n + i];
+    }
+}
+
+static bool small_cholesky(uint32_t n, double* A) {
+    for (uint32_t j = 0; j < n; j++) {
+        for (uint32_t k = 0; k < j; k++) A[j * n + j] -= A[j * n + k] * A[j * n + k];
+        if (!(A[j * n + j] > 0.0)) return false;
+        A[j * n + j] = sqrt(A[j * n + j]);
+        for (uint32_t i = j + 1; i < n; i++) {
+            for (uint32_t k = 0; k < j; k++) A[i * n + j] -= A[i * n + k] * A[j * n + k];
+            A[i * n + j] /= A[j * n + j];
+        }
+    }
+    return true;
+}
+
+// Diagonal of start states of all windows together, per direction: what a direction that one window
+// says nothing about is damped by.
+static double mean_diagonal(const nsi_evaluator* e, uint32_t i) {
+    uint32_t nt = e->nt, count = e->windows.count;
+    double sum = 0.0;
+    for (size_t k = 0; k < count; k++) sum += e->normal.Hxx[(k * nt + i) * nt + i];
+    return sum > 0.0 ? sum / count : 1.0;
+}
+
+// Factors of all start states along their chains; false when one is singular.
+static bool eliminate_states(nsi_evaluator* e, double damping) {
+    nsi_normal* m = &e->normal;
+    uint32_t nt = e->nt, n = e->n;
+    memcpy(m->Y, m->Hxn, (size_t)e->windows.count * nt * n * sizeof(double));
+    memcpy(m->yg, m->gx, (size_t)e->windows.count * nt * sizeof(double));
+    memcpy(m->L, m->Hxx, (size_t)e->windows.count * nt * nt * sizeof(double));
+    for (uint32_t i = 0; i < nt; i++) m->row[i] = mean_diagonal(e, i);
+    for (uint32_t w = 0; w < e->windows.count; w++) {
+        size_t at = (size_t)w * nt;
+        double *L = m->L + at * nt, *Y = m->Y + at * n, *yg = m->yg + at;
+        for (uint32_t i = 0; i < nt; i++) {
+            L[i * nt + i] += damping * L[i * nt + i] + (1e-9 * damping + 1e-14) * m->row[i];
+        }
+        if (w > 0 && nsi_is_tied(e, w - 1)) {
+            const double *E = m->E + (at - nt) * nt, *Yb = m->Y + (at - nt) * n;
+            for (uint32_t k = 0; k < nt; k++) {
+                for (uint32_t i = 0; i < nt; i++) {
+                    double a = E[k * nt + i];
+                    yg[i] -= a * m->yg[at - nt + k];
+                    for (uint32_t j = 0; j <= i; j++) L[i * nt + j] -= a * E[k * nt + j];
+                    for (uint32_t j = 0; j < n; j++)
+                        Y[(size_t)i * n + j] -= a * Yb[(size_t)k * n + j];
+                }
+            }
+        }
+        if (!small_cholesky(nt, L)) return false;
+        forward(nt, L, n, Y);
+        forward(nt, L, 1, yg);
+        if (nsi_is_tied(e, w)) {
+            memcpy(m->E + at * nt, m->Hnext + at * nt, (size_t)nt * nt * sizeof(double));
+            forward(nt, L, nt, m->E + at * nt);
+        }
+    }
+    return true;
+}
+
+// The reduced matrix without damping of the numbers, and its right-hand side into `step`.
+static bool reduce(nsi_evaluator* e, double damping) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n, rows = e->windows.count * e->nt;
+    for (uint32_t k = 0; k < n; k++) m->step[k] = -m->g[k];
+    memset(m->S, 0, (size_t)n * n * sizeof(double));
+    if (e->nt > 0) {
+        if (!eliminate_states(e, damping)) return false;
+        nsi_dense_add_gram(rows, n, m->Y, n, m->S, e->threads);
+        for (uint32_t r = 0; r < rows; r++) {
+            for (uint32_t k = 0; k < n; k++) m->step[k] += m->Y[(size_t)r * n + k] * m->yg[r];
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t j = 0; j <= i; j++) {
+            m->S[(size_t)i * n + j] = m->H[(size_t)i * n + j] - m->S[(size_t)i * n + j];
+        }
+    }
+    return true;
+}
+
+// Damping: parameters each by their own diagonal (Marquardt 1963), weights by their mean.
+static void damp(nsi_evaluator* e, double damping) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n, nz = e->nz;
+    double mean = 0.0, most = 0.0;
+    for (uint32_t k = 0; k < n; k++) {
+        double d = m->H[(size_t)k * n + k];
+        if (k >= nz) mean += d / e->nw;
+        if (d > most) most = d;
+    }
+    double least = most > 0.0 ? 1e-14 * most : 1.0;
+    for (uint32_t k = 0; k < n; k++) {
+        double d = k < nz ? m->H[(size_t)k * n + k] : mean;
+        m->S[(size_t)k * n + k] += damping * d + (d > least ? 0.0 : least);
+    }
+}
+
+// Steps of start states for a step of the numbers, last window first.
+static void back_substitute(nsi_evaluator* e) {
+    nsi_normal* m = &e->normal;
+    uint32_t nt = e->nt, n = e->n;
+    for (uint32_t w = e->windows.count; w-- > 0;) {
+        size_t at = (size_t)w * nt;
+        const double *L = m->L + at * nt, *Y = m->Y + at * n;
+        double* x = m->step_x + at;
+        for (uint32_t i = 0; i < nt; i++) {
+            x[i] = -m->yg[at + i];
+            for (uint32_t j = 0; j < n; j++) x[i] -= Y[(size_t)i * n + j] * m->step[j];
+            for (uint32_t j = 0; nsi_is_tied(e, w) && j < nt; j++) {
+                x[i] -= m->E[(at + i) * nt + j] * x[nt + j];
+            }
+        }
+        for (uint32_t i = nt; i-- > 0;) {
+            for (uint32_t k = i + 1; k < nt; k++) x[i] -= L[k * nt + i] * x[k];
+            x[i] /= L[i * nt + i];
+        }
+    }
+}
+
+bool nsi_evaluator_solve(nsi_evaluator* e, double damping, double* predicted) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n, rows = e->windows.count * e->nt;
+    if (!reduce(e, damping)) return false;
+    damp(e, damping);
+    if (n > 0) {
+        if (!nsi_dense_cholesky(n, m->S)) return false;
+        nsi_dense_cholesky_solve(n, m->S, 1, m->step);
+    }
+    back_substitute(e);
+    // Half the slope along the step is what an undamped quadratic would gain.
+    double slope = 0.0;
+    for (uint32_t k = 0; k < n; k++) slope += m->g[k] * m->step[k];
+    for (uint32_t k = 0; k < rows; k++) slope += m->gx[k] * m->step_x[k];
+    *predicted = -0.5 * slope;
+    return true;
+}
+
+double nsi_evaluator_try(nsi_evaluator* e) {
+    nsi_evaluator_moved(e, e->normal.step, e->normal.step_x, &e->trial);
+    return nsi_evaluator_value_at(e, &e->trial);
+}
+
+void nsi_evaluator_accept(nsi_evaluator* e) {
+    nsi_point old = e->point;
+    e->point = e->trial;
+    e->trial = old;
+}
+
+// ---- information -------------------------------------------------------------------------------
+
+bool nsi_evaluator_information(nsi_evaluator* e, double* information) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n, nz = e->nz, nw = e->nw;
+    double value;
+    if (!linearise(e, true, &value) || !reduce(e, 0.0)) return false;
+    for (uint32_t i = 0; i < nz; i++) {
+        for (uint32_t j = 0; j <= i; j++) information[(size_t)i * nz + j] = m->S[(size_t)i * n + j];
+    }
+    if (nw == 0) return true;
+    // Weights: A - B' W^-1 B. Y has room for B (nw x nz) only when states are free: use H, which has.
+    double* W = m->H;
+    double mean = 0.0;
+    for (uint32_t k = nz; k < n; k++) mean += m->S[(size_t)k * n + k] / nw;
+    for (uint32_t i = 0; i < nw; i++) {
+        for (uint32_t j = 0; j <= i; j++)
+            W[(size_t)i * nw + j] = m->S[(size_t)(nz + i) * n + nz + j];
+        W[(size_t)i * nw + i] += 1e-10 * mean;
+    }
+    if (!nsi_dense_cholesky(nw, W)) return false;
+    double* B = nsi_numbers(e, (size_t)nw * nz);
+    if (!B) return false;
+    for (uint32_t i = 0; i < nw; i++) {
+        for (uint32_t j = 0; j < nz; j++) B[(size_t)i * nz + j] = m->S[(size_t)(nz + i) * n + j];
+    }
+    nsi_dense_cholesky_solve(nw, W, nz, B);
+    for (uint32_t i = 0; i < nz; i++) {
+        for (uint32_t j = 0; j <= i; j++) {
+            double sum = 0.0;
+            for (uint32_t k = 0; k < nw; k++) {
+                sum += m->S[(size_t)(nz + k) * n + i] * B[(size_t)k * nz + j];
+            }
+            information[(size_t)i * nz + j] -= sum;
+        }
+    }
+    nsi_free(&e->allocator, B);
+    return true;
+}

@@ -1,0 +1,482 @@
+// Reading an experiment file: every key is checked before anything is loaded.
+
+#include "fit/plan.h"
+
+#include "io/file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct reader {
+    nsi_fit_plan* plan;
+    const nsi_yaml* yaml;
+    ns_error* error;
+    ns_status status; // the first failure
+} reader;
+
+// Each of these does nothing after a failure, so that one check at the end is enough.
+static const nsi_yaml_node* find(const nsi_yaml_node* map, const char* key) {
+    return map ? nsi_yaml_find(map, key) : NULL;
+}
+
+static void check_map(reader* r, const nsi_yaml_node* node, const char* what, const char* keys) {
+    if (r->status == NS_OK) r->status = nsi_yaml_check_map(r->yaml, node, what, keys, r->error);
+}
+
+static void read_number(reader* r, const nsi_yaml_node* map, const char* key, double lower,
+                        double upper, double* out) {
+    if (r->status != NS_OK) return;
+    r->status = nsi_yaml_number(r->yaml, find(map, key), lower, upper, out, r->error);
+}
+
+static void read_count(reader* r, const nsi_yaml_node* map, const char* key, uint32_t lower,
+                       uint32_t upper, uint32_t* out) {
+    if (r->status != NS_OK) return;
+    r->status = nsi_yaml_count(r->yaml, find(map, key), lower, upper, out, r->error);
+}
+
+static void read_flag(reader* r, const nsi_yaml_node* map, const char* key, bool* out) {
+    if (r->status != NS_OK) return;
+    r->status = nsi_yaml_flag(r->yaml, find(map, key), out, r->error);
+}
+
+static void read_text(reader* r, const nsi_yaml_node* map, const char* key, const char** out) {
+    if (r->status != NS_OK) return;
+    r->status = nsi_yaml_text(r->yaml, find(map, key), out, r->error);
+}
+
+static void read_choice(reader* r, const nsi_yaml_node* map, const char* key, const char* words,
+                        int* out) {
+    if (r->status != NS_OK) return;
+    r->status = nsi_yaml_choice(r->yaml, find(map, key), words, out, r->error);
+}
+
+static void fail(reader* r, const nsi_yaml_node* node, const char* what) {
+    if (r->status == NS_OK) r->status = nsi_yaml_fail(r->yaml, node, r->error, "%s", what);
+}
+
+static void out_of_memory(reader* r) {
+    if (r->status == NS_OK) r->status = nsi_fail_nomem(r->error);
+}
+
+// ---- data --------------------------------------------------------------------------------------
+
+// "0-9", "3"
+static void read_trajectories(reader* r, const nsi_yaml_node* node, ns_data_part* part) {
+    if (!node || r->status != NS_OK) return;
+    unsigned first, last;
+    char rest;
+    const char* text = node->type == NSI_YAML_SCALAR ? node->text : "";
+    int n = sscanf(text, "%u-%u%c", &first, &last, &rest);
+    if (n == 1 && sscanf(text, "%u%c", &first, &rest) == 1) last = first, n = 2;
+    if (n != 2 || last < first) {
+        fail(r, node, "expected numbers of trajectories: 3, or 0-9");
+        return;
+    }
+    part->all_trajectories = false;
+    part->first_trajectory = first;
+    part->last_trajectory = last;
+}
+
+// Seconds, or a share: 70%
+static void read_time(reader* r, const nsi_yaml_node* map, const char* key, ns_data_part* part,
+                      double* out) {
+    const nsi_yaml_node* node = find(map, key);
+    if (!node || r->status != NS_OK) return;
+    double share;
+    char rest[2];
+    if (node->type == NSI_YAML_SCALAR && strchr(node->text, '%')) {
+        if (sscanf(node->text, "%lf%1[%]", &share, rest) != 2 || !(share >= 0 && share <= 100)) {
+            fail(r, node, "expected a share between 0% and 100%");
+            return;
+        }
+        part->fractions = true;
+        *out = share / 100.0;
+        return;
+    }
+    read_number(r, map, key, 0.0, 1e9, out);
+    if (part->fractions) fail(r, node, "from and to must both be seconds or both be shares");
+}
+
+static void read_files(reader* r, const nsi_yaml_node* list, nsi_role role) {
+    if (!list || r->status != NS_OK) return;
+    if (list->type != NSI_YAML_LIST) {
+        fail(r, list, "expected a list of files, [a.csv, b.csv]");
+        return;
+    }
+    for (const nsi_yaml_node* node = list->first; node && r->status == NS_OK; node = node->next) {
+        nsi_fit_plan_file file = {.node = node, .part = {.all_trajectories = true}};
+        if (node->type == NSI_YAML_SCALAR) {
+            r->status = nsi_yaml_text(r->yaml, node, &file.path, r->error);
+        } else {
+            check_map(r, node, "a file", "file from to trajectories");
+            read_text(r, node, "file", &file.path);
+            read_time(r, node, "to", &file.part, &file.part.to);
+            read_time(r, node, "from", &file.part, &file.part.from);
+            read_trajectories(r, find(node, "trajectories"), &file.part);
+            if (!file.path) fail(r, node, "the name of the file is missing: {file: a.csv, to: 7}");
+        }
+        if (r->status == NS_OK &&
+            !nsi_array_push(&r->plan->allocator, &r->plan->files[role], file)) {
+            out_of_memory(r);
+        }
+    }
+}
+
+static void read_data(reader* r, const nsi_yaml_node* node) {
+    nsi_fit_plan* p = r->plan;
+    if (!node) fail(r, NULL, "`data` is missing: which recordings to fit to");
+    check_map(r, node, "data", "map folder period train validation test");
+    read_text(r, node, "map", &p->map);
+    read_text(r, node, "folder", &p->data_folder);
+    read_number(r, node, "period", 1e-9, 1e6, &p->period);
+    read_files(r, find(node, "train"), NSI_ROLE_TRAIN);
+    read_files(r, find(node, "validation"), NSI_ROLE_VALIDATION);
+    read_files(r, find(node, "test"), NSI_ROLE_TEST);
+    if (r->status == NS_OK && p->files[NSI_ROLE_TRAIN].count == 0) {
+        fail(r, node, "there is nothing to train on; give `train: [a.csv]`");
+    }
+}
+
+// ---- parameters --------------------------------------------------------------------------------
+
+// A name of the user's own has neither '/' nor a wildcard.
+static bool is_own(const char* name) {
+    return strpbrk(name, "/*?") == NULL;
+}
+
+static void read_parameters(reader* r, const nsi_yaml_node* map) {
+    if (!map || r->status != NS_OK) return;
+    if (map->type != NSI_YAML_MAP) fail(r, map, "expected a map of names");
+    for (const nsi_yaml_node* node = map->first; node && r->status == NS_OK; node = node->next) {
+        nsi_variable_request q = {.name = node->key,
+                                  .own = is_own(node->key),
+                                  .start = NAN,
+                                  .lower = NAN,
+                                  .upper = NAN,
+                                  .size = NAN,
+                                  .prior = NAN,
+                                  .line = node->key_line,
+                                  .column = node->key_column};
+        if (node->type == NSI_YAML_SCALAR && strcmp(node->text, "free") == 0) {
+            // from the model's value
+        } else if (node->type == NSI_YAML_SCALAR) {
+            r->status = nsi_yaml_number(r->yaml, node, -INFINITY, INFINITY, &q.start, r->error);
+        } else {
+            check_map(r, node, "a parameter", "start lower upper size prior");
+            read_number(r, node, "start", -INFINITY, INFINITY, &q.start);
+            read_number(r, node, "lower", -INFINITY, INFINITY, &q.lower);
+            read_number(r, node, "upper", -INFINITY, INFINITY, &q.upper);
+            read_number(r, node, "size", 0.0, INFINITY, &q.size);
+            read_number(r, node, "prior", 0.0, INFINITY, &q.prior);
+        }
+        if (r->status == NS_OK && !nsi_array_push(&r->plan->allocator, &r->plan->parameters, q)) {
+            out_of_memory(r);
+        }
+    }
+}
+
+static void read_settings(reader* r, const nsi_yaml_node* map) {
+    if (!map || r->status != NS_OK) return;
+    if (map->type != NSI_YAML_MAP) fail(r, map, "expected a map of parameters and formulas");
+    for (const nsi_yaml_node* node = map->first; node && r->status == NS_OK; node = node->next) {
+        nsi_setting_request q = {.name = node->key, .line = node->line, .column = node->column};
+        r->status = nsi_yaml_text(r->yaml, node, &q.formula, r->error);
+        if (r->status == NS_OK && !nsi_array_push(&r->plan->allocator, &r->plan->settings, q)) {
+            out_of_memory(r);
+        }
+    }
+}
+
+// ---- stages ------------------------------------------------------------------------------------
+
+#define STAGE_KEYS                                                                                 \
+    "windows count overlap states reach tie huber cauchy decay decay_upper l1 group method "       \
+    "iterations tolerance rate batch clip fit"
+
+// A length of windows: samples, `one` or `whole`.
+static void read_length(reader* r, const nsi_yaml_node* node, uint32_t* out) {
+    if (!node || r->status != NS_OK) return;
+    if (node->type == NSI_YAML_SCALAR && strcmp(node->text, "whole") == 0) {
+        *out = 0;
+    } else if (node->type == NSI_YAML_SCALAR && strcmp(node->text, "one") == 0) {
+        *out = 1;
+    } else {
+        r->status = nsi_yaml_count(r->yaml, node, 1, 10000000, out, r->error);
+    }
+}
+
+// What `node` says, on top of what `stage` has; not the length of windows.
+static void read_stage(reader* r, const nsi_yaml_node* node, nsi_stage* stage) {
+    nsi_loss* loss = &stage->loss;
+    int states = (int)loss->states, method = (int)stage->method, fit = -1;
+    read_count(r, node, "count", 1, 10000000, &loss->count);
+    read_flag(r, node, "overlap", &loss->overlap);
+    read_choice(r, node, "states", "free recorded tied", &states);
+    read_count(r, node, "reach", 1, 10000, &loss->reach);
+    read_number(r, node, "tie", 0.0, 1e9, &loss->tie);
+    if (find(node, "huber")) {
+        loss->robust = NSI_ROBUST_HUBER;
+        read_number(r, node, "huber", 1e-9, 1e9, &loss->width);
+    }
+    if (find(node, "cauchy")) {
+        loss->robust = NSI_ROBUST_CAUCHY;
+        read_number(r, node, "cauchy", 1e-9, 1e9, &loss->width);
+        if (find(node, "huber")) fail(r, find(node, "cauchy"), "give huber or cauchy, not both");
+    }
+    read_number(r, node, "decay", 0.0, 1e9, &loss->decay);
+    read_number(r, node, "decay_upper", 0.0, 1e9, &loss->decay_upper);
+    read_number(r, node, "l1", 0.0, 1e9, &stage->l1);
+    read_number(r, node, "group", 0.0, 1e9, &stage->group);
+    read_choice(r, node, "method", NSI_METHODS, &method);
+    read_count(r, node, "iterations", 0, 10000000, &stage->iterations);
+    read_number(r, node, "tolerance", 0.0, 1.0, &stage->tolerance);
+    read_number(r, node, "rate", 1e-12, 1e6, &stage->rate);
+    read_count(r, node, "batch", 1, 10000000, &stage->batch);
+    read_number(r, node, "clip", 0.0, 1e12, &stage->clip);
+    read_choice(r, node, "fit", "all parameters weights", &fit);
+    loss->states = (nsi_states)states;
+    stage->method = (nsi_method)method;
+    if (fit >= 0) {
+        loss->fit_params = fit != 2;
+        loss->fit_weights = fit != 1;
+    }
+    bool lasso = stage->l1 > 0.0 || stage->group > 0.0;
+    if (r->status == NS_OK && lasso && method != NSI_METHOD_OWLQN &&
+        method != NSI_METHOD_PROXIMAL) {
+        fail(r, node, "l1 and group need method owlqn (l1 only) or proximal");
+    }
+    if (r->status == NS_OK && stage->group > 0.0 && method == NSI_METHOD_OWLQN) {
+        fail(r, node, "group needs method proximal; owlqn has l1 only");
+    }
+}
+
+static void add_stage(reader* r, const nsi_stage* stage) {
+    if (r->status == NS_OK && !nsi_array_push(&r->plan->allocator, &r->plan->stages, *stage)) {
+        out_of_memory(r);
+    }
+}
+
+static void read_stages(reader* r, const nsi_yaml_node* loss, const nsi_yaml_node* stages) {
+    nsi_stage stage = {.loss = {.states = NSI_STATES_FREE,
+                                .reach = 5,
+                                .tie = 10.0,
+                                .fit_params = true,
+                                .fit_weights = true},
+                       .iterations = 50,
+                       .tolerance = 1e-9,
+                       .rate = 1e-2};
+    check_map(r, loss, "fit", STAGE_KEYS);
+    read_stage(r, loss, &stage);
+    const nsi_yaml_node* windows = find(loss, "windows");
+    if (!stages) {
+        if (windows && windows->type == NSI_YAML_LIST) {
+            if (windows->count == 0) fail(r, windows, "expected lengths of windows: [25, 100]");
+            for (const nsi_yaml_node* n = windows->first; n && r->status == NS_OK; n = n->next) {
+                read_length(r, n, &stage.loss.length);
+                add_stage(r, &stage);
+            }
+            return;
+        }
+        read_length(r, windows, &stage.loss.length);
+        add_stage(r, &stage);
+        return;
+    }
+    if (windows && windows->type == NSI_YAML_LIST) {
+        fail(r, windows, "with `stages`, each of them has its own length of windows");
+    }
+    read_length(r, windows, &stage.loss.length);
+    if (r->status == NS_OK && (stages->type != NSI_YAML_LIST || stages->count == 0)) {
+        fail(r, stages, "expected a list of stages: [{windows: 25}, {windows: 100}]");
+    }
+    for (const nsi_yaml_node* n = stages->first; n && r->status == NS_OK; n = n->next) {
+        nsi_stage own = stage;
+        check_map(r, n, "a stage", STAGE_KEYS);
+        read_length(r, find(n, "windows"), &own.loss.length);
+        read_stage(r, n, &own);
+        add_stage(r, &own);
+    }
+}
+
+static void read_search(reader* r, const nsi_yaml_node* node) {
+    nsi_search* s = &r->plan->search;
+    *s = (nsi_search){
+        .population = 8, .rounds = 20, .evaluations = 10000, .sigma = 0.2, .target = -INFINITY};
+    int method = node ? NSI_SEARCH_HOP : NSI_SEARCH_NONE;
+    check_map(r, node, "search",
+              "method population rounds patience evaluations sigma target seconds");
+    read_choice(r, node, "method", NSI_SEARCHES, &method);
+    read_count(r, node, "population", 1, 100000, &s->population);
+    read_count(r, node, "rounds", 1, 1000000, &s->rounds);
+    read_count(r, node, "patience", 1, 1000000, &s->patience);
+    read_count(r, node, "evaluations", 1, 100000000, &s->evaluations);
+    read_number(r, node, "sigma", 1e-9, 10.0, &s->sigma);
+    read_number(r, node, "target", 0.0, INFINITY, &s->target);
+    read_number(r, node, "seconds", 0.0, 1e9, &s->seconds);
+    s->method = (nsi_search_method)method;
+}
+
+static void read_predict(reader* r, const nsi_yaml_node* node) {
+    nsi_fit_plan* p = r->plan;
+    check_map(r, node, "predict", "history origins horizons errors");
+    read_count(r, node, "history", 0, 1000000, &p->history);
+    read_count(r, node, "origins", 1, 1000000, &p->origins);
+    p->errors = find(node, "errors");
+    if (p->errors && p->errors->type != NSI_YAML_MAP) {
+        fail(r, p->errors, "expected names and formulas of channels");
+    }
+    const nsi_yaml_node* list = find(node, "horizons");
+    if (list && r->status == NS_OK && list->type != NSI_YAML_LIST) {
+        fail(r, list, "expected a list of seconds: [0.25, 0.5, 1]");
+    }
+    double before = 0.0;
+    for (const nsi_yaml_node* n = list ? list->first : NULL; n && r->status == NS_OK; n = n->next) {
+        double seconds = 0.0;
+        r->status = nsi_yaml_number(r->yaml, n, 1e-9, 1e9, &seconds, r->error);
+        if (r->status == NS_OK && seconds <= before) fail(r, n, "horizons must grow");
+        before = seconds;
+        if (r->status == NS_OK && !nsi_array_push(&p->allocator, &p->horizons, seconds)) {
+            out_of_memory(r);
+        }
+    }
+}
+
+// ---- the whole ---------------------------------------------------------------------------------
+
+static void read_plan(reader* r) {
+    nsi_fit_plan* p = r->plan;
+    const nsi_yaml_node* root = r->yaml->root;
+    uint32_t seed = 1;
+    check_map(r, root, "an experiment",
+              "title citation model blueprint weights ground self_collision contact integrator "
+              "timestep data parameters set fit stages search predict seed");
+    if (r->status == NS_OK && (!root || root->type != NSI_YAML_MAP)) {
+        fail(r, root, "expected keys: model, data, parameters");
+    }
+    if (r->status != NS_OK) return;
+    read_text(r, root, "title", &p->title);
+    read_text(r, root, "citation", &p->citation);
+    read_text(r, root, "model", &p->model);
+    if (r->status == NS_OK && !p->model)
+        fail(r, root, "`model` is missing: a URDF, MJCF or YAML file");
+    read_text(r, root, "blueprint", &p->blueprint);
+    read_text(r, root, "weights", &p->weights);
+    if (p->weights && !p->blueprint) {
+        fail(r, find(root, "weights"), "weights need a blueprint beside them");
+    }
+    read_flag(r, root, "ground", &p->ground);
+    read_flag(r, root, "self_collision", &p->self_collision);
+    p->contact = p->integrator = -1;
+    read_choice(r, root, "contact", "none ncp spring", &p->contact);
+    read_choice(r, root, "integrator", "euler rk4 implicit", &p->integrator);
+    read_number(r, root, "timestep", 1e-9, 10.0, &p->timestep);
+    read_data(r, find(root, "data"));
+    read_parameters(r, find(root, "parameters"));
+    read_settings(r, find(root, "set"));
+    read_stages(r, find(root, "fit"), find(root, "stages"));
+    read_search(r, find(root, "search"));
+    read_predict(r, find(root, "predict"));
+    read_count(r, root, "seed", 0, UINT32_MAX, &seed);
+    p->seed = seed;
+    if (!p->title) p->title = p->path;
+    if (!p->citation) p->citation = "";
+}
+
+static ns_status finish(nsi_fit_plan* p, ns_status status, nsi_fit_plan** out, ns_error* error) {
+    reader r = {.plan = p, .yaml = &p->yaml, .error = error, .status = status};
+    if (r.status == NS_OK) read_plan(&r);
+    if (r.status != NS_OK) {
+        nsi_fit_plan_free(p);
+        return r.status;
+    }
+    *out = p;
+    return NS_OK;
+}
+
+static nsi_fit_plan* make(const char* path, const ns_allocator* allocator) {
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    nsi_fit_plan* p = nsi_alloc_zeroed(&memory, sizeof *p);
+    if (!p) return NULL;
+    p->allocator = memory;
+    p->folder = nsi_file_folder(path, &memory);
+    char* copy = nsi_alloc(&memory, strlen(path) + 1);
+    p->path = copy;
+    if (!p->folder || !copy) {
+        nsi_fit_plan_free(p);
+        return NULL;
+    }
+    strcpy(copy, path);
+    return p;
+}
+
+ns_status nsi_fit_plan_read(const char* path, const ns_allocator* allocator, nsi_fit_plan** out,
+                            ns_error* error) {
+    *out = NULL;
+    nsi_fit_plan* p = make(path, allocator);
+    if (!p) return nsi_fail_nomem(error);
+    return finish(p, nsi_yaml_read(p->path, &p->allocator, &p->yaml, error), out, error);
+}
+
+ns_status nsi_fit_plan_parse(const char* text, size_t size, const char* path,
+                             const ns_allocator* allocator, nsi_fit_plan** out, ns_error* error) {
+    *out = NULL;
+    nsi_fit_plan* p = make(path, allocator);
+    if (!p) return nsi_fail_nomem(error);
+    return finish(p, nsi_yaml_parse(text, size, p->path, &p->allocator, &p->yaml, error), out,
+                  error);
+}
+
+void nsi_fit_plan_free(nsi_fit_plan* p) {
+    if (!p) return;
+    ns_allocator memory = p->allocator;
+    for (int role = 0; role < NSI_ROLES; role++) nsi_array_free(&memory, &p->files[role]);
+    nsi_array_free(&memory, &p->parameters);
+    nsi_array_free(&memory, &p->settings);
+    nsi_array_free(&memory, &p->stages);
+    nsi_array_free(&memory, &p->horizons);
+    nsi_yaml_free(&p->yaml);
+    nsi_free(&memory, p->folder);
+    nsi_free(&memory, (char*)p->path);
+    nsi_free(&memory, p);
+}
+
+// ---- paths -------------------------------------------------------------------------------------
+
+// Up to three parts of a path, from the arena.
+static const char* join(nsi_fit_plan* p, const char* a, const char* b, const char* c) {
+    const char* slash = *b && *c && b[strlen(b) - 1] != '/' ? "/" : "";
+    size_t size = strlen(a) + strlen(b) + strlen(slash) + strlen(c) + 2;
+    char* path = nsi_arena_alloc(&p->yaml.arena, size);
+    const char* gap = *a && a[strlen(a) - 1] != '/' ? "/" : "";
+    if (path) snprintf(path, size, "%s%s%s%s%s", a, gap, b, slash, c);
+    return path;
+}
+
+const char* nsi_fit_plan_path(nsi_fit_plan* p, const char* name) {
+    return *name == '/' ? name : join(p, p->folder, "", name);
+}
+
+ns_status nsi_fit_plan_data_path(nsi_fit_plan* p, const nsi_fit_plan_file* file, const char** out,
+                                 ns_error* error) {
+    const char* below = p->data_folder ? p->data_folder : "";
+    const char* named = getenv("NEURALSIM_DATA");
+    const char* roots[] = {p->folder, named ? named : "", "../shared/data"};
+    if (*file->path == '/') {
+        *out = file->path;
+        return NS_OK;
+    }
+    for (int k = 0; k < 3; k++) {
+        if (k > 0 && !*roots[k]) continue;
+        *out = join(p, *below == '/' ? "" : roots[k], below, file->path);
+        if (!*out) return nsi_fail_nomem(error);
+        if (nsi_file_exists(*out)) return NS_OK;
+    }
+    const char* first = join(p, p->folder, below, file->path);
+    if (!first) return nsi_fail_nomem(error);
+    return nsi_fail(error, NS_ERR_IO,
+                    "%.200s:%u:%u: there is no %.150s, nor %s%s below %s or ../shared/data; set"
+                    " NEURALSIM_DATA to the folder that holds the data",
+                    p->path, file->node->line, file->node->column, first, below,
+                    *below ? "/..." : "", named ? named : "$NEURALSIM_DATA (not set)");
+}

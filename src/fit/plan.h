@@ -1,0 +1,101 @@
+// An experiment file: what is fitted to which data, and how (docs/fit.md).
+
+#ifndef NSI_FIT_PLAN_H
+#define NSI_FIT_PLAN_H
+
+#include "fit/answer.h"
+#include "fit/evaluate.h"
+#include "io/yaml.h"
+
+// A file of recordings, or a part of it.
+typedef struct nsi_fit_plan_file {
+    const char* path; // as written
+    ns_data_part part;
+    const nsi_yaml_node* node; // for messages
+} nsi_fit_plan_file;
+
+typedef enum nsi_method {
+    NSI_METHOD_LM,
+    NSI_METHOD_LBFGS,
+    NSI_METHOD_OWLQN,
+    NSI_METHOD_ADAM,
+    NSI_METHOD_PROXIMAL
+} nsi_method;
+#define NSI_METHODS "lm lbfgs owlqn adam proximal"
+
+// One local optimisation.
+typedef struct nsi_stage {
+    nsi_loss loss;
+    nsi_method method;
+    uint32_t iterations;
+    double tolerance;
+    double rate;      // of Adam
+    uint32_t batch;   // windows per step of Adam; 0: all
+    double clip;      // longest gradient of Adam; 0: any
+    double l1, group; // sparse-group lasso on first layers
+} nsi_stage;
+
+typedef enum nsi_search_method {
+    NSI_SEARCH_NONE,
+    NSI_SEARCH_HOP,
+    NSI_SEARCH_RESTART,
+    NSI_SEARCH_CRS2,
+    NSI_SEARCH_ISRES,
+    NSI_SEARCH_ESCH,
+    NSI_SEARCH_MLSL
+} nsi_search_method;
+#define NSI_SEARCHES "none hop restart crs2 isres esch mlsl"
+
+typedef struct nsi_search {
+    nsi_search_method method;
+    uint32_t population, rounds, patience, evaluations;
+    double sigma, target, seconds;
+} nsi_search;
+
+typedef struct nsi_fit_plan {
+    const char* path;
+    char* folder; // of the file
+    nsi_yaml yaml;
+    const char *title, *citation;
+
+    const char *model, *blueprint, *weights; // paths as written; the last two or NULL
+    bool ground, self_collision;
+    int contact, integrator; // -1: the model's
+    double timestep;         // 0: the longest that divides the period and is not above the model's
+
+    const char* data_folder; // or NULL
+    const char* map;         // or NULL: by names of columns
+    double period;           // 0: of the files
+    NSI_ARRAY(nsi_fit_plan_file) files[NSI_ROLES];
+
+    NSI_ARRAY(nsi_variable_request) parameters;
+    NSI_ARRAY(nsi_setting_request) settings;
+    NSI_ARRAY(nsi_stage) stages;
+    nsi_search search;
+
+    uint32_t history, origins;
+    NSI_ARRAY(double) horizons; // s
+    const nsi_yaml_node*
+        errors; // names and formulas of channels whose errors count; NULL: positions
+    uint64_t seed;
+    ns_allocator allocator;
+} nsi_fit_plan;
+
+// @return NS_OK; NS_ERR_IO; NS_ERR_PARSE, NS_ERR_LIMIT with file:line:column; NS_ERR_NOMEM
+ns_status nsi_fit_plan_read(const char* path, const ns_allocator* allocator, nsi_fit_plan** out,
+                            ns_error* error);
+ns_status nsi_fit_plan_parse(const char* text, size_t size, const char* path,
+                             const ns_allocator* allocator, nsi_fit_plan** out, ns_error* error);
+void nsi_fit_plan_free(nsi_fit_plan* plan); // NULL is allowed
+
+// A name in the plan as a path: beside the plan's file unless it is absolute. From the arena of the
+// plan; NULL when out of memory.
+const char* nsi_fit_plan_path(nsi_fit_plan* plan, const char* name);
+
+// The same for a file of recordings: in the data folder beside the plan, else below the folder that
+// the environment names in NEURALSIM_DATA, else below ../shared/data.
+// @return NS_ERR_IO says where it was looked for
+ns_status nsi_fit_plan_data_path(nsi_fit_plan* plan, const nsi_fit_plan_file* file,
+                                 const char** out, ns_error* error);
+
+#endif

@@ -1,0 +1,432 @@
+// Every origin is a window of its own: first its state, then a rollout, then sums in order.
+
+#include "fit/predict.h"
+
+#include "fit/lm.h"
+
+#include <math.h>
+#include <stdlib.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+typedef struct job {
+    const nsi_problem* p;
+    const ns_dataset* data;
+    const double *z, *weights, *params;
+    const nsi_predict_options* options;
+    nsi_windows windows; // from the first sample of the history to the longest horizon
+    uint32_t history;    // samples before the origin in each of them
+    ns_allocator allocator;
+} job;
+
+// Memory of one thread.
+typedef struct worker {
+    ns_workspace* work;
+    double *x, *states, *observations, *controls, *values;
+} worker;
+
+// ---- windows -----------------------------------------------------------------------------------
+
+static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_error* error) {
+    const nsi_predict_options* o = j->options;
+    uint32_t samples = ns_dataset_recording(j->data, recording)->nsample;
+    if (samples < j->history + 2) return NS_OK;
+    uint32_t room = samples - 1 - j->history, ahead = room; // samples after an origin, at most
+    if (o->nhorizon > 0) {
+        double wanted = ceil(o->horizons[o->nhorizon - 1] / ns_dataset_period(j->data) - 1e-6);
+        if (wanted < room) ahead = wanted < 1.0 ? 1 : (uint32_t)wanted;
+    }
+    uint32_t most = room - ahead + 1; // possible origins
+    uint32_t count = origins == 0 ? 1 : origins < most ? origins : most;
+    for (uint32_t k = 0; k < count; k++) {
+        nsi_window w = {.recording = recording, .length = j->history + ahead};
+        w.start = count > 1 ? (uint32_t)((uint64_t)k * (most - 1) / (count - 1)) : 0;
+        if (!nsi_array_push(&j->allocator, &j->windows, w)) return nsi_fail_nomem(error);
+    }
+    return NS_OK;
+}
+
+static ns_status make_windows(job* j, ns_error* error) {
+    uint32_t count = ns_dataset_recording_count(j->data), origins = j->options->origins;
+    for (uint32_t r = 0; r < count; r++) {
+        uint32_t share = origins * (r + 1) / count - origins * r / count;
+        if (origins > 0 && share == 0) continue;
+        ns_status status = add_windows(j, r, origins > 0 ? share : 0, error);
+        if (status != NS_OK) return status;
+    }
+    if (j->windows.count > 0) return NS_OK;
+    return nsi_fail(error, NS_ERR_PARSE, "no recording is longer than the history of %u samples",
+                    j->history + 1);
+}
+
+// ---- one window --------------------------------------------------------------------------------
+
+// The start of a window, fitted to its first samples with the model as it is.
+static ns_status estimate(const job* j, const nsi_window* window, double* x, ns_error* error) {
+    nsi_window past = *window;
+    past.length = j->history;
+    nsi_windows one = {.data = &past, .count = 1};
+    nsi_loss loss = {.states = NSI_STATES_FREE, .reach = j->options->reach};
+    nsi_evaluator* e = NULL;
+    ns_status status = nsi_evaluator_create(j->p, j->data, &loss, &one, 1, &e, error);
+    if (status != NS_OK) return status;
+    nsi_point point = nsi_evaluator_point(e);
+    if (j->z) memcpy(point.z, j->z, nsi_variables_count(j->p->variables) * sizeof(double));
+    if (j->weights) memcpy(point.w, j->weights, j->p->sizes.nw * sizeof(double));
+    nsi_lm_options options = nsi_default_lm_options();
+    nsi_lm_state state = {0};
+    options.tolerance = 1e-6;
+    if (nsi_lm(e, &state, &options, NULL, NULL).finish != NSI_FINISH_FAILED) {
+        memcpy(x, nsi_evaluator_point(e).x, j->p->sizes.nx * sizeof(double));
+    }
+    nsi_evaluator_free(e);
+    return NS_OK;
+}
+
+// Simulated channels of a window from its origin on, into w->values.
+static ns_status simulate(const job* j, worker* w, uint32_t number, ns_error* error) {
+    const nsi_problem* p = j->p;
+    const nsi_window* window = &j->windows.data[number];
+    const ns_recording* recording = ns_dataset_recording(j->data, window->recording);
+    nsi_problem_guess(p, recording, window->start, j->options->reach, w->x);
+    if (j->history > 0) {
+        ns_status status = estimate(j, window, w->x, error);
+        if (status != NS_OK) return status;
+    }
+    nsi_problem_controls(p, recording, window, w->controls);
+    uint32_t steps = nsi_problem_steps(p, window->length);
+    // What a simulation does not reach is not a number.
+    for (size_t k = 0; k < ((size_t)steps + 1) * p->sizes.nx; k++) w->states[k] = NAN;
+    for (size_t k = 0; k < (size_t)steps * p->sizes.ny; k++) w->observations[k] = NAN;
+    ns_rollout_args args = {.batch = 1,
+                            .steps = steps,
+                            .x0 = w->x,
+                            .controls = w->controls,
+                            .params = j->params,
+                            .weights = j->weights,
+                            .states = w->states,
+                            .observations = w->observations};
+    ns_rollout(p->system, w->work, &args, NULL);
+    for (uint32_t k = j->history; k <= window->length; k++) {
+        size_t step = (size_t)k * p->substeps;
+        for (uint32_t c = 0; c < p->nchannel; c++) {
+            const nsi_source* s = &p->sources[c];
+            w->values[(size_t)(k - j->history) * p->nchannel + c] =
+                s->state ? w->states[step * p->sizes.nx + s->number]
+                         : w->observations[step * p->sizes.ny + s->number];
+        }
+    }
+    return NS_OK;
+}
+
+static void free_worker(const job* j, worker* w) {
+    ns_workspace_free(w->work);
+    double* blocks[] = {w->x, w->states, w->observations, w->controls, w->values};
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&j->allocator, blocks[k]);
+}
+
+static ns_status make_worker(const job* j, worker* w, ns_error* error) {
+    const ns_system_sizes* z = &j->p->sizes;
+    uint32_t longest = 0;
+    for (uint32_t k = 0; k < j->windows.count; k++) {
+        if (j->windows.data[k].length > longest) longest = j->windows.data[k].length;
+    }
+    size_t steps = nsi_problem_steps(j->p, longest), one = sizeof(double);
+    w->x = nsi_alloc(&j->allocator, (z->nx + 1) * one);
+    w->states = nsi_alloc(&j->allocator, (steps + 1) * (z->nx + 1) * one);
+    w->observations = nsi_alloc(&j->allocator, steps * (z->ny + 1) * one);
+    w->controls = nsi_alloc(&j->allocator, steps * (z->nc + 1) * one);
+    w->values = nsi_alloc(&j->allocator, ((size_t)longest + 1) * (j->p->nchannel + 1) * one);
+    if (!w->x || !w->states || !w->observations || !w->controls || !w->values) {
+        return nsi_fail_nomem(error);
+    }
+    ns_workspace_size size = {.batch = 1, .steps = (uint32_t)steps, .threads = 1};
+    return ns_workspace_create(j->p->system, &size, &w->work, error);
+}
+
+// All windows, in any order; `visit` is called by one thread at a time.
+typedef void window_visitor(void* context, uint32_t window, const double* values);
+
+static ns_status for_windows(const job* j, window_visitor* visit, void* context, ns_error* error) {
+    uint32_t threads = 1;
+#ifdef _OPENMP
+    threads = j->options->threads > 0 ? j->options->threads : (uint32_t)omp_get_num_procs();
+#endif
+    if (threads > j->windows.count) threads = j->windows.count;
+    worker* workers = nsi_alloc_zeroed(&j->allocator, threads * sizeof *workers);
+    if (!workers) return nsi_fail_nomem(error);
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < threads && status == NS_OK; k++) {
+        status = make_worker(j, &workers[k], error);
+    }
+    int count = status == NS_OK ? (int)j->windows.count : 0;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads)
+#endif
+    for (int k = 0; k < count; k++) {
+        worker* w = &workers[0];
+#ifdef _OPENMP
+        w = &workers[omp_get_thread_num()];
+#endif
+        ns_error inner;
+        ns_status done = simulate(j, w, (uint32_t)k, &inner);
+#ifdef _OPENMP
+#pragma omp critical(nsi_predict)
+#endif
+        {
+            if (done == NS_OK) {
+                visit(context, (uint32_t)k, w->values);
+            } else if (status == NS_OK) {
+                status = nsi_fail(error, done, "%s", inner.message);
+            }
+        }
+    }
+    for (uint32_t k = 0; k < threads; k++) free_worker(j, &workers[k]);
+    nsi_free(&j->allocator, workers);
+    return status;
+}
+
+// ---- the job -----------------------------------------------------------------------------------
+
+static ns_status start_job(job* j, const nsi_problem* problem, const ns_dataset* data,
+                           const double* z, const double* weights,
+                           const nsi_predict_options* options, double** memory, ns_error* error) {
+    const nsi_variables* variables = problem->variables;
+    *j = (job){.p = problem,
+               .data = data,
+               .z = z,
+               .weights = weights,
+               .options = options,
+               .history = options->history > 1 ? options->history - 1 : 0,
+               .allocator = problem->allocator};
+    size_t nz = z ? nsi_variables_count(variables) : 0;
+    size_t scratch = z ? nsi_variables_scratch(variables) : 0;
+    *memory = nsi_alloc(&j->allocator, (nz + problem->sizes.np + scratch + 1) * sizeof(double));
+    if (!*memory) return nsi_fail_nomem(error);
+    if (z) {
+        double *v = *memory, *params = v + nz, *rest = params + problem->sizes.np;
+        nsi_variables_from_z(variables, z, v, NULL, rest);
+        nsi_variables_params(variables, v, params, NULL, rest);
+        j->params = params;
+    }
+    return make_windows(j, error);
+}
+
+static void end_job(job* j, double* memory) {
+    nsi_array_free(&j->allocator, &j->windows);
+    nsi_free(&j->allocator, memory);
+}
+
+typedef struct path_visit {
+    const job* j;
+    nsi_predict_visitor* visit;
+    void* context;
+} path_visit;
+
+static void visit_path(void* context, uint32_t window, const double* values) {
+    const path_visit* v = context;
+    const nsi_window* w = &v->j->windows.data[window];
+    v->visit(v->context, w->recording, w->start + v->j->history, w->length - v->j->history, values);
+}
+
+ns_status nsi_predict_visit(const nsi_problem* problem, const ns_dataset* data, const double* z,
+                            const double* weights, const nsi_predict_options* options,
+                            nsi_predict_visitor* visit, void* context, ns_error* error) {
+    job j;
+    double* memory = NULL;
+    ns_status status = start_job(&j, problem, data, z, weights, options, &memory, error);
+    path_visit v = {&j, visit, context};
+    if (status == NS_OK) status = for_windows(&j, visit_path, &v, error);
+    end_job(&j, memory);
+    return status;
+}
+
+// ---- errors ------------------------------------------------------------------------------------
+
+// Squared errors of one window: of each channel, and of positions up to each horizon. Kept per window
+// and added in order.
+typedef struct sums {
+    const job* j;
+    uint32_t width; // numbers per window
+    double* window; // per window: (nchannel) sums, (nchannel) counts, (nhorizon) sums, counts, lost
+} sums;
+
+static bool is_position(const nsi_problem* p, uint32_t channel) {
+    return p->sources[channel].state && p->sources[channel].number < p->nq;
+}
+
+static uint32_t horizon_samples(const job* j, uint32_t k) {
+    return (uint32_t)floor(j->options->horizons[k] / ns_dataset_period(j->data) + 1e-6);
+}
+
+// The difference of a formula of channels, or of a channel, between two rows.
+static double formula_error(const nsi_error_formula* f, const double* row, const double* truth) {
+    double a[NSI_FORMULA_MAX_OPS], b[NSI_FORMULA_MAX_OPS];
+    for (uint32_t k = 0; k < nsi_formula_variable_count(f->formula); k++) {
+        a[k] = row[f->channels[k]];
+        b[k] = truth[f->channels[k]];
+    }
+    return nsi_formula_eval(f->formula, a) - nsi_formula_eval(f->formula, b);
+}
+
+static void add_near(const job* j, uint32_t sample, double off, double* near) {
+    uint32_t nh = j->options->nhorizon;
+    for (uint32_t h = 0; h < nh; h++) {
+        if (sample > horizon_samples(j, h)) continue;
+        near[h] += off * off;
+        near[nh + h] += 1.0;
+    }
+}
+
+static void add_window(void* context, uint32_t number, const double* values) {
+    sums* s = context;
+    const job* j = s->j;
+    const nsi_problem* p = j->p;
+    const nsi_window* w = &j->windows.data[number];
+    uint32_t nc = p->nchannel, nh = j->options->nhorizon, origin = w->start + j->history;
+    const double* recorded = ns_dataset_recording(j->data, w->recording)->values;
+    double *sum = s->window + (size_t)number * s->width, *count = sum + nc;
+    double *near = count + nc, *lost = near + 2 * (size_t)nh;
+    bool positions = false;
+    for (uint32_t c = 0; c < nc; c++) positions |= is_position(p, c);
+    for (uint32_t k = 1; k <= w->length - j->history; k++) {
+        const double* truth = recorded + ((size_t)origin + k) * nc;
+        const double* row = values + (size_t)k * nc;
+        for (uint32_t c = 0; c < nc; c++) {
+            double off = row[c] - truth[c];
+            if (isnan(truth[c])) continue;
+            if (!isfinite(off)) { // nothing is as wrong as no number
+                *lost = 1.0;
+                off = INFINITY;
+            }
+            sum[c] += off * off;
+            count[c] += 1.0;
+            bool counts = j->options->nerror == 0 && (is_position(p, c) || !positions);
+            if (counts) add_near(j, k, off, near);
+        }
+        for (uint32_t i = 0; i < j->options->nerror; i++) {
+            double off = formula_error(&j->options->errors[i], row, truth);
+            double reference = formula_error(&j->options->errors[i], truth, truth);
+            if (isnan(reference)) continue; // something was not recorded
+            add_near(j, k, isfinite(off) ? off : INFINITY, near);
+        }
+    }
+}
+
+static double root(double sum, double count) {
+    return count > 0.0 ? sqrt(sum / count) : NAN;
+}
+
+static int compare_numbers(const void* a, const void* b) {
+    double x = *(const double*)a, y = *(const double*)b;
+    return (x > y) - (x < y);
+}
+
+static void score_horizon(const sums* s, uint32_t h, double* scratch, nsi_horizon_error* out) {
+    const job* j = s->j;
+    uint32_t nc = j->p->nchannel, nh = j->options->nhorizon, count = 0;
+    double sum = 0.0, number = 0.0;
+    for (uint32_t k = 0; k < j->windows.count; k++) {
+        const double* w = s->window + (size_t)k * s->width + 2 * (size_t)nc;
+        bool reaches = j->windows.data[k].length - j->history >= horizon_samples(j, h);
+        if (!reaches || w[nh + h] == 0.0) continue;
+        sum += w[h];
+        number += w[nh + h];
+        scratch[count++] = root(w[h], w[nh + h]);
+    }
+    qsort(scratch, count, sizeof *scratch, compare_numbers);
+    *out = (nsi_horizon_error){.seconds = j->options->horizons[h],
+                               .pooled = root(sum, number),
+                               .median = NAN,
+                               .windows = count};
+    if (count > 0) out->median = 0.5 * (scratch[(count - 1) / 2] + scratch[count / 2]);
+}
+
+// Sums over windows of one recording (NSI_NONE: all) and over channels of one kind.
+static double kind_error(const sums* s, uint32_t recording, bool velocity) {
+    const job* j = s->j;
+    const nsi_problem* p = j->p;
+    double sum = 0.0, count = 0.0;
+    for (uint32_t k = 0; k < j->windows.count; k++) {
+        if (recording != NSI_NONE && j->windows.data[k].recording != recording) continue;
+        const double* w = s->window + (size_t)k * s->width;
+        for (uint32_t c = 0; c < p->nchannel; c++) {
+            if (!p->sources[c].state || is_position(p, c) == velocity) continue;
+            sum += w[c];
+            count += w[p->nchannel + c];
+        }
+    }
+    return root(sum, count);
+}
+
+static void finish(const sums* s, double* scratch, nsi_prediction* out) {
+    const job* j = s->j;
+    uint32_t nc = j->p->nchannel, nh = j->options->nhorizon;
+    double scaled = 0.0, scaled_count = 0.0;
+    for (uint32_t c = 0; c < nc; c++) {
+        double sum = 0.0, count = 0.0, scale = j->p->sources[c].scale;
+        for (uint32_t k = 0; k < j->windows.count; k++) {
+            sum += s->window[(size_t)k * s->width + c];
+            count += s->window[(size_t)k * s->width + nc + c];
+        }
+        out->channels[c] = root(sum, count);
+        scaled += sum * scale * scale;
+        scaled_count += scale > 0.0 ? count : 0.0;
+    }
+    for (uint32_t k = 0; k < j->windows.count; k++) {
+        const double* w = s->window + (size_t)k * s->width;
+        out->score.lost += w[s->width - 1] != 0.0;
+        out->recordings[j->windows.data[k].recording].samples +=
+            j->windows.data[k].length - j->history;
+    }
+    for (uint32_t r = 0; r < out->nrecording; r++) {
+        out->recordings[r].rmse_q = kind_error(s, r, false);
+        out->recordings[r].rmse_qd = kind_error(s, r, true);
+    }
+    for (uint32_t h = 0; h < nh; h++) score_horizon(s, h, scratch, &out->score.horizons[h]);
+    out->score.windows = j->windows.count;
+    out->score.loss = root(scaled, scaled_count);
+    out->score.rmse_q = kind_error(s, NSI_NONE, false);
+    out->score.rmse_qd = kind_error(s, NSI_NONE, true);
+    out->score.nhorizon = nh;
+}
+
+ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const double* z,
+                      const double* weights, const nsi_predict_options* options,
+                      nsi_prediction* out, ns_error* error) {
+    job j;
+    double *memory = NULL, *scratch = NULL;
+    *out = (nsi_prediction){.allocator = problem->allocator,
+                            .nchannel = problem->nchannel,
+                            .nrecording = ns_dataset_recording_count(data)};
+    ns_status status = start_job(&j, problem, data, z, weights, options, &memory, error);
+    sums s = {.j = &j, .width = 2 * problem->nchannel + 2 * options->nhorizon + 1};
+    if (status == NS_OK) {
+        size_t windows = j.windows.count, one = sizeof(double);
+        s.window = nsi_alloc_zeroed(&j.allocator, windows * s.width * one);
+        scratch = nsi_alloc(&j.allocator, (windows + 1) * one);
+        out->channels = nsi_alloc(&j.allocator, ((size_t)out->nchannel + 1) * one);
+        out->recordings =
+            nsi_alloc_zeroed(&j.allocator, ((size_t)out->nrecording + 1) * sizeof *out->recordings);
+        out->score.horizons =
+            nsi_alloc(&j.allocator, ((size_t)options->nhorizon + 1) * sizeof(nsi_horizon_error));
+        bool ok = s.window && scratch && out->channels && out->recordings && out->score.horizons;
+        status = ok ? for_windows(&j, add_window, &s, error) : nsi_fail_nomem(error);
+    }
+    if (status == NS_OK) finish(&s, scratch, out);
+    nsi_free(&j.allocator, s.window);
+    nsi_free(&j.allocator, scratch);
+    end_job(&j, memory);
+    if (status != NS_OK) nsi_prediction_free(out);
+    return status;
+}
+
+void nsi_prediction_free(nsi_prediction* prediction) {
+    if (!prediction->allocator.free) return;
+    ns_allocator memory = prediction->allocator;
+    nsi_free(&memory, prediction->channels);
+    nsi_free(&memory, prediction->recordings);
+    nsi_free(&memory, prediction->score.horizons);
+    *prediction = (nsi_prediction){.allocator = memory};
+}

@@ -1,0 +1,61 @@
+// Open-loop predictions: how far a simulation is from what was recorded, and after what time.
+//
+// A prediction starts at an origin of a recording and sees nothing of it afterwards but the controls.
+// Its state is what is recorded there, or better the one that the model itself fits to the samples
+// before: on a real double pendulum that is worth a factor of 2 to 4.
+
+#ifndef NSI_FIT_PREDICT_H
+#define NSI_FIT_PREDICT_H
+
+#include "fit/answer.h"
+#include "fit/evaluate.h"
+
+// A function of channels whose error counts: the angle of a link in the world, say.
+typedef struct nsi_error_formula {
+    nsi_formula* formula;
+    const uint32_t* channels; // of its variables
+} nsi_error_formula;
+
+typedef struct nsi_predict_options {
+    uint32_t history;       // samples up to the origin that its state is fitted to; 0 and 1: none
+    uint32_t origins;       // per set of recordings, evenly; 0: the first sample of each recording
+    uint32_t reach;         // see nsi_problem_guess()
+    const double* horizons; // s, ascending; the longest is how far predictions go
+    uint32_t nhorizon;      // 0: to the end of each recording
+    const nsi_error_formula*
+        errors;       // what errors at horizons are of; none: of all positions, or of
+    uint32_t nerror;  // all channels where there are no positions
+    uint32_t threads; // 0: one per core
+} nsi_predict_options;
+
+// The error of one recording.
+typedef struct nsi_recording_error {
+    double rmse_q, rmse_qd; // NaN: not recorded
+    uint32_t samples;       // predicted; of all origins
+} nsi_recording_error;
+
+typedef struct nsi_prediction {
+    ns_allocator allocator;
+    nsi_score score;
+    double* channels; // (nchannel) root mean square error of each; NaN: nothing there
+    nsi_recording_error* recordings; // (nrecording)
+    uint32_t nchannel, nrecording;
+} nsi_prediction;
+
+// @param z        (n) of the problem's variables; NULL: the system's parameters
+// @param weights  (nw); NULL: the system's
+// @return NS_OK, NS_ERR_PARSE: no recording is long enough; NS_ERR_NOMEM
+ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const double* z,
+                      const double* weights, const nsi_predict_options* options,
+                      nsi_prediction* out, ns_error* error);
+void nsi_prediction_free(nsi_prediction* prediction); // zeroed and freed ones are allowed
+
+// The path of one prediction, to be drawn: simulated values of all channels, (length + 1) x nchannel
+// from the origin on.
+typedef void nsi_predict_visitor(void* context, uint32_t recording, uint32_t origin,
+                                 uint32_t length, const double* values);
+ns_status nsi_predict_visit(const nsi_problem* problem, const ns_dataset* data, const double* z,
+                            const double* weights, const nsi_predict_options* options,
+                            nsi_predict_visitor* visit, void* context, ns_error* error);
+
+#endif

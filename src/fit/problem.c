@@ -1,0 +1,287 @@
+// Names of the data meet those of the model.
+
+#include "fit/problem.h"
+
+#include "io/numbers.h"
+
+#include <math.h>
+#include <stdio.h>
+
+// ---- names -------------------------------------------------------------------------------------
+
+// The component of the state that a quantity is, or NSI_NONE.
+static uint32_t state_number(const ns_model* model, const char* name) {
+    ns_model_sizes m = ns_model_get_sizes(model);
+    uint32_t number;
+    char rest;
+    if (sscanf(name, "qd%u%c", &number, &rest) == 1 && number < m.nv) return m.nq + number;
+    if (sscanf(name, "q%u%c", &number, &rest) == 1 && number < m.nq) return number;
+    for (uint32_t k = 0; k < m.nlink; k++) {
+        const ns_link_def* link = ns_model_link(model, k);
+        if (link->joint_type != NS_JOINT_REVOLUTE && link->joint_type != NS_JOINT_PRISMATIC)
+            continue;
+        if (link->mimic) continue;
+        size_t size = strlen(link->joint);
+        if (strncmp(name, "joint/", 6) != 0 || strncmp(name + 6, link->joint, size) != 0) continue;
+        if (strcmp(name + 6 + size, "/position") == 0) return ns_model_joint_q(model, k);
+        if (strcmp(name + 6 + size, "/velocity") == 0) return m.nq + ns_model_joint_v(model, k);
+    }
+    return NSI_NONE;
+}
+
+typedef struct search {
+    const char* name;
+    bool found;
+    uint32_t distance;
+    char nearest[256];
+} search;
+
+static void offer(search* s, const char* name) {
+    if (strcmp(s->name, name) == 0) s->found = true;
+    uint32_t distance = nsi_edit_distance(s->name, name);
+    if (distance >= s->distance) return;
+    s->distance = distance;
+    snprintf(s->nearest, sizeof s->nearest, "%s", name);
+}
+
+static void offer_quantity(void* context, const ns_quantity_info* quantity) {
+    offer(context, quantity->name);
+}
+
+static ns_status fail_unknown(const search* s, const char* what, ns_error* error) {
+    char quote[NSI_QUOTE_SIZE];
+    bool near = s->distance <= strlen(s->name) / 3;
+    return nsi_fail(error, NS_ERR_PARSE,
+                    "the data has a %s %s, which the model does not know%s%s; `neuralsim names"
+                    " MODEL` lists what there is",
+                    what, nsi_quote(s->name, strlen(s->name), quote), near ? "; did you mean " : "",
+                    near ? s->nearest : "");
+}
+
+ns_status nsi_problem_observations(const ns_model* model, const ns_dataset* data, const char** out,
+                                   uint32_t* count, ns_error* error) {
+    *count = 0;
+    for (uint32_t k = 0; k < ns_dataset_channel_count(data); k++) {
+        const char* name = ns_dataset_channel(data, k)->name;
+        if (state_number(model, name) != NSI_NONE) continue;
+        search s = {.name = name, .distance = UINT32_MAX};
+        ns_status status = ns_model_quantities(model, NULL, offer_quantity, &s, error);
+        if (status != NS_OK) return status;
+        if (!s.found) return fail_unknown(&s, "channel", error);
+        out[(*count)++] = name;
+    }
+    return NS_OK;
+}
+
+static uint32_t observation_number(const ns_system* system, const char* name) {
+    for (uint32_t k = 0; ns_system_observation_name(system, k); k++) {
+        if (strcmp(ns_system_observation_name(system, k), name) == 0) return k;
+    }
+    return NSI_NONE;
+}
+
+static ns_status connect_controls(nsi_problem* p, const ns_dataset* data, ns_error* error) {
+    p->ncontrol = ns_dataset_control_count(data);
+    p->controls = nsi_alloc(&p->allocator, (p->ncontrol + 1) * sizeof *p->controls);
+    if (!p->controls) return nsi_fail_nomem(error);
+    for (uint32_t k = 0; k < p->ncontrol; k++) {
+        search s = {.name = ns_dataset_control(data, k), .distance = UINT32_MAX};
+        p->controls[k] = NSI_NONE;
+        for (uint32_t i = 0; i < p->sizes.nc; i++) {
+            const char* name = ns_system_control_name(p->system, i);
+            offer(&s, name);
+            if (strcmp(name, s.name) == 0) p->controls[k] = i;
+        }
+        if (!s.found) return fail_unknown(&s, "control", error);
+    }
+    return NS_OK;
+}
+
+// ---- scales ------------------------------------------------------------------------------------
+
+// Root mean square of how far a channel goes from where each recording starts.
+static double spread(const ns_dataset* data, uint32_t channel) {
+    double sum = 0.0, count = 0.0;
+    uint32_t nchannel = ns_dataset_channel_count(data);
+    for (uint32_t r = 0; r < ns_dataset_recording_count(data); r++) {
+        const ns_recording* recording = ns_dataset_recording(data, r);
+        double first = NAN;
+        for (uint32_t k = 0; k < recording->nsample; k++) {
+            double x = recording->values[(size_t)k * nchannel + channel];
+            if (isnan(x)) continue;
+            if (isnan(first)) first = x;
+            sum += (x - first) * (x - first);
+            count += 1.0;
+        }
+    }
+    double rms = count > 0.0 ? sqrt(sum / count) : 0.0;
+    return rms > 0.0 ? rms : 1.0;
+}
+
+static ns_status connect_channels(nsi_problem* p, const ns_dataset* data, ns_error* error) {
+    p->nchannel = ns_dataset_channel_count(data);
+    p->sources = nsi_alloc(&p->allocator, ((size_t)p->nchannel + 1) * sizeof *p->sources);
+    p->channel_of_state =
+        nsi_alloc(&p->allocator, ((size_t)p->sizes.nx + 1) * sizeof *p->channel_of_state);
+    if (!p->sources || !p->channel_of_state) return nsi_fail_nomem(error);
+    for (uint32_t k = 0; k < p->sizes.nx; k++) p->channel_of_state[k] = NSI_NONE;
+    for (uint32_t k = 0; k < p->nchannel; k++) {
+        const ns_channel* channel = ns_dataset_channel(data, k);
+        nsi_source* s = &p->sources[k];
+        uint32_t number = NSI_NONE;
+        if (p->model) {
+            number = state_number(p->model, channel->name);
+        } else {
+            for (uint32_t i = 0; i < p->sizes.nx; i++) {
+                if (strcmp(ns_system_state_name(p->system, i), channel->name) == 0) number = i;
+            }
+        }
+        s->state = number != NSI_NONE;
+        if (s->state) p->channel_of_state[number] = k;
+        s->number = s->state ? number : observation_number(p->system, channel->name);
+        if (s->number == NSI_NONE) {
+            search unknown = {.name = channel->name, .distance = UINT32_MAX};
+            return fail_unknown(&unknown, "channel", error);
+        }
+        p->observes |= !s->state;
+        s->scale = channel->weight / (channel->sigma > 0.0 ? channel->sigma : spread(data, k));
+    }
+    return NS_OK;
+}
+
+// ---- states ------------------------------------------------------------------------------------
+
+static void add_coordinate(nsi_problem* p, uint32_t at, bool quaternion) {
+    p->coordinates[p->ncoordinate++] =
+        (nsi_coordinate){.at = at, .tangent = p->ntangent, .quaternion = quaternion};
+    p->ntangent += quaternion ? 3 : 1;
+}
+
+// Positions, then velocities; motors and past values that networks read start as they do.
+static ns_status list_coordinates(nsi_problem* p, ns_error* error) {
+    p->coordinates = nsi_alloc(&p->allocator, ((size_t)p->sizes.nx + 1) * sizeof *p->coordinates);
+    if (!p->coordinates) return nsi_fail_nomem(error);
+    if (!p->model) {
+        for (uint32_t k = 0; k < p->sizes.nx; k++) {
+            if (p->channel_of_state[k] != NSI_NONE) add_coordinate(p, k, false);
+        }
+        return NS_OK;
+    }
+    uint32_t nlink = ns_model_get_sizes(p->model).nlink;
+    for (uint32_t k = 0; k < nlink; k++) {
+        const ns_link_def* link = ns_model_link(p->model, k);
+        uint32_t at = ns_model_joint_q(p->model, k);
+        if (at == NSI_NONE) continue;
+        bool floating = link->joint_type == NS_JOINT_FLOATING;
+        bool one = link->joint_type == NS_JOINT_REVOLUTE || link->joint_type == NS_JOINT_PRISMATIC;
+        for (uint32_t i = 0; i < (floating ? 3u : one ? 1u : 0u); i++) {
+            add_coordinate(p, at + i, false);
+        }
+        if (floating || link->joint_type == NS_JOINT_SPHERICAL) {
+            add_coordinate(p, at + (floating ? 3 : 0), true);
+        }
+    }
+    for (uint32_t k = 0; k < p->nv; k++) add_coordinate(p, p->nq + k, false);
+    return NS_OK;
+}
+
+void nsi_problem_move(const nsi_problem* p, const double* x, const double* step, double* out) {
+    if (out != x) memcpy(out, x, p->sizes.nx * sizeof(double));
+    for (uint32_t k = 0; k < p->ncoordinate; k++) {
+        const nsi_coordinate* c = &p->coordinates[k];
+        const double* d = step + c->tangent;
+        double* q = out + c->at;
+        if (!c->quaternion) {
+            q[0] += d[0];
+            continue;
+        }
+        double w = q[0], a = q[1], b = q[2], e = q[3];
+        double moved[4] = {
+            w - 0.5 * (a * d[0] + b * d[1] + e * d[2]), a + 0.5 * (w * d[0] + b * d[2] - e * d[1]),
+            b + 0.5 * (w * d[1] + e * d[0] - a * d[2]), e + 0.5 * (w * d[2] + a * d[1] - b * d[0])};
+        double norm = sqrt(moved[0] * moved[0] + moved[1] * moved[1] + moved[2] * moved[2] +
+                           moved[3] * moved[3]);
+        for (int i = 0; i < 4; i++) q[i] = moved[i] / norm;
+    }
+}
+
+void nsi_problem_tangent(const nsi_problem* p, const double* x, const double* row, double* out) {
+    for (uint32_t k = 0; k < p->ncoordinate; k++) {
+        const nsi_coordinate* c = &p->coordinates[k];
+        const double* r = row + c->at;
+        double* d = out + c->tangent;
+        if (!c->quaternion) {
+            d[0] = r[0];
+            continue;
+        }
+        const double* q = x + c->at;
+        d[0] = 0.5 * (-q[1] * r[0] + q[0] * r[1] + q[3] * r[2] - q[2] * r[3]);
+        d[1] = 0.5 * (-q[2] * r[0] - q[3] * r[1] + q[0] * r[2] + q[1] * r[3]);
+        d[2] = 0.5 * (-q[3] * r[0] + q[2] * r[1] - q[1] * r[2] + q[0] * r[3]);
+    }
+}
+
+// ---- the whole ---------------------------------------------------------------------------------
+
+static ns_status connect(nsi_problem* p, const ns_dataset* data, ns_error* error) {
+    double ratio = ns_dataset_period(data) / p->sizes.timestep;
+    if (!(fabs(ratio - round(ratio)) <= 1e-6 * ratio) || ratio < 0.5 || ratio > 1e6) {
+        return nsi_fail(error, NS_ERR_PARSE,
+                        "samples are %g s apart, which is no multiple of the time step of %g s;"
+                        " give a timestep that divides it",
+                        ns_dataset_period(data), p->sizes.timestep);
+    }
+    p->substeps = (uint32_t)round(ratio);
+    ns_status status = connect_channels(p, data, error);
+    if (status == NS_OK) status = connect_controls(p, data, error);
+    return status == NS_OK ? list_coordinates(p, error) : status;
+}
+
+ns_status nsi_problem_create(const ns_model* model, const ns_system* system,
+                             const nsi_variables* variables, const ns_dataset* scaling,
+                             const ns_allocator* allocator, nsi_problem** out, ns_error* error) {
+    *out = NULL;
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    nsi_problem* p = nsi_alloc_zeroed(&memory, sizeof *p);
+    if (!p) return nsi_fail_nomem(error);
+    p->allocator = memory;
+    p->model = model;
+    p->system = system;
+    p->variables = variables;
+    p->sizes = ns_system_get_sizes(system);
+    p->nq = model ? ns_model_get_sizes(model).nq : p->sizes.nx;
+    p->nv = model ? ns_model_get_sizes(model).nv : 0;
+    ns_status status = connect(p, scaling, error);
+    if (status != NS_OK) {
+        nsi_problem_free(p);
+        return status;
+    }
+    *out = p;
+    return NS_OK;
+}
+
+void nsi_problem_free(nsi_problem* p) {
+    if (!p) return;
+    ns_allocator memory = p->allocator;
+    nsi_free(&memory, p->sources);
+    nsi_free(&memory, p->channel_of_state);
+    nsi_free(&memory, p->controls);
+    nsi_free(&memory, p->coordinates);
+    nsi_free(&memory, p);
+}
+
+uint32_t nsi_problem_steps(const nsi_problem* p, uint32_t length) {
+    return length * p->substeps + (p->observes ? 1 : 0);
+}
+
+void nsi_problem_controls(const nsi_problem* p, const ns_recording* recording,
+                          const nsi_window* window, double* out) {
+    uint32_t steps = nsi_problem_steps(p, window->length), nc = p->sizes.nc;
+    memset(out, 0, (size_t)steps * nc * sizeof(double));
+    for (uint32_t step = 0; step < steps; step++) {
+        size_t sample = (size_t)window->start + step / p->substeps;
+        for (uint32_t k = 0; k < p->ncontrol; k++) {
+            out[(size_t)step * nc + p->controls[k]] = recording->controls[sample * p->ncontrol + k];
+        }
+    }
+}

@@ -1,0 +1,97 @@
+// What is fitted to what: a system, recordings, and how they belong together.
+//
+// A window is a stretch of a recording that is simulated in one go from a start state. Sample k of a
+// recording belongs to step k * substeps.
+
+#ifndef NSI_FIT_PROBLEM_H
+#define NSI_FIT_PROBLEM_H
+
+#include "fit/variables.h"
+#include "neuralsim/data.h"
+
+// Where a channel finds its value in the simulation.
+typedef struct nsi_source {
+    bool state;      // a component of the state, otherwise an observation
+    uint32_t number; // in it
+    double scale;    // residual = (simulated - recorded) * scale
+} nsi_source;
+
+// A part of the state that can be moved: a number, or a unit quaternion turned by an angular velocity
+// in the body's frame.
+typedef struct nsi_coordinate {
+    uint32_t at;      // in the state
+    uint32_t tangent; // its first direction: 1 for a number, 3 for a quaternion
+    bool quaternion;
+} nsi_coordinate;
+
+typedef struct nsi_problem {
+    ns_allocator allocator;
+    const ns_model* model; // NULL: a learned system
+    const ns_system* system;
+    const nsi_variables* variables; // or NULL: none
+    ns_system_sizes sizes;
+    uint32_t nq, nv;
+    uint32_t substeps;
+    bool observes; // a channel is an observation: the last sample needs a step of its own
+
+    nsi_source* sources; // (nchannel)
+    uint32_t nchannel;
+    uint32_t* controls; // (ncontrol) the system's number of each control of the data
+    uint32_t ncontrol;
+
+    nsi_coordinate* coordinates;
+    uint32_t ncoordinate;
+    uint32_t ntangent;
+    uint32_t* channel_of_state; // (nx) or NSI_NONE
+} nsi_problem;
+
+// How the system must be made for this data: names of quantities to observe that are not components
+// of the state, for ns_system_options.observe. `out` has room for all channels.
+// @return NS_OK; NS_ERR_PARSE when the model has no such quantity or control, with the nearest name
+ns_status nsi_problem_observations(const ns_model* model, const ns_dataset* data, const char** out,
+                                   uint32_t* count, ns_error* error);
+
+// @param scaling  the recordings by which channels without a sigma are scaled
+// @return NS_OK; NS_ERR_PARSE: a name is unknown, or the period is no multiple of the time step
+ns_status nsi_problem_create(const ns_model* model, const ns_system* system,
+                             const nsi_variables* variables, const ns_dataset* scaling,
+                             const ns_allocator* allocator, nsi_problem** out, ns_error* error);
+void nsi_problem_free(nsi_problem* problem); // NULL is allowed
+
+// Steps of a window of `length` samples after its start.
+uint32_t nsi_problem_steps(const nsi_problem* problem, uint32_t length);
+
+// Move a state by a step (ntangent); quaternions stay unit.
+void nsi_problem_move(const nsi_problem* problem, const double* x, const double* step, double* out);
+
+// A row of derivatives for the components of the state (nx) as derivatives for its directions
+// (ntangent) at x.
+void nsi_problem_tangent(const nsi_problem* problem, const double* x, const double* row,
+                         double* out);
+
+// ---- windows -----------------------------------------------------------------------------------
+
+typedef struct nsi_window {
+    uint32_t recording, start, length; // samples start .. start + length
+    bool joined;                       // the next window goes on where this one ends
+} nsi_window;
+
+typedef NSI_ARRAY(nsi_window) nsi_windows;
+
+// Windows of `length` samples (0: whole recordings), one after the other; more than `most` (0: any)
+// are thinned out evenly, fewer are let overlap when `overlap` is set. Windows without a number to
+// compare with are left out.
+// @return NS_OK, NS_ERR_PARSE: no recording is long enough; NS_ERR_NOMEM
+ns_status nsi_windows_make(const nsi_problem* problem, const ns_dataset* data, uint32_t length,
+                           uint32_t most, bool overlap, nsi_windows* out, ns_error* error);
+
+// The state at a sample, from the numbers around it: recorded ones where there are, otherwise a cubic
+// through the `reach` samples on either side (Savitzky & Golay 1964, with gaps).
+void nsi_problem_guess(const nsi_problem* problem, const ns_recording* recording, uint32_t sample,
+                       uint32_t reach, double* x);
+
+// The controls of a window (steps x nc).
+void nsi_problem_controls(const nsi_problem* problem, const ns_recording* recording,
+                          const nsi_window* window, double* out);
+
+#endif

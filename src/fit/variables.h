@@ -1,0 +1,89 @@
+// The numbers a fit looks for, besides weights: parameters of the model, or numbers of the user's own
+// of which parameters are functions.
+//
+//     z  ->  v  ->  p
+//
+// z are unbounded, for optimisers; v what a person reads, within its bounds; p the free parameters of
+// the system. A link whose ten inertial numbers are all looked for stays physical for every z
+// (log-Cholesky coordinates of its pseudo-inertia: Rucker & Wensing 2022, "Smooth parameterization of
+// rigid-body inertia").
+
+#ifndef NSI_FIT_VARIABLES_H
+#define NSI_FIT_VARIABLES_H
+
+#include "base/base.h"
+#include "expr/formula.h"
+#include "neuralsim/sim.h"
+
+typedef enum nsi_transform {
+    NSI_TRANSFORM_NONE,
+    NSI_TRANSFORM_LOG,   // above the lower bound, over orders of magnitude
+    NSI_TRANSFORM_ABOVE, // above the lower bound, which can be reached: l + s (sqrt(z^2 + 1) - 1)
+    NSI_TRANSFORM_BELOW, // the same from above
+    NSI_TRANSFORM_BOX,   // both can be reached: l + (u - l) (1 + sin z) / 2
+    NSI_TRANSFORM_BODY   // one of ten of a link
+} nsi_transform;
+
+typedef struct nsi_variable {
+    const char *name, *unit;
+    double start, lower, upper;
+    double size;  // what counts as a change when the value is near 0
+    double prior; // standard deviation around `start`; INFINITY: none
+    nsi_transform transform;
+} nsi_variable;
+
+// What a person asked for. A name or glob of parameters, or a name of their own.
+typedef struct nsi_variable_request {
+    const char* name;
+    double start;          // NaN: the model's
+    double lower, upper;   // NaN: the model's; a name of one's own has none
+    double size, prior;    // NaN: none given
+    bool own;              // not a parameter of the model: `start` is needed
+    uint32_t line, column; // for messages
+} nsi_variable_request;
+
+typedef struct nsi_setting_request {
+    const char* name;    // a parameter, or a glob of them
+    const char* formula; // of variables, and of parameters in double quotes
+    uint32_t line, column;
+} nsi_setting_request;
+
+typedef struct nsi_variables nsi_variables;
+
+// @param file     for messages
+// @param options  its `set` are the values of parameters that stay
+// @return NS_OK; NS_ERR_PARSE with file:line:column; NS_ERR_NOMEM
+ns_status nsi_variables_create(const ns_model* model, const ns_system_options* options,
+                               const char* file, const nsi_variable_request* requests,
+                               uint32_t nrequest, const nsi_setting_request* settings,
+                               uint32_t nsetting, const ns_allocator* allocator,
+                               nsi_variables** out, ns_error* error);
+void nsi_variables_free(nsi_variables* variables); // NULL is allowed
+
+uint32_t nsi_variables_count(const nsi_variables* variables);
+const nsi_variable* nsi_variables_at(const nsi_variables* variables, uint32_t number);
+
+// Parameters of the system, for ns_system_options.free_params: their names in the order of p, which is
+// that of the model.
+uint32_t nsi_variables_param_count(const nsi_variables* variables);
+const char* const* nsi_variables_param_names(const nsi_variables* variables);
+
+void nsi_variables_start(const nsi_variables* variables, double* v);
+void nsi_variables_to_z(const nsi_variables* variables, const double* v, double* z);
+
+// Numbers of memory that the next two need from their caller; each thread has its own.
+size_t nsi_variables_scratch(const nsi_variables* variables);
+
+// v for z, and its derivatives (n x n, row i for v_i) unless NULL.
+void nsi_variables_from_z(const nsi_variables* variables, const double* z, double* v, double* dv,
+                          double* scratch);
+
+// p for v, and its derivatives (np x n) unless NULL.
+void nsi_variables_params(const nsi_variables* variables, const double* v, double* p, double* dp,
+                          double* scratch);
+
+// NULL when every number is finite and every link physical; otherwise the name of the link or
+// parameter that is not.
+const char* nsi_variables_fault(const nsi_variables* variables, const double* p);
+
+#endif

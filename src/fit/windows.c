@@ -1,0 +1,209 @@
+// Windows of recordings, and the states they start from.
+
+#include "fit/problem.h"
+
+#include <math.h>
+
+// ---- windows -----------------------------------------------------------------------------------
+
+// Something to compare with after the start?
+static bool has_values(const nsi_problem* p, const ns_recording* recording, const nsi_window* w) {
+    for (size_t k = (size_t)w->start + 1; k <= (size_t)w->start + w->length; k++) {
+        for (uint32_t c = 0; c < p->nchannel; c++) {
+            if (p->sources[c].scale > 0.0 && !isnan(recording->values[k * p->nchannel + c])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+// Every `stride`-th start, counted over all recordings from `offset`.
+static ns_status lay_out(const nsi_problem* p, const ns_dataset* data, uint32_t length,
+                         double stride, nsi_windows* out, ns_error* error) {
+    double next = 0.0, passed = 0.0; // in samples over all recordings
+    for (uint32_t r = 0; r < ns_dataset_recording_count(data); r++) {
+        const ns_recording* recording = ns_dataset_recording(data, r);
+        uint32_t size = length > 0 ? length : recording->nsample - 1;
+        double starts = (double)recording->nsample - size; // possible ones
+        for (; starts > 0.0 && next < passed + starts; next += stride) {
+            nsi_window w = {r, (uint32_t)(next - passed), size, false};
+            if (length == 0) next = passed, w.start = 0;
+            if (has_values(p, recording, &w) && !nsi_array_push(&p->allocator, out, w)) {
+                return nsi_fail_nomem(error);
+            }
+            if (length == 0) break;
+        }
+        passed += starts > 0.0 ? starts : 0.0;
+        // Windows that lie side by side begin with the recording.
+        if (next < passed || stride == (double)length) next = passed;
+    }
+    return NS_OK;
+}
+
+ns_status nsi_windows_make(const nsi_problem* p, const ns_dataset* data, uint32_t length,
+                           uint32_t most, bool overlap, nsi_windows* out, ns_error* error) {
+    double starts = 0.0, longest = 0.0;
+    uint32_t nrecording = ns_dataset_recording_count(data);
+    for (uint32_t r = 0; r < nrecording; r++) {
+        double n = ns_dataset_recording(data, r)->nsample;
+        if (n > longest) longest = n;
+        if (n > length) starts += n - length;
+    }
+    if (longest < 2.0 || starts < 1.0) {
+        return nsi_fail(error, NS_ERR_PARSE,
+                        "windows of %u samples are longer than every recording (%.0f samples at"
+                        " most); take shorter ones",
+                        length, longest);
+    }
+    double stride = length;
+    if (length > 0 && most > 0 && (overlap || starts / most > stride)) {
+        stride = starts / most;
+        if (stride < 1.0) stride = 1.0;
+    }
+    ns_status status = lay_out(p, data, length, length > 0 ? stride : 1.0, out, error);
+    if (status == NS_OK && out->count == 0) {
+        status = nsi_fail(error, NS_ERR_PARSE,
+                          "there is nothing to compare with: all values are missing or have the"
+                          " weight 0");
+    }
+    for (uint32_t k = 0; status == NS_OK && k + 1 < out->count; k++) {
+        nsi_window *w = &out->data[k], *next = w + 1;
+        w->joined = w->recording == next->recording && w->start + w->length == next->start;
+    }
+    return status;
+}
+
+// ---- states ------------------------------------------------------------------------------------
+
+enum { ORDER = 4 }; // coefficients of a cubic
+
+// Solve A c = b for a symmetric positive A of size n by Cholesky; false when it is singular.
+static bool solve(double A[ORDER][ORDER], double* b, int n) {
+    for (int j = 0; j < n; j++) {
+        for (int k = 0; k < j; k++) A[j][j] -= A[j][k] * A[j][k];
+        if (!(A[j][j] > 1e-12)) return false;
+        A[j][j] = sqrt(A[j][j]);
+        for (int i = j + 1; i < n; i++) {
+            for (int k = 0; k < j; k++) A[i][j] -= A[i][k] * A[j][k];
+            A[i][j] /= A[j][j];
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < i; k++) b[i] -= A[i][k] * b[k];
+        b[i] /= A[i][i];
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        for (int k = i + 1; k < n; k++) b[i] -= A[k][i] * b[k];
+        b[i] /= A[i][i];
+    }
+    return true;
+}
+
+// Value and derivative (per sample) at `sample` of the polynomial through what is there around it;
+// false when there is too little.
+static bool local_fit(const ns_recording* recording, uint32_t nchannel, uint32_t channel,
+                      uint32_t sample, uint32_t reach, double* value, double* slope) {
+    double from = (double)sample - reach, to = (double)sample + reach;
+    if (from < 0.0) from = 0.0;
+    if (to > recording->nsample - 1.0) to = recording->nsample - 1.0;
+    for (int n = ORDER; n >= 2; n--) {
+        double A[ORDER][ORDER] = {{0}}, b[ORDER] = {0};
+        uint32_t count = 0;
+        for (uint32_t k = (uint32_t)from; k <= (uint32_t)to; k++) {
+            double x = recording->values[(size_t)k * nchannel + channel], power[ORDER] = {1.0};
+            if (isnan(x)) continue;
+            count++;
+            for (int i = 1; i < n; i++) power[i] = power[i - 1] * ((double)k - sample) / reach;
+            for (int i = 0; i < n; i++) {
+                b[i] += power[i] * x;
+                for (int j = 0; j < n; j++) A[i][j] += power[i] * power[j];
+            }
+        }
+        if (count < (uint32_t)n || !solve(A, b, n)) continue;
+        *value = b[0];
+        *slope = b[1] / reach;
+        return true;
+    }
+    return false;
+}
+
+static double recorded(const nsi_problem* p, const ns_recording* recording, uint32_t sample,
+                       uint32_t state) {
+    uint32_t channel = p->channel_of_state[state];
+    if (channel == NSI_NONE) return NAN;
+    return recording->values[(size_t)sample * p->nchannel + channel];
+}
+
+// Angular velocity in the body's frame from two unit quaternions `samples` apart: 2 log(a* b).
+static void turn_between(const double a[4], const double b[4], double samples, double out[3]) {
+    double w = a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
+    double v[3] = {a[0] * b[1] - a[1] * b[0] - a[2] * b[3] + a[3] * b[2],
+                   a[0] * b[2] + a[1] * b[3] - a[2] * b[0] - a[3] * b[1],
+                   a[0] * b[3] - a[1] * b[2] + a[2] * b[1] - a[3] * b[0]};
+    if (w < 0.0) w = -w, v[0] = -v[0], v[1] = -v[1], v[2] = -v[2];
+    double s = sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
+    double factor = s > 1e-12 ? 2.0 * atan2(s, w) / s : 2.0;
+    for (int i = 0; i < 3; i++) out[i] = factor * v[i] / samples;
+}
+
+static bool quaternion_at(const nsi_problem* p, const ns_recording* recording, double sample,
+                          uint32_t at, double q[4]) {
+    if (sample < 0.0 || sample > recording->nsample - 1.0) return false;
+    double norm = 0.0;
+    for (uint32_t i = 0; i < 4; i++) {
+        q[i] = recorded(p, recording, (uint32_t)sample, at + i);
+        norm += q[i] * q[i];
+    }
+    if (!(norm > 0.0)) return false;
+    for (int i = 0; i < 4; i++) q[i] /= sqrt(norm);
+    return true;
+}
+
+// Velocity that belongs to a coordinate: its place in the state, or NSI_NONE.
+static uint32_t velocity_of(const nsi_problem* p, const nsi_coordinate* c) {
+    return p->model && c->at < p->nq ? p->nq + c->tangent : NSI_NONE;
+}
+
+void nsi_problem_guess(const nsi_problem* p, const ns_recording* recording, uint32_t sample,
+                       uint32_t reach, double* x) {
+    memset(x, 0, p->sizes.nx * sizeof(double));
+    if (p->model) ns_model_default_q(p->model, x);
+    double rate = 0.0; // samples per s
+    rate = 1.0 / (p->substeps * p->sizes.timestep);
+    for (uint32_t k = 0; k < p->ncoordinate; k++) {
+        const nsi_coordinate* c = &p->coordinates[k];
+        uint32_t velocity = velocity_of(p, c), channel = p->channel_of_state[c->at];
+        if (c->quaternion) {
+            double before[4], after[4];
+            quaternion_at(p, recording, sample, c->at, x + c->at);
+            double from = (double)sample - 1.0, to = (double)sample + 1.0;
+            bool left = quaternion_at(p, recording, from, c->at, before);
+            bool right = quaternion_at(p, recording, to, c->at, after);
+            if (!left) memcpy(before, x + c->at, sizeof before);
+            if (!right) memcpy(after, x + c->at, sizeof after);
+            if (left || right) {
+                double turn[3];
+                turn_between(before, after, left && right ? 2.0 : 1.0, turn);
+                for (uint32_t i = 0; i < 3; i++) x[velocity + i] = turn[i] * rate;
+            }
+            continue;
+        }
+        if (channel == NSI_NONE) continue;
+        double value, slope, exact = recorded(p, recording, sample, c->at);
+        bool measured = velocity != NSI_NONE && !isnan(recorded(p, recording, sample, velocity));
+        bool fitted = local_fit(recording, p->nchannel, channel, sample, reach, &value, &slope);
+        // With its velocity recorded, a position is taken as it is; otherwise both are smoothed.
+        if (!isnan(exact) && (measured || velocity == NSI_NONE || !fitted)) {
+            x[c->at] = exact;
+        } else if (fitted) {
+            x[c->at] = value;
+        }
+        if (velocity != NSI_NONE && fitted) x[velocity] = slope * rate;
+    }
+    // Recorded velocities last: they stand behind the positions.
+    for (uint32_t k = 0; k < p->nv; k++) {
+        double exact = recorded(p, recording, sample, p->nq + k);
+        if (!isnan(exact)) x[p->nq + k] = exact;
+    }
+}

@@ -1,0 +1,598 @@
+// YAML as a tree, from the events of libyaml.
+//
+// Its events rather than its documents: an alias, an anchor and a tag are seen where they stand, and
+// what is refused is never built. Depth is looked at event by event, so that a file of brackets ends
+// early.
+
+#include "io/yaml.h"
+
+#include "io/file.h"
+#include "io/numbers.h"
+#include "io/utf8.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <yaml.h>
+
+// ---- messages --------------------------------------------------------------------------------
+
+typedef struct place {
+    uint32_t line, column; // from 1
+} place;
+
+static void fail_list(const char* file, place at, ns_status status, ns_error* error,
+                      const char* format, va_list arguments) {
+    char what[NS_ERROR_SIZE];
+    vsnprintf(what, sizeof what, format, arguments);
+    nsi_fail(error, status, "%.200s:%u:%u: %s", file, at.line, at.column, what);
+}
+
+static place node_place(const nsi_yaml* yaml, const nsi_yaml_node* node) {
+    if (!node) node = yaml->root;
+    return node ? (place){node->line, node->column} : (place){1, 1};
+}
+
+ns_status nsi_yaml_fail(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
+                        const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fail_list(yaml->file, node_place(yaml, node), NS_ERR_PARSE, error, format, arguments);
+    va_end(arguments);
+    return NS_ERR_PARSE;
+}
+
+ns_status nsi_yaml_fail_limit(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
+                              const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fail_list(yaml->file, node_place(yaml, node), NS_ERR_LIMIT, error, format, arguments);
+    va_end(arguments);
+    return NS_ERR_LIMIT;
+}
+
+enum { NAME_SIZE = NSI_QUOTE_SIZE + 2 };
+
+// "key: ", of the value or of the list that it is in, or "".
+static const char* name_text(const nsi_yaml_node* node, char out[NAME_SIZE]) {
+    while (node && !node->key) node = node->parent;
+    out[0] = '\0';
+    if (!node) return out;
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    char quote[NSI_QUOTE_SIZE];
+    size_t size = strlen(node->key);
+    bool word = size < NSI_QUOTE_SIZE && strspn(node->key, letters) == size;
+    snprintf(out, NAME_SIZE, "%s: ", word ? node->key : nsi_quote(node->key, size, quote));
+    return out;
+}
+
+// ---- reading ---------------------------------------------------------------------------------
+
+// A list or map that is open.
+typedef struct level {
+    nsi_yaml_node *node, *last;
+    nsi_yaml_node* pending; // the entry whose key was read and whose value comes next
+    uint32_t number;        // of the node
+} level;
+
+typedef struct reader {
+    nsi_yaml* out;
+    const char* text;
+    size_t size;
+    ns_error* error;
+    level levels[NSI_YAML_MAX_DEPTH];
+    uint32_t depth, nnode, ndocument;
+    bool done;
+    NSI_ARRAY(const nsi_yaml_node*) entries; // of all maps
+    nsi_index keys;                          // of the entries, by map and key
+} reader;
+
+static ns_status fail_at(const reader* r, place at, ns_status status, const char* format, ...)
+    NSI_PRINTF(4, 5);
+static ns_status fail_at(const reader* r, place at, ns_status status, const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fail_list(r->out->file, at, status, r->error, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+// Numbers fit: a file is not that long.
+static place mark_place(const yaml_mark_t* mark) {
+    return (place){(uint32_t)mark->line + 1, (uint32_t)mark->column + 1};
+}
+
+// Place of a byte, for what libyaml tells the offset of only.
+static place offset_place(const reader* r, size_t offset) {
+    place at = {1, 1};
+    for (size_t i = 0; i < offset && i < r->size; i++) {
+        bool crlf = r->text[i] == '\r' && i + 1 < r->size && r->text[i + 1] == '\n';
+        if (r->text[i] == '\n' || (r->text[i] == '\r' && !crlf)) {
+            at.line++;
+            at.column = 1;
+        } else if (((unsigned char)r->text[i] & 0xC0) != 0x80) { // not within a character
+            at.column++;
+        }
+    }
+    return at;
+}
+
+static ns_status fail_yaml(const reader* r, const yaml_parser_t* parser) {
+    const char* problem = parser->problem ? parser->problem : "it cannot be read";
+    if (parser->error == YAML_MEMORY_ERROR) return nsi_fail_nomem(r->error);
+    if (parser->error == YAML_READER_ERROR) {
+        return fail_at(r, offset_place(r, parser->problem_offset), NS_ERR_PARSE,
+                       "this is no UTF-8 text: %s; save the file as UTF-8", problem);
+    }
+    place at = mark_place(&parser->problem_mark);
+    if (!parser->context) return fail_at(r, at, NS_ERR_PARSE, "malformed YAML: %s", problem);
+    return fail_at(r, at, NS_ERR_PARSE, "malformed YAML: %s (%s, line %u)", problem,
+                   parser->context, mark_place(&parser->context_mark).line);
+}
+
+// Many of these directives take libyaml quadratic time, and tags are not read anyway.
+static ns_status check_directives(const reader* r) {
+    const char *at = r->text, *end = r->text + r->size;
+    for (; at < end && (at = memchr(at, '%', (size_t)(end - at))) != NULL; at++) {
+        size_t before = (size_t)(at - r->text);
+        bool starts = before == 0 || at[-1] == '\n' || at[-1] == '\r' ||
+                      (before >= 2 && memcmp(at - 2, "\xC2\x85", 2) == 0) ||
+                      (before >= 3 && memcmp(at - 3, "\xE2\x80\xA8", 3) == 0) ||
+                      (before >= 3 && memcmp(at - 3, "\xE2\x80\xA9", 3) == 0);
+        if (!starts || end - at < 4 || memcmp(at, "%TAG", 4) != 0) continue;
+        return fail_at(r, offset_place(r, before), NS_ERR_PARSE,
+                       "the directive %%TAG is not read; remove the line");
+    }
+    return NS_OK;
+}
+
+// Anchors, aliases and tags.
+static ns_status check_marks(const reader* r, const yaml_event_t* event) {
+    const yaml_char_t *anchor = NULL, *tag = NULL;
+    place at = mark_place(&event->start_mark);
+    char quote[NSI_QUOTE_SIZE];
+    switch (event->type) {
+    case YAML_ALIAS_EVENT:
+        anchor = event->data.alias.anchor;
+        return fail_at(r, at, NS_ERR_PARSE,
+                       "the alias %s is not allowed here; write the value out, or put a name that"
+                       " starts with * in quotes",
+                       nsi_quote((const char*)anchor, strlen((const char*)anchor), quote));
+    case YAML_SCALAR_EVENT:
+        anchor = event->data.scalar.anchor;
+        tag = event->data.scalar.tag;
+        break;
+    case YAML_SEQUENCE_START_EVENT:
+        anchor = event->data.sequence_start.anchor;
+        tag = event->data.sequence_start.tag;
+        break;
+    case YAML_MAPPING_START_EVENT:
+        anchor = event->data.mapping_start.anchor;
+        tag = event->data.mapping_start.tag;
+        break;
+    default: break;
+    }
+    const char* what = (const char*)(anchor ? anchor : tag);
+    if (!what) return NS_OK;
+    return fail_at(r, at, NS_ERR_PARSE,
+                   "the %s %s is not allowed here; remove it, or put a text"
+                   " that starts with %c in quotes",
+                   anchor ? "anchor" : "tag", nsi_quote(what, strlen(what), quote),
+                   anchor ? '&' : '!');
+}
+
+// The text of an event, a scalar. `what` comes before it in a message.
+static ns_status copy_text(const reader* r, const yaml_event_t* event, const char* what,
+                           const char** out) {
+    const char* text = (const char*)event->data.scalar.value;
+    size_t size = event->data.scalar.length;
+    const char* fault = size > 0 ? nsi_line_fault(text, size) : NULL;
+    char quote[NSI_QUOTE_SIZE];
+    if (fault) {
+        return fail_at(r, mark_place(&event->start_mark), NS_ERR_PARSE,
+                       "%s%s %s; write one line of text", what, nsi_quote(text, size, quote),
+                       fault);
+    }
+    *out = nsi_arena_string(&r->out->arena, text, size);
+    return *out ? NS_OK : nsi_fail_nomem(r->error);
+}
+
+// Append a node to the list or map that is open, or make it the root.
+static ns_status add_node(reader* r, place at, nsi_yaml_node** out) {
+    if (r->nnode++ == NSI_YAML_MAX_NODES) {
+        return fail_at(r, at, NS_ERR_LIMIT, "more than %d values; split the file",
+                       NSI_YAML_MAX_NODES);
+    }
+    nsi_yaml_node* node = nsi_arena_alloc(&r->out->arena, sizeof *node);
+    if (!node) return nsi_fail_nomem(r->error);
+    *node = (nsi_yaml_node){.line = at.line, .column = at.column};
+    *out = node;
+    if (r->depth == 0) {
+        r->out->root = node;
+        return NS_OK;
+    }
+    level* top = &r->levels[r->depth - 1];
+    node->parent = top->node;
+    if (top->last) {
+        top->last->next = node;
+    } else {
+        top->node->first = node;
+    }
+    top->last = node;
+    top->node->count++;
+    return NS_OK;
+}
+
+// Find an entry of the same map with the same key, or remember this one.
+static ns_status check_twice(reader* r, uint32_t map, const nsi_yaml_node* entry) {
+    const ns_allocator* allocator = &r->out->arena.allocator;
+    uint32_t hash = nsi_hash_bytes(entry->key, strlen(entry->key)) ^ map * 0x9E3779B1u;
+    uint32_t first = r->keys.ids ? nsi_index_first(&r->keys, hash) : NSI_NONE;
+    for (uint32_t at = first, id; nsi_index_at(&r->keys, at, &id);
+         at = nsi_index_next(&r->keys, at)) {
+        const nsi_yaml_node* other = r->entries.data[id];
+        if (other->parent != entry->parent || strcmp(other->key, entry->key) != 0) continue;
+        char quote[NSI_QUOTE_SIZE];
+        return fail_at(r, (place){entry->key_line, entry->key_column}, NS_ERR_PARSE,
+                       "the key %s is there twice, first on line %u; remove one",
+                       nsi_quote(entry->key, strlen(entry->key), quote), other->key_line);
+    }
+    if (!nsi_array_push(allocator, &r->entries, entry) ||
+        !nsi_index_insert(allocator, &r->keys, hash, r->entries.count - 1)) {
+        return nsi_fail_nomem(r->error);
+    }
+    return NS_OK;
+}
+
+static ns_status take_key(reader* r, level* map, const yaml_event_t* event) {
+    place at = mark_place(&event->start_mark);
+    if (event->type != YAML_SCALAR_EVENT) {
+        return fail_at(r, at, NS_ERR_PARSE, "a key is a list or a mapping; write a word");
+    }
+    if (event->data.scalar.length == 0) {
+        return fail_at(r, at, NS_ERR_PARSE, "a key is empty; write a word");
+    }
+    nsi_yaml_node* node = NULL;
+    ns_status status = add_node(r, at, &node);
+    if (status == NS_OK) status = copy_text(r, event, "the key ", &node->key);
+    if (status != NS_OK) return status;
+    node->key_line = at.line;
+    node->key_column = at.column;
+    map->pending = node;
+    return check_twice(r, map->number, node);
+}
+
+static ns_status take_value(reader* r, nsi_yaml_node* node, const yaml_event_t* event) {
+    if (event->type == YAML_SCALAR_EVENT) {
+        char name[NAME_SIZE];
+        node->type = NSI_YAML_SCALAR;
+        node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+        return copy_text(r, event, name_text(node, name), &node->text);
+    }
+    if (r->depth == NSI_YAML_MAX_DEPTH) {
+        return fail_at(r, mark_place(&event->start_mark), NS_ERR_LIMIT,
+                       "lists and mappings nest more than %d deep", NSI_YAML_MAX_DEPTH);
+    }
+    node->type = event->type == YAML_SEQUENCE_START_EVENT ? NSI_YAML_LIST : NSI_YAML_MAP;
+    r->levels[r->depth++] = (level){.node = node, .number = r->nnode};
+    return NS_OK;
+}
+
+// A scalar, or the start of a list or map: a key, or a value.
+static ns_status take_node(reader* r, const yaml_event_t* event) {
+    ns_status status = check_marks(r, event);
+    if (status != NS_OK) return status;
+    place at = mark_place(&event->start_mark);
+    level* top = r->depth > 0 ? &r->levels[r->depth - 1] : NULL;
+    nsi_yaml_node* node = NULL;
+    if (top && top->pending) {
+        node = top->pending;
+        top->pending = NULL;
+        node->line = at.line;
+        node->column = at.column;
+    } else if (top && top->node->type == NSI_YAML_MAP) {
+        return take_key(r, top, event);
+    } else {
+        status = add_node(r, at, &node);
+    }
+    return status == NS_OK ? take_value(r, node, event) : status;
+}
+
+static ns_status take_event(reader* r, const yaml_event_t* event) {
+    switch (event->type) {
+    case YAML_STREAM_END_EVENT: r->done = true; return NS_OK;
+    case YAML_DOCUMENT_START_EVENT:
+        if (r->ndocument++ == 0) return NS_OK;
+        return fail_at(r, mark_place(&event->start_mark), NS_ERR_PARSE,
+                       "this starts a second document; a file has one");
+    case YAML_ALIAS_EVENT:
+    case YAML_SCALAR_EVENT:
+    case YAML_SEQUENCE_START_EVENT:
+    case YAML_MAPPING_START_EVENT: return take_node(r, event);
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT: r->depth--; return NS_OK;
+    default: return NS_OK; // start of the stream, end of a document
+    }
+}
+
+static ns_status read_events(reader* r) {
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser)) return nsi_fail_nomem(r->error);
+    yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&parser, (const unsigned char*)r->text, r->size);
+    ns_status status = NS_OK;
+    while (status == NS_OK && !r->done) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&parser, &event)) {
+            status = fail_yaml(r, &parser);
+            break;
+        }
+        status = take_event(r, &event);
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&parser);
+    return status;
+}
+
+// An empty file is an empty text.
+static ns_status add_root(reader* r) {
+    nsi_yaml_node* root = NULL;
+    if (r->out->root) return NS_OK;
+    ns_status status = add_node(r, (place){1, 1}, &root);
+    if (status != NS_OK) return status;
+    root->text = "";
+    root->plain = true;
+    return NS_OK;
+}
+
+ns_status nsi_yaml_parse(const char* text, size_t size, const char* path,
+                         const ns_allocator* allocator, nsi_yaml* out, ns_error* error) {
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    *out = (nsi_yaml){.file = path, .arena.allocator = memory};
+    if (size > NSI_YAML_MAX_SIZE) {
+        return nsi_fail(error, NS_ERR_LIMIT, "%.200s: more than %d MiB; split the file", path,
+                        NSI_YAML_MAX_SIZE >> 20);
+    }
+    if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) text += 3, size -= 3; // byte order mark
+    reader r = {.out = out, .text = text, .size = size, .error = error};
+    ns_status status = check_directives(&r);
+    if (status == NS_OK) status = read_events(&r);
+    if (status == NS_OK) status = add_root(&r);
+    nsi_array_free(&memory, &r.entries);
+    nsi_index_free(&memory, &r.keys);
+    if (status != NS_OK) nsi_yaml_free(out);
+    return status;
+}
+
+ns_status nsi_yaml_read(const char* path, const ns_allocator* allocator, nsi_yaml* out,
+                        ns_error* error) {
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    nsi_bytes text = {0};
+    *out = (nsi_yaml){0};
+    // One byte past the limit is read, so that the parser sees that it is too much.
+    ns_status status = nsi_file_read(path, NSI_YAML_MAX_SIZE, &memory, &text, error);
+    if (status == NS_OK) status = nsi_yaml_parse(text.data, text.count, path, &memory, out, error);
+    nsi_array_free(&memory, &text);
+    return status;
+}
+
+void nsi_yaml_free(nsi_yaml* yaml) {
+    nsi_arena_free(&yaml->arena);
+    *yaml = (nsi_yaml){0};
+}
+
+// ---- maps and lists --------------------------------------------------------------------------
+
+const nsi_yaml_node* nsi_yaml_find(const nsi_yaml_node* map, const char* key) {
+    if (!map || map->type != NSI_YAML_MAP) return NULL;
+    const nsi_yaml_node* entry = map->first;
+    while (entry && strcmp(entry->key, key) != 0) entry = entry->next;
+    return entry;
+}
+
+enum { MAX_WORD = 64 }; // bytes, with the NUL
+
+// Copy the next of some words that are separated by spaces; false when there is none.
+static bool next_word(const char** at, char out[MAX_WORD]) {
+    size_t size = strcspn(*at, " ");
+    NS_ASSERT(size < MAX_WORD);
+    if (size == 0) return false;
+    memcpy(out, *at, size);
+    out[size] = '\0';
+    *at += size + ((*at)[size] == ' ');
+    return true;
+}
+
+// The number of a word, or -1.
+static int find_word(const char* words, const char* wanted) {
+    char word[MAX_WORD];
+    for (int k = 0; next_word(&words, word); k++) {
+        if (strcmp(word, wanted) == 0) return k;
+    }
+    return -1;
+}
+
+static bool is_null(const nsi_yaml_node* node) {
+    return node->type == NSI_YAML_SCALAR && node->plain &&
+           (node->text[0] == '\0' || strcmp(node->text, "~") == 0 ||
+            strcmp(node->text, "null") == 0);
+}
+
+// A name for a kind of value, for messages.
+static const char* kind_text(const nsi_yaml_node* node) {
+    if (node->type == NSI_YAML_MAP) return "a mapping";
+    if (node->type == NSI_YAML_LIST) return "a list";
+    return is_null(node) ? "nothing" : "one value";
+}
+
+static ns_status fail_key(const nsi_yaml* yaml, const nsi_yaml_node* entry, const char* what,
+                          const char* keys, ns_error* error) {
+    char word[MAX_WORD] = "", nearest[MAX_WORD] = "", hint[MAX_WORD + 32] = "the",
+         quote[NSI_QUOTE_SIZE];
+    uint32_t least = UINT32_MAX;
+    for (const char* at = keys; next_word(&at, word);) {
+        uint32_t distance = nsi_edit_distance(entry->key, word);
+        if (distance >= least) continue;
+        least = distance;
+        memcpy(nearest, word, sizeof nearest);
+    }
+    if (nearest[0]) snprintf(hint, sizeof hint, "did you mean \"%s\"? The", nearest);
+    nsi_yaml_node at_key = {.line = entry->key_line, .column = entry->key_column};
+    return nsi_yaml_fail(yaml, &at_key, error, "unknown key %s; %s keys of %s: %s",
+                         nsi_quote(entry->key, strlen(entry->key), quote), hint, what, keys);
+}
+
+ns_status nsi_yaml_check_map(const nsi_yaml* yaml, const nsi_yaml_node* node, const char* what,
+                             const char* keys, ns_error* error) {
+    if (!node) return NS_OK;
+    if (node->type != NSI_YAML_MAP) {
+        return nsi_yaml_fail(yaml, node, error,
+                             "%s: this is %s; write a mapping with keys from: %s", what,
+                             kind_text(node), keys);
+    }
+    for (const nsi_yaml_node* entry = node->first; entry; entry = entry->next) {
+        if (find_word(keys, entry->key) < 0) return fail_key(yaml, entry, what, keys, error);
+    }
+    return NS_OK;
+}
+
+ns_status nsi_yaml_check_list(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error) {
+    char name[NAME_SIZE];
+    if (!node || node->type == NSI_YAML_LIST) return NS_OK;
+    return nsi_yaml_fail(yaml, node, error, "%sthis is %s; write a list", name_text(node, name),
+                         kind_text(node));
+}
+
+// ---- values ----------------------------------------------------------------------------------
+
+// "key: "text" what".
+static ns_status fail_value(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
+                            const char* format, ...) NSI_PRINTF(4, 5);
+static ns_status fail_value(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
+                            const char* format, ...) {
+    char what[NS_ERROR_SIZE], name[NAME_SIZE], quote[NSI_QUOTE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return nsi_yaml_fail(yaml, node, error, "%s%s %s", name_text(node, name),
+                         nsi_quote(node->text, strlen(node->text), quote), what);
+}
+
+static ns_status want_scalar(const nsi_yaml* yaml, const nsi_yaml_node* node, const char* what,
+                             ns_error* error) {
+    char name[NAME_SIZE];
+    if (node->type == NSI_YAML_SCALAR && !is_null(node)) return NS_OK;
+    return nsi_yaml_fail(yaml, node, error, "%sthis is %s; write %s", name_text(node, name),
+                         kind_text(node), what);
+}
+
+// "is too small; at least 0.5".
+static ns_status fail_bound(const nsi_yaml* yaml, const nsi_yaml_node* node, const char* what,
+                            double bound, ns_error* error) {
+    nsi_text_builder builder = {.allocator = yaml->arena.allocator};
+    ns_text text;
+    nsi_text_add(&builder, "%s ", what);
+    nsi_text_add_double(&builder, bound);
+    ns_status status = nsi_text_finish(&builder, &text, error);
+    if (status != NS_OK) return status;
+    status = fail_value(yaml, node, error, "%s", text.data);
+    ns_text_free(&text);
+    return status;
+}
+
+ns_status nsi_yaml_number(const nsi_yaml* yaml, const nsi_yaml_node* node, double lower,
+                          double upper, double* out, ns_error* error) {
+    if (!node) return NS_OK;
+    ns_status status = want_scalar(yaml, node, "a number", error);
+    if (status != NS_OK) return status;
+    if (!node->plain) return fail_value(yaml, node, error, "is in quotes; write a number without");
+    double number;
+    status = nsi_text_read_double(node->text, strlen(node->text), &number);
+    if (status != NS_OK || !isfinite(number)) {
+        return fail_value(yaml, node, error, "is %s; write a number",
+                          status == NS_ERR_PARSE   ? "not a number"
+                          : status == NS_ERR_LIMIT ? "too large or too long"
+                                                   : "not finite");
+    }
+    if (number < lower) {
+        if (lower > 0.0 && lower <= DBL_MIN) {
+            return fail_value(yaml, node, error, "is not greater than 0; write such a number");
+        }
+        return fail_bound(yaml, node, "is too small; at least", lower, error);
+    }
+    if (number > upper) return fail_bound(yaml, node, "is too large; at most", upper, error);
+    *out = number;
+    return NS_OK;
+}
+
+ns_status nsi_yaml_whole(const nsi_yaml* yaml, const nsi_yaml_node* node, uint64_t lower,
+                         uint64_t upper, uint64_t* out, ns_error* error) {
+    if (!node) return NS_OK;
+    ns_status status = want_scalar(yaml, node, "a whole number", error);
+    if (status != NS_OK) return status;
+    if (!node->plain || node->text[strspn(node->text, "0123456789")] != '\0') {
+        return fail_value(yaml, node, error, "is not a whole number; write digits");
+    }
+    uint64_t number = 0;
+    for (const char* at = node->text; *at; at++) {
+        uint64_t digit = (uint64_t)(*at - '0');
+        if (digit > upper || number > (upper - digit) / 10) {
+            return fail_value(yaml, node, error, "is too large; at most %llu",
+                              (unsigned long long)upper);
+        }
+        number = 10 * number + digit;
+    }
+    if (number < lower) {
+        return fail_value(yaml, node, error, "is too small; at least %llu",
+                          (unsigned long long)lower);
+    }
+    *out = number;
+    return NS_OK;
+}
+
+ns_status nsi_yaml_count(const nsi_yaml* yaml, const nsi_yaml_node* node, uint32_t lower,
+                         uint32_t upper, uint32_t* out, ns_error* error) {
+    uint64_t number = 0;
+    ns_status status = nsi_yaml_whole(yaml, node, lower, upper, &number, error);
+    if (status == NS_OK && node) *out = (uint32_t)number;
+    return status;
+}
+
+ns_status nsi_yaml_flag(const nsi_yaml* yaml, const nsi_yaml_node* node, bool* out,
+                        ns_error* error) {
+    if (!node) return NS_OK;
+    ns_status status = want_scalar(yaml, node, "true or false", error);
+    if (status != NS_OK) return status;
+    int which = find_word("false true", node->text);
+    if (which < 0) return fail_value(yaml, node, error, "is neither true nor false");
+    if (!node->plain) return fail_value(yaml, node, error, "is in quotes; write it without");
+    *out = which == 1;
+    return NS_OK;
+}
+
+ns_status nsi_yaml_text(const nsi_yaml* yaml, const nsi_yaml_node* node, const char** out,
+                        ns_error* error) {
+    if (!node) return NS_OK;
+    ns_status status = want_scalar(yaml, node, "a text", error);
+    if (status != NS_OK) return status;
+    if (node->text[0] == '\0') return fail_value(yaml, node, error, "is empty; write a text");
+    *out = node->text;
+    return NS_OK;
+}
+
+ns_status nsi_yaml_choice(const nsi_yaml* yaml, const nsi_yaml_node* node, const char* words,
+                          int* out, ns_error* error) {
+    if (!node) return NS_OK;
+    char what[NS_ERROR_SIZE];
+    snprintf(what, sizeof what, "one of: %s", words);
+    int which = node->type == NSI_YAML_SCALAR ? find_word(words, node->text) : -1;
+    if (which < 0) {
+        ns_status status = want_scalar(yaml, node, what, error);
+        if (status != NS_OK) return status;
+        return fail_value(yaml, node, error, "is none of: %s", words);
+    }
+    *out = which;
+    return NS_OK;
+}

@@ -1,0 +1,85 @@
+// YAML as a small tree that remembers where everything stands.
+//
+// Made for files from anywhere: sizes and depth are bounded; aliases, anchors, tags, several
+// documents and repeated keys are refused. libyaml takes its memory from malloc, not from the
+// allocator.
+
+#ifndef NSI_IO_YAML_H
+#define NSI_IO_YAML_H
+
+#include "base/base.h"
+
+enum {
+    NSI_YAML_MAX_SIZE = 4 << 20, // bytes of a file
+    NSI_YAML_MAX_DEPTH = 32,
+    NSI_YAML_MAX_NODES = 1 << 20
+};
+
+typedef enum nsi_yaml_type { NSI_YAML_SCALAR, NSI_YAML_LIST, NSI_YAML_MAP } nsi_yaml_type;
+
+typedef struct nsi_yaml_node nsi_yaml_node;
+struct nsi_yaml_node {
+    nsi_yaml_type type;
+    uint32_t line, column; // from 1
+    const char* key;       // of an entry of a map, otherwise NULL
+    uint32_t key_line, key_column;
+    const char* text;           // of a scalar, UTF-8 without control characters
+    bool plain;                 // a scalar without quotes
+    const nsi_yaml_node* first; // of a list or map: its entries in order
+    const nsi_yaml_node* next;
+    const nsi_yaml_node* parent;
+    uint32_t count; // of entries
+};
+
+typedef struct nsi_yaml {
+    const char* file;          // for messages; must outlive the tree
+    const nsi_yaml_node* root; // never NULL; of an empty file an empty text
+    nsi_arena arena;
+} nsi_yaml;
+
+// Read a file, or text that stands for it. `out` is to be freed after success, and may be in any
+// case.
+// @return NS_OK; NS_ERR_IO; NS_ERR_PARSE and NS_ERR_LIMIT with "file:line:column: what is wrong;
+//         what to do"; NS_ERR_NOMEM
+ns_status nsi_yaml_read(const char* path, const ns_allocator* allocator, nsi_yaml* out,
+                        ns_error* error);
+ns_status nsi_yaml_parse(const char* text, size_t size, const char* path,
+                         const ns_allocator* allocator, nsi_yaml* out, ns_error* error);
+void nsi_yaml_free(nsi_yaml* yaml); // zeroed and freed ones are allowed
+
+// "file:line:column: ..." for the node, with NS_ERR_PARSE or NS_ERR_LIMIT. NULL is the root.
+ns_status nsi_yaml_fail(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
+                        const char* format, ...) NSI_PRINTF(4, 5);
+ns_status nsi_yaml_fail_limit(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
+                              const char* format, ...) NSI_PRINTF(4, 5);
+
+// The entry of a map, or NULL.
+const nsi_yaml_node* nsi_yaml_find(const nsi_yaml_node* map, const char* key);
+
+// Is it a map (or absent: NULL is allowed) all of whose keys are in `keys`, words separated by
+// spaces? If not, the message names the key, the nearest one allowed, and all that are.
+// @param what  "loss", for messages
+ns_status nsi_yaml_check_map(const nsi_yaml* yaml, const nsi_yaml_node* node, const char* what,
+                             const char* keys, ns_error* error);
+
+// Is it a list (or absent)?
+ns_status nsi_yaml_check_list(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error);
+
+// Values of scalars. When `node` is NULL the result is left as it is. Messages start with the key of
+// the value, or of the list that it is in. DBL_MIN as the lower bound of a number stands for "greater
+// than 0".
+ns_status nsi_yaml_number(const nsi_yaml* yaml, const nsi_yaml_node* node, double lower,
+                          double upper, double* out, ns_error* error); // finite
+ns_status nsi_yaml_count(const nsi_yaml* yaml, const nsi_yaml_node* node, uint32_t lower,
+                         uint32_t upper, uint32_t* out, ns_error* error);
+ns_status nsi_yaml_whole(const nsi_yaml* yaml, const nsi_yaml_node* node, uint64_t lower,
+                         uint64_t upper, uint64_t* out, ns_error* error);
+ns_status nsi_yaml_flag(const nsi_yaml* yaml, const nsi_yaml_node* node, bool* out,
+                        ns_error* error); // true, false
+ns_status nsi_yaml_text(const nsi_yaml* yaml, const nsi_yaml_node* node, const char** out,
+                        ns_error* error); // not empty; lives as long as the tree
+// The number of a word in `words`, which are separated by spaces.
+ns_status nsi_yaml_choice(const nsi_yaml* yaml, const nsi_yaml_node* node, const char* words,
+                          int* out, ns_error* error);
+
+#endif

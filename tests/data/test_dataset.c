@@ -1,0 +1,870 @@
+// Recordings on the grid: closed forms that are sampled, cut, put out of step and brought back, and
+// recordings of real machines, if they are there ($NEURALSIM_DATA, or ../shared/data).
+
+#include "data/map.h"
+#include "data/resample.h"
+#include "support/check.h"
+#include "support/testalloc.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#define PI 3.14159265358979323846
+
+typedef struct set {
+    ns_data_map* map;
+    ns_dataset* data;
+} set;
+
+static set make(const char* map_text, double period) {
+    set s = {0};
+    ns_error error = {0};
+    if (nsi_data_map_parse(map_text, strlen(map_text), "m.yaml", NULL, &s.map, &error) != NS_OK ||
+        ns_dataset_create(s.map, period, NULL, &s.data, &error) != NS_OK) {
+        fail_msg("%s", error.message);
+    }
+    return s;
+}
+
+static void drop(set* s) {
+    ns_dataset_free(s->data);
+    ns_data_map_free(s->map);
+    *s = (set){0};
+}
+
+static void add(const set* s, const char* text, const ns_data_part* part) {
+    ns_error error = {0};
+    if (nsi_dataset_add_text(s->data, text, strlen(text), "dir/t.csv", part, &error) != NS_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+static double value(const set* s, uint32_t recording, uint32_t sample, uint32_t channel) {
+    const ns_recording* r = ns_dataset_recording(s->data, recording);
+    assert_non_null(r);
+    assert_true(sample < r->nsample);
+    return r->values[(size_t)sample * ns_dataset_channel_count(s->data) + channel];
+}
+
+static double control(const set* s, uint32_t sample, uint32_t number) {
+    const ns_recording* r = ns_dataset_recording(s->data, 0);
+    assert_true(sample < r->nsample);
+    return r->controls[(size_t)sample * ns_dataset_control_count(s->data) + number];
+}
+
+// A table being written.
+typedef struct writing {
+    nsi_text_builder text;
+} writing;
+
+static writing start_table(const char* header) {
+    writing w = {.text = {.allocator = ns_default_allocator()}};
+    nsi_text_add(&w.text, "%s\n", header);
+    return w;
+}
+
+static void put_row(writing* w, const char* stream, uint32_t count, const double* numbers) {
+    if (stream) nsi_text_add(&w->text, "%s,", stream);
+    for (uint32_t k = 0; k < count; k++) {
+        if (k > 0) nsi_text_add(&w->text, ",");
+        if (!isnan(numbers[k])) nsi_text_add_double(&w->text, numbers[k]);
+    }
+    nsi_text_add(&w->text, "\n");
+}
+
+static void add_table(const set* s, writing* w, const ns_data_part* part) {
+    ns_text text;
+    assert_int_equal(nsi_text_finish(&w->text, &text, NULL), NS_OK);
+    add(s, text.data, part);
+    ns_text_free(&text);
+}
+
+// ---- rows on the grid ----------------------------------------------------------------------
+
+static void rows_on_the_grid_are_used_as_they_are(void** state) {
+    (void)state;
+    nsi_rng rng = nsi_rng_seed(1);
+    static const struct {
+        const char* map;
+        double step, start, period; // of rows and of the set
+    } cases[] = {
+        {"time: t\nobserve: {q0: x}\n", 0.01, 0.0, 0.0},
+        {"time: t\nobserve: {q0: x}\n", 0.01, 17.3, 0.01},
+        {"time: t\nobserve: {q0: x}\n", 1.0 / 148.0, 0.0, 0.0},
+        {"time: t\nobserve: {q0: x}\nresample: cubic\n", 0.0025, -1.0, 0.0},
+        {"rate: 148\nobserve: {q0: x}\n", 1.0 / 148.0, 0.0, 0.0},
+        {"rate: 100\nobserve: {q0: x}\noffset: 2.5\n", 0.01, 2.5, 0.01},
+    };
+    enum { N = 3000 };
+    double* x = malloc(N * sizeof *x);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        set s = make(cases[c].map, cases[c].period);
+        writing w = start_table("t,x");
+        for (int k = 0; k < N; k++) {
+            x[k] = nsi_rng_normal(&rng);
+            put_row(&w, NULL, 2, (double[]){cases[c].start + k * cases[c].step, x[k]});
+        }
+        add_table(&s, &w, NULL);
+        assert_true(ns_dataset_period(s.data) == cases[c].step);
+        const ns_recording* r = ns_dataset_recording(s.data, 0);
+        assert_int_equal(r->nsample, N);
+        assert_int_equal(r->nmissing, 0);
+        assert_int_equal(r->line, 2);
+        assert_true(r->start == cases[c].start);
+        assert_false(r->resampled);
+        assert_true(fabs(r->row_rate * cases[c].step - 1.0) < 1e-9);
+        assert_string_equal(r->name, "t.csv");
+        assert_string_equal(r->file, "dir/t.csv");
+        for (uint32_t k = 0; k < N; k++) assert_true(check_same_bits(value(&s, 0, k, 0), x[k]));
+        drop(&s);
+    }
+    free(x);
+}
+
+static void periods_are_as_round_as_the_times(void** state) {
+    (void)state;
+    enum { N = 1000 };
+    double times[N], scratch[N];
+    static const struct {
+        double step, resolution, start, expected;
+    } cases[] = {
+        {0.01, 0.0, 0.0, 0.01},
+        {0.002, 1e-6, 0.0, 0.002},
+        {1.0 / 148.0, 1e-6, 0.0, 1.0 / 148.0}, // stamps in microseconds
+        {1.0 / 60.0, 1e-4, 3.0, 1.0 / 60.0},
+        {0.01, 0.0, 1.7e9, 0.01}, // seconds since 1970
+        {0.0123456789, 0.0, 0.0, 0.0123456789},
+        {20.0, 0.0, 0.0, 20.0},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        for (int k = 0; k < N; k++) {
+            times[k] = cases[c].start + k * cases[c].step;
+            if (cases[c].resolution > 0.0) {
+                times[k] = round(times[k] / cases[c].resolution) * cases[c].resolution;
+            }
+        }
+        assert_true(nsi_grid_period(times, N, scratch) == cases[c].expected);
+    }
+    // With a gap, and trembling: the median.
+    for (int k = 0; k < N; k++) times[k] = 0.01 * k + (k > 500 ? 0.37 : 0.0);
+    assert_true(nsi_grid_period(times, N, scratch) == 0.01);
+    assert_true(isnan(nsi_grid_period(times, 1, scratch)));
+}
+
+// ---- between rows --------------------------------------------------------------------------
+
+// The largest error of a sampled sine on a grid that does not fit, away from the ends.
+static double sine_error(const char* manner, uint32_t n) {
+    char map[100];
+    snprintf(map, sizeof map, "time: t\nobserve: {q0: x}\nresample: %s\n", manner);
+    set s = make(map, 0.00317);
+    writing w = start_table("t,x");
+    for (uint32_t k = 0; k <= n; k++) {
+        double t = 2.0 * k / n;
+        put_row(&w, NULL, 2, (double[]){t, sin(5.0 * t)});
+    }
+    add_table(&s, &w, NULL);
+    const ns_recording* r = ns_dataset_recording(s.data, 0);
+    assert_true(r->resampled);
+    assert_int_equal(r->nsample, 631); // 2 / 0.00317
+    double worst = 0.0;
+    for (uint32_t k = 0; k < r->nsample; k++) {
+        worst = fmax(worst, fabs(value(&s, 0, k, 0) - sin(5.0 * 0.00317 * k)));
+    }
+    drop(&s);
+    return worst;
+}
+
+static void resampling_has_its_order(void** state) {
+    (void)state;
+    static const struct {
+        const char* manner;
+        double order;
+    } cases[] = {{"nearest", 1.0}, {"linear", 2.0}, {"cubic", 3.0}};
+    for (int c = 0; c < 3; c++) {
+        double coarse = sine_error(cases[c].manner, 50), fine = sine_error(cases[c].manner, 200);
+        double order = log2(coarse / fine) / 2.0;
+        print_message("%s: %.3g, %.3g: order %.2f\n", cases[c].manner, coarse, fine, order);
+        assert_true(fabs(order - cases[c].order) < 0.2);
+    }
+    // Linear: the known bound h^2/8 max |x''|, nearly reached.
+    double h = 2.0 / 50.0, bound = h * h / 8.0 * 25.0, error = sine_error("linear", 50);
+    assert_true(error < bound && error > 0.9 * bound);
+}
+
+static void uneven_rows_keep_polynomials(void** state) {
+    (void)state;
+    static const char* const manners[] = {"linear", "cubic"};
+    for (int c = 0; c < 2; c++) {
+        nsi_rng rng = nsi_rng_seed(9);
+        char map[100];
+        snprintf(map, sizeof map, "time: t\nobserve: {q0: x}\nresample: %s\nmax_gap: 1\n",
+                 manners[c]);
+        set s = make(map, 0.004);
+        writing w = start_table("t,x");
+        double t = 0.1;
+        for (int k = 0; k < 300; k++) {
+            put_row(&w, NULL, 2, (double[]){t, 2.0 - t + c * 3.0 * t * t});
+            t += nsi_rng_uniform(&rng, 0.001, 0.005);
+        }
+        add_table(&s, &w, NULL);
+        const ns_recording* r = ns_dataset_recording(s.data, 0);
+        assert_true(r->start == 0.1 && r->nsample > 100 && r->nmissing == 0);
+        for (uint32_t k = 0; k < r->nsample; k++) {
+            double at = 0.1 + 0.004 * k;
+            assert_true(fabs(value(&s, 0, k, 0) - (2.0 - at + c * 3.0 * at * at)) < 1e-13);
+        }
+        assert_non_null(strstr(ns_dataset_treatment(s.data), "(uneven"));
+        drop(&s);
+    }
+}
+
+static void gaps_are_missing(void** state) {
+    (void)state;
+    static const char* const maps[] = {
+        "time: t\nobserve: {q0: x}\ncontrol: {u: 2*x}\n",
+        "time: t\nobserve: {q0: x}\ncontrol: {u: 2*x}\nmax_gap: 0.05\n",
+        "time: t\nobserve: {q0: x}\ncontrol: {u: 2*x}\nmax_gap: 0.06\n"};
+    for (int c = 0; c < 3; c++) {
+        set s = make(maps[c], 0.01);
+        writing w = start_table("t,x");
+        for (int k = 0; k <= 100; k++) {
+            if (k > 40 && k < 46) continue; // 0.06 s without a row
+            if (k == 70) continue;          // 0.02 s
+            put_row(&w, NULL, 2, (double[]){0.01 * k, 3.0 * k});
+        }
+        add_table(&s, &w, NULL);
+        const ns_recording* r = ns_dataset_recording(s.data, 0);
+        assert_int_equal(r->nsample, 101);
+        assert_int_equal(r->nmissing, c == 0 ? 6 : c == 1 ? 5 : 0);
+        assert_int_equal(r->resampled, c > 0);
+        for (uint32_t k = 0; k <= 100; k++) {
+            bool missing = (k > 40 && k < 46 && c < 2) || (k == 70 && c == 0);
+            assert_true(isnan(value(&s, 0, k, 0)) == missing);
+            if (!missing) assert_true(fabs(value(&s, 0, k, 0) - 3.0 * k) < 1e-10);
+            assert_true(fabs(control(&s, k, 0) - 6.0 * k) < 1e-10); // gaps are bridged
+        }
+        assert_non_null(strstr(ns_dataset_treatment(s.data), "100 Hz (with gaps)"));
+        drop(&s);
+    }
+}
+
+// A column that is filled in every fifth row has a rate of its own; single missing fields are holes.
+static void columns_have_their_own_rate(void** state) {
+    (void)state;
+    set s = make("time: t\nobserve: {q0: fast, q1: slow}\n", 0.01);
+    writing w = start_table("t,fast,slow");
+    for (int k = 0; k <= 100; k++) {
+        put_row(&w, NULL, 3,
+                (double[]){0.01 * k, k == 33 ? NAN : 1.0 * k, k % 5 == 0 ? 2.0 * k : NAN});
+    }
+    add_table(&s, &w, NULL);
+    for (uint32_t k = 0; k <= 100; k++) {
+        assert_true(k == 33 ? isnan(value(&s, 0, k, 0)) : value(&s, 0, k, 0) == k);
+        assert_true(fabs(value(&s, 0, k, 1) - 2.0 * k) < 1e-12);
+    }
+    assert_int_equal(ns_dataset_recording(s.data, 0)->nmissing, 1);
+    drop(&s);
+}
+
+// ---- several sources -----------------------------------------------------------------------
+
+static void sources_meet_on_one_grid(void** state) {
+    (void)state;
+    set s = make("sources:\n"
+                 "  - where: {stream: obj}\n"
+                 "    time: t\n"
+                 "    observe: {q0: x}\n"
+                 "    resample: cubic\n"
+                 "  - where: {stream: tip}\n"
+                 "    time: t/1000\n"
+                 "    offset: -0.25\n"
+                 "    control: {u: a}\n"
+                 "  - where: {stream: extra}\n"
+                 "    rate: 20\n"
+                 "    observe: {q1: x}\n",
+                 0.004);
+    writing w = start_table("stream,t,x,a");
+    for (int k = 0; k < 150; k++) { // two clocks, one late by 0.25 s and in ms; rows mixed
+        double t = 0.05 + 0.01 * k, late = 0.003 * k + 0.33;
+        put_row(&w, "obj", 3, (double[]){t, sin(t), NAN});
+        put_row(&w, "tip", 3, (double[]){1000.0 * late, NAN, 5.0 - late});
+        if (k < 40) put_row(&w, "extra", 3, (double[]){NAN, 10.0 * k, NAN});
+    }
+    nsi_text_add(&w.text, "note,what,is,this\n"); // other streams may hold anything
+    add_table(&s, &w, NULL);
+    const ns_recording* r = ns_dataset_recording(s.data, 0);
+    // obj 0.05 to 1.54, tip 0.08 to 0.527, extra 0 to 1.95
+    assert_true(fabs(r->start - 0.08) < 1e-12);
+    assert_int_equal(r->nsample, 112);
+    assert_int_equal(r->nmissing, 0);
+    for (uint32_t k = 0; k < r->nsample; k++) {
+        double t = r->start + 0.004 * k;
+        assert_true(fabs(value(&s, 0, k, 0) - sin(t)) < 1e-6);
+        assert_true(fabs(value(&s, 0, k, 1) - 200.0 * t) < 1e-11);
+        assert_true(fabs(control(&s, k, 0) - (5.0 - 0.25 - t)) < 1e-12);
+    }
+    assert_int_equal(r->line, 2 + 3 * 3); // the first row of obj from 0.08 on
+    assert_string_equal(ns_dataset_treatment(s.data),
+                        "source 1: resampled by cubics from 100 Hz to 250 Hz; "
+                        "source 2: resampled linearly from 333.3 Hz to 250 Hz; "
+                        "source 3: resampled linearly from 20 Hz to 250 Hz");
+    drop(&s);
+}
+
+static void repeated_and_late_rows_are_repaired(void** state) {
+    (void)state;
+    static const char table[] = "t,x\n0,0\n1,1\n2,2\n4,4\n3,3\n4,99\n5,5\n6,6\n6,99\n7,7\n";
+    set s = make("time: t\ntime_repair: true\nobserve: {q0: x}\n", 0.0);
+    add(&s, table, NULL);
+    assert_int_equal(ns_dataset_recording(s.data, 0)->nsample, 8);
+    for (uint32_t k = 0; k < 8; k++) assert_true(value(&s, 0, k, 0) == k);
+    assert_string_equal(ns_dataset_treatment(s.data),
+                        "as recorded, at 1 Hz; time repaired in 3 rows");
+    drop(&s);
+}
+
+// ---- trajectories and parts ----------------------------------------------------------------
+
+static void add_trajectories(const set* s, const ns_data_part* part) {
+    writing w = start_table("run,t,x,a");
+    for (int run = 0; run < 4; run++) {
+        for (int k = 0; k < 50 + 10 * run; k++) {
+            put_row(&w, NULL, 4,
+                    (double[]){2.5 + run, 100.0 * run + 0.1 * k, 1000.0 * run + k,
+                               remainder(3.0 * run + 2.0 * k, 2.0 * PI)});
+        }
+    }
+    add_table(s, &w, part);
+}
+
+static void trajectories_are_recordings(void** state) {
+    (void)state;
+    static const char map[] =
+        "time: t\ntrajectory: run\nobserve: {q0: x, q1: unwrap(a), q2: first(x)}\n";
+    set s = make(map, 0.0);
+    add_trajectories(&s, NULL);
+    assert_true(ns_dataset_period(s.data) == 0.1);
+    assert_int_equal(ns_dataset_recording_count(s.data), 4);
+    uint32_t line = 2;
+    for (uint32_t run = 0; run < 4; run++) {
+        const ns_recording* r = ns_dataset_recording(s.data, run);
+        char name[40];
+        snprintf(name, sizeof name, "t.csv:%u.5", 2 + run);
+        assert_string_equal(r->name, name);
+        assert_int_equal(r->line, line);
+        assert_true(r->start == 100.0 * run);
+        assert_int_equal(r->nsample, 50 + 10 * run);
+        line += r->nsample;
+        double first = value(&s, run, 0, 1);
+        assert_true(fabs(first) <= PI); // not carried on from the run before
+        for (uint32_t k = 0; k < r->nsample; k++) {
+            assert_true(value(&s, run, k, 0) == 1000.0 * run + k);
+            assert_true(fabs(value(&s, run, k, 1) - first - 2.0 * k) < 1e-11);
+            assert_true(value(&s, run, k, 2) == 1000.0 * run);
+        }
+    }
+    assert_null(ns_dataset_recording(s.data, 4));
+    drop(&s);
+
+    s = make(map, 0.0);
+    add_trajectories(&s, &(ns_data_part){.first_trajectory = 3.5, .last_trajectory = 5.0});
+    assert_int_equal(ns_dataset_recording_count(s.data), 2);
+    assert_string_equal(ns_dataset_recording(s.data, 1)->name, "t.csv:4.5");
+    ns_error error = {0};
+    ns_data_part none = {.first_trajectory = 9.0, .last_trajectory = 10.0};
+    assert_int_equal(
+        nsi_dataset_add_text(s.data, "run,t,x,a\n1,2,3,4\n", 18, "u.csv", &none, &error),
+        NS_ERR_PARSE);
+    assert_string_equal(error.message, "u.csv:2: no sample is left; the part to take is empty or "
+                                       "lies outside");
+    assert_int_equal(ns_dataset_recording_count(s.data), 2);
+    drop(&s);
+}
+
+static void parts_that_meet_share_nothing(void** state) {
+    (void)state;
+    static const char map[] = "time: t\ntrajectory: run\nobserve: {q0: x}\n";
+    static const struct {
+        ns_data_part part;
+        uint32_t first, count; // of the first run, which has 50 samples
+    } cases[] = {
+        {{.all_trajectories = true}, 0, 50},
+        {{.all_trajectories = true, .to = 2.0}, 0, 20},
+        {{.all_trajectories = true, .from = 2.0}, 20, 30},
+        {{.all_trajectories = true, .from = 2.0, .to = 3.0}, 20, 10},
+        {{.all_trajectories = true, .from = 2.05, .to = 2.15}, 21, 1},
+        {{.all_trajectories = true, .to = 1000.0}, 0, 50},
+        {{.all_trajectories = true, .to = 0.7, .fractions = true}, 0, 35},
+        {{.all_trajectories = true, .from = 0.7, .fractions = true}, 35, 15},
+        {{.all_trajectories = true, .from = 0.7, .to = 1.0, .fractions = true}, 35, 15},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        set s = make(map, 0.0);
+        add_trajectories(&s, &cases[c].part);
+        assert_int_equal(ns_dataset_recording_count(s.data), 4);
+        const ns_recording* r = ns_dataset_recording(s.data, 0);
+        assert_int_equal(r->nsample, cases[c].count);
+        assert_true(value(&s, 0, 0, 0) == cases[c].first);
+        assert_true(fabs(r->start - 0.1 * cases[c].first) < 1e-12);
+        assert_int_equal(r->line, 2 + cases[c].first);
+        drop(&s);
+    }
+    // Runs that are too short for a part are left out.
+    set s = make(map, 0.0);
+    add_trajectories(&s, &(ns_data_part){.all_trajectories = true, .from = 5.5});
+    assert_int_equal(ns_dataset_recording_count(s.data), 3);
+    static const ns_data_part bad[] = {{.from = -1.0},
+                                       {.from = 2.0, .to = 1.0},
+                                       {.to = NAN},
+                                       {.to = INFINITY},
+                                       {.to = 1.5, .fractions = true}};
+    for (size_t c = 0; c < sizeof bad / sizeof *bad; c++) {
+        assert_int_equal(nsi_dataset_add_text(s.data, "run,t,x\n", 8, "t.csv", &bad[c], NULL),
+                         NS_ERR_ARGUMENT);
+    }
+    drop(&s);
+}
+
+// ---- columns -------------------------------------------------------------------------------
+
+static void definitions_follow_each_other(void** state) {
+    (void)state;
+    set s = make("rate: 100\n"
+                 "define:\n"
+                 "  angle: a*deg\n"
+                 "  twice: 2*angle\n"
+                 "  a: a + 1\n" // hides the column from here on
+                 "  b: a*mm\n"
+                 "observe: {q0: twice, q1: b, qd0: 'rate(twice, 5, 2)', q2: '\"x y\"'}\n",
+                 0.0);
+    writing w = start_table("a,\"x y\"");
+    for (int k = 0; k < 50; k++) put_row(&w, NULL, 2, (double[]){90.0 * k, 7.0});
+    add_table(&s, &w, NULL);
+    for (uint32_t k = 0; k < 50; k++) {
+        assert_true(fabs(value(&s, 0, k, 0) - PI * k) < 1e-12);
+        assert_true(fabs(value(&s, 0, k, 1) - (0.09 * k + 0.001)) < 1e-14);
+        assert_true(fabs(value(&s, 0, k, 2) - 100.0 * PI) < 1e-9);
+        assert_true(value(&s, 0, k, 3) == 7.0);
+    }
+    assert_string_equal(ns_dataset_treatment(s.data), "as recorded, at 100 Hz; rate(twice, 5, 2)");
+    drop(&s);
+}
+
+static void quaternions_are_unit_and_continuous(void** state) {
+    (void)state;
+    set s = make("rate: 10\n"
+                 "define: {w: '2*qw', x: '2*qx', y: '2*qy', z: '2*qz'}\n"
+                 "quaternions: [[qw, qx, qy, qz], [w, x, y, z]]\n"
+                 "observe: {q3: qw, q4: qx, q5: qy, q6: qz, a: w, b: x, c: y, d: z}\n",
+                 0.0);
+    writing w = start_table("qw,qx,qy,qz");
+    enum { N = 200 };
+    for (int k = 0; k < N; k++) { // one and a half turns, signs as they come
+        double half = 0.5 * 3.0 * PI * k / N, sign = k * 7 % 3 == 1 ? -1.3 : 1.3;
+        if (k == 0) sign = 1.3;
+        double row[4] = {sign * cos(half), sign * 0.6 * sin(half), 0.0, sign * 0.8 * sin(half)};
+        if (k == 50) row[2] = NAN;
+        if (k == 51) memset(row, 0, sizeof row);
+        put_row(&w, NULL, 4, row);
+    }
+    add_table(&s, &w, NULL);
+    for (uint32_t k = 0; k < N; k++) {
+        double half = 0.5 * 3.0 * PI * k / N;
+        double expected[4] = {cos(half), 0.6 * sin(half), 0.0, 0.8 * sin(half)};
+        for (uint32_t i = 0; i < 8; i++) {
+            double got = value(&s, 0, k, i);
+            assert_true(k == 50 || k == 51 ? isnan(got) : fabs(got - expected[i % 4]) < 1e-14);
+        }
+    }
+    drop(&s);
+}
+
+static void files_without_names_get_them(void** state) {
+    (void)state;
+    set s = make("columns: [x, y]\nrate: 2\nobserve: {q0: x - y}\n", 0.0);
+    add(&s, "# a comment\n3,1\n\n5,2\n", NULL);
+    assert_int_equal(ns_dataset_recording(s.data, 0)->nsample, 2);
+    assert_int_equal(ns_dataset_recording(s.data, 0)->line, 2);
+    assert_true(value(&s, 0, 1, 0) == 3.0);
+    assert_int_equal(ns_dataset_channel_count(s.data), 1);
+    assert_string_equal(ns_dataset_channel(s.data, 0)->name, "q0");
+    assert_string_equal(ns_dataset_channel(s.data, 0)->value, "x - y");
+    assert_null(ns_dataset_channel(s.data, 1));
+    assert_null(ns_dataset_control(s.data, 0));
+    drop(&s);
+}
+
+static void controls_are_held_or_interpolated(void** state) {
+    (void)state;
+    set s = make("time: t\ncontrol: {tau0: u}\nobserve: {q0: u}\nresample: nearest\n", 0.25);
+    add(&s, "t,u\n0,1\n1,2\n2,4\n", NULL);
+    static const double nearest[9] = {1, 1, 2, 2, 2, 2, 4, 4, 4};
+    for (uint32_t k = 0; k < 9; k++) assert_true(control(&s, k, 0) == nearest[k]);
+    assert_string_equal(ns_dataset_control(s.data, 0), "tau0");
+    drop(&s);
+}
+
+// ---- what is no recording ------------------------------------------------------------------
+
+static void faults_have_a_place(void** state) {
+    (void)state;
+    static const char timed[] = "time: t\nobserve: {q0: 2*xs}\ncontrol: {u: c}\n";
+    static const char streams[] = "trajectory: run\nsources:\n"
+                                  "  - {where: {s: a}, rate: 5, observe: {q0: x}}\n"
+                                  "  - {where: {s: b}, time: t, observe: {q1: x}}\n";
+    static const struct {
+        const char* map;
+        double period;
+        const char *table, *message;
+    } cases[] = {
+        {timed, 0, "t,c\n1,2\n2,3\n",
+         "m.yaml:2:17: there is no column \"xs\" in t.csv; it has t, c"},
+        {timed, 0, "t,xS,c\n1,2\n",
+         "t.csv:2:4: 2 fields for 3 columns; add what is missing from column \"c\" on"},
+        {timed, 0, "t,xS,c\n1,2,3\n2,3,4\n",
+         "m.yaml:2:17: there is no column \"xs\" in t.csv; did you mean \"xS\"?"},
+        {timed, 0, "xs,c\n1,2\n", "m.yaml:1:7: there is no column \"t\" in t.csv; it has xs, c"},
+        {timed, 0, "t,xs,c\n", "t.csv:1: the table has no rows"},
+        {timed, 0, "", "t.csv:1:1: there is no table; the first row must name the columns"},
+        {timed, 0, "t,xs,c\n1,a,2\n",
+         "t.csv:2:3: \"a\" in column \"xs\" is not a number; write one, with a point for decimals"},
+        {timed, 0, "t,xs,c\n1,0,0\n2,0,0\n2,0,0\n",
+         "t.csv:4: the time is that of the row before; correct the rows, or let time_repair: true "
+         "in the map sort them and drop repeated ones"},
+        {timed, 0, "t,xs,c\n1,0,0\n\n3,0,0\n2,0,0\n",
+         "t.csv:5: the time goes back; correct the rows, or let time_repair: true in the map sort "
+         "them and drop repeated ones"},
+        {timed, 0, "t,xs,c\n1,0,0\n,0,0\n",
+         "t.csv:3: the time is missing or not finite; remove the row"},
+        {timed, 0, "t,xs,c\n1,0,0\ninf,0,0\n",
+         "t.csv:3: the time is missing or not finite; remove the row"},
+        {timed, 0, "t,xs,c\n1,0,0\n",
+         "t.csv:2: the rows do not tell the time between samples; give it"},
+        {timed, 0, "t,xs,c\n0,0,0\n1,0,\n2,0,0\n",
+         "t.csv:3: the control \"u\" is missing or not finite; fill it in, or take another part of "
+         "the file"},
+        {timed, 0.3, "t,xs,c\n0,0,0\n1,0,0\n2,0,nan\n",
+         "t.csv:4: the control \"u\" is missing or not finite; fill it in, or take another part of "
+         "the file"},
+        {"time: t\nobserve: {q0: x}\ncontrol: {u: 1/x}\n", 0, "t,x\n0,1\n1,0\n2,1\n",
+         "t.csv:3: the control \"u\" is missing or not finite; fill it in, or take another part of "
+         "the file"},
+        {timed, 1e-6, "t,xs,c\n0,0,0\n10,0,0\n",
+         "t.csv:2: more than a million samples, and more than 100 for each row; take a longer "
+         "period"},
+        {"time: t\ntime_repair: true\nobserve: {q0: x}\n", 0,
+         "t,x\n1,0\n2,0\n3,0\n4,0\n5,0\n6,0\n7,0\n8,0\n9,0\n10,0\n11,0\n12,0\n13,0\n14,0\n15,0\n"
+         "16,0\n17,0\n0,0\n",
+         "t.csv:19: the time goes back by more than 16 rows; if these are several recordings, name "
+         "the column that tells them apart as trajectory"},
+        {streams, 0, "s,run,t,x\na,0,0,1\na,0,1,1\nb,0,0,1\nb,1,0,1\n",
+         "t.csv:5: this trajectory is not the same in source 2 as in source 1; each must have all "
+         "of them, in one order"},
+        {streams, 0, "s,run,t,x\na,0,0,1\na,1,1,1\nb,0,0,1\n",
+         "t.csv:3: this trajectory is not the same in source 2 as in source 1; each must have all "
+         "of them, in one order"},
+        {streams, 0, "s,run,t,x\na,0,0,1\na,0,1,1\nb,0,9,1\n",
+         "t.csv:2: the sources have no time in common; is an offset missing?"},
+        {streams, 0, "s,run,t,x\na,0,0,1\n", "t.csv:1: no row has \"b\" in column \"s\""},
+        {streams, 0, "run,t,x\n0,0,1\n", "t.csv:1:1: there is no column \"s\""},
+        {streams, 0, "s,t,x\na,0,1\nb,0,1\n",
+         "m.yaml:1:13: there is no column \"run\" in t.csv; it has s, t, x"},
+        {streams, 0, "s,run,t,x\na,,0,1\n", "t.csv:2: \"run\" is missing or not finite"},
+        {"rate: 5\nquaternions: [[a, b, c, d]]\nobserve: {q0: a}\n", 0, "a,b,c\n1,2,3\n1,2,3\n",
+         "m.yaml:2:15: there is no column \"d\" in t.csv; it has a, b, c"},
+        {"columns: [a, b]\nrate: 5\nobserve: {q0: a}\n", 0, "1,2,3\n",
+         "t.csv:1:5: more fields than the 2 columns; remove them, or name them"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        set s = make(cases[k].map, cases[k].period);
+        ns_error error = {0};
+        ns_status status = nsi_dataset_add_text(s.data, cases[k].table, strlen(cases[k].table),
+                                                "t.csv", NULL, &error);
+        if (status == NS_OK) fail_msg("accepted: %s", cases[k].table);
+        if (strcmp(error.message, cases[k].message) != 0) {
+            fail_msg("%s\n  gives    %s\n  expected %s", cases[k].table, error.message,
+                     cases[k].message);
+        }
+        assert_int_equal(status, error.status);
+        assert_int_equal(ns_dataset_recording_count(s.data), 0);
+        assert_true(ns_dataset_period(s.data) == cases[k].period);
+        assert_string_equal(ns_dataset_treatment(s.data), "");
+        drop(&s);
+    }
+    // A control that is missing elsewhere does not matter.
+    set s = make(timed, 0.0);
+    add(&s, "t,xs,c\n0,0,0\n1,0,\n2,0,0\n3,0,0\n", &(ns_data_part){.from = 2.0});
+    assert_int_equal(ns_dataset_recording(s.data, 0)->nsample, 2);
+    drop(&s);
+}
+
+static void a_failed_file_changes_nothing(void** state) {
+    (void)state;
+    set s = make("time: t\nobserve: {q0: x}\n", 0.0);
+    ns_error error = {0};
+    assert_int_equal(ns_dataset_add(s.data, "/no/such/file.csv", NULL, &error), NS_ERR_IO);
+    assert_non_null(strstr(error.message, "/no/such/file.csv"));
+    add(&s, "t,x\n0,1\n0.5,2\n", NULL);
+    const ns_recording* first = ns_dataset_recording(s.data, 0);
+    assert_int_equal(nsi_dataset_add_text(s.data, "t,x\n0,1\n0,2\n", 12, "b.csv", NULL, &error),
+                     NS_ERR_PARSE);
+    assert_int_equal(ns_dataset_recording_count(s.data), 1);
+    assert_true(ns_dataset_period(s.data) == 0.5);
+    add(&s, "t,x\n0,1\n0.25,2\n1,3\n", NULL);
+    assert_ptr_equal(ns_dataset_recording(s.data, 0), first);
+    assert_int_equal(ns_dataset_recording_count(s.data), 2);
+    assert_true(ns_dataset_period(s.data) == 0.5); // that of the first
+    drop(&s);
+    ns_dataset_free(NULL);
+    assert_int_equal(ns_dataset_create(NULL, 0.1, NULL, &s.data, &error), NS_ERR_ARGUMENT);
+    s = make("rate: 1\nobserve: {q0: x}\n", 0.0);
+    ns_dataset* other = NULL;
+    assert_int_equal(ns_dataset_create(s.map, -1.0, NULL, &other, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_dataset_create(s.map, NAN, NULL, &other, &error), NS_ERR_ARGUMENT);
+    drop(&s);
+}
+
+static void failing_allocations_are_reported(void** state) {
+    (void)state;
+    static const char map_text[] = "trajectory: r\n"
+                                   "sources:\n"
+                                   "  - where: {s: a}\n"
+                                   "    time: t\n"
+                                   "    define: {y: 'smooth(x, 3, 1)'}\n"
+                                   "    quaternions: [[y, y, y, y]]\n"
+                                   "    observe: {q0: y, q1: x}\n"
+                                   "  - where: {s: b}\n"
+                                   "    rate: 5\n"
+                                   "    control: {u: 2*x}\n";
+    static const char table[] = "s,r,t,x\na,0,0,1\na,0,0.1,2\na,0,0.2,3\nb,0,,1\nb,0,,2\n"
+                                "a,1,0,1\na,1,0.1,2\nb,1,,1\nb,1,,2\nb,1,,2\n";
+    ns_data_map* map = NULL;
+    assert_int_equal(nsi_data_map_parse(map_text, strlen(map_text), "m.yaml", NULL, &map, NULL),
+                     NS_OK);
+    for (size_t n = 1;; n++) {
+        test_alloc counter = {.fail_at = n};
+        ns_allocator allocator = test_allocator(&counter);
+        ns_dataset* data = NULL;
+        ns_error error = {0};
+        ns_status status = ns_dataset_create(map, 0.0, &allocator, &data, &error);
+        if (status == NS_OK) {
+            status = nsi_dataset_add_text(data, table, strlen(table), "t.csv", NULL, &error);
+            assert_int_equal(ns_dataset_recording_count(data), status == NS_OK ? 2 : 0);
+        }
+        ns_dataset_free(data);
+        assert_int_equal(counter.live_blocks, 0);
+        if (counter.calls < n) {
+            assert_int_equal(status, NS_OK);
+            assert_true(n > 20);
+            break;
+        }
+        assert_int_equal(status, NS_ERR_NOMEM);
+        assert_int_equal(error.status, NS_ERR_NOMEM);
+    }
+    ns_data_map_free(map);
+}
+
+static void long_files_are_read(void** state) {
+    (void)state;
+    enum { N = 200000 };
+    set s = make("time: t\nobserve: {q0: x, q1: 'smooth(x, 21, 3)'}\n", 0.0);
+    writing w = start_table("t,x");
+    for (int k = 0; k < N; k++) put_row(&w, NULL, 2, (double[]){0.001 * k, sin(0.01 * k)});
+    add_table(&s, &w, NULL);
+    const ns_recording* r = ns_dataset_recording(s.data, 0);
+    assert_int_equal(r->nsample, N);
+    assert_false(r->resampled);
+    assert_true(ns_dataset_period(s.data) == 0.001);
+    for (uint32_t k = 0; k < N; k += 1000) {
+        assert_true(fabs(value(&s, 0, k, 1) - sin(0.01 * k)) < 1e-5);
+    }
+    drop(&s);
+}
+
+// ---- real recordings -----------------------------------------------------------------------
+
+// The set for a map of data/maps and files below the folder of real data; skips the test without it.
+static set load_real(const char* map_name, double period, const char* const* files, int nfile) {
+    const char* folder = getenv("NEURALSIM_DATA");
+    if (!folder) folder = NEURALSIM_SOURCE_DIR "/../shared/data";
+    char path[1000];
+    snprintf(path, sizeof path, "%s/%s", folder, files[0]);
+    FILE* there = fopen(path, "rb");
+    if (!there) {
+        print_message("%s is not there\n", files[0]);
+        skip();
+    }
+    fclose(there);
+    set s = {0};
+    ns_error error = {0};
+    snprintf(path, sizeof path, "%s/data/maps/%s.yaml", NEURALSIM_SOURCE_DIR, map_name);
+    if (ns_data_map_load(path, NULL, &s.map, &error) != NS_OK ||
+        ns_dataset_create(s.map, period, NULL, &s.data, &error) != NS_OK) {
+        fail_msg("%s", error.message);
+    }
+    for (int k = 0; k < nfile; k++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[k]);
+        if (ns_dataset_add(s.data, path, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    }
+    print_message("%s: %s\n", map_name, ns_dataset_treatment(s.data));
+    return s;
+}
+
+// The root mean square of what the recorded velocity and the slope of the position differ by,
+// relative to the velocity's.
+static double velocity_error(const set* s, uint32_t position, uint32_t velocity) {
+    double error = 0.0, all = 0.0, period = ns_dataset_period(s->data);
+    for (uint32_t n = 0; n < ns_dataset_recording_count(s->data); n++) {
+        for (uint32_t k = 1; k + 1 < ns_dataset_recording(s->data, n)->nsample; k++) {
+            double before = value(s, n, k - 1, position), after = value(s, n, k + 1, position);
+            double v = value(s, n, k, velocity);
+            if (isnan(before) || isnan(after) || isnan(v)) continue;
+            error += pow((after - before) / (2.0 * period) - v, 2.0);
+            all += v * v;
+        }
+    }
+    return sqrt(error / all);
+}
+
+static void ibm_double_pendulum(void** state) {
+    (void)state;
+    static const char* const files[] = {"ibm_double_pendulum/0.csv", "ibm_double_pendulum/5.csv"};
+    set s = load_real("ibm_double_pendulum", 0.0, files, 2);
+    assert_true(ns_dataset_period(s.data) == 0.0025);
+    for (uint32_t n = 0; n < 2; n++) {
+        const ns_recording* r = ns_dataset_recording(s.data, n);
+        assert_true(r->nsample > 17000 && r->nmissing == 0 && !r->resampled);
+        // At the end it swings about hanging down, whole turns away.
+        double sum = 0.0;
+        for (uint32_t k = r->nsample - 2000; k < r->nsample; k++) sum += value(&s, n, k, 0);
+        assert_true(fabs(remainder(sum / 2000.0, 2.0 * PI)) < 0.1);
+        // No jumps: neither arm turns by more than half a rad in 2.5 ms.
+        for (uint32_t k = 1; k < r->nsample; k++) {
+            for (uint32_t c = 0; c < 2; c++) {
+                assert_true(fabs(value(&s, n, k, c) - value(&s, n, k - 1, c)) < 0.5);
+            }
+        }
+    }
+    drop(&s);
+}
+
+static void dfki_double_pendulum(void** state) {
+    (void)state;
+    static const char* const files[] = {"dfki_double_pendulum/C1_143339.csv",
+                                        "dfki_double_pendulum/A0_00.csv"};
+    set s = load_real("dfki_double_pendulum", 0.0, files, 2);
+    assert_true(ns_dataset_period(s.data) == 0.002);
+    assert_true(ns_dataset_recording(s.data, 0)->resampled);
+    assert_int_equal(ns_dataset_recording(s.data, 0)->nmissing, 0);
+    assert_string_equal(ns_dataset_control(s.data, 0), "tau0");
+    assert_true(velocity_error(&s, 0, 2) < 0.1);
+    assert_true(velocity_error(&s, 1, 3) < 0.1);
+    assert_true(ns_dataset_channel(s.data, 2)->weight == 0.0);
+    drop(&s);
+}
+
+static void schmidt_lipson(void** state) {
+    (void)state;
+    static const char* const files[] = {"schmidt_lipson/double_pendulum_trial0.csv"};
+    set s = load_real("schmidt_lipson", 0.0, files, 1);
+    const ns_recording* r = ns_dataset_recording(s.data, 0);
+    assert_true(ns_dataset_period(s.data) == 0.01);
+    assert_int_equal(r->nsample - r->nmissing / 4, 819); // all rows, and nothing between
+    assert_false(r->resampled);
+    assert_true(velocity_error(&s, 0, 2) < 0.1);
+    assert_true(velocity_error(&s, 1, 3) < 0.1);
+    drop(&s);
+}
+
+static void contactnets_cube(void** state) {
+    (void)state;
+    static const char* const files[] = {"contactnets_cube/000.csv", "contactnets_cube/285.csv",
+                                        "contactnets_cube/565.csv"};
+    set s = load_real("contactnets_cube", 0.0, files, 3);
+    assert_true(ns_dataset_period(s.data) == 1.0 / 148.0);
+    assert_int_equal(ns_dataset_recording_count(s.data), 3);
+    for (uint32_t n = 0; n < 3; n++) {
+        for (uint32_t k = 0; k < ns_dataset_recording(s.data, n)->nsample; k++) {
+            double length = 0.0, turn = 0.0;
+            for (uint32_t i = 3; i < 7; i++) {
+                length += pow(value(&s, n, k, i), 2.0);
+                if (k > 0) turn += value(&s, n, k, i) * value(&s, n, k - 1, i);
+            }
+            assert_true(fabs(length - 1.0) < 1e-14);
+            assert_true(k == 0 || turn > 0.9);
+        }
+    }
+    // In the air and on the board; impacts are sharper than the difference of two rows.
+    for (uint32_t i = 0; i < 3; i++) assert_true(velocity_error(&s, i, 7 + i) < 0.3);
+    drop(&s);
+}
+
+static void mcube_push(void** state) {
+    (void)state;
+    static const char* const files[] = {
+        "mcube_push/trajectories/abs_butter_v50_i0_s0.850_t-0.349.csv",
+        "mcube_push/trajectories/abs_butter_v50_i0_s0.850_t-0.698.csv"};
+    set s = load_real("mcube_push", 0.004, files, 2);
+    for (uint32_t n = 0; n < 2; n++) {
+        const ns_recording* r = ns_dataset_recording(s.data, n);
+        assert_true(r->resampled && r->nsample > 300 && r->nmissing < 30);
+        const double* rod = r->controls;
+        const double* end = r->controls + 2 * (size_t)(r->nsample - 1);
+        assert_true(fabs(hypot(end[0] - rod[0], end[1] - rod[1]) - 0.05) < 0.002); // the stroke
+    }
+    drop(&s);
+}
+
+static void swimmer2(void** state) {
+    (void)state;
+    static const char* const files[] = {"mujoco/train/swimmer2_water25.csv"};
+    set s = load_real("swimmer2", 0.0, files, 1);
+    assert_true(ns_dataset_period(s.data) == 0.01);
+    assert_int_equal(ns_dataset_recording_count(s.data), 30);
+    for (uint32_t n = 0; n < 30; n++) {
+        const ns_recording* r = ns_dataset_recording(s.data, n);
+        assert_true(r->nsample == 1001 && r->nmissing == 0 && !r->resampled && r->start == 0.0);
+        for (uint32_t k = 0; k + 1 < r->nsample; k++) { // semi-implicit Euler, to nine digits
+            for (uint32_t i = 0; i < 4; i++) {
+                double step = value(&s, n, k + 1, i) - value(&s, n, k, i);
+                assert_true(fabs(step - 0.01 * value(&s, n, k + 1, 4 + i)) < 2e-7);
+            }
+        }
+    }
+    drop(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_on_the_grid_are_used_as_they_are),
+        cmocka_unit_test(periods_are_as_round_as_the_times),
+        cmocka_unit_test(resampling_has_its_order),
+        cmocka_unit_test(uneven_rows_keep_polynomials),
+        cmocka_unit_test(gaps_are_missing),
+        cmocka_unit_test(columns_have_their_own_rate),
+        cmocka_unit_test(sources_meet_on_one_grid),
+        cmocka_unit_test(repeated_and_late_rows_are_repaired),
+        cmocka_unit_test(trajectories_are_recordings),
+        cmocka_unit_test(parts_that_meet_share_nothing),
+        cmocka_unit_test(definitions_follow_each_other),
+        cmocka_unit_test(quaternions_are_unit_and_continuous),
+        cmocka_unit_test(files_without_names_get_them),
+        cmocka_unit_test(controls_are_held_or_interpolated),
+        cmocka_unit_test(faults_have_a_place),
+        cmocka_unit_test(a_failed_file_changes_nothing),
+        cmocka_unit_test(failing_allocations_are_reported),
+        cmocka_unit_test(long_files_are_read),
+        cmocka_unit_test(ibm_double_pendulum),
+        cmocka_unit_test(dfki_double_pendulum),
+        cmocka_unit_test(schmidt_lipson),
+        cmocka_unit_test(contactnets_cube),
+        cmocka_unit_test(mcube_push),
+        cmocka_unit_test(swimmer2),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,386 @@
+// Maps: what is read from YAML and from the names of columns, and what is refused, where and why.
+
+#define _POSIX_C_SOURCE 200809L // mkstemp
+
+#include "data/map.h"
+#include "support/testalloc.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static ns_data_map* parse(const char* text) {
+    ns_data_map* map = NULL;
+    ns_error error = {0};
+    if (nsi_data_map_parse(text, strlen(text), "m.yaml", NULL, &map, &error) != NS_OK) {
+        fail_msg("%s", error.message);
+    }
+    return map;
+}
+
+// A file with this content; remove it, then free the name.
+static char* temporary_file(const char* text) {
+    char* path = strdup("/tmp/neuralsim_map_XXXXXX");
+    int handle = mkstemp(path);
+    assert_true(handle >= 0);
+    assert_int_equal(write(handle, text, strlen(text)), strlen(text));
+    close(handle);
+    return path;
+}
+
+static const char full[] =
+    "columns: [run, t, a, b, c]\n"
+    "trajectory: run\n"
+    "resample: cubic\n"
+    "max_gap: 0.02\n"
+    "sources:\n"
+    "  - where: {stream: obj, phase: '2'}\n"
+    "    time: t/1000\n"
+    "    offset: -0.5\n"
+    "    time_repair: true\n"
+    "    define:\n"
+    "      w: a*deg\n"
+    "      angle: unwrap(w)\n"
+    "    quaternions: [[w, a, b, c]]\n"
+    "    observe:\n"
+    "      joint/x/position: {value: angle - pi/2, sigma: 0.1*deg, weight: 0}\n"
+    "      joint/y/position: smooth(b, 5, 2)\n"
+    "  - rate: 250\n"
+    "    resample: nearest\n"
+    "    observe: {q0: c}\n"
+    "    control: {u/motor: '\"a\" * 2', tau0: 1}\n";
+
+static void everything_is_read(void** state) {
+    (void)state;
+    ns_data_map* map = parse(full);
+    assert_int_equal(map->columns.count, 5);
+    assert_string_equal(map->columns.data[4], "c");
+    assert_string_equal(map->trajectory, "run");
+    assert_int_equal(map->sources.count, 2);
+
+    const nsi_map_source* s = &map->sources.data[0];
+    assert_int_equal(s->where.count, 2);
+    assert_string_equal(s->where.data[1].column, "phase");
+    assert_string_equal(s->where.data[1].text, "2");
+    assert_true(s->rate == 0.0 && s->offset == -0.5 && s->time_repair && s->max_gap == 0.02);
+    assert_string_equal(s->time.text, "t/1000");
+    assert_int_equal(s->resample, NS_RESAMPLE_CUBIC);
+    assert_int_equal(s->define.count, 2);
+    assert_string_equal(s->define.data[1].name, "angle");
+    assert_int_equal(s->define.data[1].line, 12);
+    assert_int_equal(s->define.data[1].column, 14);
+    assert_int_equal(s->quaternions.count, 1);
+    assert_int_equal(s->quaternions.data[0].after, 1); // w is defined first
+
+    s = &map->sources.data[1];
+    assert_true(s->rate == 250.0 && !s->time.formula && !s->time_repair);
+    assert_int_equal(s->resample, NS_RESAMPLE_NEAREST);
+    assert_int_equal(s->first_channel, 2);
+    assert_int_equal(s->first_control, 0);
+
+    assert_int_equal(map->channels.count, 3);
+    const ns_channel* c = &map->channels.data[0];
+    assert_string_equal(c->name, "joint/x/position");
+    assert_string_equal(c->value, "angle - pi/2");
+    assert_true(fabs(c->sigma - 0.1 * 3.14159265358979323846 / 180.0) < 1e-18 && c->weight == 0.0);
+    c = &map->channels.data[1];
+    assert_true(c->sigma == 0.0 && c->weight == 1.0);
+    assert_string_equal(map->channels.data[2].name, "q0");
+    assert_int_equal(map->controls.count, 2);
+    assert_string_equal(map->controls.data[1], "tau0");
+    ns_data_map_free(map);
+    ns_data_map_free(NULL);
+}
+
+static void files_are_read(void** state) {
+    (void)state;
+    char* path = temporary_file("rate: 10\nobserve: {q0: a}\n");
+    ns_data_map* map = NULL;
+    ns_error error = {0};
+    assert_int_equal(ns_data_map_load(path, NULL, &map, &error), NS_OK);
+    assert_string_equal(map->file, path);
+    ns_data_map_free(map);
+    unlink(path);
+    free(path);
+    assert_int_equal(ns_data_map_load("/no/such/map.yaml", NULL, &map, &error), NS_ERR_IO);
+    assert_null(map);
+    assert_non_null(strstr(error.message, "/no/such/map.yaml"));
+}
+
+static void faults_have_a_place(void** state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "m.yaml:1:1: "},
+        {"a map", "m.yaml:1:1: "},
+        {"rte: 5\nobserve: {q0: a}\n", "m.yaml:1:1: "},
+        {"observe: {q0: a}\n", "m.yaml:1:1: neither rate nor time is given; "},
+        {"rate: 5\ntime: t\nobserve: {q0: a}\n", "m.yaml:2:7: rate and time are both given; "},
+        {"rate: 0\nobserve: {q0: a}\n", "m.yaml:1:7: "},
+        {"rate: x\nobserve: {q0: a}\n", "m.yaml:1:7: "},
+        {"rate: 5\n", "m.yaml:1:1: neither observe nor control is given; "},
+        {"rate: 5\nobserve: q0\n", "m.yaml:2:10: observe: write a mapping such as "},
+        {"rate: 5\nobserve: {}\n", "m.yaml:2:10: observe: write a mapping such as "},
+        {"rate: 5\nobserve: {q0: a +}\n",
+         "m.yaml:2:18: the formula ends where a number should come"},
+        {"rate: 5\nobserve: {q0: 'a + ]'}\n",
+         "m.yaml:2:20: expected a number, a name, a function or '('"},
+        {"rate: 5\nobserve: {q0: {sigma: 1}}\n", "m.yaml:2:15: q0 has no value; "},
+        {"rate: 5\nobserve: {q0: {value: a, sigma: -1}}\n", "m.yaml:2:33: this must be a finite "},
+        {"rate: 5\nobserve: {q0: {value: a, sigma: b}}\n", "m.yaml:2:33: \"b\" is not known; "},
+        {"rate: 5\nobserve: {q0: {value: a, wait: 1}}\n", "m.yaml:2:26: "},
+        {"rate: 5\nobserve: {q0: [a]}\n", "m.yaml:2:15: "},
+        {"rate: 5\nobserve: {q0: a, q0: b}\n", "m.yaml:2:"},
+        {"sources:\n  - rate: 5\n    observe: {q0: a}\n  - rate: 5\n    observe: {q0: a}\n",
+         "m.yaml:5:19: \"q0\" is there twice; remove one"},
+        {"sources:\n  - rate: 5\n    control: {u: a}\n  - rate: 5\n    control: {u: a}\n",
+         "m.yaml:5:18: \"u\" is there twice; remove one"},
+        {"rate: 5\nsources: [{rate: 5, observe: {q0: a}}]\n", "m.yaml:1:1: "},
+        {"sources: []\n", "m.yaml:1:10: sources: write a list of mappings "},
+        {"sources: [{rate: 5, columns: [a], observe: {q0: a}}]\n", "m.yaml:1:21: "},
+        {"rate: 5\nobserve: {q0: a}\ncolumns: a\n", "m.yaml:3:10: columns: write a list of names"},
+        {"rate: 5\nobserve: {q0: a}\ncolumns: [a, b, a]\n",
+         "m.yaml:3:17: columns: \"a\" is there twice; rename one"},
+        {"rate: 5\nobserve: {q0: a}\nresample: spline\n", "m.yaml:3:11: "},
+        {"rate: 5\nobserve: {q0: a}\nmax_gap: 0\n", "m.yaml:3:10: "},
+        {"rate: 5\nobserve: {q0: a}\ntime_repair: maybe\n", "m.yaml:3:14: "},
+        {"rate: 5\nobserve: {q0: a}\nquaternions: [[a, b, c]]\n",
+         "m.yaml:3:15: quaternions: write a list of lists of four columns"},
+        {"rate: 5\nobserve: {q0: a}\nwhere: [a]\n", "m.yaml:3:8: where: write a mapping such as "},
+        {"rate: 5\nobserve: {q0: a}\ndefine: {a: b*}\n", "m.yaml:3:15: the formula ends "},
+        {"rate: 5\nobserve: {q0: a}\ntrajectory: [a]\n", "m.yaml:3:13: "},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ns_data_map* map = NULL;
+        ns_error error = {0};
+        test_alloc counter = {0};
+        ns_allocator allocator = test_allocator(&counter);
+        ns_status status = nsi_data_map_parse(cases[k].text, strlen(cases[k].text), "m.yaml",
+                                              &allocator, &map, &error);
+        if (status != NS_ERR_PARSE || map) fail_msg("accepted: %s", cases[k].text);
+        if (strncmp(error.message, cases[k].message, strlen(cases[k].message)) != 0) {
+            fail_msg("%s\n  gives    %s\n  expected %s", cases[k].text, error.message,
+                     cases[k].message);
+        }
+        assert_int_equal(counter.live_blocks, 0);
+    }
+}
+
+static void numbers_of_things_are_limited(void** state) {
+    (void)state;
+    nsi_text_builder text = {.allocator = ns_default_allocator()};
+    nsi_text_add(&text, "rate: 5\nobserve:\n");
+    for (int k = 0; k <= NSI_MAP_MAX_FORMULAS; k++) nsi_text_add(&text, "  x%d: a\n", k);
+    ns_text map_text;
+    assert_int_equal(nsi_text_finish(&text, &map_text, NULL), NS_OK);
+    ns_data_map* map = NULL;
+    ns_error error = {0};
+    assert_int_equal(nsi_data_map_parse(map_text.data, map_text.size, "m.yaml", NULL, &map, &error),
+                     NS_ERR_LIMIT);
+    assert_string_equal(error.message, "m.yaml:4099:10: more than 4096 formulas; split the map");
+    ns_text_free(&map_text);
+}
+
+static void every_prefix_is_survived(void** state) {
+    (void)state;
+    uint32_t good = 0;
+    for (size_t size = 0; size < sizeof full; size++) {
+        test_alloc counter = {0};
+        ns_allocator allocator = test_allocator(&counter);
+        ns_data_map* map = NULL;
+        ns_error error = {0};
+        ns_status status = nsi_data_map_parse(full, size, "m.yaml", &allocator, &map, &error);
+        assert_int_equal(status, error.status);
+        good += status == NS_OK;
+        ns_data_map_free(map);
+        assert_int_equal(counter.live_blocks, 0);
+    }
+    assert_true(good > 3);
+}
+
+static void failing_allocations_are_reported(void** state) {
+    (void)state;
+    for (size_t n = 1;; n++) {
+        test_alloc counter = {.fail_at = n};
+        ns_allocator allocator = test_allocator(&counter);
+        ns_data_map* map = NULL;
+        ns_error error = {0};
+        ns_status status =
+            nsi_data_map_parse(full, sizeof full - 1, "m.yaml", &allocator, &map, &error);
+        ns_data_map_free(map);
+        assert_int_equal(counter.live_blocks, 0);
+        if (counter.calls < n) {
+            assert_int_equal(status, NS_OK);
+            assert_true(n > 20);
+            break;
+        }
+        assert_int_equal(status, NS_ERR_NOMEM);
+        assert_int_equal(error.status, NS_ERR_NOMEM);
+    }
+}
+
+// ---- names of columns ----------------------------------------------------------------------
+
+// Joints: base (floating), shoulder with a motor, elbow without.
+static const char robot[] = "<mujoco><worldbody>"
+                            "<body name='trunk'><freejoint name='base'/>"
+                            "<inertial pos='0 0 0' mass='1' diaginertia='1 1 1'/>"
+                            "<body name='upper'><joint name='shoulder' type='hinge' axis='0 1 0'/>"
+                            "<inertial pos='0 0 0' mass='1' diaginertia='1 1 1'/>"
+                            "<body name='lower'><joint name='elbow' type='hinge' axis='0 1 0'/>"
+                            "<inertial pos='0 0 0' mass='1' diaginertia='1 1 1'/>"
+                            "</body></body></body></worldbody>"
+                            "<actuator><motor name='drive' joint='shoulder'/></actuator></mujoco>";
+
+static ns_model* make_robot(void) {
+    ns_model* model = NULL;
+    ns_error error = {0};
+    if (ns_model_parse(robot, strlen(robot), "robot.xml", NULL, &model, &error) != NS_OK) {
+        fail_msg("%s", error.message);
+    }
+    return model;
+}
+
+static ns_status infer(const ns_model* model, const char* header, const ns_allocator* allocator,
+                       ns_data_map** out, ns_error* error) {
+    char* path = temporary_file(header);
+    ns_status status = ns_data_map_infer(path, model, allocator, out, error);
+    // Messages name the file, which has another name each time.
+    char* at = strstr(error->message, path);
+    if (at == error->message) {
+        memmove(error->message, error->message + strlen(path), strlen(at + strlen(path)) + 1);
+    }
+    unlink(path);
+    free(path);
+    return status;
+}
+
+static void columns_are_known_by_name(void** state) {
+    (void)state;
+    ns_model* model = make_robot();
+    static const struct {
+        const char *column, *channel, *control, *formula;
+    } cases[] = {
+        {"q0", "q0", NULL, "q0"},
+        {"q8", "q8", NULL, "q8"},
+        {"qd7", "qd7", NULL, "qd7"},
+        {"q_shoulder", "q7", NULL, "q_shoulder"},
+        {"qd_elbow", "qd7", NULL, "qd_elbow"},
+        {"q_base_3", "q3", NULL, "q_base_3"},
+        {"qd_base_5", "qd5", NULL, "qd_base_5"},
+        {"joint/elbow/position", "joint/elbow/position", NULL, "\"joint/elbow/position\""},
+        {"energy/total", "energy/total", NULL, "\"energy/total\""},
+        {"u_shoulder", NULL, "u/drive", "u_shoulder"},
+        {"u_drive", NULL, "u/drive", "u_drive"},
+        {"u/drive", NULL, "u/drive", "\"u/drive\""},
+        {"u_elbow", NULL, "tau7", "u_elbow"},
+        {"tau_elbow", NULL, "tau7", "tau_elbow"},
+        {"tau0", NULL, "tau0", "tau0"},
+        {"tau_base_1", NULL, "tau1", "tau_base_1"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char header[200];
+        snprintf(header, sizeof header, "traj,step,time,%s,strange\n", cases[k].column);
+        ns_data_map* map = NULL;
+        ns_error error = {0};
+        if (infer(model, header, NULL, &map, &error) != NS_OK) fail_msg("%s", error.message);
+        const nsi_map_source* s = &map->sources.data[0];
+        assert_string_equal(s->time.text, "time");
+        assert_string_equal(map->trajectory, "traj");
+        assert_int_equal(map->unused.count, 1);
+        assert_string_equal(map->unused.data[0], "strange");
+        assert_int_equal(map->channels.count, cases[k].channel ? 1 : 0);
+        assert_int_equal(map->controls.count, cases[k].control ? 1 : 0);
+        if (cases[k].channel) assert_string_equal(map->channels.data[0].name, cases[k].channel);
+        if (cases[k].control) assert_string_equal(map->controls.data[0], cases[k].control);
+        assert_string_equal((cases[k].channel ? s->observe.data : s->control.data)[0].text,
+                            cases[k].formula);
+        ns_data_map_free(map);
+    }
+    ns_data_map* map = NULL;
+    ns_error error = {0};
+    assert_int_equal(infer(model, "t,q0,q1,q2,q3,q4,q5,q6\n", NULL, &map, &error), NS_OK);
+    assert_int_equal(map->sources.data[0].quaternions.count, 1); // of the floating joint
+    assert_string_equal(map->sources.data[0].quaternions.data[0].names[0], "q3");
+    ns_data_map_free(map);
+    ns_model_free(model);
+}
+
+static void tables_of_other_models_are_refused(void** state) {
+    (void)state;
+    ns_model* model = make_robot();
+    static const struct {
+        const char *header, *message;
+    } cases[] = {
+        {"t,a,b\n", ":1: no column is known; there are t, a, b; known are q0, qd0, q_<joint> "
+                    "(q_base), names of quantities, u_<joint>, tau0, t, traj; rename them or give "
+                    "a map"},
+        {"t,q9\n", ":1: column q9: the model has only 9 of them; is this the table of another "
+                   "model?"},
+        {"t,tau8\n", ":1: column tau8: the model has only 8 of them; is this the table of another "
+                     "model?"},
+        {"q0,q1\n", ":1: there is no column t, in s; add one, or give a map that says how many "
+                    "rows there are per second (rate: 400)"},
+        {"t,q7,q_shoulder\n", ":1:1: \"q7\" is there twice; remove one"},
+        {"t,q8,link/upper/mass,q_base,u_base,u_none,u/none\n", NULL},
+        {"0.1,0.2\n", ":1:1: the first row has the number 0.1 where a column's name should be; put "
+                      "a row with names first"},
+        {"", ":1:1: there is no table; the first row must name the columns"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ns_data_map* map = NULL;
+        ns_error error = {0};
+        ns_status status = infer(model, cases[k].header, NULL, &map, &error);
+        if (cases[k].message) {
+            assert_int_equal(status, NS_ERR_PARSE);
+            assert_string_equal(error.message, cases[k].message);
+        } else {
+            assert_int_equal(status, NS_OK);
+            assert_int_equal(map->unused.count, 5); // parameters are not measured
+        }
+        ns_data_map_free(map);
+    }
+    ns_model_free(model);
+}
+
+static void failing_inferences_are_reported(void** state) {
+    (void)state;
+    ns_model* model = make_robot();
+    for (size_t n = 1;; n++) {
+        test_alloc counter = {.fail_at = n};
+        ns_allocator allocator = test_allocator(&counter);
+        ns_data_map* map = NULL;
+        ns_error error = {0};
+        ns_status status =
+            infer(model, "traj,t,q_elbow,q3,q4,q5,q6,u_elbow,strange\n", &allocator, &map, &error);
+        ns_data_map_free(map);
+        assert_int_equal(counter.live_blocks, 0);
+        if (counter.calls < n) {
+            assert_int_equal(status, NS_OK);
+            assert_true(n > 10);
+            break;
+        }
+        assert_int_equal(status, NS_ERR_NOMEM);
+    }
+    ns_model_free(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_is_read),
+        cmocka_unit_test(files_are_read),
+        cmocka_unit_test(faults_have_a_place),
+        cmocka_unit_test(numbers_of_things_are_limited),
+        cmocka_unit_test(every_prefix_is_survived),
+        cmocka_unit_test(failing_allocations_are_reported),
+        cmocka_unit_test(columns_are_known_by_name),
+        cmocka_unit_test(tables_of_other_models_are_refused),
+        cmocka_unit_test(failing_inferences_are_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
