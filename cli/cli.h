@@ -19,6 +19,7 @@ int cmd_gradcheck(int argc, char** argv);
 int cmd_graph(int argc, char** argv);
 int cmd_inspect(int argc, char** argv);
 int cmd_names(int argc, char** argv);
+int cmd_replay(int argc, char** argv);
 int cmd_simulate(int argc, char** argv);
 
 // ---- messages ------------------------------------------------------------------------------

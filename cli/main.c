@@ -17,6 +17,7 @@ static const struct {
     {"names", cmd_names, "list states, controls and quantities of a model"},
     {"eval", cmd_eval, "compute quantities and their derivatives at given states"},
     {"simulate", cmd_simulate, "compute trajectories"},
+    {"replay", cmd_replay, "predict recordings and tell the error"},
     {"fit", cmd_fit, "fit parameters and networks to recordings"},
     {"gradcheck", cmd_gradcheck, "check gradients of a model three ways"},
     {"network", cmd_network, "draw a network of a blueprint"},

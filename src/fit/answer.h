@@ -38,6 +38,7 @@ typedef struct nsi_horizon_error {
     double seconds;
     double pooled, median;
     uint32_t windows; // that reach it
+    uint32_t samples; // up to it
 } nsi_horizon_error;
 
 typedef enum nsi_role { NSI_ROLE_TRAIN, NSI_ROLE_VALIDATION, NSI_ROLE_TEST, NSI_ROLES } nsi_role;

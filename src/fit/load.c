@@ -2,9 +2,6 @@
 
 #include "fit/fit.h"
 
-#include <math.h>
-#include <stdio.h>
-
 static ns_status load_model(ns_fit* f, ns_error* error) {
     nsi_fit_plan* p = f->plan;
     ns_load_options load = ns_default_load_options();
@@ -58,18 +55,6 @@ static ns_status load_data(ns_fit* f, ns_error* error) {
         if (status == NS_OK) period = ns_dataset_period(f->data[role]);
     }
     return status;
-}
-
-// The longest time step that divides the period and is not above the model's.
-static void choose_timestep(ns_fit* f) {
-    double period = ns_dataset_period(f->data[NSI_ROLE_TRAIN]), wanted = f->plan->timestep;
-    if (wanted == 0.0) wanted = f->options.timestep;
-    if (wanted == 0.0) wanted = ns_model_world(ns_hybrid_model(f->hybrid))->timestep;
-    double steps = ceil(period / wanted * (1.0 - 1e-6));
-    f->timestep = f->plan->timestep > 0.0 ? wanted : period / (steps > 1.0 ? steps : 1.0);
-    double ratio = period / f->timestep;
-    if (fabs(ratio - round(ratio)) <= 1e-6 * ratio) f->timestep = period / round(ratio);
-    f->options.timestep = f->timestep;
 }
 
 static ns_status make_system(ns_fit* f, ns_error* error) {
@@ -180,9 +165,14 @@ ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error
     ns_status status = nsi_fit_plan_read(path, &memory, &f->plan, error);
     if (status == NS_OK) status = load_model(f, error);
     if (status == NS_OK) status = load_data(f, error);
-    if (status == NS_OK) choose_timestep(f);
     if (status == NS_OK) status = load_errors(f, error);
-    if (status == NS_OK) status = make_system(f, error);
+    if (status == NS_OK) {
+        f->timestep =
+            nsi_problem_timestep(ns_hybrid_model(f->hybrid), &f->options, f->plan->timestep,
+                                 ns_dataset_period(f->data[NSI_ROLE_TRAIN]));
+        f->options.timestep = f->timestep;
+        status = make_system(f, error);
+    }
     if (status == NS_OK) status = start(f, error);
     if (status != NS_OK) {
         ns_fit_free(f);

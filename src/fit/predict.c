@@ -31,9 +31,10 @@ typedef struct worker {
 static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_error* error) {
     const nsi_predict_options* o = j->options;
     uint32_t samples = ns_dataset_recording(j->data, recording)->nsample;
-    if (samples < j->history + 2) return NS_OK;
     uint32_t room = samples - 1 - j->history, ahead = room; // samples after an origin, at most
-    if (o->nhorizon > 0) {
+    if (o->ahead > 0) {
+        if (o->ahead < room) ahead = o->ahead;
+    } else if (o->nhorizon > 0) {
         double wanted = ceil(o->horizons[o->nhorizon - 1] / ns_dataset_period(j->data) - 1e-6);
         if (wanted < room) ahead = wanted < 1.0 ? 1 : (uint32_t)wanted;
     }
@@ -47,17 +48,28 @@ static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_er
     return NS_OK;
 }
 
+// Long enough for a history and a sample to predict?
+static bool is_usable(const job* j, uint32_t recording) {
+    return ns_dataset_recording(j->data, recording)->nsample >= (uint64_t)j->history + 2;
+}
+
 static ns_status make_windows(job* j, ns_error* error) {
-    uint32_t count = ns_dataset_recording_count(j->data), origins = j->options->origins;
+    uint32_t count = ns_dataset_recording_count(j->data);
+    uint64_t origins = j->options->origins, usable = 0, passed = 0;
+    for (uint32_t r = 0; r < count; r++) usable += is_usable(j, r);
+    if (usable == 0) {
+        return nsi_fail(error, NS_ERR_PARSE,
+                        "no recording has a sample to predict after the first %u", j->history + 1);
+    }
     for (uint32_t r = 0; r < count; r++) {
-        uint32_t share = origins * (r + 1) / count - origins * r / count;
+        if (!is_usable(j, r)) continue;
+        uint64_t share = origins * (passed + 1) / usable - origins * passed / usable;
+        passed++;
         if (origins > 0 && share == 0) continue;
-        ns_status status = add_windows(j, r, origins > 0 ? share : 0, error);
+        ns_status status = add_windows(j, r, (uint32_t)share, error);
         if (status != NS_OK) return status;
     }
-    if (j->windows.count > 0) return NS_OK;
-    return nsi_fail(error, NS_ERR_PARSE, "no recording is longer than the history of %u samples",
-                    j->history + 1);
+    return NS_OK;
 }
 
 // ---- one window --------------------------------------------------------------------------------
@@ -84,19 +96,24 @@ static ns_status estimate(const job* j, const nsi_window* window, double* x, ns_
     return NS_OK;
 }
 
-// Simulated channels of a window from its origin on, into w->values.
+// States of a simulation before the first that is not finite.
+static size_t finite_states(const double* states, size_t count, uint32_t nx) {
+    size_t k = 0;
+    while (k < count * nx && isfinite(states[k])) k++;
+    return nx > 0 ? k / nx : count;
+}
+
+// Simulated channels of a window from its origin on, into w->values. Those that a simulation does not
+// reach are NaN.
 static ns_status simulate(const job* j, worker* w, uint32_t number, ns_error* error) {
     const nsi_problem* p = j->p;
     const nsi_window* window = &j->windows.data[number];
     const ns_recording* recording = ns_dataset_recording(j->data, window->recording);
     nsi_problem_guess(p, recording, window->start, j->options->reach, w->x);
-    if (j->history > 0) {
-        ns_status status = estimate(j, window, w->x, error);
-        if (status != NS_OK) return status;
-    }
+    ns_status status = j->history > 0 ? estimate(j, window, w->x, error) : NS_OK;
+    if (status != NS_OK) return status;
     nsi_problem_controls(p, recording, window, w->controls);
     uint32_t steps = nsi_problem_steps(p, window->length);
-    // What a simulation does not reach is not a number.
     for (size_t k = 0; k < ((size_t)steps + 1) * p->sizes.nx; k++) w->states[k] = NAN;
     for (size_t k = 0; k < (size_t)steps * p->sizes.ny; k++) w->observations[k] = NAN;
     ns_rollout_args args = {.batch = 1,
@@ -107,14 +124,18 @@ static ns_status simulate(const job* j, worker* w, uint32_t number, ns_error* er
                             .weights = j->weights,
                             .states = w->states,
                             .observations = w->observations};
-    ns_rollout(p->system, w->work, &args, NULL);
+    status = ns_rollout(p->system, w->work, &args, error);
+    if (status != NS_OK && status != NS_ERR_NONFINITE) return status;
+    // Parts of a robot may go on by themselves after it came apart: they do not count.
+    size_t reached = finite_states(w->states, (size_t)steps + 1, p->sizes.nx);
     for (uint32_t k = j->history; k <= window->length; k++) {
         size_t step = (size_t)k * p->substeps;
         for (uint32_t c = 0; c < p->nchannel; c++) {
             const nsi_source* s = &p->sources[c];
             w->values[(size_t)(k - j->history) * p->nchannel + c] =
-                s->state ? w->states[step * p->sizes.nx + s->number]
-                         : w->observations[step * p->sizes.ny + s->number];
+                step >= reached ? NAN
+                : s->state      ? w->states[step * p->sizes.nx + s->number]
+                                : w->observations[step * p->sizes.ny + s->number];
         }
     }
     return NS_OK;
@@ -257,7 +278,8 @@ static bool is_position(const nsi_problem* p, uint32_t channel) {
 }
 
 static uint32_t horizon_samples(const job* j, uint32_t k) {
-    return (uint32_t)floor(j->options->horizons[k] / ns_dataset_period(j->data) + 1e-6);
+    double samples = floor(j->options->horizons[k] / ns_dataset_period(j->data) + 1e-6);
+    return samples < UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
 }
 
 // The difference of a formula of channels, or of a channel, between two rows.
@@ -270,11 +292,11 @@ static double formula_error(const nsi_error_formula* f, const double* row, const
     return nsi_formula_eval(f->formula, a) - nsi_formula_eval(f->formula, b);
 }
 
-static void add_near(const job* j, uint32_t sample, double off, double* near) {
+static void add_near(const job* j, uint32_t sample, double square, double* near) {
     uint32_t nh = j->options->nhorizon;
     for (uint32_t h = 0; h < nh; h++) {
         if (sample > horizon_samples(j, h)) continue;
-        near[h] += off * off;
+        near[h] += square;
         near[nh + h] += 1.0;
     }
 }
@@ -294,22 +316,22 @@ static void add_window(void* context, uint32_t number, const double* values) {
         const double* truth = recorded + ((size_t)origin + k) * nc;
         const double* row = values + (size_t)k * nc;
         for (uint32_t c = 0; c < nc; c++) {
-            double off = row[c] - truth[c];
+            double off = row[c] - truth[c], square = off * off;
             if (isnan(truth[c])) continue;
-            if (!isfinite(off)) { // nothing is as wrong as no number
+            if (!isfinite(square)) { // nothing is as wrong as no number
                 *lost = 1.0;
-                off = INFINITY;
+                square = INFINITY;
             }
-            sum[c] += off * off;
+            sum[c] += square;
             count[c] += 1.0;
             bool counts = j->options->nerror == 0 && (is_position(p, c) || !positions);
-            if (counts) add_near(j, k, off, near);
+            if (counts) add_near(j, k, square, near);
         }
         for (uint32_t i = 0; i < j->options->nerror; i++) {
-            double off = formula_error(&j->options->errors[i], row, truth);
+            double off = formula_error(&j->options->errors[i], row, truth), square = off * off;
             double reference = formula_error(&j->options->errors[i], truth, truth);
             if (isnan(reference)) continue; // something was not recorded
-            add_near(j, k, isfinite(off) ? off : INFINITY, near);
+            add_near(j, k, isfinite(square) ? square : INFINITY, near);
         }
     }
 }
@@ -339,7 +361,8 @@ static void score_horizon(const sums* s, uint32_t h, double* scratch, nsi_horizo
     *out = (nsi_horizon_error){.seconds = j->options->horizons[h],
                                .pooled = root(sum, number),
                                .median = NAN,
-                               .windows = count};
+                               .windows = count,
+                               .samples = horizon_samples(j, h)};
     if (count > 0) out->median = 0.5 * (scratch[(count - 1) / 2] + scratch[count / 2]);
 }
 
@@ -360,6 +383,17 @@ static double kind_error(const sums* s, uint32_t recording, bool velocity) {
     return root(sum, count);
 }
 
+// Windows that had to start from a state that is not recorded.
+static uint32_t count_blind(const job* j, double* x) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < j->windows.count && j->history == 0; k++) {
+        const nsi_window* w = &j->windows.data[k];
+        const ns_recording* recording = ns_dataset_recording(j->data, w->recording);
+        count += !nsi_problem_guess(j->p, recording, w->start, j->options->reach, x);
+    }
+    return count;
+}
+
 static void finish(const sums* s, double* scratch, nsi_prediction* out) {
     const job* j = s->j;
     uint32_t nc = j->p->nchannel, nh = j->options->nhorizon;
@@ -371,8 +405,9 @@ static void finish(const sums* s, double* scratch, nsi_prediction* out) {
             count += s->window[(size_t)k * s->width + nc + c];
         }
         out->channels[c] = root(sum, count);
+        if (scale == 0.0) continue; // also when the sum is infinite
         scaled += sum * scale * scale;
-        scaled_count += scale > 0.0 ? count : 0.0;
+        scaled_count += count;
     }
     for (uint32_t k = 0; k < j->windows.count; k++) {
         const double* w = s->window + (size_t)k * s->width;
@@ -390,6 +425,7 @@ static void finish(const sums* s, double* scratch, nsi_prediction* out) {
     out->score.rmse_q = kind_error(s, NSI_NONE, false);
     out->score.rmse_qd = kind_error(s, NSI_NONE, true);
     out->score.nhorizon = nh;
+    out->blind = count_blind(j, scratch);
 }
 
 ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const double* z,
@@ -405,7 +441,7 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
     if (status == NS_OK) {
         size_t windows = j.windows.count, one = sizeof(double);
         s.window = nsi_alloc_zeroed(&j.allocator, windows * s.width * one);
-        scratch = nsi_alloc(&j.allocator, (windows + 1) * one);
+        scratch = nsi_alloc(&j.allocator, (windows + problem->sizes.nx + 1) * one);
         out->channels = nsi_alloc(&j.allocator, ((size_t)out->nchannel + 1) * one);
         out->recordings =
             nsi_alloc_zeroed(&j.allocator, ((size_t)out->nrecording + 1) * sizeof *out->recordings);

@@ -20,8 +20,10 @@ typedef struct nsi_predict_options {
     uint32_t history;       // samples up to the origin that its state is fitted to; 0 and 1: none
     uint32_t origins;       // per set of recordings, evenly; 0: the first sample of each recording
     uint32_t reach;         // see nsi_problem_guess()
-    const double* horizons; // s, ascending; the longest is how far predictions go
-    uint32_t nhorizon;      // 0: to the end of each recording
+    uint32_t ahead;         // samples to predict, fewer where a recording ends; 0: as many as the
+                            // longest horizon has, or all when there are no horizons
+    const double* horizons; // s, ascending
+    uint32_t nhorizon;
     const nsi_error_formula*
         errors;       // what errors at horizons are of; none: of all positions, or of
     uint32_t nerror;  // all channels where there are no positions
@@ -40,6 +42,7 @@ typedef struct nsi_prediction {
     double* channels; // (nchannel) root mean square error of each; NaN: nothing there
     nsi_recording_error* recordings; // (nrecording)
     uint32_t nchannel, nrecording;
+    uint32_t blind; // predictions from a state of which a part is not recorded near its origin
 } nsi_prediction;
 
 // @param z        (n) of the problem's variables; NULL: the system's parameters

@@ -221,6 +221,20 @@ void nsi_problem_tangent(const nsi_problem* p, const double* x, const double* ro
     }
 }
 
+// ---- time ----------------------------------------------------------------------------------------
+
+double nsi_problem_timestep(const ns_model* model, const ns_system_options* options, double given,
+                            double period) {
+    double wanted = given > 0.0               ? given
+                    : options->timestep > 0.0 ? options->timestep
+                                              : ns_model_world(model)->timestep;
+    double steps = ceil(period / wanted * (1.0 - 1e-6));
+    double timestep = given > 0.0 ? given : period / (steps > 1.0 ? steps : 1.0);
+    double ratio = period / timestep;
+    // Periods come from rounded times: a step that nearly divides one is meant to.
+    return fabs(ratio - round(ratio)) <= 1e-6 * ratio ? period / round(ratio) : timestep;
+}
+
 // ---- the whole ---------------------------------------------------------------------------------
 
 static ns_status connect(nsi_problem* p, const ns_dataset* data, ns_error* error) {

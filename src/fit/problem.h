@@ -45,6 +45,11 @@ typedef struct nsi_problem {
     uint32_t* channel_of_state; // (nx) or NSI_NONE
 } nsi_problem;
 
+// The time step for samples `period` apart: the given one, or with 0 the longest that divides the
+// period and is not above that of the options, or of the model where they have none.
+double nsi_problem_timestep(const ns_model* model, const ns_system_options* options, double given,
+                            double period);
+
 // How the system must be made for this data: names of quantities to observe that are not components
 // of the state, for ns_system_options.observe. `out` has room for all channels.
 // @return NS_OK; NS_ERR_PARSE when the model has no such quantity or control, with the nearest name
@@ -87,7 +92,8 @@ ns_status nsi_windows_make(const nsi_problem* problem, const ns_dataset* data, u
 
 // The state at a sample, from the numbers around it: recorded ones where there are, otherwise a cubic
 // through the `reach` samples on either side (Savitzky & Golay 1964, with gaps).
-void nsi_problem_guess(const nsi_problem* problem, const ns_recording* recording, uint32_t sample,
+// @return false when nothing is there to tell a coordinate that the data has: it is the model's then
+bool nsi_problem_guess(const nsi_problem* problem, const ns_recording* recording, uint32_t sample,
                        uint32_t reach, double* x);
 
 // The controls of a window (steps x nc).

@@ -165,24 +165,30 @@ static uint32_t velocity_of(const nsi_problem* p, const nsi_coordinate* c) {
     return p->model && c->at < p->nq ? p->nq + c->tangent : NSI_NONE;
 }
 
-void nsi_problem_guess(const nsi_problem* p, const ns_recording* recording, uint32_t sample,
+bool nsi_problem_guess(const nsi_problem* p, const ns_recording* recording, uint32_t sample,
                        uint32_t reach, double* x) {
     memset(x, 0, p->sizes.nx * sizeof(double));
     if (p->model) ns_model_default_q(p->model, x);
-    double rate = 0.0; // samples per s
-    rate = 1.0 / (p->substeps * p->sizes.timestep);
+    double rate = 1.0 / (p->substeps * p->sizes.timestep); // samples per s
+    bool known = true;
     for (uint32_t k = 0; k < p->ncoordinate; k++) {
         const nsi_coordinate* c = &p->coordinates[k];
         uint32_t velocity = velocity_of(p, c), channel = p->channel_of_state[c->at];
         if (c->quaternion) {
             double before[4], after[4];
-            quaternion_at(p, recording, sample, c->at, x + c->at);
+            bool there = false;
+            for (double away = 0.0; away <= reach && !there; away += 1.0) { // the nearest
+                there = quaternion_at(p, recording, sample - away, c->at, before) ||
+                        quaternion_at(p, recording, sample + away, c->at, before);
+            }
+            if (there) memcpy(x + c->at, before, sizeof before);
+            known &= there || channel == NSI_NONE;
             double from = (double)sample - 1.0, to = (double)sample + 1.0;
             bool left = quaternion_at(p, recording, from, c->at, before);
             bool right = quaternion_at(p, recording, to, c->at, after);
             if (!left) memcpy(before, x + c->at, sizeof before);
             if (!right) memcpy(after, x + c->at, sizeof after);
-            if (left || right) {
+            if (there && (left || right)) {
                 double turn[3];
                 turn_between(before, after, left && right ? 2.0 : 1.0, turn);
                 for (uint32_t i = 0; i < 3; i++) x[velocity + i] = turn[i] * rate;
@@ -199,6 +205,7 @@ void nsi_problem_guess(const nsi_problem* p, const ns_recording* recording, uint
         } else if (fitted) {
             x[c->at] = value;
         }
+        known &= fitted || !isnan(exact);
         if (velocity != NSI_NONE && fitted) x[velocity] = slope * rate;
     }
     // Recorded velocities last: they stand behind the positions.
@@ -206,4 +213,5 @@ void nsi_problem_guess(const nsi_problem* p, const ns_recording* recording, uint
         double exact = recorded(p, recording, sample, p->nq + k);
         if (!isnan(exact)) x[p->nq + k] = exact;
     }
+    return known;
 }

@@ -113,20 +113,28 @@ static double number(const json_t* object, const char* key) {
 
 // ---- command line --------------------------------------------------------------------------
 
-static const char* const commands[] = {"inspect", "names", "eval", "simulate", "gradcheck"};
+static const char* const commands[] = {"inspect",  "names",     "eval",
+                                       "simulate", "gradcheck", "replay"};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+// What a command cannot do without, besides its model.
+static const char* needs(const char* command) {
+    if (strcmp(command, "eval") == 0) return "--quantity qdd";
+    return strcmp(command, "replay") == 0 ? "--data recording.csv" : "";
+}
 
 static void every_command_has_help(void** state) {
     (void)state;
     run_ok("--help");
     char arguments[64];
-    for (int k = 0; k < 5; k++) {
+    for (int k = 0; k < COMMANDS; k++) {
         assert_says(out, commands[k]);
     }
     run_ok("-h");
     assert_says(out, "usage: neuralsim COMMAND");
     run_ok("graph -h");
     run_ok("bench -h");
-    for (int k = 0; k < 5; k++) {
+    for (int k = 0; k < COMMANDS; k++) {
         snprintf(arguments, sizeof arguments, "%s --help", commands[k]);
         run_ok(arguments);
         assert_says(out, "usage: neuralsim ");
@@ -149,7 +157,7 @@ static void every_command_has_help(void** state) {
 // The examples of the help texts work as they stand.
 static void examples_of_help_work(void** state) {
     (void)state;
-    for (int k = 0; k < 5; k++) {
+    for (int k = 0; k < COMMANDS; k++) {
         char arguments[4096];
         snprintf(arguments, sizeof arguments, "%s --help", commands[k]);
         run_ok(arguments);
@@ -341,8 +349,8 @@ static void missing_and_broken_models_are_explained(void** state) {
     (void)state;
     char arguments[512];
     write_text("broken.urdf", "<robot name='r'><link name='a'></robot>");
-    for (int k = 0; k < 5; k++) {
-        const char* more = strcmp(commands[k], "eval") == 0 ? "--quantity qdd" : "";
+    for (int k = 0; k < COMMANDS; k++) {
+        const char* more = needs(commands[k]);
         snprintf(arguments, sizeof arguments, "%s none.urdf %s", commands[k], more);
         run_bad(arguments, 1, "none.urdf: cannot be opened: No such file or directory");
         snprintf(arguments, sizeof arguments, "%s broken.urdf %s", commands[k], more);
@@ -673,9 +681,8 @@ static void mistakes_with_networks_are_explained(void** state) {
                  with_networks[k], more);
         run_bad(arguments, 2, "--blueprint is given twice");
     }
-    for (int k = 0; k < 5; k++) {
-        snprintf(arguments, sizeof arguments, "%s param.yaml %s", commands[k],
-                 k == 2 ? "--quantity qdd" : "");
+    for (int k = 0; k < COMMANDS; k++) {
+        snprintf(arguments, sizeof arguments, "%s param.yaml %s", commands[k], needs(commands[k]));
         run_bad(arguments, 1, "the nearest is \"link/rod/mass\"");
     }
 }

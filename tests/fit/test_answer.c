@@ -57,7 +57,7 @@ static nsi_score make_score(const ns_allocator* memory, double scale, uint32_t l
     assert_non_null(score.horizons);
     for (uint32_t k = 0; k < 3; k++) {
         score.horizons[k] =
-            (nsi_horizon_error){0.1 * (k + 1), scale * (k + 1), 0.5 * scale, 40 - k};
+            (nsi_horizon_error){0.1 * (k + 1), scale * (k + 1), 0.5 * scale, 40 - k, 10 * (k + 1)};
     }
     score.horizons[2].pooled = INFINITY;
     return score;

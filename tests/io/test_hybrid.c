@@ -133,7 +133,8 @@ static void paths_are_resolved(void** state) {
 
 #define R "robot: a.urdf\n"
 #define KEYS                                                                                       \
-    " The keys of a hybrid model: robot parameters contact integrator timestep blueprint weights ground "     \
+    " The keys of a hybrid model: robot parameters contact integrator timestep blueprint weights " \
+    "ground "                                                                                      \
     "self_collision"
 
 static void broken_files_get_a_message(void** state) {

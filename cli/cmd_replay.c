@@ -1,0 +1,630 @@
+// neuralsim replay: how far a model is from recordings when it predicts them open loop.
+//
+// From a state of the recording on, the simulation sees nothing of it but the controls.
+
+#include "cli.h"
+#include "json.h"
+
+#include "fit/predict.h"
+#include "fit/show.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char help[] =
+    "usage: neuralsim replay MODEL --data FILE.. [OPTIONS]\n"
+    "\n"
+    "Predict recordings from their first row with their controls, and tell the error.\n"
+    "\n"
+    "  --data FILE..         tables of recordings; columns q0, q_<joint>, qd_<joint>, u_<joint>,\n"
+    "                        tau0, names of quantities, t, traj, or as a map says\n"
+    "  --map FILE.yaml       what the columns mean, for all files\n"
+    "  --period S            s between samples; default: of the first file\n"
+    "  --horizon N           predict N samples, or seconds: 0.5s; default: to the end\n"
+    "  --horizons S..        errors up to these times, s; default: four, spread evenly\n"
+    "  --origins K           K predictions from evenly spread samples instead of one from the "
+    "first\n"
+    "                        of each recording\n"
+    "  --history H           fit the state at each origin to the H samples up to it, by the "
+    "model;\n"
+    "                        default 0: as recorded, or as a cubic through samples around it "
+    "tells\n"
+    "  --reach R             samples of the cubic to either side; default 5\n"
+    "  --dt H                time step, s; default: the longest that divides the period and is "
+    "not\n"
+    "                        above the model's\n"
+    "  --integrator I        euler, rk4 or implicit; default: the model's\n"
+    "  --contact C, --friction F, --sweeps N   as for simulate\n"
+    "  --blueprint FILE, --weights FILE        networks, and their weights\n"
+    "  -o FILE.csv           write predicted values beside recorded ones\n"
+    "  --json                print one object instead of tables\n"
+    "  --threads N           default: one for each core; the result is the same\n"
+    "  --ground, --self-collision, --repair-inertia   as for simulate\n"
+    "\n"
+    "example: what a model without friction makes of a pendulum that has some\n"
+    "  neuralsim replay models/double_pendulum.urdf --data examples/rusty_pendulum_run.csv\n";
+
+enum { MOST_LINES = 20, MOST_NAMES = 8, DEFAULT_HORIZONS = 4, NAME_WIDTH = 40 };
+
+typedef struct replay {
+    // options
+    const char *model_path, *map_path, *horizon, *output;
+    cli_list files, horizon_texts;
+    double period, dt; // NAN: not given
+    uint32_t origins, history, reach, threads;
+    int integrator;
+    cli_contact contact;
+    cli_networks networks;
+    ns_load_options load;
+    bool json;
+
+    // what is predicted
+    cli_model source;
+    ns_data_map* map;
+    ns_dataset* data;
+    ns_system* system;
+    nsi_problem* problem;
+    nsi_arena arena;
+    const char **names, **units; // (nchannel)
+    double horizons[CLI_MAX_LIST];
+    uint32_t nhorizon;
+    nsi_predict_options options;
+    nsi_prediction result;
+} replay;
+
+// ---- setup ---------------------------------------------------------------------------------
+
+// "900", or "0.5s".
+static bool read_horizon(const char* text, double* number, bool* seconds) {
+    char digits[64];
+    size_t size = strlen(text);
+    *seconds = size > 1 && text[size - 1] == 's';
+    if (*seconds) size--;
+    if (size >= sizeof digits) return false;
+    memcpy(digits, text, size);
+    digits[size] = '\0';
+    return cli_read_number(digits, number) && *number > 0.0 &&
+           (*seconds || (*number == floor(*number) && *number < UINT32_MAX));
+}
+
+static int check_options(replay* r) {
+    if (r->files.count == 0) return cli_usage("replay", "no --data given");
+    if (r->period <= 0.0)
+        return cli_usage("replay", "--period must be positive, not %g", r->period);
+    if (r->dt <= 0.0) return cli_usage("replay", "--dt must be positive, not %g", r->dt);
+    if (r->reach == 0) return cli_usage("replay", "--reach needs at least 1");
+    if (r->json && r->output && strcmp(r->output, "-") == 0) {
+        return cli_usage("replay", "--json and -o - both write to standard output");
+    }
+    double number;
+    bool seconds;
+    if (r->horizon && !read_horizon(r->horizon, &number, &seconds)) {
+        return cli_usage("replay",
+                         "--horizon needs a whole number of samples or seconds such as 0.5s, not"
+                         " '%.60s'",
+                         r->horizon);
+    }
+    for (uint32_t k = 0; k < r->horizon_texts.count; k++) {
+        double* h = &r->horizons[k];
+        if (!cli_read_number(r->horizon_texts.items[k], h) || *h <= 0.0) {
+            return cli_usage("replay", "--horizons needs positive times in s, not '%.60s'",
+                             r->horizon_texts.items[k]);
+        }
+        if (k > 0 && *h <= h[-1]) return cli_usage("replay", "--horizons must grow");
+    }
+    r->nhorizon = r->horizon_texts.count;
+    if (r->origins > 0 && !r->horizon && r->nhorizon == 0) {
+        return cli_usage("replay", "--origins needs --horizon: how far to predict from each");
+    }
+    return CLI_GO_ON;
+}
+
+static bool load_data(replay* r) {
+    ns_error error;
+    ns_status status =
+        r->map_path ? ns_data_map_load(r->map_path, NULL, &r->map, &error)
+                    : ns_data_map_infer(r->files.items[0], r->source.model, NULL, &r->map, &error);
+    if (status == NS_OK) {
+        double period = isnan(r->period) ? 0.0 : r->period;
+        status = ns_dataset_create(r->map, period, NULL, &r->data, &error);
+    }
+    for (uint32_t k = 0; status == NS_OK && k < r->files.count; k++) {
+        status = ns_dataset_add(r->data, r->files.items[k], NULL, &error);
+    }
+    if (status != NS_OK) return cli_fail("%s", error.message), false;
+    if (ns_dataset_channel_count(r->data) > 0) return true;
+    return cli_fail("%s: there is nothing to compare with: no column is a coordinate or another"
+                    " quantity of the model",
+                    r->files.items[0]),
+           false;
+}
+
+static bool create_problem(replay* r, ns_system_options* options) {
+    uint32_t count = 0;
+    ns_error error;
+    const char** observe = calloc((size_t)ns_dataset_channel_count(r->data) + 1, sizeof *observe);
+    if (!observe) return cli_fail("out of memory"), false;
+    ns_status status = nsi_problem_observations(r->source.model, r->data, observe, &count, &error);
+    if (status != NS_OK) cli_fail("%s: %s", r->files.items[0], error.message);
+    if (status == NS_OK) {
+        options->observe = observe;
+        options->nobserve = count;
+        r->system = cli_create_system(r->source.model, options);
+        if (!r->system) status = NS_ERR_INVALID;
+    }
+    free(observe);
+    options->observe = NULL;
+    options->nobserve = 0;
+    if (status != NS_OK) return false;
+    cli_note_integrator(r->source.model, r->system, options->integrator);
+    status =
+        nsi_problem_create(r->source.model, r->system, NULL, r->data, NULL, &r->problem, &error);
+    if (status != NS_OK) cli_fail("%s: %s", r->files.items[0], error.message);
+    return status == NS_OK;
+}
+
+// ---- names and units -----------------------------------------------------------------------
+
+// Channels as a person knows them: by the column they are, or as the map names them.
+static bool name_channels(replay* r) {
+    uint32_t count = r->problem->nchannel;
+    r->names = calloc((size_t)count + 1, sizeof *r->names);
+    r->units = calloc((size_t)count + 1, sizeof *r->units);
+    bool ok = r->names && r->units;
+    for (uint32_t k = 0; k < count && ok; k++) {
+        const ns_channel* channel = ns_dataset_channel(r->data, k);
+        const char* name = r->map_path ? channel->name : channel->value;
+        size_t size = strlen(name);
+        bool quoted = !r->map_path && size > 1 && name[0] == '"';
+        r->names[k] = nsi_arena_string(&r->arena, name + quoted, size - 2 * quoted);
+        r->units[k] = "";
+        ok = r->names[k] != NULL;
+    }
+    return ok || (cli_fail("out of memory"), false);
+}
+
+static void take_unit(void* context, const ns_quantity_info* quantity) {
+    replay* r = context;
+    const nsi_problem* p = r->problem;
+    for (uint32_t k = 0; k < p->nchannel; k++) {
+        const nsi_source* s = &p->sources[k];
+        char name[32];
+        const char* wanted = ns_dataset_channel(r->data, k)->name;
+        if (s->state) {
+            bool velocity = s->number >= p->nq;
+            snprintf(name, sizeof name, "%s/%u", velocity ? "qd" : "q",
+                     velocity ? s->number - p->nq : s->number);
+            wanted = name;
+        }
+        if (strcmp(quantity->name, wanted) != 0) continue;
+        r->units[k] = nsi_arena_string(&r->arena, quantity->unit, strlen(quantity->unit));
+    }
+}
+
+static bool find_units(replay* r, const ns_system_options* options) {
+    ns_error error;
+    ns_status status = ns_model_quantities(r->source.model, options, take_unit, r, &error);
+    if (status != NS_OK) return cli_fail("%s", error.message), false;
+    for (uint32_t k = 0; k < r->problem->nchannel; k++) {
+        if (!r->units[k]) return cli_fail("out of memory"), false;
+    }
+    return true;
+}
+
+// Say of which coordinates the data tells nothing.
+static void note_unknown_states(const replay* r) {
+    const nsi_problem* p = r->problem;
+    char list[200] = "";
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < p->ncoordinate && r->history < 2; k++) {
+        const nsi_coordinate* c = &p->coordinates[k];
+        bool known = p->channel_of_state[c->at] != NSI_NONE;
+        for (uint32_t i = 0; i < p->ncoordinate && c->at >= p->nq; i++) { // or its position is
+            const nsi_coordinate* position = &p->coordinates[i];
+            uint32_t first = p->nq + position->tangent, size = position->quaternion ? 3 : 1;
+            if (position->at >= p->nq || c->at < first || c->at >= first + size) continue;
+            known |= p->channel_of_state[position->at] != NSI_NONE;
+        }
+        if (known) continue;
+        size_t used = strlen(list);
+        if (count <= MOST_NAMES) {
+            const char* name = ns_system_state_name(p->system, c->at);
+            snprintf(list + used, sizeof list - used, "%s%s", count > 0 ? ", " : "",
+                     count < MOST_NAMES ? name : "...");
+        }
+        count++;
+    }
+    if (count == 0) return;
+    cli_note("the data has no %s: predictions start from the pose of the model, at rest;"
+             " --history fits the state to other measurements",
+             list);
+}
+
+// ---- predicting ----------------------------------------------------------------------------
+
+static uint32_t history_before(const replay* r) {
+    return r->history > 1 ? r->history - 1 : 0;
+}
+
+// Samples that the longest prediction has.
+static uint32_t longest_prediction(const replay* r) {
+    uint32_t longest = 0;
+    for (uint32_t k = 0; k < ns_dataset_recording_count(r->data); k++) {
+        uint32_t samples = ns_dataset_recording(r->data, k)->nsample;
+        if (samples < (uint64_t)history_before(r) + 2) continue;
+        uint32_t room = samples - 1 - history_before(r);
+        if (room > longest) longest = room;
+    }
+    return r->options.ahead > 0 && r->options.ahead < longest ? r->options.ahead : longest;
+}
+
+static int choose_horizons(replay* r) {
+    double period = ns_dataset_period(r->data), number = 0.0;
+    bool seconds = false;
+    r->options = (nsi_predict_options){.history = r->history,
+                                       .origins = r->origins,
+                                       .reach = r->reach,
+                                       .threads = r->threads,
+                                       .horizons = r->horizons};
+    if (r->horizon) {
+        read_horizon(r->horizon, &number, &seconds);
+        if (seconds) number = floor(number / period + 1e-6);
+        if (number < 1.0) {
+            return cli_usage("replay", "--horizon %s is less than the %g s between samples",
+                             r->horizon, period);
+        }
+        r->options.ahead = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+    } else if (r->origins == 0) {
+        r->options.ahead = UINT32_MAX;
+    }
+    for (uint32_t k = 0; k < r->nhorizon; k++) {
+        double samples = floor(r->horizons[k] / period + 1e-6);
+        if (samples < 1.0) {
+            return cli_usage("replay", "--horizons: %g s is less than the %g s between samples",
+                             r->horizons[k], period);
+        }
+        if (r->horizon && samples > number) {
+            return cli_usage("replay", "--horizons: %g s is beyond --horizon %s", r->horizons[k],
+                             r->horizon);
+        }
+    }
+    uint64_t longest = longest_prediction(r), before = 0;
+    for (uint64_t k = 1; k <= DEFAULT_HORIZONS && r->horizon_texts.count == 0; k++) {
+        uint64_t samples = longest * k / DEFAULT_HORIZONS;
+        if (samples > before) r->horizons[r->nhorizon++] = (double)samples * period;
+        before = samples;
+    }
+    r->options.nhorizon = r->nhorizon;
+    return CLI_GO_ON;
+}
+
+static int prepare(replay* r) {
+    if (!cli_model_load(r->model_path, &r->load, &r->networks, &r->source)) return EXIT_FAILED;
+    cli_note_ignored(r->source.model, r->model_path);
+    if (!load_data(r)) return EXIT_FAILED;
+    ns_system_options options = ns_default_system_options();
+    cli_model_apply(&r->source, &options);
+    cli_set_contact(&r->contact, &options);
+    if (r->integrator >= 0) options.integrator = r->integrator;
+    options.timestep = nsi_problem_timestep(r->source.model, &options, isnan(r->dt) ? 0.0 : r->dt,
+                                            ns_dataset_period(r->data));
+    bool ok = create_problem(r, &options) && name_channels(r) && find_units(r, &options);
+    if (!ok) return EXIT_FAILED;
+    note_unknown_states(r);
+    return choose_horizons(r);
+}
+
+static bool predict(replay* r) {
+    ns_error error;
+    ns_status status =
+        nsi_predict(r->problem, r->data, NULL, NULL, &r->options, &r->result, &error);
+    if (status != NS_OK) return cli_fail("%s: %s", r->files.items[0], error.message), false;
+    bool any = false;
+    for (uint32_t k = 0; k < r->result.nchannel; k++) any |= !isnan(r->result.channels[k]);
+    if (!any) {
+        return cli_fail("%s: there is nothing to compare with: all values that are predicted are"
+                        " missing",
+                        r->files.items[0]),
+               false;
+    }
+    if (r->result.blind > 0) {
+        cli_note("%u of %u predictions start where a part of the state is missing, from the pose of"
+                 " the model; --reach looks further, --history fits the state",
+                 r->result.blind, r->result.score.windows);
+    }
+    return true;
+}
+
+static uint64_t predicted_samples(const replay* r) {
+    uint64_t count = 0;
+    for (uint32_t k = 0; k < r->result.nrecording; k++) count += r->result.recordings[k].samples;
+    return count;
+}
+
+// ---- table of predictions ------------------------------------------------------------------
+
+typedef struct path {
+    uint32_t recording, origin, length;
+    double* values; // (length + 1 x nchannel)
+} path;
+
+typedef struct paths {
+    const replay* r;
+    NSI_ARRAY(path) list;
+    ns_allocator allocator;
+    bool failed;
+} paths;
+
+static void keep_path(void* context, uint32_t recording, uint32_t origin, uint32_t length,
+                      const double* values) {
+    paths* all = context;
+    size_t count = ((size_t)length + 1) * all->r->problem->nchannel;
+    path p = {recording, origin, length, malloc((count + 1) * sizeof(double))};
+    if (!p.values || !nsi_array_push(&all->allocator, &all->list, p)) {
+        free(p.values);
+        all->failed = true;
+        return;
+    }
+    memcpy(p.values, values, count * sizeof(double));
+}
+
+// They come in any order.
+static int compare_paths(const void* a, const void* b) {
+    const path *x = a, *y = b;
+    if (x->recording != y->recording) return x->recording < y->recording ? -1 : 1;
+    return (x->origin > y->origin) - (x->origin < y->origin);
+}
+
+// traj, t, then each channel and what was recorded of it.
+static bool put_paths(const replay* r, const paths* all) {
+    uint32_t nc = r->problem->nchannel, ncol = 2 + 2 * nc;
+    nsi_csv_writer writer;
+    const char** names = calloc(ncol, sizeof *names);
+    double* line = cli_zeros(ncol);
+    nsi_arena arena = {.allocator = ns_default_allocator()};
+    bool ok = names && line;
+    for (uint32_t c = 0; c < nc && ok; c++) {
+        size_t size = strlen(r->names[c]) + sizeof "_recorded";
+        char* recorded = nsi_arena_alloc(&arena, size);
+        ok = recorded != NULL;
+        if (!ok) break;
+        snprintf(recorded, size, "%s_recorded", r->names[c]);
+        names[2 + 2 * c] = r->names[c];
+        names[3 + 2 * c] = recorded;
+    }
+    if (!ok) cli_fail("out of memory");
+    ok = ok && cli_create_csv(r->output, &writer);
+    if (ok) {
+        names[0] = "traj";
+        names[1] = "t";
+        nsi_csv_put_names(&writer, names, ncol);
+        for (uint32_t n = 0; n < all->list.count; n++) {
+            const path* p = &all->list.data[n];
+            const ns_recording* recording = ns_dataset_recording(r->data, p->recording);
+            for (size_t k = 0; k <= p->length; k++) {
+                line[0] = n;
+                line[1] = recording->start + (double)(p->origin + k) * ns_dataset_period(r->data);
+                for (uint32_t c = 0; c < nc; c++) {
+                    line[2 + 2 * c] = p->values[k * nc + c];
+                    line[3 + 2 * c] = recording->values[(p->origin + k) * nc + c];
+                }
+                nsi_csv_put_numbers(&writer, line, ncol);
+            }
+        }
+        ok = cli_finish_csv(&writer);
+    }
+    free(names);
+    free(line);
+    nsi_arena_free(&arena);
+    return ok;
+}
+
+static bool write_paths(const replay* r) {
+    if (!r->output) return true;
+    ns_error error;
+    paths all = {.r = r, .allocator = ns_default_allocator()};
+    ns_status status =
+        nsi_predict_visit(r->problem, r->data, NULL, NULL, &r->options, keep_path, &all, &error);
+    if (status != NS_OK) cli_fail("%s", error.message);
+    if (all.failed) cli_fail("out of memory");
+    bool ok = status == NS_OK && !all.failed;
+    if (ok) {
+        qsort(all.list.data, all.list.count, sizeof *all.list.data, compare_paths);
+        ok = put_paths(r, &all);
+    }
+    for (uint32_t k = 0; k < all.list.count; k++) free(all.list.data[k].values);
+    nsi_array_free(&all.allocator, &all.list);
+    return ok;
+}
+
+// ---- output --------------------------------------------------------------------------------
+
+static const char* integrator_name(const replay* r) {
+    static const char* const names[] = {"euler", "rk4", "implicit"}; // CLI_INTEGRATORS
+    return names[r->problem->sizes.integrator];
+}
+
+static int print_json(const replay* r) {
+    const nsi_score* score = &r->result.score;
+    json j = json_begin();
+    json_number(&j, "rmse_q", score->rmse_q);
+    json_number(&j, "rmse_qd", score->rmse_qd);
+    json_count(&j, "count", predicted_samples(r));
+    json_open(&j, "coordinates", '[');
+    for (uint32_t k = 0; k < r->result.nchannel; k++) {
+        json_open(&j, NULL, '{');
+        json_text(&j, "name", r->names[k]);
+        json_text(&j, "unit", r->units[k]);
+        json_number(&j, "rmse", r->result.channels[k]);
+        json_close(&j);
+    }
+    json_close(&j);
+    json_open(&j, "horizons", '[');
+    for (uint32_t k = 0; k < score->nhorizon; k++) {
+        const nsi_horizon_error* h = &score->horizons[k];
+        json_open(&j, NULL, '{');
+        json_number(&j, "seconds", h->seconds);
+        json_count(&j, "steps", h->samples);
+        json_number(&j, "pooled", h->pooled);
+        json_number(&j, "median", h->median);
+        json_count(&j, "windows", h->windows);
+        json_close(&j);
+    }
+    json_close(&j);
+    json_open(&j, "trajectories", '[');
+    for (uint32_t k = 0; k < r->result.nrecording; k++) {
+        const nsi_recording_error* e = &r->result.recordings[k];
+        json_open(&j, NULL, '{');
+        json_text(&j, "name", ns_dataset_recording(r->data, k)->name);
+        json_number(&j, "rmse_q", e->rmse_q);
+        json_number(&j, "rmse_qd", e->rmse_qd);
+        json_count(&j, "samples", e->samples);
+        json_close(&j);
+    }
+    json_close(&j);
+    json_count(&j, "predictions", score->windows);
+    json_count(&j, "lost", score->lost);
+    json_text(&j, "treatment", ns_dataset_treatment(r->data));
+    json_number(&j, "timestep", r->problem->sizes.timestep);
+    json_text(&j, "integrator", integrator_name(r));
+    return json_print(&j);
+}
+
+static int name_width(const char* head, uint32_t count,
+                      const char* (*name)(const replay*, uint32_t), const replay* r) {
+    size_t width = strlen(head);
+    for (uint32_t k = 0; k < count; k++) {
+        if (strlen(name(r, k)) > width) width = strlen(name(r, k));
+    }
+    return width < NAME_WIDTH ? (int)width : NAME_WIDTH;
+}
+
+static const char* channel_name(const replay* r, uint32_t k) {
+    return r->names[k];
+}
+
+static const char* recording_name(const replay* r, uint32_t k) {
+    return ns_dataset_recording(r->data, k)->name;
+}
+
+static void print_setting(const replay* r) {
+    const ns_system_sizes* z = &r->problem->sizes;
+    const nsi_score* score = &r->result.score;
+    uint32_t used = 0;
+    for (uint32_t k = 0; k < r->result.nrecording; k++) {
+        used += r->result.recordings[k].samples > 0;
+    }
+    printf("model      %s; %s, steps of %s ms\n", r->model_path, integrator_name(r),
+           nsi_show_short(1e3 * z->timestep, 6).text);
+    printf("data       %s\n", ns_dataset_treatment(r->data));
+    printf("controls   ");
+    for (uint32_t k = 0; k < r->problem->ncontrol; k++) {
+        printf("%s%s", k > 0 ? ", " : "", ns_dataset_control(r->data, k));
+    }
+    printf("%s\n", r->problem->ncontrol == 0 ? "none" : "");
+    printf("predicted  %llu samples by %u prediction%s in %u of %u trajector%s; ",
+           (unsigned long long)predicted_samples(r), score->windows, score->windows == 1 ? "" : "s",
+           used, r->result.nrecording, r->result.nrecording == 1 ? "y" : "ies");
+    if (r->history > 1) {
+        printf("states fitted to %u samples\n", r->history);
+    } else {
+        printf("states as recorded\n");
+    }
+    if (score->lost > 0) {
+        printf("lost       %u, which did not stay finite: their error is infinite\n", score->lost);
+    }
+}
+
+static void print_horizons(const replay* r) {
+    const nsi_score* score = &r->result.score;
+    if (score->nhorizon == 0) return;
+    printf("\n%10s  %8s  %11s  %10s  %10s   rmse of %s up to there\n", "horizon", "samples",
+           "predictions", "pooled", "median", isnan(score->rmse_q) ? "channels" : "q");
+    for (uint32_t k = 0; k < score->nhorizon; k++) {
+        const nsi_horizon_error* h = &score->horizons[k];
+        printf("%8s s  %8u  %11u  %10s  %10s\n", nsi_show_short(h->seconds, 4).text, h->samples,
+               h->windows, nsi_show(h->pooled, 4).text, nsi_show(h->median, 4).text);
+    }
+}
+
+static void print_channels(const replay* r) {
+    int width = name_width("channel", r->result.nchannel, channel_name, r);
+    printf("\n%-*s  %-8s  %10s\n", width, "channel", "unit", "rmse");
+    for (uint32_t k = 0; k < r->result.nchannel; k++) {
+        printf("%-*s  %-8s  %10s\n", width, r->names[k], r->units[k][0] ? r->units[k] : "-",
+               nsi_show(r->result.channels[k], 4).text);
+    }
+}
+
+static void print_trajectories(const replay* r) {
+    uint32_t count = r->result.nrecording, lines = count < MOST_LINES ? count : MOST_LINES;
+    int width = name_width("trajectory", lines, recording_name, r);
+    printf("\n%-*s  %8s  %10s  %10s\n", width, "trajectory", "samples", "rmse q", "rmse qd");
+    for (uint32_t k = 0; k < lines; k++) {
+        const nsi_recording_error* e = &r->result.recordings[k];
+        printf("%-*s  %8u  %10s  %10s\n", width, recording_name(r, k), e->samples,
+               nsi_show(e->rmse_q, 4).text, nsi_show(e->rmse_qd, 4).text);
+    }
+    if (count > lines) printf("and %u more\n", count - lines);
+    printf("%-*s  %8llu  %10s  %10s\n", width, "all", (unsigned long long)predicted_samples(r),
+           nsi_show(r->result.score.rmse_q, 4).text, nsi_show(r->result.score.rmse_qd, 4).text);
+}
+
+static int run(replay* r) {
+    int code = prepare(r);
+    if (code != CLI_GO_ON) return code;
+    if (!predict(r) || !write_paths(r)) return EXIT_FAILED;
+    if (r->json) return print_json(r);
+    if (r->output && strcmp(r->output, "-") == 0) return cli_finish();
+    print_setting(r);
+    print_horizons(r);
+    print_channels(r);
+    print_trajectories(r);
+    return cli_finish();
+}
+
+int cmd_replay(int argc, char** argv) {
+    replay r = {.load = ns_default_load_options(),
+                .period = NAN,
+                .dt = NAN,
+                .reach = 5,
+                .integrator = -1,
+                .contact = CLI_CONTACT_DEFAULT,
+                .arena = {.allocator = ns_default_allocator()}};
+    const cli_row rows[] = {{"--data", CLI_LIST, &r.files, "CSV files"},
+                            {"--map", CLI_TEXT, &r.map_path, "a YAML file"},
+                            {"--period", CLI_NUMBER, &r.period, "a time in s"},
+                            {"--horizon", CLI_TEXT, &r.horizon, "samples, or seconds: 0.5s"},
+                            {"--horizons", CLI_LIST, &r.horizon_texts, "times in s"},
+                            {"--origins", CLI_COUNT, &r.origins, "a whole number of predictions"},
+                            {"--history", CLI_COUNT, &r.history, "a whole number of samples"},
+                            {"--reach", CLI_COUNT, &r.reach, "a whole number of samples"},
+                            {"--dt", CLI_NUMBER, &r.dt, "a time step in s"},
+                            {"--integrator", CLI_CHOICE, &r.integrator, CLI_INTEGRATORS},
+                            CLI_CONTACT_ROWS(r.contact),
+                            CLI_NETWORK_ROWS(r.networks),
+                            {"-o", CLI_TEXT, &r.output, "a file"},
+                            {"--json", CLI_FLAG, &r.json, NULL},
+                            {"--threads", CLI_COUNT, &r.threads, "a whole number of threads"},
+                            CLI_LOAD_ROWS(r.load),
+                            {0}};
+    cli_list arguments = {.count = 0};
+    int code = cli_parse("replay", help, rows, argc, argv, &arguments);
+    if (code == CLI_GO_ON) code = check_options(&r);
+    if (code != CLI_GO_ON) return code;
+    r.model_path = cli_model_argument("replay", &arguments);
+    if (!r.model_path) return EXIT_USAGE;
+    code = run(&r);
+
+    nsi_prediction_free(&r.result);
+    nsi_problem_free(r.problem);
+    ns_system_free(r.system);
+    ns_dataset_free(r.data);
+    ns_data_map_free(r.map);
+    cli_model_free(&r.source);
+    nsi_arena_free(&r.arena);
+    free(r.names);
+    free(r.units);
+    return code;
+}
