@@ -29,6 +29,15 @@ say "A network at each joint's torque, declared in a file of its own; its weight
 run simulate $model --blueprint examples/joint_friction.yaml --time 2 --q0 1 0 --observe energy/total --every 1000
 run gradcheck $model --blueprint examples/joint_friction.yaml
 
+say "A fit. 18 s of (simulated, noisy) recordings of a machine that is not quite as its URDF file says:"
+run replay $model --data examples/pendulum_recording.csv --history 11 --horizon 1s
+fit=${TMPDIR:-/tmp}/neuralsim_demo
+run fit examples/pendulum_fit.yaml -o "$fit"
+say "The masses, the centre of mass and the friction of the machine were found, with error bars; motion that
+was not trained on is predicted about as well as the sensors' noise of 2 mrad allows. The page to look at:
+    $fit/report.html"
+run replay "$fit/fitted.yaml" --data examples/pendulum_recording.csv --history 11 --horizon 1s
+
 say "Underneath is a graph of scalar operations. A pendulum's, and its gradient:"
 run graph examples/pendulum.graph --eval "$at"
 run graph examples/pendulum.graph --derive vjp --eval "$at,seed:qdd=1"

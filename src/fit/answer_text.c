@@ -8,12 +8,12 @@ enum {
     COLUMNS = 100,
     LABEL = 10, // "citation  "
     MOST_ROWS = 60,
-    NAME = 30, // columns of the table of parameters, two apart; with the verdict 98 in all
-    UNIT = 8,
+    NAME = 29, // columns of the table of parameters, two apart; with the verdict 98 in all
+    UNIT = 9,
     START = 12,
     ESTIMATE = 14,
     ERROR = 10,
-    PHASE = 34
+    PHASE = 38
 };
 
 // ---- cells and lines -------------------------------------------------------------------------
