@@ -101,8 +101,25 @@ void json_numbers(json* j, const char* key, const double* values, size_t count) 
     json_close(j);
 }
 
-int json_print(json* j) {
+void json_value(json* j, const char* key, const char* text, size_t size) {
+    put_key(j, key, false);
+    nsi_text_add_bytes(&j->text, text, size);
+}
+
+static void close_all(json* j) {
     while (j->depth >= 0) json_close(j);
     put(j, "\n");
+}
+
+bool json_finish(json* j, ns_text* out) {
+    ns_error error;
+    close_all(j);
+    if (nsi_text_finish(&j->text, out, &error) == NS_OK) return true;
+    cli_fail("%s", error.message);
+    return false;
+}
+
+int json_print(json* j) {
+    close_all(j);
     return cli_print_text(&j->text) ? EXIT_OK : EXIT_FAILED;
 }

@@ -32,6 +32,12 @@ void json_count(json* j, const char* key, uint64_t value);
 void json_bool(json* j, const char* key, bool value);
 void json_numbers(json* j, const char* key, const double* values, size_t count); // an array
 
+// A value that is JSON already.
+void json_value(json* j, const char* key, const char* text, size_t size);
+
+// Close what is open and hand the text over; false after saying why.
+bool json_finish(json* j, ns_text* out);
+
 // Close what is open, write it to standard output and free it; the exit code.
 int json_print(json* j);
 

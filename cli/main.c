@@ -19,6 +19,7 @@ static const struct {
     {"simulate", cmd_simulate, "compute trajectories"},
     {"replay", cmd_replay, "predict recordings and tell the error"},
     {"fit", cmd_fit, "fit parameters and networks to recordings"},
+    {"experiment", cmd_experiment, "run an experiment of the papers as a whole"},
     {"gradcheck", cmd_gradcheck, "check gradients of a model three ways"},
     {"network", cmd_network, "draw a network of a blueprint"},
     {"graph", cmd_graph, "read, differentiate, evaluate and export an expression graph"},

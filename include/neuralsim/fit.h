@@ -32,6 +32,14 @@ typedef struct ns_fit ns_fit;
 NS_API ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error* error);
 NS_API void ns_fit_free(ns_fit* fit); ///< NULL is allowed
 
+/// Let the next run start elsewhere: as if the file had another `start` for this parameter, around
+/// which its prior, if it has one, is then centred. Its bounds and its size stay.
+/// @param name   of one parameter, as ns_fit_estimate() knows it
+/// @param value  within its bounds
+/// @return NS_OK; NS_ERR_ARGUMENT: there is no such parameter, with the nearest name, or the value is
+///         not within the bounds; NS_ERR_NOMEM
+NS_API ns_status ns_fit_set_start(ns_fit* fit, const char* name, double value, ns_error* error);
+
 /// How far a fit is.
 typedef struct ns_fit_progress {
     const char* phase;              ///< "windows of 100 samples", "search"

@@ -2,6 +2,8 @@
 
 #include "fit/fit.h"
 
+#include <math.h>
+
 static ns_status load_model(ns_fit* f, ns_error* error) {
     nsi_fit_plan* p = f->plan;
     ns_load_options load = ns_default_load_options();
@@ -129,6 +131,15 @@ static ns_status load_errors(ns_fit* f, ns_error* error) {
     return NS_OK;
 }
 
+static ns_status take_start(ns_fit* f, ns_error* error) {
+    double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + 1) * sizeof(double));
+    if (!v) return nsi_fail_nomem(error);
+    nsi_variables_start(f->variables, v);
+    nsi_variables_to_z(f->variables, v, f->z0);
+    nsi_free(&f->allocator, v);
+    return NS_OK;
+}
+
 static ns_status start(ns_fit* f, ns_error* error) {
     f->nz = nsi_variables_count(f->variables);
     f->nw = ns_system_get_sizes(f->system).nw;
@@ -143,11 +154,8 @@ static ns_status start(ns_fit* f, ns_error* error) {
     f->w = f->z + nz;
     f->z0 = f->w + nw;
     f->w0 = f->z0 + nz;
-    double* v = nsi_alloc(&f->allocator, (nz + 1) * sizeof(double));
-    if (!v) return nsi_fail_nomem(error);
-    nsi_variables_start(f->variables, v);
-    nsi_variables_to_z(f->variables, v, f->z0);
-    nsi_free(&f->allocator, v);
+    ns_status status = take_start(f, error);
+    if (status != NS_OK) return status;
     ns_system_default_weights(f->system, f->w0);
     memcpy(f->z, f->z0, (nz + nw) * sizeof(double));
     return NS_OK;
@@ -180,6 +188,28 @@ ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error
     }
     *out = f;
     return NS_OK;
+}
+
+ns_status ns_fit_set_start(ns_fit* f, const char* name, double value, ns_error* error) {
+    if (!f || !name) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_set_start: fit or name is NULL");
+    }
+    const char* nearest = NULL;
+    uint32_t best = UINT32_MAX;
+    for (uint32_t k = 0; k < f->nz; k++) {
+        const nsi_variable* v = nsi_variables_at(f->variables, k);
+        uint32_t distance = nsi_edit_distance(name, v->name);
+        if (distance < best) best = distance, nearest = v->name;
+        if (strcmp(name, v->name) != 0) continue;
+        if (!(isfinite(value) && value >= v->lower && value <= v->upper)) {
+            return nsi_fail(error, NS_ERR_ARGUMENT, "%s: the start %g is not between %g and %g",
+                            name, value, v->lower, v->upper);
+        }
+        nsi_variables_set_start(f->variables, k, value);
+        return take_start(f, error);
+    }
+    return nsi_fail(error, NS_ERR_ARGUMENT, "%s: there is no parameter %.200s%s%s", f->plan->path,
+                    name, nearest ? "; the nearest is " : "", nearest ? nearest : "");
 }
 
 void ns_fit_free(ns_fit* f) {

@@ -579,6 +579,10 @@ void nsi_variables_start(const nsi_variables* v, double* natural) {
     for (uint32_t k = 0; k < v->items.count; k++) natural[k] = v->items.data[k].start;
 }
 
+void nsi_variables_set_start(nsi_variables* v, uint32_t number, double value) {
+    v->items.data[number].start = value;
+}
+
 static size_t largest(size_t a, size_t b) {
     return a > b ? a : b;
 }

@@ -69,6 +69,7 @@ uint32_t nsi_variables_param_count(const nsi_variables* variables);
 const char* const* nsi_variables_param_names(const nsi_variables* variables);
 
 void nsi_variables_start(const nsi_variables* variables, double* v);
+void nsi_variables_set_start(nsi_variables* variables, uint32_t number, double value);
 void nsi_variables_to_z(const nsi_variables* variables, const double* v, double* z);
 
 // Numbers of memory that the next two need from their caller; each thread has its own.

@@ -1,0 +1,302 @@
+// The command experiment: what it lists and says, the experiment that needs no recordings, and those
+// that do where they are at hand.
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "support/program.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char folder[] = "/tmp/neuralsim_experiment_XXXXXX"; // for files; the program runs in it
+static program_result last;
+
+static char* path_of(const char* name) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void write_text(const char* name, const char* text) {
+    FILE* file = fopen(path_of(name), "wb");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void run_ok(const char* arguments) {
+    program_result_free(&last);
+    last = program_run(folder, arguments);
+    if (last.code != 0) fail_msg("neuralsim %s: exit code %d: %s", arguments, last.code, last.err);
+}
+
+static void run_bad(const char* arguments, int code, const char* message) {
+    program_result_free(&last);
+    last = program_run(folder, arguments);
+    if (last.code != code || !strstr(last.err, message)) {
+        fail_msg("neuralsim %s: exit code %d, expected %d; said: %sexpected: %s", arguments,
+                 last.code, code, last.err, message);
+    }
+}
+
+static void assert_says(const char* text, const char* part) {
+    if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
+}
+
+static json_t* run_json(const char* arguments) {
+    json_error_t error;
+    run_ok(arguments);
+    json_t* root = json_loads(last.out, JSON_REJECT_DUPLICATES, &error);
+    if (!root) fail_msg("%s: line %d: %s", arguments, error.line, error.text);
+    return root;
+}
+
+static double metric(const json_t* root, const char* name) {
+    const json_t* value = json_object_get(json_object_get(root, "metrics"), name);
+    if (!json_is_number(value)) fail_msg("there is no metric %s", name);
+    return json_number_value(value);
+}
+
+static uint32_t count_of(const char* text, const char* part) {
+    uint32_t count = 0;
+    for (; (text = strstr(text, part)); text += strlen(part)) count++;
+    return count;
+}
+
+// ---- what there is -------------------------------------------------------------------------
+
+static void experiments_are_listed(void** state) {
+    (void)state;
+    run_ok("experiment");
+    const char* names[] = {"basin_hopping", "dfki_pendulum", "ibm_pendulum", "schmidt_lipson"};
+    for (int k = 0; k < 4; k++) assert_says(last.out, names[k]);
+    assert_says(last.out, "ibm_pendulum       The IBM double pendulum: a free pendulum filmed");
+    char* without = strdup(last.out);
+    run_ok("experiment --list");
+    assert_string_equal(last.out, without);
+    free(without);
+    run_ok("experiment --help");
+    assert_says(last.out, "usage: neuralsim experiment NAME");
+}
+
+// Those in the folder one works in come first.
+static void own_experiments_are_found(void** state) {
+    (void)state;
+    assert_int_equal(mkdir(path_of("experiments"), 0777), 0);
+    assert_int_equal(mkdir(path_of("experiments/mine"), 0777), 0);
+    assert_int_equal(mkdir(path_of("experiments/empty"), 0777), 0);
+    write_text("experiments/mine/experiment.yaml", "kind: grid\ntitle: My own\n");
+    run_ok("experiment");
+    assert_says(last.out, "mine               My own\n");
+    assert_says(last.out, "ibm_pendulum");
+    assert_null(strstr(last.out, "empty"));
+}
+
+static void mistakes_are_explained(void** state) {
+    (void)state;
+    const struct {
+        const char *text, *message;
+    } files[] = {
+        {"title: x\n", ":1:1: `kind` is missing"},
+        {"kind: grid\n", "`title` is missing"},
+        {"kind: gird\ntitle: x\n", ":1:7: kind"},
+        {"kind: fits\ntitle: x\ndata: d\n", "`fits` is missing"},
+        {"kind: fits\ntitle: x\ndata: d\nfit: [a]\n", ":4:1: "},
+        {"kind: fits\ntitle: x\ndata: d\nfits: [{name: a, file: a.yaml}]\nmain: b\n",
+         ":5:7: this is none of the names"},
+        {"kind: fits\ntitle: x\ndata: d\nfits: [{name: ../a, file: a.yaml}]\n",
+         ":4:8: a name is made of"},
+        {"kind: fits\ntitle: x\ndata: d\nfits: [{name: a, file: a.yaml}]\n"
+         "references: [{name: r, horizons: [1, 2], pooled: [1]}]\n",
+         ":5:14: expected horizons"},
+        {"kind: grid\ntitle: x\nmodel: m\ngrid: {from: 2, to: 1}\n", ":4:7: `grid` needs a `from`"},
+        {"kind: grid\ntitle: x\nmodel: m\ngrid: {from: 1, to: 2}\ntruth: {a: 1}\n",
+         ":5:8: `truth` needs two"},
+    };
+    for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
+        write_text("experiments/mine/experiment.yaml", files[k].text);
+        run_bad("experiment mine", 1, files[k].message);
+        assert_says(last.err, "neuralsim: experiments/mine/experiment.yaml:");
+    }
+    run_bad("experiment basin_hoping", 1,
+            "there is no experiment 'basin_hoping'; did you mean 'basin_hopping'?");
+    run_bad("experiment whatever_this_is", 1, "'neuralsim experiment' lists all");
+    assert_null(strstr(last.err, "did you mean"));
+    run_bad("experiment ../experiments/mine", 1, "there is no experiment");
+    run_bad("experiment a b", 2, "expected one name");
+    run_bad("experiment basin_hopping --quick -o /nowhere/at/all", 1, "/nowhere/at/all");
+}
+
+static void missing_data_is_explained(void** state) {
+    (void)state;
+    char *given = getenv("NEURALSIM_DATA"), *kept = given ? strdup(given) : NULL;
+    assert_int_equal(mkdir(path_of("nothing"), 0777), 0);
+    setenv("NEURALSIM_DATA", path_of("nothing"), 1);
+    run_bad("experiment ibm_pendulum", 1, "needs recordings in a folder ibm_double_pendulum");
+    assert_says(last.err, path_of("nothing"));
+    assert_says(last.err, "https://github.com/google-research/tiny-differentiable-simulator");
+    assert_says(last.err, "set NEURALSIM_DATA");
+    assert_string_equal(last.out, "");
+    assert_int_not_equal(access(path_of("ibm_pendulum_experiment"), F_OK), 0);
+    unsetenv("NEURALSIM_DATA");
+    run_bad("experiment schmidt_lipson", 1, "$NEURALSIM_DATA (not set)");
+    if (kept) setenv("NEURALSIM_DATA", kept, 1);
+    free(kept);
+}
+
+// ---- simulated recordings ------------------------------------------------------------------
+
+// The lengths are found from everywhere by hopping, and not by local optimisation alone.
+static void basin_hopping_finds_the_lengths(void** state) {
+    (void)state;
+    json_t* one = run_json("experiment basin_hopping --quick --json -o out");
+    assert_string_equal(json_string_value(json_object_get(one, "experiment")), "basin_hopping");
+    assert_true(json_is_true(json_object_get(one, "quick")));
+    assert_true(metric(one, "global_success") == 1.0);
+    assert_true(metric(one, "global_success_pose1") == 1.0);
+    assert_true(metric(one, "global_success_pose2") == 1.0);
+    assert_true(metric(one, "growing_success") == 1.0);
+    assert_true(metric(one, "restart_success") == 1.0);
+    assert_true(metric(one, "growing_runs_max") == 4.0);
+    assert_in_range((uint64_t)(100.0 * metric(one, "local_success")), 40, 80);
+    assert_true(metric(one, "rollouts_per_second") > 50.0);
+    print_message("local %.0f %%, hopping %.0f %% with %.1f runs, at most %.0f\n",
+                  100.0 * metric(one, "local_success"), 100.0 * metric(one, "global_success"),
+                  metric(one, "hop_runs_mean"), metric(one, "hop_runs_max"));
+
+    char* page = program_read_file(path_of("out/report.html"));
+    char* picture = program_read_file(path_of("out/heatmap_pose2.svg"));
+    assert_int_equal(count_of(picture, "class=\"cell\""), 2 * 25);
+    assert_int_equal(count_of(page, "class=\"cell\""), 2 * 2 * 25);
+    assert_says(picture, "xmlns=\"http://www.w3.org/2000/svg\"");
+    char* result = program_read_file(path_of("out/result.json"));
+    assert_string_equal(result, last.out);
+    free(page);
+    free(picture);
+    free(result);
+    // The model that was found: the same motion as that of the truth.
+    run_ok("replay out/fitted.yaml --data out/pose1/truth.csv --json");
+    json_t* replayed = json_loads(last.out, 0, NULL);
+    assert_true(json_number_value(json_object_get(replayed, "rmse_q")) < 1e-8);
+    json_decref(replayed);
+
+    // Every fit can be run by itself.
+    run_ok("fit out/pose1/hop.yaml -o alone");
+    assert_says(last.out, "length1");
+    json_decref(one);
+}
+
+static void threads_do_not_matter(void** state) {
+    (void)state;
+    json_t* one = json_load_file(path_of("out/result.json"), 0, NULL); // one for each core
+    json_t* three = run_json("experiment basin_hopping --quick --json -o three --threads 3");
+    assert_non_null(one);
+    assert_true(json_equal(json_object_get(one, "poses"), json_object_get(three, "poses")));
+    assert_true(metric(one, "hop_runs_mean") == metric(three, "hop_runs_mean"));
+    json_decref(one);
+    json_decref(three);
+}
+
+// ---- recordings ----------------------------------------------------------------------------
+
+static void need_data(const char* name) {
+    char path[512];
+    const char* given = getenv("NEURALSIM_DATA");
+    snprintf(path, sizeof path, "%s/%s", given ? given : NEURALSIM_SOURCE_DIR "/../shared/data",
+             name);
+    if (access(path, R_OK) == 0) {
+        if (!given) setenv("NEURALSIM_DATA", NEURALSIM_SOURCE_DIR "/../shared/data", 1);
+        return;
+    }
+    print_message("%s is not at hand (NEURALSIM_DATA names the folder): skipped\n", name);
+    skip();
+}
+
+static json_t* run_quick(const char* name) {
+    char arguments[200];
+    snprintf(arguments, sizeof arguments, "experiment %s --quick --json -o %s", name, name);
+    json_t* a = run_json(arguments);
+    print_message("%s: 0.5 s %.3g -> %.3g, median %.3g, %.1f s\n", name,
+                  metric(a, "before_test_pooled_0.5s"), metric(a, "friction_test_pooled_0.5s"),
+                  metric(a, "friction_test_median_0.5s"), metric(a, "friction_seconds"));
+    double gain = metric(a, "before_test_pooled_0.5s") / metric(a, "friction_test_pooled_0.5s");
+    assert_true(fabs(metric(a, "friction_gain_0.5s") - gain) < 1e-9 * gain);
+    assert_non_null(json_object_get(json_object_get(a, "fits"), "friction"));
+    return a;
+}
+
+// Medians that earlier fits of another program reached, 0.019, are within reach.
+static void ibm_pendulum_is_predicted(void** state) {
+    (void)state;
+    need_data("ibm_double_pendulum");
+    json_t* a = run_quick("ibm_pendulum");
+    assert_true(metric(a, "friction_test_median_0.5s") < 0.03);
+    assert_true(metric(a, "friction_test_median_1s") < 0.1);
+    assert_true(metric(a, "friction_gain_0.5s") > 20.0);
+    json_decref(a);
+    char command[700];
+    snprintf(command, sizeof command,
+             "replay ibm_pendulum/fitted.yaml --map '%s' --history 21 --origins 20 --horizon 0.25s"
+             " --data \"$NEURALSIM_DATA/ibm_double_pendulum/4.csv\" --json",
+             NEURALSIM_SOURCE_DIR "/data/maps/ibm_double_pendulum.yaml");
+    run_ok(command);
+    assert_int_equal(access(path_of("ibm_pendulum/friction/report.html"), R_OK), 0);
+}
+
+// The authors' own parameters, friction included, are where it starts.
+static void dfki_pendulum_is_predicted(void** state) {
+    (void)state;
+    need_data("dfki_double_pendulum");
+    json_t* a = run_quick("dfki_pendulum");
+    assert_true(fabs(metric(a, "before_test_pooled_0.5s") - 0.08) < 0.02);
+    assert_true(metric(a, "friction_test_pooled_0.5s") < 0.06);
+    assert_true(metric(a, "friction_validation_pooled_0.5s") < 0.05);
+    assert_true(metric(a, "friction_gain_2s") > 1.8);
+    json_decref(a);
+}
+
+static void schmidt_lipson_is_predicted(void** state) {
+    (void)state;
+    need_data("schmidt_lipson");
+    json_t* a = run_quick("schmidt_lipson");
+    assert_true(metric(a, "friction_test_median_0.5s") < 0.006);
+    assert_true(metric(a, "friction_train_median_1s") < 0.01);
+    json_decref(a);
+}
+
+static int start(void** state) {
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int stop(void** state) {
+    (void)state;
+    char command[128];
+    program_result_free(&last);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(experiments_are_listed),
+        cmocka_unit_test(own_experiments_are_found),
+        cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(missing_data_is_explained),
+        cmocka_unit_test(basin_hopping_finds_the_lengths),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(ibm_pendulum_is_predicted),
+        cmocka_unit_test(dfki_pendulum_is_predicted),
+        cmocka_unit_test(schmidt_lipson_is_predicted),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
