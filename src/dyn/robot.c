@@ -4,6 +4,8 @@
 
 #include "expr/trace.h"
 
+#include <math.h>
+
 void* nsi_robot_alloc(const nsi_robot* robot, size_t count, size_t size) {
     void* block = nsi_arena_alloc(&robot->graph->arena, (count + 1) * size);
     if (!block) nsi_graph_fail_nomem(robot->graph);
@@ -67,12 +69,18 @@ static mat3 joint_rotation(const nsi_robot* robot, uint32_t link) {
     return m3_from_quat(turned ? q_mul(nominal, q_exp(turn)) : nominal);
 }
 
-// The axis, made unit length where it is free.
+// The axis, made unit length where it is free or was set to something else.
 static vec3 joint_axis(const nsi_robot* robot, uint32_t link) {
     vec3 axis = param_vec3(robot, link, NSI_JOINT_AXIS);
-    bool constant = true;
-    for (int k = 0; k < 3; k++) constant = constant && is_constant(robot, axis.e[k]);
-    if (!constant) ns_normalize(3, axis.e, axis.e);
+    bool unit = true;
+    double square = 0.0;
+    for (int k = 0; k < 3; k++) {
+        double value = robot->graph->nodes.data[axis.e[k].id].value;
+        unit = unit && is_constant(robot, axis.e[k]);
+        if (unit) square += value * value;
+    }
+    unit = unit && fabs(square - 1.0) < 1e-12; // a model's axes are, to rounding
+    if (!unit) ns_normalize(3, axis.e, axis.e);
     return axis;
 }
 

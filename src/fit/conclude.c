@@ -49,7 +49,9 @@ static ns_status identify(ns_fit* f, nsi_evaluator* e, ns_error* error) {
         double rms = nsi_evaluator_rms(e);
         f->answer.sigma = rms * sqrt(residuals / (free_ones > 1.0 ? free_ones : 1.0));
         f->answer.nresidual = nsi_evaluator_residual_count(e);
-        status = nsi_answer_identify(&f->answer, information, f->answer.sigma, sizes, error);
+        // Data made by the model itself has no noise, but residuals and derivatives have rounding.
+        double sigma = fmax(f->answer.sigma, 1e-9);
+        status = nsi_answer_identify(&f->answer, information, sigma, sizes, error);
         if (status == NS_ERR_NONFINITE || status == NS_ERR_INVALID) {
             status = note(f,
                           "standard errors could not be computed: the information about the"
@@ -67,16 +69,20 @@ static ns_status identify(ns_fit* f, nsi_evaluator* e, ns_error* error) {
 
 // ---- predictions -------------------------------------------------------------------------------
 
+nsi_predict_options nsi_fit_predict_options(const ns_fit* f) {
+    return (nsi_predict_options){.history = f->plan->history,
+                                 .origins = f->plan->origins,
+                                 .reach = f->plan->stages.data[0].loss.reach,
+                                 .horizons = f->plan->horizons.data,
+                                 .nhorizon = f->plan->horizons.count,
+                                 .errors = f->errors,
+                                 .nerror = f->nerror,
+                                 .threads = f->threads};
+}
+
 static ns_status score(ns_fit* f, nsi_role role, bool after, nsi_score* out, ns_error* error) {
     if (!f->data[role]) return NS_OK;
-    nsi_predict_options options = {.history = f->plan->history,
-                                   .origins = f->plan->origins,
-                                   .reach = f->plan->stages.data[0].loss.reach,
-                                   .horizons = f->plan->horizons.data,
-                                   .nhorizon = f->plan->horizons.count,
-                                   .errors = f->errors,
-                                   .nerror = f->nerror,
-                                   .threads = f->threads};
+    nsi_predict_options options = nsi_fit_predict_options(f);
     nsi_prediction prediction = {0};
     ns_status status = nsi_predict(f->problem, f->data[role], after ? f->z : f->z0,
                                    after ? f->w : f->w0, &options, &prediction, error);

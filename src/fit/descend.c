@@ -1,6 +1,6 @@
-// First-order methods see one vector: z and weights as they are, then steps of start states from
-// where they were. L-BFGS and proximal steps go in rounds of CHUNK iterations with fresh memory, so
-// that what is kept between rounds is the point alone.
+// First-order methods see one vector: z and weights as they are, then coordinates of start states.
+// L-BFGS and proximal steps go in rounds of CHUNK iterations with fresh memory, so that what is kept
+// between rounds is the point alone.
 
 #include "fit/descend.h"
 
@@ -16,7 +16,7 @@ struct nsi_descent {
     uint32_t n, nz, nw, nx, windows; // n: unknowns
     nsi_descent_state state;
 
-    double *x, *gradient, *base; // base: start states at the beginning of a round
+    double *x, *gradient;
     uint32_t* order;             // place in x of each unknown
     uint32_t ninput;             // weights of first layers, which owlqn wants in front
     NSI_ARRAY(nsi_group) groups; // rows of first layers
@@ -27,7 +27,6 @@ struct nsi_descent {
 
     nsi_descent_observer* observe;
     void* context;
-    uint32_t before; // iterations before this round
 };
 
 // ---- layout ------------------------------------------------------------------------------------
@@ -58,23 +57,29 @@ static ns_status list_inputs(nsi_descent* d, ns_error* error) {
 
 // ---- the objective -----------------------------------------------------------------------------
 
+// Start states keep their places in x, behind z and weights; where they are looked for there are no
+// quaternions.
 static void get_x(nsi_descent* d) {
     nsi_point point = nsi_evaluator_point(d->e);
-    for (uint32_t k = 0; k < d->n; k++) {
-        d->x[d->order[k]] = k < d->nz ? point.z[k] : k < d->nz + d->nw ? point.w[k - d->nz] : 0.0;
+    for (uint32_t k = 0; k < d->nz; k++) d->x[d->order[k]] = point.z[k];
+    for (uint32_t k = 0; k < d->nw; k++) d->x[d->order[d->nz + k]] = point.w[k];
+    double* unknown = d->x + d->nz + d->nw;
+    for (double* x = point.x; unknown < d->x + d->n; x += d->nx, unknown += d->p->ntangent) {
+        for (uint32_t k = 0; k < d->p->ncoordinate; k++) {
+            unknown[d->p->coordinates[k].tangent] = x[d->p->coordinates[k].at];
+        }
     }
-    memcpy(d->base, point.x, (size_t)d->windows * d->nx * sizeof(double));
 }
 
 static void set_point(nsi_descent* d, nsi_evaluator* e, const double* x) {
     nsi_point point = nsi_evaluator_point(e);
     for (uint32_t k = 0; k < d->nz; k++) point.z[k] = x[d->order[k]];
     for (uint32_t k = 0; k < d->nw; k++) point.w[k] = x[d->order[d->nz + k]];
-    uint32_t nt = d->p->ntangent, first = d->nz + d->nw;
-    if (first == d->n) return; // states stay, in batches, too
-    for (uint32_t w = 0; w < d->windows; w++) {
-        nsi_problem_move(d->p, d->base + (size_t)w * d->nx, x + first + (size_t)w * nt,
-                         point.x + (size_t)w * d->nx);
+    const double *unknown = x + d->nz + d->nw, *end = x + d->n;
+    for (double* to = point.x; unknown < end; to += d->nx, unknown += d->p->ntangent) {
+        for (uint32_t k = 0; k < d->p->ncoordinate; k++) {
+            to[d->p->coordinates[k].at] = unknown[d->p->coordinates[k].tangent];
+        }
     }
 }
 
@@ -82,7 +87,7 @@ static double objective(void* context, const double* x, double* gradient) {
     nsi_descent* d = context;
     nsi_evaluator* e = d->e;
     if (d->batches.count > 0) {
-        uint32_t iteration = d->state.lm.iteration++, epoch = iteration / d->batches.count;
+        uint32_t iteration = d->state.lm.iteration, epoch = iteration / d->batches.count;
         if (epoch != d->epoch) {
             nsi_rng rng = nsi_rng_seed(d->seed + epoch);
             for (uint32_t k = 0; k < d->batches.count; k++) d->shuffled[k] = k;
@@ -109,6 +114,7 @@ static bool pass_on(void* context, const nsi_progress* progress) {
     double scale =
         d->stage->method == NSI_METHOD_LM ? 1.0 / nsi_evaluator_residual_count(d->e) : 1.0;
     if (d->stage->method == NSI_METHOD_ADAM) {
+        d->state.lm.iteration = progress->iteration;
         set_point(d, d->e, progress->x);
     } else if (d->stage->method != NSI_METHOD_LM) {
         return false; // the point is between rounds
@@ -163,15 +169,26 @@ static nsi_outcome run_round(nsi_descent* d, uint32_t iterations) {
 }
 
 static nsi_outcome run_rounds(nsi_descent* d) {
-    nsi_outcome all = {.finish = NSI_FINISH_ITERATIONS, .value = INFINITY};
-    while (d->state.lm.iteration < d->stage->iterations) {
-        uint32_t left = d->stage->iterations - d->state.lm.iteration;
+    nsi_lm_state* state = &d->state.lm;
+    nsi_outcome all = {.finish = NSI_FINISH_ITERATIONS};
+    if (state->small >= 2 || state->iteration >= d->stage->iterations) { // it was done before
+        if (state->small >= 2) all.finish = NSI_FINISH_CONVERGED;
+        all.value = nsi_evaluator_value(d->e) / nsi_evaluator_residual_count(d->e);
+        return all;
+    }
+    while (state->iteration < d->stage->iterations) {
+        uint32_t left = d->stage->iterations - state->iteration;
         nsi_outcome out = run_round(d, left < CHUNK ? left : CHUNK);
+        // After a round that went down, one that finds no way down has converged.
+        if (out.finish == NSI_FINISH_FAILED && state->iteration > 0 && isfinite(out.value)) {
+            out.finish = NSI_FINISH_CONVERGED;
+        }
         all.iterations += out.iterations;
         all.evaluations += out.evaluations;
         all.value = out.value;
-        d->state.lm.iteration += out.iterations;
-        bool stop = d->observe && d->observe(d->context, d->state.lm.iteration, out.value);
+        state->iteration += out.iterations;
+        if (out.finish == NSI_FINISH_CONVERGED) state->small = 2;
+        bool stop = d->observe && d->observe(d->context, state->iteration, out.value);
         if (out.finish == NSI_FINISH_CONVERGED || out.finish == NSI_FINISH_FAILED) {
             all.finish = out.finish;
             break;
@@ -234,11 +251,23 @@ static ns_status make_batches(nsi_descent* d, const ns_dataset* data, uint32_t t
     return status == NS_OK && !d->shuffled ? nsi_fail_nomem(error) : status;
 }
 
-static ns_status check(const nsi_descent* d, ns_error* error) {
-    const nsi_stage* stage = d->stage;
+static uint32_t variables_of(const nsi_problem* p, const nsi_stage* stage) {
+    return stage->loss.fit_params && p->variables ? nsi_variables_count(p->variables) : 0;
+}
+
+static uint32_t weights_of(const nsi_problem* p, const nsi_stage* stage) {
+    return stage->loss.fit_weights ? p->sizes.nw : 0;
+}
+
+ns_status nsi_descent_check(const nsi_problem* p, const nsi_stage* stage, ns_error* error) {
+    if (variables_of(p, stage) + weights_of(p, stage) == 0) {
+        return nsi_fail(error, NS_ERR_PARSE, "there is nothing to fit: no %s",
+                        stage->loss.fit_params ? "parameters" : "weights");
+    }
+    if (stage->method == NSI_METHOD_LM) return NS_OK;
     bool free_states = stage->loss.states != NSI_STATES_RECORDED;
-    for (uint32_t k = 0; k < d->p->ncoordinate && free_states; k++) {
-        if (!d->p->coordinates[k].quaternion) continue;
+    for (uint32_t k = 0; k < p->ncoordinate && free_states; k++) {
+        if (!p->coordinates[k].quaternion) continue;
         return nsi_fail(error, NS_ERR_UNSUPPORTED,
                         "with quaternions in the state, free start states need method lm; or take"
                         " `states: recorded`");
@@ -252,15 +281,13 @@ static ns_status check(const nsi_descent* d, ns_error* error) {
 
 static ns_status make(nsi_descent* d, const ns_dataset* data, uint32_t threads, ns_error* error) {
     const nsi_stage* stage = d->stage;
-    if (stage->method == NSI_METHOD_LM) return NS_OK;
-    ns_status status = check(d, error);
-    if (status != NS_OK) return status;
+    ns_status status = nsi_descent_check(d->p, stage, error);
+    if (status != NS_OK || stage->method == NSI_METHOD_LM) return status;
     size_t n = d->n, one = sizeof(double);
     d->x = nsi_alloc(&d->allocator, (n + 1) * one);
     d->gradient = nsi_alloc(&d->allocator, (n + 1) * one);
-    d->base = nsi_alloc(&d->allocator, ((size_t)d->windows * d->nx + 1) * one);
     d->order = nsi_alloc(&d->allocator, (n + 1) * sizeof *d->order);
-    if (!d->x || !d->gradient || !d->base || !d->order) return nsi_fail_nomem(error);
+    if (!d->x || !d->gradient || !d->order) return nsi_fail_nomem(error);
     if (stage->method == NSI_METHOD_ADAM) {
         d->state.m = nsi_alloc_zeroed(&d->allocator, (n + 1) * one);
         d->state.v = nsi_alloc_zeroed(&d->allocator, (n + 1) * one);
@@ -286,9 +313,8 @@ ns_status nsi_descent_create(const nsi_problem* problem, const ns_dataset* data,
     d->windows = nsi_evaluator_window_count(evaluator);
     d->n = nsi_evaluator_unknowns(evaluator);
     d->nx = problem->sizes.nx;
-    d->nz =
-        stage->loss.fit_params && problem->variables ? nsi_variables_count(problem->variables) : 0;
-    d->nw = stage->loss.fit_weights ? problem->sizes.nw : 0;
+    d->nz = variables_of(problem, stage);
+    d->nw = weights_of(problem, stage);
     ns_status status = make(d, data, threads, error);
     if (status != NS_OK) {
         nsi_descent_free(d);
@@ -304,7 +330,7 @@ void nsi_descent_free(nsi_descent* d) {
     for (uint32_t k = 0; k < d->batches.count; k++) nsi_evaluator_free(d->batches.data[k]);
     nsi_array_free(&memory, &d->batches);
     nsi_array_free(&memory, &d->groups);
-    void* blocks[] = {d->x, d->gradient, d->base, d->order, d->shuffled, d->state.m, d->state.v};
+    void* blocks[] = {d->x, d->gradient, d->order, d->shuffled, d->state.m, d->state.v};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&memory, blocks[k]);
     nsi_free(&memory, d);
 }

@@ -8,10 +8,15 @@
 
 typedef struct nsi_descent nsi_descent;
 
+// Can this stage be run?
+// @return NS_OK; NS_ERR_PARSE: it has nothing to fit; NS_ERR_UNSUPPORTED: its method needs recorded
+//         states here
+ns_status nsi_descent_check(const nsi_problem* problem, const nsi_stage* stage, ns_error* error);
+
 // @param evaluator  of the stage's loss, at its start
 // @param seed       for the order of Adam's batches
 // @param threads    of evaluators it makes for batches
-// @return NS_OK; NS_ERR_UNSUPPORTED: a method for which states cannot be free here; NS_ERR_NOMEM
+// @return NS_OK; as nsi_descent_check(); NS_ERR_NOMEM
 ns_status nsi_descent_create(const nsi_problem* problem, const ns_dataset* data,
                              const nsi_stage* stage, nsi_evaluator* evaluator, uint64_t seed,
                              uint32_t threads, nsi_descent** out, ns_error* error);
@@ -19,7 +24,7 @@ void nsi_descent_free(nsi_descent* descent); // NULL is allowed
 
 // All that goes on from iteration to iteration besides the evaluator's point.
 typedef struct nsi_descent_state {
-    nsi_lm_state lm; // its iteration also counts for the other methods
+    nsi_lm_state lm; // iteration and small also count for other methods; small 2: converged
     double *m, *v;   // Adam's moments (unknowns), of the descent; NULL for other methods
 } nsi_descent_state;
 nsi_descent_state* nsi_descent_get_state(nsi_descent* descent);

@@ -1,4 +1,4 @@
-// The inside of a fit: what load.c puts together, run.c optimises and save.c writes.
+// The inside of a fit: what load.c puts together, run.c optimises and conclude.c writes.
 
 #ifndef NSI_FIT_FIT_H
 #define NSI_FIT_FIT_H
@@ -32,6 +32,9 @@ struct ns_fit {
     nsi_answer answer;
     bool stopped;
 };
+
+// How the fit's predictions are made.
+nsi_predict_options nsi_fit_predict_options(const ns_fit* fit);
 
 // The answer for the point where a fit stands.
 // @param evaluator  of the last stage, at its end; NULL when it was not reached

@@ -35,6 +35,11 @@ nsi_outcome nsi_lm(nsi_evaluator* e, nsi_lm_state* state, const nsi_lm_options* 
                    nsi_observer* observe, void* context) {
     nsi_outcome out = {.finish = NSI_FINISH_ITERATIONS};
     if (state->damping == 0.0) state->damping = options->damping;
+    if (state->small >= 2 || state->iteration >= options->max_iterations) { // it was done before
+        if (state->small >= 2) out.finish = NSI_FINISH_CONVERGED;
+        out.value = nsi_evaluator_value(e);
+        return out;
+    }
     while (state->iteration < options->max_iterations) {
         double value;
         out.evaluations++;

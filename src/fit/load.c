@@ -1,30 +1,55 @@
 // Putting an experiment together, and checking that its parts fit.
 
+#include "fit/descend.h"
 #include "fit/fit.h"
+#include "io/file.h"
 
 #include <math.h>
+#include <stdio.h>
+
+// A failure at an entry of the plan: its message begins with the place.
+static ns_status fail_at(const ns_fit* f, const nsi_yaml_node* node, ns_status status,
+                         const char* what, ns_error* error) {
+    if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
+    if (!node) node = f->plan->yaml.root;
+    return nsi_fail(error, status, "%.200s:%u:%u: %s", f->plan->path, node->line, node->column,
+                    what);
+}
+
+static const nsi_yaml_node* entry(const ns_fit* f, const char* key) {
+    return nsi_yaml_find(f->plan->yaml.root, key);
+}
+
+// The path of a file that the plan names at `node`; it must be there.
+static ns_status find_file(ns_fit* f, const nsi_yaml_node* node, const char** path,
+                           ns_error* error) {
+    *path = nsi_fit_plan_path(f->plan, node->text);
+    if (!*path) return nsi_fail_nomem(error);
+    if (nsi_file_exists(*path)) return NS_OK;
+    char what[600];
+    snprintf(what, sizeof what, "there is no file %.500s", *path);
+    return fail_at(f, node, NS_ERR_IO, what, error);
+}
 
 static ns_status load_model(ns_fit* f, ns_error* error) {
     nsi_fit_plan* p = f->plan;
     ns_load_options load = ns_default_load_options();
     load.ground = p->ground;
     load.self_collision = p->self_collision;
-    const char* path = nsi_fit_plan_path(p, p->model);
-    if (!path) return nsi_fail_nomem(error);
-    ns_status status = ns_hybrid_load(path, &load, &f->hybrid, error);
+    const char* path;
+    ns_status status = find_file(f, entry(f, "model"), &path, error);
+    if (status == NS_OK) status = ns_hybrid_load(path, &load, &f->hybrid, error);
     if (status != NS_OK) return status;
     f->options = ns_default_system_options();
     ns_hybrid_apply(f->hybrid, &f->options);
     if (p->contact >= 0) f->options.contact = p->contact;
     if (p->integrator >= 0) f->options.integrator = p->integrator;
     if (!p->blueprint) return NS_OK;
-    path = nsi_fit_plan_path(p, p->blueprint);
-    if (!path) return nsi_fail_nomem(error);
-    status = ns_blueprint_load(path, &f->allocator, &f->blueprint, error);
+    status = find_file(f, entry(f, "blueprint"), &path, error);
+    if (status == NS_OK) status = ns_blueprint_load(path, &f->allocator, &f->blueprint, error);
     if (status == NS_OK && p->weights) {
-        path = nsi_fit_plan_path(p, p->weights);
-        if (!path) return nsi_fail_nomem(error);
-        status = ns_blueprint_load_weights(f->blueprint, path, error);
+        status = find_file(f, entry(f, "weights"), &path, error);
+        if (status == NS_OK) status = ns_blueprint_load_weights(f->blueprint, path, error);
     }
     f->options.blueprint = f->blueprint;
     return status;
@@ -37,9 +62,8 @@ static ns_status load_data(ns_fit* f, ns_error* error) {
     ns_status status = nsi_fit_plan_data_path(p, &p->files[NSI_ROLE_TRAIN].data[0], &path, error);
     if (status != NS_OK) return status;
     if (p->map) {
-        path = nsi_fit_plan_path(p, p->map);
-        if (!path) return nsi_fail_nomem(error);
-        status = ns_data_map_load(path, &f->allocator, &f->map, error);
+        status = find_file(f, nsi_yaml_find(entry(f, "data"), "map"), &path, error);
+        if (status == NS_OK) status = ns_data_map_load(path, &f->allocator, &f->map, error);
     } else {
         status = ns_data_map_infer(path, model, &f->allocator, &f->map, error);
     }
@@ -71,8 +95,11 @@ static ns_status make_system(ns_fit* f, ns_error* error) {
         nsi_alloc(&f->allocator, ((size_t)ns_dataset_channel_count(train) + 1) * sizeof *observe);
     if (!observe) return nsi_fail_nomem(error);
     uint32_t nobserve = 0;
-    status = nsi_problem_observations(model, train, observe, &nobserve, error);
-    if (status == NS_OK) {
+    ns_error inner;
+    status = nsi_problem_observations(model, train, observe, &nobserve, &inner);
+    if (status != NS_OK) {
+        fail_at(f, entry(f, "data"), status, inner.message, error);
+    } else {
         f->options.observe = observe;
         f->options.nobserve = nobserve;
         f->options.free_params = nsi_variables_param_names(f->variables);
@@ -83,8 +110,82 @@ static ns_status make_system(ns_fit* f, ns_error* error) {
     f->options.observe = NULL;
     f->options.nobserve = 0;
     if (status != NS_OK) return status;
-    return nsi_problem_create(model, f->system, f->variables, train, &f->allocator, &f->problem,
-                              error);
+    status = nsi_problem_create(model, f->system, f->variables, train, &f->allocator, &f->problem,
+                                &inner);
+    const nsi_yaml_node* node = entry(f, p->timestep > 0.0 ? "timestep" : "data");
+    return status == NS_OK ? NS_OK : fail_at(f, node, status, inner.message, error);
+}
+
+// What the work would only find out on its way: that a stage has no windows, that a search does not
+// know where, that a prediction has nothing to predict.
+static ns_status check_stage(ns_fit* f, const nsi_stage* stage, const nsi_yaml_node* node,
+                             ns_error* error) {
+    nsi_windows windows = {0};
+    ns_error inner;
+    ns_status status = nsi_descent_check(f->problem, stage, &inner);
+    if (status == NS_OK) {
+        status = nsi_windows_make(f->problem, f->data[NSI_ROLE_TRAIN], stage->loss.length,
+                                  stage->loss.count, stage->loss.overlap, &windows, &inner);
+    }
+    nsi_array_free(&f->allocator, &windows);
+    return status == NS_OK ? NS_OK : fail_at(f, node, status, inner.message, error);
+}
+
+static ns_status check_search(const ns_fit* f, ns_error* error) {
+    const nsi_yaml_node* node = entry(f, "search");
+    if (f->plan->search.method == NSI_SEARCH_NONE) return NS_OK;
+    if (f->nz == 0) return fail_at(f, node, NS_ERR_PARSE, "a search needs `parameters`", error);
+    for (uint32_t k = 0; k < f->nz; k++) {
+        const nsi_variable* v = nsi_variables_at(f->variables, k);
+        if (isfinite(v->lower) && isfinite(v->upper)) continue;
+        char what[400];
+        snprintf(what, sizeof what, "a search needs to know where: give lower and upper for %.200s",
+                 v->name);
+        return fail_at(f, node, NS_ERR_PARSE, what, error);
+    }
+    return NS_OK;
+}
+
+static ns_status check_work(ns_fit* f, ns_error* error) {
+    const nsi_yaml_node *list = entry(f, "stages"), *node = list ? list->first : NULL;
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < f->plan->stages.count && status == NS_OK; k++) {
+        const nsi_yaml_node *fit = entry(f, "fit"), *at = node  ? node
+                                                          : fit ? fit
+                                                                : entry(f, "data");
+        status = check_stage(f, &f->plan->stages.data[k], at, error);
+        if (node) node = node->next;
+    }
+    if (status == NS_OK) status = check_search(f, error);
+    nsi_predict_options options = nsi_fit_predict_options(f);
+    for (int role = 0; role < NSI_ROLES && status == NS_OK; role++) {
+        ns_error inner;
+        if (!f->data[role]) continue;
+        status = nsi_predict_check(f->problem, f->data[role], &options, &inner);
+        if (status == NS_OK) continue;
+        node = entry(f, "predict");
+        fail_at(f, node ? node : f->plan->files[role].data[0].node, status, inner.message, error);
+    }
+    return status;
+}
+
+// Are there bodies with the numbers it starts from?
+static ns_status check_start(ns_fit* f, ns_error* error) {
+    size_t nz = f->nz, np = nsi_variables_param_count(f->variables);
+    double* v =
+        nsi_alloc(&f->allocator, (nz + np + nsi_variables_scratch(f->variables)) * sizeof *v);
+    if (!v) return nsi_fail_nomem(error);
+    nsi_variables_from_z(f->variables, f->z0, v, NULL, v + nz + np);
+    nsi_variables_params(f->variables, v, v + nz, NULL, v + nz + np);
+    const char* fault = nsi_variables_fault(f->variables, v + nz);
+    nsi_free(&f->allocator, v);
+    if (!fault) return NS_OK;
+    char what[500];
+    snprintf(what, sizeof what,
+             "with these starts %.200s is not physical: its inertia cannot belong to a body, or a"
+             " formula has no value",
+             fault);
+    return fail_at(f, entry(f, "parameters"), NS_ERR_PARSE, what, error);
 }
 
 // Formulas of channels whose errors count.
@@ -144,9 +245,8 @@ static ns_status start(ns_fit* f, ns_error* error) {
     f->nz = nsi_variables_count(f->variables);
     f->nw = ns_system_get_sizes(f->system).nw;
     if (f->nz + f->nw == 0) {
-        return nsi_fail(error, NS_ERR_PARSE,
-                        "%s: there is nothing to fit; give `parameters` or a blueprint",
-                        f->plan->path);
+        return fail_at(f, NULL, NS_ERR_PARSE,
+                       "there is nothing to fit; give `parameters` or a blueprint", error);
     }
     size_t nz = f->nz, nw = f->nw;
     f->z = nsi_alloc(&f->allocator, (2 * (nz + nw) + 1) * sizeof(double));
@@ -158,7 +258,7 @@ static ns_status start(ns_fit* f, ns_error* error) {
     if (status != NS_OK) return status;
     ns_system_default_weights(f->system, f->w0);
     memcpy(f->z, f->z0, (nz + nw) * sizeof(double));
-    return NS_OK;
+    return check_start(f, error);
 }
 
 ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error* error) {
@@ -182,6 +282,7 @@ ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error
         status = make_system(f, error);
     }
     if (status == NS_OK) status = start(f, error);
+    if (status == NS_OK) status = check_work(f, error);
     if (status != NS_OK) {
         ns_fit_free(f);
         return status;

@@ -80,7 +80,7 @@ static void read_trajectories(reader* r, const nsi_yaml_node* node, ns_data_part
 }
 
 // Seconds, or a share: 70%
-static void read_time(reader* r, const nsi_yaml_node* map, const char* key, ns_data_part* part,
+static void read_time(reader* r, const nsi_yaml_node* map, const char* key, bool* is_share,
                       double* out) {
     const nsi_yaml_node* node = find(map, key);
     if (!node || r->status != NS_OK) return;
@@ -91,12 +91,24 @@ static void read_time(reader* r, const nsi_yaml_node* map, const char* key, ns_d
             fail(r, node, "expected a share between 0% and 100%");
             return;
         }
-        part->fractions = true;
+        *is_share = true;
         *out = share / 100.0;
         return;
     }
     read_number(r, map, key, 0.0, 1e9, out);
-    if (part->fractions) fail(r, node, "from and to must both be seconds or both be shares");
+}
+
+static void read_part(reader* r, const nsi_yaml_node* map, ns_data_part* part) {
+    const nsi_yaml_node *from = find(map, "from"), *to = find(map, "to");
+    bool from_share = false, to_share = false;
+    read_time(r, map, "from", &from_share, &part->from);
+    read_time(r, map, "to", &to_share, &part->to);
+    part->fractions = from_share || to_share;
+    if (from && to && from_share != to_share) {
+        fail(r, from, "from and to must both be seconds or both be shares");
+    }
+    if (to && part->to <= part->from) fail(r, to, "to must be later than from");
+    read_trajectories(r, find(map, "trajectories"), part);
 }
 
 static void read_files(reader* r, const nsi_yaml_node* list, nsi_role role) {
@@ -112,9 +124,7 @@ static void read_files(reader* r, const nsi_yaml_node* list, nsi_role role) {
         } else {
             check_map(r, node, "a file", "file from to trajectories");
             read_text(r, node, "file", &file.path);
-            read_time(r, node, "to", &file.part, &file.part.to);
-            read_time(r, node, "from", &file.part, &file.part.from);
-            read_trajectories(r, find(node, "trajectories"), &file.part);
+            read_part(r, node, &file.part);
             if (!file.path) fail(r, node, "the name of the file is missing: {file: a.csv, to: 7}");
         }
         if (r->status == NS_OK &&

@@ -28,6 +28,10 @@ typedef struct worker {
 
 // ---- windows -----------------------------------------------------------------------------------
 
+static bool is_long_enough(const job* j, uint32_t recording) {
+    return ns_dataset_recording(j->data, recording)->nsample >= j->history + 2;
+}
+
 static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_error* error) {
     const nsi_predict_options* o = j->options;
     uint32_t samples = ns_dataset_recording(j->data, recording)->nsample;
@@ -48,21 +52,16 @@ static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_er
     return NS_OK;
 }
 
-// Long enough for a history and a sample to predict?
-static bool is_usable(const job* j, uint32_t recording) {
-    return ns_dataset_recording(j->data, recording)->nsample >= (uint64_t)j->history + 2;
-}
-
 static ns_status make_windows(job* j, ns_error* error) {
     uint32_t count = ns_dataset_recording_count(j->data);
     uint64_t origins = j->options->origins, usable = 0, passed = 0;
-    for (uint32_t r = 0; r < count; r++) usable += is_usable(j, r);
+    for (uint32_t r = 0; r < count; r++) usable += is_long_enough(j, r);
     if (usable == 0) {
         return nsi_fail(error, NS_ERR_PARSE,
                         "no recording has a sample to predict after the first %u", j->history + 1);
     }
     for (uint32_t r = 0; r < count; r++) {
-        if (!is_usable(j, r)) continue;
+        if (!is_long_enough(j, r)) continue;
         uint64_t share = origins * (passed + 1) / usable - origins * passed / usable;
         passed++;
         if (origins > 0 && share == 0) continue;
@@ -237,6 +236,15 @@ static ns_status start_job(job* j, const nsi_problem* problem, const ns_dataset*
 static void end_job(job* j, double* memory) {
     nsi_array_free(&j->allocator, &j->windows);
     nsi_free(&j->allocator, memory);
+}
+
+ns_status nsi_predict_check(const nsi_problem* problem, const ns_dataset* data,
+                            const nsi_predict_options* options, ns_error* error) {
+    job j;
+    double* memory = NULL;
+    ns_status status = start_job(&j, problem, data, NULL, NULL, options, &memory, error);
+    end_job(&j, memory);
+    return status;
 }
 
 typedef struct path_visit {

@@ -53,6 +53,10 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
                       nsi_prediction* out, ns_error* error);
 void nsi_prediction_free(nsi_prediction* prediction); // zeroed and freed ones are allowed
 
+// Is there anything to predict? As nsi_predict().
+ns_status nsi_predict_check(const nsi_problem* problem, const ns_dataset* data,
+                            const nsi_predict_options* options, ns_error* error);
+
 // The path of one prediction, to be drawn: simulated values of all channels, (length + 1) x nchannel
 // from the origin on.
 typedef void nsi_predict_visitor(void* context, uint32_t recording, uint32_t origin,

@@ -15,6 +15,8 @@ typedef struct run {
     double began, earlier, saved; // s: start of this run, spent before it, last checkpoint
     uint64_t fingerprint;
     uint32_t phase, nphase;
+    bool searches;    // the first phase is a search
+    uint32_t first;   // stage of the first phase that is one
     const char* name; // of the phase
     uint32_t iterations;
     nsi_evaluator* e; // of the stage at work; kept after the last
@@ -44,6 +46,29 @@ static void describe_stage(const nsi_stage* stage, char* text, size_t size) {
     } else {
         snprintf(text, size, "windows of %u sample%s, %s%s", stage->loss.length,
                  stage->loss.length == 1 ? "" : "s", methods[stage->method], what);
+    }
+}
+
+// After hopping, which goes through all stages from each start, the last stage is enough.
+static void list_phases(run* r) {
+    const nsi_search_method method = r->f->plan->search.method;
+    uint32_t nstage = r->f->plan->stages.count;
+    r->searches = method != NSI_SEARCH_NONE;
+    r->first = method == NSI_SEARCH_HOP || method == NSI_SEARCH_RESTART ? nstage - 1 : 0;
+    r->nphase = nstage - r->first + r->searches;
+}
+
+static const nsi_stage* stage_of(const run* r, uint32_t phase) {
+    return &r->f->plan->stages.data[r->first + phase - r->searches];
+}
+
+static void describe_phase(const run* r, uint32_t phase, char* text, size_t size) {
+    static const char* const names[] = {"",     "basin hopping", "random restarts", "CRS2", "ISRES",
+                                        "ESCH", "MLSL"};
+    if (r->searches && phase == 0) {
+        snprintf(text, size, "search by %s", names[r->f->plan->search.method]);
+    } else {
+        describe_stage(stage_of(r, phase), text, size);
     }
 }
 
@@ -168,11 +193,12 @@ static ns_status begin_stage(run* r, const nsi_stage* stage) {
     return NS_OK;
 }
 
-static ns_status run_stage(run* r, const nsi_stage* stage, bool last) {
+static ns_status run_stage(run* r) {
     ns_fit* f = r->f;
+    const nsi_stage* stage = stage_of(r, r->phase);
     double start = nsi_clock_wall();
     char name[120];
-    describe_stage(stage, name, sizeof name);
+    describe_phase(r, r->phase, name, sizeof name);
     r->name = name;
     r->iterations = stage->iterations;
     ns_status status = begin_stage(r, stage);
@@ -188,6 +214,7 @@ static ns_status run_stage(run* r, const nsi_stage* stage, bool last) {
         nsi_point point = nsi_evaluator_point(r->e);
         copy(f->z, point.z, f->nz);
         copy(f->w, point.w, f->nw);
+        out.iterations = nsi_descent_get_state(r->descent)->lm.iteration; // before resuming, too
         status = end_phase(r, &out, nsi_clock_wall() - start);
         const char* link;
         uint32_t refused = nsi_evaluator_refused(r->e, &link);
@@ -205,7 +232,7 @@ static ns_status run_stage(run* r, const nsi_stage* stage, bool last) {
     }
     nsi_descent_free(r->descent);
     r->descent = NULL;
-    if (!last || status != NS_OK) {
+    if (r->phase + 1 < r->nphase || status != NS_OK) {
         nsi_evaluator_free(r->e);
         r->e = NULL;
     }
@@ -244,10 +271,6 @@ static ns_status make_box(run* r, double** lower, double** upper) {
         const nsi_variable* v = nsi_variables_at(f->variables, k);
         (*lower)[k] = v->lower;
         (*upper)[k] = v->upper;
-        if (isfinite(v->lower) && isfinite(v->upper)) continue;
-        return nsi_fail(r->error, NS_ERR_PARSE,
-                        "%s: a search needs to know where: give lower and upper for %s",
-                        f->plan->path, v->name);
     }
     return NS_OK;
 }
@@ -289,6 +312,11 @@ static double search_from(void* context, uint32_t worker, double* x) {
         nsi_evaluator_guess(w->e[k]);
         nsi_descent_state* state = nsi_descent_get_state(w->descent[k]);
         state->lm = (nsi_lm_state){0};
+        if (state->m) {
+            size_t size = nsi_evaluator_unknowns(w->e[k]) * sizeof(double);
+            memset(state->m, 0, size);
+            memset(state->v, 0, size);
+        }
         nsi_outcome out = nsi_descent_run(w->descent[k], watch_search, s);
         value = out.value;
         if (out.finish == NSI_FINISH_FAILED) return INFINITY;
@@ -497,14 +525,12 @@ static ns_status populate(run* r, const double* lower, const double* upper, nsi_
 static ns_status run_search(run* r) {
     ns_fit* f = r->f;
     const nsi_search* plan = &f->plan->search;
-    static const char* const names[] = {"",     "basin hopping", "random restarts", "CRS2", "ISRES",
-                                        "ESCH", "MLSL"};
     double *lower = NULL, *upper = NULL, start = nsi_clock_wall();
     search s = {.r = r};
     nsi_outcome out = {0};
     bool hops = plan->method == NSI_SEARCH_HOP || plan->method == NSI_SEARCH_RESTART;
     char name[80];
-    snprintf(name, sizeof name, "search by %s", names[plan->method]);
+    describe_phase(r, r->phase, name, sizeof name);
     r->name = name;
     r->iterations = hops ? plan->rounds : plan->evaluations;
     ns_status status = make_box(r, &lower, &upper);
@@ -525,16 +551,33 @@ static ns_status run_search(run* r) {
 
 // ---- the whole ---------------------------------------------------------------------------------
 
-static ns_status hash_plan(run* r) {
+static void hash(run* r, const void* bytes, size_t size) {
+    r->fingerprint = nsi_hash64(r->fingerprint, bytes, size);
+}
+
+// Of the plan, of the numbers of the model and of the networks, and of the data.
+static ns_status hash_experiment(run* r) {
+    ns_fit* f = r->f;
+    const ns_model* model = ns_hybrid_model(f->hybrid);
+    const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
     nsi_bytes bytes = {0};
     ns_status status =
-        nsi_file_read(r->f->plan->path, NSI_YAML_MAX_SIZE, &r->f->allocator, &bytes, r->error);
-    if (status == NS_OK) {
-        uint32_t sizes[] = {r->f->nz, r->f->nw, r->f->problem->sizes.nx, r->f->problem->nchannel};
-        r->fingerprint = nsi_hash64(NSI_HASH_START, bytes.data, bytes.count);
-        r->fingerprint = nsi_hash64(r->fingerprint, sizes, sizeof sizes);
+        nsi_file_read(f->plan->path, NSI_YAML_MAX_SIZE, &f->allocator, &bytes, r->error);
+    uint32_t sizes[] = {f->nz, f->nw, f->problem->sizes.nx, f->problem->nchannel};
+    r->fingerprint = NSI_HASH_START;
+    hash(r, bytes.data, bytes.count);
+    hash(r, sizes, sizeof sizes);
+    hash(r, f->z0, ((size_t)f->nz + f->nw) * sizeof(double));
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
+        hash(r, &ns_model_param(model, k)->value, sizeof(double));
     }
-    nsi_array_free(&r->f->allocator, &bytes);
+    for (uint32_t k = 0; k < ns_dataset_recording_count(train); k++) {
+        const ns_recording* recording = ns_dataset_recording(train, k);
+        size_t one = recording->nsample * sizeof(double);
+        hash(r, recording->values, one * f->problem->nchannel);
+        hash(r, recording->controls, one * f->problem->ncontrol);
+    }
+    nsi_array_free(&f->allocator, &bytes);
     return status;
 }
 
@@ -557,9 +600,11 @@ static ns_status take_up(run* r) {
     }
     for (uint32_t k = 0; k < c->nphase; k++) {
         nsi_phase phase = c->phases[k];
-        phase.name = "before resuming";
+        char name[120];
+        describe_phase(r, k, name, sizeof name);
+        phase.name = keep_text(f, name);
         phase.finish = "done";
-        if (!nsi_array_push(&f->allocator, &f->answer.phases, phase)) {
+        if (!phase.name || !nsi_array_push(&f->allocator, &f->answer.phases, phase)) {
             return nsi_fail_nomem(r->error);
         }
     }
@@ -574,20 +619,8 @@ static ns_status take_up(run* r) {
 }
 
 static ns_status run_phases(run* r) {
-    ns_fit* f = r->f;
-    uint32_t nstage = f->plan->stages.count;
-    bool searches = f->plan->search.method != NSI_SEARCH_NONE && f->nz > 0;
-    bool hops = f->plan->search.method <= NSI_SEARCH_RESTART;
-    // After hopping, which goes through all stages from each start, the last stage is enough.
-    uint32_t first = searches && hops ? nstage - 1 : 0;
-    r->nphase = nstage - first + searches;
-    for (; r->phase < r->nphase && !f->stopped; r->phase++) {
-        bool search_now = searches && r->phase == 0;
-        if (r->resuming && r->resumed.searching && !search_now) r->resuming = false;
-        uint32_t stage = first + r->phase - searches;
-        ns_status status = search_now ? run_search(r)
-                                      : run_stage(r, &f->plan->stages.data[stage],
-                                                  stage + 1 == nstage || f->stopped);
+    for (; r->phase < r->nphase && !r->f->stopped; r->phase++) {
+        ns_status status = r->searches && r->phase == 0 ? run_search(r) : run_stage(r);
         if (status != NS_OK) return status;
     }
     return NS_OK;
@@ -604,7 +637,8 @@ ns_status ns_fit_run(ns_fit* f, const ns_fit_options* options, ns_error* error) 
     nsi_answer_free(&f->answer);
     f->stopped = false;
     copy(f->z, f->z0, f->nz + f->nw);
-    ns_status status = hash_plan(&r);
+    list_phases(&r);
+    ns_status status = hash_experiment(&r);
     if (status == NS_OK) status = take_up(&r);
     if (status == NS_OK) status = run_phases(&r);
     f->answer.complete = status == NS_OK && !f->stopped;

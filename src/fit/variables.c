@@ -522,16 +522,13 @@ ns_status nsi_variables_create(const ns_model* model, const ns_system_options* o
                .requests = requests,
                .nrequest = nrequest,
                .error = error};
+    if (!b.v) return nsi_fail_nomem(error);
+    b.v->allocator = b.v->arena.allocator = memory;
     uint32_t count = param_count(&b);
     b.values = nsi_alloc(&memory, ((size_t)count + 1) * sizeof *b.values);
     b.taken = nsi_alloc_zeroed(&memory, (size_t)count + 1);
-    ns_status status;
-    if (b.v && b.values && b.taken) {
-        b.v->allocator = b.v->arena.allocator = memory;
-        status = build_all(&b, options, settings, nsetting);
-    } else {
-        status = nsi_fail_nomem(error);
-    }
+    ns_status status =
+        b.values && b.taken ? build_all(&b, options, settings, nsetting) : nsi_fail_nomem(error);
     for (uint32_t k = 0; k < b.formulas.count; k++) nsi_formula_free(b.formulas.data[k].formula);
     nsi_array_free(&memory, &b.formulas);
     nsi_free(&memory, b.values);
@@ -547,7 +544,6 @@ ns_status nsi_variables_create(const ns_model* model, const ns_system_options* o
 void nsi_variables_free(nsi_variables* v) {
     if (!v) return;
     ns_allocator memory = v->allocator;
-    if (!memory.free) memory = ns_default_allocator();
     ns_program_free(v->natural);
     ns_program_free(v->params);
     nsi_array_free(&memory, &v->items);

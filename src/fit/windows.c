@@ -18,50 +18,59 @@ static bool has_values(const nsi_problem* p, const ns_recording* recording, cons
     return false;
 }
 
-// Every `stride`-th start, counted over all recordings from `offset`.
+// Windows of a recording that lie side by side, and all there could be.
+static uint32_t side_by_side(const ns_recording* recording, uint32_t length) {
+    if (recording->nsample < 2) return 0;
+    return length > 0 ? (recording->nsample - 1) / length : 1;
+}
+static uint32_t possible(const ns_recording* recording, uint32_t length) {
+    return recording->nsample > length ? recording->nsample - length : 0;
+}
+
+// `count` windows, evenly among those that lie side by side or, when they are to overlap, among all.
 static ns_status lay_out(const nsi_problem* p, const ns_dataset* data, uint32_t length,
-                         double stride, nsi_windows* out, ns_error* error) {
-    double next = 0.0, passed = 0.0; // in samples over all recordings
-    for (uint32_t r = 0; r < ns_dataset_recording_count(data); r++) {
-        const ns_recording* recording = ns_dataset_recording(data, r);
-        uint32_t size = length > 0 ? length : recording->nsample - 1;
-        double starts = (double)recording->nsample - size; // possible ones
-        for (; starts > 0.0 && next < passed + starts; next += stride) {
-            nsi_window w = {r, (uint32_t)(next - passed), size, false};
-            if (length == 0) next = passed, w.start = 0;
-            if (has_values(p, recording, &w) && !nsi_array_push(&p->allocator, out, w)) {
-                return nsi_fail_nomem(error);
-            }
-            if (length == 0) break;
+                         uint64_t count, uint64_t total, bool overlap, nsi_windows* out,
+                         ns_error* error) {
+    uint32_t recording = 0, stride = overlap ? 1 : length;
+    uint64_t passed = 0; // windows of recordings before this one
+    for (uint64_t k = 0; k < count; k++) {
+        uint64_t number = k * total / count;
+        const ns_recording* r = ns_dataset_recording(data, recording);
+        for (;; r = ns_dataset_recording(data, ++recording)) {
+            uint32_t here = overlap ? possible(r, length) : side_by_side(r, length);
+            if (number < passed + here) break;
+            passed += here;
         }
-        passed += starts > 0.0 ? starts : 0.0;
-        // Windows that lie side by side begin with the recording.
-        if (next < passed || stride == (double)length) next = passed;
+        nsi_window w = {.recording = recording,
+                        .start = (uint32_t)(number - passed) * stride,
+                        .length = length > 0 ? length : r->nsample - 1};
+        if (has_values(p, r, &w) && !nsi_array_push(&p->allocator, out, w)) {
+            return nsi_fail_nomem(error);
+        }
     }
     return NS_OK;
 }
 
 ns_status nsi_windows_make(const nsi_problem* p, const ns_dataset* data, uint32_t length,
                            uint32_t most, bool overlap, nsi_windows* out, ns_error* error) {
-    double starts = 0.0, longest = 0.0;
-    uint32_t nrecording = ns_dataset_recording_count(data);
+    uint64_t starts = 0, total = 0;
+    uint32_t nrecording = ns_dataset_recording_count(data), longest = 0;
     for (uint32_t r = 0; r < nrecording; r++) {
-        double n = ns_dataset_recording(data, r)->nsample;
-        if (n > longest) longest = n;
-        if (n > length) starts += n - length;
+        const ns_recording* recording = ns_dataset_recording(data, r);
+        if (recording->nsample > longest) longest = recording->nsample;
+        starts += possible(recording, length);
+        total += side_by_side(recording, length);
     }
-    if (longest < 2.0 || starts < 1.0) {
+    if (longest < 2 || longest <= length) {
         return nsi_fail(error, NS_ERR_PARSE,
-                        "windows of %u samples are longer than every recording (%.0f samples at"
+                        "windows of %u samples are longer than every recording (%u samples at"
                         " most); take shorter ones",
                         length, longest);
     }
-    double stride = length;
-    if (length > 0 && most > 0 && (overlap || starts / most > stride)) {
-        stride = starts / most;
-        if (stride < 1.0) stride = 1.0;
-    }
-    ns_status status = lay_out(p, data, length, length > 0 ? stride : 1.0, out, error);
+    overlap = overlap && length > 0 && total < most;
+    if (overlap) total = starts;
+    uint64_t count = most > 0 && most < total ? most : total;
+    ns_status status = lay_out(p, data, length, count, total, overlap, out, error);
     if (status == NS_OK && out->count == 0) {
         status = nsi_fail(error, NS_ERR_PARSE,
                           "there is nothing to compare with: all values are missing or have the"
@@ -175,22 +184,21 @@ bool nsi_problem_guess(const nsi_problem* p, const ns_recording* recording, uint
         const nsi_coordinate* c = &p->coordinates[k];
         uint32_t velocity = velocity_of(p, c), channel = p->channel_of_state[c->at];
         if (c->quaternion) {
-            double before[4], after[4];
-            bool there = false;
-            for (double away = 0.0; away <= reach && !there; away += 1.0) { // the nearest
-                there = quaternion_at(p, recording, sample - away, c->at, before) ||
-                        quaternion_at(p, recording, sample + away, c->at, before);
+            double q[3][4], nearest[4]; // q: of the samples before, here and after
+            bool there[3], known_here = false;
+            for (int i = 0; i < 3; i++) {
+                there[i] = quaternion_at(p, recording, (double)sample + i - 1.0, c->at, q[i]);
             }
-            if (there) memcpy(x + c->at, before, sizeof before);
-            known &= there || channel == NSI_NONE;
-            double from = (double)sample - 1.0, to = (double)sample + 1.0;
-            bool left = quaternion_at(p, recording, from, c->at, before);
-            bool right = quaternion_at(p, recording, to, c->at, after);
-            if (!left) memcpy(before, x + c->at, sizeof before);
-            if (!right) memcpy(after, x + c->at, sizeof after);
-            if (there && (left || right)) {
+            for (double away = 0.0; away <= reach && !known_here; away += 1.0) { // the nearest
+                known_here = quaternion_at(p, recording, sample - away, c->at, nearest) ||
+                             quaternion_at(p, recording, sample + away, c->at, nearest);
+            }
+            if (known_here) memcpy(x + c->at, nearest, sizeof nearest);
+            known &= known_here || channel == NSI_NONE;
+            int first = there[0] ? 0 : 1, last = there[2] ? 2 : 1;
+            if (first < last && there[first] && there[last]) {
                 double turn[3];
-                turn_between(before, after, left && right ? 2.0 : 1.0, turn);
+                turn_between(q[first], q[last], last - first, turn);
                 for (uint32_t i = 0; i < 3; i++) x[velocity + i] = turn[i] * rate;
             }
             continue;
