@@ -527,7 +527,7 @@ static bool measure_jacobian(const bench_case* self, const bench_options* option
     double start = nsi_clock_thread_cpu();
     bool ok = ns_system_create(model, system_options, &system, &error) == NS_OK;
     double created = nsi_clock_thread_cpu() - start;
-    ok = ok && nsi_sensitivity_create(system, initial, &c.sensitivity, &error) == NS_OK;
+    ok = ok && nsi_sensitivity_create(system, initial, true, &c.sensitivity, &error) == NS_OK;
     if (ok && !rollout_prepare(&r, system, model, 1, task)) {
         error = r.error;
         ok = false;

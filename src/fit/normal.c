@@ -67,7 +67,8 @@ static bool need_normal(nsi_evaluator* e) {
     bool ok = m->slab && m->H && m->S && m->g && m->step && m->step_x && m->Hxx && m->L &&
               m->Hnext && m->E && m->Hxn && m->Y && m->gx && m->yg && m->ends && m->sensitivity;
     for (uint32_t k = 0; ok && k < e->threads; k++) {
-        ok = nsi_sensitivity_create(e->p->system, nt > 0, &m->sensitivity[k], NULL) == NS_OK;
+        ok = nsi_sensitivity_create(e->p->system, nt > 0, e->nw > 0, &m->sensitivity[k], NULL) ==
+             NS_OK;
     }
     if (ok) m->row = nsi_numbers(e, 2 * (size_t)e->p->sizes.nx + nt);
     if (!m->row) nsi_normal_free(e);
@@ -108,7 +109,7 @@ static void take_sample(void* context, uint32_t step, const double* x, const dou
     const nsi_problem* p = e->p;
     const nsi_window* w = &e->windows.data[job->window];
     uint32_t columns = columns_of(e), nx = p->sizes.nx, k = step / p->substeps;
-    size_t all = (e->nt > 0 ? nx : 0) + (size_t)p->sizes.np + p->sizes.nw;
+    size_t all = nsi_sensitivity_columns(e->normal.sensitivity[0]);
     const double* x0 = e->point.x + (size_t)job->window * nx;
     if (step % p->substeps != 0) return;
     if (k == w->length && nsi_is_tied(e, job->window)) {

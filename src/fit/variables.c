@@ -325,7 +325,7 @@ static void trace_body(const ns_expr z[10], ns_expr body[10]) {
 }
 
 // How near a logarithm comes to its bound, in units of the size: there it has arrived.
-#define LEAST 1e-9
+#define LEAST 1e-10
 
 // ---- z -> v ------------------------------------------------------------------------------------
 

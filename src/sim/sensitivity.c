@@ -1,6 +1,6 @@
 // Sensitivities carried forward through a rollout. Which way a step goes:
 //
-// Lanes, without weights. Four columns of S are the tangents of four lanes that all have the same
+// Lanes, without derivatives for weights. Four columns of S are the tangents of four lanes that all have the same
 // state; the forward derivative of the step gives the next state and the next columns at once:
 //
 //     in   x | c | p | dx | dc | dp        out   y | residual | next x | dy | d residual | next dx
@@ -8,7 +8,7 @@
 // each number [component][lane]. Columns stay in this layout from step to step and are copied to rows
 // for the visitor only.
 //
-// Rows, with weights. The reverse derivative of the step, seeded at one state, gives that row of A, of
+// Rows, with them. The reverse derivative of the step, seeded at one state, gives that row of A, of
 // B for parameters and, added to where sinks point, of B for weights: into the row of the next S. Then
 // carry.c adds A S. Observations are further rows, made only when they are looked at.
 
@@ -37,15 +37,16 @@ struct nsi_sensitivity {
     double *x, *y, *dx, *dy;   // what the visitor sees
     double* out;               // of programs
     void* work;
-    lane_group* groups; // without weights
+    const double** arrays; // of weights, then their tangents, which are 0
+    lane_group* groups;    // without derivatives for weights
     uint32_t ngroup;
 
-    // With weights.
-    double* in;            // x | c | p | seeds of y | of the residual | of the next x
-    double* next;          // the next dx
-    const double** arrays; // of weights
-    double** sinks;        // of a row
-    nsi_carry_row* rows;   // (nx + ny)
+    // With them.
+    bool by_rows;
+    double* in;          // x | c | p | seeds of y | of the residual | of the next x
+    double* next;        // the next dx
+    double** sinks;      // of a row
+    nsi_carry_row* rows; // (nx + ny)
     nsi_carry_kernel* carry;
 };
 
@@ -99,12 +100,11 @@ static bool make_rows(nsi_sensitivity* d) {
     const size_t nx = s->sizes.nx, nrow = nx + s->sizes.ny;
     d->in = numbers(d, step_inputs(s) + step_ny(s) + nx);
     d->next = numbers(d, nx * d->columns);
-    d->arrays = nsi_arena_alloc(&d->arena, s->narray * sizeof *d->arrays);
     d->sinks = nsi_arena_alloc(&d->arena, s->narray * sizeof *d->sinks);
     d->rows = nsi_arena_alloc(&d->arena, nrow * sizeof *d->rows);
     double* values = numbers(d, nrow * nx);
     const double** states = nsi_arena_alloc(&d->arena, nrow * nx * sizeof *states);
-    if (!d->in || !d->next || !d->arrays || !d->sinks || !d->rows || !values || !states) {
+    if (!d->in || !d->next || !d->sinks || !d->rows || !values || !states) {
         return false;
     }
     for (size_t i = 0; i < nrow; i++) {
@@ -121,8 +121,9 @@ static size_t largest(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-static size_t work_size(const ns_system* s) {
-    if (s->sizes.nw > 0) {
+static size_t work_size(const nsi_sensitivity* d) {
+    const ns_system* s = d->system;
+    if (d->by_rows) {
         return largest(ns_program_work_size(s->step[NSI_FORM_ONE]),
                        ns_program_work_size(s->vjp[NSI_FORM_ONE]));
     }
@@ -140,13 +141,21 @@ static bool make_memory(nsi_sensitivity* d) {
     d->dx = numbers(d, (size_t)z->nx * d->columns);
     d->dy = numbers(d, (size_t)z->ny * d->columns);
     d->out = numbers(d, largest(2 * outputs * LANES, step_inputs(s)));
-    d->work = nsi_arena_alloc(&d->arena, work_size(s));
-    if (!d->x || !d->y || !d->dx || !d->dy || !d->out || !d->work) return false;
-    return z->nw > 0 ? make_rows(d) : make_groups(d);
+    d->work = nsi_arena_alloc(&d->arena, work_size(d));
+    d->arrays = nsi_arena_alloc(&d->arena, 2 * s->narray * sizeof *d->arrays);
+    double* zeros = numbers(d, z->nw);
+    if (!d->x || !d->y || !d->dx || !d->dy || !d->out || !d->work || !d->arrays || !zeros) {
+        return false;
+    }
+    memset(zeros, 0, z->nw * sizeof(double));
+    for (uint32_t k = 0; k < s->narray; k++) {
+        d->arrays[s->narray + k] = zeros + s->arrays[k].offset;
+    }
+    return d->by_rows ? make_rows(d) : make_groups(d);
 }
 
-ns_status nsi_sensitivity_create(const ns_system* system, bool initial, nsi_sensitivity** out,
-                                 ns_error* error) {
+ns_status nsi_sensitivity_create(const ns_system* system, bool initial, bool weights,
+                                 nsi_sensitivity** out, ns_error* error) {
     const ns_system_sizes* z = &system->sizes;
     nsi_sensitivity* d = nsi_alloc_zeroed(&system->allocator, sizeof *d);
     *out = NULL;
@@ -154,7 +163,8 @@ ns_status nsi_sensitivity_create(const ns_system* system, bool initial, nsi_sens
     d->system = system;
     d->arena.allocator = system->allocator;
     d->initial = initial ? z->nx : 0;
-    d->columns = d->initial + z->np + z->nw;
+    d->by_rows = weights && z->nw > 0;
+    d->columns = d->initial + z->np + (weights ? z->nw : 0);
     if (!make_memory(d)) {
         nsi_sensitivity_free(d);
         return nsi_fail_nomem(error);
@@ -248,7 +258,8 @@ static finiteness step_lanes(nsi_sensitivity* d, const double* controls, bool vi
         const double *next = d->out + step_ny(s) * lanes, *dy = next + state;
         const double* dnext = dy + step_ny(s) * lanes;
         if (controls) repeat(controls, z->nc, lanes, x + state);
-        ns_program_run(g->program, &(ns_run){.in = x, .out = d->out, .work = d->work});
+        ns_program_run(g->program,
+                       &(ns_run){.in = x, .out = d->out, .arrays = d->arrays, .work = d->work});
         if (visited) {
             for (size_t i = 0; i < z->ny; i++) d->y[i] = d->out[i * lanes];
             put_columns(d, g, dy, z->ny, d->dy);
@@ -273,9 +284,6 @@ static void begin_rows(nsi_sensitivity* d, const nsi_sensitivity_args* args) {
     memset(d->in, 0, (step_inputs(s) + step_ny(s) + z->nx) * sizeof(double));
     memcpy(d->in, args->x0, z->nx * sizeof(double));
     for (uint32_t k = 0; k < z->np; k++) p[k] = param(s, args, k);
-    for (uint32_t k = 0; k < s->narray; k++) {
-        d->arrays[k] = (args->weights ? args->weights : s->weights) + s->arrays[k].offset;
-    }
     memset(d->dx, 0, (size_t)z->nx * d->columns * sizeof(double));
     for (size_t i = 0; i < d->initial; i++) d->dx[i * d->columns + i] = 1.0;
 }
@@ -335,9 +343,13 @@ static finiteness step_rows(nsi_sensitivity* d, const double* controls, bool vis
 bool nsi_sensitivity_run(nsi_sensitivity* d, const nsi_sensitivity_args* args,
                          nsi_sensitivity_visitor* visit, void* context) {
     const ns_system_sizes* z = &d->system->sizes;
-    const bool rows = z->nw > 0;
+    const bool rows = d->by_rows;
     const uint32_t every = args->every > 0 ? args->every : 1;
     if (!all_finite(args->x0, z->nx)) return false;
+    for (uint32_t k = 0; k < d->system->narray; k++) {
+        const double* weights = args->weights ? args->weights : d->system->weights;
+        d->arrays[k] = weights + d->system->arrays[k].offset;
+    }
     if (rows) {
         begin_rows(d, args);
     } else {

@@ -3,9 +3,9 @@
 //
 //     S_{k+1} = A_k S_k + B_k      A = df/dx, B = df/d(parameters, weights)
 //
-// Systems without weights carry the columns of S as lanes of the forward derivative; systems with
-// weights take the rows of (A, B) from the reverse derivative, one per state that is needed, so that
-// a step costs the same for 2 weights and for 2,000 (and the product A S).
+// Without derivatives for weights, the columns of S are lanes of the forward derivative. With them, the
+// rows of (A, B) come from the reverse derivative, one per output of the step that is needed, so that a
+// step costs the same for 2 weights and for 2,000 (and the product A S).
 
 #ifndef NSI_SIM_SENSITIVITY_H
 #define NSI_SIM_SENSITIVITY_H
@@ -16,12 +16,13 @@ typedef struct nsi_sensitivity nsi_sensitivity;
 
 // Memory for rollouts of one system. Not to be shared by threads: one for each.
 // @param initial  derivatives for the initial state, too
+// @param weights  derivatives for the weights, too
 // @return NS_OK, NS_ERR_NOMEM
-ns_status nsi_sensitivity_create(const ns_system* system, bool initial, nsi_sensitivity** out,
-                                 ns_error* error);
+ns_status nsi_sensitivity_create(const ns_system* system, bool initial, bool weights,
+                                 nsi_sensitivity** out, ns_error* error);
 void nsi_sensitivity_free(nsi_sensitivity* sensitivity); // NULL is allowed
 
-// Number of columns: nx if `initial`, then np, then nw.
+// Number of columns: nx if `initial`, then np, then nw if `weights`.
 uint32_t nsi_sensitivity_columns(const nsi_sensitivity* sensitivity);
 
 // Called in order for k = 0, every, 2 every .. and for k = steps. For observations of the last state

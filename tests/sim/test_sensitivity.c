@@ -81,10 +81,10 @@ static void keep(void* context, uint32_t k, const double* x, const double* dx, c
     memcpy(r->dy + k * ny * columns, dy, ny * columns * sizeof *dy);
 }
 
-static nsi_sensitivity* make_sensitivity(const ns_system* system, bool initial) {
+static nsi_sensitivity* make_sensitivity(const ns_system* system, bool initial, bool weights) {
     nsi_sensitivity* d = NULL;
     ns_error error = {0};
-    must(nsi_sensitivity_create(system, initial, &d, &error), &error);
+    must(nsi_sensitivity_create(system, initial, weights, &d, &error), &error);
     return d;
 }
 
@@ -186,7 +186,7 @@ static void check_rows(const ns_system* system, ns_workspace* work, const record
     free(sum);
 }
 
-// With and without the initial state; with the values of the system and with others.
+// With and without the initial state and weights; with the values of the system and with others.
 static void check_system(const ns_system* system, const double* x0, uint32_t steps, double size) {
     ns_system_sizes z = ns_system_get_sizes(system);
     nsi_rng rng = nsi_rng_seed(5);
@@ -200,11 +200,11 @@ static void check_system(const ns_system* system, const double* x0, uint32_t ste
     ns_system_default_weights(system, weights);
     for (uint32_t k = 0; k < z.np; k++) params[k] *= nsi_rng_uniform(&rng, 1.0, 1.1);
     for (uint32_t k = 0; k < z.nw; k++) weights[k] += nsi_rng_uniform(&rng, -0.1, 0.1);
-    for (int n = 0; n < 4; n++) {
-        bool initial = n % 2 == 1, given = n / 2 == 1;
-        nsi_sensitivity* d = make_sensitivity(system, initial);
+    for (int n = 0; n < 8; n++) {
+        bool initial = n % 2 == 1, given = n / 2 % 2 == 1, weighted = n < 4;
+        nsi_sensitivity* d = make_sensitivity(system, initial, weighted);
         uint32_t columns = nsi_sensitivity_columns(d);
-        assert_int_equal(columns, (initial ? z.nx : 0) + z.np + z.nw);
+        assert_int_equal(columns, (initial ? z.nx : 0) + z.np + (weighted ? z.nw : 0));
         nsi_sensitivity_args args = {.steps = steps, .x0 = x0};
         if (given) args.controls = controls, args.params = params, args.weights = weights;
         record r = record_create(system, steps, columns, 0);
@@ -309,7 +309,7 @@ static void a_floating_body_agrees(void** state) {
 // Where a rollout ends.
 static double* last_state(const ns_system* system, const double* x0, uint32_t steps) {
     uint32_t nx = ns_system_get_sizes(system).nx;
-    nsi_sensitivity* d = make_sensitivity(system, false);
+    nsi_sensitivity* d = make_sensitivity(system, false, true);
     record r = record_create(system, steps, nsi_sensitivity_columns(d), steps);
     assert_true(nsi_sensitivity_run(
         d, &(nsi_sensitivity_args){.steps = steps, .x0 = x0, .every = steps}, keep, &r));
@@ -444,7 +444,7 @@ static void a_mass_under_a_force(void** state) {
     const double m = 2.0, f = 3.0, h = 0.01, x0[] = {0.5, -1.5};
     ns_model* model = modelfile_parse(slider_text);
     ns_system* system = make_slider(model, true);
-    nsi_sensitivity* d = make_sensitivity(system, true);
+    nsi_sensitivity* d = make_sensitivity(system, true, true);
     record r = record_create(system, STEPS, nsi_sensitivity_columns(d), 0);
     double controls[STEPS];
     for (int k = 0; k < STEPS; k++) controls[k] = f;
@@ -487,7 +487,7 @@ static void a_line_repeated(void** state) {
     const double weights[] = {0.9, 0.3}, x0 = 2.0;
     ns_system* system = make_line();
     assert_int_equal(ns_system_get_sizes(system).nw, 2);
-    nsi_sensitivity* d = make_sensitivity(system, true);
+    nsi_sensitivity* d = make_sensitivity(system, true, true);
     record r = record_create(system, STEPS, nsi_sensitivity_columns(d), 0);
     nsi_sensitivity_args args = {.steps = STEPS, .x0 = &x0, .weights = weights};
     assert_true(nsi_sensitivity_run(d, &args, keep, &r));
@@ -515,7 +515,7 @@ static void no_steps_are_one_visit(void** state) {
     const double x0[] = {0.5, -1.5}, unit[] = {1.0, 0.0, 0.0, 0.0, 1.0, 0.0};
     ns_model* model = modelfile_parse(slider_text);
     ns_system *slider = make_slider(model, true), *line = make_line();
-    nsi_sensitivity* d = make_sensitivity(slider, true);
+    nsi_sensitivity* d = make_sensitivity(slider, true, true);
     record r = record_create(slider, 0, 3, 0);
     assert_true(nsi_sensitivity_run(d, &(nsi_sensitivity_args){.x0 = x0}, keep, &r));
     assert_int_equal(r.visits, 1);
@@ -524,7 +524,7 @@ static void no_steps_are_one_visit(void** state) {
     record_free(&r);
     nsi_sensitivity_free(d);
 
-    d = make_sensitivity(line, true);
+    d = make_sensitivity(line, true, true);
     r = record_create(line, 0, 3, 0);
     assert_true(nsi_sensitivity_run(d, &(nsi_sensitivity_args){.x0 = x0}, keep, &r));
     assert_int_equal(r.visits, 1);
@@ -544,7 +544,7 @@ static void what_is_not_finite_ends_a_rollout(void** state) {
     const uint32_t visits[] = {4, 4, 0};
     ns_system* line = make_line();
     for (int n = 0; n < 3; n++) {
-        nsi_sensitivity* d = make_sensitivity(line, true);
+        nsi_sensitivity* d = make_sensitivity(line, true, true);
         record r = record_create(line, 9, 3, 0);
         nsi_sensitivity_args args = {.steps = 9, .x0 = &start[n], .weights = weights};
         assert_false(nsi_sensitivity_run(d, &args, keep, &r));
@@ -567,7 +567,7 @@ static void what_is_not_finite_ends_a_rollout(void** state) {
     options.free_params = pendulum_params;
     options.nfree = 2;
     ns_system* system = make_system(model, &options);
-    nsi_sensitivity* d = make_sensitivity(system, true);
+    nsi_sensitivity* d = make_sensitivity(system, true, true);
     record r = record_create(system, 9, 6, 0);
     nsi_sensitivity_args args = {.steps = 9, .x0 = (double[]){0.3, 0.2, 1e160, -1e160}};
     assert_false(nsi_sensitivity_run(d, &args, keep, &r));
@@ -581,7 +581,7 @@ static void what_is_not_finite_ends_a_rollout(void** state) {
     model = modelfile_parse(slider_text);
     for (int observe = 0; observe < 2; observe++) {
         system = make_slider(model, observe);
-        d = make_sensitivity(system, false);
+        d = make_sensitivity(system, false, true);
         r = record_create(system, 9, 1, 0);
         args.x0 = (double[]){0.0, 1e160};
         assert_int_equal(nsi_sensitivity_run(d, &args, keep, &r), !observe);
@@ -640,7 +640,7 @@ static void memory_running_out_is_an_error(void** state) {
             nsi_sensitivity* d = NULL;
             counter.calls = 0;
             counter.fail_at = n;
-            ns_status status = nsi_sensitivity_create(systems[k], true, &d, &error);
+            ns_status status = nsi_sensitivity_create(systems[k], true, true, &d, &error);
             bool reached = counter.calls >= n;
             counter.fail_at = 0;
             assert_int_equal(status, reached ? NS_ERR_NOMEM : NS_OK);
