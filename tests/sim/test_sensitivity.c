@@ -604,7 +604,7 @@ static void nothing_is_allocated_on_the_way(void** state) {
     ns_system* systems[] = {make_system(model, &options), make_lstm(&allocator)};
     for (int n = 0; n < 2; n++) {
         double* x0 = doubles(ns_system_get_sizes(systems[n]).nx);
-        nsi_sensitivity* d = make_sensitivity(systems[n], true);
+        nsi_sensitivity* d = make_sensitivity(systems[n], true, true);
         record r = record_create(systems[n], 20, nsi_sensitivity_columns(d), 0);
         size_t calls = counter.calls, mallocs = malloc_calls;
         nsi_sensitivity_args args = {.steps = 20, .x0 = x0};
