@@ -427,6 +427,17 @@ static void back_substitute(nsi_evaluator* e) {
     }
 }
 
+// Does a step change a positive number more than twentyfold? A linear model knows nothing of what is
+// there, and near zero nothing leads back.
+static bool is_too_long(const nsi_evaluator* e) {
+    for (uint32_t k = 0; k < e->nz; k++) {
+        nsi_transform transform = nsi_variables_at(e->p->variables, k)->transform;
+        bool logarithm = transform == NSI_TRANSFORM_LOG || transform == NSI_TRANSFORM_BODY;
+        if (logarithm && fabs(e->normal.step[k]) > 3.0) return true;
+    }
+    return false;
+}
+
 bool nsi_evaluator_solve(nsi_evaluator* e, double damping, double* predicted) {
     nsi_normal* m = &e->normal;
     uint32_t n = e->n, rows = e->windows.count * e->nt;
@@ -436,6 +447,7 @@ bool nsi_evaluator_solve(nsi_evaluator* e, double damping, double* predicted) {
         if (!nsi_dense_cholesky(n, m->S)) return false;
         nsi_dense_cholesky_solve(n, m->S, 1, m->step);
     }
+    if (is_too_long(e)) return false;
     back_substitute(e);
     // Half the slope along the step is what an undamped quadratic would gain.
     double slope = 0.0;

@@ -141,8 +141,21 @@ static ns_status add_own(build* b, const nsi_variable_request* r) {
                       .upper = or_else(r->upper, INFINITY)};
     v.name = nsi_arena_string(&b->v->arena, r->name, strlen(r->name));
     if (!v.name) return nsi_fail_nomem(b->error);
-    ns_status status = choose_transform(b, r, &v, v.lower >= 0.0);
+    ns_status status = choose_transform(b, r, &v, false);
     return status == NS_OK ? push_variable(b, &v, NSI_NONE) : status;
+}
+
+// A parameter that may well be 0, unlike a mass or a length: its bound must be within reach, and it must
+// be possible to leave it again.
+static bool may_vanish(const char* name) {
+    static const char* const ends[] = {"/damping", "/friction",  "/armature", "/limit_damping",
+                                       "/mu",      "/mu_static", "/kp",       "/kd"};
+    size_t size = strlen(name);
+    for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+        size_t end = strlen(ends[k]);
+        if (size > end && strcmp(name + size - end, ends[k]) == 0) return true;
+    }
+    return strncmp(name, "joint/", 6) == 0 && strstr(name, "stiffness") != NULL;
 }
 
 static ns_status add_param(build* b, const nsi_variable_request* r, uint32_t number) {
@@ -160,7 +173,7 @@ static ns_status add_param(build* b, const nsi_variable_request* r, uint32_t num
                       .start = or_else(r->start, b->values[number]),
                       .lower = or_else(r->lower, moment || mass ? 0.0 : p->lower),
                       .upper = or_else(r->upper, p->upper)};
-    bool logarithm = moment || mass || p->transform == NS_TRANSFORM_LOG;
+    bool logarithm = moment || mass || (p->transform == NS_TRANSFORM_LOG && !may_vanish(p->name));
     ns_status status = choose_transform(b, r, &v, logarithm);
     return status == NS_OK ? push_variable(b, &v, number) : status;
 }
@@ -324,16 +337,13 @@ static void trace_body(const ns_expr z[10], ns_expr body[10]) {
     body[9] = ns_neg(S[1][2]);
 }
 
-// How near a logarithm comes to its bound, in units of the size: there it has arrived.
-#define LEAST 1e-10
-
 // ---- z -> v ------------------------------------------------------------------------------------
 
 static ns_expr trace_transform(const nsi_variable* v, ns_expr z) {
     ns_expr l = ns_const(v->lower), u = ns_const(v->upper), one = ns_const(1.0);
     ns_expr root = ns_sub(ns_sqrt(ns_add(ns_mul(z, z), one)), one);
     switch (v->transform) {
-    case NSI_TRANSFORM_LOG: return ns_add(l, ns_exp(ns_max(z, ns_const(log(LEAST * v->size)))));
+    case NSI_TRANSFORM_LOG: return ns_add(l, ns_exp(z));
     case NSI_TRANSFORM_ABOVE: return ns_add(l, ns_mul(ns_const(v->size), root));
     case NSI_TRANSFORM_BELOW: return ns_sub(u, ns_mul(ns_const(v->size), root));
     case NSI_TRANSFORM_BOX:
@@ -348,7 +358,7 @@ static double transform_to_z(const nsi_variable* v, double x) {
     const double nudge = 1e-3; // off a bound, where the derivative vanishes
     double above = (x - v->lower) / v->size, below = (v->upper - x) / v->size, share;
     switch (v->transform) {
-    case NSI_TRANSFORM_LOG: return log(fmax(x - v->lower, LEAST * v->size));
+    case NSI_TRANSFORM_LOG: return log(fmax(x - v->lower, 1e-12 * v->size));
     case NSI_TRANSFORM_ABOVE: above = fmax(above, nudge) + 1.0; return sqrt(above * above - 1.0);
     case NSI_TRANSFORM_BELOW: below = fmax(below, nudge) + 1.0; return sqrt(below * below - 1.0);
     case NSI_TRANSFORM_BOX:

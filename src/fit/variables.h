@@ -17,7 +17,7 @@
 
 typedef enum nsi_transform {
     NSI_TRANSFORM_NONE,
-    NSI_TRANSFORM_LOG,   // above the lower bound, over orders of magnitude
+    NSI_TRANSFORM_LOG,   // above the lower bound, over orders of magnitude: masses, lengths
     NSI_TRANSFORM_ABOVE, // above the lower bound, which can be reached: l + s (sqrt(z^2 + 1) - 1)
     NSI_TRANSFORM_BELOW, // the same from above
     NSI_TRANSFORM_BOX,   // both can be reached: l + (u - l) (1 + sin z) / 2
