@@ -145,8 +145,10 @@ static bool create_problem(replay* r, ns_system_options* options) {
     ns_error error;
     const char** observe = calloc((size_t)ns_dataset_channel_count(r->data) + 1, sizeof *observe);
     if (!observe) return cli_fail("out of memory"), false;
+    // Names of channels and controls stand in the map, if there is one.
+    const char* place = r->map_path ? r->map_path : r->files.items[0];
     ns_status status = nsi_problem_observations(r->source.model, r->data, observe, &count, &error);
-    if (status != NS_OK) cli_fail("%s: %s", r->files.items[0], error.message);
+    if (status != NS_OK) cli_fail("%s: %s", place, error.message);
     if (status == NS_OK) {
         options->observe = observe;
         options->nobserve = count;
@@ -160,7 +162,7 @@ static bool create_problem(replay* r, ns_system_options* options) {
     cli_note_integrator(r->source.model, r->system, options->integrator);
     status =
         nsi_problem_create(r->source.model, r->system, NULL, r->data, NULL, &r->problem, &error);
-    if (status != NS_OK) cli_fail("%s: %s", r->files.items[0], error.message);
+    if (status != NS_OK) cli_fail("%s: %s", place, error.message);
     return status == NS_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "neuralsim/convert.h"
 #include "neuralsim/data.h"
 #include "neuralsim/expr.h"
+#include "neuralsim/fit.h"
 #include "neuralsim/hybrid.h"
 #include "neuralsim/learned.h"
 #include "neuralsim/model.h"

@@ -80,6 +80,7 @@ typedef struct addition {
     table* tables;           // one per source
     source_history* history; // of this file too, per source
     double period;
+    double samples; // of the recordings so far, before parts are cut
     ns_error* error;
 } addition;
 
@@ -110,14 +111,44 @@ static ns_status find_segments(addition* a, table* t) {
     return nsi_array_push(memory, &t->segments, last) ? NS_OK : nsi_fail_nomem(a->error);
 }
 
+// Does a formula, or anything else of a source, use this column?
+static bool formula_uses(const nsi_map_formula* f, const char* name) {
+    for (uint32_t k = 0; f->formula && k < nsi_formula_variable_count(f->formula); k++) {
+        if (strcmp(nsi_formula_variable(f->formula, k), name) == 0) return true;
+    }
+    return false;
+}
+
+typedef struct column_use {
+    const ns_data_map* map;
+    const nsi_map_source* source;
+} column_use;
+
+static bool is_column_used(const void* context, const char* name) {
+    const column_use* use = context;
+    const nsi_map_source* s = use->source;
+    bool used = formula_uses(&s->time, name) ||
+                (use->map->trajectory && strcmp(use->map->trajectory, name) == 0);
+    for (uint32_t k = 0; k < s->define.count; k++) used |= formula_uses(&s->define.data[k], name);
+    for (uint32_t k = 0; k < s->observe.count; k++) used |= formula_uses(&s->observe.data[k], name);
+    for (uint32_t k = 0; k < s->control.count; k++) used |= formula_uses(&s->control.data[k], name);
+    for (uint32_t k = 0; k < s->quaternions.count; k++) {
+        for (int i = 0; i < 4; i++) used |= strcmp(s->quaternions.data[k].names[i], name) == 0;
+    }
+    return used;
+}
+
 static ns_status read_table(addition* a, uint32_t number, const char* text, size_t size) {
     const nsi_map_source* source = &a->map->sources.data[number];
     table* t = &a->tables[number];
+    const column_use use = {a->map, source};
     nsi_csv_form form = {.allow_missing = true,
                          .names = a->map->columns.data,
                          .nname = a->map->columns.count,
                          .where = source->where.data,
-                         .nwhere = source->where.count};
+                         .nwhere = source->where.count,
+                         .is_used = is_column_used,
+                         .context = &use};
     ns_status status = nsi_csv_parse_form(text, size, a->path, &form, &a->data->arena.allocator,
                                           &t->csv, a->error);
     if (status != NS_OK) return status;
@@ -185,8 +216,10 @@ static ns_status choose_grid(addition* a, const nsi_stream* streams, nsi_grid* g
                         "%.200s:%u: the sources have no time in common; is an offset missing?",
                         a->path, first_line(&streams[0]));
     }
-    double most = fmax(MAX_SAMPLES, MAX_SAMPLES_PER_ROW * (double)streams[0].count);
-    if (steps >= fmin(most, INT32_MAX)) {
+    // Of all recordings of the file: many short ones could be as long as one long one.
+    double most = fmax(MAX_SAMPLES, MAX_SAMPLES_PER_ROW * (double)a->tables[0].csv.nrow);
+    a->samples += steps + 1.0;
+    if (steps >= INT32_MAX || a->samples > most) {
         return nsi_fail(
             a->error, NS_ERR_LIMIT,
             "%.200s:%u: more than a million samples, and more than %d for each row; take "
@@ -243,7 +276,11 @@ static ns_status sample_control(nsi_stream* s, const nsi_map_formula* f, const n
                                 double* x, double* out, size_t stride, ns_error* error) {
     ns_status status = nsi_stream_compute(s, f, x, error);
     if (status != NS_OK) return status;
-    nsi_resample(grid, s->times, x, s->count, s->source->resample, INFINITY, out, stride);
+    if (s->source->resample_given) {
+        nsi_resample(grid, s->times, x, s->count, s->source->resample, INFINITY, out, stride);
+    } else {
+        nsi_resample_held(grid, s->times, x, s->count, out, stride);
+    }
     for (uint32_t k = 0; k < grid->count; k++) {
         if (isfinite(out[k * stride])) continue;
         // A row around this sample is missing.

@@ -189,10 +189,11 @@ static ns_status add_column(inference* in, ns_data_map* map, uint32_t column) {
     const char* column_name = in->table->names[column];
     nsi_map_formula f;
     ns_status status = NS_OK;
-    switch (m->kind) {
-    case TIME:
-        if (source->time.formula) break; // t, and time as well
-        return column_formula(in, map, NULL, column, &source->time);
+    // t, and time as well: the first counts.
+    bool second =
+        (m->kind == TIME && source->time.formula) || (m->kind == TRAJECTORY && map->trajectory);
+    switch (second ? UNKNOWN : m->kind) {
+    case TIME: return column_formula(in, map, NULL, column, &source->time);
     case TRAJECTORY:
         map->trajectory = nsi_arena_string(&map->arena, column_name, strlen(column_name));
         map->trajectory_line = map->trajectory_column = 1;

@@ -300,6 +300,7 @@ static ns_status read_manner(reader* r, const nsi_yaml_node* node, nsi_map_sourc
     ns_status status = nsi_yaml_choice(r->yaml, nsi_yaml_find(node, "resample"),
                                        "linear nearest cubic", &resample, r->error);
     source->resample = (ns_resample)resample;
+    if (nsi_yaml_find(node, "resample")) source->resample_given = true;
     if (status == NS_OK) {
         status = nsi_yaml_number(r->yaml, nsi_yaml_find(node, "max_gap"), DBL_MIN, DBL_MAX,
                                  &source->max_gap, r->error);

@@ -32,7 +32,8 @@ typedef struct nsi_map_source {
     double offset;        // s, added to either
     bool time_repair;
     ns_resample resample;
-    double max_gap; // s; 0: 1.5 median spacings
+    bool resample_given; // controls are resampled like everything else; otherwise they are held
+    double max_gap;      // s; 0: 1.5 median spacings
     NSI_ARRAY(nsi_map_formula) define;
     NSI_ARRAY(nsi_map_quaternion) quaternions;
     NSI_ARRAY(nsi_map_formula) observe, control;

@@ -130,3 +130,21 @@ void nsi_resample(const nsi_grid* grid, const double* times, const double* x, ui
         }
     }
 }
+
+void nsi_resample_held(const nsi_grid* grid, const double* times, const double* x, uint32_t count,
+                       double* out, size_t stride) {
+    uint32_t row = 0; // that holds at the beginning of a sample
+    for (uint32_t k = 0; k < grid->count; k++) {
+        double from = grid->start + k * grid->period, to = from + grid->period;
+        while (row + 1 < count && times[row + 1] <= from + grid->tolerance) row++;
+        uint32_t last = row; // that holds at its end
+        while (last + 1 < count && times[last + 1] < to - grid->tolerance) last++;
+        double sum = 0.0, begin = from;
+        for (uint32_t i = row; i < last; i++) {
+            sum += x[i] * (times[i + 1] - begin);
+            begin = times[i + 1];
+        }
+        sum += x[last] * (to - begin);
+        out[k * stride] = last == row ? x[row] : sum / grid->period;
+    }
+}

@@ -45,4 +45,9 @@ nsi_grid_fit nsi_grid_compare(const nsi_grid* grid, const double* times, uint32_
 void nsi_resample(const nsi_grid* grid, const double* times, const double* x, uint32_t count,
                   ns_resample manner, double max_gap, double* out, size_t stride);
 
+// The same for what holds from its row to the next, a command: its mean from each sample to the next.
+// Before the first row it has that row's number, after the last the last one's.
+void nsi_resample_held(const nsi_grid* grid, const double* times, const double* x, uint32_t count,
+                       double* out, size_t stride);
+
 #endif

@@ -352,7 +352,7 @@ ns_status nsi_formula_parse(const char* text, size_t size, bool columns,
                 .error = error};
     ns_status status =
         size > UINT32_MAX ? fail(&p, text, NS_ERR_LIMIT, "the formula is too long") : parse_sum(&p);
-    if (status == NS_OK && peek(&p) != '\0') {
+    if (status == NS_OK && peek(&p) > ' ' && peek(&p) < 0x7f) { // not half of a UTF-8 character
         status = fail(&p, p.at, NS_ERR_PARSE, "expected an operator, not '%c'", *p.at);
     } else if (status == NS_OK && p.at < p.end) {
         status = fail(&p, p.at, NS_ERR_PARSE, "expected an operator");

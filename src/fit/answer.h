@@ -75,6 +75,7 @@ typedef struct nsi_answer {
                          // nor standard errors and verdicts are computed
     NSI_ARRAY(nsi_direction) directions; // null ones first
     double sigma;                        // of the residuals, in units of the channels' sigma
+    bool noise_known; // every channel has a sigma; otherwise the unit is how far it goes
     uint32_t nresidual, nweight;
 
     nsi_score before[NSI_ROLES], after[NSI_ROLES]; // windows 0: no such data

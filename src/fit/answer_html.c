@@ -10,7 +10,7 @@ enum { MOST_ROWS = 200, MOST_INTERVALS = 60, MOST_CELLS = 40, MOST_POINTS = 1000
 
 // Pictures are 400 wide, so that on a phone their letters stay readable.
 static const double WIDTH = 400.0;
-static const double LEFT = 130.0; // room for names
+static const double LEFT = 170.0; // room for names
 static const double LINE = 15.0;
 
 // ---- history ---------------------------------------------------------------------------------
@@ -187,10 +187,13 @@ static void add_parameters(nsi_text_builder* b, const nsi_answer* answer) {
     }
     nsi_page_close_table(b);
     if (count > rows) nsi_text_add(b, "<p>%u more are in the JSON.</p>\n", count - rows);
-    nsi_text_add(b,
-                 "<p class=\"faint\">%u residuals of standard deviation %s, in units of the noise "
-                 "assumed; %u weights of networks.</p>\n",
-                 answer->nresidual, nsi_show(answer->sigma, 3).text, answer->nweight);
+    nsi_text_add(b, "<p class=\"faint\">%u residuals of standard deviation %s, %s.</p>\n",
+                 answer->nresidual, nsi_show(answer->sigma, 3).text,
+                 nsi_show_residual_unit(answer));
+    if (answer->nweight > 0) {
+        nsi_text_add(b, "<p class=\"faint\">%u weights of networks were fitted, too.</p>\n",
+                     answer->nweight);
+    }
 }
 
 // Shares of the estimate; where that is 0, of the start.

@@ -163,8 +163,8 @@ static void add_parameters(nsi_text_builder* b, const nsi_answer* answer) {
         nsi_text_add(b, "%u weights of networks were fitted too.\n", answer->nweight);
     }
     if (answer->nresidual > 0) {
-        nsi_text_add(b, "%u residuals of standard deviation %s, in units of the noise assumed.\n",
-                     answer->nresidual, nsi_show(answer->sigma, 3).text);
+        nsi_text_add(b, "%u residuals of standard deviation %s, %s.\n", answer->nresidual,
+                     nsi_show(answer->sigma, 3).text, nsi_show_residual_unit(answer));
     }
 }
 
@@ -203,7 +203,7 @@ static void add_score(nsi_text_builder* b, const nsi_answer* answer, nsi_role ro
         add_change(b, was.median, is.median);
         end_line(b);
     }
-    static const char* const labels[] = {"loss", "rmse of q", "rmse of qd"};
+    static const char* const labels[] = {"rms / scale", "rmse of q", "rmse of qd"};
     const double old[] = {before->loss, before->rmse_q, before->rmse_qd};
     const double new[] = {after->loss, after->rmse_q, after->rmse_qd};
     for (int k = 0; k < 3; k++) {
@@ -222,7 +222,7 @@ static void add_scores(nsi_text_builder* b, const nsi_answer* answer) {
         if (answer->before[role].windows == 0 && answer->after[role].windows == 0) continue;
         if (!any) {
             nsi_text_add(b, "\n%-10s  %10s  %7s  %14s -> %-10s  %14s -> after\n", "error",
-                         "horizon", "windows", "all, before", "after", "median, before");
+                         "horizon", "number", "all, before", "after", "median, before");
         }
         any = true;
         add_score(b, answer, (nsi_role)role);

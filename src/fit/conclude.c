@@ -113,6 +113,11 @@ static ns_status describe(ns_fit* f, ns_error* error) {
     a->model = f->plan->model;
     a->treatment = ns_dataset_treatment(f->data[NSI_ROLE_TRAIN]);
     a->nweight = f->nw;
+    a->noise_known = true;
+    for (uint32_t k = 0; k < ns_dataset_channel_count(f->data[NSI_ROLE_TRAIN]); k++) {
+        const ns_channel* channel = ns_dataset_channel(f->data[NSI_ROLE_TRAIN], k);
+        if (channel->weight > 0.0 && !(channel->sigma > 0.0)) a->noise_known = false;
+    }
     return a->setting ? NS_OK : nsi_fail_nomem(error);
 }
 

@@ -58,6 +58,16 @@ static void add_no_effect(nsi_text_builder* out, const nsi_answer* answer) {
                  names.count == 1 ? "it" : "them", names.count == 1 ? "it matters" : "they matter");
 }
 
+// Residuals far above the noise: what follows from them is not worth much.
+static void add_misfit(nsi_text_builder* out, const nsi_answer* answer) {
+    if (!answer->noise_known || !(answer->sigma > 3.0)) return;
+    nsi_text_add(
+        out,
+        "Residuals are %s times the noise that the map gives: the model lacks something, or the "
+        "fit is stuck. Standard errors are too small then.\n",
+        nsi_show_short(answer->sigma, 2).text);
+}
+
 static void add_bounds(nsi_text_builder* out, const nsi_answer* answer, nsi_verdict verdict) {
     if (count_verdict(answer, verdict) == 0) return;
     bool lower = verdict == NSI_VERDICT_AT_LOWER;
@@ -169,6 +179,32 @@ static uint32_t find_pairs(const nsi_answer* answer, pair strongest[MOST_PAIRS])
     return count;
 }
 
+// Of several combinations each has a parameter that is in no other: without these, the rest is
+// determined.
+static void add_what_to_fix(nsi_text_builder* out, const nsi_answer* answer) {
+    uint32_t n = answer->estimates.count, count = 0;
+    for (uint32_t d = 0; d < answer->directions.count; d++)
+        count += answer->directions.data[d].null;
+    if (count < 2) return;
+    nsi_text_add(out, "To determine the others, fix these %u: ", count);
+    list names = {.out = out, .most = MOST_NAMES};
+    for (uint32_t d = 0; d < answer->directions.count; d++) {
+        const nsi_direction* direction = &answer->directions.data[d];
+        for (uint32_t k = 0; direction->null && k < n; k++) {
+            bool alone = fabs(direction->change[k]) > 0.5;
+            for (uint32_t other = 0; other < answer->directions.count && alone; other++) {
+                const nsi_direction* o = &answer->directions.data[other];
+                alone = other == d || !o->null || o->change[k] == 0.0;
+            }
+            if (!alone) continue;
+            if (next_item(&names)) nsi_show_add(out, name_of(answer, k));
+            break;
+        }
+    }
+    end_list(&names);
+    nsi_text_add(out, ".\n");
+}
+
 static void add_correlation(nsi_text_builder* out, const nsi_answer* answer) {
     pair strongest[MOST_PAIRS];
     uint32_t count = find_pairs(answer, strongest);
@@ -198,10 +234,14 @@ static void add_lost(nsi_text_builder* out, const nsi_answer* answer) {
 }
 
 void nsi_show_findings(nsi_text_builder* out, const nsi_answer* answer) {
-    if (!answer->complete) nsi_text_add(out, "The fit was stopped before its end.\n");
+    if (!answer->complete) {
+        nsi_text_add(out, "The fit was stopped before its end; --resume goes on from there.\n");
+    }
+    add_misfit(out, answer);
     if (answer->correlation) {
         add_no_effect(out, answer);
         add_directions(out, answer, true);
+        add_what_to_fix(out, answer);
         add_directions(out, answer, false);
         add_bounds(out, answer, NSI_VERDICT_AT_LOWER);
         add_bounds(out, answer, NSI_VERDICT_AT_UPPER);

@@ -140,7 +140,7 @@ static bool watch_stage(void* context, uint32_t iteration, double value) {
 }
 
 static ns_status end_phase(run* r, const nsi_outcome* out, double seconds) {
-    static const char* const finishes[] = {"converged", "iterations", "stopped", "failed"};
+    static const char* const finishes[] = {"converged", "limit", "stopped", "failed"};
     nsi_phase phase = {.name = keep_text(r->f, r->name),
                        .iterations = out->iterations,
                        .evaluations = out->evaluations,

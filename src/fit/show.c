@@ -126,6 +126,11 @@ const char* nsi_show_verdict(const nsi_answer* answer, uint32_t estimate) {
     return NULL;
 }
 
+const char* nsi_show_residual_unit(const nsi_answer* answer) {
+    return answer->noise_known ? "in units of the noise given"
+                               : "relative to how far the channels go (the map gives no sigma)";
+}
+
 const char* nsi_show_role(nsi_role role) {
     static const char* const names[NSI_ROLES] = {"train", "validation", "test"};
     return names[role];

@@ -26,7 +26,8 @@ nsi_shown nsi_show_error(double value, double error);
 
 // "ok", "at lower bound", ...; NULL when standard errors were not computed.
 const char* nsi_show_verdict(const nsi_answer* answer, uint32_t estimate);
-const char* nsi_show_role(nsi_role role); // "train", "validation", "test"
+const char* nsi_show_residual_unit(const nsi_answer* answer); // "in units of the noise given"
+const char* nsi_show_role(nsi_role role);                     // "train", "validation", "test"
 
 // The next character of a text that does not end here, and its length in bytes. Line breaks and
 // tabs are spaces; U+FFFD stands for what is no character or controls a terminal.

@@ -270,6 +270,15 @@ static bool may_be_text(const parser* p, uint32_t column) {
     for (uint32_t k = 0; k < p->where.count; k++) {
         if (p->where.data[k] == column) return true;
     }
+    return p->form->is_used && !p->form->is_used(p->form->context, p->names.data[column]);
+}
+
+// How other programs write a number that is missing.
+static bool is_missing(const field* f) {
+    static const char* const words[] = {"nan", "NaN", "NAN", "NA", "N/A", "null"};
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+        if (f->size == strlen(words[k]) && memcmp(f->text, words[k], f->size) == 0) return true;
+    }
     return false;
 }
 
@@ -312,7 +321,8 @@ static ns_status add_number(parser* p, const field* f, uint32_t column) {
         nsi_text_read_double("nan", 3, &number);
     } else {
         ns_status status = nsi_text_read_double(f->text, f->size, &number);
-        if (status != NS_OK && may_be_text(p, column)) { // left as NaN
+        bool missing = p->form->allow_missing && is_missing(f);
+        if (status != NS_OK && (missing || may_be_text(p, column))) { // left as NaN
             status = nsi_text_read_double("nan", 3, &number);
         }
         if (status == NS_ERR_LIMIT) {

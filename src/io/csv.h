@@ -39,6 +39,9 @@ typedef struct nsi_csv_form {
         where;       // only rows for which all of these hold; in others the fields are not
     uint32_t nwhere; // looked at. These columns may hold text, whose number is NaN
     bool names_only; // no rows
+    // Is a column looked at? One that is not may hold text, too. NULL: all are.
+    bool (*is_used)(const void* context, const char* name);
+    const void* context;
 } nsi_csv_form;
 
 typedef struct nsi_csv {

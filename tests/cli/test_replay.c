@@ -579,7 +579,7 @@ static void mistakes_are_explained(void** state) {
         {DOUBLE " --data empty.csv", 1, "empty.csv: there is nothing to compare with"},
         {DOUBLE " --data row.csv", 1, "row.csv"},
         {DOUBLE " --data truth.csv --map elbow.yaml", 1,
-         "truth.csv: the data has a channel \"joint/joint2/position\", which the model does not"
+         "elbow.yaml: the data has a channel \"joint/joint2/position\", which the model does not"
          " know; did you mean joint/joint"},
     };
     write_text("broken.csv", "t,q0\n0,1\n0.1,x\n");
