@@ -42,7 +42,7 @@ NS_API ns_status ns_fit_set_start(ns_fit* fit, const char* name, double value, n
 
 /// How far a fit is.
 typedef struct ns_fit_progress {
-    const char* phase;              ///< "windows of 100 samples", "search"
+    const char* phase;              ///< "windows of 100, LM", "search by basin hopping"
     uint32_t number, count;         ///< of the phase, from 0
     uint32_t iteration, iterations; ///< done, and at most
     double loss;                    ///< root of the mean squared residual, in units of its scale

@@ -52,7 +52,7 @@ typedef struct nsi_score {
 } nsi_score;
 
 typedef struct nsi_phase {
-    const char* name; // "windows of 25 samples, lm"
+    const char* name; // "windows of 25, LM"
     uint32_t iterations, evaluations;
     double seconds, value; // value: the loss at its end
     const char* finish;    // "converged", "iterations", "stopped"
@@ -74,8 +74,8 @@ typedef struct nsi_answer {
     double* correlation; // (nestimate x nestimate), NaN where there is no error. NULL: neither it
                          // nor standard errors and verdicts are computed
     NSI_ARRAY(nsi_direction) directions; // null ones first
-    double sigma;                        // of the residuals, in units of the channels' sigma
-    bool noise_known; // every channel has a sigma; otherwise the unit is how far it goes
+    double sigma;                        // of the residuals, in units of the channels' scales
+    bool noise_known; // every channel has a sigma; otherwise the scale is how far it goes
     uint32_t nresidual, nweight;
 
     nsi_score before[NSI_ROLES], after[NSI_ROLES]; // windows 0: no such data

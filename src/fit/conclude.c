@@ -33,6 +33,26 @@ static ns_status note(ns_fit* f, const char* text, ns_error* error) {
     return nsi_array_push(&f->allocator, &f->answer.notes, text) ? NS_OK : nsi_fail_nomem(error);
 }
 
+// What priors say, beside residuals of this standard deviation. The fit itself weighs them as if it
+// were 1, and says so where it is not.
+static ns_status add_priors(ns_fit* f, double sigma, double* information, ns_error* error) {
+    bool any = false;
+    for (uint32_t k = 0; k < f->nz; k++) {
+        double prior = nsi_variables_at(f->variables, k)->prior, share = sigma / prior;
+        information[(size_t)k * f->nz + k] += share * share;
+        any |= isfinite(prior);
+    }
+    if (!any || (sigma > 0.5 && sigma < 2.0)) return NS_OK;
+    char text[300];
+    snprintf(
+        text, sizeof text,
+        "priors were weighed as if the residuals had a standard deviation of 1, but it is %.2g:"
+        " they %s than they should; give channels their sigma in a map",
+        sigma, sigma < 1.0 ? "pull harder" : "pull less");
+    const char* kept = nsi_arena_string(&f->answer.arena, text, strlen(text));
+    return kept ? note(f, kept, error) : nsi_fail_nomem(error);
+}
+
 // Errors from the normal equations at the end of the last stage.
 static ns_status identify(ns_fit* f, nsi_evaluator* e, ns_error* error) {
     const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
@@ -51,7 +71,10 @@ static ns_status identify(ns_fit* f, nsi_evaluator* e, ns_error* error) {
         f->answer.nresidual = nsi_evaluator_residual_count(e);
         // Data made by the model itself has no noise, but residuals and derivatives have rounding.
         double sigma = fmax(f->answer.sigma, 1e-9);
-        status = nsi_answer_identify(&f->answer, information, sigma, sizes, error);
+        status = add_priors(f, sigma, information, error);
+        if (status == NS_OK) {
+            status = nsi_answer_identify(&f->answer, information, sigma, sizes, error);
+        }
         if (status == NS_ERR_NONFINITE || status == NS_ERR_INVALID) {
             status = note(f,
                           "standard errors could not be computed: the information about the"
@@ -112,11 +135,14 @@ static ns_status describe(ns_fit* f, ns_error* error) {
     a->citation = f->plan->citation;
     a->model = f->plan->model;
     a->treatment = ns_dataset_treatment(f->data[NSI_ROLE_TRAIN]);
-    a->nweight = f->nw;
     a->noise_known = true;
     for (uint32_t k = 0; k < ns_dataset_channel_count(f->data[NSI_ROLE_TRAIN]); k++) {
         const ns_channel* channel = ns_dataset_channel(f->data[NSI_ROLE_TRAIN], k);
         if (channel->weight > 0.0 && !(channel->sigma > 0.0)) a->noise_known = false;
+    }
+    a->nweight = 0;
+    for (uint32_t k = 0; k < f->plan->stages.count; k++) {
+        if (f->plan->stages.data[k].loss.fit_weights) a->nweight = f->nw;
     }
     return a->setting ? NS_OK : nsi_fail_nomem(error);
 }
@@ -220,7 +246,11 @@ static ns_status write_model(const ns_fit* f, const char* folder, const char* we
         nsi_variables_from_z(f->variables, f->z, v, NULL, p + np);
         nsi_variables_params(f->variables, v, p, NULL, p + np);
         for (uint32_t k = 0; k < np && status == NS_OK; k++) {
-            status = set_parameter(f, &file, names[k], p[k], error);
+            // Rounding may have led out of the range, in which a model that is read must be.
+            const ns_model* robot = ns_hybrid_model(f->hybrid);
+            const ns_param* param = ns_model_param(robot, ns_model_find_param(robot, names[k]));
+            double value = fmin(fmax(p[k], param->lower), param->upper);
+            status = set_parameter(f, &file, names[k], value, error);
         }
         if (plan->blueprint) file.blueprint = nsi_fit_plan_path(plan, plan->blueprint);
         if (weights) file.weights = weights;

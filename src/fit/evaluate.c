@@ -3,6 +3,7 @@
 
 #include "fit/evaluator.h"
 
+#include <float.h>
 #include <math.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -41,8 +42,10 @@ static ns_status lay_out(nsi_evaluator* e, ns_error* error) {
     if (!e->state_at || !e->control_at || !e->row_at) return nsi_fail_nomem(error);
     for (uint32_t k = 0; k < count; k++) {
         const nsi_window* w = &e->windows.data[k];
+        ns_status status = nsi_problem_check_length(e->p, w->length, error);
+        if (status != NS_OK) return status;
         uint32_t steps = nsi_problem_steps(e->p, w->length);
-        uint32_t samples = nsi_last_sample(e, w) + 1 - nsi_first_sample(e);
+        uint32_t samples = w->length + 1 - nsi_first_sample(e);
         e->state_at[k + 1] = e->state_at[k] + steps + 1;
         e->control_at[k + 1] = e->control_at[k] + steps;
         e->row_at[k + 1] = e->row_at[k] + (size_t)samples * e->p->nchannel;
@@ -282,7 +285,7 @@ static double robust(const nsi_loss* loss, double r, double* weight) {
     }
     if (loss->robust == NSI_ROBUST_CAUCHY) {
         double share = r / width;
-        *weight = 1.0 / (1.0 + share * share);
+        *weight = fmax(1.0 / (1.0 + share * share), DBL_MIN); // 0 is for what is missing
         return width * width * log1p(share * share);
     }
     return r * r;
@@ -296,7 +299,7 @@ static void compare(nsi_evaluator* e, uint32_t window) {
     const double* states = nsi_evaluator_states(e, window);
     const double* observations = nsi_evaluator_observations(e, window);
     size_t row = e->row_at[window];
-    for (uint32_t k = nsi_first_sample(e); k <= nsi_last_sample(e, w); k++) {
+    for (uint32_t k = nsi_first_sample(e); k <= w->length; k++) {
         size_t step = (size_t)k * p->substeps;
         for (uint32_t c = 0; c < p->nchannel; c++, row++) {
             const nsi_source* s = &p->sources[c];
@@ -379,10 +382,11 @@ static bool need_gradient(nsi_evaluator* e) {
     const ns_system_sizes* z = &e->p->sizes;
     uint32_t count = e->windows.count;
     if (e->seeds) return true;
-    e->observation_seeds = nsi_numbers(e, e->control_at[count] * z->ny);
-    e->dx = nsi_numbers(e, (size_t)count * z->nx);
-    e->dp = nsi_numbers(e, 2 * (size_t)z->np);
-    e->dw = nsi_numbers(e, 2 * (size_t)z->nw);
+    // Some may be there from a call that found too little memory.
+    if (!e->observation_seeds) e->observation_seeds = nsi_numbers(e, e->control_at[count] * z->ny);
+    if (!e->dx) e->dx = nsi_numbers(e, (size_t)count * z->nx);
+    if (!e->dp) e->dp = nsi_numbers(e, 2 * (size_t)z->np);
+    if (!e->dw) e->dw = nsi_numbers(e, 2 * (size_t)z->nw);
     if (!e->observation_seeds || !e->dx || !e->dp || !e->dw) return false;
     e->seeds = nsi_numbers(e, e->state_at[count] * z->nx);
     return e->seeds != NULL;
@@ -395,7 +399,7 @@ static void seed_window(nsi_evaluator* e, uint32_t window) {
     double* states = e->seeds + e->state_at[window] * p->sizes.nx;
     double* observed = e->observation_seeds + e->control_at[window] * p->sizes.ny;
     size_t row = e->row_at[window];
-    for (uint32_t k = nsi_first_sample(e); k <= nsi_last_sample(e, w); k++) {
+    for (uint32_t k = nsi_first_sample(e); k <= w->length; k++) {
         size_t step = (size_t)k * p->substeps;
         for (uint32_t c = 0; c < p->nchannel; c++, row++) {
             const nsi_source* s = &p->sources[c];

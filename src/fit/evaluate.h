@@ -27,7 +27,6 @@ typedef struct nsi_loss {
     uint32_t length; // of windows, samples; 0: whole recordings
     uint32_t count;  // of windows, at most; 0: any
     bool overlap;    // windows may overlap to reach `count`
-    uint32_t fitted; // samples of each window that count; 0: all. The rest is only simulated
     nsi_states states;
     uint32_t reach; // of the guess of start states, samples
     double tie;     // weight of tied ends, in units of the channels' scales
@@ -96,8 +95,8 @@ bool nsi_evaluator_solve(nsi_evaluator* evaluator, double damping, double* predi
 double nsi_evaluator_try(nsi_evaluator* evaluator);
 void nsi_evaluator_accept(nsi_evaluator* evaluator);
 
-// After nsi_evaluator_linearise(): information about v (n x n), everything else eliminated. Its
-// numbers are those of residuals with a standard deviation of 1.
+// Information about v (n x n) in the residuals at the point, everything else eliminated; without
+// priors. Its numbers are those of residuals with a standard deviation of 1.
 // @return false when the rest is singular
 bool nsi_evaluator_information(nsi_evaluator* evaluator, double* information);
 

@@ -58,13 +58,9 @@ struct nsi_evaluator {
     const char* refused_link;
 };
 
-// Samples of a window that count: first and last.
+// The first sample of a window that counts.
 static inline uint32_t nsi_first_sample(const nsi_evaluator* e) {
     return e->loss.states == NSI_STATES_RECORDED ? 1 : 0;
-}
-static inline uint32_t nsi_last_sample(const nsi_evaluator* e, const nsi_window* w) {
-    uint32_t fitted = e->loss.fitted;
-    return fitted > 0 && fitted - 1 < w->length ? fitted - 1 : w->length;
 }
 
 static inline bool nsi_is_tied(const nsi_evaluator* e, uint32_t window) {

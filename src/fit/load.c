@@ -127,6 +127,9 @@ static ns_status check_stage(ns_fit* f, const nsi_stage* stage, const nsi_yaml_n
         status = nsi_windows_make(f->problem, f->data[NSI_ROLE_TRAIN], stage->loss.length,
                                   stage->loss.count, stage->loss.overlap, &windows, &inner);
     }
+    for (uint32_t k = 0; k < windows.count && status == NS_OK; k++) {
+        status = nsi_problem_check_length(f->problem, windows.data[k].length, &inner);
+    }
     nsi_array_free(&f->allocator, &windows);
     return status == NS_OK ? NS_OK : fail_at(f, node, status, inner.message, error);
 }
@@ -137,8 +140,14 @@ static ns_status check_search(const ns_fit* f, ns_error* error) {
     if (f->nz == 0) return fail_at(f, node, NS_ERR_PARSE, "a search needs `parameters`", error);
     for (uint32_t k = 0; k < f->nz; k++) {
         const nsi_variable* v = nsi_variables_at(f->variables, k);
-        if (isfinite(v->lower) && isfinite(v->upper)) continue;
         char what[400];
+        if (v->transform == NSI_TRANSFORM_BODY && f->plan->search.method == NSI_SEARCH_MLSL) {
+            snprintf(what, sizeof what,
+                     "mlsl cannot look for all ten inertial numbers of a link: %.200s; take hop",
+                     v->name);
+            return fail_at(f, node, NS_ERR_PARSE, what, error);
+        }
+        if (isfinite(v->lower) && isfinite(v->upper)) continue;
         snprintf(what, sizeof what, "a search needs to know where: give lower and upper for %.200s",
                  v->name);
         return fail_at(f, node, NS_ERR_PARSE, what, error);
@@ -183,7 +192,7 @@ static ns_status check_start(ns_fit* f, ns_error* error) {
     char what[500];
     snprintf(what, sizeof what,
              "with these starts %.200s is not physical: its inertia cannot belong to a body, or a"
-             " formula has no value",
+             " formula has no value or one out of its range",
              fault);
     return fail_at(f, entry(f, "parameters"), NS_ERR_PARSE, what, error);
 }

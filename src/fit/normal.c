@@ -118,7 +118,7 @@ static void take_sample(void* context, uint32_t step, const double* x, const dou
             convert_row(e, x0, dx + i * all, e->tie_scale[i], end + (size_t)i * columns);
         }
     }
-    if (k < nsi_first_sample(e) || k > nsi_last_sample(e, w)) return;
+    if (k < nsi_first_sample(e) || k > w->length) return;
     size_t first = (size_t)(k - nsi_first_sample(e)) * p->nchannel;
     for (uint32_t c = 0; c < p->nchannel; c++) {
         const nsi_source* s = &p->sources[c];
@@ -222,20 +222,20 @@ static void add_tie(nsi_evaluator* e, uint32_t window) {
     }
 }
 
-// What penalties add, in terms of v (`natural`) or of z.
+// What penalties add in terms of z. With `natural` numbers priors are left out: what the residuals
+// say counts by their standard deviation, which is not known yet, and a prior does not.
 static void add_penalty(nsi_evaluator* e, bool natural) {
     nsi_normal* m = &e->normal;
     uint32_t n = e->n, nz = e->nz;
-    for (uint32_t k = 0; k < nz; k++) {
+    for (uint32_t k = 0; k < nz && !natural; k++) {
         const nsi_variable* v = nsi_variables_at(e->p->variables, k);
         double weight = 1.0 / (v->prior * v->prior);
         if (weight == 0.0) continue;
         for (uint32_t i = 0; i < nz; i++) {
-            double di = natural ? i == k : e->dv[(size_t)k * nz + i];
+            double di = e->dv[(size_t)k * nz + i];
             m->g[i] += weight * (e->v[k] - v->start) * di;
             for (uint32_t j = 0; j <= i; j++) {
-                double dj = natural ? j == k : e->dv[(size_t)k * nz + j];
-                m->H[(size_t)i * n + j] += weight * di * dj;
+                m->H[(size_t)i * n + j] += weight * di * e->dv[(size_t)k * nz + j];
             }
         }
     }

@@ -29,7 +29,7 @@ typedef struct worker {
 // ---- windows -----------------------------------------------------------------------------------
 
 static bool is_long_enough(const job* j, uint32_t recording) {
-    return ns_dataset_recording(j->data, recording)->nsample >= j->history + 2;
+    return ns_dataset_recording(j->data, recording)->nsample >= (uint64_t)j->history + 2;
 }
 
 static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_error* error) {
@@ -42,6 +42,8 @@ static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_er
         double wanted = ceil(o->horizons[o->nhorizon - 1] / ns_dataset_period(j->data) - 1e-6);
         if (wanted < room) ahead = wanted < 1.0 ? 1 : (uint32_t)wanted;
     }
+    ns_status status = nsi_problem_check_length(j->p, j->history + ahead, error);
+    if (status != NS_OK) return status;
     uint32_t most = room - ahead + 1; // possible origins
     uint32_t count = origins == 0 ? 1 : origins < most ? origins : most;
     for (uint32_t k = 0; k < count; k++) {

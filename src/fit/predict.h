@@ -1,6 +1,7 @@
 // Open-loop predictions: how far a simulation is from what was recorded, and after what time.
 //
-// A prediction starts at an origin of a recording and sees nothing of it afterwards but the controls.
+// A prediction starts at an origin of a recording and sees nothing of it afterwards but the controls
+// (and, without a history, the few samples by which a velocity that is not recorded is guessed).
 // Its state is what is recorded there, or better the one that the model itself fits to the samples
 // before: on a real double pendulum that is worth a factor of 2 to 4.
 

@@ -288,6 +288,14 @@ uint32_t nsi_problem_steps(const nsi_problem* p, uint32_t length) {
     return length * p->substeps + (p->observes ? 1 : 0);
 }
 
+ns_status nsi_problem_check_length(const nsi_problem* p, uint32_t length, ns_error* error) {
+    if ((uint64_t)length * p->substeps < INT32_MAX) return NS_OK;
+    return nsi_fail(error, NS_ERR_LIMIT,
+                    "%u samples, each %u steps after the one before, are too many for one"
+                    " simulation; take shorter ones or a longer time step",
+                    length, p->substeps);
+}
+
 void nsi_problem_controls(const nsi_problem* p, const ns_recording* recording,
                           const nsi_window* window, double* out) {
     uint32_t steps = nsi_problem_steps(p, window->length), nc = p->sizes.nc;

@@ -63,8 +63,9 @@ ns_status nsi_problem_create(const ns_model* model, const ns_system* system,
                              const ns_allocator* allocator, nsi_problem** out, ns_error* error);
 void nsi_problem_free(nsi_problem* problem); // NULL is allowed
 
-// Steps of a window of `length` samples after its start.
+// Steps of a window of `length` samples after its start; there must not be too many.
 uint32_t nsi_problem_steps(const nsi_problem* problem, uint32_t length);
+ns_status nsi_problem_check_length(const nsi_problem* problem, uint32_t length, ns_error* error);
 
 // Move a state by a step (ntangent); quaternions stay unit.
 void nsi_problem_move(const nsi_problem* problem, const double* x, const double* step, double* out);

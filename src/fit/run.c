@@ -34,6 +34,12 @@ static const char* keep_text(ns_fit* f, const char* text) {
     return nsi_arena_string(&f->answer.arena, text, strlen(text));
 }
 
+static ns_status note(run* r, const char* text) {
+    const char* kept = keep_text(r->f, text);
+    bool done = kept && nsi_array_push(&r->f->allocator, &r->f->answer.notes, kept);
+    return done ? NS_OK : nsi_fail_nomem(r->error);
+}
+
 // ---- checkpoints -------------------------------------------------------------------------------
 
 static void describe_stage(const nsi_stage* stage, char* text, size_t size) {
@@ -44,8 +50,8 @@ static void describe_stage(const nsi_stage* stage, char* text, size_t size) {
     if (stage->loss.length == 0) {
         snprintf(text, size, "whole recordings, %s%s", methods[stage->method], what);
     } else {
-        snprintf(text, size, "windows of %u sample%s, %s%s", stage->loss.length,
-                 stage->loss.length == 1 ? "" : "s", methods[stage->method], what);
+        snprintf(text, size, "windows of %u, %s%s", stage->loss.length, methods[stage->method],
+                 what);
     }
 }
 
@@ -219,15 +225,29 @@ static ns_status run_stage(run* r) {
         const char* link;
         uint32_t refused = nsi_evaluator_refused(r->e, &link);
         if (status == NS_OK && refused > 0) {
-            char note[500];
-            snprintf(note, sizeof note,
-                     "%s: %u steps were refused because %.200s would not have been physical; if it"
-                     " stops there, free all ten of its inertial numbers",
-                     name, refused, link);
-            const char* kept = keep_text(f, note);
-            if (!kept || !nsi_array_push(&f->allocator, &f->answer.notes, kept)) {
-                status = nsi_fail_nomem(r->error);
-            }
+            char text[500];
+            snprintf(
+                text, sizeof text,
+                "%s: %u steps were refused because %.200s would not have been physical or in its"
+                " range; if a link stops there, free all ten of its inertial numbers",
+                name, refused, link);
+            status = note(r, text);
+        }
+        if (status == NS_OK && out.finish == NSI_FINISH_FAILED && out.iterations == 0) {
+            status = nsi_fail(r->error, NS_ERR_NONFINITE,
+                              "%s: %s: there are no finite derivatives at this start: motion grows"
+                              " beyond all bounds; are angles in rad and times in s? Take shorter"
+                              " windows or a smaller time step",
+                              f->plan->path, name);
+        }
+        if (status == NS_OK && out.finish == NSI_FINISH_FAILED) {
+            char text[300];
+            snprintf(
+                text, sizeof text,
+                "%s failed: there were no derivatives that can be computed with, no way down or"
+                " too little memory; what comes after goes on from where it stood",
+                name);
+            status = note(r, text);
         }
     }
     nsi_descent_free(r->descent);
@@ -433,7 +453,7 @@ static ns_status hop(run* r, search* s, const double* lower, const double* upper
     s->nworker = nsi_hop_threads(&options);
     s->workers = nsi_alloc_zeroed(&f->allocator, s->nworker * sizeof *s->workers);
     size_t size = ((size_t)plan->population + 1) * ((size_t)n + 1);
-    double* memory = nsi_alloc(&f->allocator, size * sizeof *memory);
+    double* memory = nsi_alloc_zeroed(&f->allocator, size * sizeof *memory); // it is stored whole
     ns_status status = s->workers && memory ? NS_OK : nsi_fail_nomem(r->error);
     for (uint32_t k = 0; status == NS_OK && k < s->nworker; k++) {
         status = make_searcher(r, &s->workers[k]);
@@ -555,7 +575,7 @@ static void hash(run* r, const void* bytes, size_t size) {
     r->fingerprint = nsi_hash64(r->fingerprint, bytes, size);
 }
 
-// Of the plan, of the numbers of the model and of the networks, and of the data.
+// Of the plan, of the numbers of the model and of the networks, and of the data and its scales.
 static ns_status hash_experiment(run* r) {
     ns_fit* f = r->f;
     const ns_model* model = ns_hybrid_model(f->hybrid);
@@ -571,9 +591,14 @@ static ns_status hash_experiment(run* r) {
     for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
         hash(r, &ns_model_param(model, k)->value, sizeof(double));
     }
+    for (uint32_t k = 0; k < f->problem->nchannel; k++) { // sigmas and weights of the map
+        hash(r, &f->problem->sources[k].scale, sizeof(double));
+    }
+    hash(r, &f->timestep, sizeof f->timestep);
     for (uint32_t k = 0; k < ns_dataset_recording_count(train); k++) {
         const ns_recording* recording = ns_dataset_recording(train, k);
         size_t one = recording->nsample * sizeof(double);
+        hash(r, &recording->nsample, sizeof recording->nsample);
         hash(r, recording->values, one * f->problem->nchannel);
         hash(r, recording->controls, one * f->problem->ncontrol);
     }
@@ -591,12 +616,18 @@ static ns_status take_up(run* r) {
     if (status == NS_ERR_IO) return NS_OK; // nothing to go on from: from the beginning
     if (status != NS_OK) return nsi_fail(r->error, status, "%s", why.message);
     const nsi_checkpoint* c = &r->resumed;
+    if (c->phase >= r->nphase || c->nphase != c->phase) {
+        return nsi_fail(r->error, NS_ERR_PARSE,
+                        "the checkpoint %s is of a phase that the experiment does not have; start"
+                        " again without resuming",
+                        r->o->checkpoint);
+    }
     r->resuming = true;
     r->earlier = c->seconds;
     r->phase = c->phase;
     if (damaged) {
-        const char* note = "the last checkpoint was damaged; went on from the one before it";
-        if (!nsi_array_push(&f->allocator, &f->answer.notes, note)) return nsi_fail_nomem(r->error);
+        status = note(r, "the last checkpoint was damaged; went on from the one before it");
+        if (status != NS_OK) return status;
     }
     for (uint32_t k = 0; k < c->nphase; k++) {
         nsi_phase phase = c->phases[k];

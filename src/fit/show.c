@@ -128,7 +128,7 @@ const char* nsi_show_verdict(const nsi_answer* answer, uint32_t estimate) {
 
 const char* nsi_show_residual_unit(const nsi_answer* answer) {
     return answer->noise_known ? "in units of the noise given"
-                               : "relative to how far the channels go (the map gives no sigma)";
+                               : "relative to how far channels go (no sigma given)";
 }
 
 const char* nsi_show_role(nsi_role role) {

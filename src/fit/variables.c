@@ -25,6 +25,10 @@ typedef struct changed_link {
     uint32_t param[10]; // in p; NSI_NONE: `fixed`
 } changed_link;
 
+typedef struct range {
+    double lower, upper;
+} range;
+
 // A parameter that is a formula of variables.
 typedef struct formula_param {
     uint32_t param; // in the model
@@ -40,6 +44,7 @@ struct nsi_variables {
     NSI_ARRAY(whole_body) bodies;
     NSI_ARRAY(changed_link) links;
     NSI_ARRAY(const char*) param_names; // of p
+    NSI_ARRAY(range) param_ranges;      // of p: what the model, and a body with bounds, can have
     ns_program *natural, *params;       // forward derivatives of z -> v and of v -> p
 };
 
@@ -264,7 +269,13 @@ static ns_status find_links(build* b) {
             return nsi_fail_nomem(b->error);
         }
         if (nvariable < 10) continue;
-        for (int i = 0; i < 10; i++) v->items.data[whole.at[i]].transform = NSI_TRANSFORM_BODY;
+        for (int i = 0; i < 10;
+             i++) { // together they know of no bounds: steps out of them are refused
+            nsi_variable* item = &v->items.data[whole.at[i]];
+            range* r = &v->param_ranges.data[c.param[i]];
+            item->transform = NSI_TRANSFORM_BODY;
+            *r = (range){fmax(r->lower, item->lower), fmin(r->upper, item->upper)};
+        }
         if (!nsi_array_push(&v->allocator, &v->bodies, whole)) return nsi_fail_nomem(b->error);
     }
     return NS_OK;
@@ -488,12 +499,14 @@ static ns_status build_program(build* b, ns_status (*trace)(build*, ns_graph*), 
     return status;
 }
 
-// Names of p: every parameter that changes, in the order of the model.
+// Names and ranges of p: every parameter that changes, in the order of the model.
 static ns_status name_params(build* b) {
     for (uint32_t i = 0; i < param_count(b); i++) {
         if (!b->taken[i]) continue;
-        if (!nsi_array_push(&b->v->allocator, &b->v->param_names,
-                            ns_model_param(b->model, i)->name)) {
+        const ns_param* param = ns_model_param(b->model, i);
+        range r = {param->lower, param->upper};
+        if (!nsi_array_push(&b->v->allocator, &b->v->param_names, param->name) ||
+            !nsi_array_push(&b->v->allocator, &b->v->param_ranges, r)) {
             return nsi_fail_nomem(b->error);
         }
     }
@@ -561,6 +574,7 @@ void nsi_variables_free(nsi_variables* v) {
     nsi_array_free(&memory, &v->bodies);
     nsi_array_free(&memory, &v->links);
     nsi_array_free(&memory, &v->param_names);
+    nsi_array_free(&memory, &v->param_ranges);
     nsi_arena_free(&v->arena);
     nsi_free(&memory, v);
 }
@@ -637,6 +651,14 @@ const char* nsi_variables_fault(const nsi_variables* v, const double* p) {
         for (int i = 0; i < 10; i++)
             body[i] = c->param[i] == NSI_NONE ? c->fixed[i] : p[c->param[i]];
         if (body[0] < 0.0 || nsi_inertia_fault(body[0], body + 4)) return c->name;
+    }
+    // Formulas and bounds may lead out of what the model can have; rounding does, a little.
+    for (uint32_t k = 0; k < v->param_names.count; k++) {
+        const range* r = &v->param_ranges.data[k];
+        double low = isfinite(r->lower) ? fabs(r->lower) : 0.0;
+        double high = isfinite(r->upper) ? fabs(r->upper) : 0.0;
+        double slack = 1e-12 * fmax(fabs(p[k]), fmax(low, high));
+        if (p[k] < r->lower - slack || p[k] > r->upper + slack) return v->param_names.data[k];
     }
     return NULL;
 }

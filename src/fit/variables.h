@@ -83,8 +83,8 @@ void nsi_variables_from_z(const nsi_variables* variables, const double* z, doubl
 void nsi_variables_params(const nsi_variables* variables, const double* v, double* p, double* dp,
                           double* scratch);
 
-// NULL when every number is finite and every link physical; otherwise the name of the link or
-// parameter that is not.
+// NULL when every number is finite and in its range and every link physical; otherwise the name of
+// the link or parameter that is not.
 const char* nsi_variables_fault(const nsi_variables* variables, const double* p);
 
 #endif

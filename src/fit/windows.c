@@ -61,7 +61,10 @@ ns_status nsi_windows_make(const nsi_problem* p, const ns_dataset* data, uint32_
         starts += possible(recording, length);
         total += side_by_side(recording, length);
     }
-    if (longest < 2 || longest <= length) {
+    if (longest < 2) {
+        return nsi_fail(error, NS_ERR_PARSE, "every recording has only one sample, or none");
+    }
+    if (longest <= length) {
         return nsi_fail(error, NS_ERR_PARSE,
                         "windows of %u samples are longer than every recording (%u samples at"
                         " most); take shorter ones",

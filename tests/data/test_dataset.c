@@ -529,7 +529,7 @@ static void controls_are_held_or_interpolated(void** state) {
 // What other programs write into a table.
 static void tables_of_others_are_read(void** state) {
     (void)state;
-    set s = make("time: t\nobserve: {q0: x}\n", 1.0);
+    set s = make("time: t\nobserve: {q0: x}\nmax_gap: 1\n", 1.0);
     add(&s, "t,x,note\n0,1,ok\n1,NaN,\"a, b\"\n2,NA,3\n3,4,\n", NULL);
     const ns_recording* r = ns_dataset_recording(s.data, 0);
     assert_int_equal(r->nsample, 4);

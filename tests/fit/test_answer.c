@@ -487,7 +487,8 @@ static void an_empty_answer_can_be_shown(void** state) {
     nsi_answer a;
     nsi_answer_init(NULL, &a);
     ns_text text = show(nsi_answer_text, &a);
-    assert_string_equal(text.data, "Fit\n\n- The fit was stopped before its end.\n");
+    assert_string_equal(
+        text.data, "Fit\n\n- The fit was stopped before its end; --resume goes on from there.\n");
     ns_text_free(&text);
     text = show(nsi_answer_json, &a);
     json_t* root = parse(&text);

@@ -342,6 +342,10 @@ static void check_information(nsi_evaluator* e, double tolerance) {
     uint32_t n = nsi_evaluator_unknowns(e), nz = e->nz, rest = n - nz;
     double *found = calloc((size_t)nz * nz + 1, 8), *H = calloc((size_t)n * n, 8), value;
     assert_true(nsi_evaluator_information(e, found));
+    for (uint32_t k = 0; k < nz; k++) { // which leaves priors out
+        double prior = nsi_variables_at(e->p->variables, k)->prior;
+        found[(size_t)k * nz + k] += 1.0 / (prior * prior);
+    }
     // The same from the normal equations for z: H_v = D^-T H_z D^-1 with D = dv/dz.
     assert_true(nsi_evaluator_linearise(e, &value));
     const nsi_normal* m = &e->normal;

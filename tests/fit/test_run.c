@@ -353,6 +353,83 @@ static void two_damaged_checkpoints_are_refused(void** state) {
     refuse_to_resume("damaged");
 }
 
+// Whole, of this experiment, and at a phase that it does not have.
+static void checkpoints_of_phases_that_are_not_there_are_refused(void** state) {
+    (void)state;
+    static const char* const changes[][2] = {{"\"phase\":0", "\"phase\":99"},
+                                             {"\"phases\":[]", "\"phases\":[[1,1,1,1],[1,1,1,1]]"}};
+    for (int k = 0; k < 2; k++) {
+        write_fit(experiments[0].text);
+        forget_checkpoints();
+        run(1, 5, 1e-9, false, NULL); // in the first phase
+        char* text = program_read_file(experiment_path("checkpoint.json"));
+        char *body = strchr(text, '\n') + 1, *at = strstr(body, changes[k][0]);
+        assert_non_null(at);
+        char* changed = malloc(strlen(body) + 100);
+        sprintf(changed, "%.*s%s%s", (int)(at - body), body, changes[k][1],
+                at + strlen(changes[k][0]));
+        experiment_write("checkpoint.json", "{\"neuralsim checkpoint\": \"%016llx\"}\n%s",
+                         (unsigned long long)nsi_hash64(NSI_HASH_START, changed, strlen(changed)),
+                         changed);
+        refuse_to_resume("phase that the experiment does not have");
+        free(changed);
+        free(text);
+    }
+}
+
+// A prior counts beside the data with the width it has, however small the residuals are.
+static void errors_know_priors(void** state) {
+    (void)state;
+    write_fit("  link/link0/inertia/zz: {start: 0.01, prior: 0.002}\n" // no effect
+              "fit: {windows: 20}\n");
+    ns_fit* fit = experiment_load("fit.yaml", 1);
+    ns_error error = {0};
+    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    double value, off;
+    assert_true(ns_fit_estimate(fit, "link/link0/inertia/zz", &value, &off));
+    assert_true(fit->answer.sigma < 0.1);
+    assert_true(fabs(value - 0.01) < 1e-6);
+    if (!(fabs(off / 0.002 - 1.0) < 1e-3)) fail_msg("%g, not 0.002", off);
+    assert_true(has_note(fit, "priors were weighed as if"));
+    ns_fit_free(fit);
+}
+
+// Bounds hold for the ten numbers of a body, too.
+static void bodies_stay_in_their_bounds(void** state) {
+    (void)state;
+    experiment_write("fit.yaml", "model: " PENDULUM "\n"
+                                 "data: {train: [swings.csv]}\n"
+                                 "timestep: 0.01\n"
+                                 "parameters:\n"
+                                 "  link/link1/mass: {start: 0.9, lower: 0.85, upper: 0.95}\n"
+                                 "  link/link1/com/*: free\n"
+                                 "  link/link1/inertia/*: free\n"
+                                 "fit: {windows: 10}\n");
+    ns_fit* fit = experiment_load("fit.yaml", 1);
+    ns_error error = {0};
+    double mass;
+    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    assert_true(ns_fit_estimate(fit, "link/link1/mass", &mass, NULL));
+    if (!(mass > 0.8499 && mass < 0.9501)) fail_msg("%g", mass);
+    ns_fit_free(fit);
+}
+
+static void too_many_steps_are_refused(void** state) {
+    (void)state;
+    experiment_write("fit.yaml", "model: " PENDULUM "\n"
+                                 "data: {train: [swings.csv], period: 0.01}\n"
+                                 "timestep: 0.01\n"
+                                 "parameters: {link/link1/mass: free}\n");
+    ns_fit* fit = experiment_load("fit.yaml", 1);
+    nsi_problem* p = fit->problem;
+    ns_error error = {0};
+    p->substeps = 1000000;
+    assert_int_equal(nsi_problem_check_length(p, 2147, &error), NS_OK);
+    assert_int_equal(nsi_problem_check_length(p, 2148, &error), NS_ERR_LIMIT);
+    assert_int_equal(nsi_problem_check_length(p, 4295, &error), NS_ERR_LIMIT); // 2^32 and a bit
+    ns_fit_free(fit);
+}
+
 // Of another plan, of other data, of another model.
 static void checkpoints_of_other_experiments_are_refused(void** state) {
     (void)state;
@@ -672,6 +749,10 @@ int main(void) {
         cmocka_unit_test(a_stopped_fit_has_an_answer),
         cmocka_unit_test(the_older_checkpoint_stands_in_for_a_damaged_one),
         cmocka_unit_test(two_damaged_checkpoints_are_refused),
+        cmocka_unit_test(checkpoints_of_phases_that_are_not_there_are_refused),
+        cmocka_unit_test(errors_know_priors),
+        cmocka_unit_test(too_many_steps_are_refused),
+        cmocka_unit_test(bodies_stay_in_their_bounds),
         cmocka_unit_test(checkpoints_of_other_experiments_are_refused),
         cmocka_unit_test(there_need_not_be_a_checkpoint),
         cmocka_unit_test(checkpoints_that_cannot_be_written_end_the_fit),

@@ -454,6 +454,8 @@ static void faults_name_the_link(void** state) {
     assert_string_equal(nsi_variables_fault(v, negative), "link0");
     assert_string_equal(nsi_variables_fault(v, nothing), "joint/joint0/damping");
     assert_string_equal(nsi_variables_fault(v, far), "link/link1/inertia/yy");
+    double below[] = {1.0, -0.1, 0.035}; // of what the model can have; a formula leads there
+    assert_string_equal(nsi_variables_fault(v, below), "joint/joint0/damping");
     nsi_variables_free(v);
 }
 
