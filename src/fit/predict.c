@@ -240,11 +240,27 @@ static void end_job(job* j, double* memory) {
     nsi_free(&j->allocator, memory);
 }
 
+static uint32_t horizon_samples(const job* j, uint32_t k) {
+    double samples = floor(j->options->horizons[k] / ns_dataset_period(j->data) + 1e-6);
+    return samples < UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
+}
+
 ns_status nsi_predict_check(const nsi_problem* problem, const ns_dataset* data,
                             const nsi_predict_options* options, ns_error* error) {
     job j;
     double* memory = NULL;
     ns_status status = start_job(&j, problem, data, NULL, NULL, options, &memory, error);
+    uint32_t longest = 0;
+    for (uint32_t k = 0; k < j.windows.count; k++) {
+        uint32_t ahead = j.windows.data[k].length - j.history;
+        if (ahead > longest) longest = ahead;
+    }
+    uint32_t nh = options->nhorizon;
+    if (status == NS_OK && nh > 0 && horizon_samples(&j, nh - 1) > longest) {
+        status = nsi_fail(error, NS_ERR_PARSE,
+                          "a horizon of %g s is longer than every recording allows: at most %g s",
+                          options->horizons[nh - 1], longest * ns_dataset_period(data));
+    }
     end_job(&j, memory);
     return status;
 }
@@ -285,11 +301,6 @@ typedef struct sums {
 
 static bool is_position(const nsi_problem* p, uint32_t channel) {
     return p->sources[channel].state && p->sources[channel].number < p->nq;
-}
-
-static uint32_t horizon_samples(const job* j, uint32_t k) {
-    double samples = floor(j->options->horizons[k] / ns_dataset_period(j->data) + 1e-6);
-    return samples < UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
 }
 
 // The difference of a formula of channels, or of a channel, between two rows.

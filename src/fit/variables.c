@@ -183,6 +183,29 @@ static ns_status add_param(build* b, const nsi_variable_request* r, uint32_t num
     return status == NS_OK ? push_variable(b, &v, number) : status;
 }
 
+static bool begins_with_part(const char* name, const char* kind, const char* part) {
+    size_t size = strlen(kind);
+    if (strncmp(name, kind, size) != 0) return false;
+    return strncmp(name + size, part, strlen(part)) == 0 && name[size + strlen(part)] == '/';
+}
+
+// Does a parameter belong to a link that is fixed to the world, as the base of a robot often is? Globs
+// pass it over.
+static bool is_welded(const build* b, const char* name) {
+    for (uint32_t k = 0; k < ns_model_get_sizes(b->model).nlink; k++) {
+        const ns_link_def* link = ns_model_link(b->model, k);
+        if (!begins_with_part(name, "link/", link->name) &&
+            !begins_with_part(name, "joint/", link->joint)) {
+            continue;
+        }
+        for (uint32_t up = k; up != UINT32_MAX; up = ns_model_link_parent(b->model, up)) {
+            if (ns_model_link(b->model, up)->joint_type != NS_JOINT_FIXED) return false;
+        }
+        return true;
+    }
+    return false;
+}
+
 static ns_status add_requests(build* b) {
     for (uint32_t k = 0; k < b->nrequest; k++) {
         const nsi_variable_request* r = &b->requests[k];
@@ -193,8 +216,10 @@ static ns_status add_requests(build* b) {
         }
         bool found = false;
         for (uint32_t i = 0; i < param_count(b); i++) {
-            if (!ns_glob_match(r->name, ns_model_param(b->model, i)->name)) continue;
+            const char* name = ns_model_param(b->model, i)->name;
+            if (!ns_glob_match(r->name, name)) continue;
             found = true;
+            if (strcmp(name, r->name) != 0 && is_welded(b, name)) continue;
             ns_status status = add_param(b, r, i);
             if (status != NS_OK) return status;
         }

@@ -171,6 +171,10 @@ static const bad bads[] = {
      "fit.yaml:3:13:", "not physical"},
     {MODEL DATA "parameters: {a: 1}\nset: [a]\n", NS_ERR_PARSE, "fit.yaml:4:6:", "map"},
 
+    // Predictions.
+    {MODEL DATA MASS "predict: {horizons: [0.1, 50]}\n", NS_ERR_PARSE,
+     "fit.yaml:4:10:", "a horizon of 50 s is longer than every recording allows"},
+
     // Stages.
     {MODEL DATA MASS "fit: {window: 10}\n", NS_ERR_PARSE,
      "fit.yaml:4:7:", "did you mean \"windows\"?"},

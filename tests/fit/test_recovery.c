@@ -323,6 +323,67 @@ static void errors_are_as_large_as_they_are_said_to_be(void** state) {
     cover("fit: {windows: 10}\n", true, 0.90);
 }
 
+// An arm on a base: damping and friction from starts on both sides of the truth, by globs. A step that
+// takes one of them to its bound, 0, must not keep it there.
+static const char arm[] =
+    "<robot name='arm'><link name='base'/>"
+    "<link name='a'><inertial><origin xyz='0 0 -.2'/><mass value='2.3'/>"
+    "<inertia ixx='.045' iyy='.045' izz='.045' ixy='0' ixz='0' iyz='0'/></inertial></link>"
+    "<link name='b'><inertial><origin xyz='0 0 -.19'/><mass value='1.4'/>"
+    "<inertia ixx='.019' iyy='.019' izz='.019' ixy='0' ixz='0' iyz='0'/></inertial></link>"
+    "<link name='c'><inertial><origin xyz='0 0 -.11'/><mass value='.55'/>"
+    "<inertia ixx='.004' iyy='.004' izz='.004' ixy='0' ixz='0' iyz='0'/></inertial></link>"
+    "<joint name='ja' type='continuous'><parent link='base'/><child link='a'/><axis xyz='0 1 0'/>"
+    "<dynamics damping='.12' friction='.25'/></joint>"
+    "<joint name='jb' type='continuous'><parent link='a'/><child link='b'/><origin xyz='0 0 -.45'/>"
+    "<axis xyz='0 1 0'/><dynamics damping='.05' friction='.12'/></joint>"
+    "<joint name='jc' type='continuous'><parent link='b'/><child link='c'/><origin xyz='0 0 -.35'/>"
+    "<axis xyz='0 1 0'/><dynamics damping='.02' friction='.04'/></joint></robot>";
+
+static void bounds_can_be_left(void** state) {
+    (void)state;
+    static const char* const positions[] = {"q0", "q1", "q2"};
+    static const ns_param_value speed[] = {{"joint/*/friction_velocity", 0.05}};
+    static const double x0[] = {0.8, -0.6, 0.4, 0, 0, 0}, starts[] = {0.02, 0.05, 0.1, 0.3, 0.5};
+    static const struct {
+        const char* name;
+        double truth;
+    } found[] = {{"joint/ja/damping", 0.12},  {"joint/jb/damping", 0.05},
+                 {"joint/jc/damping", 0.02},  {"joint/ja/friction", 0.25},
+                 {"joint/jb/friction", 0.12}, {"joint/jc/friction", 0.04}};
+    experiment_write("arm.urdf", "%s", arm);
+    motion m = motion_of(experiment_path("arm.urdf"), 0.01, 501);
+    m.options.integrator = NS_INTEGRATOR_RK4;
+    m.options.set = speed;
+    m.options.nset = 1;
+    m.x0 = x0;
+    m.push = 2.0;
+    m.channels = positions;
+    m.nchannel = 3;
+    motion_record(&m, "arm.csv");
+    for (size_t k = 0; k < sizeof starts / sizeof *starts; k++) {
+        experiment_write("fit.yaml",
+                         "model: arm.urdf\nintegrator: rk4\ntimestep: 0.01\n"
+                         "data: {train: [arm.csv]}\nfit: {windows: [10, 25, 50]}\n"
+                         "set: {joint/*/friction_velocity: 0.05}\n"
+                         "parameters:\n  joint/*/damping: {start: %g}\n"
+                         "  joint/*/friction: {start: %g}\n  link/*/mass: free\n",
+                         starts[k], starts[k]);
+        ns_fit* fit = experiment_load("fit.yaml", 1);
+        ns_error error = {0};
+        if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
+            double value;
+            assert_true(ns_fit_estimate(fit, found[i].name, &value, NULL));
+            if (!(fabs(value - found[i].truth) <= 1e-5)) {
+                fail_msg("from %g %s: %.10g", starts[k], found[i].name, value);
+            }
+        }
+        assert_false(ns_fit_estimate(fit, "link/base/mass", NULL, NULL)); // globs pass it over
+        ns_fit_free(fit);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_of_a_driven_pendulum),
@@ -330,6 +391,7 @@ int main(void) {
         cmocka_unit_test(parameters_of_things_that_bounce),
         cmocka_unit_test(many_parameters_and_all_start_states),
         cmocka_unit_test(what_is_not_in_the_data_is_said),
+        cmocka_unit_test(bounds_can_be_left),
         cmocka_unit_test(errors_are_as_large_as_they_are_said_to_be),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
