@@ -218,7 +218,7 @@ static void filters_are_named(void** state) {
     for (uint32_t k = 0; k < 3; k++) {
         assert_true(nsi_formula_filter(f, k, &offset, &size));
         assert_int_equal(size, strlen(texts[k]));
-        assert_memory_equal("2*smooth(unwrap(a) , 5, 2) + rate( smooth(b, 7,3), 3, 1)" + offset,
+        assert_memory_equal(&"2*smooth(unwrap(a) , 5, 2) + rate( smooth(b, 7,3), 3, 1)"[offset],
                             texts[k], size);
     }
     assert_false(nsi_formula_filter(f, 3, &offset, &size));
