@@ -380,7 +380,9 @@ static ns_status measure(grid* g, ns_error* error) {
     double began = nsi_clock_wall(), seconds = 0.0, value;
     uint32_t count = 0;
     for (; status == NS_OK && seconds < 0.2; count++) {
-        nsi_evaluator_linearise(evaluator, &value);
+        if (!nsi_evaluator_linearise(evaluator, &value)) {
+            status = nsi_fail(error, NS_ERR_NONFINITE, "no derivatives at the first start");
+        }
         seconds = nsi_clock_wall() - began;
     }
     if (seconds > 0.0) g->rollouts = count / seconds;

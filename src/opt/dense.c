@@ -110,14 +110,6 @@ void nsi_dense_add_gram(uint32_t m, uint32_t n, const double* J, size_t stride, 
     leave();
 }
 
-void nsi_dense_add_product(uint32_t m, uint32_t n, const double* J, size_t stride, const double* r,
-                           double* g) {
-    if (m == 0 || n == 0) return;
-    enter();
-    cblas_dgemv(CblasRowMajor, CblasTrans, (int)m, (int)n, 1.0, J, (int)stride, r, 1, 1.0, g, 1);
-    leave();
-}
-
 // ---- factors -------------------------------------------------------------------------------
 
 bool nsi_dense_cholesky(uint32_t n, double* A) {

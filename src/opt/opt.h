@@ -201,9 +201,6 @@ ns_status nsi_population(uint32_t n, const double* lower, const double* upper, d
 // core.
 void nsi_dense_add_gram(uint32_t m, uint32_t n, const double* J, size_t stride, double* H,
                         uint32_t threads);
-// g (n) += J' r
-void nsi_dense_add_product(uint32_t m, uint32_t n, const double* J, size_t stride, const double* r,
-                           double* g);
 // Lower triangle of A (n x n) to its Cholesky factor; false when it is not positive definite.
 bool nsi_dense_cholesky(uint32_t n, double* A);
 // Solve with the factor, for `count` right-hand sides (n x count, row-major), in place.
