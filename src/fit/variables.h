@@ -68,20 +68,20 @@ const nsi_variable* nsi_variables_at(const nsi_variables* variables, uint32_t nu
 uint32_t nsi_variables_param_count(const nsi_variables* variables);
 const char* const* nsi_variables_param_names(const nsi_variables* variables);
 
-void nsi_variables_start(const nsi_variables* variables, double* v);
+void nsi_variables_start(const nsi_variables* variables, double* natural);
 void nsi_variables_set_start(nsi_variables* variables, uint32_t number, double value);
-void nsi_variables_to_z(const nsi_variables* variables, const double* v, double* z);
+void nsi_variables_to_z(const nsi_variables* variables, const double* natural, double* z);
 
 // Numbers of memory that the next two need from their caller; each thread has its own.
 size_t nsi_variables_scratch(const nsi_variables* variables);
 
 // v for z, and its derivatives (n x n, row i for v_i) unless NULL.
-void nsi_variables_from_z(const nsi_variables* variables, const double* z, double* v, double* dv,
-                          double* scratch);
+void nsi_variables_from_z(const nsi_variables* variables, const double* z, double* natural,
+                          double* dv, double* scratch);
 
 // p for v, and its derivatives (np x n) unless NULL.
-void nsi_variables_params(const nsi_variables* variables, const double* v, double* p, double* dp,
-                          double* scratch);
+void nsi_variables_params(const nsi_variables* variables, const double* natural, double* p,
+                          double* dp, double* scratch);
 
 // NULL when every number is finite and in its range and every link physical; otherwise the name of
 // the link or parameter that is not.

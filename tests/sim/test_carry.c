@@ -41,8 +41,8 @@ static void make_product(product* p, nsi_rng* rng, bool integers) {
 
 static bool multiply(product* p, nsi_carry_kernel* kernel) {
     nsi_carry_row rows[MOST];
-    double values[MOST * MOST];
-    const double* states[MOST * MOST];
+    double values[MOST * MOST] = {0};
+    const double* states[MOST * MOST] = {0};
     memcpy(p->out, p->b, p->nrow * p->columns * sizeof(double));
     for (size_t i = 0; i < p->nrow; i++) {
         nsi_carry_row* r = &rows[i];
