@@ -96,7 +96,7 @@ check-asan:
 	@echo "== address and undefined sanitizers (build-asan)"
 	@$(call build,build-asan,all,$(clang) $(debug) -DCMAKE_C_FLAGS=-O1 \
 	    -DNEURALSIM_SANITIZE=address$(comma)undefined)
-	@OMP_THREAD_LIMIT=1 KMP_WARNINGS=0 $(call run_tests,build-asan)
+	@OMP_THREAD_LIMIT=1 $(call run_tests,build-asan)
 
 check-fuzz:
 	@echo "== fuzzing, $(FUZZ_SECONDS) s for each target (build-fuzz)"

@@ -340,8 +340,13 @@ static void ignored_parts_are_mentioned(void** state) {
                                         "gradcheck p.xml"};
     for (int k = 0; k < 3; k++) {
         run_ok(lines[k]);
-        assert_string_equal(err, "neuralsim: 2 parts of p.xml that change the motion are ignored; "
-                                 "'neuralsim inspect p.xml' lists them\n");
+        static const char told[] =
+            "neuralsim: 2 parts of p.xml that change the motion are ignored; "
+            "'neuralsim inspect p.xml' lists them\n";
+        size_t size = sizeof told - 1;
+        assert_int_equal(strncmp(err, told, size), 0);
+        // Nothing else, except that OpenMP may have a word on its threads.
+        assert_true(err[size] == '\0' || strncmp(err + size, "OMP:", 4) == 0);
     }
 }
 
