@@ -72,7 +72,7 @@ static char* default_output(const char* file) {
     memcpy(name, file, size + 1);
     char *dot = strrchr(name, '.'), *slash = strrchr(name, '/');
     if (dot && (!slash || dot > slash + 1)) *dot = '\0';
-    strcat(name, "_fit");
+    memcpy(name + strlen(name), "_fit", sizeof "_fit");
     return name;
 }
 

@@ -83,6 +83,7 @@ static void read_truth(grid* g, const nsi_yaml_node* root) {
     const nsi_yaml_node* truth = nsi_yaml_find(root, "truth");
     if (!truth || truth->type != NSI_YAML_MAP || truth->count != 2) {
         experiment_fault(e, truth, "`truth` needs two parameters and their values");
+        return;
     }
     const nsi_yaml_node* n = e->status == NS_OK ? truth->first : NULL;
     for (int k = 0; n; n = n->next, k++) {

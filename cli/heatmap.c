@@ -72,7 +72,9 @@ static void add_map(nsi_text_builder* b, const heatmap* m, int which, double lef
     }
     double step = m->cells > 1 ? (m->to - m->from) / (m->cells - 1.0) : 1.0;
     double low = m->from - step / 2.0, unit = cell / step; // lengths per value
-    for (double tick = ceil(m->from); tick <= m->to + 1e-9; tick++) {
+    int ticks = (int)(floor(m->to + 1e-9) - ceil(m->from)) + 1;
+    for (int k = 0; k < ticks; k++) {
+        double tick = ceil(m->from) + k;
         nsi_shown s = nsi_show_short(tick, 3);
         add_label(b, "middle", left + (tick - low) * unit, TOP + SIDE + 12.0, s.text);
         add_label(b, "end", left - 4.0, TOP + SIDE - (tick - low) * unit + 3.5, s.text);

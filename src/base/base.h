@@ -26,12 +26,21 @@
 
 // ---- status.c ------------------------------------------------------------------------------
 
-// Write `status` and a formatted message into `error` (which may be NULL); returns `status`, so
-// that a failing function reads `return nsi_fail(error, NS_ERR_PARSE, "...", ...);`.
-ns_status nsi_fail(ns_error* error, ns_status status, const char* format, ...) NSI_PRINTF(3, 4);
+// Write `status` and a formatted message into `error` (which may be NULL).
+void nsi_set_error(ns_error* error, ns_status status, const char* format, ...) NSI_PRINTF(3, 4);
+
+// The same as an expression with the value `status`, so that a failing function reads
+// `return nsi_fail(error, NS_ERR_PARSE, "...", ...);` and whoever reads a caller sees that it is not NS_OK.
+static inline ns_status nsi_same_status(ns_status status) {
+    return status;
+}
+#define nsi_fail(error, status, ...)                                                               \
+    (nsi_set_error((error), (status), __VA_ARGS__), nsi_same_status(status))
 
 // The message for a failed allocation.
-ns_status nsi_fail_nomem(ns_error* error);
+static inline ns_status nsi_fail_nomem(ns_error* error) {
+    return nsi_fail(error, NS_ERR_NOMEM, "%s", ns_status_text(NS_ERR_NOMEM));
+}
 
 // ---- memory.c ------------------------------------------------------------------------------
 

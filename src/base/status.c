@@ -26,8 +26,8 @@ static void mark_cut(char message[NS_ERROR_SIZE]) {
     memcpy(message + at, "...", sizeof "...");
 }
 
-ns_status nsi_fail(ns_error* error, ns_status status, const char* format, ...) {
-    if (!error) return status;
+void nsi_set_error(ns_error* error, ns_status status, const char* format, ...) {
+    if (!error) return;
 
     // Formatted aside, because an argument may well be the old message: "in file x: <message>".
     char message[NS_ERROR_SIZE];
@@ -44,9 +44,4 @@ ns_status nsi_fail(ns_error* error, ns_status status, const char* format, ...) {
 
     error->status = status;
     memcpy(error->message, message, strlen(message) + 1);
-    return status;
-}
-
-ns_status nsi_fail_nomem(ns_error* error) {
-    return nsi_fail(error, NS_ERR_NOMEM, "%s", ns_status_text(NS_ERR_NOMEM));
 }

@@ -85,7 +85,7 @@ ns_status nsi_map_add_channel(ns_data_map* map, nsi_map_source* source, nsi_map_
                               double sigma, double weight, ns_error* error) {
     const ns_allocator* memory = &map->arena.allocator;
     ns_channel channel = {value->name, sigma, weight, value->text};
-    if (!nsi_array_push(memory, &source->observe, *value)) {
+    if (!value->name || !nsi_array_push(memory, &source->observe, *value)) {
         nsi_formula_free(value->formula);
         return nsi_fail_nomem(error);
     }
@@ -100,7 +100,7 @@ ns_status nsi_map_add_channel(ns_data_map* map, nsi_map_source* source, nsi_map_
 ns_status nsi_map_add_control(ns_data_map* map, nsi_map_source* source, nsi_map_formula* value,
                               ns_error* error) {
     const ns_allocator* memory = &map->arena.allocator;
-    if (!nsi_array_push(memory, &source->control, *value)) {
+    if (!value->name || !nsi_array_push(memory, &source->control, *value)) {
         nsi_formula_free(value->formula);
         return nsi_fail_nomem(error);
     }

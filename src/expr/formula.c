@@ -438,7 +438,7 @@ static double apply(code c, double a, double b) {
 }
 
 double nsi_formula_eval(const nsi_formula* f, const double* variables) {
-    double stack[NSI_FORMULA_MAX_OPS];
+    double stack[NSI_FORMULA_MAX_OPS] = {0};
     uint32_t top = 0;
     for (uint32_t k = 0; k < f->ops.count; k++) {
         const op* o = &f->ops.data[k];
@@ -489,7 +489,7 @@ static ns_expr trace(code c, ns_expr a, ns_expr b) {
 }
 
 ns_expr nsi_formula_trace(const nsi_formula* f, const ns_expr* variables) {
-    ns_expr stack[NSI_FORMULA_MAX_OPS];
+    ns_expr stack[NSI_FORMULA_MAX_OPS] = {{0}};
     uint32_t top = 0;
     for (uint32_t k = 0; k < f->ops.count; k++) {
         const op* o = &f->ops.data[k];
@@ -556,7 +556,7 @@ ns_status nsi_formula_columns(const nsi_formula* f, const double* const* columns
     if (count == 0) return NS_OK;
     // `out` is the spare column.
     size_t depth = stack_depth(f);
-    if (count > SIZE_MAX / sizeof(double) / depth) return nsi_fail_nomem(error);
+    if (depth == 0 || count > SIZE_MAX / sizeof(double) / depth) return nsi_fail_nomem(error);
     double* stack = nsi_alloc(&f->arena.allocator, depth * count * sizeof *stack);
     if (!stack) return nsi_fail_nomem(error);
     double* top = stack; // the free column above the last

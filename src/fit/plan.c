@@ -416,7 +416,7 @@ static nsi_fit_plan* make(const char* path, const ns_allocator* allocator) {
         nsi_fit_plan_free(p);
         return NULL;
     }
-    strcpy(copy, path);
+    memcpy(copy, path, strlen(path) + 1);
     return p;
 }
 

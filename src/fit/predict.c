@@ -187,10 +187,11 @@ static ns_status for_windows(const job* j, window_visitor* visit, void* context,
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads)
 #endif
     for (int k = 0; k < count; k++) {
-        worker* w = &workers[0];
+        int thread = 0;
 #ifdef _OPENMP
-        w = &workers[omp_get_thread_num()];
+        thread = omp_get_thread_num();
 #endif
+        worker* w = &workers[thread];
         ns_error inner;
         ns_status done = simulate(j, w, (uint32_t)k, &inner);
 #ifdef _OPENMP
