@@ -38,39 +38,18 @@ static char* read_text(const char* name) {
 }
 
 static void write_text(const char* name, const char* text) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE* file = fopen(path, "wb");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-// Run "neuralsim <arguments>" in the folder; the exit code.
-static int run(const char* arguments) {
-    program_result_free(&last);
-    last = program_run(folder, arguments);
-    out = last.out;
-    err = last.err;
-    return last.code;
+    program_write_file(folder, name, text);
 }
 
 static void run_ok(const char* arguments) {
-    int code = run(arguments);
-    if (code != 0) fail_msg("neuralsim %s: exit code %d: %s", arguments, code, err);
+    program_must_run(folder, arguments, &last);
+    out = last.out, err = last.err;
 }
 
 // It must fail with this code and say this.
 static void run_bad(const char* arguments, int code, const char* message) {
-    int got = run(arguments);
-    if (got != code || !strstr(err, message)) {
-        fail_msg("neuralsim %s: exit code %d, expected %d; said: %sexpected: %s", arguments, got,
-                 code, err, message);
-    }
-}
-
-static void assert_says(const char* text, const char* part) {
-    if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
+    program_must_fail(folder, arguments, code, message, &last);
+    out = last.out, err = last.err;
 }
 
 // ---- tables and JSON -----------------------------------------------------------------------

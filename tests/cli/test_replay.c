@@ -40,28 +40,15 @@ static FILE* create(const char* name) {
 }
 
 static void write_text(const char* name, const char* text) {
-    FILE* file = create(name);
-    fputs(text, file);
-    fclose(file);
+    program_write_file(folder, name, text);
 }
 
 static void run_ok(const char* arguments) {
-    program_result_free(&last);
-    last = program_run(folder, arguments);
-    if (last.code != 0) fail_msg("neuralsim %s: exit code %d: %s", arguments, last.code, last.err);
+    program_must_run(folder, arguments, &last);
 }
 
 static void run_bad(const char* arguments, int code, const char* message) {
-    program_result_free(&last);
-    last = program_run(folder, arguments);
-    if (last.code != code || !strstr(last.err, message)) {
-        fail_msg("neuralsim %s: exit code %d, expected %d; said: %sexpected: %s", arguments,
-                 last.code, code, last.err, message);
-    }
-}
-
-static void assert_says(const char* text, const char* part) {
-    if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
+    program_must_fail(folder, arguments, code, message, &last);
 }
 
 static nsi_csv table_of(const char* name) {

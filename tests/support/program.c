@@ -4,11 +4,17 @@
 
 #include "support/program.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 char* program_read_file(const char* path) {
     FILE* file = fopen(path, "rb");
@@ -52,4 +58,40 @@ void program_result_free(program_result* result) {
     free(result->out);
     free(result->err);
     *result = (program_result){0};
+}
+
+// ---- what must be ------------------------------------------------------------------------------
+
+static void run_again(const char* folder, const char* arguments, program_result* last) {
+    program_result_free(last);
+    *last = program_run(folder, arguments);
+}
+
+void program_must_run(const char* folder, const char* arguments, program_result* last) {
+    run_again(folder, arguments, last);
+    if (last->code != 0) {
+        fail_msg("neuralsim %s: exit code %d: %s", arguments, last->code, last->err);
+    }
+}
+
+void program_must_fail(const char* folder, const char* arguments, int code, const char* message,
+                       program_result* last) {
+    run_again(folder, arguments, last);
+    if (last->code != code || !strstr(last->err, message)) {
+        fail_msg("neuralsim %s: exit code %d, expected %d; said: %sexpected: %s", arguments,
+                 last->code, code, last->err, message);
+    }
+}
+
+void assert_says(const char* text, const char* part) {
+    if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
+}
+
+void program_write_file(const char* folder, const char* name, const char* text) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE* file = fopen(path, "wb");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
 }

@@ -15,6 +15,17 @@ typedef struct program_result {
 program_result program_run(const char* folder, const char* arguments);
 void program_result_free(program_result* result);
 
+// The same in place of an earlier result. It must succeed; it must fail with this code and say this.
+void program_must_run(const char* folder, const char* arguments, program_result* last);
+void program_must_fail(const char* folder, const char* arguments, int code, const char* message,
+                       program_result* last);
+
+// Fails the test, showing the text, unless `part` is in it.
+void assert_says(const char* text, const char* part);
+
+// Write a file into a folder.
+void program_write_file(const char* folder, const char* name, const char* text);
+
 // The whole file, NUL-terminated, to be freed; "" when there is none.
 char* program_read_file(const char* path);
 
