@@ -329,6 +329,13 @@ static void ignored_parts_are_mentioned(void** state) {
     }
 }
 
+static void results_of_a_fit_need_a_folder(void** state) {
+    (void)state;
+    write_text("taken", "");
+    run_bad("fit " NEURALSIM_SOURCE_DIR "/examples/pendulum_fit.yaml -o taken", 1,
+            "taken is there and is no folder");
+}
+
 static void missing_and_broken_models_are_explained(void** state) {
     (void)state;
     char arguments[512];
@@ -1299,6 +1306,7 @@ int main(void) {
         cmocka_unit_test(bench_times_peers),
         cmocka_unit_test(commands_can_be_misspelt),
         cmocka_unit_test(ignored_parts_are_mentioned),
+        cmocka_unit_test(results_of_a_fit_need_a_folder),
         cmocka_unit_test(missing_and_broken_models_are_explained),
         cmocka_unit_test(inspect_tells_what_was_read),
         cmocka_unit_test(inspect_as_json),
