@@ -5,8 +5,8 @@
 #include "experiment.h"
 
 #include "cli.h"
-#include "fit/page.h"
 #include "io/file.h"
+#include "page/html.h"
 
 #include <errno.h>
 #include <stdio.h>

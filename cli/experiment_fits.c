@@ -6,7 +6,8 @@
 #include "cli.h"
 #include "experiment.h"
 #include "fit/fit.h"
-#include "fit/page.h"
+#include "fit/show.h"
+#include "page/html.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
 #include "cli.h"
 #include "experiment.h"
 #include "fit/fit.h"
-#include "fit/page.h"
 #include "heatmap.h"
+#include "page/html.h"
 
 #include <float.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 
 #include "heatmap.h"
 
-#include "fit/show.h"
+#include "page/show.h"
 
 #include <math.h>
 #include <stdio.h>

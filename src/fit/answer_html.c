@@ -1,6 +1,7 @@
 // An answer for a browser: one page with its style and its pictures (SVG) in it, and no script.
 
-#include "fit/page.h"
+#include "fit/show.h"
+#include "page/html.h"
 
 #include <math.h>
 #include <stdio.h>

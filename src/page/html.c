@@ -1,14 +1,17 @@
 // Parts of a page: HTML and SVG.
 
-#include "fit/page.h"
+#include "page/html.h"
+
+#include "page/bundle.h"
 
 enum { LONGEST_NAME = 22 }; // characters beside a picture
 
+static const char head[] =
+    "<meta charset=\"utf-8\"/>\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n";
+
 // Blue and vermilion, which all kinds of colour vision tell apart (Okabe and Ito).
 static const char style[] =
-    "<meta charset=\"utf-8\"/>\n"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-    "<style>\n"
     ":root { color-scheme: light dark; --ink: #222; --faint: #666; --paper: #fff; --line: #ddd;\n"
     "  --blue: #0072b2; --red: #d55e00; --grey: #aaa; }\n"
     "@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --faint: #a8a8a8;\n"
@@ -30,16 +33,40 @@ static const char style[] =
     "svg .blue { fill: var(--blue); } svg .red { fill: var(--red); }\n"
     "svg .grey { fill: var(--grey); }\n"
     "svg rect { stroke: var(--line); stroke-width: .4; }\n"
-    "svg polyline { fill: none; stroke: var(--blue); stroke-width: 1.5; }\n"
-    "</style>\n";
+    "svg polyline { fill: none; stroke: var(--blue); stroke-width: 1.5; }\n";
+
+// A page runs our script and no other, whatever stands in it, and asks the network for nothing; a
+// live one asks whoever served it.
+static void open_page(nsi_text_builder* b, const char* title, const char* connect) {
+    nsi_bundle bundle;
+    bool has_script = nsi_bundle_get(&bundle);
+    nsi_text_add(b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n%s", head);
+    nsi_text_add(b,
+                 "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+                 "style-src 'unsafe-inline'; img-src data: blob:; connect-src %s; script-src "
+                 "%s%s%s; base-uri 'none'; form-action 'none'\"/>\n",
+                 connect, has_script ? "'sha256-" : "'none'", bundle.hash, has_script ? "'" : "");
+    nsi_page_element(b, "title", title);
+    nsi_text_add(b, "<style>\n%s", style);
+    nsi_text_add_bytes(b, bundle.style, bundle.style_size);
+    nsi_text_add(b, "</style>\n</head>\n<body>\n");
+}
 
 void nsi_page_open(nsi_text_builder* b, const char* title) {
-    nsi_text_add(b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n");
-    nsi_page_element(b, "title", title);
-    nsi_text_add(b, "%s</head>\n<body>\n", style);
+    open_page(b, title, "'none'");
+}
+
+void nsi_page_open_live(nsi_text_builder* b, const char* title) {
+    open_page(b, title, "'self'");
 }
 
 void nsi_page_close(nsi_text_builder* b) {
+    nsi_bundle bundle;
+    if (nsi_bundle_get(&bundle)) {
+        nsi_text_add(b, "<script>");
+        nsi_text_add_bytes(b, bundle.script, bundle.script_size);
+        nsi_text_add(b, "</script>\n");
+    }
     nsi_text_add(b, "</body>\n</html>\n");
 }
 

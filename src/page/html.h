@@ -1,13 +1,14 @@
 // Parts of a page for a browser: texts, tables and pictures. "Ours" are texts of this library,
 // which go out as they are; all others are escaped.
 
-#ifndef NSI_FIT_PAGE_H
-#define NSI_FIT_PAGE_H
+#ifndef NSI_PAGE_HTML_H
+#define NSI_PAGE_HTML_H
 
-#include "fit/show.h"
+#include "page/show.h"
 
 void nsi_page_open(nsi_text_builder* b, const char* title);
-void nsi_page_close(nsi_text_builder* b);
+void nsi_page_open_live(nsi_text_builder* b, const char* title); // may ask its server for news
+void nsi_page_close(nsi_text_builder* b);                        // with the script, if there is one
 
 void nsi_page_text(nsi_text_builder* b, const char* text); // NULL: nothing
 void nsi_page_element(nsi_text_builder* b, const char* tag, const char* text);

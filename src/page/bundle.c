@@ -1,0 +1,44 @@
+// Files that the build made, as they are.
+
+#include "page/bundle.h"
+
+#ifdef NSI_WEB_FOLDER
+
+#ifdef __APPLE__
+#define SECTION ".const_data\n"
+#define SYMBOL(name) "_" #name
+#else
+#define SECTION ".section .rodata\n"
+#define SYMBOL(name) #name
+#endif
+
+// A zero byte follows, so that a text is terminated.
+#define EMBED(name, file)                                                                          \
+    __asm__(SECTION ".global " SYMBOL(name) "\n" SYMBOL(                                           \
+        name) ":\n"                                                                                \
+              ".incbin \"" NSI_WEB_FOLDER "/" file "\"\n"                                          \
+              ".global " SYMBOL(name##_end) "\n" SYMBOL(name##_end) ":\n"                          \
+                                                                    ".byte 0\n.text\n");           \
+    extern const char name[], name##_end[]
+
+EMBED(nsi_bundle_script, "page.js");
+EMBED(nsi_bundle_style, "page.css");
+EMBED(nsi_bundle_hash, "page.sha256");
+
+bool nsi_bundle_get(nsi_bundle* out) {
+    *out = (nsi_bundle){.script = nsi_bundle_script,
+                        .style = nsi_bundle_style,
+                        .script_size = (size_t)(nsi_bundle_script_end - nsi_bundle_script),
+                        .style_size = (size_t)(nsi_bundle_style_end - nsi_bundle_style),
+                        .hash = nsi_bundle_hash};
+    return out->script_size > 0;
+}
+
+#else
+
+bool nsi_bundle_get(nsi_bundle* out) {
+    *out = (nsi_bundle){.hash = ""};
+    return false;
+}
+
+#endif

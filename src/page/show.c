@@ -1,0 +1,137 @@
+// Numbers and texts as people read them.
+
+#include "page/show.h"
+
+#include "io/utf8.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// ---- numbers ---------------------------------------------------------------------------------
+
+enum { MOST_DIGITS = 7, LEAST_DIGITS = 2, PLAIN_DIGITS = 5 };
+
+// Outside of 10^-4 .. 10^6 numbers are easier to read with an exponent.
+enum { LEAST_EXPONENT = -4, MOST_EXPONENT = 5 };
+
+static bool is_part(char c) {
+    return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == 'e';
+}
+
+// Whatever the locale puts between digits, of one byte or more, becomes a point.
+static nsi_shown with_point(const char* local) {
+    nsi_shown out = {""};
+    size_t size = 0;
+    while (*local && size + 1 < sizeof out.text) {
+        if (is_part(*local)) {
+            out.text[size++] = *local++;
+        } else {
+            while (*local && !is_part(*local)) local++;
+            out.text[size++] = '.';
+        }
+    }
+    return out;
+}
+
+static nsi_shown not_finite(double value) {
+    return isnan(value) ? (nsi_shown){"-"} : value > 0.0 ? (nsi_shown){"inf"} : (nsi_shown){"-inf"};
+}
+
+// Exponent of the first digit after rounding to `digits` of them; `first` receives that digit.
+static int find_exponent(double value, int digits, char* first) {
+    char local[64];
+    snprintf(local, sizeof local, "%.*e", digits - 1, fabs(value));
+    *first = local[0];
+    return atoi(strchr(local, 'e') + 1);
+}
+
+// With the last digit at 10^last.
+static nsi_shown show_to(double value, int exponent, int last) {
+    char local[64];
+    if (exponent < LEAST_EXPONENT || exponent > MOST_EXPONENT) {
+        snprintf(local, sizeof local, "%.*e", exponent > last ? exponent - last : 0, value);
+    } else {
+        snprintf(local, sizeof local, "%.*f", last < 0 ? -last : 0, value);
+    }
+    return with_point(local);
+}
+
+nsi_shown nsi_show(double value, int digits) {
+    if (!isfinite(value)) return not_finite(value);
+    if (value == 0.0) return (nsi_shown){"0"};
+    char first;
+    int exponent = find_exponent(value, digits, &first);
+    return show_to(value, exponent, exponent - digits + 1);
+}
+
+nsi_shown nsi_show_short(double value, int digits) {
+    nsi_shown out = nsi_show(value, digits);
+    char *point = strchr(out.text, '.'), *exponent = strchr(out.text, 'e');
+    if (!point) return out;
+    char *end = exponent ? exponent : out.text + strlen(out.text), *last = end;
+    while (last[-1] == '0') last--;
+    if (last - 1 == point) last--;
+    memmove(last, end, strlen(end) + 1);
+    return out;
+}
+
+// Where the last digit of an error is.
+static int last_digit(double error) {
+    char first;
+    int exponent = find_exponent(error, 2, &first);
+    return first == '1' ? exponent - 1 : exponent;
+}
+
+nsi_shown nsi_show_value(double value, double error) {
+    if (!isfinite(value)) return not_finite(value);
+    if (!isfinite(error) || error <= 0.0) return nsi_show(value, PLAIN_DIGITS);
+    int last = last_digit(error);
+    if (value == 0.0) return show_to(value, 0, last < -MOST_DIGITS ? 0 : last);
+
+    char first;
+    int exponent = find_exponent(value, MOST_DIGITS, &first);
+    if (last > exponent - LEAST_DIGITS + 1) last = exponent - LEAST_DIGITS + 1;
+    if (last < exponent - MOST_DIGITS + 1) last = exponent - MOST_DIGITS + 1;
+    return show_to(value, exponent, last);
+}
+
+nsi_shown nsi_show_error(double value, double error) {
+    if (!isfinite(error)) return not_finite(error);
+    if (error == 0.0) return (nsi_shown){"0"};
+    char first;
+    int last = last_digit(error), exponent = find_exponent(error, 2, &first);
+    // As many places as the value, where both are written without an exponent.
+    if (isfinite(value) && value != 0.0) {
+        int of_value = find_exponent(value, MOST_DIGITS, &first);
+        bool plain = of_value >= LEAST_EXPONENT && of_value <= MOST_EXPONENT;
+        bool fits = last >= of_value - MOST_DIGITS + 1 && last < of_value;
+        if (plain && fits) exponent = 0;
+    }
+    return show_to(error, exponent, last);
+}
+
+// ---- texts -----------------------------------------------------------------------------------
+
+size_t nsi_show_next(const char* text, uint32_t* code) {
+    size_t size = nsi_utf8_next(text, strlen(text), code);
+    bool blank = size > 0 && (*code == '\t' || *code == '\n' || *code == '\r');
+    bool allowed = size > 0 && *code >= 0x20 && (*code < 0x7f || *code > 0x9f) && *code != 0xfffe &&
+                   *code != 0xffff;
+    if (!allowed) *code = blank ? ' ' : 0xfffd;
+    return size > 0 ? size : 1;
+}
+
+void nsi_show_add(nsi_text_builder* out, const char* text) {
+    uint32_t code;
+    for (size_t size; text && *text; text += size) {
+        size = nsi_show_next(text, &code);
+        if (code == 0xfffd) {
+            nsi_text_add(out, "\xef\xbf\xbd");
+        } else if (code == ' ') {
+            nsi_text_add(out, " ");
+        } else {
+            nsi_text_add_bytes(out, text, size);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+// The data of a page, as README.md says.
+
+// { scene, episodes, columns }: columns are Float64Arrays, NaN where a number is missing. Null when the
+// page has no viewer.
+export async function readPayload(root = document) {
+    const text = root.getElementById("viewer-data");
+    if (!text) return null;
+    const data = JSON.parse(text.textContent);
+    if (data.version !== 1) throw new Error(`this page has data of version ${data.version}`);
+    const bytes = await inflate(fromBase64(root.getElementById("viewer-bytes").textContent.trim()));
+    return { scene: data.scene, episodes: data.episodes, columns: unpack(bytes, data.columns) };
+}
+
+function fromBase64(text) {
+    const binary = atob(text);
+    const bytes = new Uint8Array(binary.length);
+    for (let k = 0; k < binary.length; k++) bytes[k] = binary.charCodeAt(k);
+    return bytes;
+}
+
+async function inflate(bytes) {
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+export function unpack(bytes, { rows, offsets, steps }) {
+    const total = rows.reduce((sum, n) => sum + n, 0);
+    if (bytes.length !== 4 * total) throw new Error("the data of this page is damaged");
+    let at = 0;
+    return rows.map((count, c) => {
+        const values = new Float64Array(count);
+        let last = 0, slope = 0; // u[k-1], u[k-1] - u[k-2]
+        for (let k = 0; k < count; k++, at++) {
+            const zigzag = bytes[at] | (bytes[at + total] << 8) | (bytes[at + 2 * total] << 16) |
+                (bytes[at + 3 * total] << 24);
+            slope = (slope + ((zigzag >>> 1) ^ -(zigzag & 1))) | 0;
+            last = (last + slope) | 0;
+            const u = last >>> 0;
+            values[k] = u === 0 ? NaN : offsets[c] + steps[c] * (u - 1);
+        }
+        return values;
+    });
+}
