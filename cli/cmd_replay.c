@@ -180,38 +180,15 @@ static bool name_channels(replay* r) {
         size_t size = strlen(name);
         bool quoted = !r->map_path && size > 1 && name[0] == '"';
         r->names[k] = nsi_arena_string(&r->arena, name + quoted, size - 2 * quoted);
-        r->units[k] = "";
         ok = r->names[k] != NULL;
     }
     return ok || (cli_fail("out of memory"), false);
 }
 
-static void take_unit(void* context, const ns_quantity_info* quantity) {
-    replay* r = context;
-    const nsi_problem* p = r->problem;
-    for (uint32_t k = 0; k < p->nchannel; k++) {
-        const nsi_source* s = &p->sources[k];
-        char name[32];
-        const char* wanted = ns_dataset_channel(r->data, k)->name;
-        if (s->state) {
-            bool velocity = s->number >= p->nq;
-            snprintf(name, sizeof name, "%s/%u", velocity ? "qd" : "q",
-                     velocity ? s->number - p->nq : s->number);
-            wanted = name;
-        }
-        if (strcmp(quantity->name, wanted) != 0) continue;
-        r->units[k] = nsi_arena_string(&r->arena, quantity->unit, strlen(quantity->unit));
-    }
-}
-
 static bool find_units(replay* r, const ns_system_options* options) {
     ns_error error;
-    ns_status status = ns_model_quantities(r->source.model, options, take_unit, r, &error);
-    if (status != NS_OK) return cli_fail("%s", error.message), false;
-    for (uint32_t k = 0; k < r->problem->nchannel; k++) {
-        if (!r->units[k]) return cli_fail("out of memory"), false;
-    }
-    return true;
+    ns_status status = nsi_problem_units(r->problem, r->data, options, &r->arena, r->units, &error);
+    return status == NS_OK || (cli_fail("%s", error.message), false);
 }
 
 // Say of which coordinates the data tells nothing.
@@ -358,17 +335,16 @@ typedef struct paths {
     bool failed;
 } paths;
 
-static void keep_path(void* context, uint32_t recording, uint32_t origin, uint32_t length,
-                      const double* values) {
+static void keep_path(void* context, const nsi_path* from) {
     paths* all = context;
-    size_t count = ((size_t)length + 1) * all->r->problem->nchannel;
-    path p = {recording, origin, length, malloc((count + 1) * sizeof(double))};
+    size_t count = ((size_t)from->length + 1) * all->r->problem->nchannel;
+    path p = {from->recording, from->origin, from->length, malloc((count + 1) * sizeof(double))};
     if (!p.values || !nsi_array_push(&all->allocator, &all->list, p)) {
         free(p.values);
         all->failed = true;
         return;
     }
-    memcpy(p.values, values, count * sizeof(double));
+    memcpy(p.values, from->values, count * sizeof(double));
 }
 
 // They come in any order.

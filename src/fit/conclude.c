@@ -1,5 +1,6 @@
 // From the point where a fit ended to its answer: errors of parameters, of predictions, and files.
 
+#include "fit/episodes.h"
 #include "fit/fit.h"
 #include "io/file.h"
 #include "io/hybrid.h"
@@ -268,6 +269,17 @@ static ns_status write_model(const ns_fit* f, const char* folder, const char* we
     return status;
 }
 
+// What was recorded beside what was predicted.
+static ns_status write_predictions(const ns_fit* f, const char* folder, ns_error* error) {
+    nsi_episodes episodes = {0};
+    char* path = join(f, folder, "predictions.csv");
+    ns_status status = path ? nsi_episodes_make(f, &episodes, error) : nsi_fail_nomem(error);
+    if (status == NS_OK) status = nsi_episodes_write(&episodes, f, path, error);
+    nsi_episodes_free(&episodes);
+    nsi_free(&f->allocator, path);
+    return status;
+}
+
 ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
@@ -280,6 +292,7 @@ ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
     }
     if (status == NS_OK) status = write_model(f, folder, weights, error);
     if (status == NS_OK) status = write_text(f, folder, "result.json", nsi_answer_json, error);
+    if (status == NS_OK) status = write_predictions(f, folder, error);
     if (status == NS_OK) status = write_text(f, folder, "report.html", nsi_answer_html, error);
     nsi_free(&f->allocator, weights);
     return status;

@@ -28,7 +28,8 @@ typedef struct worker {
 
 // ---- windows -----------------------------------------------------------------------------------
 
-static bool is_long_enough(const job* j, uint32_t recording) {
+static bool is_usable(const job* j, uint32_t recording) {
+    if (j->options->only && !j->options->only[recording]) return false;
     return ns_dataset_recording(j->data, recording)->nsample >= (uint64_t)j->history + 2;
 }
 
@@ -44,6 +45,12 @@ static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_er
     }
     ns_status status = nsi_problem_check_length(j->p, j->history + ahead, error);
     if (status != NS_OK) return status;
+    for (uint32_t at = 0; o->tiled && at < room; at += ahead) {
+        nsi_window w = {.recording = recording, .start = at, .length = j->history + ahead};
+        if (room - at < ahead) w.length = j->history + room - at;
+        if (!nsi_array_push(&j->allocator, &j->windows, w)) return nsi_fail_nomem(error);
+    }
+    if (o->tiled) return NS_OK;
     uint32_t most = room - ahead + 1; // possible origins
     uint32_t count = origins == 0 ? 1 : origins < most ? origins : most;
     for (uint32_t k = 0; k < count; k++) {
@@ -57,13 +64,13 @@ static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_er
 static ns_status make_windows(job* j, ns_error* error) {
     uint32_t count = ns_dataset_recording_count(j->data);
     uint64_t origins = j->options->origins, usable = 0, passed = 0;
-    for (uint32_t r = 0; r < count; r++) usable += is_long_enough(j, r);
+    for (uint32_t r = 0; r < count; r++) usable += is_usable(j, r);
     if (usable == 0) {
         return nsi_fail(error, NS_ERR_PARSE,
                         "no recording has a sample to predict after the first %u", j->history + 1);
     }
     for (uint32_t r = 0; r < count; r++) {
-        if (!is_long_enough(j, r)) continue;
+        if (!is_usable(j, r)) continue;
         uint64_t share = origins * (passed + 1) / usable - origins * passed / usable;
         passed++;
         if (origins > 0 && share == 0) continue;
@@ -168,7 +175,7 @@ static ns_status make_worker(const job* j, worker* w, ns_error* error) {
 }
 
 // All windows, in any order; `visit` is called by one thread at a time.
-typedef void window_visitor(void* context, uint32_t window, const double* values);
+typedef void window_visitor(void* context, uint32_t window, const worker* w);
 
 static ns_status for_windows(const job* j, window_visitor* visit, void* context, ns_error* error) {
     uint32_t threads = 1;
@@ -199,7 +206,7 @@ static ns_status for_windows(const job* j, window_visitor* visit, void* context,
 #endif
         {
             if (done == NS_OK) {
-                visit(context, (uint32_t)k, w->values);
+                visit(context, (uint32_t)k, w);
             } else if (status == NS_OK) {
                 status = nsi_fail(error, done, "%s", inner.message);
             }
@@ -268,19 +275,26 @@ ns_status nsi_predict_check(const nsi_problem* problem, const ns_dataset* data,
 
 typedef struct path_visit {
     const job* j;
-    nsi_predict_visitor* visit;
+    nsi_path_visitor* visit;
     void* context;
 } path_visit;
 
-static void visit_path(void* context, uint32_t window, const double* values) {
+static void visit_path(void* context, uint32_t window, const worker* w) {
     const path_visit* v = context;
-    const nsi_window* w = &v->j->windows.data[window];
-    v->visit(v->context, w->recording, w->start + v->j->history, w->length - v->j->history, values);
+    const nsi_window* of = &v->j->windows.data[window];
+    size_t stride = (size_t)v->j->p->substeps * v->j->p->sizes.nx;
+    nsi_path path = {.recording = of->recording,
+                     .origin = of->start + v->j->history,
+                     .length = of->length - v->j->history,
+                     .values = w->values,
+                     .states = w->states + v->j->history * stride,
+                     .stride = stride};
+    v->visit(v->context, &path);
 }
 
 ns_status nsi_predict_visit(const nsi_problem* problem, const ns_dataset* data, const double* z,
                             const double* weights, const nsi_predict_options* options,
-                            nsi_predict_visitor* visit, void* context, ns_error* error) {
+                            nsi_path_visitor* visit, void* context, ns_error* error) {
     job j;
     double* memory = NULL;
     ns_status status = start_job(&j, problem, data, z, weights, options, &memory, error);
@@ -323,11 +337,12 @@ static void add_near(const job* j, uint32_t sample, double square, double* near)
     }
 }
 
-static void add_window(void* context, uint32_t number, const double* values) {
+static void add_window(void* context, uint32_t number, const worker* from) {
     sums* s = context;
     const job* j = s->j;
     const nsi_problem* p = j->p;
     const nsi_window* w = &j->windows.data[number];
+    const double* values = from->values;
     uint32_t nc = p->nchannel, nh = j->options->nhorizon, origin = w->start + j->history;
     const double* recorded = ns_dataset_recording(j->data, w->recording)->values;
     double *sum = s->window + (size_t)number * s->width, *count = sum + nc;

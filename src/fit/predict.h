@@ -20,6 +20,8 @@ typedef struct nsi_error_formula {
 typedef struct nsi_predict_options {
     uint32_t history;       // samples up to the origin that its state is fitted to; 0 and 1: none
     uint32_t origins;       // per set of recordings, evenly; 0: the first sample of each recording
+    bool tiled;             // instead: one prediction after the other, to the end of each recording
+    const bool* only;       // (nrecording) which recordings; NULL: all
     uint32_t reach;         // see nsi_problem_guess()
     uint32_t ahead;         // samples to predict, fewer where a recording ends; 0: as many as the
                             // longest horizon has, or all when there are no horizons
@@ -58,12 +60,18 @@ void nsi_prediction_free(nsi_prediction* prediction); // zeroed and freed ones a
 ns_status nsi_predict_check(const nsi_problem* problem, const ns_dataset* data,
                             const nsi_predict_options* options, ns_error* error);
 
-// The path of one prediction, to be drawn: simulated values of all channels, (length + 1) x nchannel
-// from the origin on.
-typedef void nsi_predict_visitor(void* context, uint32_t recording, uint32_t origin,
-                                 uint32_t length, const double* values);
+// One prediction, from its origin on.
+typedef struct nsi_path {
+    uint32_t recording, origin, length; // samples origin .. origin + length
+    const double* values;               // ((length + 1) x nchannel) of all channels
+    const double* states;               // state of sample k at states + k * stride
+    size_t stride;
+} nsi_path;
+
+// Called once for each prediction, by one thread at a time, in any order.
+typedef void nsi_path_visitor(void* context, const nsi_path* path);
 ns_status nsi_predict_visit(const nsi_problem* problem, const ns_dataset* data, const double* z,
                             const double* weights, const nsi_predict_options* options,
-                            nsi_predict_visitor* visit, void* context, ns_error* error);
+                            nsi_path_visitor* visit, void* context, ns_error* error);
 
 #endif

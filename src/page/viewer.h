@@ -70,6 +70,7 @@ typedef struct nsi_motion_rows {
     const double* controls; // (rows x nc), or NULL for zero: then they are not shown
     const double* params;   // (np) of the system, or NULL: the model's
     const double* weights;  // (nw), or NULL: the initial ones
+    bool poses_only;        // states tell no velocities
 } nsi_motion_rows;
 
 // Give the last track of the viewer its poses, contacts and quantities.

@@ -1,0 +1,42 @@
+// Recordings beside what the model made of them before and after the fit, to be looked at.
+//
+// Predictions follow one another: each starts from a state that the model fits to the samples before
+// it, or that is recorded, sees nothing afterwards, and ends at the longest horizon.
+
+#ifndef NSI_FIT_EPISODES_H
+#define NSI_FIT_EPISODES_H
+
+#include "fit/fit.h"
+
+// One recording; parts of it that belong to other sets are in it, too.
+typedef struct nsi_episode {
+    const char* name;
+    uint32_t first, rows; // its rows
+} nsi_episode;
+
+typedef struct nsi_episodes {
+    ns_allocator allocator;
+    NSI_ARRAY(nsi_episode) list;
+    uint32_t left_out; // recordings for which there was no room
+    uint32_t nchannel, nx, nc, rows;
+    double* time;      // (rows) s
+    uint8_t* roles;    // (rows) an nsi_role; NSI_ROLES: a row without numbers between two parts
+    double* recorded;  // (rows x nchannel)
+    double* measured;  // (rows x nx) states as recorded, NULL: coordinates are not all recorded
+    double* controls;  // (rows x nc)
+    double* values[2]; // (rows x nchannel) before and after the fit
+    double* states[2]; // (rows x nx)
+} nsi_episodes;
+
+enum { NSI_BEFORE, NSI_AFTER };
+
+// Recordings to test on come first, then those for validation and training, as long as there is room.
+// @return NS_OK; NS_ERR_NOMEM
+ns_status nsi_episodes_make(const ns_fit* fit, nsi_episodes* out, ns_error* error);
+void nsi_episodes_free(nsi_episodes* episodes); // zeroed and freed ones are allowed
+
+// As a table: traj, t, test, then each channel, with /before and /after.
+ns_status nsi_episodes_write(const nsi_episodes* episodes, const ns_fit* fit, const char* path,
+                             ns_error* error);
+
+#endif
