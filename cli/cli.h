@@ -22,6 +22,7 @@ int cmd_inspect(int argc, char** argv);
 int cmd_names(int argc, char** argv);
 int cmd_replay(int argc, char** argv);
 int cmd_simulate(int argc, char** argv);
+int cmd_view(int argc, char** argv);
 
 // ---- messages ------------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "cli.h"
-
-#include "neuralsim/fit.h"
+#include "fit/fit.h"
+#include "progress_file.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,7 +25,8 @@ static const char help[] =
     "  -o DIR         where results go: fitted.yaml (a model that every command takes), weights,\n"
     "                 report.html, result.json, checkpoint.json. Default: FILE without its "
     "ending,\n"
-    "                 with _fit, beside it\n"
+    "                 with _fit, beside it. 'neuralsim view DIR' shows the fit, also while it "
+    "runs\n"
     "  --resume       go on from the checkpoint in DIR, if there is one\n"
     "  --interval S   seconds between checkpoints. Default 2\n"
     "  --threads N    default: one per core. The answer does not depend on it\n"
@@ -43,6 +44,7 @@ typedef struct fit_command {
     uint32_t threads;
     double shown; // s: when progress was shown last
     bool terminal;
+    progress_file progress;
 } fit_command;
 
 static volatile sig_atomic_t interrupted;
@@ -54,6 +56,7 @@ static void on_interrupt(int signal_number) {
 
 static bool watch(void* context, const ns_fit_progress* p) {
     fit_command* c = context;
+    progress_file_update(&c->progress, p);
     if (c->terminal && p->seconds - c->shown > 0.2) {
         c->shown = p->seconds;
         fprintf(stderr, "\r\033[K%u/%u %s: %u of at most %u", p->number + 1, p->count, p->phase,
@@ -108,6 +111,7 @@ static int run(fit_command* c, ns_fit* fit, const char* folder) {
     action.sa_flags = (int)SA_RESETHAND; // a second Ctrl-C ends at once
     sigaction(SIGINT, &action, &before);
     c->terminal = isatty(STDERR_FILENO);
+    progress_file_begin(&c->progress, folder, fit->plan->title);
     ns_fit_options options = {.observe = watch,
                               .context = c,
                               .checkpoint = checkpoint,
@@ -118,6 +122,8 @@ static int run(fit_command* c, ns_fit* fit, const char* folder) {
     sigaction(SIGINT, &before, NULL);
     free(checkpoint);
     if (status == NS_OK) status = ns_fit_save(fit, folder, &error);
+    const char* state = status != NS_OK ? "failed" : ns_fit_stopped(fit) ? "stopped" : "done";
+    progress_file_end(&c->progress, state, status == NS_OK ? NULL : error.message);
     return status == NS_OK ? show(c, fit, folder) : cli_fail("%s", error.message);
 }
 

@@ -20,6 +20,7 @@ static const struct {
     {"replay", cmd_replay, "predict recordings and tell the error"},
     {"fit", cmd_fit, "fit parameters and networks to recordings"},
     {"experiment", cmd_experiment, "run an experiment of the papers as a whole"},
+    {"view", cmd_view, "show a page or a fit, also while it runs, in a browser"},
     {"gradcheck", cmd_gradcheck, "check gradients of a model three ways"},
     {"network", cmd_network, "draw a network of a blueprint"},
     {"graph", cmd_graph, "read, differentiate, evaluate and export an expression graph"},
