@@ -1,5 +1,7 @@
 // The data of a page, as README.md says.
 
+const DAMAGED = "the data of this page is damaged";
+
 // { scene, episodes, columns }: columns are Float64Arrays, NaN where a number is missing. Null when the
 // page has no viewer.
 export async function readPayload(root = document) {
@@ -20,12 +22,16 @@ function fromBase64(text) {
 
 async function inflate(bytes) {
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return new Uint8Array(await new Response(stream).arrayBuffer());
+    try {
+        return new Uint8Array(await new Response(stream).arrayBuffer());
+    } catch {
+        throw new Error(DAMAGED); // the browser's own words are of a network
+    }
 }
 
 export function unpack(bytes, { rows, offsets, steps }) {
     const total = rows.reduce((sum, n) => sum + n, 0);
-    if (bytes.length !== 4 * total) throw new Error("the data of this page is damaged");
+    if (bytes.length !== 4 * total) throw new Error(DAMAGED);
     let at = 0;
     return rows.map((count, c) => {
         const values = new Float64Array(count);
