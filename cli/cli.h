@@ -4,6 +4,7 @@
 #define CLI_H
 
 #include "io/csv.h"
+#include "io/json.h"
 #include "neuralsim/hybrid.h"
 
 #include <stdbool.h>
@@ -123,6 +124,9 @@ bool cli_finish_csv(nsi_csv_writer* writer);
 
 // Print what was built and free it; false after saying why.
 bool cli_print_text(nsi_text_builder* builder);
+
+// Close what is open, print it and free it; the exit code.
+int cli_print_json(nsi_json* j);
 
 // Flush standard output; EXIT_FAILED with a message when it could not be written (a full disk).
 int cli_finish(void);

@@ -6,7 +6,6 @@
 // only as far from the point as those to both sides agree.
 
 #include "cli.h"
-#include "json.h"
 
 #include <float.h>
 #include <math.h>
@@ -666,31 +665,31 @@ static void print_table(const gradcheck* g, const tally* t) {
 }
 
 static int print_json(const gradcheck* g, const tally* t) {
-    json j = json_begin();
-    json_text(&j, "model", ns_model_name(g->model));
-    json_count(&j, "steps", g->steps);
-    json_count(&j, "seed", g->seed);
-    json_count(&j, "ok", t->count[VERDICT_OK]);
-    json_count(&j, "zero", t->count[VERDICT_ZERO]);
-    json_count(&j, "unsure", t->count[VERDICT_UNSURE]);
-    json_count(&j, "fail", t->count[VERDICT_FAIL]);
-    json_number(&j, "largest_error", t->worst);
-    json_count(&j, "contact_steps", g->contact_steps);
-    json_open(&j, "inputs", '[');
+    nsi_json j = nsi_json_begin(NULL);
+    nsi_json_text(&j, "model", ns_model_name(g->model));
+    nsi_json_count(&j, "steps", g->steps);
+    nsi_json_count(&j, "seed", g->seed);
+    nsi_json_count(&j, "ok", t->count[VERDICT_OK]);
+    nsi_json_count(&j, "zero", t->count[VERDICT_ZERO]);
+    nsi_json_count(&j, "unsure", t->count[VERDICT_UNSURE]);
+    nsi_json_count(&j, "fail", t->count[VERDICT_FAIL]);
+    nsi_json_number(&j, "largest_error", t->worst);
+    nsi_json_count(&j, "contact_steps", g->contact_steps);
+    nsi_json_open(&j, "inputs", '[');
     for (uint32_t k = 0; k < g->ninput; k++) {
         const input* in = &g->inputs[k];
-        json_open(&j, NULL, '{');
-        json_text(&j, "kind", in->kind);
-        json_text(&j, "name", in->name);
-        json_number(&j, "reverse", in->reverse);
-        json_number(&j, "forward", in->forward);
-        json_number(&j, "difference", in->difference);
-        json_number(&j, "error", in->error);
-        json_text(&j, "verdict", verdict_names[in->verdict]);
-        json_close(&j);
+        nsi_json_open(&j, NULL, '{');
+        nsi_json_text(&j, "kind", in->kind);
+        nsi_json_text(&j, "name", in->name);
+        nsi_json_number(&j, "reverse", in->reverse);
+        nsi_json_number(&j, "forward", in->forward);
+        nsi_json_number(&j, "difference", in->difference);
+        nsi_json_number(&j, "error", in->error);
+        nsi_json_text(&j, "verdict", verdict_names[in->verdict]);
+        nsi_json_close(&j);
     }
-    json_close(&j);
-    return json_print(&j);
+    nsi_json_close(&j);
+    return cli_print_json(&j);
 }
 
 static int report(const gradcheck* g) {

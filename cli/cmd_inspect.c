@@ -2,7 +2,6 @@
 
 #include "cli.h"
 #include "io/hybrid.h"
-#include "json.h"
 #include "model/model.h"
 
 #include <math.h>
@@ -305,156 +304,157 @@ static int print_for_people(const ns_model* model, const additions* a, bool para
 
 // ---- for programs --------------------------------------------------------------------------
 
-static void json_pose(json* j, const char* key, const ns_pose* pose) {
-    json_open(j, key, '{');
-    json_numbers(j, "position", pose->position, 3);
-    json_numbers(j, "quaternion", pose->quaternion, 4);
-    json_close(j);
+static void json_pose(nsi_json* j, const char* key, const ns_pose* pose) {
+    nsi_json_open(j, key, '{');
+    nsi_json_numbers(j, "position", pose->position, 3);
+    nsi_json_numbers(j, "quaternion", pose->quaternion, 4);
+    nsi_json_close(j);
 }
 
-static void json_indices(json* j, const char* key, uint32_t first, uint32_t count) {
-    json_open(j, key, '[');
-    for (uint32_t k = 0; k < count; k++) json_count(j, NULL, first + k);
-    json_close(j);
+static void json_indices(nsi_json* j, const char* key, uint32_t first, uint32_t count) {
+    nsi_json_open(j, key, '[');
+    for (uint32_t k = 0; k < count; k++) nsi_json_count(j, NULL, first + k);
+    nsi_json_close(j);
 }
 
-static void json_link(json* j, const ns_model* model, uint32_t i) {
+static void json_link(nsi_json* j, const ns_model* model, uint32_t i) {
     const ns_link_def* l = ns_model_link(model, i);
-    json_open(j, NULL, '{');
-    json_text(j, "name", l->name);
-    json_text(j, "parent", l->parent ? l->parent : "world");
-    json_number(j, "mass", l->mass);
-    json_numbers(j, "com", l->com, 3);
-    json_numbers(j, "inertia", l->inertia, 6);
-    json_open(j, "joint", '{');
-    json_text(j, "name", l->joint);
-    json_text(j, "type", cli_joint_type_name(l->joint_type));
+    nsi_json_open(j, NULL, '{');
+    nsi_json_text(j, "name", l->name);
+    nsi_json_text(j, "parent", l->parent ? l->parent : "world");
+    nsi_json_number(j, "mass", l->mass);
+    nsi_json_numbers(j, "com", l->com, 3);
+    nsi_json_numbers(j, "inertia", l->inertia, 6);
+    nsi_json_open(j, "joint", '{');
+    nsi_json_text(j, "name", l->joint);
+    nsi_json_text(j, "type", cli_joint_type_name(l->joint_type));
     json_indices(j, "q", ns_model_joint_q(model, i), cli_joint_nq(model, i));
     json_indices(j, "qd", ns_model_joint_v(model, i), cli_joint_nv(model, i));
     json_pose(j, "origin", &l->origin);
-    json_numbers(j, "axis", l->axis, 3);
-    json_number(j, "stiffness", l->stiffness);
-    json_number(j, "rest", l->rest);
-    json_number(j, "damping", l->damping);
-    json_number(j, "friction", l->friction);
-    json_number(j, "armature", l->armature);
-    json_bool(j, "limited", l->limited);
-    json_number(j, "lower", l->lower);
-    json_number(j, "upper", l->upper);
+    nsi_json_numbers(j, "axis", l->axis, 3);
+    nsi_json_number(j, "stiffness", l->stiffness);
+    nsi_json_number(j, "rest", l->rest);
+    nsi_json_number(j, "damping", l->damping);
+    nsi_json_number(j, "friction", l->friction);
+    nsi_json_number(j, "armature", l->armature);
+    nsi_json_bool(j, "limited", l->limited);
+    nsi_json_number(j, "lower", l->lower);
+    nsi_json_number(j, "upper", l->upper);
     if (l->mimic) {
-        json_text(j, "mimic", l->mimic);
-        json_number(j, "mimic_multiplier", l->mimic_multiplier);
-        json_number(j, "mimic_offset", l->mimic_offset);
+        nsi_json_text(j, "mimic", l->mimic);
+        nsi_json_number(j, "mimic_multiplier", l->mimic_multiplier);
+        nsi_json_number(j, "mimic_offset", l->mimic_offset);
     }
-    json_close(j);
-    json_close(j);
+    nsi_json_close(j);
+    nsi_json_close(j);
 }
 
-static void json_actuator(json* j, const ns_actuator_def* a) {
-    json_open(j, NULL, '{');
-    json_text(j, "name", a->name);
-    json_text(j, "type", actuator_names[a->type]);
-    json_text(j, "joint", a->joint);
-    json_number(j, "gear", a->gear);
-    json_number(j, "kp", a->kp);
-    json_number(j, "kd", a->kd);
+static void json_actuator(nsi_json* j, const ns_actuator_def* a) {
+    nsi_json_open(j, NULL, '{');
+    nsi_json_text(j, "name", a->name);
+    nsi_json_text(j, "type", actuator_names[a->type]);
+    nsi_json_text(j, "joint", a->joint);
+    nsi_json_number(j, "gear", a->gear);
+    nsi_json_number(j, "kp", a->kp);
+    nsi_json_number(j, "kd", a->kd);
     if (a->control_limited) {
-        json_numbers(j, "control_limits", (double[]){a->control_lower, a->control_upper}, 2);
+        nsi_json_numbers(j, "control_limits", (double[]){a->control_lower, a->control_upper}, 2);
     }
     if (a->force_limited) {
-        json_numbers(j, "force_limits", (double[]){a->force_lower, a->force_upper}, 2);
+        nsi_json_numbers(j, "force_limits", (double[]){a->force_lower, a->force_upper}, 2);
     }
-    json_close(j);
+    nsi_json_close(j);
 }
 
-static void json_geom(json* j, const ns_geom_def* g) {
-    json_open(j, NULL, '{');
-    json_text(j, "name", g->name);
-    json_text(j, "link", g->link ? g->link : "world");
-    json_text(j, "type", nsi_geom_type_name(g->type));
-    json_numbers(j, "size", g->size, 3);
+static void json_geom(nsi_json* j, const ns_geom_def* g) {
+    nsi_json_open(j, NULL, '{');
+    nsi_json_text(j, "name", g->name);
+    nsi_json_text(j, "link", g->link ? g->link : "world");
+    nsi_json_text(j, "type", nsi_geom_type_name(g->type));
+    nsi_json_numbers(j, "size", g->size, 3);
     json_pose(j, "pose", &g->pose);
-    if (g->mesh) json_text(j, "mesh", g->mesh);
-    if (g->nvertex > 0) json_numbers(j, "vertices", g->vertices, 3 * g->nvertex);
-    json_bool(j, "visual", g->visual);
-    json_bool(j, "collision", g->collision);
-    json_close(j);
+    if (g->mesh) nsi_json_text(j, "mesh", g->mesh);
+    if (g->nvertex > 0) nsi_json_numbers(j, "vertices", g->vertices, 3 * g->nvertex);
+    nsi_json_bool(j, "visual", g->visual);
+    nsi_json_bool(j, "collision", g->collision);
+    nsi_json_close(j);
 }
 
-static void json_pair(json* j, const ns_model* model, uint32_t i) {
+static void json_pair(nsi_json* j, const ns_model* model, uint32_t i) {
     const ns_contact_def* c = ns_model_contact(model, i);
-    json_open(j, NULL, '{');
-    json_text(j, "name", c->name);
-    json_text(j, "a", c->a);
-    json_text(j, "b", c->b);
-    json_text(j, "a_type", nsi_geom_type_name(pair_geom(model, i, true)->type));
-    json_text(j, "b_type", nsi_geom_type_name(pair_geom(model, i, false)->type));
-    json_text(j, "model", contact_names[c->model]);
-    json_number(j, "mu", c->mu);
-    json_number(j, "restitution", c->restitution);
-    json_close(j);
+    nsi_json_open(j, NULL, '{');
+    nsi_json_text(j, "name", c->name);
+    nsi_json_text(j, "a", c->a);
+    nsi_json_text(j, "b", c->b);
+    nsi_json_text(j, "a_type", nsi_geom_type_name(pair_geom(model, i, true)->type));
+    nsi_json_text(j, "b_type", nsi_geom_type_name(pair_geom(model, i, false)->type));
+    nsi_json_text(j, "model", contact_names[c->model]);
+    nsi_json_number(j, "mu", c->mu);
+    nsi_json_number(j, "restitution", c->restitution);
+    nsi_json_close(j);
 }
 
-static void json_param(json* j, const additions* a, const ns_param* p) {
-    json_open(j, NULL, '{');
-    json_text(j, "name", p->name);
-    json_text(j, "unit", p->unit);
-    json_number(j, "value", param_value(a, p));
-    json_number(j, "lower", p->lower); // null: no bound
-    json_number(j, "upper", p->upper);
-    json_text(j, "transform", transform_names[p->transform]);
-    json_close(j);
+static void json_param(nsi_json* j, const additions* a, const ns_param* p) {
+    nsi_json_open(j, NULL, '{');
+    nsi_json_text(j, "name", p->name);
+    nsi_json_text(j, "unit", p->unit);
+    nsi_json_number(j, "value", param_value(a, p));
+    nsi_json_number(j, "lower", p->lower); // null: no bound
+    nsi_json_number(j, "upper", p->upper);
+    nsi_json_text(j, "transform", transform_names[p->transform]);
+    nsi_json_close(j);
 }
 
-static void json_networks(json* j, const additions* a) {
+static void json_networks(nsi_json* j, const additions* a) {
     if (!a->blueprint) return;
-    json_open(j, "networks", '[');
+    nsi_json_open(j, "networks", '[');
     for (uint32_t k = 0; k < ns_blueprint_network_count(a->blueprint); k++) {
         const ns_network_def* def = ns_blueprint_network(a->blueprint, k);
         uint32_t sets, weights;
         count_weights(a, def->name, &sets, &weights);
-        json_open(j, NULL, '{');
-        json_text(j, "name", def->name);
-        json_count(j, "sets", sets);
-        json_count(j, "weights", weights);
-        json_close(j);
+        nsi_json_open(j, NULL, '{');
+        nsi_json_text(j, "name", def->name);
+        nsi_json_count(j, "sets", sets);
+        nsi_json_count(j, "weights", weights);
+        nsi_json_close(j);
     }
-    json_close(j);
+    nsi_json_close(j);
 }
 
 static int print_json(const ns_model* model, const additions* a) {
     ns_model_sizes n = ns_model_get_sizes(model);
     const ns_world_def* world = ns_model_world(model);
-    json j = json_begin();
-    json_text(&j, "name", ns_model_name(model));
-    json_count(&j, "nq", n.nq);
-    json_count(&j, "nv", n.nv);
-    json_count(&j, "nu", n.nu);
-    json_number(&j, "total_mass", total_mass(model));
-    json_numbers(&j, "gravity", world->gravity, 3);
-    json_number(&j, "timestep", a->options.timestep > 0.0 ? a->options.timestep : world->timestep);
+    nsi_json j = nsi_json_begin(NULL);
+    nsi_json_text(&j, "name", ns_model_name(model));
+    nsi_json_count(&j, "nq", n.nq);
+    nsi_json_count(&j, "nv", n.nv);
+    nsi_json_count(&j, "nu", n.nu);
+    nsi_json_number(&j, "total_mass", total_mass(model));
+    nsi_json_numbers(&j, "gravity", world->gravity, 3);
+    nsi_json_number(&j, "timestep",
+                    a->options.timestep > 0.0 ? a->options.timestep : world->timestep);
     int integrator = a->options.integrator >= 0 ? a->options.integrator : (int)world->integrator;
-    json_text(&j, "integrator", integrator_names[integrator]);
-    json_open(&j, "links", '[');
+    nsi_json_text(&j, "integrator", integrator_names[integrator]);
+    nsi_json_open(&j, "links", '[');
     for (uint32_t i = 0; i < n.nlink; i++) json_link(&j, model, i);
-    json_close(&j);
-    json_open(&j, "actuators", '[');
+    nsi_json_close(&j);
+    nsi_json_open(&j, "actuators", '[');
     for (uint32_t i = 0; i < n.nu; i++) json_actuator(&j, ns_model_actuator(model, i));
-    json_close(&j);
-    json_open(&j, "geoms", '[');
+    nsi_json_close(&j);
+    nsi_json_open(&j, "geoms", '[');
     for (uint32_t i = 0; i < n.ngeom; i++) json_geom(&j, ns_model_geom(model, i));
-    json_close(&j);
-    json_open(&j, "pairs", '[');
+    nsi_json_close(&j);
+    nsi_json_open(&j, "pairs", '[');
     for (uint32_t i = 0; i < n.ncontact; i++) json_pair(&j, model, i);
-    json_close(&j);
-    json_open(&j, "parameters", '[');
+    nsi_json_close(&j);
+    nsi_json_open(&j, "parameters", '[');
     for (uint32_t i = 0; i < n.nparam; i++) json_param(&j, a, ns_model_param(model, i));
-    json_close(&j);
+    nsi_json_close(&j);
     json_networks(&j, a);
-    json_open(&j, "ignored", '[');
-    for (uint32_t i = 0; i < n.nignored; i++) json_text(&j, NULL, ns_model_ignored(model, i));
-    json_close(&j);
-    return json_print(&j);
+    nsi_json_open(&j, "ignored", '[');
+    for (uint32_t i = 0; i < n.nignored; i++) nsi_json_text(&j, NULL, ns_model_ignored(model, i));
+    nsi_json_close(&j);
+    return cli_print_json(&j);
 }
 
 int cmd_inspect(int argc, char** argv) {

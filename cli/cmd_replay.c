@@ -3,7 +3,6 @@
 // From a state of the recording on, the simulation sees nothing of it but the controls.
 
 #include "cli.h"
-#include "json.h"
 
 #include "fit/predict.h"
 #include "fit/show.h"
@@ -425,48 +424,48 @@ static const char* integrator_name(const replay* r) {
 
 static int print_json(const replay* r) {
     const nsi_score* score = &r->result.score;
-    json j = json_begin();
-    json_number(&j, "rmse_q", score->rmse_q);
-    json_number(&j, "rmse_qd", score->rmse_qd);
-    json_count(&j, "count", predicted_samples(r));
-    json_open(&j, "coordinates", '[');
+    nsi_json j = nsi_json_begin(NULL);
+    nsi_json_number(&j, "rmse_q", score->rmse_q);
+    nsi_json_number(&j, "rmse_qd", score->rmse_qd);
+    nsi_json_count(&j, "count", predicted_samples(r));
+    nsi_json_open(&j, "coordinates", '[');
     for (uint32_t k = 0; k < r->result.nchannel; k++) {
-        json_open(&j, NULL, '{');
-        json_text(&j, "name", r->names[k]);
-        json_text(&j, "unit", r->units[k]);
-        json_number(&j, "rmse", r->result.channels[k]);
-        json_close(&j);
+        nsi_json_open(&j, NULL, '{');
+        nsi_json_text(&j, "name", r->names[k]);
+        nsi_json_text(&j, "unit", r->units[k]);
+        nsi_json_number(&j, "rmse", r->result.channels[k]);
+        nsi_json_close(&j);
     }
-    json_close(&j);
-    json_open(&j, "horizons", '[');
+    nsi_json_close(&j);
+    nsi_json_open(&j, "horizons", '[');
     for (uint32_t k = 0; k < score->nhorizon; k++) {
         const nsi_horizon_error* h = &score->horizons[k];
-        json_open(&j, NULL, '{');
-        json_number(&j, "seconds", h->seconds);
-        json_count(&j, "steps", h->samples);
-        json_number(&j, "pooled", h->pooled);
-        json_number(&j, "median", h->median);
-        json_count(&j, "windows", h->windows);
-        json_close(&j);
+        nsi_json_open(&j, NULL, '{');
+        nsi_json_number(&j, "seconds", h->seconds);
+        nsi_json_count(&j, "steps", h->samples);
+        nsi_json_number(&j, "pooled", h->pooled);
+        nsi_json_number(&j, "median", h->median);
+        nsi_json_count(&j, "windows", h->windows);
+        nsi_json_close(&j);
     }
-    json_close(&j);
-    json_open(&j, "trajectories", '[');
+    nsi_json_close(&j);
+    nsi_json_open(&j, "trajectories", '[');
     for (uint32_t k = 0; k < r->result.nrecording; k++) {
         const nsi_recording_error* e = &r->result.recordings[k];
-        json_open(&j, NULL, '{');
-        json_text(&j, "name", ns_dataset_recording(r->data, k)->name);
-        json_number(&j, "rmse_q", e->rmse_q);
-        json_number(&j, "rmse_qd", e->rmse_qd);
-        json_count(&j, "samples", e->samples);
-        json_close(&j);
+        nsi_json_open(&j, NULL, '{');
+        nsi_json_text(&j, "name", ns_dataset_recording(r->data, k)->name);
+        nsi_json_number(&j, "rmse_q", e->rmse_q);
+        nsi_json_number(&j, "rmse_qd", e->rmse_qd);
+        nsi_json_count(&j, "samples", e->samples);
+        nsi_json_close(&j);
     }
-    json_close(&j);
-    json_count(&j, "predictions", score->windows);
-    json_count(&j, "lost", score->lost);
-    json_text(&j, "treatment", ns_dataset_treatment(r->data));
-    json_number(&j, "timestep", r->problem->sizes.timestep);
-    json_text(&j, "integrator", integrator_name(r));
-    return json_print(&j);
+    nsi_json_close(&j);
+    nsi_json_count(&j, "predictions", score->windows);
+    nsi_json_count(&j, "lost", score->lost);
+    nsi_json_text(&j, "treatment", ns_dataset_treatment(r->data));
+    nsi_json_number(&j, "timestep", r->problem->sizes.timestep);
+    nsi_json_text(&j, "integrator", integrator_name(r));
+    return cli_print_json(&j);
 }
 
 static int name_width(const char* head, uint32_t count,

@@ -7,7 +7,7 @@
 
 #include "cli.h"
 #include "controls.h"
-#include "json.h"
+#include "page_simulate.h"
 #include "quantities.h"
 #include "states.h"
 
@@ -41,6 +41,7 @@ static const char help[] =
     "  --every K             write each K-th step only, and the last\n"
     "  --index-names         columns q0.. instead of q_<joint>..\n"
     "  -o FILE               default: standard output\n"
+    "  --html FILE           a page with the motion in 3D, and curves; no table without -o\n"
     "  --json                no table without -o, but a summary as JSON\n"
     "  --backend B           auto, interp or native\n"
     "  --threads N           for --batch; default: one for each core\n"
@@ -62,7 +63,7 @@ enum {
 
 typedef struct simulation {
     // options
-    const char *model_path, *state_path, *batch_path, *control, *output;
+    const char *model_path, *state_path, *batch_path, *control, *output, *html;
     cli_list control_options;              // one at most
     uint32_t steps_option, every, threads; // steps UNSET: not given
     double time, dt;                       // NAN: not given
@@ -95,6 +96,7 @@ typedef struct simulation {
     uint32_t* shown; // controls that are columns
     uint32_t nshown;
     double* line; // (ncol)
+    motion_page page;
 
     // results
     double* end; // (trajectories x nx) final states
@@ -123,7 +125,7 @@ static int check_options(const simulation* s) {
                                      " \"tau0=1, tau1=2\"");
     }
     if (s->every == 0) return cli_usage("simulate", "--every needs at least 1");
-    return CLI_GO_ON;
+    return !s->html || motion_page_check(s->html) ? CLI_GO_ON : EXIT_FAILED;
 }
 
 static bool create_system(simulation* s) {
@@ -144,7 +146,13 @@ static bool create_system(simulation* s) {
     options.backend = (ns_backend)s->backend;
     s->system = cli_create_system(s->model, &options);
     if (s->system) cli_note_integrator(s->model, s->system, options.integrator);
-    return s->system && ports_create(&s->ports, &s->source, s->system);
+    if (!s->system || !ports_create(&s->ports, &s->source, s->system)) return false;
+    ns_error error;
+    if (!s->html || nsi_motion_create(s->model, &options, observe, options.nobserve,
+                                      &s->page.motion, &error) == NS_OK) {
+        return true;
+    }
+    return cli_fail("%s", error.message), false;
 }
 
 static int read_start(simulation* s) {
@@ -190,6 +198,20 @@ static int choose_steps(simulation* s) {
     return CLI_GO_ON;
 }
 
+static bool prepare_page(simulation* s) {
+    motion_page* page = &s->page;
+    page->path = s->html;
+    page->model_path = s->model_path;
+    page->model = s->model;
+    page->z = s->ports.z;
+    page->contact = s->contact.model;
+    page->batch = s->batch_path != NULL;
+    page->steps = s->steps;
+    page->every = s->every;
+    page->ntraj = s->start.count;
+    return motion_page_prepare(page, s->start.params);
+}
+
 static int prepare(simulation* s) {
     if (!cli_model_load(s->model_path, &s->load, &s->networks, &s->source)) return EXIT_FAILED;
     s->model = s->source.model;
@@ -206,7 +228,8 @@ static int prepare(simulation* s) {
     if (code == CLI_GO_ON) code = read_start(s);
     if (code == CLI_GO_ON) code = controls_create(&s->controls, "simulate", &s->ports, s->control);
     if (code != CLI_GO_ON) return code;
-    bool ok = controls_check(&s->controls, s->start.count, s->steps) && place_motors(s);
+    bool ok = controls_check(&s->controls, s->start.count, s->steps) && place_motors(s) &&
+              (!s->html || prepare_page(s));
     return ok ? CLI_GO_ON : EXIT_FAILED;
 }
 
@@ -235,7 +258,7 @@ static bool is_shown(const simulation* s, uint32_t control) {
 
 static bool open_table(simulation* s) {
     const ns_system_sizes* z = &s->ports.z;
-    s->writing = s->output || !s->json;
+    s->writing = s->output || (!s->json && !s->html);
     size_t most = 2 + (size_t)z->nx + z->nc + z->ny;
     s->names = calloc(most, sizeof *s->names);
     s->shown = calloc((size_t)z->nc + 1, sizeof *s->shown);
@@ -295,7 +318,9 @@ typedef struct group {
 static void put_row(group* g, uint32_t n, uint64_t step, const double* x, const double* c,
                     const double* y) {
     simulation* s = g->s;
-    if (!s->writing || (step % s->every != 0 && step != s->steps)) return;
+    if (step % s->every != 0 && step != s->steps) return;
+    if (s->html) motion_page_put(&s->page, g->first + n, step, x, c);
+    if (!s->writing) return;
     double* line = s->line;
     if (g->rows) line = g->rows + ((size_t)n * g->rows_each + g->nrow[n]) * s->ncol;
     fill_line(s, g->first + n, step, x, c, y, line);
@@ -545,16 +570,17 @@ static bool check_start(const simulation* s) {
     return ok;
 }
 
-static void json_trajectory(json* j, const simulation* s, uint32_t n, const double* start,
+static void json_trajectory(nsi_json* j, const simulation* s, uint32_t n, const double* start,
                             const double* end) {
     uint32_t nx = s->ports.z.nx;
-    json_number(j, "energy_start", start[n]);
-    json_number(j, "energy_end", end[n]);
-    json_open(j, "final_state", '{');
+    nsi_json_number(j, "energy_start", start[n]);
+    nsi_json_number(j, "energy_end", end[n]);
+    nsi_json_open(j, "final_state", '{');
     for (uint32_t k = 0; k < nx; k++) {
-        json_number(j, ports_state_name(&s->ports, k, s->index_names), s->end[(size_t)n * nx + k]);
+        nsi_json_number(j, ports_state_name(&s->ports, k, s->index_names),
+                        s->end[(size_t)n * nx + k]);
     }
-    json_close(j);
+    nsi_json_close(j);
 }
 
 static int print_json(const simulation* s) {
@@ -563,33 +589,46 @@ static int print_json(const simulation* s) {
     bool ok = start && end && observe_once(s, "energy/total", false, s->start.x, start) &&
               observe_once(s, "energy/total", false, s->end, end);
     if (ok) {
-        json j = json_begin();
+        nsi_json j = nsi_json_begin(NULL);
         double steps = (double)s->steps * s->start.count;
-        json_text(&j, "model", ns_model_name(s->model));
-        json_count(&j, "trajectories", s->start.count);
-        json_count(&j, "steps", s->steps);
-        json_number(&j, "timestep", s->ports.z.timestep);
-        json_number(&j, "seconds", s->seconds);
-        json_number(&j, "steps_per_second", steps / fmax(s->seconds, 1e-9));
-        json_count(&j, "contact_unsolved", s->unsolved);
-        json_number(&j, "contact_residual", s->residual);
-        if (s->output) json_text(&j, "output", s->output);
+        nsi_json_text(&j, "model", ns_model_name(s->model));
+        nsi_json_count(&j, "trajectories", s->start.count);
+        nsi_json_count(&j, "steps", s->steps);
+        nsi_json_number(&j, "timestep", s->ports.z.timestep);
+        nsi_json_number(&j, "seconds", s->seconds);
+        nsi_json_number(&j, "steps_per_second", steps / fmax(s->seconds, 1e-9));
+        nsi_json_count(&j, "contact_unsolved", s->unsolved);
+        nsi_json_number(&j, "contact_residual", s->residual);
+        if (s->output) nsi_json_text(&j, "output", s->output);
+        if (s->html) nsi_json_text(&j, "page", s->html);
         if (s->batch_path) {
-            json_open(&j, "results", '[');
+            nsi_json_open(&j, "results", '[');
             for (uint32_t n = 0; n < s->start.count; n++) {
-                json_open(&j, NULL, '{');
+                nsi_json_open(&j, NULL, '{');
                 json_trajectory(&j, s, n, start, end);
-                json_close(&j);
+                nsi_json_close(&j);
             }
-            json_close(&j);
+            nsi_json_close(&j);
         } else {
             json_trajectory(&j, s, 0, start, end);
         }
-        ok = json_print(&j) == EXIT_OK;
+        ok = cli_print_json(&j) == EXIT_OK;
     }
     free(start);
     free(end);
     return ok ? EXIT_OK : EXIT_FAILED;
+}
+
+// Also of a simulation that did not come to its end.
+static bool write_page(simulation* s) {
+    size_t size;
+    if (!motion_page_write(&s->page, &size)) return false;
+    bool is_table = s->output && strcmp(s->output, "-") == 0;
+    if (size > 0 && !s->json && !is_table) {
+        printf("%s: %u rows of %u %s, %.3g MB\n", s->html, s->page.reached, s->page.ntrack,
+               s->page.ntrack == 1 ? "trajectory" : "trajectories", (double)size * 1e-6);
+    }
+    return true;
 }
 
 static int run(simulation* s) {
@@ -597,6 +636,7 @@ static int run(simulation* s) {
     if (code != CLI_GO_ON) return code;
     bool ok = check_start(s) && open_table(s) && run_all(s);
     if (s->writing) ok = cli_finish_csv(&s->writer) && ok;
+    if (s->html) ok = write_page(s) && ok;
     if (!ok) return EXIT_FAILED;
     if (s->unsolved > 0) {
         cli_note(
@@ -638,6 +678,7 @@ int cmd_simulate(int argc, char** argv) {
                             {"--every", CLI_COUNT, &s.every, "a whole number of steps"},
                             {"--index-names", CLI_FLAG, &s.index_names, NULL},
                             {"-o", CLI_TEXT, &s.output, "a file"},
+                            {"--html", CLI_TEXT, &s.html, "a file"},
                             {"--json", CLI_FLAG, &s.json, NULL},
                             {"--backend", CLI_CHOICE, &s.backend, CLI_BACKENDS},
                             {"--threads", CLI_COUNT, &s.threads, "a whole number of threads"},
@@ -652,6 +693,7 @@ int cmd_simulate(int argc, char** argv) {
     if (!s.model_path) return EXIT_USAGE;
     code = run(&s);
 
+    motion_page_free(&s.page);
     free(s.names);
     free(s.shown);
     free(s.line);

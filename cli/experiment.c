@@ -137,13 +137,13 @@ bool experiment_write(const experiment* e, const char* name, const ns_text* text
 
 // ---- results -----------------------------------------------------------------------------------
 
-json experiment_begin_json(const experiment* e, uint64_t seed) {
-    json j = json_begin();
-    json_text(&j, "experiment", e->name);
-    json_text(&j, "title", e->title);
-    json_count(&j, "seed", seed);
-    json_bool(&j, "quick", e->quick);
-    json_number(&j, "seconds", nsi_clock_wall() - e->began);
+nsi_json experiment_begin_json(const experiment* e, uint64_t seed) {
+    nsi_json j = nsi_json_begin(NULL);
+    nsi_json_text(&j, "experiment", e->name);
+    nsi_json_text(&j, "title", e->title);
+    nsi_json_count(&j, "seed", seed);
+    nsi_json_bool(&j, "quick", e->quick);
+    nsi_json_number(&j, "seconds", nsi_clock_wall() - e->began);
     return j;
 }
 
@@ -175,14 +175,13 @@ void experiment_close_page(const experiment* e, nsi_text_builder* page) {
     nsi_page_close(page);
 }
 
-int experiment_finish(const experiment* e, json* result, nsi_text_builder* page) {
+int experiment_finish(const experiment* e, nsi_json* result, nsi_text_builder* page) {
     ns_text text = {0}, html = {0};
-    bool done = json_finish(result, &text);
     ns_error error;
-    if (nsi_text_finish(page, &html, &error) != NS_OK) {
-        if (done) cli_fail("%s", error.message);
-        done = false;
-    }
+    ns_status status = nsi_json_finish(result, &text, &error);
+    ns_status of_page = nsi_text_finish(page, &html, status == NS_OK ? &error : NULL);
+    bool done = status == NS_OK && of_page == NS_OK;
+    if (!done) cli_fail("%s", error.message);
     done = done && experiment_write(e, "result.json", &text);
     done = done && experiment_write(e, "report.html", &html);
     if (done && e->json) fwrite(text.data, 1, text.size, stdout);

@@ -317,13 +317,14 @@ static void add_role(const fits* f, nsi_role role, row* rows, nsi_text_builder* 
 
 // ---- numbers -----------------------------------------------------------------------------------
 
-static void add_metric(json* j, const char* who, const char* what, double seconds, double value) {
+static void add_metric(nsi_json* j, const char* who, const char* what, double seconds,
+                       double value) {
     char key[200];
     snprintf(key, sizeof key, "%s_%s_%ss", who, what, nsi_show_short(seconds, 6).text);
-    json_number(j, key, value);
+    nsi_json_number(j, key, value);
 }
 
-static void add_scores(json* j, const char* who, const nsi_score scores[NSI_ROLES]) {
+static void add_scores(nsi_json* j, const char* who, const nsi_score scores[NSI_ROLES]) {
     for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
         const nsi_score* score = &scores[roles[r]];
         for (uint32_t h = 0; h < score->nhorizon; h++) {
@@ -336,9 +337,9 @@ static void add_scores(json* j, const char* who, const nsi_score scores[NSI_ROLE
     }
 }
 
-static void add_metrics(json* j, const fits* f) {
+static void add_metrics(nsi_json* j, const fits* f) {
     const nsi_score* before = answer_of(f, f->before)->before;
-    json_open(j, "metrics", '{');
+    nsi_json_open(j, "metrics", '{');
     add_scores(j, "before", before);
     for (uint32_t k = 0; k < f->nentry; k++) {
         const entry* x = &f->entries[k];
@@ -354,13 +355,13 @@ static void add_metrics(json* j, const fits* f) {
                            after->horizons[h].pooled);
         }
         snprintf(key, sizeof key, "%s_seconds", x->name);
-        json_number(j, key, answer->seconds);
+        nsi_json_number(j, key, answer->seconds);
     }
-    json_close(j);
+    nsi_json_close(j);
 }
 
-static bool add_fits(json* j, const fits* f) {
-    json_open(j, "fits", '{');
+static bool add_fits(nsi_json* j, const fits* f) {
+    nsi_json_open(j, "fits", '{');
     for (uint32_t k = 0; k < f->nentry; k++) {
         if (!f->entries[k].fit) continue;
         ns_text text = {0};
@@ -371,10 +372,10 @@ static bool add_fits(json* j, const fits* f) {
         }
         size_t size = text.size;
         while (size > 0 && text.data[size - 1] == '\n') size--;
-        json_value(j, f->entries[k].name, text.data, size);
+        nsi_json_value(j, f->entries[k].name, text.data, size);
         ns_text_free(&text);
     }
-    json_close(j);
+    nsi_json_close(j);
     return true;
 }
 
@@ -390,7 +391,7 @@ static int report(fits* f) {
                  "window. Names lead to the reports of the fits.</p>\n");
     for (size_t k = 0; k < sizeof roles / sizeof *roles; k++) add_role(f, roles[k], rows, &page);
     experiment_close_page(e, &page);
-    json j = experiment_begin_json(e, plan_of(f)->seed);
+    nsi_json j = experiment_begin_json(e, plan_of(f)->seed);
     add_metrics(&j, f);
     bool done = add_fits(&j, f);
     int code = experiment_finish(e, &j, &page);

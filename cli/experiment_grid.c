@@ -476,19 +476,19 @@ static void print_all(const grid* g) {
            nsi_show(nsi_clock_wall() - e->began, 3).text, e->output, e->output);
 }
 
-static void add_success(json* j, const grid* g, const char* name, uint32_t which) {
+static void add_success(nsi_json* j, const grid* g, const char* name, uint32_t which) {
     char key[200];
     snprintf(key, sizeof key, "%s_success", name);
-    json_number(j, key, summarise(g, NSI_NONE, which).success);
+    nsi_json_number(j, key, summarise(g, NSI_NONE, which).success);
     for (uint32_t p = 0; p < g->npose; p++) {
         snprintf(key, sizeof key, "%s_success_pose%u", name, p + 1);
-        json_number(j, key, summarise(g, p, which).success);
+        nsi_json_number(j, key, summarise(g, p, which).success);
     }
 }
 
-static json make_json(const grid* g) {
-    json j = experiment_begin_json(g->e, g->seed);
-    json_open(&j, "metrics", '{');
+static nsi_json make_json(const grid* g) {
+    nsi_json j = experiment_begin_json(g->e, g->seed);
+    nsi_json_open(&j, "metrics", '{');
     add_success(&j, g, "global", g->main);
     for (uint32_t m = 0; m < g->nmethod; m++) {
         const char* name = g->methods[m].name;
@@ -496,30 +496,30 @@ static json make_json(const grid* g) {
         char key[200];
         add_success(&j, g, name, m);
         snprintf(key, sizeof key, "%s_runs_mean", name);
-        json_number(&j, key, s.runs_mean);
+        nsi_json_number(&j, key, s.runs_mean);
         snprintf(key, sizeof key, "%s_runs_max", name);
-        json_count(&j, key, s.runs_max);
+        nsi_json_count(&j, key, s.runs_max);
         snprintf(key, sizeof key, "%s_seconds", name);
-        json_number(&j, key, s.seconds);
+        nsi_json_number(&j, key, s.seconds);
     }
-    json_number(&j, "seconds", nsi_clock_wall() - g->e->began);
-    json_number(&j, "rollouts_per_second", g->rollouts);
-    json_close(&j);
-    json_open(&j, "poses", '[');
+    nsi_json_number(&j, "seconds", nsi_clock_wall() - g->e->began);
+    nsi_json_number(&j, "rollouts_per_second", g->rollouts);
+    nsi_json_close(&j);
+    nsi_json_open(&j, "poses", '[');
     for (uint32_t p = 0; p < g->npose; p++) {
-        json_open(&j, NULL, '{');
-        json_numbers(&j, "q", g->poses[p], g->nq);
-        json_open(&j, "errors", '{'); // by start: rows of the second parameter
+        nsi_json_open(&j, NULL, '{');
+        nsi_json_numbers(&j, "q", g->poses[p], g->nq);
+        nsi_json_open(&j, "errors", '{'); // by start: rows of the second parameter
         for (uint32_t m = 0; m < g->nmethod; m++) {
             const result* r = results_of(g, p, m);
-            json_open(&j, g->methods[m].name, '[');
-            for (uint32_t k = 0; k < cell_count(g); k++) json_number(&j, NULL, r[k].error);
-            json_close(&j);
+            nsi_json_open(&j, g->methods[m].name, '[');
+            for (uint32_t k = 0; k < cell_count(g); k++) nsi_json_number(&j, NULL, r[k].error);
+            nsi_json_close(&j);
         }
-        json_close(&j);
-        json_close(&j);
+        nsi_json_close(&j);
+        nsi_json_close(&j);
     }
-    json_close(&j);
+    nsi_json_close(&j);
     return j;
 }
 
@@ -608,7 +608,7 @@ static int run_all(grid* g) {
     if (status != NS_OK) return cli_fail("%s", error.message);
     nsi_text_builder page = {.allocator = ns_default_allocator()};
     bool done = make_page(g, &page);
-    json j = make_json(g);
+    nsi_json j = make_json(g);
     int code = experiment_finish(g->e, &j, &page);
     if (done && code == EXIT_OK && !g->e->json) {
         print_all(g);

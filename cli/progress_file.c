@@ -4,7 +4,7 @@
 
 #include "cli.h"
 #include "io/file.h"
-#include "json.h"
+#include "io/json.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -48,35 +48,35 @@ static void add_point(progress_file* p, progress_point point) {
 
 // ---- the file ------------------------------------------------------------------------------
 
-static void put_history(const progress_file* p, json* j) {
-    json_open(j, "history", '[');
+static void put_history(const progress_file* p, nsi_json* j) {
+    nsi_json_open(j, "history", '[');
     for (uint32_t k = 0; k < p->count; k++) {
-        json_open(j, NULL, '[');
-        json_number(j, NULL, p->points[k].seconds);
-        json_number(j, NULL, p->points[k].loss);
-        json_count(j, NULL, p->points[k].phase);
-        json_close(j);
+        nsi_json_open(j, NULL, '[');
+        nsi_json_number(j, NULL, p->points[k].seconds);
+        nsi_json_number(j, NULL, p->points[k].loss);
+        nsi_json_count(j, NULL, p->points[k].phase);
+        nsi_json_close(j);
     }
-    json_close(j);
+    nsi_json_close(j);
 }
 
 static void write_file(progress_file* p, const char* state, const char* message) {
     if (!p->path) return;
-    json j = json_begin();
-    json_text(&j, "state", state);
-    json_text(&j, "title", p->title);
-    json_text(&j, "phase", p->last.phase);
-    json_count(&j, "number", p->last.number);
-    json_count(&j, "count", p->last.count);
-    json_count(&j, "iteration", p->last.iteration);
-    json_count(&j, "iterations", p->last.iterations);
-    json_number(&j, "loss", p->last.loss);
-    json_number(&j, "seconds", p->last.seconds);
+    nsi_json j = nsi_json_begin(NULL);
+    nsi_json_text(&j, "state", state);
+    nsi_json_text(&j, "title", p->title);
+    nsi_json_text(&j, "phase", p->last.phase);
+    nsi_json_count(&j, "number", p->last.number);
+    nsi_json_count(&j, "count", p->last.count);
+    nsi_json_count(&j, "iteration", p->last.iteration);
+    nsi_json_count(&j, "iterations", p->last.iterations);
+    nsi_json_number(&j, "loss", p->last.loss);
+    nsi_json_number(&j, "seconds", p->last.seconds);
     put_history(p, &j);
-    json_text(&j, "message", message);
+    nsi_json_text(&j, "message", message);
     ns_text text = {0};
     ns_error error = {0};
-    if (json_finish(&j, &text) &&
+    if (nsi_json_finish(&j, &text, &error) != NS_OK ||
         nsi_file_write(p->path, text.data, text.size, NULL, &error) != NS_OK) {
         cli_note("'neuralsim view' cannot show this fit while it runs: %s", error.message);
         free(p->path);

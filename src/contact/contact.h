@@ -49,6 +49,9 @@ ns_expr nsi_touch_named(const nsi_robot* robot, const nsi_touch* touch, const ch
 // Names position and normal, and gives the gap after its depth has been named.
 ns_expr nsi_touch_gap(const nsi_robot* robot, const nsi_touch* touch);
 
+// Names the force on the first geometry, in the world, for those who look at it.
+void nsi_touch_force(const nsi_robot* robot, const nsi_touch* touch, vec3 f);
+
 // ---- spring.c --------------------------------------------------------------------------------
 
 // Add the forces of all spring contacts to `external` (nlink), the forces on bodies in their own

@@ -38,6 +38,7 @@ typedef struct problem {
     uint32_t nv, n, rows; // velocities, touches, rows
     nsi_link_pose* pose;  // (nlink)
     nsi_touches touches;
+    nsi_touches touching;   // the same at the first impact
     watched* watched;       // (n)
     ns_expr first;          // time of the first impact
     ns_expr* M;             // (nv x nv) factors of the mass matrix there
@@ -227,11 +228,10 @@ static void add_row(const problem* p, uint32_t i, ns_expr* z, const ns_expr* qd)
 // Masses and directions at the first impact.
 static bool build(problem* p, const ns_expr* added, const ns_expr* qd) {
     nsi_robot moved;
-    nsi_touches touching;
     if (!at_impact(p, &moved)) return false;
     nsi_link_poses(&moved, p->pose);
     const motion* twists = unit_twists(&moved, p->pose);
-    if (!twists || !nsi_touches_find(&moved, p->pose, p->options, NS_CONTACT_NCP, &touching)) {
+    if (!twists || !nsi_touches_find(&moved, p->pose, p->options, NS_CONTACT_NCP, &p->touching)) {
         return false;
     }
     nsi_crba(&moved, p->M);
@@ -242,7 +242,7 @@ static bool build(problem* p, const ns_expr* added, const ns_expr* qd) {
     nsi_ltdl_factor(p->nv, p->M);
     for (uint32_t k = 0; k < p->nv; k++) p->root[k] = ns_sqrt(p->M[k * p->nv + k]);
     for (uint32_t i = 0; i < p->rows; i++) {
-        const nsi_touch* touch = &touching.touch[i / ROWS];
+        const nsi_touch* touch = &p->touching.touch[i / ROWS];
         vec3 d = i % ROWS == 0 ? touch->point.normal : touch->tangent[i % ROWS - 1];
         ns_expr* z = p->Z + (size_t)i * p->nv;
         jacobian_row(&moved, twists, touch, d, z);
@@ -315,6 +315,19 @@ static void respond(const problem* p, const ns_expr* g, ns_expr* out) {
     nsi_ltdl_finish(p->nv, p->M, out);
 }
 
+// Name the forces in the world: as they act, in the directions at the first impact.
+static void name_forces(const problem* p) {
+    ns_expr rate = ns_const(1.0 / p->dt);
+    for (uint32_t c = 0; c < p->n; c++) {
+        const nsi_touch* touch = &p->touching.touch[c];
+        const ns_expr* l = p->l + (size_t)c * ROWS;
+        vec3 f = v3_scale(l[0], touch->point.normal);
+        f = v3_add(f, v3_scale(l[1], touch->tangent[0]));
+        f = v3_add(f, v3_scale(l[2], touch->tangent[1]));
+        nsi_touch_force(p->robot, touch, v3_scale(rate, f));
+    }
+}
+
 // Impulses into velocities and positions.
 static void apply(const problem* p, nsi_impact* impact) {
     static const char* const names[ROWS] = {"force/normal", "force/tangent1", "force/tangent2"};
@@ -331,6 +344,7 @@ static void apply(const problem* p, nsi_impact* impact) {
     respond(p, p->l, jump);
     for (uint32_t k = 0; k < p->nv; k++) impact->qd[k] = ns_add(impact->qd[k], jump[k]);
     respond(p, late, impact->shift);
+    name_forces(p);
 }
 
 void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* options, double dt,

@@ -97,6 +97,7 @@ static void spring(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_
     }
     add_force(pose, touch->body_a, p, touches, f, on_a);
     add_force(pose, touch->body_b, p, touches, v3_neg(f), on_b);
+    nsi_touch_force(robot, touch, fo_where(touches, (force){v3_zero(), f}).f);
 }
 
 void nsi_contact_springs(const nsi_robot* robot, const nsi_contact_options* options,

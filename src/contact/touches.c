@@ -186,3 +186,10 @@ ns_expr nsi_touch_gap(const nsi_robot* robot, const nsi_touch* touch) {
     }
     return ns_neg(nsi_touch_named(robot, touch, "depth", ns_neg(touch->point.gap)));
 }
+
+void nsi_touch_force(const nsi_robot* robot, const nsi_touch* touch, vec3 f) {
+    const char* pair = robot->model->contacts[touch->pair].def.name;
+    for (int k = 0; k < 3; k++) {
+        nsi_observed(f.e[k], "contact/%s/%u/force/%c", pair, touch->index, "xyz"[k]);
+    }
+}

@@ -7,6 +7,7 @@
 #define NSI_FIT_EPISODES_H
 
 #include "fit/fit.h"
+#include "page/viewer.h"
 
 // One recording; parts of it that belong to other sets are in it, too.
 typedef struct nsi_episode {
@@ -34,6 +35,10 @@ enum { NSI_BEFORE, NSI_AFTER };
 // @return NS_OK; NS_ERR_NOMEM
 ns_status nsi_episodes_make(const ns_fit* fit, nsi_episodes* out, ns_error* error);
 void nsi_episodes_free(nsi_episodes* episodes); // zeroed and freed ones are allowed
+
+// To be looked at in a page.
+ns_status nsi_episodes_show(const nsi_episodes* episodes, const ns_fit* fit, nsi_viewer* viewer,
+                            ns_error* error);
 
 // As a table: traj, t, test, then each channel, with /before and /after.
 ns_status nsi_episodes_write(const nsi_episodes* episodes, const ns_fit* fit, const char* path,

@@ -42,6 +42,9 @@ static ns_status parse(const char* text, size_t size, const char* name, const ch
                          .error = error};
     ns_status status = nsi_xml_parse(text, size, name, &allocator, &xml, error);
     if (status == NS_OK) status = ns_model_builder_create(&allocator, &reader.builder, error);
+    if (status == NS_OK && folder) {
+        status = nsi_model_builder_set_folder(reader.builder, folder, error);
+    }
     if (status == NS_OK) {
         bool read = read_document(&reader) && nsi_reader_add_ground(&reader);
         status = read ? finish(&reader, out) : reader.status;

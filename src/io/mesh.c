@@ -1,4 +1,5 @@
-// Meshes from STL and OBJ files. Only vertices are read: the convex hull needs no triangles.
+// Meshes from STL and OBJ files. The convex hull needs vertices only; faces are read for those who
+// want triangles.
 
 #include "io/mesh.h"
 
@@ -7,6 +8,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 
 // ---- hull ------------------------------------------------------------------------------------
 
@@ -31,11 +33,16 @@ void nsi_hull_start(nsi_hull* hull) {
     for (uint32_t k = 0; k < NSI_MESH_DIRECTIONS; k++) direction(k, hull->directions[k]);
 }
 
-bool nsi_hull_add(nsi_hull* hull, const double v[3]) {
+static bool is_place(const double v[3]) {
     const double furthest = 1e9; // m; what is computed from it stays finite
     for (int i = 0; i < 3; i++) {
         if (!(fabs(v[i]) <= furthest)) return false;
     }
+    return true;
+}
+
+bool nsi_hull_add(nsi_hull* hull, const double v[3]) {
+    if (!is_place(v)) return false;
     for (uint32_t k = 0; k < NSI_MESH_DIRECTIONS; k++) {
         const double* d = hull->directions[k];
         double reach = v[0] * d[0] + v[1] * d[1] + v[2] * d[2];
@@ -79,6 +86,71 @@ void nsi_hull_finish(const nsi_hull* hull, nsi_mesh* out) {
     }
 }
 
+// ---- triangles -------------------------------------------------------------------------------
+
+// Where vertices and faces go: to a hull, which takes no faces, or to a surface.
+typedef struct sink {
+    nsi_hull* hull;
+    nsi_surface* surface; // NULL: the hull
+    const ns_allocator* allocator;
+    nsi_index places; // of the surface's vertices
+    uint32_t most;    // triangles
+    uint32_t face[2]; // the first corner of the current face, and the last one
+    uint32_t ncorner; // of the face so far
+    ns_status status; // NS_ERR_NOMEM, NS_ERR_LIMIT
+} sink;
+
+static bool has_failed(const sink* s) {
+    return s->status != NS_OK;
+}
+
+// The vertex at this place.
+static uint32_t find_vertex(sink* s, const double v[3]) {
+    const double place[3] = {v[0] + 0.0, v[1] + 0.0, v[2] + 0.0}; // no -0
+    uint32_t hash = nsi_hash_bytes(place, sizeof place), number = s->surface->vertices.count / 3;
+    for (uint32_t at = nsi_index_first(&s->places, hash), id; nsi_index_at(&s->places, at, &id);
+         at = nsi_index_next(&s->places, at)) {
+        if (memcmp(s->surface->vertices.data + 3 * (size_t)id, place, sizeof place) == 0) return id;
+    }
+    if (!nsi_array_reserve(s->allocator, &s->surface->vertices, 3) ||
+        !nsi_index_insert(s->allocator, &s->places, hash, number)) {
+        s->status = NS_ERR_NOMEM;
+        return 0;
+    }
+    for (int i = 0; i < 3; i++) s->surface->vertices.data[3 * number + (uint32_t)i] = place[i];
+    s->surface->vertices.count += 3;
+    return number;
+}
+
+static void begin_face(sink* s) {
+    s->ncorner = 0;
+}
+
+// The next corner of a face. From the third on each makes a triangle, unless two of its corners are
+// the same.
+static void add_corner(sink* s, uint32_t vertex) {
+    uint32_t first = s->face[0], last = s->face[1];
+    s->face[s->ncorner == 0 ? 0 : 1] = vertex;
+    if (++s->ncorner < 3 || first == last || last == vertex || vertex == first) return;
+    if (s->surface->triangles.count / 3 >= s->most) {
+        s->status = NS_ERR_LIMIT;
+    } else if (!nsi_array_reserve(s->allocator, &s->surface->triangles, 3)) {
+        s->status = NS_ERR_NOMEM;
+    } else {
+        uint32_t* triangle = s->surface->triangles.data + s->surface->triangles.count;
+        triangle[0] = first, triangle[1] = last, triangle[2] = vertex;
+        s->surface->triangles.count += 3;
+    }
+}
+
+// A vertex of an STL file, which is the corner of a face too. False when it is no place.
+static bool add_vertex(sink* s, const double v[3]) {
+    if (!s->surface) return nsi_hull_add(s->hull, v);
+    if (!is_place(v)) return false;
+    add_corner(s, find_vertex(s, v));
+    return true;
+}
+
 // ---- binary STL ------------------------------------------------------------------------------
 
 // 80 bytes of anything, the number of triangles, and for each a normal, three vertices and two bytes
@@ -97,7 +169,7 @@ static double read_float(const char* at) {
     return (double)value;
 }
 
-static ns_status parse_binary(const char* bytes, size_t size, const char* name, nsi_hull* hull,
+static ns_status parse_binary(const char* bytes, size_t size, const char* name, sink* to,
                               ns_error* error) {
     uint64_t count = read_u32(bytes + STL_HEADER - 4);
     uint64_t needed = STL_HEADER + count * STL_TRIANGLE;
@@ -107,11 +179,12 @@ static ns_status parse_binary(const char* bytes, size_t size, const char* name, 
                         "has %zu",
                         name, (unsigned long long)count, (unsigned long long)needed, size);
     }
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count && !has_failed(to); i++) {
+        begin_face(to);
         const char* at = bytes + STL_HEADER + i * STL_TRIANGLE + STL_VERTICES;
         for (int k = 0; k < 3; k++, at += 12) {
             const double vertex[3] = {read_float(at), read_float(at + 4), read_float(at + 8)};
-            if (nsi_hull_add(hull, vertex)) continue;
+            if (add_vertex(to, vertex)) continue;
             return nsi_fail(error, NS_ERR_PARSE,
                             "%s: triangle %llu has a vertex that is not finite or beyond 1e9", name,
                             (unsigned long long)i + 1);
@@ -151,8 +224,7 @@ static bool is_word(const words* w, const char* word) {
 }
 
 // The three numbers of a vertex; the word before them is the current one.
-static ns_status read_vertex(words* w, const char* name, nsi_hull* hull, ns_error* error) {
-    double vertex[3];
+static ns_status read_numbers(words* w, const char* name, double vertex[3], ns_error* error) {
     for (int i = 0; i < 3; i++) {
         next_word(w);
         if (w->size > 0 && nsi_text_read_double(w->word, w->size, &vertex[i]) == NS_OK) continue;
@@ -160,44 +232,94 @@ static ns_status read_vertex(words* w, const char* name, nsi_hull* hull, ns_erro
         return nsi_fail(error, NS_ERR_PARSE, "%s:%u: a vertex needs three numbers, not %s", name,
                         w->line, nsi_quote(w->word, w->size, quote));
     }
-    if (nsi_hull_add(hull, vertex)) return NS_OK;
+    if (is_place(vertex)) return NS_OK;
     return nsi_fail(error, NS_ERR_PARSE, "%s:%u: the vertex is not finite or beyond 1e9", name,
                     w->line);
 }
 
-// "vertex x y z" anywhere between "solid" and "endsolid".
-static ns_status parse_text_stl(const char* bytes, size_t size, const char* name, nsi_hull* hull,
+// "vertex x y z" anywhere between "solid" and "endsolid"; those of a face are in one "loop".
+static ns_status parse_text_stl(const char* bytes, size_t size, const char* name, sink* to,
                                 ns_error* error) {
     words w = {.at = bytes, .end = bytes + size, .line = 1};
     bool ended = false;
-    for (next_word(&w); w.size > 0; next_word(&w)) {
+    for (next_word(&w); w.size > 0 && !has_failed(to); next_word(&w)) {
         bool starts = is_word(&w, "solid"), ends = is_word(&w, "endsolid");
         if (starts || ends) {
             ended = ends;
             while (w.size > 0 && !is_word(&w, "\n")) next_word(&w); // a name, which may be any
             if (w.size == 0) break;
         }
+        if (is_word(&w, "loop")) begin_face(to);
         if (!is_word(&w, "vertex")) continue;
-        ns_status status = read_vertex(&w, name, hull, error);
+        double vertex[3];
+        ns_status status = read_numbers(&w, name, vertex, error);
         if (status != NS_OK) return status;
+        add_vertex(to, vertex);
     }
-    if (ended) return NS_OK;
+    if (ended || has_failed(to)) return NS_OK;
     return nsi_fail(error, NS_ERR_PARSE, "%s:%u: cut off: there is no endsolid", name, w.line);
 }
 
-// Lines that start with "v".
-static ns_status parse_obj(const char* bytes, size_t size, const char* name, nsi_hull* hull,
+// Numbers of vertices by their order in an OBJ file.
+typedef NSI_ARRAY(uint32_t) vertex_list;
+
+// A corner of an OBJ file's face, "7", "7/1" or "7//2": vertices count from 1, and backwards from -1.
+static bool read_corner(const words* w, const vertex_list* all, uint32_t* out) {
+    size_t size = 0;
+    while (size < w->size && w->word[size] != '/') size++;
+    double number;
+    if (nsi_text_read_double(w->word, size, &number) != NS_OK) return false;
+    if (number < 0.0) number += (double)all->count + 1.0;
+    if (!(number >= 1.0 && number <= (double)all->count) || number != floor(number)) return false;
+    *out = all->data[(uint32_t)number - 1];
+    return true;
+}
+
+// A line that starts with "f"; afterwards its end is the current word.
+static ns_status read_face(words* w, const char* name, const vertex_list* all, sink* to,
+                           ns_error* error) {
+    bool comment = false;
+    begin_face(to);
+    for (next_word(w); w->size > 0 && !is_word(w, "\n"); next_word(w)) {
+        uint32_t vertex;
+        if (comment || w->word[0] == '#') {
+            comment = true;
+            continue;
+        }
+        if (!read_corner(w, all, &vertex)) {
+            char quote[NSI_QUOTE_SIZE];
+            return nsi_fail(error, NS_ERR_PARSE, "%s:%u: %s is no vertex of a face", name, w->line,
+                            nsi_quote(w->word, w->size, quote));
+        }
+        add_corner(to, vertex);
+    }
+    return NS_OK;
+}
+
+// Lines that start with "v", and for surfaces with "f".
+static ns_status parse_obj(const char* bytes, size_t size, const char* name, sink* to,
                            ns_error* error) {
     words w = {.at = bytes, .end = bytes + size, .line = 1};
+    vertex_list all = {0};
+    ns_status status = NS_OK;
     bool starts = true;
-    for (next_word(&w); w.size > 0; next_word(&w)) {
+    for (next_word(&w); w.size > 0 && status == NS_OK && !has_failed(to); next_word(&w)) {
+        double vertex[3];
         if (starts && is_word(&w, "v")) {
-            ns_status status = read_vertex(&w, name, hull, error);
-            if (status != NS_OK) return status;
+            status = read_numbers(&w, name, vertex, error);
+            if (status != NS_OK) break;
+            if (!to->surface) {
+                nsi_hull_add(to->hull, vertex);
+            } else if (!nsi_array_push(to->allocator, &all, find_vertex(to, vertex))) {
+                to->status = NS_ERR_NOMEM;
+            }
+        } else if (starts && to->surface && is_word(&w, "f")) {
+            status = read_face(&w, name, &all, to, error);
         }
         starts = is_word(&w, "\n");
     }
-    return NS_OK;
+    nsi_array_free(to->allocator, &all);
+    return status;
 }
 
 // ---- files -----------------------------------------------------------------------------------
@@ -224,19 +346,16 @@ static bool is_binary_stl(const char* bytes, size_t size) {
            size == STL_HEADER + (uint64_t)read_u32(bytes + STL_HEADER - 4) * STL_TRIANGLE;
 }
 
-static ns_status parse_stl(const char* bytes, size_t size, const char* name, nsi_hull* hull,
+static ns_status parse_stl(const char* bytes, size_t size, const char* name, sink* to,
                            ns_error* error) {
-    if (!is_binary_stl(bytes, size)) return parse_text_stl(bytes, size, name, hull, error);
-    if (size >= STL_HEADER) return parse_binary(bytes, size, name, hull, error);
+    if (!is_binary_stl(bytes, size)) return parse_text_stl(bytes, size, name, to, error);
+    if (size >= STL_HEADER) return parse_binary(bytes, size, name, to, error);
     return nsi_fail(error, NS_ERR_PARSE, "%s: not an STL file: it has %zu bytes", name, size);
 }
 
-ns_status nsi_mesh_parse(const char* bytes, size_t size, const char* name, nsi_mesh* out,
-                         ns_error* error) {
-    nsi_hull hull;
-    nsi_hull_start(&hull);
+static ns_status parse(const char* bytes, size_t size, const char* name, sink* to,
+                       ns_error* error) {
     mesh_format format = format_of(name);
-    *out = (nsi_mesh){0};
     if (format == OTHER) {
         return nsi_fail(error, NS_ERR_UNSUPPORTED, "%s: is neither .stl nor .obj", name);
     }
@@ -244,23 +363,90 @@ ns_status nsi_mesh_parse(const char* bytes, size_t size, const char* name, nsi_m
         return nsi_fail(error, NS_ERR_LIMIT, "%s: larger than %d MiB", name,
                         NSI_MESH_MAX_SIZE >> 20);
     }
-    ns_status status = format == OBJ ? parse_obj(bytes, size, name, &hull, error)
-                                     : parse_stl(bytes, size, name, &hull, error);
+    ns_status status = format == OBJ ? parse_obj(bytes, size, name, to, error)
+                                     : parse_stl(bytes, size, name, to, error);
+    if (to->status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
+    if (to->status == NS_OK) return status;
+    return nsi_fail(error, to->status, "%s: has more than %u triangles", name, to->most);
+}
+
+ns_status nsi_mesh_parse(const char* bytes, size_t size, const char* name, nsi_mesh* out,
+                         ns_error* error) {
+    nsi_hull hull;
+    nsi_hull_start(&hull);
+    *out = (nsi_mesh){0};
+    ns_status status = parse(bytes, size, name, &(sink){.hull = &hull}, error);
     if (status != NS_OK) return status;
     if (hull.nvertex == 0) return nsi_fail(error, NS_ERR_PARSE, "%s: has no vertices", name);
     nsi_hull_finish(&hull, out);
     return NS_OK;
 }
 
+ns_status nsi_surface_parse(const char* bytes, size_t size, const char* name, uint32_t most,
+                            const ns_allocator* allocator, nsi_surface* out, ns_error* error) {
+    *out = (nsi_surface){0};
+    sink to = {.surface = out, .allocator = allocator, .most = most};
+    ns_status status = parse(bytes, size, name, &to, error);
+    nsi_index_free(allocator, &to.places);
+    if (status != NS_OK || out->triangles.count > 0) return status;
+    return nsi_fail(error, NS_ERR_PARSE, "%s: has no triangles", name);
+}
+
+void nsi_surface_free(const ns_allocator* allocator, nsi_surface* surface) {
+    nsi_array_free(allocator, &surface->vertices);
+    nsi_array_free(allocator, &surface->triangles);
+}
+
+// What cannot be read need not be opened.
+static ns_status read_bytes(const char* path, const ns_allocator* allocator, nsi_bytes* out,
+                            ns_error* error) {
+    if (format_of(path) == OTHER) return NS_OK;
+    return nsi_file_read(path, NSI_MESH_MAX_SIZE, allocator, out, error);
+}
+
 ns_status nsi_mesh_read(const char* path, const ns_allocator* allocator, nsi_mesh* out,
                         ns_error* error) {
     nsi_bytes bytes = {0};
     *out = (nsi_mesh){0};
-    // What cannot be read need not be opened.
-    ns_status status = format_of(path) == OTHER
-                           ? NS_OK
-                           : nsi_file_read(path, NSI_MESH_MAX_SIZE, allocator, &bytes, error);
+    ns_status status = read_bytes(path, allocator, &bytes, error);
     if (status == NS_OK) status = nsi_mesh_parse(bytes.data, bytes.count, path, out, error);
     nsi_array_free(allocator, &bytes);
     return status;
+}
+
+ns_status nsi_surface_read(const char* path, uint32_t most, const ns_allocator* allocator,
+                           nsi_surface* out, ns_error* error) {
+    nsi_bytes bytes = {0};
+    *out = (nsi_surface){0};
+    ns_status status = read_bytes(path, allocator, &bytes, error);
+    if (status == NS_OK) {
+        status = nsi_surface_parse(bytes.data, bytes.count, path, most, allocator, out, error);
+    }
+    nsi_array_free(allocator, &bytes);
+    return status;
+}
+
+// ---- names -----------------------------------------------------------------------------------
+
+size_t nsi_mesh_path_size(const char* folder, const char* file) {
+    return strlen(folder) + strlen(file) + sizeof "../";
+}
+
+bool nsi_mesh_find(const char* folder, const char* file, char* out, size_t size) {
+    static const char* const packages[] = {"package://", "model://"};
+    const char* rest = strncmp(file, "file://", 7) == 0 ? file + 7 : file;
+    bool in_package = false;
+    for (int k = 0; k < 2; k++) {
+        size_t length = strlen(packages[k]);
+        if (strncmp(file, packages[k], length) != 0) continue;
+        rest = file + length + strcspn(file + length, "/");
+        rest += *rest == '/';
+        in_package = true;
+    }
+    bool absolute = rest[0] == '/' && !in_package;
+    snprintf(out, size, "%s%s", absolute ? "" : folder, rest);
+    if (nsi_file_exists(out)) return true;
+    if (!in_package) return false;
+    snprintf(out, size, "%s../%s", folder, rest);
+    return nsi_file_exists(out);
 }

@@ -1,4 +1,5 @@
-// Meshes for contact: what is left of them is a few corners of their convex hull.
+// Meshes. For contact, what is left of them is a few corners of their convex hull; to be drawn, they
+// are triangles.
 //
 // The corners are the vertices that reach furthest in 64 fixed directions: the six axes and 58 more,
 // evenly spread. If that makes more than 32 corners, those of the axes are kept, and of the others
@@ -44,5 +45,31 @@ ns_status nsi_mesh_read(const char* path, const ns_allocator* allocator, nsi_mes
 // The same from memory.
 ns_status nsi_mesh_parse(const char* bytes, size_t size, const char* name, nsi_mesh* out,
                          ns_error* error);
+
+// ---- triangles -------------------------------------------------------------------------------
+
+typedef struct nsi_surface {
+    NSI_ARRAY(double) vertices;    // x y z of each
+    NSI_ARRAY(uint32_t) triangles; // the three vertices of each
+} nsi_surface;
+
+// Read the triangles of such a file; vertices at the same place are one. Polygons of an OBJ file are
+// cut into triangles from their first corners.
+// @param out  freed by nsi_surface_free(), also after a failure
+// @return as nsi_mesh_read(); NS_ERR_LIMIT also for more than `most` triangles
+ns_status nsi_surface_read(const char* path, uint32_t most, const ns_allocator* allocator,
+                           nsi_surface* out, ns_error* error);
+ns_status nsi_surface_parse(const char* bytes, size_t size, const char* name, uint32_t most,
+                            const ns_allocator* allocator, nsi_surface* out, ns_error* error);
+void nsi_surface_free(const ns_allocator* allocator, nsi_surface* surface);
+
+// ---- names -----------------------------------------------------------------------------------
+
+// Where the file is that a document in `folder` names: a name may start with a scheme, and that of a
+// package, whose folder we do not know, may stand for the document's folder or the one around it.
+// An absolute name is taken as it stands. False when there is no such file.
+// @param out  (size) nsi_mesh_path_size() bytes
+size_t nsi_mesh_path_size(const char* folder, const char* file);
+bool nsi_mesh_find(const char* folder, const char* file, char* out, size_t size);
 
 #endif

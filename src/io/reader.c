@@ -301,38 +301,15 @@ bool nsi_reader_add_ground(nsi_reader* reader) {
 
 // ---- meshes ----------------------------------------------------------------------------------
 
-// Where the file may be: a name may start with a scheme, and that of a package, whose folder we do
-// not know, may stand for the document's folder or the one around it. An absolute name is taken as
-// it stands. NULL when it is nowhere; `out` has room for all of it.
-static const char* find_mesh(const nsi_reader* reader, const char* file, char* out, size_t size) {
-    static const char* const packages[] = {"package://", "model://"};
-    const char* rest = strncmp(file, "file://", 7) == 0 ? file + 7 : file;
-    bool in_package = false;
-    for (int k = 0; k < 2; k++) {
-        size_t length = strlen(packages[k]);
-        if (strncmp(file, packages[k], length) != 0) continue;
-        rest = file + length + strcspn(file + length, "/");
-        rest += *rest == '/';
-        in_package = true;
-    }
-    bool absolute = rest[0] == '/' && !in_package;
-    snprintf(out, size, "%s%s", absolute ? "" : reader->folder, rest);
-    if (nsi_file_exists(out)) return out;
-    if (!in_package) return NULL;
-    snprintf(out, size, "%s../%s", reader->folder, rest);
-    return nsi_file_exists(out) ? out : NULL;
-}
-
 // Read the file of a mesh: NULL when there is none, without corners when it is of a format that is
 // not read. What is damaged is an error.
 static bool read_mesh(nsi_reader* reader, const nsi_xml_element* element, const char* file,
                       const nsi_mesh** out) {
     *out = NULL;
-    size_t size = strlen(reader->folder) + strlen(file) + sizeof "../";
-    char* room = nsi_arena_alloc(&reader->meshes, size);
-    if (!room) return nsi_reader_fail_nomem(reader);
-    const char* path = find_mesh(reader, file, room, size);
-    if (!path) return true;
+    size_t size = nsi_mesh_path_size(reader->folder, file);
+    char* path = nsi_arena_alloc(&reader->meshes, size);
+    if (!path) return nsi_reader_fail_nomem(reader);
+    if (!nsi_mesh_find(reader->folder, file, path, size)) return true;
     nsi_mesh* mesh = nsi_arena_alloc(&reader->meshes, sizeof *mesh);
     if (!mesh) return nsi_reader_fail_nomem(reader);
     ns_error error;

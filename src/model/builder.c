@@ -263,6 +263,12 @@ ns_status ns_model_builder_set_name(ns_model_builder* builder, const char* name,
     return NS_OK;
 }
 
+ns_status nsi_model_builder_set_folder(ns_model_builder* builder, const char* folder,
+                                       ns_error* error) {
+    builder->folder = keep(builder, folder);
+    return builder->folder ? NS_OK : nsi_fail_nomem(error);
+}
+
 ns_status ns_model_builder_set_world(ns_model_builder* builder, const ns_world_def* world,
                                      ns_error* error) {
     ns_status status = check_builder(builder, world, "ns_model_builder_set_world", error);

@@ -9,6 +9,7 @@ struct ns_model_builder {
     ns_allocator allocator;
     nsi_arena strings; // of all definitions, and their vertices
     const char* name;
+    const char* folder; // or NULL
     ns_world_def world;
     NSI_ARRAY(nsi_link) links; // with everything but the parameter number
     NSI_ARRAY(nsi_geom) geoms;

@@ -156,6 +156,7 @@ static void fill(const ns_model_builder* builder, const nsi_pairs* pairs, ns_mod
                  const model_arrays* arrays, string_room* room) {
     filling f = {builder, pairs, model, arrays, room, 0, 0};
     model->name = put(room, builder->name);
+    model->folder = put(room, builder->folder);
     fill_links(&f);
     fill_actuators(&f);
     fill_gravity(&f);

@@ -86,6 +86,7 @@ typedef struct nsi_exclusion {
 struct ns_model {
     ns_allocator allocator;
     const char* name;
+    const char* folder; // of its file, ending with '/' or empty; NULL: it is from none
     ns_world_def world;
     ns_model_sizes sizes;
     uint32_t gravity_param; // world/gravity/x; y and z follow
@@ -113,6 +114,11 @@ ns_status nsi_model_builder_finish(const ns_model_builder* builder, ns_model** o
                                    uint32_t* bad_link, ns_error* error);
 
 // ---- builder.c -----------------------------------------------------------------------------
+
+// The folder from which mesh files are named, as the model keeps it.
+// @return NS_OK, NS_ERR_NOMEM
+ns_status nsi_model_builder_set_folder(ns_model_builder* builder, const char* folder,
+                                       ns_error* error);
 
 // Is the name taken? For loaders that make names up.
 bool nsi_model_builder_has_link(const ns_model_builder* builder, const char* name);

@@ -36,6 +36,9 @@ ns_status nsi_viewer_add_span(nsi_viewer* viewer, double from, double to, const 
 ns_status nsi_viewer_add_track(nsi_viewer* viewer, const char* name, const char* role,
                                ns_error* error);
 
+// Rows of the last episode; 0 when there is none.
+uint32_t nsi_viewer_rows(const nsi_viewer* viewer);
+
 // Numbers of the last track over time: values[k * stride] in row k. The quantity of the same name in
 // other tracks of the episode is the same. NaN: missing. Again for the same track: they are replaced.
 ns_status nsi_viewer_add_quantity(nsi_viewer* viewer, const char* name, const char* unit,
@@ -64,6 +67,10 @@ ns_status nsi_motion_create(const ns_model* model, const ns_system_options* opti
                             const char* const* patterns, uint32_t npattern, nsi_motion** out,
                             ns_error* error);
 void nsi_motion_free(nsi_motion* motion); // NULL is allowed
+
+// Most columns that a track gets from it, so that a caller can see early whether they fit a page
+// (NSI_COLUMNS_MOST).
+uint32_t nsi_motion_column_count(const nsi_motion* motion);
 
 typedef struct nsi_motion_rows {
     const double* states;   // (rows x nx) of the episode; a row that is not finite is missing

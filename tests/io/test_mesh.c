@@ -1,4 +1,5 @@
-// Meshes: which corners are kept, files of both formats, damaged ones, and models that name them.
+// Meshes: which corners are kept, triangles, files of both formats, damaged ones, and models that
+// name them.
 
 #include "io/mesh.h"
 
@@ -281,6 +282,117 @@ static void damaged_files_do_no_harm(void** state) {
     free(texts[1]);
 }
 
+// ---- triangles ---------------------------------------------------------------------------------
+
+// Closed, and of this volume: every edge is that of two triangles, once in each direction.
+static void check_closed(const nsi_surface* s, double expected) {
+    uint32_t n = s->triangles.count;
+    const uint32_t* t = s->triangles.data;
+    double volume = 0.0;
+    for (uint32_t k = 0; k < n; k += 3) {
+        const double *a = s->vertices.data + 3 * t[k], *b = s->vertices.data + 3 * t[k + 1],
+                     *c = s->vertices.data + 3 * t[k + 2];
+        volume += (a[0] * (b[1] * c[2] - b[2] * c[1]) - a[1] * (b[0] * c[2] - b[2] * c[0]) +
+                   a[2] * (b[0] * c[1] - b[1] * c[0])) /
+                  6.0;
+        for (uint32_t e = 0; e < 3; e++) {
+            uint32_t from = t[k + e], to = t[k + (e + 1) % 3], there = 0, back = 0;
+            for (uint32_t o = 0; o < n; o += 3) {
+                for (uint32_t f = 0; f < 3; f++) {
+                    uint32_t p = t[o + f], q = t[o + (f + 1) % 3];
+                    there += p == from && q == to;
+                    back += p == to && q == from;
+                }
+            }
+            assert_true(there == 1 && back == 1);
+        }
+    }
+    assert_true(fabs(fabs(volume) - expected) < 1e-12);
+}
+
+static void triangles_are_read(void** state) {
+    (void)state;
+    ns_allocator allocator = ns_default_allocator();
+    nsi_surface surface;
+    ns_error error;
+    static const char* const files[] = {MESHES "cuboid.obj", MESHES "cuboid.STL"};
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(nsi_surface_read(files[k], 12, &allocator, &surface, NULL), NS_OK);
+        assert_int_equal(surface.triangles.count, 36);
+        assert_int_equal(surface.vertices.count, k == 0 ? 27 : 24); // one belongs to no face
+        check_closed(&surface, 6.0);
+        nsi_surface_free(&allocator, &surface);
+        assert_int_equal(nsi_surface_read(files[k], 11, &allocator, &surface, &error),
+                         NS_ERR_LIMIT);
+        assert_non_null(strstr(error.message, "more than 11 triangles"));
+        nsi_surface_free(&allocator, &surface);
+    }
+    assert_int_equal(nsi_surface_read(MESHES "nowhere.obj", 9, &allocator, &surface, NULL),
+                     NS_ERR_IO);
+
+    // Names of corners: with textures and normals, counted backwards, a corner twice, -0 is 0.
+    static const char obj[] = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nv -0 0 0\n"
+                              "f 1/1 3//2 2/3/4\nf 5 -4 -2\nf 1 4 3 # 2 1\nf 2 3 4\nf 1 1 2\nf 1 2";
+    assert_int_equal(nsi_surface_parse(obj, sizeof obj - 1, "a.obj", 9, &allocator, &surface, NULL),
+                     NS_OK);
+    assert_int_equal(surface.vertices.count, 12);
+    assert_int_equal(surface.triangles.count, 12);
+    check_closed(&surface, 1.0 / 6.0);
+    nsi_surface_free(&allocator, &surface);
+
+    static const char* const bad[] = {"v 0 0 0\nf 1 2 3\n",          "v 0 0 0\nf 0 1 1\n",
+                                      "v 0 0 0\nf -2 1 1\n",         "v 0 0 0\nf 1.5 1 1\n",
+                                      "v 0 0 0\nf nan 1 1\n",        "v 0 0 0\nf / 1 1\n",
+                                      "v 0 0 0\nv 1 0 0\nv 0 1 0\n", ""};
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        assert_int_equal(
+            nsi_surface_parse(bad[k], strlen(bad[k]), "a.obj", 9, &allocator, &surface, &error),
+            NS_ERR_PARSE);
+        assert_memory_equal(error.message, "a.obj:", 6);
+        nsi_surface_free(&allocator, &surface);
+    }
+}
+
+static void damaged_surfaces_do_no_harm(void** state) {
+    (void)state;
+    nsi_rng rng = nsi_rng_seed(2028);
+    char binary[84 + 50 * 8];
+    size_t sizes[3] = {0, 0, make_binary(binary, 8)};
+    char* texts[3] = {modelfile_read("mesh/cuboid.obj", &sizes[0]),
+                      modelfile_read("mesh/cuboid.STL", &sizes[1]), binary};
+    static const char* const names[3] = {"d.obj", "d.stl", "d.stl"};
+    uint32_t good = 0, bad = 0;
+    for (int i = 0; i < 6000; i++) {
+        size_t size;
+        char* damaged = modelfile_damage(&rng, texts[i % 3], sizes[i % 3], &size);
+        char* exact = malloc(size + (size == 0));
+        memcpy(exact, damaged, size);
+        test_alloc counter = {.fail_at = i % 7 == 0 ? 1 + nsi_rng_below(&rng, 8) : 0};
+        ns_allocator allocator = test_allocator(&counter);
+        nsi_surface surface;
+        if (nsi_surface_parse(exact, size, names[i % 3], 100, &allocator, &surface, NULL) ==
+            NS_OK) {
+            assert_in_range(surface.triangles.count, 3, 300);
+            for (uint32_t k = 0; k < surface.triangles.count; k++) {
+                assert_true(surface.triangles.data[k] < surface.vertices.count / 3);
+            }
+            for (uint32_t k = 0; k < surface.vertices.count; k++) {
+                assert_true(fabs(surface.vertices.data[k]) <= 1e9);
+            }
+            good++;
+        } else {
+            bad++;
+        }
+        nsi_surface_free(&allocator, &surface);
+        assert_int_equal(counter.live_blocks, 0);
+        free(exact);
+        free(damaged);
+    }
+    assert_true(good > 100 && bad > 100);
+    free(texts[0]);
+    free(texts[1]);
+}
+
 // ---- in models ---------------------------------------------------------------------------------
 
 static const ns_geom_def* geom_named(const ns_model* model, const char* name) {
@@ -405,6 +517,8 @@ int main(void) {
         cmocka_unit_test(binary_stl_is_read),
         cmocka_unit_test(broken_files_say_what_is_wrong),
         cmocka_unit_test(damaged_files_do_no_harm),
+        cmocka_unit_test(triangles_are_read),
+        cmocka_unit_test(damaged_surfaces_do_no_harm),
         cmocka_unit_test(urdf_meshes_are_found),
         cmocka_unit_test(mjcf_meshes_are_found),
         cmocka_unit_test(broken_meshes_are_errors),

@@ -350,6 +350,7 @@ static void quantities_have_unit_and_stage(void** state) {
         {"qdd/17", "rad/s^2", "acceleration", 1, false},
         {"contact/FR_calf_geom3:ground/0/depth", "m", "impulses", 1, false},
         {"contact/FR_calf_geom3:ground/0/force/normal", "N", "impulses", 1, false},
+        {"contact/FR_calf_geom3:ground/0/force/x", "N", "impulses", 0, false},
         {"mass_matrix/0/0", "kg", "after", 0, false},
         {"mass_matrix/0/5", "kg m", "after", 0, false},
         {"mass_matrix/17/17", "kg m^2", "after", 0, false},
@@ -362,6 +363,7 @@ static void quantities_have_unit_and_stage(void** state) {
     expectation springs[] = {
         {"contact/FR_calf_geom3:ground/0/velocity/tangent1", "m/s", "contact", 1, false},
         {"contact/FR_calf_geom3:ground/0/friction", "", "contact", 1, false},
+        {"contact/FR_calf_geom3:ground/0/force/z", "N", "contact", 0, false},
     };
     check_quantities(NEURALSIM_SOURCE_DIR "/models/quadruped.urdf", NS_CONTACT_SPRING, springs,
                      sizeof springs / sizeof *springs);

@@ -49,11 +49,11 @@ export function findPlaywright() {
 }
 
 // A browser that draws in 3D without a graphics card; closed when the test ends.
-export async function openBrowser(t) {
+export async function openBrowser(t, more = []) {
     const browser = await findPlaywright().chromium.launch({
         executablePath: findChromium(),
         args: ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
-            "--ignore-gpu-blocklist"],
+            "--ignore-gpu-blocklist", ...more],
     });
     t.after(() => browser.close());
     return browser;

@@ -29,19 +29,19 @@ async function inflate(bytes) {
     }
 }
 
-export function unpack(bytes, { rows, offsets, steps }) {
+export function unpack(bytes, { rows, orders, offsets, steps }) {
     const total = rows.reduce((sum, n) => sum + n, 0);
     if (bytes.length !== 4 * total) throw new Error(DAMAGED);
     let at = 0;
     return rows.map((count, c) => {
         const values = new Float64Array(count);
-        let last = 0, slope = 0; // u[k-1], u[k-1] - u[k-2]
+        const sums = new Int32Array(orders[c] + 1); // the difference, its sum, the sum of these; last u
         for (let k = 0; k < count; k++, at++) {
             const zigzag = bytes[at] | (bytes[at + total] << 8) | (bytes[at + 2 * total] << 16) |
                 (bytes[at + 3 * total] << 24);
-            slope = (slope + ((zigzag >>> 1) ^ -(zigzag & 1))) | 0;
-            last = (last + slope) | 0;
-            const u = last >>> 0;
+            sums[0] = (zigzag >>> 1) ^ -(zigzag & 1);
+            for (let i = 1; i < sums.length; i++) sums[i] += sums[i - 1]; // wraps around
+            const u = sums[sums.length - 1] >>> 0;
             values[k] = u === 0 ? NaN : offsets[c] + steps[c] * (u - 1);
         }
         return values;

@@ -1,0 +1,204 @@
+// The page of a simulation.
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "page_simulate.h"
+
+#include "io/file.h"
+#include "page/bundle.h"
+#include "page/columns.h"
+#include "page/html.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+bool motion_page_check(const char* path) {
+    nsi_bundle bundle;
+    if (!nsi_bundle_get(&bundle)) return cli_fail("%s", NSI_BUNDLE_MISSING), false;
+    char* folder = nsi_file_folder(path, NULL);
+    bool writable = folder && access(*folder ? folder : ".", W_OK) == 0;
+    if (!folder) {
+        cli_fail("out of memory");
+    } else if (!writable) {
+        cli_fail("cannot write %s: %s", path, strerror(errno));
+    }
+    nsi_free(NULL, folder);
+    return writable;
+}
+
+// ---- rows ------------------------------------------------------------------------------------
+
+static uint64_t row_count(const motion_page* p, uint64_t every) {
+    return p->steps / every + 1 + (p->steps % every != 0);
+}
+
+static bool fits(const motion_page* p, uint64_t every) {
+    double columns = 1.0 + (double)p->ntrack * nsi_motion_column_count(p->motion);
+    return (double)row_count(p, every) * columns <= NSI_COLUMNS_MOST;
+}
+
+static bool check_size(const motion_page* p) {
+    if (fits(p, p->every)) return true;
+    uint64_t every = p->every;
+    while (!fits(p, every) && every <= p->steps) every *= 2;
+    char advice[64] = "";
+    if (fits(p, every)) {
+        snprintf(advice, sizeof advice, ": --every %llu keeps few enough",
+                 (unsigned long long)every);
+    }
+    cli_fail("%s: %llu rows of %u %s are too many for a page, which holds %d million numbers%s",
+             p->path, (unsigned long long)row_count(p, p->every), p->ntrack,
+             p->ntrack == 1 ? "trajectory" : "trajectories", NSI_COLUMNS_MOST / 1000000, advice);
+    return false;
+}
+
+bool motion_page_prepare(motion_page* p, const double* params) {
+    p->ntrack = p->ntraj < PAGE_TRACKS ? p->ntraj : PAGE_TRACKS;
+    if (p->ntrack < p->ntraj) {
+        cli_note("%s shows the first %u of %u trajectories", p->path, p->ntrack, p->ntraj);
+    }
+    if (!check_size(p)) return false;
+    p->nrow = (uint32_t)row_count(p, p->every);
+    size_t rows = (size_t)p->ntrack * p->nrow;
+    p->time = cli_zeros(p->nrow);
+    p->states = cli_zeros(rows * p->z.nx);
+    p->controls = cli_zeros(rows * p->z.nc);
+    p->params = cli_zeros((size_t)p->ntrack * p->z.np);
+    if (!p->time || !p->states || !p->controls || !p->params) return false;
+    for (size_t k = 0; k < rows * p->z.nx; k++) p->states[k] = NAN;
+    for (uint32_t k = 0; k < p->nrow; k++) {
+        uint64_t step = (uint64_t)k * p->every;
+        p->time[k] = (double)(step < p->steps ? step : p->steps) * p->z.timestep;
+    }
+    memcpy(p->params, params, (size_t)p->ntrack * p->z.np * sizeof *params);
+    return true;
+}
+
+void motion_page_free(motion_page* p) {
+    nsi_motion_free(p->motion);
+    free(p->time);
+    free(p->states);
+    free(p->controls);
+    free(p->params);
+}
+
+void motion_page_put(motion_page* p, uint32_t trajectory, uint64_t step, const double* x,
+                     const double* c) {
+    if (trajectory >= p->ntrack) return;
+    uint32_t row = step == p->steps ? p->nrow - 1 : (uint32_t)(step / p->every);
+    size_t at = (size_t)trajectory * p->nrow + row;
+    memcpy(p->states + at * p->z.nx, x, p->z.nx * sizeof *x);
+    memcpy(p->controls + at * p->z.nc, c, p->z.nc * sizeof *c);
+    if (row + 1 > p->reached) p->reached = row + 1;
+}
+
+// ---- page ------------------------------------------------------------------------------------
+
+static const char* contact_name(const motion_page* p) {
+    uint32_t count = ns_model_get_sizes(p->model).ncontact, springs = 0, rigid = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        ns_contact_model model =
+            p->contact < 0 ? ns_model_contact(p->model, k)->model : (ns_contact_model)p->contact;
+        springs += model == NS_CONTACT_SPRING;
+        rigid += model == NS_CONTACT_NCP;
+    }
+    return rigid && springs ? "rigid and springs" : rigid ? "rigid" : springs ? "springs" : "none";
+}
+
+static void add_fact(nsi_text_builder* b, const char* name, const char* text) {
+    nsi_page_element(b, "dt", name);
+    nsi_page_element(b, "dd", text);
+}
+
+static void add_facts(nsi_text_builder* b, const motion_page* p) {
+    static const char* const integrators[] = {"semi-implicit Euler", "Runge-Kutta of order 4",
+                                              "Euler, implicit in joint forces"};
+    char text[64];
+    nsi_text_add(b, "<dl>\n");
+    add_fact(b, "model", p->model_path);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)p->steps);
+    add_fact(b, "steps", text);
+    snprintf(text, sizeof text, "%s s", nsi_show_short(p->z.timestep, 6).text);
+    add_fact(b, "time step", text);
+    add_fact(b, "integrator", integrators[p->z.integrator]);
+    add_fact(b, "contact", contact_name(p));
+    nsi_text_add(b, "</dl>\n");
+}
+
+static void add_ignored(nsi_text_builder* b, const ns_model* model) {
+    uint32_t count = ns_model_get_sizes(model).nignored;
+    if (count == 0) return;
+    nsi_text_add(b, "<h2>Ignored in the model's file</h2>\n<ul>\n");
+    for (uint32_t k = 0; k < count; k++) nsi_page_element(b, "li", ns_model_ignored(model, k));
+    nsi_text_add(b, "</ul>\n");
+}
+
+// What a person should know about the episode, or "".
+static void make_note(const motion_page* p, char* out, size_t size) {
+    nsi_shown last = nsi_show_short(p->time[p->reached - 1], 6);
+    size_t length = 0;
+    out[0] = '\0';
+    if (p->ntrack < p->ntraj) {
+        length =
+            (size_t)snprintf(out, size, "The first %u of %u trajectories. ", p->ntrack, p->ntraj);
+    }
+    if (p->reached < p->nrow) {
+        snprintf(out + length, size - length, "The simulation left the finite numbers after %s s.",
+                 last.text);
+    }
+}
+
+static ns_status add_tracks(const motion_page* p, nsi_viewer* viewer, ns_error* error) {
+    char note[160];
+    make_note(p, note, sizeof note);
+    ns_status status = nsi_viewer_add_episode(viewer, "simulation", p->time, p->reached,
+                                              *note ? note : NULL, error);
+    for (uint32_t k = 0; k < p->ntrack && status == NS_OK; k++) {
+        char name[16] = "run";
+        if (p->batch) snprintf(name, sizeof name, "%u", k);
+        nsi_motion_rows rows = {.states = p->states + (size_t)k * p->nrow * p->z.nx,
+                                .controls = p->controls + (size_t)k * p->nrow * p->z.nc,
+                                .params = p->params + (size_t)k * p->z.np};
+        status = nsi_viewer_add_track(viewer, name, "run", error);
+        if (status == NS_OK) status = nsi_motion_show(p->motion, viewer, &rows, error);
+    }
+    return status;
+}
+
+static ns_status make_page(const motion_page* p, nsi_text_builder* b, ns_error* error) {
+    nsi_viewer* viewer = NULL;
+    ns_status status = nsi_viewer_create(p->model, NULL, &viewer, error);
+    if (status == NS_OK) status = add_tracks(p, viewer, error);
+    if (status == NS_OK) {
+        nsi_page_open(b, ns_model_name(p->model));
+        nsi_page_element(b, "h1", ns_model_name(p->model));
+        add_facts(b, p);
+        status = nsi_viewer_write(viewer, b, error);
+        add_ignored(b, p->model);
+        nsi_page_close(b);
+    }
+    nsi_viewer_free(viewer);
+    return status;
+}
+
+bool motion_page_write(motion_page* p, size_t* size) {
+    nsi_text_builder b = {.allocator = ns_default_allocator()};
+    ns_text text = {0};
+    ns_error error;
+    *size = 0;
+    if (p->reached == 0) return true;
+    ns_status status = make_page(p, &b, &error);
+    ns_status finished = nsi_text_finish(&b, &text, status == NS_OK ? &error : NULL);
+    if (status == NS_OK) status = finished;
+    if (status == NS_OK) status = nsi_file_write(p->path, text.data, text.size, NULL, &error);
+    if (status == NS_OK) {
+        *size = text.size;
+    } else {
+        cli_fail("%s: %s", p->path, error.message);
+    }
+    ns_text_free(&text);
+    return status == NS_OK;
+}
