@@ -1,9 +1,7 @@
 // neuralsim network: a picture of a network of a blueprint.
 
 #include "cli.h"
-#include "nn/plan.h"
-#include "sim/system.h"
-#include "svg_network.h"
+#include "page/weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,152 +37,29 @@ typedef struct network_command {
     cli_networks networks;
     cli_contact contact;
     ns_load_options load;
-    nsi_arena arena; // names
-    bool out_of_memory;
 } network_command;
-
-// ---- names ---------------------------------------------------------------------------------
-
-static const char* keep(network_command* c, nsi_text_builder* b) {
-    char* kept = b->failed ? NULL : nsi_arena_string(&c->arena, b->text.data, b->text.count);
-    nsi_array_free(&b->allocator, &b->text);
-    *b = (nsi_text_builder){.allocator = b->allocator};
-    if (!kept) c->out_of_memory = true;
-    return kept ? kept : "";
-}
-
-static uint32_t part_count(const char* name) {
-    uint32_t count = 1;
-    for (; *name; name++) count += *name == '/';
-    return count;
-}
-
-// A name for what is called `a` in one use of a network and `b` in another: with * for the parts
-// that differ.
-static const char* common_name(network_command* c, const char* a, const char* b) {
-    if (strcmp(a, b) == 0 || part_count(a) != part_count(b)) return a;
-    nsi_text_builder text = {.allocator = ns_default_allocator()};
-    for (;;) {
-        size_t n = strcspn(a, "/"), m = strcspn(b, "/");
-        bool same = n == m && memcmp(a, b, n) == 0;
-        nsi_text_add_bytes(&text, same ? a : "*", same ? n : 1);
-        if (!a[n]) return keep(c, &text);
-        nsi_text_add(&text, "/");
-        a += n + 1, b += m + 1;
-    }
-}
-
-// Names of inputs (or outputs) of a set of weights, over all uses of it. NULL when out of memory.
-static const char** port_names(network_command* c, const nsi_plan* plan, uint32_t set,
-                               bool inputs) {
-    const nsi_plan_set* s = &plan->sets[set];
-    uint32_t count = inputs ? s->ninput : s->noutput;
-    const char** names = nsi_arena_alloc(&c->arena, ((size_t)count + 1) * sizeof *names);
-    for (uint32_t k = 0; names && k < count; k++) {
-        names[k] = NULL;
-        uint32_t lag = 0;
-        for (uint32_t u = 0; u < plan->nuse; u++) {
-            const nsi_plan_use* use = &plan->uses[u];
-            if (use->set != set) continue;
-            const char* name = inputs ? use->inputs[k].name : use->outputs[k];
-            lag = inputs ? use->inputs[k].lag : 0;
-            names[k] = names[k] ? common_name(c, names[k], name) : name;
-        }
-        if (lag == 0) continue;
-        nsi_text_builder text = {.allocator = ns_default_allocator()};
-        if (lag == 1) nsi_text_add(&text, "prev:%s", names[k]);
-        if (lag > 1) nsi_text_add(&text, "%s, %u steps before", names[k], lag);
-        names[k] = keep(c, &text);
-    }
-    return names;
-}
-
-// Names of what the last layer gives: the outputs, or what they are made of.
-static const char** last_names(network_command* c, const ns_network_def* def, uint32_t columns,
-                               const char** outputs) {
-    bool dissipative = def->guarantee & NS_GUARANTEE_DISSIPATIVE,
-         conservative = def->guarantee & NS_GUARANTEE_CONSERVATIVE;
-    if (!dissipative && !conservative) return outputs;
-    const char** names = nsi_arena_alloc(&c->arena, ((size_t)columns + 1) * sizeof *names);
-    nsi_text_builder text = {.allocator = ns_default_allocator()};
-    for (uint32_t k = 0, i = 0, j = 0; names && k < columns; k++) {
-        if (conservative) nsi_text_add(&text, "potential V");
-        if (dissipative) nsi_text_add(&text, "L %u,%u", i + 1, j + 1); // lower triangle, by rows
-        names[k] = keep(c, &text);
-        if (j++ == i) i++, j = 0;
-    }
-    return names;
-}
 
 // ---- the picture ---------------------------------------------------------------------------
 
-static const char* add_note(network_command* c, const nsi_plan* plan, uint32_t set,
-                            const char** outputs) {
-    const nsi_plan_set* s = &plan->sets[set];
-    const ns_network_def* def = ns_blueprint_network(plan->blueprint, s->network);
-    static const char* const modes[] = {"adds to", "replaces", "scales"};
-    nsi_text_builder text = {.allocator = ns_default_allocator()};
-    if (def->guarantee & NS_GUARANTEE_DISSIPATIVE) nsi_text_add(&text, "-L L' v ");
-    if (def->guarantee & NS_GUARANTEE_CONSERVATIVE) nsi_text_add(&text, "-gradient of V ");
-    nsi_text_add(&text, "%s ", modes[def->mode]);
-    for (uint32_t k = 0; k < s->noutput && k < 3; k++) {
-        nsi_text_add(&text, "%s%s", k > 0 ? ", " : "", outputs[k]);
-    }
-    if (s->noutput > 3) nsi_text_add(&text, " and %u more", s->noutput - 3);
-    return keep(c, &text);
-}
-
-static const char* size_note(network_command* c, const nsi_plan* plan, uint32_t set) {
-    const nsi_plan_set* s = &plan->sets[set];
-    const ns_network_def* def = ns_blueprint_network(plan->blueprint, s->network);
-    static const char* const guarantees[] = {"dissipative", "conservative", "odd", "even",
-                                             "bounded"};
-    uint32_t uses = 0;
-    for (uint32_t u = 0; u < plan->nuse; u++) uses += plan->uses[u].set == set;
-    nsi_text_builder text = {.allocator = ns_default_allocator()};
-    nsi_text_add(&text, "%u weights", s->count);
-    if (uses > 1) nsi_text_add(&text, ", shared by %u", uses);
-    for (int k = 0; k < 5; k++) {
-        if (def->guarantee & (1u << k)) nsi_text_add(&text, ", %s", guarantees[k]);
-    }
-    return keep(c, &text);
-}
-
-static int draw(network_command* c, const ns_system* system, uint32_t set) {
-    const nsi_plan* plan = system->plan;
-    const nsi_plan_set* s = &plan->sets[set];
-    const ns_network_def* def = ns_blueprint_network(plan->blueprint, s->network);
-    nsi_layer shapes[NSI_MAX_LAYERS];
-    svg_layer layers[NSI_MAX_LAYERS];
-    uint32_t nlayer = nsi_network_layers(def, s->ninput, s->noutput, shapes);
-    for (uint32_t k = 0; k < nlayer; k++) {
-        const nsi_layer* from = &shapes[k];
-        layers[k] = (svg_layer){.weights = system->weights + s->offset + from->offset,
-                                .rows = from->rows,
-                                .columns = from->columns,
-                                .bias = from->bias,
-                                .heading = k + 1 < nlayer ? ns_activation_name(def->activation)
-                                                          : "outputs"};
-    }
-    const char** inputs = port_names(c, plan, set, true);
-    const char** outputs = port_names(c, plan, set, false);
-    const char** last = outputs ? last_names(c, def, shapes[nlayer - 1].columns, outputs) : NULL;
-    if (!inputs || !last || c->out_of_memory) return cli_fail("out of memory");
-    const char* notes[] = {add_note(c, plan, set, outputs), size_note(c, plan, set)};
-    svg_network picture = {.title = s->name,
-                           .notes = notes,
-                           .nnote = 2,
-                           .layers = layers,
-                           .nlayer = nlayer,
-                           .inputs = inputs,
-                           .outputs = last};
+static int draw(const network_command* c, const ns_system* system, uint32_t set) {
+    nsi_charts charts;
+    nsi_figure figure = {0};
     ns_text text = {0};
     ns_error error;
-    if (c->out_of_memory) return cli_fail("out of memory");
-    if (svg_network_draw(&picture, &text, &error) != NS_OK) return cli_fail("%s", error.message);
-    bool written = cli_write_file(c->output, text.data, text.size);
+    nsi_charts_init(NULL, &charts);
+    ns_status status = nsi_weights_add_chart(system, set, system->weights, &charts, &error);
+    if (status == NS_OK) status = nsi_chart_figure(charts.list.data, NULL, &figure, &error);
+    if (status == NS_OK) status = nsi_figure_file(&figure, &text, &error);
+    int code = EXIT_FAILED;
+    if (status != NS_OK) {
+        cli_fail("%s", error.message);
+    } else if (cli_write_file(c->output, text.data, text.size)) {
+        code = cli_finish();
+    }
     ns_text_free(&text);
-    return written ? cli_finish() : EXIT_FAILED;
+    nsi_figure_free(&figure);
+    nsi_charts_free(&charts);
+    return code;
 }
 
 // ---- the command ---------------------------------------------------------------------------
@@ -219,7 +94,7 @@ static uint32_t find_set(const network_command* c, const nsi_plan* plan) {
     return NSI_NONE;
 }
 
-static int run(network_command* c) {
+static int run(const network_command* c) {
     cli_model model;
     ns_system* system = NULL;
     uint32_t set = NSI_NONE;
@@ -244,7 +119,6 @@ static int run(network_command* c) {
 
 int cmd_network(int argc, char** argv) {
     network_command c = {.contact = CLI_CONTACT_DEFAULT, .load = ns_default_load_options()};
-    c.arena.allocator = ns_default_allocator();
     const cli_row rows[] = {CLI_NETWORK_ROWS(c.networks),
                             CLI_CONTACT_ROWS(c.contact),
                             {"--set", CLI_TEXT, &c.set, "the name of a set of weights"},
@@ -255,7 +129,5 @@ int cmd_network(int argc, char** argv) {
     int code = cli_parse("network", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
     c.model = cli_model_argument("network", &arguments);
-    code = c.model ? run(&c) : EXIT_USAGE;
-    nsi_arena_free(&c.arena);
-    return code;
+    return c.model ? run(&c) : EXIT_USAGE;
 }

@@ -7,8 +7,8 @@
 #include "cli.h"
 #include "experiment.h"
 #include "fit/fit.h"
-#include "heatmap.h"
 #include "page/html.h"
+#include "page/starts.h"
 
 #include <float.h>
 #include <math.h>
@@ -505,6 +505,26 @@ static nsi_json make_json(const grid* g) {
     nsi_json_number(&j, "seconds", nsi_clock_wall() - g->e->began);
     nsi_json_number(&j, "rollouts_per_second", g->rollouts);
     nsi_json_close(&j);
+    nsi_json_open(&j, "grid", '{');
+    nsi_json_open(&j, "parameters", '[');
+    for (int k = 0; k < 2; k++) nsi_json_text(&j, NULL, g->names[k]);
+    nsi_json_close(&j);
+    nsi_json_numbers(&j, "truth", g->truth, 2);
+    nsi_json_number(&j, "tolerance", g->tolerance);
+    nsi_json_number(&j, "from", g->from);
+    nsi_json_number(&j, "to", g->to);
+    nsi_json_count(&j, "cells", g->cells);
+    nsi_json_close(&j);
+    nsi_json_open(&j, "methods", '[');
+    for (uint32_t m = 0; m < g->nmethod; m++) {
+        nsi_json_open(&j, NULL, '{');
+        nsi_json_text(&j, "name", g->methods[m].name);
+        nsi_json_text(&j, "label", g->methods[m].label);
+        nsi_json_close(&j);
+    }
+    nsi_json_close(&j);
+    nsi_json_text(&j, "main", g->methods[g->main].name);
+    nsi_json_text(&j, "compare", g->methods[g->local].name);
     nsi_json_open(&j, "poses", '[');
     for (uint32_t p = 0; p < g->npose; p++) {
         nsi_json_open(&j, NULL, '{');
@@ -526,33 +546,38 @@ static nsi_json make_json(const grid* g) {
 // ---- page --------------------------------------------------------------------------------------
 
 // Beside the page as a file, and in it.
-static bool add_heatmap(const grid* g, uint32_t pose, double* values, nsi_text_builder* page) {
+static bool add_starts(const grid* g, uint32_t pose, double* values, nsi_text_builder* page) {
     uint32_t n = cell_count(g), which[2] = {g->local, g->main};
     for (int side = 0; side < 2; side++) {
         const result* r = results_of(g, pose, which[side]);
         for (uint32_t k = 0; k < n; k++) values[(size_t)side * n + k] = r[k].error;
     }
-    heatmap map = {.titles = {g->methods[g->local].label, g->methods[g->main].label},
-                   .axes = {g->names[0], g->names[1]},
-                   .values = {values, values + n},
-                   .cells = g->cells,
-                   .from = g->from,
-                   .to = g->to,
-                   .mark = {g->truth[0], g->truth[1]},
-                   .most = 0.6 * (g->to - g->from)};
-    nsi_text_builder b = {.allocator = page->allocator};
-    heatmap_add(&b, &map);
+    nsi_starts starts = {.names = {g->names[0], g->names[1]},
+                         .labels = {g->methods[g->local].label, g->methods[g->main].label},
+                         .truth = {g->truth[0], g->truth[1]},
+                         .from = g->from,
+                         .to = g->to,
+                         .cells = g->cells};
+    const double* errors[2] = {values, values + n};
+    nsi_charts charts;
+    nsi_figure figure = {0};
     ns_text text = {0};
     ns_error error;
-    if (nsi_text_finish(&b, &text, &error) != NS_OK) {
-        cli_fail("%s", error.message);
-        return false;
+    nsi_charts_init(NULL, &charts);
+    ns_status status = nsi_starts_add_chart(&starts, pose, errors, &charts, &error);
+    if (status == NS_OK) status = nsi_chart_figure(charts.list.data, NULL, &figure, &error);
+    if (status == NS_OK) status = nsi_figure_file(&figure, &text, &error);
+    bool done = status == NS_OK;
+    if (!done) cli_fail("%s", error.message);
+    if (done) {
+        char name[80];
+        snprintf(name, sizeof name, "%s.svg", figure.name);
+        nsi_page_figure(page, &figure);
+        done = experiment_write(g->e, name, &text);
     }
-    char name[40];
-    snprintf(name, sizeof name, "heatmap_pose%u.svg", pose + 1);
-    bool done = experiment_write(g->e, name, &text);
-    nsi_text_add_bytes(page, text.data, text.size);
     ns_text_free(&text);
+    nsi_figure_free(&figure);
+    nsi_charts_free(&charts);
     return done;
 }
 
@@ -590,7 +615,7 @@ static bool make_page(const grid* g, nsi_text_builder* page) {
             nsi_text_add(page, "%s%s", k > 0 ? ", " : "", nsi_show_short(g->poses[p][k], 4).text);
         }
         nsi_text_add(page, ") rad</h2>\n");
-        done = add_heatmap(g, p, values, page);
+        done = add_starts(g, p, values, page);
         add_table(g, p, page);
     }
     experiment_close_page(g->e, page);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 int cmd_network(int argc, char** argv); // cmd_network.c
+int cmd_plot(int argc, char** argv);    // cmd_plot.c
 
 static const struct {
     const char* name;
@@ -21,6 +22,7 @@ static const struct {
     {"fit", cmd_fit, "fit parameters and networks to recordings"},
     {"experiment", cmd_experiment, "run an experiment of the papers as a whole"},
     {"view", cmd_view, "show a page or a fit, also while it runs, in a browser"},
+    {"plot", cmd_plot, "draw figures of a fit, an experiment or a table"},
     {"gradcheck", cmd_gradcheck, "check gradients of a model three ways"},
     {"network", cmd_network, "draw a network of a blueprint"},
     {"graph", cmd_graph, "read, differentiate, evaluate and export an expression graph"},

@@ -25,6 +25,8 @@ void nsi_answer_free(nsi_answer* answer) {
     }
     nsi_array_free(&memory, &answer->phases);
     nsi_array_free(&memory, &answer->history);
+    nsi_array_free(&memory, &answer->path);
+    nsi_array_free(&memory, &answer->path_names);
     nsi_array_free(&memory, &answer->notes);
     nsi_arena_free(&answer->arena);
     nsi_answer_init(&memory, answer);

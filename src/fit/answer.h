@@ -6,6 +6,8 @@
 #define NSI_FIT_ANSWER_H
 
 #include "base/base.h"
+#include "page/chart.h"
+#include "page/viewer.h"
 
 // What can be said of a parameter; the first that holds.
 typedef enum nsi_verdict {
@@ -63,12 +65,21 @@ typedef struct nsi_history_point {
     double seconds, value;
 } nsi_history_point;
 
+// Where a sparsity path stands: sizes of the first layers' weights, by input, under a penalty.
+typedef struct nsi_path_point {
+    uint32_t phase, iteration;
+    double l1, group;    // of the stage
+    double loss;         // without the penalty
+    const double* norms; // (npath_name), from the arena
+} nsi_path_point;
+
 typedef struct nsi_answer {
     ns_allocator allocator; // of all arrays; texts live in the arena
     nsi_arena arena;
     const char *title, *model, *treatment; // treatment: of the data
     const char* setting;                   // "rk4, 2.5 ms; windows with free states; seed 1"
     const char* citation;                  // of the data, or ""
+    const char* fit;                       // its name among those it was read from, or NULL
 
     NSI_ARRAY(nsi_estimate) estimates;
     double* correlation; // (nestimate x nestimate), NaN where there is no error. NULL: neither it
@@ -81,6 +92,8 @@ typedef struct nsi_answer {
     nsi_score before[NSI_ROLES], after[NSI_ROLES]; // windows 0: no such data
     NSI_ARRAY(nsi_phase) phases;
     NSI_ARRAY(nsi_history_point) history;
+    NSI_ARRAY(nsi_path_point) path;    // at the end of each stage with a penalty; along its
+    NSI_ARRAY(const char*) path_names; // iterations, too, where all have the same
     NSI_ARRAY(const char*) notes; // what a reader should know: bound hits, refused steps, kinks
     double seconds;               // all of it
     bool complete;                // false: stopped before its end
@@ -106,6 +119,23 @@ ns_status nsi_answer_identify(nsi_answer* answer, const double* information, dou
 // elsewhere, no network).
 ns_status nsi_answer_text(const nsi_answer* answer, ns_text* out, ns_error* error);
 ns_status nsi_answer_json(const nsi_answer* answer, ns_text* out, ns_error* error);
-ns_status nsi_answer_html(const nsi_answer* answer, ns_text* out, ns_error* error);
+// @param viewer  what moves, or NULL
+// @param more    figures besides those of the answer: networks. NULL: none
+ns_status nsi_answer_html(const nsi_answer* answer, const nsi_viewer* viewer,
+                          const nsi_charts* more, ns_text* out, ns_error* error);
+
+// Read what nsi_answer_json() wrote, or that in which `fits` has it (of an experiment). What is not
+// finite is null there: a standard error is read as INFINITY, or NaN where there is no effect;
+// bounds, errors of directions and of horizons as infinite; all else as NaN.
+// @param path  of the file, for messages
+// @param fit   which of `fits`, NULL: the first; ignored for a single one
+// @return NS_OK; NS_ERR_PARSE naming what is wrong, NS_ERR_LIMIT; NS_ERR_ARGUMENT: there is no such
+//         fit; NS_ERR_NOMEM. `out` is initialised in any case
+ns_status nsi_answer_read(const char* text, size_t size, const char* path, const char* fit,
+                          const ns_allocator* allocator, nsi_answer* out, ns_error* error);
+
+// Add the charts of an answer, those for which there is something: "loss", "parameters",
+// "correlation", "errors_train" ("validation", "test"), "timing", "path". They borrow from it.
+ns_status nsi_answer_charts(const nsi_answer* answer, nsi_charts* charts, ns_error* error);
 
 #endif

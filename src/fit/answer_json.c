@@ -115,6 +115,7 @@ static json_t* make_score(writer* w, const nsi_score* score) {
         set(w, item, "pooled", number(h->pooled));
         set(w, item, "median", number(h->median));
         set(w, item, "windows", json_integer(h->windows));
+        set(w, item, "samples", json_integer(h->samples));
         append(w, horizons, item);
     }
     set(w, object, "loss", number(score->loss));
@@ -160,6 +161,33 @@ static json_t* make_history(writer* w, const nsi_answer* answer) {
         set(w, item, "seconds", number(point->seconds));
         set(w, item, "value", number(point->value));
         append(w, list, item);
+    }
+    return list;
+}
+
+static json_t* make_path(writer* w, const nsi_answer* answer) {
+    json_t* list = check(w, json_array());
+    for (uint32_t k = 0; k < answer->path.count && !w->failed; k++) {
+        const nsi_path_point* point = &answer->path.data[k];
+        json_t *item = check(w, json_object()), *norms = check(w, json_array());
+        for (uint32_t i = 0; i < answer->path_names.count && !w->failed; i++) {
+            append(w, norms, number(point->norms[i]));
+        }
+        set(w, item, "phase", json_integer(point->phase));
+        set(w, item, "iteration", json_integer(point->iteration));
+        set(w, item, "l1", number(point->l1));
+        set(w, item, "group", number(point->group));
+        set(w, item, "loss", number(point->loss));
+        set(w, item, "norms", norms);
+        append(w, list, item);
+    }
+    return list;
+}
+
+static json_t* make_path_names(writer* w, const nsi_answer* answer) {
+    json_t* list = check(w, json_array());
+    for (uint32_t k = 0; k < answer->path_names.count && !w->failed; k++) {
+        append(w, list, string(w, answer->path_names.data[k]));
     }
     return list;
 }
@@ -225,12 +253,15 @@ ns_status nsi_answer_json(const nsi_answer* answer, ns_text* out, ns_error* erro
     set(&w, root, "correlation", make_correlation(&w, answer));
     set(&w, root, "directions", make_directions(&w, answer));
     set(&w, root, "sigma", number(answer->sigma));
+    set(&w, root, "noise_known", json_boolean(answer->noise_known));
     set(&w, root, "residuals", json_integer(answer->nresidual));
     set(&w, root, "weights", json_integer(answer->nweight));
     set(&w, root, "before", make_scores(&w, answer->before));
     set(&w, root, "after", make_scores(&w, answer->after));
     set(&w, root, "phases", make_phases(&w, answer));
     set(&w, root, "history", make_history(&w, answer));
+    set(&w, root, "path_names", make_path_names(&w, answer));
+    set(&w, root, "path", make_path(&w, answer));
     set(&w, root, "notes", make_notes(&w, answer));
     if (!w.failed) write_root(&w, root);
     json_decref(root);

@@ -18,47 +18,12 @@ enum {
 
 // ---- cells and lines -------------------------------------------------------------------------
 
-// Columns of a character; U+FFFD becomes "?". Those from Hangul on are wide in most scripts.
-static uint32_t width_of(uint32_t code) {
-    return code < 0x1100 || code == 0xfffd ? 1 : 2;
-}
-
-static uint32_t text_width(const char* text) {
-    uint32_t width = 0, code;
-    while (*text) {
-        text += nsi_show_next(text, &code);
-        width += width_of(code);
-    }
-    return width;
-}
-
 static void add_character(nsi_text_builder* b, const char* text, size_t size, uint32_t code) {
     if (code == 0xfffd || code == ' ') {
         nsi_text_add(b, code == ' ' ? " " : "?");
     } else {
         nsi_text_add_bytes(b, text, size);
     }
-}
-
-// A text in so many columns at most; a long one loses its middle. Returns the columns it took.
-static uint32_t add_clipped(nsi_text_builder* b, const char* text, uint32_t most) {
-    uint32_t width = text_width(text), column = 0, at = 0, code;
-    bool whole = width <= most;
-    uint32_t head = whole ? width : (most - 3) / 2, tail = most - 3 - (most - 3) / 2;
-    bool cut = false;
-    for (size_t size; *text; text += size) {
-        size = nsi_show_next(text, &code);
-        at += width_of(code);
-        if (at > head && !whole) {
-            if (!cut) nsi_text_add(b, "...");
-            column += cut ? 0 : 3;
-            cut = true;
-            if (width - at + width_of(code) > tail) continue;
-        }
-        add_character(b, text, size, code);
-        column += width_of(code);
-    }
-    return column;
 }
 
 static void pad(nsi_text_builder* b, uint32_t from, uint32_t to) {
@@ -72,7 +37,7 @@ static void end_line(nsi_text_builder* b) {
 }
 
 static void add_left(nsi_text_builder* b, const char* text, uint32_t width) {
-    pad(b, add_clipped(b, text ? text : "", width), width);
+    pad(b, nsi_show_clipped(b, text ? text : "", width), width);
 }
 
 static void add_right(nsi_text_builder* b, const char* text, uint32_t width) {
@@ -89,7 +54,7 @@ static void add_wrapped(nsi_text_builder* b, const char* text, size_t length, ui
         while (text < end) { // to the end of the word and over the space behind it
             text += nsi_show_next(text, &code);
             if (code == ' ') break;
-            width += width_of(code);
+            width += nsi_show_columns(code);
             stop = text;
         }
         if (stop == word) continue;
@@ -101,13 +66,13 @@ static void add_wrapped(nsi_text_builder* b, const char* text, size_t length, ui
         }
         for (size_t size; word < stop; word += size) {
             size = nsi_show_next(word, &code);
-            if (column + width_of(code) > COLUMNS) { // a word longer than a line
+            if (column + nsi_show_columns(code) > COLUMNS) { // a word longer than a line
                 nsi_text_add(b, "\n");
                 pad(b, 0, first);
                 column = first;
             }
             add_character(b, word, size, code);
-            column += width_of(code);
+            column += nsi_show_columns(code);
         }
     }
     nsi_text_add(b, "\n");
@@ -130,7 +95,7 @@ static uint32_t longest_name(const nsi_answer* answer, uint32_t rows) {
     uint32_t longest = 9; // "parameter"
     for (uint32_t k = 0; k < rows; k++) {
         const char* name = answer->estimates.data[k].name;
-        uint32_t width = name ? text_width(name) : 0;
+        uint32_t width = name ? nsi_show_width(name) : 0;
         if (width > longest) longest = width;
     }
     return longest < NAME ? longest : NAME;
@@ -242,7 +207,7 @@ static void add_phases(nsi_text_builder* b, const nsi_answer* answer) {
         add_right(b, nsi_show(phase->seconds, 3).text, 9);
         add_right(b, nsi_show(phase->value, 4).text, 10);
         nsi_text_add(b, "  ");
-        add_clipped(b, phase->finish ? phase->finish : "", 12);
+        nsi_show_clipped(b, phase->finish ? phase->finish : "", 12);
         end_line(b);
     }
     nsi_text_add(b, "%s s in all\n", nsi_show(answer->seconds, 3).text);

@@ -40,8 +40,14 @@ static json_t* point_to_json(const nsi_history_point* h) {
                      number(h->value));
 }
 
+static json_t* path_to_json(const nsi_path_point* p, uint32_t count) {
+    return json_pack("[i, i, o, o, o, o]", (int)p->phase, (int)p->iteration, number(p->l1),
+                     number(p->group), number(p->loss), numbers(p->norms, count));
+}
+
 static json_t* to_json(const nsi_checkpoint* c) {
-    json_t *root = json_object(), *phases = json_array(), *history = json_array();
+    json_t *root = json_object(), *phases = json_array(), *history = json_array(),
+           *path = json_array();
     char fingerprint[20];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, c->fingerprint);
     for (uint32_t k = 0; k < c->nphase; k++) {
@@ -49,6 +55,9 @@ static json_t* to_json(const nsi_checkpoint* c) {
     }
     for (uint32_t k = 0; k < c->nhistory; k++) {
         json_array_append_new(history, point_to_json(&c->history[k]));
+    }
+    for (uint32_t k = 0; k < c->npath; k++) {
+        json_array_append_new(path, path_to_json(&c->path[k], c->npath_name));
     }
     const struct {
         const char* key;
@@ -74,6 +83,7 @@ static json_t* to_json(const nsi_checkpoint* c) {
         {"elite_value", numbers(c->elite_value, c->nelite)},
         {"phases", phases},
         {"history", history},
+        {"path", path},
     };
     for (size_t k = 0; k < sizeof entries / sizeof *entries; k++) {
         if (json_object_set_new(root, entries[k].key, entries[k].value) != 0) {
@@ -180,6 +190,36 @@ static void get_lists(reader* r) {
     }
 }
 
+// There is none in checkpoints of fits without penalties.
+static void get_path(reader* r) {
+    nsi_checkpoint* c = r->out;
+    const json_t* path = json_object_get(r->root, "path");
+    size_t count = json_array_size(path);
+    size_t names = json_array_size(json_array_get(json_array_get(path, 0), 5));
+    if (count == 0 || count > UINT32_MAX || names > UINT32_MAX) return;
+    c->path = nsi_alloc_zeroed(&c->allocator, count * sizeof *c->path);
+    double* norms = nsi_alloc(&c->allocator, (count * names + 1) * sizeof *norms);
+    if (!c->path || !norms) {
+        r->ok = false;
+        nsi_free(&c->allocator, norms);
+        return;
+    }
+    c->npath = (uint32_t)count;
+    c->npath_name = (uint32_t)names;
+    for (size_t k = 0; k < count; k++) {
+        const json_t *row = json_array_get(path, k), *list = json_array_get(row, 5);
+        double* own = norms + k * names;
+        c->path[k] = (nsi_path_point){.phase = get_count(r, json_array_get(row, 0)),
+                                      .iteration = get_count(r, json_array_get(row, 1)),
+                                      .l1 = get_number(r, json_array_get(row, 2)),
+                                      .group = get_number(r, json_array_get(row, 3)),
+                                      .loss = get_number(r, json_array_get(row, 4)),
+                                      .norms = own};
+        if (json_array_size(list) != names) r->ok = false;
+        for (size_t i = 0; i < names; i++) own[i] = get_number(r, json_array_get(list, i));
+    }
+}
+
 static bool from_json(const json_t* root, const ns_allocator* allocator, nsi_checkpoint* c) {
     *c = (nsi_checkpoint){.allocator = *allocator};
     reader r = {.root = root, .out = c, .ok = json_is_object(root)};
@@ -205,6 +245,7 @@ static bool from_json(const json_t* root, const ns_allocator* allocator, nsi_che
     c->elite = get_numbers(&r, "elite", &nelite);
     c->elite_value = get_numbers(&r, "elite_value", &c->nelite);
     get_lists(&r);
+    get_path(&r);
     return r.ok && nv == c->nm && nelite == c->nelite * c->nhop;
 }
 
@@ -272,7 +313,8 @@ ns_status nsi_checkpoint_read(const char* path, uint64_t fingerprint, const ns_a
 
 void nsi_checkpoint_free(nsi_checkpoint* c) {
     if (!c->allocator.free) return;
-    void* blocks[] = {c->z,    c->w,     c->x,           c->m,      c->v,
+    if (c->path) nsi_free(&c->allocator, (void*)c->path[0].norms);
+    void* blocks[] = {c->path, c->z,     c->w,           c->x,      c->m,      c->v,
                       c->best, c->elite, c->elite_value, c->phases, c->history};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&c->allocator, blocks[k]);
     *c = (nsi_checkpoint){0};

@@ -29,6 +29,8 @@ typedef struct nsi_checkpoint {
     uint32_t nphase;
     nsi_history_point* history;
     uint32_t nhistory;
+    nsi_path_point* path; // after reading, the norms of all begin with those of the first
+    uint32_t npath, npath_name;
     ns_allocator allocator;
 } nsi_checkpoint;
 

@@ -4,6 +4,8 @@
 #include "fit/fit.h"
 #include "io/file.h"
 #include "io/hybrid.h"
+#include "page/bundle.h"
+#include "page/weights.h"
 
 #include <errno.h>
 #include <math.h>
@@ -183,8 +185,42 @@ ns_status ns_fit_text(const ns_fit* f, ns_text* out, ns_error* error) {
 ns_status ns_fit_json(const ns_fit* f, ns_text* out, ns_error* error) {
     return nsi_answer_json(&f->answer, out, error);
 }
+
+enum { MOST_NETWORKS = 6 }; // in a page
+
+// What was recorded and predicted, moving, where pages have a script to show it.
+static ns_status make_viewer(const ns_fit* f, const nsi_episodes* episodes, nsi_viewer** out,
+                             ns_error* error) {
+    nsi_bundle bundle;
+    *out = NULL;
+    if (!nsi_bundle_get(&bundle) || episodes->rows == 0) return NS_OK;
+    ns_status status = nsi_viewer_create(ns_hybrid_model(f->hybrid), &f->allocator, out, error);
+    if (status == NS_OK) status = nsi_episodes_show(episodes, f, *out, error);
+    return status;
+}
+
+static ns_status make_page(const ns_fit* f, const nsi_episodes* episodes, ns_text* out,
+                           ns_error* error) {
+    nsi_charts more;
+    nsi_viewer* viewer = NULL;
+    ns_status status = make_viewer(f, episodes, &viewer, error);
+    uint32_t sets = f->system->plan ? f->system->plan->nset : 0;
+    nsi_charts_init(&f->allocator, &more);
+    for (uint32_t k = 0; k < sets && k < MOST_NETWORKS && status == NS_OK; k++) {
+        status = nsi_weights_add_chart(f->system, k, f->w, &more, error);
+    }
+    if (status == NS_OK) status = nsi_answer_html(&f->answer, viewer, &more, out, error);
+    nsi_charts_free(&more);
+    nsi_viewer_free(viewer);
+    return status;
+}
+
 ns_status ns_fit_html(const ns_fit* f, ns_text* out, ns_error* error) {
-    return nsi_answer_html(&f->answer, out, error);
+    nsi_episodes episodes = {0};
+    ns_status status = nsi_episodes_make(f, &episodes, error);
+    if (status == NS_OK) status = make_page(f, &episodes, out, error);
+    nsi_episodes_free(&episodes);
+    return status;
 }
 
 // ---- files -------------------------------------------------------------------------------------
@@ -197,15 +233,10 @@ static char* join(const ns_fit* f, const char* folder, const char* name) {
 }
 
 static ns_status write_text(const ns_fit* f, const char* folder, const char* name,
-                            ns_status (*make)(const nsi_answer*, ns_text*, ns_error*),
-                            ns_error* error) {
-    ns_text text = {0};
+                            const ns_text* text, ns_error* error) {
     char* path = join(f, folder, name);
-    ns_status status = path ? make(&f->answer, &text, error) : nsi_fail_nomem(error);
-    if (status == NS_OK) {
-        status = nsi_file_write(path, text.data, text.size, &f->allocator, error);
-    }
-    ns_text_free(&text);
+    ns_status status = path ? nsi_file_write(path, text->data, text->size, &f->allocator, error)
+                            : nsi_fail_nomem(error);
     nsi_free(&f->allocator, path);
     return status;
 }
@@ -269,12 +300,24 @@ static ns_status write_model(const ns_fit* f, const char* folder, const char* we
     return status;
 }
 
-// What was recorded beside what was predicted.
-static ns_status write_predictions(const ns_fit* f, const char* folder, ns_error* error) {
+static ns_status write_result(const ns_fit* f, const char* folder, ns_error* error) {
+    ns_text text = {0};
+    ns_status status = ns_fit_json(f, &text, error);
+    if (status == NS_OK) status = write_text(f, folder, "result.json", &text, error);
+    ns_text_free(&text);
+    return status;
+}
+
+// What was recorded beside what was predicted, as a table and in the page.
+static ns_status write_page(const ns_fit* f, const char* folder, ns_error* error) {
     nsi_episodes episodes = {0};
+    ns_text text = {0};
     char* path = join(f, folder, "predictions.csv");
     ns_status status = path ? nsi_episodes_make(f, &episodes, error) : nsi_fail_nomem(error);
     if (status == NS_OK) status = nsi_episodes_write(&episodes, f, path, error);
+    if (status == NS_OK) status = make_page(f, &episodes, &text, error);
+    if (status == NS_OK) status = write_text(f, folder, "report.html", &text, error);
+    ns_text_free(&text);
     nsi_episodes_free(&episodes);
     nsi_free(&f->allocator, path);
     return status;
@@ -291,9 +334,8 @@ ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
                          : nsi_fail_nomem(error);
     }
     if (status == NS_OK) status = write_model(f, folder, weights, error);
-    if (status == NS_OK) status = write_text(f, folder, "result.json", nsi_answer_json, error);
-    if (status == NS_OK) status = write_predictions(f, folder, error);
-    if (status == NS_OK) status = write_text(f, folder, "report.html", nsi_answer_html, error);
+    if (status == NS_OK) status = write_result(f, folder, error);
+    if (status == NS_OK) status = write_page(f, folder, error);
     nsi_free(&f->allocator, weights);
     return status;
 }

@@ -27,6 +27,9 @@ struct nsi_descent {
 
     nsi_descent_observer* observe;
     void* context;
+    nsi_descent_path_observer* observe_path; // NULL: nobody looks on
+    void* path_context;
+    double* norms; // (groups)
 };
 
 // ---- layout ------------------------------------------------------------------------------------
@@ -109,6 +112,39 @@ static double objective(void* context, const double* x, double* gradient) {
     return value * scale;
 }
 
+// ---- sparsity ----------------------------------------------------------------------------------
+
+void nsi_descent_watch_path(nsi_descent* d, nsi_descent_path_observer* observe, void* context) {
+    d->observe_path = observe;
+    d->path_context = context;
+}
+
+// Norms of the groups at x; returns the penalty there.
+static double find_norms(nsi_descent* d, const double* x) {
+    const nsi_stage* stage = d->stage;
+    double group = stage->method == NSI_METHOD_PROXIMAL ? stage->group : 0.0, penalty = 0.0;
+    for (uint32_t k = 0; k < d->groups.count; k++) {
+        const nsi_group* g = &d->groups.data[k];
+        double squares = 0.0, sizes = 0.0;
+        for (uint32_t i = 0; i < g->count; i++) {
+            double w = x[d->order[g->offset + i]];
+            squares += w * w;
+            sizes += fabs(w);
+        }
+        d->norms[k] = sqrt(squares);
+        penalty += stage->l1 * sizes + group * sqrt((double)g->count) * d->norms[k];
+    }
+    return penalty;
+}
+
+void nsi_descent_tell_path(nsi_descent* d) {
+    if (!d->observe_path || !d->norms) return;
+    double value = nsi_evaluator_value(d->e) / nsi_evaluator_residual_count(d->e);
+    get_x(d);
+    find_norms(d, d->x);
+    d->observe_path(d->path_context, d->state.lm.iteration, value, d->norms);
+}
+
 static bool pass_on(void* context, const nsi_progress* progress) {
     nsi_descent* d = context;
     double scale =
@@ -116,8 +152,13 @@ static bool pass_on(void* context, const nsi_progress* progress) {
     if (d->stage->method == NSI_METHOD_ADAM) {
         d->state.lm.iteration = progress->iteration;
         set_point(d, d->e, progress->x);
-    } else if (d->stage->method != NSI_METHOD_LM) {
-        return false; // the point is between rounds
+    } else if (d->stage->method != NSI_METHOD_LM) { // the point is between rounds
+        if (d->observe_path) {
+            double value = progress->value - find_norms(d, progress->x);
+            d->observe_path(d->path_context, d->state.lm.iteration + progress->iteration,
+                            fmax(value, 0.0), d->norms);
+        }
+        return false;
     }
     return d->observe && d->observe(d->context, progress->iteration, progress->value * scale);
 }
@@ -296,7 +337,10 @@ static ns_status make(nsi_descent* d, const ns_dataset* data, uint32_t threads, 
             status = make_batches(d, data, threads, error);
         }
     }
-    return status == NS_OK ? list_inputs(d, error) : status;
+    if (status == NS_OK) status = list_inputs(d, error);
+    if (status != NS_OK) return status;
+    d->norms = nsi_alloc(&d->allocator, ((size_t)d->groups.count + 1) * one);
+    return d->norms ? NS_OK : nsi_fail_nomem(error);
 }
 
 ns_status nsi_descent_create(const nsi_problem* problem, const ns_dataset* data,
@@ -330,7 +374,7 @@ void nsi_descent_free(nsi_descent* d) {
     for (uint32_t k = 0; k < d->batches.count; k++) nsi_evaluator_free(d->batches.data[k]);
     nsi_array_free(&memory, &d->batches);
     nsi_array_free(&memory, &d->groups);
-    void* blocks[] = {d->x, d->gradient, d->order, d->shuffled, d->state.m, d->state.v};
+    void* blocks[] = {d->x, d->gradient, d->order, d->shuffled, d->state.m, d->state.v, d->norms};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&memory, blocks[k]);
     nsi_free(&memory, d);
 }

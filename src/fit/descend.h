@@ -33,6 +33,15 @@ nsi_descent_state* nsi_descent_get_state(nsi_descent* descent);
 // are enough to go on. `value`: mean of squared residuals and penalties, halved.
 typedef bool nsi_descent_observer(void* context, uint32_t iteration, double value);
 
+// Sparsity: sizes of the groups of first-layer weights, one for each input of each set of weights,
+// in the order of the system's weight matrices. Told after each iteration of a method with a penalty.
+// `value`: as above, without the penalty.
+typedef void nsi_descent_path_observer(void* context, uint32_t iteration, double value,
+                                       const double* norms);
+void nsi_descent_watch_path(nsi_descent* descent, nsi_descent_path_observer* observe,
+                            void* context);
+void nsi_descent_tell_path(nsi_descent* descent); // where the evaluator stands now
+
 // From the state on. The outcome's value is that of `value` above.
 nsi_outcome nsi_descent_run(nsi_descent* descent, nsi_descent_observer* observe, void* context);
 

@@ -4,6 +4,7 @@
 #include "fit/run.h"
 
 #include "io/file.h"
+#include "page/weights.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -73,7 +74,10 @@ nsi_checkpoint nsi_run_begin_checkpoint(const nsi_run* r) {
                             .phases = f->answer.phases.data,
                             .nphase = f->answer.phases.count,
                             .history = f->answer.history.data,
-                            .nhistory = f->answer.history.count};
+                            .nhistory = f->answer.history.count,
+                            .path = f->answer.path.data,
+                            .npath = f->answer.path.count,
+                            .npath_name = f->answer.path_names.count};
 }
 
 void nsi_run_write_checkpoint(nsi_run* r, const nsi_checkpoint* c) {
@@ -141,6 +145,99 @@ ns_status nsi_run_end_phase(nsi_run* r, const nsi_outcome* out, double seconds) 
     return r->failure;
 }
 
+// ---- sparsity path -----------------------------------------------------------------------------
+
+enum { MOST_PATH_POINTS = 200 }; // of a stage, along its iterations
+
+static double group_of(const nsi_stage* stage) {
+    return stage->method == NSI_METHOD_PROXIMAL ? stage->group : 0.0;
+}
+
+static bool has_penalty(const nsi_stage* stage) {
+    bool can = stage->method == NSI_METHOD_PROXIMAL || stage->method == NSI_METHOD_OWLQN;
+    return can && stage->loss.fit_weights && (stage->l1 > 0.0 || group_of(stage) > 0.0);
+}
+
+// Names of the inputs of first layers, in the order of weights.
+static ns_status name_inputs(nsi_run* r) {
+    ns_fit* f = r->f;
+    nsi_arena* arena = &f->answer.arena;
+    uint32_t first_layers = 0;
+    for (uint32_t k = 0; k < ns_system_weight_matrix_count(f->system); k++) {
+        first_layers += ns_system_weight_matrix(f->system, k).layer == 0;
+    }
+    for (uint32_t k = 0; k < ns_system_weight_matrix_count(f->system); k++) {
+        ns_weight_matrix m = ns_system_weight_matrix(f->system, k);
+        const nsi_plan* plan = f->system->plan;
+        const char* const* inputs = NULL;
+        if (m.layer > 0) continue;
+        for (uint32_t set = 0; plan && set < plan->nset; set++) {
+            bool same = strcmp(plan->sets[set].name, m.set) == 0;
+            if (!same || plan->sets[set].ninput != m.rows - m.bias) continue;
+            inputs = nsi_weights_inputs(f->system, set, arena);
+            if (!inputs) return nsi_fail_nomem(r->error);
+        }
+        for (uint32_t row = 0; row < m.rows - m.bias; row++) {
+            nsi_text_builder text = {.allocator = f->allocator};
+            if (first_layers > 1) nsi_text_add(&text, "%s: ", m.set);
+            if (inputs) nsi_text_add(&text, "%s", inputs[row]);
+            if (!inputs) nsi_text_add(&text, "input %u", row + 1);
+            const char* name =
+                text.failed ? NULL : nsi_arena_string(arena, text.text.data, text.text.count);
+            nsi_array_free(&text.allocator, &text.text);
+            if (!name || !nsi_array_push(&f->allocator, &f->answer.path_names, name)) {
+                return nsi_fail_nomem(r->error);
+            }
+        }
+    }
+    return NS_OK;
+}
+
+// Is there a path, and of what?
+static ns_status begin_path(nsi_run* r) {
+    const nsi_stage* first = NULL;
+    r->along = true;
+    for (uint32_t phase = r->searches; phase < r->nphase; phase++) {
+        const nsi_stage* stage = stage_of(r, phase);
+        if (!has_penalty(stage)) continue;
+        if (!first) first = stage;
+        if (stage->l1 != first->l1 || group_of(stage) != group_of(first)) r->along = false;
+    }
+    return first ? name_inputs(r) : NS_OK;
+}
+
+static void keep_path_point(nsi_run* r, const nsi_path_point* from) {
+    nsi_answer* a = &r->f->answer;
+    size_t size = a->path_names.count * sizeof *from->norms;
+    double* norms = nsi_arena_alloc(&a->arena, size + 1);
+    nsi_path_point point = *from;
+    point.norms = norms;
+    if (norms) memcpy(norms, from->norms, size);
+    if (!norms || !nsi_array_push(&r->f->allocator, &a->path, point)) {
+        r->failure = nsi_fail_nomem(r->error);
+    }
+}
+
+static void watch_path(void* context, uint32_t iteration, double value, const double* norms) {
+    nsi_run* r = context;
+    const nsi_stage* stage = stage_of(r, r->phase);
+    const nsi_answer* a = &r->f->answer;
+    const nsi_path_point* last = a->path.count > 0 ? &a->path.data[a->path.count - 1] : NULL;
+    if (last && last->phase == r->phase && last->iteration >= iteration) return;
+    keep_path_point(r, &(nsi_path_point){.phase = r->phase,
+                                         .iteration = iteration,
+                                         .l1 = stage->l1,
+                                         .group = group_of(stage),
+                                         .loss = sqrt(2.0 * value),
+                                         .norms = norms});
+}
+
+static void watch_iterations(void* context, uint32_t iteration, double value, const double* norms) {
+    nsi_run* r = context;
+    uint32_t stride = r->iterations / MOST_PATH_POINTS + 1;
+    if (iteration == 1 || iteration % stride == 0) watch_path(context, iteration, value, norms);
+}
+
 // ---- stages ------------------------------------------------------------------------------------
 
 // The evaluator of a stage at the point where the fit stands, or where a checkpoint stood in it.
@@ -194,7 +291,12 @@ static ns_status run_stage(nsi_run* r) {
                      f->plan->path, name);
     }
     if (status == NS_OK) {
+        if (has_penalty(stage) && r->along) nsi_descent_watch_path(r->descent, watch_iterations, r);
         nsi_outcome out = nsi_descent_run(r->descent, watch_stage, r);
+        if (has_penalty(stage)) {
+            nsi_descent_watch_path(r->descent, watch_path, r);
+            nsi_descent_tell_path(r->descent);
+        }
         nsi_point point = nsi_evaluator_point(r->e);
         nsi_copy_numbers(f->z, point.z, f->nz);
         nsi_copy_numbers(f->w, point.w, f->nw);
@@ -312,6 +414,10 @@ static ns_status take_up(nsi_run* r) {
             return nsi_fail_nomem(r->error);
         }
     }
+    for (uint32_t k = 0; k < c->npath && c->npath_name == f->answer.path_names.count; k++) {
+        keep_path_point(r, &c->path[k]);
+    }
+    if (r->failure != NS_OK) return r->failure;
     if (c->nz == f->nz) nsi_copy_numbers(f->z, c->z, f->nz);
     if (c->nw == f->nw) nsi_copy_numbers(f->w, c->w, f->nw);
     return NS_OK;
@@ -338,6 +444,7 @@ ns_status ns_fit_run(ns_fit* f, const ns_fit_options* options, ns_error* error) 
     nsi_copy_numbers(f->z, f->z0, f->nz + f->nw);
     list_phases(&r);
     ns_status status = hash_experiment(&r);
+    if (status == NS_OK) status = begin_path(&r);
     if (status == NS_OK) status = take_up(&r);
     if (status == NS_OK) status = run_phases(&r);
     f->answer.complete = status == NS_OK && !f->stopped;

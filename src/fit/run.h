@@ -21,7 +21,8 @@ typedef struct nsi_run {
     nsi_descent* descent;
     nsi_checkpoint resumed; // what to go on from; empty after it was taken up
     bool resuming;
-    ns_status failure; // of a checkpoint that could not be written
+    bool along;        // the sparsity path is kept along iterations: all penalties are the same
+    ns_status failure; // of a checkpoint that could not be written, or of memory
 } nsi_run;
 
 static inline void nsi_copy_numbers(double* to, const double* from, size_t count) {

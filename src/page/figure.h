@@ -16,6 +16,9 @@ typedef NSI_ARRAY(nsi_figure) nsi_figures;
 
 void nsi_figure_free(nsi_figure* figure); // zeroed and freed ones are allowed
 
+// How figures look: CSS for SVG of class "figure", in pages and in files.
+extern const char nsi_figure_style[];
+
 // Into a page (web/README.md), with the numbers behind a fold.
 void nsi_page_figure(nsi_text_builder* page, const nsi_figure* figure);
 

@@ -3,37 +3,37 @@
 #include "page/html.h"
 
 #include "page/bundle.h"
+#include "page/figure.h"
 
-enum { LONGEST_NAME = 22 }; // characters beside a picture
+#include <math.h>
+#include <stdio.h>
 
 static const char head[] =
     "<meta charset=\"utf-8\"/>\n"
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n";
 
-// Blue and vermilion, which all kinds of colour vision tell apart (Okabe and Ito).
+// Colours of text and tables; those of figures are their own.
 static const char style[] =
     ":root { color-scheme: light dark; --ink: #222; --faint: #666; --paper: #fff; --line: #ddd;\n"
     "  --blue: #0072b2; --red: #d55e00; --grey: #aaa; }\n"
     "@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --faint: #a8a8a8;\n"
-    "  --paper: #16181c; --line: #3a3e46; --blue: #56b4e9; --red: #ff9a52; --grey: #777; } }\n"
+    "  --paper: #16181c; --line: #3a3e46; --blue: #56b4e9; --red: #ff9a52;\n"
+    "  --grey: #777; } }\n"
     "body { font: 16px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper);\n"
     "  max-width: 60em; margin: 0 auto; padding: 0 1em 3em; overflow-wrap: anywhere; }\n"
     "h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }\n"
-    "dt, .faint { color: var(--faint); } dd { margin: 0 0 .4em 1em; }\n"
+    "dl { display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; }\n"
+    "dt, .faint { color: var(--faint); } dd { margin: 0; }\n"
     ".wide { overflow-x: auto; overflow-wrap: normal; }\n"
     "table { border-collapse: collapse; font-variant-numeric: tabular-nums; }\n"
     "th, td { padding: .2em .7em .2em 0; text-align: right;\n"
     "  border-bottom: 1px solid var(--line); }\n"
     "th { font-weight: 600; } .l { text-align: left; } td.bad { color: var(--red); }\n"
-    "svg { display: block; width: 100%; max-width: 36em; height: auto; margin: .5em 0; }\n"
-    "svg text { font: 10px system-ui, sans-serif; fill: var(--ink); }\n"
-    "svg .e { text-anchor: end; } svg .m { text-anchor: middle; }\n"
-    "svg .grid { stroke: var(--line); } svg .ink { stroke: var(--ink); fill: none; }\n"
-    "svg .dash { stroke: var(--faint); stroke-dasharray: 3 3; }\n"
-    "svg .blue { fill: var(--blue); } svg .red { fill: var(--red); }\n"
-    "svg .grey { fill: var(--grey); }\n"
-    "svg rect { stroke: var(--line); stroke-width: .4; }\n"
-    "svg polyline { fill: none; stroke: var(--blue); stroke-width: 1.5; }\n";
+    "figure { margin: .5em 0 1em; } figcaption { font-weight: 600; margin-bottom: .3em; }\n"
+    ".figure > svg { display: block; width: 100%; max-width: 36em; height: auto; }\n"
+    ".figure > svg.network { width: auto; max-width: 100%; }\n"
+    "summary { color: var(--faint); cursor: pointer; }\n"
+    ".figure pre { max-height: 20em; overflow: auto; font-size: .8em; overflow-wrap: normal; }\n";
 
 // A page runs our script and no other, whatever stands in it, and asks the network for nothing; a
 // live one asks whoever served it.
@@ -49,7 +49,8 @@ static void open_page(nsi_text_builder* b, const char* title, const char* connec
     nsi_page_element(b, "title", title);
     nsi_text_add(b, "<style>\n%s", style);
     nsi_text_add_bytes(b, bundle.style, bundle.style_size);
-    nsi_text_add(b, "</style>\n</head>\n<body>\n");
+    nsi_text_add(b, "</style>\n<style id=\"figure-style\">\n%s</style>\n</head>\n<body>\n",
+                 nsi_figure_style);
 }
 
 void nsi_page_open(nsi_text_builder* b, const char* title) {
@@ -66,15 +67,17 @@ void nsi_page_close(nsi_text_builder* b) {
         nsi_text_add(b, "<script>");
         nsi_text_add_bytes(b, bundle.script, bundle.script_size);
         nsi_text_add(b, "</script>\n");
+    } else {
+        nsi_text_add(b, "<p class=\"faint\">Nothing moves here: " NSI_BUNDLE_MISSING ".</p>\n");
     }
     nsi_text_add(b, "</body>\n</html>\n");
 }
 
 // ---- texts -----------------------------------------------------------------------------------
 
-void nsi_page_text(nsi_text_builder* b, const char* text) {
+void nsi_page_text_part(nsi_text_builder* b, const char* text, const char* end) {
     uint32_t code;
-    for (size_t size; text && *text; text += size) {
+    for (size_t size; text < end; text += size) {
         size = nsi_show_next(text, &code);
         switch (code) {
         case '&': nsi_text_add(b, "&amp;"); break;
@@ -87,6 +90,10 @@ void nsi_page_text(nsi_text_builder* b, const char* text) {
         default: nsi_text_add_bytes(b, text, size);
         }
     }
+}
+
+void nsi_page_text(nsi_text_builder* b, const char* text) {
+    if (text) nsi_page_text_part(b, text, text + strlen(text));
 }
 
 void nsi_page_element(nsi_text_builder* b, const char* tag, const char* text) {
@@ -124,12 +131,29 @@ void nsi_page_close_table(nsi_text_builder* b) {
 // ---- pictures --------------------------------------------------------------------------------
 
 nsi_shown nsi_page_length(double length) {
-    return nsi_show_short(length, 5);
+    static const double MOST = 1e12; // far outside of any picture
+    double size = fabs(length) < MOST ? fabs(length) : MOST;
+    long long thousandths = isnan(length) ? 0 : llround(size * 1000.0);
+    bool negative = length < 0.0 && thousandths > 0;
+    nsi_shown out;
+    int rest = (int)(thousandths % 1000), digits = 3;
+    int used =
+        snprintf(out.text, sizeof out.text, "%s%lld", negative ? "-" : "", thousandths / 1000);
+    if (rest == 0) return out;
+    for (; rest % 10 == 0; rest /= 10) digits--;
+    snprintf(out.text + used, sizeof out.text - (size_t)used, ".%0*d", digits, rest);
+    return out;
 }
 
-void nsi_page_open_picture(nsi_text_builder* b, const char* name, double width, double height) {
-    nsi_text_add(b, "<svg role=\"img\" viewBox=\"0 0 %s %s\"><title>%s</title>\n",
-                 nsi_page_length(width).text, nsi_page_length(height).text, name);
+void nsi_page_open_picture(nsi_text_builder* b, const char* class, const char* title, double width,
+                           double height) {
+    nsi_shown w = nsi_page_length(width), h = nsi_page_length(height);
+    nsi_text_add(b,
+                 "<svg class=\"figure%s%s\" role=\"img\" width=\"%s\" height=\"%s\" "
+                 "viewBox=\"0 0 %s %s\"><title>",
+                 *class ? " " : "", class, w.text, h.text, w.text, h.text);
+    nsi_page_text(b, title);
+    nsi_text_add(b, "</title>\n");
 }
 
 void nsi_page_close_picture(nsi_text_builder* b) {
@@ -150,7 +174,7 @@ void nsi_page_open_bar(nsi_text_builder* b, const char* class, double x, double 
                  "fill-opacity=\"%s\">",
                  class, nsi_page_length(x).text, nsi_page_length(y).text,
                  nsi_page_length(width).text, nsi_page_length(height).text,
-                 nsi_show_short(opacity, 2).text);
+                 nsi_page_length(opacity).text);
 }
 
 void nsi_page_bar(nsi_text_builder* b, const char* class, double x, double y, double width,
@@ -159,19 +183,33 @@ void nsi_page_bar(nsi_text_builder* b, const char* class, double x, double y, do
     nsi_text_add(b, "</rect>\n");
 }
 
-void nsi_page_label(nsi_text_builder* b, const char* class, double x, double y, const char* text) {
-    nsi_text_add(b, "<text class=\"%s\" x=\"%s\" y=\"%s\">%s</text>\n", class,
-                 nsi_page_length(x).text, nsi_page_length(y).text, text);
+void nsi_page_ring(nsi_text_builder* b, const char* class, double x, double y, double radius) {
+    nsi_text_add(b, "<circle class=\"%s\" cx=\"%s\" cy=\"%s\" r=\"%s\"/>\n", class,
+                 nsi_page_length(x).text, nsi_page_length(y).text, nsi_page_length(radius).text);
 }
 
-void nsi_page_name(nsi_text_builder* b, double x, double y, const char* name) {
-    nsi_text_add(b, "<text class=\"e\" x=\"%s\" y=\"%s\"><title>", nsi_page_length(x).text,
+static void open_label(nsi_text_builder* b, const char* class, double x, double y) {
+    nsi_text_add(b, "<text class=\"%s\" x=\"%s\" y=\"%s\">", class, nsi_page_length(x).text,
                  nsi_page_length(y).text);
-    nsi_page_text(b, name);
-    nsi_text_add(b, "</title>");
+}
+
+void nsi_page_label(nsi_text_builder* b, const char* class, double x, double y, const char* text) {
+    open_label(b, class, x, y);
+    nsi_page_text(b, text);
+    nsi_text_add(b, "</text>\n");
+}
+
+void nsi_page_name(nsi_text_builder* b, const char* class, double x, double y, const char* name,
+                   uint32_t most) {
     uint32_t count = 0, code;
     for (const char* c = name; c && *c; c += nsi_show_next(c, &code)) count++;
-    for (; count > LONGEST_NAME; count--) name += nsi_show_next(name, &code);
+    open_label(b, class, x, y);
+    if (count > most) {
+        nsi_text_add(b, "<title>");
+        nsi_page_text(b, name);
+        nsi_text_add(b, "</title>\xe2\x80\xa6"); // an ellipsis
+    }
+    for (; count > most; count--) name += nsi_show_next(name, &code);
     nsi_page_text(b, name);
     nsi_text_add(b, "</text>\n");
 }

@@ -114,7 +114,9 @@ nsi_shown nsi_show_error(double value, double error) {
 // ---- texts -----------------------------------------------------------------------------------
 
 size_t nsi_show_next(const char* text, uint32_t* code) {
-    size_t size = nsi_utf8_next(text, strlen(text), code);
+    size_t there = 1; // no character is longer than four bytes
+    while (there < 4 && text[there]) there++;
+    size_t size = nsi_utf8_next(text, there, code);
     bool blank = size > 0 && (*code == '\t' || *code == '\n' || *code == '\r');
     bool allowed = size > 0 && *code >= 0x20 && (*code < 0x7f || *code > 0x9f) && *code != 0xfffe &&
                    *code != 0xffff;
@@ -134,4 +136,38 @@ void nsi_show_add(nsi_text_builder* out, const char* text) {
             nsi_text_add_bytes(out, text, size);
         }
     }
+}
+
+// Those from Hangul on are wide in most scripts.
+uint32_t nsi_show_columns(uint32_t code) {
+    return code < 0x1100 || code == 0xfffd ? 1 : 2;
+}
+
+uint32_t nsi_show_width(const char* text) {
+    uint32_t width = 0, code;
+    while (*text) {
+        text += nsi_show_next(text, &code);
+        width += nsi_show_columns(code);
+    }
+    return width;
+}
+
+uint32_t nsi_show_clipped(nsi_text_builder* out, const char* text, uint32_t most) {
+    uint32_t width = nsi_show_width(text), column = 0, at = 0, code;
+    bool whole = width <= most, cut = false;
+    uint32_t head = whole ? width : (most - 3) / 2, tail = most - 3 - (most - 3) / 2;
+    for (size_t size; *text; text += size) {
+        size = nsi_show_next(text, &code);
+        at += nsi_show_columns(code);
+        if (at > head && !whole) {
+            if (!cut) nsi_text_add(out, "...");
+            column += cut ? 0 : 3;
+            cut = true;
+            if (width - at + nsi_show_columns(code) > tail) continue;
+        }
+        bool plain = code != 0xfffd && code != ' ';
+        nsi_text_add_bytes(out, plain ? text : code == ' ' ? " " : "?", plain ? size : 1);
+        column += nsi_show_columns(code);
+    }
+    return column;
 }

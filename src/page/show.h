@@ -25,6 +25,14 @@ nsi_shown nsi_show_error(double value, double error);
 // tabs are spaces; U+FFFD stands for what is no character or controls a terminal.
 size_t nsi_show_next(const char* text, uint32_t* code);
 
+// Columns of a character in a terminal, and of a text.
+uint32_t nsi_show_columns(uint32_t code);
+uint32_t nsi_show_width(const char* text);
+
+// Add a text in so many columns (3 at least) at most; a long one loses its middle, "?" stands for
+// what is no character. Returns the columns it took.
+uint32_t nsi_show_clipped(nsi_text_builder* out, const char* text, uint32_t most);
+
 // Add a text in such characters; NULL adds nothing.
 void nsi_show_add(nsi_text_builder* out, const char* text);
 

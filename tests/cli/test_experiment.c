@@ -160,7 +160,7 @@ static void basin_hopping_finds_the_lengths(void** state) {
                   metric(one, "hop_runs_mean"), metric(one, "hop_runs_max"));
 
     char* page = program_read_file(path_of("out/report.html"));
-    char* picture = program_read_file(path_of("out/heatmap_pose2.svg"));
+    char* picture = program_read_file(path_of("out/starts_pose2.svg"));
     assert_int_equal(count_of(picture, "class=\"cell\""), 2 * 25);
     assert_int_equal(count_of(page, "class=\"cell\""), 2 * 2 * 25);
     assert_says(picture, "xmlns=\"http://www.w3.org/2000/svg\"");

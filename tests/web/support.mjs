@@ -11,7 +11,7 @@ import { promisify } from "node:util";
 export const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 export const program = process.env.NEURALSIM_PROGRAM ?? join(root, "build/neuralsim");
 
-const patience = 60000; // ms for anything that must happen
+const patience = 30000; // ms for anything that must happen
 
 // ---- the browser -------------------------------------------------------------------------------
 
@@ -48,15 +48,13 @@ export function findPlaywright() {
     }
 }
 
-// A browser that draws in 3D without a graphics card; closed when the test ends.
-export async function openBrowser(t, more = []) {
-    const browser = await findPlaywright().chromium.launch({
+// A browser that draws in 3D without a graphics card, to be closed.
+export async function openBrowser(more = []) {
+    return await findPlaywright().chromium.launch({
         executablePath: findChromium(),
         args: ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
             "--ignore-gpu-blocklist", ...more],
     });
-    t.after(() => browser.close());
-    return browser;
 }
 
 // ---- pages -------------------------------------------------------------------------------------
@@ -98,7 +96,7 @@ export function openServed(browser, address) {
 
 // ---- the program -------------------------------------------------------------------------------
 
-// A folder that goes when the test ends.
+// A folder that goes when the test (or, given { after }, the suite) ends.
 export function temporaryFolder(t) {
     const folder = mkdtempSync(join(tmpdir(), "neuralsim_web_"));
     t.after(() => rmSync(folder, { recursive: true, force: true }));

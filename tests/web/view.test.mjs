@@ -10,7 +10,8 @@ test("the report of a fit opens, served and as a file", async (t) => {
     const folder = temporaryFolder(t);
     await run("fit", "examples/pendulum_fit.yaml", "-o", folder);
     const { address, stop } = await serve(t, folder);
-    const browser = await openBrowser(t);
+    const browser = await openBrowser();
+    t.after(() => browser.close());
     const served = await openServed(browser, address);
     const file = await openPage(browser, join(folder, "report.html"));
     for (const { page, check } of [served, file]) {
@@ -35,7 +36,8 @@ fit: {windows: 25, states: recorded, method: adam, rate: 1e-6, iterations: 10000
     const fit = start(t, "fit", file, "-o", out, "--threads", "1");
     await until("progress.json", () => readFileSync(join(out, "progress.json")));
     const { address } = await serve(t, out);
-    const browser = await openBrowser(t);
+    const browser = await openBrowser();
+    t.after(() => browser.close());
     const { page, check } = await openServed(browser, address);
     assert.equal(await page.locator("h1").textContent(), "A slow fit");
     assert.equal(await page.locator("#live").getAttribute("data-url"), "progress");

@@ -1,11 +1,10 @@
 // Networks as SVG, after figure 10 of the NeuralSim paper (Heiden et al. 2021).
 
-#include "svg_network.h"
+#include "page/network.h"
 
-#include "io/utf8.h"
+#include "page/html.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 // Lengths are in pixels of a drawing that is not scaled.
 static const double MARGIN = 20.0;
@@ -20,118 +19,42 @@ static const double WIDE_GAP = 380.0;    // next to one with small nodes
 static const double LEAST_OPACITY = 0.1; // of a weight near zero
 enum { LONGEST_LABEL = 64 };             // characters; longer ones lose their middle
 
-// Blue and vermilion, which all kinds of colour vision tell apart (Okabe and Ito), lighter on dark
-// paper. No variables: some programs that show SVG do not know them.
-static const char style[] = "<style>\n"
-                            "text { font: 12px sans-serif; fill: #222222; }\n"
-                            ".title { font-size: 15px; font-weight: bold; }\n"
-                            ".mid { text-anchor: middle; }\n"
-                            ".end { text-anchor: end; }\n"
-                            ".faint { fill: #595959; }\n"
-                            ".paper { fill: #ffffff; }\n"
-                            ".p { stroke: #0072b2; fill: none; }\n"
-                            ".n { stroke: #d55e00; fill: none; }\n"
-                            "circle { fill: #e8e8e8; stroke: #222222; }\n"
-                            "circle.bias { fill: #ffffff; stroke-dasharray: 2 1.5; }\n"
-                            "@media (prefers-color-scheme: dark) {\n"
-                            "text { fill: #e8e8e8; }\n"
-                            ".faint { fill: #a8a8a8; }\n"
-                            ".paper { fill: #16181c; }\n"
-                            ".p { stroke: #56b4e9; }\n"
-                            ".n { stroke: #ff9a52; }\n"
-                            "circle { fill: #3a3e46; stroke: #e8e8e8; }\n"
-                            "circle.bias { fill: #16181c; }\n"
-                            "}\n"
-                            "</style>\n";
-
 // ---- text ----------------------------------------------------------------------------------
 
-// A number with at most three decimals, with a point in every locale.
-static void add_number(nsi_text_builder* b, double value) {
-    long long thousandths = llround(fabs(value) * 1000.0);
-    if (value < 0.0 && thousandths > 0) nsi_text_add(b, "-");
-    nsi_text_add(b, "%lld", thousandths / 1000);
-    int rest = (int)(thousandths % 1000), digits = 3;
-    if (rest == 0) return;
-    for (; rest % 10 == 0; rest /= 10) digits--;
-    nsi_text_add(b, ".%0*d", digits, rest);
-}
-
 static void add_attribute(nsi_text_builder* b, const char* name, double value) {
-    nsi_text_add(b, " %s=\"", name);
-    add_number(b, value);
-    nsi_text_add(b, "\"");
+    nsi_text_add(b, " %s=\"%s\"", name, nsi_page_length(value).text);
 }
 
-// The next character of a text, which is U+FFFD where it is none that XML allows; its length.
-static size_t next_character(const char* text, uint32_t* code) {
-    size_t size = nsi_utf8_next(text, strlen(text), code);
-    bool allowed = size > 0 && *code >= 0x20 && (*code < 0x7f || *code > 0x9f) && *code != 0xfffe &&
-                   *code != 0xffff;
-    if (!allowed) *code = 0xfffd;
-    return size > 0 ? size : 1;
-}
-
-static uint32_t character_count(const char* text) {
-    uint32_t count = 0, code;
-    for (; *text; text += next_character(text, &code)) count++;
-    return count;
-}
-
-// Characters `from` up to `to` of a text, escaped.
-static void add_characters(nsi_text_builder* b, const char* text, uint32_t from, uint32_t to) {
+static const char* skip_characters(const char* text, uint32_t count) {
     uint32_t code;
-    size_t size;
-    for (uint32_t k = 0; *text && k < to; k++, text += size) {
-        size = next_character(text, &code);
-        if (k < from) continue;
-        switch (code) {
-        case '&': nsi_text_add(b, "&amp;"); break;
-        case '<': nsi_text_add(b, "&lt;"); break;
-        case '>': nsi_text_add(b, "&gt;"); break;
-        case '"': nsi_text_add(b, "&quot;"); break;
-        case '\'': nsi_text_add(b, "&#39;"); break;
-        case 0xfffd: nsi_text_add(b, "\xef\xbf\xbd"); break;
-        default: nsi_text_add_bytes(b, text, size);
-        }
-    }
-}
-
-static void add_escaped(nsi_text_builder* b, const char* text) {
-    add_characters(b, text, 0, UINT32_MAX);
+    for (; *text && count > 0; count--) text += nsi_show_next(text, &code);
+    return text;
 }
 
 // A text that is short enough for a picture; a long one can be read by pointing at it.
 static void add_label(nsi_text_builder* b, const char* text) {
-    uint32_t count = character_count(text), half = LONGEST_LABEL / 2;
+    uint32_t count = 0, code, half = LONGEST_LABEL / 2;
+    for (const char* c = text; *c; c += nsi_show_next(c, &code)) count++;
     if (count <= LONGEST_LABEL) {
-        add_escaped(b, text);
+        nsi_page_text(b, text);
         return;
     }
     nsi_text_add(b, "<title>");
-    add_escaped(b, text);
+    nsi_page_text(b, text);
     nsi_text_add(b, "</title>");
-    add_characters(b, text, 0, half - 1);
+    nsi_page_text_part(b, text, skip_characters(text, half - 1));
     nsi_text_add(b, "\xe2\x80\xa6"); // an ellipsis
-    add_characters(b, text, count - half, count);
+    nsi_page_text(b, skip_characters(text, count - half));
 }
 
-// Width of a label. Characters from Hangul on are wide in most of their scripts.
 static double label_width(const char* text) {
     double width = 0.0;
     uint32_t code;
     for (uint32_t k = 0; *text && k < LONGEST_LABEL; k++) {
-        text += next_character(text, &code);
-        width += code >= 0x1100 ? 1.7 * LETTER : LETTER;
+        text += nsi_show_next(text, &code);
+        width += nsi_show_columns(code) > 1 ? 1.7 * LETTER : LETTER;
     }
     return width;
-}
-
-// Three digits are enough for people.
-static void add_rounded(nsi_text_builder* b, double value) {
-    double unit = value > 0.0 ? pow(10.0, 2.0 - floor(log10(value))) : 1.0;
-    double rounded = round(value * unit) / unit;
-    nsi_text_add_double(b, isfinite(rounded) ? rounded : value);
 }
 
 static void open_text(nsi_text_builder* b, const char* class, double x, double y, double size) {
@@ -140,9 +63,7 @@ static void open_text(nsi_text_builder* b, const char* class, double x, double y
     add_attribute(b, "x", x);
     add_attribute(b, "y", y);
     if (size < FONT) {
-        nsi_text_add(b, " style=\"font-size: ");
-        add_number(b, size);
-        nsi_text_add(b, "px\"");
+        nsi_text_add(b, " style=\"font-size: %spx\"", nsi_page_length(size).text);
     }
     nsi_text_add(b, ">");
 }
@@ -164,8 +85,8 @@ typedef struct column {
 } column;
 
 typedef struct drawing {
-    const svg_network* network;
-    nsi_text_builder text;
+    const nsi_network_picture* network;
+    nsi_text_builder* text;
     column* columns;  // (nlayer + 1)
     double* largest;  // (nlayer) |weight|
     double* strength; // (most nodes of a layer)
@@ -183,14 +104,14 @@ static double column_y(const column* c, uint32_t place) {
 }
 
 static double weight_size(const drawing* d, uint32_t layer, uint32_t row, uint32_t to) {
-    const svg_layer* l = &d->network->layers[layer];
+    const nsi_network_picture_layer* l = &d->network->layers[layer];
     double largest = d->largest[layer];
     return largest > 0.0 ? fabs(l->weights[(size_t)row * l->columns + to]) / largest : 0.0;
 }
 
 // What all weights at a node amount to, each relative to the largest of its layer.
 static void find_strength(const drawing* d, uint32_t number) {
-    const svg_network* n = d->network;
+    const nsi_network_picture* n = d->network;
     const column* c = &d->columns[number];
     for (uint32_t i = 0; i < c->count; i++) d->strength[i] = 0.0;
     if (number > 0) {
@@ -235,12 +156,13 @@ static double widest_label(const column* c, const char* const* names) {
 
 // Sizes and places of everything.
 static void lay_out(drawing* d) {
-    const svg_network* n = d->network;
+    const nsi_network_picture* n = d->network;
     column *first = &d->columns[0], *last = &d->columns[n->nlayer];
     d->height = 0.0;
     for (uint32_t k = 0; k <= n->nlayer; k++) {
         column* c = &d->columns[k];
-        double shrink = c->drawn > SVG_FULL_SIZE ? (double)SVG_FULL_SIZE / c->drawn : 1.0;
+        double shrink =
+            c->drawn > NSI_NETWORK_FULL_SIZE ? (double)NSI_NETWORK_FULL_SIZE / c->drawn : 1.0;
         c->spacing = SPACING * shrink;
         c->radius = RADIUS * shrink;
         d->height = fmax(d->height, column_height(c));
@@ -250,8 +172,8 @@ static void lay_out(drawing* d) {
     double x = d->left;
     for (uint32_t k = 0; k <= n->nlayer; k++) {
         column* c = &d->columns[k];
-        bool small = c->drawn > SVG_FULL_SIZE;
-        if (k > 0) x += small || d->columns[k - 1].drawn > SVG_FULL_SIZE ? WIDE_GAP : GAP;
+        bool small = c->drawn > NSI_NETWORK_FULL_SIZE;
+        if (k > 0) x += small || d->columns[k - 1].drawn > NSI_NETWORK_FULL_SIZE ? WIDE_GAP : GAP;
         c->x = x;
         c->top = d->top + (d->height - column_height(c)) / 2.0;
     }
@@ -266,8 +188,8 @@ static void lay_out(drawing* d) {
 // ---- drawing -------------------------------------------------------------------------------
 
 static void draw_weights(drawing* d, uint32_t layer) {
-    nsi_text_builder* b = &d->text;
-    const svg_layer* l = &d->network->layers[layer];
+    nsi_text_builder* b = d->text;
+    const nsi_network_picture_layer* l = &d->network->layers[layer];
     const column *from = &d->columns[layer], *to = &d->columns[layer + 1];
     double widest = fmin(WIDEST, fmin(from->radius, to->radius) * WIDEST / RADIUS);
     nsi_text_add(b, "<g class=\"layer\">\n");
@@ -289,9 +211,8 @@ static void draw_weights(drawing* d, uint32_t layer) {
         }
     }
     nsi_text_add(b, "</g>\n");
-    open_text(b, "mid faint", (from->x + to->x) / 2.0, d->top + d->height + LINE * 2.0, FONT);
-    nsi_text_add(b, "largest |w| ");
-    add_rounded(b, d->largest[layer]);
+    open_text(b, "m faint", (from->x + to->x) / 2.0, d->top + d->height + LINE * 2.0, FONT);
+    nsi_text_add(b, "largest |w| %s", nsi_show_short(d->largest[layer], 3).text);
     close_text(b);
 }
 
@@ -307,13 +228,13 @@ static void draw_circle(nsi_text_builder* b, const column* c, double y, bool bia
 // The nodes of a layer, with names (of all nodes) on their left or right, or NULL.
 static void draw_column(drawing* d, const column* c, const char* heading, const char* const* names,
                         bool left) {
-    nsi_text_builder* b = &d->text;
+    nsi_text_builder* b = d->text;
     double size = fmin(FONT, 0.9 * c->spacing), lower = 0.35 * size;
     for (uint32_t k = 0; k < c->drawn; k++) {
         draw_circle(b, c, column_y(c, k), false);
         if (!names) continue;
         double off = c->radius + 0.5 * RADIUS;
-        open_text(b, left ? "end" : NULL, left ? c->x - off : c->x + off, column_y(c, k) + lower,
+        open_text(b, left ? "e" : NULL, left ? c->x - off : c->x + off, column_y(c, k) + lower,
                   size);
         add_label(b, names[c->node[k]]);
         close_text(b);
@@ -321,31 +242,28 @@ static void draw_column(drawing* d, const column* c, const char* heading, const 
     if (c->bias) {
         double y = column_y(c, c->drawn) + c->spacing / 2.0;
         draw_circle(b, c, y, true);
-        open_text(b, "mid", c->x, y + lower, fmin(size, 1.4 * c->radius));
+        open_text(b, "m", c->x, y + lower, fmin(size, 1.4 * c->radius));
         nsi_text_add(b, "1");
         close_text(b);
     }
-    open_text(b, "mid faint", c->x, d->top - 1.2 * LINE, FONT);
+    open_text(b, "m faint", c->x, d->top - 1.2 * LINE, FONT);
     nsi_text_add(b, "%u ", c->count);
-    add_escaped(b, heading);
+    nsi_page_text(b, heading);
     close_text(b);
     if (c->drawn == c->count) return;
-    open_text(b, "mid faint", c->x, d->top + d->height + LINE, FONT);
+    open_text(b, "m faint", c->x, d->top + d->height + LINE, FONT);
     nsi_text_add(b, "%u strongest of %u", c->drawn, c->count);
     close_text(b);
 }
 
 // What lines and circles mean. Samples are paths: lines are weights.
 static void draw_legend(drawing* d) {
-    nsi_text_builder* b = &d->text;
+    nsi_text_builder* b = d->text;
     double y = d->top + d->height + LINE * 3.5, x = MARGIN;
     static const char* const names[2] = {"positive weight", "negative weight"};
     for (int k = 0; k < 2; k++) {
-        nsi_text_add(b, "<path class=\"%s\" stroke-width=\"3\" d=\"M", k == 0 ? "p" : "n");
-        add_number(b, x);
-        nsi_text_add(b, " ");
-        add_number(b, y - 4.0);
-        nsi_text_add(b, "h28\"/>\n");
+        nsi_text_add(b, "<path class=\"%s\" stroke-width=\"3\" d=\"M%s %sh28\"/>\n",
+                     k == 0 ? "p" : "n", nsi_page_length(x).text, nsi_page_length(y - 4.0).text);
         open_text(b, NULL, x + 34.0, y, FONT);
         nsi_text_add(b, "%s", names[k]);
         close_text(b);
@@ -360,26 +278,15 @@ static void draw_legend(drawing* d) {
 }
 
 static void draw(drawing* d) {
-    const svg_network* n = d->network;
-    nsi_text_builder* b = &d->text;
-    nsi_text_add(b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-                    "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\"");
-    add_attribute(b, "width", d->width_total);
-    add_attribute(b, "height", d->height_total);
-    nsi_text_add(b, " viewBox=\"0 0 ");
-    add_number(b, d->width_total);
-    nsi_text_add(b, " ");
-    add_number(b, d->height_total);
-    nsi_text_add(b, "\">\n<title>");
-    add_escaped(b, n->title);
-    nsi_text_add(b, "</title>\n%s<rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>\n",
-                 style);
+    const nsi_network_picture* n = d->network;
+    nsi_text_builder* b = d->text;
+    nsi_page_open_picture(b, "network", n->title, d->width_total, d->height_total);
     open_text(b, "title", MARGIN, MARGIN + FONT, FONT);
     add_label(b, n->title);
     close_text(b);
     for (uint32_t k = 0; k < n->nnote; k++) {
         open_text(b, "faint", MARGIN, MARGIN + FONT + LINE * (k + 1), FONT);
-        add_escaped(b, n->notes[k]);
+        nsi_page_text(b, n->notes[k]);
         close_text(b);
     }
     for (uint32_t k = 0; k < n->nlayer; k++) draw_weights(d, k);
@@ -389,14 +296,14 @@ static void draw(drawing* d) {
         draw_column(d, &d->columns[k], heading, names, k == 0);
     }
     draw_legend(d);
-    nsi_text_add(b, "</svg>\n");
+    nsi_page_close_picture(b);
 }
 
 // ---- all of it -----------------------------------------------------------------------------
 
-static ns_status find_largest(const svg_network* n, double* largest, ns_error* error) {
+static ns_status find_largest(const nsi_network_picture* n, double* largest, ns_error* error) {
     for (uint32_t k = 0; k < n->nlayer; k++) {
-        const svg_layer* l = &n->layers[k];
+        const nsi_network_picture_layer* l = &n->layers[k];
         largest[k] = 0.0;
         for (size_t i = 0; i < (size_t)l->rows * l->columns; i++) {
             if (!isfinite(l->weights[i])) {
@@ -409,34 +316,34 @@ static ns_status find_largest(const svg_network* n, double* largest, ns_error* e
     return NS_OK;
 }
 
-ns_status svg_network_draw(const svg_network* network, ns_text* out, ns_error* error) {
-    const svg_network* n = network;
-    drawing d = {.network = n, .text = {.allocator = ns_default_allocator()}};
+ns_status nsi_network_draw(nsi_text_builder* b, const nsi_network_picture* n, ns_error* error) {
+    ns_allocator memory = b->allocator;
+    drawing d = {.network = n, .text = b};
     uint32_t most = 1;
-    d.columns = calloc((size_t)n->nlayer + 1, sizeof *d.columns);
-    d.largest = calloc((size_t)n->nlayer + 1, sizeof *d.largest);
+    d.columns = nsi_alloc_zeroed(&memory, ((size_t)n->nlayer + 1) * sizeof *d.columns);
+    d.largest = nsi_alloc_zeroed(&memory, ((size_t)n->nlayer + 1) * sizeof *d.largest);
     bool ok = d.columns && d.largest;
     for (uint32_t k = 0; ok && k <= n->nlayer; k++) {
         column* c = &d.columns[k];
         c->bias = k < n->nlayer && n->layers[k].bias;
         c->count = k < n->nlayer ? n->layers[k].rows - c->bias : n->layers[k - 1].columns;
-        c->drawn = c->count > SVG_MOST ? SVG_STRONGEST : c->count;
-        c->node = calloc((size_t)c->drawn + 1, sizeof *c->node);
+        c->drawn = c->count > NSI_NETWORK_MOST ? NSI_NETWORK_STRONGEST : c->count;
+        c->node = nsi_alloc_zeroed(&memory, ((size_t)c->drawn + 1) * sizeof *c->node);
         if (c->count > most) most = c->count;
         ok = c->node != NULL;
     }
-    d.strength = ok ? calloc(most, sizeof *d.strength) : NULL;
+    d.strength = ok ? nsi_alloc_zeroed(&memory, most * sizeof *d.strength) : NULL;
     ok = ok && d.strength;
     ns_status status = ok ? find_largest(n, d.largest, error) : nsi_fail_nomem(error);
-    if (ok && status == NS_OK) {
+    if (status == NS_OK) {
         for (uint32_t k = 0; k <= n->nlayer; k++) choose_nodes(&d, k);
         lay_out(&d);
         draw(&d);
-        status = nsi_text_finish(&d.text, out, error);
+        if (b->failed) status = nsi_fail_nomem(error);
     }
-    for (uint32_t k = 0; d.columns && k <= n->nlayer; k++) free(d.columns[k].node);
-    free(d.columns);
-    free(d.largest);
-    free(d.strength);
+    for (uint32_t k = 0; d.columns && k <= n->nlayer; k++) nsi_free(&memory, d.columns[k].node);
+    nsi_free(&memory, d.columns);
+    nsi_free(&memory, d.largest);
+    nsi_free(&memory, d.strength);
     return status;
 }

@@ -1,0 +1,115 @@
+// Bars and intervals as SVG.
+
+#include "page/chart.h"
+#include "page/html.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const double WIDTH = 400.0;
+static const double LETTER = 5.6; // width of one, rather too much
+static const double LINE = 15.0;
+static const double EDGE = 4.0; // above and below all
+enum { LONGEST_NAME = 26 };
+
+// Room for names at the left.
+static double label_room(const char* const* labels, uint32_t count) {
+    uint32_t longest = 4;
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t width = labels[k] ? nsi_show_width(labels[k]) : 0;
+        if (width > longest) longest = width;
+    }
+    return 8.0 + LETTER * (longest < LONGEST_NAME ? longest : LONGEST_NAME);
+}
+
+// ---- bars --------------------------------------------------------------------------------------
+
+static const char* class_of(const nsi_bars* bars, uint32_t group) {
+    return group + 1 < bars->ngroup ? "grey" : "blue";
+}
+
+static void add_bars_legend(nsi_text_builder* b, const nsi_bars* bars, double x) {
+    for (uint32_t g = 0; g < bars->ngroup; g++) {
+        nsi_page_bar(b, class_of(bars, g), x, 3.0, 12.0, 8.0, 1.0);
+        nsi_page_label(b, "", x + 16.0, 11.0, bars->groups[g]);
+        x += 28.0 + LETTER * nsi_show_width(bars->groups[g]);
+    }
+    if (bars->mark) {
+        nsi_page_line(b, "ink", x + 2.0, 2.0, x + 2.0, 12.0);
+        nsi_page_label(b, "", x + 8.0, 11.0, bars->mark);
+    }
+}
+
+void nsi_bars_draw(nsi_text_builder* b, const nsi_bars* bars, const char* title) {
+    double most = 0.0, texts = 0.0;
+    for (uint32_t k = 0; k < bars->rows * bars->ngroup; k++) {
+        const nsi_bar* bar = &bars->bars[k];
+        if (isfinite(bar->length)) most = fmax(most, bar->length);
+        if (isfinite(bar->mark)) most = fmax(most, bar->mark);
+        if (bar->text) texts = fmax(texts, LETTER * nsi_show_width(bar->text));
+    }
+    double left = label_room(bars->labels, bars->rows), room = WIDTH - left - texts - 8.0;
+    double unit = most > 0.0 ? room / most : 0.0, row = 12.0 * bars->ngroup + 6.0;
+    double top = bars->ngroup < 2 && !bars->mark ? EDGE : LINE + EDGE;
+    nsi_page_open_picture(b, "", title, WIDTH, top + row * bars->rows + EDGE);
+    if (top > EDGE) add_bars_legend(b, bars, left);
+    for (uint32_t k = 0; k < bars->rows; k++) {
+        double y = top + row * k;
+        nsi_page_name(b, "e", left - 4.0, y + 0.5 * row + 0.5, bars->labels[k], LONGEST_NAME);
+        for (uint32_t g = 0; g < bars->ngroup; g++, y += 12.0) {
+            const nsi_bar* bar = &bars->bars[k * bars->ngroup + g];
+            if (isnan(bar->length) && isnan(bar->mark)) continue;
+            double length = isfinite(bar->length) ? fmax(0.0, bar->length * unit) : 0.0;
+            nsi_page_bar(b, class_of(bars, g), left, y + 1.0, length, 10.0, 1.0);
+            if (isfinite(bar->mark)) {
+                double x = left + bar->mark * unit;
+                nsi_page_line(b, "ink", x, y, x, y + 12.0);
+                length = fmax(length, x - left);
+            }
+            nsi_page_label(b, "", left + length + 4.0, y + 9.5, bar->text);
+        }
+    }
+    nsi_page_close_picture(b);
+}
+
+// ---- intervals ---------------------------------------------------------------------------------
+
+void nsi_intervals_draw(nsi_text_builder* b, const nsi_intervals* v, const char* title) {
+    uint32_t longest = 4;
+    for (uint32_t k = 0; k < v->nrow; k++) {
+        uint32_t width = v->rows[k].label ? nsi_show_width(v->rows[k].label) : 0;
+        if (width > longest) longest = width;
+    }
+    const double left = 8.0 + LETTER * (longest < LONGEST_NAME ? longest : LONGEST_NAME);
+    const double right = WIDTH - 84.0, middle = (left + right) / 2.0;
+    const double half = (right - left) / 2.0 - 6.0, unit = v->reach > 0.0 ? half / v->reach : 0.0;
+    const double bottom = EDGE + LINE * v->nrow;
+    nsi_page_open_picture(b, "", title, WIDTH, bottom + 18.0);
+    nsi_page_line(b, "grid", middle, 0.0, middle, bottom + 3.0);
+    nsi_page_line(b, "grid", middle - half, 0.0, middle - half, bottom + 3.0);
+    nsi_page_line(b, "grid", middle + half, 0.0, middle + half, bottom + 3.0);
+    for (uint32_t k = 0; k < v->nrow; k++) {
+        const nsi_interval* row = &v->rows[k];
+        double y = EDGE + LINE * (k + 0.5);
+        nsi_page_name(b, "e", left - 4.0, y + 3.5, row->label, LONGEST_NAME);
+        if (!isnan(row->half)) {
+            double length = fmin(row->half, v->reach) * unit;
+            nsi_page_bar(b, row->bad ? "red" : "blue", middle - length, y - 3.0, 2.0 * length, 6.0,
+                         isinf(row->half) ? 0.2 : 0.6);
+        }
+        nsi_page_line(b, "ink", middle, y - 5.0, middle, y + 5.0);
+        if (isfinite(row->start)) {
+            double x = middle + fmax(-v->reach, fmin(row->start, v->reach)) * unit;
+            nsi_page_ring(b, "ink", x, y, 3.0);
+        }
+        if (row->note)
+            nsi_page_label(b, row->bad ? "bad" : "faint", right + 6.0, y + 3.5, row->note);
+    }
+    char limit[48];
+    snprintf(limit, sizeof limit, "-%s %%", nsi_show_short(100.0 * v->reach, 2).text);
+    nsi_page_label(b, "m", middle - half, bottom + 14.0, limit);
+    nsi_page_label(b, "m", middle, bottom + 14.0, "0");
+    limit[0] = '+';
+    nsi_page_label(b, "m", middle + half, bottom + 14.0, limit);
+    nsi_page_close_picture(b);
+}

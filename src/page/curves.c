@@ -1,0 +1,234 @@
+// Columns of a table over time.
+
+#include "page/curves.h"
+
+#include "neuralsim/model.h"
+
+#include <math.h>
+
+enum { MOST_TRAJECTORIES = 6, MOST_NAME = NSI_CSV_MAX_NAME + 10 };
+
+typedef struct channel {
+    uint32_t columns[3]; // recorded, before, after; NSI_NONE: not there
+} channel;
+
+typedef struct maker {
+    const nsi_csv* table;
+    uint32_t t, traj, test; // columns, or NSI_NONE
+    channel channels[NSI_CURVES_MOST];
+    uint32_t nchannel;
+    uint32_t* rows; // (count) those that are drawn
+    uint32_t count, ntraj, drawn;
+    nsi_charts* charts;
+} maker;
+
+static const char* const endings[3] = {"", "/before", "/after"};
+
+// The column with this name and ending.
+static uint32_t find_partner(const nsi_csv* table, const char* name, const char* ending) {
+    char whole[MOST_NAME];
+    size_t size = strlen(name), more = strlen(ending);
+    if (size + more >= sizeof whole) return NSI_NONE;
+    memcpy(whole, name, size);
+    memcpy(whole + size, ending, more + 1);
+    return nsi_csv_column(table, whole);
+}
+
+// Does the column belong to another one?
+static bool is_partner(const nsi_csv* table, const char* name) {
+    size_t size = strlen(name);
+    for (int k = 1; k < 3; k++) {
+        size_t more = strlen(endings[k]);
+        char own[MOST_NAME];
+        if (size <= more || size >= sizeof own || strcmp(name + size - more, endings[k]) != 0) {
+            continue;
+        }
+        memcpy(own, name, size - more);
+        own[size - more] = '\0';
+        if (nsi_csv_column(table, own) != NSI_NONE) return true;
+    }
+    return false;
+}
+
+static bool is_wanted(const char* name, const char* const* patterns, uint32_t npattern) {
+    for (uint32_t k = 0; k < npattern; k++) {
+        if (ns_glob_match(patterns[k], name)) return true;
+    }
+    return npattern == 0;
+}
+
+static ns_status choose_channels(maker* m, const char* file, const char* const* patterns,
+                                 uint32_t npattern, ns_error* error) {
+    const nsi_csv* table = m->table;
+    for (uint32_t k = 0; k < npattern; k++) {
+        bool found = false;
+        for (uint32_t c = 0; c < table->ncol; c++)
+            found |= ns_glob_match(patterns[k], table->names[c]);
+        if (!found) {
+            return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s: there is no column '%.100s'", file,
+                            patterns[k]);
+        }
+    }
+    uint32_t most = npattern > 0 ? NSI_CURVES_MOST : NSI_CURVES_DEFAULT;
+    for (uint32_t c = 0; c < table->ncol; c++) {
+        const char* name = table->names[c];
+        if (c == m->t || c == m->traj || c == m->test) continue;
+        if (is_partner(table, name) || !is_wanted(name, patterns, npattern)) continue;
+        if (m->nchannel == most && npattern == 0) break;
+        if (m->nchannel == most) {
+            return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s: more than %u columns; choose fewer",
+                            file, most);
+        }
+        channel* own = &m->channels[m->nchannel++];
+        for (int k = 0; k < 3; k++) own->columns[k] = find_partner(table, name, endings[k]);
+    }
+    if (m->nchannel > 0) return NS_OK;
+    return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s: there are no columns to draw", file);
+}
+
+static double cell(const maker* m, uint32_t row, uint32_t column) {
+    return column == NSI_NONE ? NAN : nsi_csv_at(m->table, row, column);
+}
+
+static bool is_test(const maker* m, uint32_t row) {
+    double test = cell(m, row, m->test);
+    return !isnan(test) && test != 0.0;
+}
+
+static bool begins(const maker* m, uint32_t row) {
+    if (row == 0) return true;
+    return m->traj != NSI_NONE && cell(m, row, m->traj) != cell(m, row - 1, m->traj);
+}
+
+// Rows of the first trajectories: all, or three of each kind, or six where there is one kind.
+static bool choose_rows(maker* m) {
+    uint32_t nrow = m->table->nrow, kinds[2] = {0, 0}, taken[2] = {0, 0};
+    bool chosen = false;
+    m->rows = nsi_charts_zeros(m->charts, nrow, sizeof *m->rows);
+    if (!m->rows) return false;
+    for (uint32_t k = 0; k < nrow; k++) kinds[is_test(m, k)] += begins(m, k);
+    m->ntraj = kinds[0] + kinds[1];
+    uint32_t half = kinds[0] > 0 && kinds[1] > 0 ? MOST_TRAJECTORIES / 2 : MOST_TRAJECTORIES;
+    for (uint32_t k = 0; k < nrow; k++) {
+        if (begins(m, k)) {
+            bool kind = is_test(m, k);
+            chosen = m->ntraj <= MOST_TRAJECTORIES || taken[kind] < half;
+            taken[kind] += chosen;
+            m->drawn += chosen;
+        }
+        if (chosen) m->rows[m->count++] = k;
+    }
+    return true;
+}
+
+// Times of the rows; where a trajectory begins before the one before it has ended, it is moved behind
+// it. Says whether any was.
+static bool place_rows(const maker* m, double* x, bool* breaks) {
+    double shift = 0.0, last = -INFINITY, longest = 0.0, from = 0.0;
+    bool moved = false;
+    for (uint32_t k = 0; k < m->count; k++) { // a gap of a fiftieth of the longest
+        double t = m->t == NSI_NONE ? m->rows[k] : cell(m, m->rows[k], m->t);
+        if (k == 0 || begins(m, m->rows[k])) from = t;
+        if (isfinite(t - from)) longest = fmax(longest, t - from);
+    }
+    for (uint32_t k = 0; k < m->count; k++) {
+        double t = m->t == NSI_NONE ? m->rows[k] : cell(m, m->rows[k], m->t);
+        breaks[k] = k == 0 || begins(m, m->rows[k]);
+        if (breaks[k] && k > 0 && !(t + shift >= last)) {
+            shift = last + 0.02 * longest - t;
+            moved = true;
+        }
+        x[k] = t + shift;
+        if (isfinite(x[k])) last = fmax(last, x[k]);
+    }
+    return moved;
+}
+
+static bool find_spans(const maker* m, const double* x, nsi_lines* out) {
+    nsi_lines_span* spans = nsi_charts_zeros(m->charts, m->count, sizeof *spans);
+    nsi_lines_mark* marks = nsi_charts_zeros(m->charts, m->count, sizeof *marks);
+    if (!spans || !marks) return false;
+    bool inside = false;
+    for (uint32_t k = 0; k < m->count; k++) {
+        bool test = is_test(m, m->rows[k]);
+        if (k > 0 && begins(m, m->rows[k])) marks[out->nmark++] = (nsi_lines_mark){.x = x[k]};
+        if (test && !inside) spans[out->nspan++] = (nsi_lines_span){x[k], x[k], "test"};
+        if (test) spans[out->nspan - 1].to = x[k];
+        inside = test;
+    }
+    out->spans = spans;
+    out->marks = marks;
+    return true;
+}
+
+// Values of a column in the rows that are drawn.
+static const double* take_column(const maker* m, uint32_t column) {
+    double* values = nsi_charts_zeros(m->charts, m->count, sizeof *values);
+    for (uint32_t k = 0; values && k < m->count; k++) values[k] = cell(m, m->rows[k], column);
+    return values;
+}
+
+static bool fill(maker* m, nsi_chart* chart) {
+    static const char* const classes[3] = {"recorded", "before", "after"};
+    nsi_charts* charts = m->charts;
+    uint32_t own[3] = {m->t, m->traj, m->test}, ncolumn = 1;
+    nsi_chart_column* columns = nsi_chart_table(charts, chart, 4 + 3 * m->nchannel, m->count);
+    nsi_lines_panel* panels = nsi_charts_zeros(charts, m->nchannel, sizeof *panels);
+    double* x = nsi_charts_zeros(charts, m->count, sizeof *x);
+    bool* breaks = nsi_charts_zeros(charts, m->count, sizeof *breaks);
+    if (!columns || !panels || !x || !breaks) return false;
+    bool moved = place_rows(m, x, breaks);
+    columns[0] = (nsi_chart_column){.name = moved || m->t == NSI_NONE ? "x" : "t", .numbers = x};
+    for (int k = moved ? 0 : 1; k < 3; k++) {
+        if (own[k] == NSI_NONE) continue;
+        const double* values = take_column(m, own[k]);
+        if (!values) return false;
+        columns[ncolumn++] = (nsi_chart_column){.name = m->table->names[own[k]], .numbers = values};
+    }
+    for (uint32_t c = 0; c < m->nchannel; c++) {
+        nsi_series* series = nsi_charts_zeros(charts, 3, sizeof *series);
+        if (!series) return false;
+        const channel* from = &m->channels[c];
+        bool several = from->columns[1] != NSI_NONE || from->columns[2] != NSI_NONE;
+        uint32_t nseries = 0;
+        for (int k = 0; k < 3; k++) {
+            if (from->columns[k] == NSI_NONE) continue;
+            const char* name = nsi_charts_text(charts, "%s", m->table->names[from->columns[k]]);
+            const double* values = take_column(m, from->columns[k]);
+            if (!name || !values) return false;
+            columns[ncolumn++] = (nsi_chart_column){.name = name, .numbers = values};
+            if (k == 0) panels[c].y.label = name;
+            series[nseries++] =
+                (nsi_series){several ? classes[k] : NULL, several ? classes[k] : "c0", values};
+        }
+        panels[c].series = series;
+        panels[c].nseries = nseries;
+    }
+    chart->ncolumn = ncolumn;
+    chart->as.lines = (nsi_lines){
+        .x = x, .count = m->count, .breaks = breaks, .panels = panels, .npanel = m->nchannel};
+    chart->as.lines.x_axis.label = m->t == NSI_NONE ? "rows"
+                                   : moved          ? "t (s), one trajectory after the other"
+                                                    : "t (s)";
+    return find_spans(m, x, &chart->as.lines);
+}
+
+ns_status nsi_curves_add_chart(const nsi_csv* table, const char* file, const char* const* patterns,
+                               uint32_t npattern, const char* name, const char* title,
+                               nsi_charts* charts, ns_error* error) {
+    maker m = {.table = table,
+               .t = nsi_csv_column(table, "t"),
+               .traj = nsi_csv_column(table, "traj"),
+               .test = nsi_csv_column(table, "test"),
+               .charts = charts};
+    if (table->nrow == 0)
+        return nsi_fail(error, NS_ERR_PARSE, "%.200s: the table has no rows", file);
+    ns_status status = choose_channels(&m, file, patterns, npattern, error);
+    if (status != NS_OK) return status;
+    if (!choose_rows(&m)) return nsi_fail_nomem(error);
+    const char* whole = m.drawn < m.ntraj ? nsi_charts_text(charts, "%s, %u of %u trajectories",
+                                                            title, m.drawn, m.ntraj)
+                                          : nsi_charts_text(charts, "%s", title);
+    nsi_chart* chart = whole ? nsi_charts_add(charts, NSI_CHART_LINES, name, whole) : NULL;
+    return chart && fill(&m, chart) ? NS_OK : nsi_fail_nomem(error);
+}

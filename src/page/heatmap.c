@@ -1,0 +1,144 @@
+// Heat maps and matrices as SVG.
+
+#include "page/chart.h"
+#include "page/html.h"
+#include "page/scale.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// ---- maps --------------------------------------------------------------------------------------
+
+// Viridis (van der Walt and Smith 2015) at sixths: even to all eyes, also in grey.
+static const uint8_t colours[][3] = {{68, 1, 84},    {65, 68, 135},  {42, 120, 142}, {34, 168, 132},
+                                     {122, 209, 81}, {189, 223, 38}, {253, 231, 37}};
+enum { COLOURS = sizeof colours / sizeof *colours };
+
+// Lengths in the picture.
+static const double SIDE = 150.0, TOP = 22.0, LEFT = 38.0, GAP = 48.0, WIDTH = 400.0,
+                    HEIGHT = 236.0;
+
+static void add_colour(nsi_text_builder* b, double share) {
+    share = share < 0.0 ? 0.0 : share < 1.0 ? share : 1.0; // NaN is the lightest, too
+    double place = share * (COLOURS - 1);
+    int k = (int)fmin(floor(place), COLOURS - 2);
+    int mixed[3];
+    for (int i = 0; i < 3; i++) {
+        mixed[i] = (int)lrint(colours[k][i] + (place - k) * (colours[k + 1][i] - colours[k][i]));
+    }
+    nsi_text_add(b, "#%02x%02x%02x", (unsigned)mixed[0], (unsigned)mixed[1], (unsigned)mixed[2]);
+}
+
+static void open_box(nsi_text_builder* b, const char* class, double x, double y, double width,
+                     double height, double share) {
+    nsi_text_add(b, "<rect class=\"%s\" x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" fill=\"",
+                 class, nsi_page_length(x).text, nsi_page_length(y).text,
+                 nsi_page_length(width).text, nsi_page_length(height).text);
+    add_colour(b, share);
+    nsi_text_add(b, "\">");
+}
+
+static void add_star(nsi_text_builder* b, double x, double y) {
+    nsi_text_add(b, "<polygon fill=\"#fff\" stroke=\"#000\" stroke-width=\"0.7\" points=\"");
+    for (int k = 0; k < 10; k++) {
+        double angle = k * acos(-1.0) / 5.0, radius = k % 2 == 0 ? 7.0 : 2.9;
+        nsi_text_add(b, "%s,%s ", nsi_page_length(x + radius * sin(angle)).text,
+                     nsi_page_length(y - radius * cos(angle)).text);
+    }
+    nsi_text_add(b, "\"/>\n");
+}
+
+static void add_map(nsi_text_builder* b, const nsi_heatmap* m, int which, double left) {
+    double cell = SIDE / m->cells;
+    nsi_page_label(b, "m", left + SIDE / 2.0, TOP - 8.0, m->titles[which]);
+    for (uint32_t i = 0; i < m->cells; i++) {
+        for (uint32_t k = 0; k < m->cells; k++) {
+            double value = m->values[which][(size_t)i * m->cells + k];
+            open_box(b, "cell", left + cell * k, TOP + SIDE - cell * (i + 1.0), cell, cell,
+                     value / m->most);
+            nsi_text_add(b, "<title>%s</title></rect>\n", nsi_show(value, 3).text);
+        }
+    }
+    double step = m->cells > 1 ? (m->to - m->from) / (m->cells - 1.0) : 1.0;
+    nsi_scale x = {.low = m->from - step / 2.0,
+                   .high = m->from + step * (m->cells - 0.5),
+                   .from = left,
+                   .to = left + SIDE};
+    nsi_scale y = {.low = x.low, .high = x.high, .from = TOP + SIDE, .to = TOP};
+    nsi_ticks ticks = nsi_scale_ticks(&x, 6);
+    for (uint32_t k = 0; k < ticks.count; k++) {
+        nsi_page_label(b, "m", nsi_scale_place(&x, ticks.value[k]), TOP + SIDE + 12.0,
+                       ticks.label[k].text);
+        nsi_page_label(b, "e", left - 4.0, nsi_scale_place(&y, ticks.value[k]) + 3.5,
+                       ticks.label[k].text);
+    }
+    nsi_page_label(b, "m", left + SIDE / 2.0, TOP + SIDE + 24.0, m->axes[0]);
+    nsi_text_add(b, "<text class=\"m\" transform=\"translate(%s,%s) rotate(-90)\">",
+                 nsi_page_length(left - 24.0).text, nsi_page_length(TOP + SIDE / 2.0).text);
+    nsi_page_text(b, m->axes[1]);
+    nsi_text_add(b, "</text>\n");
+    add_star(b, nsi_scale_place(&x, m->mark[0]), nsi_scale_place(&y, m->mark[1]));
+}
+
+void nsi_heatmap_draw(nsi_text_builder* b, const nsi_heatmap* m, const char* title) {
+    nsi_page_open_picture(b, "", title, WIDTH, HEIGHT);
+    add_map(b, m, 0, LEFT);
+    add_map(b, m, 1, LEFT + SIDE + GAP);
+    enum { SHADES = 30 };
+    double width = (2.0 * SIDE + GAP) / SHADES, y = TOP + SIDE + 34.0;
+    for (int k = 0; k < SHADES; k++) {
+        // A little wider, so that no gap shows between them.
+        open_box(b, "shade", LEFT + width * k, y, k + 1 < SHADES ? width + 0.5 : width, 8.0,
+                 (k + 0.5) / SHADES);
+        nsi_text_add(b, "</rect>\n");
+    }
+    char most[80];
+    snprintf(most, sizeof most, "%s or more", nsi_show_short(m->most, 3).text);
+    nsi_page_label(b, "", LEFT, y + 20.0, "0");
+    nsi_page_label(b, "e", LEFT + width * SHADES, y + 20.0, most);
+    nsi_page_close_picture(b);
+}
+
+// ---- matrices ----------------------------------------------------------------------------------
+
+static const double NAMES = 150.0; // room at the left
+static const double EDGE = 4.0;    // above all
+enum { LONGEST_NAME = 25 };
+
+static const char* colour_of(double value) {
+    return value < 0.0 ? "red" : "blue";
+}
+
+static void add_matrix_legend(nsi_text_builder* b, double x, double y) {
+    for (int k = -4; k <= 4; k++) {
+        nsi_page_bar(b, colour_of(k), x + 20.0 * (k + 4), y, 20.0, 10.0, abs(k) / 4.0);
+        if (k % 2 == 0) {
+            nsi_page_label(b, "m", x + 20.0 * (k + 4) + 10.0, y + 21.0,
+                           nsi_page_length(k / 4.0).text);
+        }
+    }
+}
+
+void nsi_matrix_draw(nsi_text_builder* b, const nsi_matrix* m, const char* title) {
+    double cell = fmax(10.0, fmin(20.0, (WIDTH - NAMES) / m->n));
+    double width = fmax(WIDTH, NAMES + m->n * cell);
+    nsi_page_open_picture(b, "", title, width, EDGE + m->n * cell + 40.0);
+    for (uint32_t i = 0; i < m->n; i++) {
+        nsi_page_name(b, "e", NAMES - 4.0, EDGE + cell * (i + 0.5) + 3.5, m->names[i],
+                      LONGEST_NAME);
+        for (uint32_t k = 0; k <= i; k++) {
+            double value = m->values[(size_t)i * m->stride + k];
+            if (isnan(value)) continue;
+            nsi_page_open_bar(b, colour_of(value), NAMES + cell * k, EDGE + cell * i, cell - 1.0,
+                              cell - 1.0, fmin(fabs(value), 1.0));
+            nsi_text_add(b, "<title>");
+            nsi_page_text(b, m->names[i]);
+            nsi_text_add(b, ", ");
+            nsi_page_text(b, m->names[k]);
+            nsi_text_add(b, ": %s</title></rect>\n", nsi_show(value, 3).text);
+        }
+    }
+    add_matrix_legend(b, NAMES, EDGE + m->n * cell + 12.0);
+    nsi_page_close_picture(b);
+}

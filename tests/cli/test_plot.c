@@ -1,0 +1,355 @@
+// The command plot: figures of a real fit, an experiment and tables, as files and in characters.
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "io/csv.h"
+#include "support/picture.h"
+#include "support/program.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char folder[] = "/tmp/neuralsim_plot_XXXXXX"; // for files; the program runs in it
+static program_result last;
+
+static const char* path_of(const char* name) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void run_ok(const char* arguments) {
+    program_must_run(folder, arguments, &last);
+}
+
+static void run_bad(const char* arguments, int code, const char* message) {
+    program_must_fail(folder, arguments, code, message, &last);
+}
+
+static const picture* read_picture(const char* name) {
+    char* text = program_read_file(path_of(name));
+    if (!*text) fail_msg("there is no %s", name);
+    const picture* p = picture_read(text, strlen(text));
+    free(text);
+    return p;
+}
+
+static nsi_csv read_table(const char* name) {
+    nsi_csv table;
+    ns_error error;
+    if (nsi_csv_read(path_of(name), true, NULL, &table, &error) != NS_OK) {
+        fail_msg("%s", error.message);
+    }
+    return table;
+}
+
+static double number_of(const json_t* object, const char* key) {
+    const json_t* value = json_object_get(object, key);
+    return json_is_null(value) ? NAN : json_number_value(value);
+}
+
+// ---- a fit -------------------------------------------------------------------------------------
+
+static int set_up(void** state) {
+    (void)state;
+    if (!mkdtemp(folder)) return 1;
+    program_write_file(folder, "net.yaml",
+                       "networks:\n  - name: friction\n    each: joint/*\n"
+                       "    inputs: ['{}/velocity', '{}/sin']\n    outputs: '{}/tau'\n"
+                       "    hidden: [3]\n");
+    program_write_file(
+        folder, "fit.yaml",
+        "title: 'A </script><b> \"fit\" \xe9\x96\xa2\xe7\xaf\x80'\n"
+        "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"
+        "blueprint: net.yaml\nintegrator: rk4\ntimestep: 0.02\n"
+        "data:\n  train: [{file: " NEURALSIM_SOURCE_DIR
+        "/examples/rusty_pendulum_run.csv, to: 70%}]\n"
+        "  test: [{file: " NEURALSIM_SOURCE_DIR "/examples/rusty_pendulum_run.csv, from: 70%}]\n"
+        "parameters: {link/link1/mass: free, joint/joint0/damping: {start: 0.01, lower: 0}}\n"
+        "fit: {windows: 5, states: recorded, iterations: 5}\n"
+        "stages:\n  - {}\n  - {method: proximal, group: 1.0e-5}\n"
+        "  - {method: proximal, group: 1.0e-3}\n  - {}\n"
+        "predict: {origins: 3, horizons: [0.1, 0.2]}\n");
+    program_must_run(folder, "fit fit.yaml -o out", &last);
+    return 0;
+}
+
+static int tear_down(void** state) {
+    (void)state;
+    char command[300];
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    program_result_free(&last);
+    return system(command); // NOLINT
+}
+
+static void figures_are_listed(void** state) {
+    (void)state;
+    run_ok("plot out --list");
+    static const char* const figures[] = {"loss ",         "parameters ",      "correlation ",
+                                          "errors_train ", "errors_test ",     "timing ",
+                                          "path ",         "network_friction "};
+    for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) assert_says(last.out, figures[k]);
+    char* all = strdup(last.out);
+    run_ok("plot out/result.json --list");
+    assert_string_equal(last.out, all);
+    run_ok("plot out/ --list");
+    assert_string_equal(last.out, all);
+    free(all);
+}
+
+static void every_figure_is_a_picture(void** state) {
+    (void)state;
+    run_ok("plot out -o figures/");
+    static const char* const figures[] = {"loss",         "parameters",      "correlation",
+                                          "errors_train", "errors_test",     "timing",
+                                          "path",         "network_friction"};
+    for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) {
+        char name[80];
+        snprintf(name, sizeof name, "figures/%s.svg", figures[k]);
+        const picture* p = read_picture(name);
+        assert_int_equal(picture_count(p, "rect", "paper"), 1);
+        assert_true(p->nitem > 5);
+    }
+    const picture* p = read_picture("figures/network_friction.svg");
+    assert_int_equal(picture_count(p, "line", NULL), 3 * 3 + 4);
+    assert_true(picture_says(p, "joint/*/velocity"));
+    p = read_picture("figures/path.svg");
+    assert_true(picture_says(p, "joint/*/sin") && picture_says(p, "penalty, group"));
+    run_ok("plot out --figure timing -o one.svg");
+    char* one = program_read_file(path_of("one.svg"));
+    char* same = program_read_file(path_of("figures/timing.svg"));
+    assert_string_equal(one, same);
+    free(one);
+    free(same);
+    run_ok("plot out -o first.svg"); // the first
+    assert_true(picture_says(read_picture("first.svg"), "Loss over iterations"));
+    // The page has the same pictures.
+    char* page = program_read_file(path_of("out/report.html"));
+    for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) {
+        char mark[80];
+        snprintf(mark, sizeof mark, "<figure id=\"figure-%s\" class=\"figure\">", figures[k]);
+        assert_says(page, mark);
+    }
+    assert_says(page, "<style id=\"figure-style\">");
+    free(page);
+}
+
+static void numbers_are_those_of_the_result(void** state) {
+    (void)state;
+    json_t* root = json_load_file(path_of("out/result.json"), 0, NULL);
+    assert_non_null(root);
+    run_ok("plot out --figure loss -o loss.csv");
+    nsi_csv table = read_table("loss.csv");
+    const json_t* list = json_object_get(root, "history");
+    assert_int_equal(table.nrow, json_array_size(list));
+    for (uint32_t k = 0; k < table.nrow; k++) {
+        const json_t* point = json_array_get(list, k);
+        assert_true(nsi_csv_at(&table, k, nsi_csv_column(&table, "loss")) ==
+                    number_of(point, "value"));
+        assert_true(nsi_csv_at(&table, k, nsi_csv_column(&table, "iteration")) ==
+                    number_of(point, "iteration"));
+    }
+    nsi_csv_free(&table);
+    run_ok("plot out --figure path -o path.csv");
+    table = read_table("path.csv");
+    list = json_object_get(root, "path");
+    assert_int_equal(table.nrow, json_array_size(list));
+    for (uint32_t k = 0; k < table.nrow; k++) {
+        const json_t* point = json_array_get(list, k);
+        assert_true(nsi_csv_at(&table, k, nsi_csv_column(&table, "group")) ==
+                    number_of(point, "group"));
+        double norm = json_number_value(json_array_get(json_object_get(point, "norms"), 1));
+        assert_true(nsi_csv_at(&table, k, nsi_csv_column(&table, "joint/*/sin")) == norm);
+    }
+    nsi_csv_free(&table);
+    run_ok("plot out --figure errors_test -o errors.csv");
+    table = read_table("errors.csv");
+    list = json_object_get(json_object_get(json_object_get(root, "after"), "test"), "horizons");
+    assert_int_equal(table.nrow, 2);
+    for (uint32_t k = 0; k < table.nrow; k++) {
+        assert_true(nsi_csv_at(&table, k, nsi_csv_column(&table, "after")) ==
+                    number_of(json_array_get(list, k), "pooled"));
+    }
+    nsi_csv_free(&table);
+    json_decref(root);
+}
+
+static void figures_are_drawn_in_characters(void** state) {
+    (void)state;
+    run_ok("plot out");
+    assert_says(last.out, "Loss over iterations\n");
+    assert_says(last.out, "iterations of all phases");
+    assert_null(strstr(last.out, "\033")); // this is no terminal
+    run_ok("plot out --figure parameters");
+    assert_says(last.out, "link/link1/mass");
+    run_ok("plot out --figure timing");
+    assert_says(last.out, " evaluations");
+    run_ok("plot out --figure correlation");
+    run_ok("plot out --figure path");
+    assert_says(last.out, "joint/*/velocity");
+    run_bad("plot out --figure network_friction", 1, "a network cannot be drawn in characters");
+}
+
+// ---- tables ------------------------------------------------------------------------------------
+
+static void predictions_are_drawn(void** state) {
+    (void)state;
+    assert_int_equal(mkdir(path_of("copy"), 0777), 0);
+    char* result = program_read_file(path_of("out/result.json"));
+    program_write_file(folder, "copy/result.json", result);
+    free(result);
+    program_write_file(
+        folder, "copy/predictions.csv",
+        "t,traj,test,\"a </script>\",\"a </script>/before\",\"a </script>/after\",b\n"
+        "0,0,0,1,1,1,5\n0.5,0,0,2,3,,6\n1,0,0,3,5,3.5,7\n"
+        "0,1,1,4,4,4,8\n0.5,1,1,5,6,5.5,9\n1,1,1,6,8,6.5,10\n");
+    run_ok("plot copy --list");
+    assert_says(last.out, "predictions        Recorded and predicted\n");
+    run_ok("plot copy --figure predictions -o p.svg");
+    const picture* p = read_picture("p.svg");
+    assert_int_equal(picture_count(p, "polyline", "curve recorded"), 2);
+    assert_int_equal(picture_count(p, "polyline", "curve before"), 2);
+    assert_int_equal(picture_count(p, "polyline", "curve after"), 1); // in pieces: a gap
+    assert_int_equal(picture_count(p, "circle", "curve after"), 2);
+    assert_int_equal(picture_count(p, "polyline", "curve c0"), 2);
+    assert_true(picture_says(p, "a </script>") && picture_says(p, "test"));
+    // The boundary: the shaded stretch begins where the second trajectory does.
+    const picture_item* span = picture_item_at(p, "rect", "span", 0);
+    const picture_item* second = picture_item_at(p, "polyline", "curve recorded", 1);
+    assert_true(fabs(span->x - p->points[second->point][0]) < 1e-6);
+    assert_true(fabs(picture_item_at(p, "line", "dash", 0)->x - span->x) < 1e-6);
+    run_ok("plot copy --figure predictions -o p.csv");
+    nsi_csv table = read_table("p.csv");
+    assert_int_equal(table.nrow, 6);
+    assert_true(nsi_csv_at(&table, 3, nsi_csv_column(&table, "t")) == 0.0);
+    assert_true(nsi_csv_at(&table, 4, nsi_csv_column(&table, "a </script>/after")) == 5.5);
+    assert_true(nsi_csv_at(&table, 0, nsi_csv_column(&table, "x")) == 0.0);
+    assert_true(nsi_csv_at(&table, 3, nsi_csv_column(&table, "x")) > 1.0);
+    nsi_csv_free(&table);
+    run_ok("plot copy --figure predictions --columns b -o p.svg");
+    assert_int_equal(picture_count(read_picture("p.svg"), "polyline", NULL), 2);
+
+    // fitted.yaml is not beside it: no networks, which is said when one is asked for.
+    run_bad("plot copy --figure network_friction", 1, "there is no figure 'network_friction'");
+    program_write_file(folder, "copy/fitted.yaml", "robot: nowhere.urdf\nblueprint: none.yaml\n");
+    run_bad("plot copy --figure network_friction", 1, "nowhere.urdf");
+    program_write_file(folder, "copy/predictions.csv", "t,a\n0,x\n");
+    run_bad("plot copy", 1, "copy/predictions.csv:2:3:");
+}
+
+static void tables_are_drawn(void** state) {
+    (void)state;
+    run_ok("simulate " NEURALSIM_SOURCE_DIR
+           "/models/double_pendulum.urdf --q0 1 0 --time 1 --every 10 -o run.csv");
+    run_ok("plot run.csv -o run.svg");
+    const picture* p = read_picture("run.svg");
+    assert_int_equal(picture_count(p, "polyline", "curve c0"), 4);
+    assert_int_equal(picture_item_at(p, "polyline", NULL, 0)->count, 101);
+    assert_true(picture_says(p, "q_joint0") && picture_says(p, "t (s)"));
+    run_ok("plot run.csv --columns 'qd_*' -o run.svg");
+    p = read_picture("run.svg");
+    assert_int_equal(picture_count(p, "polyline", NULL), 2);
+    assert_true(picture_says(p, "qd_joint1") && !picture_says(p, "q_joint1"));
+    run_ok("plot run.csv");
+    assert_says(last.out, "run.csv\n");
+    run_ok("plot run.csv --list");
+    assert_says(last.out, "curves ");
+    run_bad("plot run.csv --columns nothing", 1, "run.csv: there is no column 'nothing'");
+    program_write_file(folder, "many.csv", "a,b,c,d,e,f,g,h,i,j\n1,2,3,4,5,6,7,8,9,10\n");
+    run_bad("plot many.csv --columns '*'", 1, "more than 8 columns");
+    run_ok("plot many.csv -o many.svg");
+    program_write_file(folder, "empty.csv", "t,a\n");
+    run_bad("plot empty.csv", 1, "the table has no rows");
+    program_write_file(folder, "only.csv", "t\n1\n");
+    run_bad("plot only.csv", 1, "there are no columns to draw");
+}
+
+// ---- experiments -------------------------------------------------------------------------------
+
+static void experiments_are_drawn(void** state) {
+    (void)state;
+    run_ok("experiment basin_hopping --quick -o grid");
+    run_ok("plot grid --list");
+    assert_string_equal(last.out, "starts_pose1       Distance from the truth by start, pose 1\n"
+                                  "starts_pose2       Distance from the truth by start, pose 2\n"
+                                  "predictions        Recorded and predicted\n");
+    run_ok("plot grid --figure starts_pose2 -o pose2.svg");
+    char* file = program_read_file(path_of("pose2.svg"));
+    char* same = program_read_file(path_of("grid/starts_pose2.svg"));
+    assert_string_equal(file, same);
+    free(file);
+    free(same);
+    run_ok("plot grid --figure starts_pose1 -o pose1.csv");
+    nsi_csv table = read_table("pose1.csv");
+    json_t* root = json_load_file(path_of("grid/result.json"), 0, NULL);
+    const json_t* errors =
+        json_object_get(json_array_get(json_object_get(root, "poses"), 0), "errors");
+    assert_int_equal(table.nrow, 25);
+    for (uint32_t k = 0; k < 25; k++) {
+        assert_true(nsi_csv_at(&table, k, 2) ==
+                    json_number_value(json_array_get(json_object_get(errors, "local"), k)));
+        assert_true(nsi_csv_at(&table, k, 3) ==
+                    json_number_value(json_array_get(json_object_get(errors, "hop"), k)));
+    }
+    nsi_csv_free(&table);
+    json_decref(root);
+    run_ok("plot grid");
+    assert_says(last.out, "*");
+
+    // Of several fits, one.
+    char *one = program_read_file(path_of("out/result.json")),
+         *both = malloc(3 * strlen(one) + 100);
+    assert_non_null(both);
+    snprintf(both, 3 * strlen(one) + 100, "{\"fits\": {\"a\": %s, \"b\": %s}}", one, one);
+    program_write_file(folder, "several.json", both);
+    free(one);
+    free(both);
+    run_ok("plot several.json --fit b --list");
+    run_bad("plot several.json --fit c", 1, "several.json: there is no fit 'c'; there are: a b");
+}
+
+// ---- mistakes ----------------------------------------------------------------------------------
+
+static void mistakes_are_explained(void** state) {
+    (void)state;
+    run_bad("plot", 2, "expected one RESULT");
+    run_bad("plot a b", 2, "expected one RESULT");
+    run_bad("plot out -o picture.png", 2, "-o needs a name that ends with .svg, .csv or /");
+    run_bad("plot out --figure paramters", 1, "'paramters'; did you mean 'parameters'?");
+    run_bad("plot out --figure whatever", 1, "'neuralsim plot out --list'");
+    run_bad("plot nothing.json", 1, "nothing.json");
+    run_bad("plot nothing.csv", 1, "nothing.csv");
+    assert_int_equal(mkdir(path_of("hollow"), 0777), 0);
+    run_bad("plot hollow", 1, "hollow has no result.json");
+    program_write_file(folder, "bad.json", "{\"before\": ");
+    run_bad("plot bad.json", 1, "bad.json:1:");
+    program_write_file(folder, "bad.json", "{\"before\": {}, \"title\": []}");
+    run_bad("plot bad.json", 1, "bad.json: title: expected a text");
+    program_write_file(folder, "bad.json", "{\"before\": {}, \"title\": \"\xff\"}");
+    run_bad("plot bad.json", 1, "bad.json:1:");
+    run_bad("plot out -o /nowhere/at/all.svg", 1, "/nowhere/at/all.svg");
+    run_ok("plot --help");
+    assert_says(last.out, "usage: neuralsim plot RESULT");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(figures_are_listed),
+        cmocka_unit_test(every_figure_is_a_picture),
+        cmocka_unit_test(numbers_are_those_of_the_result),
+        cmocka_unit_test(figures_are_drawn_in_characters),
+        cmocka_unit_test(predictions_are_drawn),
+        cmocka_unit_test(tables_are_drawn),
+        cmocka_unit_test(experiments_are_drawn),
+        cmocka_unit_test(mistakes_are_explained),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
