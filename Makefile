@@ -4,6 +4,8 @@
 # make bench    run the benchmarks
 # make check    everything a change has to pass: format, static analysis, both compilers,
 #               sanitizers, debug build, fuzzing (some minutes)
+# make screenshots   the pictures of the README, from real pages (needs npm and chromium)
+# make bench-page    how fast pages open and play
 # make format   rewrite the sources in the house format
 # make clean    remove every build folder
 #
@@ -32,7 +34,7 @@ cppcheck_mistakes = --suppress=uninitvar --suppress=ctuuninitvar --suppress=inte
     --suppress='readdirCalled:tests/*' --suppress=readdirCalled:cli/cmd_experiment.c --suppress='strtokCalled:tests/*'
 debug = -DCMAKE_BUILD_TYPE=Debug
 
-.PHONY: all demo test bench check format clean
+.PHONY: all demo test bench screenshots bench-page check format clean
 .PHONY: check-format check-clang check-tidy check-cppcheck check-asan check-debug check-fuzz
 .NOTPARALLEL:
 
@@ -52,6 +54,13 @@ test:
 
 bench: all
 	@build/neuralsim bench
+
+# Both in a browser, as the tests of pages: tools/setup.sh test installs what they need.
+screenshots: all
+	@NEURALSIM_PROGRAM=build/neuralsim node tools/screenshots.mjs
+
+bench-page: all
+	@NEURALSIM_PROGRAM=build/neuralsim node tools/measure_page.mjs
 
 # ---- check: each part also runs alone, once `tools/setup.sh check` has been called ---------------
 

@@ -25,6 +25,10 @@ run gradcheck $model --free 'link/*/mass'
 say "Five links fall on the ground and come to rest (gradients through contact: docs/contact-gradients.md):"
 run simulate models/pendulum5_ground.xml --q0 1.2 0.5 0.2 0.1 0.3 --time 3 --observe energy/total --every 1000
 
+say "The same to look at in a browser, in 3D with the forces (with npm on this machine when it was built):"
+page=${TMPDIR:-/tmp}/neuralsim_demo.html
+run simulate models/pendulum5_ground.xml --q0 1.2 0.5 0.2 0.1 0.3 --time 3 --html "$page" || true
+
 say "A network at each joint's torque, declared in a file of its own; its weights get gradients, too:"
 run simulate $model --blueprint examples/joint_friction.yaml --time 2 --q0 1 0 --observe energy/total --every 1000
 run gradcheck $model --blueprint examples/joint_friction.yaml
@@ -34,8 +38,10 @@ run replay $model --data examples/pendulum_recording.csv --history 11 --horizon 
 fit=${TMPDIR:-/tmp}/neuralsim_demo
 run fit examples/pendulum_fit.yaml -o "$fit"
 say "The masses, the centre of mass and the friction of the machine were found, with error bars; motion that
-was not trained on is predicted about as well as the sensors' noise of 2 mrad allows. The page to look at:
+was not trained on is predicted about as well as the sensors' noise of 2 mrad allows. How the loss fell, and a
+page to look at ('neuralsim view $fit' opens it):
     $fit/report.html"
+run plot "$fit" --figure loss
 run replay "$fit/fitted.yaml" --data examples/pendulum_recording.csv --history 11 --horizon 1s
 
 say "Underneath is a graph of scalar operations. A pendulum's, and its gradient:"

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { chain } from "./chain.mjs";
 import { openBrowser, openPage, run, temporaryFolder, until } from "./support.mjs";
 
 // A table as columns by name.
@@ -341,18 +342,10 @@ fit: {windows: 10, states: recorded}
 });
 
 describe("a long motion of many bodies", () => {
-    // A chain of 30 links.
-    const link = (k) => `<link name="l${k}"><inertial><origin xyz="0 0 -0.05"/><mass value="0.1"/>
-<inertia ixx="1e-4" iyy="1e-4" izz="1e-5" ixy="0" ixz="0" iyz="0"/></inertial>
-<visual><origin xyz="0 0 -0.05"/><geometry><cylinder radius="0.01" length="0.09"/></geometry></visual></link>
-<joint name="j${k}" type="continuous"><parent link="${k > 0 ? `l${k - 1}` : "base"}"/><child link="l${k}"/>
-<origin xyz="0 0 ${k > 0 ? -0.1 : 0}"/><axis xyz="${k % 2} ${1 - (k % 2)} 0"/></joint>`;
-    const urdf = `<robot name="chain"><link name="base"/>${Array.from({ length: 30 }, (_, k) => link(k)).join("")}</robot>`;
-
     test("is in the page to the last step, in a file that stays small", async (t) => {
         const folder = temporaryFolder(t);
         const path = join(folder, "chain.html"), model = join(folder, "chain.urdf");
-        writeFileSync(model, urdf);
+        writeFileSync(model, chain(30));
         const chosen = [model, "--steps", "10000", "--dt", "0.001", "--q0", ...Array(30).fill("0.1")];
         await run("simulate", ...chosen, "--html", path);
         const table = readTable(await run("simulate", ...chosen, "--observe", "link/l29/pose", "--every", "1000"));
