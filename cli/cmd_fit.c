@@ -119,11 +119,11 @@ static int run(fit_command* c, ns_fit* fit, const char* folder) {
                               .resume = c->resume};
     ns_status status = ns_fit_run(fit, &options, &error);
     if (c->terminal) fprintf(stderr, "\r\033[K");
-    sigaction(SIGINT, &before, NULL);
     free(checkpoint);
     if (status == NS_OK) status = ns_fit_save(fit, folder, &error);
     const char* state = status != NS_OK ? "failed" : ns_fit_stopped(fit) ? "stopped" : "done";
     progress_file_end(&c->progress, state, status == NS_OK ? NULL : error.message);
+    sigaction(SIGINT, &before, NULL); // not before all is written
     return status == NS_OK ? show(c, fit, folder) : cli_fail("%s", error.message);
 }
 

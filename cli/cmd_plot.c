@@ -32,7 +32,9 @@ static const char help[] =
     "of\n"
     "                    --figure, as DIR/<name>.svg\n"
     "  --columns NAME... of a table, or of the predictions of a fit: names or globs of columns.\n"
-    "                    Default: the first 4. NAME/before and NAME/after are drawn with NAME\n"
+    "                    Default: the first 4. NAME/before, NAME/after and NAME_recorded are "
+    "drawn\n"
+    "                    with NAME\n"
     "  --fit NAME        which fit of an experiment. Default: the first\n"
     "\n"
     "examples:\n"
@@ -125,7 +127,7 @@ static bool read_parts(plot* p) {
     char path[5000];
     if (p->answer.fit) { // of an experiment: in a folder of its own, whose name is that of the fit
         size_t used = strlen(p->folder);
-        if (strchr(p->answer.fit, '/')) return true;
+        if (p->answer.fit[0] == '.' || strchr(p->answer.fit, '/')) return true;
         snprintf(p->folder + used, sizeof p->folder - used, "%s/", p->answer.fit);
     }
     if (!make_path(p->folder, "predictions.csv", path, sizeof path)) return false;
@@ -183,12 +185,21 @@ static int list_all(const plot* p) {
     return cli_print_text(&b) ? cli_finish() : EXIT_FAILED;
 }
 
+// The chart that --columns are of; NULL after saying that there is none.
+static const nsi_chart* choose_table(const plot* p) {
+    const nsi_chart* chart = nsi_charts_find(&p->charts, "predictions");
+    if (!chart) chart = nsi_charts_find(&p->charts, "curves");
+    if (!chart) cli_fail("%s: --columns are of predictions, and there are none", p->source);
+    return chart;
+}
+
 // NULL after saying which there are.
 static const nsi_chart* choose(const plot* p) {
     if (p->charts.list.count == 0) {
         cli_fail("%s: there is nothing to draw", p->source);
         return NULL;
     }
+    if (!p->figure && p->columns.count > 0) return choose_table(p);
     if (!p->figure) return &p->charts.list.data[0];
     const nsi_chart* found = nsi_charts_find(&p->charts, p->figure);
     if (found) return found;
@@ -252,8 +263,8 @@ static int print_chart(const nsi_chart* chart) {
     if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) {
         columns = window.ws_col < 400 ? window.ws_col : 400;
     }
-    const char* no_colour = getenv("NO_COLOR");
-    bool colour = terminal && !(no_colour && *no_colour);
+    const char *no_colour = getenv("NO_COLOR"), *kind = getenv("TERM");
+    bool colour = terminal && !(no_colour && *no_colour) && !(kind && strcmp(kind, "dumb") == 0);
     ns_text text = {0};
     ns_error error;
     if (nsi_chart_text(chart, columns, colour, NULL, &text, &error) != NS_OK) {

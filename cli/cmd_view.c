@@ -131,9 +131,8 @@ static json_t* read_progress(const view* v, struct timespec* time) {
     return NULL;
 }
 
-static bool is_running(const json_t* progress) {
-    return progress &&
-           strcmp(json_string_value(json_object_get(progress, "state")), "running") == 0;
+static bool is_in(const json_t* progress, const char* state) {
+    return progress && strcmp(json_string_value(json_object_get(progress, "state")), state) == 0;
 }
 
 // What the script of a live page asks for.
@@ -157,8 +156,7 @@ static void add_sentence(nsi_text_builder* b, const char* text) {
     nsi_page_element(b, "p", text);
 }
 
-// The page of a folder without a report, or with one that is about to be replaced. `progress` may be
-// NULL.
+// The page of a folder without a report, or with one of a fit before. `progress` may be NULL.
 static bool find_live_page(const json_t* progress, bool has_report, server_answer* out) {
     nsi_bundle bundle;
     const char *title = json_string_value(json_object_get(progress, "title")),
@@ -166,7 +164,7 @@ static bool find_live_page(const json_t* progress, bool has_report, server_answe
     nsi_text_builder b = {.allocator = ns_default_allocator()};
     nsi_page_open_live(&b, title ? title : "neuralsim");
     nsi_page_element(&b, "h1", title ? title : "neuralsim");
-    if (is_running(progress)) {
+    if (is_in(progress, "running")) {
         bool has_script = nsi_bundle_get(&bundle);
         nsi_text_add(&b, "<div id=\"live\" data-url=\"progress\"></div>\n%s",
                      has_script ? "<noscript>" : "");
@@ -174,7 +172,9 @@ static bool find_live_page(const json_t* progress, bool has_report, server_answe
                          "is done.");
         if (has_script) nsi_text_add(&b, "</noscript>\n");
     } else {
-        add_sentence(&b, "There is no report here, and no fit is running.");
+        add_sentence(&b, is_in(progress, "failed")
+                             ? "The last fit here failed."
+                             : "There is no report here, and no fit is running.");
         if (message) add_sentence(&b, message);
     }
     if (has_report) nsi_text_add(&b, "<p><a href=\"report.html\">The report before</a></p>\n");
@@ -189,14 +189,15 @@ static bool is_later(struct timespec a, struct timespec b) {
     return a.tv_sec > b.tv_sec || (a.tv_sec == b.tv_sec && a.tv_nsec > b.tv_nsec);
 }
 
-// The report, unless a fit is running that will replace it.
+// The report, unless it is of a fit before the one that is running or failed.
 static bool find_folder(const view* v, server_answer* out) {
     struct timespec time;
     struct stat about;
     json_t* progress = read_progress(v, &time);
     bool has_report = find_report(v, out) && fstat(out->file, &about) == 0;
     bool found = has_report;
-    if (!has_report || (is_running(progress) && is_later(time, about.st_mtim))) {
+    bool has_news = is_in(progress, "running") || is_in(progress, "failed");
+    if (!has_report || (has_news && is_later(time, about.st_mtim))) {
         if (out->file >= 0) close(out->file);
         *out = (server_answer){.file = -1};
         found = find_live_page(progress, has_report, out);
@@ -286,6 +287,42 @@ static void open_browser(const char* address) {
     if (reason != 0) cli_note("cannot start %s: %s", program, strerror(reason));
 }
 
+// ---- the end ---------------------------------------------------------------------------------
+
+// Signals arrive through a pipe. Waiting for them with sigwait() would not do: libraries have threads
+// of their own (OpenBLAS), which do not block them.
+static int end_pipe[2];
+
+static void on_end(int number) {
+    (void)number;
+    int kept = errno;
+    ssize_t written = write(end_pipe[1], "", 1);
+    (void)written;
+    errno = kept;
+}
+
+// What is ignored here stays so, as for a program in the background.
+static void listen_to(int number) {
+    struct sigaction action = {.sa_handler = on_end}, before;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = (int)SA_RESETHAND | SA_RESTART; // a second Ctrl-C ends at once
+    bool ignored = sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+    if (!ignored) sigaction(number, &action, NULL);
+}
+
+static bool listen_for_end(void) {
+    if (pipe(end_pipe) != 0) return false;
+    for (int k = 0; k < 2; k++) fcntl(end_pipe[k], F_SETFD, FD_CLOEXEC);
+    listen_to(SIGINT);
+    listen_to(SIGTERM);
+    return true;
+}
+
+static void wait_for_end(void) {
+    char byte;
+    while (read(end_pipe[0], &byte, 1) < 0 && errno == EINTR) continue;
+}
+
 // ---- the command -----------------------------------------------------------------------------
 
 int cmd_view(int argc, char** argv) {
@@ -299,13 +336,15 @@ int cmd_view(int argc, char** argv) {
     code = check(&v);
     if (code != EXIT_OK) return code;
 
-    // Blocked before the server has threads, so that they are waited for here and nowhere else.
+    if (!listen_for_end()) return cli_fail("cannot make a pipe: %s", strerror(errno));
+    // The server's threads do not care for signals.
     sigset_t ends, before;
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &ends, &before);
     server* s = server_start(find, &v);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     code = s ? EXIT_OK : EXIT_FAILED;
     if (s) {
         printf("%s\n", server_address(s));
@@ -314,10 +353,8 @@ int cmd_view(int argc, char** argv) {
     if (code == EXIT_OK) {
         if (isatty(STDERR_FILENO)) cli_note("Ctrl-C ends it");
         if (!no_browser) open_browser(server_address(s));
-        int number;
-        sigwait(&ends, &number);
+        wait_for_end();
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL); // a second Ctrl-C ends at once
     server_stop(s);
     return code;
 }

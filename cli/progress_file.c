@@ -77,7 +77,7 @@ static void write_file(progress_file* p, const char* state, const char* message)
     ns_text text = {0};
     ns_error error = {0};
     if (nsi_json_finish(&j, &text, &error) != NS_OK ||
-        nsi_file_write(p->path, text.data, text.size, NULL, &error) != NS_OK) {
+        nsi_file_write_soon(p->path, text.data, text.size, NULL, &error) != NS_OK) {
         cli_note("'neuralsim view' cannot show this fit while it runs: %s", error.message);
         free(p->path);
         p->path = NULL;

@@ -107,7 +107,7 @@ static void add_intervals(nsi_text_builder* b, const nsi_charts* charts) {
         b,
         "<p class=\"faint\">Relative to the estimate, cut off at %s %%. Bars: 1.96 standard "
         "errors each way, faint over the whole width where undetermined. Rings: "
-        "start, at the edge where it is further away.</p>\n",
+        "start; arrows: further away than that.</p>\n",
         nsi_show_short(100.0 * chart->as.intervals.reach, 2).text);
     add_figure(b, charts, chart->name);
 }
@@ -115,11 +115,7 @@ static void add_intervals(nsi_text_builder* b, const nsi_charts* charts) {
 static void add_correlation(nsi_text_builder* b, const nsi_charts* charts) {
     const nsi_chart* chart = nsi_charts_find(charts, "correlation");
     if (!chart) return;
-    const nsi_matrix* m = &chart->as.matrix;
     nsi_text_add(b, "<h2>Correlation</h2>\n");
-    if (m->stride > m->n) {
-        nsi_text_add(b, "<p class=\"faint\">Of the first %u parameters.</p>\n", m->n);
-    }
     add_figure(b, charts, chart->name);
 }
 

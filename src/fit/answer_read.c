@@ -26,8 +26,14 @@ typedef struct reader {
 static void fault(reader* r, ns_status status, const char* key, const char* what) {
     if (r->status != NS_OK) return;
     bool inside = r->at[0] != '\0' && key[0] != '\0' && key[0] != '[';
-    r->status = nsi_fail(r->error, status, "%.200s: %s%s%.60s: %s", r->file, r->at,
-                         inside ? "." : "", key, what);
+    bool whole = r->at[0] == '\0' && key[0] == '\0'; // the file
+    r->status = nsi_fail(r->error, status, "%.200s: %s%s%.60s%s%s", r->file, r->at,
+                         inside ? "." : "", key, whole ? "" : ": ", what);
+}
+
+// What is not there at all was not written by earlier versions.
+static void fault_type(reader* r, const json_t* value, const char* key, const char* expected) {
+    fault(r, NS_ERR_PARSE, key, value ? expected : "it is missing; run the fit again");
 }
 
 static void fault_memory(reader* r) {
@@ -63,7 +69,7 @@ static const char* get_text(reader* r, const json_t* object, const char* key) {
 
 static double number_of(reader* r, const json_t* value, const char* key, double null) {
     if (json_is_null(value)) return null;
-    if (!json_is_number(value)) fault(r, NS_ERR_PARSE, key, "expected a number or null");
+    if (!json_is_number(value)) fault_type(r, value, key, "expected a number or null");
     return json_number_value(value);
 }
 
@@ -76,7 +82,7 @@ static uint32_t get_count(reader* r, const json_t* object, const char* key) {
     const json_t* value = json_object_get(object, key);
     json_int_t number = json_integer_value(value);
     if (!json_is_integer(value) || number < 0 || number > UINT32_MAX) {
-        fault(r, NS_ERR_PARSE, key, "expected a whole number from 0 to 4294967295");
+        fault_type(r, value, key, "expected a whole number from 0 to 4294967295");
         return 0;
     }
     return (uint32_t)number;
@@ -84,7 +90,7 @@ static uint32_t get_count(reader* r, const json_t* object, const char* key) {
 
 static bool get_bool(reader* r, const json_t* object, const char* key) {
     const json_t* value = json_object_get(object, key);
-    if (!json_is_boolean(value)) fault(r, NS_ERR_PARSE, key, "expected true or false");
+    if (!json_is_boolean(value)) fault_type(r, value, key, "expected true or false");
     return json_is_true(value);
 }
 
@@ -93,7 +99,7 @@ static size_t get_list(reader* r, const json_t* object, const char* key, size_t 
                        const json_t** out) {
     *out = json_object_get(object, key);
     size_t count = json_array_size(*out);
-    if (!json_is_array(*out)) fault(r, NS_ERR_PARSE, key, "expected a list");
+    if (!json_is_array(*out)) fault_type(r, *out, key, "expected a list");
     if (count > most) fault(r, NS_ERR_LIMIT, key, "too many items");
     return r->status == NS_OK ? count : 0;
 }

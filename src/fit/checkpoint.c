@@ -190,11 +190,12 @@ static void get_lists(reader* r) {
     }
 }
 
-// There is none in checkpoints of fits without penalties.
+// There is no point in checkpoints of fits without penalties.
 static void get_path(reader* r) {
     nsi_checkpoint* c = r->out;
     const json_t* path = json_object_get(r->root, "path");
     size_t count = json_array_size(path);
+    c->has_path = json_is_array(path);
     size_t names = json_array_size(json_array_get(json_array_get(path, 0), 5));
     if (count == 0 || count > UINT32_MAX || names > UINT32_MAX) return;
     c->path = nsi_alloc_zeroed(&c->allocator, count * sizeof *c->path);

@@ -31,6 +31,7 @@ typedef struct nsi_checkpoint {
     uint32_t nhistory;
     nsi_path_point* path; // after reading, the norms of all begin with those of the first
     uint32_t npath, npath_name;
+    bool has_path; // after reading: false in those of earlier versions
     ns_allocator allocator;
 } nsi_checkpoint;
 

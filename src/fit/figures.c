@@ -27,6 +27,12 @@ static double* new_numbers(nsi_charts* charts, uint32_t columns, uint32_t count)
     return nsi_charts_zeros(charts, (size_t)columns * count, sizeof(double));
 }
 
+// A title that says so where only the first are drawn; NULL when out of memory.
+static const char* title_of(nsi_charts* charts, const char* title, uint32_t drawn, uint32_t count) {
+    return drawn < count ? nsi_charts_text(charts, "%s, the first %u of %u", title, drawn, count)
+                         : nsi_charts_text(charts, "%s", title);
+}
+
 // ---- loss --------------------------------------------------------------------------------------
 
 // A line for each phase: from phase to phase the loss may be of other data.
@@ -97,8 +103,10 @@ static bool add_parameters(const nsi_answer* a, nsi_charts* charts) {
     static const double NORMAL = 1.959963984540054; // 97.5 % of a normal distribution lie below
     uint32_t count = a->estimates.count, rows = at_most(count, MOST_ROWS);
     if (count == 0 || !a->correlation) return true;
-    nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_INTERVALS, "parameters",
-                                      "Estimates with 95 % intervals, relative to the estimate");
+    const char* title =
+        title_of(charts, "Estimates with 95 % intervals, relative to the estimate", rows, count);
+    nsi_chart* chart =
+        title ? nsi_charts_add(charts, NSI_CHART_INTERVALS, "parameters", title) : NULL;
     nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 8, count) : NULL;
     double* table = new_numbers(charts, 5, count);
     const char **names = list_names(a, charts),
@@ -147,8 +155,9 @@ static bool add_parameters(const nsi_answer* a, nsi_charts* charts) {
 static bool add_correlation(const nsi_answer* a, nsi_charts* charts) {
     uint32_t count = a->estimates.count, n = at_most(count, MOST_CELLS);
     if (count < 2 || !a->correlation) return true;
+    const char* title = title_of(charts, "Correlation of the errors", n, count);
     nsi_chart* chart =
-        nsi_charts_add(charts, NSI_CHART_MATRIX, "correlation", "Correlation of the errors");
+        title ? nsi_charts_add(charts, NSI_CHART_MATRIX, "correlation", title) : NULL;
     nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, count + 1, count) : NULL;
     const char** names = list_names(a, charts);
     if (!columns || !names) return false;
@@ -167,10 +176,10 @@ static bool add_errors(const nsi_answer* a, nsi_role role, nsi_charts* charts) {
     uint32_t rows =
         scores[0]->nhorizon > scores[1]->nhorizon ? scores[0]->nhorizon : scores[1]->nhorizon;
     if (rows == 0) return true;
-    char name[40];
+    char name[40], plain[80];
     snprintf(name, sizeof name, "errors_%s", nsi_show_role(role));
-    const char* title =
-        nsi_charts_text(charts, "Prediction error at horizons, %s data", nsi_show_role(role));
+    snprintf(plain, sizeof plain, "Prediction error at horizons, %s data", nsi_show_role(role));
+    const char* title = title_of(charts, plain, at_most(rows, MOST_ROWS), rows);
     nsi_chart* chart = title ? nsi_charts_add(charts, NSI_CHART_BARS, name, title) : NULL;
     nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 6, rows) : NULL;
     double* table = new_numbers(charts, 6, rows);
@@ -214,7 +223,8 @@ static bool add_errors(const nsi_answer* a, nsi_role role, nsi_charts* charts) {
 static bool add_timing(const nsi_answer* a, nsi_charts* charts) {
     uint32_t count = a->phases.count;
     if (count == 0) return true;
-    nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_BARS, "timing", "Seconds in each phase");
+    const char* title = title_of(charts, "Seconds in each phase", at_most(count, MOST_ROWS), count);
+    nsi_chart* chart = title ? nsi_charts_add(charts, NSI_CHART_BARS, "timing", title) : NULL;
     nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 6, count) : NULL;
     double* table = new_numbers(charts, 4, count);
     const char **labels = nsi_charts_zeros(charts, count, sizeof *labels),
@@ -276,20 +286,29 @@ static void count_iterations(const nsi_answer* a, double* x, bool* breaks) {
 }
 
 // The largest groups have colours of their own.
-static void choose_class(const double* largest, uint32_t count, uint32_t which,
-                         nsi_series* series) {
+static void choose_classes(const double* largest, uint32_t count, nsi_series* series) {
     static const char* const classes[MOST_CURVES] = {"c0", "c1", "c2", "c3",
                                                      "c4", "c5", "c6", "c7"};
-    uint32_t rank = 0;
+    for (uint32_t rank = 0; rank < at_most(count, MOST_CURVES); rank++) {
+        uint32_t best = NSI_NONE;
+        for (uint32_t k = 0; k < count; k++) {
+            if (series[k].class) continue;
+            if (best == NSI_NONE || largest[k] > largest[best]) best = k;
+        }
+        series[best].class = classes[rank];
+    }
     for (uint32_t k = 0; k < count; k++) {
-        rank += largest[k] > largest[which] || (largest[k] == largest[which] && k < which);
+        if (series[k].class) continue;
+        series[k].class = "other";
+        series[k].name = "others";
     }
-    if (rank < MOST_CURVES) {
-        series->class = classes[rank];
-        return;
+}
+
+static bool all_positive(const double* x, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++) {
+        if (!(x[k] > 0.0)) return false;
     }
-    series->class = "other";
-    series->name = "others";
+    return true;
 }
 
 static bool add_path(const nsi_answer* a, nsi_charts* charts) {
@@ -319,12 +338,13 @@ static bool add_path(const nsi_answer* a, nsi_charts* charts) {
         const char* name = a->path_names.data[g] ? a->path_names.data[g] : "";
         columns[5 + g] = numbers(name, table + (5 + (size_t)g) * count);
         series[g] = (nsi_series){.name = name, .y = columns[5 + g].numbers};
-        choose_class(largest, groups, g, &series[g]);
     }
+    choose_classes(largest, groups, series);
     const char* penalty = find_penalty(a, x);
     if (!penalty) count_iterations(a, x, breaks);
+    bool log = penalty && all_positive(x, count); // l1 may begin at 0 beside a group penalty
     *panel = (nsi_lines_panel){{"norm of the weights", false}, series, groups};
-    chart->as.lines = (nsi_lines){.x_axis = {penalty ? penalty : "iterations", penalty != NULL},
+    chart->as.lines = (nsi_lines){.x_axis = {penalty ? penalty : "iterations", log},
                                   .x = x,
                                   .count = count,
                                   .breaks = breaks,

@@ -274,6 +274,16 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     return NS_OK;
 }
 
+// A stage in rounds that was at its end when it was resumed: what it ended at, with the penalty, is
+// what was told then.
+static void keep_last_value(nsi_run* r, const nsi_stage* stage) {
+    nsi_answer* a = &r->f->answer;
+    if (stage->method == NSI_METHOD_LM || stage->method == NSI_METHOD_ADAM) return;
+    if (a->history.count == 0) return;
+    const nsi_history_point* last = &a->history.data[a->history.count - 1];
+    if (last->phase == r->phase) a->phases.data[a->phases.count - 1].value = last->value;
+}
+
 static ns_status run_stage(nsi_run* r) {
     ns_fit* f = r->f;
     const nsi_stage* stage = stage_of(r, r->phase);
@@ -302,6 +312,7 @@ static ns_status run_stage(nsi_run* r) {
         nsi_copy_numbers(f->w, point.w, f->nw);
         out.iterations = nsi_descent_get_state(r->descent)->lm.iteration; // before resuming, too
         status = nsi_run_end_phase(r, &out, nsi_clock_wall() - start);
+        if (status == NS_OK && out.evaluations == 0) keep_last_value(r, stage);
         const char* link;
         uint32_t refused = nsi_evaluator_refused(r->e, &link);
         if (status == NS_OK && refused > 0) {
@@ -392,6 +403,13 @@ static ns_status take_up(nsi_run* r) {
                         " again without resuming",
                         r->o->checkpoint);
     }
+    if (f->answer.path_names.count > 0 &&
+        (!c->has_path || (c->npath > 0 && c->npath_name != f->answer.path_names.count))) {
+        return nsi_fail(r->error, NS_ERR_PARSE,
+                        "the checkpoint %s does not have the sparsity path of this fit: an earlier"
+                        " version wrote it; start again without resuming",
+                        r->o->checkpoint);
+    }
     r->resuming = true;
     r->earlier = c->seconds;
     r->phase = c->phase;
@@ -414,7 +432,7 @@ static ns_status take_up(nsi_run* r) {
             return nsi_fail_nomem(r->error);
         }
     }
-    for (uint32_t k = 0; k < c->npath && c->npath_name == f->answer.path_names.count; k++) {
+    for (uint32_t k = 0; k < c->npath && f->answer.path_names.count > 0; k++) {
         keep_path_point(r, &c->path[k]);
     }
     if (r->failure != NS_OK) return r->failure;

@@ -95,20 +95,20 @@ static int create_temporary(const char* folder, char* name, size_t room) {
 
 // `old` is what the file is now, or NULL.
 static int replace(const char* path, const struct stat* old, const char* folder, char* temporary,
-                   size_t room, const char* bytes, size_t size) {
+                   size_t room, const char* bytes, size_t size, bool keep) {
     int handle = create_temporary(folder, temporary, room);
     if (handle < 0) return errno;
     int reason = 0;
     if (old && fchmod(handle, old->st_mode & 0777) != 0) reason = errno;
-    int written = write_all(handle, bytes, size, true);
+    int written = write_all(handle, bytes, size, keep);
     if (reason == 0) reason = written;
     if (reason == 0 && rename(temporary, path) != 0) reason = errno;
     if (reason != 0) unlink(temporary);
     return reason;
 }
 
-ns_status nsi_file_write(const char* path, const void* bytes, size_t size,
-                         const ns_allocator* allocator, ns_error* error) {
+static ns_status write_file(const char* path, const void* bytes, size_t size, bool keep,
+                            const ns_allocator* allocator, ns_error* error) {
     struct stat old;
     bool exists = stat(path, &old) == 0;
     if (exists && !S_ISREG(old.st_mode)) {
@@ -128,7 +128,7 @@ ns_status nsi_file_write(const char* path, const void* bytes, size_t size,
     char* temporary = nsi_alloc(allocator, room);
     int reason = 0;
     if (folder && temporary) {
-        reason = replace(target, exists ? &old : NULL, folder, temporary, room, bytes, size);
+        reason = replace(target, exists ? &old : NULL, folder, temporary, room, bytes, size, keep);
     }
     ns_status status = !folder || !temporary ? nsi_fail_nomem(error)
                        : reason != 0         ? fail_write(path, reason, error)
@@ -136,4 +136,14 @@ ns_status nsi_file_write(const char* path, const void* bytes, size_t size,
     nsi_free(allocator, folder);
     nsi_free(allocator, temporary);
     return status;
+}
+
+ns_status nsi_file_write(const char* path, const void* bytes, size_t size,
+                         const ns_allocator* allocator, ns_error* error) {
+    return write_file(path, bytes, size, true, allocator, error);
+}
+
+ns_status nsi_file_write_soon(const char* path, const void* bytes, size_t size,
+                              const ns_allocator* allocator, ns_error* error) {
+    return write_file(path, bytes, size, false, allocator, error);
 }

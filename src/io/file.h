@@ -20,6 +20,11 @@ ns_status nsi_file_read(const char* path, uint32_t most, const ns_allocator* all
 ns_status nsi_file_write(const char* path, const void* bytes, size_t size,
                          const ns_allocator* allocator, ns_error* error);
 
+// The same without waiting for the disk, which may take long: for what is of no use after the machine
+// went down. The file may then be empty.
+ns_status nsi_file_write_soon(const char* path, const void* bytes, size_t size,
+                              const ns_allocator* allocator, ns_error* error);
+
 // The folder of a file, ending with '/' or empty; NULL when out of memory.
 char* nsi_file_folder(const char* path, const ns_allocator* allocator);
 

@@ -7,19 +7,15 @@
 #include <stdio.h>
 
 static const double WIDTH = 400.0;
-static const double LETTER = 5.6; // width of one, rather too much
 static const double LINE = 15.0;
 static const double EDGE = 4.0; // above and below all
-enum { LONGEST_NAME = 26 };
+static const double LONGEST_NAME = 145.0;
 
 // Room for names at the left.
 static double label_room(const char* const* labels, uint32_t count) {
-    uint32_t longest = 4;
-    for (uint32_t k = 0; k < count; k++) {
-        uint32_t width = labels[k] ? nsi_show_width(labels[k]) : 0;
-        if (width > longest) longest = width;
-    }
-    return 8.0 + LETTER * (longest < LONGEST_NAME ? longest : LONGEST_NAME);
+    double longest = 20.0;
+    for (uint32_t k = 0; k < count; k++) longest = fmax(longest, nsi_page_width(labels[k]));
+    return 8.0 + fmin(longest, LONGEST_NAME);
 }
 
 // ---- bars --------------------------------------------------------------------------------------
@@ -32,7 +28,7 @@ static void add_bars_legend(nsi_text_builder* b, const nsi_bars* bars, double x)
     for (uint32_t g = 0; g < bars->ngroup; g++) {
         nsi_page_bar(b, class_of(bars, g), x, 3.0, 12.0, 8.0, 1.0);
         nsi_page_label(b, "", x + 16.0, 11.0, bars->groups[g]);
-        x += 28.0 + LETTER * nsi_show_width(bars->groups[g]);
+        x += 28.0 + nsi_page_width(bars->groups[g]);
     }
     if (bars->mark) {
         nsi_page_line(b, "ink", x + 2.0, 2.0, x + 2.0, 12.0);
@@ -46,10 +42,11 @@ void nsi_bars_draw(nsi_text_builder* b, const nsi_bars* bars, const char* title)
         const nsi_bar* bar = &bars->bars[k];
         if (isfinite(bar->length)) most = fmax(most, bar->length);
         if (isfinite(bar->mark)) most = fmax(most, bar->mark);
-        if (bar->text) texts = fmax(texts, LETTER * nsi_show_width(bar->text));
+        if (bar->text) texts = fmax(texts, nsi_page_width(bar->text));
     }
     double left = label_room(bars->labels, bars->rows), room = WIDTH - left - texts - 8.0;
-    double unit = most > 0.0 ? room / most : 0.0, row = 12.0 * bars->ngroup + 6.0;
+    double row = 12.0 * bars->ngroup + 6.0;
+    if (!(most > 0.0)) most = 1.0;
     double top = bars->ngroup < 2 && !bars->mark ? EDGE : LINE + EDGE;
     nsi_page_open_picture(b, "", title, WIDTH, top + row * bars->rows + EDGE);
     if (top > EDGE) add_bars_legend(b, bars, left);
@@ -59,10 +56,10 @@ void nsi_bars_draw(nsi_text_builder* b, const nsi_bars* bars, const char* title)
         for (uint32_t g = 0; g < bars->ngroup; g++, y += 12.0) {
             const nsi_bar* bar = &bars->bars[k * bars->ngroup + g];
             if (isnan(bar->length) && isnan(bar->mark)) continue;
-            double length = isfinite(bar->length) ? fmax(0.0, bar->length * unit) : 0.0;
+            double length = isfinite(bar->length) ? room * fmax(0.0, bar->length / most) : 0.0;
             nsi_page_bar(b, class_of(bars, g), left, y + 1.0, length, 10.0, 1.0);
             if (isfinite(bar->mark)) {
-                double x = left + bar->mark * unit;
+                double x = left + room * fmax(0.0, bar->mark / most);
                 nsi_page_line(b, "ink", x, y, x, y + 12.0);
                 length = fmax(length, x - left);
             }
@@ -75,12 +72,11 @@ void nsi_bars_draw(nsi_text_builder* b, const nsi_bars* bars, const char* title)
 // ---- intervals ---------------------------------------------------------------------------------
 
 void nsi_intervals_draw(nsi_text_builder* b, const nsi_intervals* v, const char* title) {
-    uint32_t longest = 4;
+    double longest = 20.0;
     for (uint32_t k = 0; k < v->nrow; k++) {
-        uint32_t width = v->rows[k].label ? nsi_show_width(v->rows[k].label) : 0;
-        if (width > longest) longest = width;
+        longest = fmax(longest, nsi_page_width(v->rows[k].label));
     }
-    const double left = 8.0 + LETTER * (longest < LONGEST_NAME ? longest : LONGEST_NAME);
+    const double left = 8.0 + fmin(longest, LONGEST_NAME);
     const double right = WIDTH - 84.0, middle = (left + right) / 2.0;
     const double half = (right - left) / 2.0 - 6.0, unit = v->reach > 0.0 ? half / v->reach : 0.0;
     const double bottom = EDGE + LINE * v->nrow;
@@ -99,8 +95,15 @@ void nsi_intervals_draw(nsi_text_builder* b, const nsi_intervals* v, const char*
         }
         nsi_page_line(b, "ink", middle, y - 5.0, middle, y + 5.0);
         if (isfinite(row->start)) {
-            double x = middle + fmax(-v->reach, fmin(row->start, v->reach)) * unit;
-            nsi_page_ring(b, "ink", x, y, 3.0);
+            double side = row->start < 0.0 ? -1.0 : 1.0;
+            if (fabs(row->start) <= v->reach) {
+                nsi_page_ring(b, "ink", middle + row->start * unit, y, 3.0);
+            } else { // further out: an arrow at the edge
+                nsi_text_add(b, "<path class=\"ink\" d=\"M%s %sl%s 3.5l%s 3.5\"/>\n",
+                             nsi_page_length(middle + side * (half - 3.0)).text,
+                             nsi_page_length(y - 3.5).text, nsi_page_length(side * 5.0).text,
+                             nsi_page_length(side * -5.0).text);
+            }
         }
         if (row->note)
             nsi_page_label(b, row->bad ? "bad" : "faint", right + 6.0, y + 3.5, row->note);

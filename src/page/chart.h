@@ -91,7 +91,7 @@ typedef struct nsi_interval {
 typedef struct nsi_intervals {
     const nsi_interval* rows;
     uint32_t nrow;
-    double reach; // what is further out is drawn there
+    double reach; // what is further out is cut off there; starts are arrows
 } nsi_intervals;
 
 void nsi_intervals_draw(nsi_text_builder* b, const nsi_intervals* intervals, const char* title);

@@ -9,7 +9,9 @@
 enum { MOST_TRAJECTORIES = 6, MOST_NAME = NSI_CSV_MAX_NAME + 10 };
 
 typedef struct channel {
+    uint32_t own;        // the column that it is named after
     uint32_t columns[3]; // recorded, before, after; NSI_NONE: not there
+    bool replayed;       // what came after is a prediction
 } channel;
 
 typedef struct maker {
@@ -22,7 +24,8 @@ typedef struct maker {
     nsi_charts* charts;
 } maker;
 
-static const char* const endings[3] = {"", "/before", "/after"};
+enum { RECORDED = 3 };
+static const char* const endings[] = {"", "/before", "/after", [RECORDED] = "_recorded"};
 
 // The column with this name and ending.
 static uint32_t find_partner(const nsi_csv* table, const char* name, const char* ending) {
@@ -37,7 +40,7 @@ static uint32_t find_partner(const nsi_csv* table, const char* name, const char*
 // Does the column belong to another one?
 static bool is_partner(const nsi_csv* table, const char* name) {
     size_t size = strlen(name);
-    for (int k = 1; k < 3; k++) {
+    for (int k = 1; k <= RECORDED; k++) {
         size_t more = strlen(endings[k]);
         char own[MOST_NAME];
         if (size <= more || size >= sizeof own || strcmp(name + size - more, endings[k]) != 0) {
@@ -45,14 +48,31 @@ static bool is_partner(const nsi_csv* table, const char* name) {
         }
         memcpy(own, name, size - more);
         own[size - more] = '\0';
-        if (nsi_csv_column(table, own) != NSI_NONE) return true;
+        bool taken = k == RECORDED && find_partner(table, own, endings[2]) != NSI_NONE;
+        if (nsi_csv_column(table, own) != NSI_NONE && !taken) return true;
     }
     return false;
 }
 
-static bool is_wanted(const char* name, const char* const* patterns, uint32_t npattern) {
-    for (uint32_t k = 0; k < npattern; k++) {
-        if (ns_glob_match(patterns[k], name)) return true;
+static channel make_channel(const nsi_csv* table, uint32_t column) {
+    channel c = {.own = column};
+    const char* name = table->names[column];
+    uint32_t recorded = find_partner(table, name, endings[RECORDED]);
+    for (int k = 0; k < 3; k++) c.columns[k] = find_partner(table, name, endings[k]);
+    if (recorded != NSI_NONE && c.columns[2] == NSI_NONE) {
+        c.columns[0] = recorded;
+        c.columns[2] = column;
+        c.replayed = true;
+    }
+    return c;
+}
+
+// Is one of its columns asked for?
+static bool is_wanted(const nsi_csv* table, const channel* c, const char* const* patterns,
+                      uint32_t npattern) {
+    for (uint32_t k = 0; k < 3 * npattern; k++) {
+        uint32_t column = c->columns[k % 3];
+        if (column != NSI_NONE && ns_glob_match(patterns[k / 3], table->names[column])) return true;
     }
     return npattern == 0;
 }
@@ -73,17 +93,19 @@ static ns_status choose_channels(maker* m, const char* file, const char* const* 
     for (uint32_t c = 0; c < table->ncol; c++) {
         const char* name = table->names[c];
         if (c == m->t || c == m->traj || c == m->test) continue;
-        if (is_partner(table, name) || !is_wanted(name, patterns, npattern)) continue;
+        if (is_partner(table, name)) continue;
+        channel one = make_channel(table, c);
+        if (!is_wanted(table, &one, patterns, npattern)) continue;
         if (m->nchannel == most && npattern == 0) break;
         if (m->nchannel == most) {
             return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s: more than %u columns; choose fewer",
                             file, most);
         }
-        channel* own = &m->channels[m->nchannel++];
-        for (int k = 0; k < 3; k++) own->columns[k] = find_partner(table, name, endings[k]);
+        m->channels[m->nchannel++] = one;
     }
     if (m->nchannel > 0) return NS_OK;
-    return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s: there are no columns to draw", file);
+    return nsi_fail(error, NS_ERR_ARGUMENT,
+                    "%.200s: there are no columns to draw besides t, traj and test", file);
 }
 
 static double cell(const maker* m, uint32_t row, uint32_t column) {
@@ -97,7 +119,8 @@ static bool is_test(const maker* m, uint32_t row) {
 
 static bool begins(const maker* m, uint32_t row) {
     if (row == 0) return true;
-    return m->traj != NSI_NONE && cell(m, row, m->traj) != cell(m, row - 1, m->traj);
+    double own = cell(m, row, m->traj), before = cell(m, row - 1, m->traj);
+    return own != before && !(isnan(own) && isnan(before));
 }
 
 // Rows of the first trajectories: all, or three of each kind, or six where there is one kind.
@@ -121,22 +144,31 @@ static bool choose_rows(maker* m) {
     return true;
 }
 
+static double time_of(const maker* m, uint32_t k) {
+    return m->t == NSI_NONE ? m->rows[k] : cell(m, m->rows[k], m->t);
+}
+
 // Times of the rows; where a trajectory begins before the one before it has ended, it is moved behind
 // it. Says whether any was.
 static bool place_rows(const maker* m, double* x, bool* breaks) {
-    double shift = 0.0, last = -INFINITY, longest = 0.0, from = 0.0;
-    bool moved = false;
+    double shift = 0.0, last = -INFINITY, longest = 0.0, from = NAN;
+    bool moved = false, fresh = false;
     for (uint32_t k = 0; k < m->count; k++) { // a gap of a fiftieth of the longest
-        double t = m->t == NSI_NONE ? m->rows[k] : cell(m, m->rows[k], m->t);
-        if (k == 0 || begins(m, m->rows[k])) from = t;
+        double t = time_of(m, k);
+        breaks[k] = k == 0 || begins(m, m->rows[k]);
+        if (breaks[k]) from = NAN;
+        if (!isfinite(from)) from = t; // rows without a time may come first
         if (isfinite(t - from)) longest = fmax(longest, t - from);
     }
     for (uint32_t k = 0; k < m->count; k++) {
-        double t = m->t == NSI_NONE ? m->rows[k] : cell(m, m->rows[k], m->t);
-        breaks[k] = k == 0 || begins(m, m->rows[k]);
-        if (breaks[k] && k > 0 && !(t + shift >= last)) {
-            shift = last + 0.02 * longest - t;
-            moved = true;
+        double t = time_of(m, k);
+        fresh = fresh || breaks[k];
+        if (fresh && isfinite(t)) {
+            if (t + shift < last) {
+                shift = last + 0.02 * longest - t;
+                moved = true;
+            }
+            fresh = false;
         }
         x[k] = t + shift;
         if (isfinite(x[k])) last = fmax(last, x[k]);
@@ -148,13 +180,20 @@ static bool find_spans(const maker* m, const double* x, nsi_lines* out) {
     nsi_lines_span* spans = nsi_charts_zeros(m->charts, m->count, sizeof *spans);
     nsi_lines_mark* marks = nsi_charts_zeros(m->charts, m->count, sizeof *marks);
     if (!spans || !marks) return false;
-    bool inside = false;
+    bool inside = false, fresh = false;
     for (uint32_t k = 0; k < m->count; k++) {
         bool test = is_test(m, m->rows[k]);
-        if (k > 0 && begins(m, m->rows[k])) marks[out->nmark++] = (nsi_lines_mark){.x = x[k]};
+        fresh = fresh || (k > 0 && begins(m, m->rows[k]));
+        if (!isfinite(x[k])) continue;
+        if (fresh) marks[out->nmark++] = (nsi_lines_mark){.x = x[k]};
         if (test && !inside) spans[out->nspan++] = (nsi_lines_span){x[k], x[k], "test"};
-        if (test) spans[out->nspan - 1].to = x[k];
+        if (test) {
+            nsi_lines_span* span = &spans[out->nspan - 1];
+            span->from = fmin(span->from, x[k]);
+            span->to = fmax(span->to, x[k]);
+        }
         inside = test;
+        fresh = false;
     }
     out->spans = spans;
     out->marks = marks;
@@ -170,6 +209,7 @@ static const double* take_column(const maker* m, uint32_t column) {
 
 static bool fill(maker* m, nsi_chart* chart) {
     static const char* const classes[3] = {"recorded", "before", "after"};
+    static const char* const replayed[3] = {"recorded", "before", "predicted"};
     nsi_charts* charts = m->charts;
     uint32_t own[3] = {m->t, m->traj, m->test}, ncolumn = 1;
     nsi_chart_column* columns = nsi_chart_table(charts, chart, 4 + 3 * m->nchannel, m->count);
@@ -190,16 +230,18 @@ static bool fill(maker* m, nsi_chart* chart) {
         if (!series) return false;
         const channel* from = &m->channels[c];
         bool several = from->columns[1] != NSI_NONE || from->columns[2] != NSI_NONE;
+        const char* const* names = from->replayed ? replayed : classes;
         uint32_t nseries = 0;
+        panels[c].y.label = nsi_charts_text(charts, "%s", m->table->names[from->own]);
+        if (!panels[c].y.label) return false;
         for (int k = 0; k < 3; k++) {
             if (from->columns[k] == NSI_NONE) continue;
             const char* name = nsi_charts_text(charts, "%s", m->table->names[from->columns[k]]);
             const double* values = take_column(m, from->columns[k]);
             if (!name || !values) return false;
             columns[ncolumn++] = (nsi_chart_column){.name = name, .numbers = values};
-            if (k == 0) panels[c].y.label = name;
             series[nseries++] =
-                (nsi_series){several ? classes[k] : NULL, several ? classes[k] : "c0", values};
+                (nsi_series){several ? names[k] : NULL, several ? classes[k] : "c0", values};
         }
         panels[c].series = series;
         panels[c].nseries = nseries;

@@ -9,7 +9,8 @@
 enum { NSI_CURVES_DEFAULT = 4, NSI_CURVES_MOST = 8 };
 
 // Add a chart of channels over the column `t` (without one, over rows), each in a panel. A channel is a
-// column `name` together with `name/before` and `name/after`, which are drawn with it. Where `traj`
+// column `name` together with `name/before` and `name/after`, or with `name_recorded` (as `replay`
+// writes them), which are drawn with it. Where `traj`
 // changes, a new trajectory begins; they are drawn one after the other, six at most. Rows in which
 // `test` is not 0 are shaded.
 // @param patterns  names or globs of channels; none: the first four

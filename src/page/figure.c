@@ -58,7 +58,7 @@ const char nsi_figure_style[] =
     "svg.figure .c4 { stroke: #f0c341; }\n"
     "svg.figure .c5 { stroke: #8f9bff; }\n"
     "svg.figure .c6 { stroke: #e8e8e8; }\n"
-    "svg.figure .c7 { stroke: #c2a35f; }\n"
+    "svg.figure .c7 { stroke: #9a7b3a; }\n"
     "svg.figure .other { stroke: #5a5f69; }\n"
     "svg.figure .recorded { stroke: #e8e8e8; }\n"
     "svg.figure .before { stroke: #8a8f99; }\n"

@@ -16,8 +16,9 @@ static const uint8_t colours[][3] = {{68, 1, 84},    {65, 68, 135},  {42, 120, 1
 enum { COLOURS = sizeof colours / sizeof *colours };
 
 // Lengths in the picture.
-static const double SIDE = 150.0, TOP = 22.0, LEFT = 38.0, GAP = 48.0, WIDTH = 400.0,
-                    HEIGHT = 236.0;
+static const double TOP = 22.0, LEFT = 38.0, MOST_LEFT = 70.0, WIDTH = 400.0, RIGHT = 14.0;
+static const double GAP = 10.0;   // between the first map and the labels of the second
+static const double SCALE = 64.0; // height below the maps
 
 static void add_colour(nsi_text_builder* b, double share) {
     share = share < 0.0 ? 0.0 : share < 1.0 ? share : 1.0; // NaN is the lightest, too
@@ -49,54 +50,75 @@ static void add_star(nsi_text_builder* b, double x, double y) {
     nsi_text_add(b, "\"/>\n");
 }
 
-static void add_map(nsi_text_builder* b, const nsi_heatmap* m, int which, double left) {
-    double cell = SIDE / m->cells;
-    nsi_page_label(b, "m", left + SIDE / 2.0, TOP - 8.0, m->titles[which]);
+// The axes, without places.
+static nsi_scale scale_of(const nsi_heatmap* m) {
+    double step = m->cells > 1 ? (m->to - m->from) / (m->cells - 1.0) : 1.0;
+    return (nsi_scale){.low = m->from - step / 2.0, .high = m->from + step * (m->cells - 0.5)};
+}
+
+// Room for the labels of the vertical axis, and its name.
+static double label_room(const nsi_heatmap* m) {
+    nsi_scale y = scale_of(m);
+    nsi_ticks ticks = nsi_scale_ticks(&y, 6);
+    double room = LEFT;
+    for (uint32_t k = 0; k < ticks.count; k++) {
+        room = fmax(room, nsi_page_width(ticks.label[k].text) + 20.0);
+    }
+    return fmin(room, MOST_LEFT);
+}
+
+static void add_map(nsi_text_builder* b, const nsi_heatmap* m, int which, double left, double room,
+                    double side) {
+    double cell = side / m->cells;
+    nsi_page_name(b, "m", left + side / 2.0, TOP - 8.0, m->titles[which], side + GAP);
     for (uint32_t i = 0; i < m->cells; i++) {
         for (uint32_t k = 0; k < m->cells; k++) {
             double value = m->values[which][(size_t)i * m->cells + k];
-            open_box(b, "cell", left + cell * k, TOP + SIDE - cell * (i + 1.0), cell, cell,
+            open_box(b, "cell", left + cell * k, TOP + side - cell * (i + 1.0), cell, cell,
                      value / m->most);
             nsi_text_add(b, "<title>%s</title></rect>\n", nsi_show(value, 3).text);
         }
     }
-    double step = m->cells > 1 ? (m->to - m->from) / (m->cells - 1.0) : 1.0;
-    nsi_scale x = {.low = m->from - step / 2.0,
-                   .high = m->from + step * (m->cells - 0.5),
-                   .from = left,
-                   .to = left + SIDE};
-    nsi_scale y = {.low = x.low, .high = x.high, .from = TOP + SIDE, .to = TOP};
-    nsi_ticks ticks = nsi_scale_ticks(&x, 6);
+    nsi_scale x = scale_of(m), y = x;
+    x.from = left;
+    x.to = left + side;
+    y.from = TOP + side;
+    y.to = TOP;
+    nsi_ticks ticks = nsi_scale_ticks(&y, 6);
     for (uint32_t k = 0; k < ticks.count; k++) {
-        nsi_page_label(b, "m", nsi_scale_place(&x, ticks.value[k]), TOP + SIDE + 12.0,
-                       ticks.label[k].text);
         nsi_page_label(b, "e", left - 4.0, nsi_scale_place(&y, ticks.value[k]) + 3.5,
                        ticks.label[k].text);
     }
-    nsi_page_label(b, "m", left + SIDE / 2.0, TOP + SIDE + 24.0, m->axes[0]);
+    ticks = nsi_page_ticks(&x, 6);
+    for (uint32_t k = 0; k < ticks.count; k++) {
+        nsi_page_label(b, "m", nsi_scale_place(&x, ticks.value[k]), TOP + side + 12.0,
+                       ticks.label[k].text);
+    }
+    nsi_page_name(b, "m", left + side / 2.0, TOP + side + 24.0, m->axes[0], side + GAP);
     nsi_text_add(b, "<text class=\"m\" transform=\"translate(%s,%s) rotate(-90)\">",
-                 nsi_page_length(left - 24.0).text, nsi_page_length(TOP + SIDE / 2.0).text);
-    nsi_page_text(b, m->axes[1]);
+                 nsi_page_length(left - room + 12.0).text, nsi_page_length(TOP + side / 2.0).text);
+    nsi_page_fit(b, m->axes[1], side + GAP);
     nsi_text_add(b, "</text>\n");
     add_star(b, nsi_scale_place(&x, m->mark[0]), nsi_scale_place(&y, m->mark[1]));
 }
 
 void nsi_heatmap_draw(nsi_text_builder* b, const nsi_heatmap* m, const char* title) {
-    nsi_page_open_picture(b, "", title, WIDTH, HEIGHT);
-    add_map(b, m, 0, LEFT);
-    add_map(b, m, 1, LEFT + SIDE + GAP);
+    double room = label_room(m), side = 0.5 * (WIDTH - 2.0 * room - GAP - RIGHT);
+    nsi_page_open_picture(b, "", title, WIDTH, TOP + side + SCALE);
+    add_map(b, m, 0, room, room, side);
+    add_map(b, m, 1, 2.0 * room + side + GAP, room, side);
     enum { SHADES = 30 };
-    double width = (2.0 * SIDE + GAP) / SHADES, y = TOP + SIDE + 34.0;
+    double width = (WIDTH - RIGHT - room) / SHADES, y = TOP + side + 34.0;
     for (int k = 0; k < SHADES; k++) {
         // A little wider, so that no gap shows between them.
-        open_box(b, "shade", LEFT + width * k, y, k + 1 < SHADES ? width + 0.5 : width, 8.0,
+        open_box(b, "shade", room + width * k, y, k + 1 < SHADES ? width + 0.5 : width, 8.0,
                  (k + 0.5) / SHADES);
         nsi_text_add(b, "</rect>\n");
     }
     char most[80];
     snprintf(most, sizeof most, "%s or more", nsi_show_short(m->most, 3).text);
-    nsi_page_label(b, "", LEFT, y + 20.0, "0");
-    nsi_page_label(b, "e", LEFT + width * SHADES, y + 20.0, most);
+    nsi_page_label(b, "", room, y + 20.0, "0");
+    nsi_page_label(b, "e", room + width * SHADES, y + 20.0, most);
     nsi_page_close_picture(b);
 }
 
@@ -104,7 +126,6 @@ void nsi_heatmap_draw(nsi_text_builder* b, const nsi_heatmap* m, const char* tit
 
 static const double NAMES = 150.0; // room at the left
 static const double EDGE = 4.0;    // above all
-enum { LONGEST_NAME = 25 };
 
 static const char* colour_of(double value) {
     return value < 0.0 ? "red" : "blue";
@@ -125,8 +146,7 @@ void nsi_matrix_draw(nsi_text_builder* b, const nsi_matrix* m, const char* title
     double width = fmax(WIDTH, NAMES + m->n * cell);
     nsi_page_open_picture(b, "", title, width, EDGE + m->n * cell + 40.0);
     for (uint32_t i = 0; i < m->n; i++) {
-        nsi_page_name(b, "e", NAMES - 4.0, EDGE + cell * (i + 0.5) + 3.5, m->names[i],
-                      LONGEST_NAME);
+        nsi_page_name(b, "e", NAMES - 4.0, EDGE + cell * (i + 0.5) + 3.5, m->names[i], NAMES - 8.0);
         for (uint32_t k = 0; k <= i; k++) {
             double value = m->values[(size_t)i * m->stride + k];
             if (isnan(value)) continue;

@@ -199,17 +199,58 @@ void nsi_page_label(nsi_text_builder* b, const char* class, double x, double y, 
     nsi_text_add(b, "</text>\n");
 }
 
-void nsi_page_name(nsi_text_builder* b, const char* class, double x, double y, const char* name,
-                   uint32_t most) {
-    uint32_t count = 0, code;
-    for (const char* c = name; c && *c; c += nsi_show_next(c, &code)) count++;
-    open_label(b, class, x, y);
-    if (count > most) {
+// Of 10 px; DejaVu Sans is the widest of the usual ones.
+static double letter_width(uint32_t code) {
+    if (code >= 0x80) return nsi_show_columns(code) > 1 ? 10.5 : 7.5;
+    if (strchr("ijlIftr.,:;'|!/\\ ()[]-`", (int)code)) return 4.1;
+    if (strchr("mwMW%@", (int)code)) return 10.0;
+    return (code >= 'A' && code <= 'Z') || strchr("<>=+~#^&", (int)code) ? 8.4 : 6.4;
+}
+
+double nsi_page_width(const char* text) {
+    double width = 0.0;
+    uint32_t code;
+    while (text && *text) {
+        text += nsi_show_next(text, &code);
+        width += letter_width(code);
+    }
+    return width;
+}
+
+void nsi_page_fit(nsi_text_builder* b, const char* name, double room) {
+    static const double ELLIPSIS = 10.0;
+    double width = nsi_page_width(name);
+    uint32_t code;
+    if (width > room) {
         nsi_text_add(b, "<title>");
         nsi_page_text(b, name);
         nsi_text_add(b, "</title>\xe2\x80\xa6"); // an ellipsis
+        for (; *name && width + ELLIPSIS > room; width -= letter_width(code)) {
+            name += nsi_show_next(name, &code);
+        }
     }
-    for (; count > most; count--) name += nsi_show_next(name, &code);
     nsi_page_text(b, name);
+}
+
+void nsi_page_name(nsi_text_builder* b, const char* class, double x, double y, const char* name,
+                   double room) {
+    open_label(b, class, x, y);
+    nsi_page_fit(b, name, room);
     nsi_text_add(b, "</text>\n");
+}
+
+nsi_ticks nsi_page_ticks(const nsi_scale* scale, uint32_t wanted) {
+    static const double APART = 6.0;
+    for (;; wanted--) {
+        nsi_ticks ticks = nsi_scale_ticks(scale, wanted);
+        bool fit = true;
+        for (uint32_t k = 1; k < ticks.count; k++) {
+            double step =
+                nsi_scale_place(scale, ticks.value[k]) - nsi_scale_place(scale, ticks.value[k - 1]);
+            double widths =
+                nsi_page_width(ticks.label[k - 1].text) + nsi_page_width(ticks.label[k].text);
+            fit = fit && step >= 0.5 * widths + APART;
+        }
+        if (fit || wanted <= 2) return ticks;
+    }
 }

@@ -4,7 +4,7 @@
 #ifndef NSI_PAGE_HTML_H
 #define NSI_PAGE_HTML_H
 
-#include "page/show.h"
+#include "page/scale.h"
 
 void nsi_page_open(nsi_text_builder* b, const char* title);
 void nsi_page_open_live(nsi_text_builder* b, const char* title); // may ask its server for news
@@ -34,9 +34,14 @@ void nsi_page_bar(nsi_text_builder* b, const char* class, double x, double y, do
                   double height, double opacity);
 void nsi_page_ring(nsi_text_builder* b, const char* class, double x, double y, double radius);
 void nsi_page_label(nsi_text_builder* b, const char* class, double x, double y, const char* text);
-// At most so many characters. A long one loses its beginning and can be read by pointing at it.
+// In so much room. A long one loses its beginning and can be read by pointing at it.
 void nsi_page_name(nsi_text_builder* b, const char* class, double x, double y, const char* name,
-                   uint32_t most);
+                   double room);
+void nsi_page_fit(nsi_text_builder* b, const char* name, double room); // inside of a <text>
+// Width of a label, in a wide font.
+double nsi_page_width(const char* text);
+// Ticks of an axis that lies, at most so many, whose labels do not touch.
+nsi_ticks nsi_page_ticks(const nsi_scale* scale, uint32_t wanted);
 // A length or a share: at most three decimals, with a point in every locale.
 nsi_shown nsi_page_length(double length);
 void nsi_page_close_picture(nsi_text_builder* b);

@@ -8,16 +8,17 @@
 
 // Lengths are in pixels of a drawing that is not scaled.
 static const double MARGIN = 20.0;
-static const double LINE = 18.0;         // from a line of text to the next
-static const double FONT = 12.0;         // size
-static const double LETTER = 7.3;        // width of a letter at that size, rather too much
-static const double SPACING = 24.0;      // between nodes
-static const double RADIUS = 8.0;        // of a node
-static const double WIDEST = 4.0;        // line
-static const double GAP = 190.0;         // between columns,
-static const double WIDE_GAP = 380.0;    // next to one with small nodes
-static const double LEAST_OPACITY = 0.1; // of a weight near zero
-enum { LONGEST_LABEL = 64 };             // characters; longer ones lose their middle
+static const double LINE = 18.0;                 // from a line of text to the next
+static const double FONT = 12.0;                 // size
+static const double TITLE = 17.0;                // of the title: of 15, and bold, which is wider
+static const double LETTER = 7.3;                // width of a letter at that size, rather too much
+static const double SPACING = 24.0;              // between nodes
+static const double RADIUS = 8.0;                // of a node
+static const double WIDEST = 4.0;                // line
+static const double GAP = 190.0;                 // between columns,
+static const double WIDE_GAP = 380.0;            // next to one with small nodes
+static const double LEAST_OPACITY = 0.1;         // of a weight near zero
+enum { LONGEST_LABEL = 64, LONGEST_NOTE = 120 }; // characters; longer ones lose their middle
 
 // ---- text ----------------------------------------------------------------------------------
 
@@ -32,10 +33,10 @@ static const char* skip_characters(const char* text, uint32_t count) {
 }
 
 // A text that is short enough for a picture; a long one can be read by pointing at it.
-static void add_label(nsi_text_builder* b, const char* text) {
-    uint32_t count = 0, code, half = LONGEST_LABEL / 2;
+static void add_label(nsi_text_builder* b, const char* text, uint32_t longest) {
+    uint32_t count = 0, code, half = longest / 2;
     for (const char* c = text; *c; c += nsi_show_next(c, &code)) count++;
-    if (count <= LONGEST_LABEL) {
+    if (count <= longest) {
         nsi_page_text(b, text);
         return;
     }
@@ -47,14 +48,12 @@ static void add_label(nsi_text_builder* b, const char* text) {
     nsi_page_text(b, skip_characters(text, count - half));
 }
 
-static double label_width(const char* text) {
-    double width = 0.0;
-    uint32_t code;
-    for (uint32_t k = 0; *text && k < LONGEST_LABEL; k++) {
-        text += nsi_show_next(text, &code);
-        width += nsi_show_columns(code) > 1 ? 1.7 * LETTER : LETTER;
-    }
-    return width;
+// Of a text or what is left of it.
+static double label_width(const char* text, uint32_t longest) {
+    uint32_t count = 0, code;
+    for (const char* c = text; *c; c += nsi_show_next(c, &code)) count++;
+    double width = FONT / 10.0 * nsi_page_width(text);
+    return count > longest ? width * (longest + 1) / count : width;
 }
 
 static void open_text(nsi_text_builder* b, const char* class, double x, double y, double size) {
@@ -150,7 +149,9 @@ static void choose_nodes(const drawing* d, uint32_t number) {
 
 static double widest_label(const column* c, const char* const* names) {
     double width = 0.0;
-    for (uint32_t k = 0; k < c->drawn; k++) width = fmax(width, label_width(names[c->node[k]]));
+    for (uint32_t k = 0; k < c->drawn; k++) {
+        width = fmax(width, label_width(names[c->node[k]], LONGEST_LABEL));
+    }
     return width;
 }
 
@@ -179,8 +180,11 @@ static void lay_out(drawing* d) {
     }
     d->width_total = x + widest_label(last, n->outputs) + 2.0 * RADIUS + MARGIN;
     d->width_total = fmax(d->width_total, 62 * LETTER + 2.0 * MARGIN); // the legend
+    double title = TITLE / FONT * label_width(n->title, LONGEST_LABEL);
+    d->width_total = fmax(d->width_total, title + 2.0 * MARGIN);
     for (uint32_t k = 0; k < n->nnote; k++) {
-        d->width_total = fmax(d->width_total, label_width(n->notes[k]) + 2.0 * MARGIN);
+        d->width_total =
+            fmax(d->width_total, label_width(n->notes[k], LONGEST_NOTE) + 2.0 * MARGIN);
     }
     d->height_total = d->top + d->height + LINE * 5.0 + MARGIN;
 }
@@ -236,7 +240,7 @@ static void draw_column(drawing* d, const column* c, const char* heading, const 
         double off = c->radius + 0.5 * RADIUS;
         open_text(b, left ? "e" : NULL, left ? c->x - off : c->x + off, column_y(c, k) + lower,
                   size);
-        add_label(b, names[c->node[k]]);
+        add_label(b, names[c->node[k]], LONGEST_LABEL);
         close_text(b);
     }
     if (c->bias) {
@@ -282,11 +286,11 @@ static void draw(drawing* d) {
     nsi_text_builder* b = d->text;
     nsi_page_open_picture(b, "network", n->title, d->width_total, d->height_total);
     open_text(b, "title", MARGIN, MARGIN + FONT, FONT);
-    add_label(b, n->title);
+    add_label(b, n->title, LONGEST_LABEL);
     close_text(b);
     for (uint32_t k = 0; k < n->nnote; k++) {
         open_text(b, "faint", MARGIN, MARGIN + FONT + LINE * (k + 1), FONT);
-        nsi_page_text(b, n->notes[k]);
+        add_label(b, n->notes[k], LONGEST_NOTE);
         close_text(b);
     }
     for (uint32_t k = 0; k < n->nlayer; k++) draw_weights(d, k);

@@ -23,10 +23,11 @@ void nsi_scale_include(nsi_scale* scale, double value) {
 void nsi_scale_finish(nsi_scale* scale, double margin) {
     if (!(scale->low <= scale->high)) scale->low = scale->high = 0.0; // nothing was included
     // A logarithmic scale is wide enough for a tick, and no scale is a single point.
-    double least = scale->log ? 0.4 : fmax(fabs(scale->low), fabs(scale->high)) * 1e-12;
+    double largest = fmax(fabs(scale->low), fabs(scale->high));
+    double least = scale->log ? 0.4 : fmax(largest * 1e-12, DBL_MIN);
     double span = scale->high - scale->low;
     if (!scale->log && span <= least) {
-        double widen = scale->low != 0.0 ? 0.1 * fabs(scale->low) : 1.0;
+        double widen = scale->low != 0.0 ? fmax(0.1 * fabs(scale->low), DBL_MIN) : 1.0;
         scale->low -= widen;
         scale->high += widen;
     } else if (span < least) {
@@ -53,23 +54,29 @@ static void add_tick(nsi_ticks* ticks, double value, int digits) {
     ticks->label[ticks->count++] = nsi_show_short(value, digits);
 }
 
-// At 1, 2, 5 and 10 where there is room, or at every n-th power of ten.
+// At 1, 2, 5 and 10 where powers of ten may be fewer than two, or at every n-th power of ten.
 static void add_log_ticks(nsi_ticks* ticks, const nsi_scale* scale, uint32_t wanted) {
     double span = scale->high - scale->low, step = fmax(1.0, ceil(span / wanted));
+    while (step > 1.0 && span < 2.0 * step) step -= 1.0;
     for (double decade = step * floor(scale->low / step); decade <= scale->high; decade += step) {
         for (int digit = 1; digit <= 5; digit += digit == 1 ? 1 : 3) {
             double tick = decade + log10(digit);
             bool seen = tick >= scale->low && tick <= scale->high;
-            if (seen && (digit == 1 || span < 1.5)) add_tick(ticks, pow(10.0, decade) * digit, 2);
+            if (seen && (digit == 1 || span < 2.0)) add_tick(ticks, pow(10.0, decade) * digit, 2);
         }
     }
 }
 
-// Multiples of 1, 2 or 5 times a power of ten.
+// Multiples of 1, 2 or 5 times a power of ten: at most so many, unless there were fewer than two.
 static void add_linear_ticks(nsi_ticks* ticks, const nsi_scale* scale, uint32_t wanted) {
+    static const double digits_of_steps[] = {0.5, 1.0, 2.0, 5.0, 10.0};
     double span = scale->high / wanted - scale->low / wanted;
     double power = pow(10.0, floor(log10(span))), share = span / power;
-    double step = power * (share <= 1.0 ? 1.0 : share <= 2.0 ? 2.0 : share <= 5.0 ? 5.0 : 10.0);
+    int which = share <= 1.0 ? 1 : share <= 2.0 ? 2 : share <= 5.0 ? 3 : 4;
+    double step = power * digits_of_steps[which];
+    if (floor(scale->high / step + 1e-9) - ceil(scale->low / step - 1e-9) < 1.0) {
+        step = power * digits_of_steps[which - 1];
+    }
     if (!(step > 0.0 && isfinite(step))) return;
     // Digits that tell neighbours apart.
     double largest = fmax(fabs(scale->low), fabs(scale->high)) / step;

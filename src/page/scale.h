@@ -30,7 +30,7 @@ typedef struct nsi_ticks {
     uint32_t count;
 } nsi_ticks;
 
-// About `wanted` (2 .. 8) round numbers.
+// About `wanted` (2 .. 8) round numbers, two at least.
 nsi_ticks nsi_scale_ticks(const nsi_scale* scale, uint32_t wanted);
 
 #endif

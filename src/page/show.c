@@ -117,9 +117,12 @@ size_t nsi_show_next(const char* text, uint32_t* code) {
     size_t there = 1; // no character is longer than four bytes
     while (there < 4 && text[there]) there++;
     size_t size = nsi_utf8_next(text, there, code);
-    bool blank = size > 0 && (*code == '\t' || *code == '\n' || *code == '\r');
-    bool allowed = size > 0 && *code >= 0x20 && (*code < 0x7f || *code > 0x9f) && *code != 0xfffe &&
-                   *code != 0xffff;
+    bool blank = size > 0 && (*code == '\t' || *code == '\n' || *code == '\r' || *code == 0x2028 ||
+                              *code == 0x2029);
+    // What turns the order of all that follows around shows other names than there are.
+    bool turns = (*code >= 0x202a && *code <= 0x202e) || (*code >= 0x2066 && *code <= 0x2069);
+    bool allowed = size > 0 && !blank && !turns && *code >= 0x20 &&
+                   (*code < 0x7f || *code > 0x9f) && *code != 0xfffe && *code != 0xffff;
     if (!allowed) *code = blank ? ' ' : 0xfffd;
     return size > 0 ? size : 1;
 }

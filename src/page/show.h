@@ -22,7 +22,8 @@ nsi_shown nsi_show_value(double value, double error);
 nsi_shown nsi_show_error(double value, double error);
 
 // The next character of a text that does not end here, and its length in bytes. Line breaks and
-// tabs are spaces; U+FFFD stands for what is no character or controls a terminal.
+// tabs are spaces; U+FFFD stands for what is no character, or controls a terminal or the direction of
+// writing.
 size_t nsi_show_next(const char* text, uint32_t* code);
 
 // Columns of a character in a terminal, and of a text.

@@ -147,6 +147,10 @@ static void add_cells(const page* p, const canvas* c, uint32_t row) {
     if (p->colour && colour != 39) nsi_text_add(p->b, "\033[39m");
 }
 
+static nsi_ticks y_ticks(const nsi_scale* y, uint32_t rows) {
+    return nsi_scale_ticks(y, rows > 8 ? 5 : 3);
+}
+
 static void add_panel(const page* p, const nsi_lines* l, uint32_t number, canvas* c,
                       uint32_t margin, bool plain) {
     const nsi_lines_panel* panel = &l->panels[number];
@@ -162,7 +166,7 @@ static void add_panel(const page* p, const nsi_lines* l, uint32_t number, canvas
     for (uint32_t s = 0; s < panel->nseries; s++) {
         draw_series(c, l, &x, &y, &panel->series[s], plain);
     }
-    nsi_ticks ticks = nsi_scale_ticks(&y, c->rows > 8 ? 5 : 3);
+    nsi_ticks ticks = y_ticks(&y, c->rows);
     pad(p, 0, margin);
     add_left(p, panel->y.label, c->columns);
     end_line(p);
@@ -227,33 +231,37 @@ static void add_legend(const page* p, const nsi_lines* l) {
     if (column > 0) end_line(p);
 }
 
+enum { MOST_STRETCHES = 20 };
+
 static void add_stretches(const page* p, const nsi_lines* l) {
+    uint32_t count = 0;
     for (uint32_t k = 0; k < l->nspan; k++) {
-        if (!l->spans[k].label) continue;
+        if (!l->spans[k].label || ++count > MOST_STRETCHES) continue;
         nsi_show_clipped(p->b, l->spans[k].label, p->columns / 2);
         nsi_text_add(p->b, ": from %s to %s\n", nsi_show_short(l->spans[k].from, 4).text,
                      nsi_show_short(l->spans[k].to, 4).text);
     }
     for (uint32_t k = 0; k < l->nmark; k++) {
-        if (!l->marks[k].label) continue;
+        if (!l->marks[k].label || ++count > MOST_STRETCHES) continue;
         nsi_text_add(p->b, "from %s: ", nsi_show_short(l->marks[k].x, 4).text);
         nsi_show_clipped(p->b, l->marks[k].label, p->columns / 2);
         end_line(p);
     }
+    if (count > MOST_STRETCHES) nsi_text_add(p->b, "and %u more\n", count - MOST_STRETCHES);
 }
 
 static void add_lines(const page* p, const nsi_lines* l) {
-    uint32_t margin = 2, listed = 0;
+    uint32_t margin = 2, listed = 0, rows = l->npanel > 1 ? 8 : 14;
     for (uint32_t n = 0; n < l->npanel; n++) {
         nsi_scale y = nsi_lines_y(l, &l->panels[n]);
-        nsi_ticks ticks = nsi_scale_ticks(&y, 5);
+        nsi_ticks ticks = y_ticks(&y, rows);
         for (uint32_t k = 0; k < ticks.count; k++) {
             uint32_t width = (uint32_t)strlen(ticks.label[k].text) + 1;
             if (width > margin) margin = width;
         }
         for (uint32_t s = 0; s < l->panels[n].nseries; s++) listed += nsi_lines_listed(l, n, s);
     }
-    canvas c = {.columns = p->columns - margin, .rows = l->npanel > 1 ? 8 : 14};
+    canvas c = {.columns = p->columns - margin, .rows = rows};
     size_t cells = (size_t)c.columns * c.rows;
     c.dots = nsi_alloc(&p->b->allocator, 2 * cells);
     if (!c.dots) {
@@ -279,10 +287,14 @@ static void add_block(const page* p, uint32_t eighths) {
     nsi_text_add(p->b, "%s", blocks[eighths]);
 }
 
-static void add_bar(const page* p, const nsi_bar* bar, double unit, uint32_t room, bool faint) {
+// What has the length `most` fills the room; `text` columns are for what stands behind it.
+static void add_bar(const page* p, const nsi_bar* bar, double most, uint32_t room, uint32_t text,
+                    bool faint) {
     uint32_t eighths = 0, mark = NSI_NONE, column = 0;
-    if (isfinite(bar->length)) eighths = (uint32_t)lround(8.0 * fmax(0.0, bar->length) * unit);
-    if (isfinite(bar->mark)) mark = (uint32_t)floor(fmax(0.0, bar->mark) * unit);
+    if (isfinite(bar->length)) {
+        eighths = (uint32_t)lround(8.0 * room * fmax(0.0, bar->length / most));
+    }
+    if (isfinite(bar->mark)) mark = (uint32_t)floor(room * fmax(0.0, bar->mark / most));
     if (mark != NSI_NONE && mark >= room) mark = room - 1;
     if (faint) eighths = (eighths + 7) / 8 * 8;
     for (; column * 8 < eighths || (mark != NSI_NONE && column <= mark); column++) {
@@ -295,7 +307,9 @@ static void add_bar(const page* p, const nsi_bar* bar, double unit, uint32_t roo
             add_block(p, left < 8 ? left : 8);
         }
     }
-    if (bar->text) nsi_text_add(p->b, " %s", bar->text);
+    if (!bar->text) return;
+    nsi_text_add(p->b, " ");
+    nsi_show_clipped(p->b, bar->text, text);
 }
 
 static void add_bars(const page* p, const nsi_bars* bars) {
@@ -308,13 +322,14 @@ static void add_bars(const page* p, const nsi_bars* bars) {
         uint32_t width = bar->text ? (uint32_t)strlen(bar->text) : 0;
         if (width > text) text = width;
     }
-    uint32_t used = label + text + 3, room = p->columns > used + 8 ? p->columns - used : 8;
-    double unit = most > 0.0 ? room / most : 0.0;
+    uint32_t left = p->columns - label - 3, room = left > text + 8 ? left - text : 8;
+    if (text > left - room) text = left - room;
+    if (!(most > 0.0)) most = 1.0;
     for (uint32_t k = 0; k < bars->rows; k++) {
         for (uint32_t g = 0; g < bars->ngroup; g++) {
             add_left(p, g == 0 ? bars->labels[k] : "", label);
             nsi_text_add(p->b, " ");
-            add_bar(p, &bars->bars[k * bars->ngroup + g], unit, room, g + 1 < bars->ngroup);
+            add_bar(p, &bars->bars[k * bars->ngroup + g], most, room, text, g + 1 < bars->ngroup);
             end_line(p);
         }
     }
@@ -341,6 +356,7 @@ static void add_intervals(const page* p, const nsi_intervals* v) {
         const nsi_interval* row = &v->rows[k];
         long length = isnan(row->half) ? -1 : lround(fmin(row->half, v->reach) * unit),
              start = NSI_NONE;
+        bool inside = fabs(row->start) <= v->reach; // else an arrow at the edge
         if (isfinite(row->start)) {
             start = lround(fmax(-v->reach, fmin(row->start, v->reach)) * unit);
         }
@@ -351,13 +367,14 @@ static void add_intervals(const page* p, const nsi_intervals* v) {
             if (labs(x) <= length) sign = isinf(row->half) ? "\u2504" : "\u2500";
             if (labs(x) == length && isfinite(row->half)) sign = x < 0 ? "\u251c" : "\u2524";
             if (x == 0) sign = length > 0 ? "\u253c" : "\u2502";
-            if (x == start) sign = "o";
+            if (x == start) sign = inside ? "o" : x < 0 ? "<" : ">";
             nsi_text_add(p->b, "%s", sign);
         }
         if (row->note) nsi_text_add(p->b, " %s", row->note);
         end_line(p);
     }
-    nsi_text_add(p->b, "edges: \u00b1%s %%; o: start\n", nsi_show_short(100.0 * v->reach, 2).text);
+    nsi_text_add(p->b, "edges: \u00b1%s %%; o: start, < >: beyond\n",
+                 nsi_show_short(100.0 * v->reach, 2).text);
 }
 
 // ---- maps --------------------------------------------------------------------------------------
@@ -385,34 +402,61 @@ static void add_matrix(const page* p, const nsi_matrix* m) {
         end_line(p);
     }
     nsi_text_add(p->b, "\u00b7 0.2 \u2591 0.4 \u2592 0.6 \u2593 0.8 \u2588\n");
+    if (n < m->n) nsi_text_add(p->b, "only the first %u: there is no room for more\n", n);
+}
+
+// Which cells are drawn, and how: `stride` 2 takes every second one.
+typedef struct tiling {
+    uint32_t stride, width; // width: columns of a cell
+    int beside;             // maps in a line
+} tiling;
+
+static tiling fit_maps(const page* p, const nsi_heatmap* m) {
+    enum { LABEL = 7, BETWEEN = 3 };
+    uint32_t two = p->columns - LABEL - BETWEEN, one = p->columns - LABEL;
+    if (4 * m->cells <= two) return (tiling){1, 2, 2};
+    if (2 * m->cells <= two) return (tiling){1, 1, 2};
+    return (tiling){(m->cells - 1) / one + 1, 1, 1};
+}
+
+static void add_row(const page* p, const nsi_heatmap* m, const tiling* t, int which, uint32_t up,
+                    const uint32_t star[2]) {
+    for (uint32_t k = 0; k < m->cells; k += t->stride) {
+        double share = m->values[which][(size_t)up * m->cells + k] / m->most;
+        bool marked = star[0] == k && star[1] == up;
+        const char* sign = shade(isnan(share) ? 0.0 : 1.0 - share);
+        for (uint32_t c = 0; c < t->width; c++) {
+            nsi_text_add(p->b, "%s", marked && c == 0 ? "*" : sign);
+        }
+    }
 }
 
 static void add_heatmap(const page* p, const nsi_heatmap* m) {
+    static const char* const places[2][2] = {{"above: ", ", below: "}, {"left: ", ", right: "}};
     double step = m->cells > 1 ? (m->to - m->from) / (m->cells - 1.0) : 1.0;
-    uint32_t cell = 4 * m->cells + 14 <= p->columns ? 2 : 1;
-    long star[2];
-    for (int k = 0; k < 2; k++)
-        star[k] = lround(fmax(-1.0, fmin(1e6, (m->mark[k] - m->from) / step)));
-    nsi_text_add(p->b, "left: ");
-    nsi_show_clipped(p->b, m->titles[0], p->columns / 2 - 10);
-    nsi_text_add(p->b, ", right: ");
-    nsi_show_clipped(p->b, m->titles[1], p->columns / 2 - 10);
+    tiling t = fit_maps(p, m);
+    uint32_t star[2], last = (m->cells - 1) / t.stride * t.stride; // last: that is drawn
+    for (int k = 0; k < 2; k++) {
+        double at = round((m->mark[k] - m->from) / step);
+        star[k] = at >= 0.0 && at < m->cells ? (uint32_t)at / t.stride * t.stride : NSI_NONE;
+    }
+    for (int k = 0; k < 2; k++) {
+        nsi_text_add(p->b, "%s", places[t.beside - 1][k]);
+        nsi_show_clipped(p->b, m->titles[k], p->columns / 2 - 10);
+    }
     end_line(p);
-    for (uint32_t up = m->cells; up-- > 0;) {
-        bool labelled = up == 0 || up + 1 == m->cells;
-        add_right(p, labelled ? nsi_show_short(m->from + step * up, 3).text : "", 6);
-        for (int which = 0; which < 2; which++) {
-            nsi_text_add(p->b, which == 0 ? "\u2502" : "  \u2502");
-            for (uint32_t k = 0; k < m->cells; k++) {
-                double share = m->values[which][(size_t)up * m->cells + k] / m->most;
-                bool marked = star[0] == (long)k && star[1] == (long)up;
-                const char* sign = shade(isnan(share) ? 0.0 : 1.0 - share);
-                for (uint32_t c = 0; c < cell; c++) {
-                    nsi_text_add(p->b, "%s", marked && c == 0 ? "*" : sign);
-                }
+    for (int first = 0; first < 2; first += t.beside) {
+        if (first > 0) end_line(p);
+        for (uint32_t up = last;; up -= t.stride) {
+            bool labelled = up == 0 || up == last;
+            add_right(p, labelled ? nsi_show_short(m->from + step * up, 3).text : "", 6);
+            for (int which = first; which < first + t.beside; which++) {
+                nsi_text_add(p->b, which == first ? "\u2502" : "  \u2502");
+                add_row(p, m, &t, which, up, star);
             }
+            end_line(p);
+            if (up == 0) break;
         }
-        end_line(p);
     }
     nsi_text_add(p->b, "across: ");
     nsi_show_clipped(p->b, m->axes[0], p->columns / 4);
@@ -420,6 +464,7 @@ static void add_heatmap(const page* p, const nsi_heatmap* m) {
     nsi_show_clipped(p->b, m->axes[1], p->columns / 4);
     nsi_text_add(p->b, "\n\u2588: 0, blank: %s or more; *: truth\n",
                  nsi_show_short(m->most, 3).text);
+    if (t.stride > 1) nsi_text_add(p->b, "one of %u cells each way\n", t.stride);
 }
 
 // ---- all of it ---------------------------------------------------------------------------------

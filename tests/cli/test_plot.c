@@ -236,6 +236,11 @@ static void predictions_are_drawn(void** state) {
     nsi_csv_free(&table);
     run_ok("plot copy --figure predictions --columns b -o p.svg");
     assert_int_equal(picture_count(read_picture("p.svg"), "polyline", NULL), 2);
+    // Columns are of predictions; one of a channel is enough.
+    run_ok("plot copy --columns 'a </script>/after' -o p.svg");
+    assert_int_equal(picture_count(read_picture("p.svg"), "polyline", "curve before"), 2);
+    assert_int_equal(unlink(path_of("copy/predictions.csv")), 0);
+    run_bad("plot copy --columns b", 1, "copy: --columns are of predictions, and there are none");
 
     // fitted.yaml is not beside it: no networks, which is said when one is asked for.
     run_bad("plot copy --figure network_friction", 1, "there is no figure 'network_friction'");
@@ -266,6 +271,37 @@ static void tables_are_drawn(void** state) {
     program_write_file(folder, "many.csv", "a,b,c,d,e,f,g,h,i,j\n1,2,3,4,5,6,7,8,9,10\n");
     run_bad("plot many.csv --columns '*'", 1, "more than 8 columns");
     run_ok("plot many.csv -o many.svg");
+
+    // What replay writes: recorded and predicted in one panel.
+    run_ok("replay " NEURALSIM_SOURCE_DIR
+           "/models/double_pendulum.urdf --data " NEURALSIM_SOURCE_DIR
+           "/examples/rusty_pendulum_run.csv -o replay.csv");
+    run_ok("plot replay.csv -o replay.svg");
+    p = read_picture("replay.svg");
+    assert_int_equal(picture_count(p, "polyline", "curve recorded"), 4);
+    assert_int_equal(picture_count(p, "polyline", "curve after"), 4);
+    assert_true(picture_says(p, "predicted") && picture_says(p, "qd_joint1"));
+
+    // Rows without a time are left out, and nothing else with them.
+    program_write_file(folder, "times.csv",
+                       "traj,t,test,a\n0,0,0,1\n0,1,0,2\n0,,0,3\n1,,1,4\n1,0,1,5\n1,1,1,6\n1,,1,7\n"
+                       "2,,0,8\n2,0,0,9\n2,1,0,9\n");
+    run_ok("plot times.csv -o times.svg");
+    p = read_picture("times.svg");
+    assert_int_equal(picture_count(p, "polyline", "curve c0"), 3);
+    assert_int_equal(picture_count(p, "line", "dash"), 2);
+    const picture_item *span = picture_item_at(p, "rect", "span", 0),
+                       *second = picture_item_at(p, "polyline", "curve c0", 1);
+    assert_int_equal(picture_count(p, "rect", "span"), 1);
+    assert_true(fabs(span->x - p->points[second->point][0]) < 1e-6);
+    assert_true(fabs(span->x + span->x2 - p->points[second->point + 1][0]) < 2e-3);
+    // Without numbers of trajectories there is one. Time may go backwards.
+    program_write_file(folder, "times.csv", "traj,t,test,a\n,3,1,1\n,2,1,2\n,1,1,3\n,0,1,4\n");
+    run_ok("plot times.csv -o times.svg");
+    p = read_picture("times.svg");
+    assert_int_equal(picture_item_at(p, "polyline", "curve c0", 0)->count, 4);
+    assert_true(picture_item_at(p, "rect", "span", 0)->x2 > 100.0);
+
     program_write_file(folder, "empty.csv", "t,a\n");
     run_bad("plot empty.csv", 1, "the table has no rows");
     program_write_file(folder, "only.csv", "t\n1\n");

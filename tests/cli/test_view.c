@@ -142,6 +142,18 @@ static void end_site(const site* s, int signal_number) {
     assert_int_equal(end_of(s->child), 0);
 }
 
+// It may be told to end as soon as it has said where it is, while the browser is being started.
+static void it_ends_cleanly_from_the_beginning(void** state) {
+    (void)state;
+    program_write_file(folder, "page.html", "hello");
+    setenv("BROWSER", "true", 1);
+    for (int k = 0; k < 40; k++) {
+        site s = start_site_with(in_folder("page.html"), NULL);
+        end_site(&s, k % 2 == 0 ? SIGTERM : SIGINT);
+    }
+    unsetenv("BROWSER");
+}
+
 // ---- HTTP ----------------------------------------------------------------------------------
 
 typedef struct response {
@@ -662,6 +674,14 @@ static void a_folder_shows_what_its_fit_does(void** state) {
     program_write_file(folder, "live/progress.json", "{\"state\": \"done\"}");
     assert_shows(&s, "", html, "REPORT");
 
+    // A failure is not hidden by the report of the fit before.
+    program_write_file(folder, "live/progress.json",
+                       "{\"state\": \"failed\", \"message\": \"no <start>\"}");
+    assert_shows(&s, "", html, "no &lt;start&gt;");
+    assert_shows(&s, "", html, "href=\"report.html\"");
+    set_age("live/progress.json", 300);
+    assert_shows(&s, "", html, "REPORT");
+
     // Without a report a failure is told, once: nothing there loads the page again.
     program_write_file(folder, "live/progress.json",
                        "{\"state\": \"failed\", \"message\": \"no <start>\"}");
@@ -846,9 +866,18 @@ static void history_has_no_gaps(void** state) {
     progress_file_end(&p, "done", NULL);
 }
 
+static int syncs;
+
+int fsync(int handle) { // instead of the system's
+    (void)handle;
+    syncs++;
+    return 0;
+}
+
 static void the_file_is_what_was_told(void** state) {
     (void)state;
     progress_file p;
+    syncs = 0;
     assert_int_equal(mkdir(in_folder("told"), 0777), 0);
     progress_file_begin(&p, in_folder("told"), "a \"title\"");
     json_t* file = json_load_file(in_folder("told/progress.json"), 0, NULL);
@@ -889,6 +918,7 @@ static void the_file_is_what_was_told(void** state) {
     file = json_load_file(in_folder("told/progress.json"), 0, NULL);
     assert_string_equal(json_string_value(json_object_get(file, "message")), "why");
     json_decref(file);
+    assert_int_equal(syncs, 0); // a fit does not wait for the disk to tell how far it is
 }
 
 // ---- main ----------------------------------------------------------------------------------
@@ -913,13 +943,21 @@ static int finish(void** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(a_page_is_served_to_the_byte),     TEST(only_who_knows_the_address_gets_an_answer),
-        TEST(it_listens_on_this_machine_only),  TEST(two_servers_do_not_know_each_other),
-        TEST(nonsense_does_not_end_it),         TEST(nothing_outside_the_folder_is_served),
-        TEST(what_cannot_be_viewed_is_said),    TEST(the_browser_gets_the_address),
-        TEST(a_folder_shows_what_its_fit_does), TEST(a_running_fit_can_be_watched),
-        TEST(a_fit_says_how_it_ended),          cmocka_unit_test(history_stays_short),
-        cmocka_unit_test(history_has_no_gaps),  cmocka_unit_test(the_file_is_what_was_told),
+        TEST(a_page_is_served_to_the_byte),
+        TEST(only_who_knows_the_address_gets_an_answer),
+        TEST(it_listens_on_this_machine_only),
+        TEST(two_servers_do_not_know_each_other),
+        TEST(nonsense_does_not_end_it),
+        TEST(nothing_outside_the_folder_is_served),
+        TEST(what_cannot_be_viewed_is_said),
+        TEST(it_ends_cleanly_from_the_beginning),
+        TEST(the_browser_gets_the_address),
+        TEST(a_folder_shows_what_its_fit_does),
+        TEST(a_running_fit_can_be_watched),
+        TEST(a_fit_says_how_it_ended),
+        cmocka_unit_test(history_stays_short),
+        cmocka_unit_test(history_has_no_gaps),
+        cmocka_unit_test(the_file_is_what_was_told),
     };
     return cmocka_run_group_tests(tests, begin, finish);
 }

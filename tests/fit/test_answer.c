@@ -583,12 +583,13 @@ static void wrong_files_are_refused(void** state) {
         const char *text, *message;
     } cases[] = {
         {"", "f.json:1:0:"},
-        {"[]", "f.json: : this is no result of a fit"},
+        {"[]", "f.json: this is no result of a fit"},
         {"{\"fits\": {}}", "this is no result of a fit"},
         {"{\"fits\": {\"a\": 1}}", "f.json: fits: expected objects"},
         {"{\"before\": {}, \"title\": 3}", "f.json: title: expected a text"},
         {"{\"before\": {}, \"before\": {}}", "f.json:1:"},
-        {"{\"before\": {}}", "f.json: complete: expected true or false"},
+        {"{\"before\": {}, \"complete\": 1}", "f.json: complete: expected true or false"},
+        {"{\"before\": {}}", "f.json: complete: it is missing; run the fit again"},
     };
     nsi_answer a, b;
     ns_error error;

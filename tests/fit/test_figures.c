@@ -202,6 +202,53 @@ static void paths_go_over_penalties_or_iterations(void** state) {
     }
 }
 
+// A penalty of 0 beside another one has a place, which a logarithmic axis does not.
+static void paths_may_begin_without_a_penalty(void** state) {
+    (void)state;
+    nsi_answer a;
+    nsi_charts charts;
+    nsi_charts_init(NULL, &charts);
+    nsi_answer_init(NULL, &a);
+    add_path(&a, false);
+    for (uint32_t k = 0; k < 8; k++) {
+        a.path.data[k].l1 = k == 0 ? 0.0 : 1e-3 * k;
+        a.path.data[k].group = 1e-3;
+    }
+    assert_int_equal(nsi_answer_charts(&a, &charts, NULL), NS_OK);
+    const nsi_chart* chart = find(&charts, "path");
+    assert_false(chart->as.lines.x_axis.log);
+    assert_int_equal(picture_item_at(draw(chart), "polyline", "curve c0", 0)->count, 8);
+    nsi_charts_free(&charts);
+    nsi_answer_free(&a);
+}
+
+// Nothing is left out in silence.
+static void titles_say_what_is_drawn(void** state) {
+    (void)state;
+    enum { PARAMETERS = 250, PHASES = 61 };
+    nsi_answer a;
+    nsi_charts charts;
+    nsi_charts_init(NULL, &charts);
+    nsi_answer_init(NULL, &a);
+    for (uint32_t k = 0; k < PARAMETERS; k++) {
+        nsi_estimate e = {.name = "a", .unit = "", .value = 1.0, .verdict = NSI_VERDICT_OK};
+        assert_true(nsi_array_push(&a.allocator, &a.estimates, e));
+    }
+    for (uint32_t k = 0; k < PHASES; k++) {
+        nsi_phase phase = {.name = "b", .finish = "limit", .seconds = 1.0};
+        assert_true(nsi_array_push(&a.allocator, &a.phases, phase));
+    }
+    a.correlation = nsi_alloc_zeroed(&a.allocator, PARAMETERS * PARAMETERS * sizeof(double));
+    assert_non_null(a.correlation);
+    assert_int_equal(nsi_answer_charts(&a, &charts, NULL), NS_OK);
+    assert_non_null(strstr(find(&charts, "parameters")->title, ", the first 60 of 250"));
+    assert_non_null(strstr(find(&charts, "correlation")->title, ", the first 40 of 250"));
+    assert_non_null(strstr(find(&charts, "timing")->title, ", the first 60 of 61"));
+    assert_int_equal(find(&charts, "parameters")->nrow, PARAMETERS); // the numbers are all there
+    nsi_charts_free(&charts);
+    nsi_answer_free(&a);
+}
+
 static bool stop_in_second(void* context, const ns_fit_progress* p) {
     (void)context;
     return p->number == 1;
@@ -334,6 +381,8 @@ int main(void) {
         cmocka_unit_test(there_is_a_figure_for_all_there_is),
         cmocka_unit_test(numbers_are_those_of_the_answer),
         cmocka_unit_test(paths_go_over_penalties_or_iterations),
+        cmocka_unit_test(paths_may_begin_without_a_penalty),
+        cmocka_unit_test(titles_say_what_is_drawn),
         cmocka_unit_test(a_fit_records_its_path),
         cmocka_unit_test(no_memory_is_said),
     };

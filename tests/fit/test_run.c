@@ -78,6 +78,10 @@ static const struct {
                  " iterations: 120, tolerance: 0, l1: 0.0001, group: 0.0001}\n"},
     {"owlqn", "blueprint: net.yaml\nfit: {windows: 10, method: owlqn, states: recorded,"
               " iterations: 120, tolerance: 0, l1: 0.0001}\n"},
+    {"path",
+     "blueprint: net.yaml\nfit: {windows: 10, states: recorded, method: proximal,"
+     " iterations: 120, tolerance: 0}\nstages: [{method: lm, iterations: 2}, {group: 0.0001},"
+     " {method: owlqn, l1: 0.001}]\n"},
     {"hop", "fit: {windows: [10, 20], iterations: 5}\nsearch: {population: 4, rounds: 3}\n"},
     {"hop, adam", "fit: {windows: 10, method: adam, states: recorded, iterations: 8}\n"
                   "search: {population: 5, rounds: 2}\n"},
@@ -96,6 +100,9 @@ typedef struct ending {
     double standard_error;
     uint32_t phases, points; // points: of the history
     char names[4][120];
+    double values[4]; // at the ends of phases
+    uint32_t path;
+    uint64_t path_hash;
     bool stopped;
 } ending;
 
@@ -143,6 +150,16 @@ static ending ending_of(const ns_fit* fit) {
     assert_true(ns_fit_estimate(fit, "link/link1/mass", NULL, &e.standard_error));
     for (uint32_t k = 0; k < e.phases && k < 4; k++) {
         snprintf(e.names[k], sizeof e.names[k], "%s", fit->answer.phases.data[k].name);
+        e.values[k] = fit->answer.phases.data[k].value;
+    }
+    e.path = fit->answer.path.count;
+    e.path_hash = NSI_HASH_START;
+    for (uint32_t k = 0; k < e.path; k++) {
+        const nsi_path_point* p = &fit->answer.path.data[k];
+        double numbers[] = {p->phase, p->iteration, p->l1, p->group, p->loss};
+        e.path_hash = nsi_hash64(e.path_hash, numbers, sizeof numbers);
+        e.path_hash =
+            nsi_hash64(e.path_hash, p->norms, fit->answer.path_names.count * sizeof *p->norms);
     }
     assert_true(fit->answer.complete == !e.stopped);
     return e;
@@ -182,7 +199,15 @@ static void assert_same(const ending* a, const ending* b, const char* name) {
     }
     assert_memory_equal(&a->standard_error, &b->standard_error, sizeof(double));
     assert_int_equal(a->phases, b->phases);
-    for (uint32_t k = 0; k < a->phases && k < 4; k++) assert_string_equal(a->names[k], b->names[k]);
+    for (uint32_t k = 0; k < a->phases && k < 4; k++) {
+        assert_string_equal(a->names[k], b->names[k]);
+        if (memcmp(&a->values[k], &b->values[k], sizeof(double)) != 0) {
+            fail_msg("%s: phase %u ends at %.17g, not %.17g", name, k, a->values[k], b->values[k]);
+        }
+    }
+    if (a->path != b->path || a->path_hash != b->path_hash) {
+        fail_msg("%s: the path differs; %u points and %u", name, a->path, b->path);
+    }
 }
 
 // ---- threads -----------------------------------------------------------------------------------
@@ -353,6 +378,11 @@ static void two_damaged_checkpoints_are_refused(void** state) {
     refuse_to_resume("damaged");
 }
 
+static void write_checkpoint(const char* body) {
+    experiment_write("checkpoint.json", "{\"neuralsim checkpoint\": \"%016llx\"}\n%s",
+                     (unsigned long long)nsi_hash64(NSI_HASH_START, body, strlen(body)), body);
+}
+
 // Whole, of this experiment, and at a phase that it does not have.
 static void checkpoints_of_phases_that_are_not_there_are_refused(void** state) {
     (void)state;
@@ -368,12 +398,34 @@ static void checkpoints_of_phases_that_are_not_there_are_refused(void** state) {
         char* changed = malloc(strlen(body) + 100);
         sprintf(changed, "%.*s%s%s", (int)(at - body), body, changes[k][1],
                 at + strlen(changes[k][0]));
-        experiment_write("checkpoint.json", "{\"neuralsim checkpoint\": \"%016llx\"}\n%s",
-                         (unsigned long long)nsi_hash64(NSI_HASH_START, changed, strlen(changed)),
-                         changed);
+        write_checkpoint(changed);
         refuse_to_resume("phase that the experiment does not have");
         free(changed);
         free(text);
+    }
+}
+
+// A path without its beginning would be a wrong picture.
+static void checkpoints_without_a_path_are_refused(void** state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        write_fit(k == 0 ? "blueprint: net.yaml\nfit: {windows: 10, states: recorded, iterations:"
+                           " 120, tolerance: 0, method: proximal, group: 0.0001}\n"
+                         : experiments[0].text);
+        forget_checkpoints();
+        run(1, 1, 1e-9, false, NULL);
+        remove(experiment_path("checkpoint.json.old"));
+        char* text = program_read_file(experiment_path("checkpoint.json"));
+        char *body = strchr(text, '\n') + 1, *at = strstr(body, ",\"path\":");
+        assert_non_null(at);
+        strcpy(at, "}"); // it is the last entry
+        write_checkpoint(body);
+        free(text);
+        if (k == 0) {
+            refuse_to_resume("does not have the sparsity path of this fit");
+        } else { // there is nothing to miss
+            assert_false(run(1, 0, 1e3, true, NULL).stopped);
+        }
     }
 }
 
@@ -750,6 +802,7 @@ int main(void) {
         cmocka_unit_test(the_older_checkpoint_stands_in_for_a_damaged_one),
         cmocka_unit_test(two_damaged_checkpoints_are_refused),
         cmocka_unit_test(checkpoints_of_phases_that_are_not_there_are_refused),
+        cmocka_unit_test(checkpoints_without_a_path_are_refused),
         cmocka_unit_test(errors_know_priors),
         cmocka_unit_test(too_many_steps_are_refused),
         cmocka_unit_test(bodies_stay_in_their_bounds),

@@ -260,6 +260,124 @@ static void characters_keep_to_their_columns(void** state) {
     setlocale(LC_CTYPE, "C");
 }
 
+static void assert_columns(const nsi_chart* chart, uint32_t columns) {
+    ns_text text;
+    assert_int_equal(nsi_chart_text(chart, columns, false, NULL, &text, NULL), NS_OK);
+    for (char *line = text.data, *end; *line; line = end + 1) {
+        end = strchr(line, '\n');
+        *end = '\0';
+        wchar_t letters[1000];
+        size_t count = mbstowcs(letters, line, 1000);
+        assert_true(count != (size_t)-1);
+        int width = wcswidth(letters, count);
+        if (width < 0 || width > (int)columns) fail_msg("%d columns: %s", width, line);
+    }
+    ns_text_free(&text);
+}
+
+// As many cells as there may be, texts as long as there are.
+static void large_charts_keep_to_their_columns(void** state) {
+    (void)state;
+    enum { N = 100 };
+    static double values[N * N];
+    static const char* const rows[] = {"windows of 100, proximal, weights"};
+    static const nsi_bar bar = {1.0, NAN, "0.12 s, 4294967295 evaluations"};
+    if (!setlocale(LC_CTYPE, "C.UTF-8")) skip();
+    for (int k = 0; k < N * N; k++) values[k] = k % N;
+    nsi_chart map = {.kind = NSI_CHART_HEATMAP, .title = "t"};
+    map.as.heatmap = (nsi_heatmap){.titles = {"one", "two"},
+                                   .axes = {"a", "b"},
+                                   .values = {values, values},
+                                   .cells = N,
+                                   .to = N - 1.0,
+                                   .mark = {37.0, 63.0},
+                                   .most = N};
+    nsi_chart bars = {.kind = NSI_CHART_BARS, .title = "t"};
+    bars.as.bars = (nsi_bars){rows, &bar, 1, 1, {"seconds"}, NULL};
+    for (uint32_t columns = 40; columns <= 260; columns += 20) {
+        assert_columns(&map, columns);
+        assert_columns(&bars, columns);
+        ns_text text;
+        assert_int_equal(nsi_chart_text(&map, columns, false, NULL, &text, NULL), NS_OK);
+        assert_int_equal(occurrences(text.data, "*") - 1, 2); // and in the last line
+        ns_text_free(&text);
+    }
+    setlocale(LC_CTYPE, "C");
+}
+
+static void names_stay_in_the_picture(void** state) {
+    (void)state;
+    static const char m[] = "mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm";
+    static const char han[] =
+        "\u95a2\u7bc0\u306e\u89d2\u5ea6\u306e\u6e2c\u5b9a\u5024\u3068\u3066\u3082\u9577\u3044\u540d"
+        "\u524d\u95a2\u7bc0\u306e\u89d2\u5ea6\u306e\u6e2c\u5b9a\u5024\u3068\u3066\u3082\u9577"
+        "\u3044";
+    static const char* const both[] = {m, han};
+    static const double numbers[] = {1.0, 0.5, 0.5, 1.0};
+    static const nsi_bar bars[] = {{1.0, NAN, "0.12 s, 4294967295 evaluations"},
+                                   {5e-324, -1.0, "0"}};
+    static const nsi_interval rows[] = {{m, "at lower bound", true, 0.1, 5.0},
+                                        {han, "undetermined", true, INFINITY, -5.0}};
+    nsi_chart charts[] = {
+        {.kind = NSI_CHART_BARS, .as.bars = {both, bars, 2, 1, {"seconds"}, NULL}},
+        {.kind = NSI_CHART_INTERVALS, .as.intervals = {rows, 2, 1.0}},
+        {.kind = NSI_CHART_MATRIX, .as.matrix = {both, numbers, 2, 2}},
+        {.kind = NSI_CHART_HEATMAP,
+         .as.heatmap = {{m, han}, {han, m}, {numbers, numbers}, 2, 1e4, 6e4, {1e4, 1e4}, 1.0}},
+        {.kind = NSI_CHART_HEATMAP,
+         .as.heatmap = {{m, han}, {han, m}, {numbers, numbers}, 2, 1e-5, 9e-5, {0, 0}, 1.0}}};
+    for (size_t k = 0; k < sizeof charts / sizeof *charts; k++) {
+        nsi_figure figure;
+        assert_int_equal(nsi_chart_figure(&charts[k], NULL, &figure, NULL), NS_OK);
+        const picture* p = picture_read(figure.svg.data, figure.svg.size);
+        picture_check_labels(p, true);
+        // What starts further away than the edge is no ring there.
+        if (k == 1) assert_int_equal(picture_count(p, "circle", NULL), 0);
+        if (k == 1) assert_int_equal(picture_count(p, "path", "ink"), 2);
+        nsi_figure_free(&figure);
+    }
+}
+
+// Titles and notes lie inside of the picture, however long they are.
+static void long_notes_have_room(void** state) {
+    (void)state;
+    char title[200], note[400];
+    memset(title, 'n', sizeof title);
+    memset(note, 'n', sizeof note);
+    title[sizeof title - 1] = note[sizeof note - 1] = '\0';
+    static const double weight = 1.0;
+    static const char* const ports[] = {"a"};
+    const char* const notes[] = {note};
+    nsi_network_picture_layer layer = {&weight, 1, 1, false, "outputs"};
+    nsi_network_picture network = {title, notes, 1, &layer, 1, ports, ports};
+    nsi_text_builder b = {.allocator = ns_default_allocator()};
+    ns_text text;
+    assert_int_equal(nsi_network_draw(&b, &network, NULL), NS_OK);
+    assert_int_equal(nsi_text_finish(&b, &text, NULL), NS_OK);
+    const picture* p = picture_read(text.data, text.size);
+    static const char* const classes[] = {"title", "faint"};
+    static const double sizes[] = {0.72 * 15.0, 0.634 * 12.0}; // of an n: bold, and not
+    for (int k = 0; k < 2; k++) {
+        const picture_item* item = picture_item_at(p, "text", classes[k], 0);
+        const char *at = p->text + item->text, *end = at + item->size, *drawn = at;
+        for (; at < end; at++) drawn = *at == '\n' ? at + 1 : drawn;
+        assert_true(end - drawn > 60);
+        assert_true(item->x + sizes[k] * (double)(end - drawn - 2) < p->width);
+    }
+    ns_text_free(&text);
+}
+
+// U+202E writes "gninrut" for "turning".
+static void directions_are_not_obeyed(void** state) {
+    (void)state;
+    nsi_text_builder b = {.allocator = ns_default_allocator()};
+    ns_text text;
+    nsi_show_add(&b, "a\u202eb\u2066c\u2028d \u05d0\u200f");
+    assert_int_equal(nsi_text_finish(&b, &text, NULL), NS_OK);
+    assert_string_equal(text.data, "a\ufffdb\ufffdc d \u05d0\u200f");
+    ns_text_free(&text);
+}
+
 // A straight line from corner to corner has a dot in every column.
 static void curves_are_dots(void** state) {
     (void)state;
@@ -379,6 +497,10 @@ int main(void) {
         cmocka_unit_test(the_style_keeps_to_figures),
         cmocka_unit_test(numbers_are_a_table),
         cmocka_unit_test(characters_keep_to_their_columns),
+        cmocka_unit_test(large_charts_keep_to_their_columns),
+        cmocka_unit_test(names_stay_in_the_picture),
+        cmocka_unit_test(long_notes_have_room),
+        cmocka_unit_test(directions_are_not_obeyed),
         cmocka_unit_test(curves_are_dots),
         cmocka_unit_test(starts_are_read),
         cmocka_unit_test(no_memory_is_said),

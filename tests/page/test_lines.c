@@ -157,7 +157,7 @@ static void marks_and_spans_are_at_their_places(void** state) {
     nsi_series series[2] = {{"recorded", "recorded", y}, {"after", "after", y}};
     nsi_lines_panel panels[2] = {{{"a", false}, series, 2}, {{"b", false}, series, 2}};
     nsi_lines_mark marks[] = {{20, "a mark & more"}, {35, NULL}};
-    nsi_lines_span spans[] = {{25, 35, "test"}, {-100, 12, NULL}};
+    nsi_lines_span spans[] = {{25, 35, "test"}, {-100, 12, NULL}, {30, 20, "x"}, {NAN, 20, "x"}};
     nsi_lines lines = {.x_axis = {"x", false},
                        .x = x,
                        .count = 4,
@@ -166,8 +166,9 @@ static void marks_and_spans_are_at_their_places(void** state) {
                        .marks = marks,
                        .nmark = 2,
                        .spans = spans,
-                       .nspan = 2};
+                       .nspan = 4};
     const picture* p = draw(&lines);
+    assert_int_equal(picture_count(p, "rect", "span"), 4); // two in each panel
     ruler rx = read_ruler(p, false, 0.0, 1e9, false);
     assert_int_equal(picture_count(p, "line", "dash"), 4);
     assert_true(fabs(value_at(&rx, picture_item_at(p, "line", "dash", 0)->x) - 20.0) < 1e-3);
@@ -211,12 +212,75 @@ static void many_points_are_thinned(void** state) {
     assert_true(fabs(low + 7.0) < 1e-2 && fabs(high - 5.0) < 1e-2);
 }
 
+// Samples of another clock in between: gaps that are too short to be seen are no reason for a hundred
+// thousand rings. One that can be seen is there.
+static void short_gaps_are_thinned(void** state) {
+    (void)state;
+    enum { N = 100000 };
+    static double x[N], y[N];
+    for (int k = 0; k < N; k++) {
+        bool missing = k % 2 == 1 || (k > 40000 && k < 45000);
+        x[k] = k;
+        y[k] = missing ? NAN : sin(1e-4 * k);
+    }
+    y[20002] = 3.0;
+    nsi_series series = {NULL, "c0", y};
+    nsi_lines_panel panel = {{"y", false}, &series, 1};
+    nsi_lines lines = {.x_axis = {"x", false}, .x = x, .count = N, .panels = &panel, .npanel = 1};
+    const picture* p = draw(&lines);
+    assert_int_equal(picture_count(p, "polyline", NULL), 2);
+    assert_int_equal(picture_count(p, "circle", NULL), 0);
+    ruler rx = read_ruler(p, false, 0.0, 1e9, false), ry = read_ruler(p, true, 0.0, 1e9, false);
+    const picture_item *first = picture_item_at(p, "polyline", NULL, 0),
+                       *second = picture_item_at(p, "polyline", NULL, 1);
+    assert_true(first->count + second->count <= 2008);
+    double high = -INFINITY;
+    for (uint32_t k = 0; k < first->count; k++) {
+        high = fmax(high, value_at(&ry, p->points[first->point + k][1]));
+    }
+    assert_true(fabs(high - 3.0) < 1e-2);
+    assert_true(fabs(value_at(&rx, p->points[first->point + first->count - 1][0]) - 4e4) < 1e2);
+    assert_true(fabs(value_at(&rx, p->points[second->point][0]) - 4.5e4) < 1e2);
+}
+
+// Seconds since 1970, small changes of large numbers, long names: all can be read.
+static void labels_have_room(void** state) {
+    (void)state;
+    enum { N = 50 };
+    static const double from[][2] = {{1763300000.0, 0.01}, {0.0, 1e-9}, {-123456.0, 1e-3},
+                                     {1e-7, 1e-8},         {1e15, 1.0}, {0.0, 12345.6}};
+    static const char* const long_names[] = {
+        "mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm"
+        "mm",
+        "\u95a2\u7bc0\u306e\u89d2\u5ea6\u306e\u6e2c\u5b9a\u5024\u3068\u3066\u3082\u9577\u3044\u540d"
+        "\u524d\u95a2\u7bc0\u306e\u89d2\u5ea6\u306e\u6e2c\u5b9a\u5024\u3068\u3066\u3082\u9577"
+        "\u3044"};
+    double x[N], y[N];
+    for (size_t i = 0; i < 6; i++) {
+        for (size_t j = 0; j < 6; j++) {
+            for (int k = 0; k < N; k++) {
+                x[k] = from[i][0] + from[i][1] * k;
+                y[k] = from[j][0] + from[j][1] * k;
+            }
+            nsi_series series[] = {{long_names[0], "c0", y}, {long_names[1], "c1", y}};
+            nsi_lines_panel panels[] = {{{long_names[0], false}, series, 2},
+                                        {{long_names[1], false}, series, 2}};
+            nsi_lines lines = {
+                .x_axis = {"x", false}, .x = x, .count = N, .panels = panels, .npanel = 2};
+            const picture* p = draw(&lines);
+            picture_check_labels(p, true);
+            read_ruler(p, false, 0.0, 1e9, false);
+        }
+    }
+}
+
 static void any_numbers_can_be_drawn(void** state) {
     (void)state;
     static const double cases[][4] = {{0, 0, 0, 0},
                                       {NAN, NAN, NAN, NAN},
                                       {-DBL_MAX, DBL_MAX, 0, 1},
                                       {1e-320, 2e-320, 3e-320, 1e-323},
+                                      {5e-324, 5e-324, 5e-324, 5e-324},
                                       {1e15, 1e15 + 1, 1e15 + 2, 1e15},
                                       {DBL_MAX, DBL_MAX, DBL_MAX, DBL_MAX},
                                       {INFINITY, -INFINITY, 1, -1},
@@ -271,6 +335,27 @@ static void ticks_are_round_and_inside(void** state) {
     }
 }
 
+// An axis with one tick has no scale.
+static void no_axis_has_a_single_tick(void** state) {
+    (void)state;
+    nsi_rng rng = nsi_rng_seed(8);
+    for (int k = 0; k < 40000; k++) {
+        bool log = k % 2 == 1;
+        uint32_t wanted = 2 + (uint32_t)(k / 2) % 7;
+        double size = pow(10.0, nsi_rng_uniform(&rng, -9.0, 9.0));
+        double low = log ? size : size * nsi_rng_normal(&rng);
+        double high = log ? low * pow(10.0, nsi_rng_uniform(&rng, 0.0, 12.0))
+                          : low + size * nsi_rng_uniform(&rng, 1e-3, 5.0);
+        nsi_scale scale = nsi_scale_empty(log);
+        nsi_scale_include(&scale, low);
+        nsi_scale_include(&scale, high);
+        nsi_scale_finish(&scale, 0.04);
+        nsi_ticks ticks = nsi_scale_ticks(&scale, wanted);
+        if (ticks.count < 2) fail_msg("%g to %g, %u: %u", low, high, wanted, ticks.count);
+        assert_true(ticks.count <= (log ? 2 * wanted + 6 : wanted + 4));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(points_are_where_the_ticks_say),
@@ -279,6 +364,9 @@ int main(void) {
         cmocka_unit_test(many_points_are_thinned),
         cmocka_unit_test(any_numbers_can_be_drawn),
         cmocka_unit_test(ticks_are_round_and_inside),
+        cmocka_unit_test(no_axis_has_a_single_tick),
+        cmocka_unit_test(short_gaps_are_thinned),
+        cmocka_unit_test(labels_have_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,3 +128,53 @@ bool picture_says(const picture* p, const char* text) {
     }
     return false;
 }
+
+// Widths of DejaVu Sans at 10 px, in hundredths, from ' ' to '~'.
+static const short widths[] = {
+    318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361,  318, 337, 636, 636, 636,
+    636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531, 1000, 684, 686, 698, 770, 632,
+    575, 775, 752, 295, 295, 656, 557, 863, 748, 787, 603, 787, 695, 635,  611, 732, 684, 989, 685,
+    611, 685, 390, 337, 390, 838, 500, 500, 613, 635, 550, 635, 615, 352,  635, 634, 278, 278, 579,
+    278, 974, 634, 612, 635, 635, 411, 521, 392, 634, 592, 818, 592, 592,  525, 636, 337, 636, 838};
+
+// What is drawn of a label: a whole name may stand before it, as its title.
+static double label_width(const picture* p, const picture_item* item) {
+    const char *text = p->text + item->text, *end = text + item->size;
+    for (const char* c = text; c < end; c++) {
+        if (*c == '\n') text = c + 1;
+    }
+    double width = 0.0;
+    for (; text < end; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c >= ' ' && c <= '~') width += widths[c - ' '] / 100.0;
+        if (c >= 0xc0) width += c >= 0xe1 ? 10.0 : 6.4; // others are parts of characters
+    }
+    return width;
+}
+
+void picture_check_labels(const picture* p, bool apart) {
+    double lefts[200], rights[200], heights[200];
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < p->nitem; k++) {
+        const picture_item* item = &p->items[k];
+        bool rotated = item->x == 0.0 && item->y == 0.0;
+        if (strcmp(item->element, "text") != 0 || rotated || item->size == 0) continue;
+        double width = label_width(p, item), left = item->x;
+        if (item->class[0] == 'e') left -= width;
+        if (item->class[0] == 'm') left -= 0.5 * width;
+        if (left < 0.0 || left + width > p->width || item->y > p->height) {
+            fail_msg("at %g to %g of %g: %.*s", left, left + width, p->width, (int)item->size,
+                     p->text + item->text);
+        }
+        for (uint32_t i = 0; i < count && apart; i++) {
+            bool beside =
+                fabs(heights[i] - item->y) > 8.0 || left >= rights[i] || left + width <= lefts[i];
+            if (!beside) fail_msg("over another: %.*s", (int)item->size, p->text + item->text);
+        }
+        if (count < 200) {
+            lefts[count] = left;
+            rights[count] = left + width;
+            heights[count++] = item->y;
+        }
+    }
+}

@@ -38,6 +38,10 @@ uint32_t picture_count(const picture* p, const char* element, const char* class)
 const picture_item* picture_item_at(const picture* p, const char* element, const char* class,
                                     uint32_t k);
 
+// All labels must be inside of the picture, by the widths of a usual font; rotated ones are not looked
+// at. Labels of the same height must not lie over one another if `apart`.
+void picture_check_labels(const picture* p, bool apart);
+
 // Is this the whole text of an element?
 bool picture_says(const picture* p, const char* text);
 
