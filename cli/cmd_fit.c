@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "fit/fit.h"
+#include "page/bundle.h"
 #include "progress_file.h"
 
 #include <errno.h>
@@ -23,10 +24,10 @@ static const char help[] =
     "YAML (docs/fit.md); everything in it is checked before the work begins.\n"
     "\n"
     "  -o DIR         where results go: fitted.yaml (a model that every command takes), weights,\n"
-    "                 report.html, result.json, checkpoint.json. Default: FILE without its "
-    "ending,\n"
-    "                 with _fit, beside it. 'neuralsim view DIR' shows the fit, also while it "
-    "runs\n"
+    "                 report.html, result.json, predictions.csv, checkpoint.json. Default: FILE\n"
+    "                 without its ending, with _fit, beside it. 'neuralsim view DIR' shows the "
+    "fit,\n"
+    "                 also while it runs\n"
     "  --resume       go on from the checkpoint in DIR, if there is one\n"
     "  --interval S   seconds between checkpoints. Default 2\n"
     "  --threads N    default: one per core. The answer does not depend on it\n"
@@ -94,6 +95,10 @@ static int show(const fit_command* c, const ns_fit* fit, const char* folder) {
     ns_text_free(&text);
     if (!c->json) {
         printf("\nmodel   %s/fitted.yaml\npage    %s/report.html\n", folder, folder);
+    }
+    nsi_bundle bundle;
+    if (!nsi_bundle_get(&bundle)) {
+        cli_note("report.html shows no motion: %s", NSI_BUNDLE_MISSING);
     }
     if (ns_fit_stopped(fit)) {
         cli_note("stopped; 'neuralsim fit %s -o %s --resume' goes on", c->file, folder);

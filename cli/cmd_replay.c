@@ -184,10 +184,10 @@ static bool name_channels(replay* r) {
     return ok || (cli_fail("out of memory"), false);
 }
 
-static bool find_units(replay* r, const ns_system_options* options) {
-    ns_error error;
-    ns_status status = nsi_problem_units(r->problem, r->data, options, &r->arena, r->units, &error);
-    return status == NS_OK || (cli_fail("%s", error.message), false);
+static void find_units(replay* r) {
+    for (uint32_t k = 0; k < r->problem->nchannel; k++) {
+        r->units[k] = nsi_problem_unit(r->problem, r->data, k);
+    }
 }
 
 // Say of which coordinates the data tells nothing.
@@ -287,8 +287,8 @@ static int prepare(replay* r) {
     if (r->integrator >= 0) options.integrator = r->integrator;
     options.timestep = nsi_problem_timestep(r->source.model, &options, isnan(r->dt) ? 0.0 : r->dt,
                                             ns_dataset_period(r->data));
-    bool ok = create_problem(r, &options) && name_channels(r) && find_units(r, &options);
-    if (!ok) return EXIT_FAILED;
+    if (!create_problem(r, &options) || !name_channels(r)) return EXIT_FAILED;
+    find_units(r);
     note_unknown_states(r);
     return choose_horizons(r);
 }

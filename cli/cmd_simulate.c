@@ -364,7 +364,7 @@ static void put_piece(group* g, uint64_t step, uint32_t n) {
 // Which trajectory left the finite numbers first, and in which step? The library's message counts
 // robots and steps from the beginning of the piece, so the reason alone is taken from it.
 static bool report_divergence(const group* g, uint64_t step, uint32_t n, const ns_error* error) {
-    const simulation* s = g->s;
+    simulation* s = g->s;
     uint32_t nx = s->ports.z.nx, robot = 0, at = n + 1;
     for (uint32_t i = 0; i < g->count; i++) {
         for (uint32_t k = 1; k < at; k++) {
@@ -375,6 +375,9 @@ static bool report_divergence(const group* g, uint64_t step, uint32_t n, const n
     }
     uint64_t bad = step + at - 1;
     if (bad >= s->steps) return true; // the step after the last is only there to observe
+    s->page.diverged = true;
+    s->page.lost = g->first + robot;
+    s->page.last = (double)bad * s->ports.z.timestep;
     const char* reason = strstr(error->message, "): ");
     reason = reason ? reason + 3 : error->message;
     cli_fail("trajectory %u, step %llu (t = %g s): %s", g->first + robot, (unsigned long long)bad,

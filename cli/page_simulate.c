@@ -13,20 +13,23 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool motion_page_check(const char* path) {
     nsi_bundle bundle;
     if (!nsi_bundle_get(&bundle)) return cli_fail("%s", NSI_BUNDLE_MISSING), false;
     char* folder = nsi_file_folder(path, NULL);
-    bool writable = folder && access(*folder ? folder : ".", W_OK) == 0;
-    if (!folder) {
-        cli_fail("out of memory");
-    } else if (!writable) {
-        cli_fail("cannot write %s: %s", path, strerror(errno));
-    }
+    if (!folder) return cli_fail("out of memory"), false;
+    struct stat about;
+    bool is_there = stat(path, &about) == 0;
+    bool is_replaced = !is_there || S_ISREG(about.st_mode); // by another file in its folder
+    int reason = is_there && S_ISDIR(about.st_mode) ? EISDIR : 0;
+    if (reason == 0 && is_there && access(path, W_OK) != 0) reason = errno;
+    if (reason == 0 && is_replaced && access(*folder ? folder : ".", W_OK) != 0) reason = errno;
+    if (reason != 0) cli_fail("cannot write %s: %s", path, strerror(reason));
     nsi_free(NULL, folder);
-    return writable;
+    return reason == 0;
 }
 
 // ---- rows ------------------------------------------------------------------------------------
@@ -138,21 +141,20 @@ static void add_ignored(nsi_text_builder* b, const ns_model* model) {
 
 // What a person should know about the episode, or "".
 static void make_note(const motion_page* p, char* out, size_t size) {
-    nsi_shown last = nsi_show_short(p->time[p->reached - 1], 6);
-    size_t length = 0;
-    out[0] = '\0';
+    char first[60] = "", who[40] = "The simulation", end[100] = "";
     if (p->ntrack < p->ntraj) {
-        length =
-            (size_t)snprintf(out, size, "The first %u of %u trajectories. ", p->ntrack, p->ntraj);
+        snprintf(first, sizeof first, "The first %u of %u trajectories. ", p->ntrack, p->ntraj);
     }
-    if (p->reached < p->nrow) {
-        snprintf(out + length, size - length, "The simulation left the finite numbers after %s s.",
-                 last.text);
+    if (p->diverged) {
+        if (p->batch) snprintf(who, sizeof who, "Trajectory %u", p->lost);
+        snprintf(end, sizeof end, "%s left the finite numbers after %s s.", who,
+                 nsi_show_short(p->last, 6).text);
     }
+    snprintf(out, size, "%s%s", first, end);
 }
 
 static ns_status add_tracks(const motion_page* p, nsi_viewer* viewer, ns_error* error) {
-    char note[160];
+    char note[200];
     make_note(p, note, sizeof note);
     ns_status status = nsi_viewer_add_episode(viewer, "simulation", p->time, p->reached,
                                               *note ? note : NULL, error);

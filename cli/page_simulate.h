@@ -22,6 +22,9 @@ typedef struct motion_page {
     uint32_t ntrack;  // of them shown
     uint32_t nrow;    // of each
     uint32_t reached; // rows that a trajectory has come to, at most
+    bool diverged;    // trajectory `lost` left the finite numbers after `last` seconds
+    uint32_t lost;
+    double last;
     double* time;     // (nrow)
     double* states;   // (ntrack x nrow x nx); NaN: not reached
     double* controls; // (ntrack x nrow x nc)

@@ -7,12 +7,19 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MOST_ROWS = 20000, MOST_EPISODES = 40 };
+enum {
+    MOST_ROWS = 20000,
+    MOST_NUMBERS = 8000000, // of all states and channels
+    MOST_EPISODES = 40,
+    MOST_PREDICTIONS = 500, // each may have to find its state first
+    LEAST_SAMPLES = 1000,   // a recording for which there is less room is left out
+};
 
-// A recording and its rows.
+// A recording, or its beginning, and its rows.
 typedef struct piece {
     nsi_role role;
     uint32_t recording, episode;
+    uint32_t samples;
     uint32_t first; // row
 } piece;
 
@@ -39,39 +46,48 @@ static bool overlap(const maker* m, const ns_recording* a, const ns_recording* b
 }
 
 // The episode that has other parts of the same recording, or a new one; NSI_NONE: there is no room.
-static uint32_t find_episode(maker* m, const piece* p) {
+static uint32_t find_episode(const maker* m, const piece* p) {
     const ns_recording* r = recording_of(m, p);
+    bool same[MOST_EPISODES] = {false}, taken[MOST_EPISODES] = {false};
     for (uint32_t k = 0; k < m->pieces.count; k++) {
+        uint32_t episode = m->pieces.data[k].episode;
         const ns_recording* other = recording_of(m, &m->pieces.data[k]);
         if (strcmp(r->file, other->file) != 0 || strcmp(r->name, other->name) != 0) continue;
-        uint32_t episode = m->pieces.data[k].episode;
-        bool fits = true;
-        for (uint32_t i = 0; i < m->pieces.count; i++) {
-            const piece* there = &m->pieces.data[i];
-            fits &= there->episode != episode || !overlap(m, r, recording_of(m, there));
-        }
-        if (fits) return episode;
+        same[episode] = true;
+        taken[episode] |= overlap(m, r, other);
+    }
+    for (uint32_t k = 0; k < m->e->list.count; k++) {
+        if (same[k] && !taken[k]) return k;
     }
     return m->e->list.count < MOST_EPISODES ? m->e->list.count : NSI_NONE;
+}
+
+static uint32_t most_rows(const nsi_episodes* e) {
+    uint64_t width = 3 * ((uint64_t)e->nx + e->nchannel) + e->nc + 1, most = MOST_NUMBERS / width;
+    return most < 2 ? 2 : most < MOST_ROWS ? (uint32_t)most : MOST_ROWS;
 }
 
 static ns_status choose(maker* m, ns_error* error) {
     static const nsi_role order[] = {NSI_ROLE_TEST, NSI_ROLE_VALIDATION, NSI_ROLE_TRAIN};
     nsi_episodes* e = m->e;
-    uint64_t rows = 0;
+    uint32_t room = most_rows(e);
     for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
         const ns_dataset* data = m->f->data[order[k]];
         uint32_t count = data ? ns_dataset_recording_count(data) : 0;
         for (uint32_t r = 0; r < count; r++) {
-            piece p = {.role = order[k], .recording = r};
+            piece p = {.role = order[k], .recording = r, .episode = NSI_NONE};
             const ns_recording* recording = recording_of(m, &p);
-            uint64_t more = (uint64_t)recording->nsample + 1; // one between parts
-            p.episode = rows + more <= MOST_ROWS ? find_episode(m, &p) : NSI_NONE;
+            bool whole = recording->nsample < room; // with a row between parts
+            if (whole || room > LEAST_SAMPLES || e->list.count == 0) {
+                p.episode = find_episode(m, &p);
+            }
             if (p.episode == NSI_NONE) {
                 e->left_out++;
                 continue;
             }
-            rows += more;
+            p.samples = whole ? recording->nsample : room - 1;
+            e->cut += !whole;
+            room -= p.samples + 1;
             nsi_episode fresh = {.name = recording->name};
             bool done = p.episode < e->list.count || nsi_array_push(&e->allocator, &e->list, fresh);
             if (!done || !nsi_array_push(&e->allocator, &m->pieces, p)) {
@@ -94,6 +110,14 @@ static piece* next_piece(const maker* m, uint32_t episode, double after) {
     return next;
 }
 
+static uint32_t choose_ahead(const maker* m) {
+    const nsi_fit_plan* plan = m->f->plan;
+    if (plan->horizons.count == 0) return 0;
+    double samples = ceil(plan->horizons.data[plan->horizons.count - 1] / period_of(m) - 1e-6);
+    uint32_t least = m->e->rows / MOST_PREDICTIONS + 1;
+    return samples < least ? least : samples < MOST_ROWS ? (uint32_t)samples : MOST_ROWS;
+}
+
 static void lay_out(maker* m) {
     nsi_episodes* e = m->e;
     for (uint32_t k = 0; k < e->list.count; k++) {
@@ -105,11 +129,12 @@ static void lay_out(maker* m) {
             // Parts that do not follow one another without a gap have an empty row between them.
             if (start > end + 1.5 * period_of(m) && e->rows > episode->first) e->rows++;
             p->first = e->rows;
-            e->rows += recording_of(m, p)->nsample;
-            end = start + (recording_of(m, p)->nsample - 1) * period_of(m);
+            e->rows += p->samples;
+            end = start + (p->samples - 1) * period_of(m);
         }
         episode->rows = e->rows - episode->first;
     }
+    e->ahead = choose_ahead(m);
 }
 
 // ---- numbers -----------------------------------------------------------------------------------
@@ -157,12 +182,18 @@ static bool has_position(const nsi_problem* p, const double* values) {
     return true;
 }
 
+// Of no length: missing.
+static void make_unit(double q[4]) {
+    double length = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
+    for (int i = 0; i < 4; i++) q[i] = length > 0.0 ? q[i] / length : NAN;
+}
+
 static void fill_recorded(maker* m, const piece* p) {
     nsi_episodes* e = m->e;
     const nsi_problem* problem = m->f->problem;
     const ns_recording* r = recording_of(m, p);
     uint32_t reach = m->f->plan->stages.data[0].loss.reach;
-    for (uint32_t k = 0; k < r->nsample; k++) {
+    for (uint32_t k = 0; k < p->samples; k++) {
         size_t row = (size_t)p->first + k;
         const double* values = r->values + (size_t)k * e->nchannel;
         e->time[row] = r->start + k * period_of(m);
@@ -176,21 +207,27 @@ static void fill_recorded(maker* m, const piece* p) {
         double* x = e->measured + row * e->nx;
         nsi_problem_guess(problem, r, k, reach, x);
         for (uint32_t i = 0; i < problem->nq; i++) x[i] = values[problem->channel_of_state[i]];
+        for (uint32_t i = 0; i < problem->ncoordinate; i++) {
+            const nsi_coordinate* c = &problem->coordinates[i];
+            if (c->quaternion && c->at < problem->nq) make_unit(x + c->at);
+        }
     }
 }
 
-// Times of the rows between parts.
+// Times of the rows between parts, where nothing else is known.
 static void fill_gaps(nsi_episodes* e) {
     for (uint32_t row = 1; row + 1 < e->rows; row++) {
-        if (isnan(e->time[row])) e->time[row] = 0.5 * (e->time[row - 1] + e->time[row + 1]);
+        if (e->roles[row] != NSI_ROLES) continue;
+        e->time[row] = 0.5 * (e->time[row - 1] + e->time[row + 1]);
+        for (uint32_t c = 0; c < e->nc; c++) e->controls[(size_t)row * e->nc + c] = NAN;
     }
 }
 
 // Which recordings of a set are shown, and where.
 typedef struct target {
     nsi_episodes* e;
-    const ns_dataset* data;
-    uint32_t* first; // (nrecording) rows
+    const uint32_t* samples; // (nrecording)
+    const uint32_t* first;   // (nrecording) rows
     int when;
 } target;
 
@@ -198,8 +235,8 @@ static void keep_path(void* context, const nsi_path* path) {
     const target* t = context;
     nsi_episodes* e = t->e;
     // The last sample is the origin of the next prediction, if there is one.
-    uint32_t samples = ns_dataset_recording(t->data, path->recording)->nsample;
-    uint32_t count = path->length + (path->origin + path->length + 1 == samples);
+    bool last = path->origin + path->length + 1 == t->samples[path->recording];
+    uint32_t count = path->length + last;
     size_t row = (size_t)t->first[path->recording] + path->origin;
     for (uint32_t k = 0; k < count; k++, row++) {
         memcpy(e->values[t->when] + row * e->nchannel, path->values + (size_t)k * e->nchannel,
@@ -212,13 +249,13 @@ static void keep_path(void* context, const nsi_path* path) {
 static ns_status predict(maker* m, nsi_role role, ns_error* error) {
     const ns_fit* f = m->f;
     uint32_t count = ns_dataset_recording_count(f->data[role]), chosen = 0;
-    bool* only = nsi_alloc_zeroed(&m->e->allocator, count + 1);
-    uint32_t* first = nsi_alloc_zeroed(&m->e->allocator, (count + 1) * sizeof *first);
+    uint32_t* only = nsi_alloc_zeroed(&m->e->allocator, ((size_t)count + 1) * sizeof *only);
+    uint32_t* first = nsi_alloc_zeroed(&m->e->allocator, ((size_t)count + 1) * sizeof *first);
     ns_status status = only && first ? NS_OK : nsi_fail_nomem(error);
     for (uint32_t k = 0; status == NS_OK && k < m->pieces.count; k++) {
         const piece* p = &m->pieces.data[k];
         if (p->role != role) continue;
-        only[p->recording] = true;
+        only[p->recording] = p->samples;
         first[p->recording] = p->first;
         chosen++;
     }
@@ -226,7 +263,8 @@ static ns_status predict(maker* m, nsi_role role, ns_error* error) {
         nsi_predict_options options = nsi_fit_predict_options(f);
         options.tiled = true;
         options.only = only;
-        target t = {.e = m->e, .data = f->data[role], .first = first, .when = when};
+        options.ahead = m->e->ahead;
+        target t = {.e = m->e, .samples = only, .first = first, .when = when};
         status =
             nsi_predict_visit(f->problem, f->data[role], when == NSI_AFTER ? f->z : f->z0,
                               when == NSI_AFTER ? f->w : f->w0, &options, keep_path, &t, error);
@@ -300,8 +338,8 @@ ns_status nsi_episodes_write(const nsi_episodes* e, const ns_fit* f, const char*
     double* line = nsi_arena_alloc(&arena, ncol * sizeof(double));
     nsi_csv_writer writer;
     ns_status status = names && line ? NS_OK : nsi_fail_nomem(error);
-    if (status == NS_OK) status = nsi_csv_create(path, &e->allocator, &writer, error);
     if (status == NS_OK) {
+        nsi_csv_collect(path, &e->allocator, &writer);
         nsi_csv_put_names(&writer, names, ncol);
         for (uint32_t k = 0; k < e->list.count; k++) {
             const nsi_episode* episode = &e->list.data[k];

@@ -1,7 +1,8 @@
 // Recordings beside what the model made of them before and after the fit, to be looked at.
 //
 // Predictions follow one another: each starts from a state that the model fits to the samples before
-// it, or that is recorded, sees nothing afterwards, and ends at the longest horizon.
+// it, or that is recorded, sees nothing afterwards, and ends at the longest horizon, or later where
+// there would be too many of them.
 
 #ifndef NSI_FIT_EPISODES_H
 #define NSI_FIT_EPISODES_H
@@ -19,7 +20,9 @@ typedef struct nsi_episodes {
     ns_allocator allocator;
     NSI_ARRAY(nsi_episode) list;
     uint32_t left_out; // recordings for which there was no room
+    uint32_t cut;      // recordings of which only the beginning is there
     uint32_t nchannel, nx, nc, rows;
+    uint32_t ahead;    // samples of a prediction; 0: to the end
     double* time;      // (rows) s
     uint8_t* roles;    // (rows) an nsi_role; NSI_ROLES: a row without numbers between two parts
     double* recorded;  // (rows x nchannel)

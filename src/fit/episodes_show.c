@@ -8,6 +8,9 @@
 
 #include <stdio.h>
 
+// Of all columns: so many are written in about a second.
+enum { MOST_NUMBERS = 10000000 };
+
 // What is drawn of a fit's system for a point of its variables.
 typedef struct showing {
     const nsi_episodes* e;
@@ -15,19 +18,26 @@ typedef struct showing {
     nsi_viewer* viewer;
     nsi_motion* motion;
     double* params[2];
-    nsi_arena arena;
-    const char** units; // (nchannel)
+    uint32_t rows; // shown, of all there are
 } showing;
+
+// Rows of an episode that are shown.
+static uint32_t row_count(const showing* s, const nsi_episode* episode) {
+    if (episode->first >= s->rows) return 0;
+    uint32_t left = s->rows - episode->first;
+    return episode->rows < left ? episode->rows : left;
+}
 
 // Stretches of the same role.
 static ns_status add_spans(const showing* s, const nsi_episode* episode, ns_error* error) {
     const nsi_episodes* e = s->e;
-    uint32_t end = episode->first + episode->rows;
+    uint32_t end = episode->first + row_count(s, episode);
     for (uint32_t row = episode->first; row < end;) {
         uint32_t last = row;
         while (last + 1 < end && e->roles[last + 1] == e->roles[row]) last++;
         if (e->roles[row] < NSI_ROLES) {
-            double to = last + 1 < end ? e->time[last + 1] : e->time[last];
+            bool goes_on = last + 1 < end && e->roles[last + 1] < NSI_ROLES;
+            double to = e->time[goes_on ? last + 1 : last];
             ns_status status = nsi_viewer_add_span(s->viewer, e->time[row], to,
                                                    nsi_show_role((nsi_role)e->roles[row]), error);
             if (status != NS_OK) return status;
@@ -59,10 +69,12 @@ static const char* shown_name(const showing* s, uint32_t channel, char* room, si
 static ns_status add_channels(const showing* s, const nsi_episode* episode, const double* values,
                               ns_error* error) {
     const nsi_episodes* e = s->e;
+    const ns_fit* f = s->f;
     for (uint32_t c = 0; c < e->nchannel; c++) {
+        const char* unit = nsi_problem_unit(f->problem, f->data[NSI_ROLE_TRAIN], c);
         char name[NSI_MODEL_MAX_NAME + 20];
         ns_status status = nsi_viewer_add_quantity(
-            s->viewer, shown_name(s, c, name, sizeof name), s->units[c],
+            s->viewer, shown_name(s, c, name, sizeof name), unit,
             values + (size_t)episode->first * e->nchannel + c, e->nchannel, error);
         if (status != NS_OK) return status;
     }
@@ -91,7 +103,7 @@ static ns_status show_episode(const showing* s, const nsi_episode* episode, cons
     const nsi_episodes* e = s->e;
     const ns_fit* f = s->f;
     ns_status status = nsi_viewer_add_episode(s->viewer, episode->name, e->time + episode->first,
-                                              episode->rows, note, error);
+                                              row_count(s, episode), note, error);
     if (status == NS_OK) status = add_spans(s, episode, error);
     if (status == NS_OK) {
         status = add_track(s, episode, "recorded", e->recorded, e->measured, s->params[NSI_AFTER],
@@ -123,42 +135,50 @@ static ns_status find_params(showing* s, ns_error* error) {
     return v && s->params[0] && s->params[1] ? NS_OK : nsi_fail_nomem(error);
 }
 
-static void note_of(const nsi_episodes* e, const ns_fit* f, char* text, size_t size) {
-    const nsi_fit_plan* plan = f->plan;
-    int used = 0;
-    if (plan->horizons.count > 0) {
-        used = snprintf(text, size, "Predictions start anew every %s s from a state %s.",
-                        nsi_show_short(plan->horizons.data[plan->horizons.count - 1], 4).text,
-                        plan->history > 1 ? "fitted to the samples before" : "as recorded");
-    } else {
-        used = snprintf(text, size, "Predictions start at the beginning of each part.");
+// As many rows as fit a page: the others are left out, too.
+static void choose_rows(showing* s) {
+    uint64_t columns = 1 + 3 * ((uint64_t)nsi_motion_column_count(s->motion) + s->e->nchannel);
+    uint64_t most = columns < MOST_NUMBERS ? MOST_NUMBERS / columns : 1;
+    s->rows = s->e->rows < most ? s->e->rows : (uint32_t)most;
+}
+
+// What a person should know about all episodes.
+static void make_note(const showing* s, char* text, size_t size) {
+    const nsi_episodes* e = s->e;
+    const nsi_fit_plan* plan = s->f->plan;
+    char beginning[120] = "Predictions start at the beginning of each part.", rest[120] = "";
+    if (e->ahead > 0) {
+        double seconds = e->ahead * ns_dataset_period(s->f->data[NSI_ROLE_TRAIN]);
+        snprintf(beginning, sizeof beginning, "Predictions start anew every %s s from a state %s.",
+                 nsi_show_short(seconds, 4).text,
+                 plan->history > 1 ? "fitted to the samples before" : "as recorded");
     }
-    if (e->left_out > 0 && used > 0 && (size_t)used < size) {
-        snprintf(text + used, size - (size_t)used, " %u recording%s not shown.", e->left_out,
-                 e->left_out == 1 ? " is" : "s are");
+    if (e->left_out + e->cut > 0 || s->rows < e->rows) {
+        snprintf(rest, sizeof rest,
+                 " Not all recordings are shown, or not to their end: it would"
+                 " be too much for a page.");
     }
+    snprintf(text, size, "%s%s", beginning, rest);
 }
 
 ns_status nsi_episodes_show(const nsi_episodes* e, const ns_fit* f, nsi_viewer* viewer,
                             ns_error* error) {
-    showing s = {.e = e, .f = f, .viewer = viewer, .arena = {.allocator = e->allocator}};
+    showing s = {.e = e, .f = f, .viewer = viewer};
     char note[300];
-    note_of(e, f, note, sizeof note);
-    s.units = nsi_arena_alloc(&s.arena, ((size_t)e->nchannel + 1) * sizeof *s.units);
-    ns_status status = s.units ? find_params(&s, error) : nsi_fail_nomem(error);
-    if (status == NS_OK) {
-        status = nsi_problem_units(f->problem, f->data[NSI_ROLE_TRAIN], &f->options, &s.arena,
-                                   s.units, error);
-    }
+    ns_status status = find_params(&s, error);
     if (status == NS_OK) {
         status =
             nsi_motion_create(ns_hybrid_model(f->hybrid), &f->options, NULL, 0, &s.motion, error);
     }
+    if (status == NS_OK) {
+        choose_rows(&s);
+        make_note(&s, note, sizeof note);
+    }
     for (uint32_t k = 0; status == NS_OK && k < e->list.count; k++) {
+        if (row_count(&s, &e->list.data[k]) == 0) break;
         status = show_episode(&s, &e->list.data[k], note, error);
     }
     nsi_motion_free(s.motion);
-    nsi_arena_free(&s.arena);
     for (int k = 0; k < 2; k++) nsi_free(&f->allocator, s.params[k]);
     return status;
 }

@@ -28,14 +28,19 @@ typedef struct worker {
 
 // ---- windows -----------------------------------------------------------------------------------
 
+static uint32_t sample_count(const job* j, uint32_t recording) {
+    uint32_t all = ns_dataset_recording(j->data, recording)->nsample;
+    bool fewer = j->options->only && j->options->only[recording] < all;
+    return fewer ? j->options->only[recording] : all;
+}
+
 static bool is_usable(const job* j, uint32_t recording) {
-    if (j->options->only && !j->options->only[recording]) return false;
-    return ns_dataset_recording(j->data, recording)->nsample >= (uint64_t)j->history + 2;
+    return sample_count(j, recording) >= (uint64_t)j->history + 2;
 }
 
 static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_error* error) {
     const nsi_predict_options* o = j->options;
-    uint32_t samples = ns_dataset_recording(j->data, recording)->nsample;
+    uint32_t samples = sample_count(j, recording);
     uint32_t room = samples - 1 - j->history, ahead = room; // samples after an origin, at most
     if (o->ahead > 0) {
         if (o->ahead < room) ahead = o->ahead;
@@ -63,7 +68,7 @@ static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_er
 
 static ns_status make_windows(job* j, ns_error* error) {
     uint32_t count = ns_dataset_recording_count(j->data);
-    uint64_t origins = j->options->origins, usable = 0, passed = 0;
+    uint64_t origins = j->options->tiled ? 0 : j->options->origins, usable = 0, passed = 0;
     for (uint32_t r = 0; r < count; r++) usable += is_usable(j, r);
     if (usable == 0) {
         return nsi_fail(error, NS_ERR_PARSE,

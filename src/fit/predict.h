@@ -21,7 +21,7 @@ typedef struct nsi_predict_options {
     uint32_t history;       // samples up to the origin that its state is fitted to; 0 and 1: none
     uint32_t origins;       // per set of recordings, evenly; 0: the first sample of each recording
     bool tiled;             // instead: one prediction after the other, to the end of each recording
-    const bool* only;       // (nrecording) which recordings; NULL: all
+    const uint32_t* only;   // (nrecording) so many samples of each recording; NULL: all
     uint32_t reach;         // see nsi_problem_guess()
     uint32_t ahead;         // samples to predict, fewer where a recording ends; 0: as many as the
                             // longest horizon has, or all when there are no horizons

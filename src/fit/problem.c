@@ -3,6 +3,7 @@
 #include "fit/problem.h"
 
 #include "io/numbers.h"
+#include "sim/step.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -284,42 +285,15 @@ void nsi_problem_free(nsi_problem* p) {
     nsi_free(&memory, p);
 }
 
-typedef struct unit_search {
-    const nsi_problem* p;
-    const ns_dataset* data;
-    nsi_arena* arena;
-    const char** units;
-    bool failed;
-} unit_search;
-
-static void take_unit(void* context, const ns_quantity_info* quantity) {
-    unit_search* u = context;
-    const nsi_problem* p = u->p;
-    for (uint32_t k = 0; k < p->nchannel; k++) {
-        const nsi_source* s = &p->sources[k];
-        char name[32];
-        const char* wanted = ns_dataset_channel(u->data, k)->name;
-        if (s->state) {
-            bool velocity = s->number >= p->nq;
-            snprintf(name, sizeof name, "%s/%u", velocity ? "qd" : "q",
-                     velocity ? s->number - p->nq : s->number);
-            wanted = name;
-        }
-        if (strcmp(quantity->name, wanted) != 0) continue;
-        const char* unit = nsi_arena_string(u->arena, quantity->unit, strlen(quantity->unit));
-        u->failed |= !unit;
-        if (unit) u->units[k] = unit;
-    }
-}
-
-ns_status nsi_problem_units(const nsi_problem* p, const ns_dataset* data,
-                            const ns_system_options* options, nsi_arena* arena, const char** units,
-                            ns_error* error) {
-    for (uint32_t k = 0; k < p->nchannel; k++) units[k] = "";
-    unit_search u = {.p = p, .data = data, .arena = arena, .units = units};
-    if (!p->model) return NS_OK;
-    ns_status status = ns_model_quantities(p->model, options, take_unit, &u, error);
-    return status == NS_OK && u.failed ? nsi_fail_nomem(error) : status;
+const char* nsi_problem_unit(const nsi_problem* p, const ns_dataset* data, uint32_t channel) {
+    const nsi_source* s = &p->sources[channel];
+    if (!p->model || (s->state && s->number >= p->nq + p->nv)) return "";
+    if (!s->state) return nsi_quantity_unit(p->model, ns_dataset_channel(data, channel)->name);
+    bool velocity = s->number >= p->nq;
+    char name[32];
+    snprintf(name, sizeof name, "%s/%u", velocity ? "qd" : "q",
+             velocity ? s->number - p->nq : s->number);
+    return nsi_quantity_unit(p->model, name);
 }
 
 uint32_t nsi_problem_steps(const nsi_problem* p, uint32_t length) {

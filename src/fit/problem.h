@@ -63,11 +63,8 @@ ns_status nsi_problem_create(const ns_model* model, const ns_system* system,
                              const ns_allocator* allocator, nsi_problem** out, ns_error* error);
 void nsi_problem_free(nsi_problem* problem); // NULL is allowed
 
-// Units of the channels, "" where there is none; texts in the arena.
-// @param options  of the system
-ns_status nsi_problem_units(const nsi_problem* problem, const ns_dataset* data,
-                            const ns_system_options* options, nsi_arena* arena, const char** units,
-                            ns_error* error);
+// Unit of a channel, "" where there is none.
+const char* nsi_problem_unit(const nsi_problem* problem, const ns_dataset* data, uint32_t channel);
 
 // Steps of a window of `length` samples after its start; there must not be too many.
 uint32_t nsi_problem_steps(const nsi_problem* problem, uint32_t length);

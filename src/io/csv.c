@@ -2,6 +2,8 @@
 
 #include "io/csv.h"
 
+#include "io/file.h"
+
 #include <errno.h>
 #include <stdarg.h>
 
@@ -508,6 +510,11 @@ void nsi_csv_attach(FILE* file, const char* name, const ns_allocator* allocator,
     out->text.allocator = allocator ? *allocator : ns_default_allocator();
 }
 
+void nsi_csv_collect(const char* path, const ns_allocator* allocator, nsi_csv_writer* out) {
+    nsi_csv_attach(NULL, path, allocator, out);
+    out->whole = true;
+}
+
 bool nsi_csv_ok(const nsi_csv_writer* writer) {
     return writer->failure == 0 && !writer->text.failed;
 }
@@ -558,10 +565,21 @@ void nsi_csv_put_numbers(nsi_csv_writer* writer, const double* numbers, uint32_t
         nsi_text_add_double(&writer->text, numbers[k]);
     }
     nsi_text_add_bytes(&writer->text, "\n", 1);
-    if (writer->text.text.count >= BUFFER) write_buffer(writer);
+    if (writer->text.text.count >= BUFFER && !writer->whole) write_buffer(writer);
+}
+
+static ns_status finish_whole(nsi_csv_writer* w, ns_error* error) {
+    ns_text text = {0};
+    ns_status status = nsi_text_finish(&w->text, &text, error);
+    if (status == NS_OK) {
+        status = nsi_file_write(w->name, text.data, text.size, &w->text.allocator, error);
+    }
+    ns_text_free(&text);
+    return status;
 }
 
 ns_status nsi_csv_finish(nsi_csv_writer* writer, ns_error* error) {
+    if (writer->whole) return finish_whole(writer, error);
     bool no_memory = writer->text.failed;
     write_buffer(writer);
     int result = 0;

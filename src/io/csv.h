@@ -86,6 +86,7 @@ typedef struct nsi_csv_writer {
     FILE* file;
     const char* name; // for messages
     bool owned;       // close the file at the end
+    bool whole;       // write a file of this name at the end, in one go
     nsi_text_builder text;
     int failure; // an errno, or 0
 } nsi_csv_writer;
@@ -94,6 +95,10 @@ typedef struct nsi_csv_writer {
 // @return NS_OK, NS_ERR_IO
 ns_status nsi_csv_create(const char* path, const ns_allocator* allocator, nsi_csv_writer* out,
                          ns_error* error);
+
+// Collect a table that becomes a file at the end, as nsi_file_write() does it. `path` must outlive the
+// writer.
+void nsi_csv_collect(const char* path, const ns_allocator* allocator, nsi_csv_writer* out);
 
 // Write to a stream that is open already and stays so.
 void nsi_csv_attach(FILE* file, const char* name, const ns_allocator* allocator,

@@ -112,6 +112,10 @@ static uint32_t find_vertex(sink* s, const double v[3]) {
          at = nsi_index_next(&s->places, at)) {
         if (memcmp(s->surface->vertices.data + 3 * (size_t)id, place, sizeof place) == 0) return id;
     }
+    if (number / 3 >= s->most) { // those of triangles are never more
+        s->status = NS_ERR_LIMIT;
+        return 0;
+    }
     if (!nsi_array_reserve(s->allocator, &s->surface->vertices, 3) ||
         !nsi_index_insert(s->allocator, &s->places, hash, number)) {
         s->status = NS_ERR_NOMEM;

@@ -56,7 +56,8 @@ typedef struct nsi_surface {
 // Read the triangles of such a file; vertices at the same place are one. Polygons of an OBJ file are
 // cut into triangles from their first corners.
 // @param out  freed by nsi_surface_free(), also after a failure
-// @return as nsi_mesh_read(); NS_ERR_LIMIT also for more than `most` triangles
+// @return as nsi_mesh_read(); NS_ERR_LIMIT also for more than `most` triangles, or more vertices than
+//         these can have
 ns_status nsi_surface_read(const char* path, uint32_t most, const ns_allocator* allocator,
                            nsi_surface* out, ns_error* error);
 ns_status nsi_surface_parse(const char* bytes, size_t size, const char* name, uint32_t most,

@@ -4,6 +4,7 @@
 #include "page/viewer.h"
 
 #include "model/model.h"
+#include "sim/system.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,10 +28,6 @@ typedef struct point {
     uint32_t part[CONTACT], depth;
 } point;
 
-typedef struct unit {
-    const char *name, *unit;
-} unit;
-
 struct nsi_motion {
     ns_allocator allocator;
     const ns_model* model;
@@ -38,8 +35,6 @@ struct nsi_motion {
     ns_workspace* work;
     ns_system_sizes z;
     nsi_arena arena;
-    NSI_ARRAY(unit) units; // of quantities
-    nsi_index unit_names;
     nsi_index observations; // by name
     uint32_t* pose;         // (nlink x POSE) observations
     NSI_ARRAY(point) points;
@@ -47,42 +42,6 @@ struct nsi_motion {
 };
 
 // ---- names -----------------------------------------------------------------------------------
-
-// Visits the model's quantities: which of the usual ones there are, and the units of all.
-typedef struct visit {
-    nsi_motion* motion;
-    bool found[NUSUAL];
-    bool failed;
-} visit;
-
-static bool fits(const char* pattern, const char* name) {
-    char below[1200]; // as the system reads patterns
-    snprintf(below, sizeof below, "%.1100s/**", pattern);
-    return ns_glob_match(pattern, name) || ns_glob_match(below, name);
-}
-
-static void visit_quantity(void* context, const ns_quantity_info* info) {
-    visit* v = context;
-    nsi_motion* m = v->motion;
-    for (int k = 0; k < NUSUAL; k++) v->found[k] = v->found[k] || fits(usual[k], info->name);
-    if (!*info->unit) return;
-    size_t length = strlen(info->name);
-    unit u = {nsi_arena_string(&m->arena, info->name, length),
-              nsi_arena_string(&m->arena, info->unit, strlen(info->unit))};
-    uint32_t hash = nsi_hash_bytes(info->name, length);
-    v->failed = v->failed || !u.name || !u.unit ||
-                !nsi_index_insert(&m->allocator, &m->unit_names, hash, m->units.count) ||
-                !nsi_array_push(&m->allocator, &m->units, u);
-}
-
-static const char* unit_of(const nsi_motion* m, const char* name) {
-    uint32_t hash = nsi_hash_bytes(name, strlen(name));
-    for (uint32_t at = nsi_index_first(&m->unit_names, hash), id;
-         nsi_index_at(&m->unit_names, at, &id); at = nsi_index_next(&m->unit_names, at)) {
-        if (strcmp(m->units.data[id].name, name) == 0) return m->units.data[id].unit;
-    }
-    return "";
-}
 
 // Number of an observation, or NSI_NONE.
 static uint32_t find(const nsi_motion* m, const char* name) {
@@ -96,19 +55,37 @@ static uint32_t find(const nsi_motion* m, const char* name) {
 
 // ---- creation --------------------------------------------------------------------------------
 
+// Which of the usual quantities a step has. Networks add none of them.
+static ns_status find_usual(const ns_model* model, const ns_system_options* options,
+                            bool found[NUSUAL], ns_error* error) {
+    nsi_step_options step = nsi_system_step_options(model, options);
+    step.all_quantities = true;
+    ns_graph* graph = NULL;
+    ns_status status = nsi_step_trace(model, &step, &graph, error);
+    if (status != NS_OK) return status;
+    for (int k = 0; k < NUSUAL; k++) {
+        found[k] = false;
+        for (uint32_t i = 0; i < graph->quantities.count && !found[k]; i++) {
+            found[k] = nsi_quantity_fits(usual[k], graph->quantities.data[i].name);
+        }
+    }
+    ns_graph_free(graph);
+    return NS_OK;
+}
+
 static ns_status create_system(nsi_motion* m, const ns_system_options* options,
                                const char* const* patterns, uint32_t npattern, ns_error* error) {
-    visit v = {.motion = m};
-    ns_status status = ns_model_quantities(m->model, options, visit_quantity, &v, error);
-    if (status == NS_OK && v.failed) status = nsi_fail_nomem(error);
+    bool found[NUSUAL];
+    ns_system_options with = options ? *options : ns_default_system_options();
+    ns_status status = nsi_system_check_options(&with, error);
+    if (status == NS_OK) status = find_usual(m->model, &with, found, error);
     if (status != NS_OK) return status;
     const char** observe = nsi_arena_alloc(&m->arena, (NUSUAL + npattern) * sizeof *observe);
     if (!observe) return nsi_fail_nomem(error);
-    ns_system_options with = options ? *options : ns_default_system_options();
     with.observe = observe;
     with.nobserve = 0;
     for (int k = 0; k < NUSUAL; k++) {
-        if (v.found[k]) observe[with.nobserve++] = usual[k];
+        if (found[k]) observe[with.nobserve++] = usual[k];
     }
     for (uint32_t k = 0; k < npattern; k++) observe[with.nobserve++] = patterns[k];
     status = ns_system_create(m->model, &with, &m->system, error);
@@ -174,7 +151,7 @@ static void list_asked(nsi_motion* m, const char* const* patterns, uint32_t npat
     for (uint32_t k = 0; k < m->z.ny; k++) {
         const char* name = ns_system_observation_name(m->system, k);
         for (uint32_t p = 0; p < npattern; p++) {
-            if (fits(patterns[p], name)) m->listed[k] = true;
+            if (nsi_quantity_fits(patterns[p], name)) m->listed[k] = true;
         }
     }
     for (uint32_t k = 0; k < POSE * m->model->sizes.nlink; k++) m->listed[m->pose[k]] = false;
@@ -212,9 +189,7 @@ void nsi_motion_free(nsi_motion* m) {
     ns_allocator memory = m->allocator;
     ns_workspace_free(m->work);
     ns_system_free(m->system);
-    nsi_array_free(&memory, &m->units);
     nsi_array_free(&memory, &m->points);
-    nsi_index_free(&memory, &m->unit_names);
     nsi_index_free(&memory, &m->observations);
     nsi_arena_free(&m->arena);
     nsi_free(&memory, m);
@@ -334,7 +309,8 @@ static ns_status show_quantities(const nsi_motion* m, const evaluation* e, nsi_v
     for (uint32_t k = 0; k < m->z.ny && status == NS_OK; k++) {
         if (!m->listed[k]) continue;
         const char* name = ns_system_observation_name(m->system, k);
-        status = nsi_viewer_add_quantity(viewer, name, unit_of(m, name), e->y + k, m->z.ny, error);
+        status = nsi_viewer_add_quantity(viewer, name, nsi_quantity_unit(m->model, name), e->y + k,
+                                         m->z.ny, error);
     }
     return status;
 }
@@ -366,8 +342,9 @@ static ns_status show_controls(const nsi_motion* m, const evaluation* e, nsi_vie
         if (!any) continue;
         char quantity[32] = ""; // that has the same unit
         if (k >= nu) snprintf(quantity, sizeof quantity, "tau/%u", k - nu);
-        status = nsi_viewer_add_quantity(viewer, ns_system_control_name(m->system, k),
-                                         unit_of(m, quantity), c + k, m->z.nc, error);
+        const char* unit = k >= nu ? nsi_quantity_unit(m->model, quantity) : "";
+        status = nsi_viewer_add_quantity(viewer, ns_system_control_name(m->system, k), unit, c + k,
+                                         m->z.nc, error);
     }
     return status;
 }

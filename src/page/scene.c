@@ -33,7 +33,10 @@ static ns_status read_file(scene* s, const char* path, const ns_geom_def* def, s
     status = nsi_surface_read(path, NSI_SCENE_MOST_TRIANGLES - s->triangles, s->allocator,
                               &to->surface, NULL);
     if (status == NS_OK) {
-        s->triangles += to->surface.triangles.count / 3;
+        // Vertices take room, too, whether a triangle has them or not.
+        uint32_t triangles = to->surface.triangles.count / 3,
+                 vertices = to->surface.vertices.count / 3;
+        s->triangles += triangles > vertices / 3 ? triangles : vertices / 3;
     } else {
         nsi_surface_free(s->allocator, &to->surface);
         s->too_many = status == NS_ERR_LIMIT;

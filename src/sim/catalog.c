@@ -107,7 +107,7 @@ static const char* matrix_unit(const ns_model* model, const char* indices) {
     return sliding == 2 ? "kg" : sliding == 1 ? "kg m" : "kg m^2";
 }
 
-static const char* unit_of(const ns_model* model, const char* name) {
+const char* nsi_quantity_unit(const ns_model* model, const char* name) {
     uint32_t param = ns_model_find_param(model, name);
     const char* rest;
     if (param != UINT32_MAX) return model->params[param].unit;
@@ -175,7 +175,7 @@ ns_status ns_model_quantities(const ns_model* model, const ns_system_options* op
     for (uint32_t k = 0; k < list.count; k++) {
         const char* name = list.names[k];
         ns_quantity_info info = {.name = name,
-                                 .unit = unit_of(model, name),
+                                 .unit = nsi_quantity_unit(model, name),
                                  .stage = stage_of(model, name, accelerated),
                                  .moves = list.moves[k] != 0};
         accelerated = accelerated || after(name, "qdd/");

@@ -118,19 +118,21 @@ static const char* nearest_quantity(const nsi_ports* all, const char* name) {
     return best;
 }
 
+bool nsi_quantity_fits(const char* pattern, const char* name) {
+    char below[1200];
+    snprintf(below, sizeof below, "%.1100s/**", pattern);
+    return ns_glob_match(pattern, name) || ns_glob_match(below, name);
+}
+
 // Outputs for the observed quantities.
 static void make_observations(const stepper* s) {
     const nsi_ports* all = &s->graph->quantities;
     for (uint32_t p = 0; p < s->options->nobserve; p++) {
         const char* pattern = s->options->observe[p];
-        char below[1200];
-        snprintf(below, sizeof below, "%.1100s/**", pattern);
         bool found = false;
         for (uint32_t i = 0; i < all->count && s->graph->error.status == NS_OK; i++) {
             const nsi_port* quantity = &all->data[i];
-            if (!ns_glob_match(pattern, quantity->name) && !ns_glob_match(below, quantity->name)) {
-                continue;
-            }
+            if (!nsi_quantity_fits(pattern, quantity->name)) continue;
             found = true;
             if (nsi_graph_find(s->graph, NSI_PORT_OUTPUT, quantity->name) == NSI_NONE) {
                 nsi_graph_output(s->graph, quantity->name, quantity->node);
@@ -475,7 +477,45 @@ static void name_state(const stepper* s, const nsi_robot* robot) {
     name_links(s, robot, pose);
 }
 
-// What no network reads and takes long to trace.
+// Could a pattern ask for a quantity of this name, or of one with other numbers in it?
+static bool may_fit(const char* pattern, const char* name) {
+    char any[1200];
+    size_t size = 0;
+    for (; *pattern && size + 1 < sizeof any; pattern++) {
+        bool digit = *pattern >= '0' && *pattern <= '9';
+        any[size++] = digit || *pattern == '?' ? '*' : *pattern;
+    }
+    any[size] = '\0';
+    return nsi_quantity_fits(any, name);
+}
+
+// Is anything of name_rest() asked for? Also by a pattern that fits nothing else: then the nearest
+// name of all is told.
+static bool needs_rest(const stepper* s) {
+    const ns_model* m = s->model;
+    const nsi_ports* named = &s->graph->quantities;
+    for (uint32_t p = 0; p < s->options->nobserve; p++) {
+        const char* pattern = s->options->observe[p];
+        bool found = false;
+        for (uint32_t i = 0; i < named->count && !found; i++) {
+            found = nsi_quantity_fits(pattern, named->data[i].name);
+        }
+        bool asked = !found || may_fit(pattern, "mass_matrix/0/0") ||
+                     may_fit(pattern, "contact/penetration");
+        for (uint32_t i = 0; i < m->sizes.nlink && !asked; i++) {
+            char name[NSI_MODEL_MAX_NAME + 40];
+            for (int k = 0; k < 2 && !asked; k++) {
+                snprintf(name, sizeof name, "link/%s/jacobian/%s/0/0", m->links[i].def.name,
+                         k == 0 ? "linear" : "angular");
+                asked = may_fit(pattern, name);
+            }
+        }
+        if (asked) return true;
+    }
+    return false;
+}
+
+// What no network reads and takes long to trace: numbers for each pair of joints.
 static void name_rest(const stepper* s) {
     const ns_model* m = s->model;
     uint32_t nv = m->sizes.nv;
@@ -521,7 +561,8 @@ ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options,
                 euler(&s, q, qd);
             }
         }
-        if (s.graph->error.status == NS_OK && s.names) name_rest(&s);
+        bool rest = options->hook || (s.graph->error.status == NS_OK && needs_rest(&s));
+        if (s.graph->error.status == NS_OK && rest) name_rest(&s);
     }
     if (s.augmenter) nsi_augmenter_finish(s.augmenter);
     if (s.graph->error.status == NS_OK) make_observations(&s);

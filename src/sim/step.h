@@ -18,9 +18,10 @@ typedef struct nsi_step_options {
     const nsi_plan* plan;    // networks at quantities, or NULL
     nsi_quantity_hook* hook; // instead of a plan's, to look at quantities; or NULL
     void* hook_context;
-    bool all_quantities; // also those that no step needs: mass matrix, Jacobians, energies...
+    bool all_quantities;        // also those that no step needs, such as energies
     const char* const* observe; // names or globs of quantities that become outputs; a name also
-    uint32_t nobserve;          // stands for all that begin with it and a '/'
+    uint32_t nobserve;          // stands for all that begin with it and a '/'. Mass matrix and
+                                // Jacobians, which take long, are there only for these and a hook
 } nsi_step_options;
 
 // Quantities of a step without networks, in the order in which they are computed.
@@ -34,6 +35,12 @@ typedef struct nsi_quantity_list {
 ns_status nsi_step_quantities(const ns_model* model, const nsi_step_options* options,
                               nsi_quantity_list* out, ns_error* error);
 void nsi_quantity_list_free(nsi_quantity_list* list);
+
+// Unit of a quantity, which lives as long as the model; "" when it has none (catalog.c).
+const char* nsi_quantity_unit(const ns_model* model, const char* name);
+
+// Does a quantity fit a name or glob, or does its name begin with it and a '/'?
+bool nsi_quantity_fits(const char* pattern, const char* name);
 
 // Number of motor angles in the state (series-elastic actuators).
 uint32_t nsi_model_motor_count(const ns_model* model);

@@ -184,8 +184,17 @@ static void what_diverges_is_shown_as_far_as_it_came(void** state) {
     assert_int_equal(rows, table.nrow);
     assert_true(rows > 10 && rows < 1000);
     assert_says(json_string_value(json_object_get(episode_of(&p), "note")),
-                "left the finite numbers after ");
+                "The simulation left the finite numbers after ");
     nsi_csv_free(&table);
+    payload_free(&p);
+
+    // One of several: the others may be there to the end of the time.
+    program_write_file(folder, "start.csv", "q0,qd0\n0,0\n0,1\n0,0\n");
+    run_bad("simulate wild.urdf --batch start.csv --dt 0.1 --steps 1000 --html wild.html", 1,
+            "trajectory 1, step ");
+    p = read_page("wild.html");
+    assert_says(json_string_value(json_object_get(episode_of(&p), "note")),
+                "Trajectory 1 left the finite numbers after ");
     payload_free(&p);
 }
 
@@ -228,6 +237,8 @@ static void what_cannot_be_is_said_early(void** state) {
     (void)state;
     run_bad("simulate " PENDULUM " --steps 1000000000 --html no/where.html", 1,
             "cannot write no/where.html: ");
+    run_bad("simulate " PENDULUM " --steps 1000000000 --html .", 1,
+            "cannot write .: Is a directory");
     run_bad(
         "simulate " MODELS "quadruped.urdf --ground --steps 10000000 --html much.html", 1,
         "much.html: 10000001 rows of 1 trajectory are too many for a page, which holds 50 million"
@@ -246,6 +257,18 @@ static void what_cannot_be_is_said_early(void** state) {
 static void a_page_needs_the_script(void** state) {
     (void)state;
     run_bad("simulate " PENDULUM " --steps 1000000000 --html a.html", 1, NSI_BUNDLE_MISSING);
+}
+
+static void a_fit_without_the_script_says_so(void** state) {
+    (void)state;
+    run_ok("fit " NEURALSIM_SOURCE_DIR "/examples/pendulum_fit.yaml -o fit");
+    assert_says(last.err, "report.html shows no motion: " NSI_BUNDLE_MISSING);
+    char* page = read_text("fit/report.html");
+    assert_says(page, NSI_BUNDLE_MISSING);
+    free(page);
+    nsi_csv table = read_table("fit/predictions.csv");
+    assert_true(table.nrow > 100);
+    nsi_csv_free(&table);
 }
 
 static int make_folder(void** state) {
@@ -269,7 +292,8 @@ int main(void) {
         cmocka_unit_test(names_stay_where_they_are),
         cmocka_unit_test(what_cannot_be_is_said_early),
     };
-    const struct CMUnitTest without[] = {cmocka_unit_test(a_page_needs_the_script)};
+    const struct CMUnitTest without[] = {cmocka_unit_test(a_page_needs_the_script),
+                                         cmocka_unit_test(a_fit_without_the_script_says_so)};
     nsi_bundle bundle;
     if (nsi_bundle_get(&bundle)) return cmocka_run_group_tests(with, make_folder, remove_folder);
     return cmocka_run_group_tests(without, make_folder, remove_folder);

@@ -4,6 +4,7 @@
 #include "dyn/solve.h"
 #include "expr/graph.h"
 #include "model/pose.h"
+#include "sim/system.h"
 #include "support/evaluate.h"
 #include "support/randomtree.h"
 #include "support/residual.h"
@@ -14,6 +15,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 // Sums over a tree of a dozen links are some hundred roundings of 1.1e-16 each.
@@ -618,6 +620,39 @@ static void momentum_of_free_trees_is_conserved(void** state) {
 // ---- frames --------------------------------------------------------------------------------
 
 // Everything that should be equal for two descriptions of one robot.
+// Mass matrix and Jacobians are traced for those who ask for them, in whatever way, and for no one
+// else: there are as many of them as pairs of joints.
+static void only_what_is_asked_for_is_traced(void** state) {
+    (void)state;
+    static const struct {
+        const char* pattern;
+        uint32_t count; // of the quadruped
+    } cases[] = {{"energy/total", 1},
+                 {"link/**/pose/*", 13 * 7},
+                 {"mass_matrix", 18 * 18},
+                 {"mass_matrix/1?/17", 8},
+                 {"link/*/jacobian/linear/2/17", 13},
+                 {"link/*/jacobian/linear/?/??", 13 * 3 * 8},
+                 {"**/1/12", 1 + 13 * 2}};
+    ns_model* model = NULL;
+    assert_int_equal(
+        ns_model_load(NEURALSIM_SOURCE_DIR "/models/quadruped.urdf", NULL, &model, NULL), NS_OK);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ns_system_options options = ns_default_system_options();
+        ns_system* system = NULL;
+        options.observe = &cases[k].pattern;
+        options.nobserve = 1;
+        assert_int_equal(ns_system_create(model, &options, &system, NULL), NS_OK);
+        assert_int_equal(ns_system_get_sizes(system).ny, cases[k].count);
+        for (uint32_t i = 0; i < system->graph->quantities.count && k < 2; i++) {
+            const char* name = system->graph->quantities.data[i].name;
+            if (strncmp(name, "mass_matrix/", 12) == 0) fail_msg("%s is traced", name);
+        }
+        ns_system_free(system);
+    }
+    ns_model_free(model);
+}
+
 static const char* const robot_quantities[] = {"qdd", "mass_matrix", "bias", "energy", NULL};
 
 static void turn_vector(const double quaternion[4], double* v) {
@@ -1009,6 +1044,7 @@ int main(void) {
         cmocka_unit_test(mimic_joints_are_a_projection),
         cmocka_unit_test(nothing_is_nan_at_rest),
         cmocka_unit_test(cost_is_linear_in_links),
+        cmocka_unit_test(only_what_is_asked_for_is_traced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,21 @@
 
 #include "fit/episodes.h"
 #include "io/csv.h"
+#include "page/bundle.h"
 #include "support/experiment.h"
+#include "support/payload.h"
+#include "support/program.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
 static const char pendulum[] = NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf";
-enum { SAMPLES = 100, RUNS = 2 };
+enum { SAMPLES = 100, RUNS = 2, MANY = 25000 };
 static const double period = 0.01;
 
 static void record(void) {
@@ -21,6 +26,9 @@ static void record(void) {
     m.runs = RUNS;
     m.x0 = x0;
     motion_record(&m, "runs.csv");
+    motion long_one = motion_of(pendulum, period, MANY);
+    long_one.x0 = x0;
+    motion_record(&long_one, "long.csv");
 }
 
 static ns_fit* fit_with(const char* data, const char* predict) {
@@ -55,6 +63,7 @@ static double check_rows(const nsi_episodes* e, const nsi_episode* episode, uint
             size_t at = row * e->nchannel + c;
             if (e->roles[row] == NSI_ROLES) {
                 assert_true(isnan(e->recorded[at]) && isnan(e->values[NSI_AFTER][at]));
+                assert_true(isnan(e->controls[row * e->nc]));
                 continue;
             }
             assert_int_equal(isnan(e->values[NSI_AFTER][at]), into < history);
@@ -152,6 +161,153 @@ static void the_table_holds_the_rows(void** state) {
     ns_fit_free(fit);
 }
 
+// What belongs to no set is shown as none.
+static void spans_end_where_parts_end(void** state) {
+    (void)state;
+    ns_error error;
+    nsi_bundle bundle;
+    if (!nsi_bundle_get(&bundle)) skip();
+    ns_fit* fit = fit_with("train: [{file: runs.csv, to: 40%}], validation: [{file: runs.csv, "
+                           "from: 60%, to: 80%}], test: [{file: runs.csv, from: 80%}]",
+                           "horizons: [0.1]");
+    ns_text page;
+    if (ns_fit_html(fit, &page, &error) != NS_OK) fail_msg("%s", error.message);
+    payload p = payload_read(page.data);
+    static const char* const roles[] = {"train", "validation", "test"};
+    static const double ends[3][2] = {{0.0, 0.39}, {0.6, 0.8}, {0.8, 0.99}};
+    const json_t* episodes = json_object_get(p.data, "episodes");
+    const json_t* spans = json_object_get(json_array_get(episodes, 0), "spans");
+    assert_int_equal(json_array_size(spans), 3);
+    for (size_t k = 0; k < 3; k++) {
+        const json_t* span = json_array_get(spans, k);
+        assert_string_equal(json_string_value(json_object_get(span, "role")), roles[k]);
+        double from = json_number_value(json_object_get(span, "from"));
+        double to = json_number_value(json_object_get(span, "to"));
+        assert_true(fabs(from - ends[k][0]) < 1e-9 && fabs(to - ends[k][1]) < 1e-9);
+    }
+    payload_free(&p);
+    ns_text_free(&page);
+    ns_fit_free(fit);
+}
+
+// Scores have few origins; what is shown is predicted everywhere.
+static void every_recording_is_predicted(void** state) {
+    (void)state;
+    ns_fit* fit = fit_with("train: [runs.csv]", "horizons: [0.1], origins: 1");
+    nsi_episodes e = make(fit);
+    assert_int_equal(e.list.count, RUNS);
+    for (int k = 0; k < RUNS; k++) check_rows(&e, &e.list.data[k], 0);
+    nsi_episodes_free(&e);
+    ns_fit_free(fit);
+}
+
+// Of a recording that is too long the beginning is shown, in not too many predictions.
+static void long_recordings_are_shown_from_their_beginning(void** state) {
+    (void)state;
+    ns_fit* fit = fit_with("train: [runs.csv], test: [long.csv]", "horizons: [0.01], history: 5");
+    nsi_episodes e = make(fit);
+    assert_int_equal(e.list.count, 1);
+    assert_int_equal(e.cut, 1);
+    assert_int_equal(e.left_out, RUNS);
+    assert_in_range(e.rows, 10000, 20000);
+    assert_in_range(e.ahead, 20, 60);
+    for (size_t row = 0; row < e.rows; row++) {
+        assert_true(fabs(e.time[row] - (double)row * period) < 1e-9);
+        assert_int_equal(e.roles[row], NSI_ROLE_TEST);
+        double off = e.values[NSI_AFTER][row * e.nchannel] - e.recorded[row * e.nchannel];
+        assert_true(row < 4 ? isnan(off) : fabs(off) < 1e-4);
+    }
+    nsi_episodes_free(&e);
+    ns_fit_free(fit);
+}
+
+// A map that does not say what is a quaternion leaves it with any length; a turn has none.
+static void recorded_turns_are_unit(void** state) {
+    (void)state;
+    experiment_write(
+        "body.urdf",
+        "<robot name='r'><link name='world'/><link name='a'><inertial><mass value='1'/>"
+        "<inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/></inertial></link>"
+        "<joint name='j' type='floating'><parent link='world'/><child link='a'/>"
+        "</joint></robot>");
+    enum { ROWS = 20, ZERO = 7 };
+    char table[ROWS * 100] = "t,x,y,z,a,b,c,d\n";
+    for (int k = 0; k < ROWS; k++) {
+        double length = k == ZERO ? 0.0 : 1.0 + 0.01 * k;
+        sprintf(table + strlen(table), "%g,0,0,%.9g,%.9g,%.9g,0,0\n", k * period,
+                -4.905 * pow(k * period, 2.0), 0.6 * length, 0.8 * length);
+    }
+    experiment_write("body_map.yaml", "time: t\nobserve: {q0: x, q1: y, q2: z, q3: a, q4: b, q5: c,"
+                                      " q6: d}\n");
+    experiment_write("body.csv", "%s", table);
+    experiment_write(
+        "body.yaml",
+        "model: body.urdf\ntimestep: %g\ndata: {train: [body.csv], map: body_map.yaml}\n"
+        "parameters:\n  link/a/mass: {start: 2}\n"
+        "fit: {windows: 5, states: recorded}\n",
+        period);
+    ns_error error;
+    ns_fit* fit = experiment_load("body.yaml", 1);
+    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    nsi_episodes e = make(fit);
+    assert_int_equal(e.rows, ROWS);
+    assert_non_null(e.measured);
+    for (int k = 0; k < ROWS; k++) {
+        const double* q = e.measured + (size_t)k * e.nx + 3;
+        if (k == ZERO) {
+            assert_true(isnan(q[0]));
+        } else {
+            assert_true(fabs(q[0] - 0.6) < 1e-9 && fabs(q[1] - 0.8) < 1e-9);
+        }
+    }
+    nsi_episodes_free(&e);
+    ns_fit_free(fit);
+}
+
+// A page holds only so much: what is too much for it must not be the end of a fit.
+static void many_links_leave_room_for_fewer_rows(void** state) {
+    (void)state;
+    enum { LINKS = 300, ROWS = 9000 };
+    char* urdf = calloc(LINKS + 3, 200);
+    strcpy(urdf,
+           "<robot name='r'><link name='world'/><link name='a'><inertial><origin xyz='0 0 -1'/>"
+           "<mass value='1'/><inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/></inertial>"
+           "</link><joint name='j' type='continuous'><parent link='world'/><child link='a'/>"
+           "<axis xyz='0 1 0'/></joint>");
+    char* end = urdf + strlen(urdf);
+    for (int k = 0; k < LINKS; k++) {
+        end += sprintf(end,
+                       "<link name='l%d'/><joint name='f%d' type='fixed'><parent link='a'/>"
+                       "<child link='l%d'/></joint>",
+                       k, k, k);
+    }
+    strcpy(end, "</robot>");
+    experiment_write("many.urdf", "%s", urdf);
+    free(urdf);
+    motion m = motion_of(experiment_path("many.urdf"), period, ROWS);
+    m.x0 = (const double[]){0.5, 0.0};
+    motion_record(&m, "many.csv");
+    experiment_write("many.yaml",
+                     "model: many.urdf\ntimestep: %g\ndata: {train: [many.csv]}\n"
+                     "parameters:\n  link/a/mass: {start: 2}\n"
+                     "fit: {windows: 25, states: recorded}\npredict: {horizons: [1]}\n",
+                     period);
+    ns_error error;
+    ns_fit* fit = experiment_load("many.yaml", 1);
+    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    if (ns_fit_save(fit, experiment_path("many"), &error) != NS_OK) fail_msg("%s", error.message);
+    ns_fit_free(fit);
+    nsi_bundle bundle;
+    if (!nsi_bundle_get(&bundle)) return;
+    char* page = program_read_file(experiment_path("many/report.html"));
+    payload p = payload_read(page);
+    assert_in_range(p.rows[0], 500, ROWS - 1);
+    assert_says(page, "not to their end");
+    assert_non_null(payload_quantity(&p, 0, 2, "joint/j/position"));
+    payload_free(&p);
+    free(page);
+}
+
 int main(void) {
     record();
     const struct CMUnitTest tests[] = {
@@ -159,6 +315,11 @@ int main(void) {
         cmocka_unit_test(parts_with_a_gap_have_an_empty_row_between),
         cmocka_unit_test(the_same_samples_twice_are_two_episodes),
         cmocka_unit_test(the_table_holds_the_rows),
+        cmocka_unit_test(spans_end_where_parts_end),
+        cmocka_unit_test(every_recording_is_predicted),
+        cmocka_unit_test(long_recordings_are_shown_from_their_beginning),
+        cmocka_unit_test(recorded_turns_are_unit),
+        cmocka_unit_test(many_links_leave_room_for_fewer_rows),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     experiment_remove();

@@ -427,6 +427,42 @@ static void writing_fails_loudly(void** state) {
     fclose(sink);
 }
 
+// Whoever reads a file while it is replaced sees the old one or the new one.
+static void collected_tables_are_written_in_one_go(void** state) {
+    (void)state;
+    enum { ROWS = 20000 };
+    static const char* const names[] = {"t"};
+    char* path = temporary_file("old\n1\n", 6);
+    nsi_csv_writer writer;
+    ns_error error;
+    nsi_csv csv;
+    nsi_csv_collect(path, NULL, &writer);
+    nsi_csv_put_names(&writer, names, 1);
+    for (int row = 0; row < ROWS; row++)
+        nsi_csv_put_numbers(&writer, (const double[]){row / 3.0}, 1);
+    assert_int_equal(nsi_csv_read(path, false, NULL, &csv, &error), NS_OK);
+    assert_string_equal(csv.names[0], "old");
+    nsi_csv_free(&csv);
+    assert_int_equal(nsi_csv_finish(&writer, &error), NS_OK);
+    assert_int_equal(nsi_csv_read(path, false, NULL, &csv, &error), NS_OK);
+    assert_string_equal(csv.names[0], "t");
+    assert_int_equal(csv.nrow, ROWS);
+    assert_true(csv.numbers[ROWS - 1] == (ROWS - 1) / 3.0);
+    nsi_csv_free(&csv);
+    unlink(path);
+    free(path);
+
+    nsi_csv_collect("/no/such/folder/x.csv", NULL, &writer);
+    nsi_csv_put_names(&writer, names, 1);
+    assert_int_equal(nsi_csv_finish(&writer, &error), NS_ERR_IO);
+    test_alloc counter = {.fail_at = 1};
+    ns_allocator allocator = test_allocator(&counter);
+    nsi_csv_collect("/no/such/folder/x.csv", &allocator, &writer);
+    nsi_csv_put_names(&writer, names, 1);
+    assert_int_equal(nsi_csv_finish(&writer, &error), NS_ERR_NOMEM);
+    assert_int_equal(counter.live_blocks, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_what_python_wrote),
@@ -441,6 +477,7 @@ int main(void) {
         cmocka_unit_test(failing_allocations_are_reported),
         cmocka_unit_test(written_tables_read_back),
         cmocka_unit_test(writing_fails_loudly),
+        cmocka_unit_test(collected_tables_are_written_in_one_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -340,6 +340,16 @@ static void triangles_are_read(void** state) {
     check_closed(&surface, 1.0 / 6.0);
     nsi_surface_free(&allocator, &surface);
 
+    // Vertices of no face do not go without bound.
+    static const char loose[] = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 2 0 0\nv 3 0 0\nv 4 0 0\nv 5 0 0\n"
+                                "f 1 2 3\n";
+    for (uint32_t most = 2; most <= 3; most++) {
+        assert_int_equal(
+            nsi_surface_parse(loose, sizeof loose - 1, "a.obj", most, &allocator, &surface, NULL),
+            most == 2 ? NS_ERR_LIMIT : NS_OK);
+        nsi_surface_free(&allocator, &surface);
+    }
+
     static const char* const bad[] = {"v 0 0 0\nf 1 2 3\n",          "v 0 0 0\nf 0 1 1\n",
                                       "v 0 0 0\nf -2 1 1\n",         "v 0 0 0\nf 1.5 1 1\n",
                                       "v 0 0 0\nf nan 1 1\n",        "v 0 0 0\nf / 1 1\n",
