@@ -285,15 +285,20 @@ static void param_scales(const gradcheck* g, double* scale) {
     }
 }
 
-// "drag/w0[2,1]": row and column of a matrix.
-static void name_weight(const gradcheck* g, uint32_t number, char name[WEIGHT_NAME]) {
+// "drag/w0[2,1]": row and column of a matrix; "friction/b": a coefficient of a formula, then true.
+static bool name_weight(const gradcheck* g, uint32_t number, char name[WEIGHT_NAME]) {
     for (uint32_t k = 0; k < ns_system_weight_matrix_count(g->system); k++) {
         ns_weight_matrix m = ns_system_weight_matrix(g->system, k);
         if (number < m.offset || number - m.offset >= m.rows * m.columns) continue;
         uint32_t at = number - m.offset;
+        if (m.formula) {
+            snprintf(name, WEIGHT_NAME, "%.800s/%.200s", m.set, m.formula->coefficients[at].name);
+            return true;
+        }
         snprintf(name, WEIGHT_NAME, "%.1000s/w%u[%u,%u]", m.set, m.layer, at / m.columns,
                  at % m.columns);
     }
+    return false;
 }
 
 static bool name_inputs(gradcheck* g) {
@@ -313,9 +318,10 @@ static bool name_inputs(gradcheck* g) {
         in->scale = scale[ns_model_find_param(g->model, in->name)];
     }
     for (uint32_t k = 0; k < g->nsample; k++, in++) {
-        name_weight(g, g->sample[k], g->sample_names[k]);
+        bool coefficient = name_weight(g, g->sample[k], g->sample_names[k]);
+        double size = fabs(g->w[g->sample[k]]);
         *in = (input){.kind = "weight", .name = g->sample_names[k]};
-        in->scale = fmax(fabs(g->w[g->sample[k]]), 0.1);
+        in->scale = coefficient && size > 0.0 ? size : fmax(size, 0.1);
     }
     free(scale);
     return true;

@@ -233,7 +233,7 @@ static double param_value(const additions* a, const ns_param* p) {
     return value;
 }
 
-// Numbers of sets and of weights of a network.
+// Numbers of sets and of weights of a network or formula.
 static void count_weights(const additions* a, const char* network, uint32_t* sets,
                           uint32_t* weights) {
     size_t size = strlen(network);
@@ -244,6 +244,32 @@ static void count_weights(const additions* a, const char* network, uint32_t* set
             continue;
         *sets += m.layer == 0;
         *weights += m.rows * m.columns;
+    }
+}
+
+// A set of coefficients, in the system as it is: those of a file of weights, if there is one.
+static void print_coefficients(const additions* a, const ns_weight_matrix* m) {
+    double* weights = cli_zeros(ns_system_get_sizes(a->system).nw);
+    if (!weights) return;
+    ns_system_default_weights(a->system, weights);
+    printf("    %s:", m->set);
+    for (uint32_t k = 0; k < m->columns; k++) {
+        printf("%s %s %g", k > 0 ? "," : "", m->formula->coefficients[k].name,
+               weights[m->offset + k]);
+    }
+    printf("\n");
+    free(weights);
+}
+
+static void print_formulas(const additions* a) {
+    for (uint32_t k = 0; k < ns_blueprint_formula_count(a->blueprint); k++) {
+        const ns_formula_def* def = ns_blueprint_formula(a->blueprint, k);
+        if (k == 0) printf("\nformulas\n");
+        printf("  %s at %s: %s\n", def->name, def->output, def->formula);
+        for (uint32_t i = 0; i < ns_system_weight_matrix_count(a->system); i++) {
+            ns_weight_matrix m = ns_system_weight_matrix(a->system, i);
+            if (m.formula == def) print_coefficients(a, &m);
+        }
     }
 }
 
@@ -265,6 +291,7 @@ static void print_additions(const ns_model* model, const additions* a) {
         if (k == 0) printf("\nnetworks\n");
         printf("  %-24s %u %s, %u weights\n", def->name, sets, sets == 1 ? "set" : "sets", weights);
     }
+    print_formulas(a);
 }
 
 static void print_params(const ns_model* model, const additions* a, bool all) {
@@ -421,6 +448,23 @@ static void json_networks(nsi_json* j, const additions* a) {
     nsi_json_close(j);
 }
 
+static void json_formulas(nsi_json* j, const additions* a) {
+    if (ns_blueprint_formula_count(a->blueprint) == 0) return;
+    nsi_json_open(j, "formulas", '[');
+    for (uint32_t k = 0; k < ns_blueprint_formula_count(a->blueprint); k++) {
+        const ns_formula_def* def = ns_blueprint_formula(a->blueprint, k);
+        uint32_t sets, weights;
+        count_weights(a, def->name, &sets, &weights);
+        nsi_json_open(j, NULL, '{');
+        nsi_json_text(j, "name", def->name);
+        nsi_json_text(j, "formula", def->formula);
+        nsi_json_count(j, "sets", sets);
+        nsi_json_count(j, "coefficients", weights);
+        nsi_json_close(j);
+    }
+    nsi_json_close(j);
+}
+
 static int print_json(const ns_model* model, const additions* a) {
     ns_model_sizes n = ns_model_get_sizes(model);
     const ns_world_def* world = ns_model_world(model);
@@ -451,6 +495,7 @@ static int print_json(const ns_model* model, const additions* a) {
     for (uint32_t i = 0; i < n.nparam; i++) json_param(&j, a, ns_model_param(model, i));
     nsi_json_close(&j);
     json_networks(&j, a);
+    json_formulas(&j, a);
     nsi_json_open(&j, "ignored", '[');
     for (uint32_t i = 0; i < n.nignored; i++) nsi_json_text(&j, NULL, ns_model_ignored(model, i));
     nsi_json_close(&j);

@@ -110,7 +110,8 @@ static void free_facts(facts* f) {
     nsi_arena_free(&f->arena);
 }
 
-// Does the output of this network scale a quantity, so that it has no unit? `size` of its name.
+// Does the output of this network or formula scale a quantity, so that it has no unit? `size` of its
+// name.
 static bool scales(const ns_blueprint* blueprint, const char* network, size_t size) {
     for (uint32_t k = 0; blueprint && k < ns_blueprint_network_count(blueprint); k++) {
         const ns_network_def* def = ns_blueprint_network(blueprint, k);
@@ -118,23 +119,31 @@ static bool scales(const ns_blueprint* blueprint, const char* network, size_t si
             return def->mode == NS_AUGMENT_SCALE;
         }
     }
+    for (uint32_t k = 0; k < ns_blueprint_formula_count(blueprint); k++) {
+        const ns_formula_def* def = ns_blueprint_formula(blueprint, k);
+        if (strlen(def->name) == size && strncmp(def->name, network, size) == 0) {
+            return def->mode == NS_AUGMENT_SCALE;
+        }
+    }
     return false;
 }
 
-// Also of the outputs of networks, "net/<set>/<quantity>": they go with the quantity.
+// Also of the outputs of networks and formulas, "net/<set>/<quantity>" and "formula/<set>/<quantity>":
+// they go with the quantity.
 static knowledge know(const facts* f, const ns_blueprint* blueprint, const char* name) {
     const knowledge* known = recall(f, name);
     if (known) return *known;
     knowledge net = {.name = name, .unit = "", .stage = "", .place = UINT32_MAX};
-    if (strncmp(name, "net/", 4) != 0) return net;
-    for (const char* at = strchr(name + 4, '/'); at && !known; at = strchr(at + 1, '/')) {
+    if (strncmp(name, "net/", 4) != 0 && strncmp(name, "formula/", 8) != 0) return net;
+    const char* set = strchr(name, '/') + 1;
+    for (const char* at = strchr(set, '/'); at && !known; at = strchr(at + 1, '/')) {
         known = recall(f, at + 1);
     }
     if (known) {
         net.stage = known->stage;
         net.place = known->place - 1;
     }
-    if (known && !scales(blueprint, name + 4, strcspn(name + 4, "/"))) net.unit = known->unit;
+    if (known && !scales(blueprint, set, strcspn(set, "/"))) net.unit = known->unit;
     return net;
 }
 

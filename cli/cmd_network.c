@@ -64,23 +64,31 @@ static int draw(const network_command* c, const ns_system* system, uint32_t set)
 
 // ---- the command ---------------------------------------------------------------------------
 
-// The set that is asked for, or the only one; NSI_NONE after saying which there are.
+// The set that is asked for, or the only one; NSI_NONE after saying which there are. Those of formulas,
+// which come last, have no picture.
 static uint32_t find_set(const network_command* c, const nsi_plan* plan) {
-    if (!plan || plan->nset == 0) {
+    uint32_t count = 0;
+    while (plan && count < plan->nset && plan->sets[count].formula == NSI_NONE) count++;
+    for (uint32_t k = count; plan && c->set && k < plan->nset; k++) {
+        if (strcmp(plan->sets[k].name, c->set) != 0) continue;
+        cli_fail("'%.200s' is a formula; only networks are drawn", c->set);
+        return NSI_NONE;
+    }
+    if (count == 0) {
         cli_fail("the blueprint has no networks");
         return NSI_NONE;
     }
-    if (!c->set && plan->nset == 1) return 0;
+    if (!c->set && count == 1) return 0;
     cli_nearest near = {.wanted = c->set};
-    for (uint32_t k = 0; c->set && k < plan->nset; k++) {
+    for (uint32_t k = 0; c->set && k < count; k++) {
         if (strcmp(plan->sets[k].name, c->set) == 0) return k;
         cli_nearest_offer(&near, plan->sets[k].name);
     }
     nsi_text_builder text = {.allocator = ns_default_allocator()};
-    for (uint32_t k = 0; k < plan->nset && k < 20; k++) {
+    for (uint32_t k = 0; k < count && k < 20; k++) {
         nsi_text_add(&text, " %s", plan->sets[k].name);
     }
-    if (plan->nset > 20) nsi_text_add(&text, " and %u more", plan->nset - 20);
+    if (count > 20) nsi_text_add(&text, " and %u more", count - 20);
     nsi_text_add_bytes(&text, "", 1);
     const char* list = text.failed ? "" : text.text.data;
     if (c->set && near.name && cli_nearest_is_slip(&near)) {
@@ -88,7 +96,7 @@ static uint32_t find_set(const network_command* c, const nsi_plan* plan) {
     } else if (c->set) {
         cli_fail("there is no set of weights '%.200s'; there are:%s", c->set, list);
     } else {
-        cli_fail("there are %u sets of weights; choose one with --set:%s", plan->nset, list);
+        cli_fail("there are %u sets of weights; choose one with --set:%s", count, list);
     }
     nsi_array_free(&text.allocator, &text.text);
     return NSI_NONE;

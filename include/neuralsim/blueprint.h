@@ -1,8 +1,9 @@
 /// @file blueprint.h
-/// Blueprints: networks at named quantities, declared apart from the physics.
+/// Blueprints: networks and formulas at named quantities, declared apart from the physics.
 ///
-/// Wherever the step computes a named quantity (`neuralsim names`), a network can add to it, scale it
-/// or replace it, fed from any quantities that are computed earlier. A blueprint is read from YAML
+/// Wherever the step computes a named quantity (`neuralsim names`), a network or a formula can add to
+/// it, scale it or replace it, fed from any quantities that are computed earlier. A blueprint is read
+/// from YAML
 ///
 ///     networks:
 ///       - name: drag
@@ -11,6 +12,12 @@
 ///         outputs: ["{}/force/x", "{}/force/y", "{}/torque/z"]
 ///         hidden: [35, 35]
 ///         guarantee: [dissipative, even]
+///     formulas:
+///       - name: friction
+///         each: joint/*
+///         output: "{}/tau"
+///         formula: -b * "{}/velocity" - c * tanh("{}/velocity" / 0.05)
+///         coefficients: {b: 0.098, c: 0.02}
 ///
 /// or made by calls, and given to ns_system_create() by ns_system_options.blueprint. The format is in
 /// docs/blueprint.md.
@@ -26,11 +33,11 @@ extern "C" {
 
 typedef struct ns_blueprint ns_blueprint;
 
-/// What a network's output does to the quantity x it stands at.
+/// What the output of a network or formula does to the quantity x it stands at.
 typedef enum ns_augment {
-    NS_AUGMENT_ADD,     ///< x + net
-    NS_AUGMENT_REPLACE, ///< net
-    NS_AUGMENT_SCALE    ///< x (1 + net)
+    NS_AUGMENT_ADD,     ///< x + output
+    NS_AUGMENT_REPLACE, ///< output
+    NS_AUGMENT_SCALE    ///< x (1 + output)
 } ns_augment;
 
 /// What holds for every weight, by construction. A set of bits.
@@ -47,7 +54,7 @@ typedef enum ns_guarantee {
 
 /// A network, or one for each match of `each`.
 typedef struct ns_network_def {
-    const char* name; ///< unique; letters, digits, '_', '-', '.'
+    const char* name; ///< unique, also among formulas; letters, digits, '_', '-', '.'
 
     /// NULL, or a glob of the beginnings of quantity names, up to a '/': "link/*" stands for link/a,
     /// link/b...; the network is applied to each of them, and "{}" in the lists below is replaced by it.
@@ -59,7 +66,8 @@ typedef struct ns_network_def {
     /// inputs); before the first step all of these are 0.
     const char* const* inputs;
     uint32_t ninput;
-    const char* const* outputs; ///< quantities, or globs of them; each at most in one network
+    const char* const* outputs; ///< quantities, or globs of them; each at most in one network or
+                                ///< formula
     uint32_t noutput;
     ns_augment mode; ///< default NS_AUGMENT_ADD
 
@@ -94,6 +102,29 @@ typedef struct ns_network_def {
 
 NS_API ns_network_def ns_default_network_def(void);
 
+/// A number of a formula that is fitted as weights are.
+typedef struct ns_coefficient {
+    const char* name; ///< letters, digits, '_', no digit first; no function or constant of formulas
+    double value;     ///< initial
+} ns_coefficient;
+
+/// A formula, or one for each match of `each`. What it is made of: docs/blueprint.md.
+typedef struct ns_formula_def {
+    const char* name; ///< as a network's, and not that of one
+    const char* each; ///< as a network's: NULL, or a glob; "{}" below is the match
+    bool separate;    ///< each match has coefficients of its own. Default false: they share one set
+    const char* output; ///< one quantity, no glob
+    ns_augment mode;    ///< default NS_AUGMENT_ADD
+
+    /// Numbers, + - * / ^, functions; names in double quotes are quantities computed before the output,
+    /// or "prev:<name>", their value in the step before; names without quotes are coefficients.
+    const char* formula;
+    const ns_coefficient* coefficients; ///< all that the formula uses, and no others
+    uint32_t ncoefficient;
+} ns_formula_def;
+
+NS_API ns_formula_def ns_default_formula_def(void);
+
 /// An empty blueprint.
 /// @param allocator  NULL for ns_default_allocator()
 NS_API ns_status ns_blueprint_create(const ns_allocator* allocator, ns_blueprint** out,
@@ -111,6 +142,16 @@ NS_API uint32_t ns_blueprint_network_count(const ns_blueprint* blueprint);
 /// By number; NULL for a number that is too large. Owned by the blueprint.
 NS_API const ns_network_def* ns_blueprint_network(const ns_blueprint* blueprint, uint32_t number);
 
+/// Add a formula; everything is copied. What needs the model is checked by ns_system_create().
+/// @return NS_OK; NS_ERR_ARGUMENT naming the field that is wrong; NS_ERR_LIMIT, NS_ERR_NOMEM
+NS_API ns_status ns_blueprint_add_formula(ns_blueprint* blueprint, const ns_formula_def* formula,
+                                          ns_error* error);
+
+NS_API uint32_t ns_blueprint_formula_count(const ns_blueprint* blueprint);
+
+/// By number; NULL for a number that is too large. Owned by the blueprint.
+NS_API const ns_formula_def* ns_blueprint_formula(const ns_blueprint* blueprint, uint32_t number);
+
 /// Read YAML. Messages name file, line and column.
 /// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_IO, NS_ERR_PARSE, NS_ERR_LIMIT, NS_ERR_NOMEM
 NS_API ns_status ns_blueprint_load(const char* path, const ns_allocator* allocator,
@@ -122,7 +163,8 @@ NS_API ns_status ns_blueprint_parse(const char* text, size_t size, const char* n
 // ---- weights ---------------------------------------------------------------------------------
 // A set of weights is called after its network, and after the match of `each` when weights are
 // separate: "drag", "drag/link/a". Its layers are matrices "<set>/w<k>" (rows: inputs, the last one
-// the bias unless there is none; columns: outputs), k from 0.
+// the bias unless there is none; columns: outputs), k from 0. That of a formula has one matrix, "w0",
+// of one row: its coefficients in their order; a formula without coefficients has none.
 
 /// Read weights from a safetensors file, or JSON when the name ends in ".json", to be the initial
 /// ones of systems made with this blueprint. Whether they fit is checked by ns_system_create(),

@@ -55,7 +55,7 @@ typedef struct ns_system_options {
     uint32_t nfree;
     const ns_param_value* set; ///< values instead of the model's; later ones win
     uint32_t nset;
-    const ns_blueprint* blueprint; ///< networks at quantities, or NULL; must outlive the system
+    const ns_blueprint* blueprint; ///< or NULL; must outlive the system and stay as it is
     const char* const* observe;    ///< names or globs of quantities to output at each step:
     uint32_t nobserve;             ///< their values at its start
     double timestep;               ///< s; 0: the model's
@@ -103,7 +103,7 @@ typedef struct ns_system_sizes {
                      ///< networks read; of learned systems what they say
     uint32_t nc;     ///< control: nu + nv
     uint32_t np;     ///< free parameters
-    uint32_t nw;     ///< weights of networks
+    uint32_t nw;     ///< weights of networks, coefficients of formulas
     uint32_t ny;     ///< observations
     double timestep; ///< s
     ns_integrator integrator; ///< in use: Euler where a model says rk4 but has rigid contact
@@ -122,7 +122,7 @@ NS_API const char* ns_system_observation_name(const ns_system* system, uint32_t 
 NS_API void ns_system_default_params(const ns_system* system, double* params);
 
 /// Initial weights (nw): those loaded into the blueprint, else random ones by its seeds, or by that of
-/// a learned system.
+/// a learned system; of formulas the coefficients they were given.
 NS_API void ns_system_default_weights(const ns_system* system, double* weights);
 
 /// A matrix of weights: row j leads from input j to the outputs; the last row holds biases if there
@@ -132,7 +132,8 @@ typedef struct ns_weight_matrix {
     uint32_t layer;  ///< from 0
     uint32_t offset; ///< of its first number, row-major, in all weights
     uint32_t rows, columns;
-    bool bias; ///< the last row
+    bool bias;                     ///< the last row
+    const ns_formula_def* formula; ///< whose coefficients these are, one row; NULL: a network's
 } ns_weight_matrix;
 
 NS_API uint32_t ns_system_weight_matrix_count(const ns_system* system);

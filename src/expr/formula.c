@@ -85,6 +85,7 @@ typedef struct op {
 typedef struct variable {
     const char* name;
     size_t offset;
+    unsigned forms;
 } variable;
 
 struct nsi_formula {
@@ -228,14 +229,16 @@ static ns_status parse_call(parser* p, int which, const char* start) {
     return status == NS_OK ? emit(p, o) : status;
 }
 
-static ns_status emit_variable(parser* p, const char* name, size_t size, const char* where) {
+static ns_status emit_variable(parser* p, const char* name, size_t size, const char* where,
+                               unsigned form) {
     nsi_formula* f = p->out;
     for (uint32_t k = 0; k < f->variables.count; k++) {
         if (is_word(name, size, f->variables.data[k].name)) {
+            f->variables.data[k].forms |= form;
             return emit(p, (op){.code = VARIABLE, .variable = k});
         }
     }
-    variable v = {nsi_arena_string(&f->arena, name, size), (size_t)(where - p->start)};
+    variable v = {nsi_arena_string(&f->arena, name, size), (size_t)(where - p->start), form};
     if (!v.name || !nsi_array_push(&f->arena.allocator, &f->variables, v)) {
         return nsi_fail_nomem(p->error);
     }
@@ -249,7 +252,7 @@ static ns_status parse_quoted(parser* p) {
         return fail(p, start - 1, NS_ERR_PARSE, "the quoted name does not end");
     }
     if (p->at == start) return fail(p, start - 1, NS_ERR_PARSE, "the name is empty");
-    return emit_variable(p, start, (size_t)(p->at++ - start), start - 1);
+    return emit_variable(p, start, (size_t)(p->at++ - start), start - 1, NSI_FORMULA_QUOTED);
 }
 
 static ns_status parse_name(parser* p) {
@@ -268,7 +271,7 @@ static ns_status parse_name(parser* p) {
         return fail(p, start, NS_ERR_PARSE, "'%.*s' is no function; there are %s%s%s", shown(size),
                     start, function_list, p->columns ? " " : "", p->columns ? column_list : "");
     }
-    return emit_variable(p, start, size, start);
+    return emit_variable(p, start, size, start, NSI_FORMULA_BARE);
 }
 
 static ns_status parse_atom(parser* p) {
@@ -383,6 +386,25 @@ const char* nsi_formula_variable(const nsi_formula* f, uint32_t number) {
 }
 size_t nsi_formula_variable_offset(const nsi_formula* f, uint32_t number) {
     return number < f->variables.count ? f->variables.data[number].offset : 0;
+}
+
+unsigned nsi_formula_variable_forms(const nsi_formula* f, uint32_t number) {
+    return number < f->variables.count ? f->variables.data[number].forms : 0;
+}
+
+bool nsi_formula_is_name(const char* text) {
+    size_t size = strlen(text);
+    if (!is_letter(text[0])) return false;
+    for (size_t k = 0; k < size; k++) {
+        if (!is_letter(text[k]) && !is_digit(text[k])) return false;
+    }
+    for (int k = 0; k < CONSTANTS; k++) {
+        if (is_word(text, size, constants[k].name)) return false;
+    }
+    for (int k = 0; k < FUNCTIONS; k++) {
+        if (is_word(text, size, functions[k].name)) return false;
+    }
+    return true;
 }
 
 bool nsi_formula_filter(const nsi_formula* f, uint32_t number, size_t* offset, size_t* size) {

@@ -43,6 +43,13 @@ uint32_t nsi_formula_variable_count(const nsi_formula* formula);
 const char* nsi_formula_variable(const nsi_formula* formula, uint32_t number);
 size_t nsi_formula_variable_offset(const nsi_formula* formula, uint32_t number);
 
+// How a variable is written in it: without quotes, in quotes, or both.
+enum { NSI_FORMULA_BARE = 1, NSI_FORMULA_QUOTED = 2 };
+unsigned nsi_formula_variable_forms(const nsi_formula* formula, uint32_t number);
+
+// Can this be a variable without quotes? No constant, no function.
+bool nsi_formula_is_name(const char* text);
+
 // Text of the n-th smooth() or rate() in it, from 0; false when there are no more.
 bool nsi_formula_filter(const nsi_formula* formula, uint32_t number, size_t* offset, size_t* size);
 

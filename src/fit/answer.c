@@ -14,6 +14,7 @@ static void free_score(const ns_allocator* memory, nsi_score* score) {
 void nsi_answer_free(nsi_answer* answer) {
     ns_allocator memory = answer->allocator;
     nsi_array_free(&memory, &answer->estimates);
+    nsi_array_free(&memory, &answer->coefficients);
     nsi_free(&memory, answer->correlation);
     for (uint32_t k = 0; k < answer->directions.count; k++) {
         nsi_free(&memory, answer->directions.data[k].change);

@@ -27,6 +27,13 @@ typedef struct nsi_estimate {
     nsi_verdict verdict;
 } nsi_estimate;
 
+// A coefficient of a formula of the blueprint.
+typedef struct nsi_fitted_coefficient {
+    const char *set, *name; // of weights; of its own
+    double start, value;
+    double standard_error; // INFINITY when undetermined, NaN when not known
+} nsi_fitted_coefficient;
+
 // A combination of parameters along which the prediction does not change: relative changes, the
 // largest 1, small ones 0.
 typedef struct nsi_direction {
@@ -82,12 +89,13 @@ typedef struct nsi_answer {
     const char* fit;                       // its name among those it was read from, or NULL
 
     NSI_ARRAY(nsi_estimate) estimates;
+    NSI_ARRAY(nsi_fitted_coefficient) coefficients;
     double* correlation; // (nestimate x nestimate), NaN where there is no error. NULL: neither it
                          // nor standard errors and verdicts are computed
     NSI_ARRAY(nsi_direction) directions; // null ones first
     double sigma;                        // of the residuals, in units of the channels' scales
     bool noise_known; // every channel has a sigma; otherwise the scale is how far it goes
-    uint32_t nresidual, nweight;
+    uint32_t nresidual, nweight; // weights of networks
 
     nsi_score before[NSI_ROLES], after[NSI_ROLES]; // windows 0: no such data
     NSI_ARRAY(nsi_phase) phases;

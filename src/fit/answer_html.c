@@ -100,6 +100,25 @@ static void add_parameters(nsi_text_builder* b, const nsi_answer* answer) {
     }
 }
 
+static void add_coefficients(nsi_text_builder* b, const nsi_answer* answer) {
+    uint32_t count = answer->coefficients.count, rows = count < MOST_ROWS ? count : MOST_ROWS;
+    if (count == 0) return;
+    nsi_text_add(b, "<h2>Coefficients of formulas</h2>\n");
+    nsi_page_open_table(b, "<formula|<coefficient|start|estimate|\xc2\xb1");
+    for (uint32_t k = 0; k < rows; k++) {
+        const nsi_fitted_coefficient* c = &answer->coefficients.data[k];
+        nsi_text_add(b, "<tr>");
+        nsi_page_cell(b, "l", c->set);
+        nsi_page_cell(b, "l", c->name);
+        nsi_page_cell(b, "", nsi_show_short(c->start, 5).text);
+        nsi_page_cell(b, "", nsi_show_value(c->value, c->standard_error).text);
+        nsi_page_cell(b, "", nsi_show_error(c->value, c->standard_error).text);
+        nsi_text_add(b, "</tr>\n");
+    }
+    nsi_page_close_table(b);
+    if (count > rows) nsi_text_add(b, "<p>%u more are in the JSON.</p>\n", count - rows);
+}
+
 static void add_intervals(nsi_text_builder* b, const nsi_charts* charts) {
     const nsi_chart* chart = nsi_charts_find(charts, "parameters");
     if (!chart) return;
@@ -193,6 +212,7 @@ static ns_status add_page(nsi_text_builder* b, const nsi_answer* answer, const n
     nsi_text_add(b, "</dl>\n");
     ns_status status = viewer ? nsi_viewer_write(viewer, b, error) : NS_OK;
     add_parameters(b, answer);
+    add_coefficients(b, answer);
     add_findings(b, answer);
     add_intervals(b, charts);
     add_correlation(b, charts);

@@ -73,6 +73,23 @@ static json_t* make_parameters(writer* w, const nsi_answer* answer) {
     return list;
 }
 
+static json_t* make_coefficients(writer* w, const nsi_answer* answer) {
+    json_t* list = check(w, json_array());
+    for (uint32_t k = 0; k < answer->coefficients.count && !w->failed; k++) {
+        const nsi_fitted_coefficient* c = &answer->coefficients.data[k];
+        json_t* item = check(w, json_object());
+        set(w, item, "set", string(w, c->set));
+        set(w, item, "name", string(w, c->name));
+        set(w, item, "start", number(c->start));
+        set(w, item, "value", number(c->value));
+        set(w, item, "standard_error", number(c->standard_error));
+        bool known = !isnan(c->standard_error);
+        set(w, item, "determined", known ? json_boolean(isfinite(c->standard_error)) : json_null());
+        append(w, list, item);
+    }
+    return list;
+}
+
 static json_t* make_correlation(writer* w, const nsi_answer* answer) {
     if (!answer->correlation) return json_null();
     uint32_t n = answer->estimates.count;
@@ -250,6 +267,7 @@ ns_status nsi_answer_json(const nsi_answer* answer, ns_text* out, ns_error* erro
     set(&w, root, "complete", json_boolean(answer->complete));
     set(&w, root, "seconds", number(answer->seconds));
     set(&w, root, "parameters", make_parameters(&w, answer));
+    set(&w, root, "coefficients", make_coefficients(&w, answer));
     set(&w, root, "correlation", make_correlation(&w, answer));
     set(&w, root, "directions", make_directions(&w, answer));
     set(&w, root, "sigma", number(answer->sigma));

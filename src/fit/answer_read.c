@@ -150,6 +150,27 @@ static void read_parameters(reader* r, const json_t* root) {
     leave(r);
 }
 
+static void read_coefficients(reader* r, const json_t* root) {
+    nsi_answer* a = r->out;
+    const json_t* list = json_object_get(root, "coefficients");
+    if (!list) return; // of before there were any
+    size_t count = get_list(r, root, "coefficients", MOST_INPUTS, &list);
+    for (size_t k = 0; k < count && r->status == NS_OK; k++) {
+        const json_t* item = get_item(r, list, "coefficients", k);
+        bool lost = json_is_false(json_object_get(item, "determined"));
+        nsi_fitted_coefficient c = {
+            .set = get_text(r, item, "set"),
+            .name = get_text(r, item, "name"),
+            .start = get_number(r, item, "start", NAN),
+            .value = get_number(r, item, "value", NAN),
+            .standard_error = get_number(r, item, "standard_error", lost ? INFINITY : NAN)};
+        if (r->status == NS_OK && !nsi_array_push(&a->allocator, &a->coefficients, c)) {
+            fault_memory(r);
+        }
+    }
+    leave(r);
+}
+
 static void read_correlation(reader* r, const json_t* root) {
     nsi_answer* a = r->out;
     const json_t* matrix = json_object_get(root, "correlation");
@@ -336,6 +357,7 @@ static void read_root(reader* r, const json_t* root) {
     a->nresidual = get_count(r, root, "residuals");
     a->nweight = get_count(r, root, "weights");
     read_parameters(r, root);
+    read_coefficients(r, root);
     read_correlation(r, root);
     read_directions(r, root);
     read_scores(r, root, "before", a->before);

@@ -13,6 +13,8 @@ enum {
     START = 12,
     ESTIMATE = 14,
     ERROR = 10,
+    FORMULA = 38, // of the table of coefficients; 98 in all
+    COEFFICIENT = 16,
     PHASE = 34
 };
 
@@ -133,6 +135,34 @@ static void add_parameters(nsi_text_builder* b, const nsi_answer* answer) {
     }
 }
 
+static void add_coefficients(nsi_text_builder* b, const nsi_answer* answer) {
+    uint32_t count = answer->coefficients.count, rows = count < MOST_ROWS ? count : MOST_ROWS;
+    if (count == 0) return;
+    uint32_t set = 7; // "formula"
+    for (uint32_t k = 0; k < rows; k++) {
+        const char* name = answer->coefficients.data[k].set;
+        uint32_t width = name ? nsi_show_width(name) : 0;
+        if (width > set) set = width;
+    }
+    if (set > FORMULA) set = FORMULA;
+    nsi_text_add(b, "\n%-*s  %-*s", (int)set, "formula", COEFFICIENT, "coefficient");
+    add_right(b, "start", START);
+    add_right(b, "estimate", ESTIMATE);
+    add_right(b, "+-", ERROR);
+    nsi_text_add(b, "\n");
+    for (uint32_t k = 0; k < rows; k++) {
+        const nsi_fitted_coefficient* c = &answer->coefficients.data[k];
+        add_left(b, c->set, set);
+        nsi_text_add(b, "  ");
+        add_left(b, c->name, COEFFICIENT);
+        add_right(b, nsi_show_short(c->start, 5).text, START);
+        add_right(b, nsi_show_value(c->value, c->standard_error).text, ESTIMATE);
+        add_right(b, nsi_show_error(c->value, c->standard_error).text, ERROR);
+        end_line(b);
+    }
+    if (count > rows) nsi_text_add(b, "%u more coefficients are in the JSON.\n", count - rows);
+}
+
 static void add_findings(nsi_text_builder* b, const nsi_answer* answer) {
     nsi_text_builder lines = {.allocator = b->allocator};
     nsi_show_findings(&lines, answer);
@@ -230,6 +260,7 @@ ns_status nsi_answer_text(const nsi_answer* answer, ns_text* out, ns_error* erro
     add_field(&b, "setting", answer->setting);
     add_field(&b, "citation", answer->citation);
     add_parameters(&b, answer);
+    add_coefficients(&b, answer);
     add_findings(&b, answer);
     add_scores(&b, answer);
     add_phases(&b, answer);

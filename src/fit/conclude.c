@@ -56,6 +56,57 @@ static ns_status add_priors(ns_fit* f, double sigma, double* information, ns_err
     return kept ? note(f, kept, error) : nsi_fail_nomem(error);
 }
 
+// How far the residuals of the last stage are from 0.
+static double find_sigma(ns_fit* f, const nsi_evaluator* e) {
+    double residuals = nsi_evaluator_residual_count(e);
+    double free_ones = residuals - nsi_evaluator_unknowns(e);
+    double rms = nsi_evaluator_rms(e);
+    f->answer.sigma = rms * sqrt(residuals / (free_ones > 1.0 ? free_ones : 1.0));
+    f->answer.nresidual = nsi_evaluator_residual_count(e);
+    // Data made by the model itself has no noise, but residuals and derivatives have rounding.
+    return fmax(f->answer.sigma, 1e-9);
+}
+
+// Coefficients of formulas, if weights are fitted at all.
+static ns_status list_coefficients(ns_fit* f, ns_error* error) {
+    for (uint32_t k = 0; f->answer.nweight > 0 && k < ns_system_weight_matrix_count(f->system);
+         k++) {
+        ns_weight_matrix m = ns_system_weight_matrix(f->system, k);
+        for (uint32_t i = 0; m.formula && i < m.columns; i++) {
+            nsi_fitted_coefficient c = {.set = m.set,
+                                        .name = m.formula->coefficients[i].name,
+                                        .start = f->w0[m.offset + i],
+                                        .value = f->w[m.offset + i],
+                                        .standard_error = NAN};
+            if (!nsi_array_push(&f->allocator, &f->answer.coefficients, c)) {
+                return nsi_fail_nomem(error);
+            }
+        }
+    }
+    f->answer.nweight -= f->answer.coefficients.count;
+    return NS_OK;
+}
+
+// Their errors, at the end of the last stage.
+static ns_status judge_coefficients(ns_fit* f, nsi_evaluator* e, ns_error* error) {
+    const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
+    if (f->answer.coefficients.count == 0 || !last->loss.fit_weights) return NS_OK;
+    double* variances = nsi_alloc(&f->allocator, f->nw * sizeof *variances);
+    if (!variances) return nsi_fail_nomem(error);
+    if (nsi_evaluator_coefficient_variances(e, variances)) {
+        double sigma = find_sigma(f, e);
+        nsi_fitted_coefficient* c = f->answer.coefficients.data;
+        for (uint32_t k = 0; k < ns_system_weight_matrix_count(f->system); k++) {
+            ns_weight_matrix m = ns_system_weight_matrix(f->system, k);
+            for (uint32_t i = 0; m.formula && i < m.columns; i++, c++) {
+                c->standard_error = sigma * sqrt(variances[m.offset + i]);
+            }
+        }
+    }
+    nsi_free(&f->allocator, variances);
+    return NS_OK;
+}
+
 // Errors from the normal equations at the end of the last stage.
 static ns_status identify(ns_fit* f, nsi_evaluator* e, ns_error* error) {
     const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
@@ -67,13 +118,7 @@ static ns_status identify(ns_fit* f, nsi_evaluator* e, ns_error* error) {
         sizes[k] = 1e-3 * nsi_variables_at(f->variables, k)->size;
     }
     if (status == NS_OK && nsi_evaluator_information(e, information)) {
-        double residuals = nsi_evaluator_residual_count(e);
-        double free_ones = residuals - nsi_evaluator_unknowns(e);
-        double rms = nsi_evaluator_rms(e);
-        f->answer.sigma = rms * sqrt(residuals / (free_ones > 1.0 ? free_ones : 1.0));
-        f->answer.nresidual = nsi_evaluator_residual_count(e);
-        // Data made by the model itself has no noise, but residuals and derivatives have rounding.
-        double sigma = fmax(f->answer.sigma, 1e-9);
+        double sigma = find_sigma(f, e);
         status = add_priors(f, sigma, information, error);
         if (status == NS_OK) {
             status = nsi_answer_identify(&f->answer, information, sigma, sizes, error);
@@ -157,8 +202,10 @@ ns_status nsi_fit_answer(ns_fit* f, nsi_evaluator* e, ns_error* error) {
     nsi_variables_from_z(f->variables, f->z, v, NULL, v + f->nz);
     ns_status status = describe(f, error);
     if (status == NS_OK) status = list_estimates(f, v, error);
+    if (status == NS_OK) status = list_coefficients(f, error);
     nsi_free(&f->allocator, v);
     if (status == NS_OK && e) status = identify(f, e, error);
+    if (status == NS_OK && e) status = judge_coefficients(f, e, error);
     for (int role = 0; role < NSI_ROLES && status == NS_OK; role++) {
         status = score(f, (nsi_role)role, false, &f->answer.before[role], error);
         if (status == NS_OK) {

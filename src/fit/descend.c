@@ -19,7 +19,7 @@ struct nsi_descent {
     double *x, *gradient;
     uint32_t* order;             // place in x of each unknown
     uint32_t ninput;             // weights of first layers, which owlqn wants in front
-    NSI_ARRAY(nsi_group) groups; // rows of first layers
+    NSI_ARRAY(nsi_group) groups; // rows of first layers, coefficients of formulas
     NSI_ARRAY(nsi_evaluator*) batches;
     uint32_t* shuffled; // (batches)
     uint64_t seed;
@@ -39,6 +39,7 @@ static ns_status list_inputs(nsi_descent* d, ns_error* error) {
     uint32_t first = d->nz; // of weights among unknowns
     for (uint32_t k = 0; d->nw > 0 && k < ns_system_weight_matrix_count(system); k++) {
         ns_weight_matrix m = ns_system_weight_matrix(system, k);
+        if (m.formula) m.rows = m.columns, m.columns = 1; // each coefficient by itself
         for (uint32_t row = 0; m.layer == 0 && row < m.rows - m.bias; row++) {
             nsi_group group = {first + m.offset + row * m.columns, m.columns};
             if (!nsi_array_push(&d->allocator, &d->groups, group)) return nsi_fail_nomem(error);

@@ -110,8 +110,10 @@ static ns_status make_points(nsi_evaluator* e, ns_error* error) {
     e->tie_scale = nsi_numbers(e, nx_of(e));
     e->tie = nsi_numbers(e, nx_of(e));
     e->decay = nsi_numbers(e, e->p->sizes.nw);
-    if (!e->decay || !e->v || !e->params || !e->dparams || !e->dv || !e->scratch || !e->tie_scale ||
-        !e->tie || !make_point(e, &e->point) || !make_point(e, &e->trial)) {
+    e->coefficient = nsi_alloc_zeroed(&e->allocator, (size_t)e->p->sizes.nw + 1);
+    if (!e->decay || !e->coefficient || !e->v || !e->params || !e->dparams || !e->dv ||
+        !e->scratch || !e->tie_scale || !e->tie || !make_point(e, &e->point) ||
+        !make_point(e, &e->trial)) {
         return nsi_fail_nomem(error);
     }
     if (variables) {
@@ -143,9 +145,12 @@ static void scale_ties(nsi_evaluator* e) {
     }
 }
 
+// Coefficients of formulas have units and sizes of their own: nothing pulls them to 0.
 static void set_decay(nsi_evaluator* e) {
     for (uint32_t k = 0; k < ns_system_weight_matrix_count(e->p->system); k++) {
         ns_weight_matrix m = ns_system_weight_matrix(e->p->system, k);
+        memset(e->coefficient + m.offset, m.formula != NULL, (size_t)m.rows * m.columns);
+        if (m.formula) continue;
         for (uint32_t i = 0; i < m.rows * m.columns; i++) {
             e->decay[m.offset + i] = e->loss.decay + (m.layer > 0 ? e->loss.decay_upper : 0.0);
         }
@@ -198,12 +203,16 @@ void nsi_evaluator_free(nsi_evaluator* e) {
     nsi_normal_free(e);
     nsi_array_free(&memory, &e->windows);
     nsi_array_free(&memory, &e->batches);
-    void* blocks[] = {
-        e->state_at, e->control_at, e->row_at,           e->point.z,    e->point.w, e->point.x,
-        e->trial.z,  e->trial.w,    e->trial.x,          e->v,          e->params,  e->dparams,
-        e->dv,       e->scratch,    e->states,           e->controls,   e->seeds,   e->observations,
-        e->tie,      e->tie_scale,  e->residuals,        e->row_weight, e->dx,      e->dp,
-        e->dw,       e->decay,      e->observation_seeds};
+    void* blocks[] = {e->state_at,   e->control_at, e->row_at,
+                      e->point.z,    e->point.w,    e->point.x,
+                      e->trial.z,    e->trial.w,    e->trial.x,
+                      e->v,          e->params,     e->dparams,
+                      e->dv,         e->scratch,    e->states,
+                      e->controls,   e->seeds,      e->observations,
+                      e->tie,        e->tie_scale,  e->residuals,
+                      e->row_weight, e->dx,         e->dp,
+                      e->dw,         e->decay,      e->observation_seeds,
+                      e->coefficient};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&memory, blocks[k]);
     nsi_free(&memory, e);
 }

@@ -100,6 +100,12 @@ void nsi_evaluator_accept(nsi_evaluator* evaluator);
 // @return false when the rest is singular
 bool nsi_evaluator_information(nsi_evaluator* evaluator, double* information);
 
+// Variances of coefficients of formulas among the weights (nw) for residuals with a standard deviation
+// of 1: INFINITY for what is determined only together with others; NaN for one without effect, and for
+// weights of networks.
+// @return false when they cannot be computed
+bool nsi_evaluator_coefficient_variances(nsi_evaluator* evaluator, double* variances);
+
 // How often a point was refused because a link would not have been physical, and which one.
 uint32_t nsi_evaluator_refused(const nsi_evaluator* evaluator, const char** link);
 

@@ -47,6 +47,7 @@ struct nsi_evaluator {
     double squares;                 // sum of squared residuals at the last value
     uint32_t nresidual;
     double* decay;           // (nw) R of each weight
+    bool* coefficient;       // (nw) is it one of a formula?
     double *tie_scale, *tie; // (nx) of the ends of windows
 
     // Gradients.

@@ -388,19 +388,31 @@ static bool reduce(nsi_evaluator* e, double damping) {
     return true;
 }
 
+// Weights of networks are alike; parameters and coefficients of formulas have each a size of their own.
+static bool is_weight(const nsi_evaluator* e, uint32_t k) {
+    return k >= e->nz && !e->coefficient[k - e->nz];
+}
+
+// The mean of the diagonal of A (n x n) over weights of networks; 0 when there are none.
+static double mean_weight(const nsi_evaluator* e, const double* A) {
+    uint32_t weights = 0;
+    double mean = 0.0;
+    for (uint32_t k = e->nz; k < e->n; k++) weights += is_weight(e, k);
+    for (uint32_t k = e->nz; k < e->n; k++) {
+        if (is_weight(e, k)) mean += A[(size_t)k * e->n + k] / weights;
+    }
+    return mean;
+}
+
 // Damping: parameters each by their own diagonal (Marquardt 1963), weights by their mean.
 static void damp(nsi_evaluator* e, double damping) {
     nsi_normal* m = &e->normal;
-    uint32_t n = e->n, nz = e->nz;
-    double mean = 0.0, most = 0.0;
-    for (uint32_t k = 0; k < n; k++) {
-        double d = m->H[(size_t)k * n + k];
-        if (k >= nz) mean += d / e->nw;
-        if (d > most) most = d;
-    }
+    uint32_t n = e->n;
+    double mean = mean_weight(e, m->H), most = 0.0;
+    for (uint32_t k = 0; k < n; k++) most = fmax(most, m->H[(size_t)k * n + k]);
     double least = most > 0.0 ? 1e-14 * most : 1.0;
     for (uint32_t k = 0; k < n; k++) {
-        double d = k < nz ? m->H[(size_t)k * n + k] : mean;
+        double d = is_weight(e, k) ? mean : m->H[(size_t)k * n + k];
         m->S[(size_t)k * n + k] += damping * d + (d > least ? 0.0 : least);
     }
 }
@@ -481,12 +493,12 @@ bool nsi_evaluator_information(nsi_evaluator* e, double* information) {
     if (nw == 0) return true;
     // Weights: A - B' W^-1 B. Y has room for B (nw x nz) only when states are free: use H, which has.
     double* W = m->H;
-    double mean = 0.0;
-    for (uint32_t k = nz; k < n; k++) mean += m->S[(size_t)k * n + k] / nw;
+    double mean = mean_weight(e, m->S);
     for (uint32_t i = 0; i < nw; i++) {
         for (uint32_t j = 0; j <= i; j++)
             W[(size_t)i * nw + j] = m->S[(size_t)(nz + i) * n + nz + j];
-        W[(size_t)i * nw + i] += 1e-10 * mean;
+        double own = W[(size_t)i * nw + i], size = is_weight(e, nz + i) ? mean : own;
+        W[(size_t)i * nw + i] += size > 0.0 ? 1e-10 * size : 1.0;
     }
     if (!nsi_dense_cholesky(nw, W)) return false;
     double* B = nsi_numbers(e, (size_t)nw * nz);
@@ -505,5 +517,36 @@ bool nsi_evaluator_information(nsi_evaluator* e, double* information) {
         }
     }
     nsi_free(&e->allocator, B);
+    return true;
+}
+
+// S scaled to a diagonal of 1 has the inverse diag(S) S^-1: how much larger a variance is than it would
+// be with all else known. Rounding in S hides what is above LOST.
+bool nsi_evaluator_coefficient_variances(nsi_evaluator* e, double* variances) {
+    enum { LOST = 1000000000 };
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n, nz = e->nz;
+    double value;
+    if (!linearise(e, true, &value) || !reduce(e, 0.0)) return false;
+    double *A = m->H, *size = m->g, *column = m->step;
+    for (uint32_t i = 0; i < n; i++) size[i] = sqrt(fmax(m->S[(size_t)i * n + i], 0.0));
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t j = 0; j < i; j++) {
+            double both = size[i] * size[j];
+            A[(size_t)i * n + j] = both > 0.0 ? m->S[(size_t)i * n + j] / both : 0.0;
+        }
+        A[(size_t)i * n + i] = 1.0 + 0.1 / LOST;
+    }
+    if (!nsi_dense_cholesky(n, A)) return false;
+    for (uint32_t k = 0; k < e->nw; k++) {
+        variances[k] = NAN;
+        if (!e->coefficient[k] || !(size[nz + k] > 0.0)) continue;
+        memset(column, 0, n * sizeof *column);
+        column[nz + k] = 1.0;
+        nsi_dense_cholesky_solve(n, A, 1, column);
+        double inflated = column[nz + k];
+        variances[k] =
+            inflated < LOST ? inflated / (size[nz + k] * size[nz + k]) : (double)INFINITY;
+    }
     return true;
 }

@@ -158,7 +158,7 @@ static bool has_penalty(const nsi_stage* stage) {
     return can && stage->loss.fit_weights && (stage->l1 > 0.0 || group_of(stage) > 0.0);
 }
 
-// Names of the inputs of first layers, in the order of weights.
+// Names of the inputs of first layers and of coefficients, in the order of weights.
 static ns_status name_inputs(nsi_run* r) {
     ns_fit* f = r->f;
     nsi_arena* arena = &f->answer.arena;
@@ -171,7 +171,8 @@ static ns_status name_inputs(nsi_run* r) {
         const nsi_plan* plan = f->system->plan;
         const char* const* inputs = NULL;
         if (m.layer > 0) continue;
-        for (uint32_t set = 0; plan && set < plan->nset; set++) {
+        if (m.formula) m.rows = m.columns;
+        for (uint32_t set = 0; plan && !m.formula && set < plan->nset; set++) {
             bool same = strcmp(plan->sets[set].name, m.set) == 0;
             if (!same || plan->sets[set].ninput != m.rows - m.bias) continue;
             inputs = nsi_weights_inputs(f->system, set, arena);
@@ -180,8 +181,13 @@ static ns_status name_inputs(nsi_run* r) {
         for (uint32_t row = 0; row < m.rows - m.bias; row++) {
             nsi_text_builder text = {.allocator = f->allocator};
             if (first_layers > 1) nsi_text_add(&text, "%s: ", m.set);
-            if (inputs) nsi_text_add(&text, "%s", inputs[row]);
-            if (!inputs) nsi_text_add(&text, "input %u", row + 1);
+            if (m.formula) {
+                nsi_text_add(&text, "%s", m.formula->coefficients[row].name);
+            } else if (inputs) {
+                nsi_text_add(&text, "%s", inputs[row]);
+            } else {
+                nsi_text_add(&text, "input %u", row + 1);
+            }
             const char* name =
                 text.failed ? NULL : nsi_arena_string(arena, text.text.data, text.text.count);
             nsi_array_free(&text.allocator, &text.text);

@@ -57,24 +57,6 @@ typedef struct reader {
     ns_error* error;
 } reader;
 
-// Does YAML, of any version, take this plain text for something else than a text?
-static bool is_typed(const char* text) {
-    static const char* const words[] = {"",    "~",   "null", "true", "false", "yes",
-                                        "no",  "on",  "off",  "y",    "n",     ".inf",
-                                        "nan", "inf", ".nan", "<<",   "="};
-    char lower[8] = {0};
-    size_t size = strlen(text);
-    for (size_t i = 0; i < size && size < sizeof lower; i++) {
-        lower[i] = text[i];
-        if (text[i] >= 'A' && text[i] <= 'Z') lower[i] = (char)(text[i] + ('a' - 'A'));
-    }
-    for (size_t k = 0; k < sizeof words / sizeof *words && size < sizeof lower; k++) {
-        if (strcmp(lower, words[k]) == 0) return true;
-    }
-    double number;
-    return nsi_text_read_double(text, size, &number) != NS_ERR_PARSE;
-}
-
 // Can this name a folder only? Writing leaves such an end out.
 static bool is_folder(const char* path) {
     const char* last = strrchr(path, '/');
@@ -89,7 +71,7 @@ static ns_status read_path(reader* r, const nsi_yaml_node* node, const char** ou
     if (!text) return status;
     char quote[NSI_QUOTE_SIZE];
     size_t size = strlen(text);
-    if (node->plain && is_typed(text)) {
+    if (node->plain && nsi_yaml_is_typed(text)) {
         return nsi_yaml_fail(&r->yaml, node, r->error,
                              "%s: %s is not the name of a file; put it in quotes if it is",
                              node->key, nsi_quote(text, size, quote));
@@ -230,42 +212,6 @@ ns_status nsi_hybrid_read(const char* path, const ns_allocator* allocator, nsi_h
 
 // ---- writing ---------------------------------------------------------------------------------
 
-// In double quotes. YAML takes some characters past ASCII for line ends or refuses them.
-static void add_quoted(nsi_text_builder* text, const char* value) {
-    size_t size = strlen(value);
-    nsi_text_add_bytes(text, "\"", 1);
-    for (size_t at = 0, length; at < size; at += length) {
-        uint32_t code = 0;
-        length = nsi_utf8_next(value + at, size - at, &code);
-        NS_ASSERT(length > 0); // it was checked
-        if (code == '"' || code == '\\') {
-            nsi_text_add(text, "\\%c", (char)code);
-        } else if (code == 0x2028 || code == 0x2029 || code == 0xFEFF || code == 0xFFFE ||
-                   code == 0xFFFF) {
-            nsi_text_add(text, "\\u%04X", code);
-        } else {
-            nsi_text_add_bytes(text, value + at, length);
-        }
-    }
-    nsi_text_add_bytes(text, "\"", 1);
-}
-
-// Without quotes where that is plainly a text.
-static void add_value(nsi_text_builder* text, const char* value) {
-    size_t size = strlen(value);
-    bool plain = !is_typed(value) && value[0] != '-';
-    for (size_t i = 0; i < size; i++) {
-        char c = value[i];
-        plain = plain && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                          (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' || c == '/');
-    }
-    if (plain) {
-        nsi_text_add_bytes(text, value, size);
-    } else {
-        add_quoted(text, value);
-    }
-}
-
 // Start with the current folder unless the path is absolute; leave out "." and empty parts. ".."
 // stays: what it means depends on links.
 static ns_status make_absolute(const char* path, const ns_allocator* allocator, char** out,
@@ -312,7 +258,7 @@ static ns_status add_path(nsi_text_builder* text, const char* key, const char* p
         status = nsi_fail(error, NS_ERR_LIMIT, "%s: more than %d bytes", key, NSI_HYBRID_MAX_PATH);
     } else {
         nsi_text_add(text, "%s: ", key);
-        add_value(text, written);
+        nsi_yaml_add_text(text, written);
         nsi_text_add(text, "\n");
     }
     nsi_free(&text->allocator, absolute);
@@ -419,7 +365,7 @@ static void add_rest(nsi_text_builder* text, const nsi_hybrid* hybrid) {
     if (hybrid->parameters.count > 0) nsi_text_add(text, "parameters:\n");
     for (uint32_t k = 0; k < hybrid->parameters.count; k++) {
         nsi_text_add(text, "  ");
-        add_quoted(text, hybrid->parameters.data[k].pattern);
+        nsi_yaml_add_quoted(text, hybrid->parameters.data[k].pattern);
         nsi_text_add(text, ": ");
         nsi_text_add_double(text, hybrid->parameters.data[k].value);
         nsi_text_add(text, "\n");

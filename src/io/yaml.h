@@ -82,4 +82,14 @@ ns_status nsi_yaml_text(const nsi_yaml* yaml, const nsi_yaml_node* node, const c
 ns_status nsi_yaml_choice(const nsi_yaml* yaml, const nsi_yaml_node* node, const char* words,
                           int* out, ns_error* error);
 
+// ---- writing ---------------------------------------------------------------------------------
+
+// Does YAML, of any version, take this plain text for something else than a text?
+bool nsi_yaml_is_typed(const char* text);
+
+// A text that is one line of UTF-8 (nsi_line_fault()), in double quotes; and as a value, without quotes
+// where it is plainly a text.
+void nsi_yaml_add_quoted(nsi_text_builder* out, const char* text);
+void nsi_yaml_add_text(nsi_text_builder* out, const char* text);
+
 #endif

@@ -1,8 +1,10 @@
 #include "nn/augment.h"
 
+#include "nn/blueprint.h"
+
 #include <stdio.h>
 
-// A quantity that networks read.
+// A quantity that networks or formulas read.
 typedef struct watched {
     const char* name;
     ns_expr value; // in this evaluation; invalid before it is computed
@@ -94,7 +96,7 @@ nsi_augmenter* nsi_augmenter_create(const nsi_plan* plan) {
     return a;
 }
 
-// ---- networks --------------------------------------------------------------------------------
+// ---- networks and formulas -------------------------------------------------------------------
 
 static ns_expr value_of(const nsi_augmenter* a, const char* name, uint32_t lag) {
     if (lag == 0) return a->watched[find_watched(a, name)].value;
@@ -107,25 +109,50 @@ static ns_expr value_of(const nsi_augmenter* a, const char* name, uint32_t lag) 
     return (ns_expr){NSI_NONE};
 }
 
-static void evaluate(nsi_augmenter* a, uint32_t number) {
-    const nsi_plan_use* use = &a->plan->uses[number];
-    const nsi_plan_set* set = &a->plan->sets[use->set];
+static void trace_network(nsi_augmenter* a, const nsi_plan_use* use, const ns_expr* inputs,
+                          ns_expr* outputs) {
     const ns_network_def* def = ns_blueprint_network(a->plan->blueprint, use->network);
-    ns_expr* inputs = alloc(a, use->ninput, sizeof *inputs);
     ns_expr* against = alloc(a, use->noutput, sizeof *against);
-    ns_expr* outputs = alloc(a, use->noutput, sizeof *outputs);
-    if (!inputs || !against || !outputs) return;
-    for (uint32_t k = 0; k < use->ninput; k++) {
-        inputs[k] = value_of(a, use->inputs[k].name, use->inputs[k].lag);
-    }
+    if (!against) return;
     for (uint32_t k = 0; use->against && k < use->noutput; k++) {
         against[k] = value_of(a, use->against[k], 0);
     }
     nsi_network_trace(def, a->weights[use->set], use->ninput, inputs, use->noutput,
                       use->against ? against : NULL, outputs);
+}
+
+static ns_expr trace_formula(nsi_augmenter* a, const nsi_plan_use* use, const ns_expr* inputs) {
+    const nsi_blueprint_formula* f = &a->plan->blueprint->formulas.data[use->formula];
+    uint32_t count = nsi_formula_variable_count(f->formula);
+    ns_expr* coefficients = alloc(a, f->def.ncoefficient, sizeof *coefficients);
+    ns_expr* variables = alloc(a, count, sizeof *variables);
+    if (!coefficients || !variables) return (ns_expr){NSI_NONE};
+    if (use->set != NSI_NONE) ns_array_elements(a->weights[use->set], coefficients);
+    for (uint32_t k = 0; k < count; k++) {
+        const nsi_formula_source* source = &f->sources[k];
+        variables[k] = source->is_input ? inputs[source->number] : coefficients[source->number];
+    }
+    return nsi_formula_trace(f->formula, variables);
+}
+
+static void evaluate(nsi_augmenter* a, uint32_t number) {
+    const nsi_plan_use* use = &a->plan->uses[number];
+    bool is_formula = use->formula != NSI_NONE;
+    ns_expr* inputs = alloc(a, use->ninput, sizeof *inputs);
+    ns_expr* outputs = alloc(a, use->noutput, sizeof *outputs);
+    if (!inputs || !outputs) return;
+    for (uint32_t k = 0; k < use->ninput; k++) {
+        inputs[k] = value_of(a, use->inputs[k].name, use->inputs[k].lag);
+    }
+    if (is_formula) outputs[0] = trace_formula(a, use, inputs);
+    if (!is_formula) trace_network(a, use, inputs, outputs);
+    const char* set = use->set != NSI_NONE
+                          ? a->plan->sets[use->set].name
+                          : ns_blueprint_formula(a->plan->blueprint, use->formula)->name;
     char name[1200];
     for (uint32_t k = 0; k < use->noutput; k++) {
-        snprintf(name, sizeof name, "net/%s/%s", set->name, use->outputs[k]);
+        snprintf(name, sizeof name, "%s/%s/%s", is_formula ? "formula" : "net", set,
+                 use->outputs[k]);
         outputs[k] = ns_quantity(name, outputs[k]);
     }
     a->outputs[number] = outputs;
@@ -137,11 +164,11 @@ static ns_expr augment(void* context, const char* name, ns_expr x) {
     if (use != NSI_NONE) {
         if (!a->outputs[use]) evaluate(a, use);
         if (!a->outputs[use]) return x; // out of memory
-        ns_expr net = a->outputs[use][output];
-        switch (ns_blueprint_network(a->plan->blueprint, a->plan->uses[use].network)->mode) {
-        case NS_AUGMENT_ADD: x = ns_add(x, net); break;
-        case NS_AUGMENT_REPLACE: x = net; break;
-        case NS_AUGMENT_SCALE: x = ns_add(x, ns_mul(x, net)); break;
+        ns_expr y = a->outputs[use][output];
+        switch (a->plan->uses[use].mode) {
+        case NS_AUGMENT_ADD: x = ns_add(x, y); break;
+        case NS_AUGMENT_REPLACE: x = y; break;
+        case NS_AUGMENT_SCALE: x = ns_add(x, ns_mul(x, y)); break;
         }
     }
     uint32_t id = find_watched(a, name);

@@ -1,5 +1,5 @@
-// Networks of a plan put into a step while it is traced: at each named quantity the value is noted
-// for networks that read it, and replaced where a network writes it.
+// Networks and formulas of a plan put into a step while it is traced: at each named quantity the value
+// is noted for those that read it, and replaced where one writes it.
 
 #ifndef NSI_AUGMENT_H
 #define NSI_AUGMENT_H
@@ -14,7 +14,7 @@ typedef struct nsi_augmenter nsi_augmenter;
 nsi_augmenter* nsi_augmenter_create(const nsi_plan* plan);
 
 // From now on ns_quantity() goes through the augmenter. Called again, all values are forgotten and
-// networks are evaluated anew: physics is traced at another state.
+// networks and formulas are evaluated anew: physics is traced at another state.
 void nsi_augmenter_begin(nsi_augmenter* a);
 
 // Stop, and tell what is kept for the next step: outputs "memory/<name>/<lag>".

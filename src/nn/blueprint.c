@@ -23,15 +23,20 @@ const char* nsi_field_name(nsi_field field) {
         NSI_FIELD_MAP(NAME)
 #undef NAME
     };
-    return (unsigned)field < NSI_FIELD_COUNT ? names[field] : "network";
+    return (unsigned)field < NSI_FIELD_COUNT ? names[field] : "";
 }
 
 nsi_place nsi_places_find(const nsi_places* places, nsi_field field, uint32_t item) {
+    if (field == NSI_FIELD_FORMULA && places->field[field].line > 0) {
+        nsi_place at = places->field[field];
+        if (item != NSI_NONE) at.column += item;
+        return at;
+    }
     if (field != NSI_FIELD_COUNT) {
         if (places->items[field] && item != NSI_NONE) return places->items[field][item];
         if (places->field[field].line > 0) return places->field[field];
     }
-    return places->network;
+    return places->whole;
 }
 
 // ---- life ------------------------------------------------------------------------------------
@@ -60,6 +65,10 @@ void ns_blueprint_free(ns_blueprint* blueprint) {
     ns_allocator allocator = blueprint->allocator;
     free_tensors(blueprint);
     nsi_array_free(&allocator, &blueprint->networks);
+    for (uint32_t i = 0; i < blueprint->formulas.count; i++) {
+        nsi_formula_free(blueprint->formulas.data[i].formula);
+    }
+    nsi_array_free(&allocator, &blueprint->formulas);
     nsi_arena_free(&blueprint->arena);
     nsi_free(&allocator, blueprint);
 }
@@ -76,10 +85,8 @@ const ns_network_def* ns_blueprint_network(const ns_blueprint* blueprint, uint32
 // ---- checks ----------------------------------------------------------------------------------
 // Each returns false, with the fault filled in, when something is wrong.
 
-static bool fault_at(nsi_fault* fault, ns_status status, nsi_field field, uint32_t item,
-                     const char* format, ...) NSI_PRINTF(5, 6);
-static bool fault_at(nsi_fault* fault, ns_status status, nsi_field field, uint32_t item,
-                     const char* format, ...) {
+bool nsi_fault_at(nsi_fault* fault, ns_status status, nsi_field field, uint32_t item,
+                  const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(fault->what, sizeof fault->what, format, arguments);
@@ -95,55 +102,61 @@ static bool is_name_character(char c) {
            c == '-' || c == '.';
 }
 
-static bool check_name(const ns_blueprint* blueprint, const char* name, nsi_fault* fault) {
+bool nsi_check_name(const ns_blueprint* blueprint, const char* kind, const char* name,
+                    nsi_fault* fault) {
     if (!name) {
-        return fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
-                        "there is none; every network needs one");
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
+                            "there is none; every %s needs one", kind);
     }
     if (name[0] == '\0') {
-        return fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
-                        "it is empty; every network needs one");
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
+                            "it is empty; every %s needs one", kind);
     }
     if (strlen(name) > NSI_BLUEPRINT_MAX_NAME) {
-        return fault_at(fault, NS_ERR_LIMIT, NSI_FIELD_NAME, NSI_NONE,
-                        "it has more than %d bytes; shorten it", NSI_BLUEPRINT_MAX_NAME);
+        return nsi_fault_at(fault, NS_ERR_LIMIT, NSI_FIELD_NAME, NSI_NONE,
+                            "it has more than %d bytes; shorten it", NSI_BLUEPRINT_MAX_NAME);
     }
     for (const char* at = name; *at; at++) {
         if (is_name_character(*at)) continue;
-        return fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
-                        "byte %d is none of letters, digits, '_', '-' and '.'; rename it",
-                        (int)(at - name) + 1);
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
+                            "byte %d is none of letters, digits, '_', '-' and '.'; rename it",
+                            (int)(at - name) + 1);
     }
     for (uint32_t i = 0; i < blueprint->networks.count; i++) {
         if (strcmp(blueprint->networks.data[i].def.name, name) != 0) continue;
-        return fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
-                        "network %u has it too; rename one", i + 1);
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
+                            "network %u has it too; rename one", i + 1);
+    }
+    for (uint32_t i = 0; i < blueprint->formulas.count; i++) {
+        if (strcmp(blueprint->formulas.data[i].def.name, name) != 0) continue;
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
+                            "formula %u has it too; rename one", i + 1);
     }
     return true;
 }
 
 // A quantity, or a glob of them.
-static bool check_text(const char* text, bool each, nsi_field field, uint32_t item,
-                       nsi_fault* fault) {
+bool nsi_check_text(const char* text, bool each, nsi_field field, uint32_t item, nsi_fault* fault) {
     if (!text || text[0] == '\0') {
-        return fault_at(fault, NS_ERR_ARGUMENT, field, item, "a name is %s; write a quantity",
-                        text ? "empty" : "NULL");
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, item, "a name is %s; write a quantity",
+                            text ? "empty" : "NULL");
     }
     if (strlen(text) > NSI_BLUEPRINT_MAX_TEXT) {
-        return fault_at(fault, NS_ERR_LIMIT, field, item, "\"%.40s...\" has more than %d bytes",
-                        text, NSI_BLUEPRINT_MAX_TEXT);
+        return nsi_fault_at(fault, NS_ERR_LIMIT, field, item, "\"%.40s...\" has more than %d bytes",
+                            text, NSI_BLUEPRINT_MAX_TEXT);
     }
     for (const char* at = text; *at; at++) {
         if ((unsigned char)*at >= 0x20 && *at != 0x7F) continue;
-        return fault_at(fault, NS_ERR_ARGUMENT, field, item,
-                        "byte %d of a name is a control character; remove it",
-                        (int)(at - text) + 1);
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, item,
+                            "byte %d of a name is a control character; remove it",
+                            (int)(at - text) + 1);
     }
     if (!each && strstr(text, "{}")) {
-        return fault_at(fault, NS_ERR_ARGUMENT, field, item,
-                        "\"%.100s\" has a {}, which stands for a match of `each`, and there is no"
-                        " `each`; add one or write the name",
-                        text);
+        return nsi_fault_at(
+            fault, NS_ERR_ARGUMENT, field, item,
+            "\"%.100s\" has a {}, which stands for a match of `each`, and there is no"
+            " `each`; add one or write the name",
+            text);
     }
     return true;
 }
@@ -176,55 +189,58 @@ const char* nsi_input_lags(const char* input, uint32_t* first, uint32_t* last) {
 static bool check_list(const char* const* list, uint32_t count, const ns_network_def* def,
                        nsi_field field, nsi_fault* fault) {
     if (count == 0) {
-        return fault_at(fault, NS_ERR_ARGUMENT, field, NSI_NONE,
-                        "the list is empty; give at least one quantity");
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, NSI_NONE,
+                            "the list is empty; give at least one quantity");
     }
     if (count > NSI_BLUEPRINT_MAX_WIDTH) {
-        return fault_at(fault, NS_ERR_LIMIT, field, NSI_NONE, "%u of them; at most %d", count,
-                        NSI_BLUEPRINT_MAX_WIDTH);
+        return nsi_fault_at(fault, NS_ERR_LIMIT, field, NSI_NONE, "%u of them; at most %d", count,
+                            NSI_BLUEPRINT_MAX_WIDTH);
     }
-    if (!list) return fault_at(fault, NS_ERR_ARGUMENT, field, NSI_NONE, "the list is NULL");
+    if (!list) return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, NSI_NONE, "the list is NULL");
     for (uint32_t i = 0; i < count; i++) {
-        if (!check_text(list[i], def->each != NULL, field, i, fault)) return false;
+        if (!nsi_check_text(list[i], def->each != NULL, field, i, fault)) return false;
         uint32_t first, last;
         const char* rest = nsi_input_lags(list[i], &first, &last);
         if (!rest) {
-            return fault_at(fault, NS_ERR_ARGUMENT, field, i,
-                            "\"%.100s\" is no earlier value; write prev:<name>, or lag<k>:<name>"
-                            " with k from 1 to %d",
-                            list[i], NSI_BLUEPRINT_MAX_LAG);
+            return nsi_fault_at(
+                fault, NS_ERR_ARGUMENT, field, i,
+                "\"%.100s\" is no earlier value; write prev:<name>, or lag<k>:<name>"
+                " with k from 1 to %d",
+                list[i], NSI_BLUEPRINT_MAX_LAG);
         }
         if (last > 0 && field != NSI_FIELD_INPUTS) {
-            return fault_at(fault, NS_ERR_ARGUMENT, field, i,
-                            "\"%.100s\": prev: and lag<k>: are for inputs only", list[i]);
+            return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, i,
+                                "\"%.100s\": prev: and lag<k>: are for inputs only", list[i]);
         }
     }
     return true;
 }
 
+bool nsi_check_mode(ns_augment mode, nsi_fault* fault) {
+    if ((unsigned)mode <= NS_AUGMENT_SCALE) return true;
+    return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_MODE, NSI_NONE, "%d is no mode",
+                        (int)mode);
+}
+
 static bool check_layers(const ns_network_def* def, nsi_fault* fault) {
     if (def->nhidden > NSI_BLUEPRINT_MAX_HIDDEN) {
-        return fault_at(fault, NS_ERR_LIMIT, NSI_FIELD_HIDDEN, NSI_NONE, "%u layers; at most %d",
-                        def->nhidden, NSI_BLUEPRINT_MAX_HIDDEN);
+        return nsi_fault_at(fault, NS_ERR_LIMIT, NSI_FIELD_HIDDEN, NSI_NONE,
+                            "%u layers; at most %d", def->nhidden, NSI_BLUEPRINT_MAX_HIDDEN);
     }
     if (def->nhidden > 0 && !def->hidden) {
-        return fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_HIDDEN, NSI_NONE, "the list is NULL");
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_HIDDEN, NSI_NONE, "the list is NULL");
     }
     for (uint32_t i = 0; i < def->nhidden; i++) {
         if (def->hidden[i] >= 1 && def->hidden[i] <= NSI_BLUEPRINT_MAX_WIDTH) continue;
-        return fault_at(fault, def->hidden[i] < 1 ? NS_ERR_ARGUMENT : NS_ERR_LIMIT,
-                        NSI_FIELD_HIDDEN, i, "a layer is %u wide; 1 to %d are possible",
-                        def->hidden[i], NSI_BLUEPRINT_MAX_WIDTH);
+        return nsi_fault_at(fault, def->hidden[i] < 1 ? NS_ERR_ARGUMENT : NS_ERR_LIMIT,
+                            NSI_FIELD_HIDDEN, i, "a layer is %u wide; 1 to %d are possible",
+                            def->hidden[i], NSI_BLUEPRINT_MAX_WIDTH);
     }
     if ((unsigned)def->activation >= NS_ACTIVATION_COUNT) {
-        return fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_ACTIVATION, NSI_NONE,
-                        "%d is no activation", (int)def->activation);
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_ACTIVATION, NSI_NONE,
+                            "%d is no activation", (int)def->activation);
     }
-    if ((unsigned)def->mode > NS_AUGMENT_SCALE) {
-        return fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_MODE, NSI_NONE, "%d is no mode",
-                        (int)def->mode);
-    }
-    return true;
+    return nsi_check_mode(def->mode, fault);
 }
 
 static bool check_guarantee(const ns_network_def* def, nsi_fault* fault) {
@@ -239,33 +255,33 @@ static bool check_guarantee(const ns_network_def* def, nsi_fault* fault) {
     };
     unsigned g = def->guarantee, all = 2 * NS_GUARANTEE_BOUNDED - 1;
     if ((g & ~all) != 0) {
-        return fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_GUARANTEE, NSI_NONE,
-                        "0x%x has bits that are no guarantee", g);
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_GUARANTEE, NSI_NONE,
+                            "0x%x has bits that are no guarantee", g);
     }
     for (size_t i = 0; i < sizeof against_each_other / sizeof *against_each_other; i++) {
         unsigned both = against_each_other[i].a | against_each_other[i].b;
         if ((g & both) != both) continue;
-        return fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_GUARANTEE, NSI_NONE,
-                        "%s and %s do not go together; choose one", against_each_other[i].text_a,
-                        against_each_other[i].text_b);
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_GUARANTEE, NSI_NONE,
+                            "%s and %s do not go together; choose one",
+                            against_each_other[i].text_a, against_each_other[i].text_b);
     }
     bool dissipative = (g & NS_GUARANTEE_DISSIPATIVE) != 0;
     bool conservative = (g & NS_GUARANTEE_CONSERVATIVE) != 0;
     if ((dissipative || conservative) && def->mode == NS_AUGMENT_SCALE) {
-        return fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_MODE, NSI_NONE,
-                        "scale does not go with the guarantee %s; choose add or replace",
-                        dissipative ? "dissipative" : "conservative");
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_MODE, NSI_NONE,
+                            "scale does not go with the guarantee %s; choose add or replace",
+                            dissipative ? "dissipative" : "conservative");
     }
     // A scale for each output would break both: one power, one potential.
     if ((dissipative || conservative) && def->noutput_scale > 1) {
-        return fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUT_SCALE, NSI_NONE,
-                        "%u numbers; the guarantee %s needs one for all outputs",
-                        def->noutput_scale, dissipative ? "dissipative" : "conservative");
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUT_SCALE, NSI_NONE,
+                            "%u numbers; the guarantee %s needs one for all outputs",
+                            def->noutput_scale, dissipative ? "dissipative" : "conservative");
     }
     if (!dissipative && (def->against || def->nagainst_scale > 0)) {
-        return fault_at(fault, NS_ERR_ARGUMENT,
-                        def->against ? NSI_FIELD_AGAINST : NSI_FIELD_AGAINST_SCALE, NSI_NONE,
-                        "this is for the guarantee dissipative only; add that, or leave this out");
+        return nsi_fault_at(
+            fault, NS_ERR_ARGUMENT, def->against ? NSI_FIELD_AGAINST : NSI_FIELD_AGAINST_SCALE,
+            NSI_NONE, "this is for the guarantee dissipative only; add that, or leave this out");
     }
     return true;
 }
@@ -273,19 +289,19 @@ static bool check_guarantee(const ns_network_def* def, nsi_fault* fault) {
 static bool check_numbers(const double* list, uint32_t count, bool positive, nsi_field field,
                           nsi_fault* fault) {
     if (count > NSI_BLUEPRINT_MAX_WIDTH) {
-        return fault_at(fault, NS_ERR_LIMIT, field, NSI_NONE, "%u of them; at most %d", count,
-                        NSI_BLUEPRINT_MAX_WIDTH);
+        return nsi_fault_at(fault, NS_ERR_LIMIT, field, NSI_NONE, "%u of them; at most %d", count,
+                            NSI_BLUEPRINT_MAX_WIDTH);
     }
     if (count > 0 && !list) {
-        return fault_at(fault, NS_ERR_ARGUMENT, field, NSI_NONE, "the list is NULL");
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, NSI_NONE, "the list is NULL");
     }
     for (uint32_t i = 0; i < count; i++) {
         if (!isfinite(list[i])) {
-            return fault_at(fault, NS_ERR_ARGUMENT, field, i, "number %u is not finite", i + 1);
+            return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, i, "number %u is not finite", i + 1);
         }
         if (positive && !(list[i] > 0.0)) {
-            return fault_at(fault, NS_ERR_ARGUMENT, field, i, "number %u is not greater than 0",
-                            i + 1);
+            return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, i, "number %u is not greater than 0",
+                                i + 1);
         }
     }
     return true;
@@ -293,19 +309,19 @@ static bool check_numbers(const double* list, uint32_t count, bool positive, nsi
 
 static bool check_number(double value, bool zero, nsi_field field, nsi_fault* fault) {
     if (isfinite(value) && (zero ? value >= 0.0 : value > 0.0)) return true;
-    return fault_at(fault, NS_ERR_ARGUMENT, field, NSI_NONE, "it must be finite and %s 0",
-                    zero ? "at least" : "greater than");
+    return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, NSI_NONE, "it must be finite and %s 0",
+                        zero ? "at least" : "greater than");
 }
 
 static bool check_network(const ns_blueprint* blueprint, const ns_network_def* def,
                           nsi_fault* fault) {
     if (blueprint->networks.count == NSI_BLUEPRINT_MAX_NETWORKS) {
-        return fault_at(fault, NS_ERR_LIMIT, NSI_FIELD_COUNT, NSI_NONE,
-                        "a blueprint has at most %d networks", NSI_BLUEPRINT_MAX_NETWORKS);
+        return nsi_fault_at(fault, NS_ERR_LIMIT, NSI_FIELD_COUNT, NSI_NONE,
+                            "a blueprint has at most %d networks", NSI_BLUEPRINT_MAX_NETWORKS);
     }
     bool dissipative = (def->guarantee & NS_GUARANTEE_DISSIPATIVE) != 0;
-    return check_name(blueprint, def->name, fault) &&
-           (!def->each || check_text(def->each, true, NSI_FIELD_EACH, NSI_NONE, fault)) &&
+    return nsi_check_name(blueprint, "network", def->name, fault) &&
+           (!def->each || nsi_check_text(def->each, true, NSI_FIELD_EACH, NSI_NONE, fault)) &&
            check_list(def->inputs, def->ninput, def, NSI_FIELD_INPUTS, fault) &&
            check_list(def->outputs, def->noutput, def, NSI_FIELD_OUTPUTS, fault) &&
            check_layers(def, fault) && check_guarantee(def, fault) &&
@@ -395,20 +411,23 @@ static bool copy_places(nsi_arena* arena, const ns_network_def* def, nsi_places*
 
 // ---- adding ----------------------------------------------------------------------------------
 
-static ns_status fail_network(const ns_blueprint* blueprint, const ns_network_def* def,
-                              const nsi_places* places, const nsi_fault* fault, ns_error* error) {
-    // A network without a usable name is called by its number.
+ns_status nsi_fault_tell(const nsi_fault* fault, const ns_blueprint* blueprint, const char* kind,
+                         const char* name, uint32_t number, const nsi_places* places,
+                         ns_error* error) {
     char who[64];
-    bool named = fault->field != NSI_FIELD_NAME && def->name && fault->field != NSI_FIELD_COUNT;
-    if (named) {
-        snprintf(who, sizeof who, "network \"%.40s\"", def->name);
+    bool whole = fault->field == NSI_FIELD_COUNT;
+    if (fault->field != NSI_FIELD_NAME && name && !whole) {
+        snprintf(who, sizeof who, "%s \"%.40s\"", kind, name);
     } else {
-        snprintf(who, sizeof who, "network %u", blueprint->networks.count + 1);
+        snprintf(who, sizeof who, "%s %u", kind, number + 1);
     }
     char item[24] = "";
-    if (fault->item != NSI_NONE) snprintf(item, sizeof item, "[%u]", fault->item);
-    const char* field = fault->field == NSI_FIELD_COUNT ? "" : nsi_field_name(fault->field);
-    const char* colon = fault->field == NSI_FIELD_COUNT ? "" : ": ";
+    if (fault->item != NSI_NONE) {
+        bool byte = fault->field == NSI_FIELD_FORMULA;
+        snprintf(item, sizeof item, byte ? ", byte %u" : "[%u]", fault->item + byte);
+    }
+    const char* field = nsi_field_name(fault->field);
+    const char* colon = whole ? "" : ": ";
     if (!places) {
         return nsi_fail(error, fault->status, "%s: %s%s%s%s", who, field, item, colon, fault->what);
     }
@@ -422,7 +441,8 @@ static ns_status add(ns_blueprint* blueprint, const ns_network_def* network,
                      const nsi_places* places, ns_error* error) {
     nsi_fault fault;
     if (!check_network(blueprint, network, &fault)) {
-        return fail_network(blueprint, network, places, &fault, error);
+        return nsi_fault_tell(&fault, blueprint, "network", network->name,
+                              blueprint->networks.count, places, error);
     }
     nsi_blueprint_network entry = {.def = *network};
     if (places) entry.places = *places;

@@ -1,22 +1,24 @@
-// Inside a blueprint: networks and where they stand in the file they came from, loaded weights.
+// Inside a blueprint: networks and formulas, where they stand in the file they came from, loaded weights.
 
 #ifndef NSI_BLUEPRINT_H
 #define NSI_BLUEPRINT_H
 
-#include "base/base.h"
+#include "expr/formula.h"
 #include "neuralsim/blueprint.h"
 
 enum {
-    NSI_BLUEPRINT_MAX_NETWORKS = 1000,
-    NSI_BLUEPRINT_MAX_HIDDEN = 16,  // layers
+    NSI_BLUEPRINT_MAX_NETWORKS = 1000, // and as many formulas
+    NSI_BLUEPRINT_MAX_HIDDEN = 16,     // layers
     NSI_BLUEPRINT_MAX_WIDTH = 4096, // of a layer; also inputs and outputs, before and after globs
-    NSI_BLUEPRINT_MAX_NAME = 200,   // bytes of a network's name
-    NSI_BLUEPRINT_MAX_TEXT = 1000,  // bytes of any other string
-    NSI_BLUEPRINT_MAX_LAG = 1000,   // steps
+    NSI_BLUEPRINT_MAX_NAME = 200,   // bytes of a network's or a coefficient's name
+    NSI_BLUEPRINT_MAX_FORMULA = 1 << 16, // bytes
+    NSI_BLUEPRINT_MAX_TEXT = 1000,       // bytes of any other string
+    NSI_BLUEPRINT_MAX_LAG = 1000,        // steps
     NSI_BLUEPRINT_MAX_WEIGHTS = 1 << 26
 };
 
-// What can be wrong with a network. The first are the keys of a file too.
+// What can be wrong with a network or a formula. Up to AGAINST_SCALE they are the keys of a network in
+// a file too.
 #define NSI_FIELD_MAP(X)                                                                           \
     X(NAME, "name")                                                                                \
     X(EACH, "each")                                                                                \
@@ -36,7 +38,10 @@ enum {
     X(AGAINST_SCALE, "against_scale")                                                              \
     X(INIT_SCALE, "init_scale")                                                                    \
     X(INIT_LAST_SCALE, "init_last_scale")                                                          \
-    X(SEED, "seed")
+    X(SEED, "seed")                                                                                \
+    X(OUTPUT, "output")                                                                            \
+    X(FORMULA, "formula")                                                                          \
+    X(COEFFICIENTS, "coefficients")
 
 typedef enum nsi_field {
 #define NSI_FIELD_ENUM(name, text) NSI_FIELD_##name,
@@ -52,21 +57,35 @@ typedef struct nsi_place {
     uint32_t line, column;
 } nsi_place;
 
-// Where a network and its fields stand.
+// Where a network or formula and its fields stand.
 typedef struct nsi_places {
-    nsi_place network;
+    nsi_place whole;
     nsi_place field[NSI_FIELD_COUNT];        // of a value; line 0 where there is none
     const nsi_place* items[NSI_FIELD_COUNT]; // of a list, as long as the field's; else NULL
 } nsi_places;
 
-// The nearest place there is: the item's, the field's, the network's. `item` may be NSI_NONE, and
-// `field` NSI_FIELD_COUNT.
+// The nearest place there is: the item's, the field's, the whole's. `item` may be NSI_NONE, and `field`
+// NSI_FIELD_COUNT; of NSI_FIELD_FORMULA it is a byte of the text, from 0.
 nsi_place nsi_places_find(const nsi_places* places, nsi_field field, uint32_t item);
 
 typedef struct nsi_blueprint_network {
     ns_network_def def;
     nsi_places places;
 } nsi_blueprint_network;
+
+// What stands for a variable of a formula.
+typedef struct nsi_formula_source {
+    bool is_input; // otherwise a coefficient
+    uint32_t number;
+} nsi_formula_source;
+
+typedef struct nsi_blueprint_formula {
+    ns_formula_def def;
+    ns_network_def ports; // what it has in common with a network: name, each, inputs, outputs...
+    nsi_places places;
+    nsi_formula* formula;
+    const nsi_formula_source* sources; // one per variable
+} nsi_blueprint_formula;
 
 typedef struct nsi_blueprint_tensor {
     const char* name;
@@ -78,7 +97,8 @@ struct ns_blueprint {
     ns_allocator allocator;
     const char* file; // NULL when made by calls
     NSI_ARRAY(nsi_blueprint_network) networks;
-    nsi_arena arena; // of the networks
+    NSI_ARRAY(nsi_blueprint_formula) formulas;
+    nsi_arena arena; // of both
 
     bool has_weights;         // loaded, be it none at all
     const char* weights_file; // that they came from; NULL when added by calls
@@ -88,18 +108,51 @@ struct ns_blueprint {
     nsi_arena tensor_arena;
 };
 
-// What is wrong with a network, if anything.
+// ns_blueprint_add() and ns_blueprint_add_formula() of what comes from a file: `places` is copied. A
+// fault is told with its place; to the caller it is the file's (NS_ERR_PARSE).
+ns_status nsi_blueprint_add_at(ns_blueprint* blueprint, const ns_network_def* network,
+                               const nsi_places* places, ns_error* error);
+ns_status nsi_blueprint_add_formula_at(ns_blueprint* blueprint, const ns_formula_def* formula,
+                                       const nsi_places* places, ns_error* error);
+
+// A blueprint as YAML that reads back to the same, loaded weights left out; and written to a file, which
+// is replaced in one go if it is there.
+// @param coefficients  of all formulas, one after the other, in place of their own; NULL: those
+// @return NS_OK; NS_ERR_ARGUMENT naming what YAML cannot hold: text that is not UTF-8, a coefficient
+//         that is not finite; NS_ERR_IO, NS_ERR_NOMEM
+ns_status nsi_blueprint_text(const ns_blueprint* blueprint, const double* coefficients,
+                             const ns_allocator* allocator, ns_text* out, ns_error* error);
+ns_status nsi_blueprint_write(const char* path, const ns_blueprint* blueprint,
+                              const double* coefficients, const ns_allocator* allocator,
+                              ns_error* error);
+
+// ---- checks ----------------------------------------------------------------------------------
+
+// What is wrong with a network or formula, if anything.
 typedef struct nsi_fault {
     ns_status status;
     nsi_field field; // NSI_FIELD_COUNT: the whole
-    uint32_t item;   // of a list, or NSI_NONE
+    uint32_t item;   // of a list, of a formula a byte, or NSI_NONE
     char what[300];
 } nsi_fault;
 
-// ns_blueprint_add() of a network that comes from a file: `places` is copied. A fault is told with
-// its place; to the caller it is the file's (NS_ERR_PARSE).
-ns_status nsi_blueprint_add_at(ns_blueprint* blueprint, const ns_network_def* network,
-                               const nsi_places* places, ns_error* error);
+// Fill it in; false.
+bool nsi_fault_at(nsi_fault* fault, ns_status status, nsi_field field, uint32_t item,
+                  const char* format, ...) NSI_PRINTF(5, 6);
+
+// Each returns false, with the fault filled in, when something is wrong. `kind` is "network" or
+// "formula".
+bool nsi_check_name(const ns_blueprint* blueprint, const char* kind, const char* name,
+                    nsi_fault* fault);
+bool nsi_check_text(const char* text, bool each, nsi_field field, uint32_t item, nsi_fault* fault);
+bool nsi_check_mode(ns_augment mode, nsi_fault* fault);
+
+// "network "drag": inputs[2]: ..."
+// @param number  its own, from 0, for what has no usable name
+// @param places  or NULL: it does not come from a file
+ns_status nsi_fault_tell(const nsi_fault* fault, const ns_blueprint* blueprint, const char* kind,
+                         const char* name, uint32_t number, const nsi_places* places,
+                         ns_error* error);
 
 // "prev:x" and "lag<k>:x": x; `first` and `last` receive the lags that it stands for, 0 and 0 for
 // a name without either. NULL when that is malformed.

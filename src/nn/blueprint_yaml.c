@@ -10,7 +10,7 @@ typedef struct reader {
     nsi_yaml yaml; // its arena also holds what is read from it
     ns_blueprint* blueprint;
     ns_network_def def; // of the network at hand
-    nsi_places places;
+    nsi_places places;  // of it, or of the formula at hand
     ns_error* error;
     ns_status status;
 } reader;
@@ -156,7 +156,7 @@ static void read_field(reader* r, const nsi_yaml_node* n, nsi_field field, uint3
 
 static void read_network(reader* r, const nsi_yaml_node* n) {
     r->def = ns_default_network_def();
-    r->places = (nsi_places){.network = node_place(n)};
+    r->places = (nsi_places){.whole = node_place(n)};
     r->status = nsi_yaml_check_map(&r->yaml, n, "a network",
                                    "name each weights inputs outputs mode hidden activation bias"
                                    " guarantee bound against input_shift input_scale output_scale"
@@ -188,16 +188,85 @@ static void read_network(reader* r, const nsi_yaml_node* n) {
     }
 }
 
-static void read_networks(reader* r) {
-    r->status = nsi_yaml_check_map(&r->yaml, r->yaml.root, "a blueprint", "networks", r->error);
-    if (r->status != NS_OK) return;
-    const nsi_yaml_node* networks = nsi_yaml_find(r->yaml.root, "networks");
-    r->status = networks ? nsi_yaml_check_list(&r->yaml, networks, r->error)
-                         : nsi_yaml_fail(&r->yaml, NULL, r->error, "the key networks is missing");
-    if (r->status != NS_OK) return;
-    for (const nsi_yaml_node* n = networks->first; n && r->status == NS_OK; n = n->next) {
-        read_network(r, n);
+// ---- formulas --------------------------------------------------------------------------------
+
+static void read_coefficients(reader* r, const nsi_yaml_node* n, ns_formula_def* def) {
+    if (n->type != NSI_YAML_MAP) {
+        r->status = nsi_yaml_fail(&r->yaml, n, r->error,
+                                  "coefficients: write a mapping of names and numbers,"
+                                  " {b: 0.1, c: 2}");
+        return;
     }
+    nsi_place* places = nsi_arena_alloc(&r->yaml.arena, n->count * sizeof *places);
+    ns_coefficient* list = nsi_arena_alloc(&r->yaml.arena, n->count * sizeof *list);
+    if (!places || !list) {
+        r->status = nsi_fail_nomem(r->error);
+        return;
+    }
+    uint32_t count = 0;
+    for (const nsi_yaml_node* c = n->first; c && r->status == NS_OK; c = c->next, count++) {
+        places[count] = (nsi_place){c->key_line, c->key_column};
+        list[count] = (ns_coefficient){.name = c->key};
+        r->status = nsi_yaml_number(&r->yaml, c, -INFINITY, INFINITY, &list[count].value, r->error);
+    }
+    r->places.items[NSI_FIELD_COEFFICIENTS] = places;
+    def->coefficients = list;
+    def->ncoefficient = count;
+}
+
+static void read_formula_field(reader* r, const nsi_yaml_node* n, nsi_field field,
+                               ns_formula_def* def) {
+    r->places.field[field] = node_place(n);
+    switch (field) {
+    case NSI_FIELD_NAME: r->status = nsi_yaml_text(&r->yaml, n, &def->name, r->error); break;
+    case NSI_FIELD_EACH: r->status = nsi_yaml_text(&r->yaml, n, &def->each, r->error); break;
+    case NSI_FIELD_WEIGHTS: def->separate = read_word(r, n, "shared separate") == 1; break;
+    case NSI_FIELD_OUTPUT: r->status = nsi_yaml_text(&r->yaml, n, &def->output, r->error); break;
+    case NSI_FIELD_MODE: def->mode = (ns_augment)read_word(r, n, "add replace scale"); break;
+    case NSI_FIELD_FORMULA:
+        r->status = nsi_yaml_text(&r->yaml, n, &def->formula, r->error);
+        r->places.field[field].column += !n->plain; // the text begins behind the quote
+        break;
+    default: read_coefficients(r, n, def); break;
+    }
+}
+
+static void read_formula(reader* r, const nsi_yaml_node* n) {
+    static const nsi_field fields[] = {NSI_FIELD_NAME,        NSI_FIELD_EACH, NSI_FIELD_WEIGHTS,
+                                       NSI_FIELD_OUTPUT,      NSI_FIELD_MODE, NSI_FIELD_FORMULA,
+                                       NSI_FIELD_COEFFICIENTS};
+    ns_formula_def def = ns_default_formula_def();
+    r->places = (nsi_places){.whole = node_place(n)};
+    r->status = nsi_yaml_check_map(&r->yaml, n, "a formula",
+                                   "name each weights output mode formula coefficients", r->error);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields && r->status == NS_OK; i++) {
+        const nsi_yaml_node* value = nsi_yaml_find(n, nsi_field_name(fields[i]));
+        if (value) read_formula_field(r, value, fields[i], &def);
+    }
+    if (r->status == NS_OK) {
+        r->status = nsi_blueprint_add_formula_at(r->blueprint, &def, &r->places, r->error);
+    }
+}
+
+static void read_list_of(reader* r, const char* key,
+                         void (*read)(reader* r, const nsi_yaml_node* n)) {
+    const nsi_yaml_node* list = nsi_yaml_find(r->yaml.root, key);
+    if (!list || r->status != NS_OK) return;
+    r->status = nsi_yaml_check_list(&r->yaml, list, r->error);
+    for (const nsi_yaml_node* n = list->first; n && r->status == NS_OK; n = n->next) read(r, n);
+}
+
+static void read_root(reader* r) {
+    const nsi_yaml_node* root = r->yaml.root;
+    r->status = nsi_yaml_check_map(&r->yaml, root, "a blueprint", "networks formulas", r->error);
+    if (r->status != NS_OK) return;
+    if (!nsi_yaml_find(root, "networks") && !nsi_yaml_find(root, "formulas")) {
+        r->status = nsi_yaml_fail(&r->yaml, NULL, r->error,
+                                  "the keys networks and formulas are missing; give one of them");
+        return;
+    }
+    read_list_of(r, "networks", read_network);
+    read_list_of(r, "formulas", read_formula);
 }
 
 // ---- files -----------------------------------------------------------------------------------
@@ -217,7 +286,7 @@ static ns_status load(const char* text, size_t size, const char* path,
         r.status = nsi_yaml_read(file, allocator, &r.yaml, error);
     }
     r.blueprint->file = file;
-    if (r.status == NS_OK) read_networks(&r);
+    if (r.status == NS_OK) read_root(&r);
     nsi_yaml_free(&r.yaml);
     if (r.status == NS_OK) {
         *out = r.blueprint;

@@ -1,4 +1,4 @@
-// Networks laid onto the names of one model:
+// Networks and formulas laid onto the names of one model:
 //
 //     each             -> matches, prefixes of names
 //     "{}/force/x"     -> "link/a/force/x" -> numbers of names, one or, for a glob, several
@@ -68,15 +68,15 @@ typedef struct planner {
     sorted_name* sorted; // (nname)
     const char** kept;   // (nname) the plan's copy of a name, or NULL
     uint32_t* depth;     // (nname) values to keep
-    uint32_t* owner;     // (nname) network of which it is an output, or NSI_NONE
+    uint32_t* owner;     // (nname) part of which it is an output, or NSI_NONE
     NSI_ARRAY(prefix) prefixes;
     nsi_index prefix_index;
     NSI_ARRAY(nsi_plan_use) uses;
     NSI_ARRAY(nsi_plan_set) sets;
     uint64_t nweight, ninput; // of all
 
-    // The network, the match and what they expand to, at present.
-    uint32_t network;
+    // The network or formula, the match and what they expand to, at present.
+    uint32_t part;                   // networks come first, then formulas
     const char* match;               // or NULL
     char text[MAX_EXPANDED];         // after {}
     numbers found, outputs, against; // names
@@ -85,8 +85,33 @@ typedef struct planner {
 
 // ---- messages --------------------------------------------------------------------------------
 
+// The formula at hand, or NULL.
+static const nsi_blueprint_formula* formula_at(const planner* p) {
+    uint32_t networks = p->blueprint->networks.count;
+    return p->part >= networks ? &p->blueprint->formulas.data[p->part - networks] : NULL;
+}
+
+// Of a formula what it has in common with a network.
 static const ns_network_def* definition(const planner* p) {
-    return &p->blueprint->networks.data[p->network].def;
+    const nsi_blueprint_formula* f = formula_at(p);
+    return f ? &f->ports : &p->blueprint->networks.data[p->part].def;
+}
+
+// 'network "drag"'
+static const char* part_name(const ns_blueprint* blueprint, uint32_t part, char out[80]) {
+    uint32_t networks = blueprint->networks.count;
+    bool is_formula = part >= networks;
+    const char* name = is_formula ? blueprint->formulas.data[part - networks].def.name
+                                  : blueprint->networks.data[part].def.name;
+    snprintf(out, 80, "%s \"%.60s\"", is_formula ? "formula" : "network", name);
+    return out;
+}
+
+// Where in the text of a formula an input is.
+static uint32_t input_offset(const nsi_blueprint_formula* f, uint32_t input) {
+    uint32_t k = 0;
+    while (!f->sources[k].is_input || f->sources[k].number != input) k++;
+    return (uint32_t)nsi_formula_variable_offset(f->formula, k);
 }
 
 // "file:line:column: network "drag", link/a: inputs: " and the message.
@@ -94,20 +119,28 @@ static ns_status fail_at(const planner* p, ns_status status, nsi_field field, ui
                          const char* format, ...) NSI_PRINTF(5, 6);
 static ns_status fail_at(const planner* p, ns_status status, nsi_field field, uint32_t item,
                          const char* format, ...) {
-    char message[NS_ERROR_SIZE], where[200] = "", match[80] = "";
+    char message[NS_ERROR_SIZE], where[200] = "", match[80] = "", who[80];
+    const nsi_blueprint_formula* f = formula_at(p);
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    if (f && field == NSI_FIELD_INPUTS) { // they stand in the text
+        item = item == NSI_NONE ? NSI_NONE : input_offset(f, item);
+        field = NSI_FIELD_FORMULA;
+    } else if (f && field == NSI_FIELD_OUTPUTS) {
+        field = NSI_FIELD_OUTPUT;
+    }
     if (p->blueprint->file) {
-        nsi_place at =
-            nsi_places_find(&p->blueprint->networks.data[p->network].places, field, item);
+        const nsi_places* places = f ? &f->places : &p->blueprint->networks.data[p->part].places;
+        nsi_place at = nsi_places_find(places, field, item);
         snprintf(where, sizeof where, "%.150s:%u:%u: ", p->blueprint->file, at.line, at.column);
     }
     if (p->match) snprintf(match, sizeof match, ", %.60s", p->match);
     bool whole = field == NSI_FIELD_COUNT;
-    return nsi_fail(p->error, status, "%snetwork \"%.60s\"%s: %s%s%s", where, definition(p)->name,
-                    match, whole ? "" : nsi_field_name(field), whole ? "" : ": ", message);
+    return nsi_fail(p->error, status, "%s%s%s: %s%s%s", where,
+                    part_name(p->blueprint, p->part, who), match, nsi_field_name(field),
+                    whole ? "" : ": ", message);
 }
 
 static ns_status fail_nomem(const planner* p) {
@@ -166,8 +199,10 @@ static bool has_glob(const char* text) {
 
 static ns_status fail_missing(const planner* p, nsi_field field, uint32_t item, const char* name) {
     char nearest[NEAREST_SIZE];
-    return fail_at(p, NS_ERR_ARGUMENT, field, item, "no quantity %s \"%.100s\"%s",
-                   has_glob(name) ? "fits" : "is called", name, nearest_names(p, name, nearest));
+    bool glob = has_glob(name), formula = formula_at(p) != NULL;
+    return fail_at(p, NS_ERR_ARGUMENT, field, item, "no quantity %s \"%.100s\"%s%s",
+                   glob && !formula ? "fits" : "is called", name, nearest_names(p, name, nearest),
+                   glob && formula ? "; there are no globs in formulas" : "");
 }
 
 // ---- names -----------------------------------------------------------------------------------
@@ -299,7 +334,7 @@ static bool match_members(planner* p) {
 
 // The names that a template stands for at present, into p->found; none is no error. A name that
 // exists stands for itself, whatever characters are in it; one that others begin with, up to a '/',
-// stands for those.
+// stands for those. In formulas a name is one quantity.
 static ns_status expand(planner* p, const char* template, nsi_field field, uint32_t item) {
     p->found.count = 0;
     if (!substitute(p, template)) {
@@ -310,6 +345,8 @@ static ns_status expand(planner* p, const char* template, nsi_field field, uint3
     bool ok = true;
     if (name != NSI_NONE) {
         ok = nsi_array_push(&p->allocator, &p->found, name);
+    } else if (formula_at(p)) {
+        ok = true;
     } else if (has_glob(p->text)) {
         ok = match_glob(p, p->text);
     } else {
@@ -360,22 +397,23 @@ static ns_status applies(planner* p, bool* exists, bool* acts) {
     return NS_OK;
 }
 
-// The network becomes the owner of a name.
+// The part becomes the owner of a name.
 static ns_status take_output(planner* p, uint32_t item, uint32_t name) {
     uint32_t owner = p->owner[name];
     if (!may_move(p, name)) {
         return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUTS, item,
-                       "nothing in the step depends on \"%.150s\", so that a network there has no"
+                       "nothing in the step depends on \"%.150s\", so that a %s there has no"
                        " effect",
-                       p->names[name]);
+                       p->names[name], formula_at(p) ? "formula" : "network");
     }
     if (owner != NSI_NONE) {
+        char other[80];
         return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUTS, item,
-                       "\"%.150s\" is an output of network \"%.60s\" already; a quantity has one"
-                       " network at most",
-                       p->names[name], p->blueprint->networks.data[owner].def.name);
+                       "\"%.150s\" is an output of %s already; a quantity has one network or"
+                       " formula at most",
+                       p->names[name], part_name(p->blueprint, owner, other));
     }
-    p->owner[name] = p->network;
+    p->owner[name] = p->part;
     return NS_OK;
 }
 
@@ -440,7 +478,7 @@ static ns_status take_inputs(planner* p) {
     p->ninput += p->inputs.count;
     if (p->ninput > MAX_INPUTS) {
         return fail_at(p, NS_ERR_LIMIT, NSI_FIELD_INPUTS, NSI_NONE,
-                       "all networks together have more than %d inputs", MAX_INPUTS);
+                       "all networks and formulas together have more than %d inputs", MAX_INPUTS);
     }
     return NS_OK;
 }
@@ -581,12 +619,19 @@ static ns_status check_sizes(const planner* p) {
 static ns_status make_set(planner* p, uint32_t* number) {
     const ns_network_def* def = definition(p);
     uint32_t nin = p->inputs.count, nout = p->outputs.count;
+    const nsi_blueprint_formula* f = formula_at(p);
+    uint32_t network = f ? NSI_NONE : p->part;
+    uint32_t formula = f ? p->part - p->blueprint->networks.count : NSI_NONE;
     *number = p->sets.count;
+    if (f && f->def.ncoefficient == 0) {
+        *number = NSI_NONE;
+        return NS_OK;
+    }
 
     // The set of an earlier match, when they share one.
     if (p->sets.count > 0 && !def->separate) {
         const nsi_plan_set* last = &p->sets.data[p->sets.count - 1];
-        if (last->network == p->network) {
+        if (last->network == network && last->formula == formula) {
             *number = p->sets.count - 1;
             if (last->ninput == nin && last->noutput == nout) return NS_OK;
             return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_EACH, NSI_NONE,
@@ -597,13 +642,14 @@ static ns_status make_set(planner* p, uint32_t* number) {
         }
     }
 
-    uint64_t count = nsi_network_weight_count(def, nin, nout);
+    uint64_t count = f ? f->def.ncoefficient : nsi_network_weight_count(def, nin, nout);
     if (count > NSI_BLUEPRINT_MAX_WEIGHTS - p->nweight) {
         return fail_at(p, NS_ERR_LIMIT, NSI_FIELD_COUNT, NSI_NONE,
                        "with its %llu weights there are more than %d in all",
                        (unsigned long long)count, NSI_BLUEPRINT_MAX_WEIGHTS);
     }
-    nsi_plan_set set = {.network = p->network,
+    nsi_plan_set set = {.network = network,
+                        .formula = formula,
                         .ninput = nin,
                         .noutput = nout,
                         .offset = (uint32_t)p->nweight,
@@ -640,8 +686,12 @@ static ns_status add_output(planner* p, const char* name, uint32_t use, uint32_t
 }
 
 static ns_status make_use(planner* p) {
-    nsi_plan_use use = {
-        .network = p->network, .ninput = p->inputs.count, .noutput = p->outputs.count};
+    uint32_t networks = p->blueprint->networks.count;
+    nsi_plan_use use = {.network = p->part < networks ? p->part : NSI_NONE,
+                        .formula = p->part < networks ? NSI_NONE : p->part - networks,
+                        .mode = definition(p)->mode,
+                        .ninput = p->inputs.count,
+                        .noutput = p->outputs.count};
     ns_status status = make_set(p, &use.set);
     if (status != NS_OK) return status;
     nsi_plan_input* inputs = nsi_arena_alloc(&p->out->arena, use.ninput * sizeof *inputs);
@@ -664,7 +714,7 @@ static ns_status make_use(planner* p) {
     return nsi_array_push(&p->allocator, &p->uses, use) ? NS_OK : fail_nomem(p);
 }
 
-// The network at the present match.
+// The network or formula at the present match.
 static ns_status apply(planner* p) {
     ns_status status = take_outputs(p);
     if (status == NS_OK) status = take_inputs(p);
@@ -789,7 +839,8 @@ ns_status nsi_plan_create(const ns_blueprint* blueprint, const char* const* name
     p.out->plan = (nsi_plan){.allocator = own, .blueprint = blueprint, .block = p.out};
 
     ns_status status = prepare_names(&p);
-    for (; p.network < blueprint->networks.count && status == NS_OK; p.network++) {
+    uint32_t parts = blueprint->networks.count + blueprint->formulas.count;
+    for (; p.part < parts && status == NS_OK; p.part++) {
         status = definition(&p)->each ? apply_each(&p) : apply(&p);
     }
     if (status == NS_OK) status = finish(&p);
@@ -857,11 +908,24 @@ static const char* nearest_tensors(const ns_blueprint* blueprint, const char* wa
     return list_ranking(&r, out);
 }
 
-static ns_status load_set(const nsi_plan* plan, const nsi_plan_set* set, double* weights,
-                          ns_error* error) {
-    const ns_network_def* def = ns_blueprint_network(plan->blueprint, set->network);
+const ns_formula_def* nsi_plan_formula(const nsi_plan* plan, uint32_t set) {
+    return ns_blueprint_formula(plan->blueprint, plan->sets[set].formula);
+}
+
+uint32_t nsi_plan_layers(const nsi_plan* plan, uint32_t number, nsi_layer layers[NSI_MAX_LAYERS]) {
+    const nsi_plan_set* set = &plan->sets[number];
+    if (set->formula != NSI_NONE) {
+        layers[0] = (nsi_layer){.rows = 1, .columns = set->count};
+        return 1;
+    }
+    return nsi_network_layers(ns_blueprint_network(plan->blueprint, set->network), set->ninput,
+                              set->noutput, layers);
+}
+
+static ns_status load_set(const nsi_plan* plan, uint32_t number, double* weights, ns_error* error) {
+    const nsi_plan_set* set = &plan->sets[number];
     nsi_layer layers[NSI_MAX_LAYERS];
-    uint32_t nlayer = nsi_network_layers(def, set->ninput, set->noutput, layers);
+    uint32_t nlayer = nsi_plan_layers(plan, number, layers);
     for (uint32_t k = 0; k < nlayer; k++) {
         const nsi_layer* layer = &layers[k];
         char name[TENSOR_NAME_SIZE];
@@ -876,7 +940,15 @@ static ns_status load_set(const nsi_plan* plan, const nsi_plan_set* set, double*
                 set->name, name, layer->rows, layer->columns,
                 nearest_tensors(plan->blueprint, name, nearest));
         }
-        if (tensor->rows != layer->rows || tensor->columns != layer->columns) {
+        bool fits = tensor->rows == layer->rows && tensor->columns == layer->columns;
+        if (!fits && set->formula != NSI_NONE) {
+            return fail_weights(plan, error,
+                                "set \"%.120s\": the loaded tensor \"%.130s\" is %u x %u, but the"
+                                " formula of %u coefficient%s needs %u x %u",
+                                set->name, name, tensor->rows, tensor->columns, set->count,
+                                set->count == 1 ? "" : "s", layer->rows, layer->columns);
+        }
+        if (!fits) {
             return fail_weights(plan, error,
                                 "set \"%.120s\": the loaded tensor \"%.130s\" is %u x %u, but the"
                                 " network of %u inputs and %u outputs needs %u x %u",
@@ -896,7 +968,8 @@ static bool is_expected(const nsi_plan* plan, const char* tensor) {
         size_t size = strlen(set->name);
         if (strncmp(tensor, set->name, size) != 0) continue;
         char name[TENSOR_NAME_SIZE];
-        uint32_t nlayer = ns_blueprint_network(plan->blueprint, set->network)->nhidden + 1;
+        nsi_layer layers[NSI_MAX_LAYERS];
+        uint32_t nlayer = nsi_plan_layers(plan, i, layers);
         for (uint32_t k = 0; k < nlayer; k++) {
             if (strcmp(tensor, tensor_name(set, k, name, sizeof name)) == 0) return true;
         }
@@ -908,9 +981,10 @@ static ns_status load_weights(const nsi_plan* plan, double* weights, ns_error* e
     const ns_blueprint* blueprint = plan->blueprint;
     uint64_t used = 0;
     for (uint32_t i = 0; i < plan->nset; i++) {
-        ns_status status = load_set(plan, &plan->sets[i], weights, error);
+        nsi_layer layers[NSI_MAX_LAYERS];
+        ns_status status = load_set(plan, i, weights, error);
         if (status != NS_OK) return status;
-        used += ns_blueprint_network(blueprint, plan->sets[i].network)->nhidden + 1;
+        used += nsi_plan_layers(plan, i, layers);
     }
     if (used == blueprint->tensors.count) return NS_OK;
     for (uint32_t i = 0; i < blueprint->tensors.count; i++) {
@@ -929,6 +1003,11 @@ ns_status nsi_plan_weights(const nsi_plan* plan, double* weights, ns_error* erro
     uint64_t stream = 0;
     for (uint32_t i = 0; i < plan->nset; i++) {
         const nsi_plan_set* set = &plan->sets[i];
+        const ns_formula_def* formula = nsi_plan_formula(plan, i);
+        for (uint32_t k = 0; formula && k < set->count; k++) {
+            weights[set->offset + k] = formula->coefficients[k].value;
+        }
+        if (formula) continue;
         stream = i > 0 && plan->sets[i - 1].network == set->network ? stream + 1 : 0;
         nsi_network_init(ns_blueprint_network(plan->blueprint, set->network), set->ninput,
                          set->noutput, stream, weights + set->offset);

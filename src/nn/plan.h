@@ -12,10 +12,11 @@ typedef struct nsi_plan_input {
     uint32_t lag;
 } nsi_plan_input;
 
-// One application of a network.
+// One application of a network or formula: one of the two numbers is NSI_NONE.
 typedef struct nsi_plan_use {
-    uint32_t network; // in the blueprint
-    uint32_t set;     // of weights
+    uint32_t network, formula; // in the blueprint
+    uint32_t set;              // of weights; NSI_NONE: a formula without coefficients
+    ns_augment mode;
     uint32_t ninput, noutput;
     const nsi_plan_input* inputs;
     const char* const* outputs;
@@ -23,8 +24,8 @@ typedef struct nsi_plan_use {
 } nsi_plan_use;
 
 typedef struct nsi_plan_set {
-    const char* name; // "drag", "drag/link/a"
-    uint32_t network;
+    const char* name;          // "drag", "drag/link/a"
+    uint32_t network, formula; // one of them NSI_NONE
     uint32_t ninput, noutput;
     uint32_t offset, count; // in all weights
 } nsi_plan_set;
@@ -59,7 +60,14 @@ void nsi_plan_free(nsi_plan* plan); // NULL is allowed
 // The use at whose outputs this name is, and which output; NSI_NONE when there is none.
 uint32_t nsi_plan_find_output(const nsi_plan* plan, const char* name, uint32_t* output);
 
-// Initial weights of all sets (nweight): those loaded into the blueprint, else random ones.
+// The matrices of a set: the layers of a network, or one row of coefficients. Returns how many.
+uint32_t nsi_plan_layers(const nsi_plan* plan, uint32_t set, nsi_layer layers[NSI_MAX_LAYERS]);
+
+// The formula whose coefficients a set has; NULL for a network's.
+const ns_formula_def* nsi_plan_formula(const nsi_plan* plan, uint32_t set);
+
+// Initial weights of all sets (nweight): those loaded into the blueprint, else random ones and
+// coefficients as they are in the blueprint.
 // @return NS_OK; NS_ERR_ARGUMENT when loaded ones do not fit, naming both shapes, are missing or
 // are too many
 ns_status nsi_plan_weights(const nsi_plan* plan, double* weights, ns_error* error);

@@ -184,6 +184,7 @@ ns_status nsi_weights_add_chart(const ns_system* system, uint32_t set, const dou
     maker m = {.arena = &charts->arena};
     const nsi_plan* plan = system->plan;
     const nsi_plan_set* s = &plan->sets[set];
+    if (s->formula != NSI_NONE) return NS_OK;
     const ns_network_def* def = ns_blueprint_network(plan->blueprint, s->network);
     nsi_layer shapes[NSI_MAX_LAYERS];
     uint32_t nlayer = nsi_network_layers(def, s->ninput, s->noutput, shapes);

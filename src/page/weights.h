@@ -11,7 +11,7 @@
 // for what differs ("joint/*/velocity", "prev:qd/0"). From the arena; NULL when out of memory.
 const char* const* nsi_weights_inputs(const ns_system* system, uint32_t set, nsi_arena* arena);
 
-// Add the chart "network_<set>": a picture of this set. Its weights are borrowed.
+// Add the chart "network_<set>": a picture of this set, whose weights are borrowed. A formula's has none.
 // @param weights  (nw) of all sets
 ns_status nsi_weights_add_chart(const ns_system* system, uint32_t set, const double* weights,
                                 nsi_charts* charts, ns_error* error);

@@ -82,30 +82,24 @@ ns_status nsi_system_alloc_weights(ns_system* system, uint32_t narray, uint32_t 
     return NS_OK;
 }
 
-// The layers of a set of weights; returns how many.
-static uint32_t set_layers(const nsi_plan* plan, const nsi_plan_set* set,
-                           nsi_layer layers[NSI_MAX_LAYERS]) {
-    return nsi_network_layers(ns_blueprint_network(plan->blueprint, set->network), set->ninput,
-                              set->noutput, layers);
-}
-
 // Tell where the plan has its sets and their layers.
 static ns_status list_weights(const nsi_plan* plan, ns_system* system, ns_error* error) {
     nsi_layer layers[NSI_MAX_LAYERS];
     uint32_t nmatrix = 0, m = 0;
-    for (uint32_t k = 0; k < plan->nset; k++) nmatrix += set_layers(plan, &plan->sets[k], layers);
+    for (uint32_t k = 0; k < plan->nset; k++) nmatrix += nsi_plan_layers(plan, k, layers);
     ns_status status = nsi_system_alloc_weights(system, plan->nset, nmatrix, plan->nweight, error);
     for (uint32_t k = 0; k < plan->nset && status == NS_OK; k++) {
         const nsi_plan_set* set = &plan->sets[k];
         system->arrays[k] = (nsi_weight_array){set->name, set->offset, set->count};
-        uint32_t nlayer = set_layers(plan, set, layers);
+        uint32_t nlayer = nsi_plan_layers(plan, k, layers);
         for (uint32_t i = 0; i < nlayer; i++) {
             system->matrices[m++] = (ns_weight_matrix){.set = set->name,
                                                        .layer = i,
                                                        .offset = set->offset + layers[i].offset,
                                                        .rows = layers[i].rows,
                                                        .columns = layers[i].columns,
-                                                       .bias = layers[i].bias};
+                                                       .bias = layers[i].bias,
+                                                       .formula = nsi_plan_formula(plan, k)};
         }
     }
     return status;
@@ -151,7 +145,8 @@ static ns_status trace_step(const ns_model* model, const ns_system_options* opti
     step.observe = options->observe;
     step.nobserve = options->nobserve;
     ns_status status = NS_OK;
-    if (options->blueprint && ns_blueprint_network_count(options->blueprint) > 0) {
+    if (ns_blueprint_network_count(options->blueprint) > 0 ||
+        ns_blueprint_formula_count(options->blueprint) > 0) {
         status = make_plan(model, options->blueprint, &step, system, error);
         step.plan = system->plan;
     }
@@ -367,8 +362,10 @@ ns_status ns_system_save_weights(const ns_system* s, const double* weights, cons
     }
     uint32_t count = ns_system_weight_matrix_count(s);
     if (count == 0) {
-        return nsi_fail(error, NS_ERR_ARGUMENT,
-                        "ns_system_save_weights: the system has no networks, and so no weights");
+        return nsi_fail(
+            error, NS_ERR_ARGUMENT,
+            "ns_system_save_weights: the system has no networks or coefficients, and so no"
+            " weights");
     }
     if (!weights) weights = s->weights;
     nsi_arena arena = {.allocator = s->allocator};

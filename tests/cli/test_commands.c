@@ -598,6 +598,38 @@ static void hybrid_models_are_shown(void** state) {
     assert_line("  net/drag/joint/hinge/tau", "N m", "forces        no");
 }
 
+// The same pendulum, its drag by a formula.
+static void formulas_do_what_they_say(void** state) {
+    (void)state;
+    write_networks();
+    write_text("f.yaml", "formulas:\n"
+                         "  - {name: drag, each: joint/*, output: '{}/tau',"
+                         " formula: '-b * \"{}/velocity\" - c', coefficients: {b: 0.5, c: 0.1}}\n"
+                         "  - {name: more, output: joint/hinge/force/damping, mode: scale,"
+                         " formula: '1'}\n");
+    write_text("fw.json", "{\"drag/w0\": [[0.25, 0.3]]}");
+    write_text("fh.yaml", "robot: " PENDULUM "\nblueprint: f.yaml\n");
+    double drag = -0.5 * 1.5 - 0.1;
+    assert_near(first_qdd("fh.yaml"), known_qdd(2.0 * damping, mass, drag), 1e-12);
+    assert_near(first_qdd(PENDULUM " --blueprint f.yaml --weights fw.json"),
+                known_qdd(2.0 * damping, mass, -0.25 * 1.5 - 0.3), 1e-12);
+    run_ok("inspect fh.yaml");
+    assert_says(out, "\nformulas\n  drag at {}/tau: -b * \"{}/velocity\" - c\n"
+                     "    drag: b 0.5, c 0.1\n  more at joint/hinge/force/damping: 1\n");
+    run_ok("inspect fh.yaml --json");
+    json_t* root = json_of(out);
+    const json_t* formula = json_array_get(json_object_get(root, "formulas"), 0);
+    assert_near(number(formula, "coefficients"), 2.0, 0.0);
+    json_decref(root);
+    run_ok("names fh.yaml 'formula/**'");
+    assert_line("  formula/drag/joint/hinge/tau", "N m", "forces        no");
+    assert_line("  formula/more/joint/hinge/force/damping", "-", "forces        no");
+    run_ok("gradcheck fh.yaml");
+    assert_says(out, "\nweight    drag/b ");
+    assert_says(out, "\nweight    drag/c ");
+    assert_says(out, "5 inputs over 20 steps: 5 ok, 0 unsure, 0 FAIL");
+}
+
 static void gradcheck_checks_weights(void** state) {
     (void)state;
     write_networks();
@@ -1313,6 +1345,7 @@ int main(void) {
         cmocka_unit_test(names_lists_everything),
         cmocka_unit_test(networks_do_what_they_say),
         cmocka_unit_test(hybrid_models_are_shown),
+        cmocka_unit_test(formulas_do_what_they_say),
         cmocka_unit_test(gradcheck_checks_weights),
         cmocka_unit_test(runs_with_memory_go_on),
         cmocka_unit_test(mistakes_with_networks_are_explained),

@@ -146,6 +146,11 @@ static void cli_page_is_true(void** state) {
     assert_true(check_document("docs/cli.md") >= 8);
 }
 
+static void blueprint_page_is_true(void** state) {
+    (void)state;
+    assert_true(check_document("docs/blueprint.md") >= 1);
+}
+
 static void readme_is_true(void** state) {
     (void)state;
     assert_true(check_document("README.md") >= 1);
@@ -155,6 +160,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comparison_tells_numbers_from_words),
         cmocka_unit_test(cli_page_is_true),
+        cmocka_unit_test(blueprint_page_is_true),
         cmocka_unit_test(readme_is_true),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,6 +65,13 @@ static void the_command_draws_networks_of_a_blueprint(void** state) {
                            "    outputs: '{}/force/spring'\n"
                            "    guarantee: conservative\n"
                            "    hidden: [3]\n");
+    write_text("formulas.yaml", "networks:\n"
+                                "  - {name: n, inputs: q/0, outputs: joint/rootx/tau}\n"
+                                "formulas:\n"
+                                "  - {name: f, output: joint/joint1/tau, formula: c,"
+                                " coefficients: {c: 1}}\n");
+    write_text("formula.yaml", "formulas: [{name: f, output: qdd/0, formula: c,"
+                               " coefficients: {c: 1}}]\n");
     write_text("hybrid.yaml", "robot: " SWIMMER "\nblueprint: joints.yaml\n");
 
     const picture* p = run_ok("network " SWIMMER " --blueprint joints.yaml");
@@ -88,6 +95,13 @@ static void the_command_draws_networks_of_a_blueprint(void** state) {
     write_text("zero.json", "{\"w\": 1}");
     check_fails("network " SWIMMER " --blueprint joints.yaml --weights zero.json", 1, "zero.json");
 
+    // Formulas are not drawn.
+    p = run_ok("network " SWIMMER " --blueprint formulas.yaml");
+    assert_int_equal(picture_count(p, "line", NULL), 2);
+    check_fails("network " SWIMMER " --blueprint formulas.yaml --set f", 1,
+                "'f' is a formula; only networks are drawn");
+    check_fails("network " SWIMMER " --blueprint formula.yaml", 1, "the blueprint has no networks");
+
     check_fails("network " SWIMMER, 2, "--blueprint");
     check_fails("network --blueprint two.yaml", 2, "MODEL");
     check_fails("network " SWIMMER " --blueprint two.yaml", 1, "drag spring/joint/rootx");
@@ -100,8 +114,8 @@ static void the_command_draws_networks_of_a_blueprint(void** state) {
     assert_int_equal(r.code, 0);
     assert_string_equal(r.out, "");
     program_result_free(&r);
-    static const char* const files[] = {"joints.yaml", "two.yaml", "hybrid.yaml", "zero.json",
-                                        "a.svg"};
+    static const char* const files[] = {"joints.yaml", "two.yaml",  "formulas.yaml", "formula.yaml",
+                                        "hybrid.yaml", "zero.json", "a.svg"};
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
         char path[256];
         snprintf(path, sizeof path, "%s/%s", folder, files[k]);

@@ -197,16 +197,29 @@ static void variables_come_in_order(void** state) {
     nsi_formula* f = parse("y2 - _x*\"link/a b/mass\" + y2/pi + \"_x\" - sin(mass)", false);
     static const char* const names[] = {"y2", "_x", "link/a b/mass", "mass"};
     static const size_t offsets[] = {0, 5, 8, 45};
+    static const unsigned forms[] = {NSI_FORMULA_BARE, NSI_FORMULA_BARE | NSI_FORMULA_QUOTED,
+                                     NSI_FORMULA_QUOTED, NSI_FORMULA_BARE};
     assert_int_equal(nsi_formula_variable_count(f), 4);
     for (uint32_t k = 0; k < 4; k++) {
         assert_string_equal(nsi_formula_variable(f, k), names[k]);
         assert_int_equal(nsi_formula_variable_offset(f, k), offsets[k]);
+        assert_int_equal(nsi_formula_variable_forms(f, k), forms[k]);
     }
     assert_null(nsi_formula_variable(f, 4));
+    assert_int_equal(nsi_formula_variable_forms(f, 4), 0);
     const double x[] = {2.0, 3.0, 5.0, 7.0};
     double pi = 3.14159265358979323846;
     assert_true(nsi_formula_eval(f, x) == 2.0 - 3.0 * 5.0 + 2.0 / pi + 3.0 - sin(7.0));
     nsi_formula_free(f);
+}
+
+static void names_are_no_words_of_formulas(void** state) {
+    (void)state;
+    static const char* const good[] = {"b", "_", "k_2", "Sin", "pi_", "mmm"};
+    static const char* const bad[] = {"", "2k", "a b", "a/b", "pi", "deg", "mm", "sin", "smooth"};
+    for (size_t k = 0; k < sizeof good / sizeof *good; k++)
+        assert_true(nsi_formula_is_name(good[k]));
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) assert_false(nsi_formula_is_name(bad[k]));
 }
 
 static void filters_are_named(void** state) {
@@ -429,6 +442,7 @@ int main(void) {
         cmocka_unit_test(depth_and_length_are_limited),
         cmocka_unit_test(every_prefix_is_survived),
         cmocka_unit_test(variables_come_in_order),
+        cmocka_unit_test(names_are_no_words_of_formulas),
         cmocka_unit_test(filters_are_named),
         cmocka_unit_test(traced_formulas_have_the_same_value),
         cmocka_unit_test(unwrapped_angles_are_continuous),

@@ -101,6 +101,12 @@ static void make_sample(const ns_allocator* memory, nsi_answer* a) {
     a->sigma = 1.0;
     a->nresidual = 1200;
     a->nweight = 33;
+    const nsi_fitted_coefficient coefficients[] = {{hostile, wide, 0.0, 0.0978, 0.0012},
+                                                   {lengthy, lengthy, 1.0, -3e-9, INFINITY},
+                                                   {broken, "c", -2.0, 1e20, NAN}};
+    for (int k = 0; k < 3; k++) {
+        assert_true(nsi_array_push(&a->allocator, &a->coefficients, coefficients[k]));
+    }
     a->before[NSI_ROLE_TRAIN] = make_score(&a->allocator, 1.0, 0);
     a->after[NSI_ROLE_TRAIN] = make_score(&a->allocator, 0.01, 2);
     a->after[NSI_ROLE_TEST] = make_score(&a->allocator, 0.02, 0);
@@ -341,9 +347,10 @@ static void json_has_it_all(void** state) {
     json_t* root = parse(&text);
 
     static const char* const keys[] = {
-        "title",      "model",       "treatment",  "setting", "citation",    "complete",  "seconds",
-        "parameters", "correlation", "directions", "sigma",   "noise_known", "residuals", "weights",
-        "before",     "after",       "phases",     "history", "path_names",  "path",      "notes"};
+        "title",       "model",      "treatment",    "setting",     "citation",   "complete",
+        "seconds",     "parameters", "coefficients", "correlation", "directions", "sigma",
+        "noise_known", "residuals",  "weights",      "before",      "after",      "phases",
+        "history",     "path_names", "path",         "notes"};
     size_t count = 0;
     const char* key;
     json_t* value;
@@ -462,6 +469,15 @@ static void assert_same_answer(const nsi_answer* is, const nsi_answer* was) {
         assert_true(check_same_bits(a->lower, b->lower) && check_same_bits(a->upper, b->upper));
         assert_true(same_number(a->standard_error, b->standard_error));
         assert_int_equal(a->verdict, b->verdict);
+    }
+    assert_int_equal(is->coefficients.count, was->coefficients.count);
+    for (uint32_t k = 0; k < was->coefficients.count; k++) {
+        const nsi_fitted_coefficient *a = &is->coefficients.data[k],
+                                     *b = &was->coefficients.data[k];
+        assert_text(a->set, b->set);
+        assert_text(a->name, b->name);
+        assert_true(check_same_bits(a->start, b->start) && check_same_bits(a->value, b->value));
+        assert_true(same_number(a->standard_error, b->standard_error));
     }
     assert_true((is->correlation == NULL) == (was->correlation == NULL));
     for (uint32_t k = 0; was->correlation && k < n * n; k++) {

@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         REQUIRE(one.size == two.size && memcmp(one.data, two.data, one.size) == 0);
         nsi_answer_free(&back);
         ns_text_free(&one);
-        REQUIRE(nsi_answer_html(&answer, &charts, &one, NULL) == NS_OK);
+        REQUIRE(nsi_answer_html(&answer, NULL, &charts, &one, NULL) == NS_OK);
         ns_text_free(&one);
         ns_text_free(&two);
     }

@@ -62,10 +62,13 @@ static uint32_t number_of(const char* name) {
 static void check_use(const nsi_plan* plan, uint32_t number) {
     const nsi_plan_use* use = &plan->uses[number];
     uint32_t earliest = NNAME, output;
-    REQUIRE(use->noutput > 0 && use->ninput > 0 && use->set < plan->nset);
-    const nsi_plan_set* set = &plan->sets[use->set];
-    REQUIRE(set->network == use->network && set->ninput == use->ninput &&
-            set->noutput == use->noutput);
+    bool is_formula = use->formula != NSI_NONE;
+    REQUIRE(is_formula == (use->network == NSI_NONE));
+    REQUIRE(is_formula ? use->noutput == 1 : use->noutput > 0 && use->ninput > 0);
+    REQUIRE(use->set < plan->nset || (is_formula && use->set == NSI_NONE));
+    const nsi_plan_set* set = use->set < plan->nset ? &plan->sets[use->set] : NULL;
+    REQUIRE(!set || (set->network == use->network && set->formula == use->formula &&
+                     set->ninput == use->ninput && set->noutput == use->noutput));
     for (uint32_t k = 0; k < use->noutput; k++) {
         uint32_t name = number_of(use->outputs[k]);
         if (name < earliest) earliest = name;
@@ -113,6 +116,38 @@ static void check_network(const ns_network_def* def) {
     for (uint32_t i = 0; i < def->ninput_scale; i++) REQUIRE(def->input_scale[i] > 0.0);
 }
 
+// Variables are inputs or coefficients, and all of these are variables.
+static void check_formula(const nsi_blueprint_formula* f) {
+    uint32_t inputs = 0, coefficients = 0;
+    REQUIRE(f->def.name && f->def.output && f->def.formula && f->ports.noutput == 1);
+    for (uint32_t k = 0; k < nsi_formula_variable_count(f->formula); k++) {
+        const nsi_formula_source* source = &f->sources[k];
+        const char* name = nsi_formula_variable(f->formula, k);
+        REQUIRE(source->number < (source->is_input ? f->ports.ninput : f->def.ncoefficient));
+        REQUIRE(strcmp(source->is_input ? f->ports.inputs[source->number]
+                                        : f->def.coefficients[source->number].name,
+                       name) == 0);
+        *(source->is_input ? &inputs : &coefficients) += 1;
+    }
+    REQUIRE(inputs == f->ports.ninput && coefficients == f->def.ncoefficient);
+}
+
+// Written and read again it writes the same.
+static void check_text(const ns_blueprint* blueprint) {
+    ns_text one = {0}, two = {0};
+    ns_blueprint* again = NULL;
+    REQUIRE(nsi_blueprint_text(blueprint, NULL, NULL, &one, NULL) == NS_OK);
+    ns_error error = {0};
+    ns_status status = ns_blueprint_parse(one.data, one.size, "fuzz", NULL, &again, &error);
+    if (status != NS_OK) fprintf(stderr, "%s\n%s\n", error.message, one.data);
+    REQUIRE(status == NS_OK);
+    REQUIRE(nsi_blueprint_text(again, NULL, NULL, &two, NULL) == NS_OK);
+    REQUIRE(one.size == two.size && memcmp(one.data, two.data, one.size) == 0);
+    ns_text_free(&one);
+    ns_text_free(&two);
+    ns_blueprint_free(again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ns_blueprint* blueprint = NULL;
     ns_error error = {0};
@@ -124,7 +159,11 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (uint32_t i = 0; i < ns_blueprint_network_count(blueprint); i++) {
         check_network(ns_blueprint_network(blueprint, i));
     }
+    for (uint32_t i = 0; i < ns_blueprint_formula_count(blueprint); i++) {
+        check_formula(&blueprint->formulas.data[i]);
+    }
     if (blueprint) check_plan(blueprint);
+    if (blueprint) check_text(blueprint);
     ns_blueprint_free(blueprint);
     return 0;
 }

@@ -367,7 +367,15 @@ static const char everything[] = "# a comment\n"
                                  "    outputs: actuator/a/force\n"
                                  "    mode: scale\n"
                                  "    guarantee: bounded\n"
-                                 "    bound: 0.5\n";
+                                 "    bound: 0.5\n"
+                                 "formulas:\n"
+                                 "  - name: friction\n"
+                                 "    each: joint/*\n"
+                                 "    weights: separate\n"
+                                 "    output: \"{}/tau\"\n"
+                                 "    mode: replace\n"
+                                 "    formula: -b * \"{}/velocity\" - c * tanh(\"prev:{}/tau\")\n"
+                                 "    coefficients: {b: 0.098, c: 2e-2}\n";
 
 static void yaml_is_read(void** state) {
     (void)state;
@@ -468,7 +476,7 @@ static void broken_yaml_is_refused_with_its_place(void** state) {
         {"~\n", "f.yaml:1:1: a blueprint: this is nothing", 0},
         {"text\n", "f.yaml:1:1: a blueprint: this is one value; write a mapping", 0},
         {"- a\n", "f.yaml:1:1: a blueprint: this is a list; write a mapping", 0},
-        {"{}\n", "f.yaml:1:1: the key networks is missing", 0},
+        {"{}\n", "f.yaml:1:1: the keys networks and formulas are missing; give one of them", 0},
         {"\nnetwork: []\n",
          "f.yaml:2:1: unknown key \"network\"; did you mean \"networks\"? The keys of a blueprint: "
          "networks",
@@ -671,7 +679,7 @@ static void files_are_read(void** state) {
     static const struct {
         const char* name;
         uint32_t count;
-    } files[] = {{"drag", 1}, {"joints", 1}, {"several", 3}, {"none", 0}};
+    } files[] = {{"drag", 1}, {"joints", 1}, {"several", 3}, {"none", 0}, {"formulas", 1}};
     char path[1000];
     ns_blueprint* blueprint;
     ns_error error;
@@ -691,7 +699,7 @@ static void files_are_read(void** state) {
     assert_null(blueprint);
 }
 
-// The indented texts of docs/blueprint.md that start with "networks:".
+// The indented texts of docs/blueprint.md that start with "networks:" or "formulas:".
 static void documented_blueprints_are_read(void** state) {
     (void)state;
     FILE* file = fopen(NEURALSIM_SOURCE_DIR "/docs/blueprint.md", "r");
@@ -701,7 +709,9 @@ static void documented_blueprints_are_read(void** state) {
     for (bool more = true; more;) {
         more = fgets(line, sizeof line, file) != NULL;
         bool inside = more && strncmp(line, "    ", 4) == 0;
-        if (inside && (text[0] != '\0' || strncmp(line, "    networks:", 13) == 0)) {
+        bool starts =
+            strncmp(line, "    networks:", 13) == 0 || strncmp(line, "    formulas:", 13) == 0;
+        if (inside && (text[0] != '\0' || starts)) {
             assert_true(strlen(text) + strlen(line) < sizeof text);
             memcpy(text + strlen(text), line, strlen(line) + 1);
         } else if (text[0] != '\0') {
@@ -711,7 +721,7 @@ static void documented_blueprints_are_read(void** state) {
         }
     }
     fclose(file);
-    assert_int_equal(count, 5);
+    assert_int_equal(count, 7);
 }
 
 // ---- memory ----------------------------------------------------------------------------------

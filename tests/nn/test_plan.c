@@ -405,15 +405,15 @@ static void wrong_blueprints_are_refused(void** state) {
         // twice
         {"- name: n\n  inputs: q/0\n  outputs: [qdd/0, 'qdd/*']\n",
          "f.yaml:4:20: network \"n\": outputs: \"qdd/0\" is an output of network \"n\" already; a"
-         " quantity has one network at most",
+         " quantity has one network or formula at most",
          0},
         {"- {name: m, inputs: q/0, outputs: qdd/0}\n- name: n\n  inputs: q/0\n  outputs: 'qdd/*'\n",
          "f.yaml:5:12: network \"n\": outputs: \"qdd/0\" is an output of network \"m\" already; a"
-         " quantity has one network at most",
+         " quantity has one network or formula at most",
          0},
         {"- name: n\n  each: link/*\n  inputs: q/0\n  outputs: qdd/0\n",
          "f.yaml:5:12: network \"n\", link/thigh: outputs: \"qdd/0\" is an output of network \"n\""
-         " already; a quantity has one network at most",
+         " already; a quantity has one network or formula at most",
          0},
         // against
         {"- {name: n, inputs: q/0, outputs: qdd/0, guarantee: dissipative}\n",
