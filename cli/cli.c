@@ -357,6 +357,15 @@ void cli_progress_end(cli_progress* p) {
 
 bool cli_model_load(const char* path, const ns_load_options* options, const cli_networks* networks,
                     cli_model* out) {
+    if (!cli_model_load_any(path, options, networks, out)) return false;
+    if (!ns_hybrid_is_learned(out->hybrid)) return true;
+    cli_fail("%s is a learned system, whose step has no physics to look at; only replay takes it",
+             path);
+    return false;
+}
+
+bool cli_model_load_any(const char* path, const ns_load_options* options,
+                        const cli_networks* networks, cli_model* out) {
     const char* blueprint = networks ? networks->blueprint : NULL;
     const char* weights = networks ? networks->weights : NULL;
     ns_error error;

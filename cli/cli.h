@@ -177,6 +177,9 @@ typedef struct cli_model {
 // @param networks  NULL for none
 bool cli_model_load(const char* path, const ns_load_options* options, const cli_networks* networks,
                     cli_model* out);
+// The same, and learned systems, which have no physics, too.
+bool cli_model_load_any(const char* path, const ns_load_options* options,
+                        const cli_networks* networks, cli_model* out);
 void cli_model_free(cli_model* m);
 
 // Into default options: what the hybrid model gives, and the networks. Options of the command line

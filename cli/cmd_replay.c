@@ -139,6 +139,18 @@ static bool load_data(replay* r) {
            false;
 }
 
+// Of a learned system: its channels are coordinates and velocities.
+static bool create_learned_problem(replay* r) {
+    ns_error error;
+    const char* place = r->map_path ? r->map_path : r->files.items[0];
+    if (ns_hybrid_create_learned(r->source.hybrid, &r->system, &error) != NS_OK ||
+        nsi_problem_create(r->source.model, r->system, NULL, r->data, NULL, &r->problem, &error) !=
+            NS_OK) {
+        return cli_fail("%s: %s", r->system ? place : r->model_path, error.message), false;
+    }
+    return true;
+}
+
 static bool create_problem(replay* r, ns_system_options* options) {
     uint32_t count = 0;
     ns_error error;
@@ -278,8 +290,16 @@ static int choose_horizons(replay* r) {
 }
 
 static int prepare(replay* r) {
-    if (!cli_model_load(r->model_path, &r->load, &r->networks, &r->source)) return EXIT_FAILED;
-    cli_note_ignored(r->source.model, r->model_path);
+    if (!cli_model_load_any(r->model_path, &r->load, &r->networks, &r->source)) return EXIT_FAILED;
+    bool learned = ns_hybrid_is_learned(r->source.hybrid);
+    if (learned && (!isnan(r->dt) || r->integrator >= 0 || r->contact.model >= 0 ||
+                    r->networks.blueprint || r->networks.weights)) {
+        return cli_usage("replay",
+                         "%s is a learned system: --dt, --integrator, --contact, --blueprint and"
+                         " --weights do not go with it",
+                         r->model_path);
+    }
+    if (!learned) cli_note_ignored(r->source.model, r->model_path);
     if (!load_data(r)) return EXIT_FAILED;
     ns_system_options options = ns_default_system_options();
     cli_model_apply(&r->source, &options);
@@ -287,7 +307,8 @@ static int prepare(replay* r) {
     if (r->integrator >= 0) options.integrator = r->integrator;
     options.timestep = nsi_problem_timestep(r->source.model, &options, isnan(r->dt) ? 0.0 : r->dt,
                                             ns_dataset_period(r->data));
-    if (!create_problem(r, &options) || !name_channels(r)) return EXIT_FAILED;
+    bool ok = learned ? create_learned_problem(r) : create_problem(r, &options);
+    if (!ok || !name_channels(r)) return EXIT_FAILED;
     find_units(r);
     note_unknown_states(r);
     return choose_horizons(r);
@@ -419,6 +440,7 @@ static bool write_paths(const replay* r) {
 
 static const char* integrator_name(const replay* r) {
     static const char* const names[] = {"euler", "rk4", "implicit"}; // CLI_INTEGRATORS
+    if (ns_hybrid_is_learned(r->source.hybrid)) return "learned";
     return names[r->problem->sizes.integrator];
 }
 

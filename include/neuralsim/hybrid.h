@@ -10,7 +10,8 @@
 ///     ns_system_free(system);
 ///     ns_hybrid_free(hybrid);
 ///
-/// The format is in docs/blueprint.md.
+/// A file may also name a learned system (learned.h) in place of physics; the model then gives names
+/// and looks, and ns_hybrid_create_learned() the system. The format is in docs/blueprint.md.
 
 #ifndef NEURALSIM_HYBRID_H
 #define NEURALSIM_HYBRID_H
@@ -48,6 +49,19 @@ NS_API ns_blueprint* ns_hybrid_blueprint(const ns_hybrid* hybrid);
 /// Set what the file gives: `set`, `blueprint`, `contact`, `integrator`, `timestep`. The rest stays. What is set
 /// points into the hybrid model.
 NS_API void ns_hybrid_apply(const ns_hybrid* hybrid, ns_system_options* options);
+
+/// Is its step a network instead of physics? Systems made of its model by ns_system_create() are then
+/// not what the file says.
+NS_API bool ns_hybrid_is_learned(const ns_hybrid* hybrid);
+
+/// The learned system of the file: its state is q and qd of the model, then what an LSTM keeps, which
+/// starts at 0. Its initial weights are those of the file.
+/// @param out  to be freed by ns_system_free()
+/// @return NS_OK; NS_ERR_ARGUMENT: the file has none; as ns_system_create_learned() and
+///         ns_system_load_weights(), naming the file; NS_ERR_UNSUPPORTED: a joint of the model has more
+///         than one coordinate
+NS_API ns_status ns_hybrid_create_learned(const ns_hybrid* hybrid, ns_system** out,
+                                          ns_error* error);
 
 #ifdef __cplusplus
 }

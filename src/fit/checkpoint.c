@@ -75,6 +75,8 @@ static json_t* to_json(const nsi_checkpoint* c) {
         {"x", numbers(c->x, c->nx)},
         {"m", numbers(c->m, c->nm)},
         {"v", numbers(c->v, c->nm)},
+        {"kept", numbers(c->kept, c->nkept)},
+        {"kept_value", number(c->kept_value)},
         {"stale", json_integer(c->stale)},
         {"searches", json_integer(c->searches)},
         {"best", numbers(c->best, c->nhop)},
@@ -239,6 +241,8 @@ static bool from_json(const json_t* root, const ns_allocator* allocator, nsi_che
     uint32_t nv = 0, nelite = 0;
     c->m = get_numbers(&r, "m", &c->nm);
     c->v = get_numbers(&r, "v", &nv);
+    c->kept = get_numbers(&r, "kept", &c->nkept);
+    c->kept_value = get_number(&r, json_object_get(root, "kept_value"));
     c->stale = get_count(&r, json_object_get(root, "stale"));
     c->searches = get_count(&r, json_object_get(root, "searches"));
     c->best = get_numbers(&r, "best", &c->nhop);
@@ -315,8 +319,8 @@ ns_status nsi_checkpoint_read(const char* path, uint64_t fingerprint, const ns_a
 void nsi_checkpoint_free(nsi_checkpoint* c) {
     if (!c->allocator.free) return;
     if (c->path) nsi_free(&c->allocator, (void*)c->path[0].norms);
-    void* blocks[] = {c->path, c->z,     c->w,           c->x,      c->m,      c->v,
-                      c->best, c->elite, c->elite_value, c->phases, c->history};
+    void* blocks[] = {c->path, c->z,    c->w,     c->x,           c->m,      c->v,
+                      c->kept, c->best, c->elite, c->elite_value, c->phases, c->history};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&c->allocator, blocks[k]);
     *c = (nsi_checkpoint){0};
 }

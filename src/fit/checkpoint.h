@@ -20,6 +20,8 @@ typedef struct nsi_checkpoint {
 
     double *z, *w, *x, *m, *v; // numbers, weights, start states; Adam's moments
     uint32_t nz, nw, nx, nm;   // nm: of both moments
+    double *kept, kept_value;  // Adam's best point so far (nkept: nm, or 0 for none) and its value
+    uint32_t nkept;
 
     uint32_t stale, searches, nelite, nhop; // nelite points of nhop numbers
     double *best, *elite, *elite_value;     // (nhop), (nelite x nhop), (nelite)

@@ -166,17 +166,38 @@ static ns_status score(ns_fit* f, nsi_role role, bool after, nsi_score* out, ns_
 
 // ---- words -------------------------------------------------------------------------------------
 
+// "LSTM of 16, next state"
+static void describe_learned(const nsi_learned* l, char* text, size_t size) {
+    int used = snprintf(text, size, "%s",
+                        l->kind == NS_LEARNED_LSTM ? "LSTM of "
+                        : l->nhidden == 0          ? "linear map"
+                                                   : "feed-forward network of ");
+    for (uint32_t k = 0; k < l->nhidden && used > 0 && (size_t)used < size; k++) {
+        used +=
+            snprintf(text + used, size - (size_t)used, "%s%u", k > 0 ? " and " : "", l->hidden[k]);
+    }
+    if (used > 0 && (size_t)used < size) {
+        snprintf(text + used, size - (size_t)used, ", %s",
+                 l->increment ? "increments" : "next state");
+    }
+}
+
 static ns_status describe(ns_fit* f, ns_error* error) {
     static const char* const integrators[] = {"semi-implicit Euler", "RK4", "implicit Euler"};
     static const char* const states[] = {"free start states", "start states as recorded",
                                          "start states tied to the window before"};
     const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
     ns_system_sizes sizes = ns_system_get_sizes(f->system);
-    char text[300];
-    snprintf(text, sizeof text, "%s, steps of %g ms, samples every %g ms; %s; seed %llu",
-             integrators[sizes.integrator], sizes.timestep * 1e3,
-             ns_dataset_period(f->data[NSI_ROLE_TRAIN]) * 1e3, states[last->loss.states],
-             (unsigned long long)f->plan->seed);
+    char text[300], step[200];
+    double period = ns_dataset_period(f->data[NSI_ROLE_TRAIN]);
+    if (f->plan->learned) {
+        describe_learned(f->plan->learned, step, sizeof step);
+    } else {
+        snprintf(step, sizeof step, "%s, steps of %g ms", integrators[sizes.integrator],
+                 sizes.timestep * 1e3);
+    }
+    snprintf(text, sizeof text, "%s, samples every %g ms; %s; seed %llu", step, period * 1e3,
+             states[last->loss.states], (unsigned long long)f->plan->seed);
     nsi_answer* a = &f->answer;
     a->setting = nsi_arena_string(&a->arena, text, strlen(text));
     a->title = f->plan->title;
@@ -336,6 +357,11 @@ static ns_status write_model(const ns_fit* f, const char* folder, const char* we
         if (plan->contact >= 0) file.contact = plan->contact;
         file.integrator = (int)ns_system_get_sizes(f->system).integrator;
         file.timestep = f->timestep;
+        if (plan->learned) { // nothing of the physics counts
+            file.learned = plan->learned;
+            file.parameters.count = 0;
+            file.contact = file.integrator = -1;
+        }
         file.ground = file.ground || plan->ground;
         file.self_collision = file.self_collision || plan->self_collision;
         if (plan->blueprint && !file.blueprint) status = nsi_fail_nomem(error);

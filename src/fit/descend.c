@@ -87,11 +87,25 @@ static void set_point(nsi_descent* d, nsi_evaluator* e, const double* x) {
     }
 }
 
+// Keep the best point of Adam. NaN and what is as good do not replace it.
+static void offer_best(nsi_descent* d, const double* x, double value) {
+    if (!d->state.best || !(value < d->state.best_value)) return;
+    d->state.best_value = value;
+    memcpy(d->state.best, x, d->n * sizeof(double));
+}
+
+// The loss of all windows at x.
+static double full_value(nsi_descent* d, const double* x) {
+    set_point(d, d->e, x);
+    return nsi_evaluator_value(d->e) / nsi_evaluator_residual_count(d->e);
+}
+
 static double objective(void* context, const double* x, double* gradient) {
     nsi_descent* d = context;
     nsi_evaluator* e = d->e;
     if (d->batches.count > 0) {
         uint32_t iteration = d->state.lm.iteration, epoch = iteration / d->batches.count;
+        if (iteration % d->batches.count == 0) offer_best(d, x, full_value(d, x));
         if (epoch != d->epoch) {
             nsi_rng rng = nsi_rng_seed(d->seed + epoch);
             for (uint32_t k = 0; k < d->batches.count; k++) d->shuffled[k] = k;
@@ -110,6 +124,7 @@ static double objective(void* context, const double* x, double* gradient) {
     for (uint32_t k = 0; gradient && k < d->n; k++) {
         gradient[d->order[k]] = isfinite(value) ? d->gradient[k] * scale : 0.0;
     }
+    if (e == d->e) offer_best(d, x, value * scale);
     return value * scale;
 }
 
@@ -170,6 +185,7 @@ static nsi_outcome run_adam(nsi_descent* d) {
     const nsi_stage* stage = d->stage;
     nsi_adam_options options = nsi_default_adam_options();
     options.rate = stage->rate;
+    options.final_rate = stage->rate_end;
     options.max_iterations = stage->iterations;
     options.clip = stage->clip;
     nsi_adam_state state = {d->state.lm.iteration, d->state.m, d->state.v};
@@ -177,8 +193,9 @@ static nsi_outcome run_adam(nsi_descent* d) {
     get_x(d);
     nsi_adam(d->n, d->x, &state, objective, pass_on, d, &options, &out, NULL);
     d->state.lm.iteration = state.iteration;
-    set_point(d, d->e, d->x);
-    out.value = nsi_evaluator_value(d->e) / nsi_evaluator_residual_count(d->e);
+    offer_best(d, d->x, full_value(d, d->x));
+    if (isfinite(d->state.best_value)) memcpy(d->x, d->state.best, d->n * sizeof(double));
+    out.value = full_value(d, d->x);
     return out;
 }
 
@@ -333,7 +350,8 @@ static ns_status make(nsi_descent* d, const ns_dataset* data, uint32_t threads, 
     if (stage->method == NSI_METHOD_ADAM) {
         d->state.m = nsi_alloc_zeroed(&d->allocator, (n + 1) * one);
         d->state.v = nsi_alloc_zeroed(&d->allocator, (n + 1) * one);
-        if (!d->state.m || !d->state.v) return nsi_fail_nomem(error);
+        d->state.best = nsi_alloc_zeroed(&d->allocator, (n + 1) * one);
+        if (!d->state.m || !d->state.v || !d->state.best) return nsi_fail_nomem(error);
         if (stage->batch > 0 && stage->batch < d->windows) {
             status = make_batches(d, data, threads, error);
         }
@@ -355,6 +373,7 @@ ns_status nsi_descent_create(const nsi_problem* problem, const ns_dataset* data,
     d->stage = stage;
     d->e = evaluator;
     d->seed = seed;
+    d->state.best_value = INFINITY;
     d->windows = nsi_evaluator_window_count(evaluator);
     d->n = nsi_evaluator_unknowns(evaluator);
     d->nx = problem->sizes.nx;
@@ -375,7 +394,8 @@ void nsi_descent_free(nsi_descent* d) {
     for (uint32_t k = 0; k < d->batches.count; k++) nsi_evaluator_free(d->batches.data[k]);
     nsi_array_free(&memory, &d->batches);
     nsi_array_free(&memory, &d->groups);
-    void* blocks[] = {d->x, d->gradient, d->order, d->shuffled, d->state.m, d->state.v, d->norms};
+    void* blocks[] = {d->x,       d->gradient, d->order,      d->shuffled,
+                      d->state.m, d->state.v,  d->state.best, d->norms};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&memory, blocks[k]);
     nsi_free(&memory, d);
 }

@@ -26,6 +26,8 @@ void nsi_descent_free(nsi_descent* descent); // NULL is allowed
 typedef struct nsi_descent_state {
     nsi_lm_state lm; // iteration and small also count for other methods; small 2: converged
     double *m, *v;   // Adam's moments (unknowns), of the descent; NULL for other methods
+    double* best; // Adam: the best point seen so far (unknowns), and the loss of all windows there;
+    double best_value; // INFINITY: none yet
 } nsi_descent_state;
 nsi_descent_state* nsi_descent_get_state(nsi_descent* descent);
 
@@ -42,7 +44,9 @@ void nsi_descent_watch_path(nsi_descent* descent, nsi_descent_path_observer* obs
                             void* context);
 void nsi_descent_tell_path(nsi_descent* descent); // where the evaluator stands now
 
-// From the state on. The outcome's value is that of `value` above.
+// From the state on. The outcome's value is that of `value` above. Adam ends, also when it is stopped,
+// at the best of the points at which the loss of all windows was looked at: of all of them without
+// batches, otherwise of those between epochs.
 nsi_outcome nsi_descent_run(nsi_descent* descent, nsi_descent_observer* observe, void* context);
 
 #endif

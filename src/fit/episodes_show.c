@@ -5,6 +5,7 @@
 #include "fit/show.h"
 #include "model/model.h"
 #include "page/viewer.h"
+#include "sim/step.h"
 
 #include <stdio.h>
 
@@ -81,13 +82,33 @@ static ns_status add_channels(const showing* s, const nsi_episode* episode, cons
     return NS_OK;
 }
 
+// A learned system has coordinates and velocities, as the model's own system has in front; what that
+// has behind them does not matter for its poses.
+static ns_status show_learned(const showing* s, const nsi_episode* episode, const double* states,
+                              ns_error* error) {
+    const nsi_episodes* e = s->e;
+    const nsi_problem* p = s->f->problem;
+    size_t used = p->nq + p->nv, nx = used + nsi_model_motor_count(p->model);
+    double* x = nsi_alloc_zeroed(&e->allocator, (episode->rows * nx + 1) * sizeof *x);
+    if (!x) return nsi_fail_nomem(error);
+    for (size_t row = 0; row < episode->rows; row++) {
+        memcpy(x + row * nx, states + (episode->first + row) * e->nx, used * sizeof *x);
+    }
+    nsi_motion_rows rows = {.states = x, .poses_only = true};
+    ns_status status = nsi_motion_show(s->motion, s->viewer, &rows, error);
+    nsi_free(&e->allocator, x);
+    return status;
+}
+
 static ns_status add_track(const showing* s, const nsi_episode* episode, const char* name,
                            const double* values, const double* states, const double* params,
                            const double* weights, ns_error* error) {
     const nsi_episodes* e = s->e;
     bool recorded = values == e->recorded;
     ns_status status = nsi_viewer_add_track(s->viewer, name, name, error);
-    if (status == NS_OK && states) {
+    if (status == NS_OK && states && s->f->plan->learned) {
+        status = show_learned(s, episode, states, error);
+    } else if (status == NS_OK && states) {
         nsi_motion_rows rows = {.states = states + (size_t)episode->first * e->nx,
                                 .controls = e->controls + (size_t)episode->first * e->nc,
                                 .params = params,

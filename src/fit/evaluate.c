@@ -68,11 +68,12 @@ static ns_status make_rollouts(nsi_evaluator* e, ns_error* error) {
     uint32_t count = e->windows.count;
     e->states = nsi_numbers(e, e->state_at[count] * z->nx);
     e->observations = nsi_numbers(e, e->control_at[count] * z->ny);
-    e->controls = e->p->ncontrol > 0 ? nsi_numbers(e, e->control_at[count] * z->nc) : NULL;
+    bool controlled = e->p->ncontrol > 0 || e->p->taught;
+    e->controls = controlled ? nsi_numbers(e, e->control_at[count] * z->nc) : NULL;
     e->residuals = nsi_numbers(e, e->row_at[count]);
     e->row_weight = nsi_numbers(e, e->row_at[count]);
     if (!e->states || !e->observations || !e->residuals || !e->row_weight ||
-        (e->p->ncontrol > 0 && !e->controls)) {
+        (controlled && !e->controls)) {
         return nsi_fail_nomem(error);
     }
     for (uint32_t k = 0; k < count && e->controls; k++) {
@@ -163,6 +164,10 @@ static ns_status make(nsi_evaluator* e, const nsi_windows* windows, ns_error* er
     if (status == NS_OK) status = make_rollouts(e, error);
     if (status == NS_OK) status = make_points(e, error);
     if (status != NS_OK) return status;
+    for (uint32_t k = 0; k < e->windows.count && e->p->taught; k++) {
+        nsi_problem_teach(e->p, recording_of(e, k), &e->windows.data[k], e->loss.reach, e->trial.x,
+                          e->controls + e->control_at[k] * e->p->sizes.nc);
+    }
     scale_ties(e);
     set_decay(e);
     nsi_evaluator_guess(e);
@@ -314,6 +319,7 @@ static void compare(nsi_evaluator* e, uint32_t window) {
             const nsi_source* s = &p->sources[c];
             double recorded = values[(size_t)k * p->nchannel + c];
             e->residuals[row] = e->row_weight[row] = 0.0;
+            if (p->taught_changes) recorded -= values[(size_t)(k - 1) * p->nchannel + c];
             if (isnan(recorded) || s->scale == 0.0) continue;
             double simulated = s->state ? states[step * p->sizes.nx + s->number]
                                         : observations[step * p->sizes.ny + s->number];

@@ -21,6 +21,8 @@ struct ns_fit {
     nsi_variables* variables;
     ns_system* system;
     nsi_problem* problem;
+    ns_system* teacher_system; // for stages with teacher forcing, or NULL
+    nsi_problem* teacher;
     nsi_error_formula* errors; // of predictions
     uint32_t nerror;
     double timestep;
@@ -32,6 +34,16 @@ struct ns_fit {
     nsi_answer answer;
     bool stopped;
 };
+
+// What a stage fits: the problem, or the one with a teacher.
+static inline const nsi_problem* nsi_fit_problem(const ns_fit* fit, const nsi_stage* stage) {
+    return stage->teacher ? fit->teacher : fit->problem;
+}
+
+// Learned systems (learned.c): names of controls and scales from the training data, into the plan; and,
+// after the problem is there, a teacher where a stage needs one.
+ns_status nsi_fit_prepare_learned(ns_fit* fit, ns_error* error);
+ns_status nsi_fit_make_teacher(ns_fit* fit, ns_error* error);
 
 // How the fit's predictions are made.
 nsi_predict_options nsi_fit_predict_options(const ns_fit* fit);

@@ -3,6 +3,7 @@
 #include "fit/descend.h"
 #include "fit/fit.h"
 #include "io/file.h"
+#include "sim/learned_model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -40,6 +41,20 @@ static ns_status load_model(ns_fit* f, ns_error* error) {
     ns_status status = find_file(f, entry(f, "model"), &path, error);
     if (status == NS_OK) status = ns_hybrid_load(path, &load, &f->hybrid, error);
     if (status != NS_OK) return status;
+    if (ns_hybrid_is_learned(f->hybrid)) {
+        return fail_at(
+            f, entry(f, "model"), NS_ERR_UNSUPPORTED,
+            "this is a learned system; name the robot's own file, and describe the network"
+            " under `learned`",
+            error);
+    }
+    if (p->learned && ns_hybrid_blueprint(f->hybrid)) {
+        return fail_at(
+            f, entry(f, "model"), NS_ERR_UNSUPPORTED,
+            "the model has networks of a blueprint, which `learned` does not go with; name"
+            " the robot's own file",
+            error);
+    }
     f->options = ns_default_system_options();
     ns_hybrid_apply(f->hybrid, &f->options);
     if (p->contact >= 0) f->options.contact = p->contact;
@@ -83,20 +98,28 @@ static ns_status load_data(ns_fit* f, ns_error* error) {
     return status;
 }
 
-static ns_status make_system(ns_fit* f, ns_error* error) {
-    nsi_fit_plan* p = f->plan;
+static ns_status make_learned_system(ns_fit* f, ns_error* error) {
+    ns_error inner;
+    ns_status status = nsi_fit_prepare_learned(f, &inner);
+    if (status == NS_OK) {
+        status = nsi_learned_create(f->plan->learned, ns_hybrid_model(f->hybrid), f->timestep,
+                                    false, &f->allocator, &f->system, &inner);
+    }
+    // Names of channels and controls are the data's; all else is the network's.
+    const nsi_yaml_node* node = entry(f, status == NS_ERR_PARSE ? "data" : "learned");
+    if (status == NS_ERR_ARGUMENT) status = NS_ERR_PARSE; // what is wrong stands in the file
+    return status == NS_OK ? NS_OK : fail_at(f, node, status, inner.message, error);
+}
+
+static ns_status make_robot_system(ns_fit* f, ns_error* error) {
     const ns_model* model = ns_hybrid_model(f->hybrid);
     const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
-    ns_status status = nsi_variables_create(model, &f->options, p->path, p->parameters.data,
-                                            p->parameters.count, p->settings.data,
-                                            p->settings.count, &f->allocator, &f->variables, error);
-    if (status != NS_OK) return status;
     const char** observe =
         nsi_alloc(&f->allocator, ((size_t)ns_dataset_channel_count(train) + 1) * sizeof *observe);
     if (!observe) return nsi_fail_nomem(error);
     uint32_t nobserve = 0;
     ns_error inner;
-    status = nsi_problem_observations(model, train, observe, &nobserve, &inner);
+    ns_status status = nsi_problem_observations(model, train, observe, &nobserve, &inner);
     if (status != NS_OK) {
         fail_at(f, entry(f, "data"), status, inner.message, error);
     } else {
@@ -109,9 +132,23 @@ static ns_status make_system(ns_fit* f, ns_error* error) {
     nsi_free(&f->allocator, observe);
     f->options.observe = NULL;
     f->options.nobserve = 0;
+    return status;
+}
+
+static ns_status make_system(ns_fit* f, ns_error* error) {
+    nsi_fit_plan* p = f->plan;
+    const ns_model* model = ns_hybrid_model(f->hybrid);
+    ns_status status = nsi_variables_create(model, &f->options, p->path, p->parameters.data,
+                                            p->parameters.count, p->settings.data,
+                                            p->settings.count, &f->allocator, &f->variables, error);
+    if (status == NS_OK) {
+        status = p->learned ? make_learned_system(f, error) : make_robot_system(f, error);
+    }
     if (status != NS_OK) return status;
-    status = nsi_problem_create(model, f->system, f->variables, train, &f->allocator, &f->problem,
-                                &inner);
+    ns_error inner;
+    status = nsi_problem_create(model, f->system, f->variables, f->data[NSI_ROLE_TRAIN],
+                                &f->allocator, &f->problem, &inner);
+    if (status == NS_OK && p->learned) status = nsi_fit_make_teacher(f, &inner);
     const nsi_yaml_node* node = entry(f, p->timestep > 0.0 ? "timestep" : "data");
     return status == NS_OK ? NS_OK : fail_at(f, node, status, inner.message, error);
 }
@@ -122,13 +159,14 @@ static ns_status check_stage(ns_fit* f, const nsi_stage* stage, const nsi_yaml_n
                              ns_error* error) {
     nsi_windows windows = {0};
     ns_error inner;
-    ns_status status = nsi_descent_check(f->problem, stage, &inner);
+    const nsi_problem* problem = nsi_fit_problem(f, stage);
+    ns_status status = nsi_descent_check(problem, stage, &inner);
     if (status == NS_OK) {
-        status = nsi_windows_make(f->problem, f->data[NSI_ROLE_TRAIN], stage->loss.length,
+        status = nsi_windows_make(problem, f->data[NSI_ROLE_TRAIN], stage->loss.length,
                                   stage->loss.count, stage->loss.overlap, &windows, &inner);
     }
     for (uint32_t k = 0; k < windows.count && status == NS_OK; k++) {
-        status = nsi_problem_check_length(f->problem, windows.data[k].length, &inner);
+        status = nsi_problem_check_length(problem, windows.data[k].length, &inner);
     }
     nsi_array_free(&f->allocator, &windows);
     return status == NS_OK ? NS_OK : fail_at(f, node, status, inner.message, error);
@@ -155,6 +193,33 @@ static ns_status check_search(const ns_fit* f, ns_error* error) {
     return NS_OK;
 }
 
+// Every set must have something to predict, and one of them as much as the longest horizon asks for.
+static ns_status check_predictions(const ns_fit* f, ns_error* error) {
+    nsi_predict_options options = nsi_fit_predict_options(f);
+    const nsi_yaml_node* node = entry(f, "predict");
+    double longest = 0.0;
+    for (int role = 0; role < NSI_ROLES; role++) {
+        double reached = 0.0;
+        ns_error inner;
+        if (!f->data[role]) continue;
+        ns_status status = nsi_predict_check(f->problem, f->data[role], &options, &reached, &inner);
+        if (status != NS_OK) {
+            return fail_at(f, node ? node : f->plan->files[role].data[0].node, status,
+                           inner.message, error);
+        }
+        if (reached > longest) longest = reached;
+    }
+    double period = ns_dataset_period(f->data[NSI_ROLE_TRAIN]);
+    double wanted = options.nhorizon > 0 ? options.horizons[options.nhorizon - 1] : 0.0;
+    // A horizon counts its whole samples.
+    if (floor(wanted / period + 1e-6) <= longest / period + 0.5) return NS_OK;
+    char what[200];
+    snprintf(what, sizeof what,
+             "a horizon of %g s is longer than every recording allows: at most %g s", wanted,
+             longest);
+    return fail_at(f, node, NS_ERR_PARSE, what, error);
+}
+
 static ns_status check_work(ns_fit* f, ns_error* error) {
     const nsi_yaml_node *list = entry(f, "stages"), *node = list ? list->first : NULL;
     ns_status status = NS_OK;
@@ -166,16 +231,7 @@ static ns_status check_work(ns_fit* f, ns_error* error) {
         if (node) node = node->next;
     }
     if (status == NS_OK) status = check_search(f, error);
-    nsi_predict_options options = nsi_fit_predict_options(f);
-    for (int role = 0; role < NSI_ROLES && status == NS_OK; role++) {
-        ns_error inner;
-        if (!f->data[role]) continue;
-        status = nsi_predict_check(f->problem, f->data[role], &options, &inner);
-        if (status == NS_OK) continue;
-        node = entry(f, "predict");
-        fail_at(f, node ? node : f->plan->files[role].data[0].node, status, inner.message, error);
-    }
-    return status;
+    return status == NS_OK ? check_predictions(f, error) : status;
 }
 
 // Are there bodies with the numbers it starts from?
@@ -284,9 +340,11 @@ ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error
     if (status == NS_OK) status = load_data(f, error);
     if (status == NS_OK) status = load_errors(f, error);
     if (status == NS_OK) {
-        f->timestep =
-            nsi_problem_timestep(ns_hybrid_model(f->hybrid), &f->options, f->plan->timestep,
-                                 ns_dataset_period(f->data[NSI_ROLE_TRAIN]));
+        double period = ns_dataset_period(f->data[NSI_ROLE_TRAIN]);
+        f->timestep = f->plan->learned
+                          ? period
+                          : nsi_problem_timestep(ns_hybrid_model(f->hybrid), &f->options,
+                                                 f->plan->timestep, period);
         f->options.timestep = f->timestep;
         status = make_system(f, error);
     }
@@ -328,6 +386,8 @@ void ns_fit_free(ns_fit* f) {
     nsi_answer_free(&f->answer);
     for (uint32_t k = 0; k < f->nerror; k++) nsi_formula_free(f->errors[k].formula);
     nsi_free(&memory, f->errors);
+    nsi_problem_free(f->teacher);
+    ns_system_free(f->teacher_system);
     nsi_problem_free(f->problem);
     ns_system_free(f->system);
     nsi_variables_free(f->variables);

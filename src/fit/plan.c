@@ -203,7 +203,7 @@ static void read_settings(reader* r, const nsi_yaml_node* map) {
 
 #define STAGE_KEYS                                                                                 \
     "windows count overlap states reach tie huber cauchy decay decay_upper l1 group method "       \
-    "iterations tolerance rate batch clip fit"
+    "iterations tolerance rate rate_end batch clip teacher fit"
 
 // A length of windows: samples, `one` or `whole`.
 static void read_length(reader* r, const nsi_yaml_node* node, uint32_t* out) {
@@ -243,8 +243,10 @@ static void read_stage(reader* r, const nsi_yaml_node* node, nsi_stage* stage) {
     read_count(r, node, "iterations", 0, 10000000, &stage->iterations);
     read_number(r, node, "tolerance", 0.0, 1.0, &stage->tolerance);
     read_number(r, node, "rate", 1e-12, 1e6, &stage->rate);
+    read_number(r, node, "rate_end", 0.0, 1e6, &stage->rate_end);
     read_count(r, node, "batch", 1, 10000000, &stage->batch);
     read_number(r, node, "clip", 0.0, 1e12, &stage->clip);
+    read_flag(r, node, "teacher", &stage->teacher);
     read_choice(r, node, "fit", "all parameters weights", &fit);
     loss->states = (nsi_states)states;
     stage->method = (nsi_method)method;
@@ -262,6 +264,21 @@ static void read_stage(reader* r, const nsi_yaml_node* node, nsi_stage* stage) {
     }
 }
 
+static void check_teacher(reader* r, const nsi_yaml_node* node, const nsi_stage* stage) {
+    const nsi_learned* learned = r->plan->learned;
+    if (!stage->teacher || r->status != NS_OK) return;
+    if (!learned) {
+        fail(r, node, "teacher forcing is for a `learned` system of kind lstm");
+    } else if (learned->kind != NS_LEARNED_LSTM) {
+        fail(r, node,
+             "teacher forcing is for lstm; a network without memory is trained so by"
+             " `windows: one`");
+    } else if (stage->loss.states != NSI_STATES_RECORDED) {
+        fail(r, node,
+             "teacher forcing takes all states from the data: it needs `states: recorded`");
+    }
+}
+
 static void add_stage(reader* r, const nsi_stage* stage) {
     if (r->status == NS_OK && !nsi_array_push(&r->plan->allocator, &r->plan->stages, *stage)) {
         out_of_memory(r);
@@ -276,11 +293,13 @@ static void read_stages(reader* r, const nsi_yaml_node* loss, const nsi_yaml_nod
                                 .fit_weights = true},
                        .iterations = 50,
                        .tolerance = 1e-9,
-                       .rate = 1e-2};
+                       .rate = 1e-2,
+                       .rate_end = -1.0};
     check_map(r, loss, "fit", STAGE_KEYS);
     read_stage(r, loss, &stage);
     const nsi_yaml_node* windows = find(loss, "windows");
     if (!stages) {
+        check_teacher(r, loss, &stage);
         if (windows && windows->type == NSI_YAML_LIST) {
             if (windows->count == 0) fail(r, windows, "expected lengths of windows: [25, 100]");
             for (const nsi_yaml_node* n = windows->first; n && r->status == NS_OK; n = n->next) {
@@ -305,6 +324,7 @@ static void read_stages(reader* r, const nsi_yaml_node* loss, const nsi_yaml_nod
         check_map(r, n, "a stage", STAGE_KEYS);
         read_length(r, find(n, "windows"), &own.loss.length);
         read_stage(r, n, &own);
+        check_teacher(r, n, &own);
         add_stage(r, &own);
     }
 }
@@ -354,13 +374,39 @@ static void read_predict(reader* r, const nsi_yaml_node* node) {
 
 // ---- the whole ---------------------------------------------------------------------------------
 
+// What belongs to physics does not go with a learned system.
+static void read_learned(reader* r, const nsi_yaml_node* root) {
+    static const char* const others[] = {"blueprint", "weights", "parameters", "set",
+                                         "search",    "contact", "integrator"};
+    const nsi_yaml_node* node = find(root, "learned");
+    nsi_fit_plan* p = r->plan;
+    if (!node || r->status != NS_OK) return;
+    for (size_t k = 0; k < sizeof others / sizeof *others && r->status == NS_OK; k++) {
+        const nsi_yaml_node* other = find(root, others[k]);
+        if (!other) continue;
+        r->status = nsi_yaml_fail(r->yaml, other, r->error,
+                                  "%s does not go with `learned`: all of the step is a network's;"
+                                  " leave one of the two out",
+                                  others[k]);
+    }
+    if (find(root, "timestep")) {
+        fail(r, find(root, "timestep"),
+             "a learned system goes from sample to sample: give `period` under `data` instead of"
+             " timestep");
+    }
+    p->learned = nsi_arena_alloc(&p->yaml.arena, sizeof *p->learned);
+    if (!p->learned) out_of_memory(r);
+    if (r->status != NS_OK) return;
+    r->status = nsi_learned_read(r->yaml, node, false, &p->yaml.arena, p->learned, r->error);
+}
+
 static void read_plan(reader* r) {
     nsi_fit_plan* p = r->plan;
     const nsi_yaml_node* root = r->yaml->root;
     uint32_t seed = 1;
     check_map(r, root, "an experiment",
-              "title citation model blueprint weights ground self_collision contact integrator "
-              "timestep data parameters set fit stages search predict seed");
+              "title citation model learned blueprint weights ground self_collision contact "
+              "integrator timestep data parameters set fit stages search predict seed");
     if (r->status == NS_OK && (!root || root->type != NSI_YAML_MAP)) {
         fail(r, root, "expected keys: model, data, parameters");
     }
@@ -370,6 +416,7 @@ static void read_plan(reader* r) {
     read_text(r, root, "model", &p->model);
     if (r->status == NS_OK && !p->model)
         fail(r, root, "`model` is missing: a URDF, MJCF or YAML file");
+    read_learned(r, root);
     read_text(r, root, "blueprint", &p->blueprint);
     read_text(r, root, "weights", &p->weights);
     if (p->weights && !p->blueprint) {

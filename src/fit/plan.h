@@ -5,7 +5,7 @@
 
 #include "fit/answer.h"
 #include "fit/evaluate.h"
-#include "io/yaml.h"
+#include "io/learned.h"
 
 // A file of recordings, or a part of it.
 typedef struct nsi_fit_plan_file {
@@ -26,10 +26,12 @@ typedef enum nsi_method {
 // One local optimisation.
 typedef struct nsi_stage {
     nsi_loss loss;
+    bool teacher; // the network sees recorded states instead of its own
     nsi_method method;
     uint32_t iterations;
     double tolerance;
     double rate;      // of Adam
+    double rate_end;  // at the end of the stage; negative: rate / 100
     uint32_t batch;   // windows per step of Adam; 0: all
     double clip;      // longest gradient of Adam; 0: any
     double l1, group; // sparse-group lasso on first layers
@@ -59,6 +61,7 @@ typedef struct nsi_fit_plan {
     const char *title, *citation;
 
     const char *model, *blueprint, *weights; // paths as written; the last two or NULL
+    nsi_learned* learned;                    // or NULL: the step is that of physics
     bool ground, self_collision;
     int contact, integrator; // -1: the model's
     double timestep;         // 0: the longest that divides the period and is not above the model's

@@ -259,20 +259,14 @@ static uint32_t horizon_samples(const job* j, uint32_t k) {
 }
 
 ns_status nsi_predict_check(const nsi_problem* problem, const ns_dataset* data,
-                            const nsi_predict_options* options, ns_error* error) {
+                            const nsi_predict_options* options, double* longest, ns_error* error) {
     job j;
     double* memory = NULL;
     ns_status status = start_job(&j, problem, data, NULL, NULL, options, &memory, error);
-    uint32_t longest = 0;
+    *longest = 0.0;
     for (uint32_t k = 0; k < j.windows.count; k++) {
-        uint32_t ahead = j.windows.data[k].length - j.history;
-        if (ahead > longest) longest = ahead;
-    }
-    uint32_t nh = options->nhorizon;
-    if (status == NS_OK && nh > 0 && horizon_samples(&j, nh - 1) > longest) {
-        status = nsi_fail(error, NS_ERR_PARSE,
-                          "a horizon of %g s is longer than every recording allows: at most %g s",
-                          options->horizons[nh - 1], longest * ns_dataset_period(data));
+        double ahead = (j.windows.data[k].length - j.history) * ns_dataset_period(data);
+        if (ahead > *longest) *longest = ahead;
     }
     end_job(&j, memory);
     return status;

@@ -57,8 +57,9 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
 void nsi_prediction_free(nsi_prediction* prediction); // zeroed and freed ones are allowed
 
 // Is there anything to predict? As nsi_predict().
+// @param longest  receives the longest time that can be predicted, s
 ns_status nsi_predict_check(const nsi_problem* problem, const ns_dataset* data,
-                            const nsi_predict_options* options, ns_error* error);
+                            const nsi_predict_options* options, double* longest, ns_error* error);
 
 // One prediction, from its origin on.
 typedef struct nsi_path {

@@ -319,3 +319,21 @@ void nsi_problem_controls(const nsi_problem* p, const ns_recording* recording,
         }
     }
 }
+
+void nsi_problem_teach(const nsi_problem* p, const ns_recording* recording,
+                       const nsi_window* window, uint32_t reach, double* x, double* controls) {
+    for (uint32_t step = 0; step < nsi_problem_steps(p, window->length); step++) {
+        double* out = controls + (size_t)step * p->sizes.nc;
+        nsi_problem_guess(p, recording, window->start + step / p->substeps, reach, x);
+        for (uint32_t k = 0; k < p->nq + p->nv; k++) {
+            switch (p->taught[k]) {
+            case NS_LEARNED_RAW: *out++ = x[k]; break;
+            case NS_LEARNED_ANGLE:
+                *out++ = sin(x[k]);
+                *out++ = cos(x[k]);
+                break;
+            case NS_LEARNED_HIDE: break;
+            }
+        }
+    }
+}

@@ -8,6 +8,7 @@
 
 #include "fit/variables.h"
 #include "neuralsim/data.h"
+#include "neuralsim/learned.h"
 
 // Where a channel finds its value in the simulation.
 typedef struct nsi_source {
@@ -26,7 +27,7 @@ typedef struct nsi_coordinate {
 
 typedef struct nsi_problem {
     ns_allocator allocator;
-    const ns_model* model; // NULL: a learned system
+    const ns_model* model; // NULL: a learned system without one
     const ns_system* system;
     const nsi_variables* variables; // or NULL: none
     ns_system_sizes sizes;
@@ -43,6 +44,11 @@ typedef struct nsi_problem {
     uint32_t ncoordinate;
     uint32_t ntangent;
     uint32_t* channel_of_state; // (nx) or NSI_NONE
+
+    // Teacher forcing (sim/learned_model.h): recorded states are controls, before the others. To be set
+    // after creation; NULL: none.
+    const ns_learned_input* taught; // (nq + nv) how they are seen
+    bool taught_changes;            // the system's q and qd are changes from sample to sample
 } nsi_problem;
 
 // The time step for samples `period` apart: the given one, or with 0 the longest that divides the
@@ -100,8 +106,13 @@ ns_status nsi_windows_make(const nsi_problem* problem, const ns_dataset* data, u
 bool nsi_problem_guess(const nsi_problem* problem, const ns_recording* recording, uint32_t sample,
                        uint32_t reach, double* x);
 
-// The controls of a window (steps x nc).
+// The controls of a window (steps x nc); those of a teacher are 0.
 void nsi_problem_controls(const nsi_problem* problem, const ns_recording* recording,
                           const nsi_window* window, double* out);
+
+// What a teacher gives for a window, into its controls: states as nsi_problem_guess() finds them.
+// @param x  (nx) scratch
+void nsi_problem_teach(const nsi_problem* problem, const ns_recording* recording,
+                       const nsi_window* window, uint32_t reach, double* x, double* controls);
 
 #endif

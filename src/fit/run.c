@@ -30,11 +30,12 @@ static void describe_stage(const nsi_stage* stage, char* text, size_t size) {
     const char* what = stage->loss.fit_params && stage->loss.fit_weights ? ""
                        : stage->loss.fit_params                          ? ", parameters"
                                                                          : ", weights";
+    const char* teacher = stage->teacher ? "teacher, " : "";
     if (stage->loss.length == 0) {
-        snprintf(text, size, "whole recordings, %s%s", methods[stage->method], what);
+        snprintf(text, size, "%swhole recordings, %s%s", teacher, methods[stage->method], what);
     } else {
-        snprintf(text, size, "windows of %u, %s%s", stage->loss.length, methods[stage->method],
-                 what);
+        snprintf(text, size, "%swindows of %u, %s%s", teacher, stage->loss.length,
+                 methods[stage->method], what);
     }
 }
 
@@ -102,6 +103,9 @@ static void save_stage(nsi_run* r) {
     c.m = state->m;
     c.v = state->v;
     c.nm = state->m ? nsi_evaluator_unknowns(r->e) : 0;
+    c.kept = state->best;
+    c.nkept = isfinite(state->best_value) ? c.nm : 0;
+    c.kept_value = state->best_value;
     nsi_run_write_checkpoint(r, &c);
 }
 
@@ -250,20 +254,22 @@ static void watch_iterations(void* context, uint32_t iteration, double value, co
 static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     ns_fit* f = r->f;
     const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
+    const nsi_problem* problem = nsi_fit_problem(f, stage);
     ns_status status =
-        nsi_evaluator_create(f->problem, train, &stage->loss, NULL, f->threads, &r->e, r->error);
+        nsi_evaluator_create(problem, train, &stage->loss, NULL, f->threads, &r->e, r->error);
     if (status != NS_OK) return status;
     nsi_point point = nsi_evaluator_point(r->e);
     nsi_copy_numbers(point.z, f->z, f->nz);
     nsi_copy_numbers(point.w, f->w, f->nw);
-    status = nsi_descent_create(f->problem, train, stage, r->e, f->plan->seed, f->threads,
-                                &r->descent, r->error);
+    status = nsi_descent_create(problem, train, stage, r->e, f->plan->seed, f->threads, &r->descent,
+                                r->error);
     if (status != NS_OK || !r->resuming) return status;
     const nsi_checkpoint* c = &r->resumed;
     nsi_descent_state* state = nsi_descent_get_state(r->descent);
     size_t nx = (size_t)nsi_evaluator_window_count(r->e) * f->problem->sizes.nx;
     size_t nm = state->m ? nsi_evaluator_unknowns(r->e) : 0;
-    if (c->nz != f->nz || c->nw != f->nw || c->nx != nx || c->nm != nm) {
+    bool fits = c->nz == f->nz && c->nw == f->nw && c->nx == nx && c->nm == nm;
+    if (!fits || (c->nkept != 0 && c->nkept != nm)) {
         return nsi_fail(r->error, NS_ERR_PARSE,
                         "the checkpoint %s does not fit the data; start again without resuming",
                         r->o->checkpoint);
@@ -275,6 +281,8 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     if (state->m) {
         nsi_copy_numbers(state->m, c->m, nm);
         nsi_copy_numbers(state->v, c->v, nm);
+        nsi_copy_numbers(state->best, c->kept, c->nkept);
+        state->best_value = c->nkept > 0 ? c->kept_value : INFINITY;
     }
     r->resuming = false;
     return NS_OK;

@@ -77,6 +77,7 @@ static double search_from(void* context, uint32_t worker, double* x) {
         nsi_evaluator_guess(w->e[k]);
         nsi_descent_state* state = nsi_descent_get_state(w->descent[k]);
         state->lm = (nsi_lm_state){0};
+        state->best_value = INFINITY;
         if (state->m) {
             size_t size = nsi_evaluator_unknowns(w->e[k]) * sizeof(double);
             memset(state->m, 0, size);

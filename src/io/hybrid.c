@@ -138,6 +138,27 @@ static ns_status read_parameters(reader* r, const nsi_yaml_node* node) {
     return status;
 }
 
+static ns_status read_learned(reader* r) {
+    static const char* const others[] = {"parameters", "contact", "integrator", "blueprint"};
+    const nsi_yaml_node* root = r->yaml.root;
+    const nsi_yaml_node* node = nsi_yaml_find(root, "learned");
+    if (!node) return NS_OK;
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+        const nsi_yaml_node* other = nsi_yaml_find(root, others[k]);
+        if (!other) continue;
+        return nsi_yaml_fail(&r->yaml, other, r->error,
+                             "%s: a learned system has none; leave one of the two out", others[k]);
+    }
+    if (!nsi_yaml_find(root, "timestep")) {
+        return nsi_yaml_fail(&r->yaml, node, r->error,
+                             "learned: what one step stands for is missing; add \"timestep:\"");
+    }
+    nsi_learned* learned = nsi_arena_alloc(&r->out->arena, sizeof *learned);
+    if (!learned) return nsi_fail_nomem(r->error);
+    r->out->learned = learned;
+    return nsi_learned_read(&r->yaml, node, true, &r->out->arena, learned, r->error);
+}
+
 static ns_status read_file(reader* r) {
     const nsi_yaml* yaml = &r->yaml;
     const nsi_yaml_node* root = yaml->root;
@@ -150,7 +171,7 @@ static ns_status read_file(reader* r) {
     ns_status status =
         nsi_yaml_check_map(yaml, root, "a hybrid model",
                            "robot parameters contact integrator timestep blueprint weights"
-                           " ground self_collision",
+                           " learned ground self_collision",
                            r->error);
     if (status == NS_OK) status = read_robot(r, nsi_yaml_find(root, "robot"));
     if (status == NS_OK) status = read_parameters(r, nsi_yaml_find(root, "parameters"));
@@ -169,7 +190,8 @@ static ns_status read_file(reader* r) {
     const nsi_yaml_node* weights = nsi_yaml_find(root, "weights");
     if (status == NS_OK) status = read_path(r, nsi_yaml_find(root, "blueprint"), &out->blueprint);
     if (status == NS_OK) status = read_path(r, weights, &out->weights);
-    if (status == NS_OK && weights && !out->blueprint) {
+    if (status == NS_OK) status = read_learned(r);
+    if (status == NS_OK && weights && !out->blueprint && !out->learned) {
         status = nsi_yaml_fail(yaml, weights, r->error,
                                "weights without a blueprint; add \"blueprint: <file>\"");
     }
@@ -324,8 +346,18 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
     if (nsi_is_hybrid_path(hybrid->robot)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "robot is YAML; give a URDF or MJCF file");
     }
-    if (hybrid->weights && !hybrid->blueprint) {
+    if (hybrid->weights && !hybrid->blueprint && !hybrid->learned) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "weights without a blueprint");
+    }
+    if (hybrid->learned) {
+        ns_status status = nsi_learned_check(hybrid->learned, error);
+        if (status != NS_OK) return status;
+        if (hybrid->blueprint || hybrid->parameters.count > 0 || hybrid->contact >= 0 ||
+            hybrid->integrator >= 0 || !(hybrid->timestep > 0.0)) {
+            return nsi_fail(error, NS_ERR_ARGUMENT,
+                            "a learned system has a timestep, and no blueprint, parameters, contact"
+                            " or integrator");
+        }
     }
     if (hybrid->contact < -1 || hybrid->contact >= NCONTACT) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "contact is neither -1 nor a contact model");
@@ -348,6 +380,50 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
     return status;
 }
 
+static void add_names(nsi_text_builder* text, const char* key, const nsi_names* names) {
+    if (names->count == 0) return;
+    nsi_text_add(text, "  %s: [", key);
+    for (uint32_t k = 0; k < names->count; k++) {
+        if (k > 0) nsi_text_add(text, ", ");
+        nsi_yaml_add_text(text, names->data[k]);
+    }
+    nsi_text_add(text, "]\n");
+}
+
+static void add_numbers(nsi_text_builder* text, const char* key, const nsi_numbers_list* numbers) {
+    if (numbers->count == 0) return;
+    nsi_text_add(text, "  %s: [", key);
+    for (uint32_t k = 0; k < numbers->count; k++) {
+        if (k > 0) nsi_text_add(text, ", ");
+        nsi_text_add_double(text, numbers->data[k]);
+    }
+    nsi_text_add(text, "]\n");
+}
+
+static void add_learned(nsi_text_builder* text, const nsi_learned* l) {
+    nsi_text_add(text, "learned:\n  kind: %s\n  hidden: [", nsi_learned_kind_name(l->kind));
+    for (uint32_t k = 0; k < l->nhidden; k++) {
+        nsi_text_add(text, "%s%u", k > 0 ? ", " : "", l->hidden[k]);
+    }
+    nsi_text_add(text, "]\n  increment: %s\n", l->increment ? "true" : "false");
+    if (l->kind != NS_LEARNED_LSTM) {
+        nsi_text_add(text, "  activation: %s\n", ns_activation_name(l->activation));
+    }
+    add_names(text, "hide", &l->hide);
+    add_names(text, "angle", &l->angle);
+    nsi_text_add(text, "  init: {scale: ");
+    nsi_text_add_double(text, l->init_scale);
+    nsi_text_add(text, ", last: ");
+    nsi_text_add_double(text, l->init_last_scale);
+    nsi_text_add(text, "}\n  seed: %llu\n", (unsigned long long)l->seed);
+    add_names(text, "controls", &l->controls);
+    add_numbers(text, "state_shift", &l->state_shift);
+    add_numbers(text, "state_scale", &l->state_scale);
+    add_numbers(text, "control_shift", &l->control_shift);
+    add_numbers(text, "control_scale", &l->control_scale);
+    add_numbers(text, "output_scale", &l->output_scale);
+}
+
 static void add_rest(nsi_text_builder* text, const nsi_hybrid* hybrid) {
     if (hybrid->contact >= 0) {
         nsi_text_add(text, "contact: %s\n", contact_names[hybrid->contact]);
@@ -362,6 +438,7 @@ static void add_rest(nsi_text_builder* text, const nsi_hybrid* hybrid) {
     }
     if (hybrid->ground) nsi_text_add(text, "ground: true\n");
     if (hybrid->self_collision) nsi_text_add(text, "self_collision: true\n");
+    if (hybrid->learned) add_learned(text, hybrid->learned);
     if (hybrid->parameters.count > 0) nsi_text_add(text, "parameters:\n");
     for (uint32_t k = 0; k < hybrid->parameters.count; k++) {
         nsi_text_add(text, "  ");

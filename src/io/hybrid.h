@@ -12,6 +12,12 @@
 //     ground: true                   # as in ns_load_options
 //     self_collision: true
 //
+// or, instead of parameters, contact, integrator and blueprint, a network that is the whole step:
+//
+//     timestep: 0.01                 # needed
+//     learned: {kind: lstm, ..}      # io/learned.h
+//     weights: lstm.safetensors
+//
 // Files are relative to the folder of this one, or absolute; a name is a name and nothing in it is
 // expanded. What is refused in files from anywhere is in io/yaml.h; unknown keys are, too.
 
@@ -19,6 +25,7 @@
 #define NSI_IO_HYBRID_H
 
 #include "base/base.h"
+#include "io/learned.h"
 
 enum {
     NSI_HYBRID_MAX_PATH = 4095,   // bytes, as it is written in the file
@@ -36,6 +43,7 @@ typedef struct nsi_hybrid_parameter {
 typedef struct nsi_hybrid {
     const char* robot;
     const char *blueprint, *weights;            // NULL: none
+    const nsi_learned* learned;                 // NULL: the step is that of physics
     NSI_ARRAY(nsi_hybrid_parameter) parameters; // array from the allocator, texts from anywhere
     int contact;                                // an ns_contact_model; -1: as each pair says
     int integrator;                             // an ns_integrator; -1: the model's

@@ -3,10 +3,12 @@
 #include "neuralsim/hybrid.h"
 
 #include "io/hybrid.h"
+#include "sim/learned_model.h"
 #include "sim/system.h"
 
 struct ns_hybrid {
     ns_allocator allocator;
+    char* path;
     nsi_hybrid file;
     ns_model* model;
     ns_blueprint* blueprint; // or NULL
@@ -70,6 +72,12 @@ ns_status ns_hybrid_load(const char* path, const ns_load_options* options, ns_hy
     ns_hybrid* h = nsi_alloc_zeroed(&allocator, sizeof *h);
     if (!h) return nsi_fail_nomem(error);
     h->allocator = allocator;
+    h->path = nsi_alloc(&allocator, strlen(path) + 1);
+    if (!h->path) {
+        ns_hybrid_free(h);
+        return nsi_fail_nomem(error);
+    }
+    memcpy(h->path, path, strlen(path) + 1);
     ns_status status = load_all(h, path, robot, error);
     if (status != NS_OK) {
         ns_hybrid_free(h);
@@ -86,6 +94,7 @@ void ns_hybrid_free(ns_hybrid* hybrid) {
     ns_model_free(hybrid->model);
     nsi_free(&allocator, hybrid->set);
     nsi_hybrid_free(&hybrid->file);
+    nsi_free(&allocator, hybrid->path);
     nsi_free(&allocator, hybrid);
 }
 
@@ -107,4 +116,29 @@ void ns_hybrid_apply(const ns_hybrid* hybrid, ns_system_options* options) {
     if (file->contact >= 0) options->contact = file->contact;
     if (file->integrator >= 0) options->integrator = file->integrator;
     if (file->timestep > 0.0) options->timestep = file->timestep;
+}
+
+bool ns_hybrid_is_learned(const ns_hybrid* hybrid) {
+    return hybrid->file.learned != NULL;
+}
+
+ns_status ns_hybrid_create_learned(const ns_hybrid* hybrid, ns_system** out, ns_error* error) {
+    const nsi_hybrid* file = &hybrid->file;
+    *out = NULL;
+    if (!file->learned) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s is no learned system", hybrid->path);
+    }
+    ns_error inner;
+    ns_status status = nsi_learned_create(file->learned, hybrid->model, file->timestep, false,
+                                          &hybrid->allocator, out, &inner);
+    if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
+    if (status != NS_OK) {
+        return nsi_fail(error, status, "%.150s: learned: %s", hybrid->path, inner.message);
+    }
+    if (!file->weights) return NS_OK;
+    status = ns_system_load_weights(*out, file->weights, (*out)->weights, error);
+    if (status == NS_OK) return NS_OK;
+    ns_system_free(*out);
+    *out = NULL;
+    return status;
 }

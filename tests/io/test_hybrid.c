@@ -74,6 +74,68 @@ static void a_full_file_is_read(void** state) {
     nsi_hybrid_free(&h);
 }
 
+#define LEARNED_FILE                                                                               \
+    "robot: arm.urdf\n"                                                                            \
+    "timestep: 0.01\n"                                                                             \
+    "learned:\n"                                                                                   \
+    "  kind: feedforward\n"                                                                        \
+    "  hidden: [16, 8]\n"                                                                          \
+    "  increment: true\n"                                                                          \
+    "  activation: relu\n"                                                                         \
+    "  hide: [a, \"null\"]\n"                                                                      \
+    "  angle: [\"b: c\"]\n"                                                                        \
+    "  init: {scale: 2, last: 0.5}\n"                                                              \
+    "  seed: 18446744073709551615\n"                                                               \
+    "  controls: [u/m, tau0]\n"                                                                    \
+    "  state_shift: [1, -2]\n"                                                                     \
+    "  state_scale: [0.1, 1e-300]\n"                                                               \
+    "  control_shift: [0, 1e+300]\n"                                                               \
+    "  control_scale: [3, 4]\n"                                                                    \
+    "  output_scale: [0.5, 0.25]\n"
+
+// Read, and printed again to the same bytes.
+static void a_learned_system_is_read(void** state) {
+    (void)state;
+    static const char text[] = LEARNED_FILE;
+    nsi_hybrid h = parse(text, "h.yaml");
+    const nsi_learned* l = h.learned;
+    assert_non_null(l);
+    assert_int_equal(l->kind, NS_LEARNED_FEEDFORWARD);
+    assert_true(l->nhidden == 2 && l->hidden[0] == 16 && l->hidden[1] == 8);
+    assert_true(l->increment && l->activation == NS_RELU && l->seed == UINT64_MAX);
+    assert_true(l->init_scale == 2.0 && l->init_last_scale == 0.5);
+    assert_int_equal(l->hide.count, 2);
+    assert_string_equal(l->hide.data[1], "null");
+    assert_string_equal(l->angle.data[0], "b: c");
+    assert_string_equal(l->controls.data[0], "u/m");
+    assert_true(l->state_shift.data[1] == -2.0 && l->state_scale.data[1] == 1e-300);
+    assert_true(l->control_shift.data[1] == 1e300 && l->control_scale.data[0] == 3.0);
+    assert_true(l->output_scale.count == 2 && l->output_scale.data[1] == 0.25);
+    ns_text printed;
+    assert_int_equal(nsi_hybrid_print(&h, "h.yaml", NULL, &printed, NULL), NS_OK);
+    assert_int_equal(printed.size, strlen(text));
+    if (strncmp(printed.data, text, printed.size) != 0) fail_msg("%s", printed.data);
+    ns_text_free(&printed);
+
+    // What it does not go with, and what there is not, is not written either.
+    nsi_learned wrong = *l;
+    ns_error error;
+    h.learned = &wrong;
+    h.integrator = 0;
+    assert_int_equal(nsi_hybrid_print(&h, "h.yaml", NULL, &printed, &error), NS_ERR_ARGUMENT);
+    h.integrator = -1;
+    wrong.state_scale.data[0] = 0.0;
+    assert_int_equal(nsi_hybrid_print(&h, "h.yaml", NULL, &printed, &error), NS_ERR_ARGUMENT);
+    assert_non_null(strstr(error.message, "state_scale"));
+    wrong.state_scale.data[0] = 1.0;
+    wrong.hide.data[0] = "two\nlines";
+    assert_int_equal(nsi_hybrid_print(&h, "h.yaml", NULL, &printed, &error), NS_ERR_ARGUMENT);
+    wrong.hide.data[0] = "a";
+    wrong.kind = NS_LEARNED_LSTM; // with relu
+    assert_int_equal(nsi_hybrid_print(&h, "h.yaml", NULL, &printed, &error), NS_ERR_ARGUMENT);
+    nsi_hybrid_free(&h);
+}
+
 static void a_robot_is_enough(void** state) {
     (void)state;
     static const char* const forms[] = {
@@ -134,8 +196,7 @@ static void paths_are_resolved(void** state) {
 #define R "robot: a.urdf\n"
 #define KEYS                                                                                       \
     " The keys of a hybrid model: robot parameters contact integrator timestep blueprint weights " \
-    "ground "                                                                                      \
-    "self_collision"
+    "learned ground self_collision"
 
 static void broken_files_get_a_message(void** state) {
     (void)state;
@@ -168,6 +229,17 @@ static void broken_files_get_a_message(void** state) {
         {"\xff\xfer\0",
          "h.yaml:1:1: this is no UTF-8 text: invalid leading UTF-8 octet; save the file as UTF-8"},
         {"%YAML 3.0\n---\n" R, "h.yaml:1:1: malformed YAML: found incompatible YAML document"},
+        // Learned systems.
+        {R "timestep: 1\nlearned: [lstm]\n",
+         "h.yaml:3:10: learned: must be a mapping such as {kind: lstm, hidden: [16]}"},
+        {R "learned: {kind: lstm, hidden: [2]}\n",
+         "h.yaml:2:10: learned: what one step stands for is missing; add \"timestep:\""},
+        {R "timestep: 1\nlearned: {kind: feedforward}\nintegrator: rk4\n",
+         "h.yaml:4:13: integrator: a learned system has none; leave one of the two out"},
+        {R "timestep: 1\nlearned: {kind: feedforward}\nparameters: {a: 1}\n",
+         "h.yaml:4:13: parameters: a learned system has none; leave one of the two out"},
+        {R "timestep: 1\nlearned: {kind: feedforward, state_scale: [1, 0]}\n",
+         "h.yaml:3:47: state_scale: \"0\" is not greater than 0; write such a number"},
         // Keys.
         {R "blueprnt: b.yaml\n",
          "h.yaml:2:1: unknown key \"blueprnt\"; did you mean \"blueprint\"?" KEYS},
@@ -338,14 +410,13 @@ static void limits_are_kept(void** state) {
 }
 
 // Cut a good file anywhere: it is read or refused, with a message, and nothing is leaked.
-static void every_prefix_is_survived(void** state) {
-    (void)state;
+static uint32_t survive_prefixes(const char* text) {
     uint32_t good = 0;
-    for (size_t size = 0; size <= sizeof full - 1; size++) {
+    for (size_t size = 0; size <= strlen(text); size++) {
         test_alloc counter = {0};
         ns_allocator allocator = test_allocator(&counter);
         char* exact = malloc(size ? size : 1); // so that reading past the end is seen
-        memcpy(exact, full, size);
+        memcpy(exact, text, size);
         nsi_hybrid h;
         ns_error error = {0};
         ns_status status = nsi_hybrid_parse(exact, size, "h.yaml", &allocator, &h, &error);
@@ -355,7 +426,13 @@ static void every_prefix_is_survived(void** state) {
         assert_int_equal(counter.live_blocks, 0);
         free(exact);
     }
-    assert_true(good > 10);
+    return good;
+}
+
+static void every_prefix_is_survived(void** state) {
+    (void)state;
+    assert_true(survive_prefixes(full) > 10);
+    assert_true(survive_prefixes(LEARNED_FILE) > 10);
 }
 
 // ---- writing -------------------------------------------------------------------------------
@@ -591,12 +668,8 @@ static void failed_writing_loses_nothing(void** state) {
     nsi_hybrid_free(&h);
 }
 
-static void failing_allocations_are_reported(void** state) {
-    (void)state;
-    nsi_bytes text = {0};
-    for (const char* c = full; *c; c++) assert_true(nsi_array_push(NULL, &text, *c));
-    assert_int_equal(nsi_file_write("h.yaml", text.data, text.count, NULL, NULL), NS_OK);
-    nsi_array_free(NULL, &text);
+static void fail_allocations(const char* text) {
+    assert_int_equal(nsi_file_write("h.yaml", text, strlen(text), NULL, NULL), NS_OK);
     size_t n = 1;
     for (bool done = false; !done; n++) {
         test_alloc counter = {.fail_at = n};
@@ -613,11 +686,18 @@ static void failing_allocations_are_reported(void** state) {
     assert_true(n > 5);
 }
 
+static void failing_allocations_are_reported(void** state) {
+    (void)state;
+    fail_allocations(full);
+    fail_allocations(LEARNED_FILE);
+}
+
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, enter_folder, leave_folder)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_file_is_read),
+        cmocka_unit_test(a_learned_system_is_read),
         cmocka_unit_test(a_robot_is_enough),
         cmocka_unit_test(paths_are_resolved),
         cmocka_unit_test(broken_files_get_a_message),

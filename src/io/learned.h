@@ -1,0 +1,66 @@
+// Learned systems in files: the key `learned` of experiments and hybrid models. A model gives names to
+// coordinates and controls; the step is a network (learned.h).
+//
+//     learned:
+//       kind: lstm               # or feedforward
+//       hidden: [16]             # widths of layers
+//       increment: true          # predict the change of the state, not the next one
+//       hide: [rootx, rooty]     # joints whose coordinate the network does not see
+//       angle: [rootz]           # joints whose coordinate it sees as sine and cosine
+//       activation: tanh         # of the hidden layers of feedforward
+//       init: {scale: 1, last: 0.1}
+//       seed: 1
+//
+// Hybrid models have what an experiment found in its data, too: `controls` (names), `state_shift`,
+// `state_scale`, `control_shift`, `control_scale` and `output_scale` (lists of numbers).
+
+#ifndef NSI_IO_LEARNED_H
+#define NSI_IO_LEARNED_H
+
+#include "io/yaml.h"
+#include "neuralsim/learned.h"
+
+enum { NSI_LEARNED_MAX_LAYERS = 16, NSI_LEARNED_MAX_NUMBERS = 4096 };
+
+typedef struct nsi_names {
+    const char** data;
+    uint32_t count;
+} nsi_names;
+
+typedef struct nsi_numbers_list {
+    double* data;
+    uint32_t count;
+} nsi_numbers_list;
+
+// Start from nsi_default_learned(). What it points to belongs to an arena, or to whoever filled it.
+typedef struct nsi_learned {
+    ns_learned_kind kind;
+    uint32_t hidden[NSI_LEARNED_MAX_LAYERS], nhidden;
+    bool increment;
+    nsi_names hide, angle; // joints
+    ns_activation activation;
+    double init_scale, init_last_scale;
+    uint64_t seed;
+
+    nsi_names controls;                            // in the order of inputs
+    nsi_numbers_list state_shift, state_scale;     // (nq + nv)
+    nsi_numbers_list control_shift, control_scale; // (controls.count)
+    nsi_numbers_list output_scale;                 // (nq + nv)
+} nsi_learned;
+
+nsi_learned nsi_default_learned(void);
+
+// "lstm", "feedforward"
+const char* nsi_learned_kind_name(ns_learned_kind kind);
+
+// @param found  also what is found in data; otherwise those keys are unknown
+// @param arena  receives all texts and numbers
+// @return NS_OK; NS_ERR_PARSE, NS_ERR_LIMIT with file:line:column; NS_ERR_NOMEM
+ns_status nsi_learned_read(const nsi_yaml* yaml, const nsi_yaml_node* node, bool found,
+                           nsi_arena* arena, nsi_learned* out, ns_error* error);
+
+// Is it such as can be written and read back?
+// @return NS_OK; NS_ERR_ARGUMENT naming the key that is wrong
+ns_status nsi_learned_check(const nsi_learned* learned, ns_error* error);
+
+#endif

@@ -1,0 +1,223 @@
+// A definition in terms of a model's names becomes one in terms of numbers (learned.h).
+
+#include "sim/learned_model.h"
+
+#include "model/model.h"
+
+#include <stdio.h>
+
+// ---- does it fit? ------------------------------------------------------------------------------
+
+static ns_status check_joints(const ns_model* model, ns_error* error) {
+    for (uint32_t k = 0; k < model->sizes.nlink; k++) {
+        const ns_link_def* link = ns_model_link(model, k);
+        if (link->joint_type != NS_JOINT_FLOATING && link->joint_type != NS_JOINT_SPHERICAL) {
+            continue;
+        }
+        return nsi_fail(error, NS_ERR_UNSUPPORTED,
+                        "joint %.200s has an orientation, which a network cannot keep on its"
+                        " sphere; a learned system needs joints with one coordinate",
+                        link->joint);
+    }
+    if (model->sizes.nq == 0) {
+        return nsi_fail(error, NS_ERR_UNSUPPORTED,
+                        "the model has no coordinate that a learned system could predict");
+    }
+    return NS_OK;
+}
+
+// The coordinate of a joint, or NSI_NONE.
+static uint32_t coordinate(const ns_model* model, const char* joint) {
+    uint32_t link = ns_model_find_joint(model, joint);
+    return link == NSI_NONE ? NSI_NONE : ns_model_joint_q(model, link);
+}
+
+static ns_status check_names(const char* key, const nsi_names* names, const ns_model* model,
+                             ns_error* error) {
+    for (uint32_t k = 0; k < names->count; k++) {
+        if (coordinate(model, names->data[k]) != NSI_NONE) continue;
+        const char* nearest = "";
+        uint32_t best = UINT32_MAX;
+        for (uint32_t i = 0; i < model->sizes.nlink; i++) {
+            const char* joint = ns_model_link(model, i)->joint;
+            if (ns_model_joint_q(model, i) == NSI_NONE) continue;
+            uint32_t distance = nsi_edit_distance(names->data[k], joint);
+            if (distance < best || !*nearest) best = distance, nearest = joint;
+        }
+        return nsi_fail(
+            error, NS_ERR_ARGUMENT,
+            "%s: the model has no joint %.200s with a coordinate; the nearest is %.200s", key,
+            names->data[k], nearest);
+    }
+    return NS_OK;
+}
+
+// "u/<actuator>", "tau0": as ns_system_control_name() of the model's own system.
+static bool is_control(const ns_model* model, const char* name) {
+    char other[NSI_MODEL_MAX_NAME + 8];
+    for (uint32_t k = 0; k < model->sizes.nu; k++) {
+        snprintf(other, sizeof other, "u/%s", ns_model_actuator(model, k)->name);
+        if (strcmp(name, other) == 0) return true;
+    }
+    for (uint32_t k = 0; k < model->sizes.nv; k++) {
+        snprintf(other, sizeof other, "tau%u", k);
+        if (strcmp(name, other) == 0) return true;
+    }
+    return false;
+}
+
+static ns_status check_length(const char* key, const nsi_numbers_list* list, uint32_t count,
+                              ns_error* error) {
+    if (list->count == 0 || list->count == count) return NS_OK;
+    return nsi_fail(error, NS_ERR_ARGUMENT, "%s has %u numbers; the model needs %u", key,
+                    list->count, count);
+}
+
+ns_status nsi_learned_fits(const nsi_learned* l, const ns_model* model, ns_error* error) {
+    uint32_t nx = model->sizes.nq + model->sizes.nv, nc = l->controls.count;
+    ns_status status = check_joints(model, error);
+    if (status == NS_OK) status = check_names("hide", &l->hide, model, error);
+    if (status == NS_OK) status = check_names("angle", &l->angle, model, error);
+    for (uint32_t k = 0; k < l->hide.count && status == NS_OK; k++) {
+        for (uint32_t i = 0; i < l->angle.count && status == NS_OK; i++) {
+            if (strcmp(l->hide.data[k], l->angle.data[i]) != 0) continue;
+            status = nsi_fail(error, NS_ERR_ARGUMENT, "joint %.200s is under hide and under angle",
+                              l->hide.data[k]);
+        }
+    }
+    for (uint32_t k = 0; k < nc && status == NS_OK; k++) {
+        if (is_control(model, l->controls.data[k])) continue;
+        status = nsi_fail(error, NS_ERR_ARGUMENT, "controls: the model has no control %.200s",
+                          l->controls.data[k]);
+    }
+    if (status == NS_OK) status = check_length("state_shift", &l->state_shift, nx, error);
+    if (status == NS_OK) status = check_length("state_scale", &l->state_scale, nx, error);
+    if (status == NS_OK) status = check_length("control_shift", &l->control_shift, nc, error);
+    if (status == NS_OK) status = check_length("control_scale", &l->control_scale, nc, error);
+    if (status == NS_OK) status = check_length("output_scale", &l->output_scale, nx, error);
+    return status;
+}
+
+void nsi_learned_inputs(const nsi_learned* l, const ns_model* model, ns_learned_input* out) {
+    for (uint32_t k = 0; k < model->sizes.nq + model->sizes.nv; k++) out[k] = NS_LEARNED_RAW;
+    for (uint32_t k = 0; k < l->hide.count; k++) {
+        out[coordinate(model, l->hide.data[k])] = NS_LEARNED_HIDE;
+    }
+    for (uint32_t k = 0; k < l->angle.count; k++) {
+        out[coordinate(model, l->angle.data[k])] = NS_LEARNED_ANGLE;
+    }
+}
+
+// ---- making ------------------------------------------------------------------------------------
+
+typedef struct maker {
+    const nsi_learned* l;
+    const ns_model* model;
+    uint32_t nx, nc; // nc: with what a teacher gives
+    ns_learned_input* inputs;
+    const char **state_names, **control_names;
+    double *control_shift, *control_scale, *state_shift;
+    nsi_arena arena;
+} maker;
+
+static const char* number_name(maker* m, const char* prefix, uint32_t number) {
+    char text[32];
+    int size = snprintf(text, sizeof text, "%s%u", prefix, number);
+    return nsi_arena_string(&m->arena, text, (size_t)size);
+}
+
+static double number_of(const nsi_numbers_list* list, uint32_t k, double otherwise) {
+    return k < list->count ? list->data[k] : otherwise;
+}
+
+// What the network sees of recorded states, as controls, in the order in which it sees them.
+static void add_taught(maker* m) {
+    for (uint32_t i = 0; i < m->nx; i++) {
+        bool angle = m->inputs[i] == NS_LEARNED_ANGLE;
+        uint32_t count = m->inputs[i] == NS_LEARNED_HIDE ? 0 : angle ? 2 : 1;
+        for (uint32_t k = 0; k < count; k++, m->nc++) {
+            m->control_names[m->nc] = number_name(m, "taught/", m->nc);
+            m->control_shift[m->nc] = angle ? 0.0 : number_of(&m->l->state_shift, i, 0.0);
+            m->control_scale[m->nc] = angle ? 1.0 : number_of(&m->l->state_scale, i, 1.0);
+        }
+        m->inputs[i] = NS_LEARNED_HIDE;
+    }
+}
+
+static bool fill(maker* m, bool teacher) {
+    const nsi_learned* l = m->l;
+    size_t most = 2 * (size_t)m->nx + l->controls.count + 1, one = sizeof(double);
+    m->inputs = nsi_arena_alloc(&m->arena, m->nx * sizeof *m->inputs);
+    m->state_names = nsi_arena_alloc(&m->arena, m->nx * sizeof *m->state_names);
+    m->control_names = nsi_arena_alloc(&m->arena, most * sizeof *m->control_names);
+    m->state_shift = nsi_arena_alloc(&m->arena, m->nx * one);
+    m->control_shift = nsi_arena_alloc(&m->arena, most * one);
+    m->control_scale = nsi_arena_alloc(&m->arena, most * one);
+    if (!m->inputs || !m->state_names || !m->control_names || !m->state_shift ||
+        !m->control_shift || !m->control_scale) {
+        return false;
+    }
+    nsi_learned_inputs(l, m->model, m->inputs);
+    uint32_t nq = m->model->sizes.nq;
+    bool named = true;
+    for (uint32_t k = 0; k < m->nx; k++) {
+        m->state_names[k] = number_name(m, k < nq ? "q" : "qd", k < nq ? k : k - nq);
+        // A teacher knows where the change starts from.
+        bool change = teacher && l->increment;
+        m->state_shift[k] = change ? 0.0 : number_of(&l->state_shift, k, 0.0);
+        named = named && m->state_names[k];
+    }
+    if (teacher) add_taught(m);
+    for (uint32_t k = 0; k < l->controls.count; k++, m->nc++) {
+        m->control_names[m->nc] = l->controls.data[k];
+        m->control_shift[m->nc] = number_of(&l->control_shift, k, 0.0);
+        m->control_scale[m->nc] = number_of(&l->control_scale, k, 1.0);
+    }
+    for (uint32_t k = 0; k < m->nc; k++) named = named && m->control_names[k];
+    return named;
+}
+
+ns_status nsi_learned_create(const nsi_learned* l, const ns_model* model, double timestep,
+                             bool teacher, const ns_allocator* allocator, ns_system** out,
+                             ns_error* error) {
+    *out = NULL;
+    ns_status status = nsi_learned_fits(l, model, error);
+    if (status != NS_OK) return status;
+    maker m = {.l = l,
+               .model = model,
+               .nx = model->sizes.nq + model->sizes.nv,
+               .arena = {.allocator = allocator ? *allocator : ns_default_allocator()}};
+    if (!fill(&m, teacher)) {
+        nsi_arena_free(&m.arena);
+        return nsi_fail_nomem(error);
+    }
+    ns_learned_def def = ns_default_learned_def();
+    def.kind = l->kind;
+    def.nx = m.nx;
+    def.nc = m.nc;
+    def.state_names = m.state_names;
+    def.control_names = m.control_names;
+    def.hidden = l->hidden;
+    def.nhidden = l->nhidden;
+    def.activation = l->activation;
+    def.increment = l->increment && !teacher;
+    def.state_input = m.inputs;
+    def.nstate_input = m.nx;
+    def.state_shift = m.state_shift;
+    def.nstate_shift = m.nx;
+    def.state_scale = l->state_scale.data;
+    def.nstate_scale = l->state_scale.count;
+    def.control_shift = m.control_shift;
+    def.ncontrol_shift = m.nc;
+    def.control_scale = m.control_scale;
+    def.ncontrol_scale = m.nc;
+    def.output_scale = l->output_scale.data;
+    def.noutput_scale = l->output_scale.count;
+    def.timestep = timestep;
+    def.init_scale = l->init_scale;
+    def.init_last_scale = l->init_last_scale;
+    def.seed = l->seed;
+    status = ns_system_create_learned(&def, &m.arena.allocator, NS_BACKEND_AUTO, out, error);
+    nsi_arena_free(&m.arena);
+    return status;
+}
