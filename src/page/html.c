@@ -16,12 +16,15 @@ static const char head[] =
 static const char style[] =
     ":root { color-scheme: light dark; --ink: #222; --faint: #666; --paper: #fff; --line: #ddd;\n"
     "  --blue: #0072b2; --red: #d55e00; --grey: #aaa; }\n"
-    "@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --faint: #a8a8a8;\n"
+    "@media screen and (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --faint: #a8a8a8;\n"
     "  --paper: #16181c; --line: #3a3e46; --blue: #56b4e9; --red: #ff9a52;\n"
     "  --grey: #777; } }\n"
+    "@media print { :root { color-scheme: light; } }\n"
     "body { font: 16px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper);\n"
     "  max-width: 60em; margin: 0 auto; padding: 0 1em 3em; overflow-wrap: anywhere; }\n"
     "h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }\n"
+    "h3 { font-size: 1em; margin: 1.5em 0 .3em; }\n"
+    "h1, h2, h3, figcaption { break-after: avoid; }\n"
     "dl { display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; }\n"
     "dt, .faint { color: var(--faint); } dd { margin: 0; }\n"
     ".wide { overflow-x: auto; overflow-wrap: normal; }\n"
@@ -29,11 +32,15 @@ static const char style[] =
     "th, td { padding: .2em .7em .2em 0; text-align: right;\n"
     "  border-bottom: 1px solid var(--line); }\n"
     "th { font-weight: 600; } .l { text-align: left; } td.bad { color: var(--red); }\n"
-    "figure { margin: .5em 0 1em; } figcaption { font-weight: 600; margin-bottom: .3em; }\n"
+    "figure { margin: .5em 0 1.2em; break-inside: avoid; }\n"
+    "figcaption { font-weight: 600; margin-bottom: .3em; }\n"
     ".figure > svg { display: block; width: 100%; max-width: 36em; height: auto; }\n"
     ".figure > svg.network { width: auto; max-width: 100%; }\n"
     "summary { color: var(--faint); cursor: pointer; }\n"
-    ".figure pre { max-height: 20em; overflow: auto; font-size: .8em; overflow-wrap: normal; }\n";
+    ".figure pre { max-height: 20em; overflow: auto; font-size: .8em; overflow-wrap: normal; }\n"
+    // On a phone a table is moved sideways under its first column.
+    "@media (max-width: 40em) { table { font-size: .9em; } .wide tr > .l:first-child {\n"
+    "  position: sticky; left: 0; background: var(--paper); max-width: 9em; } }\n";
 
 // A page runs our script and no other, whatever stands in it, and asks the network for nothing; a
 // live one asks whoever served it.

@@ -1,17 +1,18 @@
 // What `neuralsim view` serves, in a browser.
 
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { openBrowser, openPage, openServed, root, run, serve, start, temporaryFolder, until } from "./support.mjs";
+
+const browser = await openBrowser();
+after(() => browser.close());
 
 test("the report of a fit opens, served and as a file", async (t) => {
     const folder = temporaryFolder(t);
     await run("fit", "examples/pendulum_fit.yaml", "-o", folder);
     const { address, stop } = await serve(t, folder);
-    const browser = await openBrowser();
-    t.after(() => browser.close());
     const served = await openServed(browser, address);
     const file = await openPage(browser, join(folder, "report.html"));
     for (const { page, check } of [served, file]) {
@@ -36,30 +37,57 @@ fit: {windows: 25, states: recorded, method: adam, rate: 1e-6, iterations: 10000
     const fit = start(t, "fit", file, "-o", out, "--threads", "1");
     await until("progress.json", () => readFileSync(join(out, "progress.json")));
     const { address } = await serve(t, out);
-    const browser = await openBrowser();
-    t.after(() => browser.close());
     const { page, check } = await openServed(browser, address);
     assert.equal(await page.locator("h1").textContent(), "A slow fit");
     assert.equal(await page.locator("#live").getAttribute("data-url"), "progress");
 
-    // The page may ask for news, by the address it holds.
-    const ask = () => page.evaluate(async () => {
-        const url = document.getElementById("live").dataset.url;
-        return (await fetch(url)).json();
+    // What is drawn is what the fit wrote, point by point. It writes again before the page asks: try until both
+    // are of the same moment.
+    const written = () => JSON.parse(readFileSync(join(out, "progress.json"), "utf8"));
+    const drawn = await until("the curve of the file", async () => {
+        const points = await page.evaluate(() => window.neuralsim.live.points()), { history } = written();
+        return points.length > 1 && points.at(-1)[0] === history.at(-1)[0] ? { points, history } : null;
     });
-    const first = await until("a first point", async () => {
-        const progress = await ask();
-        return progress.history.length > 0 ? progress : null;
-    });
+    assert.equal(drawn.points.length, drawn.history.length);
+    for (const [k, [seconds, loss]] of drawn.points.entries()) {
+        const [at, wanted] = drawn.history[k];
+        assert.ok(seconds === at && Math.abs(loss - wanted) < 1e-9 * wanted, `point ${k}: ${seconds} s, ${loss}`);
+    }
+    const first = written();
     assert.equal(first.state, "running");
-    assert.equal(first.phase, "windows of 25, Adam");
-    assert.ok(first.age >= 0 && first.age < 60);
-    await until("more points", async () => (await ask()).seconds > first.seconds);
+    assert.equal(first.number, 0);
+    await page.getByText("phase 1 of 1: windows of 25, Adam").waitFor();
+    await page.getByText(/^iteration \d+ of 1000000 \u00b7 loss [\d.e-]+ \u00b7 \d+\u00a0s$/).waitFor();
+    const canvas = await page.locator(".live-plot canvas").boundingBox();
+    assert.ok(canvas.width > 300 && canvas.height > 200);
+    await until("more points", () => page.evaluate((count) =>
+        window.neuralsim.live.points().at(-1)[0] > count, drawn.points.at(-1)[0]));
     check();
 
+    // It becomes the report by itself.
     assert.equal(await fit.stop("SIGINT"), 0);
-    const after = await openServed(browser, address);
-    assert.ok(await after.page.locator("svg").count() > 0);
-    assert.equal(await after.page.locator("#live").count(), 0);
-    after.check();
+    await page.waitForFunction(() => document.getElementById("viewer") && window.neuralsim?.curves);
+    assert.equal(await page.locator("#live").count(), 0);
+    assert.ok(await page.locator("svg.figure").count() > 0);
+    check();
+});
+
+test("a live page counts phases from 1, and says what went wrong", async (t) => {
+    const folder = temporaryFolder(t), file = join(folder, "progress.json");
+    const news = { state: "running", title: "Three phases", phase: "windows of 50, LM", number: 1, count: 3, iteration: 5,
+        iterations: 10, loss: 1, seconds: 2, history: [[0.5, 4, 0], [1, 2, 0], [1.5, 8, 1], [2, 1, 1]], message: null };
+    writeFileSync(file, JSON.stringify(news));
+    utimesSync(file, new Date(), new Date(Date.now() - 100000));
+    const { address } = await serve(t, folder);
+    const { page, check } = await openServed(browser, address);
+    t.after(() => page.close());
+    await page.getByText("phase 2 of 3: windows of 50, LM").waitFor();
+    await page.getByText("No news for 1\u00a0min").waitFor();
+    assert.equal(await page.locator("progress").evaluate((bar) => bar.value), 0.5);
+    const points = await page.evaluate(() => window.neuralsim.live.points());
+    assert.deepEqual(points.map(([seconds]) => seconds), [0.5, 1, 1.5, 2]);
+    assert.ok(points.every(([, loss], k) => Math.abs(loss - [4, 2, 8, 1][k]) < 1e-9));
+    writeFileSync(file, JSON.stringify({ ...news, state: "failed", message: "link1 has no mass" }));
+    await page.getByText("Failed: link1 has no mass").waitFor();
+    check();
 });

@@ -1,34 +1,44 @@
 // A list of quantities to choose from: type to filter, grouped by the beginning of their names.
 
-import { button, element } from "./dom.js";
+import { make, makeButton } from "./dom.js";
 
-// chosen: a Set of names; change(name, on) is called for each choice.
-export function makePicker(quantities, chosen, change, close) {
-    const box = element("div", "curve-picker");
-    const search = element("input", "curve-search");
-    search.type = "search";
-    search.placeholder = `type to filter ${quantities.length} quantities`;
-    search.setAttribute("aria-label", "filter quantities");
-    const list = element("div", "curve-list"), none = element("p", "faint", "No name has all of that.");
-    none.hidden = true;
-    const head = element("div", "curve-picker-head");
-    head.append(search, button("close", close));
-    box.append(head, list);
-
+// @param chosen  names
+// @param most    units that can be chosen from at a time
+// @param change(name, on)  called for each choice; the units chosen then
+export function makePicker(quantities, chosen, most, change, close) {
+    const search = make("input", { className: "curve-search", type: "search",
+        placeholder: `type to filter ${quantities.length} quantities`, "aria-label": "filter quantities" });
+    const none = make("p", { className: "faint", hidden: true }, "No name has all of that.");
+    const full = make("p", { className: "faint", role: "status" });
     const groups = new Map();
     const items = quantities.map(({ name, unit }) => {
         const cut = name.lastIndexOf("/") + 1, title = name.slice(0, cut);
         if (!groups.has(title)) groups.set(title, makeGroup(title));
+        const tick = make("input", { type: "checkbox", checked: chosen.includes(name) });
+        tick.addEventListener("change", () => showUnits(change(name, tick.checked)));
+        const label = make("label", { className: "curve-choice" }, tick, make("bdi", {}, name.slice(cut)),
+            make("span", { className: "faint" }, unit ?? ""));
         const group = groups.get(title);
-        const label = element("label", "curve-choice"), tick = element("input");
-        tick.type = "checkbox";
-        tick.checked = chosen.has(name);
-        tick.addEventListener("change", () => change(name, tick.checked));
-        label.append(tick, element("bdi", "", name.slice(cut)), element("span", "faint", unit ?? ""));
         group.append(label);
-        return { label, tick, group, text: name.toLowerCase() };
+        return { label, tick, group, unit: unit ?? "", text: name.toLowerCase() };
     });
-    list.append(...groups.values(), none);
+    const list = make("div", { className: "curve-list" }, ...groups.values(), none);
+    const box = make("div", { className: "curve-picker" },
+        make("div", { className: "curve-picker-head" }, search, makeButton("close", close)), full, list);
+
+    // A panel has so many axes, each of one unit.
+    const showUnits = (units) => {
+        const isFull = units.length >= most;
+        full.textContent = isFull ?
+            `This panel has its ${most} axes: ${units.map((unit) => unit || "no unit").join(" and ")}. ` +
+            "Add a panel for other units." : "";
+        full.hidden = !isFull;
+        for (const { label, tick, unit } of items) {
+            tick.disabled = isFull && !units.includes(unit);
+            label.classList.toggle("faint", tick.disabled);
+        }
+    };
+    showUnits([...new Set(items.filter(({ tick }) => tick.checked).map(({ unit }) => unit))]);
 
     search.addEventListener("input", () => {
         const words = search.value.toLowerCase().split(/\s+/);
@@ -50,11 +60,10 @@ export function makePicker(quantities, chosen, change, close) {
 }
 
 function makeGroup(title) {
-    const group = element("div", "curve-group");
-    group.setAttribute("role", "group");
+    const group = make("div", { className: "curve-group", role: "group" });
     if (title) {
         group.setAttribute("aria-label", title);
-        group.append(element("bdi", "curve-group-title faint", title));
+        group.append(make("bdi", { className: "curve-group-title faint" }, title));
     }
     return group;
 }

@@ -1,7 +1,8 @@
 // Contact points as balls and their forces as arrows, over everything: three draws, however many there are.
 
-import { Color, Group, InstancedMesh, MeshBasicMaterial, Object3D, Vector3 } from "three";
-import { overlay, OVER, stretch } from "./robot.js";
+import { Color, Group, InstancedMesh, Matrix4, Vector3 } from "three";
+import { overlay, OVER } from "./paint.js";
+import { stretch } from "./robot.js";
 
 const TYPICAL = 0.3, LONGEST = 1; // lengths of arrows in sizes of the robot
 
@@ -11,7 +12,7 @@ export class Forces {
     constructor(model, most, typical) {
         this.size = model.size;
         this.typical = typical;
-        this.material = overlay(MeshBasicMaterial, { opacity: 0.9 });
+        this.material = overlay({ opacity: 0.9 });
         this.meshes = [model.dot, model.shaft, model.head].map((geometry) => {
             const mesh = new InstancedMesh(geometry, this.material, Math.max(most, 1));
             mesh.frustumCulled = false;
@@ -22,23 +23,23 @@ export class Forces {
     }
 
     // @param tracks  [{ color, contacts: [{ position, force }] }]
-    update(tracks) {
+    // @param origin  from which places are counted, near what is seen
+    update(tracks, origin) {
         const [balls, shafts, heads] = this.meshes;
-        const item = new Object3D(), from = new Vector3(), to = new Vector3(), color = new Color();
+        const place = new Matrix4(), from = new Vector3(), to = new Vector3(), color = new Color();
+        this.root.position.copy(origin);
         let count = 0;
         for (const track of tracks) {
             color.set(track.color);
             for (const { position, force } of track.contacts) {
                 const newton = Math.hypot(...force);
                 const length = this.size * Math.min(TYPICAL * newton / this.typical, LONGEST);
-                from.set(...position);
+                from.set(...position).sub(origin);
                 to.set(...force).multiplyScalar(length / newton).add(from);
-                stretch(item, from, to);
-                put(shafts, count, item, color);
-                item.scale.set(1, 1, 1);
-                put(balls, count, item, color);
-                item.position.copy(to);
-                put(heads, count, item, color);
+                balls.setMatrixAt(count, place.makeTranslation(from));
+                shafts.setMatrixAt(count, stretch(place, from, to));
+                heads.setMatrixAt(count, place.scale(size.set(1, 1, 1 / length)).setPosition(to));
+                for (const mesh of this.meshes) mesh.setColorAt(count, color);
                 count++;
             }
         }
@@ -56,8 +57,4 @@ export class Forces {
     }
 }
 
-function put(mesh, number, object, color) {
-    object.updateMatrix();
-    mesh.setMatrixAt(number, object.matrix);
-    mesh.setColorAt(number, color);
-}
+const size = new Vector3();

@@ -1,17 +1,12 @@
 // Names beside the links of a robot.
 
 import { Vector3 } from "three";
+import { make } from "./dom.js";
 
 export class Labels {
     constructor(names) {
-        this.element = document.createElement("div");
-        this.element.className = "scene-labels";
-        this.labels = names.map((name) => {
-            const label = document.createElement("span");
-            label.textContent = name;
-            this.element.append(label);
-            return { label, width: 0, height: 0 };
-        });
+        this.labels = names.map((name) => ({ label: make("span", {}, name), width: 0, height: 0 }));
+        this.element = make("div", { className: "scene-labels" }, ...this.labels.map(({ label }) => label));
     }
 
     // One that would cover another is left out.
@@ -24,7 +19,7 @@ export class Labels {
             if (entry.width === 0) Object.assign(entry, { width: label.offsetWidth, height: label.offsetHeight });
             let shown = false;
             if (robot) {
-                at.copy(robot.links[link].position).project(camera);
+                at.copy(robot.positions[link]).project(camera);
                 const x = Math.round((at.x + 1) / 2 * width) + 8, y = Math.round((1 - at.y) / 2 * height) - 8;
                 const box = { x, y, right: x + entry.width, bottom: y + entry.height };
                 shown = Math.abs(at.z) <= 1 && !taken.some((other) => overlap(box, other));

@@ -21,6 +21,9 @@ function fromBase64(text) {
 }
 
 async function inflate(bytes) {
+    if (!window.DecompressionStream) {
+        throw new Error("this browser cannot unpack it; Chrome 111, Firefox 121, Safari 16.4 and later ones can");
+    }
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     try {
         return new Uint8Array(await new Response(stream).arrayBuffer());
@@ -29,7 +32,7 @@ async function inflate(bytes) {
     }
 }
 
-export function unpack(bytes, { rows, orders, offsets, steps }) {
+function unpack(bytes, { rows, orders, offsets, steps }) {
     const total = rows.reduce((sum, n) => sum + n, 0);
     if (bytes.length !== 4 * total) throw new Error(DAMAGED);
     let at = 0;

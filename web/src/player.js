@@ -1,73 +1,20 @@
-// The controls of a motion: play, time, speed, what is shown, the camera, and keys for all of it.
+// The controls of a motion: play, time, speed, what is shown, and the camera.
 
-import { darkMedia, trackColor } from "./colors.js";
-import { isGhost, RobotScene } from "./scene.js";
+import { onDark, shade, trackColor } from "./colors.js";
+import { make, makeButton, setName, setPressed, setText } from "./dom.js";
+import { makeIcon } from "./icons.js";
+import { listenToKeys, makeKeyList } from "./keys.js";
+import { isGhost } from "./paint.js";
+import { fileName, makeSaveButton, saveBlob } from "./save.js";
+import { RobotScene } from "./scene.js";
+import { NUMBERS } from "./timeline.js";
 import "./player.css";
 
 const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4];
-const NUMBERS = 60; // ms between two times that are shown while playing
+const SHORTEST = 0.1, LONGEST = 600; // s: motions that take less or more are not played as fast as they were
 const LONGEST_FRAME = 0.25; // s: after a pause of the browser's motion goes on where it was
 
-const ICONS = {
-    play: { path: "M7 4l13 8-13 8z", full: true },
-    pause: { path: "M6 5h3v14H6zM15 5h3v14h-3z", full: true },
-    back: { path: "M6 5v14M19 6v12l-9-6z", full: true },
-    forward: { path: "M18 5v14M5 6v12l9-6z", full: true },
-    loop: { path: "M4 12a8 8 0 0 1 14-5l2 2M20 4v5h-5M20 12a8 8 0 0 1-14 5l-2-2M4 20v-5h5" },
-    picture: { path: "M3 7h5l2-3h4l2 3h5v13H3zM12 17a4 4 0 1 0 0-8a4 4 0 0 0 0 8" },
-    fullscreen: { path: "M4 9V4h5M15 4h5v5M20 15v5h-5M9 20H4v-5" },
-};
-
-const KEYS = [
-    ["space", "play or pause"],
-    ["\u2190 \u2192", "one row; with shift, ten"],
-    ["home, end", "first, last row"],
-    ["+ \u2212", "faster, slower"],
-    ["f", "follow the robot"],
-    ["r", "reset the view"],
-    ["c", "contacts"],
-    ["a", "axes of joints"],
-    ["n", "names and frames of links"],
-    ["1 to 9", "show or hide a track"],
-    ["?", "this list"],
-];
-
-function make(tag, properties = {}, ...children) {
-    const element = Object.assign(document.createElement(tag), properties);
-    element.append(...children);
-    return element;
-}
-
-function setIcon(button, name) {
-    const { path, full } = ICONS[name];
-    const space = "http://www.w3.org/2000/svg";
-    const svg = document.createElementNS(space, "svg");
-    svg.setAttribute("viewBox", "0 0 24 24");
-    svg.setAttribute("class", full ? "icon full" : "icon");
-    svg.setAttribute("aria-hidden", "true");
-    const shape = document.createElementNS(space, "path");
-    shape.setAttribute("d", path);
-    svg.append(shape);
-    button.replaceChildren(svg);
-}
-
-function setName(button, name) {
-    button.title = name;
-    button.setAttribute("aria-label", name);
-}
-
-function makeButton(name, face, action) {
-    const button = make("button", { type: "button" });
-    if (ICONS[face]) setIcon(button, face);
-    else button.textContent = face;
-    setName(button, name);
-    button.addEventListener("click", action);
-    return button;
-}
-
-function setPressed(button, pressed) {
-    button.setAttribute("aria-pressed", String(pressed));
-}
+const VIEWS = { contacts: "contacts and forces", axes: "axes of joints", names: "names and frames of links" };
 
 function hasPoses(episode) {
     return episode.tracks.some((track) => track.poses !== null);
@@ -81,23 +28,23 @@ class Player {
     constructor(parent, timeline) {
         this.timeline = timeline;
         this.shown = { contacts: true, axes: false, names: false };
-        this.element = make("div", { className: "player" });
         this.stage = make("div", { className: "stage" });
-        this.legend = make("div", { className: "legend" });
+        this.legend = make("div", { className: "legend", role: "group", "aria-label": "tracks" });
         this.note = make("p", { className: "note" });
-        this.dialog = makeDialog();
-        this.element.append(this.stage, this.legend, this.#makeScrub(), this.#makeBar(), this.note, this.dialog);
+        this.dialog = makeKeyList();
+        this.element = make("div", { className: "player", role: "group", "aria-label": "motion" },
+            this.stage, this.legend, this.#makeScrub(), this.#makeBar(), this.note, this.dialog);
         parent.append(this.element);
         this.#startScene();
 
         this.#showEpisode();
-        this.#showState();
         timeline.addEventListener("episode", () => this.#showEpisode());
         timeline.addEventListener("time", () => this.#showTime());
         timeline.addEventListener("range", () => this.#showSpans());
         timeline.addEventListener("state", () => this.#showState());
-        darkMedia.addEventListener("change", () => this.#showLegend());
-        document.addEventListener("keydown", (event) => this.#pressKey(event));
+        timeline.addEventListener("tracks", () => this.#showHidden());
+        onDark(() => this.#showLegend());
+        listenToKeys(this);
     }
 
     // ---- making -------------------------------------------------------------------------------
@@ -110,7 +57,7 @@ class Player {
                 this.scene = new RobotScene(this.stage, this.timeline, () => this.#request());
             } catch (error) {
                 const text = `The robot cannot be drawn: ${error.message}.`;
-                this.stage.replaceChildren(make("p", { className: "stage-message", textContent: text }));
+                this.stage.replaceChildren(make("p", { className: "stage-message" }, text));
             }
         }
         for (const element of this.viewTools) element.hidden = this.scene === null;
@@ -118,8 +65,7 @@ class Player {
 
     #makeScrub() {
         const { timeline } = this;
-        this.slider = make("input", { type: "range", step: "any" });
-        this.slider.setAttribute("aria-label", "time");
+        this.slider = make("input", { type: "range", step: "any", "aria-label": "time" });
         this.slider.addEventListener("input", () => timeline.set(Number(this.slider.value)));
         // Time does not run on under the finger.
         this.slider.addEventListener("pointerdown", () => {
@@ -130,8 +76,7 @@ class Player {
             if (this.held) timeline.setPlaying(true);
             this.held = false;
         };
-        this.slider.addEventListener("pointerup", release);
-        this.slider.addEventListener("pointercancel", release);
+        for (const event of ["pointerup", "pointercancel", "change"]) this.slider.addEventListener(event, release);
         this.spans = make("div", { className: "spans" });
         this.scrub = make("div", { className: "scrub" }, this.slider, this.spans);
         return this.scrub;
@@ -140,78 +85,86 @@ class Player {
     #makeBar() {
         const { timeline } = this;
         const group = (className, ...children) => make("div", { className: `group ${className}` }, ...children);
-        this.play = makeButton("play", "play", () => this.#togglePlay());
+        const button = (name, icon, action) => makeButton(makeIcon(icon), action, name);
+        this.play = button("play", "play", () => this.togglePlay());
         this.play.classList.add("primary");
-        this.loop = makeButton("loop", "loop", () => {
-            timeline.loop = !timeline.loop;
-            timeline.tell("state");
-        });
+        this.loop = button("loop", "loop", () => timeline.setLoop(!timeline.loop));
         this.time = make("span", { className: "time" });
-        this.speed = make("select", { title: "speed" },
-            ...SPEEDS.map((speed) => make("option", { value: String(speed), textContent: `${speed}\u00d7` })));
-        this.speed.setAttribute("aria-label", "speed");
+        this.speed = make("select", { title: "speed", "aria-label": "speed" });
         this.speed.addEventListener("change", () => timeline.setSpeed(Number(this.speed.value)));
         const { episodes } = timeline.payload;
-        this.episode = make("select", { title: "episode", hidden: episodes.length < 2 },
-            ...episodes.map(({ name }, k) => make("option", { value: String(k), textContent: name })));
-        this.episode.setAttribute("aria-label", "episode");
+        this.episode = make("select", { title: "episode", "aria-label": "episode", hidden: episodes.length < 2 },
+            ...episodes.map(({ name }, k) => make("option", { value: String(k) }, name)));
         this.episode.addEventListener("change", () => timeline.choose(Number(this.episode.value)));
 
-        this.toggles = {};
-        for (const [what, name] of [["contacts", "contacts and forces"], ["axes", "axes of joints"],
-            ["names", "names and frames of links"]]) {
-            this.toggles[what] = makeButton(name, what, () => this.#toggleShown(what));
-        }
-        this.follow = makeButton("follow the robot", "follow", () => this.#toggleFollow());
-        const reset = makeButton("reset the view", "reset", () => this.scene.resetView());
-        const picture = makeButton("save the picture as PNG", "picture", () => this.#savePicture());
-        const full = makeButton("fullscreen", "fullscreen", () => this.#toggleFullscreen());
-        full.disabled = !document.fullscreenEnabled;
-        const keys = makeButton("keys", "?", () => this.dialog.showModal());
+        this.toggles = Object.fromEntries(Object.entries(VIEWS).map(([what, name]) =>
+            [what, makeButton(what, () => this.toggleShown(what), name)]));
+        this.follow = makeButton("follow", () => this.toggleFollow(), "follow the robot");
+        const reset = makeButton("reset", () => this.scene.resetView(), "reset the view");
+        const picture = makeSaveButton(makeIcon("picture"), "save the picture as PNG", () => this.#savePicture());
+        const full = button("fullscreen", "fullscreen", () => this.#toggleFullscreen());
+        full.hidden = !document.fullscreenEnabled;
         const looks = group("", ...Object.values(this.toggles), this.follow, reset);
         this.viewTools = [looks, picture];
         return make("div", { className: "bar" },
             group("wide",
                 group("",
-                    makeButton("one row back", "back", () => this.#step(-1)), this.play,
-                    makeButton("one row forward", "forward", () => this.#step(1)), this.loop),
+                    button("one row back", "back", () => this.step(-1)), this.play,
+                    button("one row forward", "forward", () => this.step(1)), this.loop),
                 this.time,
                 group("", this.speed, this.episode)),
-            group("wide", looks, group("", picture, full, keys)));
+            group("wide", looks, group("", picture, full, makeButton("?", () => this.showKeys(), "keys"))));
     }
 
     // ---- showing ------------------------------------------------------------------------------
 
     #showEpisode() {
         const { timeline } = this;
-        this.slider.min = timeline.first;
-        this.slider.max = timeline.last;
+        const { first, last, times, episode } = timeline;
+        this.slider.min = first;
+        this.slider.max = last;
+        this.slider.disabled = times.length < 2;
         this.episode.value = String(timeline.number);
-        const rows = timeline.times.length;
-        const step = (timeline.last - timeline.first) / Math.max(rows - 1, 1);
-        this.digits = step > 0 ? Math.min(Math.max(Math.ceil(-Math.log10(step)), 1), 6) : 1;
-        this.stage.hidden = !hasPoses(timeline.episode);
-        this.note.textContent = timeline.episode.note ?? "";
-        this.note.hidden = !timeline.episode.note;
+        const step = (last - first) / Math.max(times.length - 1, 1);
+        this.digits = step > 0 ? Math.min(Math.max(Math.ceil(-Math.log10(step)), 1), 9) : 1;
+        this.stage.hidden = !hasPoses(episode);
+        this.note.textContent = episode.note ?? "";
+        this.note.hidden = !episode.note;
+        this.#showSpeeds();
         this.#showSpans();
         this.#showLegend();
         this.#showShown();
-        this.told = 0;
-        this.#showTime();
+        this.#showState();
+    }
+
+    // As fast as it was, or so that it takes some seconds.
+    #showSpeeds() {
+        const { first, last, speed } = this.timeline;
+        const length = last - first;
+        const usual = length === 0 || (length >= SHORTEST && length <= LONGEST);
+        const power = usual ? 0 : Math.round(Math.log10(length / 5));
+        this.speeds = SPEEDS.map((factor) => Number(`${factor}e${power}`));
+        this.speed.replaceChildren(...this.speeds.map((value) =>
+            make("option", { value: String(value) }, `${value}\u00d7`)));
+        if (!this.speeds.includes(speed)) this.timeline.setSpeed(Number(`1e${power}`));
     }
 
     #showLegend() {
         const { tracks } = this.timeline.episode;
-        this.legend.replaceChildren(...tracks.flatMap((track, number) => {
-            if (track.poses === null || !this.scene) return [];
-            const box = make("input", { type: "checkbox", checked: this.scene.wanted[number] });
-            box.addEventListener("change", () => this.scene.setWanted(number, box.checked));
-            const ghost = isGhost(track) && tracks.length > 1;
-            const swatch = make("span", { className: ghost ? "swatch ghost" : "swatch" });
-            swatch.style.setProperty("--track", trackColor(tracks, number, darkMedia.matches));
-            return [make("label", {}, box, swatch, track.name)];
+        this.legend.replaceChildren(...tracks.map((track, number) => {
+            const box = make("input", { type: "checkbox" });
+            box.addEventListener("change", () => this.timeline.setHidden(track, !box.checked));
+            const swatch = make("span", { className: isGhost(tracks, number) ? "swatch ghost" : "swatch" });
+            swatch.style.setProperty("--track", shade(trackColor(tracks, number)));
+            return make("label", {}, box, swatch, make("bdi", {}, track.name));
         }));
-        this.legend.hidden = this.legend.childElementCount === 0;
+        this.legend.hidden = tracks.length < 2;
+        this.#showHidden();
+    }
+
+    #showHidden() {
+        const boxes = this.legend.querySelectorAll("input");
+        this.timeline.episode.tracks.forEach((track, k) => { boxes[k].checked = !this.timeline.isHidden(track); });
     }
 
     // Spans of data, and the stretch that is played when it is not all.
@@ -225,7 +178,7 @@ class Player {
         };
         const parts = episode.spans.map((span) => {
             const title = `${span.role}: ${span.from} to ${span.to} s`;
-            const part = make("div", { textContent: span.role, title });
+            const part = make("div", { title }, span.role);
             if (span.role === "train" || span.role === "test") part.classList.add(span.role);
             return place(part, span.from, span.to);
         });
@@ -243,18 +196,20 @@ class Player {
         const text = `${time.toFixed(this.digits)} / ${last.toFixed(this.digits)} s`;
         this.slider.value = time;
         this.slider.setAttribute("aria-valuetext", text);
-        this.time.textContent = text;
+        setText(this.time, text);
         this.time.title = `row ${this.timeline.place().row + 1} of ${times.length}`;
     }
 
     #showState() {
-        const { playing, speed, loop } = this.timeline;
-        setIcon(this.play, playing ? "pause" : "play");
+        const { playing, speed, loop, canPlay } = this.timeline;
+        this.play.replaceChildren(makeIcon(playing ? "pause" : "play"));
         setName(this.play, playing ? "pause" : "play");
+        this.play.disabled = !canPlay;
         setPressed(this.loop, loop);
         this.speed.value = String(speed);
+        this.told = 0;
+        this.#showTime();
         if (playing) this.#request();
-        else this.#showTime();
     }
 
     #showShown() {
@@ -281,11 +236,11 @@ class Player {
 
     // ---- doing --------------------------------------------------------------------------------
 
-    #togglePlay() {
+    togglePlay() {
         this.timeline.setPlaying(!this.timeline.playing);
     }
 
-    #step(rows) {
+    step(rows) {
         const { timeline } = this;
         if (timeline.playing) timeline.setPlaying(false);
         const { row, share } = timeline.place();
@@ -294,88 +249,38 @@ class Player {
         timeline.set(timeline.times[Math.min(Math.max(next, 0), timeline.times.length - 1)]);
     }
 
-    #changeSpeed(by) {
-        const at = SPEEDS.indexOf(this.timeline.speed);
-        this.timeline.setSpeed(SPEEDS[Math.min(Math.max(at + by, 0), SPEEDS.length - 1)]);
+    changeSpeed(by) {
+        const at = this.speeds.indexOf(this.timeline.speed) + by;
+        this.timeline.setSpeed(this.speeds[Math.min(Math.max(at, 0), this.speeds.length - 1)]);
     }
 
-    #toggleShown(what) {
+    toggleShown(what) {
         this.shown = { ...this.shown, [what]: !this.shown[what] };
         this.scene?.setShown(this.shown);
         this.#showShown();
     }
 
-    #toggleFollow() {
+    toggleFollow() {
         this.scene?.setFollow(!this.scene.follow);
         this.#showShown();
     }
 
-    #toggleTrack(number) {
-        this.legend.querySelectorAll("input")[number]?.click();
+    toggleTrack(number) {
+        const track = this.timeline.episode.tracks[number];
+        if (track && !this.legend.hidden) this.timeline.setHidden(track, !this.timeline.isHidden(track));
     }
 
-    #toggleFullscreen() {
-        if (document.fullscreenElement) document.exitFullscreen();
-        else this.element.requestFullscreen();
+    showKeys() {
+        this.dialog.showModal();
+    }
+
+    async #toggleFullscreen() {
+        if (document.fullscreenElement) await document.exitFullscreen();
+        else await this.element.requestFullscreen();
     }
 
     async #savePicture() {
         const { episode, time } = this.timeline;
-        const url = URL.createObjectURL(await this.scene.savePicture());
-        const name = `${episode.name} ${time.toFixed(this.digits)} s`.replace(/[^\p{L}\p{N}.-]+/gu, "_");
-        make("a", { href: url, download: `${name}.png` }).click();
-        setTimeout(() => URL.revokeObjectURL(url), 10000);
+        saveBlob(await this.scene.savePicture(), `${fileName(`${episode.name} ${time.toFixed(this.digits)} s`)}.png`);
     }
-
-    // Keys work where nothing else takes them: in the viewer, or, with the focus nowhere, while the viewer
-    // is in sight.
-    #pressKey(event) {
-        if (event.ctrlKey || event.metaKey || event.altKey || this.dialog.open) return;
-        const { target } = event;
-        const takesText = target.closest("input:not([type=checkbox]), select, textarea, [contenteditable]");
-        if (takesText && target !== this.slider) return;
-        // Space presses what can be pressed.
-        if (event.key === " " && target.closest("button, a, summary, input[type=checkbox]")) return;
-        const box = this.element.getBoundingClientRect();
-        const inSight = box.bottom > 0 && box.top < window.innerHeight;
-        if (!target.closest("#viewer") && !(target === document.body && inSight)) return;
-        const action = this.#actionOf(event);
-        if (!action) return;
-        event.preventDefault();
-        action();
-    }
-
-    #actionOf({ key, shiftKey }) {
-        const { timeline, scene } = this;
-        const rows = shiftKey ? 10 : 1;
-        switch (key.length === 1 ? key.toLowerCase() : key) {
-        case " ": return () => this.#togglePlay();
-        case "ArrowLeft": return () => this.#step(-rows);
-        case "ArrowRight": return () => this.#step(rows);
-        case "Home": return () => timeline.set(timeline.first);
-        case "End": return () => timeline.set(timeline.last);
-        case "+": case "=": return () => this.#changeSpeed(1);
-        case "-": return () => this.#changeSpeed(-1);
-        case "f": return () => this.#toggleFollow();
-        case "r": return () => scene?.resetView();
-        case "c": return () => this.#toggleShown("contacts");
-        case "a": return () => this.#toggleShown("axes");
-        case "n": return () => this.#toggleShown("names");
-        case "?": return () => this.dialog.showModal();
-        default: return /^[1-9]$/.test(key) ? () => this.#toggleTrack(Number(key) - 1) : null;
-        }
-    }
-}
-
-function makeDialog() {
-    const dialog = make("dialog", { className: "keys" });
-    const list = make("dl");
-    for (const [key, what] of KEYS) {
-        list.append(make("dt", { textContent: key }), make("dd", { textContent: what }));
-    }
-    const close = make("button", { type: "button", textContent: "close" });
-    close.addEventListener("click", () => dialog.close());
-    dialog.append(make("h2", { textContent: "Keys" }), list, close);
-    dialog.setAttribute("aria-label", "Keys");
-    return dialog;
 }

@@ -2,9 +2,11 @@
 
 import { WebGLRenderer } from "three";
 
-const SLOW = 33; // ms: when frames take longer they are made coarser, down to
-const COARSEST = 0.75; // pixels for each of the page
-const FINEST = 2;
+const SLOW = 36, QUICK = 27; // ms: when frames take longer they are made coarser, when less, finer again
+const STEP = 0.75; // from one ratio of pixels to the next
+const COARSEST = 0.75, FINEST = 2; // pixels for each of the page
+const PATIENCE = 10; // frames before they are made coarser
+const CONFIDENCE = 45; // frames before they are made finer; twice as many each time that this was too fine
 const REST = 200; // ms without a change, after which the picture is drawn finely
 
 export class Renderer {
@@ -20,12 +22,15 @@ export class Renderer {
         const context = this.canvas.getContext("webgl2", options);
         if (!context) throw new Error("this browser has no WebGL 2 here");
         this.three = new WebGLRenderer({ canvas: this.canvas, context });
-        this.coarse = FINEST;
-        this.slow = 0;
+        this.coarse = 1; // share of the pixels, along each side, that there would be
+        this.since = 0; // frames since that changed
+        this.confidence = CONFIDENCE;
     }
 
+    // While things move.
     get ratio() {
-        return Math.min(this.coarse, this.software ? 1 : window.devicePixelRatio, FINEST);
+        const best = this.software ? 1 : Math.min(window.devicePixelRatio, FINEST);
+        return Math.max(this.coarse * best, Math.min(COARSEST, best));
     }
 
     get fineRatio() {
@@ -49,18 +54,28 @@ export class Renderer {
 
     #adapt(interval) {
         if (interval === 0) return;
-        this.interval = 0.9 * (this.interval ?? interval) + 0.1 * interval;
-        this.slow = interval > SLOW ? this.slow + 1 : 0;
-        if (this.slow < 10) return;
-        this.slow = 0;
-        this.coarse = Math.max(0.75 * this.ratio, COARSEST);
+        const taken = Math.min(interval, 2 * SLOW); // one long pause says little
+        this.interval = 0.9 * (this.interval ?? QUICK) + 0.1 * taken;
+        this.since++;
+        if (this.interval > SLOW && this.since >= PATIENCE && this.ratio > COARSEST) {
+            if (this.risen) this.confidence *= 2; // it was too early
+            this.#change(STEP);
+        } else if (this.interval < QUICK && this.since >= this.confidence && this.coarse < 1) {
+            this.#change(1 / STEP);
+        }
+    }
+
+    #change(by) {
+        this.coarse = Math.min(this.coarse * by, 1);
+        this.risen = by > 1;
+        this.since = 0;
     }
 }
 
 function isSoftware() {
     const context = document.createElement("canvas").getContext("webgl2");
     const names = context?.getExtension("WEBGL_debug_renderer_info");
-    const name = names ? context.getParameter(names.UNMASKED_RENDERER_WEBGL) : "";
+    const name = context?.getParameter(names ? names.UNMASKED_RENDERER_WEBGL : context.RENDERER) ?? "";
     context?.getExtension("WEBGL_lose_context")?.loseContext();
     return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(name);
 }

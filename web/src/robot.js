@@ -1,259 +1,164 @@
-// A robot as three draws it: the model, which tracks share, and one body of it for each track.
+// A robot as three draws it. Shapes that are equal are drawn at once, as an InstancedMesh: what a draw costs
+// hardly depends on how much is drawn.
 
-import {
-    Color,
-    ConeGeometry,
-    CylinderGeometry,
-    Float32BufferAttribute,
-    Group,
-    Mesh,
-    MeshBasicMaterial,
-    MeshLambertMaterial,
-    NotEqualStencilFunc,
-    PlaneGeometry,
-    Quaternion,
-    ReplaceStencilOp,
-    SphereGeometry,
-    SRGBColorSpace,
-    TorusGeometry,
-    Vector3,
-} from "three";
-import { mergeGeometries } from "three/addons/utils/BufferGeometryUtils.js";
-import { makeShape, Reach, toVectors } from "./shapes.js";
+import { Group, InstancedMesh, Matrix4, Quaternion, Vector3 } from "three";
+import { AXIS } from "./colors.js";
+import { turnTo } from "./model.js";
+import { overlay, OVER } from "./paint.js";
 
-const X = new Vector3(1, 0, 0), Y = new Vector3(0, 1, 0), Z = new Vector3(0, 0, 1);
-export const OVER = 20; // order of what is drawn over everything: axes, frames, forces
+const BARE = { color: [0.5, 0.5, 0.5, 1] }; // of links without geometry
+const AXES = overlay({ color: AXIS, opacity: 0.9 });
+const FRAMES = overlay({ vertexColors: true });
+const IDENTITY = new Matrix4(), ONE = new Vector3(1, 1, 1);
 
-export function setPose(object, [x, y, z, qw, qx, qy, qz]) {
-    object.position.set(x, y, z);
-    object.quaternion.set(qx, qy, qz, qw).normalize();
-}
-
-// Lay a mesh along z, of length 1, from one point to another.
-const along = new Vector3();
-export function stretch(object, from, to) {
+// Where a rod of length 1 along z lies from one point to another.
+const along = new Vector3(), size = new Vector3();
+export function stretch(matrix, from, to) {
     along.subVectors(to, from);
-    const length = along.length();
-    object.visible = length > 0;
-    if (length === 0) return;
-    object.position.copy(from);
-    object.quaternion.setFromUnitVectors(Z, along.divideScalar(length));
-    object.scale.set(1, 1, length);
+    size.set(1, 1, along.length());
+    return matrix.compose(from, turnTo(along), size);
 }
 
-export function isDrawn({ geom, shape }) {
-    return shape !== null || geom.type === "points" || geom.type === "plane";
-}
+// Equal shapes in their places.
+class Places {
+    // @param things  { geometry, material, frame: a number, local: a Matrix4 in that frame }
+    constructor(things, order) {
+        const [{ geometry, material }] = things;
+        this.things = things;
+        this.mesh = new InstancedMesh(geometry, material, things.length);
+        this.mesh.frustumCulled = false; // three would have to know how far all of it reaches
+        this.mesh.renderOrder = order;
+        this.place = new Matrix4();
+    }
 
-export class Model {
-    constructor({ up, links, geoms }) {
-        this.up = new Vector3(...up).normalize();
-        this.links = links;
-        const shared = new Map();
-        this.parts = geoms.map((geom) => {
-            const key = JSON.stringify([geom.type, geom.size, geom.vertices, geom.triangles]);
-            if (!shared.has(key)) shared.set(key, makeShape(geom));
-            return { geom, shape: shared.get(key) };
+    put(frames) {
+        this.things.forEach(({ frame, local }, k) => {
+            this.mesh.setMatrixAt(k, this.place.multiplyMatrices(frames[frame], local));
         });
-        // A link with nothing to draw is shown as a ball, so that every robot is seen.
-        this.bare = links.map((_, link) => !this.parts.some((part) => part.geom.link === link && isDrawn(part)));
-        this.corners = links.map((_, link) => this.#reachOf(link));
-        for (const list of this.corners) if (list.length === 0) list.push(new Vector3());
-        this.worldCorners = this.#reachOf(-1);
+        this.mesh.instanceMatrix.needsUpdate = true;
     }
 
-    #reachOf(link) {
-        const reach = new Reach();
-        const place = new Group(), point = new Vector3();
-        for (const { geom, shape } of this.parts) {
-            if (geom.link !== link) continue;
-            setPose(place, geom.pose);
-            place.updateMatrix();
-            if (geom.type === "points") {
-                for (const v of toVectors(geom.vertices)) reach.add(v.applyMatrix4(place.matrix));
-            } else if (shape) {
-                const at = shape.getAttribute("position");
-                for (let k = 0; k < at.count; k++) {
-                    reach.add(point.fromBufferAttribute(at, k).applyMatrix4(place.matrix));
-                }
-            }
-        }
-        return reach.list();
-    }
-
-    // What is sized by the robot: balls, rods, axes, frames.
-    // @param size  of the robot, m
-    setSize(size) {
-        this.size = size;
-        const rod = (radius) =>
-            new CylinderGeometry(radius, radius, 1, 10).rotateX(Math.PI / 2).translate(0, 0, 0.5);
-        this.sheet = new PlaneGeometry(2, 2);
-        this.ball = new SphereGeometry(0.02 * size, 16, 12);
-        this.dot = new SphereGeometry(0.012 * size, 10, 8);
-        this.rod = rod(0.006 * size);
-        this.shaft = rod(0.0065 * size);
-        this.head = new ConeGeometry(0.019 * size, 0.055 * size, 14).rotateX(Math.PI / 2);
-        const half = 0.1 * size;
-        const shaft = new CylinderGeometry(0.003 * size, 0.003 * size, 2 * half, 8).rotateX(Math.PI / 2);
-        const head = new ConeGeometry(0.01 * size, 0.035 * size, 12).rotateX(Math.PI / 2).translate(0, 0, half);
-        this.slide = mergeGeometries([shaft, head]);
-        this.hinge = mergeGeometries([shaft, head, new TorusGeometry(0.03 * size, 0.003 * size, 6, 24)]);
-        this.frame = makeFrame(rod(0.0025 * size), 0.07 * size);
+    // A frame, as told by the place of something in it; null when nothing here is in it.
+    read(frame) {
+        const k = this.things.findIndex((thing) => thing.frame === frame);
+        if (k < 0) return null;
+        const place = new Matrix4();
+        this.mesh.getMatrixAt(k, place);
+        return place.multiply(this.things[k].local.clone().invert());
     }
 }
 
-// x, y and z in vermilion, green and blue.
-function makeFrame(rod, length) {
-    const arms = [["#d55e00", X], ["#009e73", Y], ["#3d9bdc", Z]].map(([name, axis]) => {
-        const arm = rod.clone().scale(1, 1, length);
-        arm.applyQuaternion(new Quaternion().setFromUnitVectors(Z, axis));
-        const color = new Color(name).toArray();
-        const colors = Array.from({ length: arm.getAttribute("position").count }, () => color).flat();
-        return arm.setAttribute("color", new Float32BufferAttribute(colors, 3));
-    });
-    return mergeGeometries(arms);
+// Equal ones together.
+function gather(things, order) {
+    const sets = new Map();
+    for (const thing of things) {
+        const key = `${thing.geometry.id} ${thing.material.id}`;
+        if (!sets.has(key)) sets.set(key, []);
+        sets.get(key).push(thing);
+    }
+    return [...sets.values()].map((set) => new Places(set, order));
 }
 
-// A geometry where it is in its link's frame.
-export function makePart(model, { geom, shape }, paint) {
-    const material = paint.of(geom);
-    let object;
-    if (geom.type === "points") {
-        object = new Group();
-        for (const at of toVectors(geom.vertices)) {
-            const dot = new Mesh(model.dot, material);
-            dot.position.copy(at);
-            object.add(dot);
-        }
-    } else if (geom.type === "plane") {
-        object = new Mesh(model.sheet, material);
-        object.scale.set(geom.size[0] || model.size / 2, geom.size[1] || model.size / 2, 1);
-    } else {
-        object = new Mesh(shape, material);
-    }
-    setPose(object, geom.pose);
-    return object;
+function groupOf(places) {
+    const group = new Group();
+    for (const { mesh } of places) group.add(mesh);
+    return group;
 }
 
-// Drawn over everything, to be seen inside bodies.
-export function overlay(Material, options) {
-    return new Material({ transparent: true, depthTest: false, depthWrite: false, ...options });
+function thingsOf(model, link, paint, frame) {
+    return model.drawn(link).map(({ geom, ...rest }) => ({ ...rest, frame, material: paint.of(geom) }));
 }
 
-// Materials of one track, or of the world; one for each colour.
-export class Paint {
-    // @param color  of all geometries, or null: each has its own
-    // @param ghost  0: solid; 1, 2, ...: to be looked through, one number for each
-    constructor(color, ghost) {
-        this.color = color;
-        this.ghost = ghost;
-        this.made = new Map();
-    }
-
-    of(geom) {
-        const [r, g, b, a] = this.color ? [0, 0, 0, 1] : geom.color;
-        const key = `${r} ${g} ${b} ${a}`;
-        if (!this.made.has(key)) {
-            const color = this.color ? new Color(this.color) : new Color().setRGB(r, g, b, SRGBColorSpace);
-            this.made.set(key, this.#make(color, a));
-        }
-        return this.made.get(key);
-    }
-
-    #make(color, alpha) {
-        const material = new MeshLambertMaterial({ color });
-        if (this.ghost > 0) {
-            // Each pixel takes colour once from a ghost, whatever of it lies behind, and a solid robot is
-            // seen where both coincide. Shadows have 1 in the stencil.
-            Object.assign(material, {
-                transparent: true,
-                opacity: 0.4,
-                depthWrite: false,
-                polygonOffset: true,
-                polygonOffsetFactor: 1,
-                polygonOffsetUnits: 4,
-                stencilWrite: true,
-                stencilFunc: NotEqualStencilFunc,
-                stencilRef: this.ghost + 1,
-                stencilZPass: ReplaceStencilOp,
-            });
-        } else if (alpha < 1) {
-            Object.assign(material, { transparent: true, opacity: alpha, depthWrite: false });
-        }
-        return material;
+// What does not move, without planes.
+export class World {
+    constructor(model, paint) {
+        this.paint = paint;
+        const things = thingsOf(model, -1, paint, 0).filter(({ geometry }) => geometry !== model.sheet);
+        this.places = gather(things, 0);
+        for (const places of this.places) places.put([IDENTITY]);
+        this.root = groupOf(this.places);
     }
 
     dispose() {
-        for (const material of this.made.values()) material.dispose();
+        for (const { mesh } of this.places) mesh.dispose();
+        this.paint.dispose();
     }
 }
 
 export class Robot {
+    // @param paint  disposed of with it
     constructor(model, motion, paint) {
-        this.model = model;
         this.motion = motion;
         this.paint = paint;
-        this.wanted = true; // by the person who looks
-        this.root = new Group();
-        this.links = model.links.map(() => new Group());
-        this.root.add(...this.links);
-        this.rods = [];
-        this.axes = [];
-        this.frames = [];
-        for (const part of model.parts) {
-            if (part.geom.link >= 0 && isDrawn(part)) this.links[part.geom.link].add(makePart(model, part, paint));
-        }
-        model.links.forEach((link, number) => this.#addLink(link, number));
-        this.root.traverse((object) => object.renderOrder ||= paint.ghost);
+        this.seen = false;
+        this.positions = model.links.map(() => new Vector3()); // of links in the world
+        this.turn = new Quaternion();
+        const numbers = [...model.links.keys()], bare = numbers.filter((link) => model.bare[link]);
+        this.rods = bare.filter((link) => model.links[link].parent >= 0)
+            .map((link) => ({ from: model.links[link].parent, to: link }));
+        // Of links, then of rods; from the root, since numbers on a graphics card have seven digits only.
+        this.frames = [...numbers, ...this.rods].map(() => new Matrix4());
+
+        const thing = (geometry, material, frame, local = IDENTITY) => ({ geometry, material, frame, local });
+        const frame = (link) => thing(model.frame, FRAMES, link);
+        this.bodies = gather([
+            ...numbers.flatMap((link) => thingsOf(model, link, paint, link)),
+            ...bare.map((link) => thing(model.ball, paint.of(BARE), link)),
+            ...this.rods.map((_, k) => thing(model.rod, paint.of(BARE), numbers.length + k)),
+        ], paint.ghost);
+        this.axes = gather(numbers.filter((link) => model.axes[model.links[link].joint?.type]).map((link) => {
+            const { type, axis } = model.links[link].joint;
+            const turn = new Matrix4().makeRotationFromQuaternion(turnTo(new Vector3(...axis)));
+            return thing(model.axes[type], AXES, link, turn);
+        }), OVER);
+        this.linkFrames = gather(numbers.filter((link) => !model.bare[link]).map(frame), OVER);
+        const ballFrames = gather(bare.map(frame), OVER); // always: a ball does not show how it is turned
+        this.places = [...this.bodies, ...this.axes, ...this.linkFrames, ...ballFrames];
+        this.root = groupOf(this.places);
     }
 
-    #addLink({ parent, joint }, number) {
-        const { model, paint } = this;
-        const group = this.links[number];
-        const frame = new Mesh(model.frame, FRAME);
-        frame.renderOrder = OVER;
-        if (model.bare[number]) {
-            const material = paint.of({ color: [0.5, 0.5, 0.5, 1] });
-            group.add(new Mesh(model.ball, material), frame);
-            if (parent >= 0) {
-                const mesh = new Mesh(model.rod, material);
-                this.rods.push({ mesh, from: parent, to: number });
-                this.root.add(mesh);
-            }
-        } else {
-            frame.visible = false;
-            this.frames.push(frame);
-            group.add(frame);
-        }
-        const shape = { revolute: model.hinge, prismatic: model.slide }[joint?.type];
-        if (!shape) return;
-        const axis = new Mesh(shape, AXIS);
-        axis.quaternion.setFromUnitVectors(Z, new Vector3(...joint.axis).normalize());
-        axis.renderOrder = OVER;
-        axis.visible = false;
-        this.axes.push(axis);
-        group.add(axis);
+    setShown({ axes, names }) {
+        for (const { mesh } of this.axes) mesh.visible = axes;
+        for (const { mesh } of this.linkFrames) mesh.visible = names;
     }
 
     // Go where the track is at a time; out of sight where it has no row.
-    pose({ row, share }) {
-        const { motion } = this;
-        this.seen = this.wanted && motion.has(row);
-        this.root.visible = this.seen;
+    pose({ row, share }, wanted) {
+        const { motion, positions, frames, root, turn } = this;
+        this.seen = wanted && motion.has(row);
+        root.visible = this.seen;
         if (!this.seen) return;
         const s = share > 0 && motion.has(row + 1) ? share : 0;
-        this.links.forEach((group, link) => motion.readBetween(link, row, s, group.position, group.quaternion));
-        for (const { mesh, from, to } of this.rods) {
-            stretch(mesh, this.links[from].position, this.links[to].position);
-        }
+        positions.forEach((position, link) => {
+            motion.readBetween(link, row, s, position, turn);
+            if (link === 0) root.position.copy(position);
+            frames[link].compose(along.subVectors(position, root.position), turn, ONE);
+        });
+        this.rods.forEach(({ from, to }, k) => {
+            const [start, end] = [from, to].map((link) => positions[link].clone().sub(root.position));
+            stretch(frames[positions.length + k], start, end);
+        });
+        for (const places of this.places) if (places.mesh.visible) places.put(frames);
+        root.updateMatrixWorld();
     }
 
     centre(target) {
         target.set(0, 0, 0);
-        for (const link of this.links) target.add(link.position);
-        return target.divideScalar(Math.max(this.links.length, 1));
+        for (const position of this.positions) target.add(position);
+        return target.divideScalar(Math.max(this.positions.length, 1));
+    }
+
+    // A link's frame in the world, from what three is given.
+    read(link) {
+        for (const places of this.bodies) {
+            const frame = places.read(link);
+            if (frame) return frame.premultiply(this.root.matrixWorld);
+        }
+        return null;
+    }
+
+    dispose() {
+        for (const { mesh } of this.places) mesh.dispose();
+        this.paint.dispose();
     }
 }
-
-const AXIS = overlay(MeshBasicMaterial, { color: "#009e73", opacity: 0.9 });
-const FRAME = overlay(MeshBasicMaterial, { vertexColors: true });

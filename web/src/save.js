@@ -1,14 +1,12 @@
 // Files that a page gives: pictures and tables.
 
 import "./save.css";
-import { button, element } from "./dom.js";
+import { make, makeButton } from "./dom.js";
 
 const pngScale = 2; // dots for each unit of the picture
 
 export function saveBlob(blob, name) {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(blob);
-    link.download = name;
+    const link = make("a", { href: URL.createObjectURL(blob), download: name });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60000); // a browser may ask where to first
 }
@@ -36,9 +34,7 @@ export async function svgToPng(svg, width, height) {
         const image = new Image();
         image.src = address;
         await image.decode();
-        const canvas = document.createElement("canvas");
-        canvas.width = Math.round(width * pngScale);
-        canvas.height = Math.round(height * pngScale);
+        const canvas = make("canvas", { width: Math.round(width * pngScale), height: Math.round(height * pngScale) });
         const context = canvas.getContext("2d");
         context.fillStyle = "#fff";
         context.fillRect(0, 0, canvas.width, canvas.height);
@@ -60,21 +56,21 @@ export function csvText(names, columns) {
     return lines.join("\r\n") + "\r\n";
 }
 
-// A row of buttons: actions by kind of file, { SVG() {...} }.
-export function saveButtons(what, actions) {
-    const row = element("span", "save");
-    for (const [kind, action] of Object.entries(actions)) {
-        const made = button(kind, async () => {
-            try {
-                await action();
-            } catch (error) {
-                made.textContent = `${kind} failed`;
-                console.error(error);
-            }
-        });
-        made.title = `save ${what} as ${kind}`;
-        made.setAttribute("aria-label", made.title);
-        row.append(made);
-    }
-    return row;
+// A button that says when it could not save.
+export function makeSaveButton(face, name, action) {
+    const button = makeButton(face, async () => {
+        try {
+            await action();
+        } catch (error) {
+            button.textContent = "failed";
+            console.error(error);
+        }
+    }, name);
+    return button;
+}
+
+// A row of them: actions by kind of file, { SVG() {...} }.
+export function makeSaveButtons(what, actions) {
+    return make("span", { className: "save" }, ...Object.entries(actions).map(([kind, action]) =>
+        makeSaveButton(kind, `save ${what} as ${kind}`, action)));
 }

@@ -1,19 +1,19 @@
-// What solid robots leave on level ground: each of their meshes again, pressed flat straight down. It tells
-// how high something is, at little cost: there is no map of shadows to draw first.
+// What solid robots leave on level ground: their bodies again, pressed flat straight down. It tells how high
+// something is, at little cost: there is no map of shadows to draw first.
 
 import {
     DoubleSide,
     EqualStencilFunc,
     Group,
     IncrementStencilOp,
+    InstancedMesh,
     Matrix4,
-    Mesh,
     MeshBasicMaterial,
     Vector3,
 } from "three";
 
 export class Shadow {
-    // @param ground  a Group whose plane z = 0 is the ground
+    // @param ground  Matrix4 of a frame whose plane z = 0 is the ground
     // @param opacity  0 to 1
     constructor(ground, opacity) {
         this.root = new Group();
@@ -34,10 +34,9 @@ export class Shadow {
             stencilRef: 0,
             stencilZPass: IncrementStencilOp,
         });
-        ground.updateMatrix();
-        const normal = new Vector3().setFromMatrixColumn(ground.matrix, 2);
+        const normal = new Vector3().setFromMatrixColumn(ground, 2);
         const { x, y, z } = normal;
-        const height = normal.dot(ground.position);
+        const height = normal.dot(new Vector3().setFromMatrixPosition(ground));
         this.flat = new Matrix4().set(
             1 - x * x, -x * y, -x * z, x * height,
             -x * y, 1 - y * y, -y * z, y * height,
@@ -46,28 +45,29 @@ export class Shadow {
     }
 
     add(robot) {
-        const sources = [];
-        robot.root.traverse((object) => {
-            if (object.isMesh && object.material.depthTest) sources.push(object); // no axes
-        });
-        for (const source of sources) {
-            const mesh = new Mesh(source.geometry, this.material);
-            mesh.matrixAutoUpdate = false;
-            mesh.matrixWorldAutoUpdate = false;
+        const root = new Group();
+        root.matrixAutoUpdate = false;
+        for (const { mesh: body } of robot.bodies) {
+            const mesh = new InstancedMesh(body.geometry, this.material, body.count);
+            mesh.instanceMatrix = body.instanceMatrix; // in the same places
+            mesh.frustumCulled = false;
             mesh.renderOrder = -0.5; // between the ground and ghosts
-            this.pairs.push({ robot, source, mesh });
-            this.root.add(mesh);
+            root.add(mesh);
         }
+        this.pairs.push({ robot, root });
+        this.root.add(root);
     }
 
     update() {
-        for (const { robot, source, mesh } of this.pairs) {
-            mesh.visible = robot.seen && source.visible;
-            if (mesh.visible) mesh.matrixWorld.multiplyMatrices(this.flat, source.matrixWorld);
+        for (const { robot, root } of this.pairs) {
+            root.visible = robot.seen;
+            root.matrix.multiplyMatrices(this.flat, robot.root.matrix);
+            root.matrixWorldNeedsUpdate = true;
         }
     }
 
     dispose() {
         this.material.dispose();
+        for (const { root } of this.pairs) for (const mesh of root.children) mesh.dispose();
     }
 }

@@ -17,9 +17,18 @@ import { toCreasedNormals } from "three/addons/utils/BufferGeometryUtils.js";
 
 const CREASE = 0.6; // rad: edges sharper than this stay sharp
 
-// Null when there is nothing to draw as a surface: planes and points, which are drawn in other ways, a
-// mesh without vertices, a type from later than this page.
-export function makeShape({ type, size, vertices, triangles }) {
+// Null when there is nothing to draw as a surface: planes and points, which are drawn in other ways, shapes
+// without size or with numbers missing, a type from later than this page.
+export function makeShape(geom) {
+    if (![geom.size, geom.vertices ?? []].every((numbers) => numbers.every(Number.isFinite))) return null;
+    const shape = makeAny(geom);
+    if (!shape) return null;
+    shape.computeBoundingBox();
+    const size = shape.boundingBox.getSize(new Vector3());
+    return [...size].filter((length) => length > 0).length >= 2 ? shape : null;
+}
+
+function makeAny({ type, size, vertices, triangles }) {
     switch (type) {
     case "sphere": return new SphereGeometry(size[0], 20, 14);
     case "ellipsoid": return new SphereGeometry(1, 24, 16).scale(size[0], size[1], size[2]);
@@ -28,7 +37,7 @@ export function makeShape({ type, size, vertices, triangles }) {
     case "capsule": return upright(new CapsuleGeometry(size[0], 2 * size[1], 5, 16));
     case "ellipse":
         return upright(new CylinderGeometry(1, 1, 2 * size[2], 36)).scale(size[0], size[1], 1);
-    case "polygon": return makePlate(vertices, size[0]);
+    case "polygon": return vertices?.length >= 9 ? makePlate(vertices, size[0]) : null;
     case "mesh": return makeMesh(vertices, triangles, size);
     default: return null;
     }
@@ -60,12 +69,14 @@ function makeMesh(vertices, triangles = [], scale) {
         geometry.setAttribute("position", new Float32BufferAttribute(numbers, 3));
         // A mirrored mesh has its outside inside.
         const mirrored = scale[0] * scale[1] * scale[2] < 0;
-        geometry.setIndex(mirrored ? triangles.toReversed() : triangles);
+        geometry.setIndex(mirrored ? [...triangles].reverse() : triangles);
         return toCreasedNormals(geometry, CREASE);
     }
-    if (corners.length < 4) return null;
-    const hull = new ConvexGeometry(corners);
-    return hull.getAttribute("position").count > 0 ? hull : null;
+    try {
+        return new ConvexGeometry(corners);
+    } catch {
+        return null; // of corners in one line there is no hull
+    }
 }
 
 // The points that reach furthest in 26 directions: enough to know how far something reaches.

@@ -1,7 +1,10 @@
-// The time that 3D and curves share: where it stands, how fast it goes, and which stretch is played.
+// What 3D and curves share: where time stands, how fast it goes, which stretch is played, and which tracks are
+// hidden.
 //
 // Events: "time" (it moved), "state" (playing, speed or loop changed), "range" (the stretch changed),
-// "episode" (another one was chosen: everything may have changed).
+// "tracks" (some are hidden or shown), "episode" (another one was chosen: everything may have changed).
+
+export const NUMBERS = 60; // ms between two numbers that are shown while playing
 
 export class Timeline extends EventTarget {
     constructor(payload) {
@@ -10,6 +13,7 @@ export class Timeline extends EventTarget {
         this.playing = false;
         this.speed = 1;
         this.loop = true;
+        this.hidden = new Set(); // names of tracks: those of the next episode may be the same
         this.choose(0);
     }
 
@@ -27,6 +31,7 @@ export class Timeline extends EventTarget {
         this.from = this.first;
         this.to = this.last;
         this.time = this.first;
+        this.playing &&= this.canPlay;
         this.tell("episode");
     }
 
@@ -56,15 +61,35 @@ export class Timeline extends EventTarget {
         if (this.time < this.from || this.time > this.to) this.set(this.from);
     }
 
+    // Is there a stretch to play, or one row only?
+    get canPlay() {
+        return this.to > this.from;
+    }
+
     setPlaying(playing) {
         if (playing && this.time >= this.to) this.set(this.from);
-        this.playing = playing;
+        this.playing = playing && this.canPlay;
         this.tell("state");
     }
 
     setSpeed(speed) {
         this.speed = speed;
         this.tell("state");
+    }
+
+    setLoop(loop) {
+        this.loop = loop;
+        this.tell("state");
+    }
+
+    isHidden(track) {
+        return this.episode.tracks.length > 1 && this.hidden.has(track.name);
+    }
+
+    setHidden(track, hidden) {
+        if (hidden) this.hidden.add(track.name);
+        else this.hidden.delete(track.name);
+        this.tell("tracks");
     }
 
     // Go on by seconds of the clock on the wall.
