@@ -89,7 +89,7 @@ bool nsi_yaml_is_typed(const char* text);
 
 // A text that is one line of UTF-8 (nsi_line_fault()), in double quotes; and as a value, without quotes
 // where it is plainly a text.
-void nsi_yaml_add_quoted(nsi_text_builder* out, const char* text);
-void nsi_yaml_add_text(nsi_text_builder* out, const char* text);
+void nsi_yaml_add_quoted(nsi_text_builder* text, const char* value);
+void nsi_yaml_add_text(nsi_text_builder* text, const char* value);
 
 #endif

@@ -25,11 +25,14 @@ EMBED(nsi_bundle_script, "page.js");
 EMBED(nsi_bundle_style, "page.css");
 EMBED(nsi_bundle_hash, "page.sha256");
 
+// To C these are two arrays, which have no distance.
+#define SIZE(name) ((size_t)((uintptr_t)name##_end - (uintptr_t)name))
+
 bool nsi_bundle_get(nsi_bundle* out) {
     *out = (nsi_bundle){.script = nsi_bundle_script,
                         .style = nsi_bundle_style,
-                        .script_size = (size_t)(nsi_bundle_script_end - nsi_bundle_script),
-                        .style_size = (size_t)(nsi_bundle_style_end - nsi_bundle_style),
+                        .script_size = SIZE(nsi_bundle_script),
+                        .style_size = SIZE(nsi_bundle_style),
                         .hash = nsi_bundle_hash};
     return out->script_size > 0;
 }

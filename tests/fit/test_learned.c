@@ -199,11 +199,14 @@ static void scales_are_those_of_the_data(void** state) {
         double mean = 0.0, square = 0.0, change = 0.0;
         for (int pass = 0; pass < 2; pass++) {
             for (int k = 0; k < RUNS * SAMPLES; k++) {
-                const double *x = noisy.x[0][k], *u = noisy.u[0][k];
+                int run = k / SAMPLES, sample = k % SAMPLES;
+                const double *x = noisy.x[run][sample], *u = noisy.u[run][sample];
                 double value = i < NX ? x[i] : u[i - NX];
                 if (pass == 0) mean += value / (RUNS * SAMPLES);
                 if (pass == 1) square += pow(value - mean, 2.0);
-                if (pass == 1 && k % SAMPLES > 0 && i < NX) change += pow(x[i] - x[i - NX], 2.0);
+                if (pass == 1 && sample > 0 && i < NX) {
+                    change += pow(x[i] - noisy.x[run][sample - 1][i], 2.0);
+                }
             }
         }
         double scale = sqrt(square / (RUNS * SAMPLES));
