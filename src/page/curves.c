@@ -5,6 +5,7 @@
 #include "neuralsim/model.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { MOST_TRAJECTORIES = 6, MOST_NAME = NSI_CSV_MAX_NAME + 10 };
 
@@ -30,11 +31,8 @@ static const char* const endings[] = {"", "/before", "/after", [RECORDED] = "_re
 // The column with this name and ending.
 static uint32_t find_partner(const nsi_csv* table, const char* name, const char* ending) {
     char whole[MOST_NAME];
-    size_t size = strlen(name), more = strlen(ending);
-    if (size + more >= sizeof whole) return NSI_NONE;
-    memcpy(whole, name, size);
-    memcpy(whole + size, ending, more + 1);
-    return nsi_csv_column(table, whole);
+    int size = snprintf(whole, sizeof whole, "%s%s", name, ending);
+    return size >= 0 && (size_t)size < sizeof whole ? nsi_csv_column(table, whole) : NSI_NONE;
 }
 
 // Does the column belong to another one?

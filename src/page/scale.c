@@ -58,7 +58,10 @@ static void add_tick(nsi_ticks* ticks, double value, int digits) {
 static void add_log_ticks(nsi_ticks* ticks, const nsi_scale* scale, uint32_t wanted) {
     double span = scale->high - scale->low, step = fmax(1.0, ceil(span / wanted));
     while (step > 1.0 && span < 2.0 * step) step -= 1.0;
-    for (double decade = step * floor(scale->low / step); decade <= scale->high; decade += step) {
+    double first = step * floor(scale->low / step);
+    int count = (int)fmin((scale->high - first) / step + 1.0, 1000.0);
+    for (int k = 0; k < count; k++) {
+        double decade = first + k * step;
         for (int digit = 1; digit <= 5; digit += digit == 1 ? 1 : 3) {
             double tick = decade + log10(digit);
             bool seen = tick >= scale->low && tick <= scale->high;

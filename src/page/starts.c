@@ -22,8 +22,9 @@ ns_status nsi_starts_add_chart(const nsi_starts* s, uint32_t pose, const double*
     if (!columns || !across || !up) return nsi_fail_nomem(error);
     double step = s->cells > 1 ? (s->to - s->from) / (s->cells - 1.0) : 0.0;
     for (uint32_t k = 0; k < count; k++) {
-        across[k] = s->from + step * (k % s->cells);
-        up[k] = s->from + step * (k / s->cells);
+        uint32_t row = k / s->cells, column = k % s->cells;
+        across[k] = s->from + step * column;
+        up[k] = s->from + step * row;
     }
     columns[0] = (nsi_chart_column){.name = s->names[0], .numbers = across};
     columns[1] = (nsi_chart_column){.name = s->names[1], .numbers = up};
