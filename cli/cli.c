@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_FILE = 256 << 20 };
@@ -257,6 +258,13 @@ char* cli_read_file(const char* path, size_t* size) {
     }
     free(data);
     return NULL;
+}
+
+bool cli_same_file(const char* a, const char* b) {
+    struct stat one, other;
+    if (strcmp(a, b) == 0) return true;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
 }
 
 bool cli_write_file(const char* path, const char* data, size_t size) {

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 }; // by Ctrl-C
 
 // Each command gets its arguments after its own name and returns the exit code.
 int cmd_bench(int argc, char** argv);
@@ -111,6 +111,9 @@ bool cli_nearest_is_slip(const cli_nearest* n); // one letter in five at most
 
 // The whole file, NUL-terminated, to be freed; NULL after saying why. "-" is standard input.
 char* cli_read_file(const char* path, size_t* size);
+
+// Do two names lead to the same file? A file that is not there is like no other.
+bool cli_same_file(const char* a, const char* b);
 
 // Write a whole file, or standard output for NULL; false after saying why.
 bool cli_write_file(const char* path, const char* data, size_t size);

@@ -100,10 +100,12 @@ static int show(const fit_command* c, const ns_fit* fit, const char* folder) {
     if (!nsi_bundle_get(&bundle)) {
         cli_note("report.html shows no motion: %s", NSI_BUNDLE_MISSING);
     }
+    int code = cli_finish();
     if (ns_fit_stopped(fit)) {
         cli_note("stopped; 'neuralsim fit %s -o %s --resume' goes on", c->file, folder);
+        if (code == EXIT_OK) code = EXIT_INTERRUPTED;
     }
-    return cli_finish();
+    return code;
 }
 
 static int run(fit_command* c, ns_fit* fit, const char* folder) {

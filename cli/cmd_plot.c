@@ -31,7 +31,8 @@ static const char help[] =
     "  -o FILE           FILE.svg: the picture; FILE.csv: its numbers; DIR/: all figures, or that "
     "of\n"
     "                    --figure, as DIR/<name>.svg\n"
-    "  --columns NAME... of a table, or of the predictions of a fit: names or globs of columns.\n"
+    "  --columns NAME... of a table, or of the predictions of a fit: names, or globs: * is\n"
+    "                    anything but a slash, ** anything.\n"
     "                    Default: the first 4. NAME/before, NAME/after and NAME_recorded are "
     "drawn\n"
     "                    with NAME\n"
@@ -155,10 +156,20 @@ static bool load(plot* p) {
     }
     memcpy(p->folder, p->source, size);
     if (folder && p->folder[size - 1] != '/') p->folder[size] = '/';
+    if (!folder && !ends_with(p->source, ".json")) {
+        cli_fail("%s cannot be drawn; a result.json can, the folder of a fit or an experiment, and "
+                 "a table (.csv)",
+                 p->source);
+        return false;
+    }
     if (!folder) return read_result(p, p->source) && read_parts(p);
     if (!make_path(p->folder, "result.json", path, sizeof path)) return false;
     if (!nsi_file_exists(path)) {
-        cli_fail("%s has no result.json; is it the folder of a fit or an experiment?", p->source);
+        if (!make_path(p->folder, "progress.json", path, sizeof path)) return false;
+        bool begun = nsi_file_exists(path);
+        cli_fail("%s has no result.json%s", p->source,
+                 begun ? ": its fit is still running, or was killed ('neuralsim view' shows it)"
+                       : "; is it the folder of a fit or an experiment?");
         return false;
     }
     return read_result(p, path) && read_parts(p);
@@ -279,6 +290,9 @@ static int run(plot* p) {
     bool folder = p->output && (p->output[strlen(p->output) - 1] == '/' || is_folder(p->output));
     if (p->output && !folder && !ends_with(p->output, ".svg") && !ends_with(p->output, ".csv")) {
         return cli_usage("plot", "-o needs a name that ends with .svg, .csv or /");
+    }
+    if (p->output && !folder && cli_same_file(p->output, p->source)) {
+        return cli_usage("plot", "-o would replace %s itself", p->source);
     }
     if (!load(p)) return EXIT_FAILED;
     if (p->list) return list_all(p);

@@ -125,6 +125,9 @@ static int check_options(const simulation* s) {
                                      " \"tau0=1, tau1=2\"");
     }
     if (s->every == 0) return cli_usage("simulate", "--every needs at least 1");
+    if (s->html && s->output && cli_same_file(s->html, s->output)) {
+        return cli_usage("simulate", "-o and --html are the same file");
+    }
     return !s->html || motion_page_check(s->html) ? CLI_GO_ON : EXIT_FAILED;
 }
 

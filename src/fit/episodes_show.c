@@ -119,12 +119,30 @@ static ns_status add_track(const showing* s, const nsi_episode* episode, const c
     return status == NS_OK ? add_channels(s, episode, values, error) : status;
 }
 
+// Parts of a recording that overlap are episodes of their own: what they are for tells them apart.
+static const char* title_of(const nsi_episodes* e, const nsi_episode* episode, char* room,
+                            size_t size) {
+    uint32_t same = 0;
+    for (uint32_t k = 0; k < e->list.count; k++) {
+        same += strcmp(e->list.data[k].name, episode->name) == 0;
+    }
+    if (same < 2 || episode->rows == 0) return episode->name;
+    uint32_t last = episode->first + episode->rows - 1;
+    snprintf(room, size, "%.200s, %s, %s to %s s", episode->name,
+             nsi_show_role((nsi_role)e->roles[episode->first]),
+             nsi_show_short(e->time[episode->first], 4).text,
+             nsi_show_short(e->time[last], 4).text);
+    return room;
+}
+
 static ns_status show_episode(const showing* s, const nsi_episode* episode, const char* note,
                               ns_error* error) {
     const nsi_episodes* e = s->e;
     const ns_fit* f = s->f;
-    ns_status status = nsi_viewer_add_episode(s->viewer, episode->name, e->time + episode->first,
-                                              row_count(s, episode), note, error);
+    char name[400];
+    ns_status status =
+        nsi_viewer_add_episode(s->viewer, title_of(e, episode, name, sizeof name),
+                               e->time + episode->first, row_count(s, episode), note, error);
     if (status == NS_OK) status = add_spans(s, episode, error);
     if (status == NS_OK) {
         status = add_track(s, episode, "recorded", e->recorded, e->measured, s->params[NSI_AFTER],

@@ -335,9 +335,23 @@ static bool find_corners(nsi_reader* reader, const nsi_xml_element* element, con
     return nsi_names_add(reader, &reader->mesh_names, name, element);
 }
 
+// A mesh that is only to be looked at is read when a page is made; that it will not be there is said now.
+static bool note_missing_picture(nsi_reader* reader, const nsi_xml_element* element,
+                                 const ns_geom_def* geom) {
+    if (!reader->folder) return true;
+    size_t size = nsi_mesh_path_size(reader->folder, geom->mesh);
+    char* path = nsi_arena_alloc(&reader->meshes, size);
+    char quote[NSI_QUOTE_SIZE];
+    if (!path) return nsi_reader_fail_nomem(reader);
+    if (nsi_mesh_find(reader->folder, geom->mesh, path, size)) return true;
+    return nsi_reader_note(reader, element, "mesh file %s not found: the geometry is not drawn",
+                           nsi_quote(geom->mesh, strlen(geom->mesh), quote));
+}
+
 bool nsi_reader_load_mesh(nsi_reader* reader, const nsi_xml_element* element, ns_geom_def* geom) {
     const nsi_mesh* mesh = NULL; // no such file
-    if (!geom->mesh || !geom->collision) return true;
+    if (!geom->mesh) return true;
+    if (!geom->collision) return note_missing_picture(reader, element, geom);
     if (reader->folder && !find_corners(reader, element, geom->mesh, &mesh)) return false;
     if (mesh && mesh->count > 0) {
         geom->vertices = mesh->corners;

@@ -40,7 +40,8 @@ static const char style[] =
     ".figure pre { max-height: 20em; overflow: auto; font-size: .8em; overflow-wrap: normal; }\n"
     // On a phone a table is moved sideways under its first column.
     "@media (max-width: 40em) { table { font-size: .9em; } .wide tr > .l:first-child {\n"
-    "  position: sticky; left: 0; background: var(--paper); max-width: 9em; } }\n";
+    "  position: sticky; left: 0; background: var(--paper); min-width: 6em;\n"
+    "  max-width: 9em; overflow-wrap: anywhere; z-index: 1; } }\n";
 
 // A page runs our script and no other, whatever stands in it, and asks the network for nothing; a
 // live one asks whoever served it.

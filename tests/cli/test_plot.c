@@ -306,6 +306,11 @@ static void tables_are_drawn(void** state) {
     run_bad("plot empty.csv", 1, "the table has no rows");
     program_write_file(folder, "only.csv", "t\n1\n");
     run_bad("plot only.csv", 1, "there are no columns to draw");
+    program_write_file(folder, "own.csv", "t,a\n0,1\n1,2\n");
+    run_bad("plot own.csv -o own.csv", 2, "-o would replace own.csv itself");
+    run_bad("plot own.csv -o ./own.csv", 2, "-o would replace own.csv itself");
+    program_write_file(folder, "page.html", "<html></html>");
+    run_bad("plot page.html", 1, "page.html cannot be drawn; a result.json can");
 }
 
 // ---- experiments -------------------------------------------------------------------------------

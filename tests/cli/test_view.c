@@ -755,7 +755,7 @@ static void a_running_fit_can_be_watched(void** state) {
 
     // Stopped, its report is there.
     kill(fit, SIGINT);
-    assert_int_equal(end_of(fit), 0);
+    assert_int_equal(end_of(fit), 130);
     json_t* progress = progress_of(&s);
     assert_string_equal(json_string_value(json_object_get(progress, "state")), "stopped");
     json_decref(progress);

@@ -444,6 +444,8 @@ static void urdf_meshes_are_found(void** state) {
         "line 8: <rolling_friction> in <link name=\"body\"> is not represented; changes the motion",
         "line 6: <contact> in <link name=\"body\"> damping grows with the depth here: read as "
         "0.00166667 s/m, which is the same at a depth of 1 cm; changes the motion with springs",
+        "line 14: <mesh> in <link name=\"body\"> mesh file \"nowhere.stl\" not found: the geometry "
+        "is not drawn",
         "line 18: <mesh> in <collision name=\"lost\"> mesh file \"nowhere.stl\" not found: the "
         "geometry does not touch anything; changes the motion",
         "line 19: <mesh> in <collision name=\"other\"> mesh file \"urdf.urdf\" is neither .stl nor "
@@ -451,8 +453,8 @@ static void urdf_meshes_are_found(void** state) {
         "line 20: <mesh> in <collision name=\"folder\"> mesh file \"../mesh\" not found: the "
         "geometry does not touch anything; changes the motion",
     };
-    assert_int_equal(ns_model_get_sizes(model).nignored, 5);
-    for (uint32_t i = 0; i < 5; i++) assert_string_equal(ns_model_ignored(model, i), notes[i]);
+    assert_int_equal(ns_model_get_sizes(model).nignored, 6);
+    for (uint32_t i = 0; i < 6; i++) assert_string_equal(ns_model_ignored(model, i), notes[i]);
     ns_model_free(model);
 
     // From memory there is no folder to look in.

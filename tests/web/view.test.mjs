@@ -65,7 +65,7 @@ fit: {windows: 25, states: recorded, method: adam, rate: 1e-6, iterations: 10000
     check();
 
     // It becomes the report by itself.
-    assert.equal(await fit.stop("SIGINT"), 0);
+    assert.equal(await fit.stop("SIGINT"), 130);
     await page.waitForFunction(() => document.getElementById("viewer") && window.neuralsim?.curves);
     assert.equal(await page.locator("#live").count(), 0);
     assert.ok(await page.locator("svg.figure").count() > 0);

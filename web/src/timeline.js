@@ -17,6 +17,14 @@ export class Timeline extends EventTarget {
         this.choose(0);
     }
 
+    // The first row at which all motions can be seen, if there is one.
+    #firstShown() {
+        const columns = this.episode.tracks.filter(({ poses }) => poses !== null)
+            .map(({ poses }) => this.column(poses));
+        const row = this.times.findIndex((_, k) => columns.every((column) => !Number.isNaN(column?.[k])));
+        return Math.max(row, 0);
+    }
+
     // The numbers of a column, or null.
     column(number) {
         return number === null || number === undefined ? null : this.payload.columns[number];
@@ -30,7 +38,7 @@ export class Timeline extends EventTarget {
         this.last = this.times[this.times.length - 1];
         this.from = this.first;
         this.to = this.last;
-        this.time = this.first;
+        this.time = this.times[this.#firstShown()];
         this.playing &&= this.canPlay;
         this.tell("episode");
     }
