@@ -49,7 +49,7 @@ double nsi_scale_place(const nsi_scale* scale, double value) {
 }
 
 static void add_tick(nsi_ticks* ticks, double value, int digits) {
-    if (ticks->count == NSI_MOST_TICKS) return;
+    if (ticks->count == NSI_MOST_TICKS || !isfinite(value)) return; // 5e308 is none
     ticks->value[ticks->count] = value;
     ticks->label[ticks->count++] = nsi_show_short(value, digits);
 }

@@ -199,7 +199,7 @@ static void add_x_axis(const page* p, const nsi_lines* l, uint32_t columns, uint
     for (uint32_t k = 0; k < ticks.count; k++) {
         uint32_t width = (uint32_t)strlen(ticks.label[k].text);
         double middle = margin + nsi_scale_place(&x, ticks.value[k]) - 0.5 * (width - 1);
-        uint32_t at = (uint32_t)fmax(0.0, floor(middle + 0.5));
+        uint32_t at = (uint32_t)fmin(fmax(0.0, floor(middle + 0.5)), margin + columns);
         if (at + width > margin + columns) at = margin + columns - width;
         if (k > 0 && at <= column) continue; // no room
         pad(p, column, at);
