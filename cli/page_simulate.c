@@ -141,7 +141,7 @@ static void add_ignored(nsi_text_builder* b, const ns_model* model) {
 
 // What a person should know about the episode, or "".
 static void make_note(const motion_page* p, char* out, size_t size) {
-    char first[60] = "", who[40] = "The simulation", end[100] = "";
+    char first[60] = "", who[40] = "The simulation", end[120] = "";
     if (p->ntrack < p->ntraj) {
         snprintf(first, sizeof first, "The first %u of %u trajectories. ", p->ntrack, p->ntraj);
     }
