@@ -260,6 +260,16 @@ char* cli_read_file(const char* path, size_t* size) {
     return NULL;
 }
 
+bool cli_is_folder(const char* path) {
+    struct stat status;
+    return path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool cli_ends_with(const char* text, const char* end) {
+    size_t size = strlen(text), more = strlen(end);
+    return size > more && strcmp(text + size - more, end) == 0;
+}
+
 bool cli_same_file(const char* a, const char* b) {
     struct stat one, other;
     if (strcmp(a, b) == 0) return true;

@@ -112,6 +112,9 @@ bool cli_nearest_is_slip(const cli_nearest* n); // one letter in five at most
 // The whole file, NUL-terminated, to be freed; NULL after saying why. "-" is standard input.
 char* cli_read_file(const char* path, size_t* size);
 
+bool cli_is_folder(const char* path);                  // NULL is none
+bool cli_ends_with(const char* text, const char* end); // and has something before it
+
 // Do two names lead to the same file? A file that is not there is like no other.
 bool cli_same_file(const char* a, const char* b);
 

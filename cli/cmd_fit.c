@@ -80,11 +80,6 @@ static char* default_output(const char* file) {
     return name;
 }
 
-static bool is_folder(const char* path) {
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 static int show(const fit_command* c, const ns_fit* fit, const char* folder) {
     ns_text text = {0};
     ns_error error;
@@ -163,7 +158,7 @@ int cmd_fit(int argc, char** argv) {
         code = cli_fail("out of memory");
     } else if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         code = cli_fail("cannot make the folder %s: %s", folder, strerror(errno));
-    } else if (!is_folder(folder)) {
+    } else if (!cli_is_folder(folder)) {
         code = cli_fail("%s is there and is no folder; give another one with -o", folder);
     } else {
         code = run(&c, fit, folder);

@@ -60,16 +60,6 @@ typedef struct plot {
 
 // ---- where figures come from -------------------------------------------------------------------
 
-static bool is_folder(const char* path) {
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-static bool ends_with(const char* text, const char* end) {
-    size_t size = strlen(text), more = strlen(end);
-    return size > more && strcmp(text + size - more, end) == 0;
-}
-
 // "<folder><name>"; false after saying that it is too long.
 static bool make_path(const char* folder, const char* name, char* out, size_t size) {
     if (snprintf(out, size, "%s%s", folder, name) < (int)size) return true;
@@ -145,10 +135,10 @@ static bool read_parts(plot* p) {
 static bool load(plot* p) {
     char path[5000];
     const char* slash = strrchr(p->source, '/');
-    if (!is_folder(p->source) && ends_with(p->source, ".csv")) {
+    if (!cli_is_folder(p->source) && cli_ends_with(p->source, ".csv")) {
         return read_table(p, p->source, "curves", slash ? slash + 1 : p->source);
     }
-    bool folder = is_folder(p->source);
+    bool folder = cli_is_folder(p->source);
     size_t size = folder ? strlen(p->source) : slash ? (size_t)(slash - p->source) + 1 : 0;
     if (size + 2 >= sizeof p->folder) {
         cli_fail("the name of a folder is too long: %.100s...", p->source);
@@ -156,7 +146,7 @@ static bool load(plot* p) {
     }
     memcpy(p->folder, p->source, size);
     if (folder && p->folder[size - 1] != '/') p->folder[size] = '/';
-    if (!folder && !ends_with(p->source, ".json")) {
+    if (!folder && !cli_ends_with(p->source, ".json")) {
         cli_fail("%s cannot be drawn; a result.json can, the folder of a fit or an experiment, and "
                  "a table (.csv)",
                  p->source);
@@ -234,7 +224,7 @@ static bool write_chart(const nsi_chart* chart, const char* path) {
     ns_text text = {0};
     nsi_figure figure = {0};
     ns_status status;
-    if (ends_with(path, ".csv")) {
+    if (cli_ends_with(path, ".csv")) {
         status = nsi_chart_csv(chart, NULL, &text, &error);
     } else {
         status = nsi_chart_figure(chart, NULL, &figure, &error);
@@ -287,8 +277,10 @@ static int print_chart(const nsi_chart* chart) {
 }
 
 static int run(plot* p) {
-    bool folder = p->output && (p->output[strlen(p->output) - 1] == '/' || is_folder(p->output));
-    if (p->output && !folder && !ends_with(p->output, ".svg") && !ends_with(p->output, ".csv")) {
+    bool folder =
+        p->output && (p->output[strlen(p->output) - 1] == '/' || cli_is_folder(p->output));
+    if (p->output && !folder && !cli_ends_with(p->output, ".svg") &&
+        !cli_ends_with(p->output, ".csv")) {
         return cli_usage("plot", "-o needs a name that ends with .svg, .csv or /");
     }
     if (p->output && !folder && cli_same_file(p->output, p->source)) {

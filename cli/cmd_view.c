@@ -48,11 +48,6 @@ typedef struct view {
 static const char html_content[] = "text/html; charset=utf-8";
 static const char json_content[] = "application/json";
 
-static bool ends_with(const char* text, const char* end) {
-    size_t size = strlen(text), end_size = strlen(end);
-    return size > end_size && strcmp(text + size - end_size, end) == 0;
-}
-
 // What a browser is told that a file is; NULL: files of this kind are not shown.
 static const char* type_of(const char* name) {
     static const char* const types[][2] = {{".html", html_content},
@@ -61,7 +56,7 @@ static const char* type_of(const char* name) {
                                            {".json", json_content},
                                            {".png", "image/png"}};
     for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
-        if (ends_with(name, types[k][0])) return types[k][1];
+        if (cli_ends_with(name, types[k][0])) return types[k][1];
     }
     return NULL;
 }
@@ -232,7 +227,7 @@ static int check(view* v) {
         if (answer.file >= 0) close(answer.file);
         return found ? EXIT_OK : cli_fail("no report.html and no fit is running in %s", v->path);
     }
-    if (!S_ISREG(about.st_mode) || !ends_with(v->path, ".html")) {
+    if (!S_ISREG(about.st_mode) || !cli_ends_with(v->path, ".html")) {
         return cli_fail("%s cannot be viewed; a page (.html) can, and the folder of a fit or of an "
                         "experiment",
                         v->path);

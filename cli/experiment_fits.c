@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 typedef struct entry {
     const char *name, *file, *label;
@@ -141,18 +140,13 @@ static bool* read_fits(fits* f) {
     return chosen;
 }
 
-static bool is_folder(const char* path) {
-    struct stat status;
-    return path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 // Said before anything is run, and with where the data comes from: nobody has it by default.
 static bool has_data(fits* f) {
     experiment* e = f->e;
     const char* named = getenv("NEURALSIM_DATA");
     const char* roots[] = {e->folder, named ? named : "", "../shared/data"};
     for (int k = 0; k < 3; k++) {
-        if (*roots[k] && is_folder(experiment_path(e, roots[k], f->data))) return true;
+        if (*roots[k] && cli_is_folder(experiment_path(e, roots[k], f->data))) return true;
     }
     cli_fail("%s needs recordings in a folder %s, which is neither in %s%s%s nor in %s nor in"
              " ../shared/data; get them from %s and set NEURALSIM_DATA to the folder that holds %s",

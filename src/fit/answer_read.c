@@ -1,8 +1,8 @@
 // Answers read back from JSON. Files come from anywhere: every type, size and number is checked.
 
 #include "fit/show.h"
+#include "io/json_read.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -400,17 +400,9 @@ ns_status nsi_answer_read(const char* text, size_t size, const char* path, const
                           const ns_allocator* allocator, nsi_answer* out, ns_error* error) {
     nsi_answer_init(allocator, out);
     reader r = {.out = out, .file = path, .error = error};
-    if (size > MOST_BYTES) {
-        return nsi_fail(error, NS_ERR_LIMIT, "%.200s: more than %d MiB", path, MOST_BYTES >> 20);
-    }
-    json_error_t why;
-    json_t* root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
-    if (!root) {
-        bool memory = json_error_code(&why) == json_error_out_of_memory;
-        return memory ? nsi_fail_nomem(error)
-                      : nsi_fail(error, NS_ERR_PARSE, "%.200s:%d:%d: %s", path, why.line,
-                                 why.column, why.text);
-    }
+    json_t* root;
+    ns_status parsed = nsi_json_read(text, size, path, MOST_BYTES, &root, error);
+    if (parsed != NS_OK) return parsed;
     const json_t* chosen = choose(&r, root, fit);
     if (chosen && !json_is_object(chosen)) fault(&r, NS_ERR_PARSE, "fits", "expected objects");
     if (r.status == NS_OK) read_root(&r, chosen);

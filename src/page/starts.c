@@ -2,7 +2,8 @@
 
 #include "page/starts.h"
 
-#include <jansson.h>
+#include "io/json_read.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -146,17 +147,9 @@ static void read_root(reader* r, const json_t* root, const json_t* poses) {
 ns_status nsi_starts_read(const char* text, size_t size, const char* path, nsi_charts* charts,
                           ns_error* error) {
     reader r = {.file = path, .charts = charts, .error = error};
-    if (size > MOST_BYTES) {
-        return nsi_fail(error, NS_ERR_LIMIT, "%.200s: more than %d MiB", path, MOST_BYTES >> 20);
-    }
-    json_error_t why;
-    json_t* root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
-    if (!root) {
-        bool memory = json_error_code(&why) == json_error_out_of_memory;
-        return memory ? nsi_fail_nomem(error)
-                      : nsi_fail(error, NS_ERR_PARSE, "%.200s:%d:%d: %s", path, why.line,
-                                 why.column, why.text);
-    }
+    json_t* root;
+    ns_status parsed = nsi_json_read(text, size, path, MOST_BYTES, &root, error);
+    if (parsed != NS_OK) return parsed;
     const json_t* poses = json_object_get(root, "poses");
     if (json_is_array(poses)) {
         read_root(&r, root, poses);
