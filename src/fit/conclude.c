@@ -216,6 +216,25 @@ static ns_status describe(ns_fit* f, ns_error* error) {
     return a->setting ? NS_OK : nsi_fail_nomem(error);
 }
 
+// A text of the answer's own: it may outlive the fit.
+static bool own(nsi_answer* a, const char** text) {
+    if (*text) *text = nsi_arena_string(&a->arena, *text, strlen(*text));
+    return *text != NULL;
+}
+
+static ns_status own_texts(nsi_answer* a, ns_error* error) {
+    bool ok = own(a, &a->title) && own(a, &a->citation) && own(a, &a->model);
+    ok = ok && own(a, &a->treatment);
+    for (uint32_t k = 0; ok && k < a->estimates.count; k++) {
+        nsi_estimate* estimate = &a->estimates.data[k];
+        ok = own(a, &estimate->name) && (!estimate->unit || own(a, &estimate->unit));
+    }
+    for (uint32_t k = 0; ok && k < a->coefficients.count; k++) {
+        ok = own(a, &a->coefficients.data[k].set) && own(a, &a->coefficients.data[k].name);
+    }
+    return ok ? NS_OK : nsi_fail_nomem(error);
+}
+
 ns_status nsi_fit_answer(ns_fit* f, nsi_evaluator* e, ns_error* error) {
     size_t scratch = nsi_variables_scratch(f->variables);
     double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + scratch + 1) * sizeof(double));
@@ -224,6 +243,7 @@ ns_status nsi_fit_answer(ns_fit* f, nsi_evaluator* e, ns_error* error) {
     ns_status status = describe(f, error);
     if (status == NS_OK) status = list_estimates(f, v, error);
     if (status == NS_OK) status = list_coefficients(f, error);
+    if (status == NS_OK) status = own_texts(&f->answer, error);
     nsi_free(&f->allocator, v);
     if (status == NS_OK && e) status = identify(f, e, error);
     if (status == NS_OK && e) status = judge_coefficients(f, e, error);

@@ -35,6 +35,22 @@ struct ns_fit {
     bool stopped;
 };
 
+// What an experiment changes in the file of a fit. Zero: nothing.
+typedef struct nsi_fit_changes {
+    uint64_t seed;    // added to the seeds of the file, its networks and its learned system
+    const char* data; // a folder in which recordings are looked for first; NULL: none
+    uint32_t
+        trajectories;    // to train on: so many of the first file, which says which it has. 0: all
+    uint32_t block;      // the block-th so many of them; the last ones where there are not as many
+    uint32_t iterations; // of each stage, at most; 0: as it says
+    const char* weights; // a file to start from; NULL: that of the plan, if it has one
+} nsi_fit_changes;
+
+// @param changes  NULL: none
+// @return as ns_fit_load()
+ns_status nsi_fit_load(const char* path, uint32_t threads, const nsi_fit_changes* changes,
+                       ns_fit** out, ns_error* error);
+
 // What a stage fits: the problem, or the one with a teacher.
 static inline const nsi_problem* nsi_fit_problem(const ns_fit* fit, const nsi_stage* stage) {
     return stage->teacher ? fit->teacher : fit->problem;

@@ -3,6 +3,7 @@
 #include "fit/descend.h"
 #include "fit/fit.h"
 #include "io/file.h"
+#include "nn/blueprint.h"
 #include "sim/learned_model.h"
 
 #include <math.h>
@@ -30,6 +31,50 @@ static ns_status find_file(ns_fit* f, const nsi_yaml_node* node, const char** pa
     char what[600];
     snprintf(what, sizeof what, "there is no file %.500s", *path);
     return fail_at(f, node, NS_ERR_IO, what, error);
+}
+
+// Another part of the training data, for learning curves.
+static ns_status choose_trajectories(ns_fit* f, const nsi_fit_changes* c, ns_error* error) {
+    nsi_fit_plan_file* file = &f->plan->files[NSI_ROLE_TRAIN].data[0];
+    ns_data_part* part = &file->part;
+    double count = part->last_trajectory - part->first_trajectory + 1.0;
+    if (c->trajectories == 0) return NS_OK;
+    if (part->all_trajectories || !(count >= c->trajectories)) {
+        char what[120];
+        snprintf(what, sizeof what, "expected `trajectories: A-B`, of which %u can be taken",
+                 c->trajectories);
+        return fail_at(f, file->node, NS_ERR_PARSE, what, error);
+    }
+    double begin = fmin((double)c->block * c->trajectories, count - c->trajectories);
+    part->first_trajectory += begin;
+    part->last_trajectory = part->first_trajectory + c->trajectories - 1.0;
+    return NS_OK;
+}
+
+static ns_status change_plan(ns_fit* f, const nsi_fit_changes* c, ns_error* error) {
+    nsi_fit_plan* p = f->plan;
+    p->seed += c->seed;
+    p->data_root = c->data;
+    if (p->learned) p->learned->seed += c->seed;
+    for (uint32_t k = 0; k < p->stages.count && c->iterations > 0; k++) {
+        uint32_t* iterations = &p->stages.data[k].iterations;
+        if (*iterations > c->iterations) *iterations = c->iterations;
+    }
+    return choose_trajectories(f, c, error);
+}
+
+// Networks without weights of their own start from others.
+static ns_status change_weights(ns_fit* f, const nsi_fit_changes* c, ns_error* error) {
+    const ns_blueprint* b = f->options.blueprint;
+    for (uint32_t k = 0; b && k < b->networks.count; k++) {
+        b->networks.data[k].def.seed += c->seed;
+    }
+    if (!c->weights) return NS_OK;
+    if (!f->blueprint) {
+        return fail_at(f, NULL, NS_ERR_UNSUPPORTED,
+                       "there is no `blueprint` whose weights could come from another fit", error);
+    }
+    return ns_blueprint_load_weights(f->blueprint, c->weights, error);
 }
 
 static ns_status load_model(ns_fit* f, ns_error* error) {
@@ -329,6 +374,14 @@ static ns_status start(ns_fit* f, ns_error* error) {
 ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error* error) {
     if (out) *out = NULL;
     if (!path || !out) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_load: path or out is NULL");
+    return nsi_fit_load(path, threads, NULL, out, error);
+}
+
+ns_status nsi_fit_load(const char* path, uint32_t threads, const nsi_fit_changes* changes,
+                       ns_fit** out, ns_error* error) {
+    static const nsi_fit_changes none = {0};
+    if (!changes) changes = &none;
+    *out = NULL;
     ns_allocator memory = ns_default_allocator();
     ns_fit* f = nsi_alloc_zeroed(&memory, sizeof *f);
     if (!f) return nsi_fail_nomem(error);
@@ -336,7 +389,9 @@ ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error
     f->threads = threads;
     nsi_answer_init(&memory, &f->answer);
     ns_status status = nsi_fit_plan_read(path, &memory, &f->plan, error);
+    if (status == NS_OK) status = change_plan(f, changes, error);
     if (status == NS_OK) status = load_model(f, error);
+    if (status == NS_OK) status = change_weights(f, changes, error);
     if (status == NS_OK) status = load_data(f, error);
     if (status == NS_OK) status = load_errors(f, error);
     if (status == NS_OK) {

@@ -518,13 +518,13 @@ ns_status nsi_fit_plan_data_path(nsi_fit_plan* p, const nsi_fit_plan_file* file,
                                  ns_error* error) {
     const char* below = p->data_folder ? p->data_folder : "";
     const char* named = getenv("NEURALSIM_DATA");
-    const char* roots[] = {p->folder, named ? named : "", "../shared/data"};
+    const char* roots[] = {p->data_root, p->folder, named, "../shared/data"};
     if (*file->path == '/') {
         *out = file->path;
         return NS_OK;
     }
-    for (int k = 0; k < 3; k++) {
-        if (k > 0 && !*roots[k]) continue;
+    for (size_t k = 0; k < sizeof roots / sizeof *roots; k++) {
+        if (!roots[k] || (roots[k] == named && !*named)) continue;
         *out = join(p, *below == '/' ? "" : roots[k], below, file->path);
         if (!*out) return nsi_fail_nomem(error);
         if (nsi_file_exists(*out)) return NS_OK;

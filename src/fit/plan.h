@@ -67,6 +67,7 @@ typedef struct nsi_fit_plan {
     double timestep;         // 0: the longest that divides the period and is not above the model's
 
     const char* data_folder; // or NULL
+    const char* data_root;   // where it is looked for first; NULL: beside the file
     const char* map;         // or NULL: by names of columns
     double period;           // 0: of the files
     NSI_ARRAY(nsi_fit_plan_file) files[NSI_ROLES];
@@ -95,8 +96,8 @@ void nsi_fit_plan_free(nsi_fit_plan* plan); // NULL is allowed
 // plan; NULL when out of memory.
 const char* nsi_fit_plan_path(nsi_fit_plan* plan, const char* name);
 
-// The same for a file of recordings: in the data folder beside the plan, else below the folder that
-// the environment names in NEURALSIM_DATA, else below ../shared/data.
+// The same for a file of recordings: in the data folder below the data root, else beside the plan, else
+// below the folder that the environment names in NEURALSIM_DATA, else below ../shared/data.
 // @return NS_ERR_IO says where it was looked for
 ns_status nsi_fit_plan_data_path(nsi_fit_plan* plan, const nsi_fit_plan_file* file,
                                  const char** out, ns_error* error);

@@ -1,0 +1,323 @@
+// Figures of an experiment of fits: losses while they are trained, what they predict beside what was
+// recorded, and errors over the number of training trajectories.
+
+#include "cli.h"
+#include "experiment_fits.h"
+#include "fit/show.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LOSS, PREDICTION, LEARNING };
+enum { MOST_FITS = 7, MOST_CHANNELS = 12, MOST_RECORDINGS = 20 };
+
+typedef struct figure {
+    int kind;
+    const char* title;
+    const fits_entry* fits[MOST_FITS]; // that are run
+    uint32_t nfit;
+    const char* channels[MOST_CHANNELS];
+    uint32_t nchannel;
+    const char* against; // a channel, or NULL: time
+    const char* before;  // what the start of the first fit is called; NULL: it is not shown
+    double recordings[MOST_RECORDINGS];
+    uint32_t nrecording;
+    nsi_lines_mark mark; // label NULL: none
+} figure;
+
+// ---- reading -----------------------------------------------------------------------------------
+
+static void read_channels(fits* f, const nsi_yaml_node* n, figure* out) {
+    experiment* e = f->e;
+    uint32_t count;
+    const nsi_yaml_node* c = experiment_list(e, n, "channels", true, &count);
+    if (count > MOST_CHANNELS) experiment_fault(e, n, "at most 12 channels");
+    for (; c && e->status == NS_OK; c = c->next) {
+        e->status = nsi_yaml_text(&e->yaml, c, &out->channels[out->nchannel++], &e->error);
+    }
+    experiment_text(e, n, "against", false, &out->against);
+    experiment_text(e, n, "before", false, &out->before);
+    const double* recordings = experiment_numbers(e, nsi_yaml_find(n, "recordings"), &count);
+    if (count > MOST_RECORDINGS) experiment_fault(e, n, "at most 20 recordings");
+    out->nrecording = count > 0 ? count : 1;
+    for (uint32_t k = 0; e->status == NS_OK && k < count; k++) out->recordings[k] = recordings[k];
+    const nsi_yaml_node* mark = nsi_yaml_find(n, "mark");
+    experiment_check_map(e, mark, "mark", "at label");
+    experiment_number(e, mark, "at", -1e300, 1e300, &out->mark.x);
+    experiment_text(e, mark, "label", mark != NULL, &out->mark.label);
+}
+
+static bool read_figure(fits* f, const nsi_yaml_node* n, figure* out) {
+    experiment* e = f->e;
+    uint32_t count;
+    *out = (figure){.kind = -1};
+    experiment_check_map(e, n, "a figure",
+                         "kind title fits channels against before recordings mark");
+    if (e->status != NS_OK) return false;
+    e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "kind"), "loss prediction learning",
+                                &out->kind, &e->error);
+    if (out->kind < 0) experiment_fault(e, n, "`kind` is missing: loss, prediction or learning");
+    experiment_text(e, n, "title", true, &out->title);
+    const nsi_yaml_node* fit = experiment_list(e, n, "fits", true, &count);
+    if (count > MOST_FITS) experiment_fault(e, n, "at most 7 fits in a figure");
+    for (; fit && e->status == NS_OK; fit = fit->next) {
+        uint32_t k = fits_find(f, fit);
+        if (k != NSI_NONE && f->entries[k].chosen) out->fits[out->nfit++] = &f->entries[k];
+    }
+    if (out->kind == PREDICTION) read_channels(f, n, out);
+    return e->status == NS_OK;
+}
+
+void fits_check_figures(fits* f) {
+    uint32_t count;
+    figure out;
+    const nsi_yaml_node* n = experiment_list(f->e, f->e->yaml.root, "figures", false, &count);
+    while (n && read_figure(f, n, &out)) n = n->next;
+}
+
+// ---- curves of several fits --------------------------------------------------------------------
+
+static const char* const classes[MOST_FITS] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6"};
+
+// One x for all, and a series in each panel for everything that is shown: each has points of its own,
+// one after the other, and nothing at those of others.
+typedef struct curves {
+    nsi_charts* charts;
+    nsi_chart* chart;
+    uint32_t count, capacity, nseries, npanel;
+    double* x;
+    bool* breaks;
+    nsi_series* series; // (npanel x nseries)
+    nsi_lines_panel* panels;
+} curves;
+
+static bool make_curves(curves* c, const char* kind, const char* title, uint32_t points,
+                        uint32_t npanel, uint32_t nseries, nsi_charts* charts) {
+    *c = (curves){.charts = charts, .capacity = points, .nseries = nseries, .npanel = npanel};
+    c->chart = nsi_charts_add(charts, NSI_CHART_LINES, kind, title);
+    c->x = nsi_charts_zeros(charts, points + 1, sizeof *c->x);
+    c->breaks = nsi_charts_zeros(charts, points + 1, sizeof *c->breaks);
+    c->series = nsi_charts_zeros(charts, (size_t)npanel * nseries, sizeof *c->series);
+    c->panels = nsi_charts_zeros(charts, npanel, sizeof *c->panels);
+    bool ok = c->chart && c->x && c->breaks && c->series && c->panels;
+    for (uint32_t k = 0; ok && k < npanel * nseries; k++) {
+        double* y = nsi_charts_zeros(charts, points + 1, sizeof *y);
+        for (uint32_t i = 0; y && i < points; i++) y[i] = NAN;
+        c->series[k].y = y;
+        ok = y != NULL;
+    }
+    for (uint32_t p = 0; ok && p < npanel; p++) {
+        c->panels[p] =
+            (nsi_lines_panel){.series = c->series + (size_t)p * nseries, .nseries = nseries};
+    }
+    if (!ok) cli_fail("out of memory");
+    return ok;
+}
+
+static void name_series(curves* c, uint32_t series, const char* name, const char* class) {
+    for (uint32_t p = 0; p < c->npanel; p++) {
+        c->series[p * c->nseries + series].name = name;
+        c->series[p * c->nseries + series].class = class;
+    }
+}
+
+// The next point; its values are put by put().
+static void add_point(curves* c, double x, bool first) {
+    c->x[c->count] = x;
+    c->breaks[c->count++] = first;
+}
+
+static void put(curves* c, uint32_t panel, uint32_t series, double y) {
+    double* values = (double*)c->series[panel * c->nseries + series].y;
+    values[c->count - 1] = y;
+}
+
+// The chart, with all series as columns of its table.
+static bool finish_curves(curves* c, nsi_axis x_axis, const char* const* panel_names) {
+    uint32_t all = c->npanel * c->nseries;
+    nsi_chart_column* columns = nsi_chart_table(c->charts, c->chart, all + 1, c->count);
+    if (!columns) return cli_fail("out of memory"), false;
+    columns[0] = (nsi_chart_column){.name = x_axis.label, .numbers = c->x};
+    for (uint32_t k = 0; k < all; k++) {
+        const nsi_series* s = &c->series[k];
+        const char* name = nsi_charts_text(c->charts, c->npanel > 1 ? "%s: %s" : "%s%s",
+                                           c->npanel > 1 ? panel_names[k / c->nseries] : "",
+                                           s->name ? s->name : s->class);
+        if (!name) return cli_fail("out of memory"), false;
+        columns[k + 1] = (nsi_chart_column){.name = name, .numbers = s->y};
+    }
+    c->chart->as.lines = (nsi_lines){.x_axis = x_axis,
+                                     .x = c->x,
+                                     .count = c->count,
+                                     .breaks = c->breaks,
+                                     .panels = c->panels,
+                                     .npanel = c->npanel};
+    return true;
+}
+
+// ---- loss --------------------------------------------------------------------------------------
+
+static bool add_loss(const figure* of, nsi_charts* charts) {
+    uint32_t points = 0;
+    for (uint32_t k = 0; k < of->nfit; k++) points += fits_runs(of->fits[k])->answer.history.count;
+    curves c;
+    if (!make_curves(&c, "loss", of->title, points, 1, of->nfit, charts)) return false;
+    for (uint32_t k = 0; k < of->nfit; k++) {
+        const nsi_answer* a = &fits_runs(of->fits[k])->answer;
+        name_series(&c, k, of->fits[k]->label, classes[k]);
+        for (uint32_t i = 0; i < a->history.count; i++) {
+            const nsi_history_point* h = &a->history.data[i];
+            add_point(&c, i, i == 0 || h->phase != a->history.data[i - 1].phase);
+            put(&c, 0, k, h->value);
+        }
+    }
+    c.panels[0].y = (nsi_axis){.label = "loss", .log = true};
+    return finish_curves(&c, (nsi_axis){.label = "iterations"}, NULL);
+}
+
+// ---- learning ----------------------------------------------------------------------------------
+
+static double test_error(const nsi_answer* a) {
+    const nsi_score* s = &a->after[NSI_ROLE_TEST];
+    return s->nhorizon > 0 ? s->horizons[s->nhorizon - 1].pooled : s->rmse_q;
+}
+
+// Median, least and most of all seeds.
+static bool add_learning(const figure* of, nsi_charts* charts) {
+    uint32_t points = 0;
+    for (uint32_t k = 0; k < of->nfit; k++) points += 3 * of->fits[k]->ncount;
+    curves c;
+    if (!make_curves(&c, "learning", of->title, points, 1, 3 * of->nfit, charts)) return false;
+    for (uint32_t k = 0; k < of->nfit; k++) {
+        const fits_entry* x = of->fits[k];
+        static const char* const names[] = {"%s", "%s, best seed", "%s, worst seed"};
+        for (uint32_t line = 0; line < 3; line++) {
+            const char* name = nsi_charts_text(charts, names[line], x->label);
+            if (!name) return cli_fail("out of memory"), false;
+            name_series(&c, 3 * k + line, name, classes[k]);
+            for (uint32_t n = 0; n < x->ncount; n++) {
+                double values[1000];
+                for (uint32_t s = 0; s < x->seeds; s++) {
+                    values[s] = test_error(&x->runs[(size_t)n * x->seeds + s].answer);
+                }
+                fits_spread spread = fits_spread_of(values, x->seeds);
+                add_point(&c, x->counts[n], n == 0);
+                put(&c, 0, 3 * k + line,
+                    line == 0 ? spread.median : (line == 1 ? spread.least : spread.most));
+            }
+        }
+    }
+    c.panels[0].y = (nsi_axis){.label = "error on test data", .log = true};
+    bool done = finish_curves(&c, (nsi_axis){.label = "training trajectories", .log = true}, NULL);
+    c.chart->as.lines.points = true;
+    return done;
+}
+
+// ---- predictions -------------------------------------------------------------------------------
+
+// Where the number-th recording of a table of predictions begins and ends.
+static bool find_recording(const nsi_csv* t, uint32_t traj, double number, uint32_t* first,
+                           uint32_t* end) {
+    double seen = -1.0;
+    *first = *end = 0;
+    for (uint32_t r = 0; r < t->nrow; r++) {
+        if (r == 0 || nsi_csv_at(t, r, traj) != nsi_csv_at(t, r - 1, traj)) seen += 1.0;
+        if (seen == number && *end == 0) *first = r;
+        if (seen == number) *end = r + 1;
+    }
+    return *end > *first;
+}
+
+// Rows of a recording as points of a series: columns of the channels that end so.
+static bool add_rows(curves* c, const figure* of, const nsi_csv* t, const char* path,
+                     double recording, uint32_t series, const char* ending) {
+    uint32_t first, end, columns[MOST_CHANNELS + 1]; // the last one is across
+    if (!find_recording(t, nsi_csv_column(t, "traj"), recording, &first, &end)) return true;
+    for (uint32_t k = 0; k <= of->nchannel; k++) {
+        const char* channel = k < of->nchannel ? of->channels[k] : of->against;
+        char name[300];
+        snprintf(name, sizeof name, "%s%s", channel ? channel : "t", channel ? ending : "");
+        columns[k] = nsi_csv_column(t, name);
+        if (columns[k] == NSI_NONE) return cli_fail("%s has no column %s", path, name), false;
+    }
+    for (uint32_t r = first; r < end && c->count < c->capacity; r++) {
+        add_point(c, nsi_csv_at(t, r, columns[of->nchannel]), r == first);
+        for (uint32_t k = 0; k < of->nchannel; k++) {
+            put(c, k, series, nsi_csv_at(t, r, columns[k]));
+        }
+    }
+    return true;
+}
+
+static bool read_predictions(fits* f, const fits_entry* x, const char** path, nsi_csv* out) {
+    experiment* e = f->e;
+    const char* folder = experiment_path(e, e->output, x->name);
+    *path = folder ? experiment_path(e, folder, "predictions.csv") : NULL;
+    ns_error error;
+    if (!*path) return experiment_complain(e), false;
+    if (nsi_csv_read(*path, true, NULL, out, &error) == NS_OK) return true;
+    return cli_fail("%s", error.message), false;
+}
+
+// Recorded, the start of the first fit, and the ends of all.
+static bool add_prediction(fits* f, const figure* of, nsi_charts* charts) {
+    nsi_csv tables[MOST_FITS];
+    memset(tables, 0, sizeof tables);
+    const char* paths[MOST_FITS];
+    uint32_t points = 0, own = of->before ? 2 : 1; // series that are no fit's end
+    bool done = true;
+    for (uint32_t k = 0; k < of->nfit && done; k++) {
+        done = read_predictions(f, of->fits[k], &paths[k], &tables[k]);
+        points += (k == 0 ? 3 : 1) * tables[k].nrow;
+    }
+    curves c;
+    done = done &&
+           make_curves(&c, "prediction", of->title, points, of->nchannel, own + of->nfit, charts);
+    if (done) name_series(&c, 0, "recorded", "recorded");
+    if (done && of->before) name_series(&c, 1, of->before, "before");
+    for (uint32_t k = 0; k < of->nfit && done; k++) {
+        name_series(&c, own + k, of->fits[k]->label, classes[k]);
+        for (uint32_t r = 0; r < of->nrecording && done; r++) {
+            double recording = of->recordings[r];
+            if (k == 0) done = add_rows(&c, of, &tables[k], paths[k], recording, 0, "");
+            if (k == 0 && of->before && done) {
+                done = add_rows(&c, of, &tables[k], paths[k], recording, 1, "/before");
+            }
+            done = done && add_rows(&c, of, &tables[k], paths[k], recording, own + k, "/after");
+        }
+    }
+    for (uint32_t k = 0; k < of->nchannel && done; k++) {
+        c.panels[k].y = (nsi_axis){.label = of->channels[k]};
+    }
+    done = done && finish_curves(&c, (nsi_axis){.label = of->against ? of->against : "time, s"},
+                                 of->channels);
+    if (done && of->mark.label) {
+        nsi_lines_mark* mark = nsi_charts_zeros(charts, 1, sizeof *mark);
+        if (mark) {
+            *mark = of->mark;
+            c.chart->as.lines.marks = mark;
+            c.chart->as.lines.nmark = 1;
+        }
+    }
+    for (uint32_t k = 0; k < of->nfit; k++) nsi_csv_free(&tables[k]);
+    return done;
+}
+
+// ------------------------------------------------------------------------------------------------
+
+bool fits_make_figures(fits* f) {
+    uint32_t count;
+    figure of;
+    const nsi_yaml_node* n = experiment_list(f->e, f->e->yaml.root, "figures", false, &count);
+    for (; n; n = n->next) {
+        if (!read_figure(f, n, &of)) return experiment_complain(f->e) == EXIT_OK;
+        bool done = true;
+        if (of.nfit == 0) continue; // a quick run has none of them
+        if (of.kind == LOSS) done = add_loss(&of, &f->charts);
+        if (of.kind == LEARNING) done = add_learning(&of, &f->charts);
+        if (of.kind == PREDICTION) done = add_prediction(f, &of, &f->charts);
+        if (!done) return false;
+    }
+    return true;
+}

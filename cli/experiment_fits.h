@@ -1,0 +1,94 @@
+// An experiment of kind `fits`: what its parts share (docs/experiments.md).
+
+#ifndef CLI_EXPERIMENT_FITS_H
+#define CLI_EXPERIMENT_FITS_H
+
+#include "experiment.h"
+#include "fit/answer.h"
+#include "page/chart.h"
+
+// One run of a fit: for a number of training trajectories and a seed.
+typedef struct fits_run {
+    nsi_answer answer;
+    bool done;
+} fits_run;
+
+typedef struct fits_entry {
+    const char *name, *file, *label;
+    uint32_t of;            // its case
+    uint32_t from;          // entry whose result it starts from; NSI_NONE: none
+    uint32_t seeds;         // runs for each number of trajectories
+    const uint32_t* counts; // (ncount) training trajectories; 0: as the file says
+    uint32_t ncount;
+    uint32_t quick_iterations;   // of each stage when it is quick; 0: all
+    const nsi_yaml_node *inputs, // that should survive a sparsity path, or NULL
+        *truth;                  // names and values of parameters and coefficients, or NULL
+    const double* horizons;      // of its predictions, from the arena
+    uint32_t nhorizon;
+    uint64_t seed;  // of the file
+    bool chosen;    // it is run
+    fits_run* runs; // (ncount x seeds)
+} fits_entry;
+
+// A table of its own: fits to the same recordings.
+typedef struct fits_case {
+    const char *name, *title; // "": the only one
+    const char* data;         // folder that it needs, or NULL
+    const char* before_label;
+    uint32_t before, main; // entries
+    bool missing;          // its data is not there
+} fits_case;
+
+// Errors that others reach.
+typedef struct fits_reference {
+    const char* name;
+    int role;
+    uint32_t of;                              // its case
+    const double *horizons, *pooled, *median; // the last two NULL: not known
+    uint32_t nhorizon;
+} fits_reference;
+
+typedef struct fits {
+    experiment* e;
+    const char* data;      // folder of the recordings, or NULL
+    const char* simulated; // folder of those made here, or NULL
+    fits_case* cases;
+    uint32_t ncase;
+    fits_entry* entries;
+    uint32_t nentry;
+    fits_reference* references;
+    uint32_t nreference;
+    uint32_t main; // entry
+    nsi_charts charts;
+} fits;
+
+// Number of the entry that a node names, or NSI_NONE, which is a fault.
+uint32_t fits_find(fits* f, const nsi_yaml_node* node);
+
+// Runs of the largest number of trajectories, one for each seed; the first stands for all in pictures.
+const fits_run* fits_runs(const fits_entry* x);
+
+// A number of each of some runs: the median, the least and the most. NaN where a run has none.
+typedef struct fits_spread {
+    double median, least, most;
+} fits_spread;
+fits_spread fits_spread_of(const double* values, uint32_t count);
+
+// ---- experiment_simulate.c -------------------------------------------------------------------
+
+// Recordings of `simulate` into the folder. False after saying why.
+bool fits_check_simulate(fits* f); // reads all of it first
+bool fits_simulate(fits* f);
+
+// ---- experiment_figures.c --------------------------------------------------------------------
+
+void fits_check_figures(fits* f);
+// Charts of `figures`; false after saying why.
+bool fits_make_figures(fits* f);
+
+// ---- experiment_tables.c -----------------------------------------------------------------------
+
+// Print the tables, and write page and numbers. The exit code.
+int fits_report(fits* f);
+
+#endif

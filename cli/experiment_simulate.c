@@ -1,0 +1,231 @@
+// Recordings that an experiment makes itself: motions of a model, the truth, from random starts.
+
+#include "experiment_fits.h"
+#include "ports.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_TRAJECTORIES = 100000, MOST_STEPS = 1000000, MOST_NUMBERS = 1 << 28 };
+
+// An entry of `simulate`.
+typedef struct truth {
+    const nsi_yaml_node* node;
+    const char *file, *model;
+    uint32_t trajectories, every, seed;
+    double seconds, timestep;
+    int integrator;
+    double noise;               // share of a column's root mean square about its mean
+    const nsi_yaml_node* start; // {name: number or [low, high]}, or NULL
+} truth;
+
+typedef struct simulator {
+    fits* f;
+    truth of;
+    cli_model model;
+    ns_system* system;
+    ports ports;
+    ns_workspace* work;
+    uint32_t steps, rows, columns; // rows of a trajectory; columns: coordinates and velocities
+    double *low, *high;            // (nx) of the start state
+    double *states, *table;        // of one trajectory, of all
+} simulator;
+
+static bool read_truth(fits* f, const nsi_yaml_node* n, truth* out) {
+    experiment* e = f->e;
+    *out = (truth){.node = n, .trajectories = 1, .every = 1, .seed = 1, .integrator = -1};
+    experiment_check_map(e, n, "an entry of simulate",
+                         "file model trajectories seconds timestep integrator every seed start"
+                         " noise");
+    experiment_text(e, n, "file", true, &out->file);
+    experiment_text(e, n, "model", true, &out->model);
+    experiment_count(e, n, "trajectories", 1, MOST_TRAJECTORIES, &out->trajectories);
+    experiment_count(e, n, "every", 1, MOST_STEPS, &out->every);
+    experiment_count(e, n, "seed", 0, UINT32_MAX, &out->seed);
+    experiment_number(e, n, "seconds", 1e-6, 1e6, &out->seconds);
+    experiment_number(e, n, "timestep", 1e-9, 10.0, &out->timestep);
+    experiment_number(e, n, "noise", 0.0, 1e6, &out->noise);
+    if (e->status == NS_OK) {
+        e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "integrator"), CLI_INTEGRATORS,
+                                    &out->integrator, &e->error);
+        out->start = nsi_yaml_find(n, "start");
+    }
+    if (out->start && out->start->type != NSI_YAML_MAP) {
+        experiment_fault(e, out->start,
+                         "expected names of states, each with a number or [low, high]");
+    }
+    if (e->status == NS_OK && out->seconds == 0.0) {
+        experiment_fault(e, n, "`seconds` is missing: how long each motion is");
+    }
+    if (out->file && (*out->file == '.' || strchr(out->file, '/'))) {
+        experiment_fault(e, nsi_yaml_find(n, "file"),
+                         "this must be the name of a file, not a path");
+    }
+    return e->status == NS_OK;
+}
+
+bool fits_check_simulate(fits* f) {
+    uint32_t count;
+    truth t;
+    const nsi_yaml_node* n = experiment_list(f->e, f->e->yaml.root, "simulate", false, &count);
+    if (count > 0) f->simulated = f->e->output;
+    for (; n; n = n->next) {
+        if (!read_truth(f, n, &t)) return false;
+    }
+    return f->e->status == NS_OK;
+}
+
+// Bounds of the start state.
+static bool read_start(simulator* s) {
+    experiment* e = s->f->e;
+    ns_model_default_q(s->model.model, s->low);
+    memcpy(s->high, s->low, s->ports.z.nx * sizeof *s->low);
+    for (const nsi_yaml_node* n = s->of.start ? s->of.start->first : NULL; n; n = n->next) {
+        port p = ports_find(&s->ports, n->key);
+        if (p.kind != PORT_STATE) {
+            experiment_fault(e, n, "this is no state of the model: `neuralsim names` lists them");
+            return experiment_complain(e), false;
+        }
+        uint32_t count = 2;
+        double one[2], *bounds = one;
+        if (n->type == NSI_YAML_LIST) {
+            bounds = experiment_numbers(e, n, &count);
+        } else if (e->status == NS_OK) {
+            e->status = nsi_yaml_number(&e->yaml, n, -1e9, 1e9, one, &e->error);
+            one[1] = one[0];
+        }
+        if (count != 2) experiment_fault(e, n, "expected a number, or [low, high]");
+        if (e->status != NS_OK) return experiment_complain(e), false;
+        s->low[p.index] = bounds[0];
+        s->high[p.index] = bounds[1];
+    }
+    return true;
+}
+
+static bool make_simulator(simulator* s) {
+    experiment* e = s->f->e;
+    const char* path = experiment_path(e, e->folder, s->of.model);
+    ns_load_options load = ns_default_load_options();
+    ns_system_options options = ns_default_system_options();
+    if (!path || !cli_model_load(path, &load, NULL, &s->model)) return false;
+    cli_model_apply(&s->model, &options);
+    if (s->of.timestep > 0.0) options.timestep = s->of.timestep;
+    if (s->of.integrator >= 0) options.integrator = s->of.integrator;
+    s->system = cli_create_system(s->model.model, &options);
+    if (!s->system || !ports_create(&s->ports, &s->model, s->system)) return false;
+    const ns_system_sizes* z = &s->ports.z;
+    double steps = floor(s->of.seconds / z->timestep + 1e-6);
+    s->columns = s->ports.n.nq + s->ports.n.nv;
+    double numbers = (steps / s->of.every + 1.0) * s->of.trajectories * s->columns;
+    if (!(steps >= 1.0 && steps <= MOST_STEPS && numbers <= MOST_NUMBERS)) {
+        return cli_fail("%s: a motion must have from one to %d steps, and all together at most %d"
+                        " numbers",
+                        s->of.file, MOST_STEPS, MOST_NUMBERS),
+               false;
+    }
+    s->steps = (uint32_t)steps;
+    s->rows = s->steps / s->of.every + 1;
+    s->low = cli_zeros(z->nx);
+    s->high = cli_zeros(z->nx);
+    s->states = cli_zeros(((size_t)s->steps + 2) * z->nx);
+    s->table = cli_zeros((size_t)s->of.trajectories * s->rows * s->columns);
+    s->work = cli_create_workspace(
+        s->system, &(ns_workspace_size){.batch = 1, .steps = s->steps, .threads = 1});
+    return s->low && s->high && s->states && s->table && s->work && read_start(s);
+}
+
+// Motion by motion: each draws its own numbers, so that more of them do not change the first.
+static bool run_motions(simulator* s) {
+    uint32_t nx = s->ports.z.nx;
+    double* x0 = s->states + ((size_t)s->steps + 1) * nx;
+    for (uint32_t k = 0; k < s->of.trajectories; k++) {
+        nsi_rng rng = nsi_rng_seed(((uint64_t)s->of.seed << 32) + k);
+        for (uint32_t i = 0; i < nx; i++) {
+            x0[i] =
+                s->low[i] == s->high[i] ? s->low[i] : nsi_rng_uniform(&rng, s->low[i], s->high[i]);
+        }
+        ns_rollout_args args = {.batch = 1, .steps = s->steps, .x0 = x0, .states = s->states};
+        ns_error error;
+        if (ns_rollout(s->system, s->work, &args, &error) != NS_OK) {
+            return cli_fail("%s: motion %u: %s", s->of.file, k, error.message), false;
+        }
+        double* rows = s->table + (size_t)k * s->rows * s->columns;
+        for (uint32_t r = 0; r < s->rows; r++) {
+            memcpy(rows + (size_t)r * s->columns, s->states + (size_t)r * s->of.every * nx,
+                   s->columns * sizeof *rows);
+        }
+    }
+    return true;
+}
+
+static void add_noise(simulator* s) {
+    size_t count = (size_t)s->of.trajectories * s->rows;
+    for (uint32_t c = 0; c < s->columns && s->of.noise > 0.0; c++) {
+        double mean = 0.0, square = 0.0;
+        for (size_t r = 0; r < count; r++) mean += s->table[r * s->columns + c] / (double)count;
+        for (size_t r = 0; r < count; r++) {
+            double off = s->table[r * s->columns + c] - mean;
+            square += off * off / (double)count;
+        }
+        nsi_rng rng = nsi_rng_seed(~(((uint64_t)s->of.seed << 32) + c));
+        for (size_t r = 0; r < count; r++) {
+            s->table[r * s->columns + c] += s->of.noise * sqrt(square) * nsi_rng_normal(&rng);
+        }
+    }
+}
+
+static bool write_table(simulator* s) {
+    experiment* e = s->f->e;
+    const char *folder = experiment_path(e, e->output, "data"),
+               *path = folder ? experiment_path(e, folder, s->of.file) : NULL;
+    size_t width = (size_t)s->columns + 2;
+    const char** names = calloc(width, sizeof *names);
+    double* line = cli_zeros(width);
+    nsi_csv_writer writer;
+    bool done = path && names && line && experiment_make_folder(folder);
+    done = done && cli_create_csv(path, &writer);
+    if (done) {
+        names[0] = "traj";
+        names[1] = "t";
+        for (uint32_t c = 0; c < s->columns; c++) {
+            names[c + 2] = ports_state_name(&s->ports, c, false);
+        }
+        nsi_csv_put_names(&writer, names, (uint32_t)width);
+        for (size_t r = 0; r < (size_t)s->of.trajectories * s->rows; r++) {
+            line[0] = (double)(r / s->rows);
+            line[1] = (double)(r % s->rows) * s->of.every * s->ports.z.timestep;
+            memcpy(line + 2, s->table + r * s->columns, s->columns * sizeof *line);
+            nsi_csv_put_numbers(&writer, line, (uint32_t)width);
+        }
+        done = cli_finish_csv(&writer);
+    }
+    free(names);
+    free(line);
+    return done;
+}
+
+static void free_simulator(simulator* s) {
+    free(s->low);
+    free(s->high);
+    free(s->states);
+    free(s->table);
+    ns_workspace_free(s->work);
+    if (s->system) ports_free(&s->ports);
+    ns_system_free(s->system);
+    cli_model_free(&s->model);
+}
+
+bool fits_simulate(fits* f) {
+    uint32_t count;
+    bool done = true;
+    const nsi_yaml_node* n = experiment_list(f->e, f->e->yaml.root, "simulate", false, &count);
+    for (; n && done; n = n->next) {
+        simulator s = {.f = f};
+        done = read_truth(f, n, &s.of) && make_simulator(&s) && run_motions(&s);
+        if (done) add_noise(&s);
+        done = done && write_table(&s);
+        free_simulator(&s);
+    }
+    return done;
+}

@@ -1,0 +1,522 @@
+// Tables of an experiment of fits: errors of all of them beside those of others, in the terminal, on a
+// page, and as numbers.
+
+#include "cli.h"
+#include "experiment_fits.h"
+#include "fit/show.h"
+#include "page/html.h"
+
+#include <math.h>
+#include <stdio.h>
+
+// In the order in which they are shown.
+static const nsi_role roles[] = {NSI_ROLE_TEST, NSI_ROLE_VALIDATION, NSI_ROLE_TRAIN};
+enum { ROLES = sizeof roles / sizeof *roles, MOST_SEEDS = 1000 };
+
+// ---- numbers of runs ---------------------------------------------------------------------------
+
+// What is asked of a score.
+typedef enum quantity { POOLED, MEDIAN, RMSE_Q, RMSE_QD } quantity;
+
+static double number_of(const nsi_score* score, quantity what, double seconds) {
+    if (what == RMSE_Q) return score->rmse_q;
+    if (what == RMSE_QD) return score->rmse_qd;
+    for (uint32_t k = 0; k < score->nhorizon; k++) {
+        const nsi_horizon_error* h = &score->horizons[k];
+        if (fabs(h->seconds - seconds) < 1e-9) return what == POOLED ? h->pooled : h->median;
+    }
+    return NAN;
+}
+
+// Over the seeds of an entry, after the fit or before it, with the number-th count of trajectories.
+static fits_spread spread(const fits_entry* x, uint32_t number, bool after, nsi_role role,
+                          quantity what, double seconds) {
+    double values[MOST_SEEDS];
+    const fits_run* runs = x->runs + (size_t)number * x->seeds;
+    for (uint32_t k = 0; k < x->seeds; k++) {
+        const nsi_answer* a = &runs[k].answer;
+        values[k] = number_of(after ? &a->after[role] : &a->before[role], what, seconds);
+    }
+    return fits_spread_of(values, x->seeds);
+}
+
+static fits_spread seconds_of(const fits_entry* x, uint32_t number) {
+    double values[MOST_SEEDS];
+    const fits_run* runs = x->runs + (size_t)number * x->seeds;
+    for (uint32_t k = 0; k < x->seeds; k++) values[k] = runs[k].answer.seconds;
+    return fits_spread_of(values, x->seeds);
+}
+
+// Are exactly the expected inputs left at the end of a sparsity path?
+static bool has_inputs(const fits_entry* x, const nsi_answer* a) {
+    if (a->path.count == 0) return false;
+    const double* norms = a->path.data[a->path.count - 1].norms;
+    uint32_t found = 0;
+    for (uint32_t k = 0; k < a->path_names.count; k++) {
+        bool expected = false;
+        for (const nsi_yaml_node* n = x->inputs->first; n; n = n->next) {
+            expected |= strcmp(n->text, a->path_names.data[k]) == 0;
+        }
+        if (expected != (norms[k] != 0.0)) return false;
+        found += expected;
+    }
+    return found == x->inputs->count;
+}
+
+static uint32_t count_right_inputs(const fits_entry* x) {
+    uint32_t right = 0;
+    for (uint32_t k = 0; k < x->seeds; k++) right += has_inputs(x, &fits_runs(x)[k].answer);
+    return right;
+}
+
+// A parameter, or "<set>/<coefficient>"; NaN: there is none of this name.
+static double value_of(const nsi_answer* a, const char* name) {
+    for (uint32_t k = 0; k < a->estimates.count; k++) {
+        if (strcmp(a->estimates.data[k].name, name) == 0) return a->estimates.data[k].value;
+    }
+    for (uint32_t k = 0; k < a->coefficients.count; k++) {
+        const nsi_fitted_coefficient* c = &a->coefficients.data[k];
+        size_t length = strlen(c->set);
+        if (strncmp(c->set, name, length) == 0 && name[length] == '/' &&
+            strcmp(c->name, name + length + 1) == 0) {
+            return c->value;
+        }
+    }
+    return NAN;
+}
+
+// The largest relative error of what should have been found; NaN: there is nothing of such a name.
+static double truth_error(fits* f, const fits_entry* x, const nsi_answer* a) {
+    double worst = 0.0;
+    for (const nsi_yaml_node* n = x->truth->first; n; n = n->next) {
+        double truth = NAN;
+        experiment_number(f->e, x->truth, n->key, -1e300, 1e300, &truth);
+        double off = fabs(value_of(a, n->key) - truth) / fmax(fabs(truth), 1e-300);
+        if (isnan(off)) return NAN;
+        worst = fmax(worst, off);
+    }
+    return worst;
+}
+
+static fits_spread truth_errors(fits* f, const fits_entry* x) {
+    double values[MOST_SEEDS];
+    for (uint32_t k = 0; k < x->seeds; k++) {
+        values[k] = truth_error(f, x, &fits_runs(x)[k].answer);
+    }
+    return fits_spread_of(values, x->seeds);
+}
+
+// ---- rows --------------------------------------------------------------------------------------
+
+typedef struct row {
+    const char *label, *folder;      // folder: of the report, or NULL
+    const fits_entry* entry;         // or
+    const fits_reference* reference; //
+    bool after;
+} row;
+
+typedef struct cell_text {
+    char text[100];
+} cell_text;
+
+// "pooled (median)"; the numbers of others with the digits they have.
+static cell_text show_cell(const row* r, nsi_role role, double seconds) {
+    double pooled = NAN, median = NAN;
+    const fits_reference* other = r->reference;
+    if (r->entry) {
+        uint32_t last = r->entry->ncount - 1;
+        pooled = spread(r->entry, last, r->after, role, POOLED, seconds).median;
+        median = spread(r->entry, last, r->after, role, MEDIAN, seconds).median;
+    }
+    for (uint32_t k = 0; other && k < other->nhorizon; k++) {
+        if (fabs(other->horizons[k] - seconds) >= 1e-9) continue;
+        if (other->pooled) pooled = other->pooled[k];
+        if (other->median) median = other->median[k];
+    }
+    cell_text out = {"-"};
+    if (isnan(median) && isnan(pooled)) return out;
+    nsi_shown (*show)(double, int) = other ? nsi_show_short : nsi_show;
+    snprintf(out.text, sizeof out.text, isnan(median) ? "%s" : "%s (%s)", show(pooled, 3).text,
+             show(median, 3).text);
+    return out;
+}
+
+// What seeds do to the error at the longest horizon, or nothing.
+static cell_text show_seeds(const row* r, nsi_role role) {
+    cell_text out = {""};
+    const fits_entry* x = r->entry;
+    if (!x || !r->after || x->seeds == 1 || x->nhorizon == 0) return out;
+    fits_spread s = spread(x, x->ncount - 1, true, role, POOLED, x->horizons[x->nhorizon - 1]);
+    snprintf(out.text, sizeof out.text, "%u: %s to %s", x->seeds, nsi_show(s.least, 3).text,
+             nsi_show(s.most, 3).text);
+    return out;
+}
+
+static cell_text show_number(double value, int digits) {
+    cell_text out = {""};
+    if (!isnan(value)) snprintf(out.text, sizeof out.text, "%s", nsi_show(value, digits).text);
+    return out;
+}
+
+static cell_text show_velocity(const row* r, nsi_role role) {
+    if (!r->entry) return (cell_text){""};
+    return show_number(spread(r->entry, r->entry->ncount - 1, r->after, role, RMSE_QD, 0).median,
+                       3);
+}
+
+static cell_text show_seconds(const row* r) {
+    if (!r->entry || !r->after) return (cell_text){""};
+    return show_number(seconds_of(r->entry, r->entry->ncount - 1).median, 2);
+}
+
+// `rows` has room for all; 0 when there is no such data.
+static uint32_t make_rows(const fits* f, uint32_t of, nsi_role role, row* rows) {
+    uint32_t count = 0;
+    const fits_case* c = &f->cases[of];
+    if (c->missing || c->main == NSI_NONE) return 0;
+    if (fits_runs(&f->entries[c->main])->answer.after[role].windows == 0) return 0;
+    for (uint32_t k = 0; k < f->nreference; k++) {
+        const fits_reference* r = &f->references[k];
+        if (r->of == of && r->role == (int)role) {
+            rows[count++] = (row){.label = r->name, .reference = r};
+        }
+    }
+    rows[count++] = (row){.label = c->before_label, .entry = &f->entries[c->before]};
+    for (uint32_t k = 0; k < f->nentry; k++) {
+        const fits_entry* x = &f->entries[k];
+        if (x->of != of || !x->chosen) continue;
+        rows[count++] = (row){.label = x->label, .folder = x->name, .entry = x, .after = true};
+    }
+    return count;
+}
+
+static bool any(cell_text (*show)(const row*, nsi_role), const row* rows, uint32_t count,
+                nsi_role role) {
+    for (uint32_t k = 0; k < count; k++) {
+        if (*show(&rows[k], role).text) return true;
+    }
+    return false;
+}
+
+// ---- in the terminal ---------------------------------------------------------------------------
+
+static void print_role(const fits* f, uint32_t of, nsi_role role, row* rows) {
+    uint32_t count = make_rows(f, of, role, rows);
+    if (count == 0) return;
+    const fits_entry* main = &f->entries[f->cases[of].main];
+    bool velocity = any(show_velocity, rows, count, role),
+         seeds = any(show_seeds, rows, count, role);
+    int width = 10;
+    for (uint32_t k = 0; k < count; k++) {
+        if ((int)strlen(rows[k].label) > width) width = (int)strlen(rows[k].label);
+    }
+    printf("\n%-*s", width, nsi_show_role(role));
+    for (uint32_t h = 0; h < main->nhorizon; h++) {
+        char heading[40];
+        snprintf(heading, sizeof heading, "%s s", nsi_show_short(main->horizons[h], 6).text);
+        printf(" %17s", heading);
+    }
+    if (velocity) printf(" %9s", "qd");
+    printf("     time");
+    if (seeds) printf("  seeds");
+    printf("\n");
+    for (uint32_t k = 0; k < count; k++) {
+        const row* r = &rows[k];
+        printf("%-*s", width, r->label);
+        for (uint32_t h = 0; h < main->nhorizon; h++) {
+            printf(" %17s", show_cell(r, role, main->horizons[h]).text);
+        }
+        if (velocity) printf(" %9s", show_velocity(r, role).text);
+        cell_text time = show_seconds(r), spread_text = show_seeds(r, role);
+        if (*time.text || *spread_text.text) printf(" %6s s", time.text);
+        if (*spread_text.text) printf("  %s", spread_text.text);
+        printf("\n");
+    }
+}
+
+static void print_findings(fits* f) {
+    for (uint32_t k = 0; k < f->nentry; k++) {
+        const fits_entry* x = &f->entries[k];
+        if (!x->chosen) continue;
+        if (x->inputs) {
+            printf("\n%s: exactly the right inputs in %u of %u seeds", x->label,
+                   count_right_inputs(x), x->seeds);
+        }
+        if (!x->truth) continue;
+        fits_spread off = truth_errors(f, x);
+        printf("\n%s: at most %s %% from the truth", x->label, nsi_show(100 * off.median, 2).text);
+        if (x->seeds > 1) {
+            printf(" (median of %u seeds; worst %s %%)", x->seeds,
+                   nsi_show(100 * off.most, 2).text);
+        }
+    }
+    printf("\n");
+}
+
+static void print_all(fits* f, row* rows) {
+    const experiment* e = f->e;
+    printf("%s\nerror of all windows up to a horizon (of the median window)\n", e->title);
+    for (uint32_t c = 0; c < f->ncase; c++) {
+        if (*f->cases[c].title) printf("\n== %s\n", f->cases[c].title);
+        if (f->cases[c].missing) printf("left out: its recordings are missing\n");
+        for (size_t k = 0; k < ROLES; k++) print_role(f, c, roles[k], rows);
+    }
+    print_findings(f);
+    for (const nsi_yaml_node* n = e->remarks ? e->remarks->first : NULL; n; n = n->next) {
+        printf("- %s\n", n->text);
+    }
+    printf("\n%s s in all\nmodel   %s/fitted.yaml (%s)\npage    %s/report.html\n",
+           nsi_show(nsi_clock_wall() - e->began, 3).text, e->output, f->entries[f->main].name,
+           e->output);
+}
+
+// ---- on a page ---------------------------------------------------------------------------------
+
+static void add_role(const fits* f, uint32_t of, nsi_role role, row* rows, nsi_text_builder* page) {
+    uint32_t count = make_rows(f, of, role, rows);
+    if (count == 0) return;
+    const fits_entry* main = &f->entries[f->cases[of].main];
+    bool velocity = any(show_velocity, rows, count, role),
+         seeds = any(show_seeds, rows, count, role);
+    nsi_text_add(page, "<h%c>Error on %s data</h%c>\n", f->ncase > 1 ? '3' : '2',
+                 nsi_show_role(role), f->ncase > 1 ? '3' : '2');
+    char headings[1000] = "<";
+    for (uint32_t h = 0; h < main->nhorizon; h++) {
+        size_t used = strlen(headings);
+        snprintf(headings + used, sizeof headings - used, "|%s s",
+                 nsi_show_short(main->horizons[h], 6).text);
+    }
+    size_t used = strlen(headings);
+    snprintf(headings + used, sizeof headings - used, "%s|seconds%s", velocity ? "|qd" : "",
+             seeds ? "|seeds" : "");
+    nsi_page_open_table(page, headings);
+    for (uint32_t k = 0; k < count; k++) {
+        const row* r = &rows[k];
+        nsi_text_add(page, "<tr><td class=\"l\">");
+        if (r->folder) nsi_text_add(page, "<a href=\"%s/report.html\">", r->folder);
+        nsi_page_text(page, r->label);
+        nsi_text_add(page, "%s</td>", r->folder ? "</a>" : "");
+        for (uint32_t h = 0; h < main->nhorizon; h++) {
+            nsi_page_cell(page, "", show_cell(r, role, main->horizons[h]).text);
+        }
+        if (velocity) nsi_page_cell(page, "", show_velocity(r, role).text);
+        nsi_page_cell(page, "", show_seconds(r).text);
+        if (seeds) nsi_page_cell(page, "", show_seeds(r, role).text);
+        nsi_text_add(page, "</tr>\n");
+    }
+    nsi_page_close_table(page);
+}
+
+static void add_findings(fits* f, nsi_text_builder* page) {
+    for (uint32_t k = 0; k < f->nentry; k++) {
+        const fits_entry* x = &f->entries[k];
+        if (!x->chosen) continue;
+        if (x->inputs) {
+            nsi_text_add(page, "<p>");
+            nsi_page_text(page, x->label);
+            nsi_text_add(page, ": exactly the right inputs in %u of %u seeds.</p>\n",
+                         count_right_inputs(x), x->seeds);
+        }
+        if (!x->truth) continue;
+        fits_spread off = truth_errors(f, x);
+        nsi_text_add(page, "<p>");
+        nsi_page_text(page, x->label);
+        nsi_text_add(page, ": at most %s %% from the truth (worst of %u seeds %s %%).</p>\n",
+                     nsi_show(100 * off.median, 2).text, x->seeds,
+                     nsi_show(100 * off.most, 2).text);
+    }
+}
+
+// Figures go into the page, and beside it as files.
+static bool add_figures(const fits* f, nsi_text_builder* page) {
+    for (uint32_t k = 0; k < f->charts.list.count; k++) {
+        const nsi_chart* chart = &f->charts.list.data[k];
+        nsi_figure figure = {0};
+        ns_text text = {0};
+        ns_error error;
+        char name[80];
+        ns_status status = nsi_chart_figure(chart, NULL, &figure, &error);
+        if (status == NS_OK) status = nsi_figure_file(&figure, &text, &error);
+        bool done = status == NS_OK;
+        if (!done) cli_fail("%s", error.message);
+        if (done) {
+            nsi_page_figure(page, &figure);
+            snprintf(name, sizeof name, "%s.svg", figure.name);
+            done = experiment_write(f->e, name, &text);
+            snprintf(name, sizeof name, "%s.csv", figure.name);
+            done = done && experiment_write(f->e, name, &figure.csv);
+        }
+        ns_text_free(&text);
+        nsi_figure_free(&figure);
+        if (!done) return false;
+    }
+    return true;
+}
+
+// ---- as numbers --------------------------------------------------------------------------------
+
+// Keys of metrics: "<who>_<role>_<what>_<horizon>s".
+static void add_metric(nsi_json* j, const char* who, const char* what, double seconds,
+                       double value) {
+    char key[300];
+    snprintf(key, sizeof key, isnan(seconds) ? "%.150s_%s" : "%.150s_%s_%ss", who, what,
+             nsi_show_short(seconds, 6).text);
+    nsi_json_number(j, key, value);
+}
+
+static void add_scores(nsi_json* j, const char* who, const fits_entry* x, uint32_t number,
+                       bool after) {
+    const nsi_answer* first = &x->runs[(size_t)number * x->seeds].answer;
+    for (size_t r = 0; r < ROLES; r++) {
+        const nsi_score* score = after ? &first->after[roles[r]] : &first->before[roles[r]];
+        char what[40];
+        if (score->windows == 0) continue;
+        for (uint32_t h = 0; h < score->nhorizon; h++) {
+            double seconds = score->horizons[h].seconds;
+            snprintf(what, sizeof what, "%s_median", nsi_show_role(roles[r]));
+            add_metric(j, who, what, seconds,
+                       spread(x, number, after, roles[r], MEDIAN, seconds).median);
+            snprintf(what, sizeof what, "%s_pooled", nsi_show_role(roles[r]));
+            add_metric(j, who, what, seconds,
+                       spread(x, number, after, roles[r], POOLED, seconds).median);
+        }
+        snprintf(what, sizeof what, "%s_q", nsi_show_role(roles[r]));
+        add_metric(j, who, what, NAN, spread(x, number, after, roles[r], RMSE_Q, 0).median);
+        snprintf(what, sizeof what, "%s_qd", nsi_show_role(roles[r]));
+        add_metric(j, who, what, NAN, spread(x, number, after, roles[r], RMSE_QD, 0).median);
+    }
+}
+
+// How many times smaller the error on test data is than before.
+static void add_gains(nsi_json* j, const char* who, const fits* f, const fits_entry* x,
+                      uint32_t number) {
+    const fits_entry* before = &f->entries[f->cases[x->of].before];
+    const nsi_score* after = &x->runs[(size_t)number * x->seeds].answer.after[NSI_ROLE_TEST];
+    uint32_t last = before->ncount - 1;
+    if (after->windows == 0) return;
+    for (uint32_t h = 0; h < after->nhorizon; h++) {
+        double seconds = after->horizons[h].seconds;
+        add_metric(j, who, "gain", seconds,
+                   spread(before, last, false, NSI_ROLE_TEST, POOLED, seconds).median /
+                       spread(x, number, true, NSI_ROLE_TEST, POOLED, seconds).median);
+    }
+    for (int k = 0; k < 2; k++) {
+        quantity what = k == 0 ? RMSE_Q : RMSE_QD;
+        add_metric(j, who, k == 0 ? "gain_q" : "gain_qd", NAN,
+                   spread(before, last, false, NSI_ROLE_TEST, what, 0).median /
+                       spread(x, number, true, NSI_ROLE_TEST, what, 0).median);
+    }
+}
+
+static void add_metrics(nsi_json* j, fits* f) {
+    char who[200];
+    nsi_json_open(j, "metrics", '{');
+    for (uint32_t c = 0; c < f->ncase; c++) {
+        const fits_case* of = &f->cases[c];
+        if (of->missing || of->main == NSI_NONE) continue;
+        const fits_entry* before = &f->entries[of->before];
+        snprintf(who, sizeof who, *of->name ? "%.100s_before" : "%.100sbefore", of->name);
+        add_scores(j, who, before, before->ncount - 1, false);
+    }
+    for (uint32_t k = 0; k < f->nentry; k++) {
+        const fits_entry* x = &f->entries[k];
+        for (uint32_t n = 0; x->chosen && n < x->ncount; n++) {
+            // The largest number of trajectories goes by the name alone, too.
+            for (int named = 0; named < 2; named++) {
+                if (named == 0 ? n + 1 < x->ncount : x->counts[n] == 0) continue;
+                snprintf(who, sizeof who, named ? "%.100s_n%u" : "%.100s", x->name, x->counts[n]);
+                add_scores(j, who, x, n, true);
+                add_gains(j, who, f, x, n);
+                add_metric(j, who, "seconds", NAN, seconds_of(x, n).median);
+            }
+        }
+        if (!x->chosen) continue;
+        if (x->inputs) add_metric(j, x->name, "right_inputs", NAN, count_right_inputs(x));
+        if (x->truth) add_metric(j, x->name, "truth_error", NAN, truth_errors(f, x).median);
+        if (x->truth) add_metric(j, x->name, "truth_error_worst", NAN, truth_errors(f, x).most);
+    }
+    nsi_json_close(j);
+}
+
+// Each run by itself.
+static void add_runs(nsi_json* j, fits* f) {
+    nsi_json_open(j, "runs", '{');
+    for (uint32_t k = 0; k < f->nentry; k++) {
+        const fits_entry* x = &f->entries[k];
+        if (!x->chosen || x->ncount * x->seeds == 1) continue;
+        nsi_json_open(j, x->name, '[');
+        for (uint32_t run = 0; run < x->ncount * x->seeds; run++) {
+            const nsi_answer* a = &x->runs[run].answer;
+            nsi_json_open(j, NULL, '{');
+            if (x->counts[run / x->seeds] > 0) {
+                nsi_json_count(j, "trajectories", x->counts[run / x->seeds]);
+            }
+            nsi_json_count(j, "seed", x->seed + run % x->seeds);
+            nsi_json_number(j, "seconds", a->seconds);
+            for (size_t r = 0; r < ROLES; r++) {
+                if (a->after[roles[r]].windows == 0) continue;
+                nsi_json_open(j, nsi_show_role(roles[r]), '{');
+                nsi_json_number(j, "q", a->after[roles[r]].rmse_q);
+                nsi_json_number(j, "qd", a->after[roles[r]].rmse_qd);
+                for (uint32_t h = 0; h < a->after[roles[r]].nhorizon; h++) {
+                    const nsi_horizon_error* e = &a->after[roles[r]].horizons[h];
+                    add_metric(j, "pooled", "at", e->seconds, e->pooled);
+                }
+                nsi_json_close(j);
+            }
+            if (x->inputs) nsi_json_bool(j, "right_inputs", has_inputs(x, a));
+            if (x->truth) nsi_json_number(j, "truth_error", truth_error(f, x, a));
+            nsi_json_close(j);
+        }
+        nsi_json_close(j);
+    }
+    nsi_json_close(j);
+}
+
+static bool add_fits(nsi_json* j, const fits* f) {
+    nsi_json_open(j, "fits", '{');
+    for (uint32_t k = 0; k < f->nentry; k++) {
+        if (!f->entries[k].chosen) continue;
+        ns_text text = {0};
+        ns_error error;
+        if (nsi_answer_json(&fits_runs(&f->entries[k])->answer, &text, &error) != NS_OK) {
+            cli_fail("%s", error.message);
+            return false;
+        }
+        size_t size = text.size;
+        while (size > 0 && text.data[size - 1] == '\n') size--;
+        nsi_json_value(j, f->entries[k].name, text.data, size);
+        ns_text_free(&text);
+    }
+    nsi_json_close(j);
+    return true;
+}
+
+int fits_report(fits* f) {
+    experiment* e = f->e;
+    row* rows = experiment_zeros(e, (f->nreference + f->nentry + 1) * sizeof *rows);
+    if (!rows) return experiment_complain(e);
+    if (!e->json) print_all(f, rows);
+    nsi_text_builder page = {.allocator = ns_default_allocator()};
+    experiment_open_page(e, &page);
+    nsi_text_add(&page,
+                 "<p class=\"faint\">Of all windows up to a horizon, in brackets of the median "
+                 "window; of the median seed where there are several. Names lead to the reports of "
+                 "the fits.</p>\n");
+    for (uint32_t c = 0; c < f->ncase; c++) {
+        if (*f->cases[c].title) nsi_page_element(&page, "h2", f->cases[c].title);
+        if (f->cases[c].missing) {
+            nsi_text_add(&page, "<p>Left out: its recordings are missing.</p>\n");
+        }
+        for (size_t k = 0; k < ROLES; k++) add_role(f, c, roles[k], rows, &page);
+    }
+    add_findings(f, &page);
+    bool done = add_figures(f, &page);
+    experiment_close_page(e, &page);
+    nsi_json j = experiment_begin_json(e, f->entries[f->main].seed);
+    add_metrics(&j, f);
+    add_runs(&j, f);
+    done = add_fits(&j, f) && done;
+    int code = experiment_finish(e, &j, &page);
+    return done ? code : EXIT_FAILED;
+}
