@@ -98,6 +98,27 @@ static double truth_error(fits* f, const fits_entry* x, const nsi_answer* a) {
     return worst;
 }
 
+// Names of the file that mean nothing, which would look like results that are missing.
+static bool check_names(const fits* f) {
+    for (uint32_t k = 0; k < f->nentry; k++) {
+        const fits_entry* x = &f->entries[k];
+        if (!x->chosen) continue;
+        const nsi_answer* a = &fits_runs(x)->answer;
+        for (const nsi_yaml_node* n = x->truth ? x->truth->first : NULL; n; n = n->next) {
+            if (!isnan(value_of(a, n->key))) continue;
+            return cli_fail("%s has no parameter or coefficient %s", x->name, n->key), false;
+        }
+        for (const nsi_yaml_node* n = x->inputs ? x->inputs->first : NULL; n; n = n->next) {
+            bool found = false;
+            for (uint32_t i = 0; i < a->path_names.count; i++) {
+                found |= strcmp(a->path_names.data[i], n->text) == 0;
+            }
+            if (!found) return cli_fail("the path of %s has no input %s", x->name, n->text), false;
+        }
+    }
+    return true;
+}
+
 static fits_spread truth_errors(fits* f, const fits_entry* x) {
     double values[MOST_SEEDS];
     for (uint32_t k = 0; k < x->seeds; k++) {
@@ -496,6 +517,7 @@ int fits_report(fits* f) {
     experiment* e = f->e;
     row* rows = experiment_zeros(e, (f->nreference + f->nentry + 1) * sizeof *rows);
     if (!rows) return experiment_complain(e);
+    if (!check_names(f)) return EXIT_FAILED;
     if (!e->json) print_all(f, rows);
     nsi_text_builder page = {.allocator = ns_default_allocator()};
     experiment_open_page(e, &page);

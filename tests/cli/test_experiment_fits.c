@@ -1,0 +1,349 @@
+// Experiments of fits: truths that they simulate, seeds, learning curves, fits that go on from others,
+// cases, figures and numbers.
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "support/program.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char folder[] = "/tmp/neuralsim_fits_XXXXXX"; // for files; the program runs in it
+static program_result last;
+
+// A double pendulum with friction in its joints, and fits of what its model lacks.
+static const struct {
+    const char *name, *text;
+} files[] = {
+    {"truth.yaml", "robot: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"
+                   "parameters: {joint/joint0/damping: 0.1, joint/joint1/damping: 0.05}\n"},
+    {"friction.yaml", "formulas:\n"
+                      "  - name: friction\n"
+                      "    each: joint/*\n"
+                      "    weights: separate\n"
+                      "    output: \"{}/tau\"\n"
+                      "    formula: -b * \"{}/velocity\"\n"
+                      "    coefficients: {b: 0.01}\n"},
+#define FIT(start)                                                                                 \
+    "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n" start                          \
+    "integrator: rk4\ntimestep: 0.01\n"                                                            \
+    "data:\n  folder: data\n  train: [{file: a.csv, trajectories: 0-9}]\n"                         \
+    "  test: [{file: a.csv, trajectories: 10-14}]\n"                                               \
+    "predict: {horizons: [0.5, 1]}\n"
+    {"formula.yaml", FIT("blueprint: friction.yaml\n") "fit: {windows: 20, states: recorded}\n"},
+    {"again.yaml",
+     FIT("blueprint: friction.yaml\n") "fit: {windows: 20, states: recorded, iterations: 1}\n"},
+    {"damping.yaml", FIT("parameters: {joint/*/damping: {start: 0.01, lower: 0}}\n") //
+     "fit: {windows: 20, states: recorded}\n"},
+    {"network.yaml", FIT("blueprint: networks.yaml\n") //
+     "fit: {windows: 5, states: recorded, iterations: 3}\n"},
+    {"networks.yaml", "networks:\n"
+                      "  - {name: torque, each: joint/*, inputs: [\"{}/velocity\"], outputs: "
+                      "[\"{}/tau\"], hidden: [3]}\n"},
+};
+
+#define SIMULATE(more)                                                                             \
+    "simulate:\n"                                                                                  \
+    "  - {file: a.csv, model: truth.yaml, trajectories: 15, seconds: 1, timestep: 0.01,"           \
+    " integrator: rk4, start: {q_joint0: [-2, 2], q_joint1: [-2, 2], qd0: 0.5}" more "}\n"
+
+static char* path_of(const char* name) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void write_experiment(const char* text) {
+    program_write_file(folder, "experiments/mine/experiment.yaml", text);
+}
+
+static json_t* run_experiment(const char* arguments) {
+    char command[300];
+    json_error_t error;
+    snprintf(command, sizeof command, "experiment mine --json %s", arguments);
+    program_must_run(folder, command, &last);
+    json_t* root = json_loads(last.out, JSON_REJECT_DUPLICATES, &error);
+    if (!root) fail_msg("%s: line %d: %s", arguments, error.line, error.text);
+    return root;
+}
+
+static double metric(const json_t* root, const char* name) {
+    const json_t* value = json_object_get(json_object_get(root, "metrics"), name);
+    if (!json_is_number(value)) fail_msg("there is no metric %s", name);
+    return json_number_value(value);
+}
+
+static double number_of(const json_t* root, const char* fit, uint32_t run, const char* key) {
+    const json_t* runs = json_object_get(json_object_get(root, "runs"), fit);
+    return json_number_value(json_object_get(json_array_get(runs, run), key));
+}
+
+// The numbers of a table, without its names.
+static double* read_numbers(const char* name, uint32_t* count) {
+    char *text = program_read_file(path_of(name)), *at = strchr(text, '\n');
+    double* numbers = malloc((strlen(text) + 1) * sizeof *numbers);
+    *count = 0;
+    for (char* end; at && *at; at = end + (*end != '\0')) {
+        numbers[*count] = strtod(at, &end);
+        if (end == at) break;
+        ++*count;
+    }
+    free(text);
+    return numbers;
+}
+
+// ---- the truth -----------------------------------------------------------------------------
+
+// The same motions as the command simulate makes from the same starts.
+static void truth_is_simulated(void** state) {
+    (void)state;
+    uint32_t count, others;
+    write_experiment("kind: fits\ntitle: Mine\n" SIMULATE("") //
+                     "fits: [{name: formula, file: formula.yaml}]\n");
+    json_decref(run_experiment("-o clean"));
+    double* table = read_numbers("clean/data/a.csv", &count);
+    assert_int_equal(count, 15 * 101 * 6);
+    FILE* starts = fopen(path_of("starts.csv"), "w");
+    fprintf(starts, "q_joint0,q_joint1,qd_joint0,qd_joint1\n");
+    for (uint32_t k = 0; k < 15; k++) {
+        const double* row = table + (size_t)k * 101 * 6;
+        assert_true(row[0] == k && row[1] == 0.0);
+        assert_true(fabs(row[2]) <= 2.0 && fabs(row[3]) <= 2.0);
+        assert_true(row[4] == 0.5 && row[5] == 0.0);
+        if (k > 0) assert_true(row[2] != table[2]);
+        fprintf(starts, "%.17g,%.17g,%.17g,%.17g\n", row[2], row[3], row[4], row[5]);
+    }
+    fclose(starts);
+    program_must_run(folder,
+                     "simulate experiments/mine/truth.yaml --batch starts.csv --time 1 --dt 0.01"
+                     " --integrator rk4 -o same.csv",
+                     &last);
+    char* header = program_read_file(path_of("same.csv"));
+    assert_int_equal(strncmp(header, "traj,t,q_joint0,q_joint1,qd_joint0,qd_joint1\n", 45), 0);
+    double* same = read_numbers("same.csv", &others);
+    assert_int_equal(count, others);
+    for (uint32_t k = 0; k < count; k++) assert_true(fabs(table[k] - same[k]) < 1e-12);
+    free(header);
+    free(table);
+    free(same);
+}
+
+// Noise is a share of how far a column goes, on every row.
+static void noise_is_as_large_as_asked_for(void** state) {
+    (void)state;
+    uint32_t count, others;
+    write_experiment("kind: fits\ntitle: Mine\n" SIMULATE(", noise: 0.01") //
+                     "fits: [{name: formula, file: formula.yaml}]\n");
+    json_decref(run_experiment("-o noisy"));
+    double *clean = read_numbers("clean/data/a.csv", &count),
+           *noisy = read_numbers("noisy/data/a.csv", &others);
+    assert_int_equal(count, others);
+    for (uint32_t c = 2; c < 6; c++) {
+        double sum = 0.0, square = 0.0, off = 0.0, n = count / 6;
+        for (uint32_t r = 0; r < count / 6; r++) {
+            double x = clean[r * 6 + c], d = noisy[r * 6 + c] - x;
+            sum += x;
+            square += x * x;
+            off += d * d;
+        }
+        double share = sqrt(off / (square - sum * sum / n));
+        assert_true(fabs(share - 0.01) < 0.0007); // 1,515 numbers: 1.8 % is one sigma
+    }
+    free(clean);
+    free(noisy);
+}
+
+// ---- runs ----------------------------------------------------------------------------------
+
+static double median_of_three(double a, double b, double c) {
+    return fmax(fmin(a, b), fmin(fmax(a, b), c));
+}
+
+static void seeds_and_learning_curves(void** state) {
+    (void)state;
+    write_experiment("kind: fits\ntitle: Mine\n" SIMULATE(", noise: 0.001") //
+                     "fits:\n"
+                     "  - name: formula\n"
+                     "    file: formula.yaml\n"
+                     "    seeds: 3\n"
+                     "    trajectories: [1, 3]\n"
+                     "    truth: {friction/joint/joint0/b: 0.1, friction/joint/joint1/b: 0.05}\n"
+                     "  - name: damping\n"
+                     "    file: damping.yaml\n"
+                     "    truth: {joint/joint0/damping: 0.1, joint/joint1/damping: 0.05}\n"
+                     "  - {name: network, file: network.yaml, seeds: 2}\n"
+                     "figures:\n"
+                     "  - {kind: learning, title: Learning, fits: [formula]}\n"
+                     "  - {kind: loss, title: Loss, fits: [formula, damping]}\n"
+                     "  - {kind: prediction, title: <Motion>, fits: [damping, formula],"
+                     " channels: [q0, qd1], before: no friction, recordings: [0, 2],"
+                     " mark: {at: 0.5, label: here}}\n"
+                     "  - {kind: prediction, title: Path, fits: [damping], channels: [q1],"
+                     " against: q0}\n");
+    json_t* a = run_experiment("-o runs");
+    // Numbers of runs stand together with those of all.
+    double off[3], q[3];
+    for (uint32_t k = 0; k < 3; k++) {
+        off[k] = number_of(a, "formula", 3 + k, "truth_error");
+        const json_t* runs = json_object_get(json_object_get(a, "runs"), "formula");
+        const json_t* run = json_array_get(runs, 3 + k);
+        assert_int_equal(json_integer_value(json_object_get(run, "trajectories")), 3);
+        assert_int_equal(json_integer_value(json_object_get(run, "seed")), 1 + k);
+        q[k] = json_number_value(json_object_get(json_object_get(run, "test"), "q"));
+        assert_true(off[k] > 0.0 && off[k] < 0.05); // noise of 0.1 %
+    }
+    assert_true(off[0] != off[1] && off[1] != off[2]); // other trajectories
+    assert_true(metric(a, "formula_truth_error") == median_of_three(off[0], off[1], off[2]));
+    assert_true(metric(a, "formula_truth_error_worst") == fmax(fmax(off[0], off[1]), off[2]));
+    assert_true(metric(a, "formula_test_q") == median_of_three(q[0], q[1], q[2]));
+    assert_true(metric(a, "formula_test_q") == metric(a, "formula_n3_test_q"));
+    assert_true(metric(a, "formula_n1_test_q") != metric(a, "formula_n3_test_q"));
+    assert_true(fabs(metric(a, "formula_test_pooled_1s") - metric(a, "formula_test_q")) < 1e-12);
+    double gain = metric(a, "before_test_qd") / metric(a, "formula_test_qd");
+    assert_true(gain > 5.0 && fabs(metric(a, "formula_gain_qd") - gain) < 1e-9 * gain);
+    // A parameter of the model is the same law.
+    assert_true(metric(a, "damping_truth_error") < 0.02);
+    // Networks start elsewhere.
+    assert_true(number_of(a, "network", 0, "seed") == 1.0);
+    const json_t* runs = json_object_get(json_object_get(a, "runs"), "network");
+    assert_false(json_equal(json_object_get(json_array_get(runs, 0), "test"),
+                            json_object_get(json_array_get(runs, 1), "test")));
+    json_decref(a);
+
+    // Figures: in the page, and as files.
+    char* page = program_read_file(path_of("runs/report.html"));
+    assert_says(page, "&lt;Motion&gt;");
+    assert_null(strstr(page, "<Motion>"));
+    assert_says(page, "no friction");
+    free(page);
+    uint32_t count;
+    double* curve = read_numbers("runs/learning.csv", &count);
+    assert_true(curve[0] == 1.0); // trajectories
+    free(curve);
+    static const char* const names[] = {"loss.svg", "learning.svg", "prediction.svg",
+                                        "prediction_2.svg", "prediction_2.csv"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        char name[100];
+        snprintf(name, sizeof name, "runs/%s", names[k]);
+        assert_int_equal(access(path_of(name), R_OK), 0);
+    }
+    program_must_run(folder, "replay runs/damping/fitted.yaml --data runs/data/a.csv", &last);
+    program_must_run(folder, "experiment mine --quick -o quick", &last);
+    assert_says(last.out, "from the truth");
+}
+
+// Weights and parameters go on from where another fit ended.
+static void fits_go_on_from_others(void** state) {
+    (void)state;
+    write_experiment("kind: fits\ntitle: Mine\n" SIMULATE("") //
+                     "cases:\n"
+                     "  - {name: first, title: The first}\n"
+                     "  - {name: second, title: The second, before: {fit: formula}}\n"
+                     "  - {name: third, title: The third, data: not_there_at_all}\n"
+                     "fits:\n"
+                     "  - {name: formula, file: formula.yaml, case: first}\n"
+                     "  - {name: again, file: again.yaml, from: formula, case: second}\n"
+                     "  - {name: lost, file: again.yaml, case: third}\n");
+    json_t* a = run_experiment("-o from");
+    assert_says(last.err, "The third: left out");
+    assert_true(metric(a, "formula_test_q") < 1e-6); // the law itself
+    assert_true(metric(a, "again_test_q") < 1e-6);   // one iteration from there
+    assert_true(metric(a, "second_before_test_q") == metric(a, "first_before_test_q"));
+    assert_null(json_object_get(json_object_get(a, "metrics"), "lost_test_q"));
+    json_decref(a);
+    char* page = program_read_file(path_of("from/report.html"));
+    assert_says(page, "Left out");
+    free(page);
+    // The start of the second is the end of the first.
+    char* text = program_read_file(path_of("from/again/result.json"));
+    json_t* again = json_loads(text, 0, NULL);
+    const json_t* b = json_array_get(json_object_get(again, "coefficients"), 0);
+    assert_true(fabs(json_number_value(json_object_get(b, "start")) - 0.1) < 1e-6);
+    json_decref(again);
+    free(text);
+}
+
+static void mistakes_are_explained(void** state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } wrong[] = {
+        {"simulate: [{file: a.csv, model: truth.yaml}]\nfits: [{name: a, file: formula.yaml}]\n",
+         "`seconds` is missing"},
+        {"simulate: [{file: ../a.csv, model: truth.yaml, seconds: 1}]\n"
+         "fits: [{name: a, file: formula.yaml}]\n",
+         "not a path"},
+        {"simulate: [{file: a.csv, model: truth.yaml, seconds: 1, start: {q_knee: 1}}]\n"
+         "fits: [{name: a, file: formula.yaml}]\n",
+         "no state of the model"},
+        {"simulate: [{file: a.csv, model: truth.yaml, seconds: 1e5, timestep: 1e-5}]\n"
+         "fits: [{name: a, file: formula.yaml}]\n",
+         "at most"},
+        {"fits: [{name: a, file: formula.yaml, from: b}]\n", "none of the names"},
+        {"fits: [{name: a, file: formula.yaml, case: b}]\n", "none of the names under `cases`"},
+        {"fits: [{name: a, file: formula.yaml, trajectories: [2, 1]}]\n", "must grow"},
+        {"fits: [{name: a, file: formula.yaml, trajectories: 2}]\n", "list"},
+        {"fits: [{name: a, file: formula.yaml, truth: 3}]\n", "expected names and values"},
+        {"cases: [{name: c, title: C}]\nfits: [{name: a, file: formula.yaml}]\n", "case: NAME"},
+        {"fits: [{name: a, file: formula.yaml}]\nfigures: [{kind: pie, title: x, fits: [a]}]\n",
+         "loss"},
+        {"fits: [{name: a, file: formula.yaml}]\n"
+         "figures: [{kind: prediction, title: x, fits: [a]}]\n",
+         "channels"},
+        {SIMULATE("") "fits: [{name: a, file: formula.yaml, truth: {friction/c: 1}}]\n",
+         "no parameter or coefficient friction/c"},
+        {SIMULATE("") "fits: [{name: a, file: formula.yaml, inputs: [x]}]\n", "no input x"},
+        {SIMULATE("") "fits: [{name: a, file: formula.yaml, trajectories: [11]}]\n",
+         "of which 11 can be taken"},
+    };
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        char text[2000];
+        snprintf(text, sizeof text, "kind: fits\ntitle: Mine\n%s", wrong[k].text);
+        write_experiment(text);
+        program_must_fail(folder, "experiment mine -o wrong", 1, wrong[k].message, &last);
+    }
+}
+
+// --------------------------------------------------------------------------------------------
+
+static int start(void** state) {
+    (void)state;
+    if (!mkdtemp(folder) || mkdir(path_of("experiments"), 0777) != 0 ||
+        mkdir(path_of("experiments/mine"), 0777) != 0) {
+        return -1;
+    }
+    for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
+        char name[100];
+        snprintf(name, sizeof name, "experiments/mine/%s", files[k].name);
+        program_write_file(folder, name, files[k].text);
+    }
+    return 0;
+}
+
+static int stop(void** state) {
+    (void)state;
+    char command[128];
+    program_result_free(&last);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(truth_is_simulated),
+        cmocka_unit_test(noise_is_as_large_as_asked_for),
+        cmocka_unit_test(seeds_and_learning_curves),
+        cmocka_unit_test(fits_go_on_from_others),
+        cmocka_unit_test(mistakes_are_explained),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
