@@ -16,11 +16,16 @@ enum { ROLES = sizeof roles / sizeof *roles, MOST_SEEDS = 1000 };
 // ---- numbers of runs ---------------------------------------------------------------------------
 
 // What is asked of a score.
-typedef enum quantity { POOLED, MEDIAN, RMSE_Q, RMSE_QD } quantity;
+typedef enum quantity { POOLED, MEDIAN, RMSE_Q, RMSE_QD, MEASURE } quantity;
 
+// Of the first two at a horizon, of the last the so-many-th.
 static double number_of(const nsi_score* score, quantity what, double seconds) {
     if (what == RMSE_Q) return score->rmse_q;
     if (what == RMSE_QD) return score->rmse_qd;
+    if (what == MEASURE) {
+        uint32_t k = (uint32_t)seconds;
+        return k < score->nmeasure ? score->measures[k].mean : NAN;
+    }
     for (uint32_t k = 0; k < score->nhorizon; k++) {
         const nsi_horizon_error* h = &score->horizons[k];
         if (fabs(h->seconds - seconds) < 1e-9) return what == POOLED ? h->pooled : h->median;
@@ -185,6 +190,17 @@ static cell_text show_velocity(const row* r, nsi_role role) {
                        3);
 }
 
+static cell_text show_measure(const row* r, nsi_role role, uint32_t k) {
+    if (!r->entry) return (cell_text){""};
+    return show_number(spread(r->entry, r->entry->ncount - 1, r->after, role, MEASURE, k).median,
+                       3);
+}
+
+// Measures of the main fit of a case, whose names are those of columns.
+static const nsi_score* measures_of(const fits* f, uint32_t of, nsi_role role) {
+    return &fits_runs(&f->entries[f->cases[of].main])->answer.after[role];
+}
+
 static cell_text show_seconds(const row* r) {
     if (!r->entry || !r->after) return (cell_text){""};
     return show_number(seconds_of(r->entry, r->entry->ncount - 1).median, 2);
@@ -237,6 +253,10 @@ static void print_role(const fits* f, uint32_t of, nsi_role role, row* rows) {
         snprintf(heading, sizeof heading, "%s s", nsi_show_short(main->horizons[h], 6).text);
         printf(" %17s", heading);
     }
+    const nsi_score* measured = measures_of(f, of, role);
+    for (uint32_t m = 0; m < measured->nmeasure; m++) {
+        printf(" %9.9s", measured->measures[m].name);
+    }
     if (velocity) printf(" %9s", "qd");
     printf("     time");
     if (seeds) printf("  seeds");
@@ -246,6 +266,9 @@ static void print_role(const fits* f, uint32_t of, nsi_role role, row* rows) {
         printf("%-*s", width, r->label);
         for (uint32_t h = 0; h < main->nhorizon; h++) {
             printf(" %17s", show_cell(r, role, main->horizons[h]).text);
+        }
+        for (uint32_t m = 0; m < measured->nmeasure; m++) {
+            printf(" %9s", show_measure(r, role, m).text);
         }
         if (velocity) printf(" %9s", show_velocity(r, role).text);
         cell_text time = show_seconds(r), spread_text = show_seeds(r, role);
@@ -301,16 +324,21 @@ static void add_role(const fits* f, uint32_t of, nsi_role role, row* rows, nsi_t
          seeds = any(show_seeds, rows, count, role);
     nsi_text_add(page, "<h%c>Error on %s data</h%c>\n", f->ncase > 1 ? '3' : '2',
                  nsi_show_role(role), f->ncase > 1 ? '3' : '2');
-    char headings[1000] = "<";
+    const nsi_score* measured = measures_of(f, of, role);
+    nsi_page_open_table(page, "");
+    nsi_text_add(page, "<tr><th></th>"); // names of measures are not ours
     for (uint32_t h = 0; h < main->nhorizon; h++) {
-        size_t used = strlen(headings);
-        snprintf(headings + used, sizeof headings - used, "|%s s",
-                 nsi_show_short(main->horizons[h], 6).text);
+        nsi_text_add(page, "<th>%s s</th>", nsi_show_short(main->horizons[h], 6).text);
     }
-    size_t used = strlen(headings);
-    snprintf(headings + used, sizeof headings - used, "%s|seconds%s", velocity ? "|qd" : "",
-             seeds ? "|seeds" : "");
-    nsi_page_open_table(page, headings);
+    for (uint32_t m = 0; m < measured->nmeasure; m++) {
+        nsi_text_add(page, "<th>");
+        nsi_page_text(page, measured->measures[m].name);
+        nsi_text_add(page, *measured->measures[m].unit ? ", " : "");
+        nsi_page_text(page, measured->measures[m].unit);
+        nsi_text_add(page, "</th>");
+    }
+    nsi_text_add(page, "%s<th>seconds</th>%s</tr>\n", velocity ? "<th>qd</th>" : "",
+                 seeds ? "<th>seeds</th>" : "");
     for (uint32_t k = 0; k < count; k++) {
         const row* r = &rows[k];
         nsi_text_add(page, "<tr><td class=\"l\">");
@@ -319,6 +347,9 @@ static void add_role(const fits* f, uint32_t of, nsi_role role, row* rows, nsi_t
         nsi_text_add(page, "%s</td>", r->folder ? "</a>" : "");
         for (uint32_t h = 0; h < main->nhorizon; h++) {
             nsi_page_cell(page, "", show_cell(r, role, main->horizons[h]).text);
+        }
+        for (uint32_t m = 0; m < measured->nmeasure; m++) {
+            nsi_page_cell(page, "", show_measure(r, role, m).text);
         }
         if (velocity) nsi_page_cell(page, "", show_velocity(r, role).text);
         nsi_page_cell(page, "", show_seconds(r).text);
@@ -380,7 +411,7 @@ static bool add_figures(const fits* f, nsi_text_builder* page) {
 static void add_metric(nsi_json* j, const char* who, const char* what, double seconds,
                        double value) {
     char key[300];
-    snprintf(key, sizeof key, isnan(seconds) ? "%.150s_%s" : "%.150s_%s_%ss", who, what,
+    snprintf(key, sizeof key, isnan(seconds) ? "%.150s_%.110s" : "%.150s_%.110s_%ss", who, what,
              nsi_show_short(seconds, 6).text);
     nsi_json_number(j, key, value);
 }
@@ -401,6 +432,12 @@ static void add_scores(nsi_json* j, const char* who, const fits_entry* x, uint32
             add_metric(j, who, what, seconds,
                        spread(x, number, after, roles[r], POOLED, seconds).median);
         }
+        for (uint32_t m = 0; m < score->nmeasure; m++) {
+            char named[200];
+            snprintf(named, sizeof named, "%s_%.100s", nsi_show_role(roles[r]),
+                     score->measures[m].name);
+            add_metric(j, who, named, NAN, spread(x, number, after, roles[r], MEASURE, m).median);
+        }
         snprintf(what, sizeof what, "%s_q", nsi_show_role(roles[r]));
         add_metric(j, who, what, NAN, spread(x, number, after, roles[r], RMSE_Q, 0).median);
         snprintf(what, sizeof what, "%s_qd", nsi_show_role(roles[r]));
@@ -420,6 +457,13 @@ static void add_gains(nsi_json* j, const char* who, const fits* f, const fits_en
         add_metric(j, who, "gain", seconds,
                    spread(before, last, false, NSI_ROLE_TEST, POOLED, seconds).median /
                        spread(x, number, true, NSI_ROLE_TEST, POOLED, seconds).median);
+    }
+    for (uint32_t m = 0; m < after->nmeasure; m++) {
+        char named[200];
+        snprintf(named, sizeof named, "gain_%.100s", after->measures[m].name);
+        add_metric(j, who, named, NAN,
+                   spread(before, last, false, NSI_ROLE_TEST, MEASURE, m).median /
+                       spread(x, number, true, NSI_ROLE_TEST, MEASURE, m).median);
     }
     for (int k = 0; k < 2; k++) {
         quantity what = k == 0 ? RMSE_Q : RMSE_QD;

@@ -9,6 +9,7 @@ void nsi_answer_init(const ns_allocator* allocator, nsi_answer* out) {
 
 static void free_score(const ns_allocator* memory, nsi_score* score) {
     nsi_free(memory, score->horizons);
+    nsi_free(memory, score->measures);
 }
 
 void nsi_answer_free(nsi_answer* answer) {

@@ -50,6 +50,12 @@ typedef struct nsi_horizon_error {
     uint32_t samples; // up to it
 } nsi_horizon_error;
 
+// A distance as a field reports it (predict.measures); over predictions.
+typedef struct nsi_measured {
+    const char *name, *unit; // unit: or ""
+    double mean, median;
+} nsi_measured;
+
 typedef enum nsi_role { NSI_ROLE_TRAIN, NSI_ROLE_VALIDATION, NSI_ROLE_TEST, NSI_ROLES } nsi_role;
 
 typedef struct nsi_score {
@@ -57,6 +63,8 @@ typedef struct nsi_score {
     double rmse_q, rmse_qd; // over whole windows of the longest horizon; NaN: not recorded
     nsi_horizon_error* horizons;
     uint32_t nhorizon;
+    nsi_measured* measures;
+    uint32_t nmeasure;
     uint32_t windows, lost; // lost: the simulation did not stay finite
 } nsi_score;
 

@@ -51,6 +51,22 @@ static void add_role(nsi_text_builder* b, const nsi_answer* answer, const nsi_ch
         nsi_page_number(b, is.median, 3);
         nsi_text_add(b, "</tr>\n");
     }
+    for (uint32_t k = 0; k < before->nmeasure || k < after->nmeasure; k++) {
+        const nsi_measured none = {.mean = NAN, .median = NAN};
+        nsi_measured was = k < before->nmeasure ? before->measures[k] : none;
+        nsi_measured is = k < after->nmeasure ? after->measures[k] : none;
+        nsi_text_add(b, "<tr><td class=\"l\">");
+        nsi_page_text(b, is.name ? is.name : was.name);
+        const char* unit = is.unit ? is.unit : was.unit;
+        if (unit && *unit) nsi_text_add(b, ", ");
+        nsi_page_text(b, unit);
+        nsi_text_add(b, "</td><td></td>");
+        nsi_page_number(b, was.mean, 3);
+        nsi_page_number(b, is.mean, 3);
+        nsi_page_number(b, was.median, 3);
+        nsi_page_number(b, is.median, 3);
+        nsi_text_add(b, "</tr>\n");
+    }
     add_change_row(b, "loss", had ? before->loss : NAN, has ? after->loss : NAN);
     add_change_row(b, "rmse of q", had ? before->rmse_q : NAN, has ? after->rmse_q : NAN);
     add_change_row(b, "rmse of qd", had ? before->rmse_qd : NAN, has ? after->rmse_qd : NAN);

@@ -141,6 +141,17 @@ static json_t* make_score(writer* w, const nsi_score* score) {
     set(w, object, "windows", json_integer(score->windows));
     set(w, object, "lost", json_integer(score->lost));
     set(w, object, "horizons", horizons);
+    json_t* measures = score->nmeasure > 0 ? check(w, json_array()) : NULL;
+    for (uint32_t k = 0; k < score->nmeasure && !w->failed; k++) {
+        const nsi_measured* m = &score->measures[k];
+        json_t* item = check(w, json_object());
+        set(w, item, "name", string(w, m->name));
+        set(w, item, "unit", string(w, m->unit));
+        set(w, item, "mean", number(m->mean));
+        set(w, item, "median", number(m->median));
+        append(w, measures, item);
+    }
+    if (measures) set(w, object, "measures", measures);
     return object;
 }
 

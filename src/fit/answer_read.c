@@ -252,6 +252,22 @@ static void read_score(reader* r, const json_t* object, nsi_score* out) {
                                                .samples = get_count(r, item, "samples")};
         out->nhorizon = (uint32_t)k + 1;
     }
+    count = 0;
+    if (json_object_get(object, "measures")) {
+        count = get_list(r, object, "measures", MOST_HORIZONS, &list);
+    }
+    out->measures = nsi_alloc_zeroed(&a->allocator, (count + 1) * sizeof *out->measures);
+    if (!out->measures) fault_memory(r);
+    for (size_t k = 0; k < count && r->status == NS_OK; k++) {
+        snprintf(r->at, sizeof r->at, "%.60s.measures[%zu]", outer, k);
+        const json_t* item = json_array_get(list, k);
+        if (!json_is_object(item)) fault(r, NS_ERR_PARSE, "", "expected an object");
+        out->measures[k] = (nsi_measured){.name = get_text(r, item, "name"),
+                                          .unit = get_text(r, item, "unit"),
+                                          .mean = get_number(r, item, "mean", INFINITY),
+                                          .median = get_number(r, item, "median", INFINITY)};
+        out->nmeasure = (uint32_t)k + 1;
+    }
     memcpy(r->at, outer, sizeof outer);
 }
 

@@ -3,6 +3,7 @@
 #include "fit/show.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum {
     COLUMNS = 100,
@@ -198,13 +199,26 @@ static void add_score(nsi_text_builder* b, const nsi_answer* answer, nsi_role ro
         add_change(b, was.median, is.median);
         end_line(b);
     }
+    for (uint32_t k = 0; k < after->nmeasure; k++) {
+        const nsi_measured *is = &after->measures[k],
+                           *was = k < before->nmeasure ? &before->measures[k] : NULL;
+        char name[100];
+        snprintf(name, sizeof name, "%s%s%s", is->name, *is->unit ? ", " : "", is->unit);
+        nsi_text_add(b, "%-10s  ", longer->nhorizon == 0 && k == 0 ? nsi_show_role(role) : "");
+        uint32_t used = nsi_show_clipped(b, name, 19);
+        nsi_text_add(b, "%*s", 19 - (int)used, "");
+        add_change(b, was ? was->mean : NAN, is->mean);
+        add_change(b, was ? was->median : NAN, is->median);
+        end_line(b);
+    }
     static const char* const labels[] = {"rms / scale", "rmse of q", "rmse of qd"};
     const double old[] = {before->loss, before->rmse_q, before->rmse_qd};
     const double new[] = {after->loss, after->rmse_q, after->rmse_qd};
     for (int k = 0; k < 3; k++) {
         double was = had ? old[k] : NAN, is = has ? new[k] : NAN;
         if (isnan(was) && isnan(is)) continue;
-        bool first = longer->nhorizon == 0 && k == 0; // otherwise the role stands above
+        bool first =
+            longer->nhorizon + after->nmeasure == 0 && k == 0; // otherwise the role stands above
         nsi_text_add(b, "%-10s  %-19s", first ? nsi_show_role(role) : "", labels[k]);
         add_change(b, was, is);
         end_line(b);

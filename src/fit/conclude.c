@@ -148,6 +148,8 @@ nsi_predict_options nsi_fit_predict_options(const ns_fit* f) {
                                  .nhorizon = f->plan->horizons.count,
                                  .errors = f->errors,
                                  .nerror = f->nerror,
+                                 .measures = f->measures,
+                                 .nmeasure = f->nmeasure,
                                  .threads = f->threads};
 }
 
@@ -160,6 +162,7 @@ static ns_status score(ns_fit* f, nsi_role role, bool after, nsi_score* out, ns_
     if (status != NS_OK) return status;
     *out = prediction.score;
     prediction.score.horizons = NULL;
+    prediction.score.measures = NULL;
     nsi_prediction_free(&prediction);
     return NS_OK;
 }
@@ -232,6 +235,12 @@ static ns_status own_texts(nsi_answer* a, ns_error* error) {
     for (uint32_t k = 0; ok && k < a->coefficients.count; k++) {
         ok = own(a, &a->coefficients.data[k].set) && own(a, &a->coefficients.data[k].name);
     }
+    for (int role = 0; ok && role < 2 * NSI_ROLES; role++) {
+        nsi_score* s = role < NSI_ROLES ? &a->before[role] : &a->after[role - NSI_ROLES];
+        for (uint32_t k = 0; ok && k < s->nmeasure; k++) {
+            ok = own(a, &s->measures[k].name) && own(a, &s->measures[k].unit);
+        }
+    }
     return ok ? NS_OK : nsi_fail_nomem(error);
 }
 
@@ -243,7 +252,6 @@ ns_status nsi_fit_answer(ns_fit* f, nsi_evaluator* e, ns_error* error) {
     ns_status status = describe(f, error);
     if (status == NS_OK) status = list_estimates(f, v, error);
     if (status == NS_OK) status = list_coefficients(f, error);
-    if (status == NS_OK) status = own_texts(&f->answer, error);
     nsi_free(&f->allocator, v);
     if (status == NS_OK && e) status = identify(f, e, error);
     if (status == NS_OK && e) status = judge_coefficients(f, e, error);
@@ -253,7 +261,7 @@ ns_status nsi_fit_answer(ns_fit* f, nsi_evaluator* e, ns_error* error) {
             status = score(f, (nsi_role)role, true, &f->answer.after[role], error);
         }
     }
-    return status;
+    return status == NS_OK ? own_texts(&f->answer, error) : status;
 }
 
 bool ns_fit_estimate(const ns_fit* f, const char* name, double* value, double* error) {

@@ -25,6 +25,10 @@ struct ns_fit {
     nsi_problem* teacher;
     nsi_error_formula* errors; // of predictions
     uint32_t nerror;
+    nsi_measure* measures;
+    uint32_t nmeasure;
+    nsi_error_formula* measured; // of all measures
+    uint32_t nmeasured;
     double timestep;
     ns_system_options options; // of the system
 

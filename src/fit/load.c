@@ -298,48 +298,106 @@ static ns_status check_start(ns_fit* f, ns_error* error) {
     return fail_at(f, entry(f, "parameters"), NS_ERR_PARSE, what, error);
 }
 
-// Formulas of channels whose errors count.
-static ns_status load_errors(ns_fit* f, ns_error* error) {
+// A formula of channels, from a text of the plan.
+static ns_status load_formula(ns_fit* f, const nsi_yaml_node* node, nsi_error_formula* out,
+                              ns_error* error) {
     const nsi_yaml* yaml = &f->plan->yaml;
-    const nsi_yaml_node* map = f->plan->errors;
     const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
-    if (!map) return NS_OK;
-    f->errors = nsi_alloc_zeroed(&f->allocator, ((size_t)map->count + 1) * sizeof *f->errors);
-    if (!f->errors) return nsi_fail_nomem(error);
-    for (const nsi_yaml_node* node = map->first; node; node = node->next) {
-        const char* text = NULL;
-        ns_status status = nsi_yaml_text(yaml, node, &text, error);
-        if (status != NS_OK) return status;
-        nsi_formula* formula = NULL;
-        size_t where = 0;
-        ns_error inner;
-        status =
-            nsi_formula_parse(text, strlen(text), false, &f->allocator, &formula, &where, &inner);
-        if (status != NS_OK) {
-            return nsi_yaml_fail(yaml, node, error, "at character %zu of the formula: %s",
-                                 where + 1, inner.message);
+    const char* text = NULL;
+    size_t where = 0;
+    ns_error inner;
+    ns_status status = nsi_yaml_text(yaml, node, &text, error);
+    if (status != NS_OK) return status;
+    status =
+        nsi_formula_parse(text, strlen(text), false, &f->allocator, &out->formula, &where, &inner);
+    if (status != NS_OK) {
+        return nsi_yaml_fail(yaml, node, error, "at character %zu of the formula: %s", where + 1,
+                             inner.message);
+    }
+    uint32_t count = nsi_formula_variable_count(out->formula);
+    uint32_t* channels =
+        nsi_arena_alloc(&f->plan->yaml.arena, ((size_t)count + 1) * sizeof *channels);
+    if (!channels) return nsi_fail_nomem(error);
+    out->channels = channels;
+    for (uint32_t k = 0; k < count; k++) {
+        const char* name = nsi_formula_variable(out->formula, k);
+        channels[k] = NSI_NONE;
+        for (uint32_t c = 0; c < ns_dataset_channel_count(train); c++) {
+            if (strcmp(ns_dataset_channel(train, c)->name, name) == 0) channels[k] = c;
         }
-        nsi_error_formula* e = &f->errors[f->nerror++];
-        e->formula = formula;
-        uint32_t count = nsi_formula_variable_count(formula);
-        uint32_t* channels =
-            nsi_arena_alloc(&f->plan->yaml.arena, ((size_t)count + 1) * sizeof *channels);
-        if (!channels) return nsi_fail_nomem(error);
-        e->channels = channels;
-        for (uint32_t k = 0; k < count; k++) {
-            const char* name = nsi_formula_variable(formula, k);
-            channels[k] = NSI_NONE;
-            for (uint32_t c = 0; c < ns_dataset_channel_count(train); c++) {
-                if (strcmp(ns_dataset_channel(train, c)->name, name) == 0) channels[k] = c;
-            }
-            if (channels[k] == NSI_NONE) {
-                return nsi_yaml_fail(yaml, node, error,
-                                     "the data has no channel %.200s; put names in double quotes",
-                                     name);
-            }
+        if (channels[k] == NSI_NONE) {
+            return nsi_yaml_fail(yaml, node, error,
+                                 "the data has no channel %.200s; put names in double quotes",
+                                 name);
         }
     }
     return NS_OK;
+}
+
+// Formulas of channels whose errors count.
+static ns_status load_errors(ns_fit* f, ns_error* error) {
+    const nsi_yaml_node* map = f->plan->errors;
+    ns_status status = NS_OK;
+    if (!map) return NS_OK;
+    f->errors = nsi_alloc_zeroed(&f->allocator, ((size_t)map->count + 1) * sizeof *f->errors);
+    if (!f->errors) return nsi_fail_nomem(error);
+    for (const nsi_yaml_node* n = map->first; n && status == NS_OK; n = n->next) {
+        status = load_formula(f, n, &f->errors[f->nerror++], error);
+    }
+    return status;
+}
+
+// One measure: {distance: [...]} or {rotation: [w, x, y, z]}, `average` and `unit`.
+static ns_status load_measure(ns_fit* f, const nsi_yaml_node* map, ns_error* error) {
+    const nsi_yaml* yaml = &f->plan->yaml;
+    nsi_measure* m = &f->measures[f->nmeasure++];
+    *m = (nsi_measure){.name = map->key, .unit = "", .formulas = f->measured + f->nmeasured};
+    ns_status status =
+        nsi_yaml_check_map(yaml, map, "a measure", "distance rotation average unit", error);
+    const nsi_yaml_node *distance = nsi_yaml_find(map, "distance"),
+                        *rotation = nsi_yaml_find(map, "rotation"),
+                        *list = rotation ? rotation : distance;
+    int average = 0;
+    if (status == NS_OK) {
+        status = nsi_yaml_choice(yaml, nsi_yaml_find(map, "average"), "rms mean", &average, error);
+    }
+    if (status == NS_OK && nsi_yaml_find(map, "unit")) {
+        status = nsi_yaml_text(yaml, nsi_yaml_find(map, "unit"), &m->unit, error);
+    }
+    if (status != NS_OK) return status;
+    bool right = (distance == NULL) != (rotation == NULL) && list->type == NSI_YAML_LIST &&
+                 list->count > 0 && (!rotation || list->count == 4);
+    if (!right) {
+        return nsi_yaml_fail(yaml, map, error,
+                             "expected `distance: [formulas]`, or `rotation:` of the four numbers"
+                             " of a quaternion");
+    }
+    m->rotation = rotation != NULL;
+    m->mean = average == 1;
+    for (const nsi_yaml_node* n = list->first; n && status == NS_OK; n = n->next) {
+        m->nformula++;
+        status = load_formula(f, n, &f->measured[f->nmeasured++], error);
+    }
+    return status;
+}
+
+static ns_status load_measures(ns_fit* f, ns_error* error) {
+    const nsi_yaml_node* map = f->plan->measures;
+    size_t formulas = 0;
+    if (!map) return NS_OK;
+    for (const nsi_yaml_node* n = map->first; n; n = n->next) {
+        for (const nsi_yaml_node* k = n->type == NSI_YAML_MAP ? n->first : NULL; k; k = k->next) {
+            formulas += k->count;
+        }
+    }
+    f->measures = nsi_alloc_zeroed(&f->allocator, ((size_t)map->count + 1) * sizeof *f->measures);
+    f->measured = nsi_alloc_zeroed(&f->allocator, (formulas + 1) * sizeof *f->measured);
+    if (!f->measures || !f->measured) return nsi_fail_nomem(error);
+    ns_status status = NS_OK;
+    for (const nsi_yaml_node* n = map->first; n && status == NS_OK; n = n->next) {
+        status = load_measure(f, n, error);
+    }
+    return status;
 }
 
 static ns_status take_start(ns_fit* f, ns_error* error) {
@@ -394,6 +452,7 @@ ns_status nsi_fit_load(const char* path, uint32_t threads, const nsi_fit_changes
     if (status == NS_OK) status = change_weights(f, changes, error);
     if (status == NS_OK) status = load_data(f, error);
     if (status == NS_OK) status = load_errors(f, error);
+    if (status == NS_OK) status = load_measures(f, error);
     if (status == NS_OK) {
         double period = ns_dataset_period(f->data[NSI_ROLE_TRAIN]);
         f->timestep = f->plan->learned
@@ -441,6 +500,9 @@ void ns_fit_free(ns_fit* f) {
     nsi_answer_free(&f->answer);
     for (uint32_t k = 0; k < f->nerror; k++) nsi_formula_free(f->errors[k].formula);
     nsi_free(&memory, f->errors);
+    for (uint32_t k = 0; k < f->nmeasured; k++) nsi_formula_free(f->measured[k].formula);
+    nsi_free(&memory, f->measured);
+    nsi_free(&memory, f->measures);
     nsi_problem_free(f->teacher);
     ns_system_free(f->teacher_system);
     nsi_problem_free(f->problem);

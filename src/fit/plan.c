@@ -349,12 +349,16 @@ static void read_search(reader* r, const nsi_yaml_node* node) {
 
 static void read_predict(reader* r, const nsi_yaml_node* node) {
     nsi_fit_plan* p = r->plan;
-    check_map(r, node, "predict", "history origins horizons errors");
+    check_map(r, node, "predict", "history origins horizons errors measures");
     read_count(r, node, "history", 0, 1000000, &p->history);
     read_count(r, node, "origins", 1, 1000000, &p->origins);
     p->errors = find(node, "errors");
     if (p->errors && p->errors->type != NSI_YAML_MAP) {
         fail(r, p->errors, "expected names and formulas of channels");
+    }
+    p->measures = find(node, "measures");
+    if (p->measures && p->measures->type != NSI_YAML_MAP) {
+        fail(r, p->measures, "expected names, each with `distance` or `rotation`");
     }
     const nsi_yaml_node* list = find(node, "horizons");
     if (list && r->status == NS_OK && list->type != NSI_YAML_LIST) {

@@ -81,6 +81,7 @@ typedef struct nsi_fit_plan {
     NSI_ARRAY(double) horizons; // s
     const nsi_yaml_node*
         errors; // names and formulas of channels whose errors count; NULL: positions
+    const nsi_yaml_node* measures; // by name, each with the formulas of its distance; NULL: none
     uint64_t seed;
     ns_allocator allocator;
 } nsi_fit_plan;

@@ -310,21 +310,74 @@ ns_status nsi_predict_visit(const nsi_problem* problem, const ns_dataset* data, 
 typedef struct sums {
     const job* j;
     uint32_t width; // numbers per window
-    double* window; // per window: (nchannel) sums, (nchannel) counts, (nhorizon) sums, counts, lost
+    double*
+        window; // per window: (nchannel) sums, counts, (nhorizon) sums, counts, (nmeasure) sums,
+                // counts, lost
 } sums;
 
 static bool is_position(const nsi_problem* p, uint32_t channel) {
     return p->sources[channel].state && p->sources[channel].number < p->nq;
 }
 
-// The difference of a formula of channels, or of a channel, between two rows.
-static double formula_error(const nsi_error_formula* f, const double* row, const double* truth) {
-    double a[NSI_FORMULA_MAX_OPS], b[NSI_FORMULA_MAX_OPS];
-    for (uint32_t k = 0; k < nsi_formula_variable_count(f->formula); k++) {
+// A formula of the channels of a row.
+static double eval(const nsi_error_formula* f, const double* row) {
+    double a[NSI_FORMULA_MAX_OPS];
+    for (uint32_t k = 0; k < nsi_formula_variable_count(f->formula); k++)
         a[k] = row[f->channels[k]];
-        b[k] = truth[f->channels[k]];
+    return nsi_formula_eval(f->formula, a);
+}
+
+static double formula_error(const nsi_error_formula* f, const double* row, const double* truth) {
+    return eval(f, row) - eval(f, truth);
+}
+
+// The angle between two rotations, in degrees. Quaternions of both signs are the same rotation; the
+// difference and the sum of two unit vectors are at a right angle, and tell small angles exactly.
+static double rotation_between(const nsi_measure* m, const double* row, const double* truth) {
+    double a[4], b[4], aa = 0.0, bb = 0.0, ab = 0.0, less = 0.0, more = 0.0;
+    for (int k = 0; k < 4; k++) {
+        a[k] = eval(&m->formulas[k], row);
+        b[k] = eval(&m->formulas[k], truth);
+        aa += a[k] * a[k];
+        bb += b[k] * b[k];
+        ab += a[k] * b[k];
     }
-    return nsi_formula_eval(f->formula, a) - nsi_formula_eval(f->formula, b);
+    double size = sqrt(bb / aa) * (ab < 0.0 ? -1.0 : 1.0);
+    for (int k = 0; k < 4; k++) {
+        double x = a[k] * size;
+        less += (x - b[k]) * (x - b[k]);
+        more += (x + b[k]) * (x + b[k]);
+    }
+    return 4.0 * atan2(sqrt(less), sqrt(more)) * (180.0 / 3.14159265358979323846);
+}
+
+static double distance_between(const nsi_measure* m, const double* row, const double* truth) {
+    double sum = 0.0;
+    for (uint32_t k = 0; k < m->nformula; k++) {
+        double off = formula_error(&m->formulas[k], row, truth);
+        sum += off * off;
+    }
+    return sqrt(sum);
+}
+
+// Is all that a measure is made of recorded?
+static bool is_recorded(const nsi_measure* m, const double* truth) {
+    for (uint32_t k = 0; k < m->nformula; k++) {
+        if (isnan(eval(&m->formulas[k], truth))) return false;
+    }
+    return true;
+}
+
+static void add_measures(const job* j, const double* row, const double* truth, double* sum,
+                         double* count) {
+    for (uint32_t k = 0; k < j->options->nmeasure; k++) {
+        const nsi_measure* m = &j->options->measures[k];
+        if (!is_recorded(m, truth)) continue;
+        double d = m->rotation ? rotation_between(m, row, truth) : distance_between(m, row, truth);
+        if (!isfinite(d)) d = INFINITY;
+        sum[k] += m->mean ? d : d * d;
+        count[k] += 1.0;
+    }
 }
 
 static void add_near(const job* j, uint32_t sample, double square, double* near) {
@@ -345,7 +398,8 @@ static void add_window(void* context, uint32_t number, const worker* from) {
     uint32_t nc = p->nchannel, nh = j->options->nhorizon, origin = w->start + j->history;
     const double* recorded = ns_dataset_recording(j->data, w->recording)->values;
     double *sum = s->window + (size_t)number * s->width, *count = sum + nc;
-    double *near = count + nc, *lost = near + 2 * (size_t)nh;
+    uint32_t nm = j->options->nmeasure;
+    double *near = count + nc, *measured = near + 2 * (size_t)nh, *lost = measured + 2 * (size_t)nm;
     bool positions = false;
     for (uint32_t c = 0; c < nc; c++) positions |= is_position(p, c);
     for (uint32_t k = 1; k <= w->length - j->history; k++) {
@@ -369,6 +423,7 @@ static void add_window(void* context, uint32_t number, const worker* from) {
             if (isnan(reference)) continue; // something was not recorded
             add_near(j, k, isfinite(square) ? square : INFINITY, near);
         }
+        add_measures(j, row, truth, measured, measured + nm);
     }
 }
 
@@ -379,6 +434,12 @@ static double root(double sum, double count) {
 static int compare_numbers(const void* a, const void* b) {
     double x = *(const double*)a, y = *(const double*)b;
     return (x > y) - (x < y);
+}
+
+static double median_of(double* values, uint32_t count) {
+    if (count == 0) return NAN;
+    qsort(values, count, sizeof *values, compare_numbers);
+    return 0.5 * (values[(count - 1) / 2] + values[count / 2]);
 }
 
 static void score_horizon(const sums* s, uint32_t h, double* scratch, nsi_horizon_error* out) {
@@ -393,13 +454,29 @@ static void score_horizon(const sums* s, uint32_t h, double* scratch, nsi_horizo
         number += w[nh + h];
         scratch[count++] = root(w[h], w[nh + h]);
     }
-    qsort(scratch, count, sizeof *scratch, compare_numbers);
     *out = (nsi_horizon_error){.seconds = j->options->horizons[h],
                                .pooled = root(sum, number),
-                               .median = NAN,
+                               .median = median_of(scratch, count),
                                .windows = count,
                                .samples = horizon_samples(j, h)};
-    if (count > 0) out->median = 0.5 * (scratch[(count - 1) / 2] + scratch[count / 2]);
+}
+
+static void score_measure(const sums* s, uint32_t k, double* scratch, nsi_measured* out) {
+    const job* j = s->j;
+    const nsi_measure* m = &j->options->measures[k];
+    uint32_t nm = j->options->nmeasure, count = 0;
+    double sum = 0.0;
+    for (uint32_t i = 0; i < j->windows.count; i++) {
+        const double* w = s->window + (size_t)i * s->width + (s->width - 1 - 2 * (size_t)nm);
+        if (w[nm + k] == 0.0) continue;
+        double average = w[k] / w[nm + k];
+        scratch[count] = m->mean ? average : sqrt(average);
+        sum += scratch[count++];
+    }
+    *out = (nsi_measured){.name = m->name,
+                          .unit = m->unit,
+                          .mean = count > 0 ? sum / count : NAN,
+                          .median = median_of(scratch, count)};
 }
 
 // Sums over windows of one recording (NSI_NONE: all) and over channels of one kind.
@@ -456,6 +533,10 @@ static void finish(const sums* s, double* scratch, nsi_prediction* out) {
         out->recordings[r].rmse_qd = kind_error(s, r, true);
     }
     for (uint32_t h = 0; h < nh; h++) score_horizon(s, h, scratch, &out->score.horizons[h]);
+    for (uint32_t k = 0; k < j->options->nmeasure; k++) {
+        score_measure(s, k, scratch, &out->score.measures[k]);
+    }
+    out->score.nmeasure = j->options->nmeasure;
     out->score.windows = j->windows.count;
     out->score.loss = root(scaled, scaled_count);
     out->score.rmse_q = kind_error(s, NSI_NONE, false);
@@ -473,7 +554,8 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
                             .nchannel = problem->nchannel,
                             .nrecording = ns_dataset_recording_count(data)};
     ns_status status = start_job(&j, problem, data, z, weights, options, &memory, error);
-    sums s = {.j = &j, .width = 2 * problem->nchannel + 2 * options->nhorizon + 1};
+    sums s = {.j = &j,
+              .width = 2 * (problem->nchannel + options->nhorizon + options->nmeasure) + 1};
     if (status == NS_OK) {
         size_t windows = j.windows.count, one = sizeof(double);
         s.window = nsi_alloc_zeroed(&j.allocator, windows * s.width * one);
@@ -483,7 +565,10 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
             nsi_alloc_zeroed(&j.allocator, ((size_t)out->nrecording + 1) * sizeof *out->recordings);
         out->score.horizons =
             nsi_alloc(&j.allocator, ((size_t)options->nhorizon + 1) * sizeof(nsi_horizon_error));
-        bool ok = s.window && scratch && out->channels && out->recordings && out->score.horizons;
+        out->score.measures =
+            nsi_alloc(&j.allocator, ((size_t)options->nmeasure + 1) * sizeof(nsi_measured));
+        bool ok = s.window && scratch && out->channels && out->recordings && out->score.horizons &&
+                  out->score.measures;
         status = ok ? for_windows(&j, add_window, &s, error) : nsi_fail_nomem(error);
     }
     if (status == NS_OK) finish(&s, scratch, out);
@@ -500,5 +585,6 @@ void nsi_prediction_free(nsi_prediction* prediction) {
     nsi_free(&memory, prediction->channels);
     nsi_free(&memory, prediction->recordings);
     nsi_free(&memory, prediction->score.horizons);
+    nsi_free(&memory, prediction->score.measures);
     *prediction = (nsi_prediction){.allocator = memory};
 }

@@ -17,6 +17,17 @@ typedef struct nsi_error_formula {
     const uint32_t* channels; // of its variables
 } nsi_error_formula;
 
+// A distance between what was predicted and recorded, as a field reports it: of a point, or of a
+// rotation. It is averaged over the samples of each prediction, then over predictions.
+typedef struct nsi_measure {
+    const char *name, *unit; // unit: or ""
+    bool rotation; // of the four numbers of a quaternion: the angle between both, in degrees;
+                   // otherwise the Euclidean distance
+    bool mean;     // over samples; otherwise the root of the mean square
+    const nsi_error_formula* formulas;
+    uint32_t nformula;
+} nsi_measure;
+
 typedef struct nsi_predict_options {
     uint32_t history;       // samples up to the origin that its state is fitted to; 0 and 1: none
     uint32_t origins;       // per set of recordings, evenly; 0: the first sample of each recording
@@ -28,8 +39,10 @@ typedef struct nsi_predict_options {
     const double* horizons; // s, ascending
     uint32_t nhorizon;
     const nsi_error_formula*
-        errors;       // what errors at horizons are of; none: of all positions, or of
-    uint32_t nerror;  // all channels where there are no positions
+        errors;      // what errors at horizons are of; none: of all positions, or of
+    uint32_t nerror; // all channels where there are no positions
+    const nsi_measure* measures;
+    uint32_t nmeasure;
     uint32_t threads; // 0: one per core
 } nsi_predict_options;
 
