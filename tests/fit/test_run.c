@@ -775,12 +775,16 @@ static void interrupted_it_writes_what_it_has(void** state) {
         write_fit(program_fits[k]);
         snprintf(folder, sizeof folder, "all%d", k);
         char* whole = run_whole(folder);
-        snprintf(folder, sizeof folder, "stopped%d", k);
-        pid_t child = start_program(folder, false);
-        wait_for_checkpoint(folder); // now it listens
-        wait_seconds(0.1 * seconds_of_whole);
-        kill(child, SIGINT);
-        assert_int_equal(wait_for(child), 130);
+        int code = 0;
+        for (int attempt = 0; code == 0 && attempt < 10;
+             attempt++) { // on a busy machine it may end first
+            snprintf(folder, sizeof folder, "stopped%d_%d", k, attempt);
+            pid_t child = start_program(folder, false);
+            wait_for_checkpoint(folder); // now it listens
+            kill(child, SIGINT);
+            code = wait_for(child);
+        }
+        assert_int_equal(code, 130);
         char* text = model_in(folder);
         assert_true(*text);
         free(text);
