@@ -11,7 +11,7 @@
 typedef struct source_history {
     double slowest, fastest; // rows per s
     bool gaps, uneven, resampled;
-    uint32_t repaired;
+    uint32_t repaired, cut;
 } source_history;
 
 struct ns_dataset {
@@ -77,7 +77,9 @@ typedef struct addition {
     const ns_data_map* map;
     const char* path;
     const ns_data_part* part;
-    table* tables;           // one per source
+    table* tables; // one per source
+    nsi_csv side;  // the table beside the recordings, if the map has one
+    const char* side_path;
     source_history* history; // of this file too, per source
     double period;
     double samples; // of the recordings so far, before parts are cut
@@ -127,7 +129,7 @@ typedef struct column_use {
 static bool is_column_used(const void* context, const char* name) {
     const column_use* use = context;
     const nsi_map_source* s = use->source;
-    bool used = formula_uses(&s->time, name) ||
+    bool used = formula_uses(&s->time, name) || formula_uses(&s->until, name) ||
                 (use->map->trajectory && strcmp(use->map->trajectory, name) == 0);
     for (uint32_t k = 0; k < s->define.count; k++) used |= formula_uses(&s->define.data[k], name);
     for (uint32_t k = 0; k < s->observe.count; k++) used |= formula_uses(&s->observe.data[k], name);
@@ -161,6 +163,93 @@ static ns_status read_table(addition* a, uint32_t number, const char* text, size
         return nsi_fail(a->error, NS_ERR_PARSE, "%.200s:1: the table has no rows", a->path);
     }
     return find_segments(a, t);
+}
+
+// ---- the table beside the recordings ---------------------------------------------------------
+
+static bool is_side_column_used(const void* context, const char* name) {
+    const ns_data_map* map = context;
+    bool used = map->trajectory && strcmp(map->table.key, name) == 0;
+    for (uint32_t k = 0; k < map->sources.count; k++) {
+        const column_use use = {map, &map->sources.data[k]};
+        used = used || is_column_used(&use, name);
+    }
+    return used;
+}
+
+static const char* file_name(const char* path) {
+    const char* slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// "a/run0.csv" -> "run0". NULL when out of memory.
+static const char* stem_of(addition* a) {
+    const char* name = file_name(a->path);
+    const char* dot = strrchr(name, '.');
+    size_t size = dot && dot > name ? (size_t)(dot - name) : strlen(name);
+    return nsi_arena_string(&a->data->arena, name, size);
+}
+
+static const char* side_path_of(addition* a) {
+    size_t folder = (size_t)(file_name(a->path) - a->path), size = strlen(a->map->table.file);
+    char* path = nsi_arena_alloc(&a->data->arena, folder + size + 1);
+    if (!path) return NULL;
+    memcpy(path, a->path, folder);
+    memcpy(path + folder, a->map->table.file, size + 1);
+    return path;
+}
+
+// Files that are one recording take the row with their name, others all rows: which one is told by
+// the trajectory.
+static ns_status read_side(addition* a) {
+    const ns_data_map* map = a->map;
+    if (!map->table.key) return NS_OK;
+    const char* stem = stem_of(a);
+    a->side_path = side_path_of(a);
+    if (!stem || !a->side_path) return nsi_fail_nomem(a->error);
+    const nsi_csv_where where = {map->table.key, stem};
+    nsi_csv_form form = {.allow_missing = true,
+                         .where = &where,
+                         .nwhere = map->trajectory ? 0 : 1,
+                         .is_used = is_side_column_used,
+                         .context = map};
+    ns_status status =
+        nsi_csv_read_form(a->side_path, &form, &a->data->arena.allocator, &a->side, a->error);
+    if (status != NS_OK || map->trajectory) return status;
+    if (a->side.nrow == 1) return NS_OK;
+    return nsi_fail(a->error, NS_ERR_PARSE,
+                    "%.200s:%u: %s row has \"%.60s\" in column \"%.60s\"; each recording needs one",
+                    a->side_path, a->side.nrow > 1 ? a->side.lines[1] : 1,
+                    a->side.nrow > 1 ? "a second" : "no", stem, map->table.key);
+}
+
+// The row for a trajectory.
+static ns_status find_constants(const addition* a, double trajectory, const double** out) {
+    const ns_data_map* map = a->map;
+    *out = NULL;
+    if (!map->table.key) return NS_OK;
+    *out = a->side.numbers;
+    if (!map->trajectory) return NS_OK;
+    uint32_t column = nsi_find_column(map, &a->side, a->side_path, map->table.key, map->table.line,
+                                      map->table.column, a->error);
+    if (column == NSI_NONE) return NS_ERR_PARSE;
+    uint32_t found = NSI_NONE;
+    for (uint32_t row = 0; row < a->side.nrow; row++) {
+        if (nsi_csv_at(&a->side, row, column) != trajectory) continue;
+        if (found != NSI_NONE) {
+            return nsi_fail(a->error, NS_ERR_PARSE,
+                            "%.200s:%u: a second row for trajectory %g; each needs one",
+                            a->side_path, a->side.lines[row], trajectory);
+        }
+        found = row;
+    }
+    if (found == NSI_NONE) {
+        return nsi_fail(a->error, NS_ERR_PARSE,
+                        "%.200s:1: no row for trajectory %g; each needs one", a->side_path,
+                        trajectory);
+    }
+    *out = a->side.numbers + (size_t)found * a->side.ncol;
+    return NS_OK;
 }
 
 // Do all sources have the same trajectories?
@@ -323,9 +412,8 @@ static ns_status sample_stream(addition* a, nsi_stream* s, const nsi_grid* grid,
 
 // "run0.csv", or "run0.csv:3".
 static const char* recording_name(addition* a, double trajectory) {
-    const char* slash = strrchr(a->path, '/');
     nsi_text_builder text = {.allocator = a->data->arena.allocator};
-    nsi_text_add(&text, "%s", slash ? slash + 1 : a->path);
+    nsi_text_add(&text, "%s", file_name(a->path));
     if (a->map->trajectory) {
         nsi_text_add(&text, ":");
         nsi_text_add_double(&text, trajectory);
@@ -341,6 +429,7 @@ static void note_history(addition* a, uint32_t number, const nsi_stream* s, cons
                          bool* resampled) {
     source_history* h = &a->history[number];
     h->repaired += s->repaired;
+    h->cut += s->cut;
     if (isnan(s->spacing)) return;
     double rate = 1.0 / s->spacing;
     nsi_grid_fit fit =
@@ -397,17 +486,23 @@ static ns_status add_segment(addition* a, uint32_t number, const char* file) {
     nsi_arena arena = {.allocator = a->data->arena.allocator};
     nsi_stream* streams = nsi_alloc_zeroed(&arena.allocator, map->sources.count * sizeof *streams);
     if (!streams) return nsi_fail_nomem(a->error);
-    ns_status status = NS_OK;
+    double trajectory = a->tables[0].segments.data[number].trajectory;
+    const double* constants;
+    ns_status status = find_constants(a, trajectory, &constants);
     for (uint32_t s = 0; s < map->sources.count && status == NS_OK; s++) {
         const segment* g = &a->tables[s].segments.data[number];
-        status = nsi_stream_open(map, &map->sources.data[s], &a->tables[s].csv, a->path, g->first,
-                                 g->end, &arena, &streams[s], a->error);
+        const nsi_stream_rows rows = {.table = &a->tables[s].csv,
+                                      .path = a->path,
+                                      .first = g->first,
+                                      .end = g->end,
+                                      .side = &a->side,
+                                      .constants = constants};
+        status = nsi_stream_open(map, &map->sources.data[s], &rows, &arena, &streams[s], a->error);
     }
     nsi_grid grid = {0};
     if (status == NS_OK) status = choose_grid(a, streams, &grid);
     if (status == NS_OK) grid = cut_grid(a->part, grid);
     if (status == NS_OK && grid.count > 0) {
-        double trajectory = a->tables[0].segments.data[number].trajectory;
         status = add_recording(a, streams, &grid, trajectory, file);
     }
     for (uint32_t s = 0; s < map->sources.count; s++) nsi_stream_free(&streams[s]);
@@ -479,6 +574,9 @@ static void describe_source(nsi_text_builder* text, const nsi_map_source* source
     if (h->repaired > 0) {
         nsi_text_add(text, "; time repaired in %u row%s", h->repaired, h->repaired == 1 ? "" : "s");
     }
+    if (h->cut > 0) {
+        nsi_text_add(text, "; %u row%s left out after the end", h->cut, h->cut == 1 ? "" : "s");
+    }
     if (source->quaternions.count > 0) nsi_text_add(text, "; quaternions made unit and continuous");
 }
 
@@ -529,6 +627,7 @@ static ns_status add_tables(addition* a, const char* text, size_t size) {
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < count && status == NS_OK; k++) status = read_table(a, k, text, size);
     if (status == NS_OK) status = match_segments(a);
+    if (status == NS_OK) status = read_side(a);
     if (status == NS_OK) status = add_segments(a);
     ns_text treatment;
     if (status == NS_OK) {
@@ -568,6 +667,7 @@ ns_status nsi_dataset_add_text(ns_dataset* data, const char* text, size_t size, 
         nsi_csv_free(&a.tables[k].csv);
         nsi_array_free(&memory, &a.tables[k].segments);
     }
+    nsi_csv_free(&a.side);
     nsi_free(&memory, a.tables);
     nsi_free(&memory, a.history);
     return status;

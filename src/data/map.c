@@ -34,6 +34,7 @@ void ns_data_map_free(ns_data_map* map) {
     for (uint32_t k = 0; k < map->sources.count; k++) {
         nsi_map_source* s = &map->sources.data[k];
         nsi_formula_free(s->time.formula);
+        nsi_formula_free(s->until.formula);
         for (uint32_t i = 0; i < s->define.count; i++) nsi_formula_free(s->define.data[i].formula);
         for (uint32_t i = 0; i < s->observe.count; i++)
             nsi_formula_free(s->observe.data[i].formula);
@@ -192,6 +193,8 @@ static ns_status read_clock(reader* r, const nsi_yaml_node* node, nsi_map_source
         status = nsi_yaml_number(r->yaml, nsi_yaml_find(node, "offset"), -DBL_MAX, DBL_MAX,
                                  &source->offset, r->error);
     }
+    const nsi_yaml_node* until = nsi_yaml_find(node, "until");
+    if (status == NS_OK && until) status = read_formula(r, until, NULL, &source->until);
     return status;
 }
 
@@ -363,14 +366,37 @@ static ns_status read_columns(reader* r, const nsi_yaml_node* node) {
     return NS_OK;
 }
 
+static ns_status read_side_table(reader* r, const nsi_yaml_node* node) {
+    if (!node) return NS_OK;
+    nsi_map_table table = {.line = node->line, .column = node->column};
+    ns_status status = nsi_yaml_check_map(r->yaml, node, "table", "file key", r->error);
+    if (status != NS_OK) return status;
+    const nsi_yaml_node *file = nsi_yaml_find(node, "file"), *key = nsi_yaml_find(node, "key");
+    if (!file || !key) {
+        return nsi_yaml_fail(
+            r->yaml, node, r->error,
+            "table: write {file: index.csv, key: the column that names recordings}");
+    }
+    status = read_text(r, file, &table.file);
+    if (status == NS_OK) status = read_text(r, key, &table.key);
+    if (status != NS_OK) return status;
+    // A map may come from anywhere: it does not reach into other folders.
+    if (!*table.file || strpbrk(table.file, "/\\") || strcmp(table.file, "..") == 0) {
+        return nsi_yaml_fail(r->yaml, file, r->error,
+                             "table: write the name of a file beside the recordings, no folder");
+    }
+    r->map->table = table;
+    return NS_OK;
+}
+
 #define MANNER "resample max_gap time_repair"
-#define SOURCE "where rate time offset define quaternions observe control"
+#define SOURCE "where rate time offset until define quaternions observe control"
 
 static ns_status read_sources(reader* r, const nsi_yaml_node* root, const nsi_map_source* manner) {
     const nsi_yaml_node* list = nsi_yaml_find(root, "sources");
     if (!list) return read_source(r, root, manner);
     ns_status status = nsi_yaml_check_map(r->yaml, root, "a map with sources",
-                                          "columns trajectory sources " MANNER, r->error);
+                                          "columns trajectory table sources " MANNER, r->error);
     if (status != NS_OK) return status;
     if (list->type != NSI_YAML_LIST || list->count == 0) {
         return nsi_yaml_fail(r->yaml, list, r->error,
@@ -387,7 +413,7 @@ static ns_status read_sources(reader* r, const nsi_yaml_node* root, const nsi_ma
 static ns_status read_map(reader* r) {
     const nsi_yaml_node* root = r->yaml->root;
     ns_status status = nsi_yaml_check_map(
-        r->yaml, root, "map", "columns trajectory sources " SOURCE " " MANNER, r->error);
+        r->yaml, root, "map", "columns trajectory table sources " SOURCE " " MANNER, r->error);
     if (status == NS_OK) status = read_columns(r, nsi_yaml_find(root, "columns"));
     const nsi_yaml_node* trajectory = nsi_yaml_find(root, "trajectory");
     if (status == NS_OK) status = read_text(r, trajectory, &r->map->trajectory);
@@ -395,6 +421,7 @@ static ns_status read_map(reader* r) {
         r->map->trajectory_line = trajectory->line;
         r->map->trajectory_column = trajectory->column;
     }
+    if (status == NS_OK) status = read_side_table(r, nsi_yaml_find(root, "table"));
     nsi_map_source manner = {0};
     if (status == NS_OK) status = read_manner(r, root, &manner);
     if (status == NS_OK) status = read_sources(r, root, &manner);

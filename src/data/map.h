@@ -29,7 +29,9 @@ typedef struct nsi_map_source {
     NSI_ARRAY(nsi_csv_where) where;
     double rate;          // rows per s, or 0:
     nsi_map_formula time; // s
-    double offset;        // s, added to either
+    nsi_map_formula
+        until;     // a recording ends before the first row where this is above 0; may be empty
+    double offset; // s, added to either
     bool time_repair;
     ns_resample resample;
     bool resample_given; // controls are resampled like everything else; otherwise they are held
@@ -40,12 +42,19 @@ typedef struct nsi_map_source {
     uint32_t first_channel, first_control; // numbers of those among all
 } nsi_map_source;
 
+// A table beside the recordings, with a row for each of them.
+typedef struct nsi_map_table {
+    const char *file, *key; // key: the column that tells which; NULL: there is no table
+    uint32_t line, column;
+} nsi_map_table;
+
 struct ns_data_map {
     nsi_arena arena;                // texts
     const char* file;               // for messages
     NSI_ARRAY(const char*) columns; // names, for files without; empty: the file has them
     const char* trajectory;         // a column, or NULL
     uint32_t trajectory_line, trajectory_column;
+    nsi_map_table table;
     NSI_ARRAY(nsi_map_source) sources;
     NSI_ARRAY(ns_channel) channels; // of all sources, in order
     NSI_ARRAY(const char*) controls;

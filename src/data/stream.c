@@ -46,11 +46,26 @@ static double* add_column(nsi_stream* s, const char* name) {
     return ok ? column.numbers : NULL;
 }
 
-// A column that was computed, or else one of the table.
+// A column of the table beside the recordings: the same number in every row.
+static ns_status add_constant(nsi_stream* s, uint32_t column, double** out, ns_error* error) {
+    double* numbers = add_column(s, s->side->names[column]);
+    if (!numbers) return nsi_fail_nomem(error);
+    double x = s->constants[column];
+    for (uint32_t k = 0; k < s->count; k++) numbers[k] = isfinite(x) ? x : NAN;
+    *out = numbers;
+    return NS_OK;
+}
+
+// A column that was computed, or else one of the table, or of the one beside it.
 static ns_status get_column(nsi_stream* s, const char* name, uint32_t line, uint32_t place,
                             double** out, ns_error* error) {
     *out = find_computed(s, name);
     if (*out) return NS_OK;
+    uint32_t constant = NSI_NONE;
+    if (s->constants && nsi_csv_column(s->table, name) == NSI_NONE) {
+        constant = nsi_csv_column(s->side, name);
+    }
+    if (constant != NSI_NONE) return add_constant(s, constant, out, error);
     uint32_t column = nsi_find_column(s->map, s->table, s->path, name, line, place, error);
     if (column == NSI_NONE) return NS_ERR_PARSE;
     double* numbers = add_column(s, s->table->names[column]);
@@ -208,15 +223,37 @@ static ns_status check_times(nsi_stream* s, ns_error* error) {
     return grows ? NS_OK : repair_times(s, error);
 }
 
+// Leave out the rows from the first one on where the source says so.
+static ns_status cut_rows(nsi_stream* s, ns_error* error) {
+    const nsi_map_formula* until = &s->source->until;
+    if (!until->formula) return NS_OK;
+    ns_status status = compute(s, until, s->times, s->scratch, error);
+    if (status != NS_OK) return status;
+    uint32_t kept = 0;
+    while (kept < s->count && !(s->scratch[kept] > 0.0)) kept++;
+    if (kept == 0) {
+        return nsi_fail(error, NS_ERR_PARSE,
+                        "%.200s:%u: until is above 0 in the first row, which leaves nothing",
+                        s->path, line_of(s, 0));
+    }
+    s->cut = s->count - kept;
+    s->count = kept;
+    s->columns.count = 0;
+    return NS_OK;
+}
+
 ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
-                          const nsi_csv* table, const char* path, uint32_t first, uint32_t end,
-                          nsi_arena* arena, nsi_stream* out, ns_error* error) {
+                          const nsi_stream_rows* rows, nsi_arena* arena, nsi_stream* out,
+                          ns_error* error) {
+    uint32_t first = rows->first;
     *out = (nsi_stream){.map = map,
                         .source = source,
-                        .table = table,
-                        .path = path,
+                        .table = rows->table,
+                        .side = rows->side,
+                        .constants = rows->constants,
+                        .path = rows->path,
                         .arena = arena,
-                        .count = end - first};
+                        .count = rows->end - first};
     out->rows = nsi_arena_alloc(arena, out->count * sizeof *out->rows);
     out->times = nsi_arena_alloc(arena, out->count * sizeof *out->times);
     out->scratch = nsi_arena_alloc(arena, out->count * sizeof *out->scratch);
@@ -234,6 +271,7 @@ ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
     }
     out->columns.count = 0; // what the time needed was in the order of the file
     if (status == NS_OK) status = check_times(out, error);
+    if (status == NS_OK) status = cut_rows(out, error);
     if (status == NS_OK) out->spacing = nsi_series_spacing(out->times, out->count, out->scratch);
     return status;
 }

@@ -14,6 +14,8 @@ typedef struct nsi_stream {
     const ns_data_map* map;
     const nsi_map_source* source;
     const nsi_csv* table;
+    const nsi_csv* side;
+    const double* constants; // a row of `side`, or NULL
     const char* path;
     nsi_arena* arena; // everything here is from it
 
@@ -22,16 +24,27 @@ typedef struct nsi_stream {
     double* times;                        // (count) s, growing
     double spacing;                       // s, median; NaN for one row
     uint32_t repaired;                    // rows that were moved or dropped
+    uint32_t cut;                         // rows from where the source says `until`
     double* scratch;                      // (count)
     NSI_ARRAY(nsi_stream_column) columns; // a later one hides an earlier one of the same name
 } nsi_stream;
 
-// Take the rows from `first` to before `end` (at least one) of a table, with their times. The arrays
-// that do not come from the arena are freed by nsi_stream_free(), in any case.
-// @return NS_OK; NS_ERR_PARSE naming the row whose time is missing or does not grow; NS_ERR_NOMEM
+// The rows of a recording.
+typedef struct nsi_stream_rows {
+    const nsi_csv* table;
+    const char* path;        // for messages
+    uint32_t first, end;     // at least one row
+    const nsi_csv* side;     // the table beside the recordings,
+    const double* constants; // and its row for this one; or NULL
+} nsi_stream_rows;
+
+// Take rows with their times, up to where the source ends them. The arrays that do not come from the
+// arena are freed by nsi_stream_free(), in any case.
+// @return NS_OK; NS_ERR_PARSE naming the row whose time is missing or does not grow, or when none is
+//         left; NS_ERR_NOMEM
 ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
-                          const nsi_csv* table, const char* path, uint32_t first, uint32_t end,
-                          nsi_arena* arena, nsi_stream* out, ns_error* error);
+                          const nsi_stream_rows* rows, nsi_arena* arena, nsi_stream* out,
+                          ns_error* error);
 void nsi_stream_free(nsi_stream* stream);
 
 // Compute what the source defines.

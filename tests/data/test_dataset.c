@@ -1,6 +1,8 @@
 // Recordings on the grid: closed forms that are sampled, cut, put out of step and brought back, and
 // recordings of real machines, if they are there ($NEURALSIM_DATA, or ../shared/data).
 
+#define _POSIX_C_SOURCE 200809L // mkdtemp
+
 #include "data/map.h"
 #include "data/resample.h"
 #include "support/check.h"
@@ -11,6 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #define PI 3.14159265358979323846
@@ -541,6 +544,155 @@ static void tables_of_others_are_read(void** state) {
 
 // ---- what is no recording ------------------------------------------------------------------
 
+// ---- a table beside the recordings, and where recordings end ---------------------------------------
+
+static char side_folder[] = "/tmp/neuralsim_side_XXXXXX";
+
+static int make_side_folder(void** state) {
+    (void)state;
+    return mkdtemp(side_folder) ? 0 : -1;
+}
+
+static int remove_side_folder(void** state) {
+    (void)state;
+    char path[300];
+    snprintf(path, sizeof path, "%s/index.csv", side_folder);
+    remove(path);
+    return rmdir(side_folder);
+}
+
+static void write_side(const char* name, const char* text) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", side_folder, name);
+    FILE* file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static ns_status add_beside(const set* s, const char* name, const char* text, ns_error* error) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", side_folder, name);
+    return nsi_dataset_add_text(s->data, text, strlen(text), path, NULL, error);
+}
+
+static void must_add_beside(const set* s, const char* name, const char* text) {
+    ns_error error = {0};
+    if (add_beside(s, name, text, &error) != NS_OK) fail_msg("%s", error.message);
+}
+
+static const char side_map[] = "table: {file: index.csv, key: name}\n"
+                               "time: t - late\n"
+                               "define: {y: x * gain}\n"
+                               "observe: {q0: y, q1: x}\n"
+                               "control: {u: gain}\n";
+
+// Files find their row by their name, text or digits as they are written.
+static void constants_come_from_a_table(void** state) {
+    (void)state;
+    write_side("index.csv", "note,gain,name,late,x\nslow,2,007,0.5,99\nfast,-3,run.b,0,99\n");
+    set s = make(side_map, 0.0);
+    must_add_beside(&s, "007.csv", "t,x\n0.5,1\n0.6,2\n0.7,4\n");
+    must_add_beside(&s, "run.b.csv", "t,x\n0,1\n0.1,2\n");
+    assert_int_equal(ns_dataset_recording_count(s.data), 2);
+    assert_true(ns_dataset_recording(s.data, 0)->start == 0.0);
+    assert_true(value(&s, 0, 2, 0) == 8.0);
+    assert_true(value(&s, 1, 1, 0) == -6.0);
+    assert_true(value(&s, 1, 1, 1) == 2.0); // the file's own x, not the table's
+    assert_true(control(&s, 1, 0) == 2.0);
+    drop(&s);
+
+    // Trajectories find theirs by their number.
+    write_side("index.csv", "name,gain\n2.0,10\n1e0,-1\n");
+    s = make(
+        "table: {file: index.csv, key: name}\ntrajectory: r\nrate: 10\nobserve: {q0: x*gain}\n", 0);
+    must_add_beside(&s, "all.csv", "r,x\n1,5\n1,6\n2,7\n2,8\n");
+    assert_true(value(&s, 0, 1, 0) == -6.0);
+    assert_true(value(&s, 1, 1, 0) == 80.0);
+    drop(&s);
+
+    // What is missing in the table is missing in all rows.
+    write_side("index.csv", "name,gain\na,\n");
+    s = make("table: {file: index.csv, key: name}\nrate: 10\nobserve: {q0: x*gain, q1: x}\n", 0);
+    must_add_beside(&s, "a.csv", "x\n5\n6\n");
+    assert_true(isnan(value(&s, 0, 1, 0)));
+    assert_true(value(&s, 0, 1, 1) == 6.0);
+    drop(&s);
+}
+
+static void faults_of_a_table_have_a_place(void** state) {
+    (void)state;
+    static const char numbered[] =
+        "table: {file: index.csv, key: name}\ntrajectory: r\nrate: 10\nobserve: {q0: x*gain}\n";
+    static const char one[] = "t,x\n0,1\n1,2\n", two[] = "r,x\n0,1\n0,2\n3,1\n3,2\n";
+    static const struct {
+        const char *map, *index, *table, *message;
+    } cases[] = {
+        {side_map, "name,gain,late\nb,1,0\n", one,
+         "index.csv:1: no row has \"a\" in column \"name\"; each recording needs one"},
+        {side_map, "name,gain,late\na,1,0\na,1,0\n", one,
+         "index.csv:3: a second row has \"a\" in column \"name\"; each recording needs one"},
+        {side_map, "nme,gain,late\na,1,0\n", one, "name"},
+        {side_map, "name,gain\na,1\n", one, "m.yaml:2:11: there is no column \"late\" in "},
+        {side_map, "name,gain,late\na,high,0\n", one, "index.csv:2:3: \"high\" in column \"gain\""},
+        {side_map, "name,gain,late\na,1\n", one, "index.csv:2:"},
+        {side_map, "", one, "index.csv:1:1: "},
+        {side_map, "name,gain,late\na,1,nan\n", one, "a.csv:2: the time is missing or not finite"},
+        {side_map, "name,gain,late\na,inf,0\n", one, "the control \"u\" is missing or not finite"},
+        {numbered, "name,gain\n0,1\n", two, "index.csv:1: no row for trajectory 3; each needs one"},
+        {numbered, "name,gain\n0,1\n3,1\n0,2\n", two,
+         "index.csv:4: a second row for trajectory 0; each needs one"},
+        {numbered, "nane,gain\n0,1\n", two, "m.yaml:1:8: there is no column \"name\" in "},
+        {numbered, "name,gain\nfirst,1\n", two, "index.csv:2:1: \"first\" in column \"name\""},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        write_side("index.csv", cases[k].index);
+        set s = make(cases[k].map, 0.0);
+        ns_error error = {0};
+        assert_int_equal(add_beside(&s, "a.csv", cases[k].table, &error), NS_ERR_PARSE);
+        if (!strstr(error.message, cases[k].message)) fail_msg("%zu: %s", k, error.message);
+        assert_int_equal(ns_dataset_recording_count(s.data), 0);
+        drop(&s);
+    }
+    char path[300];
+    snprintf(path, sizeof path, "%s/index.csv", side_folder);
+    remove(path);
+    set s = make(side_map, 0.0);
+    ns_error error = {0};
+    assert_int_equal(add_beside(&s, "a.csv", one, &error), NS_ERR_IO);
+    assert_non_null(strstr(error.message, "index.csv"));
+    drop(&s);
+}
+
+// A ball that bounces: z = |1 - t|, cut where it comes within 0.25 of the floor.
+static void recordings_end_where_the_map_says(void** state) {
+    (void)state;
+    writing w = start_table("t,z");
+    for (int k = 0; k <= 20; k++) put_row(&w, NULL, 2, (double[]){0.1 * k, fabs(1.0 - 0.1 * k)});
+    set s = make("time: t\nuntil: 0.25 - z\nobserve: {q0: z}\n", 0.0);
+    add_table(&s, &w, NULL);
+    assert_int_equal(ns_dataset_recording(s.data, 0)->nsample, 8); // 1 to 0.3; not 0.3 to 1 again
+    assert_true(fabs(value(&s, 0, 7, 0) - 0.3) < 1e-12);
+    assert_non_null(strstr(ns_dataset_treatment(s.data), "13 rows left out after the end"));
+    drop(&s);
+
+    // Nothing happens: all rows. What is missing does not end a recording.
+    s = make("time: t\nuntil: -z\nobserve: {q0: z}\n", 0.0);
+    add(&s, "t,z\n0,1\n1,\n2,1\n", NULL);
+    assert_int_equal(ns_dataset_recording(s.data, 0)->nsample, 3);
+    assert_null(strstr(ns_dataset_treatment(s.data), "left out"));
+    drop(&s);
+
+    s = make("time: t\nuntil: z\nobserve: {q0: z}\n", 0.0);
+    static const char text[] = "t,z\n0,1\n1,0\n";
+    ns_error error = {0};
+    assert_int_equal(nsi_dataset_add_text(s.data, text, strlen(text), "t.csv", NULL, &error),
+                     NS_ERR_PARSE);
+    assert_string_equal(error.message,
+                        "t.csv:2: until is above 0 in the first row, which leaves nothing");
+    drop(&s);
+}
+
 static void faults_have_a_place(void** state) {
     (void)state;
     static const char timed[] = "time: t\nobserve: {q0: 2*xs}\ncontrol: {u: c}\n";
@@ -666,9 +818,11 @@ static void a_failed_file_changes_nothing(void** state) {
 static void failing_allocations_are_reported(void** state) {
     (void)state;
     static const char map_text[] = "trajectory: r\n"
+                                   "table: {file: index.csv, key: r}\n"
                                    "sources:\n"
                                    "  - where: {s: a}\n"
-                                   "    time: t\n"
+                                   "    time: t + late\n"
+                                   "    until: x - 2.5\n"
                                    "    define: {y: 'smooth(x, 3, 1)'}\n"
                                    "    quaternions: [[y, y, y, y]]\n"
                                    "    observe: {q0: y, q1: x}\n"
@@ -677,6 +831,9 @@ static void failing_allocations_are_reported(void** state) {
                                    "    control: {u: 2*x}\n";
     static const char table[] = "s,r,t,x\na,0,0,1\na,0,0.1,2\na,0,0.2,3\nb,0,,1\nb,0,,2\n"
                                 "a,1,0,1\na,1,0.1,2\nb,1,,1\nb,1,,2\nb,1,,2\n";
+    write_side("index.csv", "r,late\n0,0\n1,0\n");
+    char path[300];
+    snprintf(path, sizeof path, "%s/t.csv", side_folder);
     ns_data_map* map = NULL;
     assert_int_equal(nsi_data_map_parse(map_text, strlen(map_text), "m.yaml", NULL, &map, NULL),
                      NS_OK);
@@ -687,7 +844,7 @@ static void failing_allocations_are_reported(void** state) {
         ns_error error = {0};
         ns_status status = ns_dataset_create(map, 0.0, &allocator, &data, &error);
         if (status == NS_OK) {
-            status = nsi_dataset_add_text(data, table, strlen(table), "t.csv", NULL, &error);
+            status = nsi_dataset_add_text(data, table, strlen(table), path, NULL, &error);
             assert_int_equal(ns_dataset_recording_count(data), status == NS_OK ? 2 : 0);
         }
         ns_dataset_free(data);
@@ -890,6 +1047,9 @@ int main(void) {
         cmocka_unit_test(files_without_names_get_them),
         cmocka_unit_test(controls_are_held_or_interpolated),
         cmocka_unit_test(tables_of_others_are_read),
+        cmocka_unit_test(constants_come_from_a_table),
+        cmocka_unit_test(faults_of_a_table_have_a_place),
+        cmocka_unit_test(recordings_end_where_the_map_says),
         cmocka_unit_test(faults_have_a_place),
         cmocka_unit_test(a_failed_file_changes_nothing),
         cmocka_unit_test(failing_allocations_are_reported),
@@ -901,5 +1061,5 @@ int main(void) {
         cmocka_unit_test(mcube_push),
         cmocka_unit_test(swimmer2),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_side_folder, remove_side_folder);
 }
