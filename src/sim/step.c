@@ -308,7 +308,19 @@ static bool plan_writes_state(const stepper* s) {
     return false;
 }
 
-// Classical Runge-Kutta on coordinates and velocities; quaternions are renormalised at the end.
+// Make the quaternions among the coordinates unit length.
+static void normalize_quaternions(const stepper* s, ns_expr* q) {
+    for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
+        const nsi_link* l = &s->model->links[i];
+        if (nsi_plain_coordinates(l) == l->nq) continue;
+        ns_expr* at = q + l->q + nsi_plain_coordinates(l);
+        put_quat(at, q_normalize(quat_at(at)));
+    }
+}
+
+// Classical Runge-Kutta on coordinates and velocities. Quaternions leave the sphere on their way through
+// the stages: bodies see them at unit length, without which a fast spin would change how they fall.
+// That keeps the order, since what is integrated is smooth off the sphere, too.
 static void runge_kutta(const stepper* s, ns_expr* q, ns_expr* qd) {
     if (plan_writes_state(s)) {
         nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
@@ -327,7 +339,7 @@ static void runge_kutta(const stepper* s, ns_expr* q, ns_expr* qd) {
         return;
     }
     ns_expr *rate = expressions(s, nq), *qdd = expressions(s, nv);
-    ns_expr *qs = expressions(s, nq), *qds = expressions(s, nv);
+    ns_expr *qs = expressions(s, nq), *unit = expressions(s, nq), *qds = expressions(s, nv);
     if (s->graph->error.status != NS_OK) return;
     for (uint32_t k = 0; k < nq; k++) q[k] = s->q[k];
     for (uint32_t k = 0; k < nv; k++) qd[k] = s->qd[k];
@@ -339,22 +351,19 @@ static void runge_kutta(const stepper* s, ns_expr* q, ns_expr* qd) {
         for (uint32_t k = 0; k < nv; k++) {
             qds[k] = stage == 0 ? s->qd[k] : ns_add(s->qd[k], ns_mul(step, qdd[k]));
         }
+        for (uint32_t k = 0; k < nq; k++) unit[k] = qs[k];
+        if (stage > 0) normalize_quaternions(s, unit);
         nsi_trace_mute(stage > 0);
         moment at;
-        if (!begin_moment(s, qs, qds, &at)) break;
-        coordinate_rates(s, at.q, at.qd, rate);
+        if (!begin_moment(s, unit, qds, &at)) break;
+        coordinate_rates(s, qs, at.qd, rate);
         accelerate(s, &at, NULL, qdd);
         ns_expr b = ns_const(weight[stage] * dt);
         for (uint32_t k = 0; k < nq; k++) q[k] = ns_add(q[k], ns_mul(b, rate[k]));
         for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(qd[k], ns_mul(b, qdd[k]));
     }
     nsi_trace_mute(false);
-    for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
-        const nsi_link* l = &s->model->links[i];
-        if (nsi_plain_coordinates(l) == l->nq) continue;
-        ns_expr* at = q + l->q + nsi_plain_coordinates(l);
-        put_quat(at, q_normalize(quat_at(at)));
-    }
+    normalize_quaternions(s, q);
 }
 
 // ---- all quantities ------------------------------------------------------------------------

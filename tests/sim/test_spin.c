@@ -1,0 +1,88 @@
+// Runge-Kutta and bodies that spin fast: they fall as if they did not, and tumbling keeps the order of
+// the method.
+
+#include "neuralsim/sim.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { NX = 13 };
+
+static ns_model* make_body(double ixx, double iyy, double izz) {
+    ns_error error;
+    ns_model_builder* builder = NULL;
+    ns_model* model = NULL;
+    ns_link_def body = ns_default_link_def();
+    body.name = "body";
+    body.joint_type = NS_JOINT_FLOATING;
+    body.mass = 2.0;
+    body.inertia[0] = ixx, body.inertia[1] = iyy, body.inertia[2] = izz;
+    assert_int_equal(ns_model_builder_create(NULL, &builder, &error), NS_OK);
+    assert_int_equal(ns_model_builder_add_link(builder, &body, &error), NS_OK);
+    assert_int_equal(ns_model_builder_finish(builder, &model, &error), NS_OK);
+    return model;
+}
+
+// The state after so many steps in all of `seconds`.
+static void run(const ns_model* model, double seconds, uint32_t steps, const double* x0,
+                double* x) {
+    ns_error error;
+    ns_system* system = NULL;
+    ns_workspace* work = NULL;
+    ns_system_options options = ns_default_system_options();
+    options.integrator = NS_INTEGRATOR_RK4;
+    options.timestep = seconds / steps;
+    assert_int_equal(ns_system_create(model, &options, &system, &error), NS_OK);
+    ns_workspace_size size = {.batch = 1, .steps = steps, .threads = 1};
+    assert_int_equal(ns_workspace_create(system, &size, &work, &error), NS_OK);
+    double* states = malloc((steps + 1) * NX * sizeof *states);
+    ns_rollout_args args = {.batch = 1, .steps = steps, .x0 = x0, .states = states};
+    assert_int_equal(ns_rollout(system, work, &args, &error), NS_OK);
+    memcpy(x, states + (size_t)steps * NX, NX * sizeof *x);
+    free(states);
+    ns_workspace_free(work);
+    ns_system_free(system);
+}
+
+// More than a radian in a step: the way of the ball is that of free fall all the same.
+static void a_spinning_ball_falls_like_any_other(void** state) {
+    (void)state;
+    ns_model* model = make_body(0.01, 0.01, 0.01);
+    double x0[NX] = {0, 0, 10, 1, 0, 0, 0, 3, -1, 4, 120, -90, 130}, x[NX], t = 0.35;
+    run(model, t, 50, x0, x);
+    for (int k = 0; k < 3; k++) {
+        double fall = k == 2 ? 9.81 : 0.0;
+        assert_true(fabs(x[k] - (x0[k] + x0[7 + k] * t - 0.5 * fall * t * t)) < 1e-9);
+        assert_true(fabs(x[7 + k] - (x0[7 + k] - fall * t)) < 1e-9);
+    }
+    ns_model_free(model);
+}
+
+// Halving the step divides the error by 16, also of rotations about axes that move.
+static void tumbling_is_of_fourth_order(void** state) {
+    (void)state;
+    ns_model* model = make_body(0.01, 0.02, 0.025);
+    double x0[NX] = {0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 4, 6, -3}, exact[NX], x[NX], error[2];
+    run(model, 0.8, 4096, x0, exact);
+    for (int n = 0; n < 2; n++) {
+        run(model, 0.8, n == 0 ? 32 : 64, x0, x);
+        error[n] = 0.0;
+        for (int k = 3; k < NX; k++) error[n] = fmax(error[n], fabs(x[k] - exact[k]));
+    }
+    assert_true(error[0] > 1e-9 && error[0] < 1e-2);
+    assert_true(error[0] / error[1] > 12.0 && error[0] / error[1] < 25.0);
+    ns_model_free(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_spinning_ball_falls_like_any_other),
+        cmocka_unit_test(tumbling_is_of_fourth_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
