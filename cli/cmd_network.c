@@ -47,7 +47,7 @@ static int draw(const network_command* c, const ns_system* system, uint32_t set)
     ns_text text = {0};
     ns_error error;
     nsi_charts_init(NULL, &charts);
-    ns_status status = nsi_weights_add_chart(system, set, system->weights, &charts, &error);
+    ns_status status = nsi_weights_add_chart(system, set, system->weights, NULL, &charts, &error);
     if (status == NS_OK) status = nsi_chart_figure(charts.list.data, NULL, &figure, &error);
     if (status == NS_OK) status = nsi_figure_file(&figure, &text, &error);
     int code = EXIT_FAILED;

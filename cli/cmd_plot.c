@@ -109,7 +109,7 @@ static void load_networks(plot* p, const char* path) {
     status = ns_system_create(ns_hybrid_model(p->hybrid), &options, &p->system, error);
     uint32_t sets = status == NS_OK && p->system->plan ? p->system->plan->nset : 0;
     for (uint32_t k = 0; k < sets && k < MOST_NETWORKS && status == NS_OK; k++) {
-        status = nsi_weights_add_chart(p->system, k, p->system->weights, &p->charts, error);
+        status = nsi_weights_add_chart(p->system, k, p->system->weights, NULL, &p->charts, error);
     }
 }
 

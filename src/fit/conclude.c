@@ -303,7 +303,13 @@ static ns_status make_page(const ns_fit* f, const nsi_episodes* episodes, ns_tex
     uint32_t sets = f->system->plan ? f->system->plan->nset : 0;
     nsi_charts_init(&f->allocator, &more);
     for (uint32_t k = 0; k < sets && k < MOST_NETWORKS && status == NS_OK; k++) {
-        status = nsi_weights_add_chart(f->system, k, f->w, &more, error);
+        // Which inputs a sparsity path has left is seen beside those it began with.
+        if (f->answer.path.count > 0) {
+            status = nsi_weights_add_chart(f->system, k, f->z0 + f->nz, "before", &more, error);
+        }
+        if (status == NS_OK) {
+            status = nsi_weights_add_chart(f->system, k, f->w, NULL, &more, error);
+        }
     }
     if (status == NS_OK) status = nsi_answer_html(&f->answer, viewer, &more, out, error);
     nsi_charts_free(&more);

@@ -29,8 +29,14 @@ struct nsi_descent {
     void* context;
     nsi_descent_path_observer* observe_path; // NULL: nobody looks on
     void* path_context;
-    double* norms; // (groups)
+    double* norms;      // (groups)
+    double* factors;    // (groups) of the penalty
+    bool given_factors; // by nsi_descent_set_sizes()
 };
+
+static bool has_penalty(const nsi_stage* stage) {
+    return stage->l1 > 0.0 || stage->group > 0.0 || stage->adaptive;
+}
 
 // ---- layout ------------------------------------------------------------------------------------
 
@@ -135,22 +141,36 @@ void nsi_descent_watch_path(nsi_descent* d, nsi_descent_path_observer* observe, 
     d->path_context = context;
 }
 
-// Norms of the groups at x; returns the penalty there.
-static double find_norms(nsi_descent* d, const double* x) {
-    const nsi_stage* stage = d->stage;
-    double group = stage->method == NSI_METHOD_PROXIMAL ? stage->group : 0.0, penalty = 0.0;
+static nsi_proximal_options penalty_options(const nsi_descent* d) {
+    nsi_proximal_options options = nsi_default_proximal_options();
+    options.groups = d->groups.data;
+    options.ngroup = d->groups.count;
+    options.l1 = d->stage->l1;
+    options.group = d->stage->method == NSI_METHOD_OWLQN ? 0.0 : d->stage->group;
+    options.factors = d->stage->adaptive ? d->factors : NULL;
+    return options;
+}
+
+// Norms of the groups at x.
+static void find_norms(nsi_descent* d, const double* x) {
     for (uint32_t k = 0; k < d->groups.count; k++) {
         const nsi_group* g = &d->groups.data[k];
-        double squares = 0.0, sizes = 0.0;
+        double squares = 0.0;
         for (uint32_t i = 0; i < g->count; i++) {
             double w = x[d->order[g->offset + i]];
             squares += w * w;
-            sizes += fabs(w);
         }
         d->norms[k] = sqrt(squares);
-        penalty += stage->l1 * sizes + group * sqrt((double)g->count) * d->norms[k];
     }
-    return penalty;
+}
+
+// The adaptive lasso (Zou 2006; of inputs of networks: Dinh & Ho 2020): what is small to begin with
+// costs more, and what is 0 stays out.
+void nsi_descent_set_sizes(nsi_descent* d, const double* norms) {
+    for (uint32_t k = 0; k < d->groups.count; k++) {
+        d->factors[k] = norms[k] > 0.0 ? 1.0 / norms[k] : INFINITY;
+    }
+    d->given_factors = true;
 }
 
 void nsi_descent_tell_path(nsi_descent* d) {
@@ -170,11 +190,16 @@ static bool pass_on(void* context, const nsi_progress* progress) {
         set_point(d, d->e, progress->x);
     } else if (d->stage->method != NSI_METHOD_LM) { // the point is between rounds
         if (d->observe_path) {
-            double value = progress->value - find_norms(d, progress->x);
+            nsi_proximal_options options = penalty_options(d);
+            find_norms(d, progress->x);
+            for (uint32_t k = 0; k < d->n; k++) d->gradient[k] = progress->x[d->order[k]];
+            double value = progress->value - nsi_proximal_penalty(&options, d->gradient);
             d->observe_path(d->path_context, d->state.lm.iteration + progress->iteration,
                             fmax(value, 0.0), d->norms);
         }
         return false;
+    } else if (d->observe_path) {
+        nsi_descent_tell_path(d);
     }
     return d->observe && d->observe(d->context, progress->iteration, progress->value * scale);
 }
@@ -205,11 +230,7 @@ static nsi_outcome run_round(nsi_descent* d, uint32_t iterations) {
     nsi_outcome out = {.finish = NSI_FINISH_FAILED, .value = INFINITY};
     get_x(d);
     if (stage->method == NSI_METHOD_PROXIMAL) {
-        nsi_proximal_options options = nsi_default_proximal_options();
-        options.groups = d->groups.data;
-        options.ngroup = d->groups.count;
-        options.l1 = stage->l1;
-        options.group = stage->group;
+        nsi_proximal_options options = penalty_options(d);
         options.max_iterations = iterations;
         options.tolerance = stage->tolerance;
         nsi_proximal(d->n, d->x, objective, pass_on, d, &options, &out, NULL);
@@ -264,12 +285,23 @@ nsi_outcome nsi_descent_run(nsi_descent* d, nsi_descent_observer* observe, void*
     const nsi_stage* stage = d->stage;
     d->observe = observe;
     d->context = context;
+    if (stage->adaptive && !d->given_factors) {
+        get_x(d);
+        find_norms(d, d->x);
+        nsi_descent_set_sizes(d, d->norms);
+        d->given_factors = false; // those of this run alone
+    }
     if (stage->method == NSI_METHOD_ADAM) return run_adam(d);
     if (stage->method != NSI_METHOD_LM) return run_rounds(d);
     nsi_lm_options options = nsi_default_lm_options();
+    if (has_penalty(stage)) {
+        nsi_proximal_options penalty = penalty_options(d);
+        nsi_evaluator_set_penalty(d->e, &penalty);
+    }
     options.max_iterations = stage->iterations;
     options.tolerance = stage->tolerance;
     nsi_outcome out = nsi_lm(d->e, &d->state.lm, &options, pass_on, d);
+    nsi_evaluator_set_penalty(d->e, &(nsi_proximal_options){0}); // the groups are ours
     out.value /= nsi_evaluator_residual_count(d->e);
     return out;
 }
@@ -341,7 +373,7 @@ ns_status nsi_descent_check(const nsi_problem* p, const nsi_stage* stage, ns_err
 static ns_status make(nsi_descent* d, const ns_dataset* data, uint32_t threads, ns_error* error) {
     const nsi_stage* stage = d->stage;
     ns_status status = nsi_descent_check(d->p, stage, error);
-    if (status != NS_OK || stage->method == NSI_METHOD_LM) return status;
+    if (status != NS_OK || (stage->method == NSI_METHOD_LM && !has_penalty(stage))) return status;
     size_t n = d->n, one = sizeof(double);
     d->x = nsi_alloc(&d->allocator, (n + 1) * one);
     d->gradient = nsi_alloc(&d->allocator, (n + 1) * one);
@@ -359,7 +391,8 @@ static ns_status make(nsi_descent* d, const ns_dataset* data, uint32_t threads, 
     if (status == NS_OK) status = list_inputs(d, error);
     if (status != NS_OK) return status;
     d->norms = nsi_alloc(&d->allocator, ((size_t)d->groups.count + 1) * one);
-    return d->norms ? NS_OK : nsi_fail_nomem(error);
+    d->factors = nsi_alloc(&d->allocator, ((size_t)d->groups.count + 1) * one);
+    return d->norms && d->factors ? NS_OK : nsi_fail_nomem(error);
 }
 
 ns_status nsi_descent_create(const nsi_problem* problem, const ns_dataset* data,
@@ -394,8 +427,8 @@ void nsi_descent_free(nsi_descent* d) {
     for (uint32_t k = 0; k < d->batches.count; k++) nsi_evaluator_free(d->batches.data[k]);
     nsi_array_free(&memory, &d->batches);
     nsi_array_free(&memory, &d->groups);
-    void* blocks[] = {d->x,       d->gradient, d->order,      d->shuffled,
-                      d->state.m, d->state.v,  d->state.best, d->norms};
+    void* blocks[] = {d->x,       d->gradient,   d->order, d->shuffled, d->state.m,
+                      d->state.v, d->state.best, d->norms, d->factors};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&memory, blocks[k]);
     nsi_free(&memory, d);
 }

@@ -44,6 +44,10 @@ void nsi_descent_watch_path(nsi_descent* descent, nsi_descent_path_observer* obs
                             void* context);
 void nsi_descent_tell_path(nsi_descent* descent); // where the evaluator stands now
 
+// Adaptive penalties: sizes of the groups at the beginning of the stage, when the point is not there any
+// more. Without them, those at the point are taken.
+void nsi_descent_set_sizes(nsi_descent* descent, const double* norms);
+
 // From the state on. The outcome's value is that of `value` above. Adam ends, also when it is stopped,
 // at the best of the points at which the loss of all windows was looked at: of all of them without
 // batches, otherwise of those between epochs.

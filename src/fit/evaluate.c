@@ -9,6 +9,11 @@
 #include <omp.h>
 #endif
 
+// Below some milliseconds of work, to wake other threads takes longer than it saves, and very much
+// longer where other programs use the cores.
+static const double LITTLE = 4e6; // steps x (weights + PHYSICS)
+enum { PHYSICS = 500 };           // what the rest of a step costs, in weights
+
 // ---- memory ------------------------------------------------------------------------------------
 
 static uint32_t nx_of(const nsi_evaluator* e) {
@@ -83,6 +88,7 @@ static ns_status make_rollouts(nsi_evaluator* e, ns_error* error) {
     for (uint32_t k = 0; k < e->batches.count; k++) {
         nsi_batch* b = &e->batches.data[k];
         ns_workspace_size size = {.batch = b->count, .steps = b->steps, .threads = e->threads};
+        if ((double)b->count * b->steps * (z->nw + PHYSICS) < LITTLE) size.threads = 1;
         ns_status status = ns_workspace_create(e->p->system, &size, &b->work, error);
         if (status != NS_OK) return status;
     }

@@ -14,6 +14,7 @@
 #define NSI_FIT_EVALUATE_H
 
 #include "fit/problem.h"
+#include "opt/opt.h"
 
 typedef enum nsi_states {
     NSI_STATES_FREE,     // estimated
@@ -87,9 +88,13 @@ void nsi_evaluator_move(nsi_evaluator* evaluator, const double* step);
 // Normal equations at the point. False as nsi_evaluator_value() is infinite.
 bool nsi_evaluator_linearise(nsi_evaluator* evaluator, double* value);
 
-// The step for a damping; false when the matrix is not positive definite.
+// The step for a damping; false when the matrix is not positive definite, or memory ran out.
 // @param predicted  receives the decrease that the quadratic model promises
 bool nsi_evaluator_solve(nsi_evaluator* evaluator, double damping, double* predicted);
+
+// From now on linearising, solving and trying are those of F and N times a penalty on weights, of which
+// offsets count from the first number that is fitted. What the options point to stays the caller's.
+void nsi_evaluator_set_penalty(nsi_evaluator* evaluator, const nsi_proximal_options* options);
 
 // F at the point moved by the step; and go there.
 double nsi_evaluator_try(nsi_evaluator* evaluator);

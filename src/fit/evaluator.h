@@ -24,6 +24,7 @@ typedef struct nsi_normal {
     double* ends;               // tied: per window (nx x (nt + n)) derivatives of where it ends
     double *S, *L, *Y, *E, *yg; // what solving makes of them
     double *step, *step_x;      // (n), (windows x nt)
+    double *x, *b;              // (n) with a penalty: where it leads, linear part of the model
     double* row;                // scratch: 2 nx + nt
 } nsi_normal;
 
@@ -55,6 +56,7 @@ struct nsi_evaluator {
     double *dx, *dp, *dw; // for start states, parameters and weights; the last two and their parts
 
     nsi_normal normal;
+    nsi_proximal_options penalty; // without groups there is none
     uint32_t refused;
     const char* refused_link;
 };

@@ -45,7 +45,7 @@ typedef struct nsi_fit_changes {
     const char* data; // a folder in which recordings are looked for first; NULL: none
     uint32_t
         trajectories;    // to train on: so many of the first file, which says which it has. 0: all
-    uint32_t block;      // the block-th so many of them; the last ones where there are not as many
+    uint32_t block;      // the block-th so many of them
     uint32_t iterations; // of each stage, at most; 0: as it says
     const char* weights; // a file to start from; NULL: that of the plan, if it has one
 } nsi_fit_changes;

@@ -39,13 +39,14 @@ static ns_status choose_trajectories(ns_fit* f, const nsi_fit_changes* c, ns_err
     ns_data_part* part = &file->part;
     double count = part->last_trajectory - part->first_trajectory + 1.0;
     if (c->trajectories == 0) return NS_OK;
-    if (part->all_trajectories || !(count >= c->trajectories)) {
+    double begin = (double)c->block * c->trajectories;
+    if (part->all_trajectories || !(count >= begin + c->trajectories)) {
         char what[120];
-        snprintf(what, sizeof what, "expected `trajectories: A-B`, of which %u can be taken",
-                 c->trajectories);
+        snprintf(what, sizeof what,
+                 "expected `trajectories: A-B` with %g or more, of which run %u can take %u",
+                 begin + c->trajectories, c->block + 1, c->trajectories);
         return fail_at(f, file->node, NS_ERR_PARSE, what, error);
     }
-    double begin = fmin((double)c->block * c->trajectories, count - c->trajectories);
     part->first_trajectory += begin;
     part->last_trajectory = part->first_trajectory + c->trajectories - 1.0;
     return NS_OK;

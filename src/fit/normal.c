@@ -18,6 +18,10 @@
 
 enum { SLAB_NUMBERS = 1 << 23 }; // of a Jacobian kept at a time, about
 
+// Of a step with a penalty. One that is not the exact minimum still goes down.
+enum { INNER_ITERATIONS = 1000 };
+static const double INNER_TOLERANCE = 1e-9;
+
 static uint32_t columns_of(const nsi_evaluator* e) {
     return e->nt + e->n;
 }
@@ -31,9 +35,9 @@ void nsi_normal_free(nsi_evaluator* e) {
     for (uint32_t k = 0; m->sensitivity && k < e->threads; k++) {
         nsi_sensitivity_free(m->sensitivity[k]);
     }
-    void* blocks[] = {m->sensitivity, m->slab,  m->H,    m->g,   m->Hxx,   m->Hxn,
-                      m->gx,          m->Hnext, m->ends, m->S,   m->L,     m->Y,
-                      m->E,           m->yg,    m->step, m->row, m->step_x};
+    void* blocks[] = {m->sensitivity, m->slab, m->H,      m->g, m->Hxx, m->Hxn, m->gx,
+                      m->Hnext,       m->ends, m->S,      m->L, m->Y,   m->E,   m->yg,
+                      m->step,        m->row,  m->step_x, m->x, m->b};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&e->allocator, blocks[k]);
     *m = (nsi_normal){0};
 }
@@ -52,6 +56,8 @@ static bool need_normal(nsi_evaluator* e) {
     m->S = nsi_numbers(e, n * n);
     m->g = nsi_numbers(e, n);
     m->step = nsi_numbers(e, n);
+    m->x = nsi_numbers(e, n);
+    m->b = nsi_numbers(e, n);
     m->step_x = nsi_numbers(e, count * nt);
     m->Hxx = nsi_numbers(e, count * nt * nt);
     m->L = nsi_numbers(e, count * nt * nt);
@@ -64,8 +70,9 @@ static bool need_normal(nsi_evaluator* e) {
     size_t ends = e->loss.states == NSI_STATES_TIED ? count * e->p->sizes.nx * columns_of(e) : 0;
     m->ends = nsi_numbers(e, ends);
     m->sensitivity = nsi_alloc_zeroed(&e->allocator, e->threads * sizeof *m->sensitivity);
-    bool ok = m->slab && m->H && m->S && m->g && m->step && m->step_x && m->Hxx && m->L &&
-              m->Hnext && m->E && m->Hxn && m->Y && m->gx && m->yg && m->ends && m->sensitivity;
+    bool ok = m->slab && m->H && m->S && m->g && m->step && m->x && m->b && m->step_x && m->Hxx &&
+              m->L && m->Hnext && m->E && m->Hxn && m->Y && m->gx && m->yg && m->ends &&
+              m->sensitivity;
     for (uint32_t k = 0; ok && k < e->threads; k++) {
         ok = nsi_sensitivity_create(e->p->system, nt > 0, e->nw > 0, &m->sensitivity[k], NULL) ==
              NS_OK;
@@ -290,8 +297,23 @@ static bool linearise(nsi_evaluator* e, bool natural, double* value) {
     return true;
 }
 
+// The penalty at a point; what is no weight does not count.
+static double penalty_at(const nsi_evaluator* e, const nsi_point* point) {
+    if (e->penalty.ngroup == 0) return 0.0;
+    memcpy(e->normal.x + e->nz, point->w, e->nw * sizeof(double));
+    return nsi_proximal_penalty(&e->penalty, e->normal.x);
+}
+
+void nsi_evaluator_set_penalty(nsi_evaluator* e, const nsi_proximal_options* options) {
+    e->penalty = *options;
+    e->penalty.l1 *= e->nresidual;
+    e->penalty.group *= e->nresidual;
+}
+
 bool nsi_evaluator_linearise(nsi_evaluator* e, double* value) {
-    return linearise(e, false, value);
+    bool done = linearise(e, false, value);
+    if (done) *value += penalty_at(e, &e->point);
+    return done && isfinite(*value);
 }
 
 // ---- solving -----------------------------------------------------------------------------------
@@ -450,11 +472,51 @@ static bool is_too_long(const nsi_evaluator* e) {
     return false;
 }
 
+// With a penalty, the step leads to the minimum of the damped quadratic and the penalty: a proximal
+// Gauss-Newton step (Lee, Sun & Saunders 2014, Proximal Newton-type methods). In terms of the weights
+// x = w + step the model is 1/2 x'Sx + b'x, b = -Sw - r, with r the right-hand side, which is in
+// `step` and replaced.
+static bool solve_with_penalty(nsi_evaluator* e, double* predicted) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n;
+    double most = 0.0, before = penalty_at(e, &e->point);
+    memset(m->x, 0, e->nz * sizeof *m->x);
+    for (uint32_t k = 0; k < n; k++) most = fmax(most, m->S[(size_t)k * n + k]);
+    for (uint32_t i = 0; i < n; i++) {
+        m->b[i] = -m->step[i];
+        for (uint32_t j = 0; j < n; j++) {
+            m->b[i] -= m->S[(size_t)(j < i ? i : j) * n + (j < i ? j : i)] * m->x[j];
+        }
+    }
+    nsi_proximal_options options = e->penalty;
+    options.max_iterations = INNER_ITERATIONS;
+    options.tolerance = INNER_TOLERANCE;
+    options.step = most > 0.0 ? 1.0 / most : 1.0;
+    if (!nsi_proximal_quadratic(n, m->S, m->b, m->x, &options)) return false;
+    *predicted = before - nsi_proximal_penalty(&e->penalty, m->x);
+    for (uint32_t i = 0; i < n; i++) {
+        double right = m->step[i];
+        m->step[i] = m->x[i] - (i < e->nz ? 0.0 : e->point.w[i - e->nz]);
+        *predicted += right * m->step[i];
+        for (uint32_t j = 0; j < i; j++) {
+            *predicted -= m->S[(size_t)i * n + j] * m->step[i] * m->step[j];
+        }
+        *predicted -= 0.5 * m->S[(size_t)i * n + i] * m->step[i] * m->step[i];
+    }
+    return true;
+}
+
 bool nsi_evaluator_solve(nsi_evaluator* e, double damping, double* predicted) {
     nsi_normal* m = &e->normal;
     uint32_t n = e->n, rows = e->windows.count * e->nt;
     if (!reduce(e, damping)) return false;
     damp(e, damping);
+    if (e->penalty.ngroup > 0) {
+        bool solved = solve_with_penalty(e, predicted);
+        if (!solved || is_too_long(e)) return false;
+        back_substitute(e);
+        return true;
+    }
     if (n > 0) {
         if (!nsi_dense_cholesky(n, m->S)) return false;
         nsi_dense_cholesky_solve(n, m->S, 1, m->step);
@@ -471,7 +533,7 @@ bool nsi_evaluator_solve(nsi_evaluator* e, double damping, double* predicted) {
 
 double nsi_evaluator_try(nsi_evaluator* e) {
     nsi_evaluator_moved(e, e->normal.step, e->normal.step_x, &e->trial);
-    return nsi_evaluator_value_at(e, &e->trial);
+    return nsi_evaluator_value_at(e, &e->trial) + penalty_at(e, &e->trial);
 }
 
 void nsi_evaluator_accept(nsi_evaluator* e) {

@@ -203,7 +203,7 @@ static void read_settings(reader* r, const nsi_yaml_node* map) {
 
 #define STAGE_KEYS                                                                                 \
     "windows count overlap states reach tie huber cauchy decay decay_upper l1 group method "       \
-    "iterations tolerance rate rate_end batch clip teacher fit"
+    "adaptive iterations tolerance rate rate_end batch clip teacher fit"
 
 // A length of windows: samples, `one` or `whole`.
 static void read_length(reader* r, const nsi_yaml_node* node, uint32_t* out) {
@@ -239,6 +239,7 @@ static void read_stage(reader* r, const nsi_yaml_node* node, nsi_stage* stage) {
     read_number(r, node, "decay_upper", 0.0, 1e9, &loss->decay_upper);
     read_number(r, node, "l1", 0.0, 1e9, &stage->l1);
     read_number(r, node, "group", 0.0, 1e9, &stage->group);
+    read_flag(r, node, "adaptive", &stage->adaptive);
     read_choice(r, node, "method", NSI_METHODS, &method);
     read_count(r, node, "iterations", 0, 10000000, &stage->iterations);
     read_number(r, node, "tolerance", 0.0, 1.0, &stage->tolerance);
@@ -255,12 +256,15 @@ static void read_stage(reader* r, const nsi_yaml_node* node, nsi_stage* stage) {
         loss->fit_weights = fit != 1;
     }
     bool lasso = stage->l1 > 0.0 || stage->group > 0.0;
-    if (r->status == NS_OK && lasso && method != NSI_METHOD_OWLQN &&
-        method != NSI_METHOD_PROXIMAL) {
-        fail(r, node, "l1 and group need method owlqn (l1 only) or proximal");
+    if (r->status == NS_OK && lasso && (method == NSI_METHOD_LBFGS || method == NSI_METHOD_ADAM)) {
+        fail(r, node, "l1 and group need method lm, proximal, or owlqn (l1 only)");
     }
     if (r->status == NS_OK && stage->group > 0.0 && method == NSI_METHOD_OWLQN) {
-        fail(r, node, "group needs method proximal; owlqn has l1 only");
+        fail(r, node, "group needs method lm or proximal; owlqn has l1 only");
+    }
+    if (r->status == NS_OK && stage->adaptive && method != NSI_METHOD_LM &&
+        method != NSI_METHOD_PROXIMAL) {
+        fail(r, node, "adaptive needs method lm or proximal");
     }
 }
 
@@ -276,6 +280,18 @@ static void check_teacher(reader* r, const nsi_yaml_node* node, const nsi_stage*
     } else if (stage->loss.states != NSI_STATES_RECORDED) {
         fail(r, node,
              "teacher forcing takes all states from the data: it needs `states: recorded`");
+    }
+}
+
+// Sizes at the beginning of a stage are those at the end of the path so far, which checkpoints have.
+static void check_adaptive(reader* r, const nsi_yaml_node* node, const nsi_stage* stage) {
+    uint32_t count = r->plan->stages.count;
+    const nsi_stage* last = count > 0 ? &r->plan->stages.data[count - 1] : NULL;
+    if (!stage->adaptive || r->status != NS_OK) return;
+    if (!stage->loss.fit_weights || !last || !last->loss.fit_weights ||
+        !(last->l1 > 0.0 || last->group > 0.0)) {
+        fail(r, node,
+             "adaptive needs a stage with l1 or group just before it, and weights to fit in both");
     }
 }
 
@@ -300,6 +316,7 @@ static void read_stages(reader* r, const nsi_yaml_node* loss, const nsi_yaml_nod
     const nsi_yaml_node* windows = find(loss, "windows");
     if (!stages) {
         check_teacher(r, loss, &stage);
+        check_adaptive(r, loss, &stage);
         if (windows && windows->type == NSI_YAML_LIST) {
             if (windows->count == 0) fail(r, windows, "expected lengths of windows: [25, 100]");
             for (const nsi_yaml_node* n = windows->first; n && r->status == NS_OK; n = n->next) {
@@ -325,6 +342,7 @@ static void read_stages(reader* r, const nsi_yaml_node* loss, const nsi_yaml_nod
         read_length(r, find(n, "windows"), &own.loss.length);
         read_stage(r, n, &own);
         check_teacher(r, n, &own);
+        check_adaptive(r, n, &own);
         add_stage(r, &own);
     }
 }
@@ -345,6 +363,12 @@ static void read_search(reader* r, const nsi_yaml_node* node) {
     read_number(r, node, "target", 0.0, INFINITY, &s->target);
     read_number(r, node, "seconds", 0.0, 1e9, &s->seconds);
     s->method = (nsi_search_method)method;
+    for (uint32_t k = 0; k < r->plan->stages.count && r->status == NS_OK; k++) {
+        bool starts = s->method == NSI_SEARCH_HOP || s->method == NSI_SEARCH_RESTART;
+        if (starts && r->plan->stages.data[k].adaptive) {
+            fail(r, node, "adaptive penalties do not go with a search from many starts");
+        }
+    }
 }
 
 static void read_predict(reader* r, const nsi_yaml_node* node) {

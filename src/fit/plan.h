@@ -35,6 +35,7 @@ typedef struct nsi_stage {
     uint32_t batch;   // windows per step of Adam; 0: all
     double clip;      // longest gradient of Adam; 0: any
     double l1, group; // sparse-group lasso on first layers
+    bool adaptive;    // over the sizes that groups have at the beginning
 } nsi_stage;
 
 typedef enum nsi_search_method {

@@ -153,13 +153,8 @@ ns_status nsi_run_end_phase(nsi_run* r, const nsi_outcome* out, double seconds) 
 
 enum { MOST_PATH_POINTS = 200 }; // of a stage, along its iterations
 
-static double group_of(const nsi_stage* stage) {
-    return stage->method == NSI_METHOD_PROXIMAL ? stage->group : 0.0;
-}
-
 static bool has_penalty(const nsi_stage* stage) {
-    bool can = stage->method == NSI_METHOD_PROXIMAL || stage->method == NSI_METHOD_OWLQN;
-    return can && stage->loss.fit_weights && (stage->l1 > 0.0 || group_of(stage) > 0.0);
+    return stage->loss.fit_weights && (stage->l1 > 0.0 || stage->group > 0.0);
 }
 
 // Names of the inputs of first layers and of coefficients, in the order of weights.
@@ -211,7 +206,7 @@ static ns_status begin_path(nsi_run* r) {
         const nsi_stage* stage = stage_of(r, phase);
         if (!has_penalty(stage)) continue;
         if (!first) first = stage;
-        if (stage->l1 != first->l1 || group_of(stage) != group_of(first)) r->along = false;
+        if (stage->l1 != first->l1 || stage->group != first->group) r->along = false;
     }
     return first ? name_inputs(r) : NS_OK;
 }
@@ -237,7 +232,7 @@ static void watch_path(void* context, uint32_t iteration, double value, const do
     keep_path_point(r, &(nsi_path_point){.phase = r->phase,
                                          .iteration = iteration,
                                          .l1 = stage->l1,
-                                         .group = group_of(stage),
+                                         .group = stage->group,
                                          .loss = sqrt(2.0 * value),
                                          .norms = norms});
 }
@@ -277,6 +272,11 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     nsi_copy_numbers(point.z, c->z, f->nz);
     nsi_copy_numbers(point.w, c->w, f->nw);
     nsi_copy_numbers(point.x, c->x, nx);
+    const nsi_path_point* began = NULL; // where the stage did
+    for (uint32_t k = 0; stage->adaptive && k < f->answer.path.count; k++) {
+        if (f->answer.path.data[k].phase < r->phase) began = &f->answer.path.data[k];
+    }
+    if (began) nsi_descent_set_sizes(r->descent, began->norms);
     state->lm = (nsi_lm_state){c->iteration, c->small, c->damping};
     if (state->m) {
         nsi_copy_numbers(state->m, c->m, nm);
@@ -292,7 +292,8 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
 // what was told then.
 static void keep_last_value(nsi_run* r, const nsi_stage* stage) {
     nsi_answer* a = &r->f->answer;
-    if (stage->method == NSI_METHOD_LM || stage->method == NSI_METHOD_ADAM) return;
+    if (stage->method == NSI_METHOD_ADAM) return;
+    if (stage->method == NSI_METHOD_LM && !has_penalty(stage)) return;
     if (a->history.count == 0) return;
     const nsi_history_point* last = &a->history.data[a->history.count - 1];
     if (last->phase == r->phase) a->phases.data[a->phases.count - 1].value = last->value;

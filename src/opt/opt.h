@@ -95,6 +95,8 @@ typedef struct nsi_proximal_options {
     const nsi_group* groups;
     uint32_t ngroup;
     double group, l1;        // lambda, kappa
+    const double* factors;   // (ngroup) of both, for each group; INFINITY: its numbers become 0.
+                             // Default NULL: all 1
     double step;             // first one. Default 1e-3; found by backtracking
     uint32_t max_iterations; // default 2000
     double tolerance;        // of the decrease over 10 iterations, relative. Default 1e-10
@@ -107,6 +109,14 @@ nsi_proximal_options nsi_default_proximal_options(void);
 ns_status nsi_proximal(uint32_t n, double* x, nsi_objective* objective, nsi_observer* observe,
                        void* context, const nsi_proximal_options* options, nsi_outcome* out,
                        ns_error* error);
+
+// The penalty at x; INFINITY when a number is not 0 whose group has an infinite factor.
+double nsi_proximal_penalty(const nsi_proximal_options* options, const double* x);
+
+// The same for 1/2 x'Ax + b'x and the penalty, A (n x n) positive definite with its lower triangle
+// given: x is where to start, and receives the best point found.
+bool nsi_proximal_quadratic(uint32_t n, const double* A, const double* b, double* x,
+                            const nsi_proximal_options* options);
 
 // ---- hop.c: many local searches --------------------------------------------------------------
 

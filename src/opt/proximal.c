@@ -37,13 +37,20 @@ static double norm(uint32_t n, const double* v) {
     return sqrt(sum);
 }
 
-static double penalty(const nsi_proximal_options* o, const double* x) {
+static double factor_of(const nsi_proximal_options* o, uint32_t group) {
+    return o->factors ? o->factors[group] : 1.0;
+}
+
+double nsi_proximal_penalty(const nsi_proximal_options* o, const double* x) {
     double sum = 0.0;
     for (uint32_t k = 0; k < o->ngroup; k++) {
         const nsi_group* g = &o->groups[k];
         double l1 = 0.0;
         for (uint32_t i = 0; i < g->count; i++) l1 += fabs(x[g->offset + i]);
-        sum += o->group * sqrt((double)g->count) * norm(g->count, x + g->offset) + o->l1 * l1;
+        if (l1 == 0.0) continue;
+        double size = o->group * sqrt((double)g->count) * norm(g->count, x + g->offset);
+        double factor = factor_of(o, k);
+        sum += isfinite(factor) ? factor * (size + o->l1 * l1) : INFINITY;
     }
     return sum;
 }
@@ -53,15 +60,19 @@ static double penalty(const nsi_proximal_options* o, const double* x) {
 static void shrink(const nsi_proximal_options* o, double step, double* x) {
     for (uint32_t k = 0; k < o->ngroup; k++) {
         const nsi_group* g = &o->groups[k];
-        double* v = x + g->offset;
+        double *v = x + g->offset, factor = step * factor_of(o, k);
+        if (!isfinite(factor)) {
+            memset(v, 0, g->count * sizeof *v);
+            continue;
+        }
         for (uint32_t i = 0; i < g->count; i++) {
-            double left = fabs(v[i]) - step * o->l1;
+            double left = fabs(v[i]) - factor * o->l1;
             v[i] = left > 0.0 ? copysign(left, v[i]) : 0.0;
         }
         double length = norm(g->count, v);
-        double threshold = step * o->group * sqrt((double)g->count);
-        double factor = length > threshold ? 1.0 - threshold / length : 0.0;
-        for (uint32_t i = 0; i < g->count; i++) v[i] = factor > 0.0 ? factor * v[i] : 0.0;
+        double threshold = factor * o->group * sqrt((double)g->count);
+        double left = length > threshold ? 1.0 - threshold / length : 0.0;
+        for (uint32_t i = 0; i < g->count; i++) v[i] = left > 0.0 ? left * v[i] : 0.0;
     }
 }
 
@@ -100,7 +111,7 @@ static bool advance(search* s, double* total) {
         s->out->evaluations++;
         double rounding = 4.0 * DBL_EPSILON * (fabs(s->value) + fabs(slope));
         if (value <= s->value + slope + square / (2.0 * s->step) + rounding) {
-            *total = value + penalty(s->options, s->z);
+            *total = value + nsi_proximal_penalty(s->options, s->z);
             // Where the function is flatter, steps may be longer. At first it is not known how
             // long.
             s->step *= k > 0 ? 1.0 : s->halved ? 1.1 : 2.0;
@@ -182,9 +193,45 @@ ns_status nsi_proximal(uint32_t n, double* x, nsi_objective* objective, nsi_obse
                 .step = o.step};
     memcpy(s.y, x, n * sizeof *x);
     if (look(&s)) {
-        out->value = s.value + penalty(&o, x);
+        out->value = s.value + nsi_proximal_penalty(&o, x);
         run(&s, observe);
     }
     nsi_free(NULL, work);
     return NS_OK;
+}
+
+// ---- quadratic functions -------------------------------------------------------------------
+
+typedef struct quadratic {
+    uint32_t n;
+    const double *A, *b;
+    double* product; // (n) Ax
+} quadratic;
+
+static double quadratic_value(void* context, const double* x, double* gradient) {
+    quadratic* q = context;
+    double value = 0.0;
+    memset(q->product, 0, q->n * sizeof *q->product);
+    for (uint32_t i = 0; i < q->n; i++) {
+        const double* row = q->A + (size_t)i * q->n;
+        double sum = row[i] * x[i];
+        for (uint32_t j = 0; j < i; j++) {
+            sum += row[j] * x[j];
+            q->product[j] += row[j] * x[i];
+        }
+        q->product[i] += sum;
+    }
+    for (uint32_t i = 0; i < q->n; i++) value += (0.5 * q->product[i] + q->b[i]) * x[i];
+    for (uint32_t i = 0; gradient && i < q->n; i++) gradient[i] = q->product[i] + q->b[i];
+    return value;
+}
+
+bool nsi_proximal_quadratic(uint32_t n, const double* A, const double* b, double* x,
+                            const nsi_proximal_options* options) {
+    quadratic q = {n, A, b, nsi_alloc(NULL, ((size_t)n + 1) * sizeof(double))};
+    nsi_outcome out = {.finish = NSI_FINISH_FAILED};
+    ns_status status = NS_ERR_NOMEM;
+    if (q.product) status = nsi_proximal(n, x, quadratic_value, NULL, &q, options, &out, NULL);
+    nsi_free(NULL, q.product);
+    return status == NS_OK && isfinite(out.value);
 }

@@ -180,7 +180,7 @@ static void fill_table(maker* m, const nsi_network_picture* p, nsi_charts* chart
 }
 
 ns_status nsi_weights_add_chart(const ns_system* system, uint32_t set, const double* weights,
-                                nsi_charts* charts, ns_error* error) {
+                                const char* when, nsi_charts* charts, ns_error* error) {
     maker m = {.arena = &charts->arena};
     const nsi_plan* plan = system->plan;
     const nsi_plan_set* s = &plan->sets[set];
@@ -193,9 +193,10 @@ ns_status nsi_weights_add_chart(const ns_system* system, uint32_t set, const dou
     const char** outputs = port_names(&m, plan, set, false);
     const char** last = outputs ? last_names(&m, def, shapes[nlayer - 1].columns, outputs) : NULL;
     const char** notes = new_names(&m, 2);
-    const char* title = nsi_charts_text(charts, "Network %s", s->name);
-    const char* name = nsi_charts_text(charts, "network_%s", s->name);
-    const char* heading = nsi_charts_text(charts, "%s", s->name);
+    const char *gap = when ? ", " : "", *line = when ? "_" : "", *which = when ? when : "";
+    const char* title = nsi_charts_text(charts, "Network %s%s%s", s->name, gap, which);
+    const char* name = nsi_charts_text(charts, "network_%s%s%s", s->name, line, which);
+    const char* heading = nsi_charts_text(charts, "%s%s%s", s->name, gap, which);
     if (!layers || !inputs || !last || !notes || !title || !name || !heading) {
         return nsi_fail_nomem(error);
     }

@@ -13,7 +13,8 @@ const char* const* nsi_weights_inputs(const ns_system* system, uint32_t set, nsi
 
 // Add the chart "network_<set>": a picture of this set, whose weights are borrowed. A formula's has none.
 // @param weights  (nw) of all sets
+// @param when     NULL, or what tells two pictures of a set apart: "network_<set>_<when>"
 ns_status nsi_weights_add_chart(const ns_system* system, uint32_t set, const double* weights,
-                                nsi_charts* charts, ns_error* error);
+                                const char* when, nsi_charts* charts, ns_error* error);
 
 #endif

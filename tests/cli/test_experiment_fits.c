@@ -303,7 +303,7 @@ static void mistakes_are_explained(void** state) {
          "no parameter or coefficient friction/c"},
         {SIMULATE("") "fits: [{name: a, file: formula.yaml, inputs: [x]}]\n", "no input x"},
         {SIMULATE("") "fits: [{name: a, file: formula.yaml, trajectories: [11]}]\n",
-         "of which 11 can be taken"},
+         "with 11 or more"},
     };
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         char text[2000];

@@ -229,6 +229,44 @@ static void terms_are_removed_one_by_one(void** state) {
     ns_fit_free(fit);
 }
 
+// A convex problem, nearly: both methods end where the other does. Then adaptive stages: what is out
+// stays out, what is left moves to where it would be had the others never been there.
+static void both_methods_of_the_lasso_agree(void** state) {
+    (void)state;
+    static const char text[] = "model: " PENDULUM "\ndata: {train: [noisy.csv]}\ntimestep: 0.01\n"
+                               "blueprint: %s\nfit: {windows: 20, states: recorded,"
+                               " iterations: 2000, tolerance: 1.0e-13}\n%s";
+    static const char* const stages[] = {"stages: [{group: 3.0e-4, method: proximal}]\n",
+                                         "stages: [{group: 3.0e-4}]\n",
+                                         "stages: [{group: 3.0e-4}, {adaptive: true}]\n"};
+    experiment_write("terms.yaml",
+                     "formulas:\n- name: damping\n  each: joint/*\n  output: \"{}/tau\"\n"
+                     "  formula: -b * \"{}/velocity\" + s * sin(\"{}/position\") + o\n"
+                     "  coefficients: {b: 0.02, s: 0.01, o: 0.01}\n");
+    double b[3];
+    for (int k = 0; k < 3; k++) {
+        experiment_write("fit.yaml", text, "terms.yaml", stages[k]);
+        ns_fit* fit = run("fit.yaml");
+        const nsi_fitted_coefficient* c = fit->answer.coefficients.data;
+        b[k] = c[0].value;
+        print_message("b %.10g, s %g, o %g, %u iterations, loss %.12g\n", c[0].value, c[1].value,
+                      c[2].value, fit->answer.phases.data[0].iterations,
+                      fit->answer.phases.data[0].value);
+        assert_true(c[1].value == 0.0 && c[2].value == 0.0);
+        ns_fit_free(fit);
+    }
+    assert_true(fabs(b[1] - b[0]) < 1e-6 * b[0]);
+    experiment_write("one.yaml", "formulas:\n- name: damping\n  each: joint/*\n"
+                                 "  output: \"{}/tau\"\n  formula: -b * \"{}/velocity\"\n"
+                                 "  coefficients: {b: 0.02}\n");
+    experiment_write("fit.yaml", text, "one.yaml", "");
+    ns_fit* fit = run("fit.yaml");
+    double alone = fit->answer.coefficients.data[0].value;
+    ns_fit_free(fit);
+    assert_true(fabs(b[2] - alone) < 1e-7 * alone);
+    assert_true(b[1] < 0.995 * b[2]); // the penalty makes it smaller
+}
+
 static int remove_data(void** state) {
     (void)state;
     experiment_remove();
@@ -241,6 +279,7 @@ int main(void) {
         cmocka_unit_test(errors_are_those_of_a_parameter),
         cmocka_unit_test(what_is_not_determined_is_said),
         cmocka_unit_test(terms_are_removed_one_by_one),
+        cmocka_unit_test(both_methods_of_the_lasso_agree),
     };
     return cmocka_run_group_tests(tests, NULL, remove_data);
 }

@@ -347,7 +347,9 @@ static void a_fit_records_its_path(void** state) {
     assert_int_equal(ns_fit_html(fit, &page, NULL), NS_OK);
     assert_non_null(strstr(page.data, "id=\"figure-path\""));
     assert_non_null(strstr(page.data, "id=\"figure-timing\""));
-    assert_non_null(strstr(page.data, "id=\"figure-network_torque\""));
+    const char* before_it = strstr(page.data, "id=\"figure-network_torque_before\"");
+    const char* after_it = strstr(page.data, "id=\"figure-network_torque\"");
+    assert_true(before_it && after_it && before_it < after_it);
     ns_text_free(&page);
     ns_fit_free(fit);
     snprintf(path, sizeof path, "rm -r '%s'", folder);

@@ -82,6 +82,11 @@ static const struct {
      "blueprint: net.yaml\nfit: {windows: 10, states: recorded, method: proximal,"
      " iterations: 120, tolerance: 0}\nstages: [{method: lm, iterations: 2}, {group: 0.0001},"
      " {method: owlqn, l1: 0.001}]\n"},
+    {"path, adaptive", "blueprint: net.yaml\nfit: {windows: 10, iterations: 6, tolerance: 0,"
+                       " fit: weights}\nstages: [{}, {group: 0.0001},"
+                       " {group: 0.0003, adaptive: true}, {l1: 0.0001, adaptive: true,"
+                       " method: proximal, iterations: 120, states: recorded},"
+                       " {adaptive: true}]\n"},
     {"hop", "fit: {windows: [10, 20], iterations: 5}\nsearch: {population: 4, rounds: 3}\n"},
     {"hop, adam", "fit: {windows: 10, method: adam, states: recorded, iterations: 8}\n"
                   "search: {population: 5, rounds: 2}\n"},
@@ -555,14 +560,21 @@ static void inputs_that_do_not_matter_get_exact_zeros(void** state) {
                                   "    bias: false\n"
                                   "    init: {scale: 0.5, last: 1, seed: 2}\n");
     // Without decay of the upper layer, weights shrink below and grow above for nothing.
-    static const char* const fits[] = {"proximal, group: 1e-3", "proximal, l1: 1e-3",
-                                       "owlqn, l1: 1e-3"};
-    for (int k = 0; k < 3; k++) {
+    static const char* const fits[] = {
+        "proximal, group: 1e-3}",
+        "proximal, l1: 1e-3}",
+        "owlqn, l1: 1e-3}",
+        "lm, group: 1e-3}",
+        "lm, l1: 1e-3}",
+        "lm}\nstages: [{group: 1e-3}, {adaptive: true}]",
+        "lm}\nstages: [{group: 1e-3, method: proximal}, {group: 1e-4,"
+        " adaptive: true}, {adaptive: true, method: proximal}]"};
+    for (int k = 0; k < 7; k++) {
         experiment_write("fit.yaml",
                          "model: pair.xml\nblueprint: drag.yaml\ndata: {train: [pair.csv]}\n"
                          "timestep: 0.01\n"
                          "fit: {windows: 20, states: recorded, iterations: 1000,"
-                         " decay_upper: 1e-3, method: %s}\n",
+                         " decay_upper: 1e-3, method: %s\n",
                          fits[k]);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};

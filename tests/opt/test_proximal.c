@@ -73,25 +73,28 @@ static void an_orthogonal_design_gives_the_closed_form(void** state) {
     }
     nsi_group groups[GROUPS];
     make_groups(groups);
-    const double weights[][2] = {{0.0, 3.0}, {3.0, 0.0}, {2.0, 2.5}, {0.0, 0.0}, {100.0, 0.0}};
-    for (int w = 0; w < 5; w++) {
+    const double weights[][2] = {{0.0, 3.0}, {3.0, 0.0},   {2.0, 2.5},
+                                 {0.0, 0.0}, {100.0, 0.0}, {2.0, 2.5}};
+    const double factors[GROUPS] = {1.0, 0.5, 2.0, 0.0, 1.0, INFINITY, 3.0, 0.1};
+    for (int w = 0; w < 6; w++) {
         nsi_proximal_options o = nsi_default_proximal_options();
         o.groups = groups;
         o.ngroup = GROUPS;
         o.group = weights[w][0];
         o.l1 = weights[w][1];
         o.tolerance = 0.0;
+        o.factors = w == 5 ? factors : NULL;
         double want[N], x[N];
         for (int i = 0; i < N; i++) want[i] = r.b[i] / c, x[i] = 1.0;
         for (int k = 0; k < GROUPS; k++) {
             double* v = want + groups[k].offset;
-            double square = 0.0;
+            double square = 0.0, factor = w == 5 ? factors[k] : 1.0;
             for (uint32_t i = 0; i < groups[k].count; i++) {
-                double left = fabs(v[i]) - o.l1 / (c * c);
+                double left = fabs(v[i]) - factor * o.l1 / (c * c);
                 v[i] = left > 0.0 ? copysign(left, v[i]) : 0.0;
                 square += v[i] * v[i];
             }
-            double left = sqrt(square) - o.group * sqrt((double)groups[k].count) / (c * c);
+            double left = sqrt(square) - factor * o.group * sqrt((double)groups[k].count) / (c * c);
             for (uint32_t i = 0; i < groups[k].count; i++) {
                 v[i] = left > 0.0 ? v[i] * left / sqrt(square) : 0.0;
             }
@@ -107,7 +110,9 @@ static void an_orthogonal_design_gives_the_closed_form(void** state) {
             zeros += want[i] == 0.0;
         }
         if (w < 3) assert_in_range(zeros, 5, 35);
-        assert_true(fabs(out.value - regression_value(&r, x, NULL) - penalty(&o, x)) < 1e-10);
+        double all = out.value - regression_value(&r, x, NULL);
+        assert_true(fabs(all - nsi_proximal_penalty(&o, x)) < 1e-10);
+        if (w < 5) assert_true(fabs(all - penalty(&o, x)) < 1e-10);
     }
 }
 
@@ -170,6 +175,36 @@ static void a_regression_ends_at_a_minimum(void** state) {
         for (int i = N - 2; i < N; i++) assert_true(fabs(g[i]) <= tolerance); // in no group
         assert_in_range(zeros, w == 1 ? 0 : 3, N - 4);
     }
+}
+
+// A regression is a quadratic function: 1/2 x'A'Ax - b'Ax.
+static void a_quadratic_ends_where_its_regression_does(void** state) {
+    (void)state;
+    static regression r;
+    static double A[N][N], b[N];
+    nsi_group groups[GROUPS];
+    make_groups(groups);
+    make_regression(&r, 7);
+    for (int i = 0; i < N; i++) {
+        b[i] = 0.0;
+        for (int j = 0; j < N; j++) A[i][j] = j > i ? NAN : 0.0; // the upper triangle is not read
+        for (int k = 0; k < ROWS; k++) {
+            b[i] -= r.A[k][i] * r.b[k];
+            for (int j = 0; j <= i; j++) A[i][j] += r.A[k][i] * r.A[k][j];
+        }
+    }
+    nsi_proximal_options o = nsi_default_proximal_options();
+    o.groups = groups;
+    o.ngroup = GROUPS;
+    o.group = o.l1 = 10.0;
+    o.tolerance = 0.0;
+    double want[N] = {0.0}, x[N] = {0.0};
+    minimise(want, &r, &o);
+    assert_true(nsi_proximal_quadratic(N, A[0], b, x, &o));
+    residual residuals = {.name = "quadratic", .tolerance = 1e-6};
+    residual_array(&residuals, x, want, N, 1.0);
+    residual_check(&residuals);
+    for (int i = 0; i < N; i++) assert_true((x[i] == 0.0) == (want[i] == 0.0));
 }
 
 // With one group of l1 alone it is the problem OWL-QN solves, in another way.
@@ -265,6 +300,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_orthogonal_design_gives_the_closed_form),
         cmocka_unit_test(a_regression_ends_at_a_minimum),
+        cmocka_unit_test(a_quadratic_ends_where_its_regression_does),
         cmocka_unit_test(agrees_with_owlqn),
         cmocka_unit_test(a_valley_with_a_wall_is_gone_down),
         cmocka_unit_test(bad_groups_are_refused),

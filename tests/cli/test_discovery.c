@@ -1,0 +1,102 @@
+// The experiment `discovery`, made small: its files, on fewer motions. Exactly the inputs of the truth are
+// left, and the coefficients are those of the truth.
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "support/program.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char folder[] = "/tmp/neuralsim_discovery_XXXXXX"; // the program runs in it
+static program_result last;
+
+static const char* const files[] = {
+    "pendulum.urdf",         "torques.yaml",          "friction.yaml",     "stiffness.yaml",
+    "truth_friction.yaml",   "truth_stiffness.yaml",  "law_friction.yaml", "law_stiffness.yaml",
+    "formula_friction.yaml", "formula_stiffness.yaml"};
+
+#define MOTIONS(file, truth, count, seed)                                                          \
+    "  - {file: " file ".csv, model: truth_" truth ".yaml, trajectories: " count ", seconds: 2,"   \
+    " timestep: 0.02, integrator: rk4, seed: " seed ", start: {q_shoulder: [-1.5, 1.5],"           \
+    " q_elbow: [-1.5, 1.5], qd_shoulder: [-2, 2], qd_elbow: [-2, 2]}}\n"
+#define SIMULATE(truth)                                                                            \
+    MOTIONS(truth "_train", truth, "200", "7")                                                     \
+    MOTIONS(truth "_validation", truth, "2", "8") MOTIONS(truth "_test", truth, "5", "9")
+#define ENTRY(name, more)                                                                          \
+    "  - {name: " name ", file: " name ".yaml, seeds: 2, trajectories: [2], " more "}\n"
+
+static const char experiment[] =
+    "kind: fits\ntitle: Small\nsimulate:\n" SIMULATE("friction") SIMULATE("stiffness") //
+    "fits:\n"                                                                          //
+    ENTRY("friction", "inputs: ['shoulder: joint/shoulder/velocity',"
+                      " 'elbow: joint/elbow/velocity']")
+        ENTRY("stiffness", "inputs: ['shoulder: joint/shoulder/position',"
+                           " 'shoulder: joint/shoulder/velocity',"
+                           " 'elbow: joint/elbow/position', 'elbow: joint/elbow/velocity']")
+            ENTRY("formula_friction", "truth: {law/joint/shoulder/b: 0.1, law/joint/elbow/b: 0.05}")
+                ENTRY("formula_stiffness",
+                      "truth: {law/joint/shoulder/b: 0.1, law/joint/elbow/b: 0.05,"
+                      " law/joint/shoulder/k: 0.5, law/joint/elbow/k: 0.3}");
+
+static double metric(const json_t* root, const char* name) {
+    const json_t* value = json_object_get(json_object_get(root, "metrics"), name);
+    if (!json_is_number(value)) fail_msg("there is no metric %s", name);
+    return json_number_value(value);
+}
+
+static void what_the_model_lacks_is_found(void** state) {
+    (void)state;
+    json_error_t error;
+    program_must_run(folder, "experiment small --json -o out", &last);
+    json_t* root = json_loads(last.out, JSON_REJECT_DUPLICATES, &error);
+    if (!root) fail_msg("line %d: %s", error.line, error.text);
+    assert_true(metric(root, "friction_right_inputs") == 2.0);
+    assert_true(metric(root, "stiffness_right_inputs") == 2.0);
+    assert_true(metric(root, "formula_friction_truth_error_worst") < 0.02);
+    assert_true(metric(root, "formula_stiffness_truth_error_worst") < 0.02);
+    // A hundredth of what is off without the networks.
+    assert_true(metric(root, "friction_n2_gain_q") > 100.0);
+    assert_true(metric(root, "stiffness_n2_gain_q") > 100.0);
+    json_decref(root);
+}
+
+static int start(void** state) {
+    (void)state;
+    char path[300];
+    if (!mkdtemp(folder)) return -1;
+    for (int k = 0; k < 2; k++) {
+        snprintf(path, sizeof path, "%s/experiments%s", folder, k ? "/small" : "");
+        if (mkdir(path, 0777) != 0) return -1;
+    }
+    for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
+        char name[100];
+        snprintf(path, sizeof path, NEURALSIM_SOURCE_DIR "/experiments/discovery/%s", files[k]);
+        snprintf(name, sizeof name, "experiments/small/%s", files[k]);
+        char* text = program_read_file(path);
+        program_write_file(folder, name, text);
+        free(text);
+    }
+    program_write_file(folder, "experiments/small/experiment.yaml", experiment);
+    return 0;
+}
+
+static int stop(void** state) {
+    (void)state;
+    char command[128];
+    program_result_free(&last);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_the_model_lacks_is_found)};
+    return cmocka_run_group_tests(tests, start, stop);
+}
