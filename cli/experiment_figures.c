@@ -183,6 +183,13 @@ static double test_error(const nsi_answer* a) {
     return s->nhorizon > 0 ? s->horizons[s->nhorizon - 1].pooled : s->rmse_q;
 }
 
+// Is there more than one number of trajectories? A quick run has no others.
+static bool is_curve(const figure* of) {
+    uint32_t points = 0;
+    for (uint32_t k = 0; k < of->nfit; k++) points += of->fits[k]->ncount;
+    return points > of->nfit;
+}
+
 // Median, least and most of all seeds.
 static bool add_learning(const figure* of, nsi_charts* charts) {
     uint32_t points = 0;
@@ -315,7 +322,7 @@ bool fits_make_figures(fits* f) {
         bool done = true;
         if (of.nfit == 0) continue; // a quick run has none of them
         if (of.kind == LOSS) done = add_loss(&of, &f->charts);
-        if (of.kind == LEARNING) done = add_learning(&of, &f->charts);
+        if (of.kind == LEARNING && is_curve(&of)) done = add_learning(&of, &f->charts);
         if (of.kind == PREDICTION) done = add_prediction(f, &of, &f->charts);
         if (!done) return false;
     }

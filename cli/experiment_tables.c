@@ -227,6 +227,11 @@ static uint32_t make_rows(const fits* f, uint32_t of, nsi_role role, row* rows) 
     return count;
 }
 
+// Is none of the fits of a case run, by choice?
+static bool is_empty(const fits* f, uint32_t of) {
+    return !f->cases[of].missing && f->cases[of].main == NSI_NONE;
+}
+
 static bool any(cell_text (*show)(const row*, nsi_role), const row* rows, uint32_t count,
                 nsi_role role) {
     for (uint32_t k = 0; k < count; k++) {
@@ -278,34 +283,39 @@ static void print_role(const fits* f, uint32_t of, nsi_role role, row* rows) {
     }
 }
 
-static void print_findings(fits* f) {
+// What is known of the truth, of the fits of a case.
+static void print_findings(fits* f, uint32_t of) {
     for (uint32_t k = 0; k < f->nentry; k++) {
         const fits_entry* x = &f->entries[k];
-        if (!x->chosen) continue;
+        if (!x->chosen || x->of != of || !(x->inputs || x->truth)) continue;
+        printf("\n%s:", x->label);
         if (x->inputs) {
-            printf("\n%s: exactly the right inputs in %u of %u seeds", x->label,
-                   count_right_inputs(x), x->seeds);
+            printf(" exactly the right inputs in %u of %u seeds", count_right_inputs(x), x->seeds);
         }
-        if (!x->truth) continue;
-        fits_spread off = truth_errors(f, x);
-        printf("\n%s: at most %s %% from the truth", x->label, nsi_show(100 * off.median, 2).text);
-        if (x->seeds > 1) {
-            printf(" (median of %u seeds; worst %s %%)", x->seeds,
-                   nsi_show(100 * off.most, 2).text);
+        if (x->truth) {
+            fits_spread off = truth_errors(f, x);
+            printf("%s at most %s %% from the truth", x->inputs ? ";" : "",
+                   nsi_show(100 * off.median, 2).text);
+            if (x->seeds > 1) {
+                printf(" (median of %u seeds; worst %s %%)", x->seeds,
+                       nsi_show(100 * off.most, 2).text);
+            }
         }
+        printf("\n");
     }
-    printf("\n");
 }
 
 static void print_all(fits* f, row* rows) {
     const experiment* e = f->e;
     printf("%s\nerror of all windows up to a horizon (of the median window)\n", e->title);
     for (uint32_t c = 0; c < f->ncase; c++) {
+        if (is_empty(f, c)) continue;
         if (*f->cases[c].title) printf("\n== %s\n", f->cases[c].title);
         if (f->cases[c].missing) printf("left out: its recordings are missing\n");
         for (size_t k = 0; k < ROLES; k++) print_role(f, c, roles[k], rows);
+        print_findings(f, c);
     }
-    print_findings(f);
+    printf("\n");
     for (const nsi_yaml_node* n = e->remarks ? e->remarks->first : NULL; n; n = n->next) {
         printf("- %s\n", n->text);
     }
@@ -359,23 +369,23 @@ static void add_role(const fits* f, uint32_t of, nsi_role role, row* rows, nsi_t
     nsi_page_close_table(page);
 }
 
-static void add_findings(fits* f, nsi_text_builder* page) {
+static void add_findings(fits* f, uint32_t of, nsi_text_builder* page) {
     for (uint32_t k = 0; k < f->nentry; k++) {
         const fits_entry* x = &f->entries[k];
-        if (!x->chosen) continue;
-        if (x->inputs) {
-            nsi_text_add(page, "<p>");
-            nsi_page_text(page, x->label);
-            nsi_text_add(page, ": exactly the right inputs in %u of %u seeds.</p>\n",
-                         count_right_inputs(x), x->seeds);
-        }
-        if (!x->truth) continue;
-        fits_spread off = truth_errors(f, x);
+        if (!x->chosen || x->of != of || !(x->inputs || x->truth)) continue;
         nsi_text_add(page, "<p>");
         nsi_page_text(page, x->label);
-        nsi_text_add(page, ": at most %s %% from the truth (worst of %u seeds %s %%).</p>\n",
-                     nsi_show(100 * off.median, 2).text, x->seeds,
-                     nsi_show(100 * off.most, 2).text);
+        if (x->inputs) {
+            nsi_text_add(page, ": exactly the right inputs in %u of %u seeds",
+                         count_right_inputs(x), x->seeds);
+        }
+        if (x->truth) {
+            fits_spread off = truth_errors(f, x);
+            nsi_text_add(page, "%s at most %s %% from the truth (worst of %u seeds %s %%)",
+                         x->inputs ? ";" : ":", nsi_show(100 * off.median, 2).text, x->seeds,
+                         nsi_show(100 * off.most, 2).text);
+        }
+        nsi_text_add(page, ".</p>\n");
     }
 }
 
@@ -570,13 +580,14 @@ int fits_report(fits* f) {
                  "window; of the median seed where there are several. Names lead to the reports of "
                  "the fits.</p>\n");
     for (uint32_t c = 0; c < f->ncase; c++) {
+        if (is_empty(f, c)) continue;
         if (*f->cases[c].title) nsi_page_element(&page, "h2", f->cases[c].title);
         if (f->cases[c].missing) {
             nsi_text_add(&page, "<p>Left out: its recordings are missing.</p>\n");
         }
         for (size_t k = 0; k < ROLES; k++) add_role(f, c, roles[k], rows, &page);
+        add_findings(f, c, &page);
     }
-    add_findings(f, &page);
     bool done = add_figures(f, &page);
     experiment_close_page(e, &page);
     nsi_json j = experiment_begin_json(e, f->entries[f->main].seed);
