@@ -14,6 +14,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 }; /
 
 // Each command gets its arguments after its own name and returns the exit code.
 int cmd_bench(int argc, char** argv);
+int cmd_discover(int argc, char** argv);
 int cmd_eval(int argc, char** argv);
 int cmd_experiment(int argc, char** argv);
 int cmd_fit(int argc, char** argv);

@@ -20,6 +20,7 @@ static const struct {
     {"simulate", cmd_simulate, "compute trajectories"},
     {"replay", cmd_replay, "predict recordings and tell the error"},
     {"fit", cmd_fit, "fit parameters and networks to recordings"},
+    {"discover", cmd_discover, "find what is missing in a model from recordings"},
     {"experiment", cmd_experiment, "run an experiment of the papers as a whole"},
     {"view", cmd_view, "show a page or a fit, also while it runs, in a browser"},
     {"plot", cmd_plot, "draw figures of a fit, an experiment or a table"},

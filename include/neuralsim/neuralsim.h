@@ -8,6 +8,7 @@
 #include "neuralsim/blueprint.h"
 #include "neuralsim/convert.h"
 #include "neuralsim/data.h"
+#include "neuralsim/discover.h"
 #include "neuralsim/expr.h"
 #include "neuralsim/fit.h"
 #include "neuralsim/hybrid.h"

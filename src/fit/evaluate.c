@@ -228,6 +228,11 @@ void nsi_evaluator_free(nsi_evaluator* e) {
     nsi_free(&memory, e);
 }
 
+void nsi_evaluator_choose(nsi_evaluator* e, const uint32_t* columns, uint32_t count) {
+    e->chosen = columns;
+    e->n = columns ? count : e->nz + e->nw;
+}
+
 uint32_t nsi_evaluator_window_count(const nsi_evaluator* e) {
     return e->windows.count;
 }
@@ -253,6 +258,11 @@ void nsi_evaluator_guess(nsi_evaluator* e) {
 
 double nsi_evaluator_rms(const nsi_evaluator* e) {
     return e->nresidual > 0 ? sqrt(e->squares / e->nresidual) : NAN;
+}
+
+const double* nsi_evaluator_residuals(const nsi_evaluator* e, size_t* count) {
+    *count = e->row_at[e->windows.count];
+    return e->residuals;
 }
 
 const double* nsi_evaluator_states(const nsi_evaluator* e, uint32_t window) {
@@ -498,11 +508,16 @@ double nsi_evaluator_gradient(nsi_evaluator* e, double* gradient) {
 
 void nsi_evaluator_moved(const nsi_evaluator* e, const double* step, const double* step_x,
                          nsi_point* out) {
+    bool all = !e->chosen;
     for (uint32_t k = 0; k < variable_count(e); k++) {
-        out->z[k] = e->point.z[k] + (k < e->nz ? step[k] : 0.0);
+        out->z[k] = e->point.z[k] + (all && k < e->nz ? step[k] : 0.0);
     }
     for (uint32_t k = 0; k < e->p->sizes.nw; k++) {
-        out->w[k] = e->point.w[k] + (k < e->nw ? step[e->nz + k] : 0.0);
+        out->w[k] = e->point.w[k] + (all && k < e->nw ? step[e->nz + k] : 0.0);
+    }
+    for (uint32_t k = 0; k < e->n && !all; k++) {
+        uint32_t column = e->chosen[k];
+        *(column < e->nz ? &out->z[column] : &out->w[column - e->nz]) += step[k];
     }
     for (uint32_t k = 0; k < e->windows.count; k++) {
         const double* from = e->point.x + (size_t)k * nx_of(e);

@@ -67,6 +67,9 @@ double nsi_evaluator_value(nsi_evaluator* evaluator);
 // Root of the mean squared residual at the last value, and without the robust norm.
 double nsi_evaluator_rms(const nsi_evaluator* evaluator);
 
+// Residuals at the last value, window by window; 0 for what is missing.
+const double* nsi_evaluator_residuals(const nsi_evaluator* evaluator, size_t* count);
+
 // Simulated states of a window at the last value: (steps + 1) x nx; observations (steps x ny).
 const double* nsi_evaluator_states(const nsi_evaluator* evaluator, uint32_t window);
 const double* nsi_evaluator_observations(const nsi_evaluator* evaluator, uint32_t window);
@@ -85,6 +88,10 @@ void nsi_evaluator_move(nsi_evaluator* evaluator, const double* step);
 
 // ---- second order ------------------------------------------------------------------------------
 
+// Normal equations and steps are of these variables and weights only, n of them; NULL: of all again.
+// `columns` are numbers of variables, then of weights, and stay the caller's.
+void nsi_evaluator_choose(nsi_evaluator* evaluator, const uint32_t* columns, uint32_t count);
+
 // Normal equations at the point. False as nsi_evaluator_value() is infinite.
 bool nsi_evaluator_linearise(nsi_evaluator* evaluator, double* value);
 
@@ -95,6 +102,17 @@ bool nsi_evaluator_solve(nsi_evaluator* evaluator, double damping, double* predi
 // From now on linearising, solving and trying are those of F and N times a penalty on weights, of which
 // offsets count from the first number that is fitted. What the options point to stays the caller's.
 void nsi_evaluator_set_penalty(nsi_evaluator* evaluator, const nsi_proximal_options* options);
+
+// For those who choose the step themselves: the matrix (n x n, lower triangle) and the right-hand side
+// (n) of the last linearisation with start states eliminated, and the sum of squares that the best start
+// states leave; n is the number of variables and weights, or of those that are chosen. Only the states are
+// damped.
+// @return false when a start state is not determined
+bool nsi_evaluator_reduce(nsi_evaluator* evaluator, double damping, double* S, double* b,
+                          double* squares);
+// A step of the numbers (n), for nsi_evaluator_try(); start states go along as they were damped in
+// nsi_evaluator_reduce().
+void nsi_evaluator_follow(nsi_evaluator* evaluator, const double* step);
 
 // F at the point moved by the step; and go there.
 double nsi_evaluator_try(nsi_evaluator* evaluator);

@@ -39,8 +39,10 @@ struct nsi_evaluator {
     size_t *state_at, *control_at; // (windows + 1) where each has its part
     size_t* row_at;                // (windows + 1) of residuals
 
-    uint32_t n, nz, nw; // unknowns without states: n = nz + nw, as far as they are fitted
-    uint32_t nt;        // directions of a start state; 0 when they are not looked for
+    uint32_t n, nz,
+        nw; // unknowns without states: n = nz + nw, as far as they are fitted and chosen
+    const uint32_t* chosen; // (n) of nz + nw, or NULL: all
+    uint32_t nt;            // directions of a start state; 0 when they are not looked for
     nsi_point point, trial;
     double *v, *params, *dparams, *dv, *scratch; // of the point or trial last looked at
     double *states, *observations, *controls;

@@ -55,6 +55,11 @@ typedef struct nsi_fit_changes {
 ns_status nsi_fit_load(const char* path, uint32_t threads, const nsi_fit_changes* changes,
                        ns_fit** out, ns_error* error);
 
+// Read the plan, the model and the recordings, and find the time step: all of ns_fit_load() that does not
+// ask what is fitted.
+ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes* changes,
+                       ns_fit** out, ns_error* error);
+
 // What a stage fits: the problem, or the one with a teacher.
 static inline const nsi_problem* nsi_fit_problem(const ns_fit* fit, const nsi_stage* stage) {
     return stage->teacher ? fit->teacher : fit->problem;

@@ -430,13 +430,7 @@ static ns_status start(ns_fit* f, ns_error* error) {
     return check_start(f, error);
 }
 
-ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error* error) {
-    if (out) *out = NULL;
-    if (!path || !out) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_load: path or out is NULL");
-    return nsi_fit_load(path, threads, NULL, out, error);
-}
-
-ns_status nsi_fit_load(const char* path, uint32_t threads, const nsi_fit_changes* changes,
+ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes* changes,
                        ns_fit** out, ns_error* error) {
     static const nsi_fit_changes none = {0};
     if (!changes) changes = &none;
@@ -461,8 +455,27 @@ ns_status nsi_fit_load(const char* path, uint32_t threads, const nsi_fit_changes
                           : nsi_problem_timestep(ns_hybrid_model(f->hybrid), &f->options,
                                                  f->plan->timestep, period);
         f->options.timestep = f->timestep;
-        status = make_system(f, error);
     }
+    if (status != NS_OK) {
+        ns_fit_free(f);
+        return status;
+    }
+    *out = f;
+    return NS_OK;
+}
+
+ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error* error) {
+    if (out) *out = NULL;
+    if (!path || !out) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_load: path or out is NULL");
+    return nsi_fit_load(path, threads, NULL, out, error);
+}
+
+ns_status nsi_fit_load(const char* path, uint32_t threads, const nsi_fit_changes* changes,
+                       ns_fit** out, ns_error* error) {
+    ns_fit* f = NULL;
+    *out = NULL;
+    ns_status status = nsi_fit_open(path, threads, changes, &f, error);
+    if (status == NS_OK) status = make_system(f, error);
     if (status == NS_OK) status = start(f, error);
     if (status == NS_OK) status = check_work(f, error);
     if (status != NS_OK) {

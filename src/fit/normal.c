@@ -45,13 +45,13 @@ void nsi_normal_free(nsi_evaluator* e) {
 static bool need_normal(nsi_evaluator* e) {
     nsi_normal* m = &e->normal;
     if (m->row) return true;
-    size_t count = e->windows.count, n = e->n, nt = e->nt, most = 1;
+    size_t count = e->windows.count, n = (size_t)e->nz + e->nw, nt = e->nt, most = 1;
     for (uint32_t k = 0; k < count; k++) {
         if (rows_of(e, k) > most) most = rows_of(e, k);
     }
-    size_t windows = SLAB_NUMBERS / (most * columns_of(e) + 1) + 1;
+    size_t columns = nt + n, windows = SLAB_NUMBERS / (most * columns + 1) + 1;
     m->slab_windows = (uint32_t)(windows < count ? windows : count);
-    m->slab = nsi_numbers(e, m->slab_windows * most * columns_of(e));
+    m->slab = nsi_numbers(e, m->slab_windows * most * columns);
     m->H = nsi_numbers(e, n * n);
     m->S = nsi_numbers(e, n * n);
     m->g = nsi_numbers(e, n);
@@ -67,7 +67,7 @@ static bool need_normal(nsi_evaluator* e) {
     m->Y = nsi_numbers(e, count * nt * n);
     m->gx = nsi_numbers(e, count * nt);
     m->yg = nsi_numbers(e, count * nt);
-    size_t ends = e->loss.states == NSI_STATES_TIED ? count * e->p->sizes.nx * columns_of(e) : 0;
+    size_t ends = e->loss.states == NSI_STATES_TIED ? count * e->p->sizes.nx * columns : 0;
     m->ends = nsi_numbers(e, ends);
     m->sensitivity = nsi_alloc_zeroed(&e->allocator, e->threads * sizeof *m->sensitivity);
     bool ok = m->slab && m->H && m->S && m->g && m->step && m->x && m->b && m->step_x && m->Hxx &&
@@ -99,6 +99,16 @@ static void convert_row(const nsi_evaluator* e, const double* x0, const double* 
         for (uint32_t k = 0; k < e->nt; k++) out[k] *= scale;
         row += e->p->sizes.nx;
         out += e->nt;
+    }
+    if (e->chosen) {
+        for (uint32_t k = 0; k < e->n; k++) {
+            uint32_t j = e->chosen[k];
+            out[k] = j < nz ? 0.0 : row[np + j - nz] * scale;
+            for (uint32_t i = 0; i < np && j < nz; i++) {
+                out[k] += row[i] * scale * e->dparams[(size_t)i * nz + j];
+            }
+        }
+        return;
     }
     for (uint32_t j = 0; j < nz; j++) out[j] = 0.0;
     for (uint32_t i = 0; i < np && nz > 0; i++) {
@@ -293,7 +303,7 @@ static bool linearise(nsi_evaluator* e, bool natural, double* value) {
     for (uint32_t k = 0; k < count; k++) {
         if (nsi_is_tied(e, k)) add_tie(e, k);
     }
-    add_penalty(e, natural);
+    if (!e->chosen) add_penalty(e, natural); // who chooses has none
     return true;
 }
 
@@ -410,17 +420,28 @@ static bool reduce(nsi_evaluator* e, double damping) {
     return true;
 }
 
+bool nsi_evaluator_reduce(nsi_evaluator* e, double damping, double* S, double* b, double* squares) {
+    nsi_normal* m = &e->normal;
+    if (!reduce(e, damping)) return false;
+    memcpy(S, m->S, (size_t)e->n * e->n * sizeof(double));
+    memcpy(b, m->step, e->n * sizeof(double));
+    *squares = e->squares;
+    for (uint32_t r = 0; r < e->windows.count * e->nt; r++) *squares -= m->yg[r] * m->yg[r];
+    return true;
+}
+
 // Weights of networks are alike; parameters and coefficients of formulas have each a size of their own.
 static bool is_weight(const nsi_evaluator* e, uint32_t k) {
-    return k >= e->nz && !e->coefficient[k - e->nz];
+    uint32_t column = e->chosen ? e->chosen[k] : k;
+    return column >= e->nz && !e->coefficient[column - e->nz];
 }
 
 // The mean of the diagonal of A (n x n) over weights of networks; 0 when there are none.
 static double mean_weight(const nsi_evaluator* e, const double* A) {
     uint32_t weights = 0;
     double mean = 0.0;
-    for (uint32_t k = e->nz; k < e->n; k++) weights += is_weight(e, k);
-    for (uint32_t k = e->nz; k < e->n; k++) {
+    for (uint32_t k = 0; k < e->n; k++) weights += is_weight(e, k);
+    for (uint32_t k = 0; k < e->n; k++) {
         if (is_weight(e, k)) mean += A[(size_t)k * e->n + k] / weights;
     }
     return mean;
@@ -464,8 +485,10 @@ static void back_substitute(nsi_evaluator* e) {
 // Does a step change a positive number more than twentyfold? A linear model knows nothing of what is
 // there, and near zero nothing leads back.
 static bool is_too_long(const nsi_evaluator* e) {
-    for (uint32_t k = 0; k < e->nz; k++) {
-        nsi_transform transform = nsi_variables_at(e->p->variables, k)->transform;
+    for (uint32_t k = 0; k < e->n; k++) {
+        uint32_t column = e->chosen ? e->chosen[k] : k;
+        if (column >= e->nz) continue;
+        nsi_transform transform = nsi_variables_at(e->p->variables, column)->transform;
         bool logarithm = transform == NSI_TRANSFORM_LOG || transform == NSI_TRANSFORM_BODY;
         if (logarithm && fabs(e->normal.step[k]) > 3.0) return true;
     }
@@ -529,6 +552,11 @@ bool nsi_evaluator_solve(nsi_evaluator* e, double damping, double* predicted) {
     for (uint32_t k = 0; k < rows; k++) slope += m->gx[k] * m->step_x[k];
     *predicted = -0.5 * slope;
     return true;
+}
+
+void nsi_evaluator_follow(nsi_evaluator* e, const double* step) {
+    memcpy(e->normal.step, step, e->n * sizeof(double));
+    back_substitute(e);
 }
 
 double nsi_evaluator_try(nsi_evaluator* e) {

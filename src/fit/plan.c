@@ -400,6 +400,25 @@ static void read_predict(reader* r, const nsi_yaml_node* node) {
     }
 }
 
+// A list of globs.
+static void read_globs(reader* r, const nsi_yaml_node* node, nsi_globs* out) {
+    if (!node || r->status != NS_OK) return;
+    if (node->type != NSI_YAML_LIST || node->count == 0) {
+        fail(r, node, "expected a list of names or globs: [\"link/*/mass\"]");
+    }
+    for (const nsi_yaml_node* n = node->first; n && r->status == NS_OK; n = n->next) {
+        const char* text = NULL;
+        r->status = nsi_yaml_text(r->yaml, n, &text, r->error);
+        if (r->status == NS_OK && !nsi_array_push(&r->plan->allocator, out, text)) out_of_memory(r);
+    }
+}
+
+static void read_discover(reader* r, const nsi_yaml_node* node) {
+    check_map(r, node, "discover", "parameters outputs");
+    read_globs(r, find(node, "parameters"), &r->plan->discover_parameters);
+    read_globs(r, find(node, "outputs"), &r->plan->discover_outputs);
+}
+
 // ---- the whole ---------------------------------------------------------------------------------
 
 // What belongs to physics does not go with a learned system.
@@ -434,7 +453,7 @@ static void read_plan(reader* r) {
     uint32_t seed = 1;
     check_map(r, root, "an experiment",
               "title citation model learned blueprint weights ground self_collision contact "
-              "integrator timestep data parameters set fit stages search predict seed");
+              "integrator timestep data parameters set fit stages search predict seed discover");
     if (r->status == NS_OK && (!root || root->type != NSI_YAML_MAP)) {
         fail(r, root, "expected keys: model, data, parameters");
     }
@@ -462,6 +481,7 @@ static void read_plan(reader* r) {
     read_stages(r, find(root, "fit"), find(root, "stages"));
     read_search(r, find(root, "search"));
     read_predict(r, find(root, "predict"));
+    read_discover(r, find(root, "discover"));
     read_count(r, root, "seed", 0, UINT32_MAX, &seed);
     p->seed = seed;
     if (!p->title) p->title = p->path;
@@ -520,6 +540,8 @@ void nsi_fit_plan_free(nsi_fit_plan* p) {
     nsi_array_free(&memory, &p->settings);
     nsi_array_free(&memory, &p->stages);
     nsi_array_free(&memory, &p->horizons);
+    nsi_array_free(&memory, &p->discover_parameters);
+    nsi_array_free(&memory, &p->discover_outputs);
     nsi_yaml_free(&p->yaml);
     nsi_free(&memory, p->folder);
     nsi_free(&memory, (char*)p->path);

@@ -55,6 +55,8 @@ typedef struct nsi_search {
     double sigma, target, seconds;
 } nsi_search;
 
+typedef NSI_ARRAY(const char*) nsi_globs;
+
 typedef struct nsi_fit_plan {
     const char* path;
     char* folder; // of the file
@@ -84,6 +86,9 @@ typedef struct nsi_fit_plan {
         errors; // names and formulas of channels whose errors count; NULL: positions
     const nsi_yaml_node* measures; // by name, each with the formulas of its distance; NULL: none
     uint64_t seed;
+
+    // What `neuralsim discover` may look at: globs of parameters and of quantities; none: its own choice.
+    nsi_globs discover_parameters, discover_outputs;
     ns_allocator allocator;
 } nsi_fit_plan;
 

@@ -1,0 +1,124 @@
+// neuralsim discover: what is missing in a model, found from recordings.
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "cli.h"
+#include "neuralsim/discover.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: neuralsim discover FILE [-o DIR] [--json] [--threads N]\n"
+    "\n"
+    "Find what is missing in a model: parameters that are wrong, and forces that it does not "
+    "have.\n"
+    "FILE is an experiment as for 'neuralsim fit', with a model and recordings; where to look "
+    "need\n"
+    "not be said (docs/discover.md).\n"
+    "\n"
+    "  -o DIR         where results go: fitted.yaml (a model that every command takes),\n"
+    "                 blueprint.yaml, report.html, result.json. Default: FILE without its ending,\n"
+    "                 with _discover, beside it\n"
+    "  --threads N    default: one per core. The answer does not depend on it\n"
+    "  --json         print the answer as JSON\n"
+    "\n"
+    "Where nothing is missing it says so, with exit code 0. Ctrl-C ends the search with what it "
+    "has.\n"
+    "\n"
+    "example: neuralsim discover examples/discover_pendulum.yaml -o /tmp/missing\n";
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+}
+
+typedef struct watcher {
+    bool terminal;
+    double shown; // s
+} watcher;
+
+static bool watch(void* context, const char* doing, double seconds) {
+    watcher* w = context;
+    if (w->terminal && seconds - w->shown > 0.2) {
+        w->shown = seconds;
+        fprintf(stderr, "\r\033[K%.70s, %.0f s", doing, seconds);
+    }
+    return interrupted != 0;
+}
+
+// FILE without .yaml, with _discover.
+static char* default_output(const char* file) {
+    size_t size = strlen(file);
+    char* name = malloc(size + sizeof "_discover");
+    if (!name) return NULL;
+    memcpy(name, file, size + 1);
+    char *dot = strrchr(name, '.'), *slash = strrchr(name, '/');
+    if (dot && (!slash || dot > slash + 1)) *dot = '\0';
+    memcpy(name + strlen(name), "_discover", sizeof "_discover");
+    return name;
+}
+
+static int run(ns_discovery* d, const char* folder, bool json) {
+    ns_error error;
+    ns_text text = {0};
+    watcher w = {.terminal = isatty(STDERR_FILENO)};
+    struct sigaction action = {.sa_handler = on_interrupt}, before;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = (int)SA_RESETHAND; // a second Ctrl-C ends at once
+    sigaction(SIGINT, &action, &before);
+    ns_status status = ns_discover_run(d, watch, &w, &error);
+    if (w.terminal) fprintf(stderr, "\r\033[K");
+    if (status == NS_OK) status = ns_discover_save(d, folder, &error);
+    sigaction(SIGINT, &before, NULL);
+    if (status == NS_OK) {
+        status = json ? ns_discover_json(d, &text, &error) : ns_discover_text(d, &text, &error);
+    }
+    if (status != NS_OK) return cli_fail("%s", error.message);
+    fwrite(text.data, 1, text.size, stdout);
+    if (json) putchar('\n');
+    ns_text_free(&text);
+    if (!json) printf("\nmodel   %s/fitted.yaml\npage    %s/report.html\n", folder, folder);
+    int code = cli_finish();
+    return code == EXIT_OK && interrupted ? EXIT_INTERRUPTED : code;
+}
+
+int cmd_discover(int argc, char** argv) {
+    const char* output = NULL;
+    bool json = false;
+    uint32_t threads = 0;
+    const cli_row rows[] = {{"-o", CLI_TEXT, &output, "a folder"},
+                            {"--threads", CLI_COUNT, &threads, "a whole number of threads"},
+                            {"--json", CLI_FLAG, &json, NULL},
+                            {0}};
+    cli_list arguments = {.count = 0};
+    int code = cli_parse("discover", help, rows, argc, argv, &arguments);
+    if (code != CLI_GO_ON) return code;
+    if (arguments.count != 1) return cli_usage("discover", "expected one experiment file");
+    ns_discovery* d = NULL;
+    ns_error error;
+    if (ns_discover_load(arguments.items[0], threads, &d, &error) != NS_OK) {
+        return cli_fail("%s", error.message);
+    }
+    char* made = output ? NULL : default_output(arguments.items[0]);
+    const char* folder = output ? output : made;
+    if (!folder) {
+        code = cli_fail("out of memory");
+    } else if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        code = cli_fail("cannot make the folder %s: %s", folder, strerror(errno));
+    } else if (!cli_is_folder(folder)) {
+        code = cli_fail("%s is there and is no folder; give another one with -o", folder);
+    } else {
+        code = run(d, folder, json);
+    }
+    free(made);
+    ns_discover_free(d);
+    return code;
+}

@@ -1,0 +1,76 @@
+/// @file discover.h
+/// Discovery: what is missing in a model, found from recordings without being told where.
+///
+///     ns_discovery* d = NULL;
+///     ns_discover_load("what_is_missing.yaml", 0, &d, &error);
+///     ns_discover_run(d, NULL, NULL, &error);
+///     for (uint32_t k = 0; k < ns_discover_count(d); k++) puts(ns_discover_found(d, k)->text);
+///     ns_discover_save(d, "out", &error);          // out/fitted.yaml, blueprint.yaml, the report
+///     ns_discover_free(d);
+///
+/// The file is that of a fit (fit.h, docs/fit.md) with a model and data; docs/discover.md tells the rest.
+/// The same file gives the same answer at any number of threads. Link as for fit.h.
+
+#ifndef NEURALSIM_DISCOVER_H
+#define NEURALSIM_DISCOVER_H
+
+#include "neuralsim/base.h"
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ns_discovery ns_discovery;
+
+/// Read a file, its model and recordings, and make the terms that might be missing.
+/// @param threads  0: one per core
+/// @return NS_OK; as ns_fit_load(); NS_ERR_UNSUPPORTED: a learned system has no physics to look into
+NS_API ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** out,
+                                  ns_error* error);
+NS_API void ns_discover_free(ns_discovery* discovery); ///< NULL is allowed
+
+/// Called now and then by one thread with what is being done; true: stop, as if nothing else were
+/// found.
+typedef bool ns_discover_observer(void* context, const char* doing, double seconds);
+
+/// Look for what is missing.
+/// @param observe  or NULL
+/// @return NS_OK, also when nothing is missing; NS_ERR_NONFINITE: the model's simulation does not stay
+///         finite; NS_ERR_NOMEM
+NS_API ns_status ns_discover_run(ns_discovery* discovery, ns_discover_observer* observe,
+                                 void* context, ns_error* error);
+
+/// One thing that is missing or wrong.
+typedef struct ns_discovered {
+    bool parameter; ///< a parameter has another value; otherwise a formula is missing
+    const char*
+        quantity; ///< the parameter, or what the formula adds to: "joint/elbow/tau", "link/*/force"
+    const char* form; ///< of a formula: "qd", "|v| v", "tanh(qd / v)"; of a parameter ""
+    const char* text; ///< "joint/elbow/tau += -0.098 qd", "link/lower/mass = 0.75"
+    double value;     ///< of the parameter, or the coefficient
+    double standard_error;
+    double start; ///< the model's value; 0 for coefficients
+    double shape; ///< v of tanh(qd / v); NaN where there is none
+} ns_discovered;
+
+/// What was found; the most telling first.
+NS_API uint32_t ns_discover_count(const ns_discovery* discovery);
+NS_API const ns_discovered* ns_discover_found(const ns_discovery* discovery, uint32_t number);
+
+/// The answer as text for a terminal, as JSON, as a page; free them with ns_text_free().
+NS_API ns_status ns_discover_text(const ns_discovery* discovery, ns_text* out, ns_error* error);
+NS_API ns_status ns_discover_json(const ns_discovery* discovery, ns_text* out, ns_error* error);
+NS_API ns_status ns_discover_html(const ns_discovery* discovery, ns_text* out, ns_error* error);
+
+/// Write fitted.yaml (a hybrid model), blueprint.yaml if a formula is missing, result.json and
+/// report.html into a folder, which is made if it is not there.
+NS_API ns_status ns_discover_save(const ns_discovery* discovery, const char* folder,
+                                  ns_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,19 @@
+// What a discovery says, in words.
+
+#ifndef NSI_FIT_DISCOVER_SHOW_H
+#define NSI_FIT_DISCOVER_SHOW_H
+
+#include "fit/discover.h"
+
+// "joint/elbow/tau += -0.098 qd", "link/lower/mass = 0.75"; from the arena, NULL when out of memory.
+const char* nsi_discover_sentence(ns_discovery* discovery, const ns_discovered* found);
+
+// What else a person wants to know, into the notes.
+ns_status nsi_discover_note(ns_discovery* discovery, ns_error* error);
+
+// "enters", "takes the place of joint/a/tau: q", "leaves"; of the term's name.
+void nsi_discover_move(const ns_discovery* discovery, const nsi_move* move, nsi_text_builder* out);
+
+enum { NSI_MOST_RANKS = 15 }; // that are shown
+
+#endif

@@ -1,0 +1,206 @@
+// A discovery for a terminal, and the sentences that all forms share.
+
+#include "fit/discover_show.h"
+#include "fit/show.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static const nsi_term* term_of(const ns_discovery* d, uint32_t k) {
+    return &d->dictionary.terms.data[k];
+}
+
+const char* nsi_discover_sentence(ns_discovery* d, const ns_discovered* f) {
+    char text[600];
+    nsi_shown value = nsi_show_value(f->value, f->standard_error);
+    if (f->parameter) {
+        snprintf(text, sizeof text, "%.300s = %s", f->quantity, value.text);
+    } else if (isfinite(f->shape)) {
+        snprintf(text, sizeof text, "%.300s += %s tanh(qd / %s)", f->quantity, value.text,
+                 nsi_show(f->shape, 2).text);
+    } else if (strcmp(f->form, "1") == 0) {
+        snprintf(text, sizeof text, "%.300s += %s", f->quantity, value.text);
+    } else {
+        snprintf(text, sizeof text, "%.300s += %s %.100s", f->quantity, value.text, f->form);
+    }
+    return nsi_arena_string(&d->arena, text, strlen(text));
+}
+
+// ---- notes -------------------------------------------------------------------------------------
+
+typedef struct noter {
+    ns_discovery* d;
+    bool failed;
+} noter;
+
+static void note(noter* n, const char* format, ...) NSI_PRINTF(2, 3);
+static void note(noter* n, const char* format, ...) {
+    char text[1200];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    const char* kept = nsi_arena_string(&n->d->arena, text, strlen(text));
+    if (!kept || !nsi_array_push(&n->d->allocator, &n->d->notes, kept)) n->failed = true;
+}
+
+// The move by which an active term came.
+static const nsi_move* move_of(const ns_discovery* d, uint32_t term) {
+    for (uint32_t k = d->moves.count; k-- > 0;) {
+        const nsi_move* m = &d->moves.data[k];
+        if (m->kind != NSI_MOVE_LEAVE && m->term == term) return m;
+    }
+    return NULL;
+}
+
+// "same as joint/elbow/damping = 0.098": where the model has such a parameter.
+static void note_same(noter* n, uint32_t term) {
+    const nsi_term* t = term_of(n->d, term);
+    const ns_model* model = ns_hybrid_model(n->d->fit->hybrid);
+    if (!t->same_as) return;
+    uint32_t number = ns_model_find_param(model, t->same_as);
+    if (number == UINT32_MAX) return;
+    double was = ns_model_param(model, number)->value;
+    for (uint32_t k = 0; k < n->d->fit->options.nset; k++) {
+        const ns_param_value* set = &n->d->fit->options.set[k];
+        if (ns_glob_match(set->pattern, t->same_as)) was = set->value;
+    }
+    double value = was - n->d->bench.values[term];
+    if (!(value >= 0.0)) return;
+    nsi_shown shown = nsi_show_value(value, n->d->errors[term]);
+    if (t->of == NSI_NONE) {
+        note(n, "%s is the same as %s = %s", t->name, t->same_as, shown.text);
+    } else if (was == 0.0) {
+        double v = term_of(n->d, t->of)->start + n->d->bench.values[t->of];
+        note(n, "the friction at %s is the same as %s = %s, with friction_velocity = %s", t->place,
+             t->same_as, shown.text, nsi_show(v, 2).text);
+    }
+}
+
+static void note_rivals(noter* n, uint32_t term) {
+    const nsi_move* m = move_of(n->d, term);
+    char text[900] = "";
+    for (int equal = 1; equal >= 0 && m; equal--) {
+        int used = 0, count = 0;
+        for (uint32_t k = 0; k < m->nrival && count < 6; k++) {
+            if (m->rivals[k].equal != (bool)equal) continue;
+            used += snprintf(text + used, sizeof text - (size_t)used, "%s%.120s",
+                             count++ > 0 ? "; " : "", term_of(n->d, m->rivals[k].term)->name);
+        }
+        if (count == 0) continue;
+        note(n,
+             equal ? "%s: the data cannot tell it from: %s"
+                   : "%s: nearly as much is explained by: %s",
+             term_of(n->d, term)->name, text);
+    }
+}
+
+ns_status nsi_discover_note(ns_discovery* d, ns_error* error) {
+    noter n = {.d = d};
+    for (uint32_t k = 0; k < d->active.count; k++) {
+        if (!nsi_term_is_candidate(term_of(d, d->active.data[k]))) continue;
+        note_same(&n, d->active.data[k]);
+        note_rivals(&n, d->active.data[k]);
+    }
+    if (d->numerical) {
+        note(&n,
+             "what is left is the error of the integrator: %s takes %s %% of it away; take smaller"
+             " steps, or this integrator",
+             d->other, nsi_show_short(100.0 * d->numerical_share, 3).text);
+    } else if (d->learned.blueprint) {
+        note(&n,
+             "no formula was found for %s: a network stands there; windows that it was not trained "
+             "on"
+             " have residuals of %s with it, %s without",
+             d->learned.place, nsi_show(d->learned.after, 3).text,
+             nsi_show(d->learned.before, 3).text);
+    } else if (nsi_discover_is_open(d)) {
+        const nsi_level* last = &d->levels.data[d->levels.count - 1];
+        note(&n,
+             "what is left is %s times the noise of the recordings: something is missing that no "
+             "term"
+             " of the dictionary can say",
+             nsi_show_short(last->after / d->noise, 2).text);
+    }
+    if (d->wide) note(&n, "the dictionary was widened at %s", d->wide);
+    if (d->dictionary.left_out > 0) {
+        note(&n,
+             "the model is large: %u kinds of terms were left out; `discover: {outputs: [...]}` "
+             "makes"
+             " room for them",
+             d->dictionary.left_out);
+    }
+    return n.failed ? nsi_fail_nomem(error) : NS_OK;
+}
+
+void nsi_discover_move(const ns_discovery* d, const nsi_move* m, nsi_text_builder* out) {
+    nsi_show_add(out, term_of(d, m->term)->name);
+    if (m->kind == NSI_MOVE_SWAP) {
+        nsi_text_add(out, " in the place of ");
+        nsi_show_add(out, term_of(d, m->instead)->name);
+    } else {
+        nsi_text_add(out, m->kind == NSI_MOVE_ENTER ? " enters" : " leaves");
+    }
+}
+
+// ---- the text ----------------------------------------------------------------------------------
+
+static void add_scores(nsi_text_builder* b, const ns_discovery* d) {
+    nsi_text_add(b, "\nroot mean square residuals  before      after\n");
+    nsi_text_add(b, "  windows left out          %-10s  %s\n", nsi_show(d->held_out[0], 3).text,
+                 nsi_show(d->held_out[1], 3).text);
+    for (int role = 0; role < NSI_ROLES; role++) {
+        if (!isfinite(d->score[role][0])) continue;
+        nsi_text_add(b, "  %-24s  %-10s  %s\n", nsi_show_role((nsi_role)role),
+                     nsi_show(d->score[role][0], 3).text, nsi_show(d->score[role][1], 3).text);
+    }
+}
+
+ns_status ns_discover_text(const ns_discovery* d, ns_text* out, ns_error* error) {
+    nsi_text_builder b = {.allocator = d->allocator};
+    nsi_show_add(&b, d->fit->plan->title);
+    nsi_text_add(&b, "\n%u terms, %u without effect; windows of", d->ncandidate + d->nidle,
+                 d->nidle);
+    for (uint32_t k = 0; k < d->levels.count; k++) {
+        nsi_text_add(&b, "%s%u", k > 0 ? ", " : " ", d->levels.data[k].length);
+    }
+    nsi_text_add(&b, " samples; %s s\n\n", nsi_show_short(d->seconds, 2).text);
+    if (d->found.count == 0) nsi_text_add(&b, "nothing is missing that these recordings show\n");
+    for (uint32_t k = 0; k < d->found.count; k++) {
+        const ns_discovered* f = &d->found.data[k];
+        nsi_show_add(&b, f->text);
+        if (isnan(f->value)) {
+            nsi_text_add(&b, "\n");
+            continue;
+        }
+        nsi_text_add(&b, "   (\xc2\xb1 %s", nsi_show_error(f->value, f->standard_error).text);
+        if (f->parameter) nsi_text_add(&b, ", was %s", nsi_show_short(f->start, 6).text);
+        nsi_text_add(&b, ")\n");
+    }
+    for (uint32_t k = 0; k < d->notes.count; k++) {
+        nsi_text_add(&b, "%s- ", k == 0 ? "\n" : "");
+        nsi_show_add(&b, d->notes.data[k]);
+        nsi_text_add(&b, "\n");
+    }
+    if (d->ranks.count > 0) {
+        nsi_text_add(
+            &b, "\nshare of the residuals that terms at one place explain, left out windows\n");
+    }
+    for (uint32_t k = 0; k < d->ranks.count && k < NSI_MOST_RANKS; k++) {
+        const nsi_rank* r = &d->ranks.data[k];
+        nsi_text_add(&b, "  %6s %%  ", nsi_show(100.0 * r->share, 3).text);
+        nsi_show_add(&b, r->place);
+        nsi_text_add(&b, "\n");
+    }
+    if (d->moves.count > 0) nsi_text_add(&b, "\nsteps\n");
+    for (uint32_t k = 0; k < d->moves.count; k++) {
+        const nsi_move* m = &d->moves.data[k];
+        nsi_text_add(&b, "  windows of %u: ", m->length);
+        nsi_discover_move(d, m, &b);
+        nsi_text_add(&b, "; sum of squares %s to %s\n", nsi_show(m->before, 3).text,
+                     nsi_show(m->after, 3).text);
+    }
+    if (d->levels.count > 0) add_scores(&b, d);
+    return nsi_text_finish(&b, out, error);
+}

@@ -1,0 +1,114 @@
+// The command discover: from files made by the program itself to files that it reads again.
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "support/program.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define MODEL NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf"
+
+static char folder[] = "/tmp/neuralsim_discover_XXXXXX"; // the program runs in it
+static program_result last;
+
+static void run_ok(const char* arguments) {
+    program_must_run(folder, arguments, &last);
+}
+
+static void record(const char* set) {
+    char arguments[600];
+    snprintf(arguments, sizeof arguments,
+             "simulate " MODEL " --time 3 --dt 0.02 --integrator rk4 --q0 1 -0.8 -o data.csv %s",
+             set);
+    run_ok(arguments);
+}
+
+static int set_up(void** state) {
+    (void)state;
+    if (!mkdtemp(folder)) return 1;
+    program_write_file(folder, "missing.yaml",
+                       "title: 'a <b> test'\nmodel: " MODEL
+                       "\nintegrator: rk4\ntimestep: 0.02\ndata: {train: [data.csv]}\n");
+    return 0;
+}
+
+static int tear_down(void** state) {
+    (void)state;
+    char command[200];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    program_result_free(&last);
+    return system(command) == 0 ? 0 : 1;
+}
+
+static void damping_is_found(void** state) {
+    (void)state;
+    record("--set joint/joint1/damping=0.1");
+    run_ok("discover missing.yaml --threads 1");
+    assert_says(last.out, "joint/joint1/tau += -0.1000000 qd");
+    assert_says(last.out, "the same as joint/joint1/damping = 0.1");
+    assert_says(last.out, "missing_discover/fitted.yaml");
+    // The model goes on where the recording came from.
+    run_ok("replay missing_discover/fitted.yaml --data data.csv --json");
+    json_t* answer = json_loads(last.out, 0, NULL);
+    assert_non_null(answer);
+    json_decref(answer);
+    char path[300];
+    snprintf(path, sizeof path, "%s/missing_discover/report.html", folder);
+    char* page = program_read_file(path);
+    assert_says(page, "joint/joint1/tau += -0.1000000 qd");
+    assert_says(page, "a &lt;b&gt; test");
+    assert_null(strstr(page, "a <b> test"));
+    free(page);
+}
+
+static void json_has_the_numbers(void** state) {
+    (void)state;
+    record("--set link/link1/mass=0.7");
+    run_ok("discover missing.yaml --json -o out --threads 2");
+    json_t* answer = json_loads(last.out, 0, NULL);
+    assert_non_null(answer);
+    const json_t* found = json_object_get(answer, "found");
+    assert_int_equal(json_array_size(found), 1);
+    const json_t* one = json_array_get(found, 0);
+    assert_string_equal(json_string_value(json_object_get(one, "kind")), "parameter");
+    assert_string_equal(json_string_value(json_object_get(one, "quantity")), "link/link1/mass");
+    assert_true(fabs(json_number_value(json_object_get(one, "value")) - 0.7) < 1e-6);
+    assert_true(json_array_size(json_object_get(answer, "ranking")) > 5);
+    json_decref(answer);
+}
+
+static void nothing_is_an_answer(void** state) {
+    (void)state;
+    record("");
+    run_ok("discover missing.yaml -o none --threads 1");
+    assert_says(last.out, "nothing is missing");
+    run_ok("inspect none/fitted.yaml");
+}
+
+static void bad_input_is_told(void** state) {
+    (void)state;
+    program_must_fail(folder, "discover", 2, "expected one experiment file", &last);
+    program_must_fail(folder, "discover nowhere.yaml", 1, "nowhere.yaml", &last);
+    program_write_file(folder, "bad.yaml",
+                       "model: " MODEL "\ndata: {train: [data.csv]}\ndiscover: {outputs: 3}\n");
+    program_must_fail(folder, "discover bad.yaml", 1, "bad.yaml:3", &last);
+    run_ok("discover --help");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(damping_is_found),
+        cmocka_unit_test(json_has_the_numbers),
+        cmocka_unit_test(nothing_is_an_answer),
+        cmocka_unit_test(bad_input_is_told),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
