@@ -206,6 +206,11 @@ static cell_text show_seconds(const row* r) {
     return show_number(seconds_of(r->entry, r->entry->ncount - 1).median, 2);
 }
 
+// Nothing was fitted: its end is its start.
+static bool is_only_scored(const fits_entry* x) {
+    return fits_runs(x)->answer.history.count == 0;
+}
+
 // `rows` has room for all; 0 when there is no such data.
 static uint32_t make_rows(const fits* f, uint32_t of, nsi_role role, row* rows) {
     uint32_t count = 0;
@@ -218,10 +223,13 @@ static uint32_t make_rows(const fits* f, uint32_t of, nsi_role role, row* rows) 
             rows[count++] = (row){.label = r->name, .reference = r};
         }
     }
-    rows[count++] = (row){.label = c->before_label, .entry = &f->entries[c->before]};
+    const fits_entry* before = &f->entries[c->before];
+    rows[count++] = (row){.label = c->before_label,
+                          .folder = is_only_scored(before) ? before->name : NULL,
+                          .entry = before};
     for (uint32_t k = 0; k < f->nentry; k++) {
         const fits_entry* x = &f->entries[k];
-        if (x->of != of || !x->chosen) continue;
+        if (x->of != of || !x->chosen || (x == before && is_only_scored(x))) continue;
         rows[count++] = (row){.label = x->label, .folder = x->name, .entry = x, .after = true};
     }
     return count;

@@ -685,6 +685,39 @@ ns_status ns_dataset_add(ns_dataset* data, const char* path, const ns_data_part*
     return status;
 }
 
+// ---- noise ---------------------------------------------------------------------------------
+
+// Standard deviation of a channel over all recordings.
+static double spread_of(const ns_dataset* data, uint32_t channel) {
+    size_t nchannel = data->map->channels.count, count = 0;
+    double mean = 0.0, squares = 0.0; // Welford 1962
+    for (uint32_t k = 0; k < data->recordings.count; k++) {
+        const ns_recording* r = data->recordings.data[k];
+        for (size_t i = 0; i < r->nsample; i++) {
+            double value = r->values[i * nchannel + channel], off = value - mean;
+            if (isnan(value)) continue;
+            mean += off / (double)++count;
+            squares += off * (value - mean);
+        }
+    }
+    return count > 0 ? sqrt(squares / (double)count) : 0.0;
+}
+
+void nsi_dataset_add_noise(ns_dataset* data, double share, uint64_t seed) {
+    size_t nchannel = data->map->channels.count;
+    for (uint32_t c = 0; c < nchannel; c++) {
+        double size = share * spread_of(data, c);
+        nsi_rng rng = nsi_rng_seed(~((seed << 32) + c));
+        for (uint32_t k = 0; k < data->recordings.count; k++) {
+            const ns_recording* r = data->recordings.data[k];
+            double* values = (double*)r->values; // ours, from the arena
+            for (size_t i = 0; i < r->nsample; i++) {
+                values[i * nchannel + c] += size * nsi_rng_normal(&rng);
+            }
+        }
+    }
+}
+
 // ---- what a set holds ----------------------------------------------------------------------
 
 double ns_dataset_period(const ns_dataset* data) {

@@ -86,4 +86,8 @@ ns_status nsi_map_add_control(ns_data_map* map, nsi_map_source* source, nsi_map_
 ns_status nsi_dataset_add_text(ns_dataset* data, const char* text, size_t size, const char* path,
                                const ns_data_part* part, ns_error* error);
 
+// Gaussian noise on every sample of every channel, as a share of the channel's standard deviation over all
+// recordings: what a fit would make of worse sensors.
+void nsi_dataset_add_noise(ns_dataset* data, double share, uint64_t seed);
+
 #endif

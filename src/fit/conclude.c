@@ -199,8 +199,12 @@ static ns_status describe(ns_fit* f, ns_error* error) {
         snprintf(step, sizeof step, "%s, steps of %g ms", integrators[sizes.integrator],
                  sizes.timestep * 1e3);
     }
-    snprintf(text, sizeof text, "%s, samples every %g ms; %s; seed %llu", step, period * 1e3,
-             states[last->loss.states], (unsigned long long)f->plan->seed);
+    char noise[60] = "";
+    if (f->plan->noise > 0.0) {
+        snprintf(noise, sizeof noise, "; noise of %g added to training data", f->plan->noise);
+    }
+    snprintf(text, sizeof text, "%s, samples every %g ms; %s%s; seed %llu", step, period * 1e3,
+             states[last->loss.states], noise, (unsigned long long)f->plan->seed);
     nsi_answer* a = &f->answer;
     a->setting = nsi_arena_string(&a->arena, text, strlen(text));
     a->title = f->plan->title;

@@ -351,7 +351,7 @@ static uint32_t weights_of(const nsi_problem* p, const nsi_stage* stage) {
 }
 
 ns_status nsi_descent_check(const nsi_problem* p, const nsi_stage* stage, ns_error* error) {
-    if (variables_of(p, stage) + weights_of(p, stage) == 0) {
+    if (stage->iterations > 0 && variables_of(p, stage) + weights_of(p, stage) == 0) {
         return nsi_fail(error, NS_ERR_PARSE, "there is nothing to fit: no %s",
                         stage->loss.fit_params ? "parameters" : "weights");
     }

@@ -385,7 +385,7 @@ static double try_step(nsi_bench* b, const uint32_t* active, uint32_t n, double 
         if (!(*own > 0.0)) *own = 1.0;
     }
     if (n > 0) {
-        if (!nsi_dense_cholesky(n, b->A)) return INFINITY;
+        if (!nsi_dense_cholesky(n, b->A, 1)) return INFINITY;
         nsi_dense_cholesky_solve(n, b->A, 1, b->rhs);
     }
     for (uint32_t i = 0; i < n; i++) *predicted -= rhs[i] * b->rhs[i];

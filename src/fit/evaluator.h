@@ -17,6 +17,8 @@ typedef struct nsi_batch {
 typedef struct nsi_normal {
     nsi_sensitivity** sensitivity; // one per thread
     double* slab;                  // rows of the Jacobian of some windows: nt, then n columns
+    double* slab_residual;         // beside each row
+    uint32_t* kept;                // how many rows of each of these windows there are
     uint32_t slab_windows;
     double *H, *g;              // (n x n) lower triangle, (n)
     double *Hxx, *Hxn, *gx;     // per window (nt x nt) lower triangle, (nt x n), (nt)

@@ -1,5 +1,6 @@
 // Putting an experiment together, and checking that its parts fit.
 
+#include "data/map.h"
 #include "fit/descend.h"
 #include "fit/fit.h"
 #include "io/file.h"
@@ -140,6 +141,9 @@ static ns_status load_data(ns_fit* f, ns_error* error) {
             }
         }
         if (status == NS_OK) period = ns_dataset_period(f->data[role]);
+    }
+    if (status == NS_OK && p->noise > 0.0) {
+        nsi_dataset_add_noise(f->data[NSI_ROLE_TRAIN], p->noise, p->seed);
     }
     return status;
 }
@@ -410,12 +414,22 @@ static ns_status take_start(ns_fit* f, ns_error* error) {
     return NS_OK;
 }
 
+// No stage moves anything: the model is scored as it is.
+static bool only_scores(const ns_fit* f) {
+    for (uint32_t k = 0; k < f->plan->stages.count; k++) {
+        if (f->plan->stages.data[k].iterations > 0) return false;
+    }
+    return f->plan->search.method == NSI_SEARCH_NONE;
+}
+
 static ns_status start(ns_fit* f, ns_error* error) {
     f->nz = nsi_variables_count(f->variables);
     f->nw = ns_system_get_sizes(f->system).nw;
-    if (f->nz + f->nw == 0) {
+    if (f->nz + f->nw == 0 && !only_scores(f)) {
         return fail_at(f, NULL, NS_ERR_PARSE,
-                       "there is nothing to fit; give `parameters` or a blueprint", error);
+                       "there is nothing to fit; give `parameters` or a blueprint, or"
+                       " `fit: {iterations: 0}` to score the model as it is",
+                       error);
     }
     size_t nz = f->nz, nw = f->nw;
     f->z = nsi_alloc(&f->allocator, (2 * (nz + nw) + 1) * sizeof(double));

@@ -16,7 +16,10 @@
 #include <omp.h>
 #endif
 
-enum { SLAB_NUMBERS = 1 << 23 }; // of a Jacobian kept at a time, about
+enum {
+    SLAB_NUMBERS = 1 << 23, // of a Jacobian kept at a time, about
+    FOLD_FROM = 64          // unknowns below which products of rows cost less than looking at them
+};
 
 // Of a step with a penalty. One that is not the exact minimum still goes down.
 enum { INNER_ITERATIONS = 1000 };
@@ -35,9 +38,9 @@ void nsi_normal_free(nsi_evaluator* e) {
     for (uint32_t k = 0; m->sensitivity && k < e->threads; k++) {
         nsi_sensitivity_free(m->sensitivity[k]);
     }
-    void* blocks[] = {m->sensitivity, m->slab, m->H,      m->g, m->Hxx, m->Hxn, m->gx,
-                      m->Hnext,       m->ends, m->S,      m->L, m->Y,   m->E,   m->yg,
-                      m->step,        m->row,  m->step_x, m->x, m->b};
+    void* blocks[] = {m->sensitivity, m->slab, m->slab_residual, m->kept, m->H,      m->g, m->Hxx,
+                      m->Hxn,         m->gx,   m->Hnext,         m->ends, m->S,      m->L, m->Y,
+                      m->E,           m->yg,   m->step,          m->row,  m->step_x, m->x, m->b};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&e->allocator, blocks[k]);
     *m = (nsi_normal){0};
 }
@@ -52,6 +55,8 @@ static bool need_normal(nsi_evaluator* e) {
     size_t columns = nt + n, windows = SLAB_NUMBERS / (most * columns + 1) + 1;
     m->slab_windows = (uint32_t)(windows < count ? windows : count);
     m->slab = nsi_numbers(e, m->slab_windows * most * columns);
+    m->slab_residual = nsi_numbers(e, m->slab_windows * most);
+    m->kept = nsi_alloc_zeroed(&e->allocator, (m->slab_windows + (size_t)1) * sizeof *m->kept);
     m->H = nsi_numbers(e, n * n);
     m->S = nsi_numbers(e, n * n);
     m->g = nsi_numbers(e, n);
@@ -70,9 +75,9 @@ static bool need_normal(nsi_evaluator* e) {
     size_t ends = e->loss.states == NSI_STATES_TIED ? count * e->p->sizes.nx * columns : 0;
     m->ends = nsi_numbers(e, ends);
     m->sensitivity = nsi_alloc_zeroed(&e->allocator, e->threads * sizeof *m->sensitivity);
-    bool ok = m->slab && m->H && m->S && m->g && m->step && m->x && m->b && m->step_x && m->Hxx &&
-              m->L && m->Hnext && m->E && m->Hxn && m->Y && m->gx && m->yg && m->ends &&
-              m->sensitivity;
+    bool ok = m->slab && m->slab_residual && m->kept && m->H && m->S && m->g && m->step && m->x &&
+              m->b && m->step_x && m->Hxx && m->L && m->Hnext && m->E && m->Hxn && m->Y && m->gx &&
+              m->yg && m->ends && m->sensitivity;
     for (uint32_t k = 0; ok && k < e->threads; k++) {
         ok = nsi_sensitivity_create(e->p->system, nt > 0, e->nw > 0, &m->sensitivity[k], NULL) ==
              NS_OK;
@@ -173,6 +178,63 @@ static void add_state_products(nsi_evaluator* e, uint32_t window, const double* 
     }
 }
 
+// Is row b a multiple of row a, which has a large number at `pivot`, up to rounding?
+static bool is_multiple(uint32_t columns, const double* a, uint32_t pivot, const double* b,
+                        double* ratio) {
+    enum { BLOCK = 64 }; // looked at before giving up: without branches this is much faster
+    double c = b[pivot] / a[pivot], most = 1e-12 * fabs(b[pivot]);
+    bool same = isfinite(c);
+    for (uint32_t from = 0; from < columns && same; from += BLOCK) {
+        uint32_t to = columns - from < BLOCK ? columns : from + BLOCK;
+        for (uint32_t k = from; k < to; k++) same &= fabs(b[k] - c * a[k]) <= most;
+    }
+    *ratio = c;
+    return same;
+}
+
+// One of the largest numbers of a row: the largest of every 16th.
+static uint32_t large_of(uint32_t columns, const double* row) {
+    uint32_t at = 0;
+    for (uint32_t k = 0; k < columns; k += 16) {
+        if (fabs(row[k]) > fabs(row[at])) at = k;
+    }
+    return at;
+}
+
+// Rows of a window as few as they can be without a change of any product: those of missing samples go,
+// and those of one sample that are multiples of each other become one. After one step of semi-implicit
+// Euler, a position depends on weights as dt times its velocity does.
+static uint32_t fold_rows(const nsi_evaluator* e, uint32_t window, double* rows,
+                          double* residuals) {
+    enum { MOST = 64 }; // channels, for which this is done
+    uint32_t columns = columns_of(e), channels = e->p->nchannel, count = rows_of(e, window);
+    uint32_t kept = 0, first = 0, pivots[MOST];
+    for (uint32_t r = 0; r < count; r++) residuals[r] = weighted(e, e->row_at[window] + r);
+    if (e->n < FOLD_FROM || channels > MOST) return count;
+    for (uint32_t r = 0; r < count; r++) {
+        double *row = rows + (size_t)r * columns, ratio;
+        if (r % channels == 0) first = kept;
+        if (e->row_weight[e->row_at[window] + r] == 0.0) continue;
+        uint32_t same = first;
+        while (same < kept && !is_multiple(columns, rows + (size_t)same * columns,
+                                           pivots[same - first], row, &ratio)) {
+            same++;
+        }
+        double* to = rows + (size_t)same * columns;
+        if (same < kept) {
+            double length = sqrt(1.0 + ratio * ratio);
+            for (uint32_t k = 0; k < columns; k++) to[k] *= length;
+            residuals[same] = (residuals[same] + ratio * residuals[r]) / length;
+            continue;
+        }
+        if (to != row) memcpy(to, row, columns * sizeof(double));
+        residuals[kept] = residuals[r];
+        pivots[kept - first] = large_of(columns, row);
+        kept++;
+    }
+    return kept;
+}
+
 static bool fill_window(nsi_evaluator* e, uint32_t window, uint32_t thread, double* rows) {
     const ns_system_sizes* z = &e->p->sizes;
     window_job job = {e, window, rows};
@@ -200,9 +262,26 @@ static bool fill_slab(nsi_evaluator* e, uint32_t first, uint32_t count) {
         thread = (uint32_t)omp_get_thread_num();
 #endif
         size_t row = e->row_at[window] - e->row_at[first];
-        ok = fill_window(e, window, thread, e->normal.slab + row * columns_of(e)) && ok;
+        double* rows = e->normal.slab + row * columns_of(e);
+        ok = fill_window(e, window, thread, rows) && ok;
+        e->normal.kept[i] = fold_rows(e, window, rows, e->normal.slab_residual + row);
     }
     return ok;
+}
+
+// Rows that are left one below the other; how many are there?
+static uint32_t close_gaps(nsi_evaluator* e, uint32_t first, uint32_t count) {
+    nsi_normal* m = &e->normal;
+    uint32_t columns = columns_of(e);
+    size_t to = 0;
+    for (uint32_t i = 0; i < count; to += m->kept[i++]) {
+        size_t from = e->row_at[first + i] - e->row_at[first];
+        if (from == to) continue;
+        memmove(m->slab + to * columns, m->slab + from * columns,
+                (size_t)m->kept[i] * columns * sizeof(double));
+        memmove(m->slab_residual + to, m->slab_residual + from, m->kept[i] * sizeof(double));
+    }
+    return (uint32_t)to;
 }
 
 // ---- sums --------------------------------------------------------------------------------------
@@ -292,11 +371,11 @@ static bool linearise(nsi_evaluator* e, bool natural, double* value) {
     for (uint32_t first = 0; first < count; first += m->slab_windows) {
         uint32_t windows = count - first < m->slab_windows ? count - first : m->slab_windows;
         if (!fill_slab(e, first, windows)) return false;
-        size_t base = e->row_at[first], rows = e->row_at[first + windows] - base;
-        nsi_dense_add_gram((uint32_t)rows, n, m->slab + nt, columns_of(e), m->H, e->threads);
+        uint32_t rows = close_gaps(e, first, windows);
+        nsi_dense_add_gram(rows, n, m->slab + nt, columns_of(e), m->H, e->threads);
         for (size_t r = 0; r < rows; r++) {
             const double* row = m->slab + r * columns_of(e) + nt;
-            double residual = weighted(e, base + r);
+            double residual = m->slab_residual[r];
             for (uint32_t k = 0; k < n; k++) m->g[k] += row[k] * residual;
         }
     }
@@ -541,7 +620,7 @@ bool nsi_evaluator_solve(nsi_evaluator* e, double damping, double* predicted) {
         return true;
     }
     if (n > 0) {
-        if (!nsi_dense_cholesky(n, m->S)) return false;
+        if (!nsi_dense_cholesky(n, m->S, e->threads)) return false;
         nsi_dense_cholesky_solve(n, m->S, 1, m->step);
     }
     if (is_too_long(e)) return false;
@@ -590,7 +669,7 @@ bool nsi_evaluator_information(nsi_evaluator* e, double* information) {
         double own = W[(size_t)i * nw + i], size = is_weight(e, nz + i) ? mean : own;
         W[(size_t)i * nw + i] += size > 0.0 ? 1e-10 * size : 1.0;
     }
-    if (!nsi_dense_cholesky(nw, W)) return false;
+    if (!nsi_dense_cholesky(nw, W, e->threads)) return false;
     double* B = nsi_numbers(e, (size_t)nw * nz);
     if (!B) return false;
     for (uint32_t i = 0; i < nw; i++) {
@@ -627,7 +706,7 @@ bool nsi_evaluator_coefficient_variances(nsi_evaluator* e, double* variances) {
         }
         A[(size_t)i * n + i] = 1.0 + 0.1 / LOST;
     }
-    if (!nsi_dense_cholesky(n, A)) return false;
+    if (!nsi_dense_cholesky(n, A, e->threads)) return false;
     for (uint32_t k = 0; k < e->nw; k++) {
         variances[k] = NAN;
         if (!e->coefficient[k] || !(size[nz + k] > 0.0)) continue;

@@ -137,10 +137,11 @@ static void read_files(reader* r, const nsi_yaml_node* list, nsi_role role) {
 static void read_data(reader* r, const nsi_yaml_node* node) {
     nsi_fit_plan* p = r->plan;
     if (!node) fail(r, NULL, "`data` is missing: which recordings to fit to");
-    check_map(r, node, "data", "map folder period train validation test");
+    check_map(r, node, "data", "map folder period noise train validation test");
     read_text(r, node, "map", &p->map);
     read_text(r, node, "folder", &p->data_folder);
     read_number(r, node, "period", 1e-9, 1e6, &p->period);
+    read_number(r, node, "noise", 0.0, 1e6, &p->noise);
     read_files(r, find(node, "train"), NSI_ROLE_TRAIN);
     read_files(r, find(node, "validation"), NSI_ROLE_VALIDATION);
     read_files(r, find(node, "test"), NSI_ROLE_TEST);

@@ -73,6 +73,7 @@ typedef struct nsi_fit_plan {
     const char* data_root;   // where it is looked for first; NULL: beside the file
     const char* map;         // or NULL: by names of columns
     double period;           // 0: of the files
+    double noise; // added to what is trained on, share of each channel's standard deviation
     NSI_ARRAY(nsi_fit_plan_file) files[NSI_ROLES];
 
     NSI_ARRAY(nsi_variable_request) parameters;

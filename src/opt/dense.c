@@ -47,8 +47,18 @@ enum {
     TALL = 128,      // a tile of the Gram matrix has so many rows
     WIDE = 512,      // and columns, a multiple of TALL: 95 % of the speed of taller and wider ones
     TINY = 8,        // columns below which loops are faster than a call
+    PANEL = 128,     // columns of a panel of a Cholesky factor
     MAX_THREADS = 32 // OpenBLAS has buffers for no fewer than 50 callers
 };
+
+// How many may call at a time, of those that are asked for; 0: one per core.
+static uint32_t threads_for(uint32_t threads) {
+#ifdef _OPENMP
+    if (threads == 0) threads = (uint32_t)omp_get_num_procs();
+#endif
+    if (threads == 0 || one_at_a_time) return 1;
+    return threads < MAX_THREADS ? threads : MAX_THREADS;
+}
 
 // Four rows at a time, so that the matrix is read and written a quarter as often.
 static void add_gram_tiny(uint32_t m, uint32_t n, const double* J, size_t stride, double* H) {
@@ -94,14 +104,10 @@ void nsi_dense_add_gram(uint32_t m, uint32_t n, const double* J, size_t stride, 
         return;
     }
     enter();
-    if (one_at_a_time) threads = 1;
+    threads = threads_for(threads);
     int parts = (int)((n + WIDE - 1) / WIDE), tiles = (int)((n + TALL - 1) / TALL) * parts;
 #ifdef _OPENMP
-    if (threads == 0) threads = (uint32_t)omp_get_num_procs();
-    if (threads > MAX_THREADS) threads = MAX_THREADS;
 #pragma omp parallel for schedule(dynamic) num_threads((int)threads) if (threads > 1 && tiles > 1)
-#else
-    (void)threads;
 #endif
     for (int t = tiles - 1; t >= 0; t--) { // from below: the long rows first
         uint32_t row = (uint32_t)(t / parts) * TALL, column = (uint32_t)(t % parts) * WIDE;
@@ -112,11 +118,66 @@ void nsi_dense_add_gram(uint32_t m, uint32_t n, const double* J, size_t stride, 
 
 // ---- factors -------------------------------------------------------------------------------
 
-bool nsi_dense_cholesky(uint32_t n, double* A) {
+// Rows of a panel of columns below its corner, whose factor is there: A := A L^-T.
+static void factor_panel(uint32_t n, double* A, uint32_t first, uint32_t row, uint32_t rows) {
+    cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)rows, PANEL,
+                1.0, A + (size_t)first * n + first, (int)n, A + (size_t)row * n + first, (int)n);
+}
+
+// And what they take from the matrix to the right: A -= panel panel'.
+static void subtract_panel(uint32_t n, double* A, uint32_t first, uint32_t row, uint32_t rows) {
+    const double* panel = A + first;
+    uint32_t from = first + PANEL;
+    if (row > from) {
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)rows, (int)(row - from), PANEL,
+                    -1.0, panel + (size_t)row * n, (int)n, panel + (size_t)from * n, (int)n, 1.0,
+                    A + (size_t)row * n + from, (int)n);
+    }
+    cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)rows, PANEL, -1.0,
+                panel + (size_t)row * n, (int)n, 1.0, A + (size_t)row * n + row, (int)n);
+}
+
+// Panels of columns, from the left, as long as there is work for more than one thread. Returns the first
+// column that is left, n when the matrix is not positive definite.
+static uint32_t factor_panels(uint32_t n, double* A, uint32_t threads) {
+    uint32_t first = 0;
+    for (; n - first >= 4 * PANEL; first += PANEL) {
+        double* corner = A + (size_t)first * n + first;
+        if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', PANEL, corner, (lapack_int)n) != 0) return n;
+        uint32_t from = first + PANEL;
+        int blocks = (int)((n - from + TALL - 1) / TALL);
+#ifdef _OPENMP
+#pragma omp parallel num_threads((int)threads) if (threads > 1)
+#endif
+        {
+#ifdef _OPENMP
+#pragma omp for schedule(dynamic)
+#endif
+            for (int k = 0; k < blocks; k++) {
+                uint32_t row = from + (uint32_t)k * TALL;
+                factor_panel(n, A, first, row, n - row < TALL ? n - row : TALL);
+            }
+#ifdef _OPENMP
+#pragma omp for schedule(dynamic)
+#endif
+            for (int k = blocks - 1; k >= 0; k--) { // from below: the long rows first
+                uint32_t row = from + (uint32_t)k * TALL;
+                subtract_panel(n, A, first, row, n - row < TALL ? n - row : TALL);
+            }
+        }
+    }
+    return first;
+}
+
+bool nsi_dense_cholesky(uint32_t n, double* A, uint32_t threads) {
     if (n == 0) return true;
-    lapack_int size = (lapack_int)n;
     enter();
-    lapack_int result = LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', size, A, size);
+    uint32_t first = factor_panels(n, A, threads_for(threads));
+    lapack_int left = (lapack_int)(n - first), result = first < n ? 0 : 1;
+    if (result == 0) {
+        result = LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', left, A + (size_t)first * n + first,
+                                     (lapack_int)n);
+    }
     leave();
     if (result != 0) return false;
     // Not every LAPACK notices a NaN, which is neither positive nor not.

@@ -211,8 +211,9 @@ ns_status nsi_population(uint32_t n, const double* lower, const double* upper, d
 // core.
 void nsi_dense_add_gram(uint32_t m, uint32_t n, const double* J, size_t stride, double* H,
                         uint32_t threads);
-// Lower triangle of A (n x n) to its Cholesky factor; false when it is not positive definite.
-bool nsi_dense_cholesky(uint32_t n, double* A);
+// Lower triangle of A (n x n) to its Cholesky factor, the same at any number of threads; false when it
+// is not positive definite.
+bool nsi_dense_cholesky(uint32_t n, double* A, uint32_t threads);
 // Solve with the factor, for `count` right-hand sides (n x count, row-major), in place.
 void nsi_dense_cholesky_solve(uint32_t n, const double* L, uint32_t count, double* b);
 // Eigenvalues (ascending) and vectors (row k belongs to value k) of a symmetric matrix (lower

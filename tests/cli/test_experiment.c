@@ -63,8 +63,9 @@ static uint32_t count_of(const char* text, const char* part) {
 static void experiments_are_listed(void** state) {
     (void)state;
     run_ok("experiment");
-    const char* names[] = {"basin_hopping", "dfki_pendulum", "ibm_pendulum", "schmidt_lipson"};
-    for (int k = 0; k < 4; k++) assert_says(last.out, names[k]);
+    const char* names[] = {"basin_hopping", "dfki_pendulum", "ibm_pendulum", "schmidt_lipson",
+                           "swimmer"};
+    for (int k = 0; k < 5; k++) assert_says(last.out, names[k]);
     assert_says(last.out, "ibm_pendulum       The IBM double pendulum: a free pendulum filmed");
     char* without = strdup(last.out);
     run_ok("experiment --list");

@@ -489,6 +489,45 @@ static void quaternions_are_unit_and_continuous(void** state) {
     drop(&s);
 }
 
+// Of the asked-for size relative to each channel's own; missing numbers stay missing.
+static void noise_has_its_size(void** state) {
+    (void)state;
+    enum { ROWS = 4000 };
+    set with = make("time: t\nobserve: {q0: a, q1: b}\n", 0.01);
+    set same = make("time: t\nobserve: {q0: a, q1: b}\n", 0.01);
+    char* text = malloc(ROWS * 60 + 10);
+    assert_non_null(text);
+    int used = sprintf(text, "t,a,b\n");
+    for (int k = 0; k < ROWS; k++) { // a has a standard deviation of 2, b of 0.03
+        double s = sqrt(2.0) * sin(2.0 * PI * k / ROWS);
+        used += k == 7 ? sprintf(text + used, "%.2f,,1\n", 0.01 * k)
+                       : sprintf(text + used, "%.2f,%.17g,%.17g\n", 0.01 * k, 5.0 + 2.0 * s,
+                                 1.0 + 0.03 * s);
+    }
+    add(&with, text, NULL);
+    add(&same, text, NULL);
+    nsi_dataset_add_noise(with.data, 0.1, 3);
+    assert_true(isnan(value(&with, 0, 7, 0)));
+    const double sizes[] = {0.2, 0.003};
+    double both = 0.0;
+    for (uint32_t c = 0; c < 2; c++) {
+        double square = 0.0;
+        for (uint32_t k = 8; k < ROWS; k++) {
+            double off = value(&with, 0, k, c) - value(&same, 0, k, c);
+            square += off * off;
+            if (c == 0) both += off * (value(&with, 0, k, 1) - value(&same, 0, k, 1));
+        }
+        // The standard error of a standard deviation from 4000 numbers is 1.1 %.
+        assert_true(fabs(sqrt(square / (ROWS - 8)) / sizes[c] - 1.0) < 0.05);
+    }
+    assert_true(fabs(both / (ROWS - 8)) < 0.08 * sizes[0] * sizes[1]); // channels differ
+    nsi_dataset_add_noise(same.data, 0.1, 3);
+    assert_true(value(&with, 0, 100, 0) == value(&same, 0, 100, 0));
+    free(text);
+    drop(&with);
+    drop(&same);
+}
+
 static void files_without_names_get_them(void** state) {
     (void)state;
     set s = make("columns: [x, y]\nrate: 2\nobserve: {q0: x - y}\n", 0.0);
@@ -1044,6 +1083,7 @@ int main(void) {
         cmocka_unit_test(parts_that_meet_share_nothing),
         cmocka_unit_test(definitions_follow_each_other),
         cmocka_unit_test(quaternions_are_unit_and_continuous),
+        cmocka_unit_test(noise_has_its_size),
         cmocka_unit_test(files_without_names_get_them),
         cmocka_unit_test(controls_are_held_or_interpolated),
         cmocka_unit_test(tables_of_others_are_read),

@@ -617,6 +617,57 @@ static void networks(void** state) {
     }
 }
 
+// Networks of so many weights that rows are looked at first: positions after one step say the same as
+// velocities, and missing numbers nothing.
+static void rows_that_say_the_same_become_one(void** state) {
+    (void)state;
+    experiment_write("wide.yaml", "networks:\n"
+                                  "  - name: drag\n"
+                                  "    each: joint/*\n"
+                                  "    inputs: [\"{}/velocity\", \"{}/position\"]\n"
+                                  "    outputs: \"{}/tau\"\n"
+                                  "    hidden: [6, 7]\n"
+                                  "    init: {scale: 1, last: 1, seed: 3}\n");
+    experiment_write("both.yaml",
+                     "time: t\n"
+                     "trajectory: traj\n"
+                     "observe: {q0: q0, q1: q1, qd0: qd0, qd1: {value: qd1, weight: 0}}\n");
+    const struct {
+        double missing;
+        const char* fit;
+        uint32_t least, most; // rows of each window that are left
+    } cases[] = {{0.0, "{windows: one, states: recorded, fit: weights}", 2, 2},
+                 {0.3, "{windows: one, states: recorded, fit: weights, huber: 0.5}", 0, 2},
+                 {0.0, "{windows: one, count: 20, fit: weights, decay: 0.01}", 4, 6},
+                 {0.0, "{windows: 5, states: recorded, fit: weights}", 12, 15}};
+    for (int k = 0; k < 4; k++) {
+        motion m = motion_of(PENDULUM, 0.01, 31);
+        m.runs = 3;
+        m.x0 = swings;
+        m.sigma = 0.01;
+        m.missing = cases[k].missing;
+        motion_record(&m, "swings.csv");
+        experiment_write("fit.yaml",
+                         "model: " PENDULUM "\n"
+                         "blueprint: wide.yaml\n"
+                         "data: {map: both.yaml, train: [swings.csv]}\n"
+                         "timestep: 0.01\n"
+                         "fit: %s\n",
+                         cases[k].fit);
+        check_all("fit.yaml", 5e-5);
+        ns_fit* fit = experiment_load("fit.yaml", 1);
+        nsi_evaluator* e = evaluator_of(fit, 1);
+        double value;
+        assert_true(e->n >= 64);
+        assert_true(nsi_evaluator_linearise(e, &value));
+        for (uint32_t w = 0; w < e->windows.count && w < e->normal.slab_windows; w++) {
+            assert_in_range(e->normal.kept[w], cases[k].least, cases[k].most);
+        }
+        nsi_evaluator_free(e);
+        ns_fit_free(fit);
+    }
+}
+
 // Decay of first layers and of those above it.
 static void decay_tells_layers_apart(void** state) {
     (void)state;
@@ -967,6 +1018,7 @@ int main(void) {
         cmocka_unit_test(substeps_and_motors),
         cmocka_unit_test(time_steps_divide_the_period),
         cmocka_unit_test(networks),
+        cmocka_unit_test(rows_that_say_the_same_become_one),
         cmocka_unit_test(decay_tells_layers_apart),
         cmocka_unit_test(free_bodies),
         cmocka_unit_test(poses_are_states),

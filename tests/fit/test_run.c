@@ -595,6 +595,57 @@ static void inputs_that_do_not_matter_get_exact_zeros(void** state) {
     }
 }
 
+// Without iterations nothing moves, and there need not be anything that could.
+static void a_model_is_scored_as_it_is(void** state) {
+    (void)state;
+    static const char* const fits[] = {"", "blueprint: net.yaml\n"};
+    for (int k = 0; k < 2; k++) {
+        experiment_write("fit.yaml",
+                         "model: " PENDULUM "\ndata: {train: [swings.csv]}\ntimestep: 0.01\n"
+                         "%sfit: {windows: 10, states: recorded, iterations: 0}\n",
+                         fits[k]);
+        ns_fit* fit = experiment_load("fit.yaml", 1);
+        ns_error error = {0};
+        if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        const nsi_answer* a = &fit->answer;
+        assert_true(a->complete);
+        assert_true(a->after[NSI_ROLE_TRAIN].loss > 0.0);
+        assert_true(a->after[NSI_ROLE_TRAIN].loss == a->before[NSI_ROLE_TRAIN].loss);
+        assert_int_equal(a->history.count, 0);
+        assert_int_equal(a->estimates.count, 0);
+        if (ns_fit_save(fit, experiment_path("scored"), &error) != NS_OK) {
+            fail_msg("%s", error.message);
+        }
+        ns_fit_free(fit);
+    }
+}
+
+// The first row of what is trained on, with and without noise; seeds draw other noise.
+static void noise_is_added_to_what_is_trained_on(void** state) {
+    (void)state;
+    double first[3][4];
+    for (uint32_t k = 0; k < 3; k++) {
+        experiment_write("fit.yaml",
+                         "model: " PENDULUM "\ndata: {train: [swings.csv], test: [swings.csv],"
+                         " noise: %g}\ntimestep: 0.01\nseed: %u\n"
+                         "fit: {windows: 10, states: recorded, iterations: 0}\n",
+                         k > 0 ? 0.1 : 0.0, k);
+        ns_fit* fit = experiment_load("fit.yaml", 1);
+        const double* train = ns_dataset_recording(fit->data[NSI_ROLE_TRAIN], 0)->values;
+        const double* test = ns_dataset_recording(fit->data[NSI_ROLE_TEST], 0)->values;
+        memcpy(first[k], train, sizeof first[k]);
+        assert_memory_equal(test, first[0], sizeof first[0]);
+        for (int c = 0; c < 4; c++) {
+            assert_true((first[k][c] == first[0][c]) == (k == 0));
+            assert_true(k < 2 || first[2][c] != first[1][c]);
+        }
+        ns_error error = {0};
+        if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        assert_true((strstr(fit->answer.setting, "noise of 0.1 ") != NULL) == (k > 0));
+        ns_fit_free(fit);
+    }
+}
+
 // A search looks for parameters; weights start from where they are, not from zero, at which a
 // network cannot learn.
 static void searches_carry_weights_along(void** state) {
@@ -826,6 +877,8 @@ int main(void) {
         cmocka_unit_test(there_need_not_be_a_checkpoint),
         cmocka_unit_test(checkpoints_that_cannot_be_written_end_the_fit),
         cmocka_unit_test(inputs_that_do_not_matter_get_exact_zeros),
+        cmocka_unit_test(a_model_is_scored_as_it_is),
+        cmocka_unit_test(noise_is_added_to_what_is_trained_on),
         cmocka_unit_test(searches_carry_weights_along),
         cmocka_unit_test(no_iterations_are_allowed),
         cmocka_unit_test(the_fitted_model_is_what_was_fitted),

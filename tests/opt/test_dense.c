@@ -94,13 +94,13 @@ static double symmetric(const double* A, uint32_t n, uint32_t i, uint32_t j) {
 
 static void the_cholesky_factor_multiplies_to_the_matrix_and_solves(void** state) {
     (void)state;
-    const uint32_t sizes[] = {1, 2, 5, 24, 63, 150};
+    const uint32_t sizes[] = {1, 2, 5, 24, 63, 150, 530};
     residual factor = {.name = "L L'", .tolerance = 1e-14};
     residual solved = {.name = "A x", .tolerance = 1e-12};
-    for (int s = 0; s < 6; s++) {
+    for (int s = 0; s < 7; s++) {
         uint32_t n = sizes[s];
         double *A = random_positive(n, (uint64_t)s), *L = copy(A, (size_t)n * n);
-        assert_true(nsi_dense_cholesky(n, L));
+        assert_true(nsi_dense_cholesky(n, L, 2));
         for (uint32_t i = 0; i < n; i++) {
             for (uint32_t j = 0; j <= i; j++) {
                 double sum = 0.0;
@@ -129,20 +129,38 @@ static void the_cholesky_factor_multiplies_to_the_matrix_and_solves(void** state
     residual_check(&solved);
 }
 
+static void a_factor_is_the_same_at_any_number_of_threads(void** state) {
+    (void)state;
+    const uint32_t n = 700;
+    double *A = random_positive(n, 3), *L = copy(A, (size_t)n * n);
+    assert_true(nsi_dense_cholesky(n, L, 1));
+    for (uint32_t threads = 0; threads < 4; threads++) {
+        double* other = copy(A, (size_t)n * n);
+        assert_true(nsi_dense_cholesky(n, other, threads));
+        assert_memory_equal(L, other, (size_t)n * n * sizeof *L);
+        free(other);
+    }
+    free(A), free(L);
+}
+
 static void what_is_not_positive_definite_has_no_factor(void** state) {
     (void)state;
-    const uint32_t sizes[] = {1, 3, 40, 200};
-    for (int s = 0; s < 4; s++) {
+    const uint32_t sizes[] = {1, 3, 40, 200, 530};
+    for (int s = 0; s < 5; s++) {
         uint32_t n = sizes[s];
         const double bad[] = {-1.0, 0.0, NAN, -INFINITY};
         for (int k = 0; k < 4; k++) {
             double* A = random_positive(n, 7);
             A[(size_t)n * n - 1] = bad[k]; // the last entry of the diagonal
-            assert_false(nsi_dense_cholesky(n, A));
+            assert_false(nsi_dense_cholesky(n, A, 2));
+            free(A);
+            A = random_positive(n, 8);
+            A[(size_t)(n / 2) * n + n / 2] = bad[k];
+            assert_false(nsi_dense_cholesky(n, A, 2));
             free(A);
         }
     }
-    assert_true(nsi_dense_cholesky(0, NULL));
+    assert_true(nsi_dense_cholesky(0, NULL, 2));
 }
 
 static void eigenvectors_are_orthogonal_and_belong_to_their_values(void** state) {
@@ -204,7 +222,7 @@ static void do_all(uint64_t number, double* out) {
     memcpy(A, H, square * sizeof *A);
     nsi_dense_eigen(SIZE, A, values, V);
     memcpy(A, H, square * sizeof *A);
-    nsi_dense_cholesky(SIZE, A);
+    nsi_dense_cholesky(SIZE, A, 1);
     nsi_dense_cholesky_solve(SIZE, A, 1, g);
     free(J), free(b);
 }
@@ -230,6 +248,7 @@ int main(void) {
         cmocka_unit_test(the_gram_matrix_is_that_of_loops),
         cmocka_unit_test(threads_do_not_change_the_gram_matrix),
         cmocka_unit_test(the_cholesky_factor_multiplies_to_the_matrix_and_solves),
+        cmocka_unit_test(a_factor_is_the_same_at_any_number_of_threads),
         cmocka_unit_test(what_is_not_positive_definite_has_no_factor),
         cmocka_unit_test(eigenvectors_are_orthogonal_and_belong_to_their_values),
         cmocka_unit_test(callers_do_not_disturb_each_other),
