@@ -187,9 +187,11 @@ static void choose_main(fits* f) {
         f->cases[f->entries[f->main].of].main = f->main;
         return;
     }
+    uint32_t same = f->main != NSI_NONE ? f->cases[f->entries[f->main].of].main : NSI_NONE;
     for (uint32_t k = 0; k < f->nentry; k++) {
         if (f->entries[k].chosen) f->main = k;
     }
+    if (same != NSI_NONE) f->main = same; // another one of its case
 }
 
 static bool read_fits(fits* f) {
