@@ -41,9 +41,15 @@ static void read_channels(fits* f, const nsi_yaml_node* n, figure* out) {
     const double* recordings = experiment_numbers(e, nsi_yaml_find(n, "recordings"), &count);
     if (count > MOST_RECORDINGS) experiment_fault(e, n, "at most 20 recordings");
     out->nrecording = count > 0 ? count : 1;
-    for (uint32_t k = 0; e->status == NS_OK && k < count; k++) out->recordings[k] = recordings[k];
+    for (uint32_t k = 0; e->status == NS_OK && k < count; k++) {
+        out->recordings[k] = recordings[k];
+        if (recordings[k] < 0.0 || recordings[k] != floor(recordings[k])) {
+            experiment_fault(e, n, "`recordings` are counted: 0, 1, 2");
+        }
+    }
     const nsi_yaml_node* mark = nsi_yaml_find(n, "mark");
     experiment_check_map(e, mark, "mark", "at label");
+    if (mark && !nsi_yaml_find(mark, "at")) experiment_fault(e, mark, "`at` is missing");
     experiment_number(e, mark, "at", -1e300, 1e300, &out->mark.x);
     experiment_text(e, mark, "label", mark != NULL, &out->mark.label);
 }
@@ -63,7 +69,11 @@ static bool read_figure(fits* f, const nsi_yaml_node* n, figure* out) {
     if (count > MOST_FITS) experiment_fault(e, n, "at most 7 fits in a figure");
     for (; fit && e->status == NS_OK; fit = fit->next) {
         uint32_t k = fits_find(f, fit);
-        if (k != NSI_NONE && f->entries[k].chosen) out->fits[out->nfit++] = &f->entries[k];
+        if (k == NSI_NONE) break;
+        if (out->kind == LEARNING && f->entries[k].counts[0] == 0) {
+            experiment_fault(e, fit, "a figure of learning needs fits with `trajectories`");
+        }
+        if (f->entries[k].chosen) out->fits[out->nfit++] = &f->entries[k];
     }
     if (out->kind == PREDICTION) read_channels(f, n, out);
     return e->status == NS_OK;
@@ -204,7 +214,7 @@ static bool add_learning(const figure* of, nsi_charts* charts) {
             if (!name) return cli_fail("out of memory"), false;
             name_series(&c, 3 * k + line, name, classes[k]);
             for (uint32_t n = 0; n < x->ncount; n++) {
-                double values[1000];
+                double values[FITS_MOST_SEEDS];
                 for (uint32_t s = 0; s < x->seeds; s++) {
                     values[s] = test_error(&x->runs[(size_t)n * x->seeds + s].answer);
                 }
@@ -240,7 +250,10 @@ static bool find_recording(const nsi_csv* t, uint32_t traj, double number, uint3
 static bool add_rows(curves* c, const figure* of, const nsi_csv* t, const char* path,
                      double recording, uint32_t series, const char* ending) {
     uint32_t first, end, columns[MOST_CHANNELS + 1]; // the last one is across
-    if (!find_recording(t, nsi_csv_column(t, "traj"), recording, &first, &end)) return true;
+    if (!find_recording(t, nsi_csv_column(t, "traj"), recording, &first, &end)) {
+        cli_note("%s has no recording %g: the figure is without it", path, recording);
+        return true;
+    }
     for (uint32_t k = 0; k <= of->nchannel; k++) {
         const char* channel = k < of->nchannel ? of->channels[k] : of->against;
         char name[300];

@@ -7,7 +7,6 @@
 
 #include "cli.h"
 #include "fit/fit.h"
-#include "io/file.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,6 +42,12 @@ static uint32_t find_case(fits* f, const nsi_yaml_node* map) {
 }
 
 static void check_name(experiment* e, const nsi_yaml_node* node, const char* name) {
+    for (const nsi_yaml_node* n = node->parent->first; name && n != node; n = n->next) {
+        const nsi_yaml_node* other = nsi_yaml_find(n, "name");
+        if (other && strcmp(other->text, name) == 0) {
+            experiment_fault(e, node, "another one before it has this name");
+        }
+    }
     if (name && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name)) {
         experiment_fault(e, node, "a name is made of a-z, 0-9 and _: it becomes that of a folder");
     }
@@ -85,9 +90,41 @@ static void read_counts(fits* f, fits_entry* x, const nsi_yaml_node* map) {
     x->counts = counts;
     for (uint32_t k = 0; n && e->status == NS_OK; n = n->next, k++) {
         e->status = nsi_yaml_count(&e->yaml, n, 1, 1000000, &counts[k], &e->error);
-        if (k > 0 && counts[k] <= counts[k - 1]) experiment_fault(e, n, "numbers must grow");
+        if (counts[k] <= x->most_trajectories) experiment_fault(e, n, "numbers must grow");
+        x->most_trajectories = counts[k];
     }
     if (x->ncount == 0 || e->quick) x->ncount = 1;
+}
+
+// What is known of the truth.
+static void read_truth(experiment* e, fits_entry* x, const nsi_yaml_node* map) {
+    uint32_t count;
+    const nsi_yaml_node* n = experiment_list(e, map, "inputs", false, &count);
+    if (n) x->inputs = n->parent;
+    for (const char* text = NULL; n && e->status == NS_OK; n = n->next) {
+        e->status = nsi_yaml_text(&e->yaml, n, &text, &e->error);
+    }
+    x->truth = nsi_yaml_find(map, "truth");
+    if (x->truth && x->truth->type != NSI_YAML_MAP) {
+        experiment_fault(e, x->truth, "expected names and values");
+    }
+    for (n = x->truth ? x->truth->first : NULL; n && e->status == NS_OK; n = n->next) {
+        double value = 0.0;
+        e->status = nsi_yaml_number(&e->yaml, n, -1e300, 1e300, &value, &e->error);
+        if (value == 0.0) experiment_fault(e, n, "errors are relative: expected a number but 0");
+    }
+}
+
+// Is there a file, and does it name as many trajectories as all runs take?
+static void check_file(experiment* e, const fits_entry* x) {
+    const char* path = experiment_path(e, e->folder, x->file);
+    nsi_fit_plan* plan = NULL;
+    if (!path || e->status != NS_OK) return;
+    e->status = nsi_fit_plan_read(path, NULL, &plan, &e->error);
+    if (e->status == NS_OK) {
+        e->status = nsi_fit_plan_choose(plan, x->most_trajectories, x->most_seeds - 1, &e->error);
+    }
+    nsi_fit_plan_free(plan);
 }
 
 static void read_entries(fits* f, const nsi_yaml_node* root) {
@@ -104,21 +141,18 @@ static void read_entries(fits* f, const nsi_yaml_node* root) {
         experiment_text(e, n, "file", true, &x->file);
         experiment_text(e, n, "label", false, &x->label);
         x->seeds = 1;
-        experiment_count(e, n, "seeds", 1, 1000, &x->seeds);
+        experiment_count(e, n, "seeds", 1, FITS_MOST_SEEDS, &x->seeds);
         experiment_count(e, n, "quick_iterations", 1, UINT32_MAX, &x->quick_iterations);
         if (e->status != NS_OK) return;
         if (!x->label) x->label = x->name;
-        if (e->quick) x->seeds = 1;
         check_name(e, n, x->name);
         read_counts(f, x, n);
+        x->most_seeds = x->seeds;
+        if (e->quick) x->seeds = 1;
         x->of = find_case(f, n);
         const nsi_yaml_node* from = nsi_yaml_find(n, "from");
         x->from = from ? fits_find(f, from) : NSI_NONE; // one of those before it
-        if (experiment_list(e, n, "inputs", false, &count)) x->inputs = nsi_yaml_find(n, "inputs");
-        x->truth = nsi_yaml_find(n, "truth");
-        if (x->truth && x->truth->type != NSI_YAML_MAP) {
-            experiment_fault(e, x->truth, "expected names and values");
-        }
+        read_truth(e, x, n);
         if ((size_t)x->ncount * x->seeds > MOST_RUNS) experiment_fault(e, n, "too many runs");
         x->runs = experiment_zeros(e, (size_t)x->ncount * x->seeds * sizeof *x->runs);
         f->nentry++;
@@ -209,6 +243,10 @@ static bool read_fits(fits* f) {
     const nsi_yaml_node *main = nsi_yaml_find(root, "main"),
                         *cases = experiment_list(e, root, "cases", false, &count);
     f->main = main ? fits_find(f, main) : NSI_NONE;
+    if (cases && nsi_yaml_find(root, "before")) {
+        experiment_fault(e, nsi_yaml_find(root, "before"),
+                         "with `cases`, each has its own `before`");
+    }
     read_before(f, &f->cases[0], cases ? cases : root);
     for (uint32_t k = 1; cases && k < f->ncase; k++) {
         cases = cases->next;
@@ -216,7 +254,9 @@ static bool read_fits(fits* f) {
     }
     choose(f, root);
     fits_check_figures(f);
-    return e->status == NS_OK && fits_check_simulate(f);
+    if (e->status != NS_OK || !fits_check_simulate(f)) return false;
+    for (uint32_t k = 0; k < f->nentry; k++) check_file(e, &f->entries[k]);
+    return e->status == NS_OK;
 }
 
 // ---- recordings --------------------------------------------------------------------------------
@@ -231,7 +271,7 @@ static bool has_folder(fits* f, const char* name) {
 }
 
 // Said before anything is run, and with where the data comes from: nobody has it by default. A case
-// whose data is missing is left out.
+// whose data is missing is left out, and fits that start from one of it.
 static bool has_data(fits* f) {
     experiment* e = f->e;
     const char* named = getenv("NEURALSIM_DATA");
@@ -246,6 +286,12 @@ static bool has_data(fits* f) {
         for (uint32_t k = 0; k < f->nentry; k++) {
             if (f->entries[k].of == c) f->entries[k].chosen = false;
         }
+    }
+    for (uint32_t k = 0; k < f->nentry; k++) {
+        fits_entry* x = &f->entries[k];
+        if (!x->chosen || x->from == NSI_NONE || f->entries[x->from].chosen) continue;
+        x->chosen = false;
+        cli_note("%s: left out, since it starts from %s", x->name, f->entries[x->from].name);
     }
     if (!f->data || has_folder(f, f->data)) return true;
     cli_fail("%s needs recordings in a folder %s, which is neither in %s%s%s nor in %s nor in"
@@ -278,13 +324,15 @@ static ns_status start_from(const fits_entry* from, ns_fit* fit, ns_error* error
     return status;
 }
 
-static bool keep_horizons(fits* f, fits_entry* x, const nsi_fit_plan* plan) {
+static bool keep_plan(fits* f, fits_entry* x, const ns_fit* fit) {
+    const nsi_fit_plan* plan = fit->plan;
     double* horizons = experiment_zeros(f->e, (plan->horizons.count + 1) * sizeof *horizons);
     if (!horizons) return false;
     for (uint32_t k = 0; k < plan->horizons.count; k++) horizons[k] = plan->horizons.data[k];
     x->horizons = horizons;
     x->nhorizon = plan->horizons.count;
     x->seed = plan->seed;
+    x->has_weights = fit->nw > 0;
     return true;
 }
 
@@ -312,7 +360,7 @@ static bool run_once(fits* f, fits_entry* x, uint32_t run, const nsi_fit_changes
     if (status == NS_OK && stands_for_all && x == &f->entries[f->main]) {
         status = ns_fit_save(fit, e->output, &error);
     }
-    bool done = status == NS_OK && (!stands_for_all || keep_horizons(f, x, fit->plan));
+    bool done = status == NS_OK && (!stands_for_all || keep_plan(f, x, fit));
     if (done) { // all else can go
         x->runs[run] = (fits_run){.answer = fit->answer, .done = true};
         nsi_answer_init(NULL, &fit->answer);
@@ -326,11 +374,10 @@ static bool run_entry(fits* f, fits_entry* x) {
     experiment* e = f->e;
     nsi_fit_changes changes = {.data = f->simulated,
                                .iterations = e->quick ? x->quick_iterations : 0};
-    if (x->from != NSI_NONE) {
+    if (x->from != NSI_NONE && f->entries[x->from].has_weights) {
         const char* folder = experiment_path(e, e->output, f->entries[x->from].name);
         changes.weights = folder ? experiment_path(e, folder, "weights.safetensors") : NULL;
         if (!changes.weights) return experiment_complain(e) == EXIT_OK;
-        if (!nsi_file_exists(changes.weights)) changes.weights = NULL; // it had no networks
     }
     for (uint32_t run = 0; run < x->ncount * x->seeds; run++) {
         changes.trajectories = x->counts[run / x->seeds];
@@ -350,8 +397,7 @@ static int compare(const void* a, const void* b) {
 }
 
 fits_spread fits_spread_of(const double* values, uint32_t count) {
-    double sorted[1000];
-    if (count > 1000) count = 1000; // as many seeds as there can be
+    double sorted[FITS_MOST_SEEDS];
     for (uint32_t k = 0; k < count; k++) {
         if (isnan(values[k])) return (fits_spread){NAN, NAN, NAN};
         sorted[k] = values[k];

@@ -7,6 +7,8 @@
 #include "fit/answer.h"
 #include "page/chart.h"
 
+enum { FITS_MOST_SEEDS = 1000 };
+
 // One run of a fit: for a number of training trajectories and a seed.
 typedef struct fits_run {
     nsi_answer answer;
@@ -20,14 +22,16 @@ typedef struct fits_entry {
     uint32_t seeds;         // runs for each number of trajectories
     const uint32_t* counts; // (ncount) training trajectories; 0: as the file says
     uint32_t ncount;
-    uint32_t quick_iterations;   // of each stage when it is quick; 0: all
-    const nsi_yaml_node *inputs, // that should survive a sparsity path, or NULL
-        *truth;                  // names and values of parameters and coefficients, or NULL
-    const double* horizons;      // of its predictions, from the arena
+    uint32_t most_trajectories, most_seeds; // of a run that is not quick
+    uint32_t quick_iterations;              // of each stage when it is quick; 0: all
+    const nsi_yaml_node *inputs,            // that should survive a sparsity path, or NULL
+        *truth;             // names and values of parameters and coefficients, or NULL
+    const double* horizons; // of its predictions, from the arena
     uint32_t nhorizon;
-    uint64_t seed;  // of the file
-    bool chosen;    // it is run
-    fits_run* runs; // (ncount x seeds)
+    uint64_t seed;    // of the file
+    bool chosen;      // it is run
+    bool has_weights; // its result has
+    fits_run* runs;   // (ncount x seeds)
 } fits_entry;
 
 // A table of its own: fits to the same recordings.
@@ -68,7 +72,8 @@ uint32_t fits_find(fits* f, const nsi_yaml_node* node);
 // Runs of the largest number of trajectories, one for each seed; the first stands for all in pictures.
 const fits_run* fits_runs(const fits_entry* x);
 
-// A number of each of some runs: the median, the least and the most. NaN where a run has none.
+// A number of each of some runs, one per seed: the median, the least and the most. NaN where a run has
+// none.
 typedef struct fits_spread {
     double median, least, most;
 } fits_spread;

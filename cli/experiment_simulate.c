@@ -62,6 +62,12 @@ static bool read_truth(fits* f, const nsi_yaml_node* n, truth* out) {
         experiment_fault(e, nsi_yaml_find(n, "file"),
                          "this must be the name of a file, not a path");
     }
+    for (const nsi_yaml_node* other = n->parent->first; other != n; other = other->next) {
+        const nsi_yaml_node* file = nsi_yaml_find(other, "file");
+        if (out->file && file && strcmp(file->text, out->file) == 0) {
+            experiment_fault(e, nsi_yaml_find(n, "file"), "another entry before it has this file");
+        }
+    }
     return e->status == NS_OK;
 }
 

@@ -11,42 +11,46 @@
 
 // In the order in which they are shown.
 static const nsi_role roles[] = {NSI_ROLE_TEST, NSI_ROLE_VALIDATION, NSI_ROLE_TRAIN};
-enum { ROLES = sizeof roles / sizeof *roles, MOST_SEEDS = 1000 };
+enum { ROLES = sizeof roles / sizeof *roles };
 
 // ---- numbers of runs ---------------------------------------------------------------------------
 
 // What is asked of a score.
-typedef enum quantity { POOLED, MEDIAN, RMSE_Q, RMSE_QD, MEASURE } quantity;
+typedef struct quantity {
+    enum { POOLED, MEDIAN, RMSE_Q, RMSE_QD, MEASURE } kind;
+    double seconds;   // of the first two: the horizon
+    const char* name; // of a measure
+} quantity;
 
-// Of the first two at a horizon, of the last the so-many-th.
-static double number_of(const nsi_score* score, quantity what, double seconds) {
-    if (what == RMSE_Q) return score->rmse_q;
-    if (what == RMSE_QD) return score->rmse_qd;
-    if (what == MEASURE) {
-        uint32_t k = (uint32_t)seconds;
-        return k < score->nmeasure ? score->measures[k].mean : NAN;
+// NaN: there is no such thing.
+static double number_of(const nsi_score* score, quantity what) {
+    if (what.kind == RMSE_Q) return score->rmse_q;
+    if (what.kind == RMSE_QD) return score->rmse_qd;
+    for (uint32_t k = 0; what.kind == MEASURE && k < score->nmeasure; k++) {
+        if (strcmp(score->measures[k].name, what.name) == 0) return score->measures[k].mean;
     }
-    for (uint32_t k = 0; k < score->nhorizon; k++) {
+    for (uint32_t k = 0; what.kind != MEASURE && k < score->nhorizon; k++) {
         const nsi_horizon_error* h = &score->horizons[k];
-        if (fabs(h->seconds - seconds) < 1e-9) return what == POOLED ? h->pooled : h->median;
+        if (fabs(h->seconds - what.seconds) >= 1e-9) continue;
+        return what.kind == POOLED ? h->pooled : h->median;
     }
     return NAN;
 }
 
 // Over the seeds of an entry, after the fit or before it, with the number-th count of trajectories.
 static fits_spread spread(const fits_entry* x, uint32_t number, bool after, nsi_role role,
-                          quantity what, double seconds) {
-    double values[MOST_SEEDS];
+                          quantity what) {
+    double values[FITS_MOST_SEEDS];
     const fits_run* runs = x->runs + (size_t)number * x->seeds;
     for (uint32_t k = 0; k < x->seeds; k++) {
         const nsi_answer* a = &runs[k].answer;
-        values[k] = number_of(after ? &a->after[role] : &a->before[role], what, seconds);
+        values[k] = number_of(after ? &a->after[role] : &a->before[role], what);
     }
     return fits_spread_of(values, x->seeds);
 }
 
 static fits_spread seconds_of(const fits_entry* x, uint32_t number) {
-    double values[MOST_SEEDS];
+    double values[FITS_MOST_SEEDS];
     const fits_run* runs = x->runs + (size_t)number * x->seeds;
     for (uint32_t k = 0; k < x->seeds; k++) values[k] = runs[k].answer.seconds;
     return fits_spread_of(values, x->seeds);
@@ -125,7 +129,7 @@ static bool check_names(const fits* f) {
 }
 
 static fits_spread truth_errors(fits* f, const fits_entry* x) {
-    double values[MOST_SEEDS];
+    double values[FITS_MOST_SEEDS];
     for (uint32_t k = 0; k < x->seeds; k++) {
         values[k] = truth_error(f, x, &fits_runs(x)[k].answer);
     }
@@ -151,8 +155,8 @@ static cell_text show_cell(const row* r, nsi_role role, double seconds) {
     const fits_reference* other = r->reference;
     if (r->entry) {
         uint32_t last = r->entry->ncount - 1;
-        pooled = spread(r->entry, last, r->after, role, POOLED, seconds).median;
-        median = spread(r->entry, last, r->after, role, MEDIAN, seconds).median;
+        pooled = spread(r->entry, last, r->after, role, (quantity){POOLED, seconds, NULL}).median;
+        median = spread(r->entry, last, r->after, role, (quantity){MEDIAN, seconds, NULL}).median;
     }
     for (uint32_t k = 0; other && k < other->nhorizon; k++) {
         if (fabs(other->horizons[k] - seconds) >= 1e-9) continue;
@@ -172,7 +176,9 @@ static cell_text show_seeds(const row* r, nsi_role role) {
     cell_text out = {""};
     const fits_entry* x = r->entry;
     if (!x || !r->after || x->seeds == 1 || x->nhorizon == 0) return out;
-    fits_spread s = spread(x, x->ncount - 1, true, role, POOLED, x->horizons[x->nhorizon - 1]);
+    quantity what = {POOLED, x->horizons[x->nhorizon - 1], NULL};
+    fits_spread s = spread(x, x->ncount - 1, true, role, what);
+    if (isnan(s.median)) return out; // nothing of this role is so long
     snprintf(out.text, sizeof out.text, "%u: %s to %s", x->seeds, nsi_show(s.least, 3).text,
              nsi_show(s.most, 3).text);
     return out;
@@ -184,16 +190,17 @@ static cell_text show_number(double value, int digits) {
     return out;
 }
 
-static cell_text show_velocity(const row* r, nsi_role role) {
+static cell_text show_quantity(const row* r, nsi_role role, quantity what) {
     if (!r->entry) return (cell_text){""};
-    return show_number(spread(r->entry, r->entry->ncount - 1, r->after, role, RMSE_QD, 0).median,
-                       3);
+    return show_number(spread(r->entry, r->entry->ncount - 1, r->after, role, what).median, 3);
 }
 
-static cell_text show_measure(const row* r, nsi_role role, uint32_t k) {
-    if (!r->entry) return (cell_text){""};
-    return show_number(spread(r->entry, r->entry->ncount - 1, r->after, role, MEASURE, k).median,
-                       3);
+static cell_text show_velocity(const row* r, nsi_role role) {
+    return show_quantity(r, role, (quantity){.kind = RMSE_QD});
+}
+
+static cell_text show_measure(const row* r, nsi_role role, const char* name) {
+    return show_quantity(r, role, (quantity){.kind = MEASURE, .name = name});
 }
 
 // Measures of the main fit of a case, whose names are those of columns.
@@ -281,7 +288,7 @@ static void print_role(const fits* f, uint32_t of, nsi_role role, row* rows) {
             printf(" %17s", show_cell(r, role, main->horizons[h]).text);
         }
         for (uint32_t m = 0; m < measured->nmeasure; m++) {
-            printf(" %9s", show_measure(r, role, m).text);
+            printf(" %9s", show_measure(r, role, measured->measures[m].name).text);
         }
         if (velocity) printf(" %9s", show_velocity(r, role).text);
         cell_text time = show_seconds(r), spread_text = show_seeds(r, role);
@@ -367,7 +374,7 @@ static void add_role(const fits* f, uint32_t of, nsi_role role, row* rows, nsi_t
             nsi_page_cell(page, "", show_cell(r, role, main->horizons[h]).text);
         }
         for (uint32_t m = 0; m < measured->nmeasure; m++) {
-            nsi_page_cell(page, "", show_measure(r, role, m).text);
+            nsi_page_cell(page, "", show_measure(r, role, measured->measures[m].name).text);
         }
         if (velocity) nsi_page_cell(page, "", show_velocity(r, role).text);
         nsi_page_cell(page, "", show_seconds(r).text);
@@ -389,9 +396,12 @@ static void add_findings(fits* f, uint32_t of, nsi_text_builder* page) {
         }
         if (x->truth) {
             fits_spread off = truth_errors(f, x);
-            nsi_text_add(page, "%s at most %s %% from the truth (worst of %u seeds %s %%)",
-                         x->inputs ? ";" : ":", nsi_show(100 * off.median, 2).text, x->seeds,
-                         nsi_show(100 * off.most, 2).text);
+            nsi_text_add(page, "%s at most %s %% from the truth", x->inputs ? ";" : ":",
+                         nsi_show(100 * off.median, 2).text);
+            if (x->seeds > 1) {
+                nsi_text_add(page, " (median of %u seeds; worst %s %%)", x->seeds,
+                             nsi_show(100 * off.most, 2).text);
+            }
         }
         nsi_text_add(page, ".</p>\n");
     }
@@ -444,51 +454,53 @@ static void add_scores(nsi_json* j, const char* who, const fits_entry* x, uint32
         for (uint32_t h = 0; h < score->nhorizon; h++) {
             double seconds = score->horizons[h].seconds;
             snprintf(what, sizeof what, "%s_median", nsi_show_role(roles[r]));
-            add_metric(j, who, what, seconds,
-                       spread(x, number, after, roles[r], MEDIAN, seconds).median);
+            add_metric(
+                j, who, what, seconds,
+                spread(x, number, after, roles[r], (quantity){MEDIAN, seconds, NULL}).median);
             snprintf(what, sizeof what, "%s_pooled", nsi_show_role(roles[r]));
-            add_metric(j, who, what, seconds,
-                       spread(x, number, after, roles[r], POOLED, seconds).median);
+            add_metric(
+                j, who, what, seconds,
+                spread(x, number, after, roles[r], (quantity){POOLED, seconds, NULL}).median);
         }
         for (uint32_t m = 0; m < score->nmeasure; m++) {
+            quantity measure = {.kind = MEASURE, .name = score->measures[m].name};
             char named[200];
-            snprintf(named, sizeof named, "%s_%.100s", nsi_show_role(roles[r]),
-                     score->measures[m].name);
-            add_metric(j, who, named, NAN, spread(x, number, after, roles[r], MEASURE, m).median);
+            snprintf(named, sizeof named, "%s_%.100s", nsi_show_role(roles[r]), measure.name);
+            add_metric(j, who, named, NAN, spread(x, number, after, roles[r], measure).median);
         }
         snprintf(what, sizeof what, "%s_q", nsi_show_role(roles[r]));
-        add_metric(j, who, what, NAN, spread(x, number, after, roles[r], RMSE_Q, 0).median);
+        add_metric(j, who, what, NAN,
+                   spread(x, number, after, roles[r], (quantity){.kind = RMSE_Q}).median);
         snprintf(what, sizeof what, "%s_qd", nsi_show_role(roles[r]));
-        add_metric(j, who, what, NAN, spread(x, number, after, roles[r], RMSE_QD, 0).median);
+        add_metric(j, who, what, NAN,
+                   spread(x, number, after, roles[r], (quantity){.kind = RMSE_QD}).median);
     }
 }
 
-// How many times smaller the error on test data is than before.
+// How many times smaller an error on test data is than before.
+static double gain_of(const fits* f, const fits_entry* x, uint32_t number, quantity what) {
+    const fits_entry* before = &f->entries[f->cases[x->of].before];
+    return spread(before, before->ncount - 1, false, NSI_ROLE_TEST, what).median /
+           spread(x, number, true, NSI_ROLE_TEST, what).median;
+}
+
 static void add_gains(nsi_json* j, const char* who, const fits* f, const fits_entry* x,
                       uint32_t number) {
-    const fits_entry* before = &f->entries[f->cases[x->of].before];
     const nsi_score* after = &x->runs[(size_t)number * x->seeds].answer.after[NSI_ROLE_TEST];
-    uint32_t last = before->ncount - 1;
     if (after->windows == 0) return;
     for (uint32_t h = 0; h < after->nhorizon; h++) {
         double seconds = after->horizons[h].seconds;
         add_metric(j, who, "gain", seconds,
-                   spread(before, last, false, NSI_ROLE_TEST, POOLED, seconds).median /
-                       spread(x, number, true, NSI_ROLE_TEST, POOLED, seconds).median);
+                   gain_of(f, x, number, (quantity){POOLED, seconds, NULL}));
     }
     for (uint32_t m = 0; m < after->nmeasure; m++) {
+        quantity measure = {.kind = MEASURE, .name = after->measures[m].name};
         char named[200];
-        snprintf(named, sizeof named, "gain_%.100s", after->measures[m].name);
-        add_metric(j, who, named, NAN,
-                   spread(before, last, false, NSI_ROLE_TEST, MEASURE, m).median /
-                       spread(x, number, true, NSI_ROLE_TEST, MEASURE, m).median);
+        snprintf(named, sizeof named, "gain_%.100s", measure.name);
+        add_metric(j, who, named, NAN, gain_of(f, x, number, measure));
     }
-    for (int k = 0; k < 2; k++) {
-        quantity what = k == 0 ? RMSE_Q : RMSE_QD;
-        add_metric(j, who, k == 0 ? "gain_q" : "gain_qd", NAN,
-                   spread(before, last, false, NSI_ROLE_TEST, what, 0).median /
-                       spread(x, number, true, NSI_ROLE_TEST, what, 0).median);
-    }
+    add_metric(j, who, "gain_q", NAN, gain_of(f, x, number, (quantity){.kind = RMSE_Q}));
+    add_metric(j, who, "gain_qd", NAN, gain_of(f, x, number, (quantity){.kind = RMSE_QD}));
 }
 
 static void add_metrics(nsi_json* j, fits* f) {

@@ -34,25 +34,6 @@ static ns_status find_file(ns_fit* f, const nsi_yaml_node* node, const char** pa
     return fail_at(f, node, NS_ERR_IO, what, error);
 }
 
-// Another part of the training data, for learning curves.
-static ns_status choose_trajectories(ns_fit* f, const nsi_fit_changes* c, ns_error* error) {
-    nsi_fit_plan_file* file = &f->plan->files[NSI_ROLE_TRAIN].data[0];
-    ns_data_part* part = &file->part;
-    double count = part->last_trajectory - part->first_trajectory + 1.0;
-    if (c->trajectories == 0) return NS_OK;
-    double begin = (double)c->block * c->trajectories;
-    if (part->all_trajectories || !(count >= begin + c->trajectories)) {
-        char what[120];
-        snprintf(what, sizeof what,
-                 "expected `trajectories: A-B` with %g or more, of which run %u can take %u",
-                 begin + c->trajectories, c->block + 1, c->trajectories);
-        return fail_at(f, file->node, NS_ERR_PARSE, what, error);
-    }
-    part->first_trajectory += begin;
-    part->last_trajectory = part->first_trajectory + c->trajectories - 1.0;
-    return NS_OK;
-}
-
 static ns_status change_plan(ns_fit* f, const nsi_fit_changes* c, ns_error* error) {
     nsi_fit_plan* p = f->plan;
     p->seed += c->seed;
@@ -62,7 +43,7 @@ static ns_status change_plan(ns_fit* f, const nsi_fit_changes* c, ns_error* erro
         uint32_t* iterations = &p->stages.data[k].iterations;
         if (*iterations > c->iterations) *iterations = c->iterations;
     }
-    return choose_trajectories(f, c, error);
+    return nsi_fit_plan_choose(p, c->trajectories, c->block, error);
 }
 
 // Networks without weights of their own start from others.

@@ -565,6 +565,24 @@ const char* nsi_fit_plan_path(nsi_fit_plan* p, const char* name) {
     return *name == '/' ? name : join(p, p->folder, "", name);
 }
 
+ns_status nsi_fit_plan_choose(nsi_fit_plan* p, uint32_t trajectories, uint32_t block,
+                              ns_error* error) {
+    if (trajectories == 0) return NS_OK;
+    nsi_fit_plan_file* file = &p->files[NSI_ROLE_TRAIN].data[0];
+    ns_data_part* part = &file->part;
+    double count = part->last_trajectory - part->first_trajectory + 1.0;
+    double begin = (double)block * trajectories;
+    if (part->all_trajectories || !(count >= begin + trajectories)) {
+        return nsi_yaml_fail(&p->yaml, file->node, error,
+                             "expected `trajectories: A-B` with %g or more, of which run %u can"
+                             " take %u",
+                             begin + trajectories, block + 1, trajectories);
+    }
+    part->first_trajectory += begin;
+    part->last_trajectory = part->first_trajectory + trajectories - 1.0;
+    return NS_OK;
+}
+
 ns_status nsi_fit_plan_data_path(nsi_fit_plan* p, const nsi_fit_plan_file* file, const char** out,
                                  ns_error* error) {
     const char* below = p->data_folder ? p->data_folder : "";

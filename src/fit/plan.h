@@ -100,6 +100,12 @@ ns_status nsi_fit_plan_parse(const char* text, size_t size, const char* path,
                              const ns_allocator* allocator, nsi_fit_plan** out, ns_error* error);
 void nsi_fit_plan_free(nsi_fit_plan* plan); // NULL is allowed
 
+// Another part of the training data, for learning curves: so many trajectories of the first file, the
+// block-th so many of those it names. 0: all.
+// @return NS_ERR_PARSE when it does not name so many
+ns_status nsi_fit_plan_choose(nsi_fit_plan* plan, uint32_t trajectories, uint32_t block,
+                              ns_error* error);
+
 // A name in the plan as a path: beside the plan's file unless it is absolute. From the arena of the
 // plan; NULL when out of memory.
 const char* nsi_fit_plan_path(nsi_fit_plan* plan, const char* name);

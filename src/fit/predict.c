@@ -342,11 +342,11 @@ static double rotation_between(const nsi_measure* m, const double* row, const do
         bb += b[k] * b[k];
         ab += a[k] * b[k];
     }
-    double size = sqrt(bb / aa) * (ab < 0.0 ? -1.0 : 1.0);
-    for (int k = 0; k < 4; k++) {
-        double x = a[k] * size;
-        less += (x - b[k]) * (x - b[k]);
-        more += (x + b[k]) * (x + b[k]);
+    double sign = ab < 0.0 ? -1.0 : 1.0;
+    for (int k = 0; k < 4; k++) { // NaN for four zeros, which are no rotation
+        double x = sign * a[k] / sqrt(aa), y = b[k] / sqrt(bb);
+        less += (x - y) * (x - y);
+        more += (x + y) * (x + y);
     }
     return 4.0 * atan2(sqrt(less), sqrt(more)) * (180.0 / 3.14159265358979323846);
 }

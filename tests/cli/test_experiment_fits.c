@@ -33,17 +33,24 @@ static const struct {
                       "    output: \"{}/tau\"\n"
                       "    formula: -b * \"{}/velocity\"\n"
                       "    coefficients: {b: 0.01}\n"},
-#define FIT(start)                                                                                 \
+#define FIT(start) FIT_WITH(start, "")
+#define FIT_WITH(start, measures)                                                                  \
     "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n" start                          \
     "integrator: rk4\ntimestep: 0.01\n"                                                            \
     "data:\n  folder: data\n  train: [{file: a.csv, trajectories: 0-9}]\n"                         \
     "  test: [{file: a.csv, trajectories: 10-14}]\n"                                               \
-    "predict: {horizons: [0.5, 1]}\n"
+    "predict: {horizons: [0.5, 1]" measures "}\n"
     {"formula.yaml", FIT("blueprint: friction.yaml\n") "fit: {windows: 20, states: recorded}\n"},
     {"again.yaml",
      FIT("blueprint: friction.yaml\n") "fit: {windows: 20, states: recorded, iterations: 1}\n"},
     {"damping.yaml", FIT("parameters: {joint/*/damping: {start: 0.01, lower: 0}}\n") //
      "fit: {windows: 20, states: recorded}\n"},
+    {"near_far.yaml", FIT_WITH("blueprint: friction.yaml\n",
+                               ", measures: {near: {distance: [q0]}, far: {distance: [q1]}}") //
+     "fit: {windows: 20, states: recorded, iterations: 0}\n"},
+    {"far_near.yaml", FIT_WITH("blueprint: friction.yaml\n",
+                               ", measures: {far: {distance: [q1]}, near: {distance: [q0]}}") //
+     "fit: {windows: 20, states: recorded, iterations: 0}\n"},
     {"network.yaml", FIT("blueprint: networks.yaml\n") //
      "fit: {windows: 5, states: recorded, iterations: 3}\n"},
     {"networks.yaml", "networks:\n"
@@ -241,6 +248,17 @@ static void seeds_and_learning_curves(void** state) {
     assert_says(last.out, "from the truth");
 }
 
+// Of its first coefficient.
+static double start_of_again(void) {
+    char* text = program_read_file(path_of("from/again/result.json"));
+    json_t* again = json_loads(text, 0, NULL);
+    const json_t* b = json_array_get(json_object_get(again, "coefficients"), 0);
+    double start = json_number_value(json_object_get(b, "start"));
+    json_decref(again);
+    free(text);
+    return start;
+}
+
 // Weights and parameters go on from where another fit ended.
 static void fits_go_on_from_others(void** state) {
     (void)state;
@@ -252,9 +270,12 @@ static void fits_go_on_from_others(void** state) {
                      "fits:\n"
                      "  - {name: formula, file: formula.yaml, case: first}\n"
                      "  - {name: again, file: again.yaml, from: formula, case: second}\n"
-                     "  - {name: lost, file: again.yaml, case: third}\n");
+                     "  - {name: lost, file: again.yaml, case: third}\n"
+                     "  - {name: orphan, file: again.yaml, from: lost, case: second}\n");
     json_t* a = run_experiment("-o from");
     assert_says(last.err, "The third: left out");
+    assert_says(last.err, "orphan: left out");
+    assert_null(json_object_get(json_object_get(a, "metrics"), "orphan_test_q"));
     assert_true(metric(a, "formula_test_q") < 1e-6); // the law itself
     assert_true(metric(a, "again_test_q") < 1e-6);   // one iteration from there
     assert_true(metric(a, "second_before_test_q") == metric(a, "first_before_test_q"));
@@ -264,12 +285,28 @@ static void fits_go_on_from_others(void** state) {
     assert_says(page, "Left out");
     free(page);
     // The start of the second is the end of the first.
-    char* text = program_read_file(path_of("from/again/result.json"));
-    json_t* again = json_loads(text, 0, NULL);
-    const json_t* b = json_array_get(json_object_get(again, "coefficients"), 0);
-    assert_true(fabs(json_number_value(json_object_get(b, "start")) - 0.1) < 1e-6);
-    json_decref(again);
-    free(text);
+    assert_true(fabs(start_of_again() - 0.1) < 1e-6);
+    // Weights that another run left in the folder are not those of a fit without any.
+    write_experiment("kind: fits\ntitle: Mine\n" SIMULATE("") //
+                     "fits:\n"
+                     "  - {name: formula, file: damping.yaml}\n"
+                     "  - {name: again, file: again.yaml, from: formula}\n");
+    json_decref(run_experiment("-o from"));
+    assert_true(start_of_again() == 0.01);
+}
+
+// Measures are told apart by their names, not by the order in which a file has them.
+static void measures_go_by_their_names(void** state) {
+    (void)state;
+    write_experiment("kind: fits\ntitle: Mine\n" SIMULATE("") //
+                     "fits:\n"
+                     "  - {name: a, file: near_far.yaml}\n"
+                     "  - {name: b, file: far_near.yaml}\n");
+    json_t* root = run_experiment("-o measures");
+    assert_true(metric(root, "a_test_near") != metric(root, "a_test_far"));
+    assert_true(metric(root, "a_test_near") == metric(root, "b_test_near"));
+    assert_true(metric(root, "b_gain_near") == 1.0 && metric(root, "b_gain_far") == 1.0);
+    json_decref(root);
 }
 
 static void mistakes_are_explained(void** state) {
@@ -299,17 +336,45 @@ static void mistakes_are_explained(void** state) {
         {"fits: [{name: a, file: formula.yaml}]\n"
          "figures: [{kind: prediction, title: x, fits: [a]}]\n",
          "channels"},
+        {"fits: [{name: a, file: formula.yaml}, {name: a, file: damping.yaml}]\n",
+         "another one before it has this name"},
+        {"cases: [{name: c, title: C}, {name: c, title: D}]\n"
+         "fits: [{name: a, file: formula.yaml, case: c}]\n",
+         "another one before it has this name"},
+        {"cases: [{name: c, title: C}]\nbefore: {fit: a}\n"
+         "fits: [{name: a, file: formula.yaml, case: c}]\n",
+         "each has its own"},
+        {"simulate: [{file: a.csv, model: truth.yaml, seconds: 1},"
+         " {file: a.csv, model: truth.yaml, seconds: 2}]\nfits: [{name: a, file: formula.yaml}]\n",
+         "another entry before it has this file"},
+        {"fits: [{name: a, file: not_there.yaml}]\n", "not_there.yaml"},
+        {"fits: [{name: a, file: network.yaml, inputs: [[x]]}]\n", "write a text"},
+        {"fits: [{name: a, file: formula.yaml, truth: {friction/b: [1]}}]\n", "write a number"},
+        {"fits: [{name: a, file: formula.yaml, truth: {friction/b: 0}}]\n", "are relative"},
+        {"fits: [{name: a, file: formula.yaml}]\n"
+         "figures: [{kind: learning, title: x, fits: [a]}]\n",
+         "with `trajectories`"},
+        {"fits: [{name: a, file: formula.yaml}]\n"
+         "figures: [{kind: prediction, title: x, fits: [a], channels: [q0], recordings: [-1]}]\n",
+         "are counted"},
+        {"fits: [{name: a, file: formula.yaml}]\n"
+         "figures: [{kind: prediction, title: x, fits: [a], channels: [q0], mark: {label: x}}]\n",
+         "`at` is missing"},
         {SIMULATE("") "fits: [{name: a, file: formula.yaml, truth: {friction/c: 1}}]\n",
          "no parameter or coefficient friction/c"},
         {SIMULATE("") "fits: [{name: a, file: formula.yaml, inputs: [x]}]\n", "no input x"},
         {SIMULATE("") "fits: [{name: a, file: formula.yaml, trajectories: [11]}]\n",
          "with 11 or more"},
+        // Told at once, and by a quick run, which has one seed only.
+        {"fits: [{name: a, file: formula.yaml, trajectories: [1, 4], seeds: 3}]\n",
+         "with 12 or more"},
     };
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         char text[2000];
         snprintf(text, sizeof text, "kind: fits\ntitle: Mine\n%s", wrong[k].text);
         write_experiment(text);
         program_must_fail(folder, "experiment mine -o wrong", 1, wrong[k].message, &last);
+        program_must_fail(folder, "experiment mine --quick -o wrong", 1, wrong[k].message, &last);
     }
 }
 
@@ -343,6 +408,7 @@ int main(void) {
         cmocka_unit_test(noise_is_as_large_as_asked_for),
         cmocka_unit_test(seeds_and_learning_curves),
         cmocka_unit_test(fits_go_on_from_others),
+        cmocka_unit_test(measures_go_by_their_names),
         cmocka_unit_test(mistakes_are_explained),
     };
     return cmocka_run_group_tests(tests, start, stop);

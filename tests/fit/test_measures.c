@@ -94,6 +94,18 @@ static void averages_are_those_of_an_even_motion(void** state) {
     ns_fit_free(fit);
 }
 
+// What was recorded has four zeros where the body has moved: that is no rotation, and never right.
+static void zeros_are_no_rotation(void** state) {
+    (void)state;
+    ns_error error;
+    ns_fit* fit = NULL;
+    write_text("plan.yaml", PLAN("{turn: {rotation: ['max(0, 1 - 1e6*q0)', 0*q1, 0*q1, 0*q1]}}"));
+    if (ns_fit_load(path_of("plan.yaml"), 1, &fit, &error) != NS_OK) fail_msg("%s", error.message);
+    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    assert_true(isinf(fit->answer.after[NSI_ROLE_TRAIN].measures[0].mean));
+    ns_fit_free(fit);
+}
+
 static void mistakes_are_told(void** state) {
     (void)state;
     static const struct {
@@ -139,6 +151,7 @@ static int stop(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(averages_are_those_of_an_even_motion),
+        cmocka_unit_test(zeros_are_no_rotation),
         cmocka_unit_test(mistakes_are_told),
     };
     return cmocka_run_group_tests(tests, start, stop);

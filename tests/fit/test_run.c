@@ -83,8 +83,8 @@ static const struct {
      " iterations: 120, tolerance: 0}\nstages: [{method: lm, iterations: 2}, {group: 0.0001},"
      " {method: owlqn, l1: 0.001}]\n"},
     {"path, adaptive", "blueprint: net.yaml\nfit: {windows: 10, iterations: 6, tolerance: 0,"
-                       " fit: weights}\nstages: [{}, {group: 0.0001},"
-                       " {group: 0.0003, adaptive: true}, {l1: 0.0001, adaptive: true,"
+                       " fit: weights}\nstages: [{}, {group: 0.00001},"
+                       " {group: 0.00001, adaptive: true}, {l1: 0.000001, adaptive: true,"
                        " method: proximal, iterations: 120, states: recorded},"
                        " {adaptive: true}]\n"},
     {"hop", "fit: {windows: [10, 20], iterations: 5}\nsearch: {population: 4, rounds: 3}\n"},
