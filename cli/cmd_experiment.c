@@ -21,7 +21,8 @@ static const char help[] =
     "\n"
     "  --quick        a part of it, in seconds\n"
     "  -o DIR         where results go: report.html, result.json, fitted.yaml (a model that every\n"
-    "                 command takes) and the parts. Default: NAME_experiment\n"
+    "                 command takes) and the parts. Default: NAME_experiment,\n"
+    "                 NAME_experiment_quick\n"
     "  --json         print the results as JSON instead of tables\n"
     "  --threads N    default: one per core. Results do not depend on it\n"
     "  --list         list the experiments\n"
@@ -174,9 +175,9 @@ int cmd_experiment(int argc, char** argv) {
     char* path = find_experiment(e.name);
     if (!path) return fail_unknown(e.name);
     char* folder = nsi_file_folder(path, NULL);
-    char* output = malloc(strlen(e.name) + sizeof "_experiment");
+    char* output = malloc(strlen(e.name) + sizeof "_experiment_quick");
     if (folder && output) {
-        sprintf(output, "%s_experiment", e.name);
+        sprintf(output, "%s_experiment%s", e.name, e.quick ? "_quick" : "");
         e.folder = folder;
         if (!e.output) e.output = output;
         code = run(&e, path);

@@ -4,12 +4,12 @@
 
 #include "cli.h"
 #include "fit/fit.h"
+#include "interrupt.h"
 #include "page/bundle.h"
 #include "progress_file.h"
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,13 +48,6 @@ typedef struct fit_command {
     progress_file progress;
 } fit_command;
 
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    interrupted = 1;
-}
-
 static bool watch(void* context, const ns_fit_progress* p) {
     fit_command* c = context;
     progress_file_update(&c->progress, p);
@@ -65,7 +58,7 @@ static bool watch(void* context, const ns_fit_progress* p) {
         if (isfinite(p->loss)) fprintf(stderr, ", loss %.4g", p->loss);
         fprintf(stderr, ", %.0f s", p->seconds);
     }
-    return interrupted != 0;
+    return interrupt_heard();
 }
 
 // FILE without .yaml, with _fit.
@@ -108,10 +101,7 @@ static int run(fit_command* c, ns_fit* fit, const char* folder) {
     char* checkpoint = malloc(strlen(folder) + sizeof "/checkpoint.json");
     if (!checkpoint) return cli_fail("out of memory");
     sprintf(checkpoint, "%s/checkpoint.json", folder);
-    struct sigaction action = {.sa_handler = on_interrupt}, before;
-    sigemptyset(&action.sa_mask);
-    action.sa_flags = (int)SA_RESETHAND; // a second Ctrl-C ends at once
-    sigaction(SIGINT, &action, &before);
+    interrupt_listen();
     c->terminal = isatty(STDERR_FILENO);
     progress_file_begin(&c->progress, folder, fit->plan->title);
     ns_fit_options options = {.observe = watch,
@@ -125,7 +115,7 @@ static int run(fit_command* c, ns_fit* fit, const char* folder) {
     if (status == NS_OK) status = ns_fit_save(fit, folder, &error);
     const char* state = status != NS_OK ? "failed" : ns_fit_stopped(fit) ? "stopped" : "done";
     progress_file_end(&c->progress, state, status == NS_OK ? NULL : error.message);
-    sigaction(SIGINT, &before, NULL); // not before all is written
+    interrupt_restore();
     return status == NS_OK ? show(c, fit, folder) : cli_fail("%s", error.message);
 }
 

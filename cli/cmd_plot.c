@@ -36,7 +36,7 @@ static const char help[] =
     "                    Default: the first 4. NAME/before, NAME/after and NAME_recorded are "
     "drawn\n"
     "                    with NAME\n"
-    "  --fit NAME        which fit of an experiment. Default: the first\n"
+    "  --fit NAME        which fit of an experiment. Default: its main one\n"
     "\n"
     "examples:\n"
     "  neuralsim plot /tmp/pendulum\n"

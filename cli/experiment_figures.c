@@ -246,6 +246,19 @@ static bool find_recording(const nsi_csv* t, uint32_t traj, double number, uint3
     return *end > *first;
 }
 
+// Say which channels there are: columns without "/before" and "/after", behind traj, t and test.
+static bool fail_column(const nsi_csv* t, const char* path, const char* channel) {
+    char list[300] = "";
+    for (uint32_t k = 3; k < t->ncol; k++) {
+        size_t used = strlen(list);
+        if (cli_ends_with(t->names[k], "/before") || cli_ends_with(t->names[k], "/after")) continue;
+        snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "", t->names[k]);
+    }
+    cli_fail("a figure asks for %s, which %s does not have; its channels are %s", channel, path,
+             list);
+    return false;
+}
+
 // Rows of a recording as points of a series: columns of the channels that end so.
 static bool add_rows(curves* c, const figure* of, const nsi_csv* t, const char* path,
                      double recording, uint32_t series, const char* ending) {
@@ -259,7 +272,7 @@ static bool add_rows(curves* c, const figure* of, const nsi_csv* t, const char* 
         char name[300];
         snprintf(name, sizeof name, "%s%s", channel ? channel : "t", channel ? ending : "");
         columns[k] = nsi_csv_column(t, name);
-        if (columns[k] == NSI_NONE) return cli_fail("%s has no column %s", path, name), false;
+        if (columns[k] == NSI_NONE) return fail_column(t, path, channel);
     }
     for (uint32_t r = first; r < end && c->count < c->capacity; r++) {
         add_point(c, nsi_csv_at(t, r, columns[of->nchannel]), r == first);

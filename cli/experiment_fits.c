@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "fit/fit.h"
+#include "interrupt.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,14 +18,21 @@ enum { MOST_RUNS = 10000 };
 // ---- reading -----------------------------------------------------------------------------------
 
 uint32_t fits_find(fits* f, const nsi_yaml_node* node) {
+    experiment* e = f->e;
     const char* name = NULL;
-    if (f->e->status == NS_OK) {
-        f->e->status = nsi_yaml_text(&f->e->yaml, node, &name, &f->e->error);
-    }
+    if (e->status == NS_OK) e->status = nsi_yaml_text(&e->yaml, node, &name, &e->error);
     for (uint32_t k = 0; name && k < f->nentry; k++) {
         if (strcmp(f->entries[k].name, name) == 0) return k;
     }
-    experiment_fault(f->e, node, "this is none of the names under `fits`");
+    char list[200] = "";
+    for (uint32_t k = 0; k < f->nentry; k++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", k > 0 ? ", " : "", f->entries[k].name);
+    }
+    if (e->status == NS_OK) {
+        e->status = nsi_yaml_fail(&e->yaml, node, &e->error,
+                                  "\"%.60s\" is none of the names under `fits`: %s", name, list);
+    }
     return NSI_NONE;
 }
 
@@ -127,6 +135,14 @@ static void check_file(experiment* e, const fits_entry* x) {
     nsi_fit_plan_free(plan);
 }
 
+static const char* full_label(experiment* e, const fits_entry* x) {
+    size_t size = strlen(x->label) + 40;
+    char* text = x->ncount > 1 ? experiment_zeros(e, size) : NULL;
+    if (!text) return x->label;
+    snprintf(text, size, "%s, from %u", x->label, x->counts[x->ncount - 1]);
+    return text;
+}
+
 static void read_entries(fits* f, const nsi_yaml_node* root) {
     experiment* e = f->e;
     uint32_t count;
@@ -147,6 +163,7 @@ static void read_entries(fits* f, const nsi_yaml_node* root) {
         if (!x->label) x->label = x->name;
         check_name(e, n, x->name);
         read_counts(f, x, n);
+        x->full_label = full_label(e, x);
         x->most_seeds = x->seeds;
         if (e->quick) x->seeds = 1;
         x->of = find_case(f, n);
@@ -307,7 +324,7 @@ static bool has_data(fits* f) {
 static bool watch(void* context, const ns_fit_progress* p) {
     double share = p->iterations > 0 ? (double)p->iteration / p->iterations : 0.0;
     cli_progress_update(context, p->number + fmin(share, 1.0), p->count);
-    return false;
+    return interrupt_heard();
 }
 
 // Parameters start where those of the same name ended.
@@ -355,6 +372,12 @@ static bool run_once(fits* f, fits_entry* x, uint32_t run, const nsi_fit_changes
     }
     if (status == NS_OK) status = ns_fit_run(fit, &options, &error);
     cli_progress_end(&progress);
+    if (status == NS_OK && (ns_fit_stopped(fit) || interrupt_heard())) {
+        cli_note("interrupted in %s; fits that were done before it are in %s", what, e->output);
+        f->interrupted = true;
+        ns_fit_free(fit);
+        return false;
+    }
     bool stands_for_all = run == (x->ncount - 1) * x->seeds;
     if (status == NS_OK && stands_for_all) status = ns_fit_save(fit, folder, &error);
     if (status == NS_OK && stands_for_all && x == &f->entries[f->main]) {
@@ -372,8 +395,8 @@ static bool run_once(fits* f, fits_entry* x, uint32_t run, const nsi_fit_changes
 
 static bool run_entry(fits* f, fits_entry* x) {
     experiment* e = f->e;
-    nsi_fit_changes changes = {.data = f->simulated,
-                               .iterations = e->quick ? x->quick_iterations : 0};
+    nsi_fit_changes changes = {
+        .data = f->simulated, .made = f->made, .iterations = e->quick ? x->quick_iterations : 0};
     if (x->from != NSI_NONE && f->entries[x->from].has_weights) {
         const char* folder = experiment_path(e, e->output, f->entries[x->from].name);
         changes.weights = folder ? experiment_path(e, folder, "weights.safetensors") : NULL;
@@ -408,6 +431,18 @@ fits_spread fits_spread_of(const double* values, uint32_t count) {
     return (fits_spread){isinf(high) ? high : 0.5 * (low + high), sorted[0], sorted[count - 1]};
 }
 
+// Results of an earlier run: after an interruption they would look like those of this one.
+static bool remove_results(experiment* e) {
+    static const char* const names[] = {"report.html", "result.json", "fitted.yaml",
+                                        "weights.safetensors", "predictions.csv"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        const char* path = experiment_path(e, e->output, names[k]);
+        if (!path) return experiment_complain(e) == EXIT_OK;
+        remove(path);
+    }
+    return true;
+}
+
 static int run_all(fits* f) {
     experiment* e = f->e;
     if (!has_data(f)) return EXIT_FAILED;
@@ -415,11 +450,20 @@ static int run_all(fits* f) {
     if (f->main == NSI_NONE || !f->entries[f->main].chosen) {
         return cli_fail("%s: there is nothing to run", e->name);
     }
-    if (!experiment_make_folder(e->output) || !fits_simulate(f)) return EXIT_FAILED;
-    for (uint32_t k = 0; k < f->nentry; k++) {
-        if (f->entries[k].chosen && !run_entry(f, &f->entries[k])) return EXIT_FAILED;
+    if (!experiment_make_folder(e->output) || !remove_results(e) || !fits_simulate(f)) {
+        return EXIT_FAILED;
     }
-    return fits_make_figures(f) ? fits_report(f) : EXIT_FAILED;
+    interrupt_listen();
+    bool done = true;
+    for (uint32_t k = 0; k < f->nentry && done; k++) {
+        done = !f->entries[k].chosen || run_entry(f, &f->entries[k]);
+    }
+    interrupt_restore();
+    if (!done) remove_results(e);
+    if (!done) return f->interrupted ? EXIT_INTERRUPTED : EXIT_FAILED;
+    bool drawn = fits_make_figures(f); // without a figure there is still a table
+    int code = fits_report(f);
+    return drawn ? code : EXIT_FAILED;
 }
 
 int experiment_run_fits(experiment* e) {

@@ -17,6 +17,7 @@ typedef struct fits_run {
 
 typedef struct fits_entry {
     const char *name, *file, *label;
+    const char* full_label; // with the largest number of trajectories, where there are several
     uint32_t of;            // its case
     uint32_t from;          // entry whose result it starts from; NSI_NONE: none
     uint32_t seeds;         // runs for each number of trajectories
@@ -56,6 +57,7 @@ typedef struct fits {
     experiment* e;
     const char* data;      // folder of the recordings, or NULL
     const char* simulated; // folder of those made here, or NULL
+    const char** made;     // their files, up to a NULL
     fits_case* cases;
     uint32_t ncase;
     fits_entry* entries;
@@ -63,6 +65,7 @@ typedef struct fits {
     fits_reference* references;
     uint32_t nreference;
     uint32_t main; // entry
+    bool interrupted;
     nsi_charts charts;
 } fits;
 

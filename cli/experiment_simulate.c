@@ -72,12 +72,15 @@ static bool read_truth(fits* f, const nsi_yaml_node* n, truth* out) {
 }
 
 bool fits_check_simulate(fits* f) {
-    uint32_t count;
+    uint32_t count, made = 0;
     truth t;
     const nsi_yaml_node* n = experiment_list(f->e, f->e->yaml.root, "simulate", false, &count);
     if (count > 0) f->simulated = f->e->output;
+    f->made = experiment_zeros(f->e, ((size_t)count + 1) * sizeof *f->made);
+    if (!f->made) return false;
     for (; n; n = n->next) {
         if (!read_truth(f, n, &t)) return false;
+        f->made[made++] = t.file;
     }
     return f->e->status == NS_OK;
 }

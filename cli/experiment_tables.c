@@ -224,6 +224,7 @@ static uint32_t make_rows(const fits* f, uint32_t of, nsi_role role, row* rows) 
     const fits_case* c = &f->cases[of];
     if (c->missing || c->main == NSI_NONE) return 0;
     if (fits_runs(&f->entries[c->main])->answer.after[role].windows == 0) return 0;
+    if (role == NSI_ROLE_TRAIN && is_only_scored(&f->entries[c->main])) return 0; // on nothing
     for (uint32_t k = 0; k < f->nreference; k++) {
         const fits_reference* r = &f->references[k];
         if (r->of == of && r->role == (int)role) {
@@ -237,7 +238,7 @@ static uint32_t make_rows(const fits* f, uint32_t of, nsi_role role, row* rows) 
     for (uint32_t k = 0; k < f->nentry; k++) {
         const fits_entry* x = &f->entries[k];
         if (x->of != of || !x->chosen || (x == before && is_only_scored(x))) continue;
-        rows[count++] = (row){.label = x->label, .folder = x->name, .entry = x, .after = true};
+        rows[count++] = (row){.label = x->full_label, .folder = x->name, .entry = x, .after = true};
     }
     return count;
 }
@@ -279,7 +280,7 @@ static void print_role(const fits* f, uint32_t of, nsi_role role, row* rows) {
     }
     if (velocity) printf(" %9s", "qd");
     printf("     time");
-    if (seeds) printf("  seeds");
+    if (seeds) printf("  seeds, at the end");
     printf("\n");
     for (uint32_t k = 0; k < count; k++) {
         const row* r = &rows[k];
@@ -363,7 +364,7 @@ static void add_role(const fits* f, uint32_t of, nsi_role role, row* rows, nsi_t
         nsi_text_add(page, "</th>");
     }
     nsi_text_add(page, "%s<th>seconds</th>%s</tr>\n", velocity ? "<th>qd</th>" : "",
-                 seeds ? "<th>seeds</th>" : "");
+                 seeds ? "<th>seeds, longest horizon</th>" : "");
     for (uint32_t k = 0; k < count; k++) {
         const row* r = &rows[k];
         nsi_text_add(page, "<tr><td class=\"l\">");
@@ -610,6 +611,7 @@ int fits_report(fits* f) {
     bool done = add_figures(f, &page);
     experiment_close_page(e, &page);
     nsi_json j = experiment_begin_json(e, f->entries[f->main].seed);
+    nsi_json_text(&j, "main", f->entries[f->main].name);
     add_metrics(&j, f);
     add_runs(&j, f);
     done = add_fits(&j, f) && done;

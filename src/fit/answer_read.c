@@ -394,6 +394,7 @@ static const json_t* choose(reader* r, const json_t* root, const char* fit) {
         fault(r, NS_ERR_PARSE, "", "this is no result of a fit");
         return NULL;
     }
+    if (!fit) fit = json_string_value(json_object_get(root, "main"));
     if (!fit) fit = json_object_iter_key(json_object_iter((json_t*)fits));
     const json_t* one = json_object_get(fits, fit);
     if (one) {

@@ -41,8 +41,9 @@ struct ns_fit {
 
 // What an experiment changes in the file of a fit. Zero: nothing.
 typedef struct nsi_fit_changes {
-    uint64_t seed;    // added to the seeds of the file, its networks and its learned system
-    const char* data; // a folder in which recordings are looked for first; NULL: none
+    uint64_t seed;           // added to the seeds of the file, its networks and its learned system
+    const char* data;        // a folder in which these recordings are looked for first; NULL: none
+    const char* const* made; // names of these, up to a NULL
     uint32_t
         trajectories;    // to train on: so many of the first file, which says which it has. 0: all
     uint32_t block;      // the block-th so many of them

@@ -38,6 +38,7 @@ static ns_status change_plan(ns_fit* f, const nsi_fit_changes* c, ns_error* erro
     nsi_fit_plan* p = f->plan;
     p->seed += c->seed;
     p->data_root = c->data;
+    p->data_made = c->made;
     if (p->learned) p->learned->seed += c->seed;
     for (uint32_t k = 0; k < p->stages.count && c->iterations > 0; k++) {
         uint32_t* iterations = &p->stages.data[k].iterations;

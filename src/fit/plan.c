@@ -583,11 +583,19 @@ ns_status nsi_fit_plan_choose(nsi_fit_plan* p, uint32_t trajectories, uint32_t b
     return NS_OK;
 }
 
+static bool is_made(const nsi_fit_plan* p, const char* name) {
+    for (uint32_t k = 0; p->data_root && p->data_made[k]; k++) {
+        if (strcmp(p->data_made[k], name) == 0) return true;
+    }
+    return false;
+}
+
 ns_status nsi_fit_plan_data_path(nsi_fit_plan* p, const nsi_fit_plan_file* file, const char** out,
                                  ns_error* error) {
     const char* below = p->data_folder ? p->data_folder : "";
     const char* named = getenv("NEURALSIM_DATA");
-    const char* roots[] = {p->data_root, p->folder, named, "../shared/data"};
+    const char* roots[] = {is_made(p, file->path) ? p->data_root : NULL, p->folder, named,
+                           "../shared/data"};
     if (*file->path == '/') {
         *out = file->path;
         return NS_OK;
@@ -598,11 +606,18 @@ ns_status nsi_fit_plan_data_path(nsi_fit_plan* p, const nsi_fit_plan_file* file,
         if (!*out) return nsi_fail_nomem(error);
         if (nsi_file_exists(*out)) return NS_OK;
     }
-    const char* first = join(p, p->folder, below, file->path);
+    const char* first = join(p, roots[0] ? roots[0] : p->folder, below, file->path);
     if (!first) return nsi_fail_nomem(error);
+    if (!*below) {
+        return nsi_fail(error, NS_ERR_IO,
+                        "%.200s:%u:%u: there is no %.150s beside this file, nor in %s or"
+                        " ../shared/data",
+                        p->path, file->node->line, file->node->column, file->path,
+                        named ? named : "$NEURALSIM_DATA (not set)");
+    }
     return nsi_fail(error, NS_ERR_IO,
-                    "%.200s:%u:%u: there is no %.150s, nor %s%s below %s or ../shared/data; set"
-                    " NEURALSIM_DATA to the folder that holds the data",
+                    "%.200s:%u:%u: there is no %.150s, nor %s/... beside this file, below %s or"
+                    " ../shared/data; set NEURALSIM_DATA to the folder that holds the data",
                     p->path, file->node->line, file->node->column, first, below,
-                    *below ? "/..." : "", named ? named : "$NEURALSIM_DATA (not set)");
+                    named ? named : "$NEURALSIM_DATA (not set)");
 }

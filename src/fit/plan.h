@@ -69,10 +69,11 @@ typedef struct nsi_fit_plan {
     int contact, integrator; // -1: the model's
     double timestep;         // 0: the longest that divides the period and is not above the model's
 
-    const char* data_folder; // or NULL
-    const char* data_root;   // where it is looked for first; NULL: beside the file
-    const char* map;         // or NULL: by names of columns
-    double period;           // 0: of the files
+    const char* data_folder;      // or NULL
+    const char* data_root;        // where files of these names are looked for first, up to a NULL;
+    const char* const* data_made; // a root of NULL: there are none
+    const char* map;              // or NULL: by names of columns
+    double period;                // 0: of the files
     double noise; // added to what is trained on, share of each channel's standard deviation
     NSI_ARRAY(nsi_fit_plan_file) files[NSI_ROLES];
 

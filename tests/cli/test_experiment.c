@@ -99,7 +99,7 @@ static void mistakes_are_explained(void** state) {
         {"kind: fits\ntitle: x\ndata: d\n", "`fits` is missing"},
         {"kind: fits\ntitle: x\ndata: d\nfit: [a]\n", ":4:1: "},
         {"kind: fits\ntitle: x\ndata: d\nfits: [{name: a, file: a.yaml}]\nmain: b\n",
-         ":5:7: this is none of the names"},
+         "is none of the names under `fits`: a"},
         {"kind: fits\ntitle: x\ndata: d\nfits: [{name: ../a, file: a.yaml}]\n",
          ":4:8: a name is made of"},
         {"kind: fits\ntitle: x\ndata: d\nfits: [{name: a, file: a.yaml}]\n"

@@ -169,6 +169,31 @@ static void noise_is_as_large_as_asked_for(void** state) {
     free(noisy);
 }
 
+// What an earlier run left in the folder is not what this one made.
+static void recordings_of_earlier_runs_are_not_taken(void** state) {
+    (void)state;
+    write_experiment("kind: fits\ntitle: Mine\n"
+                     "simulate: [{file: b.csv, model: truth.yaml, trajectories: 2, seconds: 1}]\n"
+                     "fits: [{name: formula, file: formula.yaml}]\n");
+    assert_int_equal(access(path_of("clean/data/a.csv"), R_OK), 0);
+    assert_int_equal(access(path_of("clean/report.html"), R_OK), 0);
+    program_must_fail(folder, "experiment mine -o clean", 1, "there is no", &last);
+    assert_int_not_equal(access(path_of("clean/report.html"), R_OK), 0);
+}
+
+// A figure of what is not there costs neither table nor report.
+static void a_wrong_figure_costs_no_result(void** state) {
+    (void)state;
+    write_experiment("kind: fits\ntitle: Mine\n" SIMULATE("") //
+                     "fits: [{name: formula, file: formula.yaml}]\n"
+                     "figures:\n"
+                     "  - {kind: prediction, title: P, fits: [formula], channels: [q_joint0]}\n");
+    program_must_fail(folder, "experiment mine -o wrong_figure", 1,
+                      "its channels are q0, q1, qd0, qd1", &last);
+    assert_says(last.out, "0.5 s");
+    assert_int_equal(access(path_of("wrong_figure/report.html"), R_OK), 0);
+}
+
 // ---- runs ----------------------------------------------------------------------------------
 
 static double median_of_three(double a, double b, double c) {
@@ -406,6 +431,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(truth_is_simulated),
         cmocka_unit_test(noise_is_as_large_as_asked_for),
+        cmocka_unit_test(recordings_of_earlier_runs_are_not_taken),
+        cmocka_unit_test(a_wrong_figure_costs_no_result),
         cmocka_unit_test(seeds_and_learning_curves),
         cmocka_unit_test(fits_go_on_from_others),
         cmocka_unit_test(measures_go_by_their_names),
