@@ -260,6 +260,17 @@ char* cli_read_file(const char* path, size_t* size) {
     return NULL;
 }
 
+char* cli_beside(const char* file, const char* ending) {
+    size_t size = strlen(file), more = strlen(ending) + 1;
+    char* name = malloc(size + more);
+    if (!name) return NULL;
+    memcpy(name, file, size + 1);
+    char *dot = strrchr(name, '.'), *slash = strrchr(name, '/');
+    if (dot && (!slash || dot > slash + 1)) *dot = '\0';
+    memcpy(name + strlen(name), ending, more);
+    return name;
+}
+
 bool cli_is_folder(const char* path) {
     struct stat status;
     return path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);

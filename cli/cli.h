@@ -113,7 +113,10 @@ bool cli_nearest_is_slip(const cli_nearest* n); // one letter in five at most
 // The whole file, NUL-terminated, to be freed; NULL after saying why. "-" is standard input.
 char* cli_read_file(const char* path, size_t* size);
 
-bool cli_is_folder(const char* path);                  // NULL is none
+bool cli_is_folder(const char* path); // NULL is none
+
+// FILE without its ending, with `ending` instead: where results of FILE go. To be freed; NULL: no memory.
+char* cli_beside(const char* file, const char* ending);
 bool cli_ends_with(const char* text, const char* end); // and has something before it
 
 // Do two names lead to the same file? A file that is not there is like no other.

@@ -54,18 +54,6 @@ static bool watch(void* context, const char* doing, double seconds) {
     return interrupted != 0;
 }
 
-// FILE without .yaml, with _discover.
-static char* default_output(const char* file) {
-    size_t size = strlen(file);
-    char* name = malloc(size + sizeof "_discover");
-    if (!name) return NULL;
-    memcpy(name, file, size + 1);
-    char *dot = strrchr(name, '.'), *slash = strrchr(name, '/');
-    if (dot && (!slash || dot > slash + 1)) *dot = '\0';
-    memcpy(name + strlen(name), "_discover", sizeof "_discover");
-    return name;
-}
-
 static int run(ns_discovery* d, const char* folder, bool json) {
     ns_error error;
     ns_text text = {0};
@@ -107,7 +95,7 @@ int cmd_discover(int argc, char** argv) {
     if (ns_discover_load(arguments.items[0], threads, &d, &error) != NS_OK) {
         return cli_fail("%s", error.message);
     }
-    char* made = output ? NULL : default_output(arguments.items[0]);
+    char* made = output ? NULL : cli_beside(arguments.items[0], "_discover");
     const char* folder = output ? output : made;
     if (!folder) {
         code = cli_fail("out of memory");

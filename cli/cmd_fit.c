@@ -61,18 +61,6 @@ static bool watch(void* context, const ns_fit_progress* p) {
     return interrupt_heard();
 }
 
-// FILE without .yaml, with _fit.
-static char* default_output(const char* file) {
-    size_t size = strlen(file);
-    char* name = malloc(size + 5);
-    if (!name) return NULL;
-    memcpy(name, file, size + 1);
-    char *dot = strrchr(name, '.'), *slash = strrchr(name, '/');
-    if (dot && (!slash || dot > slash + 1)) *dot = '\0';
-    memcpy(name + strlen(name), "_fit", sizeof "_fit");
-    return name;
-}
-
 static int show(const fit_command* c, const ns_fit* fit, const char* folder) {
     ns_text text = {0};
     ns_error error;
@@ -142,7 +130,7 @@ int cmd_fit(int argc, char** argv) {
         printf("%s: nothing wrong\n", c.file);
         return cli_finish();
     }
-    char* made = c.output ? NULL : default_output(c.file);
+    char* made = c.output ? NULL : cli_beside(c.file, "_fit");
     const char* folder = c.output ? c.output : made;
     if (!folder) {
         code = cli_fail("out of memory");

@@ -331,32 +331,34 @@ ns_status ns_fit_html(const ns_fit* f, ns_text* out, ns_error* error) {
 
 // ---- files -------------------------------------------------------------------------------------
 
-static char* join(const ns_fit* f, const char* folder, const char* name) {
+char* nsi_fit_join(const ns_fit* f, const char* folder, const char* name) {
     size_t size = strlen(folder) + strlen(name) + 2;
     char* path = nsi_alloc(&f->allocator, size);
     if (path) snprintf(path, size, "%s/%s", folder, name);
     return path;
 }
 
-static ns_status write_text(const ns_fit* f, const char* folder, const char* name,
-                            const ns_text* text, ns_error* error) {
-    char* path = join(f, folder, name);
+ns_status nsi_fit_write_text(const ns_fit* f, const char* folder, const char* name,
+                             const ns_text* text, ns_error* error) {
+    char* path = nsi_fit_join(f, folder, name);
     ns_status status = path ? nsi_file_write(path, text->data, text->size, &f->allocator, error)
                             : nsi_fail_nomem(error);
     nsi_free(&f->allocator, path);
     return status;
 }
 
-// In place of the file's own value, or behind all that may fit the name, too.
-static ns_status set_parameter(const ns_fit* f, nsi_hybrid* file, const char* name, double value,
-                               ns_error* error) {
+ns_status nsi_fit_set_parameter(const ns_fit* f, nsi_hybrid* file, const char* name, double value,
+                                ns_error* error) {
+    const ns_model* robot = ns_hybrid_model(f->hybrid);
+    const ns_param* param = ns_model_param(robot, ns_model_find_param(robot, name));
     uint32_t kept = 0;
     for (uint32_t k = 0; k < file->parameters.count; k++) {
         if (strcmp(file->parameters.data[k].pattern, name) == 0) continue;
         file->parameters.data[kept++] = file->parameters.data[k];
     }
     file->parameters.count = kept;
-    nsi_hybrid_parameter parameter = {.pattern = name, .value = value};
+    nsi_hybrid_parameter parameter = {.pattern = name,
+                                      .value = fmin(fmax(value, param->lower), param->upper)};
     bool done = nsi_array_push(&f->allocator, &file->parameters, parameter);
     return done ? NS_OK : nsi_fail_nomem(error);
 }
@@ -369,7 +371,7 @@ static ns_status write_model(const ns_fit* f, const char* folder, const char* we
     const char* const* names = nsi_variables_param_names(f->variables);
     size_t scratch = nsi_variables_scratch(f->variables);
     nsi_hybrid file = {0};
-    char* path = join(f, folder, "fitted.yaml");
+    char* path = nsi_fit_join(f, folder, "fitted.yaml");
     double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + np + scratch + 1) * sizeof(double));
     const char* model = nsi_fit_plan_path(plan, plan->model);
     ns_status status = path && v && model ? NS_OK : nsi_fail_nomem(error);
@@ -384,11 +386,7 @@ static ns_status write_model(const ns_fit* f, const char* folder, const char* we
         nsi_variables_from_z(f->variables, f->z, v, NULL, p + np);
         nsi_variables_params(f->variables, v, p, NULL, p + np);
         for (uint32_t k = 0; k < np && status == NS_OK; k++) {
-            // Rounding may have led out of the range, in which a model that is read must be.
-            const ns_model* robot = ns_hybrid_model(f->hybrid);
-            const ns_param* param = ns_model_param(robot, ns_model_find_param(robot, names[k]));
-            double value = fmin(fmax(p[k], param->lower), param->upper);
-            status = set_parameter(f, &file, names[k], value, error);
+            status = nsi_fit_set_parameter(f, &file, names[k], p[k], error);
         }
         if (plan->blueprint) file.blueprint = nsi_fit_plan_path(plan, plan->blueprint);
         if (weights) file.weights = weights;
@@ -414,7 +412,7 @@ static ns_status write_model(const ns_fit* f, const char* folder, const char* we
 static ns_status write_result(const ns_fit* f, const char* folder, ns_error* error) {
     ns_text text = {0};
     ns_status status = ns_fit_json(f, &text, error);
-    if (status == NS_OK) status = write_text(f, folder, "result.json", &text, error);
+    if (status == NS_OK) status = nsi_fit_write_text(f, folder, "result.json", &text, error);
     ns_text_free(&text);
     return status;
 }
@@ -423,11 +421,11 @@ static ns_status write_result(const ns_fit* f, const char* folder, ns_error* err
 static ns_status write_page(const ns_fit* f, const char* folder, ns_error* error) {
     nsi_episodes episodes = {0};
     ns_text text = {0};
-    char* path = join(f, folder, "predictions.csv");
+    char* path = nsi_fit_join(f, folder, "predictions.csv");
     ns_status status = path ? nsi_episodes_make(f, &episodes, error) : nsi_fail_nomem(error);
     if (status == NS_OK) status = nsi_episodes_write(&episodes, f, path, error);
     if (status == NS_OK) status = make_page(f, &episodes, &text, error);
-    if (status == NS_OK) status = write_text(f, folder, "report.html", &text, error);
+    if (status == NS_OK) status = nsi_fit_write_text(f, folder, "report.html", &text, error);
     ns_text_free(&text);
     nsi_episodes_free(&episodes);
     nsi_free(&f->allocator, path);
@@ -439,7 +437,7 @@ ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
         return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
     }
     ns_status status = NS_OK;
-    char* weights = f->nw > 0 ? join(f, folder, "weights.safetensors") : NULL;
+    char* weights = f->nw > 0 ? nsi_fit_join(f, folder, "weights.safetensors") : NULL;
     if (f->nw > 0) {
         status = weights ? ns_system_save_weights(f->system, f->w, weights, error)
                          : nsi_fail_nomem(error);

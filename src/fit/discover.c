@@ -5,13 +5,11 @@
 #include "fit/discover.h"
 
 #include "fit/discover_show.h"
-#include "io/file.h"
 #include "io/hybrid.h"
 #include "nn/blueprint.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 static ns_status make_bench(ns_discovery* d, ns_error* error) {
@@ -117,6 +115,7 @@ static ns_status widen(ns_discovery* d, const char* place, ns_discovery* second,
     ns_status status = nsi_dictionary_make(d->fit, place, &second->dictionary, error);
     if (status == NS_OK) status = make_bench(second, error);
     if (status == NS_OK) status = nsi_discover_select(second, error);
+    d->stopped = second->stopped;
     if (status == NS_OK) {
         second->wide = nsi_arena_string(&second->arena, place, strlen(place));
         if (!second->wide) status = nsi_fail_nomem(error);
@@ -142,8 +141,9 @@ static ns_status look_again(ns_discovery* d, ns_error* error) {
     for (uint32_t k = 0; k < MOST_LOOKS && status == NS_OK; k++) {
         const char* place = nsi_discover_suspect(d, k);
         if (!place || (any && !nsi_discover_is_open(&best))) break;
+        if (nsi_discover_tell(d, "widening the dictionary")) break;
         status = widen(d, place, &next, error);
-        if (status == NS_OK && is_better(&next, any ? &best : d)) {
+        if (status == NS_OK && !d->stopped && is_better(&next, any ? &best : d)) {
             exchange(&best, &next);
             any = true;
         }
@@ -216,37 +216,6 @@ const ns_discovered* ns_discover_found(const ns_discovery* d, uint32_t number) {
 
 // ---- files -------------------------------------------------------------------------------------
 
-static char* join(const ns_discovery* d, const char* folder, const char* name) {
-    size_t size = strlen(folder) + strlen(name) + 2;
-    char* path = nsi_alloc(&d->allocator, size);
-    if (path) snprintf(path, size, "%s/%s", folder, name);
-    return path;
-}
-
-static ns_status write_text(const ns_discovery* d, const char* folder, const char* name,
-                            ns_status made, ns_text* text, ns_error* error) {
-    if (made != NS_OK) return made;
-    char* path = join(d, folder, name);
-    ns_status status = path ? nsi_file_write(path, text->data, text->size, &d->allocator, error)
-                            : nsi_fail_nomem(error);
-    nsi_free(&d->allocator, path);
-    ns_text_free(text);
-    return status;
-}
-
-static ns_status set_parameter(const ns_discovery* d, nsi_hybrid* file, const char* name,
-                               double value, ns_error* error) {
-    uint32_t kept = 0;
-    for (uint32_t k = 0; k < file->parameters.count; k++) {
-        if (strcmp(file->parameters.data[k].pattern, name) == 0) continue;
-        file->parameters.data[kept++] = file->parameters.data[k];
-    }
-    file->parameters.count = kept;
-    nsi_hybrid_parameter parameter = {.pattern = name, .value = value};
-    bool done = nsi_array_push(&d->allocator, &file->parameters, parameter);
-    return done ? NS_OK : nsi_fail_nomem(error);
-}
-
 // Parameters that are not the model's any more: those that were found, and those that the file fits.
 static ns_status set_parameters(const ns_discovery* d, nsi_hybrid* file, ns_error* error) {
     const nsi_dictionary* dictionary = &d->dictionary;
@@ -272,7 +241,8 @@ static ns_status set_parameters(const ns_discovery* d, nsi_hybrid* file, ns_erro
         for (uint32_t i = 0; i < plan->settings.count; i++) {
             given = given || ns_glob_match(plan->settings.data[i].name, name);
         }
-        if (given || after[k] != before[k]) status = set_parameter(d, file, name, after[k], error);
+        if (given || after[k] != before[k])
+            status = nsi_fit_set_parameter(d->fit, file, name, after[k], error);
     }
     nsi_free(&d->allocator, z);
     return status;
@@ -283,35 +253,22 @@ static ns_status write_weights(const ns_discovery* d, const ns_blueprint* bluepr
                                const char* path, ns_error* error) {
     if (d->learned.blueprint)
         return ns_system_save_weights(d->learned.system, d->learned.weights, path, error);
-    ns_system *system = NULL, *base = NULL;
+    ns_system* system = NULL;
     ns_system_options options = d->fit->options;
-    const ns_model* model = ns_hybrid_model(d->fit->hybrid);
     options.blueprint = blueprint;
-    ns_status status = ns_system_create(model, &options, &system, error);
-    if (status == NS_OK) status = ns_system_create(model, &d->fit->options, &base, error);
-    double* w = NULL;
-    if (status == NS_OK) {
-        uint32_t nw = ns_system_get_sizes(system).nw, nb = ns_system_get_sizes(base).nw;
-        w = nsi_alloc_zeroed(&d->allocator, ((size_t)nw + nb + 1) * sizeof *w);
-        if (!w) status = nsi_fail_nomem(error);
-        if (w) {
-            ns_system_default_weights(system, w);
-            ns_system_default_weights(base, w + nw);
-        }
-        for (uint32_t i = 0; w && i < ns_system_weight_matrix_count(base); i++) {
-            ns_weight_matrix from = ns_system_weight_matrix(base, i);
-            for (uint32_t k = 0; k < ns_system_weight_matrix_count(system); k++) {
-                ns_weight_matrix to = ns_system_weight_matrix(system, k);
-                if (to.layer != from.layer || strcmp(to.set, from.set) != 0) continue;
-                memcpy(w + to.offset, w + nw + from.offset,
-                       (size_t)from.rows * from.columns * sizeof *w);
-            }
-        }
+    ns_status status = ns_system_create(ns_hybrid_model(d->fit->hybrid), &options, &system, error);
+    if (status != NS_OK) return status;
+    size_t nw = ns_system_get_sizes(system).nw;
+    double* w = nsi_alloc_zeroed(&d->allocator, (nw + 1) * sizeof *w);
+    if (w) {
+        ns_system_default_weights(system, w);
+        status = nsi_discover_base_weights(d->fit, system, w, error);
+    } else {
+        status = nsi_fail_nomem(error);
     }
     if (status == NS_OK) status = ns_system_save_weights(system, w, path, error);
     nsi_free(&d->allocator, w);
     ns_system_free(system);
-    ns_system_free(base);
     return status;
 }
 
@@ -319,8 +276,9 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
     nsi_fit_plan* plan = d->fit->plan;
     nsi_hybrid file = {0};
     ns_blueprint* blueprint = NULL;
-    char *path = join(d, folder, "fitted.yaml"), *formulas = join(d, folder, "blueprint.yaml"),
-         *weights = join(d, folder, "weights.safetensors");
+    char *path = nsi_fit_join(d->fit, folder, "fitted.yaml"),
+         *formulas = nsi_fit_join(d->fit, folder, "blueprint.yaml"),
+         *weights = nsi_fit_join(d->fit, folder, "weights.safetensors");
     const char* model = nsi_fit_plan_path(plan, plan->model);
     ns_status status = path && formulas && weights && model ? NS_OK : nsi_fail_nomem(error);
     if (status == NS_OK && nsi_is_hybrid_path(model)) {
@@ -366,15 +324,13 @@ ns_status ns_discover_save(const ns_discovery* d, const char* folder, ns_error* 
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
     }
+    ns_text json = {0}, page = {0};
     ns_status status = write_model(d, folder, error);
-    ns_text text = {0};
-    if (status == NS_OK) {
-        status =
-            write_text(d, folder, "result.json", ns_discover_json(d, &text, error), &text, error);
-    }
-    if (status == NS_OK) {
-        status =
-            write_text(d, folder, "report.html", ns_discover_html(d, &text, error), &text, error);
-    }
+    if (status == NS_OK) status = ns_discover_json(d, &json, error);
+    if (status == NS_OK) status = nsi_fit_write_text(d->fit, folder, "result.json", &json, error);
+    if (status == NS_OK) status = ns_discover_html(d, &page, error);
+    if (status == NS_OK) status = nsi_fit_write_text(d->fit, folder, "report.html", &page, error);
+    ns_text_free(&json);
+    ns_text_free(&page);
     return status;
 }

@@ -88,6 +88,9 @@ ns_status nsi_dictionary_blueprint(const nsi_dictionary* dictionary, const ns_fi
                                    const uint32_t* terms, uint32_t nterm, const double* values,
                                    ns_blueprint** out, ns_error* error);
 
+// A parameter's value before anything is found: the model's, or that of the hybrid file.
+double nsi_discover_value(const ns_fit* fit, const ns_param* param);
+
 // The blueprint that the file or the model brings along, or NULL.
 const ns_blueprint* nsi_discover_base(const ns_fit* fit);
 
@@ -109,6 +112,7 @@ typedef struct nsi_bench {
     double *z0, *w0;       // of the model
     double *S, *b, *step;  // scratch: (columns x columns), (columns), (columns)
     double *A, *rhs, *old; // scratch of refits: (terms x terms), (terms), (terms)
+    double* moves;         // (terms) of those that are held in a step; NaN: not held
     uint32_t *chosen, *at; // (columns) those of the terms at work, and the place of each among them
     uint32_t nchosen;
 } nsi_bench;
@@ -143,6 +147,9 @@ ns_status nsi_bench_numerical(nsi_bench* bench, double* squares, char other[80],
 ns_status nsi_bench_system(const nsi_bench* bench, const ns_system_options* options,
                            const ns_blueprint* blueprint, ns_system** system, nsi_problem** problem,
                            ns_error* error);
+// Weights of the networks and formulas that the model brings along, into those of a system with more.
+ns_status nsi_discover_base_weights(const ns_fit* fit, const ns_system* system, double* out,
+                                    ns_error* error);
 // Its variables for these values of terms (nz).
 void nsi_bench_variables(const nsi_bench* bench, const double* values, double* z);
 
@@ -252,7 +259,11 @@ struct ns_discovery {
     ns_discover_observer* observe;
     void* context;
     double began;
+    bool stopped; // by the observer: nothing more is looked for
 };
+
+// Tell the observer; true: stop.
+bool nsi_discover_tell(ns_discovery* d, const char* doing);
 
 ns_status nsi_discover_select(ns_discovery* d, ns_error* error);
 

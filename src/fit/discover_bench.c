@@ -49,25 +49,24 @@ ns_status nsi_bench_system(const nsi_bench* b, const ns_system_options* options,
     return nsi_fail(error, status, "%.200s: %s", f->plan->path, inner.message);
 }
 
-// Weights of the model's own networks: those that a system without our terms starts with.
-static ns_status take_base_weights(nsi_bench* b, ns_error* error) {
-    if (!nsi_discover_base(b->fit)) return NS_OK;
+ns_status nsi_discover_base_weights(const ns_fit* f, const ns_system* system, double* out,
+                                    ns_error* error) {
+    if (!nsi_discover_base(f)) return NS_OK;
     ns_system* base = NULL;
-    ns_status status =
-        ns_system_create(ns_hybrid_model(b->fit->hybrid), &b->fit->options, &base, error);
+    ns_status status = ns_system_create(ns_hybrid_model(f->hybrid), &f->options, &base, error);
     if (status != NS_OK) return status;
-    double* w = numbers(b, ns_system_get_sizes(base).nw);
+    size_t nw = ns_system_get_sizes(base).nw;
+    double* w = nsi_alloc_zeroed(&f->allocator, (nw + 1) * sizeof *w);
     if (w) ns_system_default_weights(base, w);
     for (uint32_t i = 0; w && i < ns_system_weight_matrix_count(base); i++) {
         ns_weight_matrix from = ns_system_weight_matrix(base, i);
-        for (uint32_t k = 0; k < ns_system_weight_matrix_count(b->system); k++) {
-            ns_weight_matrix to = ns_system_weight_matrix(b->system, k);
+        for (uint32_t k = 0; k < ns_system_weight_matrix_count(system); k++) {
+            ns_weight_matrix to = ns_system_weight_matrix(system, k);
             if (to.layer != from.layer || strcmp(to.set, from.set) != 0) continue;
-            memcpy(b->w0 + to.offset, w + from.offset,
-                   (size_t)from.rows * from.columns * sizeof *w);
+            memcpy(out + to.offset, w + from.offset, (size_t)from.rows * from.columns * sizeof *w);
         }
     }
-    nsi_free(&b->allocator, w);
+    nsi_free(&f->allocator, w);
     ns_system_free(base);
     return w ? NS_OK : nsi_fail_nomem(error);
 }
@@ -121,6 +120,7 @@ ns_status nsi_bench_make(ns_fit* f, nsi_dictionary* d, nsi_bench* b, ns_error* e
     b->values = numbers(b, terms);
     b->old = numbers(b, terms);
     b->rhs = numbers(b, terms);
+    b->moves = numbers(b, terms);
     b->A = numbers(b, terms * terms);
     b->z0 = numbers(b, 2 * nz); // and the same as natural numbers
     b->w0 = numbers(b, n - nz);
@@ -129,14 +129,14 @@ ns_status nsi_bench_make(ns_fit* f, nsi_dictionary* d, nsi_bench* b, ns_error* e
     b->step = numbers(b, n);
     b->chosen = nsi_alloc_zeroed(&b->allocator, (n + 1) * sizeof *b->chosen);
     b->at = nsi_alloc_zeroed(&b->allocator, (n + 1) * sizeof *b->at);
-    bool ok = b->chosen && b->at && b->values && b->old && b->rhs && b->A && b->z0 && b->w0 &&
-              b->S && b->b && b->step;
+    bool ok = b->chosen && b->at && b->values && b->old && b->rhs && b->moves && b->A && b->z0 &&
+              b->w0 && b->S && b->b && b->step;
     status = ok ? NS_OK : nsi_fail_nomem(error);
     if (ok) {
         nsi_variables_start(d->variables, b->z0 + nz);
         nsi_variables_to_z(d->variables, b->z0 + nz, b->z0);
         ns_system_default_weights(b->system, b->w0);
-        status = take_base_weights(b, error);
+        status = nsi_discover_base_weights(f, b->system, b->w0, error);
         if (status == NS_OK) status = start_shapes(b, d, error);
     }
     if (status != NS_OK) nsi_bench_free(b);
@@ -154,7 +154,8 @@ void nsi_bench_free(nsi_bench* b) {
     ns_system_free(b->system);
     nsi_free(&b->allocator, b->chosen);
     nsi_free(&b->allocator, b->at);
-    double* blocks[] = {b->values, b->old, b->rhs, b->A, b->z0, b->w0, b->S, b->b, b->step};
+    double* blocks[] = {b->values, b->old, b->rhs, b->moves, b->A,
+                        b->z0,     b->w0,  b->S,   b->b,     b->step};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&b->allocator, blocks[k]);
     *b = (nsi_bench){.allocator = b->allocator};
 }
@@ -359,15 +360,33 @@ static bool gather(nsi_bench* b, const uint32_t* active, uint32_t n, double damp
     return true;
 }
 
-// Shapes stay positive and on their scale.
-static bool is_sensible(const nsi_bench* b, const uint32_t* active, uint32_t n) {
+// Shapes stay positive and on their scale: the farthest that a step can go towards where it leads.
+static double bounded(const nsi_bench* b, uint32_t term, double step) {
+    const nsi_term* t = &b->dictionary->terms.data[term];
+    double low = 0.02 * t->start, high = 50.0 * t->start, shape = t->start + b->values[term];
+    if (t->kind != NSI_TERM_SHAPE || (shape + step >= low && shape + step <= high)) return step;
+    return (step < 0.0 ? low : high) - shape;
+}
+
+// Solve for the active terms into rhs; those that are held go as far as `moves` says.
+static bool solve(nsi_bench* b, uint32_t n, double damping) {
     for (uint32_t i = 0; i < n; i++) {
-        const nsi_term* t = &b->dictionary->terms.data[active[i]];
-        double shape = t->start + b->values[active[i]] + b->rhs[i];
-        if (t->kind == NSI_TERM_SHAPE && !(shape > 0.02 * t->start && shape < 50.0 * t->start)) {
-            return false;
-        }
+        double* own = &b->A[(size_t)i * n + i];
+        *own += (damping + 1e-13) * *own;
+        if (!(*own > 0.0)) *own = 1.0;
     }
+    for (uint32_t i = 0; i < n; i++) {
+        if (isnan(b->moves[i])) continue;
+        for (uint32_t j = 0; j < n; j++) {
+            double* a = i > j ? &b->A[(size_t)i * n + j] : &b->A[(size_t)j * n + i];
+            if (isnan(b->moves[j])) b->rhs[j] -= *a * b->moves[i];
+            *a = i == j ? 1.0 : 0.0;
+        }
+        b->rhs[i] = b->moves[i];
+    }
+    if (n == 0) return true;
+    if (!nsi_dense_cholesky(n, b->A, 1)) return false;
+    nsi_dense_cholesky_solve(n, b->A, 1, b->rhs);
     return true;
 }
 
@@ -376,20 +395,22 @@ static double try_step(nsi_bench* b, const uint32_t* active, uint32_t n, double 
                        double* predicted) {
     const nsi_dictionary* d = b->dictionary;
     double* rhs = b->old;
-    *predicted = 0.0;
-    if (!gather(b, active, n, damping, predicted)) return INFINITY;
-    memcpy(rhs, b->rhs, n * sizeof *rhs);
-    for (uint32_t i = 0; i < n; i++) {
-        double* own = &b->A[(size_t)i * n + i];
-        *own += (damping + 1e-13) * *own;
-        if (!(*own > 0.0)) *own = 1.0;
-    }
-    if (n > 0) {
-        if (!nsi_dense_cholesky(n, b->A, 1)) return INFINITY;
-        nsi_dense_cholesky_solve(n, b->A, 1, b->rhs);
+    for (uint32_t i = 0; i < n; i++) b->moves[i] = NAN;
+    // A shape that would go too far is held at the end of its range, and the others find their way with it.
+    for (bool again = true; again;) {
+        again = false;
+        *predicted = 0.0;
+        if (!gather(b, active, n, damping, predicted)) return INFINITY;
+        memcpy(rhs, b->rhs, n * sizeof *rhs);
+        if (!solve(b, n, damping)) return INFINITY;
+        for (uint32_t i = 0; i < n; i++) {
+            double move = bounded(b, active[i], b->rhs[i]);
+            if (!isnan(b->moves[i]) || move == b->rhs[i] || !isfinite(move)) continue;
+            b->moves[i] = move;
+            again = true;
+        }
     }
     for (uint32_t i = 0; i < n; i++) *predicted -= rhs[i] * b->rhs[i];
-    if (!is_sensible(b, active, n)) return INFINITY;
     memset(b->step, 0, d->ncolumn * sizeof *b->step);
     for (uint32_t i = 0; i < n; i++) {
         const nsi_term* t = &d->terms.data[active[i]];
@@ -502,7 +523,6 @@ static double left_over(const double* r, const double* other, size_t count) {
 typedef struct alternative {
     int integrator;
     double timestep;
-    const char* name;
 } alternative;
 
 ns_status nsi_bench_numerical(nsi_bench* b, double* squares, char other[80], ns_error* error) {
@@ -515,14 +535,14 @@ ns_status nsi_bench_numerical(nsi_bench* b, double* squares, char other[80], ns_
     usual.timestep = 0.0;
     double file_step = nsi_problem_timestep(ns_hybrid_model(f->hybrid), &usual, 0.0, period);
     static const char* const names[] = {"euler", "rk4", "implicit"};
-    alternative list[4];
+    alternative list[3];
     int count = 0;
-    list[count++] = (alternative){(int)z->integrator, 0.5 * z->timestep, ""};
+    list[count++] = (alternative){(int)z->integrator, 0.5 * z->timestep};
     if (z->integrator != NS_INTEGRATOR_RK4) {
-        list[count++] = (alternative){NS_INTEGRATOR_RK4, z->timestep, ""};
+        list[count++] = (alternative){NS_INTEGRATOR_RK4, z->timestep};
     }
     if (z->integrator != NS_INTEGRATOR_EULER) {
-        list[count++] = (alternative){NS_INTEGRATOR_EULER, file_step, ""};
+        list[count++] = (alternative){NS_INTEGRATOR_EULER, file_step};
     }
     size_t rows = 0;
     uint32_t there = 0;

@@ -4,12 +4,17 @@
 #include "fit/show.h"
 #include "io/json.h"
 
+#include <math.h>
+
 static void add_found(nsi_json* j, const ns_discovery* d) {
     nsi_json_open(j, "found", '[');
     for (uint32_t k = 0; k < d->found.count; k++) {
         const ns_discovered* f = &d->found.data[k];
         nsi_json_open(j, NULL, '{');
-        nsi_json_text(j, "kind", f->parameter ? "parameter" : "formula");
+        nsi_json_text(j, "kind",
+                      f->parameter      ? "parameter"
+                      : isnan(f->value) ? "network"
+                                        : "formula");
         nsi_json_text(j, "quantity", f->quantity);
         nsi_json_text(j, "form", f->form);
         nsi_json_text(j, "text", f->text);

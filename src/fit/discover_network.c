@@ -55,12 +55,15 @@ static bool stays(const school* s, const pupil* p, uint32_t term) {
 // The formulas that stand elsewhere, and a network.
 static ns_status make_pupil(school* s, pupil* p) {
     ns_discovery* d = s->d;
-    uint32_t terms[64], count = 0;
-    for (uint32_t k = 0; k < d->active.count && count < 64; k++) {
+    uint32_t count = 0;
+    uint32_t* terms = nsi_alloc(&d->allocator, ((size_t)d->active.count + 1) * sizeof *terms);
+    if (!terms) return nsi_fail_nomem(s->error);
+    for (uint32_t k = 0; k < d->active.count; k++) {
         if (stays(s, p, d->active.data[k])) terms[count++] = d->active.data[k];
     }
     ns_status status = nsi_dictionary_blueprint(&d->dictionary, d->fit, terms, count,
                                                 d->bench.values, &p->blueprint, s->error);
+    nsi_free(&d->allocator, terms);
     if (status != NS_OK) return status;
     static const uint32_t hidden[] = {8, 8};
     ns_network_def def = ns_default_network_def();
@@ -232,6 +235,7 @@ static ns_status prune(school* s, pupil* p) {
         fewer.system = NULL;
         fewer.problem = NULL;
         fewer.weights = NULL;
+        if (nsi_discover_tell(s->d, "a network of fewer inputs")) break;
         take_input(&fewer, k);
         status = teach(s, &fewer);
         bool as_good = status == NS_OK && fewer.held_out <= 1.1 * p->held_out;
@@ -351,13 +355,13 @@ ns_status nsi_discover_learn(ns_discovery* d, ns_error* error) {
     if (status == NS_OK) status = judge_formulas(&s, &before);
     for (uint32_t k = 0; k < MOST_PLACES && status == NS_OK; k++) {
         s.place = nsi_discover_suspect(d, k);
-        if (!s.place) break;
+        if (!s.place || nsi_discover_tell(d, "training a network")) break;
         status = learn_at(&s, true, before, &best, &place);
         if (status == NS_OK) status = learn_at(&s, false, before, &best, &place);
     }
     s.place = place;
     if (status == NS_OK && best.system) status = prune(&s, &best);
-    if (status == NS_OK && best.system && best.held_out < 0.5 * before) {
+    if (status == NS_OK && !d->stopped && best.system && best.held_out < 0.5 * before) {
         status = train(&s, &best, &s.all, ITERATIONS);
         if (status == NS_OK) status = keep(&s, &best, before);
     }

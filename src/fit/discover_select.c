@@ -42,17 +42,17 @@ typedef struct selection {
     double first;     // without any term, at this length of windows
     double numerical; // sum of squares without the integrator's error; NaN: not asked yet
     bool* idle;       // (terms) without effect
-    bool stopped;
 } selection;
 
 static const nsi_term* term_of(const selection* s, uint32_t k) {
     return &s->d->dictionary.terms.data[k];
 }
 
-static bool tell(selection* s, const char* doing) {
-    ns_discovery* d = s->d;
-    if (d->observe && d->observe(d->context, doing, nsi_clock_wall() - d->began)) s->stopped = true;
-    return s->stopped;
+bool nsi_discover_tell(ns_discovery* d, const char* doing) {
+    if (!d->stopped && d->observe) {
+        d->stopped = d->observe(d->context, doing, nsi_clock_wall() - d->began);
+    }
+    return d->stopped;
 }
 
 // What is too little to be looked at.
@@ -225,13 +225,13 @@ static ns_status run_trials(selection* s, trial* list, uint32_t count) {
     double* here = nsi_bench_save(&d->bench);
     if (!here) return nsi_fail_nomem(s->error);
     ns_status status = NS_OK;
-    for (uint32_t k = 0; k < count && status == NS_OK && !s->stopped; k++) {
+    for (uint32_t k = 0; k < count && status == NS_OK && !s->d->stopped; k++) {
         uint32_t before = d->active.count;
         if (list[k].term == NSI_NONE || list[k].same != NSI_NONE) continue;
         char doing[300];
         snprintf(doing, sizeof doing, "windows of %u samples: trying %.200s", d->bench.length,
                  term_of(s, list[k].term)->name);
-        if (tell(s, doing)) break;
+        if (nsi_discover_tell(s->d, doing)) break;
         status = push_active(s, list[k].term);
         if (status != NS_OK) break;
         list[k].squares = nsi_bench_refit(&d->bench, d->active.data, d->active.count, 12, 1e-5);
@@ -267,6 +267,46 @@ static uint32_t choose(const selection* s, const trial* list, uint32_t count) {
         if (cost < least || (cost == least && list[k].squares < list[chosen].squares)) chosen = k;
     }
     return chosen;
+}
+
+// Of a law of two terms at one place, such as a spring with a rest angle, each alone may explain less than
+// something else does. When two leave much less than any term alone, also by a refit, the better one of
+// them goes first: its number in the list, or NSI_NONE.
+static ns_status find_pair(selection* s, const trial* list, uint32_t count, uint32_t* first) {
+    const double much = 0.1;
+    ns_discovery* d = s->d;
+    uint32_t other = NSI_NONE, n, terms[64], chosen = choose(s, list, count);
+    *first = NSI_NONE;
+    if (chosen == NSI_NONE) return NS_OK;
+    double least = much * list[chosen].squares;
+    for (uint32_t k = 0; k < count; k++) {
+        const nsi_term* t = list[k].point ? term_of(s, list[k].term) : NULL;
+        if (!t || t->kind != NSI_TERM_FORMULA) continue;
+        for (uint32_t i = 0; i < s->m.n; i++) {
+            const nsi_term* u = term_of(s, i);
+            bool both_shaped = t->of != NSI_NONE && u->of != NSI_NONE;
+            if (i == list[k].term || both_shaped || !may_enter(s, i)) continue;
+            if (u->kind != NSI_TERM_FORMULA || strcmp(u->place, t->place) != 0) continue;
+            n = with(s, list[k].term, terms, 63);
+            terms[n] = i;
+            double squares = nsi_moments_explain(&s->m, terms, n + 1, 0.0, NULL);
+            if (squares < least) least = squares, *first = k, other = i;
+        }
+    }
+    if (*first == NSI_NONE) return NS_OK;
+    double* here = nsi_bench_save(&d->bench);
+    if (!here) return nsi_fail_nomem(s->error);
+    uint32_t before = d->active.count;
+    ns_status status = push_active(s, list[*first].term);
+    if (status == NS_OK) status = push_active(s, other);
+    if (status == NS_OK) {
+        double squares = nsi_bench_refit(&d->bench, d->active.data, d->active.count, 12, 1e-5);
+        if (!(squares < much * list[chosen].squares)) *first = NSI_NONE;
+    }
+    d->active.count = before;
+    nsi_bench_restore(&d->bench, here);
+    nsi_free(&d->allocator, here);
+    return status;
 }
 
 static int by_squares(const void* a, const void* b) {
@@ -339,7 +379,9 @@ static ns_status enter(selection* s, bool* moved) {
     find_same(s, list, count);
     shorten(s, list, count);
     ns_status status = run_trials(s, list, count);
-    uint32_t chosen = status == NS_OK && !s->stopped ? choose(s, list, count) : NSI_NONE;
+    uint32_t chosen = NSI_NONE;
+    if (status == NS_OK && !d->stopped) status = find_pair(s, list, count, &chosen);
+    if (status == NS_OK && !d->stopped && chosen == NSI_NONE) chosen = choose(s, list, count);
     if (chosen != NSI_NONE) {
         const trial* t = &list[chosen];
         double gain = s->squares - t->squares;
@@ -357,6 +399,7 @@ static ns_status enter(selection* s, bool* moved) {
                 nsi_bench_restore(&d->bench, t->point);
                 s->squares = nsi_bench_refit(&d->bench, d->active.data, d->active.count, 30, 1e-10);
                 s->numerical = NAN;
+                d->numerical = false; // was said of what is explained now
                 status = look(s);
             }
             if (status == NS_OK) status = keep_move(s, move, held_out);
@@ -393,8 +436,14 @@ static uint32_t without(const selection* s, uint32_t term, uint32_t* list, uint3
 static ns_status exchange(selection* s, uint32_t term, uint32_t other, double least, bool* moved) {
     ns_discovery* d = s->d;
     double *here = nsi_bench_save(&d->bench), before = s->squares, held_out = held_out_now(s);
-    uint32_t old[64], count = with(s, NSI_NONE, old, 64);
-    if (!here) return nsi_fail_nomem(s->error);
+    uint32_t count = d->active.count;
+    uint32_t* old = nsi_alloc(&d->allocator, (count + 1) * sizeof *old);
+    if (!here || !old) {
+        nsi_free(&d->allocator, here);
+        nsi_free(&d->allocator, old);
+        return nsi_fail_nomem(s->error);
+    }
+    memcpy(old, d->active.data, count * sizeof *old);
     double* there = NULL;
     drop_active(s, term);
     ns_status status = other == NSI_NONE ? NS_OK : push_active(s, other);
@@ -421,6 +470,7 @@ static ns_status exchange(selection* s, uint32_t term, uint32_t other, double le
             nsi_bench_value(&d->bench);
         }
     }
+    nsi_free(&d->allocator, old);
     nsi_free(&d->allocator, here);
     nsi_free(&d->allocator, there);
     return status;
@@ -500,9 +550,12 @@ static ns_status rank(selection* s, nsi_ranks* out) {
         for (uint32_t i = 0; i < out->count && !known; i++) {
             known = strcmp(out->data[i].place, t->place) == 0;
         }
-        // An axis of a force belongs to the force.
-        axis = t->kind == NSI_TERM_FORMULA && strncmp(t->place, "link/", 5) == 0 &&
-               strlen(t->place) > 2 && t->place[strlen(t->place) - 2] == '/';
+        // An axis of a force belongs to the force, unless `outputs` has left only the axis.
+        for (uint32_t i = 0; i < s->m.n && t->kind == NSI_TERM_FORMULA && !axis; i++) {
+            const char* whole = term_of(s, i)->place;
+            axis = strlen(whole) + 2 == strlen(t->place) && strncmp(whole, "link/", 5) == 0 &&
+                   stands_at(t, whole);
+        }
         if (known || axis || s->idle[k]) continue;
         uint32_t list[64], n = with(s, NSI_NONE, list, 20);
         for (uint32_t i = 0; i < s->m.n && n < 60; i++) {
@@ -547,10 +600,9 @@ static ns_status begin_level(selection* s, uint32_t length) {
     ns_status status = nsi_bench_cut(b, length, s->error);
     if (status != NS_OK) return status;
     s->numerical = NAN;
-    uint32_t given[64], ngiven = 0;
-    for (uint32_t k = 0; k < d->active.count && ngiven < 64; k++) {
-        uint32_t t = d->active.data[k];
-        if (term_of(s, t)->kind == NSI_TERM_GIVEN) given[ngiven++] = t;
+    uint32_t ngiven = 0; // they are the first
+    while (ngiven < d->active.count && term_of(s, d->active.data[ngiven])->kind == NSI_TERM_GIVEN) {
+        ngiven++;
     }
     double* here = nsi_bench_save(b);
     if (!here) return nsi_fail_nomem(s->error);
@@ -560,7 +612,7 @@ static ns_status begin_level(selection* s, uint32_t length) {
     }
     double* bare = nsi_bench_save(b);
     if (bare) nsi_bench_restore(b, bare);
-    s->first = bare ? nsi_bench_refit(b, given, ngiven, 15, 1e-6) : INFINITY;
+    s->first = bare ? nsi_bench_refit(b, d->active.data, ngiven, 15, 1e-6) : INFINITY;
     if (candidates_in(s) > 0 && bare) {
         nsi_bench_restore(b, here);
         s->squares = nsi_bench_refit(b, d->active.data, d->active.count, 30, 1e-10);
@@ -582,7 +634,7 @@ static ns_status begin_level(selection* s, uint32_t length) {
 
 static ns_status run_level(selection* s) {
     ns_status status = NS_OK;
-    for (int k = 0; k < MOST_MOVES && status == NS_OK && !s->stopped; k++) {
+    for (int k = 0; k < MOST_MOVES && status == NS_OK && !s->d->stopped; k++) {
         bool moved = false;
         if (s->squares < floor_of(s)) break;
         status = enter(s, &moved);
@@ -682,15 +734,19 @@ static ns_status select_all(selection* s) {
     for (uint32_t k = 0; k < s->d->dictionary.terms.count && status == NS_OK; k++) {
         if (term_of(s, k)->kind == NSI_TERM_GIVEN) status = push_active(s, k);
     }
-    for (int k = 0; k < LEVELS && status == NS_OK && !s->stopped; k++) {
+    for (int k = 0; k < LEVELS && status == NS_OK && !s->d->stopped; k++) {
         uint32_t length = (uint32_t)(growth[k] * pace);
         if (length > longest - 1) length = longest > 1 ? longest - 1 : 1;
         if (length == before) break;
-        before = length;
         char doing[100];
         snprintf(doing, sizeof doing, "windows of %u samples", length);
-        if (tell(s, doing)) break;
+        if (nsi_discover_tell(s->d, doing)) break;
         status = begin_level(s, length);
+        if (status == NS_ERR_NONFINITE && k > 0) { // what shorter ones tell is an answer, too
+            status = begin_level(s, before);
+            break;
+        }
+        before = length;
         if (status == NS_OK && k == 0) find_idle(s);
         bool some = s->first > 1e-20 * s->m.freedom; // not only rounding
         if (status == NS_OK && some && candidates_in(s) == 0) status = rank(s, &d->ranks);
@@ -718,8 +774,11 @@ typedef struct suspects {
     uint32_t count;
 } suspects;
 
+// Only forces of joints with one coordinate: "joint/a/tau", neither "joint/free/tau/0" nor those of two.
 static void offer(suspects* s, const char* place) {
-    if (strncmp(place, "joint/", 6) != 0 || strchr(place, ',') || s->count >= 8) return;
+    const char* end = strrchr(place, '/');
+    if (strncmp(place, "joint/", 6) != 0 || strcmp(end, "/tau") != 0) return;
+    if (strchr(place, ',') || s->count >= 8) return;
     for (uint32_t k = 0; k < s->count; k++) {
         if (strcmp(s->list[k], place) == 0) return;
     }

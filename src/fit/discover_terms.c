@@ -14,6 +14,7 @@
 
 enum {
     MOST_COLUMNS = 500,
+    MOST_NAME = 120, // letters of a joint's or link's name; longer ones are left out
     ALL_PAIRS = 4,   // up to so many joints, each is coupled to each; otherwise to its neighbours
     MOST_COUPLED = 6 // others that a joint is coupled to
 };
@@ -384,10 +385,14 @@ static void list_joints(builder* b) {
         bool turns = link->joint_type == NS_JOINT_REVOLUTE;
         if (!turns && link->joint_type != NS_JOINT_PRISMATIC) continue;
         if (ns_model_joint_v(b->model, k) == UINT32_MAX) continue; // mimics another
+        if (strlen(link->joint) > MOST_NAME) {
+            b->d->left_out++;
+            continue;
+        }
         joint j = {.name = link->joint, .link = k, .turns = turns};
         j.tau = format(b, "joint/%s/tau", link->joint);
-        snprintf(j.q, sizeof j.q, "\"joint/%.120s/position\"", link->joint);
-        snprintf(j.qd, sizeof j.qd, "\"joint/%.120s/velocity\"", link->joint);
+        snprintf(j.q, sizeof j.q, "\"joint/%.*s/position\"", MOST_NAME, link->joint);
+        snprintf(j.qd, sizeof j.qd, "\"joint/%.*s/velocity\"", MOST_NAME, link->joint);
         if (!is_in(b->names.data, b->names.count, j.tau)) continue;
         if (!nsi_array_push(&b->d->allocator, &b->joints, j)) b->failed = true;
     }
@@ -396,11 +401,13 @@ static void list_joints(builder* b) {
 // Ball and floating joints: damping and friction along each velocity.
 static void add_ball_joints(builder* b) {
     for (uint32_t k = 0; k < b->names.count && !b->failed; k++) {
-        const char* name = b->names.data[k];
-        const char* tau = strstr(name, "/tau/");
-        if (strncmp(name, "joint/", 6) != 0 || !tau) continue;
+        const char *name = b->names.data[k], *number = strrchr(name, '/') + 1, *tau = number - 5;
+        // "joint/free/tau/0"; a joint may have a name with slashes, too
+        bool component = strncmp(name, "joint/", 6) == 0 && tau > name + 6 &&
+                         strncmp(tau, "/tau/", 5) == 0 && strspn(number, "0123456789") > 0;
+        if (!component) continue;
         char qd[300], f[800];
-        snprintf(qd, sizeof qd, "\"%.*s/velocity/%s\"", (int)(tau - name), name, tau + 5);
+        snprintf(qd, sizeof qd, "\"%.*s/velocity/%s\"", (int)(tau - name), name, number);
         add_simple(b, name, qd, "qd", 1.5, NULL);
         snprintf(f, sizeof f, "abs(%s) * %s", qd, qd);
         add_simple(b, name, f, "|qd| qd", 2.0, NULL);
@@ -486,7 +493,11 @@ static bool is_moved(const builder* b, const char* link) {
 
 static void add_links(builder* b) {
     uint32_t nlink = ns_model_get_sizes(b->model).nlink, moved = 0;
-    for (uint32_t k = 0; k < nlink; k++) moved += is_moved(b, ns_model_link(b->model, k)->name);
+    for (uint32_t k = 0; k < nlink; k++) {
+        const char* link = ns_model_link(b->model, k)->name;
+        moved += is_moved(b, link);
+        b->d->left_out += strlen(link) > MOST_NAME;
+    }
     for (int kind = 0; kind < 2; kind++) {
         for (int n = 0; n < LAWS && !b->failed; n++) {
             const law* l = &laws[n];
@@ -541,10 +552,10 @@ static double cost_of(const char* name) {
     return strstr(name, "/inertia/") ? 2.2 : strstr(name, "/com/") ? 2.0 : 1.5;
 }
 
-static double value_of(const builder* b, const ns_param* param) {
+double nsi_discover_value(const ns_fit* fit, const ns_param* param) {
     double value = param->value;
-    for (uint32_t k = 0; k < b->fit->options.nset; k++) {
-        const ns_param_value* set = &b->fit->options.set[k];
+    for (uint32_t k = 0; k < fit->options.nset; k++) {
+        const ns_param_value* set = &fit->options.set[k];
         if (ns_glob_match(set->pattern, param->name)) value = set->value;
     }
     return value;
@@ -583,7 +594,7 @@ static void add_parameters(builder* b) {
         if (fixed || !is_asked(b, param->name) || is_given(b, param->name)) continue;
         if (!has_room(b, b->requests.count - plan->parameters.count + 1)) continue;
         nsi_variable_request request = {.name = format(b, "discover_%u", k),
-                                        .start = value_of(b, param),
+                                        .start = nsi_discover_value(b->fit, param),
                                         .lower = NAN,
                                         .upper = NAN,
                                         .size = NAN,

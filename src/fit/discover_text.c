@@ -54,6 +54,16 @@ static const nsi_move* move_of(const ns_discovery* d, uint32_t term) {
     return NULL;
 }
 
+// Is the spring of a joint at rest at 0? Otherwise its stiffness is more than a factor of q.
+static bool rests_at_zero(const ns_discovery* d, const nsi_term* t) {
+    const ns_model* model = ns_hybrid_model(d->fit->hybrid);
+    char name[300];
+    snprintf(name, sizeof name, "%.*s/rest", (int)(strrchr(t->same_as, '/') - t->same_as),
+             t->same_as);
+    uint32_t number = ns_model_find_param(model, name);
+    return number != UINT32_MAX && nsi_discover_value(d->fit, ns_model_param(model, number)) == 0.0;
+}
+
 // "same as joint/elbow/damping = 0.098": where the model has such a parameter.
 static void note_same(noter* n, uint32_t term) {
     const nsi_term* t = term_of(n->d, term);
@@ -61,13 +71,9 @@ static void note_same(noter* n, uint32_t term) {
     if (!t->same_as) return;
     uint32_t number = ns_model_find_param(model, t->same_as);
     if (number == UINT32_MAX) return;
-    double was = ns_model_param(model, number)->value;
-    for (uint32_t k = 0; k < n->d->fit->options.nset; k++) {
-        const ns_param_value* set = &n->d->fit->options.set[k];
-        if (ns_glob_match(set->pattern, t->same_as)) was = set->value;
-    }
+    double was = nsi_discover_value(n->d->fit, ns_model_param(model, number));
     double value = was - n->d->bench.values[term];
-    if (!(value >= 0.0)) return;
+    if (!(value >= 0.0) || (strcmp(t->form, "q") == 0 && !rests_at_zero(n->d, t))) return;
     nsi_shown shown = nsi_show_value(value, n->d->errors[term]);
     if (t->of == NSI_NONE) {
         note(n, "%s is the same as %s = %s", t->name, t->same_as, shown.text);

@@ -20,6 +20,7 @@ typedef struct nsi_normal {
     double* slab_residual;         // beside each row
     uint32_t* kept;                // how many rows of each of these windows there are
     uint32_t slab_windows;
+    double squares;             // sum of squared residuals at the point; trials have others
     double *H, *g;              // (n x n) lower triangle, (n)
     double *Hxx, *Hxn, *gx;     // per window (nt x nt) lower triangle, (nt x n), (nt)
     double* Hnext;              // per window (nt x nt): with the start of the next one

@@ -7,6 +7,7 @@
 #include "fit/checkpoint.h"
 #include "fit/plan.h"
 #include "fit/predict.h"
+#include "io/hybrid.h"
 #include "neuralsim/fit.h"
 #include "neuralsim/hybrid.h"
 
@@ -60,6 +61,18 @@ ns_status nsi_fit_load(const char* path, uint32_t threads, const nsi_fit_changes
 // ask what is fitted.
 ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes* changes,
                        ns_fit** out, ns_error* error);
+
+// ---- conclude.c: files of a result ---------------------------------------------------------------
+
+// "folder/name", to be freed; NULL: out of memory.
+char* nsi_fit_join(const ns_fit* fit, const char* folder, const char* name);
+ns_status nsi_fit_write_text(const ns_fit* fit, const char* folder, const char* name,
+                             const ns_text* text, ns_error* error);
+
+// A parameter of the model that is written, in place of the file's own value, or behind all that may fit
+// the name, too. Rounding may have led out of the range, in which a model that is read must be.
+ns_status nsi_fit_set_parameter(const ns_fit* fit, nsi_hybrid* file, const char* name, double value,
+                                ns_error* error);
 
 // What a stage fits: the problem, or the one with a teacher.
 static inline const nsi_problem* nsi_fit_problem(const ns_fit* fit, const nsi_stage* stage) {

@@ -360,6 +360,7 @@ static bool linearise(nsi_evaluator* e, bool natural, double* value) {
     uint32_t n = e->n, nt = e->nt, count = e->windows.count;
     *value = need_normal(e) ? nsi_evaluator_value(e) : INFINITY;
     if (!isfinite(*value)) return false;
+    m->squares = e->squares;
     nsi_evaluator_set_params(e, e->point.z, true);
     if (!natural) chain_params(e);
     memset(m->H, 0, (size_t)n * n * sizeof(double));
@@ -432,13 +433,21 @@ static bool small_cholesky(uint32_t n, double* A) {
     return true;
 }
 
-// Diagonal of start states of all windows together, per direction: what a direction that one window
-// says nothing about is damped by.
-static double mean_diagonal(const nsi_evaluator* e, uint32_t i) {
+// Diagonal of start states of all windows together (nt): what a direction that one window says nothing
+// about is damped by. One that no window says anything about, such as the spin of a ball of which only
+// positions are recorded, has nothing but rounding there and is damped as the others are.
+static void mean_diagonal(const nsi_evaluator* e, double* out) {
+    const double rounding = 1e-24; // derivatives of 1e-12
     uint32_t nt = e->nt, count = e->windows.count;
-    double sum = 0.0;
-    for (size_t k = 0; k < count; k++) sum += e->normal.Hxx[(k * nt + i) * nt + i];
-    return sum > 0.0 ? sum / count : 1.0;
+    double largest = 0.0;
+    for (uint32_t i = 0; i < nt; i++) {
+        out[i] = 0.0;
+        for (size_t k = 0; k < count; k++) out[i] += e->normal.Hxx[(k * nt + i) * nt + i] / count;
+        if (out[i] > largest) largest = out[i];
+    }
+    for (uint32_t i = 0; i < nt; i++) {
+        if (!(out[i] > rounding * largest)) out[i] = largest > 0.0 ? largest : 1.0;
+    }
 }
 
 // Factors of all start states along their chains; false when one is singular.
@@ -448,7 +457,7 @@ static bool eliminate_states(nsi_evaluator* e, double damping) {
     memcpy(m->Y, m->Hxn, (size_t)e->windows.count * nt * n * sizeof(double));
     memcpy(m->yg, m->gx, (size_t)e->windows.count * nt * sizeof(double));
     memcpy(m->L, m->Hxx, (size_t)e->windows.count * nt * nt * sizeof(double));
-    for (uint32_t i = 0; i < nt; i++) m->row[i] = mean_diagonal(e, i);
+    mean_diagonal(e, m->row);
     for (uint32_t w = 0; w < e->windows.count; w++) {
         size_t at = (size_t)w * nt;
         double *L = m->L + at * nt, *Y = m->Y + at * n, *yg = m->yg + at;
@@ -504,7 +513,7 @@ bool nsi_evaluator_reduce(nsi_evaluator* e, double damping, double* S, double* b
     if (!reduce(e, damping)) return false;
     memcpy(S, m->S, (size_t)e->n * e->n * sizeof(double));
     memcpy(b, m->step, e->n * sizeof(double));
-    *squares = e->squares;
+    *squares = m->squares;
     for (uint32_t r = 0; r < e->windows.count * e->nt; r++) *squares -= m->yg[r] * m->yg[r];
     return true;
 }

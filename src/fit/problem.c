@@ -100,9 +100,11 @@ static ns_status connect_controls(nsi_problem* p, const ns_dataset* data, ns_err
 
 // ---- scales ------------------------------------------------------------------------------------
 
-// Root mean square of how far a channel goes from where each recording starts.
+// Root mean square of how far a channel goes from where each recording starts. 1 for a channel that does
+// not move: the spin of a ball in flight has rounding for a spread, which would count for everything.
 static double spread(const ns_dataset* data, uint32_t channel) {
-    double sum = 0.0, count = 0.0;
+    const double rounding = 1e-10; // SI units, and share of the channel's size
+    double sum = 0.0, size = 0.0, count = 0.0;
     uint32_t nchannel = ns_dataset_channel_count(data);
     for (uint32_t r = 0; r < ns_dataset_recording_count(data); r++) {
         const ns_recording* recording = ns_dataset_recording(data, r);
@@ -112,11 +114,13 @@ static double spread(const ns_dataset* data, uint32_t channel) {
             if (isnan(x)) continue;
             if (isnan(first)) first = x;
             sum += (x - first) * (x - first);
+            size += x * x;
             count += 1.0;
         }
     }
     double rms = count > 0.0 ? sqrt(sum / count) : 0.0;
-    return rms > 0.0 ? rms : 1.0;
+    size = count > 0.0 ? sqrt(size / count) : 0.0;
+    return rms > rounding * fmax(size, 1.0) ? rms : 1.0;
 }
 
 static ns_status connect_channels(nsi_problem* p, const ns_dataset* data, ns_error* error) {

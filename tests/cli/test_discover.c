@@ -85,6 +85,30 @@ static void json_has_the_numbers(void** state) {
     json_decref(answer);
 }
 
+// What docs/discover.md says of the example.
+static void the_example_lacks_seven_things(void** state) {
+    (void)state;
+    static const char* const quantities[] = {
+        "link/link0/mass",  "link/link1/mass",  "link/link1/com/z", "joint/joint0/tau",
+        "joint/joint1/tau", "joint/joint0/tau", "joint/joint1/tau"};
+    static const char* const forms[] = {"", "", "", "qd", "qd", "tanh(qd / v)", "tanh(qd / v)"};
+    run_ok("discover " NEURALSIM_SOURCE_DIR "/examples/discover_pendulum.yaml --json -o example");
+    json_t* answer = json_loads(last.out, 0, NULL);
+    const json_t* found = json_object_get(answer, "found");
+    assert_int_equal(json_array_size(found), 7);
+    for (size_t k = 0; k < 7; k++) {
+        bool there = false;
+        for (size_t i = 0; i < 7; i++) {
+            const json_t* one = json_array_get(found, i);
+            there |=
+                strcmp(json_string_value(json_object_get(one, "quantity")), quantities[k]) == 0 &&
+                strcmp(json_string_value(json_object_get(one, "form")), forms[k]) == 0;
+        }
+        if (!there) fail_msg("%s %s was not found", quantities[k], forms[k]);
+    }
+    json_decref(answer);
+}
+
 static void nothing_is_an_answer(void** state) {
     (void)state;
     record("");
@@ -107,6 +131,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damping_is_found),
         cmocka_unit_test(json_has_the_numbers),
+        cmocka_unit_test(the_example_lacks_seven_things),
         cmocka_unit_test(nothing_is_an_answer),
         cmocka_unit_test(bad_input_is_told),
     };

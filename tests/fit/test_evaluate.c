@@ -337,6 +337,20 @@ static void check_steps(nsi_evaluator* e, double tolerance) {
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) free(blocks[k]);
 }
 
+// A trial elsewhere changes nothing of the equations at the point.
+static void check_reduced(nsi_evaluator* e) {
+    double *S = calloc((size_t)e->n * e->n + 1, 8), *b = calloc(e->n + 1, 8);
+    double value, predicted, before, after;
+    assert_true(nsi_evaluator_linearise(e, &value));
+    assert_true(nsi_evaluator_reduce(e, 0.01, S, b, &before));
+    assert_true(nsi_evaluator_solve(e, 1.0, &predicted));
+    nsi_evaluator_try(e);
+    assert_true(nsi_evaluator_reduce(e, 0.01, S, b, &after));
+    assert_true(before == after);
+    free(S);
+    free(b);
+}
+
 // Information about v: S by dense elimination of everything else, from the Jacobian for v.
 static void check_information(nsi_evaluator* e, double tolerance) {
     uint32_t n = nsi_evaluator_unknowns(e), nz = e->nz, rest = n - nz;
@@ -436,6 +450,7 @@ static void check_all(const char* name, double tolerance) {
     if (!(fabs(value - alone) <= 1e-12 * alone)) fail_msg("%.17g is not %.17g", value, alone);
     check_gradient(e, tolerance);
     check_steps(e, tolerance);
+    check_reduced(e);
     if (e->nz > 0 && e->n + e->windows.count * e->nt > e->nz) check_information(e, 1e-5);
     nsi_evaluator_free(e);
     check_threads(fit);
@@ -762,6 +777,7 @@ static void poses_are_states(void** state) {
         assert_true(fabs(whole - alone) <= 1e-12 * alone);
         check_gradient(e, 1e-4);
         check_steps(e, 1e-4);
+        check_reduced(e);
         nsi_evaluator_free(e);
         ns_fit_free(fit);
     }
