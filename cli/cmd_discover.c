@@ -3,10 +3,10 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "cli.h"
+#include "interrupt.h"
 #include "neuralsim/discover.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,9 @@ static const char help[] =
     "have.\n"
     "FILE is an experiment as for 'neuralsim fit', with a model and recordings; where to look "
     "need\n"
-    "not be said (docs/discover.md).\n"
+    "not be said; a section `discover: {parameters: [GLOB...], outputs: [GLOB...]}` says where "
+    "only\n"
+    "(docs/discover.md).\n"
     "\n"
     "  -o DIR         where results go: fitted.yaml (a model that every command takes),\n"
     "                 blueprint.yaml, report.html, result.json. Default: FILE without its ending,\n"
@@ -28,17 +30,11 @@ static const char help[] =
     "  --threads N    default: one per core. The answer does not depend on it\n"
     "  --json         print the answer as JSON\n"
     "\n"
-    "Where nothing is missing it says so, with exit code 0. Ctrl-C ends the search with what it "
-    "has.\n"
+    "Where nothing is missing it says so, with exit code 0. Ctrl-C ends the search with what was "
+    "found\n"
+    "so far, which is no answer; the exit code is 130.\n"
     "\n"
     "example: neuralsim discover examples/discover_pendulum.yaml -o /tmp/missing\n";
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    interrupted = 1;
-}
 
 typedef struct watcher {
     bool terminal;
@@ -51,31 +47,49 @@ static bool watch(void* context, const char* doing, double seconds) {
         w->shown = seconds;
         fprintf(stderr, "\r\033[K%.70s, %.0f s", doing, seconds);
     }
-    return interrupted != 0;
+    return interrupt_heard();
 }
 
-static int run(ns_discovery* d, const char* folder, bool json) {
+// A robot or a table given in the place of the experiment; NULL: it is none.
+static const char* other_file(const char* path) {
+    static const char* const robots[] = {".xml", ".urdf", ".mjcf"};
+    for (size_t k = 0; k < sizeof robots / sizeof *robots; k++) {
+        if (cli_ends_with(path, robots[k])) return "model";
+    }
+    return cli_ends_with(path, ".csv") ? "data" : NULL;
+}
+
+// The answer is printed also when it cannot be saved.
+static int show(const ns_discovery* d, const char* folder, bool json, bool saved) {
     ns_error error;
     ns_text text = {0};
-    watcher w = {.terminal = isatty(STDERR_FILENO)};
-    struct sigaction action = {.sa_handler = on_interrupt}, before;
-    sigemptyset(&action.sa_mask);
-    action.sa_flags = (int)SA_RESETHAND; // a second Ctrl-C ends at once
-    sigaction(SIGINT, &action, &before);
-    ns_status status = ns_discover_run(d, watch, &w, &error);
-    if (w.terminal) fprintf(stderr, "\r\033[K");
-    if (status == NS_OK) status = ns_discover_save(d, folder, &error);
-    sigaction(SIGINT, &before, NULL);
-    if (status == NS_OK) {
-        status = json ? ns_discover_json(d, &text, &error) : ns_discover_text(d, &text, &error);
-    }
+    ns_status status =
+        json ? ns_discover_json(d, &text, &error) : ns_discover_text(d, &text, &error);
     if (status != NS_OK) return cli_fail("%s", error.message);
     fwrite(text.data, 1, text.size, stdout);
     if (json) putchar('\n');
     ns_text_free(&text);
-    if (!json) printf("\nmodel   %s/fitted.yaml\npage    %s/report.html\n", folder, folder);
+    if (!json && saved)
+        printf("\nmodel   %s/fitted.yaml\npage    %s/report.html\n", folder, folder);
     int code = cli_finish();
-    return code == EXIT_OK && interrupted ? EXIT_INTERRUPTED : code;
+    return code == EXIT_OK && ns_discover_stopped(d) ? EXIT_INTERRUPTED : code;
+}
+
+static int run(ns_discovery* d, const char* folder, bool json) {
+    ns_error error;
+    watcher w = {.terminal = isatty(STDERR_FILENO)};
+    interrupt_listen();
+    ns_status status = ns_discover_run(d, watch, &w, &error);
+    if (w.terminal) fprintf(stderr, "\r\033[K");
+    if (status != NS_OK) {
+        interrupt_restore();
+        return cli_fail("%s", error.message);
+    }
+    status = ns_discover_save(d, folder, &error);
+    interrupt_restore();
+    bool early = ns_discover_stopped(d) && ns_discover_count(d) == 0;
+    int code = show(d, folder, json, status == NS_OK && !early);
+    return status == NS_OK ? code : cli_fail("%s", error.message);
 }
 
 int cmd_discover(int argc, char** argv) {
@@ -90,6 +104,15 @@ int cmd_discover(int argc, char** argv) {
     int code = cli_parse("discover", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
     if (arguments.count != 1) return cli_usage("discover", "expected one experiment file");
+    const char* other = other_file(arguments.items[0]);
+    if (other) {
+        bool robot = strcmp(other, "model") == 0;
+        return cli_fail("%s: this is a %s; write a YAML file with `model: %s` and `data:%s%s` "
+                        "(docs/discover.md)",
+                        arguments.items[0], robot ? "robot's file" : "recording",
+                        robot ? arguments.items[0] : "ROBOT", robot ? "" : " ",
+                        robot ? "" : arguments.items[0]);
+    }
     ns_discovery* d = NULL;
     ns_error error;
     if (ns_discover_load(arguments.items[0], threads, &d, &error) != NS_OK) {

@@ -31,8 +31,7 @@ NS_API ns_status ns_discover_load(const char* path, uint32_t threads, ns_discove
                                   ns_error* error);
 NS_API void ns_discover_free(ns_discovery* discovery); ///< NULL is allowed
 
-/// Called now and then by one thread with what is being done; true: stop, as if nothing else were
-/// found.
+/// Called now and then by one thread with what is being done; true: stop, with what was found so far.
 typedef bool ns_discover_observer(void* context, const char* doing, double seconds);
 
 /// Look for what is missing.
@@ -41,6 +40,9 @@ typedef bool ns_discover_observer(void* context, const char* doing, double secon
 ///         finite; NS_ERR_NOMEM
 NS_API ns_status ns_discover_run(ns_discovery* discovery, ns_discover_observer* observe,
                                  void* context, ns_error* error);
+
+/// Was it stopped before its end? Then what was found is not an answer.
+NS_API bool ns_discover_stopped(const ns_discovery* discovery);
 
 /// One thing that is missing or wrong.
 typedef struct ns_discovered {
@@ -65,7 +67,8 @@ NS_API ns_status ns_discover_json(const ns_discovery* discovery, ns_text* out, n
 NS_API ns_status ns_discover_html(const ns_discovery* discovery, ns_text* out, ns_error* error);
 
 /// Write fitted.yaml (a hybrid model), blueprint.yaml if a formula is missing, result.json and
-/// report.html into a folder, which is made if it is not there.
+/// report.html into a folder, which is made if it is not there; blueprint.yaml and weights.safetensors
+/// of an earlier answer are removed. A run that was stopped before anything was found writes nothing.
 NS_API ns_status ns_discover_save(const ns_discovery* discovery, const char* folder,
                                   ns_error* error);
 

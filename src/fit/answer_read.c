@@ -391,7 +391,11 @@ static const json_t* choose(reader* r, const json_t* root, const char* fit) {
     const json_t* fits = json_object_get(root, "fits");
     if (json_is_object(root) && json_is_object(json_object_get(root, "before"))) return root;
     if (!json_is_object(fits) || json_object_size(fits) == 0) {
-        fault(r, NS_ERR_PARSE, "", "this is no result of a fit");
+        bool discovery = json_is_array(json_object_get(root, "found")) &&
+                         json_is_array(json_object_get(root, "ranking"));
+        fault(r, NS_ERR_PARSE, "",
+              discovery ? "this is a discovery; see its report.html"
+                        : "this is no result of a fit");
         return NULL;
     }
     if (!fit) fit = json_string_value(json_object_get(root, "main"));

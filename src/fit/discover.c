@@ -10,11 +10,13 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 static ns_status make_bench(ns_discovery* d, ns_error* error) {
     ns_status status = nsi_bench_make(d->fit, &d->dictionary, &d->bench, error);
     if (status != NS_OK) return status;
+    d->bench.watch = d->watch;
     size_t terms = (size_t)d->dictionary.terms.count + 1;
     d->errors = nsi_alloc_zeroed(&d->allocator, terms * sizeof *d->errors);
     return d->errors ? NS_OK : nsi_fail_nomem(error);
@@ -32,7 +34,9 @@ ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** ou
     d->allocator = memory;
     d->arena.allocator = memory;
     d->dictionary.allocator = d->bench.allocator = memory;
-    ns_status status = nsi_fit_open(path, threads, NULL, &d->fit, error);
+    d->watch = nsi_alloc_zeroed(&memory, sizeof *d->watch);
+    ns_status status =
+        d->watch ? nsi_fit_open(path, threads, NULL, &d->fit, error) : nsi_fail_nomem(error);
     if (status == NS_OK && d->fit->plan->learned) {
         status = nsi_fail(error, NS_ERR_UNSUPPORTED,
                           "%.200s: a `learned` system has no physics in which something could be"
@@ -56,7 +60,7 @@ ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** ou
     return NS_OK;
 }
 
-// All but the fit.
+// All but what second looks share.
 static void clear(ns_discovery* d) {
     ns_allocator memory = d->allocator;
     nsi_array_free(&memory, &d->active);
@@ -80,6 +84,7 @@ void ns_discover_free(ns_discovery* d) {
     ns_allocator memory = d->allocator;
     clear(d);
     ns_fit_free(d->fit);
+    nsi_free(&memory, d->watch);
     nsi_free(&memory, d);
 }
 
@@ -108,14 +113,11 @@ static ns_status widen(ns_discovery* d, const char* place, ns_discovery* second,
                              .arena = {.allocator = d->allocator},
                              .fit = d->fit,
                              .ran = true,
-                             .observe = d->observe,
-                             .context = d->context,
-                             .began = d->began};
+                             .watch = d->watch};
     second->dictionary.allocator = second->bench.allocator = d->allocator;
     ns_status status = nsi_dictionary_make(d->fit, place, &second->dictionary, error);
     if (status == NS_OK) status = make_bench(second, error);
     if (status == NS_OK) status = nsi_discover_select(second, error);
-    d->stopped = second->stopped;
     if (status == NS_OK) {
         second->wide = nsi_arena_string(&second->arena, place, strlen(place));
         if (!second->wide) status = nsi_fail_nomem(error);
@@ -143,7 +145,7 @@ static ns_status look_again(ns_discovery* d, ns_error* error) {
         if (!place || (any && !nsi_discover_is_open(&best))) break;
         if (nsi_discover_tell(d, "widening the dictionary")) break;
         status = widen(d, place, &next, error);
-        if (status == NS_OK && !d->stopped && is_better(&next, any ? &best : d)) {
+        if (status == NS_OK && !d->watch->stopped && is_better(&next, any ? &best : d)) {
             exchange(&best, &next);
             any = true;
         }
@@ -194,16 +196,18 @@ ns_status ns_discover_run(ns_discovery* d, ns_discover_observer* observe, void* 
                         "ns_discover_run: discovery is NULL, or was run before");
     }
     d->ran = true;
-    d->observe = observe;
-    d->context = context;
-    d->began = nsi_clock_wall();
+    *d->watch = (nsi_watch){.observe = observe, .context = context, .began = nsi_clock_wall()};
     ns_status status = nsi_discover_select(d, error);
     if (status == NS_OK) status = look_again(d, error);
     if (status == NS_OK) status = nsi_discover_learn(d, error);
     if (status == NS_OK) status = list_found(d, error);
     if (status == NS_OK) status = nsi_discover_note(d, error);
-    d->seconds = nsi_clock_wall() - d->began;
+    d->seconds = nsi_clock_wall() - d->watch->began;
     return status;
+}
+
+bool ns_discover_stopped(const ns_discovery* d) {
+    return d->watch->stopped;
 }
 
 uint32_t ns_discover_count(const ns_discovery* d) {
@@ -248,9 +252,10 @@ static ns_status set_parameters(const ns_discovery* d, nsi_hybrid* file, ns_erro
     return status;
 }
 
-// Weights of networks that the model brings along, and coefficients.
+// Weights of networks that the model brings along, and coefficients; `any`: there are some.
 static ns_status write_weights(const ns_discovery* d, const ns_blueprint* blueprint,
-                               const char* path, ns_error* error) {
+                               const char* path, bool* any, ns_error* error) {
+    *any = true;
     if (d->learned.blueprint)
         return ns_system_save_weights(d->learned.system, d->learned.weights, path, error);
     ns_system* system = NULL;
@@ -259,6 +264,7 @@ static ns_status write_weights(const ns_discovery* d, const ns_blueprint* bluepr
     ns_status status = ns_system_create(ns_hybrid_model(d->fit->hybrid), &options, &system, error);
     if (status != NS_OK) return status;
     size_t nw = ns_system_get_sizes(system).nw;
+    *any = nw > 0;
     double* w = nsi_alloc_zeroed(&d->allocator, (nw + 1) * sizeof *w);
     if (w) {
         ns_system_default_weights(system, w);
@@ -266,7 +272,7 @@ static ns_status write_weights(const ns_discovery* d, const ns_blueprint* bluepr
     } else {
         status = nsi_fail_nomem(error);
     }
-    if (status == NS_OK) status = ns_system_save_weights(system, w, path, error);
+    if (status == NS_OK && *any) status = ns_system_save_weights(system, w, path, error);
     nsi_free(&d->allocator, w);
     ns_system_free(system);
     return status;
@@ -300,8 +306,9 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
         file.blueprint = formulas;
         file.weights = NULL;
         if (status == NS_OK && (nsi_discover_base(d->fit) || d->learned.blueprint)) {
-            status = write_weights(d, written, weights, error);
-            file.weights = weights;
+            bool some;
+            status = write_weights(d, written, weights, &some, error);
+            if (some) file.weights = weights;
         }
     }
     if (status == NS_OK) {
@@ -312,6 +319,9 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
         file.self_collision = file.self_collision || plan->self_collision;
         status = nsi_hybrid_write(path, &file, &d->allocator, error);
     }
+    // Those of an earlier answer would be taken for this one's.
+    if (status == NS_OK && !any) remove(formulas);
+    if (status == NS_OK && (!any || !file.weights)) remove(weights);
     ns_blueprint_free(blueprint);
     nsi_hybrid_free(&file);
     nsi_free(&d->allocator, path);
@@ -321,6 +331,7 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
 }
 
 ns_status ns_discover_save(const ns_discovery* d, const char* folder, ns_error* error) {
+    if (d->watch->stopped && d->found.count == 0) return NS_OK;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
     }

@@ -56,6 +56,7 @@ typedef struct nsi_term {
     const char* unit;    // of parameters
     const char* same_as; // a parameter that does the same with the opposite sign, or NULL
     double start;        // of parameters and shapes: their value when the term's number is 0
+    double fastest;      // of shapes: the greatest speed in the recordings
     double cost; // how far-fetched it is: of two that explain the same, the cheaper one is taken
     uint32_t of; // of shapes: the term. Of terms: their shape, or NSI_NONE
     const nsi_term_part* parts;
@@ -98,9 +99,24 @@ const ns_blueprint* nsi_discover_base(const ns_fit* fit);
 
 enum { NSI_FOLDS = 5 };
 
+// Who is told what is being done, and may stop it; shared by a discovery and its second looks.
+typedef struct nsi_watch {
+    ns_discover_observer* observe; // or NULL
+    void* context;
+    double began;
+    char doing[300];
+    bool stopped; // nothing more is looked for, and it is not asked again
+} nsi_watch;
+
+// Ask the observer; true: stop.
+bool nsi_watch_asks(nsi_watch* watch);
+// The same for nsi_lm(), whose context it is.
+bool nsi_watch_lm(void* watch, const nsi_progress* progress);
+
 typedef struct nsi_bench {
     ns_fit* fit;
     const nsi_dictionary* dictionary;
+    nsi_watch* watch;
     ns_allocator allocator;
     ns_system* system;
     nsi_problem* problem;
@@ -130,7 +146,8 @@ uint32_t nsi_bench_pace(const nsi_bench* bench);
 // The sum of squared residuals where it stands; INFINITY when a simulation does not stay finite.
 double nsi_bench_value(nsi_bench* bench);
 
-// Move all start states and the given terms to where the sum of squares is least; returns it.
+// Move all start states and the given terms to where the sum of squares is least; returns it. When it is
+// stopped: that of where it has come to, or INFINITY while that is not known.
 double nsi_bench_refit(nsi_bench* bench, const uint32_t* active, uint32_t nactive,
                        uint32_t iterations, double tolerance);
 
@@ -168,7 +185,7 @@ typedef struct nsi_moments {
     double freedom;                // residuals less start states, in all
 } nsi_moments;
 
-// At the point where the bench stands.
+// At the point where the bench stands. When it is stopped they are of no use.
 ns_status nsi_moments_take(nsi_bench* bench, nsi_moments* out, ns_error* error);
 void nsi_moments_free(nsi_moments* moments); // zeroed and freed ones are allowed
 
@@ -209,7 +226,7 @@ typedef struct nsi_move { // of the selection
 
 typedef struct nsi_rank {
     const char* place;
-    double share; // of the sum of squares that all terms there explain, held out
+    double share; // of the sum of squares that its best few terms explain, held out
 } nsi_rank;
 typedef NSI_ARRAY(nsi_rank) nsi_ranks;
 
@@ -256,10 +273,7 @@ struct ns_discovery {
     NSI_ARRAY(ns_discovered) found;
     NSI_ARRAY(const char*) notes;
 
-    ns_discover_observer* observe;
-    void* context;
-    double began;
-    bool stopped; // by the observer: nothing more is looked for
+    nsi_watch* watch;
 };
 
 // Tell the observer; true: stop.
@@ -271,7 +285,7 @@ ns_status nsi_discover_select(ns_discovery* d, ns_error* error);
 // together, and when much is left the best of the ranking. NULL: there is none with this number.
 const char* nsi_discover_suspect(const ns_discovery* d, uint32_t number);
 
-// Is much more left than noise?
+// Is much more left than noise, and of what was there at first?
 bool nsi_discover_is_open(const ns_discovery* d);
 
 // ---- discover_network.c ------------------------------------------------------------------------

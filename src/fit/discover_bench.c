@@ -72,7 +72,7 @@ ns_status nsi_discover_base_weights(const ns_fit* f, const ns_system* system, do
 }
 
 // Size of the velocity of a joint in the recordings, from the states that are guessed there.
-static double speed_of(const nsi_bench* b, const char* quoted, double* x) {
+static double speed_of(const nsi_bench* b, const char* quoted, double* x, double* fastest) {
     const ns_dataset* train = b->fit->data[NSI_ROLE_TRAIN];
     const ns_model* model = b->problem->model;
     char name[200];
@@ -81,11 +81,14 @@ static double speed_of(const nsi_bench* b, const char* quoted, double* x) {
     if (end) *end = '\0';
     uint32_t v = ns_model_joint_v(model, ns_model_find_joint(model, name)), count = 0;
     double sum = 0.0;
+    *fastest = 0.0;
     for (uint32_t k = 0; k < ns_dataset_recording_count(train); k++) {
         const ns_recording* r = ns_dataset_recording(train, k);
         for (uint32_t i = 0; i < r->nsample; i += r->nsample / 50 + 1, count++) {
             nsi_problem_guess(b->problem, r, i, 5, x);
-            sum += x[b->problem->nq + v] * x[b->problem->nq + v];
+            double speed = fabs(x[b->problem->nq + v]);
+            sum += speed * speed;
+            *fastest = fmax(*fastest, speed);
         }
     }
     return sum > 0.0 ? sqrt(sum / count) : 1.0;
@@ -98,7 +101,7 @@ static ns_status start_shapes(nsi_bench* b, nsi_dictionary* d, ns_error* error) 
         nsi_term* t = &d->terms.data[k];
         if (t->kind != NSI_TERM_SHAPE) continue;
         const nsi_atom* atom = &d->atoms.data[t->parts[0].atom];
-        t->start = atom->share * speed_of(b, atom->speed, x);
+        t->start = atom->share * speed_of(b, atom->speed, x, &t->fastest);
         b->w0[atom->shape - d->nz] = t->start;
     }
     nsi_free(&b->allocator, x);
@@ -432,12 +435,14 @@ double nsi_bench_refit(nsi_bench* b, const uint32_t* active, uint32_t n, uint32_
     double damping = 1e-6, value = INFINITY;
     choose(b, active, n);
     for (uint32_t k = 0; k <= iterations; k++) {
-        value = 0.0;
+        double here = 0.0;
         for (uint32_t f = 0; f < b->nfold; f++) {
             double part;
+            if (nsi_watch_asks(b->watch)) return value;
             if (!nsi_evaluator_linearise(b->folds[f], &part)) return INFINITY;
-            value += 2.0 * part;
+            here += 2.0 * part;
         }
+        value = here;
         if (k == iterations) break;
         double next = INFINITY;
         for (int failure = 0; failure < FAILURES; failure++) {
@@ -458,6 +463,11 @@ double nsi_bench_refit(nsi_bench* b, const uint32_t* active, uint32_t n, uint32_
 }
 
 // ---- other integrators -------------------------------------------------------------------------
+
+bool nsi_watch_lm(void* context, const nsi_progress* progress) {
+    (void)progress;
+    return nsi_watch_asks(context);
+}
 
 // Residuals of all windows with start states fitted, nothing else; NULL: cannot be told.
 static double* residuals_of(const nsi_bench* b, const nsi_problem* problem, const ns_dataset* data,
@@ -490,7 +500,7 @@ static double* residuals_of(const nsi_bench* b, const nsi_problem* problem, cons
     nsi_lm_options options = nsi_default_lm_options();
     options.max_iterations = 10;
     options.damping = 1e-6;
-    nsi_outcome out = nsi_lm(e, &state, &options, NULL, NULL);
+    nsi_outcome out = nsi_lm(e, &state, &options, nsi_watch_lm, b->watch);
     double* kept = NULL;
     if (isfinite(out.value) && isfinite(nsi_evaluator_value(e))) {
         const double* r = nsi_evaluator_residuals(e, count);
@@ -550,7 +560,7 @@ ns_status nsi_bench_numerical(nsi_bench* b, double* squares, char other[80], ns_
     *squares = INFINITY;
     other[0] = '\0';
     if (!own) return NS_OK;
-    for (int k = 0; k < count; k++) {
+    for (int k = 0; k < count && !nsi_watch_asks(b->watch); k++) {
         ns_system* system = NULL;
         nsi_problem* problem = NULL;
         ns_system_options options = f->options;

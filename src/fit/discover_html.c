@@ -13,8 +13,9 @@ static ns_status add_ranking(nsi_text_builder* b, const ns_discovery* d, ns_erro
     if (rows == 0) return NS_OK;
     nsi_charts charts;
     nsi_charts_init(&d->allocator, &charts);
-    nsi_chart* chart = nsi_charts_add(&charts, NSI_CHART_BARS, "ranking",
-                                      "Share of the residuals that terms at one place explain");
+    nsi_chart* chart =
+        nsi_charts_add(&charts, NSI_CHART_BARS, "ranking",
+                       "Share of the residuals that up to three terms at one place explain");
     const char** labels = nsi_charts_zeros(&charts, rows, sizeof *labels);
     nsi_bar* bars = nsi_charts_zeros(&charts, rows, sizeof *bars);
     double* shares = nsi_charts_zeros(&charts, rows, sizeof *shares);
@@ -47,6 +48,8 @@ static ns_status add_ranking(nsi_text_builder* b, const ns_discovery* d, ns_erro
 }
 
 static void add_found(nsi_text_builder* b, const ns_discovery* d) {
+    if (d->watch->stopped) nsi_page_element(b, "blockquote", NSI_INTERRUPTED);
+    if (d->found.count == 0 && d->watch->stopped) return;
     if (d->found.count == 0) {
         nsi_text_add(b, "<p>Nothing is missing that these recordings show.</p>\n");
         return;

@@ -60,6 +60,7 @@ ns_status ns_discover_json(const ns_discovery* d, ns_text* out, ns_error* error)
     nsi_json j = nsi_json_begin(&d->allocator);
     nsi_json_text(&j, "title", d->fit->plan->title);
     nsi_json_text(&j, "model", d->fit->plan->model);
+    nsi_json_bool(&j, "complete", !d->watch->stopped);
     add_found(&j, d);
     nsi_json_open(&j, "notes", '[');
     for (uint32_t k = 0; k < d->notes.count; k++) nsi_json_text(&j, NULL, d->notes.data[k]);

@@ -52,6 +52,7 @@ ns_status nsi_moments_take(nsi_bench* b, nsi_moments* m, ns_error* error) {
     }
     for (uint32_t f = 0; f < b->nfold; f++) {
         double value;
+        if (nsi_watch_asks(b->watch)) break;
         nsi_evaluator_choose(b->folds[f], NULL, 0);
         if (!nsi_evaluator_linearise(b->folds[f], &value) ||
             !nsi_evaluator_reduce(b->folds[f], 0.0, b->S, b->b, &m->squares[f])) {

@@ -130,7 +130,7 @@ static ns_status train(school* s, pupil* p, const nsi_windows* windows, uint32_t
         nsi_lm_options options = nsi_default_lm_options();
         options.max_iterations = iterations;
         options.tolerance = 1e-5;
-        nsi_lm(e, &state, &options, NULL, NULL);
+        nsi_lm(e, &state, &options, nsi_watch_lm, s->d->watch);
         memcpy(p->weights, nsi_evaluator_point(e).w, nw * sizeof(double));
     }
     nsi_evaluator_free(e);
@@ -147,7 +147,7 @@ static ns_status judge(school* s, pupil* p, const nsi_windows* windows, double* 
         nsi_lm_state state = {0};
         nsi_lm_options options = nsi_default_lm_options();
         options.max_iterations = 10;
-        if (isfinite(nsi_lm(e, &state, &options, NULL, NULL).value) &&
+        if (isfinite(nsi_lm(e, &state, &options, nsi_watch_lm, s->d->watch).value) &&
             isfinite(nsi_evaluator_value(e))) {
             *out = nsi_evaluator_rms(e);
         }
@@ -345,7 +345,8 @@ static ns_status learn_at(school* s, bool alone, double before, pupil* best, con
 
 ns_status nsi_discover_learn(ns_discovery* d, ns_error* error) {
     enum { MOST_PLACES = 2 };
-    if (d->levels.count == 0 || d->numerical || !nsi_discover_is_open(d)) return NS_OK;
+    if (d->levels.count == 0 || d->watch->stopped || d->numerical || !nsi_discover_is_open(d))
+        return NS_OK;
     school s = {.d = d, .length = d->levels.data[0].length, .error = error};
     pupil best = {0};
     const char* place = NULL;
@@ -361,9 +362,9 @@ ns_status nsi_discover_learn(ns_discovery* d, ns_error* error) {
     }
     s.place = place;
     if (status == NS_OK && best.system) status = prune(&s, &best);
-    if (status == NS_OK && !d->stopped && best.system && best.held_out < 0.5 * before) {
+    if (status == NS_OK && !d->watch->stopped && best.system && best.held_out < 0.5 * before) {
         status = train(&s, &best, &s.all, ITERATIONS);
-        if (status == NS_OK) status = keep(&s, &best, before);
+        if (status == NS_OK && !d->watch->stopped) status = keep(&s, &best, before);
     }
 done:
     free_pupil(&s, &best);

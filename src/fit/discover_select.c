@@ -48,11 +48,20 @@ static const nsi_term* term_of(const selection* s, uint32_t k) {
     return &s->d->dictionary.terms.data[k];
 }
 
-bool nsi_discover_tell(ns_discovery* d, const char* doing) {
-    if (!d->stopped && d->observe) {
-        d->stopped = d->observe(d->context, doing, nsi_clock_wall() - d->began);
+bool nsi_watch_asks(nsi_watch* w) {
+    if (!w->stopped && w->observe) {
+        w->stopped = w->observe(w->context, w->doing, nsi_clock_wall() - w->began);
     }
-    return d->stopped;
+    return w->stopped;
+}
+
+bool nsi_discover_tell(ns_discovery* d, const char* doing) {
+    snprintf(d->watch->doing, sizeof d->watch->doing, "%s", doing);
+    return nsi_watch_asks(d->watch);
+}
+
+static bool is_stopped(const selection* s) {
+    return s->d->watch->stopped;
 }
 
 // What is too little to be looked at.
@@ -128,9 +137,14 @@ static void drop_active(selection* s, uint32_t term) {
     d->active.count = kept;
 }
 
+// When it is stopped, the moments of the point before have to do.
 static ns_status look(selection* s) {
-    nsi_moments_free(&s->m);
-    return nsi_moments_take(&s->d->bench, &s->m, s->error);
+    nsi_moments next;
+    ns_status status = nsi_moments_take(&s->d->bench, &next, s->error);
+    if (status != NS_OK) return status;
+    nsi_moments_free(is_stopped(s) ? &next : &s->m);
+    if (!is_stopped(s)) s->m = next;
+    return NS_OK;
 }
 
 // ---- candidates --------------------------------------------------------------------------------
@@ -225,7 +239,7 @@ static ns_status run_trials(selection* s, trial* list, uint32_t count) {
     double* here = nsi_bench_save(&d->bench);
     if (!here) return nsi_fail_nomem(s->error);
     ns_status status = NS_OK;
-    for (uint32_t k = 0; k < count && status == NS_OK && !s->d->stopped; k++) {
+    for (uint32_t k = 0; k < count && status == NS_OK && !is_stopped(s); k++) {
         uint32_t before = d->active.count;
         if (list[k].term == NSI_NONE || list[k].same != NSI_NONE) continue;
         char doing[300];
@@ -380,16 +394,16 @@ static ns_status enter(selection* s, bool* moved) {
     shorten(s, list, count);
     ns_status status = run_trials(s, list, count);
     uint32_t chosen = NSI_NONE;
-    if (status == NS_OK && !d->stopped) status = find_pair(s, list, count, &chosen);
-    if (status == NS_OK && !d->stopped && chosen == NSI_NONE) chosen = choose(s, list, count);
-    if (chosen != NSI_NONE) {
+    if (status == NS_OK && !is_stopped(s)) status = find_pair(s, list, count, &chosen);
+    if (status == NS_OK && chosen == NSI_NONE) chosen = choose(s, list, count);
+    if (status == NS_OK && chosen != NSI_NONE && !is_stopped(s)) {
         const trial* t = &list[chosen];
         double gain = s->squares - t->squares;
         bool good = gain > least_share * s->squares && gain > least_gain(s) &&
                     gain > least_f(s) * mean_square(s, t->squares, d->active.count + 1);
         bool is_numerical = false;
         if (good) status = ask_integrator(s, t->squares, &is_numerical);
-        if (status == NS_OK && good && !is_numerical) {
+        if (status == NS_OK && good && !is_numerical && !is_stopped(s)) {
             nsi_move move = {
                 .kind = NSI_MOVE_ENTER, .term = t->term, .instead = NSI_NONE, .before = s->squares};
             double held_out = held_out_now(s);
@@ -397,7 +411,8 @@ static ns_status enter(selection* s, bool* moved) {
             if (status == NS_OK) status = push_active(s, t->term);
             if (status == NS_OK) {
                 nsi_bench_restore(&d->bench, t->point);
-                s->squares = nsi_bench_refit(&d->bench, d->active.data, d->active.count, 30, 1e-10);
+                s->squares = fmin(t->squares, nsi_bench_refit(&d->bench, d->active.data,
+                                                              d->active.count, 30, 1e-10));
                 s->numerical = NAN;
                 d->numerical = false; // was said of what is explained now
                 status = look(s);
@@ -453,7 +468,7 @@ static ns_status exchange(selection* s, uint32_t term, uint32_t other, double le
     if (status == NS_OK) {
         nsi_bench_restore(&d->bench, there);
         double squares = nsi_bench_refit(&d->bench, d->active.data, d->active.count, 30, 1e-10);
-        *moved = squares < before - least;
+        *moved = isfinite(squares) && squares < before - least;
         if (*moved) {
             s->squares = squares;
             s->numerical = NAN;
@@ -538,6 +553,27 @@ static bool stands_at(const nsi_term* t, const char* place) {
            (t->place[size] == '\0' || (t->place[size] == '/' && size > 0));
 }
 
+// The least that up to three terms at a place, taken one after another, leave where they were not fitted. All
+// terms there together would fit noise, and a place that matters could seem to be worth nothing.
+static double best_few(const selection* s, const char* place) {
+    enum { FEW = 3 };
+    uint32_t list[64], n = with(s, NSI_NONE, list, 20);
+    double least = nsi_moments_held_out(&s->m, list, n, 0.0);
+    for (int k = 0; k < FEW; k++, n++) {
+        uint32_t best = NSI_NONE;
+        for (uint32_t i = 0; i < s->m.n; i++) {
+            const nsi_term* t = term_of(s, i);
+            if (!stands_at(t, place) || t->wide || !may_enter(s, i)) continue;
+            list[n] = i;
+            double squares = nsi_moments_held_out(&s->m, list, n + 1, 1e-6);
+            if (squares < least) least = squares, best = i;
+        }
+        if (best == NSI_NONE) break;
+        list[n] = best;
+    }
+    return least;
+}
+
 static ns_status rank(selection* s, nsi_ranks* out) {
     ns_discovery* d = s->d;
     uint32_t always[64], nalways = with(s, NSI_NONE, always, 20);
@@ -557,12 +593,7 @@ static ns_status rank(selection* s, nsi_ranks* out) {
                    stands_at(t, whole);
         }
         if (known || axis || s->idle[k]) continue;
-        uint32_t list[64], n = with(s, NSI_NONE, list, 20);
-        for (uint32_t i = 0; i < s->m.n && n < 60; i++) {
-            const nsi_term* other = term_of(s, i);
-            if (stands_at(other, t->place) && !other->wide && may_enter(s, i)) list[n++] = i;
-        }
-        double after = nsi_moments_held_out(&s->m, list, n, 1e-6);
+        double after = best_few(s, t->place);
         nsi_rank r = {t->place, before > 0.0 ? fmax(1.0 - after / before, 0.0) : 0.0};
         if (!nsi_array_push(&d->allocator, out, r)) return nsi_fail_nomem(s->error);
     }
@@ -593,7 +624,8 @@ static uint32_t candidates_in(const selection* s) {
     return count;
 }
 
-// Cut into windows of this length; the sum of squares of the model as it is, and with what was found.
+// Cut into windows of this length; the sum of squares of the model as it is, and with what was found. Of no
+// use when it is stopped.
 static ns_status begin_level(selection* s, uint32_t length) {
     ns_discovery* d = s->d;
     nsi_bench* b = &d->bench;
@@ -622,6 +654,7 @@ static ns_status begin_level(selection* s, uint32_t length) {
     nsi_free(&d->allocator, here);
     if (!bare) return nsi_fail_nomem(s->error);
     nsi_free(&d->allocator, bare);
+    if (is_stopped(s)) return NS_OK;
     if (!isfinite(s->squares)) {
         return nsi_fail(
             s->error, NS_ERR_NONFINITE,
@@ -634,13 +667,13 @@ static ns_status begin_level(selection* s, uint32_t length) {
 
 static ns_status run_level(selection* s) {
     ns_status status = NS_OK;
-    for (int k = 0; k < MOST_MOVES && status == NS_OK && !s->d->stopped; k++) {
+    for (int k = 0; k < MOST_MOVES && status == NS_OK && !is_stopped(s); k++) {
         bool moved = false;
         if (s->squares < floor_of(s)) break;
         status = enter(s, &moved);
         if (status != NS_OK || !moved) break;
         bool changed = true;
-        for (int i = 0; i < 4 && changed && status == NS_OK; i++) {
+        for (int i = 0; i < 4 && changed && status == NS_OK && !is_stopped(s); i++) {
             status = leave(s, &changed);
             if (status == NS_OK && !changed) status = swap(s, &changed);
         }
@@ -648,12 +681,50 @@ static ns_status run_level(selection* s) {
     return status;
 }
 
+// The damping at the place of a friction, if it can come in.
+static uint32_t damping_at(const selection* s, const char* place) {
+    for (uint32_t k = 0; k < s->m.n; k++) {
+        const nsi_term* t = term_of(s, k);
+        bool damps = t->kind == NSI_TERM_FORMULA && strcmp(t->form, "qd") == 0;
+        if (damps && strcmp(t->place, place) == 0 && may_enter(s, k)) return k;
+    }
+    return NSI_NONE;
+}
+
+// Friction whose v is far above all speeds is damping, and takes its form: only k / v is known. The least
+// certain term whose standard error is above its value goes.
+static ns_status settle(selection* s, bool* moved) {
+    const double far = 3.0; // tanh(1 / 3) is 1 / 3 but for 4 %
+    ns_discovery* d = s->d;
+    uint32_t list[64], n = with(s, NSI_NONE, list, 64), worst = NSI_NONE;
+    double variances[64], most = 1.0, sigma = mean_square(s, s->squares, n);
+    *moved = false;
+    nsi_moments_variances(&s->m, list, n, variances);
+    for (uint32_t k = 0; k < n; k++) {
+        const nsi_term* t = term_of(s, list[k]);
+        if (!nsi_term_is_candidate(t)) continue;
+        double doubt = sqrt(sigma * variances[k]) / fabs(d->bench.values[list[k]]);
+        if (t->kind == NSI_TERM_FORMULA && t->of != NSI_NONE) {
+            const nsi_term* v = term_of(s, t->of);
+            if (v->start + d->bench.values[t->of] > far * v->fastest) doubt = INFINITY;
+        }
+        if (doubt > most) most = doubt, worst = list[k];
+    }
+    if (worst == NSI_NONE) return NS_OK;
+    const nsi_term* t = term_of(s, worst);
+    bool friction = t->kind == NSI_TERM_FORMULA && t->of != NSI_NONE;
+    return exchange(s, worst, friction ? damping_at(s, t->place) : NSI_NONE, -INFINITY, moved);
+}
+
 static ns_status end_level(selection* s) {
     ns_discovery* d = s->d;
     nsi_level level = {.length = d->bench.length};
     bool moved = true;
     ns_status status = NS_OK;
-    while (moved && status == NS_OK) status = leave(s, &moved);
+    while (moved && status == NS_OK && !is_stopped(s)) {
+        status = leave(s, &moved);
+        if (status == NS_OK && !moved) status = settle(s, &moved);
+    }
     for (uint32_t f = 0; f < d->bench.nfold; f++) {
         level.windows += nsi_evaluator_window_count(d->bench.folds[f]);
         level.residuals += nsi_evaluator_residual_count(d->bench.folds[f]);
@@ -666,13 +737,15 @@ static ns_status end_level(selection* s) {
     return status;
 }
 
-// Noise of the recordings by their fourth differences, which smooth motion has hardly: an upper bound.
+// Noise of the recordings: as given, otherwise by their fourth differences, which smooth motion has hardly: an
+// upper bound.
 static double estimate_noise(const ns_discovery* d) {
     const ns_dataset* train = d->fit->data[NSI_ROLE_TRAIN];
     const nsi_problem* p = d->bench.problem;
     double sum = 0.0;
     uint32_t count = 0;
     for (uint32_t c = 0; c < p->nchannel; c++) {
+        double given = ns_dataset_channel(train, c)->sigma * p->sources[c].scale;
         for (uint32_t k = 0; k < ns_dataset_recording_count(train); k++) {
             const ns_recording* r = ns_dataset_recording(train, k);
             for (uint32_t i = 4; i < r->nsample; i++) {
@@ -681,7 +754,7 @@ static double estimate_noise(const ns_discovery* d) {
                 double d4 = x[0] - 4.0 * x[n] + 6.0 * x[2 * n] - 4.0 * x[3 * n] + x[4 * n];
                 if (!isfinite(d4) || p->sources[c].scale == 0.0) continue;
                 d4 *= p->sources[c].scale;
-                sum += d4 * d4 / 70.0;
+                sum += given > 0.0 ? given * given : d4 * d4 / 70.0;
                 count++;
             }
         }
@@ -702,14 +775,14 @@ static ns_status conclude(selection* s) {
     d->held_out[1] = sqrt(fmax(nsi_moments_held_out(&s->m, list, n, 0.0), 0.0) / count);
     d->noise = estimate_noise(d);
     ns_status status = rank(s, &d->rest);
-    if (status != NS_OK) return status;
+    for (int role = 0; role < NSI_ROLES; role++) d->score[role][0] = d->score[role][1] = NAN;
+    if (status != NS_OK || is_stopped(s)) return status;
     double* none = nsi_alloc_zeroed(&d->allocator, ((size_t)s->m.n + 1) * sizeof *none);
     if (!none) return nsi_fail_nomem(s->error);
     for (uint32_t k = 0; k < s->m.n; k++) {
         if (term_of(s, k)->kind == NSI_TERM_GIVEN) none[k] = d->bench.values[k];
     }
     for (int role = 0; role < NSI_ROLES && status == NS_OK; role++) {
-        d->score[role][0] = d->score[role][1] = NAN;
         if (!d->fit->data[role]) continue;
         status = nsi_bench_score(&d->bench, d->fit->data[role], none, &d->score[role][0], s->error);
         if (status == NS_OK) {
@@ -727,6 +800,9 @@ static ns_status select_all(selection* s) {
     uint32_t longest = 0, pace = nsi_bench_pace(&d->bench), before = 0;
     static const double growth[LEVELS] = {1.0, 2.5, 5.0};
     ns_status status = NS_OK;
+    size_t size = d->dictionary.terms.count * sizeof(double);
+    double* kept = nsi_alloc(&d->allocator, size + 1);
+    if (!kept) return nsi_fail_nomem(s->error);
     for (uint32_t k = 0; k < ns_dataset_recording_count(train); k++) {
         uint32_t n = ns_dataset_recording(train, k)->nsample;
         if (n > longest) longest = n;
@@ -734,18 +810,27 @@ static ns_status select_all(selection* s) {
     for (uint32_t k = 0; k < s->d->dictionary.terms.count && status == NS_OK; k++) {
         if (term_of(s, k)->kind == NSI_TERM_GIVEN) status = push_active(s, k);
     }
-    for (int k = 0; k < LEVELS && status == NS_OK && !s->d->stopped; k++) {
+    for (int k = 0; k < LEVELS && status == NS_OK && !is_stopped(s); k++) {
         uint32_t length = (uint32_t)(growth[k] * pace);
         if (length > longest - 1) length = longest > 1 ? longest - 1 : 1;
         if (length == before) break;
         char doing[100];
         snprintf(doing, sizeof doing, "windows of %u samples", length);
         if (nsi_discover_tell(s->d, doing)) break;
+        double squares = s->squares, first = s->first;
+        memcpy(kept, d->bench.values, size);
         status = begin_level(s, length);
-        if (status == NS_ERR_NONFINITE && k > 0) { // what shorter ones tell is an answer, too
+        bool last = status == NS_ERR_NONFINITE && k > 0;
+        if (last) { // what shorter ones tell is an answer, too
             status = begin_level(s, before);
+        }
+        if (is_stopped(s)) { // the level before is the last one
+            memcpy(d->bench.values, kept, size);
+            s->squares = squares;
+            s->first = first;
             break;
         }
+        if (last) break;
         before = length;
         if (status == NS_OK && k == 0) find_idle(s);
         bool some = s->first > 1e-20 * s->m.freedom; // not only rounding
@@ -753,6 +838,7 @@ static ns_status select_all(selection* s) {
         if (status == NS_OK) status = run_level(s);
         if (status == NS_OK) status = end_level(s);
     }
+    nsi_free(&d->allocator, kept);
     if (status == NS_OK && d->levels.count > 0) status = conclude(s);
     return status;
 }

@@ -102,6 +102,57 @@ static void note_rivals(noter* n, uint32_t term) {
     }
 }
 
+static void note_left(noter* n) {
+    const double tiny = 1e-9; // in units of the spread of a channel, or of its noise: rounding
+    const ns_discovery* d = n->d;
+    if (d->levels.count == 0 || d->watch->stopped) return;
+    double left = d->levels.data[d->levels.count - 1].after;
+    if (d->learned.blueprint) left = d->learned.after;
+    if (!(d->noise > 0.0) || !(left > 3.0 * d->noise) || left < tiny) return;
+    note(n, "what is left is %s times the noise: %s", nsi_show_short(left / d->noise, 2).text,
+         d->found.count > 0
+             ? "the terms above may stand in for others, and their errors are too small"
+             : "something is missing that no term of the dictionary can say");
+}
+
+// Does a channel come to the limit within this share of the range?
+static bool reaches(const ns_dataset* data, uint32_t channel, double limit, double near) {
+    uint32_t nchannel = ns_dataset_channel_count(data);
+    bool below = false, above = false;
+    for (uint32_t k = 0; k < ns_dataset_recording_count(data); k++) {
+        const ns_recording* r = ns_dataset_recording(data, k);
+        for (uint32_t i = 0; i < r->nsample; i++) {
+            double x = r->values[(size_t)i * nchannel + channel];
+            below = below || x <= limit + near;
+            above = above || x >= limit - near;
+        }
+    }
+    return below && above;
+}
+
+// Stops make forces of their own, which the dictionary has not.
+static void note_limits(noter* n) {
+    const double near = 1e-3;
+    const ns_model* model = ns_hybrid_model(n->d->fit->hybrid);
+    const nsi_problem* p = n->d->bench.problem;
+    const ns_dataset* train = n->d->fit->data[NSI_ROLE_TRAIN];
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).nlink; k++) {
+        const ns_link_def* link = ns_model_link(model, k);
+        uint32_t q = ns_model_joint_q(model, k);
+        if (!link->limited || q >= p->nq || p->channel_of_state[q] == NSI_NONE) continue;
+        double range = link->upper - link->lower;
+        for (int upper = 0; upper < 2; upper++) {
+            double limit = upper ? link->upper : link->lower;
+            if (!reaches(train, p->channel_of_state[q], limit, near * range)) continue;
+            note(n,
+                 "joint/%s reaches its limit of %s in the recordings: a stop that is not as in the "
+                 "model"
+                 " can look like other terms; leave these stretches out",
+                 link->joint, nsi_show_short(limit, 4).text);
+        }
+    }
+}
+
 ns_status nsi_discover_note(ns_discovery* d, ns_error* error) {
     noter n = {.d = d};
     for (uint32_t k = 0; k < d->active.count; k++) {
@@ -121,14 +172,9 @@ ns_status nsi_discover_note(ns_discovery* d, ns_error* error) {
              " have residuals of %s with it, %s without",
              d->learned.place, nsi_show(d->learned.after, 3).text,
              nsi_show(d->learned.before, 3).text);
-    } else if (nsi_discover_is_open(d)) {
-        const nsi_level* last = &d->levels.data[d->levels.count - 1];
-        note(&n,
-             "what is left is %s times the noise of the recordings: something is missing that no "
-             "term"
-             " of the dictionary can say",
-             nsi_show_short(last->after / d->noise, 2).text);
     }
+    note_left(&n);
+    note_limits(&n);
     if (d->wide) note(&n, "the dictionary was widened at %s", d->wide);
     if (d->dictionary.left_out > 0) {
         note(&n,
@@ -172,7 +218,10 @@ ns_status ns_discover_text(const ns_discovery* d, ns_text* out, ns_error* error)
         nsi_text_add(&b, "%s%u", k > 0 ? ", " : " ", d->levels.data[k].length);
     }
     nsi_text_add(&b, " samples; %s s\n\n", nsi_show_short(d->seconds, 2).text);
-    if (d->found.count == 0) nsi_text_add(&b, "nothing is missing that these recordings show\n");
+    if (d->watch->stopped) {
+        nsi_text_add(&b, NSI_INTERRUPTED "\n\n");
+    } else if (d->found.count == 0)
+        nsi_text_add(&b, "nothing is missing that these recordings show\n");
     for (uint32_t k = 0; k < d->found.count; k++) {
         const ns_discovered* f = &d->found.data[k];
         nsi_show_add(&b, f->text);
@@ -190,8 +239,8 @@ ns_status ns_discover_text(const ns_discovery* d, ns_text* out, ns_error* error)
         nsi_text_add(&b, "\n");
     }
     if (d->ranks.count > 0) {
-        nsi_text_add(
-            &b, "\nshare of the residuals that terms at one place explain, left out windows\n");
+        nsi_text_add(&b, "\nshare of the residuals that up to three terms at one place explain, "
+                         "left out windows\n");
     }
     for (uint32_t k = 0; k < d->ranks.count && k < NSI_MOST_RANKS; k++) {
         const nsi_rank* r = &d->ranks.data[k];

@@ -82,7 +82,9 @@ static void json_has_the_numbers(void** state) {
     assert_string_equal(json_string_value(json_object_get(one, "quantity")), "link/link1/mass");
     assert_true(fabs(json_number_value(json_object_get(one, "value")) - 0.7) < 1e-6);
     assert_true(json_array_size(json_object_get(answer, "ranking")) > 5);
+    assert_true(json_is_true(json_object_get(answer, "complete")));
     json_decref(answer);
+    program_must_fail(folder, "plot out", 1, "this is a discovery; see its report.html", &last);
 }
 
 // What docs/discover.md says of the example.
@@ -106,6 +108,13 @@ static void the_example_lacks_seven_things(void** state) {
         }
         if (!there) fail_msg("%s %s was not found", quantities[k], forms[k]);
     }
+    // Useless terms at a place do not hide what one of them explains.
+    const json_t* ranks = json_object_get(answer, "ranking");
+    for (size_t k = 0; k < json_array_size(ranks); k++) {
+        const json_t* rank = json_array_get(ranks, k);
+        if (!strstr(json_string_value(json_object_get(rank, "quantity")), "/tau")) continue;
+        assert_true(json_number_value(json_object_get(rank, "share")) > 0.1);
+    }
     json_decref(answer);
 }
 
@@ -117,6 +126,53 @@ static void nothing_is_an_answer(void** state) {
     run_ok("inspect none/fitted.yaml");
 }
 
+static bool is_there(const char* name) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+static void an_older_answer_is_removed(void** state) {
+    (void)state;
+    record("--set joint/joint1/damping=0.1");
+    run_ok("discover missing.yaml -o again --threads 1");
+    assert_true(is_there("again/blueprint.yaml"));
+    program_write_file(folder, "again/weights.safetensors", "old");
+    record("");
+    run_ok("discover missing.yaml -o again --threads 1");
+    assert_false(is_there("again/blueprint.yaml") || is_there("again/weights.safetensors"));
+    run_ok("inspect again/fitted.yaml");
+}
+
+// A blueprint of plain numbers has no weights to be saved.
+static void formulas_without_coefficients(void** state) {
+    (void)state;
+    program_write_file(folder, "plain_formulas.yaml",
+                       "formulas: [{name: damper, output: joint/joint1/tau, formula:"
+                       " '-0.1 * \"joint/joint1/velocity\"'}]\n");
+    program_write_file(folder, "plain_model.yaml",
+                       "robot: " MODEL "\nblueprint: plain_formulas.yaml\n");
+    program_write_file(folder, "plain.yaml",
+                       "model: plain_model.yaml\nintegrator: rk4\ntimestep: 0.02\n"
+                       "data: {train: [data.csv]}\n");
+    record("--set joint/joint1/damping=0.1");
+    run_ok("discover plain.yaml -o plain --threads 1");
+    assert_says(last.out, "nothing is missing");
+    assert_false(is_there("plain/weights.safetensors"));
+    run_ok("replay plain/fitted.yaml --data data.csv --json");
+}
+
+static void what_cannot_be_saved_is_shown(void** state) {
+    (void)state;
+    record("");
+    run_ok("discover missing.yaml -o full --threads 1");
+    char command[300];
+    snprintf(command, sizeof command, "cd %s/full && rm report.html && mkdir report.html", folder);
+    assert_int_equal(system(command), 0);
+    program_must_fail(folder, "discover missing.yaml -o full --threads 1", 1, "report.html", &last);
+    assert_says(last.out, "nothing is missing");
+}
+
 static void bad_input_is_told(void** state) {
     (void)state;
     program_must_fail(folder, "discover", 2, "expected one experiment file", &last);
@@ -124,7 +180,11 @@ static void bad_input_is_told(void** state) {
     program_write_file(folder, "bad.yaml",
                        "model: " MODEL "\ndata: {train: [data.csv]}\ndiscover: {outputs: 3}\n");
     program_must_fail(folder, "discover bad.yaml", 1, "bad.yaml:3", &last);
+    program_must_fail(folder, "discover " MODEL, 1, "this is a robot's file; write a YAML file",
+                      &last);
+    program_must_fail(folder, "discover data.csv", 1, "`data: data.csv`", &last);
     run_ok("discover --help");
+    assert_says(last.out, "discover: {parameters");
 }
 
 int main(void) {
@@ -133,6 +193,9 @@ int main(void) {
         cmocka_unit_test(json_has_the_numbers),
         cmocka_unit_test(the_example_lacks_seven_things),
         cmocka_unit_test(nothing_is_an_answer),
+        cmocka_unit_test(an_older_answer_is_removed),
+        cmocka_unit_test(formulas_without_coefficients),
+        cmocka_unit_test(what_cannot_be_saved_is_shown),
         cmocka_unit_test(bad_input_is_told),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -35,6 +35,11 @@ static const char rod[] =
     "<mujoco><worldbody><body name='rod'><joint name='hinge' type='hinge' axis='0 1 0'/>"
     "<inertial pos='0 0 -0.5' mass='1' diaginertia='0.05 0.05 0.002'/></body></worldbody></mujoco>";
 
+static const char stopped_rod[] =
+    "<mujoco><compiler angle='radian'/><worldbody><body name='rod'><joint name='hinge' type='hinge'"
+    " axis='0 1 0' limited='true' range='-0.6 3'/><inertial pos='0 0 -0.5' mass='1'"
+    " diaginertia='0.05 0.05 0.002'/></body></worldbody></mujoco>";
+
 static const char ball[] =
     "<mujoco><worldbody><body name='ball' pos='0 0 1'><freejoint name='free'/>"
     "<inertial pos='0 0 0' mass='0.046' diaginertia='1e-5 1e-5 1e-5'/></body></worldbody></mujoco>";
@@ -56,6 +61,7 @@ typedef struct missing {
     int integrator;        // of the truth
     uint32_t samples;      // of each recording; 0: 70
     const char* settings;  // further lines of the experiment
+    const char* map;       // of the columns, a file; NULL: by their names
     expected expected[2];
 } missing;
 
@@ -75,7 +81,7 @@ static ns_discovery* look(const missing* c, uint32_t threads) {
     ns_error error = {0};
     ns_blueprint* blueprint = NULL;
     double x0[4 * 6];
-    uint32_t joints = c->text == chain ? 3 : c->text == rod ? 1 : 2;
+    uint32_t joints = c->text == chain ? 3 : c->text == rod || c->text == stopped_rod ? 1 : 2;
     for (uint32_t run = 0; run < 4; run++) {
         for (uint32_t k = 0; k < joints; k++) {
             x0[run * 2 * joints + k] = starts[run * 6 + k];
@@ -104,9 +110,10 @@ static ns_discovery* look(const missing* c, uint32_t threads) {
     m.options.blueprint = blueprint;
     motion_record(&m, "data.csv");
     ns_blueprint_free(blueprint);
-    experiment_write("missing.yaml",
-                     "model: %s\nintegrator: rk4\ntimestep: 0.02\ndata: {train: [data.csv]}\n%s",
-                     model, c->settings ? c->settings : "");
+    experiment_write(
+        "missing.yaml",
+        "model: %s\nintegrator: rk4\ntimestep: 0.02\ndata: {train: [data.csv]%s%s}\n%s", model,
+        c->map ? ", map: " : "", c->map ? c->map : "", c->settings ? c->settings : "");
     ns_discovery* d = NULL;
     if (ns_discover_load(experiment_path("missing.yaml"), threads, &d, &error) != NS_OK ||
         ns_discover_run(d, NULL, NULL, &error) != NS_OK) {
@@ -267,26 +274,110 @@ static void joints_may_have_odd_names(void** state) {
     check(&c, 1e-6);
 }
 
+typedef struct stopper {
+    uint32_t calls, last;
+} stopper;
+
 static bool stop_once(void* context, const char* doing, double seconds) {
     (void)doing, (void)seconds;
-    uint32_t* calls = context;
-    return ++*calls == 3;
+    stopper* s = context;
+    return ++s->calls == s->last;
 }
 
-// An observer that has said so once is not asked again.
+// At whichever call it is stopped, the observer is not asked again, and the answer says so.
 static void an_observer_stops_it(void** state) {
     (void)state;
     missing c = exact[7];
     c.integrator = NS_INTEGRATOR_RK4;
-    ns_discover_free(look(&c, 1)); // for the files
+    ns_discovery* whole = look(&c, 1); // for the files
+    assert_false(ns_discover_stopped(whole));
+    ns_discover_free(whole);
     ns_error error = {0};
-    ns_discovery* d = NULL;
-    uint32_t calls = 0;
-    assert_int_equal(ns_discover_load(experiment_path("missing.yaml"), 1, &d, &error), NS_OK);
-    assert_int_equal(ns_discover_run(d, stop_once, &calls, &error), NS_OK);
-    assert_int_equal(calls, 3);
-    assert_int_equal(ns_discover_count(d), 0);
-    assert_int_equal(ns_discover_save(d, experiment_path("stopped"), &error), NS_OK);
+    bool empty = false, some = false, ended = false;
+    for (uint32_t last = 1; !ended; last += last / 4 + 1) {
+        ns_discovery* d = NULL;
+        stopper s = {.last = last};
+        assert_int_equal(ns_discover_load(experiment_path("missing.yaml"), 1, &d, &error), NS_OK);
+        if (ns_discover_run(d, stop_once, &s, &error) != NS_OK) fail_msg("%s", error.message);
+        ended = s.calls < last;
+        assert_true(ended || s.calls == last);
+        assert_true(ns_discover_stopped(d) == !ended);
+        ns_text text = {0}, json = {0}, page = {0};
+        assert_int_equal(ns_discover_text(d, &text, &error), NS_OK);
+        assert_int_equal(ns_discover_json(d, &json, &error), NS_OK);
+        assert_int_equal(ns_discover_html(d, &page, &error), NS_OK);
+        const char* said = "interrupted: this is what was found so far, not an answer";
+        assert_true((strstr(text.data, said) != NULL) == !ended);
+        assert_true((strstr(page.data, said) != NULL) == !ended);
+        assert_null(strstr(text.data, "nothing is missing"));
+        assert_non_null(strstr(json.data, ended ? "\"complete\": true" : "\"complete\": false"));
+        for (uint32_t k = 0; k < ns_discover_count(d); k++) {
+            assert_true(isfinite(ns_discover_found(d, k)->value));
+            assert_true(isfinite(ns_discover_found(d, k)->standard_error));
+        }
+        // What was there before is not overwritten by nothing.
+        remove(experiment_path("stopped/result.json"));
+        assert_int_equal(ns_discover_save(d, experiment_path("stopped"), &error), NS_OK);
+        FILE* file = fopen(experiment_path("stopped/result.json"), "r");
+        assert_true((file != NULL) == (ns_discover_count(d) > 0));
+        if (file) fclose(file);
+        *(ns_discover_count(d) > 0 ? &some : &empty) = true;
+        ns_text_free(&text);
+        ns_text_free(&json);
+        ns_text_free(&page);
+        ns_discover_free(d);
+    }
+    assert_true(empty && some);
+}
+
+// tanh(qd / 60) is damping: only 6 / 60 can be known.
+static void friction_of_great_speeds_is_damping(void** state) {
+    (void)state;
+    missing c = {.model = PENDULUM,
+                 .integrator = NS_INTEGRATOR_RK4,
+                 .set = {{"joint/joint1/friction", 6.0}, {"joint/joint1/friction_velocity", 60.0}},
+                 .expected = {{"joint/joint1/tau", "qd", -0.1}}};
+    check(&c, 0.01);
+}
+
+static void assert_notes(ns_discovery* d, const char* part, bool there) {
+    ns_error error = {0};
+    ns_text text = {0};
+    assert_int_equal(ns_discover_text(d, &text, &error), NS_OK);
+    if ((strstr(text.data, part) != NULL) != there) fail_msg("%s", text.data);
+    ns_text_free(&text);
+}
+
+// Noise that is given as much less than it is.
+static void what_is_left_is_told(void** state) {
+    (void)state;
+    const char* said = "the terms above may stand in for others, and their errors are too small";
+    missing c = {.model = PENDULUM,
+                 .integrator = NS_INTEGRATOR_RK4,
+                 .set = {{"joint/joint1/damping", 0.1}},
+                 .sigma = 0.01};
+    ns_discovery* d = look(&c, 1);
+    assert_notes(d, said, false);
+    ns_discover_free(d);
+    experiment_write("map.yaml",
+                     "time: t\ntrajectory: traj\nobserve: {q0: {value: q0, sigma: 0.001},"
+                     " q1: {value: q1, sigma: 0.001}}\n");
+    c.map = "map.yaml";
+    d = look(&c, 1);
+    assert_notes(d, said, true);
+    ns_discover_free(d);
+}
+
+static void a_limit_that_is_reached_is_told(void** state) {
+    (void)state;
+    missing c = {.text = stopped_rod, .integrator = NS_INTEGRATOR_RK4};
+    ns_discovery* d = look(&c, 1);
+    assert_notes(d, "joint/hinge reaches its limit of -0.6", true);
+    assert_notes(d, "reaches its limit of 3", false);
+    ns_discover_free(d);
+    c.text = rod;
+    d = look(&c, 1);
+    assert_notes(d, "reaches its limit", false);
     ns_discover_free(d);
 }
 
@@ -451,6 +542,9 @@ int main(void) {
         cmocka_unit_test(recordings_of_no_motion),
         cmocka_unit_test(joints_may_have_odd_names),
         cmocka_unit_test(an_observer_stops_it),
+        cmocka_unit_test(friction_of_great_speeds_is_damping),
+        cmocka_unit_test(what_is_left_is_told),
+        cmocka_unit_test(a_limit_that_is_reached_is_told),
         cmocka_unit_test(noise_does_not_hide_it),
         cmocka_unit_test(a_model_that_is_right_needs_nothing),
         cmocka_unit_test(an_odd_law_is_found_by_a_second_look),
