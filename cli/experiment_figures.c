@@ -151,8 +151,8 @@ static bool finish_curves(curves* c, nsi_axis x_axis, const char* const* panel_n
     columns[0] = (nsi_chart_column){.name = x_axis.label, .numbers = c->x};
     for (uint32_t k = 0; k < all; k++) {
         const nsi_series* s = &c->series[k];
-        const char* name = nsi_charts_text(c->charts, c->npanel > 1 ? "%s: %s" : "%s%s",
-                                           c->npanel > 1 ? panel_names[k / c->nseries] : "",
+        const char* name = nsi_charts_text(c->charts, panel_names ? "%s: %s" : "%s%s",
+                                           panel_names ? panel_names[k / c->nseries] : "",
                                            s->name ? s->name : s->class);
         if (!name) return cli_fail("out of memory"), false;
         columns[k + 1] = (nsi_chart_column){.name = name, .numbers = s->y};

@@ -202,7 +202,8 @@ static bool write_table(simulator* s) {
         }
         nsi_csv_put_names(&writer, names, (uint32_t)width);
         for (size_t r = 0; r < (size_t)s->of.trajectories * s->rows; r++) {
-            line[0] = (double)(r / s->rows);
+            size_t motion = r / s->rows;
+            line[0] = (double)motion;
             line[1] = (double)(r % s->rows) * s->of.every * s->ports.z.timestep;
             memcpy(line + 2, s->table + r * s->columns, s->columns * sizeof *line);
             nsi_csv_put_numbers(&writer, line, (uint32_t)width);
