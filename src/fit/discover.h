@@ -56,7 +56,6 @@ typedef struct nsi_term {
     const char* unit;    // of parameters
     const char* same_as; // a parameter that does the same with the opposite sign, or NULL
     double start;        // of parameters and shapes: their value when the term's number is 0
-    double fastest;      // of shapes: the greatest speed in the recordings
     double cost; // how far-fetched it is: of two that explain the same, the cheaper one is taken
     uint32_t of; // of shapes: the term. Of terms: their shape, or NSI_NONE
     const nsi_term_part* parts;

@@ -72,7 +72,7 @@ ns_status nsi_discover_base_weights(const ns_fit* f, const ns_system* system, do
 }
 
 // Size of the velocity of a joint in the recordings, from the states that are guessed there.
-static double speed_of(const nsi_bench* b, const char* quoted, double* x, double* fastest) {
+static double speed_of(const nsi_bench* b, const char* quoted, double* x) {
     const ns_dataset* train = b->fit->data[NSI_ROLE_TRAIN];
     const ns_model* model = b->problem->model;
     char name[200];
@@ -81,14 +81,12 @@ static double speed_of(const nsi_bench* b, const char* quoted, double* x, double
     if (end) *end = '\0';
     uint32_t v = ns_model_joint_v(model, ns_model_find_joint(model, name)), count = 0;
     double sum = 0.0;
-    *fastest = 0.0;
     for (uint32_t k = 0; k < ns_dataset_recording_count(train); k++) {
         const ns_recording* r = ns_dataset_recording(train, k);
         for (uint32_t i = 0; i < r->nsample; i += r->nsample / 50 + 1, count++) {
             nsi_problem_guess(b->problem, r, i, 5, x);
             double speed = fabs(x[b->problem->nq + v]);
             sum += speed * speed;
-            *fastest = fmax(*fastest, speed);
         }
     }
     return sum > 0.0 ? sqrt(sum / count) : 1.0;
@@ -101,7 +99,7 @@ static ns_status start_shapes(nsi_bench* b, nsi_dictionary* d, ns_error* error) 
         nsi_term* t = &d->terms.data[k];
         if (t->kind != NSI_TERM_SHAPE) continue;
         const nsi_atom* atom = &d->atoms.data[t->parts[0].atom];
-        t->start = atom->share * speed_of(b, atom->speed, x, &t->fastest);
+        t->start = atom->share * speed_of(b, atom->speed, x);
         b->w0[atom->shape - d->nz] = t->start;
     }
     nsi_free(&b->allocator, x);

@@ -681,50 +681,12 @@ static ns_status run_level(selection* s) {
     return status;
 }
 
-// The damping at the place of a friction, if it can come in.
-static uint32_t damping_at(const selection* s, const char* place) {
-    for (uint32_t k = 0; k < s->m.n; k++) {
-        const nsi_term* t = term_of(s, k);
-        bool damps = t->kind == NSI_TERM_FORMULA && strcmp(t->form, "qd") == 0;
-        if (damps && strcmp(t->place, place) == 0 && may_enter(s, k)) return k;
-    }
-    return NSI_NONE;
-}
-
-// Friction whose v is far above all speeds is damping, and takes its form: only k / v is known. The least
-// certain term whose standard error is above its value goes.
-static ns_status settle(selection* s, bool* moved) {
-    const double far = 3.0; // tanh(1 / 3) is 1 / 3 but for 4 %
-    ns_discovery* d = s->d;
-    uint32_t list[64], n = with(s, NSI_NONE, list, 64), worst = NSI_NONE;
-    double variances[64], most = 1.0, sigma = mean_square(s, s->squares, n);
-    *moved = false;
-    nsi_moments_variances(&s->m, list, n, variances);
-    for (uint32_t k = 0; k < n; k++) {
-        const nsi_term* t = term_of(s, list[k]);
-        if (!nsi_term_is_candidate(t)) continue;
-        double doubt = sqrt(sigma * variances[k]) / fabs(d->bench.values[list[k]]);
-        if (t->kind == NSI_TERM_FORMULA && t->of != NSI_NONE) {
-            const nsi_term* v = term_of(s, t->of);
-            if (v->start + d->bench.values[t->of] > far * v->fastest) doubt = INFINITY;
-        }
-        if (doubt > most) most = doubt, worst = list[k];
-    }
-    if (worst == NSI_NONE) return NS_OK;
-    const nsi_term* t = term_of(s, worst);
-    bool friction = t->kind == NSI_TERM_FORMULA && t->of != NSI_NONE;
-    return exchange(s, worst, friction ? damping_at(s, t->place) : NSI_NONE, -INFINITY, moved);
-}
-
 static ns_status end_level(selection* s) {
     ns_discovery* d = s->d;
     nsi_level level = {.length = d->bench.length};
     bool moved = true;
     ns_status status = NS_OK;
-    while (moved && status == NS_OK && !is_stopped(s)) {
-        status = leave(s, &moved);
-        if (status == NS_OK && !moved) status = settle(s, &moved);
-    }
+    while (moved && status == NS_OK && !is_stopped(s)) status = leave(s, &moved);
     for (uint32_t f = 0; f < d->bench.nfold; f++) {
         level.windows += nsi_evaluator_window_count(d->bench.folds[f]);
         level.residuals += nsi_evaluator_residual_count(d->bench.folds[f]);

@@ -421,10 +421,8 @@ static int start(void** state) {
 
 static int stop(void** state) {
     (void)state;
-    char command[128];
     program_result_free(&last);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
+    return program_remove_folder(folder);
 }
 
 int main(void) {

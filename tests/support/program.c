@@ -95,3 +95,9 @@ void program_write_file(const char* folder, const char* name, const char* text) 
     fputs(text, file);
     fclose(file);
 }
+
+int program_remove_folder(const char* folder) {
+    char command[600];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}

@@ -26,6 +26,9 @@ void assert_says(const char* text, const char* part);
 // Write a file into a folder.
 void program_write_file(const char* folder, const char* name, const char* text);
 
+// Remove a folder with all that is in it; 0 when that worked.
+int program_remove_folder(const char* folder);
+
 // The whole file, NUL-terminated, to be freed; "" when there is none.
 char* program_read_file(const char* path);
 
