@@ -188,9 +188,23 @@ static bool add_loss(const figure* of, nsi_charts* charts) {
 
 // ---- learning ----------------------------------------------------------------------------------
 
-static double test_error(const nsi_answer* a) {
+// Errors on test data, a panel for each: measures where there are some, else of the longest horizon.
+static uint32_t error_count(const fits_entry* x) {
+    uint32_t measures = x->runs[0].answer.after[NSI_ROLE_TEST].nmeasure;
+    return measures > 0 ? measures : 1;
+}
+
+static double test_error(const nsi_answer* a, uint32_t number) {
     const nsi_score* s = &a->after[NSI_ROLE_TEST];
+    if (s->nmeasure > 0) return number < s->nmeasure ? s->measures[number].mean : NAN;
     return s->nhorizon > 0 ? s->horizons[s->nhorizon - 1].pooled : s->rmse_q;
+}
+
+static const char* error_name(const fits_entry* x, uint32_t number, nsi_charts* charts) {
+    const nsi_score* s = &x->runs[0].answer.after[NSI_ROLE_TEST];
+    if (s->nmeasure == 0) return "error on test data";
+    const nsi_measured* m = &s->measures[number];
+    return nsi_charts_text(charts, *m->unit ? "%s, %s" : "%s%s", m->name, m->unit);
 }
 
 // Is there more than one number of trajectories? A quick run has no others.
@@ -200,33 +214,47 @@ static bool is_curve(const figure* of) {
     return points > of->nfit;
 }
 
-// Median, least and most of all seeds.
-static bool add_learning(const figure* of, nsi_charts* charts) {
-    uint32_t points = 0;
-    for (uint32_t k = 0; k < of->nfit; k++) points += 3 * of->fits[k]->ncount;
-    curves c;
-    if (!make_curves(&c, "learning", of->title, points, 1, 3 * of->nfit, charts)) return false;
-    for (uint32_t k = 0; k < of->nfit; k++) {
-        const fits_entry* x = of->fits[k];
-        static const char* const names[] = {"%s", "%s, best seed", "%s, worst seed"};
-        for (uint32_t line = 0; line < 3; line++) {
-            const char* name = nsi_charts_text(charts, names[line], x->label);
-            if (!name) return cli_fail("out of memory"), false;
-            name_series(&c, 3 * k + line, name, classes[k]);
-            for (uint32_t n = 0; n < x->ncount; n++) {
-                double values[FITS_MOST_SEEDS];
-                for (uint32_t s = 0; s < x->seeds; s++) {
-                    values[s] = test_error(&x->runs[(size_t)n * x->seeds + s].answer);
-                }
-                fits_spread spread = fits_spread_of(values, x->seeds);
-                add_point(&c, x->counts[n], n == 0);
-                put(&c, 0, 3 * k + line,
-                    line == 0 ? spread.median : (line == 1 ? spread.least : spread.most));
+// One line of a figure: the median, least or most of all seeds.
+static void add_learning_line(curves* c, const fits_entry* x, uint32_t series, uint32_t line) {
+    for (uint32_t n = 0; n < x->ncount; n++) {
+        add_point(c, x->counts[n], n == 0);
+        for (uint32_t panel = 0; panel < c->npanel; panel++) {
+            double values[FITS_MOST_SEEDS];
+            for (uint32_t s = 0; s < x->seeds; s++) {
+                values[s] = test_error(&x->runs[(size_t)n * x->seeds + s].answer, panel);
             }
+            fits_spread spread = fits_spread_of(values, x->seeds);
+            put(c, panel, series,
+                line == 0 ? spread.median : (line == 1 ? spread.least : spread.most));
         }
     }
-    c.panels[0].y = (nsi_axis){.label = "error on test data", .log = true};
-    bool done = finish_curves(&c, (nsi_axis){.label = "training trajectories", .log = true}, NULL);
+}
+
+static bool add_learning(const figure* of, nsi_charts* charts) {
+    uint32_t points = 0, npanel = error_count(of->fits[0]);
+    for (uint32_t k = 0; k < of->nfit; k++) points += 3 * of->fits[k]->ncount;
+    curves c;
+    if (!make_curves(&c, "learning", of->title, points, npanel, 3 * of->nfit, charts)) return false;
+    const char** names = nsi_charts_zeros(charts, npanel, sizeof *names);
+    bool done = names != NULL;
+    for (uint32_t k = 0; k < npanel && done; k++) {
+        names[k] = error_name(of->fits[0], k, charts);
+        c.panels[k].y = (nsi_axis){.label = names[k], .log = true};
+        done = names[k] != NULL;
+    }
+    for (uint32_t k = 0; k < of->nfit && done; k++) {
+        const fits_entry* x = of->fits[k];
+        static const char* const lines[] = {"%s", "%s, best seed", "%s, worst seed"};
+        for (uint32_t line = 0; line < 3 && done; line++) {
+            const char* name = nsi_charts_text(charts, lines[line], x->label);
+            done = name != NULL;
+            name_series(&c, 3 * k + line, name, classes[k]);
+            add_learning_line(&c, x, 3 * k + line, line);
+        }
+    }
+    if (!done) return cli_fail("out of memory"), false;
+    done = finish_curves(&c, (nsi_axis){.label = "training trajectories", .log = true},
+                         npanel > 1 ? names : NULL);
     c.chart->as.lines.points = true;
     return done;
 }

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_RUNS = 10000 };
+enum { MOST_RUNS = 10000, MOST_FOLDS = 100 };
 
 // ---- reading -----------------------------------------------------------------------------------
 
@@ -129,7 +129,8 @@ static void check_file(experiment* e, const fits_entry* x) {
     nsi_fit_plan* plan = NULL;
     if (!path || e->status != NS_OK) return;
     e->status = nsi_fit_plan_read(path, NULL, &plan, &e->error);
-    if (e->status == NS_OK) {
+    // Files of a glob are counted when they are there.
+    if (e->status == NS_OK && nsi_fit_plan_expand(plan, NULL) == NS_OK) {
         e->status = nsi_fit_plan_choose(plan, x->most_trajectories, x->most_seeds - 1, &e->error);
     }
     nsi_fit_plan_free(plan);
@@ -151,13 +152,14 @@ static void read_entries(fits* f, const nsi_yaml_node* root) {
     for (; n && e->status == NS_OK; n = n->next) {
         fits_entry* x = &f->entries[f->nentry];
         experiment_check_map(e, n, "a fit",
-                             "name file label case seeds trajectories from inputs truth"
+                             "name file label case seeds folds trajectories from inputs truth"
                              " quick_iterations");
         experiment_text(e, n, "name", true, &x->name);
         experiment_text(e, n, "file", true, &x->file);
         experiment_text(e, n, "label", false, &x->label);
         x->seeds = 1;
         experiment_count(e, n, "seeds", 1, FITS_MOST_SEEDS, &x->seeds);
+        experiment_count(e, n, "folds", 2, MOST_FOLDS, &x->folds);
         experiment_count(e, n, "quick_iterations", 1, UINT32_MAX, &x->quick_iterations);
         if (e->status != NS_OK) return;
         if (!x->label) x->label = x->name;
@@ -170,8 +172,12 @@ static void read_entries(fits* f, const nsi_yaml_node* root) {
         const nsi_yaml_node* from = nsi_yaml_find(n, "from");
         x->from = from ? fits_find(f, from) : NSI_NONE; // one of those before it
         read_truth(e, x, n);
+        if (x->folds > 0 && (x->counts[0] > 0 || x->most_seeds > 1)) {
+            experiment_fault(e, n, "`folds` does not go with `seeds` or `trajectories`");
+        }
         if ((size_t)x->ncount * x->seeds > MOST_RUNS) experiment_fault(e, n, "too many runs");
-        x->runs = experiment_zeros(e, (size_t)x->ncount * x->seeds * sizeof *x->runs);
+        x->nrun = x->ncount * x->seeds + (e->quick && x->folds > 0 ? 1 : x->folds);
+        x->runs = experiment_zeros(e, (size_t)x->nrun * sizeof *x->runs);
         f->nentry++;
     }
 }
@@ -250,7 +256,7 @@ static bool read_fits(fits* f) {
     const nsi_yaml_node* root = e->yaml.root;
     experiment_check_map(e, root, "an experiment of fits",
                          EXPERIMENT_KEYS
-                         "data simulate cases fits main before quick references figures");
+                         "data simulate cases fits main analytic before quick references figures");
     experiment_text(e, root, "data", false, &f->data);
     read_cases(f, root);
     read_entries(f, root);
@@ -259,7 +265,9 @@ static bool read_fits(fits* f) {
     uint32_t count;
     const nsi_yaml_node *main = nsi_yaml_find(root, "main"),
                         *cases = experiment_list(e, root, "cases", false, &count);
+    const nsi_yaml_node* analytic = nsi_yaml_find(root, "analytic");
     f->main = main ? fits_find(f, main) : NSI_NONE;
+    f->analytic = analytic ? fits_find(f, analytic) : NSI_NONE;
     if (cases && nsi_yaml_find(root, "before")) {
         experiment_fault(e, nsi_yaml_find(root, "before"),
                          "with `cases`, each has its own `before`");
@@ -327,9 +335,15 @@ static bool watch(void* context, const ns_fit_progress* p) {
     return interrupt_heard();
 }
 
+// The run that a run of an entry goes on from: the first, or that of the same fold, which has not seen
+// the part that is left out either.
+static uint32_t run_before(const fits_entry* from, const fits_entry* x, uint32_t run) {
+    bool same = x->folds > 0 && from->folds == x->folds;
+    return same ? run : (from->ncount - 1) * from->seeds;
+}
+
 // Parameters start where those of the same name ended.
-static ns_status start_from(const fits_entry* from, ns_fit* fit, ns_error* error) {
-    const nsi_answer* a = &fits_runs(from)->answer;
+static ns_status start_from(const nsi_answer* a, ns_fit* fit, ns_error* error) {
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < fit->nz && status == NS_OK; k++) {
         const char* name = nsi_variables_at(fit->variables, k)->name;
@@ -353,22 +367,41 @@ static bool keep_plan(fits* f, fits_entry* x, const ns_fit* fit) {
     return true;
 }
 
-// One run; the first of the largest number of trajectories is written to folders.
+static bool stands_for_all(const fits_entry* x, uint32_t run) {
+    return run == (x->ncount - 1) * x->seeds;
+}
+
+// Where a run is written, if it is: "hybrid", or "hybrid/fold2".
+static const char* run_folder(fits* f, const fits_entry* x, uint32_t run) {
+    const char* folder = experiment_path(f->e, f->e->output, x->name);
+    char name[40];
+    if (!folder || x->folds == 0 || run == 0) return folder;
+    snprintf(name, sizeof name, "fold%u", run);
+    return experiment_path(f->e, folder, name);
+}
+
+// The model of the fit that is called analytic; its weights, if it has some, are in its own folder.
+static ns_status write_analytic(fits* f, const ns_fit* fit, const char* folder, ns_error* error) {
+    const char* weights = fit->nw > 0 ? experiment_path(f->e, folder, "weights.safetensors") : NULL;
+    return nsi_fit_write_model(fit, f->e->output, "analytic.yaml", weights, error);
+}
+
+// One run; the first of the largest number of trajectories is written to folders, and each fold.
 static bool run_once(fits* f, fits_entry* x, uint32_t run, const nsi_fit_changes* changes) {
     experiment* e = f->e;
     ns_error error;
     ns_fit* fit = NULL;
-    const char *path = experiment_path(e, e->folder, x->file),
-               *folder = experiment_path(e, e->output, x->name);
+    const char *path = experiment_path(e, e->folder, x->file), *folder = run_folder(f, x, run);
     if (!path || !folder) return experiment_complain(e) == EXIT_OK;
     char what[200];
-    snprintf(what, sizeof what, x->ncount * x->seeds > 1 ? "%.100s, run %u of %u" : "%.100s",
-             x->name, run + 1, x->ncount * x->seeds);
+    snprintf(what, sizeof what, x->nrun > 1 ? "%.100s, run %u of %u" : "%.100s", x->name, run + 1,
+             x->nrun);
     cli_progress progress = cli_progress_start(what);
     ns_fit_options options = {.observe = watch, .context = &progress};
     ns_status status = nsi_fit_load(path, e->threads, changes, &fit, &error);
     if (status == NS_OK && x->from != NSI_NONE) {
-        status = start_from(&f->entries[x->from], fit, &error);
+        const fits_entry* from = &f->entries[x->from];
+        status = start_from(&from->runs[run_before(from, x, run)].answer, fit, &error);
     }
     if (status == NS_OK) status = ns_fit_run(fit, &options, &error);
     cli_progress_end(&progress);
@@ -378,12 +411,15 @@ static bool run_once(fits* f, fits_entry* x, uint32_t run, const nsi_fit_changes
         ns_fit_free(fit);
         return false;
     }
-    bool stands_for_all = run == (x->ncount - 1) * x->seeds;
-    if (status == NS_OK && stands_for_all) status = ns_fit_save(fit, folder, &error);
-    if (status == NS_OK && stands_for_all && x == &f->entries[f->main]) {
+    bool first = stands_for_all(x, run);
+    if (status == NS_OK && (first || x->folds > 0)) status = ns_fit_save(fit, folder, &error);
+    if (status == NS_OK && first && x == &f->entries[f->main]) {
         status = ns_fit_save(fit, e->output, &error);
     }
-    bool done = status == NS_OK && (!stands_for_all || keep_plan(f, x, fit));
+    if (status == NS_OK && first && f->analytic == (uint32_t)(x - f->entries)) {
+        status = write_analytic(f, fit, folder, &error);
+    }
+    bool done = status == NS_OK && (!first || keep_plan(f, x, fit));
     if (done) { // all else can go
         x->runs[run] = (fits_run){.answer = fit->answer, .done = true};
         nsi_answer_init(NULL, &fit->answer);
@@ -397,14 +433,20 @@ static bool run_entry(fits* f, fits_entry* x) {
     experiment* e = f->e;
     nsi_fit_changes changes = {
         .data = f->simulated, .made = f->made, .iterations = e->quick ? x->quick_iterations : 0};
-    if (x->from != NSI_NONE && f->entries[x->from].has_weights) {
-        const char* folder = experiment_path(e, e->output, f->entries[x->from].name);
-        changes.weights = folder ? experiment_path(e, folder, "weights.safetensors") : NULL;
-        if (!changes.weights) return experiment_complain(e) == EXIT_OK;
-    }
-    for (uint32_t run = 0; run < x->ncount * x->seeds; run++) {
-        changes.trajectories = x->counts[run / x->seeds];
-        changes.seed = changes.block = run % x->seeds;
+    const fits_entry* from = x->from != NSI_NONE ? &f->entries[x->from] : NULL;
+    for (uint32_t run = 0; run < x->nrun; run++) {
+        if (from && from->has_weights) {
+            const char* folder = run_folder(f, from, run_before(from, x, run));
+            changes.weights = folder ? experiment_path(e, folder, "weights.safetensors") : NULL;
+            if (!changes.weights) return experiment_complain(e) == EXIT_OK;
+        }
+        if (x->folds > 0) {
+            changes.folds = run > 0 ? x->folds : 0;
+            changes.fold = run > 0 ? run - 1 : 0;
+        } else {
+            changes.trajectories = x->counts[run / x->seeds];
+            changes.seed = changes.block = run % x->seeds;
+        }
         if (!run_once(f, x, run, &changes)) return false;
     }
     return true;
@@ -433,8 +475,8 @@ fits_spread fits_spread_of(const double* values, uint32_t count) {
 
 // Results of an earlier run: after an interruption they would look like those of this one.
 static bool remove_results(experiment* e) {
-    static const char* const names[] = {"report.html", "result.json", "fitted.yaml",
-                                        "weights.safetensors", "predictions.csv"};
+    static const char* const names[] = {"report.html",   "result.json",         "fitted.yaml",
+                                        "analytic.yaml", "weights.safetensors", "predictions.csv"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         const char* path = experiment_path(e, e->output, names[k]);
         if (!path) return experiment_complain(e) == EXIT_OK;
@@ -472,7 +514,7 @@ int experiment_run_fits(experiment* e) {
     int code = read_fits(&f) ? run_all(&f) : experiment_complain(e);
     for (uint32_t k = 0; k < f.nentry; k++) {
         fits_entry* x = &f.entries[k];
-        for (uint32_t run = 0; x->runs && run < x->ncount * x->seeds; run++) {
+        for (uint32_t run = 0; x->runs && run < x->nrun; run++) {
             if (x->runs[run].done) nsi_answer_free(&x->runs[run].answer);
         }
     }

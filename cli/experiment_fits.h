@@ -23,6 +23,8 @@ typedef struct fits_entry {
     uint32_t seeds;         // runs for each number of trajectories
     const uint32_t* counts; // (ncount) training trajectories; 0: as the file says
     uint32_t ncount;
+    uint32_t
+        folds; // runs that each leave out a part of what is trained on, after the first; 0: none
     uint32_t most_trajectories, most_seeds; // of a run that is not quick
     uint32_t quick_iterations;              // of each stage when it is quick; 0: all
     const nsi_yaml_node *inputs,            // that should survive a sparsity path, or NULL
@@ -32,7 +34,8 @@ typedef struct fits_entry {
     uint64_t seed;    // of the file
     bool chosen;      // it is run
     bool has_weights; // its result has
-    fits_run* runs;   // (ncount x seeds)
+    fits_run* runs;   // (ncount x seeds), or with folds: of all, then each fold
+    uint32_t nrun;
 } fits_entry;
 
 // A table of its own: fits to the same recordings.
@@ -64,7 +67,8 @@ typedef struct fits {
     uint32_t nentry;
     fits_reference* references;
     uint32_t nreference;
-    uint32_t main; // entry
+    uint32_t main;     // entry
+    uint32_t analytic; // entry whose model becomes analytic.yaml; NSI_NONE: none
     bool interrupted;
     nsi_charts charts;
 } fits;
@@ -74,6 +78,11 @@ uint32_t fits_find(fits* f, const nsi_yaml_node* node);
 
 // Runs of the largest number of trajectories, one for each seed; the first stands for all in pictures.
 const fits_run* fits_runs(const fits_entry* x);
+
+// The part of its data that a fold leaves out counts as data to test on.
+static inline bool fits_is_folded(const fits_entry* x, nsi_role role) {
+    return x->folds > 0 && role == NSI_ROLE_TEST;
+}
 
 // A number of each of some runs, one per seed: the median, the least and the most. NaN where a run has
 // none.

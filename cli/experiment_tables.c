@@ -37,11 +37,41 @@ static double number_of(const nsi_score* score, quantity what) {
     return NAN;
 }
 
+// Scores of one run that say what there is: of the first seed, or the first fold.
+static const nsi_score* example(const fits_entry* x, uint32_t number, bool after, nsi_role role) {
+    uint32_t run = fits_is_folded(x, role) ? 1 : number * x->seeds;
+    const nsi_answer* a = &x->runs[run].answer;
+    return after ? &a->after[role] : &a->before[role];
+}
+
+// What data of a role is called in a table.
+static const char* role_name(const fits_entry* x, nsi_role role) {
+    return fits_is_folded(x, role) ? "left-out" : nsi_show_role(role);
+}
+
+// Of all that folds leave out: measures and squares are averaged over predictions.
+static fits_spread spread_of_folds(const fits_entry* x, bool after, quantity what) {
+    double values[FITS_MOST_SEEDS], sum = 0.0, count = 0.0;
+    bool squares = what.kind != MEASURE && what.kind != MEDIAN;
+    uint32_t folds = x->nrun - 1;
+    for (uint32_t k = 0; k < folds; k++) {
+        const nsi_answer* a = &x->runs[k + 1].answer;
+        const nsi_score* score = after ? &a->after[NSI_ROLE_TEST] : &a->before[NSI_ROLE_TEST];
+        values[k] = number_of(score, what);
+        sum += score->windows * (squares ? values[k] * values[k] : values[k]);
+        count += score->windows;
+    }
+    fits_spread out = fits_spread_of(values, folds);
+    if (what.kind != MEDIAN) out.median = squares ? sqrt(sum / count) : sum / count;
+    return out;
+}
+
 // Over the seeds of an entry, after the fit or before it, with the number-th count of trajectories.
 static fits_spread spread(const fits_entry* x, uint32_t number, bool after, nsi_role role,
                           quantity what) {
     double values[FITS_MOST_SEEDS];
     const fits_run* runs = x->runs + (size_t)number * x->seeds;
+    if (fits_is_folded(x, role)) return spread_of_folds(x, after, what);
     for (uint32_t k = 0; k < x->seeds; k++) {
         const nsi_answer* a = &runs[k].answer;
         values[k] = number_of(after ? &a->after[role] : &a->before[role], what);
@@ -171,15 +201,19 @@ static cell_text show_cell(const row* r, nsi_role role, double seconds) {
     return out;
 }
 
-// What seeds do to the error at the longest horizon, or nothing.
+// What seeds, or folds, do to the error at the longest horizon or to the first measure; or nothing.
 static cell_text show_seeds(const row* r, nsi_role role) {
     cell_text out = {""};
     const fits_entry* x = r->entry;
-    if (!x || !r->after || x->seeds == 1 || x->nhorizon == 0) return out;
-    quantity what = {POOLED, x->horizons[x->nhorizon - 1], NULL};
+    if (!x || !r->after) return out;
+    uint32_t runs = fits_is_folded(x, role) ? x->nrun - 1 : x->seeds;
+    const nsi_score* score = example(x, x->ncount - 1, true, role);
+    if (runs == 1 || (x->nhorizon == 0 && score->nmeasure == 0)) return out;
+    quantity what = {.kind = MEASURE, .name = score->nmeasure > 0 ? score->measures[0].name : NULL};
+    if (x->nhorizon > 0) what = (quantity){POOLED, x->horizons[x->nhorizon - 1], NULL};
     fits_spread s = spread(x, x->ncount - 1, true, role, what);
     if (isnan(s.median)) return out; // nothing of this role is so long
-    snprintf(out.text, sizeof out.text, "%u: %s to %s", x->seeds, nsi_show(s.least, 3).text,
+    snprintf(out.text, sizeof out.text, "%u: %s to %s", runs, nsi_show(s.least, 3).text,
              nsi_show(s.most, 3).text);
     return out;
 }
@@ -205,7 +239,8 @@ static cell_text show_measure(const row* r, nsi_role role, const char* name) {
 
 // Measures of the main fit of a case, whose names are those of columns.
 static const nsi_score* measures_of(const fits* f, uint32_t of, nsi_role role) {
-    return &fits_runs(&f->entries[f->cases[of].main])->answer.after[role];
+    const fits_entry* main = &f->entries[f->cases[of].main];
+    return example(main, main->ncount - 1, true, role);
 }
 
 static cell_text show_seconds(const row* r) {
@@ -223,7 +258,7 @@ static uint32_t make_rows(const fits* f, uint32_t of, nsi_role role, row* rows) 
     uint32_t count = 0;
     const fits_case* c = &f->cases[of];
     if (c->missing || c->main == NSI_NONE) return 0;
-    if (fits_runs(&f->entries[c->main])->answer.after[role].windows == 0) return 0;
+    if (measures_of(f, of, role)->windows == 0) return 0;
     if (role == NSI_ROLE_TRAIN && is_only_scored(&f->entries[c->main])) return 0; // on nothing
     for (uint32_t k = 0; k < f->nreference; k++) {
         const fits_reference* r = &f->references[k];
@@ -268,7 +303,7 @@ static void print_role(const fits* f, uint32_t of, nsi_role role, row* rows) {
     for (uint32_t k = 0; k < count; k++) {
         if ((int)strlen(rows[k].label) > width) width = (int)strlen(rows[k].label);
     }
-    printf("\n%-*s", width, nsi_show_role(role));
+    printf("\n%-*s", width, role_name(main, role));
     for (uint32_t h = 0; h < main->nhorizon; h++) {
         char heading[40];
         snprintf(heading, sizeof heading, "%s s", nsi_show_short(main->horizons[h], 6).text);
@@ -280,7 +315,7 @@ static void print_role(const fits* f, uint32_t of, nsi_role role, row* rows) {
     }
     if (velocity) printf(" %9s", "qd");
     printf("     time");
-    if (seeds) printf("  seeds, at the end");
+    if (seeds) printf("  runs, at the end");
     printf("\n");
     for (uint32_t k = 0; k < count; k++) {
         const row* r = &rows[k];
@@ -321,6 +356,10 @@ static void print_findings(fits* f, uint32_t of) {
     }
 }
 
+static bool has_analytic(const fits* f) {
+    return f->analytic != NSI_NONE && f->entries[f->analytic].chosen;
+}
+
 static void print_all(fits* f, row* rows) {
     const experiment* e = f->e;
     printf("%s\nerror of all windows up to a horizon (of the median window)\n", e->title);
@@ -338,6 +377,8 @@ static void print_all(fits* f, row* rows) {
     printf("\n%s s in all\nmodel   %s/fitted.yaml (%s)\npage    %s/report.html\n",
            nsi_show(nsi_clock_wall() - e->began, 3).text, e->output, f->entries[f->main].name,
            e->output);
+    if (has_analytic(f))
+        printf("        %s/analytic.yaml (%s)\n", e->output, f->entries[f->analytic].name);
 }
 
 // ---- on a page ---------------------------------------------------------------------------------
@@ -349,7 +390,7 @@ static void add_role(const fits* f, uint32_t of, nsi_role role, row* rows, nsi_t
     bool velocity = any(show_velocity, rows, count, role),
          seeds = any(show_seeds, rows, count, role);
     nsi_text_add(page, "<h%c>Error on %s data</h%c>\n", f->ncase > 1 ? '3' : '2',
-                 nsi_show_role(role), f->ncase > 1 ? '3' : '2');
+                 role_name(main, role), f->ncase > 1 ? '3' : '2');
     const nsi_score* measured = measures_of(f, of, role);
     nsi_page_open_table(page, "");
     nsi_text_add(page, "<tr><th></th>"); // names of measures are not ours
@@ -364,7 +405,7 @@ static void add_role(const fits* f, uint32_t of, nsi_role role, row* rows, nsi_t
         nsi_text_add(page, "</th>");
     }
     nsi_text_add(page, "%s<th>seconds</th>%s</tr>\n", velocity ? "<th>qd</th>" : "",
-                 seeds ? "<th>seeds, longest horizon</th>" : "");
+                 seeds ? "<th>range of runs</th>" : "");
     for (uint32_t k = 0; k < count; k++) {
         const row* r = &rows[k];
         nsi_text_add(page, "<tr><td class=\"l\">");
@@ -447,9 +488,8 @@ static void add_metric(nsi_json* j, const char* who, const char* what, double se
 
 static void add_scores(nsi_json* j, const char* who, const fits_entry* x, uint32_t number,
                        bool after) {
-    const nsi_answer* first = &x->runs[(size_t)number * x->seeds].answer;
     for (size_t r = 0; r < ROLES; r++) {
-        const nsi_score* score = after ? &first->after[roles[r]] : &first->before[roles[r]];
+        const nsi_score* score = example(x, number, after, roles[r]);
         char what[40];
         if (score->windows == 0) continue;
         for (uint32_t h = 0; h < score->nhorizon; h++) {
@@ -487,7 +527,7 @@ static double gain_of(const fits* f, const fits_entry* x, uint32_t number, quant
 
 static void add_gains(nsi_json* j, const char* who, const fits* f, const fits_entry* x,
                       uint32_t number) {
-    const nsi_score* after = &x->runs[(size_t)number * x->seeds].answer.after[NSI_ROLE_TEST];
+    const nsi_score* after = example(x, number, true, NSI_ROLE_TEST);
     if (after->windows == 0) return;
     for (uint32_t h = 0; h < after->nhorizon; h++) {
         double seconds = after->horizons[h].seconds;
@@ -539,15 +579,17 @@ static void add_runs(nsi_json* j, fits* f) {
     nsi_json_open(j, "runs", '{');
     for (uint32_t k = 0; k < f->nentry; k++) {
         const fits_entry* x = &f->entries[k];
-        if (!x->chosen || x->ncount * x->seeds == 1) continue;
+        if (!x->chosen || x->nrun == 1) continue;
         nsi_json_open(j, x->name, '[');
-        for (uint32_t run = 0; run < x->ncount * x->seeds; run++) {
+        for (uint32_t run = 0; run < x->nrun; run++) {
             const nsi_answer* a = &x->runs[run].answer;
             nsi_json_open(j, NULL, '{');
-            if (x->counts[run / x->seeds] > 0) {
+            if (x->folds > 0) {
+                if (run > 0) nsi_json_count(j, "fold", run);
+            } else if (x->counts[run / x->seeds] > 0) {
                 nsi_json_count(j, "trajectories", x->counts[run / x->seeds]);
             }
-            nsi_json_count(j, "seed", x->seed + run % x->seeds);
+            nsi_json_count(j, "seed", x->seed + (x->folds > 0 ? 0 : run % x->seeds));
             nsi_json_number(j, "seconds", a->seconds);
             for (size_t r = 0; r < ROLES; r++) {
                 if (a->after[roles[r]].windows == 0) continue;
@@ -557,6 +599,10 @@ static void add_runs(nsi_json* j, fits* f) {
                 for (uint32_t h = 0; h < a->after[roles[r]].nhorizon; h++) {
                     const nsi_horizon_error* e = &a->after[roles[r]].horizons[h];
                     add_metric(j, "pooled", "at", e->seconds, e->pooled);
+                }
+                for (uint32_t m = 0; m < a->after[roles[r]].nmeasure; m++) {
+                    const nsi_measured* measured = &a->after[roles[r]].measures[m];
+                    nsi_json_number(j, measured->name, measured->mean);
                 }
                 nsi_json_close(j);
             }

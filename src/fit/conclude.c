@@ -363,15 +363,14 @@ ns_status nsi_fit_set_parameter(const ns_fit* f, nsi_hybrid* file, const char* n
     return done ? NS_OK : nsi_fail_nomem(error);
 }
 
-// The hybrid model that was fitted, with what was found.
-static ns_status write_model(const ns_fit* f, const char* folder, const char* weights,
-                             ns_error* error) {
+ns_status nsi_fit_write_model(const ns_fit* f, const char* folder, const char* name,
+                              const char* weights, ns_error* error) {
     nsi_fit_plan* plan = f->plan;
     uint32_t np = nsi_variables_param_count(f->variables);
     const char* const* names = nsi_variables_param_names(f->variables);
     size_t scratch = nsi_variables_scratch(f->variables);
     nsi_hybrid file = {0};
-    char* path = nsi_fit_join(f, folder, "fitted.yaml");
+    char* path = nsi_fit_join(f, folder, name);
     double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + np + scratch + 1) * sizeof(double));
     const char* model = nsi_fit_plan_path(plan, plan->model);
     ns_status status = path && v && model ? NS_OK : nsi_fail_nomem(error);
@@ -442,7 +441,7 @@ ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
         status = weights ? ns_system_save_weights(f->system, f->w, weights, error)
                          : nsi_fail_nomem(error);
     }
-    if (status == NS_OK) status = write_model(f, folder, weights, error);
+    if (status == NS_OK) status = nsi_fit_write_model(f, folder, "fitted.yaml", weights, error);
     if (status == NS_OK) status = write_result(f, folder, error);
     if (status == NS_OK) status = write_page(f, folder, error);
     nsi_free(&f->allocator, weights);

@@ -46,10 +46,11 @@ typedef struct nsi_fit_changes {
     const char* data;        // a folder in which these recordings are looked for first; NULL: none
     const char* const* made; // names of these, up to a NULL
     uint32_t
-        trajectories;    // to train on: so many of the first file, which says which it has. 0: all
-    uint32_t block;      // the block-th so many of them
-    uint32_t iterations; // of each stage, at most; 0: as it says
-    const char* weights; // a file to start from; NULL: that of the plan, if it has one
+        trajectories;     // to train on: so many of the first file, which says which it has. 0: all
+    uint32_t block;       // the block-th so many of them
+    uint32_t folds, fold; // test on the fold-th part of what is trained on, without it; 0 folds: no
+    uint32_t iterations;  // of each stage, at most; 0: as it says
+    const char* weights;  // a file to start from; NULL: that of the plan, if it has one
 } nsi_fit_changes;
 
 // @param changes  NULL: none
@@ -73,6 +74,11 @@ ns_status nsi_fit_write_text(const ns_fit* fit, const char* folder, const char* 
 // the name, too. Rounding may have led out of the range, in which a model that is read must be.
 ns_status nsi_fit_set_parameter(const ns_fit* fit, nsi_hybrid* file, const char* name, double value,
                                 ns_error* error);
+
+// The hybrid model that was fitted, with what was found, as folder/name.
+// @param weights  path of its weights; NULL: it has none
+ns_status nsi_fit_write_model(const ns_fit* fit, const char* folder, const char* name,
+                              const char* weights, ns_error* error);
 
 // What a stage fits: the problem, or the one with a teacher.
 static inline const nsi_problem* nsi_fit_problem(const ns_fit* fit, const nsi_stage* stage) {

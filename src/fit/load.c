@@ -44,7 +44,10 @@ static ns_status change_plan(ns_fit* f, const nsi_fit_changes* c, ns_error* erro
         uint32_t* iterations = &p->stages.data[k].iterations;
         if (*iterations > c->iterations) *iterations = c->iterations;
     }
-    return nsi_fit_plan_choose(p, c->trajectories, c->block, error);
+    ns_status status = nsi_fit_plan_expand(p, error);
+    if (status == NS_OK) status = nsi_fit_plan_choose(p, c->trajectories, c->block, error);
+    if (status == NS_OK && c->folds > 0) status = nsi_fit_plan_fold(p, c->folds, c->fold, error);
+    return status;
 }
 
 // Networks without weights of their own start from others.

@@ -63,20 +63,30 @@ static void out_of_memory(reader* r) {
 // ---- data --------------------------------------------------------------------------------------
 
 // "0-9", "3"
-static void read_trajectories(reader* r, const nsi_yaml_node* node, ns_data_part* part) {
-    if (!node || r->status != NS_OK) return;
-    unsigned first, last;
+static bool read_range(reader* r, const nsi_yaml_node* node, const char* what, uint32_t* from,
+                       uint32_t* to) {
+    if (!node || r->status != NS_OK) return false;
     char rest;
     const char* text = node->type == NSI_YAML_SCALAR ? node->text : "";
-    int n = sscanf(text, "%u-%u%c", &first, &last, &rest);
-    if (n == 1 && sscanf(text, "%u%c", &first, &rest) == 1) last = first, n = 2;
-    if (n != 2 || last < first) {
-        fail(r, node, "expected numbers of trajectories: 3, or 0-9");
-        return;
-    }
+    int n = sscanf(text, "%u-%u%c", from, to, &rest);
+    if (n == 1 && sscanf(text, "%u%c", from, &rest) == 1) *to = *from, n = 2;
+    if (n != 2 || *to < *from) fail(r, node, what);
+    return r->status == NS_OK;
+}
+
+static void read_trajectories(reader* r, const nsi_yaml_node* node, ns_data_part* part) {
+    uint32_t first, last;
+    if (!read_range(r, node, "expected numbers of trajectories: 3, or 0-9", &first, &last)) return;
     part->all_trajectories = false;
     part->first_trajectory = first;
     part->last_trajectory = last;
+}
+
+// Of the files that a glob fits.
+static void read_take(reader* r, const nsi_yaml_node* node, nsi_fit_plan_file* file) {
+    file->last = UINT32_MAX;
+    read_range(r, node, "expected numbers of files, in the order of their names: 3, or 0-9",
+               &file->first, &file->last);
 }
 
 // Seconds, or a share: 70%
@@ -118,13 +128,15 @@ static void read_files(reader* r, const nsi_yaml_node* list, nsi_role role) {
         return;
     }
     for (const nsi_yaml_node* node = list->first; node && r->status == NS_OK; node = node->next) {
-        nsi_fit_plan_file file = {.node = node, .part = {.all_trajectories = true}};
+        nsi_fit_plan_file file = {
+            .node = node, .part = {.all_trajectories = true}, .last = UINT32_MAX};
         if (node->type == NSI_YAML_SCALAR) {
             r->status = nsi_yaml_text(r->yaml, node, &file.path, r->error);
         } else {
-            check_map(r, node, "a file", "file from to trajectories");
+            check_map(r, node, "a file", "file take from to trajectories");
             read_text(r, node, "file", &file.path);
             read_part(r, node, &file.part);
+            read_take(r, find(node, "take"), &file);
             if (!file.path) fail(r, node, "the name of the file is missing: {file: a.csv, to: 7}");
         }
         if (r->status == NS_OK &&
@@ -547,77 +559,4 @@ void nsi_fit_plan_free(nsi_fit_plan* p) {
     nsi_free(&memory, p->folder);
     nsi_free(&memory, (char*)p->path);
     nsi_free(&memory, p);
-}
-
-// ---- paths -------------------------------------------------------------------------------------
-
-// Up to three parts of a path, from the arena.
-static const char* join(nsi_fit_plan* p, const char* a, const char* b, const char* c) {
-    const char* slash = *b && *c && b[strlen(b) - 1] != '/' ? "/" : "";
-    size_t size = strlen(a) + strlen(b) + strlen(slash) + strlen(c) + 2;
-    char* path = nsi_arena_alloc(&p->yaml.arena, size);
-    const char* gap = *a && a[strlen(a) - 1] != '/' ? "/" : "";
-    if (path) snprintf(path, size, "%s%s%s%s%s", a, gap, b, slash, c);
-    return path;
-}
-
-const char* nsi_fit_plan_path(nsi_fit_plan* p, const char* name) {
-    return *name == '/' ? name : join(p, p->folder, "", name);
-}
-
-ns_status nsi_fit_plan_choose(nsi_fit_plan* p, uint32_t trajectories, uint32_t block,
-                              ns_error* error) {
-    if (trajectories == 0) return NS_OK;
-    nsi_fit_plan_file* file = &p->files[NSI_ROLE_TRAIN].data[0];
-    ns_data_part* part = &file->part;
-    double count = part->last_trajectory - part->first_trajectory + 1.0;
-    double begin = (double)block * trajectories;
-    if (part->all_trajectories || !(count >= begin + trajectories)) {
-        return nsi_yaml_fail(&p->yaml, file->node, error,
-                             "expected `trajectories: A-B` with %g or more, of which run %u can"
-                             " take %u",
-                             begin + trajectories, block + 1, trajectories);
-    }
-    part->first_trajectory += begin;
-    part->last_trajectory = part->first_trajectory + trajectories - 1.0;
-    return NS_OK;
-}
-
-static bool is_made(const nsi_fit_plan* p, const char* name) {
-    for (uint32_t k = 0; p->data_root && p->data_made[k]; k++) {
-        if (strcmp(p->data_made[k], name) == 0) return true;
-    }
-    return false;
-}
-
-ns_status nsi_fit_plan_data_path(nsi_fit_plan* p, const nsi_fit_plan_file* file, const char** out,
-                                 ns_error* error) {
-    const char* below = p->data_folder ? p->data_folder : "";
-    const char* named = getenv("NEURALSIM_DATA");
-    const char* roots[] = {is_made(p, file->path) ? p->data_root : NULL, p->folder, named,
-                           "../shared/data"};
-    if (*file->path == '/') {
-        *out = file->path;
-        return NS_OK;
-    }
-    for (size_t k = 0; k < sizeof roots / sizeof *roots; k++) {
-        if (!roots[k] || (roots[k] == named && !*named)) continue;
-        *out = join(p, *below == '/' ? "" : roots[k], below, file->path);
-        if (!*out) return nsi_fail_nomem(error);
-        if (nsi_file_exists(*out)) return NS_OK;
-    }
-    const char* first = join(p, roots[0] ? roots[0] : p->folder, below, file->path);
-    if (!first) return nsi_fail_nomem(error);
-    if (!*below) {
-        return nsi_fail(error, NS_ERR_IO,
-                        "%.200s:%u:%u: there is no %.150s beside this file, nor in %s or"
-                        " ../shared/data",
-                        p->path, file->node->line, file->node->column, file->path,
-                        named ? named : "$NEURALSIM_DATA (not set)");
-    }
-    return nsi_fail(error, NS_ERR_IO,
-                    "%.200s:%u:%u: there is no %.150s, nor %s/... beside this file, below %s or"
-                    " ../shared/data; set NEURALSIM_DATA to the folder that holds the data",
-                    p->path, file->node->line, file->node->column, first, below,
-                    named ? named : "$NEURALSIM_DATA (not set)");
 }

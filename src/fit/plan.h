@@ -11,8 +11,12 @@
 typedef struct nsi_fit_plan_file {
     const char* path; // as written
     ns_data_part part;
+    uint32_t first, last; // of a glob: these of the files that fit, in the order of their names
+    bool found;           // the path is where it is
     const nsi_yaml_node* node; // for messages
 } nsi_fit_plan_file;
+
+typedef NSI_ARRAY(nsi_fit_plan_file) nsi_fit_plan_files;
 
 typedef enum nsi_method {
     NSI_METHOD_LM,
@@ -75,7 +79,7 @@ typedef struct nsi_fit_plan {
     const char* map;              // or NULL: by names of columns
     double period;                // 0: of the files
     double noise; // added to what is trained on, share of each channel's standard deviation
-    NSI_ARRAY(nsi_fit_plan_file) files[NSI_ROLES];
+    nsi_fit_plan_files files[NSI_ROLES];
 
     NSI_ARRAY(nsi_variable_request) parameters;
     NSI_ARRAY(nsi_setting_request) settings;
@@ -101,11 +105,22 @@ ns_status nsi_fit_plan_parse(const char* text, size_t size, const char* path,
                              const ns_allocator* allocator, nsi_fit_plan** out, ns_error* error);
 void nsi_fit_plan_free(nsi_fit_plan* plan); // NULL is allowed
 
+// ---- plan_files.c --------------------------------------------------------------------------------
+
+// Files in place of globs.
+// @return NS_ERR_PARSE when none fits
+ns_status nsi_fit_plan_expand(nsi_fit_plan* plan, ns_error* error);
+
 // Another part of the training data, for learning curves: so many trajectories of the first file, the
-// block-th so many of those it names. 0: all.
-// @return NS_ERR_PARSE when it does not name so many
+// block-th so many of those it names; or so many whole files. 0: all.
+// @return NS_ERR_PARSE when there are not so many
 ns_status nsi_fit_plan_choose(nsi_fit_plan* plan, uint32_t trajectories, uint32_t block,
                               ns_error* error);
+
+// Cross-validation: every `folds`-th training file, from number `fold` on, is to test on instead of
+// those of the plan.
+// @return NS_ERR_PARSE when there are fewer files
+ns_status nsi_fit_plan_fold(nsi_fit_plan* plan, uint32_t folds, uint32_t fold, ns_error* error);
 
 // A name in the plan as a path: beside the plan's file unless it is absolute. From the arena of the
 // plan; NULL when out of memory.

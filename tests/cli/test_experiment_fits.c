@@ -51,6 +51,16 @@ static const struct {
     {"far_near.yaml", FIT_WITH("blueprint: friction.yaml\n",
                                ", measures: {far: {distance: [q1]}, near: {distance: [q0]}}") //
      "fit: {windows: 20, states: recorded, iterations: 0}\n"},
+#define PUSHES(data)                                                                               \
+    "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"                                \
+    "integrator: rk4\ntimestep: 0.01\ndata: {" data "}\n"                                          \
+    "parameters: {joint/*/damping: {start: 0.01, lower: 0}}\n"                                     \
+    "fit: {windows: 20, states: recorded}\n"                                                       \
+    "predict: {measures: {far: {distance: [q0, q1]}}}\n"
+    {"pushes.yaml", PUSHES("train: [push_*.csv]")},
+    {"first.yaml", PUSHES("train: [push_b.csv, push_d.csv], test: [push_a.csv, push_c.csv]")},
+    {"second.yaml", PUSHES("train: [{file: push_*.csv, take: 0}, push_c.csv],"
+                           " test: [push_b.csv, push_d.csv]")},
     {"network.yaml", FIT("blueprint: networks.yaml\n") //
      "fit: {windows: 5, states: recorded, iterations: 3}\n"},
     {"networks.yaml", "networks:\n"
@@ -320,6 +330,74 @@ static void fits_go_on_from_others(void** state) {
     assert_true(start_of_again() == 0.01);
 }
 
+// Each push has a friction of its own, so that what is left out is not explained by the rest.
+static void record_pushes(void) {
+    for (int k = 0; k < 4; k++) {
+        char command[400];
+        snprintf(command, sizeof command,
+                 "simulate %s/models/double_pendulum.urdf --set joint/joint0/damping=%g"
+                 " --q0 %g 0.3 --time 1 --dt 0.01 --integrator rk4 -o experiments/mine/push_%c.csv",
+                 NEURALSIM_SOURCE_DIR, 0.05 * (k + 1), 1.0 - 0.4 * k, 'a' + k);
+        program_must_run(folder, command, &last);
+    }
+}
+
+// A fold is the same as a fit to the files that it keeps, tested on the others; numbers of all folds
+// are averages over what they leave out.
+static void folds_leave_out_a_part_each(void** state) {
+    (void)state;
+    record_pushes();
+    write_experiment("kind: fits\ntitle: Mine\nanalytic: all\nmain: again\n"
+                     "fits:\n"
+                     "  - {name: all, file: pushes.yaml, folds: 2}\n"
+                     "  - {name: again, file: pushes.yaml, folds: 2, from: all}\n"
+                     "  - {name: first, file: first.yaml}\n"
+                     "  - {name: second, file: second.yaml}\n"
+                     "  - {name: curve, file: pushes.yaml, trajectories: [1, 2], seeds: 2}\n");
+    json_t* root = run_experiment("-o folds");
+    double first = metric(root, "first_test_far"), second = metric(root, "second_test_far");
+    assert_true(first > 1e-3 && second > 1e-3 && fabs(first - second) > 1e-4);
+    assert_true(fabs(metric(root, "all_test_far") - 0.5 * (first + second)) < 1e-9);
+    assert_true(fabs(metric(root, "again_test_far") - 0.5 * (first + second)) < 1e-6);
+    // Fold k goes on from fold k.
+    const json_t* folds = json_object_get(json_object_get(root, "runs"), "again");
+    assert_int_equal(json_array_size(folds), 3);
+    assert_null(json_object_get(json_array_get(folds, 0), "fold"));
+    for (uint32_t k = 1; k < 3; k++) {
+        char name[60];
+        snprintf(name, sizeof name, "folds/%s/result.json", k == 1 ? "first" : "second");
+        char* text = program_read_file(path_of(name));
+        json_t* alone = json_loads(text, 0, NULL);
+        snprintf(name, sizeof name, "folds/again/fold%u/result.json", k);
+        char* other = program_read_file(path_of(name));
+        json_t* again = json_loads(other, 0, NULL);
+        const json_t* end = json_array_get(json_object_get(alone, "parameters"), 0);
+        const json_t* start = json_array_get(json_object_get(again, "parameters"), 0);
+        assert_true(json_number_value(json_object_get(end, "value")) > 0.01);
+        assert_true(fabs(json_number_value(json_object_get(end, "value")) -
+                         json_number_value(json_object_get(start, "start"))) < 1e-9);
+        json_decref(alone);
+        json_decref(again);
+        free(text);
+        free(other);
+    }
+    // The second seed of two files has those that the first has not.
+    const json_t* runs = json_object_get(json_object_get(root, "runs"), "curve");
+    assert_int_equal(json_array_size(runs), 4);
+    assert_false(json_equal(json_object_get(json_array_get(runs, 2), "train"),
+                            json_object_get(json_array_get(runs, 3), "train")));
+    json_decref(root);
+    program_must_run(folder, "replay folds/analytic.yaml --data experiments/mine/push_a.csv",
+                     &last);
+
+    write_experiment("kind: fits\ntitle: Mine\n"
+                     "fits: [{name: all, file: pushes.yaml, folds: 5}]\n");
+    program_must_fail(folder, "experiment mine -o few", 1, "expected 5 files or more", &last);
+    write_experiment("kind: fits\ntitle: Mine\n"
+                     "fits: [{name: all, file: pushes.yaml, folds: 2, seeds: 2}]\n");
+    program_must_fail(folder, "experiment mine -o few", 1, "does not go with", &last);
+}
+
 // Measures are told apart by their names, not by the order in which a file has them.
 static void measures_go_by_their_names(void** state) {
     (void)state;
@@ -433,6 +511,7 @@ int main(void) {
         cmocka_unit_test(a_wrong_figure_costs_no_result),
         cmocka_unit_test(seeds_and_learning_curves),
         cmocka_unit_test(fits_go_on_from_others),
+        cmocka_unit_test(folds_leave_out_a_part_each),
         cmocka_unit_test(measures_go_by_their_names),
         cmocka_unit_test(mistakes_are_explained),
     };

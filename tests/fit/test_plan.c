@@ -394,6 +394,36 @@ static void data_is_looked_for(void** state) {
     ns_fit_free(experiment_load("fit.yaml", 1));
 }
 
+// Files in the order of their names; those that `take` says.
+static void globs_stand_for_files(void** state) {
+    (void)state;
+    static const char* const names[] = {"run_b.csv", "run_a.csv", "run_c.csv"};
+    for (int k = 0; k < 3; k++) {
+        char command[600];
+        snprintf(command, sizeof command, "%s", experiment_path(names[k]));
+        char copy[700];
+        snprintf(copy, sizeof copy, "cp '%s' '%s'", experiment_path("a.csv"), command);
+        assert_int_equal(system(copy), 0); // NOLINT
+    }
+    experiment_write("fit.yaml", MODEL
+                     "data: {train: [{file: run_*.csv, take: 1-7, to: 0.1}], test: [run_?.csv,"
+                     " a.csv]}\n" MASS);
+    ns_fit* fit = experiment_load("fit.yaml", 1);
+    const nsi_fit_plan_files* files = fit->plan->files;
+    assert_int_equal(files[NSI_ROLE_TRAIN].count, 2);
+    assert_non_null(strstr(files[NSI_ROLE_TRAIN].data[0].path, "run_b.csv"));
+    assert_non_null(strstr(files[NSI_ROLE_TRAIN].data[1].path, "run_c.csv"));
+    assert_true(files[NSI_ROLE_TRAIN].data[1].part.to == 0.1);
+    assert_int_equal(files[NSI_ROLE_TEST].count, 4);
+    ns_fit_free(fit);
+    experiment_write("fit.yaml", MODEL "data: {train: [ran_*.csv]}\n" MASS);
+    assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "no file that fits ran_*"));
+    experiment_write("fit.yaml", MODEL "data: {train: [{file: run_*.csv, take: 3}]}\n" MASS);
+    assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "3 files fit run_*.csv"));
+    experiment_write("fit.yaml", MODEL "data: {train: [{file: run_*.csv, take: 3-1}]}\n" MASS);
+    assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "numbers of files"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_fault_has_a_place),
@@ -402,6 +432,7 @@ int main(void) {
         cmocka_unit_test(what_is_left_out_has_defaults),
         cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(data_is_looked_for),
+        cmocka_unit_test(globs_stand_for_files),
     };
     return cmocka_run_group_tests(tests, write_files, remove_files);
 }
