@@ -136,6 +136,7 @@ static ns_status draw(const nsi_chart* chart, nsi_text_builder* b, ns_error* err
     case NSI_CHART_INTERVALS: nsi_intervals_draw(b, &chart->as.intervals, chart->title); break;
     case NSI_CHART_HEATMAP: nsi_heatmap_draw(b, &chart->as.heatmap, chart->title); break;
     case NSI_CHART_MATRIX: nsi_matrix_draw(b, &chart->as.matrix, chart->title); break;
+    case NSI_CHART_PLANE: nsi_plane_draw(b, &chart->as.plane, chart->title); break;
     case NSI_CHART_NETWORK: return nsi_network_draw(b, &chart->as.network, error);
     }
     return NS_OK;

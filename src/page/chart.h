@@ -121,6 +121,39 @@ typedef struct nsi_matrix {
 
 void nsi_matrix_draw(nsi_text_builder* b, const nsi_matrix* matrix, const char* title);
 
+// ---- plane.c -----------------------------------------------------------------------------------
+
+typedef struct nsi_plane_curve {
+    const char* name;    // in the legend, once for each class; NULL: not there
+    const char* class;   // as of nsi_series
+    const double *x, *y; // (count); not finite: missing
+    uint32_t count;
+    bool closed; // an outline
+} nsi_plane_curve;
+
+typedef struct nsi_plane_dot { // a disc of this area
+    double x, y, size;
+    const char* name;
+} nsi_plane_dot;
+
+typedef struct nsi_plane_panel {
+    const char* title;
+    const nsi_plane_curve* curves;
+    uint32_t ncurve;
+    const nsi_plane_dot* dots;
+    uint32_t ndot;
+} nsi_plane_panel;
+
+// Panels side by side, each as large as what it shows, with a bar that tells how large that is.
+typedef struct nsi_plane {
+    const nsi_plane_panel* panels;
+    uint32_t npanel;
+    const char* unit; // of both axes
+    double most;      // size of the largest disc, and all above
+} nsi_plane;
+
+void nsi_plane_draw(nsi_text_builder* b, const nsi_plane* plane, const char* title);
+
 // ---- chart.c -----------------------------------------------------------------------------------
 
 // Numbers or texts, one of both.
@@ -136,6 +169,7 @@ typedef enum nsi_chart_kind {
     NSI_CHART_INTERVALS,
     NSI_CHART_HEATMAP,
     NSI_CHART_MATRIX,
+    NSI_CHART_PLANE,
     NSI_CHART_NETWORK
 } nsi_chart_kind;
 
@@ -149,6 +183,7 @@ typedef struct nsi_chart {
         nsi_intervals intervals;
         nsi_heatmap heatmap;
         nsi_matrix matrix;
+        nsi_plane plane;
         nsi_network_picture network;
     } as;
     const nsi_chart_column* columns; // its numbers
@@ -189,7 +224,7 @@ ns_status nsi_chart_csv(const nsi_chart* chart, const ns_allocator* allocator, n
 
 // In characters, at most so many columns (40 at least are taken).
 // @param colour  tell curves apart by colours of the terminal
-// @return NS_OK; NS_ERR_UNSUPPORTED: a network; NS_ERR_NOMEM
+// @return NS_OK; NS_ERR_UNSUPPORTED: a network, a plane; NS_ERR_NOMEM
 ns_status nsi_chart_text(const nsi_chart* chart, uint32_t columns, bool colour,
                          const ns_allocator* allocator, ns_text* out, ns_error* error);
 

@@ -262,3 +262,23 @@ nsi_ticks nsi_page_ticks(const nsi_scale* scale, uint32_t wanted) {
         if (fit || wanted <= 2) return ticks;
     }
 }
+
+void nsi_legend_add(nsi_legend* l, const char* name, const char* class) {
+    static const double LINE = 14.0, SAMPLE = 18.0, LONGEST_NAME = 240.0, BELOW = 4.0;
+    double width = SAMPLE + 16.0 + fmin(nsi_page_width(name), LONGEST_NAME);
+    if (l->height == 0.0) {
+        l->x = l->left;
+        l->height = LINE + BELOW;
+    } else if (l->x > l->left && l->x + width > l->right) {
+        l->x = l->left;
+        l->height += LINE;
+    }
+    if (l->b) {
+        double y = l->height - BELOW;
+        nsi_text_add(l->b, "<path class=\"curve %s\" d=\"M%s %sh%s\"/>\n", class,
+                     nsi_page_length(l->x).text, nsi_page_length(y - 3.5).text,
+                     nsi_page_length(SAMPLE).text);
+        nsi_page_name(l->b, "", l->x + SAMPLE + 4.0, y, name, LONGEST_NAME);
+    }
+    l->x += width;
+}

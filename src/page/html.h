@@ -46,4 +46,14 @@ nsi_ticks nsi_page_ticks(const nsi_scale* scale, uint32_t wanted);
 nsi_shown nsi_page_length(double length);
 void nsi_page_close_picture(nsi_text_builder* b);
 
+// A legend of curves on top of a picture: entries side by side, in as many lines as they need.
+typedef struct nsi_legend {
+    nsi_text_builder* b; // NULL: only how high it is
+    double left, right;  // of the picture
+    double height;       // so far
+    double x;            // behind the last entry
+} nsi_legend;
+
+void nsi_legend_add(nsi_legend* legend, const char* name, const char* class);
+
 #endif

@@ -9,11 +9,7 @@
 static const double WIDTH = 400.0, LEFT = 48.0, MOST_LEFT = 130.0, RIGHT = 20.0;
 static const double LINE = 14.0; // from a line of text to the next
 static const double ONE_PANEL = 150.0, OF_SEVERAL = 84.0;
-static const double SAMPLE = 18.0; // in the legend
-enum {
-    MOST_BUCKETS = 500, // of a series with more points than twice that, four are drawn of each
-    LONGEST_NAME = 240  // in the legend
-};
+enum { MOST_BUCKETS = 500 }; // of a series with more points than twice that, four are drawn of each
 
 typedef struct drawing {
     nsi_text_builder* b;
@@ -59,25 +55,14 @@ bool nsi_lines_listed(const nsi_lines* l, uint32_t panel, uint32_t series) {
 
 // Lay out the legend, and draw it if `b` is not NULL; its height.
 static double add_legend(nsi_text_builder* b, const nsi_lines* l) {
-    double x = LEFT, y = LINE;
-    uint32_t count = 0;
+    nsi_legend legend = {.b = b, .left = LEFT, .right = WIDTH};
     for (uint32_t p = 0; p < l->npanel; p++) {
         for (uint32_t s = 0; s < l->panels[p].nseries; s++) {
             const nsi_series* series = &l->panels[p].series[s];
-            if (!nsi_lines_listed(l, p, s)) continue;
-            double width = SAMPLE + 16.0 + fmin(nsi_page_width(series->name), LONGEST_NAME);
-            if (x > LEFT && x + width > WIDTH) x = LEFT, y += LINE;
-            if (b) {
-                nsi_text_add(b, "<path class=\"curve %s\" d=\"M%s %sh%s\"/>\n", series->class,
-                             nsi_page_length(x).text, nsi_page_length(y - 3.5).text,
-                             nsi_page_length(SAMPLE).text);
-                nsi_page_name(b, "", x + SAMPLE + 4.0, y, series->name, LONGEST_NAME);
-            }
-            x += width;
-            count++;
+            if (nsi_lines_listed(l, p, s)) nsi_legend_add(&legend, series->name, series->class);
         }
     }
-    return count > 0 ? y + 4.0 : 0.0;
+    return legend.height;
 }
 
 // ---- curves ------------------------------------------------------------------------------------

@@ -475,9 +475,10 @@ ns_status nsi_chart_text(const nsi_chart* chart, uint32_t columns, bool colour,
     page p = {
         .b = &b, .columns = columns > LEAST_COLUMNS ? columns : LEAST_COLUMNS, .colour = colour};
     *out = (ns_text){0};
-    if (chart->kind == NSI_CHART_NETWORK) {
+    if (chart->kind == NSI_CHART_NETWORK || chart->kind == NSI_CHART_PLANE) {
         return nsi_fail(error, NS_ERR_UNSUPPORTED,
-                        "a network cannot be drawn in characters; write it to a file with -o");
+                        "%s cannot be drawn in characters; write it to a file with -o",
+                        chart->kind == NSI_CHART_NETWORK ? "a network" : "a plane");
     }
     nsi_show_clipped(&b, chart->title ? chart->title : "", p.columns);
     nsi_text_add(&b, "\n");
@@ -487,6 +488,7 @@ ns_status nsi_chart_text(const nsi_chart* chart, uint32_t columns, bool colour,
     case NSI_CHART_INTERVALS: add_intervals(&p, &chart->as.intervals); break;
     case NSI_CHART_HEATMAP: add_heatmap(&p, &chart->as.heatmap); break;
     case NSI_CHART_MATRIX: add_matrix(&p, &chart->as.matrix); break;
+    case NSI_CHART_PLANE:
     case NSI_CHART_NETWORK: break;
     }
     return nsi_text_finish(&b, out, error);

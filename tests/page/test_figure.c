@@ -49,6 +49,11 @@ static bool make_charts(nsi_charts* charts) {
     static const double cells[] = {0.0, 1.0, NAN, 99.0};
     static const double weights[] = {1.0, -2.0, 0.5};
     static const nsi_network_picture_layer layer = {weights, 3, 1, false, "outputs"};
+    static const nsi_plane_curve curves[] = {{hostile, "c0", xs, ys, 3, false},
+                                             {wide, "recorded", ys, xs, 3, true}};
+    static const nsi_plane_dot dots[] = {{1.0, 2.0, 0.5, hostile}, {NAN, 1.0, 1.0, wide}};
+    static const nsi_plane_panel planes[] = {{hostile, curves, 2, dots, 2},
+                                             {wide, NULL, 0, NULL, 0}};
     for (int kind = NSI_CHART_LINES; kind <= NSI_CHART_NETWORK; kind++) {
         nsi_chart* chart = nsi_charts_add(charts, (nsi_chart_kind)kind, "one/two <3>", hostile);
         if (!chart) return false;
@@ -73,6 +78,10 @@ static bool make_charts(nsi_charts* charts) {
                                               .most = 3.0};
             break;
         case NSI_CHART_MATRIX: chart->as.matrix = (nsi_matrix){names, matrix, 3, 3}; break;
+        case NSI_CHART_PLANE:
+            chart->as.plane =
+                (nsi_plane){.panels = planes, .npanel = 2, .unit = broken, .most = 2.0};
+            break;
         case NSI_CHART_NETWORK:
             chart->as.network = (nsi_network_picture){
                 .title = hostile, .layers = &layer, .nlayer = 1, .inputs = names, .outputs = names};
@@ -134,13 +143,13 @@ static void figures_stand_in_a_page(void** state) {
     assert_null(strstr(text.data, "<b a"));
     assert_null(strstr(text.data, "</script"));
     assert_null(strstr(text.data, "\x1b"));
-    assert_int_equal(occurrences(text.data, "<figure id=\"figure-one_two__3_"), 6);
+    assert_int_equal(occurrences(text.data, "<figure id=\"figure-one_two__3_"), 7);
     const picture* p = picture_read(text.data, text.size);
-    assert_int_equal(picture_count(p, "figure", "figure"), 6);
-    assert_int_equal(picture_count(p, "figcaption", NULL), 6);
-    assert_int_equal(picture_count(p, "svg", NULL), 6);
+    assert_int_equal(picture_count(p, "figure", "figure"), 7);
+    assert_int_equal(picture_count(p, "figcaption", NULL), 7);
+    assert_int_equal(picture_count(p, "svg", NULL), 7);
     assert_int_equal(picture_count(p, "svg", "figure network"), 1);
-    assert_int_equal(picture_count(p, "pre", NULL), 6);
+    assert_int_equal(picture_count(p, "pre", NULL), 7);
     assert_true(picture_says(p, hostile) && picture_says(p, wide));
     ns_text_free(&text);
     nsi_charts_free(&charts);
@@ -237,7 +246,8 @@ static void characters_keep_to_their_columns(void** state) {
             ns_error error = {0};
             ns_status status =
                 nsi_chart_text(&charts.list.data[k], columns, false, NULL, &text, &error);
-            if (charts.list.data[k].kind == NSI_CHART_NETWORK) {
+            nsi_chart_kind kind = charts.list.data[k].kind;
+            if (kind == NSI_CHART_NETWORK || kind == NSI_CHART_PLANE) {
                 assert_int_equal(status, NS_ERR_UNSUPPORTED);
                 assert_non_null(strstr(error.message, "-o"));
                 continue;
@@ -336,6 +346,39 @@ static void names_stay_in_the_picture(void** state) {
         if (k == 1) assert_int_equal(picture_count(p, "path", "ink"), 2);
         nsi_figure_free(&figure);
     }
+}
+
+// A square is a square: the same scale both ways, and a bar of a round length.
+static void planes_keep_angles(void** state) {
+    (void)state;
+    static const double x[] = {0.0, 0.1, 0.1, 0.0, NAN}, y[] = {1.0, 1.0, 1.1, 1.1, 7.0};
+    static const nsi_plane_curve square = {"square", "c0", x, y, 5, true};
+    static const nsi_plane_dot dots[] = {{0.05, 1.05, 1.0, "a"}, {0.02, 1.02, 0.25, "b"}};
+    static const nsi_plane_panel panel = {"one", &square, 1, dots, 2};
+    nsi_chart chart = {.kind = NSI_CHART_PLANE, .title = "t", .as.plane = {&panel, 1, "m", 1.0}};
+    nsi_figure figure;
+    assert_int_equal(nsi_chart_figure(&chart, NULL, &figure, NULL), NS_OK);
+    const char* points = strstr(figure.svg.data, "<polygon class=\"curve c0\" points=\"");
+    assert_non_null(points);
+    double px[4], py[4], r[2];
+    points = strstr(points, "points=") + 8;
+    assert_int_equal(sscanf(points, "%lf,%lf %lf,%lf %lf,%lf %lf,%lf", &px[0], &py[0], &px[1],
+                            &py[1], &px[2], &py[2], &px[3], &py[3]),
+                     8);
+    double side = px[1] - px[0];
+    assert_true(side > 100.0);
+    assert_true(fabs(py[0] - py[1]) < 0.11 && fabs(px[1] - px[2]) < 0.11);
+    assert_true(fabs((py[1] - py[2]) - side) < 0.21); // up is up
+    const char* disc = figure.svg.data;
+    for (int k = 0; k < 2; k++) {
+        disc = strstr(disc + 1, " r=\"");
+        assert_non_null(disc);
+        r[k] = strtod(disc + 4, NULL);
+    }
+    assert_true(fabs(r[0] - 2.0 * r[1]) < 0.2); // areas
+    assert_non_null(strstr(figure.svg.data, ">0.05 m<"));
+    picture_check_labels(picture_read(figure.svg.data, figure.svg.size), true);
+    nsi_figure_free(&figure);
 }
 
 // Titles and notes lie inside of the picture, however long they are.
@@ -499,6 +542,7 @@ int main(void) {
         cmocka_unit_test(characters_keep_to_their_columns),
         cmocka_unit_test(large_charts_keep_to_their_columns),
         cmocka_unit_test(names_stay_in_the_picture),
+        cmocka_unit_test(planes_keep_angles),
         cmocka_unit_test(long_notes_have_room),
         cmocka_unit_test(directions_are_not_obeyed),
         cmocka_unit_test(curves_are_dots),
