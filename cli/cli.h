@@ -160,7 +160,8 @@ void cli_progress_end(cli_progress* p); // remove the line
 // Options of all commands that load a model, for their tables of options.
 #define CLI_LOAD_ROWS(load)                                                                        \
     {"--ground", CLI_FLAG, &(load).ground, NULL},                                                  \
-        {"--self-collision", CLI_FLAG, &(load).self_collision, NULL}, {                            \
+        {"--self-collision", CLI_FLAG, &(load).self_collision, NULL},                              \
+        {"--variant", CLI_TEXT, &(load).variant, "a name"}, {                                      \
         "--repair-inertia", CLI_FLAG, &(load).repair_inertia, NULL                                 \
     }
 

@@ -32,6 +32,7 @@ static const char help[] =
     "  --blueprint FILE  networks at quantities; --weights FILE: their weights\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
     "  --self-collision  links of a URDF can touch each other\n"
+    "  --variant NAME    which one, of a hybrid model with variants\n"
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
     "\n"
     "example: accelerations of a pendulum and how they depend on the angles\n"

@@ -21,6 +21,7 @@ static const char help[] =
     "  --json              everything, as one JSON object\n"
     "  --ground            add the plane z = 0 unless the file has a plane\n"
     "  --self-collision    links of a URDF can touch each other\n"
+    "  --variant NAME      which one, of a hybrid model with variants\n"
     "  --repair-inertia    raise unphysical inertias instead of refusing the file\n"
     "\n"
     "example: the tree of a robot and its joint parameters\n"

@@ -31,6 +31,7 @@ static const char help[] =
     "weights\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
     "  --self-collision  links of a URDF can touch each other\n"
+    "  --variant NAME    which one, of a hybrid model with variants\n"
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
     "\n"
     "example: everything about the poses of links\n"

@@ -6,6 +6,7 @@
 
 #include "fit/answer.h"
 #include "io/file.h"
+#include "io/hybrid.h"
 #include "page/curves.h"
 #include "page/starts.h"
 #include "page/weights.h"
@@ -101,7 +102,13 @@ static bool read_result(plot* p, const char* path) {
 // Pictures of networks need the model, which takes its time and may not be where it was.
 static void load_networks(plot* p, const char* path) {
     ns_error* error = &p->network_error;
-    ns_status status = ns_hybrid_load(path, NULL, &p->hybrid, error);
+    nsi_hybrid file = {0};
+    ns_load_options load = ns_default_load_options();
+    ns_status status = nsi_hybrid_read(path, NULL, &file, error);
+    // Networks are the same for all variants.
+    if (status == NS_OK && file.variants.count > 0) load.variant = file.variants.data[0].name;
+    if (status == NS_OK) status = ns_hybrid_load(path, &load, &p->hybrid, error);
+    nsi_hybrid_free(&file);
     if (status != NS_OK || !ns_hybrid_blueprint(p->hybrid)) return;
     ns_system_options options = ns_default_system_options();
     ns_hybrid_apply(p->hybrid, &options);

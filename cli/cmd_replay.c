@@ -6,6 +6,7 @@
 
 #include "fit/predict.h"
 #include "fit/show.h"
+#include "io/hybrid.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -39,12 +40,20 @@ static const char help[] =
     "  -o FILE.csv           write predicted values beside recorded ones\n"
     "  --json                print one object instead of tables\n"
     "  --threads N           default: one for each core; the result is the same\n"
+    "  --variant NAME        of a model with variants, for all files; default: as each name tells\n"
     "  --ground, --self-collision, --repair-inertia   as for simulate\n"
     "\n"
     "example: what a model without friction makes of a pendulum that has some\n"
     "  neuralsim replay models/double_pendulum.urdf --data examples/rusty_pendulum_run.csv\n";
 
 enum { MOST_LINES = 20, MOST_NAMES = 8, DEFAULT_HORIZONS = 4, NAME_WIDTH = 40 };
+
+// The robot, or a variant of it to which recordings belong.
+typedef struct robot {
+    const char *name, *files; // NULL: it is the only one
+    cli_model source;
+    ns_system* system;
+} robot;
 
 typedef struct replay {
     // options
@@ -59,10 +68,11 @@ typedef struct replay {
     bool json;
 
     // what is predicted
-    cli_model source;
+    nsi_hybrid file; // of a model with variants
+    robot* robots;
+    uint32_t nrobot;
     ns_data_map* map;
     ns_dataset* data;
-    ns_system* system;
     nsi_problem* problem;
     nsi_arena arena;
     const char **names, **units; // (nchannel)
@@ -119,11 +129,56 @@ static int check_options(replay* r) {
     return CLI_GO_ON;
 }
 
-static bool load_data(replay* r) {
+// Variants to which recordings belong, in the order of the file: the first that fits counts.
+static bool choose_robots(replay* r) {
+    bool* needed = NULL;
     ns_error error;
-    ns_status status =
-        r->map_path ? ns_data_map_load(r->map_path, NULL, &r->map, &error)
-                    : ns_data_map_infer(r->files.items[0], r->source.model, NULL, &r->map, &error);
+    if (nsi_is_hybrid_path(r->model_path) && !r->load.variant &&
+        nsi_hybrid_read(r->model_path, NULL, &r->file, &error) != NS_OK) {
+        return cli_fail("%s", error.message), false;
+    }
+    uint32_t count = r->file.variants.count;
+    r->robots = calloc((size_t)count + 1, sizeof *r->robots);
+    needed = calloc((size_t)count + 1, sizeof *needed);
+    bool ok = r->robots && needed;
+    if (!ok) cli_fail("out of memory");
+    for (uint32_t k = 0; k < r->files.count && ok && count > 0; k++) {
+        const nsi_hybrid_variant* v = nsi_hybrid_variant_of(&r->file, r->files.items[k]);
+        ok = v != NULL;
+        if (ok) needed[v - r->file.variants.data] = true;
+        if (!ok) {
+            cli_fail("%s belongs to no variant of %s: none of their `files` fits its name; name one"
+                     " by --variant",
+                     r->files.items[k], r->model_path);
+        }
+    }
+    for (uint32_t k = 0; k < count && ok; k++) {
+        const nsi_hybrid_variant* v = &r->file.variants.data[k];
+        if (needed[k]) r->robots[r->nrobot++] = (robot){.name = v->name, .files = v->files};
+    }
+    if (count == 0) r->nrobot = 1;
+    free(needed);
+    return ok;
+}
+
+static bool load_robots(replay* r) {
+    if (!choose_robots(r)) return false;
+    for (uint32_t k = 0; k < r->nrobot; k++) {
+        ns_load_options load = r->load;
+        if (r->robots[k].name) load.variant = r->robots[k].name;
+        if (!cli_model_load_any(r->model_path, &load, &r->networks, &r->robots[k].source)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool load_data(replay* r) {
+    const ns_model* model = r->robots[0].source.model;
+    ns_error error;
+    ns_status status = r->map_path
+                           ? ns_data_map_load(r->map_path, NULL, &r->map, &error)
+                           : ns_data_map_infer(r->files.items[0], model, NULL, &r->map, &error);
     if (status == NS_OK) {
         double period = isnan(r->period) ? 0.0 : r->period;
         status = ns_dataset_create(r->map, period, NULL, &r->data, &error);
@@ -142,39 +197,75 @@ static bool load_data(replay* r) {
 // Of a learned system: its channels are coordinates and velocities.
 static bool create_learned_problem(replay* r) {
     ns_error error;
+    robot* one = &r->robots[0];
     const char* place = r->map_path ? r->map_path : r->files.items[0];
-    if (ns_hybrid_create_learned(r->source.hybrid, &r->system, &error) != NS_OK ||
-        nsi_problem_create(r->source.model, r->system, NULL, r->data, NULL, &r->problem, &error) !=
-            NS_OK) {
-        return cli_fail("%s: %s", r->system ? place : r->model_path, error.message), false;
+    if (ns_hybrid_create_learned(one->source.hybrid, &one->system, &error) != NS_OK ||
+        nsi_problem_create(one->source.model, one->system, NULL, r->data, NULL, &r->problem,
+                           &error) != NS_OK) {
+        return cli_fail("%s: %s", one->system ? place : r->model_path, error.message), false;
     }
     return true;
 }
 
-static bool create_problem(replay* r, ns_system_options* options) {
+static bool create_system(replay* r, robot* one, ns_system_options* options) {
     uint32_t count = 0;
     ns_error error;
     const char** observe = calloc((size_t)ns_dataset_channel_count(r->data) + 1, sizeof *observe);
     if (!observe) return cli_fail("out of memory"), false;
     // Names of channels and controls stand in the map, if there is one.
     const char* place = r->map_path ? r->map_path : r->files.items[0];
-    ns_status status = nsi_problem_observations(r->source.model, r->data, observe, &count, &error);
-    if (status != NS_OK) cli_fail("%s: %s", place, error.message);
-    if (status == NS_OK) {
+    ns_status status =
+        nsi_problem_observations(one->source.model, r->data, observe, &count, &error);
+    if (status != NS_OK) {
+        cli_fail("%s: %s", place, error.message);
+    } else {
         options->observe = observe;
         options->nobserve = count;
-        r->system = cli_create_system(r->source.model, options);
-        if (!r->system) status = NS_ERR_INVALID;
+        one->system = cli_create_system(one->source.model, options);
     }
     free(observe);
-    options->observe = NULL;
-    options->nobserve = 0;
-    if (status != NS_OK) return false;
-    cli_note_integrator(r->source.model, r->system, options->integrator);
-    status =
-        nsi_problem_create(r->source.model, r->system, NULL, r->data, NULL, &r->problem, &error);
+    if (!one->system) return false;
+    cli_note_integrator(one->source.model, one->system, options->integrator);
+    return true;
+}
+
+// How a robot is simulated, but for the time step.
+static ns_system_options options_of(const replay* r, const robot* one) {
+    ns_system_options options = ns_default_system_options();
+    cli_model_apply(&one->source, &options);
+    cli_set_contact(&r->contact, &options);
+    if (r->integrator >= 0) options.integrator = r->integrator;
+    return options;
+}
+
+static bool create_problem(replay* r) {
+    double given = isnan(r->dt) ? 0.0 : r->dt, period = ns_dataset_period(r->data), step = INFINITY;
+    ns_error error;
+    for (uint32_t k = 0; k < r->nrobot; k++) {
+        ns_system_options options = options_of(r, &r->robots[k]);
+        const ns_model* model = r->robots[k].source.model;
+        step = fmin(step, nsi_problem_timestep(model, &options, given, period));
+    }
+    nsi_variant* variants = calloc(r->nrobot, sizeof *variants);
+    if (!variants) return cli_fail("out of memory"), false;
+    bool ok = true;
+    for (uint32_t k = 0; k < r->nrobot && ok; k++) {
+        robot* one = &r->robots[k];
+        ns_system_options options = options_of(r, one);
+        options.timestep = step;
+        ok = create_system(r, one, &options);
+        variants[k] = (nsi_variant){one->name, one->files, one->source.model, one->system};
+    }
+    const char* place = r->model_path;
+    ns_status status = ok ? nsi_variants_check(variants, r->nrobot, &error) : NS_OK;
+    if (ok && status == NS_OK) {
+        place = r->map_path ? r->map_path : r->files.items[0];
+        status = nsi_problem_create_shared(variants, r->nrobot, NULL, r->data, NULL, &r->problem,
+                                           &error);
+    }
     if (status != NS_OK) cli_fail("%s: %s", place, error.message);
-    return status == NS_OK;
+    free(variants);
+    return ok && status == NS_OK;
 }
 
 // ---- names and units -----------------------------------------------------------------------
@@ -290,8 +381,8 @@ static int choose_horizons(replay* r) {
 }
 
 static int prepare(replay* r) {
-    if (!cli_model_load_any(r->model_path, &r->load, &r->networks, &r->source)) return EXIT_FAILED;
-    bool learned = ns_hybrid_is_learned(r->source.hybrid);
+    if (!load_robots(r)) return EXIT_FAILED;
+    bool learned = ns_hybrid_is_learned(r->robots[0].source.hybrid);
     if (learned && (!isnan(r->dt) || r->integrator >= 0 || r->contact.model >= 0 ||
                     r->networks.blueprint || r->networks.weights)) {
         return cli_usage("replay",
@@ -299,15 +390,11 @@ static int prepare(replay* r) {
                          " --weights do not go with it",
                          r->model_path);
     }
-    if (!learned) cli_note_ignored(r->source.model, r->model_path);
+    for (uint32_t k = 0; k < r->nrobot && !learned; k++) {
+        cli_note_ignored(r->robots[k].source.model, r->model_path);
+    }
     if (!load_data(r)) return EXIT_FAILED;
-    ns_system_options options = ns_default_system_options();
-    cli_model_apply(&r->source, &options);
-    cli_set_contact(&r->contact, &options);
-    if (r->integrator >= 0) options.integrator = r->integrator;
-    options.timestep = nsi_problem_timestep(r->source.model, &options, isnan(r->dt) ? 0.0 : r->dt,
-                                            ns_dataset_period(r->data));
-    bool ok = learned ? create_learned_problem(r) : create_problem(r, &options);
+    bool ok = learned ? create_learned_problem(r) : create_problem(r);
     if (!ok || !name_channels(r)) return EXIT_FAILED;
     find_units(r);
     note_unknown_states(r);
@@ -440,7 +527,7 @@ static bool write_paths(const replay* r) {
 
 static const char* integrator_name(const replay* r) {
     static const char* const names[] = {"euler", "rk4", "implicit"}; // CLI_INTEGRATORS
-    if (ns_hybrid_is_learned(r->source.hybrid)) return "learned";
+    if (ns_hybrid_is_learned(r->robots[0].source.hybrid)) return "learned";
     return names[r->problem->sizes.integrator];
 }
 
@@ -516,6 +603,10 @@ static void print_setting(const replay* r) {
     }
     printf("model      %s; %s, steps of %s ms\n", r->model_path, integrator_name(r),
            nsi_show_short(1e3 * z->timestep, 6).text);
+    for (uint32_t k = 0; k < r->nrobot && r->robots[0].name; k++) {
+        printf("%s%s%s", k > 0 ? ", " : "variants   ", r->robots[k].name,
+               k + 1 == r->nrobot ? "\n" : "");
+    }
     printf("data       %s\n", ns_dataset_treatment(r->data));
     printf("controls   ");
     for (uint32_t k = 0; k < r->problem->ncontrol; k++) {
@@ -618,10 +709,12 @@ int cmd_replay(int argc, char** argv) {
 
     nsi_prediction_free(&r.result);
     nsi_problem_free(r.problem);
-    ns_system_free(r.system);
+    for (uint32_t k = 0; k < r.nrobot; k++) ns_system_free(r.robots[k].system);
     ns_dataset_free(r.data);
     ns_data_map_free(r.map);
-    cli_model_free(&r.source);
+    for (uint32_t k = 0; k < r.nrobot; k++) cli_model_free(&r.robots[k].source);
+    free(r.robots);
+    nsi_hybrid_free(&r.file);
     nsi_arena_free(&r.arena);
     free(r.names);
     free(r.units);

@@ -10,6 +10,9 @@
 ///     ns_system_free(system);
 ///     ns_hybrid_free(hybrid);
 ///
+/// A file may have variants, robots that share everything else; ns_load_options.variant or .recording
+/// tell which one is loaded.
+///
 /// A file may also name a learned system (learned.h) in place of physics; the model then gives names
 /// and looks, and ns_hybrid_create_learned() the system. The format is in docs/blueprint.md.
 
@@ -28,7 +31,8 @@ typedef struct ns_hybrid ns_hybrid;
 /// file (any other name), which is a hybrid model that changes nothing. Whether networks and weights
 /// fit the robot is checked by ns_system_create().
 /// @param options  of the robot; NULL for ns_default_load_options(). `ground` and `self_collision`
-///                 hold when they are set here or in the file
+///                 hold when they are set here or in the file; `variant` and `recording` are for a
+///                 file with variants, of which one must be chosen
 /// @param out      to be freed by ns_hybrid_free(); NULL after a failure
 /// @param error    names file, line and column, and what to do
 /// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_IO, NS_ERR_PARSE, NS_ERR_UNSUPPORTED, NS_ERR_NONFINITE,
@@ -41,6 +45,9 @@ NS_API void ns_hybrid_free(ns_hybrid* hybrid);
 
 /// The robot as its own file has it. Owned by the hybrid model.
 NS_API const ns_model* ns_hybrid_model(const ns_hybrid* hybrid);
+
+/// The name of the variant that was chosen; NULL: the file has none.
+NS_API const char* ns_hybrid_variant(const ns_hybrid* hybrid);
 
 /// Its networks, with weights loaded if the file names some; NULL when there are none. Owned by the
 /// hybrid model; other weights may be loaded into it before a system is made.

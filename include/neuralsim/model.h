@@ -267,6 +267,8 @@ typedef struct ns_load_options {
     bool ground; ///< add a plane "ground" at z = 0 when the file has no plane. Default false
     bool self_collision;           ///< URDF: links of the robot can touch each other. Default false
     const ns_allocator* allocator; ///< NULL for ns_default_allocator()
+    const char* variant;   ///< hybrid models with variants: the name of one. Default NULL: as
+    const char* recording; ///< the name of this file tells, if one is given. Default NULL
 } ns_load_options;
 
 NS_API ns_load_options ns_default_load_options(void);

@@ -143,6 +143,8 @@ static ns_status identify(ns_fit* f, nsi_evaluator* e, ns_error* error) {
 nsi_predict_options nsi_fit_predict_options(const ns_fit* f) {
     return (nsi_predict_options){.history = f->plan->history,
                                  .origins = f->plan->origins,
+                                 .after = f->plan->after,
+                                 .adapt = {f->adapt, f->adapt_deviations, f->nadapt},
                                  .reach = f->plan->stages.data[0].loss.reach,
                                  .horizons = f->plan->horizons.data,
                                  .nhorizon = f->plan->horizons.count,
@@ -185,6 +187,19 @@ static void describe_learned(const nsi_learned* l, char* text, size_t size) {
     }
 }
 
+// "butter.xml", or all of the plan's variants one after the other; NULL: out of memory.
+static const char* describe_model(ns_fit* f) {
+    nsi_text_builder text = {.allocator = f->allocator};
+    if (f->plan->model) return f->plan->model;
+    for (uint32_t k = 0; k < f->plan->variants.count; k++) {
+        nsi_text_add(&text, "%s%s", k > 0 ? ", " : "", f->plan->variants.data[k].model);
+    }
+    const char* kept =
+        text.failed ? NULL : nsi_arena_string(&f->answer.arena, text.text.data, text.text.count);
+    nsi_array_free(&text.allocator, &text.text);
+    return kept;
+}
+
 static ns_status describe(ns_fit* f, ns_error* error) {
     static const char* const integrators[] = {"semi-implicit Euler", "RK4", "implicit Euler"};
     static const char* const states[] = {"free start states", "start states as recorded",
@@ -209,7 +224,7 @@ static ns_status describe(ns_fit* f, ns_error* error) {
     a->setting = nsi_arena_string(&a->arena, text, strlen(text));
     a->title = f->plan->title;
     a->citation = f->plan->citation;
-    a->model = f->plan->model;
+    a->model = describe_model(f);
     a->treatment = ns_dataset_treatment(f->data[NSI_ROLE_TRAIN]);
     a->noise_known = true;
     for (uint32_t k = 0; k < ns_dataset_channel_count(f->data[NSI_ROLE_TRAIN]); k++) {
@@ -220,7 +235,7 @@ static ns_status describe(ns_fit* f, ns_error* error) {
     for (uint32_t k = 0; k < f->plan->stages.count; k++) {
         if (f->plan->stages.data[k].loss.fit_weights) a->nweight = f->nw;
     }
-    return a->setting ? NS_OK : nsi_fail_nomem(error);
+    return a->setting && a->model ? NS_OK : nsi_fail_nomem(error);
 }
 
 // A text of the answer's own: it may outlive the fit.
@@ -294,7 +309,8 @@ static ns_status make_viewer(const ns_fit* f, const nsi_episodes* episodes, nsi_
     nsi_bundle bundle;
     *out = NULL;
     if (!nsi_bundle_get(&bundle) || episodes->rows == 0) return NS_OK;
-    ns_status status = nsi_viewer_create(ns_hybrid_model(f->hybrid), &f->allocator, out, error);
+    const ns_hybrid* shown = f->variants[nsi_episodes_variant(episodes)].hybrid;
+    ns_status status = nsi_viewer_create(ns_hybrid_model(shown), &f->allocator, out, error);
     if (status == NS_OK) status = nsi_episodes_show(episodes, f, *out, error);
     return status;
 }
@@ -347,46 +363,109 @@ ns_status nsi_fit_write_text(const ns_fit* f, const char* folder, const char* na
     return status;
 }
 
-ns_status nsi_fit_set_parameter(const ns_fit* f, nsi_hybrid* file, const char* name, double value,
-                                ns_error* error) {
-    const ns_model* robot = ns_hybrid_model(f->hybrid);
+ns_status nsi_fit_set_parameter(const ns_fit* f, nsi_hybrid_parameters* to, const ns_model* robot,
+                                const char* name, double value, ns_error* error) {
     const ns_param* param = ns_model_param(robot, ns_model_find_param(robot, name));
     uint32_t kept = 0;
-    for (uint32_t k = 0; k < file->parameters.count; k++) {
-        if (strcmp(file->parameters.data[k].pattern, name) == 0) continue;
-        file->parameters.data[kept++] = file->parameters.data[k];
+    for (uint32_t k = 0; k < to->count; k++) {
+        if (strcmp(to->data[k].pattern, name) == 0) continue;
+        to->data[kept++] = to->data[k];
     }
-    file->parameters.count = kept;
+    to->count = kept;
     nsi_hybrid_parameter parameter = {.pattern = name,
                                       .value = fmin(fmax(value, param->lower), param->upper)};
-    bool done = nsi_array_push(&f->allocator, &file->parameters, parameter);
+    bool done = nsi_array_push(&f->allocator, to, parameter);
     return done ? NS_OK : nsi_fail_nomem(error);
+}
+
+// Value of a free parameter of a variant; NULL: it has none of this name.
+static const double* find_value(const ns_fit* f, const double* p, uint32_t variant,
+                                const char* name) {
+    const char* const* names = nsi_variables_param_names(f->variables, variant);
+    for (uint32_t k = 0; k < nsi_variables_param_count(f->variables, variant); k++) {
+        if (strcmp(names[k], name) == 0) return &p[f->problem->param_at[variant] + k];
+    }
+    return NULL;
+}
+
+static bool is_given(const nsi_hybrid_parameters* parameters, const char* name) {
+    for (uint32_t k = 0; k < parameters->count; k++) {
+        if (ns_glob_match(parameters->data[k].pattern, name)) return true;
+    }
+    return false;
+}
+
+// Can a value stand among those of all variants? Not when one that has a parameter of this name has
+// another value, as formulas may differ and globs pass over a link that is fixed in one of them; nor
+// when it has one of its own in the file, which would hide it.
+static bool is_common(const ns_fit* f, const nsi_hybrid* file, const double* p, const char* name,
+                      double value) {
+    for (uint32_t k = 0; k < f->nvariant; k++) {
+        const ns_model* robot = ns_hybrid_model(f->variants[k].hybrid);
+        if (ns_model_find_param(robot, name) == NSI_NONE) continue;
+        const double* other = find_value(f, p, k, name);
+        if (!other || *other != value) return false;
+        if (file->variants.count > 0 && is_given(&file->variants.data[k].parameters, name)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// What was found, for all variants together where it is the same.
+static ns_status set_parameters(const ns_fit* f, nsi_hybrid* file, ns_error* error) {
+    size_t np = f->problem->param_at[f->nvariant], scratch = nsi_variables_scratch(f->variables);
+    double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + np + scratch + 1) * sizeof(double));
+    if (!v) return nsi_fail_nomem(error);
+    double* p = v + f->nz;
+    nsi_variables_from_z(f->variables, f->z, v, NULL, p + np);
+    for (uint32_t m = 0; m < f->nvariant; m++) {
+        nsi_variables_params(f->variables, m, v, p + f->problem->param_at[m], NULL, p + np);
+    }
+    ns_status status = NS_OK;
+    for (uint32_t m = 0; m < f->nvariant; m++) {
+        const char* const* names = nsi_variables_param_names(f->variables, m);
+        const ns_model* robot = ns_hybrid_model(f->variants[m].hybrid);
+        for (uint32_t k = 0; k < nsi_variables_param_count(f->variables, m); k++) {
+            double value = p[f->problem->param_at[m] + k];
+            nsi_hybrid_parameters* to = is_common(f, file, p, names[k], value)
+                                            ? &file->parameters
+                                            : &file->variants.data[m].parameters;
+            if (status == NS_OK) {
+                status = nsi_fit_set_parameter(f, to, robot, names[k], value, error);
+            }
+        }
+    }
+    nsi_free(&f->allocator, v);
+    return status;
+}
+
+// The model that was fitted, as it was.
+static ns_status begin_model(const ns_fit* f, nsi_hybrid* file, ns_error* error) {
+    nsi_fit_plan* plan = f->plan;
+    const char* model = plan->model ? nsi_fit_plan_path(plan, plan->model) : NULL;
+    if (plan->model && !model) return nsi_fail_nomem(error);
+    if (model && nsi_is_hybrid_path(model)) {
+        return nsi_hybrid_read(model, &f->allocator, file, error);
+    }
+    nsi_hybrid_init(&f->allocator, file);
+    file->robot = model;
+    for (uint32_t k = 0; k < f->nvariant && !model; k++) {
+        const nsi_fit_variant* v = &f->variants[k];
+        nsi_hybrid_variant variant = {.name = v->name, .files = v->files, .robot = v->robot};
+        if (!nsi_array_push(&f->allocator, &file->variants, variant)) return nsi_fail_nomem(error);
+    }
+    return NS_OK;
 }
 
 ns_status nsi_fit_write_model(const ns_fit* f, const char* folder, const char* name,
                               const char* weights, ns_error* error) {
     nsi_fit_plan* plan = f->plan;
-    uint32_t np = nsi_variables_param_count(f->variables);
-    const char* const* names = nsi_variables_param_names(f->variables);
-    size_t scratch = nsi_variables_scratch(f->variables);
     nsi_hybrid file = {0};
     char* path = nsi_fit_join(f, folder, name);
-    double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + np + scratch + 1) * sizeof(double));
-    const char* model = nsi_fit_plan_path(plan, plan->model);
-    ns_status status = path && v && model ? NS_OK : nsi_fail_nomem(error);
-    if (status == NS_OK && nsi_is_hybrid_path(model)) {
-        status = nsi_hybrid_read(model, &f->allocator, &file, error);
-    } else if (status == NS_OK) {
-        nsi_hybrid_init(&f->allocator, &file);
-        file.robot = model;
-    }
+    ns_status status = path ? begin_model(f, &file, error) : nsi_fail_nomem(error);
+    if (status == NS_OK) status = set_parameters(f, &file, error);
     if (status == NS_OK) {
-        double* p = v + f->nz;
-        nsi_variables_from_z(f->variables, f->z, v, NULL, p + np);
-        nsi_variables_params(f->variables, v, p, NULL, p + np);
-        for (uint32_t k = 0; k < np && status == NS_OK; k++) {
-            status = nsi_fit_set_parameter(f, &file, names[k], p[k], error);
-        }
         if (plan->blueprint) file.blueprint = nsi_fit_plan_path(plan, plan->blueprint);
         if (weights) file.weights = weights;
         if (plan->contact >= 0) file.contact = plan->contact;
@@ -403,7 +482,6 @@ ns_status nsi_fit_write_model(const ns_fit* f, const char* folder, const char* n
     }
     if (status == NS_OK) status = nsi_hybrid_write(path, &file, &f->allocator, error);
     nsi_hybrid_free(&file);
-    nsi_free(&f->allocator, v);
     nsi_free(&f->allocator, path);
     return status;
 }

@@ -43,6 +43,12 @@ ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** ou
                           " missing; leave `learned` out",
                           path);
     }
+    if (status == NS_OK && d->fit->variants[0].name) {
+        status = nsi_fail(error, NS_ERR_UNSUPPORTED,
+                          "%.200s: discovery looks at one robot; give one `model` in place of"
+                          " variants",
+                          path);
+    }
     if (status == NS_OK) status = nsi_dictionary_make(d->fit, NULL, &d->dictionary, error);
     if (status == NS_OK && d->dictionary.terms.count == 0) {
         status =
@@ -224,20 +230,20 @@ const ns_discovered* ns_discover_found(const ns_discovery* d, uint32_t number) {
 static ns_status set_parameters(const ns_discovery* d, nsi_hybrid* file, ns_error* error) {
     const nsi_dictionary* dictionary = &d->dictionary;
     const nsi_variables* v = dictionary->variables;
-    size_t nz = dictionary->nz, np = nsi_variables_param_count(v);
+    size_t nz = dictionary->nz, np = nsi_variables_param_count(v, 0);
     double* z = nsi_alloc_zeroed(&d->allocator,
                                  (2 * nz + 2 * np + nsi_variables_scratch(v) + 1) * sizeof *z);
     if (!z) return nsi_fail_nomem(error);
     double *natural = z + nz, *before = natural + nz, *after = before + np, *scratch = after + np;
     ns_status status = NS_OK;
     nsi_variables_from_z(v, d->bench.z0, natural, NULL, scratch);
-    nsi_variables_params(v, natural, before, NULL, scratch);
+    nsi_variables_params(v, 0, natural, before, NULL, scratch);
     nsi_bench_variables(&d->bench, d->bench.values, z);
     nsi_variables_from_z(v, z, natural, NULL, scratch);
-    nsi_variables_params(v, natural, after, NULL, scratch);
+    nsi_variables_params(v, 0, natural, after, NULL, scratch);
     const nsi_fit_plan* plan = d->fit->plan;
     for (uint32_t k = 0; k < np && status == NS_OK; k++) {
-        const char* name = nsi_variables_param_names(v)[k];
+        const char* name = nsi_variables_param_names(v, 0)[k];
         bool given = false; // a file that fits or sets it may start elsewhere than the model
         for (uint32_t i = 0; i < plan->parameters.count; i++) {
             given = given || ns_glob_match(plan->parameters.data[i].name, name);
@@ -246,7 +252,8 @@ static ns_status set_parameters(const ns_discovery* d, nsi_hybrid* file, ns_erro
             given = given || ns_glob_match(plan->settings.data[i].name, name);
         }
         if (given || after[k] != before[k])
-            status = nsi_fit_set_parameter(d->fit, file, name, after[k], error);
+            status = nsi_fit_set_parameter(d->fit, &file->parameters,
+                                           ns_hybrid_model(d->fit->hybrid), name, after[k], error);
     }
     nsi_free(&d->allocator, z);
     return status;

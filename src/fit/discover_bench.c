@@ -35,8 +35,8 @@ ns_status nsi_bench_system(const nsi_bench* b, const ns_system_options* options,
         own.observe = observe;
         own.nobserve = nobserve;
         own.blueprint = blueprint;
-        own.free_params = nsi_variables_param_names(b->dictionary->variables);
-        own.nfree = nsi_variables_param_count(b->dictionary->variables);
+        own.free_params = nsi_variables_param_names(b->dictionary->variables, 0);
+        own.nfree = nsi_variables_param_count(b->dictionary->variables, 0);
         status = ns_system_create(model, &own, system, &inner);
     }
     if (status == NS_OK) {

@@ -88,7 +88,8 @@ static ns_status choose(maker* m, ns_error* error) {
             p.samples = whole ? recording->nsample : room - 1;
             e->cut += !whole;
             room -= p.samples + 1;
-            nsi_episode fresh = {.name = recording->name};
+            nsi_episode fresh = {.name = recording->name,
+                                 .variant = nsi_problem_variant(m->f->problem, recording)};
             bool done = p.episode < e->list.count || nsi_array_push(&e->allocator, &e->list, fresh);
             if (!done || !nsi_array_push(&e->allocator, &m->pieces, p)) {
                 return nsi_fail_nomem(error);

@@ -13,6 +13,7 @@
 // One recording; parts of it that belong to other sets are in it, too.
 typedef struct nsi_episode {
     const char* name;
+    uint32_t variant;     // of the robot
     uint32_t first, rows; // its rows
 } nsi_episode;
 
@@ -39,7 +40,13 @@ enum { NSI_BEFORE, NSI_AFTER };
 ns_status nsi_episodes_make(const ns_fit* fit, nsi_episodes* out, ns_error* error);
 void nsi_episodes_free(nsi_episodes* episodes); // zeroed and freed ones are allowed
 
+// The variant whose recordings a page shows: that of the first.
+static inline uint32_t nsi_episodes_variant(const nsi_episodes* episodes) {
+    return episodes->list.count > 0 ? episodes->list.data[0].variant : 0;
+}
+
 // To be looked at in a page.
+// @param viewer  of the model of nsi_episodes_variant()
 ns_status nsi_episodes_show(const nsi_episodes* episodes, const ns_fit* fit, nsi_viewer* viewer,
                             ns_error* error);
 

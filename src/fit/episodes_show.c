@@ -18,6 +18,7 @@ typedef struct showing {
     const ns_fit* f;
     nsi_viewer* viewer;
     nsi_motion* motion;
+    uint32_t variant; // that is shown
     double* params[2];
     uint32_t rows; // shown, of all there are
 } showing;
@@ -162,13 +163,14 @@ static ns_status show_episode(const showing* s, const nsi_episode* episode, cons
 // Parameters of the system before and after.
 static ns_status find_params(showing* s, ns_error* error) {
     const ns_fit* f = s->f;
-    size_t np = s->f->problem->sizes.np, scratch = nsi_variables_scratch(f->variables);
+    size_t np = nsi_variables_param_count(f->variables, s->variant),
+           scratch = nsi_variables_scratch(f->variables);
     double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + scratch + 1) * sizeof(double));
     for (int k = 0; k < 2; k++) {
         s->params[k] = nsi_alloc(&f->allocator, (np + 1) * sizeof(double));
         if (!v || !s->params[k]) continue;
         nsi_variables_from_z(f->variables, k == NSI_AFTER ? f->z : f->z0, v, NULL, v + f->nz);
-        nsi_variables_params(f->variables, v, s->params[k], NULL, v + f->nz);
+        nsi_variables_params(f->variables, s->variant, v, s->params[k], NULL, v + f->nz);
     }
     nsi_free(&f->allocator, v);
     return v && s->params[0] && s->params[1] ? NS_OK : nsi_fail_nomem(error);
@@ -186,6 +188,7 @@ static void make_note(const showing* s, char* text, size_t size) {
     const nsi_episodes* e = s->e;
     const nsi_fit_plan* plan = s->f->plan;
     char beginning[120] = "Predictions start at the beginning of each part.", rest[120] = "";
+    char only[160] = "";
     if (e->ahead > 0) {
         double seconds = e->ahead * ns_dataset_period(s->f->data[NSI_ROLE_TRAIN]);
         snprintf(beginning, sizeof beginning, "Predictions start anew every %s s from a state %s.",
@@ -197,17 +200,22 @@ static void make_note(const showing* s, char* text, size_t size) {
                  " Not all recordings are shown, or not to their end: it would"
                  " be too much for a page.");
     }
-    snprintf(text, size, "%s%s", beginning, rest);
+    if (s->f->nvariant > 1) {
+        snprintf(only, sizeof only, " Only recordings of the variant %.60s are shown here.",
+                 s->f->variants[s->variant].name);
+    }
+    snprintf(text, size, "%s%s%s", beginning, rest, only);
 }
 
 ns_status nsi_episodes_show(const nsi_episodes* e, const ns_fit* f, nsi_viewer* viewer,
                             ns_error* error) {
-    showing s = {.e = e, .f = f, .viewer = viewer};
-    char note[300];
+    showing s = {.e = e, .f = f, .viewer = viewer, .variant = nsi_episodes_variant(e)};
+    const nsi_fit_variant* v = &f->variants[s.variant];
+    char note[460];
     ns_status status = find_params(&s, error);
     if (status == NS_OK) {
         status =
-            nsi_motion_create(ns_hybrid_model(f->hybrid), &f->options, NULL, 0, &s.motion, error);
+            nsi_motion_create(ns_hybrid_model(v->hybrid), &v->options, NULL, 0, &s.motion, error);
     }
     if (status == NS_OK) {
         choose_rows(&s);
@@ -215,6 +223,7 @@ ns_status nsi_episodes_show(const nsi_episodes* e, const ns_fit* f, nsi_viewer* 
     }
     for (uint32_t k = 0; status == NS_OK && k < e->list.count; k++) {
         if (row_count(&s, &e->list.data[k]) == 0) break;
+        if (e->list.data[k].variant != s.variant) continue;
         status = show_episode(&s, &e->list.data[k], note, error);
     }
     nsi_motion_free(s.motion);

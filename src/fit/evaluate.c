@@ -20,6 +20,15 @@ static uint32_t nx_of(const nsi_evaluator* e) {
     return e->p->sizes.nx;
 }
 
+// Parameters of all variants together.
+static uint32_t np_of(const nsi_evaluator* e) {
+    return e->p->param_at[e->p->nvariant];
+}
+
+static const ns_system* system_of(const nsi_evaluator* e, const nsi_batch* b) {
+    return e->p->variants[b->variant].system;
+}
+
 static const ns_recording* recording_of(const nsi_evaluator* e, uint32_t window) {
     return ns_dataset_recording(e->data, e->windows.data[window].recording);
 }
@@ -35,6 +44,34 @@ static ns_status take_windows(nsi_evaluator* e, const nsi_windows* windows, ns_e
             return nsi_fail_nomem(error);
         }
     }
+    return NS_OK;
+}
+
+// Those of a variant one after the other, otherwise as they are: batches are as large as they can be,
+// and windows of one recording stay together.
+static ns_status sort_windows(nsi_evaluator* e, ns_error* error) {
+    uint32_t count = e->windows.count;
+    e->variant = nsi_alloc_zeroed(&e->allocator, ((size_t)count + 1) * sizeof *e->variant);
+    e->used = nsi_alloc_zeroed(&e->allocator, e->p->nvariant * sizeof *e->used);
+    if (!e->variant || !e->used) return nsi_fail_nomem(error);
+    if (e->p->nvariant == 1) {
+        e->used[0] = true;
+        return NS_OK;
+    }
+    nsi_windows sorted = {0};
+    for (uint32_t variant = 0; variant < e->p->nvariant; variant++) {
+        for (uint32_t k = 0; k < count; k++) {
+            if (nsi_problem_variant(e->p, recording_of(e, k)) != variant) continue;
+            e->used[variant] = true;
+            e->variant[sorted.count] = variant;
+            if (!nsi_array_push(&e->allocator, &sorted, e->windows.data[k])) {
+                nsi_array_free(&e->allocator, &sorted);
+                return nsi_fail_nomem(error);
+            }
+        }
+    }
+    nsi_array_free(&e->allocator, &e->windows);
+    e->windows = sorted;
     return NS_OK;
 }
 
@@ -55,9 +92,10 @@ static ns_status lay_out(nsi_evaluator* e, ns_error* error) {
         e->control_at[k + 1] = e->control_at[k] + steps;
         e->row_at[k + 1] = e->row_at[k] + (size_t)samples * e->p->nchannel;
         nsi_batch* last = e->batches.count > 0 ? &e->batches.data[e->batches.count - 1] : NULL;
-        if (last && last->steps == steps) {
+        nsi_batch next = {.first = k, .count = 1, .steps = steps, .variant = e->variant[k]};
+        if (last && last->steps == steps && last->variant == next.variant) {
             last->count++;
-        } else if (!nsi_array_push(&e->allocator, &e->batches, ((nsi_batch){k, 1, steps, NULL}))) {
+        } else if (!nsi_array_push(&e->allocator, &e->batches, next)) {
             return nsi_fail_nomem(error);
         }
     }
@@ -89,7 +127,7 @@ static ns_status make_rollouts(nsi_evaluator* e, ns_error* error) {
         nsi_batch* b = &e->batches.data[k];
         ns_workspace_size size = {.batch = b->count, .steps = b->steps, .threads = e->threads};
         if ((double)b->count * b->steps * (z->nw + PHYSICS) < LITTLE) size.threads = 1;
-        ns_status status = ns_workspace_create(e->p->system, &size, &b->work, error);
+        ns_status status = ns_workspace_create(system_of(e, b), &size, &b->work, error);
         if (status != NS_OK) return status;
     }
     return NS_OK;
@@ -108,7 +146,7 @@ static bool make_point(nsi_evaluator* e, nsi_point* point) {
 
 static ns_status make_points(nsi_evaluator* e, ns_error* error) {
     const nsi_variables* variables = e->p->variables;
-    size_t nz = variable_count(e), np = e->p->sizes.np;
+    size_t nz = variable_count(e), np = np_of(e);
     e->v = nsi_numbers(e, nz);
     e->params = nsi_numbers(e, np);
     e->dparams = nsi_numbers(e, np * nz);
@@ -127,7 +165,9 @@ static ns_status make_points(nsi_evaluator* e, ns_error* error) {
         nsi_variables_start(variables, e->v);
         nsi_variables_to_z(variables, e->v, e->point.z);
     } else {
-        ns_system_default_params(e->p->system, e->params);
+        for (uint32_t k = 0; k < e->p->nvariant; k++) {
+            ns_system_default_params(e->p->variants[k].system, e->params + e->p->param_at[k]);
+        }
     }
     ns_system_default_weights(e->p->system, e->point.w);
     return NS_OK;
@@ -166,6 +206,7 @@ static void set_decay(nsi_evaluator* e) {
 
 static ns_status make(nsi_evaluator* e, const nsi_windows* windows, ns_error* error) {
     ns_status status = take_windows(e, windows, error);
+    if (status == NS_OK) status = sort_windows(e, error);
     if (status == NS_OK) status = lay_out(e, error);
     if (status == NS_OK) status = make_rollouts(e, error);
     if (status == NS_OK) status = make_points(e, error);
@@ -214,16 +255,16 @@ void nsi_evaluator_free(nsi_evaluator* e) {
     nsi_normal_free(e);
     nsi_array_free(&memory, &e->windows);
     nsi_array_free(&memory, &e->batches);
-    void* blocks[] = {e->state_at,   e->control_at, e->row_at,
-                      e->point.z,    e->point.w,    e->point.x,
-                      e->trial.z,    e->trial.w,    e->trial.x,
-                      e->v,          e->params,     e->dparams,
-                      e->dv,         e->scratch,    e->states,
-                      e->controls,   e->seeds,      e->observations,
-                      e->tie,        e->tie_scale,  e->residuals,
-                      e->row_weight, e->dx,         e->dp,
-                      e->dw,         e->decay,      e->observation_seeds,
-                      e->coefficient};
+    void* blocks[] = {e->state_at,    e->control_at, e->row_at,
+                      e->point.z,     e->point.w,    e->point.x,
+                      e->trial.z,     e->trial.w,    e->trial.x,
+                      e->v,           e->params,     e->dparams,
+                      e->dv,          e->scratch,    e->states,
+                      e->controls,    e->seeds,      e->observations,
+                      e->tie,         e->tie_scale,  e->residuals,
+                      e->row_weight,  e->dx,         e->dp,
+                      e->dw,          e->decay,      e->observation_seeds,
+                      e->coefficient, e->variant,    e->used};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&memory, blocks[k]);
     nsi_free(&memory, e);
 }
@@ -284,12 +325,19 @@ bool nsi_evaluator_set_params(nsi_evaluator* e, const double* z, bool derivative
     const nsi_variables* variables = e->p->variables;
     if (!variables) return true;
     nsi_variables_from_z(variables, z, e->v, derivatives ? e->dv : NULL, e->scratch);
-    nsi_variables_params(variables, e->v, e->params, derivatives ? e->dparams : NULL, e->scratch);
-    const char* fault = nsi_variables_fault(variables, e->params);
-    if (!fault) return true;
-    e->refused++;
-    e->refused_link = fault;
-    return false;
+    for (uint32_t k = 0; k < e->p->nvariant; k++) {
+        size_t at = e->p->param_at[k];
+        double* params = e->params + at;
+        if (!e->used[k]) continue;
+        nsi_variables_params(variables, k, e->v, params,
+                             derivatives ? e->dparams + at * variable_count(e) : NULL, e->scratch);
+        const char* fault = nsi_variables_fault(variables, k, params);
+        if (!fault) continue;
+        e->refused++;
+        e->refused_link = fault;
+        return false;
+    }
+    return true;
 }
 
 static ns_rollout_args batch_args(nsi_evaluator* e, const nsi_batch* b, const nsi_point* point) {
@@ -299,7 +347,7 @@ static ns_rollout_args batch_args(nsi_evaluator* e, const nsi_batch* b, const ns
                              .steps = b->steps,
                              .x0 = point->x + (size_t)b->first * z->nx,
                              .controls = e->controls ? e->controls + steps * z->nc : NULL,
-                             .params = e->params,
+                             .params = e->params + e->p->param_at[b->variant],
                              .weights = point->w,
                              .states = e->states + states * z->nx,
                              .observations = e->observations + steps * z->ny};
@@ -359,8 +407,8 @@ static double penalty(const nsi_evaluator* e, const nsi_point* point) {
     for (uint32_t k = 0; k < e->nw; k++) sum += e->decay[k] * point->w[k] * point->w[k];
     sum *= e->nresidual;
     for (uint32_t k = 0; k < e->nz; k++) {
-        const nsi_variable* v = nsi_variables_at(e->p->variables, k);
-        double off = (e->v[k] - v->start) / v->prior;
+        nsi_prior prior = nsi_prior_of(e, k);
+        double off = (e->v[k] - prior.mean) / prior.deviation;
         sum += off * off;
     }
     return 0.5 * sum;
@@ -389,10 +437,9 @@ static double sum_up(nsi_evaluator* e, const nsi_point* point) {
 double nsi_evaluator_value_at(nsi_evaluator* e, const nsi_point* point) {
     if (!nsi_evaluator_set_params(e, point->z, false)) return INFINITY;
     for (uint32_t k = 0; k < e->batches.count; k++) {
-        ns_rollout_args args = batch_args(e, &e->batches.data[k], point);
-        if (ns_rollout(e->p->system, e->batches.data[k].work, &args, NULL) != NS_OK) {
-            return INFINITY;
-        }
+        const nsi_batch* b = &e->batches.data[k];
+        ns_rollout_args args = batch_args(e, b, point);
+        if (ns_rollout(system_of(e, b), b->work, &args, NULL) != NS_OK) return INFINITY;
     }
     for (uint32_t k = 0; k < e->windows.count; k++) compare(e, k);
     return sum_up(e, point);
@@ -416,7 +463,7 @@ static bool need_gradient(nsi_evaluator* e) {
     // Some may be there from a call that found too little memory.
     if (!e->observation_seeds) e->observation_seeds = nsi_numbers(e, e->control_at[count] * z->ny);
     if (!e->dx) e->dx = nsi_numbers(e, (size_t)count * z->nx);
-    if (!e->dp) e->dp = nsi_numbers(e, 2 * (size_t)z->np);
+    if (!e->dp) e->dp = nsi_numbers(e, 2 * (size_t)np_of(e));
     if (!e->dw) e->dw = nsi_numbers(e, 2 * (size_t)z->nw);
     if (!e->observation_seeds || !e->dx || !e->dp || !e->dw) return false;
     e->seeds = nsi_numbers(e, e->state_at[count] * z->nx);
@@ -454,12 +501,13 @@ static bool differentiate(nsi_evaluator* e) {
     uint32_t nx = z->nx, count = e->windows.count;
     memset(e->seeds, 0, e->state_at[count] * nx * sizeof(double));
     memset(e->observation_seeds, 0, e->control_at[count] * z->ny * sizeof(double));
-    memset(e->dp, 0, z->np * sizeof(double));
+    memset(e->dp, 0, np_of(e) * sizeof(double));
     memset(e->dw, 0, z->nw * sizeof(double));
     for (uint32_t k = 0; k < count; k++) seed_window(e, k);
     for (uint32_t k = 0; k < e->batches.count; k++) {
         const nsi_batch* b = &e->batches.data[k];
-        double *dp = e->dp + z->np, *dw = e->dw + z->nw;
+        const uint32_t* at = e->p->param_at + b->variant;
+        double *dp = e->dp + np_of(e), *dw = e->dw + z->nw;
         ns_rollout_args args = batch_args(e, b, &e->point);
         ns_rollout_adjoint adjoint = {.state_seeds = e->seeds + e->state_at[b->first] * nx,
                                       .observation_seeds =
@@ -467,8 +515,8 @@ static bool differentiate(nsi_evaluator* e) {
                                       .dx0 = e->dx + (size_t)b->first * nx,
                                       .dparams = dp,
                                       .dweights = dw};
-        if (ns_rollout_vjp(e->p->system, b->work, &args, &adjoint, NULL) != NS_OK) return false;
-        for (uint32_t i = 0; i < z->np; i++) e->dp[i] += dp[i];
+        if (ns_rollout_vjp(system_of(e, b), b->work, &args, &adjoint, NULL) != NS_OK) return false;
+        for (uint32_t i = 0; i < at[1] - at[0]; i++) e->dp[at[0] + i] += dp[i];
         for (uint32_t i = 0; i < z->nw; i++) e->dw[i] += dw[i];
     }
     return true;
@@ -480,9 +528,9 @@ double nsi_evaluator_gradient(nsi_evaluator* e, double* gradient) {
     if (!isfinite(value) || !need_gradient(e) || !differentiate(e)) return INFINITY;
     nsi_evaluator_set_params(e, e->point.z, true);
     for (uint32_t j = 0; j < nz; j++) { // for v, then for z
-        const nsi_variable* v = nsi_variables_at(e->p->variables, j);
-        double d = (e->v[j] - v->start) / (v->prior * v->prior);
-        for (uint32_t i = 0; i < e->p->sizes.np; i++) {
+        nsi_prior prior = nsi_prior_of(e, j);
+        double d = (e->v[j] - prior.mean) / (prior.deviation * prior.deviation);
+        for (uint32_t i = 0; i < np_of(e); i++) {
             d += e->dp[i] * e->dparams[(size_t)i * nz + j];
         }
         e->scratch[j] = d;

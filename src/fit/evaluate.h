@@ -24,6 +24,11 @@ typedef enum nsi_states {
 
 typedef enum nsi_robust { NSI_ROBUST_NONE, NSI_ROBUST_HUBER, NSI_ROBUST_CAUCHY } nsi_robust;
 
+// What is known of a variable beforehand.
+typedef struct nsi_prior {
+    double mean, deviation; // INFINITY: nothing
+} nsi_prior;
+
 typedef struct nsi_loss {
     uint32_t length; // of windows, samples; 0: whole recordings
     uint32_t count;  // of windows, at most; 0: any
@@ -36,6 +41,7 @@ typedef struct nsi_loss {
     double decay;       // R, of all weights
     double decay_upper; // in addition, of all layers but the first
     bool fit_params, fit_weights;
+    const nsi_prior* priors; // (variables) in place of their own; NULL: those
 } nsi_loss;
 
 typedef struct nsi_evaluator nsi_evaluator;

@@ -6,16 +6,16 @@
 #include "fit/evaluate.h"
 #include "sim/sensitivity.h"
 
-// Windows of the same number of steps are rolled out together.
+// Windows of the same variant and number of steps are rolled out together.
 typedef struct nsi_batch {
-    uint32_t first, count, steps;
+    uint32_t first, count, steps, variant;
     ns_workspace* work;
 } nsi_batch;
 
 // Normal equations of everything that is looked for. The unknowns are n numbers (z, weights) and nt
 // directions of each window's start state.
 typedef struct nsi_normal {
-    nsi_sensitivity** sensitivity; // one per thread
+    nsi_sensitivity** sensitivity; // (threads x variants); NULL for variants without windows
     double* slab;                  // rows of the Jacobian of some windows: nt, then n columns
     double* slab_residual;         // beside each row
     uint32_t* kept;                // how many rows of each of these windows there are
@@ -37,7 +37,9 @@ struct nsi_evaluator {
     const ns_dataset* data;
     nsi_loss loss;
     uint32_t threads;
-    nsi_windows windows;
+    nsi_windows windows; // by variants
+    uint32_t* variant;   // (windows) of each
+    bool* used;          // (variants) is there a window of it?
     NSI_ARRAY(nsi_batch) batches;
     size_t *state_at, *control_at; // (windows + 1) where each has its part
     size_t* row_at;                // (windows + 1) of residuals
@@ -47,7 +49,8 @@ struct nsi_evaluator {
     const uint32_t* chosen; // (n) of nz + nw, or NULL: all
     uint32_t nt;            // directions of a start state; 0 when they are not looked for
     nsi_point point, trial;
-    double *v, *params, *dparams, *dv, *scratch; // of the point or trial last looked at
+    double *v, *params, *dparams, *dv, *scratch; // of the point or trial last looked at; parameters
+                                                 // of all variants one after the other
     double *states, *observations, *controls;
     double *residuals, *row_weight; // robust: how much each row counts; 0: missing
     double squares;                 // sum of squared residuals at the last value
@@ -65,6 +68,17 @@ struct nsi_evaluator {
     uint32_t refused;
     const char* refused_link;
 };
+
+static inline nsi_prior nsi_prior_of(const nsi_evaluator* e, uint32_t variable) {
+    if (e->loss.priors) return e->loss.priors[variable];
+    const nsi_variable* v = nsi_variables_at(e->p->variables, variable);
+    return (nsi_prior){v->start, v->prior};
+}
+
+// Number of an unknown among variables and weights, where only some are chosen.
+static inline uint32_t nsi_column_of(const nsi_evaluator* e, uint32_t unknown) {
+    return e->chosen ? e->chosen[unknown] : unknown;
+}
 
 // The first sample of a window that counts.
 static inline uint32_t nsi_first_sample(const nsi_evaluator* e) {

@@ -11,11 +11,22 @@
 #include "neuralsim/fit.h"
 #include "neuralsim/hybrid.h"
 
+// A robot of a fit.
+typedef struct nsi_fit_variant {
+    const char *name, *files; // NULL: it is the only one. In the arena of the plan, as
+    const char* robot;        // the path of its file, NULL: as the plan's model says
+    ns_hybrid* hybrid;
+    ns_system* system;
+    ns_system_options options; // of the system
+} nsi_fit_variant;
+
 struct ns_fit {
     ns_allocator allocator;
     uint32_t threads;
     nsi_fit_plan* plan;
-    ns_hybrid* hybrid;
+    nsi_fit_variant* variants; // (nvariant)
+    uint32_t nvariant;
+    ns_hybrid* hybrid;       // of the first variant, as its system and options below
     ns_blueprint* blueprint; // of the plan, or NULL
     ns_data_map* map;
     ns_dataset* data[NSI_ROLES]; // NULL: none
@@ -30,6 +41,9 @@ struct ns_fit {
     uint32_t nmeasure;
     nsi_error_formula* measured; // of all measures
     uint32_t nmeasured;
+    uint32_t* adapt; // variables that adapt in predictions
+    double* adapt_deviations;
+    uint32_t nadapt;
     double timestep;
     ns_system_options options; // of the system
 
@@ -72,8 +86,8 @@ ns_status nsi_fit_write_text(const ns_fit* fit, const char* folder, const char* 
 
 // A parameter of the model that is written, in place of the file's own value, or behind all that may fit
 // the name, too. Rounding may have led out of the range, in which a model that is read must be.
-ns_status nsi_fit_set_parameter(const ns_fit* fit, nsi_hybrid* file, const char* name, double value,
-                                ns_error* error);
+ns_status nsi_fit_set_parameter(const ns_fit* fit, nsi_hybrid_parameters* to, const ns_model* robot,
+                                const char* name, double value, ns_error* error);
 
 // The hybrid model that was fitted, with what was found, as folder/name.
 // @param weights  path of its weights; NULL: it has none

@@ -64,15 +64,72 @@ static ns_status change_weights(ns_fit* f, const nsi_fit_changes* c, ns_error* e
     return ns_blueprint_load_weights(f->blueprint, c->weights, error);
 }
 
-static ns_status load_model(ns_fit* f, ns_error* error) {
+// The variants of a hybrid model that has some.
+static ns_status list_file_variants(ns_fit* f, const char* path, ns_error* error) {
+    nsi_hybrid file = {0};
+    nsi_arena* arena = &f->plan->yaml.arena;
+    ns_status status = nsi_hybrid_read(path, &f->allocator, &file, error);
+    uint32_t count = status == NS_OK ? file.variants.count : 0;
+    if (count > 0) {
+        f->variants = nsi_alloc_zeroed(&f->allocator, count * sizeof *f->variants);
+        if (!f->variants) status = nsi_fail_nomem(error);
+    }
+    for (uint32_t k = 0; k < count && status == NS_OK; k++) {
+        const nsi_hybrid_variant* v = &file.variants.data[k];
+        const char *name = nsi_arena_string(arena, v->name, strlen(v->name)),
+                   *files = nsi_arena_string(arena, v->files, strlen(v->files));
+        f->variants[f->nvariant++] = (nsi_fit_variant){.name = name, .files = files};
+        if (!name || !files) status = nsi_fail_nomem(error);
+    }
+    nsi_hybrid_free(&file);
+    return status;
+}
+
+// Which robots there are: of the plan, of its hybrid model, or one.
+static ns_status list_variants(ns_fit* f, const char** model, ns_error* error) {
+    nsi_fit_plan* p = f->plan;
+    ns_status status = NS_OK;
+    if (p->model) status = find_file(f, entry(f, "model"), model, error);
+    if (status == NS_OK && p->model && nsi_is_hybrid_path(*model)) {
+        status = list_file_variants(f, *model, error);
+    }
+    if (status != NS_OK || f->nvariant > 0) return status;
+    uint32_t count = p->model ? 1 : p->variants.count;
+    f->variants = nsi_alloc_zeroed(&f->allocator, count * sizeof *f->variants);
+    if (!f->variants) return nsi_fail_nomem(error);
+    f->nvariant = count;
+    for (uint32_t k = 0; k < count && !p->model && status == NS_OK; k++) {
+        const nsi_fit_plan_variant* v = &p->variants.data[k];
+        f->variants[k] = (nsi_fit_variant){.name = v->name, .files = v->files};
+        status = find_file(f, nsi_yaml_find(v->node, "model"), &f->variants[k].robot, error);
+    }
+    return status;
+}
+
+static ns_status load_variant(ns_fit* f, nsi_fit_variant* v, const char* model, ns_error* error) {
     nsi_fit_plan* p = f->plan;
     ns_load_options load = ns_default_load_options();
     load.ground = p->ground;
     load.self_collision = p->self_collision;
-    const char* path;
-    ns_status status = find_file(f, entry(f, "model"), &path, error);
-    if (status == NS_OK) status = ns_hybrid_load(path, &load, &f->hybrid, error);
+    load.variant = model ? v->name : NULL;
+    ns_status status = ns_hybrid_load(model ? model : v->robot, &load, &v->hybrid, error);
     if (status != NS_OK) return status;
+    v->options = ns_default_system_options();
+    ns_hybrid_apply(v->hybrid, &v->options);
+    if (p->contact >= 0) v->options.contact = p->contact;
+    if (p->integrator >= 0) v->options.integrator = p->integrator;
+    return NS_OK;
+}
+
+static ns_status load_models(ns_fit* f, ns_error* error) {
+    nsi_fit_plan* p = f->plan;
+    const char *model = NULL, *path;
+    ns_status status = list_variants(f, &model, error);
+    for (uint32_t k = 0; k < f->nvariant && status == NS_OK; k++) {
+        status = load_variant(f, &f->variants[k], model, error);
+    }
+    if (status != NS_OK) return status;
+    f->hybrid = f->variants[0].hybrid;
     if (ns_hybrid_is_learned(f->hybrid)) {
         return fail_at(
             f, entry(f, "model"), NS_ERR_UNSUPPORTED,
@@ -80,26 +137,43 @@ static ns_status load_model(ns_fit* f, ns_error* error) {
             " under `learned`",
             error);
     }
-    if (p->learned && ns_hybrid_blueprint(f->hybrid)) {
-        return fail_at(
-            f, entry(f, "model"), NS_ERR_UNSUPPORTED,
-            "the model has networks of a blueprint, which `learned` does not go with; name"
-            " the robot's own file",
-            error);
+    if (p->learned && (f->variants[0].name || ns_hybrid_blueprint(f->hybrid))) {
+        return fail_at(f, entry(f, "model"), NS_ERR_UNSUPPORTED,
+                       f->variants[0].name
+                           ? "the model has variants, which `learned` does not go with; name a"
+                             " robot's own file"
+                           : "the model has networks of a blueprint, which `learned` does not go"
+                             " with; name the robot's own file",
+                       error);
     }
-    f->options = ns_default_system_options();
-    ns_hybrid_apply(f->hybrid, &f->options);
-    if (p->contact >= 0) f->options.contact = p->contact;
-    if (p->integrator >= 0) f->options.integrator = p->integrator;
-    if (!p->blueprint) return NS_OK;
-    status = find_file(f, entry(f, "blueprint"), &path, error);
-    if (status == NS_OK) status = ns_blueprint_load(path, &f->allocator, &f->blueprint, error);
-    if (status == NS_OK && p->weights) {
-        status = find_file(f, entry(f, "weights"), &path, error);
-        if (status == NS_OK) status = ns_blueprint_load_weights(f->blueprint, path, error);
+    if (p->blueprint) {
+        status = find_file(f, entry(f, "blueprint"), &path, error);
+        if (status == NS_OK) status = ns_blueprint_load(path, &f->allocator, &f->blueprint, error);
+        if (status == NS_OK && p->weights) {
+            status = find_file(f, entry(f, "weights"), &path, error);
+            if (status == NS_OK) status = ns_blueprint_load_weights(f->blueprint, path, error);
+        }
+        f->variants[0].options.blueprint = f->blueprint;
     }
-    f->options.blueprint = f->blueprint;
+    // Networks are shared: what is changed in them is changed for all.
+    for (uint32_t k = 1; k < f->nvariant; k++) {
+        f->variants[k].options.blueprint = f->variants[0].options.blueprint;
+    }
+    f->options = f->variants[0].options;
     return status;
+}
+
+// To which variant does a file of recordings belong?
+static ns_status check_file(const ns_fit* f, const nsi_fit_plan_file* file, const char* path,
+                            ns_error* error) {
+    char what[300];
+    for (uint32_t k = 0; k < f->nvariant; k++) {
+        const char* files = f->variants[k].files;
+        if (!files || nsi_variant_has_file(files, path)) return NS_OK;
+    }
+    snprintf(what, sizeof what, "%.150s belongs to no variant: none of their `files` fits its name",
+             file->path);
+    return fail_at(f, file->node, NS_ERR_PARSE, what, error);
 }
 
 static ns_status load_data(ns_fit* f, ns_error* error) {
@@ -121,6 +195,7 @@ static ns_status load_data(ns_fit* f, ns_error* error) {
         for (uint32_t k = 0; status == NS_OK && k < p->files[role].count; k++) {
             const nsi_fit_plan_file* file = &p->files[role].data[k];
             status = nsi_fit_plan_data_path(p, file, &path, error);
+            if (status == NS_OK) status = check_file(f, file, path, error);
             if (status == NS_OK) {
                 status = ns_dataset_add(f->data[role], path, &file->part, error);
             }
@@ -146,8 +221,10 @@ static ns_status make_learned_system(ns_fit* f, ns_error* error) {
     return status == NS_OK ? NS_OK : fail_at(f, node, status, inner.message, error);
 }
 
-static ns_status make_robot_system(ns_fit* f, ns_error* error) {
-    const ns_model* model = ns_hybrid_model(f->hybrid);
+// The system of a variant.
+static ns_status make_robot_system(ns_fit* f, uint32_t number, ns_error* error) {
+    nsi_fit_variant* v = &f->variants[number];
+    const ns_model* model = ns_hybrid_model(v->hybrid);
     const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
     const char** observe =
         nsi_alloc(&f->allocator, ((size_t)ns_dataset_channel_count(train) + 1) * sizeof *observe);
@@ -158,31 +235,82 @@ static ns_status make_robot_system(ns_fit* f, ns_error* error) {
     if (status != NS_OK) {
         fail_at(f, entry(f, "data"), status, inner.message, error);
     } else {
-        f->options.observe = observe;
-        f->options.nobserve = nobserve;
-        f->options.free_params = nsi_variables_param_names(f->variables);
-        f->options.nfree = nsi_variables_param_count(f->variables);
-        status = ns_system_create(model, &f->options, &f->system, error);
+        v->options.free_params = nsi_variables_param_names(f->variables, number);
+        v->options.nfree = nsi_variables_param_count(f->variables, number);
+        ns_system_options options = v->options;
+        options.observe = observe;
+        options.nobserve = nobserve;
+        status = ns_system_create(model, &options, &v->system, error);
     }
     nsi_free(&f->allocator, observe);
-    f->options.observe = NULL;
-    f->options.nobserve = 0;
+    return status;
+}
+
+// Variants as a problem knows them; to be freed.
+static nsi_variant* make_variants(const ns_fit* f) {
+    nsi_variant* variants = nsi_alloc(&f->allocator, f->nvariant * sizeof *variants);
+    for (uint32_t k = 0; variants && k < f->nvariant; k++) {
+        const nsi_fit_variant* v = &f->variants[k];
+        const ns_system* system = k == 0 ? f->system : v->system;
+        variants[k] = (nsi_variant){v->name, v->files, ns_hybrid_model(v->hybrid), system};
+    }
+    return variants;
+}
+
+static ns_status check_variants(const ns_fit* f, ns_error* error) {
+    nsi_variant* variants = make_variants(f);
+    ns_error inner;
+    if (!variants) return nsi_fail_nomem(error);
+    ns_status status = nsi_variants_check(variants, f->nvariant, &inner);
+    nsi_free(&f->allocator, variants);
+    const nsi_yaml_node* node = entry(f, f->plan->model ? "model" : "variants");
+    return status == NS_OK ? NS_OK : fail_at(f, node, status, inner.message, error);
+}
+
+static ns_status make_robot_systems(ns_fit* f, ns_error* error) {
+    ns_status status = check_variants(f, error); // of their joints: channels may be named by them
+    for (uint32_t k = 0; k < f->nvariant && status == NS_OK; k++) {
+        status = make_robot_system(f, k, error);
+    }
+    f->system = f->variants[0].system;
+    f->options = f->variants[0].options;
+    return status == NS_OK ? check_variants(f, error) : status;
+}
+
+static ns_status make_variables(ns_fit* f, ns_error* error) {
+    const nsi_fit_plan* p = f->plan;
+    nsi_variables_model* models = nsi_alloc(&f->allocator, f->nvariant * sizeof *models);
+    if (!models) return nsi_fail_nomem(error);
+    for (uint32_t k = 0; k < f->nvariant; k++) {
+        const nsi_fit_variant* v = &f->variants[k];
+        models[k] = (nsi_variables_model){v->name, ns_hybrid_model(v->hybrid), &v->options};
+    }
+    ns_status status = nsi_variables_create_shared(
+        models, f->nvariant, p->path, p->parameters.data, p->parameters.count, p->settings.data,
+        p->settings.count, &f->allocator, &f->variables, error);
+    nsi_free(&f->allocator, models);
+    return status;
+}
+
+static ns_status make_problem(ns_fit* f, ns_error* error) {
+    nsi_variant* variants = make_variants(f);
+    if (!variants) return nsi_fail_nomem(error);
+    ns_status status =
+        nsi_problem_create_shared(variants, f->nvariant, f->variables, f->data[NSI_ROLE_TRAIN],
+                                  &f->allocator, &f->problem, error);
+    nsi_free(&f->allocator, variants);
     return status;
 }
 
 static ns_status make_system(ns_fit* f, ns_error* error) {
     nsi_fit_plan* p = f->plan;
-    const ns_model* model = ns_hybrid_model(f->hybrid);
-    ns_status status = nsi_variables_create(model, &f->options, p->path, p->parameters.data,
-                                            p->parameters.count, p->settings.data,
-                                            p->settings.count, &f->allocator, &f->variables, error);
+    ns_status status = make_variables(f, error);
     if (status == NS_OK) {
-        status = p->learned ? make_learned_system(f, error) : make_robot_system(f, error);
+        status = p->learned ? make_learned_system(f, error) : make_robot_systems(f, error);
     }
     if (status != NS_OK) return status;
     ns_error inner;
-    status = nsi_problem_create(model, f->system, f->variables, f->data[NSI_ROLE_TRAIN],
-                                &f->allocator, &f->problem, &inner);
+    status = make_problem(f, &inner);
     if (status == NS_OK && p->learned) status = nsi_fit_make_teacher(f, &inner);
     const nsi_yaml_node* node = entry(f, p->timestep > 0.0 ? "timestep" : "data");
     return status == NS_OK ? NS_OK : fail_at(f, node, status, inner.message, error);
@@ -271,13 +399,16 @@ static ns_status check_work(ns_fit* f, ns_error* error) {
 
 // Are there bodies with the numbers it starts from?
 static ns_status check_start(ns_fit* f, ns_error* error) {
-    size_t nz = f->nz, np = nsi_variables_param_count(f->variables);
+    size_t nz = f->nz, np = f->problem->param_at[f->nvariant];
     double* v =
         nsi_alloc(&f->allocator, (nz + np + nsi_variables_scratch(f->variables)) * sizeof *v);
     if (!v) return nsi_fail_nomem(error);
+    const char* fault = NULL;
     nsi_variables_from_z(f->variables, f->z0, v, NULL, v + nz + np);
-    nsi_variables_params(f->variables, v, v + nz, NULL, v + nz + np);
-    const char* fault = nsi_variables_fault(f->variables, v + nz);
+    for (uint32_t k = 0; k < f->nvariant && !fault; k++) {
+        nsi_variables_params(f->variables, k, v, v + nz, NULL, v + nz + np);
+        fault = nsi_variables_fault(f->variables, k, v + nz);
+    }
     nsi_free(&f->allocator, v);
     if (!fault) return NS_OK;
     char what[500];
@@ -399,6 +530,36 @@ static ns_status take_start(ns_fit* f, ns_error* error) {
     return NS_OK;
 }
 
+// Which variables adapt in predictions: names or globs of `parameters`.
+static ns_status load_adaptation(ns_fit* f, ns_error* error) {
+    const nsi_yaml_node* map = f->plan->adapt;
+    if (!map) return NS_OK;
+    f->adapt = nsi_alloc(&f->allocator, ((size_t)f->nz + 1) * sizeof *f->adapt);
+    f->adapt_deviations = nsi_alloc(&f->allocator, ((size_t)f->nz + 1) * sizeof(double));
+    if (!f->adapt || !f->adapt_deviations) return nsi_fail_nomem(error);
+    for (const nsi_yaml_node* n = map->first; n; n = n->next) {
+        bool found = false;
+        for (uint32_t k = 0; k < f->nz && !found; k++) {
+            found = ns_glob_match(n->key, nsi_variables_at(f->variables, k)->name);
+        }
+        if (!found)
+            return fail_at(f, n, NS_ERR_PARSE, "there is no such name under `parameters`", error);
+    }
+    for (uint32_t k = 0; k < f->nz; k++) {
+        const char* name = nsi_variables_at(f->variables, k)->name;
+        for (const nsi_yaml_node* n = map->first; n; n = n->next) {
+            if (!ns_glob_match(n->key, name)) continue;
+            double deviation = 0.0;
+            ns_status status = nsi_yaml_number(&f->plan->yaml, n, 1e-12, 1e12, &deviation, error);
+            if (status != NS_OK) return status;
+            f->adapt[f->nadapt] = k;
+            f->adapt_deviations[f->nadapt++] = deviation;
+            break;
+        }
+    }
+    return NS_OK;
+}
+
 // No stage moves anything: the model is scored as it is.
 static bool only_scores(const ns_fit* f) {
     for (uint32_t k = 0; k < f->plan->stages.count; k++) {
@@ -442,18 +603,22 @@ ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes
     nsi_answer_init(&memory, &f->answer);
     ns_status status = nsi_fit_plan_read(path, &memory, &f->plan, error);
     if (status == NS_OK) status = change_plan(f, changes, error);
-    if (status == NS_OK) status = load_model(f, error);
+    if (status == NS_OK) status = load_models(f, error);
     if (status == NS_OK) status = change_weights(f, changes, error);
     if (status == NS_OK) status = load_data(f, error);
     if (status == NS_OK) status = load_errors(f, error);
     if (status == NS_OK) status = load_measures(f, error);
     if (status == NS_OK) {
         double period = ns_dataset_period(f->data[NSI_ROLE_TRAIN]);
-        f->timestep = f->plan->learned
-                          ? period
-                          : nsi_problem_timestep(ns_hybrid_model(f->hybrid), &f->options,
-                                                 f->plan->timestep, period);
-        f->options.timestep = f->timestep;
+        f->timestep = period;
+        for (uint32_t k = 0; k < f->nvariant && !f->plan->learned; k++) {
+            const nsi_fit_variant* v = &f->variants[k];
+            double own = nsi_problem_timestep(ns_hybrid_model(v->hybrid), &v->options,
+                                              f->plan->timestep, period);
+            if (k == 0 || own < f->timestep) f->timestep = own;
+        }
+        for (uint32_t k = 0; k < f->nvariant; k++) f->variants[k].options.timestep = f->timestep;
+        f->options = f->variants[0].options;
     }
     if (status != NS_OK) {
         ns_fit_free(f);
@@ -476,6 +641,7 @@ ns_status nsi_fit_load(const char* path, uint32_t threads, const nsi_fit_changes
     ns_status status = nsi_fit_open(path, threads, changes, &f, error);
     if (status == NS_OK) status = make_system(f, error);
     if (status == NS_OK) status = start(f, error);
+    if (status == NS_OK) status = load_adaptation(f, error);
     if (status == NS_OK) status = check_work(f, error);
     if (status != NS_OK) {
         ns_fit_free(f);
@@ -516,15 +682,19 @@ void ns_fit_free(ns_fit* f) {
     for (uint32_t k = 0; k < f->nmeasured; k++) nsi_formula_free(f->measured[k].formula);
     nsi_free(&memory, f->measured);
     nsi_free(&memory, f->measures);
+    nsi_free(&memory, f->adapt);
+    nsi_free(&memory, f->adapt_deviations);
     nsi_problem_free(f->teacher);
     ns_system_free(f->teacher_system);
     nsi_problem_free(f->problem);
+    for (uint32_t k = 1; k < f->nvariant; k++) ns_system_free(f->variants[k].system);
     ns_system_free(f->system);
     nsi_variables_free(f->variables);
     for (int role = 0; role < NSI_ROLES; role++) ns_dataset_free(f->data[role]);
     ns_data_map_free(f->map);
     ns_blueprint_free(f->blueprint);
-    ns_hybrid_free(f->hybrid);
+    for (uint32_t k = 0; k < f->nvariant; k++) ns_hybrid_free(f->variants[k].hybrid);
+    nsi_free(&memory, f->variants);
     nsi_fit_plan_free(f->plan);
     nsi_free(&memory, f->z);
     nsi_free(&memory, f);

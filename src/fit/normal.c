@@ -35,7 +35,7 @@ static uint32_t rows_of(const nsi_evaluator* e, uint32_t window) {
 
 void nsi_normal_free(nsi_evaluator* e) {
     nsi_normal* m = &e->normal;
-    for (uint32_t k = 0; m->sensitivity && k < e->threads; k++) {
+    for (size_t k = 0; m->sensitivity && k < (size_t)e->threads * e->p->nvariant; k++) {
         nsi_sensitivity_free(m->sensitivity[k]);
     }
     void* blocks[] = {m->sensitivity, m->slab, m->slab_residual, m->kept, m->H,      m->g, m->Hxx,
@@ -74,13 +74,16 @@ static bool need_normal(nsi_evaluator* e) {
     m->yg = nsi_numbers(e, count * nt);
     size_t ends = e->loss.states == NSI_STATES_TIED ? count * e->p->sizes.nx * columns : 0;
     m->ends = nsi_numbers(e, ends);
-    m->sensitivity = nsi_alloc_zeroed(&e->allocator, e->threads * sizeof *m->sensitivity);
+    uint32_t nvariant = e->p->nvariant;
+    m->sensitivity =
+        nsi_alloc_zeroed(&e->allocator, (size_t)e->threads * nvariant * sizeof *m->sensitivity);
     bool ok = m->slab && m->slab_residual && m->kept && m->H && m->S && m->g && m->step && m->x &&
               m->b && m->step_x && m->Hxx && m->L && m->Hnext && m->E && m->Hxn && m->Y && m->gx &&
               m->yg && m->ends && m->sensitivity;
-    for (uint32_t k = 0; ok && k < e->threads; k++) {
-        ok = nsi_sensitivity_create(e->p->system, nt > 0, e->nw > 0, &m->sensitivity[k], NULL) ==
-             NS_OK;
+    for (uint32_t k = 0; ok && k < e->threads * nvariant; k++) {
+        const ns_system* system = e->p->variants[k % nvariant].system;
+        ok = !e->used[k % nvariant] ||
+             nsi_sensitivity_create(system, nt > 0, e->nw > 0, &m->sensitivity[k], NULL) == NS_OK;
     }
     if (ok) m->row = nsi_numbers(e, 2 * (size_t)e->p->sizes.nx + nt);
     if (!m->row) nsi_normal_free(e);
@@ -92,13 +95,18 @@ static bool need_normal(nsi_evaluator* e) {
 typedef struct window_job {
     const nsi_evaluator* e;
     uint32_t window;
-    double* rows; // where its Jacobian goes
+    nsi_sensitivity* sensitivity; // of the thread and the variant
+    double* rows;                 // where its Jacobian goes
 } window_job;
 
 // A row of derivatives (initial state, parameters, weights) for our columns, times `scale`.
-static void convert_row(const nsi_evaluator* e, const double* x0, const double* row, double scale,
+// Variables that the window's variant does not have are columns of zeros.
+static void convert_row(const window_job* job, const double* x0, const double* row, double scale,
                         double* out) {
-    uint32_t np = e->p->sizes.np, nz = e->nz;
+    const nsi_evaluator* e = job->e;
+    const uint32_t* at = e->p->param_at + e->variant[job->window];
+    uint32_t np = at[1] - at[0], nz = e->nz;
+    const double* dparams = e->dparams + (size_t)at[0] * nz;
     if (e->nt > 0) {
         nsi_problem_tangent(e->p, x0, row, out);
         for (uint32_t k = 0; k < e->nt; k++) out[k] *= scale;
@@ -110,7 +118,7 @@ static void convert_row(const nsi_evaluator* e, const double* x0, const double* 
             uint32_t j = e->chosen[k];
             out[k] = j < nz ? 0.0 : row[np + j - nz] * scale;
             for (uint32_t i = 0; i < np && j < nz; i++) {
-                out[k] += row[i] * scale * e->dparams[(size_t)i * nz + j];
+                out[k] += row[i] * scale * dparams[(size_t)i * nz + j];
             }
         }
         return;
@@ -118,7 +126,7 @@ static void convert_row(const nsi_evaluator* e, const double* x0, const double* 
     for (uint32_t j = 0; j < nz; j++) out[j] = 0.0;
     for (uint32_t i = 0; i < np && nz > 0; i++) {
         double d = row[i] * scale;
-        for (uint32_t j = 0; j < nz; j++) out[j] += d * e->dparams[(size_t)i * nz + j];
+        for (uint32_t j = 0; j < nz; j++) out[j] += d * dparams[(size_t)i * nz + j];
     }
     for (uint32_t k = 0; k < e->nw; k++) out[nz + k] = row[np + k] * scale;
 }
@@ -131,13 +139,13 @@ static void take_sample(void* context, uint32_t step, const double* x, const dou
     const nsi_problem* p = e->p;
     const nsi_window* w = &e->windows.data[job->window];
     uint32_t columns = columns_of(e), nx = p->sizes.nx, k = step / p->substeps;
-    size_t all = nsi_sensitivity_columns(e->normal.sensitivity[0]);
+    size_t all = nsi_sensitivity_columns(job->sensitivity);
     const double* x0 = e->point.x + (size_t)job->window * nx;
     if (step % p->substeps != 0) return;
     if (k == w->length && nsi_is_tied(e, job->window)) {
         double* end = e->normal.ends + (size_t)job->window * nx * columns;
         for (uint32_t i = 0; i < nx; i++) {
-            convert_row(e, x0, dx + i * all, e->tie_scale[i], end + (size_t)i * columns);
+            convert_row(job, x0, dx + i * all, e->tie_scale[i], end + (size_t)i * columns);
         }
     }
     if (k < nsi_first_sample(e) || k > w->length) return;
@@ -151,7 +159,7 @@ static void take_sample(void* context, uint32_t step, const double* x, const dou
             continue;
         }
         const double* d = s->state ? dx + s->number * all : dy + s->number * all;
-        convert_row(e, x0, d, s->scale * sqrt(weight), out);
+        convert_row(job, x0, d, s->scale * sqrt(weight), out);
     }
 }
 
@@ -237,15 +245,17 @@ static uint32_t fold_rows(const nsi_evaluator* e, uint32_t window, double* rows,
 
 static bool fill_window(nsi_evaluator* e, uint32_t window, uint32_t thread, double* rows) {
     const ns_system_sizes* z = &e->p->sizes;
-    window_job job = {e, window, rows};
+    uint32_t variant = e->variant[window];
+    nsi_sensitivity* sensitivity = e->normal.sensitivity[(size_t)thread * e->p->nvariant + variant];
+    window_job job = {e, window, sensitivity, rows};
     nsi_sensitivity_args args = {
         .steps = nsi_problem_steps(e->p, e->windows.data[window].length),
         .x0 = e->point.x + (size_t)window * z->nx,
         .controls = e->controls ? e->controls + e->control_at[window] * z->nc : NULL,
-        .params = e->params,
+        .params = e->params + e->p->param_at[variant],
         .weights = e->point.w,
         .every = e->p->substeps};
-    if (!nsi_sensitivity_run(e->normal.sensitivity[thread], &args, take_sample, &job)) return false;
+    if (!nsi_sensitivity_run(sensitivity, &args, take_sample, &job)) return false;
     if (e->nt > 0) add_state_products(e, window, rows);
     return true;
 }
@@ -324,20 +334,25 @@ static void add_penalty(nsi_evaluator* e, bool natural) {
     nsi_normal* m = &e->normal;
     uint32_t n = e->n, nz = e->nz;
     for (uint32_t k = 0; k < nz && !natural; k++) {
-        const nsi_variable* v = nsi_variables_at(e->p->variables, k);
-        double weight = 1.0 / (v->prior * v->prior);
+        nsi_prior prior = nsi_prior_of(e, k);
+        double weight = 1.0 / (prior.deviation * prior.deviation);
         if (weight == 0.0) continue;
-        for (uint32_t i = 0; i < nz; i++) {
-            double di = e->dv[(size_t)k * nz + i];
-            m->g[i] += weight * (e->v[k] - v->start) * di;
+        const double* dv = e->dv + (size_t)k * nz;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t row = nsi_column_of(e, i);
+            if (row >= nz) continue;
+            m->g[i] += weight * (e->v[k] - prior.mean) * dv[row];
             for (uint32_t j = 0; j <= i; j++) {
-                m->H[(size_t)i * n + j] += weight * di * e->dv[(size_t)k * nz + j];
+                uint32_t column = nsi_column_of(e, j);
+                if (column < nz) m->H[(size_t)i * n + j] += weight * dv[row] * dv[column];
             }
         }
     }
-    for (uint32_t k = nz; k < n; k++) {
-        double decay = e->decay[k - nz] * e->nresidual;
-        m->g[k] += decay * e->point.w[k - nz];
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t column = nsi_column_of(e, k);
+        if (column < nz) continue;
+        double decay = e->decay[column - nz] * e->nresidual;
+        m->g[k] += decay * e->point.w[column - nz];
         m->H[(size_t)k * n + k] += decay;
     }
 }
@@ -345,7 +360,7 @@ static void add_penalty(nsi_evaluator* e, bool natural) {
 // dp/dz from dp/dv and dv/dz, in place of dp/dv.
 static void chain_params(nsi_evaluator* e) {
     uint32_t nz = e->nz;
-    for (uint32_t i = 0; i < e->p->sizes.np; i++) {
+    for (uint32_t i = 0; i < e->p->param_at[e->p->nvariant]; i++) {
         double* row = e->dparams + (size_t)i * nz;
         for (uint32_t j = 0; j < nz; j++) {
             e->scratch[j] = 0.0;
@@ -383,7 +398,7 @@ static bool linearise(nsi_evaluator* e, bool natural, double* value) {
     for (uint32_t k = 0; k < count; k++) {
         if (nsi_is_tied(e, k)) add_tie(e, k);
     }
-    if (!e->chosen) add_penalty(e, natural); // who chooses has none
+    add_penalty(e, natural);
     return true;
 }
 
@@ -520,7 +535,7 @@ bool nsi_evaluator_reduce(nsi_evaluator* e, double damping, double* S, double* b
 
 // Weights of networks are alike; parameters and coefficients of formulas have each a size of their own.
 static bool is_weight(const nsi_evaluator* e, uint32_t k) {
-    uint32_t column = e->chosen ? e->chosen[k] : k;
+    uint32_t column = nsi_column_of(e, k);
     return column >= e->nz && !e->coefficient[column - e->nz];
 }
 
@@ -574,7 +589,7 @@ static void back_substitute(nsi_evaluator* e) {
 // there, and near zero nothing leads back.
 static bool is_too_long(const nsi_evaluator* e) {
     for (uint32_t k = 0; k < e->n; k++) {
-        uint32_t column = e->chosen ? e->chosen[k] : k;
+        uint32_t column = nsi_column_of(e, k);
         if (column >= e->nz) continue;
         nsi_transform transform = nsi_variables_at(e->p->variables, column)->transform;
         bool logarithm = transform == NSI_TRANSFORM_LOG || transform == NSI_TRANSFORM_BODY;

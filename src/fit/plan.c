@@ -3,6 +3,7 @@
 #include "fit/plan.h"
 
 #include "io/file.h"
+#include "io/hybrid.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -386,9 +387,22 @@ static void read_search(reader* r, const nsi_yaml_node* node) {
 
 static void read_predict(reader* r, const nsi_yaml_node* node) {
     nsi_fit_plan* p = r->plan;
-    check_map(r, node, "predict", "history origins horizons errors measures");
+    check_map(r, node, "predict", "history origins after adapt horizons errors measures");
     read_count(r, node, "history", 0, 1000000, &p->history);
     read_count(r, node, "origins", 1, 1000000, &p->origins);
+    const nsi_yaml_node* after = find(node, "after");
+    bool is_share = false;
+    read_time(r, node, "after", &is_share, &p->after);
+    if (after && (!is_share || !(p->after > 0.0 && p->after < 1.0))) {
+        fail(r, after, "expected a share of each recording above 0% and below 100%: 50%");
+    }
+    if (after && (find(node, "history") || find(node, "origins"))) {
+        fail(r, after, "`after` does not go with history or origins");
+    }
+    p->adapt = find(node, "adapt");
+    if (p->adapt && (!after || p->adapt->type != NSI_YAML_MAP)) {
+        fail(r, p->adapt, "expected {NAME: standard deviation}, and `after`");
+    }
     p->errors = find(node, "errors");
     if (p->errors && p->errors->type != NSI_YAML_MAP) {
         fail(r, p->errors, "expected names and formulas of channels");
@@ -434,10 +448,52 @@ static void read_discover(reader* r, const nsi_yaml_node* node) {
 
 // ---- the whole ---------------------------------------------------------------------------------
 
+static void read_variant(reader* r, const nsi_yaml_node* map) {
+    nsi_fit_plan_variant v = {.node = map};
+    nsi_fit_plan* p = r->plan;
+    check_map(r, map, "a variant", "name files model");
+    read_text(r, map, "name", &v.name);
+    read_text(r, map, "files", &v.files);
+    read_text(r, map, "model", &v.model);
+    if (r->status == NS_OK && (!v.name || !v.files || !v.model)) {
+        fail(r, map, "a variant needs all of {name: a, files: \"*_a_*\", model: a.xml}");
+    }
+    if (r->status == NS_OK && nsi_is_hybrid_path(v.model)) {
+        fail(r, find(map, "model"),
+             "a variant is a URDF or MJCF file; what it shares with others"
+             " stands in this file");
+    }
+    for (uint32_t k = 0; k < p->variants.count && r->status == NS_OK; k++) {
+        if (strcmp(p->variants.data[k].name, v.name) == 0) {
+            fail(r, map, "there is another variant of this name");
+        }
+    }
+    if (r->status == NS_OK && !nsi_array_push(&p->allocator, &p->variants, v)) out_of_memory(r);
+}
+
+// One model, or several.
+static void read_models(reader* r, const nsi_yaml_node* root) {
+    const nsi_yaml_node* variants = find(root, "variants");
+    read_text(r, root, "model", &r->plan->model);
+    if (r->status != NS_OK) return;
+    if (!r->plan->model && !variants) {
+        fail(r, root, "`model` is missing: a URDF, MJCF or YAML file");
+    } else if (r->plan->model && variants) {
+        fail(r, variants, "model and variants: leave one of the two out");
+    } else if (variants && (variants->type != NSI_YAML_LIST || variants->count == 0)) {
+        fail(r, variants,
+             "expected a list of variants: [{name: a, files: \"*_a_*\", model: a.xml}]");
+    }
+    if (!variants) return;
+    for (const nsi_yaml_node* n = variants->first; n && r->status == NS_OK; n = n->next) {
+        read_variant(r, n);
+    }
+}
+
 // What belongs to physics does not go with a learned system.
 static void read_learned(reader* r, const nsi_yaml_node* root) {
     static const char* const others[] = {"blueprint", "weights", "parameters", "set",
-                                         "search",    "contact", "integrator"};
+                                         "search",    "contact", "integrator", "variants"};
     const nsi_yaml_node* node = find(root, "learned");
     nsi_fit_plan* p = r->plan;
     if (!node || r->status != NS_OK) return;
@@ -464,18 +520,17 @@ static void read_plan(reader* r) {
     nsi_fit_plan* p = r->plan;
     const nsi_yaml_node* root = r->yaml->root;
     uint32_t seed = 1;
-    check_map(r, root, "an experiment",
-              "title citation model learned blueprint weights ground self_collision contact "
-              "integrator timestep data parameters set fit stages search predict seed discover");
+    check_map(
+        r, root, "an experiment",
+        "title citation model variants learned blueprint weights ground self_collision contact "
+        "integrator timestep data parameters set fit stages search predict seed discover");
     if (r->status == NS_OK && (!root || root->type != NSI_YAML_MAP)) {
         fail(r, root, "expected keys: model, data, parameters");
     }
     if (r->status != NS_OK) return;
     read_text(r, root, "title", &p->title);
     read_text(r, root, "citation", &p->citation);
-    read_text(r, root, "model", &p->model);
-    if (r->status == NS_OK && !p->model)
-        fail(r, root, "`model` is missing: a URDF, MJCF or YAML file");
+    read_models(r, root);
     read_learned(r, root);
     read_text(r, root, "blueprint", &p->blueprint);
     read_text(r, root, "weights", &p->weights);
@@ -549,6 +604,7 @@ void nsi_fit_plan_free(nsi_fit_plan* p) {
     if (!p) return;
     ns_allocator memory = p->allocator;
     for (int role = 0; role < NSI_ROLES; role++) nsi_array_free(&memory, &p->files[role]);
+    nsi_array_free(&memory, &p->variants);
     nsi_array_free(&memory, &p->parameters);
     nsi_array_free(&memory, &p->settings);
     nsi_array_free(&memory, &p->stages);

@@ -18,6 +18,12 @@ typedef struct nsi_fit_plan_file {
 
 typedef NSI_ARRAY(nsi_fit_plan_file) nsi_fit_plan_files;
 
+// One of several robots that share parameters.
+typedef struct nsi_fit_plan_variant {
+    const char *name, *files, *model; // files: a glob; model: a path as written
+    const nsi_yaml_node* node;        // for messages
+} nsi_fit_plan_variant;
+
 typedef enum nsi_method {
     NSI_METHOD_LM,
     NSI_METHOD_LBFGS,
@@ -67,8 +73,9 @@ typedef struct nsi_fit_plan {
     nsi_yaml yaml;
     const char *title, *citation;
 
-    const char *model, *blueprint, *weights; // paths as written; the last two or NULL
-    nsi_learned* learned;                    // or NULL: the step is that of physics
+    const char *model, *blueprint, *weights;  // paths as written, or NULL
+    NSI_ARRAY(nsi_fit_plan_variant) variants; // in place of `model`
+    nsi_learned* learned;                     // or NULL: the step is that of physics
     bool ground, self_collision;
     int contact, integrator; // -1: the model's
     double timestep;         // 0: the longest that divides the period and is not above the model's
@@ -87,6 +94,8 @@ typedef struct nsi_fit_plan {
     nsi_search search;
 
     uint32_t history, origins;
+    double after;               // share of a recording before its origin; 0: none
+    const nsi_yaml_node* adapt; // variables that adapt to it, and how far; NULL: none
     NSI_ARRAY(double) horizons; // s
     const nsi_yaml_node*
         errors; // names and formulas of channels whose errors count; NULL: positions

@@ -13,17 +13,22 @@
 typedef struct job {
     const nsi_problem* p;
     const ns_dataset* data;
-    const double *z, *weights, *params;
+    const double *z, *weights;
+    const double* params; // of all variants one after the other; NULL: the systems'
     const nsi_predict_options* options;
     nsi_windows windows; // from the first sample of the history to the longest horizon
+    bool* used;          // (variants) is there a window of it?
     uint32_t history;    // samples before the origin in each of them
+    double after;        // share of a recording before its only origin; 0: as `origins` says
+    nsi_prior* priors;   // (variables) for those that adapt
     ns_allocator allocator;
 } job;
 
 // Memory of one thread.
 typedef struct worker {
-    ns_workspace* work;
+    ns_workspace** work; // (variants); NULL for those that are not used
     double *x, *states, *observations, *controls, *values;
+    double *v, *params; // of one that adapts: (variables), parameters of its variant and scratch
 } worker;
 
 // ---- windows -----------------------------------------------------------------------------------
@@ -34,14 +39,22 @@ static uint32_t sample_count(const job* j, uint32_t recording) {
     return fewer ? j->options->only[recording] : all;
 }
 
+// The only origin of a recording, after a share of it.
+static uint32_t origin_after(const job* j, uint32_t recording) {
+    return (uint32_t)(j->after * (sample_count(j, recording) - 1.0));
+}
+
 static bool is_usable(const job* j, uint32_t recording) {
-    return sample_count(j, recording) >= (uint64_t)j->history + 2;
+    uint32_t before = j->after > 0.0 ? 2 : j->history; // to adapt to
+    return sample_count(j, recording) >= (uint64_t)before + 2;
 }
 
 static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_error* error) {
     const nsi_predict_options* o = j->options;
     uint32_t samples = sample_count(j, recording);
-    uint32_t room = samples - 1 - j->history, ahead = room; // samples after an origin, at most
+    uint32_t first = j->after > 0.0 ? origin_after(j, recording) : 0;
+    uint32_t room = samples - 1 - first - j->history,
+             ahead = room; // samples after an origin, at most
     if (o->ahead > 0) {
         if (o->ahead < room) ahead = o->ahead;
     } else if (o->nhorizon > 0) {
@@ -56,11 +69,11 @@ static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_er
         if (!nsi_array_push(&j->allocator, &j->windows, w)) return nsi_fail_nomem(error);
     }
     if (o->tiled) return NS_OK;
-    uint32_t most = room - ahead + 1; // possible origins
+    uint32_t most = j->after > 0.0 ? 1 : room - ahead + 1; // possible origins
     uint32_t count = origins == 0 ? 1 : origins < most ? origins : most;
     for (uint32_t k = 0; k < count; k++) {
         nsi_window w = {.recording = recording, .length = j->history + ahead};
-        w.start = count > 1 ? (uint32_t)((uint64_t)k * (most - 1) / (count - 1)) : 0;
+        w.start = count > 1 ? (uint32_t)((uint64_t)k * (most - 1) / (count - 1)) : first;
         if (!nsi_array_push(&j->allocator, &j->windows, w)) return nsi_fail_nomem(error);
     }
     return NS_OK;
@@ -109,6 +122,38 @@ static ns_status estimate(const job* j, const nsi_window* window, double* x, ns_
     return NS_OK;
 }
 
+// Parameters fitted to the recording before its origin.
+// @param params  receives those of its variant
+static ns_status adapt(const job* j, worker* w, const nsi_window* window, uint32_t variant,
+                       const double** params, ns_error* error) {
+    const nsi_adaptation* a = &j->options->adapt;
+    const nsi_variables* variables = j->p->variables;
+    nsi_window past = {.recording = window->recording, .length = window->start};
+    nsi_windows one = {.data = &past, .count = 1};
+    nsi_loss loss = {.states = NSI_STATES_RECORDED,
+                     .reach = j->options->reach,
+                     .fit_params = true,
+                     .priors = j->priors};
+    nsi_evaluator* e = NULL;
+    ns_status status = nsi_evaluator_create(j->p, j->data, &loss, &one, 1, &e, error);
+    if (status != NS_OK) return status;
+    nsi_point point = nsi_evaluator_point(e);
+    memcpy(point.z, j->z, nsi_variables_count(variables) * sizeof(double));
+    if (j->weights) memcpy(point.w, j->weights, j->p->sizes.nw * sizeof(double));
+    nsi_evaluator_choose(e, a->variables, a->count);
+    nsi_lm_options options = nsi_default_lm_options();
+    nsi_lm_state state = {0};
+    options.tolerance = 1e-6;
+    if (nsi_lm(e, &state, &options, NULL, NULL).finish != NSI_FINISH_FAILED) {
+        double* scratch = w->params + nsi_variables_param_count(variables, variant);
+        nsi_variables_from_z(variables, nsi_evaluator_point(e).z, w->v, NULL, scratch);
+        nsi_variables_params(variables, variant, w->v, w->params, NULL, scratch);
+        *params = w->params;
+    }
+    nsi_evaluator_free(e);
+    return NS_OK;
+}
+
 // States of a simulation before the first that is not finite.
 static size_t finite_states(const double* states, size_t count, uint32_t nx) {
     size_t k = 0;
@@ -122,8 +167,11 @@ static ns_status simulate(const job* j, worker* w, uint32_t number, ns_error* er
     const nsi_problem* p = j->p;
     const nsi_window* window = &j->windows.data[number];
     const ns_recording* recording = ns_dataset_recording(j->data, window->recording);
+    uint32_t variant = nsi_problem_variant(p, recording);
     nsi_problem_guess(p, recording, window->start, j->options->reach, w->x);
     ns_status status = j->history > 0 ? estimate(j, window, w->x, error) : NS_OK;
+    const double* params = j->params ? j->params + p->param_at[variant] : NULL;
+    if (status == NS_OK && j->priors) status = adapt(j, w, window, variant, &params, error);
     if (status != NS_OK) return status;
     nsi_problem_controls(p, recording, window, w->controls);
     uint32_t steps = nsi_problem_steps(p, window->length);
@@ -133,11 +181,11 @@ static ns_status simulate(const job* j, worker* w, uint32_t number, ns_error* er
                             .steps = steps,
                             .x0 = w->x,
                             .controls = w->controls,
-                            .params = j->params,
+                            .params = params,
                             .weights = j->weights,
                             .states = w->states,
                             .observations = w->observations};
-    status = ns_rollout(p->system, w->work, &args, error);
+    status = ns_rollout(p->variants[variant].system, w->work[variant], &args, error);
     if (status != NS_OK && status != NS_ERR_NONFINITE) return status;
     // Parts of a robot may go on by themselves after it came apart: they do not count.
     size_t reached = finite_states(w->states, (size_t)steps + 1, p->sizes.nx);
@@ -155,8 +203,9 @@ static ns_status simulate(const job* j, worker* w, uint32_t number, ns_error* er
 }
 
 static void free_worker(const job* j, worker* w) {
-    ns_workspace_free(w->work);
-    double* blocks[] = {w->x, w->states, w->observations, w->controls, w->values};
+    for (uint32_t k = 0; w->work && k < j->p->nvariant; k++) ns_workspace_free(w->work[k]);
+    nsi_free(&j->allocator, w->work);
+    double* blocks[] = {w->x, w->states, w->observations, w->controls, w->values, w->v, w->params};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&j->allocator, blocks[k]);
 }
 
@@ -172,11 +221,24 @@ static ns_status make_worker(const job* j, worker* w, ns_error* error) {
     w->observations = nsi_alloc(&j->allocator, steps * (z->ny + 1) * one);
     w->controls = nsi_alloc(&j->allocator, steps * (z->nc + 1) * one);
     w->values = nsi_alloc(&j->allocator, ((size_t)longest + 1) * (j->p->nchannel + 1) * one);
-    if (!w->x || !w->states || !w->observations || !w->controls || !w->values) {
+    if (j->priors) {
+        size_t np = j->p->param_at[j->p->nvariant],
+               scratch = nsi_variables_scratch(j->p->variables);
+        w->v = nsi_alloc(&j->allocator, nsi_variables_count(j->p->variables) * one);
+        w->params = nsi_alloc(&j->allocator, (np + scratch + 1) * one);
+        if (!w->v || !w->params) return nsi_fail_nomem(error);
+    }
+    w->work = nsi_alloc_zeroed(&j->allocator, j->p->nvariant * sizeof(ns_workspace*));
+    if (!w->x || !w->states || !w->observations || !w->controls || !w->values || !w->work) {
         return nsi_fail_nomem(error);
     }
     ns_workspace_size size = {.batch = 1, .steps = (uint32_t)steps, .threads = 1};
-    return ns_workspace_create(j->p->system, &size, &w->work, error);
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < j->p->nvariant && status == NS_OK; k++) {
+        if (!j->used[k]) continue;
+        status = ns_workspace_create(j->p->variants[k].system, &size, &w->work[k], error);
+    }
+    return status;
 }
 
 // All windows, in any order; `visit` is called by one thread at a time.
@@ -234,22 +296,42 @@ static ns_status start_job(job* j, const nsi_problem* problem, const ns_dataset*
                .weights = weights,
                .options = options,
                .history = options->history > 1 ? options->history - 1 : 0,
+               .after = options->tiled ? 0.0 : options->after,
                .allocator = problem->allocator};
     size_t nz = z ? nsi_variables_count(variables) : 0;
     size_t scratch = z ? nsi_variables_scratch(variables) : 0;
-    *memory = nsi_alloc(&j->allocator, (nz + problem->sizes.np + scratch + 1) * sizeof(double));
-    if (!*memory) return nsi_fail_nomem(error);
+    size_t np = problem->param_at[problem->nvariant];
+    *memory = nsi_alloc(&j->allocator, (nz + np + scratch + 1) * sizeof(double));
+    j->used = nsi_alloc_zeroed(&j->allocator, problem->nvariant * sizeof *j->used);
+    if (!*memory || !j->used) return nsi_fail_nomem(error);
     if (z) {
-        double *v = *memory, *params = v + nz, *rest = params + problem->sizes.np;
+        double *v = *memory, *params = v + nz, *rest = params + np;
         nsi_variables_from_z(variables, z, v, NULL, rest);
-        nsi_variables_params(variables, v, params, NULL, rest);
+        for (uint32_t k = 0; k < problem->nvariant; k++) {
+            nsi_variables_params(variables, k, v, params + problem->param_at[k], NULL, rest);
+        }
         j->params = params;
     }
-    return make_windows(j, error);
+    if (z && j->after > 0.0 && options->adapt.count > 0) {
+        j->priors = nsi_alloc(&j->allocator, (nz + 1) * sizeof *j->priors);
+        if (!j->priors) return nsi_fail_nomem(error);
+        for (size_t k = 0; k < nz; k++) j->priors[k] = (nsi_prior){(*memory)[k], INFINITY};
+        for (uint32_t k = 0; k < options->adapt.count; k++) {
+            j->priors[options->adapt.variables[k]].deviation = options->adapt.deviations[k];
+        }
+    }
+    ns_status status = make_windows(j, error);
+    for (uint32_t k = 0; k < j->windows.count; k++) {
+        const ns_recording* recording = ns_dataset_recording(data, j->windows.data[k].recording);
+        j->used[nsi_problem_variant(problem, recording)] = true;
+    }
+    return status;
 }
 
 static void end_job(job* j, double* memory) {
     nsi_array_free(&j->allocator, &j->windows);
+    nsi_free(&j->allocator, j->used);
+    nsi_free(&j->allocator, j->priors);
     nsi_free(&j->allocator, memory);
 }
 

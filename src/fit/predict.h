@@ -28,14 +28,25 @@ typedef struct nsi_measure {
     uint32_t nformula;
 } nsi_measure;
 
+// Variables that a prediction fits anew to what was recorded before its origin, from what is known of
+// them: their values, and how far each may be off.
+typedef struct nsi_adaptation {
+    const uint32_t* variables; // (count) ascending
+    const double* deviations;
+    uint32_t count;
+} nsi_adaptation;
+
 typedef struct nsi_predict_options {
-    uint32_t history;       // samples up to the origin that its state is fitted to; 0 and 1: none
-    uint32_t origins;       // per set of recordings, evenly; 0: the first sample of each recording
-    bool tiled;             // instead: one prediction after the other, to the end of each recording
-    const uint32_t* only;   // (nrecording) so many samples of each recording; NULL: all
-    uint32_t reach;         // see nsi_problem_guess()
-    uint32_t ahead;         // samples to predict, fewer where a recording ends; 0: as many as the
-                            // longest horizon has, or all when there are no horizons
+    uint32_t history;     // samples up to the origin that its state is fitted to; 0 and 1: none
+    uint32_t origins;     // per set of recordings, evenly; 0: the first sample of each recording
+    double after;         // above 0: one origin in each recording instead, after this share of it;
+                          // its state is the recorded one
+    nsi_adaptation adapt; // with `after`
+    bool tiled;           // instead: one prediction after the other, to the end of each recording
+    const uint32_t* only; // (nrecording) so many samples of each recording; NULL: all
+    uint32_t reach;       // see nsi_problem_guess()
+    uint32_t ahead;       // samples to predict, fewer where a recording ends; 0: as many as the
+                          // longest horizon has, or all when there are no horizons
     const double* horizons; // s, ascending
     uint32_t nhorizon;
     const nsi_error_formula*

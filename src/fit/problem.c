@@ -2,6 +2,7 @@
 
 #include "fit/problem.h"
 
+#include "io/hybrid.h"
 #include "io/numbers.h"
 #include "sim/step.h"
 
@@ -256,21 +257,125 @@ static ns_status connect(nsi_problem* p, const ns_dataset* data, ns_error* error
     return status == NS_OK ? list_coordinates(p, error) : status;
 }
 
-ns_status nsi_problem_create(const ns_model* model, const ns_system* system,
-                             const nsi_variables* variables, const ns_dataset* scaling,
-                             const ns_allocator* allocator, nsi_problem** out, ns_error* error) {
+// ---- variants ------------------------------------------------------------------------------------
+
+uint32_t nsi_problem_variant(const nsi_problem* p, const ns_recording* recording) {
+    for (uint32_t k = 0; k < p->nvariant && p->nvariant > 1; k++) {
+        if (nsi_variant_has_file(p->variants[k].files, recording->file)) return k;
+    }
+    return 0;
+}
+
+// The first name that differs between two lists; false: there is none.
+static bool differ(const ns_system* a, const ns_system* b, uint32_t count,
+                   const char* (*name)(const ns_system*, uint32_t), char* out, size_t size) {
+    for (uint32_t k = 0; k < count; k++) {
+        const char *one = name(a, k), *other = name(b, k);
+        if (strcmp(one, other) == 0) continue;
+        snprintf(out, size, "%.80s and %.80s", one, other);
+        return true;
+    }
+    return false;
+}
+
+// Do all weights stand in the same places under the same names?
+static bool same_weights(const ns_system* a, const ns_system* b) {
+    uint32_t count = ns_system_weight_matrix_count(a);
+    if (count != ns_system_weight_matrix_count(b)) return false;
+    for (uint32_t k = 0; k < count; k++) {
+        ns_weight_matrix m = ns_system_weight_matrix(a, k), n = ns_system_weight_matrix(b, k);
+        bool same = strcmp(m.set, n.set) == 0 && m.layer == n.layer && m.offset == n.offset &&
+                    m.rows == n.rows && m.columns == n.columns && m.bias == n.bias;
+        if (!same) return false;
+    }
+    return true;
+}
+
+// What moves: joints one after the other, by name and type.
+static const ns_link_def* moving_link(const ns_model* model, uint32_t* number) {
+    for (; *number < ns_model_get_sizes(model).nlink; ++*number) {
+        if (ns_model_joint_q(model, *number) == NSI_NONE) continue;
+        return ns_model_link(model, (*number)++);
+    }
+    return NULL;
+}
+
+static bool same_joints(const ns_model* a, const ns_model* b, char* out, size_t size) {
+    uint32_t i = 0, k = 0;
+    for (;;) {
+        const ns_link_def *one = moving_link(a, &i), *other = moving_link(b, &k);
+        if (!one && !other) return true;
+        const char *x = one ? one->joint : "none", *y = other ? other->joint : "none";
+        if (one && other && strcmp(x, y) == 0 && one->joint_type == other->joint_type) continue;
+        snprintf(out, size, "joints %.80s and %.80s", x, y);
+        return false;
+    }
+}
+
+// What a system has that differs from another's, into `what`.
+static void compare_systems(const ns_system* one, const ns_system* other, char* what, size_t size) {
+    ns_system_sizes a = ns_system_get_sizes(one), b = ns_system_get_sizes(other);
+    if (a.nx != b.nx) {
+        snprintf(what, size, "%u and %u numbers of state", a.nx, b.nx);
+    } else if (a.nc != b.nc) {
+        snprintf(what, size, "%u and %u controls", a.nc, b.nc);
+    } else if (a.nw != b.nw) {
+        snprintf(what, size, "%u and %u weights", a.nw, b.nw);
+    } else if (!same_weights(one, other)) {
+        snprintf(what, size, "weights of other names or shapes");
+    } else if (a.integrator != b.integrator) {
+        snprintf(what, size, "other integrators; give `integrator`");
+    } else if (!differ(one, other, a.nx, ns_system_state_name, what, size)) {
+        differ(one, other, a.nc, ns_system_control_name, what, size);
+    }
+}
+
+ns_status nsi_variants_check(const nsi_variant* variants, uint32_t nvariant, ns_error* error) {
+    for (uint32_t k = 1; k < nvariant; k++) {
+        const nsi_variant *first = &variants[0], *v = &variants[k];
+        char what[300] = "";
+        bool same = same_joints(first->model, v->model, what, sizeof what);
+        if (same && v->system) compare_systems(first->system, v->system, what, sizeof what);
+        if (!*what) continue;
+        return nsi_fail(error, NS_ERR_PARSE,
+                        "variants must have the same joints, controls, networks and integrator, but"
+                        " %.60s and %.60s have %s",
+                        first->name, v->name, what);
+    }
+    return NS_OK;
+}
+
+static ns_status take_variants(nsi_problem* p, const nsi_variant* variants, uint32_t nvariant,
+                               ns_error* error) {
+    p->variants = nsi_alloc(&p->allocator, nvariant * sizeof *p->variants);
+    p->param_at = nsi_alloc_zeroed(&p->allocator, ((size_t)nvariant + 1) * sizeof *p->param_at);
+    if (!p->variants || !p->param_at) return nsi_fail_nomem(error);
+    p->nvariant = nvariant;
+    for (uint32_t k = 0; k < nvariant; k++) {
+        p->variants[k] = variants[k];
+        p->param_at[k + 1] = p->param_at[k] + ns_system_get_sizes(variants[k].system).np;
+    }
+    return NS_OK;
+}
+
+ns_status nsi_problem_create_shared(const nsi_variant* variants, uint32_t nvariant,
+                                    const nsi_variables* variables, const ns_dataset* scaling,
+                                    const ns_allocator* allocator, nsi_problem** out,
+                                    ns_error* error) {
     *out = NULL;
+    const ns_model* model = variants[0].model;
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
     nsi_problem* p = nsi_alloc_zeroed(&memory, sizeof *p);
     if (!p) return nsi_fail_nomem(error);
     p->allocator = memory;
     p->model = model;
-    p->system = system;
+    p->system = variants[0].system;
     p->variables = variables;
-    p->sizes = ns_system_get_sizes(system);
+    p->sizes = ns_system_get_sizes(p->system);
     p->nq = model ? ns_model_get_sizes(model).nq : p->sizes.nx;
     p->nv = model ? ns_model_get_sizes(model).nv : 0;
-    ns_status status = connect(p, scaling, error);
+    ns_status status = take_variants(p, variants, nvariant, error);
+    if (status == NS_OK) status = connect(p, scaling, error);
     if (status != NS_OK) {
         nsi_problem_free(p);
         return status;
@@ -279,9 +384,18 @@ ns_status nsi_problem_create(const ns_model* model, const ns_system* system,
     return NS_OK;
 }
 
+ns_status nsi_problem_create(const ns_model* model, const ns_system* system,
+                             const nsi_variables* variables, const ns_dataset* scaling,
+                             const ns_allocator* allocator, nsi_problem** out, ns_error* error) {
+    nsi_variant one = {.model = model, .system = system};
+    return nsi_problem_create_shared(&one, 1, variables, scaling, allocator, out, error);
+}
+
 void nsi_problem_free(nsi_problem* p) {
     if (!p) return;
     ns_allocator memory = p->allocator;
+    nsi_free(&memory, p->variants);
+    nsi_free(&memory, p->param_at);
     nsi_free(&memory, p->sources);
     nsi_free(&memory, p->channel_of_state);
     nsi_free(&memory, p->controls);

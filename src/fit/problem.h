@@ -1,5 +1,9 @@
 // What is fitted to what: a system, recordings, and how they belong together.
 //
+// There may be several variants of the system, robots with the same state, controls, observations and
+// weights but parameters of their own; a recording belongs to the first variant whose glob fits the
+// name of its file.
+//
 // A window is a stretch of a recording that is simulated in one go from a start state. Sample k of a
 // recording belongs to step k * substeps.
 
@@ -25,12 +29,23 @@ typedef struct nsi_coordinate {
     bool quaternion;
 } nsi_coordinate;
 
-typedef struct nsi_problem {
-    ns_allocator allocator;
+// A variant of the system, with the number that it has among the variables.
+typedef struct nsi_variant {
+    const char* name;      // NULL: there is only one
+    const char* files;     // glob of names of files, without folders; NULL: there is only one
     const ns_model* model; // NULL: a learned system without one
     const ns_system* system;
+} nsi_variant;
+
+typedef struct nsi_problem {
+    ns_allocator allocator;
+    nsi_variant* variants; // (nvariant)
+    uint32_t nvariant;
+    const ns_model* model;          // of the first variant, as all of the following,
+    const ns_system* system;        // which but for the number of parameters is the same for all
     const nsi_variables* variables; // or NULL: none
     ns_system_sizes sizes;
+    uint32_t* param_at; // (nvariant + 1) where each has its parameters among those of all
     uint32_t nq, nv;
     uint32_t substeps;
     bool observes; // a channel is an observation: the last sample needs a step of its own
@@ -68,6 +83,19 @@ ns_status nsi_problem_create(const ns_model* model, const ns_system* system,
                              const nsi_variables* variables, const ns_dataset* scaling,
                              const ns_allocator* allocator, nsi_problem** out, ns_error* error);
 void nsi_problem_free(nsi_problem* problem); // NULL is allowed
+
+// The same for several variants, which must be alike. Texts, models and systems stay the caller's.
+ns_status nsi_problem_create_shared(const nsi_variant* variants, uint32_t nvariant,
+                                    const nsi_variables* variables, const ns_dataset* scaling,
+                                    const ns_allocator* allocator, nsi_problem** out,
+                                    ns_error* error);
+
+// Are variants alike in all but their parameters? Without systems, only their joints are compared.
+// @return NS_OK; NS_ERR_PARSE, naming two that are not
+ns_status nsi_variants_check(const nsi_variant* variants, uint32_t nvariant, ns_error* error);
+
+// The number of the variant to which a recording belongs, the first if it fits none.
+uint32_t nsi_problem_variant(const nsi_problem* problem, const ns_recording* recording);
 
 // Unit of a channel, "" where there is none.
 const char* nsi_problem_unit(const nsi_problem* problem, const ns_dataset* data, uint32_t channel);

@@ -374,7 +374,6 @@ static void hash(nsi_run* r, const void* bytes, size_t size) {
 // Of the plan, of the numbers of the model and of the networks, and of the data and its scales.
 static ns_status hash_experiment(nsi_run* r) {
     ns_fit* f = r->f;
-    const ns_model* model = ns_hybrid_model(f->hybrid);
     const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
     nsi_bytes bytes = {0};
     ns_status status =
@@ -384,8 +383,11 @@ static ns_status hash_experiment(nsi_run* r) {
     hash(r, bytes.data, bytes.count);
     hash(r, sizes, sizeof sizes);
     hash(r, f->z0, ((size_t)f->nz + f->nw) * sizeof(double));
-    for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
-        hash(r, &ns_model_param(model, k)->value, sizeof(double));
+    for (uint32_t m = 0; m < f->nvariant; m++) {
+        const ns_model* model = ns_hybrid_model(f->variants[m].hybrid);
+        for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
+            hash(r, &ns_model_param(model, k)->value, sizeof(double));
+        }
     }
     for (uint32_t k = 0; k < f->problem->nchannel; k++) { // sigmas and weights of the map
         hash(r, &f->problem->sources[k].scale, sizeof(double));

@@ -36,27 +36,43 @@ typedef struct formula_param {
     const nsi_setting_request* request;
 } formula_param;
 
+// What a variant has of its own.
+typedef struct variant_params {
+    NSI_ARRAY(changed_link) links;
+    NSI_ARRAY(const char*) names; // of p
+    NSI_ARRAY(range) ranges;      // of p: what the model, and a body with bounds, can have
+    ns_program* program;          // forward derivatives of v -> p
+} variant_params;
+
 struct nsi_variables {
     ns_allocator allocator;
     nsi_arena arena;
     NSI_ARRAY(nsi_variable) items;
-    NSI_ARRAY(uint32_t) model_param; // of each variable; NSI_NONE: the user's own
     NSI_ARRAY(whole_body) bodies;
-    NSI_ARRAY(changed_link) links;
-    NSI_ARRAY(const char*) param_names; // of p
-    NSI_ARRAY(range) param_ranges;      // of p: what the model, and a body with bounds, can have
-    ns_program *natural, *params;       // forward derivatives of z -> v and of v -> p
+    ns_program* natural;      // forward derivatives of z -> v
+    variant_params* variants; // (nvariant)
+    uint32_t nvariant;
 };
+
+// A variant while it is built.
+typedef struct variant_build {
+    const char* name;
+    const ns_model* model;
+    const ns_system_options* options;
+    double* values;     // (nparam) of the model, after `set`
+    uint8_t* taken;     // (nparam) 1: a variable, 2: a formula
+    uint32_t* variable; // (nparam) its number where it is one
+    NSI_ARRAY(formula_param) formulas;
+    variant_params* out;
+} variant_build;
 
 typedef struct build {
     nsi_variables* v;
-    const ns_model* model;
-    double* values; // (nparam) of the model, after `set`
-    uint8_t* taken; // (nparam) 1: a variable, 2: a formula
+    variant_build* variants; // (v->nvariant)
     const char* file;
     const nsi_variable_request* requests;
     uint32_t nrequest;
-    NSI_ARRAY(formula_param) formulas;
+    NSI_ARRAY(const nsi_variable_request*) origins; // of each variable
     ns_error* error;
 } build;
 
@@ -73,28 +89,30 @@ static ns_status fail_at(const build* b, uint32_t line, uint32_t column, const c
 
 // ---- what is asked for -----------------------------------------------------------------------
 
-static uint32_t param_count(const build* b) {
-    return ns_model_get_sizes(b->model).nparam;
+static uint32_t param_count(const variant_build* t) {
+    return ns_model_get_sizes(t->model).nparam;
 }
 
 static ns_status fail_unknown(const build* b, const char* name, uint32_t line, uint32_t column) {
     const char* nearest = NULL;
     uint32_t best = UINT32_MAX;
-    for (uint32_t k = 0; k < param_count(b); k++) {
-        const char* other = ns_model_param(b->model, k)->name;
-        uint32_t distance = nsi_edit_distance(name, other);
-        if (distance < best) best = distance, nearest = other;
+    for (uint32_t m = 0; m < b->v->nvariant; m++) {
+        for (uint32_t k = 0; k < param_count(&b->variants[m]); k++) {
+            const char* other = ns_model_param(b->variants[m].model, k)->name;
+            uint32_t distance = nsi_edit_distance(name, other);
+            if (distance < best) best = distance, nearest = other;
+        }
     }
+    const char* who = b->v->nvariant > 1 ? "no variant has a" : "the model has no";
     char quote[NSI_QUOTE_SIZE];
     nsi_quote(name, strlen(name), quote);
     if (nearest && best <= strlen(name) / 3) {
-        return fail_at(b, line, column, "the model has no parameter %s; did you mean %s?", quote,
-                       nearest);
+        return fail_at(b, line, column, "%s parameter %s; did you mean %s?", who, quote, nearest);
     }
     return fail_at(b, line, column,
-                   "the model has no parameter %s; `neuralsim inspect MODEL --params` lists them,"
+                   "%s parameter %s; `neuralsim inspect MODEL --params` lists them,"
                    " and a number of your own needs a start",
-                   quote);
+                   who, quote);
 }
 
 static double or_else(double x, double otherwise) {
@@ -127,15 +145,19 @@ static ns_status choose_transform(build* b, const nsi_variable_request* r, nsi_v
     return NS_OK;
 }
 
-static ns_status push_variable(build* b, const nsi_variable* v, uint32_t param) {
-    for (uint32_t k = 0; k < b->v->items.count; k++) {
-        NS_ASSERT(param == NSI_NONE || b->v->model_param.data[k] != param);
-    }
+static ns_status push_variable(build* b, const nsi_variable* v, const nsi_variable_request* r) {
     if (!nsi_array_push(&b->v->allocator, &b->v->items, *v) ||
-        !nsi_array_push(&b->v->allocator, &b->v->model_param, param)) {
+        !nsi_array_push(&b->v->allocator, &b->origins, r)) {
         return nsi_fail_nomem(b->error);
     }
     return NS_OK;
+}
+
+static uint32_t find_variable(const nsi_variables* v, const char* name) {
+    for (uint32_t k = 0; k < v->items.count; k++) {
+        if (strcmp(v->items.data[k].name, name) == 0) return k;
+    }
+    return NSI_NONE;
 }
 
 static ns_status add_own(build* b, const nsi_variable_request* r) {
@@ -147,7 +169,7 @@ static ns_status add_own(build* b, const nsi_variable_request* r) {
     v.name = nsi_arena_string(&b->v->arena, r->name, strlen(r->name));
     if (!v.name) return nsi_fail_nomem(b->error);
     ns_status status = choose_transform(b, r, &v, false);
-    return status == NS_OK ? push_variable(b, &v, NSI_NONE) : status;
+    return status == NS_OK ? push_variable(b, &v, r) : status;
 }
 
 // A parameter that may well be 0, unlike a mass or a length: its bound must be within reach, and it must
@@ -163,24 +185,49 @@ static bool may_vanish(const char* name) {
     return strncmp(name, "joint/", 6) == 0 && strstr(name, "stiffness") != NULL;
 }
 
-static ns_status add_param(build* b, const nsi_variable_request* r, uint32_t number) {
-    const ns_param* p = ns_model_param(b->model, number);
-    if (b->taken[number]) {
+// A parameter that another variant has, too: what it was asked for there holds here.
+static ns_status share_param(build* b, const nsi_variable_request* r, const variant_build* t,
+                             uint32_t number, uint32_t item) {
+    const nsi_variable* v = &b->v->items.data[item];
+    if (b->origins.data[item] != r) {
+        return fail_at(b, r->line, r->column, "%s is asked for twice", v->name);
+    }
+    if (isnan(r->start) && t->values[number] != v->start) {
+        const variant_build* first = b->variants;
+        for (uint32_t at; first < t; first++) { // where it was found
+            at = ns_model_find_param(first->model, v->name);
+            if (at != NSI_NONE && first->taken[at] == 1) break;
+        }
+        return fail_at(b, r->line, r->column,
+                       "%s is %g in variant %.60s and %g in %.60s, and can start at one value only;"
+                       " give a start",
+                       v->name, v->start, first->name, t->values[number], t->name);
+    }
+    return NS_OK;
+}
+
+static ns_status add_param(build* b, const nsi_variable_request* r, variant_build* t,
+                           uint32_t number) {
+    const ns_param* p = ns_model_param(t->model, number);
+    if (t->taken[number]) {
         return fail_at(b, r->line, r->column, "%s is asked for twice", p->name);
     }
-    b->taken[number] = 1;
+    t->taken[number] = 1;
+    uint32_t shared = t != b->variants ? find_variable(b->v, p->name) : NSI_NONE;
+    t->variable[number] = shared != NSI_NONE ? shared : b->v->items.count;
+    if (shared != NSI_NONE) return share_param(b, r, t, number, shared);
     bool moment = p->transform == NS_TRANSFORM_INERTIA && strstr(p->name, "/inertia/") &&
                   p->name[strlen(p->name) - 1] == p->name[strlen(p->name) - 2];
     bool mass = p->transform == NS_TRANSFORM_INERTIA && !strstr(p->name, "/inertia/") &&
                 !strstr(p->name, "/com/");
     nsi_variable v = {.name = p->name,
                       .unit = p->unit,
-                      .start = or_else(r->start, b->values[number]),
+                      .start = or_else(r->start, t->values[number]),
                       .lower = or_else(r->lower, moment || mass ? 0.0 : p->lower),
                       .upper = or_else(r->upper, p->upper)};
     bool logarithm = moment || mass || (p->transform == NS_TRANSFORM_LOG && !may_vanish(p->name));
     ns_status status = choose_transform(b, r, &v, logarithm);
-    return status == NS_OK ? push_variable(b, &v, number) : status;
+    return status == NS_OK ? push_variable(b, &v, r) : status;
 }
 
 static bool begins_with_part(const char* name, const char* kind, const char* part) {
@@ -191,39 +238,130 @@ static bool begins_with_part(const char* name, const char* kind, const char* par
 
 // Does a parameter belong to a link that is fixed to the world, as the base of a robot often is? Globs
 // pass it over.
-static bool is_welded(const build* b, const char* name) {
-    for (uint32_t k = 0; k < ns_model_get_sizes(b->model).nlink; k++) {
-        const ns_link_def* link = ns_model_link(b->model, k);
+static bool is_welded(const ns_model* model, const char* name) {
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).nlink; k++) {
+        const ns_link_def* link = ns_model_link(model, k);
         if (!begins_with_part(name, "link/", link->name) &&
             !begins_with_part(name, "joint/", link->joint)) {
             continue;
         }
-        for (uint32_t up = k; up != UINT32_MAX; up = ns_model_link_parent(b->model, up)) {
-            if (ns_model_link(b->model, up)->joint_type != NS_JOINT_FIXED) return false;
+        for (uint32_t up = k; up != UINT32_MAX; up = ns_model_link_parent(model, up)) {
+            if (ns_model_link(model, up)->joint_type != NS_JOINT_FIXED) return false;
         }
         return true;
     }
     return false;
 }
 
+static ns_status add_request(build* b, const nsi_variable_request* r, variant_build* t,
+                             bool* found) {
+    for (uint32_t i = 0; i < param_count(t); i++) {
+        const char* name = ns_model_param(t->model, i)->name;
+        if (!ns_glob_match(r->name, name)) continue;
+        *found = true;
+        if (strcmp(name, r->name) != 0 && is_welded(t->model, name)) continue;
+        ns_status status = add_param(b, r, t, i);
+        if (status != NS_OK) return status;
+    }
+    return NS_OK;
+}
+
 static ns_status add_requests(build* b) {
     for (uint32_t k = 0; k < b->nrequest; k++) {
         const nsi_variable_request* r = &b->requests[k];
-        if (r->own) {
-            ns_status status = add_own(b, r);
-            if (status != NS_OK) return status;
-            continue;
+        bool found = r->own;
+        ns_status status = r->own ? add_own(b, r) : NS_OK;
+        for (uint32_t m = 0; m < b->v->nvariant && !r->own && status == NS_OK; m++) {
+            status = add_request(b, r, &b->variants[m], &found);
         }
-        bool found = false;
-        for (uint32_t i = 0; i < param_count(b); i++) {
-            const char* name = ns_model_param(b->model, i)->name;
-            if (!ns_glob_match(r->name, name)) continue;
-            found = true;
-            if (strcmp(name, r->name) != 0 && is_welded(b, name)) continue;
-            ns_status status = add_param(b, r, i);
-            if (status != NS_OK) return status;
-        }
+        if (status != NS_OK) return status;
         if (!found) return fail_unknown(b, r->name, r->line, r->column);
+    }
+    return NS_OK;
+}
+
+// Is a name that no variable of the user's own has a parameter of some variant?
+static bool is_somewhere(const build* b, const char* name) {
+    for (uint32_t m = 0; m < b->v->nvariant; m++) {
+        if (ns_model_find_param(b->variants[m].model, name) != NSI_NONE) return true;
+    }
+    return false;
+}
+
+// Does a variant have all that a formula uses? What no variant has is told when it is traced.
+static bool applies(const build* b, const variant_build* t, const nsi_formula* formula) {
+    for (uint32_t k = 0; k < nsi_formula_variable_count(formula); k++) {
+        const char* name = nsi_formula_variable(formula, k);
+        if (ns_model_find_param(t->model, name) != NSI_NONE) continue;
+        if (is_somewhere(b, name)) return false;
+    }
+    return true;
+}
+
+// The formula with what the * of its name stands for in place of each {}; to be freed.
+static ns_status fill_in(build* b, const nsi_setting_request* r, const char* name, char** out) {
+    const char *star = strchr(r->name, '*'), *hole = r->formula;
+    if (!star || strpbrk(star + 1, "*?") || memchr(r->name, '?', (size_t)(star - r->name))) {
+        return fail_at(b, r->line, r->column, "{} in a formula needs one * in its name, and no ?");
+    }
+    size_t before = (size_t)(star - r->name), match = strlen(name) + 1 - strlen(r->name), holes = 0;
+    while ((hole = strstr(hole, "{}"))) holes++, hole += 2;
+    char* to = *out = nsi_alloc(&b->v->allocator, strlen(r->formula) + holes * match + 1);
+    if (!to) return nsi_fail_nomem(b->error);
+    for (const char* from = r->formula; *from;) {
+        if (strncmp(from, "{}", 2) == 0) {
+            memcpy(to, name + before, match);
+            to += match;
+            from += 2;
+        } else {
+            *to++ = *from++;
+        }
+    }
+    *to = '\0';
+    return NS_OK;
+}
+
+static ns_status parse_formula(build* b, const nsi_setting_request* r, const char* name,
+                               nsi_formula** out) {
+    size_t where = 0;
+    ns_error inner;
+    char* filled = NULL;
+    ns_status status = strstr(r->formula, "{}") ? fill_in(b, r, name, &filled) : NS_OK;
+    if (status != NS_OK) return status;
+    const char* text = filled ? filled : r->formula;
+    status = nsi_formula_parse(text, strlen(text), false, &b->v->allocator, out, &where, &inner);
+    nsi_free(&b->v->allocator, filled);
+    if (status == NS_OK) return NS_OK;
+    if (status == NS_ERR_NOMEM) return nsi_fail_nomem(b->error);
+    return fail_at(b, r->line, r->column, "at character %zu of the formula: %s", where + 1,
+                   inner.message);
+}
+
+// @param found, used  set when the variant has such a parameter, and all that the formula uses
+static ns_status add_setting(build* b, const nsi_setting_request* r, variant_build* t, bool* found,
+                             bool* used) {
+    for (uint32_t i = 0; i < param_count(t); i++) {
+        const char* name = ns_model_param(t->model, i)->name;
+        if (!ns_glob_match(r->name, name)) continue;
+        *found = true;
+        if (t->taken[i]) {
+            return fail_at(b, r->line, r->column, "%s is %s", name,
+                           t->taken[i] == 1 ? "already looked for under `parameters`"
+                                            : "set twice");
+        }
+        formula_param f = {.param = i, .request = r};
+        ns_status status = parse_formula(b, r, name, &f.formula);
+        if (status != NS_OK) return status;
+        if (!applies(b, t, f.formula)) {
+            nsi_formula_free(f.formula);
+            return NS_OK;
+        }
+        *used = true;
+        t->taken[i] = 2;
+        if (!nsi_array_push(&b->v->allocator, &t->formulas, f)) {
+            nsi_formula_free(f.formula);
+            return nsi_fail_nomem(b->error);
+        }
     }
     return NS_OK;
 }
@@ -231,77 +369,70 @@ static ns_status add_requests(build* b) {
 static ns_status add_settings(build* b, const nsi_setting_request* settings, uint32_t count) {
     for (uint32_t k = 0; k < count; k++) {
         const nsi_setting_request* r = &settings[k];
-        bool found = false;
-        for (uint32_t i = 0; i < param_count(b); i++) {
-            const char* name = ns_model_param(b->model, i)->name;
-            if (!ns_glob_match(r->name, name)) continue;
-            found = true;
-            if (b->taken[i]) {
-                return fail_at(b, r->line, r->column, "%s is %s", name,
-                               b->taken[i] == 1 ? "already looked for under `parameters`"
-                                                : "set twice");
-            }
-            b->taken[i] = 2;
-            formula_param f = {.param = i, .request = r};
-            size_t where = 0;
-            ns_error inner;
-            ns_status status = nsi_formula_parse(r->formula, strlen(r->formula), false,
-                                                 &b->v->allocator, &f.formula, &where, &inner);
-            if (status == NS_ERR_NOMEM) return nsi_fail_nomem(b->error);
-            if (status != NS_OK) {
-                return fail_at(b, r->line, r->column, "at character %zu of the formula: %s",
-                               where + 1, inner.message);
-            }
-            if (!nsi_array_push(&b->v->allocator, &b->formulas, f)) {
-                nsi_formula_free(f.formula);
-                return nsi_fail_nomem(b->error);
-            }
+        bool found = false, used = false;
+        for (uint32_t m = 0; m < b->v->nvariant; m++) {
+            ns_status status = add_setting(b, r, &b->variants[m], &found, &used);
+            if (status != NS_OK) return status;
         }
         if (!found) return fail_unknown(b, r->name, r->line, r->column);
+        if (!used) {
+            return fail_at(b, r->line, r->column,
+                           "no variant that has %.200s has all parameters that its formula uses",
+                           r->name);
+        }
     }
     return NS_OK;
 }
 
 // ---- bodies ------------------------------------------------------------------------------------
 
-// Links of which inertial numbers change; bodies: those of which all ten are variables.
-static ns_status find_links(build* b) {
+// A link of a variant of which inertial numbers change; a body: all ten of them are variables.
+static ns_status find_link(build* b, variant_build* t, const char* link) {
     nsi_variables* v = b->v;
-    for (uint32_t k = 0; k < ns_model_get_sizes(b->model).nlink; k++) {
-        const char* link = ns_model_link(b->model, k)->name;
-        changed_link c = {.name = link};
-        whole_body whole = {{0}};
-        uint32_t nchange = 0, nvariable = 0;
-        for (int i = 0; i < 10; i++) {
-            char name[1200];
-            snprintf(name, sizeof name, "link/%s/%s", link, body_names[i]);
-            uint32_t param = ns_model_find_param(b->model, name);
-            if (param == NSI_NONE) break;
-            c.fixed[i] = b->values[param];
-            c.param[i] = NSI_NONE;
-            if (!b->taken[param]) continue;
-            nchange++;
-            for (uint32_t p = 0; p < v->param_names.count; p++) {
-                if (strcmp(v->param_names.data[p], name) == 0) c.param[i] = p;
-            }
-            for (uint32_t j = 0; j < v->items.count; j++) {
-                if (v->model_param.data[j] != param) continue;
-                whole.at[i] = j;
-                nvariable++;
-            }
+    variant_params* out = t->out;
+    changed_link c = {.name = link};
+    whole_body whole = {{0}};
+    uint32_t nchange = 0, nvariable = 0;
+    for (int i = 0; i < 10; i++) {
+        char name[1200];
+        snprintf(name, sizeof name, "link/%s/%s", link, body_names[i]);
+        uint32_t param = ns_model_find_param(t->model, name);
+        if (param == NSI_NONE) break;
+        c.fixed[i] = t->values[param];
+        c.param[i] = NSI_NONE;
+        if (!t->taken[param]) continue;
+        nchange++;
+        for (uint32_t p = 0; p < out->names.count; p++) {
+            if (strcmp(out->names.data[p], name) == 0) c.param[i] = p;
         }
-        if (nchange > 0 && !nsi_array_push(&v->allocator, &v->links, c)) {
-            return nsi_fail_nomem(b->error);
+        if (t->taken[param] != 1) continue;
+        whole.at[i] = t->variable[param];
+        nvariable++;
+    }
+    if (nchange > 0 && !nsi_array_push(&v->allocator, &out->links, c)) {
+        return nsi_fail_nomem(b->error);
+    }
+    if (nvariable < 10) return NS_OK;
+    bool known = v->items.data[whole.at[0]].transform == NSI_TRANSFORM_BODY; // of another variant
+    for (int i = 0; i < 10; i++) { // together they know of no bounds: steps out of them are refused
+        nsi_variable* item = &v->items.data[whole.at[i]];
+        range* r = &out->ranges.data[c.param[i]];
+        item->transform = NSI_TRANSFORM_BODY;
+        *r = (range){fmax(r->lower, item->lower), fmin(r->upper, item->upper)};
+    }
+    if (!known && !nsi_array_push(&v->allocator, &v->bodies, whole)) {
+        return nsi_fail_nomem(b->error);
+    }
+    return NS_OK;
+}
+
+static ns_status find_links(build* b) {
+    for (uint32_t m = 0; m < b->v->nvariant; m++) {
+        variant_build* t = &b->variants[m];
+        for (uint32_t k = 0; k < ns_model_get_sizes(t->model).nlink; k++) {
+            ns_status status = find_link(b, t, ns_model_link(t->model, k)->name);
+            if (status != NS_OK) return status;
         }
-        if (nvariable < 10) continue;
-        for (int i = 0; i < 10;
-             i++) { // together they know of no bounds: steps out of them are refused
-            nsi_variable* item = &v->items.data[whole.at[i]];
-            range* r = &v->param_ranges.data[c.param[i]];
-            item->transform = NSI_TRANSFORM_BODY;
-            *r = (range){fmax(r->lower, item->lower), fmin(r->upper, item->upper)};
-        }
-        if (!nsi_array_push(&v->allocator, &v->bodies, whole)) return nsi_fail_nomem(b->error);
     }
     return NS_OK;
 }
@@ -419,7 +550,8 @@ void nsi_variables_to_z(const nsi_variables* v, const double* natural, double* z
     }
 }
 
-static ns_status trace_natural(build* b, ns_graph* graph) {
+static ns_status trace_natural(build* b, const variant_build* of_all, ns_graph* graph) {
+    (void)of_all;
     nsi_variables* v = b->v;
     uint32_t n = v->items.count;
     ns_status status = ns_trace_begin(graph, b->error);
@@ -450,16 +582,20 @@ static ns_status trace_natural(build* b, ns_graph* graph) {
 // ---- v -> p ------------------------------------------------------------------------------------
 
 // The expression for a name in a formula: a variable, or a parameter that stays.
-static ns_status resolve(const build* b, const formula_param* f, const char* name,
-                         const ns_expr* variables, ns_expr* out) {
-    for (uint32_t k = 0; k < b->v->items.count; k++) {
-        if (strcmp(b->v->items.data[k].name, name) != 0) continue;
-        *out = variables[k];
+static ns_status resolve(const build* b, const variant_build* t, const formula_param* f,
+                         const char* name, const ns_expr* variables, ns_expr* out) {
+    uint32_t param = ns_model_find_param(t->model, name), item = NSI_NONE;
+    if (param == NSI_NONE) {
+        item = find_variable(b->v, name);
+    } else if (t->taken[param] == 1) {
+        item = t->variable[param];
+    }
+    if (item != NSI_NONE) {
+        *out = variables[item];
         return NS_OK;
     }
-    uint32_t param = ns_model_find_param(b->model, name);
-    if (param != NSI_NONE && b->taken[param] != 2) {
-        *out = ns_const(b->values[param]);
+    if (param != NSI_NONE && t->taken[param] != 2) {
+        *out = ns_const(t->values[param]);
         return NS_OK;
     }
     char quote[NSI_QUOTE_SIZE];
@@ -470,18 +606,19 @@ static ns_status resolve(const build* b, const formula_param* f, const char* nam
                                      : "itself set by a formula");
 }
 
-static ns_status trace_formula(build* b, const formula_param* f, const ns_expr* variables,
-                               ns_expr* out) {
+static ns_status trace_formula(build* b, const variant_build* t, const formula_param* f,
+                               const ns_expr* variables, ns_expr* out) {
     ns_expr used[NSI_FORMULA_MAX_OPS];
     for (uint32_t k = 0; k < nsi_formula_variable_count(f->formula); k++) {
-        ns_status status = resolve(b, f, nsi_formula_variable(f->formula, k), variables, &used[k]);
+        ns_status status =
+            resolve(b, t, f, nsi_formula_variable(f->formula, k), variables, &used[k]);
         if (status != NS_OK) return status;
     }
     *out = nsi_formula_trace(f->formula, used);
     return NS_OK;
 }
 
-static ns_status trace_params(build* b, ns_graph* graph) {
+static ns_status trace_params(build* b, const variant_build* t, ns_graph* graph) {
     nsi_variables* v = b->v;
     uint32_t n = v->items.count;
     ns_status status = ns_trace_begin(graph, b->error);
@@ -493,17 +630,15 @@ static ns_status trace_params(build* b, ns_graph* graph) {
         snprintf(name, sizeof name, "v%u", k);
         x[k] = ns_input(name);
     }
-    for (uint32_t i = 0; status == NS_OK && i < param_count(b); i++) {
-        if (!b->taken[i]) continue;
+    for (uint32_t i = 0; status == NS_OK && i < param_count(t); i++) {
+        if (!t->taken[i]) continue;
         ns_expr value = ns_const(0.0);
-        for (uint32_t k = 0; k < n; k++) {
-            if (v->model_param.data[k] == i) value = x[k];
+        if (t->taken[i] == 1) value = x[t->variable[i]];
+        for (uint32_t k = 0; k < t->formulas.count && status == NS_OK; k++) {
+            if (t->formulas.data[k].param != i) continue;
+            status = trace_formula(b, t, &t->formulas.data[k], x, &value);
         }
-        for (uint32_t k = 0; k < b->formulas.count && status == NS_OK; k++) {
-            if (b->formulas.data[k].param != i) continue;
-            status = trace_formula(b, &b->formulas.data[k], x, &value);
-        }
-        ns_output(ns_model_param(b->model, i)->name, value);
+        ns_output(ns_model_param(t->model, i)->name, value);
     }
     ns_error end;
     ns_status ended = ns_trace_end(&end);
@@ -513,10 +648,12 @@ static ns_status trace_params(build* b, ns_graph* graph) {
 
 // ---- programs ----------------------------------------------------------------------------------
 
-static ns_status build_program(build* b, ns_status (*trace)(build*, ns_graph*), ns_program** out) {
+static ns_status build_program(build* b, const variant_build* t,
+                               ns_status (*trace)(build*, const variant_build*, ns_graph*),
+                               ns_program** out) {
     ns_graph *graph = NULL, *derivative = NULL;
     ns_status status = ns_graph_create(&b->v->allocator, &graph, b->error);
-    if (status == NS_OK) status = trace(b, graph);
+    if (status == NS_OK) status = trace(b, t, graph);
     if (status == NS_OK) status = ns_graph_jvp(graph, NULL, &derivative, b->error);
     if (status == NS_OK) status = ns_program_build(derivative, NULL, out, b->error);
     ns_graph_free(derivative);
@@ -525,62 +662,91 @@ static ns_status build_program(build* b, ns_status (*trace)(build*, ns_graph*), 
 }
 
 // Names and ranges of p: every parameter that changes, in the order of the model.
-static ns_status name_params(build* b) {
-    for (uint32_t i = 0; i < param_count(b); i++) {
-        if (!b->taken[i]) continue;
-        const ns_param* param = ns_model_param(b->model, i);
+static ns_status name_params(build* b, const variant_build* t) {
+    for (uint32_t i = 0; i < param_count(t); i++) {
+        if (!t->taken[i]) continue;
+        const ns_param* param = ns_model_param(t->model, i);
         range r = {param->lower, param->upper};
-        if (!nsi_array_push(&b->v->allocator, &b->v->param_names, param->name) ||
-            !nsi_array_push(&b->v->allocator, &b->v->param_ranges, r)) {
+        if (!nsi_array_push(&b->v->allocator, &t->out->names, param->name) ||
+            !nsi_array_push(&b->v->allocator, &t->out->ranges, r)) {
             return nsi_fail_nomem(b->error);
         }
     }
     return NS_OK;
 }
 
-static ns_status build_all(build* b, const ns_system_options* options,
-                           const nsi_setting_request* settings, uint32_t nsetting) {
-    for (uint32_t i = 0; i < param_count(b); i++) {
-        b->values[i] = ns_model_param(b->model, i)->value;
+static ns_status begin_variant(build* b, variant_build* t) {
+    const ns_system_options* options = t->options;
+    size_t count = param_count(t);
+    t->values = nsi_alloc(&b->v->allocator, (count + 1) * sizeof *t->values);
+    t->taken = nsi_alloc_zeroed(&b->v->allocator, count + 1);
+    t->variable = nsi_alloc(&b->v->allocator, (count + 1) * sizeof *t->variable);
+    if (!t->values || !t->taken || !t->variable) return nsi_fail_nomem(b->error);
+    for (uint32_t i = 0; i < count; i++) {
+        t->values[i] = ns_model_param(t->model, i)->value;
         for (uint32_t k = 0; k < options->nset; k++) {
-            if (ns_glob_match(options->set[k].pattern, ns_model_param(b->model, i)->name)) {
-                b->values[i] = options->set[k].value;
+            if (ns_glob_match(options->set[k].pattern, ns_model_param(t->model, i)->name)) {
+                t->values[i] = options->set[k].value;
             }
         }
     }
-    ns_status status = add_requests(b);
+    return NS_OK;
+}
+
+static ns_status build_all(build* b, const nsi_setting_request* settings, uint32_t nsetting) {
+    ns_status status = NS_OK;
+    for (uint32_t m = 0; m < b->v->nvariant && status == NS_OK; m++) {
+        status = begin_variant(b, &b->variants[m]);
+    }
+    if (status == NS_OK) status = add_requests(b);
     if (status == NS_OK) status = add_settings(b, settings, nsetting);
-    if (status == NS_OK) status = name_params(b);
+    for (uint32_t m = 0; m < b->v->nvariant && status == NS_OK; m++) {
+        status = name_params(b, &b->variants[m]);
+    }
     if (status == NS_OK) status = find_links(b);
-    if (status == NS_OK) status = build_program(b, trace_natural, &b->v->natural);
-    if (status == NS_OK) status = build_program(b, trace_params, &b->v->params);
+    if (status == NS_OK) status = build_program(b, NULL, trace_natural, &b->v->natural);
+    for (uint32_t m = 0; m < b->v->nvariant && status == NS_OK; m++) {
+        status = build_program(b, &b->variants[m], trace_params, &b->v->variants[m].program);
+    }
     return status;
 }
 
-ns_status nsi_variables_create(const ns_model* model, const ns_system_options* options,
-                               const char* file, const nsi_variable_request* requests,
-                               uint32_t nrequest, const nsi_setting_request* settings,
-                               uint32_t nsetting, const ns_allocator* allocator,
-                               nsi_variables** out, ns_error* error) {
+static void end_variant(const ns_allocator* memory, variant_build* t) {
+    for (uint32_t k = 0; k < t->formulas.count; k++) nsi_formula_free(t->formulas.data[k].formula);
+    nsi_array_free(memory, &t->formulas);
+    nsi_free(memory, t->values);
+    nsi_free(memory, t->taken);
+    nsi_free(memory, t->variable);
+}
+
+ns_status nsi_variables_create_shared(const nsi_variables_model* models, uint32_t nmodel,
+                                      const char* file, const nsi_variable_request* requests,
+                                      uint32_t nrequest, const nsi_setting_request* settings,
+                                      uint32_t nsetting, const ns_allocator* allocator,
+                                      nsi_variables** out, ns_error* error) {
     *out = NULL;
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
     build b = {.v = nsi_alloc_zeroed(&memory, sizeof *b.v),
-               .model = model,
                .file = file,
                .requests = requests,
                .nrequest = nrequest,
                .error = error};
     if (!b.v) return nsi_fail_nomem(error);
     b.v->allocator = b.v->arena.allocator = memory;
-    uint32_t count = param_count(&b);
-    b.values = nsi_alloc(&memory, ((size_t)count + 1) * sizeof *b.values);
-    b.taken = nsi_alloc_zeroed(&memory, (size_t)count + 1);
+    b.variants = nsi_alloc_zeroed(&memory, nmodel * sizeof *b.variants);
+    b.v->variants = nsi_alloc_zeroed(&memory, nmodel * sizeof *b.v->variants);
+    if (b.variants && b.v->variants) b.v->nvariant = nmodel;
+    for (uint32_t m = 0; m < b.v->nvariant; m++) {
+        b.variants[m] = (variant_build){.name = models[m].name,
+                                        .model = models[m].model,
+                                        .options = models[m].options,
+                                        .out = &b.v->variants[m]};
+    }
     ns_status status =
-        b.values && b.taken ? build_all(&b, options, settings, nsetting) : nsi_fail_nomem(error);
-    for (uint32_t k = 0; k < b.formulas.count; k++) nsi_formula_free(b.formulas.data[k].formula);
-    nsi_array_free(&memory, &b.formulas);
-    nsi_free(&memory, b.values);
-    nsi_free(&memory, b.taken);
+        b.v->nvariant > 0 ? build_all(&b, settings, nsetting) : nsi_fail_nomem(error);
+    for (uint32_t m = 0; m < b.v->nvariant; m++) end_variant(&memory, &b.variants[m]);
+    nsi_array_free(&memory, &b.origins);
+    nsi_free(&memory, b.variants);
     if (status != NS_OK) {
         nsi_variables_free(b.v);
         return status;
@@ -589,17 +755,30 @@ ns_status nsi_variables_create(const ns_model* model, const ns_system_options* o
     return NS_OK;
 }
 
+ns_status nsi_variables_create(const ns_model* model, const ns_system_options* options,
+                               const char* file, const nsi_variable_request* requests,
+                               uint32_t nrequest, const nsi_setting_request* settings,
+                               uint32_t nsetting, const ns_allocator* allocator,
+                               nsi_variables** out, ns_error* error) {
+    nsi_variables_model one = {.model = model, .options = options};
+    return nsi_variables_create_shared(&one, 1, file, requests, nrequest, settings, nsetting,
+                                       allocator, out, error);
+}
+
 void nsi_variables_free(nsi_variables* v) {
     if (!v) return;
     ns_allocator memory = v->allocator;
     ns_program_free(v->natural);
-    ns_program_free(v->params);
+    for (uint32_t m = 0; m < v->nvariant; m++) {
+        variant_params* t = &v->variants[m];
+        ns_program_free(t->program);
+        nsi_array_free(&memory, &t->links);
+        nsi_array_free(&memory, &t->names);
+        nsi_array_free(&memory, &t->ranges);
+    }
+    nsi_free(&memory, v->variants);
     nsi_array_free(&memory, &v->items);
-    nsi_array_free(&memory, &v->model_param);
     nsi_array_free(&memory, &v->bodies);
-    nsi_array_free(&memory, &v->links);
-    nsi_array_free(&memory, &v->param_names);
-    nsi_array_free(&memory, &v->param_ranges);
     nsi_arena_free(&v->arena);
     nsi_free(&memory, v);
 }
@@ -612,12 +791,12 @@ const nsi_variable* nsi_variables_at(const nsi_variables* v, uint32_t number) {
     return &v->items.data[number];
 }
 
-uint32_t nsi_variables_param_count(const nsi_variables* v) {
-    return v->param_names.count;
+uint32_t nsi_variables_param_count(const nsi_variables* v, uint32_t variant) {
+    return v->variants[variant].names.count;
 }
 
-const char* const* nsi_variables_param_names(const nsi_variables* v) {
-    return v->param_names.data;
+const char* const* nsi_variables_param_names(const nsi_variables* v, uint32_t variant) {
+    return v->variants[variant].names.data;
 }
 
 void nsi_variables_start(const nsi_variables* v, double* natural) {
@@ -633,8 +812,11 @@ static size_t largest(size_t a, size_t b) {
 }
 
 size_t nsi_variables_scratch(const nsi_variables* v) {
-    size_t most = largest(v->items.count, v->param_names.count);
-    size_t work = largest(ns_program_work_size(v->natural), ns_program_work_size(v->params));
+    size_t most = v->items.count, work = ns_program_work_size(v->natural);
+    for (uint32_t m = 0; m < v->nvariant; m++) {
+        most = largest(most, v->variants[m].names.count);
+        work = largest(work, ns_program_work_size(v->variants[m].program));
+    }
     return 2 * ((size_t)v->items.count + 1) + 2 * (most + 1) + work / sizeof(double) + 1;
 }
 
@@ -661,14 +843,16 @@ void nsi_variables_from_z(const nsi_variables* v, const double* z, double* natur
     run(v, v->natural, z, v->items.count, natural, dv, scratch);
 }
 
-void nsi_variables_params(const nsi_variables* v, const double* natural, double* p, double* dp,
-                          double* scratch) {
-    run(v, v->params, natural, v->param_names.count, p, dp, scratch);
+void nsi_variables_params(const nsi_variables* v, uint32_t variant, const double* natural,
+                          double* p, double* dp, double* scratch) {
+    const variant_params* t = &v->variants[variant];
+    run(v, t->program, natural, t->names.count, p, dp, scratch);
 }
 
-const char* nsi_variables_fault(const nsi_variables* v, const double* p) {
-    for (uint32_t k = 0; k < v->param_names.count; k++) {
-        if (!isfinite(p[k])) return v->param_names.data[k];
+const char* nsi_variables_fault(const nsi_variables* variables, uint32_t variant, const double* p) {
+    const variant_params* v = &variables->variants[variant];
+    for (uint32_t k = 0; k < v->names.count; k++) {
+        if (!isfinite(p[k])) return v->names.data[k];
     }
     for (uint32_t k = 0; k < v->links.count; k++) {
         const changed_link* c = &v->links.data[k];
@@ -678,12 +862,12 @@ const char* nsi_variables_fault(const nsi_variables* v, const double* p) {
         if (body[0] < 0.0 || nsi_inertia_fault(body[0], body + 4)) return c->name;
     }
     // Formulas and bounds may lead out of what the model can have; rounding does, a little.
-    for (uint32_t k = 0; k < v->param_names.count; k++) {
-        const range* r = &v->param_ranges.data[k];
+    for (uint32_t k = 0; k < v->names.count; k++) {
+        const range* r = &v->ranges.data[k];
         double low = isfinite(r->lower) ? fabs(r->lower) : 0.0;
         double high = isfinite(r->upper) ? fabs(r->upper) : 0.0;
         double slack = 1e-12 * fmax(fabs(p[k]), fmax(low, high));
-        if (p[k] < r->lower - slack || p[k] > r->upper + slack) return v->param_names.data[k];
+        if (p[k] < r->lower - slack || p[k] > r->upper + slack) return v->names.data[k];
     }
     return NULL;
 }

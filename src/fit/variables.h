@@ -7,6 +7,10 @@
 // the system. A link whose ten inertial numbers are all looked for stays physical for every z
 // (log-Cholesky coordinates of its pseudo-inertia: Rucker & Wensing 2022, "Smooth parameterization of
 // rigid-body inertia").
+//
+// Several variants of a robot can share variables: z and v are those of all of them, and each variant
+// has a map of its own from v to its p. A variable belongs to the variants that have a parameter of its
+// name; a name of one's own to all.
 
 #ifndef NSI_FIT_VARIABLES_H
 #define NSI_FIT_VARIABLES_H
@@ -50,9 +54,24 @@ typedef struct nsi_setting_request {
 
 typedef struct nsi_variables nsi_variables;
 
-// @param file     for messages
-// @param options  its `set` are the values of parameters that stay
+// A variant of a robot.
+typedef struct nsi_variables_model {
+    const char* name; // for messages; NULL: there is only one
+    const ns_model* model;
+    const ns_system_options* options; // its `set` are the values of parameters that stay
+} nsi_variables_model;
+
+// What is asked for must be in one variant at least. A formula holds in the variants that have all it
+// uses. Where variants start at different values of a shared parameter, a start must be given.
+// @param file  for messages
 // @return NS_OK; NS_ERR_PARSE with file:line:column; NS_ERR_NOMEM
+ns_status nsi_variables_create_shared(const nsi_variables_model* models, uint32_t nmodel,
+                                      const char* file, const nsi_variable_request* requests,
+                                      uint32_t nrequest, const nsi_setting_request* settings,
+                                      uint32_t nsetting, const ns_allocator* allocator,
+                                      nsi_variables** out, ns_error* error);
+
+// The same for one robot.
 ns_status nsi_variables_create(const ns_model* model, const ns_system_options* options,
                                const char* file, const nsi_variable_request* requests,
                                uint32_t nrequest, const nsi_setting_request* settings,
@@ -63,10 +82,10 @@ void nsi_variables_free(nsi_variables* variables); // NULL is allowed
 uint32_t nsi_variables_count(const nsi_variables* variables);
 const nsi_variable* nsi_variables_at(const nsi_variables* variables, uint32_t number);
 
-// Parameters of the system, for ns_system_options.free_params: their names in the order of p, which is
-// that of the model.
-uint32_t nsi_variables_param_count(const nsi_variables* variables);
-const char* const* nsi_variables_param_names(const nsi_variables* variables);
+// Parameters of a variant's system, for ns_system_options.free_params: their names in the order of p,
+// which is that of the model. Variants count from 0.
+uint32_t nsi_variables_param_count(const nsi_variables* variables, uint32_t variant);
+const char* const* nsi_variables_param_names(const nsi_variables* variables, uint32_t variant);
 
 void nsi_variables_start(const nsi_variables* variables, double* natural);
 void nsi_variables_set_start(nsi_variables* variables, uint32_t number, double value);
@@ -79,12 +98,12 @@ size_t nsi_variables_scratch(const nsi_variables* variables);
 void nsi_variables_from_z(const nsi_variables* variables, const double* z, double* natural,
                           double* dv, double* scratch);
 
-// p for v, and its derivatives (np x n) unless NULL.
-void nsi_variables_params(const nsi_variables* variables, const double* natural, double* p,
-                          double* dp, double* scratch);
+// p of a variant for v, and its derivatives (np x n) unless NULL.
+void nsi_variables_params(const nsi_variables* variables, uint32_t variant, const double* natural,
+                          double* p, double* dp, double* scratch);
 
 // NULL when every number is finite and in its range and every link physical; otherwise the name of
 // the link or parameter that is not.
-const char* nsi_variables_fault(const nsi_variables* variables, const double* p);
+const char* nsi_variables_fault(const nsi_variables* variables, uint32_t variant, const double* p);
 
 #endif

@@ -179,8 +179,9 @@ static uint32_t velocity_of(const nsi_problem* p, const nsi_coordinate* c) {
 
 bool nsi_problem_guess(const nsi_problem* p, const ns_recording* recording, uint32_t sample,
                        uint32_t reach, double* x) {
+    const ns_model* model = p->variants[nsi_problem_variant(p, recording)].model;
     memset(x, 0, p->sizes.nx * sizeof(double));
-    if (p->model) ns_model_default_q(p->model, x);
+    if (model) ns_model_default_q(model, x);
     double rate = 1.0 / (p->substeps * p->sizes.timestep); // samples per s
     bool known = true;
     for (uint32_t k = 0; k < p->ncoordinate; k++) {

@@ -31,8 +31,32 @@ void nsi_hybrid_free(nsi_hybrid* hybrid) {
     if (!hybrid || !hybrid->arena.allocator.free) return;
     ns_allocator allocator = hybrid->arena.allocator;
     nsi_array_free(&allocator, &hybrid->parameters);
+    for (uint32_t k = 0; k < hybrid->variants.count; k++) {
+        nsi_array_free(&allocator, &hybrid->variants.data[k].parameters);
+    }
+    nsi_array_free(&allocator, &hybrid->variants);
     nsi_arena_free(&hybrid->arena);
     nsi_hybrid_init(&allocator, hybrid);
+}
+
+bool nsi_variant_has_file(const char* files, const char* recording) {
+    const char* slash = strrchr(recording, '/');
+    return ns_glob_match(files, slash ? slash + 1 : recording);
+}
+
+const nsi_hybrid_variant* nsi_hybrid_variant_of(const nsi_hybrid* hybrid, const char* recording) {
+    for (uint32_t k = 0; k < hybrid->variants.count; k++) {
+        const nsi_hybrid_variant* v = &hybrid->variants.data[k];
+        if (nsi_variant_has_file(v->files, recording)) return v;
+    }
+    return NULL;
+}
+
+const nsi_hybrid_variant* nsi_hybrid_find_variant(const nsi_hybrid* hybrid, const char* name) {
+    for (uint32_t k = 0; k < hybrid->variants.count; k++) {
+        if (strcmp(hybrid->variants.data[k].name, name) == 0) return &hybrid->variants.data[k];
+    }
+    return NULL;
 }
 
 // CONTACT_WORDS are the same in the same order.
@@ -93,23 +117,19 @@ static ns_status read_path(reader* r, const nsi_yaml_node* node, const char** ou
     return NS_OK;
 }
 
-static ns_status read_robot(reader* r, const nsi_yaml_node* node) {
-    if (!node) {
-        return nsi_yaml_fail(&r->yaml, NULL, r->error,
-                             "there is no robot; add \"robot: <URDF or MJCF file>\"");
-    }
-    ns_status status = read_path(r, node, &r->out->robot);
-    if (status != NS_OK || !nsi_is_hybrid_path(r->out->robot)) return status;
+static ns_status read_robot(reader* r, const nsi_yaml_node* node, const char** out) {
+    ns_status status = read_path(r, node, out);
+    if (status != NS_OK || !nsi_is_hybrid_path(*out)) return status;
     // It could contain itself.
     char quote[NSI_QUOTE_SIZE];
     return nsi_yaml_fail(&r->yaml, node, r->error, "robot: %s is YAML; give a URDF or MJCF file",
                          nsi_quote(node->text, strlen(node->text), quote));
 }
 
-static ns_status read_parameter(reader* r, const nsi_yaml_node* node) {
+static ns_status read_parameter(reader* r, const nsi_yaml_node* node, nsi_hybrid_parameters* to) {
     nsi_hybrid* out = r->out;
     size_t size = strlen(node->key);
-    if (size > NSI_HYBRID_MAX_PATTERN || out->parameters.count >= NSI_HYBRID_MAX_PARAMETERS) {
+    if (size > NSI_HYBRID_MAX_PATTERN || to->count >= NSI_HYBRID_MAX_PARAMETERS) {
         return nsi_yaml_fail_limit(&r->yaml, node, r->error,
                                    "parameters: more than %d of them, or a name of more than %d"
                                    " bytes",
@@ -121,25 +141,97 @@ static ns_status read_parameter(reader* r, const nsi_yaml_node* node) {
     ns_status status =
         nsi_yaml_number(&r->yaml, node, -INFINITY, INFINITY, &parameter.value, r->error);
     if (status != NS_OK) return status;
-    bool ok =
-        parameter.pattern && nsi_array_push(&out->arena.allocator, &out->parameters, parameter);
+    bool ok = parameter.pattern && nsi_array_push(&out->arena.allocator, to, parameter);
     return ok ? NS_OK : nsi_fail_nomem(r->error);
 }
 
-static ns_status read_parameters(reader* r, const nsi_yaml_node* node) {
+static ns_status read_parameters(reader* r, const nsi_yaml_node* node, nsi_hybrid_parameters* to) {
     if (node && node->type != NSI_YAML_MAP) {
         return nsi_yaml_fail(&r->yaml, node, r->error,
                              "parameters: must be a mapping such as {\"link/*/mass\": 1.2}");
     }
     ns_status status = NS_OK;
     for (const nsi_yaml_node* n = node ? node->first : NULL; n && status == NS_OK; n = n->next) {
-        status = read_parameter(r, n);
+        status = read_parameter(r, n, to);
     }
     return status;
 }
 
+static ns_status need(reader* r, const nsi_yaml_node* map, const char* key,
+                      const nsi_yaml_node** out) {
+    *out = nsi_yaml_find(map, key);
+    if (*out) return NS_OK;
+    return nsi_yaml_fail(&r->yaml, map, r->error,
+                         "a variant needs %s: {name: a, files: \"*_a_*\", robot: a.xml}", key);
+}
+
+static ns_status read_name(reader* r, const nsi_yaml_node* map, const char* key, const char** out) {
+    const nsi_yaml_node* node;
+    const char* text = NULL;
+    ns_status status = need(r, map, key, &node);
+    if (status == NS_OK) status = nsi_yaml_text(&r->yaml, node, &text, r->error);
+    if (status != NS_OK) return status;
+    if (strlen(text) > NSI_HYBRID_MAX_PATTERN) {
+        return nsi_yaml_fail_limit(&r->yaml, node, r->error, "%s: more than %d bytes", key,
+                                   NSI_HYBRID_MAX_PATTERN);
+    }
+    *out = nsi_arena_string(&r->out->arena, text, strlen(text));
+    return *out ? NS_OK : nsi_fail_nomem(r->error);
+}
+
+static ns_status read_variant(reader* r, const nsi_yaml_node* map) {
+    nsi_hybrid* out = r->out;
+    nsi_hybrid_variant v = {0};
+    const nsi_yaml_node* robot;
+    ns_status status =
+        nsi_yaml_check_map(&r->yaml, map, "a variant", "name files robot parameters", r->error);
+    if (status == NS_OK) status = read_name(r, map, "name", &v.name);
+    if (status == NS_OK) status = read_name(r, map, "files", &v.files);
+    if (status == NS_OK) status = need(r, map, "robot", &robot);
+    if (status == NS_OK) status = read_robot(r, robot, &v.robot);
+    if (status == NS_OK && nsi_hybrid_find_variant(out, v.name)) {
+        status = nsi_yaml_fail(&r->yaml, map, r->error, "there are two variants %.100s", v.name);
+    }
+    if (status != NS_OK) return status;
+    if (!nsi_array_push(&out->arena.allocator, &out->variants, v)) return nsi_fail_nomem(r->error);
+    nsi_hybrid_variant* last = &out->variants.data[out->variants.count - 1];
+    return read_parameters(r, nsi_yaml_find(map, "parameters"), &last->parameters);
+}
+
+static ns_status read_variants(reader* r, const nsi_yaml_node* list) {
+    ns_status status = NS_OK;
+    if (list->type != NSI_YAML_LIST || list->count == 0) {
+        return nsi_yaml_fail(&r->yaml, list, r->error,
+                             "variants: must be a list such as [{name: a, files: \"*_a_*\", robot:"
+                             " a.xml}]");
+    }
+    if (list->count > NSI_HYBRID_MAX_VARIANTS) {
+        return nsi_yaml_fail_limit(&r->yaml, list, r->error, "variants: more than %d",
+                                   NSI_HYBRID_MAX_VARIANTS);
+    }
+    for (const nsi_yaml_node* n = list->first; n && status == NS_OK; n = n->next) {
+        status = read_variant(r, n);
+    }
+    return status;
+}
+
+// One robot, or variants of it.
+static ns_status read_robots(reader* r) {
+    const nsi_yaml_node* robot = nsi_yaml_find(r->yaml.root, "robot");
+    const nsi_yaml_node* variants = nsi_yaml_find(r->yaml.root, "variants");
+    if (robot && variants) {
+        return nsi_yaml_fail(&r->yaml, variants, r->error,
+                             "robot and variants: leave one of the two out");
+    }
+    if (variants) return read_variants(r, variants);
+    if (robot) return read_robot(r, robot, &r->out->robot);
+    return nsi_yaml_fail(&r->yaml, NULL, r->error,
+                         "there is no robot; add \"robot: <URDF or MJCF file>\"");
+}
+
 static ns_status read_learned(reader* r) {
-    static const char* const others[] = {"parameters", "contact", "integrator", "blueprint"};
+    static const char* const others[] = {"parameters", "contact", "integrator", "blueprint",
+                                         "variants"};
     const nsi_yaml_node* root = r->yaml.root;
     const nsi_yaml_node* node = nsi_yaml_find(root, "learned");
     if (!node) return NS_OK;
@@ -170,11 +262,13 @@ static ns_status read_file(reader* r) {
     }
     ns_status status =
         nsi_yaml_check_map(yaml, root, "a hybrid model",
-                           "robot parameters contact integrator timestep blueprint weights"
-                           " learned ground self_collision",
+                           "robot variants parameters contact integrator timestep blueprint"
+                           " weights learned ground self_collision",
                            r->error);
-    if (status == NS_OK) status = read_robot(r, nsi_yaml_find(root, "robot"));
-    if (status == NS_OK) status = read_parameters(r, nsi_yaml_find(root, "parameters"));
+    if (status == NS_OK) status = read_robots(r);
+    if (status == NS_OK) {
+        status = read_parameters(r, nsi_yaml_find(root, "parameters"), &out->parameters);
+    }
     if (status == NS_OK) {
         status = nsi_yaml_choice(yaml, nsi_yaml_find(root, "contact"), CONTACT_WORDS, &out->contact,
                                  r->error);
@@ -264,8 +358,8 @@ static ns_status make_absolute(const char* path, const ns_allocator* allocator, 
 }
 
 // `folder` is absolute and ends with '/'.
-static ns_status add_path(nsi_text_builder* text, const char* key, const char* path,
-                          const char* folder, ns_error* error) {
+static ns_status add_path(nsi_text_builder* text, const char* indent, const char* key,
+                          const char* path, const char* folder, ns_error* error) {
     if (!path) return NS_OK;
     const char* fault = nsi_line_fault(path, strlen(path));
     if (!fault && is_folder(path)) fault = "is a folder's";
@@ -279,11 +373,40 @@ static ns_status add_path(nsi_text_builder* text, const char* key, const char* p
     if (strlen(written) > NSI_HYBRID_MAX_PATH) {
         status = nsi_fail(error, NS_ERR_LIMIT, "%s: more than %d bytes", key, NSI_HYBRID_MAX_PATH);
     } else {
-        nsi_text_add(text, "%s: ", key);
+        nsi_text_add(text, "%s%s: ", indent, key);
         nsi_yaml_add_text(text, written);
         nsi_text_add(text, "\n");
     }
     nsi_free(&text->allocator, absolute);
+    return status;
+}
+
+static void add_parameters(nsi_text_builder* text, const char* indent,
+                           const nsi_hybrid_parameters* parameters) {
+    if (parameters->count > 0) nsi_text_add(text, "%sparameters:\n", indent);
+    for (uint32_t k = 0; k < parameters->count; k++) {
+        nsi_text_add(text, "%s  ", indent);
+        nsi_yaml_add_quoted(text, parameters->data[k].pattern);
+        nsi_text_add(text, ": ");
+        nsi_text_add_double(text, parameters->data[k].value);
+        nsi_text_add(text, "\n");
+    }
+}
+
+static ns_status add_variants(nsi_text_builder* text, const nsi_hybrid* hybrid, const char* folder,
+                              ns_error* error) {
+    ns_status status = NS_OK;
+    if (hybrid->variants.count > 0) nsi_text_add(text, "variants:\n");
+    for (uint32_t k = 0; k < hybrid->variants.count && status == NS_OK; k++) {
+        const nsi_hybrid_variant* v = &hybrid->variants.data[k];
+        nsi_text_add(text, "  - name: ");
+        nsi_yaml_add_quoted(text, v->name);
+        nsi_text_add(text, "\n    files: ");
+        nsi_yaml_add_quoted(text, v->files);
+        nsi_text_add(text, "\n");
+        status = add_path(text, "    ", "robot", v->robot, folder, error);
+        add_parameters(text, "    ", &v->parameters);
+    }
     return status;
 }
 
@@ -293,31 +416,32 @@ static ns_status add_paths(nsi_text_builder* text, const nsi_hybrid* hybrid, con
     ns_status status = make_absolute(path, &text->allocator, &absolute, error);
     if (!absolute) return status;
     strrchr(absolute, '/')[1] = '\0';
-    status = add_path(text, "robot", hybrid->robot, absolute, error);
+    status = add_path(text, "", "robot", hybrid->robot, absolute, error);
+    if (status == NS_OK) status = add_variants(text, hybrid, absolute, error);
     if (status == NS_OK) {
-        status = add_path(text, "blueprint", hybrid->blueprint, absolute, error);
+        status = add_path(text, "", "blueprint", hybrid->blueprint, absolute, error);
     }
     if (status == NS_OK) {
-        status = add_path(text, "weights", hybrid->weights, absolute, error);
+        status = add_path(text, "", "weights", hybrid->weights, absolute, error);
     }
     nsi_free(&text->allocator, absolute);
     return status;
 }
 
 // Is a parameter of this name in the index?
-static bool has_pattern(const nsi_hybrid* hybrid, const nsi_index* index, uint32_t hash,
-                        const char* pattern) {
+static bool has_pattern(const nsi_hybrid_parameters* parameters, const nsi_index* index,
+                        uint32_t hash, const char* pattern) {
     if (!index->ids) return false;
     for (uint32_t at = nsi_index_first(index, hash), id; nsi_index_at(index, at, &id);
          at = nsi_index_next(index, at)) {
-        if (strcmp(hybrid->parameters.data[id].pattern, pattern) == 0) return true;
+        if (strcmp(parameters->data[id].pattern, pattern) == 0) return true;
     }
     return false;
 }
 
-static ns_status check_pattern(const nsi_hybrid* hybrid, uint32_t number, nsi_index* index,
-                               const ns_allocator* allocator, ns_error* error) {
-    const nsi_hybrid_parameter* parameter = &hybrid->parameters.data[number];
+static ns_status check_pattern(const nsi_hybrid_parameters* parameters, uint32_t number,
+                               nsi_index* index, const ns_allocator* allocator, ns_error* error) {
+    const nsi_hybrid_parameter* parameter = &parameters->data[number];
     const char* pattern = parameter->pattern;
     char quote[NSI_QUOTE_SIZE];
     if (!pattern) return nsi_fail(error, NS_ERR_ARGUMENT, "parameters: a name is NULL");
@@ -334,23 +458,73 @@ static ns_status check_pattern(const nsi_hybrid* hybrid, uint32_t number, nsi_in
                         quoted);
     }
     uint32_t hash = nsi_hash_bytes(pattern, size);
-    if (has_pattern(hybrid, index, hash, pattern)) {
+    if (has_pattern(parameters, index, hash, pattern)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "parameters: %s is there twice", quoted);
     }
     return nsi_index_insert(allocator, index, hash, number) ? NS_OK : nsi_fail_nomem(error);
 }
 
+static ns_status check_parameters(const nsi_hybrid_parameters* parameters,
+                                  const ns_allocator* allocator, ns_error* error) {
+    if (parameters->count > NSI_HYBRID_MAX_PARAMETERS) {
+        return nsi_fail(error, NS_ERR_LIMIT, "parameters: more than %d", NSI_HYBRID_MAX_PARAMETERS);
+    }
+    nsi_index index = {0};
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < parameters->count && status == NS_OK; k++) {
+        status = check_pattern(parameters, k, &index, allocator, error);
+    }
+    nsi_index_free(allocator, &index);
+    return status;
+}
+
+static ns_status check_robot(const char* robot, ns_error* error) {
+    if (!robot) return nsi_fail(error, NS_ERR_ARGUMENT, "robot is NULL");
+    if (!nsi_is_hybrid_path(robot)) return NS_OK;
+    return nsi_fail(error, NS_ERR_ARGUMENT, "robot is YAML; give a URDF or MJCF file");
+}
+
+static ns_status check_variant(const nsi_hybrid* hybrid, const nsi_hybrid_variant* v,
+                               const ns_allocator* allocator, ns_error* error) {
+    const char* texts[] = {v->name, v->files};
+    for (int k = 0; k < 2; k++) {
+        size_t size = texts[k] ? strlen(texts[k]) : 0;
+        bool good = size > 0 && size <= NSI_HYBRID_MAX_PATTERN && !nsi_line_fault(texts[k], size);
+        if (!good) {
+            return nsi_fail(error, NS_ERR_ARGUMENT, "variants: a name or glob of files is wrong");
+        }
+    }
+    if (nsi_hybrid_find_variant(hybrid, v->name) != v) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "variants: %.100s is there twice", v->name);
+    }
+    ns_status status = check_robot(v->robot, error);
+    return status == NS_OK ? check_parameters(&v->parameters, allocator, error) : status;
+}
+
+static ns_status check_robots(const nsi_hybrid* hybrid, const ns_allocator* allocator,
+                              ns_error* error) {
+    if (hybrid->variants.count == 0) return check_robot(hybrid->robot, error);
+    if (hybrid->robot || hybrid->learned || hybrid->variants.count > NSI_HYBRID_MAX_VARIANTS) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "variants do not go with a robot or a learned system, and are %d at most",
+                        NSI_HYBRID_MAX_VARIANTS);
+    }
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < hybrid->variants.count && status == NS_OK; k++) {
+        status = check_variant(hybrid, &hybrid->variants.data[k], allocator, error);
+    }
+    return status;
+}
+
 static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allocator,
                               ns_error* error) {
-    if (!hybrid->robot) return nsi_fail(error, NS_ERR_ARGUMENT, "robot is NULL");
-    if (nsi_is_hybrid_path(hybrid->robot)) {
-        return nsi_fail(error, NS_ERR_ARGUMENT, "robot is YAML; give a URDF or MJCF file");
-    }
+    ns_status status = check_robots(hybrid, allocator, error);
+    if (status != NS_OK) return status;
     if (hybrid->weights && !hybrid->blueprint && !hybrid->learned) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "weights without a blueprint");
     }
     if (hybrid->learned) {
-        ns_status status = nsi_learned_check(hybrid->learned, error);
+        status = nsi_learned_check(hybrid->learned, error);
         if (status != NS_OK) return status;
         if (hybrid->blueprint || hybrid->parameters.count > 0 || hybrid->contact >= 0 ||
             hybrid->integrator >= 0 || !(hybrid->timestep > 0.0)) {
@@ -368,16 +542,7 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
     if (!(hybrid->timestep >= 0.0) || !isfinite(hybrid->timestep)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "timestep is negative or not finite");
     }
-    if (hybrid->parameters.count > NSI_HYBRID_MAX_PARAMETERS) {
-        return nsi_fail(error, NS_ERR_LIMIT, "parameters: more than %d", NSI_HYBRID_MAX_PARAMETERS);
-    }
-    nsi_index index = {0};
-    ns_status status = NS_OK;
-    for (uint32_t k = 0; k < hybrid->parameters.count && status == NS_OK; k++) {
-        status = check_pattern(hybrid, k, &index, allocator, error);
-    }
-    nsi_index_free(allocator, &index);
-    return status;
+    return check_parameters(&hybrid->parameters, allocator, error);
 }
 
 static void add_names(nsi_text_builder* text, const char* key, const nsi_names* names) {
@@ -439,14 +604,7 @@ static void add_rest(nsi_text_builder* text, const nsi_hybrid* hybrid) {
     if (hybrid->ground) nsi_text_add(text, "ground: true\n");
     if (hybrid->self_collision) nsi_text_add(text, "self_collision: true\n");
     if (hybrid->learned) add_learned(text, hybrid->learned);
-    if (hybrid->parameters.count > 0) nsi_text_add(text, "parameters:\n");
-    for (uint32_t k = 0; k < hybrid->parameters.count; k++) {
-        nsi_text_add(text, "  ");
-        nsi_yaml_add_quoted(text, hybrid->parameters.data[k].pattern);
-        nsi_text_add(text, ": ");
-        nsi_text_add_double(text, hybrid->parameters.data[k].value);
-        nsi_text_add(text, "\n");
-    }
+    add_parameters(text, "", &hybrid->parameters);
 }
 
 ns_status nsi_hybrid_print(const nsi_hybrid* hybrid, const char* path,

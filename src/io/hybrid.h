@@ -18,6 +18,17 @@
 //     learned: {kind: lstm, ..}      # io/learned.h
 //     weights: lstm.safetensors
 //
+// In place of `robot` there may be several, robots that share all else; which one is meant is told by
+// its name, or by the name of a recording's file:
+//
+//     variants:
+//       - name: butter
+//         files: "*_butter_*"        # glob of names of files, without folders; the first that fits
+//         robot: butter.xml
+//         parameters: {"link/plate/mass": 0.9} # of this one alone, on top of the others
+//
+// A name or glob under `parameters` must then be in one of them at least.
+//
 // Files are relative to the folder of this one, or absolute; a name is a name and nothing in it is
 // expanded. What is refused in files from anywhere is in io/yaml.h; unknown keys are, too.
 
@@ -30,7 +41,8 @@
 enum {
     NSI_HYBRID_MAX_PATH = 4095,   // bytes, as it is written in the file
     NSI_HYBRID_MAX_PATTERN = 500, // bytes; a key of YAML has at most 1024 characters
-    NSI_HYBRID_MAX_PARAMETERS = 65536
+    NSI_HYBRID_MAX_PARAMETERS = 65536,
+    NSI_HYBRID_MAX_VARIANTS = 1024
 };
 
 typedef struct nsi_hybrid_parameter {
@@ -39,21 +51,36 @@ typedef struct nsi_hybrid_parameter {
     uint32_t line, column; // of the name in the file, from 1; 0: made by calls
 } nsi_hybrid_parameter;
 
+typedef NSI_ARRAY(nsi_hybrid_parameter) nsi_hybrid_parameters;
+
+typedef struct nsi_hybrid_variant {
+    const char *name, *files, *robot;
+    nsi_hybrid_parameters parameters;
+} nsi_hybrid_variant;
+
 // Start from nsi_hybrid_init(), or read a file. Paths are resolved: as for open().
 typedef struct nsi_hybrid {
-    const char* robot;
-    const char *blueprint, *weights;            // NULL: none
-    const nsi_learned* learned;                 // NULL: the step is that of physics
-    NSI_ARRAY(nsi_hybrid_parameter) parameters; // array from the allocator, texts from anywhere
-    int contact;                                // an ns_contact_model; -1: as each pair says
-    int integrator;                             // an ns_integrator; -1: the model's
-    double timestep;                            // s; 0: the model's
+    const char* robot;                      // NULL: there are variants
+    NSI_ARRAY(nsi_hybrid_variant) variants; // arrays from the allocator, texts from anywhere
+    const char *blueprint, *weights;        // NULL: none
+    const nsi_learned* learned;             // NULL: the step is that of physics
+    nsi_hybrid_parameters parameters;       // likewise
+    int contact;                            // an ns_contact_model; -1: as each pair says
+    int integrator;                         // an ns_integrator; -1: the model's
+    double timestep;                        // s; 0: the model's
     bool ground, self_collision;
     nsi_arena arena; // holds the texts of a file; its allocator is that of the array
 } nsi_hybrid;
 
 // Ends in ".yaml" or ".yml"?
 bool nsi_is_hybrid_path(const char* path);
+
+// Does the name of a recording's file, without its folder, fit the glob of a variant?
+bool nsi_variant_has_file(const char* files, const char* recording);
+
+// The first of the variants to which a recording belongs, or NULL; and the one of a name.
+const nsi_hybrid_variant* nsi_hybrid_variant_of(const nsi_hybrid* hybrid, const char* recording);
+const nsi_hybrid_variant* nsi_hybrid_find_variant(const nsi_hybrid* hybrid, const char* name);
 
 void nsi_hybrid_init(const ns_allocator* allocator, nsi_hybrid* out); // NULL: the default one
 

@@ -6,13 +6,17 @@
 #include "sim/learned_model.h"
 #include "sim/system.h"
 
+#include <stdio.h>
+
 struct ns_hybrid {
     ns_allocator allocator;
     char* path;
     nsi_hybrid file;
     ns_model* model;
-    ns_blueprint* blueprint; // or NULL
-    ns_param_value* set;     // (file.parameters.count)
+    ns_blueprint* blueprint;           // or NULL
+    const nsi_hybrid_variant* variant; // that was chosen, of the file; NULL: it has none
+    ns_param_value* set;               // those that the robot has
+    uint32_t nset;
 };
 
 // Blueprint and weights, when the file names them.
@@ -25,16 +29,116 @@ static ns_status load_networks(ns_hybrid* h, ns_error* error) {
     return status;
 }
 
-// Are the parameters such as the robot has? A fault is told with its place: it is the file's.
-static ns_status check_parameters(const ns_hybrid* h, const char* path, ns_error* error) {
-    for (uint32_t k = 0; k < h->file.parameters.count; k++) {
-        const nsi_hybrid_parameter* parameter = &h->file.parameters.data[k];
+static ns_status fail_parameter(const char* path, const nsi_hybrid_parameter* parameter,
+                                const ns_error* why, ns_error* error) {
+    return nsi_fail(error, NS_ERR_PARSE, "%.150s:%u:%u: parameters: %s", path, parameter->line,
+                    parameter->column, why->message);
+}
+
+static bool has_param(const ns_model* model, const char* pattern) {
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
+        if (ns_glob_match(pattern, ns_model_param(model, k)->name)) return true;
+    }
+    return false;
+}
+
+// Parameters of all variants that this one does not have: another one must.
+static ns_status check_others(const ns_hybrid* h, const char* path, const ns_load_options* robot,
+                              bool* missing, ns_error* error) {
+    const nsi_hybrid_parameters* all = &h->file.parameters;
+    uint32_t left = 0;
+    for (uint32_t k = 0; k < all->count; k++) left += missing[k];
+    for (uint32_t v = 0; v < h->file.variants.count && left > 0; v++) {
+        const nsi_hybrid_variant* other = &h->file.variants.data[v];
+        ns_model* model = NULL;
+        if (other == h->variant) continue;
+        ns_status status = ns_model_load(other->robot, robot, &model, error);
+        if (status != NS_OK) return status;
+        for (uint32_t k = 0; k < all->count; k++) {
+            if (!missing[k] || !has_param(model, all->data[k].pattern)) continue;
+            missing[k] = false;
+            left--;
+        }
+        ns_model_free(model);
+    }
+    for (uint32_t k = 0; k < all->count; k++) {
         ns_error inner;
-        if (nsi_set_params(h->model, &h->set[k], NULL, &inner) == NS_OK) continue;
-        return nsi_fail(error, NS_ERR_PARSE, "%.150s:%u:%u: parameters: %s", path, parameter->line,
-                        parameter->column, inner.message);
+        ns_param_value set = {all->data[k].pattern, all->data[k].value};
+        if (!missing[k]) continue;
+        nsi_set_params(h->model, &set, NULL, &inner);
+        return fail_parameter(path, &all->data[k], &inner, error);
     }
     return NS_OK;
+}
+
+// Are the parameters such as the robot has? A fault is told with its place: it is the file's.
+static ns_status set_parameters(ns_hybrid* h, const nsi_hybrid_parameters* from, const char* path,
+                                bool* missing, ns_error* error) {
+    for (uint32_t k = 0; k < from->count; k++) {
+        const nsi_hybrid_parameter* parameter = &from->data[k];
+        ns_param_value* set = &h->set[h->nset];
+        ns_error inner;
+        *set = (ns_param_value){parameter->pattern, parameter->value};
+        if (missing && !has_param(h->model, parameter->pattern)) {
+            missing[k] = true;
+        } else if (nsi_set_params(h->model, set, NULL, &inner) != NS_OK) {
+            return fail_parameter(path, parameter, &inner, error);
+        } else {
+            h->nset++;
+        }
+    }
+    return NS_OK;
+}
+
+static ns_status take_parameters(ns_hybrid* h, const char* path, const ns_load_options* robot,
+                                 ns_error* error) {
+    const nsi_hybrid_variant* v = h->variant;
+    size_t common = h->file.parameters.count, own = v ? v->parameters.count : 0;
+    h->set = nsi_alloc(&h->allocator, (common + own + 1) * sizeof *h->set);
+    bool* missing = nsi_alloc_zeroed(&h->allocator, (common + 1) * sizeof *missing);
+    ns_status status = h->set && missing ? NS_OK : nsi_fail_nomem(error);
+    if (status == NS_OK) {
+        status = set_parameters(h, &h->file.parameters, path, v ? missing : NULL, error);
+    }
+    if (status == NS_OK && v) status = check_others(h, path, robot, missing, error);
+    if (status == NS_OK && v) status = set_parameters(h, &v->parameters, path, NULL, error);
+    nsi_free(&h->allocator, missing);
+    return status;
+}
+
+// "butter, hex"
+static void list_variants(const nsi_hybrid* file, char* out, size_t size) {
+    size_t used = 0;
+    *out = '\0';
+    for (uint32_t k = 0; k < file->variants.count && used + 1 < size; k++) {
+        int more = snprintf(out + used, size - used, "%s%.60s", k > 0 ? ", " : "",
+                            file->variants.data[k].name);
+        used += more > 0 ? (size_t)more : 0;
+    }
+}
+
+// One of the variants of the file, if it has any.
+static ns_status choose_variant(ns_hybrid* h, const char* path, const ns_load_options* options,
+                                ns_error* error) {
+    char names[200];
+    if (h->file.variants.count == 0) {
+        if (!options->variant) return NS_OK;
+        return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s has no variants: leave the name %.100s out",
+                        path, options->variant);
+    }
+    list_variants(&h->file, names, sizeof names);
+    if (options->variant) {
+        h->variant = nsi_hybrid_find_variant(&h->file, options->variant);
+        if (h->variant) return NS_OK;
+        return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s has no variant %.100s, only %s", path,
+                        options->variant, names);
+    }
+    if (options->recording) h->variant = nsi_hybrid_variant_of(&h->file, options->recording);
+    if (h->variant) return NS_OK;
+    return nsi_fail(error, NS_ERR_ARGUMENT,
+                    "%.200s has variants%s%.200s; name one of them (--variant): %s", path,
+                    options->recording ? ", none for " : "",
+                    options->recording ? options->recording : "", names);
 }
 
 static ns_status load_all(ns_hybrid* h, const char* path, ns_load_options robot, ns_error* error) {
@@ -46,18 +150,14 @@ static ns_status load_all(ns_hybrid* h, const char* path, ns_load_options robot,
     } else {
         nsi_hybrid_init(&h->allocator, &h->file);
     }
-    uint32_t count = h->file.parameters.count;
-    h->set = nsi_alloc(&h->allocator, ((size_t)count + 1) * sizeof *h->set);
-    if (!h->set) return nsi_fail_nomem(error);
-    for (uint32_t k = 0; k < count; k++) {
-        const nsi_hybrid_parameter* parameter = &h->file.parameters.data[k];
-        h->set[k] = (ns_param_value){parameter->pattern, parameter->value};
-    }
+    ns_status status = choose_variant(h, path, &robot, error);
+    if (status != NS_OK) return status;
+    if (h->variant) robot_path = h->variant->robot;
     robot.allocator = &h->allocator;
     robot.ground = robot.ground || h->file.ground;
     robot.self_collision = robot.self_collision || h->file.self_collision;
-    ns_status status = ns_model_load(robot_path, &robot, &h->model, error);
-    if (status == NS_OK) status = check_parameters(h, path, error);
+    status = ns_model_load(robot_path, &robot, &h->model, error);
+    if (status == NS_OK) status = take_parameters(h, path, &robot, error);
     return status == NS_OK ? load_networks(h, error) : status;
 }
 
@@ -102,15 +202,19 @@ const ns_model* ns_hybrid_model(const ns_hybrid* hybrid) {
     return hybrid->model;
 }
 
+const char* ns_hybrid_variant(const ns_hybrid* hybrid) {
+    return hybrid->variant ? hybrid->variant->name : NULL;
+}
+
 ns_blueprint* ns_hybrid_blueprint(const ns_hybrid* hybrid) {
     return hybrid->blueprint;
 }
 
 void ns_hybrid_apply(const ns_hybrid* hybrid, ns_system_options* options) {
     const nsi_hybrid* file = &hybrid->file;
-    if (file->parameters.count > 0) {
+    if (hybrid->nset > 0) {
         options->set = hybrid->set;
-        options->nset = file->parameters.count;
+        options->nset = hybrid->nset;
     }
     if (hybrid->blueprint) options->blueprint = hybrid->blueprint;
     if (file->contact >= 0) options->contact = file->contact;

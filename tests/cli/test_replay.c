@@ -406,6 +406,43 @@ static void several_files_are_one_set(void** state) {
     assert_null(strstr(last.out, "many.csv:20"));
 }
 
+// Each file is predicted by the variant that its name tells: with the right one nothing is left, with
+// the other what two simulations differ by.
+static void variants_are_told_by_names(void** state) {
+    (void)state;
+    make_two_models();
+    write_text("two.yaml", "variants:\n"
+                           "  - {name: light, files: \"run_*\", robot: " DOUBLE "}\n"
+                           "  - {name: heavy, files: \"*\", robot: " DOUBLE
+                           ", parameters: {link/link1/mass: 0.9}}\n");
+    run_ok("simulate " DOUBLE " --time 1 --q0 1 0.2 -o run_light.csv");
+    run_ok("simulate two.yaml --variant heavy --time 1 --q0 1 0.2 -o load_heavy.csv");
+    json_t* right = replay("two.yaml --data load_heavy.csv run_light.csv");
+    json_t* wrong = replay("two.yaml --data load_heavy.csv run_light.csv --variant light");
+    nsi_csv light = table_of("run_light.csv"), heavy = table_of("load_heavy.csv");
+    double off = difference(&light, 0, &heavy, light.nrow - 1, q_columns);
+    assert_true(off > 1e-3);
+    for (size_t k = 0; k < 2; k++) {
+        assert_near(number(item(right, "trajectories", k), "rmse_q"), 0.0, 1e-12);
+        double expected = k == 0 ? off : 0.0;
+        assert_near(number(item(wrong, "trajectories", k), "rmse_q"), expected, 1e-9);
+    }
+    json_decref(right);
+    json_decref(wrong);
+    nsi_csv_free(&light);
+    nsi_csv_free(&heavy);
+    run_ok("replay two.yaml --data load_heavy.csv run_light.csv");
+    assert_says(last.out, "variants   light, heavy");
+    run_ok("inspect two.yaml --variant heavy --params");
+    run_bad("inspect two.yaml", 1,
+            "two.yaml has variants; name one of them (--variant): light, heavy");
+    run_bad("names two.yaml --variant wide", 1, "two.yaml has no variant wide, only light, heavy");
+    run_bad("replay " DOUBLE " --data run_light.csv --variant light", 1, "has no variants");
+    write_text("one.yaml", "variants: [{name: a, files: \"a_*\", robot: " DOUBLE "}]\n");
+    run_bad("replay one.yaml --data run_light.csv", 1,
+            "run_light.csv belongs to no variant of one.yaml");
+}
+
 // Gaps are left out, and velocities that are not recorded come from positions.
 static void missing_numbers_do_not_count(void** state) {
     (void)state;
@@ -655,6 +692,7 @@ int main(void) {
         cmocka_unit_test(origins_start_from_recorded_states),
         cmocka_unit_test(a_fitted_state_beats_a_noisy_one),
         cmocka_unit_test(several_files_are_one_set),
+        cmocka_unit_test(variants_are_told_by_names),
         cmocka_unit_test(missing_numbers_do_not_count),
         cmocka_unit_test(lost_predictions_are_infinitely_wrong),
         cmocka_unit_test(json_has_all_of_it),

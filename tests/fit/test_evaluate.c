@@ -109,7 +109,7 @@ static double value_alone(const ns_fit* fit, nsi_evaluator* e) {
     nsi_point point = nsi_evaluator_point(e);
     double v[64], p[64], sum = 0.0, *scratch = malloc(8 * nsi_variables_scratch(fit->variables));
     nsi_variables_from_z(fit->variables, point.z, v, NULL, scratch);
-    nsi_variables_params(fit->variables, v, p, NULL, scratch);
+    nsi_variables_params(fit->variables, 0, v, p, NULL, scratch);
     free(scratch);
     uint32_t substeps = (uint32_t)lround(ns_dataset_period(data) / n.timestep), count = 0;
     uint32_t nchannel = ns_dataset_channel_count(data), ncontrol = ns_dataset_control_count(data);

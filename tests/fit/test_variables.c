@@ -100,7 +100,7 @@ static double* scratch_of(const nsi_variables* v) {
 
 // Derivatives of both maps at z against central differences.
 static void check_derivatives(const nsi_variables* v, const double* z) {
-    uint32_t n = nsi_variables_count(v), np = nsi_variables_param_count(v);
+    uint32_t n = nsi_variables_count(v), np = nsi_variables_param_count(v, 0);
     double *scratch = scratch_of(v), *dv = calloc(n * n + 1, sizeof *dv);
     double *dp = calloc(np * n + 1, sizeof *dp), at[MOST], low[MOST], high[MOST], moved[MOST];
     nsi_variables_from_z(v, z, at, dv, scratch);
@@ -115,14 +115,14 @@ static void check_derivatives(const nsi_variables* v, const double* z) {
             assert_near(dv[i * n + j], (high[i] - low[i]) / (2.0 * h), 1e-8, "dv/dz");
         }
     }
-    nsi_variables_params(v, at, low, dp, scratch);
+    nsi_variables_params(v, 0, at, low, dp, scratch);
     for (uint32_t j = 0; j < n; j++) {
         double h = 1e-5 * fmax(1.0, fabs(at[j]));
         memcpy(moved, at, n * sizeof *z);
         moved[j] = at[j] + h;
-        nsi_variables_params(v, moved, high, NULL, scratch);
+        nsi_variables_params(v, 0, moved, high, NULL, scratch);
         moved[j] = at[j] - h;
-        nsi_variables_params(v, moved, low, NULL, scratch);
+        nsi_variables_params(v, 0, moved, low, NULL, scratch);
         for (uint32_t i = 0; i < np; i++) {
             assert_near(dp[i * n + j], (high[i] - low[i]) / (2.0 * h), 1e-8, "dp/dv");
         }
@@ -146,7 +146,7 @@ static void every_transform_goes_there_and_back(void** state) {
     enum { N = sizeof requests / sizeof *requests };
     nsi_variables* v = make(requests, N, NULL, 0);
     assert_int_equal(nsi_variables_count(v), N);
-    assert_int_equal(nsi_variables_param_count(v), 0);
+    assert_int_equal(nsi_variables_param_count(v, 0), 0);
     double* scratch = scratch_of(v);
     nsi_rng rng = nsi_rng_seed(1);
     for (int trial = 0; trial < 200; trial++) {
@@ -229,18 +229,18 @@ static void globs_ask_for_many(void** state) {
     assert_string_equal(nsi_variables_at(v, 2)->name, "link/link1/mass");
     assert_string_equal(nsi_variables_at(v, 2)->unit, "kg");
     // Those of the system stand in the order of the model.
-    assert_int_equal(nsi_variables_param_count(v), 3);
+    assert_int_equal(nsi_variables_param_count(v, 0), 3);
     for (uint32_t k = 0; k < 2; k++) {
-        assert_true(ns_model_find_param(pendulum, nsi_variables_param_names(v)[k]) <
-                    ns_model_find_param(pendulum, nsi_variables_param_names(v)[k + 1]));
+        assert_true(ns_model_find_param(pendulum, nsi_variables_param_names(v, 0)[k]) <
+                    ns_model_find_param(pendulum, nsi_variables_param_names(v, 0)[k + 1]));
     }
     double *scratch = scratch_of(v), x[3], p[3];
     nsi_variables_start(v, x);
     assert_true(x[0] == 0.1 && x[1] == 0.1 && x[2] == 0.6);
     x[0] = 0.2, x[1] = 0.3;
-    nsi_variables_params(v, x, p, NULL, scratch);
+    nsi_variables_params(v, 0, x, p, NULL, scratch);
     for (uint32_t k = 0; k < 3; k++) {
-        const char* name = nsi_variables_param_names(v)[k];
+        const char* name = nsi_variables_param_names(v, 0)[k];
         double value = NAN;
         for (uint32_t i = 0; i < 3; i++) {
             if (strcmp(nsi_variables_at(v, i)->name, name) == 0) value = x[i];
@@ -279,7 +279,7 @@ static void every_parameter_of_a_model_can_be_asked_for(void** state) {
         nsi_variables_to_z(v, &x, &z);
         nsi_variables_from_z(v, &z, &back, NULL, scratch);
         assert_near(back, x, 1e-3, request.name); // at a bound it is moved off
-        nsi_variables_params(v, &back, &p, NULL, scratch);
+        nsi_variables_params(v, 0, &back, &p, NULL, scratch);
         assert_true(p == back);
         free(scratch);
         nsi_variables_free(v);
@@ -300,11 +300,11 @@ static void formulas_set_parameters(void** state) {
     };
     nsi_variables* v = make(requests, 3, settings, 4);
     assert_int_equal(nsi_variables_count(v), 3);
-    assert_int_equal(nsi_variables_param_count(v), 6);
+    assert_int_equal(nsi_variables_param_count(v, 0), 6);
     double *scratch = scratch_of(v), x[3] = {0.8, 1.2, 0.7}, p[6], z[3];
-    nsi_variables_params(v, x, p, NULL, scratch);
+    nsi_variables_params(v, 0, x, p, NULL, scratch);
     for (uint32_t k = 0; k < 6; k++) {
-        const char* name = nsi_variables_param_names(v)[k];
+        const char* name = nsi_variables_param_names(v, 0)[k];
         double expected = strstr(name, "com/z")        ? -0.4
                           : strstr(name, "link0/mass") ? 1.2
                           : strstr(name, "link1/mass") ? 0.7
@@ -316,6 +316,33 @@ static void formulas_set_parameters(void** state) {
     check_derivatives(v, z);
     free(scratch);
     nsi_variables_free(v);
+}
+
+// {} stands for what the * of the name stands for.
+static void formulas_follow_their_names(void** state) {
+    (void)state;
+    nsi_variable_request own = ask_own("a", 2.0, 0, NAN);
+    nsi_setting_request s =
+        set("link/*/mass", "a * \"link/{}/inertia/yy\" + 0 * \"link/{}/com/z\"");
+    nsi_variables* v = make(&own, 1, &s, 1);
+    double *scratch = scratch_of(v), x = 3.0, p[2];
+    assert_int_equal(nsi_variables_param_count(v, 0), 2);
+    nsi_variables_params(v, 0, &x, p, NULL, scratch);
+    for (uint32_t k = 0; k < 2; k++) {
+        char name[60];
+        snprintf(name, sizeof name, "link/link%u/inertia/yy", k);
+        assert_near(p[k],
+                    3.0 * ns_model_param(pendulum, ns_model_find_param(pendulum, name))->value,
+                    1e-15, name);
+    }
+    free(scratch);
+    nsi_variables_free(v);
+    s = set("link/link?/mass", "a * \"link/{}/inertia/yy\"");
+    refuse(&own, 1, &s, 1, "7:9", "needs one *");
+    s = set("l*/*/mass", "a * \"link/{}/inertia/yy\"");
+    refuse(&own, 1, &s, 1, "7:9", "needs one *");
+    s = set("link/*/mass", "a * \"link/{}/inertia/yyy\"");
+    refuse(&own, 1, &s, 1, "7:9", "inertia/yyy");
 }
 
 // ---- bodies ------------------------------------------------------------------------------------
@@ -381,8 +408,8 @@ static void whole_bodies_stay_physical(void** state) {
         for (int k = 0; k < 10; k++) z[k] = nsi_rng_normal(&rng);
         nsi_variables_from_z(v, z, x, NULL, scratch);
         assert_true(is_physical(x));
-        nsi_variables_params(v, x, p, NULL, scratch);
-        assert_null(nsi_variables_fault(v, p));
+        nsi_variables_params(v, 0, x, p, NULL, scratch);
+        assert_null(nsi_variables_fault(v, 0, p));
         nsi_variables_to_z(v, x, back);
         for (int k = 0; k < 10; k++) assert_near(back[k], z[k], 1e-7, "coordinates");
         nsi_variables_from_z(v, back, again, NULL, scratch);
@@ -449,13 +476,13 @@ static void faults_name_the_link(void** state) {
     // In the order of the model: mass of link0, damping, inertia of link1.
     double good[] = {1.0, 0.1, 0.035}, heavy[] = {1.0, 0.1, 0.5}, negative[] = {-1.0, 0.1, 0.035};
     double nothing[] = {1.0, NAN, 0.035}, far[] = {1.0, 0.1, INFINITY};
-    assert_null(nsi_variables_fault(v, good));
-    assert_string_equal(nsi_variables_fault(v, heavy), "link1"); // above xx + zz
-    assert_string_equal(nsi_variables_fault(v, negative), "link0");
-    assert_string_equal(nsi_variables_fault(v, nothing), "joint/joint0/damping");
-    assert_string_equal(nsi_variables_fault(v, far), "link/link1/inertia/yy");
+    assert_null(nsi_variables_fault(v, 0, good));
+    assert_string_equal(nsi_variables_fault(v, 0, heavy), "link1"); // above xx + zz
+    assert_string_equal(nsi_variables_fault(v, 0, negative), "link0");
+    assert_string_equal(nsi_variables_fault(v, 0, nothing), "joint/joint0/damping");
+    assert_string_equal(nsi_variables_fault(v, 0, far), "link/link1/inertia/yy");
     double below[] = {1.0, -0.1, 0.035}; // of what the model can have; a formula leads there
-    assert_string_equal(nsi_variables_fault(v, below), "joint/joint0/damping");
+    assert_string_equal(nsi_variables_fault(v, 0, below), "joint/joint0/damping");
     nsi_variables_free(v);
 }
 
@@ -524,8 +551,8 @@ static void there_may_be_none(void** state) {
     double *scratch = scratch_of(v), none = 7.0;
     assert_int_equal(nsi_variables_count(v), 0);
     nsi_variables_from_z(v, &none, &none, &none, scratch);
-    nsi_variables_params(v, &none, &none, &none, scratch);
-    assert_null(nsi_variables_fault(v, &none));
+    nsi_variables_params(v, 0, &none, &none, &none, scratch);
+    assert_null(nsi_variables_fault(v, 0, &none));
     assert_true(none == 7.0);
     free(scratch);
     nsi_variables_free(v);
@@ -540,6 +567,7 @@ int main(void) {
         cmocka_unit_test(options_give_starts),
         cmocka_unit_test(every_parameter_of_a_model_can_be_asked_for),
         cmocka_unit_test(formulas_set_parameters),
+        cmocka_unit_test(formulas_follow_their_names),
         cmocka_unit_test(whole_bodies_stay_physical),
         cmocka_unit_test(the_order_of_a_body_does_not_matter),
         cmocka_unit_test(rods_on_the_border_are_taken_in),

@@ -195,7 +195,8 @@ static void paths_are_resolved(void** state) {
 
 #define R "robot: a.urdf\n"
 #define KEYS                                                                                       \
-    " The keys of a hybrid model: robot parameters contact integrator timestep blueprint weights " \
+    " The keys of a hybrid model: robot variants parameters contact integrator timestep "          \
+    "blueprint weights "                                                                           \
     "learned ground self_collision"
 
 static void broken_files_get_a_message(void** state) {
@@ -318,6 +319,27 @@ static void broken_files_get_a_message(void** state) {
         {R "ground: \"true\"\n", "h.yaml:2:9: ground: \"true\" is in quotes; write it without"},
         {R "self_collision: 1\n", "h.yaml:2:17: self_collision: \"1\" is neither true nor false"},
         {R "ground: []\n", "h.yaml:2:9: ground: this is a list; write true or false"},
+        // Variants.
+        {R "variants: [{name: a, files: b, robot: c}]\n",
+         "h.yaml:2:11: robot and variants: leave one of the two out"},
+        {"variants: []\n", "h.yaml:1:11: variants: must be a list such as [{name: a, files:"
+                           " \"*_a_*\", robot: a.xml}]"},
+        {"variants: [{name: a, files: b}]\n", "h.yaml:1:12: a variant needs robot: {name: a, files:"
+                                              " \"*_a_*\", robot: a.xml}"},
+        {"variants: [{name: a, files: \"\", robot: c}]\n",
+         "h.yaml:1:29: files: \"\" is empty; write a text"},
+        {"variants: [a]\n",
+         "h.yaml:1:12: a variant: this is one value; write a mapping with keys from:"
+         " name files robot parameters"},
+        {"variants: [{name: a, files: b, robot: c.yaml}]\n",
+         "h.yaml:1:39: robot: \"c.yaml\" is YAML; give a URDF or MJCF file"},
+        {"variants: [{name: a, files: b, robot: c}, {name: a, files: d, robot: e}]\n",
+         "h.yaml:1:43: there are two variants a"},
+        {"variants: [{name: a, files: b, robot: c, parameters: {d: x}}]\n",
+         "h.yaml:1:58: d: \"x\" is not a number; write a number"},
+        {"timestep: 1\nlearned: {kind: lstm, hidden: [3]}\n"
+         "variants: [{name: a, files: b, robot: c}]\n",
+         "h.yaml:3:11: variants: a learned system has none; leave one of the two out"},
         // Parameters.
         {R "parameters: 1\n",
          "h.yaml:2:13: parameters: must be a mapping such as {\"link/*/mass\": 1.2}"},
@@ -513,6 +535,47 @@ static void written_files_read_back(void** state) {
     }
 }
 
+static void variants_read_back(void** state) {
+    (void)state;
+    static const char text[] = "variants:\n"
+                               "  - name: \"light\"\n"
+                               "    files: \"*_light_*\"\n"
+                               "    robot: light.xml\n"
+                               "  - name: \"heavy\"\n"
+                               "    files: \"*\"\n"
+                               "    robot: heavy.xml\n"
+                               "    parameters:\n"
+                               "      \"link/a/mass\": 2\n"
+                               "timestep: 0.5\n"
+                               "parameters:\n"
+                               "  \"link/*/com/x\": 1\n";
+    nsi_hybrid h = parse(text, "models/h.yaml");
+    assert_null(h.robot);
+    assert_int_equal(h.variants.count, 2);
+    assert_text(h.variants.data[1].robot, "models/heavy.xml");
+    assert_int_equal(h.variants.data[0].parameters.count, 0);
+    assert_true(h.variants.data[1].parameters.data[0].value == 2.0);
+    assert_ptr_equal(nsi_hybrid_find_variant(&h, "heavy"), &h.variants.data[1]);
+    assert_null(nsi_hybrid_find_variant(&h, "wide"));
+    assert_ptr_equal(nsi_hybrid_variant_of(&h, "x_light_1.csv"), &h.variants.data[0]);
+    assert_ptr_equal(nsi_hybrid_variant_of(&h, "a_light_b/x.csv"), &h.variants.data[1]);
+    ns_text out;
+    assert_int_equal(nsi_hybrid_print(&h, "models/new.yaml", NULL, &out, NULL), NS_OK);
+    assert_string_equal(out.data, text);
+    ns_text_free(&out);
+    // What cannot be read is not written.
+    ns_error error = {0};
+    h.variants.data[0].name = "heavy";
+    assert_int_equal(nsi_hybrid_print(&h, "new.yaml", NULL, &out, &error), NS_ERR_ARGUMENT);
+    assert_non_null(strstr(error.message, "heavy is there twice"));
+    h.variants.data[0].name = "";
+    assert_int_equal(nsi_hybrid_print(&h, "new.yaml", NULL, &out, &error), NS_ERR_ARGUMENT);
+    h.variants.data[0].name = "light";
+    h.robot = "light.xml";
+    assert_int_equal(nsi_hybrid_print(&h, "new.yaml", NULL, &out, &error), NS_ERR_ARGUMENT);
+    nsi_hybrid_free(&h);
+}
+
 static void files_are_made_for_reading(void** state) {
     (void)state;
     nsi_hybrid h = parse(full, "models/h.yaml");
@@ -704,6 +767,7 @@ int main(void) {
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(every_prefix_is_survived),
         IN_FOLDER(written_files_read_back),
+        cmocka_unit_test(variants_read_back),
         cmocka_unit_test(files_are_made_for_reading),
         IN_FOLDER(paths_are_relative_below_the_folder),
         IN_FOLDER(wrong_models_are_not_written),
