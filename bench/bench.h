@@ -92,5 +92,7 @@ bool bench_swimmer_gradient(const bench_case* self, const bench_options* options
 bool bench_pendulum_jacobian(const bench_case* self, const bench_options* options);
 bool bench_swimmer_jacobian(const bench_case* self, const bench_options* options);
 bool bench_first_gradient(const bench_case* self, const bench_options* options);
+bool bench_walk_decision(const bench_case* self, const bench_options* options);
+bool bench_walk_loop(const bench_case* self, const bench_options* options);
 
 #endif
