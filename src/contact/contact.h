@@ -46,8 +46,9 @@ ns_expr nsi_touch_param(const nsi_robot* robot, const nsi_touch* touch, uint32_t
 ns_expr nsi_touch_named(const nsi_robot* robot, const nsi_touch* touch, const char* what,
                         ns_expr x);
 
-// Names position and normal, and gives the gap after its depth has been named.
-ns_expr nsi_touch_gap(const nsi_robot* robot, const nsi_touch* touch);
+// Names position, normal and the place on the first geometry's link, and gives the gap after its
+// depth has been named.
+ns_expr nsi_touch_gap(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_touch* touch);
 
 // Names the force on the first geometry, in the world, for those who look at it.
 void nsi_touch_force(const nsi_robot* robot, const nsi_touch* touch, vec3 f);

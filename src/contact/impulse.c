@@ -139,11 +139,11 @@ static ns_expr bounce(const problem* p, uint32_t c, const ns_expr* row) {
 }
 
 // What a touch at the start of the step asks for; `row` is that of its normal.
-static watched watch(const nsi_robot* robot, const nsi_touch* touch, double step,
-                     const ns_expr* row, const ns_expr* qdd) {
+static watched watch(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_touch* touch,
+                     double step, const ns_expr* row, const ns_expr* qdd) {
     uint32_t nv = robot->model->sizes.nv;
     ns_expr zero = ns_const(0.0), one = ns_const(1.0), dt = ns_const(step);
-    ns_expr phi = nsi_touch_gap(robot, touch);
+    ns_expr phi = nsi_touch_gap(robot, pose, touch);
     ns_expr vn0 = nsi_touch_named(robot, touch, "velocity/normal", dot(nv, row, robot->qd));
     ns_expr an = dot(nv, row, qdd), vn = ns_add(vn0, ns_mul(dt, an));
     ns_expr e = nsi_touch_param(robot, touch, NSI_CONTACT_RESTITUTION);
@@ -181,7 +181,7 @@ static bool watch_all(problem* p) {
         const nsi_touch* touch = &p->touches.touch[c];
         watched* w = &p->watched[c];
         jacobian_row(robot, twists, touch, touch->point.normal, row);
-        *w = watch(robot, touch, p->dt, row, p->qdd);
+        *w = watch(robot, p->pose, touch, p->dt, row, p->qdd);
         first = ns_select(w->passed, ns_min(first, w->time), first);
         any = ns_or(any, w->passed);
         for (int k = 0; k < 2; k++) {

@@ -71,43 +71,70 @@ static double vertex_side(const nsi_shape* s, uint32_t i, double turn) {
     return sine * turn < 0.0 ? -1.0 : 1.0;
 }
 
-// Along an edge from v with the unit direction (ex, ey) and the outward normal (ey, -ex), for a
-// counterclockwise outline, the centre is at `along` and `aside`; `beyond` is how far `along` is
-// before the start (negative) or after the end. The nearest edge has the smallest beyond^2 +
-// aside^2. Where beyond is 0 the signed distance is `aside`, smooth through the outline; else a
-// vertex is nearest, and which side that is on is known beforehand, so that nothing has to count
-// crossings.
+// A line of the outline: n is its outward normal, e = turn (-n_y, n_x) its direction.
+typedef struct edge {
+    ns_expr nx, ny, along, aside; // of its start: e . v, n . v
+    ns_expr length;
+    ns_expr start, end; // where a vertex is nearest, which side is that on: 1 outside, -1 inside
+} edge;
+
+static edge select_edge(ns_expr condition, edge a, edge b) {
+    return (edge){.nx = ns_select(condition, a.nx, b.nx),
+                  .ny = ns_select(condition, a.ny, b.ny),
+                  .along = ns_select(condition, a.along, b.along),
+                  .aside = ns_select(condition, a.aside, b.aside),
+                  .length = ns_select(condition, a.length, b.length),
+                  .start = ns_select(condition, a.start, b.start),
+                  .end = ns_select(condition, a.end, b.end)};
+}
+
+static edge make_edge(const nsi_shape* plate, uint32_t i, double turn) {
+    const double* v = plate->vertices + (size_t)3 * i;
+    double e[2], length = edge_from(plate, i, 1, e);
+    double n[2] = {turn * e[1], -turn * e[0]};
+    return (edge){.nx = ns_const(n[0]),
+                  .ny = ns_const(n[1]),
+                  .along = ns_const(e[0] * v[0] + e[1] * v[1]),
+                  .aside = ns_const(n[0] * v[0] + n[1] * v[1]),
+                  .length = ns_const(length),
+                  .start = ns_const(vertex_side(plate, i, turn)),
+                  .end = ns_const(vertex_side(plate, (i + 1) % plate->nvertex, turn))};
+}
+
+// Where (x, y) is from an edge: `aside` along its normal, `beyond` how far before its start (negative) or
+// after its end; the squared distance is returned.
+static ns_expr from_edge(const edge* s, double turn, ns_expr x, ns_expr y, ns_expr* beyond,
+                         ns_expr* aside) {
+    ns_expr ex = ns_mul(ns_const(-turn), s->ny), ey = ns_mul(ns_const(turn), s->nx);
+    ns_expr at = ns_add(ns_mul(x, ex), ns_mul(y, ey));
+    ns_expr along = ns_sub(at, s->along);
+    *aside = ns_sub(ns_add(ns_mul(x, s->nx), ns_mul(y, s->ny)), s->aside);
+    *beyond = ns_sub(along, ns_clamp(along, ns_const(0.0), s->length));
+    return ns_add(ns_mul(*beyond, *beyond), ns_mul(*aside, *aside));
+}
+
+// The nearest edge has the smallest beyond^2 + aside^2. Where beyond is 0 the signed distance is `aside`,
+// smooth through the outline; else a vertex is nearest, and which side that is on is known beforehand,
+// so that nothing has to count crossings. What is chosen are the constants of an edge: with them the
+// distance is computed once more, so that derivatives know one edge only, however many there are.
 void nsi_rod_polygon(const nsi_shape* rod, const nsi_shape* plate, nsi_contact_point* out) {
     vec3 centre = rod_centre(rod, plate);
-    ns_expr x = centre.e[0], y = centre.e[1], zero = ns_const(0.0);
+    ns_expr x = centre.e[0], y = centre.e[1], zero = ns_const(0.0), least = zero, beyond, aside;
     double turn = orientation(plate);
-    ns_expr distance2 = zero, beyond = zero, aside = zero, nx = zero, ny = zero, sign = zero;
+    edge nearest = {zero, zero, zero, zero, zero, zero, zero};
     bool first = true;
     for (uint32_t i = 0; i < plate->nvertex; i++) {
-        uint32_t j = (i + 1) % plate->nvertex;
-        if (same_vertex(plate, i, j)) continue;
-        const double* v = plate->vertices + (size_t)3 * i;
-        double e[2], length = edge_from(plate, i, 1, e);
-        double start = vertex_side(plate, i, turn), end = vertex_side(plate, j, turn);
-        double n[2] = {turn * e[1], -turn * e[0]};
-
-        ns_expr at = ns_add(ns_mul(x, ns_const(e[0])), ns_mul(y, ns_const(e[1])));
-        ns_expr along = ns_sub(at, ns_const(e[0] * v[0] + e[1] * v[1]));
-        ns_expr height = ns_add(ns_mul(x, ns_const(n[0])), ns_mul(y, ns_const(n[1])));
-        height = ns_sub(height, ns_const(n[0] * v[0] + n[1] * v[1]));
-        ns_expr over = ns_sub(along, ns_clamp(along, zero, ns_const(length)));
-        ns_expr d2 = ns_add(ns_mul(over, over), ns_mul(height, height));
-        ns_expr vertex = ns_select(ns_lt(over, zero), ns_const(start), ns_const(end));
-
-        ns_expr nearer = first ? ns_const(1.0) : ns_lt(d2, distance2);
-        distance2 = ns_select(nearer, d2, distance2);
-        beyond = ns_select(nearer, over, beyond);
-        aside = ns_select(nearer, height, aside);
-        nx = ns_select(nearer, ns_const(n[0]), nx);
-        ny = ns_select(nearer, ns_const(n[1]), ny);
-        sign = ns_select(nearer, vertex, sign);
+        if (same_vertex(plate, i, (i + 1) % plate->nvertex)) continue;
+        edge this = make_edge(plate, i, turn);
+        ns_expr d2 = from_edge(&this, turn, x, y, &beyond, &aside);
+        ns_expr nearer = first ? ns_const(1.0) : ns_lt(d2, least);
+        least = first ? d2 : ns_select(nearer, d2, least);
+        nearest = first ? this : select_edge(nearer, this, nearest);
         first = false;
     }
+    ns_expr distance2 = from_edge(&nearest, turn, x, y, &beyond, &aside);
+    ns_expr nx = nearest.nx, ny = nearest.ny;
+    ns_expr sign = ns_select(ns_lt(beyond, zero), nearest.start, nearest.end);
 
     // From a vertex: the direction (beyond e + aside n), outwards. On it: the edge's normal.
     ns_expr at_vertex = ns_and(ns_ne(beyond, zero), ns_gt(distance2, zero));

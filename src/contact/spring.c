@@ -59,7 +59,7 @@ static void spring(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_
     vec3 p = touch->point.position, n = touch->point.normal;
     vec3 v = v3_sub(point_velocity(robot, pose, touch->body_a, p),
                     point_velocity(robot, pose, touch->body_b, p));
-    ns_expr depth = ns_neg(nsi_touch_gap(robot, touch));
+    ns_expr depth = ns_neg(nsi_touch_gap(robot, pose, touch));
     ns_expr touches = ns_and(ns_gt(depth, zero), touch->point.exists);
     // Where nothing touches, numbers whose laws are smooth; the forces are dropped in the end.
     depth = ns_select(touches, depth, one);

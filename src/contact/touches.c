@@ -177,12 +177,19 @@ ns_expr nsi_touch_named(const nsi_robot* robot, const nsi_touch* touch, const ch
                      touch->index, what);
 }
 
-ns_expr nsi_touch_gap(const nsi_robot* robot, const nsi_touch* touch) {
+ns_expr nsi_touch_gap(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_touch* touch) {
     static const char* const position[3] = {"position/x", "position/y", "position/z"};
     static const char* const normal[3] = {"normal/x", "normal/y", "normal/z"};
+    static const char* const local[3] = {"local/x", "local/y", "local/z"};
+    uint32_t link = robot->model->geoms[robot->model->contacts[touch->pair].a].link;
+    vec3 place = touch->point.position;
+    if (link != NSI_NONE) {
+        place = m3_apply_t(pose[link].R, v3_sub(place, pose[link].position));
+    }
     for (int k = 0; k < 3; k++) {
         nsi_touch_named(robot, touch, position[k], touch->point.position.e[k]);
         nsi_touch_named(robot, touch, normal[k], touch->point.normal.e[k]);
+        nsi_touch_named(robot, touch, local[k], place.e[k]);
     }
     return ns_neg(nsi_touch_named(robot, touch, "depth", ns_neg(touch->point.gap)));
 }

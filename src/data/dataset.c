@@ -11,7 +11,7 @@
 typedef struct source_history {
     double slowest, fastest; // rows per s
     bool gaps, uneven, resampled;
-    uint32_t repaired, cut;
+    uint32_t repaired, cut_before, cut;
 } source_history;
 
 struct ns_dataset {
@@ -98,7 +98,8 @@ static ns_status find_segments(addition* a, table* t) {
     const ns_allocator* memory = &a->data->arena.allocator;
     segment last = {0};
     for (uint32_t row = 0; row < t->csv.nrow; row++) {
-        double trajectory = column == NSI_NONE ? 0.0 : nsi_csv_at(&t->csv, row, column);
+        double trajectory = map->row_samples > 0 ? row : 0.0;
+        if (column != NSI_NONE) trajectory = nsi_csv_at(&t->csv, row, column);
         if (!isfinite(trajectory)) {
             return nsi_fail(a->error, NS_ERR_PARSE, "%.200s:%u: \"%.60s\" is missing or not finite",
                             a->path, t->csv.lines[row], map->trajectory);
@@ -114,9 +115,9 @@ static ns_status find_segments(addition* a, table* t) {
 }
 
 // Does a formula, or anything else of a source, use this column?
-static bool formula_uses(const nsi_map_formula* f, const char* name) {
-    for (uint32_t k = 0; f->formula && k < nsi_formula_variable_count(f->formula); k++) {
-        if (strcmp(nsi_formula_variable(f->formula, k), name) == 0) return true;
+static bool uses(const nsi_formula* formula, const char* name) {
+    for (uint32_t k = 0; formula && k < nsi_formula_variable_count(formula); k++) {
+        if (strcmp(nsi_formula_variable(formula, k), name) == 0) return true;
     }
     return false;
 }
@@ -126,14 +127,29 @@ typedef struct column_use {
     const nsi_map_source* source;
 } column_use;
 
+static bool formula_uses(const column_use* use, const nsi_map_formula* f, const char* name) {
+    bool used = uses(f->formula, name);
+    for (uint32_t k = 0; f->each && k < use->map->row_samples; k++) {
+        used = used || uses(f->each[k].formula, name);
+    }
+    return used;
+}
+
 static bool is_column_used(const void* context, const char* name) {
     const column_use* use = context;
     const nsi_map_source* s = use->source;
-    bool used = formula_uses(&s->time, name) || formula_uses(&s->until, name) ||
+    bool used = formula_uses(use, &s->time, name) || formula_uses(use, &s->since, name) ||
+                formula_uses(use, &s->until, name) ||
                 (use->map->trajectory && strcmp(use->map->trajectory, name) == 0);
-    for (uint32_t k = 0; k < s->define.count; k++) used |= formula_uses(&s->define.data[k], name);
-    for (uint32_t k = 0; k < s->observe.count; k++) used |= formula_uses(&s->observe.data[k], name);
-    for (uint32_t k = 0; k < s->control.count; k++) used |= formula_uses(&s->control.data[k], name);
+    for (uint32_t k = 0; k < s->define.count; k++) {
+        used |= formula_uses(use, &s->define.data[k], name);
+    }
+    for (uint32_t k = 0; k < s->observe.count; k++) {
+        used |= formula_uses(use, &s->observe.data[k], name);
+    }
+    for (uint32_t k = 0; k < s->control.count; k++) {
+        used |= formula_uses(use, &s->control.data[k], name);
+    }
     for (uint32_t k = 0; k < s->quaternions.count; k++) {
         for (int i = 0; i < 4; i++) used |= strcmp(s->quaternions.data[k].names[i], name) == 0;
     }
@@ -339,8 +355,10 @@ static nsi_grid cut_grid(const ns_data_part* part, nsi_grid grid) {
 
 // ---- numbers -------------------------------------------------------------------------------
 
-static double max_gap_of(const nsi_map_source* source, double spacing) {
-    if (source->max_gap > 0.0) return source->max_gap;
+// The few samples of a row are far apart: between them nothing is known unless the map says so.
+static double max_gap_of(const nsi_stream* s, double spacing) {
+    if (s->source->max_gap > 0.0) return s->source->max_gap;
+    if (s->map->row_samples > 0) return 0.0;
     return isnan(spacing) ? 0.0 : 1.5 * spacing;
 }
 
@@ -356,7 +374,7 @@ static ns_status sample_channel(nsi_stream* s, const nsi_map_formula* f, const n
         times[count] = s->times[k];
         x[count++] = x[k];
     }
-    double gap = max_gap_of(s->source, nsi_series_spacing(times, count, s->scratch));
+    double gap = max_gap_of(s, nsi_series_spacing(times, count, s->scratch));
     nsi_resample(grid, times, x, count, s->source->resample, gap, out, stride);
     return NS_OK;
 }
@@ -414,7 +432,7 @@ static ns_status sample_stream(addition* a, nsi_stream* s, const nsi_grid* grid,
 static const char* recording_name(addition* a, double trajectory) {
     nsi_text_builder text = {.allocator = a->data->arena.allocator};
     nsi_text_add(&text, "%s", file_name(a->path));
-    if (a->map->trajectory) {
+    if (a->map->trajectory || a->map->row_samples > 0) {
         nsi_text_add(&text, ":");
         nsi_text_add_double(&text, trajectory);
     }
@@ -429,11 +447,12 @@ static void note_history(addition* a, uint32_t number, const nsi_stream* s, cons
                          bool* resampled) {
     source_history* h = &a->history[number];
     h->repaired += s->repaired;
+    h->cut_before += s->cut_before;
     h->cut += s->cut;
     if (isnan(s->spacing)) return;
     double rate = 1.0 / s->spacing;
     nsi_grid_fit fit =
-        nsi_grid_compare(grid, s->times, s->count, s->spacing, max_gap_of(s->source, s->spacing));
+        nsi_grid_compare(grid, s->times, s->count, s->spacing, max_gap_of(s, s->spacing));
     bool moved = fit.between > 0 || fit.at < fit.rows;
     h->slowest = h->slowest > 0.0 ? fmin(h->slowest, rate) : rate;
     h->fastest = fmax(h->fastest, rate);
@@ -574,6 +593,10 @@ static void describe_source(nsi_text_builder* text, const nsi_map_source* source
     if (h->repaired > 0) {
         nsi_text_add(text, "; time repaired in %u row%s", h->repaired, h->repaired == 1 ? "" : "s");
     }
+    if (h->cut_before > 0) {
+        nsi_text_add(text, "; %u row%s left out before the beginning", h->cut_before,
+                     h->cut_before == 1 ? "" : "s");
+    }
     if (h->cut > 0) {
         nsi_text_add(text, "; %u row%s left out after the end", h->cut, h->cut == 1 ? "" : "s");
     }
@@ -584,6 +607,7 @@ static void describe_filters(nsi_text_builder* text, const nsi_map_formula* form
                              uint32_t count) {
     size_t offset, size;
     for (uint32_t k = 0; k < count; k++) {
+        if (!formulas[k].formula) continue;
         for (uint32_t i = 0; nsi_formula_filter(formulas[k].formula, i, &offset, &size); i++) {
             nsi_text_add(text, "; ");
             nsi_text_add_bytes(text, formulas[k].text + offset, size);
@@ -598,7 +622,11 @@ static ns_status describe(const addition* a, ns_text* out) {
         const nsi_map_source* s = &map->sources.data[k];
         if (k > 0) nsi_text_add(&text, "; ");
         if (map->sources.count > 1) nsi_text_add(&text, "source %u: ", k + 1);
-        describe_source(&text, s, &a->history[k], a->period);
+        if (map->row_samples > 0) {
+            nsi_text_add(&text, "each row a recording of %u samples", map->row_samples);
+        } else {
+            describe_source(&text, s, &a->history[k], a->period);
+        }
         describe_filters(&text, s->define.data, s->define.count);
         describe_filters(&text, s->observe.data, s->observe.count);
         describe_filters(&text, s->control.data, s->control.count);

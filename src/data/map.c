@@ -28,18 +28,24 @@ ns_data_map* nsi_data_map_create(const char* file, const ns_allocator* allocator
     return map;
 }
 
+static void free_formula(const ns_data_map* map, const nsi_map_formula* f) {
+    nsi_formula_free(f->formula);
+    for (uint32_t k = 0; f->each && k < map->row_samples; k++) {
+        nsi_formula_free(f->each[k].formula);
+    }
+}
+
 void ns_data_map_free(ns_data_map* map) {
     if (!map) return;
     ns_allocator memory = map->arena.allocator;
     for (uint32_t k = 0; k < map->sources.count; k++) {
         nsi_map_source* s = &map->sources.data[k];
-        nsi_formula_free(s->time.formula);
-        nsi_formula_free(s->until.formula);
-        for (uint32_t i = 0; i < s->define.count; i++) nsi_formula_free(s->define.data[i].formula);
-        for (uint32_t i = 0; i < s->observe.count; i++)
-            nsi_formula_free(s->observe.data[i].formula);
-        for (uint32_t i = 0; i < s->control.count; i++)
-            nsi_formula_free(s->control.data[i].formula);
+        free_formula(map, &s->time);
+        free_formula(map, &s->since);
+        free_formula(map, &s->until);
+        for (uint32_t i = 0; i < s->define.count; i++) free_formula(map, &s->define.data[i]);
+        for (uint32_t i = 0; i < s->observe.count; i++) free_formula(map, &s->observe.data[i]);
+        for (uint32_t i = 0; i < s->control.count; i++) free_formula(map, &s->control.data[i]);
         nsi_array_free(&memory, &s->where);
         nsi_array_free(&memory, &s->define);
         nsi_array_free(&memory, &s->quaternions);
@@ -87,7 +93,7 @@ ns_status nsi_map_add_channel(ns_data_map* map, nsi_map_source* source, nsi_map_
     const ns_allocator* memory = &map->arena.allocator;
     ns_channel channel = {value->name, sigma, weight, value->text};
     if (!value->name || !nsi_array_push(memory, &source->observe, *value)) {
-        nsi_formula_free(value->formula);
+        free_formula(map, value);
         return nsi_fail_nomem(error);
     }
     for (uint32_t k = 0; k < map->channels.count; k++) {
@@ -102,7 +108,7 @@ ns_status nsi_map_add_control(ns_data_map* map, nsi_map_source* source, nsi_map_
                               ns_error* error) {
     const ns_allocator* memory = &map->arena.allocator;
     if (!value->name || !nsi_array_push(memory, &source->control, *value)) {
-        nsi_formula_free(value->formula);
+        free_formula(map, value);
         return nsi_fail_nomem(error);
     }
     for (uint32_t k = 0; k < map->controls.count; k++) {
@@ -132,6 +138,59 @@ static ns_status read_formula(reader* r, const nsi_yaml_node* node, const char* 
     if (status != NS_OK) return status;
     return nsi_map_formula_parse(r->map, name, text, node->line, node->column + !node->plain, out,
                                  r->error);
+}
+
+// "[a, b, nan]", as it is written, for those who look at it.
+static ns_status join_texts(reader* r, nsi_map_formula* f) {
+    nsi_text_builder text = {.allocator = r->map->arena.allocator};
+    for (uint32_t k = 0; k < r->map->row_samples; k++) {
+        nsi_text_add(&text, "%s%s", k > 0 ? ", " : "[", f->each[k].text);
+    }
+    nsi_text_add(&text, "]");
+    ns_text joined;
+    ns_status status = nsi_text_finish(&text, &joined, r->error);
+    if (status != NS_OK) return status;
+    f->text = nsi_arena_string(&r->map->arena, joined.data, joined.size);
+    ns_text_free(&joined);
+    return f->text ? NS_OK : nsi_fail_nomem(r->error);
+}
+
+// One formula of a list; `nan` is missing.
+static ns_status read_sample(reader* r, const nsi_yaml_node* node, nsi_map_formula* out) {
+    if (node->type != NSI_YAML_SCALAR || strcmp(node->text, "nan") != 0) {
+        return read_formula(r, node, NULL, out);
+    }
+    *out = (nsi_map_formula){.name = "", .text = "nan", .line = node->line, .column = node->column};
+    return NS_OK;
+}
+
+// A formula, or where rows are recordings a list of them, one for each sample.
+static ns_status read_value(reader* r, const nsi_yaml_node* node, const char* name,
+                            nsi_map_formula* out) {
+    uint32_t count = r->map->row_samples;
+    if (count == 0 || node->type != NSI_YAML_LIST) return read_formula(r, node, name, out);
+    if (node->count != count) {
+        return nsi_yaml_fail(r->yaml, node, r->error,
+                             "a list of %u where time has %u: write a value for each sample, or "
+                             "one for all",
+                             node->count, count);
+    }
+    *out = (nsi_map_formula){.line = node->line, .column = node->column};
+    out->name = name ? nsi_arena_string(&r->map->arena, name, strlen(name)) : "";
+    out->each = nsi_arena_alloc(&r->map->arena, count * sizeof *out->each);
+    if (!out->name || !out->each) return nsi_fail_nomem(r->error);
+    memset(out->each, 0, count * sizeof *out->each);
+    ns_status status = NS_OK;
+    uint32_t k = 0;
+    for (const nsi_yaml_node* entry = node->first; entry && status == NS_OK; entry = entry->next) {
+        status = read_sample(r, entry, &out->each[k++]);
+    }
+    if (status == NS_OK) status = join_texts(r, out);
+    if (status != NS_OK) {
+        free_formula(r->map, out);
+        *out = (nsi_map_formula){0};
+    }
+    return status;
 }
 
 // A number, also one that is computed: 0.1*deg.
@@ -188,12 +247,14 @@ static ns_status read_clock(reader* r, const nsi_yaml_node* node, nsi_map_source
                                   : "neither rate nor time is given");
     }
     ns_status status = nsi_yaml_number(r->yaml, rate, DBL_MIN, 1e9, &source->rate, r->error);
-    if (status == NS_OK && time) status = read_formula(r, time, NULL, &source->time);
+    if (status == NS_OK && time) status = read_value(r, time, NULL, &source->time);
     if (status == NS_OK) {
         status = nsi_yaml_number(r->yaml, nsi_yaml_find(node, "offset"), -DBL_MAX, DBL_MAX,
                                  &source->offset, r->error);
     }
+    const nsi_yaml_node* since = nsi_yaml_find(node, "since");
     const nsi_yaml_node* until = nsi_yaml_find(node, "until");
+    if (status == NS_OK && since) status = read_formula(r, since, NULL, &source->since);
     if (status == NS_OK && until) status = read_formula(r, until, NULL, &source->until);
     return status;
 }
@@ -203,10 +264,10 @@ static ns_status read_define(reader* r, const nsi_yaml_node* node, nsi_map_sourc
     for (const nsi_yaml_node* entry = node && status == NS_OK ? node->first : NULL;
          entry && status == NS_OK; entry = entry->next) {
         nsi_map_formula f = {0};
-        status = read_formula(r, entry, entry->key, &f);
+        status = read_value(r, entry, entry->key, &f);
         if (status == NS_OK && !nsi_array_push(&r->map->arena.allocator, &source->define, f)) {
             status = nsi_fail_nomem(r->error);
-            nsi_formula_free(f.formula);
+            free_formula(r->map, &f);
         }
     }
     return status;
@@ -267,7 +328,7 @@ static ns_status read_channel(reader* r, const nsi_yaml_node* entry, nsi_map_sou
         if (status != NS_OK) return status;
     }
     nsi_map_formula f = {0};
-    ns_status status = read_formula(r, value, entry->key, &f);
+    ns_status status = read_value(r, value, entry->key, &f);
     if (status != NS_OK) return status;
     return nsi_map_add_channel(r->map, source, &f, sigma, weight, r->error);
 }
@@ -291,7 +352,7 @@ static ns_status read_measurements(reader* r, const nsi_yaml_node* node, nsi_map
     for (const nsi_yaml_node* entry = control && status == NS_OK ? control->first : NULL;
          entry && status == NS_OK; entry = entry->next) {
         nsi_map_formula f = {0};
-        status = read_formula(r, entry, entry->key, &f);
+        status = read_value(r, entry, entry->key, &f);
         if (status == NS_OK) status = nsi_map_add_control(r->map, source, &f, r->error);
     }
     return status;
@@ -390,7 +451,8 @@ static ns_status read_side_table(reader* r, const nsi_yaml_node* node) {
 }
 
 #define MANNER "resample max_gap time_repair"
-#define SOURCE "where rate time offset until define quaternions observe control"
+#define SOURCE "where rate time offset since until define quaternions observe control"
+#define ROWS "rows columns where time offset define quaternions observe control resample max_gap"
 
 static ns_status read_sources(reader* r, const nsi_yaml_node* root, const nsi_map_source* manner) {
     const nsi_yaml_node* list = nsi_yaml_find(root, "sources");
@@ -410,10 +472,32 @@ static ns_status read_sources(reader* r, const nsi_yaml_node* root, const nsi_ma
     return NS_OK;
 }
 
+// Are rows samples of a recording, or recordings? These have as many samples as there are times.
+static ns_status read_rows(reader* r, const nsi_yaml_node* root) {
+    const nsi_yaml_node *node = nsi_yaml_find(root, "rows"), *time = nsi_yaml_find(root, "time");
+    int choice = 0;
+    ns_status status = nsi_yaml_choice(r->yaml, node, "samples recordings", &choice, r->error);
+    if (status != NS_OK || choice == 0) return status;
+    status = nsi_yaml_check_map(r->yaml, root, "a map with rows: recordings", ROWS, r->error);
+    if (status != NS_OK) return status;
+    if (!time || time->type != NSI_YAML_LIST || time->count < 2) {
+        return nsi_yaml_fail(r->yaml, time ? time : node, r->error,
+                             "rows: recordings needs the times of at least two samples, such as "
+                             "time: [0, 2.5]");
+    }
+    if (time->count > NSI_MAP_MAX_FORMULAS) {
+        return nsi_yaml_fail_limit(r->yaml, time, r->error, "more than %d samples",
+                                   NSI_MAP_MAX_FORMULAS);
+    }
+    r->map->row_samples = time->count;
+    return NS_OK;
+}
+
 static ns_status read_map(reader* r) {
     const nsi_yaml_node* root = r->yaml->root;
     ns_status status = nsi_yaml_check_map(
-        r->yaml, root, "map", "columns trajectory table sources " SOURCE " " MANNER, r->error);
+        r->yaml, root, "map", "rows columns trajectory table sources " SOURCE " " MANNER, r->error);
+    if (status == NS_OK) status = read_rows(r, root);
     if (status == NS_OK) status = read_columns(r, nsi_yaml_find(root, "columns"));
     const nsi_yaml_node* trajectory = nsi_yaml_find(root, "trajectory");
     if (status == NS_OK) status = read_text(r, trajectory, &r->map->trajectory);

@@ -13,7 +13,8 @@ enum { NSI_MAP_MAX_FORMULAS = 4096, NSI_MAP_MAX_SOURCES = 64 };
 typedef struct nsi_map_formula {
     const char* name; // of the column, channel or control
     const char* text;
-    nsi_formula* formula;
+    nsi_formula* formula;         // NULL: missing, or a list:
+    struct nsi_map_formula* each; // (map->row_samples) one for each sample of a row, or NULL
     uint32_t line, column;
 } nsi_map_formula;
 
@@ -27,11 +28,11 @@ typedef struct nsi_map_quaternion {
 // Rows with one clock, and what is taken from them.
 typedef struct nsi_map_source {
     NSI_ARRAY(nsi_csv_where) where;
-    double rate;          // rows per s, or 0:
-    nsi_map_formula time; // s
-    nsi_map_formula
-        until;     // a recording ends before the first row where this is above 0; may be empty
-    double offset; // s, added to either
+    double rate;                  // rows per s, or 0:
+    nsi_map_formula time;         // s
+    nsi_map_formula since, until; // a recording begins with the first row where the one is above 0,
+                                  // and ends before the first where the other is; may be empty
+    double offset;                // s, added to either
     bool time_repair;
     ns_resample resample;
     bool resample_given; // controls are resampled like everything else; otherwise they are held
@@ -54,6 +55,7 @@ struct ns_data_map {
     NSI_ARRAY(const char*) columns; // names, for files without; empty: the file has them
     const char* trajectory;         // a column, or NULL
     uint32_t trajectory_line, trajectory_column;
+    uint32_t row_samples; // each row is a recording of so many samples; 0: each is a sample
     nsi_map_table table;
     NSI_ARRAY(nsi_map_source) sources;
     NSI_ARRAY(ns_channel) channels; // of all sources, in order

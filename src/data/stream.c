@@ -78,8 +78,8 @@ static ns_status get_column(nsi_stream* s, const char* name, uint32_t line, uint
     return NS_OK;
 }
 
-static ns_status compute(nsi_stream* s, const nsi_map_formula* f, const double* times, double* out,
-                         ns_error* error) {
+static ns_status compute_one(nsi_stream* s, const nsi_map_formula* f, const double* times,
+                             double* out, ns_error* error) {
     const ns_allocator* memory = &s->arena->allocator;
     uint32_t count = nsi_formula_variable_count(f->formula);
     double** columns = nsi_alloc(memory, count * sizeof *columns);
@@ -98,6 +98,23 @@ static ns_status compute(nsi_stream* s, const nsi_map_formula* f, const double* 
     for (uint32_t k = 0; k < s->count && status == NS_OK; k++) {
         if (!isfinite(out[k])) out[k] = NAN;
     }
+    return status;
+}
+
+// A list gives sample k of a row by its k-th formula.
+static ns_status compute(nsi_stream* s, const nsi_map_formula* f, const double* times, double* out,
+                         ns_error* error) {
+    if (!f->each) return compute_one(s, f, times, out, error);
+    double* sample = nsi_alloc(&s->arena->allocator, s->count * sizeof *sample);
+    if (!sample) return nsi_fail_nomem(error);
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < s->count && status == NS_OK; k++) {
+        out[k] = NAN;
+        if (!f->each[k].formula) continue;
+        status = compute_one(s, &f->each[k], times, sample, error);
+        out[k] = sample[k];
+    }
+    nsi_free(&s->arena->allocator, sample);
     return status;
 }
 
@@ -223,14 +240,39 @@ static ns_status check_times(nsi_stream* s, ns_error* error) {
     return grows ? NS_OK : repair_times(s, error);
 }
 
+// The first row where a formula is above 0; all rows when there is none.
+static ns_status find_row(nsi_stream* s, const nsi_map_formula* f, uint32_t* out, ns_error* error) {
+    ns_status status = compute(s, f, s->times, s->scratch, error);
+    *out = 0;
+    while (status == NS_OK && *out < s->count && !(s->scratch[*out] > 0.0)) ++*out;
+    s->columns.count = 0; // they have rows that may go
+    return status;
+}
+
+// Leave out the rows before the first one where the source says so.
+static ns_status cut_before(nsi_stream* s, ns_error* error) {
+    if (!s->source->since.formula) return NS_OK;
+    uint32_t first;
+    ns_status status = find_row(s, &s->source->since, &first, error);
+    if (status != NS_OK) return status;
+    if (first == s->count) {
+        return nsi_fail(error, NS_ERR_PARSE,
+                        "%.200s:%u: since is above 0 in no row, which leaves nothing", s->path,
+                        line_of(s, 0));
+    }
+    s->cut_before = first;
+    s->count -= first;
+    memmove(s->rows, s->rows + first, s->count * sizeof *s->rows);
+    memmove(s->times, s->times + first, s->count * sizeof *s->times);
+    return NS_OK;
+}
+
 // Leave out the rows from the first one on where the source says so.
 static ns_status cut_rows(nsi_stream* s, ns_error* error) {
-    const nsi_map_formula* until = &s->source->until;
-    if (!until->formula) return NS_OK;
-    ns_status status = compute(s, until, s->times, s->scratch, error);
+    uint32_t kept;
+    if (!s->source->until.formula) return NS_OK;
+    ns_status status = find_row(s, &s->source->until, &kept, error);
     if (status != NS_OK) return status;
-    uint32_t kept = 0;
-    while (kept < s->count && !(s->scratch[kept] > 0.0)) kept++;
     if (kept == 0) {
         return nsi_fail(error, NS_ERR_PARSE,
                         "%.200s:%u: until is above 0 in the first row, which leaves nothing",
@@ -238,7 +280,6 @@ static ns_status cut_rows(nsi_stream* s, ns_error* error) {
     }
     s->cut = s->count - kept;
     s->count = kept;
-    s->columns.count = 0;
     return NS_OK;
 }
 
@@ -253,12 +294,13 @@ ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
                         .constants = rows->constants,
                         .path = rows->path,
                         .arena = arena,
-                        .count = rows->end - first};
+                        .count = map->row_samples > 0 ? map->row_samples : rows->end - first};
     out->rows = nsi_arena_alloc(arena, out->count * sizeof *out->rows);
     out->times = nsi_arena_alloc(arena, out->count * sizeof *out->times);
     out->scratch = nsi_arena_alloc(arena, out->count * sizeof *out->scratch);
     if (!out->rows || !out->times || !out->scratch) return nsi_fail_nomem(error);
-    for (uint32_t k = 0; k < out->count; k++) out->rows[k] = first + k;
+    for (uint32_t k = 0; k < out->count; k++)
+        out->rows[k] = map->row_samples > 0 ? first : first + k;
     ns_status status = NS_OK;
     if (source->rate > 0.0) {
         for (uint32_t k = 0; k < out->count; k++) out->times[k] = k / source->rate;
@@ -271,6 +313,7 @@ ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
     }
     out->columns.count = 0; // what the time needed was in the order of the file
     if (status == NS_OK) status = check_times(out, error);
+    if (status == NS_OK) status = cut_before(out, error);
     if (status == NS_OK) status = cut_rows(out, error);
     if (status == NS_OK) out->spacing = nsi_series_spacing(out->times, out->count, out->scratch);
     return status;

@@ -24,12 +24,12 @@ typedef struct nsi_stream {
     double* times;                        // (count) s, growing
     double spacing;                       // s, median; NaN for one row
     uint32_t repaired;                    // rows that were moved or dropped
-    uint32_t cut;                         // rows from where the source says `until`
+    uint32_t cut_before, cut;             // rows until the source says `since`, from its `until` on
     double* scratch;                      // (count)
     NSI_ARRAY(nsi_stream_column) columns; // a later one hides an earlier one of the same name
 } nsi_stream;
 
-// The rows of a recording.
+// The rows of a recording, or the one that is its samples.
 typedef struct nsi_stream_rows {
     const nsi_csv* table;
     const char* path;        // for messages
@@ -38,7 +38,7 @@ typedef struct nsi_stream_rows {
     const double* constants; // and its row for this one; or NULL
 } nsi_stream_rows;
 
-// Take rows with their times, up to where the source ends them. The arrays that do not come from the
+// Take rows with their times, from where the source begins them up to where it ends them. The arrays that do not come from the
 // arena are freed by nsi_stream_free(), in any case.
 // @return NS_OK; NS_ERR_PARSE naming the row whose time is missing or does not grow, or when none is
 //         left; NS_ERR_NOMEM

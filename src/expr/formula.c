@@ -42,7 +42,8 @@ typedef enum code {
     SMOOTH,
     RATE,
     SHIFT,
-    FIRST
+    FIRST,
+    FORWARD
 } code;
 
 static const struct {
@@ -57,12 +58,12 @@ static const struct {
     {"abs", ABS, 1, 0},       {"tanh", TANH, 1, 0},     {"sign", SIGN, 1, 0},
     {"atan2", ATAN2, 2, 0},   {"min", MIN, 2, 0},       {"max", MAX, 2, 0},
     {"unwrap", UNWRAP, 1, 0}, {"smooth", SMOOTH, 1, 2}, {"rate", RATE, 1, 2},
-    {"shift", SHIFT, 1, 1},   {"first", FIRST, 1, 0},
+    {"shift", SHIFT, 1, 1},   {"first", FIRST, 1, 0},   {"forward", FORWARD, 1, 0},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 static const char function_list[] =
     "sin cos tan asin acos atan exp log sqrt abs tanh sign atan2 min max";
-static const char column_list[] = "unwrap smooth rate shift first";
+static const char column_list[] = "unwrap smooth rate shift first forward";
 
 static const struct {
     const char* name;
@@ -454,7 +455,8 @@ static double apply(code c, double a, double b) {
     case SMOOTH:
     case RATE:
     case SHIFT:
-    case FIRST: break;
+    case FIRST:
+    case FORWARD: break;
     }
     return NAN;
 }
@@ -505,7 +507,8 @@ static ns_expr trace(code c, ns_expr a, ns_expr b) {
     case SMOOTH:
     case RATE:
     case SHIFT:
-    case FIRST: break;
+    case FIRST:
+    case FORWARD: break;
     }
     return ns_const(NAN);
 }
@@ -553,6 +556,14 @@ static void shift_rows(double* x, uint32_t count, int32_t rows) {
     }
 }
 
+// The slope to the next row; in the last one that of the row before.
+static void slope_forward(double* x, const double* times, uint32_t count) {
+    for (uint32_t k = 0; k + 1 < count; k++) {
+        x[k] = (x[k + 1] - x[k]) / (times ? times[k + 1] - times[k] : 1.0);
+    }
+    x[count - 1] = count > 1 ? x[count - 2] : NAN;
+}
+
 // A function of one column; `spare` has room for another.
 static void apply_column(const op* o, const double* times, uint32_t count, double* x,
                          double* spare) {
@@ -568,6 +579,7 @@ static void apply_column(const op* o, const double* times, uint32_t count, doubl
     case FIRST:
         for (uint32_t k = 1; k < count; k++) x[k] = x[0];
         break;
+    case FORWARD: slope_forward(x, times, count); break;
     default:
         for (uint32_t k = 0; k < count; k++) x[k] = apply(o->code, x[k], 0.0);
     }

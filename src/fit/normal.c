@@ -29,6 +29,12 @@ static uint32_t columns_of(const nsi_evaluator* e) {
     return e->nt + e->n;
 }
 
+// Are derivatives carried for our numbers rather than for each parameter of the system, of which there may be many
+// more? With weights, rows of the Jacobian cost the same for any number of parameters.
+static bool is_along(const nsi_evaluator* e, uint32_t variant) {
+    return e->nw == 0 && e->nz < e->p->param_at[variant + 1] - e->p->param_at[variant];
+}
+
 static uint32_t rows_of(const nsi_evaluator* e, uint32_t window) {
     return (uint32_t)(e->row_at[window + 1] - e->row_at[window]);
 }
@@ -81,9 +87,15 @@ static bool need_normal(nsi_evaluator* e) {
               m->b && m->step_x && m->Hxx && m->L && m->Hnext && m->E && m->Hxn && m->Y && m->gx &&
               m->yg && m->ends && m->sensitivity;
     for (uint32_t k = 0; ok && k < e->threads * nvariant; k++) {
-        const ns_system* system = e->p->variants[k % nvariant].system;
-        ok = !e->used[k % nvariant] ||
-             nsi_sensitivity_create(system, nt > 0, e->nw > 0, &m->sensitivity[k], NULL) == NS_OK;
+        uint32_t variant = k % nvariant;
+        if (!e->used[variant]) continue;
+        const ns_system* system = e->p->variants[variant].system;
+        nsi_sensitivity** out = &m->sensitivity[k];
+        ns_status status =
+            is_along(e, variant)
+                ? nsi_sensitivity_create_along(system, nt > 0, e->nz, out, NULL)
+                : nsi_sensitivity_create(system, nt > 0, e->nw > 0, out, NULL);
+        ok = status == NS_OK;
     }
     if (ok) m->row = nsi_numbers(e, 2 * (size_t)e->p->sizes.nx + nt);
     if (!m->row) nsi_normal_free(e);
@@ -99,8 +111,8 @@ typedef struct window_job {
     double* rows;                 // where its Jacobian goes
 } window_job;
 
-// A row of derivatives (initial state, parameters, weights) for our columns, times `scale`.
-// Variables that the window's variant does not have are columns of zeros.
+// A row of derivatives (initial state, parameters or our numbers, weights) for our columns, times
+// `scale`. Variables that the window's variant does not have are columns of zeros.
 static void convert_row(const window_job* job, const double* x0, const double* row, double scale,
                         double* out) {
     const nsi_evaluator* e = job->e;
@@ -112,6 +124,10 @@ static void convert_row(const window_job* job, const double* x0, const double* r
         for (uint32_t k = 0; k < e->nt; k++) out[k] *= scale;
         row += e->p->sizes.nx;
         out += e->nt;
+    }
+    if (is_along(e, e->variant[job->window])) {
+        for (uint32_t k = 0; k < e->n; k++) out[k] = row[nsi_column_of(e, k)] * scale;
+        return;
     }
     if (e->chosen) {
         for (uint32_t k = 0; k < e->n; k++) {
@@ -254,7 +270,8 @@ static bool fill_window(nsi_evaluator* e, uint32_t window, uint32_t thread, doub
         .controls = e->controls ? e->controls + e->control_at[window] * z->nc : NULL,
         .params = e->params + e->p->param_at[variant],
         .weights = e->point.w,
-        .every = e->p->substeps};
+        .every = e->p->substeps,
+        .along = e->dparams + (size_t)e->p->param_at[variant] * e->nz};
     if (!nsi_sensitivity_run(sensitivity, &args, take_sample, &job)) return false;
     if (e->nt > 0) add_state_products(e, window, rows);
     return true;

@@ -47,6 +47,27 @@ bool nsi_file_exists(const char* path) {
     return stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
+bool nsi_file_find_data(const char* folder, const char* name, const ns_allocator* allocator,
+                        char** out) {
+    const char* named = getenv("NEURALSIM_DATA");
+    const char* roots[] = {folder, named ? named : "", "../shared/data"};
+    *out = NULL;
+    for (size_t k = 0; k < sizeof roots / sizeof *roots; k++) {
+        bool whole = *name == '/';
+        if ((k > 0 && !*roots[k]) || (k > 0 && whole)) continue;
+        size_t size = strlen(roots[k]) + 1 + strlen(name) + 1;
+        char* path = nsi_alloc(allocator, size);
+        if (!path) return false;
+        snprintf(path, size, "%s%s%s", whole ? "" : roots[k], k > 0 ? "/" : "", name);
+        if (nsi_file_exists(path)) {
+            *out = path;
+            return true;
+        }
+        nsi_free(allocator, path);
+    }
+    return true;
+}
+
 char* nsi_file_folder(const char* path, const ns_allocator* allocator) {
     const char* slash = strrchr(path, '/');
     size_t length = slash ? (size_t)(slash - path) + 1 : 0;

@@ -28,6 +28,13 @@ ns_status nsi_file_write_soon(const char* path, const void* bytes, size_t size,
 // The folder of a file, ending with '/' or empty; NULL when out of memory.
 char* nsi_file_folder(const char* path, const ns_allocator* allocator);
 
+// Where a file of data is: beside the file that names it (in `folder`, which ends with '/' or is
+// empty), else below the folder that the environment names in NEURALSIM_DATA, else below
+// ../shared/data. `out` receives a path to be freed, or NULL when there is none. False when out of
+// memory.
+bool nsi_file_find_data(const char* folder, const char* name, const ns_allocator* allocator,
+                        char** out);
+
 // Is there a file of this name: not a folder, and nothing that might never end?
 bool nsi_file_exists(const char* path);
 

@@ -3,9 +3,11 @@
 //   compiler  angle, autolimits, eulerseq, inertiafromgeom, meshdir, assetdir
 //   option    timestep, gravity, integrator, density, viscosity, cone; flags gravity and contact
 //   default   classes, nested, for joints, geoms, actuators, meshes, materials; class, childclass
-//   worldbody body, inertial, joint (hinge, slide, ball, free), freejoint, geom
+//   worldbody body, inertial, joint (hinge, slide, ball, free), freejoint, geom; not MuJoCo's:
+//             geoms of type polygon, ellipse, points
 //   asset     mesh files and vertices, colours of materials
-//   contact   pair, exclude; of geoms contype, conaffinity, condim, friction, priority
+//   contact   pair, exclude; of geoms contype, conaffinity, condim, friction, priority; not
+//             MuJoCo's: the contact model of a pair and its numbers
 //   actuator  motor, position, velocity; general where it is one of these
 //
 // Everything else is noted. How bodies become links:
@@ -37,6 +39,7 @@
 
 // What contact in MuJoCo has and here it does not.
 #define CONTACT_CHANGING "solref solimp margin gap"
+#define PAIR_LAW "model restitution stiffness damping exponent transition_velocity" // not MuJoCo's
 #define GEOM_CHANGING CONTACT_CHANGING " solmix shellinertia fluidshape fluidcoef hfield"
 
 static const char in_bodies[] = "worldbody body";
@@ -54,11 +57,11 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {in_bodies, "body", "name pos childclass " ORIENTATION, "mocap gravcomp"},
     {in_bodies, "geom",
      "name class type size fromto pos mass density friction rgba contype conaffinity condim "
-     "priority group mesh material " ORIENTATION,
+     "priority group mesh material vertex file " ORIENTATION,
      GEOM_CHANGING},
     {"default", "geom",
      "type size fromto pos mass density friction rgba contype conaffinity condim "
-     "priority group mesh material " ORIENTATION,
+     "priority group mesh material vertex file " ORIENTATION,
      GEOM_CHANGING},
     {"body", "inertial", "pos mass diaginertia fullinertia " ORIENTATION, NULL},
     {"body", "joint",
@@ -75,9 +78,9 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {"asset", "material", "name class rgba", NULL},
     {"default", "material", "rgba", NULL},
     {"mujoco", "contact", "", NULL},
-    {"contact", "pair", "name class geom1 geom2 condim friction",
+    {"contact", "pair", "name class geom1 geom2 condim friction " PAIR_LAW,
      CONTACT_CHANGING " solreffriction"},
-    {"default", "pair", "condim friction", CONTACT_CHANGING " solreffriction"},
+    {"default", "pair", "condim friction " PAIR_LAW, CONTACT_CHANGING " solreffriction"},
     {"contact", "exclude", "name body1 body2", NULL},
     {"mujoco", "actuator", "", NULL},
     {in_actuators, "motor", NSI_MJCF_ACTUATOR, ACTUATOR_CHANGING},

@@ -83,10 +83,13 @@ static bool inertia_from_geoms(nsi_mjcf* m, const nsi_mjcf_geoms* geoms, ns_link
         const nsi_mjcf_geom* geom = &geoms->data[k];
         def->mass += geom->mass;
         for (int i = 0; i < 3; i++) moment[i] += geom->mass * geom->com[i];
-        if (geom->def.type == NS_GEOM_MESH &&
+        bool mesh = geom->def.type == NS_GEOM_MESH;
+        bool plate = geom->def.type == NS_GEOM_POLYGON || geom->def.type == NS_GEOM_ELLIPSE;
+        if ((mesh || plate) &&
             !nsi_reader_note(m->reader, geom->element,
-                             "is a mesh, whose mass is not computed: give the body an <inertial>; "
-                             "changes the motion")) {
+                             "is a %s, whose mass is not computed: give the body an <inertial>; "
+                             "changes the motion",
+                             mesh ? "mesh" : "plate")) {
             return false;
         }
     }

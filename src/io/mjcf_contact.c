@@ -114,6 +114,34 @@ static bool read_pair_friction(nsi_mjcf* m, nsi_mjcf_item c, double* mu) {
                            "changes the motion");
 }
 
+// How the pair pushes back, which MuJoCo has no words for.
+static bool read_pair_law(nsi_mjcf* m, nsi_mjcf_item c, ns_contact_def* def) {
+    static const char* const models[] = {"ncp", "spring", NULL};
+    const struct {
+        const char* name;
+        double* to;
+    } numbers[] = {
+        {"restitution", &def->restitution},
+        {"stiffness", &def->stiffness},
+        {"damping", &def->damping},
+        {"exponent", &def->exponent},
+        {"transition_velocity", &def->transition_velocity},
+    };
+    uint32_t model = 0;
+    if (!nsi_mjcf_word(m, c, "model", models, &model)) return false;
+    def->model = model == 0 ? NS_CONTACT_NCP : NS_CONTACT_SPRING;
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+        const nsi_xml_element* holder = nsi_mjcf_holder(m, c, numbers[k].name);
+        if (!nsi_mjcf_number(m, c, numbers[k].name, numbers[k].to)) return false;
+        // Below zero means "left to us" to the builder.
+        if (holder && !(*numbers[k].to >= 0.0)) {
+            return nsi_reader_fail(m->reader, holder, NS_ERR_PARSE, "%s is negative",
+                                   numbers[k].name);
+        }
+    }
+    return true;
+}
+
 // A geom named by a pair: is it in the model? One of a type that is not represented is left out.
 static bool find_geom(nsi_mjcf* m, const nsi_xml_element* pair, const char* name, bool* found) {
     *found = nsi_model_builder_has_geom(m->reader->builder, name);
@@ -135,8 +163,8 @@ static bool read_pair(nsi_mjcf* m, const nsi_xml_element* pair) {
     def.a = nsi_xml_value(pair, "geom1");
     def.b = nsi_xml_value(pair, "geom2");
     if (!nsi_mjcf_find_class(m, pair, "class", NSI_MJCF_MAIN_CLASS, &c.class_number) ||
-        !read_pair_friction(m, c, &def.mu) || !find_geom(m, pair, def.a, &found) ||
-        (found && !find_geom(m, pair, def.b, &found))) {
+        !read_pair_friction(m, c, &def.mu) || !read_pair_law(m, c, &def) ||
+        !find_geom(m, pair, def.a, &found) || (found && !find_geom(m, pair, def.b, &found))) {
         return false;
     }
     if (!found) return true;

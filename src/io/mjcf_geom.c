@@ -1,5 +1,7 @@
-// Geoms of MJCF, their masses, and the meshes and materials they refer to.
+// Geoms of MJCF, their masses, and the meshes, outlines and materials they refer to.
 
+#include "io/csv.h"
+#include "io/file.h"
 #include "io/mjcf.h"
 #include "io/numbers.h"
 #include "model/pose.h"
@@ -18,29 +20,40 @@ static const char* stem(nsi_mjcf* m, const char* file) {
     return nsi_arena_string(&m->strings, start, end ? (size_t)(end - start) : strlen(start));
 }
 
-// The hull of vertices that stand in the file; NULL when there are none.
-static bool read_vertices(nsi_mjcf* m, const nsi_xml_element* mesh, const nsi_mesh** out) {
-    const char* text = nsi_xml_value(mesh, "vertex");
+// The numbers of an attribute, `each` for a vertex; NULL, with 0 of them, without the attribute. The
+// caller frees them, also after a failure.
+static bool read_vertex_list(nsi_mjcf* m, const nsi_xml_element* element, uint32_t each,
+                             double** out, uint32_t* count) {
+    const char* text = nsi_xml_value(element, "vertex");
     *out = NULL;
+    *count = 0;
     if (!text) return true;
-    uint32_t most = (uint32_t)strlen(text) / 2 + 1, count = 0; // a digit and a space each
-    nsi_mesh* corners = nsi_arena_alloc(&m->strings, sizeof *corners);
-    double* numbers = nsi_alloc(&m->reader->allocator, most * sizeof *numbers);
-    bool read = corners && numbers
-                    ? nsi_reader_numbers(m->reader, mesh, "vertex", 0, most, numbers, &count)
-                    : nsi_reader_fail_nomem(m->reader);
-    if (read && (count == 0 || count % 3 != 0)) {
-        read = nsi_reader_fail(m->reader, mesh, NS_ERR_PARSE,
-                               "vertex has %u numbers; give three for each vertex", count);
-    }
+    uint32_t most = (uint32_t)strlen(text) / 2 + 1; // a digit and a space each
+    *out = nsi_alloc(&m->reader->allocator, most * sizeof **out);
+    if (!*out) return nsi_reader_fail_nomem(m->reader);
+    if (!nsi_reader_numbers(m->reader, element, "vertex", 0, most, *out, count)) return false;
+    if (*count > 0 && *count % each == 0) return true;
+    return nsi_reader_fail(m->reader, element, NS_ERR_PARSE,
+                           "vertex has %u numbers; give %s for each vertex", *count,
+                           each == 2 ? "two" : "three");
+}
+
+// The hull of vertices that stand in the file; NULL when there are none.
+static bool read_hull(nsi_mjcf* m, const nsi_xml_element* mesh, const nsi_mesh** out) {
+    double* numbers;
+    uint32_t count;
     nsi_hull hull;
     nsi_hull_start(&hull);
+    *out = NULL;
+    bool read = read_vertex_list(m, mesh, 3, &numbers, &count);
     for (uint32_t i = 0; read && i < count; i += 3) {
         if (nsi_hull_add(&hull, numbers + i)) continue;
         read = nsi_reader_fail(m->reader, mesh, NS_ERR_PARSE, "vertex %u is beyond 1e9", i / 3);
     }
-    if (read) {
-        nsi_hull_finish(&hull, corners);
+    if (read && count > 0) {
+        nsi_mesh* corners = nsi_arena_alloc(&m->strings, sizeof *corners);
+        if (corners) nsi_hull_finish(&hull, corners);
+        read = corners || nsi_reader_fail_nomem(m->reader);
         *out = corners;
     }
     nsi_free(&m->reader->allocator, numbers);
@@ -70,7 +83,7 @@ bool nsi_mjcf_read_assets(nsi_mjcf* m) {
             if (!nsi_names_add(reader, names, name, e)) return false;
             const nsi_mesh* corners;
             if (!mesh) continue;
-            if (!read_vertices(m, e, &corners)) return false;
+            if (!read_hull(m, e, &corners)) return false;
             if (!nsi_array_push(&reader->allocator, &m->mesh_corners, corners)) {
                 return nsi_reader_fail_nomem(reader);
             }
@@ -172,7 +185,7 @@ static bool read_fromto(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* g
 
 static bool read_geom_size(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
     // Numbers needed, without and with fromto; a plane's third is for its grid.
-    static const uint32_t needed[] = {1, 2, 2, 3, 2, 0, 3};
+    static const uint32_t needed[] = {1, 2, 2, 3, 2, 0, 3, 1, 3, 0};
     uint32_t count;
     bool fromto = false;
     double size[3] = {0.0, 0.0, 0.0};
@@ -253,6 +266,94 @@ static bool read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
     return find_file(m, file, &geom->mesh) && nsi_reader_load_mesh(m->reader, c.element, geom);
 }
 
+// Vertices with `each` numbers, 2 or 3, into an array that lasts.
+static bool keep_vertices(nsi_mjcf* m, const double* numbers, uint32_t count, uint32_t each,
+                          ns_geom_def* geom) {
+    double* vertices = nsi_arena_alloc(&m->strings, 3 * (size_t)count * sizeof *vertices);
+    if (!vertices) return nsi_reader_fail_nomem(m->reader);
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < 3; k++) {
+            vertices[3 * i + k] = k < each ? numbers[each * i + k] : 0.0;
+        }
+    }
+    geom->vertices = vertices;
+    geom->nvertex = count;
+    return true;
+}
+
+// An outline from a table with the columns x and y (m).
+static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char* file,
+                         ns_geom_def* geom) {
+    nsi_reader* reader = m->reader;
+    char *path = NULL, quote[NSI_QUOTE_SIZE];
+    nsi_quote(file, strlen(file), quote);
+    size_t size = strlen(file);
+    if (size < 4 || strcmp(file + size - 4, ".csv") != 0) {
+        return nsi_reader_fail(reader, element, NS_ERR_PARSE, "file: %s does not end in .csv",
+                               quote);
+    }
+    if (!reader->folder) {
+        return nsi_reader_fail(reader, element, NS_ERR_IO,
+                               "file %s is not looked for, since the model is not from a file",
+                               quote);
+    }
+    if (!nsi_file_find_data(reader->folder, file, &reader->allocator, &path)) {
+        return nsi_reader_fail_nomem(reader);
+    }
+    if (!path) {
+        return nsi_reader_fail(reader, element, NS_ERR_IO,
+                               "there is no file %s beside the model, nor below $NEURALSIM_DATA "
+                               "or ../shared/data; set NEURALSIM_DATA to the folder that holds it",
+                               quote);
+    }
+    nsi_csv table = {0};
+    ns_error error;
+    ns_status status = nsi_csv_read(path, false, &reader->allocator, &table, &error);
+    nsi_free(&reader->allocator, path);
+    bool read = status == NS_OK;
+    if (status == NS_ERR_NOMEM) nsi_reader_fail_nomem(reader);
+    if (!read && status != NS_ERR_NOMEM) {
+        nsi_reader_fail(reader, element, status, "file: %s", error.message);
+    }
+    if (read && (table.ncol != 2 || strcmp(table.names[0], "x") || strcmp(table.names[1], "y"))) {
+        read = nsi_reader_fail(reader, element, NS_ERR_PARSE,
+                               "file %s: its columns must be x and y", quote);
+    }
+    if (read) {
+        // Tables often come back to the first vertex at their end.
+        uint32_t count = table.nrow;
+        bool closed = count > 1 && nsi_csv_at(&table, 0, 0) == nsi_csv_at(&table, count - 1, 0) &&
+                      nsi_csv_at(&table, 0, 1) == nsi_csv_at(&table, count - 1, 1);
+        read = keep_vertices(m, table.numbers, closed ? count - 1 : count, 2, geom);
+    }
+    nsi_csv_free(&table);
+    return read;
+}
+
+// The vertices of polygons and points.
+static bool read_vertices(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
+    bool polygon = geom->type == NS_GEOM_POLYGON, points = geom->type == NS_GEOM_POINTS;
+    const char* file = nsi_mjcf_text(m, c, "file");
+    const nsi_xml_element* holder = nsi_mjcf_holder(m, c, "vertex");
+    if (!polygon && !points) {
+        bool stray = nsi_xml_find(c.element, "vertex") || nsi_xml_find(c.element, "file");
+        return !stray || nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
+                                         "vertex and file are for polygons and points");
+    }
+    if (!file == !holder || (points && file)) {
+        return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
+                               points ? "points need the attribute vertex, and no file"
+                                      : "a polygon needs one of the attributes vertex and file");
+    }
+    if (file) return read_outline(m, c.element, file, geom);
+    double* numbers;
+    uint32_t count, each = polygon ? 2 : 3;
+    bool read = read_vertex_list(m, holder, each, &numbers, &count) &&
+                keep_vertices(m, numbers, count / each, each, geom);
+    nsi_free(&m->reader->allocator, numbers);
+    return read;
+}
+
 static bool read_color(nsi_mjcf* m, nsi_mjcf_item c, double rgba[4]) {
     uint32_t material, count, class_number;
     if (!find_asset(m, c, "material", &m->materials, &material)) return false;
@@ -269,9 +370,10 @@ static bool read_color(nsi_mjcf* m, nsi_mjcf_item c, double rgba[4]) {
 
 static bool read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t class_number,
                       nsi_mjcf_geoms* out) {
-    static const char* const words[] = {"sphere", "capsule",   "cylinder", "box", "plane",
-                                        "mesh",   "ellipsoid", "hfield",   "sdf", NULL};
-    enum { FIRST_UNKNOWN = NS_GEOM_ELLIPSOID + 1 };
+    static const char* const words[] = {"sphere", "capsule",   "cylinder", "box",     "plane",
+                                        "mesh",   "ellipsoid", "polygon",  "ellipse", "points",
+                                        "hfield", "sdf",       NULL};
+    enum { FIRST_UNKNOWN = NS_GEOM_POINTS + 1 };
     nsi_mjcf_item c = {element, NSI_MJCF_GEOM, NSI_MJCF_MAIN_CLASS};
     if (!nsi_mjcf_find_class(m, element, "class", class_number, &c.class_number)) return false;
 
@@ -293,8 +395,8 @@ static bool read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t clas
     if (!nsi_mjcf_pose(m, c, &geom.def.pose) || !read_geom_size(m, c, &geom.def) ||
         !nsi_mjcf_geom_contact(m, c, &geom.def) ||
         (geom.def.type == NS_GEOM_MESH && !read_mesh(m, c, &geom.def)) ||
-        !nsi_mjcf_number(m, c, "group", &group) || !read_color(m, c, geom.def.color) ||
-        !read_mass(m, c, &geom)) {
+        !read_vertices(m, c, &geom.def) || !nsi_mjcf_number(m, c, "group", &group) ||
+        !read_color(m, c, geom.def.color) || !read_mass(m, c, &geom)) {
         return false;
     }
     geom.def.visual = group < 3.0; // MuJoCo's viewer shows the groups 0 to 2

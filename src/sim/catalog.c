@@ -94,7 +94,7 @@ static const char* contact_unit(const ns_model* model, const char* name) {
         what = what ? strchr(what, '/') : NULL; // after the number of the point
         if (!what) continue;
         what++;
-        if (after(what, "position/") || after(what, "depth")) return "m";
+        if (after(what, "position/") || after(what, "local/") || after(what, "depth")) return "m";
         if (after(what, "velocity/")) return "m/s";
         if (after(what, "force/")) return "N";
     }

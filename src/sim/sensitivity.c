@@ -34,6 +34,7 @@ struct nsi_sensitivity {
     const ns_system* system;
     nsi_arena arena;           // of all below
     uint32_t initial, columns; // initial: how many of them belong to the initial state
+    bool along;                // columns for parameters are directions, not single ones
     double *x, *y, *dx, *dy;   // what the visitor sees
     double* out;               // of programs
     void* work;
@@ -154,23 +155,40 @@ static bool make_memory(nsi_sensitivity* d) {
     return d->by_rows ? make_rows(d) : make_groups(d);
 }
 
-ns_status nsi_sensitivity_create(const ns_system* system, bool initial, bool weights,
-                                 nsi_sensitivity** out, ns_error* error) {
-    const ns_system_sizes* z = &system->sizes;
-    nsi_sensitivity* d = nsi_alloc_zeroed(&system->allocator, sizeof *d);
+// `shape` says which columns there are.
+static ns_status create(const ns_system* system, nsi_sensitivity shape, nsi_sensitivity** out,
+                        ns_error* error) {
+    nsi_sensitivity* d = nsi_alloc(&system->allocator, sizeof *d);
     *out = NULL;
     if (!d) return nsi_fail_nomem(error);
+    *d = shape;
     d->system = system;
     d->arena.allocator = system->allocator;
-    d->initial = initial ? z->nx : 0;
-    d->by_rows = weights && z->nw > 0;
-    d->columns = d->initial + z->np + (weights ? z->nw : 0);
     if (!make_memory(d)) {
         nsi_sensitivity_free(d);
         return nsi_fail_nomem(error);
     }
     *out = d;
     return NS_OK;
+}
+
+ns_status nsi_sensitivity_create(const ns_system* system, bool initial, bool weights,
+                                 nsi_sensitivity** out, ns_error* error) {
+    const ns_system_sizes* z = &system->sizes;
+    uint32_t first = initial ? z->nx : 0;
+    return create(system,
+                  (nsi_sensitivity){.initial = first,
+                                    .columns = first + z->np + (weights ? z->nw : 0),
+                                    .by_rows = weights && z->nw > 0},
+                  out, error);
+}
+
+ns_status nsi_sensitivity_create_along(const ns_system* system, bool initial, uint32_t directions,
+                                       nsi_sensitivity** out, ns_error* error) {
+    uint32_t first = initial ? system->sizes.nx : 0;
+    return create(system,
+                  (nsi_sensitivity){.initial = first, .columns = first + directions, .along = true},
+                  out, error);
 }
 
 void nsi_sensitivity_free(nsi_sensitivity* d) {
@@ -213,6 +231,11 @@ static void begin_lanes(nsi_sensitivity* d, const nsi_sensitivity_args* args) {
             uint32_t column = g->first + (l < g->count ? l : g->count - 1);
             if (column < d->initial) {
                 dx[column * g->lanes + l] = 1.0;
+            } else if (d->along) {
+                size_t count = d->columns - d->initial;
+                for (uint32_t k = 0; k < z->np; k++) {
+                    dp[k * g->lanes + l] = args->along[k * count + column - d->initial];
+                }
             } else {
                 dp[(column - d->initial) * g->lanes + l] = 1.0;
             }

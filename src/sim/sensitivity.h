@@ -20,9 +20,14 @@ typedef struct nsi_sensitivity nsi_sensitivity;
 // @return NS_OK, NS_ERR_NOMEM
 ns_status nsi_sensitivity_create(const ns_system* system, bool initial, bool weights,
                                  nsi_sensitivity** out, ns_error* error);
+
+// The same along so many directions in the space of the parameters, without derivatives for weights: where
+// many parameters are functions of few numbers.
+ns_status nsi_sensitivity_create_along(const ns_system* system, bool initial, uint32_t directions,
+                                       nsi_sensitivity** out, ns_error* error);
 void nsi_sensitivity_free(nsi_sensitivity* sensitivity); // NULL is allowed
 
-// Number of columns: nx if `initial`, then np, then nw if `weights`.
+// Number of columns: nx if `initial`, then np, or one for each direction, then nw if `weights`.
 uint32_t nsi_sensitivity_columns(const nsi_sensitivity* sensitivity);
 
 // Called in order for k = 0, every, 2 every .. and for k = steps. For observations of the last state
@@ -41,6 +46,7 @@ typedef struct nsi_sensitivity_args {
     const double* params;   // (np); NULL: the model's
     const double* weights;  // (nw); NULL: the initial ones
     uint32_t every;         // steps from visit to visit; 0: 1
+    const double* along;    // (np x directions), for those made with directions
 } nsi_sensitivity_args;
 
 // Roll out in the calling thread; allocates nothing.

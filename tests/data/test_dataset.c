@@ -732,6 +732,125 @@ static void recordings_end_where_the_map_says(void** state) {
     drop(&s);
 }
 
+// A rod that rests, then moves on: what is before is left out, also of the other source.
+static void recordings_begin_where_the_map_says(void** state) {
+    (void)state;
+    set s = make("sources:\n"
+                 "  - where: {s: a}\n"
+                 "    time: t\n"
+                 "    observe: {q0: x}\n"
+                 "  - where: {s: b}\n"
+                 "    time: t\n"
+                 "    since: shift(x, -1) - first(x) - 0.05\n"
+                 "    until: x - first(x) - 0.35\n"
+                 "    observe: {q1: x - first(x)}\n",
+                 0.1);
+    writing w = start_table("s,t,x");
+    for (int k = 0; k <= 20; k++) {
+        double t = 0.1 * k;
+        put_row(&w, "a", 2, (double[]){t, t * t});
+        put_row(&w, "b", 2, (double[]){t, 3.0 + fmax(0.0, t - 1.0)});
+    }
+    add_table(&s, &w, NULL);
+    const ns_recording* r = ns_dataset_recording(s.data, 0);
+    // The row before the first that moved, up to 0.3 of the way: 1.0, 1.1, 1.2, 1.3.
+    assert_true(fabs(r->start - 1.0) < 1e-12);
+    assert_int_equal(r->nsample, 4);
+    for (uint32_t k = 0; k < 4; k++) {
+        double t = 1.0 + 0.1 * k;
+        assert_true(fabs(value(&s, 0, k, 0) - t * t) < 1e-12);
+        assert_true(fabs(value(&s, 0, k, 1) - (t - 1.0)) < 1e-12); // first(): of what is left
+    }
+    assert_non_null(strstr(ns_dataset_treatment(s.data),
+                           "10 rows left out before the beginning; 7 rows left out after the end"));
+    drop(&s);
+
+    s = make("time: t\nsince: z\nobserve: {q0: z}\n", 0.0);
+    static const char text[] = "t,z\n0,0\n1,0\n";
+    ns_error error = {0};
+    assert_int_equal(nsi_dataset_add_text(s.data, text, strlen(text), "t.csv", NULL, &error),
+                     NS_ERR_PARSE);
+    assert_string_equal(error.message, "t.csv:2: since is above 0 in no row, which leaves nothing");
+    drop(&s);
+}
+
+// A path that is followed by its slopes passes through all of its samples.
+static void slopes_lead_along_a_path(void** state) {
+    (void)state;
+    set s = make("time: t\nobserve: {q0: x}\ncontrol: {u: forward(x)}\n", 0.02);
+    nsi_rng rng = nsi_rng_seed(5);
+    writing w = start_table("t,x");
+    double t = 0.0, x = 0.3;
+    for (int k = 0; k < 400; k++) {
+        put_row(&w, NULL, 2, (double[]){t, x});
+        t += nsi_rng_uniform(&rng, 0.003, 0.005);
+        x += nsi_rng_uniform(&rng, -1e-3, 2e-3);
+    }
+    add_table(&s, &w, NULL);
+    double along = 0.3;
+    for (uint32_t k = 0; k + 1 < ns_dataset_recording(s.data, 0)->nsample; k++) {
+        along += 0.02 * control(&s, k, 0);
+        assert_true(fabs(along - value(&s, 0, k + 1, 0)) < 1e-13);
+    }
+    drop(&s);
+}
+
+static const char ends_map[] = "rows: recordings\n"
+                               "define: {turn: 'atan2(sin(a1 - a0), cos(a1 - a0))'}\n"
+                               "time: [0, 0.5, 0.6]\n"
+                               "observe:\n"
+                               "  q0: [x0, nan, x1]\n"
+                               "  q1: {value: [a0, nan, a0 + turn], weight: 2}\n"
+                               "  q2: 3*x0\n"
+                               "control: {u: [(x1 - x0)/0.5, 0, 0]}\n";
+
+static void rows_can_be_recordings(void** state) {
+    (void)state;
+    set s = make(ends_map, 0.1);
+    add(&s, "x0,a0,x1,a1\n1,3,2,-3\n4,0.5,3,0.25\n5,,6,1\n", NULL);
+    assert_int_equal(ns_dataset_recording_count(s.data), 3);
+    for (uint32_t n = 0; n < 3; n++) {
+        const ns_recording* r = ns_dataset_recording(s.data, n);
+        char name[20];
+        snprintf(name, sizeof name, "t.csv:%u", n);
+        assert_string_equal(r->name, name);
+        assert_int_equal(r->line, 2 + n);
+        assert_int_equal(r->nsample, 7);
+        assert_true(r->start == 0.0);
+        for (uint32_t k = 1; k < 6; k++) {
+            assert_true(isnan(value(&s, n, k, 0)) && isnan(value(&s, n, k, 1)));
+        }
+        // A value for all samples is there at all of them, and not between.
+        assert_true(value(&s, n, 5, 2) == value(&s, n, 0, 2) && isnan(value(&s, n, 4, 2)));
+    }
+    assert_true(value(&s, 0, 0, 0) == 1.0 && value(&s, 0, 6, 0) == 2.0);
+    assert_true(value(&s, 0, 0, 1) == 3.0); // the short way round: 3 to 3.28
+    assert_true(fabs(value(&s, 0, 6, 1) - (2.0 * PI - 3.0)) < 1e-12);
+    assert_true(fabs(value(&s, 1, 6, 1) - 0.25) < 1e-12);
+    assert_true(isnan(value(&s, 2, 0, 1)) && isnan(value(&s, 2, 6, 1))); // an empty field
+    for (uint32_t k = 0; k < 7; k++) assert_true(control(&s, k, 0) == (k < 5 ? 2.0 : 0.0));
+    assert_string_equal(ns_dataset_treatment(s.data), "each row a recording of 3 samples");
+    drop(&s);
+
+    // Rows are trajectories, from 0.
+    s = make(ends_map, 0.1);
+    const ns_data_part part = {.first_trajectory = 1, .last_trajectory = 1};
+    add(&s, "x0,a0,x1,a1\n1,3,2,-3\n4,0.5,3,0.25\n5,,6,1\n", &part);
+    assert_int_equal(ns_dataset_recording_count(s.data), 1);
+    assert_string_equal(ns_dataset_recording(s.data, 0)->name, "t.csv:1");
+    drop(&s);
+
+    // Times may be columns; here those of the second row do not grow.
+    s = make("rows: recordings\ntime: [0, t]\nobserve: {q0: [a, b]}\n", 0.1);
+    static const char text[] = "t,a,b\n0.3,1,2\n0,3,4\n";
+    ns_error error = {0};
+    assert_int_equal(nsi_dataset_add_text(s.data, text, strlen(text), "t.csv", NULL, &error),
+                     NS_ERR_PARSE);
+    assert_memory_equal(error.message, "t.csv:3: the time is that of the row before", 43);
+    assert_int_equal(ns_dataset_recording_count(s.data), 0);
+    drop(&s);
+}
+
 static void faults_have_a_place(void** state) {
     (void)state;
     static const char timed[] = "time: t\nobserve: {q0: 2*xs}\ncontrol: {u: c}\n";
@@ -854,23 +973,7 @@ static void a_failed_file_changes_nothing(void** state) {
     drop(&s);
 }
 
-static void failing_allocations_are_reported(void** state) {
-    (void)state;
-    static const char map_text[] = "trajectory: r\n"
-                                   "table: {file: index.csv, key: r}\n"
-                                   "sources:\n"
-                                   "  - where: {s: a}\n"
-                                   "    time: t + late\n"
-                                   "    until: x - 2.5\n"
-                                   "    define: {y: 'smooth(x, 3, 1)'}\n"
-                                   "    quaternions: [[y, y, y, y]]\n"
-                                   "    observe: {q0: y, q1: x}\n"
-                                   "  - where: {s: b}\n"
-                                   "    rate: 5\n"
-                                   "    control: {u: 2*x}\n";
-    static const char table[] = "s,r,t,x\na,0,0,1\na,0,0.1,2\na,0,0.2,3\nb,0,,1\nb,0,,2\n"
-                                "a,1,0,1\na,1,0.1,2\nb,1,,1\nb,1,,2\nb,1,,2\n";
-    write_side("index.csv", "r,late\n0,0\n1,0\n");
+static void fail_each_allocation(const char* map_text, const char* table) {
     char path[300];
     snprintf(path, sizeof path, "%s/t.csv", side_folder);
     ns_data_map* map = NULL;
@@ -897,6 +1000,28 @@ static void failing_allocations_are_reported(void** state) {
         assert_int_equal(error.status, NS_ERR_NOMEM);
     }
     ns_data_map_free(map);
+}
+
+static void failing_allocations_are_reported(void** state) {
+    (void)state;
+    static const char map_text[] = "trajectory: r\n"
+                                   "table: {file: index.csv, key: r}\n"
+                                   "sources:\n"
+                                   "  - where: {s: a}\n"
+                                   "    time: t + late\n"
+                                   "    since: x\n"
+                                   "    until: x - 2.5\n"
+                                   "    define: {y: 'smooth(x, 3, 1)'}\n"
+                                   "    quaternions: [[y, y, y, y]]\n"
+                                   "    observe: {q0: y, q1: x}\n"
+                                   "  - where: {s: b}\n"
+                                   "    rate: 5\n"
+                                   "    control: {u: 2*x}\n";
+    static const char table[] = "s,r,t,x\na,0,0,1\na,0,0.1,2\na,0,0.2,3\nb,0,,1\nb,0,,2\n"
+                                "a,1,0,1\na,1,0.1,2\nb,1,,1\nb,1,,2\nb,1,,2\n";
+    write_side("index.csv", "r,late\n0,0\n1,0\n");
+    fail_each_allocation(map_text, table);
+    fail_each_allocation(ends_map, "x0,a0,x1,a1\n1,3,2,-3\n4,0.5,3,0.25\n");
 }
 
 static void long_files_are_read(void** state) {
@@ -1042,10 +1167,35 @@ static void mcube_push(void** state) {
     set s = load_real("mcube_push", 0.004, files, 2);
     for (uint32_t n = 0; n < 2; n++) {
         const ns_recording* r = ns_dataset_recording(s.data, n);
-        assert_true(r->resampled && r->nsample > 300 && r->nmissing < 30);
-        const double* rod = r->controls;
-        const double* end = r->controls + 2 * (size_t)(r->nsample - 1);
-        assert_true(fabs(hypot(end[0] - rod[0], end[1] - rod[1]) - 0.05) < 0.002); // the stroke
+        assert_true(r->resampled && r->nsample > 300 && r->nmissing < 100);
+        // The rod rests at first, goes the stroke, and is where its velocities lead.
+        double at[2] = {value(&s, n, 0, 6), value(&s, n, 0, 7)}, start[2] = {at[0], at[1]};
+        assert_true(hypot(r->controls[0], r->controls[1]) < 5e-3);
+        for (uint32_t k = 0; k + 1 < r->nsample; k++) {
+            for (uint32_t i = 0; i < 2; i++) {
+                at[i] += 0.004 * r->controls[2 * k + i];
+                assert_true(fabs(at[i] - value(&s, n, k + 1, 6 + i)) < 1e-12);
+            }
+        }
+        assert_true(fabs(hypot(at[0] - start[0], at[1] - start[1]) - 0.05) < 0.002);
+    }
+    drop(&s);
+}
+
+static void mcube_push_endpoints(void** state) {
+    (void)state;
+    static const char* const files[] = {"mcube_push/endpoints/abs_butter_v10.csv"};
+    set s = load_real("mcube_push_endpoints", 0.1, files, 1);
+    assert_int_equal(ns_dataset_recording_count(s.data), 220);
+    for (uint32_t n = 0; n < 220; n++) {
+        const ns_recording* r = ns_dataset_recording(s.data, n);
+        assert_int_equal(r->nsample, 12);
+        assert_true(fabs(value(&s, n, 11, 2) - value(&s, n, 0, 2)) < PI); // no full turns
+        for (uint32_t i = 0; i < 2; i++) {
+            double way = value(&s, n, 11, 6 + i) - value(&s, n, 0, 6 + i);
+            assert_true(fabs(way - r->controls[i]) < 1e-12); // in 1 s
+        }
+        assert_true(fabs(hypot(r->controls[0], r->controls[1]) - 0.05) < 0.002);
     }
     drop(&s);
 }
@@ -1090,6 +1240,9 @@ int main(void) {
         cmocka_unit_test(constants_come_from_a_table),
         cmocka_unit_test(faults_of_a_table_have_a_place),
         cmocka_unit_test(recordings_end_where_the_map_says),
+        cmocka_unit_test(recordings_begin_where_the_map_says),
+        cmocka_unit_test(slopes_lead_along_a_path),
+        cmocka_unit_test(rows_can_be_recordings),
         cmocka_unit_test(faults_have_a_place),
         cmocka_unit_test(a_failed_file_changes_nothing),
         cmocka_unit_test(failing_allocations_are_reported),
@@ -1099,6 +1252,7 @@ int main(void) {
         cmocka_unit_test(schmidt_lipson),
         cmocka_unit_test(contactnets_cube),
         cmocka_unit_test(mcube_push),
+        cmocka_unit_test(mcube_push_endpoints),
         cmocka_unit_test(swimmer2),
     };
     return cmocka_run_group_tests(tests, make_side_folder, remove_side_folder);

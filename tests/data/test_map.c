@@ -150,6 +150,24 @@ static void faults_have_a_place(void** state) {
         {"rate: 5\nobserve: {q0: a}\nmax_gap: 0\n", "m.yaml:3:10: "},
         {"rate: 5\nobserve: {q0: a}\nuntil: a >\n", "m.yaml:3:10: "},
         {"rate: 5\nobserve: {q0: a}\nuntil: {a: 1}\n", "m.yaml:3:8: "},
+        {"rate: 5\nobserve: {q0: a}\nsince: a >\n", "m.yaml:3:10: "},
+        {"rows: columns\ntime: [0, 1]\nobserve: {q0: a}\n", "m.yaml:1:7: "},
+        {"rows: recordings\nrate: 5\nobserve: {q0: a}\n", "m.yaml:2:1: "},
+        {"rows: recordings\nobserve: {q0: a}\n", "m.yaml:1:7: rows: recordings needs the times"},
+        {"rows: recordings\ntime: t\nobserve: {q0: a}\n",
+         "m.yaml:2:7: rows: recordings needs the times of at least two samples"},
+        {"rows: recordings\ntime: [1]\nobserve: {q0: a}\n", "m.yaml:2:7: rows: recordings needs"},
+        {"rows: recordings\ntime: [0, 1]\nobserve: {q0: [a, b, c]}\n",
+         "m.yaml:3:15: a list of 3 where time has 2: write a value for each sample, or one for "
+         "all"},
+        {"rows: recordings\ntime: [0, 1]\nobserve: {q0: [a, b +]}\n",
+         "m.yaml:3:22: the formula ends"},
+        {"rows: recordings\ntime: [0, [1]]\nobserve: {q0: a}\n", "m.yaml:2:11: "},
+        {"rows: recordings\ntime: [0, 1]\nobserve: {q0: {value: a, sigma: [1, 2]}}\n",
+         "m.yaml:3:33: "},
+        {"rows: recordings\ntime: [0, 1]\ntrajectory: r\nobserve: {q0: a}\n", "m.yaml:3:1: "},
+        {"rows: recordings\ntime: [0, 1]\nuntil: a\nobserve: {q0: a}\n", "m.yaml:3:1: "},
+        {"rows: samples\ntime: [0, 1]\nobserve: {q0: a}\n", "m.yaml:2:7: "},
         {"rate: 5\nobserve: {q0: a}\ntable: index.csv\n", "m.yaml:3:8: "},
         {"rate: 5\nobserve: {q0: a}\ntable: {file: i.csv}\n", "m.yaml:3:8: table: write {file: "},
         {"rate: 5\nobserve: {q0: a}\ntable: {key: k}\n", "m.yaml:3:8: table: write {file: "},
@@ -215,15 +233,34 @@ static void every_prefix_is_survived(void** state) {
     assert_true(good > 3);
 }
 
-static void failing_allocations_are_reported(void** state) {
+static const char ends[] = "rows: recordings\n"
+                           "define: {turn: [0, 'b - a']}\n"
+                           "time: [0, t]\n"
+                           "observe: {q0: {value: [a, nan], sigma: 0.1}, q1: [a, a + turn]}\n"
+                           "control: {u: [c/t, 0]}\n";
+
+static void rows_can_be_recordings(void** state) {
     (void)state;
+    ns_data_map* map = parse(ends);
+    assert_int_equal(map->row_samples, 2);
+    assert_int_equal(map->channels.count, 2);
+    assert_string_equal(map->channels.data[0].value, "[a, nan]");
+    const nsi_map_source* s = &map->sources.data[0];
+    assert_null(s->time.formula);
+    assert_string_equal(s->time.each[1].text, "t");
+    assert_null(s->observe.data[0].each[1].formula); // missing
+    assert_non_null(s->observe.data[1].each[1].formula);
+    ns_data_map_free(map);
+}
+
+static void fail_each_allocation(const char* text) {
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);
         ns_data_map* map = NULL;
         ns_error error = {0};
         ns_status status =
-            nsi_data_map_parse(full, sizeof full - 1, "m.yaml", &allocator, &map, &error);
+            nsi_data_map_parse(text, strlen(text), "m.yaml", &allocator, &map, &error);
         ns_data_map_free(map);
         assert_int_equal(counter.live_blocks, 0);
         if (counter.calls < n) {
@@ -234,6 +271,12 @@ static void failing_allocations_are_reported(void** state) {
         assert_int_equal(status, NS_ERR_NOMEM);
         assert_int_equal(error.status, NS_ERR_NOMEM);
     }
+}
+
+static void failing_allocations_are_reported(void** state) {
+    (void)state;
+    fail_each_allocation(full);
+    fail_each_allocation(ends);
 }
 
 // ---- names of columns ----------------------------------------------------------------------
@@ -389,6 +432,7 @@ int main(void) {
         cmocka_unit_test(faults_have_a_place),
         cmocka_unit_test(numbers_of_things_are_limited),
         cmocka_unit_test(every_prefix_is_survived),
+        cmocka_unit_test(rows_can_be_recordings),
         cmocka_unit_test(failing_allocations_are_reported),
         cmocka_unit_test(columns_are_known_by_name),
         cmocka_unit_test(tables_of_other_models_are_refused),

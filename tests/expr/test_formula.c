@@ -96,7 +96,7 @@ static void faults_are_found_where_they_are(void** state) {
         {"1e999", 0, "'1e999' is not a number"},
         {"1 + foo(2)", 4,
          "'foo' is no function; there are sin cos tan asin acos atan exp log sqrt abs tanh sign "
-         "atan2 min max unwrap smooth rate shift first"},
+         "atan2 min max unwrap smooth rate shift first forward"},
         {"sin t", 4, "expected '('"},
         {"sin(t", 5, "expected ')'"},
         {"sin(t, 1)", 5, "expected ')'"},
@@ -172,7 +172,7 @@ static void depth_and_length_are_limited(void** state) {
 
 static const char everything[] =
     "0.1*sin(2*pi*t) + min(max(t^2, 1e-3), -(4 - exp(log(2))/7)) + "
-    "smooth(unwrap(\"a/b\"), 5, 2) - rate(t, 3, 1)*shift(x, -1)/first(x)";
+    "smooth(unwrap(\"a/b\"), 5, 2) - rate(t, 3, 1)*shift(x, -1)/first(forward(x))";
 
 static void every_prefix_is_survived(void** state) {
     (void)state;
@@ -380,6 +380,12 @@ static void rows_can_be_shifted(void** state) {
     for (int k = 0; k < 5; k++) assert_true(isnan(out[k]));
     column("x/first(x + 1)", x, NULL, 5, out);
     for (int k = 0; k < 5; k++) assert_true(out[k] == x[k] / 2.0);
+    column("forward(x)", x, NULL, 5, out); // per row
+    assert_memory_equal(out, ((const double[]){1, 2, 4, 8, 8}), sizeof out);
+    column("forward(x)", x, (const double[]){0.0, 0.5, 1.0, 3.0, 4.0}, 5, out);
+    assert_memory_equal(out, ((const double[]){2, 4, 2, 8, 8}), sizeof out);
+    column("forward(x)", x, NULL, 1, out);
+    assert_true(isnan(out[0]));
     column("1/(x - 4)", x, NULL, 5, out);
     assert_true(isinf(out[2]) && out[3] == 0.25);
     column("x", x, NULL, 0, out);

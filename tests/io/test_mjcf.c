@@ -1,15 +1,20 @@
 // MJCF: what a file becomes, against closed forms, against MuJoCo and against URDF; broken and
 // damaged files.
 
+#define _XOPEN_SOURCE 700 // mkdtemp, setenv
+
 #include "model/model.h"
 #include "model/pose.h"
 #include "support/modelfile.h"
+#include "support/testalloc.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static const double pi = 3.14159265358979323846;
@@ -665,6 +670,154 @@ static void pairs_and_exclusions_are_read(void** state) {
     ns_model_free(model);
 }
 
+// What MuJoCo has no words for: plates, points, and how a pair pushes back.
+static void plates_and_laws_are_read(void** state) {
+    (void)state;
+    ns_model* model = modelfile_load("mjcf/plates.xml");
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+    const ns_geom_def* square = ns_model_geom(model, 1);
+    assert_int_equal(square->type, NS_GEOM_POLYGON);
+    assert_near(square->size, (const double[]){0.01, 0, 0}, 3, 0.0);
+    assert_int_equal(square->nvertex, 4);
+    // Counter-clockwise, whichever way round the file has them.
+    assert_near(square->vertices, (const double[]){0.2, 0, 0, 0.2, 0.2, 0, 0, 0.2, 0, 0, 0, 0}, 12,
+                0.0);
+    const ns_geom_def* foot = ns_model_geom(model, 2);
+    assert_int_equal(foot->type, NS_GEOM_POINTS);
+    assert_int_equal(foot->nvertex, 2);
+    assert_near(foot->vertices, (const double[]){0.1, 0.1, -0.011, 0.2, 0, -0.011}, 6, 0.0);
+    assert_false(foot->visual);
+    const ns_geom_def* round = ns_model_geom(model, 3);
+    assert_int_equal(round->type, NS_GEOM_ELLIPSE);
+    assert_near(round->size, (const double[]){0.1, 0.05, 0.02}, 3, 0.0);
+    assert_near(round->pose.quaternion, (const double[]){cos(pi / 12), 0, 0, sin(pi / 12)}, 4,
+                1e-15);
+
+    expect_pairs(model, "square:rod round:rod foot:board");
+    const ns_contact_def* rigid = ns_model_contact(model, 0);
+    assert_int_equal(rigid->model, NS_CONTACT_NCP);
+    assert_true(rigid->restitution == 0.2 && rigid->mu == 0.3);
+    const ns_contact_def* soft = ns_model_contact(model, 1);
+    assert_int_equal(soft->model, NS_CONTACT_SPRING);
+    assert_true(soft->mu == 0.1 && soft->exponent == 1.5 && soft->transition_velocity == 0.05);
+    const ns_contact_def* own = ns_model_contact(model, 2);
+    assert_int_equal(own->model, NS_CONTACT_SPRING);
+    assert_true(own->stiffness == 900.0 && own->damping == 0.5 && own->exponent == 1.0);
+    assert_true(own->transition_velocity == 0.01 && own->max_depth == INFINITY);
+    ns_model_free(model);
+
+    // The mass of a plate is not computed.
+    model = parse_world("<body name='a'><joint/><geom size='0.1' mass='1'/>"
+                        "<geom name='p' type='ellipse' size='1 1 0'/></body>");
+    assert_true(modelfile_notes(model, "<geom name=\"p\"> is a plate, whose mass is not computed"));
+    ns_model_free(model);
+
+    // More vertices than a geometry may have, and outlines of a model that is not from a file.
+    size_t size = 0, room = 100000;
+    char* text = malloc(room);
+    assert_non_null(text);
+    size += (size_t)snprintf(text, room, "<mujoco><worldbody><geom type='points' vertex='");
+    for (int k = 0; k < 4097; k++) {
+        size += (size_t)snprintf(text + size, room - size, "%d 0 0 ", k);
+    }
+    snprintf(text + size, room - size, "'/></worldbody></mujoco>");
+    assert_non_null(strstr(modelfile_error(text, NS_ERR_LIMIT), "too many vertices, 4097"));
+    free(text);
+    const char* message = modelfile_error("<mujoco><worldbody><geom type='polygon' size='1' "
+                                          "file='p.csv'/></worldbody></mujoco>",
+                                          NS_ERR_IO);
+    assert_non_null(strstr(message, "is not looked for, since the model is not from a file"));
+}
+
+static void write_text(const char* folder, const char* name, const char* text) {
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE* file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+// Outlines in tables: beside the model, or where the data are.
+static void outlines_come_from_files(void** state) {
+    (void)state;
+    static const struct {
+        const char *table, *fault; // NULL: it is fine
+        uint32_t count;
+    } cases[] = {
+        {"x,y\n0,0\n1,0\n1,2\n", NULL, 3},
+        {"x,y\n0,0\n1,0\n1,2\n0,2\n0,-0.0\n", NULL, 4}, // comes back to where it began
+        {"x,y\n0,0\n1,0\n", "the outline has fewer than 3 vertices", 0},
+        {"x,y\n0,0\n1,1\n1,0\n0,1\n", "the outline crosses or touches itself", 0},
+        {"x,y\n0,0\n1,0\n1,nan\n", "vertices", 0},
+        {"x,y\n0,0\n1,a\n1,2\n", ":3:3: ", 0},
+        {"x,z\n0,0\n1,0\n1,2\n", "its columns must be x and y", 0},
+        {"x,y,z\n0,0,0\n1,0,0\n1,2,0\n", "its columns must be x and y", 0},
+        {"x,y\n", "vertices must be given", 0},
+    };
+    char folder[] = "/tmp/neuralsim_mjcf_XXXXXX", path[120], below[100];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/model.xml", folder);
+    snprintf(below, sizeof below, "%s/plates", folder);
+    assert_int_equal(mkdir(below, 0700), 0);
+    write_text(folder, "model.xml",
+               "<mujoco><worldbody><geom name='p' type='polygon' size='0.01' "
+               "file='plates/p.csv'/></worldbody></mujoco>");
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ns_model* model = NULL;
+        ns_error error = {0};
+        write_text(below, "p.csv", cases[k].table);
+        ns_status status = ns_model_load(path, NULL, &model, &error);
+        if (cases[k].fault) {
+            assert_int_equal(status, NS_ERR_PARSE);
+            if (!strstr(error.message, cases[k].fault)) fail_msg("%s", error.message);
+        } else {
+            if (status != NS_OK) fail_msg("%s", error.message);
+            assert_int_equal(ns_model_geom(model, 0)->nvertex, cases[k].count);
+        }
+        ns_model_free(model);
+    }
+
+    // Elsewhere than beside the model: the environment names the folder.
+    const char* given = getenv("NEURALSIM_DATA");
+    char* kept = given ? strdup(given) : NULL;
+    char other[] = "/tmp/neuralsim_mjcf_XXXXXX", moved[100];
+    assert_non_null(mkdtemp(other));
+    snprintf(moved, sizeof moved, "%s/model.xml", other);
+    assert_int_equal(rename(path, moved), 0);
+    write_text(below, "p.csv", cases[0].table);
+    ns_model* model = NULL;
+    ns_error error = {0};
+    unsetenv("NEURALSIM_DATA");
+    assert_int_equal(ns_model_load(moved, NULL, &model, &error), NS_ERR_IO);
+    setenv("NEURALSIM_DATA", folder, 1);
+    if (ns_model_load(moved, NULL, &model, &error) != NS_OK) fail_msg("%s", error.message);
+    assert_int_equal(ns_model_geom(model, 0)->nvertex, 3);
+    ns_model_free(model);
+
+    // Each allocation may fail.
+    uint32_t n = 0;
+    for (ns_status status = NS_ERR_NOMEM; status != NS_OK; n++) {
+        test_alloc counter = {.fail_at = n + 1};
+        ns_allocator allocator = test_allocator(&counter);
+        ns_load_options options = {.allocator = &allocator};
+        status = ns_model_load(moved, &options, &model, &error);
+        if (status != NS_OK) assert_int_equal(status, NS_ERR_NOMEM);
+        ns_model_free(model);
+        assert_int_equal(counter.live_blocks, 0);
+    }
+    assert_true(n > 20);
+    if (kept) setenv("NEURALSIM_DATA", kept, 1);
+    if (!kept) unsetenv("NEURALSIM_DATA");
+    free(kept);
+    unlink(moved);
+    rmdir(other);
+    snprintf(path, sizeof path, "%s/p.csv", below);
+    unlink(path);
+    rmdir(below);
+    rmdir(folder);
+}
+
 static void what_contact_lacks_is_listed(void** state) {
     (void)state;
     ns_model* model = modelfile_parse(
@@ -783,15 +936,16 @@ static void damaged_files_do_no_harm(void** state) {
                                         "mjcf/features.xml",
                                         "mujoco/models/quad12_ground.xml",
                                         "mjcf/contact.xml",
+                                        "mjcf/plates.xml",
                                         NULL};
-    modelfile_try_damaged(paths, 3600, 2026);
+    modelfile_try_damaged(paths, 4200, 2026);
 }
 
 static void memory_may_run_out_anywhere(void** state) {
     (void)state;
     size_t size;
-    static const char* const paths[] = {"mjcf/features.xml", "mjcf/contact.xml"};
-    for (int k = 0; k < 2; k++) {
+    static const char* const paths[] = {"mjcf/features.xml", "mjcf/contact.xml", "mjcf/plates.xml"};
+    for (int k = 0; k < 3; k++) {
         char* text = modelfile_read(paths[k], &size);
         modelfile_fail_allocations(text);
         free(text);
@@ -822,6 +976,8 @@ int main(void) {
         cmocka_unit_test(a_pair_does_not_ask_its_geoms),
         cmocka_unit_test(pyramids_are_noted),
         cmocka_unit_test(pairs_and_exclusions_are_read),
+        cmocka_unit_test(plates_and_laws_are_read),
+        cmocka_unit_test(outlines_come_from_files),
         cmocka_unit_test(what_contact_lacks_is_listed),
         cmocka_unit_test(ground_is_added_on_demand),
         cmocka_unit_test(joints_in_a_row_are_one),

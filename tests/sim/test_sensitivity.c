@@ -284,6 +284,58 @@ static void a_double_pendulum_agrees(void** state) {
     ns_model_free(model);
 }
 
+// Directions in the space of the parameters: products with the derivatives for each of them.
+static void directions_are_products(void** state) {
+    (void)state;
+    enum { NP = 5, STEPS = 40, MOST = 6 };
+    static const char* const observe[] = {"qdd"};
+    static const double x0[] = {0.7, -0.4, 0.5, 1.2};
+    ns_model* model = load_model("double_pendulum.urdf");
+    ns_system_options options = ns_default_system_options();
+    options.free_params = pendulum_params;
+    options.nfree = NP;
+    options.observe = observe;
+    options.nobserve = 1;
+    ns_system* system = make_system(model, &options);
+    nsi_rng rng = nsi_rng_seed(3);
+    for (uint32_t directions = 0; directions <= MOST; directions++) {
+        for (uint32_t first = 0; first <= 4; first += 4) { // without the initial state, and with it
+            double* along = random_doubles(&rng, (size_t)NP * directions, 1.0);
+            nsi_sensitivity *each = make_sensitivity(system, first > 0, false), *d = NULL;
+            ns_error error = {0};
+            must(nsi_sensitivity_create_along(system, first > 0, directions, &d, &error), &error);
+            assert_int_equal(nsi_sensitivity_columns(d), first + directions);
+            record r = record_create(system, STEPS, first + NP, 0);
+            record s = record_create(system, STEPS, first + directions, 0);
+            nsi_sensitivity_args args = {.steps = STEPS, .x0 = x0, .along = along};
+            assert_true(nsi_sensitivity_run(each, &args, keep, &r));
+            assert_true(nsi_sensitivity_run(d, &args, keep, &s));
+            size_t states = (size_t)(STEPS + 1) * r.z.nx, all = states + (size_t)STEPS * r.z.ny;
+            for (size_t i = 0; i < all; i++) {
+                size_t at = i < states ? i : i - states;
+                const double* full = (i < states ? r.dx : r.dy) + at * r.columns;
+                const double* row = (i < states ? s.dx : s.dy) + at * s.columns;
+                for (uint32_t c = 0; c < s.columns; c++) {
+                    double sum = c < first ? full[c] : 0.0, size = fabs(sum);
+                    for (uint32_t k = 0; k < NP && c >= first; k++) {
+                        double term = full[first + k] * along[k * directions + c - first];
+                        sum += term;
+                        size += fabs(term);
+                    }
+                    assert_true(fabs(row[c] - sum) <= tolerance * (size + 1e-6));
+                }
+            }
+            record_free(&r);
+            record_free(&s);
+            nsi_sensitivity_free(each);
+            nsi_sensitivity_free(d);
+            free(along);
+        }
+    }
+    ns_system_free(system);
+    ns_model_free(model);
+}
+
 static const char body_text[] =
     "<mujoco model=\"body\"><compiler angle=\"radian\"/><option timestep=\"0.005\"/><worldbody>"
     "<body name=\"body\" pos=\"0 0 1\"><freejoint/><inertial pos=\"0.1 -0.05 0.02\" mass=\"2\""
@@ -662,6 +714,7 @@ static void memory_running_out_is_an_error(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_double_pendulum_agrees),
+        cmocka_unit_test(directions_are_products),
         cmocka_unit_test(a_floating_body_agrees),
         cmocka_unit_test(contact_agrees),
         cmocka_unit_test(a_hybrid_agrees),

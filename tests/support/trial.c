@@ -72,6 +72,7 @@ static ns_rollout_args arguments(trial* t) {
     return (ns_rollout_args){.batch = 1,
                              .steps = t->steps,
                              .x0 = t->x0,
+                             .controls = t->controls,
                              .params = t->params,
                              .states = t->states,
                              .observations = t->observations,

@@ -11,9 +11,10 @@ typedef struct trial {
     ns_workspace* work;
     ns_system_sizes n;
     uint32_t nq, steps;
-    double* x0;     // (nx) as the model stands, at rest; to be changed
-    double* params; // (np) the model's; to be changed
-    double* states; // (steps + 1) x nx, after a run
+    double* x0;             // (nx) as the model stands, at rest; to be changed
+    double* params;         // (np) the model's; to be changed
+    const double* controls; // (steps x nc), or NULL for zero; of the test. Not for trial_jacobian()
+    double* states;         // (steps + 1) x nx, after a run
     double* observations;
     ns_contact_report contact;
 } trial;
