@@ -1,5 +1,5 @@
 // Figures of an experiment of fits: losses while they are trained, what they predict beside what was
-// recorded, and errors over the number of training trajectories.
+// recorded, and errors over the number of training trajectories, or of one fit beside another.
 
 #include "cli.h"
 #include "experiment_fits.h"
@@ -9,44 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LOSS, PREDICTION, LEARNING };
-enum { MOST_FITS = 7, MOST_CHANNELS = 12, MOST_RECORDINGS = 20 };
-
-typedef struct figure {
-    int kind;
-    const char* title;
-    const fits_entry* fits[MOST_FITS]; // that are run
-    uint32_t nfit;
-    const char* channels[MOST_CHANNELS];
-    uint32_t nchannel;
-    const char* against; // a channel, or NULL: time
-    const char* before;  // what the start of the first fit is called; NULL: it is not shown
-    double recordings[MOST_RECORDINGS];
-    uint32_t nrecording;
-    nsi_lines_mark mark; // label NULL: none
-} figure;
-
 // ---- reading -----------------------------------------------------------------------------------
 
-static void read_channels(fits* f, const nsi_yaml_node* n, figure* out) {
-    experiment* e = f->e;
-    uint32_t count;
-    const nsi_yaml_node* c = experiment_list(e, n, "channels", true, &count);
-    if (count > MOST_CHANNELS) experiment_fault(e, n, "at most 12 channels");
-    for (; c && e->status == NS_OK; c = c->next) {
-        e->status = nsi_yaml_text(&e->yaml, c, &out->channels[out->nchannel++], &e->error);
-    }
-    experiment_text(e, n, "against", false, &out->against);
-    experiment_text(e, n, "before", false, &out->before);
-    const double* recordings = experiment_numbers(e, nsi_yaml_find(n, "recordings"), &count);
-    if (count > MOST_RECORDINGS) experiment_fault(e, n, "at most 20 recordings");
-    out->nrecording = count > 0 ? count : 1;
-    for (uint32_t k = 0; e->status == NS_OK && k < count; k++) {
-        out->recordings[k] = recordings[k];
-        if (recordings[k] < 0.0 || recordings[k] != floor(recordings[k])) {
-            experiment_fault(e, n, "`recordings` are counted: 0, 1, 2");
-        }
-    }
+static void read_mark(experiment* e, const nsi_yaml_node* n, fits_figure* out) {
     const nsi_yaml_node* mark = nsi_yaml_find(n, "mark");
     experiment_check_map(e, mark, "mark", "at label");
     if (mark && !nsi_yaml_find(mark, "at")) experiment_fault(e, mark, "`at` is missing");
@@ -54,41 +19,70 @@ static void read_channels(fits* f, const nsi_yaml_node* n, figure* out) {
     experiment_text(e, mark, "label", mark != NULL, &out->mark.label);
 }
 
-static bool read_figure(fits* f, const nsi_yaml_node* n, figure* out) {
+static void read_channels(fits* f, const nsi_yaml_node* n, fits_figure* out) {
     experiment* e = f->e;
     uint32_t count;
-    *out = (figure){.kind = -1};
+    const nsi_yaml_node* c = experiment_list(e, n, "channels", true, &count);
+    if (count > FITS_MOST_CHANNELS) experiment_fault(e, n, "at most 12 channels");
+    for (; c && e->status == NS_OK; c = c->next) {
+        e->status = nsi_yaml_text(&e->yaml, c, &out->channels[out->nchannel++], &e->error);
+    }
+    experiment_text(e, n, "against", false, &out->against);
+    experiment_text(e, n, "before", false, &out->before);
+    const double* recordings = experiment_numbers(e, nsi_yaml_find(n, "recordings"), &count);
+    if (count > FITS_MOST_RECORDINGS) experiment_fault(e, n, "at most 20 recordings");
+    out->nrecording = count > 0 ? count : 1;
+    for (uint32_t k = 0; e->status == NS_OK && k < count; k++) {
+        out->recordings[k] = recordings[k];
+        if (recordings[k] < 0.0 || recordings[k] != floor(recordings[k])) {
+            experiment_fault(e, n, "`recordings` are counted: 0, 1, 2");
+        }
+    }
+    read_mark(e, n, out);
+}
+
+static bool read_figure(fits* f, const nsi_yaml_node* n, fits_figure* out) {
+    experiment* e = f->e;
+    uint32_t count;
+    *out = (fits_figure){.kind = -1};
     experiment_check_map(e, n, "a figure",
-                         "kind title fits channels against before recordings mark");
+                         "kind title fits channels against before recordings mark measure model");
     if (e->status != NS_OK) return false;
-    e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "kind"), "loss prediction learning",
-                                &out->kind, &e->error);
-    if (out->kind < 0) experiment_fault(e, n, "`kind` is missing: loss, prediction or learning");
+    e->status =
+        nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "kind"), FITS_FIGURES, &out->kind, &e->error);
+    if (out->kind < 0) experiment_fault(e, n, "`kind` is missing, one of " FITS_FIGURES);
     experiment_text(e, n, "title", true, &out->title);
     const nsi_yaml_node* fit = experiment_list(e, n, "fits", true, &count);
-    if (count > MOST_FITS) experiment_fault(e, n, "at most 7 fits in a figure");
+    if (count > FITS_MOST_SHOWN) experiment_fault(e, n, "at most 7 fits in a figure");
     for (; fit && e->status == NS_OK; fit = fit->next) {
         uint32_t k = fits_find(f, fit);
         if (k == NSI_NONE) break;
-        if (out->kind == LEARNING && f->entries[k].counts[0] == 0) {
+        if (out->kind == FITS_FIGURE_LEARNING && f->entries[k].counts[0] == 0) {
             experiment_fault(e, fit, "a figure of learning needs fits with `trajectories`");
         }
         if (f->entries[k].chosen) out->fits[out->nfit++] = &f->entries[k];
     }
-    if (out->kind == PREDICTION) read_channels(f, n, out);
+    bool outlines = out->kind == FITS_FIGURE_OUTLINES;
+    if (out->kind == FITS_FIGURE_PREDICTION || outlines) read_channels(f, n, out);
+    if (outlines && out->nchannel != 3) {
+        experiment_fault(e, n, "outlines need three channels: x, y, and the angle");
+    }
+    experiment_text(e, n, "model", outlines, &out->model);
+    experiment_text(e, n, "measure", out->kind == FITS_FIGURE_BARS, &out->measure);
+    if (out->kind == FITS_FIGURE_BARS) read_mark(e, n, out);
     return e->status == NS_OK;
 }
 
 void fits_check_figures(fits* f) {
     uint32_t count;
-    figure out;
+    fits_figure out;
     const nsi_yaml_node* n = experiment_list(f->e, f->e->yaml.root, "figures", false, &count);
     while (n && read_figure(f, n, &out)) n = n->next;
 }
 
 // ---- curves of several fits --------------------------------------------------------------------
 
-static const char* const classes[MOST_FITS] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6"};
+static const char* const classes[FITS_MOST_SHOWN] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6"};
 
 // One x for all, and a series in each panel for everything that is shown: each has points of its own,
 // one after the other, and nothing at those of others.
@@ -168,7 +162,7 @@ static bool finish_curves(curves* c, nsi_axis x_axis, const char* const* panel_n
 
 // ---- loss --------------------------------------------------------------------------------------
 
-static bool add_loss(const figure* of, nsi_charts* charts) {
+static bool add_loss(const fits_figure* of, nsi_charts* charts) {
     uint32_t points = 0;
     for (uint32_t k = 0; k < of->nfit; k++) points += fits_runs(of->fits[k])->answer.history.count;
     curves c;
@@ -208,7 +202,7 @@ static const char* error_name(const fits_entry* x, uint32_t number, nsi_charts* 
 }
 
 // Is there more than one number of trajectories? A quick run has no others.
-static bool is_curve(const figure* of) {
+static bool is_curve(const fits_figure* of) {
     uint32_t points = 0;
     for (uint32_t k = 0; k < of->nfit; k++) points += of->fits[k]->ncount;
     return points > of->nfit;
@@ -230,7 +224,7 @@ static void add_learning_line(curves* c, const fits_entry* x, uint32_t series, u
     }
 }
 
-static bool add_learning(const figure* of, nsi_charts* charts) {
+static bool add_learning(const fits_figure* of, nsi_charts* charts) {
     uint32_t points = 0, npanel = error_count(of->fits[0]);
     for (uint32_t k = 0; k < of->nfit; k++) points += 3 * of->fits[k]->ncount;
     curves c;
@@ -261,37 +255,11 @@ static bool add_learning(const figure* of, nsi_charts* charts) {
 
 // ---- predictions -------------------------------------------------------------------------------
 
-// Where the number-th recording of a table of predictions begins and ends.
-static bool find_recording(const nsi_csv* t, uint32_t traj, double number, uint32_t* first,
-                           uint32_t* end) {
-    double seen = -1.0;
-    *first = *end = 0;
-    for (uint32_t r = 0; r < t->nrow; r++) {
-        if (r == 0 || nsi_csv_at(t, r, traj) != nsi_csv_at(t, r - 1, traj)) seen += 1.0;
-        if (seen == number && *end == 0) *first = r;
-        if (seen == number) *end = r + 1;
-    }
-    return *end > *first;
-}
-
-// Say which channels there are: columns without "/before" and "/after", behind traj, t and test.
-static bool fail_column(const nsi_csv* t, const char* path, const char* channel) {
-    char list[300] = "";
-    for (uint32_t k = 3; k < t->ncol; k++) {
-        size_t used = strlen(list);
-        if (cli_ends_with(t->names[k], "/before") || cli_ends_with(t->names[k], "/after")) continue;
-        snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "", t->names[k]);
-    }
-    cli_fail("a figure asks for %s, which %s does not have; its channels are %s", channel, path,
-             list);
-    return false;
-}
-
 // Rows of a recording as points of a series: columns of the channels that end so.
-static bool add_rows(curves* c, const figure* of, const nsi_csv* t, const char* path,
+static bool add_rows(curves* c, const fits_figure* of, const nsi_csv* t, const char* path,
                      double recording, uint32_t series, const char* ending) {
-    uint32_t first, end, columns[MOST_CHANNELS + 1]; // the last one is across
-    if (!find_recording(t, nsi_csv_column(t, "traj"), recording, &first, &end)) {
+    uint32_t first, end, columns[FITS_MOST_CHANNELS + 1]; // the last one is across
+    if (!fits_find_recording(t, recording, &first, &end)) {
         cli_note("%s has no recording %g: the figure is without it", path, recording);
         return true;
     }
@@ -300,7 +268,7 @@ static bool add_rows(curves* c, const figure* of, const nsi_csv* t, const char* 
         char name[300];
         snprintf(name, sizeof name, "%s%s", channel ? channel : "t", channel ? ending : "");
         columns[k] = nsi_csv_column(t, name);
-        if (columns[k] == NSI_NONE) return fail_column(t, path, channel);
+        if (columns[k] == NSI_NONE) return fits_fail_column(t, path, channel);
     }
     for (uint32_t r = first; r < end && c->count < c->capacity; r++) {
         add_point(c, nsi_csv_at(t, r, columns[of->nchannel]), r == first);
@@ -311,25 +279,15 @@ static bool add_rows(curves* c, const figure* of, const nsi_csv* t, const char* 
     return true;
 }
 
-static bool read_predictions(fits* f, const fits_entry* x, const char** path, nsi_csv* out) {
-    experiment* e = f->e;
-    const char* folder = experiment_path(e, e->output, x->name);
-    *path = folder ? experiment_path(e, folder, "predictions.csv") : NULL;
-    ns_error error;
-    if (!*path) return experiment_complain(e), false;
-    if (nsi_csv_read(*path, true, NULL, out, &error) == NS_OK) return true;
-    return cli_fail("%s", error.message), false;
-}
-
 // Recorded, the start of the first fit, and the ends of all.
-static bool add_prediction(fits* f, const figure* of, nsi_charts* charts) {
-    nsi_csv tables[MOST_FITS];
+static bool add_prediction(fits* f, const fits_figure* of, nsi_charts* charts) {
+    nsi_csv tables[FITS_MOST_SHOWN];
     memset(tables, 0, sizeof tables);
-    const char* paths[MOST_FITS];
+    const char* paths[FITS_MOST_SHOWN];
     uint32_t points = 0, own = of->before ? 2 : 1; // series that are no fit's end
     bool done = true;
     for (uint32_t k = 0; k < of->nfit && done; k++) {
-        done = read_predictions(f, of->fits[k], &paths[k], &tables[k]);
+        done = fits_read_predictions(f, of->fits[k], &paths[k], &tables[k]);
         points += (k == 0 ? 3 : 1) * tables[k].nrow;
     }
     curves c;
@@ -365,19 +323,52 @@ static bool add_prediction(fits* f, const figure* of, nsi_charts* charts) {
     return done;
 }
 
+// ---- bars --------------------------------------------------------------------------------------
+
+// A measure of each fit, on what it was trained on and on what it has not seen.
+static bool add_bars(const fits_figure* of, nsi_charts* charts) {
+    nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_BARS, "bars", of->title);
+    const char** labels = nsi_charts_zeros(charts, of->nfit, sizeof *labels);
+    nsi_bar* bars = nsi_charts_zeros(charts, 2 * (size_t)of->nfit, sizeof *bars);
+    double* numbers = nsi_charts_zeros(charts, 2 * (size_t)of->nfit, sizeof *numbers);
+    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 3, of->nfit) : NULL;
+    bool done = labels && bars && numbers && columns;
+    for (uint32_t k = 0; k < 2 * of->nfit && done; k++) {
+        const fits_entry* x = of->fits[k / 2];
+        nsi_role role = k % 2 == 0 ? NSI_ROLE_TRAIN : NSI_ROLE_TEST;
+        double value = fits_measure(x, role, of->measure);
+        const char* text =
+            isnan(value) ? "" : nsi_charts_text(charts, "%s", nsi_show(value, 3).text);
+        labels[k / 2] = x->label;
+        numbers[k % 2 * of->nfit + k / 2] = value;
+        bars[k] = (nsi_bar){value, of->mark.label ? of->mark.x : NAN, text};
+        done = text != NULL;
+    }
+    if (!done) return cli_fail("out of memory"), false;
+    columns[0] = (nsi_chart_column){.name = "model", .texts = labels};
+    columns[1] = (nsi_chart_column){.name = "trained on", .numbers = numbers};
+    columns[2] = (nsi_chart_column){.name = "unseen", .numbers = numbers + of->nfit};
+    chart->as.bars =
+        (nsi_bars){labels, bars, of->nfit, 2, {"trained on", "unseen"}, of->mark.label};
+    return true;
+}
+
 // ------------------------------------------------------------------------------------------------
 
 bool fits_make_figures(fits* f) {
     uint32_t count;
-    figure of;
+    fits_figure of;
     const nsi_yaml_node* n = experiment_list(f->e, f->e->yaml.root, "figures", false, &count);
     for (; n; n = n->next) {
         if (!read_figure(f, n, &of)) return experiment_complain(f->e) == EXIT_OK;
         bool done = true;
         if (of.nfit == 0) continue; // a quick run has none of them
-        if (of.kind == LOSS) done = add_loss(&of, &f->charts);
-        if (of.kind == LEARNING && is_curve(&of)) done = add_learning(&of, &f->charts);
-        if (of.kind == PREDICTION) done = add_prediction(f, &of, &f->charts);
+        if (of.kind == FITS_FIGURE_LOSS) done = add_loss(&of, &f->charts);
+        if (of.kind == FITS_FIGURE_LEARNING && is_curve(&of)) done = add_learning(&of, &f->charts);
+        if (of.kind == FITS_FIGURE_PREDICTION) done = add_prediction(f, &of, &f->charts);
+        if (of.kind == FITS_FIGURE_BARS) done = add_bars(&of, &f->charts);
+        if (of.kind == FITS_FIGURE_OUTLINES) done = fits_add_outlines(f, &of);
+        if (of.kind == FITS_FIGURE_SUPPORTS) done = fits_add_supports(f, &of);
         if (!done) return false;
     }
     return true;

@@ -190,7 +190,7 @@ static void read_references(fits* f, const nsi_yaml_node* root) {
     for (; n && e->status == NS_OK; n = n->next) {
         fits_reference* r = &f->references[f->nreference++];
         r->role = NSI_ROLE_TEST;
-        experiment_check_map(e, n, "a reference", "name case on horizons pooled median");
+        experiment_check_map(e, n, "a reference", "name case on horizons pooled median measures");
         experiment_text(e, n, "name", true, &r->name);
         r->of = find_case(f, n);
         if (e->status == NS_OK) {
@@ -202,8 +202,16 @@ static void read_references(fits* f, const nsi_yaml_node* root) {
         bool fits_in = !r->pooled || others == r->nhorizon;
         r->median = experiment_numbers(e, nsi_yaml_find(n, "median"), &others);
         fits_in = fits_in && (!r->median || others == r->nhorizon);
-        if (!r->horizons || !fits_in) {
-            experiment_fault(e, n, "expected horizons, and as many numbers in pooled and median");
+        r->measures = nsi_yaml_find(n, "measures");
+        for (const nsi_yaml_node* m = r->measures ? r->measures->first : NULL; m; m = m->next) {
+            double value;
+            experiment_number(e, r->measures, m->key, 0.0, 1e300, &value);
+        }
+        bool any = r->horizons || (r->measures && r->measures->type == NSI_YAML_MAP);
+        if (!any || !fits_in) {
+            experiment_fault(e, n,
+                             "expected horizons, and as many numbers in pooled and median; or"
+                             " measures: {NAME: number}");
         }
     }
 }

@@ -5,6 +5,7 @@
 
 #include "experiment.h"
 #include "fit/answer.h"
+#include "io/csv.h"
 #include "page/chart.h"
 
 enum { FITS_MOST_SEEDS = 1000 };
@@ -52,8 +53,9 @@ typedef struct fits_reference {
     const char* name;
     int role;
     uint32_t of;                              // its case
-    const double *horizons, *pooled, *median; // the last two NULL: not known
+    const double *horizons, *pooled, *median; // NULL: not known
     uint32_t nhorizon;
+    const nsi_yaml_node* measures; // by name, or NULL
 } fits_reference;
 
 typedef struct fits {
@@ -99,13 +101,61 @@ bool fits_simulate(fits* f);
 
 // ---- experiment_figures.c --------------------------------------------------------------------
 
+typedef enum fits_figure_kind {
+    FITS_FIGURE_LOSS,
+    FITS_FIGURE_PREDICTION,
+    FITS_FIGURE_LEARNING,
+    FITS_FIGURE_BARS,
+    FITS_FIGURE_OUTLINES,
+    FITS_FIGURE_SUPPORTS
+} fits_figure_kind;
+#define FITS_FIGURES "loss prediction learning bars outlines supports"
+
+enum { FITS_MOST_SHOWN = 7, FITS_MOST_CHANNELS = 12, FITS_MOST_RECORDINGS = 20 };
+
+typedef struct fits_figure {
+    int kind; // a fits_figure_kind
+    const char* title;
+    const fits_entry* fits[FITS_MOST_SHOWN]; // that are run
+    uint32_t nfit;
+    const char* channels[FITS_MOST_CHANNELS];
+    uint32_t nchannel;
+    const char* against; // a channel, or NULL: time
+    const char* before;  // what the start of the first fit is called; NULL: it is not shown
+    double recordings[FITS_MOST_RECORDINGS];
+    uint32_t nrecording;
+    nsi_lines_mark mark; // label NULL: none
+    const char* measure; // of bars
+    const char* model;   // of outlines: a file beside the experiment's
+} fits_figure;
+
 void fits_check_figures(fits* f);
 // Charts of `figures`; false after saying why.
 bool fits_make_figures(fits* f);
+
+// ---- experiment_predictions.c ------------------------------------------------------------------
+
+// The predictions of a fit that stand for all of it; of folds those of the first, of which the
+// recordings that it left out come first. False after saying why.
+bool fits_read_predictions(fits* f, const fits_entry* x, const char** path, nsi_csv* out);
+// Where the number-th recording of such a table begins and ends; false: there is none.
+bool fits_find_recording(const nsi_csv* table, double number, uint32_t* first, uint32_t* end);
+// Say which channels there are, since this is none; false.
+bool fits_fail_column(const nsi_csv* table, const char* path, const char* channel);
+
+// ---- experiment_planes.c -----------------------------------------------------------------------
+
+// Paths of a plate in the plane, and its outline at their ends, recorded and predicted; and how much friction there is
+// under it. False after saying why.
+bool fits_add_outlines(fits* f, const fits_figure* of);
+bool fits_add_supports(fits* f, const fits_figure* of);
 
 // ---- experiment_tables.c -----------------------------------------------------------------------
 
 // Print the tables, and write page and numbers. The exit code.
 int fits_report(fits* f);
+
+// A measure of a fit with all its trajectories, as tables have it; NaN: there is none.
+double fits_measure(const fits_entry* x, nsi_role role, const char* name);
 
 #endif

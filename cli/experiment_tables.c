@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 // In the order in which they are shown.
 static const nsi_role roles[] = {NSI_ROLE_TEST, NSI_ROLE_VALIDATION, NSI_ROLE_TRAIN};
@@ -77,6 +78,10 @@ static fits_spread spread(const fits_entry* x, uint32_t number, bool after, nsi_
         values[k] = number_of(after ? &a->after[role] : &a->before[role], what);
     }
     return fits_spread_of(values, x->seeds);
+}
+
+double fits_measure(const fits_entry* x, nsi_role role, const char* name) {
+    return spread(x, x->ncount - 1, true, role, (quantity){.kind = MEASURE, .name = name}).median;
 }
 
 static fits_spread seconds_of(const fits_entry* x, uint32_t number) {
@@ -234,6 +239,10 @@ static cell_text show_velocity(const row* r, nsi_role role) {
 }
 
 static cell_text show_measure(const row* r, nsi_role role, const char* name) {
+    const nsi_yaml_node* others = r->reference ? r->reference->measures : NULL;
+    for (const nsi_yaml_node* n = others ? others->first : NULL; n; n = n->next) {
+        if (strcmp(n->key, name) == 0) return show_number(strtod(n->text, NULL), 3);
+    }
     return show_quantity(r, role, (quantity){.kind = MEASURE, .name = name});
 }
 

@@ -61,6 +61,21 @@ static const struct {
     {"first.yaml", PUSHES("train: [push_b.csv, push_d.csv], test: [push_a.csv, push_c.csv]")},
     {"second.yaml", PUSHES("train: [{file: push_*.csv, take: 0}, push_c.csv],"
                            " test: [push_b.csv, push_d.csv]")},
+    {"plate.xml", "<mujoco><option timestep='0.01'/><default><geom contype='0' conaffinity='0'/>"
+                  "</default><worldbody><geom name='board' type='plane' size='1 1 1'/>"
+                  "<body name='plate'><joint name='x' type='slide' axis='1 0 0' damping='0.2'/>"
+                  "<joint name='y' type='slide' axis='0 1 0'/>"
+                  "<joint name='yaw' type='hinge' axis='0 0 1'/>"
+                  "<inertial pos='0 0 0' mass='1' diaginertia='1 1 1'/>"
+                  "<geom name='square' type='polygon' size='0.01'"
+                  " vertex='0.1 0.1 -0.1 0.1 -0.1 -0.1 0.1 -0.1'/>"
+                  "<geom name='foot' type='points' vertex='0 0 0' pos='0.05 -0.02 1'/>"
+                  "</body></worldbody><contact><pair geom1='foot' geom2='board' friction='0.3'/>"
+                  "</contact></mujoco>"},
+    {"slide.yaml", "model: plate.xml\ndata: {train: [slide_*.csv]}\n"
+                   "parameters: {joint/x/damping: {start: 0.1, lower: 0}}\n"
+                   "fit: {windows: whole, states: recorded}\n"
+                   "predict: {measures: {far: {distance: [q0, q1]}}}\n"},
     {"network.yaml", FIT("blueprint: networks.yaml\n") //
      "fit: {windows: 5, states: recorded, iterations: 3}\n"},
     {"networks.yaml", "networks:\n"
@@ -398,6 +413,58 @@ static void folds_leave_out_a_part_each(void** state) {
     program_must_fail(folder, "experiment mine -o few", 1, "does not go with", &last);
 }
 
+// Where a square ends is its pose applied to its corners; bars are measures; discs are friction.
+static void figures_of_planes_and_bars(void** state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        char command[300];
+        snprintf(command, sizeof command,
+                 "simulate experiments/mine/plate.xml --q0 0 0 0.2 --qd0 %g 0.1 0.3 --time 1"
+                 " -o experiments/mine/slide_%d.csv",
+                 k == 0 ? 0.2 : -0.1, k);
+        program_must_run(folder, command, &last);
+    }
+    write_experiment("kind: fits\ntitle: Mine\n"
+                     "fits: [{name: slide, file: slide.yaml, folds: 2}]\n"
+                     "references: [{name: others, measures: {far: 0.25}}]\n"
+                     "figures:\n"
+                     "  - {kind: outlines, title: Ends, fits: [slide], model: plate.xml,"
+                     " channels: [q0, q1, q2], recordings: [0, 7]}\n"
+                     "  - {kind: bars, title: Far, fits: [slide], measure: far, mark: {at: 0.1,"
+                     " label: floor}}\n"
+                     "  - {kind: supports, title: Feet, fits: [slide]}\n");
+    program_must_run(folder, "experiment mine -o planes", &last);
+    assert_says(last.err, "no recording 7");
+    assert_says(last.out, "0.25"); // of others
+    uint32_t count;
+    double* motion = read_numbers("experiments/mine/slide_0.csv", &count); // left out by fold 1
+    const double* end = motion + count - 7;                                // t, q, qd
+    double c = cos(end[3]), s = sin(end[3]);
+    char *text = program_read_file(path_of("planes/outlines.csv")), *at = text;
+    static const double corners[4][2] = {{0.1, 0.1}, {-0.1, 0.1}, {-0.1, -0.1}, {0.1, -0.1}};
+    for (int k = 0; k < 4; k++) {
+        double x, y;
+        at = strstr(at, "\"recorded, outline\",");
+        assert_non_null(at);
+        at += strlen("\"recorded, outline\",");
+        assert_int_equal(sscanf(at, "%lf,%lf", &x, &y), 2);
+        assert_true(fabs(x - (end[1] + c * corners[k][0] - s * corners[k][1])) < 1e-9);
+        assert_true(fabs(y - (end[2] + s * corners[k][0] + c * corners[k][1])) < 1e-9);
+    }
+    free(text);
+    free(motion);
+    text = program_read_file(path_of("planes/supports.csv"));
+    assert_says(text, ",foot,0.05,-0.02,0.3\n");
+    free(text);
+    text = program_read_file(path_of("planes/bars.csv"));
+    assert_says(text, "model,trained on,unseen\nslide,");
+    free(text);
+    write_experiment(
+        "kind: fits\ntitle: Mine\nfits: [{name: slide, file: slide.yaml}]\n"
+        "figures: [{kind: outlines, title: E, fits: [slide], channels: [q0, q1, q2]}]\n");
+    program_must_fail(folder, "experiment mine -o planes", 1, "model", &last);
+}
+
 // Measures are told apart by their names, not by the order in which a file has them.
 static void measures_go_by_their_names(void** state) {
     (void)state;
@@ -512,6 +579,7 @@ int main(void) {
         cmocka_unit_test(seeds_and_learning_curves),
         cmocka_unit_test(fits_go_on_from_others),
         cmocka_unit_test(folds_leave_out_a_part_each),
+        cmocka_unit_test(figures_of_planes_and_bars),
         cmocka_unit_test(measures_go_by_their_names),
         cmocka_unit_test(mistakes_are_explained),
     };

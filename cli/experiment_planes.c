@@ -1,0 +1,284 @@
+// Figures in the plane of an experiment of fits: where a pushed plate goes, and what it stands on.
+
+#include "cli.h"
+#include "experiment_fits.h"
+#include "neuralsim/hybrid.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { ROUND = 60 }; // points of an ellipse
+
+static const char* const classes[FITS_MOST_SHOWN] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6"};
+
+// ---- outlines ----------------------------------------------------------------------------------
+
+// The first plate of a model, in its link's plane.
+typedef struct outline {
+    double *x, *y;
+    uint32_t count;
+} outline;
+
+static const ns_geom_def* find_plate(const ns_model* model) {
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).ngeom; k++) {
+        const ns_geom_def* g = ns_model_geom(model, k);
+        if (g->type == NS_GEOM_POLYGON || g->type == NS_GEOM_ELLIPSE) return g;
+    }
+    return NULL;
+}
+
+static bool make_outline(const ns_model* model, nsi_charts* charts, outline* out) {
+    const ns_geom_def* g = find_plate(model);
+    if (!g)
+        return cli_fail("a figure of outlines needs a model with a polygon or an ellipse"), false;
+    out->count = g->type == NS_GEOM_POLYGON ? g->nvertex : ROUND;
+    out->x = nsi_charts_zeros(charts, out->count, sizeof(double));
+    out->y = nsi_charts_zeros(charts, out->count, sizeof(double));
+    if (!out->x || !out->y) return cli_fail("out of memory"), false;
+    for (uint32_t k = 0; k < out->count; k++) {
+        double angle = 2.0 * acos(-1.0) * k / ROUND;
+        bool polygon = g->type == NS_GEOM_POLYGON;
+        double x = polygon ? g->vertices[3 * (size_t)k] : g->size[0] * cos(angle);
+        double y = polygon ? g->vertices[3 * (size_t)k + 1] : g->size[1] * sin(angle);
+        out->x[k] = g->pose.position[0] + x; // plates are not turned in their links
+        out->y[k] = g->pose.position[1] + y;
+    }
+    return true;
+}
+
+static bool load_model(fits* f, const char* path, const char* variant, ns_hybrid** out) {
+    ns_load_options options = ns_default_load_options();
+    ns_error error;
+    options.variant = variant;
+    if (!path) return experiment_complain(f->e), false;
+    if (ns_hybrid_load(path, &options, out, &error) == NS_OK) return true;
+    return cli_fail("%s", error.message), false;
+}
+
+// A path, and the outline at its end.
+static bool add_path(const nsi_csv* t, uint32_t first, uint32_t end, const uint32_t columns[3],
+                     const outline* plate, const char* name, const char* class,
+                     nsi_plane_curve curves[2], nsi_charts* charts) {
+    uint32_t count = end - first;
+    double* x = nsi_charts_zeros(charts, 2 * (size_t)(count + plate->count), sizeof *x);
+    if (!x) return cli_fail("out of memory"), false;
+    double *y = x + count, *ox = y + count, *oy = ox + plate->count, last[3] = {NAN, NAN, NAN};
+    for (uint32_t k = 0; k < count; k++) {
+        x[k] = nsi_csv_at(t, first + k, columns[0]);
+        y[k] = nsi_csv_at(t, first + k, columns[1]);
+        double angle = nsi_csv_at(t, first + k, columns[2]);
+        if (isfinite(x[k]) && isfinite(y[k]) && isfinite(angle)) {
+            last[0] = x[k], last[1] = y[k], last[2] = angle;
+        }
+    }
+    double c = cos(last[2]), s = sin(last[2]);
+    for (uint32_t k = 0; k < plate->count; k++) {
+        ox[k] = last[0] + c * plate->x[k] - s * plate->y[k];
+        oy[k] = last[1] + s * plate->x[k] + c * plate->y[k];
+    }
+    curves[0] = (nsi_plane_curve){name, class, x, y, count, false};
+    curves[1] = (nsi_plane_curve){NULL, class, ox, oy, plate->count, true};
+    return true;
+}
+
+static bool find_columns(const fits_figure* of, const nsi_csv* t, const char* path,
+                         const char* ending, uint32_t columns[3]) {
+    for (int k = 0; k < 3; k++) {
+        char name[300];
+        snprintf(name, sizeof name, "%s%s", of->channels[k], ending);
+        columns[k] = nsi_csv_column(t, name);
+        if (columns[k] == NSI_NONE) return fits_fail_column(t, path, of->channels[k]);
+    }
+    return true;
+}
+
+// Recorded and predicted, one panel for each recording.
+static bool add_panels(fits* f, const fits_figure* of, const outline* plate, const nsi_csv* tables,
+                       const char* const* paths, nsi_plane* out) {
+    nsi_charts* charts = &f->charts;
+    uint32_t width = 2 * (of->nfit + 1);
+    nsi_plane_panel* panels = nsi_charts_zeros(charts, of->nrecording, sizeof *panels);
+    nsi_plane_curve* curves =
+        nsi_charts_zeros(charts, (size_t)of->nrecording * width, sizeof *curves);
+    bool done = panels && curves;
+    if (!done) return cli_fail("out of memory"), false;
+    for (uint32_t r = 0; r < of->nrecording && done; r++) {
+        nsi_plane_panel* panel = &panels[out->npanel];
+        nsi_plane_curve* mine = curves + (size_t)r * width;
+        uint32_t used = 0, first, end, columns[3];
+        for (uint32_t k = 0; k <= of->nfit && done; k++) {
+            uint32_t from = k > 0 ? k - 1 : 0; // the first one's table has what was recorded
+            if (!fits_find_recording(&tables[from], of->recordings[r], &first, &end)) continue;
+            done = find_columns(of, &tables[from], paths[from], k > 0 ? "/after" : "", columns) &&
+                   add_path(&tables[from], first, end, columns, plate,
+                            k > 0 ? of->fits[from]->label : "recorded",
+                            k > 0 ? classes[from] : "recorded", mine + used, charts);
+            used += 2;
+        }
+        if (used == 0) {
+            cli_note("%s has no recording %g: the figure is without it", paths[0],
+                     of->recordings[r]);
+            continue;
+        }
+        panel->title = nsi_charts_text(charts, "recording %g", of->recordings[r]);
+        panel->curves = mine;
+        panel->ncurve = used;
+        out->npanel++;
+    }
+    out->panels = panels;
+    return done;
+}
+
+// Every curve as rows of a table: which panel, which curve, x, y.
+static bool add_numbers(nsi_charts* charts, nsi_chart* chart) {
+    const nsi_plane* p = &chart->as.plane;
+    size_t rows = 0, row = 0;
+    for (uint32_t n = 0; n < p->npanel; n++) {
+        for (uint32_t c = 0; c < p->panels[n].ncurve; c++) rows += p->panels[n].curves[c].count;
+        rows += p->panels[n].ndot;
+    }
+    const char** texts = nsi_charts_zeros(charts, 2 * rows, sizeof *texts);
+    double* numbers = nsi_charts_zeros(charts, 3 * rows, sizeof *numbers);
+    nsi_chart_column* columns = nsi_chart_table(charts, chart, 5, (uint32_t)rows);
+    if (!texts || !numbers || !columns) return cli_fail("out of memory"), false;
+    for (uint32_t n = 0; n < p->npanel; n++) {
+        const nsi_plane_panel* panel = &p->panels[n];
+        const char* name = "";
+        for (uint32_t c = 0; c < panel->ncurve; c++) {
+            const nsi_plane_curve* curve = &panel->curves[c];
+            if (curve->name) name = curve->name;
+            for (uint32_t k = 0; k < curve->count; k++, row++) {
+                texts[row] = panel->title;
+                texts[rows + row] =
+                    curve->closed ? nsi_charts_text(charts, "%s, outline", name) : name;
+                numbers[row] = curve->x[k];
+                numbers[rows + row] = curve->y[k];
+                numbers[2 * rows + row] = NAN;
+                if (!texts[rows + row]) return cli_fail("out of memory"), false;
+            }
+        }
+        for (uint32_t k = 0; k < panel->ndot; k++, row++) {
+            texts[row] = panel->title;
+            texts[rows + row] = panel->dots[k].name;
+            numbers[row] = panel->dots[k].x;
+            numbers[rows + row] = panel->dots[k].y;
+            numbers[2 * rows + row] = panel->dots[k].size;
+        }
+    }
+    columns[0] = (nsi_chart_column){.name = "panel", .texts = texts};
+    columns[1] = (nsi_chart_column){.name = "what", .texts = texts + rows};
+    columns[2] = (nsi_chart_column){.name = "x, m", .numbers = numbers};
+    columns[3] = (nsi_chart_column){.name = "y, m", .numbers = numbers + rows};
+    columns[4] = (nsi_chart_column){.name = "size", .numbers = numbers + 2 * rows};
+    return true;
+}
+
+bool fits_add_outlines(fits* f, const fits_figure* of) {
+    ns_hybrid* hybrid = NULL;
+    outline plate;
+    nsi_csv tables[FITS_MOST_SHOWN];
+    const char* paths[FITS_MOST_SHOWN];
+    memset(tables, 0, sizeof tables);
+    bool done = load_model(f, experiment_path(f->e, f->e->folder, of->model), NULL, &hybrid) &&
+                make_outline(ns_hybrid_model(hybrid), &f->charts, &plate);
+    for (uint32_t k = 0; k < of->nfit && done; k++) {
+        done = fits_read_predictions(f, of->fits[k], &paths[k], &tables[k]);
+    }
+    nsi_plane plane = {.unit = "m", .most = 1.0};
+    done = done && add_panels(f, of, &plate, tables, paths, &plane);
+    nsi_chart* chart =
+        done ? nsi_charts_add(&f->charts, NSI_CHART_PLANE, "outlines", of->title) : NULL;
+    if (chart) chart->as.plane = plane;
+    if (done && !chart) done = (cli_fail("out of memory"), false);
+    done = done && add_numbers(&f->charts, chart);
+    for (uint32_t k = 0; k < of->nfit; k++) nsi_csv_free(&tables[k]);
+    ns_hybrid_free(hybrid);
+    return done;
+}
+
+// ---- supports ----------------------------------------------------------------------------------
+
+// The friction of a point: of the pair that begins with its name. NaN: it touches nothing.
+static double friction_of(const ns_hybrid* hybrid, const char* point) {
+    const ns_model* model = ns_hybrid_model(hybrid);
+    ns_system_options options = ns_default_system_options();
+    ns_hybrid_apply(hybrid, &options);
+    char pattern[300];
+    snprintf(pattern, sizeof pattern, "contact/%.200s:*/mu", point);
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
+        const ns_param* p = ns_model_param(model, k);
+        if (!ns_glob_match(pattern, p->name)) continue;
+        double value = p->value;
+        for (uint32_t i = 0; i < options.nset; i++) {
+            if (ns_glob_match(options.set[i].pattern, p->name)) value = options.set[i].value;
+        }
+        return value;
+    }
+    return NAN;
+}
+
+static bool add_support_panel(const ns_hybrid* hybrid, nsi_charts* charts, nsi_plane_panel* out,
+                              double* most) {
+    const ns_model* model = ns_hybrid_model(hybrid);
+    uint32_t count = ns_model_get_sizes(model).ngeom;
+    outline plate;
+    nsi_plane_curve* curve = nsi_charts_zeros(charts, 1, sizeof *curve);
+    nsi_plane_dot* dots = nsi_charts_zeros(charts, count, sizeof *dots);
+    if (!curve || !dots) return cli_fail("out of memory"), false;
+    if (!make_outline(model, charts, &plate)) return false;
+    *curve = (nsi_plane_curve){NULL, "recorded", plate.x, plate.y, plate.count, true};
+    for (uint32_t k = 0; k < count; k++) {
+        const ns_geom_def* g = ns_model_geom(model, k);
+        double mu =
+            g->type == NS_GEOM_POINTS && g->nvertex == 1 ? friction_of(hybrid, g->name) : NAN;
+        if (isnan(mu)) continue;
+        nsi_plane_dot* dot = &dots[out->ndot++];
+        *dot = (nsi_plane_dot){g->pose.position[0] + g->vertices[0],
+                               g->pose.position[1] + g->vertices[1], mu,
+                               nsi_charts_text(charts, "%s", g->name)};
+        *most = fmax(*most, mu);
+        if (!dot->name) return cli_fail("out of memory"), false;
+    }
+    const char* name = ns_hybrid_variant(hybrid);
+    out->title = nsi_charts_text(charts, "%s", name ? name : "");
+    out->dots = dots;
+    out->curves = curve;
+    out->ncurve = 1;
+    return out->title != NULL;
+}
+
+bool fits_add_supports(fits* f, const fits_figure* of) {
+    enum { MOST_VARIANTS = 20 };
+    nsi_charts* charts = &f->charts;
+    nsi_plane_panel* panels = nsi_charts_zeros(charts, MOST_VARIANTS, sizeof *panels);
+    const char* folder = experiment_path(f->e, f->e->output, of->fits[0]->name);
+    const char* path = folder ? experiment_path(f->e, folder, "fitted.yaml") : NULL;
+    const char* plan = experiment_path(f->e, f->e->folder, of->fits[0]->file);
+    if (!panels || !path || !plan) return cli_fail("out of memory"), false;
+    nsi_plane plane = {.panels = panels, .unit = "m", .most = 0.0};
+    nsi_yaml yaml = {0};
+    ns_error error;
+    if (nsi_yaml_read(plan, NULL, &yaml, &error) != NS_OK)
+        return cli_fail("%s", error.message), false;
+    const nsi_yaml_node* variants = nsi_yaml_find(yaml.root, "variants");
+    bool done = true;
+    for (const nsi_yaml_node* n = variants ? variants->first : NULL;
+         n && done && plane.npanel < MOST_VARIANTS; n = n->next) {
+        ns_hybrid* hybrid = NULL;
+        done = load_model(f, path, nsi_yaml_find(n, "name")->text, &hybrid) &&
+               add_support_panel(hybrid, charts, &panels[plane.npanel++], &plane.most);
+        ns_hybrid_free(hybrid);
+    }
+    if (!variants) {
+        ns_hybrid* hybrid = NULL;
+        done = load_model(f, path, NULL, &hybrid) &&
+               add_support_panel(hybrid, charts, &panels[plane.npanel++], &plane.most);
+        ns_hybrid_free(hybrid);
+    }
+    nsi_yaml_free(&yaml);
+    if (!done) return false;
+    nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_PLANE, "supports", of->title);
+    if (!chart) return cli_fail("out of memory"), false;
+    chart->as.plane = plane;
+    return add_numbers(charts, chart);
+}
