@@ -15,7 +15,7 @@ typedef struct truth {
     const char *file, *model;
     uint32_t trajectories, every, seed;
     double seconds, timestep;
-    int integrator;
+    int integrator, friction;   // friction of ncp: 0 a cone, 1 a pyramid
     double noise;               // share of a column's root mean square about its mean
     const nsi_yaml_node* start; // {name: number or [low, high]}, or NULL
 } truth;
@@ -37,7 +37,7 @@ static bool read_truth(fits* f, const nsi_yaml_node* n, truth* out) {
     *out = (truth){.node = n, .trajectories = 1, .every = 1, .seed = 1, .integrator = -1};
     experiment_check_map(e, n, "an entry of simulate",
                          "file model trajectories seconds timestep integrator every seed start"
-                         " noise");
+                         " noise friction");
     experiment_text(e, n, "file", true, &out->file);
     experiment_text(e, n, "model", true, &out->model);
     experiment_count(e, n, "trajectories", 1, MOST_TRAJECTORIES, &out->trajectories);
@@ -49,6 +49,10 @@ static bool read_truth(fits* f, const nsi_yaml_node* n, truth* out) {
     if (e->status == NS_OK) {
         e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "integrator"), CLI_INTEGRATORS,
                                     &out->integrator, &e->error);
+        if (e->status == NS_OK) {
+            e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "friction"), "cone pyramid",
+                                        &out->friction, &e->error);
+        }
         out->start = nsi_yaml_find(n, "start");
     }
     if (out->start && out->start->type != NSI_YAML_MAP) {
@@ -121,6 +125,7 @@ static bool make_simulator(simulator* s) {
     cli_model_apply(&s->model, &options);
     if (s->of.timestep > 0.0) options.timestep = s->of.timestep;
     if (s->of.integrator >= 0) options.integrator = s->of.integrator;
+    options.friction = (ns_friction)s->of.friction;
     s->system = cli_create_system(s->model.model, &options);
     if (!s->system || !ports_create(&s->ports, &s->model, s->system)) return false;
     const ns_system_sizes* z = &s->ports.z;
@@ -144,6 +149,17 @@ static bool make_simulator(simulator* s) {
     return s->low && s->high && s->states && s->table && s->work && read_start(s);
 }
 
+// Quaternions that were drawn number by number become rotations.
+static void make_unit(const simulator* s, double* x0) {
+    for (uint32_t k = 0; k < ns_model_get_sizes(s->model.model).nlink; k++) {
+        ns_joint_type type = ns_model_link(s->model.model, k)->joint_type;
+        if (type != NS_JOINT_FLOATING && type != NS_JOINT_SPHERICAL) continue;
+        double *q = x0 + ns_model_joint_q(s->model.model, k) + (type == NS_JOINT_FLOATING ? 3 : 0),
+               size = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
+        for (int i = 0; i < 4 && size > 0.0; i++) q[i] /= size;
+    }
+}
+
 // Motion by motion: each draws its own numbers, so that more of them do not change the first.
 static bool run_motions(simulator* s) {
     uint32_t nx = s->ports.z.nx;
@@ -154,6 +170,7 @@ static bool run_motions(simulator* s) {
             x0[i] =
                 s->low[i] == s->high[i] ? s->low[i] : nsi_rng_uniform(&rng, s->low[i], s->high[i]);
         }
+        make_unit(s, x0);
         ns_rollout_args args = {.batch = 1, .steps = s->steps, .x0 = x0, .states = s->states};
         ns_error error;
         if (ns_rollout(s->system, s->work, &args, &error) != NS_OK) {

@@ -12,11 +12,14 @@
 ///
 /// Workspaces, rollouts, their derivatives and weights (sim.h) are those of any other system; there
 /// are no free parameters and no observations. What the network gets, u, is made of the state x and
-/// the control c in this order: per state (x - shift) / scale, or sin x and cos x, or nothing; per
-/// control (c - shift) / scale. Its outputs y give the next state:
+/// the control c in this order: per state (x - shift) / scale, or sin x and cos x, or nothing, per
+/// quaternion the nine numbers of its rotation matrix, row by row; per control (c - shift) / scale. Its
+/// outputs y, one per state that does not follow from a velocity, give the next state:
 ///
 ///     increment   x + output_scale * y
 ///     otherwise   state_shift + output_scale * y
+///     follows     x + timestep * v', v' being the velocity after the step; a quaternion is turned by
+///                 timestep * v' in the body's frame, and stays unit
 ///
 /// Feed-forward: y is a chain of dense layers, activations between them. Weights: the set "dynamics",
 /// layer k a matrix of (inputs + 1) x outputs, the last row its biases.
@@ -29,7 +32,7 @@
 /// and y is linear in the new h of the last layer. They are further states, behind the nx of x:
 /// "h0/0", "h0/1".., "c0/0".., "h1/0"..; to start afresh they are 0. Weights: the set "lstm", layer k
 /// a matrix of (inputs + width + 1) x (4 width) whose rows belong to the inputs, the old h and the
-/// biases, and whose columns to i, f, g, o, in this order; then the set "readout", (width + 1) x nx.
+/// biases, and whose columns to i, f, g, o, in this order; then the set "readout", (width + 1) x outputs.
 /// There is one bias per gate; libraries that add up two have 4 width more numbers per layer.
 ///
 /// To train on recorded states instead of predicted ones, hide the states and give the recorded ones
@@ -48,10 +51,19 @@ typedef enum ns_learned_kind { NS_LEARNED_FEEDFORWARD, NS_LEARNED_LSTM } ns_lear
 
 /// How a network sees a state.
 typedef enum ns_learned_input {
-    NS_LEARNED_RAW,   ///< (x - shift) / scale
-    NS_LEARNED_ANGLE, ///< sin x, cos x; shift and scale do not matter
-    NS_LEARNED_HIDE   ///< not at all: where a machine is does not change how it moves
+    NS_LEARNED_RAW,     ///< (x - shift) / scale
+    NS_LEARNED_ANGLE,   ///< sin x, cos x; shift and scale do not matter
+    NS_LEARNED_HIDE,    ///< not at all: where a machine is does not change how it moves
+    NS_LEARNED_ROTATION ///< this state and the next three are a unit quaternion (w, x, y, z), seen as
+                        ///< the rotation matrix, which q and -q share; those three must be HIDE
 } ns_learned_input;
+
+/// A state that follows from a velocity, itself a state with an output of the network.
+typedef struct ns_learned_motion {
+    uint32_t state;    ///< a coordinate, or the first of a unit quaternion
+    uint32_t velocity; ///< its rate, or the first of three: angular velocity in the body's frame
+    bool rotation;     ///< a quaternion, which a network by itself could not keep unit
+} ns_learned_motion;
 
 /// Start from ns_default_learned_def(). Arrays may be shorter than what they describe: the rest has
 /// the default.
@@ -85,6 +97,9 @@ typedef struct ns_learned_def {
                             ///< forget gates at 1. Default 1
     double init_last_scale; ///< the last layer's in addition times this. Default 0.1
     uint64_t seed;          ///< default 1
+
+    const ns_learned_motion* motions; ///< states without outputs of their own. Default: none
+    uint32_t nmotion;
 } ns_learned_def;
 
 NS_API ns_learned_def ns_default_learned_def(void);

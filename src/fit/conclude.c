@@ -183,7 +183,9 @@ static void describe_learned(const nsi_learned* l, char* text, size_t size) {
     }
     if (used > 0 && (size_t)used < size) {
         snprintf(text + used, size - (size_t)used, ", %s",
-                 l->increment ? "increments" : "next state");
+                 l->integrate   ? l->increment ? "increments of velocities" : "next velocities"
+                 : l->increment ? "increments"
+                                : "next state");
     }
 }
 

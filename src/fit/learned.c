@@ -12,6 +12,7 @@ static ns_status make_probe(const ns_fit* f, ns_system** system, nsi_problem** p
                             ns_error* error) {
     nsi_learned linear = nsi_default_learned();
     linear.controls = f->plan->learned->controls;
+    linear.integrate = f->plan->learned->integrate;
     const ns_model* model = ns_hybrid_model(f->hybrid);
     ns_status status =
         nsi_learned_create(&linear, model, f->timestep, false, &f->allocator, system, error);

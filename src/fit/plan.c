@@ -291,6 +291,8 @@ static void check_teacher(reader* r, const nsi_yaml_node* node, const nsi_stage*
         fail(r, node,
              "teacher forcing is for lstm; a network without memory is trained so by"
              " `windows: one`");
+    } else if (learned->integrate) {
+        fail(r, node, "teacher forcing does not go with `integrate`: begin with `windows: one`");
     } else if (stage->loss.states != NSI_STATES_RECORDED) {
         fail(r, node,
              "teacher forcing takes all states from the data: it needs `states: recorded`");

@@ -450,7 +450,8 @@ void nsi_problem_teach(const nsi_problem* p, const ns_recording* recording,
                 *out++ = sin(x[k]);
                 *out++ = cos(x[k]);
                 break;
-            case NS_LEARNED_HIDE: break;
+            case NS_LEARNED_HIDE:
+            case NS_LEARNED_ROTATION: break; // models with rotations have no teacher
             }
         }
     }

@@ -571,6 +571,7 @@ static void add_learned(nsi_text_builder* text, const nsi_learned* l) {
         nsi_text_add(text, "%s%u", k > 0 ? ", " : "", l->hidden[k]);
     }
     nsi_text_add(text, "]\n  increment: %s\n", l->increment ? "true" : "false");
+    if (l->integrate) nsi_text_add(text, "  integrate: true\n");
     if (l->kind != NS_LEARNED_LSTM) {
         nsi_text_add(text, "  activation: %s\n", ns_activation_name(l->activation));
     }

@@ -9,9 +9,10 @@
 
 #define KINDS "feedforward lstm" // in the order of ns_learned_kind
 
-static const char shared_keys[] = "kind hidden increment hide angle activation init seed";
-static const char all_keys[] = "kind hidden increment hide angle activation init seed controls"
-                               " state_shift state_scale control_shift control_scale output_scale";
+static const char shared_keys[] = "kind hidden increment integrate hide angle activation init seed";
+static const char all_keys[] =
+    "kind hidden increment integrate hide angle activation init seed"
+    " controls state_shift state_scale control_shift control_scale output_scale";
 
 nsi_learned nsi_default_learned(void) {
     ns_learned_def def = ns_default_learned_def();
@@ -142,6 +143,9 @@ ns_status nsi_learned_read(const nsi_yaml* yaml, const nsi_yaml_node* node, bool
     read_layers(&r, out);
     if (r.status == NS_OK) {
         r.status = nsi_yaml_flag(yaml, find(&r, "increment"), &out->increment, error);
+    }
+    if (r.status == NS_OK) {
+        r.status = nsi_yaml_flag(yaml, find(&r, "integrate"), &out->integrate, error);
     }
     read_names(&r, "hide", &out->hide);
     read_names(&r, "angle", &out->angle);

@@ -5,7 +5,8 @@
 //       kind: lstm               # or feedforward
 //       hidden: [16]             # widths of layers
 //       increment: true          # predict the change of the state, not the next one
-//       hide: [rootx, rooty]     # joints whose coordinate the network does not see
+//       integrate: true          # predict velocities only: coordinates follow from them
+//       hide: [rootx, root/y]    # coordinates that the network does not see (sim/learned_model.h)
 //       angle: [rootz]           # joints whose coordinate it sees as sine and cosine
 //       activation: tanh         # of the hidden layers of feedforward
 //       init: {scale: 1, last: 0.1}
@@ -36,8 +37,8 @@ typedef struct nsi_numbers_list {
 typedef struct nsi_learned {
     ns_learned_kind kind;
     uint32_t hidden[NSI_LEARNED_MAX_LAYERS], nhidden;
-    bool increment;
-    nsi_names hide, angle; // joints
+    bool increment, integrate;
+    nsi_names hide, angle; // joints, or their coordinates
     ns_activation activation;
     double init_scale, init_last_scale;
     uint64_t seed;

@@ -3,6 +3,7 @@
 #include "neuralsim/learned.h"
 
 #include "expr/trace.h"
+#include "math/vec.h"
 #include "nn/blueprint.h"
 #include "nn/network.h"
 #include "sim/system.h"
@@ -37,10 +38,27 @@ static double state_scale(const ns_learned_def* def, uint32_t i) {
 // Numbers that the network gets of state and control.
 static uint32_t input_count(const ns_learned_def* def) {
     uint32_t count = def->nc;
-    for (uint32_t i = 0; i < def->nx; i++) {
-        ns_learned_input mode = input_mode(def, i);
-        count += mode == NS_LEARNED_HIDE ? 0 : mode == NS_LEARNED_ANGLE ? 2 : 1;
+    static const uint32_t sizes[] = {1, 2, 0, 9}; // in the order of ns_learned_input
+    for (uint32_t i = 0; i < def->nx; i++) count += sizes[input_mode(def, i)];
+    return count;
+}
+
+static uint32_t motion_size(const ns_learned_motion* m) {
+    return m->rotation ? 4 : 1;
+}
+
+// The motion that a state belongs to, or NULL: it has an output.
+static const ns_learned_motion* motion_of(const ns_learned_def* def, uint32_t state) {
+    for (uint32_t k = 0; k < def->nmotion; k++) {
+        const ns_learned_motion* m = &def->motions[k];
+        if (state >= m->state && state - m->state < motion_size(m)) return m;
     }
+    return NULL;
+}
+
+static uint32_t output_count(const ns_learned_def* def) {
+    uint32_t count = def->nx;
+    for (uint32_t k = 0; k < def->nmotion; k++) count -= motion_size(&def->motions[k]);
     return count;
 }
 
@@ -127,14 +145,44 @@ static ns_status check_inputs(const ns_learned_def* def, ns_error* error) {
     ns_status status =
         check_list("state_input", def->state_input, def->nstate_input, def->nx, error);
     for (uint32_t i = 0; i < def->nstate_input && status == NS_OK; i++) {
-        if ((unsigned)def->state_input[i] <= NS_LEARNED_HIDE) continue;
-        status = nsi_fail(error, NS_ERR_ARGUMENT, "def.state_input[%u] is %d, which is none", i,
-                          (int)def->state_input[i]);
+        if ((unsigned)def->state_input[i] > NS_LEARNED_ROTATION) {
+            status = nsi_fail(error, NS_ERR_ARGUMENT, "def.state_input[%u] is %d, which is none", i,
+                              (int)def->state_input[i]);
+        }
+    }
+    for (uint32_t i = 0; i < def->nstate_input && status == NS_OK; i++) {
+        if (def->state_input[i] != NS_LEARNED_ROTATION) continue;
+        bool room = def->nx - i >= 4;
+        for (uint32_t k = 1; k < 4 && room; k++) room = input_mode(def, i + k) == NS_LEARNED_HIDE;
+        if (!room) {
+            status = nsi_fail(error, NS_ERR_ARGUMENT,
+                              "def.state_input[%u] is a rotation: three states must follow that are"
+                              " NS_LEARNED_HIDE",
+                              i);
+        }
     }
     if (status == NS_OK && def->kind == NS_LEARNED_FEEDFORWARD && input_count(def) == 0) {
         status = nsi_fail(error, NS_ERR_ARGUMENT,
                           "def.state_input hides all states and there are no controls: the network"
                           " has no input");
+    }
+    return status;
+}
+
+// Motions are of states of their own; their velocities are not.
+static ns_status check_motions(const ns_learned_def* def, ns_error* error) {
+    ns_status status = check_list("motions", def->motions, def->nmotion, def->nx, error);
+    for (uint32_t k = 0; k < def->nmotion && status == NS_OK; k++) {
+        const ns_learned_motion* m = &def->motions[k];
+        uint32_t size = motion_size(m), rates = m->rotation ? 3 : 1;
+        bool good = m->state < def->nx && def->nx - m->state >= size && m->velocity < def->nx &&
+                    def->nx - m->velocity >= rates;
+        for (uint32_t i = 0; i < size && good; i++) good = motion_of(def, m->state + i) == m;
+        for (uint32_t i = 0; i < rates && good; i++) good = !motion_of(def, m->velocity + i);
+        if (good) continue;
+        status = nsi_fail(error, NS_ERR_ARGUMENT,
+                          "def.motions[%u]: states %u and %u are none, or belong to another motion",
+                          k, m->state, m->velocity);
     }
     return status;
 }
@@ -149,6 +197,7 @@ static ns_status check_def(const ns_learned_def* def, ns_error* error) {
     if (status == NS_OK) status = check_names("control_names", def->control_names, def->nc, error);
     if (status == NS_OK) status = check_layers(def, error);
     if (status == NS_OK) status = check_inputs(def, error);
+    if (status == NS_OK) status = check_motions(def, error);
     const struct {
         const char* field;
         const double* list;
@@ -207,7 +256,7 @@ static uint64_t weight_count(const ns_learned_def* def) {
         count += (inputs + old * width + 1) * gates * width;
         inputs = width;
     }
-    return count + (inputs + 1) * def->nx;
+    return count + (inputs + 1) * output_count(def);
 }
 
 // N(0, scale^2 / fan_in) in all rows but the last, the biases.
@@ -224,7 +273,7 @@ static ns_status make_weights(const ns_learned_def* def, ns_system* s, ns_error*
                         (unsigned long long)count, NSI_BLUEPRINT_MAX_WEIGHTS);
     }
     bool lstm = def->kind == NS_LEARNED_LSTM;
-    uint32_t inputs = input_count(def), n = 0;
+    uint32_t inputs = input_count(def), noutput = output_count(def), n = 0;
     ns_status status =
         nsi_system_alloc_weights(s, lstm ? 2 : 1, def->nhidden + 1, (uint32_t)count, error);
     if (status != NS_OK) return status;
@@ -232,18 +281,18 @@ static ns_status make_weights(const ns_learned_def* def, ns_system* s, ns_error*
     if (!lstm) {
         s->arrays[0] = (nsi_weight_array){"dynamics", 0, (uint32_t)count};
         for (uint32_t k = 0; k <= def->nhidden; k++) {
-            uint32_t outputs = k < def->nhidden ? def->hidden[k] : def->nx;
+            uint32_t outputs = k < def->nhidden ? def->hidden[k] : noutput;
             add_matrix(s, &n, "dynamics", k, k > 0 ? def->hidden[k - 1] : inputs, outputs);
         }
         ns_network_def network = plain_network(def);
-        nsi_network_init(&network, inputs, def->nx, 0, s->weights);
+        nsi_network_init(&network, inputs, noutput, 0, s->weights);
         return NS_OK;
     }
     for (uint32_t k = 0; k < def->nhidden; k++) {
         uint64_t width = def->hidden[k];
         add_matrix(s, &n, "lstm", k, (k > 0 ? def->hidden[k - 1] : inputs) + width, 4 * width);
     }
-    add_matrix(s, &n, "readout", 0, def->hidden[def->nhidden - 1], def->nx);
+    add_matrix(s, &n, "readout", 0, def->hidden[def->nhidden - 1], noutput);
     const ns_weight_matrix* readout = &s->matrices[n - 1];
     s->arrays[0] = (nsi_weight_array){"lstm", 0, readout->offset};
     s->arrays[1] = (nsi_weight_array){"readout", readout->offset, readout->rows * readout->columns};
@@ -267,11 +316,12 @@ typedef struct learner {
     const ns_system* system;
     ns_graph* graph;
     ns_array arrays[2];
-    uint32_t nin;
+    uint32_t nin, nout;
     ns_expr *x, *c;    // inputs: states and controls of the definition
     ns_expr *h, *cell; // inputs: what LSTM layers keep, one layer after the other
     ns_expr* u;        // (nin) what the network gets
-    ns_expr* y;        // (nx) what it gives
+    ns_expr* y;        // (nout) what it gives
+    ns_expr* next;     // (nx) the next state
     ns_expr *new_h, *new_cell;
 } learner;
 
@@ -298,7 +348,9 @@ static bool make_room(learner* l) {
     l->h = expressions(l, kept);
     l->cell = expressions(l, kept);
     l->u = expressions(l, l->nin);
-    l->y = expressions(l, l->def->nx);
+    l->nout = output_count(l->def);
+    l->y = expressions(l, l->nout);
+    l->next = expressions(l, l->def->nx);
     l->new_h = expressions(l, kept);
     l->new_cell = expressions(l, kept);
     return l->graph->error.status == NS_OK;
@@ -352,6 +404,10 @@ static ns_expr normalised(ns_expr x, double shift, double scale) {
     return ns_div(ns_sub(x, ns_const(shift)), ns_const(scale));
 }
 
+static quat quat_at(const ns_expr* q) {
+    return (quat){q[0], q[1], q[2], q[3]};
+}
+
 static void see(learner* l) {
     const ns_learned_def* def = l->def;
     uint32_t n = 0;
@@ -366,6 +422,11 @@ static void see(learner* l) {
             l->u[n++] = ns_cos(l->x[i]);
             break;
         case NS_LEARNED_HIDE: break;
+        case NS_LEARNED_ROTATION: {
+            mat3 r = m3_from_quat(quat_at(l->x + i));
+            for (int k = 0; k < 9; k++) l->u[n++] = r.e[k / 3][k % 3];
+            break;
+        }
         }
     }
     for (uint32_t i = 0; i < def->nc; i++) {
@@ -406,7 +467,24 @@ static void trace_lstm(const learner* l) {
         nin = def->hidden[k];
         first += nin;
     }
-    ns_dense_layer(l->arrays[1], nin, inputs, def->nx, NS_IDENTITY, l->y);
+    ns_dense_layer(l->arrays[1], nin, inputs, l->nout, NS_IDENTITY, l->y);
+}
+
+// States that follow from velocities, once those are known; as semi-implicit Euler does it.
+static void move(const learner* l) {
+    ns_expr dt = ns_const(l->def->timestep);
+    for (uint32_t k = 0; k < l->def->nmotion; k++) {
+        const ns_learned_motion* m = &l->def->motions[k];
+        const ns_expr *x = l->x + m->state, *rate = l->next + m->velocity;
+        ns_expr* to = l->next + m->state;
+        if (m->rotation) {
+            vec3 turn = v3_scale(dt, v3(rate[0], rate[1], rate[2]));
+            quat q = q_normalize(q_mul(quat_at(x), q_exp(turn)));
+            to[0] = q.w, to[1] = q.x, to[2] = q.y, to[3] = q.z;
+        } else {
+            to[0] = ns_add(x[0], ns_mul(dt, rate[0]));
+        }
+    }
 }
 
 static void trace_step(learner* l) {
@@ -416,17 +494,22 @@ static void trace_step(learner* l) {
         trace_lstm(l);
     } else {
         ns_network_def network = plain_network(def);
-        nsi_network_trace(&network, l->arrays[0], l->nin, l->u, def->nx, NULL, l->y);
+        nsi_network_trace(&network, l->arrays[0], l->nin, l->u, l->nout, NULL, l->y);
     }
     char text[32], quantity[NSI_BLUEPRINT_MAX_NAME + 32];
-    for (uint32_t i = 0; i < def->nx; i++) {
+    for (uint32_t i = 0, n = 0; i < def->nx; i++) {
+        if (motion_of(def, i)) continue;
         const char* name = port_name(def->state_names, "x", i, text);
         double scale = element(def->output_scale, def->noutput_scale, i, state_scale(def, i));
         double shift = element(def->state_shift, def->nstate_shift, i, 0.0);
         snprintf(quantity, sizeof quantity, "output/%s", name);
-        nsi_trace_observe(quantity, l->y[i]); // what a message about infinite numbers can name
-        ns_output(name, ns_add(def->increment ? l->x[i] : ns_const(shift),
-                               ns_mul(ns_const(scale), l->y[i])));
+        nsi_trace_observe(quantity, l->y[n]); // what a message about infinite numbers can name
+        l->next[i] =
+            ns_add(def->increment ? l->x[i] : ns_const(shift), ns_mul(ns_const(scale), l->y[n++]));
+    }
+    move(l);
+    for (uint32_t i = 0; i < def->nx; i++) {
+        ns_output(port_name(def->state_names, "x", i, text), l->next[i]);
     }
     put_kept(l, true);
 }

@@ -8,16 +8,17 @@
 
 // ---- does it fit? ------------------------------------------------------------------------------
 
-static ns_status check_joints(const ns_model* model, ns_error* error) {
-    for (uint32_t k = 0; k < model->sizes.nlink; k++) {
+static ns_status check_joints(const nsi_learned* l, const ns_model* model, ns_error* error) {
+    for (uint32_t k = 0; k < model->sizes.nlink && !l->integrate; k++) {
         const ns_link_def* link = ns_model_link(model, k);
         if (link->joint_type != NS_JOINT_FLOATING && link->joint_type != NS_JOINT_SPHERICAL) {
             continue;
         }
-        return nsi_fail(error, NS_ERR_UNSUPPORTED,
-                        "joint %.200s has an orientation, which a network cannot keep on its"
-                        " sphere; a learned system needs joints with one coordinate",
-                        link->joint);
+        return nsi_fail(
+            error, NS_ERR_UNSUPPORTED,
+            "joint %.200s has a rotation, which a network cannot keep on its sphere; add"
+            " `integrate: true`, so that it follows from the angular velocity",
+            link->joint);
     }
     if (model->sizes.nq == 0) {
         return nsi_fail(error, NS_ERR_UNSUPPORTED,
@@ -26,16 +27,39 @@ static ns_status check_joints(const ns_model* model, ns_error* error) {
     return NS_OK;
 }
 
-// The coordinate of a joint, or NSI_NONE.
-static uint32_t coordinate(const ns_model* model, const char* joint) {
-    uint32_t link = ns_model_find_joint(model, joint);
-    return link == NSI_NONE ? NSI_NONE : ns_model_joint_q(model, link);
+// A joint's rotation: the first of its four coordinates, or NSI_NONE.
+static uint32_t rotation_of(const ns_model* model, uint32_t link) {
+    ns_joint_type type = ns_model_link(model, link)->joint_type;
+    if (type == NS_JOINT_SPHERICAL) return ns_model_joint_q(model, link);
+    return type == NS_JOINT_FLOATING ? ns_model_joint_q(model, link) + 3 : NSI_NONE;
+}
+
+// Coordinates by the name of a joint, or of a floating joint's part.
+typedef struct place {
+    uint32_t first, count; // count 0: there are none
+} place;
+
+static place find_place(const ns_model* model, const char* name) {
+    for (uint32_t k = 0; k < model->sizes.nlink; k++) {
+        const char* joint = ns_model_link(model, k)->joint;
+        uint32_t first = ns_model_joint_q(model, k), rotation = rotation_of(model, k);
+        size_t size = strlen(joint);
+        if (first == NSI_NONE || strncmp(name, joint, size) != 0) continue;
+        const char* part = name + size;
+        if (!*part) return (place){first, rotation == NSI_NONE ? 1 : rotation + 4 - first};
+        if (rotation == NSI_NONE || rotation == first || *part++ != '/') continue;
+        for (uint32_t i = 0; i < 3; i++) {
+            if (part[0] == "xyz"[i] && !part[1]) return (place){first + i, 1};
+        }
+        if (strcmp(part, "rotation") == 0) return (place){rotation, 4};
+    }
+    return (place){0, 0};
 }
 
 static ns_status check_names(const char* key, const nsi_names* names, const ns_model* model,
                              ns_error* error) {
     for (uint32_t k = 0; k < names->count; k++) {
-        if (coordinate(model, names->data[k]) != NSI_NONE) continue;
+        if (find_place(model, names->data[k]).count > 0) continue;
         const char* nearest = "";
         uint32_t best = UINT32_MAX;
         for (uint32_t i = 0; i < model->sizes.nlink; i++) {
@@ -48,6 +72,24 @@ static ns_status check_names(const char* key, const nsi_names* names, const ns_m
             error, NS_ERR_ARGUMENT,
             "%s: the model has no joint %.200s with a coordinate; the nearest is %.200s", key,
             names->data[k], nearest);
+    }
+    return NS_OK;
+}
+
+// Sine and cosine are of one number, and not of what is hidden.
+static ns_status check_angles(const nsi_learned* l, const ns_model* model, ns_error* error) {
+    for (uint32_t i = 0; i < l->angle.count; i++) {
+        place angle = find_place(model, l->angle.data[i]);
+        if (angle.count > 1) {
+            return nsi_fail(error, NS_ERR_ARGUMENT,
+                            "angle: joint %.200s has a rotation, which is seen as its matrix",
+                            l->angle.data[i]);
+        }
+        for (uint32_t k = 0; k < l->hide.count; k++) {
+            if (strcmp(l->hide.data[k], l->angle.data[i]) != 0) continue;
+            return nsi_fail(error, NS_ERR_ARGUMENT, "joint %.200s is under hide and under angle",
+                            l->hide.data[k]);
+        }
     }
     return NS_OK;
 }
@@ -75,16 +117,10 @@ static ns_status check_length(const char* key, const nsi_numbers_list* list, uin
 
 ns_status nsi_learned_fits(const nsi_learned* l, const ns_model* model, ns_error* error) {
     uint32_t nx = model->sizes.nq + model->sizes.nv, nc = l->controls.count;
-    ns_status status = check_joints(model, error);
+    ns_status status = check_joints(l, model, error);
     if (status == NS_OK) status = check_names("hide", &l->hide, model, error);
     if (status == NS_OK) status = check_names("angle", &l->angle, model, error);
-    for (uint32_t k = 0; k < l->hide.count && status == NS_OK; k++) {
-        for (uint32_t i = 0; i < l->angle.count && status == NS_OK; i++) {
-            if (strcmp(l->hide.data[k], l->angle.data[i]) != 0) continue;
-            status = nsi_fail(error, NS_ERR_ARGUMENT, "joint %.200s is under hide and under angle",
-                              l->hide.data[k]);
-        }
-    }
+    if (status == NS_OK) status = check_angles(l, model, error);
     for (uint32_t k = 0; k < nc && status == NS_OK; k++) {
         if (is_control(model, l->controls.data[k])) continue;
         status = nsi_fail(error, NS_ERR_ARGUMENT, "controls: the model has no control %.200s",
@@ -100,11 +136,18 @@ ns_status nsi_learned_fits(const nsi_learned* l, const ns_model* model, ns_error
 
 void nsi_learned_inputs(const nsi_learned* l, const ns_model* model, ns_learned_input* out) {
     for (uint32_t k = 0; k < model->sizes.nq + model->sizes.nv; k++) out[k] = NS_LEARNED_RAW;
-    for (uint32_t k = 0; k < l->hide.count; k++) {
-        out[coordinate(model, l->hide.data[k])] = NS_LEARNED_HIDE;
+    for (uint32_t k = 0; k < model->sizes.nlink; k++) {
+        uint32_t rotation = rotation_of(model, k);
+        for (uint32_t i = 0; rotation != NSI_NONE && i < 4; i++) {
+            out[rotation + i] = i == 0 ? NS_LEARNED_ROTATION : NS_LEARNED_HIDE;
+        }
     }
     for (uint32_t k = 0; k < l->angle.count; k++) {
-        out[coordinate(model, l->angle.data[k])] = NS_LEARNED_ANGLE;
+        out[find_place(model, l->angle.data[k]).first] = NS_LEARNED_ANGLE;
+    }
+    for (uint32_t k = 0; k < l->hide.count; k++) {
+        place hidden = find_place(model, l->hide.data[k]);
+        for (uint32_t i = 0; i < hidden.count; i++) out[hidden.first + i] = NS_LEARNED_HIDE;
     }
 }
 
@@ -115,6 +158,8 @@ typedef struct maker {
     const ns_model* model;
     uint32_t nx, nc; // nc: with what a teacher gives
     ns_learned_input* inputs;
+    ns_learned_motion* motions; // with `integrate`: of all coordinates
+    uint32_t nmotion;
     const char **state_names, **control_names;
     double *control_shift, *control_scale, *state_shift;
     nsi_arena arena;
@@ -144,20 +189,36 @@ static void add_taught(maker* m) {
     }
 }
 
+static void add_motions(maker* m) {
+    for (uint32_t k = 0; k < m->model->sizes.nlink; k++) {
+        uint32_t q = ns_model_joint_q(m->model, k), v = ns_model_joint_v(m->model, k);
+        uint32_t rotation = rotation_of(m->model, k);
+        if (q == NSI_NONE) continue;
+        uint32_t plain = rotation == NSI_NONE ? 1 : rotation - q, nq = m->model->sizes.nq;
+        for (uint32_t i = 0; i < plain; i++) {
+            m->motions[m->nmotion++] = (ns_learned_motion){q + i, nq + v + i, false};
+        }
+        if (rotation == NSI_NONE) continue;
+        m->motions[m->nmotion++] = (ns_learned_motion){rotation, nq + v + plain, true};
+    }
+}
+
 static bool fill(maker* m, bool teacher) {
     const nsi_learned* l = m->l;
     size_t most = 2 * (size_t)m->nx + l->controls.count + 1, one = sizeof(double);
     m->inputs = nsi_arena_alloc(&m->arena, m->nx * sizeof *m->inputs);
+    m->motions = nsi_arena_alloc(&m->arena, m->nx * sizeof *m->motions);
     m->state_names = nsi_arena_alloc(&m->arena, m->nx * sizeof *m->state_names);
     m->control_names = nsi_arena_alloc(&m->arena, most * sizeof *m->control_names);
     m->state_shift = nsi_arena_alloc(&m->arena, m->nx * one);
     m->control_shift = nsi_arena_alloc(&m->arena, most * one);
     m->control_scale = nsi_arena_alloc(&m->arena, most * one);
-    if (!m->inputs || !m->state_names || !m->control_names || !m->state_shift ||
+    if (!m->inputs || !m->motions || !m->state_names || !m->control_names || !m->state_shift ||
         !m->control_shift || !m->control_scale) {
         return false;
     }
     nsi_learned_inputs(l, m->model, m->inputs);
+    if (l->integrate) add_motions(m);
     uint32_t nq = m->model->sizes.nq;
     bool named = true;
     for (uint32_t k = 0; k < m->nx; k++) {
@@ -213,6 +274,8 @@ ns_status nsi_learned_create(const nsi_learned* l, const ns_model* model, double
     def.ncontrol_scale = m.nc;
     def.output_scale = l->output_scale.data;
     def.noutput_scale = l->output_scale.count;
+    def.motions = m.motions;
+    def.nmotion = m.nmotion;
     def.timestep = timestep;
     def.init_scale = l->init_scale;
     def.init_last_scale = l->init_last_scale;

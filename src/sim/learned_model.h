@@ -1,7 +1,10 @@
 // Learned systems that stand for a model: its coordinates, velocities and controls, and a network for
 // the step between them.
 //
-// The state is q, qd, then what an LSTM keeps; the controls are those that the definition names.
+// The state is q, qd, then what an LSTM keeps; the controls are those that the definition names. With
+// `integrate`, q follows from qd as in the model's own semi-implicit step, so that rotations stay
+// rotations. Names under `hide` are joints, or of a floating joint "root" its coordinates "root/x",
+// "root/y", "root/z" and "root/rotation".
 
 #ifndef NSI_SIM_LEARNED_MODEL_H
 #define NSI_SIM_LEARNED_MODEL_H
@@ -10,8 +13,8 @@
 #include "neuralsim/model.h"
 
 // Can the definition stand for this model?
-// @return NS_OK; NS_ERR_UNSUPPORTED: a joint has more than one coordinate; NS_ERR_ARGUMENT: a name is
-//         not the model's, or a list has the wrong length
+// @return NS_OK; NS_ERR_UNSUPPORTED: a joint has a rotation, which needs `integrate`; NS_ERR_ARGUMENT: a
+//         name is not the model's, or a list has the wrong length
 ns_status nsi_learned_fits(const nsi_learned* learned, const ns_model* model, ns_error* error);
 
 // How the network sees each of q and qd (nq + nv).

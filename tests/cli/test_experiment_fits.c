@@ -169,6 +169,44 @@ static void truth_is_simulated(void** state) {
     free(same);
 }
 
+// A block slides over a floor, from 2 and 1 m/s: with a pyramid each loses mu g t, with a cone both together
+// do. Quaternions are drawn number by number, and made unit.
+static void friction_and_rotations_of_a_truth(void** state) {
+    (void)state;
+    uint32_t count;
+    program_write_file(folder, "experiments/mine/block.xml",
+                       "<mujoco><option cone=\"elliptic\"/><worldbody>"
+                       "<geom type=\"plane\" size=\"1 1 1\" friction=\"0.4 0 0\"/>"
+                       "<body pos=\"0 0 0.1\"><freejoint name=\"root\"/>"
+                       "<geom type=\"box\" size=\"0.1 0.1 0.1\" friction=\"0.4 0 0\"/></body>"
+                       "</worldbody></mujoco>\n");
+    write_experiment(
+        "kind: fits\ntitle: Mine\n" SIMULATE("") //
+        "  - {file: cone.csv, model: block.xml, seconds: 0.2, start: {qd0: 2, qd1: 1}}\n"
+        "  - {file: pyramid.csv, model: block.xml, seconds: 0.2, friction: pyramid,"
+        " start: {qd0: 2, qd1: 1}}\n"
+        "  - {file: turned.csv, model: block.xml, trajectories: 20, seconds: 0.01,"
+        " start: {q2: 1, q3: [-1, 1], q4: [-1, 1], q5: [-1, 1], q6: [-1, 1]}}\n"
+        "fits: [{name: formula, file: formula.yaml}]\n");
+    json_decref(run_experiment("-o block"));
+    double lost = 0.4 * 9.81 * 0.2, along = 2.0 / sqrt(5.0), across = 1.0 / sqrt(5.0);
+    double *cone = read_numbers("block/data/cone.csv", &count), *end = cone + count - 15;
+    assert_true(fabs(end[9] - 2.0 + lost * along) < 1e-3);
+    assert_true(fabs(end[10] - 1.0 + lost * across) < 1e-3);
+    double* pyramid = read_numbers("block/data/pyramid.csv", &count);
+    end = pyramid + count - 15;
+    assert_true(fabs(end[9] - 2.0 + lost) < 1e-3);
+    assert_true(fabs(end[10] - 1.0 + lost) < 1e-3);
+    double* turned = read_numbers("block/data/turned.csv", &count);
+    for (uint32_t k = 0; k < count; k += count / 20) {
+        const double* q = turned + k + 5;
+        assert_true(fabs(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3] - 1.0) < 1e-12);
+    }
+    free(cone);
+    free(pyramid);
+    free(turned);
+}
+
 // Noise is a share of how far a column goes, on every row.
 static void noise_is_as_large_as_asked_for(void** state) {
     (void)state;
@@ -573,6 +611,7 @@ static int stop(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(truth_is_simulated),
+        cmocka_unit_test(friction_and_rotations_of_a_truth),
         cmocka_unit_test(noise_is_as_large_as_asked_for),
         cmocka_unit_test(recordings_of_earlier_runs_are_not_taken),
         cmocka_unit_test(a_wrong_figure_costs_no_result),

@@ -24,6 +24,7 @@
 #define PENDULUM NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf"
 #define MODEL "model: " PENDULUM "\n"
 #define DATA "data: {train: [swings.csv]}\n"
+#define BALL "model: ball.xml\ndata: {train: [ball.csv]}\n"
 
 enum { NX = 4, NC = 2, NU = NX + NC + 1 }; // of the pendulum; inputs of a linear map with a bias
 
@@ -587,6 +588,46 @@ static void poses_are_those_of_the_model(void** state) {
     ns_fit_free(fit);
 }
 
+// A ball in free fall: its velocity changes by -g dt, its spin does not. A linear map finds that from
+// single steps, and whole flights follow from it, rotations with them.
+static void a_falling_ball_is_found(void** state) {
+    (void)state;
+    static const double x0[] = {0, 0, 1, 1, 0, 0, 0, 1,    0,    2,   3, -2, 1, //
+                                1, 2, 0, 0, 1, 0, 0, -0.5, 0.7,  1,   0, 1,  2, //
+                                3, 0, 2, 0, 0, 1, 0, 0.3,  -1.5, 0.1, 1, 1,  -3};
+    experiment_write("fall.xml", "<mujoco><worldbody><body name=\"b\"><freejoint name=\"root\"/>"
+                                 "<geom type=\"sphere\" size=\"0.1\"/></body></worldbody>"
+                                 "</mujoco>\n");
+    motion m = motion_of(experiment_path("fall.xml"), 0.01, 31);
+    m.runs = 3;
+    m.x0 = x0;
+    motion_record(&m, "fall.csv");
+    ns_fit* fit = load_text("model: fall.xml\n"
+                            "data: {train: [fall.csv]}\n"
+                            "learned: {kind: feedforward, increment: true, integrate: true,"
+                            " hide: [root/x, root/y]}\n"
+                            "fit: {windows: one, states: recorded}\n",
+                            1);
+    run(fit, NULL);
+    const nsi_score *before = &fit->answer.before[NSI_ROLE_TRAIN],
+                    *after = &fit->answer.after[NSI_ROLE_TRAIN];
+    printf("    falling ball: q off by %.1e, then %.1e\n", before->rmse_q, after->rmse_q);
+    assert_true(before->rmse_q > 1e-2);
+    assert_true(after->rmse_q < 1e-8);
+    assert_true(after->rmse_qd < 1e-8);
+    save(fit, "fall");
+    ns_fit_free(fit);
+    char* answer = program_read_file(experiment_path("fall/fitted.yaml"));
+    assert_says(answer, "integrate: true");
+    assert_says(answer, "root/y");
+    free(answer);
+    program_result result = {0};
+    program_must_run(experiment_folder(), "replay fall/fitted.yaml --data fall.csv --json",
+                     &result);
+    assert_says(result.out, "\"integrator\": \"learned\"");
+    program_result_free(&result);
+}
+
 // On a pendulum under torques, an LSTM gets well below the guess that nothing changes.
 static void an_lstm_learns_a_pendulum(void** state) {
     (void)state;
@@ -721,8 +762,15 @@ static const struct {
      NS_ERR_PARSE, "fit.yaml:4:6:", "for a `learned` system"},
     {MODEL DATA "learned: {kind: lstm, hidden: [2]}\nfit: {rate_end: -1}\n", NS_ERR_PARSE,
      "fit.yaml:4:17:", "rate_end"},
-    {"model: ball.xml\ndata: {train: [ball.csv]}\nlearned: {kind: feedforward}\n",
-     NS_ERR_UNSUPPORTED, "fit.yaml:3:10:", "joints with one coordinate"},
+    {BALL "learned: {kind: feedforward}\n", NS_ERR_UNSUPPORTED,
+     "fit.yaml:3:10:", "add `integrate: true`"},
+    {BALL "learned: {kind: feedforward, integrate: true, hide: [b/w]}\n", NS_ERR_PARSE,
+     "fit.yaml:3:10:", "no joint b/w"},
+    {BALL "learned: {kind: feedforward, integrate: true, angle: [root]}\n", NS_ERR_PARSE,
+     "fit.yaml:3:10:", "seen as its matrix"},
+    {BALL "learned: {kind: lstm, hidden: [2], integrate: true}\n"
+          "fit: {teacher: true, states: recorded}\n",
+     NS_ERR_PARSE, "fit.yaml:4:6:", "does not go with `integrate`"},
     {MODEL "data: {train: [swings.csv], map: half.yaml}\nlearned: {kind: feedforward}\n",
      NS_ERR_PARSE, "fit.yaml:2:7:", "the data has no q1"},
     {MODEL "data: {train: [swings.csv], map: pose.yaml}\nlearned: {kind: feedforward}\n",
@@ -731,7 +779,7 @@ static const struct {
 
 static void faults_have_a_place(void** state) {
     (void)state;
-    experiment_write("ball.xml", "<mujoco><worldbody><body name=\"b\"><freejoint/>"
+    experiment_write("ball.xml", "<mujoco><worldbody><body name=\"b\"><freejoint name=\"root\"/>"
                                  "<geom type=\"sphere\" size=\"0.1\"/></body></worldbody>"
                                  "</mujoco>\n");
     experiment_write("ball.csv", "t,q0,q1,q2,q3,q4,q5,q6\n0,0,0,0,1,0,0,0\n0.01,0,0,0,1,0,0,0\n"
@@ -810,6 +858,7 @@ int main(void) {
         cmocka_unit_test(adam_ends_with_the_best_weights),
         cmocka_unit_test(scores_are_those_of_rollouts),
         cmocka_unit_test(poses_are_those_of_the_model),
+        cmocka_unit_test(a_falling_ball_is_found),
         cmocka_unit_test(an_lstm_learns_a_pendulum),
         cmocka_unit_test(horizons_may_be_too_long_for_a_set),
         cmocka_unit_test(faults_have_a_place),

@@ -449,6 +449,168 @@ static void rollouts_have_their_gradients(void** state) {
     residual_check(&slope);
 }
 
+// ---- rotations -----------------------------------------------------------------------------
+
+enum { BODY = 13, SEEN = 16 }; // states of a free body; what the network sees: z, R, velocities
+
+// A free body: position, quaternion, velocity, angular velocity in the body; x and y are hidden.
+static ns_learned_def body_def(ns_learned_kind kind, bool increment) {
+    static const ns_learned_input modes[] = {NS_LEARNED_HIDE,     NS_LEARNED_HIDE, NS_LEARNED_RAW,
+                                             NS_LEARNED_ROTATION, NS_LEARNED_HIDE, NS_LEARNED_HIDE,
+                                             NS_LEARNED_HIDE};
+    static const ns_learned_motion motions[] = {
+        {0, 7, false}, {1, 8, false}, {2, 9, false}, {3, 10, true}};
+    static const uint32_t hidden[] = {4};
+    ns_learned_def def = small_def(kind, BODY, 0, 1, hidden);
+    def.increment = increment;
+    def.state_input = modes, def.nstate_input = 7;
+    def.motions = motions, def.nmotion = 4;
+    def.timestep = 0.1;
+    return def;
+}
+
+static void quaternion_product(const double* a, const double* b, double* out) {
+    out[0] = a[0] * b[0] - a[1] * b[1] - a[2] * b[2] - a[3] * b[3];
+    out[1] = a[0] * b[1] + a[1] * b[0] + a[2] * b[3] - a[3] * b[2];
+    out[2] = a[0] * b[2] - a[1] * b[3] + a[2] * b[0] + a[3] * b[1];
+    out[3] = a[0] * b[3] + a[1] * b[2] - a[2] * b[1] + a[3] * b[0];
+}
+
+// The quaternion of turning about `w` for `seconds`.
+static void turn(const double* w, double seconds, double* out) {
+    double speed = sqrt(w[0] * w[0] + w[1] * w[1] + w[2] * w[2]);
+    out[0] = cos(0.5 * speed * seconds);
+    for (int i = 0; i < 3; i++) out[i + 1] = w[i] / speed * sin(0.5 * speed * seconds);
+}
+
+static void random_body(nsi_rng* rng, double* x) {
+    double norm = 0.0;
+    for (int i = 0; i < BODY; i++) x[i] = nsi_rng_normal(rng);
+    for (int i = 3; i < 7; i++) norm += x[i] * x[i];
+    for (int i = 3; i < 7; i++) x[i] /= sqrt(norm);
+}
+
+// One step of body_def() in plain C, feed-forward. Columns of R are the turned axes, q e q*.
+static void plain_body(const double* w, bool increment, double* x) {
+    double u[SEEN] = {x[2]}, a[4], y[6], q[4], next[4];
+    const double back[4] = {x[3], -x[4], -x[5], -x[6]};
+    for (int k = 0; k < 3; k++) {
+        double axis[4] = {0.0, k == 0, k == 1, k == 2}, half[4], whole[4];
+        quaternion_product(x + 3, axis, half);
+        quaternion_product(half, back, whole);
+        for (int i = 0; i < 3; i++) u[1 + 3 * i + k] = whole[i + 1];
+    }
+    memcpy(u + 10, x + 7, 6 * sizeof *u);
+    w = plain_dense(w, SEEN, u, 4, a);
+    for (int i = 0; i < 4; i++) a[i] = tanh(a[i]);
+    plain_dense(w, 4, a, 6, y);
+    for (int i = 0; i < 6; i++) x[7 + i] = (increment ? x[7 + i] : 0.0) + y[i];
+    for (int i = 0; i < 3; i++) x[i] += 0.1 * x[7 + i];
+    turn(x + 10, 0.1, q);
+    quaternion_product(x + 3, q, next);
+    memcpy(x + 3, next, sizeof next);
+}
+
+static void bodies_match_plain_c(void** state) {
+    (void)state;
+    nsi_rng rng = nsi_rng_seed(8);
+    residual r = {.name = "steps of a free body in plain C", .tolerance = 1e-13};
+    residual sign = {.name = "q and -q", .tolerance = 1e-14};
+    for (int n = 0; n < 40; n++) {
+        ns_learned_def def = body_def(NS_LEARNED_FEEDFORWARD, n % 2);
+        ns_system* system = make_system(&def, n / 2 % 2 ? NS_BACKEND_INTERP : NS_BACKEND_NATIVE);
+        ns_system_sizes z = ns_system_get_sizes(system);
+        assert_int_equal(z.nw, (SEEN + 1) * 4 + 5 * 6);
+        assert_int_equal(z.nx, BODY);
+        double* w = random_doubles(&rng, z.nw, 1.0);
+        double x0[2][BODY], states[2][2][BODY];
+        random_body(&rng, x0[0]);
+        memcpy(x0[1], x0[0], sizeof x0[1]);
+        for (int i = 3; i < 7; i++) x0[1][i] = -x0[0][i];
+        ns_workspace* work = make_work(system, (ns_workspace_size){2, 1, 1, 0});
+        ns_rollout_args args = {
+            .batch = 2, .steps = 1, .x0 = x0[0], .weights = w, .states = states[0][0]};
+        ns_error error = {0};
+        must(ns_rollout(system, work, &args, &error), &error);
+        plain_body(w, n % 2, x0[0]);
+        residual_array(&r, states[0][1], x0[0], BODY, 1.0);
+        for (int i = 3; i < 7; i++) states[1][1][i] = -states[1][1][i];
+        residual_array(&sign, states[1][1], states[0][1], BODY, 1.0);
+        ns_workspace_free(work);
+        ns_system_free(system);
+        free(w);
+    }
+    residual_check(&r);
+    residual_check(&sign);
+}
+
+// Without forces (a network of zeros for the change) a body goes straight and turns evenly: after 200
+// steps the closed form, and a quaternion of length 1.
+static void a_free_body_turns_evenly(void** state) {
+    (void)state;
+    enum { STEPS = 200 };
+    nsi_rng rng = nsi_rng_seed(9);
+    residual r = {.name = "closed form of even motion", .tolerance = 1e-11};
+    ns_learned_def def = body_def(NS_LEARNED_LSTM, true);
+    ns_system* system = make_system(&def, NS_BACKEND_AUTO);
+    ns_system_sizes z = ns_system_get_sizes(system);
+    double *w = doubles(z.nw), *x0 = doubles(z.nx), *states = doubles((STEPS + 1) * z.nx);
+    random_body(&rng, x0);
+    ns_workspace* work = make_work(system, (ns_workspace_size){1, STEPS, 1, 0});
+    ns_rollout_args args = {.batch = 1, .steps = STEPS, .x0 = x0, .weights = w, .states = states};
+    ns_error error = {0};
+    must(ns_rollout(system, work, &args, &error), &error);
+    const double* end = states + (size_t)STEPS * z.nx;
+    double expected[BODY], spin[4], norm = 0.0;
+    memcpy(expected, x0, sizeof expected);
+    for (int i = 0; i < 3; i++) expected[i] += 0.1 * STEPS * x0[7 + i];
+    turn(x0 + 10, 0.1 * STEPS, spin);
+    quaternion_product(x0 + 3, spin, expected + 3);
+    residual_array(&r, end, expected, BODY, 1.0);
+    residual_check(&r);
+    for (int i = 3; i < 7; i++) norm += end[i] * end[i];
+    assert_true(fabs(norm - 1.0) < 1e-14);
+    ns_workspace_free(work);
+    ns_system_free(system);
+    free(w), free(x0), free(states);
+}
+
+// Derivatives of the step, also where the body hardly turns, and of whole rollouts.
+static void bodies_have_their_gradients(void** state) {
+    (void)state;
+    nsi_rng rng = nsi_rng_seed(10);
+    residual transpose = {.name = "transpose", .tolerance = 1e-12};
+    residual slope = {.name = "central differences", .tolerance = 1e-7};
+    for (uint32_t n = 0; n < 8; n++) {
+        ns_learned_def def = body_def((ns_learned_kind)(n % 2), n / 2 % 2);
+        ns_system* system = make_system(&def, n < 4 ? NS_BACKEND_INTERP : NS_BACKEND_NATIVE);
+        run u = run_create(system, &rng, 3, 12);
+        for (uint32_t b = 0; b < u.batch; b++) {
+            random_body(&rng, u.x0 + b * u.z.nx);
+            for (int i = 10; b == 2 && i < BODY; i++) u.x0[b * u.z.nx + (uint32_t)i] = 0.0;
+        }
+        const double* arrays[2] = {u.w, NULL};
+        if (n % 2 == 1) arrays[1] = u.w + ns_system_weight_matrix(system, 1).offset;
+        check_options check = {.name = n % 2 ? "lstm body" : "feed-forward body", .seed = n};
+        check_function(ns_system_graph(system), u.x0, arrays, &check);
+        run_all(system, &u, (ns_workspace_size){.threads = 1});
+        double forward = dot(u.seeds, u.dstates, u.nstate), size = 0.0;
+        double reverse = dot(u.dw, u.tw, u.z.nw) + dot(u.dx0, u.tx0, u.nx0);
+        for (size_t i = 0; i < u.nstate; i++) size += fabs(u.seeds[i] * u.dstates[i]);
+        residual_add(&transpose, reverse, forward, size);
+        ns_workspace* work = make_work(system, (ns_workspace_size){u.batch, u.steps, 1, 0});
+        double h = 1e-5;
+        double central =
+            (shifted_loss(system, work, &u, h) - shifted_loss(system, work, &u, -h)) / (2.0 * h);
+        residual_add(&slope, forward, central, size);
+        ns_workspace_free(work);
+        run_free(&u);
+        ns_system_free(system);
+    }
+    residual_check(&transpose);
+    residual_check(&slope);
+}
+
 // ---- the same bits -------------------------------------------------------------------------
 
 static void compare_runs(const char* what, const run* a, const run* b) {
@@ -668,7 +830,7 @@ static void wrong_definitions_are_refused(void** state) {
     static const uint32_t none = 0, wide = 4097, big[2] = {4096, 4096};
     static const uint32_t huge[16] = {4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096,
                                       4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096};
-    static const ns_learned_input bad = (ns_learned_input)3;
+    static const ns_learned_input bad = (ns_learned_input)4;
     static const ns_learned_input hidden[NX] = {NS_LEARNED_HIDE, NS_LEARNED_HIDE, NS_LEARNED_HIDE,
                                                 NS_LEARNED_HIDE};
     refuse(NULL, NS_ERR_ARGUMENT, "def is NULL");
@@ -690,7 +852,20 @@ static void wrong_definitions_are_refused(void** state) {
     REFUSE("def.hidden[0] is 4097", d.hidden = &wide, d.nhidden = 1);
     REFUSE("def.activation is 99", d.activation = (ns_activation)99);
     REFUSE("def.activation is relu", d.kind = NS_LEARNED_LSTM, d.activation = NS_RELU);
-    REFUSE("def.state_input[0] is 3", d.state_input = &bad, d.nstate_input = 1);
+    REFUSE("def.state_input[0] is 4", d.state_input = &bad, d.nstate_input = 1);
+    static const ns_learned_input early[] = {NS_LEARNED_ROTATION, NS_LEARNED_HIDE},
+                                  late[] = {NS_LEARNED_RAW, NS_LEARNED_ROTATION, NS_LEARNED_HIDE,
+                                            NS_LEARNED_HIDE};
+    REFUSE("def.state_input[0] is a rotation", d.state_input = early, d.nstate_input = 2);
+    REFUSE("def.state_input[1] is a rotation", d.state_input = late, d.nstate_input = 4);
+    static const ns_learned_motion motions[][2] = {
+        {{0, 1, false}, {0, 2, false}}, {{0, 1, false}, {1, 2, false}},
+        {{0, 1, false}, {2, 4, false}}, {{0, 1, false}, {4, 2, false}},
+        {{0, 3, false}, {0, 3, true}},  {{0, 3, false}, {1, 2, true}}};
+    for (int k = 0; k < 6; k++) {
+        REFUSE("def.motions[", d.motions = motions[k], d.nmotion = 2);
+    }
+    REFUSE("def.motions is NULL", d.nmotion = 1);
     REFUSE("def.state_input is NULL", d.state_input = NULL);
     REFUSE("def.state_input has 5", d.nstate_input = 5);
     REFUSE("def.state_input hides", d.state_input = hidden, d.nstate_input = NX, d.nc = 0,
@@ -803,6 +978,9 @@ int main(void) {
         cmocka_unit_test(names_and_seeds),
         cmocka_unit_test(steps_pass_the_derivative_check),
         cmocka_unit_test(rollouts_have_their_gradients),
+        cmocka_unit_test(bodies_match_plain_c),
+        cmocka_unit_test(a_free_body_turns_evenly),
+        cmocka_unit_test(bodies_have_their_gradients),
         cmocka_unit_test(the_same_bits_however_it_is_run),
         cmocka_unit_test(a_linear_network_finds_the_matrix),
         cmocka_unit_test(an_lstm_learns_a_delayed_copy),
