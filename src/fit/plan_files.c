@@ -126,18 +126,24 @@ ns_status nsi_fit_plan_expand(nsi_fit_plan* p, ns_error* error) {
 
 // ---- parts -------------------------------------------------------------------------------------
 
-// So many whole files, from the block-th so many on.
+// So many whole files, from the block-th so many on; behind the last comes the first again.
 static ns_status choose_files(nsi_fit_plan* p, uint32_t count, uint32_t block, ns_error* error) {
-    nsi_fit_plan_files* files = &p->files[NSI_ROLE_TRAIN];
-    size_t begin = (size_t)block * count;
-    if (files->count < begin + count) {
+    nsi_fit_plan_files *files = &p->files[NSI_ROLE_TRAIN], chosen = {0};
+    if (files->count < count) {
         return nsi_yaml_fail(&p->yaml, files->data[0].node, error,
-                             "expected %zu files or more, or `trajectories: A-B` with as many, of"
-                             " which run %u can take %u",
-                             begin + count, block + 1, count);
+                             "expected %u files or more to train on, or `trajectories: A-B` with"
+                             " as many",
+                             count);
     }
-    for (uint32_t k = 0; k < count; k++) files->data[k] = files->data[begin + k];
-    files->count = count;
+    for (uint32_t k = 0; k < count; k++) {
+        uint64_t from = ((uint64_t)block * count + k) % files->count;
+        if (!nsi_array_push(&p->allocator, &chosen, files->data[from])) {
+            nsi_array_free(&p->allocator, &chosen);
+            return nsi_fail_nomem(error);
+        }
+    }
+    nsi_array_free(&p->allocator, files);
+    *files = chosen;
     return NS_OK;
 }
 
