@@ -1,9 +1,10 @@
 // Walking quadrupeds: decisions of the controller along a walk that was recorded before, and simulation
-// and control in a loop.
+// and control in a loop; by the QP, and by a network that imitates it.
 
 #include "bench/bench.h"
 
 #include "base/base.h"
+#include "fit/imitate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,15 +13,15 @@ enum { WARM_UP = 1000, RECORDED = 3000, NX = 37, NC = 18 }; // ms
 
 typedef struct walk {
     ns_quadruped robot;
-    ns_quadruped_map map;
     ns_model* model;
-    ns_system* system;
+    nsi_walk_place* place;
     ns_workspace* work;
     ns_controller* controller;
+    nsi_policy* policy; // NULL: QP
     ns_command command;
-    double x[NX];
-    uint32_t time, period; // ms
-    double created;        // s, to make the system
+    double x[NX], depths[NS_LEGS]; // of toes in the ground
+    uint32_t time, period;         // ms
+    double created;                // s, to make the system
     ns_error error;
     bool failed;
 
@@ -31,8 +32,9 @@ typedef struct walk {
 
 static void finish(walk* w) {
     ns_controller_free(w->controller);
+    nsi_policy_free(w->policy);
     ns_workspace_free(w->work);
-    ns_system_free(w->system);
+    nsi_walk_place_free(w->place);
     ns_model_free(w->model);
     free(w);
 }
@@ -51,6 +53,26 @@ static ns_status load(walk* w) {
     return status;
 }
 
+// The network of the paper, 41-192-192-12 with ELU, trained just long enough to walk.
+static ns_status train(walk* w) {
+    nsi_lessons lessons = {0};
+    nsi_walk_options options = nsi_default_walk_options();
+    options.period = w->period;
+    nsi_imitate_options imitate = nsi_default_imitate_options();
+    imitate.iterations = 1500;
+    ns_error* error = &w->error;
+    ns_status status = nsi_lessons_create(5000, NULL, &lessons, error);
+    if (status == NS_OK) {
+        status = nsi_lessons_record(&lessons, w->place, &options, 1, 5000, 0.25, NULL, error);
+    }
+    if (status == NS_OK) {
+        status = nsi_policy_create((uint32_t[]){192, 192}, 2, 1, NULL, &w->policy, error);
+    }
+    if (status == NS_OK) status = nsi_imitate(w->policy, &lessons, &imitate, NULL, error);
+    nsi_lessons_free(&lessons, NULL);
+    return status;
+}
+
 static walk* start(const bench_case* self) {
     walk* w = calloc(1, sizeof *w);
     if (!w) return NULL;
@@ -59,36 +81,44 @@ static walk* start(const bench_case* self) {
     w->period = laikago ? 10 : 5;
     w->command = (ns_command){{0.4, 0.1}, 0.3};
     ns_status status = load(w);
-    if (status == NS_OK) status = ns_quadruped_bind(w->model, &w->robot, &w->map, &w->error);
     double before = nsi_clock_thread_cpu();
-    if (status == NS_OK) status = ns_system_create(w->model, NULL, &w->system, &w->error);
+    if (status == NS_OK) {
+        status = nsi_walk_place_create(w->model, &w->robot, NULL, NULL, &w->place, &w->error);
+    }
     w->created = nsi_clock_thread_cpu() - before;
     ns_workspace_size size = {.batch = 1, .steps = 1, .threads = 1};
-    if (status == NS_OK) status = ns_workspace_create(w->system, &size, &w->work, &w->error);
-    ns_controller_options options = ns_default_controller_options();
+    if (status == NS_OK) {
+        status = ns_workspace_create(w->place->system, &size, &w->work, &w->error);
+    }
+    ns_controller_options options = nsi_default_walk_options().controller;
     if (strstr(self->name, "stand")) { // on all feet nearly all of the time
         w->command = (ns_command){{0.0, 0.0}, 0.0};
         options.gait.duty_factor = 0.99;
         options.gait.stance_duration = 100.0;
     }
+    if (status == NS_OK && strstr(self->name, "network")) {
+        status = train(w);
+        options.policy = nsi_policy_decide;
+        options.policy_context = w->policy;
+    }
     if (status == NS_OK) {
         status = ns_controller_create(&w->robot, &options, NULL, &w->controller, &w->error);
     }
-    ns_system_sizes sizes = {0};
-    if (status == NS_OK) sizes = ns_system_get_sizes(w->system);
-    if (status != NS_OK || sizes.nx != NX || sizes.nc != NC) {
+    if (status != NS_OK || w->place->nx != NX || w->place->nc != NC) {
         fprintf(stderr, "neuralsim bench: %s: %s\n", self->name, w->error.message);
         finish(w);
         return NULL;
     }
-    ns_quadruped_start(&w->map, &w->robot, w->x);
+    ns_quadruped_start(&w->place->map, &w->robot, w->x);
     return w;
 }
 
 // A millisecond.
 static void body_walk(void* context) {
     walk* w = context;
-    ns_quadruped_state s = ns_quadruped_read(&w->map, w->x);
+    ns_quadruped_state s = ns_quadruped_read(&w->place->map, w->x);
+    s.contact_known = true;
+    for (int k = 0; k < NS_LEGS; k++) s.contact[k] = w->depths[k] > -1e-3;
     double torques[NS_QUADRUPED_JOINTS], controls[NC] = {0}, states[2 * NX];
     ns_status status = NS_OK;
     if (w->time % w->period == 0) {
@@ -102,10 +132,14 @@ static void body_walk(void* context) {
         }
     }
     ns_controller_torques(w->controller, s.q, s.qd, torques);
-    ns_quadruped_write(&w->map, torques, controls);
-    ns_rollout_args args = {
-        .batch = 1, .steps = 1, .x0 = w->x, .controls = controls, .states = states};
-    if (status == NS_OK) status = ns_rollout(w->system, w->work, &args, &w->error);
+    ns_quadruped_write(&w->place->map, torques, controls);
+    ns_rollout_args args = {.batch = 1,
+                            .steps = 1,
+                            .x0 = w->x,
+                            .controls = controls,
+                            .states = states,
+                            .observations = w->depths};
+    if (status == NS_OK) status = ns_rollout(w->place->system, w->work, &args, &w->error);
     if (status != NS_OK) w->failed = true;
     memcpy(w->x, states + NX, sizeof w->x);
     w->time++;

@@ -14,10 +14,10 @@ static const char help[] =
     "usage: neuralsim experiment NAME [--quick] [-o DIR] [--json] [--threads N]\n"
     "       neuralsim experiment [--list]\n"
     "\n"
-    "Run an experiment: its fits one after the other, or one fit from every cell of a grid, with "
-    "a\n"
-    "table at the end. Without NAME those there are are listed: folders with an experiment.yaml\n"
-    "(docs/experiments.md) in ./experiments, or where the program was built.\n"
+    "Run an experiment: its fits one after the other, one fit from every cell of a grid, or "
+    "robots\n"
+    "that walk, with a table at the end. Without NAME those there are are listed: folders with an\n"
+    "experiment.yaml (docs/experiments.md) in ./experiments, or where the program was built.\n"
     "\n"
     "  --quick        a part of it, in seconds\n"
     "  -o DIR         where results go: report.html, result.json, fitted.yaml (a model that every\n"
@@ -139,9 +139,9 @@ static int run(experiment* e, const char* path) {
         experiment_fault(e, root, "expected keys: kind, title");
     }
     if (e->status == NS_OK) {
-        e->status =
-            nsi_yaml_choice(&e->yaml, nsi_yaml_find(root, "kind"), "fits grid", &kind, &e->error);
-        if (kind < 0) experiment_fault(e, root, "`kind` is missing: fits or grid");
+        e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(root, "kind"), "fits grid walk", &kind,
+                                    &e->error);
+        if (kind < 0) experiment_fault(e, root, "`kind` is missing: fits, grid or walk");
     }
     experiment_text(e, root, "title", true, &e->title);
     experiment_text(e, root, "citation", false, &e->citation);
@@ -154,7 +154,9 @@ static int run(experiment* e, const char* path) {
     }
     int code = experiment_complain(e);
     if (code != EXIT_OK) return code;
-    return kind == 0 ? experiment_run_fits(e) : experiment_run_grid(e);
+    int (*const run_kind[])(experiment*) = {experiment_run_fits, experiment_run_grid,
+                                            experiment_run_walk};
+    return run_kind[kind](e);
 }
 
 int cmd_experiment(int argc, char** argv) {
