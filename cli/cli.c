@@ -4,6 +4,8 @@
 
 #include "cli.h"
 
+#include "io/hybrid.h"
+
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -393,6 +395,18 @@ bool cli_model_load(const char* path, const ns_load_options* options, const cli_
     return false;
 }
 
+// Of a model that was not loaded: is it for lack of the name of a variant?
+static bool lacks_variant(const char* path, const ns_load_options* options) {
+    if (!nsi_is_hybrid_path(path) || (options && (options->variant || options->recording))) {
+        return false;
+    }
+    nsi_hybrid file;
+    ns_error error;
+    bool lacks = nsi_hybrid_read(path, NULL, &file, &error) == NS_OK && file.variants.count > 0;
+    nsi_hybrid_free(&file);
+    return lacks;
+}
+
 bool cli_model_load_any(const char* path, const ns_load_options* options,
                         const cli_networks* networks, cli_model* out) {
     const char* blueprint = networks ? networks->blueprint : NULL;
@@ -400,6 +414,10 @@ bool cli_model_load_any(const char* path, const ns_load_options* options,
     ns_error error;
     *out = (cli_model){0};
     ns_status status = ns_hybrid_load(path, options, &out->hybrid, &error);
+    if (status == NS_ERR_ARGUMENT && lacks_variant(path, options)) {
+        cli_fail("%s (by --variant)", error.message);
+        return false;
+    }
     if (status == NS_OK && blueprint) {
         status = ns_blueprint_load(blueprint, NULL, &out->given, &error);
     }

@@ -82,7 +82,7 @@ void fits_check_figures(fits* f) {
 
 // ---- curves of several fits --------------------------------------------------------------------
 
-static const char* const classes[FITS_MOST_SHOWN] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6"};
+const char* const fits_classes[FITS_MOST_SHOWN] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6"};
 
 // One x for all, and a series in each panel for everything that is shown: each has points of its own,
 // one after the other, and nothing at those of others.
@@ -169,7 +169,7 @@ static bool add_loss(const fits_figure* of, nsi_charts* charts) {
     if (!make_curves(&c, "loss", of->title, points, 1, of->nfit, charts)) return false;
     for (uint32_t k = 0; k < of->nfit; k++) {
         const nsi_answer* a = &fits_runs(of->fits[k])->answer;
-        name_series(&c, k, of->fits[k]->label, classes[k]);
+        name_series(&c, k, of->fits[k]->label, fits_classes[k]);
         for (uint32_t i = 0; i < a->history.count; i++) {
             const nsi_history_point* h = &a->history.data[i];
             add_point(&c, i, i == 0 || h->phase != a->history.data[i - 1].phase);
@@ -188,9 +188,16 @@ static uint32_t error_count(const fits_entry* x) {
     return measures > 0 ? measures : 1;
 }
 
-static double test_error(const nsi_answer* a, uint32_t number) {
-    const nsi_score* s = &a->after[NSI_ROLE_TEST];
-    if (s->nmeasure > 0) return number < s->nmeasure ? s->measures[number].mean : NAN;
+// @param of  measures by their names in the first fit of the figure
+static double test_error(const nsi_answer* a, const fits_entry* of, uint32_t number) {
+    const nsi_score *s = &a->after[NSI_ROLE_TEST],
+                    *names = &of->runs[0].answer.after[NSI_ROLE_TEST];
+    for (uint32_t k = 0; names->nmeasure > 0 && k < s->nmeasure; k++) {
+        if (strcmp(s->measures[k].name, names->measures[number].name) == 0) {
+            return s->measures[k].mean;
+        }
+    }
+    if (names->nmeasure > 0) return NAN;
     return s->nhorizon > 0 ? s->horizons[s->nhorizon - 1].pooled : s->rmse_q;
 }
 
@@ -209,13 +216,14 @@ static bool is_curve(const fits_figure* of) {
 }
 
 // One line of a figure: the median, least or most of all seeds.
-static void add_learning_line(curves* c, const fits_entry* x, uint32_t series, uint32_t line) {
+static void add_learning_line(curves* c, const fits_entry* of, const fits_entry* x, uint32_t series,
+                              uint32_t line) {
     for (uint32_t n = 0; n < x->ncount; n++) {
         add_point(c, x->counts[n], n == 0);
         for (uint32_t panel = 0; panel < c->npanel; panel++) {
             double values[FITS_MOST_SEEDS];
             for (uint32_t s = 0; s < x->seeds; s++) {
-                values[s] = test_error(&x->runs[(size_t)n * x->seeds + s].answer, panel);
+                values[s] = test_error(&x->runs[(size_t)n * x->seeds + s].answer, of, panel);
             }
             fits_spread spread = fits_spread_of(values, x->seeds);
             put(c, panel, series,
@@ -242,8 +250,8 @@ static bool add_learning(const fits_figure* of, nsi_charts* charts) {
         for (uint32_t line = 0; line < 3 && done; line++) {
             const char* name = nsi_charts_text(charts, lines[line], x->label);
             done = name != NULL;
-            name_series(&c, 3 * k + line, name, classes[k]);
-            add_learning_line(&c, x, 3 * k + line, line);
+            name_series(&c, 3 * k + line, name, fits_classes[k]);
+            add_learning_line(&c, of->fits[0], x, 3 * k + line, line);
         }
     }
     if (!done) return cli_fail("out of memory"), false;
@@ -296,7 +304,7 @@ static bool add_prediction(fits* f, const fits_figure* of, nsi_charts* charts) {
     if (done) name_series(&c, 0, "recorded", "recorded");
     if (done && of->before) name_series(&c, 1, of->before, "before");
     for (uint32_t k = 0; k < of->nfit && done; k++) {
-        name_series(&c, own + k, of->fits[k]->label, classes[k]);
+        name_series(&c, own + k, of->fits[k]->label, fits_classes[k]);
         for (uint32_t r = 0; r < of->nrecording && done; r++) {
             double recording = of->recordings[r];
             if (k == 0) done = add_rows(&c, of, &tables[k], paths[k], recording, 0, "");
@@ -327,6 +335,12 @@ static bool add_prediction(fits* f, const fits_figure* of, nsi_charts* charts) {
 
 // A measure of each fit, on what it was trained on and on what it has not seen.
 static bool add_bars(const fits_figure* of, nsi_charts* charts) {
+    bool any = false;
+    for (uint32_t k = 0; k < of->nfit; k++) {
+        any |= !isnan(fits_measure(of->fits[k], NSI_ROLE_TRAIN, of->measure)) ||
+               !isnan(fits_measure(of->fits[k], NSI_ROLE_TEST, of->measure));
+    }
+    if (!any) return cli_fail("a figure of bars asks for %s, which no fit has", of->measure), false;
     nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_BARS, "bars", of->title);
     const char** labels = nsi_charts_zeros(charts, of->nfit, sizeof *labels);
     nsi_bar* bars = nsi_charts_zeros(charts, 2 * (size_t)of->nfit, sizeof *bars);

@@ -132,6 +132,9 @@ static void check_file(experiment* e, const fits_entry* x) {
     // Files of a glob are counted when they are there.
     if (e->status == NS_OK && nsi_fit_plan_expand(plan, NULL) == NS_OK) {
         e->status = nsi_fit_plan_choose(plan, x->most_trajectories, x->most_seeds - 1, &e->error);
+        if (e->status == NS_OK && x->folds > 0) {
+            e->status = nsi_fit_plan_fold(plan, x->folds, 0, &e->error);
+        }
     }
     nsi_fit_plan_free(plan);
 }
@@ -172,6 +175,11 @@ static void read_entries(fits* f, const nsi_yaml_node* root) {
         const nsi_yaml_node* from = nsi_yaml_find(n, "from");
         x->from = from ? fits_find(f, from) : NSI_NONE; // one of those before it
         read_truth(e, x, n);
+        if (x->folds > 0 && x->from != NSI_NONE && f->entries[x->from].folds != x->folds) {
+            experiment_fault(e, n,
+                             "the fit that it starts `from` has seen what folds leave out: give"
+                             " that one as many `folds`");
+        }
         if (x->folds > 0 && (x->counts[0] > 0 || x->most_seeds > 1)) {
             experiment_fault(e, n, "`folds` does not go with `seeds` or `trajectories`");
         }
@@ -203,12 +211,13 @@ static void read_references(fits* f, const nsi_yaml_node* root) {
         r->median = experiment_numbers(e, nsi_yaml_find(n, "median"), &others);
         fits_in = fits_in && (!r->median || others == r->nhorizon);
         r->measures = nsi_yaml_find(n, "measures");
-        for (const nsi_yaml_node* m = r->measures ? r->measures->first : NULL; m; m = m->next) {
+        bool named = r->measures && r->measures->type == NSI_YAML_MAP;
+        if (r->measures && !named) experiment_fault(e, r->measures, "expected {NAME: number}");
+        for (const nsi_yaml_node* m = named ? r->measures->first : NULL; m; m = m->next) {
             double value;
             experiment_number(e, r->measures, m->key, 0.0, 1e300, &value);
         }
-        bool any = r->horizons || (r->measures && r->measures->type == NSI_YAML_MAP);
-        if (!any || !fits_in) {
+        if (!(r->horizons || named) || !fits_in) {
             experiment_fault(e, n,
                              "expected horizons, and as many numbers in pooled and median; or"
                              " measures: {NAME: number}");
@@ -346,8 +355,7 @@ static bool watch(void* context, const ns_fit_progress* p) {
 // The run that a run of an entry goes on from: the first, or that of the same fold, which has not seen
 // the part that is left out either.
 static uint32_t run_before(const fits_entry* from, const fits_entry* x, uint32_t run) {
-    bool same = x->folds > 0 && from->folds == x->folds;
-    return same ? run : (from->ncount - 1) * from->seeds;
+    return x->folds > 0 ? run : (from->ncount - 1) * from->seeds;
 }
 
 // Parameters start where those of the same name ended.

@@ -113,6 +113,8 @@ typedef enum fits_figure_kind {
 
 enum { FITS_MOST_SHOWN = 7, FITS_MOST_CHANNELS = 12, FITS_MOST_RECORDINGS = 20 };
 
+extern const char* const fits_classes[FITS_MOST_SHOWN]; // colours
+
 typedef struct fits_figure {
     int kind; // a fits_figure_kind
     const char* title;

@@ -9,8 +9,6 @@
 
 enum { ROUND = 60 }; // points of an ellipse
 
-static const char* const classes[FITS_MOST_SHOWN] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6"};
-
 // ---- outlines ----------------------------------------------------------------------------------
 
 // The first plate of a model, in its link's plane.
@@ -40,8 +38,11 @@ static bool make_outline(const ns_model* model, nsi_charts* charts, outline* out
         bool polygon = g->type == NS_GEOM_POLYGON;
         double x = polygon ? g->vertices[3 * (size_t)k] : g->size[0] * cos(angle);
         double y = polygon ? g->vertices[3 * (size_t)k + 1] : g->size[1] * sin(angle);
-        out->x[k] = g->pose.position[0] + x; // plates are not turned in their links
-        out->y[k] = g->pose.position[1] + y;
+        const double* q =
+            g->pose.quaternion; // turned about z alone, as far as it is seen from above
+        double turn = 2.0 * atan2(q[3], q[0]), c = cos(turn), s = sin(turn);
+        out->x[k] = g->pose.position[0] + c * x - s * y;
+        out->y[k] = g->pose.position[1] + s * x + c * y;
     }
     return true;
 }
@@ -112,7 +113,7 @@ static bool add_panels(fits* f, const fits_figure* of, const outline* plate, con
             done = find_columns(of, &tables[from], paths[from], k > 0 ? "/after" : "", columns) &&
                    add_path(&tables[from], first, end, columns, plate,
                             k > 0 ? of->fits[from]->label : "recorded",
-                            k > 0 ? classes[from] : "recorded", mine + used, charts);
+                            k > 0 ? fits_classes[from] : "recorded", mine + used, charts);
             used += 2;
         }
         if (used == 0) {
@@ -121,6 +122,7 @@ static bool add_panels(fits* f, const fits_figure* of, const outline* plate, con
             continue;
         }
         panel->title = nsi_charts_text(charts, "recording %g", of->recordings[r]);
+        if (!panel->title) return cli_fail("out of memory"), false;
         panel->curves = mine;
         panel->ncurve = used;
         out->npanel++;
@@ -198,16 +200,27 @@ bool fits_add_outlines(fits* f, const fits_figure* of) {
 
 // ---- supports ----------------------------------------------------------------------------------
 
-// The friction of a point: of the pair that begins with its name. NaN: it touches nothing.
+// Is this the friction of a pair in which the geometry is: contact/<a>:<b>/mu?
+static bool is_friction_of(const char* param, const char* geom) {
+    size_t length = strlen(geom), all = strlen(param);
+    if (strncmp(param, "contact/", 8) != 0 || all < 12 || strcmp(param + all - 3, "/mu") != 0) {
+        return false;
+    }
+    const char *pair = param + 8, *end = param + all - 3;
+    if ((size_t)(end - pair) <= length) return false;
+    bool first = strncmp(pair, geom, length) == 0 && pair[length] == ':';
+    const char* last = end - length;
+    return first || (strncmp(last, geom, length) == 0 && last > pair && last[-1] == ':');
+}
+
+// The friction of a point, of the first pair that it is in. NaN: it touches nothing.
 static double friction_of(const ns_hybrid* hybrid, const char* point) {
     const ns_model* model = ns_hybrid_model(hybrid);
     ns_system_options options = ns_default_system_options();
     ns_hybrid_apply(hybrid, &options);
-    char pattern[300];
-    snprintf(pattern, sizeof pattern, "contact/%.200s:*/mu", point);
     for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
         const ns_param* p = ns_model_param(model, k);
-        if (!ns_glob_match(pattern, p->name)) continue;
+        if (!is_friction_of(p->name, point)) continue;
         double value = p->value;
         for (uint32_t i = 0; i < options.nset; i++) {
             if (ns_glob_match(options.set[i].pattern, p->name)) value = options.set[i].value;
@@ -244,6 +257,7 @@ static bool add_support_panel(const ns_hybrid* hybrid, nsi_charts* charts, nsi_p
     out->dots = dots;
     out->curves = curve;
     out->ncurve = 1;
+    if (!out->title) cli_fail("out of memory");
     return out->title != NULL;
 }
 

@@ -25,6 +25,7 @@ typedef struct quantity {
 
 // NaN: there is no such thing.
 static double number_of(const nsi_score* score, quantity what) {
+    if (score->windows == 0) return NAN; // no such data
     if (what.kind == RMSE_Q) return score->rmse_q;
     if (what.kind == RMSE_QD) return score->rmse_qd;
     for (uint32_t k = 0; what.kind == MEASURE && k < score->nmeasure; k++) {
@@ -50,19 +51,34 @@ static const char* role_name(const fits_entry* x, nsi_role role) {
     return fits_is_folded(x, role) ? "left-out" : nsi_show_role(role);
 }
 
+// How much such a number counts in an average: the predictions, or samples, that it is of.
+static double weight_of(const nsi_score* score, quantity what) {
+    for (uint32_t k = 0; what.kind == MEASURE && k < score->nmeasure; k++) {
+        if (strcmp(score->measures[k].name, what.name) == 0) return score->measures[k].windows;
+    }
+    for (uint32_t k = 0; what.kind == POOLED && k < score->nhorizon; k++) {
+        const nsi_horizon_error* h = &score->horizons[k];
+        if (fabs(h->seconds - what.seconds) < 1e-9) return h->windows;
+    }
+    return (double)score->samples;
+}
+
 // Of all that folds leave out: measures and squares are averaged over predictions.
 static fits_spread spread_of_folds(const fits_entry* x, bool after, quantity what) {
-    double values[FITS_MOST_SEEDS], sum = 0.0, count = 0.0;
+    double values[FITS_MOST_SEEDS] = {0}, sum = 0.0, count = 0.0;
     bool squares = what.kind != MEASURE && what.kind != MEDIAN;
-    uint32_t folds = x->nrun - 1;
-    for (uint32_t k = 0; k < folds; k++) {
-        const nsi_answer* a = &x->runs[k + 1].answer;
+    uint32_t folds = 0; // in which there is something
+    for (uint32_t k = 1; k < x->nrun; k++) {
+        const nsi_answer* a = &x->runs[k].answer;
         const nsi_score* score = after ? &a->after[NSI_ROLE_TEST] : &a->before[NSI_ROLE_TEST];
-        values[k] = number_of(score, what);
-        sum += score->windows * (squares ? values[k] * values[k] : values[k]);
-        count += score->windows;
+        double value = number_of(score, what), weight = weight_of(score, what);
+        if (isnan(value)) continue;
+        values[folds++] = value;
+        sum += weight * (squares ? value * value : value);
+        count += weight;
     }
     fits_spread out = fits_spread_of(values, folds);
+    if (folds == 0) return out;
     if (what.kind != MEDIAN) out.median = squares ? sqrt(sum / count) : sum / count;
     return out;
 }

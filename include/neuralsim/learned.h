@@ -2,7 +2,7 @@
 /// Systems without physics: the whole step is a network, to be trained and compared with.
 ///
 ///     ns_learned_def def = ns_default_learned_def();
-///     def.nx = 8, def.nc = 1;                              // a swimmer: x y h j, their rates; torque
+///     def.nx = 8, def.nc = 1;                              // a swimmer: x y h j, rates; torque
 ///     def.hidden = (uint32_t[]){32, 32}, def.nhidden = 2;
 ///     def.increment = true;
 ///     def.state_input = (ns_learned_input[]){NS_LEARNED_HIDE, NS_LEARNED_HIDE, NS_LEARNED_ANGLE};
@@ -13,16 +13,16 @@
 /// Workspaces, rollouts, their derivatives and weights (sim.h) are those of any other system; there
 /// are no free parameters and no observations. What the network gets, u, is made of the state x and
 /// the control c in this order: per state (x - shift) / scale, or sin x and cos x, or nothing, per
-/// quaternion the nine numbers of its rotation matrix, row by row; per control (c - shift) / scale. Its
-/// outputs y, one per state that does not follow from a velocity, give the next state:
+/// quaternion the nine numbers of its rotation matrix, row by row; per control (c - shift) / scale.
+/// Its outputs y, one per state that does not follow from a velocity, give the next state:
 ///
 ///     increment   x + output_scale * y
 ///     otherwise   state_shift + output_scale * y
-///     follows     x + timestep * v', v' being the velocity after the step; a quaternion is turned by
-///                 timestep * v' in the body's frame, and stays unit
+///     follows     x + timestep * v', v' being the velocity after the step; a quaternion is turned
+///                 by timestep * v' in the body's frame, and stays unit: those of x0 must be
 ///
-/// Feed-forward: y is a chain of dense layers, activations between them. Weights: the set "dynamics",
-/// layer k a matrix of (inputs + 1) x outputs, the last row its biases.
+/// Feed-forward: y is a chain of dense layers, activations between them. Weights: the set
+/// "dynamics", layer k a matrix of (inputs + 1) x outputs, the last row its biases.
 ///
 /// LSTM (Hochreiter & Schmidhuber 1997; forget gates of Gers, Schmidhuber & Cummins 2000, without
 /// peepholes): layer k takes u, or the new h of layer k - 1, and keeps h and c of its width,
@@ -30,13 +30,14 @@
 ///     i, f, o = sigmoid(...)   g = tanh(...)   c' = f c + i g   h' = o tanh(c')
 ///
 /// and y is linear in the new h of the last layer. They are further states, behind the nx of x:
-/// "h0/0", "h0/1".., "c0/0".., "h1/0"..; to start afresh they are 0. Weights: the set "lstm", layer k
-/// a matrix of (inputs + width + 1) x (4 width) whose rows belong to the inputs, the old h and the
-/// biases, and whose columns to i, f, g, o, in this order; then the set "readout", (width + 1) x outputs.
-/// There is one bias per gate; libraries that add up two have 4 width more numbers per layer.
+/// "h0/0", "h0/1".., "c0/0".., "h1/0"..; to start afresh they are 0. Weights: the set "lstm", layer
+/// k a matrix of (inputs + width + 1) x (4 width) whose rows belong to the inputs, the old h and
+/// the biases, and whose columns to i, f, g, o, in this order; then the set "readout", (width + 1)
+/// x outputs. There is one bias per gate; libraries that add up two have 4 width more numbers per
+/// layer.
 ///
-/// To train on recorded states instead of predicted ones, hide the states and give the recorded ones
-/// as controls.
+/// To train on recorded states instead of predicted ones, hide the states and give the recorded
+/// ones as controls.
 
 #ifndef NEURALSIM_LEARNED_H
 #define NEURALSIM_LEARNED_H
@@ -54,8 +55,8 @@ typedef enum ns_learned_input {
     NS_LEARNED_RAW,     ///< (x - shift) / scale
     NS_LEARNED_ANGLE,   ///< sin x, cos x; shift and scale do not matter
     NS_LEARNED_HIDE,    ///< not at all: where a machine is does not change how it moves
-    NS_LEARNED_ROTATION ///< this state and the next three are a unit quaternion (w, x, y, z), seen as
-                        ///< the rotation matrix, which q and -q share; those three must be HIDE
+    NS_LEARNED_ROTATION ///< this state and the next three are a unit quaternion (w, x, y, z), seen
+                        ///< as the rotation matrix, which q and -q share; those three must be HIDE
 } ns_learned_input;
 
 /// A state that follows from a velocity, itself a state with an output of the network.

@@ -1,5 +1,5 @@
-// A rod against the outline of a plate: a circle and a curve in the plate's plane. The rod's axis is
-// along the plate's z; only the heights decide whether they can touch.
+// A rod against the outline of a plate: a circle and a curve in the plate's plane. The rod's axis
+// is along the plate's z; only the heights decide whether they can touch.
 
 #include "contact/pairs.h"
 
@@ -101,8 +101,8 @@ static edge make_edge(const nsi_shape* plate, uint32_t i, double turn) {
                   .end = ns_const(vertex_side(plate, (i + 1) % plate->nvertex, turn))};
 }
 
-// Where (x, y) is from an edge: `aside` along its normal, `beyond` how far before its start (negative) or
-// after its end; the squared distance is returned.
+// Where (x, y) is from an edge: `aside` along its normal, `beyond` how far before its start
+// (negative) or after its end; the squared distance is returned.
 static ns_expr from_edge(const edge* s, double turn, ns_expr x, ns_expr y, ns_expr* beyond,
                          ns_expr* aside) {
     ns_expr ex = ns_mul(ns_const(-turn), s->ny), ey = ns_mul(ns_const(turn), s->nx);
@@ -113,10 +113,11 @@ static ns_expr from_edge(const edge* s, double turn, ns_expr x, ns_expr y, ns_ex
     return ns_add(ns_mul(*beyond, *beyond), ns_mul(*aside, *aside));
 }
 
-// The nearest edge has the smallest beyond^2 + aside^2. Where beyond is 0 the signed distance is `aside`,
-// smooth through the outline; else a vertex is nearest, and which side that is on is known beforehand,
-// so that nothing has to count crossings. What is chosen are the constants of an edge: with them the
-// distance is computed once more, so that derivatives know one edge only, however many there are.
+// The nearest edge has the smallest beyond^2 + aside^2. Where beyond is 0 the signed distance is
+// `aside`, smooth through the outline; else a vertex is nearest, and which side that is on is known
+// beforehand, so that nothing has to count crossings. What is chosen are the constants of an edge:
+// with them the distance is computed once more, so that derivatives know one edge only, however
+// many there are.
 void nsi_rod_polygon(const nsi_shape* rod, const nsi_shape* plate, nsi_contact_point* out) {
     vec3 centre = rod_centre(rod, plate);
     ns_expr x = centre.e[0], y = centre.e[1], zero = ns_const(0.0), least = zero, beyond, aside;
@@ -154,7 +155,7 @@ void nsi_rod_polygon(const nsi_shape* rod, const nsi_shape* plate, nsi_contact_p
 // The point of the ellipse nearest to (x, y) is (a q1, b q2) with q1 = a x / (t + a^2) and
 // q2 = b y / (t + b^2), where t > -min(a, b)^2 is the root of |q(t)| = 1 (Eberly, "Distance from a
 // Point to an Ellipse", 2013). As for trust regions (Conn, Gould & Toint 2000, 7.3.3), Newton's
-// method goes on 1/|q| - 1, which is concave and nearly straight, and exactly straight for a circle:
+// method goes on 1/|q| - 1, which is concave and nearly straight, and exactly so for a circle:
 //
 //   t <- t + (|q| - 1) |q|^2 / (q1^2 / (t + a^2) + q2^2 / (t + b^2))
 //

@@ -6,6 +6,7 @@
 #include "io/file.h"
 
 #include <math.h>
+#include <stdio.h>
 
 // What happened to the rows of a source, over all files.
 typedef struct source_history {
@@ -23,8 +24,9 @@ struct ns_dataset {
     ns_text treatment;
 };
 
-// A few rows with a tiny period, given or told by two times that nearly agree, would fill the memory.
-enum { MAX_SAMPLES = 1000000, MAX_SAMPLES_PER_ROW = 100 };
+// A few rows with a tiny period, given or told by two times that nearly agree, would fill the
+// memory. A row that is a recording by itself may be long.
+enum { MAX_SAMPLES = 1000000, MAX_SAMPLES_PER_ROW = 100, MAX_SAMPLES_PER_RECORDING_ROW = 10000 };
 
 ns_status ns_dataset_create(const ns_data_map* map, double period, const ns_allocator* allocator,
                             ns_dataset** out, ns_error* error) {
@@ -322,14 +324,15 @@ static ns_status choose_grid(addition* a, const nsi_stream* streams, nsi_grid* g
                         a->path, first_line(&streams[0]));
     }
     // Of all recordings of the file: many short ones could be as long as one long one.
-    double most = fmax(MAX_SAMPLES, MAX_SAMPLES_PER_ROW * (double)a->tables[0].csv.nrow);
+    int per_row = a->map->row_samples > 0 ? MAX_SAMPLES_PER_RECORDING_ROW : MAX_SAMPLES_PER_ROW;
+    double most = fmax(MAX_SAMPLES, per_row * (double)a->tables[0].csv.nrow);
     a->samples += steps + 1.0;
     if (steps >= INT32_MAX || a->samples > most) {
         return nsi_fail(
             a->error, NS_ERR_LIMIT,
             "%.200s:%u: more than a million samples, and more than %d for each row; take "
             "a longer period",
-            a->path, first_line(&streams[0]), MAX_SAMPLES_PER_ROW);
+            a->path, first_line(&streams[0]), per_row);
     }
     *grid = (nsi_grid){start, a->period, (uint32_t)steps + 1, tolerance};
     return NS_OK;
@@ -362,11 +365,28 @@ static double max_gap_of(const nsi_stream* s, double spacing) {
     return isnan(spacing) ? 0.0 : 1.5 * spacing;
 }
 
+// Where nothing is interpolated, what is known between the samples of the grid would be lost.
+static ns_status check_on_grid(const nsi_stream* s, const nsi_grid* grid, const double* x,
+                               ns_error* error) {
+    if (s->map->row_samples == 0 || s->source->max_gap > 0.0) return NS_OK;
+    for (uint32_t k = 0; k < s->count; k++) {
+        double time = s->times[k] - s->times[0];
+        double off = fabs(time - grid->period * round(time / grid->period));
+        if (isnan(x[k]) || off <= grid->tolerance) continue;
+        return nsi_fail(error, NS_ERR_PARSE,
+                        "%.200s:%u: time %g is no multiple of the period %g s; give period, or "
+                        "max_gap",
+                        s->path, s->table->lines[s->rows[k]], time, grid->period);
+    }
+    return NS_OK;
+}
+
 // A channel, from the rows that have it: its own rate, when it is there in every fifth row only.
 static ns_status sample_channel(nsi_stream* s, const nsi_map_formula* f, const nsi_grid* grid,
                                 double* x, double* times, double* out, size_t stride,
                                 ns_error* error) {
     ns_status status = nsi_stream_compute(s, f, x, error);
+    if (status == NS_OK) status = check_on_grid(s, grid, x, error);
     if (status != NS_OK) return status;
     uint32_t count = 0;
     for (uint32_t k = 0; k < s->count; k++) {
@@ -535,6 +555,19 @@ static bool is_wanted(const ns_data_part* part, double trajectory) {
            (trajectory >= part->first_trajectory && trajectory <= part->last_trajectory);
 }
 
+static ns_status fail_empty(const addition* a) {
+    char count[80] = "";
+    if (a->map->row_samples > 0) {
+        snprintf(count, sizeof count, " (trajectories are the rows, from 0; there are %u)",
+                 a->tables[0].csv.nrow);
+    } else if (!a->map->trajectory) {
+        snprintf(count, sizeof count, " (there is one trajectory, 0)");
+    }
+    return nsi_fail(a->error, NS_ERR_PARSE,
+                    "%.200s:%u: no sample is left; the part to take is empty or lies outside%s",
+                    a->path, a->tables[0].csv.lines[0], count);
+}
+
 static ns_status add_segments(addition* a) {
     ns_dataset* data = a->data;
     const char* file = nsi_arena_string(&data->arena, a->path, strlen(a->path));
@@ -545,12 +578,7 @@ static ns_status add_segments(addition* a) {
         if (!is_wanted(a->part, a->tables[0].segments.data[k].trajectory)) continue;
         status = add_segment(a, k, file);
     }
-    if (status == NS_OK && data->recordings.count == before) {
-        status = nsi_fail(
-            a->error, NS_ERR_PARSE,
-            "%.200s:%u: no sample is left; the part to take is empty or lies outside%s", a->path,
-            a->tables[0].csv.lines[0], a->map->trajectory ? "" : " (there is one trajectory, 0)");
-    }
+    if (status == NS_OK && data->recordings.count == before) status = fail_empty(a);
     if (status != NS_OK) data->recordings.count = before;
     return status;
 }

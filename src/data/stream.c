@@ -218,7 +218,23 @@ static ns_status repair_times(nsi_stream* s, ns_error* error) {
     return NS_OK;
 }
 
+// Samples of one row, which nobody can sort or remove.
+static ns_status check_sample_times(const nsi_stream* s, ns_error* error) {
+    for (uint32_t k = 0; k < s->count; k++) {
+        if (isnan(s->times[k])) {
+            return nsi_fail(error, NS_ERR_PARSE, "%.200s:%u: time of sample %u is missing", s->path,
+                            line_of(s, k), k);
+        }
+        if (k == 0 || s->times[k] > s->times[k - 1]) continue;
+        return nsi_fail(error, NS_ERR_PARSE,
+                        "%.200s:%u: time of sample %u is not after that of sample %u", s->path,
+                        line_of(s, k), k, k - 1);
+    }
+    return NS_OK;
+}
+
 static ns_status check_times(nsi_stream* s, ns_error* error) {
+    if (s->map->row_samples > 0) return check_sample_times(s, error);
     bool grows = true;
     for (uint32_t k = 0; k < s->count; k++) {
         if (isnan(s->times[k])) {

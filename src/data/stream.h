@@ -38,10 +38,10 @@ typedef struct nsi_stream_rows {
     const double* constants; // and its row for this one; or NULL
 } nsi_stream_rows;
 
-// Take rows with their times, from where the source begins them up to where it ends them. The arrays that do not come from the
-// arena are freed by nsi_stream_free(), in any case.
-// @return NS_OK; NS_ERR_PARSE naming the row whose time is missing or does not grow, or when none is
-//         left; NS_ERR_NOMEM
+// Take rows with their times, from where the source begins them up to where it ends them. The
+// arrays that do not come from the arena are freed by nsi_stream_free(), in any case.
+// @return NS_OK; NS_ERR_PARSE naming the row whose time is missing or does not grow, or when none
+//         is left; NS_ERR_NOMEM
 ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
                           const nsi_stream_rows* rows, nsi_arena* arena, nsi_stream* out,
                           ns_error* error);
@@ -56,8 +56,8 @@ ns_status nsi_stream_define(nsi_stream* stream, ns_error* error);
 ns_status nsi_stream_compute(nsi_stream* stream, const nsi_map_formula* formula, double* out,
                              ns_error* error);
 
-// A column of a table that a map needs, at a place of the map; NSI_NONE with NS_ERR_PARSE in `error`
-// when it is not there.
+// A column of a table that a map needs, at a place of the map; NSI_NONE with NS_ERR_PARSE in
+// `error` when it is not there.
 uint32_t nsi_find_column(const ns_data_map* map, const nsi_csv* table, const char* path,
                          const char* name, uint32_t line, uint32_t column, ns_error* error);
 

@@ -57,13 +57,15 @@ bool nsi_formula_filter(const nsi_formula* formula, uint32_t number, size_t* off
 // column functions NaN.
 double nsi_formula_eval(const nsi_formula* formula, const double* variables);
 
-// The same as an expression of the graph that is being traced; for formulas without column functions.
+// The same as an expression of the graph that is being traced; for formulas without column
+// functions.
 ns_expr nsi_formula_trace(const nsi_formula* formula, const ns_expr* variables);
 
-// The same for columns of `count` rows. Missing numbers are NaN, and what depends on them is missing,
-// too; unwrap(), smooth() and rate() go over them.
+// The same for columns of `count` rows. Missing numbers are NaN, and what depends on them is
+// missing, too; unwrap(), smooth() and rate() go over them.
 // @param columns  one per variable
-// @param times    (count) in s, growing, for smooth(), rate() and forward(); NULL: the number of the row
+// @param times    (count) in s, growing, for smooth(), rate() and forward(); NULL: the number of
+//                 the row
 // @param out      (count), none of the columns
 // @return NS_OK, NS_ERR_NOMEM
 ns_status nsi_formula_columns(const nsi_formula* formula, const double* const* columns,

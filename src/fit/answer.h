@@ -54,6 +54,7 @@ typedef struct nsi_horizon_error {
 typedef struct nsi_measured {
     const char *name, *unit; // unit: or ""
     double mean, median;
+    uint32_t windows; // that have something to measure
 } nsi_measured;
 
 typedef enum nsi_role { NSI_ROLE_TRAIN, NSI_ROLE_VALIDATION, NSI_ROLE_TEST, NSI_ROLES } nsi_role;
@@ -66,6 +67,7 @@ typedef struct nsi_score {
     nsi_measured* measures;
     uint32_t nmeasure;
     uint32_t windows, lost; // lost: the simulation did not stay finite
+    uint64_t samples;       // predicted in all
 } nsi_score;
 
 typedef struct nsi_phase {

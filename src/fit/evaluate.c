@@ -328,7 +328,6 @@ bool nsi_evaluator_set_params(nsi_evaluator* e, const double* z, bool derivative
     for (uint32_t k = 0; k < e->p->nvariant; k++) {
         size_t at = e->p->param_at[k];
         double* params = e->params + at;
-        if (!e->used[k]) continue;
         nsi_variables_params(variables, k, e->v, params,
                              derivatives ? e->dparams + at * variable_count(e) : NULL, e->scratch);
         const char* fault = nsi_variables_fault(variables, k, params);

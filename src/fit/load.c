@@ -542,13 +542,23 @@ static ns_status load_adaptation(ns_fit* f, ns_error* error) {
         for (uint32_t k = 0; k < f->nz && !found; k++) {
             found = ns_glob_match(n->key, nsi_variables_at(f->variables, k)->name);
         }
-        if (!found)
+        if (!found) {
             return fail_at(f, n, NS_ERR_PARSE, "there is no such name under `parameters`", error);
+        }
+        double deviation;
+        ns_status status = nsi_yaml_number(&f->plan->yaml, n, 1e-12, 1e12, &deviation, error);
+        if (status != NS_OK) return status;
     }
     for (uint32_t k = 0; k < f->nz; k++) {
         const char* name = nsi_variables_at(f->variables, k)->name;
         for (const nsi_yaml_node* n = map->first; n; n = n->next) {
             if (!ns_glob_match(n->key, name)) continue;
+            if (nsi_variables_at(f->variables, k)->transform == NSI_TRANSFORM_BODY) {
+                return fail_at(f, n, NS_ERR_PARSE,
+                               "all ten inertial numbers of this link are looked for together, so"
+                               " none can adapt by itself",
+                               error);
+            }
             double deviation = 0.0;
             ns_status status = nsi_yaml_number(&f->plan->yaml, n, 1e-12, 1e12, &deviation, error);
             if (status != NS_OK) return status;

@@ -91,10 +91,9 @@ static bool need_normal(nsi_evaluator* e) {
         if (!e->used[variant]) continue;
         const ns_system* system = e->p->variants[variant].system;
         nsi_sensitivity** out = &m->sensitivity[k];
-        ns_status status =
-            is_along(e, variant)
-                ? nsi_sensitivity_create_along(system, nt > 0, e->nz, out, NULL)
-                : nsi_sensitivity_create(system, nt > 0, e->nw > 0, out, NULL);
+        ns_status status = is_along(e, variant)
+                               ? nsi_sensitivity_create_along(system, nt > 0, e->nz, out, NULL)
+                               : nsi_sensitivity_create(system, nt > 0, e->nw > 0, out, NULL);
         ok = status == NS_OK;
     }
     if (ok) m->row = nsi_numbers(e, 2 * (size_t)e->p->sizes.nx + nt);

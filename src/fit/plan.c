@@ -69,7 +69,10 @@ static bool read_range(reader* r, const nsi_yaml_node* node, const char* what, u
     if (!node || r->status != NS_OK) return false;
     char rest;
     const char* text = node->type == NSI_YAML_SCALAR ? node->text : "";
-    int n = sscanf(text, "%u-%u%c", from, to, &rest);
+    size_t digits = strspn(text, "0123456789"), more = 0;
+    if (text[digits] == '-') more = strspn(text + digits + 1, "0123456789");
+    bool plain = digits > 0 && digits < 10 && more < 10; // below 2^32
+    int n = plain ? sscanf(text, "%u-%u%c", from, to, &rest) : 0;
     if (n == 1 && sscanf(text, "%u%c", from, &rest) == 1) *to = *from, n = 2;
     if (n != 2 || *to < *from) fail(r, node, what);
     return r->status == NS_OK;

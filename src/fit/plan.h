@@ -121,7 +121,7 @@ void nsi_fit_plan_free(nsi_fit_plan* plan); // NULL is allowed
 ns_status nsi_fit_plan_expand(nsi_fit_plan* plan, ns_error* error);
 
 // Another part of the training data, for learning curves: so many trajectories of the first file, the
-// block-th so many of those it names; or so many whole files. 0: all.
+// block-th so many of those it names; or the first so many whole files. 0: all.
 // @return NS_ERR_PARSE when there are not so many
 ns_status nsi_fit_plan_choose(nsi_fit_plan* plan, uint32_t trajectories, uint32_t block,
                               ns_error* error);

@@ -6,9 +6,10 @@
 
 #include "io/file.h"
 
-#include <glob.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 // Up to three parts of a path, from the arena.
 static const char* join(nsi_fit_plan* p, const char* a, const char* b, const char* c) {
@@ -65,43 +66,88 @@ ns_status nsi_fit_plan_data_path(nsi_fit_plan* p, const nsi_fit_plan_file* file,
 
 // ---- globs -------------------------------------------------------------------------------------
 
-// The files that an entry fits, those of the first folder that has one; each with the entry's part.
-static ns_status expand(nsi_fit_plan* p, const nsi_fit_plan_file* entry, nsi_fit_plan_files* out,
-                        ns_error* error) {
+typedef NSI_ARRAY(const char*) paths;
+
+static int compare_paths(const void* a, const void* b) {
+    return strcmp(*(const char* const*)a, *(const char* const*)b);
+}
+
+static bool is_file(const char* path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+// Files of a folder whose names fit, into `out`.
+static ns_status list_folder(nsi_fit_plan* p, const char* folder, const char* glob, paths* out,
+                             ns_error* error) {
+    DIR* open = opendir(*folder ? folder : ".");
+    ns_status status = NS_OK;
+    for (struct dirent* d; open && status == NS_OK && (d = readdir(open));) {
+        if (d->d_name[0] == '.' || !ns_glob_match(glob, d->d_name)) continue;
+        const char* path = join(p, folder, "", d->d_name);
+        if (path && !is_file(path)) continue;
+        if (!path || !nsi_array_push(&p->allocator, out, path)) status = nsi_fail_nomem(error);
+    }
+    if (open) closedir(open);
+    return status;
+}
+
+// Files that an entry fits: recordings that were made, or those of the first folder that has one.
+static ns_status find_files(nsi_fit_plan* p, const nsi_fit_plan_file* entry, paths* out,
+                            ns_error* error) {
     const char* below = p->data_folder ? p->data_folder : "";
     const char* named = getenv("NEURALSIM_DATA");
     const char* roots[] = {p->folder, named && *named ? named : NULL, "../shared/data"};
-    glob_t found = {0};
-    for (size_t k = 0; k < sizeof roots / sizeof *roots && found.gl_pathc == 0; k++) {
-        if (!roots[k]) continue;
-        const char* pattern = *entry->path == '/'
-                                  ? entry->path
-                                  : join(p, *below == '/' ? "" : roots[k], below, entry->path);
-        if (!pattern) return nsi_fail_nomem(error);
-        if (glob(pattern, 0, NULL, &found) == GLOB_NOSPACE) {
-            globfree(&found);
-            return nsi_fail_nomem(error);
-        }
+    const char* slash = strrchr(entry->path, '/');
+    const char* glob = slash ? slash + 1 : entry->path;
+    const char* part = nsi_arena_string(&p->yaml.arena, entry->path, (size_t)(glob - entry->path));
+    ns_status status = part ? NS_OK : nsi_fail_nomem(error);
+    for (uint32_t k = 0; status == NS_OK && p->data_root && p->data_made[k]; k++) {
+        if (!ns_glob_match(entry->path, p->data_made[k])) continue;
+        const char* path = join(p, p->data_root, below, p->data_made[k]);
+        if (!path || !nsi_array_push(&p->allocator, out, path)) status = nsi_fail_nomem(error);
     }
-    ns_status status = NS_OK;
-    if (found.gl_pathc == 0) {
+    for (size_t k = 0; k < sizeof roots / sizeof *roots && status == NS_OK; k++) {
+        if (!roots[k] || out->count > 0) continue;
+        const char* folder =
+            *part == '/' ? part : join(p, *below == '/' ? "" : roots[k], below, part);
+        status = folder ? list_folder(p, folder, glob, out, error) : nsi_fail_nomem(error);
+    }
+    if (out->count > 0) qsort(out->data, out->count, sizeof *out->data, compare_paths);
+    return status;
+}
+
+// The files that an entry fits, each with the entry's part.
+static ns_status expand(nsi_fit_plan* p, const nsi_fit_plan_file* entry, nsi_fit_plan_files* out,
+                        ns_error* error) {
+    paths found = {0};
+    ns_status status = find_files(p, entry, &found, error);
+    uint32_t last = entry->last == UINT32_MAX ? found.count - 1 : entry->last;
+    if (status == NS_OK && found.count == 0) {
         status = nsi_yaml_fail(&p->yaml, entry->node, error,
                                "there is no file that fits %.150s, beside this file, below"
                                " $NEURALSIM_DATA or ../shared/data",
                                entry->path);
-    } else if (entry->first >= found.gl_pathc) {
+    } else if (status == NS_OK && (entry->first >= found.count || last >= found.count)) {
         status = nsi_yaml_fail(&p->yaml, entry->node, error,
-                               "%zu files fit %.150s: `take` begins behind them",
-                               (size_t)found.gl_pathc, entry->path);
+                               "only %u files fit %.150s: `take` counts them from 0", found.count,
+                               entry->path);
     }
-    for (size_t k = entry->first; k < found.gl_pathc && k <= entry->last && status == NS_OK; k++) {
+    for (uint32_t k = entry->first; status == NS_OK && k <= last; k++) {
         nsi_fit_plan_file file = *entry;
-        file.path = nsi_arena_string(&p->yaml.arena, found.gl_pathv[k], strlen(found.gl_pathv[k]));
-        if (file.path && *file.path != '/') file.found = true;
-        if (!file.path || !nsi_array_push(&p->allocator, out, file)) status = nsi_fail_nomem(error);
+        file.path = found.data[k];
+        file.found = true;
+        if (!nsi_array_push(&p->allocator, out, file)) status = nsi_fail_nomem(error);
     }
-    globfree(&found);
+    nsi_array_free(&p->allocator, &found);
     return status;
+}
+
+// A name with * or ? that is not the name of a file.
+static bool is_glob(nsi_fit_plan* p, const nsi_fit_plan_file* file) {
+    const char* path = NULL;
+    return !file->found && strpbrk(file->path, "*?") != NULL &&
+           nsi_fit_plan_data_path(p, file, &path, NULL) != NS_OK;
 }
 
 ns_status nsi_fit_plan_expand(nsi_fit_plan* p, ns_error* error) {
@@ -110,9 +156,11 @@ ns_status nsi_fit_plan_expand(nsi_fit_plan* p, ns_error* error) {
         ns_status status = NS_OK;
         for (uint32_t k = 0; k < p->files[role].count && status == NS_OK; k++) {
             const nsi_fit_plan_file* file = &p->files[role].data[k];
-            bool is_glob = !file->found && strpbrk(file->path, "*?[") != NULL;
-            if (is_glob) {
+            if (is_glob(p, file)) {
                 status = expand(p, file, &all, error);
+            } else if (file->first > 0 || file->last != UINT32_MAX) {
+                status = nsi_yaml_fail(&p->yaml, file->node, error,
+                                       "`take` is for globs, and %.150s is none", file->path);
             } else if (!nsi_array_push(&p->allocator, &all, *file)) {
                 status = nsi_fail_nomem(error);
             }
@@ -126,24 +174,16 @@ ns_status nsi_fit_plan_expand(nsi_fit_plan* p, ns_error* error) {
 
 // ---- parts -------------------------------------------------------------------------------------
 
-// So many whole files, from the block-th so many on; behind the last comes the first again.
-static ns_status choose_files(nsi_fit_plan* p, uint32_t count, uint32_t block, ns_error* error) {
-    nsi_fit_plan_files *files = &p->files[NSI_ROLE_TRAIN], chosen = {0};
+// The first so many whole files.
+static ns_status choose_files(nsi_fit_plan* p, uint32_t count, ns_error* error) {
+    nsi_fit_plan_files* files = &p->files[NSI_ROLE_TRAIN];
     if (files->count < count) {
         return nsi_yaml_fail(&p->yaml, files->data[0].node, error,
                              "expected %u files or more to train on, or `trajectories: A-B` with"
                              " as many",
                              count);
     }
-    for (uint32_t k = 0; k < count; k++) {
-        uint64_t from = ((uint64_t)block * count + k) % files->count;
-        if (!nsi_array_push(&p->allocator, &chosen, files->data[from])) {
-            nsi_array_free(&p->allocator, &chosen);
-            return nsi_fail_nomem(error);
-        }
-    }
-    nsi_array_free(&p->allocator, files);
-    *files = chosen;
+    files->count = count;
     return NS_OK;
 }
 
@@ -152,7 +192,7 @@ ns_status nsi_fit_plan_choose(nsi_fit_plan* p, uint32_t trajectories, uint32_t b
     if (trajectories == 0) return NS_OK;
     nsi_fit_plan_file* file = &p->files[NSI_ROLE_TRAIN].data[0];
     ns_data_part* part = &file->part;
-    if (part->all_trajectories) return choose_files(p, trajectories, block, error);
+    if (part->all_trajectories) return choose_files(p, trajectories, error);
     double count = part->last_trajectory - part->first_trajectory + 1.0;
     double begin = (double)block * trajectories;
     if (!(count >= begin + trajectories)) {
@@ -173,6 +213,18 @@ ns_status nsi_fit_plan_fold(nsi_fit_plan* p, uint32_t folds, uint32_t fold, ns_e
                              "expected %u files or more to train on, a part of which each run can"
                              " leave out",
                              folds);
+    }
+    for (uint32_t k = 0; k < train->count; k++) {
+        const char *path = NULL, *other = NULL;
+        ns_status status = nsi_fit_plan_data_path(p, &train->data[k], &path, error);
+        for (uint32_t i = 0; i < k && status == NS_OK; i++) {
+            status = nsi_fit_plan_data_path(p, &train->data[i], &other, error);
+            if (status != NS_OK || strcmp(path, other) != 0) continue;
+            return nsi_yaml_fail(&p->yaml, train->data[k].node, error,
+                                 "%.150s stands twice: it could be trained on and left out",
+                                 train->data[k].path);
+        }
+        if (status != NS_OK) return status;
     }
     uint32_t kept = 0;
     test->count = 0;

@@ -45,8 +45,9 @@ static uint32_t origin_after(const job* j, uint32_t recording) {
 }
 
 static bool is_usable(const job* j, uint32_t recording) {
-    uint32_t before = j->after > 0.0 ? 2 : j->history; // to adapt to
-    return sample_count(j, recording) >= (uint64_t)before + 2;
+    uint32_t samples = sample_count(j, recording);
+    if (!(j->after > 0.0)) return samples >= (uint64_t)j->history + 2;
+    return samples > 0 && origin_after(j, recording) > 0; // something to adapt to; more follows
 }
 
 static ns_status add_windows(job* j, uint32_t recording, uint32_t origins, ns_error* error) {
@@ -557,25 +558,41 @@ static void score_measure(const sums* s, uint32_t k, double* scratch, nsi_measur
     }
     *out = (nsi_measured){.name = m->name,
                           .unit = m->unit,
+                          .windows = count,
                           .mean = count > 0 ? sum / count : NAN,
                           .median = median_of(scratch, count)};
 }
 
-// Sums over windows of one recording (NSI_NONE: all) and over channels of one kind.
-static double kind_error(const sums* s, uint32_t recording, bool velocity) {
-    const job* j = s->j;
-    const nsi_problem* p = j->p;
-    double sum = 0.0, count = 0.0;
-    for (uint32_t k = 0; k < j->windows.count; k++) {
-        if (recording != NSI_NONE && j->windows.data[k].recording != recording) continue;
-        const double* w = s->window + (size_t)k * s->width;
-        for (uint32_t c = 0; c < p->nchannel; c++) {
-            if (!p->sources[c].state || is_position(p, c) == velocity) continue;
-            sum += w[c];
-            count += w[p->nchannel + c];
-        }
+// Sums over windows and channels: of positions, then of velocities.
+typedef struct kind_sums {
+    double sum[2], count[2];
+} kind_sums;
+
+static void add_kinds(const sums* s, const double* w, kind_sums* to) {
+    const nsi_problem* p = s->j->p;
+    for (uint32_t c = 0; c < p->nchannel; c++) {
+        if (!p->sources[c].state) continue;
+        int kind = is_position(p, c) ? 0 : 1;
+        to->sum[kind] += w[c];
+        to->count[kind] += w[p->nchannel + c];
     }
-    return root(sum, count);
+}
+
+// kinds: (nrecording + 1) of zeros, the last one for all recordings.
+static void score_kinds(const sums* s, kind_sums* kinds, nsi_prediction* out) {
+    const job* j = s->j;
+    kind_sums* all = &kinds[out->nrecording];
+    for (uint32_t k = 0; k < j->windows.count; k++) {
+        const double* w = s->window + (size_t)k * s->width;
+        add_kinds(s, w, &kinds[j->windows.data[k].recording]);
+        add_kinds(s, w, all);
+    }
+    for (uint32_t r = 0; r < out->nrecording; r++) {
+        out->recordings[r].rmse_q = root(kinds[r].sum[0], kinds[r].count[0]);
+        out->recordings[r].rmse_qd = root(kinds[r].sum[1], kinds[r].count[1]);
+    }
+    out->score.rmse_q = root(all->sum[0], all->count[0]);
+    out->score.rmse_qd = root(all->sum[1], all->count[1]);
 }
 
 // Windows that had to start from a state that is not recorded.
@@ -589,7 +606,7 @@ static uint32_t count_blind(const job* j, double* x) {
     return count;
 }
 
-static void finish(const sums* s, double* scratch, nsi_prediction* out) {
+static void finish(const sums* s, double* scratch, kind_sums* kinds, nsi_prediction* out) {
     const job* j = s->j;
     uint32_t nc = j->p->nchannel, nh = j->options->nhorizon;
     double scaled = 0.0, scaled_count = 0.0;
@@ -610,19 +627,17 @@ static void finish(const sums* s, double* scratch, nsi_prediction* out) {
         out->recordings[j->windows.data[k].recording].samples +=
             j->windows.data[k].length - j->history;
     }
-    for (uint32_t r = 0; r < out->nrecording; r++) {
-        out->recordings[r].rmse_q = kind_error(s, r, false);
-        out->recordings[r].rmse_qd = kind_error(s, r, true);
-    }
+    score_kinds(s, kinds, out);
     for (uint32_t h = 0; h < nh; h++) score_horizon(s, h, scratch, &out->score.horizons[h]);
     for (uint32_t k = 0; k < j->options->nmeasure; k++) {
         score_measure(s, k, scratch, &out->score.measures[k]);
     }
     out->score.nmeasure = j->options->nmeasure;
     out->score.windows = j->windows.count;
+    for (uint32_t k = 0; k < j->windows.count; k++) {
+        out->score.samples += j->windows.data[k].length - j->history;
+    }
     out->score.loss = root(scaled, scaled_count);
-    out->score.rmse_q = kind_error(s, NSI_NONE, false);
-    out->score.rmse_qd = kind_error(s, NSI_NONE, true);
     out->score.nhorizon = nh;
     out->blind = count_blind(j, scratch);
 }
@@ -632,6 +647,7 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
                       nsi_prediction* out, ns_error* error) {
     job j;
     double *memory = NULL, *scratch = NULL;
+    kind_sums* kinds = NULL;
     *out = (nsi_prediction){.allocator = problem->allocator,
                             .nchannel = problem->nchannel,
                             .nrecording = ns_dataset_recording_count(data)};
@@ -642,6 +658,7 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
         size_t windows = j.windows.count, one = sizeof(double);
         s.window = nsi_alloc_zeroed(&j.allocator, windows * s.width * one);
         scratch = nsi_alloc(&j.allocator, (windows + problem->sizes.nx + 1) * one);
+        kinds = nsi_alloc_zeroed(&j.allocator, ((size_t)out->nrecording + 1) * sizeof *kinds);
         out->channels = nsi_alloc(&j.allocator, ((size_t)out->nchannel + 1) * one);
         out->recordings =
             nsi_alloc_zeroed(&j.allocator, ((size_t)out->nrecording + 1) * sizeof *out->recordings);
@@ -649,13 +666,14 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
             nsi_alloc(&j.allocator, ((size_t)options->nhorizon + 1) * sizeof(nsi_horizon_error));
         out->score.measures =
             nsi_alloc(&j.allocator, ((size_t)options->nmeasure + 1) * sizeof(nsi_measured));
-        bool ok = s.window && scratch && out->channels && out->recordings && out->score.horizons &&
-                  out->score.measures;
+        bool ok = s.window && scratch && kinds && out->channels && out->recordings &&
+                  out->score.horizons && out->score.measures;
         status = ok ? for_windows(&j, add_window, &s, error) : nsi_fail_nomem(error);
     }
-    if (status == NS_OK) finish(&s, scratch, out);
+    if (status == NS_OK) finish(&s, scratch, kinds, out);
     nsi_free(&j.allocator, s.window);
     nsi_free(&j.allocator, scratch);
+    nsi_free(&j.allocator, kinds);
     end_job(&j, memory);
     if (status != NS_OK) nsi_prediction_free(out);
     return status;

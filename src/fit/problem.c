@@ -312,6 +312,13 @@ static bool same_joints(const ns_model* a, const ns_model* b, char* out, size_t 
     }
 }
 
+// What networks keep of the step before is called after quantities, and those may be called after geometries
+// of one robot alone: only its place counts.
+static const char* state_name(const ns_system* system, uint32_t k) {
+    const char* name = ns_system_state_name(system, k);
+    return strncmp(name, "memory/", 7) == 0 ? "memory" : name;
+}
+
 // What a system has that differs from another's, into `what`.
 static void compare_systems(const ns_system* one, const ns_system* other, char* what, size_t size) {
     ns_system_sizes a = ns_system_get_sizes(one), b = ns_system_get_sizes(other);
@@ -325,7 +332,7 @@ static void compare_systems(const ns_system* one, const ns_system* other, char* 
         snprintf(what, size, "weights of other names or shapes");
     } else if (a.integrator != b.integrator) {
         snprintf(what, size, "other integrators; give `integrator`");
-    } else if (!differ(one, other, a.nx, ns_system_state_name, what, size)) {
+    } else if (!differ(one, other, a.nx, state_name, what, size)) {
         differ(one, other, a.nc, ns_system_control_name, what, size);
     }
 }

@@ -354,7 +354,7 @@ static ns_status add_setting(build* b, const nsi_setting_request* r, variant_bui
         if (status != NS_OK) return status;
         if (!applies(b, t, f.formula)) {
             nsi_formula_free(f.formula);
-            return NS_OK;
+            continue;
         }
         *used = true;
         t->taken[i] = 2;

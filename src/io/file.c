@@ -47,6 +47,16 @@ bool nsi_file_exists(const char* path) {
     return stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
+// Does a part of a path lead out of the folder that it is in?
+static bool leads_up(const char* name) {
+    while (true) {
+        size_t size = strcspn(name, "/");
+        if (size == 2 && name[0] == '.' && name[1] == '.') return true;
+        if (!name[size]) return false;
+        name += size + 1;
+    }
+}
+
 bool nsi_file_find_data(const char* folder, const char* name, const ns_allocator* allocator,
                         char** out) {
     const char* named = getenv("NEURALSIM_DATA");
@@ -54,7 +64,7 @@ bool nsi_file_find_data(const char* folder, const char* name, const ns_allocator
     *out = NULL;
     for (size_t k = 0; k < sizeof roots / sizeof *roots; k++) {
         bool whole = *name == '/';
-        if ((k > 0 && !*roots[k]) || (k > 0 && whole)) continue;
+        if (k > 0 && (!*roots[k] || whole || leads_up(name))) continue;
         size_t size = strlen(roots[k]) + 1 + strlen(name) + 1;
         char* path = nsi_alloc(allocator, size);
         if (!path) return false;

@@ -30,8 +30,8 @@ char* nsi_file_folder(const char* path, const ns_allocator* allocator);
 
 // Where a file of data is: beside the file that names it (in `folder`, which ends with '/' or is
 // empty), else below the folder that the environment names in NEURALSIM_DATA, else below
-// ../shared/data. `out` receives a path to be freed, or NULL when there is none. False when out of
-// memory.
+// ../shared/data; in these two a name with ".." is not looked for. `out` receives a path to be
+// freed, or NULL when there is none. False when out of memory.
 bool nsi_file_find_data(const char* folder, const char* name, const ns_allocator* allocator,
                         char** out);
 

@@ -111,6 +111,7 @@ typedef struct nsi_mjcf_geom {
     const nsi_xml_element* element;
     ns_geom_def def;
     double mass;
+    bool mass_left_out; // the file gives one, which the shape cannot have here
     double com[3];
     double inertia[6]; // about `com`, axes of the body
 } nsi_mjcf_geom;

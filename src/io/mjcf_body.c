@@ -76,6 +76,20 @@ static bool read_inertial(nsi_mjcf* m, const nsi_xml_element* inertial, ns_link_
     return nsi_reader_check_inertia(reader, inertial, def);
 }
 
+// Of shapes that have no mass here.
+static bool note_mass(nsi_mjcf* m, const nsi_mjcf_geom* geom) {
+    bool mesh = geom->def.type == NS_GEOM_MESH, points = geom->def.type == NS_GEOM_POINTS;
+    bool plate = geom->def.type == NS_GEOM_POLYGON || geom->def.type == NS_GEOM_ELLIPSE;
+    if (!mesh && !plate && !(points && geom->mass_left_out)) return true;
+    return nsi_reader_note(m->reader, geom->element,
+                           "is a %s, whose mass is %s: give the body an <inertial>; changes the "
+                           "motion",
+                           mesh     ? "mesh"
+                           : points ? "set of points"
+                                    : "plate",
+                           geom->mass_left_out ? "left out" : "not computed");
+}
+
 // The sum of what the geoms are. Two passes: the centre first, then the inertia about it.
 static bool inertia_from_geoms(nsi_mjcf* m, const nsi_mjcf_geoms* geoms, ns_link_def* def) {
     double moment[3] = {0.0, 0.0, 0.0};
@@ -83,15 +97,7 @@ static bool inertia_from_geoms(nsi_mjcf* m, const nsi_mjcf_geoms* geoms, ns_link
         const nsi_mjcf_geom* geom = &geoms->data[k];
         def->mass += geom->mass;
         for (int i = 0; i < 3; i++) moment[i] += geom->mass * geom->com[i];
-        bool mesh = geom->def.type == NS_GEOM_MESH;
-        bool plate = geom->def.type == NS_GEOM_POLYGON || geom->def.type == NS_GEOM_ELLIPSE;
-        if ((mesh || plate) &&
-            !nsi_reader_note(m->reader, geom->element,
-                             "is a %s, whose mass is not computed: give the body an <inertial>; "
-                             "changes the motion",
-                             mesh ? "mesh" : "plate")) {
-            return false;
-        }
+        if (!note_mass(m, geom)) return false;
     }
     if (def->mass == 0.0) return true;
     for (int i = 0; i < 3; i++) def->com[i] = moment[i] / def->mass;

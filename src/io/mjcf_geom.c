@@ -20,8 +20,8 @@ static const char* stem(nsi_mjcf* m, const char* file) {
     return nsi_arena_string(&m->strings, start, end ? (size_t)(end - start) : strlen(start));
 }
 
-// The numbers of an attribute, `each` for a vertex; NULL, with 0 of them, without the attribute. The
-// caller frees them, also after a failure.
+// The numbers of an attribute, `each` for a vertex; NULL, with 0 of them, without the attribute.
+// The caller frees them, also after a failure.
 static bool read_vertex_list(nsi_mjcf* m, const nsi_xml_element* element, uint32_t each,
                              double** out, uint32_t* count) {
     const char* text = nsi_xml_value(element, "vertex");
@@ -147,6 +147,7 @@ static bool read_mass(nsi_mjcf* m, nsi_mjcf_item c, nsi_mjcf_geom* geom) {
     double volume = shape_volume(&geom->def, moments);
     if (!nsi_mjcf_holder(m, c, "mass")) mass = density * volume;
     geom->mass = volume > 0.0 ? mass : 0.0;
+    geom->mass_left_out = mass > geom->mass;
     memcpy(geom->com, geom->def.pose.position, sizeof geom->com);
     const double principal[6] = {geom->mass * moments[0], geom->mass * moments[1],
                                  geom->mass * moments[2]};
@@ -267,8 +268,12 @@ static bool read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
 }
 
 // Vertices with `each` numbers, 2 or 3, into an array that lasts.
-static bool keep_vertices(nsi_mjcf* m, const double* numbers, uint32_t count, uint32_t each,
-                          ns_geom_def* geom) {
+static bool keep_vertices(nsi_mjcf* m, const nsi_xml_element* element, const double* numbers,
+                          uint32_t count, uint32_t each, ns_geom_def* geom) {
+    if (count > NSI_MAX_VERTICES) {
+        return nsi_reader_fail(m->reader, element, NS_ERR_LIMIT,
+                               "too many vertices, %u; at most %d", count, NSI_MAX_VERTICES);
+    }
     double* vertices = nsi_arena_alloc(&m->strings, 3 * (size_t)count * sizeof *vertices);
     if (!vertices) return nsi_reader_fail_nomem(m->reader);
     for (uint32_t i = 0; i < count; i++) {
@@ -279,6 +284,22 @@ static bool keep_vertices(nsi_mjcf* m, const double* numbers, uint32_t count, ui
     geom->vertices = vertices;
     geom->nvertex = count;
     return true;
+}
+
+// A table that has no reason to be long.
+static ns_status read_small_table(nsi_reader* reader, const char* path, nsi_csv* out,
+                                  ns_error* error) {
+    enum { MOST = 1 << 20 };
+    nsi_bytes text = {0};
+    ns_status status = nsi_file_read(path, MOST, &reader->allocator, &text, error);
+    if (status == NS_OK && text.count > MOST) {
+        status = nsi_fail(error, NS_ERR_LIMIT, "%.200s: an outline has at most 1 MiB", path);
+    }
+    if (status == NS_OK) {
+        status = nsi_csv_parse(text.data, text.count, path, false, &reader->allocator, out, error);
+    }
+    nsi_array_free(&reader->allocator, &text);
+    return status;
 }
 
 // An outline from a table with the columns x and y (m).
@@ -308,7 +329,7 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
     }
     nsi_csv table = {0};
     ns_error error;
-    ns_status status = nsi_csv_read(path, false, &reader->allocator, &table, &error);
+    ns_status status = read_small_table(reader, path, &table, &error);
     nsi_free(&reader->allocator, path);
     bool read = status == NS_OK;
     if (status == NS_ERR_NOMEM) nsi_reader_fail_nomem(reader);
@@ -324,7 +345,7 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
         uint32_t count = table.nrow;
         bool closed = count > 1 && nsi_csv_at(&table, 0, 0) == nsi_csv_at(&table, count - 1, 0) &&
                       nsi_csv_at(&table, 0, 1) == nsi_csv_at(&table, count - 1, 1);
-        read = keep_vertices(m, table.numbers, closed ? count - 1 : count, 2, geom);
+        read = keep_vertices(m, element, table.numbers, closed ? count - 1 : count, 2, geom);
     }
     nsi_csv_free(&table);
     return read;
@@ -333,23 +354,26 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
 // The vertices of polygons and points.
 static bool read_vertices(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
     bool polygon = geom->type == NS_GEOM_POLYGON, points = geom->type == NS_GEOM_POINTS;
-    const char* file = nsi_mjcf_text(m, c, "file");
-    const nsi_xml_element* holder = nsi_mjcf_holder(m, c, "vertex");
+    const nsi_xml_element* table = nsi_mjcf_holder(m, c, "file");
+    const nsi_xml_element* list = nsi_mjcf_holder(m, c, "vertex");
     if (!polygon && !points) {
         bool stray = nsi_xml_find(c.element, "vertex") || nsi_xml_find(c.element, "file");
         return !stray || nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
                                          "vertex and file are for polygons and points");
     }
-    if (!file == !holder || (points && file)) {
+    // What the element says itself wins over what its class says.
+    if (table && list && table != list && table == c.element) list = NULL;
+    if (table && list && table != list && list == c.element) table = NULL;
+    if (!table == !list || (points && table)) {
         return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
                                points ? "points need the attribute vertex, and no file"
                                       : "a polygon needs one of the attributes vertex and file");
     }
-    if (file) return read_outline(m, c.element, file, geom);
+    if (table) return read_outline(m, c.element, nsi_xml_value(table, "file"), geom);
     double* numbers;
     uint32_t count, each = polygon ? 2 : 3;
-    bool read = read_vertex_list(m, holder, each, &numbers, &count) &&
-                keep_vertices(m, numbers, count / each, each, geom);
+    bool read = read_vertex_list(m, list, each, &numbers, &count) &&
+                keep_vertices(m, c.element, numbers, count / each, each, geom);
     nsi_free(&m->reader->allocator, numbers);
     return read;
 }

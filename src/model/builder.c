@@ -11,8 +11,7 @@ enum {
     MAX_LINKS = 1 << 16,
     MAX_ACTUATORS = 1 << 16,
     MAX_GEOMS = 1 << 20,
-    MAX_VERTICES = 4096,        // of one geometry
-    MAX_ALL_VERTICES = 1 << 22, // of all of them
+    MAX_ALL_VERTICES = 1 << 22, // of all geometries
     MAX_EXCLUSIONS = 1 << 20,
     MAX_IGNORED = 1 << 20
 };
@@ -586,10 +585,10 @@ static ns_status check_vertices(const ns_model_builder* builder, const ns_geom_d
     if (def->nvertex > 0 && !may) fault = "only meshes, polygons and points have vertices";
     if (def->nvertex == 0 && may && !mesh) fault = "vertices must be given";
     if (fault) return nsi_fail(error, NS_ERR_ARGUMENT, "geometry \"%s\": %s", def->name, fault);
-    if (def->nvertex > MAX_VERTICES || def->nvertex > MAX_ALL_VERTICES - builder->nvertex) {
+    if (def->nvertex > NSI_MAX_VERTICES || def->nvertex > MAX_ALL_VERTICES - builder->nvertex) {
         return nsi_fail(error, NS_ERR_LIMIT,
                         "geometry \"%s\": too many vertices, %u; at most %d, and %d in a model",
-                        def->name, def->nvertex, MAX_VERTICES, MAX_ALL_VERTICES);
+                        def->name, def->nvertex, NSI_MAX_VERTICES, MAX_ALL_VERTICES);
     }
     ns_status status = check_numbers(of, "vertices", def->vertices, 3 * def->nvertex, error);
     if (status != NS_OK || !polygon) return status;

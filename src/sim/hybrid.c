@@ -42,7 +42,19 @@ static bool has_param(const ns_model* model, const char* pattern) {
     return false;
 }
 
-// Parameters of all variants that this one does not have: another one must.
+// Another variant, for a parameter that the chosen one lacks: a fault says why it was looked at.
+static ns_status load_other(const nsi_hybrid_variant* other, const char* path,
+                            const nsi_hybrid_parameter* wanted, const ns_load_options* robot,
+                            ns_model** out, ns_error* error) {
+    ns_error inner;
+    ns_status status = ns_model_load(other->robot, robot, out, &inner);
+    if (status == NS_OK) return NS_OK;
+    if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
+    return nsi_fail(error, status, "%.150s:%u:%u: looking for %.100s in variant %.60s: %s", path,
+                    wanted->line, wanted->column, wanted->pattern, other->name, inner.message);
+}
+
+// Parameters of all variants that this one does not have: another one must, and take their value.
 static ns_status check_others(const ns_hybrid* h, const char* path, const ns_load_options* robot,
                               bool* missing, ns_error* error) {
     const nsi_hybrid_parameters* all = &h->file.parameters;
@@ -52,14 +64,20 @@ static ns_status check_others(const ns_hybrid* h, const char* path, const ns_loa
         const nsi_hybrid_variant* other = &h->file.variants.data[v];
         ns_model* model = NULL;
         if (other == h->variant) continue;
-        ns_status status = ns_model_load(other->robot, robot, &model, error);
-        if (status != NS_OK) return status;
-        for (uint32_t k = 0; k < all->count; k++) {
+        uint32_t first = 0;
+        while (!missing[first]) first++;
+        ns_status status = load_other(other, path, &all->data[first], robot, &model, error);
+        for (uint32_t k = 0; k < all->count && status == NS_OK; k++) {
+            ns_error inner;
+            ns_param_value set = {all->data[k].pattern, all->data[k].value};
             if (!missing[k] || !has_param(model, all->data[k].pattern)) continue;
             missing[k] = false;
             left--;
+            status = nsi_set_params(model, &set, NULL, &inner);
+            if (status != NS_OK) status = fail_parameter(path, &all->data[k], &inner, error);
         }
         ns_model_free(model);
+        if (status != NS_OK) return status;
     }
     for (uint32_t k = 0; k < all->count; k++) {
         ns_error inner;
@@ -135,9 +153,8 @@ static ns_status choose_variant(ns_hybrid* h, const char* path, const ns_load_op
     }
     if (options->recording) h->variant = nsi_hybrid_variant_of(&h->file, options->recording);
     if (h->variant) return NS_OK;
-    return nsi_fail(error, NS_ERR_ARGUMENT,
-                    "%.200s has variants%s%.200s; name one of them (--variant): %s", path,
-                    options->recording ? ", none for " : "",
+    return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s has variants%s%.200s; name one of them: %s",
+                    path, options->recording ? ", none for " : "",
                     options->recording ? options->recording : "", names);
 }
 

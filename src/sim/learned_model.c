@@ -56,11 +56,29 @@ static place find_place(const ns_model* model, const char* name) {
     return (place){0, 0};
 }
 
+// The floating joint whose name and a '/' a name begins with, or NULL.
+static const char* floating_joint_of(const ns_model* model, const char* name) {
+    for (uint32_t k = 0; k < model->sizes.nlink; k++) {
+        const ns_link_def* link = ns_model_link(model, k);
+        size_t size = strlen(link->joint);
+        if (link->joint_type == NS_JOINT_FLOATING && strncmp(name, link->joint, size) == 0 &&
+            name[size] == '/') {
+            return link->joint;
+        }
+    }
+    return NULL;
+}
+
 static ns_status check_names(const char* key, const nsi_names* names, const ns_model* model,
                              ns_error* error) {
     for (uint32_t k = 0; k < names->count; k++) {
         if (find_place(model, names->data[k]).count > 0) continue;
-        const char* nearest = "";
+        const char *nearest = "", *floating = floating_joint_of(model, names->data[k]);
+        if (floating) {
+            return nsi_fail(error, NS_ERR_ARGUMENT,
+                            "%s: joint %.150s has no part %.150s; its parts are x, y, z, rotation",
+                            key, floating, names->data[k] + strlen(floating) + 1);
+        }
         uint32_t best = UINT32_MAX;
         for (uint32_t i = 0; i < model->sizes.nlink; i++) {
             const char* joint = ns_model_link(model, i)->joint;
@@ -86,9 +104,10 @@ static ns_status check_angles(const nsi_learned* l, const ns_model* model, ns_er
                             l->angle.data[i]);
         }
         for (uint32_t k = 0; k < l->hide.count; k++) {
-            if (strcmp(l->hide.data[k], l->angle.data[i]) != 0) continue;
-            return nsi_fail(error, NS_ERR_ARGUMENT, "joint %.200s is under hide and under angle",
-                            l->hide.data[k]);
+            place hidden = find_place(model, l->hide.data[k]);
+            if (angle.first < hidden.first || angle.first >= hidden.first + hidden.count) continue;
+            return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s is under hide and under angle",
+                            l->angle.data[i]);
         }
     }
     return NS_OK;
@@ -243,6 +262,11 @@ ns_status nsi_learned_create(const nsi_learned* l, const ns_model* model, double
                              ns_error* error) {
     *out = NULL;
     ns_status status = nsi_learned_fits(l, model, error);
+    if (status == NS_OK && teacher && l->integrate) {
+        status =
+            nsi_fail(error, NS_ERR_UNSUPPORTED,
+                     "a teacher does not go with `integrate`: positions follow from velocities");
+    }
     if (status != NS_OK) return status;
     maker m = {.l = l,
                .model = model,

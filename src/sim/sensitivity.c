@@ -368,6 +368,7 @@ bool nsi_sensitivity_run(nsi_sensitivity* d, const nsi_sensitivity_args* args,
     const ns_system_sizes* z = &d->system->sizes;
     const bool rows = d->by_rows;
     const uint32_t every = args->every > 0 ? args->every : 1;
+    NS_ASSERT(!d->along || args->along || d->columns == d->initial);
     if (!all_finite(args->x0, z->nx)) return false;
     for (uint32_t k = 0; k < d->system->narray; k++) {
         const double* weights = args->weights ? args->weights : d->system->weights;

@@ -58,6 +58,7 @@ static const struct {
     "fit: {windows: 20, states: recorded}\n"                                                       \
     "predict: {measures: {far: {distance: [q0, q1]}}}\n"
     {"pushes.yaml", PUSHES("train: [push_*.csv]")},
+    {"twice.yaml", PUSHES("train: [push_a.csv, push_?.csv]")},
     {"first.yaml", PUSHES("train: [push_b.csv, push_d.csv], test: [push_a.csv, push_c.csv]")},
     {"second.yaml", PUSHES("train: [{file: push_*.csv, take: 0}, push_c.csv],"
                            " test: [push_b.csv, push_d.csv]")},
@@ -434,11 +435,13 @@ static void folds_leave_out_a_part_each(void** state) {
         free(text);
         free(other);
     }
-    // The second seed of two files has those that the first has not.
+    // One and two of the files, the same for all seeds.
     const json_t* runs = json_object_get(json_object_get(root, "runs"), "curve");
     assert_int_equal(json_array_size(runs), 4);
-    assert_false(json_equal(json_object_get(json_array_get(runs, 2), "train"),
-                            json_object_get(json_array_get(runs, 3), "train")));
+    assert_false(json_equal(json_object_get(json_array_get(runs, 0), "train"),
+                            json_object_get(json_array_get(runs, 2), "train")));
+    assert_true(json_equal(json_object_get(json_array_get(runs, 2), "train"),
+                           json_object_get(json_array_get(runs, 3), "train")));
     json_decref(root);
     program_must_run(folder, "replay folds/analytic.yaml --data experiments/mine/push_a.csv",
                      &last);
@@ -449,6 +452,16 @@ static void folds_leave_out_a_part_each(void** state) {
     write_experiment("kind: fits\ntitle: Mine\n"
                      "fits: [{name: all, file: pushes.yaml, folds: 2, seeds: 2}]\n");
     program_must_fail(folder, "experiment mine -o few", 1, "does not go with", &last);
+    // What has seen all files is no start for one that leaves some out.
+    write_experiment("kind: fits\ntitle: Mine\n"
+                     "fits: [{name: all, file: pushes.yaml},"
+                     " {name: some, file: pushes.yaml, folds: 2, from: all}]\n");
+    program_must_fail(folder, "experiment mine -o few", 1, "has seen what folds leave out", &last);
+    write_experiment("kind: fits\ntitle: Mine\nfits: [{name: all, file: twice.yaml, folds: 2}]\n");
+    program_must_fail(folder, "experiment mine -o few", 1, "stands twice", &last);
+    write_experiment("kind: fits\ntitle: Mine\nfits: [{name: all, file: pushes.yaml}]\n"
+                     "references: [{name: o, horizons: [1], pooled: [1], measures: [1, 2]}]\n");
+    program_must_fail(folder, "experiment mine -o few", 1, "expected {NAME: number}", &last);
 }
 
 // Where a square ends is its pose applied to its corners; bars are measures; discs are friction.
@@ -495,8 +508,18 @@ static void figures_of_planes_and_bars(void** state) {
     assert_says(text, ",foot,0.05,-0.02,0.3\n");
     free(text);
     text = program_read_file(path_of("planes/bars.csv"));
-    assert_says(text, "model,trained on,unseen\nslide,");
+    double trained, unseen;
+    assert_int_equal(sscanf(text, "model,trained on,unseen\nslide,%lf,%lf", &trained, &unseen), 2);
     free(text);
+    text = program_read_file(path_of("planes/result.json"));
+    json_t* root = json_loads(text, 0, NULL);
+    assert_true(fabs(trained - metric(root, "slide_train_far")) < 1e-12);
+    assert_true(fabs(unseen - metric(root, "slide_test_far")) < 1e-12);
+    json_decref(root);
+    free(text);
+    write_experiment("kind: fits\ntitle: Mine\nfits: [{name: slide, file: slide.yaml}]\n"
+                     "figures: [{kind: bars, title: F, fits: [slide], measure: near}]\n");
+    program_must_fail(folder, "experiment mine -o planes", 1, "which no fit has", &last);
     write_experiment(
         "kind: fits\ntitle: Mine\nfits: [{name: slide, file: slide.yaml}]\n"
         "figures: [{kind: outlines, title: E, fits: [slide], channels: [q0, q1, q2]}]\n");

@@ -435,7 +435,7 @@ static void variants_are_told_by_names(void** state) {
     assert_says(last.out, "variants   light, heavy");
     run_ok("inspect two.yaml --variant heavy --params");
     run_bad("inspect two.yaml", 1,
-            "two.yaml has variants; name one of them (--variant): light, heavy");
+            "two.yaml has variants; name one of them: light, heavy (by --variant)");
     run_bad("names two.yaml --variant wide", 1, "two.yaml has no variant wide, only light, heavy");
     run_bad("replay " DOUBLE " --data run_light.csv --variant light", 1, "has no variants");
     write_text("one.yaml", "variants: [{name: a, files: \"a_*\", robot: " DOUBLE "}]\n");

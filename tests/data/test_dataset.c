@@ -846,8 +846,71 @@ static void rows_can_be_recordings(void** state) {
     ns_error error = {0};
     assert_int_equal(nsi_dataset_add_text(s.data, text, strlen(text), "t.csv", NULL, &error),
                      NS_ERR_PARSE);
-    assert_memory_equal(error.message, "t.csv:3: the time is that of the row before", 43);
+    assert_string_equal(error.message, "t.csv:3: time of sample 1 is not after that of sample 0");
     assert_int_equal(ns_dataset_recording_count(s.data), 0);
+    drop(&s);
+
+    // With `where`, recordings count among the rows that it lets through.
+    s = make("rows: recordings\nwhere: {s: b}\ntime: [0, 1]\nobserve: {q0: x}\n", 1.0);
+    const ns_data_part second = {.first_trajectory = 1, .last_trajectory = 1};
+    add(&s, "s,x\na,1\nb,2\na,3\nb,4\n", &second);
+    assert_string_equal(ns_dataset_recording(s.data, 0)->name, "t.csv:1");
+    assert_true(value(&s, 0, 0, 0) == 4.0);
+    drop(&s);
+
+    // A part that is not there: how many rows are there?
+    s = make("rows: recordings\ntime: [0, 1]\nobserve: {q0: x}\n", 1.0);
+    const ns_data_part outside = {.first_trajectory = 7, .last_trajectory = 9};
+    assert_int_equal(nsi_dataset_add_text(s.data, "x\n1\n2\n3\n", 8, "t.csv", &outside, &error),
+                     NS_ERR_PARSE);
+    assert_non_null(strstr(error.message, "(trajectories are the rows, from 0; there are 3)"));
+    drop(&s);
+}
+
+// Nothing is known between samples, so a sample off the grid would be lost.
+static void samples_of_rows_are_on_the_grid(void** state) {
+    (void)state;
+    static const char text[] = "x,y\n1,2\n3,4\n";
+    set s = make("rows: recordings\ntime: [0, 0.25, 0.5]\nobserve: {q0: [x, nan, y]}\n", 0.1);
+    add(&s, text, NULL); // what is off the grid is not known anyway
+    assert_true(value(&s, 0, 0, 0) == 1.0 && value(&s, 0, 5, 0) == 2.0);
+    drop(&s);
+    s = make("rows: recordings\ntime: [0, 0.25]\nobserve: {q0: [x, y]}\nmax_gap: 1\n", 0.1);
+    add(&s, text, NULL);
+    assert_true(fabs(value(&s, 0, 2, 0) - 1.8) < 1e-14);
+    drop(&s);
+    s = make("rows: recordings\ntime: [1, 1.5]\nobserve: {q0: [x, y]}\n", 0.1);
+    add(&s, text, NULL); // samples count from the first
+    assert_true(value(&s, 1, 5, 0) == 4.0);
+    drop(&s);
+}
+
+// Rows that are recordings may be long, and many.
+static void many_rows_can_be_recordings(void** state) {
+    (void)state;
+    enum { ROWS = 1000 };
+    char* text = malloc(16 * ROWS);
+    assert_non_null(text);
+    size_t size = (size_t)sprintf(text, "x\n");
+    for (int k = 0; k < ROWS; k++) size += (size_t)sprintf(text + size, "%d\n", k);
+    set s = make("rows: recordings\ntime: [0, 1.1]\nobserve: {q0: x}\n", 0.001);
+    add(&s, text, NULL);
+    assert_int_equal(ns_dataset_recording_count(s.data), ROWS);
+    assert_int_equal(ns_dataset_recording(s.data, ROWS - 1)->nsample, 1101);
+    assert_true(value(&s, ROWS - 1, 1100, 0) == ROWS - 1);
+    drop(&s);
+    free(text);
+}
+
+// Filters and first() see the rows that `since` and `until` leave; parts are cut afterwards.
+static void columns_are_of_the_rows_that_are_left(void** state) {
+    (void)state;
+    set s = make(
+        "rate: 1\nsince: x - 1\nuntil: x - 9\nobserve: {q0: first(x), q1: 'shift(x, 1)'}\n", 0.0);
+    add(&s, "x\n0\n2\n4\n8\n16\n", &(ns_data_part){.from = 1.0, .all_trajectories = true});
+    assert_int_equal(ns_dataset_recording(s.data, 0)->nsample, 2);
+    assert_true(value(&s, 0, 0, 0) == 2.0 && value(&s, 0, 1, 0) == 2.0);
+    assert_true(value(&s, 0, 0, 1) == 2.0 && value(&s, 0, 1, 1) == 4.0);
     drop(&s);
 }
 
@@ -883,6 +946,10 @@ static void faults_have_a_place(void** state) {
          "t.csv:3: the time is missing or not finite; remove the row"},
         {timed, 0, "t,xs,c\n1,0,0\ninf,0,0\n",
          "t.csv:3: the time is missing or not finite; remove the row"},
+        {"rows: recordings\ntime: [0, t]\nobserve: {q0: x}\n", 1, "t,x\n1,0\n,0\n",
+         "t.csv:3: time of sample 1 is missing"},
+        {"rows: recordings\ntime: [0, t]\nobserve: {q0: x}\n", 0.1, "t,x\n0.3,0\n0.25,0\n",
+         "t.csv:3: time 0.25 is no multiple of the period 0.1 s; give period, or max_gap"},
         {timed, 0, "t,xs,c\n1,0,0\n",
          "t.csv:2: the rows do not tell the time between samples; give it"},
         {timed, 0, "t,xs,c\n0,0,0\n1,0,\n2,0,0\n",
@@ -1243,6 +1310,9 @@ int main(void) {
         cmocka_unit_test(recordings_begin_where_the_map_says),
         cmocka_unit_test(slopes_lead_along_a_path),
         cmocka_unit_test(rows_can_be_recordings),
+        cmocka_unit_test(samples_of_rows_are_on_the_grid),
+        cmocka_unit_test(many_rows_can_be_recordings),
+        cmocka_unit_test(columns_are_of_the_rows_that_are_left),
         cmocka_unit_test(faults_have_a_place),
         cmocka_unit_test(a_failed_file_changes_nothing),
         cmocka_unit_test(failing_allocations_are_reported),

@@ -109,7 +109,9 @@ static void mistakes_are_explained(void** state) {
                  {", after: 50%, history: 3", "does not go with"},
                  {", adapt: {world/gravity/z: 1}", "`after`"},
                  {", after: 50%, adapt: {world/gravity/y: 1}", "no such name"},
-                 {", after: 50%, adapt: {world/gravity/z: -1}", "too small"}};
+                 {", after: 50%, adapt: {world/gravity/z: -1}", "too small"},
+                 {", after: 0.1%", "no recording has a sample to predict"},
+                 {", after: 50%, adapt: {world/*/z: 1, world/gravity/z: text}", "number"}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         experiment_write("fit.yaml",
                          "model: mass.xml\ndata: {map: map.yaml, train: [a.csv]}\n"

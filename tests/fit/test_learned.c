@@ -766,6 +766,10 @@ static const struct {
      "fit.yaml:3:10:", "add `integrate: true`"},
     {BALL "learned: {kind: feedforward, integrate: true, hide: [b/w]}\n", NS_ERR_PARSE,
      "fit.yaml:3:10:", "no joint b/w"},
+    {BALL "learned: {kind: feedforward, integrate: true, hide: [root/w]}\n", NS_ERR_PARSE,
+     "fit.yaml:3:10:", "joint root has no part w; its parts are x, y, z, rotation"},
+    {BALL "learned: {kind: feedforward, integrate: true, hide: [root], angle: [root/x]}\n",
+     NS_ERR_PARSE, "fit.yaml:3:10:", "root/x is under hide and under angle"},
     {BALL "learned: {kind: feedforward, integrate: true, angle: [root]}\n", NS_ERR_PARSE,
      "fit.yaml:3:10:", "seen as its matrix"},
     {BALL "learned: {kind: lstm, hidden: [2], integrate: true}\n"

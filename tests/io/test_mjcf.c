@@ -712,6 +712,35 @@ static void plates_and_laws_are_read(void** state) {
     assert_true(modelfile_notes(model, "<geom name=\"p\"> is a plate, whose mass is not computed"));
     ns_model_free(model);
 
+    // One that is given is left out, and that is said.
+    model = parse_world("<body name='a'><joint/><geom size='0.1' mass='1'/>"
+                        "<geom name='p' type='ellipse' size='1 1 0' mass='2'/>"
+                        "<geom name='q' type='points' vertex='0 0 0' mass='3'/>"
+                        "<geom name='r' type='points' vertex='0 0 0'/></body>");
+    assert_true(ns_model_link(model, 0)->mass == 1.0);
+    assert_true(modelfile_notes(model, "<geom name=\"p\"> is a plate, whose mass is left out"));
+    assert_true(
+        modelfile_notes(model, "<geom name=\"q\"> is a set of points, whose mass is left out"));
+    assert_false(modelfile_notes(model, "<geom name=\"r\">"));
+    ns_model_free(model);
+
+    // What an element says wins over its class; twice on one element is a fault.
+    model = modelfile_parse("<mujoco><default><geom file='none.csv'/></default><worldbody>"
+                            "<geom type='polygon' size='1' vertex='0 0 1 0 1 1'/></worldbody>"
+                            "</mujoco>");
+    assert_int_equal(ns_model_geom(model, 0)->nvertex, 3);
+    ns_model_free(model);
+    assert_non_null(strstr(modelfile_error("<mujoco><default><geom vertex='0 0 1 0 1 1'/></default>"
+                                           "<worldbody><geom type='polygon' size='1' "
+                                           "file='p.csv'/></worldbody></mujoco>",
+                                           NS_ERR_IO),
+                           "is not looked for"));
+    assert_non_null(strstr(modelfile_error("<mujoco><worldbody><geom type='polygon' size='1' "
+                                           "file='p.csv' vertex='0 0 1 0 1 1'/></worldbody>"
+                                           "</mujoco>",
+                                           NS_ERR_PARSE),
+                           "needs one of the attributes vertex and file"));
+
     // More vertices than a geometry may have, and outlines of a model that is not from a file.
     size_t size = 0, room = 100000;
     char* text = malloc(room);
@@ -778,6 +807,23 @@ static void outlines_come_from_files(void** state) {
         ns_model_free(model);
     }
 
+    // Too many vertices, and a table that is too long to be an outline.
+    for (int k = 0; k < 2; k++) {
+        const char* row = k == 0 ? "1,2\n" : "1.000000000000,2.000000000000\n";
+        int rows = k == 0 ? 4097 : 40000;
+        char* text = malloc((size_t)rows * strlen(row) + 20);
+        assert_non_null(text);
+        size_t size = (size_t)sprintf(text, "x,y\n0,0\n");
+        for (int i = 1; i < rows; i++) size += (size_t)sprintf(text + size, "%s", row);
+        write_text(below, "p.csv", text);
+        free(text);
+        ns_model* model = NULL;
+        ns_error error = {0};
+        assert_int_equal(ns_model_load(path, NULL, &model, &error), NS_ERR_LIMIT);
+        const char* fault = k == 0 ? "too many vertices, 4097" : "at most 1 MiB";
+        if (!strstr(error.message, fault)) fail_msg("%s", error.message);
+    }
+
     // Elsewhere than beside the model: the environment names the folder.
     const char* given = getenv("NEURALSIM_DATA");
     char* kept = given ? strdup(given) : NULL;
@@ -794,6 +840,15 @@ static void outlines_come_from_files(void** state) {
     if (ns_model_load(moved, NULL, &model, &error) != NS_OK) fail_msg("%s", error.message);
     assert_int_equal(ns_model_geom(model, 0)->nvertex, 3);
     ns_model_free(model);
+
+    // But not out of that folder.
+    char up[100];
+    write_text(other, "up.xml",
+               "<mujoco><worldbody><geom name='p' type='polygon' size='0.01' "
+               "file='plates/../plates/p.csv'/></worldbody></mujoco>");
+    snprintf(up, sizeof up, "%s/up.xml", other);
+    assert_int_equal(ns_model_load(up, NULL, &model, &error), NS_ERR_IO);
+    unlink(up);
 
     // Each allocation may fail.
     uint32_t n = 0;

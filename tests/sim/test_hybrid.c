@@ -223,6 +223,38 @@ static void what_is_wrong_gets_a_message(void** state) {
     assert_int_equal(ns_hybrid_load("none.yaml", NULL, NULL, NULL), NS_ERR_ARGUMENT);
 }
 
+// A parameter that the chosen variant lacks must be right for one that has it.
+static void parameters_of_other_variants_are_checked(void** state) {
+    (void)state;
+    static const char two[] = "variants:\n"
+                              "  - {name: a, files: \"a*\", robot: " ROBOT "}\n"
+                              "  - {name: b, files: \"b*\", robot: %s}\n"
+                              "parameters: {link/bb/mass: %d}\n";
+    static const struct {
+        const char* robot;
+        int mass;
+        ns_status status;
+        const char* says;
+    } cases[] = {
+        {"bb.xml", 5, NS_OK, ""},
+        {"bb.xml", -5, NS_ERR_PARSE, "two.yaml:4:14: parameters: "},
+        {"none.xml", 5, NS_ERR_IO, "two.yaml:4:14: looking for link/bb/mass in variant b: "}};
+    write_text("bb.xml", "<mujoco><worldbody><body name='bb'><joint/><geom size='0.1'/></body>"
+                         "</worldbody></mujoco>\n");
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[600];
+        ns_hybrid* hybrid = NULL;
+        ns_error error = {0};
+        ns_load_options options = ns_default_load_options();
+        options.variant = "a";
+        snprintf(text, sizeof text, two, cases[k].robot, cases[k].mass);
+        ns_status status = ns_hybrid_load(write_text("two.yaml", text), &options, &hybrid, &error);
+        if (!strstr(error.message, cases[k].says)) fail_msg("%s", error.message);
+        assert_int_equal(status, cases[k].status);
+        ns_hybrid_free(hybrid);
+    }
+}
+
 // What does not fit the robot is found when a system is made.
 static void what_does_not_fit_is_found_by_the_system(void** state) {
     (void)state;
@@ -388,6 +420,7 @@ int main(void) {
         cmocka_unit_test(saved_weights_come_back),
         cmocka_unit_test(a_system_without_networks_has_no_weights_to_save),
         cmocka_unit_test(what_is_wrong_gets_a_message),
+        cmocka_unit_test(parameters_of_other_variants_are_checked),
         cmocka_unit_test(what_does_not_fit_is_found_by_the_system),
         cmocka_unit_test(failing_allocations_are_reported),
         cmocka_unit_test(quantities_have_unit_and_stage),

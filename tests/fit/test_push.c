@@ -1,0 +1,156 @@
+// Losses of recorded pushes (experiments/push): their gradients through whole pushes against differences, and that they
+// are finite from anywhere between the bounds. Skipped without the recordings.
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "fit/evaluate.h"
+#include "fit/fit.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { MOST = 80 }; // unknowns
+
+static ns_fit* load(const char* name) {
+    const char* given = getenv("NEURALSIM_DATA");
+    char path[512];
+    snprintf(path, sizeof path, "%s/mcube_push",
+             given ? given : NEURALSIM_SOURCE_DIR "/../shared/data");
+    if (access(path, R_OK) != 0) {
+        print_message("mcube_push is not at hand (NEURALSIM_DATA names the folder): skipped\n");
+        skip();
+    }
+    if (!given) setenv("NEURALSIM_DATA", NEURALSIM_SOURCE_DIR "/../shared/data", 1);
+    snprintf(path, sizeof path, NEURALSIM_SOURCE_DIR "/experiments/push/%s.yaml", name);
+    ns_fit* fit = NULL;
+    ns_error error = {0};
+    if (ns_fit_load(path, 1, &fit, &error) != NS_OK) fail_msg("%s", error.message);
+    return fit;
+}
+
+// Of one recording, from its first sample to its last.
+static nsi_evaluator* evaluator_of(const ns_fit* fit, uint32_t recording) {
+    const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
+    nsi_windows all = {0};
+    nsi_evaluator* e = NULL;
+    ns_error error = {0};
+    ns_status status = nsi_windows_make(fit->problem, data, 0, 0, false, &all, &error);
+    assert_true(status == NS_OK && recording < all.count);
+    nsi_windows one = all;
+    one.data = all.data + recording;
+    one.count = 1;
+    status = nsi_evaluator_create(fit->problem, data, &fit->plan->stages.data[0].loss, &one, 1, &e,
+                                  &error);
+    if (status != NS_OK) fail_msg("%s", error.message);
+    nsi_array_free(&fit->problem->allocator, &all);
+    nsi_evaluator_guess(e);
+    memcpy(nsi_evaluator_point(e).z, fit->z0, fit->nz * sizeof(double));
+    if (fit->nw > 0) memcpy(nsi_evaluator_point(e).w, fit->w0, fit->nw * sizeof(double));
+    return e;
+}
+
+// By central differences of two steps; false where they disagree, as near a kink.
+static bool difference(nsi_evaluator* e, uint32_t k, double* d) {
+    double step[MOST] = {0}, slope[2];
+    for (int round = 0; round < 2; round++) {
+        double h = round == 0 ? 1e-5 : 2.5e-6;
+        step[k] = h;
+        nsi_evaluator_move(e, step);
+        double up = nsi_evaluator_value(e);
+        step[k] = -2.0 * h;
+        nsi_evaluator_move(e, step);
+        slope[round] = (up - nsi_evaluator_value(e)) / (2.0 * h);
+        step[k] = h;
+        nsi_evaluator_move(e, step);
+    }
+    *d = slope[1];
+    return fabs(slope[1] - slope[0]) <= 1e-3 * fabs(slope[1]) + 1e-3;
+}
+
+static void check_gradients(const char* name, uint32_t every) {
+    ns_fit* fit = load(name);
+    uint32_t count = ns_dataset_recording_count(fit->data[NSI_ROLE_TRAIN]);
+    uint32_t compared = 0, undecided = 0, pushes = 0;
+    double worst = 0.0;
+    for (uint32_t recording = 0; recording < count; recording += every, pushes++) {
+        nsi_evaluator* e = evaluator_of(fit, recording);
+        uint32_t n = nsi_evaluator_unknowns(e);
+        double g[MOST], largest = 0.0;
+        assert_true(n > 0 && n <= MOST);
+        assert_true(isfinite(nsi_evaluator_gradient(e, g)));
+        for (uint32_t k = 0; k < n; k++) largest = fmax(largest, fabs(g[k]));
+        for (uint32_t k = 0; k < n; k++) {
+            double d;
+            if (!difference(e, k, &d)) {
+                undecided++;
+                continue;
+            }
+            double off = fabs(g[k] - d) / (fabs(d) + 1e-3 * largest);
+            worst = fmax(worst, off);
+            compared++;
+            if (!(off < 2e-3)) {
+                fail_msg("%s, push %u, unknown %u: gradient %.9g, differences %.9g", name,
+                         recording, k, g[k], d);
+            }
+        }
+        assert_true(largest > 0.0);
+        nsi_evaluator_free(e);
+    }
+    print_message("%s: %u derivatives of %u pushes compared, the worst off by %.1e; %u undecided\n",
+                  name, compared, pushes, worst, undecided);
+    assert_true(compared > 2 * undecided);
+    ns_fit_free(fit);
+}
+
+static void gradients_are_right(void** state) {
+    (void)state;
+    check_gradients("calibrated", 5);
+}
+
+// Its inputs are of the rod's contact one step before, which is called after each plate.
+static void gradients_of_a_network_are_right(void** state) {
+    (void)state;
+    check_gradients("network", 12);
+}
+
+// From corners and random places of the box.
+static void all_starts_are_finite(void** state) {
+    (void)state;
+    ns_fit* fit = load("calibrated");
+    uint32_t n = fit->nz;
+    nsi_rng rng = nsi_rng_seed(3);
+    for (uint32_t recording = 1; recording < 50; recording += 12) {
+        nsi_evaluator* e = evaluator_of(fit, recording);
+        double* z = nsi_evaluator_point(e).z;
+        for (int start = 0; start < 40; start++) {
+            double g[MOST], v[MOST], value;
+            for (uint32_t k = 0; k < n; k++) {
+                const nsi_variable* of = nsi_variables_at(fit->variables, k);
+                double share = nsi_rng_uniform(&rng, 0.0, 1.0);
+                if (start < 16) share = share < 0.5 ? 0.001 : 0.999; // a bound itself is flat
+                v[k] = of->lower + share * (of->upper - of->lower);
+            }
+            nsi_variables_to_z(fit->variables, v, z);
+            assert_true(isfinite(nsi_evaluator_gradient(e, g)));
+            for (uint32_t k = 0; k < n; k++) assert_true(isfinite(g[k]));
+            assert_true(nsi_evaluator_linearise(e, &value) && isfinite(value));
+        }
+        nsi_evaluator_free(e);
+    }
+    ns_fit_free(fit);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_right),
+        cmocka_unit_test(gradients_of_a_network_are_right),
+        cmocka_unit_test(all_starts_are_finite),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
