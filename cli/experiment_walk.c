@@ -17,7 +17,7 @@
 #endif
 
 enum { TEST = 1000, VALIDATION = 100000, RECORDING = 200000, TUNING = 300000 }; // first seeds
-enum { TRIM_SEEDS = 4 };
+enum { TRIM_SEEDS = 4, LONGEST_NAME = 60 };
 
 static const char robot_names[] = "a1 laikago";
 
@@ -75,6 +75,16 @@ static uint32_t find_run(const walk_experiment* w, const char* name) {
         if (strcmp(w->runs[k].name, name) == 0) return k;
     }
     return NSI_NONE;
+}
+
+// Names become names of files, of metrics and of functions in C.
+static void check_name(experiment* e, const nsi_yaml_node* n, const char* name, bool taken) {
+    const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    n = nsi_yaml_find(n, "name");
+    if (!*name || name[strspn(name, letters)] || strlen(name) > LONGEST_NAME) {
+        experiment_fault(e, n, "a name has letters, digits and _, at most 60");
+    }
+    if (taken) experiment_fault(e, n, "this name is taken");
 }
 
 static void read_imitation(walk_experiment* w, const nsi_yaml_node* n, walk_policy* p) {
@@ -151,6 +161,8 @@ static void read_policies(walk_experiment* w, const nsi_yaml_node* root) {
         experiment_text(e, n, "label", false, &p->label);
         experiment_text(e, n, "from", false, &from);
         if (e->status != NS_OK) return;
+        check_name(e, n, p->name, find_policy(w, p->name) != NSI_NONE);
+        if (e->status != NS_OK) return;
         if (!p->label) p->label = p->name;
         p->from = from ? find_policy(w, from) : NSI_NONE;
         if (from && p->from == NSI_NONE) {
@@ -191,6 +203,7 @@ static void read_runs(walk_experiment* w, const nsi_yaml_node* root) {
         r->trim = read_flag(e, n, "trim", false);
         r->show = read_flag(e, n, "show", false);
         if (e->status != NS_OK) return;
+        check_name(e, n, r->name, find_run(w, r->name) != NSI_NONE);
         if (!r->label) r->label = r->name;
         if (policy) r->policy = find_policy(w, policy);
         if (policy && r->policy == NSI_NONE) {
@@ -360,11 +373,7 @@ double walk_quantile(const walk_times* times, double share) {
 }
 
 double walk_speed_error(const nsi_walk_result* result) {
-    return result->count > 0 ? hypot(result->velocity[0], result->velocity[1]) : (double)NAN;
-}
-
-double walk_height_error(const nsi_walk_result* result) {
-    return result->count > 0 ? result->height : (double)NAN;
+    return hypot(result->velocity[0], result->velocity[1]);
 }
 
 static void put_trace(walk_trace* t, const nsi_walk_moment* m) {
@@ -462,14 +471,18 @@ static bool find_trim(const walk_experiment* w, const nsi_walk_place* place, wal
     for (int k = 0; k < 3; k++) {
         if (sum.follow[k][0] > 0.0) r->options.gain[k] = sum.follow[k][1] / sum.follow[k][0];
     }
-    if (r->policy == NSI_NONE)
-        r->options.lift = -sum.bias; // networks do not look at the wanted one
+    // Networks do not look at the wanted height.
+    if (r->policy == NSI_NONE && sum.count > 0) r->options.lift = -sum.bias;
     return true;
+}
+
+static ns_contact_model contact_model(const walk_run* r) {
+    return r->contact == 0 ? NS_CONTACT_NCP : NS_CONTACT_SPRING;
 }
 
 static bool run_one(walk_experiment* w, walk_run* r) {
     nsi_walk_place_options options = nsi_default_walk_place_options();
-    options.contact = r->contact == 0 ? NS_CONTACT_NCP : NS_CONTACT_SPRING;
+    options.contact = contact_model(r);
     nsi_walk_place* place = make_place(w, r->robot, &options);
     if (!place) return false;
     set_policy(w, r->policy, &r->options);
@@ -485,21 +498,22 @@ static bool run_disturbed(walk_experiment* w, walk_disturbance* d) {
     nsi_walk_place_options at = nsi_default_walk_place_options();
     at.mass = d->mass;
     at.friction = d->friction;
-    nsi_walk_place* places[WALK_ROBOTS] = {NULL};
+    nsi_walk_place* places[WALK_ROBOTS][2] = {{NULL}}; // of each contact model
     bool done = true;
     for (uint32_t k = 0; k < w->ndisturbed && done; k++) {
         const walk_run* r = &w->runs[w->disturbed[k]];
-        nsi_walk_place** place = &places[r->robot];
+        nsi_walk_place** place = &places[r->robot][r->contact];
         nsi_walk_options options = r->options;
         options.seconds = w->disturbed_seconds;
         options.delay = (uint32_t)round(d->delay / (1e-3 * options.period));
         options.push = d->push;
         options.noise = d->noise;
+        at.contact = contact_model(r);
         if (!*place) *place = make_place(w, r->robot, &at);
         done = *place &&
                walk_seeds(w, *place, &options, TEST, w->disturbed_seeds, &d->sums[k], NULL, NULL);
     }
-    for (uint32_t k = 0; k < WALK_ROBOTS; k++) nsi_walk_place_free(places[k]);
+    for (uint32_t k = 0; k < 2 * WALK_ROBOTS; k++) nsi_walk_place_free(places[k / 2][k % 2]);
     return done;
 }
 
@@ -547,8 +561,11 @@ static bool validate(validation* v, uint32_t iteration) {
         return false;
     }
     if (iteration == 0) p->first = p->last = sum;
-    double score = walk_speed_error(&sum) / walk_speed_error(&p->first) +
-                   sum.height / p->first.height + 100.0 * sum.falls;
+    // Where nothing counted before, errors are taken as they are; where nothing counts now, a NaN is
+    // never the best.
+    const bool known = p->first.count > 0;
+    double score = walk_speed_error(&sum) / (known ? walk_speed_error(&p->first) : 1.0) +
+                   sum.height / (known ? p->first.height : 1.0) + 100.0 * sum.falls;
     p->history_at[p->nhistory] = iteration;
     p->history_v[p->nhistory] = walk_speed_error(&sum);
     p->history_h[p->nhistory++] = sum.height;
@@ -643,12 +660,21 @@ static void add_result(nsi_json* j, const char* name, const nsi_walk_result* r) 
                 {"sideways_error", r->velocity[1]},
                 {"turn_error", r->velocity[2]},
                 {"velocity_error_raw", hypot(r->raw[0], r->raw[1])},
-                {"height_error", walk_height_error(r)},
+                {"height_error", r->height},
                 {"height_bias", r->bias},
                 {"tilt", r->tilt}};
     char key[200];
-    snprintf(key, sizeof key, "%.100s_falls", name);
-    nsi_json_count(j, key, r->falls);
+    const struct {
+        const char* name;
+        uint32_t value;
+    } counts[] = {{"falls", r->falls},
+                  {"shared", r->shared},
+                  {"unreachable", r->unreachable},
+                  {"limited", r->limited}};
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        snprintf(key, sizeof key, "%.100s_%s", name, counts[k].name);
+        nsi_json_count(j, key, counts[k].value);
+    }
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         snprintf(key, sizeof key, "%.100s_%s", name, rows[k].name);
         nsi_json_number(j, key, rows[k].value);
@@ -744,7 +770,7 @@ static void print_all(const walk_experiment* w) {
             const nsi_walk_result* r = &w->disturbances[d].sums[k];
             char cell[100];
             snprintf(cell, sizeof cell, "%u of %u, %s, %s", r->falls, w->disturbed_seeds,
-                     nsi_show(walk_speed_error(r), 2).text, nsi_show(walk_height_error(r), 2).text);
+                     nsi_show(walk_speed_error(r), 2).text, nsi_show(r->height, 2).text);
             printf(" %-26s", cell);
         }
     }

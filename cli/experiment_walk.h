@@ -87,7 +87,6 @@ typedef struct walk_experiment {
 uint32_t walk_period(uint32_t robot);                        // ms from decision to decision
 double walk_quantile(const walk_times* times, double share); // s
 double walk_speed_error(const nsi_walk_result* result);      // m/s, both directions; NaN: none
-double walk_height_error(const nsi_walk_result* result);     // m
 
 // ---- experiment_walk_page.c --------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ static void add_disturbances(const walk_experiment* w, nsi_text_builder* page) {
             const nsi_walk_result* r = &w->disturbances[d].sums[k];
             nsi_text_add(page, "<td%s>%u</td>", r->falls ? " class=\"bad\"" : "", r->falls);
             nsi_page_number(page, walk_speed_error(r), 2);
-            nsi_page_number(page, walk_height_error(r), 2);
+            nsi_page_number(page, r->height, 2);
         }
         nsi_text_add(page, "</tr>\n");
     }

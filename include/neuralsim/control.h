@@ -210,7 +210,7 @@ NS_API void ns_controller_reset(ns_controller* controller);
 /// @param time    since the gait's start, s
 /// @param report  receives what was decided; NULL is allowed
 /// @return NS_OK, also when the robot has fallen; NS_ERR_NONFINITE naming the number of the state, or
-///         of the command: joints are then only damped
+///         of the command, NS_ERR_ARGUMENT for a quaternion of 0: joints are then only damped
 NS_API ns_status ns_controller_update(ns_controller* controller, double time,
                                       const ns_quadruped_state* state, const ns_command* command,
                                       ns_controller_report* report, ns_error* error);

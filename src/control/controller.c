@@ -174,13 +174,20 @@ static ns_status check_state(const ns_quadruped_state* s, const ns_command* comm
                             "%s[%d] is not finite; the joints are only damped", parts[p].name, k);
         }
     }
+    double quaternion[4];
+    memcpy(quaternion, s->quaternion, sizeof quaternion);
+    if (!nsi_normalize(quaternion, 4)) {
+        return nsi_fail(
+            error, NS_ERR_ARGUMENT,
+            "state.quaternion is 0, which is no orientation; the joints are only damped");
+    }
     return NS_OK;
 }
 
 static void look(ns_controller* c, double time, const ns_quadruped_state* state, situation* s) {
     double quaternion[4], R[9], velocity[3];
     memcpy(quaternion, state->quaternion, sizeof quaternion);
-    if (!nsi_normalize(quaternion, 4)) quaternion[0] = 1.0;
+    nsi_normalize(quaternion, 4);
     nsi_quat_to_matrix(quaternion, R);
     s->rpy[0] = atan2(R[7], R[8]);
     s->rpy[1] = atan2(-R[6], hypot(R[7], R[8]));
@@ -277,7 +284,8 @@ static void push_leg(ns_controller* c, int k, const double* q, const situation* 
     }
 }
 
-static void plan_forces(ns_controller* c, const ns_command* command, const situation* s,
+// @return false: there are no usable forces
+static bool plan_forces(ns_controller* c, const ns_command* command, const situation* s,
                         ns_controller_report* report) {
     nsi_mpc_input in = {.rpy = {s->rpy[0], s->rpy[1]},
                         .height = s->height,
@@ -289,10 +297,12 @@ static void plan_forces(ns_controller* c, const ns_command* command, const situa
     memcpy(in.stands, c->stands, sizeof in.stands);
     memcpy(in.feet, s->level_toes, sizeof in.feet);
     for (int k = 0; k < NS_LEGS; k++) in.feet[k][2] -= c->robot.toe_radius;
-    nsi_qp_report qp = nsi_mpc_solve(c->mpc, &in, report->forces);
+    nsi_qp_report qp;
+    bool usable = nsi_mpc_solve(c->mpc, &in, report->forces, &qp);
     report->qp_status = (int)qp.status;
     report->qp_residual = qp.residual;
     report->qp_iterations = qp.iterations;
+    return usable;
 }
 
 static int count_stands(const ns_controller* c) {
@@ -331,8 +341,7 @@ static void stance_legs(ns_controller* c, const ns_quadruped_state* state,
         if (!given) share_weight(c, report);
     } else {
         report->source = NS_STANCE_MPC;
-        plan_forces(c, command, s, report);
-        bool usable = report->qp_status <= (int)NSI_QP_INEXACT;
+        bool usable = plan_forces(c, command, s, report);
         if (!usable || !all_finite(&report->forces[0][0], 3 * NS_LEGS)) share_weight(c, report);
     }
     for (int k = 0; k < NS_LEGS; k++) {

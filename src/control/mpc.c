@@ -282,17 +282,19 @@ static void copy_active(nsi_mpc* mpc, const bool stands[NS_LEGS], bool keep) {
     }
 }
 
-nsi_qp_report nsi_mpc_solve(nsi_mpc* mpc, const nsi_mpc_input* input, double forces[NS_LEGS][3]) {
+bool nsi_mpc_solve(nsi_mpc* mpc, const nsi_mpc_input* input, double forces[NS_LEGS][3],
+                   nsi_qp_report* report) {
     memset(forces, 0, NS_LEGS * sizeof *forces);
+    *report = (nsi_qp_report){.status = NSI_QP_SOLVED};
     nsi_qp_problem problem = nsi_mpc_build(mpc, input);
-    if (problem.n == 0) return (nsi_qp_report){.status = NSI_QP_SOLVED};
+    if (problem.n == 0) return true;
     copy_active(mpc, input->stands, false);
-    nsi_qp_report report = nsi_qp_solve(mpc->qp, &problem, mpc->active, mpc->x, mpc->y);
-    bool usable = report.status == NSI_QP_SOLVED ||
-                  (report.status == NSI_QP_INEXACT && report.residual <= USABLE);
+    *report = nsi_qp_solve(mpc->qp, &problem, mpc->active, mpc->x, mpc->y);
+    bool usable = report->status == NSI_QP_SOLVED ||
+                  (report->status == NSI_QP_INEXACT && report->residual <= USABLE);
     if (!usable) {
         nsi_mpc_reset(mpc);
-        return report;
+        return false;
     }
     copy_active(mpc, input->stands, true);
     const double* x = mpc->x;
@@ -301,5 +303,5 @@ nsi_qp_report nsi_mpc_solve(nsi_mpc* mpc, const nsi_mpc_input* input, double for
         memcpy(forces[foot], x, sizeof forces[foot]);
         x += 3;
     }
-    return report;
+    return true;
 }

@@ -33,8 +33,9 @@ void nsi_mpc_reset(nsi_mpc* mpc); // forget the active rows of the last answer
 // The QP of the forces x (step, stance foot, 3): what it points to is the mpc's, until the next call.
 nsi_qp_problem nsi_mpc_build(nsi_mpc* mpc, const nsi_mpc_input* input);
 
-// The forces of the ground on feet for the first step; those of swing feet, and of all when the QP was
-// not solved, are 0. Allocates nothing.
-nsi_qp_report nsi_mpc_solve(nsi_mpc* mpc, const nsi_mpc_input* input, double forces[NS_LEGS][3]);
+// The forces of the ground on feet for the first step; those of swing feet are 0. Allocates nothing.
+// @return false: the QP has no answer, or one that is too far off; all forces are 0
+bool nsi_mpc_solve(nsi_mpc* mpc, const nsi_mpc_input* input, double forces[NS_LEGS][3],
+                   nsi_qp_report* report);
 
 #endif

@@ -522,11 +522,22 @@ static nsi_qp_status solve_proximal(nsi_qp* qp, const nsi_qp_problem* p, const i
     return NSI_QP_SOLVED;
 }
 
+// The larger of the bounds of a row that are neither infinite nor 0; infinite when none is.
+static double widest_bound(const nsi_qp_problem* p, uint32_t row) {
+    double lower = fabs(p->lower[row]), upper = fabs(p->upper[row]);
+    double widest = fmax(isinf(lower) ? 0.0 : lower, isinf(upper) ? 0.0 : upper);
+    return widest > 0.0 ? widest : (double)INFINITY;
+}
+
 double nsi_qp_residual(const nsi_qp_problem* p, const double* x, const double* y, double* work) {
     const uint32_t n = p->n;
     double *Hx = work, *Ay = work + n;
     memset(Ay, 0, n * sizeof *Ay);
-    double forces = 1e-300, lengths = 1e-300, worst = 0.0, finite = 0.0;
+    double forces = 1e-300, lengths = 1e-300, worst = 0.0, finite = 0.0, steepest = 0.0;
+    for (uint32_t i = 0; i < n; i++) steepest = fmax(steepest, p->H[(size_t)i * n + i]);
+    // An answer of 0 has no length of its own. This one is at most n times that of the answer without
+    // rows, as no entry of H is above its largest diagonal one; that answer need not exist.
+    const double usual = steepest > 0.0 ? largest(n, p->g) / steepest : 0.0;
     for (uint32_t row = 0; row < p->m; row++) {
         add_row(p, row, y[row], Ay);
         for (uint32_t e = p->start[row]; e < p->start[row + 1]; e++) {
@@ -550,13 +561,15 @@ double nsi_qp_residual(const nsi_qp_problem* p, const double* x, const double* y
         finite += off - off; // NaN when it is not
     }
     for (uint32_t row = 0; row < p->m; row++) {
-        double value = row_product(p, row, x), most = 0.0;
+        double value = row_product(p, row, x), most = 0.0, norm = 0.0;
         double over = fmax(value - p->upper[row], p->lower[row] - value);
         double limit = bound(p, row, y[row] > 0.0 ? 1 : -1);
-        double scale = fmax(lengths, isinf(limit) ? 0.0 : fabs(limit));
         for (uint32_t e = p->start[row]; e < p->start[row + 1]; e++) {
             most = fmax(most, fabs(p->values[e] * y[row]));
+            norm = fmax(norm, fabs(p->values[e]));
         }
+        double length = fmin(norm * usual, widest_bound(p, row));
+        double scale = fmax(fmax(lengths, length), isinf(limit) ? 0.0 : fabs(limit));
         double pair = fmin(most / forces, fabs(value - limit) / scale);
         double off = fmax(fmax(over, 0.0) / scale, y[row] == 0.0 ? 0.0 : pair);
         worst = off > worst ? off : worst;

@@ -61,8 +61,9 @@ nsi_qp_report nsi_qp_solve(nsi_qp* qp, const nsi_qp_problem* problem, int8_t* ac
                            double* y);
 
 // The largest of: |H x + g + A' y| relative to the largest term of these sums; how far a row is beyond
-// its bound relative to the largest term of any row; for every multiplier the smaller of its largest
-// term in A' y and its row's distance from the bound it belongs to, both relative in the same way.
+// its bound relative to the largest term of any row, or (for answers of 0) to its own largest entry
+// times |g| / max H_ii as far as its bounds reach; for every multiplier the smaller of its largest term
+// in A' y and its row's distance from the bound it belongs to, both relative in the same way.
 // @param work  (2 n)
 double nsi_qp_residual(const nsi_qp_problem* problem, const double* x, const double* y,
                        double* work);

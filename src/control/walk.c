@@ -33,6 +33,15 @@ nsi_walk_place_options nsi_default_walk_place_options(void) {
     return (nsi_walk_place_options){.contact = NS_CONTACT_NCP, .mass = 1.0, .friction = 1.0};
 }
 
+static double sum_masses(const ns_model* model) {
+    double sum = 0.0;
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
+        const ns_param* p = ns_model_param(model, k);
+        if (ns_glob_match("link/*/mass", p->name)) sum += p->value;
+    }
+    return sum;
+}
+
 // Values instead of the model's: masses and inertias of all links, friction of all contacts.
 static uint32_t change_params(const ns_model* model, const nsi_walk_place_options* o,
                               ns_param_value* out) {
@@ -69,6 +78,7 @@ ns_status nsi_walk_place_create(const ns_model* model, const ns_quadruped* robot
     if (status == NS_OK) {
         p->allocator = allocator ? *allocator : ns_default_allocator();
         p->robot = *robot;
+        p->mass = chosen.mass * sum_masses(model);
         status = ns_quadruped_bind(model, robot, &p->map, error);
     }
     if (status == NS_OK) {
@@ -215,7 +225,7 @@ void nsi_walk_begin(nsi_walk* w, uint64_t seed) {
     memset(w->to, 0, sizeof w->to);
     w->changed = -w->options.ramp;
     w->next = 0.0;
-    w->pushed = w->options.push_every;
+    w->pushed = 0.5 * w->options.push_every;
     w->nseen = 0;
     w->nerror = 0;
     w->over = false;
@@ -278,7 +288,7 @@ static void push(nsi_walk* w, double time, double force[2]) {
     if (!(o->push > 0.0) || time < w->pushed - 1e-9) return;
     w->pushed += o->push_every;
     const double duration = o->period * ns_system_get_sizes(w->place->system).timestep;
-    const double size = o->push * w->place->robot.mass / duration;
+    const double size = o->push * w->place->mass / duration;
     const double angle = nsi_rng_uniform(&w->noise, 0.0, 2.0 * acos(-1.0));
     force[0] = size * cos(angle);
     force[1] = size * sin(angle);
@@ -325,7 +335,7 @@ static void judge(nsi_walk* w, const nsi_walk_moment* m) {
 
 nsi_walk_result nsi_walk_finish(const nsi_walk* walk) {
     nsi_walk_result r = walk->sums;
-    double n = r.count > 0 ? r.count : 1.0;
+    const double n = r.count; // where nothing counted, errors are 0 / 0
     for (int k = 0; k < 3; k++) {
         r.velocity[k] = sqrt(r.velocity[k] / n);
         r.raw[k] = sqrt(r.raw[k] / n);
@@ -336,7 +346,8 @@ nsi_walk_result nsi_walk_finish(const nsi_walk* walk) {
 }
 
 static double merge_squares(double a, double na, double b, double nb) {
-    return na + nb > 0.0 ? sqrt((na * a * a + nb * b * b) / (na + nb)) : 0.0;
+    if (na == 0.0 || nb == 0.0) return na == 0.0 ? b : a; // what did not count may be NaN
+    return sqrt((na * a * a + nb * b * b) / (na + nb));
 }
 
 void nsi_walk_merge(nsi_walk_result* sum, const nsi_walk_result* one) {
@@ -347,7 +358,11 @@ void nsi_walk_merge(nsi_walk_result* sum, const nsi_walk_result* one) {
         for (int i = 0; i < 2; i++) sum->follow[k][i] += one->follow[k][i];
     }
     sum->height = merge_squares(sum->height, na, one->height, nb);
-    if (na + nb > 0.0) sum->bias = (na * sum->bias + nb * one->bias) / (na + nb);
+    if (na == 0.0) {
+        sum->bias = one->bias;
+    } else if (nb > 0.0) {
+        sum->bias = (na * sum->bias + nb * one->bias) / (na + nb);
+    }
     sum->count += one->count;
     sum->falls += one->falls;
     sum->seconds += one->seconds;
@@ -371,7 +386,9 @@ static void decide(nsi_walk* w, nsi_walk_moment* m) {
     s->decisions++;
     s->shared += m->report.source == NS_STANCE_SHARED;
     s->limited += m->report.limited;
-    for (int k = 0; k < NS_LEGS; k++) s->unreachable += m->report.unreachable[k];
+    bool missed = false;
+    for (int k = 0; k < NS_LEGS; k++) missed = missed || m->report.unreachable[k];
+    s->unreachable += missed;
     if (status != NS_OK || m->report.fallen) w->over = true;
 }
 

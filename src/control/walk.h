@@ -30,6 +30,7 @@ typedef struct nsi_walk_place {
     ns_quadruped_map map;
     ns_system* system; // observes the depths of toes in the ground
     uint32_t nx, nc;
+    double mass; // of all links as simulated: the robot's is what the controller plans with
 } nsi_walk_place;
 
 // @param model  with a ground; must outlive the place
@@ -55,7 +56,7 @@ typedef struct nsi_walk_options {
     uint32_t delay;     // periods by which the controller sees everything too late. Default 0
     double noise;       // 1: noise on what it sees, standard deviations below. Default 0
     double push;        // m/s, change of velocity by a push. Default 0
-    double push_every;  // s. Default 5
+    double push_every;  // s; the first is after half of it. Default 5
     double settle;      // s at the start that do not count in errors. Default 1
     bool contact_known; // contacts of toes are told. Default true
     ns_controller_options controller;
@@ -88,14 +89,15 @@ typedef struct nsi_walk_result {
     uint32_t falls;      // of one run 0 or 1
     double seconds;      // walked
     uint32_t count;      // moments that errors are over
-    double velocity[3];  // errors against the command, averaged over a stride; root mean square
+    double velocity[3];  // errors against the command, averaged over a stride; root mean square;
+                         // NaN, as those below, when nothing counted
     double raw[3];       // the same of each moment, ripple of the gait included
     double height;       // root mean square error of each moment, m
     double bias;         // its mean
     double follow[3][2]; // sums of command times velocity, of command squared
     double tilt;         // largest roll or pitch, rad
     double cpu;          // s of CPU time
-    uint32_t decisions, shared, unreachable, limited;
+    uint32_t decisions, shared, unreachable, limited; // decisions: all, and those with such trouble
 } nsi_walk_result;
 
 typedef struct nsi_walk nsi_walk;

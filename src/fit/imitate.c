@@ -252,6 +252,10 @@ ns_status nsi_imitate(nsi_policy* policy, const nsi_lessons* lessons,
         adam.max_iterations = chosen.iterations;
         nsi_outcome outcome;
         status = nsi_adam(n, policy->weights, &state, objective, NULL, &t, &adam, &outcome, error);
+        if (status == NS_OK && outcome.finish == NSI_FINISH_FAILED) {
+            status = nsi_fail(error, NS_ERR_NONFINITE,
+                              "imitation cannot begin: lessons or weights are not finite");
+        }
     }
     if (status == NS_OK && report) {
         *report = (nsi_imitate_report){.train = measure(&t, 0, t.ntrain),

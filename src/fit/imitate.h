@@ -43,6 +43,7 @@ typedef struct nsi_imitate_report {
 
 // Scales are set by the lessons, then weights are trained from where they are. Ends with
 // nsi_policy_ready().
+// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_NOMEM; NS_ERR_NONFINITE when the first iteration has no value
 ns_status nsi_imitate(nsi_policy* policy, const nsi_lessons* lessons,
                       const nsi_imitate_options* options, nsi_imitate_report* report,
                       ns_error* error);

@@ -588,6 +588,10 @@ ns_status nsi_tune_run(nsi_tune* t, nsi_tune_observer* observer, void* context, 
     nsi_outcome outcome;
     ns_status status =
         nsi_adam(n, t->policy->weights, &state, objective, observe, t, &adam, &outcome, error);
+    if (status == NS_OK && outcome.finish == NSI_FINISH_FAILED) {
+        status = nsi_fail(error, NS_ERR_NONFINITE,
+                          "tuning cannot begin: all robots fall, or the gradient is not finite");
+    }
     nsi_free(&t->allocator, state.m);
     return status;
 }

@@ -63,6 +63,7 @@ bool nsi_tune_gradient(nsi_tune* tune, double* gradient);
 typedef bool nsi_tune_observer(void* context, uint32_t iteration, double value, double norm);
 
 // All iterations; the policy is ready to run at any time the observer is asked, and at the end.
+// @return NS_OK, NS_ERR_NOMEM; NS_ERR_NONFINITE when the first iteration has no value or no gradient
 ns_status nsi_tune_run(nsi_tune* tune, nsi_tune_observer* observe, void* context, ns_error* error);
 
 #endif

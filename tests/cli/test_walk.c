@@ -36,15 +36,18 @@ static const char experiment[] =
     "  - {name: net, policy: net, show: true}\n"
     "  - {name: better, policy: better}\n"
     "  - {name: big, robot: laikago, show: true, seeds: 1}\n"
+    "  - {name: soft, robot: a1, contact: spring, seeds: 1}\n"
     "compare:\n"
     "  - {before: net, after: better}\n"
     "robustness:\n"
-    "  runs: [qp, net]\n"
+    "  runs: [qp, net, soft]\n"
     "  seeds: 1\n"
     "  seconds: 3\n"
     "  disturbances:\n"
     "    - {name: heavy, label: heavy, mass: 1.2}\n"
-    "    - {name: ice, label: ice, friction: 0.02}\n";
+    "    - {name: ice, label: ice, friction: 0.02}\n"
+    "    - {name: none, label: none}\n"
+    "    - {name: lead, label: lead, mass: 20}\n";
 
 static int make_folder(void** state) {
     (void)state;
@@ -98,6 +101,21 @@ static void robots_walk_and_learn(void** state) {
     assert_true(fabs(metric(root, "better_height_reduction") - reduction) < 1e-9);
     const json_t* ice = json_array_get(json_object_get(root, "robustness"), 1);
     assert_int_equal(json_integer_value(json_object_get(ice, "qp_falls")), 1);
+    // Without a disturbance, errors are those of the run in its own contact model.
+    const json_t* none = json_array_get(json_object_get(root, "robustness"), 2);
+    assert_true(json_number_value(json_object_get(none, "soft_height_error")) ==
+                metric(root, "soft_height_error"));
+    // Fallen before anything counted: there are no errors.
+    const json_t* lead = json_array_get(json_object_get(root, "robustness"), 3);
+    assert_int_equal(json_integer_value(json_object_get(lead, "qp_falls")), 1);
+    const char* const errors[] = {"qp_velocity_error",     "qp_forward_error", "qp_turn_error",
+                                  "qp_velocity_error_raw", "qp_height_error",  "qp_height_bias"};
+    for (size_t k = 0; k < sizeof errors / sizeof *errors; k++) {
+        assert_true(json_is_null(json_object_get(lead, errors[k])));
+    }
+    // Trouble is counted.
+    assert_true(metric(root, "qp_shared") == 0.0 && metric(root, "qp_limited") == 0.0);
+    assert_true(json_is_integer(json_object_get(lead, "qp_unreachable")));
     const char* const files[] = {"net.c",       "net.safetensors", "better.c", "better.safetensors",
                                  "report.html", "result.json",     "a1.html",  "motion_laikago.svg",
                                  "gait_qp.svg", "times.svg"};
@@ -138,6 +156,14 @@ static void what_is_wrong_is_said(void** state) {
         {"kind: walk\ntitle: x\nruns:\n  - {name: a}\ncompare:\n  - {before: a, after: b}\n",
          "there is no such run"},
         {"kind: walk\ntitle: x\nruns:\n  - {name: a, gait: b}\n", "gait"},
+        {"kind: walk\ntitle: x\nruns:\n  - {name: ../../evil}\n", "letters, digits and _"},
+        {"kind: walk\ntitle: x\npolicies:\n  - {name: ../../evil, hidden: [8]}\nruns:\n  - {name: "
+         "a}\n",
+         "experiment.yaml:4:"},
+        {"kind: walk\ntitle: x\nruns:\n  - {name: a}\n  - {name: a}\n", "this name is taken"},
+        {"kind: walk\ntitle: x\npolicies:\n  - {name: b, hidden: [8]}\n  - {name: b, hidden: [8]}\n"
+         "runs:\n  - {name: a}\n",
+         "experiment.yaml:5:"},
         {"kind: walk\ntitle: x\nseconds: -1\nruns:\n  - {name: a}\n", "seconds"},
     };
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {

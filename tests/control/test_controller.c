@@ -186,6 +186,70 @@ static void numbers_that_are_not_finite_are_told(void** state) {
     ns_controller_free(controller);
 }
 
+// No quaternion is not upright.
+static void a_quaternion_of_zero_is_refused(void** state) {
+    (void)state;
+    ns_quadruped robot = ns_quadruped_a1();
+    ns_controller* controller = create(&robot, NULL);
+    ns_quadruped_state s = standing(&robot);
+    s.quaternion[0] = 0.0;
+    for (int k = 0; k < 12; k++) s.qd[k] = 1.0;
+    ns_command command = {{0.3, 0.0}, 0.0};
+    ns_controller_report report;
+    ns_error error;
+    double torques[12];
+    assert_int_equal(ns_controller_update(controller, 0.1, &s, &command, &report, &error),
+                     NS_ERR_ARGUMENT);
+    assert_non_null(strstr(error.message, "state.quaternion"));
+    assert_int_equal(report.source, NS_STANCE_NONE);
+    ns_controller_torques(controller, s.q, s.qd, torques);
+    for (int k = 0; k < 12; k++) assert_true(torques[k] == -robot.kd[k % 3]);
+    ns_controller_free(controller);
+}
+
+// Under a command that is lost in rounding the answer of the QP is refused: the feet that stand carry
+// the weight.
+static void forces_that_are_no_good_are_not_used(void** state) {
+    (void)state;
+    const double speeds[] = {1.0, 1e6, 1e12, 1e20, 1e100};
+    for (int k = 0; k < 2 * 5; k++) {
+        ns_quadruped robot = robot_of(k % 2);
+        ns_controller* controller = create(&robot, NULL);
+        ns_quadruped_state s = standing(&robot);
+        ns_command command = {{speeds[k / 2], 0.0}, 0.0};
+        ns_controller_report report;
+        assert_int_equal(ns_controller_update(controller, 0.1, &s, &command, &report, NULL), NS_OK);
+        double sum = 0.0, weight = robot.mass * ns_default_controller_options().mpc.gravity;
+        for (int leg = 0; leg < NS_LEGS; leg++) sum += report.forces[leg][2];
+        if (k / 2 < 2) {
+            assert_int_equal(report.source, NS_STANCE_MPC);
+            assert_true(sum > 0.5 * weight);
+        } else {
+            assert_int_equal(report.source, NS_STANCE_SHARED);
+            assert_true(fabs(sum - weight) < 1e-9 * weight);
+        }
+        check_finite(controller, &robot, s.q, s.qd);
+        ns_controller_free(controller);
+    }
+}
+
+// Where no force is allowed, none is the exact answer, not a failure.
+static void forces_of_zero_are_an_answer(void** state) {
+    (void)state;
+    ns_quadruped robot = ns_quadruped_a1();
+    ns_controller_options options = ns_default_controller_options();
+    options.mpc.least_force = options.mpc.most_force = 0.0;
+    ns_controller* controller = create(&robot, &options);
+    ns_quadruped_state s = standing(&robot);
+    ns_command command = {{0.4, 0.1}, 0.3};
+    ns_controller_report report;
+    assert_int_equal(ns_controller_update(controller, 0.1, &s, &command, &report, NULL), NS_OK);
+    assert_int_equal(report.source, NS_STANCE_MPC);
+    assert_int_equal(report.qp_status, 0);
+    for (int k = 0; k < 12; k++) assert_true(fabs(report.forces[k / 3][k % 3]) < 1e-9);
+    ns_controller_free(controller);
+}
+
 static void a_fallen_robot_is_told_and_goes_limp(void** state) {
     (void)state;
     for (int k = 0; k < 2; k++) {
@@ -471,6 +535,9 @@ int main(void) {
         cmocka_unit_test(the_heading_does_not_matter),
         cmocka_unit_test(features_are_in_their_places),
         cmocka_unit_test(numbers_that_are_not_finite_are_told),
+        cmocka_unit_test(a_quaternion_of_zero_is_refused),
+        cmocka_unit_test(forces_that_are_no_good_are_not_used),
+        cmocka_unit_test(forces_of_zero_are_an_answer),
         cmocka_unit_test(a_fallen_robot_is_told_and_goes_limp),
         cmocka_unit_test(targets_out_of_reach_are_told),
         cmocka_unit_test(a_policy_takes_the_place_of_the_mpc),

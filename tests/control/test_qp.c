@@ -33,11 +33,12 @@ typedef enum problem_kind {
     FLAT,        // H singular, with bounds on all variables
     LINEAR,      // H = 0, with bounds
     BADLY_SCALED,
+    ZERO, // the answer is x = 0, at bounds of 0
     KINDS
 } problem_kind;
 
-static const char* const kind_names[] = {"plain", "degenerate", "equalities",  "nearly flat",
-                                         "flat",  "linear",     "badly scaled"};
+static const char* const kind_names[] = {"plain", "degenerate", "equalities",   "nearly flat",
+                                         "flat",  "linear",     "badly scaled", "zero"};
 
 static void symmetric_part(nsi_rng* rng, qp_case* c, uint32_t rank, double least) {
     const uint32_t n = c->p.n;
@@ -85,7 +86,7 @@ static void make(qp_case* c, nsi_rng* rng, problem_kind kind) {
     symmetric_part(rng, c, rank, kind == FLAT || kind == LINEAR ? 0.0 : 1e-3);
     if (kind == NEARLY_FLAT) symmetric_part(rng, c, n / 2, 1e-7);
     for (uint32_t j = 0; j < n; j++) {
-        z[j] = nsi_rng_normal(rng);
+        z[j] = kind == ZERO ? 0.0 : nsi_rng_normal(rng);
         c->g[j] = 3.0 * nsi_rng_normal(rng);
     }
     begin_rows(c);
@@ -98,6 +99,7 @@ static void make(qp_case* c, nsi_rng* rng, problem_kind kind) {
             if (kind == BADLY_SCALED) row[j] *= pow(10.0, nsi_rng_uniform(rng, -3.0, 3.0));
         }
         double distance = nsi_rng_uniform(rng, 0.0, 1.0), lower = -INFINITY, upper = INFINITY;
+        if (kind == ZERO && nsi_rng_below(rng, 2) == 0) distance = 0.0;
         if (kind == DEGENERATE) {
             uint32_t how = nsi_rng_below(rng, 5);
             if (how == 0) memset(row, 0, sizeof row);
@@ -124,6 +126,12 @@ static void make(qp_case* c, nsi_rng* rng, problem_kind kind) {
         row[j] = 1.0;
         add_row(c, row, z[j] - 2.0, z[j] + 1.0);
     }
+    for (uint32_t j = 0; j < n && kind == ZERO; j++) { // each bound stops the way down from 0
+        memset(row, 0, sizeof row);
+        row[j] = nsi_rng_uniform(rng, 0.1, 10.0);
+        double room = nsi_rng_below(rng, 3) > 0 ? 1.0 : 0.0;
+        add_row(c, row, c->g[j] < 0.0 ? -room : 0.0, c->g[j] < 0.0 ? 0.0 : room);
+    }
     point_at(c);
 }
 
@@ -149,15 +157,26 @@ static double kkt(const qp_case* c) {
             lengths = fmaxl(lengths, fabsl((long double)c->values[e] * c->x[j]));
         }
     }
+    long double usual = 0.0L, steepest = 0.0L;
+    for (uint32_t i = 0; i < n; i++) {
+        usual = fmaxl(usual, fabs(c->g[i]));
+        steepest = fmaxl(steepest, c->H[i * n + i]);
+    }
+    usual = steepest > 0.0L ? usual / steepest : 0.0L;
     for (uint32_t i = 0; i < n; i++) forces = fmaxl(forces, scale[i]);
     for (uint32_t i = 0; i < n; i++) worst = fmaxl(worst, fabsl(gradient[i]) / forces);
     for (uint32_t r = 0; r < c->p.m; r++) {
-        long double value = 0.0L, weight = 0.0L;
+        long double value = 0.0L, weight = 0.0L, norm = 0.0L;
         for (uint32_t e = c->start[r]; e < c->start[r + 1]; e++) {
             value += (long double)c->values[e] * c->x[c->columns[e]];
             weight = fmaxl(weight, fabsl((long double)c->values[e] * c->y[r]));
+            norm = fmaxl(norm, fabs(c->values[e]));
         }
-        long double size = fmaxl(lengths, 1e-300L);
+        long double length = norm * usual, bounds = 0.0L;
+        if (isfinite(c->lower[r])) bounds = fabs(c->lower[r]);
+        if (isfinite(c->upper[r])) bounds = fmaxl(bounds, fabs(c->upper[r]));
+        if (bounds > 0.0L) length = fminl(length, bounds);
+        long double size = fmaxl(fmaxl(lengths, length), 1e-300L);
         if (c->y[r] > 0.0) size = fmaxl(size, fabs(c->upper[r]));
         if (c->y[r] < 0.0) size = fmaxl(size, fabs(c->lower[r]));
         worst = fmaxl(worst, (value - c->upper[r]) / size);
@@ -194,6 +213,7 @@ static void feasible_problems_are_solved(void** state) {
             }
             assert_int_equal(report.status, NSI_QP_SOLVED);
             residual_add(&r, kkt(&c), 0.0, 1.0);
+            for (uint32_t j = 0; j < c.p.n && k == ZERO; j++) assert_true(fabs(c.x[j]) < 1e-12);
             residual_add(&r, report.residual, 0.0, 1.0);
             iterations += report.iterations;
             active += report.active;

@@ -137,27 +137,100 @@ static void seeds_tell_walks_apart(void** state) {
     assert_true(a.follow[0][1] == d.follow[0][1]); // squares of commands
 }
 
-// A push changes the momentum of the robot by what it says.
+// The velocity of the centre of mass of a robot in the air, at rest before, after the controls of a
+// period: from where it is then and 20 steps later.
+static double speed_after(double factor, const nsi_walk_place* at, const double* controls) {
+    enum { PERIOD = 5, LATER = 20, STEPS = PERIOD + LATER + 1 };
+    static const char* const observed[] = {"com/x", "com/y"};
+    static ns_param_value set[1000];
+    ns_system_options options = ns_default_system_options();
+    options.contact = NS_CONTACT_NCP;
+    options.observe = observed;
+    options.nobserve = 2;
+    options.set = set;
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
+        const ns_param* p = ns_model_param(model, k);
+        if (ns_glob_match("link/*/mass", p->name) || ns_glob_match("link/*/inertia/*", p->name)) {
+            assert_true(options.nset < 1000);
+            set[options.nset++] = (ns_param_value){p->name, factor * p->value};
+        }
+    }
+    ns_system* system = NULL;
+    ns_workspace* work = NULL;
+    ns_workspace_size size = {.batch = 1, .steps = STEPS, .threads = 1};
+    assert_int_equal(ns_system_create(model, &options, &system, NULL), NS_OK);
+    assert_int_equal(ns_workspace_create(system, &size, &work, NULL), NS_OK);
+    assert_int_equal(ns_system_get_sizes(system).ny, 2);
+    static double x[100], all[STEPS * 100], y[STEPS][2];
+    memset(x, 0, sizeof x);
+    memset(all, 0, sizeof all);
+    assert_true(at->nx <= 100 && at->nc <= 100);
+    ns_quadruped_start(&at->map, &at->robot, x);
+    x[at->map.base_q + 2] += 1.0;
+    const uint32_t force = at->map.nu + at->map.base_v;
+    for (uint32_t k = 0; k < PERIOD; k++) {
+        memcpy(all + k * at->nc + force, controls + k * at->nc + force, 2 * sizeof *all);
+    }
+    ns_rollout_args args = {
+        .batch = 1, .steps = STEPS, .x0 = x, .controls = all, .observations = &y[0][0]};
+    assert_int_equal(ns_rollout(system, work, &args, NULL), NS_OK);
+    ns_workspace_free(work);
+    ns_system_free(system);
+    return hypot(y[STEPS - 1][0] - y[PERIOD][0], y[STEPS - 1][1] - y[PERIOD][1]) / (1e-3 * LATER);
+}
+
+// A push changes the velocity of the whole robot by what it says, whatever it weighs and whatever the
+// controller believes that it weighs.
 static void pushes_are_as_hard_as_they_say(void** state) {
     (void)state;
+    const double factor = 1.2;
+    nsi_walk_place_options heavy = nsi_default_walk_place_options();
+    nsi_walk_place* at = NULL;
+    heavy.mass = factor;
+    assert_int_equal(nsi_walk_place_create(model, &place->robot, &heavy, NULL, &at, NULL), NS_OK);
     nsi_walk_options options = nsi_default_walk_options();
     options.seconds = 2.0;
     options.push = 0.5;
     options.push_every = 1.0;
     options.settle = 0.0;
-    nsi_walk* walk = create(place, &options);
+    nsi_walk* walk = create(at, &options);
     nsi_walk_begin(walk, 1);
     nsi_walk_moment m;
     uint32_t pushes = 0;
     while (nsi_walk_tick(walk, &m)) {
-        const uint32_t at = place->map.nu + place->map.base_v;
-        double force = hypot(m.controls[at], m.controls[at + 1]);
-        if (force == 0.0) continue;
+        const uint32_t base = at->map.nu + at->map.base_v;
+        if (hypot(m.controls[base], m.controls[base + 1]) == 0.0) continue;
+        assert_true(fabs(m.time - (0.5 + pushes)) < 1e-9); // the first after half of the time
+        assert_true(fabs(speed_after(factor, at, m.controls) - 0.5) < 0.005);
         pushes++;
-        assert_true(fabs(m.time - 1.0) < 1e-9);
-        assert_true(fabs(force * 0.005 - 0.5 * place->robot.mass) < 1e-9);
     }
-    assert_int_equal(pushes, 1);
+    assert_int_equal(pushes, 2);
+    nsi_walk_free(walk);
+    nsi_walk_place_free(at);
+}
+
+// Decisions with trouble are counted once each, however many legs have it.
+static void trouble_is_counted_by_decisions(void** state) {
+    (void)state;
+    nsi_walk_options options = nsi_default_walk_options();
+    options.seconds = 4.0;
+    options.push = 1.5;
+    options.push_every = 1.0;
+    nsi_walk* walk = create(place, &options);
+    nsi_walk_begin(walk, 1);
+    nsi_walk_moment m;
+    uint32_t shared = 0, unreachable = 0, limited = 0;
+    while (nsi_walk_tick(walk, &m)) {
+        const bool* missed = m.report.unreachable;
+        shared += m.report.source == NS_STANCE_SHARED;
+        unreachable += missed[0] || missed[1] || missed[2] || missed[3];
+        limited += m.report.limited;
+    }
+    nsi_walk_result result = nsi_walk_finish(walk);
+    assert_int_equal(result.shared, shared);
+    assert_int_equal(result.unreachable, unreachable);
+    assert_int_equal(result.limited, limited);
+    assert_true(limited + unreachable > 0);
     nsi_walk_free(walk);
 }
 
@@ -200,6 +273,17 @@ static void runs_are_merged(void** state) {
     assert_true(fabs(sum.height - sqrt((1.0 + 12.0) / 4.0)) < 1e-15);
     assert_true(fabs(sum.bias + 0.5) < 1e-15);
     assert_true(sum.count == 4 && sum.falls == 1 && sum.tilt == 0.1);
+    // A run in which nothing counted has no errors, and does not change those of others.
+    nsi_walk_options options = nsi_default_walk_options();
+    options.seconds = 0.5;
+    nsi_walk_result none = run(place, &options, 1), both = {0};
+    assert_true(none.count == 0 && isnan(none.velocity[0]) && isnan(none.raw[1]));
+    assert_true(isnan(none.height) && isnan(none.bias));
+    nsi_walk_merge(&both, &none);
+    assert_true(isnan(both.velocity[0]) && isnan(both.height) && isnan(both.bias));
+    nsi_walk_merge(&both, &b);
+    nsi_walk_merge(&both, &none);
+    assert_true(both.velocity[0] == 1.0 && both.height == 2.0 && both.bias == -1.0);
 }
 
 static void options_out_of_range_are_named(void** state) {
@@ -253,6 +337,7 @@ int main(void) {
         cmocka_unit_test(commands_are_ramps),
         cmocka_unit_test(seeds_tell_walks_apart),
         cmocka_unit_test(pushes_are_as_hard_as_they_say),
+        cmocka_unit_test(trouble_is_counted_by_decisions),
         cmocka_unit_test(places_have_masses_and_friction),
         cmocka_unit_test(runs_are_merged),
         cmocka_unit_test(options_out_of_range_are_named),

@@ -266,9 +266,22 @@ static void robots_that_fall_do_not_count(void** state) {
         assert_true(isnan(nsi_tune_value(tune)));
         assert_false(nsi_tune_gradient(tune, gradient));
     }
+    ns_error error;
+    assert_int_equal(nsi_tune_run(tune, NULL, NULL, &error), NS_ERR_NONFINITE);
     free(gradient);
     nsi_tune_free(tune);
     nsi_policy_free(limp);
+}
+
+// Weights that are not finite are told, not reported as trained.
+static void imitation_that_cannot_begin_is_told(void** state) {
+    (void)state;
+    nsi_policy* broken = NULL;
+    assert_int_equal(nsi_policy_copy(policy, &broken, NULL), NS_OK);
+    broken->weights[broken->nweight - 1] = NAN;
+    ns_error error;
+    assert_int_equal(nsi_imitate(broken, &lessons, NULL, NULL, &error), NS_ERR_NONFINITE);
+    nsi_policy_free(broken);
 }
 
 static void options_without_sense_are_refused(void** state) {
@@ -324,6 +337,7 @@ int main(void) {
         cmocka_unit_test(gradients_are_those_of_the_walk),
         cmocka_unit_test(tuning_lowers_the_value_whatever_the_threads),
         cmocka_unit_test(robots_that_fall_do_not_count),
+        cmocka_unit_test(imitation_that_cannot_begin_is_told),
         cmocka_unit_test(options_without_sense_are_refused),
         cmocka_unit_test(memory_is_checked),
     };
