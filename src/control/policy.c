@@ -204,7 +204,7 @@ ns_status nsi_policy_load(const char* path, const ns_allocator* allocator, nsi_p
     return status;
 }
 
-static ns_status trace_alone(const nsi_policy* p, ns_graph** out, ns_error* error) {
+ns_status nsi_policy_graph(const nsi_policy* p, ns_graph** out, ns_error* error) {
     ns_status status = ns_graph_create(&p->allocator, out, error);
     if (status == NS_OK) status = ns_trace_begin(*out, error);
     if (status != NS_OK) return status;
@@ -231,7 +231,7 @@ ns_status nsi_policy_emit_c(const nsi_policy* p, const char* function, ns_text* 
     char inner[128];
     snprintf(inner, sizeof inner, "%.100s_network", function);
     double* folded = nsi_alloc(&p->allocator, p->nweight * sizeof *folded);
-    ns_status status = folded ? trace_alone(p, &graph, error) : nsi_fail_nomem(error);
+    ns_status status = folded ? nsi_policy_graph(p, &graph, error) : nsi_fail_nomem(error);
     if (status == NS_OK) status = ns_graph_emit_c(graph, inner, &network, error);
     if (status == NS_OK) {
         nsi_policy_fold(p, folded);

@@ -48,6 +48,10 @@ void nsi_policy_trace(const nsi_policy* policy, ns_array weights,
                       const ns_expr scaled[NS_QUADRUPED_FEATURES],
                       ns_expr torques[NS_QUADRUPED_JOINTS]);
 
+// The same as a graph of its own: inputs weights, feature0 and so on, outputs torque0 and so on.
+// @param out  to be freed also after a failure
+ns_status nsi_policy_graph(const nsi_policy* policy, ns_graph** out, ns_error* error);
+
 // Folded weights as matrices "policy/w0" and so on, inputs by rows, biases the last row.
 // @return as nsi_tensors_write() and nsi_tensors_read(); NS_ERR_ARGUMENT when shapes do not fit
 ns_status nsi_policy_save(const nsi_policy* policy, const char* path, ns_error* error);

@@ -6,7 +6,6 @@
 #include "opt/opt.h"
 
 #include <math.h>
-#include <stdio.h>
 
 enum { FEATURES = NS_QUADRUPED_FEATURES, JOINTS = NS_QUADRUPED_JOINTS, LANES = 4 };
 
@@ -81,32 +80,13 @@ typedef struct trainer {
     nsi_rng rng;
 } trainer;
 
-static ns_status trace(const nsi_policy* p, ns_graph** out, ns_error* error) {
-    ns_status status = ns_graph_create(&p->allocator, out, error);
-    if (status == NS_OK) status = ns_trace_begin(*out, error);
-    if (status != NS_OK) return status;
-    ns_array weights = ns_input_array("weights", p->nweight, false);
-    ns_expr x[FEATURES], y[JOINTS];
-    char name[16];
-    for (int k = 0; k < FEATURES; k++) {
-        snprintf(name, sizeof name, "x%d", k);
-        x[k] = ns_input(name);
-    }
-    nsi_policy_trace(p, weights, x, y);
-    for (int k = 0; k < JOINTS; k++) {
-        snprintf(name, sizeof name, "y%d", k);
-        ns_output(name, y[k]);
-    }
-    return ns_trace_end(error);
-}
-
 static ns_status build(trainer* t, ns_error* error) {
     ns_graph *value = NULL, *gradient = NULL;
     ns_program_options options = ns_default_program_options();
     options.lanes = LANES;
     ns_diff_options diff = ns_default_diff_options();
     diff.skip_inputs = diff.skip_value = true;
-    ns_status status = trace(t->policy, &value, error);
+    ns_status status = nsi_policy_graph(t->policy, &value, error);
     if (status == NS_OK) status = ns_graph_vjp(value, &diff, &gradient, error);
     if (status == NS_OK) status = ns_program_build(value, &options, &t->value, error);
     if (status == NS_OK) status = ns_program_build(gradient, &options, &t->gradient, error);
