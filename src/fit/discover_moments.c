@@ -92,7 +92,8 @@ static uint32_t solve(const nsi_moments* m, uint32_t without, const uint32_t* te
         out[i] = size[i] == 0.0;
     }
     for (uint32_t i = 0; i < count; i++) {
-        double h = m->h[NSI_FOLDS][terms[i]] - (less ? m->h[without][terms[i]] : 0.0);
+        double h = m->h[NSI_FOLDS][terms[i]];
+        if (without < NSI_FOLDS) h -= m->h[without][terms[i]];
         x[i] = h * size[i];
         for (uint32_t j = 0; j <= i; j++) {
             size_t at = terms[i] * n + terms[j];
