@@ -345,6 +345,35 @@ static void formulas_follow_their_names(void** state) {
     refuse(&own, 1, &s, 1, "7:9", "inertia/yyy");
 }
 
+// Where one of the names that fit has not all that the formula uses, the others still have it.
+static void formulas_hold_where_they_can(void** state) {
+    (void)state;
+    static const char body[] = "<inertial pos='0 0 0' mass='2' diaginertia='1 1 1'/>";
+    static const char* const links[] = {"h0", "other"};
+    ns_model* models[2];
+    nsi_variables_model variants[2];
+    for (int k = 0; k < 2; k++) {
+        char text[600];
+        snprintf(text, sizeof text,
+                 "<mujoco><worldbody><body name='%s'><joint name='h0'/>%s</body>"
+                 "<body name='h1'><joint name='h1'/>%s</body></worldbody></mujoco>",
+                 links[k], body, body);
+        assert_int_equal(ns_model_parse(text, strlen(text), "m.xml", NULL, &models[k], NULL),
+                         NS_OK);
+        variants[k] = (nsi_variables_model){links[k], models[k], &no_options};
+    }
+    nsi_variable_request own = ask_own("a", 2.0, 0, NAN);
+    nsi_setting_request s = set("joint/*/armature", "a * \"link/{}/mass\"");
+    nsi_variables* v = NULL;
+    assert_int_equal(
+        nsi_variables_create_shared(variants, 2, "e.yaml", &own, 1, &s, 1, NULL, &v, NULL), NS_OK);
+    assert_int_equal(nsi_variables_param_count(v, 0), 2);
+    assert_int_equal(nsi_variables_param_count(v, 1), 1);
+    assert_string_equal(nsi_variables_param_names(v, 1)[0], "joint/h1/armature");
+    nsi_variables_free(v);
+    for (int k = 0; k < 2; k++) ns_model_free(models[k]);
+}
+
 // ---- bodies ------------------------------------------------------------------------------------
 
 // Smallest eigenvalue of a symmetric 4 x 4 matrix by Jacobi rotations.
@@ -568,6 +597,7 @@ int main(void) {
         cmocka_unit_test(every_parameter_of_a_model_can_be_asked_for),
         cmocka_unit_test(formulas_set_parameters),
         cmocka_unit_test(formulas_follow_their_names),
+        cmocka_unit_test(formulas_hold_where_they_can),
         cmocka_unit_test(whole_bodies_stay_physical),
         cmocka_unit_test(the_order_of_a_body_does_not_matter),
         cmocka_unit_test(rods_on_the_border_are_taken_in),
