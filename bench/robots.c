@@ -287,8 +287,8 @@ static bool mean_quantity(const char* quantity, const ns_model* model,
 static bool count_contact(const ns_model* model, const ns_system_options* system_options,
                           const bench_task* task, bench_contact* out, ns_error* error) {
     nsi_contact_options which = {.model = system_options->contact};
-    uint32_t impulses = nsi_touches_count(model, &which, NS_CONTACT_NCP);
-    uint32_t springs = nsi_touches_count(model, &which, NS_CONTACT_SPRING);
+    uint32_t impulses = nsi_candidates_count(model, &which, NS_CONTACT_NCP);
+    uint32_t springs = nsi_candidates_count(model, &which, NS_CONTACT_SPRING);
     *out = (bench_contact){.rows = 3 * (impulses + springs), .sweeps = NAN, .solves = NAN};
     return impulses == 0 ||
            (mean_quantity("contact/sweeps", model, system_options, task, &out->sweeps, error) &&

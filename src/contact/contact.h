@@ -16,42 +16,44 @@ typedef struct nsi_contact_options {
 } nsi_contact_options;
 
 // A point at which a pair can touch.
-typedef struct nsi_touch {
+typedef struct nsi_candidate {
     uint32_t pair, index;    // the index'th point of the pair
     uint32_t body_a, body_b; // moving bodies, or NSI_NONE
     ns_expr near;            // 0: balls around the two shapes are apart, so nothing can touch
     nsi_contact_point point;
     vec3 tangent[2]; // with the normal a right-handed frame: normal, tangent 1, tangent 2
-} nsi_touch;
+} nsi_candidate;
 
-typedef struct nsi_touches {
+typedef struct nsi_candidates {
     uint32_t count;
-    nsi_touch* touch;
-} nsi_touches;
+    nsi_candidate* data;
+} nsi_candidates;
 
-// ---- touches.c ---------------------------------------------------------------------------------
+// ---- candidates.c ---------------------------------------------------------------------------------
 
 // The points of all pairs that follow `model`, with the links at `pose`. False when out of memory.
-bool nsi_touches_find(const nsi_robot* robot, const nsi_link_pose* pose,
-                      const nsi_contact_options* options, ns_contact_model model, nsi_touches* out);
+bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
+                         const nsi_contact_options* options, ns_contact_model model,
+                         nsi_candidates* out);
 
 // How many there are.
-uint32_t nsi_touches_count(const ns_model* model, const nsi_contact_options* options,
-                           ns_contact_model which);
+uint32_t nsi_candidates_count(const ns_model* model, const nsi_contact_options* options,
+                              ns_contact_model which);
 
 // A parameter of the pair (NSI_CONTACT_*).
-ns_expr nsi_touch_param(const nsi_robot* robot, const nsi_touch* touch, uint32_t which);
+ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t which);
 
 // A quantity contact/<pair>/<index>/<what>, to go on with.
-ns_expr nsi_touch_named(const nsi_robot* robot, const nsi_touch* touch, const char* what,
-                        ns_expr x);
+ns_expr nsi_candidate_named(const nsi_robot* robot, const nsi_candidate* candidate,
+                            const char* what, ns_expr x);
 
 // Names position, normal and the place on the first geometry's link, and gives the gap after its
 // depth has been named.
-ns_expr nsi_touch_gap(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_touch* touch);
+ns_expr nsi_candidate_gap(const nsi_robot* robot, const nsi_link_pose* pose,
+                          const nsi_candidate* candidate);
 
 // Names the force on the first geometry, in the world, for those who look at it.
-void nsi_touch_force(const nsi_robot* robot, const nsi_touch* touch, vec3 f);
+void nsi_candidate_force(const nsi_robot* robot, const nsi_candidate* candidate, vec3 f);
 
 // ---- spring.c --------------------------------------------------------------------------------
 
@@ -63,9 +65,9 @@ void nsi_contact_springs(const nsi_robot* robot, const nsi_contact_options* opti
 // ---- impulse.c -------------------------------------------------------------------------------
 
 typedef struct nsi_impact {
-    ns_expr* qd;      // (nv) velocities after the step; holds those without contact
-    ns_expr* shift;   // (nv) what dt * qd has too much of way: impulses act from the impact on
-    ns_expr residual; // of the complementarity conditions, relative; 0 without impulses
+    ns_expr* qd;                  // (nv) velocities after the step; holds those without contact
+    ns_expr* position_correction; // (nv) dt * qd overshoots because impulses act from the impact on
+    ns_expr residual;             // of the complementarity conditions, relative; 0 without impulses
 } nsi_impact;
 
 // The impulses of a step of dt seconds from the robot's state. qdd (nv) are the accelerations

@@ -20,43 +20,43 @@
 
 static const double MAX_SWEPT = 4e6; // operations of sweeps in a step, about
 
-enum { ROWS = 3 }; // of a touch: along its normal and its two tangents
+enum { ROWS = 3 }; // of a candidate: along its normal and its two tangents
 
-// A touch at the start of the step.
-typedef struct watched {
+// What a contact candidate asks for, from the state at the start of the step.
+typedef struct contact_target {
     ns_expr passed; // 1: the gap closes in this step
     ns_expr time;   // of the impact, 0 unless passed
     ns_expr on;     // 1: takes part
     ns_expr target; // normal velocity asked for
-} watched;
+} contact_target;
 
 typedef struct problem {
     const nsi_robot* robot;
     const nsi_contact_options* options;
     double dt;
     const ns_expr* qdd;   // (nv) accelerations without contact
-    uint32_t nv, n, rows; // velocities, touches, rows
+    uint32_t nv, n, rows; // velocities, candidates, rows
     nsi_link_pose* pose;  // (nlink)
-    nsi_touches touches;
-    nsi_touches touching;   // the same at the first impact
-    watched* watched;       // (n)
-    ns_expr first;          // time of the first impact
-    ns_expr* M;             // (nv x nv) factors of the mass matrix there
-    ns_expr* root;          // (nv) D^-1/2
-    ns_expr* Z;             // (rows x nv)
-    ns_expr* b;             // (rows)
-    ns_expr *mu, *cfm, *on; // (n)
-    ns_expr* l;             // (rows) impulses
-    ns_expr* scratch;       // (rows + nv)
+    nsi_candidates candidates;
+    nsi_candidates at_impact; // the same at the first impact
+    contact_target* target;   // (n)
+    ns_expr first;            // time of the first impact
+    ns_expr* M;               // (nv x nv) factors of the mass matrix there
+    ns_expr* root;            // (nv) D^-1/2
+    ns_expr* Z;               // (rows x nv)
+    ns_expr* b;               // (rows)
+    ns_expr *mu, *cfm, *on;   // (n)
+    ns_expr* l;               // (rows) impulses
+    ns_expr* scratch;         // (rows + nv)
 } problem;
 
 static bool allocate(problem* p) {
     size_t nv = p->nv, n = p->n, rows = p->rows;
     p->pose = nsi_robot_alloc(p->robot, p->robot->model->sizes.nlink, sizeof *p->pose);
-    p->watched = nsi_robot_alloc(p->robot, n, sizeof *p->watched);
+    p->target = nsi_robot_alloc(p->robot, n, sizeof *p->target);
     size_t numbers = nv * nv + nv + rows * nv + 3 * rows + 3 * n + nv;
     ns_expr* at = nsi_robot_alloc(p->robot, numbers, sizeof *at);
-    if (!p->pose || !p->watched || !at) return false;
+    if (!p->pose || !p->target || !at) return false;
     p->M = at;
     p->root = p->M + nv * nv;
     p->Z = p->root + nv;
@@ -100,14 +100,14 @@ static bool carries(const nsi_robot* robot, uint32_t ancestor, uint32_t body) {
 
 // Row of the Jacobian: velocity of a relative to b along d at p. Bodies that carry both move both
 // alike.
-static void jacobian_row(const nsi_robot* robot, const motion* twists, const nsi_touch* touch,
-                         vec3 d, ns_expr* row) {
+static void jacobian_row(const nsi_robot* robot, const motion* twists,
+                         const nsi_candidate* candidate, vec3 d, ns_expr* row) {
     const ns_model* model = robot->model;
-    vec3 moment = v3_cross(touch->point.position, d);
+    vec3 moment = v3_cross(candidate->point.position, d);
     for (uint32_t k = 0; k < model->sizes.nv; k++) row[k] = ns_const(0.0);
     for (int side = 0; side < 2; side++) {
-        uint32_t body = side == 0 ? touch->body_a : touch->body_b;
-        uint32_t other = side == 0 ? touch->body_b : touch->body_a;
+        uint32_t body = side == 0 ? candidate->body_a : candidate->body_b;
+        uint32_t other = side == 0 ? candidate->body_b : candidate->body_a;
         for (uint32_t i = body; i != NSI_NONE; i = robot->body[i].parent) {
             if (other != NSI_NONE && carries(robot, i, other)) break;
             for (uint32_t k = 0; k < robot->body[i].nv; k++) {
@@ -128,66 +128,69 @@ static ns_expr dot(uint32_t n, const ns_expr* a, const ns_expr* b) {
 
 // ---- the step --------------------------------------------------------------------------------
 
-// The normal velocity asked for by a touch that is passed, from those at the impact: a body that
-// turns would gain energy from those at the start.
-static ns_expr bounce(const problem* p, uint32_t c, const ns_expr* row) {
-    ns_expr zero = ns_const(0.0), t = p->watched[c].time;
-    ns_expr e = nsi_touch_param(p->robot, &p->touches.touch[c], NSI_CONTACT_RESTITUTION);
+// Normal velocity after an impact within the step, from the velocities at the impact: a rotating
+// body would gain energy from those at the start.
+static ns_expr restitution_target(const problem* p, uint32_t c, const ns_expr* row) {
+    ns_expr zero = ns_const(0.0), t = p->target[c].time;
+    ns_expr e = nsi_candidate_param(p->robot, &p->candidates.data[c], NSI_CONTACT_RESTITUTION);
     ns_expr vn = dot(p->nv, row, p->robot->qd), an = dot(p->nv, row, p->qdd);
     ns_expr after = ns_mul(an, ns_sub(ns_const(p->dt), t));
     return ns_max(zero, ns_sub(after, ns_mul(e, ns_add(vn, ns_mul(an, t)))));
 }
 
-// What a touch at the start of the step asks for; `row` is that of its normal.
-static watched watch(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_touch* touch,
-                     double step, const ns_expr* row, const ns_expr* qdd) {
+// Impact time and target velocity of a candidate; `row` is the Jacobian of its normal.
+static contact_target normal_target(const nsi_robot* robot, const nsi_link_pose* pose,
+                                    const nsi_candidate* candidate, double step, const ns_expr* row,
+                                    const ns_expr* qdd) {
     uint32_t nv = robot->model->sizes.nv;
     ns_expr zero = ns_const(0.0), one = ns_const(1.0), dt = ns_const(step);
-    ns_expr phi = nsi_touch_gap(robot, pose, touch);
-    ns_expr vn0 = nsi_touch_named(robot, touch, "velocity/normal", dot(nv, row, robot->qd));
+    ns_expr phi = nsi_candidate_gap(robot, pose, candidate);
+    ns_expr vn0 = nsi_candidate_named(robot, candidate, "velocity/normal", dot(nv, row, robot->qd));
     ns_expr an = dot(nv, row, qdd), vn = ns_add(vn0, ns_mul(dt, an));
-    ns_expr e = nsi_touch_param(robot, touch, NSI_CONTACT_RESTITUTION);
+    ns_expr e = nsi_candidate_param(robot, candidate, NSI_CONTACT_RESTITUTION);
     ns_expr outside = ns_ge(phi, zero);
-    watched w;
+    contact_target w;
     w.passed =
-        ns_and(ns_and(outside, ns_lt(ns_add(phi, ns_mul(dt, vn)), zero)), touch->point.exists);
+        ns_and(ns_and(outside, ns_lt(ns_add(phi, ns_mul(dt, vn)), zero)), candidate->point.exists);
     w.time = ns_select(w.passed, ns_neg(ns_div(phi, ns_select(w.passed, vn, one))), zero);
 
     ns_expr closing = ns_max(zero, ns_neg(vn0));
-    ns_expr alpha = nsi_touch_param(robot, touch, NSI_CONTACT_BAUMGARTE_ALPHA);
-    ns_expr beta = nsi_touch_param(robot, touch, NSI_CONTACT_BAUMGARTE_BETA);
+    ns_expr alpha = nsi_candidate_param(robot, candidate, NSI_CONTACT_BAUMGARTE_ALPHA);
+    ns_expr beta = nsi_candidate_param(robot, candidate, NSI_CONTACT_BAUMGARTE_BETA);
     ns_expr push = ns_min(ns_div(ns_mul(beta, ns_neg(phi)), dt),
-                          nsi_touch_param(robot, touch, NSI_CONTACT_MAX_PUSH));
+                          nsi_candidate_param(robot, candidate, NSI_CONTACT_MAX_PUSH));
     ns_expr inside = ns_max(zero, ns_add(ns_mul(e, closing), ns_mul(an, dt)));
     inside = ns_sub(ns_add(inside, push), ns_mul(ns_sub(one, alpha), closing));
 
     ns_expr near = ns_neg(ns_div(phi, dt));
     w.target = ns_select(outside, near, inside);
-    ns_expr margin = nsi_touch_param(robot, touch, NSI_CONTACT_MARGIN);
-    w.on = ns_and(ns_or(w.passed, ns_lt(phi, margin)), touch->point.exists);
+    ns_expr margin = nsi_candidate_param(robot, candidate, NSI_CONTACT_MARGIN);
+    w.on = ns_and(ns_or(w.passed, ns_lt(phi, margin)), candidate->point.exists);
     return w;
 }
 
-// Look at all touches; the time of the first impact is 0 when there is none.
-static bool watch_all(problem* p) {
+// Targets of all candidates; the time of the first impact is 0 when there is none.
+static bool find_targets(problem* p) {
     const nsi_robot* robot = p->robot;
     nsi_link_poses(robot, p->pose);
     const motion* twists = unit_twists(robot, p->pose);
-    if (!twists || !nsi_touches_find(robot, p->pose, p->options, NS_CONTACT_NCP, &p->touches)) {
+    if (!twists ||
+        !nsi_candidates_find(robot, p->pose, p->options, NS_CONTACT_NCP, &p->candidates)) {
         return false;
     }
     ns_expr first = ns_const(p->dt), any = ns_const(0.0), *row = p->scratch;
     for (uint32_t c = 0; c < p->n; c++) {
-        const nsi_touch* touch = &p->touches.touch[c];
-        watched* w = &p->watched[c];
-        jacobian_row(robot, twists, touch, touch->point.normal, row);
-        *w = watch(robot, p->pose, touch, p->dt, row, p->qdd);
+        const nsi_candidate* candidate = &p->candidates.data[c];
+        contact_target* w = &p->target[c];
+        jacobian_row(robot, twists, candidate, candidate->point.normal, row);
+        *w = normal_target(robot, p->pose, candidate, p->dt, row, p->qdd);
         first = ns_select(w->passed, ns_min(first, w->time), first);
         any = ns_or(any, w->passed);
         for (int k = 0; k < 2; k++) {
-            jacobian_row(robot, twists, touch, touch->tangent[k], row);
-            nsi_touch_named(robot, touch, k == 0 ? "velocity/tangent1" : "velocity/tangent2",
-                            dot(p->nv, row, robot->qd));
+            jacobian_row(robot, twists, candidate, candidate->tangent[k], row);
+            nsi_candidate_named(robot, candidate,
+                                k == 0 ? "velocity/tangent1" : "velocity/tangent2",
+                                dot(p->nv, row, robot->qd));
         }
     }
     p->first = ns_select(any, first, ns_const(0.0));
@@ -199,25 +202,25 @@ static bool at_impact(const problem* p, nsi_robot* moved) {
     const nsi_robot* robot = p->robot;
     ns_expr* q = nsi_robot_alloc(robot, robot->model->sizes.nq, sizeof *q);
     if (!q) return false;
-    ns_expr* way = p->scratch;
-    for (uint32_t k = 0; k < p->nv; k++) way[k] = ns_mul(p->first, robot->qd[k]);
-    nsi_displace(robot->model, robot->q, way, q);
+    ns_expr* dq = p->scratch;
+    for (uint32_t k = 0; k < p->nv; k++) dq[k] = ns_mul(p->first, robot->qd[k]);
+    nsi_integrate_config(robot->model, robot->q, dq, q);
     return nsi_robot_init(moved, robot->model, robot->param, q, robot->qd);
 }
 
 // Row i of b and Z. `z` is row i of J, `qd` the velocities without contact.
 static void add_row(const problem* p, uint32_t i, ns_expr* z, const ns_expr* qd) {
     uint32_t c = i / ROWS, nv = p->nv;
-    const watched* w = &p->watched[c];
-    const nsi_touch* touch = &p->touches.touch[c];
+    const contact_target* w = &p->target[c];
+    const nsi_candidate* candidate = &p->candidates.data[c];
     p->b[i] = ns_neg(dot(nv, z, qd));
     ns_expr target = w->target;
-    if (i % ROWS == 0) target = ns_select(w->passed, bounce(p, c, z), target);
+    if (i % ROWS == 0) target = ns_select(w->passed, restitution_target(p, c, z), target);
     nsi_ltdl_begin(nv, p->M, z);
     for (uint32_t k = 0; k < nv; k++) z[k] = ns_mul(z[k], p->root[k]);
     if (i % ROWS > 0) return;
-    p->mu[c] = nsi_touch_param(p->robot, touch, NSI_CONTACT_MU);
-    p->cfm[c] = nsi_touch_param(p->robot, touch, NSI_CONTACT_CFM);
+    p->mu[c] = nsi_candidate_param(p->robot, candidate, NSI_CONTACT_MU);
+    p->cfm[c] = nsi_candidate_param(p->robot, candidate, NSI_CONTACT_CFM);
     p->on[c] = w->on;
     // An impact is not to lose speed to the regularisation: exact for a contact by itself.
     p->b[i] = ns_add(p->b[i], target);
@@ -231,7 +234,8 @@ static bool build(problem* p, const ns_expr* added, const ns_expr* qd) {
     if (!at_impact(p, &moved)) return false;
     nsi_link_poses(&moved, p->pose);
     const motion* twists = unit_twists(&moved, p->pose);
-    if (!twists || !nsi_touches_find(&moved, p->pose, p->options, NS_CONTACT_NCP, &p->touching)) {
+    if (!twists ||
+        !nsi_candidates_find(&moved, p->pose, p->options, NS_CONTACT_NCP, &p->at_impact)) {
         return false;
     }
     nsi_crba(&moved, p->M);
@@ -242,10 +246,10 @@ static bool build(problem* p, const ns_expr* added, const ns_expr* qd) {
     nsi_ltdl_factor(p->nv, p->M);
     for (uint32_t k = 0; k < p->nv; k++) p->root[k] = ns_sqrt(p->M[k * p->nv + k]);
     for (uint32_t i = 0; i < p->rows; i++) {
-        const nsi_touch* touch = &p->touching.touch[i / ROWS];
-        vec3 d = i % ROWS == 0 ? touch->point.normal : touch->tangent[i % ROWS - 1];
+        const nsi_candidate* candidate = &p->at_impact.data[i / ROWS];
+        vec3 d = i % ROWS == 0 ? candidate->point.normal : candidate->tangent[i % ROWS - 1];
         ns_expr* z = p->Z + (size_t)i * p->nv;
-        jacobian_row(&moved, twists, touch, d, z);
+        jacobian_row(&moved, twists, candidate, d, z);
         add_row(p, i, z, qd);
     }
     return p->robot->graph->error.status == NS_OK;
@@ -319,40 +323,40 @@ static void respond(const problem* p, const ns_expr* g, ns_expr* out) {
 static void name_forces(const problem* p) {
     ns_expr rate = ns_const(1.0 / p->dt);
     for (uint32_t c = 0; c < p->n; c++) {
-        const nsi_touch* touch = &p->touching.touch[c];
+        const nsi_candidate* candidate = &p->at_impact.data[c];
         const ns_expr* l = p->l + (size_t)c * ROWS;
-        vec3 f = v3_scale(l[0], touch->point.normal);
-        f = v3_add(f, v3_scale(l[1], touch->tangent[0]));
-        f = v3_add(f, v3_scale(l[2], touch->tangent[1]));
-        nsi_touch_force(p->robot, touch, v3_scale(rate, f));
+        vec3 f = v3_scale(l[0], candidate->point.normal);
+        f = v3_add(f, v3_scale(l[1], candidate->tangent[0]));
+        f = v3_add(f, v3_scale(l[2], candidate->tangent[1]));
+        nsi_candidate_force(p->robot, candidate, v3_scale(rate, f));
     }
 }
 
 // Impulses into velocities and positions.
 static void apply(const problem* p, nsi_impact* impact) {
     static const char* const names[ROWS] = {"force/normal", "force/tangent1", "force/tangent2"};
-    ns_expr *late = p->scratch, *jump = late + p->rows;
+    ns_expr *delayed = p->scratch, *jump = delayed + p->rows;
     for (uint32_t i = 0; i < p->rows; i++) {
         uint32_t c = i / ROWS;
         ns_expr f = ns_mul(p->l[i], ns_const(1.0 / p->dt));
-        ns_expr named = nsi_touch_named(p->robot, &p->touches.touch[c], names[i % ROWS], f);
-        // What a network adds acts on what touches or is about to.
+        ns_expr named = nsi_candidate_named(p->robot, &p->candidates.data[c], names[i % ROWS], f);
+        // A network's force acts only on points in contact or about to be.
         f = named.id == f.id ? f : ns_select(p->on[c], named, ns_const(0.0));
         p->l[i] = ns_mul(f, ns_const(p->dt));
-        late[i] = ns_mul(ns_max(p->watched[c].time, p->first), p->l[i]);
+        delayed[i] = ns_mul(ns_max(p->target[c].time, p->first), p->l[i]);
     }
     respond(p, p->l, jump);
     for (uint32_t k = 0; k < p->nv; k++) impact->qd[k] = ns_add(impact->qd[k], jump[k]);
-    respond(p, late, impact->shift);
+    respond(p, delayed, impact->position_correction);
     name_forces(p);
 }
 
 void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* options, double dt,
                           const ns_expr* qdd, const ns_expr* added, nsi_impact* impact) {
     uint32_t nv = robot->model->sizes.nv;
-    uint32_t n = nsi_touches_count(robot->model, options, NS_CONTACT_NCP);
+    uint32_t n = nsi_candidates_count(robot->model, options, NS_CONTACT_NCP);
     impact->residual = ns_const(0.0);
-    for (uint32_t k = 0; k < nv; k++) impact->shift[k] = ns_const(0.0);
+    for (uint32_t k = 0; k < nv; k++) impact->position_correction[k] = ns_const(0.0);
     if (n == 0) return;
     if (n > NSI_NCP_MAX_CONTACTS) {
         nsi_graph_fail(robot->graph, NS_ERR_LIMIT,
@@ -375,7 +379,7 @@ void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* opt
                  .nv = nv,
                  .n = n,
                  .rows = ROWS * n};
-    if (!allocate(&p) || !watch_all(&p) || !build(&p, added, impact->qd)) return;
+    if (!allocate(&p) || !find_targets(&p) || !build(&p, added, impact->qd)) return;
     impact->residual = options->sweeps > 0 ? sweep(&p) : solve(&p);
     if (robot->graph->error.status != NS_OK) return;
     apply(&p, impact);

@@ -26,14 +26,14 @@ static force fo_where(ns_expr condition, force x) {
     return x;
 }
 
-// The force f of a touch on a body, in its own frame. What leads to it is behind the select, so that
-// nothing of it need be computed for what is apart.
-static void add_force(const nsi_link_pose* pose, uint32_t body, vec3 p, ns_expr touches, vec3 f,
+// Add force f at p to the force on a body, in the body's frame. The select is the last step, so that
+// the back ends can skip everything that leads to it when the shapes are apart.
+static void add_force(const nsi_link_pose* pose, uint32_t body, vec3 p, ns_expr touching, vec3 f,
                       force* sum) {
     if (body == NSI_NONE) return;
     vec3 arm = m3_apply_t(pose[body].R, v3_sub(p, pose[body].position));
     vec3 local = m3_apply_t(pose[body].R, f), moment = v3_cross(arm, local);
-    *sum = fo_add(*sum, fo_where(touches, (force){moment, local}));
+    *sum = fo_add(*sum, fo_where(touching, (force){moment, local}));
 }
 
 // x^p for x > 0; the usual p needs no logarithm.
@@ -52,67 +52,72 @@ static ns_expr friction_coefficient(ns_expr mu, ns_expr mu_static, ns_expr x) {
     return ns_add(sliding, stiction);
 }
 
-// Add the forces of a touch to those on both bodies.
-static void spring(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_touch* touch,
-                   force* on_a, force* on_b) {
+// Add the forces at one contact point to those on both bodies.
+static void spring(const nsi_robot* robot, const nsi_link_pose* pose,
+                   const nsi_candidate* candidate, force* on_a, force* on_b) {
     ns_expr zero = ns_const(0.0), one = ns_const(1.0);
-    vec3 p = touch->point.position, n = touch->point.normal;
-    vec3 v = v3_sub(point_velocity(robot, pose, touch->body_a, p),
-                    point_velocity(robot, pose, touch->body_b, p));
-    ns_expr depth = ns_neg(nsi_touch_gap(robot, pose, touch));
-    ns_expr touches = ns_and(ns_gt(depth, zero), touch->point.exists);
-    // Where nothing touches, numbers whose laws are smooth; the forces are dropped in the end.
-    depth = ns_select(touches, depth, one);
-    ns_expr vn = nsi_touch_named(robot, touch, "velocity/normal", v3_dot(n, v));
+    vec3 p = candidate->point.position, n = candidate->point.normal;
+    vec3 v = v3_sub(point_velocity(robot, pose, candidate->body_a, p),
+                    point_velocity(robot, pose, candidate->body_b, p));
+    ns_expr depth = ns_neg(nsi_candidate_gap(robot, pose, candidate));
+    ns_expr touching = ns_and(ns_gt(depth, zero), candidate->point.exists);
+    // Without contact, use a depth at which the law is smooth; the final select drops the force.
+    depth = ns_select(touching, depth, one);
+    ns_expr vn = nsi_candidate_named(robot, candidate, "velocity/normal", v3_dot(n, v));
     ns_expr vt[2];
-    vt[0] = nsi_touch_named(robot, touch, "velocity/tangent1", v3_dot(touch->tangent[0], v));
-    vt[1] = nsi_touch_named(robot, touch, "velocity/tangent2", v3_dot(touch->tangent[1], v));
+    vt[0] = nsi_candidate_named(robot, candidate, "velocity/tangent1",
+                                v3_dot(candidate->tangent[0], v));
+    vt[1] = nsi_candidate_named(robot, candidate, "velocity/tangent2",
+                                v3_dot(candidate->tangent[1], v));
 
-    double most = robot->model->contacts[touch->pair].def.max_depth;
+    double most = robot->model->contacts[candidate->pair].def.max_depth;
     if (most < INFINITY) depth = ns_min(depth, ns_const(most));
-    ns_expr stretch = power(robot, depth, nsi_touch_param(robot, touch, NSI_CONTACT_EXPONENT));
-    ns_expr elastic = ns_mul(nsi_touch_param(robot, touch, NSI_CONTACT_STIFFNESS), stretch);
-    elastic = ns_select(touches, elastic, zero);
-    elastic = nsi_touch_named(robot, touch, "force/elastic", elastic);
-    ns_expr damping = ns_mul(nsi_touch_param(robot, touch, NSI_CONTACT_DAMPING), ns_neg(vn));
-    damping = nsi_touch_named(robot, touch, "force/damping", ns_mul(elastic, damping));
+    ns_expr stretch =
+        power(robot, depth, nsi_candidate_param(robot, candidate, NSI_CONTACT_EXPONENT));
+    ns_expr elastic = ns_mul(nsi_candidate_param(robot, candidate, NSI_CONTACT_STIFFNESS), stretch);
+    elastic = ns_select(touching, elastic, zero);
+    elastic = nsi_candidate_named(robot, candidate, "force/elastic", elastic);
+    ns_expr damping =
+        ns_mul(nsi_candidate_param(robot, candidate, NSI_CONTACT_DAMPING), ns_neg(vn));
+    damping = nsi_candidate_named(robot, candidate, "force/damping", ns_mul(elastic, damping));
     ns_expr normal = ns_max(ns_add(elastic, damping), zero);
-    normal = nsi_touch_named(robot, touch, "force/normal", normal);
+    normal = nsi_candidate_named(robot, candidate, "force/normal", normal);
 
     // The direction of slip is vt / speed; the tiny speed keeps it smooth at rest.
-    ns_expr transition = nsi_touch_param(robot, touch, NSI_CONTACT_TRANSITION_VELOCITY);
+    ns_expr transition = nsi_candidate_param(robot, candidate, NSI_CONTACT_TRANSITION_VELOCITY);
     ns_expr tiny = ns_mul(ns_const(1e-6), transition);
     ns_expr speed =
         ns_sqrt(ns_add(ns_add(ns_mul(vt[0], vt[0]), ns_mul(vt[1], vt[1])), ns_mul(tiny, tiny)));
-    ns_expr coefficient = friction_coefficient(nsi_touch_param(robot, touch, NSI_CONTACT_MU),
-                                               nsi_touch_param(robot, touch, NSI_CONTACT_MU_STATIC),
-                                               ns_div(speed, transition));
-    coefficient = nsi_touch_named(robot, touch, "friction", coefficient);
+    ns_expr coefficient = friction_coefficient(
+        nsi_candidate_param(robot, candidate, NSI_CONTACT_MU),
+        nsi_candidate_param(robot, candidate, NSI_CONTACT_MU_STATIC), ns_div(speed, transition));
+    coefficient = nsi_candidate_named(robot, candidate, "friction", coefficient);
     ns_expr drag = ns_div(ns_mul(coefficient, normal), speed);
     vec3 f = v3_scale(normal, n);
     for (int k = 0; k < 2; k++) {
         ns_expr ft = ns_neg(ns_mul(drag, vt[k]));
-        ft = nsi_touch_named(robot, touch, k == 0 ? "force/tangent1" : "force/tangent2", ft);
-        f = v3_add(f, v3_scale(ft, touch->tangent[k]));
+        ft =
+            nsi_candidate_named(robot, candidate, k == 0 ? "force/tangent1" : "force/tangent2", ft);
+        f = v3_add(f, v3_scale(ft, candidate->tangent[k]));
     }
-    add_force(pose, touch->body_a, p, touches, f, on_a);
-    add_force(pose, touch->body_b, p, touches, v3_neg(f), on_b);
-    nsi_touch_force(robot, touch, fo_where(touches, (force){v3_zero(), f}).f);
+    add_force(pose, candidate->body_a, p, touching, f, on_a);
+    add_force(pose, candidate->body_b, p, touching, v3_neg(f), on_b);
+    nsi_candidate_force(robot, candidate, fo_where(touching, (force){v3_zero(), f}).f);
 }
 
 void nsi_contact_springs(const nsi_robot* robot, const nsi_contact_options* options,
                          force* external) {
-    nsi_touches touches;
+    nsi_candidates candidates;
     nsi_link_pose* pose = nsi_robot_alloc(robot, robot->model->sizes.nlink, sizeof *pose);
     if (!pose) return;
     nsi_link_poses(robot, pose);
-    if (!nsi_touches_find(robot, pose, options, NS_CONTACT_SPRING, &touches)) return;
+    if (!nsi_candidates_find(robot, pose, options, NS_CONTACT_SPRING, &candidates)) return;
     // Pair by pair: of one that is far apart not even the points need be computed.
-    for (uint32_t k = 0; k < touches.count;) {
-        const nsi_touch* first = &touches.touch[k];
+    for (uint32_t k = 0; k < candidates.count;) {
+        const nsi_candidate* first = &candidates.data[k];
         force on_a = fo_zero(), on_b = fo_zero();
-        for (; k < touches.count && touches.touch[k].pair == first->pair; k++) {
-            spring(robot, pose, &touches.touch[k], &on_a, &on_b);
+        for (; k < candidates.count && candidates.data[k].pair == first->pair; k++) {
+            spring(robot, pose, &candidates.data[k], &on_a, &on_b);
         }
         uint32_t a = first->body_a, b = first->body_b;
         if (a != NSI_NONE) external[a] = fo_add(external[a], fo_where(first->near, on_a));

@@ -1,8 +1,6 @@
 // Composite rigid body algorithm (RBDA table 6.2): the mass matrix.
 
 #include "dyn/robot.h"
-#include "dyn/solve.h"
-#include "expr/graph.h"
 
 // A body's generalised force from a spatial force, in the model's order and of the followed joint.
 static void project(const nsi_robot* robot, uint32_t i, force f, ns_expr* t) {
@@ -74,25 +72,4 @@ void nsi_crba(const nsi_robot* robot, ns_expr* M) {
             }
         }
     }
-}
-
-void nsi_forward_dynamics(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
-                          ns_expr* qdd) {
-    if (!robot->model->has_mimic) {
-        nsi_aba(robot, tau, inertia_added, qdd);
-        return;
-    }
-    uint32_t nv = robot->model->sizes.nv;
-    ns_expr* M = nsi_robot_alloc(robot, (size_t)nv * nv, sizeof *M);
-    ns_expr* rest = nsi_robot_alloc(robot, nv, sizeof *rest);
-    if (!M || !rest) return;
-    nsi_crba(robot, M);
-    nsi_rnea(robot, NULL, rest);
-    for (uint32_t k = 0; k < nv; k++) {
-        rest[k] = ns_sub(tau[k], rest[k]);
-        nsi_graph_round(robot->graph, M[k * nv + k].id); // adding zero changes no bit
-        if (inertia_added) add(M, nv, k, k, inertia_added[k]);
-    }
-    nsi_ldl_factor(nv, M);
-    nsi_ldl_solve(nv, M, rest, qdd);
 }

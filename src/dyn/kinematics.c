@@ -30,13 +30,14 @@ static quat renormalize(quat q) {
     return (quat){ns_mul(scale, q.w), ns_mul(scale, q.x), ns_mul(scale, q.y), ns_mul(scale, q.z)};
 }
 
-void nsi_displace(const ns_model* model, const ns_expr* q, const ns_expr* way, ns_expr* next) {
+void nsi_integrate_config(const ns_model* model, const ns_expr* q, const ns_expr* dq,
+                          ns_expr* next) {
     for (uint32_t i = 0; i < model->sizes.nlink; i++) {
         const nsi_link* l = &model->links[i];
         uint32_t plain = nsi_plain_coordinates(l);
-        for (uint32_t k = 0; k < plain; k++) next[l->q + k] = ns_add(q[l->q + k], way[l->v + k]);
+        for (uint32_t k = 0; k < plain; k++) next[l->q + k] = ns_add(q[l->q + k], dq[l->v + k]);
         if (plain == l->nq) continue;
-        const ns_expr *w = way + l->v + plain, *from = q + l->q + plain;
+        const ns_expr *w = dq + l->v + plain, *from = q + l->q + plain;
         quat turn = q_exp(v3(w[0], w[1], w[2]));
         quat to = renormalize(q_mul((quat){from[0], from[1], from[2], from[3]}, turn));
         const ns_expr e[4] = {to.w, to.x, to.y, to.z};

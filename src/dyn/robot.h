@@ -124,9 +124,10 @@ typedef struct nsi_link_pose {
 
 void nsi_link_poses(const nsi_robot* robot, nsi_link_pose* pose); // (nlink)
 
-// q (+) way: coordinates after going `way` (nv), a velocity times a time. Quaternions go by the
-// exponential map of the turn in the body. `next` (nq) may not be q.
-void nsi_displace(const ns_model* model, const ns_expr* q, const ns_expr* way, ns_expr* next);
+// q (+) dq: coordinates after a displacement dq (nv), a velocity times a time. Quaternions use the
+// exponential map of the rotation in the body frame. `next` (nq) may not be q.
+void nsi_integrate_config(const ns_model* model, const ns_expr* q, const ns_expr* dq,
+                          ns_expr* next);
 
 // Jacobians of the origin of a link in the world's coordinates, row-major (3 x nv) each.
 void nsi_link_jacobian(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t link,

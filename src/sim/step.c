@@ -32,7 +32,7 @@ typedef struct moment {
 } moment;
 
 bool nsi_step_has_impulses(const ns_model* model, const nsi_step_options* options) {
-    return nsi_touches_count(model, &options->contact, NS_CONTACT_NCP) > 0;
+    return nsi_candidates_count(model, &options->contact, NS_CONTACT_NCP) > 0;
 }
 
 static ns_expr* expressions(const stepper* s, size_t count) {
@@ -226,7 +226,7 @@ static void link_force(const stepper* s, const nsi_robot* robot, uint32_t i, for
 // The forces on bodies from outside: networks on links, spring contacts.
 static void external_forces(const stepper* s, nsi_robot* robot) {
     uint32_t n = s->model->sizes.nlink;
-    bool springs = nsi_touches_count(s->model, &s->options->contact, NS_CONTACT_SPRING) > 0;
+    bool springs = nsi_candidates_count(s->model, &s->options->contact, NS_CONTACT_SPRING) > 0;
 
     force* external = nsi_robot_alloc(robot, n, sizeof *external);
     if (!external) return;
@@ -268,18 +268,18 @@ static void euler(stepper* s, ns_expr* q, ns_expr* qd) {
     uint32_t nv = s->model->sizes.nv;
     bool implicit = s->options->integrator == NS_INTEGRATOR_IMPLICIT;
     ns_expr *qdd = expressions(s, nv), *slope = expressions(s, nv);
-    ns_expr *way = expressions(s, nv), *shift = expressions(s, nv);
+    ns_expr *dq = expressions(s, nv), *correction = expressions(s, nv);
     if (s->graph->error.status != NS_OK || !begin_moment(s, s->q, s->qd, &at)) return;
     accelerate(s, &at, implicit ? slope : NULL, qdd);
     ns_expr dt = ns_const(s->options->timestep);
     for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(at.qd[k], ns_mul(dt, qdd[k]));
-    nsi_impact impact = {.qd = qd, .shift = shift};
+    nsi_impact impact = {.qd = qd, .position_correction = correction};
     nsi_contact_impulses(&at.robot, &s->options->contact, s->options->timestep, qdd,
                          implicit ? slope : NULL, &impact);
     s->residual = impact.residual;
     if (s->graph->error.status != NS_OK) return;
-    for (uint32_t k = 0; k < nv; k++) way[k] = ns_sub(ns_mul(dt, qd[k]), shift[k]);
-    nsi_displace(s->model, at.q, way, q);
+    for (uint32_t k = 0; k < nv; k++) dq[k] = ns_sub(ns_mul(dt, qd[k]), correction[k]);
+    nsi_integrate_config(s->model, at.q, dq, q);
 }
 
 // Rate of the coordinates: dq/dt of a quaternion is q (0, w) / 2.
@@ -430,10 +430,10 @@ static void name_penetration(const stepper* s, const nsi_robot* robot, const nsi
     static const ns_contact_model models[] = {NS_CONTACT_NCP, NS_CONTACT_SPRING};
     ns_expr deepest = ns_const(0.0);
     for (int k = 0; k < 2; k++) {
-        nsi_touches touches;
-        if (!nsi_touches_find(robot, pose, &s->options->contact, models[k], &touches)) return;
-        for (uint32_t c = 0; c < touches.count; c++) {
-            const nsi_contact_point* p = &touches.touch[c].point;
+        nsi_candidates candidates;
+        if (!nsi_candidates_find(robot, pose, &s->options->contact, models[k], &candidates)) return;
+        for (uint32_t c = 0; c < candidates.count; c++) {
+            const nsi_contact_point* p = &candidates.data[c].point;
             ns_expr depth = ns_select(p->exists, ns_neg(p->gap), ns_const(0.0));
             deepest = ns_max(deepest, depth);
         }

@@ -16,8 +16,8 @@ static uint32_t pair_slots(const ns_model* model, const nsi_contact* pair) {
     return nsi_contact_slots(a->type, a->nvertex, b->type, b->nvertex);
 }
 
-uint32_t nsi_touches_count(const ns_model* model, const nsi_contact_options* options,
-                           ns_contact_model which) {
+uint32_t nsi_candidates_count(const ns_model* model, const nsi_contact_options* options,
+                              ns_contact_model which) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < model->sizes.ncontact; i++) {
         const nsi_contact* pair = &model->contacts[i];
@@ -130,15 +130,15 @@ static void tangents(vec3 n, vec3 t[2]) {
     t[1] = v3(b, ns_add(sign, ns_mul(ns_mul(n.e[1], n.e[1]), a)), ns_neg(n.e[1]));
 }
 
-bool nsi_touches_find(const nsi_robot* robot, const nsi_link_pose* pose,
-                      const nsi_contact_options* options, ns_contact_model model,
-                      nsi_touches* out) {
+bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
+                         const nsi_contact_options* options, ns_contact_model model,
+                         nsi_candidates* out) {
     const ns_model* m = robot->model;
-    *out = (nsi_touches){.count = 0};
-    uint32_t count = nsi_touches_count(m, options, model);
-    out->touch = nsi_robot_alloc(robot, count, sizeof *out->touch);
+    *out = (nsi_candidates){.count = 0};
+    uint32_t count = nsi_candidates_count(m, options, model);
+    out->data = nsi_robot_alloc(robot, count, sizeof *out->data);
     nsi_contact_point* points = nsi_robot_alloc(robot, count, sizeof *points);
-    if (!out->touch || !points) return false;
+    if (!out->data || !points) return false;
     for (uint32_t i = 0; i < m->sizes.ncontact; i++) {
         const nsi_contact* pair = &m->contacts[i];
         if (!follows(pair, options, model)) continue;
@@ -146,21 +146,22 @@ bool nsi_touches_find(const nsi_robot* robot, const nsi_link_pose* pose,
         nsi_contact_points(&a, &b, points);
         ns_expr near = are_near(&a, &b);
         for (uint32_t k = 0; k < pair_slots(m, pair); k++) {
-            nsi_touch* touch = &out->touch[out->count++];
-            *touch = (nsi_touch){.pair = i,
-                                 .index = k,
-                                 .body_a = body_of(robot, pair->a),
-                                 .body_b = body_of(robot, pair->b),
-                                 .near = near,
-                                 .point = points[k]};
-            tangents(points[k].normal, touch->tangent);
+            nsi_candidate* candidate = &out->data[out->count++];
+            *candidate = (nsi_candidate){.pair = i,
+                                         .index = k,
+                                         .body_a = body_of(robot, pair->a),
+                                         .body_b = body_of(robot, pair->b),
+                                         .near = near,
+                                         .point = points[k]};
+            tangents(points[k].normal, candidate->tangent);
         }
     }
     return robot->graph->error.status == NS_OK;
 }
 
-ns_expr nsi_touch_param(const nsi_robot* robot, const nsi_touch* touch, uint32_t which) {
-    const nsi_contact* pair = &robot->model->contacts[touch->pair];
+ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate,
+                            uint32_t which) {
+    const nsi_contact* pair = &robot->model->contacts[candidate->pair];
     ns_expr param = robot->param[pair->param + which];
     if (which != NSI_CONTACT_MU_STATIC || !pair->static_follows || !ns_expr_is_valid(param)) {
         return param;
@@ -171,32 +172,33 @@ ns_expr nsi_touch_param(const nsi_robot* robot, const nsi_touch* touch, uint32_t
     return untouched ? robot->param[pair->param + NSI_CONTACT_MU] : param;
 }
 
-ns_expr nsi_touch_named(const nsi_robot* robot, const nsi_touch* touch, const char* what,
-                        ns_expr x) {
-    return nsi_named(x, "contact/%s/%u/%s", robot->model->contacts[touch->pair].def.name,
-                     touch->index, what);
+ns_expr nsi_candidate_named(const nsi_robot* robot, const nsi_candidate* candidate,
+                            const char* what, ns_expr x) {
+    return nsi_named(x, "contact/%s/%u/%s", robot->model->contacts[candidate->pair].def.name,
+                     candidate->index, what);
 }
 
-ns_expr nsi_touch_gap(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_touch* touch) {
+ns_expr nsi_candidate_gap(const nsi_robot* robot, const nsi_link_pose* pose,
+                          const nsi_candidate* candidate) {
     static const char* const position[3] = {"position/x", "position/y", "position/z"};
     static const char* const normal[3] = {"normal/x", "normal/y", "normal/z"};
     static const char* const local[3] = {"local/x", "local/y", "local/z"};
-    uint32_t link = robot->model->geoms[robot->model->contacts[touch->pair].a].link;
-    vec3 place = touch->point.position;
+    uint32_t link = robot->model->geoms[robot->model->contacts[candidate->pair].a].link;
+    vec3 place = candidate->point.position;
     if (link != NSI_NONE) {
         place = m3_apply_t(pose[link].R, v3_sub(place, pose[link].position));
     }
     for (int k = 0; k < 3; k++) {
-        nsi_touch_named(robot, touch, position[k], touch->point.position.e[k]);
-        nsi_touch_named(robot, touch, normal[k], touch->point.normal.e[k]);
-        nsi_touch_named(robot, touch, local[k], place.e[k]);
+        nsi_candidate_named(robot, candidate, position[k], candidate->point.position.e[k]);
+        nsi_candidate_named(robot, candidate, normal[k], candidate->point.normal.e[k]);
+        nsi_candidate_named(robot, candidate, local[k], place.e[k]);
     }
-    return ns_neg(nsi_touch_named(robot, touch, "depth", ns_neg(touch->point.gap)));
+    return ns_neg(nsi_candidate_named(robot, candidate, "depth", ns_neg(candidate->point.gap)));
 }
 
-void nsi_touch_force(const nsi_robot* robot, const nsi_touch* touch, vec3 f) {
-    const char* pair = robot->model->contacts[touch->pair].def.name;
+void nsi_candidate_force(const nsi_robot* robot, const nsi_candidate* candidate, vec3 f) {
+    const char* pair = robot->model->contacts[candidate->pair].def.name;
     for (int k = 0; k < 3; k++) {
-        nsi_observed(f.e[k], "contact/%s/%u/force/%c", pair, touch->index, "xyz"[k]);
+        nsi_observed(f.e[k], "contact/%s/%u/force/%c", pair, candidate->index, "xyz"[k]);
     }
 }
