@@ -2,7 +2,7 @@
 
 #include "bench/bench.h"
 
-#include "base/base.h"
+#include "base/common.h"
 
 #include <math.h>
 #include <stdio.h>

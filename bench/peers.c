@@ -23,7 +23,7 @@ bool bench_peers_step(const bench_options* options, const bench_peer_task* task)
 
 #else
 
-#include "base/base.h"
+#include "base/common.h"
 
 #include <dlfcn.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 
 #include "bench/bench.h"
 
-#include "base/base.h"
+#include "base/common.h"
 #include "contact/contact.h"
 #include "neuralsim/model.h"
 #include "neuralsim/sim.h"

@@ -3,7 +3,7 @@
 
 #include "bench/bench.h"
 
-#include "base/base.h"
+#include "base/common.h"
 #include "fit/imitate.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "cli.h"
 
-#include "io/hybrid.h"
+#include "io/hybrid_file.h"
 
 #include <errno.h>
 #include <float.h>

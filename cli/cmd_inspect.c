@@ -1,8 +1,8 @@
 // neuralsim inspect: what a model file was read as.
 
 #include "cli.h"
-#include "io/hybrid.h"
-#include "model/model.h"
+#include "io/hybrid_file.h"
+#include "model/model_data.h"
 
 #include <math.h>
 #include <stdio.h>

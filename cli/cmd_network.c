@@ -67,11 +67,11 @@ static int draw(const network_command* c, const ns_system* system, uint32_t set)
 
 // The set that is asked for, or the only one; NSI_NONE after saying which there are. Those of formulas,
 // which come last, have no picture.
-static uint32_t find_set(const network_command* c, const nsi_plan* plan) {
+static uint32_t find_set(const network_command* c, const nsi_binding* binding) {
     uint32_t count = 0;
-    while (plan && count < plan->nset && plan->sets[count].formula == NSI_NONE) count++;
-    for (uint32_t k = count; plan && c->set && k < plan->nset; k++) {
-        if (strcmp(plan->sets[k].name, c->set) != 0) continue;
+    while (binding && count < binding->nset && binding->sets[count].formula == NSI_NONE) count++;
+    for (uint32_t k = count; binding && c->set && k < binding->nset; k++) {
+        if (strcmp(binding->sets[k].name, c->set) != 0) continue;
         cli_fail("'%.200s' is a formula; only networks are drawn", c->set);
         return NSI_NONE;
     }
@@ -82,12 +82,12 @@ static uint32_t find_set(const network_command* c, const nsi_plan* plan) {
     if (!c->set && count == 1) return 0;
     cli_nearest near = {.wanted = c->set};
     for (uint32_t k = 0; c->set && k < count; k++) {
-        if (strcmp(plan->sets[k].name, c->set) == 0) return k;
-        cli_nearest_offer(&near, plan->sets[k].name);
+        if (strcmp(binding->sets[k].name, c->set) == 0) return k;
+        cli_nearest_offer(&near, binding->sets[k].name);
     }
     nsi_text_builder text = {.allocator = ns_default_allocator()};
     for (uint32_t k = 0; k < count && k < 20; k++) {
-        nsi_text_add(&text, " %s", plan->sets[k].name);
+        nsi_text_add(&text, " %s", binding->sets[k].name);
     }
     if (count > 20) nsi_text_add(&text, " and %u more", count - 20);
     nsi_text_add_bytes(&text, "", 1);
@@ -117,8 +117,8 @@ static int run(const network_command* c) {
         } else {
             code = cli_usage("network", "no --blueprint given");
         }
-        if (system && !system->plan) cli_fail("the blueprint has no networks");
-        if (system && system->plan) set = find_set(c, system->plan);
+        if (system && !system->binding) cli_fail("the blueprint has no networks");
+        if (system && system->binding) set = find_set(c, system->binding);
     }
     if (set != NSI_NONE) code = draw(c, system, set);
     ns_system_free(system);

@@ -6,7 +6,7 @@
 
 #include "fit/answer.h"
 #include "io/file.h"
-#include "io/hybrid.h"
+#include "io/hybrid_file.h"
 #include "page/curves.h"
 #include "page/starts.h"
 #include "page/weights.h"
@@ -114,7 +114,7 @@ static void load_networks(plot* p, const char* path) {
     ns_hybrid_apply(p->hybrid, &options);
     options.blueprint = ns_hybrid_blueprint(p->hybrid);
     status = ns_system_create(ns_hybrid_model(p->hybrid), &options, &p->system, error);
-    uint32_t sets = status == NS_OK && p->system->plan ? p->system->plan->nset : 0;
+    uint32_t sets = status == NS_OK && p->system->binding ? p->system->binding->nset : 0;
     for (uint32_t k = 0; k < sets && k < MOST_NETWORKS && status == NS_OK; k++) {
         status = nsi_weights_add_chart(p->system, k, p->system->weights, NULL, &p->charts, error);
     }

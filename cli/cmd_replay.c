@@ -6,7 +6,7 @@
 
 #include "fit/predict.h"
 #include "fit/show.h"
-#include "io/hybrid.h"
+#include "io/hybrid_file.h"
 
 #include <math.h>
 #include <stdio.h>

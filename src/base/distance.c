@@ -1,6 +1,6 @@
 // How far two names are apart, for "did you mean".
 
-#include "base/base.h"
+#include "base/common.h"
 
 enum { LONGEST = 255 };
 

@@ -1,6 +1,6 @@
 // The hash index: open addressing with linear probing, at most half full, no removal.
 
-#include "base/base.h"
+#include "base/common.h"
 
 #define INDEX_CAPACITY_MIN 16u
 #define INDEX_CAPACITY_MAX ((uint32_t)1 << 31)

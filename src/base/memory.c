@@ -1,7 +1,7 @@
 // The default allocator, arenas and growing arrays. Every size is checked before it is computed:
 // a request that does not fit into size_t fails like one for which there is no memory.
 
-#include "base/base.h"
+#include "base/common.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // Random numbers that are the same bits on every machine with IEEE doubles.
 
-#include "base/base.h"
+#include "base/common.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #ifndef NSI_SERIES_H
 #define NSI_SERIES_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 enum { NSI_SERIES_MAX_WINDOW = 1001, NSI_SERIES_MAX_ORDER = 9 };
 

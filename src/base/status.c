@@ -1,6 +1,6 @@
 // Status texts, error messages and the version.
 
-#include "base/base.h"
+#include "base/common.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // Text: a growing buffer, and numbers as text that mean the same in every locale.
 
-#include "base/base.h"
+#include "base/common.h"
 
 #include <math.h>
 #include <stdarg.h>

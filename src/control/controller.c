@@ -6,7 +6,7 @@
 
 #include "neuralsim/control.h"
 
-#include "base/base.h"
+#include "base/common.h"
 #include "control/estimate.h"
 #include "control/gait.h"
 #include "control/leg.h"

@@ -3,7 +3,7 @@
 #ifndef NSI_CONTROL_ESTIMATE_H
 #define NSI_CONTROL_ESTIMATE_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 enum { NSI_MOST_WINDOW = 100 };
 

@@ -4,7 +4,7 @@
 #ifndef NSI_CONTROL_INVERSE_H
 #define NSI_CONTROL_INVERSE_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 // Replace A (n x n, of which the lower triangle is read) by its inverse, all of it.
 // @param work  (3 n)

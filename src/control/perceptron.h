@@ -4,7 +4,7 @@
 #ifndef NSI_CONTROL_PERCEPTRON_H
 #define NSI_CONTROL_PERCEPTRON_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 enum { NSI_PERCEPTRON_WIDEST = 512, NSI_PERCEPTRON_LAYERS = 6 };
 

@@ -9,7 +9,7 @@
 #ifndef NSI_CONTROL_POLICY_H
 #define NSI_CONTROL_POLICY_H
 
-#include "base/base.h"
+#include "base/common.h"
 #include "control/perceptron.h"
 #include "neuralsim/control.h"
 #include "neuralsim/expr.h"

@@ -20,7 +20,7 @@
 
 #include "control/inverse.h"
 #include "expr/kernels.h"
-#include "sim/carry.h"
+#include "sim/jacobian_product.h"
 
 #include <math.h>
 
@@ -40,7 +40,7 @@ struct nsi_qp {
     ns_allocator allocator;
     uint32_t n, m; // most
     nsi_inverse_kernel* invert;
-    nsi_carry_kernel* multiply;
+    nsi_jacobian_product_kernel* multiply;
 
     double* inverse;        // (n x n) of H + rho I
     double *g, *x0, *x, *c; // (n) x0 = -inverse g; c: the centre of the proximal term
@@ -91,11 +91,11 @@ ns_status nsi_qp_create(uint32_t n, uint32_t m, const ns_allocator* allocator, n
     qp->work = at;
     qp->norms = at + 3 * (size_t)n;
     qp->invert = nsi_inverse_generic;
-    qp->multiply = nsi_carry_generic;
+    qp->multiply = nsi_jacobian_product_generic;
 #ifdef NSI_HAVE_AVX2_KERNELS
     if (nsi_cpu_has_avx2_fma()) {
         qp->invert = nsi_inverse_avx2;
-        qp->multiply = nsi_carry_avx2;
+        qp->multiply = nsi_jacobian_product_avx2;
     }
 #endif
     *out = qp;
@@ -141,7 +141,7 @@ static void add_symmetric(nsi_qp* qp, uint32_t n, const double* A, const double*
         qp->values[k] = sign * x[k];
         qp->states[k] = A + (size_t)k * n;
     }
-    nsi_carry_row row = {out, qp->values, qp->states, n};
+    nsi_jacobian_product_row row = {out, qp->values, qp->states, n};
     qp->multiply(&row, 1, n, n);
 }
 
@@ -151,7 +151,7 @@ static void subtract_working(nsi_qp* qp, uint32_t n, const double* y, double* ou
         qp->values[k] = -y[k];
         qp->states[k] = qp->v[k];
     }
-    nsi_carry_row row = {out, qp->values, qp->states, qp->count};
+    nsi_jacobian_product_row row = {out, qp->values, qp->states, qp->count};
     qp->multiply(&row, 1, n, n);
 }
 
@@ -190,7 +190,7 @@ static double prepare_row(nsi_qp* qp, const nsi_qp_problem* p, uint32_t row, dou
         qp->values[e] = p->values[p->start[row] + e];
         qp->states[e] = qp->inverse + (size_t)p->columns[p->start[row] + e] * n;
     }
-    nsi_carry_row product = {v, qp->values, qp->states, entries};
+    nsi_jacobian_product_row product = {v, qp->values, qp->states, entries};
     qp->multiply(&product, 1, n, n);
 
     double diagonal = row_product(p, row, v);

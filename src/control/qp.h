@@ -15,7 +15,7 @@
 #ifndef NSI_CONTROL_QP_H
 #define NSI_CONTROL_QP_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 typedef struct nsi_qp nsi_qp;
 

@@ -4,7 +4,7 @@
 
 #include "neuralsim/control.h"
 
-#include "base/base.h"
+#include "base/common.h"
 #include "control/leg.h"
 
 #include <math.h>

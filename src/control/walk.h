@@ -10,7 +10,7 @@
 #ifndef NSI_CONTROL_WALK_H
 #define NSI_CONTROL_WALK_H
 
-#include "base/base.h"
+#include "base/common.h"
 #include "neuralsim/control.h"
 #include "neuralsim/sim.h"
 

@@ -2,7 +2,7 @@
 
 #include "data/map.h"
 
-#include "model/model.h"
+#include "model/model_data.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef NSI_DATA_RESAMPLE_H
 #define NSI_DATA_RESAMPLE_H
 
-#include "base/base.h"
+#include "base/common.h"
 #include "neuralsim/data.h"
 
 #define NSI_GRID_MIN_PERIOD 1e-9 // s

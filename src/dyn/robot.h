@@ -10,7 +10,7 @@
 #define NSI_ROBOT_H
 
 #include "math/spatial.h"
-#include "model/model.h"
+#include "model/model_data.h"
 
 enum { NSI_MAX_DOF = 6 };
 

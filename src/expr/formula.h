@@ -18,7 +18,7 @@
 #ifndef NSI_FORMULA_H
 #define NSI_FORMULA_H
 
-#include "base/base.h"
+#include "base/common.h"
 #include "neuralsim/expr.h"
 
 enum {

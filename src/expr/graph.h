@@ -8,7 +8,7 @@
 #ifndef NSI_GRAPH_H
 #define NSI_GRAPH_H
 
-#include "base/base.h"
+#include "base/common.h"
 #include "neuralsim/expr.h"
 
 typedef uint32_t nsi_id; // index of a node; NSI_NONE is no node

@@ -4,7 +4,7 @@
 #ifndef NSI_KERNELS_H
 #define NSI_KERNELS_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 // Lane counts a program can be built for.
 enum { NSI_LANE_FORMS = 4 };

@@ -4,7 +4,7 @@
 #ifndef NSI_X86_H
 #define NSI_X86_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 enum { X86_RAX = 0, X86_RCX = 1, X86_RDX = 2, X86_RSI = 6, X86_RDI = 7 };
 

@@ -5,7 +5,7 @@
 #ifndef NSI_FIT_ANSWER_H
 #define NSI_FIT_ANSWER_H
 
-#include "base/base.h"
+#include "base/common.h"
 #include "page/chart.h"
 #include "page/viewer.h"
 

@@ -3,7 +3,7 @@
 #include "fit/episodes.h"
 #include "fit/fit.h"
 #include "io/file.h"
-#include "io/hybrid.h"
+#include "io/hybrid_file.h"
 #include "page/bundle.h"
 #include "page/weights.h"
 
@@ -322,7 +322,7 @@ static ns_status make_page(const ns_fit* f, const nsi_episodes* episodes, ns_tex
     nsi_charts more;
     nsi_viewer* viewer = NULL;
     ns_status status = make_viewer(f, episodes, &viewer, error);
-    uint32_t sets = f->system->plan ? f->system->plan->nset : 0;
+    uint32_t sets = f->system->binding ? f->system->binding->nset : 0;
     nsi_charts_init(&f->allocator, &more);
     for (uint32_t k = 0; k < sets && k < MOST_NETWORKS && status == NS_OK; k++) {
         // Which inputs a sparsity path has left is seen beside those it began with.

@@ -5,8 +5,8 @@
 #include "fit/discover.h"
 
 #include "fit/discover_show.h"
-#include "io/hybrid.h"
-#include "nn/blueprint.h"
+#include "io/hybrid_file.h"
+#include "nn/blueprint_data.h"
 
 #include <errno.h>
 #include <math.h>

@@ -780,10 +780,10 @@ static ns_status find_taken(builder* b, ns_error* error) {
     ns_system* system = NULL;
     ns_status status = ns_system_create(b->model, &b->fit->options, &system, error);
     if (status != NS_OK) return status;
-    const nsi_plan* plan = system->plan;
-    for (uint32_t k = 0; plan && k < plan->nuse; k++) {
-        for (uint32_t i = 0; i < plan->uses[k].noutput && !b->failed; i++) {
-            const char* name = format(b, "%s", plan->uses[k].outputs[i]);
+    const nsi_binding* binding = system->binding;
+    for (uint32_t k = 0; binding && k < binding->ninstance; k++) {
+        for (uint32_t i = 0; i < binding->instances[k].noutput && !b->failed; i++) {
+            const char* name = format(b, "%s", binding->instances[k].outputs[i]);
             if (b->failed || !nsi_array_push(&b->d->allocator, &b->taken, name)) b->failed = true;
         }
     }

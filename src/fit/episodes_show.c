@@ -3,7 +3,7 @@
 #include "fit/episodes.h"
 
 #include "fit/show.h"
-#include "model/model.h"
+#include "model/model_data.h"
 #include "page/viewer.h"
 #include "sim/step.h"
 

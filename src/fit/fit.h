@@ -7,7 +7,7 @@
 #include "fit/checkpoint.h"
 #include "fit/plan.h"
 #include "fit/predict.h"
-#include "io/hybrid.h"
+#include "io/hybrid_file.h"
 #include "neuralsim/fit.h"
 #include "neuralsim/hybrid.h"
 

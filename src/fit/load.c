@@ -4,7 +4,7 @@
 #include "fit/descend.h"
 #include "fit/fit.h"
 #include "io/file.h"
-#include "nn/blueprint.h"
+#include "nn/blueprint_data.h"
 #include "sim/learned_model.h"
 
 #include <math.h>

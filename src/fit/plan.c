@@ -3,7 +3,7 @@
 #include "fit/plan.h"
 
 #include "io/file.h"
-#include "io/hybrid.h"
+#include "io/hybrid_file.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 
 #include "fit/answer.h"
 #include "fit/evaluate.h"
-#include "io/learned.h"
+#include "io/learned_file.h"
 
 // A file of recordings, or a part of it.
 typedef struct nsi_fit_plan_file {

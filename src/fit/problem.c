@@ -2,7 +2,7 @@
 
 #include "fit/problem.h"
 
-#include "io/hybrid.h"
+#include "io/hybrid_file.h"
 #include "io/numbers.h"
 #include "sim/step.h"
 

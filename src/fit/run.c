@@ -167,13 +167,13 @@ static ns_status name_inputs(nsi_run* r) {
     }
     for (uint32_t k = 0; k < ns_system_weight_matrix_count(f->system); k++) {
         ns_weight_matrix m = ns_system_weight_matrix(f->system, k);
-        const nsi_plan* plan = f->system->plan;
+        const nsi_binding* binding = f->system->binding;
         const char* const* inputs = NULL;
         if (m.layer > 0) continue;
         if (m.formula) m.rows = m.columns;
-        for (uint32_t set = 0; plan && !m.formula && set < plan->nset; set++) {
-            bool same = strcmp(plan->sets[set].name, m.set) == 0;
-            if (!same || plan->sets[set].ninput != m.rows - m.bias) continue;
+        for (uint32_t set = 0; binding && !m.formula && set < binding->nset; set++) {
+            bool same = strcmp(binding->sets[set].name, m.set) == 0;
+            if (!same || binding->sets[set].ninput != m.rows - m.bias) continue;
             inputs = nsi_weights_inputs(f->system, set, arena);
             if (!inputs) return nsi_fail_nomem(r->error);
         }

@@ -3,7 +3,7 @@
 #include "fit/variables.h"
 
 #include "io/numbers.h"
-#include "model/model.h"
+#include "model/model_data.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -15,7 +15,7 @@
 #ifndef NSI_FIT_VARIABLES_H
 #define NSI_FIT_VARIABLES_H
 
-#include "base/base.h"
+#include "base/common.h"
 #include "expr/formula.h"
 #include "neuralsim/sim.h"
 

@@ -13,7 +13,7 @@
 #ifndef NSI_IO_CSV_H
 #define NSI_IO_CSV_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 #include <stdio.h>
 

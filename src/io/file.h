@@ -3,7 +3,7 @@
 #ifndef NSI_IO_FILE_H
 #define NSI_IO_FILE_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 typedef NSI_ARRAY(char) nsi_bytes;
 

@@ -14,7 +14,7 @@
 #ifndef NSI_IO_JSON_H
 #define NSI_IO_JSON_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 enum { NSI_JSON_DEPTH = 16 };
 

@@ -3,7 +3,7 @@
 #ifndef NSI_IO_JSON_READ_H
 #define NSI_IO_JSON_READ_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 #include <jansson.h>
 

@@ -9,7 +9,7 @@
 #ifndef NSI_IO_MESH_H
 #define NSI_IO_MESH_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 enum {
     NSI_MESH_MAX_SIZE = 64 << 20, // bytes of a file

@@ -3,7 +3,7 @@
 #ifndef NSI_IO_NUMBERS_H
 #define NSI_IO_NUMBERS_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 // Read between `min` and `max` finite numbers separated by white space; `count` receives how many
 // there were.

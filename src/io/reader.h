@@ -8,7 +8,7 @@
 
 #include "io/mesh.h"
 #include "io/xml.h"
-#include "model/model.h"
+#include "model/model_data.h"
 
 // Elements by a name, which need not be an attribute of theirs.
 typedef struct nsi_named {

@@ -20,7 +20,7 @@
 #ifndef NSI_IO_TENSORS_H
 #define NSI_IO_TENSORS_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 enum {
     NSI_TENSORS_MAX_COUNT = 65536,

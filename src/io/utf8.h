@@ -3,7 +3,7 @@
 #ifndef NSI_IO_UTF8_H
 #define NSI_IO_UTF8_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 // Length in bytes of the character at `text`, of which `size` > 0 bytes are there; 0 when it is
 // none. `code` receives the character.

@@ -8,7 +8,7 @@
 #ifndef NSI_IO_XML_H
 #define NSI_IO_XML_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 enum {
     NSI_XML_MAX_SIZE = 64 << 20, // bytes

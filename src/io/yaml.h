@@ -7,7 +7,7 @@
 #ifndef NSI_IO_YAML_H
 #define NSI_IO_YAML_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 enum {
     NSI_YAML_MAX_SIZE = 4 << 20, // bytes of a file

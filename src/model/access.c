@@ -1,6 +1,6 @@
 // What a model holds, by number.
 
-#include "model/model.h"
+#include "model/model_data.h"
 
 void ns_model_free(ns_model* model) {
     if (!model) return;

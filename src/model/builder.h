@@ -3,7 +3,7 @@
 #ifndef NSI_MODEL_BUILDER_H
 #define NSI_MODEL_BUILDER_H
 
-#include "model/model.h"
+#include "model/model_data.h"
 
 struct ns_model_builder {
     ns_allocator allocator;

@@ -1,7 +1,7 @@
 // States in the layouts of Pinocchio and PyBullet: one function per direction and neighbour.
 
 #include "neuralsim/convert.h"
-#include "model/model.h"
+#include "model/model_data.h"
 
 #include <math.h>
 

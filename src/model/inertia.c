@@ -5,7 +5,7 @@
 // principal moments a <= b <= c the eigenvalues of S are (b+c-a)/2, (a+c-b)/2, (a+b-c)/2, so S >= 0
 // says that no moment is larger than the sum of the other two; that they are not negative follows.
 
-#include "model/model.h"
+#include "model/model_data.h"
 #include "model/pose.h"
 
 #include <math.h>

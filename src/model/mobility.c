@@ -7,7 +7,7 @@
 // where the joints stand, apart from exceptional positions; so it is computed once, at an arbitrary
 // one.
 
-#include "model/model.h"
+#include "model/model_data.h"
 #include "model/pose.h"
 
 #include <math.h>

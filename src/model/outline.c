@@ -1,6 +1,6 @@
 // Outlines of plates: simple polygons in the x-y plane.
 
-#include "model/model.h"
+#include "model/model_data.h"
 
 #include <math.h>
 

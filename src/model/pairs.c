@@ -12,7 +12,7 @@
 //
 // A pair given by hand needs none of this but different bodies and shapes that are handled.
 
-#include "model/model.h"
+#include "model/model_data.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 // it is IDENTITY with the lower bound 0. One that must be positive, as the builder demands, is
 // always LOG: the bound 0 is not reached.
 
-#include "model/model.h"
+#include "model/model_data.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "nn/augment.h"
 
-#include "nn/blueprint.h"
+#include "nn/blueprint_data.h"
 
 #include <stdio.h>
 
@@ -12,20 +12,20 @@ typedef struct watched {
 } watched;
 
 struct nsi_augmenter {
-    const nsi_plan* plan;
+    const nsi_binding* binding;
     ns_graph* graph;
     ns_array* weights; // (nset)
-    ns_expr* memory;   // of all kept values, in the order of the plan's
+    ns_expr* memory;   // of all kept values, in the order of the binding's
     watched* watched;  // (nwatched)
     uint32_t nwatched;
     nsi_index index;   // of watched, by name
-    ns_expr** outputs; // (nuse) results, or NULL before a use is evaluated
+    ns_expr** outputs; // (ninstance) results, or NULL before a use is evaluated
     bool ok;
 };
 
-uint32_t nsi_plan_memory_count(const nsi_plan* plan) {
+uint32_t nsi_binding_memory_count(const nsi_binding* binding) {
     uint32_t count = 0;
-    for (uint32_t k = 0; k < plan->nmemory; k++) count += plan->memory[k].depth;
+    for (uint32_t k = 0; k < binding->nmemory; k++) count += binding->memory[k].depth;
     return count;
 }
 
@@ -52,14 +52,15 @@ static bool watch(nsi_augmenter* a, const char* name) {
 }
 
 static bool watch_all(nsi_augmenter* a) {
-    const nsi_plan* plan = a->plan;
-    size_t most = plan->nmemory;
-    for (uint32_t u = 0; u < plan->nuse; u++) most += plan->uses[u].ninput + plan->uses[u].noutput;
+    const nsi_binding* binding = a->binding;
+    size_t most = binding->nmemory;
+    for (uint32_t u = 0; u < binding->ninstance; u++)
+        most += binding->instances[u].ninput + binding->instances[u].noutput;
     a->watched = alloc(a, most, sizeof *a->watched);
     bool ok = a->watched != NULL;
-    for (uint32_t k = 0; ok && k < plan->nmemory; k++) ok = watch(a, plan->memory[k].name);
-    for (uint32_t u = 0; ok && u < plan->nuse; u++) {
-        const nsi_plan_use* use = &plan->uses[u];
+    for (uint32_t k = 0; ok && k < binding->nmemory; k++) ok = watch(a, binding->memory[k].name);
+    for (uint32_t u = 0; ok && u < binding->ninstance; u++) {
+        const nsi_network_instance* use = &binding->instances[u];
         for (uint32_t k = 0; ok && k < use->ninput; k++) ok = watch(a, use->inputs[k].name);
         for (uint32_t k = 0; ok && use->against && k < use->noutput; k++) {
             ok = watch(a, use->against[k]);
@@ -68,28 +69,28 @@ static bool watch_all(nsi_augmenter* a) {
     return ok;
 }
 
-nsi_augmenter* nsi_augmenter_create(const nsi_plan* plan) {
+nsi_augmenter* nsi_augmenter_create(const nsi_binding* binding) {
     ns_graph* graph = nsi_trace_graph();
     if (!graph) return NULL;
     nsi_augmenter* a = nsi_arena_alloc(&graph->arena, sizeof *a);
     if (!a) return nsi_graph_fail_nomem(graph), NULL;
-    *a = (nsi_augmenter){.plan = plan, .graph = graph};
-    a->weights = alloc(a, plan->nset, sizeof *a->weights);
-    a->memory = alloc(a, nsi_plan_memory_count(plan), sizeof *a->memory);
-    a->outputs = alloc(a, plan->nuse, sizeof *a->outputs);
+    *a = (nsi_augmenter){.binding = binding, .graph = graph};
+    a->weights = alloc(a, binding->nset, sizeof *a->weights);
+    a->memory = alloc(a, nsi_binding_memory_count(binding), sizeof *a->memory);
+    a->outputs = alloc(a, binding->ninstance, sizeof *a->outputs);
     if (!a->weights || !a->memory || !a->outputs) return NULL;
     if (!watch_all(a)) {
         nsi_index_free(&graph->allocator, &a->index);
         return nsi_graph_fail_nomem(graph), NULL;
     }
     char name[1024];
-    for (uint32_t s = 0; s < plan->nset; s++) {
-        snprintf(name, sizeof name, "net/%s", plan->sets[s].name);
-        a->weights[s] = ns_input_array(name, plan->sets[s].count, false);
+    for (uint32_t s = 0; s < binding->nset; s++) {
+        snprintf(name, sizeof name, "net/%s", binding->sets[s].name);
+        a->weights[s] = ns_input_array(name, binding->sets[s].count, false);
     }
-    for (uint32_t k = 0, n = 0; k < plan->nmemory; k++) {
-        for (uint32_t lag = 1; lag <= plan->memory[k].depth; lag++) {
-            snprintf(name, sizeof name, "memory/%s/%u", plan->memory[k].name, lag);
+    for (uint32_t k = 0, n = 0; k < binding->nmemory; k++) {
+        for (uint32_t lag = 1; lag <= binding->memory[k].depth; lag++) {
+            snprintf(name, sizeof name, "memory/%s/%u", binding->memory[k].name, lag);
             a->memory[n++] = ns_input(name);
         }
     }
@@ -101,17 +102,17 @@ nsi_augmenter* nsi_augmenter_create(const nsi_plan* plan) {
 static ns_expr value_of(const nsi_augmenter* a, const char* name, uint32_t lag) {
     if (lag == 0) return a->watched[find_watched(a, name)].value;
     uint32_t first = 0;
-    for (uint32_t k = 0; k < a->plan->nmemory; k++) {
-        if (strcmp(a->plan->memory[k].name, name) == 0) return a->memory[first + lag - 1];
-        first += a->plan->memory[k].depth;
+    for (uint32_t k = 0; k < a->binding->nmemory; k++) {
+        if (strcmp(a->binding->memory[k].name, name) == 0) return a->memory[first + lag - 1];
+        first += a->binding->memory[k].depth;
     }
-    NS_ASSERT(false && "the plan keeps every value that is read later");
+    NS_ASSERT(false && "the binding keeps every value that is read later");
     return (ns_expr){NSI_NONE};
 }
 
-static void trace_network(nsi_augmenter* a, const nsi_plan_use* use, const ns_expr* inputs,
+static void trace_network(nsi_augmenter* a, const nsi_network_instance* use, const ns_expr* inputs,
                           ns_expr* outputs) {
-    const ns_network_def* def = ns_blueprint_network(a->plan->blueprint, use->network);
+    const ns_network_def* def = ns_blueprint_network(a->binding->blueprint, use->network);
     ns_expr* against = alloc(a, use->noutput, sizeof *against);
     if (!against) return;
     for (uint32_t k = 0; use->against && k < use->noutput; k++) {
@@ -121,8 +122,9 @@ static void trace_network(nsi_augmenter* a, const nsi_plan_use* use, const ns_ex
                       use->against ? against : NULL, outputs);
 }
 
-static ns_expr trace_formula(nsi_augmenter* a, const nsi_plan_use* use, const ns_expr* inputs) {
-    const nsi_blueprint_formula* f = &a->plan->blueprint->formulas.data[use->formula];
+static ns_expr trace_formula(nsi_augmenter* a, const nsi_network_instance* use,
+                             const ns_expr* inputs) {
+    const nsi_blueprint_formula* f = &a->binding->blueprint->formulas.data[use->formula];
     uint32_t count = nsi_formula_variable_count(f->formula);
     ns_expr* coefficients = alloc(a, f->def.ncoefficient, sizeof *coefficients);
     ns_expr* variables = alloc(a, count, sizeof *variables);
@@ -136,7 +138,7 @@ static ns_expr trace_formula(nsi_augmenter* a, const nsi_plan_use* use, const ns
 }
 
 static void evaluate(nsi_augmenter* a, uint32_t number) {
-    const nsi_plan_use* use = &a->plan->uses[number];
+    const nsi_network_instance* use = &a->binding->instances[number];
     bool is_formula = use->formula != NSI_NONE;
     ns_expr* inputs = alloc(a, use->ninput, sizeof *inputs);
     ns_expr* outputs = alloc(a, use->noutput, sizeof *outputs);
@@ -147,8 +149,8 @@ static void evaluate(nsi_augmenter* a, uint32_t number) {
     if (is_formula) outputs[0] = trace_formula(a, use, inputs);
     if (!is_formula) trace_network(a, use, inputs, outputs);
     const char* set = use->set != NSI_NONE
-                          ? a->plan->sets[use->set].name
-                          : ns_blueprint_formula(a->plan->blueprint, use->formula)->name;
+                          ? a->binding->sets[use->set].name
+                          : ns_blueprint_formula(a->binding->blueprint, use->formula)->name;
     char name[1200];
     for (uint32_t k = 0; k < use->noutput; k++) {
         snprintf(name, sizeof name, "%s/%s/%s", is_formula ? "formula" : "net", set,
@@ -160,12 +162,12 @@ static void evaluate(nsi_augmenter* a, uint32_t number) {
 
 static ns_expr augment(void* context, const char* name, ns_expr x) {
     nsi_augmenter* a = context;
-    uint32_t output, use = nsi_plan_find_output(a->plan, name, &output);
+    uint32_t output, use = nsi_binding_find_output(a->binding, name, &output);
     if (use != NSI_NONE) {
         if (!a->outputs[use]) evaluate(a, use);
         if (!a->outputs[use]) return x; // out of memory
         ns_expr y = a->outputs[use][output];
-        switch (a->plan->uses[use].mode) {
+        switch (a->binding->instances[use].mode) {
         case NS_AUGMENT_ADD: x = ns_add(x, y); break;
         case NS_AUGMENT_REPLACE: x = y; break;
         case NS_AUGMENT_SCALE: x = ns_add(x, ns_mul(x, y)); break;
@@ -179,7 +181,7 @@ static ns_expr augment(void* context, const char* name, ns_expr x) {
 }
 
 void nsi_augmenter_begin(nsi_augmenter* a) {
-    for (uint32_t u = 0; u < a->plan->nuse; u++) a->outputs[u] = NULL;
+    for (uint32_t u = 0; u < a->binding->ninstance; u++) a->outputs[u] = NULL;
     for (uint32_t k = 0; k < a->nwatched; k++) a->watched[k].value.id = NSI_NONE;
     nsi_trace_hook(augment, a);
 }
@@ -191,8 +193,8 @@ void nsi_augmenter_finish(nsi_augmenter* a) {
 
 void nsi_augmenter_put_memory(const nsi_augmenter* a) {
     char name[1024];
-    for (uint32_t k = 0, n = 0; k < a->plan->nmemory; k++) {
-        const nsi_plan_memory* kept = &a->plan->memory[k];
+    for (uint32_t k = 0, n = 0; k < a->binding->nmemory; k++) {
+        const nsi_binding_memory* kept = &a->binding->memory[k];
         for (uint32_t lag = 1; lag <= kept->depth; lag++) {
             snprintf(name, sizeof name, "memory/%s/%u", kept->name, lag);
             // watched[k] is memory k: they are watched first

@@ -1,17 +1,17 @@
-// Networks and formulas of a plan put into a step while it is traced: at each named quantity the value
+// Networks and formulas of a binding put into a step while it is traced: at each named quantity the value
 // is noted for those that read it, and replaced where one writes it.
 
 #ifndef NSI_AUGMENT_H
 #define NSI_AUGMENT_H
 
 #include "expr/trace.h"
-#include "nn/plan.h"
+#include "nn/binding.h"
 
 typedef struct nsi_augmenter nsi_augmenter;
 
 // While tracing: the arrays of weights ("net/<set>") and the kept values ("memory/<name>/<lag>") become
 // inputs of the graph being traced. NULL when out of memory (the trace fails); freed with the graph.
-nsi_augmenter* nsi_augmenter_create(const nsi_plan* plan);
+nsi_augmenter* nsi_augmenter_create(const nsi_binding* binding);
 
 // From now on ns_quantity() goes through the augmenter. Called again, all values are forgotten and
 // networks and formulas are evaluated anew: physics is traced at another state.
@@ -22,6 +22,6 @@ void nsi_augmenter_finish(nsi_augmenter* a);
 void nsi_augmenter_put_memory(const nsi_augmenter* a);
 
 // Number of kept values.
-uint32_t nsi_plan_memory_count(const nsi_plan* plan);
+uint32_t nsi_binding_memory_count(const nsi_binding* binding);
 
 #endif

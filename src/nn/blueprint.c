@@ -1,6 +1,6 @@
 // Blueprints made by calls: what a network may say is checked here, whether its names exist is not.
 
-#include "nn/blueprint.h"
+#include "nn/blueprint_data.h"
 
 #include <math.h>
 #include <stdarg.h>

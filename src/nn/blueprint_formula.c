@@ -1,7 +1,7 @@
 // Formulas of blueprints: read once, when they are added; names in quotes become inputs as those of a
 // network, names without become coefficients.
 
-#include "nn/blueprint.h"
+#include "nn/blueprint_data.h"
 
 #include <math.h>
 

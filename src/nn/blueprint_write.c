@@ -3,7 +3,7 @@
 #include "io/file.h"
 #include "io/utf8.h"
 #include "io/yaml.h"
-#include "nn/blueprint.h"
+#include "nn/blueprint_data.h"
 
 #include <math.h>
 

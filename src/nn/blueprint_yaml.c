@@ -1,7 +1,7 @@
 // Blueprints from YAML.
 
 #include "io/yaml.h"
-#include "nn/blueprint.h"
+#include "nn/blueprint_data.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 // The shapes of a network's layers, which fix how its weights are laid out.
 
-#include "nn/network.h"
+#include "nn/network_trace.h"
 
 // A layer in numbers that no size wraps, unlike those of nsi_layer.
 typedef struct shape {

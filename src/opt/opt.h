@@ -8,7 +8,7 @@
 #ifndef NSI_OPT_H
 #define NSI_OPT_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 // Value and gradient at x; `gradient` may be NULL. INFINITY or NaN where there is no value.
 typedef double nsi_objective(void* context, const double* x, double* gradient);

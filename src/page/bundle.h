@@ -4,7 +4,7 @@
 #ifndef NSI_PAGE_BUNDLE_H
 #define NSI_PAGE_BUNDLE_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 typedef struct nsi_bundle {
     const char *script, *style; // not terminated

@@ -3,7 +3,7 @@
 #ifndef NSI_PAGE_FIGURE_H
 #define NSI_PAGE_FIGURE_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 typedef struct nsi_figure {
     char name[64]; // "loss": of files and in addresses; letters, digits and '_'

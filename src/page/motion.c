@@ -3,7 +3,7 @@
 
 #include "page/viewer.h"
 
-#include "model/model.h"
+#include "model/model_data.h"
 #include "sim/system.h"
 
 #include <math.h>

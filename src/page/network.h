@@ -3,7 +3,7 @@
 #ifndef NSI_PAGE_NETWORK_H
 #define NSI_PAGE_NETWORK_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 enum {
     NSI_NETWORK_FULL_SIZE = 40, // nodes of a layer up to which they have their full size

@@ -3,7 +3,7 @@
 #include "page/scene.h"
 
 #include "io/mesh.h"
-#include "model/model.h"
+#include "model/model_data.h"
 #include "page/show.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef NSI_PAGE_SHOW_H
 #define NSI_PAGE_SHOW_H
 
-#include "base/base.h"
+#include "base/common.h"
 
 // A number for people, with a point in every locale; "-" for NaN.
 typedef struct nsi_shown {

@@ -3,7 +3,7 @@
 #include "page/viewer.h"
 
 #include "io/json.h"
-#include "model/model.h"
+#include "model/model_data.h"
 #include "page/columns.h"
 #include "page/scene.h"
 

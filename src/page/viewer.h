@@ -12,7 +12,7 @@
 
 #include "neuralsim/sim.h"
 
-#include "base/base.h"
+#include "base/common.h"
 
 typedef struct nsi_viewer nsi_viewer;
 

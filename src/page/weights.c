@@ -2,7 +2,7 @@
 
 #include "page/weights.h"
 
-#include "nn/plan.h"
+#include "nn/binding.h"
 
 typedef struct maker {
     nsi_arena* arena;
@@ -47,15 +47,15 @@ static const char** new_names(maker* m, uint32_t count) {
 }
 
 // Names of inputs (or outputs) of a set of weights, over all uses of it. NULL when out of memory.
-static const char** port_names(maker* m, const nsi_plan* plan, uint32_t set, bool inputs) {
-    const nsi_plan_set* s = &plan->sets[set];
+static const char** port_names(maker* m, const nsi_binding* binding, uint32_t set, bool inputs) {
+    const nsi_binding_set* s = &binding->sets[set];
     uint32_t count = inputs ? s->ninput : s->noutput;
     const char** names = new_names(m, count);
     for (uint32_t k = 0; names && k < count; k++) {
         names[k] = NULL;
         uint32_t lag = 0;
-        for (uint32_t u = 0; u < plan->nuse; u++) {
-            const nsi_plan_use* use = &plan->uses[u];
+        for (uint32_t u = 0; u < binding->ninstance; u++) {
+            const nsi_network_instance* use = &binding->instances[u];
             if (use->set != set) continue;
             const char* name = inputs ? use->inputs[k].name : use->outputs[k];
             lag = inputs ? use->inputs[k].lag : 0;
@@ -89,16 +89,16 @@ static const char** last_names(maker* m, const ns_network_def* def, uint32_t col
 
 const char* const* nsi_weights_inputs(const ns_system* system, uint32_t set, nsi_arena* arena) {
     maker m = {.arena = arena};
-    const char** names = port_names(&m, system->plan, set, true);
+    const char** names = port_names(&m, system->binding, set, true);
     return m.failed ? NULL : names;
 }
 
 // ---- notes ---------------------------------------------------------------------------------
 
-static const char* make_use_note(maker* m, const nsi_plan* plan, uint32_t set,
+static const char* make_use_note(maker* m, const nsi_binding* binding, uint32_t set,
                                  const char** outputs) {
-    const nsi_plan_set* s = &plan->sets[set];
-    const ns_network_def* def = ns_blueprint_network(plan->blueprint, s->network);
+    const nsi_binding_set* s = &binding->sets[set];
+    const ns_network_def* def = ns_blueprint_network(binding->blueprint, s->network);
     static const char* const modes[] = {"adds to", "replaces", "scales"};
     nsi_text_builder text = {.allocator = m->arena->allocator};
     if (def->guarantee & NS_GUARANTEE_DISSIPATIVE) nsi_text_add(&text, "-L L' v ");
@@ -111,13 +111,13 @@ static const char* make_use_note(maker* m, const nsi_plan* plan, uint32_t set,
     return keep(m, &text);
 }
 
-static const char* make_size_note(maker* m, const nsi_plan* plan, uint32_t set) {
-    const nsi_plan_set* s = &plan->sets[set];
-    const ns_network_def* def = ns_blueprint_network(plan->blueprint, s->network);
+static const char* make_size_note(maker* m, const nsi_binding* binding, uint32_t set) {
+    const nsi_binding_set* s = &binding->sets[set];
+    const ns_network_def* def = ns_blueprint_network(binding->blueprint, s->network);
     static const char* const guarantees[] = {"dissipative", "conservative", "odd", "even",
                                              "bounded"};
     uint32_t uses = 0;
-    for (uint32_t u = 0; u < plan->nuse; u++) uses += plan->uses[u].set == set;
+    for (uint32_t u = 0; u < binding->ninstance; u++) uses += binding->instances[u].set == set;
     nsi_text_builder text = {.allocator = m->arena->allocator};
     nsi_text_add(&text, "%u weights", s->count);
     if (uses > 1) nsi_text_add(&text, ", shared by %u", uses);
@@ -182,15 +182,15 @@ static void fill_table(maker* m, const nsi_network_picture* p, nsi_charts* chart
 ns_status nsi_weights_add_chart(const ns_system* system, uint32_t set, const double* weights,
                                 const char* when, nsi_charts* charts, ns_error* error) {
     maker m = {.arena = &charts->arena};
-    const nsi_plan* plan = system->plan;
-    const nsi_plan_set* s = &plan->sets[set];
+    const nsi_binding* binding = system->binding;
+    const nsi_binding_set* s = &binding->sets[set];
     if (s->formula != NSI_NONE) return NS_OK;
-    const ns_network_def* def = ns_blueprint_network(plan->blueprint, s->network);
+    const ns_network_def* def = ns_blueprint_network(binding->blueprint, s->network);
     nsi_layer shapes[NSI_MAX_LAYERS];
     uint32_t nlayer = nsi_network_layers(def, s->ninput, s->noutput, shapes);
     nsi_network_picture_layer* layers = nsi_charts_zeros(charts, nlayer, sizeof *layers);
-    const char** inputs = port_names(&m, plan, set, true);
-    const char** outputs = port_names(&m, plan, set, false);
+    const char** inputs = port_names(&m, binding, set, true);
+    const char** outputs = port_names(&m, binding, set, false);
     const char** last = outputs ? last_names(&m, def, shapes[nlayer - 1].columns, outputs) : NULL;
     const char** notes = new_names(&m, 2);
     const char *gap = when ? ", " : "", *line = when ? "_" : "", *which = when ? when : "";
@@ -209,8 +209,8 @@ ns_status nsi_weights_add_chart(const ns_system* system, uint32_t set, const dou
             .bias = from->bias,
             .heading = k + 1 < nlayer ? ns_activation_name(def->activation) : "outputs"};
     }
-    notes[0] = make_use_note(&m, plan, set, outputs);
-    notes[1] = make_size_note(&m, plan, set);
+    notes[0] = make_use_note(&m, binding, set, outputs);
+    notes[1] = make_size_note(&m, binding, set);
     nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_NETWORK, name, title);
     if (!chart) return nsi_fail_nomem(error);
     chart->as.network = (nsi_network_picture){.title = heading,

@@ -2,7 +2,7 @@
 
 #include "sim/learned_model.h"
 
-#include "model/model.h"
+#include "model/model_data.h"
 
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
 #ifndef NSI_SIM_LEARNED_MODEL_H
 #define NSI_SIM_LEARNED_MODEL_H
 
-#include "io/learned.h"
+#include "io/learned_file.h"
 #include "neuralsim/model.h"
 
 // Can the definition stand for this model?

@@ -32,7 +32,7 @@ ns_status nsi_step_quantities(const ns_model* model, const nsi_step_options* opt
     *out = (nsi_quantity_list){.arena = {.allocator = model->allocator}};
     probe p = {.arena = &out->arena, .allocator = &model->allocator};
     nsi_step_options with = *options;
-    with.plan = NULL;
+    with.binding = NULL;
     with.hook = add_probe;
     with.hook_context = &p;
     with.nobserve = 0;

@@ -441,7 +441,7 @@ static void advise(const ns_system* s, const double* x, uint32_t step, char* tex
         bool implicit = s->sizes.integrator == NS_INTEGRATOR_IMPLICIT;
         snprintf(text, size, "%s was %.3g before it: take a smaller time step%s",
                  ns_system_state_name(s, largest), x[largest],
-                 s->plan    ? " or a smaller output_scale of the networks"
+                 s->binding ? " or a smaller output_scale of the networks"
                  : implicit ? ""
                             : " or the implicit integrator");
     }

@@ -10,12 +10,12 @@
 //
 // Rows, with them. The reverse derivative of the step, seeded at one state, gives that row of A, of
 // B for parameters and, added to where sinks point, of B for weights: into the row of the next S. Then
-// carry.c adds A S. Observations are further rows, made only when they are looked at.
+// jacobian_product.c adds A S. Observations are further rows, made only when they are looked at.
 
 #include "sim/sensitivity.h"
 
 #include "expr/kernels.h"
-#include "sim/carry.h"
+#include "sim/jacobian_product.h"
 #include "sim/system.h"
 
 #include <float.h>
@@ -44,11 +44,11 @@ struct nsi_sensitivity {
 
     // With them.
     bool by_rows;
-    double* in;          // x | c | p | seeds of y | of the residual | of the next x
-    double* next;        // the next dx
-    double** sinks;      // of a row
-    nsi_carry_row* rows; // (nx + ny)
-    nsi_carry_kernel* carry;
+    double* in;                     // x | c | p | seeds of y | of the residual | of the next x
+    double* next;                   // the next dx
+    double** sinks;                 // of a row
+    nsi_jacobian_product_row* rows; // (nx + ny)
+    nsi_jacobian_product_kernel* multiply;
 };
 
 // Outputs of the step before the state.
@@ -109,11 +109,11 @@ static bool make_rows(nsi_sensitivity* d) {
         return false;
     }
     for (size_t i = 0; i < nrow; i++) {
-        d->rows[i] = (nsi_carry_row){.value = values + i * nx, .state = states + i * nx};
+        d->rows[i] = (nsi_jacobian_product_row){.value = values + i * nx, .state = states + i * nx};
     }
-    d->carry = nsi_carry_generic;
+    d->multiply = nsi_jacobian_product_generic;
 #ifdef NSI_HAVE_AVX2_KERNELS
-    if (nsi_cpu_has_avx2_fma()) d->carry = nsi_carry_avx2;
+    if (nsi_cpu_has_avx2_fma()) d->multiply = nsi_jacobian_product_avx2;
 #endif
     return true;
 }
@@ -312,7 +312,7 @@ static void begin_rows(nsi_sensitivity* d, const nsi_sensitivity_args* args) {
 }
 
 // One row of A and B: that of an output of the step, by its number.
-static void make_row(nsi_sensitivity* d, size_t output, double* to, nsi_carry_row* row) {
+static void make_row(nsi_sensitivity* d, size_t output, double* to, nsi_jacobian_product_row* row) {
     const ns_system* s = d->system;
     const ns_system_sizes* z = &s->sizes;
     double *seed = d->in + step_inputs(s) + output, *weights = to + d->initial + z->np;
@@ -344,11 +344,11 @@ static finiteness step_rows(nsi_sensitivity* d, const double* controls, bool vis
     for (size_t i = 0; i < nx; i++) {
         make_row(d, step_ny(s) + i, d->next + i * columns, &d->rows[i]);
     }
-    finite.next = d->carry(d->rows, nx, nx, columns);
+    finite.next = d->multiply(d->rows, nx, nx, columns);
     for (size_t i = 0; i < z->ny && visited; i++) {
         make_row(d, i, d->dy + i * columns, &d->rows[nx + i]);
     }
-    if (visited) finite.observed = d->carry(d->rows + nx, z->ny, nx, columns);
+    if (visited) finite.observed = d->multiply(d->rows + nx, z->ny, nx, columns);
     ns_program_run(s->step[NSI_FORM_ONE],
                    &(ns_run){.in = d->in, .out = d->out, .arrays = d->arrays, .work = d->work});
     if (visited) {

@@ -20,7 +20,7 @@ typedef struct stepper {
     const nsi_step_options* options;
     ns_graph* graph;
     bool names;               // also quantities that take long to trace get their names
-    nsi_augmenter* augmenter; // of a plan, or NULL
+    nsi_augmenter* augmenter; // of a binding, or NULL
     ns_expr *q, *qd, *motor, *u, *tau, *param; // inputs; motor has an entry per actuator
     ns_expr residual;                          // of the impulses
 } stepper;
@@ -75,8 +75,8 @@ static bool make_inputs(stepper* s) {
             s->motor[i] = named_input("motor", m->actuators[i].def.name);
         }
     }
-    if (s->options->plan) {
-        s->augmenter = nsi_augmenter_create(s->options->plan);
+    if (s->options->binding) {
+        s->augmenter = nsi_augmenter_create(s->options->binding);
         if (!s->augmenter) return false;
     }
     for (uint32_t i = 0; i < m->sizes.nu; i++) s->u[i] = named_input("u", m->actuators[i].def.name);
@@ -297,11 +297,11 @@ static void coordinate_rates(const stepper* s, const ns_expr* q, const ns_expr* 
 }
 
 // Does a network stand at coordinates or velocities themselves?
-static bool plan_writes_state(const stepper* s) {
-    const nsi_plan* plan = s->options->plan;
-    for (uint32_t u = 0; plan && u < plan->nuse; u++) {
-        for (uint32_t k = 0; k < plan->uses[u].noutput; k++) {
-            const char* name = plan->uses[u].outputs[k];
+static bool binding_writes_state(const stepper* s) {
+    const nsi_binding* binding = s->options->binding;
+    for (uint32_t u = 0; binding && u < binding->ninstance; u++) {
+        for (uint32_t k = 0; k < binding->instances[u].noutput; k++) {
+            const char* name = binding->instances[u].outputs[k];
             if (strncmp(name, "q/", 2) == 0 || strncmp(name, "qd/", 3) == 0) return true;
         }
     }
@@ -322,7 +322,7 @@ static void normalize_quaternions(const stepper* s, ns_expr* q) {
 // the stages: bodies see them at unit length, without which a fast spin would change how they fall.
 // That keeps the order, since what is integrated is smooth off the sphere, too.
 static void runge_kutta(const stepper* s, ns_expr* q, ns_expr* qd) {
-    if (plan_writes_state(s)) {
+    if (binding_writes_state(s)) {
         nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
                        "a network at q or qd changes the state a step starts from, which rk4 does"
                        " four times: choose euler or implicit");
@@ -557,7 +557,7 @@ ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options,
         ns_graph_free(s.graph);
         return status;
     }
-    s.names = options->all_quantities || options->plan || options->hook;
+    s.names = options->all_quantities || options->binding || options->hook;
     ns_expr *q = NULL, *qd = NULL;
     if (make_inputs(&s)) {
         if (options->hook) nsi_trace_hook(options->hook, options->hook_context);

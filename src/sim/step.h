@@ -13,10 +13,10 @@ typedef struct nsi_step_options {
     double timestep;
     ns_integrator integrator;
     nsi_contact_options contact;
-    const double* params;    // (nparam) values; NULL: the model's
-    const uint8_t* is_free;  // (nparam) nonzero: an input; NULL: none
-    const nsi_plan* plan;    // networks at quantities, or NULL
-    nsi_quantity_hook* hook; // instead of a plan's, to look at quantities; or NULL
+    const double* params;       // (nparam) values; NULL: the model's
+    const uint8_t* is_free;     // (nparam) nonzero: an input; NULL: none
+    const nsi_binding* binding; // networks at quantities, or NULL
+    nsi_quantity_hook* hook;    // instead of a binding's, to look at quantities; or NULL
     void* hook_context;
     bool all_quantities;        // also those that no step needs, such as energies
     const char* const* observe; // names or globs of quantities that become outputs; a name also
@@ -36,7 +36,7 @@ ns_status nsi_step_quantities(const ns_model* model, const nsi_step_options* opt
                               nsi_quantity_list* out, ns_error* error);
 void nsi_quantity_list_free(nsi_quantity_list* list);
 
-// Unit of a quantity, which lives as long as the model; "" when it has none (catalog.c).
+// Unit of a quantity, which lives as long as the model; "" when it has none (quantity_units.c).
 const char* nsi_quantity_unit(const ns_model* model, const char* name);
 
 // Does a quantity fit a name or glob, or does its name begin with it and a '/'?

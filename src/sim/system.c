@@ -82,16 +82,17 @@ ns_status nsi_system_alloc_weights(ns_system* system, uint32_t narray, uint32_t 
     return NS_OK;
 }
 
-// Tell where the plan has its sets and their layers.
-static ns_status list_weights(const nsi_plan* plan, ns_system* system, ns_error* error) {
+// Tell where the binding has its sets and their layers.
+static ns_status list_weights(const nsi_binding* binding, ns_system* system, ns_error* error) {
     nsi_layer layers[NSI_MAX_LAYERS];
     uint32_t nmatrix = 0, m = 0;
-    for (uint32_t k = 0; k < plan->nset; k++) nmatrix += nsi_plan_layers(plan, k, layers);
-    ns_status status = nsi_system_alloc_weights(system, plan->nset, nmatrix, plan->nweight, error);
-    for (uint32_t k = 0; k < plan->nset && status == NS_OK; k++) {
-        const nsi_plan_set* set = &plan->sets[k];
+    for (uint32_t k = 0; k < binding->nset; k++) nmatrix += nsi_binding_layers(binding, k, layers);
+    ns_status status =
+        nsi_system_alloc_weights(system, binding->nset, nmatrix, binding->nweight, error);
+    for (uint32_t k = 0; k < binding->nset && status == NS_OK; k++) {
+        const nsi_binding_set* set = &binding->sets[k];
         system->arrays[k] = (nsi_weight_array){set->name, set->offset, set->count};
-        uint32_t nlayer = nsi_plan_layers(plan, k, layers);
+        uint32_t nlayer = nsi_binding_layers(binding, k, layers);
         for (uint32_t i = 0; i < nlayer; i++) {
             system->matrices[m++] = (ns_weight_matrix){.set = set->name,
                                                        .layer = i,
@@ -99,24 +100,24 @@ static ns_status list_weights(const nsi_plan* plan, ns_system* system, ns_error*
                                                        .rows = layers[i].rows,
                                                        .columns = layers[i].columns,
                                                        .bias = layers[i].bias,
-                                                       .formula = nsi_plan_formula(plan, k)};
+                                                       .formula = nsi_binding_formula(binding, k)};
         }
     }
     return status;
 }
 
 // Expand the blueprint on what the step has, and lay out its weights.
-static ns_status make_plan(const ns_model* model, const ns_blueprint* blueprint,
-                           const nsi_step_options* step, ns_system* system, ns_error* error) {
+static ns_status make_binding(const ns_model* model, const ns_blueprint* blueprint,
+                              const nsi_step_options* step, ns_system* system, ns_error* error) {
     nsi_quantity_list list;
     ns_status status = nsi_step_quantities(model, step, &list, error);
     if (status != NS_OK) return status;
-    status = nsi_plan_create(blueprint, list.names, list.moves, list.count, &model->allocator,
-                             &system->plan, error);
+    status = nsi_binding_create(blueprint, list.names, list.moves, list.count, &model->allocator,
+                                &system->binding, error);
     nsi_quantity_list_free(&list);
-    if (status == NS_OK) status = list_weights(system->plan, system, error);
+    if (status == NS_OK) status = list_weights(system->binding, system, error);
     if (status != NS_OK) return status;
-    return nsi_plan_weights(system->plan, system->weights, error);
+    return nsi_binding_weights(system->binding, system->weights, error);
 }
 
 nsi_step_options nsi_system_step_options(const ns_model* model, const ns_system_options* options) {
@@ -147,17 +148,17 @@ static ns_status trace_step(const ns_model* model, const ns_system_options* opti
     ns_status status = NS_OK;
     if (ns_blueprint_network_count(options->blueprint) > 0 ||
         ns_blueprint_formula_count(options->blueprint) > 0) {
-        status = make_plan(model, options->blueprint, &step, system, error);
-        step.plan = system->plan;
+        status = make_binding(model, options->blueprint, &step, system, error);
+        step.binding = system->binding;
     }
     if (status == NS_OK) status = nsi_step_trace(model, &step, &system->graph, error);
     if (status != NS_OK) return status;
     uint32_t nx = model->sizes.nq + model->sizes.nv + nsi_model_motor_count(model);
-    if (system->plan) nx += nsi_plan_memory_count(system->plan);
+    if (system->binding) nx += nsi_binding_memory_count(system->binding);
     system->nsolver = nsi_step_has_impulses(model, &step);
     system->sizes = (ns_system_sizes){.nx = nx,
                                       .nc = model->sizes.nu + model->sizes.nv,
-                                      .nw = system->plan ? system->plan->nweight : 0,
+                                      .nw = system->binding ? system->binding->nweight : 0,
                                       .ny = system->graph->outputs.count - nx - system->nsolver,
                                       .timestep = step.timestep,
                                       .integrator = step.integrator};
@@ -259,7 +260,7 @@ void ns_system_free(ns_system* system) {
         ns_program_free(system->vjp[f]);
     }
     ns_graph_free(system->graph);
-    nsi_plan_free(system->plan);
+    nsi_binding_free(system->binding);
     nsi_free(&memory, system->arrays);
     nsi_free(&memory, system->matrices);
     nsi_free(&memory, system->weights);

@@ -23,7 +23,7 @@ struct ns_system {
     ns_graph* graph;      // in: state, control, parameters; out: observations, residual, next state
     uint32_t* free_param; // (np) numbers in the model's registry
     double* params;       // (nparam) values
-    nsi_plan* plan;       // of the blueprint, or NULL
+    nsi_binding* binding; // of the blueprint, or NULL
     nsi_weight_array* arrays;   // (narray) those of the graph, one after the other
     ns_weight_matrix* matrices; // (nmatrix) in the order of weights
     uint32_t narray, nmatrix;

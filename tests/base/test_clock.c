@@ -2,7 +2,7 @@
 
 #define _POSIX_C_SOURCE 200809L // nanosleep
 
-#include "base/base.h"
+#include "base/common.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // The hash and the hash index, compared to a search through a plain array.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "support/testalloc.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // The default allocator, arenas and arrays, with allocations that fail and sizes that overflow.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "support/testalloc.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 // Random numbers: published vectors, and statistics against the distributions they should have.
 // Seeds are fixed, so a bound that holds once holds always; bounds are five standard deviations.
 
-#include "base/base.h"
+#include "base/common.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // Status texts and error messages.
 
-#include "base/base.h"
+#include "base/common.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

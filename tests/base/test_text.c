@@ -1,6 +1,6 @@
 // The text builder and numbers as text; tests/expr/test_text.c tries the numbers in other locales.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "support/testalloc.h"
 
 #include <float.h>

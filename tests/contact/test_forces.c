@@ -3,7 +3,7 @@
 
 #include "neuralsim/sim.h"
 
-#include "base/base.h"
+#include "base/common.h"
 
 #include <math.h>
 #include <setjmp.h>

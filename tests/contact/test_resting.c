@@ -2,7 +2,7 @@
 // At rest a step must not enlarge anything: the spectral radius of its derivative is 1, the
 // derivative of thousands of steps stays small, and it is the right one.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "support/modelfile.h"
 #include "support/trial.h"
 

@@ -2,7 +2,7 @@
 // searches for the nearest points, separating axes by support functions; and what any contact must
 // satisfy: symmetry, invariance, the derivative of a distance, finite numbers at degenerate poses.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "contact/shapes.h"
 #include "neuralsim/program.h"
 #include "support/check.h"

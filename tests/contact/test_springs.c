@@ -1,7 +1,7 @@
 // Springs with the numbers that are left to us: they stay finite and come to rest for the models that
 // are shipped, take no energy from nowhere, and friction at rest follows friction.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "support/trial.h"
 
 #include <math.h>

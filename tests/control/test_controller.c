@@ -1,7 +1,7 @@
 // The controller as a whole: torques of standing legs by virtual work, what it does with states and
 // answers that are no good, and walking in the simulator.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "control/leg.h"
 #include "neuralsim/control.h"
 #include "neuralsim/sim.h"

@@ -1,7 +1,7 @@
 // Kinematics of legs: toe positions computed by hand, Jacobians against differences, and angles that
 // lead back to the targets they came from, or as near as can be.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "control/leg.h"
 #include "support/residual.h"
 

@@ -1,7 +1,7 @@
 // The robots' files: what they weigh, that the controller's legs are those of the models, and that both
 // stand on the ground in both contact models when their joints are held.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "control/leg.h"
 #include "neuralsim/sim.h"
 #include "support/residual.h"

@@ -1,8 +1,8 @@
 // Every model of tests/data/mujoco, from MJCF and from URDF, against the numbers of MuJoCo. See
 // tests/data/README.md for what those are and how good they are.
 
-#include "base/base.h"
-#include "model/model.h"
+#include "base/common.h"
+#include "model/model_data.h"
 #include "model/pose.h"
 #include "neuralsim/sim.h"
 #include "support/modelfile.h"

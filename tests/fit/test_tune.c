@@ -1,7 +1,7 @@
 // Imitation learns what the MPC does; the gradient through the simulator against differences of a
 // second, plain simulation of the same walk; tuning lowers errors.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "control/leg.h"
 #include "fit/imitate.h"
 #include "fit/tune.h"

@@ -1,7 +1,7 @@
 // Numbers a fit looks for: there and back, derivatives, bodies that stay physical, messages.
 
 #include "fit/variables.h"
-#include "model/model.h"
+#include "model/model_data.h"
 #include "support/testalloc.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 // Any bytes as a blueprint. What loads must fit its own limits, lie soundly on some names or say
 // where it does not; what does not load must say where; nothing may be left behind.
 
-#include "nn/blueprint.h"
-#include "nn/plan.h"
+#include "nn/binding.h"
+#include "nn/blueprint_data.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -59,26 +59,27 @@ static uint32_t number_of(const char* name) {
     return i;
 }
 
-static void check_use(const nsi_plan* plan, uint32_t number) {
-    const nsi_plan_use* use = &plan->uses[number];
+static void check_use(const nsi_binding* binding, uint32_t number) {
+    const nsi_network_instance* use = &binding->instances[number];
     uint32_t earliest = NNAME, output;
     bool is_formula = use->formula != NSI_NONE;
     REQUIRE(is_formula == (use->network == NSI_NONE));
     REQUIRE(is_formula ? use->noutput == 1 : use->noutput > 0 && use->ninput > 0);
-    REQUIRE(use->set < plan->nset || (is_formula && use->set == NSI_NONE));
-    const nsi_plan_set* set = use->set < plan->nset ? &plan->sets[use->set] : NULL;
+    REQUIRE(use->set < binding->nset || (is_formula && use->set == NSI_NONE));
+    const nsi_binding_set* set = use->set < binding->nset ? &binding->sets[use->set] : NULL;
     REQUIRE(!set || (set->network == use->network && set->formula == use->formula &&
                      set->ninput == use->ninput && set->noutput == use->noutput));
     for (uint32_t k = 0; k < use->noutput; k++) {
         uint32_t name = number_of(use->outputs[k]);
         if (name < earliest) earliest = name;
-        REQUIRE(nsi_plan_find_output(plan, use->outputs[k], &output) == number && output == k);
+        REQUIRE(nsi_binding_find_output(binding, use->outputs[k], &output) == number &&
+                output == k);
     }
     for (uint32_t k = 0; k < use->ninput; k++) {
         uint32_t name = number_of(use->inputs[k].name), depth = 0;
         REQUIRE(use->inputs[k].lag > 0 || name < earliest);
-        for (uint32_t i = 0; i < plan->nmemory; i++) {
-            if (strcmp(plan->memory[i].name, names[name]) == 0) depth = plan->memory[i].depth;
+        for (uint32_t i = 0; i < binding->nmemory; i++) {
+            if (strcmp(binding->memory[i].name, names[name]) == 0) depth = binding->memory[i].depth;
         }
         REQUIRE(use->inputs[k].lag <= depth);
     }
@@ -88,25 +89,25 @@ static void check_use(const nsi_plan* plan, uint32_t number) {
 }
 
 static void check_plan(const ns_blueprint* blueprint) {
-    nsi_plan* plan = NULL;
+    nsi_binding* binding = NULL;
     ns_error error = {0};
-    ns_status status = nsi_plan_create(blueprint, names, NULL, NNAME, NULL, &plan, &error);
-    REQUIRE((status == NS_OK) == (plan != NULL) && status == error.status);
+    ns_status status = nsi_binding_create(blueprint, names, NULL, NNAME, NULL, &binding, &error);
+    REQUIRE((status == NS_OK) == (binding != NULL) && status == error.status);
     REQUIRE(status == NS_OK || strncmp(error.message, "fuzz:", 5) == 0);
-    if (!plan) return;
+    if (!binding) return;
     uint32_t offset = 0;
-    for (uint32_t i = 0; i < plan->nset; i++) {
-        REQUIRE(plan->sets[i].offset == offset);
-        offset += plan->sets[i].count;
+    for (uint32_t i = 0; i < binding->nset; i++) {
+        REQUIRE(binding->sets[i].offset == offset);
+        offset += binding->sets[i].count;
     }
-    REQUIRE(plan->nweight == offset && offset <= NSI_BLUEPRINT_MAX_WEIGHTS);
-    for (uint32_t i = 0; i < plan->nuse; i++) check_use(plan, i);
-    if (plan->nweight <= 10000) {
-        double* weights = malloc((plan->nweight + 1) * sizeof *weights);
-        REQUIRE(weights && nsi_plan_weights(plan, weights, &error) == NS_OK);
+    REQUIRE(binding->nweight == offset && offset <= NSI_BLUEPRINT_MAX_WEIGHTS);
+    for (uint32_t i = 0; i < binding->ninstance; i++) check_use(binding, i);
+    if (binding->nweight <= 10000) {
+        double* weights = malloc((binding->nweight + 1) * sizeof *weights);
+        REQUIRE(weights && nsi_binding_weights(binding, weights, &error) == NS_OK);
         free(weights);
     }
-    nsi_plan_free(plan);
+    nsi_binding_free(binding);
 }
 
 static void check_network(const ns_network_def* def) {

@@ -1,7 +1,7 @@
 // Any bytes as a hybrid model file. What is read must come back the same after writing; what is not
 // must say where it fails, and must leave no memory behind.
 
-#include "io/hybrid.h"
+#include "io/hybrid_file.h"
 
 #include <math.h>
 #include <stdio.h>

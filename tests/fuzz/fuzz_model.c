@@ -1,7 +1,7 @@
 // Any bytes as a model file. What loads must be a sound model; what does not must say where it
 // fails, with and without all options, and must leave no memory behind.
 
-#include "model/model.h"
+#include "model/model_data.h"
 
 #include <math.h>
 #include <stdio.h>

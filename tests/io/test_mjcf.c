@@ -3,7 +3,7 @@
 
 #define _XOPEN_SOURCE 700 // mkdtemp, setenv
 
-#include "model/model.h"
+#include "model/model_data.h"
 #include "model/pose.h"
 #include "support/modelfile.h"
 #include "support/testalloc.h"

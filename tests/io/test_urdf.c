@@ -1,6 +1,6 @@
 // URDF: what a file becomes, closed forms, broken and damaged files.
 
-#include "model/model.h"
+#include "model/model_data.h"
 #include "support/modelfile.h"
 
 #include <math.h>

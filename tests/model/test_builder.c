@@ -1,6 +1,6 @@
 // The model builder: what it accepts, what it says about the rest, and the model it makes.
 
-#include "model/model.h"
+#include "model/model_data.h"
 #include "support/modelfile.h"
 #include "support/testalloc.h"
 

@@ -1,6 +1,6 @@
 // Physical inertias, their repair, and the arithmetic of inertias and rotations.
 
-#include "model/model.h"
+#include "model/model_data.h"
 #include "model/pose.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // Which geometries become pairs, under which names, with which numbers and parameters; what is
 // refused or noted.
 
-#include "model/model.h"
+#include "model/model_data.h"
 #include "support/modelfile.h"
 #include "support/testalloc.h"
 

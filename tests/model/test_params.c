@@ -1,6 +1,6 @@
 // The parameter registry: names, order, units, bounds, transforms; and patterns of names.
 
-#include "model/model.h"
+#include "model/model_data.h"
 #include "support/modelfile.h"
 
 #include <math.h>
@@ -98,7 +98,7 @@ static void every_number_is_registered(void** state) {
         assert_int_equal(ns_model_find_param(model, expected[i].name), i);
     }
 
-    // The numbers of model.h lead to the same parameters.
+    // The numbers of model_data.h lead to the same parameters.
     assert_int_equal(model->links[1].param, NSI_LINK_PARAMS);
     assert_string_equal(model->params[model->links[1].param + NSI_JOINT_ARMATURE].name,
                         "joint/slider_joint/armature");

@@ -1,6 +1,6 @@
 // Blueprints: networks by calls and from YAML, and everything that can be wrong with them.
 
-#include "nn/blueprint.h"
+#include "nn/blueprint_data.h"
 #include "support/testalloc.h"
 
 #include <math.h>

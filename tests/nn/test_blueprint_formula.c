@@ -1,8 +1,8 @@
 // Formulas of blueprints: by calls and from YAML, laid onto names, written and read back, and
 // everything that can be wrong with them.
 
-#include "nn/blueprint.h"
-#include "nn/plan.h"
+#include "nn/binding.h"
+#include "nn/blueprint_data.h"
 #include "support/check.h"
 #include "support/testalloc.h"
 
@@ -310,13 +310,13 @@ static const char* const names[] = {"q/0",
                                     "qdd/0"};
 enum { NNAME = sizeof names / sizeof *names };
 
-static nsi_plan* lay_out(const ns_blueprint* blueprint) {
-    nsi_plan* plan = NULL;
+static nsi_binding* lay_out(const ns_blueprint* blueprint) {
+    nsi_binding* binding = NULL;
     ns_error error = {0};
-    if (nsi_plan_create(blueprint, names, NULL, NNAME, NULL, &plan, &error) != NS_OK) {
+    if (nsi_binding_create(blueprint, names, NULL, NNAME, NULL, &binding, &error) != NS_OK) {
         fail_msg("%s", error.message);
     }
-    return plan;
+    return binding;
 }
 
 static void sets_are_those_of_the_coefficients(void** state) {
@@ -331,17 +331,17 @@ static void sets_are_those_of_the_coefficients(void** state) {
                  "  coefficients: {c: 3, d: 4}\n",
                  separate ? "separate" : "shared");
         ns_blueprint* blueprint = parse(text);
-        nsi_plan* plan = lay_out(blueprint);
-        assert_int_equal(plan->nuse, 5);
-        assert_int_equal(plan->nset, separate ? 4 : 2);
-        assert_int_equal(plan->nweight, separate ? 7 : 3);
-        assert_int_equal(plan->uses[1].set, NSI_NONE);
-        assert_int_equal(plan->uses[1].formula, 0);
-        assert_string_equal(plan->sets[1].name, separate ? "friction/joint/a" : "friction");
-        if (separate) assert_string_equal(plan->sets[3].name, "friction/joint/c*");
-        assert_null(nsi_plan_formula(plan, 0));
-        assert_ptr_equal(nsi_plan_formula(plan, 1), ns_blueprint_formula(blueprint, 1));
-        const nsi_plan_use* use = &plan->uses[3];
+        nsi_binding* binding = lay_out(blueprint);
+        assert_int_equal(binding->ninstance, 5);
+        assert_int_equal(binding->nset, separate ? 4 : 2);
+        assert_int_equal(binding->nweight, separate ? 7 : 3);
+        assert_int_equal(binding->instances[1].set, NSI_NONE);
+        assert_int_equal(binding->instances[1].formula, 0);
+        assert_string_equal(binding->sets[1].name, separate ? "friction/joint/a" : "friction");
+        if (separate) assert_string_equal(binding->sets[3].name, "friction/joint/c*");
+        assert_null(nsi_binding_formula(binding, 0));
+        assert_ptr_equal(nsi_binding_formula(binding, 1), ns_blueprint_formula(blueprint, 1));
+        const nsi_network_instance* use = &binding->instances[3];
         assert_int_equal(use->set, separate ? 2 : 1);
         assert_int_equal(use->ninput, 2);
         assert_string_equal(use->inputs[0].name, "joint/b/velocity");
@@ -349,25 +349,26 @@ static void sets_are_those_of_the_coefficients(void** state) {
         assert_string_equal(use->inputs[1].name, "joint/b/tau");
         assert_int_equal(use->inputs[1].lag, 1);
         assert_string_equal(use->outputs[0], "joint/b/tau");
-        assert_int_equal(plan->nmemory, 3);
+        assert_int_equal(binding->nmemory, 3);
 
         nsi_layer layers[NSI_MAX_LAYERS];
-        assert_int_equal(nsi_plan_layers(plan, 1, layers), 1);
+        assert_int_equal(nsi_binding_layers(binding, 1, layers), 1);
         assert_true(layers[0].rows == 1 && layers[0].columns == 2 && !layers[0].bias);
         double weights[7];
         ns_error error = {0};
-        assert_int_equal(nsi_plan_weights(plan, weights, &error), NS_OK);
-        for (uint32_t k = 1; k < plan->nweight; k++) assert_true(weights[k] == (k % 2 ? 3.0 : 4.0));
-        nsi_plan_free(plan);
+        assert_int_equal(nsi_binding_weights(binding, weights, &error), NS_OK);
+        for (uint32_t k = 1; k < binding->nweight; k++)
+            assert_true(weights[k] == (k % 2 ? 3.0 : 4.0));
+        nsi_binding_free(binding);
 
         // Loaded weights are for all sets.
         static const double loaded[] = {5.0, 6.0};
         static const char* const sets[] = {"friction/joint/a/w0", "friction/joint/b/w0",
                                            "friction/joint/c*/w0"};
-        plan = lay_out(blueprint);
+        binding = lay_out(blueprint);
         assert_int_equal(nsi_blueprint_add_tensor(blueprint, "net/w0", 1, 1, loaded, &error),
                          NS_OK);
-        assert_int_equal(nsi_plan_weights(plan, weights, &error), NS_ERR_ARGUMENT);
+        assert_int_equal(nsi_binding_weights(binding, weights, &error), NS_ERR_ARGUMENT);
         assert_non_null(strstr(error.message, separate
                                                   ? "\"friction/joint/a/w0\" (1 x 2) is missing"
                                                   : "\"friction/w0\" (1 x 2) is missing"));
@@ -376,16 +377,16 @@ static void sets_are_those_of_the_coefficients(void** state) {
             assert_int_equal(nsi_blueprint_add_tensor(blueprint, name, 1, 2, loaded, &error),
                              NS_OK);
         }
-        assert_int_equal(nsi_plan_weights(plan, weights, &error), NS_OK);
+        assert_int_equal(nsi_binding_weights(binding, weights, &error), NS_OK);
         assert_true(weights[1] == 5.0 && weights[2] == 6.0);
         nsi_blueprint_clear_tensors(blueprint);
         nsi_blueprint_add_tensor(blueprint, "net/w0", 1, 1, loaded, &error);
         nsi_blueprint_add_tensor(blueprint, separate ? sets[0] : "friction/w0", 2, 1, loaded,
                                  &error);
-        assert_int_equal(nsi_plan_weights(plan, weights, &error), NS_ERR_ARGUMENT);
+        assert_int_equal(nsi_binding_weights(binding, weights, &error), NS_ERR_ARGUMENT);
         assert_non_null(
             strstr(error.message, "is 2 x 1, but the formula of 2 coefficients needs 1 x 2"));
-        nsi_plan_free(plan);
+        nsi_binding_free(binding);
         ns_blueprint_free(blueprint);
     }
 }
@@ -428,14 +429,14 @@ static void wrong_names_are_refused(void** state) {
         char text[600];
         snprintf(text, sizeof text, "formulas:\n%s", rows[i].formulas);
         ns_blueprint* blueprint = parse(text);
-        nsi_plan* plan = NULL;
+        nsi_binding* binding = NULL;
         ns_error error = {0};
-        assert_int_equal(nsi_plan_create(blueprint, names, NULL, NNAME, NULL, &plan, &error),
+        assert_int_equal(nsi_binding_create(blueprint, names, NULL, NNAME, NULL, &binding, &error),
                          NS_ERR_ARGUMENT);
         if (strncmp(error.message, rows[i].message, strlen(rows[i].message)) != 0) {
             fail_msg("%s\ngives \"%s\"\nand not \"%s\"", text, error.message, rows[i].message);
         }
-        assert_null(plan);
+        assert_null(binding);
         ns_blueprint_free(blueprint);
     }
 }
@@ -551,7 +552,7 @@ static void what_is_written_reads_back_the_same(void** state) {
 
 static ns_status do_all(const ns_allocator* allocator, ns_error* error) {
     ns_blueprint* blueprint = NULL;
-    nsi_plan* plan = NULL;
+    nsi_binding* binding = NULL;
     ns_text text = {0};
     ns_status status = ns_blueprint_parse(both, sizeof both - 1, "f", allocator, &blueprint, error);
     ns_formula_def def = good_formula();
@@ -562,9 +563,9 @@ static ns_status do_all(const ns_allocator* allocator, ns_error* error) {
     if (status == NS_OK) {
         static const char* const few[] = {
             "q/0", "joint/a/velocity", "link/a/force/x", "link/a/force/z", "joint/a/tau", "qdd/0"};
-        status = nsi_plan_create(blueprint, few, NULL, 6, allocator, &plan, error);
+        status = nsi_binding_create(blueprint, few, NULL, 6, allocator, &binding, error);
     }
-    nsi_plan_free(plan);
+    nsi_binding_free(binding);
     ns_text_free(&text);
     ns_blueprint_free(blueprint);
     return status;

@@ -1,7 +1,7 @@
 // Pictures of networks, read back with expat: a circle for each node and a line for each weight, as
 // wide as the weight is large; names arrive as they are; the same network gives the same bytes.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "page/network.h"
 
 #include <expat.h>

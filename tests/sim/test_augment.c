@@ -1,8 +1,8 @@
 // Networks in the step: at each kind of quantity they change the motion as a closed form says; their
 // gradients; the same bits where their output is zero; memory, threads, what goes wrong.
 
-#include "base/base.h"
-#include "model/model.h"
+#include "base/common.h"
+#include "model/model_data.h"
 #include "neuralsim/sim.h"
 #include "support/check.h"
 #include "support/malloccount.h"

@@ -1,7 +1,7 @@
 // Formulas in the step: the same motion as the model's own forces, as closed forms and with the
 // gradients of these; what is observed, saved, loaded and wrong.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "neuralsim/hybrid.h"
 #include "neuralsim/sim.h"
 #include "support/check.h"

@@ -2,8 +2,8 @@
 // each other and with central differences, no allocation, no silent NaN; integrators at their
 // order.
 
-#include "base/base.h"
-#include "model/model.h"
+#include "base/common.h"
+#include "model/model_data.h"
 #include "model/pose.h"
 #include "neuralsim/sim.h"
 #include "support/check.h"

@@ -1,7 +1,7 @@
 // Sensitivities carried forward, against closed forms and against the derivatives of rollouts: column
 // by column with the forward one, and summed up with the reverse one.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "neuralsim/learned.h"
 #include "sim/sensitivity.h"
 #include "support/check.h"

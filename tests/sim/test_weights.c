@@ -1,6 +1,6 @@
 // Gradients for weights of a batch: the sum of those of its robots, whatever the size of the batch.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "neuralsim/sim.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 
 #include "support/ccode.h"
 
-#include "base/base.h"
+#include "base/common.h"
 #include "neuralsim/program.h"
 
 #include <dlfcn.h>

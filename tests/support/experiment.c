@@ -2,7 +2,7 @@
 
 #include "support/experiment.h"
 
-#include "base/base.h"
+#include "base/common.h"
 
 #include <ftw.h>
 #include <math.h>

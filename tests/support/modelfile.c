@@ -2,7 +2,7 @@
 
 #include "support/modelfile.h"
 
-#include "model/model.h"
+#include "model/model_data.h"
 #include "support/testalloc.h"
 
 #include <dirent.h>

@@ -3,7 +3,7 @@
 #ifndef TEST_MODELFILE_H
 #define TEST_MODELFILE_H
 
-#include "base/base.h"
+#include "base/common.h"
 #include "neuralsim/model.h"
 
 // A file below tests/data, NUL-terminated; fails the test when it cannot be read. Freed by free().

@@ -1,6 +1,6 @@
 #include "support/randomtree.h"
 
-#include "model/model.h"
+#include "model/model_data.h"
 #include "model/pose.h"
 
 #include <math.h>

@@ -10,7 +10,7 @@
 #ifndef TEST_RANDOMTREE_H
 #define TEST_RANDOMTREE_H
 
-#include "base/base.h"
+#include "base/common.h"
 #include "neuralsim/model.h"
 
 enum { RANDOM_TREE_LINKS = 128 };

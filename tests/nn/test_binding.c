@@ -1,8 +1,8 @@
 // Blueprints laid onto names: what globs, {} and lags become, in which order, what is refused, and
 // where weights come from.
 
-#include "nn/blueprint.h"
-#include "nn/plan.h"
+#include "nn/binding.h"
+#include "nn/blueprint_data.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -65,25 +65,25 @@ static ns_blueprint* parse(const char* networks) {
     return blueprint;
 }
 
-static nsi_plan* plan_of(const ns_blueprint* blueprint) {
-    nsi_plan* plan = NULL;
+static nsi_binding* binding_of(const ns_blueprint* blueprint) {
+    nsi_binding* binding = NULL;
     ns_error error;
-    if (nsi_plan_create(blueprint, names, NULL, NNAME, NULL, &plan, &error) != NS_OK) {
+    if (nsi_binding_create(blueprint, names, NULL, NNAME, NULL, &binding, &error) != NS_OK) {
         fail_msg("%s", error.message);
     }
-    return plan;
+    return binding;
 }
 
-// A plan as text: "set: inputs -> outputs | against", with "-<lag>" behind inputs, then
+// A binding as text: "set: inputs -> outputs | against", with "-<lag>" behind inputs, then
 // what is remembered.
-static const char* describe(const nsi_plan* plan) {
+static const char* describe(const nsi_binding* binding) {
     static char text[8000];
     size_t at = 0;
 #define PUT(...) at += (size_t)snprintf(text + at, sizeof text - at, __VA_ARGS__)
     text[0] = '\0';
-    for (uint32_t i = 0; i < plan->nuse; i++) {
-        const nsi_plan_use* use = &plan->uses[i];
-        PUT("%s:", plan->sets[use->set].name);
+    for (uint32_t i = 0; i < binding->ninstance; i++) {
+        const nsi_network_instance* use = &binding->instances[i];
+        PUT("%s:", binding->sets[use->set].name);
         for (uint32_t k = 0; k < use->ninput; k++) {
             PUT(" %s", use->inputs[k].name);
             if (use->inputs[k].lag > 0) PUT("-%u", use->inputs[k].lag);
@@ -95,32 +95,33 @@ static const char* describe(const nsi_plan* plan) {
         }
         PUT("\n");
     }
-    for (uint32_t i = 0; i < plan->nmemory; i++) {
-        PUT("keep %u of %s\n", plan->memory[i].depth, plan->memory[i].name);
+    for (uint32_t i = 0; i < binding->nmemory; i++) {
+        PUT("keep %u of %s\n", binding->memory[i].depth, binding->memory[i].name);
     }
 #undef PUT
     return text;
 }
 
-static void check_plan(const char* networks, const char* expected) {
+static void check_binding(const char* networks, const char* expected) {
     ns_blueprint* blueprint = parse(networks);
-    nsi_plan* plan = plan_of(blueprint);
-    assert_string_equal(describe(plan), expected);
+    nsi_binding* binding = binding_of(blueprint);
+    assert_string_equal(describe(binding), expected);
     // Every output is found at its use.
     uint32_t noutput = 0, output = 0;
-    for (uint32_t i = 0; i < plan->nuse; i++) {
-        for (uint32_t k = 0; k < plan->uses[i].noutput; k++, noutput++) {
-            assert_int_equal(nsi_plan_find_output(plan, plan->uses[i].outputs[k], &output), i);
+    for (uint32_t i = 0; i < binding->ninstance; i++) {
+        for (uint32_t k = 0; k < binding->instances[i].noutput; k++, noutput++) {
+            assert_int_equal(
+                nsi_binding_find_output(binding, binding->instances[i].outputs[k], &output), i);
             assert_int_equal(output, k);
         }
     }
     uint32_t found = 0;
     for (uint32_t i = 0; i < NNAME; i++) {
-        found += nsi_plan_find_output(plan, names[i], &output) != NSI_NONE;
+        found += nsi_binding_find_output(binding, names[i], &output) != NSI_NONE;
     }
     assert_int_equal(found, noutput);
-    assert_int_equal(nsi_plan_find_output(plan, "nothing", &output), NSI_NONE);
-    nsi_plan_free(plan);
+    assert_int_equal(nsi_binding_find_output(binding, "nothing", &output), NSI_NONE);
+    nsi_binding_free(binding);
     ns_blueprint_free(blueprint);
 }
 
@@ -128,22 +129,23 @@ static void check_plan(const char* networks, const char* expected) {
 
 static void names_and_globs_are_expanded(void** state) {
     (void)state;
-    check_plan("  []\n", "");
-    check_plan("- {name: a, inputs: q/1, outputs: joint/hip/tau}\n", "a: q/1 -> joint/hip/tau\n");
+    check_binding("  []\n", "");
+    check_binding("- {name: a, inputs: q/1, outputs: joint/hip/tau}\n",
+                  "a: q/1 -> joint/hip/tau\n");
     // In the order of names, whatever their letters are; single names in the order of the list.
-    check_plan("- {name: a, inputs: ['link/*/velocity/com/?', q/1, q/0], outputs: 'qdd/*'}\n",
-               "a: link/thigh/velocity/com/x link/thigh/velocity/com/y link/shin/velocity/com/x"
-               " link/shin/velocity/com/y q/1 q/0 -> qdd/0 qdd/1\n");
-    check_plan("- {name: a, inputs: 'joint/**', outputs: 'qdd/0'}\n",
-               "a: joint/hip/position joint/hip/velocity joint/ball/velocity/0"
-               " joint/ball/velocity/1 joint/ball/velocity/2 joint/hip/force/damping"
-               " joint/hip/force/friction joint/ball/force/damping/0 joint/ball/force/damping/1"
-               " joint/ball/force/damping/2 joint/hip/tau joint/ball/tau/0 joint/ball/tau/1"
-               " joint/ball/tau/2 -> qdd/0\n");
+    check_binding("- {name: a, inputs: ['link/*/velocity/com/?', q/1, q/0], outputs: 'qdd/*'}\n",
+                  "a: link/thigh/velocity/com/x link/thigh/velocity/com/y link/shin/velocity/com/x"
+                  " link/shin/velocity/com/y q/1 q/0 -> qdd/0 qdd/1\n");
+    check_binding("- {name: a, inputs: 'joint/**', outputs: 'qdd/0'}\n",
+                  "a: joint/hip/position joint/hip/velocity joint/ball/velocity/0"
+                  " joint/ball/velocity/1 joint/ball/velocity/2 joint/hip/force/damping"
+                  " joint/hip/force/friction joint/ball/force/damping/0 joint/ball/force/damping/1"
+                  " joint/ball/force/damping/2 joint/hip/tau joint/ball/tau/0 joint/ball/tau/1"
+                  " joint/ball/tau/2 -> qdd/0\n");
     // Another network's output is an input like any other.
-    check_plan("- {name: b, inputs: joint/hip/tau, outputs: qdd/0}\n"
-               "- {name: a, inputs: actuator/motor/force, outputs: joint/hip/tau}\n",
-               "b: joint/hip/tau -> qdd/0\na: actuator/motor/force -> joint/hip/tau\n");
+    check_binding("- {name: b, inputs: joint/hip/tau, outputs: qdd/0}\n"
+                  "- {name: a, inputs: actuator/motor/force, outputs: joint/hip/tau}\n",
+                  "b: joint/hip/tau -> qdd/0\na: actuator/motor/force -> joint/hip/tau\n");
 }
 
 // The name of a group stands for its numbers; under `each` only that of a vector.
@@ -152,46 +154,48 @@ static void groups_are_expanded(void** state) {
     ns_blueprint* blueprint = parse("- {name: n, each: link/th*, inputs: '{}/force', outputs:"
                                     " '{}/torque', hidden: []}\n");
     ns_error error = {0};
-    nsi_plan* plan = NULL;
+    nsi_binding* binding = NULL;
     // In the list below a thigh has forces x and y, and a torque z after them.
-    assert_int_equal(nsi_plan_create(blueprint, names, NULL, NNAME, NULL, &plan, &error), NS_OK);
-    assert_int_equal(plan->nuse, 1);
-    assert_int_equal(plan->uses[0].ninput, 2);
-    assert_string_equal(plan->uses[0].inputs[1].name, "link/thigh/force/y");
-    assert_int_equal(plan->uses[0].noutput, 1);
-    assert_string_equal(plan->uses[0].outputs[0], "link/thigh/torque/z");
-    nsi_plan_free(plan);
+    assert_int_equal(nsi_binding_create(blueprint, names, NULL, NNAME, NULL, &binding, &error),
+                     NS_OK);
+    assert_int_equal(binding->ninstance, 1);
+    assert_int_equal(binding->instances[0].ninput, 2);
+    assert_string_equal(binding->instances[0].inputs[1].name, "link/thigh/force/y");
+    assert_int_equal(binding->instances[0].noutput, 1);
+    assert_string_equal(binding->instances[0].outputs[0], "link/thigh/torque/z");
+    nsi_binding_free(binding);
     ns_blueprint_free(blueprint);
 }
 
 static void each_match_is_a_use(void** state) {
     (void)state;
     // The base has no force: skipped.
-    check_plan(
+    check_binding(
         "- {name: drag, each: link/*, inputs: ['{}/velocity/com/*'], outputs: '{}/force/x'}\n",
         "drag: link/thigh/velocity/com/x link/thigh/velocity/com/y -> link/thigh/force/x\n"
         "drag: link/shin/velocity/com/x link/shin/velocity/com/y -> link/shin/force/x\n");
-    check_plan("- {name: drag, each: link/*, weights: separate, inputs: '{}/velocity/com/x',"
-               " outputs: '{}/force/x'}\n",
-               "drag/link/thigh: link/thigh/velocity/com/x -> link/thigh/force/x\n"
-               "drag/link/shin: link/shin/velocity/com/x -> link/shin/force/x\n");
+    check_binding("- {name: drag, each: link/*, weights: separate, inputs: '{}/velocity/com/x',"
+                  " outputs: '{}/force/x'}\n",
+                  "drag/link/thigh: link/thigh/velocity/com/x -> link/thigh/force/x\n"
+                  "drag/link/shin: link/shin/velocity/com/x -> link/shin/force/x\n");
     // The points of a contact; {} may be used twice, and glob characters stay what they are.
-    check_plan("- {name: c, each: contact/*/*, inputs: ['{}/gap', 'lag2:{}/force'],"
-               " outputs: '{}/force'}\n",
-               "c: contact/foot:ground/0/gap contact/foot:ground/0/force-1"
-               " contact/foot:ground/0/force-2 -> contact/foot:ground/0/force\n"
-               "c: contact/foot:ground/1/gap contact/foot:ground/1/force-1"
-               " contact/foot:ground/1/force-2 -> contact/foot:ground/1/force\n"
-               "keep 2 of contact/foot:ground/0/force\nkeep 2 of contact/foot:ground/1/force\n");
+    check_binding("- {name: c, each: contact/*/*, inputs: ['{}/gap', 'lag2:{}/force'],"
+                  " outputs: '{}/force'}\n",
+                  "c: contact/foot:ground/0/gap contact/foot:ground/0/force-1"
+                  " contact/foot:ground/0/force-2 -> contact/foot:ground/0/force\n"
+                  "c: contact/foot:ground/1/gap contact/foot:ground/1/force-1"
+                  " contact/foot:ground/1/force-2 -> contact/foot:ground/1/force\n"
+                  "keep 2 of contact/foot:ground/0/force\nkeep 2 of contact/foot:ground/1/force\n");
     // A glob of one match, without stars.
-    check_plan("- {name: c, each: joint/hip, inputs: '{}/velocity', outputs: '{}/tau'}\n",
-               "c: joint/hip/velocity -> joint/hip/tau\n");
+    check_binding("- {name: c, each: joint/hip, inputs: '{}/velocity', outputs: '{}/tau'}\n",
+                  "c: joint/hip/velocity -> joint/hip/tau\n");
     // Different sizes need weights of their own.
-    check_plan("- {name: c, each: joint/*, weights: separate, inputs: '{}/velocity**',"
-               " outputs: '{}/tau**'}\n",
-               "c/joint/hip: joint/hip/velocity -> joint/hip/tau\n"
-               "c/joint/ball: joint/ball/velocity/0 joint/ball/velocity/1 joint/ball/velocity/2 ->"
-               " joint/ball/tau/0 joint/ball/tau/1 joint/ball/tau/2\n");
+    check_binding(
+        "- {name: c, each: joint/*, weights: separate, inputs: '{}/velocity**',"
+        " outputs: '{}/tau**'}\n",
+        "c/joint/hip: joint/hip/velocity -> joint/hip/tau\n"
+        "c/joint/ball: joint/ball/velocity/0 joint/ball/velocity/1 joint/ball/velocity/2 ->"
+        " joint/ball/tau/0 joint/ball/tau/1 joint/ball/tau/2\n");
 }
 
 static void names_with_glob_characters_stand_for_themselves(void** state) {
@@ -199,51 +203,53 @@ static void names_with_glob_characters_stand_for_themselves(void** state) {
     static const char* const odd_names[] = {"link/a*/v", "link/ab/v", "link/a*/f", "link/ab/f"};
     ns_blueprint* blueprint =
         parse("- {name: n, each: 'link/*', inputs: '{}/v', outputs: '{}/f'}\n");
-    nsi_plan* plan = NULL;
-    assert_int_equal(nsi_plan_create(blueprint, odd_names, NULL, 4, NULL, &plan, NULL), NS_OK);
-    assert_string_equal(describe(plan), "n: link/a*/v -> link/a*/f\nn: link/ab/v -> link/ab/f\n");
-    nsi_plan_free(plan);
+    nsi_binding* binding = NULL;
+    assert_int_equal(nsi_binding_create(blueprint, odd_names, NULL, 4, NULL, &binding, NULL),
+                     NS_OK);
+    assert_string_equal(describe(binding),
+                        "n: link/a*/v -> link/a*/f\nn: link/ab/v -> link/ab/f\n");
+    nsi_binding_free(binding);
     ns_blueprint_free(blueprint);
 }
 
 static void lags_are_expanded_and_kept(void** state) {
     (void)state;
     // Earlier values of what comes later, and of the output itself, are there.
-    check_plan("- {name: a, inputs: ['prev:qdd/*', 'lag3:joint/hip/tau', 'prev:q/0', q/0],"
-               " outputs: joint/hip/tau}\n"
-               "- {name: b, inputs: ['lag2:qdd/1', q/0], outputs: qdd/1}\n",
-               "a: qdd/0-1 qdd/1-1 joint/hip/tau-1 joint/hip/tau-2 joint/hip/tau-3 q/0-1 q/0 ->"
-               " joint/hip/tau\n"
-               "b: qdd/1-1 qdd/1-2 q/0 -> qdd/1\n"
-               "keep 1 of q/0\nkeep 3 of joint/hip/tau\nkeep 1 of qdd/0\nkeep 2 of qdd/1\n");
+    check_binding("- {name: a, inputs: ['prev:qdd/*', 'lag3:joint/hip/tau', 'prev:q/0', q/0],"
+                  " outputs: joint/hip/tau}\n"
+                  "- {name: b, inputs: ['lag2:qdd/1', q/0], outputs: qdd/1}\n",
+                  "a: qdd/0-1 qdd/1-1 joint/hip/tau-1 joint/hip/tau-2 joint/hip/tau-3 q/0-1 q/0 ->"
+                  " joint/hip/tau\n"
+                  "b: qdd/1-1 qdd/1-2 q/0 -> qdd/1\n"
+                  "keep 1 of q/0\nkeep 3 of joint/hip/tau\nkeep 1 of qdd/0\nkeep 2 of qdd/1\n");
 }
 
 static void velocities_are_known(void** state) {
     (void)state;
-    check_plan("- {name: d, each: link/*, inputs: '{}/velocity/com/x', guarantee: dissipative,"
-               " outputs: ['{}/force/x', '{}/force/y', '{}/torque/z']}\n",
-               "d: link/thigh/velocity/com/x -> link/thigh/force/x link/thigh/force/y"
-               " link/thigh/torque/z | link/thigh/velocity/com/x link/thigh/velocity/com/y"
-               " link/thigh/velocity/angular/z\n"
-               "d: link/shin/velocity/com/x -> link/shin/force/x link/shin/force/y"
-               " link/shin/torque/z | link/shin/velocity/com/x link/shin/velocity/com/y"
-               " link/shin/velocity/angular/z\n");
-    check_plan("- {name: d, inputs: q/0, guarantee: dissipative,"
-               " outputs: [joint/hip/tau, 'joint/ball/tau/*']}\n",
-               "d: q/0 -> joint/hip/tau joint/ball/tau/0 joint/ball/tau/1 joint/ball/tau/2 |"
-               " joint/hip/velocity joint/ball/velocity/0 joint/ball/velocity/1"
-               " joint/ball/velocity/2\n");
-    check_plan("- {name: d, inputs: q/0, guarantee: dissipative,"
-               " outputs: [joint/hip/force/friction, joint/ball/force/damping/2]}\n",
-               "d: q/0 -> joint/hip/force/friction joint/ball/force/damping/2 |"
-               " joint/hip/velocity joint/ball/velocity/2\n");
+    check_binding("- {name: d, each: link/*, inputs: '{}/velocity/com/x', guarantee: dissipative,"
+                  " outputs: ['{}/force/x', '{}/force/y', '{}/torque/z']}\n",
+                  "d: link/thigh/velocity/com/x -> link/thigh/force/x link/thigh/force/y"
+                  " link/thigh/torque/z | link/thigh/velocity/com/x link/thigh/velocity/com/y"
+                  " link/thigh/velocity/angular/z\n"
+                  "d: link/shin/velocity/com/x -> link/shin/force/x link/shin/force/y"
+                  " link/shin/torque/z | link/shin/velocity/com/x link/shin/velocity/com/y"
+                  " link/shin/velocity/angular/z\n");
+    check_binding("- {name: d, inputs: q/0, guarantee: dissipative,"
+                  " outputs: [joint/hip/tau, 'joint/ball/tau/*']}\n",
+                  "d: q/0 -> joint/hip/tau joint/ball/tau/0 joint/ball/tau/1 joint/ball/tau/2 |"
+                  " joint/hip/velocity joint/ball/velocity/0 joint/ball/velocity/1"
+                  " joint/ball/velocity/2\n");
+    check_binding("- {name: d, inputs: q/0, guarantee: dissipative,"
+                  " outputs: [joint/hip/force/friction, joint/ball/force/damping/2]}\n",
+                  "d: q/0 -> joint/hip/force/friction joint/ball/force/damping/2 |"
+                  " joint/hip/velocity joint/ball/velocity/2\n");
     // Given ones.
-    check_plan("- {name: d, each: 'joint/b*', inputs: q/0, guarantee: dissipative,"
-               " outputs: ['{}/tau/0', '{}/tau/1'], against: ['{}/velocity/1', q/1]}\n",
-               "d: q/0 -> joint/ball/tau/0 joint/ball/tau/1 | joint/ball/velocity/1 q/1\n");
-    check_plan("- {name: d, inputs: q/0, guarantee: dissipative, outputs: 'qdd/*',"
-               " against: 'q/*'}\n",
-               "d: q/0 -> qdd/0 qdd/1 | q/0 q/1\n");
+    check_binding("- {name: d, each: 'joint/b*', inputs: q/0, guarantee: dissipative,"
+                  " outputs: ['{}/tau/0', '{}/tau/1'], against: ['{}/velocity/1', q/1]}\n",
+                  "d: q/0 -> joint/ball/tau/0 joint/ball/tau/1 | joint/ball/velocity/1 q/1\n");
+    check_binding("- {name: d, inputs: q/0, guarantee: dissipative, outputs: 'qdd/*',"
+                  " against: 'q/*'}\n",
+                  "d: q/0 -> qdd/0 qdd/1 | q/0 q/1\n");
 }
 
 static void names_may_change_afterwards(void** state) {
@@ -251,13 +257,13 @@ static void names_may_change_afterwards(void** state) {
     char input[] = "q/0", output[] = "qdd/0";
     const char* own[] = {input, output};
     ns_blueprint* blueprint = parse("- {name: a, inputs: ['q/*', 'prev:q/0'], outputs: 'qdd/*'}\n");
-    nsi_plan* plan = NULL;
-    assert_int_equal(nsi_plan_create(blueprint, own, NULL, 2, NULL, &plan, NULL), NS_OK);
+    nsi_binding* binding = NULL;
+    assert_int_equal(nsi_binding_create(blueprint, own, NULL, 2, NULL, &binding, NULL), NS_OK);
     input[0] = output[0] = 'X';
     own[0] = own[1] = NULL;
-    assert_string_equal(describe(plan), "a: q/0 q/0-1 -> qdd/0\nkeep 1 of q/0\n");
-    nsi_plan_free(plan);
-    nsi_plan_free(NULL);
+    assert_string_equal(describe(binding), "a: q/0 q/0-1 -> qdd/0\nkeep 1 of q/0\n");
+    nsi_binding_free(binding);
+    nsi_binding_free(NULL);
     ns_blueprint_free(blueprint);
 }
 
@@ -271,22 +277,22 @@ static void sets_follow_each_other(void** state) {
         " guarantee: dissipative}\n"
         "- {name: d, inputs: [q/0, q/1], outputs: [contact/foot:ground/0/force, joint/hip/tau],"
         " guarantee: conservative, hidden: [4]}\n");
-    nsi_plan* plan = plan_of(blueprint);
+    nsi_binding* binding = binding_of(blueprint);
     static const uint32_t counts[] = {3 * 5 + 6, 3 * 5 + 6, 3 * 2, 2 * 3, 3 * 4 + 4};
     uint32_t offset = 0;
-    assert_int_equal(plan->nset, 5);
+    assert_int_equal(binding->nset, 5);
     for (uint32_t i = 0; i < 5; i++) {
-        assert_int_equal(plan->sets[i].offset, offset);
-        assert_int_equal(plan->sets[i].count, counts[i]);
+        assert_int_equal(binding->sets[i].offset, offset);
+        assert_int_equal(binding->sets[i].count, counts[i]);
         offset += counts[i];
     }
-    assert_int_equal(plan->nweight, offset);
-    assert_string_equal(plan->sets[1].name, "a/link/shin");
-    assert_int_equal(plan->sets[1].ninput, 2);
-    assert_int_equal(plan->sets[2].network, 1);
-    assert_int_equal(plan->sets[2].ninput, 3);
-    assert_int_equal(plan->sets[2].noutput, 2);
-    nsi_plan_free(plan);
+    assert_int_equal(binding->nweight, offset);
+    assert_string_equal(binding->sets[1].name, "a/link/shin");
+    assert_int_equal(binding->sets[1].ninput, 2);
+    assert_int_equal(binding->sets[2].network, 1);
+    assert_int_equal(binding->sets[2].ninput, 3);
+    assert_int_equal(binding->sets[2].noutput, 2);
+    nsi_binding_free(binding);
     ns_blueprint_free(blueprint);
 }
 
@@ -341,16 +347,17 @@ static const uint8_t* moving(void) {
 static void check_wrong(const wrong* rows, size_t count, const uint8_t* moves) {
     for (size_t i = 0; i < count; i++) {
         ns_blueprint* blueprint = parse(rows[i].networks);
-        nsi_plan* plan = NULL;
+        nsi_binding* binding = NULL;
         ns_error error = {0};
         ns_status expected = rows[i].status == NS_OK ? NS_ERR_ARGUMENT : rows[i].status;
-        ns_status status = nsi_plan_create(blueprint, names, moves, NNAME, NULL, &plan, &error);
+        ns_status status =
+            nsi_binding_create(blueprint, names, moves, NNAME, NULL, &binding, &error);
         if (status != expected || strcmp(error.message, rows[i].message) != 0) {
             fail_msg("%s\ngives %d: \"%s\"\nand not \"%s\"", rows[i].networks, status,
                      error.message, rows[i].message);
         }
         assert_int_equal(error.status, expected);
-        assert_null(plan);
+        assert_null(binding);
         ns_blueprint_free(blueprint);
     }
 }
@@ -487,10 +494,11 @@ static void outputs_must_have_an_effect(void** state) {
     // Where no output of a match has an effect, the match is left out.
     ns_blueprint* blueprint =
         parse("- {name: n, each: 'link/*', inputs: q/0, outputs: '{}/force/x'}\n");
-    nsi_plan* plan = NULL;
-    assert_int_equal(nsi_plan_create(blueprint, names, moving(), NNAME, NULL, &plan, NULL), NS_OK);
-    assert_string_equal(describe(plan), "n: q/0 -> link/thigh/force/x\n");
-    nsi_plan_free(plan);
+    nsi_binding* binding = NULL;
+    assert_int_equal(nsi_binding_create(blueprint, names, moving(), NNAME, NULL, &binding, NULL),
+                     NS_OK);
+    assert_string_equal(describe(binding), "n: q/0 -> link/thigh/force/x\n");
+    nsi_binding_free(binding);
     ns_blueprint_free(blueprint);
 }
 
@@ -521,9 +529,9 @@ static void a_velocity_may_be_missing(void** state) {
         ns_blueprint* blueprint = NULL;
         assert_int_equal(ns_blueprint_create(NULL, &blueprint, NULL), NS_OK);
         assert_int_equal(ns_blueprint_add(blueprint, &def, NULL), NS_OK);
-        nsi_plan* plan = NULL;
+        nsi_binding* binding = NULL;
         ns_error error;
-        assert_int_equal(nsi_plan_create(blueprint, few, NULL, 8, NULL, &plan, &error),
+        assert_int_equal(nsi_binding_create(blueprint, few, NULL, 8, NULL, &binding, &error),
                          NS_ERR_ARGUMENT);
         // Made by calls: no file and line.
         assert_int_equal(strncmp(error.message, "network \"n\": ", 13), 0);
@@ -547,25 +555,27 @@ static void many_names_are_handled(void** state) {
     for (int i = 0; i <= 4 * LINKS; i++) many[i] = text[i];
     ns_blueprint* blueprint =
         parse("- {name: n, each: 'link/*', inputs: '{}/v/*', outputs: '{}/f/?'}\n");
-    nsi_plan* plan = NULL;
+    nsi_binding* binding = NULL;
     ns_error error;
-    assert_int_equal(nsi_plan_create(blueprint, many, NULL, 4 * LINKS + 1, NULL, &plan, &error),
-                     NS_OK);
-    assert_int_equal(plan->nuse, LINKS);
-    assert_string_equal(plan->uses[1234].inputs[1].name, "link/l1234/v/y");
-    assert_string_equal(plan->uses[1234].outputs[1], "link/l1234/f/y");
-    nsi_plan_free(plan);
+    assert_int_equal(
+        nsi_binding_create(blueprint, many, NULL, 4 * LINKS + 1, NULL, &binding, &error), NS_OK);
+    assert_int_equal(binding->ninstance, LINKS);
+    assert_string_equal(binding->instances[1234].inputs[1].name, "link/l1234/v/y");
+    assert_string_equal(binding->instances[1234].outputs[1], "link/l1234/f/y");
+    nsi_binding_free(binding);
     ns_blueprint_free(blueprint);
 
     // Too many for one network, and for the matrix of a dissipative one.
     blueprint = parse("- {name: n, inputs: 'link/*/v/*', outputs: end}\n");
-    assert_int_equal(nsi_plan_create(blueprint, many, NULL, 4 * LINKS + 1, NULL, &plan, &error),
-                     NS_ERR_LIMIT);
+    assert_int_equal(
+        nsi_binding_create(blueprint, many, NULL, 4 * LINKS + 1, NULL, &binding, &error),
+        NS_ERR_LIMIT);
     ns_blueprint_free(blueprint);
     blueprint = parse("- {name: n, inputs: link/l0/v/x, outputs: 'link/l1*/f/*',"
                       " against: 'link/l1*/v/*', guarantee: dissipative}\n");
-    assert_int_equal(nsi_plan_create(blueprint, many, NULL, 4 * LINKS + 1, NULL, &plan, &error),
-                     NS_ERR_LIMIT);
+    assert_int_equal(
+        nsi_binding_create(blueprint, many, NULL, 4 * LINKS + 1, NULL, &binding, &error),
+        NS_ERR_LIMIT);
     assert_string_equal(error.message,
                         "f.yaml:2:43: network \"n\": outputs: 2222 are too many for the guarantee"
                         " dissipative, which is learned as a matrix of at most 16383 numbers");
@@ -575,9 +585,9 @@ static void many_names_are_handled(void** state) {
 static void no_names_at_all(void** state) {
     (void)state;
     ns_blueprint* blueprint = parse("- {name: n, inputs: q/0, outputs: qdd/0}\n");
-    nsi_plan* plan = NULL;
+    nsi_binding* binding = NULL;
     ns_error error;
-    assert_int_equal(nsi_plan_create(blueprint, NULL, NULL, 0, NULL, &plan, &error),
+    assert_int_equal(nsi_binding_create(blueprint, NULL, NULL, 0, NULL, &binding, &error),
                      NS_ERR_ARGUMENT);
     assert_string_equal(error.message,
                         "f.yaml:2:35: network \"n\": outputs: no quantity is called \"qdd/0\"");
@@ -593,13 +603,13 @@ static void no_names_at_all(void** state) {
 static void weights_are_random_or_loaded(void** state) {
     (void)state;
     ns_blueprint* blueprint = parse(TWO_SETS);
-    nsi_plan* plan = plan_of(blueprint);
+    nsi_binding* binding = binding_of(blueprint);
     enum { N = 2 * (2 * 2 + 3) };
     double weights[N], again[N];
     ns_error error;
-    assert_int_equal(plan->nweight, N);
-    assert_int_equal(nsi_plan_weights(plan, weights, &error), NS_OK);
-    assert_int_equal(nsi_plan_weights(plan, again, &error), NS_OK);
+    assert_int_equal(binding->nweight, N);
+    assert_int_equal(nsi_binding_weights(binding, weights, &error), NS_OK);
+    assert_int_equal(nsi_binding_weights(binding, again, &error), NS_OK);
     assert_memory_equal(weights, again, sizeof weights);
     assert_true(weights[0] != weights[N / 2]); // sets differ
     for (int i = 0; i < N; i++) assert_true(isfinite(weights[i]));
@@ -614,23 +624,23 @@ static void weights_are_random_or_loaded(void** state) {
                                                   numbers + 7 * (i / 2) + 4 * (i % 2), &error),
                          NS_OK);
     }
-    assert_int_equal(nsi_plan_weights(plan, weights, &error), NS_OK);
+    assert_int_equal(nsi_binding_weights(binding, weights, &error), NS_OK);
     assert_memory_equal(weights, numbers, sizeof weights);
 
     assert_int_equal(nsi_blueprint_add_tensor(blueprint, "a/link/shin/w2", 1, 2, numbers, &error),
                      NS_OK);
-    assert_int_equal(nsi_plan_weights(plan, weights, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(nsi_binding_weights(binding, weights, &error), NS_ERR_ARGUMENT);
     assert_string_equal(error.message, "the loaded tensor \"a/link/shin/w2\" (1 x 2) belongs to no"
                                        " set of weights of this blueprint and model");
 
     nsi_blueprint_clear_tensors(blueprint);
-    assert_int_equal(nsi_plan_weights(plan, weights, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(nsi_binding_weights(binding, weights, &error), NS_ERR_ARGUMENT);
     assert_string_equal(error.message,
                         "set \"a/link/thigh\": the tensor \"a/link/thigh/w0\" (2 x 2)"
                         " is missing from the loaded weights");
     assert_int_equal(nsi_blueprint_add_tensor(blueprint, tensors[0], 2, 2, numbers, &error), NS_OK);
     assert_int_equal(nsi_blueprint_add_tensor(blueprint, tensors[1], 1, 3, numbers, &error), NS_OK);
-    assert_int_equal(nsi_plan_weights(plan, weights, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(nsi_binding_weights(binding, weights, &error), NS_ERR_ARGUMENT);
     assert_string_equal(error.message,
                         "set \"a/link/thigh\": the loaded tensor \"a/link/thigh/w1\" is 1 x 3, but"
                         " the network of 1 inputs and 1 outputs needs 3 x 1");
@@ -641,11 +651,11 @@ static void weights_are_random_or_loaded(void** state) {
                      NS_OK);
     assert_int_equal(nsi_blueprint_add_tensor(blueprint, "a/link/thig/w0", 2, 2, numbers, &error),
                      NS_OK);
-    assert_int_equal(nsi_plan_weights(plan, weights, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(nsi_binding_weights(binding, weights, &error), NS_ERR_ARGUMENT);
     assert_string_equal(error.message,
                         "set \"a/link/thigh\": the tensor \"a/link/thigh/w0\" (2 x 2) is missing"
                         " from the loaded weights; nearest: a/link/thig/w0, b/link/shin/w0");
-    nsi_plan_free(plan);
+    nsi_binding_free(binding);
     ns_blueprint_free(blueprint);
 }
 
@@ -659,14 +669,14 @@ static void every_allocation_may_fail(void** state) {
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);
-        nsi_plan* plan = NULL;
+        nsi_binding* binding = NULL;
         ns_error error = {0};
         ns_status status =
-            nsi_plan_create(blueprint, names, NULL, NNAME, &allocator, &plan, &error);
+            nsi_binding_create(blueprint, names, NULL, NNAME, &allocator, &binding, &error);
         bool reached = counter.calls >= n;
         assert_int_equal(status, reached ? NS_ERR_NOMEM : NS_OK);
-        assert_true((plan == NULL) == reached);
-        nsi_plan_free(plan);
+        assert_true((binding == NULL) == reached);
+        nsi_binding_free(binding);
         assert_int_equal(counter.live_blocks, 0);
         if (!reached) {
             print_message("%zu allocations\n", counter.calls);

@@ -1,75 +1,76 @@
 // A blueprint applied to one model: globs and templates expanded to names that exist, in an order
 // that can be computed; sets of weights laid out; values of earlier steps that must be kept.
 
-#ifndef NSI_PLAN_H
-#define NSI_PLAN_H
+#ifndef NSI_BINDING_H
+#define NSI_BINDING_H
 
-#include "nn/network.h"
+#include "nn/network_trace.h"
 
 // A quantity as an input: its value now (lag 0) or `lag` steps ago.
-typedef struct nsi_plan_input {
+typedef struct nsi_binding_input {
     const char* name;
     uint32_t lag;
-} nsi_plan_input;
+} nsi_binding_input;
 
 // One application of a network or formula: one of the two numbers is NSI_NONE.
-typedef struct nsi_plan_use {
+typedef struct nsi_network_instance {
     uint32_t network, formula; // in the blueprint
     uint32_t set;              // of weights; NSI_NONE: a formula without coefficients
     ns_augment mode;
     uint32_t ninput, noutput;
-    const nsi_plan_input* inputs;
+    const nsi_binding_input* inputs;
     const char* const* outputs;
     const char* const* against; // (noutput) or NULL
-} nsi_plan_use;
+} nsi_network_instance;
 
-typedef struct nsi_plan_set {
+typedef struct nsi_binding_set {
     const char* name;          // "drag", "drag/link/a"
     uint32_t network, formula; // one of them NSI_NONE
     uint32_t ninput, noutput;
     uint32_t offset, count; // in all weights
-} nsi_plan_set;
+} nsi_binding_set;
 
 // A quantity of which the last `depth` values are kept from step to step.
-typedef struct nsi_plan_memory {
+typedef struct nsi_binding_memory {
     const char* name;
     uint32_t depth;
-} nsi_plan_memory;
+} nsi_binding_memory;
 
-typedef struct nsi_plan {
+typedef struct nsi_binding {
     ns_allocator allocator;
     const ns_blueprint* blueprint;
-    uint32_t nuse, nset, nmemory;
-    const nsi_plan_use* uses;
-    const nsi_plan_set* sets;
-    const nsi_plan_memory* memory;
+    uint32_t ninstance, nset, nmemory;
+    const nsi_network_instance* instances;
+    const nsi_binding_set* sets;
+    const nsi_binding_memory* memory;
     uint32_t nweight;
     void* block; // what the pointers above point into
-} nsi_plan;
+} nsi_binding;
 
 // `names` are the quantities of the step without networks, in the order in which they are computed.
 // `moves` (nname, or NULL: all) tells for each whether anything in the step depends on what it is
 // replaced by: outputs at others are refused.
 // Messages name the network, the name that is wrong and the nearest existing ones, or both names of a
 // wrong order; the blueprint's file and line when it was read from one.
-ns_status nsi_plan_create(const ns_blueprint* blueprint, const char* const* names,
-                          const uint8_t* moves, uint32_t nname, const ns_allocator* allocator,
-                          nsi_plan** out, ns_error* error);
-void nsi_plan_free(nsi_plan* plan); // NULL is allowed
+ns_status nsi_binding_create(const ns_blueprint* blueprint, const char* const* names,
+                             const uint8_t* moves, uint32_t nname, const ns_allocator* allocator,
+                             nsi_binding** out, ns_error* error);
+void nsi_binding_free(nsi_binding* binding); // NULL is allowed
 
 // The use at whose outputs this name is, and which output; NSI_NONE when there is none.
-uint32_t nsi_plan_find_output(const nsi_plan* plan, const char* name, uint32_t* output);
+uint32_t nsi_binding_find_output(const nsi_binding* binding, const char* name, uint32_t* output);
 
 // The matrices of a set: the layers of a network, or one row of coefficients. Returns how many.
-uint32_t nsi_plan_layers(const nsi_plan* plan, uint32_t set, nsi_layer layers[NSI_MAX_LAYERS]);
+uint32_t nsi_binding_layers(const nsi_binding* binding, uint32_t set,
+                            nsi_layer layers[NSI_MAX_LAYERS]);
 
 // The formula whose coefficients a set has; NULL for a network's.
-const ns_formula_def* nsi_plan_formula(const nsi_plan* plan, uint32_t set);
+const ns_formula_def* nsi_binding_formula(const nsi_binding* binding, uint32_t set);
 
 // Initial weights of all sets (nweight): those loaded into the blueprint, else random ones and
 // coefficients as they are in the blueprint.
 // @return NS_OK; NS_ERR_ARGUMENT when loaded ones do not fit, naming both shapes, are missing or
 // are too many
-ns_status nsi_plan_weights(const nsi_plan* plan, double* weights, ns_error* error);
+ns_status nsi_binding_weights(const nsi_binding* binding, double* weights, ns_error* error);
 
 #endif

@@ -3,7 +3,7 @@
 // to the derivative check. That a guarantee leaves room to learn is shown by learning.
 
 #include "neuralsim/program.h"
-#include "nn/network.h"
+#include "nn/network_trace.h"
 #include "support/check.h"
 #include "support/residual.h"
 #include "support/testalloc.h"
@@ -572,7 +572,7 @@ static double weakest_direction(const runner* r, const net* t, const double* w, 
     return largest;
 }
 
-// The bound of network.c for L is about 1e11, so that forces of unit velocities are below 1e22
+// The bound of network_trace.c for L is about 1e11, so that forces of unit velocities are below 1e22
 // times scales. Beyond, the power is negative up to rounding.
 static const double MATRIX_LIMIT = 1e19;
 
@@ -614,7 +614,7 @@ static void dissipative_networks_never_feed_energy(void** state) {
                 fail_msg("power %g of %u velocities, %s, weights like %g, matrix up to %g", P,
                          t.nout, ns_activation_name(t.def.activation), w.w[0], largest);
             }
-            // Never less than the least damping of network.c, with P and s within 0.1..10
+            // Never less than the least damping of network_trace.c, with P and s within 0.1..10
             if (speed > 1e-100) {
                 assert_true(P < 0.0);
                 least = fmin(least, -P / squares);

@@ -2,7 +2,7 @@
 
 #include "io/tensors.h"
 #include "neuralsim/blueprint.h"
-#include "nn/blueprint.h"
+#include "nn/blueprint_data.h"
 
 ns_status ns_blueprint_load_weights(ns_blueprint* blueprint, const char* path, ns_error* error) {
     if (!blueprint || !path) {

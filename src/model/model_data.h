@@ -1,9 +1,9 @@
 // The inside of a model. One block of memory; everything in it is found by number.
 
-#ifndef NSI_MODEL_H
-#define NSI_MODEL_H
+#ifndef NSI_MODEL_DATA_H
+#define NSI_MODEL_DATA_H
 
-#include "base/base.h"
+#include "base/common.h"
 #include "neuralsim/model.h"
 
 // Parameters of a link and its joint, in registry order, from nsi_link.param on.

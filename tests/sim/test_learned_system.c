@@ -1,7 +1,7 @@
 // Learned systems: values against plain C, sizes, derivatives, the same bits however they are cut
 // up, and that they learn what can be known.
 
-#include "base/base.h"
+#include "base/common.h"
 #include "neuralsim/learned.h"
 #include "sim/learned_model.h"
 #include "support/check.h"

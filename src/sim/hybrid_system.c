@@ -2,7 +2,7 @@
 
 #include "neuralsim/hybrid.h"
 
-#include "io/hybrid.h"
+#include "io/hybrid_file.h"
 #include "sim/learned_model.h"
 #include "sim/system.h"
 

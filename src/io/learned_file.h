@@ -15,8 +15,8 @@
 // Hybrid models have what an experiment found in its data, too: `controls` (names), `state_shift`,
 // `state_scale`, `control_shift`, `control_scale` and `output_scale` (lists of numbers).
 
-#ifndef NSI_IO_LEARNED_H
-#define NSI_IO_LEARNED_H
+#ifndef NSI_IO_LEARNED_FILE_H
+#define NSI_IO_LEARNED_FILE_H
 
 #include "io/yaml.h"
 #include "neuralsim/learned.h"

@@ -2,7 +2,7 @@
 // that is not finite goes unseen.
 
 #include "expr/kernels.h"
-#include "sim/carry.h"
+#include "sim/jacobian_product.h"
 #include "support/check.h"
 
 #include <math.h>
@@ -39,14 +39,15 @@ static void make_product(product* p, nsi_rng* rng, bool integers) {
     }
 }
 
-static bool multiply(product* p, nsi_carry_kernel* kernel) {
-    nsi_carry_row rows[MOST];
+static bool multiply(product* p, nsi_jacobian_product_kernel* kernel) {
+    nsi_jacobian_product_row rows[MOST];
     double values[MOST * MOST] = {0};
     const double* states[MOST * MOST] = {0};
     memcpy(p->out, p->b, p->nrow * p->columns * sizeof(double));
     for (size_t i = 0; i < p->nrow; i++) {
-        nsi_carry_row* r = &rows[i];
-        *r = (nsi_carry_row){p->out + i * p->columns, values + i * MOST, states + i * MOST, 0};
+        nsi_jacobian_product_row* r = &rows[i];
+        *r = (nsi_jacobian_product_row){p->out + i * p->columns, values + i * MOST,
+                                        states + i * MOST, 0};
         for (size_t k = 0; k < p->nx; k++) {
             if (p->a[i * p->nx + k] == 0.0) continue;
             r->value[r->count] = p->a[i * p->nx + k];
@@ -56,10 +57,10 @@ static bool multiply(product* p, nsi_carry_kernel* kernel) {
     return kernel(rows, p->nrow, p->nx, p->columns);
 }
 
-static nsi_carry_kernel* const kernels[] = {
-    nsi_carry_generic,
+static nsi_jacobian_product_kernel* const kernels[] = {
+    nsi_jacobian_product_generic,
 #ifdef NSI_HAVE_AVX2_KERNELS
-    nsi_carry_avx2,
+    nsi_jacobian_product_avx2,
 #endif
 };
 

@@ -1,8 +1,8 @@
 // What all of src/ may use: errors, memory, arenas, arrays, hash index, text, random numbers,
 // clocks.
 
-#ifndef NSI_BASE_H
-#define NSI_BASE_H
+#ifndef NSI_COMMON_H
+#define NSI_COMMON_H
 
 #include "neuralsim/base.h"
 

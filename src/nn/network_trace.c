@@ -19,7 +19,7 @@
 // (core(z) + core(-z)) / 2; then f changes its sign when the inputs do, and for a dissipative
 // network the velocities along with them. Symmetries are about x = shift.
 
-#include "nn/network.h"
+#include "nn/network_trace.h"
 
 #include "expr/block.h"
 #include "expr/trace.h"

@@ -1,7 +1,7 @@
 // The product of a step's Jacobian with the sensitivities so far. Compiled twice (CMakeLists.txt), as
 // expr/kernels.c is: plain loops, products and sums apart, so that both give the same bits.
 
-#include "sim/carry.h"
+#include "sim/jacobian_product.h"
 
 // Columns at a time: the rows of S stay in the first-level cache while all results are made.
 enum { TILE_BYTES = 16384, LEAST = 64, WIDTH = 8 };
@@ -35,16 +35,17 @@ static bool all_finite(const double* x, size_t count) {
 }
 
 #define JOIN(a, b) a##b
-#define KERNEL(suffix) JOIN(nsi_carry_, suffix)
+#define KERNEL(suffix) JOIN(nsi_jacobian_product_, suffix)
 
-bool KERNEL(NSI_KERNEL_SUFFIX)(const nsi_carry_row* rows, size_t nrow, size_t nx, size_t columns) {
+bool KERNEL(NSI_KERNEL_SUFFIX)(const nsi_jacobian_product_row* rows, size_t nrow, size_t nx,
+                               size_t columns) {
     size_t tile = TILE_BYTES / sizeof(double) / (nx + 1) / WIDTH * WIDTH;
     if (tile < LEAST) tile = LEAST;
     bool finite = true;
     for (size_t from = 0; from < columns; from += tile) {
         const size_t count = columns - from < tile ? columns - from : tile;
         for (size_t i = 0; i < nrow; i++) {
-            const nsi_carry_row* r = &rows[i];
+            const nsi_jacobian_product_row* r = &rows[i];
             double* out = r->out + from;
             size_t k = 0;
             for (; k + 4 <= r->count; k += 4) {

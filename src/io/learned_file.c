@@ -1,6 +1,6 @@
 // Learned systems in files: reading.
 
-#include "io/learned.h"
+#include "io/learned_file.h"
 
 #include "io/utf8.h"
 

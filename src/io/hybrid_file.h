@@ -15,7 +15,7 @@
 // or, instead of parameters, contact, integrator and blueprint, a network that is the whole step:
 //
 //     timestep: 0.01                 # needed
-//     learned: {kind: lstm, ..}      # io/learned.h
+//     learned: {kind: lstm, ..}      # io/learned_file.h
 //     weights: lstm.safetensors
 //
 // In place of `robot` there may be several, robots that share all else; which one is meant is told by
@@ -32,11 +32,11 @@
 // Files are relative to the folder of this one, or absolute; a name is a name and nothing in it is
 // expanded. What is refused in files from anywhere is in io/yaml.h; unknown keys are, too.
 
-#ifndef NSI_IO_HYBRID_H
-#define NSI_IO_HYBRID_H
+#ifndef NSI_IO_HYBRID_FILE_H
+#define NSI_IO_HYBRID_FILE_H
 
-#include "base/base.h"
-#include "io/learned.h"
+#include "base/common.h"
+#include "io/learned_file.h"
 
 enum {
     NSI_HYBRID_MAX_PATH = 4095,   // bytes, as it is written in the file

@@ -4,7 +4,7 @@
 #define _XOPEN_SOURCE 700
 
 #include "io/file.h"
-#include "io/hybrid.h"
+#include "io/hybrid_file.h"
 #include "io/yaml.h"
 #include "neuralsim/model.h"
 #include "support/check.h"

@@ -7,10 +7,10 @@
 // Everything works on numbers of names, whose order is that of computation. A name without globs
 // costs one look into a hash index, a glob only the names that begin like it.
 
-#include "nn/plan.h"
+#include "nn/binding.h"
 
 #include "neuralsim/model.h"
-#include "nn/blueprint.h"
+#include "nn/blueprint_data.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,23 +18,23 @@
 
 enum {
     MAX_EXPANDED = 4096,    // bytes of a name after {}, and its NUL
-    MAX_INPUTS = 1 << 20,   // of all uses
+    MAX_INPUTS = 1 << 20,   // of all instances
     MAX_LAST_WIDTH = 16383, // of a dense layer
     NEAREST = 3,            // names in a message
     NEAREST_SIZE = 3 * 110  // bytes for them
 };
 
 // Where a name is an output.
-typedef struct plan_output {
+typedef struct binding_output {
     const char* name;
     uint32_t use, output;
-} plan_output;
+} binding_output;
 
-// A plan and what it is made of.
+// A binding and what it is made of.
 typedef struct storage {
-    nsi_plan plan;
+    nsi_binding binding;
     nsi_arena arena;
-    NSI_ARRAY(plan_output) outputs;
+    NSI_ARRAY(binding_output) outputs;
     nsi_index output_names;
 } storage;
 
@@ -55,7 +55,7 @@ typedef struct lagged {
 
 typedef NSI_ARRAY(uint32_t) numbers;
 
-typedef struct planner {
+typedef struct binder {
     const ns_blueprint* blueprint;
     const char* const* names;
     const uint8_t* moves;
@@ -66,13 +66,13 @@ typedef struct planner {
 
     nsi_index index;     // names by hash
     sorted_name* sorted; // (nname)
-    const char** kept;   // (nname) the plan's copy of a name, or NULL
+    const char** kept;   // (nname) the binding's copy of a name, or NULL
     uint32_t* depth;     // (nname) values to keep
     uint32_t* owner;     // (nname) part of which it is an output, or NSI_NONE
     NSI_ARRAY(prefix) prefixes;
     nsi_index prefix_index;
-    NSI_ARRAY(nsi_plan_use) uses;
-    NSI_ARRAY(nsi_plan_set) sets;
+    NSI_ARRAY(nsi_network_instance) instances;
+    NSI_ARRAY(nsi_binding_set) sets;
     uint64_t nweight, ninput; // of all
 
     // The network or formula, the match and what they expand to, at present.
@@ -81,18 +81,18 @@ typedef struct planner {
     char text[MAX_EXPANDED];         // after {}
     numbers found, outputs, against; // names
     NSI_ARRAY(lagged) inputs;
-} planner;
+} binder;
 
 // ---- messages --------------------------------------------------------------------------------
 
 // The formula at hand, or NULL.
-static const nsi_blueprint_formula* formula_at(const planner* p) {
+static const nsi_blueprint_formula* formula_at(const binder* p) {
     uint32_t networks = p->blueprint->networks.count;
     return p->part >= networks ? &p->blueprint->formulas.data[p->part - networks] : NULL;
 }
 
 // Of a formula what it has in common with a network.
-static const ns_network_def* definition(const planner* p) {
+static const ns_network_def* definition(const binder* p) {
     const nsi_blueprint_formula* f = formula_at(p);
     return f ? &f->ports : &p->blueprint->networks.data[p->part].def;
 }
@@ -115,9 +115,9 @@ static uint32_t input_offset(const nsi_blueprint_formula* f, uint32_t input) {
 }
 
 // "file:line:column: network "drag", link/a: inputs: " and the message.
-static ns_status fail_at(const planner* p, ns_status status, nsi_field field, uint32_t item,
+static ns_status fail_at(const binder* p, ns_status status, nsi_field field, uint32_t item,
                          const char* format, ...) NSI_PRINTF(5, 6);
-static ns_status fail_at(const planner* p, ns_status status, nsi_field field, uint32_t item,
+static ns_status fail_at(const binder* p, ns_status status, nsi_field field, uint32_t item,
                          const char* format, ...) {
     char message[NS_ERROR_SIZE], where[200] = "", match[80] = "", who[80];
     const nsi_blueprint_formula* f = formula_at(p);
@@ -143,7 +143,7 @@ static ns_status fail_at(const planner* p, ns_status status, nsi_field field, ui
                     whole ? "" : ": ", message);
 }
 
-static ns_status fail_nomem(const planner* p) {
+static ns_status fail_nomem(const binder* p) {
     return nsi_fail_nomem(p->error);
 }
 
@@ -184,7 +184,7 @@ static const char* list_ranking(const ranking* r, char out[NEAREST_SIZE]) {
     return out;
 }
 
-static const char* nearest_names(const planner* p, const char* wanted, char out[NEAREST_SIZE]) {
+static const char* nearest_names(const binder* p, const char* wanted, char out[NEAREST_SIZE]) {
     ranking r = {0};
     for (uint32_t i = 0; i < p->nname; i++) {
         size_t size = strlen(p->names[i]);
@@ -197,7 +197,7 @@ static bool has_glob(const char* text) {
     return strpbrk(text, "*?") != NULL;
 }
 
-static ns_status fail_missing(const planner* p, nsi_field field, uint32_t item, const char* name) {
+static ns_status fail_missing(const binder* p, nsi_field field, uint32_t item, const char* name) {
     char nearest[NEAREST_SIZE];
     bool glob = has_glob(name), formula = formula_at(p) != NULL;
     return fail_at(p, NS_ERR_ARGUMENT, field, item, "no quantity %s \"%.100s\"%s%s",
@@ -207,7 +207,7 @@ static ns_status fail_missing(const planner* p, nsi_field field, uint32_t item, 
 
 // ---- names -----------------------------------------------------------------------------------
 
-static uint32_t find_name(const planner* p, const char* name) {
+static uint32_t find_name(const binder* p, const char* name) {
     uint32_t hash = nsi_hash_bytes(name, strlen(name));
     for (uint32_t at = nsi_index_first(&p->index, hash), id; nsi_index_at(&p->index, at, &id);
          at = nsi_index_next(&p->index, at)) {
@@ -227,7 +227,7 @@ static int compare_numbers(const void* a, const void* b) {
     return (x > y) - (x < y);
 }
 
-static uint32_t find_prefix(const planner* p, const char* name, size_t size) {
+static uint32_t find_prefix(const binder* p, const char* name, size_t size) {
     const nsi_index* index = &p->prefix_index;
     for (uint32_t at = nsi_index_first(index, nsi_hash_bytes(name, size)), id;
          nsi_index_at(index, at, &id); at = nsi_index_next(index, at)) {
@@ -238,7 +238,7 @@ static uint32_t find_prefix(const planner* p, const char* name, size_t size) {
 }
 
 // All beginnings of all names, in the order of first appearance.
-static bool find_prefixes(planner* p) {
+static bool find_prefixes(binder* p) {
     for (uint32_t i = 0; i < p->nname; i++) {
         const char* name = p->names[i];
         for (const char* slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -254,7 +254,7 @@ static bool find_prefixes(planner* p) {
     return true;
 }
 
-static ns_status prepare_names(planner* p) {
+static ns_status prepare_names(binder* p) {
     size_t n = p->nname;
     p->sorted = nsi_alloc(&p->allocator, n * sizeof *p->sorted);
     p->kept = nsi_alloc_zeroed(&p->allocator, n * sizeof *p->kept);
@@ -271,8 +271,8 @@ static ns_status prepare_names(planner* p) {
     return find_prefixes(p) ? NS_OK : fail_nomem(p);
 }
 
-// The plan's own copy.
-static const char* keep_name(planner* p, uint32_t name) {
+// The binding's own copy.
+static const char* keep_name(binder* p, uint32_t name) {
     if (!p->kept[name]) {
         p->kept[name] = nsi_arena_string(&p->out->arena, p->names[name], strlen(p->names[name]));
     }
@@ -282,7 +282,7 @@ static const char* keep_name(planner* p, uint32_t name) {
 // ---- templates -------------------------------------------------------------------------------
 
 // `from` with the match for every {}, into p->text.
-static bool substitute(planner* p, const char* from) {
+static bool substitute(binder* p, const char* from) {
     size_t length = 0, match = p->match ? strlen(p->match) : 0;
     while (*from) {
         bool hole = p->match && from[0] == '{' && from[1] == '}';
@@ -297,7 +297,7 @@ static bool substitute(planner* p, const char* from) {
 }
 
 // Numbers of the names that fit a glob, in their order, into p->found.
-static bool match_glob(planner* p, const char* glob) {
+static bool match_glob(binder* p, const char* glob) {
     // Those that begin like it are neighbours when sorted.
     size_t size = strcspn(glob, "*?");
     uint32_t low = 0, high = p->nname;
@@ -321,7 +321,7 @@ static bool match_glob(planner* p, const char* glob) {
 
 // The numbers of a group: "link/a/force" stands for its x, y, z. Under `each` only such vectors do:
 // joints have one torque or three, and a network is made for one number of them.
-static bool match_members(planner* p) {
+static bool match_members(binder* p) {
     char members[MAX_EXPANDED + 2];
     snprintf(members, sizeof members, "%s/*", p->text);
     if (!match_glob(p, members)) return false;
@@ -335,7 +335,7 @@ static bool match_members(planner* p) {
 // The names that a template stands for at present, into p->found; none is no error. A name that
 // exists stands for itself, whatever characters are in it; one that others begin with, up to a '/',
 // stands for those. In formulas a name is one quantity.
-static ns_status expand(planner* p, const char* template, nsi_field field, uint32_t item) {
+static ns_status expand(binder* p, const char* template, nsi_field field, uint32_t item) {
     p->found.count = 0;
     if (!substitute(p, template)) {
         return fail_at(p, NS_ERR_LIMIT, field, item, "\"%.60s\" has more than %d bytes after {}",
@@ -355,14 +355,14 @@ static ns_status expand(planner* p, const char* template, nsi_field field, uint3
     return ok ? NS_OK : fail_nomem(p);
 }
 
-static ns_status check_count(const planner* p, nsi_field field, uint32_t item, uint64_t count) {
+static ns_status check_count(const binder* p, nsi_field field, uint32_t item, uint64_t count) {
     if (count <= NSI_BLUEPRINT_MAX_WIDTH) return NS_OK;
     return fail_at(p, NS_ERR_LIMIT, field, item, "more than %d after globs and lags",
                    NSI_BLUEPRINT_MAX_WIDTH);
 }
 
 // The names of a template, at least one, onto the end of `out`.
-static ns_status expand_onto(planner* p, const char* template, nsi_field field, uint32_t item,
+static ns_status expand_onto(binder* p, const char* template, nsi_field field, uint32_t item,
                              numbers* out) {
     ns_status status = expand(p, template, field, item);
     if (status == NS_OK && p->found.count == 0) return fail_missing(p, field, item, p->text);
@@ -377,13 +377,13 @@ static ns_status expand_onto(planner* p, const char* template, nsi_field field, 
 
 // ---- outputs ---------------------------------------------------------------------------------
 
-static bool may_move(const planner* p, uint32_t name) {
+static bool may_move(const binder* p, uint32_t name) {
     return !p->moves || p->moves[name];
 }
 
 // Does any output of this match exist, and act on anything? Links that are welded to the world
 // have none, and no fault of the blueprint's.
-static ns_status applies(planner* p, bool* exists, bool* acts) {
+static ns_status applies(binder* p, bool* exists, bool* acts) {
     const ns_network_def* def = definition(p);
     *exists = *acts = false;
     for (uint32_t i = 0; i < def->noutput && !*acts; i++) {
@@ -398,7 +398,7 @@ static ns_status applies(planner* p, bool* exists, bool* acts) {
 }
 
 // The part becomes the owner of a name.
-static ns_status take_output(planner* p, uint32_t item, uint32_t name) {
+static ns_status take_output(binder* p, uint32_t item, uint32_t name) {
     uint32_t owner = p->owner[name];
     if (!may_move(p, name)) {
         return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUTS, item,
@@ -417,7 +417,7 @@ static ns_status take_output(planner* p, uint32_t item, uint32_t name) {
     return NS_OK;
 }
 
-static ns_status take_outputs(planner* p) {
+static ns_status take_outputs(binder* p) {
     const ns_network_def* def = definition(p);
     p->outputs.count = 0;
     ns_status status = NS_OK;
@@ -431,7 +431,7 @@ static ns_status take_outputs(planner* p) {
     return status;
 }
 
-static uint32_t earliest_output(const planner* p) {
+static uint32_t earliest_output(const binder* p) {
     uint32_t earliest = p->outputs.data[0];
     for (uint32_t i = 1; i < p->outputs.count; i++) {
         if (p->outputs.data[i] < earliest) earliest = p->outputs.data[i];
@@ -441,7 +441,7 @@ static uint32_t earliest_output(const planner* p) {
 
 // ---- inputs ----------------------------------------------------------------------------------
 
-static ns_status take_input(planner* p, uint32_t item, uint32_t earliest) {
+static ns_status take_input(binder* p, uint32_t item, uint32_t earliest) {
     uint32_t first, last;
     const char* template = nsi_input_lags(definition(p)->inputs[item], &first, &last);
     ns_status status = expand(p, template, NSI_FIELD_INPUTS, item);
@@ -467,7 +467,7 @@ static ns_status take_input(planner* p, uint32_t item, uint32_t earliest) {
     return NS_OK;
 }
 
-static ns_status take_inputs(planner* p) {
+static ns_status take_inputs(binder* p) {
     uint32_t earliest = earliest_output(p);
     p->inputs.count = 0;
     ns_status status = NS_OK;
@@ -507,7 +507,7 @@ static size_t before_slash(const char* text, size_t size) {
 //     joint/<j>/tau/<k>, .../force/<f>/<k>     joint/<j>/velocity/<k>
 //     link/<l>/force/<x, y or z>               link/<l>/velocity/com/<the same>
 //     link/<l>/torque/<x, y or z>              link/<l>/velocity/angular/<the same>
-static bool velocity_of(planner* p, const char* output) {
+static bool velocity_of(binder* p, const char* output) {
     size_t size = strlen(output), end = 0; // of "joint/<j>" or "link/<l>"
     const char *velocity = "", *component = "", *last = strrchr(output, '/');
     if (strncmp(output, "joint/", 6) == 0) {
@@ -536,7 +536,7 @@ static bool velocity_of(planner* p, const char* output) {
     return true;
 }
 
-static ns_status take_against(planner* p) {
+static ns_status take_against(binder* p) {
     const ns_network_def* def = definition(p);
     p->against.count = 0;
     if (!(def->guarantee & NS_GUARANTEE_DISSIPATIVE)) return NS_OK;
@@ -579,14 +579,14 @@ static ns_status take_against(planner* p) {
 
 // ---- sizes -----------------------------------------------------------------------------------
 
-static ns_status check_scale(const planner* p, nsi_field field, uint32_t count, uint32_t needed,
+static ns_status check_scale(const binder* p, nsi_field field, uint32_t count, uint32_t needed,
                              const char* of) {
     if (count <= 1 || count == needed) return NS_OK;
     return fail_at(p, NS_ERR_ARGUMENT, field, NSI_NONE,
                    "%u numbers for %u %s; give one for all, or one for each", count, needed, of);
 }
 
-static ns_status check_sizes(const planner* p) {
+static ns_status check_sizes(const binder* p) {
     const ns_network_def* def = definition(p);
     uint32_t nin = p->inputs.count, nout = p->outputs.count;
     ns_status status = check_scale(p, NSI_FIELD_INPUT_SHIFT, def->ninput_shift, nin, "inputs");
@@ -614,9 +614,9 @@ static ns_status check_sizes(const planner* p) {
     return NS_OK;
 }
 
-// ---- sets and uses ---------------------------------------------------------------------------
+// ---- sets and instances ----------------------------------------------------------------------
 
-static ns_status make_set(planner* p, uint32_t* number) {
+static ns_status make_set(binder* p, uint32_t* number) {
     const ns_network_def* def = definition(p);
     uint32_t nin = p->inputs.count, nout = p->outputs.count;
     const nsi_blueprint_formula* f = formula_at(p);
@@ -630,7 +630,7 @@ static ns_status make_set(planner* p, uint32_t* number) {
 
     // The set of an earlier match, when they share one.
     if (p->sets.count > 0 && !def->separate) {
-        const nsi_plan_set* last = &p->sets.data[p->sets.count - 1];
+        const nsi_binding_set* last = &p->sets.data[p->sets.count - 1];
         if (last->network == network && last->formula == formula) {
             *number = p->sets.count - 1;
             if (last->ninput == nin && last->noutput == nout) return NS_OK;
@@ -648,12 +648,12 @@ static ns_status make_set(planner* p, uint32_t* number) {
                        "with its %llu weights there are more than %d in all",
                        (unsigned long long)count, NSI_BLUEPRINT_MAX_WEIGHTS);
     }
-    nsi_plan_set set = {.network = network,
-                        .formula = formula,
-                        .ninput = nin,
-                        .noutput = nout,
-                        .offset = (uint32_t)p->nweight,
-                        .count = (uint32_t)count};
+    nsi_binding_set set = {.network = network,
+                           .formula = formula,
+                           .ninput = nin,
+                           .noutput = nout,
+                           .offset = (uint32_t)p->nweight,
+                           .count = (uint32_t)count};
     bool has_match = p->match && def->separate;
     size_t size = strlen(def->name) + (has_match ? strlen(p->match) + 1 : 0);
     char* name = nsi_arena_alloc(&p->out->arena, size + 1);
@@ -664,8 +664,8 @@ static ns_status make_set(planner* p, uint32_t* number) {
     return nsi_array_push(&p->allocator, &p->sets, set) ? NS_OK : fail_nomem(p);
 }
 
-// Names as the plan keeps them; NULL when out of memory.
-static const char** keep_list(planner* p, const numbers* list) {
+// Names as the binding keeps them; NULL when out of memory.
+static const char** keep_list(binder* p, const numbers* list) {
     const char** out = nsi_arena_alloc(&p->out->arena, list->count * sizeof *out);
     for (uint32_t i = 0; i < list->count && out; i++) {
         out[i] = keep_name(p, list->data[i]);
@@ -674,9 +674,9 @@ static const char** keep_list(planner* p, const numbers* list) {
     return out;
 }
 
-static ns_status add_output(planner* p, const char* name, uint32_t use, uint32_t output) {
+static ns_status add_output(binder* p, const char* name, uint32_t use, uint32_t output) {
     storage* s = p->out;
-    plan_output entry = {name, use, output};
+    binding_output entry = {name, use, output};
     if (!nsi_index_insert(&p->allocator, &s->output_names, nsi_hash_bytes(name, strlen(name)),
                           s->outputs.count) ||
         !nsi_array_push(&p->allocator, &s->outputs, entry)) {
@@ -685,19 +685,20 @@ static ns_status add_output(planner* p, const char* name, uint32_t use, uint32_t
     return NS_OK;
 }
 
-static ns_status make_use(planner* p) {
+static ns_status make_instance(binder* p) {
     uint32_t networks = p->blueprint->networks.count;
-    nsi_plan_use use = {.network = p->part < networks ? p->part : NSI_NONE,
-                        .formula = p->part < networks ? NSI_NONE : p->part - networks,
-                        .mode = definition(p)->mode,
-                        .ninput = p->inputs.count,
-                        .noutput = p->outputs.count};
+    nsi_network_instance use = {.network = p->part < networks ? p->part : NSI_NONE,
+                                .formula = p->part < networks ? NSI_NONE : p->part - networks,
+                                .mode = definition(p)->mode,
+                                .ninput = p->inputs.count,
+                                .noutput = p->outputs.count};
     ns_status status = make_set(p, &use.set);
     if (status != NS_OK) return status;
-    nsi_plan_input* inputs = nsi_arena_alloc(&p->out->arena, use.ninput * sizeof *inputs);
+    nsi_binding_input* inputs = nsi_arena_alloc(&p->out->arena, use.ninput * sizeof *inputs);
     if (!inputs) return fail_nomem(p);
     for (uint32_t i = 0; i < use.ninput; i++) {
-        inputs[i] = (nsi_plan_input){keep_name(p, p->inputs.data[i].name), p->inputs.data[i].lag};
+        inputs[i] =
+            (nsi_binding_input){keep_name(p, p->inputs.data[i].name), p->inputs.data[i].lag};
         if (!inputs[i].name) return fail_nomem(p);
     }
     use.inputs = inputs;
@@ -708,25 +709,25 @@ static ns_status make_use(planner* p) {
         if (!use.against) return fail_nomem(p);
     }
     for (uint32_t i = 0; i < use.noutput && status == NS_OK; i++) {
-        status = add_output(p, use.outputs[i], p->uses.count, i);
+        status = add_output(p, use.outputs[i], p->instances.count, i);
     }
     if (status != NS_OK) return status;
-    return nsi_array_push(&p->allocator, &p->uses, use) ? NS_OK : fail_nomem(p);
+    return nsi_array_push(&p->allocator, &p->instances, use) ? NS_OK : fail_nomem(p);
 }
 
 // The network or formula at the present match.
-static ns_status apply(planner* p) {
+static ns_status apply(binder* p) {
     ns_status status = take_outputs(p);
     if (status == NS_OK) status = take_inputs(p);
     if (status == NS_OK) status = take_against(p);
     if (status == NS_OK) status = check_sizes(p);
-    if (status == NS_OK) status = make_use(p);
+    if (status == NS_OK) status = make_instance(p);
     return status;
 }
 
 // ---- matches ---------------------------------------------------------------------------------
 
-static ns_status fail_each(planner* p, const prefix* skipped, bool exists) {
+static ns_status fail_each(binder* p, const prefix* skipped, bool exists) {
     const ns_network_def* def = definition(p);
     if (skipped) {
         const char* output = def->outputs[0];
@@ -746,7 +747,7 @@ static ns_status fail_each(planner* p, const prefix* skipped, bool exists) {
                    list_ranking(&r, nearest));
 }
 
-static ns_status apply_each(planner* p) {
+static ns_status apply_each(binder* p) {
     const ns_network_def* def = definition(p);
     const prefix* skipped = NULL;
     bool any = false, any_exists = false;
@@ -779,34 +780,36 @@ static ns_status apply_each(planner* p) {
 
 // ---- all -------------------------------------------------------------------------------------
 
-static const void* keep_array(planner* p, const void* data, size_t size) {
+static const void* keep_array(binder* p, const void* data, size_t size) {
     void* copy = nsi_arena_alloc(&p->out->arena, size);
     if (copy && size > 0) memcpy(copy, data, size);
     return copy;
 }
 
-static ns_status finish(planner* p) {
-    nsi_plan* plan = &p->out->plan;
-    NSI_ARRAY(nsi_plan_memory) memory = {0};
+static ns_status finish(binder* p) {
+    nsi_binding* binding = &p->out->binding;
+    NSI_ARRAY(nsi_binding_memory) memory = {0};
     ns_status status = NS_OK;
     for (uint32_t i = 0; i < p->nname && status == NS_OK; i++) {
         if (p->depth[i] == 0) continue;
-        nsi_plan_memory entry = {keep_name(p, i), p->depth[i]};
+        nsi_binding_memory entry = {keep_name(p, i), p->depth[i]};
         if (!entry.name || !nsi_array_push(&p->allocator, &memory, entry)) status = fail_nomem(p);
     }
-    plan->nuse = p->uses.count;
-    plan->nset = p->sets.count;
-    plan->nmemory = memory.count;
-    plan->nweight = (uint32_t)p->nweight;
-    plan->uses = keep_array(p, p->uses.data, p->uses.count * sizeof *p->uses.data);
-    plan->sets = keep_array(p, p->sets.data, p->sets.count * sizeof *p->sets.data);
-    plan->memory = keep_array(p, memory.data, memory.count * sizeof *memory.data);
+    binding->ninstance = p->instances.count;
+    binding->nset = p->sets.count;
+    binding->nmemory = memory.count;
+    binding->nweight = (uint32_t)p->nweight;
+    binding->instances =
+        keep_array(p, p->instances.data, p->instances.count * sizeof *p->instances.data);
+    binding->sets = keep_array(p, p->sets.data, p->sets.count * sizeof *p->sets.data);
+    binding->memory = keep_array(p, memory.data, memory.count * sizeof *memory.data);
     nsi_array_free(&p->allocator, &memory);
-    if (status == NS_OK && (!plan->uses || !plan->sets || !plan->memory)) status = fail_nomem(p);
+    if (status == NS_OK && (!binding->instances || !binding->sets || !binding->memory))
+        status = fail_nomem(p);
     return status;
 }
 
-static void free_planner(planner* p) {
+static void free_binder(binder* p) {
     nsi_free(&p->allocator, p->sorted);
     nsi_free(&p->allocator, (void*)p->kept);
     nsi_free(&p->allocator, p->depth);
@@ -814,7 +817,7 @@ static void free_planner(planner* p) {
     nsi_index_free(&p->allocator, &p->index);
     nsi_array_free(&p->allocator, &p->prefixes);
     nsi_index_free(&p->allocator, &p->prefix_index);
-    nsi_array_free(&p->allocator, &p->uses);
+    nsi_array_free(&p->allocator, &p->instances);
     nsi_array_free(&p->allocator, &p->sets);
     nsi_array_free(&p->allocator, &p->found);
     nsi_array_free(&p->allocator, &p->outputs);
@@ -822,21 +825,21 @@ static void free_planner(planner* p) {
     nsi_array_free(&p->allocator, &p->inputs);
 }
 
-ns_status nsi_plan_create(const ns_blueprint* blueprint, const char* const* names,
-                          const uint8_t* moves, uint32_t nname, const ns_allocator* allocator,
-                          nsi_plan** out, ns_error* error) {
+ns_status nsi_binding_create(const ns_blueprint* blueprint, const char* const* names,
+                             const uint8_t* moves, uint32_t nname, const ns_allocator* allocator,
+                             nsi_binding** out, ns_error* error) {
     *out = NULL;
     ns_allocator own = allocator ? *allocator : ns_default_allocator();
-    planner p = {.blueprint = blueprint,
-                 .names = names,
-                 .moves = moves,
-                 .nname = nname,
-                 .allocator = own,
-                 .error = error};
+    binder p = {.blueprint = blueprint,
+                .names = names,
+                .moves = moves,
+                .nname = nname,
+                .allocator = own,
+                .error = error};
     p.out = nsi_alloc_zeroed(&own, sizeof *p.out);
     if (!p.out) return nsi_fail_nomem(error);
     p.out->arena.allocator = own;
-    p.out->plan = (nsi_plan){.allocator = own, .blueprint = blueprint, .block = p.out};
+    p.out->binding = (nsi_binding){.allocator = own, .blueprint = blueprint, .block = p.out};
 
     ns_status status = prepare_names(&p);
     uint32_t parts = blueprint->networks.count + blueprint->formulas.count;
@@ -844,27 +847,27 @@ ns_status nsi_plan_create(const ns_blueprint* blueprint, const char* const* name
         status = definition(&p)->each ? apply_each(&p) : apply(&p);
     }
     if (status == NS_OK) status = finish(&p);
-    free_planner(&p);
+    free_binder(&p);
     if (status == NS_OK) {
-        *out = &p.out->plan;
+        *out = &p.out->binding;
     } else {
-        nsi_plan_free(&p.out->plan);
+        nsi_binding_free(&p.out->binding);
     }
     return status;
 }
 
-void nsi_plan_free(nsi_plan* plan) {
-    if (!plan) return;
-    storage* s = plan->block;
-    ns_allocator allocator = plan->allocator;
+void nsi_binding_free(nsi_binding* binding) {
+    if (!binding) return;
+    storage* s = binding->block;
+    ns_allocator allocator = binding->allocator;
     nsi_array_free(&allocator, &s->outputs);
     nsi_index_free(&allocator, &s->output_names);
     nsi_arena_free(&s->arena);
     nsi_free(&allocator, s);
 }
 
-uint32_t nsi_plan_find_output(const nsi_plan* plan, const char* name, uint32_t* output) {
-    const storage* s = plan->block;
+uint32_t nsi_binding_find_output(const nsi_binding* binding, const char* name, uint32_t* output) {
+    const storage* s = binding->block;
     uint32_t hash = nsi_hash_bytes(name, strlen(name));
     for (uint32_t at = nsi_index_first(&s->output_names, hash), id;
          nsi_index_at(&s->output_names, at, &id); at = nsi_index_next(&s->output_names, at)) {
@@ -877,7 +880,7 @@ uint32_t nsi_plan_find_output(const nsi_plan* plan, const char* name, uint32_t* 
 
 // ---- weights ---------------------------------------------------------------------------------
 
-static const char* tensor_name(const nsi_plan_set* set, uint32_t layer, char* out, size_t size) {
+static const char* tensor_name(const nsi_binding_set* set, uint32_t layer, char* out, size_t size) {
     snprintf(out, size, "%s/w%u", set->name, layer);
     return out;
 }
@@ -885,11 +888,12 @@ static const char* tensor_name(const nsi_plan_set* set, uint32_t layer, char* ou
 enum { TENSOR_NAME_SIZE = NSI_BLUEPRINT_MAX_NAME + MAX_EXPANDED + 16 };
 
 // With the file that the weights came from.
-static ns_status fail_weights(const nsi_plan* plan, ns_error* error, const char* format, ...)
+static ns_status fail_weights(const nsi_binding* binding, ns_error* error, const char* format, ...)
     NSI_PRINTF(3, 4);
-static ns_status fail_weights(const nsi_plan* plan, ns_error* error, const char* format, ...) {
+static ns_status fail_weights(const nsi_binding* binding, ns_error* error, const char* format,
+                              ...) {
     char what[NS_ERROR_SIZE];
-    const char* file = plan->blueprint->weights_file;
+    const char* file = binding->blueprint->weights_file;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
@@ -908,48 +912,50 @@ static const char* nearest_tensors(const ns_blueprint* blueprint, const char* wa
     return list_ranking(&r, out);
 }
 
-const ns_formula_def* nsi_plan_formula(const nsi_plan* plan, uint32_t set) {
-    return ns_blueprint_formula(plan->blueprint, plan->sets[set].formula);
+const ns_formula_def* nsi_binding_formula(const nsi_binding* binding, uint32_t set) {
+    return ns_blueprint_formula(binding->blueprint, binding->sets[set].formula);
 }
 
-uint32_t nsi_plan_layers(const nsi_plan* plan, uint32_t number, nsi_layer layers[NSI_MAX_LAYERS]) {
-    const nsi_plan_set* set = &plan->sets[number];
+uint32_t nsi_binding_layers(const nsi_binding* binding, uint32_t number,
+                            nsi_layer layers[NSI_MAX_LAYERS]) {
+    const nsi_binding_set* set = &binding->sets[number];
     if (set->formula != NSI_NONE) {
         layers[0] = (nsi_layer){.rows = 1, .columns = set->count};
         return 1;
     }
-    return nsi_network_layers(ns_blueprint_network(plan->blueprint, set->network), set->ninput,
+    return nsi_network_layers(ns_blueprint_network(binding->blueprint, set->network), set->ninput,
                               set->noutput, layers);
 }
 
-static ns_status load_set(const nsi_plan* plan, uint32_t number, double* weights, ns_error* error) {
-    const nsi_plan_set* set = &plan->sets[number];
+static ns_status load_set(const nsi_binding* binding, uint32_t number, double* weights,
+                          ns_error* error) {
+    const nsi_binding_set* set = &binding->sets[number];
     nsi_layer layers[NSI_MAX_LAYERS];
-    uint32_t nlayer = nsi_plan_layers(plan, number, layers);
+    uint32_t nlayer = nsi_binding_layers(binding, number, layers);
     for (uint32_t k = 0; k < nlayer; k++) {
         const nsi_layer* layer = &layers[k];
         char name[TENSOR_NAME_SIZE];
         const nsi_blueprint_tensor* tensor =
-            nsi_blueprint_find_tensor(plan->blueprint, tensor_name(set, k, name, sizeof name));
+            nsi_blueprint_find_tensor(binding->blueprint, tensor_name(set, k, name, sizeof name));
         if (!tensor) {
             char nearest[NEAREST_SIZE];
             return fail_weights(
-                plan, error,
+                binding, error,
                 "set \"%.120s\": the tensor \"%.130s\" (%u x %u) is missing from the"
                 " loaded weights%s",
                 set->name, name, layer->rows, layer->columns,
-                nearest_tensors(plan->blueprint, name, nearest));
+                nearest_tensors(binding->blueprint, name, nearest));
         }
         bool fits = tensor->rows == layer->rows && tensor->columns == layer->columns;
         if (!fits && set->formula != NSI_NONE) {
-            return fail_weights(plan, error,
+            return fail_weights(binding, error,
                                 "set \"%.120s\": the loaded tensor \"%.130s\" is %u x %u, but the"
                                 " formula of %u coefficient%s needs %u x %u",
                                 set->name, name, tensor->rows, tensor->columns, set->count,
                                 set->count == 1 ? "" : "s", layer->rows, layer->columns);
         }
         if (!fits) {
-            return fail_weights(plan, error,
+            return fail_weights(binding, error,
                                 "set \"%.120s\": the loaded tensor \"%.130s\" is %u x %u, but the"
                                 " network of %u inputs and %u outputs needs %u x %u",
                                 set->name, name, tensor->rows, tensor->columns, set->ninput,
@@ -962,14 +968,14 @@ static ns_status load_set(const nsi_plan* plan, uint32_t number, double* weights
 }
 
 // Is there a layer of this name?
-static bool is_expected(const nsi_plan* plan, const char* tensor) {
-    for (uint32_t i = 0; i < plan->nset; i++) {
-        const nsi_plan_set* set = &plan->sets[i];
+static bool is_expected(const nsi_binding* binding, const char* tensor) {
+    for (uint32_t i = 0; i < binding->nset; i++) {
+        const nsi_binding_set* set = &binding->sets[i];
         size_t size = strlen(set->name);
         if (strncmp(tensor, set->name, size) != 0) continue;
         char name[TENSOR_NAME_SIZE];
         nsi_layer layers[NSI_MAX_LAYERS];
-        uint32_t nlayer = nsi_plan_layers(plan, i, layers);
+        uint32_t nlayer = nsi_binding_layers(binding, i, layers);
         for (uint32_t k = 0; k < nlayer; k++) {
             if (strcmp(tensor, tensor_name(set, k, name, sizeof name)) == 0) return true;
         }
@@ -977,20 +983,20 @@ static bool is_expected(const nsi_plan* plan, const char* tensor) {
     return false;
 }
 
-static ns_status load_weights(const nsi_plan* plan, double* weights, ns_error* error) {
-    const ns_blueprint* blueprint = plan->blueprint;
+static ns_status load_weights(const nsi_binding* binding, double* weights, ns_error* error) {
+    const ns_blueprint* blueprint = binding->blueprint;
     uint64_t used = 0;
-    for (uint32_t i = 0; i < plan->nset; i++) {
+    for (uint32_t i = 0; i < binding->nset; i++) {
         nsi_layer layers[NSI_MAX_LAYERS];
-        ns_status status = load_set(plan, i, weights, error);
+        ns_status status = load_set(binding, i, weights, error);
         if (status != NS_OK) return status;
-        used += nsi_plan_layers(plan, i, layers);
+        used += nsi_binding_layers(binding, i, layers);
     }
     if (used == blueprint->tensors.count) return NS_OK;
     for (uint32_t i = 0; i < blueprint->tensors.count; i++) {
         const nsi_blueprint_tensor* tensor = &blueprint->tensors.data[i];
-        if (is_expected(plan, tensor->name)) continue;
-        return fail_weights(plan, error,
+        if (is_expected(binding, tensor->name)) continue;
+        return fail_weights(binding, error,
                             "the loaded tensor \"%.200s\" (%u x %u) belongs to no set of weights of"
                             " this blueprint and model",
                             tensor->name, tensor->rows, tensor->columns);
@@ -998,18 +1004,18 @@ static ns_status load_weights(const nsi_plan* plan, double* weights, ns_error* e
     return NS_OK;
 }
 
-ns_status nsi_plan_weights(const nsi_plan* plan, double* weights, ns_error* error) {
-    if (plan->blueprint->has_weights) return load_weights(plan, weights, error);
+ns_status nsi_binding_weights(const nsi_binding* binding, double* weights, ns_error* error) {
+    if (binding->blueprint->has_weights) return load_weights(binding, weights, error);
     uint64_t stream = 0;
-    for (uint32_t i = 0; i < plan->nset; i++) {
-        const nsi_plan_set* set = &plan->sets[i];
-        const ns_formula_def* formula = nsi_plan_formula(plan, i);
+    for (uint32_t i = 0; i < binding->nset; i++) {
+        const nsi_binding_set* set = &binding->sets[i];
+        const ns_formula_def* formula = nsi_binding_formula(binding, i);
         for (uint32_t k = 0; formula && k < set->count; k++) {
             weights[set->offset + k] = formula->coefficients[k].value;
         }
         if (formula) continue;
-        stream = i > 0 && plan->sets[i - 1].network == set->network ? stream + 1 : 0;
-        nsi_network_init(ns_blueprint_network(plan->blueprint, set->network), set->ninput,
+        stream = i > 0 && binding->sets[i - 1].network == set->network ? stream + 1 : 0;
+        nsi_network_init(ns_blueprint_network(binding->blueprint, set->network), set->ninput,
                          set->noutput, stream, weights + set->offset);
     }
     return NS_OK;

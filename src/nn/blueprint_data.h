@@ -1,7 +1,7 @@
 // Inside a blueprint: networks and formulas, where they stand in the file they came from, loaded weights.
 
-#ifndef NSI_BLUEPRINT_H
-#define NSI_BLUEPRINT_H
+#ifndef NSI_BLUEPRINT_DATA_H
+#define NSI_BLUEPRINT_DATA_H
 
 #include "expr/formula.h"
 #include "neuralsim/blueprint.h"

@@ -1,9 +1,9 @@
 // Networks of a blueprint, traced: layers, scales, guarantees.
 
-#ifndef NSI_NETWORK_H
-#define NSI_NETWORK_H
+#ifndef NSI_NETWORK_TRACE_H
+#define NSI_NETWORK_TRACE_H
 
-#include "base/base.h"
+#include "base/common.h"
 #include "neuralsim/blueprint.h"
 
 // One matrix of weights, input-major: rows inputs (and the bias), columns outputs.

@@ -4,8 +4,8 @@
 
 #include "expr/trace.h"
 #include "math/vec.h"
-#include "nn/blueprint.h"
-#include "nn/network.h"
+#include "nn/blueprint_data.h"
+#include "nn/network_trace.h"
 #include "sim/system.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "io/hybrid.h"
+#include "io/hybrid_file.h"
 
 #include "io/file.h"
 #include "io/numbers.h"
