@@ -2,7 +2,7 @@
 //
 //   graph --lower.c--> primitive operations --contract.c--> fused --code.c, regions.c--> code
 //                                                       |
-//                             interp.c (slots)  native.c (registers)  emit_c.c (C text)
+//                             interp.c (slots)  native.c (target.h)   emit_c.c (C text)
 //
 // Steps are in index order, which is the order of tracing: the best schedule of those tried
 // (docs/design.md); only those of a region are moved together. Operands and results are references
