@@ -5,6 +5,7 @@
 
 #include "io/csv.h"
 #include "page/bundle.h"
+#include "support/assert.h"
 #include "support/payload.h"
 #include "support/program.h"
 
@@ -80,7 +81,7 @@ static nsi_csv read_table(const char* name) {
     nsi_csv table;
     ns_error error;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (nsi_csv_read(path, false, NULL, &table, &error) != NS_OK) fail_msg("%s", error.message);
+    must(nsi_csv_read(path, false, NULL, &table, &error), &error);
     return table;
 }
 

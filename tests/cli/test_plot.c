@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "io/csv.h"
+#include "support/assert.h"
 #include "support/picture.h"
 #include "support/program.h"
 
@@ -45,9 +46,7 @@ static const picture* read_picture(const char* name) {
 static nsi_csv read_table(const char* name) {
     nsi_csv table;
     ns_error error;
-    if (nsi_csv_read(path_of(name), true, NULL, &table, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_csv_read(path_of(name), true, NULL, &table, &error), &error);
     return table;
 }
 

@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "io/csv.h"
+#include "support/assert.h"
 #include "support/program.h"
 
 #include <jansson.h>
@@ -54,8 +55,7 @@ static void run_bad(const char* arguments, int code, const char* message) {
 static nsi_csv table_of(const char* name) {
     nsi_csv csv;
     ns_error error;
-    if (nsi_csv_read(path_of(name), true, NULL, &csv, &error) != NS_OK)
-        fail_msg("%s", error.message);
+    must(nsi_csv_read(path_of(name), true, NULL, &csv, &error), &error);
     return csv;
 }
 
@@ -79,12 +79,6 @@ static double difference(const nsi_csv* a, uint32_t first, const nsi_csv* b, uin
         }
     }
     return sqrt(sum / n);
-}
-
-static void assert_near(double value, double expected, double tolerance) {
-    if (!(fabs(value - expected) <= tolerance * fmax(1.0, fabs(expected)))) {
-        fail_msg("%.17g is not %.17g", value, expected);
-    }
 }
 
 // The object that the last command printed.
@@ -146,7 +140,7 @@ static void own_data_replays_to_nothing(void** state) {
     assert_true(number(a, "rmse_qd") < 1e-12);
     assert_int_equal(number(a, "count"), 1500);
     assert_int_equal(number(a, "lost"), 0);
-    assert_near(number(a, "timestep"), 0.001, 1e-12);
+    close_relative(number(a, "timestep"), 0.001, 1e-12);
     json_decref(a);
 
     // Rows further apart than steps; another integrator, by option and by the model's file.
@@ -155,7 +149,7 @@ static void own_data_replays_to_nothing(void** state) {
     a = replay("rk4.yaml --data sparse.csv");
     assert_true(number(a, "rmse_q") < 1e-12);
     assert_int_equal(number(a, "count"), 100);
-    assert_near(number(a, "timestep"), 0.001, 1e-12);
+    close_relative(number(a, "timestep"), 0.001, 1e-12);
     assert_string_equal(json_string_value(json_object_get(a, "integrator")), "rk4");
     json_decref(a);
     a = replay(DOUBLE " --data sparse.csv --integrator rk4");
@@ -168,10 +162,10 @@ static void own_data_replays_to_nothing(void** state) {
     // A time step that does not divide the period is shortened until it does, or refused.
     write_text("odd.yaml", "robot: " DOUBLE "\ntimestep: 0.003\n");
     a = replay("odd.yaml --data sparse.csv");
-    assert_near(number(a, "timestep"), 0.0025, 1e-12);
+    close_relative(number(a, "timestep"), 0.0025, 1e-12);
     json_decref(a);
     a = replay("odd.yaml --data sparse.csv --dt 0.005");
-    assert_near(number(a, "timestep"), 0.005, 1e-12);
+    close_relative(number(a, "timestep"), 0.005, 1e-12);
     json_decref(a);
     run_bad("replay odd.yaml --data sparse.csv --dt 0.003", 1, "no multiple of the time step");
 }
@@ -207,24 +201,24 @@ static void a_changed_mass_gives_the_error_of_two_simulations(void** state) {
     make_two_models();
     nsi_csv truth = table_of("truth.csv"), other = table_of("other.csv");
     json_t* a = replay("heavy.yaml --data truth.csv -o predicted.csv");
-    assert_near(number(a, "rmse_q"), difference(&truth, 0, &other, 1000, q_columns), 1e-10);
-    assert_near(number(a, "rmse_qd"), difference(&truth, 0, &other, 1000, qd_columns), 1e-10);
+    close_relative(number(a, "rmse_q"), difference(&truth, 0, &other, 1000, q_columns), 1e-10);
+    close_relative(number(a, "rmse_qd"), difference(&truth, 0, &other, 1000, qd_columns), 1e-10);
     assert_true(number(a, "rmse_q") > 0.01);
     for (size_t k = 0; k < 4; k++) {
         const char* one[] = {k < 2 ? q_columns[k] : qd_columns[k - 2], NULL};
         const json_t* c = item(a, "coordinates", k);
         assert_string_equal(json_string_value(json_object_get(c, "name")), one[0]);
-        assert_near(number(c, "rmse"), difference(&truth, 0, &other, 1000, one), 1e-10);
+        close_relative(number(c, "rmse"), difference(&truth, 0, &other, 1000, one), 1e-10);
     }
     for (size_t k = 0; k < 4; k++) { // a quarter of the prediction each, by itself
         const json_t* h = item(a, "horizons", k);
         uint32_t steps = 250 * (uint32_t)(k + 1);
-        assert_near(number(h, "seconds"), 0.25 * (double)(k + 1), 1e-9);
+        close_relative(number(h, "seconds"), 0.25 * (double)(k + 1), 1e-9);
         assert_int_equal(number(h, "steps"), steps);
         assert_int_equal(number(h, "windows"), 1);
         double expected = difference(&truth, 0, &other, steps, q_columns);
-        assert_near(number(h, "pooled"), expected, 1e-10);
-        assert_near(number(h, "median"), expected, 1e-10);
+        close_relative(number(h, "pooled"), expected, 1e-10);
+        close_relative(number(h, "median"), expected, 1e-10);
     }
     assert_int_equal(json_array_size(json_object_get(a, "horizons")), 4);
     json_decref(a);
@@ -232,10 +226,11 @@ static void a_changed_mass_gives_the_error_of_two_simulations(void** state) {
     nsi_csv predicted = table_of("predicted.csv");
     assert_int_equal(predicted.nrow, 1001);
     for (uint32_t row = 0; row <= 1000; row += 125) {
-        assert_near(cell(&predicted, row, "traj"), 0.0, 0.0);
-        assert_near(cell(&predicted, row, "t"), cell(&truth, row, "t"), 1e-9);
-        assert_near(cell(&predicted, row, "q_joint1"), cell(&other, row, "q_joint1"), 1e-10);
-        assert_near(cell(&predicted, row, "q_joint1_recorded"), cell(&truth, row, "q_joint1"), 0.0);
+        close_relative(cell(&predicted, row, "traj"), 0.0, 0.0);
+        close_relative(cell(&predicted, row, "t"), cell(&truth, row, "t"), 1e-9);
+        close_relative(cell(&predicted, row, "q_joint1"), cell(&other, row, "q_joint1"), 1e-10);
+        close_relative(cell(&predicted, row, "q_joint1_recorded"), cell(&truth, row, "q_joint1"),
+                       0.0);
     }
     nsi_csv_free(&predicted);
     nsi_csv_free(&truth);
@@ -253,14 +248,14 @@ static void horizons_are_samples_or_seconds(void** state) {
         snprintf(arguments, sizeof arguments, "heavy.yaml --data truth.csv %s", ways[k]);
         json_t* a = replay(arguments);
         assert_int_equal(number(a, "count"), 120);
-        assert_near(number(a, "rmse_q"), expected, 1e-10);
+        close_relative(number(a, "rmse_q"), expected, 1e-10);
         assert_int_equal(number(item(a, "horizons", 3), "steps"), 120);
         json_decref(a);
     }
     // The table does not say how far predictions go; what they do not reach is empty.
     json_t* a = replay("heavy.yaml --data truth.csv --horizons 0.02 0.12 7");
     assert_int_equal(number(a, "count"), 1000);
-    assert_near(number(item(a, "horizons", 1), "pooled"), expected, 1e-10);
+    close_relative(number(item(a, "horizons", 1), "pooled"), expected, 1e-10);
     assert_int_equal(number(item(a, "horizons", 2), "windows"), 0);
     assert_true(is_null(item(a, "horizons", 2), "pooled"));
     json_decref(a);
@@ -287,8 +282,8 @@ static void origins_start_from_recorded_states(void** state) {
         char command[1024];
         uint32_t row = origins[k];
         double t = cell(&truth, row, "t");
-        assert_near(cell(&predicted, 101 * k, "t"), t, 1e-9);
-        assert_near(cell(&predicted, 101 * k, "traj"), k, 0.0);
+        close_relative(cell(&predicted, 101 * k, "t"), t, 1e-9);
+        close_relative(cell(&predicted, 101 * k, "traj"), k, 0.0);
         snprintf(command, sizeof command,
                  "simulate heavy.yaml --steps 100 --q0 %.17g %.17g --qd0 %.17g %.17g --control"
                  " 'tau0=0.3*sin(5*(t+%.17g)), tau1=0.1*cos(3*(t+%.17g))' -o one.csv",
@@ -298,13 +293,14 @@ static void origins_start_from_recorded_states(void** state) {
         nsi_csv one = table_of("one.csv");
         errors[k] = difference(&truth, row, &one, 100, q_columns);
         squares += errors[k] * errors[k];
-        assert_near(cell(&predicted, 101 * k + 100, "q_joint1"), cell(&one, 100, "q_joint1"), 1e-9);
+        close_relative(cell(&predicted, 101 * k + 100, "q_joint1"), cell(&one, 100, "q_joint1"),
+                       1e-9);
         nsi_csv_free(&one);
     }
-    assert_near(number(a, "rmse_q"), sqrt(squares / 3.0), 1e-9);
+    close_relative(number(a, "rmse_q"), sqrt(squares / 3.0), 1e-9);
     double low = fmin(errors[0], errors[1]), high = fmax(errors[0], errors[1]);
     double median = fmax(low, fmin(high, errors[2]));
-    assert_near(number(item(a, "horizons", 3), "median"), median, 1e-9);
+    close_relative(number(item(a, "horizons", 3), "median"), median, 1e-9);
     json_decref(a);
 
     // The longest horizon is how far to go when only the table says so.
@@ -378,11 +374,11 @@ static void several_files_are_one_set(void** state) {
     json_decref(one);
     json_t* both = replay("heavy.yaml --data truth.csv --data short.csv --threads 2");
     assert_int_equal(number(both, "count"), 1300);
-    assert_near(number(both, "rmse_q"),
-                sqrt((1000.0 * first * first + 300.0 * second * second) / 1300.0), 1e-10);
+    close_relative(number(both, "rmse_q"),
+                   sqrt((1000.0 * first * first + 300.0 * second * second) / 1300.0), 1e-10);
     assert_string_equal(json_string_value(json_object_get(item(both, "trajectories", 1), "name")),
                         "short.csv");
-    assert_near(number(item(both, "trajectories", 1), "rmse_q"), second, 1e-10);
+    close_relative(number(item(both, "trajectories", 1), "rmse_q"), second, 1e-10);
     // Only the longer one reaches half a second.
     assert_int_equal(number(item(both, "horizons", 0), "windows"), 2);
     assert_int_equal(number(item(both, "horizons", 1), "windows"), 1);
@@ -423,9 +419,9 @@ static void variants_are_told_by_names(void** state) {
     double off = difference(&light, 0, &heavy, light.nrow - 1, q_columns);
     assert_true(off > 1e-3);
     for (size_t k = 0; k < 2; k++) {
-        assert_near(number(item(right, "trajectories", k), "rmse_q"), 0.0, 1e-12);
+        close_relative(number(item(right, "trajectories", k), "rmse_q"), 0.0, 1e-12);
         double expected = k == 0 ? off : 0.0;
-        assert_near(number(item(wrong, "trajectories", k), "rmse_q"), expected, 1e-9);
+        close_relative(number(item(wrong, "trajectories", k), "rmse_q"), expected, 1e-9);
     }
     json_decref(right);
     json_decref(wrong);
@@ -467,7 +463,7 @@ static void missing_numbers_do_not_count(void** state) {
     }
     fclose(file);
     json_t* a = replay("heavy.yaml --data gaps.csv");
-    assert_near(number(a, "rmse_q"), sqrt(sum / count), 1e-10);
+    close_relative(number(a, "rmse_q"), sqrt(sum / count), 1e-10);
     assert_int_equal(number(a, "count"), 1000);
     json_decref(a);
     nsi_csv_free(&truth);
@@ -663,12 +659,12 @@ static void swimmer_in_water_shows_the_known_gap(void** state) {
     write_text("water.csv", text);
     free(text);
     json_t* a = replay(SWIMMER " --data water.csv --horizon 900 --horizons 2 9");
-    assert_near(number(a, "rmse_q"), 5.58, 1e-3);
-    assert_near(number(a, "rmse_qd"), 1.36, 2e-3);
-    assert_near(number(item(a, "horizons", 0), "pooled"), 0.720, 5e-4);
+    close_relative(number(a, "rmse_q"), 5.58, 1e-3);
+    close_relative(number(a, "rmse_qd"), 1.36, 2e-3);
+    close_relative(number(item(a, "horizons", 0), "pooled"), 0.720, 5e-4);
     json_decref(a);
     a = replay(SWIMMER " --data water.csv --horizon 200");
-    assert_near(number(a, "rmse_qd"), 0.828, 5e-4);
+    close_relative(number(a, "rmse_qd"), 0.828, 5e-4);
     json_decref(a);
 }
 

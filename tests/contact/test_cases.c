@@ -1,6 +1,7 @@
 // Contact where the answer is known: bounces, collisions, sliding, inclines, rolling, stacks. Values
 // and derivatives against closed forms, for both contact models.
 
+#include "support/assert.h"
 #include "support/trial.h"
 
 #include <math.h>
@@ -12,12 +13,6 @@
 #include <cmocka.h>
 
 static const double g = 9.81;
-
-static void close_to(const char* what, double got, double want, double tolerance) {
-    if (!(fabs(got - want) <= tolerance)) {
-        fail_msg("%s is %.12g, which is %.3g from %.12g", what, got, fabs(got - want), want);
-    }
-}
 
 static ns_system_options options_of(ns_contact_model model, ns_friction friction,
                                     const char* const* free_params, uint32_t nfree) {

@@ -4,6 +4,7 @@
 #include "neuralsim/sim.h"
 
 #include "base/common.h"
+#include "support/assert.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -67,8 +68,7 @@ static trial trial_make(bool two, ns_contact_model contact) {
     options.nobserve = 3;
     options.contact = (int)contact;
     options.timestep = dt;
-    if (ns_system_create(t.model, &options, &t.system, &error) != NS_OK)
-        fail_msg("%s", error.message);
+    must(ns_system_create(t.model, &options, &t.system, &error), &error);
     t.z = ns_system_get_sizes(t.system);
     ns_workspace_size size = {.batch = 1, .steps = 1, .threads = 1};
     assert_int_equal(ns_workspace_create(t.system, &size, &t.work, NULL), NS_OK);
@@ -86,7 +86,7 @@ static void step(const trial* t, double* x, double* y) {
     double states[2 * 2 * NX];
     ns_rollout_args args = {.batch = 1, .steps = 1, .x0 = x, .states = states, .observations = y};
     ns_error error;
-    if (ns_rollout(t->system, t->work, &args, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_rollout(t->system, t->work, &args, &error), &error);
     memcpy(x, states + t->z.nx, t->z.nx * sizeof *x);
 }
 

@@ -1,6 +1,7 @@
 // Planar pushing, with the models of experiments/push: a plate on points of a board, pushed by a rod that
 // goes where it is told. Closed forms of centred pushes, and derivatives through whole pushes.
 
+#include "support/assert.h"
 #include "support/trial.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ static ns_model* load(const char* plate) {
     ns_model* model = NULL;
     ns_error error = {0};
     snprintf(path, sizeof path, NEURALSIM_SOURCE_DIR "/experiments/push/%s.xml", plate);
-    if (ns_model_load(path, NULL, &model, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_load(path, NULL, &model, &error), &error);
     assert_int_equal(ns_model_get_sizes(model).nignored, 0);
     return model;
 }

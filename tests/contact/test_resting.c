@@ -3,6 +3,7 @@
 // derivative of thousands of steps stays small, and it is the right one.
 
 #include "base/common.h"
+#include "support/assert.h"
 #include "support/modelfile.h"
 #include "support/trial.h"
 
@@ -111,7 +112,7 @@ static void differences(const trial* t, double h, double* states, double* d) {
     ns_rollout_args args = {
         .batch = 10, .steps = STEPS, .x0 = x, .params = t->params, .states = states};
     ns_error error = {0};
-    if (ns_rollout(t->system, t->work, &args, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_rollout(t->system, t->work, &args, &error), &error);
     for (int k = 0; k < 5; k++) {
         const double* up = states + ((size_t)(2 * k) * (STEPS + 1) + STEPS) * NX;
         const double* down = states + ((size_t)(2 * k + 1) * (STEPS + 1) + STEPS) * NX;

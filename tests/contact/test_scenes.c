@@ -2,6 +2,7 @@
 // that follow others, ball joints, rods against plates, points placed by hand, meshes. Values and
 // derivatives against closed forms.
 
+#include "support/assert.h"
 #include "support/trial.h"
 
 #include <math.h>
@@ -11,12 +12,6 @@
 #include <cmocka.h>
 
 static const double g = 9.81;
-
-static void close_to(const char* what, double got, double want, double tolerance) {
-    if (!(fabs(got - want) <= tolerance)) {
-        fail_msg("%s is %.12g, which is %.3g from %.12g", what, got, fabs(got - want), want);
-    }
-}
 
 // ---- building ------------------------------------------------------------------------------
 
@@ -46,7 +41,7 @@ static ns_link_def link_of(const char* name, ns_joint_type type, char axis, doub
 
 static void add_link(ns_model_builder* b, const ns_link_def* link) {
     ns_error error = {0};
-    if (ns_model_builder_add_link(b, link, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_builder_add_link(b, link, &error), &error);
 }
 
 static ns_geom_def geom_of(const char* name, const char* link, ns_geom_type type, double x,
@@ -61,13 +56,13 @@ static ns_geom_def geom_of(const char* name, const char* link, ns_geom_type type
 
 static void add_geom(ns_model_builder* b, const ns_geom_def* geom) {
     ns_error error = {0};
-    if (ns_model_builder_add_geom(b, geom, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_builder_add_geom(b, geom, &error), &error);
 }
 
 static ns_model* finish(ns_model_builder* b, uint32_t pairs) {
     ns_model* model = NULL;
     ns_error error = {0};
-    if (ns_model_builder_finish(b, &model, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_builder_finish(b, &model, &error), &error);
     ns_model_builder_free(b);
     assert_int_equal(ns_model_get_sizes(model).ncontact, pairs);
     return model;

@@ -5,6 +5,7 @@
 #include "base/common.h"
 #include "contact/shapes.h"
 #include "neuralsim/program.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/randomtree.h"
 #include "support/residual.h"
@@ -170,7 +171,7 @@ static ns_graph* pair_graph(const body* a, const body* b, uint32_t* slots) {
 static machine machine_of(ns_graph* graph, uint32_t slots) {
     machine m = {.graph = graph, .slots = slots};
     ns_error error = {0};
-    if (ns_program_build(graph, NULL, &m.program, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_program_build(graph, NULL, &m.program, &error), &error);
     m.work = malloc(ns_program_work_size(m.program) + 1);
     assert_non_null(m.work);
     return m;

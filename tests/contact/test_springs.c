@@ -2,6 +2,7 @@
 // are shipped, take no energy from nowhere, and friction at rest follows friction.
 
 #include "base/common.h"
+#include "support/assert.h"
 #include "support/trial.h"
 
 #include <math.h>
@@ -80,7 +81,7 @@ static ns_model* load(const char* file) {
     options.ground = true;
     ns_model* model = NULL;
     ns_error error = {0};
-    if (ns_model_load(path, &options, &model, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_load(path, &options, &model, &error), &error);
     return model;
 }
 

@@ -5,6 +5,7 @@
 #include "control/leg.h"
 #include "neuralsim/control.h"
 #include "neuralsim/sim.h"
+#include "support/assert.h"
 #include "support/residual.h"
 #include "support/testalloc.h"
 
@@ -22,9 +23,7 @@ static ns_quadruped robot_of(int k) {
 static ns_controller* create(const ns_quadruped* robot, const ns_controller_options* options) {
     ns_controller* controller = NULL;
     ns_error error;
-    if (ns_controller_create(robot, options, NULL, &controller, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_controller_create(robot, options, NULL, &controller, &error), &error);
     return controller;
 }
 
@@ -434,9 +433,7 @@ static walk begin(int robot, ns_contact_model contact) {
     options.observe = observe;
     options.nobserve = 4;
     ns_error error;
-    if (ns_system_create(w.model, &options, &w.system, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_system_create(w.model, &options, &w.system, &error), &error);
     assert_int_equal(ns_system_get_sizes(w.system).ny, 4);
     ns_workspace_create(w.system, &(ns_workspace_size){.batch = 1, .steps = 1}, &w.work, NULL);
     w.controller = create(&w.robot, NULL);

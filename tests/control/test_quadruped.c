@@ -4,6 +4,7 @@
 #include "base/common.h"
 #include "control/leg.h"
 #include "neuralsim/sim.h"
+#include "support/assert.h"
 #include "support/residual.h"
 
 #include <math.h>
@@ -25,7 +26,7 @@ static ns_model* load(const char* name) {
     options.ground = true;
     ns_model* model = NULL;
     ns_error error;
-    if (ns_model_load(path, &options, &model, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_load(path, &options, &model, &error), &error);
     return model;
 }
 
@@ -62,9 +63,7 @@ static void legs_are_those_of_the_models(void** state) {
         options.observe = observe;
         options.nobserve = 1;
         ns_system* system = NULL;
-        if (ns_system_create(model, &options, &system, &error) != NS_OK) {
-            fail_msg("%s", error.message);
-        }
+        must(ns_system_create(model, &options, &system, &error), &error);
         ns_system_sizes sizes = ns_system_get_sizes(system);
         ns_workspace* work = NULL;
         ns_workspace_create(system, &(ns_workspace_size){.batch = 1, .steps = 1}, &work, NULL);
@@ -118,9 +117,7 @@ static void robots_stand_and_settle(void** state) {
         options.nobserve = 1;
         ns_system* system = NULL;
         ns_workspace* work = NULL;
-        if (ns_system_create(model, &options, &system, &error) != NS_OK) {
-            fail_msg("%s", error.message);
-        }
+        must(ns_system_create(model, &options, &system, &error), &error);
         ns_workspace_create(system, &(ns_workspace_size){.batch = 1, .steps = 1}, &work, NULL);
         ns_system_sizes sizes = ns_system_get_sizes(system);
         double x[37], states[2 * 37], controls[18] = {0}, y[64];

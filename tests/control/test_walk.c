@@ -2,6 +2,7 @@
 // is allocated on the way.
 
 #include "control/walk.h"
+#include "support/assert.h"
 #include "support/residual.h"
 #include "support/testalloc.h"
 
@@ -38,7 +39,7 @@ static int unload(void** state) {
 static nsi_walk* create(const nsi_walk_place* at, const nsi_walk_options* options) {
     nsi_walk* walk = NULL;
     ns_error error;
-    if (nsi_walk_create(at, options, NULL, &walk, &error) != NS_OK) fail_msg("%s", error.message);
+    must(nsi_walk_create(at, options, NULL, &walk, &error), &error);
     return walk;
 }
 

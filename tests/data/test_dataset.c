@@ -5,6 +5,7 @@
 
 #include "data/map.h"
 #include "data/resample.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/testalloc.h"
 
@@ -41,9 +42,7 @@ static void drop(set* s) {
 
 static void add(const set* s, const char* text, const ns_data_part* part) {
     ns_error error = {0};
-    if (nsi_dataset_add_text(s->data, text, strlen(text), "dir/t.csv", part, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_dataset_add_text(s->data, text, strlen(text), "dir/t.csv", part, &error), &error);
 }
 
 static double value(const set* s, uint32_t recording, uint32_t sample, uint32_t channel) {
@@ -617,7 +616,7 @@ static ns_status add_beside(const set* s, const char* name, const char* text, ns
 
 static void must_add_beside(const set* s, const char* name, const char* text) {
     ns_error error = {0};
-    if (add_beside(s, name, text, &error) != NS_OK) fail_msg("%s", error.message);
+    must(add_beside(s, name, text, &error), &error);
 }
 
 static const char side_map[] = "table: {file: index.csv, key: name}\n"
@@ -1131,7 +1130,7 @@ static set load_real(const char* map_name, double period, const char* const* fil
     }
     for (int k = 0; k < nfile; k++) {
         snprintf(path, sizeof path, "%s/%s", folder, files[k]);
-        if (ns_dataset_add(s.data, path, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        must(ns_dataset_add(s.data, path, NULL, &error), &error);
     }
     print_message("%s: %s\n", map_name, ns_dataset_treatment(s.data));
     return s;

@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L // mkstemp
 
 #include "data/map.h"
+#include "support/assert.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -16,9 +17,7 @@
 static ns_data_map* parse(const char* text) {
     ns_data_map* map = NULL;
     ns_error error = {0};
-    if (nsi_data_map_parse(text, strlen(text), "m.yaml", NULL, &map, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_data_map_parse(text, strlen(text), "m.yaml", NULL, &map, &error), &error);
     return map;
 }
 
@@ -295,9 +294,7 @@ static const char robot[] = "<mujoco><worldbody>"
 static ns_model* make_robot(void) {
     ns_model* model = NULL;
     ns_error error = {0};
-    if (ns_model_parse(robot, strlen(robot), "robot.xml", NULL, &model, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_model_parse(robot, strlen(robot), "robot.xml", NULL, &model, &error), &error);
     return model;
 }
 
@@ -343,7 +340,7 @@ static void columns_are_known_by_name(void** state) {
         snprintf(header, sizeof header, "traj,step,time,%s,strange\n", cases[k].column);
         ns_data_map* map = NULL;
         ns_error error = {0};
-        if (infer(model, header, NULL, &map, &error) != NS_OK) fail_msg("%s", error.message);
+        must(infer(model, header, NULL, &map, &error), &error);
         const nsi_map_source* s = &map->sources.data[0];
         assert_string_equal(s->time.text, "time");
         assert_string_equal(map->trajectory, "traj");

@@ -5,6 +5,7 @@
 #include "model/model_data.h"
 #include "model/pose.h"
 #include "neuralsim/sim.h"
+#include "support/assert.h"
 #include "support/modelfile.h"
 #include "support/residual.h"
 
@@ -95,12 +96,6 @@ static double* read_csv(const char* name, const char* suffix, size_t columns, si
     return numbers.data;
 }
 
-static double* doubles(size_t count) {
-    double* block = calloc(count + 1, sizeof *block);
-    assert_non_null(block);
-    return block;
-}
-
 // ---- models --------------------------------------------------------------------------------
 
 static ns_model* load_file(const char* name, const char* format) {
@@ -130,7 +125,7 @@ static ns_model* rebuild(ns_model* model, const double* inertia, const ns_world_
         status = ns_model_builder_add_actuator(builder, ns_model_actuator(model, i), &error);
     }
     if (status == NS_OK) status = ns_model_builder_finish(builder, &out, &error);
-    if (status != NS_OK) fail_msg("%s", error.message);
+    must(status, &error);
     ns_model_builder_free(builder);
     ns_model_free(model);
     return out;
@@ -243,9 +238,7 @@ static double* mass_matrix_slope(const subject* s, const ns_rollout_args* args, 
     ns_error error = {0};
     ns_rollout_tangent tangent = {.dparams = dp, .dobservations = dy};
     dp[param] = 1.0;
-    if (ns_rollout_jvp(s->system, s->work, args, &tangent, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_rollout_jvp(s->system, s->work, args, &tangent, &error), &error);
     free(dp);
     return dy;
 }
@@ -276,7 +269,7 @@ static ns_model* load_model(uint32_t number) {
     }
     ns_error error = {0};
     ns_rollout_args args = {.batch = count, .steps = 1, .x0 = x, .controls = c, .observations = M};
-    if (ns_rollout(s.system, s.work, &args, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_rollout(s.system, s.work, &args, &error), &error);
     for (size_t k = 0; k < entries; k++) missing[k] -= M[k];
 
     // The change of inertia that makes up for it.
@@ -388,7 +381,7 @@ static void check_values(uint32_t number, ns_model* model, double tolerance) {
     }
     ns_error error = {0};
     ns_rollout_args args = {.batch = count, .steps = 1, .x0 = x, .controls = c, .observations = y};
-    if (ns_rollout(s.system, s.work, &args, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_rollout(s.system, s.work, &args, &error), &error);
 
     value_residuals r = {{.name = "qdd", .tolerance = tolerance},
                          {.name = "mass matrix", .tolerance = tolerance},
@@ -479,9 +472,7 @@ static void derivatives_agree(void** unused) {
         ns_error error = {0};
         ns_rollout_args args = {.batch = batch, .steps = 1, .x0 = x, .controls = c};
         ns_rollout_tangent t = {.dx0 = dx, .dcontrols = dc, .dobservations = dy};
-        if (ns_rollout_jvp(s.system, s.work, &args, &t, &error) != NS_OK) {
-            fail_msg("%s", error.message);
-        }
+        must(ns_rollout_jvp(s.system, s.work, &args, &t, &error), &error);
 
         residual r[3] = {{.name = "dqdd/dq", .tolerance = DERIVATIVES},
                          {.name = "dqdd/dqd", .tolerance = DERIVATIVES},
@@ -542,7 +533,7 @@ static void follow_trajectory(uint32_t number, const char* suffix, ns_integrator
                             .controls = controls,
                             .states = states,
                             .observations = energy};
-    if (ns_rollout(system, work, &args, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_rollout(system, work, &args, &error), &error);
 
     for (size_t row = 1; row < rows; row++) {
         const double *want = csv + row * columns + 1, *got = states + row * every * n.nx;

@@ -8,6 +8,7 @@
 #include "expr/block.h"
 #include "expr/trace.h"
 #include "neuralsim/neuralsim.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/tracing.h"
 
@@ -43,7 +44,7 @@ static ns_graph* trace(formula* f, uint32_t n) {
     ns_expr x[MAX_INPUTS];
     for (uint32_t i = 0; i < n; i++) x[i] = ns_input(input_names[i]);
     ns_output("f", f(x));
-    if (ns_trace_end(&error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_trace_end(&error), &error);
     return g;
 }
 
@@ -54,7 +55,7 @@ static ns_graph* derivative(const ns_graph* g, bool forward) {
     ns_error error;
     ns_status status =
         forward ? ns_graph_jvp(g, NULL, &d, &error) : ns_graph_vjp(g, NULL, &d, &error);
-    if (status != NS_OK) fail_msg("%s", error.message);
+    must(status, &error);
     return d;
 }
 

@@ -4,6 +4,7 @@
 #include "expr/block.h"
 #include "expr/trace.h"
 #include "neuralsim/neuralsim.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/tracing.h"
 
@@ -763,14 +764,14 @@ static void expect_ports(const ns_graph* g, const char* expected) {
 static ns_graph* jvp(const ns_graph* g, const ns_diff_options* options) {
     ns_graph* d = NULL;
     ns_error error;
-    if (ns_graph_jvp(g, options, &d, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_graph_jvp(g, options, &d, &error), &error);
     return d;
 }
 
 static ns_graph* vjp(const ns_graph* g, const ns_diff_options* options) {
     ns_graph* d = NULL;
     ns_error error;
-    if (ns_graph_vjp(g, options, &d, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_graph_vjp(g, options, &d, &error), &error);
     return d;
 }
 

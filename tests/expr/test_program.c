@@ -3,6 +3,7 @@
 
 #include "expr/code.h"
 #include "neuralsim/neuralsim.h"
+#include "support/assert.h"
 #include "support/ccode.h"
 #include "support/check.h"
 #include "support/malloccount.h"
@@ -44,7 +45,7 @@ static ns_graph* mixture(const ns_allocator* allocator) {
     ns_graph* g = NULL;
     ns_error error;
     assert_int_equal(ns_graph_create(allocator, &g, &error), NS_OK);
-    if (trace_mixture(g, &error) != NS_OK) fail_msg("%s", error.message);
+    must(trace_mixture(g, &error), &error);
     return g;
 }
 
@@ -54,7 +55,7 @@ static ns_program* build(const ns_graph* g, ns_backend backend, uint32_t lanes) 
     options.lanes = lanes;
     ns_program* program = NULL;
     ns_error error;
-    if (ns_program_build(g, &options, &program, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_program_build(g, &options, &program, &error), &error);
     return program;
 }
 
@@ -443,7 +444,7 @@ static void many_inputs_and_outputs(void** state) {
 static ns_text emit(const ns_graph* g, const char* function) {
     ns_text text;
     ns_error error;
-    if (ns_graph_emit_c(g, function, &text, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_graph_emit_c(g, function, &text, &error), &error);
     assert_int_equal(strlen(text.data), text.size);
     return text;
 }

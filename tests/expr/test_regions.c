@@ -2,6 +2,7 @@
 
 #include "expr/code.h"
 #include "neuralsim/neuralsim.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/testalloc.h"
 #include "support/tracing.h"
@@ -39,7 +40,7 @@ static ns_expr wide(ns_expr x, ns_expr y, uint32_t count, double constant) {
 static nsi_code code_of(const ns_graph* g) {
     nsi_code code;
     ns_error error;
-    if (nsi_code_build(g, &code, &error) != NS_OK) fail_msg("%s", error.message);
+    must(nsi_code_build(g, &code, &error), &error);
     return code;
 }
 
@@ -146,7 +147,7 @@ static runner make_runner(const ns_graph* g, ns_backend backend, uint32_t lanes)
     ns_program_options options = {.backend = backend, .lanes = lanes};
     runner r = {0};
     ns_error error;
-    if (ns_program_build(g, &options, &r.program, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_program_build(g, &options, &r.program, &error), &error);
     r.work = calloc(1, ns_program_work_size(r.program));
     return r;
 }

@@ -3,6 +3,7 @@
 
 #include "expr/block.h"
 #include "neuralsim/program.h"
+#include "support/assert.h"
 #include "support/testalloc.h"
 
 #include <float.h>
@@ -25,9 +26,7 @@ static ns_graph* new_graph(void) {
 static ns_graph* parse(const char* text) {
     ns_graph* g = NULL;
     ns_error error = {0};
-    if (ns_graph_parse(text, strlen(text), NULL, NULL, &g, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_graph_parse(text, strlen(text), NULL, NULL, &g, &error), &error);
     assert_int_equal(nsi_graph_validate(g, NULL), NS_OK);
     return g;
 }

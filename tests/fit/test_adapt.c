@@ -5,7 +5,9 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "fit/fit.h"
+#include "support/assert.h"
 #include "support/experiment.h"
+#include "support/tempdir.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -47,7 +49,7 @@ static int write_files(void** state) {
 
 static int remove_files(void** state) {
     (void)state;
-    experiment_remove();
+    tempdir_remove();
     return 0;
 }
 
@@ -61,7 +63,7 @@ static double error_with(const char* plan) {
     ns_error error;
     experiment_write("fit.yaml", "%s", plan);
     ns_fit* fit = experiment_load("fit.yaml", 2);
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(fit, NULL, &error), &error);
     double far = fit->answer.after[NSI_ROLE_TRAIN].measures[0].mean;
     ns_fit_free(fit);
     return far;

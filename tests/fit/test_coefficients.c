@@ -2,7 +2,9 @@
 // listed, saved, left alone by weight decay, and removed one by one by the lasso.
 
 #include "fit/fit.h"
+#include "support/assert.h"
 #include "support/experiment.h"
+#include "support/tempdir.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -29,7 +31,7 @@ static const double values[] = {0.05, 0.02, 0.08, 0.01, 0.003};
 static ns_fit* run(const char* name) {
     ns_fit* fit = experiment_load(name, 2);
     ns_error error = {0};
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(fit, NULL, &error), &error);
     return fit;
 }
 
@@ -43,13 +45,11 @@ static void record(const char* text, const double* coefficients, uint32_t count,
     m.runs = 3;
     m.x0 = x0;
     m.sigma = sigma;
-    if (ns_blueprint_parse(text, strlen(text), "t", NULL, &blueprint, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_blueprint_parse(text, strlen(text), "t", NULL, &blueprint, &error), &error);
     m.options.blueprint = blueprint;
     if (coefficients) {
         // As a file of weights.
-        FILE* out = fopen(experiment_path("truth.json"), "w");
+        FILE* out = fopen(tempdir_path("truth.json"), "w");
         assert_non_null(out);
         assert_int_equal(count, 5);
         fprintf(out,
@@ -58,9 +58,7 @@ static void record(const char* text, const double* coefficients, uint32_t count,
                 coefficients[0], coefficients[1], coefficients[2], coefficients[3],
                 coefficients[4]);
         fclose(out);
-        if (ns_blueprint_load_weights(blueprint, experiment_path("truth.json"), &error) != NS_OK) {
-            fail_msg("%s", error.message);
-        }
+        must(ns_blueprint_load_weights(blueprint, tempdir_path("truth.json"), &error), &error);
     }
     motion_record(&m, file);
     ns_blueprint_free(blueprint);
@@ -113,8 +111,8 @@ static void coefficients_are_found_again(void** state) {
     assert_int_equal(ns_fit_html(fit, &text, &error), NS_OK);
     assert_non_null(strstr(text.data, "<h2>Coefficients of formulas</h2>"));
     ns_text_free(&text);
-    if (ns_fit_save(fit, experiment_path("saved"), &error) != NS_OK) fail_msg("%s", error.message);
-    json_t* root = json_load_file(experiment_path("saved/result.json"), 0, NULL);
+    must(ns_fit_save(fit, tempdir_path("saved"), &error), &error);
+    json_t* root = json_load_file(tempdir_path("saved/result.json"), 0, NULL);
     const json_t* list = json_object_get(root, "coefficients");
     assert_int_equal(json_array_size(list), 5);
     const json_t* last = json_array_get(list, 4);
@@ -269,7 +267,7 @@ static void both_methods_of_the_lasso_agree(void** state) {
 
 static int remove_data(void** state) {
     (void)state;
-    experiment_remove();
+    tempdir_remove();
     return 0;
 }
 

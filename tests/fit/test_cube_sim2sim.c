@@ -3,7 +3,9 @@
 
 #include "fit/descend.h"
 #include "fit/fit.h"
+#include "support/assert.h"
 #include "support/experiment.h"
+#include "support/tempdir.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -41,7 +43,7 @@ static int write_throws(void** state) {
 
 static int remove_throws(void** state) {
     (void)state;
-    experiment_remove();
+    tempdir_remove();
     return 0;
 }
 
@@ -118,10 +120,9 @@ static void gradients_go_through_whole_throws(void** state) {
             nsi_evaluator* e = NULL;
             ns_error error = {0};
             const nsi_stage* stage = &fit->plan->stages.data[0];
-            if (nsi_evaluator_create(fit->problem, fit->data[NSI_ROLE_TRAIN], &stage->loss, NULL, 1,
-                                     &e, &error) != NS_OK) {
-                fail_msg("%s", error.message);
-            }
+            must(nsi_evaluator_create(fit->problem, fit->data[NSI_ROLE_TRAIN], &stage->loss, NULL,
+                                      1, &e, &error),
+                 &error);
             nsi_evaluator_guess(e);
             for (uint32_t i = 0; i < fit->nw; i++) {
                 nsi_evaluator_point(e).w[i] = 0.3 * nsi_rng_normal(&rng);

@@ -3,7 +3,9 @@
 #include "io/file.h"
 #include "neuralsim/discover.h"
 #include "neuralsim/hybrid.h"
+#include "support/assert.h"
 #include "support/experiment.h"
+#include "support/tempdir.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -76,7 +78,7 @@ static const double flights[3 * 13] = {0, 0, 1, 1, 0, 0, 0, 30, 3,  15, 0, 0, 5,
 
 static ns_discovery* look(const missing* c, uint32_t threads) {
     char model[300];
-    snprintf(model, sizeof model, "%s", c->model ? c->model : experiment_path("robot.xml"));
+    snprintf(model, sizeof model, "%s", c->model ? c->model : tempdir_path("robot.xml"));
     if (c->text) experiment_write("robot.xml", "%s", c->text);
     ns_error error = {0};
     ns_blueprint* blueprint = NULL;
@@ -115,7 +117,7 @@ static ns_discovery* look(const missing* c, uint32_t threads) {
         "model: %s\nintegrator: rk4\ntimestep: 0.02\ndata: {train: [data.csv]%s%s}\n%s", model,
         c->map ? ", map: " : "", c->map ? c->map : "", c->settings ? c->settings : "");
     ns_discovery* d = NULL;
-    if (ns_discover_load(experiment_path("missing.yaml"), threads, &d, &error) != NS_OK ||
+    if (ns_discover_load(tempdir_path("missing.yaml"), threads, &d, &error) != NS_OK ||
         ns_discover_run(d, NULL, NULL, &error) != NS_OK) {
         fail_msg("%s", error.message);
     }
@@ -249,7 +251,7 @@ static void recordings_of_no_motion(void** state) {
         experiment_write("data.csv", "t,q0,q1,qd0,qd1\n%s", rows);
         experiment_write("still.yaml", "model: " PENDULUM "\nintegrator: rk4\ntimestep: 0.02\n"
                                        "data: {train: [data.csv]}\n");
-        if (ns_discover_load(experiment_path("still.yaml"), 1, &d, &error) != NS_OK ||
+        if (ns_discover_load(tempdir_path("still.yaml"), 1, &d, &error) != NS_OK ||
             ns_discover_run(d, NULL, NULL, &error) != NS_OK) {
             fail_msg("%s", error.message);
         }
@@ -297,8 +299,8 @@ static void an_observer_stops_it(void** state) {
     for (uint32_t last = 1; !ended; last += last / 4 + 1) {
         ns_discovery* d = NULL;
         stopper s = {.last = last};
-        assert_int_equal(ns_discover_load(experiment_path("missing.yaml"), 1, &d, &error), NS_OK);
-        if (ns_discover_run(d, stop_once, &s, &error) != NS_OK) fail_msg("%s", error.message);
+        assert_int_equal(ns_discover_load(tempdir_path("missing.yaml"), 1, &d, &error), NS_OK);
+        must(ns_discover_run(d, stop_once, &s, &error), &error);
         ended = s.calls < last;
         assert_true(ended || s.calls == last);
         assert_true(ns_discover_stopped(d) == !ended);
@@ -316,9 +318,9 @@ static void an_observer_stops_it(void** state) {
             assert_true(isfinite(ns_discover_found(d, k)->standard_error));
         }
         // What was there before is not overwritten by nothing.
-        remove(experiment_path("stopped/result.json"));
-        assert_int_equal(ns_discover_save(d, experiment_path("stopped"), &error), NS_OK);
-        FILE* file = fopen(experiment_path("stopped/result.json"), "r");
+        remove(tempdir_path("stopped/result.json"));
+        assert_int_equal(ns_discover_save(d, tempdir_path("stopped"), &error), NS_OK);
+        FILE* file = fopen(tempdir_path("stopped/result.json"), "r");
         assert_true((file != NULL) == (ns_discover_count(d) > 0));
         if (file) fclose(file);
         *(ns_discover_count(d) > 0 ? &some : &empty) = true;
@@ -443,12 +445,12 @@ static void a_bump_needs_a_network(void** state) {
     assert_int_equal(ns_discover_json(d, &json, &error), NS_OK);
     assert_non_null(strstr(json.data, "\"network\""));
     ns_text_free(&json);
-    if (ns_discover_save(d, experiment_path("out"), &error) != NS_OK) fail_msg("%s", error.message);
-    assert_true(nsi_file_exists(experiment_path("out/weights.safetensors")));
+    must(ns_discover_save(d, tempdir_path("out"), &error), &error);
+    assert_true(nsi_file_exists(tempdir_path("out/weights.safetensors")));
     ns_discover_free(d);
     ns_hybrid* hybrid = NULL;
-    ns_status status = ns_hybrid_load(experiment_path("out/fitted.yaml"), NULL, &hybrid, &error);
-    if (status != NS_OK) fail_msg("%s", error.message);
+    ns_status status = ns_hybrid_load(tempdir_path("out/fitted.yaml"), NULL, &hybrid, &error);
+    must(status, &error);
     ns_hybrid_free(hybrid);
 }
 
@@ -474,19 +476,19 @@ static void the_saved_model_is_complete(void** state) {
     c.integrator = NS_INTEGRATOR_RK4;
     ns_discovery* d = look(&c, 1);
     ns_error error = {0};
-    if (ns_discover_save(d, experiment_path("out"), &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_discover_save(d, tempdir_path("out"), &error), &error);
     ns_text text = {0};
     assert_int_equal(ns_discover_text(d, &text, &error), NS_OK);
     assert_non_null(strstr(text.data, "the same as joint/joint0/damping = 0.08"));
     ns_text_free(&text);
     ns_discover_free(d);
-    assert_true(nsi_file_exists(experiment_path("out/report.html")));
-    assert_true(nsi_file_exists(experiment_path("out/result.json")));
+    assert_true(nsi_file_exists(tempdir_path("out/report.html")));
+    assert_true(nsi_file_exists(tempdir_path("out/result.json")));
 
     // Nothing is missing in it.
-    missing found = {.model = experiment_path("out/fitted.yaml")};
+    missing found = {.model = tempdir_path("out/fitted.yaml")};
     experiment_write("again.yaml", "model: %s\ndata: {train: [data.csv]}\n", found.model);
-    if (ns_discover_load(experiment_path("again.yaml"), 1, &d, &error) != NS_OK ||
+    if (ns_discover_load(tempdir_path("again.yaml"), 1, &d, &error) != NS_OK ||
         ns_discover_run(d, NULL, NULL, &error) != NS_OK) {
         fail_msg("%s", error.message);
     }
@@ -508,7 +510,7 @@ static const char* error_of(const char* lines) {
     ns_discovery* d = NULL;
     error = (ns_error){0};
     experiment_write("bad.yaml", "model: " PENDULUM "\ndata: {train: [data.csv]}\n%s", lines);
-    assert_int_not_equal(ns_discover_load(experiment_path("bad.yaml"), 1, &d, &error), NS_OK);
+    assert_int_not_equal(ns_discover_load(tempdir_path("bad.yaml"), 1, &d, &error), NS_OK);
     assert_null(d);
     return error.message;
 }
@@ -525,12 +527,12 @@ static void what_cannot_be_is_refused(void** state) {
     ns_error error = {0};
     ns_discovery* d = NULL;
     assert_int_equal(ns_discover_load(NULL, 1, &d, &error), NS_ERR_ARGUMENT);
-    assert_int_equal(ns_discover_load(experiment_path("none.yaml"), 1, &d, &error), NS_ERR_IO);
+    assert_int_equal(ns_discover_load(tempdir_path("none.yaml"), 1, &d, &error), NS_ERR_IO);
 }
 
 static int tear_down(void** state) {
     (void)state;
-    experiment_remove();
+    tempdir_remove();
     return 0;
 }
 

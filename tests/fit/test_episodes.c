@@ -4,9 +4,11 @@
 #include "fit/episodes.h"
 #include "io/csv.h"
 #include "page/bundle.h"
+#include "support/assert.h"
 #include "support/experiment.h"
 #include "support/payload.h"
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -39,14 +41,14 @@ static ns_fit* fit_with(const char* data, const char* predict) {
                      "fit: {windows: 25, states: recorded}\npredict: {%s}\n",
                      pendulum, period, data, predict);
     ns_fit* fit = experiment_load("plan.yaml", 1);
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(fit, NULL, &error), &error);
     return fit;
 }
 
 static nsi_episodes make(const ns_fit* fit) {
     ns_error error;
     nsi_episodes e;
-    if (nsi_episodes_make(fit, &e, &error) != NS_OK) fail_msg("%s", error.message);
+    must(nsi_episodes_make(fit, &e, &error), &error);
     return e;
 }
 
@@ -140,12 +142,10 @@ static void the_table_holds_the_rows(void** state) {
     ns_fit* fit =
         fit_with("train: [{file: runs.csv, to: 40%}], test: [{file: runs.csv, from: 60%}]",
                  "horizons: [0.1]");
-    if (ns_fit_save(fit, experiment_path("out"), &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_save(fit, tempdir_path("out"), &error), &error);
     nsi_episodes e = make(fit);
     nsi_csv table;
-    if (nsi_csv_read(experiment_path("out/predictions.csv"), true, NULL, &table, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_csv_read(tempdir_path("out/predictions.csv"), true, NULL, &table, &error), &error);
     assert_int_equal(table.ncol, 3 + 3 * e.nchannel);
     assert_int_equal(table.nrow, e.rows - RUNS); // without the empty ones
     uint32_t after = nsi_csv_column(&table, "q1/after"), recorded = nsi_csv_column(&table, "q1");
@@ -171,7 +171,7 @@ static void spans_end_where_parts_end(void** state) {
                            "from: 60%, to: 80%}], test: [{file: runs.csv, from: 80%}]",
                            "horizons: [0.1]");
     ns_text page;
-    if (ns_fit_html(fit, &page, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_html(fit, &page, &error), &error);
     payload p = payload_read(page.data);
     static const char* const roles[] = {"train", "validation", "test"};
     static const double ends[3][2] = {{0.0, 0.39}, {0.6, 0.8}, {0.8, 0.99}};
@@ -248,7 +248,7 @@ static void recorded_turns_are_unit(void** state) {
         period);
     ns_error error;
     ns_fit* fit = experiment_load("body.yaml", 1);
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(fit, NULL, &error), &error);
     nsi_episodes e = make(fit);
     assert_int_equal(e.rows, ROWS);
     assert_non_null(e.measured);
@@ -284,7 +284,7 @@ static void many_links_leave_room_for_fewer_rows(void** state) {
     strcpy(end, "</robot>");
     experiment_write("many.urdf", "%s", urdf);
     free(urdf);
-    motion m = motion_of(experiment_path("many.urdf"), period, ROWS);
+    motion m = motion_of(tempdir_path("many.urdf"), period, ROWS);
     m.x0 = (const double[]){0.5, 0.0};
     motion_record(&m, "many.csv");
     experiment_write("many.yaml",
@@ -294,12 +294,12 @@ static void many_links_leave_room_for_fewer_rows(void** state) {
                      period);
     ns_error error;
     ns_fit* fit = experiment_load("many.yaml", 1);
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
-    if (ns_fit_save(fit, experiment_path("many"), &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(fit, NULL, &error), &error);
+    must(ns_fit_save(fit, tempdir_path("many"), &error), &error);
     ns_fit_free(fit);
     nsi_bundle bundle;
     if (!nsi_bundle_get(&bundle)) return;
-    char* page = program_read_file(experiment_path("many/report.html"));
+    char* page = program_read_file(tempdir_path("many/report.html"));
     payload p = payload_read(page);
     assert_in_range(p.rows[0], 500, ROWS - 1);
     assert_says(page, "not to their end");
@@ -322,6 +322,6 @@ int main(void) {
         cmocka_unit_test(many_links_leave_room_for_fewer_rows),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    experiment_remove();
+    tempdir_remove();
     return failed;
 }

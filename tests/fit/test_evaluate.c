@@ -4,7 +4,9 @@
 #include "fit/descend.h"
 #include "fit/evaluator.h"
 #include "fit/fit.h"
+#include "support/assert.h"
 #include "support/experiment.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -35,7 +37,7 @@ static nsi_evaluator* evaluator_of(const ns_fit* fit, uint32_t threads) {
     ns_status status =
         nsi_evaluator_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
                              &fit->plan->stages.data[0].loss, NULL, threads, &e, &error);
-    if (status != NS_OK) fail_msg("%s", error.message);
+    must(status, &error);
     return e;
 }
 
@@ -567,7 +569,7 @@ static void whole_bodies(void** state) {
 static void substeps_and_motors(void** state) {
     (void)state;
     experiment_write("hinge.xml", "%s", hinge);
-    motion m = motion_of(experiment_path("hinge.xml"), 0.005, 21);
+    motion m = motion_of(tempdir_path("hinge.xml"), 0.005, 21);
     m.substeps = 4;
     m.x0 = (const double[]){0.5, 0.1};
     m.push = 0.3;
@@ -594,7 +596,7 @@ static void substeps_and_motors(void** state) {
 static void time_steps_divide_the_period(void** state) {
     (void)state;
     experiment_write("hinge.xml", "%s", hinge);
-    motion m = motion_of(experiment_path("hinge.xml"), 0.025, 11);
+    motion m = motion_of(tempdir_path("hinge.xml"), 0.025, 11);
     motion_record(&m, "hinge.csv");
     experiment_write("fit.yaml", "model: hinge.xml\n"
                                  "data: {train: [hinge.csv]}\n"
@@ -719,7 +721,7 @@ static const char* const pose[] = {"link/block/pose/x",  "link/block/pose/y",  "
 
 static void write_block(const char* const* channels, uint32_t count) {
     experiment_write("block.xml", "%s", block);
-    motion m = motion_of(experiment_path("block.xml"), 0.01, 21);
+    motion m = motion_of(tempdir_path("block.xml"), 0.01, 21);
     m.x0 = tumble;
     m.channels = channels;
     m.nchannel = count;
@@ -823,7 +825,7 @@ static void windows_lie_as_they_should(void** state) {
     experiment_write("hinge.xml", "%s", hinge);
     for (int trial = 0; trial < 40; trial++) {
         uint32_t size[8], runs = 1 + nsi_rng_below(&rng, 8);
-        FILE* file = fopen(experiment_path("rows.csv"), "w");
+        FILE* file = fopen(tempdir_path("rows.csv"), "w");
         assert_non_null(file);
         fputs("t,traj,q0\n", file);
         for (uint32_t r = 0; r < runs; r++) {
@@ -880,7 +882,7 @@ static void windows_lie_as_they_should(void** state) {
 static void starts_are_guessed_from_positions(void** state) {
     (void)state;
     experiment_write("hinge.xml", "%s", hinge);
-    FILE* file = fopen(experiment_path("rows.csv"), "w");
+    FILE* file = fopen(tempdir_path("rows.csv"), "w");
     fputs("t,q0\n", file);
     for (int k = 0; k < 30; k++) {
         double t = 0.02 * k;
@@ -933,7 +935,7 @@ static void starts_are_taken_as_recorded(void** state) {
 static void starts_are_guessed_from_quaternions(void** state) {
     (void)state;
     experiment_write("block.xml", "%s", block);
-    FILE* file = fopen(experiment_path("rows.csv"), "w");
+    FILE* file = fopen(tempdir_path("rows.csv"), "w");
     fputs("t,q0,q1,q2,q3,q4,q5,q6\n", file);
     const double rate[3] = {1.0, -2.0, 0.5}, speed = sqrt(5.25);
     for (int k = 0; k < 12; k++) {
@@ -1046,6 +1048,6 @@ int main(void) {
         cmocka_unit_test(memory_may_run_out),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    experiment_remove();
+    tempdir_remove();
     return failed;
 }

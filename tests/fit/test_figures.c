@@ -5,6 +5,7 @@
 #include "fit/answer.h"
 #include "fit/fit.h"
 #include "io/csv.h"
+#include "support/assert.h"
 #include "support/picture.h"
 #include "support/program.h"
 #include "support/testalloc.h"
@@ -296,8 +297,8 @@ static void a_fit_records_its_path(void** state) {
     snprintf(path, sizeof path, "%s/fit.yaml", folder);
     ns_fit* fit = NULL;
     ns_error error;
-    if (ns_fit_load(path, 1, &fit, &error) != NS_OK) fail_msg("%s", error.message);
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_load(path, 1, &fit, &error), &error);
+    must(ns_fit_run(fit, NULL, &error), &error);
     const nsi_answer* a = &fit->answer;
     assert_int_equal(a->path.count, 3);
     assert_int_equal(a->path_names.count, 2);
@@ -329,8 +330,8 @@ static void a_fit_records_its_path(void** state) {
         "data: {train: [" NEURALSIM_SOURCE_DIR "/examples/rusty_pendulum_run.csv]}\n"
         "fit: {windows: 5, states: recorded, iterations: 20, fit: weights, method: proximal,"
         " group: 1.0e-3}\n");
-    if (ns_fit_load(path, 1, &fit, &error) != NS_OK) fail_msg("%s", error.message);
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_load(path, 1, &fit, &error), &error);
+    must(ns_fit_run(fit, NULL, &error), &error);
     a = &fit->answer;
     assert_true(a->path.count >= 10);
     double before = INFINITY;

@@ -1,6 +1,7 @@
 // What the data says about parameters, against regressions and null spaces that are known.
 
 #include "fit/answer.h"
+#include "support/assert.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -47,9 +48,7 @@ static void gram(uint32_t m, uint32_t n, const double* J, double* H) {
 
 static void identify(nsi_answer* answer, const double* H, double sigma, const double* sizes) {
     ns_error error = {0};
-    if (nsi_answer_identify(answer, H, sigma, sizes, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_answer_identify(answer, H, sigma, sizes, &error), &error);
 }
 
 static void solve(const problem* p, nsi_answer* answer) {

@@ -7,9 +7,11 @@
 #include "fit/fit.h"
 #include "neuralsim/learned.h"
 #include "page/bundle.h"
+#include "support/assert.h"
 #include "support/experiment.h"
 #include "support/payload.h"
 #include "support/program.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <float.h>
@@ -43,7 +45,7 @@ typedef struct record {
 
 static void write_linear(const char* name, double noise, record* out) {
     nsi_rng rng = nsi_rng_seed(11);
-    FILE* file = fopen(experiment_path(name), "w");
+    FILE* file = fopen(tempdir_path(name), "w");
     assert_non_null(file);
     fprintf(file, "t,traj,q0,q1,qd0,qd1,tau0,tau1\n");
     for (int run = 0; run < RUNS; run++) {
@@ -84,7 +86,7 @@ static int write_data(void** state) {
 
 static int remove_data(void** state) {
     (void)state;
-    experiment_remove();
+    tempdir_remove();
     return 0;
 }
 
@@ -95,12 +97,12 @@ static ns_fit* load_text(const char* text, uint32_t threads) {
 
 static void run(ns_fit* fit, const ns_fit_options* options) {
     ns_error error = {0};
-    if (ns_fit_run(fit, options, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(fit, options, &error), &error);
 }
 
 static void save(const ns_fit* fit, const char* folder) {
     ns_error error = {0};
-    if (ns_fit_save(fit, experiment_path(folder), &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_save(fit, tempdir_path(folder), &error), &error);
 }
 
 // ---- linear maps -------------------------------------------------------------------------------
@@ -277,10 +279,9 @@ static nsi_evaluator* evaluator_of(const ns_fit* fit) {
     nsi_evaluator* e = NULL;
     ns_error error = {0};
     const nsi_stage* stage = &fit->plan->stages.data[0];
-    if (nsi_evaluator_create(nsi_fit_problem(fit, stage), fit->data[NSI_ROLE_TRAIN], &stage->loss,
-                             NULL, 1, &e, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_evaluator_create(nsi_fit_problem(fit, stage), fit->data[NSI_ROLE_TRAIN], &stage->loss,
+                              NULL, 1, &e, &error),
+         &error);
     return e;
 }
 
@@ -389,7 +390,7 @@ static uint32_t end_of(const char* text, uint32_t threads, uint32_t stop_at, boo
     ns_fit* fit = load_text(text, threads);
     stopper s = {.stop_at = stop_at};
     char checkpoint[256];
-    snprintf(checkpoint, sizeof checkpoint, "%s", experiment_path("checkpoint.json"));
+    snprintf(checkpoint, sizeof checkpoint, "%s", tempdir_path("checkpoint.json"));
     ns_fit_options options = {.observe = watch,
                               .context = &s,
                               .checkpoint = stop_at > 0 || resume ? checkpoint : NULL,
@@ -412,8 +413,8 @@ static void threads_and_stops_do_not_change_the_answer(void** state) {
         end_of(plans[k], 2, 0, false, two);
         assert_memory_equal(one, two, sizeof one);
         for (uint32_t stop_at = 1; stop_at <= calls; stop_at += 3) {
-            remove(experiment_path("checkpoint.json"));
-            remove(experiment_path("checkpoint.json.old"));
+            remove(tempdir_path("checkpoint.json"));
+            remove(tempdir_path("checkpoint.json.old"));
             end_of(plans[k], 1, stop_at, false, two);
             end_of(plans[k], 2, 0, true, two);
             assert_memory_equal(one, two, sizeof one);
@@ -464,9 +465,9 @@ static void roll_out(const char* path, const ns_dataset* data, double errors[2])
     ns_workspace* work = NULL;
     ns_error error = {0};
     double sums[2] = {0}, counts[2] = {0};
-    if (ns_hybrid_load(path, NULL, &hybrid, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_hybrid_load(path, NULL, &hybrid, &error), &error);
     assert_true(ns_hybrid_is_learned(hybrid));
-    if (ns_hybrid_create_learned(hybrid, &system, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_hybrid_create_learned(hybrid, &system, &error), &error);
     uint32_t nx = ns_system_get_sizes(system).nx;
     double *x0 = calloc(nx, sizeof *x0), *states = calloc((size_t)nx * 200, sizeof *states);
     assert_true(x0 && states);
@@ -480,7 +481,7 @@ static void roll_out(const char* path, const ns_dataset* data, double errors[2])
                                 .x0 = x0,
                                 .controls = recording->controls,
                                 .states = states};
-        if (ns_rollout(system, work, &args, &error) != NS_OK) fail_msg("%s", error.message);
+        must(ns_rollout(system, work, &args, &error), &error);
         for (uint32_t k = 1; k < recording->nsample; k++) {
             for (uint32_t c = 0; c < NX; c++) {
                 double off = states[(size_t)k * nx + c] - recording->values[(size_t)k * NX + c];
@@ -517,28 +518,26 @@ static void scores_are_those_of_rollouts(void** state) {
             if (!fit->data[role]) continue;
             const nsi_score* score = &fit->answer.after[role];
             double errors[2];
-            roll_out(experiment_path("saved/fitted.yaml"), fit->data[role], errors);
+            roll_out(tempdir_path("saved/fitted.yaml"), fit->data[role], errors);
             assert_true(fabs(errors[0] - score->rmse_q) <= 1e-12 * errors[0]);
             assert_true(fabs(errors[1] - score->rmse_qd) <= 1e-12 * errors[1]);
             assert_true(score->loss < fit->answer.before[role].loss || role != NSI_ROLE_TRAIN);
         }
         // The program says the same of the file, and all that need physics refuse it.
         program_result result = {0};
-        program_must_run(experiment_folder(), "replay saved/fitted.yaml --data swings.csv --json",
-                         &result);
+        program_must_run(tempdir(), "replay saved/fitted.yaml --data swings.csv --json", &result);
         assert_says(result.out, "\"integrator\": \"learned\"");
         static const char* const others[] = {
             "simulate saved/fitted.yaml", "names saved/fitted.yaml", "gradcheck saved/fitted.yaml",
             "eval saved/fitted.yaml --quantity qdd", "inspect saved/fitted.yaml"};
         for (int i = 0; i < 5; i++) {
-            program_must_fail(experiment_folder(), others[i], 1, "a learned system", &result);
+            program_must_fail(tempdir(), others[i], 1, "a learned system", &result);
         }
-        program_must_fail(experiment_folder(),
-                          "replay saved/fitted.yaml --data swings.csv --dt 0.01", 2, "--dt",
-                          &result);
-        program_must_run(experiment_folder(), "plot saved --list", &result);
+        program_must_fail(tempdir(), "replay saved/fitted.yaml --data swings.csv --dt 0.01", 2,
+                          "--dt", &result);
+        program_must_run(tempdir(), "plot saved --list", &result);
         program_result_free(&result);
-        char* page = program_read_file(experiment_path("saved/report.html"));
+        char* page = program_read_file(tempdir_path("saved/report.html"));
         assert_true(strlen(page) > 10000);
         free(page);
         // A fit cannot start from it.
@@ -569,7 +568,7 @@ static void poses_are_those_of_the_model(void** state) {
     run(fit, NULL);
     ns_text page = {0};
     ns_error error = {0};
-    if (ns_fit_html(fit, &page, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_html(fit, &page, &error), &error);
     payload p = payload_read(page.data);
     for (uint32_t track = 0; track < 3; track++) { // recorded, before, after
         const double* x = payload_quantity(&p, 0, track, "joint/rootx/position");
@@ -598,7 +597,7 @@ static void a_falling_ball_is_found(void** state) {
     experiment_write("fall.xml", "<mujoco><worldbody><body name=\"b\"><freejoint name=\"root\"/>"
                                  "<geom type=\"sphere\" size=\"0.1\"/></body></worldbody>"
                                  "</mujoco>\n");
-    motion m = motion_of(experiment_path("fall.xml"), 0.01, 31);
+    motion m = motion_of(tempdir_path("fall.xml"), 0.01, 31);
     m.runs = 3;
     m.x0 = x0;
     motion_record(&m, "fall.csv");
@@ -617,13 +616,12 @@ static void a_falling_ball_is_found(void** state) {
     assert_true(after->rmse_qd < 1e-8);
     save(fit, "fall");
     ns_fit_free(fit);
-    char* answer = program_read_file(experiment_path("fall/fitted.yaml"));
+    char* answer = program_read_file(tempdir_path("fall/fitted.yaml"));
     assert_says(answer, "integrate: true");
     assert_says(answer, "root/y");
     free(answer);
     program_result result = {0};
-    program_must_run(experiment_folder(), "replay fall/fitted.yaml --data fall.csv --json",
-                     &result);
+    program_must_run(tempdir(), "replay fall/fitted.yaml --data fall.csv --json", &result);
     assert_says(result.out, "\"integrator\": \"learned\"");
     program_result_free(&result);
 }
@@ -820,7 +818,7 @@ static void files_that_do_not_fit_are_refused(void** state) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         experiment_write("h.yaml", "robot: " PENDULUM "\ntimestep: 0.01\nlearned: %s\n",
                          cases[k].learned);
-        assert_int_equal(ns_hybrid_load(experiment_path("h.yaml"), NULL, &hybrid, &error), NS_OK);
+        assert_int_equal(ns_hybrid_load(tempdir_path("h.yaml"), NULL, &hybrid, &error), NS_OK);
         assert_int_equal(ns_hybrid_create_learned(hybrid, &system, &error), NS_ERR_ARGUMENT);
         assert_null(system);
         assert_says(error.message, "h.yaml: learned: ");
@@ -828,7 +826,7 @@ static void files_that_do_not_fit_are_refused(void** state) {
         ns_hybrid_free(hybrid);
     }
     experiment_write("h.yaml", "robot: " PENDULUM "\n");
-    assert_int_equal(ns_hybrid_load(experiment_path("h.yaml"), NULL, &hybrid, &error), NS_OK);
+    assert_int_equal(ns_hybrid_load(tempdir_path("h.yaml"), NULL, &hybrid, &error), NS_OK);
     assert_false(ns_hybrid_is_learned(hybrid));
     assert_int_equal(ns_hybrid_create_learned(hybrid, &system, &error), NS_ERR_ARGUMENT);
     ns_hybrid_free(hybrid);
@@ -841,7 +839,7 @@ static void files_that_do_not_fit_are_refused(void** state) {
         ns_load_options options = ns_default_load_options();
         options.allocator = &allocator;
         hybrid = NULL, system = NULL;
-        ns_status status = ns_hybrid_load(experiment_path("h.yaml"), &options, &hybrid, &error);
+        ns_status status = ns_hybrid_load(tempdir_path("h.yaml"), &options, &hybrid, &error);
         if (status == NS_OK) status = ns_hybrid_create_learned(hybrid, &system, &error);
         done = counter.calls < n;
         assert_int_equal(status, done ? NS_OK : NS_ERR_NOMEM);

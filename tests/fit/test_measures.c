@@ -6,6 +6,7 @@
 #include "fit/fit.h"
 #include "fit/show.h"
 #include "neuralsim/fit.h"
+#include "support/assert.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -59,8 +60,8 @@ static void averages_are_those_of_an_even_motion(void** state) {
                PLAN("{mean: {distance: [1000*q0, 1000*q1], average: mean, unit: mm},"
                     " rms: {distance: [q0, q1]},"
                     " turn: {rotation: [q3, q4, q5, q6], average: mean, unit: <deg>}}"));
-    if (ns_fit_load(path_of("plan.yaml"), 1, &fit, &error) != NS_OK) fail_msg("%s", error.message);
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_load(path_of("plan.yaml"), 1, &fit, &error), &error);
+    must(ns_fit_run(fit, NULL, &error), &error);
     // Sums of k and k^2 up to n; 5 mm a row in the first recording, 10 mm in the second.
     double n = ROWS - 1, mean = 5.0 * (n + 1.0) / 2.0;
     double rms = 5e-3 * sqrt((n + 1.0) * (2.0 * n + 1.0) / 6.0), turn = 0.0;
@@ -100,8 +101,8 @@ static void zeros_are_no_rotation(void** state) {
     ns_error error;
     ns_fit* fit = NULL;
     write_text("plan.yaml", PLAN("{turn: {rotation: ['max(0, 1 - 1e6*q0)', 0*q1, 0*q1, 0*q1]}}"));
-    if (ns_fit_load(path_of("plan.yaml"), 1, &fit, &error) != NS_OK) fail_msg("%s", error.message);
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_load(path_of("plan.yaml"), 1, &fit, &error), &error);
+    must(ns_fit_run(fit, NULL, &error), &error);
     assert_true(isinf(fit->answer.after[NSI_ROLE_TRAIN].measures[0].mean));
     ns_fit_free(fit);
 }

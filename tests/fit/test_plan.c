@@ -3,7 +3,9 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "fit/fit.h"
+#include "support/assert.h"
 #include "support/experiment.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -54,7 +56,7 @@ static int write_files(void** state) {
 
 static int remove_files(void** state) {
     (void)state;
-    experiment_remove();
+    tempdir_remove();
     return 0;
 }
 
@@ -234,8 +236,8 @@ static const bad bads[] = {
 
 // The message without the folder; it must begin with a file and a line.
 static const char* without_folder(const char* message) {
-    size_t size = strlen(experiment_folder());
-    return strncmp(message, experiment_folder(), size) == 0 ? message + size + 1 : message;
+    size_t size = strlen(tempdir());
+    return strncmp(message, tempdir(), size) == 0 ? message + size + 1 : message;
 }
 
 static void every_fault_has_a_place(void** state) {
@@ -246,7 +248,7 @@ static void every_fault_has_a_place(void** state) {
         experiment_write("fit.yaml", "%s", b->text);
         ns_fit* fit = NULL;
         ns_error error = {0};
-        ns_status status = ns_fit_load(experiment_path("fit.yaml"), 1, &fit, &error);
+        ns_status status = ns_fit_load(tempdir_path("fit.yaml"), 1, &fit, &error);
         const char* message = without_folder(error.message);
         char file[100];
         unsigned line = 0;
@@ -269,7 +271,7 @@ static void missing_plans_are_said_to_be_missing(void** state) {
     ns_error error = {0};
     assert_int_equal(ns_fit_load("/none/fit.yaml", 1, &fit, &error), NS_ERR_IO);
     assert_non_null(strstr(error.message, "/none/fit.yaml"));
-    assert_int_equal(ns_fit_load(experiment_folder(), 1, &fit, &error), NS_ERR_IO);
+    assert_int_equal(ns_fit_load(tempdir(), 1, &fit, &error), NS_ERR_IO);
     assert_int_equal(ns_fit_load(NULL, 1, &fit, &error), NS_ERR_ARGUMENT);
     assert_null(fit);
 }
@@ -279,9 +281,7 @@ static void missing_plans_are_said_to_be_missing(void** state) {
 static nsi_fit_plan* parse(const char* text) {
     nsi_fit_plan* plan = NULL;
     ns_error error = {0};
-    if (nsi_fit_plan_parse(text, strlen(text), "/f/fit.yaml", NULL, &plan, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_fit_plan_parse(text, strlen(text), "/f/fit.yaml", NULL, &plan, &error), &error);
     return plan;
 }
 
@@ -382,9 +382,9 @@ static void data_is_looked_for(void** state) {
     const char* message = experiment_error("fit.yaml", NS_ERR_IO);
     assert_non_null(strstr(message, "NEURALSIM_DATA"));
     char folder[256], command[600];
-    snprintf(folder, sizeof folder, "%s", experiment_path("elsewhere"));
+    snprintf(folder, sizeof folder, "%s", tempdir_path("elsewhere"));
     snprintf(command, sizeof command, "mkdir -p '%s/runs' && cp '%s' '%s/runs/far.csv'", folder,
-             experiment_path("a.csv"), folder);
+             tempdir_path("a.csv"), folder);
     assert_int_equal(system(command), 0); // NOLINT
     setenv("NEURALSIM_DATA", folder, 1);
     ns_fit_free(experiment_load("fit.yaml", 1));
@@ -400,9 +400,9 @@ static void globs_stand_for_files(void** state) {
     static const char* const names[] = {"run_b.csv", "run_a.csv", "run_c.csv"};
     for (int k = 0; k < 3; k++) {
         char command[600];
-        snprintf(command, sizeof command, "%s", experiment_path(names[k]));
+        snprintf(command, sizeof command, "%s", tempdir_path(names[k]));
         char copy[700];
-        snprintf(copy, sizeof copy, "cp '%s' '%s'", experiment_path("a.csv"), command);
+        snprintf(copy, sizeof copy, "cp '%s' '%s'", tempdir_path("a.csv"), command);
         assert_int_equal(system(copy), 0); // NOLINT
     }
     experiment_write("fit.yaml", MODEL

@@ -5,6 +5,7 @@
 
 #include "fit/evaluate.h"
 #include "fit/fit.h"
+#include "support/assert.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -30,7 +31,7 @@ static ns_fit* load(const char* name) {
     snprintf(path, sizeof path, NEURALSIM_SOURCE_DIR "/experiments/push/%s.yaml", name);
     ns_fit* fit = NULL;
     ns_error error = {0};
-    if (ns_fit_load(path, 1, &fit, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_load(path, 1, &fit, &error), &error);
     return fit;
 }
 
@@ -47,7 +48,7 @@ static nsi_evaluator* evaluator_of(const ns_fit* fit, uint32_t recording) {
     one.count = 1;
     status = nsi_evaluator_create(fit->problem, data, &fit->plan->stages.data[0].loss, &one, 1, &e,
                                   &error);
-    if (status != NS_OK) fail_msg("%s", error.message);
+    must(status, &error);
     nsi_array_free(&fit->problem->allocator, &all);
     nsi_evaluator_guess(e);
     memcpy(nsi_evaluator_point(e).z, fit->z0, fit->nz * sizeof(double));

@@ -1,7 +1,9 @@
 // Synthetic recovery: what the data was made with is found again, or said not to be in it.
 
 #include "fit/fit.h"
+#include "support/assert.h"
 #include "support/experiment.h"
+#include "support/tempdir.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -23,7 +25,7 @@ typedef struct trial {
 
 // Largest difference between two recordings.
 static double difference(const char* one, const char* other) {
-    FILE *a = fopen(experiment_path(one), "r"), *b = fopen(experiment_path(other), "r");
+    FILE *a = fopen(tempdir_path(one), "r"), *b = fopen(tempdir_path(other), "r");
     assert_true(a && b);
     char x[4096], y[4096];
     double most = 0.0;
@@ -61,13 +63,13 @@ static double elsewhere(const ns_param* p) {
 // hit a step earlier, everything after it is different.
 static void recover_each(trial* t, uint32_t* found, uint32_t* none) {
     char path[256];
-    snprintf(path, sizeof path, "%s", experiment_path("robot.xml"));
+    snprintf(path, sizeof path, "%s", tempdir_path("robot.xml"));
     t->motion.model = path;
     experiment_write("robot.xml", "%s", t->text);
     experiment_write("truth.yaml", "robot: robot.xml\n%s",
                      t->set[0].pattern ? "parameters:\n" : "");
     for (int k = 0; k < 2 && t->set[k].pattern; k++) {
-        FILE* file = fopen(experiment_path("truth.yaml"), "a");
+        FILE* file = fopen(tempdir_path("truth.yaml"), "a");
         assert_non_null(file);
         fprintf(file, "  \"%s\": %.17g\n", t->set[k].pattern, t->set[k].value);
         fclose(file);
@@ -75,7 +77,7 @@ static void recover_each(trial* t, uint32_t* found, uint32_t* none) {
     record(t, NULL, 0.0, "truth.csv");
     ns_model* model = NULL;
     ns_error error = {0};
-    if (ns_model_load(path, NULL, &model, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_load(path, NULL, &model, &error), &error);
     *found = *none = 0;
     for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
         ns_param p = *ns_model_param(model, k);
@@ -185,7 +187,7 @@ static void write_swing(double sigma, uint64_t seed, bool velocities) {
     static const char* const positions[] = {"q0", "q1"};
     static const double x0[] = {0.9, -0.5, 0.5, -1.0, -0.7, 0.3, 0.0, 1.0};
     experiment_write("robot.xml", "%s", smooth);
-    motion m = motion_of(experiment_path("robot.xml"), 0.005, 101);
+    motion m = motion_of(tempdir_path("robot.xml"), 0.005, 101);
     m.runs = 2;
     m.x0 = x0;
     m.push = 1.0;
@@ -212,7 +214,7 @@ static void many_parameters_and_all_start_states(void** state) {
                                        "fit: {windows: [5, 20, 50]}\n"};
     for (int k = 0; k < 3; k++) {
         write_swing(0.0, 0, k == 2);
-        FILE* file = fopen(experiment_path("fit.yaml"), "w");
+        FILE* file = fopen(tempdir_path("fit.yaml"), "w");
         assert_non_null(file);
         fprintf(file,
                 "model: robot.xml\ndata: {train: [swing.csv]}\ntimestep: 0.005\n%s"
@@ -225,7 +227,7 @@ static void many_parameters_and_all_start_states(void** state) {
         fclose(file);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
-        if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        must(ns_fit_run(fit, NULL, &error), &error);
         for (int i = 0; i < TOGETHER; i++) {
             double value;
             assert_true(ns_fit_estimate(fit, together[i].name, &value, NULL));
@@ -246,7 +248,7 @@ static void what_is_not_in_the_data_is_said(void** state) {
                      "<joint name='j' type='hinge' axis='0 1 0'/>"
                      "<inertial pos='0 0 -0.4' mass='1.5' diaginertia='0.08 0.05 0.04'/></body>"
                      "</worldbody><actuator><motor name='m' joint='j'/></actuator></mujoco>");
-    motion m = motion_of(experiment_path("rod.xml"), 0.005, 201);
+    motion m = motion_of(tempdir_path("rod.xml"), 0.005, 201);
     m.x0 = (const double[]){0.8, 0.0};
     m.push = 1.0;
     m.sigma = 1e-3;
@@ -256,7 +258,7 @@ static void what_is_not_in_the_data_is_said(void** state) {
                                  " link/rod/inertia/yy: 0.055, link/rod/com/y: 0.01}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
     ns_error error = {0};
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(fit, NULL, &error), &error);
     double mass, z, yy;
     ns_fit_estimate(fit, "link/rod/mass", &mass, NULL);
     ns_fit_estimate(fit, "link/rod/com/z", &z, NULL);
@@ -299,7 +301,7 @@ static void cover(const char* fit_line, bool velocities, double least) {
         write_swing(0.005, 1000 + repeat, velocities);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
-        if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        must(ns_fit_run(fit, NULL, &error), &error);
         for (int k = 0; k < 3; k++) {
             double value, deviation;
             assert_true(ns_fit_estimate(fit, names[k], &value, &deviation));
@@ -352,7 +354,7 @@ static void bounds_can_be_left(void** state) {
                  {"joint/jc/damping", 0.02},  {"joint/ja/friction", 0.25},
                  {"joint/jb/friction", 0.12}, {"joint/jc/friction", 0.04}};
     experiment_write("arm.urdf", "%s", arm);
-    motion m = motion_of(experiment_path("arm.urdf"), 0.01, 501);
+    motion m = motion_of(tempdir_path("arm.urdf"), 0.01, 501);
     m.options.integrator = NS_INTEGRATOR_RK4;
     m.options.set = speed;
     m.options.nset = 1;
@@ -371,7 +373,7 @@ static void bounds_can_be_left(void** state) {
                          starts[k], starts[k]);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
-        if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        must(ns_fit_run(fit, NULL, &error), &error);
         for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
             double value;
             assert_true(ns_fit_estimate(fit, found[i].name, &value, NULL));
@@ -395,6 +397,6 @@ int main(void) {
         cmocka_unit_test(errors_are_as_large_as_they_are_said_to_be),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    experiment_remove();
+    tempdir_remove();
     return failed;
 }

@@ -3,8 +3,10 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "fit/fit.h"
+#include "support/assert.h"
 #include "support/experiment.h"
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -43,7 +45,7 @@ static int write_data(void** state) {
 
 static int remove_data(void** state) {
     (void)state;
-    experiment_remove();
+    tempdir_remove();
     return 0;
 }
 
@@ -137,8 +139,8 @@ static bool watch(void* context, const ns_fit_progress* progress) {
     if (w->copy) {
         char name[32];
         snprintf(name, sizeof name, "copy%u.json", w->copies);
-        if (access(experiment_path("checkpoint.json"), R_OK) == 0) {
-            copy_file(experiment_path("checkpoint.json"), experiment_path(name));
+        if (access(tempdir_path("checkpoint.json"), R_OK) == 0) {
+            copy_file(tempdir_path("checkpoint.json"), tempdir_path(name));
             w->copies++;
         }
     }
@@ -171,8 +173,8 @@ static ending ending_of(const ns_fit* fit) {
 }
 
 static void forget_checkpoints(void) {
-    remove(experiment_path("checkpoint.json"));
-    remove(experiment_path("checkpoint.json.old"));
+    remove(tempdir_path("checkpoint.json"));
+    remove(tempdir_path("checkpoint.json.old"));
 }
 
 // `stop_at` 0: to the end. `interval` 0: no checkpoints.
@@ -182,13 +184,13 @@ static ending run(uint32_t threads, uint32_t stop_at, double interval, bool resu
     w.stop_at = stop_at;
     ns_error error = {0};
     char checkpoint[256];
-    snprintf(checkpoint, sizeof checkpoint, "%s", experiment_path("checkpoint.json"));
+    snprintf(checkpoint, sizeof checkpoint, "%s", tempdir_path("checkpoint.json"));
     ns_fit_options options = {.observe = watch,
                               .context = &w,
                               .checkpoint = interval > 0.0 ? checkpoint : NULL,
                               .interval = interval,
                               .resume = resume};
-    if (ns_fit_run(fit, &options, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(fit, &options, &error), &error);
     ending e = ending_of(fit);
     ns_fit_free(fit);
     if (out) *out = w;
@@ -279,15 +281,15 @@ static void every_checkpoint_leads_to_the_same_end(void** state) {
         ending whole = run(1, 0, 1e-9, false, &w);
         char last[32];
         snprintf(last, sizeof last, "copy%u.json", w.copies);
-        if (access(experiment_path("checkpoint.json"), R_OK) == 0) { // the last one
-            copy_file(experiment_path("checkpoint.json"), experiment_path(last));
+        if (access(tempdir_path("checkpoint.json"), R_OK) == 0) { // the last one
+            copy_file(tempdir_path("checkpoint.json"), tempdir_path(last));
             w.copies++;
         }
         for (uint32_t i = 0; i < w.copies; i += i + 12 < w.copies ? 1 + w.copies / 12 : 1) {
             char name[32];
             snprintf(name, sizeof name, "copy%u.json", i);
             forget_checkpoints();
-            copy_file(experiment_path(name), experiment_path("checkpoint.json"));
+            copy_file(tempdir_path(name), tempdir_path("checkpoint.json"));
             ending e = run(1, 0, 1e3, true, NULL);
             assert_same(&whole, &e, experiments[k].name);
         }
@@ -316,9 +318,9 @@ static void a_stopped_fit_has_an_answer(void** state) {
 // ---- damaged checkpoints -----------------------------------------------------------------------
 
 static void damage(const char* name, nsi_rng* rng, bool cut) {
-    char* text = program_read_file(experiment_path(name));
+    char* text = program_read_file(tempdir_path(name));
     size_t size = strlen(text), at = nsi_rng_below(rng, (uint32_t)size);
-    FILE* file = fopen(experiment_path(name), "wb");
+    FILE* file = fopen(tempdir_path(name), "wb");
     assert_non_null(file);
     if (cut) {
         size = at;
@@ -346,12 +348,12 @@ static void the_older_checkpoint_stands_in_for_a_damaged_one(void** state) {
     for (int trial = 0; trial < 30; trial++) {
         forget_checkpoints();
         run(1, 5, 1e-9, false, NULL);
-        assert_int_equal(access(experiment_path("checkpoint.json.old"), R_OK), 0);
+        assert_int_equal(access(tempdir_path("checkpoint.json.old"), R_OK), 0);
         damage("checkpoint.json", &rng, trial % 2 == 0);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
-        ns_fit_options options = {.checkpoint = experiment_path("checkpoint.json"), .resume = true};
-        if (ns_fit_run(fit, &options, &error) != NS_OK) fail_msg("%s", error.message);
+        ns_fit_options options = {.checkpoint = tempdir_path("checkpoint.json"), .resume = true};
+        must(ns_fit_run(fit, &options, &error), &error);
         ending e = ending_of(fit);
         assert_same(&whole, &e, "damaged");
         noticed += has_note(fit, "damaged");
@@ -363,7 +365,7 @@ static void the_older_checkpoint_stands_in_for_a_damaged_one(void** state) {
 static void refuse_to_resume(const char* says) {
     ns_fit* fit = experiment_load("fit.yaml", 1);
     ns_error error = {0};
-    ns_fit_options options = {.checkpoint = experiment_path("checkpoint.json"), .resume = true};
+    ns_fit_options options = {.checkpoint = tempdir_path("checkpoint.json"), .resume = true};
     assert_int_equal(ns_fit_run(fit, &options, &error), NS_ERR_PARSE);
     if (!strstr(error.message, says)) fail_msg("'%s' does not say '%s'", error.message, says);
     ns_fit_free(fit);
@@ -397,7 +399,7 @@ static void checkpoints_of_phases_that_are_not_there_are_refused(void** state) {
         write_fit(experiments[0].text);
         forget_checkpoints();
         run(1, 5, 1e-9, false, NULL); // in the first phase
-        char* text = program_read_file(experiment_path("checkpoint.json"));
+        char* text = program_read_file(tempdir_path("checkpoint.json"));
         char *body = strchr(text, '\n') + 1, *at = strstr(body, changes[k][0]);
         assert_non_null(at);
         char* changed = malloc(strlen(body) + 100);
@@ -419,8 +421,8 @@ static void checkpoints_without_a_path_are_refused(void** state) {
                          : experiments[0].text);
         forget_checkpoints();
         run(1, 1, 1e-9, false, NULL);
-        remove(experiment_path("checkpoint.json.old"));
-        char* text = program_read_file(experiment_path("checkpoint.json"));
+        remove(tempdir_path("checkpoint.json.old"));
+        char* text = program_read_file(tempdir_path("checkpoint.json"));
         char *body = strchr(text, '\n') + 1, *at = strstr(body, ",\"path\":");
         assert_non_null(at);
         strcpy(at, "}"); // it is the last entry
@@ -441,7 +443,7 @@ static void errors_know_priors(void** state) {
               "fit: {windows: 20}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
     ns_error error = {0};
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(fit, NULL, &error), &error);
     double value, off;
     assert_true(ns_fit_estimate(fit, "link/link0/inertia/zz", &value, &off));
     assert_true(fit->answer.sigma < 0.1);
@@ -465,7 +467,7 @@ static void bodies_stay_in_their_bounds(void** state) {
     ns_fit* fit = experiment_load("fit.yaml", 1);
     ns_error error = {0};
     double mass;
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(fit, NULL, &error), &error);
     assert_true(ns_fit_estimate(fit, "link/link1/mass", &mass, NULL));
     if (!(mass > 0.8499 && mass < 0.9501)) fail_msg("%g", mass);
     ns_fit_free(fit);
@@ -523,8 +525,7 @@ static void checkpoints_that_cannot_be_written_end_the_fit(void** state) {
     write_fit(experiments[0].text);
     ns_fit* fit = experiment_load("fit.yaml", 1);
     ns_error error = {0};
-    ns_fit_options options = {.checkpoint = experiment_path("none/checkpoint.json"),
-                              .interval = 1e-9};
+    ns_fit_options options = {.checkpoint = tempdir_path("none/checkpoint.json"), .interval = 1e-9};
     assert_int_equal(ns_fit_run(fit, &options, &error), NS_ERR_IO);
     assert_non_null(strstr(error.message, "none/checkpoint.json"));
     ns_fit_free(fit);
@@ -547,7 +548,7 @@ static void inputs_that_do_not_matter_get_exact_zeros(void** state) {
     experiment_write("truth.xml", pair, " damping='0.3'");
     experiment_write("pair.xml", pair, "");
     static const double starts[] = {0.8, -0.5, 0.0, 1.0, 0.8, 0.5, 0.0, -1.0};
-    motion m = motion_of(experiment_path("truth.xml"), 0.01, 101);
+    motion m = motion_of(tempdir_path("truth.xml"), 0.01, 101);
     m.runs = 2;
     m.x0 = starts;
     m.sigma = 0.001;
@@ -578,7 +579,7 @@ static void inputs_that_do_not_matter_get_exact_zeros(void** state) {
                          fits[k]);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
-        if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        must(ns_fit_run(fit, NULL, &error), &error);
         ns_weight_matrix first = ns_system_weight_matrix(fit->system, 0);
         assert_true(first.layer == 0 && first.rows == 2 && first.columns == 4);
         uint32_t used = 0;
@@ -606,16 +607,14 @@ static void a_model_is_scored_as_it_is(void** state) {
                          fits[k]);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
-        if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        must(ns_fit_run(fit, NULL, &error), &error);
         const nsi_answer* a = &fit->answer;
         assert_true(a->complete);
         assert_true(a->after[NSI_ROLE_TRAIN].loss > 0.0);
         assert_true(a->after[NSI_ROLE_TRAIN].loss == a->before[NSI_ROLE_TRAIN].loss);
         assert_int_equal(a->history.count, 0);
         assert_int_equal(a->estimates.count, 0);
-        if (ns_fit_save(fit, experiment_path("scored"), &error) != NS_OK) {
-            fail_msg("%s", error.message);
-        }
+        must(ns_fit_save(fit, tempdir_path("scored"), &error), &error);
         ns_fit_free(fit);
     }
 }
@@ -640,7 +639,7 @@ static void noise_is_added_to_what_is_trained_on(void** state) {
             assert_true(k < 2 || first[2][c] != first[1][c]);
         }
         ns_error error = {0};
-        if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        must(ns_fit_run(fit, NULL, &error), &error);
         assert_true((strstr(fit->answer.setting, "noise of 0.1 ") != NULL) == (k > 0));
         ns_fit_free(fit);
     }
@@ -656,7 +655,7 @@ static void searches_carry_weights_along(void** state) {
     double weights[64];
     ns_system_default_weights(fit->system, weights);
     ns_error error = {0};
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(fit, NULL, &error), &error);
     assert_memory_equal(fit->w, weights, fit->nw * sizeof(double));
     ns_fit_free(fit);
 }
@@ -673,7 +672,7 @@ static void no_iterations_are_allowed(void** state) {
         write_fit(text);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
-        if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        must(ns_fit_run(fit, NULL, &error), &error);
         assert_memory_equal(fit->z, fit->z0, fit->nz * sizeof(double));
         value[k] = fit->answer.phases.data[0].value;
         ns_fit_free(fit);
@@ -701,18 +700,16 @@ static void the_fitted_model_is_what_was_fitted(void** state) {
                          parameters[k]);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
-        if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        must(ns_fit_run(fit, NULL, &error), &error);
         double before = loss_of(fit, false), after = loss_of(fit, true);
         assert_true(after < before);
-        if (ns_fit_save(fit, experiment_path("saved"), &error) != NS_OK) {
-            fail_msg("%s", error.message);
-        }
+        must(ns_fit_save(fit, tempdir_path("saved"), &error), &error);
         ns_fit_free(fit);
         experiment_write("again.yaml", "model: saved/fitted.yaml\ndata: {train: [swings.csv]}\n"
                                        "timestep: 0.01\nfit: {windows: 20, iterations: 0}\n"
                                        "parameters: {link/link0/mass: free}\n");
         fit = experiment_load("again.yaml", 1);
-        if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        must(ns_fit_run(fit, NULL, &error), &error);
         if (!(fabs(loss_of(fit, false) - after) <= 1e-12 * after)) {
             fail_msg("%d: %.10g, not %.10g", k, loss_of(fit, false), after);
         }
@@ -733,7 +730,7 @@ static void errors_are_those_of_the_last_stage(void** state) {
         write_fit(text);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
-        if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        must(ns_fit_run(fit, NULL, &error), &error);
         double deviation;
         assert_true(ns_fit_estimate(fit, "link/link1/mass", NULL, &deviation));
         assert_true(k ? deviation > 0.0 && isfinite(deviation) : isnan(deviation));
@@ -751,8 +748,8 @@ static void errors_are_those_of_the_last_stage(void** state) {
 // Start it; its output goes nowhere.
 static pid_t start_program(const char* folder, bool resume) {
     char path[256], out[256];
-    snprintf(path, sizeof path, "%s", experiment_path("fit.yaml"));
-    snprintf(out, sizeof out, "%s", experiment_path(folder));
+    snprintf(path, sizeof path, "%s", tempdir_path("fit.yaml"));
+    snprintf(out, sizeof out, "%s", tempdir_path(folder));
     pid_t child = fork();
     assert_true(child >= 0);
     if (child > 0) return child;
@@ -777,14 +774,14 @@ static void wait_seconds(double seconds) {
 static void wait_for_checkpoint(const char* folder) {
     char name[64], path[256];
     snprintf(name, sizeof name, "%s/checkpoint.json", folder);
-    snprintf(path, sizeof path, "%s", experiment_path(name));
+    snprintf(path, sizeof path, "%s", tempdir_path(name));
     for (int k = 0; access(path, R_OK) != 0 && k < 6000; k++) wait_seconds(0.005);
 }
 
 static char* model_in(const char* folder) {
     char name[64];
     snprintf(name, sizeof name, "%s/fitted.yaml", folder);
-    return program_read_file(experiment_path(name));
+    return program_read_file(tempdir_path(name));
 }
 
 static const char* const program_fits[] = {

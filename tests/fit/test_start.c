@@ -5,6 +5,7 @@
 
 #include "fit/fit.h"
 #include "neuralsim/fit.h"
+#include "support/assert.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -57,14 +58,14 @@ static ns_fit* load(const char* plan) {
     ns_error error;
     ns_fit* fit = NULL;
     write_text("plan.yaml", plan);
-    if (ns_fit_load(path_of("plan.yaml"), 1, &fit, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_load(path_of("plan.yaml"), 1, &fit, &error), &error);
     return fit;
 }
 
 static double run(ns_fit* fit) {
     ns_error error;
     double value = NAN;
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(fit, NULL, &error), &error);
     assert_true(ns_fit_estimate(fit, "length", &value, NULL));
     return value;
 }

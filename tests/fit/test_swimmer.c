@@ -3,8 +3,10 @@
 // learn gives energy.
 
 #include "fit/fit.h"
+#include "support/assert.h"
 #include "support/experiment.h"
 #include "support/residual.h"
+#include "support/tempdir.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -33,7 +35,7 @@ static ns_fit* run(const char* model, const char* map, const char* blueprint, co
                      strcmp(model, "swimmer6.xml") == 0 ? "0-3" : "20-29", rest);
     ns_fit* fit = experiment_load("fit.yaml", 0);
     ns_error error = {0};
-    if (ns_fit_run(fit, NULL, &error) != NS_OK || ns_fit_save(fit, experiment_folder(), &error)) {
+    if (ns_fit_run(fit, NULL, &error) != NS_OK || ns_fit_save(fit, tempdir(), &error)) {
         fail_msg("%s", error.message);
     }
     return fit;
@@ -71,7 +73,7 @@ static void little_data_teaches_long_predictions(void** state) {
 static void what_is_learned_moves_to_another_machine(void** state) {
     (void)state;
     char learned[300];
-    snprintf(learned, sizeof learned, DRAG "weights: %s\n", experiment_path("weights.safetensors"));
+    snprintf(learned, sizeof learned, DRAG "weights: %s\n", tempdir_path("weights.safetensors"));
     nsi_score alone =
         score_of(run("swimmer6.xml", "swimmer6.yaml", "", "swimmer6_water25.csv", ONLY_SCORED));
     nsi_score six = score_of(
@@ -118,7 +120,7 @@ static double* zeros(size_t count) {
 static void check_power(const char* robot, const ns_blueprint* blueprint) {
     ns_model* model = NULL;
     ns_error error = {0};
-    if (ns_model_load(robot, NULL, &model, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_load(robot, NULL, &model, &error), &error);
     uint32_t nv = ns_model_get_sizes(model).nv, nlink = nv - 2, nx = 2 * nv;
     static const char* const parts[] = {"force/x",        "force/y",        "torque/z",
                                         "velocity/com/x", "velocity/com/y", "velocity/angular/z"};
@@ -175,7 +177,7 @@ static void the_medium_gives_no_energy(void** state) {
     ns_blueprint* blueprint = NULL;
     ns_error error = {0};
     if (ns_blueprint_load(SWIMMER "drag_small.yaml", NULL, &blueprint, &error) != NS_OK ||
-        ns_blueprint_load_weights(blueprint, experiment_path("weights.safetensors"), &error) !=
+        ns_blueprint_load_weights(blueprint, tempdir_path("weights.safetensors"), &error) !=
             NS_OK) {
         fail_msg("%s", error.message);
     }
@@ -186,7 +188,7 @@ static void the_medium_gives_no_energy(void** state) {
 
 static int clean(void** state) {
     (void)state;
-    experiment_remove();
+    tempdir_remove();
     return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include "fit/variables.h"
 #include "model/model_data.h"
+#include "support/assert.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -62,7 +63,7 @@ static nsi_variables* make(const nsi_variable_request* requests, uint32_t nreque
     ns_error error = {0};
     ns_status status = nsi_variables_create(pendulum, &no_options, "e.yaml", requests, nrequest,
                                             settings, nsetting, NULL, &v, &error);
-    if (status != NS_OK) fail_msg("%s", error.message);
+    must(status, &error);
     return v;
 }
 

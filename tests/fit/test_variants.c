@@ -4,7 +4,9 @@
 #include "fit/evaluator.h"
 #include "fit/fit.h"
 #include "neuralsim/discover.h"
+#include "support/assert.h"
 #include "support/experiment.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -33,7 +35,7 @@ static void record(const char* model, const char* link, double mass, const char*
                    uint32_t samples) {
     static const double x0[] = {1.2, 0.5, -0.8, 1.0};
     char path[256], pattern[64];
-    snprintf(path, sizeof path, "%s", experiment_path(model));
+    snprintf(path, sizeof path, "%s", tempdir_path(model));
     snprintf(pattern, sizeof pattern, "link/%s/mass", link);
     const ns_param_value set[] = {{"joint/hinge/damping", DAMPING}, {pattern, mass}};
     motion m = motion_of(path, 0.01, samples);
@@ -68,7 +70,7 @@ static int write_files(void** state) {
 
 static int remove_files(void** state) {
     (void)state;
-    experiment_remove();
+    tempdir_remove();
     return 0;
 }
 
@@ -90,7 +92,7 @@ static double estimate(const ns_fit* fit, const char* name) {
 
 static void run(ns_fit* fit) {
     ns_error error = {0};
-    if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(fit, NULL, &error), &error);
 }
 
 static void shared_and_own_parameters_are_found(void** state) {
@@ -203,15 +205,14 @@ static void interrupted_fits_go_on(void** state) {
                                       "parameters: {link/*/mass: free, joint/hinge/damping: free}\n"
                                       "fit: {windows: 10, iterations: 5, tolerance: 0}\n");
     ns_fit *whole = experiment_load("fit.yaml", 1), *parts = experiment_load("fit.yaml", 1);
-    ns_fit_options options = {.observe = stop_soon,
-                              .checkpoint = experiment_path("checkpoint.json")};
+    ns_fit_options options = {.observe = stop_soon, .checkpoint = tempdir_path("checkpoint.json")};
     ns_error error = {0};
     run(whole);
-    if (ns_fit_run(parts, &options, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(parts, &options, &error), &error);
     assert_true(ns_fit_stopped(parts));
     options.observe = NULL;
     options.resume = true;
-    if (ns_fit_run(parts, &options, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_run(parts, &options, &error), &error);
     assert_memory_equal(whole->z, parts->z, whole->nz * sizeof(double));
     ns_fit_free(whole);
     ns_fit_free(parts);
@@ -238,7 +239,7 @@ static nsi_evaluator* evaluator_of(const ns_fit* fit, uint32_t threads) {
     ns_status status =
         nsi_evaluator_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
                              &fit->plan->stages.data[0].loss, NULL, threads, &e, &error);
-    if (status != NS_OK) fail_msg("%s", error.message);
+    must(status, &error);
     return e;
 }
 
@@ -498,7 +499,7 @@ static void faults_are_told(void** state) {
     experiment_write("bad.yaml", "%s", BOTH DATA REST);
     ns_discovery* discovery = NULL;
     ns_error error = {0};
-    assert_int_equal(ns_discover_load(experiment_path("bad.yaml"), 1, &discovery, &error),
+    assert_int_equal(ns_discover_load(tempdir_path("bad.yaml"), 1, &discovery, &error),
                      NS_ERR_UNSUPPORTED);
     assert_non_null(strstr(error.message, "discovery looks at one robot"));
 }
@@ -511,9 +512,7 @@ static ns_hybrid* load_variant(const char* name, const char* variant, const char
     ns_error error = {0};
     options.variant = variant;
     options.recording = recording;
-    if (ns_hybrid_load(experiment_path(name), &options, &h, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_hybrid_load(tempdir_path(name), &options, &h, &error), &error);
     return h;
 }
 
@@ -526,9 +525,7 @@ static double parameter(const ns_hybrid* h, const char* name) {
     ns_system* system = NULL;
     ns_error error = {0};
     double value = NAN;
-    if (ns_system_create(ns_hybrid_model(h), &options, &system, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_system_create(ns_hybrid_model(h), &options, &system, &error), &error);
     ns_system_default_params(system, &value);
     ns_system_free(system);
     return value;
@@ -540,7 +537,7 @@ static void not_loaded(const char* variant, const char* recording, const char* m
     ns_error error = {0};
     options.variant = variant;
     options.recording = recording;
-    assert_int_equal(ns_hybrid_load(experiment_path("out/fitted.yaml"), &options, &h, &error),
+    assert_int_equal(ns_hybrid_load(tempdir_path("out/fitted.yaml"), &options, &h, &error),
                      NS_ERR_ARGUMENT);
     if (!strstr(error.message, message)) fail_msg("%s", error.message);
 }
@@ -550,7 +547,7 @@ static ns_fit* fit_and_save(const char* text) {
     experiment_write("fit.yaml", "%s", text);
     ns_fit* fit = experiment_load("fit.yaml", 1);
     run(fit);
-    if (ns_fit_save(fit, experiment_path("out"), &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_fit_save(fit, tempdir_path("out"), &error), &error);
     return fit;
 }
 
@@ -655,12 +652,12 @@ static void parameters_must_be_somewhere(void** state) {
     for (int k = 0; k < 2; k++) {
         ns_error error = {0};
         experiment_write("h.yaml", "%s", wrong[k]);
-        assert_int_equal(ns_hybrid_load(experiment_path("h.yaml"), &options, &a, &error),
+        assert_int_equal(ns_hybrid_load(tempdir_path("h.yaml"), &options, &a, &error),
                          NS_ERR_PARSE);
         assert_non_null(strstr(error.message, "no parameter of the model is called, or fits"));
     }
     ns_error error = {0};
-    assert_int_equal(ns_hybrid_load(experiment_path("short.xml"), &options, &a, &error),
+    assert_int_equal(ns_hybrid_load(tempdir_path("short.xml"), &options, &a, &error),
                      NS_ERR_ARGUMENT);
     assert_non_null(strstr(error.message, "has no variants"));
 }
@@ -745,7 +742,7 @@ static void memory_of_files_may_run_out(void** state) {
         ns_hybrid* h = NULL;
         options.allocator = &allocator;
         options.variant = "b";
-        ns_status status = ns_hybrid_load(experiment_path("h.yaml"), &options, &h, NULL);
+        ns_status status = ns_hybrid_load(tempdir_path("h.yaml"), &options, &h, NULL);
         if (status != NS_OK) assert_int_equal(status, NS_ERR_NOMEM);
         ns_hybrid_free(h);
         assert_int_equal(counter.live_blocks, 0);

@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "io/csv.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/testalloc.h"
 
@@ -19,9 +20,7 @@
 static nsi_csv parse(const char* text) {
     nsi_csv csv;
     ns_error error = {0};
-    if (nsi_csv_parse(text, strlen(text), "t.csv", false, NULL, &csv, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_csv_parse(text, strlen(text), "t.csv", false, NULL, &csv, &error), &error);
     return csv;
 }
 

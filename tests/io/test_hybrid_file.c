@@ -7,6 +7,7 @@
 #include "io/hybrid_file.h"
 #include "io/yaml.h"
 #include "neuralsim/model.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/testalloc.h"
 
@@ -24,9 +25,7 @@
 static nsi_hybrid parse(const char* text, const char* path) {
     nsi_hybrid hybrid;
     ns_error error = {0};
-    if (nsi_hybrid_parse(text, strlen(text), path, NULL, &hybrid, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_hybrid_parse(text, strlen(text), path, NULL, &hybrid, &error), &error);
     assert_int_equal(error.status, NS_OK);
     return hybrid;
 }
@@ -523,9 +522,9 @@ static void written_files_read_back(void** state) {
         nsi_hybrid_parameter last = SET(long_pattern, 2.0);
         assert_true(nsi_array_push(&h.arena.allocator, &h.parameters, last));
         ns_error error = {0};
-        if (nsi_hybrid_write("h.yaml", &h, NULL, &error) != NS_OK) fail_msg("%s", error.message);
+        must(nsi_hybrid_write("h.yaml", &h, NULL, &error), &error);
         nsi_hybrid back;
-        if (nsi_hybrid_read("h.yaml", NULL, &back, &error) != NS_OK) fail_msg("%s", error.message);
+        must(nsi_hybrid_read("h.yaml", NULL, &back, &error), &error);
         assert_same(&h, &back);
         assert_text(back.robot, h.robot);
         assert_text(back.blueprint, h.blueprint);

@@ -3,6 +3,7 @@
 
 #include "io/mesh.h"
 
+#include "support/assert.h"
 #include "support/modelfile.h"
 #include "support/testalloc.h"
 
@@ -419,9 +420,7 @@ static void urdf_meshes_are_found(void** state) {
     ns_error error = {0};
     ns_load_options options = ns_default_load_options();
     options.ground = true;
-    if (ns_model_load(MESHES "urdf.urdf", &options, &model, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_model_load(MESHES "urdf.urdf", &options, &model, &error), &error);
     modelfile_check(model);
     static const char* const found[] = {"obj", "stl", "file"};
     assert_int_equal(ns_model_get_sizes(model).ncontact, 3);

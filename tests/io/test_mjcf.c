@@ -5,6 +5,7 @@
 
 #include "model/model_data.h"
 #include "model/pose.h"
+#include "support/assert.h"
 #include "support/modelfile.h"
 #include "support/testalloc.h"
 
@@ -20,12 +21,6 @@
 static const double pi = 3.14159265358979323846;
 
 #define BALL "<geom size='0.1'/>"
-
-static void assert_near(const double* a, const double* b, int n, double tolerance) {
-    for (int i = 0; i < n; i++) {
-        if (!(fabs(a[i] - b[i]) <= tolerance)) fail_msg("[%d]: %.17g, not %.17g", i, a[i], b[i]);
-    }
-}
 
 static ns_model* parse_world(const char* inside) {
     char text[4000];
@@ -65,7 +60,7 @@ static void models_with_ground_load(void** state) {
     assert_int_equal(ground->type, NS_GEOM_PLANE);
     assert_string_equal(ground->link, "world");
     assert_true(ground->collision);
-    assert_near(ground->friction, (const double[]){0.8, 0.005, 0.0001}, 3, 0.0);
+    all_close(ground->friction, (const double[]){0.8, 0.005, 0.0001}, 3, 0.0);
     assert_string_equal(ns_model_geom(model, 1)->link, "FR_calf");
     assert_true(ns_model_world(model)->timestep == 0.002);
     ns_model_free(model);
@@ -73,7 +68,7 @@ static void models_with_ground_load(void** state) {
     // Where a flag switches contact off, nothing is in contact.
     model = modelfile_load("mujoco/models/swimmer2.xml");
     assert_false(ns_model_geom(model, 0)->collision);
-    assert_near(ns_model_world(model)->gravity, (const double[]){0, 0, 0}, 3, 0.0);
+    all_close(ns_model_world(model)->gravity, (const double[]){0, 0, 0}, 3, 0.0);
     ns_model_free(model);
     model = modelfile_load("mujoco/models/pendulum5_ground.xml");
     assert_int_equal(ns_model_get_sizes(model).ngeom, 6);
@@ -177,24 +172,24 @@ static void features_are_read(void** state) {
     const ns_world_def* world = ns_model_world(model);
     assert_true(world->timestep == 0.004 && world->integrator == NS_INTEGRATOR_RK4);
     assert_true(world->density == 1.2 && world->viscosity == 0.0002);
-    assert_near(world->gravity, (const double[]){0.1, 0, -9.8}, 3, 0.0);
+    all_close(world->gravity, (const double[]){0.1, 0, -9.8}, 3, 0.0);
 
     // Classes, and angles in degrees.
     const ns_link_def* ja = ns_model_link(model, 0);
-    assert_near(ja->axis, (const double[]){0, 1, 0}, 3, 0.0);
+    all_close(ja->axis, (const double[]){0, 1, 0}, 3, 0.0);
     assert_true(ja->damping == 0.1 && ja->armature == 0.2 && ja->friction == 0.02 && ja->limited);
-    assert_near(&ja->lower, (const double[]){-pi / 6.0, pi * 40.0 / 180.0}, 2, 1e-15);
+    all_close(&ja->lower, (const double[]){-pi / 6.0, pi * 40.0 / 180.0}, 2, 1e-15);
     const ns_link_def* jb = ns_model_link(model, 2);
-    assert_near(jb->axis, (const double[]){1, 0, 0}, 3, 0.0);
+    all_close(jb->axis, (const double[]){1, 0, 0}, 3, 0.0);
     assert_true(jb->stiffness == 2.0 && fabs(jb->rest - 12.0 * pi / 180.0) < 1e-15);
     const ns_link_def* jb2 = ns_model_link(model, 3);
     assert_int_equal(jb2->joint_type, NS_JOINT_PRISMATIC);
-    assert_near(&jb2->lower, (const double[]){-0.1, 0.2}, 2, 0.0);
+    all_close(&jb2->lower, (const double[]){-0.1, 0.2}, 2, 0.0);
     assert_false(ns_model_link(model, 8)->limited);
 
     const ns_geom_def* geom = ns_model_geom(model, 0);
-    assert_near(geom->friction, (const double[]){0.7, 0.01, 0.0001}, 3, 0.0);
-    assert_near(geom->color, (const double[]){0.1, 0.2, 0.3, 1}, 4, 0.0);
+    all_close(geom->friction, (const double[]){0.7, 0.01, 0.0001}, 3, 0.0);
+    all_close(geom->color, (const double[]){0.1, 0.2, 0.3, 1}, 4, 0.0);
     assert_int_equal(ns_model_geom(model, 1)->type, NS_GEOM_CAPSULE);
     assert_true(ns_model_geom(model, 1)->collision && !ns_model_geom(model, 2)->collision);
 
@@ -265,9 +260,9 @@ static void solids_have_their_inertia(void** state) {
                  cases[k].geom);
         ns_model* model = parse_world(text);
         const ns_link_def* a = ns_model_link(model, 0);
-        assert_near(&a->mass, &cases[k].mass, 1, 1e-14 * cases[k].mass);
-        assert_near(a->inertia, cases[k].moments, 3, 1e-14 * cases[k].moments[0]);
-        assert_near(a->inertia + 3, (const double[]){0, 0, 0}, 3, 0.0);
+        all_close(&a->mass, &cases[k].mass, 1, 1e-14 * cases[k].mass);
+        all_close(a->inertia, cases[k].moments, 3, 1e-14 * cases[k].moments[0]);
+        all_close(a->inertia + 3, (const double[]){0, 0, 0}, 3, 0.0);
         ns_model_free(model);
     }
 
@@ -275,12 +270,12 @@ static void solids_have_their_inertia(void** state) {
     ns_model* model = parse_world("<body name='a'><joint/><geom type='capsule' size='0.01' "
                                   "fromto='0 0 0 0.1 0 0' density='1000'/></body>");
     const ns_link_def* a = ns_model_link(model, 0);
-    assert_near(&a->mass, (const double[]){0.03560471674068433}, 1, 1e-16);
-    assert_near(a->com, (const double[]){0.05, 0, 0}, 3, 1e-17);
-    assert_near(a->inertia,
-                (const double[]){1.7383479349863525e-06, 3.917566039026473e-05,
-                                 3.917566039026473e-05, 0, 0, 0},
-                6, 1e-19);
+    all_close(&a->mass, (const double[]){0.03560471674068433}, 1, 1e-16);
+    all_close(a->com, (const double[]){0.05, 0, 0}, 3, 1e-17);
+    all_close(a->inertia,
+              (const double[]){1.7383479349863525e-06, 3.917566039026473e-05, 3.917566039026473e-05,
+                               0, 0, 0},
+              6, 1e-19);
     ns_model_free(model);
 
     // Two balls of given mass: the centre between them, and a dumbbell.
@@ -288,9 +283,9 @@ static void solids_have_their_inertia(void** state) {
                         "<geom size='0.1' mass='3' pos='0 0 -1'/></body>");
     a = ns_model_link(model, 0);
     assert_true(a->mass == 4.0);
-    assert_near(a->com, (const double[]){0, 0, -0.5}, 3, 1e-16);
+    all_close(a->com, (const double[]){0, 0, -0.5}, 3, 1e-16);
     double own = 0.4 * 4.0 * 0.01;
-    assert_near(a->inertia, (const double[]){own + 3.0, own + 3.0, own, 0, 0, 0}, 6, 1e-14);
+    all_close(a->inertia, (const double[]){own + 3.0, own + 3.0, own, 0, 0, 0}, 6, 1e-14);
     ns_model_free(model);
 }
 
@@ -348,7 +343,7 @@ static void orientations_have_five_forms(void** state) {
         double expected[4];
         memcpy(expected, cases[k].q, sizeof expected);
         nsi_normalize(expected, 4);
-        assert_near(ns_model_link(model, 0)->origin.quaternion, expected, 4, 1e-15);
+        all_close(ns_model_link(model, 0)->origin.quaternion, expected, 4, 1e-15);
         ns_model_free(model);
     }
 }
@@ -363,8 +358,8 @@ static void several_joints_make_several_links(void** state) {
     assert_string_equal(outer->joint, "a_joint0");
     assert_string_equal(a->joint, "a_joint1");
     assert_string_equal(a->parent, "a_a_joint0");
-    assert_near(outer->origin.position, (const double[]){1, 2, 3}, 3, 0.0);
-    assert_near(a->origin.position, (const double[]){0, 0, 0}, 3, 0.0);
+    all_close(outer->origin.position, (const double[]){1, 2, 3}, 3, 0.0);
+    all_close(a->origin.position, (const double[]){0, 0, 0}, 3, 0.0);
     assert_true(outer->mass == 0.0 && a->mass > 0.0);
     ns_model_free(model);
 }
@@ -380,7 +375,7 @@ static void a_hinge_turns_about_its_point(void** state) {
     ns_pose poses[2];
     const double q[1] = {pi / 2.0};
     link_poses(model, q, poses);
-    assert_near(poses[1].position, (const double[]){1, -1, 0}, 3, 1e-15);
+    all_close(poses[1].position, (const double[]){1, -1, 0}, 3, 1e-15);
     ns_model_free(model);
 }
 
@@ -393,9 +388,9 @@ static void joints_are_where_ref_says(void** state) {
     ns_pose poses[2];
     const double q[2] = {0.5, 2.0};
     link_poses(model, q, poses);
-    assert_near(poses[0].quaternion, (const double[]){1, 0, 0, 0}, 4, 1e-15);
-    assert_near(poses[0].position, (const double[]){0, 0, 1}, 3, 0.0);
-    assert_near(poses[1].position, (const double[]){0, 0, 0}, 3, 1e-15);
+    all_close(poses[0].quaternion, (const double[]){1, 0, 0, 0}, 4, 1e-15);
+    all_close(poses[0].position, (const double[]){0, 0, 1}, 3, 0.0);
+    all_close(poses[1].position, (const double[]){0, 0, 0}, 3, 1e-15);
     ns_model_free(model);
 }
 
@@ -474,12 +469,12 @@ static void assets_are_looked_up(void** state) {
     assert_int_equal(ns_model_get_sizes(model).ngeom, 5);
     const ns_geom_def* geom = ns_model_geom(model, 0);
     assert_string_equal(geom->mesh, "parts/arm.v2.stl");
-    assert_near(geom->size, (const double[]){2, 2, 2}, 3, 0.0);
-    assert_near(geom->color, (const double[]){1, 0, 0, 1}, 4, 0.0);
+    all_close(geom->size, (const double[]){2, 2, 2}, 3, 0.0);
+    all_close(geom->color, (const double[]){1, 0, 0, 1}, 4, 0.0);
     geom = ns_model_geom(model, 1);
     assert_int_equal(geom->type, NS_GEOM_MESH);
     assert_string_equal(geom->mesh, "/abs/b.obj");
-    assert_near(geom->color, (const double[]){0, 1, 0, 1}, 4, 0.0);
+    all_close(geom->color, (const double[]){0, 1, 0, 1}, 4, 0.0);
     assert_true(geom->visual);
     assert_null(ns_model_geom(model, 2)->mesh);
     assert_int_equal(ns_model_geom(model, 2)->nvertex, 4);
@@ -677,21 +672,20 @@ static void plates_and_laws_are_read(void** state) {
     assert_int_equal(ns_model_get_sizes(model).nignored, 0);
     const ns_geom_def* square = ns_model_geom(model, 1);
     assert_int_equal(square->type, NS_GEOM_POLYGON);
-    assert_near(square->size, (const double[]){0.01, 0, 0}, 3, 0.0);
+    all_close(square->size, (const double[]){0.01, 0, 0}, 3, 0.0);
     assert_int_equal(square->nvertex, 4);
     // Counter-clockwise, whichever way round the file has them.
-    assert_near(square->vertices, (const double[]){0.2, 0, 0, 0.2, 0.2, 0, 0, 0.2, 0, 0, 0, 0}, 12,
-                0.0);
+    all_close(square->vertices, (const double[]){0.2, 0, 0, 0.2, 0.2, 0, 0, 0.2, 0, 0, 0, 0}, 12,
+              0.0);
     const ns_geom_def* foot = ns_model_geom(model, 2);
     assert_int_equal(foot->type, NS_GEOM_POINTS);
     assert_int_equal(foot->nvertex, 2);
-    assert_near(foot->vertices, (const double[]){0.1, 0.1, -0.011, 0.2, 0, -0.011}, 6, 0.0);
+    all_close(foot->vertices, (const double[]){0.1, 0.1, -0.011, 0.2, 0, -0.011}, 6, 0.0);
     assert_false(foot->visual);
     const ns_geom_def* round = ns_model_geom(model, 3);
     assert_int_equal(round->type, NS_GEOM_ELLIPSE);
-    assert_near(round->size, (const double[]){0.1, 0.05, 0.02}, 3, 0.0);
-    assert_near(round->pose.quaternion, (const double[]){cos(pi / 12), 0, 0, sin(pi / 12)}, 4,
-                1e-15);
+    all_close(round->size, (const double[]){0.1, 0.05, 0.02}, 3, 0.0);
+    all_close(round->pose.quaternion, (const double[]){cos(pi / 12), 0, 0, sin(pi / 12)}, 4, 1e-15);
 
     expect_pairs(model, "square:rod round:rod foot:board");
     const ns_contact_def* rigid = ns_model_contact(model, 0);
@@ -801,7 +795,7 @@ static void outlines_come_from_files(void** state) {
             assert_int_equal(status, NS_ERR_PARSE);
             if (!strstr(error.message, cases[k].fault)) fail_msg("%s", error.message);
         } else {
-            if (status != NS_OK) fail_msg("%s", error.message);
+            must(status, &error);
             assert_int_equal(ns_model_geom(model, 0)->nvertex, cases[k].count);
         }
         ns_model_free(model);
@@ -837,7 +831,7 @@ static void outlines_come_from_files(void** state) {
     unsetenv("NEURALSIM_DATA");
     assert_int_equal(ns_model_load(moved, NULL, &model, &error), NS_ERR_IO);
     setenv("NEURALSIM_DATA", folder, 1);
-    if (ns_model_load(moved, NULL, &model, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_load(moved, NULL, &model, &error), &error);
     assert_int_equal(ns_model_geom(model, 0)->nvertex, 3);
     ns_model_free(model);
 

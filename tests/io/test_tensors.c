@@ -5,6 +5,7 @@
 
 #include "io/file.h"
 #include "io/tensors.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/testalloc.h"
 
@@ -36,9 +37,7 @@ static char* make_file(const char* header, size_t data_size, size_t* size) {
 static nsi_tensors parse(const void* bytes, size_t size, const char* name) {
     nsi_tensors tensors;
     ns_error error = {0};
-    if (nsi_tensors_parse(bytes, size, name, NULL, &tensors, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_tensors_parse(bytes, size, name, NULL, &tensors, &error), &error);
     assert_int_equal(error.status, NS_OK);
     return tensors;
 }
@@ -601,9 +600,7 @@ static void written_tensors_read_back(void** state) {
     for (int k = 0; k < 3; k++) {
         snprintf(path, sizeof path, "%s/%s", folder, endings[k]);
         ns_error error = {0};
-        if (nsi_tensors_write(path, tensors, 3, false, NULL, &error) != NS_OK) {
-            fail_msg("%s", error.message);
-        }
+        must(nsi_tensors_write(path, tensors, 3, false, NULL, &error), &error);
         nsi_tensors back;
         assert_int_equal(nsi_tensors_read(path, NULL, &back, &error), NS_OK);
         assert_same(&back, tensors, 3);

@@ -1,6 +1,7 @@
 // URDF: what a file becomes, closed forms, broken and damaged files.
 
 #include "model/model_data.h"
+#include "support/assert.h"
 #include "support/modelfile.h"
 
 #include <math.h>
@@ -19,12 +20,6 @@ static const double pi = 3.14159265358979323846;
 #define JOINT(name, type, parent, child, more)                                                     \
     "<joint name='" name "' type='" type "'><parent link='" parent "'/><child link='" child        \
     "'/>" more "</joint>"
-
-static void assert_near(const double* a, const double* b, int n, double tolerance) {
-    for (int i = 0; i < n; i++) {
-        if (!(fabs(a[i] - b[i]) <= tolerance)) fail_msg("[%d]: %.17g, not %.17g", i, a[i], b[i]);
-    }
-}
 
 // ---- the tree ----------------------------------------------------------------------------------
 
@@ -58,10 +53,10 @@ static void a_root_named_world_is_the_world(void** state) {
             JOINT("j", "floating", "world", "a", "<origin xyz='1 2 3' rpy='0 0 0'/>") "</robot>");
     assert_int_equal(ns_model_get_sizes(model).nlink, 1);
     assert_string_equal(ns_model_geom(model, 0)->link, "world");
-    assert_near(ns_model_geom(model, 0)->size, (const double[]){1, 2, 3}, 3, 0.0);
+    all_close(ns_model_geom(model, 0)->size, (const double[]){1, 2, 3}, 3, 0.0);
     double q[7];
     ns_model_default_q(model, q);
-    assert_near(q, (const double[]){1, 2, 3, 1, 0, 0, 0}, 7, 0.0);
+    all_close(q, (const double[]){1, 2, 3, 1, 0, 0, 0}, 7, 0.0);
     ns_model_free(model);
 
     // Under a root of another name, a floating joint still starts from the world.
@@ -112,8 +107,8 @@ static void joints_have_their_numbers(void** state) {
                               "<limit effort='1' velocity='2' lower='1' upper='3'/>") "</robot>");
     const ns_link_def* rev = ns_model_link(model, 1);
     assert_int_equal(rev->joint_type, NS_JOINT_REVOLUTE);
-    assert_near(rev->origin.position, (const double[]){1, 2, 3}, 3, 0.0);
-    assert_near(rev->axis, (const double[]){0, 0.6, 0.8}, 3, 1e-16);
+    all_close(rev->origin.position, (const double[]){1, 2, 3}, 3, 0.0);
+    all_close(rev->axis, (const double[]){0, 0.6, 0.8}, 3, 1e-16);
     assert_true(rev->limited && rev->lower == -1.0 && rev->upper == 2.0);
     assert_true(rev->damping == 0.5 && rev->friction == 0.25 && rev->stiffness == 3.0);
     assert_true(rev->rest == 0.125 && rev->armature == 0.01 && rev->friction_velocity == 0.2);
@@ -123,7 +118,7 @@ static void joints_have_their_numbers(void** state) {
     assert_int_equal(con->joint_type, NS_JOINT_REVOLUTE);
     assert_false(con->limited);
     assert_true(con->rest == 0.5);
-    assert_near(con->axis, (const double[]){1, 0, 0}, 3, 0.0); // URDF's default
+    all_close(con->axis, (const double[]){1, 0, 0}, 3, 0.0); // URDF's default
     assert_int_equal(ns_model_link(model, 3)->joint_type, NS_JOINT_PRISMATIC);
     assert_false(ns_model_link(model, 3)->limited);
     assert_true(modelfile_notes(model, "has lower = upper; the joint moves without limits"));
@@ -175,10 +170,10 @@ static void planar_joints_become_three(void** state) {
         assert_true(x->joint_type == NS_JOINT_PRISMATIC && y->joint_type == NS_JOINT_PRISMATIC);
         assert_int_equal(base->joint_type, NS_JOINT_REVOLUTE);
         assert_true(x->mass == 0.0 && y->mass == 0.0 && base->mass == 1.0);
-        assert_near(x->axis, cases[k].x, 3, 1e-15);
-        assert_near(y->axis, cases[k].y, 3, 1e-15);
-        assert_near(x->origin.position, (const double[]){1, 2, 3}, 3, 0.0);
-        assert_near(base->origin.position, (const double[]){0, 0, 0}, 3, 0.0);
+        all_close(x->axis, cases[k].x, 3, 1e-15);
+        all_close(y->axis, cases[k].y, 3, 1e-15);
+        all_close(x->origin.position, (const double[]){1, 2, 3}, 3, 0.0);
+        all_close(base->origin.position, (const double[]){0, 0, 0}, 3, 0.0);
         assert_true(x->damping == 0.5 && base->damping == 0.5);
         ns_model_free(model);
     }
@@ -214,8 +209,8 @@ static void the_inertial_frame_is_turned(void** state) {
     ns_model* model = modelfile_parse(text);
     const ns_link_def* a = ns_model_link(model, 0);
     const double expected[6] = {1.25, 1.75, 2.5, -sqrt(3.0) / 4.0, 0.0, 0.0};
-    assert_near(a->inertia, expected, 6, 1e-15);
-    assert_near(a->com, (const double[]){0.1, 0.2, 0.3}, 3, 0.0);
+    all_close(a->inertia, expected, 6, 1e-15);
+    all_close(a->com, (const double[]){0.1, 0.2, 0.3}, 3, 0.0);
     assert_true(a->mass == 2.0);
     ns_model_free(model);
 
@@ -234,7 +229,7 @@ static void the_inertial_frame_is_turned(void** state) {
             for (int j = 0; j < 3; j++) turned[k] += R[row[k]][i] * I[i][j] * R[column[k]][j];
         }
     }
-    assert_near(ns_model_link(model, 0)->inertia, turned, 6, 2e-15);
+    all_close(ns_model_link(model, 0)->inertia, turned, 6, 2e-15);
     ns_model_free(model);
 }
 
@@ -248,7 +243,7 @@ static void inertias_are_repaired_on_demand(void** state) {
     options.repair_inertia = true;
     ns_model* model = NULL;
     assert_int_equal(ns_model_parse(text, strlen(text), "t", &options, &model, NULL), NS_OK);
-    assert_near(ns_model_link(model, 0)->inertia, (const double[]){1, 1, 2, 0, 0, 0}, 6, 1e-15);
+    all_close(ns_model_link(model, 0)->inertia, (const double[]){1, 1, 2, 0, 0, 0}, 6, 1e-15);
     assert_true(modelfile_notes(model, "line 3: <inertial> in <link name=\"a\"> has an unphysical "
                                        "inertia"));
     ns_model_free(model);
@@ -272,22 +267,22 @@ static void shapes_are_kept(void** state) {
     assert_string_equal(g->name, "v");
     assert_int_equal(g->type, NS_GEOM_CYLINDER);
     assert_true(g->visual && !g->collision);
-    assert_near(g->size, (const double[]){0.1, 0.3, 0}, 3, 1e-16);
-    assert_near(g->pose.position, (const double[]){1, 2, 3}, 3, 0.0);
-    assert_near(g->pose.quaternion, (const double[]){0, 0, 0, 1}, 4, 1e-15);
-    assert_near(g->color, (const double[]){1, 0, 0, 0.5}, 4, 0.0);
+    all_close(g->size, (const double[]){0.1, 0.3, 0}, 3, 1e-16);
+    all_close(g->pose.position, (const double[]){1, 2, 3}, 3, 0.0);
+    all_close(g->pose.quaternion, (const double[]){0, 0, 0, 1}, 4, 1e-15);
+    all_close(g->color, (const double[]){1, 0, 0, 0.5}, 4, 0.0);
     g = ns_model_geom(model, 1);
     assert_string_equal(g->name, "a_geom0"); // "v" is taken
     assert_int_equal(g->type, NS_GEOM_CAPSULE);
     assert_true(!g->visual && g->collision);
-    assert_near(g->size, (const double[]){0.2, 0.4, 0}, 3, 1e-16);
+    all_close(g->size, (const double[]){0.2, 0.4, 0}, 3, 1e-16);
     assert_int_equal(ns_model_geom(model, 2)->type, NS_GEOM_SPHERE);
     g = ns_model_geom(model, 3);
     assert_string_equal(g->mesh, "package://p/m.dae");
-    assert_near(g->size, (const double[]){1, 2, 3}, 3, 0.0);
+    all_close(g->size, (const double[]){1, 2, 3}, 3, 0.0);
     g = ns_model_geom(model, 4);
-    assert_near(g->color, (const double[]){0, 0, 1, 1}, 4, 0.0); // defined in another visual
-    assert_near(g->size, (const double[]){1, 1, 1}, 3, 0.0);
+    all_close(g->color, (const double[]){0, 0, 1, 1}, 4, 0.0); // defined in another visual
+    all_close(g->size, (const double[]){1, 1, 1}, 3, 0.0);
     assert_true(modelfile_notes(model, "<material name=\"none\"> names no material"));
     ns_model_free(model);
 }
@@ -316,9 +311,7 @@ static void expect_pairs(bool ground, bool self_collision, const char* names) {
     options.self_collision = self_collision;
     ns_model* model = NULL;
     ns_error error = {0};
-    if (ns_model_parse(arm, strlen(arm), "t", &options, &model, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_model_parse(arm, strlen(arm), "t", &options, &model, &error), &error);
     modelfile_check(model);
     char all[400] = "";
     for (uint32_t i = 0; i < ns_model_get_sizes(model).ncontact; i++) {

@@ -2,6 +2,7 @@
 
 #include "io/numbers.h"
 #include "io/xml.h"
+#include "support/assert.h"
 #include "support/testalloc.h"
 
 #include <setjmp.h>
@@ -12,9 +13,7 @@
 
 static void parse(const char* text, nsi_xml* xml) {
     ns_error error = {0};
-    if (nsi_xml_parse(text, strlen(text), "t", NULL, xml, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_xml_parse(text, strlen(text), "t", NULL, xml, &error), &error);
 }
 
 // The text must fail with this status and message.

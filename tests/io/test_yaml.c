@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "io/yaml.h"
+#include "support/assert.h"
 #include "support/testalloc.h"
 
 #include <float.h>
@@ -18,9 +19,7 @@
 static nsi_yaml parse_bytes(const char* text, size_t size) {
     nsi_yaml yaml;
     ns_error error = {0};
-    if (nsi_yaml_parse(text, size, "f.yaml", NULL, &yaml, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_yaml_parse(text, size, "f.yaml", NULL, &yaml, &error), &error);
     assert_int_equal(error.status, NS_OK);
     return yaml;
 }

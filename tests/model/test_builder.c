@@ -1,6 +1,7 @@
 // The model builder: what it accepts, what it says about the rest, and the model it makes.
 
 #include "model/model_data.h"
+#include "support/assert.h"
 #include "support/modelfile.h"
 #include "support/testalloc.h"
 
@@ -31,13 +32,13 @@ static ns_model_builder* new_builder(void) {
 
 static void add(ns_model_builder* builder, const ns_link_def* link) {
     ns_error error = {0};
-    if (ns_model_builder_add_link(builder, link, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_builder_add_link(builder, link, &error), &error);
 }
 
 static ns_model* finish(ns_model_builder* builder) {
     ns_model* model = NULL;
     ns_error error = {0};
-    if (ns_model_builder_finish(builder, &model, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_builder_finish(builder, &model, &error), &error);
     modelfile_check(model);
     ns_model_builder_free(builder);
     return model;
@@ -547,7 +548,7 @@ static void expect_unresisted(ns_model_builder* builder, const char* joint) {
     ns_error error = {0};
     ns_status status = ns_model_builder_finish(builder, &model, &error);
     if (!joint) {
-        if (status != NS_OK) fail_msg("%s", error.message);
+        must(status, &error);
         ns_model_free(model);
     } else {
         assert_int_equal(status, NS_ERR_ARGUMENT);

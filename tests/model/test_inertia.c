@@ -2,6 +2,7 @@
 
 #include "model/model_data.h"
 #include "model/pose.h"
+#include "support/assert.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -21,14 +22,6 @@ static double largest(const double inertia[6]) {
     double size = 0.0;
     for (int i = 0; i < 6; i++) size = fmax(size, fabs(inertia[i]));
     return size;
-}
-
-static void assert_near(const double* a, const double* b, int n, double tolerance) {
-    for (int i = 0; i < n; i++) {
-        if (!(fabs(a[i] - b[i]) <= tolerance)) {
-            fail_msg("[%d]: %.17g and %.17g differ by %g", i, a[i], b[i], fabs(a[i] - b[i]));
-        }
-    }
 }
 
 static void eigenvalues_are_found(void** state) {
@@ -67,7 +60,7 @@ static void eigenvalues_are_found(void** state) {
     const double zero[6] = {0.0};
     double values[3], vectors[9];
     nsi_inertia_eigen(zero, values, vectors);
-    assert_near(values, zero, 3, 0.0);
+    all_close(values, zero, 3, 0.0);
     const double wild[6] = {NAN, 1.0, 2.0, INFINITY, 0.0, 1.0};
     nsi_inertia_eigen(wild, values, vectors); // ends
 }
@@ -88,7 +81,7 @@ static void bodies_are_physical(void** state) {
         double repaired[6];
         memcpy(repaired, inertia, sizeof repaired);
         nsi_inertia_repair(1.0, repaired); // changes nothing
-        assert_near(repaired, inertia, 6, 1e-14 * largest(inertia));
+        all_close(repaired, inertia, 6, 1e-14 * largest(inertia));
     }
     const double none[6] = {0.0}, rod[6] = {1.0, 1.0, 0.0, 0.0, 0.0, 0.0};
     const double plate[6] = {1.0, 1.0, 2.0, 0.0, 0.0, 0.0};
@@ -142,12 +135,12 @@ static void repair_is_the_nearest(void** state) {
     double inertia[6] = {0.5, 0.5, 2.0};
     const double plate[6] = {1.0, 1.0, 2.0};
     nsi_inertia_repair(1.0, inertia);
-    assert_near(inertia, plate, 6, 1e-15);
+    all_close(inertia, plate, 6, 1e-15);
 
     double massless[6] = {1.0, 2.0, 3.0, 0.1, 0.2, 0.3};
     const double zero[6] = {0.0};
     nsi_inertia_repair(0.0, massless);
-    assert_near(massless, zero, 6, 0.0);
+    all_close(massless, zero, 6, 0.0);
 
     // Random symmetric matrices: physical after repair, unchanged by a second one, no principal
     // moment smaller, and no random physical inertia nearer.
@@ -160,7 +153,7 @@ static void repair_is_the_nearest(void** state) {
         assert_null(nsi_inertia_fault(1.0, repaired));
         memcpy(again, repaired, sizeof again);
         nsi_inertia_repair(1.0, again);
-        assert_near(again, repaired, 6, 1e-14 * (1.0 + largest(repaired)));
+        all_close(again, repaired, 6, 1e-14 * (1.0 + largest(repaired)));
 
         double nearest = distance(given, repaired);
         for (int other = 0; other < 20; other++) {
@@ -192,10 +185,10 @@ static void inertias_turn_and_move(void** state) {
     const double inertia[6] = {1.0, 2.0, 3.0, 0.1, 0.2, 0.3};
     const double turned[6] = {2.0, 1.0, 3.0, -0.1, -0.3, 0.2};
     nsi_inertia_rotate(q, inertia, out);
-    assert_near(out, turned, 6, 1e-15);
+    all_close(out, turned, 6, 1e-15);
     const double identity[4] = {1.0, 0.0, 0.0, 0.0};
     nsi_inertia_rotate(identity, inertia, out);
-    assert_near(out, inertia, 6, 0.0); // bit for bit
+    all_close(out, inertia, 6, 0.0); // bit for bit
 
     // Two point masses at +-d are a dumbbell.
     double dumbbell[6] = {0.0};
@@ -203,11 +196,11 @@ static void inertias_turn_and_move(void** state) {
     nsi_inertia_shift(0.5, d, dumbbell);
     nsi_inertia_shift(0.5, minus_d, dumbbell);
     const double expected[6] = {0.16 + 1.44, 0.09 + 1.44, 0.25, 0.12, -0.36, 0.48};
-    assert_near(dumbbell, expected, 6, 1e-15);
+    all_close(dumbbell, expected, 6, 1e-15);
     double moments[3], axes[9];
     nsi_inertia_eigen(dumbbell, moments, axes);
     const double principal[3] = {0.0, 1.69, 1.69};
-    assert_near(moments, principal, 3, 1e-15);
+    all_close(moments, principal, 3, 1e-15);
 }
 
 static void rotations_agree(void** state) {
@@ -228,7 +221,7 @@ static void rotations_agree(void** state) {
                                 -sp,
                                 cp * sr,
                                 cp * cr};
-    assert_near(r, expected, 9, 4e-16);
+    all_close(r, expected, 9, 4e-16);
 
     nsi_rng rng = nsi_rng_seed(4);
     for (int k = 0; k < 5000; k++) {
@@ -241,7 +234,7 @@ static void rotations_agree(void** state) {
         double sign = 0.0;
         for (int i = 0; i < 4; i++) sign += a[i] * back[i];
         for (int i = 0; i < 4; i++) back[i] *= copysign(1.0, sign);
-        assert_near(back, a, 4, 2e-15);
+        all_close(back, a, 4, 2e-15);
 
         // a after b, one by one or together.
         for (int i = 0; i < 3; i++) v[i] = nsi_rng_normal(&rng);
@@ -249,20 +242,20 @@ static void rotations_agree(void** state) {
         nsi_quat_rotate(b, v, bv);
         nsi_quat_rotate(a, bv, abv);
         nsi_quat_rotate(ab, v, direct);
-        assert_near(direct, abv, 3, 1e-14);
+        all_close(direct, abv, 3, 1e-14);
 
         // The shortest way from z to a direction.
         nsi_normalize(v, 3);
         const double z[3] = {0.0, 0.0, 1.0};
         nsi_quat_from_z(v, q);
         nsi_quat_rotate(q, z, direct);
-        assert_near(direct, v, 3, 1e-14);
+        all_close(direct, v, 3, 1e-14);
     }
     const double down[3] = {0.0, 0.0, -1.0}, z[3] = {0.0, 0.0, 1.0};
     double turned[3];
     nsi_quat_from_z(down, q);
     nsi_quat_rotate(q, z, turned);
-    assert_near(turned, down, 3, 1e-15);
+    all_close(turned, down, 3, 1e-15);
 }
 
 static void poses_compose(void** state) {
@@ -285,7 +278,7 @@ static void poses_compose(void** state) {
         for (int i = 0; i < 3; i++) abx[i] += a.position[i];
         nsi_quat_rotate(ab.quaternion, x, direct);
         for (int i = 0; i < 3; i++) direct[i] += ab.position[i];
-        assert_near(direct, abx, 3, 2e-14);
+        all_close(direct, abx, 3, 2e-14);
     }
 }
 
@@ -293,10 +286,10 @@ static void directions_are_made_unit_length(void** state) {
     (void)state;
     double v[3] = {3e200, 4e200, 0.0};
     assert_true(nsi_normalize(v, 3));
-    assert_near(v, (const double[]){0.6, 0.8, 0.0}, 3, 2e-16);
+    all_close(v, (const double[]){0.6, 0.8, 0.0}, 3, 2e-16);
     double w[3] = {3e-90, -4e-90, 0.0};
     assert_true(nsi_normalize(w, 3));
-    assert_near(w, (const double[]){0.6, -0.8, 0.0}, 3, 2e-16);
+    all_close(w, (const double[]){0.6, -0.8, 0.0}, 3, 2e-16);
     double bad[][3] = {{0.0, 0.0, 0.0},
                        {NAN, 1.0, 0.0},
                        {INFINITY, 0.0, 0.0},

@@ -2,6 +2,7 @@
 // refused or noted.
 
 #include "model/model_data.h"
+#include "support/assert.h"
 #include "support/modelfile.h"
 #include "support/testalloc.h"
 
@@ -29,7 +30,7 @@ static void add_link(ns_model_builder* builder, const char* name, const char* pa
     link.joint_type = type;
     link.mass = mass;
     for (int i = 0; i < 3; i++) link.inertia[i] = 0.01 * mass;
-    if (ns_model_builder_add_link(builder, &link, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_builder_add_link(builder, &link, &error), &error);
 }
 
 static const double corners[] = {1, 1, 1, -1, 1, -1, -1, -1, 1, 1, -1, -1};
@@ -51,7 +52,7 @@ static ns_geom_def geom_of(ns_geom_type type, const char* name, const char* link
 
 static void add_geom(ns_model_builder* builder, const ns_geom_def* geom) {
     ns_error error = {0};
-    if (ns_model_builder_add_geom(builder, geom, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_builder_add_geom(builder, geom, &error), &error);
 }
 
 static void add_shape(ns_model_builder* builder, ns_geom_type type, const char* name,
@@ -64,15 +65,13 @@ static void add_pair(ns_model_builder* builder, const char* a, const char* b) {
     ns_contact_def contact = ns_default_contact_def();
     ns_error error = {0};
     contact.a = a, contact.b = b;
-    if (ns_model_builder_add_contact(builder, &contact, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_model_builder_add_contact(builder, &contact, &error), &error);
 }
 
 static ns_model* finish(ns_model_builder* builder) {
     ns_model* model = NULL;
     ns_error error = {0};
-    if (ns_model_builder_finish(builder, &model, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_builder_finish(builder, &model, &error), &error);
     modelfile_check(model);
     ns_model_builder_free(builder);
     return model;

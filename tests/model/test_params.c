@@ -1,6 +1,7 @@
 // The parameter registry: names, order, units, bounds, transforms; and patterns of names.
 
 #include "model/model_data.h"
+#include "support/assert.h"
 #include "support/modelfile.h"
 
 #include <math.h>
@@ -38,7 +39,7 @@ static ns_model* make_model(void) {
     assert_int_equal(ns_model_builder_add_actuator(builder, &actuator, NULL), NS_OK);
     ns_model* model = NULL;
     ns_error error;
-    if (ns_model_builder_finish(builder, &model, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_builder_finish(builder, &model, &error), &error);
     ns_model_builder_free(builder);
     modelfile_check(model);
     return model;

@@ -3,6 +3,7 @@
 
 #include "nn/binding.h"
 #include "nn/blueprint_data.h"
+#include "support/assert.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -59,18 +60,14 @@ static ns_blueprint* parse(const char* networks) {
     snprintf(text, sizeof text, "networks:\n%s", networks);
     ns_blueprint* blueprint = NULL;
     ns_error error;
-    if (ns_blueprint_parse(text, strlen(text), "f.yaml", NULL, &blueprint, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_blueprint_parse(text, strlen(text), "f.yaml", NULL, &blueprint, &error), &error);
     return blueprint;
 }
 
 static nsi_binding* binding_of(const ns_blueprint* blueprint) {
     nsi_binding* binding = NULL;
     ns_error error;
-    if (nsi_binding_create(blueprint, names, NULL, NNAME, NULL, &binding, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_binding_create(blueprint, names, NULL, NNAME, NULL, &binding, &error), &error);
     return binding;
 }
 

@@ -1,6 +1,7 @@
 // Blueprints: networks by calls and from YAML, and everything that can be wrong with them.
 
 #include "nn/blueprint_data.h"
+#include "support/assert.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -27,13 +28,13 @@ static ns_network_def good_network(void) {
 static ns_blueprint* empty_blueprint(void) {
     ns_blueprint* blueprint = NULL;
     ns_error error;
-    if (ns_blueprint_create(NULL, &blueprint, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_blueprint_create(NULL, &blueprint, &error), &error);
     return blueprint;
 }
 
 static void add(ns_blueprint* blueprint, const ns_network_def* def) {
     ns_error error;
-    if (ns_blueprint_add(blueprint, def, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_blueprint_add(blueprint, def, &error), &error);
 }
 
 // ---- by calls --------------------------------------------------------------------------------
@@ -337,9 +338,7 @@ static void tensors_are_kept(void** state) {
 static ns_blueprint* parse(const char* text) {
     ns_blueprint* blueprint = NULL;
     ns_error error;
-    if (ns_blueprint_parse(text, strlen(text), "net.yaml", NULL, &blueprint, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_blueprint_parse(text, strlen(text), "net.yaml", NULL, &blueprint, &error), &error);
     return blueprint;
 }
 
@@ -686,9 +685,7 @@ static void files_are_read(void** state) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         snprintf(path, sizeof path, "%s/tests/fuzz/corpus/fuzz_blueprint/%s.yaml",
                  NEURALSIM_SOURCE_DIR, files[i].name);
-        if (ns_blueprint_load(path, NULL, &blueprint, &error) != NS_OK) {
-            fail_msg("%s", error.message);
-        }
+        must(ns_blueprint_load(path, NULL, &blueprint, &error), &error);
         assert_int_equal(ns_blueprint_network_count(blueprint), files[i].count);
         assert_string_equal(blueprint->file, path);
         ns_blueprint_free(blueprint);

@@ -3,6 +3,7 @@
 
 #include "nn/binding.h"
 #include "nn/blueprint_data.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/testalloc.h"
 
@@ -29,16 +30,14 @@ static ns_formula_def good_formula(void) {
 static ns_blueprint* empty_blueprint(void) {
     ns_blueprint* blueprint = NULL;
     ns_error error;
-    if (ns_blueprint_create(NULL, &blueprint, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_blueprint_create(NULL, &blueprint, &error), &error);
     return blueprint;
 }
 
 static ns_blueprint* parse(const char* text) {
     ns_blueprint* blueprint = NULL;
     ns_error error;
-    if (ns_blueprint_parse(text, strlen(text), "f.yaml", NULL, &blueprint, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_blueprint_parse(text, strlen(text), "f.yaml", NULL, &blueprint, &error), &error);
     return blueprint;
 }
 
@@ -313,9 +312,7 @@ enum { NNAME = sizeof names / sizeof *names };
 static nsi_binding* lay_out(const ns_blueprint* blueprint) {
     nsi_binding* binding = NULL;
     ns_error error = {0};
-    if (nsi_binding_create(blueprint, names, NULL, NNAME, NULL, &binding, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_binding_create(blueprint, names, NULL, NNAME, NULL, &binding, &error), &error);
     return binding;
 }
 
@@ -511,11 +508,9 @@ static void what_is_written_reads_back_the_same(void** state) {
     ns_error error = {0};
     for (int given = 0; given < 2; given++) {
         const double* values = given ? anew : NULL;
-        if (nsi_blueprint_write(path, blueprint, values, NULL, &error) != NS_OK) {
-            fail_msg("%s", error.message);
-        }
+        must(nsi_blueprint_write(path, blueprint, values, NULL, &error), &error);
         ns_blueprint* again = NULL;
-        if (ns_blueprint_load(path, NULL, &again, &error) != NS_OK) fail_msg("%s", error.message);
+        must(ns_blueprint_load(path, NULL, &again, &error), &error);
         assert_int_equal(ns_blueprint_network_count(again), 3);
         assert_int_equal(ns_blueprint_formula_count(again), 3);
         for (uint32_t k = 0; k < 3; k++) {

@@ -3,6 +3,7 @@
 
 #include "expr/kernels.h"
 #include "neuralsim/neuralsim.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/tracing.h"
 
@@ -18,7 +19,7 @@ static ns_graph* derivative(const ns_graph* g, bool forward, const ns_diff_optio
     ns_error error;
     ns_status status =
         forward ? ns_graph_jvp(g, options, &d, &error) : ns_graph_vjp(g, options, &d, &error);
-    if (status != NS_OK) fail_msg("%s", error.message);
+    must(status, &error);
     return d;
 }
 

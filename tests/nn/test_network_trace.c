@@ -4,6 +4,7 @@
 
 #include "neuralsim/program.h"
 #include "nn/network_trace.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/residual.h"
 #include "support/testalloc.h"
@@ -187,7 +188,7 @@ static runner runner_create(const ns_graph* g, ns_backend backend) {
     runner r = {0};
     ns_program_options options = {.backend = backend, .lanes = 1};
     ns_error error = {0};
-    if (ns_program_build(g, &options, &r.program, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_program_build(g, &options, &r.program, &error), &error);
     r.work = malloc(ns_program_work_size(r.program) + 1);
     assert_non_null(r.work);
     return r;

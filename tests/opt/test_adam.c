@@ -1,6 +1,7 @@
 // Adam: the first steps by hand, a minimum that is known, runs that are stored and continued.
 
 #include "opt/opt.h"
+#include "support/assert.h"
 #include "support/residual.h"
 
 #include <math.h>
@@ -53,9 +54,7 @@ static void start(run* r) {
 
 static void go(run* r, bowl* b, nsi_observer* observe, const nsi_adam_options* options) {
     ns_error error = {0};
-    if (nsi_adam(N, r->x, &r->state, bowl_value, observe, b, options, &r->out, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_adam(N, r->x, &r->state, bowl_value, observe, b, options, &r->out, &error), &error);
 }
 
 // The first step is the rate in every coordinate, whatever the gradient.

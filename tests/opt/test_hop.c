@@ -2,6 +2,7 @@
 // threads, and when stored and continued.
 
 #include "opt/opt.h"
+#include "support/assert.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -94,9 +95,7 @@ static void go(run* r, hills* h, nsi_local_search* local, const nsi_hop_options*
     r->state.x = r->x;
     r->state.elite = r->elite;
     r->state.elite_value = r->elite_value;
-    if (nsi_hop(h->n, lower, upper, &r->state, local, stop, h, options, &r->out, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_hop(h->n, lower, upper, &r->state, local, stop, h, options, &r->out, &error), &error);
 }
 
 static void assert_same_run(const run* a, const run* b, uint32_t n) {

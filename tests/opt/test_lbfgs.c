@@ -1,6 +1,7 @@
 // L-BFGS and OWL-QN against minima that are known.
 
 #include "opt/opt.h"
+#include "support/assert.h"
 #include "support/residual.h"
 
 #include <math.h>
@@ -15,9 +16,7 @@ static nsi_outcome minimise(uint32_t n, double* x, nsi_objective* f, void* conte
                             const nsi_lbfgs_options* options) {
     nsi_outcome out;
     ns_error error = {0};
-    if (nsi_lbfgs(n, x, f, NULL, context, options, &out, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_lbfgs(n, x, f, NULL, context, options, &out, &error), &error);
     return out;
 }
 

@@ -1,6 +1,7 @@
 // NLopt's global methods, each on functions with many minima: basins, seeds, ends.
 
 #include "opt/opt.h"
+#include "support/assert.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -47,9 +48,7 @@ static const double lower[N] = {-3.0, -2.0}, upper[N] = {3.0, 2.0};
 static nsi_outcome minimise(double* x, camel* c, const nsi_population_options* options) {
     nsi_outcome out;
     ns_error error = {0};
-    if (nsi_population(N, lower, upper, x, camel_value, watch, c, options, &out, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_population(N, lower, upper, x, camel_value, watch, c, options, &out, &error), &error);
     assert_int_equal(out.evaluations, c->calls);
     return out;
 }

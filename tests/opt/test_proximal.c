@@ -1,6 +1,7 @@
 // The sparse-group lasso: closed forms where there are some, else the conditions of a minimum.
 
 #include "opt/opt.h"
+#include "support/assert.h"
 #include "support/residual.h"
 
 #include <math.h>
@@ -54,9 +55,7 @@ static double penalty(const nsi_proximal_options* o, const double* x) {
 static nsi_outcome minimise(double* x, regression* r, const nsi_proximal_options* options) {
     nsi_outcome out;
     ns_error error = {0};
-    if (nsi_proximal(N, x, regression_value, NULL, r, options, &out, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_proximal(N, x, regression_value, NULL, r, options, &out, &error), &error);
     return out;
 }
 

@@ -7,6 +7,7 @@
 #include "page/chart.h"
 #include "page/html.h"
 #include "page/starts.h"
+#include "support/assert.h"
 #include "support/picture.h"
 #include "support/testalloc.h"
 
@@ -207,9 +208,7 @@ static void numbers_are_a_table(void** state) {
     ns_error error;
     nsi_csv_where who = {"who", hostile};
     nsi_csv_form form = {.allow_missing = true, .where = &who, .nwhere = 1};
-    if (nsi_csv_parse_form(text.data, text.size, "t", &form, NULL, &table, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_csv_parse_form(text.data, text.size, "t", &form, NULL, &table, &error), &error);
     assert_int_equal(table.nrow, 1);
     assert_string_equal(table.names[1], hostile);
     assert_true(nsi_csv_at(&table, 0, 0) == 1.0 && nsi_csv_at(&table, 0, 1) == 0.5);
@@ -454,9 +453,7 @@ static void starts_are_read(void** state) {
     nsi_charts charts;
     ns_error error;
     nsi_charts_init(NULL, &charts);
-    if (nsi_starts_read(good, strlen(good), "r.json", &charts, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_starts_read(good, strlen(good), "r.json", &charts, &error), &error);
     assert_int_equal(charts.list.count, 1);
     assert_string_equal(charts.list.data[0].name, "starts_pose1");
     const nsi_heatmap* map = &charts.list.data[0].as.heatmap;

@@ -3,6 +3,7 @@
 
 #include "base/common.h"
 #include "page/network.h"
+#include "support/assert.h"
 
 #include <expat.h>
 #include <locale.h>
@@ -153,7 +154,7 @@ static ns_status draw_text(const nsi_network_picture* network, ns_text* out, ns_
 static const picture* draw(const nsi_network_picture* network) {
     ns_text text = {0};
     ns_error error = {0};
-    if (draw_text(network, &text, &error) != NS_OK) fail_msg("%s", error.message);
+    must(draw_text(network, &text, &error), &error);
     const picture* p = read_picture(text.data, text.size);
     ns_text_free(&text);
     return p;

@@ -9,6 +9,7 @@
 #include "page/columns.h"
 #include "page/html.h"
 #include "page/scene.h"
+#include "support/assert.h"
 #include "support/modelfile.h"
 #include "support/payload.h"
 #include "support/testalloc.h"
@@ -33,7 +34,7 @@ static ns_model* load(const char* path, bool ground) {
     options.ground = ground;
     ns_model* model = NULL;
     ns_error error;
-    if (ns_model_load(path, &options, &model, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_load(path, &options, &model, &error), &error);
     return model;
 }
 
@@ -42,7 +43,7 @@ static ns_text write_page(const nsi_viewer* viewer) {
     ns_text text;
     ns_error error;
     nsi_page_open(&b, "page");
-    if (nsi_viewer_write(viewer, &b, &error) != NS_OK) fail_msg("%s", error.message);
+    must(nsi_viewer_write(viewer, &b, &error), &error);
     nsi_page_close(&b);
     assert_int_equal(nsi_text_finish(&b, &text, NULL), NS_OK);
     return text;
@@ -95,8 +96,7 @@ static recording record(const ns_model* model, ns_system_options options, const 
     ns_error error;
     options.observe = observe;
     options.nobserve = ns_model_get_sizes(model).ncontact > 0 ? 5 : 4;
-    if (ns_system_create(model, &options, &r.system, &error) != NS_OK)
-        fail_msg("%s", error.message);
+    must(ns_system_create(model, &options, &r.system, &error), &error);
     r.z = ns_system_get_sizes(r.system);
     r.states = calloc((size_t)(STEPS + 2) * r.z.nx, sizeof(double));
     r.controls = calloc((size_t)(STEPS + 1) * r.z.nc, sizeof(double));
@@ -111,7 +111,7 @@ static recording record(const ns_model* model, ns_system_options options, const 
                             .states = r.states,
                             .observations = r.observations};
     assert_int_equal(ns_workspace_create(r.system, &size, &work, NULL), NS_OK);
-    if (ns_rollout(r.system, work, &args, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_rollout(r.system, work, &args, &error), &error);
     ns_workspace_free(work);
     return r;
 }
@@ -235,9 +235,7 @@ static void show_and_compare(const char* path, bool ground, int contact, const d
     nsi_motion* motion = NULL;
     nsi_viewer* viewer = NULL;
     ns_error error;
-    if (nsi_motion_create(model, &options, more, 1, &motion, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_motion_create(model, &options, more, 1, &motion, &error), &error);
     double time[STEPS + 1];
     for (uint32_t k = 0; k <= STEPS; k++) time[k] = k * r.z.timestep;
     assert_int_equal(nsi_viewer_create(model, NULL, &viewer, NULL), NS_OK);
@@ -247,7 +245,7 @@ static void show_and_compare(const char* path, bool ground, int contact, const d
         nsi_motion_rows rows = {.states = r.states, .controls = r.controls};
         for (uint32_t row = MISSING; row <= STEPS && k == 1; row++) r.states[row * r.z.nx] = NAN;
         assert_int_equal(nsi_viewer_add_track(viewer, k ? "late" : "whole", "run", NULL), NS_OK);
-        if (nsi_motion_show(motion, viewer, &rows, &error) != NS_OK) fail_msg("%s", error.message);
+        must(nsi_motion_show(motion, viewer, &rows, &error), &error);
     }
     payload p = read_viewer(viewer);
     assert_int_equal(json_integer_value(at(p.data, "version")), 1);
@@ -458,9 +456,7 @@ static void names_stay_where_they_are(void** state) {
     double time[2] = {0.0, 1.0}, states[4 * (NHOSTILE + 1)] = {0.0};
     ns_system_options options = ns_default_system_options();
     options.contact = NS_CONTACT_NONE;
-    if (nsi_motion_create(model, &options, NULL, 0, &motion, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(nsi_motion_create(model, &options, NULL, 0, &motion, &error), &error);
     assert_int_equal(n.nq, NHOSTILE + 1);
     assert_int_equal(nsi_viewer_create(model, NULL, &viewer, NULL), NS_OK);
     assert_int_equal(nsi_viewer_add_episode(viewer, hostile[0], time, 2, hostile[1], NULL), NS_OK);

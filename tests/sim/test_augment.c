@@ -4,6 +4,7 @@
 #include "base/common.h"
 #include "model/model_data.h"
 #include "neuralsim/sim.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/malloccount.h"
 #include "support/modelfile.h"
@@ -18,22 +19,6 @@
 #include <cmocka.h>
 
 // ---- one robot with networks ---------------------------------------------------------------
-
-static void must(ns_status status, const ns_error* error) {
-    if (status != NS_OK) fail_msg("%s", error->message);
-}
-
-static double* numbers(size_t count) {
-    double* x = calloc(count + 1, sizeof *x);
-    assert_non_null(x);
-    return x;
-}
-
-static void close_to(const char* what, double got, double want, double tolerance) {
-    if (!(fabs(got - want) <= tolerance)) {
-        fail_msg("%s is %.15g, which is %.3g from %.15g", what, got, fabs(got - want), want);
-    }
-}
 
 typedef struct rig {
     ns_model* model;
@@ -69,10 +54,10 @@ static void rig_work(rig* r, uint32_t batch, uint32_t steps) {
     must(ns_workspace_create(r->system, &size, &r->work, &error), &error);
     r->batch = batch;
     r->steps = steps;
-    r->x0 = numbers((size_t)batch * r->n.nx);
-    r->controls = numbers((size_t)batch * steps * r->n.nc);
-    r->states = numbers((size_t)batch * (steps + 1) * r->n.nx);
-    r->observations = numbers((size_t)batch * steps * r->n.ny);
+    r->x0 = doubles((size_t)batch * r->n.nx);
+    r->controls = doubles((size_t)batch * steps * r->n.nc);
+    r->states = doubles((size_t)batch * (steps + 1) * r->n.nx);
+    r->observations = doubles((size_t)batch * steps * r->n.ny);
     for (uint32_t b = 0; b < batch; b++) ns_model_default_q(r->model, r->x0 + b * r->n.nx);
 }
 
@@ -86,7 +71,7 @@ static rig rig_make(const char* model, const char* yaml, const ns_system_options
     must(ns_system_create(r.model, &o, &r.system, &error), &error);
     r.n = ns_system_get_sizes(r.system);
     r.nq = ns_model_get_sizes(r.model).nq;
-    r.weights = numbers(r.n.nw);
+    r.weights = doubles(r.n.nw);
     ns_system_default_weights(r.system, r.weights);
     rig_work(&r, 1, steps);
     return r;
@@ -741,7 +726,7 @@ static void steps_with_networks_pass_the_derivative_check(void** state) {
     for (uint32_t n = 0; n < GRADED; n++) {
         rig* r = &rigs[n];
         *r = graded_rig(&all_graded[n], NS_BACKEND_INTERP, 1, &rng);
-        double* in = numbers(r->n.nx + r->n.nc + r->n.np);
+        double* in = doubles(r->n.nx + r->n.nc + r->n.np);
         memcpy(in, r->x0, r->n.nx * sizeof *in);
         memcpy(in + r->n.nx, r->controls, r->n.nc * sizeof *in);
         ns_system_default_params(r->system, in + r->n.nx + r->n.nc);
@@ -787,8 +772,8 @@ static void rollouts_have_gradients(void** state) {
             rig r = graded_rig(&all_graded[n], backend ? NS_BACKEND_NATIVE : NS_BACKEND_INTERP,
                                STEPS, &rng);
             size_t nstate = (STEPS + 1) * (size_t)r.n.nx, ncontrol = STEPS * (size_t)r.n.nc;
-            double *seeds = numbers(nstate), *dstates = numbers(nstate);
-            double* params = numbers(r.n.np);
+            double *seeds = doubles(nstate), *dstates = doubles(nstate);
+            double* params = doubles(r.n.np);
             struct {
                 double *at, *gradient, *direction, *start;
                 size_t count;
@@ -799,9 +784,9 @@ static void rollouts_have_gradients(void** state) {
             ns_system_default_params(r.system, params);
             for (size_t k = 0; k < nstate; k++) seeds[k] = nsi_rng_uniform(&rng, -1.0, 1.0);
             for (int p = 0; p < 4; p++) {
-                in[p].gradient = numbers(in[p].count);
-                in[p].direction = numbers(in[p].count);
-                in[p].start = numbers(in[p].count);
+                in[p].gradient = doubles(in[p].count);
+                in[p].direction = doubles(in[p].count);
+                in[p].start = doubles(in[p].count);
                 for (size_t k = 0; k < in[p].count; k++) {
                     double size = p == 2 ? 0.1 * fabs(params[k]) : 1.0;
                     in[p].direction[k] = size * nsi_rng_uniform(&rng, -1.0, 1.0);
@@ -906,7 +891,7 @@ static void randomize(rig* r, double size, nsi_rng* rng) {
 // The gradient of a sum of states, those of memory left out.
 static void gradient_for_x0(rig* r, size_t shared, double* dx0) {
     size_t nx = r->n.nx;
-    double* seeds = numbers((r->steps + 1) * nx);
+    double* seeds = doubles((r->steps + 1) * nx);
     for (size_t s = 0; s <= r->steps; s++) {
         for (size_t k = 0; k < shared; k++) seeds[s * nx + k] = cos(1.0 + (double)(s * shared + k));
     }
@@ -947,7 +932,7 @@ static uint32_t count_changes(const unchanged* u, bool observe_more) {
     changed += count_changed(what, a.states, a.n.nx, b.states, b.n.nx, STEPS + 1, a.n.nx);
     snprintf(what, sizeof what, "%.20s, %s, contact %d: observed", u->model, u->place, u->contact);
     changed += count_changed(what, a.observations, a.n.ny, b.observations, b.n.ny, STEPS, a.n.ny);
-    double *da = numbers(a.n.nx), *db = numbers(b.n.nx);
+    double *da = doubles(a.n.nx), *db = doubles(b.n.nx);
     gradient_for_x0(&a, a.n.nx, da);
     gradient_for_x0(&b, a.n.nx, db);
     snprintf(what, sizeof what, "%.20s, %s, contact %d: dx0", u->model, u->place, u->contact);
@@ -1086,9 +1071,9 @@ static void weight_gradients_do_not_depend_on_threads(void** state) {
         nsi_rng rng = nsi_rng_seed(n);
         rig r = swimmers(batch, steps, &rng);
         size_t nstate = (size_t)batch * (steps + 1) * r.n.nx, row = (steps + 1) * (size_t)r.n.nx;
-        double* seeds = numbers(nstate);
+        double* seeds = doubles(nstate);
         for (size_t k = 0; k < nstate; k++) seeds[k] = nsi_rng_uniform(&rng, -1.0, 1.0);
-        double *dw = numbers(r.n.nw), *other = numbers(r.n.nw), *sum = numbers(r.n.nw);
+        double *dw = doubles(r.n.nw), *other = doubles(r.n.nw), *sum = doubles(r.n.nw);
         weight_gradient(&r, r.work, seeds, dw);
         for (uint32_t threads = 1; threads <= 3; threads++) {
             for (int checkpoints = 0; checkpoints < 2; checkpoints++) {
@@ -1125,8 +1110,8 @@ static void rolling_out_networks_allocates_nothing(void** state) {
     (void)state;
     nsi_rng rng = nsi_rng_seed(3);
     rig r = swimmers(10, 20, &rng);
-    double *seeds = numbers(10 * 21 * (size_t)r.n.nx), *dw = numbers(r.n.nw);
-    double* dstates = numbers(10 * 21 * (size_t)r.n.nx);
+    double *seeds = doubles(10 * 21 * (size_t)r.n.nx), *dw = doubles(r.n.nw);
+    double* dstates = doubles(10 * 21 * (size_t)r.n.nx);
     for (size_t k = 0; k < 10 * 21 * (size_t)r.n.nx; k++) seeds[k] = 1.0;
     ns_rollout_args args = rig_args(&r);
     ns_rollout_adjoint adjoint = {.state_seeds = seeds, .dweights = dw};

@@ -4,6 +4,7 @@
 #include "base/common.h"
 #include "neuralsim/hybrid.h"
 #include "neuralsim/sim.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/modelfile.h"
 #include "support/testalloc.h"
@@ -17,22 +18,6 @@
 #include <cmocka.h>
 
 // ---- one robot with formulas ---------------------------------------------------------------
-
-static void must(ns_status status, const ns_error* error) {
-    if (status != NS_OK) fail_msg("%s", error->message);
-}
-
-static double* numbers(size_t count) {
-    double* x = calloc(count + 1, sizeof *x);
-    assert_non_null(x);
-    return x;
-}
-
-static void close_to(const char* what, double got, double want, double tolerance) {
-    if (!(fabs(got - want) <= tolerance)) {
-        fail_msg("%s is %.15g, which is %.3g from %.15g", what, got, fabs(got - want), want);
-    }
-}
 
 typedef struct rig {
     ns_model* model;
@@ -63,12 +48,12 @@ static rig rig_make(const char* model, const char* yaml, const ns_system_options
     ns_workspace_size size = {.batch = 1, .steps = steps, .threads = 1};
     must(ns_workspace_create(r.system, &size, &r.work, &error), &error);
     r.steps = steps;
-    r.weights = numbers(r.n.nw);
+    r.weights = doubles(r.n.nw);
     ns_system_default_weights(r.system, r.weights);
-    r.x0 = numbers(r.n.nx);
-    r.controls = numbers((size_t)steps * r.n.nc);
-    r.states = numbers((size_t)(steps + 1) * r.n.nx);
-    r.observations = numbers((size_t)steps * r.n.ny);
+    r.x0 = doubles(r.n.nx);
+    r.controls = doubles((size_t)steps * r.n.nc);
+    r.states = doubles((size_t)(steps + 1) * r.n.nx);
+    r.observations = doubles((size_t)steps * r.n.ny);
     ns_model_default_q(r.model, r.x0);
     return r;
 }
@@ -248,7 +233,7 @@ static void drag_is_quadratic(void** state) {
 static void coefficients_have_the_gradient_of_the_closed_form(void** state) {
     (void)state;
     rig r = fall_rig(0.005, NS_INTEGRATOR_RK4);
-    double *seeds = numbers((size_t)(r.steps + 1) * r.n.nx), gradient[3];
+    double *seeds = doubles((size_t)(r.steps + 1) * r.n.nx), gradient[3];
     seeds[(size_t)r.steps * r.n.nx + 9] = 1.0;
     ns_rollout_args args = rig_args(&r);
     ns_rollout_adjoint adjoint = {.state_seeds = seeds, .dweights = gradient};
@@ -280,7 +265,7 @@ static void steps_with_formulas_pass_the_derivative_check(void** state) {
     ns_system_options o = ns_default_system_options();
     o.backend = NS_BACKEND_INTERP;
     rig r = rig_make(JOINTS("0.1", "0.1"), many, &o, 1);
-    double* in = numbers(r.n.nx + r.n.nc);
+    double* in = doubles(r.n.nx + r.n.nc);
     nsi_rng rng = nsi_rng_seed(4);
     for (uint32_t k = 0; k < r.n.nx + r.n.nc; k++) in[k] = nsi_rng_uniform(&rng, -1.0, 1.0);
     const double* arrays[4];
@@ -338,7 +323,7 @@ static void coefficients_are_saved_and_loaded(void** state) {
     ns_error error = {0};
     for (uint32_t k = 0; k < r.n.nw; k++) r.weights[k] *= 1.0 + 0.01 * k;
     must(ns_system_save_weights(r.system, r.weights, weights, &error), &error);
-    double* back = numbers(r.n.nw);
+    double* back = doubles(r.n.nw);
     must(ns_system_load_weights(r.system, weights, back, &error), &error);
     assert_memory_equal(back, r.weights, r.n.nw * sizeof *back);
     r.x0[0] = 0.4;
@@ -356,7 +341,7 @@ static void coefficients_are_saved_and_loaded(void** state) {
     ns_system* system = NULL;
     must(ns_system_create(ns_hybrid_model(h), &o, &system, &error), &error);
     ns_rollout_args args = rig_args(&r);
-    double* states = numbers((size_t)(r.steps + 1) * r.n.nx);
+    double* states = doubles((size_t)(r.steps + 1) * r.n.nx);
     ns_workspace* work = NULL;
     ns_workspace_size size = {.batch = 1, .steps = r.steps, .threads = 1};
     must(ns_workspace_create(system, &size, &work, &error), &error);

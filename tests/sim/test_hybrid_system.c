@@ -4,6 +4,7 @@
 #define _XOPEN_SOURCE 700
 
 #include "neuralsim/hybrid.h"
+#include "support/assert.h"
 #include "support/testalloc.h"
 
 #include <setjmp.h>
@@ -46,16 +47,14 @@ static const char blueprint[] = "networks:\n"
 static ns_hybrid* load(const char* path) {
     ns_hybrid* hybrid = NULL;
     ns_error error;
-    if (ns_hybrid_load(path, NULL, &hybrid, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_hybrid_load(path, NULL, &hybrid, &error), &error);
     return hybrid;
 }
 
 static ns_system* system_of(const ns_hybrid* hybrid, const ns_system_options* options) {
     ns_system* system = NULL;
     ns_error error;
-    if (ns_system_create(ns_hybrid_model(hybrid), options, &system, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_system_create(ns_hybrid_model(hybrid), options, &system, &error), &error);
     return system;
 }
 

@@ -4,6 +4,7 @@
 #include "base/common.h"
 #include "neuralsim/learned.h"
 #include "sim/learned_model.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/residual.h"
 #include "support/testalloc.h"
@@ -15,10 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-static void must(ns_status status, const ns_error* error) {
-    if (status != NS_OK) fail_msg("%s", error->message);
-}
 
 static ns_system* make_system(const ns_learned_def* def, ns_backend backend) {
     ns_system* system = NULL;
@@ -32,26 +29,6 @@ static ns_workspace* make_work(const ns_system* system, ns_workspace_size size) 
     ns_error error = {0};
     must(ns_workspace_create(system, &size, &work, &error), &error);
     return work;
-}
-
-static double* doubles(size_t count) {
-    double* block = calloc(count + 1, sizeof *block);
-    assert_non_null(block);
-    return block;
-}
-
-static double* random_doubles(nsi_rng* rng, size_t count, double size) {
-    double* block = doubles(count);
-    for (size_t i = 0; i < count; i++) block[i] = nsi_rng_uniform(rng, -size, size);
-    return block;
-}
-
-static void same_bits(const char* what, const double* a, const double* b, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (!check_same_bits(a[i], b[i])) {
-            fail_msg("%s: number %zu of %zu is %.17g and %.17g", what, i, count, a[i], b[i]);
-        }
-    }
 }
 
 // ---- definitions ---------------------------------------------------------------------------

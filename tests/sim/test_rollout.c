@@ -6,6 +6,7 @@
 #include "model/model_data.h"
 #include "model/pose.h"
 #include "neuralsim/sim.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/evaluate.h"
 #include "support/malloccount.h"
@@ -38,7 +39,7 @@ static const random_tree_options everything = {
 static ns_system* make_system(const ns_model* model, const ns_system_options* options) {
     ns_system* system = NULL;
     ns_error error = {0};
-    if (ns_system_create(model, options, &system, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_system_create(model, options, &system, &error), &error);
     return system;
 }
 
@@ -75,20 +76,8 @@ static ns_system_options full_options(void) {
 static ns_workspace* make_work(const ns_system* system, ns_workspace_size size) {
     ns_workspace* work = NULL;
     ns_error error = {0};
-    if (ns_workspace_create(system, &size, &work, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_workspace_create(system, &size, &work, &error), &error);
     return work;
-}
-
-static double* doubles(size_t count) {
-    double* block = calloc(count + 1, sizeof *block);
-    assert_non_null(block);
-    return block;
-}
-
-static double* random_doubles(nsi_rng* rng, size_t count, double size) {
-    double* block = doubles(count);
-    for (size_t i = 0; i < count; i++) block[i] = nsi_rng_uniform(rng, -size, size);
-    return block;
 }
 
 // States of a batch; motors near their joints.
@@ -164,10 +153,6 @@ static ns_rollout_tangent run_tangent(const run* u) {
                                 .dobservations = u->dobservations};
 }
 
-static void must(ns_status status, const ns_error* error) {
-    if (status != NS_OK) fail_msg("%s", error->message);
-}
-
 // Rollout, both derivatives, with a workspace of its own.
 static void run_all(const rig* r, const run* u, ns_workspace_size size, bool per_robot_params) {
     ns_error error = {0};
@@ -194,14 +179,6 @@ static void run_all(const rig* r, const run* u, ns_workspace_size size, bool per
     free(params);
     free(tparams);
     ns_workspace_free(work);
-}
-
-static void same_bits(const char* what, const double* a, const double* b, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (!check_same_bits(a[i], b[i])) {
-            fail_msg("%s: number %zu of %zu is %.17g and %.17g", what, i, count, a[i], b[i]);
-        }
-    }
 }
 
 // ---- the same bits -------------------------------------------------------------------------

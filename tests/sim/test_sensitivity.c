@@ -4,6 +4,7 @@
 #include "base/common.h"
 #include "neuralsim/learned.h"
 #include "sim/sensitivity.h"
+#include "support/assert.h"
 #include "support/check.h"
 #include "support/malloccount.h"
 #include "support/modelfile.h"
@@ -17,22 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-static void must(ns_status status, const ns_error* error) {
-    if (status != NS_OK) fail_msg("%s", error->message);
-}
-
-static double* doubles(size_t count) {
-    double* block = calloc(count + 1, sizeof *block);
-    assert_non_null(block);
-    return block;
-}
-
-static double* random_doubles(nsi_rng* rng, size_t count, double size) {
-    double* block = doubles(count);
-    for (size_t i = 0; i < count; i++) block[i] = nsi_rng_uniform(rng, -size, size);
-    return block;
-}
 
 // ---- what visitors see -------------------------------------------------------------------------
 

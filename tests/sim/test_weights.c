@@ -2,6 +2,7 @@
 
 #include "base/common.h"
 #include "neuralsim/sim.h"
+#include "support/assert.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -40,15 +41,13 @@ static void a_batch_has_the_sum_of_the_gradients_of_its_robots(void** state) {
     ns_model* model = NULL;
     ns_system* system = NULL;
     ns_blueprint* blueprint = make_blueprint();
-    if (ns_model_load(NEURALSIM_SOURCE_DIR "/models/swimmer2.xml", NULL, &model, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_model_load(NEURALSIM_SOURCE_DIR "/models/swimmer2.xml", NULL, &model, &error), &error);
     const char* observe = "qdd/*";
     ns_system_options options = ns_default_system_options();
     options.blueprint = blueprint;
     options.observe = &observe;
     options.nobserve = 1;
-    if (ns_system_create(model, &options, &system, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_system_create(model, &options, &system, &error), &error);
     ns_system_sizes z = ns_system_get_sizes(system);
     assert_true(z.nw > 0 && z.ny == 4);
 

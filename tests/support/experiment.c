@@ -1,70 +1,25 @@
-#define _XOPEN_SOURCE 700
-
 #include "support/experiment.h"
 
 #include "base/common.h"
+#include "support/assert.h"
+#include "support/tempdir.h"
 
-#include <ftw.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
-
-// ---- files -------------------------------------------------------------------------------------
-
-static char folder[] = "/tmp/neuralsim_fit_XXXXXX";
-static bool made;
-
-const char* experiment_folder(void) {
-    if (!made && !mkdtemp(folder)) fail_msg("cannot make %s", folder);
-    made = true;
-    return folder;
-}
-
-const char* experiment_path(const char* name) {
-    static char paths[8][256];
-    static unsigned next;
-    char* path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", experiment_folder(), name);
-    return path;
-}
-
-static int remove_one(const char* path, const struct stat* status, int type, struct FTW* walk) {
-    (void)status, (void)type, (void)walk;
-    return remove(path);
-}
-
-void experiment_remove(void) {
-    if (made) nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-    made = false;
-    memcpy(folder + strlen(folder) - 6, "XXXXXX", 6);
-}
 
 void experiment_write(const char* name, const char* format, ...) {
-    FILE* file = fopen(experiment_path(name), "w");
+    FILE* file = fopen(tempdir_path(name), "wb");
     assert_non_null(file);
     va_list arguments;
     va_start(arguments, format);
-    vfprintf(file, format, arguments);
+    assert_true(vfprintf(file, format, arguments) >= 0);
     va_end(arguments);
-    fclose(file);
+    assert_int_equal(fclose(file), 0);
 }
 
 // ---- motions -----------------------------------------------------------------------------------
-
-static void must(ns_status status, const ns_error* error) {
-    if (status != NS_OK) fail_msg("%s", error->message);
-}
-
-static double* numbers(size_t count) {
-    double* x = calloc(count + 1, sizeof *x);
-    assert_non_null(x);
-    return x;
-}
 
 motion motion_of(const char* model, double timestep, uint32_t samples) {
     motion m = {.model = model, .options = ns_default_system_options(), .runs = 1};
@@ -133,12 +88,12 @@ void motion_record(const motion* m, const char* name) {
     must(ns_workspace_create(system, &size, &work, &error), &error);
     column columns[64];
     uint32_t ncolumn = list_columns(m, system, sizes.nq, sizes.nv, columns);
-    double *states = numbers((size_t)(steps + 1) * n.nx), *seen = numbers((size_t)steps * n.ny);
-    double *controls = numbers((size_t)steps * n.nc), *x0 = numbers(n.nx);
+    double *states = doubles((size_t)(steps + 1) * n.nx), *seen = doubles((size_t)steps * n.ny);
+    double *controls = doubles((size_t)steps * n.nc), *x0 = doubles(n.nx);
     double period = n.timestep * substeps;
     nsi_rng rng = nsi_rng_seed(m->seed);
 
-    FILE* file = fopen(experiment_path(name), "w");
+    FILE* file = fopen(tempdir_path(name), "w");
     assert_non_null(file);
     fprintf(file, "t,traj");
     for (uint32_t k = 0; k < ncolumn; k++) fprintf(file, ",%s", columns[k].name);
@@ -188,7 +143,7 @@ void motion_record(const motion* m, const char* name) {
 ns_fit* experiment_load(const char* name, uint32_t threads) {
     ns_fit* fit = NULL;
     ns_error error = {0};
-    must(ns_fit_load(experiment_path(name), threads, &fit, &error), &error);
+    must(ns_fit_load(tempdir_path(name), threads, &fit, &error), &error);
     return fit;
 }
 
@@ -196,7 +151,7 @@ const char* experiment_error(const char* name, ns_status status) {
     static ns_error error;
     ns_fit* fit = NULL;
     error = (ns_error){0};
-    ns_status got = ns_fit_load(experiment_path(name), 1, &fit, &error);
+    ns_status got = ns_fit_load(tempdir_path(name), 1, &fit, &error);
     if (got != status) fail_msg("status %d, not %d: %s", got, status, error.message);
     assert_null(fit);
     assert_int_equal(error.status, status);

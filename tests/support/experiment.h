@@ -1,4 +1,4 @@
-// For tests of fits: files in a folder of their own, and recordings of simulated motions.
+// For tests of fits: recordings of simulated motions and experiments, in the temporary folder.
 
 #ifndef TEST_EXPERIMENT_H
 #define TEST_EXPERIMENT_H
@@ -6,12 +6,7 @@
 #include "neuralsim/fit.h"
 #include "neuralsim/sim.h"
 
-// The folder, made when first asked for, and a path in it; the text of a path lives for eight calls.
-const char* experiment_folder(void);
-const char* experiment_path(const char* name);
-void experiment_remove(void); // with all that is in it
-
-// Write a file into the folder, as printf() does.
+// Write a file into the temporary folder, as printf() does.
 void experiment_write(const char* name, const char* format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -32,10 +27,10 @@ typedef struct motion {
 // With ns_default_system_options(), one run, at the end of a time step of `timestep`.
 motion motion_of(const char* model, double timestep, uint32_t samples);
 
-// Simulate and write a table into the folder; fails the test when something is wrong.
+// Simulate and write a table into the temporary folder; fails the test when something is wrong.
 void motion_record(const motion* m, const char* name);
 
-// Load an experiment of the folder; fails the test when that fails.
+// Load an experiment of the temporary folder; fails the test when that fails.
 ns_fit* experiment_load(const char* name, uint32_t threads);
 
 // The message that loading fails with; fails the test when it does not, or with another status.

@@ -3,6 +3,7 @@
 #include "support/modelfile.h"
 
 #include "model/model_data.h"
+#include "support/assert.h"
 #include "support/testalloc.h"
 
 #include <dirent.h>
@@ -49,7 +50,7 @@ ns_model* modelfile_load(const char* path) {
     data_path(full, sizeof full, path);
     ns_model* model = NULL;
     ns_error error = {0};
-    if (ns_model_load(full, NULL, &model, &error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_model_load(full, NULL, &model, &error), &error);
     modelfile_check(model);
     return model;
 }
@@ -57,9 +58,7 @@ ns_model* modelfile_load(const char* path) {
 ns_model* modelfile_parse(const char* text) {
     ns_model* model = NULL;
     ns_error error = {0};
-    if (ns_model_parse(text, strlen(text), "t", NULL, &model, &error) != NS_OK) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_model_parse(text, strlen(text), "t", NULL, &model, &error), &error);
     modelfile_check(model);
     return model;
 }

@@ -83,10 +83,6 @@ void program_must_fail(const char* folder, const char* arguments, int code, cons
     }
 }
 
-void assert_says(const char* text, const char* part) {
-    if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
-}
-
 void program_write_file(const char* folder, const char* name, const char* text) {
     char path[512];
     snprintf(path, sizeof path, "%s/%s", folder, name);

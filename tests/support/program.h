@@ -3,7 +3,7 @@
 #ifndef TEST_PROGRAM_H
 #define TEST_PROGRAM_H
 
-#include <stdbool.h>
+#include "support/assert.h"
 
 typedef struct program_result {
     int code;        // exit code; -1 when it did not exit by itself
@@ -19,9 +19,6 @@ void program_result_free(program_result* result);
 void program_must_run(const char* folder, const char* arguments, program_result* last);
 void program_must_fail(const char* folder, const char* arguments, int code, const char* message,
                        program_result* last);
-
-// Fails the test, showing the text, unless `part` is in it.
-void assert_says(const char* text, const char* part);
 
 // Write a file into a folder.
 void program_write_file(const char* folder, const char* name, const char* text);

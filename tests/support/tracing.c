@@ -1,6 +1,7 @@
 #include "support/tracing.h"
 
 #include "neuralsim/program.h"
+#include "support/assert.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@ ns_graph* tracing_begin(void) {
 
 void tracing_end(void) {
     ns_error error;
-    if (ns_trace_end(&error) != NS_OK) fail_msg("%s", error.message);
+    must(ns_trace_end(&error), &error);
 }
 
 void run_graph(const ns_graph* graph, const double* in, double* out) {

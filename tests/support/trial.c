@@ -1,5 +1,6 @@
 #include "support/trial.h"
 
+#include "support/assert.h"
 #include "support/modelfile.h"
 
 #include <math.h>
@@ -9,16 +10,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-static void must(ns_status status, const ns_error* error) {
-    if (status != NS_OK) fail_msg("%s", error->message);
-}
-
-static double* numbers(size_t count) {
-    double* x = calloc(count + 1, sizeof *x);
-    assert_non_null(x);
-    return x;
-}
-
 trial trial_of_model(ns_model* model, const ns_system_options* options, uint32_t steps) {
     trial t = {.model = model, .steps = steps};
     ns_error error = {0};
@@ -27,10 +18,10 @@ trial trial_of_model(ns_model* model, const ns_system_options* options, uint32_t
     t.nq = ns_model_get_sizes(model).nq;
     ns_workspace_size size = {.batch = t.n.nx, .steps = steps};
     must(ns_workspace_create(t.system, &size, &t.work, &error), &error);
-    t.x0 = numbers(t.n.nx);
-    t.params = numbers(t.n.np);
-    t.states = numbers((size_t)t.n.nx * (steps + 1));
-    t.observations = numbers((size_t)t.n.ny * steps);
+    t.x0 = doubles(t.n.nx);
+    t.params = doubles(t.n.np);
+    t.states = doubles((size_t)t.n.nx * (steps + 1));
+    t.observations = doubles((size_t)t.n.ny * steps);
     ns_model_default_q(model, t.x0);
     ns_system_default_params(t.system, t.params);
     return t;
@@ -99,9 +90,9 @@ const double* trial_end(const trial* t) {
 void trial_gradient(trial* t, uint32_t k, double* dx0, double* dparams) {
     uint32_t nx = t->n.nx, np = t->n.np;
     size_t last = (size_t)t->steps * nx;
-    double *seeds = numbers(last + nx), *dstates = numbers(last + nx);
-    double *dx = numbers(nx), *dp = numbers(np);
-    double *direction = numbers(nx), *pdirection = numbers(np);
+    double *seeds = doubles(last + nx), *dstates = doubles(last + nx);
+    double *dx = doubles(nx), *dp = doubles(np);
+    double *direction = doubles(nx), *pdirection = doubles(np);
     ns_error error = {0};
     ns_rollout_args args = arguments(t);
     seeds[last + k] = 1.0;
@@ -130,8 +121,8 @@ void trial_gradient(trial* t, uint32_t k, double* dx0, double* dparams) {
 void trial_jacobian(trial* t, double* d) {
     uint32_t nx = t->n.nx;
     size_t row = (size_t)(t->steps + 1) * nx;
-    double *x0 = numbers((size_t)nx * nx), *dx0 = numbers((size_t)nx * nx);
-    double* dstates = numbers(nx * row);
+    double *x0 = doubles((size_t)nx * nx), *dx0 = doubles((size_t)nx * nx);
+    double* dstates = doubles(nx * row);
     for (uint32_t k = 0; k < nx; k++) {
         memcpy(x0 + (size_t)k * nx, t->x0, nx * sizeof *x0);
         dx0[(size_t)k * nx + k] = 1.0;
