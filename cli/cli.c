@@ -303,36 +303,36 @@ bool cli_write_file(const char* path, const char* data, size_t size) {
     return written;
 }
 
-bool cli_read_csv(const char* path, nsi_csv* out) {
+bool cli_read_table(const char* path, ns_table* out) {
     ns_error error;
     ns_status status;
     if (strcmp(path, "-") == 0) {
         size_t size = 0;
         char* text = cli_read_file(path, &size);
         if (!text) return false;
-        status = nsi_csv_parse(text, size, "standard input", false, NULL, out, &error);
+        status = ns_table_parse(text, size, "standard input", NULL, NULL, out, &error);
         free(text);
     } else {
-        status = nsi_csv_read(path, false, NULL, out, &error);
+        status = ns_table_read(path, NULL, NULL, out, &error);
     }
     if (status != NS_OK) cli_fail("%s", error.message);
     return status == NS_OK;
 }
 
-bool cli_create_csv(const char* path, nsi_csv_writer* out) {
+ns_table_writer* cli_create_table(const char* path) {
+    bool standard = !path || strcmp(path, "-") == 0;
+    ns_table_writer* writer = NULL;
     ns_error error;
-    if (!path || strcmp(path, "-") == 0) {
-        nsi_csv_attach(stdout, "the output", NULL, out);
-        return true;
-    }
-    if (nsi_csv_create(path, NULL, out, &error) == NS_OK) return true;
-    cli_fail("%s", error.message);
-    return false;
+    ns_status status = standard
+                           ? ns_table_writer_attach(stdout, "the output", NULL, &writer, &error)
+                           : ns_table_writer_create(path, NULL, &writer, &error);
+    if (status != NS_OK) cli_fail("%s", error.message);
+    return writer;
 }
 
-bool cli_finish_csv(nsi_csv_writer* writer) {
+bool cli_finish_table(ns_table_writer* writer) {
     ns_error error;
-    if (nsi_csv_finish(writer, &error) == NS_OK) return true;
+    if (ns_table_writer_finish(writer, &error) == NS_OK) return true;
     cli_fail("%s", error.message);
     return false;
 }

@@ -3,9 +3,9 @@
 #ifndef CLI_H
 #define CLI_H
 
-#include "io/csv.h"
 #include "io/json.h"
 #include "neuralsim/hybrid.h"
+#include "neuralsim/table.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -126,11 +126,12 @@ bool cli_same_file(const char* a, const char* b);
 bool cli_write_file(const char* path, const char* data, size_t size);
 
 // A table; false after saying why. "-" is standard input.
-bool cli_read_csv(const char* path, nsi_csv* out);
+bool cli_read_table(const char* path, ns_table* out);
 
-// A table being written to a file, or to standard output for NULL and "-"; false after saying why.
-bool cli_create_csv(const char* path, nsi_csv_writer* out);
-bool cli_finish_csv(nsi_csv_writer* writer);
+// A table being written to a file, or to standard output for NULL and "-"; NULL and false after
+// saying why.
+ns_table_writer* cli_create_table(const char* path);
+bool cli_finish_table(ns_table_writer* writer);
 
 // Print what was built and free it; false after saying why.
 bool cli_print_text(nsi_text_builder* builder);

@@ -58,7 +58,7 @@ typedef struct eval_command {
     cli_model source;
     const ns_model* model;
     ns_system* system;
-    nsi_csv table;
+    ns_table table;
     settings settings;
     ports ports;
     states states;
@@ -281,7 +281,7 @@ static bool evaluate(const eval_command* c, uint32_t first, uint32_t rows, block
 
 // ---- output --------------------------------------------------------------------------------
 
-static bool put_header(eval_command* c, nsi_csv_writer* writer) {
+static bool put_header(eval_command* c, ns_table_writer* writer) {
     uint32_t ny = c->ports.z.ny, n = c->directions.count;
     const char** names = calloc((size_t)ny * (n + 1) + 1, sizeof *names);
     bool ok = names != NULL;
@@ -298,7 +298,7 @@ static bool put_header(eval_command* c, nsi_csv_writer* writer) {
         }
     }
     if (ok) {
-        nsi_csv_put_names(writer, names, ny * (n + 1));
+        ns_table_writer_put_names(writer, names, ny * (n + 1));
     } else {
         cli_fail("out of memory");
     }
@@ -306,7 +306,8 @@ static bool put_header(eval_command* c, nsi_csv_writer* writer) {
     return ok;
 }
 
-static bool put_rows(const eval_command* c, const block* b, uint32_t rows, nsi_csv_writer* writer) {
+static bool put_rows(const eval_command* c, const block* b, uint32_t rows,
+                     ns_table_writer* writer) {
     uint32_t ny = c->ports.z.ny, n = c->directions.count;
     double* line = cli_zeros((size_t)ny * (n + 1));
     if (!line) return false;
@@ -317,23 +318,23 @@ static bool put_rows(const eval_command* c, const block* b, uint32_t rows, nsi_c
                 line[ny + (size_t)i * n + k] = b->derivatives[(k * b->rows + row) * ny + i];
             }
         }
-        nsi_csv_put_numbers(writer, line, ny * (n + 1));
+        ns_table_writer_put_row(writer, line, ny * (n + 1));
     }
     free(line);
-    return nsi_csv_ok(writer); // the reason is told when the writer is finished
+    return ns_table_writer_ok(writer); // the reason is told when the writer is finished
 }
 
 static int write_results(eval_command* c) {
     block b;
-    nsi_csv_writer writer;
     bool ok = block_create(c, &b);
-    if (ok && cli_create_csv(c->output, &writer)) {
-        ok = put_header(c, &writer);
+    ns_table_writer* writer = ok ? cli_create_table(c->output) : NULL;
+    if (writer) {
+        ok = put_header(c, writer);
         for (uint32_t first = 0, rows; first < c->states.count && ok; first += rows) {
             rows = c->states.count - first < b.rows ? c->states.count - first : b.rows;
-            ok = evaluate(c, first, rows, &b) && put_rows(c, &b, rows, &writer);
+            ok = evaluate(c, first, rows, &b) && put_rows(c, &b, rows, writer);
         }
-        ok = cli_finish_csv(&writer) && ok;
+        ok = cli_finish_table(writer) && ok;
     } else {
         ok = false;
     }
@@ -373,7 +374,7 @@ static int run(eval_command* c) {
     int code = settings_read("eval", &c->set, &c->settings, &c->free_params);
     if (code == CLI_GO_ON) code = free_wrt(c);
     if (code != CLI_GO_ON) return code;
-    if (c->states_path && (!cli_read_csv(c->states_path, &c->table) ||
+    if (c->states_path && (!cli_read_table(c->states_path, &c->table) ||
                            !states_add_free(c->model, &c->table, &c->free_params))) {
         return EXIT_FAILED;
     }
@@ -423,7 +424,7 @@ int cmd_eval(int argc, char** argv) {
     states_free(&c.states);
     ports_free(&c.ports);
     settings_free(&c.settings);
-    nsi_csv_free(&c.table);
+    ns_table_free(&c.table);
     ns_system_free(c.system);
     cli_model_free(&c.source);
     nsi_arena_free(&c.arena);

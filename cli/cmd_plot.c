@@ -53,7 +53,7 @@ typedef struct plot {
     char folder[4096]; // of the parts of a fit, ending with '/'; "" for a table
     nsi_charts charts;
     nsi_answer answer; // what charts borrow from
-    nsi_csv table;
+    ns_table table;
     ns_hybrid* hybrid;
     ns_system* system;
     ns_error network_error; // why there are no pictures of networks
@@ -70,7 +70,8 @@ static bool make_path(const char* folder, const char* name, char* out, size_t si
 
 static bool read_table(plot* p, const char* path, const char* name, const char* title) {
     ns_error error;
-    ns_status status = nsi_csv_read(path, true, NULL, &p->table, &error);
+    ns_status status =
+        ns_table_read(path, &(ns_table_options){.allow_missing = true}, NULL, &p->table, &error);
     if (status == NS_OK) {
         status = nsi_curves_add_chart(&p->table, path, p->columns.items, p->columns.count, name,
                                       title, &p->charts, &error);
@@ -175,7 +176,7 @@ static bool load(plot* p) {
 static void unload(plot* p) {
     nsi_charts_free(&p->charts);
     nsi_answer_free(&p->answer);
-    nsi_csv_free(&p->table);
+    ns_table_free(&p->table);
     ns_system_free(p->system);
     ns_hybrid_free(p->hybrid);
 }

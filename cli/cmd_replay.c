@@ -464,7 +464,7 @@ static int compare_paths(const void* a, const void* b) {
 // traj, t, then each channel and what was recorded of it.
 static bool put_paths(const replay* r, const paths* all) {
     uint32_t nc = r->problem->nchannel, ncol = 2 + 2 * nc;
-    nsi_csv_writer writer;
+    ns_table_writer* writer = NULL;
     const char** names = calloc(ncol, sizeof *names);
     double* line = cli_zeros(ncol);
     nsi_arena arena = {.allocator = ns_default_allocator()};
@@ -479,11 +479,11 @@ static bool put_paths(const replay* r, const paths* all) {
         names[3 + 2 * c] = recorded;
     }
     if (!ok) cli_fail("out of memory");
-    ok = ok && cli_create_csv(r->output, &writer);
+    ok = ok && (writer = cli_create_table(r->output)) != NULL;
     if (ok) {
         names[0] = "traj";
         names[1] = "t";
-        nsi_csv_put_names(&writer, names, ncol);
+        ns_table_writer_put_names(writer, names, ncol);
         for (uint32_t n = 0; n < all->list.count; n++) {
             const path* p = &all->list.data[n];
             const ns_recording* recording = ns_dataset_recording(r->data, p->recording);
@@ -494,10 +494,10 @@ static bool put_paths(const replay* r, const paths* all) {
                     line[2 + 2 * c] = p->values[k * nc + c];
                     line[3 + 2 * c] = recording->values[(p->origin + k) * nc + c];
                 }
-                nsi_csv_put_numbers(&writer, line, ncol);
+                ns_table_writer_put_row(writer, line, ncol);
             }
         }
-        ok = cli_finish_csv(&writer);
+        ok = cli_finish_table(writer);
     }
     free(names);
     free(line);

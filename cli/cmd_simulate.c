@@ -81,7 +81,7 @@ typedef struct simulation {
     ns_system* system;
     ports ports;
     settings settings;
-    nsi_csv table;
+    ns_table table;
     states start; // one for each trajectory
     controls controls;
     double* params; // (np)
@@ -90,7 +90,7 @@ typedef struct simulation {
 
     // output
     bool writing;
-    nsi_csv_writer writer;
+    ns_table_writer* writer;
     const char** names; // of columns
     uint32_t ncol;
     uint32_t* shown; // controls that are columns
@@ -222,7 +222,7 @@ static int prepare(simulation* s) {
     int code = settings_read("simulate", &s->set, &s->settings, &s->free_params);
     if (code != CLI_GO_ON) return code;
     const char* path = s->batch_path ? s->batch_path : s->state_path;
-    if (path && (!cli_read_csv(path, &s->table) ||
+    if (path && (!cli_read_table(path, &s->table) ||
                  !states_add_free(s->model, &s->table, &s->free_params))) {
         return EXIT_FAILED;
     }
@@ -283,8 +283,9 @@ static bool open_table(simulation* s) {
         add_column(s, has_column(s, name) ? ns_system_observation_name(s->system, k) : name);
     }
     if (!s->writing) return true;
-    if (!cli_create_csv(s->output, &s->writer)) return s->writing = false;
-    nsi_csv_put_names(&s->writer, s->names, s->ncol);
+    s->writer = cli_create_table(s->output);
+    if (!s->writer) return s->writing = false;
+    ns_table_writer_put_names(s->writer, s->names, s->ncol);
     return true;
 }
 
@@ -327,7 +328,7 @@ static void put_row(group* g, uint32_t n, uint64_t step, const double* x, const 
     double* line = s->line;
     if (g->rows) line = g->rows + ((size_t)n * g->rows_each + g->nrow[n]) * s->ncol;
     fill_line(s, g->first + n, step, x, c, y, line);
-    if (!g->rows) nsi_csv_put_numbers(&s->writer, line, s->ncol);
+    if (!g->rows) ns_table_writer_put_row(s->writer, line, s->ncol);
     g->nrow[n]++;
     s->rows++;
 }
@@ -336,7 +337,7 @@ static void flush_rows(group* g) {
     for (uint32_t n = 0; n < g->count && g->rows; n++) {
         const double* row = g->rows + (size_t)n * g->rows_each * g->s->ncol;
         for (uint64_t k = 0; k < g->nrow[n]; k++, row += g->s->ncol) {
-            nsi_csv_put_numbers(&g->s->writer, row, g->s->ncol);
+            ns_table_writer_put_row(g->s->writer, row, g->s->ncol);
         }
     }
 }
@@ -443,7 +444,7 @@ static bool run_group(group* g) {
         n = total - step < g->piece ? total - step : g->piece;
         if (!run_piece(g, step, (uint32_t)n)) return false;
         keep_end(g, step, (uint32_t)n);
-        if (s->writing && !nsi_csv_ok(&s->writer)) return false; // told when it is finished
+        if (s->writing && !ns_table_writer_ok(s->writer)) return false; // told when it is finished
         cli_progress_update(
             g->progress, (double)g->first * (double)total + (double)g->count * (double)(step + n),
             (double)s->start.count * (double)total);
@@ -641,7 +642,7 @@ static int run(simulation* s) {
     int code = prepare(s);
     if (code != CLI_GO_ON) return code;
     bool ok = check_start(s) && open_table(s) && run_all(s);
-    if (s->writing) ok = cli_finish_csv(&s->writer) && ok;
+    if (s->writing) ok = cli_finish_table(s->writer) && ok;
     if (s->html) ok = write_page(s) && ok;
     if (!ok) return EXIT_FAILED;
     if (s->unsolved > 0) {
@@ -709,7 +710,7 @@ int cmd_simulate(int argc, char** argv) {
     states_free(&s.start);
     ports_free(&s.ports);
     settings_free(&s.settings);
-    nsi_csv_free(&s.table);
+    ns_table_free(&s.table);
     ns_system_free(s.system);
     cli_model_free(&s.source);
     nsi_arena_free(&s.arena);

@@ -29,15 +29,15 @@ static void trim(const char** text, size_t* size) {
 
 // A formula of t at `text`.
 static int read_formula(const controls* c, const char* command, const char* text, size_t size,
-                        nsi_formula** out) {
+                        ns_formula** out) {
     ns_error error;
     size_t where;
-    ns_status status = nsi_formula_parse(text, size, false, NULL, out, &where, &error);
+    ns_status status = ns_formula_parse(text, size, false, NULL, out, &where, &error);
     if (status == NS_ERR_NOMEM) return cli_fail("out of memory");
-    for (uint32_t k = 0; status == NS_OK && k < nsi_formula_variable_count(*out); k++) {
-        const char* name = nsi_formula_variable(*out, k);
+    for (uint32_t k = 0; status == NS_OK && k < ns_formula_variable_count(*out); k++) {
+        const char* name = ns_formula_variable(*out, k);
         if (strcmp(name, "t") == 0) continue;
-        where = nsi_formula_variable_offset(*out, k);
+        where = ns_formula_variable_offset(*out, k);
         status = nsi_fail(&error, NS_ERR_PARSE,
                           "'%.40s' is not known; there are t, pi and functions such as sin", name);
     }
@@ -102,7 +102,7 @@ static int read_formulas(controls* c, const char* command) {
 
 // Where each trajectory starts: wherever `traj` changes.
 static bool find_trajectories(controls* c) {
-    uint32_t column = nsi_csv_column(&c->table, "traj");
+    uint32_t column = ns_table_column(&c->table, "traj");
     c->first = calloc((size_t)c->table.nrow + 1, sizeof *c->first);
     if (!c->first) {
         cli_fail("out of memory");
@@ -110,7 +110,8 @@ static bool find_trajectories(controls* c) {
     }
     c->ntrajectory = 1;
     for (uint32_t row = 1; row < c->table.nrow && column != NSI_NONE; row++) {
-        if (nsi_csv_at(&c->table, row, column) == nsi_csv_at(&c->table, row - 1, column)) continue;
+        if (ns_table_at(&c->table, row, column) == ns_table_at(&c->table, row - 1, column))
+            continue;
         c->first[c->ntrajectory++] = row;
     }
     c->first[c->ntrajectory] = c->table.nrow;
@@ -120,8 +121,8 @@ static bool find_trajectories(controls* c) {
 static bool check_times(const controls* c) {
     for (uint32_t n = 0; n < c->ntrajectory && c->time_column != NSI_NONE; n++) {
         for (uint32_t row = c->first[n] + 1; row < c->first[n + 1]; row++) {
-            if (nsi_csv_at(&c->table, row, c->time_column) >=
-                nsi_csv_at(&c->table, row - 1, c->time_column)) {
+            if (ns_table_at(&c->table, row, c->time_column) >=
+                ns_table_at(&c->table, row - 1, c->time_column)) {
                 continue;
             }
             cli_fail("%s:%u: the time goes back; sort the rows, or tell trajectories apart by a"
@@ -145,7 +146,7 @@ static bool check_file(const char* path) {
 static int read_table(controls* c) {
     c->from_table = true;
     if (!check_file(c->source)) return EXIT_FAILED;
-    if (!cli_read_csv(c->source, &c->table)) return EXIT_FAILED;
+    if (!cli_read_table(c->source, &c->table)) return EXIT_FAILED;
     if (c->table.nrow == 0) return cli_fail("%s: the table has no rows", c->source);
     port* columns = calloc((size_t)c->table.ncol + 1, sizeof *columns);
     c->driven = calloc((size_t)c->ports->z.nc + 1, sizeof *c->driven);
@@ -163,8 +164,8 @@ static int read_table(controls* c) {
         cli_fail("%s: no column is a control of this model", c->source);
         ok = false;
     }
-    c->time_column = nsi_csv_column(&c->table, "t");
-    if (c->time_column == NSI_NONE) c->time_column = nsi_csv_column(&c->table, "time");
+    c->time_column = ns_table_column(&c->table, "t");
+    if (c->time_column == NSI_NONE) c->time_column = ns_table_column(&c->table, "time");
     return ok && find_trajectories(c) && check_times(c) ? CLI_GO_ON : EXIT_FAILED;
 }
 
@@ -175,10 +176,10 @@ int controls_create(controls* c, const char* command, const ports* p, const char
 }
 
 void controls_free(controls* c) {
-    for (uint32_t k = 0; k < c->ndriven; k++) nsi_formula_free(c->driven[k].formula);
+    for (uint32_t k = 0; k < c->ndriven; k++) ns_formula_free(c->driven[k].formula);
     free(c->driven);
     free(c->first);
-    nsi_csv_free(&c->table);
+    ns_table_free(&c->table);
     *c = (controls){0};
 }
 
@@ -203,10 +204,10 @@ static uint32_t row_at(const controls* c, uint32_t trajectory, uint64_t step, do
     uint32_t low = c->first[n], high = c->first[n + 1] - 1;
     if (c->time_column == NSI_NONE) return step < high - low ? low + (uint32_t)step : high;
     double t = (double)step * dt + 1e-6 * dt; // times in tables are rounded
-    if (nsi_csv_at(&c->table, low, c->time_column) > t) return NSI_NONE;
+    if (ns_table_at(&c->table, low, c->time_column) > t) return NSI_NONE;
     while (low < high) { // the last row that is not later
         uint32_t middle = high - (high - low) / 2;
-        if (nsi_csv_at(&c->table, middle, c->time_column) <= t) {
+        if (ns_table_at(&c->table, middle, c->time_column) <= t) {
             low = middle;
         } else {
             high = middle - 1;
@@ -224,8 +225,8 @@ bool controls_fill(const controls* c, uint32_t trajectory, uint64_t first, uint3
         uint32_t row = c->from_table ? row_at(c, trajectory, first + k, dt) : 0;
         for (uint32_t i = 0; i < c->ndriven && row != NSI_NONE; i++) {
             const driven_control* d = &c->driven[i];
-            double value = c->from_table ? nsi_csv_at(&c->table, row, d->column)
-                                         : nsi_formula_eval(d->formula, &t);
+            double value = c->from_table ? ns_table_at(&c->table, row, d->column)
+                                         : ns_formula_eval(d->formula, &t);
             if (!isfinite(value)) {
                 cli_fail("--control: %s is %g at t = %g s",
                          ports_control_name(c->ports, d->index, false), value, t);

@@ -5,12 +5,12 @@
 
 #include "states.h"
 
-#include "expr/formula.h"
+#include "neuralsim/formula.h"
 
 typedef struct driven_control {
-    uint32_t index;       // in the control
-    uint32_t column;      // of the table
-    nsi_formula* formula; // or how to compute it from t
+    uint32_t index;      // in the control
+    uint32_t column;     // of the table
+    ns_formula* formula; // or how to compute it from t
 } driven_control;
 
 typedef struct controls {
@@ -19,7 +19,7 @@ typedef struct controls {
     driven_control* driven;
     uint32_t ndriven;
 
-    nsi_csv table;
+    ns_table table;
     bool from_table;
     uint32_t time_column; // or NSI_NONE: one row for each step
     uint32_t* first;      // (ntrajectory + 1) first rows of trajectories

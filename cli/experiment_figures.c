@@ -264,7 +264,7 @@ static bool add_learning(const fits_figure* of, nsi_charts* charts) {
 // ---- predictions -------------------------------------------------------------------------------
 
 // Rows of a recording as points of a series: columns of the channels that end so.
-static bool add_rows(curves* c, const fits_figure* of, const nsi_csv* t, const char* path,
+static bool add_rows(curves* c, const fits_figure* of, const ns_table* t, const char* path,
                      double recording, uint32_t series, const char* ending) {
     uint32_t first, end, columns[FITS_MOST_CHANNELS + 1]; // the last one is across
     if (!fits_find_recording(t, recording, &first, &end)) {
@@ -275,13 +275,13 @@ static bool add_rows(curves* c, const fits_figure* of, const nsi_csv* t, const c
         const char* channel = k < of->nchannel ? of->channels[k] : of->against;
         char name[300];
         snprintf(name, sizeof name, "%s%s", channel ? channel : "t", channel ? ending : "");
-        columns[k] = nsi_csv_column(t, name);
+        columns[k] = ns_table_column(t, name);
         if (columns[k] == NSI_NONE) return fits_fail_column(t, path, channel);
     }
     for (uint32_t r = first; r < end && c->count < c->capacity; r++) {
-        add_point(c, nsi_csv_at(t, r, columns[of->nchannel]), r == first);
+        add_point(c, ns_table_at(t, r, columns[of->nchannel]), r == first);
         for (uint32_t k = 0; k < of->nchannel; k++) {
-            put(c, k, series, nsi_csv_at(t, r, columns[k]));
+            put(c, k, series, ns_table_at(t, r, columns[k]));
         }
     }
     return true;
@@ -289,7 +289,7 @@ static bool add_rows(curves* c, const fits_figure* of, const nsi_csv* t, const c
 
 // Recorded, the start of the first fit, and the ends of all.
 static bool add_prediction(fits* f, const fits_figure* of, nsi_charts* charts) {
-    nsi_csv tables[FITS_MOST_SHOWN];
+    ns_table tables[FITS_MOST_SHOWN];
     memset(tables, 0, sizeof tables);
     const char* paths[FITS_MOST_SHOWN];
     uint32_t points = 0, own = of->before ? 2 : 1; // series that are no fit's end
@@ -327,7 +327,7 @@ static bool add_prediction(fits* f, const fits_figure* of, nsi_charts* charts) {
             c.chart->as.lines.nmark = 1;
         }
     }
-    for (uint32_t k = 0; k < of->nfit; k++) nsi_csv_free(&tables[k]);
+    for (uint32_t k = 0; k < of->nfit; k++) ns_table_free(&tables[k]);
     return done;
 }
 

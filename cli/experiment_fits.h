@@ -5,7 +5,7 @@
 
 #include "experiment.h"
 #include "fit/answer.h"
-#include "io/csv.h"
+#include "neuralsim/table.h"
 #include "page/chart.h"
 
 enum { FITS_MOST_SEEDS = 1000 };
@@ -139,11 +139,11 @@ bool fits_make_figures(fits* f);
 
 // The predictions of a fit that stand for all of it; of folds those of the first, of which the
 // recordings that it left out come first. False after saying why.
-bool fits_read_predictions(fits* f, const fits_entry* x, const char** path, nsi_csv* out);
+bool fits_read_predictions(fits* f, const fits_entry* x, const char** path, ns_table* out);
 // Where the number-th recording of such a table begins and ends; false: there is none.
-bool fits_find_recording(const nsi_csv* table, double number, uint32_t* first, uint32_t* end);
+bool fits_find_recording(const ns_table* table, double number, uint32_t* first, uint32_t* end);
 // Say which channels there are, since this is none; false.
-bool fits_fail_column(const nsi_csv* table, const char* path, const char* channel);
+bool fits_fail_column(const ns_table* table, const char* path, const char* channel);
 
 // ---- experiment_planes.c -----------------------------------------------------------------------
 

@@ -184,18 +184,18 @@ static bool write_states(const grid* g, const ns_system* system, const char* pat
     uint32_t nx = ns_system_get_sizes(system).nx;
     const char** names = malloc((nx + 1) * sizeof *names);
     double* line = malloc((nx + 1) * sizeof *line);
-    nsi_csv_writer table;
-    bool done = names && line && cli_create_csv(path, &table);
+    ns_table_writer* table = names && line ? cli_create_table(path) : NULL;
+    bool done = table != NULL;
     if (done) {
         names[0] = "t";
         for (uint32_t k = 0; k < nx; k++) names[k + 1] = ns_system_state_name(system, k);
-        nsi_csv_put_names(&table, names, nx + 1);
+        ns_table_writer_put_names(table, names, nx + 1);
         for (uint32_t i = 0; i <= g->steps; i++) {
             line[0] = i * g->timestep;
             memcpy(line + 1, states + (size_t)i * nx, nx * sizeof *line);
-            nsi_csv_put_numbers(&table, line, nx + 1);
+            ns_table_writer_put_row(table, line, nx + 1);
         }
-        done = cli_finish_csv(&table);
+        done = cli_finish_table(table);
     }
     free(names);
     free(line);

@@ -57,7 +57,7 @@ static bool load_model(fits* f, const char* path, const char* variant, ns_hybrid
 }
 
 // A path, and the outline at its end.
-static bool add_path(const nsi_csv* t, uint32_t first, uint32_t end, const uint32_t columns[3],
+static bool add_path(const ns_table* t, uint32_t first, uint32_t end, const uint32_t columns[3],
                      const outline* plate, const char* name, const char* class,
                      nsi_plane_curve curves[2], nsi_charts* charts) {
     uint32_t count = end - first;
@@ -65,9 +65,9 @@ static bool add_path(const nsi_csv* t, uint32_t first, uint32_t end, const uint3
     if (!x) return cli_fail("out of memory"), false;
     double *y = x + count, *ox = y + count, *oy = ox + plate->count, last[3] = {NAN, NAN, NAN};
     for (uint32_t k = 0; k < count; k++) {
-        x[k] = nsi_csv_at(t, first + k, columns[0]);
-        y[k] = nsi_csv_at(t, first + k, columns[1]);
-        double angle = nsi_csv_at(t, first + k, columns[2]);
+        x[k] = ns_table_at(t, first + k, columns[0]);
+        y[k] = ns_table_at(t, first + k, columns[1]);
+        double angle = ns_table_at(t, first + k, columns[2]);
         if (isfinite(x[k]) && isfinite(y[k]) && isfinite(angle)) {
             last[0] = x[k], last[1] = y[k], last[2] = angle;
         }
@@ -82,19 +82,19 @@ static bool add_path(const nsi_csv* t, uint32_t first, uint32_t end, const uint3
     return true;
 }
 
-static bool find_columns(const fits_figure* of, const nsi_csv* t, const char* path,
+static bool find_columns(const fits_figure* of, const ns_table* t, const char* path,
                          const char* ending, uint32_t columns[3]) {
     for (int k = 0; k < 3; k++) {
         char name[300];
         snprintf(name, sizeof name, "%s%s", of->channels[k], ending);
-        columns[k] = nsi_csv_column(t, name);
+        columns[k] = ns_table_column(t, name);
         if (columns[k] == NSI_NONE) return fits_fail_column(t, path, of->channels[k]);
     }
     return true;
 }
 
 // Recorded and predicted, one panel for each recording.
-static bool add_panels(fits* f, const fits_figure* of, const outline* plate, const nsi_csv* tables,
+static bool add_panels(fits* f, const fits_figure* of, const outline* plate, const ns_table* tables,
                        const char* const* paths, nsi_plane* out) {
     nsi_charts* charts = &f->charts;
     uint32_t width = 2 * (of->nfit + 1);
@@ -178,7 +178,7 @@ static bool add_numbers(nsi_charts* charts, nsi_chart* chart) {
 bool fits_add_outlines(fits* f, const fits_figure* of) {
     ns_hybrid* hybrid = NULL;
     outline plate;
-    nsi_csv tables[FITS_MOST_SHOWN];
+    ns_table tables[FITS_MOST_SHOWN];
     const char* paths[FITS_MOST_SHOWN];
     memset(tables, 0, sizeof tables);
     bool done = load_model(f, experiment_path(f->e, f->e->folder, of->model), NULL, &hybrid) &&
@@ -193,7 +193,7 @@ bool fits_add_outlines(fits* f, const fits_figure* of) {
     if (chart) chart->as.plane = plane;
     if (done && !chart) done = (cli_fail("out of memory"), false);
     done = done && add_numbers(&f->charts, chart);
-    for (uint32_t k = 0; k < of->nfit; k++) nsi_csv_free(&tables[k]);
+    for (uint32_t k = 0; k < of->nfit; k++) ns_table_free(&tables[k]);
     ns_hybrid_free(hybrid);
     return done;
 }

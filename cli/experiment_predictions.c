@@ -5,23 +5,25 @@
 
 #include <stdio.h>
 
-bool fits_read_predictions(fits* f, const fits_entry* x, const char** path, nsi_csv* out) {
+bool fits_read_predictions(fits* f, const fits_entry* x, const char** path, ns_table* out) {
     experiment* e = f->e;
     const char* folder = experiment_path(e, e->output, x->name);
     if (folder && x->folds > 0) folder = experiment_path(e, folder, "fold1");
     *path = folder ? experiment_path(e, folder, "predictions.csv") : NULL;
     ns_error error;
     if (!*path) return experiment_complain(e), false;
-    if (nsi_csv_read(*path, true, NULL, out, &error) == NS_OK) return true;
+    if (ns_table_read(*path, &(ns_table_options){.allow_missing = true}, NULL, out, &error) ==
+        NS_OK)
+        return true;
     return cli_fail("%s", error.message), false;
 }
 
-bool fits_find_recording(const nsi_csv* t, double number, uint32_t* first, uint32_t* end) {
-    uint32_t traj = nsi_csv_column(t, "traj");
+bool fits_find_recording(const ns_table* t, double number, uint32_t* first, uint32_t* end) {
+    uint32_t traj = ns_table_column(t, "traj");
     double seen = -1.0;
     *first = *end = 0;
     for (uint32_t r = 0; r < t->nrow; r++) {
-        if (r == 0 || nsi_csv_at(t, r, traj) != nsi_csv_at(t, r - 1, traj)) seen += 1.0;
+        if (r == 0 || ns_table_at(t, r, traj) != ns_table_at(t, r - 1, traj)) seen += 1.0;
         if (seen == number && *end == 0) *first = r;
         if (seen == number) *end = r + 1;
     }
@@ -29,7 +31,7 @@ bool fits_find_recording(const nsi_csv* t, double number, uint32_t* first, uint3
 }
 
 // Columns without "/before" and "/after", behind traj, t and test.
-bool fits_fail_column(const nsi_csv* t, const char* path, const char* channel) {
+bool fits_fail_column(const ns_table* t, const char* path, const char* channel) {
     char list[300] = "";
     for (uint32_t k = 3; k < t->ncol; k++) {
         size_t used = strlen(list);

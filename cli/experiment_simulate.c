@@ -208,24 +208,24 @@ static bool write_table(simulator* s) {
     size_t width = (size_t)s->columns + 2;
     const char** names = calloc(width, sizeof *names);
     double* line = cli_zeros(width);
-    nsi_csv_writer writer;
+    ns_table_writer* writer = NULL;
     bool done = path && names && line && experiment_make_folder(folder);
-    done = done && cli_create_csv(path, &writer);
+    done = done && (writer = cli_create_table(path)) != NULL;
     if (done) {
         names[0] = "traj";
         names[1] = "t";
         for (uint32_t c = 0; c < s->columns; c++) {
             names[c + 2] = ports_state_name(&s->ports, c, false);
         }
-        nsi_csv_put_names(&writer, names, (uint32_t)width);
+        ns_table_writer_put_names(writer, names, (uint32_t)width);
         for (size_t r = 0; r < (size_t)s->of.trajectories * s->rows; r++) {
             size_t motion = r / s->rows;
             line[0] = (double)motion;
             line[1] = (double)(r % s->rows) * s->of.every * s->ports.z.timestep;
             memcpy(line + 2, s->table + r * s->columns, s->columns * sizeof *line);
-            nsi_csv_put_numbers(&writer, line, (uint32_t)width);
+            ns_table_writer_put_row(writer, line, (uint32_t)width);
         }
-        done = cli_finish_csv(&writer);
+        done = cli_finish_table(writer);
     }
     free(names);
     free(line);

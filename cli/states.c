@@ -76,7 +76,7 @@ static void explain_unknown(const ports* p, const char* path, const char* name, 
 }
 
 // Are all columns that fit nothing quantities of the model?
-static bool check_unknown(const ports* p, const nsi_csv* table, const char* path, port_kind keep,
+static bool check_unknown(const ports* p, const ns_table* table, const char* path, port_kind keep,
                           const port* columns) {
     // The table may come from a run with springs, which have quantities of their own.
     static const cli_contact contact[] = {CLI_CONTACT_DEFAULT, {.model = NS_CONTACT_SPRING}};
@@ -105,7 +105,7 @@ static bool check_unknown(const ports* p, const nsi_csv* table, const char* path
 }
 
 // Two columns for one number, such as q0 and q_elbow?
-static bool check_twice(const ports* p, const nsi_csv* table, const char* path,
+static bool check_twice(const ports* p, const ns_table* table, const char* path,
                         const port* columns) {
     size_t count = (size_t)p->z.nx + p->z.nc + p->z.np;
     uint32_t* first = calloc(count + 1, sizeof *first);
@@ -128,7 +128,7 @@ static bool check_twice(const ports* p, const nsi_csv* table, const char* path,
 }
 
 // One line for all columns that are not used.
-static void note_ignored(const nsi_csv* table, const char* path, const port* columns) {
+static void note_ignored(const ns_table* table, const char* path, const port* columns) {
     nsi_text_builder text = {.allocator = ns_default_allocator()};
     uint32_t count = 0;
     for (uint32_t k = 0; k < table->ncol; k++) {
@@ -146,7 +146,7 @@ static void note_ignored(const nsi_csv* table, const char* path, const port* col
     nsi_array_free(&text.allocator, &text.text);
 }
 
-bool states_columns(const ports* p, const nsi_csv* table, const char* path, port_kind keep,
+bool states_columns(const ports* p, const ns_table* table, const char* path, port_kind keep,
                     port* out) {
     for (uint32_t k = 0; k < table->ncol; k++) {
         const char* name = table->names[k];
@@ -165,10 +165,10 @@ bool states_columns(const ports* p, const nsi_csv* table, const char* path, port
     return true;
 }
 
-bool states_check_finite(const nsi_csv* table, const char* path, const port* columns) {
+bool states_check_finite(const ns_table* table, const char* path, const port* columns) {
     for (uint32_t row = 0; row < table->nrow; row++) {
         for (uint32_t k = 0; k < table->ncol; k++) {
-            double number = nsi_csv_at(table, row, k);
+            double number = ns_table_at(table, row, k);
             if (columns[k].kind == PORT_NONE || isfinite(number)) continue;
             cli_fail("%s:%u: column \"%.100s\" is %g; it must be finite", path, table->lines[row],
                      table->names[k], number);
@@ -193,7 +193,7 @@ static bool normalize_row(const ports* p, double* x, double* worst) {
 }
 
 // All rows; says so when one was off by more than rounding in the file.
-static bool normalize_rows(const ports* p, const nsi_csv* table, const char* path, states* s) {
+static bool normalize_rows(const ports* p, const ns_table* table, const char* path, states* s) {
     double worst = 0.0;
     uint32_t count = 0, first = 0;
     for (uint32_t row = 0; row < s->count; row++) {
@@ -224,7 +224,7 @@ static void rest_motors(const ports* p, states* s) {
 }
 
 // The parameters of all rows, when the table has some.
-static bool check_row_params(const ports* p, const nsi_csv* table, const char* path,
+static bool check_row_params(const ports* p, const ns_table* table, const char* path,
                              const port* columns, const states* s) {
     bool any = false, ok = true;
     for (uint32_t k = 0; k < table->ncol; k++) any = any || columns[k].kind == PORT_PARAM;
@@ -236,10 +236,10 @@ static bool check_row_params(const ports* p, const nsi_csv* table, const char* p
     return ok;
 }
 
-static void fill_rows(const ports* p, const nsi_csv* table, const port* columns, states* s) {
+static void fill_rows(const ports* p, const ns_table* table, const port* columns, states* s) {
     for (uint32_t row = 0; row < s->count; row++) {
         for (uint32_t k = 0; k < table->ncol; k++) {
-            double number = nsi_csv_at(table, row, k);
+            double number = ns_table_at(table, row, k);
             uint32_t index = columns[k].index;
             switch (columns[k].kind) {
             case PORT_NONE: break;
@@ -251,7 +251,7 @@ static void fill_rows(const ports* p, const nsi_csv* table, const port* columns,
     }
 }
 
-bool states_read(const ports* p, const nsi_csv* table, const char* path, uint32_t most,
+bool states_read(const ports* p, const ns_table* table, const char* path, uint32_t most,
                  const double* params, states* out) {
     *out = (states){0};
     if (table->nrow == 0) {
@@ -339,7 +339,7 @@ bool states_check_params(const ns_model* model, const ns_system* system, const d
     return true;
 }
 
-bool states_add_free(const ns_model* model, const nsi_csv* table, cli_list* free_params) {
+bool states_add_free(const ns_model* model, const ns_table* table, cli_list* free_params) {
     for (uint32_t k = 0; k < table->ncol; k++) {
         if (ns_model_find_param(model, table->names[k]) == UINT32_MAX) continue;
         if (!cli_list_add(free_params, table->names[k])) {

@@ -23,7 +23,7 @@ void states_free(states* s);
 // except that motors are where their controls are. Says on standard error which columns were
 // ignored and that quaternions were made unit length. False after saying why.
 // @param path  of the table, for messages
-bool states_read(const ports* p, const nsi_csv* table, const char* path, uint32_t most,
+bool states_read(const ports* p, const ns_table* table, const char* path, uint32_t most,
                  const double* params, states* out);
 
 // Resolve the columns of a table. Those that tables carry along (time, step, energies, quantities
@@ -31,11 +31,11 @@ bool states_read(const ports* p, const nsi_csv* table, const char* path, uint32_
 // error. Says which columns were ignored; or, with `keep`, quietly keeps only ports of that kind.
 // False after saying why.
 // @param out  (table->ncol)
-bool states_columns(const ports* p, const nsi_csv* table, const char* path, port_kind keep,
+bool states_columns(const ports* p, const ns_table* table, const char* path, port_kind keep,
                     port* out);
 
 // Check that the numbers of the columns that are kept are finite; false after saying which is not.
-bool states_check_finite(const nsi_csv* table, const char* path, const port* columns);
+bool states_check_finite(const ns_table* table, const char* path, const port* columns);
 
 // Are the free parameters (np) within their bounds, and the inertias that they make physical? False
 // after saying what is not.
@@ -45,7 +45,7 @@ bool states_check_params(const ns_model* model, const ns_system* system, const d
 
 // Columns that are names of parameters ask for these to be free: adds them to the list. False after
 // saying that there are too many.
-bool states_add_free(const ns_model* model, const nsi_csv* table, cli_list* free_params);
+bool states_add_free(const ns_model* model, const ns_table* table, cli_list* free_params);
 
 // ---- --set NAME=VALUE ----------------------------------------------------------------------
 

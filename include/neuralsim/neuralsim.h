@@ -12,11 +12,13 @@
 #include "neuralsim/discover.h"
 #include "neuralsim/expr.h"
 #include "neuralsim/fit.h"
+#include "neuralsim/formula.h"
 #include "neuralsim/hybrid.h"
 #include "neuralsim/learned.h"
 #include "neuralsim/model.h"
 #include "neuralsim/nn.h"
 #include "neuralsim/program.h"
 #include "neuralsim/sim.h"
+#include "neuralsim/table.h"
 
 #endif

@@ -69,7 +69,7 @@ typedef struct segment {
 } segment;
 
 typedef struct table {
-    nsi_csv csv;
+    ns_table csv;
     NSI_ARRAY(segment) segments;
 } table;
 
@@ -80,7 +80,7 @@ typedef struct addition {
     const char* path;
     const ns_data_part* part;
     table* tables; // one per source
-    nsi_csv side;  // the table beside the recordings, if the map has one
+    ns_table side; // the table beside the recordings, if the map has one
     const char* side_path;
     source_history* history; // of this file too, per source
     double period;
@@ -101,7 +101,7 @@ static ns_status find_segments(addition* a, table* t) {
     segment last = {0};
     for (uint32_t row = 0; row < t->csv.nrow; row++) {
         double trajectory = map->row_samples > 0 ? row : 0.0;
-        if (column != NSI_NONE) trajectory = nsi_csv_at(&t->csv, row, column);
+        if (column != NSI_NONE) trajectory = ns_table_at(&t->csv, row, column);
         if (!isfinite(trajectory)) {
             return nsi_fail(a->error, NS_ERR_PARSE, "%.200s:%u: \"%.60s\" is missing or not finite",
                             a->path, t->csv.lines[row], map->trajectory);
@@ -117,9 +117,9 @@ static ns_status find_segments(addition* a, table* t) {
 }
 
 // Does a formula, or anything else of a source, use this column?
-static bool uses(const nsi_formula* formula, const char* name) {
-    for (uint32_t k = 0; formula && k < nsi_formula_variable_count(formula); k++) {
-        if (strcmp(nsi_formula_variable(formula, k), name) == 0) return true;
+static bool uses(const ns_formula* formula, const char* name) {
+    for (uint32_t k = 0; formula && k < ns_formula_variable_count(formula); k++) {
+        if (strcmp(ns_formula_variable(formula, k), name) == 0) return true;
     }
     return false;
 }
@@ -162,15 +162,15 @@ static ns_status read_table(addition* a, uint32_t number, const char* text, size
     const nsi_map_source* source = &a->map->sources.data[number];
     table* t = &a->tables[number];
     const column_use use = {a->map, source};
-    nsi_csv_form form = {.allow_missing = true,
-                         .names = a->map->columns.data,
-                         .nname = a->map->columns.count,
-                         .where = source->where.data,
-                         .nwhere = source->where.count,
-                         .is_used = is_column_used,
-                         .context = &use};
-    ns_status status = nsi_csv_parse_form(text, size, a->path, &form, &a->data->arena.allocator,
-                                          &t->csv, a->error);
+    ns_table_options form = {.allow_missing = true,
+                             .names = a->map->columns.data,
+                             .nname = a->map->columns.count,
+                             .where = source->where.data,
+                             .nwhere = source->where.count,
+                             .is_used = is_column_used,
+                             .context = &use};
+    ns_status status =
+        ns_table_parse(text, size, a->path, &form, &a->data->arena.allocator, &t->csv, a->error);
     if (status != NS_OK) return status;
     if (t->csv.nrow == 0 && source->where.count > 0) {
         return nsi_fail(a->error, NS_ERR_PARSE,
@@ -225,14 +225,14 @@ static ns_status read_side(addition* a) {
     const char* stem = stem_of(a);
     a->side_path = side_path_of(a);
     if (!stem || !a->side_path) return nsi_fail_nomem(a->error);
-    const nsi_csv_where where = {map->table.key, stem};
-    nsi_csv_form form = {.allow_missing = true,
-                         .where = &where,
-                         .nwhere = map->trajectory ? 0 : 1,
-                         .is_used = is_side_column_used,
-                         .context = map};
+    const ns_table_where where = {map->table.key, stem};
+    ns_table_options form = {.allow_missing = true,
+                             .where = &where,
+                             .nwhere = map->trajectory ? 0 : 1,
+                             .is_used = is_side_column_used,
+                             .context = map};
     ns_status status =
-        nsi_csv_read_form(a->side_path, &form, &a->data->arena.allocator, &a->side, a->error);
+        ns_table_read(a->side_path, &form, &a->data->arena.allocator, &a->side, a->error);
     if (status != NS_OK || map->trajectory) return status;
     if (a->side.nrow == 1) return NS_OK;
     return nsi_fail(a->error, NS_ERR_PARSE,
@@ -253,7 +253,7 @@ static ns_status find_constants(const addition* a, double trajectory, const doub
     if (column == NSI_NONE) return NS_ERR_PARSE;
     uint32_t found = NSI_NONE;
     for (uint32_t row = 0; row < a->side.nrow; row++) {
-        if (nsi_csv_at(&a->side, row, column) != trajectory) continue;
+        if (ns_table_at(&a->side, row, column) != trajectory) continue;
         if (found != NSI_NONE) {
             return nsi_fail(a->error, NS_ERR_PARSE,
                             "%.200s:%u: a second row for trajectory %g; each needs one",
@@ -720,10 +720,10 @@ ns_status nsi_dataset_add_text(ns_dataset* data, const char* text, size_t size, 
         status = nsi_fail_nomem(error);
     }
     for (uint32_t k = 0; k < count && a.tables; k++) {
-        nsi_csv_free(&a.tables[k].csv);
+        ns_table_free(&a.tables[k].csv);
         nsi_array_free(&memory, &a.tables[k].segments);
     }
-    nsi_csv_free(&a.side);
+    ns_table_free(&a.side);
     nsi_free(&memory, a.tables);
     nsi_free(&memory, a.history);
     return status;
@@ -733,7 +733,7 @@ ns_status ns_dataset_add(ns_dataset* data, const char* path, const ns_data_part*
                          ns_error* error) {
     ns_allocator memory = data->arena.allocator;
     nsi_bytes text = {0};
-    ns_status status = nsi_file_read(path, NSI_CSV_MAX_SIZE, &memory, &text, error);
+    ns_status status = nsi_file_read(path, NS_TABLE_MAX_SIZE, &memory, &text, error);
     if (status == NS_OK) {
         status = nsi_dataset_add_text(data, text.data, text.count, path, part, error);
     }

@@ -18,7 +18,7 @@ typedef struct meaning {
 
 typedef struct inference {
     const ns_model* model;
-    const nsi_csv* table;
+    const ns_table* table;
     const char* path;
     meaning* columns; // (table->ncol)
     ns_error* error;
@@ -142,7 +142,7 @@ static ns_status find_meaning(inference* in, const char* column, meaning* m) {
 
 static void mark_quantity(void* context, const ns_quantity_info* quantity) {
     inference* in = context;
-    uint32_t column = nsi_csv_column(in->table, quantity->name);
+    uint32_t column = ns_table_column(in->table, quantity->name);
     if (column == NSI_NONE || in->columns[column].kind != UNKNOWN) return;
     if (ns_model_find_param(in->model, quantity->name) != UINT32_MAX) return;
     in->columns[column].kind = CHANNEL;
@@ -176,7 +176,7 @@ static bool is_plain(const char* name) {
 
 static ns_status column_formula(inference* in, ns_data_map* map, const char* name, uint32_t column,
                                 nsi_map_formula* out) {
-    char text[NSI_CSV_MAX_NAME + 3];
+    char text[NS_TABLE_MAX_NAME + 3];
     const char* variable = in->table->names[column];
     const char* quote = is_plain(variable) ? "" : "\"";
     snprintf(text, sizeof text, "%s%s%s", quote, variable, quote);
@@ -279,16 +279,16 @@ ns_status ns_data_map_infer(const char* path, const ns_model* model, const ns_al
                             ns_data_map** out, ns_error* error) {
     *out = NULL;
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
-    nsi_csv table;
-    nsi_csv_form form = {.allow_missing = true, .names_only = true};
-    ns_status status = nsi_csv_read_form(path, &form, &memory, &table, error);
+    ns_table table;
+    ns_table_options form = {.allow_missing = true, .names_only = true};
+    ns_status status = ns_table_read(path, &form, &memory, &table, error);
     if (status != NS_OK) return status;
     inference in = {.model = model, .table = &table, .path = path, .error = error};
     in.columns = nsi_alloc_zeroed(&memory, table.ncol * sizeof *in.columns);
     ns_data_map* map = nsi_data_map_create(path, &memory);
     status = in.columns && map ? fill_map(&in, map) : nsi_fail_nomem(error);
     nsi_free(&memory, in.columns);
-    nsi_csv_free(&table);
+    ns_table_free(&table);
     if (status != NS_OK) {
         ns_data_map_free(map);
         return status;

@@ -29,9 +29,9 @@ ns_data_map* nsi_data_map_create(const char* file, const ns_allocator* allocator
 }
 
 static void free_formula(const ns_data_map* map, const nsi_map_formula* f) {
-    nsi_formula_free(f->formula);
+    ns_formula_free(f->formula);
     for (uint32_t k = 0; f->each && k < map->row_samples; k++) {
-        nsi_formula_free(f->each[k].formula);
+        ns_formula_free(f->each[k].formula);
     }
 }
 
@@ -73,8 +73,8 @@ ns_status nsi_map_formula_parse(ns_data_map* map, const char* name, const char* 
     if (!out->name || !out->text) return nsi_fail_nomem(error);
     size_t where;
     ns_error inner;
-    ns_status status = nsi_formula_parse(text, strlen(text), true, &map->arena.allocator,
-                                         &out->formula, &where, &inner);
+    ns_status status = ns_formula_parse(text, strlen(text), true, &map->arena.allocator,
+                                        &out->formula, &where, &inner);
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
     if (status != NS_OK) {
         return nsi_fail(error, status, "%.200s:%u:%zu: %s", map->file, line, column + where,
@@ -199,18 +199,18 @@ static ns_status read_constant(reader* r, const nsi_yaml_node* node, double* out
     nsi_map_formula f = {0};
     ns_status status = read_formula(r, node, NULL, &f);
     if (status != NS_OK) return status;
-    if (nsi_formula_variable_count(f.formula) > 0) {
+    if (ns_formula_variable_count(f.formula) > 0) {
         status = nsi_yaml_fail(r->yaml, node, r->error,
                                "\"%.60s\" is not known; write a number, without columns",
-                               nsi_formula_variable(f.formula, 0));
+                               ns_formula_variable(f.formula, 0));
     } else {
-        *out = nsi_formula_eval(f.formula, NULL);
+        *out = ns_formula_eval(f.formula, NULL);
         if (!isfinite(*out) || *out < 0.0) {
             status = nsi_yaml_fail(r->yaml, node, r->error,
                                    "this must be a finite number that is not negative");
         }
     }
-    nsi_formula_free(f.formula);
+    ns_formula_free(f.formula);
     return status;
 }
 
@@ -226,8 +226,8 @@ static ns_status read_where(reader* r, const nsi_yaml_node* node, nsi_map_source
     ns_status status = want_map(r, node, "{stream: obj}");
     for (const nsi_yaml_node* entry = node && status == NS_OK ? node->first : NULL;
          entry && status == NS_OK; entry = entry->next) {
-        nsi_csv_where where = {nsi_arena_string(&r->map->arena, entry->key, strlen(entry->key)),
-                               ""};
+        ns_table_where where = {nsi_arena_string(&r->map->arena, entry->key, strlen(entry->key)),
+                                ""};
         if (!where.column) return nsi_fail_nomem(r->error);
         status = read_text(r, entry, &where.text);
         if (status == NS_OK && !nsi_array_push(&r->map->arena.allocator, &source->where, where)) {
@@ -411,9 +411,9 @@ static ns_status read_columns(reader* r, const nsi_yaml_node* node) {
         const char* name = "";
         ns_status status = read_text(r, entry, &name);
         if (status != NS_OK) return status;
-        if (strlen(name) > NSI_CSV_MAX_NAME) {
+        if (strlen(name) > NS_TABLE_MAX_NAME) {
             return nsi_yaml_fail_limit(r->yaml, entry, r->error, "a name has more than %d bytes",
-                                       NSI_CSV_MAX_NAME);
+                                       NS_TABLE_MAX_NAME);
         }
         for (uint32_t k = 0; k < r->map->columns.count; k++) {
             if (strcmp(r->map->columns.data[k], name) != 0) continue;

@@ -3,9 +3,9 @@
 #ifndef NSI_DATA_MAP_H
 #define NSI_DATA_MAP_H
 
-#include "expr/formula.h"
-#include "io/csv.h"
+#include "expr/formula_syntax.h"
 #include "neuralsim/data.h"
+#include "neuralsim/table.h"
 
 enum { NSI_MAP_MAX_FORMULAS = 4096, NSI_MAP_MAX_SOURCES = 64 };
 
@@ -13,7 +13,7 @@ enum { NSI_MAP_MAX_FORMULAS = 4096, NSI_MAP_MAX_SOURCES = 64 };
 typedef struct nsi_map_formula {
     const char* name; // of the column, channel or control
     const char* text;
-    nsi_formula* formula;         // NULL: missing, or a list:
+    ns_formula* formula;          // NULL: missing, or a list:
     struct nsi_map_formula* each; // (map->row_samples) one for each sample of a row, or NULL
     uint32_t line, column;
 } nsi_map_formula;
@@ -27,7 +27,7 @@ typedef struct nsi_map_quaternion {
 
 // Rows with one clock, and what is taken from them.
 typedef struct nsi_map_source {
-    NSI_ARRAY(nsi_csv_where) where;
+    NSI_ARRAY(ns_table_where) where;
     double rate;                  // rows per s, or 0:
     nsi_map_formula time;         // s
     nsi_map_formula since, until; // a recording begins with the first row where the one is above 0,

@@ -9,9 +9,9 @@
 
 // ---- columns -------------------------------------------------------------------------------
 
-uint32_t nsi_find_column(const ns_data_map* map, const nsi_csv* table, const char* path,
+uint32_t nsi_find_column(const ns_data_map* map, const ns_table* table, const char* path,
                          const char* name, uint32_t line, uint32_t column, ns_error* error) {
-    uint32_t found = nsi_csv_column(table, name);
+    uint32_t found = ns_table_column(table, name);
     if (found != NSI_NONE) return found;
     const char* near = NULL;
     uint32_t best = 3; // at most two slips
@@ -62,8 +62,8 @@ static ns_status get_column(nsi_stream* s, const char* name, uint32_t line, uint
     *out = find_computed(s, name);
     if (*out) return NS_OK;
     uint32_t constant = NSI_NONE;
-    if (s->constants && nsi_csv_column(s->table, name) == NSI_NONE) {
-        constant = nsi_csv_column(s->side, name);
+    if (s->constants && ns_table_column(s->table, name) == NSI_NONE) {
+        constant = ns_table_column(s->side, name);
     }
     if (constant != NSI_NONE) return add_constant(s, constant, out, error);
     uint32_t column = nsi_find_column(s->map, s->table, s->path, name, line, place, error);
@@ -71,7 +71,7 @@ static ns_status get_column(nsi_stream* s, const char* name, uint32_t line, uint
     double* numbers = add_column(s, s->table->names[column]);
     if (!numbers) return nsi_fail_nomem(error);
     for (uint32_t k = 0; k < s->count; k++) {
-        double x = nsi_csv_at(s->table, s->rows[k], column);
+        double x = ns_table_at(s->table, s->rows[k], column);
         numbers[k] = isfinite(x) ? x : NAN;
     }
     *out = numbers;
@@ -81,18 +81,18 @@ static ns_status get_column(nsi_stream* s, const char* name, uint32_t line, uint
 static ns_status compute_one(nsi_stream* s, const nsi_map_formula* f, const double* times,
                              double* out, ns_error* error) {
     const ns_allocator* memory = &s->arena->allocator;
-    uint32_t count = nsi_formula_variable_count(f->formula);
+    uint32_t count = ns_formula_variable_count(f->formula);
     double** columns = nsi_alloc(memory, count * sizeof *columns);
     if (!columns) return nsi_fail_nomem(error);
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < count && status == NS_OK; k++) {
-        uint32_t place = f->column + (uint32_t)nsi_formula_variable_offset(f->formula, k);
+        uint32_t place = f->column + (uint32_t)ns_formula_variable_offset(f->formula, k);
         status =
-            get_column(s, nsi_formula_variable(f->formula, k), f->line, place, &columns[k], error);
+            get_column(s, ns_formula_variable(f->formula, k), f->line, place, &columns[k], error);
     }
     if (status == NS_OK) {
-        status = nsi_formula_columns(f->formula, (const double* const*)columns, times, s->count,
-                                     out, error);
+        status = ns_formula_columns(f->formula, (const double* const*)columns, times, s->count, out,
+                                    error);
     }
     nsi_free(memory, columns);
     for (uint32_t k = 0; k < s->count && status == NS_OK; k++) {

@@ -13,8 +13,8 @@ typedef struct nsi_stream_column {
 typedef struct nsi_stream {
     const ns_data_map* map;
     const nsi_map_source* source;
-    const nsi_csv* table;
-    const nsi_csv* side;
+    const ns_table* table;
+    const ns_table* side;
     const double* constants; // a row of `side`, or NULL
     const char* path;
     nsi_arena* arena; // everything here is from it
@@ -31,10 +31,10 @@ typedef struct nsi_stream {
 
 // The rows of a recording, or the one that is its samples.
 typedef struct nsi_stream_rows {
-    const nsi_csv* table;
+    const ns_table* table;
     const char* path;        // for messages
     uint32_t first, end;     // at least one row
-    const nsi_csv* side;     // the table beside the recordings,
+    const ns_table* side;    // the table beside the recordings,
     const double* constants; // and its row for this one; or NULL
 } nsi_stream_rows;
 
@@ -58,7 +58,7 @@ ns_status nsi_stream_compute(nsi_stream* stream, const nsi_map_formula* formula,
 
 // A column of a table that a map needs, at a place of the map; NSI_NONE with NS_ERR_PARSE in
 // `error` when it is not there.
-uint32_t nsi_find_column(const ns_data_map* map, const nsi_csv* table, const char* path,
+uint32_t nsi_find_column(const ns_data_map* map, const ns_table* table, const char* path,
                          const char* name, uint32_t line, uint32_t column, ns_error* error);
 
 #endif

@@ -6,7 +6,7 @@
 //     power   = atom [ ^ signed ]
 //     atom    = number | name | "name" | function ( sum {, sum} {, whole number} ) | ( sum )
 
-#include "expr/formula.h"
+#include "expr/formula_syntax.h"
 
 #include "base/series.h"
 
@@ -89,7 +89,7 @@ typedef struct variable {
     unsigned forms;
 } variable;
 
-struct nsi_formula {
+struct ns_formula {
     nsi_arena arena; // names of variables
     NSI_ARRAY(op) ops;
     NSI_ARRAY(variable) variables;
@@ -99,7 +99,7 @@ typedef struct parser {
     const char *start, *at, *end;
     int depth;
     bool columns;
-    nsi_formula* out;
+    ns_formula* out;
     const char* fault;
     ns_error* error;
 } parser;
@@ -232,7 +232,7 @@ static ns_status parse_call(parser* p, int which, const char* start) {
 
 static ns_status emit_variable(parser* p, const char* name, size_t size, const char* where,
                                unsigned form) {
-    nsi_formula* f = p->out;
+    ns_formula* f = p->out;
     for (uint32_t k = 0; k < f->variables.count; k++) {
         if (is_word(name, size, f->variables.data[k].name)) {
             f->variables.data[k].forms |= form;
@@ -338,13 +338,13 @@ static ns_status parse_sum(parser* p) {
     return status;
 }
 
-ns_status nsi_formula_parse(const char* text, size_t size, bool columns,
-                            const ns_allocator* allocator, nsi_formula** out, size_t* where,
-                            ns_error* error) {
+ns_status ns_formula_parse(const char* text, size_t size, bool columns,
+                           const ns_allocator* allocator, ns_formula** out, size_t* where,
+                           ns_error* error) {
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
     *out = NULL;
     *where = 0;
-    nsi_formula* f = nsi_alloc_zeroed(&memory, sizeof *f);
+    ns_formula* f = nsi_alloc_zeroed(&memory, sizeof *f);
     if (!f) return nsi_fail_nomem(error);
     f->arena.allocator = memory;
     parser p = {.start = text,
@@ -363,14 +363,14 @@ ns_status nsi_formula_parse(const char* text, size_t size, bool columns,
     }
     if (status != NS_OK) {
         *where = (size_t)(p.fault - text);
-        nsi_formula_free(f);
+        ns_formula_free(f);
         return status;
     }
     *out = f;
     return NS_OK;
 }
 
-void nsi_formula_free(nsi_formula* f) {
+void ns_formula_free(ns_formula* f) {
     if (!f) return;
     ns_allocator memory = f->arena.allocator;
     nsi_array_free(&memory, &f->ops);
@@ -379,17 +379,17 @@ void nsi_formula_free(nsi_formula* f) {
     nsi_free(&memory, f);
 }
 
-uint32_t nsi_formula_variable_count(const nsi_formula* f) {
+uint32_t ns_formula_variable_count(const ns_formula* f) {
     return f->variables.count;
 }
-const char* nsi_formula_variable(const nsi_formula* f, uint32_t number) {
+const char* ns_formula_variable(const ns_formula* f, uint32_t number) {
     return number < f->variables.count ? f->variables.data[number].name : NULL;
 }
-size_t nsi_formula_variable_offset(const nsi_formula* f, uint32_t number) {
+size_t ns_formula_variable_offset(const ns_formula* f, uint32_t number) {
     return number < f->variables.count ? f->variables.data[number].offset : 0;
 }
 
-unsigned nsi_formula_variable_forms(const nsi_formula* f, uint32_t number) {
+unsigned nsi_formula_variable_forms(const ns_formula* f, uint32_t number) {
     return number < f->variables.count ? f->variables.data[number].forms : 0;
 }
 
@@ -408,7 +408,7 @@ bool nsi_formula_is_name(const char* text) {
     return true;
 }
 
-bool nsi_formula_filter(const nsi_formula* f, uint32_t number, size_t* offset, size_t* size) {
+bool nsi_formula_filter(const ns_formula* f, uint32_t number, size_t* offset, size_t* size) {
     for (uint32_t k = 0; k < f->ops.count; k++) {
         const op* o = &f->ops.data[k];
         if ((o->code != SMOOTH && o->code != RATE) || number-- > 0) continue;
@@ -461,7 +461,7 @@ static double apply(code c, double a, double b) {
     return NAN;
 }
 
-double nsi_formula_eval(const nsi_formula* f, const double* variables) {
+double ns_formula_eval(const ns_formula* f, const double* variables) {
     double stack[NSI_FORMULA_MAX_OPS] = {0};
     uint32_t top = 0;
     for (uint32_t k = 0; k < f->ops.count; k++) {
@@ -513,7 +513,7 @@ static ns_expr trace(code c, ns_expr a, ns_expr b) {
     return ns_const(NAN);
 }
 
-ns_expr nsi_formula_trace(const nsi_formula* f, const ns_expr* variables) {
+ns_expr nsi_formula_trace(const ns_formula* f, const ns_expr* variables) {
     ns_expr stack[NSI_FORMULA_MAX_OPS] = {{0}};
     uint32_t top = 0;
     for (uint32_t k = 0; k < f->ops.count; k++) {
@@ -533,7 +533,7 @@ ns_expr nsi_formula_trace(const nsi_formula* f, const ns_expr* variables) {
 // ---- columns -------------------------------------------------------------------------------
 
 // Most columns that are on the stack at a time.
-static uint32_t stack_depth(const nsi_formula* f) {
+static uint32_t stack_depth(const ns_formula* f) {
     uint32_t top = 0, most = 0;
     for (uint32_t k = 0; k < f->ops.count; k++) {
         code c = f->ops.data[k].code;
@@ -585,8 +585,8 @@ static void apply_column(const op* o, const double* times, uint32_t count, doubl
     }
 }
 
-ns_status nsi_formula_columns(const nsi_formula* f, const double* const* columns,
-                              const double* times, uint32_t count, double* out, ns_error* error) {
+ns_status ns_formula_columns(const ns_formula* f, const double* const* columns, const double* times,
+                             uint32_t count, double* out, ns_error* error) {
     if (count == 0) return NS_OK;
     // `out` is the spare column.
     size_t depth = stack_depth(f);

@@ -2,7 +2,7 @@
 
 #include "fit/episodes.h"
 
-#include "io/csv.h"
+#include "neuralsim/table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -337,11 +337,11 @@ ns_status nsi_episodes_write(const nsi_episodes* e, const ns_fit* f, const char*
     uint32_t ncol = 3 + 3 * e->nchannel;
     const char** names = name_columns(e, f, &arena);
     double* line = nsi_arena_alloc(&arena, ncol * sizeof(double));
-    nsi_csv_writer writer;
+    ns_table_writer* writer = NULL;
     ns_status status = names && line ? NS_OK : nsi_fail_nomem(error);
+    if (status == NS_OK) status = ns_table_writer_replace(path, &e->allocator, &writer, error);
     if (status == NS_OK) {
-        nsi_csv_collect(path, &e->allocator, &writer);
-        nsi_csv_put_names(&writer, names, ncol);
+        ns_table_writer_put_names(writer, names, ncol);
         for (uint32_t k = 0; k < e->list.count; k++) {
             const nsi_episode* episode = &e->list.data[k];
             for (size_t row = episode->first; row < episode->first + episode->rows; row++) {
@@ -355,10 +355,10 @@ ns_status nsi_episodes_write(const nsi_episodes* e, const ns_fit* f, const char*
                     line[4 + 3 * c] = e->values[NSI_BEFORE][at];
                     line[5 + 3 * c] = e->values[NSI_AFTER][at];
                 }
-                nsi_csv_put_numbers(&writer, line, ncol);
+                ns_table_writer_put_row(writer, line, ncol);
             }
         }
-        status = nsi_csv_finish(&writer, error);
+        status = ns_table_writer_finish(writer, error);
     }
     nsi_arena_free(&arena);
     return status;

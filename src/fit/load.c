@@ -430,18 +430,18 @@ static ns_status load_formula(ns_fit* f, const nsi_yaml_node* node, nsi_error_fo
     ns_status status = nsi_yaml_text(yaml, node, &text, error);
     if (status != NS_OK) return status;
     status =
-        nsi_formula_parse(text, strlen(text), false, &f->allocator, &out->formula, &where, &inner);
+        ns_formula_parse(text, strlen(text), false, &f->allocator, &out->formula, &where, &inner);
     if (status != NS_OK) {
         return nsi_yaml_fail(yaml, node, error, "at character %zu of the formula: %s", where + 1,
                              inner.message);
     }
-    uint32_t count = nsi_formula_variable_count(out->formula);
+    uint32_t count = ns_formula_variable_count(out->formula);
     uint32_t* channels =
         nsi_arena_alloc(&f->plan->yaml.arena, ((size_t)count + 1) * sizeof *channels);
     if (!channels) return nsi_fail_nomem(error);
     out->channels = channels;
     for (uint32_t k = 0; k < count; k++) {
-        const char* name = nsi_formula_variable(out->formula, k);
+        const char* name = ns_formula_variable(out->formula, k);
         channels[k] = NSI_NONE;
         for (uint32_t c = 0; c < ns_dataset_channel_count(train); c++) {
             if (strcmp(ns_dataset_channel(train, c)->name, name) == 0) channels[k] = c;
@@ -687,9 +687,9 @@ void ns_fit_free(ns_fit* f) {
     if (!f) return;
     ns_allocator memory = f->allocator;
     nsi_answer_free(&f->answer);
-    for (uint32_t k = 0; k < f->nerror; k++) nsi_formula_free(f->errors[k].formula);
+    for (uint32_t k = 0; k < f->nerror; k++) ns_formula_free(f->errors[k].formula);
     nsi_free(&memory, f->errors);
-    for (uint32_t k = 0; k < f->nmeasured; k++) nsi_formula_free(f->measured[k].formula);
+    for (uint32_t k = 0; k < f->nmeasured; k++) ns_formula_free(f->measured[k].formula);
     nsi_free(&memory, f->measured);
     nsi_free(&memory, f->measures);
     nsi_free(&memory, f->adapt);

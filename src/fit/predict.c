@@ -405,9 +405,8 @@ static bool is_position(const nsi_problem* p, uint32_t channel) {
 // A formula of the channels of a row.
 static double eval(const nsi_error_formula* f, const double* row) {
     double a[NSI_FORMULA_MAX_OPS];
-    for (uint32_t k = 0; k < nsi_formula_variable_count(f->formula); k++)
-        a[k] = row[f->channels[k]];
-    return nsi_formula_eval(f->formula, a);
+    for (uint32_t k = 0; k < ns_formula_variable_count(f->formula); k++) a[k] = row[f->channels[k]];
+    return ns_formula_eval(f->formula, a);
 }
 
 static double formula_error(const nsi_error_formula* f, const double* row, const double* truth) {

@@ -13,7 +13,7 @@
 
 // A function of channels whose error counts: the angle of a link in the world, say.
 typedef struct nsi_error_formula {
-    nsi_formula* formula;
+    ns_formula* formula;
     const uint32_t* channels; // of its variables
 } nsi_error_formula;
 

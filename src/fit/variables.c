@@ -32,7 +32,7 @@ typedef struct range {
 // A parameter that is a formula of variables.
 typedef struct formula_param {
     uint32_t param; // in the model
-    nsi_formula* formula;
+    ns_formula* formula;
     const nsi_setting_request* request;
 } formula_param;
 
@@ -289,9 +289,9 @@ static bool is_somewhere(const build* b, const char* name) {
 }
 
 // Does a variant have all that a formula uses? What no variant has is told when it is traced.
-static bool applies(const build* b, const variant_build* t, const nsi_formula* formula) {
-    for (uint32_t k = 0; k < nsi_formula_variable_count(formula); k++) {
-        const char* name = nsi_formula_variable(formula, k);
+static bool applies(const build* b, const variant_build* t, const ns_formula* formula) {
+    for (uint32_t k = 0; k < ns_formula_variable_count(formula); k++) {
+        const char* name = ns_formula_variable(formula, k);
         if (ns_model_find_param(t->model, name) != NSI_NONE) continue;
         if (is_somewhere(b, name)) return false;
     }
@@ -322,14 +322,14 @@ static ns_status fill_in(build* b, const nsi_setting_request* r, const char* nam
 }
 
 static ns_status parse_formula(build* b, const nsi_setting_request* r, const char* name,
-                               nsi_formula** out) {
+                               ns_formula** out) {
     size_t where = 0;
     ns_error inner;
     char* filled = NULL;
     ns_status status = strstr(r->formula, "{}") ? fill_in(b, r, name, &filled) : NS_OK;
     if (status != NS_OK) return status;
     const char* text = filled ? filled : r->formula;
-    status = nsi_formula_parse(text, strlen(text), false, &b->v->allocator, out, &where, &inner);
+    status = ns_formula_parse(text, strlen(text), false, &b->v->allocator, out, &where, &inner);
     nsi_free(&b->v->allocator, filled);
     if (status == NS_OK) return NS_OK;
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(b->error);
@@ -353,13 +353,13 @@ static ns_status add_setting(build* b, const nsi_setting_request* r, variant_bui
         ns_status status = parse_formula(b, r, name, &f.formula);
         if (status != NS_OK) return status;
         if (!applies(b, t, f.formula)) {
-            nsi_formula_free(f.formula);
+            ns_formula_free(f.formula);
             continue;
         }
         *used = true;
         t->taken[i] = 2;
         if (!nsi_array_push(&b->v->allocator, &t->formulas, f)) {
-            nsi_formula_free(f.formula);
+            ns_formula_free(f.formula);
             return nsi_fail_nomem(b->error);
         }
     }
@@ -609,9 +609,9 @@ static ns_status resolve(const build* b, const variant_build* t, const formula_p
 static ns_status trace_formula(build* b, const variant_build* t, const formula_param* f,
                                const ns_expr* variables, ns_expr* out) {
     ns_expr used[NSI_FORMULA_MAX_OPS];
-    for (uint32_t k = 0; k < nsi_formula_variable_count(f->formula); k++) {
+    for (uint32_t k = 0; k < ns_formula_variable_count(f->formula); k++) {
         ns_status status =
-            resolve(b, t, f, nsi_formula_variable(f->formula, k), variables, &used[k]);
+            resolve(b, t, f, ns_formula_variable(f->formula, k), variables, &used[k]);
         if (status != NS_OK) return status;
     }
     *out = nsi_formula_trace(f->formula, used);
@@ -712,7 +712,7 @@ static ns_status build_all(build* b, const nsi_setting_request* settings, uint32
 }
 
 static void end_variant(const ns_allocator* memory, variant_build* t) {
-    for (uint32_t k = 0; k < t->formulas.count; k++) nsi_formula_free(t->formulas.data[k].formula);
+    for (uint32_t k = 0; k < t->formulas.count; k++) ns_formula_free(t->formulas.data[k].formula);
     nsi_array_free(memory, &t->formulas);
     nsi_free(memory, t->values);
     nsi_free(memory, t->taken);

@@ -16,7 +16,7 @@
 #define NSI_FIT_VARIABLES_H
 
 #include "base/common.h"
-#include "expr/formula.h"
+#include "expr/formula_syntax.h"
 #include "neuralsim/sim.h"
 
 typedef enum nsi_transform {

@@ -1,10 +1,10 @@
 // Geoms of MJCF, their masses, and the meshes, outlines and materials they refer to.
 
-#include "io/csv.h"
 #include "io/file.h"
 #include "io/mjcf.h"
 #include "io/numbers.h"
 #include "model/pose.h"
+#include "neuralsim/table.h"
 
 #include <math.h>
 
@@ -287,7 +287,7 @@ static bool keep_vertices(nsi_mjcf* m, const nsi_xml_element* element, const dou
 }
 
 // A table that has no reason to be long.
-static ns_status read_small_table(nsi_reader* reader, const char* path, nsi_csv* out,
+static ns_status read_small_table(nsi_reader* reader, const char* path, ns_table* out,
                                   ns_error* error) {
     enum { MOST = 1 << 20 };
     nsi_bytes text = {0};
@@ -296,7 +296,7 @@ static ns_status read_small_table(nsi_reader* reader, const char* path, nsi_csv*
         status = nsi_fail(error, NS_ERR_LIMIT, "%.200s: an outline has at most 1 MiB", path);
     }
     if (status == NS_OK) {
-        status = nsi_csv_parse(text.data, text.count, path, false, &reader->allocator, out, error);
+        status = ns_table_parse(text.data, text.count, path, NULL, &reader->allocator, out, error);
     }
     nsi_array_free(&reader->allocator, &text);
     return status;
@@ -327,7 +327,7 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
                                "or ../shared/data; set NEURALSIM_DATA to the folder that holds it",
                                quote);
     }
-    nsi_csv table = {0};
+    ns_table table = {0};
     ns_error error;
     ns_status status = read_small_table(reader, path, &table, &error);
     nsi_free(&reader->allocator, path);
@@ -343,11 +343,11 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
     if (read) {
         // Tables often come back to the first vertex at their end.
         uint32_t count = table.nrow;
-        bool closed = count > 1 && nsi_csv_at(&table, 0, 0) == nsi_csv_at(&table, count - 1, 0) &&
-                      nsi_csv_at(&table, 0, 1) == nsi_csv_at(&table, count - 1, 1);
+        bool closed = count > 1 && ns_table_at(&table, 0, 0) == ns_table_at(&table, count - 1, 0) &&
+                      ns_table_at(&table, 0, 1) == ns_table_at(&table, count - 1, 1);
         read = keep_vertices(m, element, table.numbers, closed ? count - 1 : count, 2, geom);
     }
-    nsi_csv_free(&table);
+    ns_table_free(&table);
     return read;
 }
 

@@ -125,7 +125,7 @@ static void trace_network(nsi_augmenter* a, const nsi_network_instance* use, con
 static ns_expr trace_formula(nsi_augmenter* a, const nsi_network_instance* use,
                              const ns_expr* inputs) {
     const nsi_blueprint_formula* f = &a->binding->blueprint->formulas.data[use->formula];
-    uint32_t count = nsi_formula_variable_count(f->formula);
+    uint32_t count = ns_formula_variable_count(f->formula);
     ns_expr* coefficients = alloc(a, f->def.ncoefficient, sizeof *coefficients);
     ns_expr* variables = alloc(a, count, sizeof *variables);
     if (!coefficients || !variables) return (ns_expr){NSI_NONE};

@@ -111,7 +111,7 @@ static const char* part_name(const ns_blueprint* blueprint, uint32_t part, char 
 static uint32_t input_offset(const nsi_blueprint_formula* f, uint32_t input) {
     uint32_t k = 0;
     while (!f->sources[k].is_input || f->sources[k].number != input) k++;
-    return (uint32_t)nsi_formula_variable_offset(f->formula, k);
+    return (uint32_t)ns_formula_variable_offset(f->formula, k);
 }
 
 // "file:line:column: network "drag", link/a: inputs: " and the message.

@@ -66,7 +66,7 @@ void ns_blueprint_free(ns_blueprint* blueprint) {
     free_tensors(blueprint);
     nsi_array_free(&allocator, &blueprint->networks);
     for (uint32_t i = 0; i < blueprint->formulas.count; i++) {
-        nsi_formula_free(blueprint->formulas.data[i].formula);
+        ns_formula_free(blueprint->formulas.data[i].formula);
     }
     nsi_array_free(&allocator, &blueprint->formulas);
     nsi_arena_free(&blueprint->arena);

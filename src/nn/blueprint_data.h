@@ -3,7 +3,7 @@
 #ifndef NSI_BLUEPRINT_DATA_H
 #define NSI_BLUEPRINT_DATA_H
 
-#include "expr/formula.h"
+#include "expr/formula_syntax.h"
 #include "neuralsim/blueprint.h"
 
 enum {
@@ -83,7 +83,7 @@ typedef struct nsi_blueprint_formula {
     ns_formula_def def;
     ns_network_def ports; // what it has in common with a network: name, each, inputs, outputs...
     nsi_places places;
-    nsi_formula* formula;
+    ns_formula* formula;
     const nsi_formula_source* sources; // one per variable
 } nsi_blueprint_formula;
 

@@ -116,10 +116,10 @@ static bool fault_undeclared(const ns_formula_def* def, const char* name, uint32
 }
 
 // What a variable stands for; `ninput` counts the inputs found before.
-static bool find_source(const ns_formula_def* def, const nsi_formula* formula, uint32_t number,
+static bool find_source(const ns_formula_def* def, const ns_formula* formula, uint32_t number,
                         uint32_t* ninput, nsi_formula_source* out, nsi_fault* fault) {
-    const char* name = nsi_formula_variable(formula, number);
-    uint32_t where = (uint32_t)nsi_formula_variable_offset(formula, number);
+    const char* name = ns_formula_variable(formula, number);
+    uint32_t where = (uint32_t)ns_formula_variable_offset(formula, number);
     unsigned forms = nsi_formula_variable_forms(formula, number);
     if (forms == (NSI_FORMULA_BARE | NSI_FORMULA_QUOTED)) {
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_FORMULA, where,
@@ -142,13 +142,13 @@ static bool find_source(const ns_formula_def* def, const nsi_formula* formula, u
 }
 
 // Are all coefficients used?
-static bool check_use(const ns_formula_def* def, const nsi_formula* formula, nsi_fault* fault) {
-    uint32_t count = nsi_formula_variable_count(formula);
+static bool check_use(const ns_formula_def* def, const ns_formula* formula, nsi_fault* fault) {
+    uint32_t count = ns_formula_variable_count(formula);
     for (uint32_t i = 0; i < def->ncoefficient; i++) {
         const char* name = def->coefficients[i].name;
         uint32_t k = 0;
         while (k < count && (nsi_formula_variable_forms(formula, k) != NSI_FORMULA_BARE ||
-                             strcmp(nsi_formula_variable(formula, k), name) != 0)) {
+                             strcmp(ns_formula_variable(formula, k), name) != 0)) {
             k++;
         }
         if (k < count) continue;
@@ -180,7 +180,7 @@ static bool copy_def(nsi_arena* arena, ns_formula_def* def) {
 
 // The formula as a network is seen from outside; false when out of memory.
 static bool make_ports(nsi_arena* arena, nsi_blueprint_formula* f) {
-    uint32_t count = nsi_formula_variable_count(f->formula);
+    uint32_t count = ns_formula_variable_count(f->formula);
     const char** inputs = nsi_arena_alloc(arena, count * sizeof *inputs);
     const char** outputs = nsi_arena_alloc(arena, sizeof *outputs);
     if (!inputs || !outputs) return false;
@@ -191,7 +191,7 @@ static bool make_ports(nsi_arena* arena, nsi_blueprint_formula* f) {
     f->ports.mode = f->def.mode;
     for (uint32_t k = 0; k < count; k++) {
         if (!f->sources[k].is_input) continue;
-        inputs[f->sources[k].number] = nsi_formula_variable(f->formula, k);
+        inputs[f->sources[k].number] = ns_formula_variable(f->formula, k);
         f->ports.ninput++;
     }
     outputs[0] = f->def.output;
@@ -206,8 +206,8 @@ static ns_status parse(ns_blueprint* blueprint, nsi_blueprint_formula* f, nsi_fa
     const ns_formula_def* def = &f->def;
     size_t where = 0;
     ns_error inner = {0};
-    ns_status status = nsi_formula_parse(def->formula, strlen(def->formula), false,
-                                         &blueprint->allocator, &f->formula, &where, &inner);
+    ns_status status = ns_formula_parse(def->formula, strlen(def->formula), false,
+                                        &blueprint->allocator, &f->formula, &where, &inner);
     if (status == NS_ERR_NOMEM) return status;
     if (status != NS_OK) {
         // Made by a call, a formula that cannot be read is an argument that is wrong.
@@ -215,7 +215,7 @@ static ns_status parse(ns_blueprint* blueprint, nsi_blueprint_formula* f, nsi_fa
                      (uint32_t)where, "%.250s", inner.message);
         return fault->status;
     }
-    uint32_t count = nsi_formula_variable_count(f->formula), ninput = 0;
+    uint32_t count = ns_formula_variable_count(f->formula), ninput = 0;
     nsi_formula_source* sources = nsi_arena_alloc(&blueprint->arena, count * sizeof *sources);
     if (!sources) return NS_ERR_NOMEM;
     f->sources = sources;
@@ -240,7 +240,7 @@ static ns_status add(ns_blueprint* blueprint, const ns_formula_def* formula,
         }
     }
     if (status == NS_OK) return NS_OK;
-    nsi_formula_free(f.formula);
+    ns_formula_free(f.formula);
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
     return nsi_fault_tell(&fault, blueprint, "formula", formula->name, blueprint->formulas.count,
                           places, error);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MOST_TRAJECTORIES = 6, MOST_NAME = NSI_CSV_MAX_NAME + 10 };
+enum { MOST_TRAJECTORIES = 6, MOST_NAME = NS_TABLE_MAX_NAME + 10 };
 
 typedef struct channel {
     uint32_t own;        // the column that it is named after
@@ -16,7 +16,7 @@ typedef struct channel {
 } channel;
 
 typedef struct maker {
-    const nsi_csv* table;
+    const ns_table* table;
     uint32_t t, traj, test; // columns, or NSI_NONE
     channel channels[NSI_CURVES_MOST];
     uint32_t nchannel;
@@ -29,14 +29,14 @@ enum { RECORDED = 3 };
 static const char* const endings[] = {"", "/before", "/after", [RECORDED] = "_recorded"};
 
 // The column with this name and ending.
-static uint32_t find_partner(const nsi_csv* table, const char* name, const char* ending) {
+static uint32_t find_partner(const ns_table* table, const char* name, const char* ending) {
     char whole[MOST_NAME];
     int size = snprintf(whole, sizeof whole, "%s%s", name, ending);
-    return size >= 0 && (size_t)size < sizeof whole ? nsi_csv_column(table, whole) : NSI_NONE;
+    return size >= 0 && (size_t)size < sizeof whole ? ns_table_column(table, whole) : NSI_NONE;
 }
 
 // Does the column belong to another one?
-static bool is_partner(const nsi_csv* table, const char* name) {
+static bool is_partner(const ns_table* table, const char* name) {
     size_t size = strlen(name);
     for (int k = 1; k <= RECORDED; k++) {
         size_t more = strlen(endings[k]);
@@ -47,12 +47,12 @@ static bool is_partner(const nsi_csv* table, const char* name) {
         memcpy(own, name, size - more);
         own[size - more] = '\0';
         bool taken = k == RECORDED && find_partner(table, own, endings[2]) != NSI_NONE;
-        if (nsi_csv_column(table, own) != NSI_NONE && !taken) return true;
+        if (ns_table_column(table, own) != NSI_NONE && !taken) return true;
     }
     return false;
 }
 
-static channel make_channel(const nsi_csv* table, uint32_t column) {
+static channel make_channel(const ns_table* table, uint32_t column) {
     channel c = {.own = column};
     const char* name = table->names[column];
     uint32_t recorded = find_partner(table, name, endings[RECORDED]);
@@ -66,7 +66,7 @@ static channel make_channel(const nsi_csv* table, uint32_t column) {
 }
 
 // Is one of its columns asked for?
-static bool is_wanted(const nsi_csv* table, const channel* c, const char* const* patterns,
+static bool is_wanted(const ns_table* table, const channel* c, const char* const* patterns,
                       uint32_t npattern) {
     for (uint32_t k = 0; k < 3 * npattern; k++) {
         uint32_t column = c->columns[k % 3];
@@ -77,7 +77,7 @@ static bool is_wanted(const nsi_csv* table, const channel* c, const char* const*
 
 static ns_status choose_channels(maker* m, const char* file, const char* const* patterns,
                                  uint32_t npattern, ns_error* error) {
-    const nsi_csv* table = m->table;
+    const ns_table* table = m->table;
     for (uint32_t k = 0; k < npattern; k++) {
         bool found = false;
         for (uint32_t c = 0; c < table->ncol; c++)
@@ -107,7 +107,7 @@ static ns_status choose_channels(maker* m, const char* file, const char* const* 
 }
 
 static double cell(const maker* m, uint32_t row, uint32_t column) {
-    return column == NSI_NONE ? NAN : nsi_csv_at(m->table, row, column);
+    return column == NSI_NONE ? NAN : ns_table_at(m->table, row, column);
 }
 
 static bool is_test(const maker* m, uint32_t row) {
@@ -253,13 +253,13 @@ static bool fill(maker* m, nsi_chart* chart) {
     return find_spans(m, x, &chart->as.lines);
 }
 
-ns_status nsi_curves_add_chart(const nsi_csv* table, const char* file, const char* const* patterns,
+ns_status nsi_curves_add_chart(const ns_table* table, const char* file, const char* const* patterns,
                                uint32_t npattern, const char* name, const char* title,
                                nsi_charts* charts, ns_error* error) {
     maker m = {.table = table,
-               .t = nsi_csv_column(table, "t"),
-               .traj = nsi_csv_column(table, "traj"),
-               .test = nsi_csv_column(table, "test"),
+               .t = ns_table_column(table, "t"),
+               .traj = ns_table_column(table, "traj"),
+               .test = ns_table_column(table, "test"),
                .charts = charts};
     if (table->nrow == 0)
         return nsi_fail(error, NS_ERR_PARSE, "%.200s: the table has no rows", file);

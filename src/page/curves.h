@@ -3,7 +3,7 @@
 #ifndef NSI_PAGE_CURVES_H
 #define NSI_PAGE_CURVES_H
 
-#include "io/csv.h"
+#include "neuralsim/table.h"
 #include "page/chart.h"
 
 enum { NSI_CURVES_DEFAULT = 4, NSI_CURVES_MOST = 8 };
@@ -16,7 +16,7 @@ enum { NSI_CURVES_DEFAULT = 4, NSI_CURVES_MOST = 8 };
 // @param patterns  names or globs of channels; none: the first four
 // @return NS_OK; NS_ERR_ARGUMENT: there is no such column, or too many; NS_ERR_PARSE: no numbers at
 //         all; NS_ERR_NOMEM
-ns_status nsi_curves_add_chart(const nsi_csv* table, const char* file, const char* const* patterns,
+ns_status nsi_curves_add_chart(const ns_table* table, const char* file, const char* const* patterns,
                                uint32_t npattern, const char* name, const char* title,
                                nsi_charts* charts, ns_error* error);
 

@@ -4,7 +4,8 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "io/csv.h"
+#include "base/common.h"
+#include "neuralsim/table.h"
 #include "support/assert.h"
 #include "support/program.h"
 
@@ -55,21 +56,21 @@ static void run_bad(const char* arguments, int code, const char* message) {
 
 // ---- tables and JSON -----------------------------------------------------------------------
 
-static nsi_csv table_of(const char* text) {
-    nsi_csv csv;
+static ns_table table_of(const char* text) {
+    ns_table csv;
     ns_error error;
-    if (nsi_csv_parse(text, strlen(text), "output", false, NULL, &csv, &error) != NS_OK) {
+    if (ns_table_parse(text, strlen(text), "output", NULL, NULL, &csv, &error) != NS_OK) {
         fail_msg("%s\n%s", error.message, text);
     }
     return csv;
 }
 
-static double cell(const nsi_csv* csv, uint32_t row, const char* column) {
-    uint32_t k = nsi_csv_column(csv, column);
+static double cell(const ns_table* csv, uint32_t row, const char* column) {
+    uint32_t k = ns_table_column(csv, column);
     if (k == NSI_NONE || row >= csv->nrow) {
         fail_msg("there is no row %u, column %s", row, column);
     }
-    return nsi_csv_at(csv, row, k);
+    return ns_table_at(csv, row, k);
 }
 
 static json_t* json_of(const char* text) {
@@ -535,9 +536,9 @@ static double first_qdd(const char* arguments) {
     char command[1024];
     snprintf(command, sizeof command, "eval %s --states s.csv --quantity qdd", arguments);
     run_ok(command);
-    nsi_csv csv = table_of(out);
+    ns_table csv = table_of(out);
     double qdd = cell(&csv, 0, "qdd0");
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
     return qdd;
 }
 
@@ -557,10 +558,10 @@ static void networks_do_what_they_say(void** state) {
     write_text("none.yaml", "networks: []\n");
     close_relative(first_qdd("h.yaml --blueprint none.yaml"), known_qdd(0.2, 3.0, 0.0), 1e-12);
     run_ok("eval h.yaml --states s.csv --quantity net --wrt qd");
-    nsi_csv csv = table_of(out);
+    ns_table csv = table_of(out);
     close_relative(cell(&csv, 0, "net/drag/joint/hinge/tau"), drag, 1e-15);
     close_relative(cell(&csv, 0, "dnet/drag/joint/hinge/tau/dqd0"), -0.5, 1e-15);
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 
     run_ok("simulate h.yaml --state s.csv --steps 1 --json");
     json_t* root = json_of(out);
@@ -661,13 +662,13 @@ static void runs_with_memory_go_on(void** state) {
     write_text("middle.csv", text);
     run_ok("simulate " DATA "motors.xml --blueprint b.yaml --steps 3 --every 3 --state middle.csv");
     char* whole = read_text("whole.csv");
-    nsi_csv all = table_of(whole), rest = table_of(out);
-    assert_true(nsi_csv_column(&rest, "memory/joint/j_left/tau/2") != NSI_NONE);
+    ns_table all = table_of(whole), rest = table_of(out);
+    assert_true(ns_table_column(&rest, "memory/joint/j_left/tau/2") != NSI_NONE);
     for (uint32_t k = 1; k < rest.ncol; k++) {
-        close_relative(nsi_csv_at(&rest, 1, k), cell(&all, 2, rest.names[k]), 0.0);
+        close_relative(ns_table_at(&rest, 1, k), cell(&all, 2, rest.names[k]), 0.0);
     }
-    nsi_csv_free(&all);
-    nsi_csv_free(&rest);
+    ns_table_free(&all);
+    ns_table_free(&rest);
     free(half);
     free(whole);
 }
@@ -713,7 +714,7 @@ static void eval_agrees_with_the_closed_form(void** state) {
     run_ok("eval " PENDULUM " --states s.csv --quantity qdd mass_matrix bias energy link/rod/pose "
            "--wrt q qd tau link/rod/mass joint/hinge/damping");
     assert_says(err, "s.csv: ignored 2 columns: t, energy\n");
-    nsi_csv csv = table_of(out);
+    ns_table csv = table_of(out);
     static const double q[] = {0.4, -2.5}, qd[] = {1.5, -0.3}, tau[] = {0.2, 0.0};
     assert_int_equal(csv.nrow, 2);
     for (uint32_t k = 0; k < 2; k++) {
@@ -738,7 +739,7 @@ static void eval_agrees_with_the_closed_form(void** state) {
         close_relative(cell(&csv, k, "dmass_matrix_0_0/dlink/rod/mass"), length * length, 1e-14);
         close_relative(cell(&csv, k, "denergy/kinetic/dqd0"), moment * qd[k], 1e-14);
     }
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 }
 
 static void eval_takes_parameters_from_columns(void** state) {
@@ -747,14 +748,14 @@ static void eval_takes_parameters_from_columns(void** state) {
     run_ok("eval " PENDULUM " --states p.csv --quantity qdd0 mass_matrix_0_0 "
            "--set joint/hinge/damping=0 world/gravity/z=-1 -o r.csv");
     char* text = read_text("r.csv");
-    nsi_csv csv = table_of(text);
+    ns_table csv = table_of(text);
     assert_int_equal(csv.ncol, 2);
     for (uint32_t k = 0; k < 2; k++) {
         double m = k == 0 ? 2.0 : 4.0, inertia = 0.1 + m * length * length;
         close_relative(cell(&csv, k, "mass_matrix_0_0"), inertia, 1e-14);
         close_relative(cell(&csv, k, "qdd0"), -m * length * sin(0.5) / inertia, 1e-14);
     }
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
     free(text);
 }
 
@@ -777,12 +778,12 @@ static void eval_normalizes_quaternions(void** state) {
     run_ok(eval);
     assert_says(err, "s.csv: quaternions of 2 rows made unit length (first in line 2; off by up to "
                      "2)\n");
-    nsi_csv csv = table_of(out);
+    ns_table csv = table_of(out);
     close_relative(cell(&csv, 0, "link/trunk/pose/qw"), 1.0, 0.0);
     close_relative(cell(&csv, 0, "link/trunk/pose/z"), 0.4, 0.0); // of the model
     close_relative(cell(&csv, 1, "link/trunk/pose/qx"), 0.8, 1e-15);
     close_relative(cell(&csv, 2, "link/trunk/pose/qz"), -1.0, 0.0);
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 
     write_text("s.csv", "q0\n5\n"); // quaternions that are missing are the identity
     run_ok(eval);
@@ -790,7 +791,7 @@ static void eval_normalizes_quaternions(void** state) {
     csv = table_of(out);
     close_relative(cell(&csv, 0, "link/trunk/pose/x"), 5.0, 0.0);
     close_relative(cell(&csv, 0, "link/trunk/pose/qw"), 1.0, 0.0);
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 
     write_text("s.csv", "q3,q4,q5,q6\n0,0,0,0\n");
     run_bad(eval, 1, "s.csv:2: a quaternion is zero; write 1 0 0 0 for no rotation");
@@ -824,7 +825,7 @@ static void eval_tangents_are_those_of_the_oracle(void** state) {
     write_text("s.csv", states.data);
     ns_text_free(&states);
     run_ok("eval " MODELS "arm7_mixed.urdf --states s.csv --quantity qdd --wrt q qd --tangent");
-    nsi_csv csv = table_of(out);
+    ns_table csv = table_of(out);
     assert_int_equal(csv.ncol, 7 + 7 * 14);
     for (uint32_t row = 0; row < 10; row++) {
         json_t* sample = json_array_get(list, row);
@@ -842,7 +843,7 @@ static void eval_tangents_are_those_of_the_oracle(void** state) {
         assert_true(size > 1.0);
         close_relative(off / size, 0.0, 1e-5); // the oracle's inertias are good to 1e-7
     }
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
     json_decref(root);
 }
 
@@ -851,10 +852,10 @@ static void eval_tangents_and_components_agree(void** state) {
     (void)state;
     write_text("s.csv", "q2,q3,q4,q5,qd2,qd3,q6\n0.5,-0.5,0.1,0.7,1,-2,0.4\n");
     run_ok("eval " MODELS "arm7_mixed.urdf --states s.csv --quantity qdd --wrt q2 q3 q4 q5 q6");
-    nsi_csv components = table_of(out);
+    ns_table components = table_of(out);
     run_ok("eval " MODELS "arm7_mixed.urdf --states s.csv --quantity qdd --tangent "
            "--wrt q_j_ball_0 q3 q4 q_j_elbow");
-    nsi_csv tangents = table_of(out);
+    ns_table tangents = table_of(out);
     double norm = sqrt(0.25 + 0.25 + 0.01 + 0.49);
     double w = 0.5 / norm, x = -0.5 / norm, y = 0.1 / norm, z = 0.7 / norm;
     const double turn[3][4] = {{-x, w, z, -y}, {-y, -z, w, x}, {-z, y, -x, w}};
@@ -875,8 +876,8 @@ static void eval_tangents_and_components_agree(void** state) {
         snprintf(other, sizeof other, "dqdd%d/dq_j_elbow", i);
         close_relative(cell(&tangents, 0, other), cell(&components, 0, column), 0.0);
     }
-    nsi_csv_free(&components);
-    nsi_csv_free(&tangents);
+    ns_table_free(&components);
+    ns_table_free(&tangents);
 }
 
 static void eval_explains_bad_tables(void** state) {
@@ -930,9 +931,9 @@ static void ambiguous_joint_names_are_not_used(void** state) {
     assert_says(err, "names by joint would be ambiguous");
     write_text("s.csv", "q4\n1\n");
     run_ok("eval " DATA "ball_and_names.urdf --states s.csv --quantity link/second/pose");
-    nsi_csv csv = table_of(out);
+    ns_table csv = table_of(out);
     close_relative(cell(&csv, 0, "link/second/pose/qy"), sin(0.5), 1e-15);
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 }
 
 // ---- simulate ------------------------------------------------------------------------------
@@ -949,7 +950,7 @@ static void simulate_agrees_with_steps_by_hand(void** state) {
     run_ok("simulate " PENDULUM " --steps 3000 --q0 1 --qd0 -0.5 --every 100 "
            "--control 'tau_hinge = 0.5*sin(2*pi*t)' --observe qdd energy/total");
     assert_string_equal(err, "");
-    nsi_csv csv = table_of(out);
+    ns_table csv = table_of(out);
     assert_int_equal(csv.nrow, 31);
     double q = 1.0, qd = -0.5;
     const double pi = 3.14159265358979323846;
@@ -967,7 +968,7 @@ static void simulate_agrees_with_steps_by_hand(void** state) {
         }
         step_by_hand(&q, &qd, tau, timestep);
     }
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 }
 
 // A small oscillation has its period, whatever the integrator.
@@ -1002,20 +1003,20 @@ static void simulate_writes_the_last_row(void** state) {
         snprintf(arguments, sizeof arguments, "simulate " PENDULUM " --time 0.0104 --every 4%s",
                  more[k]);
         run_ok(arguments);
-        nsi_csv csv = table_of(out);
+        ns_table csv = table_of(out);
         assert_int_equal(csv.nrow, k < 2 ? 4 : 8);
         for (uint32_t row = 0; row < csv.nrow; row++) {
             static const double times[] = {0.0, 0.004, 0.008, 0.010};
             close_relative(cell(&csv, row, "t"), times[row % 4], 1e-15);
         }
-        nsi_csv_free(&csv);
+        ns_table_free(&csv);
     }
 }
 
 static void simulate_observes_the_last_state_too(void** state) {
     (void)state;
     run_ok("simulate " PENDULUM " --steps 10 --q0 0.3 --observe q qd energy/kinetic --index-names");
-    nsi_csv csv = table_of(out);
+    ns_table csv = table_of(out);
     assert_int_equal(csv.nrow, 11);
     for (uint32_t k = 0; k < 11; k++) {
         double qd = cell(&csv, k, "qd0");
@@ -1023,7 +1024,7 @@ static void simulate_observes_the_last_state_too(void** state) {
         close_relative(cell(&csv, k, "qd/0"), qd, 0.0);
         close_relative(cell(&csv, k, "energy/kinetic"), 0.5 * moment * qd * qd, 1e-14);
     }
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 }
 
 // A table of controls: by time or by row; actuators by their name or their joint's.
@@ -1032,7 +1033,7 @@ static void simulate_takes_controls_from_tables(void** state) {
     write_text("c.csv", "t,tau0\n0,1\n0.01,-2\n0.02,0.5\n");
     run_ok("simulate " PENDULUM " --steps 40 --control c.csv");
     assert_string_equal(err, ""); // a row by time holds until the next, as it should
-    nsi_csv csv = table_of(out);
+    ns_table csv = table_of(out);
     double q = 0.0, qd = 0.0;
     for (uint32_t k = 0; k <= 40; k++) {
         double tau = k < 10 ? 1.0 : k < 20 ? -2.0 : 0.5;
@@ -1040,7 +1041,7 @@ static void simulate_takes_controls_from_tables(void** state) {
         close_relative(cell(&csv, k, "q_hinge"), q, 1e-13);
         step_by_hand(&q, &qd, tau, timestep);
     }
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 
     // Nothing acts before the first row.
     write_text("c.csv", "t,tau0\n0.005,3\n");
@@ -1050,7 +1051,7 @@ static void simulate_takes_controls_from_tables(void** state) {
         close_relative(cell(&csv, k, "tau_hinge"), k < 5 ? 0.0 : 3.0, 0.0);
         assert_true((cell(&csv, k, "q_hinge") == 0.0) == (k <= 5));
     }
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 
     // No gravity: the motor makes 3 * u / 0.5, the servo is a spring of 4 / 0.25.
     write_text("c.csv", "u_j_left,u_m_right\n0.1,0\n0.2,0\n0.3,0\n");
@@ -1065,7 +1066,7 @@ static void simulate_takes_controls_from_tables(void** state) {
         close_relative(cell(&csv, k + 1, "qd0"), left, 1e-14);
         close_relative(cell(&csv, k + 1, "q1"), right, 1e-14);
     }
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 
     write_text("c.csv", "u_hinge\n1\n");
     run_ok("simulate " PENDULUM " --steps 2 --control c.csv");
@@ -1102,7 +1103,7 @@ static void batches_are_single_trajectories(void** state) {
     snprintf(arguments, sizeof arguments, "%s3", batch);
     run_ok(arguments);
     assert_string_equal(out, one);
-    nsi_csv csv = table_of(one);
+    ns_table csv = table_of(one);
     assert_int_equal(csv.nrow, 6 * 5);
     for (uint32_t n = 0; n < 6; n++) {
         for (uint32_t k = 0; k < 5; k++) {
@@ -1112,13 +1113,13 @@ static void batches_are_single_trajectories(void** state) {
     }
     run_ok("simulate " PENDULUM " --steps 2000 --q0 0.4 --set link/rod/mass=3 --every 500 "
            "--control 'tau0=cos(t)'");
-    nsi_csv single = table_of(out);
+    ns_table single = table_of(out);
     for (uint32_t k = 0; k < 5; k++) {
         close_relative(cell(&csv, 15 + k, "q_hinge"), cell(&single, k, "q_hinge"), 0.0);
         close_relative(cell(&csv, 15 + k, "qd_hinge"), cell(&single, k, "qd_hinge"), 0.0);
     }
-    nsi_csv_free(&single);
-    nsi_csv_free(&csv);
+    ns_table_free(&single);
+    ns_table_free(&csv);
     free(one);
 
     run_ok("simulate " PENDULUM " --steps 10 --batch b.csv --json -o t.csv");
@@ -1133,7 +1134,7 @@ static void batches_are_single_trajectories(void** state) {
     csv = table_of(out);
     close_relative(cell(&csv, 11, "qd_hinge"), -2.0 * cell(&csv, 5, "qd_hinge") * 1.0, 1e-2);
     close_relative(cell(&csv, 7, "tau_hinge"), -2.0, 0.0);
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
     write_text("b.csv", "q0\n0\n0\n0\n");
     run_bad("simulate " PENDULUM " --steps 5 --batch b.csv --control c.csv", 1,
             "c.csv has controls for 2 trajectories, but there are 3 initial states");
@@ -1145,7 +1146,7 @@ static void simulations_can_be_continued(void** state) {
     run_ok("simulate " MODELS "quadruped.urdf --steps 200 --every 100 --control 'tau_FR_knee=0.1' "
            "--observe energy/total -o whole.csv");
     char* text = read_text("whole.csv");
-    nsi_csv whole = table_of(text);
+    ns_table whole = table_of(text);
     // Header and the row of the middle.
     char* header_end = strchr(text, '\n');
     char* first_end = strchr(header_end + 1, '\n');
@@ -1159,13 +1160,13 @@ static void simulations_can_be_continued(void** state) {
     run_ok("simulate " MODELS "quadruped.urdf --steps 100 --every 100 --state middle.csv "
            "--control 'tau_FR_knee=0.1'");
     assert_says(err, "middle.csv: ignored 2 columns: t, energy/total\n");
-    nsi_csv rest = table_of(out);
+    ns_table rest = table_of(out);
     for (uint32_t k = 0; k < rest.ncol; k++) {
         if (strcmp(rest.names[k], "t") == 0) continue;
-        close_relative(nsi_csv_at(&rest, 1, k), cell(&whole, 2, rest.names[k]), 0.0);
+        close_relative(ns_table_at(&rest, 1, k), cell(&whole, 2, rest.names[k]), 0.0);
     }
-    nsi_csv_free(&rest);
-    nsi_csv_free(&whole);
+    ns_table_free(&rest);
+    ns_table_free(&whole);
     ns_text_free(&state_text);
     free(text);
 }
@@ -1175,10 +1176,10 @@ static void divergence_is_reported_and_rows_are_kept(void** state) {
     run_bad("simulate " PENDULUM " --set joint/hinge/damping=1e5 --qd0 1 --time 5 -o d.csv", 1,
             "trajectory 0, step 155 (t = 0.155 s): quantity joint/hinge/tau is not finite");
     char* text = read_text("d.csv");
-    nsi_csv csv = table_of(text);
+    ns_table csv = table_of(text);
     assert_int_equal(csv.nrow, 156);
     for (uint32_t k = 0; k < csv.nrow; k++) assert_true(isfinite(cell(&csv, k, "q_hinge")));
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
     free(text);
 
     // Far into the run, and only one of several.
@@ -1187,7 +1188,7 @@ static void divergence_is_reported_and_rows_are_kept(void** state) {
             "trajectory 1, step ");
     csv = table_of(out);
     assert_true(csv.nrow > 3000);
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 }
 
 // ---- gradcheck -----------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "io/csv.h"
+#include "neuralsim/table.h"
 #include "page/bundle.h"
 #include "support/assert.h"
 #include "support/payload.h"
@@ -62,26 +62,26 @@ static const double* time_of(const payload* p, uint32_t* rows) {
 }
 
 // A column of a table is a quantity of a track, from a row on.
-static void compare(const payload* p, uint32_t track, const nsi_csv* table, uint32_t first,
+static void compare(const payload* p, uint32_t track, const ns_table* table, uint32_t first,
                     const char* column, const char* quantity) {
-    uint32_t rows, c = nsi_csv_column(table, column);
+    uint32_t rows, c = ns_table_column(table, column);
     time_of(p, &rows);
     const double* shown = payload_quantity(p, 0, track, quantity);
     if (!shown || c == NSI_NONE) fail_msg("there is no %s", shown ? column : quantity);
     assert_true(first + rows <= table->nrow);
     for (uint32_t k = 0; k < rows; k++) {
-        double expected = nsi_csv_at(table, first + k, c);
+        double expected = ns_table_at(table, first + k, c);
         if (fabs(shown[k] - expected) <= 1e-5 * fmax(1.0, fabs(expected))) continue;
         fail_msg("%s, row %u: %.9g is not %.9g", quantity, k, shown[k], expected);
     }
 }
 
-static nsi_csv read_table(const char* name) {
+static ns_table read_table(const char* name) {
     char path[300];
-    nsi_csv table;
+    ns_table table;
     ns_error error;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    must(nsi_csv_read(path, false, NULL, &table, &error), &error);
+    must(ns_table_read(path, NULL, NULL, &table, &error), &error);
     return table;
 }
 
@@ -94,12 +94,12 @@ static void a_page_shows_what_a_table_says(void** state) {
     assert_says(last.out, "a.html: 287 rows of 1 trajectory, ");
     assert_says(last.out, "287 rows in a.csv: ");
     payload p = read_page("a.html");
-    nsi_csv table = read_table("a.csv");
+    ns_table table = read_table("a.csv");
     uint32_t rows;
     const double* time = time_of(&p, &rows);
     assert_int_equal(rows, 287); // 0, 7, .. 1995, 2000
     for (uint32_t k = 0; k < rows; k++) {
-        assert_true(fabs(time[k] - nsi_csv_at(&table, k, 0)) < 1e-6);
+        assert_true(fabs(time[k] - ns_table_at(&table, k, 0)) < 1e-6);
     }
     assert_int_equal(json_array_size(tracks_of(&p)), 1);
     compare(&p, 0, &table, 0, "q_joint0", "joint/joint0/position");
@@ -107,7 +107,7 @@ static void a_page_shows_what_a_table_says(void** state) {
     compare(&p, 0, &table, 0, "energy/total", "energy/total");
     compare(&p, 0, &table, 0, "link/link1/velocity/com/x", "link/link1/velocity/com/x");
     compare(&p, 0, &table, 0, "tau_joint0", "tau0");
-    nsi_csv_free(&table);
+    ns_table_free(&table);
     payload_free(&p);
 
     char* page = read_text("a.html");
@@ -147,7 +147,7 @@ static void trajectories_are_tracks(void** state) {
     run_ok("simulate " PENDULUM " --batch starts.csv --steps 100 -o batch.csv --html batch.html");
     assert_says(last.err, "batch.html shows the first 9 of 11 trajectories");
     payload p = read_page("batch.html");
-    nsi_csv table = read_table("batch.csv");
+    ns_table table = read_table("batch.csv");
     assert_int_equal(json_array_size(tracks_of(&p)), 9);
     assert_int_equal(table.nrow, 11 * 101);
     for (uint32_t k = 0; k < 9; k++) {
@@ -164,7 +164,7 @@ static void trajectories_are_tracks(void** state) {
             assert_true(fabs(tau[i] + 0.01 * k * velocity[i]) < 1e-6);
         }
     }
-    nsi_csv_free(&table);
+    ns_table_free(&table);
     payload_free(&p);
 }
 
@@ -179,14 +179,14 @@ static void what_diverges_is_shown_as_far_as_it_came(void** state) {
     run_bad("simulate wild.urdf --qd0 1 --dt 0.1 --steps 1000 -o wild.csv --html wild.html", 1,
             "trajectory 0, step ");
     payload p = read_page("wild.html");
-    nsi_csv table = read_table("wild.csv");
+    ns_table table = read_table("wild.csv");
     uint32_t rows;
     time_of(&p, &rows);
     assert_int_equal(rows, table.nrow);
     assert_true(rows > 10 && rows < 1000);
     assert_says(json_string_value(json_object_get(episode_of(&p), "note")),
                 "The simulation left the finite numbers after ");
-    nsi_csv_free(&table);
+    ns_table_free(&table);
     payload_free(&p);
 
     // One of several: the others may be there to the end of the time.
@@ -267,9 +267,9 @@ static void a_fit_without_the_script_says_so(void** state) {
     char* page = read_text("fit/report.html");
     assert_says(page, NSI_BUNDLE_MISSING);
     free(page);
-    nsi_csv table = read_table("fit/predictions.csv");
+    ns_table table = read_table("fit/predictions.csv");
     assert_true(table.nrow > 100);
-    nsi_csv_free(&table);
+    ns_table_free(&table);
 }
 
 static int make_folder(void** state) {

@@ -2,7 +2,8 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "io/csv.h"
+#include "base/common.h"
+#include "neuralsim/table.h"
 #include "support/assert.h"
 #include "support/picture.h"
 #include "support/program.h"
@@ -43,10 +44,12 @@ static const picture* read_picture(const char* name) {
     return p;
 }
 
-static nsi_csv read_table(const char* name) {
-    nsi_csv table;
+static ns_table read_table(const char* name) {
+    ns_table table;
     ns_error error;
-    must(nsi_csv_read(path_of(name), true, NULL, &table, &error), &error);
+    must(ns_table_read(path_of(name), &(ns_table_options){.allow_missing = true}, NULL, &table,
+                       &error),
+         &error);
     return table;
 }
 
@@ -146,38 +149,38 @@ static void numbers_are_those_of_the_result(void** state) {
     json_t* root = json_load_file(path_of("out/result.json"), 0, NULL);
     assert_non_null(root);
     run_ok("plot out --figure loss -o loss.csv");
-    nsi_csv table = read_table("loss.csv");
+    ns_table table = read_table("loss.csv");
     const json_t* list = json_object_get(root, "history");
     assert_int_equal(table.nrow, json_array_size(list));
     for (uint32_t k = 0; k < table.nrow; k++) {
         const json_t* point = json_array_get(list, k);
-        assert_true(nsi_csv_at(&table, k, nsi_csv_column(&table, "loss")) ==
+        assert_true(ns_table_at(&table, k, ns_table_column(&table, "loss")) ==
                     number_of(point, "value"));
-        assert_true(nsi_csv_at(&table, k, nsi_csv_column(&table, "iteration")) ==
+        assert_true(ns_table_at(&table, k, ns_table_column(&table, "iteration")) ==
                     number_of(point, "iteration"));
     }
-    nsi_csv_free(&table);
+    ns_table_free(&table);
     run_ok("plot out --figure path -o path.csv");
     table = read_table("path.csv");
     list = json_object_get(root, "path");
     assert_int_equal(table.nrow, json_array_size(list));
     for (uint32_t k = 0; k < table.nrow; k++) {
         const json_t* point = json_array_get(list, k);
-        assert_true(nsi_csv_at(&table, k, nsi_csv_column(&table, "group")) ==
+        assert_true(ns_table_at(&table, k, ns_table_column(&table, "group")) ==
                     number_of(point, "group"));
         double norm = json_number_value(json_array_get(json_object_get(point, "norms"), 1));
-        assert_true(nsi_csv_at(&table, k, nsi_csv_column(&table, "joint/*/sin")) == norm);
+        assert_true(ns_table_at(&table, k, ns_table_column(&table, "joint/*/sin")) == norm);
     }
-    nsi_csv_free(&table);
+    ns_table_free(&table);
     run_ok("plot out --figure errors_test -o errors.csv");
     table = read_table("errors.csv");
     list = json_object_get(json_object_get(json_object_get(root, "after"), "test"), "horizons");
     assert_int_equal(table.nrow, 2);
     for (uint32_t k = 0; k < table.nrow; k++) {
-        assert_true(nsi_csv_at(&table, k, nsi_csv_column(&table, "after")) ==
+        assert_true(ns_table_at(&table, k, ns_table_column(&table, "after")) ==
                     number_of(json_array_get(list, k), "pooled"));
     }
-    nsi_csv_free(&table);
+    ns_table_free(&table);
     json_decref(root);
 }
 
@@ -226,13 +229,13 @@ static void predictions_are_drawn(void** state) {
     assert_true(fabs(span->x - p->points[second->point][0]) < 1e-6);
     assert_true(fabs(picture_item_at(p, "line", "dash", 0)->x - span->x) < 1e-6);
     run_ok("plot copy --figure predictions -o p.csv");
-    nsi_csv table = read_table("p.csv");
+    ns_table table = read_table("p.csv");
     assert_int_equal(table.nrow, 6);
-    assert_true(nsi_csv_at(&table, 3, nsi_csv_column(&table, "t")) == 0.0);
-    assert_true(nsi_csv_at(&table, 4, nsi_csv_column(&table, "a </script>/after")) == 5.5);
-    assert_true(nsi_csv_at(&table, 0, nsi_csv_column(&table, "x")) == 0.0);
-    assert_true(nsi_csv_at(&table, 3, nsi_csv_column(&table, "x")) > 1.0);
-    nsi_csv_free(&table);
+    assert_true(ns_table_at(&table, 3, ns_table_column(&table, "t")) == 0.0);
+    assert_true(ns_table_at(&table, 4, ns_table_column(&table, "a </script>/after")) == 5.5);
+    assert_true(ns_table_at(&table, 0, ns_table_column(&table, "x")) == 0.0);
+    assert_true(ns_table_at(&table, 3, ns_table_column(&table, "x")) > 1.0);
+    ns_table_free(&table);
     run_ok("plot copy --figure predictions --columns b -o p.svg");
     assert_int_equal(picture_count(read_picture("p.svg"), "polyline", NULL), 2);
     // Columns are of predictions; one of a channel is enough.
@@ -328,18 +331,18 @@ static void experiments_are_drawn(void** state) {
     free(file);
     free(same);
     run_ok("plot grid --figure starts_pose1 -o pose1.csv");
-    nsi_csv table = read_table("pose1.csv");
+    ns_table table = read_table("pose1.csv");
     json_t* root = json_load_file(path_of("grid/result.json"), 0, NULL);
     const json_t* errors =
         json_object_get(json_array_get(json_object_get(root, "poses"), 0), "errors");
     assert_int_equal(table.nrow, 25);
     for (uint32_t k = 0; k < 25; k++) {
-        assert_true(nsi_csv_at(&table, k, 2) ==
+        assert_true(ns_table_at(&table, k, 2) ==
                     json_number_value(json_array_get(json_object_get(errors, "local"), k)));
-        assert_true(nsi_csv_at(&table, k, 3) ==
+        assert_true(ns_table_at(&table, k, 3) ==
                     json_number_value(json_array_get(json_object_get(errors, "hop"), k)));
     }
-    nsi_csv_free(&table);
+    ns_table_free(&table);
     json_decref(root);
     run_ok("plot grid");
     assert_says(last.out, "*");

@@ -3,7 +3,8 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "io/csv.h"
+#include "base/common.h"
+#include "neuralsim/table.h"
 #include "support/assert.h"
 #include "support/program.h"
 
@@ -52,22 +53,24 @@ static void run_bad(const char* arguments, int code, const char* message) {
     program_must_fail(folder, arguments, code, message, &last);
 }
 
-static nsi_csv table_of(const char* name) {
-    nsi_csv csv;
+static ns_table table_of(const char* name) {
+    ns_table csv;
     ns_error error;
-    must(nsi_csv_read(path_of(name), true, NULL, &csv, &error), &error);
+    must(ns_table_read(path_of(name), &(ns_table_options){.allow_missing = true}, NULL, &csv,
+                       &error),
+         &error);
     return csv;
 }
 
-static double cell(const nsi_csv* csv, uint32_t row, const char* column) {
-    uint32_t k = nsi_csv_column(csv, column);
+static double cell(const ns_table* csv, uint32_t row, const char* column) {
+    uint32_t k = ns_table_column(csv, column);
     if (k == NSI_NONE || row >= csv->nrow) fail_msg("there is no row %u, column %s", row, column);
-    return nsi_csv_at(csv, row, k);
+    return ns_table_at(csv, row, k);
 }
 
 // Root of the mean squared difference of columns of two tables, rows first + 1 .. first + count of
 // the first table and 1 .. count of the second. Missing numbers do not count.
-static double difference(const nsi_csv* a, uint32_t first, const nsi_csv* b, uint32_t count,
+static double difference(const ns_table* a, uint32_t first, const ns_table* b, uint32_t count,
                          const char* const* columns) {
     double sum = 0.0, n = 0.0;
     for (; *columns; columns++) {
@@ -199,7 +202,7 @@ static void quantities_are_channels_too(void** state) {
 static void a_changed_mass_gives_the_error_of_two_simulations(void** state) {
     (void)state;
     make_two_models();
-    nsi_csv truth = table_of("truth.csv"), other = table_of("other.csv");
+    ns_table truth = table_of("truth.csv"), other = table_of("other.csv");
     json_t* a = replay("heavy.yaml --data truth.csv -o predicted.csv");
     close_relative(number(a, "rmse_q"), difference(&truth, 0, &other, 1000, q_columns), 1e-10);
     close_relative(number(a, "rmse_qd"), difference(&truth, 0, &other, 1000, qd_columns), 1e-10);
@@ -223,7 +226,7 @@ static void a_changed_mass_gives_the_error_of_two_simulations(void** state) {
     assert_int_equal(json_array_size(json_object_get(a, "horizons")), 4);
     json_decref(a);
 
-    nsi_csv predicted = table_of("predicted.csv");
+    ns_table predicted = table_of("predicted.csv");
     assert_int_equal(predicted.nrow, 1001);
     for (uint32_t row = 0; row <= 1000; row += 125) {
         close_relative(cell(&predicted, row, "traj"), 0.0, 0.0);
@@ -232,15 +235,15 @@ static void a_changed_mass_gives_the_error_of_two_simulations(void** state) {
         close_relative(cell(&predicted, row, "q_joint1_recorded"), cell(&truth, row, "q_joint1"),
                        0.0);
     }
-    nsi_csv_free(&predicted);
-    nsi_csv_free(&truth);
-    nsi_csv_free(&other);
+    ns_table_free(&predicted);
+    ns_table_free(&truth);
+    ns_table_free(&other);
 }
 
 static void horizons_are_samples_or_seconds(void** state) {
     (void)state;
     make_two_models();
-    nsi_csv truth = table_of("truth.csv"), other = table_of("other.csv");
+    ns_table truth = table_of("truth.csv"), other = table_of("other.csv");
     double expected = difference(&truth, 0, &other, 120, q_columns);
     static const char* const ways[] = {"--horizon 120", "--horizon 0.12s", "--horizon=0.1209s"};
     for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
@@ -262,22 +265,22 @@ static void horizons_are_samples_or_seconds(void** state) {
     a = replay("heavy.yaml --data truth.csv --horizon 3"); // fewer samples than four
     assert_int_equal(json_array_size(json_object_get(a, "horizons")), 3);
     json_decref(a);
-    nsi_csv_free(&truth);
-    nsi_csv_free(&other);
+    ns_table_free(&truth);
+    ns_table_free(&other);
 }
 
 // Every origin is a simulation of its own from the recorded state, with the controls from there on.
 static void origins_start_from_recorded_states(void** state) {
     (void)state;
     make_two_models();
-    nsi_csv truth = table_of("truth.csv");
+    ns_table truth = table_of("truth.csv");
     json_t* a = replay("heavy.yaml --data truth.csv --origins 3 --horizon 100 -o predicted.csv");
     assert_int_equal(number(a, "predictions"), 3);
     assert_int_equal(number(a, "count"), 300);
     assert_int_equal(number(item(a, "trajectories", 0), "samples"), 300);
     static const uint32_t origins[] = {0, 450, 900};
     double errors[3], squares = 0.0;
-    nsi_csv predicted = table_of("predicted.csv");
+    ns_table predicted = table_of("predicted.csv");
     for (uint32_t k = 0; k < 3; k++) {
         char command[1024];
         uint32_t row = origins[k];
@@ -290,12 +293,12 @@ static void origins_start_from_recorded_states(void** state) {
                  cell(&truth, row, "q_joint0"), cell(&truth, row, "q_joint1"),
                  cell(&truth, row, "qd_joint0"), cell(&truth, row, "qd_joint1"), t, t);
         run_ok(command);
-        nsi_csv one = table_of("one.csv");
+        ns_table one = table_of("one.csv");
         errors[k] = difference(&truth, row, &one, 100, q_columns);
         squares += errors[k] * errors[k];
         close_relative(cell(&predicted, 101 * k + 100, "q_joint1"), cell(&one, 100, "q_joint1"),
                        1e-9);
-        nsi_csv_free(&one);
+        ns_table_free(&one);
     }
     close_relative(number(a, "rmse_q"), sqrt(squares / 3.0), 1e-9);
     double low = fmin(errors[0], errors[1]), high = fmax(errors[0], errors[1]);
@@ -307,8 +310,8 @@ static void origins_start_from_recorded_states(void** state) {
     a = replay("heavy.yaml --data truth.csv --origins 4 --horizons 0.05 0.1");
     assert_int_equal(number(a, "count"), 400);
     json_decref(a);
-    nsi_csv_free(&predicted);
-    nsi_csv_free(&truth);
+    ns_table_free(&predicted);
+    ns_table_free(&truth);
 }
 
 static double noise(uint32_t* seed) { // uniform in -1 .. 1
@@ -321,7 +324,7 @@ static double noise(uint32_t* seed) { // uniform in -1 .. 1
 static void a_fitted_state_beats_a_noisy_one(void** state) {
     (void)state;
     run_ok("simulate " DOUBLE " --time 2 --q0 0.4 0 --every 5 -o clean.csv");
-    nsi_csv clean = table_of("clean.csv");
+    ns_table clean = table_of("clean.csv");
     FILE* file = create("noisy.csv");
     uint32_t seed = 1;
     const double size = 0.03;
@@ -334,7 +337,7 @@ static void a_fitted_state_beats_a_noisy_one(void** state) {
                 cell(&clean, k, "qd_joint0") + off[2], cell(&clean, k, "qd_joint1") + off[3]);
     }
     fclose(file);
-    nsi_csv_free(&clean);
+    ns_table_free(&clean);
     json_t* recorded = replay(DOUBLE " --data noisy.csv --origins 10 --horizon 100");
     json_t* fitted = replay(DOUBLE " --data noisy.csv --origins 10 --horizon 100 --history 21");
     double floor_of_noise = size / sqrt(3.0), with = number(fitted, "rmse_q"),
@@ -415,7 +418,7 @@ static void variants_are_told_by_names(void** state) {
     run_ok("simulate two.yaml --variant heavy --time 1 --q0 1 0.2 -o load_heavy.csv");
     json_t* right = replay("two.yaml --data load_heavy.csv run_light.csv");
     json_t* wrong = replay("two.yaml --data load_heavy.csv run_light.csv --variant light");
-    nsi_csv light = table_of("run_light.csv"), heavy = table_of("load_heavy.csv");
+    ns_table light = table_of("run_light.csv"), heavy = table_of("load_heavy.csv");
     double off = difference(&light, 0, &heavy, light.nrow - 1, q_columns);
     assert_true(off > 1e-3);
     for (size_t k = 0; k < 2; k++) {
@@ -425,8 +428,8 @@ static void variants_are_told_by_names(void** state) {
     }
     json_decref(right);
     json_decref(wrong);
-    nsi_csv_free(&light);
-    nsi_csv_free(&heavy);
+    ns_table_free(&light);
+    ns_table_free(&heavy);
     run_ok("replay two.yaml --data load_heavy.csv run_light.csv");
     assert_says(last.out, "variants   light, heavy");
     run_ok("inspect two.yaml --variant heavy --params");
@@ -443,7 +446,7 @@ static void variants_are_told_by_names(void** state) {
 static void missing_numbers_do_not_count(void** state) {
     (void)state;
     make_two_models();
-    nsi_csv truth = table_of("truth.csv"), other = table_of("other.csv");
+    ns_table truth = table_of("truth.csv"), other = table_of("other.csv");
     FILE* file = create("gaps.csv");
     fprintf(file, "t,q0,q1,qd0,qd1,tau0,tau1\n");
     double sum = 0.0, count = 0.0;
@@ -466,13 +469,13 @@ static void missing_numbers_do_not_count(void** state) {
     close_relative(number(a, "rmse_q"), sqrt(sum / count), 1e-10);
     assert_int_equal(number(a, "count"), 1000);
     json_decref(a);
-    nsi_csv_free(&truth);
-    nsi_csv_free(&other);
+    ns_table_free(&truth);
+    ns_table_free(&other);
 
     // By cubics; with Euler's method they would be half a step off, since it moves a position by the
     // velocity at the end of the step.
     run_ok("simulate " DOUBLE " --integrator rk4 --time 1 --q0 1 0.2 --qd0 0 -0.5 -o smooth.csv");
-    nsi_csv smooth = table_of("smooth.csv");
+    ns_table smooth = table_of("smooth.csv");
     file = create("positions.csv");
     fprintf(file, "t,q0,q1\n");
     for (uint32_t k = 0; k < smooth.nrow; k++) {
@@ -481,7 +484,7 @@ static void missing_numbers_do_not_count(void** state) {
         fprintf(file, "\n");
     }
     fclose(file);
-    nsi_csv_free(&smooth);
+    ns_table_free(&smooth);
     a = replay(DOUBLE " --data positions.csv --integrator rk4");
     assert_true(number(a, "rmse_q") < 1e-6);
     assert_true(is_null(a, "rmse_qd"));

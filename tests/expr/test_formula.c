@@ -2,7 +2,7 @@
 // against closed forms; messages with the place of the fault.
 
 #include "base/series.h"
-#include "expr/formula.h"
+#include "expr/formula_syntax.h"
 #include "neuralsim/program.h"
 #include "support/check.h"
 #include "support/testalloc.h"
@@ -14,25 +14,25 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-static nsi_formula* parse(const char* text, bool columns) {
-    nsi_formula* f = NULL;
+static ns_formula* parse(const char* text, bool columns) {
+    ns_formula* f = NULL;
     size_t where = 0;
     ns_error error = {0};
-    if (nsi_formula_parse(text, strlen(text), columns, NULL, &f, &where, &error) != NS_OK) {
+    if (ns_formula_parse(text, strlen(text), columns, NULL, &f, &where, &error) != NS_OK) {
         fail_msg("%s: %s at %zu", text, error.message, where);
     }
     return f;
 }
 
 static double value(const char* text, double t) {
-    nsi_formula* f = parse(text, false);
-    assert_true(nsi_formula_variable_count(f) <= 1);
-    double result = nsi_formula_eval(f, &t);
+    ns_formula* f = parse(text, false);
+    assert_true(ns_formula_variable_count(f) <= 1);
+    double result = ns_formula_eval(f, &t);
     double column[3] = {1.0, t, 2.0}, out[3];
     const double* columns[] = {column};
-    assert_int_equal(nsi_formula_columns(f, columns, NULL, 3, out, NULL), NS_OK);
+    assert_int_equal(ns_formula_columns(f, columns, NULL, 3, out, NULL), NS_OK);
     assert_true(check_same_bits(out[1], result));
-    nsi_formula_free(f);
+    ns_formula_free(f);
     return result;
 }
 
@@ -117,31 +117,31 @@ static void faults_are_found_where_they_are(void** state) {
         {"shift(x, 1, 2)", 10, "expected ')'"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        nsi_formula* f = NULL;
+        ns_formula* f = NULL;
         size_t where = 999;
         ns_error error = {0};
         ns_status status =
-            nsi_formula_parse(cases[k].text, strlen(cases[k].text), true, NULL, &f, &where, &error);
+            ns_formula_parse(cases[k].text, strlen(cases[k].text), true, NULL, &f, &where, &error);
         if (status != NS_ERR_PARSE || f) fail_msg("accepted: %s", cases[k].text);
         assert_string_equal(error.message, cases[k].message);
         assert_int_equal(where, cases[k].where);
     }
-    nsi_formula* f = NULL;
+    ns_formula* f = NULL;
     size_t where = 999;
     ns_error error = {0};
-    assert_int_equal(nsi_formula_parse("1 + unwrap(x)", 13, false, NULL, &f, &where, &error),
+    assert_int_equal(ns_formula_parse("1 + unwrap(x)", 13, false, NULL, &f, &where, &error),
                      NS_ERR_PARSE);
     assert_string_equal(error.message, "unwrap() is for columns of a table, and there are none");
     assert_int_equal(where, 4);
-    assert_int_equal(nsi_formula_parse("1\0", 2, false, NULL, &f, &where, &error), NS_ERR_PARSE);
+    assert_int_equal(ns_formula_parse("1\0", 2, false, NULL, &f, &where, &error), NS_ERR_PARSE);
     assert_int_equal(where, 1);
-    nsi_formula_free(NULL);
+    ns_formula_free(NULL);
 }
 
 // Nesting and length are limited, so that no text can exhaust the stack.
 static void depth_and_length_are_limited(void** state) {
     (void)state;
-    nsi_formula* f = NULL;
+    ns_formula* f = NULL;
     size_t where;
     ns_error error;
     enum { SIZE = 100000 };
@@ -150,23 +150,23 @@ static void depth_and_length_are_limited(void** state) {
     for (int k = 0; k < 4; k++) {
         size_t n = strlen(fillers[k]);
         for (size_t i = 0; i < SIZE; i++) text[i] = fillers[k][i % n];
-        assert_int_equal(nsi_formula_parse(text, SIZE, false, NULL, &f, &where, &error),
+        assert_int_equal(ns_formula_parse(text, SIZE, false, NULL, &f, &where, &error),
                          NS_ERR_LIMIT);
         assert_string_equal(error.message, "more than 64 things within each other");
     }
     for (size_t i = 0; i < SIZE; i++) text[i] = i % 2 ? '+' : '1';
-    assert_int_equal(nsi_formula_parse(text, SIZE - 1, false, NULL, &f, &where, &error),
+    assert_int_equal(ns_formula_parse(text, SIZE - 1, false, NULL, &f, &where, &error),
                      NS_ERR_LIMIT);
     assert_string_equal(error.message, "the formula has more than 512 numbers and operations");
-    assert_int_equal(nsi_formula_parse(text, 511, false, NULL, &f, &where, &error), NS_OK);
-    assert_true(nsi_formula_eval(f, NULL) == 256.0); // 256 numbers, 255 sums
-    nsi_formula_free(f);
+    assert_int_equal(ns_formula_parse(text, 511, false, NULL, &f, &where, &error), NS_OK);
+    assert_true(ns_formula_eval(f, NULL) == 256.0); // 256 numbers, 255 sums
+    ns_formula_free(f);
     for (size_t i = 0; i < 63; i++) text[i] = '(', text[64 + i] = ')';
     text[63] = 't';
-    assert_int_equal(nsi_formula_parse(text, 127, false, NULL, &f, &where, &error), NS_OK);
+    assert_int_equal(ns_formula_parse(text, 127, false, NULL, &f, &where, &error), NS_OK);
     double seven = 7.0;
-    assert_true(nsi_formula_eval(f, &seven) == 7.0);
-    nsi_formula_free(f);
+    assert_true(ns_formula_eval(f, &seven) == 7.0);
+    ns_formula_free(f);
     free(text);
 }
 
@@ -179,38 +179,38 @@ static void every_prefix_is_survived(void** state) {
     for (size_t size = 0; size < sizeof everything; size++) {
         char* tight = malloc(size ? size : 1);
         memcpy(tight, everything, size);
-        nsi_formula* f = NULL;
+        ns_formula* f = NULL;
         size_t where = 0;
         ns_error error = {0};
-        if (nsi_formula_parse(tight, size, true, NULL, &f, &where, &error) != NS_OK) {
+        if (ns_formula_parse(tight, size, true, NULL, &f, &where, &error) != NS_OK) {
             assert_true(where <= size);
             assert_true(error.message[0] != '\0');
             assert_null(f);
         }
-        nsi_formula_free(f);
+        ns_formula_free(f);
         free(tight);
     }
 }
 
 static void variables_come_in_order(void** state) {
     (void)state;
-    nsi_formula* f = parse("y2 - _x*\"link/a b/mass\" + y2/pi + \"_x\" - sin(mass)", false);
+    ns_formula* f = parse("y2 - _x*\"link/a b/mass\" + y2/pi + \"_x\" - sin(mass)", false);
     static const char* const names[] = {"y2", "_x", "link/a b/mass", "mass"};
     static const size_t offsets[] = {0, 5, 8, 45};
     static const unsigned forms[] = {NSI_FORMULA_BARE, NSI_FORMULA_BARE | NSI_FORMULA_QUOTED,
                                      NSI_FORMULA_QUOTED, NSI_FORMULA_BARE};
-    assert_int_equal(nsi_formula_variable_count(f), 4);
+    assert_int_equal(ns_formula_variable_count(f), 4);
     for (uint32_t k = 0; k < 4; k++) {
-        assert_string_equal(nsi_formula_variable(f, k), names[k]);
-        assert_int_equal(nsi_formula_variable_offset(f, k), offsets[k]);
+        assert_string_equal(ns_formula_variable(f, k), names[k]);
+        assert_int_equal(ns_formula_variable_offset(f, k), offsets[k]);
         assert_int_equal(nsi_formula_variable_forms(f, k), forms[k]);
     }
-    assert_null(nsi_formula_variable(f, 4));
+    assert_null(ns_formula_variable(f, 4));
     assert_int_equal(nsi_formula_variable_forms(f, 4), 0);
     const double x[] = {2.0, 3.0, 5.0, 7.0};
     double pi = 3.14159265358979323846;
-    assert_true(nsi_formula_eval(f, x) == 2.0 - 3.0 * 5.0 + 2.0 / pi + 3.0 - sin(7.0));
-    nsi_formula_free(f);
+    assert_true(ns_formula_eval(f, x) == 2.0 - 3.0 * 5.0 + 2.0 / pi + 3.0 - sin(7.0));
+    ns_formula_free(f);
 }
 
 static void names_are_no_words_of_formulas(void** state) {
@@ -224,7 +224,7 @@ static void names_are_no_words_of_formulas(void** state) {
 
 static void filters_are_named(void** state) {
     (void)state;
-    nsi_formula* f = parse("2*smooth(unwrap(a) , 5, 2) + rate( smooth(b, 7,3), 3, 1)", true);
+    ns_formula* f = parse("2*smooth(unwrap(a) , 5, 2) + rate( smooth(b, 7,3), 3, 1)", true);
     static const char* const texts[] = {"smooth(unwrap(a) , 5, 2)", "smooth(b, 7,3)",
                                         "rate( smooth(b, 7,3), 3, 1)"};
     size_t offset, size;
@@ -235,7 +235,7 @@ static void filters_are_named(void** state) {
                             texts[k], size);
     }
     assert_false(nsi_formula_filter(f, 3, &offset, &size));
-    nsi_formula_free(f);
+    ns_formula_free(f);
 }
 
 // The traced formula has the value of the evaluated one, and derivatives that agree with differences.
@@ -249,7 +249,7 @@ static void traced_formulas_have_the_same_value(void** state) {
         "atan2(a, b) + min(a, b)*max(a, 2*b) + sign(a - 10)*pi*a",
     };
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
-        nsi_formula* f = parse(texts[k], false);
+        ns_formula* f = parse(texts[k], false);
         ns_graph* graph = NULL;
         assert_int_equal(ns_graph_create(NULL, &graph, NULL), NS_OK);
         assert_int_equal(ns_trace_begin(graph, NULL), NS_OK);
@@ -263,11 +263,11 @@ static void traced_formulas_have_the_same_value(void** state) {
         void* work = malloc(ns_program_work_size(program));
         ns_program_run(program, &(ns_run){.in = x, .out = &y, .work = work});
         // Our own sin, exp, pow.. and fused sums are a rounding error away from C's.
-        assert_true(fabs(y - nsi_formula_eval(f, x)) < 1e-14);
+        assert_true(fabs(y - ns_formula_eval(f, x)) < 1e-14);
         free(work);
         ns_program_free(program);
         ns_graph_free(graph);
-        nsi_formula_free(f);
+        ns_formula_free(f);
     }
 }
 
@@ -277,10 +277,10 @@ enum { ROWS = 40 };
 
 static void column(const char* text, const double* x, const double* times, uint32_t count,
                    double* out) {
-    nsi_formula* f = parse(text, true);
+    ns_formula* f = parse(text, true);
     const double* columns[] = {x};
-    assert_int_equal(nsi_formula_columns(f, columns, times, count, out, NULL), NS_OK);
-    nsi_formula_free(f);
+    assert_int_equal(ns_formula_columns(f, columns, times, count, out, NULL), NS_OK);
+    ns_formula_free(f);
 }
 
 static void unwrapped_angles_are_continuous(void** state) {
@@ -418,18 +418,18 @@ static void failing_allocations_are_reported(void** state) {
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);
-        nsi_formula* f = NULL;
+        ns_formula* f = NULL;
         size_t where;
         ns_error error = {0};
-        ns_status status = nsi_formula_parse(everything, sizeof everything - 1, true, &allocator,
-                                             &f, &where, &error);
+        ns_status status = ns_formula_parse(everything, sizeof everything - 1, true, &allocator, &f,
+                                            &where, &error);
         if (status == NS_OK) {
             static const double x[3] = {1.0, 2.0, 3.0};
             const double* columns[] = {x, x, x};
             double out[3];
-            status = nsi_formula_columns(f, columns, NULL, 3, out, &error);
+            status = ns_formula_columns(f, columns, NULL, 3, out, &error);
         }
-        nsi_formula_free(f);
+        ns_formula_free(f);
         assert_int_equal(counter.live_blocks, 0);
         if (counter.calls < n) {
             assert_int_equal(status, NS_OK);

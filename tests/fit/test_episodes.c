@@ -2,7 +2,7 @@
 // recorded, and the others are not.
 
 #include "fit/episodes.h"
-#include "io/csv.h"
+#include "neuralsim/table.h"
 #include "page/bundle.h"
 #include "support/assert.h"
 #include "support/experiment.h"
@@ -144,19 +144,21 @@ static void the_table_holds_the_rows(void** state) {
                  "horizons: [0.1]");
     must(ns_fit_save(fit, tempdir_path("out"), &error), &error);
     nsi_episodes e = make(fit);
-    nsi_csv table;
-    must(nsi_csv_read(tempdir_path("out/predictions.csv"), true, NULL, &table, &error), &error);
+    ns_table table;
+    must(ns_table_read(tempdir_path("out/predictions.csv"),
+                       &(ns_table_options){.allow_missing = true}, NULL, &table, &error),
+         &error);
     assert_int_equal(table.ncol, 3 + 3 * e.nchannel);
     assert_int_equal(table.nrow, e.rows - RUNS); // without the empty ones
-    uint32_t after = nsi_csv_column(&table, "q1/after"), recorded = nsi_csv_column(&table, "q1");
+    uint32_t after = ns_table_column(&table, "q1/after"), recorded = ns_table_column(&table, "q1");
     assert_true(after != NSI_NONE && recorded != NSI_NONE);
     for (uint32_t k = 0; k < table.nrow; k++) {
-        double truth = nsi_csv_at(&table, k, recorded);
-        assert_true(fabs(nsi_csv_at(&table, k, after) - truth) < 1e-6);
-        double t = nsi_csv_at(&table, k, nsi_csv_column(&table, "t"));
-        assert_int_equal(nsi_csv_at(&table, k, nsi_csv_column(&table, "test")), t > 0.5);
+        double truth = ns_table_at(&table, k, recorded);
+        assert_true(fabs(ns_table_at(&table, k, after) - truth) < 1e-6);
+        double t = ns_table_at(&table, k, ns_table_column(&table, "t"));
+        assert_int_equal(ns_table_at(&table, k, ns_table_column(&table, "test")), t > 0.5);
     }
-    nsi_csv_free(&table);
+    ns_table_free(&table);
     nsi_episodes_free(&e);
     ns_fit_free(fit);
 }

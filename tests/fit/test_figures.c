@@ -4,7 +4,7 @@
 
 #include "fit/answer.h"
 #include "fit/fit.h"
-#include "io/csv.h"
+#include "neuralsim/table.h"
 #include "support/assert.h"
 #include "support/picture.h"
 #include "support/program.h"

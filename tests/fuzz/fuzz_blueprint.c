@@ -121,9 +121,9 @@ static void check_network(const ns_network_def* def) {
 static void check_formula(const nsi_blueprint_formula* f) {
     uint32_t inputs = 0, coefficients = 0;
     REQUIRE(f->def.name && f->def.output && f->def.formula && f->ports.noutput == 1);
-    for (uint32_t k = 0; k < nsi_formula_variable_count(f->formula); k++) {
+    for (uint32_t k = 0; k < ns_formula_variable_count(f->formula); k++) {
         const nsi_formula_source* source = &f->sources[k];
-        const char* name = nsi_formula_variable(f->formula, k);
+        const char* name = ns_formula_variable(f->formula, k);
         REQUIRE(source->number < (source->is_input ? f->ports.ninput : f->def.ncoefficient));
         REQUIRE(strcmp(source->is_input ? f->ports.inputs[source->number]
                                         : f->def.coefficients[source->number].name,

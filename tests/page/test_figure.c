@@ -3,7 +3,7 @@
 
 #define _XOPEN_SOURCE 700
 
-#include "io/csv.h"
+#include "neuralsim/table.h"
 #include "page/chart.h"
 #include "page/html.h"
 #include "page/starts.h"
@@ -204,20 +204,19 @@ static void numbers_are_a_table(void** state) {
     assert_true(make_charts(&charts));
     ns_text text;
     assert_int_equal(nsi_chart_csv(&charts.list.data[0], NULL, &text, NULL), NS_OK);
-    nsi_csv table;
+    ns_table table;
     ns_error error;
-    nsi_csv_where who = {"who", hostile};
-    nsi_csv_form form = {.allow_missing = true, .where = &who, .nwhere = 1};
-    must(nsi_csv_parse_form(text.data, text.size, "t", &form, NULL, &table, &error), &error);
+    ns_table_where who = {"who", hostile};
+    ns_table_options form = {.allow_missing = true, .where = &who, .nwhere = 1};
+    must(ns_table_parse(text.data, text.size, "t", &form, NULL, &table, &error), &error);
     assert_int_equal(table.nrow, 1);
     assert_string_equal(table.names[1], hostile);
-    assert_true(nsi_csv_at(&table, 0, 0) == 1.0 && nsi_csv_at(&table, 0, 1) == 0.5);
-    nsi_csv_free(&table);
+    assert_true(ns_table_at(&table, 0, 0) == 1.0 && ns_table_at(&table, 0, 1) == 0.5);
+    ns_table_free(&table);
     who.text = wide;
-    assert_int_equal(nsi_csv_parse_form(text.data, text.size, "t", &form, NULL, &table, NULL),
-                     NS_OK);
-    assert_true(table.nrow == 1 && isnan(nsi_csv_at(&table, 0, 1)));
-    nsi_csv_free(&table);
+    assert_int_equal(ns_table_parse(text.data, text.size, "t", &form, NULL, &table, NULL), NS_OK);
+    assert_true(table.nrow == 1 && isnan(ns_table_at(&table, 0, 1)));
+    ns_table_free(&table);
     ns_text_free(&text);
 
     // Bits survive, and texts that look like something else.

@@ -3,7 +3,8 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "io/csv.h"
+#include "base/common.h"
+#include "neuralsim/table.h"
 #include "support/assert.h"
 #include "support/check.h"
 #include "support/testalloc.h"
@@ -17,10 +18,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static nsi_csv parse(const char* text) {
-    nsi_csv csv;
+static ns_table parse(const char* text) {
+    ns_table csv;
     ns_error error = {0};
-    must(nsi_csv_parse(text, strlen(text), "t.csv", false, NULL, &csv, &error), &error);
+    must(ns_table_parse(text, strlen(text), "t.csv", NULL, NULL, &csv, &error), &error);
     return csv;
 }
 
@@ -70,33 +71,33 @@ static const double reference_numbers[6][6] = {
      -0x1.2e02a4d575b7ep-997, -0x1.c19b443716c00p+995},
 };
 
-static void assert_is_reference(const nsi_csv* csv) {
+static void assert_is_reference(const ns_table* csv) {
     assert_int_equal(csv->ncol, 6);
     assert_int_equal(csv->nrow, 6);
     for (uint32_t k = 0; k < 6; k++) {
         assert_string_equal(csv->names[k], reference_names[k]);
-        assert_int_equal(nsi_csv_column(csv, reference_names[k]), k);
+        assert_int_equal(ns_table_column(csv, reference_names[k]), k);
         assert_int_equal(csv->lines[k], k + 2);
         for (uint32_t row = 0; row < 6; row++) {
-            assert_true(check_same_bits(nsi_csv_at(csv, row, k), reference_numbers[row][k]));
+            assert_true(check_same_bits(ns_table_at(csv, row, k), reference_numbers[row][k]));
         }
     }
 }
 
 static void reads_what_python_wrote(void** state) {
     (void)state;
-    nsi_csv csv = parse(reference);
+    ns_table csv = parse(reference);
     assert_is_reference(&csv);
-    assert_int_equal(nsi_csv_column(&csv, "Q_hip"), NSI_NONE);
-    assert_int_equal(nsi_csv_column(&csv, ""), NSI_NONE);
-    nsi_csv_free(&csv);
-    nsi_csv_free(&csv); // again
-    nsi_csv_free(NULL);
+    assert_int_equal(ns_table_column(&csv, "Q_hip"), NSI_NONE);
+    assert_int_equal(ns_table_column(&csv, ""), NSI_NONE);
+    ns_table_free(&csv);
+    ns_table_free(&csv); // again
+    ns_table_free(NULL);
 
     char* path = temporary_file(reference, sizeof reference - 1);
-    assert_int_equal(nsi_csv_read(path, false, NULL, &csv, NULL), NS_OK);
+    assert_int_equal(ns_table_read(path, NULL, NULL, &csv, NULL), NS_OK);
     assert_is_reference(&csv);
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
     unlink(path);
     free(path);
 }
@@ -117,7 +118,7 @@ static void form_does_not_matter(void** state) {
         "a,b\n1.0e0,+2\n.3e1,400e-2\n",
     };
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
-        nsi_csv csv = parse(forms[k]);
+        ns_table csv = parse(forms[k]);
         assert_int_equal(csv.ncol, 2);
         assert_int_equal(csv.nrow, 2);
         assert_string_equal(csv.names[0], "a");
@@ -125,29 +126,31 @@ static void form_does_not_matter(void** state) {
         for (uint32_t i = 0; i < 4; i++) {
             if (csv.numbers[i] != i + 1.0) fail_msg("form %zu: number %u", k, i);
         }
-        nsi_csv_free(&csv);
+        ns_table_free(&csv);
     }
-    nsi_csv csv = parse("\n# c\na,b\n\n1,2\n\r\n3,4\n");
+    ns_table csv = parse("\n# c\na,b\n\n1,2\n\r\n3,4\n");
     assert_int_equal(csv.lines[0], 5);
     assert_int_equal(csv.lines[1], 7);
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 
     csv = parse("only\n");
     assert_int_equal(csv.ncol, 1);
     assert_int_equal(csv.nrow, 0);
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 }
 
 static void missing_numbers_are_nan_when_allowed(void** state) {
     (void)state;
     static const char text[] = "a,b,c\n,2,\n1,,3\n";
-    nsi_csv csv;
+    ns_table csv;
     ns_error error;
-    assert_int_equal(nsi_csv_parse(text, strlen(text), "t.csv", true, NULL, &csv, &error), NS_OK);
+    assert_int_equal(ns_table_parse(text, strlen(text), "t.csv",
+                                    &(ns_table_options){.allow_missing = true}, NULL, &csv, &error),
+                     NS_OK);
     static const double expected[6] = {NAN, 2.0, NAN, 1.0, NAN, 3.0};
     for (int i = 0; i < 6; i++) assert_true(check_same_bits(csv.numbers[i], expected[i]));
-    nsi_csv_free(&csv);
-    assert_int_equal(nsi_csv_parse(text, strlen(text), "t.csv", false, NULL, &csv, &error),
+    ns_table_free(&csv);
+    assert_int_equal(ns_table_parse(text, strlen(text), "t.csv", NULL, NULL, &csv, &error),
                      NS_ERR_PARSE);
     assert_string_equal(error.message,
                         "t.csv:2:1: there is nothing in column \"a\"; write a number");
@@ -157,50 +160,48 @@ static void other_forms_are_read(void** state) {
     (void)state;
     // Rows by text; in the others there may be anything, and any number of fields.
     static const char text[] = "kind,x,n\na,1,1\nb,2\n\" b\",2,1\nb,3,1\n b ,4,2\nb,5,1,\n";
-    static const nsi_csv_where where[] = {{"kind", "b"}, {"n", "1"}};
-    nsi_csv_form form = {.allow_missing = true, .where = where, .nwhere = 2};
-    nsi_csv csv;
+    static const ns_table_where where[] = {{"kind", "b"}, {"n", "1"}};
+    ns_table_options form = {.allow_missing = true, .where = where, .nwhere = 2};
+    ns_table csv;
     ns_error error = {0};
-    assert_int_equal(nsi_csv_parse_form(text, strlen(text), "t.csv", &form, NULL, &csv, &error),
+    assert_int_equal(ns_table_parse(text, strlen(text), "t.csv", &form, NULL, &csv, &error),
                      NS_ERR_PARSE);
     assert_string_equal(error.message, "t.csv:3:4: 2 fields for 3 columns; add what is missing from"
                                        " column \"n\" on");
     static const char good[] = "kind,x,n\na,1,1\n\" b\",2\nb,3,1\n b ,4,2\n\"b\",5,1\nc\n";
-    assert_int_equal(nsi_csv_parse_form(good, strlen(good), "t.csv", &form, NULL, &csv, &error),
-                     NS_OK);
+    assert_int_equal(ns_table_parse(good, strlen(good), "t.csv", &form, NULL, &csv, &error), NS_OK);
     assert_int_equal(csv.nrow, 2);
     assert_int_equal(csv.lines[0], 4);
     assert_int_equal(csv.lines[1], 6);
-    assert_true(isnan(nsi_csv_at(&csv, 0, 0)));
-    assert_true(nsi_csv_at(&csv, 0, 1) == 3.0 && nsi_csv_at(&csv, 1, 1) == 5.0);
-    assert_true(nsi_csv_at(&csv, 1, 2) == 1.0);
-    nsi_csv_free(&csv);
-    form.where = &(nsi_csv_where){"other", "b"};
+    assert_true(isnan(ns_table_at(&csv, 0, 0)));
+    assert_true(ns_table_at(&csv, 0, 1) == 3.0 && ns_table_at(&csv, 1, 1) == 5.0);
+    assert_true(ns_table_at(&csv, 1, 2) == 1.0);
+    ns_table_free(&csv);
+    form.where = &(ns_table_where){"other", "b"};
     form.nwhere = 1;
-    assert_int_equal(nsi_csv_parse_form(good, strlen(good), "t.csv", &form, NULL, &csv, &error),
+    assert_int_equal(ns_table_parse(good, strlen(good), "t.csv", &form, NULL, &csv, &error),
                      NS_ERR_PARSE);
     assert_string_equal(error.message, "t.csv:1:1: there is no column \"other\"");
 
     // Without a row of names, and names only.
     static const char* const names[] = {"a", "b"};
-    form = (nsi_csv_form){.names = names, .nname = 2};
-    assert_int_equal(nsi_csv_parse_form("# c\n1,2\n3,4\n", 12, "t.csv", &form, NULL, &csv, &error),
+    form = (ns_table_options){.names = names, .nname = 2};
+    assert_int_equal(ns_table_parse("# c\n1,2\n3,4\n", 12, "t.csv", &form, NULL, &csv, &error),
                      NS_OK);
     assert_int_equal(csv.nrow, 2);
-    assert_int_equal(nsi_csv_column(&csv, "b"), 1);
+    assert_int_equal(ns_table_column(&csv, "b"), 1);
     assert_int_equal(csv.lines[0], 2);
-    assert_true(nsi_csv_at(&csv, 1, 1) == 4.0);
-    nsi_csv_free(&csv);
-    assert_int_equal(nsi_csv_parse_form("1,2,3\n", 6, "t.csv", &form, NULL, &csv, &error),
+    assert_true(ns_table_at(&csv, 1, 1) == 4.0);
+    ns_table_free(&csv);
+    assert_int_equal(ns_table_parse("1,2,3\n", 6, "t.csv", &form, NULL, &csv, &error),
                      NS_ERR_PARSE);
     assert_string_equal(error.message,
                         "t.csv:1:5: more fields than the 2 columns; remove them, or name them");
-    form = (nsi_csv_form){.names_only = true};
-    assert_int_equal(nsi_csv_parse_form("a,b\nx,y,z\n", 10, "t.csv", &form, NULL, &csv, &error),
-                     NS_OK);
+    form = (ns_table_options){.names_only = true};
+    assert_int_equal(ns_table_parse("a,b\nx,y,z\n", 10, "t.csv", &form, NULL, &csv, &error), NS_OK);
     assert_int_equal(csv.ncol, 2);
     assert_int_equal(csv.nrow, 0);
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 }
 
 // ---- what is no table ----------------------------------------------------------------------
@@ -254,47 +255,47 @@ static void malformed_text_gets_a_message(void** state) {
          " number; write one, with a point for decimals"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        nsi_csv csv;
+        ns_table csv;
         ns_error error = {0};
         ns_status status =
-            nsi_csv_parse(cases[k].text, strlen(cases[k].text), "t.csv", false, NULL, &csv, &error);
+            ns_table_parse(cases[k].text, strlen(cases[k].text), "t.csv", NULL, NULL, &csv, &error);
         if (status == NS_OK) fail_msg("accepted: %s", cases[k].text);
         assert_string_equal(error.message, cases[k].message);
         assert_int_equal(error.status, status);
         assert_int_equal(csv.nrow, 0);
-        nsi_csv_free(&csv);
+        ns_table_free(&csv);
     }
 }
 
 static void nul_bytes_are_refused(void** state) {
     (void)state;
-    nsi_csv csv;
+    ns_table csv;
     ns_error error;
-    assert_int_equal(nsi_csv_parse("a,b\n1,2\n3,\0004\n", 13, "t.csv", false, NULL, &csv, &error),
+    assert_int_equal(ns_table_parse("a,b\n1,2\n3,\0004\n", 13, "t.csv", NULL, NULL, &csv, &error),
                      NS_ERR_PARSE);
     assert_string_equal(error.message, "t.csv:3:3: a NUL byte; save the table as text in UTF-8");
 }
 
 static void limits_are_kept(void** state) {
     (void)state;
-    nsi_csv csv;
+    ns_table csv;
     ns_error error;
-    size_t size = NSI_CSV_MAX_NAME + 1;
+    size_t size = NS_TABLE_MAX_NAME + 1;
     char* text = malloc(size + 2);
     memset(text, 'n', size);
     memcpy(text + size, "\n", 2);
-    assert_int_equal(nsi_csv_parse(text, size + 1, "t.csv", false, NULL, &csv, &error),
+    assert_int_equal(ns_table_parse(text, size + 1, "t.csv", NULL, NULL, &csv, &error),
                      NS_ERR_LIMIT);
     assert_string_equal(error.message, "t.csv:1:1: a name has more than 1023 bytes; shorten it");
-    assert_int_equal(nsi_csv_parse(text + 1, size, "t.csv", false, NULL, &csv, &error), NS_OK);
-    nsi_csv_free(&csv);
+    assert_int_equal(ns_table_parse(text + 1, size, "t.csv", NULL, NULL, &csv, &error), NS_OK);
+    ns_table_free(&csv);
     free(text);
 
     nsi_text_builder many = {.allocator = ns_default_allocator()};
-    for (int k = 0; k < NSI_CSV_MAX_COLUMNS + 1; k++) nsi_text_add(&many, "c%d,", k);
+    for (int k = 0; k < NS_TABLE_MAX_COLUMNS + 1; k++) nsi_text_add(&many, "c%d,", k);
     ns_text header;
     assert_int_equal(nsi_text_finish(&many, &header, NULL), NS_OK);
-    assert_int_equal(nsi_csv_parse(header.data, header.size, "t.csv", false, NULL, &csv, &error),
+    assert_int_equal(ns_table_parse(header.data, header.size, "t.csv", NULL, NULL, &csv, &error),
                      NS_ERR_LIMIT);
     assert_non_null(strstr(error.message, "more than 100000 columns; split the file"));
     ns_text_free(&header);
@@ -302,13 +303,13 @@ static void limits_are_kept(void** state) {
 
 static void files_that_cannot_be_read(void** state) {
     (void)state;
-    nsi_csv csv;
+    ns_table csv;
     ns_error error;
-    assert_int_equal(nsi_csv_read("/no/such/file.csv", false, NULL, &csv, &error), NS_ERR_IO);
+    assert_int_equal(ns_table_read("/no/such/file.csv", NULL, NULL, &csv, &error), NS_ERR_IO);
     assert_string_equal(error.message, "cannot open /no/such/file.csv: No such file or directory");
-    assert_int_equal(nsi_csv_read("/tmp", false, NULL, &csv, &error), NS_ERR_IO);
+    assert_int_equal(ns_table_read("/tmp", NULL, NULL, &csv, &error), NS_ERR_IO);
     assert_string_equal(error.message, "cannot read /tmp: Is a directory");
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
 }
 
 // Cut a good file anywhere: it is read or refused, with a message, and nothing is leaked.
@@ -321,12 +322,12 @@ static void every_prefix_is_survived(void** state) {
         char* exact = malloc(size + 1); // so that reading past the end is seen
         memcpy(exact, reference, size);
         char* tight = realloc(exact, size ? size : 1);
-        nsi_csv csv;
+        ns_table csv;
         ns_error error = {0};
-        ns_status status = nsi_csv_parse(tight, size, "t.csv", false, &allocator, &csv, &error);
+        ns_status status = ns_table_parse(tight, size, "t.csv", NULL, &allocator, &csv, &error);
         assert_int_equal(status, error.status);
         good += status == NS_OK;
-        if (status == NS_OK) nsi_csv_free(&csv);
+        if (status == NS_OK) ns_table_free(&csv);
         assert_int_equal(counter.live_blocks, 0);
         free(tight);
     }
@@ -340,12 +341,12 @@ static void failing_allocations_are_reported(void** state) {
     for (;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);
-        nsi_csv csv;
+        ns_table csv;
         ns_error error = {0};
-        ns_status status = nsi_csv_read(path, false, &allocator, &csv, &error);
+        ns_status status = ns_table_read(path, NULL, &allocator, &csv, &error);
         if (counter.calls < n) {
             assert_int_equal(status, NS_OK);
-            nsi_csv_free(&csv);
+            ns_table_free(&csv);
             assert_int_equal(counter.live_blocks, 0);
             break;
         }
@@ -367,10 +368,10 @@ static void written_tables_read_back(void** state) {
     static const char* const names[] = {"t", "a,b", "\"", " x", "#c", "1.5", "d\"e\"", "y "};
     static const double special[] = {0.0, -0.0, 0.1, 5e-324, 1.7976931348623157e308, -INFINITY};
     char* path = temporary_file("", 0);
-    nsi_csv_writer writer;
+    ns_table_writer* writer;
     ns_error error;
-    assert_int_equal(nsi_csv_create(path, NULL, &writer, &error), NS_OK);
-    nsi_csv_put_names(&writer, names, 8);
+    assert_int_equal(ns_table_writer_create(path, NULL, &writer, &error), NS_OK);
+    ns_table_writer_put_names(writer, names, 8);
     nsi_rng rng = nsi_rng_seed(3);
     enum { ROWS = 2000 };
     double* numbers = malloc(ROWS * 8 * sizeof *numbers);
@@ -379,18 +380,18 @@ static void written_tables_read_back(void** state) {
         memcpy(&numbers[i], &bits, sizeof bits);
         if (i < 6 || isnan(numbers[i])) numbers[i] = special[i % 6];
     }
-    for (int row = 0; row < ROWS; row++) nsi_csv_put_numbers(&writer, numbers + row * 8, 8);
-    assert_true(nsi_csv_ok(&writer));
-    assert_int_equal(nsi_csv_finish(&writer, &error), NS_OK);
+    for (int row = 0; row < ROWS; row++) ns_table_writer_put_row(writer, numbers + row * 8, 8);
+    assert_true(ns_table_writer_ok(writer));
+    assert_int_equal(ns_table_writer_finish(writer, &error), NS_OK);
 
-    nsi_csv csv;
-    assert_int_equal(nsi_csv_read(path, false, NULL, &csv, &error), NS_OK);
+    ns_table csv;
+    assert_int_equal(ns_table_read(path, NULL, NULL, &csv, &error), NS_OK);
     setlocale(LC_ALL, "C");
     assert_int_equal(csv.ncol, 8);
     assert_int_equal(csv.nrow, ROWS);
     for (uint32_t k = 0; k < 8; k++) assert_string_equal(csv.names[k], names[k]);
     for (int i = 0; i < ROWS * 8; i++) assert_true(check_same_bits(csv.numbers[i], numbers[i]));
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
     free(numbers);
     unlink(path);
     free(path);
@@ -398,30 +399,36 @@ static void written_tables_read_back(void** state) {
 
 static void writing_fails_loudly(void** state) {
     (void)state;
-    nsi_csv_writer writer;
+    ns_table_writer* writer;
     ns_error error;
-    assert_int_equal(nsi_csv_create("/no/such/folder/x.csv", NULL, &writer, &error), NS_ERR_IO);
+    assert_int_equal(ns_table_writer_create("/no/such/folder/x.csv", NULL, &writer, &error),
+                     NS_ERR_IO);
     assert_string_equal(error.message,
                         "cannot create /no/such/folder/x.csv: No such file or directory");
 
     if (access("/dev/full", W_OK) == 0) {
-        assert_int_equal(nsi_csv_create("/dev/full", NULL, &writer, &error), NS_OK);
+        assert_int_equal(ns_table_writer_create("/dev/full", NULL, &writer, &error), NS_OK);
         static const char* const names[] = {"t"};
-        nsi_csv_put_names(&writer, names, 1);
+        ns_table_writer_put_names(writer, names, 1);
         for (int row = 0; row < 100000; row++) {
-            nsi_csv_put_numbers(&writer, (const double[]){row / 3.0}, 1);
+            ns_table_writer_put_row(writer, (const double[]){row / 3.0}, 1);
         }
-        assert_false(nsi_csv_ok(&writer)); // known before the end
-        assert_int_equal(nsi_csv_finish(&writer, &error), NS_ERR_IO);
+        assert_false(ns_table_writer_ok(writer)); // known before the end
+        assert_int_equal(ns_table_writer_finish(writer, &error), NS_ERR_IO);
         assert_string_equal(error.message, "cannot write /dev/full: No space left on device");
     }
 
     test_alloc counter = {.fail_at = 1};
     ns_allocator allocator = test_allocator(&counter);
     FILE* sink = tmpfile();
-    nsi_csv_attach(sink, "sink", &allocator, &writer);
-    nsi_csv_put_numbers(&writer, (const double[]){1.0}, 1);
-    assert_int_equal(nsi_csv_finish(&writer, &error), NS_ERR_NOMEM);
+    assert_int_equal(ns_table_writer_attach(sink, "sink", &allocator, &writer, &error),
+                     NS_ERR_NOMEM);
+    assert_null(writer);
+    assert_int_equal(ns_table_writer_finish(writer, &error), NS_OK);
+    counter = (test_alloc){.fail_at = 2};
+    assert_int_equal(ns_table_writer_attach(sink, "sink", &allocator, &writer, &error), NS_OK);
+    ns_table_writer_put_row(writer, (const double[]){1.0}, 1);
+    assert_int_equal(ns_table_writer_finish(writer, &error), NS_ERR_NOMEM);
     assert_int_equal(counter.live_blocks, 0);
     fclose(sink);
 }
@@ -432,33 +439,35 @@ static void collected_tables_are_written_in_one_go(void** state) {
     enum { ROWS = 20000 };
     static const char* const names[] = {"t"};
     char* path = temporary_file("old\n1\n", 6);
-    nsi_csv_writer writer;
+    ns_table_writer* writer;
     ns_error error;
-    nsi_csv csv;
-    nsi_csv_collect(path, NULL, &writer);
-    nsi_csv_put_names(&writer, names, 1);
+    ns_table csv;
+    assert_int_equal(ns_table_writer_replace(path, NULL, &writer, &error), NS_OK);
+    ns_table_writer_put_names(writer, names, 1);
     for (int row = 0; row < ROWS; row++)
-        nsi_csv_put_numbers(&writer, (const double[]){row / 3.0}, 1);
-    assert_int_equal(nsi_csv_read(path, false, NULL, &csv, &error), NS_OK);
+        ns_table_writer_put_row(writer, (const double[]){row / 3.0}, 1);
+    assert_int_equal(ns_table_read(path, NULL, NULL, &csv, &error), NS_OK);
     assert_string_equal(csv.names[0], "old");
-    nsi_csv_free(&csv);
-    assert_int_equal(nsi_csv_finish(&writer, &error), NS_OK);
-    assert_int_equal(nsi_csv_read(path, false, NULL, &csv, &error), NS_OK);
+    ns_table_free(&csv);
+    assert_int_equal(ns_table_writer_finish(writer, &error), NS_OK);
+    assert_int_equal(ns_table_read(path, NULL, NULL, &csv, &error), NS_OK);
     assert_string_equal(csv.names[0], "t");
     assert_int_equal(csv.nrow, ROWS);
     assert_true(csv.numbers[ROWS - 1] == (ROWS - 1) / 3.0);
-    nsi_csv_free(&csv);
+    ns_table_free(&csv);
     unlink(path);
     free(path);
 
-    nsi_csv_collect("/no/such/folder/x.csv", NULL, &writer);
-    nsi_csv_put_names(&writer, names, 1);
-    assert_int_equal(nsi_csv_finish(&writer, &error), NS_ERR_IO);
-    test_alloc counter = {.fail_at = 1};
+    assert_int_equal(ns_table_writer_replace("/no/such/folder/x.csv", NULL, &writer, &error),
+                     NS_OK);
+    ns_table_writer_put_names(writer, names, 1);
+    assert_int_equal(ns_table_writer_finish(writer, &error), NS_ERR_IO);
+    test_alloc counter = {.fail_at = 2};
     ns_allocator allocator = test_allocator(&counter);
-    nsi_csv_collect("/no/such/folder/x.csv", &allocator, &writer);
-    nsi_csv_put_names(&writer, names, 1);
-    assert_int_equal(nsi_csv_finish(&writer, &error), NS_ERR_NOMEM);
+    assert_int_equal(ns_table_writer_replace("/no/such/folder/x.csv", &allocator, &writer, &error),
+                     NS_OK);
+    ns_table_writer_put_names(writer, names, 1);
+    assert_int_equal(ns_table_writer_finish(writer, &error), NS_ERR_NOMEM);
     assert_int_equal(counter.live_blocks, 0);
 }
 

@@ -1,7 +1,8 @@
 // Comma-separated values: one pass over the text, field by field.
 
-#include "io/csv.h"
+#include "neuralsim/table.h"
 
+#include "base/common.h"
 #include "io/file.h"
 
 #include <errno.h>
@@ -9,15 +10,22 @@
 
 typedef NSI_ARRAY(char) bytes;
 
+// What a table owns apart from its arrays.
+typedef struct ns_table_memory {
+    ns_allocator allocator;
+    nsi_arena arena; // holds the names
+    nsi_index index; // columns by name
+} ns_table_memory;
+
 typedef struct parser {
     const char *at, *end;
     const char* line_start;
     uint32_t line;
     const char* name; // of the file
-    const nsi_csv_form* form;
+    const ns_table_options* form;
     ns_allocator allocator;
     ns_error* error;
-    nsi_csv* csv; // arena and index are filled on the way
+    ns_table_memory* table; // arena and index are filled on the way
     NSI_ARRAY(const char*) names;
     NSI_ARRAY(double) numbers;
     NSI_ARRAY(uint32_t) lines; // of rows
@@ -175,9 +183,9 @@ static ns_status check_name(const parser* p, const field* f) {
                        "column %u has no name; name every column in the first row",
                        p->names.count + 1);
     }
-    if (f->size > NSI_CSV_MAX_NAME) {
+    if (f->size > NS_TABLE_MAX_NAME) {
         return fail_at(p, NS_ERR_LIMIT, f->start, "a name has more than %d bytes; shorten it",
-                       NSI_CSV_MAX_NAME);
+                       NS_TABLE_MAX_NAME);
     }
     if (!f->quoted && nsi_text_read_double(f->text, f->size, &number) != NS_ERR_PARSE) {
         return fail_at(p, NS_ERR_PARSE, f->start,
@@ -197,13 +205,13 @@ static ns_status check_name(const parser* p, const field* f) {
 static ns_status add_name(parser* p, const field* f) {
     ns_status status = check_name(p, f);
     if (status != NS_OK) return status;
-    if (p->names.count == NSI_CSV_MAX_COLUMNS) {
+    if (p->names.count == NS_TABLE_MAX_COLUMNS) {
         return fail_at(p, NS_ERR_LIMIT, f->start, "more than %d columns; split the file",
-                       NSI_CSV_MAX_COLUMNS);
+                       NS_TABLE_MAX_COLUMNS);
     }
-    const char* name = nsi_arena_string(&p->csv->arena, f->text, f->size);
+    const char* name = nsi_arena_string(&p->table->arena, f->text, f->size);
     if (!name) return nsi_fail_nomem(p->error);
-    uint32_t other = find_name(&p->csv->index, p->names.data, name);
+    uint32_t other = find_name(&p->table->index, p->names.data, name);
     if (other != NSI_NONE) {
         return fail_at(p, NS_ERR_PARSE, f->start,
                        "columns %u and %u are both called \"%s\"; rename one", other + 1,
@@ -211,7 +219,7 @@ static ns_status add_name(parser* p, const field* f) {
     }
     uint32_t hash = nsi_hash_bytes(name, f->size), number = p->names.count;
     if (!nsi_array_push(&p->allocator, &p->names, name) ||
-        !nsi_index_insert(&p->allocator, &p->csv->index, hash, number)) {
+        !nsi_index_insert(&p->allocator, &p->table->index, hash, number)) {
         return nsi_fail_nomem(p->error);
     }
     return NS_OK;
@@ -221,7 +229,7 @@ static ns_status add_name(parser* p, const field* f) {
 static ns_status find_where(parser* p) {
     for (uint32_t k = 0; k < p->form->nwhere; k++) {
         const char* name = p->form->where[k].column;
-        uint32_t column = find_name(&p->csv->index, p->names.data, name);
+        uint32_t column = find_name(&p->table->index, p->names.data, name);
         if (column == NSI_NONE) {
             return fail_at(p, NS_ERR_PARSE, p->line_start, "there is no column \"%.100s\"", name);
         }
@@ -381,9 +389,9 @@ static ns_status read_row(parser* p) {
 
 // A NUL byte is never part of a table, and would hide what comes after it in a name.
 static ns_status check_bytes(parser* p, size_t size) {
-    if (size > NSI_CSV_MAX_SIZE) {
+    if (size > NS_TABLE_MAX_SIZE) {
         return fail_at(p, NS_ERR_LIMIT, p->at, "more than %d MiB; split the file",
-                       NSI_CSV_MAX_SIZE >> 20);
+                       NS_TABLE_MAX_SIZE >> 20);
     }
     const char* nul = size > 0 ? memchr(p->at, '\0', size) : NULL;
     if (!nul) return NS_OK;
@@ -397,42 +405,43 @@ static ns_status check_bytes(parser* p, size_t size) {
     return fail_at(p, NS_ERR_PARSE, nul, "a NUL byte; save the table as text in UTF-8");
 }
 
-ns_status nsi_csv_parse_form(const char* text, size_t size, const char* name,
-                             const nsi_csv_form* form, const ns_allocator* allocator, nsi_csv* out,
-                             ns_error* error) {
+ns_status ns_table_parse(const char* text, size_t size, const char* name,
+                         const ns_table_options* options, const ns_allocator* allocator,
+                         ns_table* out, ns_error* error) {
+    static const ns_table_options defaults = {0};
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
-    *out = (nsi_csv){.allocator = memory, .arena = {.allocator = memory}};
+    *out = (ns_table){.memory = nsi_alloc_zeroed(&memory, sizeof *out->memory)};
+    if (!out->memory) return nsi_fail_nomem(error);
+    out->memory->allocator = out->memory->arena.allocator = memory;
     parser p = {.at = text,
                 .end = text + size,
                 .line_start = text,
                 .line = 1,
                 .name = name,
-                .form = form,
+                .form = options ? options : &defaults,
                 .allocator = memory,
                 .error = error,
-                .csv = out};
+                .table = out->memory};
+
+    // Header, then row by row
     ns_status status = check_bytes(&p, size);
     if (status == NS_OK) status = read_header(&p);
-    while (status == NS_OK && !form->names_only) {
+    while (status == NS_OK && !p.form->names_only) {
         skip_lines(&p, false);
         if (p.at == p.end) break;
         status = read_row(&p);
     }
     nsi_array_free(&memory, &p.unquoted);
     nsi_array_free(&memory, &p.where);
+
+    // The table takes over the arrays, also to free them after a failure
     out->names = p.names.data;
     out->numbers = p.numbers.data;
     out->lines = p.lines.data;
     out->ncol = p.names.count;
     out->nrow = p.lines.count;
-    if (status != NS_OK) nsi_csv_free(out);
+    if (status != NS_OK) ns_table_free(out);
     return status;
-}
-
-ns_status nsi_csv_parse(const char* text, size_t size, const char* name, bool allow_missing,
-                        const ns_allocator* allocator, nsi_csv* out, ns_error* error) {
-    nsi_csv_form form = {.allow_missing = allow_missing};
-    return nsi_csv_parse_form(text, size, name, &form, allocator, out, error);
 }
 
 // ---- files ---------------------------------------------------------------------------------
@@ -440,7 +449,7 @@ ns_status nsi_csv_parse(const char* text, size_t size, const char* name, bool al
 // To the end, or to just past the limit, so that the parser sees that it is too much.
 static ns_status read_all(FILE* file, const ns_allocator* allocator, bytes* out) {
     enum { CHUNK = 1 << 16 };
-    while (out->count <= NSI_CSV_MAX_SIZE) {
+    while (out->count <= NS_TABLE_MAX_SIZE) {
         if (!nsi_array_reserve(allocator, out, CHUNK)) return NS_ERR_NOMEM;
         size_t got = fread(out->data + out->count, 1, CHUNK, file);
         out->count += (uint32_t)got;
@@ -449,10 +458,10 @@ static ns_status read_all(FILE* file, const ns_allocator* allocator, bytes* out)
     return ferror(file) ? NS_ERR_IO : NS_OK;
 }
 
-ns_status nsi_csv_read_form(const char* path, const nsi_csv_form* form,
-                            const ns_allocator* allocator, nsi_csv* out, ns_error* error) {
+ns_status ns_table_read(const char* path, const ns_table_options* options,
+                        const ns_allocator* allocator, ns_table* out, ns_error* error) {
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
-    *out = (nsi_csv){.allocator = memory};
+    *out = (ns_table){0};
     FILE* file = fopen(path, "rb");
     if (!file) return nsi_fail(error, NS_ERR_IO, "cannot open %s: %s", path, strerror(errno));
     bytes text = {0};
@@ -462,65 +471,78 @@ ns_status nsi_csv_read_form(const char* path, const nsi_csv_form* form,
     } else if (status == NS_ERR_NOMEM) {
         nsi_fail_nomem(error);
     } else {
-        status = nsi_csv_parse_form(text.data, text.count, path, form, &memory, out, error);
+        status = ns_table_parse(text.data, text.count, path, options, &memory, out, error);
     }
     fclose(file);
     nsi_array_free(&memory, &text);
     return status;
 }
 
-ns_status nsi_csv_read(const char* path, bool allow_missing, const ns_allocator* allocator,
-                       nsi_csv* out, ns_error* error) {
-    nsi_csv_form form = {.allow_missing = allow_missing};
-    return nsi_csv_read_form(path, &form, allocator, out, error);
+void ns_table_free(ns_table* table) {
+    if (!table || !table->memory) return;
+    ns_allocator memory = table->memory->allocator;
+    nsi_free(&memory, (void*)table->names);
+    nsi_free(&memory, (void*)table->numbers);
+    nsi_free(&memory, (void*)table->lines);
+    nsi_index_free(&memory, &table->memory->index);
+    nsi_arena_free(&table->memory->arena);
+    nsi_free(&memory, table->memory);
+    *table = (ns_table){0};
 }
 
-void nsi_csv_free(nsi_csv* csv) {
-    if (!csv) return;
-    ns_allocator memory = csv->allocator;
-    if (!memory.free) return; // zeroed
-    nsi_free(&memory, csv->names);
-    nsi_free(&memory, (void*)csv->numbers);
-    nsi_free(&memory, (void*)csv->lines);
-    nsi_index_free(&memory, &csv->index);
-    nsi_arena_free(&csv->arena);
-    *csv = (nsi_csv){.allocator = memory};
-}
-
-uint32_t nsi_csv_column(const nsi_csv* csv, const char* name) {
-    return find_name(&csv->index, csv->names, name);
+uint32_t ns_table_column(const ns_table* table, const char* name) {
+    return table->memory ? find_name(&table->memory->index, table->names, name) : NSI_NONE;
 }
 
 // ---- writing -------------------------------------------------------------------------------
 
 enum { BUFFER = 1 << 16 };
 
-ns_status nsi_csv_create(const char* path, const ns_allocator* allocator, nsi_csv_writer* out,
-                         ns_error* error) {
-    FILE* file = fopen(path, "wb");
-    nsi_csv_attach(file, path, allocator, out);
-    out->owned = true;
-    if (!file) return nsi_fail(error, NS_ERR_IO, "cannot create %s: %s", path, strerror(errno));
+struct ns_table_writer {
+    FILE* file;
+    const char* name; // for messages
+    bool owned;       // close the file at the end
+    bool whole;       // write a file of this name at the end, in one go
+    nsi_text_builder text;
+    int failure; // an errno, or 0
+};
+
+ns_status ns_table_writer_attach(FILE* stream, const char* name, const ns_allocator* allocator,
+                                 ns_table_writer** out, ns_error* error) {
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    *out = nsi_alloc(&memory, sizeof **out);
+    if (!*out) return nsi_fail_nomem(error);
+    **out = (ns_table_writer){.file = stream, .name = name, .text.allocator = memory};
     return NS_OK;
 }
 
-void nsi_csv_attach(FILE* file, const char* name, const ns_allocator* allocator,
-                    nsi_csv_writer* out) {
-    *out = (nsi_csv_writer){.file = file, .name = name};
-    out->text.allocator = allocator ? *allocator : ns_default_allocator();
+ns_status ns_table_writer_create(const char* path, const ns_allocator* allocator,
+                                 ns_table_writer** out, ns_error* error) {
+    *out = NULL;
+    FILE* file = fopen(path, "wb");
+    if (!file) return nsi_fail(error, NS_ERR_IO, "cannot create %s: %s", path, strerror(errno));
+    ns_status status = ns_table_writer_attach(file, path, allocator, out, error);
+    if (status == NS_OK) {
+        (*out)->owned = true;
+    } else {
+        fclose(file);
+    }
+    return status;
 }
 
-void nsi_csv_collect(const char* path, const ns_allocator* allocator, nsi_csv_writer* out) {
-    nsi_csv_attach(NULL, path, allocator, out);
-    out->whole = true;
+ns_status ns_table_writer_replace(const char* path, const ns_allocator* allocator,
+                                  ns_table_writer** out, ns_error* error) {
+    ns_status status = ns_table_writer_attach(NULL, path, allocator, out, error);
+    if (status == NS_OK) (*out)->whole = true;
+    return status;
 }
 
-bool nsi_csv_ok(const nsi_csv_writer* writer) {
+bool ns_table_writer_ok(const ns_table_writer* writer) {
     return writer->failure == 0 && !writer->text.failed;
 }
 
-static void write_buffer(nsi_csv_writer* w) {
-    if (nsi_csv_ok(w) && w->text.text.count > 0 &&
+static void write_buffer(ns_table_writer* w) {
+    if (ns_table_writer_ok(w) && w->text.text.count > 0 &&
         fwrite(w->text.text.data, 1, w->text.text.count, w->file) != w->text.text.count) {
         w->failure = errno ? errno : EIO;
     }
@@ -536,7 +558,7 @@ static bool needs_quotes(const char* name) {
            nsi_text_read_double(name, size, &number) != NS_ERR_PARSE;
 }
 
-static void put_name(nsi_csv_writer* w, const char* name) {
+static void put_name(ns_table_writer* w, const char* name) {
     if (!needs_quotes(name)) {
         nsi_text_add_bytes(&w->text, name, strlen(name));
         return;
@@ -549,8 +571,8 @@ static void put_name(nsi_csv_writer* w, const char* name) {
     nsi_text_add_bytes(&w->text, "\"", 1);
 }
 
-void nsi_csv_put_names(nsi_csv_writer* writer, const char* const* names, uint32_t count) {
-    if (!nsi_csv_ok(writer)) return;
+void ns_table_writer_put_names(ns_table_writer* writer, const char* const* names, uint32_t count) {
+    if (!ns_table_writer_ok(writer)) return;
     for (uint32_t k = 0; k < count; k++) {
         if (k > 0) nsi_text_add_bytes(&writer->text, ",", 1);
         put_name(writer, names[k]);
@@ -558,8 +580,8 @@ void nsi_csv_put_names(nsi_csv_writer* writer, const char* const* names, uint32_
     nsi_text_add_bytes(&writer->text, "\n", 1);
 }
 
-void nsi_csv_put_numbers(nsi_csv_writer* writer, const double* numbers, uint32_t count) {
-    if (!nsi_csv_ok(writer)) return;
+void ns_table_writer_put_row(ns_table_writer* writer, const double* numbers, uint32_t count) {
+    if (!ns_table_writer_ok(writer)) return;
     for (uint32_t k = 0; k < count; k++) {
         if (k > 0) nsi_text_add_bytes(&writer->text, ",", 1);
         nsi_text_add_double(&writer->text, numbers[k]);
@@ -568,7 +590,7 @@ void nsi_csv_put_numbers(nsi_csv_writer* writer, const double* numbers, uint32_t
     if (writer->text.text.count >= BUFFER && !writer->whole) write_buffer(writer);
 }
 
-static ns_status finish_whole(nsi_csv_writer* w, ns_error* error) {
+static ns_status finish_whole(ns_table_writer* w, ns_error* error) {
     ns_text text = {0};
     ns_status status = nsi_text_finish(&w->text, &text, error);
     if (status == NS_OK) {
@@ -578,22 +600,22 @@ static ns_status finish_whole(nsi_csv_writer* w, ns_error* error) {
     return status;
 }
 
-ns_status nsi_csv_finish(nsi_csv_writer* writer, ns_error* error) {
-    if (writer->whole) return finish_whole(writer, error);
-    bool no_memory = writer->text.failed;
-    write_buffer(writer);
-    int result = 0;
-    if (writer->file && writer->owned) {
-        result = fclose(writer->file);
-    } else if (writer->file) {
-        result = fflush(writer->file);
-    }
-    if (result != 0 && writer->failure == 0) writer->failure = errno ? errno : EIO;
-    writer->file = NULL;
-    nsi_array_free(&writer->text.allocator, &writer->text.text);
-    if (writer->failure != 0) {
-        return nsi_fail(error, NS_ERR_IO, "cannot write %s: %s", writer->name,
-                        strerror(writer->failure));
+static ns_status finish_stream(ns_table_writer* w, ns_error* error) {
+    bool no_memory = w->text.failed;
+    write_buffer(w);
+    int result = w->owned ? fclose(w->file) : fflush(w->file);
+    if (result != 0 && w->failure == 0) w->failure = errno ? errno : EIO;
+    nsi_array_free(&w->text.allocator, &w->text.text);
+    if (w->failure != 0) {
+        return nsi_fail(error, NS_ERR_IO, "cannot write %s: %s", w->name, strerror(w->failure));
     }
     return no_memory ? nsi_fail_nomem(error) : NS_OK;
+}
+
+ns_status ns_table_writer_finish(ns_table_writer* writer, ns_error* error) {
+    if (!writer) return NS_OK;
+    ns_allocator memory = writer->text.allocator;
+    ns_status status = writer->whole ? finish_whole(writer, error) : finish_stream(writer, error);
+    nsi_free(&memory, writer);
+    return status;
 }
