@@ -483,23 +483,26 @@ ns_workspace* cli_create_workspace(const ns_system* system, const ns_workspace_s
     return work;
 }
 
+// The type of a joint that moves by itself, which a mimic joint does not; NULL otherwise.
+static const ns_joint_info* moving_joint(const ns_model* model, uint32_t link) {
+    if (ns_model_joint_q(model, link) == UINT32_MAX) return NULL;
+    return ns_joint_type_info(ns_model_link(model, link)->joint_type);
+}
+
 uint32_t cli_joint_nq(const ns_model* model, uint32_t link) {
-    static const uint32_t count[] = {[NS_JOINT_REVOLUTE] = 1,
-                                     [NS_JOINT_PRISMATIC] = 1,
-                                     [NS_JOINT_SPHERICAL] = 4,
-                                     [NS_JOINT_FLOATING] = 7};
-    bool moves = ns_model_joint_q(model, link) != UINT32_MAX; // mimic joints do not by themselves
-    return moves ? count[ns_model_link(model, link)->joint_type] : 0;
+    const ns_joint_info* info = moving_joint(model, link);
+    return info ? info->nq : 0;
 }
 
 uint32_t cli_joint_nv(const ns_model* model, uint32_t link) {
-    uint32_t nq = cli_joint_nq(model, link);
-    return nq >= 4 ? nq - 1 : nq;
+    const ns_joint_info* info = moving_joint(model, link);
+    return info ? info->nv : 0;
 }
 
 uint32_t cli_joint_quaternion(const ns_model* model, uint32_t link) {
-    uint32_t nq = cli_joint_nq(model, link);
-    return nq >= 4 ? ns_model_joint_q(model, link) + nq - 4 : NSI_NONE;
+    const ns_joint_info* info = moving_joint(model, link);
+    bool has = info && info->quaternion < info->nq;
+    return has ? ns_model_joint_q(model, link) + info->quaternion : NSI_NONE;
 }
 
 // The numbers of an option into `out` (count).
@@ -530,17 +533,6 @@ int cli_set_start(const char* command, const ns_model* model, const cli_start* s
         if (off > 1e-6) cli_note("--q0: a quaternion was made unit length (off by %.3g)", off);
     }
     return CLI_GO_ON;
-}
-
-const char* cli_joint_type_name(ns_joint_type type) {
-    switch (type) {
-    case NS_JOINT_FIXED: return "fixed";
-    case NS_JOINT_REVOLUTE: return "revolute";
-    case NS_JOINT_PRISMATIC: return "prismatic";
-    case NS_JOINT_SPHERICAL: return "spherical";
-    case NS_JOINT_FLOATING: return "floating";
-    }
-    return "unknown";
 }
 
 double cli_normalize_quaternion(double q[4]) {

@@ -214,7 +214,6 @@ ns_workspace* cli_create_workspace(const ns_system* system, const ns_workspace_s
 // Numbers of coordinates and velocities of a link's joint.
 uint32_t cli_joint_nq(const ns_model* model, uint32_t link);
 uint32_t cli_joint_nv(const ns_model* model, uint32_t link);
-const char* cli_joint_type_name(ns_joint_type type);
 
 // Make a quaternion unit length; returns by how much it was not, or -1 when it is zero.
 double cli_normalize_quaternion(double q[4]);

@@ -221,7 +221,8 @@ static void tangent_of(const eval_command* c, const double* x, uint32_t v, doubl
     for (uint32_t i = 0; i < c->ports.n.nlink; i++) {
         uint32_t first = ns_model_joint_v(model, i), nv = cli_joint_nv(model, i);
         if (nv == 0 || v < first || v >= first + nv) continue;
-        uint32_t plain = nv == 6 ? 3 : nv == 3 ? 0 : 1, k = v - first;
+        uint32_t plain = ns_joint_type_info(ns_model_link(model, i)->joint_type)->quaternion;
+        uint32_t k = v - first;
         if (k < plain) {
             dx[ns_model_joint_q(model, i) + k] = 1.0;
             return;

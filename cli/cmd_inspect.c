@@ -119,12 +119,12 @@ static void print_range(const char* prefix, uint32_t first, uint32_t count) {
 static void print_joint(const ns_model* model, uint32_t i, int width, int joint_width, int depth) {
     const ns_link_def* l = ns_model_link(model, i);
     printf("%*s%-*s  %-*s %-10s", depth, "", width - depth, l->name, joint_width, l->joint,
-           cli_joint_type_name(l->joint_type));
+           ns_joint_type_info(l->joint_type)->name);
     print_range("q", ns_model_joint_q(model, i), cli_joint_nq(model, i));
     print_range("qd", ns_model_joint_v(model, i), cli_joint_nv(model, i));
     print_vector(" at", l->origin.position, 3);
     if (fabs(l->origin.quaternion[0]) != 1.0) print_vector(", quat", l->origin.quaternion, 4);
-    if (l->joint_type == NS_JOINT_REVOLUTE || l->joint_type == NS_JOINT_PRISMATIC) {
+    if (ns_joint_type_info(l->joint_type)->has_axis) {
         print_vector(", axis", l->axis, 3);
         print_if("stiffness", l->stiffness);
         if (l->stiffness != 0.0) print_if("rest", l->rest);
@@ -355,7 +355,7 @@ static void json_link(nsi_json* j, const ns_model* model, uint32_t i) {
     nsi_json_numbers(j, "inertia", l->inertia, 6);
     nsi_json_open(j, "joint", '{');
     nsi_json_text(j, "name", l->joint);
-    nsi_json_text(j, "type", cli_joint_type_name(l->joint_type));
+    nsi_json_text(j, "type", ns_joint_type_info(l->joint_type)->name);
     json_indices(j, "q", ns_model_joint_q(model, i), cli_joint_nq(model, i));
     json_indices(j, "qd", ns_model_joint_v(model, i), cli_joint_nv(model, i));
     json_pose(j, "origin", &l->origin);

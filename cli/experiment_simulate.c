@@ -152,10 +152,9 @@ static bool make_simulator(simulator* s) {
 // Quaternions that were drawn number by number become rotations.
 static void make_unit(const simulator* s, double* x0) {
     for (uint32_t k = 0; k < ns_model_get_sizes(s->model.model).nlink; k++) {
-        ns_joint_type type = ns_model_link(s->model.model, k)->joint_type;
-        if (type != NS_JOINT_FLOATING && type != NS_JOINT_SPHERICAL) continue;
-        double *q = x0 + ns_model_joint_q(s->model.model, k) + (type == NS_JOINT_FLOATING ? 3 : 0),
-               size = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
+        uint32_t at = cli_joint_quaternion(s->model.model, k);
+        if (at == NSI_NONE) continue;
+        double *q = x0 + at, size = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
         for (int i = 0; i < 4 && size > 0.0; i++) q[i] /= size;
     }
 }

@@ -38,14 +38,41 @@ typedef struct ns_pose {
     double quaternion[4]; ///< w x y z, unit
 } ns_pose;
 
+/// Joint types: enumerator and record (src/dyn/joints).
+///
+///   FIXED      no coordinate
+///   REVOLUTE   q: angle; qd: its rate
+///   PRISMATIC  q: distance; qd: its rate
+///   SPHERICAL  q: quaternion w x y z; qd: angular velocity in the link's frame
+///   FLOATING   q: position, quaternion; qd: velocity in the world, angular velocity in the link's
+///              frame. Only on links carried by the world
+#define NS_JOINT_TYPES(X)                                                                          \
+    X(FIXED, fixed)                                                                                \
+    X(REVOLUTE, revolute)                                                                          \
+    X(PRISMATIC, prismatic)                                                                        \
+    X(SPHERICAL, spherical)                                                                        \
+    X(FLOATING, floating)
+
 typedef enum ns_joint_type {
-    NS_JOINT_FIXED,     ///< no coordinate
-    NS_JOINT_REVOLUTE,  ///< q: angle; qd: its rate
-    NS_JOINT_PRISMATIC, ///< q: distance; qd: its rate
-    NS_JOINT_SPHERICAL, ///< q: quaternion w x y z; qd: angular velocity in the link's frame
-    NS_JOINT_FLOATING   ///< q: position, quaternion; qd: velocity in the world, angular velocity in
-                        ///< the link's frame. Only on links carried by the world
+#define NS_JOINT_ENUMERATOR(ENUMERATOR, record) NS_JOINT_##ENUMERATOR,
+    NS_JOINT_TYPES(NS_JOINT_ENUMERATOR)
+#undef NS_JOINT_ENUMERATOR
 } ns_joint_type;
+
+/// What there is to know about a joint type. Coordinates are lengths, then angles, then a quaternion
+/// w x y z if there is one; the velocities are their rates, three angular ones for the quaternion.
+typedef struct ns_joint_info {
+    const char* name;    ///< "revolute"
+    uint32_t nq, nv;     ///< coordinates and velocities
+    uint32_t nlinear;    ///< the first so many of either are in m and m/s
+    uint32_t quaternion; ///< first coordinate of the quaternion; nq: there is none
+    bool has_axis; ///< one coordinate, along or about ns_link_def.axis: can have a spring, limits,
+                   ///< an actuator, and follow another joint
+    bool in_world; ///< the coordinates are the link's pose in the world, which must carry it
+} ns_joint_info;
+
+/// @return what is known about a joint type; NULL when it is none
+NS_API const ns_joint_info* ns_joint_type_info(ns_joint_type type);
 
 /// Limits that suit the inertia I a joint moves and the time step dt: a critically damped spring of
 /// w = min(200, 0.2 / dt) rad/s, stiffness I w^2 and damping 2 I w.

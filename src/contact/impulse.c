@@ -78,16 +78,10 @@ static motion* unit_twists(const nsi_robot* robot, const nsi_link_pose* pose) {
     motion* all = nsi_robot_alloc(robot, (size_t)model->sizes.nlink * NSI_MAX_DOF, sizeof *all);
     for (uint32_t i = 0; all && i < model->sizes.nlink; i++) {
         const nsi_body* body = &robot->body[i];
-        bool floating = model->links[i].def.joint_type == NS_JOINT_FLOATING;
         for (uint32_t k = 0; k < body->nv; k++) {
-            motion s = floating ? body->s[(k + 3) % 6] : mo_scale(body->ratio, body->s[k]);
             motion* twist = &all[i * NSI_MAX_DOF + k];
-            twist->w = m3_apply(pose[i].R, s.w);
-            twist->v = v3_add(m3_apply(pose[i].R, s.v), v3_cross(pose[i].position, twist->w));
-            if (floating && k < 3) { // velocity in the world
-                twist->v = v3_zero();
-                twist->v.e[k] = ns_const(1.0);
-            }
+            *twist = nsi_unit_world_twist(body, pose[i].R, k);
+            twist->v = v3_add(twist->v, v3_cross(pose[i].position, twist->w));
         }
     }
     return all;

@@ -15,58 +15,19 @@ typedef struct aba_body {
     motion a;
 } aba_body;
 
-// What the diagonal of the mass matrix gets for velocity k of a joint.
+// What the diagonal of the mass matrix gets for velocity k of a joint, in the model's order.
 static ns_expr added_inertia(const nsi_robot* robot, uint32_t link, const ns_expr* added,
                              uint32_t k) {
     ns_expr armature = nsi_robot_param(robot, link, NSI_JOINT_ARMATURE);
     return added ? ns_add(armature, added[robot->model->links[link].v + k]) : armature;
 }
 
-// The same for a floating joint, which has it along the world's axes: A for the velocity, in the
-// model's order. D gets R' A R, in the body's.
-static void add_floating_inertia(const nsi_robot* robot, uint32_t link, const ns_expr* added,
-                                 ns_expr* D) {
-    mat3 R = robot->body[link].floating_R;
-    ns_expr A[6];
-    for (uint32_t k = 0; k < 6; k++) A[k] = added_inertia(robot, link, added, k);
-    bool uniform = A[0].id == A[1].id && A[0].id == A[2].id;
-    for (uint32_t k = 0; k < 3; k++) {
-        nsi_graph_round(robot->graph, D[k * 6 + k].id); // adding zero changes no bit
-        D[k * 6 + k] = ns_add(D[k * 6 + k], A[3 + k]);
-        for (uint32_t l = 0; l <= k; l++) {
-            ns_expr* entry = &D[(3 + k) * 6 + 3 + l];
-            vec3 left = m3_column(R, (int)k), right = m3_column(R, (int)l);
-            for (int i = 0; i < 3; i++) right.e[i] = ns_mul(A[i], right.e[i]);
-            ns_expr turned = uniform ? (k == l ? A[0] : ns_const(0.0)) : v3_dot(left, right);
-            nsi_graph_round(robot->graph, entry->id);
-            *entry = ns_add(*entry, turned);
-        }
+// The same for all its velocities.
+static void added_inertias(const nsi_robot* robot, uint32_t link, const ns_expr* added,
+                           ns_expr* out) {
+    for (uint32_t k = 0; k < robot->body[link].nv; k++) {
+        out[k] = added_inertia(robot, link, added, k);
     }
-}
-
-// Acceleration of a floating joint in the body's frame, a being what the world imposes. With
-// x = (angular, linear) the linear velocity in the world has the rate R (x_linear + w x v), and
-// what is added to the mass matrix acts on that: (I + E) x = u - I a - E (0, w x v).
-static void accelerate_floating(const nsi_robot* robot, uint32_t i, const ns_expr* added, motion a,
-                                const aba_body* b, ns_expr* x) {
-    const nsi_body* body = &robot->body[i];
-    ns_expr A[6], zero = ns_const(0.0);
-    bool plain = true;
-    for (uint32_t k = 0; k < 6; k++) {
-        A[k] = added_inertia(robot, i, added, k);
-        plain = plain && A[k].id == zero.id;
-    }
-    if (plain) { // I x = u - I a: take a off behind the solve
-        nsi_ldl_solve(6, b->LD, b->u, x);
-        for (uint32_t k = 0; k < 6; k++) x[k] = ns_sub(x[k], (k < 3 ? a.w : a.v).e[k % 3]);
-        return;
-    }
-    vec3 rest = m3_apply(body->floating_R, v3_cross(body->velocity.w, body->velocity.v));
-    for (int k = 0; k < 3; k++) rest.e[k] = ns_mul(A[k], rest.e[k]);
-    rest = m3_apply_t(body->floating_R, rest);
-    for (uint32_t k = 0; k < 6; k++) x[k] = ns_sub(b->u[k], mo_dot(a, b->U[k]));
-    for (uint32_t k = 0; k < 3; k++) x[3 + k] = ns_sub(x[3 + k], rest.e[k]);
-    nsi_ldl_solve(6, b->LD, x, x);
 }
 
 // Pass 1: velocity products and bias forces.
@@ -76,7 +37,7 @@ static void begin_body(const nsi_robot* robot, uint32_t i, aba_body* b) {
     for (uint32_t k = 0; k < body->nv; k++) {
         joint = mo_add(joint, mo_scale(body->rate[k], body->s[k]));
     }
-    // A floating joint's subspace is everything: v x v = 0.
+    // The subspace of six velocities is everything: v x v = 0.
     b->c = body->parent == NSI_NONE && body->nv == 6 ? mo_zero() : mo_cross(body->velocity, joint);
     b->I = in_articulated(body->inertia);
     b->p = mo_cross_force(body->velocity, in_apply(body->inertia, body->velocity));
@@ -88,17 +49,24 @@ static void reduce_body(const nsi_robot* robot, uint32_t i, const ns_expr* tau,
                         const ns_expr* added, aba_body* all) {
     const nsi_body* body = &robot->body[i];
     aba_body* b = &all[i];
+    const nsi_velocity_map* map = body->joint->map;
     uint32_t n = body->nv;
+    ns_expr diagonal[NSI_MAX_DOF];
+
+    // D = S' I S, with what is added to the mass matrix, and u = tau - S' p.
     nsi_robot_force_to_body(robot, i, tau, b->u);
     for (uint32_t k = 0; k < n; k++) {
         b->U[k] = ai_apply(b->I, body->s[k]);
         b->u[k] = ns_sub(b->u[k], mo_dot(body->s[k], b->p));
         for (uint32_t l = 0; l <= k; l++) b->LD[k * n + l] = mo_dot(body->s[l], b->U[k]);
-        if (n == 6) continue;
+        if (map) continue;
         nsi_graph_round(robot->graph, b->LD[k * n + k].id); // adding zero changes no bit
         b->LD[k * n + k] = ns_add(b->LD[k * n + k], added_inertia(robot, i, added, k));
     }
-    if (n == 6) add_floating_inertia(robot, i, added, b->LD);
+    if (map) {
+        added_inertias(robot, i, added, diagonal);
+        map->add_inertia(robot, body, diagonal, b->LD);
+    }
     nsi_ldl_factor(n, b->LD);
     if (body->parent == NSI_NONE) return;
 
@@ -117,6 +85,7 @@ static void reduce_body(const nsi_robot* robot, uint32_t i, const ns_expr* tau,
         pa = fo_add(pa, fo_scale(du[k], b->U[k]));
     }
     pa = fo_add(pa, ai_apply(Ia, b->c));
+
     aba_body* parent = &all[body->parent];
     parent->I = ai_add(parent->I, tr_art_inertia_back(body->x, Ia));
     parent->p = fo_add(parent->p, tr_force_back(body->x, pa));
@@ -131,15 +100,11 @@ static void accelerate_body(const nsi_robot* robot, uint32_t i, motion world, co
     motion a = tr_motion(body->x, body->parent == NSI_NONE ? world : all[body->parent].a);
     a = mo_add(a, b->c);
     ns_expr d[NSI_MAX_DOF];
-    if (n == 6) {
-        accelerate_floating(robot, i, added, a, b, d);
-        // From the body's frame to the rate of a velocity in the world.
-        vec3 omega = body->velocity.w, linear = v3(d[3], d[4], d[5]);
-        linear = m3_apply(body->floating_R, v3_add(linear, v3_cross(omega, body->velocity.v)));
-        for (uint32_t k = 0; k < 3; k++) {
-            qdd[v + k] = linear.e[k];
-            qdd[v + 3 + k] = d[k];
-        }
+    if (body->joint->map) {
+        ns_expr diagonal[NSI_MAX_DOF];
+        added_inertias(robot, i, added, diagonal);
+        body->joint->map->accelerate(body, diagonal, a, b->LD, b->u, b->U, d);
+        body->joint->map->acceleration_to_model(body, d, qdd + v);
     } else {
         for (uint32_t k = 0; k < n; k++) d[k] = ns_sub(b->u[k], mo_dot(a, b->U[k]));
         nsi_ldl_solve(n, b->LD, d, d);

@@ -56,7 +56,7 @@ static ns_expr passive_force(const nsi_robot* robot, uint32_t link, uint32_t k, 
     ns_expr slip = ns_tanh(ns_div(qd, velocity));
     ns_expr rubbing = ns_neg(ns_mul(friction, slip));
     total = ns_add(total, nsi_named(rubbing, "joint/%s/force/friction%s", name, index));
-    if (l->def.joint_type == NS_JOINT_REVOLUTE || l->def.joint_type == NS_JOINT_PRISMATIC) {
+    if (nsi_joint_get(l->def.joint_type)->info.has_axis) {
         ns_expr stretch = ns_sub(q, nsi_robot_param(robot, link, NSI_JOINT_REST));
         ns_expr spring = ns_neg(ns_mul(nsi_robot_param(robot, link, NSI_JOINT_STIFFNESS), stretch));
         ns_expr limit = limit_force(robot, link, q, qd);

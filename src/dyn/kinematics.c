@@ -52,6 +52,12 @@ motion nsi_link_velocity(const nsi_robot* robot, uint32_t link) {
     return tr_motion(x, robot->body[place->body].velocity);
 }
 
+motion nsi_unit_world_twist(const nsi_body* body, mat3 R, uint32_t k) {
+    if (body->joint->map) return body->joint->map->world_twist(body, R, k);
+    motion s = mo_scale(body->ratio, body->s[k]);
+    return (motion){m3_apply(R, s.w), m3_apply(R, s.v)};
+}
+
 void nsi_link_jacobian(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t link,
                        ns_expr* linear, ns_expr* angular) {
     const ns_model* model = robot->model;
@@ -61,21 +67,14 @@ void nsi_link_jacobian(const nsi_robot* robot, const nsi_link_pose* pose, uint32
         const nsi_body* body = &robot->body[i];
         const nsi_link* l = &model->links[i];
         vec3 arm = v3_sub(pose[link].position, pose[i].position);
-        ns_expr scale = body->ratio;
         for (uint32_t k = 0; k < body->nv; k++) {
-            bool floating = l->def.joint_type == NS_JOINT_FLOATING;
-            motion s = floating ? body->s[(k + 3) % 6] : mo_scale(scale, body->s[k]);
-            vec3 w = m3_apply(pose[i].R, s.w), v = m3_apply(pose[i].R, s.v);
-            if (floating && k < 3) { // velocity in the world
-                v = v3_zero();
-                v.e[k] = ns_const(1.0);
-            }
-            v = v3_add(v, v3_cross(w, arm));
+            motion twist = nsi_unit_world_twist(body, pose[i].R, k);
+            vec3 v = v3_add(twist.v, v3_cross(twist.w, arm));
             for (uint32_t row = 0; row < 3; row++) {
                 ns_expr* to = &linear[row * nv + l->v + k];
                 *to = ns_add(*to, v.e[row]);
                 to = &angular[row * nv + l->v + k];
-                *to = ns_add(*to, w.e[row]);
+                *to = ns_add(*to, twist.w.e[row]);
             }
         }
     }
@@ -114,8 +113,7 @@ ns_expr nsi_potential_energy(const nsi_robot* robot, const nsi_link_pose* pose) 
 ns_expr nsi_spring_energy(const nsi_robot* robot) {
     ns_expr sum = ns_const(0.0);
     for (uint32_t i = 0; i < robot->model->sizes.nlink; i++) {
-        ns_joint_type type = robot->model->links[i].def.joint_type;
-        if (type != NS_JOINT_REVOLUTE && type != NS_JOINT_PRISMATIC) continue;
+        if (!nsi_joint_get(robot->model->links[i].def.joint_type)->info.has_axis) continue;
         ns_expr q = nsi_joint_coordinate(robot->model, i, robot->q);
         ns_expr stretch = ns_sub(q, nsi_robot_param(robot, i, NSI_JOINT_REST));
         ns_expr k = nsi_robot_param(robot, i, NSI_JOINT_STIFFNESS);

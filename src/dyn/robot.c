@@ -69,8 +69,7 @@ static mat3 joint_rotation(const nsi_robot* robot, uint32_t link) {
     return m3_from_quat(turned ? q_mul(nominal, q_exp(turn)) : nominal);
 }
 
-// The axis, made unit length where it is free or was set to something else.
-static vec3 joint_axis(const nsi_robot* robot, uint32_t link) {
+vec3 nsi_joint_axis(const nsi_robot* robot, uint32_t link) {
     vec3 axis = param_vec3(robot, link, NSI_JOINT_AXIS);
     bool unit = true;
     double square = 0.0;
@@ -86,13 +85,6 @@ static vec3 joint_axis(const nsi_robot* robot, uint32_t link) {
 
 // ---- joints --------------------------------------------------------------------------------
 
-static void unit_motions(motion* six) {
-    for (int k = 0; k < 6; k++) {
-        six[k] = mo_zero();
-        (k < 3 ? six[k].w.e : six[k].v.e)[k % 3] = ns_const(1.0);
-    }
-}
-
 ns_expr nsi_joint_coordinate(const ns_model* model, uint32_t link, const ns_expr* q) {
     const nsi_link* l = &model->links[link];
     if (l->mimic == NSI_NONE) return q[l->q];
@@ -100,65 +92,13 @@ ns_expr nsi_joint_coordinate(const ns_model* model, uint32_t link, const ns_expr
     return ns_add(followed, ns_const(l->def.mimic_offset));
 }
 
-// The joint's rotation R (link to joint frame), its translation in the joint frame, and subspace.
-static void joint_motion(const nsi_robot* robot, uint32_t link, nsi_body* body, mat3* R,
-                         vec3* translation) {
-    const nsi_link* l = &robot->model->links[link];
-    const ns_expr *q = robot->q + l->q, *qd = robot->qd + l->v;
-    motion unit[6];
-    body->ratio = ns_const(l->mimic != NSI_NONE ? l->def.mimic_multiplier : 1.0);
-    *R = m3_identity();
-    *translation = v3_zero();
-    switch (l->def.joint_type) {
-    case NS_JOINT_REVOLUTE:
-    case NS_JOINT_PRISMATIC: {
-        ns_expr angle = nsi_joint_coordinate(robot->model, link, robot->q);
-        ns_expr rate = ns_mul(body->ratio, qd[0]);
-        vec3 axis = joint_axis(robot, link);
-        bool turns = l->def.joint_type == NS_JOINT_REVOLUTE;
-        body->nv = 1;
-        body->rate[0] = rate;
-        body->s[0] = turns ? (motion){axis, v3_zero()} : (motion){v3_zero(), axis};
-        if (turns) {
-            *R = m3_axis_angle(axis, angle);
-        } else {
-            *translation = v3_scale(angle, axis);
-        }
-        break;
-    }
-    case NS_JOINT_SPHERICAL:
-        *R = m3_from_quat((quat){q[0], q[1], q[2], q[3]});
-        unit_motions(unit);
-        body->nv = 3;
-        for (uint32_t k = 0; k < 3; k++) {
-            body->s[k] = unit[k];
-            body->rate[k] = qd[k];
-        }
-        break;
-    case NS_JOINT_FLOATING: {
-        *R = m3_from_quat((quat){q[3], q[4], q[5], q[6]});
-        *translation = v3(q[0], q[1], q[2]);
-        unit_motions(unit);
-        vec3 v = m3_apply_t(*R, v3(qd[0], qd[1], qd[2]));
-        body->nv = 6;
-        for (uint32_t k = 0; k < 6; k++) {
-            body->s[k] = unit[k];
-            body->rate[k] = k < 3 ? qd[3 + k] : v.e[k - 3];
-        }
-        body->floating_R = *R;
-        break;
-    }
-    case NS_JOINT_FIXED: break;
-    }
-}
-
-// Joint frame in the parent body, from the parent link's placement; a floating joint is in the
-// world.
+// Joint frame in the parent body, from the parent link's placement; that of a joint in the world is the
+// world's.
 static void joint_frame(const nsi_robot* robot, uint32_t link, mat3* R, vec3* position) {
     const nsi_link* l = &robot->model->links[link];
     *R = m3_identity();
     *position = v3_zero();
-    if (l->def.joint_type == NS_JOINT_FLOATING) return; // q holds the pose itself
+    if (nsi_joint_get(l->def.joint_type)->info.in_world) return; // q holds the pose itself
     *R = joint_rotation(robot, link);
     *position = param_vec3(robot, link, NSI_JOINT_ORIGIN);
     if (l->parent == NSI_NONE) return;
@@ -168,17 +108,27 @@ static void joint_frame(const nsi_robot* robot, uint32_t link, mat3* R, vec3* po
 }
 
 static void add_moving_link(nsi_robot* robot, uint32_t link, uint32_t parent) {
+    const nsi_link* l = &robot->model->links[link];
     nsi_body* body = &robot->body[link];
-    mat3 frame, R;
-    vec3 position, translation;
+    mat3 frame, R = m3_identity();
+    vec3 position, translation = v3_zero();
     joint_frame(robot, link, &frame, &position);
-    joint_motion(robot, link, body, &R, &translation);
+
+    // The joint's own motion.
+    body->joint = nsi_joint_get(l->def.joint_type);
+    body->nv = body->joint->info.nv;
+    body->ratio = ns_const(l->mimic != NSI_NONE ? l->def.mimic_multiplier : 1.0);
+    body->joint->trace(robot, link, body, &R, &translation);
+    body->joint_R = R;
+
+    // Pose in the parent body, and inertia.
     body->parent = parent;
     body->x =
         (transform){m3_transpose(m3_mul(frame, R)), v3_add(position, m3_apply(frame, translation))};
     body->inertia = link_inertia(robot, link);
     robot->place[link] = (nsi_placement){link, m3_identity(), v3_zero()};
 
+    // The parent's velocity plus the joint's.
     motion v = parent == NSI_NONE ? mo_zero() : tr_motion(body->x, robot->body[parent].velocity);
     for (uint32_t k = 0; k < body->nv; k++) v = mo_add(v, mo_scale(body->rate[k], body->s[k]));
     body->velocity = v;
@@ -207,7 +157,7 @@ bool nsi_robot_init(nsi_robot* robot, const ns_model* model, const ns_expr* para
         const nsi_link* l = &model->links[i];
         uint32_t parent = l->parent == NSI_NONE ? NSI_NONE : robot->place[l->parent].body;
         robot->body[i].nv = 0;
-        if (l->def.joint_type == NS_JOINT_FIXED) {
+        if (!nsi_joint_get(l->def.joint_type)->trace) {
             add_welded_link(robot, i, parent);
         } else {
             add_moving_link(robot, i, parent);
@@ -219,14 +169,10 @@ bool nsi_robot_init(nsi_robot* robot, const ns_model* model, const ns_expr* para
 void nsi_robot_force_to_body(const nsi_robot* robot, uint32_t link, const ns_expr* tau,
                              ns_expr* internal) {
     const nsi_link* l = &robot->model->links[link];
-    if (l->def.joint_type != NS_JOINT_FLOATING) {
+    const nsi_velocity_map* map = robot->body[link].joint->map;
+    if (map) {
+        map->force_to_body(&robot->body[link], tau + l->v, internal);
+    } else {
         for (uint32_t k = 0; k < l->nv; k++) internal[k] = tau[l->v + k];
-        return;
-    }
-    const ns_expr* t = tau + l->v;
-    vec3 f = m3_apply_t(robot->body[link].floating_R, v3(t[0], t[1], t[2]));
-    for (uint32_t k = 0; k < 3; k++) {
-        internal[k] = t[3 + k];
-        internal[3 + k] = f.e[k];
     }
 }

@@ -9,12 +9,13 @@
 #ifndef NSI_ROBOT_H
 #define NSI_ROBOT_H
 
-#include "math/spatial.h"
+#include "dyn/joint.h"
 #include "model/model_data.h"
 
 enum { NSI_MAX_DOF = 6 };
 
-typedef struct nsi_body {
+struct nsi_body {
+    const nsi_joint* joint;    // its type
     uint32_t parent;           // body that carries it, or NSI_NONE
     transform x;               // from the parent body's frame to this one's
     inertia inertia;           // of the link and all that is welded to it, in this frame
@@ -24,8 +25,8 @@ typedef struct nsi_body {
                                // the body's frame, angular part first
     motion velocity;           // twist in this frame
     ns_expr ratio;             // rate per velocity of the model: 1, or a mimic joint's multiplier
-    mat3 floating_R;           // floating joint: body to world
-} nsi_body;
+    mat3 joint_R;              // link to joint frame; of a floating joint the world's
+};
 
 // A welded or moving link in its body: x = position + R x_link.
 typedef struct nsi_placement {
@@ -34,7 +35,7 @@ typedef struct nsi_placement {
     vec3 position;
 } nsi_placement;
 
-typedef struct nsi_robot {
+struct nsi_robot {
     const ns_model* model;
     ns_graph* graph;
     const ns_expr* q;      // (nq)
@@ -43,7 +44,7 @@ typedef struct nsi_robot {
     nsi_body* body;        // (nlink); nv = 0 and unused for welded links
     nsi_placement* place;  // (nlink)
     const force* external; // (nlink) forces on bodies in their frames, or NULL; set by the caller
-} nsi_robot;
+};
 
 // Names and expressions of all this at state q, qd. `param` has one expression per parameter of the
 // model: a constant, or an input for those that are free. Arrays must outlive the robot; memory is
@@ -57,19 +58,18 @@ static inline ns_expr nsi_robot_param(const nsi_robot* robot, uint32_t link, uin
 
 vec3 nsi_robot_gravity(const nsi_robot* robot);
 
-// Coordinate of a revolute or prismatic joint; a mimic joint's follows from that of another.
+// Coordinate of a joint with an axis; a mimic joint's follows from that of another.
 ns_expr nsi_joint_coordinate(const ns_model* model, uint32_t link, const ns_expr* q);
 
 // Coordinates of a joint before its quaternion, or all when it has none.
 static inline uint32_t nsi_plain_coordinates(const nsi_link* l) {
-    return l->nq == 7 ? 3 : l->nq == 4 ? 0 : l->nq;
+    return l->nq == 0 ? 0 : nsi_joint_get(l->def.joint_type)->info.quaternion;
 }
 
 // Memory that lives as long as the graph.
 void* nsi_robot_alloc(const nsi_robot* robot, size_t count, size_t size);
 
-// Generalised vectors in the model's order (a floating joint: force in the world, torque in the
-// body) to and from the order of nsi_body.s, for one body.
+// Generalised forces of one body's joint from the model's order to that of nsi_body.s.
 void nsi_robot_force_to_body(const nsi_robot* robot, uint32_t link, const ns_expr* tau,
                              ns_expr* internal);
 
@@ -115,6 +115,10 @@ void nsi_rnea(const nsi_robot* robot, const ns_expr* qdd, ns_expr* tau);
 
 // Mass matrix M (nv x nv, row-major, symmetric), composite rigid bodies; armature included.
 void nsi_crba(const nsi_robot* robot, ns_expr* M);
+
+// Twist of a unit of velocity k of a body's joint, in the world's axes about the link's origin; R is
+// the link's orientation.
+motion nsi_unit_world_twist(const nsi_body* body, mat3 R, uint32_t k);
 
 // Pose of a link in the world.
 typedef struct nsi_link_pose {

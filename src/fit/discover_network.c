@@ -176,13 +176,13 @@ static ns_status list_inputs(school* s, pupil* p) {
     for (uint32_t k = 0; k < nlink; k++) {
         char tau[300];
         const ns_link_def* link = ns_model_link(model, k);
-        joints += link->joint_type == NS_JOINT_REVOLUTE || link->joint_type == NS_JOINT_PRISMATIC;
+        joints += ns_joint_type_info(link->joint_type)->has_axis;
         snprintf(tau, sizeof tau, "joint/%.200s/tau", link->joint ? link->joint : "");
         if (strcmp(tau, s->place) == 0) own = k;
     }
     for (uint32_t k = 0; k < nlink && p->ninput + 2 <= MOST_INPUTS; k++) {
         const ns_link_def* link = ns_model_link(model, k);
-        bool one = link->joint_type == NS_JOINT_REVOLUTE || link->joint_type == NS_JOINT_PRISMATIC;
+        bool one = ns_joint_type_info(link->joint_type)->has_axis;
         bool near = joints <= MOST_JOINTS || k == own || ns_model_link_parent(model, k) == own ||
                     (own != NSI_NONE && ns_model_link_parent(model, own) == k);
         if (!one || !near || ns_model_joint_v(model, k) == UINT32_MAX) continue;

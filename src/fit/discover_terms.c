@@ -382,8 +382,9 @@ static void add_pair(builder* b, const joint* a, const joint* c) {
 static void list_joints(builder* b) {
     for (uint32_t k = 0; k < ns_model_get_sizes(b->model).nlink && !b->failed; k++) {
         const ns_link_def* link = ns_model_link(b->model, k);
-        bool turns = link->joint_type == NS_JOINT_REVOLUTE;
-        if (!turns && link->joint_type != NS_JOINT_PRISMATIC) continue;
+        const ns_joint_info* info = ns_joint_type_info(link->joint_type);
+        if (!info->has_axis) continue;
+        bool turns = info->nlinear == 0;
         if (ns_model_joint_v(b->model, k) == UINT32_MAX) continue; // mimics another
         if (strlen(link->joint) > MOST_NAME) {
             b->d->left_out++;

@@ -58,8 +58,7 @@ static const char* shown_name(const showing* s, uint32_t channel, char* room, si
     uint32_t number = velocity ? source->number - p->nq : source->number;
     for (uint32_t k = 0; source->state && k < ns_model_get_sizes(model).nlink; k++) {
         const ns_link_def* link = ns_model_link(model, k);
-        bool single =
-            link->joint_type == NS_JOINT_REVOLUTE || link->joint_type == NS_JOINT_PRISMATIC;
+        bool single = ns_joint_type_info(link->joint_type)->has_axis;
         uint32_t at = velocity ? ns_model_joint_v(model, k) : ns_model_joint_q(model, k);
         if (!single || at != number) continue;
         snprintf(room, size, "joint/%s/%s", link->joint, velocity ? "velocity" : "position");

@@ -20,9 +20,7 @@ static uint32_t state_number(const ns_model* model, const char* name) {
     if (sscanf(name, "q%u%c", &number, &rest) == 1 && number < m.nq) return number;
     for (uint32_t k = 0; k < m.nlink; k++) {
         const ns_link_def* link = ns_model_link(model, k);
-        if (link->joint_type != NS_JOINT_REVOLUTE && link->joint_type != NS_JOINT_PRISMATIC)
-            continue;
-        if (link->mimic) continue;
+        if (!ns_joint_type_info(link->joint_type)->has_axis || link->mimic) continue;
         size_t size = strlen(link->joint);
         if (strncmp(name, "joint/", 6) != 0 || strncmp(name + 6, link->joint, size) != 0) continue;
         if (strcmp(name + 6 + size, "/position") == 0) return ns_model_joint_q(model, k);
@@ -178,14 +176,9 @@ static ns_status list_coordinates(nsi_problem* p, ns_error* error) {
         const ns_link_def* link = ns_model_link(p->model, k);
         uint32_t at = ns_model_joint_q(p->model, k);
         if (at == NSI_NONE) continue;
-        bool floating = link->joint_type == NS_JOINT_FLOATING;
-        bool one = link->joint_type == NS_JOINT_REVOLUTE || link->joint_type == NS_JOINT_PRISMATIC;
-        for (uint32_t i = 0; i < (floating ? 3u : one ? 1u : 0u); i++) {
-            add_coordinate(p, at + i, false);
-        }
-        if (floating || link->joint_type == NS_JOINT_SPHERICAL) {
-            add_coordinate(p, at + (floating ? 3 : 0), true);
-        }
+        const ns_joint_info* info = ns_joint_type_info(link->joint_type);
+        for (uint32_t i = 0; i < info->quaternion; i++) add_coordinate(p, at + i, false);
+        if (info->quaternion < info->nq) add_coordinate(p, at + info->quaternion, true);
     }
     for (uint32_t k = 0; k < p->nv; k++) add_coordinate(p, p->nq + k, false);
     return NS_OK;

@@ -246,7 +246,7 @@ static bool is_welded(const ns_model* model, const char* name) {
             continue;
         }
         for (uint32_t up = k; up != UINT32_MAX; up = ns_model_link_parent(model, up)) {
-            if (ns_model_link(model, up)->joint_type != NS_JOINT_FIXED) return false;
+            if (ns_joint_type_info(ns_model_link(model, up)->joint_type)->nv > 0) return false;
         }
         return true;
     }

@@ -63,8 +63,9 @@ void ns_model_default_q(const ns_model* model, double* q) {
         double* at = q + link->q;
         if (link->nq == 0) continue;
         memset(at, 0, link->nq * sizeof *at);
-        if (link->def.joint_type == NS_JOINT_SPHERICAL) at[0] = 1.0;
-        if (link->def.joint_type == NS_JOINT_FLOATING) {
+        const ns_joint_info* info = ns_joint_type_info(link->def.joint_type);
+        if (info->quaternion < info->nq) at[info->quaternion] = 1.0;
+        if (info->in_world) {
             memcpy(at, link->def.origin.position, 3 * sizeof *at);
             memcpy(at + 3, link->def.origin.quaternion, 4 * sizeof *at);
         }

@@ -290,7 +290,7 @@ ns_status ns_model_builder_set_world(ns_model_builder* builder, const ns_world_d
 // ---- links -----------------------------------------------------------------------------------
 
 static bool has_axis(ns_joint_type type) {
-    return type == NS_JOINT_REVOLUTE || type == NS_JOINT_PRISMATIC;
+    return ns_joint_type_info(type)->has_axis;
 }
 
 bool nsi_model_builder_joint_has_no_axis(const ns_model_builder* builder, const char* name) {
@@ -335,7 +335,8 @@ static ns_status check_joint_numbers(const ns_link_def* def, ns_error* error) {
         ns_status status =
             check_number(of, numbers[i].field, numbers[i].value, numbers[i].rule, error);
         if (status != NS_OK) return status;
-        if (def->joint_type == NS_JOINT_FIXED && numbers[i].force && numbers[i].value != 0.0) {
+        bool moves = ns_joint_type_info(def->joint_type)->nv > 0;
+        if (!moves && numbers[i].force && numbers[i].value != 0.0) {
             return nsi_fail(error, NS_ERR_ARGUMENT, "joint \"%s\": %s must be 0 on a fixed joint",
                             def->joint, numbers[i].field);
         }
@@ -345,7 +346,7 @@ static ns_status check_joint_numbers(const ns_link_def* def, ns_error* error) {
 
 // The joint's own fields; makes the axis and the quaternion unit length.
 static ns_status check_joint(ns_link_def* def, ns_error* error) {
-    if ((uint32_t)def->joint_type > NS_JOINT_FLOATING) {
+    if (!ns_joint_type_info(def->joint_type)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "joint \"%s\": joint_type is none of ns_joint_type",
                         def->joint);
     }
@@ -413,13 +414,13 @@ static ns_status resolve_mimic(const ns_model_builder* builder, nsi_link* link, 
 }
 
 static void count_coordinates(ns_model_builder* builder, nsi_link* link) {
-    static const uint32_t nq[] = {0, 1, 1, 4, 7}, nv[] = {0, 1, 1, 3, 6};
     if (link->mimic != NSI_NONE) {
         const nsi_link* leader = &builder->links.data[link->mimic];
         link->q = leader->q, link->v = leader->v;
         return;
     }
-    link->nq = nq[link->def.joint_type], link->nv = nv[link->def.joint_type];
+    const ns_joint_info* info = ns_joint_type_info(link->def.joint_type);
+    link->nq = info->nq, link->nv = info->nv;
     link->q = builder->nq, link->v = builder->nv;
     builder->nq += link->nq, builder->nv += link->nv;
 }
@@ -473,11 +474,12 @@ ns_status ns_model_builder_add_link(ns_model_builder* builder, const ns_link_def
                             "\"%.*s\"",
                             def->name, NSI_MODEL_MAX_NAME, def->parent);
         }
-        if (def->joint_type == NS_JOINT_FLOATING) {
+        const ns_joint_info* info = ns_joint_type_info(def->joint_type);
+        if (info && info->in_world) {
             return nsi_fail(error, NS_ERR_ARGUMENT,
-                            "joint \"%s\": a floating joint must be carried by the world, not by "
+                            "joint \"%s\": a %s joint must be carried by the world, not by "
                             "link \"%s\"",
-                            def->joint, def->parent);
+                            def->joint, info->name, def->parent);
         }
     }
 

@@ -45,8 +45,8 @@ static void copy(const double* from, double* to, uint32_t count) {
 // ---- Pinocchio -----------------------------------------------------------------------------
 
 static bool is_cos_sin(const nsi_link* l, bool continuous_as_cos_sin) {
-    return continuous_as_cos_sin && l->nq == 1 && l->def.joint_type == NS_JOINT_REVOLUTE &&
-           !l->def.limited;
+    const ns_joint_info* info = ns_joint_type_info(l->def.joint_type);
+    return continuous_as_cos_sin && l->nq == 1 && info->nlinear == 0 && !l->def.limited;
 }
 
 uint32_t ns_pinocchio_nq(const ns_model* model, bool continuous_as_cos_sin) {

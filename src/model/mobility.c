@@ -8,6 +8,8 @@
 // one.
 
 #include "model/model_data.h"
+
+#include "dyn/joint.h"
 #include "model/pose.h"
 
 #include <math.h>
@@ -28,13 +30,13 @@ typedef struct mobility_body {
 //     [ I + m cx cx'   m cx ]
 //     [     m cx'       m 1 ]
 static void link_inertia(const ns_link_def* def, matrix6 out) {
-    double m = def->mass, inertia[6];
+    double m = def->mass, moments[6];
     const double* c = def->com;
-    memcpy(inertia, def->inertia, sizeof inertia);
-    nsi_inertia_shift(m, c, inertia);
-    const double full[3][3] = {{inertia[0], inertia[3], inertia[4]},
-                               {inertia[3], inertia[1], inertia[5]},
-                               {inertia[4], inertia[5], inertia[2]}};
+    memcpy(moments, def->inertia, sizeof moments);
+    nsi_inertia_shift(m, c, moments);
+    const double full[3][3] = {{moments[0], moments[3], moments[4]},
+                               {moments[3], moments[1], moments[5]},
+                               {moments[4], moments[5], moments[2]}};
     const double cross[3][3] = {{0.0, -c[2], c[1]}, {c[2], 0.0, -c[0]}, {-c[1], c[0], 0.0}};
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 3; j++) {
@@ -50,20 +52,14 @@ static void link_inertia(const ns_link_def* def, matrix6 out) {
 static ns_pose link_pose(const ns_link_def* def, uint32_t number) {
     ns_pose joint = nsi_pose_identity();
     double value = 0.4 + 0.5 * sin(1.7 * number);
-    if (def->joint_type == NS_JOINT_REVOLUTE) {
-        nsi_quat_from_axis(def->axis, value, joint.quaternion);
-    } else if (def->joint_type == NS_JOINT_PRISMATIC) {
-        for (int i = 0; i < 3; i++) joint.position[i] = value * def->axis[i];
-    } else if (def->joint_type == NS_JOINT_SPHERICAL) {
-        const double rpy[3] = {value, 0.3 - value, 0.6 * value};
-        nsi_quat_from_rpy(rpy, joint.quaternion);
-    }
+    const nsi_joint* type = nsi_joint_get(def->joint_type);
+    if (type->pose) type->pose(def, value, &joint);
     return nsi_pose_compose(&def->origin, &joint);
 }
 
-// into += X' inertia X, with X taking motions from the parent's frame to the link's: RBDA eq.
+// into += X' spatial X, with X taking motions from the parent's frame to the link's: RBDA eq.
 // (2.66)
-static void add_to_parent(const ns_pose* pose, const matrix6 inertia, matrix6 into) {
+static void add_to_parent(const ns_pose* pose, const matrix6 spatial, matrix6 into) {
     double r[9];
     nsi_quat_to_matrix(pose->quaternion, r); // link to parent, so E = r'
     const double* p = pose->position;
@@ -78,7 +74,7 @@ static void add_to_parent(const ns_pose* pose, const matrix6 inertia, matrix6 in
     matrix6 ix = {{0.0}};
     for (int i = 0; i < 6; i++) {
         for (int k = 0; k < 6; k++) {
-            for (int j = 0; j < 6; j++) ix[i][j] += inertia[i][k] * x[k][j];
+            for (int j = 0; j < 6; j++) ix[i][j] += spatial[i][k] * x[k][j];
         }
     }
     for (int k = 0; k < 6; k++) {
@@ -91,13 +87,7 @@ static void add_to_parent(const ns_pose* pose, const matrix6 inertia, matrix6 in
 // Column k of the joint's motion subspace.
 static void subspace(const ns_link_def* def, uint32_t k, double s[6]) {
     for (int i = 0; i < 6; i++) s[i] = 0.0;
-    if (def->joint_type == NS_JOINT_REVOLUTE) {
-        for (int i = 0; i < 3; i++) s[i] = def->axis[i];
-    } else if (def->joint_type == NS_JOINT_PRISMATIC) {
-        for (int i = 0; i < 3; i++) s[i + 3] = def->axis[i];
-    } else {
-        s[k] = 1.0;
-    }
+    nsi_joint_get(def->joint_type)->subspace(def, k, s);
 }
 
 typedef enum joint_state { MOVABLE, UNRESISTED, TOO_LARGE } joint_state;

@@ -62,7 +62,7 @@ bool nsi_geoms_can_touch(const ns_geom_def* a, const ns_geom_def* b) {
 // ---- bodies ------------------------------------------------------------------------------------
 
 uint32_t nsi_link_body(const nsi_link* links, uint32_t link) {
-    while (link != NSI_NONE && links[link].def.joint_type == NS_JOINT_FIXED) {
+    while (link != NSI_NONE && ns_joint_type_info(links[link].def.joint_type)->nv == 0) {
         link = links[link].parent;
     }
     return link;
@@ -98,7 +98,7 @@ static void find_places(maker* m) {
     const nsi_pair_source* from = m->from;
     for (uint32_t i = 0; i < from->nlink; i++) {
         const nsi_link* link = &from->links[i];
-        bool fixed = link->def.joint_type == NS_JOINT_FIXED;
+        bool fixed = ns_joint_type_info(link->def.joint_type)->nv == 0;
         uint32_t inner = body_of(m, link->parent);
         place* p = &m->places[i];
         *p = (place){.body = fixed ? inner : i, .carrier = NSI_NONE};

@@ -136,7 +136,8 @@ ns_param nsi_link_param(const nsi_link* link, uint32_t k, char name[NSI_PARAM_NA
     bool of_link = k < NSI_JOINT_ORIGIN;
     snprintf(name, NSI_PARAM_NAME_SIZE, "%s/%s/%s", of_link ? "link" : "joint",
              of_link ? link->def.name : link->def.joint, row->name);
-    bool slides = link->def.joint_type == NS_JOINT_PRISMATIC;
+    const ns_joint_info* info = ns_joint_type_info(link->def.joint_type);
+    bool slides = info->has_axis && info->nlinear == 1;
     return make_param(link_value(link, k), unit_names[row->unit][slides], row->rule);
 }
 

@@ -92,14 +92,13 @@ static void write_number(nsi_json* j, const char* key, uint32_t number) {
 }
 
 static void write_link(const ns_model* model, uint32_t number, nsi_json* j) {
-    static const char* const types[] = {"fixed", "revolute", "prismatic", "spherical", "floating"};
     const nsi_link* link = &model->links[number];
     nsi_json_open(j, NULL, '{');
     nsi_json_text(j, "name", link->def.name);
     write_number(j, "parent", link->parent);
     nsi_json_open(j, "joint", '{');
     nsi_json_text(j, "name", link->def.joint);
-    nsi_json_text(j, "type", types[link->def.joint_type]);
+    nsi_json_text(j, "type", ns_joint_type_info(link->def.joint_type)->name);
     // The joint turns about its axis or slides along it, which leaves it as it is in the link.
     nsi_json_numbers(j, "axis", link->def.axis, 3);
     nsi_json_close(j);

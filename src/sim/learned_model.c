@@ -11,9 +11,8 @@
 static ns_status check_joints(const nsi_learned* l, const ns_model* model, ns_error* error) {
     for (uint32_t k = 0; k < model->sizes.nlink && !l->integrate; k++) {
         const ns_link_def* link = ns_model_link(model, k);
-        if (link->joint_type != NS_JOINT_FLOATING && link->joint_type != NS_JOINT_SPHERICAL) {
-            continue;
-        }
+        const ns_joint_info* info = ns_joint_type_info(link->joint_type);
+        if (info->quaternion == info->nq) continue;
         return nsi_fail(
             error, NS_ERR_UNSUPPORTED,
             "joint %.200s has a rotation, which a network cannot keep on its sphere; add"
@@ -29,9 +28,9 @@ static ns_status check_joints(const nsi_learned* l, const ns_model* model, ns_er
 
 // A joint's rotation: the first of its four coordinates, or NSI_NONE.
 static uint32_t rotation_of(const ns_model* model, uint32_t link) {
-    ns_joint_type type = ns_model_link(model, link)->joint_type;
-    if (type == NS_JOINT_SPHERICAL) return ns_model_joint_q(model, link);
-    return type == NS_JOINT_FLOATING ? ns_model_joint_q(model, link) + 3 : NSI_NONE;
+    const ns_joint_info* info = ns_joint_type_info(ns_model_link(model, link)->joint_type);
+    return info->quaternion < info->nq ? ns_model_joint_q(model, link) + info->quaternion
+                                       : NSI_NONE;
 }
 
 // Coordinates by the name of a joint, or of a floating joint's part.
@@ -61,8 +60,8 @@ static const char* floating_joint_of(const ns_model* model, const char* name) {
     for (uint32_t k = 0; k < model->sizes.nlink; k++) {
         const ns_link_def* link = ns_model_link(model, k);
         size_t size = strlen(link->joint);
-        if (link->joint_type == NS_JOINT_FLOATING && strncmp(name, link->joint, size) == 0 &&
-            name[size] == '/') {
+        if (ns_joint_type_info(link->joint_type)->in_world &&
+            strncmp(name, link->joint, size) == 0 && name[size] == '/') {
             return link->joint;
         }
     }

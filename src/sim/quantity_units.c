@@ -7,8 +7,7 @@
 
 // Does velocity k of a joint slide (m/s)? Otherwise it turns (rad/s).
 static bool slides(const nsi_link* l, uint32_t k) {
-    return l->def.joint_type == NS_JOINT_PRISMATIC ||
-           (l->def.joint_type == NS_JOINT_FLOATING && k < 3);
+    return k < ns_joint_type_info(l->def.joint_type)->nlinear;
 }
 
 static bool velocity_slides(const ns_model* model, uint32_t v) {
@@ -21,14 +20,8 @@ static bool velocity_slides(const ns_model* model, uint32_t v) {
 
 // Unit of coordinate k of a joint.
 static const char* coordinate_unit(const nsi_link* l, uint32_t k) {
-    switch (l->def.joint_type) {
-    case NS_JOINT_REVOLUTE: return "rad";
-    case NS_JOINT_PRISMATIC: return "m";
-    case NS_JOINT_FLOATING: return k < 3 ? "m" : "";
-    case NS_JOINT_FIXED:
-    case NS_JOINT_SPHERICAL: return "";
-    }
-    return "";
+    const ns_joint_info* info = ns_joint_type_info(l->def.joint_type);
+    return k < info->nlinear ? "m" : k >= info->quaternion ? "" : "rad";
 }
 
 // The rest of a name after a prefix; NULL when it begins otherwise.

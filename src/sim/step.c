@@ -394,17 +394,14 @@ static void name_poses(const stepper* s, const nsi_robot* robot, const nsi_link_
         quat q = {ns_const(o[0]), ns_const(o[1]), ns_const(o[2]), ns_const(o[3])};
         const ns_expr* r = robot->param + l->param + NSI_JOINT_ROTATION;
         q = q_mul(q, q_exp(v3(r[0], r[1], r[2])));
-        if (l->def.joint_type == NS_JOINT_FLOATING) q = quat_at(robot->q + l->q + 3);
-        if (l->def.joint_type == NS_JOINT_SPHERICAL) q = q_mul(q, quat_at(robot->q + l->q));
-        if (l->def.joint_type == NS_JOINT_REVOLUTE) {
-            const ns_expr* p = robot->param + l->param + NSI_JOINT_AXIS;
-            ns_expr axis[3], angle = nsi_joint_coordinate(m, i, robot->q);
-            ns_normalize(3, p, axis);
-            q = q_mul(q, q_exp(v3_scale(angle, v3(axis[0], axis[1], axis[2]))));
+        const nsi_joint* joint = nsi_joint_get(l->def.joint_type);
+        if (joint->info.in_world) {
+            q = joint->rotation(robot, i);
+        } else if (joint->rotation) {
+            q = q_mul(q, joint->rotation(robot, i));
         }
-        turn[i] = l->parent == NSI_NONE || l->def.joint_type == NS_JOINT_FLOATING
-                      ? q
-                      : q_mul(turn[l->parent], q);
+        bool in_world = l->parent == NSI_NONE || joint->info.in_world;
+        turn[i] = in_world ? q : q_mul(turn[l->parent], q);
         name_vec3(pose[i].position, l->def.name, "pose");
         nsi_observed(turn[i].w, "link/%s/pose/qw", l->def.name);
         nsi_observed(turn[i].x, "link/%s/pose/qx", l->def.name);
@@ -453,7 +450,7 @@ static void name_joints(const stepper* s, const nsi_robot* robot) {
                 nsi_observed(robot->q[l->q + k], "joint/%s/position/%u", l->def.joint, k);
             }
         }
-        if (l->nq == 1 && l->def.joint_type == NS_JOINT_REVOLUTE) {
+        if (l->nq == 1 && nsi_joint_get(l->def.joint_type)->info.nlinear == 0) { // an angle
             nsi_observed(ns_sin(robot->q[l->q]), "joint/%s/sin", l->def.joint);
             nsi_observed(ns_cos(robot->q[l->q]), "joint/%s/cos", l->def.joint);
         }
