@@ -21,9 +21,9 @@ build = cmake -S . -B $(1) --log-level=NOTICE $(3) >/dev/null && \
 # $(call run_tests,folder)
 run_tests = ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(JOBS)
 
-folders = $(wildcard include src cli bench examples tests)
+folders = $(wildcard include src apps cli bench examples tests)
 sources = $(shell find $(folders) -name '*.c' -o -name '*.h' | sort)
-tidy_sources = $(shell find $(wildcard src cli bench) -name '*.c' | sort)
+tidy_sources = $(shell find $(wildcard src cli bench apps) -name '*.c' | sort)
 
 clang = -DCMAKE_C_COMPILER=clang
 # What this version of cppcheck gets wrong here: arrays that loops fill, statements made of macros,

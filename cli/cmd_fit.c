@@ -3,10 +3,10 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "cli.h"
-#include "fit/fit.h"
+#include "fit/fit_state.h"
 #include "interrupt.h"
-#include "page/bundle.h"
 #include "progress_file.h"
+#include "report/web_bundle.h"
 
 #include <errno.h>
 #include <math.h>
@@ -72,9 +72,9 @@ static int show(const fit_command* c, const ns_fit* fit, const char* folder) {
     if (!c->json) {
         printf("\nmodel   %s/fitted.yaml\npage    %s/report.html\n", folder, folder);
     }
-    nsi_bundle bundle;
-    if (!nsi_bundle_get(&bundle)) {
-        cli_note("report.html shows no motion: %s", NSI_BUNDLE_MISSING);
+    nsi_web_bundle bundle;
+    if (!nsi_web_bundle_get(&bundle)) {
+        cli_note("report.html shows no motion: %s", NSI_WEB_BUNDLE_MISSING);
     }
     int code = cli_finish();
     if (ns_fit_stopped(fit)) {

@@ -1,7 +1,7 @@
 // neuralsim network: a picture of a network of a blueprint.
 
 #include "cli.h"
-#include "page/weights.h"
+#include "report/network_charts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,12 +4,12 @@
 
 #include "cli.h"
 
-#include "fit/answer.h"
+#include "fit/result.h"
 #include "io/file.h"
 #include "io/hybrid_file.h"
-#include "page/curves.h"
-#include "page/starts.h"
-#include "page/weights.h"
+#include "report/curves.h"
+#include "report/network_charts.h"
+#include "report/start_map.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ typedef struct plot {
     cli_list columns;
     char folder[4096]; // of the parts of a fit, ending with '/'; "" for a table
     nsi_charts charts;
-    nsi_answer answer; // what charts borrow from
+    nsi_result answer; // what charts borrow from
     ns_table table;
     ns_hybrid* hybrid;
     ns_system* system;
@@ -91,9 +91,9 @@ static bool read_result(plot* p, const char* path) {
         bool grid = status != NS_ERR_UNSUPPORTED;
         if (!grid) {
             status =
-                nsi_answer_read(bytes.data, bytes.count, path, p->fit, NULL, &p->answer, &error);
+                nsi_result_read(bytes.data, bytes.count, path, p->fit, NULL, &p->answer, &error);
         }
-        if (status == NS_OK && !grid) status = nsi_answer_charts(&p->answer, &p->charts, &error);
+        if (status == NS_OK && !grid) status = nsi_result_charts(&p->answer, &p->charts, &error);
     }
     nsi_array_free(&memory, &bytes);
     if (status != NS_OK) cli_fail("%s", error.message);
@@ -175,7 +175,7 @@ static bool load(plot* p) {
 
 static void unload(plot* p) {
     nsi_charts_free(&p->charts);
-    nsi_answer_free(&p->answer);
+    nsi_result_free(&p->answer);
     ns_table_free(&p->table);
     ns_system_free(p->system);
     ns_hybrid_free(p->hybrid);
@@ -188,7 +188,7 @@ static int list_all(const plot* p) {
     for (uint32_t k = 0; k < p->charts.list.count; k++) {
         const nsi_chart* chart = &p->charts.list.data[k];
         nsi_text_add(&b, "%-18s ", chart->name);
-        nsi_show_add(&b, chart->title);
+        nsi_format_add(&b, chart->title);
         nsi_text_add(&b, "\n");
     }
     return cli_print_text(&b) ? cli_finish() : EXIT_FAILED;
@@ -319,7 +319,7 @@ int cmd_plot(int argc, char** argv) {
     }
     p.source = arguments.items[0];
     nsi_charts_init(NULL, &p.charts);
-    nsi_answer_init(NULL, &p.answer);
+    nsi_result_init(NULL, &p.answer);
     code = run(&p);
     unload(&p);
     return code;

@@ -4,9 +4,9 @@
 
 #include "cli.h"
 
-#include "fit/predict.h"
-#include "fit/show.h"
+#include "fit/result_words.h"
 #include "io/hybrid_file.h"
+#include "sysid/prediction.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -602,7 +602,7 @@ static void print_setting(const replay* r) {
         used += r->result.recordings[k].samples > 0;
     }
     printf("model      %s; %s, steps of %s ms\n", r->model_path, integrator_name(r),
-           nsi_show_short(1e3 * z->timestep, 6).text);
+           nsi_format_short(1e3 * z->timestep, 6).text);
     for (uint32_t k = 0; k < r->nrobot && r->robots[0].name; k++) {
         printf("%s%s%s", k > 0 ? ", " : "variants   ", r->robots[k].name,
                k + 1 == r->nrobot ? "\n" : "");
@@ -633,8 +633,8 @@ static void print_horizons(const replay* r) {
            "predictions", "pooled", "median", isnan(score->rmse_q) ? "channels" : "q");
     for (uint32_t k = 0; k < score->nhorizon; k++) {
         const nsi_horizon_error* h = &score->horizons[k];
-        printf("%8s s  %8u  %11u  %10s  %10s\n", nsi_show_short(h->seconds, 4).text, h->samples,
-               h->windows, nsi_show(h->pooled, 4).text, nsi_show(h->median, 4).text);
+        printf("%8s s  %8u  %11u  %10s  %10s\n", nsi_format_short(h->seconds, 4).text, h->samples,
+               h->windows, nsi_format(h->pooled, 4).text, nsi_format(h->median, 4).text);
     }
 }
 
@@ -643,7 +643,7 @@ static void print_channels(const replay* r) {
     printf("\n%-*s  %-8s  %10s\n", width, "channel", "unit", "rmse");
     for (uint32_t k = 0; k < r->result.nchannel; k++) {
         printf("%-*s  %-8s  %10s\n", width, r->names[k], r->units[k][0] ? r->units[k] : "-",
-               nsi_show(r->result.channels[k], 4).text);
+               nsi_format(r->result.channels[k], 4).text);
     }
 }
 
@@ -654,11 +654,11 @@ static void print_trajectories(const replay* r) {
     for (uint32_t k = 0; k < lines; k++) {
         const nsi_recording_error* e = &r->result.recordings[k];
         printf("%-*s  %8u  %10s  %10s\n", width, recording_name(r, k), e->samples,
-               nsi_show(e->rmse_q, 4).text, nsi_show(e->rmse_qd, 4).text);
+               nsi_format(e->rmse_q, 4).text, nsi_format(e->rmse_qd, 4).text);
     }
     if (count > lines) printf("and %u more\n", count - lines);
     printf("%-*s  %8llu  %10s  %10s\n", width, "all", (unsigned long long)predicted_samples(r),
-           nsi_show(r->result.score.rmse_q, 4).text, nsi_show(r->result.score.rmse_qd, 4).text);
+           nsi_format(r->result.score.rmse_q, 4).text, nsi_format(r->result.score.rmse_qd, 4).text);
 }
 
 static int run(replay* r) {

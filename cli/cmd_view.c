@@ -3,8 +3,8 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "cli.h"
-#include "page/bundle.h"
-#include "page/html.h"
+#include "report/html.h"
+#include "report/web_bundle.h"
 #include "server.h"
 
 #include <errno.h>
@@ -148,19 +148,19 @@ static bool find_progress(const view* v, server_answer* out) {
 }
 
 static void add_sentence(nsi_text_builder* b, const char* text) {
-    nsi_page_element(b, "p", text);
+    nsi_html_element(b, "p", text);
 }
 
 // The page of a folder without a report, or with one of a fit before. `progress` may be NULL.
 static bool find_live_page(const json_t* progress, bool has_report, server_answer* out) {
-    nsi_bundle bundle;
+    nsi_web_bundle bundle;
     const char *title = json_string_value(json_object_get(progress, "title")),
                *message = json_string_value(json_object_get(progress, "message"));
     nsi_text_builder b = {.allocator = ns_default_allocator()};
-    nsi_page_open_live(&b, title ? title : "neuralsim");
-    nsi_page_element(&b, "h1", title ? title : "neuralsim");
+    nsi_html_open_live(&b, title ? title : "neuralsim");
+    nsi_html_element(&b, "h1", title ? title : "neuralsim");
     if (is_in(progress, "running")) {
-        bool has_script = nsi_bundle_get(&bundle);
+        bool has_script = nsi_web_bundle_get(&bundle);
         nsi_text_add(&b, "<div id=\"live\" data-url=\"progress\"></div>\n%s",
                      has_script ? "<noscript>" : "");
         add_sentence(&b, "A fit is running here. Load this page again to see its report when it "
@@ -173,7 +173,7 @@ static bool find_live_page(const json_t* progress, bool has_report, server_answe
         if (message) add_sentence(&b, message);
     }
     if (has_report) nsi_text_add(&b, "<p><a href=\"report.html\">The report before</a></p>\n");
-    nsi_page_close(&b);
+    nsi_html_close(&b);
     out->type = html_content;
     return nsi_text_finish(&b, &out->text, NULL) == NS_OK;
 }

@@ -6,7 +6,7 @@
 
 #include "cli.h"
 #include "io/file.h"
-#include "page/html.h"
+#include "report/html.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -148,31 +148,31 @@ nsi_json experiment_begin_json(const experiment* e, uint64_t seed) {
 }
 
 void experiment_open_page(const experiment* e, nsi_text_builder* page) {
-    nsi_page_open(page, e->title);
-    nsi_page_element(page, "h1", e->title);
+    nsi_html_open(page, e->title);
+    nsi_html_element(page, "h1", e->title);
     if (e->quick) nsi_text_add(page, "<p class=\"faint\">A quick run: only a part of it.</p>\n");
 }
 
 void experiment_close_page(const experiment* e, nsi_text_builder* page) {
     if (e->remarks) nsi_text_add(page, "<h2>Remarks</h2>\n<ul>\n");
     for (const nsi_yaml_node* n = e->remarks ? e->remarks->first : NULL; n; n = n->next) {
-        nsi_page_element(page, "li", n->text);
+        nsi_html_element(page, "li", n->text);
     }
     if (e->remarks) nsi_text_add(page, "</ul>\n");
     nsi_text_add(page, "<dl>\n");
     if (e->citation) {
         nsi_text_add(page, "<dt>citation</dt>");
-        nsi_page_element(page, "dd", e->citation);
+        nsi_html_element(page, "dd", e->citation);
     }
     if (e->source) {
         nsi_text_add(page, "<dt>data</dt>");
-        nsi_page_element(page, "dd", e->source);
+        nsi_html_element(page, "dd", e->source);
     }
     nsi_text_add(page, "</dl>\n<p class=\"faint\">neuralsim experiment ");
-    nsi_page_text(page, e->name);
+    nsi_html_text(page, e->name);
     nsi_text_add(page, "%s: %s s</p>\n", e->quick ? " --quick" : "",
-                 nsi_show(nsi_clock_wall() - e->began, 3).text);
-    nsi_page_close(page);
+                 nsi_format(nsi_clock_wall() - e->began, 3).text);
+    nsi_html_close(page);
 }
 
 int experiment_finish(const experiment* e, nsi_json* result, nsi_text_builder* page) {

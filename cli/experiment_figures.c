@@ -3,7 +3,7 @@
 
 #include "cli.h"
 #include "experiment_fits.h"
-#include "fit/show.h"
+#include "fit/result_words.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -168,7 +168,7 @@ static bool add_loss(const fits_figure* of, nsi_charts* charts) {
     curves c;
     if (!make_curves(&c, "loss", of->title, points, 1, of->nfit, charts)) return false;
     for (uint32_t k = 0; k < of->nfit; k++) {
-        const nsi_answer* a = &fits_runs(of->fits[k])->answer;
+        const nsi_result* a = &fits_runs(of->fits[k])->answer;
         name_series(&c, k, of->fits[k]->label, fits_classes[k]);
         for (uint32_t i = 0; i < a->history.count; i++) {
             const nsi_history_point* h = &a->history.data[i];
@@ -189,7 +189,7 @@ static uint32_t error_count(const fits_entry* x) {
 }
 
 // @param of  measures by their names in the first fit of the figure
-static double test_error(const nsi_answer* a, const fits_entry* of, uint32_t number) {
+static double test_error(const nsi_result* a, const fits_entry* of, uint32_t number) {
     const nsi_score *s = &a->after[NSI_ROLE_TEST],
                     *names = &of->runs[0].answer.after[NSI_ROLE_TEST];
     for (uint32_t k = 0; names->nmeasure > 0 && k < s->nmeasure; k++) {
@@ -352,7 +352,7 @@ static bool add_bars(const fits_figure* of, nsi_charts* charts) {
         nsi_role role = k % 2 == 0 ? NSI_ROLE_TRAIN : NSI_ROLE_TEST;
         double value = fits_measure(x, role, of->measure);
         const char* text =
-            isnan(value) ? "" : nsi_charts_text(charts, "%s", nsi_show(value, 3).text);
+            isnan(value) ? "" : nsi_charts_text(charts, "%s", nsi_format(value, 3).text);
         labels[k / 2] = x->label;
         numbers[k % 2 * of->nfit + k / 2] = value;
         bars[k] = (nsi_bar){value, of->mark.label ? of->mark.x : NAN, text};

@@ -6,7 +6,7 @@
 #include "experiment_fits.h"
 
 #include "cli.h"
-#include "fit/fit.h"
+#include "fit/fit_state.h"
 #include "interrupt.h"
 
 #include <math.h>
@@ -126,17 +126,17 @@ static void read_truth(experiment* e, fits_entry* x, const nsi_yaml_node* map) {
 // Is there a file, and does it name as many trajectories as all runs take?
 static void check_file(experiment* e, const fits_entry* x) {
     const char* path = experiment_path(e, e->folder, x->file);
-    nsi_fit_plan* plan = NULL;
+    nsi_fit_spec* plan = NULL;
     if (!path || e->status != NS_OK) return;
-    e->status = nsi_fit_plan_read(path, NULL, &plan, &e->error);
+    e->status = nsi_fit_spec_read(path, NULL, &plan, &e->error);
     // Files of a glob are counted when they are there.
-    if (e->status == NS_OK && nsi_fit_plan_expand(plan, NULL) == NS_OK) {
-        e->status = nsi_fit_plan_choose(plan, x->most_trajectories, x->most_seeds - 1, &e->error);
+    if (e->status == NS_OK && nsi_fit_spec_expand(plan, NULL) == NS_OK) {
+        e->status = nsi_fit_spec_choose(plan, x->most_trajectories, x->most_seeds - 1, &e->error);
         if (e->status == NS_OK && x->folds > 0) {
-            e->status = nsi_fit_plan_fold(plan, x->folds, 0, &e->error);
+            e->status = nsi_fit_spec_fold(plan, x->folds, 0, &e->error);
         }
     }
-    nsi_fit_plan_free(plan);
+    nsi_fit_spec_free(plan);
 }
 
 static const char* full_label(experiment* e, const fits_entry* x) {
@@ -359,10 +359,10 @@ static uint32_t run_before(const fits_entry* from, const fits_entry* x, uint32_t
 }
 
 // Parameters start where those of the same name ended.
-static ns_status start_from(const nsi_answer* a, ns_fit* fit, ns_error* error) {
+static ns_status start_from(const nsi_result* a, ns_fit* fit, ns_error* error) {
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < fit->nz && status == NS_OK; k++) {
-        const char* name = nsi_variables_at(fit->variables, k)->name;
+        const char* name = nsi_parameters_at(fit->variables, k)->name;
         for (uint32_t i = 0; i < a->estimates.count && status == NS_OK; i++) {
             if (strcmp(a->estimates.data[i].name, name) != 0) continue;
             status = ns_fit_set_start(fit, name, a->estimates.data[i].value, error);
@@ -372,7 +372,7 @@ static ns_status start_from(const nsi_answer* a, ns_fit* fit, ns_error* error) {
 }
 
 static bool keep_plan(fits* f, fits_entry* x, const ns_fit* fit) {
-    const nsi_fit_plan* plan = fit->plan;
+    const nsi_fit_spec* plan = fit->plan;
     double* horizons = experiment_zeros(f->e, (plan->horizons.count + 1) * sizeof *horizons);
     if (!horizons) return false;
     for (uint32_t k = 0; k < plan->horizons.count; k++) horizons[k] = plan->horizons.data[k];
@@ -438,7 +438,7 @@ static bool run_once(fits* f, fits_entry* x, uint32_t run, const nsi_fit_changes
     bool done = status == NS_OK && (!first || keep_plan(f, x, fit));
     if (done) { // all else can go
         x->runs[run] = (fits_run){.answer = fit->answer, .done = true};
-        nsi_answer_init(NULL, &fit->answer);
+        nsi_result_init(NULL, &fit->answer);
     }
     ns_fit_free(fit);
     if (status != NS_OK) cli_fail("%s: %s", x->name, error.message);
@@ -531,7 +531,7 @@ int experiment_run_fits(experiment* e) {
     for (uint32_t k = 0; k < f.nentry; k++) {
         fits_entry* x = &f.entries[k];
         for (uint32_t run = 0; x->runs && run < x->nrun; run++) {
-            if (x->runs[run].done) nsi_answer_free(&x->runs[run].answer);
+            if (x->runs[run].done) nsi_result_free(&x->runs[run].answer);
         }
     }
     nsi_charts_free(&f.charts);

@@ -4,15 +4,15 @@
 #define CLI_EXPERIMENT_FITS_H
 
 #include "experiment.h"
-#include "fit/answer.h"
+#include "fit/result.h"
 #include "neuralsim/table.h"
-#include "page/chart.h"
+#include "report/chart.h"
 
 enum { FITS_MOST_SEEDS = 1000 };
 
 // One run of a fit: for a number of training trajectories and a seed.
 typedef struct fits_run {
-    nsi_answer answer;
+    nsi_result answer;
     bool done;
 } fits_run;
 

@@ -6,9 +6,9 @@
 
 #include "cli.h"
 #include "experiment.h"
-#include "fit/fit.h"
-#include "page/html.h"
-#include "page/starts.h"
+#include "fit/fit_state.h"
+#include "report/html.h"
+#include "report/start_map.h"
 
 #include <float.h>
 #include <math.h>
@@ -367,27 +367,27 @@ static void run_cells(grid* g) {
 // Rollouts with Jacobian and normal equations, as in each iteration of LM, per second on one core.
 static ns_status measure(grid* g, ns_error* error) {
     worker w = {.fit = NULL};
-    nsi_evaluator* evaluator = NULL;
+    nsi_objective* evaluator = NULL;
     ns_status status = take_fit(g, &w, 0, g->local, error);
     if (status == NS_OK) {
         const ns_fit* fit = w.fit;
         g->seed = w.seed;
-        status = nsi_evaluator_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
+        status = nsi_objective_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
                                       &fit->plan->stages.data[0].loss, NULL, 1, &evaluator, error);
         if (status == NS_OK) {
-            memcpy(nsi_evaluator_point(evaluator).z, fit->z0, fit->nz * sizeof(double));
+            memcpy(nsi_objective_point(evaluator).z, fit->z0, fit->nz * sizeof(double));
         }
     }
     double began = nsi_clock_wall(), seconds = 0.0, value;
     uint32_t count = 0;
     for (; status == NS_OK && seconds < 0.2; count++) {
-        if (!nsi_evaluator_linearise(evaluator, &value)) {
+        if (!nsi_objective_linearise(evaluator, &value)) {
             status = nsi_fail(error, NS_ERR_NONFINITE, "no derivatives at the first start");
         }
         seconds = nsi_clock_wall() - began;
     }
     if (seconds > 0.0) g->rollouts = count / seconds;
-    nsi_evaluator_free(evaluator);
+    nsi_objective_free(evaluator);
     ns_fit_free(w.fit);
     return status;
 }
@@ -442,25 +442,26 @@ static void print_row(const grid* g, uint32_t pose, uint32_t which) {
     summary s = summarise(g, pose, which);
     char who[80] = "all", success[40];
     if (pose != NSI_NONE) {
-        snprintf(who, sizeof who, "%u (%s", pose + 1, nsi_show_short(g->poses[pose][0], 3).text);
+        snprintf(who, sizeof who, "%u (%s", pose + 1, nsi_format_short(g->poses[pose][0], 3).text);
         for (uint32_t k = 1; k < g->nq && k < 4; k++) {
             size_t used = strlen(who);
             snprintf(who + used, sizeof who - used, ", %s",
-                     nsi_show_short(g->poses[pose][k], 3).text);
+                     nsi_format_short(g->poses[pose][k], 3).text);
         }
         strncat(who, ")", sizeof who - strlen(who) - 1);
     }
-    snprintf(success, sizeof success, "%s %%", nsi_show_short(100.0 * s.success, 3).text);
+    snprintf(success, sizeof success, "%s %%", nsi_format_short(100.0 * s.success, 3).text);
     printf("%-16s %-32s %8s %10s %6u %9s\n", which == 0 ? who : "", g->methods[which].label,
-           success, nsi_show(s.runs_mean, 2).text, s.runs_max, nsi_show(s.seconds, 2).text);
+           success, nsi_format(s.runs_mean, 2).text, s.runs_max, nsi_format(s.seconds, 2).text);
 }
 
 static void print_all(const grid* g) {
     const experiment* e = g->e;
     printf("%s\n%u x %u starts from %s to %s; truth %s %s, %s %s; found: both within %s\n\n",
-           e->title, g->cells, g->cells, nsi_show_short(g->from, 3).text,
-           nsi_show_short(g->to, 3).text, g->names[0], nsi_show_short(g->truth[0], 3).text,
-           g->names[1], nsi_show_short(g->truth[1], 3).text, nsi_show_short(g->tolerance, 3).text);
+           e->title, g->cells, g->cells, nsi_format_short(g->from, 3).text,
+           nsi_format_short(g->to, 3).text, g->names[0], nsi_format_short(g->truth[0], 3).text,
+           g->names[1], nsi_format_short(g->truth[1], 3).text,
+           nsi_format_short(g->tolerance, 3).text);
     printf("%-16s %-32s %8s %10s %6s %9s\n", "pose", "method", "found", "LM runs", "most",
            "seconds");
     for (uint32_t p = 0; p <= g->npose; p++) {
@@ -468,12 +469,12 @@ static void print_all(const grid* g) {
         for (uint32_t m = 0; m < g->nmethod; m++) print_row(g, pose, m);
     }
     printf("\nseconds of one core; %s rollouts of %u steps with Jacobian per second on one core\n",
-           nsi_show(g->rollouts, 3).text, g->steps);
+           nsi_format(g->rollouts, 3).text, g->steps);
     for (const nsi_yaml_node* n = e->remarks ? e->remarks->first : NULL; n; n = n->next) {
         printf("- %s\n", n->text);
     }
     printf("\n%s s in all\nmodel   %s/fitted.yaml\npage    %s/report.html\n",
-           nsi_show(nsi_clock_wall() - e->began, 3).text, e->output, e->output);
+           nsi_format(nsi_clock_wall() - e->began, 3).text, e->output, e->output);
 }
 
 static void add_success(nsi_json* j, const grid* g, const char* name, uint32_t which) {
@@ -572,7 +573,7 @@ static bool add_starts(const grid* g, uint32_t pose, double* values, nsi_text_bu
     if (done) {
         char name[80];
         snprintf(name, sizeof name, "%s.svg", figure.name);
-        nsi_page_figure(page, &figure);
+        nsi_html_figure(page, &figure);
         done = experiment_write(g->e, name, &text);
     }
     ns_text_free(&text);
@@ -582,18 +583,18 @@ static bool add_starts(const grid* g, uint32_t pose, double* values, nsi_text_bu
 }
 
 static void add_table(const grid* g, uint32_t pose, nsi_text_builder* page) {
-    nsi_page_open_table(page, "<method|found|LM runs, mean|most|seconds");
+    nsi_html_open_table(page, "<method|found|LM runs, mean|most|seconds");
     for (uint32_t m = 0; m < g->nmethod; m++) {
         summary s = summarise(g, pose, m);
         nsi_text_add(page, "<tr>");
-        nsi_page_cell(page, "l", g->methods[m].label);
-        nsi_text_add(page, "<td>%s %%</td>", nsi_show_short(100.0 * s.success, 3).text);
-        nsi_page_number(page, s.runs_mean, 2);
+        nsi_html_cell(page, "l", g->methods[m].label);
+        nsi_text_add(page, "<td>%s %%</td>", nsi_format_short(100.0 * s.success, 3).text);
+        nsi_html_number(page, s.runs_mean, 2);
         nsi_text_add(page, "<td>%u</td>", s.runs_max);
-        nsi_page_number(page, s.seconds, 2);
+        nsi_html_number(page, s.seconds, 2);
         nsi_text_add(page, "</tr>\n");
     }
-    nsi_page_close_table(page);
+    nsi_html_close_table(page);
 }
 
 static bool make_page(const grid* g, nsi_text_builder* page) {
@@ -607,12 +608,12 @@ static bool make_page(const grid* g, nsi_text_builder* page) {
         "truth (star) and where the method ended. Found: both parameters within %s. Seconds "
         "are those of one core, on which %s rollouts of %u steps with Jacobian take a "
         "second.</p>\n<h2>All poses</h2>\n",
-        nsi_show_short(g->tolerance, 3).text, nsi_show(g->rollouts, 3).text, g->steps);
+        nsi_format_short(g->tolerance, 3).text, nsi_format(g->rollouts, 3).text, g->steps);
     add_table(g, NSI_NONE, page);
     for (uint32_t p = 0; p < g->npose && done; p++) {
         nsi_text_add(page, "<h2>Pose %u: released at rest from (", p + 1);
         for (uint32_t k = 0; k < g->nq; k++) {
-            nsi_text_add(page, "%s%s", k > 0 ? ", " : "", nsi_show_short(g->poses[p][k], 4).text);
+            nsi_text_add(page, "%s%s", k > 0 ? ", " : "", nsi_format_short(g->poses[p][k], 4).text);
         }
         nsi_text_add(page, ") rad</h2>\n");
         done = add_starts(g, p, values, page);

@@ -3,8 +3,8 @@
 
 #include "cli.h"
 #include "experiment_fits.h"
-#include "fit/show.h"
-#include "page/html.h"
+#include "fit/result_words.h"
+#include "report/html.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,13 +42,13 @@ static double number_of(const nsi_score* score, quantity what) {
 // Scores of one run that say what there is: of the first seed, or the first fold.
 static const nsi_score* example(const fits_entry* x, uint32_t number, bool after, nsi_role role) {
     uint32_t run = fits_is_folded(x, role) ? 1 : number * x->seeds;
-    const nsi_answer* a = &x->runs[run].answer;
+    const nsi_result* a = &x->runs[run].answer;
     return after ? &a->after[role] : &a->before[role];
 }
 
 // What data of a role is called in a table.
 static const char* role_name(const fits_entry* x, nsi_role role) {
-    return fits_is_folded(x, role) ? "left-out" : nsi_show_role(role);
+    return fits_is_folded(x, role) ? "left-out" : nsi_role_name(role);
 }
 
 // How much such a number counts in an average: the predictions, or samples, that it is of.
@@ -69,7 +69,7 @@ static fits_spread spread_of_folds(const fits_entry* x, bool after, quantity wha
     bool squares = what.kind != MEASURE && what.kind != MEDIAN;
     uint32_t folds = 0; // in which there is something
     for (uint32_t k = 1; k < x->nrun; k++) {
-        const nsi_answer* a = &x->runs[k].answer;
+        const nsi_result* a = &x->runs[k].answer;
         const nsi_score* score = after ? &a->after[NSI_ROLE_TEST] : &a->before[NSI_ROLE_TEST];
         double value = number_of(score, what), weight = weight_of(score, what);
         if (isnan(value)) continue;
@@ -90,7 +90,7 @@ static fits_spread spread(const fits_entry* x, uint32_t number, bool after, nsi_
     const fits_run* runs = x->runs + (size_t)number * x->seeds;
     if (fits_is_folded(x, role)) return spread_of_folds(x, after, what);
     for (uint32_t k = 0; k < x->seeds; k++) {
-        const nsi_answer* a = &runs[k].answer;
+        const nsi_result* a = &runs[k].answer;
         values[k] = number_of(after ? &a->after[role] : &a->before[role], what);
     }
     return fits_spread_of(values, x->seeds);
@@ -108,7 +108,7 @@ static fits_spread seconds_of(const fits_entry* x, uint32_t number) {
 }
 
 // Are exactly the expected inputs left at the end of a sparsity path?
-static bool has_inputs(const fits_entry* x, const nsi_answer* a) {
+static bool has_inputs(const fits_entry* x, const nsi_result* a) {
     if (a->path.count == 0) return false;
     const double* norms = a->path.data[a->path.count - 1].norms;
     uint32_t found = 0;
@@ -130,7 +130,7 @@ static uint32_t count_right_inputs(const fits_entry* x) {
 }
 
 // A parameter, or "<set>/<coefficient>"; NaN: there is none of this name.
-static double value_of(const nsi_answer* a, const char* name) {
+static double value_of(const nsi_result* a, const char* name) {
     for (uint32_t k = 0; k < a->estimates.count; k++) {
         if (strcmp(a->estimates.data[k].name, name) == 0) return a->estimates.data[k].value;
     }
@@ -146,7 +146,7 @@ static double value_of(const nsi_answer* a, const char* name) {
 }
 
 // The largest relative error of what should have been found; NaN: there is nothing of such a name.
-static double truth_error(fits* f, const fits_entry* x, const nsi_answer* a) {
+static double truth_error(fits* f, const fits_entry* x, const nsi_result* a) {
     double worst = 0.0;
     for (const nsi_yaml_node* n = x->truth->first; n; n = n->next) {
         double truth = NAN;
@@ -163,7 +163,7 @@ static bool check_names(const fits* f) {
     for (uint32_t k = 0; k < f->nentry; k++) {
         const fits_entry* x = &f->entries[k];
         if (!x->chosen) continue;
-        const nsi_answer* a = &fits_runs(x)->answer;
+        const nsi_result* a = &fits_runs(x)->answer;
         for (const nsi_yaml_node* n = x->truth ? x->truth->first : NULL; n; n = n->next) {
             if (!isnan(value_of(a, n->key))) continue;
             return cli_fail("%s has no parameter or coefficient %s", x->name, n->key), false;
@@ -216,7 +216,7 @@ static cell_text show_cell(const row* r, nsi_role role, double seconds) {
     }
     cell_text out = {"-"};
     if (isnan(median) && isnan(pooled)) return out;
-    nsi_shown (*show)(double, int) = other ? nsi_show_short : nsi_show;
+    nsi_formatted (*show)(double, int) = other ? nsi_format_short : nsi_format;
     snprintf(out.text, sizeof out.text, isnan(median) ? "%s" : "%s (%s)", show(pooled, 3).text,
              show(median, 3).text);
     return out;
@@ -234,14 +234,14 @@ static cell_text show_seeds(const row* r, nsi_role role) {
     if (x->nhorizon > 0) what = (quantity){POOLED, x->horizons[x->nhorizon - 1], NULL};
     fits_spread s = spread(x, x->ncount - 1, true, role, what);
     if (isnan(s.median)) return out; // nothing of this role is so long
-    snprintf(out.text, sizeof out.text, "%u: %s to %s", runs, nsi_show(s.least, 3).text,
-             nsi_show(s.most, 3).text);
+    snprintf(out.text, sizeof out.text, "%u: %s to %s", runs, nsi_format(s.least, 3).text,
+             nsi_format(s.most, 3).text);
     return out;
 }
 
 static cell_text show_number(double value, int digits) {
     cell_text out = {""};
-    if (!isnan(value)) snprintf(out.text, sizeof out.text, "%s", nsi_show(value, digits).text);
+    if (!isnan(value)) snprintf(out.text, sizeof out.text, "%s", nsi_format(value, digits).text);
     return out;
 }
 
@@ -331,7 +331,7 @@ static void print_role(const fits* f, uint32_t of, nsi_role role, row* rows) {
     printf("\n%-*s", width, role_name(main, role));
     for (uint32_t h = 0; h < main->nhorizon; h++) {
         char heading[40];
-        snprintf(heading, sizeof heading, "%s s", nsi_show_short(main->horizons[h], 6).text);
+        snprintf(heading, sizeof heading, "%s s", nsi_format_short(main->horizons[h], 6).text);
         printf(" %17s", heading);
     }
     const nsi_score* measured = measures_of(f, of, role);
@@ -371,10 +371,10 @@ static void print_findings(fits* f, uint32_t of) {
         if (x->truth) {
             fits_spread off = truth_errors(f, x);
             printf("%s at most %s %% from the truth", x->inputs ? ";" : "",
-                   nsi_show(100 * off.median, 2).text);
+                   nsi_format(100 * off.median, 2).text);
             if (x->seeds > 1) {
                 printf(" (median of %u seeds; worst %s %%)", x->seeds,
-                       nsi_show(100 * off.most, 2).text);
+                       nsi_format(100 * off.most, 2).text);
             }
         }
         printf("\n");
@@ -400,7 +400,7 @@ static void print_all(fits* f, row* rows) {
         printf("- %s\n", n->text);
     }
     printf("\n%s s in all\nmodel   %s/fitted.yaml (%s)\npage    %s/report.html\n",
-           nsi_show(nsi_clock_wall() - e->began, 3).text, e->output, f->entries[f->main].name,
+           nsi_format(nsi_clock_wall() - e->began, 3).text, e->output, f->entries[f->main].name,
            e->output);
     if (has_analytic(f))
         printf("        %s/analytic.yaml (%s)\n", e->output, f->entries[f->analytic].name);
@@ -417,16 +417,16 @@ static void add_role(const fits* f, uint32_t of, nsi_role role, row* rows, nsi_t
     nsi_text_add(page, "<h%c>Error on %s data</h%c>\n", f->ncase > 1 ? '3' : '2',
                  role_name(main, role), f->ncase > 1 ? '3' : '2');
     const nsi_score* measured = measures_of(f, of, role);
-    nsi_page_open_table(page, "");
+    nsi_html_open_table(page, "");
     nsi_text_add(page, "<tr><th></th>"); // names of measures are not ours
     for (uint32_t h = 0; h < main->nhorizon; h++) {
-        nsi_text_add(page, "<th>%s s</th>", nsi_show_short(main->horizons[h], 6).text);
+        nsi_text_add(page, "<th>%s s</th>", nsi_format_short(main->horizons[h], 6).text);
     }
     for (uint32_t m = 0; m < measured->nmeasure; m++) {
         nsi_text_add(page, "<th>");
-        nsi_page_text(page, measured->measures[m].name);
+        nsi_html_text(page, measured->measures[m].name);
         nsi_text_add(page, *measured->measures[m].unit ? ", " : "");
-        nsi_page_text(page, measured->measures[m].unit);
+        nsi_html_text(page, measured->measures[m].unit);
         nsi_text_add(page, "</th>");
     }
     nsi_text_add(page, "%s<th>seconds</th>%s</tr>\n", velocity ? "<th>qd</th>" : "",
@@ -435,20 +435,20 @@ static void add_role(const fits* f, uint32_t of, nsi_role role, row* rows, nsi_t
         const row* r = &rows[k];
         nsi_text_add(page, "<tr><td class=\"l\">");
         if (r->folder) nsi_text_add(page, "<a href=\"%s/report.html\">", r->folder);
-        nsi_page_text(page, r->label);
+        nsi_html_text(page, r->label);
         nsi_text_add(page, "%s</td>", r->folder ? "</a>" : "");
         for (uint32_t h = 0; h < main->nhorizon; h++) {
-            nsi_page_cell(page, "", show_cell(r, role, main->horizons[h]).text);
+            nsi_html_cell(page, "", show_cell(r, role, main->horizons[h]).text);
         }
         for (uint32_t m = 0; m < measured->nmeasure; m++) {
-            nsi_page_cell(page, "", show_measure(r, role, measured->measures[m].name).text);
+            nsi_html_cell(page, "", show_measure(r, role, measured->measures[m].name).text);
         }
-        if (velocity) nsi_page_cell(page, "", show_velocity(r, role).text);
-        nsi_page_cell(page, "", show_seconds(r).text);
-        if (seeds) nsi_page_cell(page, "", show_seeds(r, role).text);
+        if (velocity) nsi_html_cell(page, "", show_velocity(r, role).text);
+        nsi_html_cell(page, "", show_seconds(r).text);
+        if (seeds) nsi_html_cell(page, "", show_seeds(r, role).text);
         nsi_text_add(page, "</tr>\n");
     }
-    nsi_page_close_table(page);
+    nsi_html_close_table(page);
 }
 
 static void add_findings(fits* f, uint32_t of, nsi_text_builder* page) {
@@ -456,7 +456,7 @@ static void add_findings(fits* f, uint32_t of, nsi_text_builder* page) {
         const fits_entry* x = &f->entries[k];
         if (!x->chosen || x->of != of || !(x->inputs || x->truth)) continue;
         nsi_text_add(page, "<p>");
-        nsi_page_text(page, x->label);
+        nsi_html_text(page, x->label);
         if (x->inputs) {
             nsi_text_add(page, ": exactly the right inputs in %u of %u seeds",
                          count_right_inputs(x), x->seeds);
@@ -464,10 +464,10 @@ static void add_findings(fits* f, uint32_t of, nsi_text_builder* page) {
         if (x->truth) {
             fits_spread off = truth_errors(f, x);
             nsi_text_add(page, "%s at most %s %% from the truth", x->inputs ? ";" : ":",
-                         nsi_show(100 * off.median, 2).text);
+                         nsi_format(100 * off.median, 2).text);
             if (x->seeds > 1) {
                 nsi_text_add(page, " (median of %u seeds; worst %s %%)", x->seeds,
-                             nsi_show(100 * off.most, 2).text);
+                             nsi_format(100 * off.most, 2).text);
             }
         }
         nsi_text_add(page, ".</p>\n");
@@ -487,7 +487,7 @@ static bool add_figures(const fits* f, nsi_text_builder* page) {
         bool done = status == NS_OK;
         if (!done) cli_fail("%s", error.message);
         if (done) {
-            nsi_page_figure(page, &figure);
+            nsi_html_figure(page, &figure);
             snprintf(name, sizeof name, "%s.svg", figure.name);
             done = experiment_write(f->e, name, &text);
             snprintf(name, sizeof name, "%s.csv", figure.name);
@@ -507,7 +507,7 @@ static void add_metric(nsi_json* j, const char* who, const char* what, double se
                        double value) {
     char key[300];
     snprintf(key, sizeof key, isnan(seconds) ? "%.150s_%.110s" : "%.150s_%.110s_%ss", who, what,
-             nsi_show_short(seconds, 6).text);
+             nsi_format_short(seconds, 6).text);
     nsi_json_number(j, key, value);
 }
 
@@ -519,11 +519,11 @@ static void add_scores(nsi_json* j, const char* who, const fits_entry* x, uint32
         if (score->windows == 0) continue;
         for (uint32_t h = 0; h < score->nhorizon; h++) {
             double seconds = score->horizons[h].seconds;
-            snprintf(what, sizeof what, "%s_median", nsi_show_role(roles[r]));
+            snprintf(what, sizeof what, "%s_median", nsi_role_name(roles[r]));
             add_metric(
                 j, who, what, seconds,
                 spread(x, number, after, roles[r], (quantity){MEDIAN, seconds, NULL}).median);
-            snprintf(what, sizeof what, "%s_pooled", nsi_show_role(roles[r]));
+            snprintf(what, sizeof what, "%s_pooled", nsi_role_name(roles[r]));
             add_metric(
                 j, who, what, seconds,
                 spread(x, number, after, roles[r], (quantity){POOLED, seconds, NULL}).median);
@@ -531,13 +531,13 @@ static void add_scores(nsi_json* j, const char* who, const fits_entry* x, uint32
         for (uint32_t m = 0; m < score->nmeasure; m++) {
             quantity measure = {.kind = MEASURE, .name = score->measures[m].name};
             char named[200];
-            snprintf(named, sizeof named, "%s_%.100s", nsi_show_role(roles[r]), measure.name);
+            snprintf(named, sizeof named, "%s_%.100s", nsi_role_name(roles[r]), measure.name);
             add_metric(j, who, named, NAN, spread(x, number, after, roles[r], measure).median);
         }
-        snprintf(what, sizeof what, "%s_q", nsi_show_role(roles[r]));
+        snprintf(what, sizeof what, "%s_q", nsi_role_name(roles[r]));
         add_metric(j, who, what, NAN,
                    spread(x, number, after, roles[r], (quantity){.kind = RMSE_Q}).median);
-        snprintf(what, sizeof what, "%s_qd", nsi_show_role(roles[r]));
+        snprintf(what, sizeof what, "%s_qd", nsi_role_name(roles[r]));
         add_metric(j, who, what, NAN,
                    spread(x, number, after, roles[r], (quantity){.kind = RMSE_QD}).median);
     }
@@ -607,7 +607,7 @@ static void add_runs(nsi_json* j, fits* f) {
         if (!x->chosen || x->nrun == 1) continue;
         nsi_json_open(j, x->name, '[');
         for (uint32_t run = 0; run < x->nrun; run++) {
-            const nsi_answer* a = &x->runs[run].answer;
+            const nsi_result* a = &x->runs[run].answer;
             nsi_json_open(j, NULL, '{');
             if (x->folds > 0) {
                 if (run > 0) nsi_json_count(j, "fold", run);
@@ -618,7 +618,7 @@ static void add_runs(nsi_json* j, fits* f) {
             nsi_json_number(j, "seconds", a->seconds);
             for (size_t r = 0; r < ROLES; r++) {
                 if (a->after[roles[r]].windows == 0) continue;
-                nsi_json_open(j, nsi_show_role(roles[r]), '{');
+                nsi_json_open(j, nsi_role_name(roles[r]), '{');
                 nsi_json_number(j, "q", a->after[roles[r]].rmse_q);
                 nsi_json_number(j, "qd", a->after[roles[r]].rmse_qd);
                 for (uint32_t h = 0; h < a->after[roles[r]].nhorizon; h++) {
@@ -646,7 +646,7 @@ static bool add_fits(nsi_json* j, const fits* f) {
         if (!f->entries[k].chosen) continue;
         ns_text text = {0};
         ns_error error;
-        if (nsi_answer_json(&fits_runs(&f->entries[k])->answer, &text, &error) != NS_OK) {
+        if (nsi_result_json(&fits_runs(&f->entries[k])->answer, &text, &error) != NS_OK) {
             cli_fail("%s", error.message);
             return false;
         }
@@ -672,7 +672,7 @@ int fits_report(fits* f) {
                  "the fits.</p>\n");
     for (uint32_t c = 0; c < f->ncase; c++) {
         if (is_empty(f, c)) continue;
-        if (*f->cases[c].title) nsi_page_element(&page, "h2", f->cases[c].title);
+        if (*f->cases[c].title) nsi_html_element(&page, "h2", f->cases[c].title);
         if (f->cases[c].missing) {
             nsi_text_add(&page, "<p>Left out: its recordings are missing.</p>\n");
         }

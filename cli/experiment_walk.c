@@ -7,7 +7,7 @@
 
 #include "experiment_walk.h"
 
-#include "page/show.h"
+#include "report/format.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -98,12 +98,12 @@ static void read_imitation(walk_experiment* w, const nsi_yaml_node* n, walk_poli
     experiment_number(e, n, "share", 1e-3, 1.0, &p->share);
     uint32_t count;
     const double* hidden = experiment_numbers(e, nsi_yaml_find(n, "hidden"), &count);
-    if (count == 0 || count >= NSI_PERCEPTRON_LAYERS) {
+    if (count == 0 || count >= NSI_MLP_F32_LAYERS) {
         experiment_fault(e, n, "`hidden` needs one to five widths of layers");
         count = 0;
     }
     for (uint32_t k = 0; k < count && e->status == NS_OK; k++) {
-        if (hidden[k] < 1.0 || hidden[k] > NSI_PERCEPTRON_WIDEST || hidden[k] != floor(hidden[k])) {
+        if (hidden[k] < 1.0 || hidden[k] > NSI_MLP_F32_WIDEST || hidden[k] != floor(hidden[k])) {
             experiment_fault(e, n, "widths in `hidden` are whole numbers, 1 to 512");
             return;
         }
@@ -335,12 +335,12 @@ static bool load_models(walk_experiment* w) {
     return true;
 }
 
-static nsi_walk_place* make_place(const walk_experiment* w, uint32_t robot,
-                                  const nsi_walk_place_options* options) {
-    nsi_walk_place* place = NULL;
+static nsi_walk_env* make_place(const walk_experiment* w, uint32_t robot,
+                                const nsi_walk_env_options* options) {
+    nsi_walk_env* place = NULL;
     ns_error error;
     ns_status status =
-        nsi_walk_place_create(w->models[robot], &w->robots[robot], options, NULL, &place, &error);
+        nsi_walk_env_create(w->models[robot], &w->robots[robot], options, NULL, &place, &error);
     if (status != NS_OK) cli_fail("%s", error.message);
     return place;
 }
@@ -376,7 +376,7 @@ double walk_speed_error(const nsi_walk_result* result) {
     return hypot(result->velocity[0], result->velocity[1]);
 }
 
-static void put_trace(walk_trace* t, const nsi_walk_moment* m) {
+static void put_trace(walk_trace* t, const nsi_walk_sample* m) {
     const uint32_t k = t->count++;
     t->time[k] = m->time;
     memcpy(t->states + (size_t)k * t->nx, m->states, t->nx * sizeof *t->states);
@@ -391,7 +391,7 @@ static void put_trace(walk_trace* t, const nsi_walk_moment* m) {
 
 // Walks of seeds first .. first + count - 1; `results` (count). Results do not depend on the thread.
 // @param times, trace  NULL: not wanted; the trace is of the first seed
-static bool walk_seeds(const walk_experiment* w, const nsi_walk_place* place,
+static bool walk_seeds(const walk_experiment* w, const nsi_walk_env* place,
                        const nsi_walk_options* options, uint64_t first, uint32_t count,
                        nsi_walk_result* sum, walk_times* times, walk_trace* trace) {
     nsi_walk_result* results = calloc(count, sizeof *results);
@@ -415,10 +415,10 @@ static bool walk_seeds(const walk_experiment* w, const nsi_walk_place* place,
 #pragma omp for schedule(dynamic)
 #endif
         for (int k = 0; k < (int)count; k++) {
-            nsi_walk_moment m;
+            nsi_walk_sample m;
             if (!walk) continue;
             nsi_walk_begin(walk, first + (uint64_t)k);
-            while (nsi_walk_tick(walk, &m)) {
+            while (nsi_walk_step(walk, &m)) {
                 if (times) add_time(&own, m.seconds);
                 if (trace && k == 0 && trace->count < room) put_trace(trace, &m);
             }
@@ -440,7 +440,7 @@ static bool walk_seeds(const walk_experiment* w, const nsi_walk_place* place,
     return !failed;
 }
 
-static bool make_trace(const walk_experiment* w, const nsi_walk_place* place, walk_run* r) {
+static bool make_trace(const walk_experiment* w, const nsi_walk_env* place, walk_run* r) {
     walk_trace* t = &r->trace;
     size_t rows = (size_t)(w->playback / (1e-3 * r->options.period)) + 1;
     t->nx = place->nx;
@@ -465,7 +465,7 @@ static void set_policy(const walk_experiment* w, uint32_t policy, nsi_walk_optio
 
 // The simplest remedy for errors that are always the same: gains of commands and an offset of the
 // height, from validation runs.
-static bool find_trim(const walk_experiment* w, const nsi_walk_place* place, walk_run* r) {
+static bool find_trim(const walk_experiment* w, const nsi_walk_env* place, walk_run* r) {
     nsi_walk_result sum;
     if (!walk_seeds(w, place, &r->options, VALIDATION, TRIM_SEEDS, &sum, NULL, NULL)) return false;
     for (int k = 0; k < 3; k++) {
@@ -481,28 +481,28 @@ static ns_contact_model contact_model(const walk_run* r) {
 }
 
 static bool run_one(walk_experiment* w, walk_run* r) {
-    nsi_walk_place_options options = nsi_default_walk_place_options();
+    nsi_walk_env_options options = nsi_default_walk_env_options();
     options.contact = contact_model(r);
-    nsi_walk_place* place = make_place(w, r->robot, &options);
+    nsi_walk_env* place = make_place(w, r->robot, &options);
     if (!place) return false;
     set_policy(w, r->policy, &r->options);
     bool done = !r->trim || find_trim(w, place, r);
     if (done && r->show) done = make_trace(w, place, r);
     done = done && walk_seeds(w, place, &r->options, TEST, r->seeds, &r->sum, &r->times,
                               r->show ? &r->trace : NULL);
-    nsi_walk_place_free(place);
+    nsi_walk_env_free(place);
     return done;
 }
 
 static bool run_disturbed(walk_experiment* w, walk_disturbance* d) {
-    nsi_walk_place_options at = nsi_default_walk_place_options();
+    nsi_walk_env_options at = nsi_default_walk_env_options();
     at.mass = d->mass;
     at.friction = d->friction;
-    nsi_walk_place* places[WALK_ROBOTS][2] = {{NULL}}; // of each contact model
+    nsi_walk_env* places[WALK_ROBOTS][2] = {{NULL}}; // of each contact model
     bool done = true;
     for (uint32_t k = 0; k < w->ndisturbed && done; k++) {
         const walk_run* r = &w->runs[w->disturbed[k]];
-        nsi_walk_place** place = &places[r->robot][r->contact];
+        nsi_walk_env** place = &places[r->robot][r->contact];
         nsi_walk_options options = r->options;
         options.seconds = w->disturbed_seconds;
         options.delay = (uint32_t)round(d->delay / (1e-3 * options.period));
@@ -513,22 +513,22 @@ static bool run_disturbed(walk_experiment* w, walk_disturbance* d) {
         done = *place &&
                walk_seeds(w, *place, &options, TEST, w->disturbed_seeds, &d->sums[k], NULL, NULL);
     }
-    for (uint32_t k = 0; k < 2 * WALK_ROBOTS; k++) nsi_walk_place_free(places[k / 2][k % 2]);
+    for (uint32_t k = 0; k < 2 * WALK_ROBOTS; k++) nsi_walk_env_free(places[k / 2][k % 2]);
     return done;
 }
 
 // ---- policies ----------------------------------------------------------------------------------
 
-static bool imitate(walk_experiment* w, walk_policy* p, const nsi_walk_place* place) {
-    nsi_lessons lessons = {0};
+static bool imitate(walk_experiment* w, walk_policy* p, const nsi_walk_env* place) {
+    nsi_demonstrations lessons = {0};
     nsi_walk_options options = w->options;
     options.period = walk_period(p->robot);
     options.seconds = 60.0;
     ns_error error;
-    ns_status status = nsi_lessons_create(p->transitions, NULL, &lessons, &error);
+    ns_status status = nsi_demonstrations_create(p->transitions, NULL, &lessons, &error);
     if (status == NS_OK) {
-        status = nsi_lessons_record(&lessons, place, &options, RECORDING, p->transitions, p->share,
-                                    NULL, &error);
+        status = nsi_demonstrations_record(&lessons, place, &options, RECORDING, p->transitions,
+                                           p->share, NULL, &error);
     }
     if (status == NS_OK) {
         status = nsi_policy_create(p->hidden, p->nhidden, 1, NULL, &p->policy, &error);
@@ -536,7 +536,7 @@ static bool imitate(walk_experiment* w, walk_policy* p, const nsi_walk_place* pl
     if (status == NS_OK) {
         status = nsi_imitate(p->policy, &lessons, &p->imitate, &p->imitated, &error);
     }
-    nsi_lessons_free(&lessons, NULL);
+    nsi_demonstrations_free(&lessons, NULL);
     if (status != NS_OK) cli_fail("%s: %s", p->name, error.message);
     return status == NS_OK;
 }
@@ -546,7 +546,7 @@ static bool imitate(walk_experiment* w, walk_policy* p, const nsi_walk_place* pl
 typedef struct validation {
     walk_experiment* w;
     walk_policy* p;
-    const nsi_walk_place* place;
+    const nsi_walk_env* place;
     nsi_walk_options options;
     nsi_policy* best;
     double score;
@@ -588,7 +588,7 @@ static bool after_iteration(void* context, uint32_t iteration, double value, dou
     return v->failed;
 }
 
-static bool tune(walk_experiment* w, walk_policy* p, const nsi_walk_place* place) {
+static bool tune(walk_experiment* w, walk_policy* p, const nsi_walk_env* place) {
     validation v = {
         .w = w, .p = p, .place = place, .options = w->options, .score = (double)INFINITY};
     nsi_tune* t = NULL;
@@ -639,9 +639,9 @@ static bool make_policies(walk_experiment* w) {
     for (uint32_t k = 0; k < w->npolicy && done; k++) {
         walk_policy* p = &w->policies[k];
         double began = nsi_clock_wall();
-        nsi_walk_place* place = make_place(w, p->robot, NULL);
+        nsi_walk_env* place = make_place(w, p->robot, NULL);
         done = place && (p->from == NSI_NONE ? imitate(w, p, place) : tune(w, p, place));
-        nsi_walk_place_free(place);
+        nsi_walk_env_free(place);
         p->took = nsi_clock_wall() - began;
         done = done && save_policy(w, p);
     }
@@ -746,7 +746,7 @@ static nsi_json make_json(const walk_experiment* w) {
 static void print_all(const walk_experiment* w) {
     const experiment* e = w->e;
     printf("%s\n%s s of random commands, errors are root mean squares against the command\n\n",
-           e->title, nsi_show_short(w->options.seconds, 4).text);
+           e->title, nsi_format_short(w->options.seconds, 4).text);
     printf("%-34s %7s %9s %9s %9s %9s %11s %9s\n", "run", "falls", "m/s", "rad/s", "height, m",
            "tilt, rad", "decision", "realtime");
     for (uint32_t k = 0; k < w->nrun; k++) {
@@ -754,11 +754,12 @@ static void print_all(const walk_experiment* w) {
         char falls[32], median[40];
         snprintf(falls, sizeof falls, "%u of %u", r->sum.falls, r->seeds);
         snprintf(median, sizeof median, "%s us",
-                 nsi_show(1e6 * walk_quantile(&r->times, 0.5), 2).text);
+                 nsi_format(1e6 * walk_quantile(&r->times, 0.5), 2).text);
         printf("%-34s %7s %9s %9s %9s %9s %11s %9s\n", r->label, falls,
-               nsi_show(walk_speed_error(&r->sum), 3).text, nsi_show(r->sum.velocity[2], 3).text,
-               nsi_show(r->sum.height, 3).text, nsi_show(r->sum.tilt, 2).text, median,
-               nsi_show(r->sum.seconds / r->sum.cpu, 3).text);
+               nsi_format(walk_speed_error(&r->sum), 3).text,
+               nsi_format(r->sum.velocity[2], 3).text, nsi_format(r->sum.height, 3).text,
+               nsi_format(r->sum.tilt, 2).text, median,
+               nsi_format(r->sum.seconds / r->sum.cpu, 3).text);
     }
     for (uint32_t d = 0; d < w->ndisturbance; d++) {
         if (d == 0) printf("\n%-34s", "disturbed: falls, m/s, height");
@@ -770,24 +771,24 @@ static void print_all(const walk_experiment* w) {
             const nsi_walk_result* r = &w->disturbances[d].sums[k];
             char cell[100];
             snprintf(cell, sizeof cell, "%u of %u, %s, %s", r->falls, w->disturbed_seeds,
-                     nsi_show(walk_speed_error(r), 2).text, nsi_show(r->height, 2).text);
+                     nsi_format(walk_speed_error(r), 2).text, nsi_format(r->height, 2).text);
             printf(" %-26s", cell);
         }
     }
     for (uint32_t k = 0; k < w->npair; k++) {
         const walk_run *a = &w->runs[w->pairs[k][0]], *b = &w->runs[w->pairs[k][1]];
-        printf(
-            "%s%s against %s: velocity error %s %% lower, height error %s %% lower",
-            k == 0 ? "\n\n" : "\n", b->label, a->label,
-            nsi_show(100.0 * (1.0 - walk_speed_error(&b->sum) / walk_speed_error(&a->sum)), 2).text,
-            nsi_show(100.0 * (1.0 - b->sum.height / a->sum.height), 2).text);
+        printf("%s%s against %s: velocity error %s %% lower, height error %s %% lower",
+               k == 0 ? "\n\n" : "\n", b->label, a->label,
+               nsi_format(100.0 * (1.0 - walk_speed_error(&b->sum) / walk_speed_error(&a->sum)), 2)
+                   .text,
+               nsi_format(100.0 * (1.0 - b->sum.height / a->sum.height), 2).text);
     }
     if (w->npair > 0) printf("\n");
     for (const nsi_yaml_node* n = e->remarks ? e->remarks->first : NULL; n; n = n->next) {
         printf("\n- %s", n->text);
     }
     printf("\n\n%s s in all\npage    %s/report.html\n",
-           nsi_show(nsi_clock_wall() - e->began, 3).text, e->output);
+           nsi_format(nsi_clock_wall() - e->began, 3).text, e->output);
 }
 
 // ---- all of it ---------------------------------------------------------------------------------

@@ -6,9 +6,9 @@
 
 #include "cli.h"
 #include "experiment.h"
-#include "fit/imitate.h"
-#include "fit/tune.h"
-#include "page/chart.h"
+#include "quadruped/imitation.h"
+#include "quadruped/tuning.h"
+#include "report/chart.h"
 
 enum { WALK_ROBOTS = 2, WALK_MOST = 32, WALK_BINS = 700 };
 
@@ -31,7 +31,7 @@ typedef struct walk_policy {
     const char *name, *label;
     uint32_t robot;
     uint32_t from; // a policy before it that is tuned; NSI_NONE: it imitates
-    uint32_t hidden[NSI_PERCEPTRON_LAYERS], nhidden;
+    uint32_t hidden[NSI_MLP_F32_LAYERS], nhidden;
     uint32_t transitions;
     double share; // of decisions that are recorded
     nsi_imitate_options imitate;

@@ -2,9 +2,9 @@
 // robot; others have a page of their own, which the first one links.
 
 #include "experiment_walk.h"
-#include "page/html.h"
-#include "page/show.h"
-#include "page/viewer.h"
+#include "report/format.h"
+#include "report/html.h"
+#include "report/viewer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -31,13 +31,13 @@ static bool has_any(const walk_experiment* w, uint32_t robot) {
 // ---- tables ------------------------------------------------------------------------------------
 
 static void add_runs(const walk_experiment* w, nsi_text_builder* page) {
-    nsi_page_open_table(page,
+    nsi_html_open_table(page,
                         "<run|falls|m/s|forward|sideways|rad/s|m/s, each moment|height, m|its "
                         "mean|tilt, rad|decision, us|99 %|times real time");
     for (uint32_t k = 0; k < w->nrun; k++) {
         const walk_run* r = &w->runs[k];
         nsi_text_add(page, "<tr>");
-        nsi_page_cell(page, "l", r->label);
+        nsi_html_cell(page, "l", r->label);
         nsi_text_add(page, "<td%s>%u of %u</td>", r->sum.falls ? " class=\"bad\"" : "",
                      r->sum.falls, r->seeds);
         const double numbers[] = {walk_speed_error(&r->sum),
@@ -52,11 +52,11 @@ static void add_runs(const walk_experiment* w, nsi_text_builder* page) {
                                   1e6 * walk_quantile(&r->times, 0.99),
                                   r->sum.seconds / r->sum.cpu};
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-            nsi_page_number(page, numbers[i], i < 7 ? 3 : 2);
+            nsi_html_number(page, numbers[i], i < 7 ? 3 : 2);
         }
         nsi_text_add(page, "</tr>\n");
     }
-    nsi_page_close_table(page);
+    nsi_html_close_table(page);
     nsi_text_add(
         page, "<p class=\"faint\">Errors are root mean squares against the command: of velocities "
               "averaged over a stride, then of each moment, and of the height of the trunk. A "
@@ -69,25 +69,27 @@ static void add_policies(const walk_experiment* w, nsi_text_builder* page) {
     for (uint32_t k = 0; k < w->npolicy; k++) {
         const walk_policy* p = &w->policies[k];
         nsi_text_add(page, "<li>");
-        nsi_page_text(page, p->label);
+        nsi_html_text(page, p->label);
         if (p->from == NSI_NONE) {
             nsi_text_add(page,
                          ": %u weights, %u transitions; torques are %s N m off, %s on held-out "
                          "ones, of %s",
-                         p->policy->nweight, p->transitions, nsi_show(p->imitated.train, 2).text,
-                         nsi_show(p->imitated.held, 2).text, nsi_show(p->imitated.spread, 3).text);
+                         p->policy->nweight, p->transitions, nsi_format(p->imitated.train, 2).text,
+                         nsi_format(p->imitated.held, 2).text,
+                         nsi_format(p->imitated.spread, 3).text);
         } else {
             nsi_text_add(page,
                          ": %u iterations through the simulator, %u kept; on validation seeds "
                          "%s to %s m/s, %s to %s m",
-                         p->tune.iterations, p->best, nsi_show(walk_speed_error(&p->first), 3).text,
-                         nsi_show(walk_speed_error(&p->last), 3).text,
-                         nsi_show(p->first.height, 3).text, nsi_show(p->last.height, 3).text);
+                         p->tune.iterations, p->best,
+                         nsi_format(walk_speed_error(&p->first), 3).text,
+                         nsi_format(walk_speed_error(&p->last), 3).text,
+                         nsi_format(p->first.height, 3).text, nsi_format(p->last.height, 3).text);
         }
-        nsi_text_add(page, "; %s s. <a href=\"", nsi_show(p->took, 2).text);
-        nsi_page_text(page, p->name);
+        nsi_text_add(page, "; %s s. <a href=\"", nsi_format(p->took, 2).text);
+        nsi_html_text(page, p->name);
         nsi_text_add(page, ".safetensors\">weights</a>, <a href=\"");
-        nsi_page_text(page, p->name);
+        nsi_html_text(page, p->name);
         nsi_text_add(page, ".c\">C</a></li>\n");
     }
     nsi_text_add(page, "</ul>\n");
@@ -99,21 +101,21 @@ static void add_disturbances(const walk_experiment* w, nsi_text_builder* page) {
                  "<h2>Disturbed</h2>\n<p class=\"faint\">%u runs of %s s each: falls, error of the "
                  "velocity in m/s, of the height in m. Errors are up to a fall.</p>\n"
                  "<table><tr><th class=\"l\">disturbance</th>",
-                 w->disturbed_seeds, nsi_show_short(w->disturbed_seconds, 3).text);
+                 w->disturbed_seeds, nsi_format_short(w->disturbed_seconds, 3).text);
     for (uint32_t k = 0; k < w->ndisturbed; k++) {
         nsi_text_add(page, "<th colspan=\"3\">");
-        nsi_page_text(page, w->runs[w->disturbed[k]].label);
+        nsi_html_text(page, w->runs[w->disturbed[k]].label);
         nsi_text_add(page, "</th>");
     }
     nsi_text_add(page, "</tr>\n");
     for (uint32_t d = 0; d < w->ndisturbance; d++) {
         nsi_text_add(page, "<tr>");
-        nsi_page_cell(page, "l", w->disturbances[d].label);
+        nsi_html_cell(page, "l", w->disturbances[d].label);
         for (uint32_t k = 0; k < w->ndisturbed; k++) {
             const nsi_walk_result* r = &w->disturbances[d].sums[k];
             nsi_text_add(page, "<td%s>%u</td>", r->falls ? " class=\"bad\"" : "", r->falls);
-            nsi_page_number(page, walk_speed_error(r), 2);
-            nsi_page_number(page, r->height, 2);
+            nsi_html_number(page, walk_speed_error(r), 2);
+            nsi_html_number(page, r->height, 2);
         }
         nsi_text_add(page, "</tr>\n");
     }
@@ -297,7 +299,7 @@ static bool add_charts(const walk_experiment* w, const nsi_charts* charts, nsi_t
         if (done) {
             char name[80];
             snprintf(name, sizeof name, "%s.svg", figure.name);
-            nsi_page_figure(page, &figure);
+            nsi_html_figure(page, &figure);
             done = experiment_write(w->e, name, &text);
         } else {
             cli_fail("%s", error.message);
@@ -399,11 +401,11 @@ static bool write_other(const walk_experiment* w, uint32_t robot) {
     ns_text text = {0};
     ns_error error;
     char name[80];
-    nsi_page_open(&page, w->robots[robot].name);
-    nsi_page_element(&page, "h1", w->robots[robot].name);
+    nsi_html_open(&page, w->robots[robot].name);
+    nsi_html_element(&page, "h1", w->robots[robot].name);
     nsi_text_add(&page, "<p><a href=\"report.html\">all runs</a></p>\n");
     bool done = add_viewer(w, robot, &page) && add_figures(w, robot, false, &page);
-    nsi_page_close(&page);
+    nsi_html_close(&page);
     if (nsi_text_finish(&page, &text, &error) != NS_OK) {
         cli_fail("%s", error.message);
         done = false;
@@ -418,7 +420,7 @@ bool walk_make_page(const walk_experiment* w, nsi_text_builder* page) {
     bool done = true, first = true;
     experiment_open_page(w->e, page);
     nsi_text_add(page, "<p class=\"faint\">Runs of %s s under random commands.</p>\n",
-                 nsi_show_short(w->options.seconds, 4).text);
+                 nsi_format_short(w->options.seconds, 4).text);
     add_runs(w, page);
     add_policies(w, page);
     add_disturbances(w, page);
@@ -426,7 +428,7 @@ bool walk_make_page(const walk_experiment* w, nsi_text_builder* page) {
         uint32_t robot = WALK_ROBOTS - 1 - k; // the larger one first
         if (!has_any(w, robot)) continue;
         if (first) {
-            nsi_page_element(page, "h2", w->robots[robot].name);
+            nsi_html_element(page, "h2", w->robots[robot].name);
             done = add_viewer(w, robot, page) && add_figures(w, robot, true, page);
         } else {
             nsi_text_add(page, "<p><a href=\"%s.html\">%s</a></p>\n", w->robots[robot].name,

@@ -5,9 +5,9 @@
 #include "page_simulate.h"
 
 #include "io/file.h"
-#include "page/bundle.h"
-#include "page/columns.h"
-#include "page/html.h"
+#include "report/html.h"
+#include "report/packed_columns.h"
+#include "report/web_bundle.h"
 
 #include <errno.h>
 #include <math.h>
@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 bool motion_page_check(const char* path) {
-    nsi_bundle bundle;
-    if (!nsi_bundle_get(&bundle)) return cli_fail("%s", NSI_BUNDLE_MISSING), false;
+    nsi_web_bundle bundle;
+    if (!nsi_web_bundle_get(&bundle)) return cli_fail("%s", NSI_WEB_BUNDLE_MISSING), false;
     char* folder = nsi_file_folder(path, NULL);
     if (!folder) return cli_fail("out of memory"), false;
     struct stat about;
@@ -112,8 +112,8 @@ static const char* contact_name(const motion_page* p) {
 }
 
 static void add_fact(nsi_text_builder* b, const char* name, const char* text) {
-    nsi_page_element(b, "dt", name);
-    nsi_page_element(b, "dd", text);
+    nsi_html_element(b, "dt", name);
+    nsi_html_element(b, "dd", text);
 }
 
 static void add_facts(nsi_text_builder* b, const motion_page* p) {
@@ -124,7 +124,7 @@ static void add_facts(nsi_text_builder* b, const motion_page* p) {
     add_fact(b, "model", p->model_path);
     snprintf(text, sizeof text, "%llu", (unsigned long long)p->steps);
     add_fact(b, "steps", text);
-    snprintf(text, sizeof text, "%s s", nsi_show_short(p->z.timestep, 6).text);
+    snprintf(text, sizeof text, "%s s", nsi_format_short(p->z.timestep, 6).text);
     add_fact(b, "time step", text);
     add_fact(b, "integrator", integrators[p->z.integrator]);
     add_fact(b, "contact", contact_name(p));
@@ -135,7 +135,7 @@ static void add_ignored(nsi_text_builder* b, const ns_model* model) {
     uint32_t count = ns_model_get_sizes(model).nignored;
     if (count == 0) return;
     nsi_text_add(b, "<h2>Ignored in the model's file</h2>\n<ul>\n");
-    for (uint32_t k = 0; k < count; k++) nsi_page_element(b, "li", ns_model_ignored(model, k));
+    for (uint32_t k = 0; k < count; k++) nsi_html_element(b, "li", ns_model_ignored(model, k));
     nsi_text_add(b, "</ul>\n");
 }
 
@@ -148,7 +148,7 @@ static void make_note(const motion_page* p, char* out, size_t size) {
     if (p->diverged) {
         if (p->batch) snprintf(who, sizeof who, "Trajectory %u", p->lost);
         snprintf(end, sizeof end, "%s left the finite numbers after %s s.", who,
-                 nsi_show_short(p->last, 6).text);
+                 nsi_format_short(p->last, 6).text);
     }
     snprintf(out, size, "%s%s", first, end);
 }
@@ -175,12 +175,12 @@ static ns_status make_page(const motion_page* p, nsi_text_builder* b, ns_error* 
     ns_status status = nsi_viewer_create(p->model, NULL, &viewer, error);
     if (status == NS_OK) status = add_tracks(p, viewer, error);
     if (status == NS_OK) {
-        nsi_page_open(b, ns_model_name(p->model));
-        nsi_page_element(b, "h1", ns_model_name(p->model));
+        nsi_html_open(b, ns_model_name(p->model));
+        nsi_html_element(b, "h1", ns_model_name(p->model));
         add_facts(b, p);
         status = nsi_viewer_write(viewer, b, error);
         add_ignored(b, p->model);
-        nsi_page_close(b);
+        nsi_html_close(b);
     }
     nsi_viewer_free(viewer);
     return status;

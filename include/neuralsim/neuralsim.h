@@ -6,7 +6,6 @@
 
 #include "neuralsim/base.h"
 #include "neuralsim/blueprint.h"
-#include "neuralsim/control.h"
 #include "neuralsim/convert.h"
 #include "neuralsim/data.h"
 #include "neuralsim/discover.h"

@@ -7,7 +7,7 @@
 #ifndef NSI_FIT_CHECKPOINT_H
 #define NSI_FIT_CHECKPOINT_H
 
-#include "fit/answer.h"
+#include "fit/result.h"
 
 // Arrays are borrowed when writing; after reading they belong to the checkpoint.
 typedef struct nsi_checkpoint {

@@ -1,11 +1,11 @@
 // From the point where a fit ended to its answer: errors of parameters, of predictions, and files.
 
-#include "fit/episodes.h"
-#include "fit/fit.h"
+#include "fit/fit_state.h"
+#include "fit/prediction_traces.h"
 #include "io/file.h"
 #include "io/hybrid_file.h"
-#include "page/bundle.h"
-#include "page/weights.h"
+#include "report/network_charts.h"
+#include "report/web_bundle.h"
 
 #include <errno.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 
 static ns_status list_estimates(ns_fit* f, const double* v, ns_error* error) {
     for (uint32_t k = 0; k < f->nz; k++) {
-        const nsi_variable* variable = nsi_variables_at(f->variables, k);
+        const nsi_parameter* variable = nsi_parameters_at(f->variables, k);
         nsi_estimate estimate = {.name = variable->name,
                                  .unit = variable->unit,
                                  .start = variable->start,
@@ -41,7 +41,7 @@ static ns_status note(ns_fit* f, const char* text, ns_error* error) {
 static ns_status add_priors(ns_fit* f, double sigma, double* information, ns_error* error) {
     bool any = false;
     for (uint32_t k = 0; k < f->nz; k++) {
-        double prior = nsi_variables_at(f->variables, k)->prior, share = sigma / prior;
+        double prior = nsi_parameters_at(f->variables, k)->prior, share = sigma / prior;
         information[(size_t)k * f->nz + k] += share * share;
         any |= isfinite(prior);
     }
@@ -57,12 +57,12 @@ static ns_status add_priors(ns_fit* f, double sigma, double* information, ns_err
 }
 
 // How far the residuals of the last stage are from 0.
-static double find_sigma(ns_fit* f, const nsi_evaluator* e) {
-    double residuals = nsi_evaluator_residual_count(e);
-    double free_ones = residuals - nsi_evaluator_unknowns(e);
-    double rms = nsi_evaluator_rms(e);
+static double find_sigma(ns_fit* f, const nsi_objective* e) {
+    double residuals = nsi_objective_residual_count(e);
+    double free_ones = residuals - nsi_objective_unknowns(e);
+    double rms = nsi_objective_rms(e);
     f->answer.sigma = rms * sqrt(residuals / (free_ones > 1.0 ? free_ones : 1.0));
-    f->answer.nresidual = nsi_evaluator_residual_count(e);
+    f->answer.nresidual = nsi_objective_residual_count(e);
     // Data made by the model itself has no noise, but residuals and derivatives have rounding.
     return fmax(f->answer.sigma, 1e-9);
 }
@@ -88,12 +88,12 @@ static ns_status list_coefficients(ns_fit* f, ns_error* error) {
 }
 
 // Their errors, at the end of the last stage.
-static ns_status judge_coefficients(ns_fit* f, nsi_evaluator* e, ns_error* error) {
+static ns_status judge_coefficients(ns_fit* f, nsi_objective* e, ns_error* error) {
     const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
     if (f->answer.coefficients.count == 0 || !last->loss.fit_weights) return NS_OK;
     double* variances = nsi_alloc(&f->allocator, f->nw * sizeof *variances);
     if (!variances) return nsi_fail_nomem(error);
-    if (nsi_evaluator_coefficient_variances(e, variances)) {
+    if (nsi_objective_coefficient_variances(e, variances)) {
         double sigma = find_sigma(f, e);
         nsi_fitted_coefficient* c = f->answer.coefficients.data;
         for (uint32_t k = 0; k < ns_system_weight_matrix_count(f->system); k++) {
@@ -108,20 +108,20 @@ static ns_status judge_coefficients(ns_fit* f, nsi_evaluator* e, ns_error* error
 }
 
 // Errors from the normal equations at the end of the last stage.
-static ns_status identify(ns_fit* f, nsi_evaluator* e, ns_error* error) {
+static ns_status identify(ns_fit* f, nsi_objective* e, ns_error* error) {
     const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
     if (f->nz == 0 || !last->loss.fit_params) return NS_OK;
     double* information = nsi_alloc_zeroed(&f->allocator, (size_t)f->nz * f->nz * sizeof(double));
     double* sizes = nsi_alloc(&f->allocator, f->nz * sizeof(double));
     ns_status status = information && sizes ? NS_OK : nsi_fail_nomem(error);
     for (uint32_t k = 0; status == NS_OK && k < f->nz; k++) {
-        sizes[k] = 1e-3 * nsi_variables_at(f->variables, k)->size;
+        sizes[k] = 1e-3 * nsi_parameters_at(f->variables, k)->size;
     }
-    if (status == NS_OK && nsi_evaluator_information(e, information)) {
+    if (status == NS_OK && nsi_objective_information(e, information)) {
         double sigma = find_sigma(f, e);
         status = add_priors(f, sigma, information, error);
         if (status == NS_OK) {
-            status = nsi_answer_identify(&f->answer, information, sigma, sizes, error);
+            status = nsi_result_identify(&f->answer, information, sigma, sizes, error);
         }
         if (status == NS_ERR_NONFINITE || status == NS_ERR_INVALID) {
             status = note(f,
@@ -222,7 +222,7 @@ static ns_status describe(ns_fit* f, ns_error* error) {
     }
     snprintf(text, sizeof text, "%s, samples every %g ms; %s%s; seed %llu", step, period * 1e3,
              states[last->loss.states], noise, (unsigned long long)f->plan->seed);
-    nsi_answer* a = &f->answer;
+    nsi_result* a = &f->answer;
     a->setting = nsi_arena_string(&a->arena, text, strlen(text));
     a->title = f->plan->title;
     a->citation = f->plan->citation;
@@ -241,12 +241,12 @@ static ns_status describe(ns_fit* f, ns_error* error) {
 }
 
 // A text of the answer's own: it may outlive the fit.
-static bool own(nsi_answer* a, const char** text) {
+static bool own(nsi_result* a, const char** text) {
     if (*text) *text = nsi_arena_string(&a->arena, *text, strlen(*text));
     return *text != NULL;
 }
 
-static ns_status own_texts(nsi_answer* a, ns_error* error) {
+static ns_status own_texts(nsi_result* a, ns_error* error) {
     bool ok = own(a, &a->title) && own(a, &a->citation) && own(a, &a->model);
     ok = ok && own(a, &a->treatment);
     for (uint32_t k = 0; ok && k < a->estimates.count; k++) {
@@ -265,11 +265,11 @@ static ns_status own_texts(nsi_answer* a, ns_error* error) {
     return ok ? NS_OK : nsi_fail_nomem(error);
 }
 
-ns_status nsi_fit_answer(ns_fit* f, nsi_evaluator* e, ns_error* error) {
-    size_t scratch = nsi_variables_scratch(f->variables);
+ns_status nsi_fit_get_result(ns_fit* f, nsi_objective* e, ns_error* error) {
+    size_t scratch = nsi_parameters_scratch(f->variables);
     double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + scratch + 1) * sizeof(double));
     if (!v) return nsi_fail_nomem(error);
-    nsi_variables_from_z(f->variables, f->z, v, NULL, v + f->nz);
+    nsi_parameters_from_z(f->variables, f->z, v, NULL, v + f->nz);
     ns_status status = describe(f, error);
     if (status == NS_OK) status = list_estimates(f, v, error);
     if (status == NS_OK) status = list_coefficients(f, error);
@@ -297,27 +297,27 @@ bool ns_fit_estimate(const ns_fit* f, const char* name, double* value, double* e
 }
 
 ns_status ns_fit_text(const ns_fit* f, ns_text* out, ns_error* error) {
-    return nsi_answer_text(&f->answer, out, error);
+    return nsi_result_text(&f->answer, out, error);
 }
 ns_status ns_fit_json(const ns_fit* f, ns_text* out, ns_error* error) {
-    return nsi_answer_json(&f->answer, out, error);
+    return nsi_result_json(&f->answer, out, error);
 }
 
 enum { MOST_NETWORKS = 6 }; // in a page
 
 // What was recorded and predicted, moving, where pages have a script to show it.
-static ns_status make_viewer(const ns_fit* f, const nsi_episodes* episodes, nsi_viewer** out,
+static ns_status make_viewer(const ns_fit* f, const nsi_traces* episodes, nsi_viewer** out,
                              ns_error* error) {
-    nsi_bundle bundle;
+    nsi_web_bundle bundle;
     *out = NULL;
-    if (!nsi_bundle_get(&bundle) || episodes->rows == 0) return NS_OK;
-    const ns_hybrid* shown = f->variants[nsi_episodes_variant(episodes)].hybrid;
+    if (!nsi_web_bundle_get(&bundle) || episodes->rows == 0) return NS_OK;
+    const ns_hybrid* shown = f->variants[nsi_traces_variant(episodes)].hybrid;
     ns_status status = nsi_viewer_create(ns_hybrid_model(shown), &f->allocator, out, error);
-    if (status == NS_OK) status = nsi_episodes_show(episodes, f, *out, error);
+    if (status == NS_OK) status = nsi_traces_show(episodes, f, *out, error);
     return status;
 }
 
-static ns_status make_page(const ns_fit* f, const nsi_episodes* episodes, ns_text* out,
+static ns_status make_page(const ns_fit* f, const nsi_traces* episodes, ns_text* out,
                            ns_error* error) {
     nsi_charts more;
     nsi_viewer* viewer = NULL;
@@ -333,17 +333,17 @@ static ns_status make_page(const ns_fit* f, const nsi_episodes* episodes, ns_tex
             status = nsi_weights_add_chart(f->system, k, f->w, NULL, &more, error);
         }
     }
-    if (status == NS_OK) status = nsi_answer_html(&f->answer, viewer, &more, out, error);
+    if (status == NS_OK) status = nsi_result_html(&f->answer, viewer, &more, out, error);
     nsi_charts_free(&more);
     nsi_viewer_free(viewer);
     return status;
 }
 
 ns_status ns_fit_html(const ns_fit* f, ns_text* out, ns_error* error) {
-    nsi_episodes episodes = {0};
-    ns_status status = nsi_episodes_make(f, &episodes, error);
+    nsi_traces episodes = {0};
+    ns_status status = nsi_traces_make(f, &episodes, error);
     if (status == NS_OK) status = make_page(f, &episodes, out, error);
-    nsi_episodes_free(&episodes);
+    nsi_traces_free(&episodes);
     return status;
 }
 
@@ -383,8 +383,8 @@ ns_status nsi_fit_set_parameter(const ns_fit* f, nsi_hybrid_parameters* to, cons
 // Value of a free parameter of a variant; NULL: it has none of this name.
 static const double* find_value(const ns_fit* f, const double* p, uint32_t variant,
                                 const char* name) {
-    const char* const* names = nsi_variables_param_names(f->variables, variant);
-    for (uint32_t k = 0; k < nsi_variables_param_count(f->variables, variant); k++) {
+    const char* const* names = nsi_parameters_param_names(f->variables, variant);
+    for (uint32_t k = 0; k < nsi_parameters_param_count(f->variables, variant); k++) {
         if (strcmp(names[k], name) == 0) return &p[f->problem->param_at[variant] + k];
     }
     return NULL;
@@ -416,19 +416,19 @@ static bool is_common(const ns_fit* f, const nsi_hybrid* file, const double* p, 
 
 // What was found, for all variants together where it is the same.
 static ns_status set_parameters(const ns_fit* f, nsi_hybrid* file, ns_error* error) {
-    size_t np = f->problem->param_at[f->nvariant], scratch = nsi_variables_scratch(f->variables);
+    size_t np = f->problem->param_at[f->nvariant], scratch = nsi_parameters_scratch(f->variables);
     double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + np + scratch + 1) * sizeof(double));
     if (!v) return nsi_fail_nomem(error);
     double* p = v + f->nz;
-    nsi_variables_from_z(f->variables, f->z, v, NULL, p + np);
+    nsi_parameters_from_z(f->variables, f->z, v, NULL, p + np);
     for (uint32_t m = 0; m < f->nvariant; m++) {
-        nsi_variables_params(f->variables, m, v, p + f->problem->param_at[m], NULL, p + np);
+        nsi_parameters_params(f->variables, m, v, p + f->problem->param_at[m], NULL, p + np);
     }
     ns_status status = NS_OK;
     for (uint32_t m = 0; m < f->nvariant; m++) {
-        const char* const* names = nsi_variables_param_names(f->variables, m);
+        const char* const* names = nsi_parameters_param_names(f->variables, m);
         const ns_model* robot = ns_hybrid_model(f->variants[m].hybrid);
-        for (uint32_t k = 0; k < nsi_variables_param_count(f->variables, m); k++) {
+        for (uint32_t k = 0; k < nsi_parameters_param_count(f->variables, m); k++) {
             double value = p[f->problem->param_at[m] + k];
             nsi_hybrid_parameters* to = is_common(f, file, p, names[k], value)
                                             ? &file->parameters
@@ -444,8 +444,8 @@ static ns_status set_parameters(const ns_fit* f, nsi_hybrid* file, ns_error* err
 
 // The model that was fitted, as it was.
 static ns_status begin_model(const ns_fit* f, nsi_hybrid* file, ns_error* error) {
-    nsi_fit_plan* plan = f->plan;
-    const char* model = plan->model ? nsi_fit_plan_path(plan, plan->model) : NULL;
+    nsi_fit_spec* plan = f->plan;
+    const char* model = plan->model ? nsi_fit_spec_path(plan, plan->model) : NULL;
     if (plan->model && !model) return nsi_fail_nomem(error);
     if (model && nsi_is_hybrid_path(model)) {
         return nsi_hybrid_read(model, &f->allocator, file, error);
@@ -462,13 +462,13 @@ static ns_status begin_model(const ns_fit* f, nsi_hybrid* file, ns_error* error)
 
 ns_status nsi_fit_write_model(const ns_fit* f, const char* folder, const char* name,
                               const char* weights, ns_error* error) {
-    nsi_fit_plan* plan = f->plan;
+    nsi_fit_spec* plan = f->plan;
     nsi_hybrid file = {0};
     char* path = nsi_fit_join(f, folder, name);
     ns_status status = path ? begin_model(f, &file, error) : nsi_fail_nomem(error);
     if (status == NS_OK) status = set_parameters(f, &file, error);
     if (status == NS_OK) {
-        if (plan->blueprint) file.blueprint = nsi_fit_plan_path(plan, plan->blueprint);
+        if (plan->blueprint) file.blueprint = nsi_fit_spec_path(plan, plan->blueprint);
         if (weights) file.weights = weights;
         if (plan->contact >= 0) file.contact = plan->contact;
         file.integrator = (int)ns_system_get_sizes(f->system).integrator;
@@ -498,15 +498,15 @@ static ns_status write_result(const ns_fit* f, const char* folder, ns_error* err
 
 // What was recorded beside what was predicted, as a table and in the page.
 static ns_status write_page(const ns_fit* f, const char* folder, ns_error* error) {
-    nsi_episodes episodes = {0};
+    nsi_traces episodes = {0};
     ns_text text = {0};
     char* path = nsi_fit_join(f, folder, "predictions.csv");
-    ns_status status = path ? nsi_episodes_make(f, &episodes, error) : nsi_fail_nomem(error);
-    if (status == NS_OK) status = nsi_episodes_write(&episodes, f, path, error);
+    ns_status status = path ? nsi_traces_make(f, &episodes, error) : nsi_fail_nomem(error);
+    if (status == NS_OK) status = nsi_traces_write(&episodes, f, path, error);
     if (status == NS_OK) status = make_page(f, &episodes, &text, error);
     if (status == NS_OK) status = nsi_fit_write_text(f, folder, "report.html", &text, error);
     ns_text_free(&text);
-    nsi_episodes_free(&episodes);
+    nsi_traces_free(&episodes);
     nsi_free(&f->allocator, path);
     return status;
 }

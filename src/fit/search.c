@@ -1,15 +1,15 @@
 // Searches from many starts: basin hopping and restarts, which run all stages from each start, and the
 // population methods of NLopt on the loss of the last stage.
 
-#include "fit/run.h"
+#include "fit/fit_run.h"
 
 #include <math.h>
 #include <stdio.h>
 
 // A thread of a search: an evaluator for each stage.
 typedef struct searcher {
-    nsi_evaluator** e;
-    nsi_descent** descent;
+    nsi_objective** e;
+    nsi_stage_solver** descent;
     double *z, *scratch;
 } searcher;
 
@@ -33,7 +33,7 @@ static ns_status make_box(nsi_run* r, double** lower, double** upper) {
     *lower = box_numbers(f, upper);
     if (!*lower) return nsi_fail_nomem(r->error);
     for (uint32_t k = 0; k < f->nz; k++) {
-        const nsi_variable* v = nsi_variables_at(f->variables, k);
+        const nsi_parameter* v = nsi_parameters_at(f->variables, k);
         (*lower)[k] = v->lower;
         (*upper)[k] = v->upper;
     }
@@ -69,28 +69,28 @@ static double search_from(void* context, uint32_t worker, double* x) {
     ns_fit* f = s->r->f;
     searcher* w = &s->workers[worker];
     double value = INFINITY;
-    nsi_variables_to_z(f->variables, x, w->z);
+    nsi_parameters_to_z(f->variables, x, w->z);
     for (uint32_t k = 0; k < f->plan->stages.count; k++) {
-        nsi_point point = nsi_evaluator_point(w->e[k]);
+        nsi_point point = nsi_objective_point(w->e[k]);
         nsi_copy_numbers(point.z, w->z, f->nz);
         nsi_copy_numbers(point.w, x + f->nz, f->nw);
-        nsi_evaluator_guess(w->e[k]);
-        nsi_descent_state* state = nsi_descent_get_state(w->descent[k]);
+        nsi_objective_guess(w->e[k]);
+        nsi_stage_solver_state* state = nsi_stage_solver_get_state(w->descent[k]);
         state->lm = (nsi_lm_state){0};
         state->best_value = INFINITY;
         if (state->m) {
-            size_t size = nsi_evaluator_unknowns(w->e[k]) * sizeof(double);
+            size_t size = nsi_objective_unknowns(w->e[k]) * sizeof(double);
             memset(state->m, 0, size);
             memset(state->v, 0, size);
         }
-        nsi_outcome out = nsi_descent_run(w->descent[k], watch_search, s);
+        nsi_outcome out = nsi_stage_solver_run(w->descent[k], watch_search, s);
         value = out.value;
         if (out.finish == NSI_FINISH_FAILED) return INFINITY;
-        point = nsi_evaluator_point(w->e[k]);
+        point = nsi_objective_point(w->e[k]);
         nsi_copy_numbers(w->z, point.z, f->nz);
         nsi_copy_numbers(x + f->nz, point.w, f->nw);
     }
-    nsi_variables_from_z(f->variables, w->z, x, NULL, w->scratch);
+    nsi_parameters_from_z(f->variables, w->z, x, NULL, w->scratch);
     return value;
 }
 
@@ -99,8 +99,8 @@ static void free_searchers(search* s) {
     for (uint32_t k = 0; s->workers && k < s->nworker; k++) {
         searcher* w = &s->workers[k];
         for (uint32_t i = 0; i < f->plan->stages.count; i++) {
-            if (w->descent) nsi_descent_free(w->descent[i]);
-            if (w->e) nsi_evaluator_free(w->e[i]);
+            if (w->descent) nsi_stage_solver_free(w->descent[i]);
+            if (w->e) nsi_objective_free(w->e[i]);
         }
         nsi_free(&f->allocator, w->e);
         nsi_free(&f->allocator, w->descent);
@@ -114,23 +114,23 @@ static ns_status make_searcher(nsi_run* r, searcher* w) {
     ns_fit* f = r->f;
     const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
     uint32_t count = f->plan->stages.count;
-    w->e = nsi_alloc_zeroed(&f->allocator, count * sizeof(nsi_evaluator*));
-    w->descent = nsi_alloc_zeroed(&f->allocator, count * sizeof(nsi_descent*));
+    w->e = nsi_alloc_zeroed(&f->allocator, count * sizeof(nsi_objective*));
+    w->descent = nsi_alloc_zeroed(&f->allocator, count * sizeof(nsi_stage_solver*));
     w->z = nsi_alloc(&f->allocator, ((size_t)f->nz + 1) * sizeof(double));
-    w->scratch = nsi_alloc(&f->allocator, nsi_variables_scratch(f->variables) * sizeof(double));
+    w->scratch = nsi_alloc(&f->allocator, nsi_parameters_scratch(f->variables) * sizeof(double));
     ns_status status = w->e && w->descent && w->z && w->scratch ? NS_OK : nsi_fail_nomem(r->error);
     for (uint32_t k = 0; status == NS_OK && k < count; k++) {
         const nsi_stage* stage = &f->plan->stages.data[k];
-        status = nsi_evaluator_create(f->problem, train, &stage->loss, NULL, 1, &w->e[k], r->error);
+        status = nsi_objective_create(f->problem, train, &stage->loss, NULL, 1, &w->e[k], r->error);
         if (status == NS_OK) {
-            status = nsi_descent_create(f->problem, train, stage, w->e[k], f->plan->seed, 1,
-                                        &w->descent[k], r->error);
+            status = nsi_stage_solver_create(f->problem, train, stage, w->e[k], f->plan->seed, 1,
+                                             &w->descent[k], r->error);
         }
     }
     return status;
 }
 
-static bool watch_round(void* context, const nsi_hop_state* state) {
+static bool watch_round(void* context, const nsi_basin_hopping_state* state) {
     search* s = context;
     nsi_run* r = s->r;
     s->best_rounds = state->round;
@@ -151,15 +151,15 @@ static bool watch_round(void* context, const nsi_hop_state* state) {
     return r->f->stopped || r->failure != NS_OK;
 }
 
-static ns_status begin_hop(nsi_run* r, nsi_hop_state* state, double* memory) {
+static ns_status begin_hop(nsi_run* r, nsi_basin_hopping_state* state, double* memory) {
     ns_fit* f = r->f;
     uint32_t n = f->nz + f->nw, population = f->plan->search.population;
-    *state = (nsi_hop_state){.value = INFINITY,
-                             .x = memory,
-                             .elite = memory + n,
-                             .elite_value = memory + n + (size_t)population * n};
+    *state = (nsi_basin_hopping_state){.value = INFINITY,
+                                       .x = memory,
+                                       .elite = memory + n,
+                                       .elite_value = memory + n + (size_t)population * n};
     for (uint32_t k = 0; k < population; k++) state->elite_value[k] = INFINITY;
-    nsi_variables_start(f->variables, state->x);
+    nsi_parameters_start(f->variables, state->x);
     nsi_copy_numbers(state->x + f->nz, f->w, f->nw);
     if (!r->resuming) return NS_OK;
     const nsi_checkpoint* c = &r->resumed;
@@ -185,8 +185,9 @@ static ns_status hop(nsi_run* r, search* s, const double* lower, const double* u
     ns_fit* f = r->f;
     const nsi_search* plan = &f->plan->search;
     uint32_t n = f->nz + f->nw;
-    nsi_hop_options options = nsi_default_hop_options();
-    options.method = plan->method == NSI_SEARCH_HOP ? NSI_HOP_MUTATE : NSI_HOP_RESTART;
+    nsi_basin_hopping_options options = nsi_default_basin_hopping_options();
+    options.method =
+        plan->method == NSI_SEARCH_HOP ? NSI_BASIN_HOPPING_MUTATE : NSI_BASIN_HOPPING_RESTART;
     options.population = plan->population;
     options.rounds = plan->rounds;
     options.threads = f->threads;
@@ -196,7 +197,7 @@ static ns_status hop(nsi_run* r, search* s, const double* lower, const double* u
     options.seconds = plan->seconds;
     options.carried = f->nw;
     options.seed = f->plan->seed;
-    s->nworker = nsi_hop_threads(&options);
+    s->nworker = nsi_basin_hopping_threads(&options);
     s->workers = nsi_alloc_zeroed(&f->allocator, s->nworker * sizeof *s->workers);
     size_t size = ((size_t)plan->population + 1) * ((size_t)n + 1);
     double* memory = nsi_alloc_zeroed(&f->allocator, size * sizeof *memory); // it is stored whole
@@ -204,14 +205,14 @@ static ns_status hop(nsi_run* r, search* s, const double* lower, const double* u
     for (uint32_t k = 0; status == NS_OK && k < s->nworker; k++) {
         status = make_searcher(r, &s->workers[k]);
     }
-    nsi_hop_state state;
+    nsi_basin_hopping_state state;
     if (status == NS_OK) status = begin_hop(r, &state, memory);
     if (status == NS_OK) {
-        status = nsi_hop(f->nz, lower, upper, &state, search_from, watch_round, s, &options, out,
-                         r->error);
+        status = nsi_basin_hopping(f->nz, lower, upper, &state, search_from, watch_round, s,
+                                   &options, out, r->error);
     }
     if (status == NS_OK) {
-        nsi_variables_to_z(f->variables, state.x, f->z);
+        nsi_parameters_to_z(f->variables, state.x, f->z);
         nsi_copy_numbers(f->w, state.x + f->nz, f->nw);
         out->iterations = state.searches;
     }
@@ -222,7 +223,7 @@ static ns_status hop(nsi_run* r, search* s, const double* lower, const double* u
 // The loss of the last stage as a function of v, start states as guessed.
 typedef struct surface {
     nsi_run* r;
-    nsi_evaluator* e;
+    nsi_objective* e;
     double *z, *dv, *gradient, *v, *scratch;
 } surface;
 
@@ -230,18 +231,18 @@ static double surface_value(void* context, const double* v, double* gradient) {
     surface* s = context;
     ns_fit* f = s->r->f;
     uint32_t n = f->nz;
-    nsi_variables_to_z(f->variables, v, s->z);
-    nsi_copy_numbers(nsi_evaluator_point(s->e).z, s->z, n);
+    nsi_parameters_to_z(f->variables, v, s->z);
+    nsi_copy_numbers(nsi_objective_point(s->e).z, s->z, n);
     double scale;
     if (!gradient) {
-        double value = nsi_evaluator_value(s->e);
-        scale = 1.0 / nsi_evaluator_residual_count(s->e);
+        double value = nsi_objective_cost(s->e);
+        scale = 1.0 / nsi_objective_residual_count(s->e);
         return value * scale;
     }
-    double value = nsi_evaluator_gradient(s->e, s->gradient);
-    scale = 1.0 / nsi_evaluator_residual_count(s->e);
+    double value = nsi_objective_gradient(s->e, s->gradient);
+    scale = 1.0 / nsi_objective_residual_count(s->e);
     // dF/dv from dF/dz: transforms act on one number each where a search is possible.
-    nsi_variables_from_z(f->variables, s->z, s->v, s->dv, s->scratch);
+    nsi_parameters_from_z(f->variables, s->z, s->v, s->dv, s->scratch);
     for (uint32_t k = 0; k < n; k++) {
         double slope = s->dv[(size_t)k * n + k];
         gradient[k] = slope != 0.0 ? s->gradient[k] / slope * scale : 0.0;
@@ -263,17 +264,17 @@ static ns_status populate(nsi_run* r, const double* lower, const double* upper, 
     stage.loss.states = NSI_STATES_RECORDED;
     stage.loss.fit_weights = false;
     surface s = {.r = r};
-    ns_status status = nsi_evaluator_create(f->problem, f->data[NSI_ROLE_TRAIN], &stage.loss, NULL,
+    ns_status status = nsi_objective_create(f->problem, f->data[NSI_ROLE_TRAIN], &stage.loss, NULL,
                                             f->threads, &s.e, r->error);
     if (status != NS_OK) return status;
-    size_t size = n * n + 4 * n + nsi_variables_scratch(f->variables) + 1;
+    size_t size = n * n + 4 * n + nsi_parameters_scratch(f->variables) + 1;
     double* memory = nsi_alloc(&f->allocator, size * sizeof *memory);
     if (!memory) status = nsi_fail_nomem(r->error);
     if (status == NS_OK) {
         double* x = memory;
         s.z = x + n, s.gradient = s.z + n, s.v = s.gradient + n, s.dv = s.v + n;
         s.scratch = s.dv + n * n;
-        nsi_variables_start(f->variables, x);
+        nsi_parameters_start(f->variables, x);
         nsi_population_options options = nsi_default_population_options();
         options.method = (nsi_population_method)(plan->method - NSI_SEARCH_CRS2);
         options.max_evaluations = plan->evaluations;
@@ -281,10 +282,10 @@ static ns_status populate(nsi_run* r, const double* lower, const double* upper, 
         options.seed = f->plan->seed;
         status = nsi_population((uint32_t)n, lower, upper, x, surface_value, watch_surface, &s,
                                 &options, out, r->error);
-        if (status == NS_OK) nsi_variables_to_z(f->variables, x, f->z);
+        if (status == NS_OK) nsi_parameters_to_z(f->variables, x, f->z);
     }
     nsi_free(&f->allocator, memory);
-    nsi_evaluator_free(s.e);
+    nsi_objective_free(s.e);
     return status;
 }
 

@@ -4,7 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "neuralsim/table.h"
-#include "page/bundle.h"
+#include "report/web_bundle.h"
 #include "support/assert.h"
 #include "support/payload.h"
 #include "support/program.h"
@@ -212,8 +212,8 @@ static void names_stay_where_they_are(void** state) {
         "<gadget/></robot>");
     run_ok("simulate \"it's <b> & \\\".urdf\" --steps 10 --html names.html");
     char* page = read_text("names.html");
-    nsi_bundle bundle;
-    assert_true(nsi_bundle_get(&bundle));
+    nsi_web_bundle bundle;
+    assert_true(nsi_web_bundle_get(&bundle));
     char* script = calloc(bundle.script_size + 1, 1);
     memcpy(script, bundle.script, bundle.script_size);
     assert_int_equal(payload_count(page, "</script"), 3 + payload_count(script, "</script"));
@@ -257,15 +257,15 @@ static void what_cannot_be_is_said_early(void** state) {
 
 static void a_page_needs_the_script(void** state) {
     (void)state;
-    run_bad("simulate " PENDULUM " --steps 1000000000 --html a.html", 1, NSI_BUNDLE_MISSING);
+    run_bad("simulate " PENDULUM " --steps 1000000000 --html a.html", 1, NSI_WEB_BUNDLE_MISSING);
 }
 
 static void a_fit_without_the_script_says_so(void** state) {
     (void)state;
     run_ok("fit " NEURALSIM_SOURCE_DIR "/examples/pendulum_fit.yaml -o fit");
-    assert_says(last.err, "report.html shows no motion: " NSI_BUNDLE_MISSING);
+    assert_says(last.err, "report.html shows no motion: " NSI_WEB_BUNDLE_MISSING);
     char* page = read_text("fit/report.html");
-    assert_says(page, NSI_BUNDLE_MISSING);
+    assert_says(page, NSI_WEB_BUNDLE_MISSING);
     free(page);
     ns_table table = read_table("fit/predictions.csv");
     assert_true(table.nrow > 100);
@@ -295,7 +295,8 @@ int main(void) {
     };
     const struct CMUnitTest without[] = {cmocka_unit_test(a_page_needs_the_script),
                                          cmocka_unit_test(a_fit_without_the_script_says_so)};
-    nsi_bundle bundle;
-    if (nsi_bundle_get(&bundle)) return cmocka_run_group_tests(with, make_folder, remove_folder);
+    nsi_web_bundle bundle;
+    if (nsi_web_bundle_get(&bundle))
+        return cmocka_run_group_tests(with, make_folder, remove_folder);
     return cmocka_run_group_tests(without, make_folder, remove_folder);
 }

@@ -1,7 +1,7 @@
 // Coefficients of formulas in fits: found again, with the errors that a parameter in their place has;
 // listed, saved, left alone by weight decay, and removed one by one by the lasso.
 
-#include "fit/fit.h"
+#include "fit/fit_state.h"
 #include "support/assert.h"
 #include "support/experiment.h"
 #include "support/tempdir.h"
@@ -84,7 +84,7 @@ static void coefficients_are_found_again(void** state) {
                                  "timestep: 0.01\nblueprint: start.yaml\n"
                                  "fit: {windows: [10, 50], decay: 10}\n");
     ns_fit* fit = run("fit.yaml");
-    const nsi_answer* a = &fit->answer;
+    const nsi_result* a = &fit->answer;
     assert_int_equal(a->coefficients.count, 5);
     assert_int_equal(a->nweight, 0); // none of networks
     double most = 0.0;
@@ -190,14 +190,14 @@ static void what_is_not_determined_is_said(void** state) {
     ns_text text = {0};
     ns_error error = {0};
     assert_int_equal(ns_fit_json(fit, &text, &error), NS_OK);
-    nsi_answer back;
-    assert_int_equal(nsi_answer_read(text.data, text.size, "r.json", NULL, NULL, &back, &error),
+    nsi_result back;
+    assert_int_equal(nsi_result_read(text.data, text.size, "r.json", NULL, NULL, &back, &error),
                      NS_OK);
     assert_int_equal(back.coefficients.count, 4);
     assert_true(isinf(back.coefficients.data[0].standard_error));
     assert_true(isnan(back.coefficients.data[2].standard_error));
     assert_true(back.coefficients.data[3].standard_error == c[3].standard_error);
-    nsi_answer_free(&back);
+    nsi_result_free(&back);
     ns_text_free(&text);
     ns_fit_free(fit);
 }
@@ -215,7 +215,7 @@ static void terms_are_removed_one_by_one(void** state) {
                      " method: proximal}\nstages:\n- {method: lm, iterations: 20}\n"
                      "- {group: 3.0e-4}\n");
     ns_fit* fit = run("fit.yaml");
-    const nsi_answer* a = &fit->answer;
+    const nsi_result* a = &fit->answer;
     const nsi_fitted_coefficient* c = a->coefficients.data;
     print_message("b %g, s %g, o %g\n", c[0].value, c[1].value, c[2].value);
     assert_true(c[0].value > 0.03 && c[0].value < 0.06);

@@ -1,11 +1,11 @@
 // The thrown cube of experiments/cube_sim2sim: gradients through whole throws against differences, and
 // fits from anywhere inside the bounds that stay finite.
 
-#include "fit/descend.h"
-#include "fit/fit.h"
+#include "fit/fit_state.h"
 #include "support/assert.h"
 #include "support/experiment.h"
 #include "support/tempdir.h"
+#include "sysid/stage_solver.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -76,12 +76,12 @@ static ns_fit* load(const char* blueprint, const double* v, const char* fit) {
 
 // The slope of the loss along a random direction of all parameters and weights. Touching and leaving are
 // kinks of the second derivative, so the best of three steps counts.
-static double slope_error(const ns_fit* fit, nsi_evaluator* e, nsi_rng* rng) {
+static double slope_error(const ns_fit* fit, nsi_objective* e, nsi_rng* rng) {
     double gradient[MOST_UNKNOWNS], direction[MOST_UNKNOWNS], best = INFINITY;
-    uint32_t n = nsi_evaluator_unknowns(e);
+    uint32_t n = nsi_objective_unknowns(e);
     assert_true(n <= MOST_UNKNOWNS && n == fit->nz + fit->nw);
-    assert_true(isfinite(nsi_evaluator_gradient(e, gradient)));
-    nsi_point p = nsi_evaluator_point(e);
+    assert_true(isfinite(nsi_objective_gradient(e, gradient)));
+    nsi_point p = nsi_objective_point(e);
     double z[NZ], w[MOST_UNKNOWNS], slope = 0.0, size = 0.0;
     memcpy(z, p.z, fit->nz * sizeof *z);
     memcpy(w, p.w, fit->nw * sizeof *w);
@@ -97,7 +97,7 @@ static double slope_error(const ns_fit* fit, nsi_evaluator* e, nsi_rng* rng) {
             double h = side == 0 ? step : -step;
             for (uint32_t i = 0; i < fit->nz; i++) p.z[i] = z[i] + h * direction[i];
             for (uint32_t i = 0; i < fit->nw; i++) p.w[i] = w[i] + h * direction[fit->nz + i];
-            value[side] = nsi_evaluator_value(e);
+            value[side] = nsi_objective_cost(e);
         }
         double off = fabs((value[0] - value[1]) / (2.0 * step) - slope) / sqrt(size);
         best = fmin(best, off);
@@ -117,20 +117,20 @@ static void gradients_go_through_whole_throws(void** state) {
     for (int b = 0; b < 2; b++) {
         for (int k = 0; k < 3; k++) {
             ns_fit* fit = load(blueprints[b], points[k], "iterations: 1");
-            nsi_evaluator* e = NULL;
+            nsi_objective* e = NULL;
             ns_error error = {0};
             const nsi_stage* stage = &fit->plan->stages.data[0];
-            must(nsi_evaluator_create(fit->problem, fit->data[NSI_ROLE_TRAIN], &stage->loss, NULL,
+            must(nsi_objective_create(fit->problem, fit->data[NSI_ROLE_TRAIN], &stage->loss, NULL,
                                       1, &e, &error),
                  &error);
-            nsi_evaluator_guess(e);
+            nsi_objective_guess(e);
             for (uint32_t i = 0; i < fit->nw; i++) {
-                nsi_evaluator_point(e).w[i] = 0.3 * nsi_rng_normal(&rng);
+                nsi_objective_point(e).w[i] = 0.3 * nsi_rng_normal(&rng);
             }
             double off = slope_error(fit, e, &rng);
             worst = fmax(worst, off);
             if (!(off < 1e-4)) fail_msg("%s, point %d: off by %g", blueprints[b], k, off);
-            nsi_evaluator_free(e);
+            nsi_objective_free(e);
             ns_fit_free(fit);
         }
     }

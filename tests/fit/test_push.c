@@ -3,9 +3,9 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "fit/evaluate.h"
-#include "fit/fit.h"
+#include "fit/fit_state.h"
 #include "support/assert.h"
+#include "sysid/objective.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -36,39 +36,39 @@ static ns_fit* load(const char* name) {
 }
 
 // Of one recording, from its first sample to its last.
-static nsi_evaluator* evaluator_of(const ns_fit* fit, uint32_t recording) {
+static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t recording) {
     const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
     nsi_windows all = {0};
-    nsi_evaluator* e = NULL;
+    nsi_objective* e = NULL;
     ns_error error = {0};
     ns_status status = nsi_windows_make(fit->problem, data, 0, 0, false, &all, &error);
     assert_true(status == NS_OK && recording < all.count);
     nsi_windows one = all;
     one.data = all.data + recording;
     one.count = 1;
-    status = nsi_evaluator_create(fit->problem, data, &fit->plan->stages.data[0].loss, &one, 1, &e,
+    status = nsi_objective_create(fit->problem, data, &fit->plan->stages.data[0].loss, &one, 1, &e,
                                   &error);
     must(status, &error);
     nsi_array_free(&fit->problem->allocator, &all);
-    nsi_evaluator_guess(e);
-    memcpy(nsi_evaluator_point(e).z, fit->z0, fit->nz * sizeof(double));
-    if (fit->nw > 0) memcpy(nsi_evaluator_point(e).w, fit->w0, fit->nw * sizeof(double));
+    nsi_objective_guess(e);
+    memcpy(nsi_objective_point(e).z, fit->z0, fit->nz * sizeof(double));
+    if (fit->nw > 0) memcpy(nsi_objective_point(e).w, fit->w0, fit->nw * sizeof(double));
     return e;
 }
 
 // By central differences of two steps; false where they disagree, as near a kink.
-static bool difference(nsi_evaluator* e, uint32_t k, double* d) {
+static bool difference(nsi_objective* e, uint32_t k, double* d) {
     double step[MOST] = {0}, slope[2];
     for (int round = 0; round < 2; round++) {
         double h = round == 0 ? 1e-5 : 2.5e-6;
         step[k] = h;
-        nsi_evaluator_move(e, step);
-        double up = nsi_evaluator_value(e);
+        nsi_objective_move(e, step);
+        double up = nsi_objective_cost(e);
         step[k] = -2.0 * h;
-        nsi_evaluator_move(e, step);
-        slope[round] = (up - nsi_evaluator_value(e)) / (2.0 * h);
+        nsi_objective_move(e, step);
+        slope[round] = (up - nsi_objective_cost(e)) / (2.0 * h);
         step[k] = h;
-        nsi_evaluator_move(e, step);
+        nsi_objective_move(e, step);
     }
     *d = slope[1];
     return fabs(slope[1] - slope[0]) <= 1e-3 * fabs(slope[1]) + 1e-3;
@@ -80,11 +80,11 @@ static void check_gradients(const char* name, uint32_t every) {
     uint32_t compared = 0, undecided = 0, pushes = 0;
     double worst = 0.0;
     for (uint32_t recording = 0; recording < count; recording += every, pushes++) {
-        nsi_evaluator* e = evaluator_of(fit, recording);
-        uint32_t n = nsi_evaluator_unknowns(e);
+        nsi_objective* e = evaluator_of(fit, recording);
+        uint32_t n = nsi_objective_unknowns(e);
         double g[MOST], largest = 0.0;
         assert_true(n > 0 && n <= MOST);
-        assert_true(isfinite(nsi_evaluator_gradient(e, g)));
+        assert_true(isfinite(nsi_objective_gradient(e, g)));
         for (uint32_t k = 0; k < n; k++) largest = fmax(largest, fabs(g[k]));
         for (uint32_t k = 0; k < n; k++) {
             double d;
@@ -101,7 +101,7 @@ static void check_gradients(const char* name, uint32_t every) {
             }
         }
         assert_true(largest > 0.0);
-        nsi_evaluator_free(e);
+        nsi_objective_free(e);
     }
     print_message("%s: %u derivatives of %u pushes compared, the worst off by %.1e; %u undecided\n",
                   name, compared, pushes, worst, undecided);
@@ -127,22 +127,22 @@ static void all_starts_are_finite(void** state) {
     uint32_t n = fit->nz;
     nsi_rng rng = nsi_rng_seed(3);
     for (uint32_t recording = 1; recording < 50; recording += 12) {
-        nsi_evaluator* e = evaluator_of(fit, recording);
-        double* z = nsi_evaluator_point(e).z;
+        nsi_objective* e = evaluator_of(fit, recording);
+        double* z = nsi_objective_point(e).z;
         for (int start = 0; start < 40; start++) {
             double g[MOST], v[MOST], value;
             for (uint32_t k = 0; k < n; k++) {
-                const nsi_variable* of = nsi_variables_at(fit->variables, k);
+                const nsi_parameter* of = nsi_parameters_at(fit->variables, k);
                 double share = nsi_rng_uniform(&rng, 0.0, 1.0);
                 if (start < 16) share = share < 0.5 ? 0.001 : 0.999; // a bound itself is flat
                 v[k] = of->lower + share * (of->upper - of->lower);
             }
-            nsi_variables_to_z(fit->variables, v, z);
-            assert_true(isfinite(nsi_evaluator_gradient(e, g)));
+            nsi_parameters_to_z(fit->variables, v, z);
+            assert_true(isfinite(nsi_objective_gradient(e, g)));
             for (uint32_t k = 0; k < n; k++) assert_true(isfinite(g[k]));
-            assert_true(nsi_evaluator_linearise(e, &value) && isfinite(value));
+            assert_true(nsi_objective_linearise(e, &value) && isfinite(value));
         }
-        nsi_evaluator_free(e);
+        nsi_objective_free(e);
     }
     ns_fit_free(fit);
 }

@@ -1,6 +1,6 @@
 // Synthetic recovery: what the data was made with is found again, or said not to be in it.
 
-#include "fit/fit.h"
+#include "fit/fit_state.h"
 #include "support/assert.h"
 #include "support/experiment.h"
 #include "support/tempdir.h"

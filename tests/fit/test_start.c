@@ -3,7 +3,7 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "fit/fit.h"
+#include "fit/fit_state.h"
 #include "neuralsim/fit.h"
 #include "support/assert.h"
 

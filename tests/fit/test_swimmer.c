@@ -2,7 +2,7 @@
 // predicts 900 steps of motions it has not seen, on two links and on six; and no medium that it can
 // learn gives energy.
 
-#include "fit/fit.h"
+#include "fit/fit_state.h"
 #include "support/assert.h"
 #include "support/experiment.h"
 #include "support/residual.h"

@@ -1,13 +1,13 @@
 // Fits of several robots that share parameters: against fits of each alone, central differences, what
 // the recordings were made with, and through the files that such a fit writes.
 
-#include "fit/evaluator.h"
-#include "fit/fit.h"
+#include "fit/fit_state.h"
 #include "neuralsim/discover.h"
 #include "support/assert.h"
 #include "support/experiment.h"
 #include "support/tempdir.h"
 #include "support/testalloc.h"
+#include "sysid/objective_state.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -233,11 +233,11 @@ static void batches_are_of_all_variants(void** state) {
 
 // ---- sums over variants ------------------------------------------------------------------------
 
-static nsi_evaluator* evaluator_of(const ns_fit* fit, uint32_t threads) {
-    nsi_evaluator* e = NULL;
+static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t threads) {
+    nsi_objective* e = NULL;
     ns_error error = {0};
     ns_status status =
-        nsi_evaluator_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
+        nsi_objective_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
                              &fit->plan->stages.data[0].loss, NULL, threads, &e, &error);
     must(status, &error);
     return e;
@@ -245,9 +245,9 @@ static nsi_evaluator* evaluator_of(const ns_fit* fit, uint32_t threads) {
 
 // The number that a variable of `one` has in `all`.
 static uint32_t number_in(const ns_fit* all, const ns_fit* one, uint32_t number) {
-    const char* name = nsi_variables_at(one->variables, number)->name;
+    const char* name = nsi_parameters_at(one->variables, number)->name;
     for (uint32_t k = 0; k < all->nz; k++) {
-        if (strcmp(nsi_variables_at(all->variables, k)->name, name) == 0) return k;
+        if (strcmp(nsi_parameters_at(all->variables, k)->name, name) == 0) return k;
     }
     fail_msg("%s is missing", name);
     return 0;
@@ -256,7 +256,7 @@ static uint32_t number_in(const ns_fit* all, const ns_fit* one, uint32_t number)
 // A pooled loss beside those of its variants, all at the same point off the start.
 typedef struct pool {
     ns_fit* fit[3]; // both, short, long
-    nsi_evaluator* e[3];
+    nsi_objective* e[3];
     uint32_t columns[3][64]; // of z and weights, in those of both
     uint32_t first[3];       // windows
 } pool;
@@ -273,15 +273,15 @@ static pool make_pool(const char* rest) {
         p.fit[k] = experiment_load("fit.yaml", 2);
         p.e[k] = evaluator_of(p.fit[k], 2);
     }
-    nsi_point all = nsi_evaluator_point(p.e[0]);
+    nsi_point all = nsi_objective_point(p.e[0]);
     uint32_t nx = p.fit[0]->problem->sizes.nx;
     for (uint32_t k = 0; k < p.fit[0]->nz; k++) all.z[k] += 0.1 * nsi_rng_normal(&rng);
     for (uint32_t k = 0; k < p.fit[0]->nw; k++) all.w[k] += 0.1 * nsi_rng_normal(&rng);
-    for (uint32_t k = 0; k < nsi_evaluator_window_count(p.e[0]) * nx; k++) {
+    for (uint32_t k = 0; k < nsi_objective_window_count(p.e[0]) * nx; k++) {
         all.x[k] += 0.02 * nsi_rng_normal(&rng);
     }
     for (int m = 1; m < 3; m++) {
-        nsi_point own = nsi_evaluator_point(p.e[m]);
+        nsi_point own = nsi_objective_point(p.e[m]);
         for (uint32_t k = 0; k < p.fit[m]->nz; k++) {
             p.columns[m][k] = number_in(p.fit[0], p.fit[m], k);
             own.z[k] = all.z[p.columns[m][k]];
@@ -290,18 +290,18 @@ static pool make_pool(const char* rest) {
             p.columns[m][p.fit[m]->nz + k] = p.fit[0]->nz + k;
             own.w[k] = all.w[k];
         }
-        p.first[m] = m == 1 ? 0 : nsi_evaluator_window_count(p.e[1]);
+        p.first[m] = m == 1 ? 0 : nsi_objective_window_count(p.e[1]);
         memcpy(own.x, all.x + (size_t)p.first[m] * nx,
-               nsi_evaluator_window_count(p.e[m]) * nx * sizeof *own.x);
+               nsi_objective_window_count(p.e[m]) * nx * sizeof *own.x);
     }
-    assert_int_equal(nsi_evaluator_window_count(p.e[0]),
-                     nsi_evaluator_window_count(p.e[1]) + nsi_evaluator_window_count(p.e[2]));
+    assert_int_equal(nsi_objective_window_count(p.e[0]),
+                     nsi_objective_window_count(p.e[1]) + nsi_objective_window_count(p.e[2]));
     return p;
 }
 
 static void free_pool(pool* p) {
     for (int k = 0; k < 3; k++) {
-        nsi_evaluator_free(p->e[k]);
+        nsi_objective_free(p->e[k]);
         ns_fit_free(p->fit[k]);
     }
 }
@@ -339,33 +339,33 @@ static void gradients_are_sums(void** state) {
         pool p = make_pool(sums[k]);
         double *g[3], value[3];
         for (int m = 0; m < 3; m++) {
-            g[m] = calloc(nsi_evaluator_unknowns(p.e[m]) + 1, sizeof **g);
-            value[m] = nsi_evaluator_gradient(p.e[m], g[m]);
+            g[m] = calloc(nsi_objective_unknowns(p.e[m]) + 1, sizeof **g);
+            value[m] = nsi_objective_gradient(p.e[m], g[m]);
             assert_true(isfinite(value[m]) && value[m] > 0.0);
         }
         uint32_t n = p.e[0]->n, nt = p.e[0]->nt;
-        double* sum = calloc(nsi_evaluator_unknowns(p.e[0]) + 1, sizeof *sum);
+        double* sum = calloc(nsi_objective_unknowns(p.e[0]) + 1, sizeof *sum);
         for (int m = 1; m < 3; m++) {
             for (uint32_t i = 0; i < p.e[m]->n; i++) sum[p.columns[m][i]] += g[m][i];
             memcpy(sum + n + (size_t)p.first[m] * nt, g[m] + p.e[m]->n,
-                   (size_t)nsi_evaluator_window_count(p.e[m]) * nt * sizeof *sum);
+                   (size_t)nsi_objective_window_count(p.e[m]) * nt * sizeof *sum);
         }
         assert_true(fabs(value[0] - value[1] - value[2]) <= 1e-13 * value[0]);
         assert_near(g[0], sum, n, 1e-12, "number");
-        assert_near(g[0] + n, sum + n, nsi_evaluator_unknowns(p.e[0]) - n, 1e-12, "direction");
+        assert_near(g[0] + n, sum + n, nsi_objective_unknowns(p.e[0]) - n, 1e-12, "direction");
         // And differences of the pooled loss.
-        double* step = calloc(nsi_evaluator_unknowns(p.e[0]) + 1, sizeof *step);
-        double most = largest(g[0], nsi_evaluator_unknowns(p.e[0]));
-        for (uint32_t i = 0; i < nsi_evaluator_unknowns(p.e[0]); i++) {
+        double* step = calloc(nsi_objective_unknowns(p.e[0]) + 1, sizeof *step);
+        double most = largest(g[0], nsi_objective_unknowns(p.e[0]));
+        for (uint32_t i = 0; i < nsi_objective_unknowns(p.e[0]); i++) {
             double h = 1e-5, f[2];
             step[i] = h;
-            nsi_evaluator_move(p.e[0], step);
-            f[1] = nsi_evaluator_value(p.e[0]);
+            nsi_objective_move(p.e[0], step);
+            f[1] = nsi_objective_cost(p.e[0]);
             step[i] = -2.0 * h;
-            nsi_evaluator_move(p.e[0], step);
-            f[0] = nsi_evaluator_value(p.e[0]);
+            nsi_objective_move(p.e[0], step);
+            f[0] = nsi_objective_cost(p.e[0]);
             step[i] = h;
-            nsi_evaluator_move(p.e[0], step);
+            nsi_objective_move(p.e[0], step);
             step[i] = 0.0;
             assert_true(fabs((f[1] - f[0]) / (2.0 * h) - g[0][i]) <= 1e-6 * most);
         }
@@ -384,11 +384,11 @@ static void normal_equations_are_sums(void** state) {
         double *H = calloc((size_t)n * n + 1, sizeof *H), *g = calloc((size_t)n + 1, sizeof *g);
         for (int m = 0; m < 3; m++) {
             double value;
-            assert_true(nsi_evaluator_linearise(p.e[m], &value));
+            assert_true(nsi_objective_linearise(p.e[m], &value));
         }
         for (int m = 1; m < 3; m++) {
             const nsi_normal* own = &p.e[m]->normal;
-            uint32_t size = p.e[m]->n, windows = nsi_evaluator_window_count(p.e[m]);
+            uint32_t size = p.e[m]->n, windows = nsi_objective_window_count(p.e[m]);
             for (uint32_t i = 0; i < size; i++) {
                 g[p.columns[m][i]] += own->g[i];
                 for (uint32_t j = 0; j <= i; j++) {
@@ -667,21 +667,21 @@ static void parameters_must_be_somewhere(void** state) {
 // Everything once, with the n-th allocation refused: it fails, or did not need that one.
 static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
     const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
-    const nsi_fit_plan* plan = fit->plan;
-    nsi_variables* variables = NULL;
+    const nsi_fit_spec* plan = fit->plan;
+    nsi_parameters* variables = NULL;
     nsi_problem* problem = NULL;
-    nsi_evaluator* e = NULL;
+    nsi_objective* e = NULL;
     nsi_prediction prediction = {0};
     nsi_predict_options options = {.reach = 5, .threads = 1};
-    nsi_variables_model models[2];
+    nsi_parameter_model models[2];
     nsi_variant variants[2];
     ns_error error = {0};
     for (int k = 0; k < 2; k++) {
         const nsi_fit_variant* v = &fit->variants[k];
-        models[k] = (nsi_variables_model){v->name, ns_hybrid_model(v->hybrid), &v->options};
+        models[k] = (nsi_parameter_model){v->name, ns_hybrid_model(v->hybrid), &v->options};
         variants[k] = (nsi_variant){v->name, v->files, ns_hybrid_model(v->hybrid), v->system};
     }
-    ns_status status = nsi_variables_create_shared(
+    ns_status status = nsi_parameters_create_shared(
         models, 2, plan->path, plan->parameters.data, plan->parameters.count, plan->settings.data,
         plan->settings.count, allocator, &variables, &error);
     if (status == NS_OK) {
@@ -690,11 +690,11 @@ static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
     }
     if (status == NS_OK) {
         status =
-            nsi_evaluator_create(problem, data, &plan->stages.data[0].loss, NULL, 1, &e, &error);
+            nsi_objective_create(problem, data, &plan->stages.data[0].loss, NULL, 1, &e, &error);
     }
     if (status == NS_OK) {
-        double value, *g = calloc(nsi_evaluator_unknowns(e), sizeof *g);
-        bool good = isfinite(nsi_evaluator_gradient(e, g)) && nsi_evaluator_linearise(e, &value);
+        double value, *g = calloc(nsi_objective_unknowns(e), sizeof *g);
+        bool good = isfinite(nsi_objective_gradient(e, g)) && nsi_objective_linearise(e, &value);
         free(g);
         status = good ? NS_OK : NS_ERR_NOMEM;
     }
@@ -702,9 +702,9 @@ static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
         status = nsi_predict(problem, data, fit->z, fit->w, &options, &prediction, &error);
     }
     nsi_prediction_free(&prediction);
-    nsi_evaluator_free(e);
+    nsi_objective_free(e);
     nsi_problem_free(problem);
-    nsi_variables_free(variables);
+    nsi_parameters_free(variables);
     return status;
 }
 

@@ -1,0 +1,439 @@
+// The loop of simulator and controller.
+
+#include "quadruped/walk.h"
+
+#include <math.h>
+
+struct nsi_walk {
+    ns_allocator allocator;
+    const nsi_walk_env* place;
+    nsi_walk_options options;
+    ns_workspace* work;
+    ns_controller* controller;
+    double *x, *y, *states, *controls; // (nx), (4), (period + 1 x nx), (period x nc)
+    uint32_t stride;                   // decisions of a cycle of the gait
+
+    nsi_rng commands, noise; // apart, so that noise does not change what is commanded
+    uint64_t step;
+    double from[3], to[3]; // the command goes from one to the other
+    double changed, next;  // s: when it started to, when it will again
+    double pushed;         // s: next push
+    ns_quadruped_state seen[NSI_WALK_MOST_DELAY + 1];
+    uint32_t nseen;
+    bool over;
+
+    nsi_walk_result sums; // squares where the result has roots
+    double errors[NSI_WALK_MOST_STRIDE][3];
+    uint32_t nerror;
+};
+
+// ---- where ---------------------------------------------------------------------------------------
+
+nsi_walk_env_options nsi_default_walk_env_options(void) {
+    return (nsi_walk_env_options){.contact = NS_CONTACT_NCP, .mass = 1.0, .friction = 1.0};
+}
+
+static double sum_masses(const ns_model* model) {
+    double sum = 0.0;
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
+        const ns_param* p = ns_model_param(model, k);
+        if (ns_glob_match("link/*/mass", p->name)) sum += p->value;
+    }
+    return sum;
+}
+
+// Values instead of the model's: masses and inertias of all links, friction of all contacts.
+static uint32_t change_params(const ns_model* model, const nsi_walk_env_options* o,
+                              ns_param_value* out) {
+    uint32_t count = 0, all = ns_model_get_sizes(model).nparam;
+    for (uint32_t k = 0; k < all; k++) {
+        const ns_param* p = ns_model_param(model, k);
+        bool heavy =
+            ns_glob_match("link/*/mass", p->name) || ns_glob_match("link/*/inertia/*", p->name);
+        if (heavy && o->mass != 1.0) out[count++] = (ns_param_value){p->name, o->mass * p->value};
+        if (ns_glob_match("contact/*/mu", p->name)) {
+            out[count++] = (ns_param_value){p->name, o->friction};
+        }
+    }
+    return count;
+}
+
+ns_status nsi_walk_env_create(const ns_model* model, const ns_quadruped* robot,
+                              const nsi_walk_env_options* options, const ns_allocator* allocator,
+                              nsi_walk_env** out, ns_error* error) {
+    static const char* const toes[] = {"contact/FR_toe*/0/depth", "contact/FL_toe*/0/depth",
+                                       "contact/RR_toe*/0/depth", "contact/RL_toe*/0/depth"};
+    *out = NULL;
+    nsi_walk_env_options chosen = options ? *options : nsi_default_walk_env_options();
+    if (!(chosen.mass > 0.0 && chosen.friction >= 0.0)) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "a mass factor of %g or a friction of %g has no sense", chosen.mass,
+                        chosen.friction);
+    }
+    nsi_walk_env* p = nsi_alloc_zeroed(allocator, sizeof *p);
+    ns_param_value* set =
+        nsi_alloc(allocator, ((size_t)ns_model_get_sizes(model).nparam + 1) * sizeof *set);
+    ns_status status = p && set ? NS_OK : nsi_fail_nomem(error);
+    if (status == NS_OK) {
+        p->allocator = allocator ? *allocator : ns_default_allocator();
+        p->robot = *robot;
+        p->mass = chosen.mass * sum_masses(model);
+        status = ns_quadruped_bind(model, robot, &p->map, error);
+    }
+    if (status == NS_OK) {
+        ns_system_options system = ns_default_system_options();
+        system.contact = (int)chosen.contact;
+        system.observe = toes;
+        system.nobserve = NS_LEGS;
+        system.set = set;
+        system.nset = change_params(model, &chosen, set);
+        status = ns_system_create(model, &system, &p->system, error);
+    }
+    if (status == NS_OK) {
+        ns_system_sizes z = ns_system_get_sizes(p->system);
+        p->nx = z.nx;
+        p->nc = z.nc;
+        if (z.ny != NS_LEGS) {
+            status =
+                nsi_fail(error, NS_ERR_ARGUMENT, "each toe must touch the ground at one point");
+        }
+    }
+    nsi_free(allocator, set);
+    if (status == NS_OK) {
+        *out = p;
+    } else {
+        if (p) p->allocator = allocator ? *allocator : ns_default_allocator();
+        nsi_walk_env_free(p);
+    }
+    return status;
+}
+
+void nsi_walk_env_free(nsi_walk_env* place) {
+    if (!place) return;
+    ns_allocator memory = place->allocator;
+    ns_system_free(place->system);
+    nsi_free(&memory, place);
+}
+
+// ---- making one ----------------------------------------------------------------------------------
+
+nsi_walk_options nsi_default_walk_options(void) {
+    nsi_walk_options o = {.seconds = 60.0,
+                          .period = 5,
+                          .most = {0.6, 0.2, 0.8},
+                          .hold = {2.0, 2.0},
+                          .ramp = 0.5,
+                          .gain = {1.0, 1.0, 1.0},
+                          .push_every = 5.0,
+                          .settle = 1.0,
+                          .contact_known = true,
+                          .controller = ns_default_controller_options()};
+    o.controller.window = 5;
+    return o;
+}
+
+static ns_status check(const nsi_walk_options* o, ns_error* error) {
+    const struct {
+        const char* name;
+        double value, least, most;
+    } ranges[] = {{"seconds", o->seconds, 0.0, 1e6},
+                  {"period", o->period, 1.0, NSI_WALK_MOST_PERIOD},
+                  {"most[0]", o->most[0], 0.0, 10.0},
+                  {"most[1]", o->most[1], 0.0, 10.0},
+                  {"most[2]", o->most[2], 0.0, 10.0},
+                  {"hold[0]", o->hold[0], 1e-3, o->hold[1]},
+                  {"hold[1]", o->hold[1], 1e-3, 1e6},
+                  {"ramp", o->ramp, 0.0, 1e6},
+                  {"lift", o->lift, -1.0, 1.0},
+                  {"delay", o->delay, 0.0, NSI_WALK_MOST_DELAY},
+                  {"noise", o->noise, 0.0, 1e3},
+                  {"push", o->push, 0.0, 100.0},
+                  {"push_every", o->push_every, 0.1, 1e6},
+                  {"settle", o->settle, 0.0, 1e6}};
+    for (size_t k = 0; k < sizeof ranges / sizeof *ranges; k++) {
+        if (!(ranges[k].value >= ranges[k].least && ranges[k].value <= ranges[k].most)) {
+            return nsi_fail(error, NS_ERR_ARGUMENT, "%s is %g; it must be from %g to %g",
+                            ranges[k].name, ranges[k].value, ranges[k].least, ranges[k].most);
+        }
+    }
+    return NS_OK;
+}
+
+ns_status nsi_walk_create(const nsi_walk_env* place, const nsi_walk_options* options,
+                          const ns_allocator* allocator, nsi_walk** out, ns_error* error) {
+    *out = NULL;
+    nsi_walk_options chosen = options ? *options : nsi_default_walk_options();
+    ns_status status = check(&chosen, error);
+    if (status != NS_OK) return status;
+    nsi_walk* w = nsi_alloc_zeroed(allocator, sizeof *w);
+    if (!w) return nsi_fail_nomem(error);
+    w->allocator = allocator ? *allocator : ns_default_allocator();
+    w->place = place;
+    w->options = chosen;
+    size_t rows = (size_t)chosen.period + 1;
+    double* block = nsi_alloc_zeroed(
+        allocator, (place->nx + NS_LEGS + rows * (place->nx + place->nc)) * sizeof *block);
+    if (!block) {
+        status = nsi_fail_nomem(error);
+    } else {
+        w->x = block;
+        w->y = w->x + place->nx;
+        w->states = w->y + NS_LEGS;
+        w->controls = w->states + rows * place->nx;
+    }
+    ns_quadruped robot = place->robot;
+    robot.body_height += chosen.lift;
+    if (status == NS_OK) {
+        status = ns_controller_create(&robot, &chosen.controller, allocator, &w->controller, error);
+    }
+    if (status == NS_OK) {
+        const ns_gait_options* gait = &chosen.controller.gait;
+        double decision = chosen.period * ns_system_get_sizes(place->system).timestep;
+        double stride = round(gait->stance_duration / gait->duty_factor / decision);
+        w->stride = (uint32_t)fmin(fmax(stride, 1.0), NSI_WALK_MOST_STRIDE);
+        ns_workspace_size size = {.batch = 1, .steps = 1, .threads = 1};
+        status = ns_workspace_create(place->system, &size, &w->work, error);
+    }
+    if (status != NS_OK) {
+        nsi_walk_free(w);
+        return status;
+    }
+    nsi_walk_begin(w, 0);
+    *out = w;
+    return NS_OK;
+}
+
+void nsi_walk_free(nsi_walk* walk) {
+    if (!walk) return;
+    ns_allocator memory = walk->allocator;
+    ns_controller_free(walk->controller);
+    ns_workspace_free(walk->work);
+    nsi_free(&memory, walk->x);
+    nsi_free(&memory, walk);
+}
+
+void nsi_walk_begin(nsi_walk* w, uint64_t seed) {
+    ns_controller_reset(w->controller);
+    memset(w->x, 0, w->place->nx * sizeof *w->x);
+    memset(w->y, 0, NS_LEGS * sizeof *w->y);
+    ns_quadruped_start(&w->place->map, &w->place->robot, w->x);
+    w->commands = nsi_rng_seed(2 * seed);
+    w->noise = nsi_rng_seed(2 * seed + 1);
+    w->step = 0;
+    memset(w->from, 0, sizeof w->from);
+    memset(w->to, 0, sizeof w->to);
+    w->changed = -w->options.ramp;
+    w->next = 0.0;
+    w->pushed = 0.5 * w->options.push_every;
+    w->nseen = 0;
+    w->nerror = 0;
+    w->over = false;
+    w->sums = (nsi_walk_result){0};
+}
+
+const ns_controller* nsi_walk_controller(const nsi_walk* walk) {
+    return walk->controller;
+}
+
+// ---- commands and disturbances -------------------------------------------------------------------
+
+static ns_command command_at(nsi_walk* w, double time) {
+    const nsi_walk_options* o = &w->options;
+    if (time >= w->next - 1e-9) {
+        for (int k = 0; k < 3; k++) {
+            w->from[k] = w->to[k];
+            w->to[k] = nsi_rng_uniform(&w->commands, -o->most[k], o->most[k]);
+        }
+        w->changed = time;
+        w->next = time + nsi_rng_uniform(&w->commands, o->hold[0], o->hold[1]);
+    }
+    double share = o->ramp > 0.0 ? fmin((time - w->changed) / o->ramp, 1.0) : 1.0, c[3];
+    for (int k = 0; k < 3; k++) c[k] = w->from[k] + share * (w->to[k] - w->from[k]);
+    return (ns_command){{c[0], c[1]}, c[2]};
+}
+
+static void add_noise(nsi_rng* rng, double scale, double* numbers, int count) {
+    for (int k = 0; k < count; k++) numbers[k] += scale * nsi_rng_normal(rng);
+}
+
+// What the controller is shown: noisy, and late.
+static ns_quadruped_state sense(nsi_walk* w, const ns_quadruped_state* truth) {
+    const nsi_walk_options* o = &w->options;
+    ns_quadruped_state s = *truth;
+    if (o->noise > 0.0) {
+        // A small turn by t about the trunk's own axes multiplies the quaternion by (1, t/2).
+        double t[3] = {0};
+        add_noise(&w->noise, 0.5 * o->noise * NSI_WALK_NOISE_TILT, t, 3);
+        const double* q = truth->quaternion;
+        s.quaternion[0] = q[0] - q[1] * t[0] - q[2] * t[1] - q[3] * t[2];
+        s.quaternion[1] = q[1] + q[0] * t[0] + q[2] * t[2] - q[3] * t[1];
+        s.quaternion[2] = q[2] + q[0] * t[1] + q[3] * t[0] - q[1] * t[2];
+        s.quaternion[3] = q[3] + q[0] * t[2] + q[1] * t[1] - q[2] * t[0];
+        add_noise(&w->noise, o->noise * NSI_WALK_NOISE_VELOCITY, s.velocity, 3);
+        add_noise(&w->noise, o->noise * NSI_WALK_NOISE_ANGULAR, s.angular_velocity, 3);
+        add_noise(&w->noise, o->noise * NSI_WALK_NOISE_ANGLE, s.q, NS_QUADRUPED_JOINTS);
+        add_noise(&w->noise, o->noise * NSI_WALK_NOISE_RATE, s.qd, NS_QUADRUPED_JOINTS);
+    }
+    memmove(w->seen + 1, w->seen, sizeof w->seen - sizeof *w->seen);
+    w->seen[0] = s;
+    if (w->nseen <= o->delay) w->nseen++;
+    return w->seen[w->nseen - 1];
+}
+
+// A push lasts a period: force on the trunk, sideways or along, that changes the velocity of all.
+static void push(nsi_walk* w, double time, double force[2]) {
+    const nsi_walk_options* o = &w->options;
+    force[0] = force[1] = 0.0;
+    if (!(o->push > 0.0) || time < w->pushed - 1e-9) return;
+    w->pushed += o->push_every;
+    const double duration = o->period * ns_system_get_sizes(w->place->system).timestep;
+    const double size = o->push * w->place->mass / duration;
+    const double angle = nsi_rng_uniform(&w->noise, 0.0, 2.0 * acos(-1.0));
+    force[0] = size * cos(angle);
+    force[1] = size * sin(angle);
+}
+
+// ---- how well ------------------------------------------------------------------------------------
+
+static void observe(nsi_walk* w, nsi_walk_sample* m) {
+    const double* q = m->state.quaternion;
+    double yaw = atan2(2.0 * (q[0] * q[3] + q[1] * q[2]), 1.0 - 2.0 * (q[2] * q[2] + q[3] * q[3]));
+    const double *v = m->state.velocity, *turn = m->state.angular_velocity;
+    m->velocity[0] = cos(yaw) * v[0] + sin(yaw) * v[1];
+    m->velocity[1] = cos(yaw) * v[1] - sin(yaw) * v[0];
+    // The vertical part of the angular velocity: the last row of the rotation.
+    m->velocity[2] = 2.0 * (q[1] * q[3] - q[0] * q[2]) * turn[0] +
+                     2.0 * (q[2] * q[3] + q[0] * q[1]) * turn[1] +
+                     (1.0 - 2.0 * (q[1] * q[1] + q[2] * q[2])) * turn[2];
+    m->height = m->state.position[2] - w->place->robot.toe_radius;
+}
+
+static void judge(nsi_walk* w, const nsi_walk_sample* m) {
+    nsi_walk_result* s = &w->sums;
+    const double wanted[3] = {m->command.velocity[0], m->command.velocity[1], m->command.yaw_rate};
+    const double* q = m->state.quaternion;
+    double roll = atan2(2.0 * (q[2] * q[3] + q[0] * q[1]), 1.0 - 2.0 * (q[1] * q[1] + q[2] * q[2]));
+    double pitch = asin(fmin(fmax(2.0 * (q[0] * q[2] - q[1] * q[3]), -1.0), 1.0));
+    s->tilt = fmax(s->tilt, fmax(fabs(roll), fabs(pitch)));
+    double* now = w->errors[w->nerror++ % w->stride];
+    for (int k = 0; k < 3; k++) now[k] = m->velocity[k] - wanted[k];
+    if (m->time < w->options.settle || w->nerror < w->stride) return;
+    s->count++;
+    for (int k = 0; k < 3; k++) {
+        double mean = 0.0;
+        for (uint32_t i = 0; i < w->stride; i++) mean += w->errors[i][k] / w->stride;
+        s->velocity[k] += mean * mean;
+        s->raw[k] += now[k] * now[k];
+        s->follow[k][0] += wanted[k] * m->velocity[k];
+        s->follow[k][1] += wanted[k] * wanted[k];
+    }
+    double off = m->height - w->place->robot.body_height;
+    s->height += off * off;
+    s->bias += off;
+}
+
+nsi_walk_result nsi_walk_finish(const nsi_walk* walk) {
+    nsi_walk_result r = walk->sums;
+    const double n = r.count; // where nothing counted, errors are 0 / 0
+    for (int k = 0; k < 3; k++) {
+        r.velocity[k] = sqrt(r.velocity[k] / n);
+        r.raw[k] = sqrt(r.raw[k] / n);
+    }
+    r.height = sqrt(r.height / n);
+    r.bias /= n;
+    return r;
+}
+
+static double merge_squares(double a, double na, double b, double nb) {
+    if (na == 0.0 || nb == 0.0) return na == 0.0 ? b : a; // what did not count may be NaN
+    return sqrt((na * a * a + nb * b * b) / (na + nb));
+}
+
+void nsi_walk_merge(nsi_walk_result* sum, const nsi_walk_result* one) {
+    const double na = sum->count, nb = one->count;
+    for (int k = 0; k < 3; k++) {
+        sum->velocity[k] = merge_squares(sum->velocity[k], na, one->velocity[k], nb);
+        sum->raw[k] = merge_squares(sum->raw[k], na, one->raw[k], nb);
+        for (int i = 0; i < 2; i++) sum->follow[k][i] += one->follow[k][i];
+    }
+    sum->height = merge_squares(sum->height, na, one->height, nb);
+    if (na == 0.0) {
+        sum->bias = one->bias;
+    } else if (nb > 0.0) {
+        sum->bias = (na * sum->bias + nb * one->bias) / (na + nb);
+    }
+    sum->count += one->count;
+    sum->falls += one->falls;
+    sum->seconds += one->seconds;
+    sum->tilt = fmax(sum->tilt, one->tilt);
+    sum->cpu += one->cpu;
+    sum->decisions += one->decisions;
+    sum->shared += one->shared;
+    sum->unreachable += one->unreachable;
+    sum->limited += one->limited;
+}
+
+// ---- the loop ------------------------------------------------------------------------------------
+
+static void decide(nsi_walk* w, nsi_walk_sample* m) {
+    nsi_walk_result* s = &w->sums;
+    ns_quadruped_state seen = sense(w, &m->state);
+    double began = nsi_clock_wall();
+    ns_status status =
+        ns_controller_update(w->controller, m->time, &seen, &m->told, &m->report, NULL);
+    m->seconds = nsi_clock_wall() - began;
+    s->decisions++;
+    s->shared += m->report.source == NS_STANCE_SHARED;
+    s->limited += m->report.limited;
+    bool missed = false;
+    for (int k = 0; k < NS_LEGS; k++) missed = missed || m->report.unreachable[k];
+    s->unreachable += missed;
+    if (status != NS_OK || m->report.fallen) w->over = true;
+}
+
+bool nsi_walk_step(nsi_walk* w, nsi_walk_sample* m) {
+    const nsi_walk_env* place = w->place;
+    const nsi_walk_options* o = &w->options;
+    const uint32_t nx = place->nx, nc = place->nc;
+    const double timestep = ns_system_get_sizes(place->system).timestep;
+    double time = (double)w->step * timestep, began = nsi_clock_thread_cpu();
+    if (w->over || time >= o->seconds - 1e-9) return false;
+
+    *m = (nsi_walk_sample){.time = time, .states = w->states, .controls = w->controls};
+    m->command = command_at(w, time);
+    m->told =
+        (ns_command){{o->gain[0] * m->command.velocity[0], o->gain[1] * m->command.velocity[1]},
+                     o->gain[2] * m->command.yaw_rate};
+    m->state = ns_quadruped_read(&place->map, w->x);
+    m->state.contact_known = o->contact_known;
+    // A toe that hovers by less than a millimetre counts as touching: impulses leave gaps that small.
+    for (int k = 0; k < NS_LEGS; k++) m->state.contact[k] = w->y[k] > -1e-3;
+    observe(w, m);
+    judge(w, m);
+    decide(w, m);
+
+    double force[2];
+    push(w, time, force);
+    memset(w->controls, 0, (size_t)o->period * nc * sizeof *w->controls);
+    for (uint32_t k = 0; k < o->period && !w->over; k++) {
+        double *rows = w->states + (size_t)k * nx, *c = w->controls + (size_t)k * nc;
+        double torques[NS_QUADRUPED_JOINTS];
+        ns_quadruped_state s = ns_quadruped_read(&place->map, w->x);
+        ns_controller_torques(w->controller, s.q, s.qd, torques);
+        ns_quadruped_write(&place->map, torques, c);
+        for (int i = 0; i < 2; i++) c[place->map.nu + place->map.base_v + (uint32_t)i] += force[i];
+        ns_rollout_args args = {.batch = 1,
+                                .steps = 1,
+                                .x0 = w->x,
+                                .controls = c,
+                                .states = rows,
+                                .observations = w->y};
+        if (ns_rollout(place->system, w->work, &args, NULL) != NS_OK) w->over = true;
+        memcpy(w->x, rows + nx, nx * sizeof *w->x);
+        w->step++;
+    }
+    if (w->over) w->sums.falls = 1;
+    w->sums.seconds = (double)w->step * timestep;
+    w->sums.cpu += nsi_clock_thread_cpu() - began;
+    return true;
+}

@@ -1,0 +1,499 @@
+// Running a fit: its stages one after the other, or a search over many starts and then the last stage
+// from the best; checkpoints on the way.
+
+#include "fit/fit_run.h"
+
+#include "io/file.h"
+#include "report/network_charts.h"
+
+#include <math.h>
+#include <stdio.h>
+
+double nsi_run_elapsed(const nsi_run* r) {
+    return r->earlier + nsi_clock_wall() - r->began;
+}
+
+static const char* keep_text(ns_fit* f, const char* text) {
+    return nsi_arena_string(&f->answer.arena, text, strlen(text));
+}
+
+static ns_status note(nsi_run* r, const char* text) {
+    const char* kept = keep_text(r->f, text);
+    bool done = kept && nsi_array_push(&r->f->allocator, &r->f->answer.notes, kept);
+    return done ? NS_OK : nsi_fail_nomem(r->error);
+}
+
+// ---- checkpoints -------------------------------------------------------------------------------
+
+static void describe_stage(const nsi_stage* stage, char* text, size_t size) {
+    static const char* const methods[] = {"LM", "L-BFGS", "OWL-QN", "Adam", "proximal"};
+    const char* what = stage->loss.fit_params && stage->loss.fit_weights ? ""
+                       : stage->loss.fit_params                          ? ", parameters"
+                                                                         : ", weights";
+    const char* teacher = stage->teacher ? "teacher, " : "";
+    if (stage->loss.length == 0) {
+        snprintf(text, size, "%swhole recordings, %s%s", teacher, methods[stage->method], what);
+    } else {
+        snprintf(text, size, "%swindows of %u, %s%s", teacher, stage->loss.length,
+                 methods[stage->method], what);
+    }
+}
+
+// After hopping, which goes through all stages from each start, the last stage is enough.
+static void list_phases(nsi_run* r) {
+    const nsi_search_method method = r->f->plan->search.method;
+    uint32_t nstage = r->f->plan->stages.count;
+    r->searches = method != NSI_SEARCH_NONE;
+    r->first = method == NSI_SEARCH_HOP || method == NSI_SEARCH_RESTART ? nstage - 1 : 0;
+    r->nphase = nstage - r->first + r->searches;
+}
+
+static const nsi_stage* stage_of(const nsi_run* r, uint32_t phase) {
+    return &r->f->plan->stages.data[r->first + phase - r->searches];
+}
+
+void nsi_run_describe_phase(const nsi_run* r, uint32_t phase, char* text, size_t size) {
+    static const char* const names[] = {"",     "basin hopping", "random restarts", "CRS2", "ISRES",
+                                        "ESCH", "MLSL"};
+    if (r->searches && phase == 0) {
+        snprintf(text, size, "search by %s", names[r->f->plan->search.method]);
+    } else {
+        describe_stage(stage_of(r, phase), text, size);
+    }
+}
+
+// What is the same for checkpoints of stages and of searches.
+nsi_checkpoint nsi_run_begin_checkpoint(const nsi_run* r) {
+    ns_fit* f = r->f;
+    return (nsi_checkpoint){.fingerprint = r->fingerprint,
+                            .seconds = nsi_run_elapsed(r),
+                            .phase = r->phase,
+                            .z = f->z,
+                            .nz = f->nz,
+                            .w = f->w,
+                            .nw = f->nw,
+                            .phases = f->answer.phases.data,
+                            .nphase = f->answer.phases.count,
+                            .history = f->answer.history.data,
+                            .nhistory = f->answer.history.count,
+                            .path = f->answer.path.data,
+                            .npath = f->answer.path.count,
+                            .npath_name = f->answer.path_names.count};
+}
+
+void nsi_run_write_checkpoint(nsi_run* r, const nsi_checkpoint* c) {
+    if (!r->o->checkpoint) return;
+    ns_status status = nsi_checkpoint_write(r->o->checkpoint, c, &r->f->allocator, r->error);
+    if (status != NS_OK) r->failure = status;
+    r->saved = nsi_clock_wall();
+}
+
+static void save_stage(nsi_run* r) {
+    if (!r->o->checkpoint) return;
+    nsi_checkpoint c = nsi_run_begin_checkpoint(r);
+    const nsi_stage_solver_state* state = nsi_stage_solver_get_state(r->descent);
+    nsi_point point = nsi_objective_point(r->e);
+    c.z = point.z;
+    c.w = point.w;
+    c.x = point.x;
+    c.nx = nsi_objective_window_count(r->e) * r->f->problem->sizes.nx;
+    c.iteration = state->lm.iteration;
+    c.small = state->lm.small;
+    c.damping = state->lm.damping;
+    c.m = state->m;
+    c.v = state->v;
+    c.nm = state->m ? nsi_objective_unknowns(r->e) : 0;
+    c.kept = state->best;
+    c.nkept = isfinite(state->best_value) ? c.nm : 0;
+    c.kept_value = state->best_value;
+    nsi_run_write_checkpoint(r, &c);
+}
+
+// ---- watching ----------------------------------------------------------------------------------
+
+bool nsi_run_report(nsi_run* r, uint32_t iteration, double value) {
+    ns_fit* f = r->f;
+    double loss = sqrt(2.0 * value);
+    nsi_history_point point = {r->phase, iteration, nsi_run_elapsed(r), loss};
+    if (!nsi_array_push(&f->allocator, &f->answer.history, point)) return true;
+    ns_fit_progress progress = {.phase = r->name,
+                                .number = r->phase,
+                                .count = r->nphase,
+                                .iteration = iteration,
+                                .iterations = r->iterations,
+                                .loss = loss,
+                                .seconds = point.seconds};
+    if (r->o->observe && r->o->observe(r->o->context, &progress)) f->stopped = true;
+    return f->stopped;
+}
+
+static bool watch_stage(void* context, uint32_t iteration, double value) {
+    nsi_run* r = context;
+    double interval = r->o->interval > 0.0 ? r->o->interval : 2.0;
+    nsi_run_report(r, iteration, value);
+    if (r->f->stopped || nsi_clock_wall() - r->saved >= interval) save_stage(r);
+    return r->f->stopped || r->failure != NS_OK;
+}
+
+ns_status nsi_run_end_phase(nsi_run* r, const nsi_outcome* out, double seconds) {
+    static const char* const finishes[] = {"converged", "limit", "stopped", "failed"};
+    nsi_phase phase = {.name = keep_text(r->f, r->name),
+                       .iterations = out->iterations,
+                       .evaluations = out->evaluations,
+                       .seconds = seconds,
+                       .value = sqrt(2.0 * out->value),
+                       .finish = finishes[out->finish]};
+    if (!phase.name || !nsi_array_push(&r->f->allocator, &r->f->answer.phases, phase)) {
+        return nsi_fail_nomem(r->error);
+    }
+    return r->failure;
+}
+
+// ---- sparsity path -----------------------------------------------------------------------------
+
+enum { MOST_PATH_POINTS = 200 }; // of a stage, along its iterations
+
+static bool has_penalty(const nsi_stage* stage) {
+    return stage->loss.fit_weights && (stage->l1 > 0.0 || stage->group > 0.0);
+}
+
+// Names of the inputs of first layers and of coefficients, in the order of weights.
+static ns_status name_inputs(nsi_run* r) {
+    ns_fit* f = r->f;
+    nsi_arena* arena = &f->answer.arena;
+    uint32_t first_layers = 0;
+    for (uint32_t k = 0; k < ns_system_weight_matrix_count(f->system); k++) {
+        first_layers += ns_system_weight_matrix(f->system, k).layer == 0;
+    }
+    for (uint32_t k = 0; k < ns_system_weight_matrix_count(f->system); k++) {
+        ns_weight_matrix m = ns_system_weight_matrix(f->system, k);
+        const nsi_binding* binding = f->system->binding;
+        const char* const* inputs = NULL;
+        if (m.layer > 0) continue;
+        if (m.formula) m.rows = m.columns;
+        for (uint32_t set = 0; binding && !m.formula && set < binding->nset; set++) {
+            bool same = strcmp(binding->sets[set].name, m.set) == 0;
+            if (!same || binding->sets[set].ninput != m.rows - m.bias) continue;
+            inputs = nsi_weights_inputs(f->system, set, arena);
+            if (!inputs) return nsi_fail_nomem(r->error);
+        }
+        for (uint32_t row = 0; row < m.rows - m.bias; row++) {
+            nsi_text_builder text = {.allocator = f->allocator};
+            if (first_layers > 1) nsi_text_add(&text, "%s: ", m.set);
+            if (m.formula) {
+                nsi_text_add(&text, "%s", m.formula->coefficients[row].name);
+            } else if (inputs) {
+                nsi_text_add(&text, "%s", inputs[row]);
+            } else {
+                nsi_text_add(&text, "input %u", row + 1);
+            }
+            const char* name =
+                text.failed ? NULL : nsi_arena_string(arena, text.text.data, text.text.count);
+            nsi_array_free(&text.allocator, &text.text);
+            if (!name || !nsi_array_push(&f->allocator, &f->answer.path_names, name)) {
+                return nsi_fail_nomem(r->error);
+            }
+        }
+    }
+    return NS_OK;
+}
+
+// Is there a path, and of what?
+static ns_status begin_path(nsi_run* r) {
+    const nsi_stage* first = NULL;
+    r->along = true;
+    for (uint32_t phase = r->searches; phase < r->nphase; phase++) {
+        const nsi_stage* stage = stage_of(r, phase);
+        if (!has_penalty(stage)) continue;
+        if (!first) first = stage;
+        if (stage->l1 != first->l1 || stage->group != first->group) r->along = false;
+    }
+    return first ? name_inputs(r) : NS_OK;
+}
+
+static void keep_path_point(nsi_run* r, const nsi_path_point* from) {
+    nsi_result* a = &r->f->answer;
+    size_t size = a->path_names.count * sizeof *from->norms;
+    double* norms = nsi_arena_alloc(&a->arena, size + 1);
+    nsi_path_point point = *from;
+    point.norms = norms;
+    if (norms) memcpy(norms, from->norms, size);
+    if (!norms || !nsi_array_push(&r->f->allocator, &a->path, point)) {
+        r->failure = nsi_fail_nomem(r->error);
+    }
+}
+
+static void watch_path(void* context, uint32_t iteration, double value, const double* norms) {
+    nsi_run* r = context;
+    const nsi_stage* stage = stage_of(r, r->phase);
+    const nsi_result* a = &r->f->answer;
+    const nsi_path_point* last = a->path.count > 0 ? &a->path.data[a->path.count - 1] : NULL;
+    if (last && last->phase == r->phase && last->iteration >= iteration) return;
+    keep_path_point(r, &(nsi_path_point){.phase = r->phase,
+                                         .iteration = iteration,
+                                         .l1 = stage->l1,
+                                         .group = stage->group,
+                                         .loss = sqrt(2.0 * value),
+                                         .norms = norms});
+}
+
+static void watch_iterations(void* context, uint32_t iteration, double value, const double* norms) {
+    nsi_run* r = context;
+    uint32_t stride = r->iterations / MOST_PATH_POINTS + 1;
+    if (iteration == 1 || iteration % stride == 0) watch_path(context, iteration, value, norms);
+}
+
+// ---- stages ------------------------------------------------------------------------------------
+
+// The evaluator of a stage at the point where the fit stands, or where a checkpoint stood in it.
+static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
+    ns_fit* f = r->f;
+    const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
+    const nsi_problem* problem = nsi_fit_problem(f, stage);
+    ns_status status =
+        nsi_objective_create(problem, train, &stage->loss, NULL, f->threads, &r->e, r->error);
+    if (status != NS_OK) return status;
+    nsi_point point = nsi_objective_point(r->e);
+    nsi_copy_numbers(point.z, f->z, f->nz);
+    nsi_copy_numbers(point.w, f->w, f->nw);
+    status = nsi_stage_solver_create(problem, train, stage, r->e, f->plan->seed, f->threads,
+                                     &r->descent, r->error);
+    if (status != NS_OK || !r->resuming) return status;
+    const nsi_checkpoint* c = &r->resumed;
+    nsi_stage_solver_state* state = nsi_stage_solver_get_state(r->descent);
+    size_t nx = (size_t)nsi_objective_window_count(r->e) * f->problem->sizes.nx;
+    size_t nm = state->m ? nsi_objective_unknowns(r->e) : 0;
+    bool fits = c->nz == f->nz && c->nw == f->nw && c->nx == nx && c->nm == nm;
+    if (!fits || (c->nkept != 0 && c->nkept != nm)) {
+        return nsi_fail(r->error, NS_ERR_PARSE,
+                        "the checkpoint %s does not fit the data; start again without resuming",
+                        r->o->checkpoint);
+    }
+    nsi_copy_numbers(point.z, c->z, f->nz);
+    nsi_copy_numbers(point.w, c->w, f->nw);
+    nsi_copy_numbers(point.x, c->x, nx);
+    const nsi_path_point* began = NULL; // where the stage did
+    for (uint32_t k = 0; stage->adaptive && k < f->answer.path.count; k++) {
+        if (f->answer.path.data[k].phase < r->phase) began = &f->answer.path.data[k];
+    }
+    if (began) nsi_stage_solver_set_sizes(r->descent, began->norms);
+    state->lm = (nsi_lm_state){c->iteration, c->small, c->damping};
+    if (state->m) {
+        nsi_copy_numbers(state->m, c->m, nm);
+        nsi_copy_numbers(state->v, c->v, nm);
+        nsi_copy_numbers(state->best, c->kept, c->nkept);
+        state->best_value = c->nkept > 0 ? c->kept_value : INFINITY;
+    }
+    r->resuming = false;
+    return NS_OK;
+}
+
+// A stage in rounds that was at its end when it was resumed: what it ended at, with the penalty, is
+// what was told then.
+static void keep_last_value(nsi_run* r, const nsi_stage* stage) {
+    nsi_result* a = &r->f->answer;
+    if (stage->method == NSI_METHOD_ADAM) return;
+    if (stage->method == NSI_METHOD_LM && !has_penalty(stage)) return;
+    if (a->history.count == 0) return;
+    const nsi_history_point* last = &a->history.data[a->history.count - 1];
+    if (last->phase == r->phase) a->phases.data[a->phases.count - 1].value = last->value;
+}
+
+static ns_status run_stage(nsi_run* r) {
+    ns_fit* f = r->f;
+    const nsi_stage* stage = stage_of(r, r->phase);
+    double start = nsi_clock_wall();
+    char name[120];
+    nsi_run_describe_phase(r, r->phase, name, sizeof name);
+    r->name = name;
+    r->iterations = stage->iterations;
+    ns_status status = begin_stage(r, stage);
+    if (status == NS_OK && !isfinite(nsi_objective_cost(r->e))) {
+        status =
+            nsi_fail(r->error, NS_ERR_NONFINITE,
+                     "%s: %s: the simulation does not stay finite from this start; take shorter"
+                     " windows, a smaller time step, or other start values",
+                     f->plan->path, name);
+    }
+    if (status == NS_OK) {
+        if (has_penalty(stage) && r->along)
+            nsi_stage_solver_watch_path(r->descent, watch_iterations, r);
+        nsi_outcome out = nsi_stage_solver_run(r->descent, watch_stage, r);
+        if (has_penalty(stage)) {
+            nsi_stage_solver_watch_path(r->descent, watch_path, r);
+            nsi_stage_solver_tell_path(r->descent);
+        }
+        nsi_point point = nsi_objective_point(r->e);
+        nsi_copy_numbers(f->z, point.z, f->nz);
+        nsi_copy_numbers(f->w, point.w, f->nw);
+        out.iterations =
+            nsi_stage_solver_get_state(r->descent)->lm.iteration; // before resuming, too
+        status = nsi_run_end_phase(r, &out, nsi_clock_wall() - start);
+        if (status == NS_OK && out.evaluations == 0) keep_last_value(r, stage);
+        const char* link;
+        uint32_t refused = nsi_objective_refused(r->e, &link);
+        if (status == NS_OK && refused > 0) {
+            char text[500];
+            snprintf(
+                text, sizeof text,
+                "%s: %u steps were refused because %.200s would not have been physical or in its"
+                " range; if a link stops there, free all ten of its inertial numbers",
+                name, refused, link);
+            status = note(r, text);
+        }
+        if (status == NS_OK && out.finish == NSI_FINISH_FAILED && out.iterations == 0) {
+            status = nsi_fail(r->error, NS_ERR_NONFINITE,
+                              "%s: %s: there are no finite derivatives at this start: motion grows"
+                              " beyond all bounds; are angles in rad and times in s? Take shorter"
+                              " windows or a smaller time step",
+                              f->plan->path, name);
+        }
+        if (status == NS_OK && out.finish == NSI_FINISH_FAILED) {
+            char text[300];
+            snprintf(
+                text, sizeof text,
+                "%s failed: there were no derivatives that can be computed with, no way down or"
+                " too little memory; what comes after goes on from where it stood",
+                name);
+            status = note(r, text);
+        }
+    }
+    nsi_stage_solver_free(r->descent);
+    r->descent = NULL;
+    if (r->phase + 1 < r->nphase || status != NS_OK) {
+        nsi_objective_free(r->e);
+        r->e = NULL;
+    }
+    return status;
+}
+
+// ---- the whole ---------------------------------------------------------------------------------
+
+static void hash(nsi_run* r, const void* bytes, size_t size) {
+    r->fingerprint = nsi_hash64(r->fingerprint, bytes, size);
+}
+
+// Of the plan, of the numbers of the model and of the networks, and of the data and its scales.
+static ns_status hash_experiment(nsi_run* r) {
+    ns_fit* f = r->f;
+    const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
+    nsi_bytes bytes = {0};
+    ns_status status =
+        nsi_file_read(f->plan->path, NSI_YAML_MAX_SIZE, &f->allocator, &bytes, r->error);
+    uint32_t sizes[] = {f->nz, f->nw, f->problem->sizes.nx, f->problem->nchannel};
+    r->fingerprint = NSI_HASH_START;
+    hash(r, bytes.data, bytes.count);
+    hash(r, sizes, sizeof sizes);
+    hash(r, f->z0, ((size_t)f->nz + f->nw) * sizeof(double));
+    for (uint32_t m = 0; m < f->nvariant; m++) {
+        const ns_model* model = ns_hybrid_model(f->variants[m].hybrid);
+        for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
+            hash(r, &ns_model_param(model, k)->value, sizeof(double));
+        }
+    }
+    for (uint32_t k = 0; k < f->problem->nchannel; k++) { // sigmas and weights of the map
+        hash(r, &f->problem->sources[k].scale, sizeof(double));
+    }
+    hash(r, &f->timestep, sizeof f->timestep);
+    for (uint32_t k = 0; k < ns_dataset_recording_count(train); k++) {
+        const ns_recording* recording = ns_dataset_recording(train, k);
+        size_t one = recording->nsample * sizeof(double);
+        hash(r, &recording->nsample, sizeof recording->nsample);
+        hash(r, recording->values, one * f->problem->nchannel);
+        hash(r, recording->controls, one * f->problem->ncontrol);
+    }
+    nsi_array_free(&f->allocator, &bytes);
+    return status;
+}
+
+static ns_status take_up(nsi_run* r) {
+    ns_fit* f = r->f;
+    bool damaged;
+    if (!r->o->resume || !r->o->checkpoint) return NS_OK;
+    ns_error why;
+    ns_status status = nsi_checkpoint_read(r->o->checkpoint, r->fingerprint, &f->allocator,
+                                           &r->resumed, &damaged, &why);
+    if (status == NS_ERR_IO) return NS_OK; // nothing to go on from: from the beginning
+    if (status != NS_OK) return nsi_fail(r->error, status, "%s", why.message);
+    const nsi_checkpoint* c = &r->resumed;
+    if (c->phase >= r->nphase || c->nphase != c->phase) {
+        return nsi_fail(r->error, NS_ERR_PARSE,
+                        "the checkpoint %s is of a phase that the experiment does not have; start"
+                        " again without resuming",
+                        r->o->checkpoint);
+    }
+    if (f->answer.path_names.count > 0 &&
+        (!c->has_path || (c->npath > 0 && c->npath_name != f->answer.path_names.count))) {
+        return nsi_fail(r->error, NS_ERR_PARSE,
+                        "the checkpoint %s does not have the sparsity path of this fit: an earlier"
+                        " version wrote it; start again without resuming",
+                        r->o->checkpoint);
+    }
+    r->resuming = true;
+    r->earlier = c->seconds;
+    r->phase = c->phase;
+    if (damaged) {
+        status = note(r, "the last checkpoint was damaged; went on from the one before it");
+        if (status != NS_OK) return status;
+    }
+    for (uint32_t k = 0; k < c->nphase; k++) {
+        nsi_phase phase = c->phases[k];
+        char name[120];
+        nsi_run_describe_phase(r, k, name, sizeof name);
+        phase.name = keep_text(f, name);
+        phase.finish = "done";
+        if (!phase.name || !nsi_array_push(&f->allocator, &f->answer.phases, phase)) {
+            return nsi_fail_nomem(r->error);
+        }
+    }
+    for (uint32_t k = 0; k < c->nhistory; k++) {
+        if (!nsi_array_push(&f->allocator, &f->answer.history, c->history[k])) {
+            return nsi_fail_nomem(r->error);
+        }
+    }
+    for (uint32_t k = 0; k < c->npath && f->answer.path_names.count > 0; k++) {
+        keep_path_point(r, &c->path[k]);
+    }
+    if (r->failure != NS_OK) return r->failure;
+    if (c->nz == f->nz) nsi_copy_numbers(f->z, c->z, f->nz);
+    if (c->nw == f->nw) nsi_copy_numbers(f->w, c->w, f->nw);
+    return NS_OK;
+}
+
+static ns_status run_phases(nsi_run* r) {
+    for (; r->phase < r->nphase && !r->f->stopped; r->phase++) {
+        ns_status status = r->searches && r->phase == 0 ? nsi_run_search(r) : run_stage(r);
+        if (status != NS_OK) return status;
+    }
+    return NS_OK;
+}
+
+ns_status ns_fit_run(ns_fit* f, const ns_fit_options* options, ns_error* error) {
+    static const ns_fit_options defaults = {0};
+    if (!f) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_run: fit is NULL");
+    nsi_run r = {.f = f,
+                 .o = options ? options : &defaults,
+                 .error = error,
+                 .began = nsi_clock_wall(),
+                 .saved = nsi_clock_wall()};
+    nsi_result_free(&f->answer);
+    f->stopped = false;
+    nsi_copy_numbers(f->z, f->z0, f->nz + f->nw);
+    list_phases(&r);
+    ns_status status = hash_experiment(&r);
+    if (status == NS_OK) status = begin_path(&r);
+    if (status == NS_OK) status = take_up(&r);
+    if (status == NS_OK) status = run_phases(&r);
+    f->answer.complete = status == NS_OK && !f->stopped;
+    f->answer.seconds = nsi_run_elapsed(&r);
+    if (status == NS_OK) status = nsi_fit_get_result(f, r.e, error);
+    f->answer.seconds = nsi_run_elapsed(&r);
+    nsi_stage_solver_free(r.descent);
+    nsi_objective_free(r.e);
+    nsi_checkpoint_free(&r.resumed);
+    return status;
+}
+
+bool ns_fit_stopped(const ns_fit* f) {
+    return f->stopped;
+}

@@ -1,0 +1,50 @@
+// A fit at work: what its stages (run.c) and its search (search.c) share.
+
+#ifndef NSI_FIT_FIT_RUN_H
+#define NSI_FIT_FIT_RUN_H
+
+#include "fit/fit_state.h"
+#include "sysid/stage_solver.h"
+
+typedef struct nsi_run {
+    ns_fit* f;
+    const ns_fit_options* o;
+    ns_error* error;
+    double began, earlier, saved; // s: start of this run, spent before it, last checkpoint
+    uint64_t fingerprint;
+    uint32_t phase, nphase;
+    bool searches;    // the first phase is a search
+    uint32_t first;   // stage of the first phase that is one
+    const char* name; // of the phase
+    uint32_t iterations;
+    nsi_objective* e; // of the stage at work; kept after the last
+    nsi_stage_solver* descent;
+    nsi_checkpoint resumed; // what to go on from; empty after it was taken up
+    bool resuming;
+    bool along;        // the sparsity path is kept along iterations: all penalties are the same
+    ns_status failure; // of a checkpoint that could not be written, or of memory
+} nsi_run;
+
+static inline void nsi_copy_numbers(double* to, const double* from, size_t count) {
+    memcpy(to, from, count * sizeof(double));
+}
+
+// s since the beginning, time before a resume included.
+double nsi_run_elapsed(const nsi_run* r);
+
+// "windows of 100, LM"
+void nsi_run_describe_phase(const nsi_run* r, uint32_t phase, char* text, size_t size);
+
+// What is the same for checkpoints of stages and of searches; and write one.
+nsi_checkpoint nsi_run_begin_checkpoint(const nsi_run* r);
+void nsi_run_write_checkpoint(nsi_run* r, const nsi_checkpoint* c);
+
+// Keep the loss and tell whoever looks on; true: stop.
+bool nsi_run_report(nsi_run* r, uint32_t iteration, double value);
+
+ns_status nsi_run_end_phase(nsi_run* r, const nsi_outcome* out, double seconds);
+
+// The search as a phase: from the start, or from where a checkpoint stood, to the fit's z and w.
+ns_status nsi_run_search(nsi_run* r);
+
+#endif

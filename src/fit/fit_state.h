@@ -1,0 +1,114 @@
+// The inside of a fit: what load.c puts together, run.c optimises and conclude.c writes.
+
+#ifndef NSI_FIT_FIT_STATE_H
+#define NSI_FIT_FIT_STATE_H
+
+#include "fit/checkpoint.h"
+#include "fit/result.h"
+#include "fit/spec.h"
+#include "io/hybrid_file.h"
+#include "neuralsim/fit.h"
+#include "neuralsim/hybrid.h"
+#include "sysid/prediction.h"
+
+// A robot of a fit.
+typedef struct nsi_fit_variant {
+    const char *name, *files; // NULL: it is the only one. In the arena of the plan, as
+    const char* robot;        // the path of its file, NULL: as the plan's model says
+    ns_hybrid* hybrid;
+    ns_system* system;
+    ns_system_options options; // of the system
+} nsi_fit_variant;
+
+struct ns_fit {
+    ns_allocator allocator;
+    uint32_t threads;
+    nsi_fit_spec* plan;
+    nsi_fit_variant* variants; // (nvariant)
+    uint32_t nvariant;
+    ns_hybrid* hybrid;       // of the first variant, as its system and options below
+    ns_blueprint* blueprint; // of the plan, or NULL
+    ns_data_map* map;
+    ns_dataset* data[NSI_ROLES]; // NULL: none
+    nsi_parameters* variables;
+    ns_system* system;
+    nsi_problem* problem;
+    ns_system* teacher_system; // for stages with teacher forcing, or NULL
+    nsi_problem* teacher;
+    nsi_error_formula* errors; // of predictions
+    uint32_t nerror;
+    nsi_measure* measures;
+    uint32_t nmeasure;
+    nsi_error_formula* measured; // of all measures
+    uint32_t nmeasured;
+    uint32_t* adapt; // variables that adapt in predictions
+    double* adapt_deviations;
+    uint32_t nadapt;
+    double timestep;
+    ns_system_options options; // of the system
+
+    uint32_t nz, nw;
+    double *z, *w;   // where the fit stands
+    double *z0, *w0; // where it began
+    nsi_result answer;
+    bool stopped;
+};
+
+// What an experiment changes in the file of a fit. Zero: nothing.
+typedef struct nsi_fit_changes {
+    uint64_t seed;           // added to the seeds of the file, its networks and its learned system
+    const char* data;        // a folder in which these recordings are looked for first; NULL: none
+    const char* const* made; // names of these, up to a NULL
+    uint32_t
+        trajectories;     // to train on: so many of the first file, which says which it has. 0: all
+    uint32_t block;       // the block-th so many of them
+    uint32_t folds, fold; // test on the fold-th part of what is trained on, without it; 0 folds: no
+    uint32_t iterations;  // of each stage, at most; 0: as it says
+    const char* weights;  // a file to start from; NULL: that of the plan, if it has one
+} nsi_fit_changes;
+
+// @param changes  NULL: none
+// @return as ns_fit_load()
+ns_status nsi_fit_load(const char* path, uint32_t threads, const nsi_fit_changes* changes,
+                       ns_fit** out, ns_error* error);
+
+// Read the plan, the model and the recordings, and find the time step: all of ns_fit_load() that does not
+// ask what is fitted.
+ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes* changes,
+                       ns_fit** out, ns_error* error);
+
+// ---- conclude.c: files of a result ---------------------------------------------------------------
+
+// "folder/name", to be freed; NULL: out of memory.
+char* nsi_fit_join(const ns_fit* fit, const char* folder, const char* name);
+ns_status nsi_fit_write_text(const ns_fit* fit, const char* folder, const char* name,
+                             const ns_text* text, ns_error* error);
+
+// A parameter of the model that is written, in place of the file's own value, or behind all that may fit
+// the name, too. Rounding may have led out of the range, in which a model that is read must be.
+ns_status nsi_fit_set_parameter(const ns_fit* fit, nsi_hybrid_parameters* to, const ns_model* robot,
+                                const char* name, double value, ns_error* error);
+
+// The hybrid model that was fitted, with what was found, as folder/name.
+// @param weights  path of its weights; NULL: it has none
+ns_status nsi_fit_write_model(const ns_fit* fit, const char* folder, const char* name,
+                              const char* weights, ns_error* error);
+
+// What a stage fits: the problem, or the one with a teacher.
+static inline const nsi_problem* nsi_fit_problem(const ns_fit* fit, const nsi_stage* stage) {
+    return stage->teacher ? fit->teacher : fit->problem;
+}
+
+// Learned systems (learned.c): names of controls and scales from the training data, into the plan; and,
+// after the problem is there, a teacher where a stage needs one.
+ns_status nsi_fit_prepare_learned(ns_fit* fit, ns_error* error);
+ns_status nsi_fit_make_teacher(ns_fit* fit, ns_error* error);
+
+// How the fit's predictions are made.
+nsi_predict_options nsi_fit_predict_options(const ns_fit* fit);
+
+// The answer for the point where a fit stands.
+// @param evaluator  of the last stage, at its end; NULL when it was not reached
+ns_status nsi_fit_get_result(ns_fit* fit, nsi_objective* evaluator, ns_error* error);
+
+#endif

@@ -1,0 +1,365 @@
+// First the rows of all recordings that are shown, then predictions into them.
+
+#include "fit/prediction_traces.h"
+
+#include "neuralsim/table.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum {
+    MOST_ROWS = 20000,
+    MOST_NUMBERS = 8000000, // of all states and channels
+    MOST_EPISODES = 40,
+    MOST_PREDICTIONS = 500, // each may have to find its state first
+    LEAST_SAMPLES = 1000,   // a recording for which there is less room is left out
+};
+
+// A recording, or its beginning, and its rows.
+typedef struct piece {
+    nsi_role role;
+    uint32_t recording, episode;
+    uint32_t samples;
+    uint32_t first; // row
+} piece;
+
+typedef struct maker {
+    const ns_fit* f;
+    nsi_traces* e;
+    NSI_ARRAY(piece) pieces;
+} maker;
+
+static const ns_recording* recording_of(const maker* m, const piece* p) {
+    return ns_dataset_recording(m->f->data[p->role], p->recording);
+}
+
+static double period_of(const maker* m) {
+    return ns_dataset_period(m->f->data[NSI_ROLE_TRAIN]);
+}
+
+// ---- rows --------------------------------------------------------------------------------------
+
+static bool overlap(const maker* m, const ns_recording* a, const ns_recording* b) {
+    double half = 0.5 * period_of(m);
+    return a->start < b->start + b->nsample * period_of(m) - half &&
+           b->start < a->start + a->nsample * period_of(m) - half;
+}
+
+// The episode that has other parts of the same recording, or a new one; NSI_NONE: there is no room.
+static uint32_t find_episode(const maker* m, const piece* p) {
+    const ns_recording* r = recording_of(m, p);
+    bool same[MOST_EPISODES] = {false}, taken[MOST_EPISODES] = {false};
+    for (uint32_t k = 0; k < m->pieces.count; k++) {
+        uint32_t episode = m->pieces.data[k].episode;
+        const ns_recording* other = recording_of(m, &m->pieces.data[k]);
+        if (strcmp(r->file, other->file) != 0 || strcmp(r->name, other->name) != 0) continue;
+        same[episode] = true;
+        taken[episode] |= overlap(m, r, other);
+    }
+    for (uint32_t k = 0; k < m->e->list.count; k++) {
+        if (same[k] && !taken[k]) return k;
+    }
+    return m->e->list.count < MOST_EPISODES ? m->e->list.count : NSI_NONE;
+}
+
+static uint32_t most_rows(const nsi_traces* e) {
+    uint64_t width = 3 * ((uint64_t)e->nx + e->nchannel) + e->nc + 1, most = MOST_NUMBERS / width;
+    return most < 2 ? 2 : most < MOST_ROWS ? (uint32_t)most : MOST_ROWS;
+}
+
+static ns_status choose(maker* m, ns_error* error) {
+    static const nsi_role order[] = {NSI_ROLE_TEST, NSI_ROLE_VALIDATION, NSI_ROLE_TRAIN};
+    nsi_traces* e = m->e;
+    uint32_t room = most_rows(e);
+    for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
+        const ns_dataset* data = m->f->data[order[k]];
+        uint32_t count = data ? ns_dataset_recording_count(data) : 0;
+        for (uint32_t r = 0; r < count; r++) {
+            piece p = {.role = order[k], .recording = r, .episode = NSI_NONE};
+            const ns_recording* recording = recording_of(m, &p);
+            bool whole = recording->nsample < room; // with a row between parts
+            if (whole || room > LEAST_SAMPLES || e->list.count == 0) {
+                p.episode = find_episode(m, &p);
+            }
+            if (p.episode == NSI_NONE) {
+                e->left_out++;
+                continue;
+            }
+            p.samples = whole ? recording->nsample : room - 1;
+            e->cut += !whole;
+            room -= p.samples + 1;
+            nsi_trace fresh = {.name = recording->name,
+                               .variant = nsi_problem_variant(m->f->problem, recording)};
+            bool done = p.episode < e->list.count || nsi_array_push(&e->allocator, &e->list, fresh);
+            if (!done || !nsi_array_push(&e->allocator, &m->pieces, p)) {
+                return nsi_fail_nomem(error);
+            }
+        }
+    }
+    return NS_OK;
+}
+
+// The part of an episode that begins first of those that begin after a time; NULL: there is none.
+static piece* next_piece(const maker* m, uint32_t episode, double after) {
+    piece* next = NULL;
+    for (uint32_t k = 0; k < m->pieces.count; k++) {
+        piece* p = &m->pieces.data[k];
+        double start = recording_of(m, p)->start;
+        if (p->episode != episode || !(start > after)) continue;
+        if (!next || start < recording_of(m, next)->start) next = p;
+    }
+    return next;
+}
+
+static uint32_t choose_ahead(const maker* m) {
+    const nsi_fit_spec* plan = m->f->plan;
+    if (plan->horizons.count == 0) return 0;
+    double samples = ceil(plan->horizons.data[plan->horizons.count - 1] / period_of(m) - 1e-6);
+    uint32_t least = m->e->rows / MOST_PREDICTIONS + 1;
+    return samples < least ? least : samples < MOST_ROWS ? (uint32_t)samples : MOST_ROWS;
+}
+
+static void lay_out(maker* m) {
+    nsi_traces* e = m->e;
+    for (uint32_t k = 0; k < e->list.count; k++) {
+        nsi_trace* episode = &e->list.data[k];
+        episode->first = e->rows;
+        double end = -INFINITY, after = -INFINITY; // of the part before, and its start
+        for (piece* p; (p = next_piece(m, k, after)); after = recording_of(m, p)->start) {
+            double start = recording_of(m, p)->start;
+            // Parts that do not follow one another without a gap have an empty row between them.
+            if (start > end + 1.5 * period_of(m) && e->rows > episode->first) e->rows++;
+            p->first = e->rows;
+            e->rows += p->samples;
+            end = start + (p->samples - 1) * period_of(m);
+        }
+        episode->rows = e->rows - episode->first;
+    }
+    e->ahead = choose_ahead(m);
+}
+
+// ---- numbers -----------------------------------------------------------------------------------
+
+static double* missing(const ns_allocator* allocator, size_t count) {
+    double* numbers = nsi_alloc(allocator, (count + 1) * sizeof(double));
+    for (size_t k = 0; numbers && k < count; k++) numbers[k] = NAN;
+    return numbers;
+}
+
+static bool all_recorded(const nsi_problem* p) {
+    for (uint32_t k = 0; k < p->nq; k++) {
+        if (p->channel_of_state[k] == NSI_NONE) return false;
+    }
+    return true;
+}
+
+static ns_status allocate(maker* m, ns_error* error) {
+    nsi_traces* e = m->e;
+    const nsi_problem* p = m->f->problem;
+    size_t rows = e->rows;
+    bool ok = true;
+    e->time = missing(&e->allocator, rows);
+    e->roles = nsi_alloc(&e->allocator, rows + 1);
+    e->recorded = missing(&e->allocator, rows * e->nchannel);
+    e->controls = nsi_alloc_zeroed(&e->allocator, (rows * e->nc + 1) * sizeof(double));
+    if (all_recorded(p)) {
+        e->measured = missing(&e->allocator, rows * e->nx);
+        ok = e->measured != NULL;
+    }
+    for (int k = 0; k < 2; k++) {
+        e->values[k] = missing(&e->allocator, rows * e->nchannel);
+        e->states[k] = missing(&e->allocator, rows * e->nx);
+        ok = ok && e->values[k] && e->states[k];
+    }
+    if (!ok || !e->time || !e->roles || !e->recorded || !e->controls) return nsi_fail_nomem(error);
+    memset(e->roles, NSI_ROLES, rows);
+    return NS_OK;
+}
+
+static bool has_position(const nsi_problem* p, const double* values) {
+    for (uint32_t k = 0; k < p->nq; k++) {
+        if (isnan(values[p->channel_of_state[k]])) return false;
+    }
+    return true;
+}
+
+// Of no length: missing.
+static void make_unit(double q[4]) {
+    double length = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
+    for (int i = 0; i < 4; i++) q[i] = length > 0.0 ? q[i] / length : NAN;
+}
+
+static void fill_recorded(maker* m, const piece* p) {
+    nsi_traces* e = m->e;
+    const nsi_problem* problem = m->f->problem;
+    const ns_recording* r = recording_of(m, p);
+    uint32_t reach = m->f->plan->stages.data[0].loss.reach;
+    for (uint32_t k = 0; k < p->samples; k++) {
+        size_t row = (size_t)p->first + k;
+        const double* values = r->values + (size_t)k * e->nchannel;
+        e->time[row] = r->start + k * period_of(m);
+        e->roles[row] = (uint8_t)p->role;
+        memcpy(e->recorded + row * e->nchannel, values, e->nchannel * sizeof(double));
+        for (uint32_t c = 0; c < problem->ncontrol; c++) {
+            double control = r->controls[(size_t)k * problem->ncontrol + c];
+            e->controls[row * e->nc + problem->controls[c]] = control;
+        }
+        if (!e->measured || !has_position(problem, values)) continue;
+        double* x = e->measured + row * e->nx;
+        nsi_problem_guess(problem, r, k, reach, x);
+        for (uint32_t i = 0; i < problem->nq; i++) x[i] = values[problem->channel_of_state[i]];
+        for (uint32_t i = 0; i < problem->ncoordinate; i++) {
+            const nsi_coordinate* c = &problem->coordinates[i];
+            if (c->quaternion && c->at < problem->nq) make_unit(x + c->at);
+        }
+    }
+}
+
+// Times of the rows between parts, where nothing else is known.
+static void fill_gaps(nsi_traces* e) {
+    for (uint32_t row = 1; row + 1 < e->rows; row++) {
+        if (e->roles[row] != NSI_ROLES) continue;
+        e->time[row] = 0.5 * (e->time[row - 1] + e->time[row + 1]);
+        for (uint32_t c = 0; c < e->nc; c++) e->controls[(size_t)row * e->nc + c] = NAN;
+    }
+}
+
+// Which recordings of a set are shown, and where.
+typedef struct target {
+    nsi_traces* e;
+    const uint32_t* samples; // (nrecording)
+    const uint32_t* first;   // (nrecording) rows
+    int when;
+} target;
+
+static void keep_path(void* context, const nsi_path* path) {
+    const target* t = context;
+    nsi_traces* e = t->e;
+    // The last sample is the origin of the next prediction, if there is one.
+    bool last = path->origin + path->length + 1 == t->samples[path->recording];
+    uint32_t count = path->length + last;
+    size_t row = (size_t)t->first[path->recording] + path->origin;
+    for (uint32_t k = 0; k < count; k++, row++) {
+        memcpy(e->values[t->when] + row * e->nchannel, path->values + (size_t)k * e->nchannel,
+               e->nchannel * sizeof(double));
+        memcpy(e->states[t->when] + row * e->nx, path->states + k * path->stride,
+               e->nx * sizeof(double));
+    }
+}
+
+static ns_status predict(maker* m, nsi_role role, ns_error* error) {
+    const ns_fit* f = m->f;
+    uint32_t count = ns_dataset_recording_count(f->data[role]), chosen = 0;
+    uint32_t* only = nsi_alloc_zeroed(&m->e->allocator, ((size_t)count + 1) * sizeof *only);
+    uint32_t* first = nsi_alloc_zeroed(&m->e->allocator, ((size_t)count + 1) * sizeof *first);
+    ns_status status = only && first ? NS_OK : nsi_fail_nomem(error);
+    for (uint32_t k = 0; status == NS_OK && k < m->pieces.count; k++) {
+        const piece* p = &m->pieces.data[k];
+        if (p->role != role) continue;
+        only[p->recording] = p->samples;
+        first[p->recording] = p->first;
+        chosen++;
+    }
+    for (int when = 0; status == NS_OK && chosen > 0 && when < 2; when++) {
+        nsi_predict_options options = nsi_fit_predict_options(f);
+        options.tiled = true;
+        options.only = only;
+        options.ahead = m->e->ahead;
+        target t = {.e = m->e, .samples = only, .first = first, .when = when};
+        status =
+            nsi_predict_visit(f->problem, f->data[role], when == NSI_AFTER ? f->z : f->z0,
+                              when == NSI_AFTER ? f->w : f->w0, &options, keep_path, &t, error);
+        if (status == NS_ERR_PARSE) status = NS_OK; // all are too short
+    }
+    nsi_free(&m->e->allocator, only);
+    nsi_free(&m->e->allocator, first);
+    return status;
+}
+
+ns_status nsi_traces_make(const ns_fit* f, nsi_traces* out, ns_error* error) {
+    *out = (nsi_traces){.allocator = f->allocator,
+                        .nchannel = f->problem->nchannel,
+                        .nx = f->problem->sizes.nx,
+                        .nc = f->problem->sizes.nc};
+    maker m = {.f = f, .e = out};
+    ns_status status = choose(&m, error);
+    if (status == NS_OK) {
+        lay_out(&m);
+        status = allocate(&m, error);
+    }
+    for (uint32_t k = 0; status == NS_OK && k < m.pieces.count; k++) {
+        fill_recorded(&m, &m.pieces.data[k]);
+    }
+    if (status == NS_OK) fill_gaps(out);
+    for (int role = 0; status == NS_OK && role < NSI_ROLES; role++) {
+        if (f->data[role]) status = predict(&m, (nsi_role)role, error);
+    }
+    nsi_array_free(&out->allocator, &m.pieces);
+    if (status != NS_OK) nsi_traces_free(out);
+    return status;
+}
+
+void nsi_traces_free(nsi_traces* e) {
+    if (!e->allocator.free) return;
+    ns_allocator memory = e->allocator;
+    double* blocks[] = {e->time,      e->recorded,  e->measured,  e->controls,
+                        e->values[0], e->values[1], e->states[0], e->states[1]};
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&memory, blocks[k]);
+    nsi_free(&memory, e->roles);
+    nsi_array_free(&memory, &e->list);
+    *e = (nsi_traces){.allocator = memory};
+}
+
+// ---- as a table ----------------------------------------------------------------------------------
+
+// Names of columns: traj, t, test, and three for each channel; in the arena.
+static const char** name_columns(const nsi_traces* e, const ns_fit* f, nsi_arena* arena) {
+    static const char* const endings[] = {"", "/before", "/after"};
+    const char** names = nsi_arena_alloc(arena, (3 + 3 * (size_t)e->nchannel) * sizeof *names);
+    if (!names) return NULL;
+    names[0] = "traj";
+    names[1] = "t";
+    names[2] = "test";
+    for (uint32_t k = 0; k < 3 * e->nchannel; k++) {
+        const char* channel = ns_dataset_channel(f->data[NSI_ROLE_TRAIN], k / 3)->name;
+        size_t size = strlen(channel) + sizeof "/before";
+        char* name = nsi_arena_alloc(arena, size);
+        if (!name) return NULL;
+        snprintf(name, size, "%s%s", channel, endings[k % 3]);
+        names[3 + k] = name;
+    }
+    return names;
+}
+
+ns_status nsi_traces_write(const nsi_traces* e, const ns_fit* f, const char* path,
+                           ns_error* error) {
+    nsi_arena arena = {.allocator = e->allocator};
+    uint32_t ncol = 3 + 3 * e->nchannel;
+    const char** names = name_columns(e, f, &arena);
+    double* line = nsi_arena_alloc(&arena, ncol * sizeof(double));
+    ns_table_writer* writer = NULL;
+    ns_status status = names && line ? NS_OK : nsi_fail_nomem(error);
+    if (status == NS_OK) status = ns_table_writer_replace(path, &e->allocator, &writer, error);
+    if (status == NS_OK) {
+        ns_table_writer_put_names(writer, names, ncol);
+        for (uint32_t k = 0; k < e->list.count; k++) {
+            const nsi_trace* episode = &e->list.data[k];
+            for (size_t row = episode->first; row < episode->first + episode->rows; row++) {
+                if (e->roles[row] == NSI_ROLES) continue;
+                line[0] = k;
+                line[1] = e->time[row];
+                line[2] = e->roles[row] == NSI_ROLE_TEST;
+                for (uint32_t c = 0; c < e->nchannel; c++) {
+                    size_t at = row * e->nchannel + c;
+                    line[3 + 3 * c] = e->recorded[at];
+                    line[4 + 3 * c] = e->values[NSI_BEFORE][at];
+                    line[5 + 3 * c] = e->values[NSI_AFTER][at];
+                }
+                ns_table_writer_put_row(writer, line, ncol);
+            }
+        }
+        status = ns_table_writer_finish(writer, error);
+    }
+    nsi_arena_free(&arena);
+    return status;
+}

@@ -1,0 +1,231 @@
+// Episodes of a fit in a page: recorded, before, after.
+
+#include "fit/prediction_traces.h"
+
+#include "fit/result_words.h"
+#include "model/model_data.h"
+#include "report/viewer.h"
+#include "sim/step.h"
+
+#include <stdio.h>
+
+// Of all columns: so many are written in about a second.
+enum { MOST_NUMBERS = 10000000 };
+
+// What is drawn of a fit's system for a point of its variables.
+typedef struct showing {
+    const nsi_traces* e;
+    const ns_fit* f;
+    nsi_viewer* viewer;
+    nsi_motion* motion;
+    uint32_t variant; // that is shown
+    double* params[2];
+    uint32_t rows; // shown, of all there are
+} showing;
+
+// Rows of an episode that are shown.
+static uint32_t row_count(const showing* s, const nsi_trace* episode) {
+    if (episode->first >= s->rows) return 0;
+    uint32_t left = s->rows - episode->first;
+    return episode->rows < left ? episode->rows : left;
+}
+
+// Stretches of the same role.
+static ns_status add_spans(const showing* s, const nsi_trace* episode, ns_error* error) {
+    const nsi_traces* e = s->e;
+    uint32_t end = episode->first + row_count(s, episode);
+    for (uint32_t row = episode->first; row < end;) {
+        uint32_t last = row;
+        while (last + 1 < end && e->roles[last + 1] == e->roles[row]) last++;
+        if (e->roles[row] < NSI_ROLES) {
+            bool goes_on = last + 1 < end && e->roles[last + 1] < NSI_ROLES;
+            double to = e->time[goes_on ? last + 1 : last];
+            ns_status status = nsi_viewer_add_span(s->viewer, e->time[row], to,
+                                                   nsi_role_name((nsi_role)e->roles[row]), error);
+            if (status != NS_OK) return status;
+        }
+        row = last + 1;
+    }
+    return NS_OK;
+}
+
+// A coordinate or velocity of a joint with one is shown under the name that simulations have for it.
+static const char* shown_name(const showing* s, uint32_t channel, char* room, size_t size) {
+    const nsi_problem* p = s->f->problem;
+    const nsi_source* source = &p->sources[channel];
+    const ns_model* model = ns_hybrid_model(s->f->hybrid);
+    bool velocity = source->number >= p->nq;
+    uint32_t number = velocity ? source->number - p->nq : source->number;
+    for (uint32_t k = 0; source->state && k < ns_model_get_sizes(model).nlink; k++) {
+        const ns_link_def* link = ns_model_link(model, k);
+        bool single = ns_joint_type_info(link->joint_type)->has_axis;
+        uint32_t at = velocity ? ns_model_joint_v(model, k) : ns_model_joint_q(model, k);
+        if (!single || at != number) continue;
+        snprintf(room, size, "joint/%s/%s", link->joint, velocity ? "velocity" : "position");
+        return room;
+    }
+    return ns_dataset_channel(s->f->data[NSI_ROLE_TRAIN], channel)->name;
+}
+
+static ns_status add_channels(const showing* s, const nsi_trace* episode, const double* values,
+                              ns_error* error) {
+    const nsi_traces* e = s->e;
+    const ns_fit* f = s->f;
+    for (uint32_t c = 0; c < e->nchannel; c++) {
+        const char* unit = nsi_problem_unit(f->problem, f->data[NSI_ROLE_TRAIN], c);
+        char name[NSI_MODEL_MAX_NAME + 20];
+        ns_status status = nsi_viewer_add_quantity(
+            s->viewer, shown_name(s, c, name, sizeof name), unit,
+            values + (size_t)episode->first * e->nchannel + c, e->nchannel, error);
+        if (status != NS_OK) return status;
+    }
+    return NS_OK;
+}
+
+// A learned system has coordinates and velocities, as the model's own system has in front; what that
+// has behind them does not matter for its poses.
+static ns_status show_learned(const showing* s, const nsi_trace* episode, const double* states,
+                              ns_error* error) {
+    const nsi_traces* e = s->e;
+    const nsi_problem* p = s->f->problem;
+    size_t used = p->nq + p->nv, nx = used + nsi_model_motor_count(p->model);
+    double* x = nsi_alloc_zeroed(&e->allocator, (episode->rows * nx + 1) * sizeof *x);
+    if (!x) return nsi_fail_nomem(error);
+    for (size_t row = 0; row < episode->rows; row++) {
+        memcpy(x + row * nx, states + (episode->first + row) * e->nx, used * sizeof *x);
+    }
+    nsi_motion_rows rows = {.states = x, .poses_only = true};
+    ns_status status = nsi_motion_show(s->motion, s->viewer, &rows, error);
+    nsi_free(&e->allocator, x);
+    return status;
+}
+
+static ns_status add_track(const showing* s, const nsi_trace* episode, const char* name,
+                           const double* values, const double* states, const double* params,
+                           const double* weights, ns_error* error) {
+    const nsi_traces* e = s->e;
+    bool recorded = values == e->recorded;
+    ns_status status = nsi_viewer_add_track(s->viewer, name, name, error);
+    if (status == NS_OK && states && s->f->plan->learned) {
+        status = show_learned(s, episode, states, error);
+    } else if (status == NS_OK && states) {
+        nsi_motion_rows rows = {.states = states + (size_t)episode->first * e->nx,
+                                .controls = e->controls + (size_t)episode->first * e->nc,
+                                .params = params,
+                                .weights = weights,
+                                .poses_only = recorded};
+        status = nsi_motion_show(s->motion, s->viewer, &rows, error);
+    }
+    return status == NS_OK ? add_channels(s, episode, values, error) : status;
+}
+
+// Parts of a recording that overlap are episodes of their own: what they are for tells them apart.
+static const char* title_of(const nsi_traces* e, const nsi_trace* episode, char* room,
+                            size_t size) {
+    uint32_t same = 0;
+    for (uint32_t k = 0; k < e->list.count; k++) {
+        same += strcmp(e->list.data[k].name, episode->name) == 0;
+    }
+    if (same < 2 || episode->rows == 0) return episode->name;
+    uint32_t last = episode->first + episode->rows - 1;
+    snprintf(room, size, "%.200s, %s, %s to %s s", episode->name,
+             nsi_role_name((nsi_role)e->roles[episode->first]),
+             nsi_format_short(e->time[episode->first], 4).text,
+             nsi_format_short(e->time[last], 4).text);
+    return room;
+}
+
+static ns_status show_episode(const showing* s, const nsi_trace* episode, const char* note,
+                              ns_error* error) {
+    const nsi_traces* e = s->e;
+    const ns_fit* f = s->f;
+    char name[400];
+    ns_status status =
+        nsi_viewer_add_episode(s->viewer, title_of(e, episode, name, sizeof name),
+                               e->time + episode->first, row_count(s, episode), note, error);
+    if (status == NS_OK) status = add_spans(s, episode, error);
+    if (status == NS_OK) {
+        status = add_track(s, episode, "recorded", e->recorded, e->measured, s->params[NSI_AFTER],
+                           f->w, error);
+    }
+    if (status == NS_OK) {
+        status = add_track(s, episode, "before", e->values[NSI_BEFORE], e->states[NSI_BEFORE],
+                           s->params[NSI_BEFORE], f->w0, error);
+    }
+    if (status == NS_OK) {
+        status = add_track(s, episode, "after", e->values[NSI_AFTER], e->states[NSI_AFTER],
+                           s->params[NSI_AFTER], f->w, error);
+    }
+    return status;
+}
+
+// Parameters of the system before and after.
+static ns_status find_params(showing* s, ns_error* error) {
+    const ns_fit* f = s->f;
+    size_t np = nsi_parameters_param_count(f->variables, s->variant),
+           scratch = nsi_parameters_scratch(f->variables);
+    double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + scratch + 1) * sizeof(double));
+    for (int k = 0; k < 2; k++) {
+        s->params[k] = nsi_alloc(&f->allocator, (np + 1) * sizeof(double));
+        if (!v || !s->params[k]) continue;
+        nsi_parameters_from_z(f->variables, k == NSI_AFTER ? f->z : f->z0, v, NULL, v + f->nz);
+        nsi_parameters_params(f->variables, s->variant, v, s->params[k], NULL, v + f->nz);
+    }
+    nsi_free(&f->allocator, v);
+    return v && s->params[0] && s->params[1] ? NS_OK : nsi_fail_nomem(error);
+}
+
+// As many rows as fit a page: the others are left out, too.
+static void choose_rows(showing* s) {
+    uint64_t columns = 1 + 3 * ((uint64_t)nsi_motion_column_count(s->motion) + s->e->nchannel);
+    uint64_t most = columns < MOST_NUMBERS ? MOST_NUMBERS / columns : 1;
+    s->rows = s->e->rows < most ? s->e->rows : (uint32_t)most;
+}
+
+// What a person should know about all episodes.
+static void make_note(const showing* s, char* text, size_t size) {
+    const nsi_traces* e = s->e;
+    const nsi_fit_spec* plan = s->f->plan;
+    char beginning[120] = "Predictions start at the beginning of each part.", rest[120] = "";
+    char only[160] = "";
+    if (e->ahead > 0) {
+        double seconds = e->ahead * ns_dataset_period(s->f->data[NSI_ROLE_TRAIN]);
+        snprintf(beginning, sizeof beginning, "Predictions start anew every %s s from a state %s.",
+                 nsi_format_short(seconds, 4).text,
+                 plan->history > 1 ? "fitted to the samples before" : "as recorded");
+    }
+    if (e->left_out + e->cut > 0 || s->rows < e->rows) {
+        snprintf(rest, sizeof rest,
+                 " Not all recordings are shown, or not to their end: it would"
+                 " be too much for a page.");
+    }
+    if (s->f->nvariant > 1) {
+        snprintf(only, sizeof only, " Only recordings of the variant %.60s are shown here.",
+                 s->f->variants[s->variant].name);
+    }
+    snprintf(text, size, "%s%s%s", beginning, rest, only);
+}
+
+ns_status nsi_traces_show(const nsi_traces* e, const ns_fit* f, nsi_viewer* viewer,
+                          ns_error* error) {
+    showing s = {.e = e, .f = f, .viewer = viewer, .variant = nsi_traces_variant(e)};
+    const nsi_fit_variant* v = &f->variants[s.variant];
+    char note[460];
+    ns_status status = find_params(&s, error);
+    if (status == NS_OK) {
+        status =
+            nsi_motion_create(ns_hybrid_model(v->hybrid), &v->options, NULL, 0, &s.motion, error);
+    }
+    if (status == NS_OK) {
+        choose_rows(&s);
+        make_note(&s, note, sizeof note);
+    }
+    for (uint32_t k = 0; status == NS_OK && k < e->list.count; k++) {
+        if (row_count(&s, &e->list.data[k]) == 0) break;
+        if (e->list.data[k].variant != s.variant) continue;
+        status = show_episode(&s, &e->list.data[k], note, error);
+    }
+    nsi_motion_free(s.motion);
+    for (int k = 0; k < 2; k++) nsi_free(&f->allocator, s.params[k]);
+    return status;
+}

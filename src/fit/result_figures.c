@@ -1,0 +1,366 @@
+// Figures of an answer, as charts.
+
+#include "fit/result_words.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { MOST_ROWS = 60, MOST_CELLS = 40, MOST_CURVES = 8 };
+
+// All functions here return false when out of memory, and true without a chart where there is nothing
+// to show.
+
+static nsi_chart_column numbers(const char* name, const double* values) {
+    return (nsi_chart_column){.name = name, .numbers = values};
+}
+
+static nsi_chart_column texts(const char* name, const char* const* values) {
+    return (nsi_chart_column){.name = name, .texts = values};
+}
+
+static uint32_t at_most(uint32_t count, uint32_t most) {
+    return count < most ? count : most;
+}
+
+// (columns x count) numbers, one column after the other.
+static double* new_numbers(nsi_charts* charts, uint32_t columns, uint32_t count) {
+    return nsi_charts_zeros(charts, (size_t)columns * count, sizeof(double));
+}
+
+// A title that says so where only the first are drawn; NULL when out of memory.
+static const char* title_of(nsi_charts* charts, const char* title, uint32_t drawn, uint32_t count) {
+    return drawn < count ? nsi_charts_text(charts, "%s, the first %u of %u", title, drawn, count)
+                         : nsi_charts_text(charts, "%s", title);
+}
+
+// ---- loss --------------------------------------------------------------------------------------
+
+// A line for each phase: from phase to phase the loss may be of other data.
+static bool add_loss(const nsi_result* a, nsi_charts* charts) {
+    const nsi_history_point* points = a->history.data;
+    uint32_t count = a->history.count, drawn = 0;
+    for (uint32_t k = 0; k < count; k++)
+        drawn += isfinite(points[k].value) && points[k].value > 0.0;
+    if (count < 2 || drawn == 0) return true;
+    nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_LINES, "loss", "Loss over iterations");
+    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 5, count) : NULL;
+    double* table = new_numbers(charts, 5, count);
+    bool* breaks = nsi_charts_zeros(charts, count, sizeof *breaks);
+    nsi_lines_mark* marks = nsi_charts_zeros(charts, count, sizeof *marks);
+    nsi_series* series = nsi_charts_zeros(charts, 1, sizeof *series);
+    nsi_lines_panel* panel = nsi_charts_zeros(charts, 1, sizeof *panel);
+    if (!columns || !table || !breaks || !marks || !series || !panel) return false;
+    uint32_t nmark = 0;
+    double *number = table, *phase = number + count, *iteration = phase + count,
+           *seconds = iteration + count, *loss = seconds + count;
+    for (uint32_t k = 0; k < count; k++) {
+        number[k] = k + 1;
+        phase[k] = points[k].phase + 1.0;
+        iteration[k] = points[k].iteration;
+        seconds[k] = points[k].seconds;
+        loss[k] = points[k].value;
+        breaks[k] = k == 0 || points[k].phase != points[k - 1].phase;
+        if (!breaks[k]) continue;
+        bool known = points[k].phase < a->phases.count;
+        marks[nmark++] =
+            (nsi_lines_mark){number[k], known ? a->phases.data[points[k].phase].name : NULL};
+    }
+    columns[0] = numbers("number", number);
+    columns[1] = numbers("phase", phase);
+    columns[2] = numbers("iteration", iteration);
+    columns[3] = numbers("seconds", seconds);
+    columns[4] = numbers("loss", loss);
+    *series = (nsi_series){.class = "c0", .y = loss};
+    *panel = (nsi_lines_panel){{"loss", true}, series, 1};
+    chart->as.lines = (nsi_lines){.x_axis = {.label = "iterations of all phases"},
+                                  .x = number,
+                                  .count = count,
+                                  .breaks = breaks,
+                                  .panels = panel,
+                                  .npanel = 1,
+                                  .marks = marks,
+                                  .nmark = nmark};
+    return true;
+}
+
+// ---- parameters --------------------------------------------------------------------------------
+
+// Shares of the estimate; where that is 0, of the start.
+static double share_of(const nsi_estimate* e, double length) {
+    double size = e->value != 0.0 ? fabs(e->value) : fabs(e->start);
+    return size > 0.0 ? length / size : 0.0;
+}
+
+static const char** list_names(const nsi_result* a, nsi_charts* charts) {
+    const char** names = nsi_charts_zeros(charts, a->estimates.count, sizeof *names);
+    for (uint32_t k = 0; names && k < a->estimates.count; k++) {
+        names[k] = a->estimates.data[k].name ? a->estimates.data[k].name : "";
+    }
+    return names;
+}
+
+static bool add_parameters(const nsi_result* a, nsi_charts* charts) {
+    static const double NORMAL = 1.959963984540054; // 97.5 % of a normal distribution lie below
+    uint32_t count = a->estimates.count, rows = at_most(count, MOST_ROWS);
+    if (count == 0 || !a->correlation) return true;
+    const char* title =
+        title_of(charts, "Estimates with 95 % intervals, relative to the estimate", rows, count);
+    nsi_chart* chart =
+        title ? nsi_charts_add(charts, NSI_CHART_INTERVALS, "parameters", title) : NULL;
+    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 8, count) : NULL;
+    double* table = new_numbers(charts, 5, count);
+    const char **names = list_names(a, charts),
+               **units = nsi_charts_zeros(charts, count, sizeof *units),
+               **verdicts = nsi_charts_zeros(charts, count, sizeof *verdicts);
+    nsi_interval* intervals = nsi_charts_zeros(charts, rows, sizeof *intervals);
+    if (!columns || !table || !names || !units || !verdicts || !intervals) return false;
+    double *start = table, *value = start + count, *error = value + count, *low = error + count,
+           *high = low + count, reach = 0.0, furthest = 0.0;
+    for (uint32_t k = 0; k < count; k++) {
+        const nsi_estimate* e = &a->estimates.data[k];
+        units[k] = e->unit;
+        verdicts[k] = nsi_result_verdict(a, k);
+        start[k] = e->start;
+        value[k] = e->value;
+        error[k] = e->standard_error;
+        low[k] = e->value - NORMAL * e->standard_error;
+        high[k] = e->value + NORMAL * e->standard_error;
+    }
+    for (uint32_t k = 0; k < rows; k++) {
+        const nsi_estimate* e = &a->estimates.data[k];
+        intervals[k] = (nsi_interval){.label = names[k],
+                                      .note = verdicts[k],
+                                      .bad = e->verdict != NSI_VERDICT_OK,
+                                      .half = share_of(e, NORMAL * e->standard_error),
+                                      .start = share_of(e, e->start - e->value)};
+        if (isinf(e->standard_error)) intervals[k].half = INFINITY; // of nothing, too
+        if (isnan(e->standard_error)) intervals[k].half = NAN;
+        if (isfinite(intervals[k].half)) reach = fmax(reach, 1.25 * intervals[k].half);
+        if (isfinite(intervals[k].start)) furthest = fmax(furthest, fabs(intervals[k].start));
+    }
+    // Intervals count; where there are none to be seen, starts do.
+    if (reach < 1e-6) reach = fmax(furthest, 0.001);
+    columns[0] = texts("parameter", names);
+    columns[1] = texts("unit", units);
+    columns[2] = numbers("start", start);
+    columns[3] = numbers("estimate", value);
+    columns[4] = numbers("standard_error", error);
+    columns[5] = numbers("low", low);
+    columns[6] = numbers("high", high);
+    columns[7] = texts("verdict", verdicts);
+    chart->as.intervals = (nsi_intervals){intervals, rows, fmin(reach, 1.0)};
+    return true;
+}
+
+static bool add_correlation(const nsi_result* a, nsi_charts* charts) {
+    uint32_t count = a->estimates.count, n = at_most(count, MOST_CELLS);
+    if (count < 2 || !a->correlation) return true;
+    const char* title = title_of(charts, "Correlation of the errors", n, count);
+    nsi_chart* chart =
+        title ? nsi_charts_add(charts, NSI_CHART_MATRIX, "correlation", title) : NULL;
+    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, count + 1, count) : NULL;
+    const char** names = list_names(a, charts);
+    if (!columns || !names) return false;
+    columns[0] = texts("parameter", names);
+    for (uint32_t k = 0; k < count; k++) { // the matrix is symmetric: a row is a column
+        columns[k + 1] = numbers(names[k], a->correlation + (size_t)k * count);
+    }
+    chart->as.matrix = (nsi_matrix){names, a->correlation, n, count};
+    return true;
+}
+
+// ---- errors ------------------------------------------------------------------------------------
+
+static bool add_errors(const nsi_result* a, nsi_role role, nsi_charts* charts) {
+    const nsi_score* scores[2] = {&a->before[role], &a->after[role]};
+    uint32_t rows =
+        scores[0]->nhorizon > scores[1]->nhorizon ? scores[0]->nhorizon : scores[1]->nhorizon;
+    if (rows == 0) return true;
+    char name[40], plain[80];
+    snprintf(name, sizeof name, "errors_%s", nsi_role_name(role));
+    snprintf(plain, sizeof plain, "Prediction error at horizons, %s data", nsi_role_name(role));
+    const char* title = title_of(charts, plain, at_most(rows, MOST_ROWS), rows);
+    nsi_chart* chart = title ? nsi_charts_add(charts, NSI_CHART_BARS, name, title) : NULL;
+    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 6, rows) : NULL;
+    double* table = new_numbers(charts, 6, rows);
+    const char** labels = nsi_charts_zeros(charts, rows, sizeof *labels);
+    nsi_bar* bars = nsi_charts_zeros(charts, 2 * (size_t)rows, sizeof *bars);
+    if (!columns || !table || !labels || !bars) return false;
+    for (uint32_t k = 0; k < rows; k++) {
+        const nsi_score* known = k < scores[1]->nhorizon ? scores[1] : scores[0];
+        labels[k] =
+            nsi_charts_text(charts, "%s s", nsi_format_short(known->horizons[k].seconds, 3).text);
+        if (!labels[k]) return false;
+        table[k] = known->horizons[k].seconds;
+        table[rows + k] = known->horizons[k].windows;
+        for (uint32_t s = 0; s < 2; s++) {
+            nsi_bar* bar = &bars[2 * k + s];
+            *bar = (nsi_bar){.length = NAN, .mark = NAN};
+            if (k < scores[s]->nhorizon) {
+                const nsi_horizon_error* h = &scores[s]->horizons[k];
+                *bar = (nsi_bar){.length = h->pooled, .mark = h->median};
+                bar->text = nsi_charts_text(charts, "%s", nsi_format(h->pooled, 3).text);
+                if (!bar->text) return false;
+            }
+            table[(2 + s) * (size_t)rows + k] = bar->length;
+            table[(4 + s) * (size_t)rows + k] = bar->mark;
+        }
+    }
+    static const char* const headings[] = {"horizon", "windows",       "before",
+                                           "after",   "before_median", "after_median"};
+    for (uint32_t c = 0; c < 6; c++) columns[c] = numbers(headings[c], table + (size_t)c * rows);
+    chart->as.bars = (nsi_bars){.labels = labels,
+                                .bars = bars,
+                                .rows = at_most(rows, MOST_ROWS),
+                                .ngroup = 2,
+                                .groups = {"before", "after"},
+                                .mark = "median window"};
+    return true;
+}
+
+// ---- time --------------------------------------------------------------------------------------
+
+static bool add_timing(const nsi_result* a, nsi_charts* charts) {
+    uint32_t count = a->phases.count;
+    if (count == 0) return true;
+    const char* title = title_of(charts, "Seconds in each phase", at_most(count, MOST_ROWS), count);
+    nsi_chart* chart = title ? nsi_charts_add(charts, NSI_CHART_BARS, "timing", title) : NULL;
+    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 6, count) : NULL;
+    double* table = new_numbers(charts, 4, count);
+    const char **labels = nsi_charts_zeros(charts, count, sizeof *labels),
+               **finish = nsi_charts_zeros(charts, count, sizeof *finish);
+    nsi_bar* bars = nsi_charts_zeros(charts, count, sizeof *bars);
+    if (!columns || !table || !labels || !finish || !bars) return false;
+    for (uint32_t k = 0; k < count; k++) {
+        const nsi_phase* phase = &a->phases.data[k];
+        labels[k] = phase->name ? phase->name : "";
+        finish[k] = phase->finish;
+        table[k] = phase->iterations;
+        table[count + k] = phase->evaluations;
+        table[2 * (size_t)count + k] = phase->seconds;
+        table[3 * (size_t)count + k] = phase->value;
+        bars[k] = (nsi_bar){.length = phase->seconds, .mark = NAN};
+        bars[k].text = nsi_charts_text(charts, "%s s, %u evaluations",
+                                       nsi_format(phase->seconds, 2).text, phase->evaluations);
+        if (!bars[k].text) return false;
+    }
+    columns[0] = texts("phase", labels);
+    columns[1] = numbers("iterations", table);
+    columns[2] = numbers("evaluations", table + count);
+    columns[3] = numbers("seconds", table + 2 * (size_t)count);
+    columns[4] = numbers("loss", table + 3 * (size_t)count);
+    columns[5] = texts("end", finish);
+    chart->as.bars = (nsi_bars){.labels = labels,
+                                .bars = bars,
+                                .rows = at_most(count, MOST_ROWS),
+                                .ngroup = 1,
+                                .groups = {"seconds"}};
+    return true;
+}
+
+// ---- sparsity path -----------------------------------------------------------------------------
+
+// What changes from point to point: l1, group, both, or neither.
+static const char* find_penalty(const nsi_result* a, double* x) {
+    bool l1 = false, group = false;
+    const nsi_path_point* p = a->path.data;
+    for (uint32_t k = 1; k < a->path.count; k++) {
+        l1 |= p[k].l1 != p[0].l1;
+        group |= p[k].group != p[0].group;
+    }
+    if (!l1 && !group) return NULL;
+    for (uint32_t k = 0; k < a->path.count; k++) {
+        x[k] = (l1 ? p[k].l1 : 0.0) + (group ? p[k].group : 0.0);
+    }
+    return l1 && group ? "penalty, l1 + group" : l1 ? "penalty, l1" : "penalty, group";
+}
+
+// Iterations of all stages with a penalty, one after the other.
+static void count_iterations(const nsi_result* a, double* x, bool* breaks) {
+    double before = 0.0;
+    for (uint32_t k = 0; k < a->path.count; k++) {
+        breaks[k] = k > 0 && a->path.data[k].phase != a->path.data[k - 1].phase;
+        if (breaks[k]) before = x[k - 1];
+        x[k] = before + a->path.data[k].iteration;
+    }
+}
+
+// The largest groups have colours of their own.
+static void choose_classes(const double* largest, uint32_t count, nsi_series* series) {
+    static const char* const classes[MOST_CURVES] = {"c0", "c1", "c2", "c3",
+                                                     "c4", "c5", "c6", "c7"};
+    for (uint32_t rank = 0; rank < at_most(count, MOST_CURVES); rank++) {
+        uint32_t best = NSI_NONE;
+        for (uint32_t k = 0; k < count; k++) {
+            if (series[k].class) continue;
+            if (best == NSI_NONE || largest[k] > largest[best]) best = k;
+        }
+        series[best].class = classes[rank];
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        if (series[k].class) continue;
+        series[k].class = "other";
+        series[k].name = "others";
+    }
+}
+
+static bool all_positive(const double* x, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++) {
+        if (!(x[k] > 0.0)) return false;
+    }
+    return true;
+}
+
+static bool add_path(const nsi_result* a, nsi_charts* charts) {
+    uint32_t count = a->path.count, groups = a->path_names.count;
+    if (count < 2 || groups == 0) return true;
+    nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_LINES, "path",
+                                      "Sparsity path: first-layer weights of each input");
+    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 5 + groups, count) : NULL;
+    double *x = new_numbers(charts, 1, count), *table = new_numbers(charts, 5 + groups, count);
+    double* largest = new_numbers(charts, 1, groups);
+    bool* breaks = nsi_charts_zeros(charts, count, sizeof *breaks);
+    nsi_series* series = nsi_charts_zeros(charts, groups, sizeof *series);
+    nsi_lines_panel* panel = nsi_charts_zeros(charts, 1, sizeof *panel);
+    if (!columns || !x || !table || !largest || !breaks || !series || !panel) return false;
+    for (uint32_t k = 0; k < count; k++) {
+        const nsi_path_point* point = &a->path.data[k];
+        double row[] = {point->phase + 1.0, point->iteration, point->l1, point->group, point->loss};
+        for (uint32_t c = 0; c < 5; c++) table[(size_t)c * count + k] = row[c];
+        for (uint32_t g = 0; g < groups; g++) {
+            table[(5 + (size_t)g) * count + k] = point->norms[g];
+            if (point->norms[g] > largest[g]) largest[g] = point->norms[g];
+        }
+    }
+    static const char* const headings[] = {"phase", "iteration", "l1", "group", "loss"};
+    for (uint32_t c = 0; c < 5; c++) columns[c] = numbers(headings[c], table + (size_t)c * count);
+    for (uint32_t g = 0; g < groups; g++) {
+        const char* name = a->path_names.data[g] ? a->path_names.data[g] : "";
+        columns[5 + g] = numbers(name, table + (5 + (size_t)g) * count);
+        series[g] = (nsi_series){.name = name, .y = columns[5 + g].numbers};
+    }
+    choose_classes(largest, groups, series);
+    const char* penalty = find_penalty(a, x);
+    if (!penalty) count_iterations(a, x, breaks);
+    bool log = penalty && all_positive(x, count); // l1 may begin at 0 beside a group penalty
+    *panel = (nsi_lines_panel){{"norm of the weights", false}, series, groups};
+    chart->as.lines = (nsi_lines){.x_axis = {penalty ? penalty : "iterations", log},
+                                  .x = x,
+                                  .count = count,
+                                  .breaks = breaks,
+                                  .panels = panel,
+                                  .npanel = 1,
+                                  .points = penalty != NULL};
+    return true;
+}
+
+// ---- all of them -------------------------------------------------------------------------------
+
+ns_status nsi_result_charts(const nsi_result* a, nsi_charts* charts, ns_error* error) {
+    bool done = add_loss(a, charts) && add_parameters(a, charts) && add_correlation(a, charts);
+    for (int role = 0; role < NSI_ROLES && done; role++) {
+        done = add_errors(a, (nsi_role)role, charts);
+    }
+    done = done && add_timing(a, charts) && add_path(a, charts);
+    return done ? NS_OK : nsi_fail_nomem(error);
+}

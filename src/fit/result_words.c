@@ -1,0 +1,26 @@
+// Words for what an answer holds.
+
+#include "fit/result_words.h"
+
+const char* nsi_result_verdict(const nsi_result* answer, uint32_t estimate) {
+    if (!answer->correlation) return NULL;
+    switch (answer->estimates.data[estimate].verdict) {
+    case NSI_VERDICT_NO_EFFECT: return "no effect";
+    case NSI_VERDICT_AT_LOWER: return "at lower bound";
+    case NSI_VERDICT_AT_UPPER: return "at upper bound";
+    case NSI_VERDICT_UNDETERMINED: return "undetermined";
+    case NSI_VERDICT_POOR: return "poor";
+    case NSI_VERDICT_OK: return "ok";
+    }
+    return NULL;
+}
+
+const char* nsi_result_residual_unit(const nsi_result* answer) {
+    return answer->noise_known ? "in units of the noise given"
+                               : "relative to how far channels go (no sigma given)";
+}
+
+const char* nsi_role_name(nsi_role role) {
+    static const char* const names[NSI_ROLES] = {"train", "validation", "test"};
+    return names[role];
+}

@@ -1,0 +1,22 @@
+// What all forms of an answer share: words and sentences that say what was found.
+
+#ifndef NSI_FIT_RESULT_WORDS_H
+#define NSI_FIT_RESULT_WORDS_H
+
+#include "fit/result.h"
+#include "report/format.h"
+
+// ---- show.c ----------------------------------------------------------------------------------
+
+// "ok", "at lower bound", ...; NULL when standard errors were not computed.
+const char* nsi_result_verdict(const nsi_result* answer, uint32_t estimate);
+const char* nsi_result_residual_unit(const nsi_result* answer); // "in units of the noise given"
+const char* nsi_role_name(nsi_role role);                       // "train", "validation", "test"
+
+// ---- diagnostics.c ------------------------------------------------------------------------------
+
+// Sentences, one on each line: what the data does not determine or only poorly, strong
+// correlations, parameters without effect or at a bound, lost windows, an early end.
+void nsi_result_diagnostics(nsi_text_builder* out, const nsi_result* answer);
+
+#endif

@@ -1,0 +1,144 @@
+// An experiment file: what is fitted to which data, and how (docs/fit.md).
+
+#ifndef NSI_FIT_SPEC_H
+#define NSI_FIT_SPEC_H
+
+#include "fit/result.h"
+#include "io/learned_file.h"
+#include "sysid/objective.h"
+
+// A file of recordings, or a part of it.
+typedef struct nsi_fit_spec_file {
+    const char* path; // as written
+    ns_data_part part;
+    uint32_t first, last; // of a glob: these of the files that fit, in the order of their names
+    bool found;           // the path is where it is
+    const nsi_yaml_node* node; // for messages
+} nsi_fit_spec_file;
+
+typedef NSI_ARRAY(nsi_fit_spec_file) nsi_fit_spec_files;
+
+// One of several robots that share parameters.
+typedef struct nsi_fit_spec_variant {
+    const char *name, *files, *model; // files: a glob; model: a path as written
+    const nsi_yaml_node* node;        // for messages
+} nsi_fit_spec_variant;
+
+typedef enum nsi_method {
+    NSI_METHOD_LM,
+    NSI_METHOD_LBFGS,
+    NSI_METHOD_OWLQN,
+    NSI_METHOD_ADAM,
+    NSI_METHOD_PROXIMAL
+} nsi_method;
+#define NSI_METHODS "lm lbfgs owlqn adam proximal"
+
+// One local optimisation.
+typedef struct nsi_stage {
+    nsi_loss loss;
+    bool teacher; // the network sees recorded states instead of its own
+    nsi_method method;
+    uint32_t iterations;
+    double tolerance;
+    double rate;      // of Adam
+    double rate_end;  // at the end of the stage; negative: rate / 100
+    uint32_t batch;   // windows per step of Adam; 0: all
+    double clip;      // longest gradient of Adam; 0: any
+    double l1, group; // sparse-group lasso on first layers
+    bool adaptive;    // over the sizes that groups have at the beginning
+} nsi_stage;
+
+typedef enum nsi_search_method {
+    NSI_SEARCH_NONE,
+    NSI_SEARCH_HOP,
+    NSI_SEARCH_RESTART,
+    NSI_SEARCH_CRS2,
+    NSI_SEARCH_ISRES,
+    NSI_SEARCH_ESCH,
+    NSI_SEARCH_MLSL
+} nsi_search_method;
+#define NSI_SEARCHES "none hop restart crs2 isres esch mlsl"
+
+typedef struct nsi_search {
+    nsi_search_method method;
+    uint32_t population, rounds, patience, evaluations;
+    double sigma, target, seconds;
+} nsi_search;
+
+typedef NSI_ARRAY(const char*) nsi_globs;
+
+typedef struct nsi_fit_spec {
+    const char* path;
+    char* folder; // of the file
+    nsi_yaml yaml;
+    const char *title, *citation;
+
+    const char *model, *blueprint, *weights;  // paths as written, or NULL
+    NSI_ARRAY(nsi_fit_spec_variant) variants; // in place of `model`
+    nsi_learned* learned;                     // or NULL: the step is that of physics
+    bool ground, self_collision;
+    int contact, integrator; // -1: the model's
+    double timestep;         // 0: the longest that divides the period and is not above the model's
+
+    const char* data_folder;      // or NULL
+    const char* data_root;        // where files of these names are looked for first, up to a NULL;
+    const char* const* data_made; // a root of NULL: there are none
+    const char* map;              // or NULL: by names of columns
+    double period;                // 0: of the files
+    double noise; // added to what is trained on, share of each channel's standard deviation
+    nsi_fit_spec_files files[NSI_ROLES];
+
+    NSI_ARRAY(nsi_parameter_request) parameters;
+    NSI_ARRAY(nsi_setting_request) settings;
+    NSI_ARRAY(nsi_stage) stages;
+    nsi_search search;
+
+    uint32_t history, origins;
+    double after;               // share of a recording before its origin; 0: none
+    const nsi_yaml_node* adapt; // variables that adapt to it, and how far; NULL: none
+    NSI_ARRAY(double) horizons; // s
+    const nsi_yaml_node*
+        errors; // names and formulas of channels whose errors count; NULL: positions
+    const nsi_yaml_node* measures; // by name, each with the formulas of its distance; NULL: none
+    uint64_t seed;
+
+    // What `neuralsim discover` may look at: globs of parameters and of quantities; none: its own choice.
+    nsi_globs discover_parameters, discover_outputs;
+    ns_allocator allocator;
+} nsi_fit_spec;
+
+// @return NS_OK; NS_ERR_IO; NS_ERR_PARSE, NS_ERR_LIMIT with file:line:column; NS_ERR_NOMEM
+ns_status nsi_fit_spec_read(const char* path, const ns_allocator* allocator, nsi_fit_spec** out,
+                            ns_error* error);
+ns_status nsi_fit_spec_parse(const char* text, size_t size, const char* path,
+                             const ns_allocator* allocator, nsi_fit_spec** out, ns_error* error);
+void nsi_fit_spec_free(nsi_fit_spec* plan); // NULL is allowed
+
+// ---- spec_files.c --------------------------------------------------------------------------------
+
+// Files in place of globs.
+// @return NS_ERR_PARSE when none fits
+ns_status nsi_fit_spec_expand(nsi_fit_spec* plan, ns_error* error);
+
+// Another part of the training data, for learning curves: so many trajectories of the first file, the
+// block-th so many of those it names; or the first so many whole files. 0: all.
+// @return NS_ERR_PARSE when there are not so many
+ns_status nsi_fit_spec_choose(nsi_fit_spec* plan, uint32_t trajectories, uint32_t block,
+                              ns_error* error);
+
+// Cross-validation: every `folds`-th training file, from number `fold` on, is to test on instead of
+// those of the plan.
+// @return NS_ERR_PARSE when there are fewer files
+ns_status nsi_fit_spec_fold(nsi_fit_spec* plan, uint32_t folds, uint32_t fold, ns_error* error);
+
+// A name in the plan as a path: beside the plan's file unless it is absolute. From the arena of the
+// plan; NULL when out of memory.
+const char* nsi_fit_spec_path(nsi_fit_spec* plan, const char* name);
+
+// The same for a file of recordings: in the data folder below the data root, else beside the plan, else
+// below the folder that the environment names in NEURALSIM_DATA, else below ../shared/data.
+// @return NS_ERR_IO says where it was looked for
+ns_status nsi_fit_spec_data_path(nsi_fit_spec* plan, const nsi_fit_spec_file* file,
+                                 const char** out, ns_error* error);
+
+#endif

@@ -1,0 +1,274 @@
+// Columns of a table over time.
+
+#include "report/curves.h"
+
+#include "neuralsim/model.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { MOST_TRAJECTORIES = 6, MOST_NAME = NS_TABLE_MAX_NAME + 10 };
+
+typedef struct channel {
+    uint32_t own;        // the column that it is named after
+    uint32_t columns[3]; // recorded, before, after; NSI_NONE: not there
+    bool replayed;       // what came after is a prediction
+} channel;
+
+typedef struct maker {
+    const ns_table* table;
+    uint32_t t, traj, test; // columns, or NSI_NONE
+    channel channels[NSI_CURVES_MOST];
+    uint32_t nchannel;
+    uint32_t* rows; // (count) those that are drawn
+    uint32_t count, ntraj, drawn;
+    nsi_charts* charts;
+} maker;
+
+enum { RECORDED = 3 };
+static const char* const endings[] = {"", "/before", "/after", [RECORDED] = "_recorded"};
+
+// The column with this name and ending.
+static uint32_t find_partner(const ns_table* table, const char* name, const char* ending) {
+    char whole[MOST_NAME];
+    int size = snprintf(whole, sizeof whole, "%s%s", name, ending);
+    return size >= 0 && (size_t)size < sizeof whole ? ns_table_column(table, whole) : NSI_NONE;
+}
+
+// Does the column belong to another one?
+static bool is_partner(const ns_table* table, const char* name) {
+    size_t size = strlen(name);
+    for (int k = 1; k <= RECORDED; k++) {
+        size_t more = strlen(endings[k]);
+        char own[MOST_NAME];
+        if (size <= more || size >= sizeof own || strcmp(name + size - more, endings[k]) != 0) {
+            continue;
+        }
+        memcpy(own, name, size - more);
+        own[size - more] = '\0';
+        bool taken = k == RECORDED && find_partner(table, own, endings[2]) != NSI_NONE;
+        if (ns_table_column(table, own) != NSI_NONE && !taken) return true;
+    }
+    return false;
+}
+
+static channel make_channel(const ns_table* table, uint32_t column) {
+    channel c = {.own = column};
+    const char* name = table->names[column];
+    uint32_t recorded = find_partner(table, name, endings[RECORDED]);
+    for (int k = 0; k < 3; k++) c.columns[k] = find_partner(table, name, endings[k]);
+    if (recorded != NSI_NONE && c.columns[2] == NSI_NONE) {
+        c.columns[0] = recorded;
+        c.columns[2] = column;
+        c.replayed = true;
+    }
+    return c;
+}
+
+// Is one of its columns asked for?
+static bool is_wanted(const ns_table* table, const channel* c, const char* const* patterns,
+                      uint32_t npattern) {
+    for (uint32_t k = 0; k < 3 * npattern; k++) {
+        uint32_t column = c->columns[k % 3];
+        if (column != NSI_NONE && ns_glob_match(patterns[k / 3], table->names[column])) return true;
+    }
+    return npattern == 0;
+}
+
+static ns_status choose_channels(maker* m, const char* file, const char* const* patterns,
+                                 uint32_t npattern, ns_error* error) {
+    const ns_table* table = m->table;
+    for (uint32_t k = 0; k < npattern; k++) {
+        bool found = false;
+        for (uint32_t c = 0; c < table->ncol; c++)
+            found |= ns_glob_match(patterns[k], table->names[c]);
+        if (!found) {
+            return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s: there is no column '%.100s'", file,
+                            patterns[k]);
+        }
+    }
+    uint32_t most = npattern > 0 ? NSI_CURVES_MOST : NSI_CURVES_DEFAULT;
+    for (uint32_t c = 0; c < table->ncol; c++) {
+        const char* name = table->names[c];
+        if (c == m->t || c == m->traj || c == m->test) continue;
+        if (is_partner(table, name)) continue;
+        channel one = make_channel(table, c);
+        if (!is_wanted(table, &one, patterns, npattern)) continue;
+        if (m->nchannel == most && npattern == 0) break;
+        if (m->nchannel == most) {
+            return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s: more than %u columns; choose fewer",
+                            file, most);
+        }
+        m->channels[m->nchannel++] = one;
+    }
+    if (m->nchannel > 0) return NS_OK;
+    return nsi_fail(error, NS_ERR_ARGUMENT,
+                    "%.200s: there are no columns to draw besides t, traj and test", file);
+}
+
+static double cell(const maker* m, uint32_t row, uint32_t column) {
+    return column == NSI_NONE ? NAN : ns_table_at(m->table, row, column);
+}
+
+static bool is_test(const maker* m, uint32_t row) {
+    double test = cell(m, row, m->test);
+    return !isnan(test) && test != 0.0;
+}
+
+static bool begins(const maker* m, uint32_t row) {
+    if (row == 0) return true;
+    double own = cell(m, row, m->traj), before = cell(m, row - 1, m->traj);
+    return own != before && !(isnan(own) && isnan(before));
+}
+
+// Rows of the first trajectories: all, or three of each kind, or six where there is one kind.
+static bool choose_rows(maker* m) {
+    uint32_t nrow = m->table->nrow, kinds[2] = {0, 0}, taken[2] = {0, 0};
+    bool chosen = false;
+    m->rows = nsi_charts_zeros(m->charts, nrow, sizeof *m->rows);
+    if (!m->rows) return false;
+    for (uint32_t k = 0; k < nrow; k++) kinds[is_test(m, k)] += begins(m, k);
+    m->ntraj = kinds[0] + kinds[1];
+    uint32_t half = kinds[0] > 0 && kinds[1] > 0 ? MOST_TRAJECTORIES / 2 : MOST_TRAJECTORIES;
+    for (uint32_t k = 0; k < nrow; k++) {
+        if (begins(m, k)) {
+            bool kind = is_test(m, k);
+            chosen = m->ntraj <= MOST_TRAJECTORIES || taken[kind] < half;
+            taken[kind] += chosen;
+            m->drawn += chosen;
+        }
+        if (chosen) m->rows[m->count++] = k;
+    }
+    return true;
+}
+
+static double time_of(const maker* m, uint32_t k) {
+    return m->t == NSI_NONE ? m->rows[k] : cell(m, m->rows[k], m->t);
+}
+
+// Times of the rows; where a trajectory begins before the one before it has ended, it is moved behind
+// it. Says whether any was.
+static bool place_rows(const maker* m, double* x, bool* breaks) {
+    double shift = 0.0, last = -INFINITY, longest = 0.0, from = NAN;
+    bool moved = false, fresh = false;
+    for (uint32_t k = 0; k < m->count; k++) { // a gap of a fiftieth of the longest
+        double t = time_of(m, k);
+        breaks[k] = k == 0 || begins(m, m->rows[k]);
+        if (breaks[k]) from = NAN;
+        if (!isfinite(from)) from = t; // rows without a time may come first
+        if (isfinite(t - from)) longest = fmax(longest, t - from);
+    }
+    for (uint32_t k = 0; k < m->count; k++) {
+        double t = time_of(m, k);
+        fresh = fresh || breaks[k];
+        if (fresh && isfinite(t)) {
+            if (t + shift < last) {
+                shift = last + 0.02 * longest - t;
+                moved = true;
+            }
+            fresh = false;
+        }
+        x[k] = t + shift;
+        if (isfinite(x[k])) last = fmax(last, x[k]);
+    }
+    return moved;
+}
+
+static bool find_spans(const maker* m, const double* x, nsi_lines* out) {
+    nsi_lines_span* spans = nsi_charts_zeros(m->charts, m->count, sizeof *spans);
+    nsi_lines_mark* marks = nsi_charts_zeros(m->charts, m->count, sizeof *marks);
+    if (!spans || !marks) return false;
+    bool inside = false, fresh = false;
+    for (uint32_t k = 0; k < m->count; k++) {
+        bool test = is_test(m, m->rows[k]);
+        fresh = fresh || (k > 0 && begins(m, m->rows[k]));
+        if (!isfinite(x[k])) continue;
+        if (fresh) marks[out->nmark++] = (nsi_lines_mark){.x = x[k]};
+        if (test && !inside) spans[out->nspan++] = (nsi_lines_span){x[k], x[k], "test"};
+        if (test) {
+            nsi_lines_span* span = &spans[out->nspan - 1];
+            span->from = fmin(span->from, x[k]);
+            span->to = fmax(span->to, x[k]);
+        }
+        inside = test;
+        fresh = false;
+    }
+    out->spans = spans;
+    out->marks = marks;
+    return true;
+}
+
+// Values of a column in the rows that are drawn.
+static const double* take_column(const maker* m, uint32_t column) {
+    double* values = nsi_charts_zeros(m->charts, m->count, sizeof *values);
+    for (uint32_t k = 0; values && k < m->count; k++) values[k] = cell(m, m->rows[k], column);
+    return values;
+}
+
+static bool fill(maker* m, nsi_chart* chart) {
+    static const char* const classes[3] = {"recorded", "before", "after"};
+    static const char* const replayed[3] = {"recorded", "before", "predicted"};
+    nsi_charts* charts = m->charts;
+    uint32_t own[3] = {m->t, m->traj, m->test}, ncolumn = 1;
+    nsi_chart_column* columns = nsi_chart_table(charts, chart, 4 + 3 * m->nchannel, m->count);
+    nsi_lines_panel* panels = nsi_charts_zeros(charts, m->nchannel, sizeof *panels);
+    double* x = nsi_charts_zeros(charts, m->count, sizeof *x);
+    bool* breaks = nsi_charts_zeros(charts, m->count, sizeof *breaks);
+    if (!columns || !panels || !x || !breaks) return false;
+    bool moved = place_rows(m, x, breaks);
+    columns[0] = (nsi_chart_column){.name = moved || m->t == NSI_NONE ? "x" : "t", .numbers = x};
+    for (int k = moved ? 0 : 1; k < 3; k++) {
+        if (own[k] == NSI_NONE) continue;
+        const double* values = take_column(m, own[k]);
+        if (!values) return false;
+        columns[ncolumn++] = (nsi_chart_column){.name = m->table->names[own[k]], .numbers = values};
+    }
+    for (uint32_t c = 0; c < m->nchannel; c++) {
+        nsi_series* series = nsi_charts_zeros(charts, 3, sizeof *series);
+        if (!series) return false;
+        const channel* from = &m->channels[c];
+        bool several = from->columns[1] != NSI_NONE || from->columns[2] != NSI_NONE;
+        const char* const* names = from->replayed ? replayed : classes;
+        uint32_t nseries = 0;
+        panels[c].y.label = nsi_charts_text(charts, "%s", m->table->names[from->own]);
+        if (!panels[c].y.label) return false;
+        for (int k = 0; k < 3; k++) {
+            if (from->columns[k] == NSI_NONE) continue;
+            const char* name = nsi_charts_text(charts, "%s", m->table->names[from->columns[k]]);
+            const double* values = take_column(m, from->columns[k]);
+            if (!name || !values) return false;
+            columns[ncolumn++] = (nsi_chart_column){.name = name, .numbers = values};
+            series[nseries++] =
+                (nsi_series){several ? names[k] : NULL, several ? classes[k] : "c0", values};
+        }
+        panels[c].series = series;
+        panels[c].nseries = nseries;
+    }
+    chart->ncolumn = ncolumn;
+    chart->as.lines = (nsi_lines){
+        .x = x, .count = m->count, .breaks = breaks, .panels = panels, .npanel = m->nchannel};
+    chart->as.lines.x_axis.label = m->t == NSI_NONE ? "rows"
+                                   : moved          ? "t (s), one trajectory after the other"
+                                                    : "t (s)";
+    return find_spans(m, x, &chart->as.lines);
+}
+
+ns_status nsi_curves_add_chart(const ns_table* table, const char* file, const char* const* patterns,
+                               uint32_t npattern, const char* name, const char* title,
+                               nsi_charts* charts, ns_error* error) {
+    maker m = {.table = table,
+               .t = ns_table_column(table, "t"),
+               .traj = ns_table_column(table, "traj"),
+               .test = ns_table_column(table, "test"),
+               .charts = charts};
+    if (table->nrow == 0)
+        return nsi_fail(error, NS_ERR_PARSE, "%.200s: the table has no rows", file);
+    ns_status status = choose_channels(&m, file, patterns, npattern, error);
+    if (status != NS_OK) return status;
+    if (!choose_rows(&m)) return nsi_fail_nomem(error);
+    const char* whole = m.drawn < m.ntraj ? nsi_charts_text(charts, "%s, %u of %u trajectories",
+                                                            title, m.drawn, m.ntraj)
+                                          : nsi_charts_text(charts, "%s", title);
+    nsi_chart* chart = whole ? nsi_charts_add(charts, NSI_CHART_LINES, name, whole) : NULL;
+    return chart && fill(&m, chart) ? NS_OK : nsi_fail_nomem(error);
+}

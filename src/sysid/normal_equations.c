@@ -1,0 +1,762 @@
+// Normal equations of an evaluator: the Jacobian of each window by forward sensitivities, products of
+// all rows by BLAS, and start states eliminated by their Schur complement.
+//
+// With the damped blocks D_w = Hxx + damping diag(Hxx), and B_w the coupling of the start of window w
+// to that of the next, the elimination goes along a recording:
+//
+//     L_w L_w' = D_w - E_{w-1}' E_{w-1}     E_w = L_w^-1 B_w     Y_w = L_w^-1 (Hxn_w - E' Y_{w-1})
+//     S = H + damping diag(H) - sum_w Y_w' Y_w
+
+#include "sysid/objective_state.h"
+
+#include "solver/solvers.h"
+
+#include <math.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+enum {
+    SLAB_NUMBERS = 1 << 23, // of a Jacobian kept at a time, about
+    FOLD_FROM = 64          // unknowns below which products of rows cost less than looking at them
+};
+
+// Of a step with a penalty. One that is not the exact minimum still goes down.
+enum { INNER_ITERATIONS = 1000 };
+static const double INNER_TOLERANCE = 1e-9;
+
+static uint32_t columns_of(const nsi_objective* e) {
+    return e->nt + e->n;
+}
+
+// Are derivatives carried for our numbers rather than for each parameter of the system, of which there may be many
+// more? With weights, rows of the Jacobian cost the same for any number of parameters.
+static bool is_along(const nsi_objective* e, uint32_t variant) {
+    return e->nw == 0 && e->nz < e->p->param_at[variant + 1] - e->p->param_at[variant];
+}
+
+static uint32_t rows_of(const nsi_objective* e, uint32_t window) {
+    return (uint32_t)(e->row_at[window + 1] - e->row_at[window]);
+}
+
+void nsi_normal_free(nsi_objective* e) {
+    nsi_normal* m = &e->normal;
+    for (size_t k = 0; m->sensitivity && k < (size_t)e->threads * e->p->nvariant; k++) {
+        nsi_sensitivity_free(m->sensitivity[k]);
+    }
+    void* blocks[] = {m->sensitivity, m->slab, m->slab_residual, m->kept, m->H,      m->g, m->Hxx,
+                      m->Hxn,         m->gx,   m->Hnext,         m->ends, m->S,      m->L, m->Y,
+                      m->E,           m->yg,   m->step,          m->row,  m->step_x, m->x, m->b};
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&e->allocator, blocks[k]);
+    *m = (nsi_normal){0};
+}
+
+static bool need_normal(nsi_objective* e) {
+    nsi_normal* m = &e->normal;
+    if (m->row) return true;
+    size_t count = e->windows.count, n = (size_t)e->nz + e->nw, nt = e->nt, most = 1;
+    for (uint32_t k = 0; k < count; k++) {
+        if (rows_of(e, k) > most) most = rows_of(e, k);
+    }
+    size_t columns = nt + n, windows = SLAB_NUMBERS / (most * columns + 1) + 1;
+    m->slab_windows = (uint32_t)(windows < count ? windows : count);
+    m->slab = nsi_numbers(e, m->slab_windows * most * columns);
+    m->slab_residual = nsi_numbers(e, m->slab_windows * most);
+    m->kept = nsi_alloc_zeroed(&e->allocator, (m->slab_windows + (size_t)1) * sizeof *m->kept);
+    m->H = nsi_numbers(e, n * n);
+    m->S = nsi_numbers(e, n * n);
+    m->g = nsi_numbers(e, n);
+    m->step = nsi_numbers(e, n);
+    m->x = nsi_numbers(e, n);
+    m->b = nsi_numbers(e, n);
+    m->step_x = nsi_numbers(e, count * nt);
+    m->Hxx = nsi_numbers(e, count * nt * nt);
+    m->L = nsi_numbers(e, count * nt * nt);
+    m->Hnext = nsi_numbers(e, count * nt * nt);
+    m->E = nsi_numbers(e, count * nt * nt);
+    m->Hxn = nsi_numbers(e, count * nt * n);
+    m->Y = nsi_numbers(e, count * nt * n);
+    m->gx = nsi_numbers(e, count * nt);
+    m->yg = nsi_numbers(e, count * nt);
+    size_t ends = e->loss.states == NSI_STATES_TIED ? count * e->p->sizes.nx * columns : 0;
+    m->ends = nsi_numbers(e, ends);
+    uint32_t nvariant = e->p->nvariant;
+    m->sensitivity =
+        nsi_alloc_zeroed(&e->allocator, (size_t)e->threads * nvariant * sizeof *m->sensitivity);
+    bool ok = m->slab && m->slab_residual && m->kept && m->H && m->S && m->g && m->step && m->x &&
+              m->b && m->step_x && m->Hxx && m->L && m->Hnext && m->E && m->Hxn && m->Y && m->gx &&
+              m->yg && m->ends && m->sensitivity;
+    for (uint32_t k = 0; ok && k < e->threads * nvariant; k++) {
+        uint32_t variant = k % nvariant;
+        if (!e->used[variant]) continue;
+        const ns_system* system = e->p->variants[variant].system;
+        nsi_sensitivity** out = &m->sensitivity[k];
+        ns_status status = is_along(e, variant)
+                               ? nsi_sensitivity_create_along(system, nt > 0, e->nz, out, NULL)
+                               : nsi_sensitivity_create(system, nt > 0, e->nw > 0, out, NULL);
+        ok = status == NS_OK;
+    }
+    if (ok) m->row = nsi_numbers(e, 2 * (size_t)e->p->sizes.nx + nt);
+    if (!m->row) nsi_normal_free(e);
+    return m->row != NULL;
+}
+
+// ---- Jacobians ---------------------------------------------------------------------------------
+
+typedef struct window_job {
+    const nsi_objective* e;
+    uint32_t window;
+    nsi_sensitivity* sensitivity; // of the thread and the variant
+    double* rows;                 // where its Jacobian goes
+} window_job;
+
+// A row of derivatives (initial state, parameters or our numbers, weights) for our columns, times
+// `scale`. Variables that the window's variant does not have are columns of zeros.
+static void convert_row(const window_job* job, const double* x0, const double* row, double scale,
+                        double* out) {
+    const nsi_objective* e = job->e;
+    const uint32_t* at = e->p->param_at + e->variant[job->window];
+    uint32_t np = at[1] - at[0], nz = e->nz;
+    const double* dparams = e->dparams + (size_t)at[0] * nz;
+    if (e->nt > 0) {
+        nsi_problem_tangent(e->p, x0, row, out);
+        for (uint32_t k = 0; k < e->nt; k++) out[k] *= scale;
+        row += e->p->sizes.nx;
+        out += e->nt;
+    }
+    if (is_along(e, e->variant[job->window])) {
+        for (uint32_t k = 0; k < e->n; k++) out[k] = row[nsi_column_of(e, k)] * scale;
+        return;
+    }
+    if (e->chosen) {
+        for (uint32_t k = 0; k < e->n; k++) {
+            uint32_t j = e->chosen[k];
+            out[k] = j < nz ? 0.0 : row[np + j - nz] * scale;
+            for (uint32_t i = 0; i < np && j < nz; i++) {
+                out[k] += row[i] * scale * dparams[(size_t)i * nz + j];
+            }
+        }
+        return;
+    }
+    for (uint32_t j = 0; j < nz; j++) out[j] = 0.0;
+    for (uint32_t i = 0; i < np && nz > 0; i++) {
+        double d = row[i] * scale;
+        for (uint32_t j = 0; j < nz; j++) out[j] += d * dparams[(size_t)i * nz + j];
+    }
+    for (uint32_t k = 0; k < e->nw; k++) out[nz + k] = row[np + k] * scale;
+}
+
+static void take_sample(void* context, uint32_t step, const double* x, const double* dx,
+                        const double* y, const double* dy) {
+    (void)x, (void)y; // residuals are there already
+    const window_job* job = context;
+    const nsi_objective* e = job->e;
+    const nsi_problem* p = e->p;
+    const nsi_window* w = &e->windows.data[job->window];
+    uint32_t columns = columns_of(e), nx = p->sizes.nx, k = step / p->substeps;
+    size_t all = nsi_sensitivity_columns(job->sensitivity);
+    const double* x0 = e->point.x + (size_t)job->window * nx;
+    if (step % p->substeps != 0) return;
+    if (k == w->length && nsi_is_tied(e, job->window)) {
+        double* end = e->normal.ends + (size_t)job->window * nx * columns;
+        for (uint32_t i = 0; i < nx; i++) {
+            convert_row(job, x0, dx + i * all, e->tie_scale[i], end + (size_t)i * columns);
+        }
+    }
+    if (k < nsi_first_sample(e) || k > w->length) return;
+    size_t first = (size_t)(k - nsi_first_sample(e)) * p->nchannel;
+    for (uint32_t c = 0; c < p->nchannel; c++) {
+        const nsi_source* s = &p->sources[c];
+        double weight = e->row_weight[e->row_at[job->window] + first + c];
+        double* out = job->rows + (first + c) * columns;
+        if (weight == 0.0) {
+            memset(out, 0, columns * sizeof(double));
+            continue;
+        }
+        const double* d = s->state ? dx + s->number * all : dy + s->number * all;
+        convert_row(job, x0, d, s->scale * sqrt(weight), out);
+    }
+}
+
+// The residual that stands beside a row.
+static double weighted(const nsi_objective* e, size_t row) {
+    return e->residuals[row] * sqrt(e->row_weight[row]);
+}
+
+// Products of a window's rows with the directions of its start state.
+static void add_state_products(nsi_objective* e, uint32_t window, const double* rows) {
+    uint32_t nt = e->nt, n = e->n, columns = columns_of(e);
+    double* Hxx = e->normal.Hxx + (size_t)window * nt * nt;
+    double* Hxn = e->normal.Hxn + (size_t)window * nt * n;
+    double* gx = e->normal.gx + (size_t)window * nt;
+    for (uint32_t r = 0; r < rows_of(e, window); r++) {
+        const double* row = rows + (size_t)r * columns;
+        double residual = weighted(e, e->row_at[window] + r);
+        for (uint32_t i = 0; i < nt; i++) {
+            double a = row[i];
+            gx[i] += a * residual;
+            for (uint32_t j = 0; j <= i; j++) Hxx[i * nt + j] += a * row[j];
+            for (uint32_t j = 0; j < n; j++) Hxn[(size_t)i * n + j] += a * row[nt + j];
+        }
+    }
+}
+
+// Is row b a multiple of row a, which has a large number at `pivot`, up to rounding?
+static bool is_multiple(uint32_t columns, const double* a, uint32_t pivot, const double* b,
+                        double* ratio) {
+    enum { BLOCK = 64 }; // looked at before giving up: without branches this is much faster
+    double c = b[pivot] / a[pivot], most = 1e-12 * fabs(b[pivot]);
+    bool same = isfinite(c);
+    for (uint32_t from = 0; from < columns && same; from += BLOCK) {
+        uint32_t to = columns - from < BLOCK ? columns : from + BLOCK;
+        for (uint32_t k = from; k < to; k++) same &= fabs(b[k] - c * a[k]) <= most;
+    }
+    *ratio = c;
+    return same;
+}
+
+// One of the largest numbers of a row: the largest of every 16th.
+static uint32_t large_of(uint32_t columns, const double* row) {
+    uint32_t at = 0;
+    for (uint32_t k = 0; k < columns; k += 16) {
+        if (fabs(row[k]) > fabs(row[at])) at = k;
+    }
+    return at;
+}
+
+// Rows of a window as few as they can be without a change of any product: those of missing samples go,
+// and those of one sample that are multiples of each other become one. After one step of semi-implicit
+// Euler, a position depends on weights as dt times its velocity does.
+static uint32_t fold_rows(const nsi_objective* e, uint32_t window, double* rows,
+                          double* residuals) {
+    enum { MOST = 64 }; // channels, for which this is done
+    uint32_t columns = columns_of(e), channels = e->p->nchannel, count = rows_of(e, window);
+    uint32_t kept = 0, first = 0, pivots[MOST];
+    for (uint32_t r = 0; r < count; r++) residuals[r] = weighted(e, e->row_at[window] + r);
+    if (e->n < FOLD_FROM || channels > MOST) return count;
+    for (uint32_t r = 0; r < count; r++) {
+        double *row = rows + (size_t)r * columns, ratio;
+        if (r % channels == 0) first = kept;
+        if (e->row_weight[e->row_at[window] + r] == 0.0) continue;
+        uint32_t same = first;
+        while (same < kept && !is_multiple(columns, rows + (size_t)same * columns,
+                                           pivots[same - first], row, &ratio)) {
+            same++;
+        }
+        double* to = rows + (size_t)same * columns;
+        if (same < kept) {
+            double length = sqrt(1.0 + ratio * ratio);
+            for (uint32_t k = 0; k < columns; k++) to[k] *= length;
+            residuals[same] = (residuals[same] + ratio * residuals[r]) / length;
+            continue;
+        }
+        if (to != row) memcpy(to, row, columns * sizeof(double));
+        residuals[kept] = residuals[r];
+        pivots[kept - first] = large_of(columns, row);
+        kept++;
+    }
+    return kept;
+}
+
+static bool fill_window(nsi_objective* e, uint32_t window, uint32_t thread, double* rows) {
+    const ns_system_sizes* z = &e->p->sizes;
+    uint32_t variant = e->variant[window];
+    nsi_sensitivity* sensitivity = e->normal.sensitivity[(size_t)thread * e->p->nvariant + variant];
+    window_job job = {e, window, sensitivity, rows};
+    nsi_sensitivity_args args = {
+        .steps = nsi_problem_steps(e->p, e->windows.data[window].length),
+        .x0 = e->point.x + (size_t)window * z->nx,
+        .controls = e->controls ? e->controls + e->control_at[window] * z->nc : NULL,
+        .params = e->params + e->p->param_at[variant],
+        .weights = e->point.w,
+        .every = e->p->substeps,
+        .along = e->dparams + (size_t)e->p->param_at[variant] * e->nz};
+    if (!nsi_sensitivity_run(sensitivity, &args, take_sample, &job)) return false;
+    if (e->nt > 0) add_state_products(e, window, rows);
+    return true;
+}
+
+// Jacobians of windows first .. first + count into the slab, one below the other.
+static bool fill_slab(nsi_objective* e, uint32_t first, uint32_t count) {
+    bool ok = true;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)e->threads) reduction(&& : ok)
+#endif
+    for (int i = 0; i < (int)count; i++) {
+        uint32_t window = first + (uint32_t)i, thread = 0;
+#ifdef _OPENMP
+        thread = (uint32_t)omp_get_thread_num();
+#endif
+        size_t row = e->row_at[window] - e->row_at[first];
+        double* rows = e->normal.slab + row * columns_of(e);
+        ok = fill_window(e, window, thread, rows) && ok;
+        e->normal.kept[i] = fold_rows(e, window, rows, e->normal.slab_residual + row);
+    }
+    return ok;
+}
+
+// Rows that are left one below the other; how many are there?
+static uint32_t close_gaps(nsi_objective* e, uint32_t first, uint32_t count) {
+    nsi_normal* m = &e->normal;
+    uint32_t columns = columns_of(e);
+    size_t to = 0;
+    for (uint32_t i = 0; i < count; to += m->kept[i++]) {
+        size_t from = e->row_at[first + i] - e->row_at[first];
+        if (from == to) continue;
+        memmove(m->slab + to * columns, m->slab + from * columns,
+                (size_t)m->kept[i] * columns * sizeof(double));
+        memmove(m->slab_residual + to, m->slab_residual + from, m->kept[i] * sizeof(double));
+    }
+    return (uint32_t)to;
+}
+
+// ---- sums --------------------------------------------------------------------------------------
+
+// The tie of a window to the next one: its rows depend on both starts and on the numbers.
+static void add_tie(nsi_objective* e, uint32_t window) {
+    nsi_normal* m = &e->normal;
+    uint32_t nt = e->nt, n = e->n, nx = e->p->sizes.nx;
+    double *unit = m->row, *after = unit + nx; // after: for the start of the next window
+    size_t here = (size_t)window * nt, next = here + nt;
+    nsi_objective_continuity(e, &e->point, window, e->tie);
+    for (uint32_t k = 0; k < nx; k++) {
+        const double* row = m->ends + ((size_t)window * nx + k) * columns_of(e);
+        double r = e->tie[k];
+        if (e->tie_scale[k] == 0.0) continue;
+        memset(unit, 0, nx * sizeof(double));
+        unit[k] = -e->tie_scale[k];
+        nsi_problem_tangent(e->p, e->point.x + ((size_t)window + 1) * nx, unit, after);
+        for (uint32_t i = 0; i < nt; i++) {
+            m->gx[here + i] += row[i] * r;
+            m->gx[next + i] += after[i] * r;
+            for (uint32_t j = 0; j <= i; j++) {
+                m->Hxx[(here + i) * nt + j] += row[i] * row[j];
+                m->Hxx[(next + i) * nt + j] += after[i] * after[j];
+            }
+            for (uint32_t j = 0; j < nt; j++) m->Hnext[(here + i) * nt + j] += row[i] * after[j];
+            for (uint32_t j = 0; j < n; j++) {
+                m->Hxn[(here + i) * n + j] += row[i] * row[nt + j];
+                m->Hxn[(next + i) * n + j] += after[i] * row[nt + j];
+            }
+        }
+        nsi_dense_add_gram(1, n, row + nt, columns_of(e), m->H, 1);
+        for (uint32_t j = 0; j < n; j++) m->g[j] += row[nt + j] * r;
+    }
+}
+
+// What penalties add in terms of z. With `natural` numbers priors are left out: what the residuals
+// say counts by their standard deviation, which is not known yet, and a prior does not.
+static void add_penalty(nsi_objective* e, bool natural) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n, nz = e->nz;
+    for (uint32_t k = 0; k < nz && !natural; k++) {
+        nsi_prior prior = nsi_prior_of(e, k);
+        double weight = 1.0 / (prior.deviation * prior.deviation);
+        if (weight == 0.0) continue;
+        const double* dv = e->dv + (size_t)k * nz;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t row = nsi_column_of(e, i);
+            if (row >= nz) continue;
+            m->g[i] += weight * (e->v[k] - prior.mean) * dv[row];
+            for (uint32_t j = 0; j <= i; j++) {
+                uint32_t column = nsi_column_of(e, j);
+                if (column < nz) m->H[(size_t)i * n + j] += weight * dv[row] * dv[column];
+            }
+        }
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t column = nsi_column_of(e, k);
+        if (column < nz) continue;
+        double decay = e->decay[column - nz] * e->nresidual;
+        m->g[k] += decay * e->point.w[column - nz];
+        m->H[(size_t)k * n + k] += decay;
+    }
+}
+
+// dp/dz from dp/dv and dv/dz, in place of dp/dv.
+static void chain_params(nsi_objective* e) {
+    uint32_t nz = e->nz;
+    for (uint32_t i = 0; i < e->p->param_at[e->p->nvariant]; i++) {
+        double* row = e->dparams + (size_t)i * nz;
+        for (uint32_t j = 0; j < nz; j++) {
+            e->scratch[j] = 0.0;
+            for (uint32_t k = 0; k < nz; k++) e->scratch[j] += row[k] * e->dv[(size_t)k * nz + j];
+        }
+        memcpy(row, e->scratch, nz * sizeof(double));
+    }
+}
+
+static bool linearise(nsi_objective* e, bool natural, double* value) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n, nt = e->nt, count = e->windows.count;
+    *value = need_normal(e) ? nsi_objective_cost(e) : INFINITY;
+    if (!isfinite(*value)) return false;
+    m->squares = e->squares;
+    nsi_objective_set_params(e, e->point.z, true);
+    if (!natural) chain_params(e);
+    memset(m->H, 0, (size_t)n * n * sizeof(double));
+    memset(m->g, 0, n * sizeof(double));
+    memset(m->Hxx, 0, (size_t)count * nt * nt * sizeof(double));
+    memset(m->Hnext, 0, (size_t)count * nt * nt * sizeof(double));
+    memset(m->Hxn, 0, (size_t)count * nt * n * sizeof(double));
+    memset(m->gx, 0, (size_t)count * nt * sizeof(double));
+    for (uint32_t first = 0; first < count; first += m->slab_windows) {
+        uint32_t windows = count - first < m->slab_windows ? count - first : m->slab_windows;
+        if (!fill_slab(e, first, windows)) return false;
+        uint32_t rows = close_gaps(e, first, windows);
+        nsi_dense_add_gram(rows, n, m->slab + nt, columns_of(e), m->H, e->threads);
+        for (size_t r = 0; r < rows; r++) {
+            const double* row = m->slab + r * columns_of(e) + nt;
+            double residual = m->slab_residual[r];
+            for (uint32_t k = 0; k < n; k++) m->g[k] += row[k] * residual;
+        }
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        if (nsi_is_tied(e, k)) add_tie(e, k);
+    }
+    add_penalty(e, natural);
+    return true;
+}
+
+// The penalty at a point; what is no weight does not count.
+static double penalty_at(const nsi_objective* e, const nsi_point* point) {
+    if (e->penalty.ngroup == 0) return 0.0;
+    memcpy(e->normal.x + e->nz, point->w, e->nw * sizeof(double));
+    return nsi_proximal_penalty(&e->penalty, e->normal.x);
+}
+
+void nsi_objective_set_penalty(nsi_objective* e, const nsi_proximal_options* options) {
+    e->penalty = *options;
+    e->penalty.l1 *= e->nresidual;
+    e->penalty.group *= e->nresidual;
+}
+
+bool nsi_objective_linearise(nsi_objective* e, double* value) {
+    bool done = linearise(e, false, value);
+    if (done) *value += penalty_at(e, &e->point);
+    return done && isfinite(*value);
+}
+
+// ---- solving -----------------------------------------------------------------------------------
+
+// b (n x count) := L^-1 b.
+static void forward(uint32_t n, const double* L, uint32_t count, double* b) {
+    for (uint32_t i = 0; i < n; i++) {
+        double* row = b + (size_t)i * count;
+        for (uint32_t k = 0; k < i; k++) {
+            const double* other = b + (size_t)k * count;
+            for (uint32_t j = 0; j < count; j++) row[j] -= L[i * n + k] * other[j];
+        }
+        for (uint32_t j = 0; j < count; j++) row[j] /= L[i * n + i];
+    }
+}
+
+static bool small_cholesky(uint32_t n, double* A) {
+    for (uint32_t j = 0; j < n; j++) {
+        for (uint32_t k = 0; k < j; k++) A[j * n + j] -= A[j * n + k] * A[j * n + k];
+        if (!(A[j * n + j] > 0.0)) return false;
+        A[j * n + j] = sqrt(A[j * n + j]);
+        for (uint32_t i = j + 1; i < n; i++) {
+            for (uint32_t k = 0; k < j; k++) A[i * n + j] -= A[i * n + k] * A[j * n + k];
+            A[i * n + j] /= A[j * n + j];
+        }
+    }
+    return true;
+}
+
+// Diagonal of start states of all windows together (nt): what a direction that one window says nothing
+// about is damped by. One that no window says anything about, such as the spin of a ball of which only
+// positions are recorded, has nothing but rounding there and is damped as the others are.
+static void mean_diagonal(const nsi_objective* e, double* out) {
+    const double rounding = 1e-24; // derivatives of 1e-12
+    uint32_t nt = e->nt, count = e->windows.count;
+    double largest = 0.0;
+    for (uint32_t i = 0; i < nt; i++) {
+        out[i] = 0.0;
+        for (size_t k = 0; k < count; k++) out[i] += e->normal.Hxx[(k * nt + i) * nt + i] / count;
+        if (out[i] > largest) largest = out[i];
+    }
+    for (uint32_t i = 0; i < nt; i++) {
+        if (!(out[i] > rounding * largest)) out[i] = largest > 0.0 ? largest : 1.0;
+    }
+}
+
+// Factors of all start states along their chains; false when one is singular.
+static bool eliminate_states(nsi_objective* e, double damping) {
+    nsi_normal* m = &e->normal;
+    uint32_t nt = e->nt, n = e->n;
+    memcpy(m->Y, m->Hxn, (size_t)e->windows.count * nt * n * sizeof(double));
+    memcpy(m->yg, m->gx, (size_t)e->windows.count * nt * sizeof(double));
+    memcpy(m->L, m->Hxx, (size_t)e->windows.count * nt * nt * sizeof(double));
+    mean_diagonal(e, m->row);
+    for (uint32_t w = 0; w < e->windows.count; w++) {
+        size_t at = (size_t)w * nt;
+        double *L = m->L + at * nt, *Y = m->Y + at * n, *yg = m->yg + at;
+        for (uint32_t i = 0; i < nt; i++) {
+            L[i * nt + i] += damping * L[i * nt + i] + (1e-9 * damping + 1e-14) * m->row[i];
+        }
+        if (w > 0 && nsi_is_tied(e, w - 1)) {
+            const double *E = m->E + (at - nt) * nt, *Yb = m->Y + (at - nt) * n;
+            for (uint32_t k = 0; k < nt; k++) {
+                for (uint32_t i = 0; i < nt; i++) {
+                    double a = E[k * nt + i];
+                    yg[i] -= a * m->yg[at - nt + k];
+                    for (uint32_t j = 0; j <= i; j++) L[i * nt + j] -= a * E[k * nt + j];
+                    for (uint32_t j = 0; j < n; j++)
+                        Y[(size_t)i * n + j] -= a * Yb[(size_t)k * n + j];
+                }
+            }
+        }
+        if (!small_cholesky(nt, L)) return false;
+        forward(nt, L, n, Y);
+        forward(nt, L, 1, yg);
+        if (nsi_is_tied(e, w)) {
+            memcpy(m->E + at * nt, m->Hnext + at * nt, (size_t)nt * nt * sizeof(double));
+            forward(nt, L, nt, m->E + at * nt);
+        }
+    }
+    return true;
+}
+
+// The reduced matrix without damping of the numbers, and its right-hand side into `step`.
+static bool reduce(nsi_objective* e, double damping) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n, rows = e->windows.count * e->nt;
+    for (uint32_t k = 0; k < n; k++) m->step[k] = -m->g[k];
+    memset(m->S, 0, (size_t)n * n * sizeof(double));
+    if (e->nt > 0) {
+        if (!eliminate_states(e, damping)) return false;
+        nsi_dense_add_gram(rows, n, m->Y, n, m->S, e->threads);
+        for (uint32_t r = 0; r < rows; r++) {
+            for (uint32_t k = 0; k < n; k++) m->step[k] += m->Y[(size_t)r * n + k] * m->yg[r];
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t j = 0; j <= i; j++) {
+            m->S[(size_t)i * n + j] = m->H[(size_t)i * n + j] - m->S[(size_t)i * n + j];
+        }
+    }
+    return true;
+}
+
+bool nsi_objective_eliminate_states(nsi_objective* e, double damping, double* S, double* b,
+                                    double* squares) {
+    nsi_normal* m = &e->normal;
+    if (!reduce(e, damping)) return false;
+    memcpy(S, m->S, (size_t)e->n * e->n * sizeof(double));
+    memcpy(b, m->step, e->n * sizeof(double));
+    *squares = m->squares;
+    for (uint32_t r = 0; r < e->windows.count * e->nt; r++) *squares -= m->yg[r] * m->yg[r];
+    return true;
+}
+
+// Weights of networks are alike; parameters and coefficients of formulas have each a size of their own.
+static bool is_weight(const nsi_objective* e, uint32_t k) {
+    uint32_t column = nsi_column_of(e, k);
+    return column >= e->nz && !e->coefficient[column - e->nz];
+}
+
+// The mean of the diagonal of A (n x n) over weights of networks; 0 when there are none.
+static double mean_weight(const nsi_objective* e, const double* A) {
+    uint32_t weights = 0;
+    double mean = 0.0;
+    for (uint32_t k = 0; k < e->n; k++) weights += is_weight(e, k);
+    for (uint32_t k = 0; k < e->n; k++) {
+        if (is_weight(e, k)) mean += A[(size_t)k * e->n + k] / weights;
+    }
+    return mean;
+}
+
+// Damping: parameters each by their own diagonal (Marquardt 1963), weights by their mean.
+static void damp(nsi_objective* e, double damping) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n;
+    double mean = mean_weight(e, m->H), most = 0.0;
+    for (uint32_t k = 0; k < n; k++) most = fmax(most, m->H[(size_t)k * n + k]);
+    double least = most > 0.0 ? 1e-14 * most : 1.0;
+    for (uint32_t k = 0; k < n; k++) {
+        double d = is_weight(e, k) ? mean : m->H[(size_t)k * n + k];
+        m->S[(size_t)k * n + k] += damping * d + (d > least ? 0.0 : least);
+    }
+}
+
+// Steps of start states for a step of the numbers, last window first.
+static void back_substitute(nsi_objective* e) {
+    nsi_normal* m = &e->normal;
+    uint32_t nt = e->nt, n = e->n;
+    for (uint32_t w = e->windows.count; w-- > 0;) {
+        size_t at = (size_t)w * nt;
+        const double *L = m->L + at * nt, *Y = m->Y + at * n;
+        double* x = m->step_x + at;
+        for (uint32_t i = 0; i < nt; i++) {
+            x[i] = -m->yg[at + i];
+            for (uint32_t j = 0; j < n; j++) x[i] -= Y[(size_t)i * n + j] * m->step[j];
+            for (uint32_t j = 0; nsi_is_tied(e, w) && j < nt; j++) {
+                x[i] -= m->E[(at + i) * nt + j] * x[nt + j];
+            }
+        }
+        for (uint32_t i = nt; i-- > 0;) {
+            for (uint32_t k = i + 1; k < nt; k++) x[i] -= L[k * nt + i] * x[k];
+            x[i] /= L[i * nt + i];
+        }
+    }
+}
+
+// Does a step change a positive number more than twentyfold? A linear model knows nothing of what is
+// there, and near zero nothing leads back.
+static bool is_too_long(const nsi_objective* e) {
+    for (uint32_t k = 0; k < e->n; k++) {
+        uint32_t column = nsi_column_of(e, k);
+        if (column >= e->nz) continue;
+        nsi_transform transform = nsi_parameters_at(e->p->variables, column)->transform;
+        bool logarithm = transform == NSI_TRANSFORM_LOG || transform == NSI_TRANSFORM_BODY;
+        if (logarithm && fabs(e->normal.step[k]) > 3.0) return true;
+    }
+    return false;
+}
+
+// With a penalty, the step leads to the minimum of the damped quadratic and the penalty: a proximal
+// Gauss-Newton step (Lee, Sun & Saunders 2014, Proximal Newton-type methods). In terms of the weights
+// x = w + step the model is 1/2 x'Sx + b'x, b = -Sw - r, with r the right-hand side, which is in
+// `step` and replaced.
+static bool solve_with_penalty(nsi_objective* e, double* predicted) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n;
+    double most = 0.0, before = penalty_at(e, &e->point);
+    memset(m->x, 0, e->nz * sizeof *m->x);
+    for (uint32_t k = 0; k < n; k++) most = fmax(most, m->S[(size_t)k * n + k]);
+    for (uint32_t i = 0; i < n; i++) {
+        m->b[i] = -m->step[i];
+        for (uint32_t j = 0; j < n; j++) {
+            m->b[i] -= m->S[(size_t)(j < i ? i : j) * n + (j < i ? j : i)] * m->x[j];
+        }
+    }
+    nsi_proximal_options options = e->penalty;
+    options.max_iterations = INNER_ITERATIONS;
+    options.tolerance = INNER_TOLERANCE;
+    options.step = most > 0.0 ? 1.0 / most : 1.0;
+    if (!nsi_proximal_quadratic(n, m->S, m->b, m->x, &options)) return false;
+    *predicted = before - nsi_proximal_penalty(&e->penalty, m->x);
+    for (uint32_t i = 0; i < n; i++) {
+        double right = m->step[i];
+        m->step[i] = m->x[i] - (i < e->nz ? 0.0 : e->point.w[i - e->nz]);
+        *predicted += right * m->step[i];
+        for (uint32_t j = 0; j < i; j++) {
+            *predicted -= m->S[(size_t)i * n + j] * m->step[i] * m->step[j];
+        }
+        *predicted -= 0.5 * m->S[(size_t)i * n + i] * m->step[i] * m->step[i];
+    }
+    return true;
+}
+
+bool nsi_objective_solve(nsi_objective* e, double damping, double* predicted) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n, rows = e->windows.count * e->nt;
+    if (!reduce(e, damping)) return false;
+    damp(e, damping);
+    if (e->penalty.ngroup > 0) {
+        bool solved = solve_with_penalty(e, predicted);
+        if (!solved || is_too_long(e)) return false;
+        back_substitute(e);
+        return true;
+    }
+    if (n > 0) {
+        if (!nsi_dense_cholesky(n, m->S, e->threads)) return false;
+        nsi_dense_cholesky_solve(n, m->S, 1, m->step);
+    }
+    if (is_too_long(e)) return false;
+    back_substitute(e);
+    // Half the slope along the step is what an undamped quadratic would gain.
+    double slope = 0.0;
+    for (uint32_t k = 0; k < n; k++) slope += m->g[k] * m->step[k];
+    for (uint32_t k = 0; k < rows; k++) slope += m->gx[k] * m->step_x[k];
+    *predicted = -0.5 * slope;
+    return true;
+}
+
+void nsi_objective_set_step(nsi_objective* e, const double* step) {
+    memcpy(e->normal.step, step, e->n * sizeof(double));
+    back_substitute(e);
+}
+
+double nsi_objective_trial_cost(nsi_objective* e) {
+    nsi_objective_moved(e, e->normal.step, e->normal.step_x, &e->trial);
+    return nsi_objective_cost_at(e, &e->trial) + penalty_at(e, &e->trial);
+}
+
+void nsi_objective_commit(nsi_objective* e) {
+    nsi_point old = e->point;
+    e->point = e->trial;
+    e->trial = old;
+}
+
+// ---- information -------------------------------------------------------------------------------
+
+bool nsi_objective_information(nsi_objective* e, double* information) {
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n, nz = e->nz, nw = e->nw;
+    double value;
+    if (!linearise(e, true, &value) || !reduce(e, 0.0)) return false;
+    for (uint32_t i = 0; i < nz; i++) {
+        for (uint32_t j = 0; j <= i; j++) information[(size_t)i * nz + j] = m->S[(size_t)i * n + j];
+    }
+    if (nw == 0) return true;
+    // Weights: A - B' W^-1 B. Y has room for B (nw x nz) only when states are free: use H, which has.
+    double* W = m->H;
+    double mean = mean_weight(e, m->S);
+    for (uint32_t i = 0; i < nw; i++) {
+        for (uint32_t j = 0; j <= i; j++)
+            W[(size_t)i * nw + j] = m->S[(size_t)(nz + i) * n + nz + j];
+        double own = W[(size_t)i * nw + i], size = is_weight(e, nz + i) ? mean : own;
+        W[(size_t)i * nw + i] += size > 0.0 ? 1e-10 * size : 1.0;
+    }
+    if (!nsi_dense_cholesky(nw, W, e->threads)) return false;
+    double* B = nsi_numbers(e, (size_t)nw * nz);
+    if (!B) return false;
+    for (uint32_t i = 0; i < nw; i++) {
+        for (uint32_t j = 0; j < nz; j++) B[(size_t)i * nz + j] = m->S[(size_t)(nz + i) * n + j];
+    }
+    nsi_dense_cholesky_solve(nw, W, nz, B);
+    for (uint32_t i = 0; i < nz; i++) {
+        for (uint32_t j = 0; j <= i; j++) {
+            double sum = 0.0;
+            for (uint32_t k = 0; k < nw; k++) {
+                sum += m->S[(size_t)(nz + k) * n + i] * B[(size_t)k * nz + j];
+            }
+            information[(size_t)i * nz + j] -= sum;
+        }
+    }
+    nsi_free(&e->allocator, B);
+    return true;
+}
+
+// S scaled to a diagonal of 1 has the inverse diag(S) S^-1: how much larger a variance is than it would
+// be with all else known. Rounding in S hides what is above LOST.
+bool nsi_objective_coefficient_variances(nsi_objective* e, double* variances) {
+    enum { LOST = 1000000000 };
+    nsi_normal* m = &e->normal;
+    uint32_t n = e->n, nz = e->nz;
+    double value;
+    if (!linearise(e, true, &value) || !reduce(e, 0.0)) return false;
+    double *A = m->H, *size = m->g, *column = m->step;
+    for (uint32_t i = 0; i < n; i++) size[i] = sqrt(fmax(m->S[(size_t)i * n + i], 0.0));
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t j = 0; j < i; j++) {
+            double both = size[i] * size[j];
+            A[(size_t)i * n + j] = both > 0.0 ? m->S[(size_t)i * n + j] / both : 0.0;
+        }
+        A[(size_t)i * n + i] = 1.0 + 0.1 / LOST;
+    }
+    if (!nsi_dense_cholesky(n, A, e->threads)) return false;
+    for (uint32_t k = 0; k < e->nw; k++) {
+        variances[k] = NAN;
+        if (!e->coefficient[k] || !(size[nz + k] > 0.0)) continue;
+        memset(column, 0, n * sizeof *column);
+        column[nz + k] = 1.0;
+        nsi_dense_cholesky_solve(n, A, 1, column);
+        double inflated = column[nz + k];
+        variances[k] =
+            inflated < LOST ? inflated / (size[nz + k] * size[nz + k]) : (double)INFINITY;
+    }
+    return true;
+}

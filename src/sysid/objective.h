@@ -1,0 +1,141 @@
+// The loss of a set of windows, its derivatives, and Gauss-Newton steps.
+//
+//     F = 1/2 sum rho(r) + 1/2 N R |w|^2 + 1/2 sum ((v - start) / prior)^2 + 1/2 |ties|^2
+//
+// over the residuals r = (simulated - recorded) * scale of all N samples of all windows; w are the
+// weights of networks (R |theta_NN|^2 of the NeuralSim workshop paper, eq. 1).
+//
+// The start state of each window is a nuisance: unless it is taken as recorded it is estimated along
+// with everything else, and eliminated from the normal equations by its Schur complement, window by
+// window. Windows whose ends are tied to the next one's start couple neighbours: their part of the
+// matrix is block tridiagonal, and the same elimination goes along the chain.
+
+#ifndef NSI_SYSID_OBJECTIVE_H
+#define NSI_SYSID_OBJECTIVE_H
+
+#include "solver/solvers.h"
+#include "sysid/problem.h"
+
+typedef enum nsi_states {
+    NSI_STATES_FREE,     // estimated
+    NSI_STATES_RECORDED, // as nsi_problem_guess() finds them
+    NSI_STATES_TIED      // estimated, and pulled to where the window before ends
+} nsi_states;
+
+typedef enum nsi_robust { NSI_ROBUST_NONE, NSI_ROBUST_HUBER, NSI_ROBUST_CAUCHY } nsi_robust;
+
+// What is known of a variable beforehand.
+typedef struct nsi_prior {
+    double mean, deviation; // INFINITY: nothing
+} nsi_prior;
+
+typedef struct nsi_loss {
+    uint32_t length; // of windows, samples; 0: whole recordings
+    uint32_t count;  // of windows, at most; 0: any
+    bool overlap;    // windows may overlap to reach `count`
+    nsi_states states;
+    uint32_t reach; // of the guess of start states, samples
+    double tie;     // weight of tied ends, in units of the channels' scales
+    nsi_robust robust;
+    double width;       // from which on residuals count less, in units of sigma
+    double decay;       // R, of all weights
+    double decay_upper; // in addition, of all layers but the first
+    bool fit_params, fit_weights;
+    const nsi_prior* priors; // (variables) in place of their own; NULL: those
+} nsi_loss;
+
+typedef struct nsi_objective nsi_objective;
+
+// @param data     windows are taken from it, or from `windows` if there are any
+// @param threads  0: one per core. Results do not depend on it
+ns_status nsi_objective_create(const nsi_problem* problem, const ns_dataset* data,
+                               const nsi_loss* loss, const nsi_windows* windows, uint32_t threads,
+                               nsi_objective** out, ns_error* error);
+void nsi_objective_free(nsi_objective* evaluator); // NULL is allowed
+
+uint32_t nsi_objective_window_count(const nsi_objective* evaluator);
+const nsi_window* nsi_objective_window(const nsi_objective* evaluator, uint32_t number);
+uint32_t nsi_objective_residual_count(const nsi_objective* evaluator); // N
+
+// The point: z (n), weights (nw), start states (windows x nx). To be read and set by the caller, until
+// the next nsi_objective_commit().
+typedef struct nsi_point {
+    double *z, *w, *x;
+} nsi_point;
+nsi_point nsi_objective_point(nsi_objective* evaluator);
+
+// Start states as guessed from the data.
+void nsi_objective_guess(nsi_objective* evaluator);
+
+// F at the point; INFINITY where a simulation does not stay finite or a link is not physical.
+double nsi_objective_cost(nsi_objective* evaluator);
+
+// Root of the mean squared residual at the last value, and without the robust norm.
+double nsi_objective_rms(const nsi_objective* evaluator);
+
+// Residuals at the last value, window by window; 0 for what is missing.
+const double* nsi_objective_residuals(const nsi_objective* evaluator, size_t* count);
+
+// Simulated states of a window at the last value: (steps + 1) x nx; observations (steps x ny).
+const double* nsi_objective_states(const nsi_objective* evaluator, uint32_t window);
+const double* nsi_objective_observations(const nsi_objective* evaluator, uint32_t window);
+
+// ---- first order -------------------------------------------------------------------------------
+
+// Numbers that are looked for: z and weights as far as they are fitted, then directions of all start
+// states if they are free.
+uint32_t nsi_objective_unknowns(const nsi_objective* evaluator);
+
+// F and its gradient (unknowns); INFINITY as nsi_objective_cost().
+double nsi_objective_gradient(nsi_objective* evaluator, double* gradient);
+
+// Move the point by a step (unknowns).
+void nsi_objective_move(nsi_objective* evaluator, const double* step);
+
+// ---- second order ------------------------------------------------------------------------------
+
+// Normal equations and steps are of these variables and weights only, n of them; NULL: of all again.
+// `columns` are numbers of variables, then of weights, and stay the caller's.
+void nsi_objective_set_active(nsi_objective* evaluator, const uint32_t* columns, uint32_t count);
+
+// Normal equations at the point. False as nsi_objective_cost() is infinite.
+bool nsi_objective_linearise(nsi_objective* evaluator, double* value);
+
+// The step for a damping; false when the matrix is not positive definite, or memory ran out.
+// @param predicted  receives the decrease that the quadratic model promises
+bool nsi_objective_solve(nsi_objective* evaluator, double damping, double* predicted);
+
+// From now on linearising, solving and trying are those of F and N times a penalty on weights, of which
+// offsets count from the first number that is fitted. What the options point to stays the caller's.
+void nsi_objective_set_penalty(nsi_objective* evaluator, const nsi_proximal_options* options);
+
+// For those who choose the step themselves: the matrix (n x n, lower triangle) and the right-hand side
+// (n) of the last linearisation with start states eliminated, and the sum of squares that the best start
+// states leave; n is the number of variables and weights, or of those that are chosen. Only the states are
+// damped.
+// @return false when a start state is not determined
+bool nsi_objective_eliminate_states(nsi_objective* evaluator, double damping, double* S, double* b,
+                                    double* squares);
+// A step of the numbers (n), for nsi_objective_trial_cost(); start states go along as they were damped in
+// nsi_objective_eliminate_states().
+void nsi_objective_set_step(nsi_objective* evaluator, const double* step);
+
+// F at the point moved by the step; and go there.
+double nsi_objective_trial_cost(nsi_objective* evaluator);
+void nsi_objective_commit(nsi_objective* evaluator);
+
+// Information about v (n x n) in the residuals at the point, everything else eliminated; without
+// priors. Its numbers are those of residuals with a standard deviation of 1.
+// @return false when the rest is singular
+bool nsi_objective_information(nsi_objective* evaluator, double* information);
+
+// Variances of coefficients of formulas among the weights (nw) for residuals with a standard deviation
+// of 1: INFINITY for what is determined only together with others; NaN for one without effect, and for
+// weights of networks.
+// @return false when they cannot be computed
+bool nsi_objective_coefficient_variances(nsi_objective* evaluator, double* variances);
+
+// How often a point was refused because a link would not have been physical, and which one.
+uint32_t nsi_objective_refused(const nsi_objective* evaluator, const char** link);
+
+#endif

@@ -1,0 +1,113 @@
+// The inside of an evaluator, shared by objective.c (values, gradients) and normal_equations.c (Gauss-Newton).
+
+#ifndef NSI_SYSID_OBJECTIVE_STATE_H
+#define NSI_SYSID_OBJECTIVE_STATE_H
+
+#include "sim/sensitivity.h"
+#include "sysid/objective.h"
+
+// Windows of the same variant and number of steps are rolled out together.
+typedef struct nsi_batch {
+    uint32_t first, count, steps, variant;
+    ns_workspace* work;
+} nsi_batch;
+
+// Normal equations of everything that is looked for. The unknowns are n numbers (z, weights) and nt
+// directions of each window's start state.
+typedef struct nsi_normal {
+    nsi_sensitivity** sensitivity; // (threads x variants); NULL for variants without windows
+    double* slab;                  // rows of the Jacobian of some windows: nt, then n columns
+    double* slab_residual;         // beside each row
+    uint32_t* kept;                // how many rows of each of these windows there are
+    uint32_t slab_windows;
+    double squares;             // sum of squared residuals at the point; trials have others
+    double *H, *g;              // (n x n) lower triangle, (n)
+    double *Hxx, *Hxn, *gx;     // per window (nt x nt) lower triangle, (nt x n), (nt)
+    double* Hnext;              // per window (nt x nt): with the start of the next one
+    double* ends;               // tied: per window (nx x (nt + n)) derivatives of where it ends
+    double *S, *L, *Y, *E, *yg; // what solving makes of them
+    double *step, *step_x;      // (n), (windows x nt)
+    double *x, *b;              // (n) with a penalty: where it leads, linear part of the model
+    double* row;                // scratch: 2 nx + nt
+} nsi_normal;
+
+struct nsi_objective {
+    ns_allocator allocator;
+    const nsi_problem* p;
+    const ns_dataset* data;
+    nsi_loss loss;
+    uint32_t threads;
+    nsi_windows windows; // by variants
+    uint32_t* variant;   // (windows) of each
+    bool* used;          // (variants) is there a window of it?
+    NSI_ARRAY(nsi_batch) batches;
+    size_t *state_at, *control_at; // (windows + 1) where each has its part
+    size_t* row_at;                // (windows + 1) of residuals
+
+    uint32_t n, nz,
+        nw; // unknowns without states: n = nz + nw, as far as they are fitted and chosen
+    const uint32_t* chosen; // (n) of nz + nw, or NULL: all
+    uint32_t nt;            // directions of a start state; 0 when they are not looked for
+    nsi_point point, trial;
+    double *v, *params, *dparams, *dv, *scratch; // of the point or trial last looked at; parameters
+                                                 // of all variants one after the other
+    double *states, *observations, *controls;
+    double *residuals, *row_weight; // robust: how much each row counts; 0: missing
+    double squares;                 // sum of squared residuals at the last value
+    uint32_t nresidual;
+    double* decay;           // (nw) R of each weight
+    bool* coefficient;       // (nw) is it one of a formula?
+    double *tie_scale, *tie; // (nx) of the ends of windows
+
+    // Gradients.
+    double *seeds, *observation_seeds;
+    double *dx, *dp, *dw; // for start states, parameters and weights; the last two and their parts
+
+    nsi_normal normal;
+    nsi_proximal_options penalty; // without groups there is none
+    uint32_t refused;
+    const char* refused_link;
+};
+
+static inline nsi_prior nsi_prior_of(const nsi_objective* e, uint32_t variable) {
+    if (e->loss.priors) return e->loss.priors[variable];
+    const nsi_parameter* v = nsi_parameters_at(e->p->variables, variable);
+    return (nsi_prior){v->start, v->prior};
+}
+
+// Number of an unknown among variables and weights, where only some are chosen.
+static inline uint32_t nsi_column_of(const nsi_objective* e, uint32_t unknown) {
+    return e->chosen ? e->chosen[unknown] : unknown;
+}
+
+// The first sample of a window that counts.
+static inline uint32_t nsi_first_sample(const nsi_objective* e) {
+    return e->loss.states == NSI_STATES_RECORDED ? 1 : 0;
+}
+
+static inline bool nsi_is_tied(const nsi_objective* e, uint32_t window) {
+    return e->loss.states == NSI_STATES_TIED && e->windows.data[window].joined;
+}
+
+// Zeroed memory; one number more than asked for, so that there is always a block.
+static inline double* nsi_numbers(const nsi_objective* e, size_t count) {
+    return nsi_alloc_zeroed(&e->allocator, (count + 1) * sizeof(double));
+}
+
+// F at a point, leaving states, residuals and their weights.
+double nsi_objective_cost_at(nsi_objective* e, const nsi_point* point);
+
+// Parameters for z, and their derivatives; false when they are none that bodies can have.
+bool nsi_objective_set_params(nsi_objective* e, const double* z, bool derivatives);
+
+// The point moved by a step of the numbers (n) and of the start states (windows x nt).
+void nsi_objective_moved(const nsi_objective* e, const double* step, const double* step_x,
+                         nsi_point* out);
+
+// Where a window ends minus where the next one starts, scaled (nx).
+void nsi_objective_continuity(const nsi_objective* e, const nsi_point* point, uint32_t window,
+                              double* out);
+
+void nsi_normal_free(nsi_objective* e);
+
+#endif

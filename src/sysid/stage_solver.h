@@ -1,0 +1,58 @@
+// One stage of a fit: a local optimisation of an evaluator by the method asked for.
+
+#ifndef NSI_SYSID_STAGE_SOLVER_H
+#define NSI_SYSID_STAGE_SOLVER_H
+
+#include "fit/spec.h"
+#include "sysid/lm.h"
+
+typedef struct nsi_stage_solver nsi_stage_solver;
+
+// Can this stage be run?
+// @return NS_OK; NS_ERR_PARSE: it has nothing to fit; NS_ERR_UNSUPPORTED: its method needs recorded
+//         states here
+ns_status nsi_stage_solver_check(const nsi_problem* problem, const nsi_stage* stage,
+                                 ns_error* error);
+
+// @param evaluator  of the stage's loss, at its start
+// @param seed       for the order of Adam's batches
+// @param threads    of evaluators it makes for batches
+// @return NS_OK; as nsi_stage_solver_check(); NS_ERR_NOMEM
+ns_status nsi_stage_solver_create(const nsi_problem* problem, const ns_dataset* data,
+                                  const nsi_stage* stage, nsi_objective* evaluator, uint64_t seed,
+                                  uint32_t threads, nsi_stage_solver** out, ns_error* error);
+void nsi_stage_solver_free(nsi_stage_solver* descent); // NULL is allowed
+
+// All that goes on from iteration to iteration besides the evaluator's point.
+typedef struct nsi_stage_solver_state {
+    nsi_lm_state lm; // iteration and small also count for other methods; small 2: converged
+    double *m, *v;   // Adam's moments (unknowns), of the descent; NULL for other methods
+    double* best; // Adam: the best point seen so far (unknowns), and the loss of all windows there;
+    double best_value; // INFINITY: none yet
+} nsi_stage_solver_state;
+nsi_stage_solver_state* nsi_stage_solver_get_state(nsi_stage_solver* descent);
+
+// Called after each iteration, or after some of them, at which the evaluator's point and the state
+// are enough to go on. `value`: mean of squared residuals and penalties, halved.
+typedef bool nsi_stage_solver_observer(void* context, uint32_t iteration, double value);
+
+// Sparsity: sizes of the groups of first-layer weights, one for each input of each set of weights,
+// in the order of the system's weight matrices. Told after each iteration of a method with a penalty.
+// `value`: as above, without the penalty.
+typedef void nsi_stage_solver_path_observer(void* context, uint32_t iteration, double value,
+                                            const double* norms);
+void nsi_stage_solver_watch_path(nsi_stage_solver* descent, nsi_stage_solver_path_observer* observe,
+                                 void* context);
+void nsi_stage_solver_tell_path(nsi_stage_solver* descent); // where the evaluator stands now
+
+// Adaptive penalties: sizes of the groups at the beginning of the stage, when the point is not there any
+// more. Without them, those at the point are taken.
+void nsi_stage_solver_set_sizes(nsi_stage_solver* descent, const double* norms);
+
+// From the state on. The outcome's value is that of `value` above. Adam ends, also when it is stopped,
+// at the best of the points at which the loss of all windows was looked at: of all of them without
+// batches, otherwise of those between epochs.
+nsi_outcome nsi_stage_solver_run(nsi_stage_solver* descent, nsi_stage_solver_observer* observe,
+                                 void* context);
+
+#endif

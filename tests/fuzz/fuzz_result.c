@@ -1,0 +1,65 @@
+// Any bytes as a result.json, of a fit or of a grid. What is read must be sound, can be drawn in every
+// form, and comes back the same after writing; what is not must say why, and leaves no memory behind.
+
+#include "fit/result.h"
+#include "report/start_map.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);          \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static void draw_all(const nsi_charts* charts) {
+    for (uint32_t k = 0; k < charts->list.count; k++) {
+        nsi_figure figure;
+        ns_text text;
+        REQUIRE(nsi_chart_figure(&charts->list.data[k], NULL, &figure, NULL) == NS_OK);
+        REQUIRE(!strstr(figure.svg.data, "\"nan\"") && !strstr(figure.svg.data, "\"inf\""));
+        nsi_figure_free(&figure);
+        REQUIRE(nsi_chart_text(&charts->list.data[k], 60, true, NULL, &text, NULL) == NS_OK);
+        ns_text_free(&text);
+    }
+}
+
+static bool read_answer(const char* text, size_t size, nsi_result* out) {
+    ns_error error = {0};
+    ns_status status = nsi_result_read(text, size, "fuzz.json", NULL, NULL, out, &error);
+    REQUIRE(status == error.status); // an error has its message, and only an error
+    REQUIRE(status == NS_OK || strncmp(error.message, "fuzz.json", 9) == 0);
+    return status == NS_OK;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    nsi_result answer, back;
+    nsi_charts charts;
+    nsi_charts_init(NULL, &charts);
+    if (read_answer((const char*)data, size, &answer)) {
+        REQUIRE(nsi_result_charts(&answer, &charts, NULL) == NS_OK);
+        draw_all(&charts);
+        ns_text one, two;
+        REQUIRE(nsi_result_json(&answer, &one, NULL) == NS_OK);
+        REQUIRE(read_answer(one.data, one.size, &back));
+        REQUIRE(nsi_result_json(&back, &two, NULL) == NS_OK);
+        REQUIRE(one.size == two.size && memcmp(one.data, two.data, one.size) == 0);
+        nsi_result_free(&back);
+        ns_text_free(&one);
+        REQUIRE(nsi_result_html(&answer, NULL, &charts, &one, NULL) == NS_OK);
+        ns_text_free(&one);
+        ns_text_free(&two);
+    }
+    nsi_charts_free(&charts);
+    nsi_result_free(&answer);
+    ns_error error = {0};
+    ns_status status = nsi_starts_read((const char*)data, size, "fuzz.json", &charts, &error);
+    REQUIRE(status == error.status);
+    if (status == NS_OK) draw_all(&charts);
+    nsi_charts_free(&charts);
+    return 0;
+}

@@ -1,0 +1,473 @@
+// What the data says about parameters, against regressions and null spaces that are known.
+
+#include "fit/result.h"
+#include "support/assert.h"
+#include "support/testalloc.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+enum { MOST = 40 };
+
+// ---- problems --------------------------------------------------------------------------------
+
+// Parameters with their values; J (m x n) in their own units.
+typedef struct problem {
+    uint32_t n, m;
+    double value[MOST];
+    double J[200 * MOST];
+    double sigma;
+} problem;
+
+static void fill(nsi_result* answer, const ns_allocator* memory, uint32_t n, const double* value) {
+    static const char* const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    nsi_result_init(memory, answer);
+    for (uint32_t k = 0; k < n; k++) {
+        nsi_estimate e = {.name = k < 8 ? names[k] : "more",
+                          .unit = "kg",
+                          .start = value[k],
+                          .value = value[k],
+                          .lower = -INFINITY,
+                          .upper = INFINITY};
+        assert_true(nsi_array_push(&answer->allocator, &answer->estimates, e));
+    }
+}
+
+static void gram(uint32_t m, uint32_t n, const double* J, double* H) {
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t j = 0; j < n; j++) {
+            double sum = 0.0;
+            for (uint32_t k = 0; k < m; k++) sum += J[k * n + i] * J[k * n + j];
+            H[i * n + j] = j <= i ? sum : NAN; // nobody may look there
+        }
+    }
+}
+
+static void identify(nsi_result* answer, const double* H, double sigma, const double* sizes) {
+    ns_error error = {0};
+    must(nsi_result_identify(answer, H, sigma, sizes, &error), &error);
+}
+
+static void solve(const problem* p, nsi_result* answer) {
+    static double H[MOST * MOST];
+    gram(p->m, p->n, p->J, H);
+    fill(answer, NULL, p->n, p->value);
+    identify(answer, H, p->sigma, NULL);
+}
+
+static void assert_close(double a, double b, double relative) {
+    if (!(fabs(a - b) <= relative * fmax(fabs(a), fabs(b)))) fail_msg("%.17g is not %.17g", a, b);
+}
+
+static void assert_change(const nsi_result* answer, uint32_t direction, const double* expected) {
+    for (uint32_t k = 0; k < answer->estimates.count; k++) {
+        double change = answer->directions.data[direction].change[k];
+        if (fabs(change - expected[k]) > 1e-6) {
+            fail_msg("direction %u, parameter %u: %g, not %g", direction, k, change, expected[k]);
+        }
+    }
+}
+
+static nsi_verdict verdict(const nsi_result* answer, uint32_t k) {
+    return answer->estimates.data[k].verdict;
+}
+
+static double error_of(const nsi_result* answer, uint32_t k) {
+    return answer->estimates.data[k].standard_error;
+}
+
+// Random residuals that do not change along given relative changes (one per row, orthogonal).
+static void make_problem(uint64_t seed, uint32_t n, uint32_t nnull, const double* null,
+                         problem* out) {
+    nsi_rng rng = nsi_rng_seed(seed);
+    *out = (problem){.n = n, .m = 100, .sigma = 0.5};
+    for (uint32_t k = 0; k < n; k++) out->value[k] = nsi_rng_uniform(&rng, 0.5, 2.0);
+    for (uint32_t i = 0; i < out->m; i++) {
+        double* row = out->J + i * n;
+        for (uint32_t k = 0; k < n; k++) row[k] = nsi_rng_normal(&rng);
+        for (uint32_t r = 0; r < nnull; r++) {
+            const double* w = null + r * n;
+            double along = 0.0, length = 0.0;
+            for (uint32_t k = 0; k < n; k++) along += row[k] * w[k], length += w[k] * w[k];
+            for (uint32_t k = 0; k < n; k++) row[k] -= along / length * w[k];
+        }
+        for (uint32_t k = 0; k < n; k++) row[k] /= out->value[k];
+    }
+}
+
+// ---- errors ----------------------------------------------------------------------------------
+
+// y = a + b x: the covariance is sigma^2 / (n Sxx - Sx^2) [Sxx, -Sx; -Sx, n].
+static void a_line_has_the_errors_of_the_textbook(void** state) {
+    (void)state;
+    const double sigma = 0.3, x[] = {0.0, 1.0, 1.5, 4.0, 9.0};
+    problem p = {.n = 2, .m = 5, .value = {3.0, -2.0}, .sigma = sigma};
+    double sx = 0.0, sxx = 0.0;
+    for (int k = 0; k < 5; k++) {
+        p.J[2 * k] = 1.0;
+        p.J[2 * k + 1] = x[k];
+        sx += x[k];
+        sxx += x[k] * x[k];
+    }
+    nsi_result answer;
+    solve(&p, &answer);
+    double determinant = 5.0 * sxx - sx * sx;
+    assert_close(error_of(&answer, 0), sigma * sqrt(sxx / determinant), 1e-12);
+    assert_close(error_of(&answer, 1), sigma * sqrt(5.0 / determinant), 1e-12);
+    assert_close(answer.correlation[1], -sx / sqrt(5.0 * sxx), 1e-12);
+    assert_close(answer.correlation[2], answer.correlation[1], 1e-15);
+    assert_true(answer.correlation[0] == 1.0 && answer.correlation[3] == 1.0);
+    assert_int_equal(verdict(&answer, 0), NSI_VERDICT_OK);
+    assert_int_equal(verdict(&answer, 1), NSI_VERDICT_OK);
+    assert_int_equal(answer.directions.count, 0);
+    nsi_result_free(&answer);
+}
+
+// A parameter known only to 80 % alone, and a pair whose sum is well known and whose difference is
+// not: H = (1/s^2) (w w') along known directions.
+static void poor_ones_are_named_with_their_error(void** state) {
+    (void)state;
+    problem p = {.n = 3, .m = 3, .value = {2.0, 1.0, 1.0}, .sigma = 1.0};
+    p.J[0] = 1.0 / (0.8 * 2.0);                      // 0.8 of a
+    p.J[3 + 1] = p.J[3 + 2] = 1000.0;                // b + c
+    p.J[6 + 1] = 1.0 / 1.4, p.J[6 + 2] = -1.0 / 1.4; // (b - c) / 1.4: d = 0.7 (1, -1) is one
+    nsi_result answer;
+    solve(&p, &answer);
+    assert_close(error_of(&answer, 0), 1.6, 1e-9);
+    assert_close(error_of(&answer, 1), 0.7, 1e-6);
+    for (uint32_t k = 0; k < 3; k++) assert_int_equal(verdict(&answer, k), NSI_VERDICT_POOR);
+    assert_int_equal(answer.directions.count, 2);
+    assert_change(&answer, 0, (double[]){1.0, 0.0, 0.0});
+    assert_close(answer.directions.data[0].error, 0.8, 1e-9);
+    assert_change(&answer, 1, (double[]){0.0, 1.0, -1.0});
+    assert_close(answer.directions.data[1].error, 0.7, 1e-6);
+    assert_false(answer.directions.data[0].null || answer.directions.data[1].null);
+    assert_true(answer.correlation[3 * 1 + 2] < -0.999);
+    nsi_result_free(&answer);
+}
+
+// ---- null directions -------------------------------------------------------------------------
+
+// Lagrange's equations of a planar double pendulum without motors or friction, masses at c1 and c2
+// on their links, are linear and homogeneous in
+//   b = {I1 + m1 c1^2 + m2 l^2, I2 + m2 c2^2, m2 l c2, m1 c1 + m2 l, m2 c2},
+// so that only the four ratios of these five numbers matter.
+static void a_free_double_pendulum_has_no_scale(void** state) {
+    (void)state;
+    const double c1 = 0.11, c2 = 0.13;
+    problem p = {.n = 5, .m = 60, .value = {0.38, 0.29, 0.0021, 0.0013, 0.2}, .sigma = 1.0};
+    double m1 = p.value[0], m2 = p.value[1], l = p.value[4];
+    double b[5] = {p.value[2] + m1 * c1 * c1 + m2 * l * l, p.value[3] + m2 * c2 * c2, m2 * l * c2,
+                   m1 * c1 + m2 * l, m2 * c2};
+    const double db[5][5] = {{c1 * c1, l * l, 1.0, 0.0, 2.0 * m2 * l},
+                             {0.0, c2 * c2, 0.0, 1.0, 0.0},
+                             {0.0, l * c2, 0.0, 0.0, m2 * c2},
+                             {c1, l, 0.0, 0.0, m2},
+                             {0.0, c2, 0.0, 0.0, 0.0}};
+    nsi_rng rng = nsi_rng_seed(3);
+    for (uint32_t i = 0; i < p.m; i++) {
+        for (int ratio = 1; ratio < 5; ratio++) {
+            double mix = 1e3 * nsi_rng_normal(&rng) / b[ratio];
+            for (uint32_t k = 0; k < 5; k++) {
+                p.J[i * 5 + k] += mix * (db[ratio][k] - b[ratio] / b[0] * db[0][k]);
+            }
+        }
+    }
+    nsi_result answer;
+    solve(&p, &answer);
+    assert_int_equal(answer.directions.count, 1);
+    assert_true(answer.directions.data[0].null && isinf(answer.directions.data[0].error));
+    assert_change(&answer, 0, (double[]){1.0, 1.0, 1.0, 1.0, 0.0});
+    for (uint32_t k = 0; k < 4; k++) {
+        assert_int_equal(verdict(&answer, k), NSI_VERDICT_UNDETERMINED);
+        assert_true(isinf(error_of(&answer, k)));
+        assert_true(isnan(answer.correlation[5 * k + 4]));
+    }
+    assert_int_equal(verdict(&answer, 4), NSI_VERDICT_OK);
+    assert_true(isfinite(error_of(&answer, 4)));
+    nsi_result_free(&answer);
+}
+
+static const double two_nulls[2][7] = {{1.0, 0.0, 1.0, 0.0, -0.5, 0.0, 0.0},
+                                       {0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0}};
+
+// However LAPACK turns the null space, the two come out apart.
+static void several_null_directions_are_told_apart(void** state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        problem p;
+        make_problem(seed, 7, 2, two_nulls[0], &p);
+        nsi_result answer;
+        solve(&p, &answer);
+        assert_int_equal(answer.directions.count, 2);
+        assert_change(&answer, 0, two_nulls[0]);
+        assert_change(&answer, 1, two_nulls[1]);
+        const bool known[7] = {[3] = true, [6] = true};
+        for (uint32_t k = 0; k < 7; k++) {
+            assert_int_equal(verdict(&answer, k),
+                             known[k] ? NSI_VERDICT_OK : NSI_VERDICT_UNDETERMINED);
+        }
+        nsi_result_free(&answer);
+    }
+}
+
+// Fixing one parameter of each null direction leaves a full problem, whose errors for the others
+// that are determined must be the same (Rao 1973, chapter 4a).
+static void errors_beside_a_null_direction_are_those_with_it_fixed(void** state) {
+    (void)state;
+    problem p;
+    make_problem(7, 7, 2, two_nulls[0], &p);
+    nsi_result whole;
+    solve(&p, &whole);
+    const uint32_t kept[5] = {2, 3, 4, 5, 6};
+    problem fixed = {.n = 5, .m = p.m, .sigma = p.sigma};
+    for (uint32_t k = 0; k < 5; k++) {
+        fixed.value[k] = p.value[kept[k]];
+        for (uint32_t i = 0; i < p.m; i++) fixed.J[i * 5 + k] = p.J[i * 7 + kept[k]];
+    }
+    nsi_result part;
+    solve(&fixed, &part);
+    assert_int_equal(part.directions.count, 0);
+    assert_close(error_of(&whole, 3), error_of(&part, 1), 1e-9);
+    assert_close(error_of(&whole, 6), error_of(&part, 4), 1e-9);
+    assert_close(whole.correlation[7 * 3 + 6], part.correlation[5 * 1 + 4], 1e-9);
+    nsi_result_free(&whole);
+    nsi_result_free(&part);
+}
+
+// Many directions of which no sparse form is known: they are null, and as many as there should be.
+static void all_null_directions_are_found(void** state) {
+    (void)state;
+    enum { N = 30, RANK = 18 };
+    nsi_rng rng = nsi_rng_seed(11);
+    static problem p;
+    p = (problem){.n = N, .m = 100, .sigma = 1.0};
+    static double mix[RANK * N];
+    for (size_t k = 0; k < RANK * N; k++) mix[k] = nsi_rng_normal(&rng);
+    for (uint32_t k = 0; k < N; k++) p.value[k] = pow(10.0, nsi_rng_uniform(&rng, -8.0, 8.0));
+    for (uint32_t i = 0; i < p.m; i++) {
+        for (uint32_t r = 0; r < RANK; r++) {
+            double weight = nsi_rng_normal(&rng);
+            for (uint32_t k = 0; k < N; k++) p.J[i * N + k] += weight * mix[r * N + k] / p.value[k];
+        }
+    }
+    nsi_result answer;
+    solve(&p, &answer);
+    assert_int_equal(answer.directions.count, N - RANK);
+    for (uint32_t d = 0; d < answer.directions.count; d++) {
+        const double* change = answer.directions.data[d].change;
+        assert_true(answer.directions.data[d].null);
+        double largest = 0.0;
+        for (uint32_t k = 0; k < N; k++) largest = fmax(largest, change[k]);
+        assert_true(largest == 1.0);
+        for (uint32_t r = 0; r < RANK; r++) {
+            double along = 0.0;
+            for (uint32_t k = 0; k < N; k++) along += mix[r * N + k] * change[k];
+            assert_true(fabs(along) < 0.3); // what became 0 is below 0.02
+        }
+    }
+    nsi_result_free(&answer);
+}
+
+// Data made by the model itself has next to no noise, which makes even rounding errors in H look
+// like knowledge.
+static void no_noise_hides_no_null_direction(void** state) {
+    (void)state;
+    const double sigmas[] = {1e-3, 1e-9, 1e-14, 0.0};
+    for (size_t k = 0; k < sizeof sigmas / sizeof *sigmas; k++) {
+        problem p;
+        make_problem(5, 7, 2, two_nulls[0], &p);
+        p.sigma = sigmas[k];
+        nsi_result answer;
+        solve(&p, &answer);
+        assert_int_equal(answer.directions.count, 2);
+        assert_change(&answer, 0, two_nulls[0]);
+        assert_int_equal(verdict(&answer, 0), NSI_VERDICT_UNDETERMINED);
+        assert_int_equal(verdict(&answer, 3), NSI_VERDICT_OK);
+        assert_true(error_of(&answer, 3) <= p.sigma);
+        nsi_result_free(&answer);
+    }
+}
+
+// ---- units, effects, bounds ------------------------------------------------------------------
+
+static void units_do_not_matter(void** state) {
+    (void)state;
+    const double units[7] = {1e6, 1e-6, 1.0, 1e3, 1e-6, 1e6, 1e-3};
+    problem p;
+    make_problem(13, 7, 2, two_nulls[0], &p);
+    for (uint32_t i = 0; i < p.m; i++) p.J[i * 7 + 6] *= 0.04; // a poor one
+    nsi_result one, other;
+    solve(&p, &one);
+    for (uint32_t k = 0; k < 7; k++) {
+        p.value[k] *= units[k];
+        for (uint32_t i = 0; i < p.m; i++) p.J[i * 7 + k] /= units[k];
+    }
+    solve(&p, &other);
+    assert_int_equal(verdict(&one, 6), NSI_VERDICT_POOR);
+    assert_int_equal(one.directions.count, 3);
+    assert_int_equal(other.directions.count, 3);
+    for (uint32_t d = 0; d < 3; d++) assert_change(&other, d, one.directions.data[d].change);
+    for (uint32_t k = 0; k < 7; k++) {
+        assert_int_equal(verdict(&one, k), verdict(&other, k));
+        if (isfinite(error_of(&one, k))) {
+            assert_close(error_of(&one, k) * units[k], error_of(&other, k), 1e-8);
+        }
+    }
+    nsi_result_free(&one);
+    nsi_result_free(&other);
+}
+
+static void parameters_without_effect_stay_aside(void** state) {
+    (void)state;
+    problem p;
+    make_problem(17, 4, 0, NULL, &p);
+    for (uint32_t i = 0; i < p.m; i++) {
+        p.J[i * 4 + 1] = 0.0;
+        p.J[i * 4 + 2] *= 1e-9; // nobody can see that
+    }
+    nsi_result answer;
+    solve(&p, &answer);
+    const nsi_verdict expected[4] = {NSI_VERDICT_OK, NSI_VERDICT_NO_EFFECT, NSI_VERDICT_NO_EFFECT,
+                                     NSI_VERDICT_OK};
+    for (uint32_t k = 0; k < 4; k++) {
+        assert_int_equal(verdict(&answer, k), expected[k]);
+        bool none = expected[k] == NSI_VERDICT_NO_EFFECT;
+        assert_int_equal(isnan(error_of(&answer, k)), none);
+        assert_int_equal(isnan(answer.correlation[4 * k + k]), none);
+        assert_int_equal(isnan(answer.correlation[4 * k + 3]), none);
+    }
+    assert_int_equal(answer.directions.count, 0);
+    nsi_result_free(&answer);
+
+    // Nothing has an effect.
+    fill(&answer, NULL, 2, (double[]){1.0, 0.0});
+    identify(&answer, (double[4]){0.0}, 1.0, NULL);
+    assert_int_equal(verdict(&answer, 0), NSI_VERDICT_NO_EFFECT);
+    assert_int_equal(verdict(&answer, 1), NSI_VERDICT_NO_EFFECT);
+    nsi_result_free(&answer);
+}
+
+// A value of 0 is measured by the size that is given.
+static void sizes_are_for_values_near_zero(void** state) {
+    (void)state;
+    const double H[4] = {4.0, 0.0, 0.0, 4.0}; // standard error 0.5
+    nsi_result answer;
+    fill(&answer, NULL, 2, (double[]){0.0, 3.0});
+    identify(&answer, H, 1.0, (double[]){2.0, 1e-3});
+    assert_int_equal(verdict(&answer, 0), NSI_VERDICT_OK);
+    assert_int_equal(verdict(&answer, 1), NSI_VERDICT_OK);
+    identify(&answer, H, 1.0, (double[]){0.1, 1e-3}); // again, on the same answer
+    assert_int_equal(verdict(&answer, 0), NSI_VERDICT_POOR);
+    assert_int_equal(answer.directions.count, 1);
+    assert_close(answer.directions.data[0].error, 5.0, 1e-12);
+    identify(&answer, H, 1.0, NULL);
+    assert_close(answer.directions.data[0].error, 500.0, 1e-12);
+    answer.estimates.data[0].start = 100.0; // and its thousandth
+    identify(&answer, H, 1.0, NULL);
+    assert_close(answer.directions.data[0].error, 5.0, 1e-12);
+    assert_close(error_of(&answer, 0), 0.5, 1e-12);
+    nsi_result_free(&answer);
+}
+
+static void bounds_that_were_hit_are_named(void** state) {
+    (void)state;
+    static const struct {
+        double start, value, lower, upper;
+        nsi_verdict verdict;
+    } cases[] = {
+        {0.1, 1.0, 1.0, 5.0, NSI_VERDICT_AT_LOWER},
+        {0.1, 1.0 + 1e-6, 1.0, 5.0, NSI_VERDICT_AT_LOWER},
+        {0.1, 1.001, 1.0, 5.0, NSI_VERDICT_OK},
+        {0.1, 5.0 - 1e-6, 1.0, 5.0, NSI_VERDICT_AT_UPPER},
+        {0.1, 5.0, 1.0, 5.0, NSI_VERDICT_AT_UPPER},
+        {0.1, 2.0, 2.0 - 1e-6, INFINITY, NSI_VERDICT_AT_LOWER},
+        {0.1, 2.0, -INFINITY, 2.0, NSI_VERDICT_AT_UPPER},
+        {0.1, 2.0, -INFINITY, 2.1, NSI_VERDICT_OK},
+        {0.0005, 0.0005, 1e-6, 1e3,
+         NSI_VERDICT_OK}, // a generous range: five hundred times the bound
+        {0.1, 1e-7, 0.0, 1.0, NSI_VERDICT_AT_LOWER},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        nsi_result answer;
+        fill(&answer, NULL, 1, &cases[k].value);
+        answer.estimates.data[0].start = cases[k].start;
+        answer.estimates.data[0].lower = cases[k].lower;
+        answer.estimates.data[0].upper = cases[k].upper;
+        identify(&answer, (double[]){1e12}, 1.0, NULL);
+        if (verdict(&answer, 0) != cases[k].verdict) fail_msg("case %zu", k);
+        assert_close(error_of(&answer, 0), 1e-6, 1e-12);
+        nsi_result_free(&answer);
+    }
+}
+
+// ---- bad input -------------------------------------------------------------------------------
+
+static void numbers_that_are_none_are_refused(void** state) {
+    (void)state;
+    nsi_result answer;
+    ns_error error;
+    fill(&answer, NULL, 2, (double[]){1.0, 2.0});
+    const double good[4] = {1.0, 0.0, 0.1, 1.0};
+    for (int k = 0; k < 3; k++) {
+        double H[4] = {1.0, 0.0, 0.1, 1.0};
+        const int lower[3] = {0, 2, 3};
+        H[lower[k]] = k == 1 ? INFINITY : NAN;
+        assert_int_equal(nsi_result_identify(&answer, H, 1.0, NULL, &error), NS_ERR_NONFINITE);
+        assert_non_null(strstr(error.message, k == 0 ? "\"a\"" : "\"b\""));
+        assert_null(answer.correlation);
+        assert_int_equal(answer.directions.count, 0);
+    }
+    assert_int_equal(nsi_result_identify(&answer, good, NAN, NULL, &error), NS_ERR_NONFINITE);
+    assert_int_equal(nsi_result_identify(&answer, good, -1.0, NULL, NULL), NS_ERR_NONFINITE);
+    answer.estimates.data[1].value = INFINITY;
+    assert_int_equal(nsi_result_identify(&answer, good, 1.0, NULL, &error), NS_ERR_NONFINITE);
+    nsi_result_free(&answer);
+
+    nsi_result_init(NULL, &answer);
+    assert_int_equal(nsi_result_identify(&answer, NULL, 1.0, NULL, NULL), NS_OK);
+    nsi_result_free(&answer);
+}
+
+static void no_memory_is_no_answer(void** state) {
+    (void)state;
+    problem p;
+    static double H[49];
+    make_problem(1, 7, 2, two_nulls[0], &p);
+    gram(p.m, p.n, p.J, H);
+    bool done = false;
+    for (size_t n = 1; !done; n++) {
+        test_alloc counter = {0};
+        ns_allocator memory = test_allocator(&counter);
+        nsi_result answer;
+        fill(&answer, &memory, p.n, p.value);
+        counter.fail_at = counter.calls + n;
+        ns_status status = nsi_result_identify(&answer, H, 1.0, NULL, NULL);
+        done = counter.calls < counter.fail_at;
+        assert_int_equal(status, done ? NS_OK : NS_ERR_NOMEM);
+        nsi_result_free(&answer);
+        assert_int_equal(counter.live_blocks, 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_has_the_errors_of_the_textbook),
+        cmocka_unit_test(poor_ones_are_named_with_their_error),
+        cmocka_unit_test(a_free_double_pendulum_has_no_scale),
+        cmocka_unit_test(several_null_directions_are_told_apart),
+        cmocka_unit_test(errors_beside_a_null_direction_are_those_with_it_fixed),
+        cmocka_unit_test(all_null_directions_are_found),
+        cmocka_unit_test(no_noise_hides_no_null_direction),
+        cmocka_unit_test(units_do_not_matter),
+        cmocka_unit_test(parameters_without_effect_stay_aside),
+        cmocka_unit_test(sizes_are_for_values_near_zero),
+        cmocka_unit_test(bounds_that_were_hit_are_named),
+        cmocka_unit_test(numbers_that_are_none_are_refused),
+        cmocka_unit_test(no_memory_is_no_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,1053 @@
+// The loss of windows and its derivatives, against rollouts of their own, central differences and
+// dense normal equations with everything in them.
+
+#include "fit/fit_state.h"
+#include "support/assert.h"
+#include "support/experiment.h"
+#include "support/tempdir.h"
+#include "support/testalloc.h"
+#include "sysid/objective_state.h"
+#include "sysid/stage_solver.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#define PENDULUM NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf"
+
+static const char block[] =
+    "<mujoco><worldbody><body name='block' pos='0 0 1'><freejoint/>"
+    "<inertial pos='0.05 0.02 -0.03' mass='2' diaginertia='0.02 0.03 0.04'/></body></worldbody>"
+    "</mujoco>";
+
+static const char hinge[] =
+    "<mujoco><option timestep='0.01'/><worldbody><body name='arm'>"
+    "<joint name='hinge' type='hinge' axis='0 1 0' damping='0.2'/>"
+    "<inertial pos='0 0 -0.4' mass='1.5' diaginertia='0.02 0.02 0.001'/></body></worldbody>"
+    "<actuator><motor name='motor' joint='hinge' gear='2'/></actuator></mujoco>";
+
+// ---- making them -------------------------------------------------------------------------------
+
+static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t threads) {
+    nsi_objective* e = NULL;
+    ns_error error = {0};
+    ns_status status =
+        nsi_objective_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
+                             &fit->plan->stages.data[0].loss, NULL, threads, &e, &error);
+    must(status, &error);
+    return e;
+}
+
+// A point off the start, so that nothing is zero by chance.
+static void scatter(nsi_objective* e, double size) {
+    nsi_rng rng = nsi_rng_seed(7);
+    nsi_point point = nsi_objective_point(e);
+    uint32_t nz = e->p->variables ? nsi_parameters_count(e->p->variables) : 0;
+    for (uint32_t k = 0; k < nz; k++) point.z[k] += size * nsi_rng_normal(&rng);
+    for (uint32_t k = 0; k < e->p->sizes.nw; k++) point.w[k] += size * nsi_rng_normal(&rng);
+    double* step = nsi_numbers(e, e->p->ntangent);
+    for (uint32_t w = 0; w < e->windows.count; w++) {
+        double* x = point.x + (size_t)w * e->p->sizes.nx;
+        for (uint32_t k = 0; k < e->p->ntangent; k++) step[k] = size * nsi_rng_normal(&rng);
+        nsi_problem_move(e->p, x, step, x);
+    }
+    nsi_free(&e->allocator, step);
+}
+
+typedef struct kept {
+    double *z, *w, *x;
+    size_t nz, nw, nx;
+} kept;
+
+static double* copy_of(const double* x, size_t count) {
+    double* copy = malloc((count + 1) * sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, x, count * sizeof *copy);
+    return copy;
+}
+
+static kept keep(nsi_objective* e) {
+    nsi_point p = nsi_objective_point(e);
+    kept k = {.nz = e->p->variables ? nsi_parameters_count(e->p->variables) : 0,
+              .nw = e->p->sizes.nw,
+              .nx = (size_t)e->windows.count * e->p->sizes.nx};
+    k.z = copy_of(p.z, k.nz), k.w = copy_of(p.w, k.nw), k.x = copy_of(p.x, k.nx);
+    return k;
+}
+
+static void put_back(nsi_objective* e, const kept* k) {
+    nsi_point p = nsi_objective_point(e);
+    memcpy(p.z, k->z, k->nz * sizeof(double));
+    memcpy(p.w, k->w, k->nw * sizeof(double));
+    memcpy(p.x, k->x, k->nx * sizeof(double));
+}
+
+static void free_kept(kept* k) {
+    free(k->z);
+    free(k->w);
+    free(k->x);
+}
+
+// ---- F by itself -------------------------------------------------------------------------------
+
+static double rho(const nsi_loss* loss, double r) {
+    double c = loss->width;
+    switch (loss->robust) {
+    case NSI_ROBUST_NONE: break;
+    case NSI_ROBUST_HUBER: return fabs(r) <= c ? r * r : 2.0 * c * fabs(r) - c * c;
+    case NSI_ROBUST_CAUCHY: return c * c * log(1.0 + r * r / (c * c));
+    }
+    return r * r;
+}
+
+// Each window rolled out alone, one number after the other.
+static double value_alone(const ns_fit* fit, nsi_objective* e) {
+    const nsi_loss* loss = &fit->plan->stages.data[0].loss;
+    const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
+    ns_system_sizes n = ns_system_get_sizes(fit->system);
+    nsi_point point = nsi_objective_point(e);
+    double v[64], p[64], sum = 0.0, *scratch = malloc(8 * nsi_parameters_scratch(fit->variables));
+    nsi_parameters_from_z(fit->variables, point.z, v, NULL, scratch);
+    nsi_parameters_params(fit->variables, 0, v, p, NULL, scratch);
+    free(scratch);
+    uint32_t substeps = (uint32_t)lround(ns_dataset_period(data) / n.timestep), count = 0;
+    uint32_t nchannel = ns_dataset_channel_count(data), ncontrol = ns_dataset_control_count(data);
+    double* before = NULL; // where the last window ended
+    for (uint32_t w = 0; w < nsi_objective_window_count(e); w++) {
+        const nsi_window* window = nsi_objective_window(e, w);
+        const ns_recording* r = ns_dataset_recording(data, window->recording);
+        uint32_t steps = window->length * substeps + 1;
+        double* states = calloc((steps + 1) * n.nx, sizeof *states);
+        double* seen = calloc(steps * n.ny + 1, sizeof *seen);
+        double* controls = calloc(steps * n.nc + 1, sizeof *controls);
+        for (uint32_t s = 0; s < steps; s++) {
+            for (uint32_t c = 0; c < ncontrol; c++) {
+                for (uint32_t i = 0; i < n.nc; i++) {
+                    if (strcmp(ns_system_control_name(fit->system, i),
+                               ns_dataset_control(data, c)) != 0)
+                        continue;
+                    controls[s * n.nc + i] =
+                        r->controls[(window->start + s / substeps) * ncontrol + c];
+                }
+            }
+        }
+        ns_workspace* work = NULL;
+        ns_workspace_size size = {.batch = 1, .steps = steps, .threads = 1};
+        assert_int_equal(ns_workspace_create(fit->system, &size, &work, NULL), NS_OK);
+        ns_rollout_args args = {.batch = 1,
+                                .steps = steps,
+                                .x0 = point.x + (size_t)w * n.nx,
+                                .controls = controls,
+                                .params = p,
+                                .weights = point.w,
+                                .states = states,
+                                .observations = seen};
+        assert_int_equal(ns_rollout(fit->system, work, &args, NULL), NS_OK);
+        ns_workspace_free(work);
+        for (uint32_t k = loss->states == NSI_STATES_RECORDED; k <= window->length; k++) {
+            for (uint32_t c = 0; c < nchannel; c++) {
+                double recorded = r->values[(window->start + k) * nchannel + c], simulated = NAN;
+                const char* name = ns_dataset_channel(data, c)->name;
+                for (uint32_t i = 0; i < n.nx; i++) {
+                    if (strcmp(ns_system_state_name(fit->system, i), name) == 0) {
+                        simulated = states[k * substeps * n.nx + i];
+                    }
+                }
+                for (uint32_t i = 0; i < n.ny; i++) {
+                    if (strcmp(ns_system_observation_name(fit->system, i), name) == 0) {
+                        simulated = seen[k * substeps * n.ny + i];
+                    }
+                }
+                if (isnan(recorded) || fit->problem->sources[c].scale == 0.0) continue;
+                sum += rho(loss, (simulated - recorded) * fit->problem->sources[c].scale);
+                count++;
+            }
+        }
+        bool goes_on = w > 0 && nsi_objective_window(e, w - 1)->recording == window->recording &&
+                       nsi_objective_window(e, w - 1)->start + window->length == window->start;
+        for (uint32_t k = 0; k < n.nx && goes_on && loss->states == NSI_STATES_TIED; k++) {
+            double off = (before[k] - point.x[(size_t)w * n.nx + k]) * e->tie_scale[k];
+            sum += off * off;
+        }
+        free(before);
+        before = copy_of(states + window->length * substeps * n.nx, n.nx);
+        free(states);
+        free(seen);
+        free(controls);
+    }
+    free(before);
+    assert_int_equal(count, nsi_objective_residual_count(e));
+    for (uint32_t k = 0; k < n.nw && loss->fit_weights; k++) {
+        sum += count * loss->decay * point.w[k] * point.w[k];
+    }
+    for (uint32_t k = 0; k < fit->nz && loss->fit_params; k++) {
+        const nsi_parameter* item = nsi_parameters_at(fit->variables, k);
+        sum += pow((v[k] - item->start) / item->prior, 2.0);
+    }
+    return 0.5 * sum;
+}
+
+// ---- checks ------------------------------------------------------------------------------------
+
+static void check_gradient(nsi_objective* e, double tolerance) {
+    uint32_t n = nsi_objective_unknowns(e);
+    double *g = calloc(n + 1, sizeof *g), *step = calloc(n + 1, sizeof *step), most = 0.0;
+    kept at = keep(e);
+    double value = nsi_objective_gradient(e, g);
+    assert_true(value == nsi_objective_cost(e));
+    for (uint32_t k = 0; k < n; k++) most = fmax(most, fabs(g[k]));
+    assert_true(most > 0.0);
+    for (uint32_t k = 0; k < n; k++) {
+        double f[2], h = 1e-5;
+        for (int side = 0; side < 2; side++) {
+            step[k] = side ? h : -h;
+            nsi_objective_move(e, step);
+            f[side] = nsi_objective_cost(e);
+            put_back(e, &at);
+        }
+        step[k] = 0.0;
+        double slope = (f[1] - f[0]) / (2.0 * h);
+        if (!(fabs(slope - g[k]) <= tolerance * (most + fabs(g[k])))) {
+            fail_msg("unknown %u of %u: gradient %.12g, differences %.12g", k, n, g[k], slope);
+        }
+    }
+    free_kept(&at);
+    free(g);
+    free(step);
+}
+
+// Residuals with all that is added to them, at the point; weights of robust rows as they are given.
+static uint32_t all_rows(nsi_objective* e, const double* weights, double* out) {
+    uint32_t count = 0, rows = (uint32_t)e->row_at[e->windows.count];
+    assert_true(isfinite(nsi_objective_cost(e)));
+    for (uint32_t k = 0; k < rows; k++) out[count++] = sqrt(weights[k]) * e->residuals[k];
+    for (uint32_t w = 0; w < e->windows.count; w++) {
+        if (!nsi_is_tied(e, w)) continue;
+        nsi_objective_continuity(e, &e->point, w, out + count);
+        count += e->p->sizes.nx;
+    }
+    for (uint32_t k = 0; k < e->nz; k++) {
+        const nsi_parameter* v = nsi_parameters_at(e->p->variables, k);
+        out[count++] = (e->v[k] - v->start) / v->prior;
+    }
+    for (uint32_t k = 0; k < e->nw; k++) {
+        out[count++] = sqrt(e->decay[k] * e->nresidual) * e->point.w[k];
+    }
+    return count;
+}
+
+// A x = b by Gauss with pivots; A is n x n and is lost.
+static void solve(uint32_t n, double* A, double* b) {
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t best = k;
+        for (uint32_t i = k; i < n; i++) {
+            if (fabs(A[i * n + k]) > fabs(A[best * n + k])) best = i;
+        }
+        for (uint32_t j = 0; j < n; j++) {
+            double kept_a = A[k * n + j];
+            A[k * n + j] = A[best * n + j];
+            A[best * n + j] = kept_a;
+        }
+        double kept_b = b[k];
+        b[k] = b[best], b[best] = kept_b;
+        for (uint32_t i = k + 1; i < n; i++) {
+            double factor = A[i * n + k] / A[k * n + k];
+            for (uint32_t j = k; j < n; j++) A[i * n + j] -= factor * A[k * n + j];
+            b[i] -= factor * b[k];
+        }
+    }
+    for (uint32_t k = n; k-- > 0;) {
+        for (uint32_t j = k + 1; j < n; j++) b[k] -= A[k * n + j] * b[j];
+        b[k] /= A[k * n + k];
+    }
+}
+
+// Steps against those of one dense matrix, states included, whose Jacobian comes from differences.
+static void check_steps(nsi_objective* e, double tolerance) {
+    uint32_t n = nsi_objective_unknowns(e), nt = e->nt;
+    size_t most = e->row_at[e->windows.count] + (size_t)e->windows.count * e->p->sizes.nx + n + 1;
+    double *J = calloc(most * n, sizeof *J), *r = calloc(most, sizeof *r), *g = calloc(n, 8);
+    double *low = calloc(most, 8), *high = calloc(most, 8), *step = calloc(n + 1, 8);
+    double *H = calloc((size_t)n * n, 8), *A = calloc((size_t)n * n, 8), *x = calloc(n, 8);
+    double value, gradient_value = nsi_objective_gradient(e, x);
+    assert_true(nsi_objective_linearise(e, &value));
+    assert_true(value == gradient_value);
+    // Both ways to the gradient.
+    double largest = 0.0;
+    for (uint32_t k = 0; k < n; k++) largest = fmax(largest, fabs(x[k]));
+    for (uint32_t k = 0; k < n; k++) {
+        double other = k < e->n ? e->normal.g[k] : e->normal.gx[k - e->n];
+        if (!(fabs(other - x[k]) <= 1e-10 * largest)) {
+            fail_msg("unknown %u: %.17g by windows, %.17g backwards", k, other, x[k]);
+        }
+    }
+    double* weights = copy_of(e->row_weight, e->row_at[e->windows.count]);
+    kept at = keep(e);
+    uint32_t rows = all_rows(e, weights, r);
+    for (uint32_t k = 0; k < n; k++) {
+        double h = 1e-6;
+        step[k] = h;
+        nsi_objective_move(e, step);
+        all_rows(e, weights, high);
+        put_back(e, &at);
+        step[k] = -h;
+        nsi_objective_move(e, step);
+        all_rows(e, weights, low);
+        put_back(e, &at);
+        step[k] = 0.0;
+        for (uint32_t i = 0; i < rows; i++) J[i * n + k] = (high[i] - low[i]) / (2.0 * h);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < rows; k++) g[i] += J[k * n + i] * r[k];
+        for (uint32_t j = 0; j < n; j++) {
+            for (uint32_t k = 0; k < rows; k++) H[i * n + j] += J[k * n + i] * J[k * n + j];
+        }
+    }
+    double mean_weight = 0.0;
+    for (uint32_t k = e->nz; k < e->n; k++) mean_weight += H[k * n + k] / e->nw;
+    for (int trial = 0; trial < 3; trial++) {
+        double damping = (const double[]){1e-2, 1.0, 1e6}[trial], predicted, slope = 0.0;
+        assert_true(nsi_objective_linearise(e, &value));
+        assert_true(nsi_objective_solve(e, damping, &predicted));
+        memcpy(A, H, (size_t)n * n * sizeof *A);
+        for (uint32_t k = 0; k < n; k++) {
+            A[k * n + k] += damping * (k >= e->nz && k < e->n ? mean_weight : H[k * n + k]);
+            x[k] = -g[k];
+        }
+        solve(n, A, x);
+        double length = 0.0;
+        for (uint32_t k = 0; k < n; k++) length = fmax(length, fabs(x[k]));
+        for (uint32_t k = 0; k < n; k++) {
+            double found = k < e->n ? e->normal.step[k] : e->normal.step_x[k - e->n];
+            slope += g[k] * x[k];
+            if (!(fabs(found - x[k]) <= tolerance * length)) {
+                fail_msg("damping %g, unknown %u of %u (%u per window): step %.10g, dense %.10g",
+                         damping, k, n, nt, found, x[k]);
+            }
+            // With so much damping, down the gradient, each number in its own unit.
+            double unit = k >= e->nz && k < e->n ? mean_weight : H[k * n + k];
+            if (damping == 1e6) assert_true(fabs(found * damping * unit + g[k]) <= 1e-4 * largest);
+        }
+        assert_true(fabs(predicted + 0.5 * slope) <= tolerance * fabs(slope));
+    }
+    free_kept(&at);
+    free(weights);
+    double* blocks[] = {J, r, g, low, high, step, H, A, x};
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) free(blocks[k]);
+}
+
+// A trial elsewhere changes nothing of the equations at the point.
+static void check_reduced(nsi_objective* e) {
+    double *S = calloc((size_t)e->n * e->n + 1, 8), *b = calloc(e->n + 1, 8);
+    double value, predicted, before, after;
+    assert_true(nsi_objective_linearise(e, &value));
+    assert_true(nsi_objective_eliminate_states(e, 0.01, S, b, &before));
+    assert_true(nsi_objective_solve(e, 1.0, &predicted));
+    nsi_objective_trial_cost(e);
+    assert_true(nsi_objective_eliminate_states(e, 0.01, S, b, &after));
+    assert_true(before == after);
+    free(S);
+    free(b);
+}
+
+// Information about v: S by dense elimination of everything else, from the Jacobian for v.
+static void check_information(nsi_objective* e, double tolerance) {
+    uint32_t n = nsi_objective_unknowns(e), nz = e->nz, rest = n - nz;
+    double *found = calloc((size_t)nz * nz + 1, 8), *H = calloc((size_t)n * n, 8), value;
+    assert_true(nsi_objective_information(e, found));
+    for (uint32_t k = 0; k < nz; k++) { // which leaves priors out
+        double prior = nsi_parameters_at(e->p->variables, k)->prior;
+        found[(size_t)k * nz + k] += 1.0 / (prior * prior);
+    }
+    // The same from the normal equations for z: H_v = D^-T H_z D^-1 with D = dv/dz.
+    assert_true(nsi_objective_linearise(e, &value));
+    const nsi_normal* m = &e->normal;
+    for (uint32_t i = 0; i < e->n; i++) {
+        for (uint32_t j = 0; j <= i; j++) H[i * n + j] = H[j * n + i] = m->H[i * e->n + j];
+    }
+    for (uint32_t w = 0; w < e->windows.count; w++) {
+        uint32_t at = e->n + w * e->nt;
+        for (uint32_t i = 0; i < e->nt; i++) {
+            for (uint32_t j = 0; j <= i; j++) {
+                H[(at + i) * n + at + j] = H[(at + j) * n + at + i] =
+                    m->Hxx[((size_t)w * e->nt + i) * e->nt + j];
+            }
+            for (uint32_t j = 0; j < e->n; j++) {
+                H[(at + i) * n + j] = H[j * n + at + i] =
+                    m->Hxn[((size_t)w * e->nt + i) * e->n + j];
+            }
+            for (uint32_t j = 0; nsi_is_tied(e, w) && j < e->nt; j++) {
+                H[(at + i) * n + at + e->nt + j] = H[(at + e->nt + j) * n + at + i] =
+                    m->Hnext[((size_t)w * e->nt + i) * e->nt + j];
+            }
+        }
+    }
+    double *D = copy_of(e->dv, (size_t)nz * nz), *S = calloc((size_t)nz * nz + 1, 8);
+    double *A = calloc((size_t)rest * rest + 1, 8), *b = calloc(rest + 1, 8);
+    for (uint32_t j = 0; j < nz; j++) {
+        for (uint32_t i = 0; i < rest; i++) {
+            for (uint32_t k = 0; k < rest; k++) A[i * rest + k] = H[(nz + i) * n + nz + k];
+            b[i] = H[(nz + i) * n + j];
+        }
+        solve(rest, A, b);
+        for (uint32_t i = 0; i < nz; i++) {
+            S[i * nz + j] = H[i * n + j];
+            for (uint32_t k = 0; k < rest; k++) S[i * nz + j] -= H[i * n + nz + k] * b[k];
+        }
+    }
+    for (uint32_t i = 0; i < nz; i++) {
+        for (uint32_t j = 0; j <= i; j++) {
+            double sum = 0.0; // D' I D
+            for (uint32_t k = 0; k < nz; k++) {
+                for (uint32_t l = 0; l < nz; l++) {
+                    double I = k >= l ? found[k * nz + l] : found[l * nz + k];
+                    sum += D[k * nz + i] * I * D[l * nz + j];
+                }
+            }
+            if (!(fabs(sum - S[i * nz + j]) <=
+                  tolerance * sqrt(fabs(S[i * nz + i] * S[j * nz + j])))) {
+                fail_msg("information %u %u: %.10g, dense %.10g", i, j, sum, S[i * nz + j]);
+            }
+        }
+    }
+    double* blocks[] = {found, H, D, S, A, b};
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) free(blocks[k]);
+}
+
+// The same bits at any number of threads.
+static void check_threads(const ns_fit* fit) {
+    double *g[2], value[2], step_value[2];
+    nsi_objective* e[2];
+    for (uint32_t k = 0; k < 2; k++) {
+        double predicted, again;
+        e[k] = evaluator_of(fit, 1 + 2 * k);
+        scatter(e[k], 0.02);
+        g[k] = calloc(nsi_objective_unknowns(e[k]) + 1, 8);
+        value[k] = nsi_objective_gradient(e[k], g[k]);
+        assert_true(nsi_objective_linearise(e[k], &again) && again == value[k]);
+        assert_true(nsi_objective_solve(e[k], 0.1, &predicted));
+        step_value[k] = nsi_objective_trial_cost(e[k]);
+    }
+    uint32_t n = nsi_objective_unknowns(e[0]);
+    assert_true(value[0] == value[1] && step_value[0] == step_value[1]);
+    assert_memory_equal(g[0], g[1], n * sizeof(double));
+    assert_memory_equal(e[0]->normal.H, e[1]->normal.H, (size_t)e[0]->n * e[0]->n * 8);
+    assert_memory_equal(e[0]->normal.step, e[1]->normal.step, e[0]->n * 8);
+    assert_memory_equal(e[0]->normal.step_x, e[1]->normal.step_x,
+                        (size_t)e[0]->windows.count * e[0]->nt * 8);
+    for (uint32_t k = 0; k < 2; k++) {
+        free(g[k]);
+        nsi_objective_free(e[k]);
+    }
+}
+
+static void check_all(const char* name, double tolerance) {
+    ns_fit* fit = experiment_load(name, 1);
+    nsi_objective* e = evaluator_of(fit, 1);
+    scatter(e, 0.02);
+    double value = nsi_objective_cost(e), alone = value_alone(fit, e);
+    if (!(fabs(value - alone) <= 1e-12 * alone)) fail_msg("%.17g is not %.17g", value, alone);
+    check_gradient(e, tolerance);
+    check_steps(e, tolerance);
+    check_reduced(e);
+    if (e->nz > 0 && e->n + e->windows.count * e->nt > e->nz) check_information(e, 1e-5);
+    nsi_objective_free(e);
+    check_threads(fit);
+    ns_fit_free(fit);
+}
+
+// ---- models ------------------------------------------------------------------------------------
+
+static const double swings[] = {0.8, -0.3, 0.2, 0.5, -1.2, 0.4, -0.5, 1.0, 0.1, 1.4, 0.0, 0.0};
+
+static void write_pendulum(double missing) {
+    motion m = motion_of(PENDULUM, 0.01, 31);
+    m.runs = 3;
+    m.x0 = swings;
+    m.push = 0.5;
+    m.sigma = 0.01;
+    m.missing = missing;
+    motion_record(&m, "swings.csv");
+}
+
+static void write_experiment(const char* parts) {
+    experiment_write("fit.yaml",
+                     "model: " PENDULUM "\n"
+                     "data: {train: [swings.csv]}\n"
+                     "timestep: 0.01\n"
+                     "parameters:\n"
+                     "  link/link1/mass: 0.7\n"
+                     "  joint/joint0/damping: 0.05\n"
+                     "  half: {start: 0.4, lower: 0.1, upper: 0.9}\n"
+                     "set: {link/link1/com/z: -half}\n"
+                     "%s",
+                     parts);
+}
+
+static void pendulums_with_windows_of_all_kinds(void** state) {
+    (void)state;
+    static const char* const fits[] = {
+        "fit: {windows: 10, states: free}\n",
+        "fit: {windows: 10, states: tied}\n",
+        "fit: {windows: 10, states: tied, tie: 3}\n",
+        "fit: {windows: 10, states: recorded}\n",
+        "fit: {windows: whole, states: free}\n",
+        "fit: {windows: one, states: free, count: 9}\n",
+        "fit: {windows: one, states: recorded}\n",
+        "fit: {windows: 7, states: free, count: 5, overlap: true}\n",
+        "fit: {windows: 10, count: 4}\n",
+        "fit: {windows: 15, states: free, huber: 0.02}\n",
+        "fit: {windows: 15, states: tied, cauchy: 0.02}\n",
+        "fit: {windows: 15, states: recorded, cauchy: 0.05}\n",
+    };
+    write_pendulum(0.0);
+    for (size_t k = 0; k < sizeof fits / sizeof *fits; k++) {
+        write_experiment(fits[k]);
+        check_all("fit.yaml", 2e-5);
+    }
+}
+
+static void missing_numbers_count_nothing(void** state) {
+    (void)state;
+    write_pendulum(0.3);
+    write_experiment("fit: {windows: 10, states: free}\n");
+    check_all("fit.yaml", 2e-5);
+    write_experiment("fit: {windows: 10, states: tied, huber: 0.03}\n");
+    check_all("fit.yaml", 2e-5);
+}
+
+// Windows of different lengths: recordings of different lengths as a whole.
+static void several_lengths_together(void** state) {
+    (void)state;
+    write_pendulum(0.0);
+    experiment_write("fit.yaml", "model: " PENDULUM "\n"
+                                 "data:\n  train:\n"
+                                 "    - {file: swings.csv, trajectories: 0, to: 0.2}\n"
+                                 "    - {file: swings.csv, trajectories: 1-2}\n"
+                                 "    - {file: swings.csv, trajectories: 2, from: 0.05, to: 0.15}\n"
+                                 "timestep: 0.01\n"
+                                 "parameters: {link/link1/mass: 0.7, joint/*/damping: 0.1}\n"
+                                 "fit: {windows: whole}\n");
+    check_all("fit.yaml", 2e-5);
+}
+
+static void priors_pull(void** state) {
+    (void)state;
+    write_pendulum(0.0);
+    experiment_write("fit.yaml", "model: " PENDULUM "\n"
+                                 "data: {train: [swings.csv]}\n"
+                                 "timestep: 0.01\n"
+                                 "parameters:\n"
+                                 "  link/link1/mass: {start: 0.7, prior: 0.05}\n"
+                                 "  joint/joint0/damping: {start: 0.05, prior: 0.01}\n"
+                                 "fit: {windows: 10}\n");
+    check_all("fit.yaml", 2e-5);
+}
+
+static void whole_bodies(void** state) {
+    (void)state;
+    write_pendulum(0.0);
+    experiment_write("fit.yaml", "model: " PENDULUM "\n"
+                                 "data: {train: [swings.csv]}\n"
+                                 "timestep: 0.01\n"
+                                 "parameters: {link/link1/mass: free, link/link1/com/*: free,"
+                                 " link/link1/inertia/*: free}\n"
+                                 "fit: {windows: 15, states: recorded}\n");
+    ns_fit* fit = experiment_load("fit.yaml", 1);
+    nsi_objective* e = evaluator_of(fit, 1);
+    scatter(e, 0.02);
+    check_gradient(e, 2e-5);
+    nsi_objective_free(e);
+    check_threads(fit);
+    ns_fit_free(fit);
+}
+
+// Samples further apart than steps; the hinge has a motor.
+static void substeps_and_motors(void** state) {
+    (void)state;
+    experiment_write("hinge.xml", "%s", hinge);
+    motion m = motion_of(tempdir_path("hinge.xml"), 0.005, 21);
+    m.substeps = 4;
+    m.x0 = (const double[]){0.5, 0.1};
+    m.push = 0.3;
+    m.sigma = 0.01;
+    motion_record(&m, "hinge.csv");
+    static const char* const fits[] = {"{windows: 5}", "{windows: 5, states: tied}",
+                                       "{windows: 5, states: recorded}"};
+    for (int k = 0; k < 3; k++) {
+        experiment_write("fit.yaml",
+                         "model: hinge.xml\n"
+                         "data: {train: [hinge.csv]}\n"
+                         "timestep: 0.005\n"
+                         "parameters: {joint/hinge/damping: 0.3, actuator/motor/gear: 1.7}\n"
+                         "fit: %s\n",
+                         fits[k]);
+        ns_fit* fit = experiment_load("fit.yaml", 1);
+        assert_int_equal(fit->problem->substeps, 4);
+        ns_fit_free(fit);
+        check_all("fit.yaml", 2e-5);
+    }
+}
+
+// Where the model's step does not divide the period, the next shorter one that does is taken.
+static void time_steps_divide_the_period(void** state) {
+    (void)state;
+    experiment_write("hinge.xml", "%s", hinge);
+    motion m = motion_of(tempdir_path("hinge.xml"), 0.025, 11);
+    motion_record(&m, "hinge.csv");
+    experiment_write("fit.yaml", "model: hinge.xml\n"
+                                 "data: {train: [hinge.csv]}\n"
+                                 "parameters: {joint/hinge/damping: 0.3}\n");
+    ns_fit* fit = experiment_load("fit.yaml", 1);
+    assert_int_equal(fit->problem->substeps, 3);
+    assert_true(fabs(fit->problem->sizes.timestep - 0.025 / 3.0) < 1e-15);
+    ns_fit_free(fit);
+}
+
+static void networks(void** state) {
+    (void)state;
+    write_pendulum(0.0);
+    experiment_write("net.yaml", "networks:\n"
+                                 "  - name: drag\n"
+                                 "    each: joint/*\n"
+                                 "    inputs: [\"{}/velocity\", \"{}/position\"]\n"
+                                 "    outputs: \"{}/tau\"\n"
+                                 "    hidden: [3]\n"
+                                 "    init: {scale: 1, last: 1, seed: 3}\n");
+    static const char* const fits[] = {"{windows: 10, decay: 0.01}",
+                                       "{windows: 10, states: tied, decay: 0.01}",
+                                       "{windows: 15, states: recorded, decay: 0.02, fit: weights}",
+                                       "{windows: 15, states: recorded, fit: parameters}"};
+    for (int k = 0; k < 4; k++) {
+        experiment_write("fit.yaml",
+                         "model: " PENDULUM "\n"
+                         "blueprint: net.yaml\n"
+                         "data: {train: [swings.csv]}\n"
+                         "timestep: 0.01\n"
+                         "parameters: {link/link1/mass: 0.7, joint/*/damping: 0.1}\n"
+                         "fit: %s\n",
+                         fits[k]);
+        check_all("fit.yaml", 5e-5);
+    }
+}
+
+// Networks of so many weights that rows are looked at first: positions after one step say the same as
+// velocities, and missing numbers nothing.
+static void rows_that_say_the_same_become_one(void** state) {
+    (void)state;
+    experiment_write("wide.yaml", "networks:\n"
+                                  "  - name: drag\n"
+                                  "    each: joint/*\n"
+                                  "    inputs: [\"{}/velocity\", \"{}/position\"]\n"
+                                  "    outputs: \"{}/tau\"\n"
+                                  "    hidden: [6, 7]\n"
+                                  "    init: {scale: 1, last: 1, seed: 3}\n");
+    experiment_write("both.yaml",
+                     "time: t\n"
+                     "trajectory: traj\n"
+                     "observe: {q0: q0, q1: q1, qd0: qd0, qd1: {value: qd1, weight: 0}}\n");
+    const struct {
+        double missing;
+        const char* fit;
+        uint32_t least, most; // rows of each window that are left
+    } cases[] = {{0.0, "{windows: one, states: recorded, fit: weights}", 2, 2},
+                 {0.3, "{windows: one, states: recorded, fit: weights, huber: 0.5}", 0, 2},
+                 {0.0, "{windows: one, count: 20, fit: weights, decay: 0.01}", 4, 6},
+                 {0.0, "{windows: 5, states: recorded, fit: weights}", 12, 15}};
+    for (int k = 0; k < 4; k++) {
+        motion m = motion_of(PENDULUM, 0.01, 31);
+        m.runs = 3;
+        m.x0 = swings;
+        m.sigma = 0.01;
+        m.missing = cases[k].missing;
+        motion_record(&m, "swings.csv");
+        experiment_write("fit.yaml",
+                         "model: " PENDULUM "\n"
+                         "blueprint: wide.yaml\n"
+                         "data: {map: both.yaml, train: [swings.csv]}\n"
+                         "timestep: 0.01\n"
+                         "fit: %s\n",
+                         cases[k].fit);
+        check_all("fit.yaml", 5e-5);
+        ns_fit* fit = experiment_load("fit.yaml", 1);
+        nsi_objective* e = evaluator_of(fit, 1);
+        double value;
+        assert_true(e->n >= 64);
+        assert_true(nsi_objective_linearise(e, &value));
+        for (uint32_t w = 0; w < e->windows.count && w < e->normal.slab_windows; w++) {
+            assert_in_range(e->normal.kept[w], cases[k].least, cases[k].most);
+        }
+        nsi_objective_free(e);
+        ns_fit_free(fit);
+    }
+}
+
+// Decay of first layers and of those above it.
+static void decay_tells_layers_apart(void** state) {
+    (void)state;
+    write_pendulum(0.0);
+    experiment_write("fit.yaml", "model: " PENDULUM "\n"
+                                 "blueprint: net.yaml\n"
+                                 "data: {train: [swings.csv]}\n"
+                                 "timestep: 0.01\n"
+                                 "fit: {windows: 15, states: recorded, decay: 0.1,"
+                                 " decay_upper: 0.3}\n");
+    ns_fit* fit = experiment_load("fit.yaml", 1);
+    nsi_objective* e = evaluator_of(fit, 1);
+    uint32_t first = 0, upper = 0;
+    for (uint32_t k = 0; k < e->nw; k++) {
+        first += fabs(e->decay[k] - 0.1) < 1e-15;
+        upper += fabs(e->decay[k] - 0.4) < 1e-15;
+    }
+    assert_int_equal(first, (2 + 1) * 3);
+    assert_int_equal(upper, 3 + 1);
+    scatter(e, 0.02);
+    check_gradient(e, 2e-5);
+    nsi_objective_free(e);
+    ns_fit_free(fit);
+}
+
+// ---- free bodies -------------------------------------------------------------------------------
+
+// Position, quaternion, velocities: tumbling.
+static const double tumble[] = {0.1, -0.2, 1.0, 0.5, 0.5, -0.5, 0.5, 0.3, 0.1, 2.0, 1.0, -2.0, 0.5};
+
+static const char* const pose[] = {"link/block/pose/x",  "link/block/pose/y",  "link/block/pose/z",
+                                   "link/block/pose/qw", "link/block/pose/qx", "link/block/pose/qy",
+                                   "link/block/pose/qz"};
+
+static void write_block(const char* const* channels, uint32_t count) {
+    experiment_write("block.xml", "%s", block);
+    motion m = motion_of(tempdir_path("block.xml"), 0.01, 21);
+    m.x0 = tumble;
+    m.channels = channels;
+    m.nchannel = count;
+    motion_record(&m, "block.csv");
+}
+
+static void write_block_fit(const char* fit) {
+    experiment_write("fit.yaml",
+                     "model: block.xml\n"
+                     "data: {train: [block.csv]}\n"
+                     "timestep: 0.01\n"
+                     "parameters: {link/block/com/x: 0.04, link/block/inertia/xx: 0.025}\n"
+                     "fit: %s\n",
+                     fit);
+}
+
+static void free_bodies(void** state) {
+    (void)state;
+    write_block(NULL, 0);
+    static const char* const fits[] = {"{windows: 5}", "{windows: 5, states: tied}",
+                                       "{windows: 10, states: recorded}"};
+    for (int k = 0; k < 3; k++) {
+        write_block_fit(fits[k]);
+        check_all("fit.yaml", 1e-4);
+    }
+}
+
+// The state is the same seen as coordinates or as a pose, and so is the loss; only that nothing is
+// known of it at the start.
+static void poses_are_states(void** state) {
+    (void)state;
+    double value[2][3];
+    for (int k = 0; k < 2; k++) {
+        static const char* const coordinates[] = {"q0", "q1", "q2", "q3", "q4", "q5", "q6"};
+        write_block(k ? pose : coordinates, 7);
+        write_block_fit("{windows: 5}");
+        ns_fit* fit = experiment_load("fit.yaml", 1);
+        nsi_objective* e = evaluator_of(fit, 1);
+        nsi_point point = nsi_objective_point(e);
+        for (uint32_t i = 0; i < e->windows.count * 13; i++) assert_true(isfinite(point.x[i]));
+        // The same states for both.
+        for (uint32_t w = 0; w < e->windows.count; w++) {
+            memcpy(point.x + w * 13, tumble, sizeof tumble);
+            point.x[w * 13] += 0.1 * w;
+        }
+        double *g = calloc(nsi_objective_unknowns(e), 8), predicted;
+        // Channels are scaled by how far they go, which is the same for both.
+        value[k][0] = nsi_objective_gradient(e, g);
+        value[k][1] = g[0];
+        assert_true(nsi_objective_linearise(e, &predicted));
+        assert_true(nsi_objective_solve(e, 1e-3, &predicted));
+        value[k][2] = predicted;
+        free(g);
+        double whole = nsi_objective_cost(e), alone = value_alone(fit, e);
+        assert_true(fabs(whole - alone) <= 1e-12 * alone);
+        check_gradient(e, 1e-4);
+        check_steps(e, 1e-4);
+        check_reduced(e);
+        nsi_objective_free(e);
+        ns_fit_free(fit);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_true(fabs(value[0][i] - value[1][i]) <= 1e-9 * fabs(value[0][i]));
+    }
+}
+
+static void steps_of_quaternions_keep_them_unit(void** state) {
+    (void)state;
+    write_block(NULL, 0);
+    write_block_fit("{windows: 5}");
+    ns_fit* fit = experiment_load("fit.yaml", 1);
+    const nsi_problem* p = fit->problem;
+    assert_int_equal(p->ntangent, 12);
+    double step[12], x[13], d[12], row[13];
+    nsi_rng rng = nsi_rng_seed(5);
+    for (int trial = 0; trial < 100; trial++) {
+        for (int k = 0; k < 12; k++) step[k] = nsi_rng_normal(&rng);
+        nsi_problem_move(p, tumble, step, x);
+        double norm = 0.0;
+        for (int k = 3; k < 7; k++) norm += x[k] * x[k];
+        assert_true(fabs(norm - 1.0) < 1e-14);
+        // Derivatives along the step are those of differences.
+        for (int k = 0; k < 13; k++) row[k] = nsi_rng_normal(&rng);
+        nsi_problem_tangent(p, tumble, row, d);
+        double slope = 0.0, moved[13], back[13], sum = 0.0;
+        for (int k = 0; k < 12; k++) slope += d[k] * step[k], step[k] *= 1e-6;
+        nsi_problem_move(p, tumble, step, moved);
+        for (int k = 0; k < 12; k++) step[k] = -step[k];
+        nsi_problem_move(p, tumble, step, back);
+        for (int k = 0; k < 13; k++) sum += row[k] * (moved[k] - back[k]) / 2e-6;
+        assert_true(fabs(sum - slope) < 1e-7);
+    }
+    ns_fit_free(fit);
+}
+
+// ---- windows -----------------------------------------------------------------------------------
+
+static void windows_lie_as_they_should(void** state) {
+    (void)state;
+    nsi_rng rng = nsi_rng_seed(11);
+    experiment_write("hinge.xml", "%s", hinge);
+    for (int trial = 0; trial < 40; trial++) {
+        uint32_t size[8], runs = 1 + nsi_rng_below(&rng, 8);
+        FILE* file = fopen(tempdir_path("rows.csv"), "w");
+        assert_non_null(file);
+        fputs("t,traj,q0\n", file);
+        for (uint32_t r = 0; r < runs; r++) {
+            size[r] = 2 + nsi_rng_below(&rng, 60);
+            for (uint32_t k = 0; k < size[r]; k++) fprintf(file, "%.10g,%u,%u\n", 0.01 * k, r, k);
+        }
+        fclose(file);
+        experiment_write("fit.yaml", "model: hinge.xml\n"
+                                     "data: {train: [rows.csv]}\n"
+                                     "parameters: {joint/hinge/damping: 0.3}\n"
+                                     "fit: {windows: whole}\n");
+        ns_fit* fit = experiment_load("fit.yaml", 1);
+        const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
+        assert_int_equal(ns_dataset_recording_count(data), runs);
+        for (int choice = 0; choice < 30; choice++) {
+            uint32_t length = nsi_rng_below(&rng, 20), most = nsi_rng_below(&rng, 40);
+            bool overlap = nsi_rng_below(&rng, 2) == 1;
+            uint32_t beside = 0, starts = 0;
+            for (uint32_t r = 0; r < runs; r++) {
+                beside += length > 0 ? (size[r] - 1) / length : 1;
+                starts += length > 0 && size[r] > length ? size[r] - length : 0;
+            }
+            nsi_windows out = {0};
+            ns_status status =
+                nsi_windows_make(fit->problem, data, length, most, overlap, &out, NULL);
+            assert_int_equal(status, beside > 0 ? NS_OK : NS_ERR_PARSE);
+            uint32_t expected = beside;
+            if (most > 0 && most < beside) expected = most;
+            if (length > 0 && overlap && most > beside) expected = most < starts ? most : starts;
+            assert_int_equal(out.count, expected);
+            for (uint32_t k = 0; k < out.count; k++) {
+                const nsi_window *w = &out.data[k], *next = w + 1;
+                assert_true(w->length == (length > 0 ? length : size[w->recording] - 1));
+                assert_true(w->start + w->length < size[w->recording]);
+                if (k + 1 == out.count) {
+                    assert_false(w->joined);
+                    continue;
+                }
+                bool same = w->recording == next->recording;
+                assert_true(same ? next->start > w->start : next->recording > w->recording);
+                assert_true(w->joined == (same && w->start + w->length == next->start));
+                if (expected <= beside) assert_true(!same || next->start >= w->start + length);
+                if (most == 0) assert_true(w->joined == same); // nothing left out
+            }
+            nsi_array_free(&fit->problem->allocator, &out);
+        }
+        ns_fit_free(fit);
+    }
+}
+
+// ---- starts ------------------------------------------------------------------------------------
+
+// On a cubic positions and velocities are exact, at the ends, too, and with numbers missing.
+static void starts_are_guessed_from_positions(void** state) {
+    (void)state;
+    experiment_write("hinge.xml", "%s", hinge);
+    FILE* file = fopen(tempdir_path("rows.csv"), "w");
+    fputs("t,q0\n", file);
+    for (int k = 0; k < 30; k++) {
+        double t = 0.02 * k;
+        fprintf(file, "%.17g,", t);
+        if (k % 7 != 3) fprintf(file, "%.17g", 0.3 - t + 2.0 * t * t - 3.0 * t * t * t);
+        fputs("\n", file);
+    }
+    fclose(file);
+    experiment_write("fit.yaml", "model: hinge.xml\n"
+                                 "data: {train: [rows.csv]}\n"
+                                 "parameters: {joint/hinge/damping: 0.3}\n");
+    ns_fit* fit = experiment_load("fit.yaml", 1);
+    const ns_recording* r = ns_dataset_recording(fit->data[NSI_ROLE_TRAIN], 0);
+    for (uint32_t reach = 2; reach < 8; reach++) {
+        for (uint32_t k = 0; k < 30; k++) {
+            double x[2], t = 0.02 * k, tolerance = 1e-9;
+            if (reach == 2 && (k < 3 || k > 26)) continue; // fewer than four numbers
+            if (reach < 4) tolerance = INFINITY;           // so near a gap
+            nsi_problem_guess(fit->problem, r, k, reach, x);
+            assert_true(isfinite(x[0]) && isfinite(x[1]));
+            assert_true(fabs(x[0] - (0.3 - t + 2 * t * t - 3 * t * t * t)) <= tolerance);
+            assert_true(fabs(x[1] - (-1.0 + 4.0 * t - 9.0 * t * t)) <= 1e2 * tolerance);
+        }
+    }
+    ns_fit_free(fit);
+}
+
+static void starts_are_taken_as_recorded(void** state) {
+    (void)state;
+    experiment_write("rows.csv", "t,q0,qd0\n0,0.1,5\n0.01,0.7,6\n0.02,0.3,\n0.03,,8\n0.04,0.2,9\n");
+    experiment_write("fit.yaml", "model: hinge.xml\n"
+                                 "data: {train: [rows.csv]}\n"
+                                 "parameters: {joint/hinge/damping: 0.3}\n");
+    ns_fit* fit = experiment_load("fit.yaml", 1);
+    const ns_recording* r = ns_dataset_recording(fit->data[NSI_ROLE_TRAIN], 0);
+    double x[2];
+    nsi_problem_guess(fit->problem, r, 0, 5, x);
+    assert_true(x[0] == 0.1 && x[1] == 5.0);
+    nsi_problem_guess(fit->problem, r, 1, 5, x);
+    assert_true(x[0] == 0.7 && x[1] == 6.0);
+    nsi_problem_guess(fit->problem, r, 3, 5, x);
+    assert_true(isfinite(x[0]) && x[1] == 8.0);
+    nsi_problem_guess(fit->problem, r, 4, 5, x);
+    assert_true(x[0] == 0.2 && x[1] == 9.0);
+    ns_fit_free(fit);
+}
+
+// A body turning evenly: from quaternions alone its angular velocity is exact, at both ends and
+// beside gaps; in a gap it is what is near.
+static void starts_are_guessed_from_quaternions(void** state) {
+    (void)state;
+    experiment_write("block.xml", "%s", block);
+    FILE* file = fopen(tempdir_path("rows.csv"), "w");
+    fputs("t,q0,q1,q2,q3,q4,q5,q6\n", file);
+    const double rate[3] = {1.0, -2.0, 0.5}, speed = sqrt(5.25);
+    for (int k = 0; k < 12; k++) {
+        double half = 0.5 * speed * 0.01 * k, s = sin(half) / speed;
+        if (k == 6) {
+            fprintf(file, "%.17g,0,0,0,,,,\n", 0.01 * k);
+            continue;
+        }
+        fprintf(file, "%.17g,0,0,0,%.17g,%.17g,%.17g,%.17g\n", 0.01 * k, cos(half), s * rate[0],
+                s * rate[1], s * rate[2]);
+    }
+    fclose(file);
+    experiment_write("fit.yaml", "model: block.xml\n"
+                                 "data: {train: [rows.csv]}\n"
+                                 "parameters: {link/block/com/x: 0}\n"
+                                 "timestep: 0.01\n");
+    ns_fit* fit = experiment_load("fit.yaml", 1);
+    const ns_recording* r = ns_dataset_recording(fit->data[NSI_ROLE_TRAIN], 0);
+    for (uint32_t k = 0; k < 12; k++) {
+        double x[13], norm = 0.0;
+        nsi_problem_guess(fit->problem, r, k, 5, x);
+        for (int i = 3; i < 7; i++) norm += x[i] * x[i];
+        assert_true(fabs(norm - 1.0) < 1e-14);
+        for (int i = 0; i < 3; i++) assert_true(fabs(x[10 + i] - rate[i]) < 1e-9);
+    }
+    ns_fit_free(fit);
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+// Everything once, with the n-th allocation refused: it fails, or did not need that one.
+static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
+    const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
+    nsi_problem* problem = NULL;
+    nsi_objective* e = NULL;
+    nsi_stage_solver* descent = NULL;
+    nsi_prediction prediction = {0};
+    nsi_predict_options options = {.history = 5, .origins = 3, .reach = 5, .threads = 1};
+    const nsi_stage* stage = &fit->plan->stages.data[0];
+    ns_error error = {0};
+    ns_status status = nsi_problem_create(ns_hybrid_model(fit->hybrid), fit->system, fit->variables,
+                                          data, allocator, &problem, &error);
+    if (status == NS_OK) {
+        status = nsi_objective_create(problem, data, &stage->loss, NULL, 1, &e, &error);
+    }
+    if (status == NS_OK) {
+        double value, *g = calloc(nsi_objective_unknowns(e), sizeof *g);
+        bool good = isfinite(nsi_objective_gradient(e, g)) && nsi_objective_linearise(e, &value);
+        free(g);
+        status = good ? NS_OK : NS_ERR_NOMEM;
+    }
+    if (status == NS_OK) {
+        status = nsi_stage_solver_create(problem, data, stage, e, 1, 1, &descent, &error);
+    }
+    if (status == NS_OK) {
+        status = nsi_predict(problem, data, fit->z, fit->w, &options, &prediction, &error);
+    }
+    nsi_prediction_free(&prediction);
+    nsi_stage_solver_free(descent);
+    nsi_objective_free(e);
+    nsi_problem_free(problem);
+    return status;
+}
+
+static void memory_may_run_out(void** state) {
+    (void)state;
+    static const char* const fits[] = {"{windows: 10, states: tied}",
+                                       "{windows: 5, states: recorded, method: adam, batch: 4}"};
+    write_pendulum(0.0);
+    for (int k = 0; k < 2; k++) {
+        experiment_write("fit.yaml",
+                         "model: " PENDULUM "\nblueprint: net.yaml\ndata: {train: [swings.csv]}\n"
+                         "timestep: 0.01\nparameters: {link/link1/mass: 0.7}\nfit: %s\n",
+                         fits[k]);
+        ns_fit* fit = experiment_load("fit.yaml", 1);
+        for (size_t n = 1;; n++) {
+            test_alloc counter = {.fail_at = n};
+            ns_allocator allocator = test_allocator(&counter);
+            ns_status status = use_all(fit, &allocator);
+            if (status != NS_OK) assert_int_equal(status, NS_ERR_NOMEM);
+            assert_int_equal(counter.live_blocks, 0);
+            if (counter.calls < n) {
+                assert_int_equal(status, NS_OK);
+                break;
+            }
+        }
+        ns_fit_free(fit);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pendulums_with_windows_of_all_kinds),
+        cmocka_unit_test(missing_numbers_count_nothing),
+        cmocka_unit_test(several_lengths_together),
+        cmocka_unit_test(priors_pull),
+        cmocka_unit_test(whole_bodies),
+        cmocka_unit_test(substeps_and_motors),
+        cmocka_unit_test(time_steps_divide_the_period),
+        cmocka_unit_test(networks),
+        cmocka_unit_test(rows_that_say_the_same_become_one),
+        cmocka_unit_test(decay_tells_layers_apart),
+        cmocka_unit_test(free_bodies),
+        cmocka_unit_test(poses_are_states),
+        cmocka_unit_test(steps_of_quaternions_keep_them_unit),
+        cmocka_unit_test(windows_lie_as_they_should),
+        cmocka_unit_test(starts_are_guessed_from_positions),
+        cmocka_unit_test(starts_are_taken_as_recorded),
+        cmocka_unit_test(starts_are_guessed_from_quaternions),
+        cmocka_unit_test(memory_may_run_out),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    tempdir_remove();
+    return failed;
+}
