@@ -133,6 +133,19 @@ static int bad_value(const char* command, const cli_row* row, const char* text) 
     return cli_usage(command, "%s needs %s%s, not '%.100s'", row->name, needs, row->needs, text);
 }
 
+static int unknown_option(const char* command, const cli_row* rows, const char* argument) {
+    // Without the value of --name=VALUE.
+    char name[NS_WORD_SIZE];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
+
+    ns_nearest nearest = {.wanted = name};
+    for (const cli_row* row = rows; row->name; row++) ns_nearest_offer(&nearest, row->name);
+    ns_nearest_offer(&nearest, "--help");
+    const char* likely = ns_nearest_likely(&nearest);
+    return cli_usage(command, "unknown option '%.100s'%s%s%s", argument,
+                     likely ? "; did you mean '" : "", likely ? likely : "", likely ? "'?" : "");
+}
+
 // The option at argv[*i]: CLI_GO_ON with *i at its last argument, or an exit code. `given` has a
 // bit for each row that was there before.
 static int read_option(const char* command, const cli_row* rows, int argc, char** argv, int* i,
@@ -146,7 +159,7 @@ static int read_option(const char* command, const cli_row* rows, int argc, char*
         }
         if (row->kind != CLI_FLAG && take_option(argc, argv, i, row->name, &value)) break;
     }
-    if (!row->name) return cli_usage(command, "unknown option '%.100s'", argv[*i]);
+    if (!row->name) return unknown_option(command, rows, argv[*i]);
     if (!value || looks_like_option(value) || !set_value(row, value)) {
         return bad_value(command, row, value);
     }
@@ -188,40 +201,6 @@ const char* cli_model_argument(const char* command, const cli_list* arguments) {
         cli_usage(command, "one MODEL at a time, not also '%.100s'", arguments->items[1]);
     }
     return NULL;
-}
-
-// ---- names that are nearly right -----------------------------------------------------------
-
-enum { NEAREST_SIZE = 128 }; // longer names are not compared
-
-// Letters to change, add or remove to make one of the other.
-static size_t edit_distance(const char* a, const char* b) {
-    size_t na = strlen(a), nb = strlen(b), row[NEAREST_SIZE + 1];
-    if (na > NEAREST_SIZE || nb > NEAREST_SIZE) return SIZE_MAX;
-    for (size_t j = 0; j <= nb; j++) row[j] = j;
-    for (size_t i = 1; i <= na; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= nb; j++) {
-            size_t least = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < least) least = row[j] + 1;
-            if (row[j - 1] + 1 < least) least = row[j - 1] + 1;
-            row[j] = least;
-        }
-    }
-    return row[nb];
-}
-
-void cli_nearest_offer(cli_nearest* n, const char* name) {
-    size_t distance = edit_distance(n->wanted, name);
-    if (distance == SIZE_MAX || (n->name && distance >= n->distance)) return;
-    n->name = name;
-    n->distance = distance;
-}
-
-bool cli_nearest_is_slip(const cli_nearest* n) {
-    return n->name && 5 * n->distance <= strlen(n->wanted);
 }
 
 // ---- files ---------------------------------------------------------------------------------

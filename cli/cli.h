@@ -6,6 +6,7 @@
 #include "io/json.h"
 #include "neuralsim/hybrid.h"
 #include "neuralsim/table.h"
+#include "neuralsim/words.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,16 +98,6 @@ const char* cli_model_argument(const char* command, const cli_list* arguments);
 
 // A finite number; false when it is none.
 bool cli_read_number(const char* text, double* out);
-
-// The name most like one that a person wrote: start with {.wanted = name}, offer all there are.
-typedef struct cli_nearest {
-    const char* wanted;
-    const char* name; // the nearest so far; NULL: none
-    size_t distance;  // letters to change, add or remove
-} cli_nearest;
-
-void cli_nearest_offer(cli_nearest* n, const char* name);
-bool cli_nearest_is_slip(const cli_nearest* n); // one letter in five at most
 
 // ---- files ---------------------------------------------------------------------------------
 

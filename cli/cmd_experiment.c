@@ -118,13 +118,13 @@ static int print_list(void) {
 
 static int fail_unknown(const char* name) {
     names list = {0};
-    cli_nearest near = {.wanted = name};
+    ns_nearest near = {.wanted = name};
     list_names(&list);
-    for (uint32_t k = 0; k < list.count; k++) cli_nearest_offer(&near, list.data[k]);
-    bool likely = near.name && near.distance <= 1 + strlen(name) / 3;
+    for (uint32_t k = 0; k < list.count; k++) ns_nearest_offer(&near, list.data[k]);
+    const char* likely = ns_nearest_likely(&near);
     int code =
         cli_fail("there is no experiment '%.100s'; %s%s%s'neuralsim experiment' lists all", name,
-                 likely ? "did you mean '" : "", likely ? near.name : "", likely ? "'? " : "");
+                 likely ? "did you mean '" : "", likely ? likely : "", likely ? "'? " : "");
     free_names(&list);
     return code;
 }

@@ -80,10 +80,10 @@ static uint32_t find_set(const network_command* c, const nsi_binding* binding) {
         return NSI_NONE;
     }
     if (!c->set && count == 1) return 0;
-    cli_nearest near = {.wanted = c->set};
+    ns_nearest near = {.wanted = c->set};
     for (uint32_t k = 0; c->set && k < count; k++) {
         if (strcmp(binding->sets[k].name, c->set) == 0) return k;
-        cli_nearest_offer(&near, binding->sets[k].name);
+        ns_nearest_offer(&near, binding->sets[k].name);
     }
     nsi_text_builder text = {.allocator = ns_default_allocator()};
     for (uint32_t k = 0; k < count && k < 20; k++) {
@@ -92,8 +92,9 @@ static uint32_t find_set(const network_command* c, const nsi_binding* binding) {
     if (count > 20) nsi_text_add(&text, " and %u more", count - 20);
     nsi_text_add_bytes(&text, "", 1);
     const char* list = text.failed ? "" : text.text.data;
-    if (c->set && near.name && cli_nearest_is_slip(&near)) {
-        cli_fail("there is no set of weights '%.200s'; did you mean '%s'?", c->set, near.name);
+    if (c->set && ns_nearest_likely(&near)) {
+        cli_fail("there is no set of weights '%.200s'; did you mean '%s'?", c->set,
+                 ns_nearest_likely(&near));
     } else if (c->set) {
         cli_fail("there is no set of weights '%.200s'; there are:%s", c->set, list);
     } else {

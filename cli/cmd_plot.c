@@ -212,14 +212,15 @@ static const nsi_chart* choose(const plot* p) {
     if (!p->figure) return &p->charts.list.data[0];
     const nsi_chart* found = nsi_charts_find(&p->charts, p->figure);
     if (found) return found;
-    cli_nearest near = {.wanted = p->figure};
+    ns_nearest near = {.wanted = p->figure};
     for (uint32_t k = 0; k < p->charts.list.count; k++) {
-        cli_nearest_offer(&near, p->charts.list.data[k].name);
+        ns_nearest_offer(&near, p->charts.list.data[k].name);
     }
     if (strncmp(p->figure, "network", 7) == 0 && p->network_error.status != NS_OK) {
         cli_fail("no figure '%.100s': %s", p->figure, p->network_error.message);
-    } else if (near.name && cli_nearest_is_slip(&near)) {
-        cli_fail("there is no figure '%.100s'; did you mean '%s'?", p->figure, near.name);
+    } else if (ns_nearest_likely(&near)) {
+        cli_fail("there is no figure '%.100s'; did you mean '%s'?", p->figure,
+                 ns_nearest_likely(&near));
     } else {
         cli_fail("there is no figure '%.100s'; 'neuralsim plot %s --list' lists those there are",
                  p->figure, p->source);

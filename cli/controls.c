@@ -61,16 +61,17 @@ static int add_assignment(controls* c, const char* command, const char* text, si
     memcpy(name, start, length);
     port p = ports_find(c->ports, name);
     if (p.kind != PORT_CONTROL) {
-        cli_nearest near = {.wanted = name};
+        ns_nearest near = {.wanted = name};
         for (uint32_t k = 0; k < c->ports->names.count; k++) {
             const named_port* other = &c->ports->names.data[k];
-            if (other->port.kind == PORT_CONTROL) cli_nearest_offer(&near, other->name);
+            if (other->port.kind == PORT_CONTROL) ns_nearest_offer(&near, other->name);
         }
-        if (cli_nearest_is_slip(&near)) {
+        const char* likely = ns_nearest_likely(&near);
+        if (likely) {
             return cli_usage(command,
                              "--control: '%s' is no control of this model; did you mean"
                              " '%.100s'?",
-                             name, near.name);
+                             name, likely);
         }
         return cli_usage(command, "--control: '%s' is no control of this model; %s%s", name,
                          c->ports->z.nc > 0 ? "there is, for example, " : "it has none",

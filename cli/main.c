@@ -60,15 +60,11 @@ int main(int argc, char** argv) {
     for (int i = 0; i < COMMANDS; i++) {
         if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 2, argv + 2);
     }
-    cli_nearest near = {.wanted = argv[1]};
-    for (int i = 0; i < COMMANDS; i++) {
-        bool begins = strncmp(commands[i].name, argv[1], strlen(argv[1])) == 0; // "sim", "grad"
-        if (begins) near = (cli_nearest){argv[1], commands[i].name, 0};
-        cli_nearest_offer(&near, commands[i].name);
-    }
-    bool likely = near.name && near.distance <= 3 && near.distance < strlen(argv[1]);
+    ns_nearest nearest = {.wanted = argv[1]};
+    for (int i = 0; i < COMMANDS; i++) ns_nearest_offer(&nearest, commands[i].name);
+    const char* likely = ns_nearest_likely(&nearest);
     fprintf(stderr, "neuralsim: there is no command '%.100s'; ", argv[1]);
-    if (likely) fprintf(stderr, "did you mean '%s'? ", near.name);
+    if (likely) fprintf(stderr, "did you mean '%s'? ", likely);
     fprintf(stderr, "'neuralsim --help' lists all\n");
     return EXIT_USAGE;
 }

@@ -50,18 +50,19 @@ static bool is_quantity(const ns_system* everything, nsi_arena* arena, const cha
 // A column that is nothing of the model: say what was meant, or what there is. Tables of controls
 // (`keep`) are offered controls.
 static void explain_unknown(const ports* p, const char* path, const char* name, port_kind keep) {
-    cli_nearest near = {.wanted = name};
+    ns_nearest near = {.wanted = name};
     for (uint32_t k = 0; k < p->names.count; k++) {
         if (keep == PORT_NONE || p->names.data[k].port.kind == keep) {
-            cli_nearest_offer(&near, p->names.data[k].name);
+            ns_nearest_offer(&near, p->names.data[k].name);
         }
     }
     for (uint32_t k = 0; k < p->n.nparam && keep == PORT_NONE; k++) {
-        cli_nearest_offer(&near, ns_model_param(p->model, k)->name);
+        ns_nearest_offer(&near, ns_model_param(p->model, k)->name);
     }
-    if (cli_nearest_is_slip(&near)) {
+    const char* likely = ns_nearest_likely(&near);
+    if (likely) {
         cli_fail("%s: column \"%.100s\" is nothing of this model; did you mean \"%.100s\"?", path,
-                 name, near.name);
+                 name, likely);
     } else if (keep == PORT_CONTROL && p->z.nc > 0) {
         cli_fail("%s: column \"%.100s\" is nothing of this model; controls are %s%s%s%s"
                  " ('neuralsim names MODEL' lists all)",

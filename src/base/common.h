@@ -5,6 +5,7 @@
 #define NSI_COMMON_H
 
 #include "neuralsim/base.h"
+#include "neuralsim/words.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -152,11 +153,6 @@ void nsi_text_add_double(nsi_text_builder* builder, double value);
 // double, or longer than NSI_MAX_NUMBER.
 enum { NSI_MAX_NUMBER = 256 };
 ns_status nsi_text_read_double(const char* text, size_t size, double* out);
-
-// ---- distance.c ----------------------------------------------------------------------------
-
-// Number of letters to insert, delete or change; UINT32_MAX for names of more than 255 letters.
-uint32_t nsi_edit_distance(const char* a, const char* b);
 
 // ---- rng.c ---------------------------------------------------------------------------------
 

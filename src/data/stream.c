@@ -13,19 +13,18 @@ uint32_t nsi_find_column(const ns_data_map* map, const ns_table* table, const ch
                          const char* name, uint32_t line, uint32_t column, ns_error* error) {
     uint32_t found = ns_table_column(table, name);
     if (found != NSI_NONE) return found;
-    const char* near = NULL;
-    uint32_t best = 3; // at most two slips
+    ns_nearest nearest = {.wanted = name};
     char list[160] = "";
     size_t used = 0;
     for (uint32_t k = 0; k < table->ncol && k < 1000; k++) {
-        uint32_t distance = nsi_edit_distance(name, table->names[k]);
-        if (distance < best && distance < strlen(name)) best = distance, near = table->names[k];
+        ns_nearest_offer(&nearest, table->names[k]);
         if (used >= sizeof list) continue;
         int wrote =
             snprintf(list + used, sizeof list - used, "%s%s", k > 0 ? ", " : "", table->names[k]);
         used += wrote > 0 ? (size_t)wrote : 0;
     }
     if (used >= sizeof list) memcpy(list + sizeof list - 4, "...", 4);
+    const char* near = ns_nearest_likely(&nearest);
     nsi_fail(error, NS_ERR_PARSE, "%.120s:%u:%u: there is no column \"%.60s\" in %.120s; %s%.60s%s",
              map->file, line, column, name, path, near ? "did you mean \"" : "it has ",
              near ? near : list, near ? "\"?" : "");

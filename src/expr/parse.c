@@ -427,17 +427,15 @@ static bool parse_block(parser* p, nsi_id* out) {
 }
 
 static bool fail_unknown_op(parser* p, const char* word, size_t length) {
-    const char* nearest = NULL;
-    uint32_t least = UINT32_MAX;
-    char copy[32] = "";
-    if (length < sizeof copy) memcpy(copy, word, length);
-    for (uint32_t op = 0; op < NSI_OP_COUNT && length < sizeof copy; op++) {
-        uint32_t distance = nsi_edit_distance(copy, nsi_ops[op].name);
-        if (distance < least) nearest = nsi_ops[op].name, least = distance;
-    }
+    char copy[32] = "", hint[NS_HINT_SIZE];
+    ns_nearest nearest = {.wanted = copy};
     quote q = quoted(word, word + length);
-    if (!nearest) return fail(p, word, "unknown operation \"%s\"; no name is that long", q.text);
-    return fail(p, word, "unknown operation \"%s\"; did you mean \"%s\"?", q.text, nearest);
+    if (length >= sizeof copy) {
+        return fail(p, word, "unknown operation \"%s\"; no name is that long", q.text);
+    }
+    memcpy(copy, word, length);
+    for (uint32_t op = 0; op < NSI_OP_COUNT; op++) ns_nearest_offer(&nearest, nsi_ops[op].name);
+    return fail(p, word, "unknown operation \"%s\"%s", q.text, ns_nearest_hint(&nearest, hint));
 }
 
 static bool parse_op(parser* p, const char* word, size_t length, nsi_id* out) {

@@ -665,12 +665,11 @@ ns_status ns_fit_set_start(ns_fit* f, const char* name, double value, ns_error* 
     if (!f || !name) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_set_start: fit or name is NULL");
     }
-    const char* nearest = NULL;
-    uint32_t best = UINT32_MAX;
+    ns_nearest nearest = {.wanted = name};
+    char hint[NS_HINT_SIZE];
     for (uint32_t k = 0; k < f->nz; k++) {
         const nsi_parameter* v = nsi_parameters_at(f->variables, k);
-        uint32_t distance = nsi_edit_distance(name, v->name);
-        if (distance < best) best = distance, nearest = v->name;
+        ns_nearest_offer(&nearest, v->name);
         if (strcmp(name, v->name) != 0) continue;
         if (!(isfinite(value) && value >= v->lower && value <= v->upper)) {
             return nsi_fail(error, NS_ERR_ARGUMENT, "%s: the start %g is not between %g and %g",
@@ -679,8 +678,8 @@ ns_status ns_fit_set_start(ns_fit* f, const char* name, double value, ns_error* 
         nsi_parameters_set_start(f->variables, k, value);
         return take_start(f, error);
     }
-    return nsi_fail(error, NS_ERR_ARGUMENT, "%s: there is no parameter %.200s%s%s", f->plan->path,
-                    name, nearest ? "; the nearest is " : "", nearest ? nearest : "");
+    return nsi_fail(error, NS_ERR_ARGUMENT, "%s: there is no parameter \"%.200s\"%s", f->plan->path,
+                    name, ns_nearest_hint(&nearest, hint));
 }
 
 void ns_fit_free(ns_fit* f) {

@@ -428,16 +428,11 @@ static const char* kind_text(const nsi_yaml_node* node) {
 
 static ns_status fail_key(const nsi_yaml* yaml, const nsi_yaml_node* entry, const char* what,
                           const char* keys, ns_error* error) {
-    char word[MAX_WORD] = "", nearest[MAX_WORD] = "", hint[MAX_WORD + 32] = "the",
-         quote[NSI_QUOTE_SIZE];
-    uint32_t least = UINT32_MAX;
-    for (const char* at = keys; next_word(&at, word);) {
-        uint32_t distance = nsi_edit_distance(entry->key, word);
-        if (distance >= least) continue;
-        least = distance;
-        memcpy(nearest, word, sizeof nearest);
-    }
-    if (nearest[0]) snprintf(hint, sizeof hint, "did you mean \"%s\"? The", nearest);
+    char word[MAX_WORD] = "", hint[MAX_WORD + 32] = "the", quote[NSI_QUOTE_SIZE];
+    ns_nearest nearest = {.wanted = entry->key};
+    for (const char* at = keys; next_word(&at, word);) ns_nearest_offer(&nearest, word);
+    const char* likely = ns_nearest_likely(&nearest);
+    if (likely) snprintf(hint, sizeof hint, "did you mean \"%s\"? The", likely);
     nsi_yaml_node at_key = {.line = entry->key_line, .column = entry->key_column};
     return nsi_yaml_fail(yaml, &at_key, error, "unknown key %s; %s keys of %s: %s",
                          nsi_quote(entry->key, strlen(entry->key), quote), hint, what, keys);

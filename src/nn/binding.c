@@ -17,11 +17,10 @@
 #include <stdlib.h>
 
 enum {
-    MAX_EXPANDED = 4096,    // bytes of a name after {}, and its NUL
-    MAX_INPUTS = 1 << 20,   // of all instances
-    MAX_LAST_WIDTH = 16383, // of a dense layer
-    NEAREST = 3,            // names in a message
-    NEAREST_SIZE = 3 * 110  // bytes for them
+    MAX_EXPANDED = 4096,                // bytes of a name after {}, and its NUL
+    MAX_INPUTS = 1 << 20,               // of all instances
+    MAX_LAST_WIDTH = 16383,             // of a dense layer
+    NEAREST_SIZE = NS_NEAREST_MAX * 110 // bytes for names in a message
 };
 
 // Where a name is an output.
@@ -147,50 +146,29 @@ static ns_status fail_nomem(const binder* p) {
     return nsi_fail_nomem(p->error);
 }
 
-// Keep the NEAREST best of what is offered, the earlier first where equal.
-typedef struct ranking {
-    prefix best[NEAREST];
-    uint32_t distance[NEAREST], count;
-} ranking;
-
-static void offer(ranking* r, const char* wanted, const char* name, uint32_t size) {
-    char text[256];
+static void offer_part(ns_nearest* nearest, const char* name, uint32_t size) {
+    char text[NS_WORD_SIZE];
     if (size >= sizeof text) return;
     memcpy(text, name, size);
     text[size] = '\0';
-    uint32_t distance = nsi_edit_distance(wanted, text);
-    if (distance == UINT32_MAX) return;
-    uint32_t at = r->count;
-    while (at > 0 && r->distance[at - 1] > distance) at--;
-    if (at == NEAREST) return;
-    if (r->count < NEAREST) r->count++;
-    for (uint32_t i = r->count - 1; i > at; i--) {
-        r->best[i] = r->best[i - 1];
-        r->distance[i] = r->distance[i - 1];
-    }
-    r->best[at] = (prefix){name, size};
-    r->distance[at] = distance;
+    ns_nearest_offer(nearest, text);
 }
 
 // "; nearest: a, b, c", or nothing.
-static const char* list_ranking(const ranking* r, char out[NEAREST_SIZE]) {
+static const char* list_nearest(const ns_nearest* nearest, char out[NEAREST_SIZE]) {
     size_t length = 0;
     out[0] = '\0';
-    for (uint32_t i = 0; i < r->count; i++) {
-        int cut = r->best[i].size < 100 ? (int)r->best[i].size : 100;
-        length += (size_t)snprintf(out + length, NEAREST_SIZE - length, "%s%.*s",
-                                   i > 0 ? ", " : "; nearest: ", cut, r->best[i].name);
+    for (uint32_t i = 0; i < nearest->count; i++) {
+        length += (size_t)snprintf(out + length, NEAREST_SIZE - length, "%s%.100s",
+                                   i > 0 ? ", " : "; nearest: ", nearest->best[i].name);
     }
     return out;
 }
 
 static const char* nearest_names(const binder* p, const char* wanted, char out[NEAREST_SIZE]) {
-    ranking r = {0};
-    for (uint32_t i = 0; i < p->nname; i++) {
-        size_t size = strlen(p->names[i]);
-        if (size < UINT32_MAX) offer(&r, wanted, p->names[i], (uint32_t)size);
-    }
-    return list_ranking(&r, out);
+    ns_nearest nearest = {.wanted = wanted};
+    for (uint32_t i = 0; i < p->nname; i++) ns_nearest_offer(&nearest, p->names[i]);
+    return list_nearest(&nearest, out);
 }
 
 static bool has_glob(const char* text) {
@@ -737,14 +715,14 @@ static ns_status fail_each(binder* p, const prefix* skipped, bool exists) {
                        def->each, skipped->size < 60 ? (int)skipped->size : 60, skipped->name,
                        output);
     }
-    ranking r = {0};
+    ns_nearest nearest = {.wanted = def->each};
     for (uint32_t i = 0; i < p->prefixes.count; i++) {
-        offer(&r, def->each, p->prefixes.data[i].name, p->prefixes.data[i].size);
+        offer_part(&nearest, p->prefixes.data[i].name, p->prefixes.data[i].size);
     }
-    char nearest[NEAREST_SIZE];
+    char list[NEAREST_SIZE];
     return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_EACH, NSI_NONE,
                    "no beginning of a quantity's name, up to a '/', fits \"%.100s\"%s", def->each,
-                   list_ranking(&r, nearest));
+                   list_nearest(&nearest, list));
 }
 
 static ns_status apply_each(binder* p) {
@@ -903,13 +881,11 @@ static ns_status fail_weights(const nsi_binding* binding, ns_error* error, const
 
 static const char* nearest_tensors(const ns_blueprint* blueprint, const char* wanted,
                                    char out[NEAREST_SIZE]) {
-    ranking r = {0};
+    ns_nearest nearest = {.wanted = wanted};
     for (uint32_t i = 0; i < blueprint->tensors.count; i++) {
-        const char* name = blueprint->tensors.data[i].name;
-        size_t size = strlen(name);
-        if (size < UINT32_MAX) offer(&r, wanted, name, (uint32_t)size);
+        ns_nearest_offer(&nearest, blueprint->tensors.data[i].name);
     }
-    return list_ranking(&r, out);
+    return list_nearest(&nearest, out);
 }
 
 const ns_formula_def* nsi_binding_formula(const nsi_binding* binding, uint32_t set) {

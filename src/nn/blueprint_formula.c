@@ -103,16 +103,15 @@ static uint32_t find_coefficient(const ns_formula_def* def, const char* name) {
 
 static bool fault_undeclared(const ns_formula_def* def, const char* name, uint32_t where,
                              nsi_fault* fault) {
-    const char* nearest = NULL;
-    uint32_t least = UINT32_MAX;
+    ns_nearest nearest = {.wanted = name};
+    char hint[NS_HINT_SIZE];
     for (uint32_t i = 0; i < def->ncoefficient; i++) {
-        uint32_t distance = nsi_edit_distance(name, def->coefficients[i].name);
-        if (distance < least) least = distance, nearest = def->coefficients[i].name;
+        ns_nearest_offer(&nearest, def->coefficients[i].name);
     }
     return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_FORMULA, where,
-                        "%.60s is not among the coefficients%s%.60s; add it, or put it in double"
-                        " quotes if it is a quantity",
-                        name, nearest ? "; the nearest is " : "", nearest ? nearest : "");
+                        "%.60s is not among the coefficients (add it, or put it in double quotes if"
+                        " it is a quantity)%.100s",
+                        name, ns_nearest_hint(&nearest, hint));
 }
 
 // What a variable stands for; `ninput` counts the inputs found before.

@@ -72,23 +72,21 @@ static ns_status check_names(const char* key, const nsi_names* names, const ns_m
                              ns_error* error) {
     for (uint32_t k = 0; k < names->count; k++) {
         if (find_place(model, names->data[k]).count > 0) continue;
-        const char *nearest = "", *floating = floating_joint_of(model, names->data[k]);
+        const char* floating = floating_joint_of(model, names->data[k]);
         if (floating) {
             return nsi_fail(error, NS_ERR_ARGUMENT,
                             "%s: joint %.150s has no part %.150s; its parts are x, y, z, rotation",
                             key, floating, names->data[k] + strlen(floating) + 1);
         }
-        uint32_t best = UINT32_MAX;
+        ns_nearest nearest = {.wanted = names->data[k]};
+        char hint[NS_HINT_SIZE];
         for (uint32_t i = 0; i < model->sizes.nlink; i++) {
-            const char* joint = ns_model_link(model, i)->joint;
             if (ns_model_joint_q(model, i) == NSI_NONE) continue;
-            uint32_t distance = nsi_edit_distance(names->data[k], joint);
-            if (distance < best || !*nearest) best = distance, nearest = joint;
+            ns_nearest_offer(&nearest, ns_model_link(model, i)->joint);
         }
-        return nsi_fail(
-            error, NS_ERR_ARGUMENT,
-            "%s: the model has no joint %.200s with a coordinate; the nearest is %.200s", key,
-            names->data[k], nearest);
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "%s: the model has no joint \"%.150s\" with a coordinate%s", key,
+                        names->data[k], ns_nearest_hint(&nearest, hint));
     }
     return NS_OK;
 }

@@ -108,14 +108,14 @@ static void make_outputs(const stepper* s, const ns_expr* q, const ns_expr* qd) 
     if (s->augmenter) nsi_augmenter_put_memory(s->augmenter);
 }
 
-static const char* nearest_quantity(const nsi_ports* all, const char* name) {
-    uint32_t least = UINT32_MAX;
-    const char* best = "";
-    for (uint32_t i = 0; i < all->count; i++) {
-        uint32_t distance = nsi_edit_distance(name, all->data[i].name);
-        if (distance < least) least = distance, best = all->data[i].name;
+static void fail_no_quantity(const stepper* s, const char* pattern) {
+    ns_nearest nearest = {.wanted = pattern};
+    char hint[NS_HINT_SIZE];
+    for (uint32_t i = 0; i < s->graph->quantities.count; i++) {
+        ns_nearest_offer(&nearest, s->graph->quantities.data[i].name);
     }
-    return best;
+    nsi_graph_fail(s->graph, NS_ERR_ARGUMENT, "no quantity of the model matches \"%.100s\"%s",
+                   pattern, ns_nearest_hint(&nearest, hint));
 }
 
 bool nsi_quantity_fits(const char* pattern, const char* name) {
@@ -138,12 +138,7 @@ static void make_observations(const stepper* s) {
                 nsi_graph_output(s->graph, quantity->name, quantity->node);
             }
         }
-        if (!found && s->graph->error.status == NS_OK) {
-            nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
-                           "no quantity of the model is called, or fits, \"%.100s\"; the nearest is"
-                           " \"%.200s\"",
-                           pattern, nearest_quantity(all, pattern));
-        }
+        if (!found && s->graph->error.status == NS_OK) fail_no_quantity(s, pattern);
     }
 }
 

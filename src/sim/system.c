@@ -12,20 +12,14 @@ ns_system_options ns_default_system_options(void) {
     return (ns_system_options){.integrator = -1, .contact = -1, .backend = NS_BACKEND_AUTO};
 }
 
-static const char* nearest_param(const ns_model* model, const char* name) {
-    uint32_t least = UINT32_MAX, best = 0;
-    for (uint32_t i = 0; i < model->sizes.nparam; i++) {
-        uint32_t distance = nsi_edit_distance(name, model->params[i].name);
-        if (distance < least) least = distance, best = i;
-    }
-    return model->params[best].name;
-}
-
 static ns_status fail_no_param(const ns_model* model, const char* pattern, ns_error* error) {
-    return nsi_fail(error, NS_ERR_ARGUMENT,
-                    "no parameter of the model is called, or fits, \"%.100s\"; the nearest is"
-                    " \"%.200s\"",
-                    pattern, nearest_param(model, pattern));
+    ns_nearest nearest = {.wanted = pattern};
+    char hint[NS_HINT_SIZE];
+    for (uint32_t i = 0; i < model->sizes.nparam; i++) {
+        ns_nearest_offer(&nearest, model->params[i].name);
+    }
+    return nsi_fail(error, NS_ERR_ARGUMENT, "no parameter of the model matches \"%.100s\"%s",
+                    pattern, ns_nearest_hint(&nearest, hint));
 }
 
 // Which parameters fit the patterns?

@@ -94,20 +94,18 @@ static uint32_t param_count(const variant_build* t) {
 }
 
 static ns_status fail_unknown(const build* b, const char* name, uint32_t line, uint32_t column) {
-    const char* nearest = NULL;
-    uint32_t best = UINT32_MAX;
+    ns_nearest nearest = {.wanted = name};
     for (uint32_t m = 0; m < b->v->nvariant; m++) {
         for (uint32_t k = 0; k < param_count(&b->variants[m]); k++) {
-            const char* other = ns_model_param(b->variants[m].model, k)->name;
-            uint32_t distance = nsi_edit_distance(name, other);
-            if (distance < best) best = distance, nearest = other;
+            ns_nearest_offer(&nearest, ns_model_param(b->variants[m].model, k)->name);
         }
     }
     const char* who = b->v->nvariant > 1 ? "no variant has a" : "the model has no";
-    char quote[NSI_QUOTE_SIZE];
+    char quote[NSI_QUOTE_SIZE], hint[NS_HINT_SIZE];
     nsi_quote(name, strlen(name), quote);
-    if (nearest && best <= strlen(name) / 3) {
-        return fail_at(b, line, column, "%s parameter %s; did you mean %s?", who, quote, nearest);
+    if (ns_nearest_likely(&nearest)) {
+        return fail_at(b, line, column, "%s parameter %s%s", who, quote,
+                       ns_nearest_hint(&nearest, hint));
     }
     return fail_at(b, line, column,
                    "%s parameter %s; `neuralsim inspect MODEL --params` lists them,"

@@ -32,16 +32,12 @@ static uint32_t state_number(const ns_model* model, const char* name) {
 typedef struct search {
     const char* name;
     bool found;
-    uint32_t distance;
-    char nearest[256];
+    ns_nearest nearest;
 } search;
 
 static void offer(search* s, const char* name) {
     if (strcmp(s->name, name) == 0) s->found = true;
-    uint32_t distance = nsi_edit_distance(s->name, name);
-    if (distance >= s->distance) return;
-    s->distance = distance;
-    snprintf(s->nearest, sizeof s->nearest, "%s", name);
+    ns_nearest_offer(&s->nearest, name);
 }
 
 static void offer_quantity(void* context, const ns_quantity_info* quantity) {
@@ -49,13 +45,12 @@ static void offer_quantity(void* context, const ns_quantity_info* quantity) {
 }
 
 static ns_status fail_unknown(const search* s, const char* what, ns_error* error) {
-    char quote[NSI_QUOTE_SIZE];
-    bool near = s->distance <= strlen(s->name) / 3;
+    char quote[NSI_QUOTE_SIZE], hint[NS_HINT_SIZE] = "";
+    if (ns_nearest_likely(&s->nearest)) ns_nearest_hint(&s->nearest, hint);
     return nsi_fail(error, NS_ERR_PARSE,
-                    "the data has a %s %s, which the model does not know%s%s; `neuralsim names"
-                    " MODEL` lists what there is",
-                    what, nsi_quote(s->name, strlen(s->name), quote), near ? "; did you mean " : "",
-                    near ? s->nearest : "");
+                    "the data has a %s %s, which the model does not know (`neuralsim names MODEL`"
+                    " lists what there is)%s",
+                    what, nsi_quote(s->name, strlen(s->name), quote), hint);
 }
 
 ns_status nsi_problem_observations(const ns_model* model, const ns_dataset* data, const char** out,
@@ -64,7 +59,7 @@ ns_status nsi_problem_observations(const ns_model* model, const ns_dataset* data
     for (uint32_t k = 0; k < ns_dataset_channel_count(data); k++) {
         const char* name = ns_dataset_channel(data, k)->name;
         if (state_number(model, name) != NSI_NONE) continue;
-        search s = {.name = name, .distance = UINT32_MAX};
+        search s = {.name = name, .nearest = {.wanted = name}};
         ns_status status = ns_model_quantities(model, NULL, offer_quantity, &s, error);
         if (status != NS_OK) return status;
         if (!s.found) return fail_unknown(&s, "channel", error);
@@ -85,7 +80,8 @@ static ns_status connect_controls(nsi_problem* p, const ns_dataset* data, ns_err
     p->controls = nsi_alloc(&p->allocator, (p->ncontrol + 1) * sizeof *p->controls);
     if (!p->controls) return nsi_fail_nomem(error);
     for (uint32_t k = 0; k < p->ncontrol; k++) {
-        search s = {.name = ns_dataset_control(data, k), .distance = UINT32_MAX};
+        const char* control = ns_dataset_control(data, k);
+        search s = {.name = control, .nearest = {.wanted = control}};
         p->controls[k] = NSI_NONE;
         for (uint32_t i = 0; i < p->sizes.nc; i++) {
             const char* name = ns_system_control_name(p->system, i);
@@ -144,7 +140,7 @@ static ns_status connect_channels(nsi_problem* p, const ns_dataset* data, ns_err
         if (s->state) p->channel_of_state[number] = k;
         s->number = s->state ? number : observation_number(p->system, channel->name);
         if (s->number == NSI_NONE) {
-            search unknown = {.name = channel->name, .distance = UINT32_MAX};
+            search unknown = {.name = channel->name, .nearest = {.wanted = channel->name}};
             return fail_unknown(&unknown, "channel", error);
         }
         p->observes |= !s->state;

@@ -302,6 +302,15 @@ static void commands_can_be_misspelt(void** state) {
     run_bad("grad x.urdf", 2, "did you mean 'gradcheck'?");
     run_bad("frobnicate", 2, "there is no command 'frobnicate'; 'neuralsim --help' lists all\n");
     assert_null(strstr(err, "usage"));
+    run_bad("identify x.yaml", 2, "did you mean 'fit'?");
+}
+
+static void options_can_be_misspelt(void** state) {
+    (void)state;
+    run_bad("simulate " PENDULUM " --tim 1", 2, "unknown option '--tim'; did you mean '--time'?");
+    run_bad("simulate " PENDULUM " --timestep=1", 2, "'--timestep=1'; did you mean '--dt'?");
+    run_bad("names " PENDULUM " --jsno", 2, "did you mean '--json'?");
+    run_bad("names " PENDULUM " --frobnicate", 2, "unknown option '--frobnicate'; see");
 }
 
 // What changes the motion and is ignored is told by the commands that compute motions.
@@ -702,7 +711,7 @@ static void mistakes_with_networks_are_explained(void** state) {
     }
     for (int k = 0; k < COMMANDS; k++) {
         snprintf(arguments, sizeof arguments, "%s param.yaml %s", commands[k], needs(commands[k]));
-        run_bad(arguments, 1, "the nearest is \"link/rod/mass\"");
+        run_bad(arguments, 1, "did you mean \"link/rod/mass\"?");
     }
 }
 
@@ -913,10 +922,9 @@ static void eval_explains_bad_tables(void** state) {
             "--set: link/rod/mass = -5 is outside its range 0 to inf");
     run_bad("simulate " PENDULUM " --set link/rod/inertia/zz=7", 1, "not a physical inertia");
     run_bad("eval " PENDULUM " --states none.csv --quantity qdd", 1, "cannot open none.csv: ");
-    run_bad("eval " PENDULUM " --quantity qddd", 1,
-            "no quantity of the model is called, or fits, \"qddd\"");
+    run_bad("eval " PENDULUM " --quantity qddd", 1, "no quantity of the model matches \"qddd\"");
     run_bad("eval " PENDULUM " --quantity qdd --free link/arm/mass", 1,
-            "no parameter of the model is called, or fits, \"link/arm/mass\"");
+            "no parameter of the model matches \"link/arm/mass\"");
     // Results of an earlier run may stand in the table.
     write_text("s.csv", "q0,qdd0,energy/total,bias0\n1,2,3,4\n");
     run_ok(eval);
@@ -1075,9 +1083,11 @@ static void simulate_takes_controls_from_tables(void** state) {
     write_text("c.csv", "t,tau0\n0,1\n-1,2\n");
     run_bad("simulate " PENDULUM " --control c.csv", 1, "c.csv:3: the time goes back");
     write_text("c.csv", "t,torque\n0,1\n");
-    run_bad(
-        "simulate " PENDULUM " --control c.csv", 1,
-        "c.csv: column \"torque\" is nothing of this model; controls are tau_hinge ('neuralsim");
+    run_bad("simulate " PENDULUM " --control c.csv", 1,
+            "c.csv: column \"torque\" is nothing of this model; did you mean \"tau0\"?");
+    write_text("c.csv", "t,volts\n0,1\n");
+    run_bad("simulate " PENDULUM " --control c.csv", 1,
+            "c.csv: column \"volts\" is nothing of this model; controls are tau_hinge ('neuralsim");
     write_text("c.csv", "t,tau_hing\n0,1\n");
     run_bad("simulate " PENDULUM " --control c.csv", 1, "did you mean \"tau_hinge\"?");
     run_bad("simulate " PENDULUM " --control 'sin(t)'", 1,
@@ -1334,6 +1344,7 @@ int main(void) {
         cmocka_unit_test(bench_tells_of_contact),
         cmocka_unit_test(bench_times_peers),
         cmocka_unit_test(commands_can_be_misspelt),
+        cmocka_unit_test(options_can_be_misspelt),
         cmocka_unit_test(ignored_parts_are_mentioned),
         cmocka_unit_test(results_of_a_fit_need_a_folder),
         cmocka_unit_test(missing_and_broken_models_are_explained),

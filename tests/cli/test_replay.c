@@ -603,7 +603,7 @@ static void mistakes_are_explained(void** state) {
         {DOUBLE " --data row.csv", 1, "row.csv"},
         {DOUBLE " --data truth.csv --map elbow.yaml", 1,
          "elbow.yaml: the data has a channel \"joint/joint2/position\", which the model does not"
-         " know; did you mean joint/joint"},
+         " know (`neuralsim names MODEL` lists what there is); did you mean \"joint/joint"},
     };
     write_text("broken.csv", "t,q0\n0,1\n0.1,x\n");
     write_text("unknown.csv", "t,volts\n0,1\n0.1,2\n");

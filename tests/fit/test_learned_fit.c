@@ -728,7 +728,7 @@ static const struct {
     {MODEL DATA "learned: {kind: feedforward, increment: 1}\n", NS_ERR_PARSE,
      "fit.yaml:3:41:", "increment"},
     {MODEL DATA "learned: {kind: feedforward, hide: [joint]}\n", NS_ERR_PARSE, "fit.yaml:3:10:",
-     "hide: the model has no joint joint with a coordinate; the nearest is joint0"},
+     "hide: the model has no joint \"joint\" with a coordinate; did you mean \"joint0\"?"},
     {MODEL DATA "learned: {kind: feedforward, hide: [joint0], angle: [joint0]}\n", NS_ERR_PARSE,
      "fit.yaml:3:10:", "under hide and under angle"},
     {MODEL DATA "learned: {kind: feedforward}\nparameters: {link/link1/mass: 1}\n", NS_ERR_PARSE,
@@ -763,7 +763,7 @@ static const struct {
     {BALL "learned: {kind: feedforward}\n", NS_ERR_UNSUPPORTED,
      "fit.yaml:3:10:", "add `integrate: true`"},
     {BALL "learned: {kind: feedforward, integrate: true, hide: [b/w]}\n", NS_ERR_PARSE,
-     "fit.yaml:3:10:", "no joint b/w"},
+     "fit.yaml:3:10:", "no joint \"b/w\""},
     {BALL "learned: {kind: feedforward, integrate: true, hide: [root/w]}\n", NS_ERR_PARSE,
      "fit.yaml:3:10:", "joint root has no part w; its parts are x, y, z, rotation"},
     {BALL "learned: {kind: feedforward, integrate: true, hide: [root], angle: [root/x]}\n",
@@ -808,7 +808,7 @@ static void files_that_do_not_fit_are_refused(void** state) {
     static const struct {
         const char *learned, *says;
     } cases[] = {
-        {"{kind: feedforward, hide: [elbow]}", "hide: the model has no joint elbow"},
+        {"{kind: feedforward, hide: [elbow]}", "hide: the model has no joint \"elbow\""},
         {"{kind: feedforward, controls: [tau7]}", "controls: the model has no control tau7"},
         {"{kind: feedforward, state_shift: [1]}", "state_shift has 1 numbers; the model needs 4"},
         {"{kind: feedforward, control_scale: [1]}", "control_scale has 1 numbers"}};

@@ -135,10 +135,9 @@ static void wrong_formulas_are_refused(void** state) {
     WRONG(def.formula = "b * unwrap(c)",
           "formula \"friction\": formula, byte 5: unwrap() is for columns of a table, and there are"
           " none");
-    WRONG(
-        def.formula = "b * c * d",
-        "formula \"friction\": formula, byte 9: d is not among the coefficients; the nearest is b;"
-        " add it, or put it in double quotes if it is a quantity");
+    WRONG(def.formula = "b * c * d",
+          "formula \"friction\": formula, byte 9: d is not among the coefficients (add it, or put"
+          " it in double quotes if it is a quantity); the nearest is \"b\"");
     WRONG(
         def.formula = "b * c * \"c\"",
         "formula \"friction\": formula, byte 5: c is here with quotes, as a quantity, and without,"
@@ -258,11 +257,10 @@ static void broken_yaml_is_refused_with_its_place(void** state) {
         {HEAD "  formula: b * sine(\"q/0\")\n",
          "f.yaml:4:16: formula \"f\": formula: 'sine' is no function; there are sin cos tan", 0},
         {HEAD "  formula: b * \"q/0\" + bb\n  coefficients: {b: 1}\n",
-         "f.yaml:4:24: formula \"f\": formula: bb is not among the coefficients; the nearest is b;",
-         0},
+         "f.yaml:4:24: formula \"f\": formula: bb is not among the coefficients (add it,", 0},
         {HEAD "  formula: 2 * b\n",
          "f.yaml:4:16: formula \"f\": formula: b is not among the"
-         " coefficients; add it,",
+         " coefficients (add it,",
          0},
         {HEAD "  formula: b\n  coefficients: {b: 1, c: 2}\n",
          "f.yaml:5:24: formula \"f\": coefficients: the formula does not use c; remove it", 0},

@@ -202,8 +202,8 @@ static void what_is_wrong_gets_a_message(void** state) {
         {"robots: " ROBOT "\n", NS_ERR_PARSE, "did you mean \"robot\"?"},
         {"robot: " ROBOT "\nparameters:\n  link/link1/mass: 1\n  \"link/link1/mas\": 1\n",
          NS_ERR_PARSE,
-         "h.yaml:4:3: parameters: no parameter of the model is called, or fits,"
-         " \"link/link1/mas\"; the nearest is \"link/link1/mass\""},
+         "h.yaml:4:3: parameters: no parameter of the model matches"
+         " \"link/link1/mas\"; did you mean \"link/link1/mass\"?"},
         {"robot: " ROBOT "\nparameters: {\"link/*/mass\": -1}\n", NS_ERR_PARSE,
          "h.yaml:2:14: parameters: link/link0/mass cannot be -1: it lies in 0 to inf"},
     };

@@ -521,7 +521,7 @@ static void faults_name_the_link(void** state) {
 
 static void messages_say_where_and_what(void** state) {
     (void)state;
-    refuse_one(ask("link/link1/mas"), "did you mean link/link1/mass?");
+    refuse_one(ask("link/link1/mas"), "did you mean \"link/link1/mass\"?");
     refuse_one(ask("link/*/weight"), "has no parameter \"link/*/weight\"");
     refuse_one(ask("length"), "a number of your own needs a start");
     refuse_one(ask_own("length", 1.0, 2.0, 1.0), "the lower bound 2 is not below the upper one 1");
@@ -545,7 +545,7 @@ static void messages_say_where_and_what(void** state) {
     s = set("link/link1/mass", "a +");
     refuse(&own, 1, &s, 1, "7:9", "of the formula");
     s = set("link/link1/mas", "a");
-    refuse(&own, 1, &s, 1, "7:9", "did you mean link/link1/mass?");
+    refuse(&own, 1, &s, 1, "7:9", "did you mean \"link/link1/mass\"?");
     nsi_setting_request circle[] = {set("link/link1/mass", "a * \"link/link0/mass\""),
                                     set("link/link0/mass", "a")};
     refuse(&own, 1, circle, 2, "7:9", "itself set by a formula");
