@@ -345,7 +345,7 @@ static int choose_horizons(replay* r) {
     bool seconds = false;
     r->options = (nsi_predict_options){.history = r->history,
                                        .origins = r->origins,
-                                       .reach = r->reach,
+                                       .smoothing = r->reach,
                                        .threads = r->threads,
                                        .horizons = r->horizons};
     if (r->horizon) {

@@ -95,8 +95,9 @@ static ns_status make_pupil(school* s, pupil* p) {
 static ns_status seat(school* s, pupil* p, const nsi_windows* windows, bool learn,
                       uint32_t* columns, nsi_objective** out) {
     ns_discovery* d = s->d;
-    nsi_loss loss = {
-        .length = s->length, .states = NSI_STATES_FREE, .reach = 5, .fit_weights = learn};
+    ns_window_options loss = {.length = s->length,
+                              .smoothing = 5,
+                              .optimise = learn ? NS_OPTIMISE_WEIGHTS : NS_OPTIMISE_NONE};
     ns_status status = nsi_objective_create(p->problem, d->fit->data[NSI_ROLE_TRAIN], &loss,
                                             windows, d->fit->threads, out, s->error);
     if (status != NS_OK) return status;

@@ -223,13 +223,10 @@ static void place(nsi_workspace* b, const double* values) {
     }
 }
 
-static nsi_loss loss_of(const nsi_workspace* b, uint32_t length) {
-    nsi_loss loss = b->fit->plan->stages.data[0].loss;
-    return (nsi_loss){.length = length,
-                      .states = NSI_STATES_FREE,
-                      .reach = loss.reach > 0 ? loss.reach : 5,
-                      .fit_params = true,
-                      .fit_weights = true};
+static ns_window_options loss_of(const nsi_workspace* b, uint32_t length) {
+    ns_window_options loss = b->fit->plan->stages.data[0].windows;
+    return (ns_window_options){.length = length,
+                               .smoothing = loss.smoothing > 0 ? loss.smoothing : 5};
 }
 
 // All windows of the training data, thinned out where there are very many.
@@ -254,7 +251,7 @@ ns_status nsi_workspace_cut(nsi_workspace* b, uint32_t length, ns_error* error) 
     uint32_t recordings = ns_dataset_recording_count(train), wanted = recordings;
     if (recordings < 3) wanted = all.count < NSI_FOLDS ? all.count : NSI_FOLDS;
     if (wanted > NSI_FOLDS) wanted = NSI_FOLDS;
-    nsi_loss loss = loss_of(b, length);
+    ns_window_options loss = loss_of(b, length);
     for (uint32_t f = 0; f < wanted && status == NS_OK; f++) {
         part.count = 0;
         for (uint32_t k = 0; k < all.count && status == NS_OK; k++) {
@@ -476,8 +473,8 @@ static double* residuals_of(const nsi_workspace* b, const nsi_problem* problem,
     const nsi_dictionary* d = b->dictionary;
     nsi_windows windows = {0};
     nsi_objective* e = NULL;
-    nsi_loss loss = loss_of(b, length);
-    loss.fit_params = loss.fit_weights = false;
+    ns_window_options loss = loss_of(b, length);
+    loss.optimise = NS_OPTIMISE_NONE;
     uint32_t rows = (length + 1) * problem->nchannel;
     ns_status status =
         nsi_windows_make(problem, data, length, MOST_ROWS / rows + 1, false, &windows, error);

@@ -325,8 +325,9 @@ static ns_status check_stage(ns_fit* f, const nsi_stage* stage, const nsi_yaml_n
     const nsi_problem* problem = nsi_fit_problem(f, stage);
     ns_status status = nsi_stage_solver_check(problem, stage, &inner);
     if (status == NS_OK) {
-        status = nsi_windows_make(problem, f->data[NSI_ROLE_TRAIN], stage->loss.length,
-                                  stage->loss.count, stage->loss.overlap, &windows, &inner);
+        status =
+            nsi_windows_make(problem, f->data[NSI_ROLE_TRAIN], stage->windows.length,
+                             stage->windows.max_windows, stage->windows.overlap, &windows, &inner);
     }
     for (uint32_t k = 0; k < windows.count && status == NS_OK; k++) {
         status = nsi_problem_check_length(problem, windows.data[k].length, &inner);

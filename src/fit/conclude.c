@@ -90,7 +90,8 @@ static ns_status list_coefficients(ns_fit* f, ns_error* error) {
 // Their errors, at the end of the last stage.
 static ns_status judge_coefficients(ns_fit* f, nsi_objective* e, ns_error* error) {
     const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
-    if (f->answer.coefficients.count == 0 || !last->loss.fit_weights) return NS_OK;
+    if (f->answer.coefficients.count == 0 || !nsi_optimises_weights(last->windows.optimise))
+        return NS_OK;
     double* variances = nsi_alloc(&f->allocator, f->nw * sizeof *variances);
     if (!variances) return nsi_fail_nomem(error);
     if (nsi_objective_coefficient_variances(e, variances)) {
@@ -110,7 +111,7 @@ static ns_status judge_coefficients(ns_fit* f, nsi_objective* e, ns_error* error
 // Errors from the normal equations at the end of the last stage.
 static ns_status identify(ns_fit* f, nsi_objective* e, ns_error* error) {
     const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
-    if (f->nz == 0 || !last->loss.fit_params) return NS_OK;
+    if (f->nz == 0 || !nsi_optimises_parameters(last->windows.optimise)) return NS_OK;
     double* information = nsi_alloc_zeroed(&f->allocator, (size_t)f->nz * f->nz * sizeof(double));
     double* sizes = nsi_alloc(&f->allocator, f->nz * sizeof(double));
     ns_status status = information && sizes ? NS_OK : nsi_fail_nomem(error);
@@ -145,7 +146,7 @@ nsi_predict_options nsi_fit_predict_options(const ns_fit* f) {
                                  .origins = f->plan->origins,
                                  .after = f->plan->after,
                                  .adapt = {f->adapt, f->adapt_deviations, f->nadapt},
-                                 .reach = f->plan->stages.data[0].loss.reach,
+                                 .smoothing = f->plan->stages.data[0].windows.smoothing,
                                  .horizons = f->plan->horizons.data,
                                  .nhorizon = f->plan->horizons.count,
                                  .errors = f->errors,
@@ -221,7 +222,7 @@ static ns_status describe(ns_fit* f, ns_error* error) {
         snprintf(noise, sizeof noise, "; noise of %g added to training data", f->plan->noise);
     }
     snprintf(text, sizeof text, "%s, samples every %g ms; %s%s; seed %llu", step, period * 1e3,
-             states[last->loss.states], noise, (unsigned long long)f->plan->seed);
+             states[last->windows.initial_state], noise, (unsigned long long)f->plan->seed);
     nsi_result* a = &f->answer;
     a->setting = nsi_arena_string(&a->arena, text, strlen(text));
     a->title = f->plan->title;
@@ -235,7 +236,7 @@ static ns_status describe(ns_fit* f, ns_error* error) {
     }
     a->nweight = 0;
     for (uint32_t k = 0; k < f->plan->stages.count; k++) {
-        if (f->plan->stages.data[k].loss.fit_weights) a->nweight = f->nw;
+        if (nsi_optimises_weights(f->plan->stages.data[k].windows.optimise)) a->nweight = f->nw;
     }
     return a->setting && a->model ? NS_OK : nsi_fail_nomem(error);
 }

@@ -27,14 +27,16 @@ static ns_status note(nsi_run* r, const char* text) {
 
 static void describe_stage(const nsi_stage* stage, char* text, size_t size) {
     static const char* const methods[] = {"LM", "L-BFGS", "OWL-QN", "Adam", "proximal"};
-    const char* what = stage->loss.fit_params && stage->loss.fit_weights ? ""
-                       : stage->loss.fit_params                          ? ", parameters"
-                                                                         : ", weights";
+    const char* what = nsi_optimises_parameters(stage->windows.optimise) &&
+                               nsi_optimises_weights(stage->windows.optimise)
+                           ? ""
+                       : nsi_optimises_parameters(stage->windows.optimise) ? ", parameters"
+                                                                           : ", weights";
     const char* teacher = stage->teacher ? "teacher, " : "";
-    if (stage->loss.length == 0) {
+    if (stage->windows.length == 0) {
         snprintf(text, size, "%swhole recordings, %s%s", teacher, methods[stage->method], what);
     } else {
-        snprintf(text, size, "%swindows of %u, %s%s", teacher, stage->loss.length,
+        snprintf(text, size, "%swindows of %u, %s%s", teacher, stage->windows.length,
                  methods[stage->method], what);
     }
 }
@@ -154,7 +156,8 @@ ns_status nsi_run_end_phase(nsi_run* r, const nsi_outcome* out, double seconds) 
 enum { MOST_PATH_POINTS = 200 }; // of a stage, along its iterations
 
 static bool has_penalty(const nsi_stage* stage) {
-    return stage->loss.fit_weights && (stage->l1 > 0.0 || stage->group > 0.0);
+    return nsi_optimises_weights(stage->windows.optimise) &&
+           (stage->l1 > 0.0 || stage->group > 0.0);
 }
 
 // Names of the inputs of first layers and of coefficients, in the order of weights.
@@ -251,7 +254,7 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
     const nsi_problem* problem = nsi_fit_problem(f, stage);
     ns_status status =
-        nsi_objective_create(problem, train, &stage->loss, NULL, f->threads, &r->e, r->error);
+        nsi_objective_create(problem, train, &stage->windows, NULL, f->threads, &r->e, r->error);
     if (status != NS_OK) return status;
     nsi_point point = nsi_objective_point(r->e);
     nsi_copy_numbers(point.z, f->z, f->nz);

@@ -125,7 +125,7 @@ static ns_status find_scales(ns_fit* f, const nsi_problem* p, ns_error* error) {
     s.mean = s.last + p->sizes.nx;
     s.square = s.mean + all;
     s.change = s.square + all;
-    uint32_t reach = f->plan->stages.data[0].loss.reach;
+    uint32_t reach = f->plan->stages.data[0].windows.smoothing;
     pass(&s, train, reach, false);
     for (size_t k = 0; k < all && s.count > 0.0; k++) s.mean[k] /= s.count;
     pass(&s, train, reach, true);

@@ -193,7 +193,7 @@ static void fill_recorded(maker* m, const piece* p) {
     nsi_traces* e = m->e;
     const nsi_problem* problem = m->f->problem;
     const ns_recording* r = recording_of(m, p);
-    uint32_t reach = m->f->plan->stages.data[0].loss.reach;
+    uint32_t reach = m->f->plan->stages.data[0].windows.smoothing;
     for (uint32_t k = 0; k < p->samples; k++) {
         size_t row = (size_t)p->first + k;
         const double* values = r->values + (size_t)k * e->nchannel;

@@ -121,7 +121,8 @@ static ns_status make_searcher(nsi_run* r, searcher* w) {
     ns_status status = w->e && w->descent && w->z && w->scratch ? NS_OK : nsi_fail_nomem(r->error);
     for (uint32_t k = 0; status == NS_OK && k < count; k++) {
         const nsi_stage* stage = &f->plan->stages.data[k];
-        status = nsi_objective_create(f->problem, train, &stage->loss, NULL, 1, &w->e[k], r->error);
+        status =
+            nsi_objective_create(f->problem, train, &stage->windows, NULL, 1, &w->e[k], r->error);
         if (status == NS_OK) {
             status = nsi_stage_solver_create(f->problem, train, stage, w->e[k], f->plan->seed, 1,
                                              &w->descent[k], r->error);
@@ -261,11 +262,13 @@ static ns_status populate(nsi_run* r, const double* lower, const double* upper, 
     const nsi_search* plan = &f->plan->search;
     size_t n = f->nz;
     nsi_stage stage = f->plan->stages.data[f->plan->stages.count - 1];
-    stage.loss.states = NSI_STATES_RECORDED;
-    stage.loss.fit_weights = false;
+    stage.windows.initial_state = NS_INITIAL_STATE_RECORDED;
+    stage.windows.optimise = nsi_optimises_parameters(stage.windows.optimise)
+                                 ? NS_OPTIMISE_PARAMETERS
+                                 : NS_OPTIMISE_NONE;
     surface s = {.r = r};
-    ns_status status = nsi_objective_create(f->problem, f->data[NSI_ROLE_TRAIN], &stage.loss, NULL,
-                                            f->threads, &s.e, r->error);
+    ns_status status = nsi_objective_create(f->problem, f->data[NSI_ROLE_TRAIN], &stage.windows,
+                                            NULL, f->threads, &s.e, r->error);
     if (status != NS_OK) return status;
     size_t size = n * n + 4 * n + nsi_parameters_scratch(f->variables) + 1;
     double* memory = nsi_alloc(&f->allocator, size * sizeof *memory);

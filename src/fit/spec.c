@@ -236,24 +236,24 @@ static void read_length(reader* r, const nsi_yaml_node* node, uint32_t* out) {
 
 // What `node` says, on top of what `stage` has; not the length of windows.
 static void read_stage(reader* r, const nsi_yaml_node* node, nsi_stage* stage) {
-    nsi_loss* loss = &stage->loss;
-    int states = (int)loss->states, method = (int)stage->method, fit = -1;
-    read_count(r, node, "count", 1, 10000000, &loss->count);
+    ns_window_options* loss = &stage->windows;
+    int states = (int)loss->initial_state, method = (int)stage->method, fit = -1;
+    read_count(r, node, "count", 1, 10000000, &loss->max_windows);
     read_flag(r, node, "overlap", &loss->overlap);
     read_choice(r, node, "states", "free recorded tied", &states);
-    read_count(r, node, "reach", 1, 10000, &loss->reach);
-    read_number(r, node, "tie", 0.0, 1e9, &loss->tie);
+    read_count(r, node, "reach", 1, 10000, &loss->smoothing);
+    read_number(r, node, "tie", 1e-9, 1e9, &loss->continuity_weight);
     if (find(node, "huber")) {
-        loss->robust = NSI_ROBUST_HUBER;
-        read_number(r, node, "huber", 1e-9, 1e9, &loss->width);
+        loss->robust = NS_ROBUST_HUBER;
+        read_number(r, node, "huber", 1e-9, 1e9, &loss->robust_width);
     }
     if (find(node, "cauchy")) {
-        loss->robust = NSI_ROBUST_CAUCHY;
-        read_number(r, node, "cauchy", 1e-9, 1e9, &loss->width);
+        loss->robust = NS_ROBUST_CAUCHY;
+        read_number(r, node, "cauchy", 1e-9, 1e9, &loss->robust_width);
         if (find(node, "huber")) fail(r, find(node, "cauchy"), "give huber or cauchy, not both");
     }
-    read_number(r, node, "decay", 0.0, 1e9, &loss->decay);
-    read_number(r, node, "decay_upper", 0.0, 1e9, &loss->decay_upper);
+    read_number(r, node, "decay", 0.0, 1e9, &loss->weight_decay);
+    read_number(r, node, "decay_upper", 0.0, 1e9, &loss->weight_decay_upper);
     read_number(r, node, "l1", 0.0, 1e9, &stage->l1);
     read_number(r, node, "group", 0.0, 1e9, &stage->group);
     read_flag(r, node, "adaptive", &stage->adaptive);
@@ -266,11 +266,12 @@ static void read_stage(reader* r, const nsi_yaml_node* node, nsi_stage* stage) {
     read_number(r, node, "clip", 0.0, 1e12, &stage->clip);
     read_flag(r, node, "teacher", &stage->teacher);
     read_choice(r, node, "fit", "all parameters weights", &fit);
-    loss->states = (nsi_states)states;
+    loss->initial_state = (ns_initial_state)states;
     stage->method = (nsi_method)method;
     if (fit >= 0) {
-        loss->fit_params = fit != 2;
-        loss->fit_weights = fit != 1;
+        loss->optimise = fit == 0   ? NS_OPTIMISE_ALL
+                         : fit == 1 ? NS_OPTIMISE_PARAMETERS
+                                    : NS_OPTIMISE_WEIGHTS;
     }
     bool lasso = stage->l1 > 0.0 || stage->group > 0.0;
     if (r->status == NS_OK && lasso && (method == NSI_METHOD_LBFGS || method == NSI_METHOD_ADAM)) {
@@ -296,7 +297,7 @@ static void check_teacher(reader* r, const nsi_yaml_node* node, const nsi_stage*
              " `windows: one`");
     } else if (learned->integrate) {
         fail(r, node, "teacher forcing does not go with `integrate`: begin with `windows: one`");
-    } else if (stage->loss.states != NSI_STATES_RECORDED) {
+    } else if (stage->windows.initial_state != NS_INITIAL_STATE_RECORDED) {
         fail(r, node,
              "teacher forcing takes all states from the data: it needs `states: recorded`");
     }
@@ -307,8 +308,8 @@ static void check_adaptive(reader* r, const nsi_yaml_node* node, const nsi_stage
     uint32_t count = r->plan->stages.count;
     const nsi_stage* last = count > 0 ? &r->plan->stages.data[count - 1] : NULL;
     if (!stage->adaptive || r->status != NS_OK) return;
-    if (!stage->loss.fit_weights || !last || !last->loss.fit_weights ||
-        !(last->l1 > 0.0 || last->group > 0.0)) {
+    if (!nsi_optimises_weights(stage->windows.optimise) || !last ||
+        !nsi_optimises_weights(last->windows.optimise) || !(last->l1 > 0.0 || last->group > 0.0)) {
         fail(r, node,
              "adaptive needs a stage with l1 or group just before it, and weights to fit in both");
     }
@@ -321,11 +322,7 @@ static void add_stage(reader* r, const nsi_stage* stage) {
 }
 
 static void read_stages(reader* r, const nsi_yaml_node* loss, const nsi_yaml_node* stages) {
-    nsi_stage stage = {.loss = {.states = NSI_STATES_FREE,
-                                .reach = 5,
-                                .tie = 10.0,
-                                .fit_params = true,
-                                .fit_weights = true},
+    nsi_stage stage = {.windows = {.smoothing = 5, .continuity_weight = 10.0},
                        .iterations = 50,
                        .tolerance = 1e-9,
                        .rate = 1e-2,
@@ -339,26 +336,26 @@ static void read_stages(reader* r, const nsi_yaml_node* loss, const nsi_yaml_nod
         if (windows && windows->type == NSI_YAML_LIST) {
             if (windows->count == 0) fail(r, windows, "expected lengths of windows: [25, 100]");
             for (const nsi_yaml_node* n = windows->first; n && r->status == NS_OK; n = n->next) {
-                read_length(r, n, &stage.loss.length);
+                read_length(r, n, &stage.windows.length);
                 add_stage(r, &stage);
             }
             return;
         }
-        read_length(r, windows, &stage.loss.length);
+        read_length(r, windows, &stage.windows.length);
         add_stage(r, &stage);
         return;
     }
     if (windows && windows->type == NSI_YAML_LIST) {
         fail(r, windows, "with `stages`, each of them has its own length of windows");
     }
-    read_length(r, windows, &stage.loss.length);
+    read_length(r, windows, &stage.windows.length);
     if (r->status == NS_OK && (stages->type != NSI_YAML_LIST || stages->count == 0)) {
         fail(r, stages, "expected a list of stages: [{windows: 25}, {windows: 100}]");
     }
     for (const nsi_yaml_node* n = stages->first; n && r->status == NS_OK; n = n->next) {
         nsi_stage own = stage;
         check_map(r, n, "a stage", STAGE_KEYS);
-        read_length(r, find(n, "windows"), &own.loss.length);
+        read_length(r, find(n, "windows"), &own.windows.length);
         read_stage(r, n, &own);
         check_teacher(r, n, &own);
         check_adaptive(r, n, &own);

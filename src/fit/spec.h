@@ -35,7 +35,7 @@ typedef enum nsi_method {
 
 // One local optimisation.
 typedef struct nsi_stage {
-    nsi_loss loss;
+    ns_window_options windows;
     bool teacher; // the network sees recorded states instead of its own
     nsi_method method;
     uint32_t iterations;

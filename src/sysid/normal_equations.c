@@ -78,7 +78,8 @@ static bool need_normal(nsi_objective* e) {
     m->Y = nsi_numbers(e, count * nt * n);
     m->gx = nsi_numbers(e, count * nt);
     m->yg = nsi_numbers(e, count * nt);
-    size_t ends = e->loss.states == NSI_STATES_TIED ? count * e->p->sizes.nx * columns : 0;
+    size_t ends =
+        e->options.initial_state == NS_INITIAL_STATE_TIED ? count * e->p->sizes.nx * columns : 0;
     m->ends = nsi_numbers(e, ends);
     uint32_t nvariant = e->p->nvariant;
     m->sensitivity =

@@ -35,9 +35,9 @@ static const ns_recording* recording_of(const nsi_objective* e, uint32_t window)
 
 static ns_status take_windows(nsi_objective* e, const nsi_windows* windows, ns_error* error) {
     if (!windows) {
-        bool overlap = e->loss.overlap && e->loss.states != NSI_STATES_TIED;
-        return nsi_windows_make(e->p, e->data, e->loss.length, e->loss.count, overlap, &e->windows,
-                                error);
+        bool overlap = e->options.overlap && e->options.initial_state != NS_INITIAL_STATE_TIED;
+        return nsi_windows_make(e->p, e->data, e->options.length, e->options.max_windows, overlap,
+                                &e->windows, error);
     }
     for (uint32_t k = 0; k < windows->count; k++) {
         if (!nsi_array_push(&e->allocator, &e->windows, windows->data[k])) {
@@ -177,14 +177,15 @@ static ns_status make_points(nsi_objective* e, ns_error* error) {
 // would move the position by as much in a tenth of a window.
 static void scale_ties(nsi_objective* e) {
     const nsi_problem* p = e->p;
-    double span = 0.1 * e->loss.length * p->substeps * p->sizes.timestep;
+    double span = 0.1 * e->options.length * p->substeps * p->sizes.timestep;
     for (uint32_t k = 0; k < p->ncoordinate; k++) {
         const nsi_coordinate* c = &p->coordinates[k];
         double position = 0.0;
         for (uint32_t i = 0; i < (c->quaternion ? 4u : 1u); i++) {
             uint32_t channel = p->channel_of_state[c->at + i];
             if (channel == NSI_NONE) continue;
-            position = e->tie_scale[c->at + i] = e->loss.tie * p->sources[channel].scale;
+            position = e->tie_scale[c->at + i] =
+                e->options.continuity_weight * p->sources[channel].scale;
         }
         for (uint32_t i = 0; p->model && c->at < p->nq && i < (c->quaternion ? 3u : 1u); i++) {
             e->tie_scale[p->nq + c->tangent + i] = position * span;
@@ -199,7 +200,8 @@ static void set_decay(nsi_objective* e) {
         memset(e->coefficient + m.offset, m.formula != NULL, (size_t)m.rows * m.columns);
         if (m.formula) continue;
         for (uint32_t i = 0; i < m.rows * m.columns; i++) {
-            e->decay[m.offset + i] = e->loss.decay + (m.layer > 0 ? e->loss.decay_upper : 0.0);
+            e->decay[m.offset + i] =
+                e->options.weight_decay + (m.layer > 0 ? e->options.weight_decay_upper : 0.0);
         }
     }
 }
@@ -212,8 +214,8 @@ static ns_status make(nsi_objective* e, const nsi_windows* windows, ns_error* er
     if (status == NS_OK) status = make_points(e, error);
     if (status != NS_OK) return status;
     for (uint32_t k = 0; k < e->windows.count && e->p->taught; k++) {
-        nsi_problem_teach(e->p, recording_of(e, k), &e->windows.data[k], e->loss.reach, e->trial.x,
-                          e->controls + e->control_at[k] * e->p->sizes.nc);
+        nsi_problem_teach(e->p, recording_of(e, k), &e->windows.data[k], e->options.smoothing,
+                          e->trial.x, e->controls + e->control_at[k] * e->p->sizes.nc);
     }
     scale_ties(e);
     set_decay(e);
@@ -222,23 +224,27 @@ static ns_status make(nsi_objective* e, const nsi_windows* windows, ns_error* er
 }
 
 ns_status nsi_objective_create(const nsi_problem* problem, const ns_dataset* data,
-                               const nsi_loss* loss, const nsi_windows* windows, uint32_t threads,
-                               nsi_objective** out, ns_error* error) {
+                               const ns_window_options* options, const nsi_windows* windows,
+                               uint32_t threads, nsi_objective** out, ns_error* error) {
     *out = NULL;
     nsi_objective* e = nsi_alloc_zeroed(&problem->allocator, sizeof *e);
     if (!e) return nsi_fail_nomem(error);
     e->allocator = problem->allocator;
     e->p = problem;
     e->data = data;
-    e->loss = *loss;
+    e->options = *options;
+    if (e->options.smoothing == 0) e->options.smoothing = NSI_DEFAULT_SMOOTHING;
+    if (e->options.continuity_weight == 0.0) {
+        e->options.continuity_weight = NSI_DEFAULT_CONTINUITY_WEIGHT;
+    }
     e->threads = threads > 0 ? threads : 1;
 #ifdef _OPENMP
     e->threads = threads > 0 ? threads : (uint32_t)omp_get_num_procs();
 #endif
-    e->nz = loss->fit_params ? variable_count(e) : 0;
-    e->nw = loss->fit_weights ? problem->sizes.nw : 0;
+    e->nz = nsi_optimises_parameters(options->optimise) ? variable_count(e) : 0;
+    e->nw = nsi_optimises_weights(options->optimise) ? problem->sizes.nw : 0;
     e->n = e->nz + e->nw;
-    e->nt = loss->states == NSI_STATES_RECORDED ? 0 : problem->ntangent;
+    e->nt = options->initial_state == NS_INITIAL_STATE_RECORDED ? 0 : problem->ntangent;
     ns_status status = make(e, windows, error);
     if (status != NS_OK) {
         nsi_objective_free(e);
@@ -269,6 +275,10 @@ void nsi_objective_free(nsi_objective* e) {
     nsi_free(&memory, e);
 }
 
+void nsi_objective_set_priors(nsi_objective* e, const nsi_prior* priors) {
+    e->priors = priors;
+}
+
 void nsi_objective_set_active(nsi_objective* e, const uint32_t* columns, uint32_t count) {
     e->chosen = columns;
     e->n = columns ? count : e->nz + e->nw;
@@ -292,7 +302,7 @@ nsi_point nsi_objective_point(nsi_objective* e) {
 
 void nsi_objective_guess(nsi_objective* e) {
     for (uint32_t k = 0; k < e->windows.count; k++) {
-        nsi_problem_guess(e->p, recording_of(e, k), e->windows.data[k].start, e->loss.reach,
+        nsi_problem_guess(e->p, recording_of(e, k), e->windows.data[k].start, e->options.smoothing,
                           e->point.x + (size_t)k * nx_of(e));
     }
 }
@@ -353,14 +363,14 @@ static ns_rollout_args batch_args(nsi_objective* e, const nsi_batch* b, const ns
 }
 
 // rho(r), and its weight rho'(r) / 2 r.
-static double robust(const nsi_loss* loss, double r, double* weight) {
-    double size = fabs(r), width = loss->width;
+static double robust(const ns_window_options* o, double r, double* weight) {
+    double size = fabs(r), width = o->robust_width;
     *weight = 1.0;
-    if (loss->robust == NSI_ROBUST_HUBER && size > width) {
+    if (o->robust == NS_ROBUST_HUBER && size > width) {
         *weight = width / size;
         return width * (2.0 * size - width);
     }
-    if (loss->robust == NSI_ROBUST_CAUCHY) {
+    if (o->robust == NS_ROBUST_CAUCHY) {
         double share = r / width;
         *weight = fmax(1.0 / (1.0 + share * share), DBL_MIN); // 0 is for what is missing
         return width * width * log1p(share * share);
@@ -387,7 +397,7 @@ static void compare(nsi_objective* e, uint32_t window) {
             double simulated = s->state ? states[step * p->sizes.nx + s->number]
                                         : observations[step * p->sizes.ny + s->number];
             e->residuals[row] = (simulated - recorded) * s->scale;
-            robust(&e->loss, e->residuals[row], &e->row_weight[row]);
+            robust(&e->options, e->residuals[row], &e->row_weight[row]);
         }
     }
 }
@@ -420,7 +430,7 @@ static double sum_up(nsi_objective* e, const nsi_point* point) {
         if (e->row_weight[k] == 0.0) continue;
         count++;
         squares += e->residuals[k] * e->residuals[k];
-        sum += robust(&e->loss, e->residuals[k], &weight);
+        sum += robust(&e->options, e->residuals[k], &weight);
     }
     e->nresidual = count;
     e->squares = squares;

@@ -13,44 +13,33 @@
 #ifndef NSI_SYSID_OBJECTIVE_H
 #define NSI_SYSID_OBJECTIVE_H
 
+#include "neuralsim/residuals.h"
 #include "solver/solvers.h"
 #include "sysid/problem.h"
-
-typedef enum nsi_states {
-    NSI_STATES_FREE,     // estimated
-    NSI_STATES_RECORDED, // as nsi_problem_guess() finds them
-    NSI_STATES_TIED      // estimated, and pulled to where the window before ends
-} nsi_states;
-
-typedef enum nsi_robust { NSI_ROBUST_NONE, NSI_ROBUST_HUBER, NSI_ROBUST_CAUCHY } nsi_robust;
 
 // What is known of a variable beforehand.
 typedef struct nsi_prior {
     double mean, deviation; // INFINITY: nothing
 } nsi_prior;
 
-typedef struct nsi_loss {
-    uint32_t length; // of windows, samples; 0: whole recordings
-    uint32_t count;  // of windows, at most; 0: any
-    bool overlap;    // windows may overlap to reach `count`
-    nsi_states states;
-    uint32_t reach; // of the guess of start states, samples
-    double tie;     // weight of tied ends, in units of the channels' scales
-    nsi_robust robust;
-    double width;       // from which on residuals count less, in units of sigma
-    double decay;       // R, of all weights
-    double decay_upper; // in addition, of all layers but the first
-    bool fit_params, fit_weights;
-    const nsi_prior* priors; // (variables) in place of their own; NULL: those
-} nsi_loss;
+// What options leave to the library: 0 stands for these.
+enum { NSI_DEFAULT_SMOOTHING = 5, NSI_DEFAULT_CONTINUITY_WEIGHT = 10 };
+
+static inline bool nsi_optimises_parameters(ns_optimise what) {
+    return what == NS_OPTIMISE_ALL || what == NS_OPTIMISE_PARAMETERS;
+}
+
+static inline bool nsi_optimises_weights(ns_optimise what) {
+    return what == NS_OPTIMISE_ALL || what == NS_OPTIMISE_WEIGHTS;
+}
 
 typedef struct nsi_objective nsi_objective;
 
 // @param data     windows are taken from it, or from `windows` if there are any
 // @param threads  0: one per core. Results do not depend on it
 ns_status nsi_objective_create(const nsi_problem* problem, const ns_dataset* data,
-                               const nsi_loss* loss, const nsi_windows* windows, uint32_t threads,
-                               nsi_objective** out, ns_error* error);
+                               const ns_window_options* options, const nsi_windows* windows,
+                               uint32_t threads, nsi_objective** out, ns_error* error);
 void nsi_objective_free(nsi_objective* evaluator); // NULL is allowed
 
 uint32_t nsi_objective_window_count(const nsi_objective* evaluator);
@@ -63,6 +52,9 @@ typedef struct nsi_point {
     double *z, *w, *x;
 } nsi_point;
 nsi_point nsi_objective_point(nsi_objective* evaluator);
+
+// Priors (variables) in place of the variables' own, from now on; NULL: their own. They stay the caller's.
+void nsi_objective_set_priors(nsi_objective* objective, const nsi_prior* priors);
 
 // Start states as guessed from the data.
 void nsi_objective_guess(nsi_objective* evaluator);

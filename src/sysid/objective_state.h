@@ -35,7 +35,8 @@ struct nsi_objective {
     ns_allocator allocator;
     const nsi_problem* p;
     const ns_dataset* data;
-    nsi_loss loss;
+    ns_window_options options;
+    const nsi_prior* priors; // (variables), or NULL: their own
     uint32_t threads;
     nsi_windows windows; // by variants
     uint32_t* variant;   // (windows) of each
@@ -70,7 +71,7 @@ struct nsi_objective {
 };
 
 static inline nsi_prior nsi_prior_of(const nsi_objective* e, uint32_t variable) {
-    if (e->loss.priors) return e->loss.priors[variable];
+    if (e->priors) return e->priors[variable];
     const nsi_parameter* v = nsi_parameters_at(e->p->variables, variable);
     return (nsi_prior){v->start, v->prior};
 }
@@ -82,11 +83,11 @@ static inline uint32_t nsi_column_of(const nsi_objective* e, uint32_t unknown) {
 
 // The first sample of a window that counts.
 static inline uint32_t nsi_first_sample(const nsi_objective* e) {
-    return e->loss.states == NSI_STATES_RECORDED ? 1 : 0;
+    return e->options.initial_state == NS_INITIAL_STATE_RECORDED ? 1 : 0;
 }
 
 static inline bool nsi_is_tied(const nsi_objective* e, uint32_t window) {
-    return e->loss.states == NSI_STATES_TIED && e->windows.data[window].joined;
+    return e->options.initial_state == NS_INITIAL_STATE_TIED && e->windows.data[window].joined;
 }
 
 // Zeroed memory; one number more than asked for, so that there is always a block.

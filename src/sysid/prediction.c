@@ -106,7 +106,7 @@ static ns_status estimate(const job* j, const nsi_window* window, double* x, ns_
     nsi_window past = *window;
     past.length = j->history;
     nsi_windows one = {.data = &past, .count = 1};
-    nsi_loss loss = {.states = NSI_STATES_FREE, .reach = j->options->reach};
+    ns_window_options loss = {.smoothing = j->options->smoothing, .optimise = NS_OPTIMISE_NONE};
     nsi_objective* e = NULL;
     ns_status status = nsi_objective_create(j->p, j->data, &loss, &one, 1, &e, error);
     if (status != NS_OK) return status;
@@ -131,16 +131,16 @@ static ns_status adapt(const job* j, worker* w, const nsi_window* window, uint32
     const nsi_parameters* variables = j->p->variables;
     nsi_window past = {.recording = window->recording, .length = window->start};
     nsi_windows one = {.data = &past, .count = 1};
-    nsi_loss loss = {.states = NSI_STATES_RECORDED,
-                     .reach = j->options->reach,
-                     .fit_params = true,
-                     .priors = j->priors};
+    ns_window_options loss = {.initial_state = NS_INITIAL_STATE_RECORDED,
+                              .smoothing = j->options->smoothing,
+                              .optimise = NS_OPTIMISE_PARAMETERS};
     nsi_objective* e = NULL;
     ns_status status = nsi_objective_create(j->p, j->data, &loss, &one, 1, &e, error);
     if (status != NS_OK) return status;
     nsi_point point = nsi_objective_point(e);
     memcpy(point.z, j->z, nsi_parameters_count(variables) * sizeof(double));
     if (j->weights) memcpy(point.w, j->weights, j->p->sizes.nw * sizeof(double));
+    nsi_objective_set_priors(e, j->priors);
     nsi_objective_set_active(e, a->variables, a->count);
     nsi_lm_options options = nsi_default_lm_options();
     nsi_lm_state state = {0};
@@ -169,7 +169,7 @@ static ns_status simulate(const job* j, worker* w, uint32_t number, ns_error* er
     const nsi_window* window = &j->windows.data[number];
     const ns_recording* recording = ns_dataset_recording(j->data, window->recording);
     uint32_t variant = nsi_problem_variant(p, recording);
-    nsi_problem_guess(p, recording, window->start, j->options->reach, w->x);
+    nsi_problem_guess(p, recording, window->start, j->options->smoothing, w->x);
     ns_status status = j->history > 0 ? estimate(j, window, w->x, error) : NS_OK;
     const double* params = j->params ? j->params + p->param_at[variant] : NULL;
     if (status == NS_OK && j->priors) status = adapt(j, w, window, variant, &params, error);
@@ -600,7 +600,7 @@ static uint32_t count_blind(const job* j, double* x) {
     for (uint32_t k = 0; k < j->windows.count && j->history == 0; k++) {
         const nsi_window* w = &j->windows.data[k];
         const ns_recording* recording = ns_dataset_recording(j->data, w->recording);
-        count += !nsi_problem_guess(j->p, recording, w->start, j->options->reach, x);
+        count += !nsi_problem_guess(j->p, recording, w->start, j->options->smoothing, x);
     }
     return count;
 }

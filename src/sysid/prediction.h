@@ -44,7 +44,7 @@ typedef struct nsi_predict_options {
     nsi_adaptation adapt; // with `after`
     bool tiled;           // instead: one prediction after the other, to the end of each recording
     const uint32_t* only; // (nrecording) so many samples of each recording; NULL: all
-    uint32_t reach;       // see nsi_problem_guess()
+    uint32_t smoothing;   // see nsi_problem_guess()
     uint32_t ahead;       // samples to predict, fewer where a recording ends; 0: as many as the
                           // longest horizon has, or all when there are no horizons
     const double* horizons; // s, ascending

@@ -332,7 +332,7 @@ static ns_status make_batches(nsi_stage_solver* d, const ns_dataset* data, uint3
         uint32_t to = (uint32_t)((uint64_t)d->windows * (k + 1) / count);
         nsi_windows part = {.data = all.data + from, .count = to - from};
         nsi_objective* e = NULL;
-        status = nsi_objective_create(d->p, data, &d->stage->loss, &part, threads, &e, error);
+        status = nsi_objective_create(d->p, data, &d->stage->windows, &part, threads, &e, error);
         if (status == NS_OK && !nsi_array_push(&d->allocator, &d->batches, e)) {
             nsi_objective_free(e);
             status = nsi_fail_nomem(error);
@@ -345,20 +345,23 @@ static ns_status make_batches(nsi_stage_solver* d, const ns_dataset* data, uint3
 }
 
 static uint32_t variables_of(const nsi_problem* p, const nsi_stage* stage) {
-    return stage->loss.fit_params && p->variables ? nsi_parameters_count(p->variables) : 0;
+    return nsi_optimises_parameters(stage->windows.optimise) && p->variables
+               ? nsi_parameters_count(p->variables)
+               : 0;
 }
 
 static uint32_t weights_of(const nsi_problem* p, const nsi_stage* stage) {
-    return stage->loss.fit_weights ? p->sizes.nw : 0;
+    return nsi_optimises_weights(stage->windows.optimise) ? p->sizes.nw : 0;
 }
 
 ns_status nsi_stage_solver_check(const nsi_problem* p, const nsi_stage* stage, ns_error* error) {
     if (stage->iterations > 0 && variables_of(p, stage) + weights_of(p, stage) == 0) {
         return nsi_fail(error, NS_ERR_PARSE, "there is nothing to fit: no %s",
-                        stage->loss.fit_params ? "parameters" : "weights");
+                        nsi_optimises_parameters(stage->windows.optimise) ? "parameters"
+                                                                          : "weights");
     }
     if (stage->method == NSI_METHOD_LM) return NS_OK;
-    bool free_states = stage->loss.states != NSI_STATES_RECORDED;
+    bool free_states = stage->windows.initial_state != NS_INITIAL_STATE_RECORDED;
     for (uint32_t k = 0; k < p->ncoordinate && free_states; k++) {
         if (!p->coordinates[k].quaternion) continue;
         return nsi_fail(error, NS_ERR_UNSUPPORTED,

@@ -328,14 +328,17 @@ static void plans_say_what_was_written(void** state) {
     assert_string_equal(p->settings.data[0].formula, "-length / 2");
     assert_int_equal(p->stages.count, 3);
     const nsi_stage* s = p->stages.data;
-    assert_true(s[0].loss.length == 1 && s[0].loss.count == 50 && s[0].loss.overlap);
-    assert_true(s[0].loss.states == NSI_STATES_TIED && s[0].loss.tie == 4.0);
-    assert_true(s[0].loss.robust == NSI_ROBUST_HUBER && s[0].loss.width == 2.0);
-    assert_true(s[1].loss.length == 25 && s[1].method == NSI_METHOD_ADAM && s[1].rate == 0.1);
-    assert_true(s[1].batch == 8 && s[1].clip == 2.0 && s[1].loss.decay == 0.1);
-    assert_true(s[2].loss.length == 0 && s[2].loss.states == NSI_STATES_RECORDED);
-    assert_true(s[2].loss.robust == NSI_ROBUST_CAUCHY && s[2].loss.width == 3.0);
-    assert_true(s[2].loss.fit_params && !s[2].loss.fit_weights);
+    assert_true(s[0].windows.length == 1 && s[0].windows.max_windows == 50 && s[0].windows.overlap);
+    assert_true(s[0].windows.initial_state == NS_INITIAL_STATE_TIED &&
+                s[0].windows.continuity_weight == 4.0);
+    assert_true(s[0].windows.robust == NS_ROBUST_HUBER && s[0].windows.robust_width == 2.0);
+    assert_true(s[1].windows.length == 25 && s[1].method == NSI_METHOD_ADAM && s[1].rate == 0.1);
+    assert_true(s[1].batch == 8 && s[1].clip == 2.0 && s[1].windows.weight_decay == 0.1);
+    assert_true(s[2].windows.length == 0 &&
+                s[2].windows.initial_state == NS_INITIAL_STATE_RECORDED);
+    assert_true(s[2].windows.robust == NS_ROBUST_CAUCHY && s[2].windows.robust_width == 3.0);
+    assert_true(nsi_optimises_parameters(s[2].windows.optimise) &&
+                !nsi_optimises_weights(s[2].windows.optimise));
     assert_true(p->search.method == NSI_SEARCH_RESTART && p->search.target == 0.5);
     assert_true(p->history == 9 && p->origins == 12 && p->horizons.count == 2);
     assert_string_equal(nsi_fit_spec_path(p, "a.urdf"), "/f/a.urdf");
@@ -348,8 +351,9 @@ static void what_is_left_out_has_defaults(void** state) {
     nsi_fit_spec* p = parse("model: a.urdf\ndata: {train: [a.csv]}\n");
     assert_int_equal(p->stages.count, 1);
     const nsi_stage* s = p->stages.data;
-    assert_true(s->loss.length == 0 && s->loss.states == NSI_STATES_FREE);
-    assert_true(s->method == NSI_METHOD_LM && s->loss.fit_params && s->loss.fit_weights);
+    assert_true(s->windows.length == 0 && s->windows.initial_state == NS_INITIAL_STATE_FREE);
+    assert_true(s->method == NSI_METHOD_LM && nsi_optimises_parameters(s->windows.optimise) &&
+                nsi_optimises_weights(s->windows.optimise));
     assert_true(p->search.method == NSI_SEARCH_NONE && p->seed == 1 && p->timestep == 0.0);
     nsi_fit_spec_free(p);
 }

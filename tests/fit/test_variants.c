@@ -672,7 +672,7 @@ static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
     nsi_problem* problem = NULL;
     nsi_objective* e = NULL;
     nsi_prediction prediction = {0};
-    nsi_predict_options options = {.reach = 5, .threads = 1};
+    nsi_predict_options options = {.smoothing = 5, .threads = 1};
     nsi_parameter_model models[2];
     nsi_variant variants[2];
     ns_error error = {0};

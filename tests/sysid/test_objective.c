@@ -36,7 +36,7 @@ static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t threads) {
     ns_error error = {0};
     ns_status status =
         nsi_objective_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
-                             &fit->plan->stages.data[0].loss, NULL, threads, &e, &error);
+                             &fit->plan->stages.data[0].windows, NULL, threads, &e, &error);
     must(status, &error);
     return e;
 }
@@ -93,19 +93,19 @@ static void free_kept(kept* k) {
 
 // ---- F by itself -------------------------------------------------------------------------------
 
-static double rho(const nsi_loss* loss, double r) {
-    double c = loss->width;
+static double rho(const ns_window_options* loss, double r) {
+    double c = loss->robust_width;
     switch (loss->robust) {
-    case NSI_ROBUST_NONE: break;
-    case NSI_ROBUST_HUBER: return fabs(r) <= c ? r * r : 2.0 * c * fabs(r) - c * c;
-    case NSI_ROBUST_CAUCHY: return c * c * log(1.0 + r * r / (c * c));
+    case NS_ROBUST_NONE: break;
+    case NS_ROBUST_HUBER: return fabs(r) <= c ? r * r : 2.0 * c * fabs(r) - c * c;
+    case NS_ROBUST_CAUCHY: return c * c * log(1.0 + r * r / (c * c));
     }
     return r * r;
 }
 
 // Each window rolled out alone, one number after the other.
 static double value_alone(const ns_fit* fit, nsi_objective* e) {
-    const nsi_loss* loss = &fit->plan->stages.data[0].loss;
+    const ns_window_options* loss = &fit->plan->stages.data[0].windows;
     const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
     ns_system_sizes n = ns_system_get_sizes(fit->system);
     nsi_point point = nsi_objective_point(e);
@@ -147,7 +147,8 @@ static double value_alone(const ns_fit* fit, nsi_objective* e) {
                                 .observations = seen};
         assert_int_equal(ns_rollout(fit->system, work, &args, NULL), NS_OK);
         ns_workspace_free(work);
-        for (uint32_t k = loss->states == NSI_STATES_RECORDED; k <= window->length; k++) {
+        for (uint32_t k = loss->initial_state == NS_INITIAL_STATE_RECORDED; k <= window->length;
+             k++) {
             for (uint32_t c = 0; c < nchannel; c++) {
                 double recorded = r->values[(window->start + k) * nchannel + c], simulated = NAN;
                 const char* name = ns_dataset_channel(data, c)->name;
@@ -168,7 +169,8 @@ static double value_alone(const ns_fit* fit, nsi_objective* e) {
         }
         bool goes_on = w > 0 && nsi_objective_window(e, w - 1)->recording == window->recording &&
                        nsi_objective_window(e, w - 1)->start + window->length == window->start;
-        for (uint32_t k = 0; k < n.nx && goes_on && loss->states == NSI_STATES_TIED; k++) {
+        for (uint32_t k = 0; k < n.nx && goes_on && loss->initial_state == NS_INITIAL_STATE_TIED;
+             k++) {
             double off = (before[k] - point.x[(size_t)w * n.nx + k]) * e->tie_scale[k];
             sum += off * off;
         }
@@ -180,10 +182,10 @@ static double value_alone(const ns_fit* fit, nsi_objective* e) {
     }
     free(before);
     assert_int_equal(count, nsi_objective_residual_count(e));
-    for (uint32_t k = 0; k < n.nw && loss->fit_weights; k++) {
-        sum += count * loss->decay * point.w[k] * point.w[k];
+    for (uint32_t k = 0; k < n.nw && nsi_optimises_weights(loss->optimise); k++) {
+        sum += count * loss->weight_decay * point.w[k] * point.w[k];
     }
-    for (uint32_t k = 0; k < fit->nz && loss->fit_params; k++) {
+    for (uint32_t k = 0; k < fit->nz && nsi_optimises_parameters(loss->optimise); k++) {
         const nsi_parameter* item = nsi_parameters_at(fit->variables, k);
         sum += pow((v[k] - item->start) / item->prior, 2.0);
     }
@@ -973,13 +975,13 @@ static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
     nsi_objective* e = NULL;
     nsi_stage_solver* descent = NULL;
     nsi_prediction prediction = {0};
-    nsi_predict_options options = {.history = 5, .origins = 3, .reach = 5, .threads = 1};
+    nsi_predict_options options = {.history = 5, .origins = 3, .smoothing = 5, .threads = 1};
     const nsi_stage* stage = &fit->plan->stages.data[0];
     ns_error error = {0};
     ns_status status = nsi_problem_create(ns_hybrid_model(fit->hybrid), fit->system, fit->variables,
                                           data, allocator, &problem, &error);
     if (status == NS_OK) {
-        status = nsi_objective_create(problem, data, &stage->loss, NULL, 1, &e, &error);
+        status = nsi_objective_create(problem, data, &stage->windows, NULL, 1, &e, &error);
     }
     if (status == NS_OK) {
         double value, *g = calloc(nsi_objective_unknowns(e), sizeof *g);

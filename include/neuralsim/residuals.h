@@ -1,0 +1,54 @@
+/// @file residuals.h
+/// Residuals: simulated minus recorded, over windows of a dataset.
+
+#ifndef NEURALSIM_RESIDUALS_H
+#define NEURALSIM_RESIDUALS_H
+
+#include "neuralsim/data.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Initial state of each window.
+typedef enum ns_initial_state {
+    NS_INITIAL_STATE_FREE,     ///< estimated along with everything else
+    NS_INITIAL_STATE_RECORDED, ///< from the recording, smoothed where a velocity is not recorded
+    NS_INITIAL_STATE_TIED      ///< estimated, and pulled to the end of the window before
+} ns_initial_state;
+
+/// Loss of a residual r, in units of its standard deviation; c is robust_width.
+typedef enum ns_robust_loss {
+    NS_ROBUST_NONE,  ///< r^2
+    NS_ROBUST_HUBER, ///< r^2 up to c, then 2 c |r| - c^2
+    NS_ROBUST_CAUCHY ///< c^2 log(1 + (r / c)^2)
+} ns_robust_loss;
+
+/// Which unknowns are optimised. Initial states are apart from this.
+typedef enum ns_optimise {
+    NS_OPTIMISE_ALL,        ///< parameters and weights
+    NS_OPTIMISE_PARAMETERS, ///< weights stay
+    NS_OPTIMISE_WEIGHTS,    ///< parameters stay
+    NS_OPTIMISE_NONE        ///< both stay
+} ns_optimise;
+
+/// Windows of the recordings and the cost over them. A zeroed struct is the default.
+typedef struct ns_window_options {
+    uint32_t length;      ///< samples after the first one; 0: whole recordings
+    uint32_t max_windows; ///< more are thinned out evenly; 0: no limit
+    bool overlap;         ///< windows may overlap to reach max_windows
+    ns_initial_state initial_state;
+    uint32_t smoothing; ///< samples on either side from which initial states are guessed. 0: 5
+    double continuity_weight; ///< of tied initial states, in units of the channels' scales. 0: 10
+    ns_robust_loss robust;
+    double robust_width;       ///< residuals above it count less, in units of sigma
+    double weight_decay;       ///< of all network weights
+    double weight_decay_upper; ///< in addition, of all layers but the first
+    ns_optimise optimise;
+} ns_window_options;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
