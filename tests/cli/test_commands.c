@@ -8,6 +8,7 @@
 #include "neuralsim/table.h"
 #include "support/assert.h"
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -26,33 +27,6 @@
 // The pendulum of tests/data/cli.
 static const double mass = 2.0, length = 0.7, moment = 0.1 + 2.0 * 0.7 * 0.7, gravity = 9.81,
                     damping = 0.3, timestep = 0.001;
-
-// ---- running the program -------------------------------------------------------------------
-
-static char folder[] = "/tmp/neuralsim_cli_XXXXXX"; // for files; the program runs in it
-static program_result last;                         // of the last command
-static const char *out, *err;                       // what it wrote
-
-static char* read_text(const char* name) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return program_read_file(path);
-}
-
-static void write_text(const char* name, const char* text) {
-    program_write_file(folder, name, text);
-}
-
-static void run_ok(const char* arguments) {
-    program_must_run(folder, arguments, &last);
-    out = last.out, err = last.err;
-}
-
-// It must fail with this code and say this.
-static void run_bad(const char* arguments, int code, const char* message) {
-    program_must_fail(folder, arguments, code, message, &last);
-    out = last.out, err = last.err;
-}
 
 // ---- tables and JSON -----------------------------------------------------------------------
 
@@ -103,28 +77,28 @@ static void every_command_has_help(void** state) {
     run_ok("--help");
     char arguments[64];
     for (int k = 0; k < COMMANDS; k++) {
-        assert_says(out, commands[k]);
+        assert_says(last.out, commands[k]);
     }
     run_ok("-h");
-    assert_says(out, "usage: neuralsim COMMAND");
+    assert_says(last.out, "usage: neuralsim COMMAND");
     run_ok("graph -h");
     run_ok("bench -h");
     for (int k = 0; k < COMMANDS; k++) {
         snprintf(arguments, sizeof arguments, "%s --help", commands[k]);
         run_ok(arguments);
-        assert_says(out, "usage: neuralsim ");
-        assert_says(out, "\nexample: ");
+        assert_says(last.out, "usage: neuralsim ");
+        assert_says(last.out, "\nexample: ");
         int lines = 0;
         size_t width = 0;
-        for (const char* line = out; *line; line += strcspn(line, "\n") + 1, lines++) {
+        for (const char* line = last.out; *line; line += strcspn(line, "\n") + 1, lines++) {
             if (strcspn(line, "\n") > width) width = strcspn(line, "\n");
         }
         assert_true(lines <= 32); // a screen
         assert_true(width <= 100);
-        char* text = strdup(out);
+        char* text = strdup(last.out);
         snprintf(arguments, sizeof arguments, "%s x -h", commands[k]);
         run_ok(arguments);
-        assert_string_equal(out, text);
+        assert_string_equal(last.out, text);
         free(text);
     }
 }
@@ -136,16 +110,16 @@ static void examples_of_help_work(void** state) {
         char arguments[4096];
         snprintf(arguments, sizeof arguments, "%s --help", commands[k]);
         run_ok(arguments);
-        const char* example = strstr(strstr(out, "\nexample: "), "  neuralsim ");
+        const char* example = strstr(strstr(last.out, "\nexample: "), "  neuralsim ");
         assert_non_null(example);
         int size = (int)strcspn(example + 12, "\n");
         while (example[12 + size - 1] == '\\') { // goes on in the next line
             size += 1 + (int)strcspn(example + 12 + size + 1, "\n");
         }
         snprintf(arguments, sizeof arguments, "%.*s", size, example + 12);
-        char link[512];
+        char link[9000];
         snprintf(link, sizeof link, "ln -sfn '%s' '%s/examples' '%s'", MODELS, NEURALSIM_SOURCE_DIR,
-                 folder);
+                 tempdir());
         assert_int_equal(system(link), 0);
         run_ok(arguments);
     }
@@ -216,8 +190,8 @@ static void mistakes_on_the_command_line_are_explained(void** state) {
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         run_bad(cases[k].arguments, 2, cases[k].message);
-        assert_says(err, "--help'\n");
-        assert_string_equal(out, "");
+        assert_says(last.err, "--help'\n");
+        assert_string_equal(last.out, "");
     }
 }
 
@@ -229,7 +203,7 @@ static json_t* bench_rows(const char* arguments) {
     snprintf(line, sizeof line, "bench %s --quick --json", arguments);
     run_ok(line);
     json_t* rows = json_array();
-    for (const char* at = out; *at; at += strcspn(at, "\n") + 1) {
+    for (const char* at = last.out; *at; at += strcspn(at, "\n") + 1) {
         char* text = strndup(at, strcspn(at, "\n"));
         json_array_append_new(rows, json_of(text));
         free(text);
@@ -262,8 +236,8 @@ static void bench_tells_of_contact(void** state) {
     }
     json_decref(rows);
     run_ok("bench double_pendulum/step --quick --backend interp");
-    assert_says(out, "  rows  sweeps  solves\n");
-    assert_says(out, "      -       -       -\n");
+    assert_says(last.out, "  rows  sweeps  solves\n");
+    assert_says(last.out, "      -       -       -\n");
 }
 
 // Another simulator is timed where there is one; where there is none, that is no failure.
@@ -271,7 +245,7 @@ static void bench_times_peers(void** state) {
     (void)state;
     json_t* rows = bench_rows("pendulum5_ground --backend interp --peers");
     size_t count = json_array_size(rows);
-    if (*err == '\0') { // two of the step, one of the peer, two of the gradient
+    if (*last.err == '\0') { // two of the step, one of the peer, two of the gradient
         assert_int_equal(count, 5);
         assert_true(strncmp(backend_of(rows, 2), "mujoco-", 7) == 0);
         assert_true(number(json_array_get(rows, 2), "ns") > 0.0);
@@ -279,18 +253,18 @@ static void bench_times_peers(void** state) {
         assert_true(number(json_array_get(rows, 2), "lanes") == 1.0);
     } else {
         assert_int_equal(count, 4);
-        assert_says(err, "bench --peers: only our own rows: ");
+        assert_says(last.err, "bench --peers: only our own rows: ");
     }
     json_decref(rows);
 
     // Files that are no libraries stand in the way of the ones there are.
-    write_text("libmujoco.so", "");
-    write_text("libmujoco.so.2.2.2", "");
-    assert_int_equal(setenv("LD_LIBRARY_PATH", folder, 1), 0);
+    tempdir_write("libmujoco.so", "");
+    tempdir_write("libmujoco.so.2.2.2", "");
+    assert_int_equal(setenv("LD_LIBRARY_PATH", tempdir(), 1), 0);
     rows = bench_rows("double_pendulum/step --backend interp --peers");
     unsetenv("LD_LIBRARY_PATH");
     assert_int_equal(json_array_size(rows), 2);
-    assert_says(err, "bench --peers: only our own rows: ");
+    assert_says(last.err, "bench --peers: only our own rows: ");
     json_decref(rows);
 }
 
@@ -301,7 +275,7 @@ static void commands_can_be_misspelt(void** state) {
             "--help' lists all\n");
     run_bad("grad x.urdf", 2, "did you mean 'gradcheck'?");
     run_bad("frobnicate", 2, "there is no command 'frobnicate'; 'neuralsim --help' lists all\n");
-    assert_null(strstr(err, "usage"));
+    assert_null(strstr(last.err, "usage"));
     run_bad("identify x.yaml", 2, "did you mean 'fit'?");
 }
 
@@ -316,10 +290,10 @@ static void options_can_be_misspelt(void** state) {
 // What changes the motion and is ignored is told by the commands that compute motions.
 static void ignored_parts_are_mentioned(void** state) {
     (void)state;
-    write_text("p.xml", "<mujoco><worldbody><body><joint name='j' type='hinge'/>"
-                        "<geom size='1' mass='1'/></body></worldbody>"
-                        "<tendon><fixed name='f'><joint joint='j' coef='1'/></fixed></tendon>"
-                        "<equality><joint joint1='j'/></equality></mujoco>");
+    tempdir_write("p.xml", "<mujoco><worldbody><body><joint name='j' type='hinge'/>"
+                           "<geom size='1' mass='1'/></body></worldbody>"
+                           "<tendon><fixed name='f'><joint joint='j' coef='1'/></fixed></tendon>"
+                           "<equality><joint joint1='j'/></equality></mujoco>");
     static const char* const lines[] = {"simulate p.xml --steps 1", "eval p.xml --quantity qdd",
                                         "gradcheck p.xml"};
     for (int k = 0; k < 3; k++) {
@@ -328,15 +302,15 @@ static void ignored_parts_are_mentioned(void** state) {
             "neuralsim: 2 parts of p.xml that change the motion are ignored; "
             "'neuralsim inspect p.xml' lists them\n";
         size_t size = sizeof told - 1;
-        assert_int_equal(strncmp(err, told, size), 0);
+        assert_int_equal(strncmp(last.err, told, size), 0);
         // Nothing else, except that OpenMP may have a word on its threads.
-        assert_true(err[size] == '\0' || strncmp(err + size, "OMP:", 4) == 0);
+        assert_true(last.err[size] == '\0' || strncmp(last.err + size, "OMP:", 4) == 0);
     }
 }
 
 static void results_of_a_fit_need_a_folder(void** state) {
     (void)state;
-    write_text("taken", "");
+    tempdir_write("taken", "");
     run_bad("fit " NEURALSIM_SOURCE_DIR "/examples/pendulum_fit.yaml -o taken", 1,
             "taken is there and is no folder");
 }
@@ -344,7 +318,7 @@ static void results_of_a_fit_need_a_folder(void** state) {
 static void missing_and_broken_models_are_explained(void** state) {
     (void)state;
     char arguments[512];
-    write_text("broken.urdf", "<robot name='r'><link name='a'></robot>");
+    tempdir_write("broken.urdf", "<robot name='r'><link name='a'></robot>");
     for (int k = 0; k < COMMANDS; k++) {
         const char* more = needs(commands[k]);
         snprintf(arguments, sizeof arguments, "%s none.urdf %s", commands[k], more);
@@ -359,41 +333,42 @@ static void missing_and_broken_models_are_explained(void** state) {
 static void inspect_tells_what_was_read(void** state) {
     (void)state;
     run_ok("inspect " PENDULUM " --params");
-    assert_says(out, "pendulum: 1 link, nq 1, nv 1, nu 0, total mass 2 kg\n");
-    assert_says(out, "gravity 0 0 -9.81 m/s^2, time step 0.001 s, integrator euler\n");
-    assert_says(out, "rod  hinge revolute   q0        qd0       at 0 0 0, axis 0 1 0, damping 0.3");
-    assert_says(out, "rod    2           0 0 -0.7; 0.1 0.1 0.01 0 0 0\n");
-    assert_says(out, "<gazebo> in <robot name=\"pendulum\"> is not represented\n");
-    assert_says(out, "joint/hinge/damping");
-    assert_says(out, "N m s/rad  [0, inf] log\n");
+    assert_says(last.out, "pendulum: 1 link, nq 1, nv 1, nu 0, total mass 2 kg\n");
+    assert_says(last.out, "gravity 0 0 -9.81 m/s^2, time step 0.001 s, integrator euler\n");
+    assert_says(last.out,
+                "rod  hinge revolute   q0        qd0       at 0 0 0, axis 0 1 0, damping 0.3");
+    assert_says(last.out, "rod    2           0 0 -0.7; 0.1 0.1 0.01 0 0 0\n");
+    assert_says(last.out, "<gazebo> in <robot name=\"pendulum\"> is not represented\n");
+    assert_says(last.out, "joint/hinge/damping");
+    assert_says(last.out, "N m s/rad  [0, inf] log\n");
 
     run_ok("inspect " MODELS "quadruped.urdf");
-    assert_says(out, "13 links, nq 19, nv 18, nu 0, total mass 15.6 kg\n");
-    assert_says(out, "\n  trunk          root    floating   q0..6     qd0..5 ");
-    assert_says(out, "\n        FR_calf  FR_knee revolute   q9        qd8 ");
-    assert_null(strstr(out, "pairs that can touch"));
+    assert_says(last.out, "13 links, nq 19, nv 18, nu 0, total mass 15.6 kg\n");
+    assert_says(last.out, "\n  trunk          root    floating   q0..6     qd0..5 ");
+    assert_says(last.out, "\n        FR_calf  FR_knee revolute   q9        qd8 ");
+    assert_null(strstr(last.out, "pairs that can touch"));
     run_ok("inspect --ground " MODELS "quadruped.urdf");
-    assert_says(out,
+    assert_says(last.out,
                 "\npairs that can touch\n  trunk_geom1:ground               box and plane, ncp, "
                 "mu 1, restitution 0\n");
-    assert_null(strstr(out, "FR_calf_geom3:trunk_geom1"));
+    assert_null(strstr(last.out, "FR_calf_geom3:trunk_geom1"));
     run_ok("inspect --self-collision " MODELS "quadruped.urdf");
-    assert_says(out, "\n  FR_calf_geom3:trunk_geom1        sphere and box, ncp, mu 1");
+    assert_says(last.out, "\n  FR_calf_geom3:trunk_geom1        sphere and box, ncp, mu 1");
     run_ok("names --params --ground " MODELS "quadruped.urdf 'contact/FL_calf_geom3:ground/*'");
-    assert_says(out, "parameters\n");
-    assert_says(out, "  contact/FL_calf_geom3:ground/mu          1 \n");
-    assert_says(out, "  contact/FL_calf_geom3:ground/max_push    2 m/s\n");
+    assert_says(last.out, "parameters\n");
+    assert_says(last.out, "  contact/FL_calf_geom3:ground/mu          1 \n");
+    assert_says(last.out, "  contact/FL_calf_geom3:ground/max_push    2 m/s\n");
 
     run_ok("inspect " DATA "motors.xml");
-    assert_says(out, "u0   m_left               torque on j_left, gear 3\n");
-    assert_says(out, "u1   m_right              position on j_right, gear 1, kp 4\n");
-    assert_says(out, "nothing of the file was ignored");
+    assert_says(last.out, "u0   m_left               torque on j_left, gear 3\n");
+    assert_says(last.out, "u1   m_right              position on j_right, gear 1, kp 4\n");
+    assert_says(last.out, "nothing of the file was ignored");
 }
 
 static void inspect_as_json(void** state) {
     (void)state;
     run_ok("inspect --json " PENDULUM);
-    json_t* root = json_of(out);
+    json_t* root = json_of(last.out);
     assert_string_equal(json_string_value(json_object_get(root, "name")), "pendulum");
     close_relative(number(root, "total_mass"), 2.0, 0.0);
     close_relative(number(root, "nv"), 1.0, 0.0);
@@ -409,7 +384,7 @@ static void inspect_as_json(void** state) {
     json_decref(root);
 
     run_ok("inspect --json --ground " MODELS "quadruped.urdf");
-    root = json_of(out);
+    root = json_of(last.out);
     json_t* pair = json_array_get(json_object_get(root, "pairs"), 1);
     assert_string_equal(json_string_value(json_object_get(pair, "name")), "FR_hip_geom1:ground");
     assert_string_equal(json_string_value(json_object_get(pair, "a")), "FR_hip_geom1");
@@ -426,30 +401,31 @@ static void inspect_as_json(void** state) {
 static void assert_line(const char* name, const char* unit, const char* end) {
     char line[256];
     snprintf(line, sizeof line, "\n%-46s  %-16s  %s\n", name, unit, end);
-    assert_says(out, line);
+    assert_says(last.out, line);
 }
 
 static void names_lists_everything(void** state) {
     (void)state;
     run_ok("names " MODELS "quadruped.urdf --params");
-    assert_says(out, "states\n  q0           q_root_0\n");
-    assert_says(out, "  q18          q_RL_knee\n");
-    assert_says(out, "controls\n  tau0         tau_root_0\n");
-    assert_says(out, "\nquantities      ");
+    assert_says(last.out, "states\n  q0           q_root_0\n");
+    assert_says(last.out, "  q18          q_RL_knee\n");
+    assert_says(last.out, "controls\n  tau0         tau_root_0\n");
+    assert_says(last.out, "\nquantities      ");
     assert_line("  qdd [18]", "m/s^2, rad/s^2", "acceleration  yes");
     assert_line("  mass_matrix [18 x 18]", "kg, kg m, kg m^2", "after         no");
     assert_line("  energy/kinetic", "J", "state         no");
     assert_line("  link/*/pose [x y z qw qx qy qz]", "m, -", "state         no       13 links");
     assert_line("  link/*/jacobian/linear [3 x 18]", "-, m", "after         no       13 links");
     assert_line("  link/*/force [x y z]", "N", "forces        yes      13 links");
-    assert_true(strstr(out, "\n  bias [18]") < strstr(out, "\n  qdd [18]")); // as in the step
-    assert_says(out, "parameters\n");
-    assert_says(out, "  link/trunk/mass                          8 kg\n");
+    assert_true(strstr(last.out, "\n  bias [18]") <
+                strstr(last.out, "\n  qdd [18]")); // as in the step
+    assert_says(last.out, "parameters\n");
+    assert_says(last.out, "  link/trunk/mass                          8 kg\n");
 
     run_ok("names " MODELS "quadruped.urdf 'link/trunk/pose' --all");
     static const char* const parts[] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
     int lines = 0;
-    for (const char* at = out; *at; at++) lines += *at == '\n';
+    for (const char* at = last.out; *at; at++) lines += *at == '\n';
     assert_int_equal(lines, 1 + 7);
     for (int k = 0; k < 7; k++) {
         char name[64];
@@ -466,36 +442,37 @@ static void names_lists_everything(void** state) {
 
     // Quantities depend on how contact is treated; a table with those of springs is a table of
     // states all the same.
-    write_text("ground.xml",
-               "<mujoco><option integrator='Euler'/><worldbody>"
-               "<geom name='g' type='plane' size='5 5 1'/><body name='b' pos='0 0 0.1'>"
-               "<joint name='z' type='slide' axis='0 0 1'/>"
-               "<geom name='b' type='sphere' size='0.1' mass='1'/></body></worldbody></mujoco>");
+    tempdir_write("ground.xml",
+                  "<mujoco><option integrator='Euler'/><worldbody>"
+                  "<geom name='g' type='plane' size='5 5 1'/><body name='b' pos='0 0 0.1'>"
+                  "<joint name='z' type='slide' axis='0 0 1'/>"
+                  "<geom name='b' type='sphere' size='0.1' mass='1'/></body></worldbody></mujoco>");
     run_ok("names ground.xml 'contact/**'");
-    assert_says(out, "contact/b:g/0/force/normal");
-    assert_true(strstr(out, "elastic") == NULL);
+    assert_says(last.out, "contact/b:g/0/force/normal");
+    assert_true(strstr(last.out, "elastic") == NULL);
     run_ok("names ground.xml 'contact/**' --contact spring");
-    assert_says(out, "contact/b:g/0/force/elastic");
-    assert_says(out, "contact/b:g/0/friction");
+    assert_says(last.out, "contact/b:g/0/force/elastic");
+    assert_says(last.out, "contact/b:g/0/friction");
     run_ok("names ground.xml --contact ncp --friction pyramid --sweeps 5");
     run_ok("names ground.xml 'contact/**' --contact none");
-    assert_true(strstr(out, "force") == NULL);
+    assert_true(strstr(last.out, "force") == NULL);
     run_ok("simulate ground.xml --steps 5 --contact spring --observe 'contact/**' -o spring.csv");
     run_ok("simulate ground.xml --steps 5 --contact spring --state spring.csv");
 
     // An integrator that does not go with impulses hides no names.
-    write_text("rk4.xml", "<mujoco><option integrator='RK4'/><worldbody>"
-                          "<geom name='g' type='plane' size='5 5 1'/><body name='b' pos='0 0 0.1'>"
-                          "<joint name='z' type='slide' axis='0 0 1'/>"
-                          "<geom name='b' type='sphere' size='0.1' mass='1'/></body></worldbody>"
-                          "</mujoco>");
+    tempdir_write("rk4.xml",
+                  "<mujoco><option integrator='RK4'/><worldbody>"
+                  "<geom name='g' type='plane' size='5 5 1'/><body name='b' pos='0 0 0.1'>"
+                  "<joint name='z' type='slide' axis='0 0 1'/>"
+                  "<geom name='b' type='sphere' size='0.1' mass='1'/></body></worldbody>"
+                  "</mujoco>");
     run_ok("names rk4.xml 'contact/**' --contact spring");
-    assert_says(out, "contact/b:g/0/force/elastic");
+    assert_says(last.out, "contact/b:g/0/force/elastic");
     run_ok("names rk4.xml 'contact/**'");
-    assert_says(out, "contact/b:g/0/force/normal");
+    assert_says(last.out, "contact/b:g/0/force/normal");
 
     run_ok("names " DATA "motors.xml --json");
-    json_t* root = json_of(out);
+    json_t* root = json_of(last.out);
     json_t* controls = json_object_get(root, "controls");
     assert_int_equal(json_array_size(controls), 4);
     const json_t* first = json_array_get(controls, 0);
@@ -523,17 +500,17 @@ static void names_lists_everything(void** state) {
 
 // A network without hidden layers, so that what it does is known: tau - 0.5 qd - 0.1.
 static void write_networks(void) {
-    write_text("b.yaml", "networks:\n"
-                         "  - name: drag\n"
-                         "    inputs: joint/hinge/velocity\n"
-                         "    outputs: joint/hinge/tau\n");
-    write_text("w.json", "{\"drag/w0\": [[-0.5], [-0.1]]}");
-    write_text("h.yaml", "robot: " PENDULUM "\n"
-                         "parameters: {joint/hinge/damping: 0.2, link/rod/mass: 3}\n"
-                         "timestep: 0.002\n"
-                         "blueprint: b.yaml\n"
-                         "weights: w.json\n");
-    write_text("s.csv", "q0,qd0\n0.4,1.5\n");
+    tempdir_write("b.yaml", "networks:\n"
+                            "  - name: drag\n"
+                            "    inputs: joint/hinge/velocity\n"
+                            "    outputs: joint/hinge/tau\n");
+    tempdir_write("w.json", "{\"drag/w0\": [[-0.5], [-0.1]]}");
+    tempdir_write("h.yaml", "robot: " PENDULUM "\n"
+                            "parameters: {joint/hinge/damping: 0.2, link/rod/mass: 3}\n"
+                            "timestep: 0.002\n"
+                            "blueprint: b.yaml\n"
+                            "weights: w.json\n");
+    tempdir_write("s.csv", "q0,qd0\n0.4,1.5\n");
 }
 
 // Acceleration at q = 0.4, qd = 1.5 with this damping, mass and further torque.
@@ -545,7 +522,7 @@ static double first_qdd(const char* arguments) {
     char command[1024];
     snprintf(command, sizeof command, "eval %s --states s.csv --quantity qdd", arguments);
     run_ok(command);
-    ns_table csv = table_of(out);
+    ns_table csv = table_of(last.out);
     double qdd = cell(&csv, 0, "qdd0");
     ns_table_free(&csv);
     return qdd;
@@ -560,26 +537,26 @@ static void networks_do_what_they_say(void** state) {
                    known_qdd(damping, mass, drag), 1e-12);
     close_relative(first_qdd("h.yaml"), known_qdd(0.2, 3.0, drag), 1e-12);
     // options of the command line win
-    write_text("v.json", "{\"drag/w0\": [[0], [-0.3]]}");
+    tempdir_write("v.json", "{\"drag/w0\": [[0], [-0.3]]}");
     close_relative(first_qdd("h.yaml --weights v.json"), known_qdd(0.2, 3.0, -0.3), 1e-12);
     close_relative(first_qdd("h.yaml --blueprint b.yaml --weights v.json --set link/rod/mass=2"),
                    known_qdd(0.2, 2.0, -0.3), 1e-12);
-    write_text("none.yaml", "networks: []\n");
+    tempdir_write("none.yaml", "networks: []\n");
     close_relative(first_qdd("h.yaml --blueprint none.yaml"), known_qdd(0.2, 3.0, 0.0), 1e-12);
     run_ok("eval h.yaml --states s.csv --quantity net --wrt qd");
-    ns_table csv = table_of(out);
+    ns_table csv = table_of(last.out);
     close_relative(cell(&csv, 0, "net/drag/joint/hinge/tau"), drag, 1e-15);
     close_relative(cell(&csv, 0, "dnet/drag/joint/hinge/tau/dqd0"), -0.5, 1e-15);
     ns_table_free(&csv);
 
     run_ok("simulate h.yaml --state s.csv --steps 1 --json");
-    json_t* root = json_of(out);
+    json_t* root = json_of(last.out);
     close_relative(number(root, "timestep"), 0.002, 0.0);
     close_relative(number(json_object_get(root, "final_state"), "qd_hinge"),
                    1.5 + 0.002 * known_qdd(0.2, 3.0, drag), 1e-12);
     json_decref(root);
     run_ok("simulate h.yaml --state s.csv --steps 1 --dt 0.01 --json");
-    root = json_of(out);
+    root = json_of(last.out);
     close_relative(number(root, "timestep"), 0.01, 0.0);
     json_decref(root);
 }
@@ -588,13 +565,13 @@ static void hybrid_models_are_shown(void** state) {
     (void)state;
     write_networks();
     run_ok("inspect h.yaml");
-    assert_says(out, "time step 0.002 s");
-    assert_says(out,
+    assert_says(last.out, "time step 0.002 s");
+    assert_says(last.out,
                 "\nchanged parameters (above is what the robot's file has)\n  link/rod/mass  ");
-    assert_says(out, "3 kg, in the robot's file 2\n");
-    assert_says(out, "\nnetworks\n  drag                     1 set, 2 weights\n");
+    assert_says(last.out, "3 kg, in the robot's file 2\n");
+    assert_says(last.out, "\nnetworks\n  drag                     1 set, 2 weights\n");
     run_ok("inspect h.yaml --json");
-    json_t* root = json_of(out);
+    json_t* root = json_of(last.out);
     close_relative(number(root, "timestep"), 0.002, 0.0);
     const json_t* network = json_array_get(json_object_get(root, "networks"), 0);
     close_relative(number(network, "weights"), 2.0, 0.0);
@@ -607,22 +584,23 @@ static void hybrid_models_are_shown(void** state) {
 static void formulas_do_what_they_say(void** state) {
     (void)state;
     write_networks();
-    write_text("f.yaml", "formulas:\n"
-                         "  - {name: drag, each: joint/*, output: '{}/tau',"
-                         " formula: '-b * \"{}/velocity\" - c', coefficients: {b: 0.5, c: 0.1}}\n"
-                         "  - {name: more, output: joint/hinge/force/damping, mode: scale,"
-                         " formula: '1'}\n");
-    write_text("fw.json", "{\"drag/w0\": [[0.25, 0.3]]}");
-    write_text("fh.yaml", "robot: " PENDULUM "\nblueprint: f.yaml\n");
+    tempdir_write("f.yaml",
+                  "formulas:\n"
+                  "  - {name: drag, each: joint/*, output: '{}/tau',"
+                  " formula: '-b * \"{}/velocity\" - c', coefficients: {b: 0.5, c: 0.1}}\n"
+                  "  - {name: more, output: joint/hinge/force/damping, mode: scale,"
+                  " formula: '1'}\n");
+    tempdir_write("fw.json", "{\"drag/w0\": [[0.25, 0.3]]}");
+    tempdir_write("fh.yaml", "robot: " PENDULUM "\nblueprint: f.yaml\n");
     double drag = -0.5 * 1.5 - 0.1;
     close_relative(first_qdd("fh.yaml"), known_qdd(2.0 * damping, mass, drag), 1e-12);
     close_relative(first_qdd(PENDULUM " --blueprint f.yaml --weights fw.json"),
                    known_qdd(2.0 * damping, mass, -0.25 * 1.5 - 0.3), 1e-12);
     run_ok("inspect fh.yaml");
-    assert_says(out, "\nformulas\n  drag at {}/tau: -b * \"{}/velocity\" - c\n"
-                     "    drag: b 0.5, c 0.1\n  more at joint/hinge/force/damping: 1\n");
+    assert_says(last.out, "\nformulas\n  drag at {}/tau: -b * \"{}/velocity\" - c\n"
+                          "    drag: b 0.5, c 0.1\n  more at joint/hinge/force/damping: 1\n");
     run_ok("inspect fh.yaml --json");
-    json_t* root = json_of(out);
+    json_t* root = json_of(last.out);
     const json_t* formula = json_array_get(json_object_get(root, "formulas"), 0);
     close_relative(number(formula, "coefficients"), 2.0, 0.0);
     json_decref(root);
@@ -630,48 +608,48 @@ static void formulas_do_what_they_say(void** state) {
     assert_line("  formula/drag/joint/hinge/tau", "N m", "forces        no");
     assert_line("  formula/more/joint/hinge/force/damping", "-", "forces        no");
     run_ok("gradcheck fh.yaml");
-    assert_says(out, "\nweight    drag/b ");
-    assert_says(out, "\nweight    drag/c ");
-    assert_says(out, "5 inputs over 20 steps: 5 ok, 0 unsure, 0 FAIL");
+    assert_says(last.out, "\nweight    drag/b ");
+    assert_says(last.out, "\nweight    drag/c ");
+    assert_says(last.out, "5 inputs over 20 steps: 5 ok, 0 unsure, 0 FAIL");
 }
 
 static void gradcheck_checks_weights(void** state) {
     (void)state;
     write_networks();
     run_ok("gradcheck h.yaml --free link/rod/mass");
-    assert_says(out, "\nweight    drag/w0[0,0]");
-    assert_says(out, "\nweight    drag/w0[1,0]");
-    assert_says(out, "6 inputs over 20 steps: 6 ok, 0 unsure, 0 FAIL");
+    assert_says(last.out, "\nweight    drag/w0[0,0]");
+    assert_says(last.out, "\nweight    drag/w0[1,0]");
+    assert_says(last.out, "6 inputs over 20 steps: 6 ok, 0 unsure, 0 FAIL");
     // Of many weights some are taken, others with another seed.
-    write_text("b.yaml", "networks:\n"
-                         "  - {name: big, inputs: [q/*, prev:qdd/*, lag2:joint/*/tau],"
-                         " outputs: joint/hinge/tau, hidden: [8, 8]}\n");
+    tempdir_write("b.yaml", "networks:\n"
+                            "  - {name: big, inputs: [q/*, prev:qdd/*, lag2:joint/*/tau],"
+                            " outputs: joint/hinge/tau, hidden: [8, 8]}\n");
     run_ok("gradcheck " PENDULUM " --blueprint b.yaml --json");
-    json_t* root = json_of(out);
+    json_t* root = json_of(last.out);
     close_relative(number(root, "fail"), 0.0, 0.0);
     assert_int_equal(json_array_size(json_object_get(root, "inputs")), 5 + 1 + 20);
     json_decref(root);
-    char* one = strdup(out);
+    char* one = strdup(last.out);
     run_ok("gradcheck " PENDULUM " --blueprint b.yaml --json --seed 2");
-    assert_true(strcmp(one, out) != 0);
+    assert_true(strcmp(one, last.out) != 0);
     free(one);
 }
 
 // Values of earlier steps are part of the state: a run goes on where it stopped.
 static void runs_with_memory_go_on(void** state) {
     (void)state;
-    write_text("b.yaml", "networks:\n"
-                         "  - {name: n, inputs: lag2:joint/*/tau, outputs: joint/j_left/tau}\n");
+    tempdir_write("b.yaml", "networks:\n"
+                            "  - {name: n, inputs: lag2:joint/*/tau, outputs: joint/j_left/tau}\n");
     run_ok("simulate " DATA "motors.xml --blueprint b.yaml --steps 6 --every 3 -o whole.csv");
     run_ok("simulate " DATA "motors.xml --blueprint b.yaml --steps 3 --every 3 -o half.csv");
-    char* half = read_text("half.csv");
+    char* half = tempdir_read("half.csv");
     const char* row = strstr(strchr(half, '\n') + 1, "\n") + 1;
     char text[4096];
     snprintf(text, sizeof text, "%.*s\n%s", (int)strcspn(half, "\n"), half, row);
-    write_text("middle.csv", text);
+    tempdir_write("middle.csv", text);
     run_ok("simulate " DATA "motors.xml --blueprint b.yaml --steps 3 --every 3 --state middle.csv");
-    char* whole = read_text("whole.csv");
-    ns_table all = table_of(whole), rest = table_of(out);
+    char* whole = tempdir_read("whole.csv");
+    ns_table all = table_of(whole), rest = table_of(last.out);
     assert_true(ns_table_column(&rest, "memory/joint/j_left/tau/2") != NSI_NONE);
     for (uint32_t k = 1; k < rest.ncol; k++) {
         close_relative(ns_table_at(&rest, 1, k), cell(&all, 2, rest.names[k]), 0.0);
@@ -685,9 +663,10 @@ static void runs_with_memory_go_on(void** state) {
 static void mistakes_with_networks_are_explained(void** state) {
     (void)state;
     write_networks();
-    write_text("wrong.yaml", "networks:\n  - {name: a, inputs: q/0, outputs: joint/hinge/taus}\n");
-    write_text("shape.json", "{\"drag/w0\": [[1, 2, 3]]}");
-    write_text("param.yaml", "robot: " PENDULUM "\nparameters: {link/rod/mas: 3}\n");
+    tempdir_write("wrong.yaml",
+                  "networks:\n  - {name: a, inputs: q/0, outputs: joint/hinge/taus}\n");
+    tempdir_write("shape.json", "{\"drag/w0\": [[1, 2, 3]]}");
+    tempdir_write("param.yaml", "robot: " PENDULUM "\nparameters: {link/rod/mas: 3}\n");
     static const char* const with_networks[] = {"names", "eval", "simulate", "gradcheck"};
     char arguments[512];
     for (int k = 0; k < 4; k++) {
@@ -695,7 +674,7 @@ static void mistakes_with_networks_are_explained(void** state) {
         snprintf(arguments, sizeof arguments, "%s " PENDULUM " --blueprint wrong.yaml %s",
                  with_networks[k], more);
         run_bad(arguments, 1, "joint/hinge/tau");
-        assert_says(err, "wrong.yaml:2");
+        assert_says(last.err, "wrong.yaml:2");
         snprintf(arguments, sizeof arguments, "%s h.yaml --weights shape.json %s", with_networks[k],
                  more);
         run_bad(arguments, 1, "drag/w0");
@@ -719,11 +698,11 @@ static void mistakes_with_networks_are_explained(void** state) {
 
 static void eval_agrees_with_the_closed_form(void** state) {
     (void)state;
-    write_text("s.csv", "t,q_hinge,qd0,tau0,energy\n0,0.4,1.5,0.2,7\n1,-2.5,-0.3,0,8\n");
+    tempdir_write("s.csv", "t,q_hinge,qd0,tau0,energy\n0,0.4,1.5,0.2,7\n1,-2.5,-0.3,0,8\n");
     run_ok("eval " PENDULUM " --states s.csv --quantity qdd mass_matrix bias energy link/rod/pose "
            "--wrt q qd tau link/rod/mass joint/hinge/damping");
-    assert_says(err, "s.csv: ignored 2 columns: t, energy\n");
-    ns_table csv = table_of(out);
+    assert_says(last.err, "s.csv: ignored 2 columns: t, energy\n");
+    ns_table csv = table_of(last.out);
     static const double q[] = {0.4, -2.5}, qd[] = {1.5, -0.3}, tau[] = {0.2, 0.0};
     assert_int_equal(csv.nrow, 2);
     for (uint32_t k = 0; k < 2; k++) {
@@ -753,10 +732,10 @@ static void eval_agrees_with_the_closed_form(void** state) {
 
 static void eval_takes_parameters_from_columns(void** state) {
     (void)state;
-    write_text("p.csv", "q0,link/rod/mass\n0.5,2\n0.5,4\n");
+    tempdir_write("p.csv", "q0,link/rod/mass\n0.5,2\n0.5,4\n");
     run_ok("eval " PENDULUM " --states p.csv --quantity qdd0 mass_matrix_0_0 "
            "--set joint/hinge/damping=0 world/gravity/z=-1 -o r.csv");
-    char* text = read_text("r.csv");
+    char* text = tempdir_read("r.csv");
     ns_table csv = table_of(text);
     assert_int_equal(csv.ncol, 2);
     for (uint32_t k = 0; k < 2; k++) {
@@ -770,39 +749,40 @@ static void eval_takes_parameters_from_columns(void** state) {
 
 static void eval_backends_give_the_same_bytes(void** state) {
     (void)state;
-    write_text("s.csv", "q_j_yaw,qd_j_elbow,tau_j_ball_1\n0.1,2,3\n-1,0.5,0.25\n");
+    tempdir_write("s.csv", "q_j_yaw,qd_j_elbow,tau_j_ball_1\n0.1,2,3\n-1,0.5,0.25\n");
     run_ok("eval " MODELS "arm7_mixed.urdf --states s.csv --quantity qdd --wrt q qd tau "
            "--backend interp");
-    char* interp = strdup(out);
+    char* interp = strdup(last.out);
     run_ok("eval " MODELS "arm7_mixed.urdf --states s.csv --quantity qdd --wrt q qd tau "
            "--backend native");
-    assert_string_equal(out, interp);
+    assert_string_equal(last.out, interp);
     free(interp);
 }
 
 static void eval_normalizes_quaternions(void** state) {
     (void)state;
     const char* eval = "eval " MODELS "quadruped.urdf --states s.csv --quantity link/trunk/pose";
-    write_text("s.csv", "q3,q4,q5,q6\n2,0,0,0\n0.6,0.8,0,0\n0,0,0,-3\n");
+    tempdir_write("s.csv", "q3,q4,q5,q6\n2,0,0,0\n0.6,0.8,0,0\n0,0,0,-3\n");
     run_ok(eval);
-    assert_says(err, "s.csv: quaternions of 2 rows made unit length (first in line 2; off by up to "
-                     "2)\n");
-    ns_table csv = table_of(out);
+    assert_says(last.err,
+                "s.csv: quaternions of 2 rows made unit length (first in line 2; off by up to "
+                "2)\n");
+    ns_table csv = table_of(last.out);
     close_relative(cell(&csv, 0, "link/trunk/pose/qw"), 1.0, 0.0);
     close_relative(cell(&csv, 0, "link/trunk/pose/z"), 0.4, 0.0); // of the model
     close_relative(cell(&csv, 1, "link/trunk/pose/qx"), 0.8, 1e-15);
     close_relative(cell(&csv, 2, "link/trunk/pose/qz"), -1.0, 0.0);
     ns_table_free(&csv);
 
-    write_text("s.csv", "q0\n5\n"); // quaternions that are missing are the identity
+    tempdir_write("s.csv", "q0\n5\n"); // quaternions that are missing are the identity
     run_ok(eval);
-    assert_string_equal(err, "");
-    csv = table_of(out);
+    assert_string_equal(last.err, "");
+    csv = table_of(last.out);
     close_relative(cell(&csv, 0, "link/trunk/pose/x"), 5.0, 0.0);
     close_relative(cell(&csv, 0, "link/trunk/pose/qw"), 1.0, 0.0);
     ns_table_free(&csv);
 
-    write_text("s.csv", "q3,q4,q5,q6\n0,0,0,0\n");
+    tempdir_write("s.csv", "q3,q4,q5,q6\n0,0,0,0\n");
     run_bad(eval, 1, "s.csv:2: a quaternion is zero; write 1 0 0 0 for no rotation");
 }
 
@@ -831,10 +811,10 @@ static void eval_tangents_are_those_of_the_oracle(void** state) {
     }
     ns_text states;
     assert_int_equal(nsi_text_finish(&text, &states, NULL), NS_OK);
-    write_text("s.csv", states.data);
+    tempdir_write("s.csv", states.data);
     ns_text_free(&states);
     run_ok("eval " MODELS "arm7_mixed.urdf --states s.csv --quantity qdd --wrt q qd --tangent");
-    ns_table csv = table_of(out);
+    ns_table csv = table_of(last.out);
     assert_int_equal(csv.ncol, 7 + 7 * 14);
     for (uint32_t row = 0; row < 10; row++) {
         json_t* sample = json_array_get(list, row);
@@ -859,12 +839,12 @@ static void eval_tangents_are_those_of_the_oracle(void** state) {
 // The derivative for the components of a quaternion gives that for the tangent by the chain rule.
 static void eval_tangents_and_components_agree(void** state) {
     (void)state;
-    write_text("s.csv", "q2,q3,q4,q5,qd2,qd3,q6\n0.5,-0.5,0.1,0.7,1,-2,0.4\n");
+    tempdir_write("s.csv", "q2,q3,q4,q5,qd2,qd3,q6\n0.5,-0.5,0.1,0.7,1,-2,0.4\n");
     run_ok("eval " MODELS "arm7_mixed.urdf --states s.csv --quantity qdd --wrt q2 q3 q4 q5 q6");
-    ns_table components = table_of(out);
+    ns_table components = table_of(last.out);
     run_ok("eval " MODELS "arm7_mixed.urdf --states s.csv --quantity qdd --tangent "
            "--wrt q_j_ball_0 q3 q4 q_j_elbow");
-    ns_table tangents = table_of(out);
+    ns_table tangents = table_of(last.out);
     double norm = sqrt(0.25 + 0.25 + 0.01 + 0.49);
     double w = 0.5 / norm, x = -0.5 / norm, y = 0.1 / norm, z = 0.7 / norm;
     const double turn[3][4] = {{-x, w, z, -y}, {-y, -z, w, x}, {-z, y, -x, w}};
@@ -915,7 +895,7 @@ static void eval_explains_bad_tables(void** state) {
         {"", "s.csv:1:1: there is no table"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        write_text("s.csv", cases[k].text);
+        tempdir_write("s.csv", cases[k].text);
         run_bad(eval, 1, cases[k].message);
     }
     run_bad("eval " PENDULUM " --quantity qdd --set link/rod/mass=-5", 1,
@@ -926,20 +906,20 @@ static void eval_explains_bad_tables(void** state) {
     run_bad("eval " PENDULUM " --quantity qdd --free link/arm/mass", 1,
             "no parameter of the model matches \"link/arm/mass\"");
     // Results of an earlier run may stand in the table.
-    write_text("s.csv", "q0,qdd0,energy/total,bias0\n1,2,3,4\n");
+    tempdir_write("s.csv", "q0,qdd0,energy/total,bias0\n1,2,3,4\n");
     run_ok(eval);
-    assert_says(err, "s.csv: ignored 3 columns: qdd0, energy/total, bias0\n");
+    assert_says(last.err, "s.csv: ignored 3 columns: qdd0, energy/total, bias0\n");
 }
 
 static void ambiguous_joint_names_are_not_used(void** state) {
     (void)state;
-    write_text("s.csv", "q_a_0\n1\n");
+    tempdir_write("s.csv", "q_a_0\n1\n");
     run_bad("eval " DATA "ball_and_names.urdf --states s.csv --quantity qdd", 1,
             "column \"q_a_0\" is nothing of this model");
-    assert_says(err, "names by joint would be ambiguous");
-    write_text("s.csv", "q4\n1\n");
+    assert_says(last.err, "names by joint would be ambiguous");
+    tempdir_write("s.csv", "q4\n1\n");
     run_ok("eval " DATA "ball_and_names.urdf --states s.csv --quantity link/second/pose");
-    ns_table csv = table_of(out);
+    ns_table csv = table_of(last.out);
     close_relative(cell(&csv, 0, "link/second/pose/qy"), sin(0.5), 1e-15);
     ns_table_free(&csv);
 }
@@ -957,8 +937,8 @@ static void simulate_agrees_with_steps_by_hand(void** state) {
     (void)state;
     run_ok("simulate " PENDULUM " --steps 3000 --q0 1 --qd0 -0.5 --every 100 "
            "--control 'tau_hinge = 0.5*sin(2*pi*t)' --observe qdd energy/total");
-    assert_string_equal(err, "");
-    ns_table csv = table_of(out);
+    assert_string_equal(last.err, "");
+    ns_table csv = table_of(last.out);
     assert_int_equal(csv.nrow, 31);
     double q = 1.0, qd = -0.5;
     const double pi = 3.14159265358979323846;
@@ -991,7 +971,7 @@ static void simulate_has_the_right_period(void** state) {
                  "--integrator %s --json",
                  period, integrators[k]);
         run_ok(arguments);
-        json_t* root = json_of(out);
+        json_t* root = json_of(last.out);
         json_t* end = json_object_get(root, "final_state");
         close_relative(number(end, "q_hinge") / 1e-4, 1.0, 1e-3);
         close_relative(number(root, "energy_end"), number(root, "energy_start"), 1e-10);
@@ -1005,13 +985,13 @@ static void simulate_writes_the_last_row(void** state) {
     (void)state;
     static const char* const more[] = {"", " --observe qdd", " --batch b.csv",
                                        " --batch b.csv --observe qdd"};
-    write_text("b.csv", "q0\n0.1\n0.2\n");
+    tempdir_write("b.csv", "q0\n0.1\n0.2\n");
     char arguments[512];
     for (int k = 0; k < 4; k++) {
         snprintf(arguments, sizeof arguments, "simulate " PENDULUM " --time 0.0104 --every 4%s",
                  more[k]);
         run_ok(arguments);
-        ns_table csv = table_of(out);
+        ns_table csv = table_of(last.out);
         assert_int_equal(csv.nrow, k < 2 ? 4 : 8);
         for (uint32_t row = 0; row < csv.nrow; row++) {
             static const double times[] = {0.0, 0.004, 0.008, 0.010};
@@ -1024,7 +1004,7 @@ static void simulate_writes_the_last_row(void** state) {
 static void simulate_observes_the_last_state_too(void** state) {
     (void)state;
     run_ok("simulate " PENDULUM " --steps 10 --q0 0.3 --observe q qd energy/kinetic --index-names");
-    ns_table csv = table_of(out);
+    ns_table csv = table_of(last.out);
     assert_int_equal(csv.nrow, 11);
     for (uint32_t k = 0; k < 11; k++) {
         double qd = cell(&csv, k, "qd0");
@@ -1038,10 +1018,10 @@ static void simulate_observes_the_last_state_too(void** state) {
 // A table of controls: by time or by row; actuators by their name or their joint's.
 static void simulate_takes_controls_from_tables(void** state) {
     (void)state;
-    write_text("c.csv", "t,tau0\n0,1\n0.01,-2\n0.02,0.5\n");
+    tempdir_write("c.csv", "t,tau0\n0,1\n0.01,-2\n0.02,0.5\n");
     run_ok("simulate " PENDULUM " --steps 40 --control c.csv");
-    assert_string_equal(err, ""); // a row by time holds until the next, as it should
-    ns_table csv = table_of(out);
+    assert_string_equal(last.err, ""); // a row by time holds until the next, as it should
+    ns_table csv = table_of(last.out);
     double q = 0.0, qd = 0.0;
     for (uint32_t k = 0; k <= 40; k++) {
         double tau = k < 10 ? 1.0 : k < 20 ? -2.0 : 0.5;
@@ -1052,9 +1032,9 @@ static void simulate_takes_controls_from_tables(void** state) {
     ns_table_free(&csv);
 
     // Nothing acts before the first row.
-    write_text("c.csv", "t,tau0\n0.005,3\n");
+    tempdir_write("c.csv", "t,tau0\n0.005,3\n");
     run_ok("simulate " PENDULUM " --steps 10 --control c.csv");
-    csv = table_of(out);
+    csv = table_of(last.out);
     for (uint32_t k = 0; k <= 10; k++) {
         close_relative(cell(&csv, k, "tau_hinge"), k < 5 ? 0.0 : 3.0, 0.0);
         assert_true((cell(&csv, k, "q_hinge") == 0.0) == (k <= 5));
@@ -1062,9 +1042,9 @@ static void simulate_takes_controls_from_tables(void** state) {
     ns_table_free(&csv);
 
     // No gravity: the motor makes 3 * u / 0.5, the servo is a spring of 4 / 0.25.
-    write_text("c.csv", "u_j_left,u_m_right\n0.1,0\n0.2,0\n0.3,0\n");
+    tempdir_write("c.csv", "u_j_left,u_m_right\n0.1,0\n0.2,0\n0.3,0\n");
     run_ok("simulate " DATA "motors.xml --steps 3 --control c.csv --q0 0 0.5 --index-names");
-    csv = table_of(out);
+    csv = table_of(last.out);
     double left = 0.0, right = 0.5, right_v = 0.0;
     for (uint32_t k = 0; k < 3; k++) {
         left += 0.002 * 3.0 * 0.1 * (k + 1) / 0.5;
@@ -1076,23 +1056,24 @@ static void simulate_takes_controls_from_tables(void** state) {
     }
     ns_table_free(&csv);
 
-    write_text("c.csv", "u_hinge\n1\n");
+    tempdir_write("c.csv", "u_hinge\n1\n");
     run_ok("simulate " PENDULUM " --steps 2 --control c.csv");
-    assert_says(err, "c.csv ends before the simulation does; its last row is held");
-    assert_says(err, "c.csv: column u_hinge is taken as tau0, since no actuator drives that joint");
-    write_text("c.csv", "t,tau0\n0,1\n-1,2\n");
+    assert_says(last.err, "c.csv ends before the simulation does; its last row is held");
+    assert_says(last.err,
+                "c.csv: column u_hinge is taken as tau0, since no actuator drives that joint");
+    tempdir_write("c.csv", "t,tau0\n0,1\n-1,2\n");
     run_bad("simulate " PENDULUM " --control c.csv", 1, "c.csv:3: the time goes back");
-    write_text("c.csv", "t,torque\n0,1\n");
+    tempdir_write("c.csv", "t,torque\n0,1\n");
     run_bad("simulate " PENDULUM " --control c.csv", 1,
             "c.csv: column \"torque\" is nothing of this model; did you mean \"tau0\"?");
-    write_text("c.csv", "t,volts\n0,1\n");
+    tempdir_write("c.csv", "t,volts\n0,1\n");
     run_bad("simulate " PENDULUM " --control c.csv", 1,
             "c.csv: column \"volts\" is nothing of this model; controls are tau_hinge ('neuralsim");
-    write_text("c.csv", "t,tau_hing\n0,1\n");
+    tempdir_write("c.csv", "t,tau_hing\n0,1\n");
     run_bad("simulate " PENDULUM " --control c.csv", 1, "did you mean \"tau_hinge\"?");
     run_bad("simulate " PENDULUM " --control 'sin(t)'", 1,
             "(a formula is written NAME=..., for example tau0=sin(t))");
-    write_text("c.csv", "t,q0\n0,1\n");
+    tempdir_write("c.csv", "t,q0\n0,1\n");
     run_bad("simulate " PENDULUM " --control c.csv", 1,
             "c.csv: no column is a control of this model");
     run_bad("simulate " PENDULUM " --control 'tau0=1/(t-0.002)'", 1,
@@ -1102,17 +1083,17 @@ static void simulate_takes_controls_from_tables(void** state) {
 // Many trajectories at once are the single ones after each other, at any number of threads.
 static void batches_are_single_trajectories(void** state) {
     (void)state;
-    write_text("b.csv", "q0,qd0,link/rod/mass\n0.1,0,2\n0.2,1,2\n0.3,-1,2\n0.4,0,3\n0.5,0,2\n"
-                        "2,2,1\n");
+    tempdir_write("b.csv", "q0,qd0,link/rod/mass\n0.1,0,2\n0.2,1,2\n0.3,-1,2\n0.4,0,3\n0.5,0,2\n"
+                           "2,2,1\n");
     const char* batch = "simulate " PENDULUM " --steps 2000 --every 500 --batch b.csv "
                         "--control 'tau0=cos(t)' --observe energy/total --threads ";
     char arguments[512];
     snprintf(arguments, sizeof arguments, "%s1", batch);
     run_ok(arguments);
-    char* one = strdup(out);
+    char* one = strdup(last.out);
     snprintf(arguments, sizeof arguments, "%s3", batch);
     run_ok(arguments);
-    assert_string_equal(out, one);
+    assert_string_equal(last.out, one);
     ns_table csv = table_of(one);
     assert_int_equal(csv.nrow, 6 * 5);
     for (uint32_t n = 0; n < 6; n++) {
@@ -1123,7 +1104,7 @@ static void batches_are_single_trajectories(void** state) {
     }
     run_ok("simulate " PENDULUM " --steps 2000 --q0 0.4 --set link/rod/mass=3 --every 500 "
            "--control 'tau0=cos(t)'");
-    ns_table single = table_of(out);
+    ns_table single = table_of(last.out);
     for (uint32_t k = 0; k < 5; k++) {
         close_relative(cell(&csv, 15 + k, "q_hinge"), cell(&single, k, "q_hinge"), 0.0);
         close_relative(cell(&csv, 15 + k, "qd_hinge"), cell(&single, k, "qd_hinge"), 0.0);
@@ -1133,19 +1114,19 @@ static void batches_are_single_trajectories(void** state) {
     free(one);
 
     run_ok("simulate " PENDULUM " --steps 10 --batch b.csv --json -o t.csv");
-    json_t* root = json_of(out);
+    json_t* root = json_of(last.out);
     assert_int_equal(json_array_size(json_object_get(root, "results")), 6);
     json_decref(root);
 
     // Controls for each of them.
-    write_text("b.csv", "q0\n0\n0\n");
-    write_text("c.csv", "traj,t,tau0\n0,0,1\n0,1,1\n1,0,-2\n1,1,-2\n");
+    tempdir_write("b.csv", "q0\n0\n0\n");
+    tempdir_write("c.csv", "traj,t,tau0\n0,0,1\n0,1,1\n1,0,-2\n1,1,-2\n");
     run_ok("simulate " PENDULUM " --steps 5 --batch b.csv --control c.csv");
-    csv = table_of(out);
+    csv = table_of(last.out);
     close_relative(cell(&csv, 11, "qd_hinge"), -2.0 * cell(&csv, 5, "qd_hinge") * 1.0, 1e-2);
     close_relative(cell(&csv, 7, "tau_hinge"), -2.0, 0.0);
     ns_table_free(&csv);
-    write_text("b.csv", "q0\n0\n0\n0\n");
+    tempdir_write("b.csv", "q0\n0\n0\n0\n");
     run_bad("simulate " PENDULUM " --steps 5 --batch b.csv --control c.csv", 1,
             "c.csv has controls for 2 trajectories, but there are 3 initial states");
 }
@@ -1155,7 +1136,7 @@ static void simulations_can_be_continued(void** state) {
     (void)state;
     run_ok("simulate " MODELS "quadruped.urdf --steps 200 --every 100 --control 'tau_FR_knee=0.1' "
            "--observe energy/total -o whole.csv");
-    char* text = read_text("whole.csv");
+    char* text = tempdir_read("whole.csv");
     ns_table whole = table_of(text);
     // Header and the row of the middle.
     char* header_end = strchr(text, '\n');
@@ -1166,11 +1147,11 @@ static void simulations_can_be_continued(void** state) {
     nsi_text_add_bytes(&middle, first_end + 1, (size_t)(middle_end - first_end));
     ns_text state_text;
     assert_int_equal(nsi_text_finish(&middle, &state_text, NULL), NS_OK);
-    write_text("middle.csv", state_text.data);
+    tempdir_write("middle.csv", state_text.data);
     run_ok("simulate " MODELS "quadruped.urdf --steps 100 --every 100 --state middle.csv "
            "--control 'tau_FR_knee=0.1'");
-    assert_says(err, "middle.csv: ignored 2 columns: t, energy/total\n");
-    ns_table rest = table_of(out);
+    assert_says(last.err, "middle.csv: ignored 2 columns: t, energy/total\n");
+    ns_table rest = table_of(last.out);
     for (uint32_t k = 0; k < rest.ncol; k++) {
         if (strcmp(rest.names[k], "t") == 0) continue;
         close_relative(ns_table_at(&rest, 1, k), cell(&whole, 2, rest.names[k]), 0.0);
@@ -1185,7 +1166,7 @@ static void divergence_is_reported_and_rows_are_kept(void** state) {
     (void)state;
     run_bad("simulate " PENDULUM " --set joint/hinge/damping=1e5 --qd0 1 --time 5 -o d.csv", 1,
             "trajectory 0, step 155 (t = 0.155 s): quantity joint/hinge/tau is not finite");
-    char* text = read_text("d.csv");
+    char* text = tempdir_read("d.csv");
     ns_table csv = table_of(text);
     assert_int_equal(csv.nrow, 156);
     for (uint32_t k = 0; k < csv.nrow; k++) assert_true(isfinite(cell(&csv, k, "q_hinge")));
@@ -1193,10 +1174,10 @@ static void divergence_is_reported_and_rows_are_kept(void** state) {
     free(text);
 
     // Far into the run, and only one of several.
-    write_text("b.csv", "qd0,joint/hinge/damping\n1,0\n1,2220\n1,0.1\n");
+    tempdir_write("b.csv", "qd0,joint/hinge/damping\n1,0\n1,2220\n1,0.1\n");
     run_bad("simulate " PENDULUM " --batch b.csv --time 50 --observe energy/total", 1,
             "trajectory 1, step ");
-    csv = table_of(out);
+    csv = table_of(last.out);
     assert_true(csv.nrow > 3000);
     ns_table_free(&csv);
 }
@@ -1206,13 +1187,14 @@ static void divergence_is_reported_and_rows_are_kept(void** state) {
 static void gradients_are_right(void** state) {
     (void)state;
     run_ok("gradcheck " PENDULUM " --free link/rod/mass joint/hinge/damping");
-    assert_says(out, "state     q0 ");
-    assert_says(out, "control   tau0 ");
-    assert_says(out, "parameter link/rod/mass ");
-    assert_says(out, "5 inputs over 20 steps: 5 ok, 0 unsure, 0 FAIL; largest relative error ");
+    assert_says(last.out, "state     q0 ");
+    assert_says(last.out, "control   tau0 ");
+    assert_says(last.out, "parameter link/rod/mass ");
+    assert_says(last.out,
+                "5 inputs over 20 steps: 5 ok, 0 unsure, 0 FAIL; largest relative error ");
     run_ok("gradcheck " DATA "motors.xml --free '**' --integrator rk4 --seed 7");
     run_ok("gradcheck " MODELS "arm7_mixed.urdf --free '**' --steps 5 --json");
-    json_t* root = json_of(out);
+    json_t* root = json_of(last.out);
     close_relative(number(root, "fail") + number(root, "unsure"), 0.0, 0.0);
     close_relative(number(root, "ok") + number(root, "zero"), 15 + 7 + 148, 0.0);
     assert_true(number(root, "zero") > 0.0);
@@ -1220,20 +1202,21 @@ static void gradients_are_right(void** state) {
     json_decref(root);
 
     // Damping of a joint that cannot move acts on nothing.
-    write_text("fixed.urdf", "<robot name='r'><link name='world'/>"
-                             "<joint name='h' type='revolute'><parent link='world'/>"
-                             "<child link='a'/><axis xyz='0 1 0'/><limit effort='1' velocity='1'/>"
-                             "</joint><link name='a'><inertial><origin xyz='0 0 -1'/>"
-                             "<mass value='1'/><inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' "
-                             "iyz='0'/></inertial></link><joint name='f' type='fixed'>"
-                             "<parent link='a'/><child link='b'/></joint><link name='b'/></robot>");
+    tempdir_write("fixed.urdf",
+                  "<robot name='r'><link name='world'/>"
+                  "<joint name='h' type='revolute'><parent link='world'/>"
+                  "<child link='a'/><axis xyz='0 1 0'/><limit effort='1' velocity='1'/>"
+                  "</joint><link name='a'><inertial><origin xyz='0 0 -1'/>"
+                  "<mass value='1'/><inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' "
+                  "iyz='0'/></inertial></link><joint name='f' type='fixed'>"
+                  "<parent link='a'/><child link='b'/></joint><link name='b'/></robot>");
     run_ok("gradcheck fixed.urdf --free 'joint/*/damping'");
-    assert_says(out, "   0.0e+00  zero\n");
-    assert_says(out, "5 inputs over 20 steps: 4 ok, 1 zero, 0 unsure, 0 FAIL; ");
+    assert_says(last.out, "   0.0e+00  zero\n");
+    assert_says(last.out, "5 inputs over 20 steps: 4 ok, 1 zero, 0 unsure, 0 FAIL; ");
 
     // One step of the pendulum by hand: the ratio of two derivatives does not know the weights.
     run_ok("gradcheck " PENDULUM " --steps 1 --json --free joint/hinge/damping");
-    root = json_of(out);
+    root = json_of(last.out);
     json_t* inputs = json_object_get(root, "inputs");
     double by_tau = number(json_array_get(inputs, 2), "reverse");
     double by_damping = number(json_array_get(inputs, 3), "reverse");
@@ -1254,11 +1237,11 @@ static const char tumbling_box[] =
 // what is checked is said.
 static void gradients_of_contact_are_right(void** state) {
     (void)state;
-    write_text("box.xml", tumbling_box);
+    tempdir_write("box.xml", tumbling_box);
     run_ok("gradcheck box.xml");
-    assert_says(out, "; no contact acted (--q0 and --qd0 choose the start)\n");
+    assert_says(last.out, "; no contact acted (--q0 and --qd0 choose the start)\n");
     run_ok("gradcheck box.xml --contact none");
-    assert_true(strstr(out, "contact") == NULL);
+    assert_true(strstr(last.out, "contact") == NULL);
     double ok = 0.0;
     for (int k = 0; k < 12; k++) {
         static const char* const models[] = {"ncp", "ncp --friction pyramid", "spring"};
@@ -1269,7 +1252,7 @@ static void gradients_of_contact_are_right(void** state) {
                  " --json --free 'link/*/mass' 'geom/**' 'contact/**'",
                  lengths[k / 3], models[k % 3], k + 1);
         run_ok(command);
-        json_t* root = json_of(out);
+        json_t* root = json_of(last.out);
         close_relative(number(root, "fail"), 0.0, 0.0);
         assert_true(number(root, "contact_steps") > 20.0);
         ok += number(root, "ok");
@@ -1279,21 +1262,21 @@ static void gradients_of_contact_are_right(void** state) {
     assert_true(ok >= 150.0);
 
     // A ball that bounces, without kinks nearby: all are sure.
-    write_text("ball.urdf",
-               "<robot name='r'><link name='world'/><joint name='z' type='prismatic'>"
-               "<parent link='world'/><child link='b'/><axis xyz='0 0 1'/>"
-               "<limit effort='1' velocity='1' lower='-9' upper='9'/></joint><link name='b'>"
-               "<contact><restitution value='0.5'/></contact><inertial><mass value='1'/>"
-               "<inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/></inertial><collision>"
-               "<geometry><sphere radius='0.1'/></geometry></collision></link></robot>");
+    tempdir_write("ball.urdf",
+                  "<robot name='r'><link name='world'/><joint name='z' type='prismatic'>"
+                  "<parent link='world'/><child link='b'/><axis xyz='0 0 1'/>"
+                  "<limit effort='1' velocity='1' lower='-9' upper='9'/></joint><link name='b'>"
+                  "<contact><restitution value='0.5'/></contact><inertial><mass value='1'/>"
+                  "<inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/></inertial><collision>"
+                  "<geometry><sphere radius='0.1'/></geometry></collision></link></robot>");
     run_ok("gradcheck ball.urdf --ground --steps 100 --q0 0.15023 --qd0 -1"
            " --free 'contact/*/restitution'");
-    assert_says(out, "4 inputs over 100 steps: ");
-    assert_says(out, " 0 unsure, 0 FAIL; ");
-    assert_says(out, "; contact acted in ");
+    assert_says(last.out, "4 inputs over 100 steps: ");
+    assert_says(last.out, " 0 unsure, 0 FAIL; ");
+    assert_says(last.out, "; contact acted in ");
     // At a kink up is not down: it just touches, and is pressed in the only step.
     run_ok("gradcheck ball.urdf --ground --steps 1 --q0 0.1 --qd0 -1 --json");
-    json_t* root = json_of(out);
+    json_t* root = json_of(last.out);
     assert_true(number(root, "unsure") >= 1.0);
     json_decref(root);
     run_bad("gradcheck ball.urdf --q0 1 2", 2, "--q0 needs 1 numbers for this model, not 2");
@@ -1321,19 +1304,6 @@ static void full_disks_are_noticed(void** state) {
     run_bad("inspect " PENDULUM " >/dev/full", 1, "cannot write the output: ");
     run_bad("names " PENDULUM " --json >/dev/full", 1, "cannot write the output: ");
     run_bad("gradcheck " PENDULUM " >/dev/full", 1, "cannot write the output: ");
-}
-
-static int make_folder(void** state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void** state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    program_result_free(&last);
-    return system(command);
 }
 
 int main(void) {
@@ -1377,5 +1347,5 @@ int main(void) {
         cmocka_unit_test(gradients_of_contact_are_right),
         cmocka_unit_test(full_disks_are_noticed),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -16,13 +17,6 @@
 
 #define MODEL NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf"
 
-static char folder[] = "/tmp/neuralsim_discover_XXXXXX"; // the program runs in it
-static program_result last;
-
-static void run_ok(const char* arguments) {
-    program_must_run(folder, arguments, &last);
-}
-
 static void record(const char* set) {
     char arguments[600];
     snprintf(arguments, sizeof arguments,
@@ -33,19 +27,9 @@ static void record(const char* set) {
 
 static int set_up(void** state) {
     (void)state;
-    if (!mkdtemp(folder)) return 1;
-    program_write_file(folder, "missing.yaml",
-                       "title: 'a <b> test'\nmodel: " MODEL
-                       "\nintegrator: rk4\ntimestep: 0.02\ndata: {train: [data.csv]}\n");
+    tempdir_write("missing.yaml", "title: 'a <b> test'\nmodel: " MODEL
+                                  "\nintegrator: rk4\ntimestep: 0.02\ndata: {train: [data.csv]}\n");
     return 0;
-}
-
-static int tear_down(void** state) {
-    (void)state;
-    char command[200];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    program_result_free(&last);
-    return system(command) == 0 ? 0 : 1;
 }
 
 static void damping_is_found(void** state) {
@@ -60,9 +44,7 @@ static void damping_is_found(void** state) {
     json_t* answer = json_loads(last.out, 0, NULL);
     assert_non_null(answer);
     json_decref(answer);
-    char path[300];
-    snprintf(path, sizeof path, "%s/missing_discover/report.html", folder);
-    char* page = program_read_file(path);
+    char* page = tempdir_read("missing_discover/report.html");
     assert_says(page, "joint/joint1/tau += -0.1000000 qd");
     assert_says(page, "a &lt;b&gt; test");
     assert_null(strstr(page, "a <b> test"));
@@ -84,7 +66,7 @@ static void json_has_the_numbers(void** state) {
     assert_true(json_array_size(json_object_get(answer, "ranking")) > 5);
     assert_true(json_is_true(json_object_get(answer, "complete")));
     json_decref(answer);
-    program_must_fail(folder, "plot out", 1, "this is a discovery; see its report.html", &last);
+    run_bad("plot out", 1, "this is a discovery; see its report.html");
 }
 
 // What docs/discover.md says of the example.
@@ -127,9 +109,7 @@ static void nothing_is_an_answer(void** state) {
 }
 
 static bool is_there(const char* name) {
-    char path[300];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return access(path, F_OK) == 0;
+    return access(tempdir_path(name), F_OK) == 0;
 }
 
 static void an_older_answer_is_removed(void** state) {
@@ -137,7 +117,7 @@ static void an_older_answer_is_removed(void** state) {
     record("--set joint/joint1/damping=0.1");
     run_ok("discover missing.yaml -o again --threads 1");
     assert_true(is_there("again/blueprint.yaml"));
-    program_write_file(folder, "again/weights.safetensors", "old");
+    tempdir_write("again/weights.safetensors", "old");
     record("");
     run_ok("discover missing.yaml -o again --threads 1");
     assert_false(is_there("again/blueprint.yaml") || is_there("again/weights.safetensors"));
@@ -147,14 +127,12 @@ static void an_older_answer_is_removed(void** state) {
 // A blueprint of plain numbers has no weights to be saved.
 static void formulas_without_coefficients(void** state) {
     (void)state;
-    program_write_file(folder, "plain_formulas.yaml",
-                       "formulas: [{name: damper, output: joint/joint1/tau, formula:"
-                       " '-0.1 * \"joint/joint1/velocity\"'}]\n");
-    program_write_file(folder, "plain_model.yaml",
-                       "robot: " MODEL "\nblueprint: plain_formulas.yaml\n");
-    program_write_file(folder, "plain.yaml",
-                       "model: plain_model.yaml\nintegrator: rk4\ntimestep: 0.02\n"
-                       "data: {train: [data.csv]}\n");
+    tempdir_write("plain_formulas.yaml",
+                  "formulas: [{name: damper, output: joint/joint1/tau, formula:"
+                  " '-0.1 * \"joint/joint1/velocity\"'}]\n");
+    tempdir_write("plain_model.yaml", "robot: " MODEL "\nblueprint: plain_formulas.yaml\n");
+    tempdir_write("plain.yaml", "model: plain_model.yaml\nintegrator: rk4\ntimestep: 0.02\n"
+                                "data: {train: [data.csv]}\n");
     record("--set joint/joint1/damping=0.1");
     run_ok("discover plain.yaml -o plain --threads 1");
     assert_says(last.out, "nothing is missing");
@@ -166,23 +144,21 @@ static void what_cannot_be_saved_is_shown(void** state) {
     (void)state;
     record("");
     run_ok("discover missing.yaml -o full --threads 1");
-    char command[300];
-    snprintf(command, sizeof command, "cd %s/full && rm report.html && mkdir report.html", folder);
-    assert_int_equal(system(command), 0);
-    program_must_fail(folder, "discover missing.yaml -o full --threads 1", 1, "report.html", &last);
+    assert_int_equal(unlink(tempdir_path("full/report.html")), 0);
+    tempdir_mkdir("full/report.html");
+    run_bad("discover missing.yaml -o full --threads 1", 1, "report.html");
     assert_says(last.out, "nothing is missing");
 }
 
 static void bad_input_is_told(void** state) {
     (void)state;
-    program_must_fail(folder, "discover", 2, "expected one experiment file", &last);
-    program_must_fail(folder, "discover nowhere.yaml", 1, "nowhere.yaml", &last);
-    program_write_file(folder, "bad.yaml",
-                       "model: " MODEL "\ndata: {train: [data.csv]}\ndiscover: {outputs: 3}\n");
-    program_must_fail(folder, "discover bad.yaml", 1, "bad.yaml:3", &last);
-    program_must_fail(folder, "discover " MODEL, 1, "this is a robot's file; write a YAML file",
-                      &last);
-    program_must_fail(folder, "discover data.csv", 1, "`data: data.csv`", &last);
+    run_bad("discover", 2, "expected one experiment file");
+    run_bad("discover nowhere.yaml", 1, "nowhere.yaml");
+    tempdir_write("bad.yaml",
+                  "model: " MODEL "\ndata: {train: [data.csv]}\ndiscover: {outputs: 3}\n");
+    run_bad("discover bad.yaml", 1, "bad.yaml:3");
+    run_bad("discover " MODEL, 1, "this is a robot's file; write a YAML file");
+    run_bad("discover data.csv", 1, "`data: data.csv`");
     run_ok("discover --help");
     assert_says(last.out, "discover: {parameters");
 }
@@ -198,5 +174,5 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_saved_is_shown),
         cmocka_unit_test(bad_input_is_told),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -14,9 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char folder[] = "/tmp/neuralsim_discovery_XXXXXX"; // the program runs in it
-static program_result last;
 
 static const char* const files[] = {
     "pendulum.urdf",         "torques.yaml",          "friction.yaml",     "stiffness.yaml",
@@ -46,16 +44,10 @@ static const char experiment[] =
                       "truth: {law/joint/shoulder/b: 0.1, law/joint/elbow/b: 0.05,"
                       " law/joint/shoulder/k: 0.5, law/joint/elbow/k: 0.3}");
 
-static double metric(const json_t* root, const char* name) {
-    const json_t* value = json_object_get(json_object_get(root, "metrics"), name);
-    if (!json_is_number(value)) fail_msg("there is no metric %s", name);
-    return json_number_value(value);
-}
-
 static void what_the_model_lacks_is_found(void** state) {
     (void)state;
     json_error_t error;
-    program_must_run(folder, "experiment small --json -o out", &last);
+    run_ok("experiment small --json -o out");
     json_t* root = json_loads(last.out, JSON_REJECT_DUPLICATES, &error);
     if (!root) fail_msg("line %d: %s", error.line, error.text);
     assert_true(metric(root, "friction_right_inputs") == 2.0);
@@ -71,32 +63,21 @@ static void what_the_model_lacks_is_found(void** state) {
 static int start(void** state) {
     (void)state;
     char path[300];
-    if (!mkdtemp(folder)) return -1;
-    for (int k = 0; k < 2; k++) {
-        snprintf(path, sizeof path, "%s/experiments%s", folder, k ? "/small" : "");
-        if (mkdir(path, 0777) != 0) return -1;
-    }
+    tempdir_mkdir("experiments");
+    tempdir_mkdir("experiments/small");
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
         char name[100];
         snprintf(path, sizeof path, NEURALSIM_SOURCE_DIR "/experiments/discovery/%s", files[k]);
         snprintf(name, sizeof name, "experiments/small/%s", files[k]);
-        char* text = program_read_file(path);
-        program_write_file(folder, name, text);
+        char* text = file_text(path);
+        tempdir_write(name, text);
         free(text);
     }
-    program_write_file(folder, "experiments/small/experiment.yaml", experiment);
+    tempdir_write("experiments/small/experiment.yaml", experiment);
     return 0;
-}
-
-static int stop(void** state) {
-    (void)state;
-    char command[128];
-    program_result_free(&last);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_the_model_lacks_is_found)};
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -4,6 +4,7 @@
 // stands for any lines.
 
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -101,7 +102,7 @@ static void check_output(const char* command, const char* expected, const char* 
 static int check_document(const char* name) {
     char path[512], command[2048];
     snprintf(path, sizeof path, "%s/%s", NEURALSIM_SOURCE_DIR, name);
-    char* text = program_read_file(path);
+    char* text = file_text(path);
     int count = 0;
     for (const char* line = text; *line; line = next_line(line)) {
         if (strncmp(line, prompt, strlen(prompt)) != 0) continue;

@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -17,39 +18,12 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char folder[] = "/tmp/neuralsim_experiment_XXXXXX"; // for files; the program runs in it
-static program_result last;
-
-static char* path_of(const char* name) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static void write_text(const char* name, const char* text) {
-    program_write_file(folder, name, text);
-}
-
-static void run_ok(const char* arguments) {
-    program_must_run(folder, arguments, &last);
-}
-
-static void run_bad(const char* arguments, int code, const char* message) {
-    program_must_fail(folder, arguments, code, message, &last);
-}
-
 static json_t* run_json(const char* arguments) {
     json_error_t error;
     run_ok(arguments);
     json_t* root = json_loads(last.out, JSON_REJECT_DUPLICATES, &error);
     if (!root) fail_msg("%s: line %d: %s", arguments, error.line, error.text);
     return root;
-}
-
-static double metric(const json_t* root, const char* name) {
-    const json_t* value = json_object_get(json_object_get(root, "metrics"), name);
-    if (!json_is_number(value)) fail_msg("there is no metric %s", name);
-    return json_number_value(value);
 }
 
 static uint32_t count_of(const char* text, const char* part) {
@@ -78,10 +52,10 @@ static void experiments_are_listed(void** state) {
 // Those in the folder one works in come first.
 static void own_experiments_are_found(void** state) {
     (void)state;
-    assert_int_equal(mkdir(path_of("experiments"), 0777), 0);
-    assert_int_equal(mkdir(path_of("experiments/mine"), 0777), 0);
-    assert_int_equal(mkdir(path_of("experiments/empty"), 0777), 0);
-    write_text("experiments/mine/experiment.yaml", "kind: grid\ntitle: My own\n");
+    tempdir_mkdir("experiments");
+    tempdir_mkdir("experiments/mine");
+    tempdir_mkdir("experiments/empty");
+    tempdir_write("experiments/mine/experiment.yaml", "kind: grid\ntitle: My own\n");
     run_ok("experiment");
     assert_says(last.out, "mine               My own\n");
     assert_says(last.out, "ibm_pendulum");
@@ -110,7 +84,7 @@ static void mistakes_are_explained(void** state) {
          ":5:8: `truth` needs two"},
     };
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
-        write_text("experiments/mine/experiment.yaml", files[k].text);
+        tempdir_write("experiments/mine/experiment.yaml", files[k].text);
         run_bad("experiment mine", 1, files[k].message);
         assert_says(last.err, "neuralsim: experiments/mine/experiment.yaml:");
     }
@@ -126,14 +100,14 @@ static void mistakes_are_explained(void** state) {
 static void missing_data_is_explained(void** state) {
     (void)state;
     char *given = getenv("NEURALSIM_DATA"), *kept = given ? strdup(given) : NULL;
-    assert_int_equal(mkdir(path_of("nothing"), 0777), 0);
-    setenv("NEURALSIM_DATA", path_of("nothing"), 1);
+    tempdir_mkdir("nothing");
+    setenv("NEURALSIM_DATA", tempdir_path("nothing"), 1);
     run_bad("experiment ibm_pendulum", 1, "needs recordings in a folder ibm_double_pendulum");
-    assert_says(last.err, path_of("nothing"));
+    assert_says(last.err, tempdir_path("nothing"));
     assert_says(last.err, "https://github.com/google-research/tiny-differentiable-simulator");
     assert_says(last.err, "set NEURALSIM_DATA");
     assert_string_equal(last.out, "");
-    assert_int_not_equal(access(path_of("ibm_pendulum_experiment"), F_OK), 0);
+    assert_int_not_equal(access(tempdir_path("ibm_pendulum_experiment"), F_OK), 0);
     unsetenv("NEURALSIM_DATA");
     run_bad("experiment schmidt_lipson", 1, "$NEURALSIM_DATA (not set)");
     if (kept) setenv("NEURALSIM_DATA", kept, 1);
@@ -160,12 +134,12 @@ static void basin_hopping_finds_the_lengths(void** state) {
                   100.0 * metric(one, "local_success"), 100.0 * metric(one, "global_success"),
                   metric(one, "hop_runs_mean"), metric(one, "hop_runs_max"));
 
-    char* page = program_read_file(path_of("out/report.html"));
-    char* picture = program_read_file(path_of("out/starts_pose2.svg"));
+    char* page = tempdir_read("out/report.html");
+    char* picture = tempdir_read("out/starts_pose2.svg");
     assert_int_equal(count_of(picture, "class=\"cell\""), 2 * 25);
     assert_int_equal(count_of(page, "class=\"cell\""), 2 * 2 * 25);
     assert_says(picture, "xmlns=\"http://www.w3.org/2000/svg\"");
-    char* result = program_read_file(path_of("out/result.json"));
+    char* result = tempdir_read("out/result.json");
     assert_string_equal(result, last.out);
     free(page);
     free(picture);
@@ -184,7 +158,7 @@ static void basin_hopping_finds_the_lengths(void** state) {
 
 static void threads_do_not_matter(void** state) {
     (void)state;
-    json_t* one = json_load_file(path_of("out/result.json"), 0, NULL); // one for each core
+    json_t* one = json_load_file(tempdir_path("out/result.json"), 0, NULL); // one for each core
     json_t* three = run_json("experiment basin_hopping --quick --json -o three --threads 3");
     assert_non_null(one);
     assert_true(json_equal(json_object_get(one, "poses"), json_object_get(three, "poses")));
@@ -236,7 +210,7 @@ static void ibm_pendulum_is_predicted(void** state) {
              " --data \"$NEURALSIM_DATA/ibm_double_pendulum/4.csv\" --json",
              NEURALSIM_SOURCE_DIR "/data/maps/ibm_double_pendulum.yaml");
     run_ok(command);
-    assert_int_equal(access(path_of("ibm_pendulum/friction/report.html"), R_OK), 0);
+    assert_int_equal(access(tempdir_path("ibm_pendulum/friction/report.html"), R_OK), 0);
 }
 
 // The authors' own parameters, friction included, are where it starts.
@@ -260,17 +234,6 @@ static void schmidt_lipson_is_predicted(void** state) {
     json_decref(a);
 }
 
-static int start(void** state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int stop(void** state) {
-    (void)state;
-    program_result_free(&last);
-    return program_remove_folder(folder);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experiments_are_listed),
@@ -283,5 +246,5 @@ int main(void) {
         cmocka_unit_test(dfki_pendulum_is_predicted),
         cmocka_unit_test(schmidt_lipson_is_predicted),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

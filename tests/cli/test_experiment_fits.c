@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -16,9 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char folder[] = "/tmp/neuralsim_fits_XXXXXX"; // for files; the program runs in it
-static program_result last;
 
 // A double pendulum with friction in its joints, and fits of what its model lacks.
 static const struct {
@@ -89,30 +87,18 @@ static const struct {
     "  - {file: a.csv, model: truth.yaml, trajectories: 15, seconds: 1, timestep: 0.01,"           \
     " integrator: rk4, start: {q_joint0: [-2, 2], q_joint1: [-2, 2], qd0: 0.5}" more "}\n"
 
-static char* path_of(const char* name) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
 static void write_experiment(const char* text) {
-    program_write_file(folder, "experiments/mine/experiment.yaml", text);
+    tempdir_write("experiments/mine/experiment.yaml", text);
 }
 
 static json_t* run_experiment(const char* arguments) {
     char command[300];
     json_error_t error;
     snprintf(command, sizeof command, "experiment mine --json %s", arguments);
-    program_must_run(folder, command, &last);
+    run_ok(command);
     json_t* root = json_loads(last.out, JSON_REJECT_DUPLICATES, &error);
     if (!root) fail_msg("%s: line %d: %s", arguments, error.line, error.text);
     return root;
-}
-
-static double metric(const json_t* root, const char* name) {
-    const json_t* value = json_object_get(json_object_get(root, "metrics"), name);
-    if (!json_is_number(value)) fail_msg("there is no metric %s", name);
-    return json_number_value(value);
 }
 
 static double number_of(const json_t* root, const char* fit, uint32_t run, const char* key) {
@@ -122,7 +108,7 @@ static double number_of(const json_t* root, const char* fit, uint32_t run, const
 
 // The numbers of a table, without its names.
 static double* read_numbers(const char* name, uint32_t* count) {
-    char *text = program_read_file(path_of(name)), *at = strchr(text, '\n');
+    char *text = tempdir_read(name), *at = strchr(text, '\n');
     double* numbers = malloc((strlen(text) + 1) * sizeof *numbers);
     *count = 0;
     for (char* end; at && *at; at = end + (*end != '\0')) {
@@ -145,7 +131,7 @@ static void truth_is_simulated(void** state) {
     json_decref(run_experiment("-o clean"));
     double* table = read_numbers("clean/data/a.csv", &count);
     assert_int_equal(count, 15 * 101 * 6);
-    FILE* starts = fopen(path_of("starts.csv"), "w");
+    FILE* starts = fopen(tempdir_path("starts.csv"), "w");
     fprintf(starts, "q_joint0,q_joint1,qd_joint0,qd_joint1\n");
     for (uint32_t k = 0; k < 15; k++) {
         const double* row = table + (size_t)k * 101 * 6;
@@ -156,11 +142,9 @@ static void truth_is_simulated(void** state) {
         fprintf(starts, "%.17g,%.17g,%.17g,%.17g\n", row[2], row[3], row[4], row[5]);
     }
     fclose(starts);
-    program_must_run(folder,
-                     "simulate experiments/mine/truth.yaml --batch starts.csv --time 1 --dt 0.01"
-                     " --integrator rk4 -o same.csv",
-                     &last);
-    char* header = program_read_file(path_of("same.csv"));
+    run_ok("simulate experiments/mine/truth.yaml --batch starts.csv --time 1 --dt 0.01"
+           " --integrator rk4 -o same.csv");
+    char* header = tempdir_read("same.csv");
     assert_int_equal(strncmp(header, "traj,t,q_joint0,q_joint1,qd_joint0,qd_joint1\n", 45), 0);
     double* same = read_numbers("same.csv", &others);
     assert_int_equal(count, others);
@@ -175,12 +159,12 @@ static void truth_is_simulated(void** state) {
 static void friction_and_rotations_of_a_truth(void** state) {
     (void)state;
     uint32_t count;
-    program_write_file(folder, "experiments/mine/block.xml",
-                       "<mujoco><option cone=\"elliptic\"/><worldbody>"
-                       "<geom type=\"plane\" size=\"1 1 1\" friction=\"0.4 0 0\"/>"
-                       "<body pos=\"0 0 0.1\"><freejoint name=\"root\"/>"
-                       "<geom type=\"box\" size=\"0.1 0.1 0.1\" friction=\"0.4 0 0\"/></body>"
-                       "</worldbody></mujoco>\n");
+    tempdir_write("experiments/mine/block.xml",
+                  "<mujoco><option cone=\"elliptic\"/><worldbody>"
+                  "<geom type=\"plane\" size=\"1 1 1\" friction=\"0.4 0 0\"/>"
+                  "<body pos=\"0 0 0.1\"><freejoint name=\"root\"/>"
+                  "<geom type=\"box\" size=\"0.1 0.1 0.1\" friction=\"0.4 0 0\"/></body>"
+                  "</worldbody></mujoco>\n");
     write_experiment(
         "kind: fits\ntitle: Mine\n" SIMULATE("") //
         "  - {file: cone.csv, model: block.xml, seconds: 0.2, start: {qd0: 2, qd1: 1}}\n"
@@ -239,10 +223,10 @@ static void recordings_of_earlier_runs_are_not_taken(void** state) {
     write_experiment("kind: fits\ntitle: Mine\n"
                      "simulate: [{file: b.csv, model: truth.yaml, trajectories: 2, seconds: 1}]\n"
                      "fits: [{name: formula, file: formula.yaml}]\n");
-    assert_int_equal(access(path_of("clean/data/a.csv"), R_OK), 0);
-    assert_int_equal(access(path_of("clean/report.html"), R_OK), 0);
-    program_must_fail(folder, "experiment mine -o clean", 1, "there is no", &last);
-    assert_int_not_equal(access(path_of("clean/report.html"), R_OK), 0);
+    assert_int_equal(access(tempdir_path("clean/data/a.csv"), R_OK), 0);
+    assert_int_equal(access(tempdir_path("clean/report.html"), R_OK), 0);
+    run_bad("experiment mine -o clean", 1, "there is no");
+    assert_int_not_equal(access(tempdir_path("clean/report.html"), R_OK), 0);
 }
 
 // A figure of what is not there costs neither table nor report.
@@ -252,10 +236,9 @@ static void a_wrong_figure_costs_no_result(void** state) {
                      "fits: [{name: formula, file: formula.yaml}]\n"
                      "figures:\n"
                      "  - {kind: prediction, title: P, fits: [formula], channels: [q_joint0]}\n");
-    program_must_fail(folder, "experiment mine -o wrong_figure", 1,
-                      "its channels are q0, q1, qd0, qd1", &last);
+    run_bad("experiment mine -o wrong_figure", 1, "its channels are q0, q1, qd0, qd1");
     assert_says(last.out, "0.5 s");
-    assert_int_equal(access(path_of("wrong_figure/report.html"), R_OK), 0);
+    assert_int_equal(access(tempdir_path("wrong_figure/report.html"), R_OK), 0);
 }
 
 // ---- runs ----------------------------------------------------------------------------------
@@ -316,7 +299,7 @@ static void seeds_and_learning_curves(void** state) {
     json_decref(a);
 
     // Figures: in the page, and as files.
-    char* page = program_read_file(path_of("runs/report.html"));
+    char* page = tempdir_read("runs/report.html");
     assert_says(page, "&lt;Motion&gt;");
     assert_null(strstr(page, "<Motion>"));
     assert_says(page, "no friction");
@@ -330,16 +313,16 @@ static void seeds_and_learning_curves(void** state) {
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         char name[100];
         snprintf(name, sizeof name, "runs/%s", names[k]);
-        assert_int_equal(access(path_of(name), R_OK), 0);
+        assert_int_equal(access(tempdir_path(name), R_OK), 0);
     }
-    program_must_run(folder, "replay runs/damping/fitted.yaml --data runs/data/a.csv", &last);
-    program_must_run(folder, "experiment mine --quick -o quick", &last);
+    run_ok("replay runs/damping/fitted.yaml --data runs/data/a.csv");
+    run_ok("experiment mine --quick -o quick");
     assert_says(last.out, "from the truth");
 }
 
 // Of its first coefficient.
 static double start_of_again(void) {
-    char* text = program_read_file(path_of("from/again/result.json"));
+    char* text = tempdir_read("from/again/result.json");
     json_t* again = json_loads(text, 0, NULL);
     const json_t* b = json_array_get(json_object_get(again, "coefficients"), 0);
     double start = json_number_value(json_object_get(b, "start"));
@@ -370,7 +353,7 @@ static void fits_go_on_from_others(void** state) {
     assert_true(metric(a, "second_before_test_q") == metric(a, "first_before_test_q"));
     assert_null(json_object_get(json_object_get(a, "metrics"), "lost_test_q"));
     json_decref(a);
-    char* page = program_read_file(path_of("from/report.html"));
+    char* page = tempdir_read("from/report.html");
     assert_says(page, "Left out");
     free(page);
     // The start of the second is the end of the first.
@@ -392,7 +375,7 @@ static void record_pushes(void) {
                  "simulate %s/models/double_pendulum.urdf --set joint/joint0/damping=%g"
                  " --q0 %g 0.3 --time 1 --dt 0.01 --integrator rk4 -o experiments/mine/push_%c.csv",
                  NEURALSIM_SOURCE_DIR, 0.05 * (k + 1), 1.0 - 0.4 * k, 'a' + k);
-        program_must_run(folder, command, &last);
+        run_ok(command);
     }
 }
 
@@ -420,10 +403,10 @@ static void folds_leave_out_a_part_each(void** state) {
     for (uint32_t k = 1; k < 3; k++) {
         char name[60];
         snprintf(name, sizeof name, "folds/%s/result.json", k == 1 ? "first" : "second");
-        char* text = program_read_file(path_of(name));
+        char* text = tempdir_read(name);
         json_t* alone = json_loads(text, 0, NULL);
         snprintf(name, sizeof name, "folds/again/fold%u/result.json", k);
-        char* other = program_read_file(path_of(name));
+        char* other = tempdir_read(name);
         json_t* again = json_loads(other, 0, NULL);
         const json_t* end = json_array_get(json_object_get(alone, "parameters"), 0);
         const json_t* start = json_array_get(json_object_get(again, "parameters"), 0);
@@ -443,25 +426,24 @@ static void folds_leave_out_a_part_each(void** state) {
     assert_true(json_equal(json_object_get(json_array_get(runs, 2), "train"),
                            json_object_get(json_array_get(runs, 3), "train")));
     json_decref(root);
-    program_must_run(folder, "replay folds/analytic.yaml --data experiments/mine/push_a.csv",
-                     &last);
+    run_ok("replay folds/analytic.yaml --data experiments/mine/push_a.csv");
 
     write_experiment("kind: fits\ntitle: Mine\n"
                      "fits: [{name: all, file: pushes.yaml, folds: 5}]\n");
-    program_must_fail(folder, "experiment mine -o few", 1, "expected 5 files or more", &last);
+    run_bad("experiment mine -o few", 1, "expected 5 files or more");
     write_experiment("kind: fits\ntitle: Mine\n"
                      "fits: [{name: all, file: pushes.yaml, folds: 2, seeds: 2}]\n");
-    program_must_fail(folder, "experiment mine -o few", 1, "does not go with", &last);
+    run_bad("experiment mine -o few", 1, "does not go with");
     // What has seen all files is no start for one that leaves some out.
     write_experiment("kind: fits\ntitle: Mine\n"
                      "fits: [{name: all, file: pushes.yaml},"
                      " {name: some, file: pushes.yaml, folds: 2, from: all}]\n");
-    program_must_fail(folder, "experiment mine -o few", 1, "has seen what folds leave out", &last);
+    run_bad("experiment mine -o few", 1, "has seen what folds leave out");
     write_experiment("kind: fits\ntitle: Mine\nfits: [{name: all, file: twice.yaml, folds: 2}]\n");
-    program_must_fail(folder, "experiment mine -o few", 1, "stands twice", &last);
+    run_bad("experiment mine -o few", 1, "stands twice");
     write_experiment("kind: fits\ntitle: Mine\nfits: [{name: all, file: pushes.yaml}]\n"
                      "references: [{name: o, horizons: [1], pooled: [1], measures: [1, 2]}]\n");
-    program_must_fail(folder, "experiment mine -o few", 1, "expected {NAME: number}", &last);
+    run_bad("experiment mine -o few", 1, "expected {NAME: number}");
 }
 
 // Where a square ends is its pose applied to its corners; bars are measures; discs are friction.
@@ -473,7 +455,7 @@ static void figures_of_planes_and_bars(void** state) {
                  "simulate experiments/mine/plate.xml --q0 0 0 0.2 --qd0 %g 0.1 0.3 --time 1"
                  " -o experiments/mine/slide_%d.csv",
                  k == 0 ? 0.2 : -0.1, k);
-        program_must_run(folder, command, &last);
+        run_ok(command);
     }
     write_experiment("kind: fits\ntitle: Mine\n"
                      "fits: [{name: slide, file: slide.yaml, folds: 2}]\n"
@@ -484,14 +466,14 @@ static void figures_of_planes_and_bars(void** state) {
                      "  - {kind: bars, title: Far, fits: [slide], measure: far, mark: {at: 0.1,"
                      " label: floor}}\n"
                      "  - {kind: supports, title: Feet, fits: [slide]}\n");
-    program_must_run(folder, "experiment mine -o planes", &last);
+    run_ok("experiment mine -o planes");
     assert_says(last.err, "no recording 7");
     assert_says(last.out, "0.25"); // of others
     uint32_t count;
     double* motion = read_numbers("experiments/mine/slide_0.csv", &count); // left out by fold 1
     const double* end = motion + count - 7;                                // t, q, qd
     double c = cos(end[3]), s = sin(end[3]);
-    char *text = program_read_file(path_of("planes/outlines.csv")), *at = text;
+    char *text = tempdir_read("planes/outlines.csv"), *at = text;
     static const double corners[4][2] = {{0.1, 0.1}, {-0.1, 0.1}, {-0.1, -0.1}, {0.1, -0.1}};
     for (int k = 0; k < 4; k++) {
         double x, y;
@@ -504,14 +486,14 @@ static void figures_of_planes_and_bars(void** state) {
     }
     free(text);
     free(motion);
-    text = program_read_file(path_of("planes/supports.csv"));
+    text = tempdir_read("planes/supports.csv");
     assert_says(text, ",foot,0.05,-0.02,0.3\n");
     free(text);
-    text = program_read_file(path_of("planes/bars.csv"));
+    text = tempdir_read("planes/bars.csv");
     double trained, unseen;
     assert_int_equal(sscanf(text, "model,trained on,unseen\nslide,%lf,%lf", &trained, &unseen), 2);
     free(text);
-    text = program_read_file(path_of("planes/result.json"));
+    text = tempdir_read("planes/result.json");
     json_t* root = json_loads(text, 0, NULL);
     assert_true(fabs(trained - metric(root, "slide_train_far")) < 1e-12);
     assert_true(fabs(unseen - metric(root, "slide_test_far")) < 1e-12);
@@ -519,11 +501,11 @@ static void figures_of_planes_and_bars(void** state) {
     free(text);
     write_experiment("kind: fits\ntitle: Mine\nfits: [{name: slide, file: slide.yaml}]\n"
                      "figures: [{kind: bars, title: F, fits: [slide], measure: near}]\n");
-    program_must_fail(folder, "experiment mine -o planes", 1, "which no fit has", &last);
+    run_bad("experiment mine -o planes", 1, "which no fit has");
     write_experiment(
         "kind: fits\ntitle: Mine\nfits: [{name: slide, file: slide.yaml}]\n"
         "figures: [{kind: outlines, title: E, fits: [slide], channels: [q0, q1, q2]}]\n");
-    program_must_fail(folder, "experiment mine -o planes", 1, "model", &last);
+    run_bad("experiment mine -o planes", 1, "model");
 }
 
 // Measures are told apart by their names, not by the order in which a file has them.
@@ -604,8 +586,8 @@ static void mistakes_are_explained(void** state) {
         char text[2000];
         snprintf(text, sizeof text, "kind: fits\ntitle: Mine\n%s", wrong[k].text);
         write_experiment(text);
-        program_must_fail(folder, "experiment mine -o wrong", 1, wrong[k].message, &last);
-        program_must_fail(folder, "experiment mine --quick -o wrong", 1, wrong[k].message, &last);
+        run_bad("experiment mine -o wrong", 1, wrong[k].message);
+        run_bad("experiment mine --quick -o wrong", 1, wrong[k].message);
     }
 }
 
@@ -613,22 +595,14 @@ static void mistakes_are_explained(void** state) {
 
 static int start(void** state) {
     (void)state;
-    if (!mkdtemp(folder) || mkdir(path_of("experiments"), 0777) != 0 ||
-        mkdir(path_of("experiments/mine"), 0777) != 0) {
-        return -1;
-    }
+    tempdir_mkdir("experiments");
+    tempdir_mkdir("experiments/mine");
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
         char name[100];
         snprintf(name, sizeof name, "experiments/mine/%s", files[k].name);
-        program_write_file(folder, name, files[k].text);
+        tempdir_write(name, files[k].text);
     }
     return 0;
-}
-
-static int stop(void** state) {
-    (void)state;
-    program_result_free(&last);
-    return program_remove_folder(folder);
 }
 
 int main(void) {
@@ -645,5 +619,5 @@ int main(void) {
         cmocka_unit_test(measures_go_by_their_names),
         cmocka_unit_test(mistakes_are_explained),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -18,9 +19,6 @@
 
 #define PI 3.14159265358979323846
 #define GOLF NEURALSIM_SOURCE_DIR "/experiments/golf/"
-
-static char folder[] = "/tmp/neuralsim_golf_XXXXXX"; // for files; the program runs in it
-static program_result last;
 
 // A golf ball and air, from their definitions.
 static const double mass = 0.04593, radius = 0.04267 / 2.0, density = 1.184, gravity = 9.81;
@@ -48,7 +46,7 @@ static void read_row(const char* text, uint32_t number, double* numbers, uint32_
 static void a_dropped_ball_falls_as_it_must(void** state) {
     (void)state;
     double row[7], terminal = sqrt(mass * gravity / (half_rho_area() * 0.24)), t = 8.0;
-    program_must_run(folder, "simulate " GOLF "truth.yaml --time 8 --every 800", &last);
+    run_ok("simulate " GOLF "truth.yaml --time 8 --every 800");
     read_row(last.out, 2, row, 7);
     double z = -terminal * terminal / gravity * log(cosh(gravity * t / terminal));
     double v = -terminal * tanh(gravity * t / terminal);
@@ -75,7 +73,7 @@ static void a_spinning_ball_is_lifted(void** state) {
         char command[400];
         double c = turn ? 0.6 : 1.0, s = turn ? 0.8 : 0.0;
         snprintf(command, sizeof command, format, speed * c, speed * s, spin * s, -spin * c);
-        program_must_run(folder, command, &last);
+        run_ok(command);
         read_row(last.out, 1, row, 23);
         const double *a = row + 17, expected[] = {-drag * c,  -drag * s, lift - gravity,
                                                   -decay * s, decay * c, 0.0};
@@ -85,17 +83,11 @@ static void a_spinning_ball_is_lifted(void** state) {
     print_message("drag %.2f, lift %.2f m/s^2, spin %.2f rad/s^2\n", drag, lift, decay);
 }
 
-static double metric(const json_t* root, const char* name) {
-    const json_t* value = json_object_get(json_object_get(root, "metrics"), name);
-    if (!json_is_number(value)) fail_msg("there is no metric %s", name);
-    return json_number_value(value);
-}
-
 static void unseen_pushes_are_predicted(void** state) {
     (void)state;
     json_error_t error;
     unsetenv("NEURALSIM_DATA");
-    program_must_run(folder, "experiment golf --quick --json -o golf", &last);
+    run_ok("experiment golf --quick --json -o golf");
     json_t* a = json_loads(last.out, JSON_REJECT_DUPLICATES, &error);
     if (!a) fail_msg("line %d: %s", error.line, error.text);
     print_message(
@@ -117,9 +109,9 @@ static double fit_flights(const char* name) {
     char command[400];
     json_error_t error;
     snprintf(command, sizeof command, "fit " GOLF "%s.yaml -o %s", name, name);
-    program_must_run(folder, command, &last);
-    snprintf(command, sizeof command, "%s/%s/result.json", folder, name);
-    json_t* a = json_load_file(command, 0, &error);
+    run_ok(command);
+    snprintf(command, sizeof command, "%s/result.json", name);
+    json_t* a = json_load_file(tempdir_path(command), 0, &error);
     if (!a) fail_msg("%s: %s", command, error.text);
     const json_t* test = json_object_get(json_object_get(a, "after"), "test");
     double off = json_number_value(json_object_get(test, "rmse_q"));
@@ -144,22 +136,11 @@ static void real_flights_are_predicted(void** state) {
     assert_true(spin < 0.5 * drag);
 }
 
-static int start(void** state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int stop(void** state) {
-    (void)state;
-    program_result_free(&last);
-    return program_remove_folder(folder);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dropped_ball_falls_as_it_must),
         cmocka_unit_test(a_spinning_ball_is_lifted), cmocka_unit_test(real_flights_are_predicted),
         cmocka_unit_test(unseen_pushes_are_predicted), // takes NEURALSIM_DATA away
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

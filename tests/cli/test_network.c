@@ -4,6 +4,7 @@
 
 #include "support/picture.h"
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,111 +18,84 @@
 
 // ---- the command ---------------------------------------------------------------------------
 
-static char folder[] = "/tmp/neuralsim_network_XXXXXX";
-
-static void write_text(const char* name, const char* text) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE* file = fopen(path, "wb");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-static const picture* run_ok(const char* arguments) {
-    program_result r = program_run(folder, arguments);
-    if (r.code != 0) fail_msg("neuralsim %s: exit code %d: %s", arguments, r.code, r.err);
-    const picture* p = picture_read(r.out, strlen(r.out));
-    program_result_free(&r);
-    return p;
-}
-
-static void check_fails(const char* arguments, int code, const char* message) {
-    program_result r = program_run(folder, arguments);
-    assert_int_equal(r.code, code);
-    if (!strstr(r.err, message)) fail_msg("'%s' is not in: %s", message, r.err);
-    program_result_free(&r);
+static const picture* run_picture(const char* arguments) {
+    run_ok(arguments);
+    return picture_read(last.out, strlen(last.out));
 }
 
 static void the_command_draws_networks_of_a_blueprint(void** state) {
     (void)state;
-    assert_non_null(mkdtemp(folder));
-    write_text("joints.yaml", "networks:\n"
-                              "  - name: joints\n"
-                              "    inputs: ['q/*', 'qd/*', 'lag2:qd/0']\n"
-                              "    outputs: 'joint/*/tau'\n"
-                              "    hidden: [6]\n");
-    write_text("two.yaml", "networks:\n"
-                           "  - name: drag\n"
-                           "    each: link/*\n"
-                           "    inputs: ['{}/velocity/com/x', '{}/velocity/com/y']\n"
-                           "    outputs: ['{}/force/x', '{}/force/y']\n"
-                           "    hidden: [5]\n"
-                           "    guarantee: dissipative\n"
-                           "  - name: spring\n"
-                           "    each: joint/*\n"
-                           "    weights: separate\n"
-                           "    inputs: '{}/position'\n"
-                           "    outputs: '{}/force/spring'\n"
-                           "    guarantee: conservative\n"
-                           "    hidden: [3]\n");
-    write_text("formulas.yaml", "networks:\n"
-                                "  - {name: n, inputs: q/0, outputs: joint/rootx/tau}\n"
-                                "formulas:\n"
-                                "  - {name: f, output: joint/joint1/tau, formula: c,"
-                                " coefficients: {c: 1}}\n");
-    write_text("formula.yaml", "formulas: [{name: f, output: qdd/0, formula: c,"
-                               " coefficients: {c: 1}}]\n");
-    write_text("hybrid.yaml", "robot: " SWIMMER "\nblueprint: joints.yaml\n");
+    tempdir_write("joints.yaml", "networks:\n"
+                                 "  - name: joints\n"
+                                 "    inputs: ['q/*', 'qd/*', 'lag2:qd/0']\n"
+                                 "    outputs: 'joint/*/tau'\n"
+                                 "    hidden: [6]\n");
+    tempdir_write("two.yaml", "networks:\n"
+                              "  - name: drag\n"
+                              "    each: link/*\n"
+                              "    inputs: ['{}/velocity/com/x', '{}/velocity/com/y']\n"
+                              "    outputs: ['{}/force/x', '{}/force/y']\n"
+                              "    hidden: [5]\n"
+                              "    guarantee: dissipative\n"
+                              "  - name: spring\n"
+                              "    each: joint/*\n"
+                              "    weights: separate\n"
+                              "    inputs: '{}/position'\n"
+                              "    outputs: '{}/force/spring'\n"
+                              "    guarantee: conservative\n"
+                              "    hidden: [3]\n");
+    tempdir_write("formulas.yaml", "networks:\n"
+                                   "  - {name: n, inputs: q/0, outputs: joint/rootx/tau}\n"
+                                   "formulas:\n"
+                                   "  - {name: f, output: joint/joint1/tau, formula: c,"
+                                   " coefficients: {c: 1}}\n");
+    tempdir_write("formula.yaml", "formulas: [{name: f, output: qdd/0, formula: c,"
+                                  " coefficients: {c: 1}}]\n");
+    tempdir_write("hybrid.yaml", "robot: " SWIMMER "\nblueprint: joints.yaml\n");
 
-    const picture* p = run_ok("network " SWIMMER " --blueprint joints.yaml");
+    const picture* p = run_picture("network " SWIMMER " --blueprint joints.yaml");
     assert_int_equal(picture_count(p, "circle", NULL), 10 + 1 + 6 + 1 + 4);
     assert_int_equal(picture_count(p, "line", NULL), 11 * 6 + 7 * 4);
     assert_true(picture_says(p, "q/3") && picture_says(p, "joint/joint1/tau"));
     assert_true(picture_says(p, "prev:qd/0") && picture_says(p, "qd/0, 2 steps before"));
-    p = run_ok("network hybrid.yaml");
+    p = run_picture("network hybrid.yaml");
     assert_int_equal(picture_count(p, "line", NULL), 11 * 6 + 7 * 4);
 
     // Shared weights: the part of names that differs is a star.
-    p = run_ok("network " SWIMMER " --blueprint two.yaml --set drag");
+    p = run_picture("network " SWIMMER " --blueprint two.yaml --set drag");
     assert_int_equal(picture_count(p, "line", NULL), 3 * 5 + 6 * 3);
     assert_true(picture_says(p, "link/*/velocity/com/x") && picture_says(p, "L 2,1"));
     assert_true(picture_says(p, "-L L' v adds to link/*/force/x, link/*/force/y"));
-    p = run_ok("network " SWIMMER " --blueprint two.yaml --set spring/joint/joint1");
+    p = run_picture("network " SWIMMER " --blueprint two.yaml --set spring/joint/joint1");
     assert_int_equal(picture_count(p, "line", NULL), 2 * 3 + 3 * 1); // a potential has no bias
     assert_true(picture_says(p, "joint/joint1/position") && picture_says(p, "potential V"));
 
     // Weights of a file.
-    write_text("zero.json", "{\"w\": 1}");
-    check_fails("network " SWIMMER " --blueprint joints.yaml --weights zero.json", 1, "zero.json");
+    tempdir_write("zero.json", "{\"w\": 1}");
+    run_bad("network " SWIMMER " --blueprint joints.yaml --weights zero.json", 1, "zero.json");
 
     // Formulas are not drawn.
-    p = run_ok("network " SWIMMER " --blueprint formulas.yaml");
+    p = run_picture("network " SWIMMER " --blueprint formulas.yaml");
     assert_int_equal(picture_count(p, "line", NULL), 2);
-    check_fails("network " SWIMMER " --blueprint formulas.yaml --set f", 1,
-                "'f' is a formula; only networks are drawn");
-    check_fails("network " SWIMMER " --blueprint formula.yaml", 1, "the blueprint has no networks");
+    run_bad("network " SWIMMER " --blueprint formulas.yaml --set f", 1,
+            "'f' is a formula; only networks are drawn");
+    run_bad("network " SWIMMER " --blueprint formula.yaml", 1, "the blueprint has no networks");
 
-    check_fails("network " SWIMMER, 2, "--blueprint");
-    check_fails("network --blueprint two.yaml", 2, "MODEL");
-    check_fails("network " SWIMMER " --blueprint two.yaml", 1, "drag spring/joint/rootx");
-    check_fails("network " SWIMMER " --blueprint two.yaml --set spring/joint/joint2", 1,
-                "did you mean 'spring/joint/joint1'");
-    check_fails("network " SWIMMER " --blueprint two.yaml --set x", 1, "there are: drag");
-    check_fails("network " SWIMMER " --blueprint none.yaml", 1, "none.yaml");
+    run_bad("network " SWIMMER, 2, "--blueprint");
+    run_bad("network --blueprint two.yaml", 2, "MODEL");
+    run_bad("network " SWIMMER " --blueprint two.yaml", 1, "drag spring/joint/rootx");
+    run_bad("network " SWIMMER " --blueprint two.yaml --set spring/joint/joint2", 1,
+            "did you mean 'spring/joint/joint1'");
+    run_bad("network " SWIMMER " --blueprint two.yaml --set x", 1, "there are: drag");
+    run_bad("network " SWIMMER " --blueprint none.yaml", 1, "none.yaml");
 
-    program_result r = program_run(folder, "network " SWIMMER " --blueprint joints.yaml -o a.svg");
-    assert_int_equal(r.code, 0);
-    assert_string_equal(r.out, "");
-    program_result_free(&r);
+    run_ok("network " SWIMMER " --blueprint joints.yaml -o a.svg");
+    assert_string_equal(last.out, "");
     static const char* const files[] = {"joints.yaml", "two.yaml",  "formulas.yaml", "formula.yaml",
                                         "hybrid.yaml", "zero.json", "a.svg"};
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
-        char path[256];
-        snprintf(path, sizeof path, "%s/%s", folder, files[k]);
-        assert_int_equal(remove(path), 0);
+        assert_int_equal(remove(tempdir_path(files[k])), 0);
     }
-    rmdir(folder);
 }
 
 int main(void) {

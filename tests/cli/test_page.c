@@ -8,6 +8,7 @@
 #include "support/assert.h"
 #include "support/payload.h"
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -21,25 +22,8 @@
 #define MODELS NEURALSIM_SOURCE_DIR "/models/"
 #define PENDULUM NEURALSIM_SOURCE_DIR "/tests/data/cli/pendulum.urdf"
 
-static char folder[] = "/tmp/neuralsim_page_XXXXXX";
-static program_result last;
-
-static void run_ok(const char* arguments) {
-    program_must_run(folder, arguments, &last);
-}
-
-static void run_bad(const char* arguments, int code, const char* message) {
-    program_must_fail(folder, arguments, code, message, &last);
-}
-
-static char* read_text(const char* name) {
-    char path[300];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return program_read_file(path);
-}
-
 static payload read_page(const char* name) {
-    char* page = read_text(name);
+    char* page = tempdir_read(name);
     payload p = payload_read(page);
     free(page);
     return p;
@@ -77,11 +61,9 @@ static void compare(const payload* p, uint32_t track, const ns_table* table, uin
 }
 
 static ns_table read_table(const char* name) {
-    char path[300];
     ns_table table;
     ns_error error;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    must(ns_table_read(path, NULL, NULL, &table, &error), &error);
+    must(ns_table_read(tempdir_path(name), NULL, NULL, &table, &error), &error);
     return table;
 }
 
@@ -110,7 +92,7 @@ static void a_page_shows_what_a_table_says(void** state) {
     ns_table_free(&table);
     payload_free(&p);
 
-    char* page = read_text("a.html");
+    char* page = tempdir_read("a.html");
     assert_says(page, "<h1>double_pendulum</h1>");
     assert_says(page, "<dt>steps</dt>\n<dd>2000</dd>");
     assert_says(page, "<dt>time step</dt>\n<dd>0.001 s</dd>");
@@ -132,7 +114,7 @@ static void a_page_shows_what_a_table_says(void** state) {
     assert_memory_equal(last.out, "t,", 2);
     assert_int_equal(payload_count(last.out, "\n"), 4);
     run_ok("simulate " MODELS "quadruped.urdf --ground --steps 20 --contact spring --html c.html");
-    page = read_text("c.html");
+    page = tempdir_read("c.html");
     assert_says(page, "<dt>contact</dt>\n<dd>springs</dd>");
     free(page);
 }
@@ -143,7 +125,7 @@ static void trajectories_are_tracks(void** state) {
     for (int k = 0; k < 11; k++) {
         snprintf(text + strlen(text), sizeof text - strlen(text), "%g,%g\n", 0.1 * k, 0.01 * k);
     }
-    program_write_file(folder, "starts.csv", text);
+    tempdir_write("starts.csv", text);
     run_ok("simulate " PENDULUM " --batch starts.csv --steps 100 -o batch.csv --html batch.html");
     assert_says(last.err, "batch.html shows the first 9 of 11 trajectories");
     payload p = read_page("batch.html");
@@ -170,12 +152,12 @@ static void trajectories_are_tracks(void** state) {
 
 static void what_diverges_is_shown_as_far_as_it_came(void** state) {
     (void)state;
-    program_write_file(folder, "wild.urdf",
-                       "<robot name='r'><link name='world'/><joint name='h' type='continuous'>"
-                       "<parent link='world'/><child link='a'/><axis xyz='0 1 0'/>"
-                       "<dynamics damping='500'/></joint><link name='a'><inertial>"
-                       "<origin xyz='0 0 -1'/><mass value='1'/><inertia ixx='.1' iyy='.1' izz='.1'"
-                       " ixy='0' ixz='0' iyz='0'/></inertial></link></robot>");
+    tempdir_write("wild.urdf",
+                  "<robot name='r'><link name='world'/><joint name='h' type='continuous'>"
+                  "<parent link='world'/><child link='a'/><axis xyz='0 1 0'/>"
+                  "<dynamics damping='500'/></joint><link name='a'><inertial>"
+                  "<origin xyz='0 0 -1'/><mass value='1'/><inertia ixx='.1' iyy='.1' izz='.1'"
+                  " ixy='0' ixz='0' iyz='0'/></inertial></link></robot>");
     run_bad("simulate wild.urdf --qd0 1 --dt 0.1 --steps 1000 -o wild.csv --html wild.html", 1,
             "trajectory 0, step ");
     payload p = read_page("wild.html");
@@ -190,7 +172,7 @@ static void what_diverges_is_shown_as_far_as_it_came(void** state) {
     payload_free(&p);
 
     // One of several: the others may be there to the end of the time.
-    program_write_file(folder, "start.csv", "q0,qd0\n0,0\n0,1\n0,0\n");
+    tempdir_write("start.csv", "q0,qd0\n0,0\n0,1\n0,0\n");
     run_bad("simulate wild.urdf --batch start.csv --dt 0.1 --steps 1000 --html wild.html", 1,
             "trajectory 1, step ");
     p = read_page("wild.html");
@@ -201,8 +183,8 @@ static void what_diverges_is_shown_as_far_as_it_came(void** state) {
 
 static void names_stay_where_they_are(void** state) {
     (void)state;
-    program_write_file(
-        folder, "it's <b> & \".urdf",
+    tempdir_write(
+        "it's <b> & \".urdf",
         "<robot name='&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;'><link name='world'/>"
         "<joint name='\"&gt;&lt;img src=x onerror=alert(1)&gt;' type='continuous'>"
         "<parent link='world'/><child link='\xe6\x91\x86&amp;lt;'/><axis xyz='0 1 0'/></joint>"
@@ -211,7 +193,7 @@ static void names_stay_where_they_are(void** state) {
         "<visual><geometry><sphere radius='1'/></geometry></visual></link>"
         "<gadget/></robot>");
     run_ok("simulate \"it's <b> & \\\".urdf\" --steps 10 --html names.html");
-    char* page = read_text("names.html");
+    char* page = tempdir_read("names.html");
     nsi_web_bundle bundle;
     assert_true(nsi_web_bundle_get(&bundle));
     char* script = calloc(bundle.script_size + 1, 1);
@@ -264,25 +246,12 @@ static void a_fit_without_the_script_says_so(void** state) {
     (void)state;
     run_ok("fit " NEURALSIM_SOURCE_DIR "/examples/pendulum_fit.yaml -o fit");
     assert_says(last.err, "report.html shows no motion: " NSI_WEB_BUNDLE_MISSING);
-    char* page = read_text("fit/report.html");
+    char* page = tempdir_read("fit/report.html");
     assert_says(page, NSI_WEB_BUNDLE_MISSING);
     free(page);
     ns_table table = read_table("fit/predictions.csv");
     assert_true(table.nrow > 100);
     ns_table_free(&table);
-}
-
-static int make_folder(void** state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void** state) {
-    (void)state;
-    char command[100];
-    program_result_free(&last);
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    return system(command);
 }
 
 int main(void) {
@@ -296,7 +265,6 @@ int main(void) {
     const struct CMUnitTest without[] = {cmocka_unit_test(a_page_needs_the_script),
                                          cmocka_unit_test(a_fit_without_the_script_says_so)};
     nsi_web_bundle bundle;
-    if (nsi_web_bundle_get(&bundle))
-        return cmocka_run_group_tests(with, make_folder, remove_folder);
-    return cmocka_run_group_tests(without, make_folder, remove_folder);
+    if (nsi_web_bundle_get(&bundle)) return cmocka_run_group_tests(with, NULL, NULL);
+    return cmocka_run_group_tests(without, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "support/assert.h"
 #include "support/picture.h"
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -19,25 +20,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char folder[] = "/tmp/neuralsim_plot_XXXXXX"; // for files; the program runs in it
-static program_result last;
-
-static const char* path_of(const char* name) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static void run_ok(const char* arguments) {
-    program_must_run(folder, arguments, &last);
-}
-
-static void run_bad(const char* arguments, int code, const char* message) {
-    program_must_fail(folder, arguments, code, message, &last);
-}
-
 static const picture* read_picture(const char* name) {
-    char* text = program_read_file(path_of(name));
+    char* text = tempdir_read(name);
     if (!*text) fail_msg("there is no %s", name);
     const picture* p = picture_read(text, strlen(text));
     free(text);
@@ -47,7 +31,7 @@ static const picture* read_picture(const char* name) {
 static ns_table read_table(const char* name) {
     ns_table table;
     ns_error error;
-    must(ns_table_read(path_of(name), &(ns_table_options){.allow_missing = true}, NULL, &table,
+    must(ns_table_read(tempdir_path(name), &(ns_table_options){.allow_missing = true}, NULL, &table,
                        &error),
          &error);
     return table;
@@ -62,13 +46,11 @@ static double number_of(const json_t* object, const char* key) {
 
 static int set_up(void** state) {
     (void)state;
-    if (!mkdtemp(folder)) return 1;
-    program_write_file(folder, "net.yaml",
-                       "networks:\n  - name: friction\n    each: joint/*\n"
-                       "    inputs: ['{}/velocity', '{}/sin']\n    outputs: '{}/tau'\n"
-                       "    hidden: [3]\n");
-    program_write_file(
-        folder, "fit.yaml",
+    tempdir_write("net.yaml", "networks:\n  - name: friction\n    each: joint/*\n"
+                              "    inputs: ['{}/velocity', '{}/sin']\n    outputs: '{}/tau'\n"
+                              "    hidden: [3]\n");
+    tempdir_write(
+        "fit.yaml",
         "title: 'A </script><b> \"fit\" \xe9\x96\xa2\xe7\xaf\x80'\n"
         "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"
         "blueprint: net.yaml\nintegrator: rk4\ntimestep: 0.02\n"
@@ -80,16 +62,8 @@ static int set_up(void** state) {
         "stages:\n  - {}\n  - {method: proximal, group: 1.0e-5}\n"
         "  - {method: proximal, group: 1.0e-3}\n  - {}\n"
         "predict: {origins: 3, horizons: [0.1, 0.2]}\n");
-    program_must_run(folder, "fit fit.yaml -o out", &last);
+    run_ok("fit fit.yaml -o out");
     return 0;
-}
-
-static int tear_down(void** state) {
-    (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    program_result_free(&last);
-    return system(command); // NOLINT
 }
 
 static void figures_are_listed(void** state) {
@@ -126,15 +100,15 @@ static void every_figure_is_a_picture(void** state) {
     p = read_picture("figures/path.svg");
     assert_true(picture_says(p, "joint/*/sin") && picture_says(p, "penalty, group"));
     run_ok("plot out --figure timing -o one.svg");
-    char* one = program_read_file(path_of("one.svg"));
-    char* same = program_read_file(path_of("figures/timing.svg"));
+    char* one = tempdir_read("one.svg");
+    char* same = tempdir_read("figures/timing.svg");
     assert_string_equal(one, same);
     free(one);
     free(same);
     run_ok("plot out -o first.svg"); // the first
     assert_true(picture_says(read_picture("first.svg"), "Loss over iterations"));
     // The page has the same pictures.
-    char* page = program_read_file(path_of("out/report.html"));
+    char* page = tempdir_read("out/report.html");
     for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) {
         char mark[80];
         snprintf(mark, sizeof mark, "<figure id=\"figure-%s\" class=\"figure\">", figures[k]);
@@ -146,7 +120,7 @@ static void every_figure_is_a_picture(void** state) {
 
 static void numbers_are_those_of_the_result(void** state) {
     (void)state;
-    json_t* root = json_load_file(path_of("out/result.json"), 0, NULL);
+    json_t* root = json_load_file(tempdir_path("out/result.json"), 0, NULL);
     assert_non_null(root);
     run_ok("plot out --figure loss -o loss.csv");
     ns_table table = read_table("loss.csv");
@@ -204,15 +178,14 @@ static void figures_are_drawn_in_characters(void** state) {
 
 static void predictions_are_drawn(void** state) {
     (void)state;
-    assert_int_equal(mkdir(path_of("copy"), 0777), 0);
-    char* result = program_read_file(path_of("out/result.json"));
-    program_write_file(folder, "copy/result.json", result);
+    tempdir_mkdir("copy");
+    char* result = tempdir_read("out/result.json");
+    tempdir_write("copy/result.json", result);
     free(result);
-    program_write_file(
-        folder, "copy/predictions.csv",
-        "t,traj,test,\"a </script>\",\"a </script>/before\",\"a </script>/after\",b\n"
-        "0,0,0,1,1,1,5\n0.5,0,0,2,3,,6\n1,0,0,3,5,3.5,7\n"
-        "0,1,1,4,4,4,8\n0.5,1,1,5,6,5.5,9\n1,1,1,6,8,6.5,10\n");
+    tempdir_write("copy/predictions.csv",
+                  "t,traj,test,\"a </script>\",\"a </script>/before\",\"a </script>/after\",b\n"
+                  "0,0,0,1,1,1,5\n0.5,0,0,2,3,,6\n1,0,0,3,5,3.5,7\n"
+                  "0,1,1,4,4,4,8\n0.5,1,1,5,6,5.5,9\n1,1,1,6,8,6.5,10\n");
     run_ok("plot copy --list");
     assert_says(last.out, "predictions        Recorded and predicted\n");
     run_ok("plot copy --figure predictions -o p.svg");
@@ -241,14 +214,14 @@ static void predictions_are_drawn(void** state) {
     // Columns are of predictions; one of a channel is enough.
     run_ok("plot copy --columns 'a </script>/after' -o p.svg");
     assert_int_equal(picture_count(read_picture("p.svg"), "polyline", "curve before"), 2);
-    assert_int_equal(unlink(path_of("copy/predictions.csv")), 0);
+    assert_int_equal(unlink(tempdir_path("copy/predictions.csv")), 0);
     run_bad("plot copy --columns b", 1, "copy: --columns are of predictions, and there are none");
 
     // fitted.yaml is not beside it: no networks, which is said when one is asked for.
     run_bad("plot copy --figure network_friction", 1, "there is no figure 'network_friction'");
-    program_write_file(folder, "copy/fitted.yaml", "robot: nowhere.urdf\nblueprint: none.yaml\n");
+    tempdir_write("copy/fitted.yaml", "robot: nowhere.urdf\nblueprint: none.yaml\n");
     run_bad("plot copy --figure network_friction", 1, "nowhere.urdf");
-    program_write_file(folder, "copy/predictions.csv", "t,a\n0,x\n");
+    tempdir_write("copy/predictions.csv", "t,a\n0,x\n");
     run_bad("plot copy", 1, "copy/predictions.csv:2:3:");
 }
 
@@ -270,7 +243,7 @@ static void tables_are_drawn(void** state) {
     run_ok("plot run.csv --list");
     assert_says(last.out, "curves ");
     run_bad("plot run.csv --columns nothing", 1, "run.csv: there is no column 'nothing'");
-    program_write_file(folder, "many.csv", "a,b,c,d,e,f,g,h,i,j\n1,2,3,4,5,6,7,8,9,10\n");
+    tempdir_write("many.csv", "a,b,c,d,e,f,g,h,i,j\n1,2,3,4,5,6,7,8,9,10\n");
     run_bad("plot many.csv --columns '*'", 1, "more than 8 columns");
     run_ok("plot many.csv -o many.svg");
 
@@ -285,9 +258,9 @@ static void tables_are_drawn(void** state) {
     assert_true(picture_says(p, "predicted") && picture_says(p, "qd_joint1"));
 
     // Rows without a time are left out, and nothing else with them.
-    program_write_file(folder, "times.csv",
-                       "traj,t,test,a\n0,0,0,1\n0,1,0,2\n0,,0,3\n1,,1,4\n1,0,1,5\n1,1,1,6\n1,,1,7\n"
-                       "2,,0,8\n2,0,0,9\n2,1,0,9\n");
+    tempdir_write("times.csv",
+                  "traj,t,test,a\n0,0,0,1\n0,1,0,2\n0,,0,3\n1,,1,4\n1,0,1,5\n1,1,1,6\n1,,1,7\n"
+                  "2,,0,8\n2,0,0,9\n2,1,0,9\n");
     run_ok("plot times.csv -o times.svg");
     p = read_picture("times.svg");
     assert_int_equal(picture_count(p, "polyline", "curve c0"), 3);
@@ -298,20 +271,20 @@ static void tables_are_drawn(void** state) {
     assert_true(fabs(span->x - p->points[second->point][0]) < 1e-6);
     assert_true(fabs(span->x + span->x2 - p->points[second->point + 1][0]) < 2e-3);
     // Without numbers of trajectories there is one. Time may go backwards.
-    program_write_file(folder, "times.csv", "traj,t,test,a\n,3,1,1\n,2,1,2\n,1,1,3\n,0,1,4\n");
+    tempdir_write("times.csv", "traj,t,test,a\n,3,1,1\n,2,1,2\n,1,1,3\n,0,1,4\n");
     run_ok("plot times.csv -o times.svg");
     p = read_picture("times.svg");
     assert_int_equal(picture_item_at(p, "polyline", "curve c0", 0)->count, 4);
     assert_true(picture_item_at(p, "rect", "span", 0)->x2 > 100.0);
 
-    program_write_file(folder, "empty.csv", "t,a\n");
+    tempdir_write("empty.csv", "t,a\n");
     run_bad("plot empty.csv", 1, "the table has no rows");
-    program_write_file(folder, "only.csv", "t\n1\n");
+    tempdir_write("only.csv", "t\n1\n");
     run_bad("plot only.csv", 1, "there are no columns to draw");
-    program_write_file(folder, "own.csv", "t,a\n0,1\n1,2\n");
+    tempdir_write("own.csv", "t,a\n0,1\n1,2\n");
     run_bad("plot own.csv -o own.csv", 2, "-o would replace own.csv itself");
     run_bad("plot own.csv -o ./own.csv", 2, "-o would replace own.csv itself");
-    program_write_file(folder, "page.html", "<html></html>");
+    tempdir_write("page.html", "<html></html>");
     run_bad("plot page.html", 1, "page.html cannot be drawn; a result.json can");
 }
 
@@ -325,14 +298,14 @@ static void experiments_are_drawn(void** state) {
                                   "starts_pose2       Distance from the truth by start, pose 2\n"
                                   "predictions        Recorded and predicted\n");
     run_ok("plot grid --figure starts_pose2 -o pose2.svg");
-    char* file = program_read_file(path_of("pose2.svg"));
-    char* same = program_read_file(path_of("grid/starts_pose2.svg"));
+    char* file = tempdir_read("pose2.svg");
+    char* same = tempdir_read("grid/starts_pose2.svg");
     assert_string_equal(file, same);
     free(file);
     free(same);
     run_ok("plot grid --figure starts_pose1 -o pose1.csv");
     ns_table table = read_table("pose1.csv");
-    json_t* root = json_load_file(path_of("grid/result.json"), 0, NULL);
+    json_t* root = json_load_file(tempdir_path("grid/result.json"), 0, NULL);
     const json_t* errors =
         json_object_get(json_array_get(json_object_get(root, "poses"), 0), "errors");
     assert_int_equal(table.nrow, 25);
@@ -348,11 +321,10 @@ static void experiments_are_drawn(void** state) {
     assert_says(last.out, "*");
 
     // Of several fits, one.
-    char *one = program_read_file(path_of("out/result.json")),
-         *both = malloc(3 * strlen(one) + 100);
+    char *one = tempdir_read("out/result.json"), *both = malloc(3 * strlen(one) + 100);
     assert_non_null(both);
     snprintf(both, 3 * strlen(one) + 100, "{\"fits\": {\"a\": %s, \"b\": %s}}", one, one);
-    program_write_file(folder, "several.json", both);
+    tempdir_write("several.json", both);
     free(one);
     free(both);
     run_ok("plot several.json --fit b --list");
@@ -370,13 +342,13 @@ static void mistakes_are_explained(void** state) {
     run_bad("plot out --figure whatever", 1, "'neuralsim plot out --list'");
     run_bad("plot nothing.json", 1, "nothing.json");
     run_bad("plot nothing.csv", 1, "nothing.csv");
-    assert_int_equal(mkdir(path_of("hollow"), 0777), 0);
+    tempdir_mkdir("hollow");
     run_bad("plot hollow", 1, "hollow has no result.json");
-    program_write_file(folder, "bad.json", "{\"before\": ");
+    tempdir_write("bad.json", "{\"before\": ");
     run_bad("plot bad.json", 1, "bad.json:1:");
-    program_write_file(folder, "bad.json", "{\"before\": {}, \"title\": []}");
+    tempdir_write("bad.json", "{\"before\": {}, \"title\": []}");
     run_bad("plot bad.json", 1, "bad.json: title: expected a text");
-    program_write_file(folder, "bad.json", "{\"before\": {}, \"title\": \"\xff\"}");
+    tempdir_write("bad.json", "{\"before\": {}, \"title\": \"\xff\"}");
     run_bad("plot bad.json", 1, "bad.json:1:");
     run_bad("plot out -o /nowhere/at/all.svg", 1, "/nowhere/at/all.svg");
     run_ok("plot --help");
@@ -394,5 +366,5 @@ int main(void) {
         cmocka_unit_test(experiments_are_drawn),
         cmocka_unit_test(mistakes_are_explained),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -7,6 +7,7 @@
 #include "neuralsim/table.h"
 #include "support/assert.h"
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -26,37 +27,16 @@
 
 // ---- running the program -------------------------------------------------------------------
 
-static char folder[] = "/tmp/neuralsim_replay_XXXXXX"; // for files; the program runs in it
-static program_result last;
-
-static char* path_of(const char* name) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
 static FILE* create(const char* name) {
-    FILE* file = fopen(path_of(name), "wb");
+    FILE* file = fopen(tempdir_path(name), "wb");
     assert_non_null(file);
     return file;
-}
-
-static void write_text(const char* name, const char* text) {
-    program_write_file(folder, name, text);
-}
-
-static void run_ok(const char* arguments) {
-    program_must_run(folder, arguments, &last);
-}
-
-static void run_bad(const char* arguments, int code, const char* message) {
-    program_must_fail(folder, arguments, code, message, &last);
 }
 
 static ns_table table_of(const char* name) {
     ns_table csv;
     ns_error error;
-    must(ns_table_read(path_of(name), &(ns_table_options){.allow_missing = true}, NULL, &csv,
+    must(ns_table_read(tempdir_path(name), &(ns_table_options){.allow_missing = true}, NULL, &csv,
                        &error),
          &error);
     return csv;
@@ -129,14 +109,14 @@ static void make_two_models(void) {
     snprintf(command, sizeof command, "simulate %s %s --set link/link1/mass=0.9 -o other.csv",
              DOUBLE, control);
     run_ok(command);
-    write_text("heavy.yaml", "robot: " DOUBLE "\nparameters:\n  link/link1/mass: 0.9\n");
+    tempdir_write("heavy.yaml", "robot: " DOUBLE "\nparameters:\n  link/link1/mass: 0.9\n");
 }
 
 // ---- errors --------------------------------------------------------------------------------
 
 static void own_data_replays_to_nothing(void** state) {
     (void)state;
-    write_text("start.csv", "q0,q1,qd0,qd1\n0.5,0,0,1\n-1,0.3,0.2,0\n2,1,0,0\n");
+    tempdir_write("start.csv", "q0,q1,qd0,qd1\n0.5,0,0,1\n-1,0.3,0.2,0\n2,1,0,0\n");
     run_ok("simulate " DOUBLE " --batch start.csv --time 0.5 --control 'tau0=sin(9*t)' -o own.csv");
     json_t* a = replay(DOUBLE " --data own.csv");
     assert_true(number(a, "rmse_q") < 1e-12);
@@ -147,7 +127,7 @@ static void own_data_replays_to_nothing(void** state) {
     json_decref(a);
 
     // Rows further apart than steps; another integrator, by option and by the model's file.
-    write_text("rk4.yaml", "robot: " DOUBLE "\nintegrator: rk4\n");
+    tempdir_write("rk4.yaml", "robot: " DOUBLE "\nintegrator: rk4\n");
     run_ok("simulate rk4.yaml --time 1 --q0 1 1 --every 10 -o sparse.csv");
     a = replay("rk4.yaml --data sparse.csv");
     assert_true(number(a, "rmse_q") < 1e-12);
@@ -163,7 +143,7 @@ static void own_data_replays_to_nothing(void** state) {
     json_decref(a);
 
     // A time step that does not divide the period is shortened until it does, or refused.
-    write_text("odd.yaml", "robot: " DOUBLE "\ntimestep: 0.003\n");
+    tempdir_write("odd.yaml", "robot: " DOUBLE "\ntimestep: 0.003\n");
     a = replay("odd.yaml --data sparse.csv");
     close_relative(number(a, "timestep"), 0.0025, 1e-12);
     json_decref(a);
@@ -188,9 +168,10 @@ static void quantities_are_channels_too(void** state) {
     json_decref(a);
 
     // By a map, from a table without names: only what it observes counts.
-    write_text("bare.csv", "1,0,5\n1,0.1,5\n1,0.2,5\n1,0.3,5\n");
-    write_text("bare.yaml", "columns: [a, b, c]\nrate: 500\n"
-                            "observe: {joint/j_left/position: 0*a, joint/j_left/velocity: 0*b}\n");
+    tempdir_write("bare.csv", "1,0,5\n1,0.1,5\n1,0.2,5\n1,0.3,5\n");
+    tempdir_write("bare.yaml",
+                  "columns: [a, b, c]\nrate: 500\n"
+                  "observe: {joint/j_left/position: 0*a, joint/j_left/velocity: 0*b}\n");
     a = replay(MOTORS " --data bare.csv --map bare.yaml");
     assert_true(number(a, "rmse_q") == 0.0); // nothing moves
     assert_string_equal(json_string_value(json_object_get(item(a, "coordinates", 0), "name")),
@@ -410,10 +391,10 @@ static void several_files_are_one_set(void** state) {
 static void variants_are_told_by_names(void** state) {
     (void)state;
     make_two_models();
-    write_text("two.yaml", "variants:\n"
-                           "  - {name: light, files: \"run_*\", robot: " DOUBLE "}\n"
-                           "  - {name: heavy, files: \"*\", robot: " DOUBLE
-                           ", parameters: {link/link1/mass: 0.9}}\n");
+    tempdir_write("two.yaml", "variants:\n"
+                              "  - {name: light, files: \"run_*\", robot: " DOUBLE "}\n"
+                              "  - {name: heavy, files: \"*\", robot: " DOUBLE
+                              ", parameters: {link/link1/mass: 0.9}}\n");
     run_ok("simulate " DOUBLE " --time 1 --q0 1 0.2 -o run_light.csv");
     run_ok("simulate two.yaml --variant heavy --time 1 --q0 1 0.2 -o load_heavy.csv");
     json_t* right = replay("two.yaml --data load_heavy.csv run_light.csv");
@@ -437,7 +418,7 @@ static void variants_are_told_by_names(void** state) {
             "two.yaml has variants; name one of them: light, heavy (by --variant)");
     run_bad("names two.yaml --variant wide", 1, "two.yaml has no variant wide, only light, heavy");
     run_bad("replay " DOUBLE " --data run_light.csv --variant light", 1, "has no variants");
-    write_text("one.yaml", "variants: [{name: a, files: \"a_*\", robot: " DOUBLE "}]\n");
+    tempdir_write("one.yaml", "variants: [{name: a, files: \"a_*\", robot: " DOUBLE "}]\n");
     run_bad("replay one.yaml --data run_light.csv", 1,
             "run_light.csv belongs to no variant of one.yaml");
 }
@@ -494,7 +475,7 @@ static void missing_numbers_do_not_count(void** state) {
 
     // A rotation that is missing at the start is the nearest one.
     run_ok("simulate " FREE " --time 0.2 --qd0 0 0 1 0.3 -0.2 0.1 --index-names -o free.csv");
-    char* text = program_read_file(path_of("free.csv"));
+    char* text = tempdir_read("free.csv");
     char* row = strchr(text, '\n') + 1;
     assert_int_equal(strncmp(row, "0,0,0,1,1,0,0,0,", 16), 0);
     file = create("turned.csv");
@@ -521,7 +502,7 @@ static void missing_numbers_do_not_count(void** state) {
 static void lost_predictions_are_infinitely_wrong(void** state) {
     (void)state;
     run_ok("simulate " MOTORS " --time 2 --control 'u_m_right=0.1' -o motors.csv");
-    write_text("stiff.yaml", "robot: " MOTORS "\nparameters:\n  joint/j_right/damping: 2000\n");
+    tempdir_write("stiff.yaml", "robot: " MOTORS "\nparameters:\n  joint/j_right/damping: 2000\n");
     json_t* a = replay("stiff.yaml --data motors.csv --horizons 0.01 2");
     assert_int_equal(number(a, "lost"), 1);
     assert_true(is_null(a, "rmse_q"));
@@ -605,12 +586,12 @@ static void mistakes_are_explained(void** state) {
          "elbow.yaml: the data has a channel \"joint/joint2/position\", which the model does not"
          " know (`neuralsim names MODEL` lists what there is); did you mean \"joint/joint"},
     };
-    write_text("broken.csv", "t,q0\n0,1\n0.1,x\n");
-    write_text("unknown.csv", "t,volts\n0,1\n0.1,2\n");
-    write_text("controls.csv", "t,tau0\n0,1\n0.1,2\n");
-    write_text("empty.csv", "t,q0\n0,1\n0.1,\n0.2,\n");
-    write_text("row.csv", "t,q0\n0,1\n");
-    write_text("elbow.yaml", "time: t\nobserve: {joint/joint2/position: q_joint1}\n");
+    tempdir_write("broken.csv", "t,q0\n0,1\n0.1,x\n");
+    tempdir_write("unknown.csv", "t,volts\n0,1\n0.1,2\n");
+    tempdir_write("controls.csv", "t,tau0\n0,1\n0.1,2\n");
+    tempdir_write("empty.csv", "t,q0\n0,1\n0.1,\n0.2,\n");
+    tempdir_write("row.csv", "t,q0\n0,1\n");
+    tempdir_write("elbow.yaml", "time: t\nobserve: {joint/joint2/position: q_joint1}\n");
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char arguments[1024];
         snprintf(arguments, sizeof arguments, "replay %s", cases[k].arguments);
@@ -655,11 +636,11 @@ static void swimmer_in_water_shows_the_known_gap(void** state) {
     (void)state;
     char path[512];
     if (!find_data("swimmer2_water25.csv", path, sizeof path)) skip();
-    char* text = program_read_file(path);
+    char* text = file_text(path);
     char* end = strstr(text, "\n10,0,");
     assert_non_null(end);
     end[1] = '\0';
-    write_text("water.csv", text);
+    tempdir_write("water.csv", text);
     free(text);
     json_t* a = replay(SWIMMER " --data water.csv --horizon 900 --horizons 2 9");
     close_relative(number(a, "rmse_q"), 5.58, 1e-3);
@@ -669,17 +650,6 @@ static void swimmer_in_water_shows_the_known_gap(void** state) {
     a = replay(SWIMMER " --data water.csv --horizon 200");
     close_relative(number(a, "rmse_qd"), 0.828, 5e-4);
     json_decref(a);
-}
-
-static int start(void** state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int stop(void** state) {
-    (void)state;
-    program_result_free(&last);
-    return program_remove_folder(folder);
 }
 
 int main(void) {
@@ -699,5 +669,5 @@ int main(void) {
         cmocka_unit_test(swimmer_in_vacuum_is_replayed),
         cmocka_unit_test(swimmer_in_water_shows_the_known_gap),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 #include "cli/progress_file.h"
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,16 +33,6 @@
 #include <cmocka.h>
 
 enum { PATIENCE = 60 }; // s for anything that must happen
-
-static char folder[] = "/tmp/neuralsim_view_XXXXXX";
-
-static const char* in_folder(const char* name) {
-    static char paths[4][512];
-    static int next;
-    char* path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
 
 static void wait_milliseconds(long milliseconds) {
     nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000}, NULL);
@@ -134,7 +125,7 @@ static site start_site_with(const char* path, const char* option) {
 }
 
 static site start_site(const char* name) {
-    return start_site_with(in_folder(name), "--no-browser");
+    return start_site_with(tempdir_path(name), "--no-browser");
 }
 
 static void end_site(const site* s, int signal_number) {
@@ -145,10 +136,10 @@ static void end_site(const site* s, int signal_number) {
 // It may be told to end as soon as it has said where it is, while the browser is being started.
 static void it_ends_cleanly_from_the_beginning(void** state) {
     (void)state;
-    program_write_file(folder, "page.html", "hello");
+    tempdir_write("page.html", "hello");
     setenv("BROWSER", "true", 1);
     for (int k = 0; k < 40; k++) {
-        site s = start_site_with(in_folder("page.html"), NULL);
+        site s = start_site_with(tempdir_path("page.html"), NULL);
         end_site(&s, k % 2 == 0 ? SIGTERM : SIGINT);
     }
     unsetenv("BROWSER");
@@ -284,8 +275,8 @@ static void write_bytes(const char* path, size_t size) {
 static void a_page_is_served_to_the_byte(void** state) {
     (void)state;
     const size_t size = 3000001;
-    write_bytes(in_folder("page.html"), size);
-    char* file = program_read_file(in_folder("page.html"));
+    write_bytes(tempdir_path("page.html"), size);
+    char* file = tempdir_read("page.html");
     site s = start_site("page.html");
     response r = get(&s, "");
     assert_int_equal(r.status, 200);
@@ -316,16 +307,16 @@ static void a_page_is_served_to_the_byte(void** state) {
     }
 
     // When it is gone, the server stays.
-    assert_int_equal(unlink(in_folder("page.html")), 0);
+    assert_int_equal(unlink(tempdir_path("page.html")), 0);
     assert_status(&s, "GET", path, our_host(&s), 404);
-    program_write_file(folder, "page.html", "a new one");
+    tempdir_write("page.html", "a new one");
     assert_shows(&s, "", html, "a new one");
     end_site(&s, SIGTERM);
 }
 
 static void only_who_knows_the_address_gets_an_answer(void** state) {
     (void)state;
-    program_write_file(folder, "page.html", "hello");
+    tempdir_write("page.html", "hello");
     site s = start_site("page.html");
     char path[128], host[64];
     snprintf(path, sizeof path, "/%s/", s.token);
@@ -392,7 +383,7 @@ static void only_who_knows_the_address_gets_an_answer(void** state) {
 
 static void it_listens_on_this_machine_only(void** state) {
     (void)state;
-    program_write_file(folder, "page.html", "hello");
+    tempdir_write("page.html", "hello");
     site s = start_site("page.html");
     int found = 0;
     static const char* const tables[] = {"/proc/net/tcp", "/proc/net/tcp6"};
@@ -421,7 +412,7 @@ static void it_listens_on_this_machine_only(void** state) {
 
 static void two_servers_do_not_know_each_other(void** state) {
     (void)state;
-    program_write_file(folder, "page.html", "hello");
+    tempdir_write("page.html", "hello");
     site a = start_site("page.html"), b = start_site("page.html");
     assert_int_not_equal(a.port, b.port);
     assert_string_not_equal(a.token, b.token);
@@ -439,7 +430,7 @@ static void two_servers_do_not_know_each_other(void** state) {
 
 static void nonsense_does_not_end_it(void** state) {
     (void)state;
-    program_write_file(folder, "page.html", "hello");
+    tempdir_write("page.html", "hello");
     site s = start_site("page.html");
     char good[256];
     int size =
@@ -476,25 +467,25 @@ static void nonsense_does_not_end_it(void** state) {
 
 static void nothing_outside_the_folder_is_served(void** state) {
     (void)state;
-    program_write_file(folder, "secret.html", "SECRET");
-    program_write_file(folder, "secret.json", "SECRET");
-    assert_int_equal(mkdir(in_folder("fit"), 0777), 0);
-    assert_int_equal(mkdir(in_folder("fit/part"), 0777), 0);
-    assert_int_equal(mkdir(in_folder("fit/folder.html"), 0777), 0);
-    program_write_file(folder, "fit/report.html", "the report");
-    program_write_file(folder, "fit/part/report.html", "of a part");
-    program_write_file(folder, "fit/part/a b.csv", "1,2\n");
-    program_write_file(folder, "fit/part/100%.json", "{}");
-    program_write_file(folder, "fit/part/%2e%2e.svg", "<svg/>");
-    program_write_file(folder, "fit/part/ä.png", "png");
-    program_write_file(folder, "fit/fitted.yaml", "SECRET");
-    program_write_file(folder, "fit/.hidden.html", "SECRET");
-    assert_int_equal(symlink("../secret.html", in_folder("fit/link.html")), 0);
-    assert_int_equal(symlink("..", in_folder("fit/up")), 0);
-    assert_int_equal(symlink(folder, in_folder("fit/part/up")), 0);
-    assert_int_equal(symlink("/dev/zero", in_folder("fit/zero.html")), 0);
-    assert_int_equal(mkfifo(in_folder("fit/pipe.html"), 0666), 0);
-    FILE* sparse = fopen(in_folder("fit/large.csv"), "wb");
+    tempdir_write("secret.html", "SECRET");
+    tempdir_write("secret.json", "SECRET");
+    tempdir_mkdir("fit");
+    tempdir_mkdir("fit/part");
+    tempdir_mkdir("fit/folder.html");
+    tempdir_write("fit/report.html", "the report");
+    tempdir_write("fit/part/report.html", "of a part");
+    tempdir_write("fit/part/a b.csv", "1,2\n");
+    tempdir_write("fit/part/100%.json", "{}");
+    tempdir_write("fit/part/%2e%2e.svg", "<svg/>");
+    tempdir_write("fit/part/ä.png", "png");
+    tempdir_write("fit/fitted.yaml", "SECRET");
+    tempdir_write("fit/.hidden.html", "SECRET");
+    assert_int_equal(symlink("../secret.html", tempdir_path("fit/link.html")), 0);
+    assert_int_equal(symlink("..", tempdir_path("fit/up")), 0);
+    assert_int_equal(symlink(tempdir(), tempdir_path("fit/part/up")), 0);
+    assert_int_equal(symlink("/dev/zero", tempdir_path("fit/zero.html")), 0);
+    assert_int_equal(mkfifo(tempdir_path("fit/pipe.html"), 0666), 0);
+    FILE* sparse = fopen(tempdir_path("fit/large.csv"), "wb");
     assert_non_null(sparse);
     assert_int_equal(ftruncate(fileno(sparse), (512L << 20) + 1), 0);
     fclose(sparse);
@@ -510,7 +501,7 @@ static void nothing_outside_the_folder_is_served(void** state) {
     assert_shows(&s, "part/%C3%A4.png", "image/png", "png");
 
     char absolute[256], far[4200];
-    snprintf(absolute, sizeof absolute, "/%s", in_folder("secret.html"));
+    snprintf(absolute, sizeof absolute, "/%s", tempdir_path("secret.html"));
     memset(far, 'x', sizeof far - 1);
     memcpy(far + sizeof far - 6, ".html", 6);
     const char* const refused[] = {"../secret.html",
@@ -574,49 +565,45 @@ static void nothing_outside_the_folder_is_served(void** state) {
     end_site(&s, SIGTERM);
 }
 
-static program_result last;
-
 static void what_cannot_be_viewed_is_said(void** state) {
     (void)state;
-    assert_int_equal(mkdir(in_folder("empty"), 0777), 0);
-    program_write_file(folder, "robot.urdf", "<robot name=\"r\"/>");
-    assert_int_equal(mkfifo(in_folder("pipe.html"), 0666), 0);
-    program_must_fail(folder, "view", 2, "expected one page or folder", &last);
-    program_must_fail(folder, "view a b", 2, "expected one page or folder", &last);
-    program_must_fail(folder, "view missing", 1, "missing: cannot be opened: No such file", &last);
-    program_must_fail(folder, "view empty", 1, "no report.html and no fit is running in empty",
-                      &last);
-    program_must_fail(folder, "view robot.urdf", 1,
-                      "robot.urdf cannot be viewed; a page (.html) can, and the folder of a fit",
-                      &last);
-    program_must_fail(folder, "view pipe.html", 1, "cannot be viewed", &last);
-    program_must_fail(folder, "view empty >/dev/full", 1, "no report.html", &last);
-    program_write_file(folder, "empty/report.html", "hello");
-    program_must_fail(folder, "view empty --no-browser >/dev/full", 1, "No space left", &last);
-    program_must_run(folder, "view --help", &last);
+    tempdir_mkdir("empty");
+    tempdir_write("robot.urdf", "<robot name=\"r\"/>");
+    assert_int_equal(mkfifo(tempdir_path("pipe.html"), 0666), 0);
+    run_bad("view", 2, "expected one page or folder");
+    run_bad("view a b", 2, "expected one page or folder");
+    run_bad("view missing", 1, "missing: cannot be opened: No such file");
+    run_bad("view empty", 1, "no report.html and no fit is running in empty");
+    run_bad("view robot.urdf", 1,
+            "robot.urdf cannot be viewed; a page (.html) can, and the folder of a fit");
+    run_bad("view pipe.html", 1, "cannot be viewed");
+    run_bad("view empty >/dev/full", 1, "no report.html");
+    tempdir_write("empty/report.html", "hello");
+    run_bad("view empty --no-browser >/dev/full", 1, "No space left");
+    run_ok("view --help");
     assert_says(last.out, "--no-browser");
 }
 
 static void the_browser_gets_the_address(void** state) {
     (void)state;
-    program_write_file(folder, "page.html", "hello");
+    tempdir_write("page.html", "hello");
     char script[1200];
     snprintf(script, sizeof script,
              "#!/bin/sh\nkill -0 $$ && printf '%%s %%s' \"$#\" \"$1\" >'%s.part' && "
              "mv '%s.part' '%s'\n",
-             in_folder("opened"), in_folder("opened"), in_folder("opened"));
-    program_write_file(folder, "browser of mine", script);
-    assert_int_equal(chmod(in_folder("browser of mine"), 0755), 0);
-    setenv("BROWSER", in_folder("browser of mine"), 1);
-    site s = start_site_with(in_folder("page.html"), NULL);
+             tempdir_path("opened"), tempdir_path("opened"), tempdir_path("opened"));
+    tempdir_write("browser of mine", script);
+    assert_int_equal(chmod(tempdir_path("browser of mine"), 0755), 0);
+    setenv("BROWSER", tempdir_path("browser of mine"), 1);
+    site s = start_site_with(tempdir_path("page.html"), NULL);
     unsetenv("BROWSER");
-    for (double begin = now(); access(in_folder("opened"), R_OK) != 0;) {
+    for (double begin = now(); access(tempdir_path("opened"), R_OK) != 0;) {
         assert_true(now() - begin < PATIENCE);
         wait_milliseconds(5);
     }
     char expected[160];
     snprintf(expected, sizeof expected, "1 %s", s.address);
-    char* opened = program_read_file(in_folder("opened"));
+    char* opened = tempdir_read("opened");
     assert_string_equal(opened, expected);
     free(opened);
     end_site(&s, SIGTERM);
@@ -639,7 +626,7 @@ static void set_age(const char* name, double seconds) {
     clock_gettime(CLOCK_REALTIME, &times[0]);
     times[0].tv_sec -= (time_t)seconds;
     times[1] = times[0];
-    assert_int_equal(utimensat(AT_FDCWD, in_folder(name), times, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, tempdir_path(name), times, 0), 0);
 }
 
 static void a_folder_shows_what_its_fit_does(void** state) {
@@ -647,8 +634,8 @@ static void a_folder_shows_what_its_fit_does(void** state) {
     static const char running[] =
         "{\"state\": \"running\", \"title\": \"<b>x</b>\", \"history\": [], \"message\": null}";
     static const char mark[] = "<div id=\"live\" data-url=\"progress\"></div>";
-    assert_int_equal(mkdir(in_folder("live"), 0777), 0);
-    program_write_file(folder, "live/progress.json", running);
+    tempdir_mkdir("live");
+    tempdir_write("live/progress.json", running);
     set_age("live/progress.json", 100);
     site s = start_site("live");
     assert_shows(&s, "", html, mark);
@@ -661,7 +648,7 @@ static void a_folder_shows_what_its_fit_does(void** state) {
     json_decref(progress);
 
     // A report from before is there to be read.
-    program_write_file(folder, "live/report.html", "REPORT");
+    tempdir_write("live/report.html", "REPORT");
     set_age("live/report.html", 200);
     assert_shows(&s, "", html, mark);
     assert_shows(&s, "", html, "href=\"report.html\"");
@@ -671,21 +658,19 @@ static void a_folder_shows_what_its_fit_does(void** state) {
     set_age("live/report.html", 50);
     assert_shows(&s, "", html, "REPORT");
     set_age("live/report.html", 200);
-    program_write_file(folder, "live/progress.json", "{\"state\": \"done\"}");
+    tempdir_write("live/progress.json", "{\"state\": \"done\"}");
     assert_shows(&s, "", html, "REPORT");
 
     // A failure is not hidden by the report of the fit before.
-    program_write_file(folder, "live/progress.json",
-                       "{\"state\": \"failed\", \"message\": \"no <start>\"}");
+    tempdir_write("live/progress.json", "{\"state\": \"failed\", \"message\": \"no <start>\"}");
     assert_shows(&s, "", html, "no &lt;start&gt;");
     assert_shows(&s, "", html, "href=\"report.html\"");
     set_age("live/progress.json", 300);
     assert_shows(&s, "", html, "REPORT");
 
     // Without a report a failure is told, once: nothing there loads the page again.
-    program_write_file(folder, "live/progress.json",
-                       "{\"state\": \"failed\", \"message\": \"no <start>\"}");
-    assert_int_equal(unlink(in_folder("live/report.html")), 0);
+    tempdir_write("live/progress.json", "{\"state\": \"failed\", \"message\": \"no <start>\"}");
+    assert_int_equal(unlink(tempdir_path("live/report.html")), 0);
     assert_shows(&s, "", html, "no &lt;start&gt;");
     response r = get(&s, "");
     assert_null(strstr(r.body, "id=\"live\""));
@@ -696,7 +681,7 @@ static void a_folder_shows_what_its_fit_does(void** state) {
     memset(deep, '[', sizeof deep - 1);
     const char* const damaged[] = {"", "{", "[1]", "{\"state\": 1}", "{\"state\": null}", deep};
     for (size_t k = 0; k < sizeof damaged / sizeof *damaged; k++) {
-        program_write_file(folder, "live/progress.json", damaged[k]);
+        tempdir_write("live/progress.json", damaged[k]);
         assert_shows(&s, "", html, "no fit is running");
         r = get(&s, "progress");
         assert_int_equal(r.status, 404);
@@ -720,14 +705,14 @@ static const char slow_fit[] =
 static void a_running_fit_can_be_watched(void** state) {
     (void)state;
     char file[256], out[256];
-    snprintf(file, sizeof file, "%s", in_folder("slow.yaml"));
-    snprintf(out, sizeof out, "%s", in_folder("slow"));
-    program_write_file(folder, "slow.yaml", slow_fit);
+    snprintf(file, sizeof file, "%s", tempdir_path("slow.yaml"));
+    snprintf(out, sizeof out, "%s", tempdir_path("slow"));
+    tempdir_write("slow.yaml", slow_fit);
     const char* arguments[] = {"neuralsim", "fit", file, "-o", out, "--threads", "1", NULL};
     int nowhere = open("/dev/null", O_WRONLY);
     pid_t fit = start(arguments, nowhere);
     close(nowhere);
-    for (double begin = now(); access(in_folder("slow/progress.json"), R_OK) != 0;) {
+    for (double begin = now(); access(tempdir_path("slow/progress.json"), R_OK) != 0;) {
         assert_true(now() - begin < PATIENCE);
         wait_milliseconds(5);
     }
@@ -759,7 +744,7 @@ static void a_running_fit_can_be_watched(void** state) {
     json_t* progress = progress_of(&s);
     assert_string_equal(json_string_value(json_object_get(progress, "state")), "stopped");
     json_decref(progress);
-    char* report = program_read_file(in_folder("slow/report.html"));
+    char* report = tempdir_read("slow/report.html");
     response r = get(&s, "");
     assert_int_equal(r.size, strlen(report));
     assert_memory_equal(r.body, report, r.size);
@@ -772,19 +757,21 @@ static void a_fit_says_how_it_ended(void** state) {
     (void)state;
     char arguments[600];
     snprintf(arguments, sizeof arguments, "fit examples/pendulum_fit.yaml -o %s",
-             in_folder("ends"));
-    program_must_run(NEURALSIM_SOURCE_DIR, arguments, &last);
-    json_t* progress = json_load_file(in_folder("ends/progress.json"), 0, NULL);
+             tempdir_path("ends"));
+    program_result result = program_run(NEURALSIM_SOURCE_DIR, arguments);
+    assert_int_equal(result.code, 0);
+    program_result_free(&result);
+    json_t* progress = json_load_file(tempdir_path("ends/progress.json"), 0, NULL);
     assert_string_equal(json_string_value(json_object_get(progress, "state")), "done");
     assert_true(json_is_null(json_object_get(progress, "message")));
     json_decref(progress);
 
     // One that goes wrong replaces it.
-    program_write_file(folder, "slow.yaml", slow_fit);
-    program_write_file(folder, "ends/checkpoint.json", "damaged");
+    tempdir_write("slow.yaml", slow_fit);
+    tempdir_write("ends/checkpoint.json", "damaged");
     snprintf(arguments, sizeof arguments, "fit slow.yaml -o ends --resume");
-    program_must_fail(folder, arguments, 1, "checkpoint", &last);
-    progress = json_load_file(in_folder("ends/progress.json"), 0, NULL);
+    run_bad(arguments, 1, "checkpoint");
+    progress = json_load_file(tempdir_path("ends/progress.json"), 0, NULL);
     assert_string_equal(json_string_value(json_object_get(progress, "state")), "failed");
     assert_string_equal(json_string_value(json_object_get(progress, "title")), "A slow fit");
     const char* message = json_string_value(json_object_get(progress, "message"));
@@ -805,7 +792,7 @@ static void check_history(uint32_t phases, uint32_t most) {
     progress_file* p = malloc(sizeof *p);
     double* ends = malloc(2 * phases * sizeof *ends);
     assert_true(p && ends);
-    progress_file_begin(p, in_folder("not there"), "t"); // without a file
+    progress_file_begin(p, tempdir_path("not there"), "t"); // without a file
     assert_null(p->path);
     uint32_t x = phases;
     double time = 0.0;
@@ -851,7 +838,7 @@ static void history_stays_short(void** state) {
 static void history_has_no_gaps(void** state) {
     (void)state;
     progress_file p;
-    progress_file_begin(&p, in_folder("not there"), "t");
+    progress_file_begin(&p, tempdir_path("not there"), "t");
     for (int k = 0; k < 123456; k++) {
         ns_fit_progress at = {"phase", 0, 1, 0, 0, k % 7 == 3 ? NAN : 1.0, k};
         progress_file_update(&p, &at);
@@ -878,9 +865,9 @@ static void the_file_is_what_was_told(void** state) {
     (void)state;
     progress_file p;
     syncs = 0;
-    assert_int_equal(mkdir(in_folder("told"), 0777), 0);
-    progress_file_begin(&p, in_folder("told"), "a \"title\"");
-    json_t* file = json_load_file(in_folder("told/progress.json"), 0, NULL);
+    tempdir_mkdir("told");
+    progress_file_begin(&p, tempdir_path("told"), "a \"title\"");
+    json_t* file = json_load_file(tempdir_path("told/progress.json"), 0, NULL);
     assert_string_equal(json_string_value(json_object_get(file, "state")), "running");
     assert_string_equal(json_string_value(json_object_get(file, "title")), "a \"title\"");
     assert_true(json_is_null(json_object_get(file, "phase")));
@@ -892,14 +879,14 @@ static void the_file_is_what_was_told(void** state) {
     ns_fit_progress at = {"one", 1, 2, 3, 4, 0.25, 1.5};
     double begin = now();
     progress_file_update(&p, &at);
-    file = json_load_file(in_folder("told/progress.json"), 0, NULL);
+    file = json_load_file(tempdir_path("told/progress.json"), 0, NULL);
     bool written = !json_is_null(json_object_get(file, "phase"));
     assert_true(!written || now() - begin > 0.4); // a slow machine
     json_decref(file);
     wait_milliseconds(550);
     at.seconds = 2.5;
     progress_file_update(&p, &at);
-    file = json_load_file(in_folder("told/progress.json"), 0, NULL);
+    file = json_load_file(tempdir_path("told/progress.json"), 0, NULL);
     assert_string_equal(json_string_value(json_object_get(file, "phase")), "one");
     assert_int_equal(json_integer_value(json_object_get(file, "number")), 1);
     assert_int_equal(json_integer_value(json_object_get(file, "count")), 2);
@@ -915,7 +902,7 @@ static void the_file_is_what_was_told(void** state) {
     assert_int_equal(json_integer_value(json_array_get(point, 2)), 1);
     json_decref(file);
     progress_file_end(&p, "failed", "why");
-    file = json_load_file(in_folder("told/progress.json"), 0, NULL);
+    file = json_load_file(tempdir_path("told/progress.json"), 0, NULL);
     assert_string_equal(json_string_value(json_object_get(file, "message")), "why");
     json_decref(file);
     assert_int_equal(syncs, 0); // a fit does not wait for the disk to tell how far it is
@@ -928,15 +915,7 @@ static int begin(void** state) {
     unsetenv("BROWSER");
     unsetenv("DISPLAY");
     unsetenv("WAYLAND_DISPLAY");
-    return mkdtemp(folder) ? 0 : 1;
-}
-
-static int finish(void** state) {
-    (void)state;
-    char command[128];
-    program_result_free(&last);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command); // NOLINT: our own folder
+    return 0;
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, kill_children)
@@ -959,5 +938,5 @@ int main(void) {
         cmocka_unit_test(history_has_no_gaps),
         cmocka_unit_test(the_file_is_what_was_told),
     };
-    return cmocka_run_group_tests(tests, begin, finish);
+    return cmocka_run_group_tests(tests, begin, NULL);
 }

@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/program.h"
+#include "support/tempdir.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -16,9 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char folder[] = "/tmp/neuralsim_walk_XXXXXX"; // the program runs in it
-static program_result last;
 
 static const char experiment[] =
     "kind: walk\n"
@@ -51,40 +49,22 @@ static const char experiment[] =
 
 static int make_folder(void** state) {
     (void)state;
-    if (!mkdtemp(folder)) return 1;
-    char path[100];
-    for (int k = 0; k < 2; k++) {
-        snprintf(path, sizeof path, "%s/experiments%s", folder, k ? "/small" : "");
-        if (mkdir(path, 0777) != 0) return 1;
-    }
-    program_write_file(folder, "experiments/small/experiment.yaml", experiment);
+    tempdir_mkdir("experiments");
+    tempdir_mkdir("experiments/small");
+    tempdir_write("experiments/small/experiment.yaml", experiment);
     return 0;
-}
-
-static int remove_folder(void** state) {
-    (void)state;
-    program_result_free(&last);
-    return program_remove_folder(folder);
 }
 
 static json_t* run(const char* arguments) {
     json_error_t error;
-    program_must_run(folder, arguments, &last);
+    run_ok(arguments);
     json_t* root = json_loads(last.out, JSON_REJECT_DUPLICATES, &error);
     if (!root) fail_msg("line %d: %s", error.line, error.text);
     return root;
 }
 
-static double metric(const json_t* root, const char* name) {
-    const json_t* value = json_object_get(json_object_get(root, "metrics"), name);
-    if (!json_is_number(value)) fail_msg("there is no metric %s", name);
-    return json_number_value(value);
-}
-
 static void assert_is_there(const char* name) {
-    char path[200];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (access(path, F_OK) != 0) fail_msg("there is no %s", name);
+    if (access(tempdir_path(name), F_OK) != 0) fail_msg("there is no %s", name);
 }
 
 static void robots_walk_and_learn(void** state) {
@@ -133,9 +113,7 @@ static void robots_walk_and_learn(void** state) {
     }
     json_decref(root);
     json_decref(alone);
-    char path[100];
-    snprintf(path, sizeof path, "%s/out/report.html", folder);
-    char* page = program_read_file(path);
+    char* page = tempdir_read("out/report.html");
     assert_says(page, "viewer-data");
     assert_says(page, "Feet that stand and touch");
     assert_says(page, "href=\"a1.html\"");
@@ -167,8 +145,8 @@ static void what_is_wrong_is_said(void** state) {
         {"kind: walk\ntitle: x\nseconds: -1\nruns:\n  - {name: a}\n", "seconds"},
     };
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
-        program_write_file(folder, "experiments/small/experiment.yaml", files[k].text);
-        program_must_fail(folder, "experiment small", 1, files[k].message, &last);
+        tempdir_write("experiments/small/experiment.yaml", files[k].text);
+        run_bad("experiment small", 1, files[k].message);
         assert_says(last.err, "experiments/small/experiment.yaml:");
     }
 }
@@ -178,5 +156,5 @@ int main(void) {
         cmocka_unit_test(robots_walk_and_learn),
         cmocka_unit_test(what_is_wrong_is_said),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, NULL);
 }

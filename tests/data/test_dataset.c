@@ -1,12 +1,13 @@
 // Recordings on the grid: closed forms that are sampled, cut, put out of step and brought back, and
 // recordings of real machines, if they are there ($NEURALSIM_DATA, or ../shared/data).
 
-#define _POSIX_C_SOURCE 200809L // mkdtemp
+#define _POSIX_C_SOURCE 200809L
 
 #include "data/map.h"
 #include "data/resample.h"
 #include "support/assert.h"
 #include "support/check.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -584,34 +585,8 @@ static void tables_of_others_are_read(void** state) {
 
 // ---- a table beside the recordings, and where recordings end ---------------------------------------
 
-static char side_folder[] = "/tmp/neuralsim_side_XXXXXX";
-
-static int make_side_folder(void** state) {
-    (void)state;
-    return mkdtemp(side_folder) ? 0 : -1;
-}
-
-static int remove_side_folder(void** state) {
-    (void)state;
-    char path[300];
-    snprintf(path, sizeof path, "%s/index.csv", side_folder);
-    remove(path);
-    return rmdir(side_folder);
-}
-
-static void write_side(const char* name, const char* text) {
-    char path[300];
-    snprintf(path, sizeof path, "%s/%s", side_folder, name);
-    FILE* file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
 static ns_status add_beside(const set* s, const char* name, const char* text, ns_error* error) {
-    char path[300];
-    snprintf(path, sizeof path, "%s/%s", side_folder, name);
-    return nsi_dataset_add_text(s->data, text, strlen(text), path, NULL, error);
+    return nsi_dataset_add_text(s->data, text, strlen(text), tempdir_path(name), NULL, error);
 }
 
 static void must_add_beside(const set* s, const char* name, const char* text) {
@@ -628,7 +603,7 @@ static const char side_map[] = "table: {file: index.csv, key: name}\n"
 // Files find their row by their name, text or digits as they are written.
 static void constants_come_from_a_table(void** state) {
     (void)state;
-    write_side("index.csv", "note,gain,name,late,x\nslow,2,007,0.5,99\nfast,-3,run.b,0,99\n");
+    tempdir_write("index.csv", "note,gain,name,late,x\nslow,2,007,0.5,99\nfast,-3,run.b,0,99\n");
     set s = make(side_map, 0.0);
     must_add_beside(&s, "007.csv", "t,x\n0.5,1\n0.6,2\n0.7,4\n");
     must_add_beside(&s, "run.b.csv", "t,x\n0,1\n0.1,2\n");
@@ -641,7 +616,7 @@ static void constants_come_from_a_table(void** state) {
     drop(&s);
 
     // Trajectories find theirs by their number.
-    write_side("index.csv", "name,gain\n2.0,10\n1e0,-1\n");
+    tempdir_write("index.csv", "name,gain\n2.0,10\n1e0,-1\n");
     s = make(
         "table: {file: index.csv, key: name}\ntrajectory: r\nrate: 10\nobserve: {q0: x*gain}\n", 0);
     must_add_beside(&s, "all.csv", "r,x\n1,5\n1,6\n2,7\n2,8\n");
@@ -650,7 +625,7 @@ static void constants_come_from_a_table(void** state) {
     drop(&s);
 
     // What is missing in the table is missing in all rows.
-    write_side("index.csv", "name,gain\na,\n");
+    tempdir_write("index.csv", "name,gain\na,\n");
     s = make("table: {file: index.csv, key: name}\nrate: 10\nobserve: {q0: x*gain, q1: x}\n", 0);
     must_add_beside(&s, "a.csv", "x\n5\n6\n");
     assert_true(isnan(value(&s, 0, 1, 0)));
@@ -684,7 +659,7 @@ static void faults_of_a_table_have_a_place(void** state) {
         {numbered, "name,gain\nfirst,1\n", two, "index.csv:2:1: \"first\" in column \"name\""},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        write_side("index.csv", cases[k].index);
+        tempdir_write("index.csv", cases[k].index);
         set s = make(cases[k].map, 0.0);
         ns_error error = {0};
         assert_int_equal(add_beside(&s, "a.csv", cases[k].table, &error), NS_ERR_PARSE);
@@ -692,9 +667,7 @@ static void faults_of_a_table_have_a_place(void** state) {
         assert_int_equal(ns_dataset_recording_count(s.data), 0);
         drop(&s);
     }
-    char path[300];
-    snprintf(path, sizeof path, "%s/index.csv", side_folder);
-    remove(path);
+    remove(tempdir_path("index.csv"));
     set s = make(side_map, 0.0);
     ns_error error = {0};
     assert_int_equal(add_beside(&s, "a.csv", one, &error), NS_ERR_IO);
@@ -1040,8 +1013,7 @@ static void a_failed_file_changes_nothing(void** state) {
 }
 
 static void fail_each_allocation(const char* map_text, const char* table) {
-    char path[300];
-    snprintf(path, sizeof path, "%s/t.csv", side_folder);
+    const char* path = tempdir_path("t.csv");
     ns_data_map* map = NULL;
     assert_int_equal(nsi_data_map_parse(map_text, strlen(map_text), "m.yaml", NULL, &map, NULL),
                      NS_OK);
@@ -1085,7 +1057,7 @@ static void failing_allocations_are_reported(void** state) {
                                    "    control: {u: 2*x}\n";
     static const char table[] = "s,r,t,x\na,0,0,1\na,0,0.1,2\na,0,0.2,3\nb,0,,1\nb,0,,2\n"
                                 "a,1,0,1\na,1,0.1,2\nb,1,,1\nb,1,,2\nb,1,,2\n";
-    write_side("index.csv", "r,late\n0,0\n1,0\n");
+    tempdir_write("index.csv", "r,late\n0,0\n1,0\n");
     fail_each_allocation(map_text, table);
     fail_each_allocation(ends_map, "x0,a0,x1,a1\n1,3,2,-3\n4,0.5,3,0.25\n");
 }
@@ -1324,5 +1296,5 @@ int main(void) {
         cmocka_unit_test(mcube_push_endpoints),
         cmocka_unit_test(swimmer2),
     };
-    return cmocka_run_group_tests(tests, make_side_folder, remove_side_folder);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,10 @@
 // Maps: what is read from YAML and from the names of columns, and what is refused, where and why.
 
-#define _POSIX_C_SOURCE 200809L // mkstemp
+#define _POSIX_C_SOURCE 200809L
 
 #include "data/map.h"
 #include "support/assert.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -19,16 +20,6 @@ static ns_data_map* parse(const char* text) {
     ns_error error = {0};
     must(nsi_data_map_parse(text, strlen(text), "m.yaml", NULL, &map, &error), &error);
     return map;
-}
-
-// A file with this content; remove it, then free the name.
-static char* temporary_file(const char* text) {
-    char* path = strdup("/tmp/neuralsim_map_XXXXXX");
-    int handle = mkstemp(path);
-    assert_true(handle >= 0);
-    assert_int_equal(write(handle, text, strlen(text)), strlen(text));
-    close(handle);
-    return path;
 }
 
 static const char full[] =
@@ -97,14 +88,13 @@ static void everything_is_read(void** state) {
 
 static void files_are_read(void** state) {
     (void)state;
-    char* path = temporary_file("rate: 10\nobserve: {q0: a}\n");
+    const char* path = tempdir_write("m.yaml", "rate: 10\nobserve: {q0: a}\n");
     ns_data_map* map = NULL;
     ns_error error = {0};
     assert_int_equal(ns_data_map_load(path, NULL, &map, &error), NS_OK);
     assert_string_equal(map->file, path);
     ns_data_map_free(map);
     unlink(path);
-    free(path);
     assert_int_equal(ns_data_map_load("/no/such/map.yaml", NULL, &map, &error), NS_ERR_IO);
     assert_null(map);
     assert_non_null(strstr(error.message, "/no/such/map.yaml"));
@@ -300,15 +290,14 @@ static ns_model* make_robot(void) {
 
 static ns_status infer(const ns_model* model, const char* header, const ns_allocator* allocator,
                        ns_data_map** out, ns_error* error) {
-    char* path = temporary_file(header);
+    const char* path = tempdir_write("t.csv", header);
     ns_status status = ns_data_map_infer(path, model, allocator, out, error);
-    // Messages name the file, which has another name each time.
+    // Messages name the file, which is in another folder each time.
     char* at = strstr(error->message, path);
     if (at == error->message) {
         memmove(error->message, error->message + strlen(path), strlen(at + strlen(path)) + 1);
     }
     unlink(path);
-    free(path);
     return status;
 }
 

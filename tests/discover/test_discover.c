@@ -530,12 +530,6 @@ static void what_cannot_be_is_refused(void** state) {
     assert_int_equal(ns_discover_load(tempdir_path("none.yaml"), 1, &d, &error), NS_ERR_IO);
 }
 
-static int tear_down(void** state) {
-    (void)state;
-    tempdir_remove();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_missing_is_found),
@@ -556,5 +550,5 @@ int main(void) {
         cmocka_unit_test(parameters_of_the_file_are_fitted_along),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, tear_down);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -265,12 +265,6 @@ static void both_methods_of_the_lasso_agree(void** state) {
     assert_true(b[1] < 0.995 * b[2]); // the penalty makes it smaller
 }
 
-static int remove_data(void** state) {
-    (void)state;
-    tempdir_remove();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coefficients_are_found_again),
@@ -279,5 +273,5 @@ int main(void) {
         cmocka_unit_test(terms_are_removed_one_by_one),
         cmocka_unit_test(both_methods_of_the_lasso_agree),
     };
-    return cmocka_run_group_tests(tests, NULL, remove_data);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

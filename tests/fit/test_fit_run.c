@@ -5,7 +5,6 @@
 #include "fit/fit_state.h"
 #include "support/assert.h"
 #include "support/experiment.h"
-#include "support/program.h"
 #include "support/tempdir.h"
 
 #include <math.h>
@@ -40,12 +39,6 @@ static int write_data(void** state) {
                                  "    inputs: [\"{}/velocity\", \"{}/position\"]\n"
                                  "    outputs: \"{}/tau\"\n"
                                  "    hidden: [3]\n");
-    return 0;
-}
-
-static int remove_data(void** state) {
-    (void)state;
-    tempdir_remove();
     return 0;
 }
 
@@ -120,7 +113,7 @@ typedef struct watcher {
 } watcher;
 
 static void copy_file(const char* from, const char* to) {
-    char* text = program_read_file(from);
+    char* text = file_text(from);
     if (*text) {
         FILE* file = fopen(to, "wb");
         assert_non_null(file);
@@ -318,7 +311,7 @@ static void a_stopped_fit_has_an_answer(void** state) {
 // ---- damaged checkpoints -----------------------------------------------------------------------
 
 static void damage(const char* name, nsi_rng* rng, bool cut) {
-    char* text = program_read_file(tempdir_path(name));
+    char* text = tempdir_read(name);
     size_t size = strlen(text), at = nsi_rng_below(rng, (uint32_t)size);
     FILE* file = fopen(tempdir_path(name), "wb");
     assert_non_null(file);
@@ -399,7 +392,7 @@ static void checkpoints_of_phases_that_are_not_there_are_refused(void** state) {
         write_fit(experiments[0].text);
         forget_checkpoints();
         run(1, 5, 1e-9, false, NULL); // in the first phase
-        char* text = program_read_file(tempdir_path("checkpoint.json"));
+        char* text = tempdir_read("checkpoint.json");
         char *body = strchr(text, '\n') + 1, *at = strstr(body, changes[k][0]);
         assert_non_null(at);
         char* changed = malloc(strlen(body) + 100);
@@ -422,7 +415,7 @@ static void checkpoints_without_a_path_are_refused(void** state) {
         forget_checkpoints();
         run(1, 1, 1e-9, false, NULL);
         remove(tempdir_path("checkpoint.json.old"));
-        char* text = program_read_file(tempdir_path("checkpoint.json"));
+        char* text = tempdir_read("checkpoint.json");
         char *body = strchr(text, '\n') + 1, *at = strstr(body, ",\"path\":");
         assert_non_null(at);
         strcpy(at, "}"); // it is the last entry
@@ -781,7 +774,7 @@ static void wait_for_checkpoint(const char* folder) {
 static char* model_in(const char* folder) {
     char name[64];
     snprintf(name, sizeof name, "%s/fitted.yaml", folder);
-    return program_read_file(tempdir_path(name));
+    return tempdir_read(name);
 }
 
 static const char* const program_fits[] = {
@@ -883,5 +876,5 @@ int main(void) {
         cmocka_unit_test(killed_at_any_moment_it_ends_the_same),
         cmocka_unit_test(interrupted_it_writes_what_it_has),
     };
-    return cmocka_run_group_tests(tests, write_data, remove_data);
+    return cmocka_run_group_tests(tests, write_data, NULL);
 }

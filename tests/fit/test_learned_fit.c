@@ -84,12 +84,6 @@ static int write_data(void** state) {
     return 0;
 }
 
-static int remove_data(void** state) {
-    (void)state;
-    tempdir_remove();
-    return 0;
-}
-
 static ns_fit* load_text(const char* text, uint32_t threads) {
     experiment_write("fit.yaml", "%s", text);
     return experiment_load("fit.yaml", threads);
@@ -524,20 +518,17 @@ static void scores_are_those_of_rollouts(void** state) {
             assert_true(score->loss < fit->answer.before[role].loss || role != NSI_ROLE_TRAIN);
         }
         // The program says the same of the file, and all that need physics refuse it.
-        program_result result = {0};
-        program_must_run(tempdir(), "replay saved/fitted.yaml --data swings.csv --json", &result);
-        assert_says(result.out, "\"integrator\": \"learned\"");
+        run_ok("replay saved/fitted.yaml --data swings.csv --json");
+        assert_says(last.out, "\"integrator\": \"learned\"");
         static const char* const others[] = {
             "simulate saved/fitted.yaml", "names saved/fitted.yaml", "gradcheck saved/fitted.yaml",
             "eval saved/fitted.yaml --quantity qdd", "inspect saved/fitted.yaml"};
         for (int i = 0; i < 5; i++) {
-            program_must_fail(tempdir(), others[i], 1, "a learned system", &result);
+            run_bad(others[i], 1, "a learned system");
         }
-        program_must_fail(tempdir(), "replay saved/fitted.yaml --data swings.csv --dt 0.01", 2,
-                          "--dt", &result);
-        program_must_run(tempdir(), "plot saved --list", &result);
-        program_result_free(&result);
-        char* page = program_read_file(tempdir_path("saved/report.html"));
+        run_bad("replay saved/fitted.yaml --data swings.csv --dt 0.01", 2, "--dt");
+        run_ok("plot saved --list");
+        char* page = tempdir_read("saved/report.html");
         assert_true(strlen(page) > 10000);
         free(page);
         // A fit cannot start from it.
@@ -616,14 +607,12 @@ static void a_falling_ball_is_found(void** state) {
     assert_true(after->rmse_qd < 1e-8);
     save(fit, "fall");
     ns_fit_free(fit);
-    char* answer = program_read_file(tempdir_path("fall/fitted.yaml"));
+    char* answer = tempdir_read("fall/fitted.yaml");
     assert_says(answer, "integrate: true");
     assert_says(answer, "root/y");
     free(answer);
-    program_result result = {0};
-    program_must_run(tempdir(), "replay fall/fitted.yaml --data fall.csv --json", &result);
-    assert_says(result.out, "\"integrator\": \"learned\"");
-    program_result_free(&result);
+    run_ok("replay fall/fitted.yaml --data fall.csv --json");
+    assert_says(last.out, "\"integrator\": \"learned\"");
 }
 
 // On a pendulum under torques, an LSTM gets well below the guess that nothing changes.
@@ -866,5 +855,5 @@ int main(void) {
         cmocka_unit_test(faults_have_a_place),
         cmocka_unit_test(files_that_do_not_fit_are_refused),
     };
-    return cmocka_run_group_tests(tests, write_data, remove_data);
+    return cmocka_run_group_tests(tests, write_data, NULL);
 }

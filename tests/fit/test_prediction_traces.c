@@ -301,7 +301,7 @@ static void many_links_leave_room_for_fewer_rows(void** state) {
     ns_fit_free(fit);
     nsi_web_bundle bundle;
     if (!nsi_web_bundle_get(&bundle)) return;
-    char* page = program_read_file(tempdir_path("many/report.html"));
+    char* page = tempdir_read("many/report.html");
     payload p = payload_read(page);
     assert_in_range(p.rows[0], 500, ROWS - 1);
     assert_says(page, "not to their end");

@@ -8,6 +8,7 @@
 #include "support/assert.h"
 #include "support/picture.h"
 #include "support/program.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -256,13 +257,12 @@ static bool stop_in_second(void* context, const ns_fit_progress* p) {
 }
 
 // Stopped in its second stage and resumed, a fit has the same path.
-static void check_resumed(ns_fit* fit, const char* folder) {
-    char checkpoint[300];
-    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint.json", folder);
+static void check_resumed(ns_fit* fit) {
     const nsi_result* a = &fit->answer;
     double norms[3][2];
     for (uint32_t k = 0; k < 3; k++) memcpy(norms[k], a->path.data[k].norms, sizeof norms[k]);
-    ns_fit_options options = {.observe = stop_in_second, .checkpoint = checkpoint};
+    ns_fit_options options = {.observe = stop_in_second,
+                              .checkpoint = tempdir_path("checkpoint.json")};
     assert_int_equal(ns_fit_run(fit, &options, NULL), NS_OK);
     assert_true(ns_fit_stopped(fit) && a->path.count == 2);
     options.observe = NULL;
@@ -277,27 +277,22 @@ static void check_resumed(ns_fit* fit, const char* folder) {
 // Stages with growing penalties are a path.
 static void a_fit_records_its_path(void** state) {
     (void)state;
-    char folder[] = "/tmp/neuralsim_path_XXXXXX";
-    assert_non_null(mkdtemp(folder));
-    char path[300];
-    program_write_file(folder, "net.yaml",
-                       "networks:\n  - name: torque\n"
-                       "    inputs: ['joint/joint0/velocity', 'joint/joint0/sin']\n"
-                       "    outputs: 'joint/joint0/tau'\n    hidden: [2]\n");
-    program_write_file(folder, "fit.yaml",
-                       "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"
-                       "blueprint: net.yaml\nintegrator: rk4\ntimestep: 0.02\n"
-                       "data: {train: [" NEURALSIM_SOURCE_DIR "/examples/rusty_pendulum_run.csv]}\n"
-                       "fit: {windows: 5, states: recorded, iterations: 20, fit: weights}\n"
-                       "stages:\n"
-                       "  - {method: proximal, group: 1.0e-4}\n"
-                       "  - {method: proximal, group: 1.0e-2, l1: 1.0e-3}\n"
-                       "  - {method: lm, iterations: 2}\n"
-                       "  - {method: owlqn, l1: 100}\n");
-    snprintf(path, sizeof path, "%s/fit.yaml", folder);
+    tempdir_write("net.yaml", "networks:\n  - name: torque\n"
+                              "    inputs: ['joint/joint0/velocity', 'joint/joint0/sin']\n"
+                              "    outputs: 'joint/joint0/tau'\n    hidden: [2]\n");
+    tempdir_write("fit.yaml",
+                  "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"
+                  "blueprint: net.yaml\nintegrator: rk4\ntimestep: 0.02\n"
+                  "data: {train: [" NEURALSIM_SOURCE_DIR "/examples/rusty_pendulum_run.csv]}\n"
+                  "fit: {windows: 5, states: recorded, iterations: 20, fit: weights}\n"
+                  "stages:\n"
+                  "  - {method: proximal, group: 1.0e-4}\n"
+                  "  - {method: proximal, group: 1.0e-2, l1: 1.0e-3}\n"
+                  "  - {method: lm, iterations: 2}\n"
+                  "  - {method: owlqn, l1: 100}\n");
     ns_fit* fit = NULL;
     ns_error error;
-    must(ns_fit_load(path, 1, &fit, &error), &error);
+    must(ns_fit_load(tempdir_path("fit.yaml"), 1, &fit, &error), &error);
     must(ns_fit_run(fit, NULL, &error), &error);
     const nsi_result* a = &fit->answer;
     assert_int_equal(a->path.count, 3);
@@ -318,19 +313,19 @@ static void a_fit_records_its_path(void** state) {
         }
         assert_true(sqrt(sum) == a->path.data[2].norms[row]);
     }
-    check_resumed(fit, folder);
+    check_resumed(fit);
     ns_fit_free(fit);
 
     // With one penalty, along the iterations; the loss falls with the penalty in it, and the last
     // point is where the stage ended.
-    program_write_file(
-        folder, "fit.yaml",
+    tempdir_write(
+        "fit.yaml",
         "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"
         "blueprint: net.yaml\nintegrator: rk4\ntimestep: 0.02\n"
         "data: {train: [" NEURALSIM_SOURCE_DIR "/examples/rusty_pendulum_run.csv]}\n"
         "fit: {windows: 5, states: recorded, iterations: 20, fit: weights, method: proximal,"
         " group: 1.0e-3}\n");
-    must(ns_fit_load(path, 1, &fit, &error), &error);
+    must(ns_fit_load(tempdir_path("fit.yaml"), 1, &fit, &error), &error);
     must(ns_fit_run(fit, NULL, &error), &error);
     a = &fit->answer;
     assert_true(a->path.count >= 10);
@@ -353,8 +348,6 @@ static void a_fit_records_its_path(void** state) {
     assert_true(before_it && after_it && before_it < after_it);
     ns_text_free(&page);
     ns_fit_free(fit);
-    snprintf(path, sizeof path, "rm -r '%s'", folder);
-    assert_int_equal(system(path), 0); // NOLINT
 }
 
 static void no_memory_is_said(void** state) {

@@ -54,12 +54,6 @@ static int write_files(void** state) {
     return 0;
 }
 
-static int remove_files(void** state) {
-    (void)state;
-    tempdir_remove();
-    return 0;
-}
-
 // ---- whole files -------------------------------------------------------------------------------
 
 typedef struct bad {
@@ -446,5 +440,5 @@ int main(void) {
         cmocka_unit_test(data_is_looked_for),
         cmocka_unit_test(globs_stand_for_files),
     };
-    return cmocka_run_group_tests(tests, write_files, remove_files);
+    return cmocka_run_group_tests(tests, write_files, NULL);
 }

@@ -6,6 +6,7 @@
 #include "fit/fit_state.h"
 #include "neuralsim/fit.h"
 #include "support/assert.h"
+#include "support/tempdir.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -16,24 +17,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char folder[] = "/tmp/neuralsim_start_XXXXXX";
-
-static const char* path_of(const char* name) {
-    static char path[200];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static void write_text(const char* name, const char* text) {
-    FILE* file = fopen(path_of(name), "wb");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
 // A point mass on a rod, q'' = -(g / l) sin q, by RK4 in steps far below those of the fit.
 static void write_motion(const char* name, double length) {
-    FILE* file = fopen(path_of(name), "wb");
+    FILE* file = fopen(tempdir_path(name), "wb");
     double q = 0.7, w = 0.0, h = 1e-4;
     assert_non_null(file);
     fputs("t,q0,qd0\n", file);
@@ -57,8 +43,8 @@ static void write_motion(const char* name, double length) {
 static ns_fit* load(const char* plan) {
     ns_error error;
     ns_fit* fit = NULL;
-    write_text("plan.yaml", plan);
-    must(ns_fit_load(path_of("plan.yaml"), 1, &fit, &error), &error);
+    tempdir_write("plan.yaml", plan);
+    must(ns_fit_load(tempdir_path("plan.yaml"), 1, &fit, &error), &error);
     return fit;
 }
 
@@ -134,8 +120,8 @@ static void one_window_is_the_first(void** state) {
     (void)state;
     char line[200];
     write_motion("right.csv", 1.0);
-    FILE* right = fopen(path_of("right.csv"), "r");
-    FILE* file = fopen(path_of("run.csv"), "w");
+    FILE* right = fopen(tempdir_path("right.csv"), "r");
+    FILE* file = fopen(tempdir_path("run.csv"), "w");
     assert_non_null(right);
     assert_non_null(file);
     for (int k = 0; fgets(line, sizeof line, right); k++) {
@@ -160,22 +146,14 @@ static void one_window_is_the_first(void** state) {
 
 static int start(void** state) {
     (void)state;
-    if (!mkdtemp(folder)) return -1;
-    write_text("pendulum.urdf",
-               "<robot name=\"p\"><link name=\"world\"/><link name=\"rod\"><inertial>"
-               "<origin xyz=\"0 0 -1\"/><mass value=\"1\"/><inertia ixx=\"1e-9\" iyy=\"1e-9\""
-               " izz=\"1e-9\" ixy=\"0\" ixz=\"0\" iyz=\"0\"/></inertial></link>"
-               "<joint name=\"hinge\" type=\"continuous\"><parent link=\"world\"/>"
-               "<child link=\"rod\"/><axis xyz=\"0 1 0\"/></joint></robot>\n");
+    tempdir_write("pendulum.urdf",
+                  "<robot name=\"p\"><link name=\"world\"/><link name=\"rod\"><inertial>"
+                  "<origin xyz=\"0 0 -1\"/><mass value=\"1\"/><inertia ixx=\"1e-9\" iyy=\"1e-9\""
+                  " izz=\"1e-9\" ixy=\"0\" ixz=\"0\" iyz=\"0\"/></inertial></link>"
+                  "<joint name=\"hinge\" type=\"continuous\"><parent link=\"world\"/>"
+                  "<child link=\"rod\"/><axis xyz=\"0 1 0\"/></joint></robot>\n");
     write_motion("run.csv", 1.0);
     return 0;
-}
-
-static int stop(void** state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
 }
 
 int main(void) {
@@ -186,5 +164,5 @@ int main(void) {
         cmocka_unit_test(mistakes_are_refused),
         cmocka_unit_test(one_window_is_the_first),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, NULL);
 }

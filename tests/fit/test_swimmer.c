@@ -186,17 +186,11 @@ static void the_medium_gives_no_energy(void** state) {
     ns_blueprint_free(blueprint);
 }
 
-static int clean(void** state) {
-    (void)state;
-    tempdir_remove();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(little_data_teaches_long_predictions),
         cmocka_unit_test(what_is_learned_moves_to_another_machine),
         cmocka_unit_test(the_medium_gives_no_energy),
     };
-    return cmocka_run_group_tests(tests, train, clean);
+    return cmocka_run_group_tests(tests, train, NULL);
 }

@@ -68,12 +68,6 @@ static int write_files(void** state) {
     return 0;
 }
 
-static int remove_files(void** state) {
-    (void)state;
-    tempdir_remove();
-    return 0;
-}
-
 #define BOTH                                                                                       \
     "variants:\n"                                                                                  \
     "  - {name: short, files: \"*_short_*\", model: short.xml}\n"                                  \
@@ -771,5 +765,5 @@ int main(void) {
         cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(memory_of_files_may_run_out),
     };
-    return cmocka_run_group_tests(tests, write_files, remove_files);
+    return cmocka_run_group_tests(tests, write_files, NULL);
 }

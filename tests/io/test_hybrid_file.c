@@ -9,6 +9,7 @@
 #include "neuralsim/model.h"
 #include "support/assert.h"
 #include "support/check.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <float.h>
@@ -463,20 +464,19 @@ static void every_prefix_is_survived(void** state) {
     { .pattern = name, .value = number }
 
 // A new folder, with a folder "sub" in it, made the current one.
-static char folder[PATH_MAX], before[PATH_MAX];
+static char before[PATH_MAX];
 
 static int enter_folder(void** state) {
     (void)state;
-    char made[] = "/tmp/neuralsim_hybrid_XXXXXX";
-    if (!getcwd(before, sizeof before) || !mkdtemp(made) || !realpath(made, folder)) return -1;
-    return chdir(folder) != 0 || mkdir("sub", 0777) != 0;
+    if (!getcwd(before, sizeof before)) return -1;
+    tempdir_mkdir("sub");
+    return chdir(tempdir());
 }
 
 static int leave_folder(void** state) {
     (void)state;
-    unlink("h.yaml");
-    unlink("sub/h.yaml");
-    return rmdir("sub") != 0 || chdir(before) != 0 || rmdir(folder) != 0;
+    tempdir_remove();
+    return chdir(before);
 }
 
 static void assert_same(const nsi_hybrid* a, const nsi_hybrid* b) {
@@ -620,7 +620,7 @@ static void paths_are_relative_below_the_folder(void** state) {
             const char* text = cases[k][i];
             bool below_root = strcmp(text, "@a.urdf") == 0;
             snprintf(full_names[i], sizeof *full_names, "%s%s%s",
-                     text[0] == '@' ? folder + below_root : "", below_root ? "/" : "",
+                     text[0] == '@' ? tempdir() + below_root : "", below_root ? "/" : "",
                      text[0] == '@' ? text + 1 : text);
         }
         nsi_hybrid h;

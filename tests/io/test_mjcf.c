@@ -1,12 +1,13 @@
 // MJCF: what a file becomes, against closed forms, against MuJoCo and against URDF; broken and
 // damaged files.
 
-#define _XOPEN_SOURCE 700 // mkdtemp, setenv
+#define _XOPEN_SOURCE 700 // setenv
 
 #include "model/model_data.h"
 #include "model/pose.h"
 #include "support/assert.h"
 #include "support/modelfile.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -752,15 +753,6 @@ static void plates_and_laws_are_read(void** state) {
     assert_non_null(strstr(message, "is not looked for, since the model is not from a file"));
 }
 
-static void write_text(const char* folder, const char* name, const char* text) {
-    char path[200];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE* file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
 // Outlines in tables: beside the model, or where the data are.
 static void outlines_come_from_files(void** state) {
     (void)state;
@@ -778,19 +770,16 @@ static void outlines_come_from_files(void** state) {
         {"x,y,z\n0,0,0\n1,0,0\n1,2,0\n", "its columns must be x and y", 0},
         {"x,y\n", "vertices must be given", 0},
     };
-    char folder[] = "/tmp/neuralsim_mjcf_XXXXXX", path[120], below[100];
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/model.xml", folder);
-    snprintf(below, sizeof below, "%s/plates", folder);
-    assert_int_equal(mkdir(below, 0700), 0);
-    write_text(folder, "model.xml",
-               "<mujoco><worldbody><geom name='p' type='polygon' size='0.01' "
-               "file='plates/p.csv'/></worldbody></mujoco>");
+    tempdir_mkdir("beside");
+    tempdir_mkdir("beside/plates");
+    tempdir_write("beside/model.xml",
+                  "<mujoco><worldbody><geom name='p' type='polygon' size='0.01' "
+                  "file='plates/p.csv'/></worldbody></mujoco>");
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         ns_model* model = NULL;
         ns_error error = {0};
-        write_text(below, "p.csv", cases[k].table);
-        ns_status status = ns_model_load(path, NULL, &model, &error);
+        tempdir_write("beside/plates/p.csv", cases[k].table);
+        ns_status status = ns_model_load(tempdir_path("beside/model.xml"), NULL, &model, &error);
         if (cases[k].fault) {
             assert_int_equal(status, NS_ERR_PARSE);
             if (!strstr(error.message, cases[k].fault)) fail_msg("%s", error.message);
@@ -809,11 +798,12 @@ static void outlines_come_from_files(void** state) {
         assert_non_null(text);
         size_t size = (size_t)sprintf(text, "x,y\n0,0\n");
         for (int i = 1; i < rows; i++) size += (size_t)sprintf(text + size, "%s", row);
-        write_text(below, "p.csv", text);
+        tempdir_write("beside/plates/p.csv", text);
         free(text);
         ns_model* model = NULL;
         ns_error error = {0};
-        assert_int_equal(ns_model_load(path, NULL, &model, &error), NS_ERR_LIMIT);
+        assert_int_equal(ns_model_load(tempdir_path("beside/model.xml"), NULL, &model, &error),
+                         NS_ERR_LIMIT);
         const char* fault = k == 0 ? "too many vertices, 4097" : "at most 1 MiB";
         if (!strstr(error.message, fault)) fail_msg("%s", error.message);
     }
@@ -821,28 +811,23 @@ static void outlines_come_from_files(void** state) {
     // Elsewhere than beside the model: the environment names the folder.
     const char* given = getenv("NEURALSIM_DATA");
     char* kept = given ? strdup(given) : NULL;
-    char other[] = "/tmp/neuralsim_mjcf_XXXXXX", moved[100];
-    assert_non_null(mkdtemp(other));
-    snprintf(moved, sizeof moved, "%s/model.xml", other);
-    assert_int_equal(rename(path, moved), 0);
-    write_text(below, "p.csv", cases[0].table);
+    tempdir_mkdir("other");
+    assert_int_equal(rename(tempdir_path("beside/model.xml"), tempdir_path("other/model.xml")), 0);
+    tempdir_write("beside/plates/p.csv", cases[0].table);
     ns_model* model = NULL;
     ns_error error = {0};
     unsetenv("NEURALSIM_DATA");
-    assert_int_equal(ns_model_load(moved, NULL, &model, &error), NS_ERR_IO);
-    setenv("NEURALSIM_DATA", folder, 1);
-    must(ns_model_load(moved, NULL, &model, &error), &error);
+    assert_int_equal(ns_model_load(tempdir_path("other/model.xml"), NULL, &model, &error),
+                     NS_ERR_IO);
+    setenv("NEURALSIM_DATA", tempdir_path("beside"), 1);
+    must(ns_model_load(tempdir_path("other/model.xml"), NULL, &model, &error), &error);
     assert_int_equal(ns_model_geom(model, 0)->nvertex, 3);
     ns_model_free(model);
 
     // But not out of that folder.
-    char up[100];
-    write_text(other, "up.xml",
-               "<mujoco><worldbody><geom name='p' type='polygon' size='0.01' "
-               "file='plates/../plates/p.csv'/></worldbody></mujoco>");
-    snprintf(up, sizeof up, "%s/up.xml", other);
-    assert_int_equal(ns_model_load(up, NULL, &model, &error), NS_ERR_IO);
-    unlink(up);
+    tempdir_write("other/up.xml", "<mujoco><worldbody><geom name='p' type='polygon' size='0.01' "
+                                  "file='plates/../plates/p.csv'/></worldbody></mujoco>");
+    assert_int_equal(ns_model_load(tempdir_path("other/up.xml"), NULL, &model, &error), NS_ERR_IO);
 
     // Each allocation may fail.
     uint32_t n = 0;
@@ -850,7 +835,7 @@ static void outlines_come_from_files(void** state) {
         test_alloc counter = {.fail_at = n + 1};
         ns_allocator allocator = test_allocator(&counter);
         ns_load_options options = {.allocator = &allocator};
-        status = ns_model_load(moved, &options, &model, &error);
+        status = ns_model_load(tempdir_path("other/model.xml"), &options, &model, &error);
         if (status != NS_OK) assert_int_equal(status, NS_ERR_NOMEM);
         ns_model_free(model);
         assert_int_equal(counter.live_blocks, 0);
@@ -859,12 +844,6 @@ static void outlines_come_from_files(void** state) {
     if (kept) setenv("NEURALSIM_DATA", kept, 1);
     if (!kept) unsetenv("NEURALSIM_DATA");
     free(kept);
-    unlink(moved);
-    rmdir(other);
-    snprintf(path, sizeof path, "%s/p.csv", below);
-    unlink(path);
-    rmdir(below);
-    rmdir(folder);
 }
 
 static void what_contact_lacks_is_listed(void** state) {

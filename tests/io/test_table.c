@@ -7,6 +7,7 @@
 #include "neuralsim/table.h"
 #include "support/assert.h"
 #include "support/check.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <locale.h>
@@ -23,16 +24,6 @@ static ns_table parse(const char* text) {
     ns_error error = {0};
     must(ns_table_parse(text, strlen(text), "t.csv", NULL, NULL, &csv, &error), &error);
     return csv;
-}
-
-// A file with this content; remove it, then free the name.
-static char* temporary_file(const char* text, size_t size) {
-    char* path = strdup("/tmp/neuralsim_csv_XXXXXX");
-    int handle = mkstemp(path);
-    assert_true(handle >= 0);
-    assert_int_equal(write(handle, text, size), size);
-    close(handle);
-    return path;
 }
 
 // ---- reading -------------------------------------------------------------------------------
@@ -94,12 +85,11 @@ static void reads_what_python_wrote(void** state) {
     ns_table_free(&csv); // again
     ns_table_free(NULL);
 
-    char* path = temporary_file(reference, sizeof reference - 1);
+    const char* path = tempdir_write_bytes("t.csv", reference, sizeof reference - 1);
     assert_int_equal(ns_table_read(path, NULL, NULL, &csv, NULL), NS_OK);
     assert_is_reference(&csv);
     ns_table_free(&csv);
     unlink(path);
-    free(path);
 }
 
 // The same table in other clothes.
@@ -336,7 +326,7 @@ static void every_prefix_is_survived(void** state) {
 
 static void failing_allocations_are_reported(void** state) {
     (void)state;
-    char* path = temporary_file(reference, sizeof reference - 1);
+    const char* path = tempdir_write_bytes("t.csv", reference, sizeof reference - 1);
     size_t n = 1;
     for (;; n++) {
         test_alloc counter = {.fail_at = n};
@@ -356,7 +346,6 @@ static void failing_allocations_are_reported(void** state) {
     }
     assert_true(n > 5);
     unlink(path);
-    free(path);
 }
 
 // ---- writing -------------------------------------------------------------------------------
@@ -367,7 +356,7 @@ static void written_tables_read_back(void** state) {
     setlocale(LC_ALL, "de_DE.UTF-8");
     static const char* const names[] = {"t", "a,b", "\"", " x", "#c", "1.5", "d\"e\"", "y "};
     static const double special[] = {0.0, -0.0, 0.1, 5e-324, 1.7976931348623157e308, -INFINITY};
-    char* path = temporary_file("", 0);
+    const char* path = tempdir_write("t.csv", "");
     ns_table_writer* writer;
     ns_error error;
     assert_int_equal(ns_table_writer_create(path, NULL, &writer, &error), NS_OK);
@@ -394,7 +383,6 @@ static void written_tables_read_back(void** state) {
     ns_table_free(&csv);
     free(numbers);
     unlink(path);
-    free(path);
 }
 
 static void writing_fails_loudly(void** state) {
@@ -438,7 +426,7 @@ static void collected_tables_are_written_in_one_go(void** state) {
     (void)state;
     enum { ROWS = 20000 };
     static const char* const names[] = {"t"};
-    char* path = temporary_file("old\n1\n", 6);
+    const char* path = tempdir_write("t.csv", "old\n1\n");
     ns_table_writer* writer;
     ns_error error;
     ns_table csv;
@@ -456,7 +444,6 @@ static void collected_tables_are_written_in_one_go(void** state) {
     assert_true(csv.numbers[ROWS - 1] == (ROWS - 1) / 3.0);
     ns_table_free(&csv);
     unlink(path);
-    free(path);
 
     assert_int_equal(ns_table_writer_replace("/no/such/folder/x.csv", NULL, &writer, &error),
                      NS_OK);

@@ -7,10 +7,12 @@
 #include "io/tensors.h"
 #include "support/assert.h"
 #include "support/check.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <dirent.h>
 #include <float.h>
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -77,26 +79,25 @@ static void assert_same(const nsi_tensors* tensors, const nsi_tensor* expected, 
     }
 }
 
-// A new folder; a path in it.
-static char folder[64], path[128];
+// A path in the temporary folder.
+static char path[PATH_MAX];
+
+static void set_path(const char* name) {
+    snprintf(path, sizeof path, "%s", tempdir_path(name));
+}
 
 static int make_folder(void** state) {
     (void)state;
-    strcpy(folder, "/tmp/neuralsim_tensors_XXXXXX");
-    if (!mkdtemp(folder)) return -1;
-    snprintf(path, sizeof path, "%s/w.safetensors", folder);
+    set_path("w.safetensors");
     return 0;
 }
 
-// Number of files in the folder; removes them when told.
-static uint32_t count_files(bool erase) {
-    DIR* list = opendir(folder);
+// Number of files in the temporary folder.
+static uint32_t count_files(void) {
+    DIR* list = opendir(tempdir());
     uint32_t count = 0;
     for (struct dirent* item; (item = readdir(list)) != NULL;) {
         if (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0) continue;
-        char name[512];
-        snprintf(name, sizeof name, "%s/%s", folder, item->d_name);
-        if (erase) unlink(name);
         count++;
     }
     closedir(list);
@@ -105,8 +106,8 @@ static uint32_t count_files(bool erase) {
 
 static int remove_folder(void** state) {
     (void)state;
-    count_files(true);
-    return rmdir(folder);
+    tempdir_remove();
+    return 0;
 }
 
 // ---- reading -------------------------------------------------------------------------------
@@ -598,7 +599,7 @@ static void written_tensors_read_back(void** state) {
                                   {"énergie/\xf0\x9f\xa4\x96", 50, 100, random}};
     static const char* const endings[] = {"w.safetensors", "w.json", "w"};
     for (int k = 0; k < 3; k++) {
-        snprintf(path, sizeof path, "%s/%s", folder, endings[k]);
+        set_path(endings[k]);
         ns_error error = {0};
         must(nsi_tensors_write(path, tensors, 3, false, NULL, &error), &error);
         nsi_tensors back;
@@ -620,7 +621,7 @@ static void written_tensors_read_back(void** state) {
         nsi_tensors_free(&back);
     }
     free(random);
-    assert_int_equal(count_files(false), 3); // no temporary ones
+    assert_int_equal(count_files(), 3); // no temporary ones
 }
 
 static void singles_are_rounded(void** state) {
@@ -765,7 +766,7 @@ static void changed_bytes_are_survived(void** state) {
 static void failing_allocations_are_reported(void** state) {
     (void)state;
     for (int json = 0; json < 2; json++) {
-        snprintf(path, sizeof path, "%s/%s", folder, json ? "w.json" : "w");
+        set_path(json ? "w.json" : "w");
         assert_int_equal(nsi_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
         size_t n = 1;
         for (bool done = false; !done; n++) {
@@ -802,7 +803,7 @@ static void failing_allocations_are_reported(void** state) {
         }
         assert_true(n > 5);
     }
-    assert_int_equal(count_files(false), 2);
+    assert_int_equal(count_files(), 2);
 }
 
 static void files_that_cannot_be_read(void** state) {
@@ -857,7 +858,7 @@ static void failed_writing_loses_nothing(void** state) {
     assert_int_equal(status, NS_ERR_IO);
     assert_non_null(strstr(error.message, "/w.safetensors: cannot be written: File too large"));
     assert_file_is(path, 1);
-    assert_int_equal(count_files(false), 1);
+    assert_int_equal(count_files(), 1);
 
     // Numbers that are not finite neither.
     static const double nan_[] = {NAN};
@@ -878,8 +879,7 @@ static void failed_writing_loses_nothing(void** state) {
 // What is replaced keeps its permissions, and a link stays one.
 static void replaced_files_stay_what_they_are(void** state) {
     (void)state;
-    char link[128];
-    snprintf(link, sizeof link, "%s/link", folder);
+    const char* link = tempdir_path("link");
     assert_int_equal(nsi_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
     mode_t mask = umask(0);
     umask(mask);
@@ -894,14 +894,14 @@ static void replaced_files_stay_what_they_are(void** state) {
     assert_true(stat(path, &about) == 0 && (about.st_mode & 0777) == 0640);
 
     // A temporary file that a crash left does not stand in the way.
-    char left[160];
-    snprintf(left, sizeof left, "%s/.neuralsim-%ld-0.tmp", folder, (long)getpid());
-    FILE* file = fopen(left, "w");
+    char left[64];
+    snprintf(left, sizeof left, ".neuralsim-%ld-0.tmp", (long)getpid());
+    FILE* file = fopen(tempdir_path(left), "w");
     assert_non_null(file);
     fclose(file);
     assert_int_equal(nsi_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
     assert_file_is(path, 1);
-    assert_int_equal(count_files(false), 3);
+    assert_int_equal(count_files(), 3);
 }
 
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)

@@ -5,8 +5,10 @@
 
 #include "io/yaml.h"
 #include "support/assert.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
+#include <fcntl.h>
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -578,8 +580,9 @@ static void messages_start_with_the_place(void** state) {
 
 static void files_are_read(void** state) {
     (void)state;
-    char path[] = "/tmp/neuralsim_yaml_XXXXXX", message[NS_ERROR_SIZE];
-    int handle = mkstemp(path);
+    char message[NS_ERROR_SIZE];
+    const char* path = tempdir_path("t.yaml");
+    int handle = open(path, O_WRONLY | O_CREAT, 0666);
     assert_true(handle >= 0);
     assert_int_equal(write(handle, "a: [1]\n", 7), 7);
     nsi_yaml yaml;

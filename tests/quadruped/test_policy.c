@@ -1,12 +1,13 @@
 // Policies: what is run in single precision, exported as C, and written to files and read again is the
 // network that its weights and scales say.
 
-#define _POSIX_C_SOURCE 200809L // mkdtemp
+#define _POSIX_C_SOURCE 200809L
 
 #include "expr/kernels.h"
 #include "quadruped/policy.h"
 #include "support/ccode.h"
 #include "support/residual.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <dlfcn.h>
@@ -20,24 +21,6 @@
 #include <cmocka.h>
 
 enum { FEATURES = NS_QUADRUPED_FEATURES, JOINTS = NS_QUADRUPED_JOINTS };
-
-static char folder[] = "/tmp/neuralsim_policy_XXXXXX";
-
-static int make_folder(void** state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : 1;
-}
-
-static int remove_folder(void** state) {
-    (void)state;
-    return rmdir(folder);
-}
-
-static const char* path_of(const char* name) {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
 
 // Scales as of features of a walk, some that never change among them.
 static nsi_policy* make(uint64_t seed, uint32_t nhidden) {
@@ -144,7 +127,7 @@ static void what_is_not_finite_is_refused(void** state) {
 static void files_are_read_as_they_were_written(void** state) {
     (void)state;
     nsi_policy *p = make(3, 2), *q = NULL, *copy = NULL;
-    const char* path = path_of("weights.safetensors");
+    const char* path = tempdir_path("weights.safetensors");
     assert_int_equal(nsi_policy_save(p, path, NULL), NS_OK);
     assert_int_equal(nsi_policy_load(path, NULL, &q, NULL), NS_OK);
     assert_int_equal(nsi_policy_copy(p, &copy, NULL), NS_OK);
@@ -162,7 +145,7 @@ static void other_files_are_refused(void** state) {
     (void)state;
     nsi_policy* p = NULL;
     ns_error error;
-    const char* path = path_of("other.json");
+    const char* path = tempdir_path("other.json");
     const char* const texts[] = {"{\"policy/w0\": [[1, 2], [3, 4]]}",
                                  "{\"policy/w0\": [[1, 2]], \"policy/w1\": [[1, 2]]}",
                                  "{\"drag/w0\": [[1, 2]], \"drag/w1\": [[1, 2]]}"};
@@ -190,17 +173,14 @@ static void exported_c_is_the_network(void** state) {
     if (!compiler) skip();
     nsi_policy* p = make(4, 2);
     ns_text text = {0};
-    char source[256], library[256], command[1024];
+    char command[10000];
     assert_int_equal(nsi_policy_emit_c(p, "walk_policy", &text, NULL), NS_OK);
-    snprintf(source, sizeof source, "%s/policy.c", folder);
-    snprintf(library, sizeof library, "%s/policy.so", folder);
-    FILE* file = fopen(source, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text.data, 1, text.size, file), text.size);
-    fclose(file);
-    snprintf(command, sizeof command,
-             "%s -std=c17 -O1 -Wall -Wextra -Werror -ffp-contract=off -fPIC -shared -o %s %s -lm",
-             compiler, library, source);
+    const char* source = tempdir_write_bytes("policy.c", text.data, text.size);
+    const char* library = tempdir_path("policy.so");
+    snprintf(
+        command, sizeof command,
+        "%s -std=c17 -O1 -Wall -Wextra -Werror -ffp-contract=off -fPIC -shared -o '%s' '%s' -lm",
+        compiler, library, source);
     assert_int_equal(system(command), 0);
     void* loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     assert_non_null(loaded);
@@ -255,5 +235,5 @@ int main(void) {
         cmocka_unit_test(exported_c_is_the_network),
         cmocka_unit_test(memory_is_checked),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

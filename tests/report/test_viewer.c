@@ -12,6 +12,7 @@
 #include "support/assert.h"
 #include "support/modelfile.h"
 #include "support/payload.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -609,15 +610,8 @@ static void meshes_are_drawn_with_their_triangles(void** state) {
     ns_model_free(model);
 }
 
-static void write_file(const char* path, const char* bytes, size_t size) {
-    FILE* file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
-
 // A strip of triangles, each with a corner of its own.
-static void write_strip(const char* path, uint32_t count) {
+static void write_strip(const char* name, uint32_t count) {
     size_t size = 84 + (size_t)count * 50;
     char* bytes = calloc(size, 1);
     memcpy(bytes + 80, &count, 4);
@@ -625,7 +619,7 @@ static void write_strip(const char* path, uint32_t count) {
         float v[9] = {(float)k, 0, 0, (float)k + 1, 0, 0, (float)k, 1, (float)(k % 7)};
         memcpy(bytes + 84 + (size_t)k * 50 + 12, v, sizeof v);
     }
-    write_file(path, bytes, size);
+    tempdir_write_bytes(name, bytes, size);
     free(bytes);
 }
 
@@ -638,21 +632,16 @@ static void large_and_lost_meshes_are_drawn_by_corners(void** state) {
         "<visual name='t'><geometry><mesh filename='t.stl'/></geometry></visual>"
         "<collision name='c'><geometry><mesh filename='t.stl'/></geometry></collision></link>"
         "<joint name='j' type='floating'><parent link='world'/><child link='a'/></joint></robot>";
-    char folder[] = "/tmp/neuralsim_page_XXXXXX", path[100], s[100], t[100];
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/r.urdf", folder);
-    snprintf(s, sizeof s, "%s/s.stl", folder);
-    snprintf(t, sizeof t, "%s/t.stl", folder);
-    write_file(path, urdf, sizeof urdf - 1);
+    tempdir_write("r.urdf", urdf);
     uint32_t half = NSI_SCENE_MOST_TRIANGLES / 2;
-    write_strip(s, half);
-    write_strip(t, half);
-    ns_model* model = load(path, false);
+    write_strip("s.stl", half);
+    write_strip("t.stl", half);
+    ns_model* model = load(tempdir_path("r.urdf"), false);
     payload p = draw(model); // as many as are allowed
     assert_int_equal(json_array_size(at(find_geom(&p, "t"), "triangles")), 3 * (size_t)half);
     payload_free(&p);
 
-    write_strip(t, half + 1); // one too many
+    write_strip("t.stl", half + 1); // one too many
     p = draw(model);
     static const char* const names[] = {"s", "t"};
     for (int k = 0; k < 2; k++) {
@@ -663,16 +652,14 @@ static void large_and_lost_meshes_are_drawn_by_corners(void** state) {
     assert_null(find_geom(&p, "c"));
     payload_free(&p);
 
-    assert_int_equal(unlink(s), 0); // gone since the model was read
-    assert_int_equal(unlink(t), 0);
+    assert_int_equal(unlink(tempdir_path("s.stl")), 0); // gone since the model was read
+    assert_int_equal(unlink(tempdir_path("t.stl")), 0);
     p = draw(model);
     assert_null(find_geom(&p, "s"));
     assert_null(json_object_get(find_geom(&p, "c"), "triangles"));
     assert_in_range(json_array_size(at(find_geom(&p, "c"), "vertices")), 3 * 4, 3 * 32);
     payload_free(&p);
     ns_model_free(model);
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(rmdir(folder), 0);
 }
 
 // ---- memory ----------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 
 #include "neuralsim/hybrid.h"
 #include "support/assert.h"
+#include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <setjmp.h>
@@ -16,25 +17,6 @@
 #include <cmocka.h>
 
 #define ROBOT NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf"
-
-static char folder[] = "/tmp/neuralsim_hybrid_XXXXXX";
-
-static const char* path_of(const char* name) {
-    static char paths[4][256];
-    static int next;
-    char* path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-static const char* write_text(const char* name, const char* text) {
-    const char* path = path_of(name);
-    FILE* file = fopen(path, "wb");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-    return path;
-}
 
 static const char blueprint[] = "networks:\n"
                                 "  - name: friction\n"
@@ -81,13 +63,13 @@ static void a_robot_alone_changes_nothing(void** state) {
 
 static void what_a_file_gives_reaches_the_step(void** state) {
     (void)state;
-    write_text("b.yaml", blueprint);
-    ns_hybrid* hybrid = load(write_text("h.yaml", "robot: " ROBOT "\n"
-                                                  "parameters: {\"link/*/mass\": 2.5}\n"
-                                                  "contact: spring\n"
-                                                  "timestep: 0.002\n"
-                                                  "blueprint: b.yaml\n"
-                                                  "ground: true\n"));
+    tempdir_write("b.yaml", blueprint);
+    ns_hybrid* hybrid = load(tempdir_write("h.yaml", "robot: " ROBOT "\n"
+                                                     "parameters: {\"link/*/mass\": 2.5}\n"
+                                                     "contact: spring\n"
+                                                     "timestep: 0.002\n"
+                                                     "blueprint: b.yaml\n"
+                                                     "ground: true\n"));
     assert_int_equal(ns_model_get_sizes(ns_hybrid_model(hybrid)).ncontact, 2);
     assert_int_equal(ns_blueprint_network_count(ns_hybrid_blueprint(hybrid)), 1);
     const char* free_params[] = {"link/*/mass"};
@@ -126,33 +108,36 @@ static double* weights_of(const char* path, uint32_t* count) {
 
 static void saved_weights_come_back(void** state) {
     (void)state;
-    write_text("b.yaml", blueprint);
+    tempdir_write("b.yaml", blueprint);
     static const char* const files[] = {"w.safetensors", "w.json"};
     for (int k = 0; k < 2; k++) {
-        ns_hybrid* hybrid = load(write_text("h.yaml", "robot: " ROBOT "\nblueprint: b.yaml\n"));
+        ns_hybrid* hybrid = load(tempdir_write("h.yaml", "robot: " ROBOT "\nblueprint: b.yaml\n"));
         ns_system_options options = ns_default_system_options();
         ns_hybrid_apply(hybrid, &options);
         ns_system* system = system_of(hybrid, &options);
         double weights[20];
         for (int i = 0; i < 20; i++) weights[i] = 1.0 / (3.0 + i) - 0.1;
         ns_error error;
-        assert_int_equal(ns_system_save_weights(system, weights, path_of(files[k]), &error), NS_OK);
+        assert_int_equal(ns_system_save_weights(system, weights, tempdir_path(files[k]), &error),
+                         NS_OK);
 
         char text[400];
         snprintf(text, sizeof text, "robot: " ROBOT "\nblueprint: b.yaml\nweights: %s\n", files[k]);
         uint32_t count = 0;
-        double* back = weights_of(write_text("w.yaml", text), &count);
+        double* back = weights_of(tempdir_write("w.yaml", text), &count);
         assert_int_equal(count, 20);
         assert_memory_equal(back, weights, sizeof weights);
         free(back);
 
         double again[20] = {0};
-        assert_int_equal(ns_system_load_weights(system, path_of(files[k]), again, &error), NS_OK);
+        assert_int_equal(ns_system_load_weights(system, tempdir_path(files[k]), again, &error),
+                         NS_OK);
         assert_memory_equal(again, weights, sizeof weights);
 
         // NULL: the initial ones
-        assert_int_equal(ns_system_save_weights(system, NULL, path_of(files[k]), &error), NS_OK);
-        back = weights_of(path_of("w.yaml"), &count);
+        assert_int_equal(ns_system_save_weights(system, NULL, tempdir_path(files[k]), &error),
+                         NS_OK);
+        back = weights_of(tempdir_path("w.yaml"), &count);
         ns_system_default_weights(system, weights);
         assert_memory_equal(back, weights, sizeof weights);
         free(back);
@@ -160,11 +145,11 @@ static void saved_weights_come_back(void** state) {
         assert_int_equal(ns_system_save_weights(system, NULL, "/nowhere/w.json", &error),
                          NS_ERR_IO);
         assert_int_equal(ns_system_save_weights(system, NULL, NULL, NULL), NS_ERR_ARGUMENT);
-        const char* wrong = write_text("wrong.json", "{\"n/w0\": [[1, 2]]}");
+        const char* wrong = tempdir_write("wrong.json", "{\"n/w0\": [[1, 2]]}");
         assert_int_equal(ns_system_load_weights(system, wrong, again, &error), NS_ERR_ARGUMENT);
         assert_non_null(strstr(error.message, "wrong.json"));
         weights[0] = 1.0 / (weights[0] - weights[0]);
-        assert_int_equal(ns_system_save_weights(system, weights, path_of(files[k]), &error),
+        assert_int_equal(ns_system_save_weights(system, weights, tempdir_path(files[k]), &error),
                          NS_ERR_NONFINITE);
         assert_non_null(strstr(error.message, "friction/joint/joint0/w0"));
         ns_system_free(system);
@@ -177,7 +162,7 @@ static void a_system_without_networks_has_no_weights_to_save(void** state) {
     ns_hybrid* hybrid = load(ROBOT);
     ns_system* system = system_of(hybrid, NULL);
     ns_error error;
-    assert_int_equal(ns_system_save_weights(system, NULL, path_of("none.json"), &error),
+    assert_int_equal(ns_system_save_weights(system, NULL, tempdir_path("none.json"), &error),
                      NS_ERR_ARGUMENT);
     assert_non_null(strstr(error.message, "no networks"));
     ns_system_free(system);
@@ -186,9 +171,9 @@ static void a_system_without_networks_has_no_weights_to_save(void** state) {
 
 static void what_is_wrong_gets_a_message(void** state) {
     (void)state;
-    write_text("b.yaml", blueprint);
-    write_text("bad.yaml", "networks: 3\n");
-    write_text("bad.json", "{\"friction/w0\": [[1, 2], [3]]}");
+    tempdir_write("b.yaml", blueprint);
+    tempdir_write("bad.yaml", "networks: 3\n");
+    tempdir_write("bad.json", "{\"friction/w0\": [[1, 2], [3]]}");
     static const struct {
         const char* text;
         ns_status status;
@@ -211,7 +196,7 @@ static void what_is_wrong_gets_a_message(void** state) {
         ns_hybrid* hybrid = NULL;
         ns_error error;
         ns_status status =
-            ns_hybrid_load(write_text("h.yaml", cases[k].text), NULL, &hybrid, &error);
+            ns_hybrid_load(tempdir_write("h.yaml", cases[k].text), NULL, &hybrid, &error);
         if (status != cases[k].status || !strstr(error.message, cases[k].message)) {
             fail_msg("case %zu: %d, %s", k, status, error.message);
         }
@@ -238,8 +223,8 @@ static void parameters_of_other_variants_are_checked(void** state) {
         {"bb.xml", 5, NS_OK, ""},
         {"bb.xml", -5, NS_ERR_PARSE, "two.yaml:4:14: parameters: "},
         {"none.xml", 5, NS_ERR_IO, "two.yaml:4:14: looking for link/bb/mass in variant b: "}};
-    write_text("bb.xml", "<mujoco><worldbody><body name='bb'><joint/><geom size='0.1'/></body>"
-                         "</worldbody></mujoco>\n");
+    tempdir_write("bb.xml", "<mujoco><worldbody><body name='bb'><joint/><geom size='0.1'/></body>"
+                            "</worldbody></mujoco>\n");
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char text[600];
         ns_hybrid* hybrid = NULL;
@@ -247,7 +232,8 @@ static void parameters_of_other_variants_are_checked(void** state) {
         ns_load_options options = ns_default_load_options();
         options.variant = "a";
         snprintf(text, sizeof text, two, cases[k].robot, cases[k].mass);
-        ns_status status = ns_hybrid_load(write_text("two.yaml", text), &options, &hybrid, &error);
+        ns_status status =
+            ns_hybrid_load(tempdir_write("two.yaml", text), &options, &hybrid, &error);
         if (!strstr(error.message, cases[k].says)) fail_msg("%s", error.message);
         assert_int_equal(status, cases[k].status);
         ns_hybrid_free(hybrid);
@@ -257,9 +243,9 @@ static void parameters_of_other_variants_are_checked(void** state) {
 // What does not fit the robot is found when a system is made.
 static void what_does_not_fit_is_found_by_the_system(void** state) {
     (void)state;
-    write_text("b.yaml", blueprint);
-    write_text("two.json", "{\"friction/joint/joint0/w0\": [[1, 2]]}");
-    write_text("slip.json", "{\"friction/joint/joint/w0\": [[1, 2]]}");
+    tempdir_write("b.yaml", blueprint);
+    tempdir_write("two.json", "{\"friction/joint/joint0/w0\": [[1, 2]]}");
+    tempdir_write("slip.json", "{\"friction/joint/joint/w0\": [[1, 2]]}");
     static const char* const cases[][2] = {
         {"blueprint: b.yaml\nweights: two.json\n",
          "two.json: set \"friction/joint/joint0\": the loaded tensor"
@@ -271,7 +257,7 @@ static void what_does_not_fit_is_found_by_the_system(void** state) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char text[400];
         snprintf(text, sizeof text, "robot: " ROBOT "\n%s", cases[k][0]);
-        ns_hybrid* hybrid = load(write_text("h.yaml", text));
+        ns_hybrid* hybrid = load(tempdir_write("h.yaml", text));
         ns_system_options options = ns_default_system_options();
         ns_hybrid_apply(hybrid, &options);
         ns_system* system = NULL;
@@ -285,10 +271,10 @@ static void what_does_not_fit_is_found_by_the_system(void** state) {
 
 static void failing_allocations_are_reported(void** state) {
     (void)state;
-    write_text("b.yaml", blueprint);
-    const char* path = write_text("h.yaml", "robot: " ROBOT "\n"
-                                            "parameters: {\"link/*/mass\": 2.5}\n"
-                                            "blueprint: b.yaml\n");
+    tempdir_write("b.yaml", blueprint);
+    const char* path = tempdir_write("h.yaml", "robot: " ROBOT "\n"
+                                               "parameters: {\"link/*/mass\": 2.5}\n"
+                                               "blueprint: b.yaml\n");
     size_t n = 1;
     for (bool done = false; !done; n++) {
         test_alloc counter = {.fail_at = n};
@@ -400,18 +386,6 @@ static void quantities_have_unit_and_stage(void** state) {
                      sizeof springs / sizeof *springs);
 }
 
-static int make_folder(void** state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void** state) {
-    (void)state;
-    char command[100];
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    return system(command);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_robot_alone_changes_nothing),
@@ -424,5 +398,5 @@ int main(void) {
         cmocka_unit_test(failing_allocations_are_reported),
         cmocka_unit_test(quantities_have_unit_and_stage),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,13 @@
-#define _POSIX_C_SOURCE 200809L // mkdtemp
-
 #include "support/ccode.h"
 
 #include "base/common.h"
 #include "neuralsim/program.h"
+#include "support/tempdir.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
 // Inline fused multiply-adds where the machine has them, the same numbers either way.
 #ifdef __x86_64__
@@ -73,27 +72,6 @@ uint32_t ccode_add(ccode* c, const ns_graph* graph, ns_error* error) {
 
 // ---- compiling -----------------------------------------------------------------------------
 
-typedef struct folder {
-    char path[256], source[300], library[300], log[300];
-} folder;
-
-static bool folder_create(folder* f) {
-    const char* base = getenv("TMPDIR");
-    snprintf(f->path, sizeof f->path, "%.200s/neuralsim-test-XXXXXX", base ? base : "/tmp");
-    if (!mkdtemp(f->path)) return false;
-    snprintf(f->source, sizeof f->source, "%s/code.c", f->path);
-    snprintf(f->library, sizeof f->library, "%s/code.so", f->path);
-    snprintf(f->log, sizeof f->log, "%s/log", f->path);
-    return true;
-}
-
-static void folder_remove(const folder* f) {
-    remove(f->source);
-    remove(f->library);
-    remove(f->log);
-    rmdir(f->path);
-}
-
 static bool write_source(const ccode* c, const char* path) {
     FILE* file = fopen(path, "w");
     if (!file) return false;
@@ -130,21 +108,32 @@ static bool load(ccode* c, const char* path, char* message, size_t size) {
 }
 
 bool ccode_compile(ccode* c, const char* compiler, bool optimised, char* message, size_t size) {
-    folder f;
-    char command[1200];
     unload(c);
     snprintf(message, size, "cannot write a temporary file");
-    if (!folder_create(&f)) return false;
-    bool ok = write_source(c, f.source);
+    // dlopen() tells libraries apart by their paths: each has a number of its own.
+    static unsigned number;
+    char name[32];
+    snprintf(name, sizeof name, "ccode%u.so", number++);
+    const char* library = tempdir_path(name);
+    const char* source = tempdir_path("ccode.c");
+    const char* log = tempdir_path("ccode.log");
+    bool ok = write_source(c, source);
     if (ok) {
-        snprintf(command, sizeof command, "%s %s " FLAGS " -fPIC -shared -o %s %s -lm > %s 2>&1",
-                 compiler, optimised ? "-O1" : "-O0", f.library, f.source, f.log);
+        static const char form[] = "%s %s " FLAGS " -fPIC -shared -o '%s' '%s' -lm > '%s' 2>&1";
+        size_t length =
+            sizeof form + strlen(compiler) + strlen(source) + strlen(library) + strlen(log) + 8;
+        char* command = malloc(length);
+        if (!command) return false;
+        snprintf(command, length, form, compiler, optimised ? "-O1" : "-O0", library, source, log);
         snprintf(message, size, "%s refuses emitted C:\n", compiler);
         ok = system(command) == 0;
-        if (!ok) read_log(f.log, message, size);
+        if (!ok) read_log(log, message, size);
+        free(command);
     }
-    ok = ok && load(c, f.library, message, size);
-    folder_remove(&f);
+    ok = ok && load(c, library, message, size);
+    remove(source);
+    remove(library);
+    remove(log);
     return ok;
 }
 

@@ -5,6 +5,8 @@
 
 #include "support/assert.h"
 
+#include <jansson.h>
+
 typedef struct program_result {
     int code;        // exit code; -1 when it did not exit by itself
     char *out, *err; // NUL-terminated
@@ -15,18 +17,13 @@ typedef struct program_result {
 program_result program_run(const char* folder, const char* arguments);
 void program_result_free(program_result* result);
 
-// The same in place of an earlier result. It must succeed; it must fail with this code and say this.
-void program_must_run(const char* folder, const char* arguments, program_result* last);
-void program_must_fail(const char* folder, const char* arguments, int code, const char* message,
-                       program_result* last);
+// The program in the temporary folder: it must succeed; it must fail with this code and say this.
+// What it wrote is in `last` until the next run.
+extern program_result last;
+void run_ok(const char* arguments);
+void run_bad(const char* arguments, int code, const char* message);
 
-// Write a file into a folder.
-void program_write_file(const char* folder, const char* name, const char* text);
-
-// Remove a folder with all that is in it; 0 when that worked.
-int program_remove_folder(const char* folder);
-
-// The whole file, NUL-terminated, to be freed; "" when there is none.
-char* program_read_file(const char* path);
+// A number of the object "metrics" of a result.
+double metric(const json_t* root, const char* name);
 
 #endif

@@ -78,8 +78,8 @@ const char* tempdir_write(const char* name, const char* text) {
     return tempdir_write_bytes(name, text, strlen(text));
 }
 
-char* tempdir_read(const char* name) {
-    FILE* file = fopen(tempdir_path(name), "rb");
+char* file_text(const char* path) {
+    FILE* file = fopen(path, "rb");
     size_t capacity = 1 << 16, size = 0;
     char* text = malloc(capacity + 1);
     assert_non_null(text);
@@ -93,6 +93,10 @@ char* tempdir_read(const char* name) {
     if (file) fclose(file);
     text[size] = '\0';
     return text;
+}
+
+char* tempdir_read(const char* name) {
+    return file_text(tempdir_path(name));
 }
 
 const char* tempdir_mkdir(const char* name) {

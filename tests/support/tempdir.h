@@ -16,8 +16,9 @@ const char* tempdir_path(const char* name);
 const char* tempdir_write(const char* name, const char* text);
 const char* tempdir_write_bytes(const char* name, const void* bytes, size_t size);
 
-// The whole file, NUL-terminated, to be freed; "" when there is none.
+// The whole file, NUL-terminated, to be freed; "" when there is none. file_text() takes any path.
 char* tempdir_read(const char* name);
+char* file_text(const char* path);
 
 // Make a folder in it. Returns tempdir_path(name).
 const char* tempdir_mkdir(const char* name);

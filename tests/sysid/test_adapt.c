@@ -47,12 +47,6 @@ static int write_files(void** state) {
     return 0;
 }
 
-static int remove_files(void** state) {
-    (void)state;
-    tempdir_remove();
-    return 0;
-}
-
 #define PLAN(predict)                                                                              \
     "model: mass.xml\ndata: {map: map.yaml, train: [a.csv, b.csv]}\n"                              \
     "parameters: {world/gravity/z: {start: -10}, link/mass/mass: free}\n"                          \
@@ -132,5 +126,5 @@ int main(void) {
         cmocka_unit_test(a_prior_and_the_samples_are_weighed),
         cmocka_unit_test(mistakes_are_explained),
     };
-    return cmocka_run_group_tests(tests, write_files, remove_files);
+    return cmocka_run_group_tests(tests, write_files, NULL);
 }

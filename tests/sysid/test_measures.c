@@ -7,6 +7,7 @@
 #include "fit/result_words.h"
 #include "neuralsim/fit.h"
 #include "support/assert.h"
+#include "support/tempdir.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -18,24 +19,10 @@
 #include <cmocka.h>
 
 enum { ROWS = 121 };
-static char folder[] = "/tmp/neuralsim_measures_XXXXXX";
-
-static const char* path_of(const char* name) {
-    static char path[200];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static void write_text(const char* name, const char* text) {
-    FILE* file = fopen(path_of(name), "wb");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
 
 // Recording k moves by 3 k mm in x and 4 k mm in y a row, and turns by 2 degrees: beyond half a turn.
 static void write_motion(void) {
-    FILE* file = fopen(path_of("run.csv"), "wb");
+    FILE* file = fopen(tempdir_path("run.csv"), "wb");
     assert_non_null(file);
     fputs("traj,t,q0,q1,q2,q3,q4,q5,q6,qd0,qd1,qd2,qd3,qd4,qd5\n", file);
     for (int traj = 0; traj < 2; traj++) {
@@ -56,11 +43,11 @@ static void averages_are_those_of_an_even_motion(void** state) {
     (void)state;
     ns_error error;
     ns_fit* fit = NULL;
-    write_text("plan.yaml",
-               PLAN("{mean: {distance: [1000*q0, 1000*q1], average: mean, unit: mm},"
-                    " rms: {distance: [q0, q1]},"
-                    " turn: {rotation: [q3, q4, q5, q6], average: mean, unit: <deg>}}"));
-    must(ns_fit_load(path_of("plan.yaml"), 1, &fit, &error), &error);
+    tempdir_write("plan.yaml",
+                  PLAN("{mean: {distance: [1000*q0, 1000*q1], average: mean, unit: mm},"
+                       " rms: {distance: [q0, q1]},"
+                       " turn: {rotation: [q3, q4, q5, q6], average: mean, unit: <deg>}}"));
+    must(ns_fit_load(tempdir_path("plan.yaml"), 1, &fit, &error), &error);
     must(ns_fit_run(fit, NULL, &error), &error);
     // Sums of k and k^2 up to n; 5 mm a row in the first recording, 10 mm in the second.
     double n = ROWS - 1, mean = 5.0 * (n + 1.0) / 2.0;
@@ -100,8 +87,9 @@ static void zeros_are_no_rotation(void** state) {
     (void)state;
     ns_error error;
     ns_fit* fit = NULL;
-    write_text("plan.yaml", PLAN("{turn: {rotation: ['max(0, 1 - 1e6*q0)', 0*q1, 0*q1, 0*q1]}}"));
-    must(ns_fit_load(path_of("plan.yaml"), 1, &fit, &error), &error);
+    tempdir_write("plan.yaml",
+                  PLAN("{turn: {rotation: ['max(0, 1 - 1e6*q0)', 0*q1, 0*q1, 0*q1]}}"));
+    must(ns_fit_load(tempdir_path("plan.yaml"), 1, &fit, &error), &error);
     must(ns_fit_run(fit, NULL, &error), &error);
     assert_true(isinf(fit->answer.after[NSI_ROLE_TRAIN].measures[0].mean));
     ns_fit_free(fit);
@@ -125,8 +113,8 @@ static void mistakes_are_told(void** state) {
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         ns_error error;
         ns_fit* fit = NULL;
-        write_text("plan.yaml", wrong[k].plan);
-        assert_int_equal(ns_fit_load(path_of("plan.yaml"), 1, &fit, &error), NS_ERR_PARSE);
+        tempdir_write("plan.yaml", wrong[k].plan);
+        assert_int_equal(ns_fit_load(tempdir_path("plan.yaml"), 1, &fit, &error), NS_ERR_PARSE);
         if (!strstr(error.message, wrong[k].message)) fail_msg("%s", error.message);
         assert_null(fit);
     }
@@ -134,19 +122,11 @@ static void mistakes_are_told(void** state) {
 
 static int start(void** state) {
     (void)state;
-    if (!mkdtemp(folder)) return -1;
-    write_text("body.xml", "<mujoco><option gravity=\"0 0 0\" timestep=\"0.01\"/><worldbody>"
-                           "<body name=\"body\"><freejoint/><inertial pos=\"0 0 0\" mass=\"1\""
-                           " diaginertia=\"1 1 1\"/></body></worldbody></mujoco>");
+    tempdir_write("body.xml", "<mujoco><option gravity=\"0 0 0\" timestep=\"0.01\"/><worldbody>"
+                              "<body name=\"body\"><freejoint/><inertial pos=\"0 0 0\" mass=\"1\""
+                              " diaginertia=\"1 1 1\"/></body></worldbody></mujoco>");
     write_motion();
     return 0;
-}
-
-static int stop(void** state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
 }
 
 int main(void) {
@@ -155,5 +135,5 @@ int main(void) {
         cmocka_unit_test(zeros_are_no_rotation),
         cmocka_unit_test(mistakes_are_told),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, NULL);
 }
