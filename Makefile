@@ -12,6 +12,13 @@
 # What is missing on a Debian machine is installed first, or named when not run as root.
 # CMakeLists.txt knows what is built; JOBS=n sets how many processes work at a time.
 
+# Recordings of real machines for the tests that use them: without them these tests are skipped.
+ifndef NEURALSIM_DATA
+ifneq ($(wildcard ../shared/data),)
+export NEURALSIM_DATA := $(abspath ../shared/data)
+endif
+endif
+
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ_SECONDS ?= 60
 

@@ -27,7 +27,7 @@ static const char help[] =
     "  --threads N    default: one per core. Results do not depend on it\n"
     "  --list         list the experiments\n"
     "\n"
-    "Recordings are looked for below $NEURALSIM_DATA, else below ../shared/data.\n"
+    "Recordings are searched in the experiment's folder and below $NEURALSIM_DATA.\n"
     "\n"
     "example: neuralsim experiment basin_hopping --quick -o /tmp/basin_hopping\n";
 

@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "fit/fit_state.h"
 #include "interrupt.h"
+#include "io/file.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -304,10 +305,10 @@ static bool read_fits(fits* f) {
 // ---- recordings --------------------------------------------------------------------------------
 
 static bool has_folder(fits* f, const char* name) {
-    const char* named = getenv("NEURALSIM_DATA");
-    const char* roots[] = {f->e->folder, named ? named : "", "../shared/data"};
-    for (int k = 0; k < 3; k++) {
-        if (*roots[k] && cli_is_folder(experiment_path(f->e, roots[k], name))) return true;
+    const char* roots[NSI_DATA_FOLDERS];
+    uint32_t count = nsi_data_folders(f->e->folder, roots);
+    for (uint32_t k = 0; k < count; k++) {
+        if (cli_is_folder(experiment_path(f->e, roots[k], name))) return true;
     }
     return false;
 }
@@ -336,8 +337,8 @@ static bool has_data(fits* f) {
         cli_note("%s: left out, since it starts from %s", x->name, f->entries[x->from].name);
     }
     if (!f->data || has_folder(f, f->data)) return true;
-    cli_fail("%s needs recordings in a folder %s, which is neither in %s%s%s nor in %s nor in"
-             " ../shared/data; get them from %s and set NEURALSIM_DATA to the folder that holds %s",
+    cli_fail("%s needs recordings in a folder %s, which is neither in %s%s%s nor in %s;"
+             " get them from %s and set NEURALSIM_DATA to the folder that holds %s",
              e->name, f->data, named ? "$NEURALSIM_DATA (" : "$NEURALSIM_DATA", named ? named : "",
              named ? ")" : " (not set)", e->folder, e->source ? e->source : "their authors",
              f->data);

@@ -136,7 +136,7 @@ ns_status nsi_fit_spec_fold(nsi_fit_spec* plan, uint32_t folds, uint32_t fold, n
 const char* nsi_fit_spec_path(nsi_fit_spec* plan, const char* name);
 
 // The same for a file of recordings: in the data folder below the data root, else beside the plan, else
-// below the folder that the environment names in NEURALSIM_DATA, else below ../shared/data.
+// below the folder that the environment names in NEURALSIM_DATA.
 // @return NS_ERR_IO says where it was looked for
 ns_status nsi_fit_spec_data_path(nsi_fit_spec* plan, const nsi_fit_spec_file* file,
                                  const char** out, ns_error* error);

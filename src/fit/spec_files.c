@@ -35,33 +35,34 @@ static bool is_made(const nsi_fit_spec* p, const char* name) {
 ns_status nsi_fit_spec_data_path(nsi_fit_spec* p, const nsi_fit_spec_file* file, const char** out,
                                  ns_error* error) {
     const char* below = p->data_folder ? p->data_folder : "";
-    const char* named = getenv("NEURALSIM_DATA");
-    const char* roots[] = {is_made(p, file->path) ? p->data_root : NULL, p->folder, named,
-                           "../shared/data"};
     if (*file->path == '/' || file->found) {
         *out = file->path;
         return NS_OK;
     }
-    for (size_t k = 0; k < sizeof roots / sizeof *roots; k++) {
-        if (!roots[k] || (roots[k] == named && !*named)) continue;
+
+    // Recordings that were made come before those of the same name that were not.
+    const char* roots[1 + NSI_DATA_FOLDERS] = {p->data_root};
+    uint32_t count = is_made(p, file->path) ? 1 : 0;
+    count += nsi_data_folders(p->folder, roots + count);
+    for (uint32_t k = 0; k < count; k++) {
         *out = join(p, *below == '/' ? "" : roots[k], below, file->path);
         if (!*out) return nsi_fail_nomem(error);
         if (nsi_file_exists(*out)) return NS_OK;
     }
-    const char* first = join(p, roots[0] ? roots[0] : p->folder, below, file->path);
+
+    const char* first = join(p, roots[0], below, file->path);
     if (!first) return nsi_fail_nomem(error);
+    const char* named = getenv("NEURALSIM_DATA");
+    if (!named || !*named) named = "$NEURALSIM_DATA (not set)";
     if (!*below) {
         return nsi_fail(error, NS_ERR_IO,
-                        "%.200s:%u:%u: there is no %.150s beside this file, nor in %s or"
-                        " ../shared/data",
-                        p->path, file->node->line, file->node->column, file->path,
-                        named ? named : "$NEURALSIM_DATA (not set)");
+                        "%.200s:%u:%u: there is no %.150s beside this file, nor in %s", p->path,
+                        file->node->line, file->node->column, file->path, named);
     }
     return nsi_fail(error, NS_ERR_IO,
-                    "%.200s:%u:%u: there is no %.150s, nor %s/... beside this file, below %s or"
-                    " ../shared/data; set NEURALSIM_DATA to the folder that holds the data",
-                    p->path, file->node->line, file->node->column, first, below,
-                    named ? named : "$NEURALSIM_DATA (not set)");
+                    "%.200s:%u:%u: there is no %.150s, nor %s/... beside this file or below %s;"
+                    " set NEURALSIM_DATA to the folder that holds the data",
+                    p->path, file->node->line, file->node->column, first, below, named);
 }
 
 // ---- globs -------------------------------------------------------------------------------------
@@ -96,8 +97,8 @@ static ns_status list_folder(nsi_fit_spec* p, const char* folder, const char* gl
 static ns_status find_files(nsi_fit_spec* p, const nsi_fit_spec_file* entry, paths* out,
                             ns_error* error) {
     const char* below = p->data_folder ? p->data_folder : "";
-    const char* named = getenv("NEURALSIM_DATA");
-    const char* roots[] = {p->folder, named && *named ? named : NULL, "../shared/data"};
+    const char* roots[NSI_DATA_FOLDERS];
+    uint32_t count = nsi_data_folders(p->folder, roots);
     const char* slash = strrchr(entry->path, '/');
     const char* glob = slash ? slash + 1 : entry->path;
     const char* part = nsi_arena_string(&p->yaml.arena, entry->path, (size_t)(glob - entry->path));
@@ -107,8 +108,7 @@ static ns_status find_files(nsi_fit_spec* p, const nsi_fit_spec_file* entry, pat
         const char* path = join(p, p->data_root, below, p->data_made[k]);
         if (!path || !nsi_array_push(&p->allocator, out, path)) status = nsi_fail_nomem(error);
     }
-    for (size_t k = 0; k < sizeof roots / sizeof *roots && status == NS_OK; k++) {
-        if (!roots[k] || out->count > 0) continue;
+    for (uint32_t k = 0; k < count && status == NS_OK && out->count == 0; k++) {
         const char* folder =
             *part == '/' ? part : join(p, *below == '/' ? "" : roots[k], below, part);
         status = folder ? list_folder(p, folder, glob, out, error) : nsi_fail_nomem(error);
@@ -125,8 +125,8 @@ static ns_status expand(nsi_fit_spec* p, const nsi_fit_spec_file* entry, nsi_fit
     uint32_t last = entry->last == UINT32_MAX ? found.count - 1 : entry->last;
     if (status == NS_OK && found.count == 0) {
         status = nsi_yaml_fail(&p->yaml, entry->node, error,
-                               "there is no file that fits %.150s, beside this file, below"
-                               " $NEURALSIM_DATA or ../shared/data",
+                               "there is no file that fits %.150s, beside this file or below"
+                               " $NEURALSIM_DATA",
                                entry->path);
     } else if (status == NS_OK && (entry->first >= found.count || last >= found.count)) {
         status = nsi_yaml_fail(&p->yaml, entry->node, error,

@@ -57,14 +57,22 @@ static bool leads_up(const char* name) {
     }
 }
 
+uint32_t nsi_data_folders(const char* own, const char* out[NSI_DATA_FOLDERS]) {
+    const char* named = getenv("NEURALSIM_DATA");
+    out[0] = own;
+    if (!named || !*named) return 1;
+    out[1] = named;
+    return 2;
+}
+
 bool nsi_file_find_data(const char* folder, const char* name, const ns_allocator* allocator,
                         char** out) {
-    const char* named = getenv("NEURALSIM_DATA");
-    const char* roots[] = {folder, named ? named : "", "../shared/data"};
+    const char* roots[NSI_DATA_FOLDERS];
+    uint32_t count = nsi_data_folders(folder, roots);
     *out = NULL;
-    for (size_t k = 0; k < sizeof roots / sizeof *roots; k++) {
+    for (uint32_t k = 0; k < count; k++) {
         bool whole = *name == '/';
-        if (k > 0 && (!*roots[k] || whole || leads_up(name))) continue;
+        if (k > 0 && (whole || leads_up(name))) continue;
         size_t size = strlen(roots[k]) + 1 + strlen(name) + 1;
         char* path = nsi_alloc(allocator, size);
         if (!path) return false;

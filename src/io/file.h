@@ -28,10 +28,15 @@ ns_status nsi_file_write_soon(const char* path, const void* bytes, size_t size,
 // The folder of a file, ending with '/' or empty; NULL when out of memory.
 char* nsi_file_folder(const char* path, const ns_allocator* allocator);
 
-// Where a file of data is: beside the file that names it (in `folder`, which ends with '/' or is
-// empty), else below the folder that the environment names in NEURALSIM_DATA, else below
-// ../shared/data; in these two a name with ".." is not looked for. `out` receives a path to be
-// freed, or NULL when there is none. False when out of memory.
+// The folders that data is searched in, in this order: `own`, the folder of the file that names the
+// data, and the folder of the environment variable NEURALSIM_DATA unless it is empty or not set.
+// @return their number, 1 or 2
+enum { NSI_DATA_FOLDERS = 2 };
+uint32_t nsi_data_folders(const char* own, const char* out[NSI_DATA_FOLDERS]);
+
+// Search a data file: in `folder`, that of the file that names it (ends with '/' or is empty), else
+// below NEURALSIM_DATA, but there no name with "..". `out` receives a path to be freed, or NULL when
+// there is none. False when out of memory.
 bool nsi_file_find_data(const char* folder, const char* name, const ns_allocator* allocator,
                         char** out);
 

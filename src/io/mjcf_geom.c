@@ -323,8 +323,8 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
     }
     if (!path) {
         return nsi_reader_fail(reader, element, NS_ERR_IO,
-                               "there is no file %s beside the model, nor below $NEURALSIM_DATA "
-                               "or ../shared/data; set NEURALSIM_DATA to the folder that holds it",
+                               "there is no file %s beside the model, nor below $NEURALSIM_DATA; "
+                               "set NEURALSIM_DATA to the folder that holds it",
                                quote);
     }
     ns_table table = {0};

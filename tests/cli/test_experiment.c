@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/program.h"
+#include "support/realdata.h"
 #include "support/tempdir.h"
 
 #include <jansson.h>
@@ -168,19 +169,6 @@ static void threads_do_not_matter(void** state) {
 }
 
 // ---- recordings ----------------------------------------------------------------------------
-
-static void need_data(const char* name) {
-    char path[512];
-    const char* given = getenv("NEURALSIM_DATA");
-    snprintf(path, sizeof path, "%s/%s", given ? given : NEURALSIM_SOURCE_DIR "/../shared/data",
-             name);
-    if (access(path, R_OK) == 0) {
-        if (!given) setenv("NEURALSIM_DATA", NEURALSIM_SOURCE_DIR "/../shared/data", 1);
-        return;
-    }
-    print_message("%s is not at hand (NEURALSIM_DATA names the folder): skipped\n", name);
-    skip();
-}
 
 static json_t* run_quick(const char* name) {
     char arguments[200];

@@ -1,9 +1,10 @@
 // The golf ball of experiments/golf: its truths against closed forms and the laws they cite, and what
-// hybrid models of it reach; flights of real balls, if they are there ($NEURALSIM_DATA, or ../shared/data).
+// hybrid models of it reach; flights of real balls, if they are there.
 
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/program.h"
+#include "support/realdata.h"
 #include "support/tempdir.h"
 
 #include <jansson.h>
@@ -122,14 +123,7 @@ static double fit_flights(const char* name) {
 // Spin counts: its formula is better than the best drag.
 static void real_flights_are_predicted(void** state) {
     (void)state;
-    const char* given = getenv("NEURALSIM_DATA");
-    if (!given) setenv("NEURALSIM_DATA", NEURALSIM_SOURCE_DIR "/../shared/data", 1);
-    char path[400];
-    snprintf(path, sizeof path, "%s/spindoe_ball/index.csv", getenv("NEURALSIM_DATA"));
-    if (access(path, R_OK) != 0) {
-        print_message("spindoe_ball is not at hand (NEURALSIM_DATA names the folder): skipped\n");
-        skip();
-    }
+    need_data("spindoe_ball/index.csv");
     double drag = fit_flights("real_drag"), spin = fit_flights("real_spin");
     print_message("drag %.4f m, with the Magnus force %.4f m\n", drag, spin);
     assert_true(drag > 0.005 && drag < 0.05);

@@ -7,6 +7,7 @@
 #include "neuralsim/table.h"
 #include "support/assert.h"
 #include "support/program.h"
+#include "support/realdata.h"
 #include "support/tempdir.h"
 
 #include <jansson.h>
@@ -603,24 +604,12 @@ static void mistakes_are_explained(void** state) {
 
 // ---- another simulator ---------------------------------------------------------------------
 
-// The path of a file of reference data; false when it is not there.
-static bool find_data(const char* name, char* path, size_t size) {
-    const char* place = getenv("NEURALSIM_DATA");
-    const char* places[] = {place ? place : "", NEURALSIM_SOURCE_DIR "/../shared/data"};
-    for (int k = place ? 0 : 1; k < 2; k++) {
-        snprintf(path, size, "%s/mujoco/train/%s", places[k], name);
-        if (access(path, R_OK) == 0) return true;
-    }
-    print_message("%s is not at hand (NEURALSIM_DATA names the folder): skipped\n", name);
-    return false;
-}
-
 // MuJoCo 3.12 wrote it with 9 digits.
 static void swimmer_in_vacuum_is_replayed(void** state) {
     (void)state;
-    char path[512], arguments[1024];
-    if (!find_data("swimmer2_vacuum.csv", path, sizeof path)) skip();
-    snprintf(arguments, sizeof arguments, SWIMMER " --data '%s'", path);
+    char arguments[5000];
+    snprintf(arguments, sizeof arguments, SWIMMER " --data '%s'",
+             need_data("mujoco/train/swimmer2_vacuum.csv"));
     json_t* a = replay(arguments);
     assert_int_equal(number(a, "count"), 10000);
     print_message("vacuum: rmse of q %.3g, of qd %.3g\n", number(a, "rmse_q"),
@@ -634,9 +623,7 @@ static void swimmer_in_vacuum_is_replayed(void** state) {
 // 1.36 over 900, for the first ten trajectories.
 static void swimmer_in_water_shows_the_known_gap(void** state) {
     (void)state;
-    char path[512];
-    if (!find_data("swimmer2_water25.csv", path, sizeof path)) skip();
-    char* text = file_text(path);
+    char* text = file_text(need_data("mujoco/train/swimmer2_water25.csv"));
     char* end = strstr(text, "\n10,0,");
     assert_non_null(end);
     end[1] = '\0';

@@ -1,5 +1,5 @@
 // Recordings on the grid: closed forms that are sampled, cut, put out of step and brought back, and
-// recordings of real machines, if they are there ($NEURALSIM_DATA, or ../shared/data).
+// recordings of real machines, if they are there.
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -7,6 +7,7 @@
 #include "data/resample.h"
 #include "support/assert.h"
 #include "support/check.h"
+#include "support/realdata.h"
 #include "support/tempdir.h"
 #include "support/testalloc.h"
 
@@ -1083,16 +1084,8 @@ static void long_files_are_read(void** state) {
 
 // The set for a map of data/maps and files below the folder of real data; skips the test without it.
 static set load_real(const char* map_name, double period, const char* const* files, int nfile) {
-    const char* folder = getenv("NEURALSIM_DATA");
-    if (!folder) folder = NEURALSIM_SOURCE_DIR "/../shared/data";
+    need_data(files[0]);
     char path[1000];
-    snprintf(path, sizeof path, "%s/%s", folder, files[0]);
-    FILE* there = fopen(path, "rb");
-    if (!there) {
-        print_message("%s is not there\n", files[0]);
-        skip();
-    }
-    fclose(there);
     set s = {0};
     ns_error error = {0};
     snprintf(path, sizeof path, "%s/data/maps/%s.yaml", NEURALSIM_SOURCE_DIR, map_name);
@@ -1101,8 +1094,7 @@ static set load_real(const char* map_name, double period, const char* const* fil
         fail_msg("%s", error.message);
     }
     for (int k = 0; k < nfile; k++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[k]);
-        must(ns_dataset_add(s.data, path, NULL, &error), &error);
+        must(ns_dataset_add(s.data, need_data(files[k]), NULL, &error), &error);
     }
     print_message("%s: %s\n", map_name, ns_dataset_treatment(s.data));
     return s;

@@ -5,6 +5,7 @@
 
 #include "fit/fit_state.h"
 #include "support/assert.h"
+#include "support/realdata.h"
 #include "sysid/objective.h"
 
 #include <math.h>
@@ -19,15 +20,8 @@
 enum { MOST = 80 }; // unknowns
 
 static ns_fit* load(const char* name) {
-    const char* given = getenv("NEURALSIM_DATA");
     char path[512];
-    snprintf(path, sizeof path, "%s/mcube_push",
-             given ? given : NEURALSIM_SOURCE_DIR "/../shared/data");
-    if (access(path, R_OK) != 0) {
-        print_message("mcube_push is not at hand (NEURALSIM_DATA names the folder): skipped\n");
-        skip();
-    }
-    if (!given) setenv("NEURALSIM_DATA", NEURALSIM_SOURCE_DIR "/../shared/data", 1);
+    need_data("mcube_push");
     snprintf(path, sizeof path, NEURALSIM_SOURCE_DIR "/experiments/push/%s.yaml", name);
     ns_fit* fit = NULL;
     ns_error error = {0};
