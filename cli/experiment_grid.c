@@ -372,8 +372,9 @@ static ns_status measure(grid* g, ns_error* error) {
     if (status == NS_OK) {
         const ns_fit* fit = w.fit;
         g->seed = w.seed;
-        status = nsi_objective_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
-                                      &fit->plan->stages.data[0].loss, NULL, 1, &evaluator, error);
+        status =
+            nsi_objective_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
+                                 &fit->plan->stages.data[0].windows, NULL, 1, &evaluator, error);
         if (status == NS_OK) {
             memcpy(nsi_objective_point(evaluator).z, fit->z0, fit->nz * sizeof(double));
         }

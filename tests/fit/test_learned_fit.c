@@ -273,8 +273,8 @@ static nsi_objective* evaluator_of(const ns_fit* fit) {
     nsi_objective* e = NULL;
     ns_error error = {0};
     const nsi_stage* stage = &fit->plan->stages.data[0];
-    must(nsi_objective_create(nsi_fit_problem(fit, stage), fit->data[NSI_ROLE_TRAIN], &stage->loss,
-                              NULL, 1, &e, &error),
+    must(nsi_objective_create(nsi_fit_problem(fit, stage), fit->data[NSI_ROLE_TRAIN],
+                              &stage->windows, NULL, 1, &e, &error),
          &error);
     return e;
 }

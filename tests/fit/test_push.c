@@ -40,8 +40,8 @@ static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t recording) {
     nsi_windows one = all;
     one.data = all.data + recording;
     one.count = 1;
-    status = nsi_objective_create(fit->problem, data, &fit->plan->stages.data[0].loss, &one, 1, &e,
-                                  &error);
+    status = nsi_objective_create(fit->problem, data, &fit->plan->stages.data[0].windows, &one, 1,
+                                  &e, &error);
     must(status, &error);
     nsi_array_free(&fit->problem->allocator, &all);
     nsi_objective_guess(e);

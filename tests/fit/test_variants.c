@@ -232,7 +232,7 @@ static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t threads) {
     ns_error error = {0};
     ns_status status =
         nsi_objective_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
-                             &fit->plan->stages.data[0].loss, NULL, threads, &e, &error);
+                             &fit->plan->stages.data[0].windows, NULL, threads, &e, &error);
     must(status, &error);
     return e;
 }
@@ -684,7 +684,7 @@ static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
     }
     if (status == NS_OK) {
         status =
-            nsi_objective_create(problem, data, &plan->stages.data[0].loss, NULL, 1, &e, &error);
+            nsi_objective_create(problem, data, &plan->stages.data[0].windows, NULL, 1, &e, &error);
     }
     if (status == NS_OK) {
         double value, *g = calloc(nsi_objective_unknowns(e), sizeof *g);
