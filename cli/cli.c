@@ -328,10 +328,10 @@ bool cli_print_text(nsi_text_builder* builder) {
     return written;
 }
 
-int cli_print_json(nsi_json* j) {
+int cli_print_json(ns_json* j) {
     ns_text text;
     ns_error error;
-    if (nsi_json_finish(j, &text, &error) != NS_OK) return cli_fail("%s", error.message);
+    if (ns_json_finish(j, &text, &error) != NS_OK) return cli_fail("%s", error.message);
     bool written = cli_write_file(NULL, text.data, text.size);
     ns_text_free(&text);
     return written ? EXIT_OK : EXIT_FAILED;

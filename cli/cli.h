@@ -3,8 +3,9 @@
 #ifndef CLI_H
 #define CLI_H
 
-#include "io/json.h"
+#include "base/common.h"
 #include "neuralsim/hybrid.h"
+#include "neuralsim/json.h"
 #include "neuralsim/table.h"
 #include "neuralsim/words.h"
 
@@ -128,7 +129,7 @@ bool cli_finish_table(ns_table_writer* writer);
 bool cli_print_text(nsi_text_builder* builder);
 
 // Close what is open, print it and free it; the exit code.
-int cli_print_json(nsi_json* j);
+int cli_print_json(ns_json* j);
 
 // Flush standard output; EXIT_FAILED with a message when it could not be written (a full disk).
 int cli_finish(void);

@@ -332,175 +332,175 @@ static int print_for_people(const ns_model* model, const additions* a, bool para
 
 // ---- for programs --------------------------------------------------------------------------
 
-static void json_pose(nsi_json* j, const char* key, const ns_pose* pose) {
-    nsi_json_open(j, key, '{');
-    nsi_json_numbers(j, "position", pose->position, 3);
-    nsi_json_numbers(j, "quaternion", pose->quaternion, 4);
-    nsi_json_close(j);
+static void json_pose(ns_json* j, const char* key, const ns_pose* pose) {
+    ns_json_open(j, key, '{');
+    ns_json_numbers(j, "position", pose->position, 3);
+    ns_json_numbers(j, "quaternion", pose->quaternion, 4);
+    ns_json_close(j);
 }
 
-static void json_indices(nsi_json* j, const char* key, uint32_t first, uint32_t count) {
-    nsi_json_open(j, key, '[');
-    for (uint32_t k = 0; k < count; k++) nsi_json_count(j, NULL, first + k);
-    nsi_json_close(j);
+static void json_indices(ns_json* j, const char* key, uint32_t first, uint32_t count) {
+    ns_json_open(j, key, '[');
+    for (uint32_t k = 0; k < count; k++) ns_json_count(j, NULL, first + k);
+    ns_json_close(j);
 }
 
-static void json_link(nsi_json* j, const ns_model* model, uint32_t i) {
+static void json_link(ns_json* j, const ns_model* model, uint32_t i) {
     const ns_link_def* l = ns_model_link(model, i);
-    nsi_json_open(j, NULL, '{');
-    nsi_json_text(j, "name", l->name);
-    nsi_json_text(j, "parent", l->parent ? l->parent : "world");
-    nsi_json_number(j, "mass", l->mass);
-    nsi_json_numbers(j, "com", l->com, 3);
-    nsi_json_numbers(j, "inertia", l->inertia, 6);
-    nsi_json_open(j, "joint", '{');
-    nsi_json_text(j, "name", l->joint);
-    nsi_json_text(j, "type", ns_joint_type_info(l->joint_type)->name);
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", l->name);
+    ns_json_text(j, "parent", l->parent ? l->parent : "world");
+    ns_json_number(j, "mass", l->mass);
+    ns_json_numbers(j, "com", l->com, 3);
+    ns_json_numbers(j, "inertia", l->inertia, 6);
+    ns_json_open(j, "joint", '{');
+    ns_json_text(j, "name", l->joint);
+    ns_json_text(j, "type", ns_joint_type_info(l->joint_type)->name);
     json_indices(j, "q", ns_model_joint_q(model, i), cli_joint_nq(model, i));
     json_indices(j, "qd", ns_model_joint_v(model, i), cli_joint_nv(model, i));
     json_pose(j, "origin", &l->origin);
-    nsi_json_numbers(j, "axis", l->axis, 3);
-    nsi_json_number(j, "stiffness", l->stiffness);
-    nsi_json_number(j, "rest", l->rest);
-    nsi_json_number(j, "damping", l->damping);
-    nsi_json_number(j, "friction", l->friction);
-    nsi_json_number(j, "armature", l->armature);
-    nsi_json_bool(j, "limited", l->limited);
-    nsi_json_number(j, "lower", l->lower);
-    nsi_json_number(j, "upper", l->upper);
+    ns_json_numbers(j, "axis", l->axis, 3);
+    ns_json_number(j, "stiffness", l->stiffness);
+    ns_json_number(j, "rest", l->rest);
+    ns_json_number(j, "damping", l->damping);
+    ns_json_number(j, "friction", l->friction);
+    ns_json_number(j, "armature", l->armature);
+    ns_json_bool(j, "limited", l->limited);
+    ns_json_number(j, "lower", l->lower);
+    ns_json_number(j, "upper", l->upper);
     if (l->mimic) {
-        nsi_json_text(j, "mimic", l->mimic);
-        nsi_json_number(j, "mimic_multiplier", l->mimic_multiplier);
-        nsi_json_number(j, "mimic_offset", l->mimic_offset);
+        ns_json_text(j, "mimic", l->mimic);
+        ns_json_number(j, "mimic_multiplier", l->mimic_multiplier);
+        ns_json_number(j, "mimic_offset", l->mimic_offset);
     }
-    nsi_json_close(j);
-    nsi_json_close(j);
+    ns_json_close(j);
+    ns_json_close(j);
 }
 
-static void json_actuator(nsi_json* j, const ns_actuator_def* a) {
-    nsi_json_open(j, NULL, '{');
-    nsi_json_text(j, "name", a->name);
-    nsi_json_text(j, "type", actuator_names[a->type]);
-    nsi_json_text(j, "joint", a->joint);
-    nsi_json_number(j, "gear", a->gear);
-    nsi_json_number(j, "kp", a->kp);
-    nsi_json_number(j, "kd", a->kd);
+static void json_actuator(ns_json* j, const ns_actuator_def* a) {
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", a->name);
+    ns_json_text(j, "type", actuator_names[a->type]);
+    ns_json_text(j, "joint", a->joint);
+    ns_json_number(j, "gear", a->gear);
+    ns_json_number(j, "kp", a->kp);
+    ns_json_number(j, "kd", a->kd);
     if (a->control_limited) {
-        nsi_json_numbers(j, "control_limits", (double[]){a->control_lower, a->control_upper}, 2);
+        ns_json_numbers(j, "control_limits", (double[]){a->control_lower, a->control_upper}, 2);
     }
     if (a->force_limited) {
-        nsi_json_numbers(j, "force_limits", (double[]){a->force_lower, a->force_upper}, 2);
+        ns_json_numbers(j, "force_limits", (double[]){a->force_lower, a->force_upper}, 2);
     }
-    nsi_json_close(j);
+    ns_json_close(j);
 }
 
-static void json_geom(nsi_json* j, const ns_geom_def* g) {
-    nsi_json_open(j, NULL, '{');
-    nsi_json_text(j, "name", g->name);
-    nsi_json_text(j, "link", g->link ? g->link : "world");
-    nsi_json_text(j, "type", nsi_geom_type_name(g->type));
-    nsi_json_numbers(j, "size", g->size, 3);
+static void json_geom(ns_json* j, const ns_geom_def* g) {
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", g->name);
+    ns_json_text(j, "link", g->link ? g->link : "world");
+    ns_json_text(j, "type", nsi_geom_type_name(g->type));
+    ns_json_numbers(j, "size", g->size, 3);
     json_pose(j, "pose", &g->pose);
-    if (g->mesh) nsi_json_text(j, "mesh", g->mesh);
-    if (g->nvertex > 0) nsi_json_numbers(j, "vertices", g->vertices, 3 * g->nvertex);
-    nsi_json_bool(j, "visual", g->visual);
-    nsi_json_bool(j, "collision", g->collision);
-    nsi_json_close(j);
+    if (g->mesh) ns_json_text(j, "mesh", g->mesh);
+    if (g->nvertex > 0) ns_json_numbers(j, "vertices", g->vertices, 3 * g->nvertex);
+    ns_json_bool(j, "visual", g->visual);
+    ns_json_bool(j, "collision", g->collision);
+    ns_json_close(j);
 }
 
-static void json_pair(nsi_json* j, const ns_model* model, uint32_t i) {
+static void json_pair(ns_json* j, const ns_model* model, uint32_t i) {
     const ns_contact_def* c = ns_model_contact(model, i);
-    nsi_json_open(j, NULL, '{');
-    nsi_json_text(j, "name", c->name);
-    nsi_json_text(j, "a", c->a);
-    nsi_json_text(j, "b", c->b);
-    nsi_json_text(j, "a_type", nsi_geom_type_name(pair_geom(model, i, true)->type));
-    nsi_json_text(j, "b_type", nsi_geom_type_name(pair_geom(model, i, false)->type));
-    nsi_json_text(j, "model", contact_names[c->model]);
-    nsi_json_number(j, "mu", c->mu);
-    nsi_json_number(j, "restitution", c->restitution);
-    nsi_json_close(j);
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", c->name);
+    ns_json_text(j, "a", c->a);
+    ns_json_text(j, "b", c->b);
+    ns_json_text(j, "a_type", nsi_geom_type_name(pair_geom(model, i, true)->type));
+    ns_json_text(j, "b_type", nsi_geom_type_name(pair_geom(model, i, false)->type));
+    ns_json_text(j, "model", contact_names[c->model]);
+    ns_json_number(j, "mu", c->mu);
+    ns_json_number(j, "restitution", c->restitution);
+    ns_json_close(j);
 }
 
-static void json_param(nsi_json* j, const additions* a, const ns_param* p) {
-    nsi_json_open(j, NULL, '{');
-    nsi_json_text(j, "name", p->name);
-    nsi_json_text(j, "unit", p->unit);
-    nsi_json_number(j, "value", param_value(a, p));
-    nsi_json_number(j, "lower", p->lower); // null: no bound
-    nsi_json_number(j, "upper", p->upper);
-    nsi_json_text(j, "transform", transform_names[p->transform]);
-    nsi_json_close(j);
+static void json_param(ns_json* j, const additions* a, const ns_param* p) {
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", p->name);
+    ns_json_text(j, "unit", p->unit);
+    ns_json_number(j, "value", param_value(a, p));
+    ns_json_number(j, "lower", p->lower); // null: no bound
+    ns_json_number(j, "upper", p->upper);
+    ns_json_text(j, "transform", transform_names[p->transform]);
+    ns_json_close(j);
 }
 
-static void json_networks(nsi_json* j, const additions* a) {
+static void json_networks(ns_json* j, const additions* a) {
     if (!a->blueprint) return;
-    nsi_json_open(j, "networks", '[');
+    ns_json_open(j, "networks", '[');
     for (uint32_t k = 0; k < ns_blueprint_network_count(a->blueprint); k++) {
         const ns_network_def* def = ns_blueprint_network(a->blueprint, k);
         uint32_t sets, weights;
         count_weights(a, def->name, &sets, &weights);
-        nsi_json_open(j, NULL, '{');
-        nsi_json_text(j, "name", def->name);
-        nsi_json_count(j, "sets", sets);
-        nsi_json_count(j, "weights", weights);
-        nsi_json_close(j);
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", def->name);
+        ns_json_count(j, "sets", sets);
+        ns_json_count(j, "weights", weights);
+        ns_json_close(j);
     }
-    nsi_json_close(j);
+    ns_json_close(j);
 }
 
-static void json_formulas(nsi_json* j, const additions* a) {
+static void json_formulas(ns_json* j, const additions* a) {
     if (ns_blueprint_formula_count(a->blueprint) == 0) return;
-    nsi_json_open(j, "formulas", '[');
+    ns_json_open(j, "formulas", '[');
     for (uint32_t k = 0; k < ns_blueprint_formula_count(a->blueprint); k++) {
         const ns_formula_def* def = ns_blueprint_formula(a->blueprint, k);
         uint32_t sets, weights;
         count_weights(a, def->name, &sets, &weights);
-        nsi_json_open(j, NULL, '{');
-        nsi_json_text(j, "name", def->name);
-        nsi_json_text(j, "formula", def->formula);
-        nsi_json_count(j, "sets", sets);
-        nsi_json_count(j, "coefficients", weights);
-        nsi_json_close(j);
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", def->name);
+        ns_json_text(j, "formula", def->formula);
+        ns_json_count(j, "sets", sets);
+        ns_json_count(j, "coefficients", weights);
+        ns_json_close(j);
     }
-    nsi_json_close(j);
+    ns_json_close(j);
 }
 
 static int print_json(const ns_model* model, const additions* a) {
     ns_model_sizes n = ns_model_get_sizes(model);
     const ns_world_def* world = ns_model_world(model);
-    nsi_json j = nsi_json_begin(NULL);
-    nsi_json_text(&j, "name", ns_model_name(model));
-    nsi_json_count(&j, "nq", n.nq);
-    nsi_json_count(&j, "nv", n.nv);
-    nsi_json_count(&j, "nu", n.nu);
-    nsi_json_number(&j, "total_mass", total_mass(model));
-    nsi_json_numbers(&j, "gravity", world->gravity, 3);
-    nsi_json_number(&j, "timestep",
-                    a->options.timestep > 0.0 ? a->options.timestep : world->timestep);
+    ns_json* j = ns_json_create(NULL);
+    ns_json_text(j, "name", ns_model_name(model));
+    ns_json_count(j, "nq", n.nq);
+    ns_json_count(j, "nv", n.nv);
+    ns_json_count(j, "nu", n.nu);
+    ns_json_number(j, "total_mass", total_mass(model));
+    ns_json_numbers(j, "gravity", world->gravity, 3);
+    ns_json_number(j, "timestep",
+                   a->options.timestep > 0.0 ? a->options.timestep : world->timestep);
     int integrator = a->options.integrator >= 0 ? a->options.integrator : (int)world->integrator;
-    nsi_json_text(&j, "integrator", integrator_names[integrator]);
-    nsi_json_open(&j, "links", '[');
-    for (uint32_t i = 0; i < n.nlink; i++) json_link(&j, model, i);
-    nsi_json_close(&j);
-    nsi_json_open(&j, "actuators", '[');
-    for (uint32_t i = 0; i < n.nu; i++) json_actuator(&j, ns_model_actuator(model, i));
-    nsi_json_close(&j);
-    nsi_json_open(&j, "geoms", '[');
-    for (uint32_t i = 0; i < n.ngeom; i++) json_geom(&j, ns_model_geom(model, i));
-    nsi_json_close(&j);
-    nsi_json_open(&j, "pairs", '[');
-    for (uint32_t i = 0; i < n.ncontact; i++) json_pair(&j, model, i);
-    nsi_json_close(&j);
-    nsi_json_open(&j, "parameters", '[');
-    for (uint32_t i = 0; i < n.nparam; i++) json_param(&j, a, ns_model_param(model, i));
-    nsi_json_close(&j);
-    json_networks(&j, a);
-    json_formulas(&j, a);
-    nsi_json_open(&j, "ignored", '[');
-    for (uint32_t i = 0; i < n.nignored; i++) nsi_json_text(&j, NULL, ns_model_ignored(model, i));
-    nsi_json_close(&j);
-    return cli_print_json(&j);
+    ns_json_text(j, "integrator", integrator_names[integrator]);
+    ns_json_open(j, "links", '[');
+    for (uint32_t i = 0; i < n.nlink; i++) json_link(j, model, i);
+    ns_json_close(j);
+    ns_json_open(j, "actuators", '[');
+    for (uint32_t i = 0; i < n.nu; i++) json_actuator(j, ns_model_actuator(model, i));
+    ns_json_close(j);
+    ns_json_open(j, "geoms", '[');
+    for (uint32_t i = 0; i < n.ngeom; i++) json_geom(j, ns_model_geom(model, i));
+    ns_json_close(j);
+    ns_json_open(j, "pairs", '[');
+    for (uint32_t i = 0; i < n.ncontact; i++) json_pair(j, model, i);
+    ns_json_close(j);
+    ns_json_open(j, "parameters", '[');
+    for (uint32_t i = 0; i < n.nparam; i++) json_param(j, a, ns_model_param(model, i));
+    ns_json_close(j);
+    json_networks(j, a);
+    json_formulas(j, a);
+    ns_json_open(j, "ignored", '[');
+    for (uint32_t i = 0; i < n.nignored; i++) ns_json_text(j, NULL, ns_model_ignored(model, i));
+    ns_json_close(j);
+    return cli_print_json(j);
 }
 
 int cmd_inspect(int argc, char** argv) {

@@ -466,54 +466,54 @@ static int print_for_people(const names_command* c, const ports* p, const catalo
 
 // ---- for programs --------------------------------------------------------------------------
 
-static void json_ports(nsi_json* j, const names_command* c, const ports* p, port_kind kind) {
+static void json_ports(ns_json* j, const names_command* c, const ports* p, port_kind kind) {
     bool state = kind == PORT_STATE;
-    nsi_json_open(j, state ? "states" : "controls", '[');
+    ns_json_open(j, state ? "states" : "controls", '[');
     for (uint32_t k = 0; k < (state ? p->z.nx : p->z.nc); k++) {
         const char* index =
             state ? ns_system_state_name(p->system, k) : ns_system_control_name(p->system, k);
         const char* name = state ? ports_state_name(p, k, false) : ports_control_name(p, k, false);
         if (!fits(c->pattern, index) && !fits(c->pattern, name)) continue;
-        nsi_json_open(j, NULL, '{');
-        nsi_json_text(j, "name", index);
-        nsi_json_text(j, "column", name);
-        nsi_json_close(j);
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", index);
+        ns_json_text(j, "column", name);
+        ns_json_close(j);
     }
-    nsi_json_close(j);
+    ns_json_close(j);
 }
 
 static void json_line(void* to, const line* l) {
-    nsi_json* j = to;
+    ns_json* j = to;
     const group* g = l->group;
-    nsi_json_open(j, NULL, '{');
-    nsi_json_text(j, "name", l->name);
-    nsi_json_open(j, "shape", '[');
-    for (uint32_t r = 0; g && r < g->rank; r++) nsi_json_count(j, NULL, g->shape[r]);
-    if (g && g->parts[0]) nsi_json_count(j, NULL, g->count);
-    nsi_json_close(j);
-    if (g && g->parts[0]) nsi_json_text(j, "components", g->parts);
-    nsi_json_text(j, "unit", l->unit);
-    nsi_json_text(j, "stage", l->stage);
-    nsi_json_text(j, "network", l->network);
-    nsi_json_close(j);
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", l->name);
+    ns_json_open(j, "shape", '[');
+    for (uint32_t r = 0; g && r < g->rank; r++) ns_json_count(j, NULL, g->shape[r]);
+    if (g && g->parts[0]) ns_json_count(j, NULL, g->count);
+    ns_json_close(j);
+    if (g && g->parts[0]) ns_json_text(j, "components", g->parts);
+    ns_json_text(j, "unit", l->unit);
+    ns_json_text(j, "stage", l->stage);
+    ns_json_text(j, "network", l->network);
+    ns_json_close(j);
 }
 
 static int print_json(const names_command* c, const ports* p, const catalog* all) {
-    nsi_json j = nsi_json_begin(NULL);
-    json_ports(&j, c, p, PORT_STATE);
-    json_ports(&j, c, p, PORT_CONTROL);
-    nsi_json_open(&j, "quantities", '[');
-    for_each_line(c, all, false, json_line, &j);
-    nsi_json_close(&j);
+    ns_json* j = ns_json_create(NULL);
+    json_ports(j, c, p, PORT_STATE);
+    json_ports(j, c, p, PORT_CONTROL);
+    ns_json_open(j, "quantities", '[');
+    for_each_line(c, all, false, json_line, j);
+    ns_json_close(j);
     if (c->params) {
-        nsi_json_open(&j, "parameters", '[');
+        ns_json_open(j, "parameters", '[');
         for (uint32_t k = 0; k < p->n.nparam; k++) {
             const char* name = ns_model_param(p->model, k)->name;
-            if (fits(c->pattern, name)) nsi_json_text(&j, NULL, name);
+            if (fits(c->pattern, name)) ns_json_text(j, NULL, name);
         }
-        nsi_json_close(&j);
+        ns_json_close(j);
     }
-    return cli_print_json(&j);
+    return cli_print_json(j);
 }
 
 int cmd_names(int argc, char** argv) {

@@ -533,48 +533,48 @@ static const char* integrator_name(const replay* r) {
 
 static int print_json(const replay* r) {
     const nsi_score* score = &r->result.score;
-    nsi_json j = nsi_json_begin(NULL);
-    nsi_json_number(&j, "rmse_q", score->rmse_q);
-    nsi_json_number(&j, "rmse_qd", score->rmse_qd);
-    nsi_json_count(&j, "count", predicted_samples(r));
-    nsi_json_open(&j, "coordinates", '[');
+    ns_json* j = ns_json_create(NULL);
+    ns_json_number(j, "rmse_q", score->rmse_q);
+    ns_json_number(j, "rmse_qd", score->rmse_qd);
+    ns_json_count(j, "count", predicted_samples(r));
+    ns_json_open(j, "coordinates", '[');
     for (uint32_t k = 0; k < r->result.nchannel; k++) {
-        nsi_json_open(&j, NULL, '{');
-        nsi_json_text(&j, "name", r->names[k]);
-        nsi_json_text(&j, "unit", r->units[k]);
-        nsi_json_number(&j, "rmse", r->result.channels[k]);
-        nsi_json_close(&j);
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", r->names[k]);
+        ns_json_text(j, "unit", r->units[k]);
+        ns_json_number(j, "rmse", r->result.channels[k]);
+        ns_json_close(j);
     }
-    nsi_json_close(&j);
-    nsi_json_open(&j, "horizons", '[');
+    ns_json_close(j);
+    ns_json_open(j, "horizons", '[');
     for (uint32_t k = 0; k < score->nhorizon; k++) {
         const nsi_horizon_error* h = &score->horizons[k];
-        nsi_json_open(&j, NULL, '{');
-        nsi_json_number(&j, "seconds", h->seconds);
-        nsi_json_count(&j, "steps", h->samples);
-        nsi_json_number(&j, "pooled", h->pooled);
-        nsi_json_number(&j, "median", h->median);
-        nsi_json_count(&j, "windows", h->windows);
-        nsi_json_close(&j);
+        ns_json_open(j, NULL, '{');
+        ns_json_number(j, "seconds", h->seconds);
+        ns_json_count(j, "steps", h->samples);
+        ns_json_number(j, "pooled", h->pooled);
+        ns_json_number(j, "median", h->median);
+        ns_json_count(j, "windows", h->windows);
+        ns_json_close(j);
     }
-    nsi_json_close(&j);
-    nsi_json_open(&j, "trajectories", '[');
+    ns_json_close(j);
+    ns_json_open(j, "trajectories", '[');
     for (uint32_t k = 0; k < r->result.nrecording; k++) {
         const nsi_recording_error* e = &r->result.recordings[k];
-        nsi_json_open(&j, NULL, '{');
-        nsi_json_text(&j, "name", ns_dataset_recording(r->data, k)->name);
-        nsi_json_number(&j, "rmse_q", e->rmse_q);
-        nsi_json_number(&j, "rmse_qd", e->rmse_qd);
-        nsi_json_count(&j, "samples", e->samples);
-        nsi_json_close(&j);
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", ns_dataset_recording(r->data, k)->name);
+        ns_json_number(j, "rmse_q", e->rmse_q);
+        ns_json_number(j, "rmse_qd", e->rmse_qd);
+        ns_json_count(j, "samples", e->samples);
+        ns_json_close(j);
     }
-    nsi_json_close(&j);
-    nsi_json_count(&j, "predictions", score->windows);
-    nsi_json_count(&j, "lost", score->lost);
-    nsi_json_text(&j, "treatment", ns_dataset_treatment(r->data));
-    nsi_json_number(&j, "timestep", r->problem->sizes.timestep);
-    nsi_json_text(&j, "integrator", integrator_name(r));
-    return cli_print_json(&j);
+    ns_json_close(j);
+    ns_json_count(j, "predictions", score->windows);
+    ns_json_count(j, "lost", score->lost);
+    ns_json_text(j, "treatment", ns_dataset_treatment(r->data));
+    ns_json_number(j, "timestep", r->problem->sizes.timestep);
+    ns_json_text(j, "integrator", integrator_name(r));
+    return cli_print_json(j);
 }
 
 static int name_width(const char* head, uint32_t count,

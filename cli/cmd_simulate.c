@@ -577,17 +577,17 @@ static bool check_start(const simulation* s) {
     return ok;
 }
 
-static void json_trajectory(nsi_json* j, const simulation* s, uint32_t n, const double* start,
+static void json_trajectory(ns_json* j, const simulation* s, uint32_t n, const double* start,
                             const double* end) {
     uint32_t nx = s->ports.z.nx;
-    nsi_json_number(j, "energy_start", start[n]);
-    nsi_json_number(j, "energy_end", end[n]);
-    nsi_json_open(j, "final_state", '{');
+    ns_json_number(j, "energy_start", start[n]);
+    ns_json_number(j, "energy_end", end[n]);
+    ns_json_open(j, "final_state", '{');
     for (uint32_t k = 0; k < nx; k++) {
-        nsi_json_number(j, ports_state_name(&s->ports, k, s->index_names),
-                        s->end[(size_t)n * nx + k]);
+        ns_json_number(j, ports_state_name(&s->ports, k, s->index_names),
+                       s->end[(size_t)n * nx + k]);
     }
-    nsi_json_close(j);
+    ns_json_close(j);
 }
 
 static int print_json(const simulation* s) {
@@ -596,30 +596,30 @@ static int print_json(const simulation* s) {
     bool ok = start && end && observe_once(s, "energy/total", false, s->start.x, start) &&
               observe_once(s, "energy/total", false, s->end, end);
     if (ok) {
-        nsi_json j = nsi_json_begin(NULL);
+        ns_json* j = ns_json_create(NULL);
         double steps = (double)s->steps * s->start.count;
-        nsi_json_text(&j, "model", ns_model_name(s->model));
-        nsi_json_count(&j, "trajectories", s->start.count);
-        nsi_json_count(&j, "steps", s->steps);
-        nsi_json_number(&j, "timestep", s->ports.z.timestep);
-        nsi_json_number(&j, "seconds", s->seconds);
-        nsi_json_number(&j, "steps_per_second", steps / fmax(s->seconds, 1e-9));
-        nsi_json_count(&j, "contact_unsolved", s->unsolved);
-        nsi_json_number(&j, "contact_residual", s->residual);
-        if (s->output) nsi_json_text(&j, "output", s->output);
-        if (s->html) nsi_json_text(&j, "page", s->html);
+        ns_json_text(j, "model", ns_model_name(s->model));
+        ns_json_count(j, "trajectories", s->start.count);
+        ns_json_count(j, "steps", s->steps);
+        ns_json_number(j, "timestep", s->ports.z.timestep);
+        ns_json_number(j, "seconds", s->seconds);
+        ns_json_number(j, "steps_per_second", steps / fmax(s->seconds, 1e-9));
+        ns_json_count(j, "contact_unsolved", s->unsolved);
+        ns_json_number(j, "contact_residual", s->residual);
+        if (s->output) ns_json_text(j, "output", s->output);
+        if (s->html) ns_json_text(j, "page", s->html);
         if (s->batch_path) {
-            nsi_json_open(&j, "results", '[');
+            ns_json_open(j, "results", '[');
             for (uint32_t n = 0; n < s->start.count; n++) {
-                nsi_json_open(&j, NULL, '{');
-                json_trajectory(&j, s, n, start, end);
-                nsi_json_close(&j);
+                ns_json_open(j, NULL, '{');
+                json_trajectory(j, s, n, start, end);
+                ns_json_close(j);
             }
-            nsi_json_close(&j);
+            ns_json_close(j);
         } else {
-            json_trajectory(&j, s, 0, start, end);
+            json_trajectory(j, s, 0, start, end);
         }
-        ok = cli_print_json(&j) == EXIT_OK;
+        ok = cli_print_json(j) == EXIT_OK;
     }
     free(start);
     free(end);

@@ -137,13 +137,13 @@ bool experiment_write(const experiment* e, const char* name, const ns_text* text
 
 // ---- results -----------------------------------------------------------------------------------
 
-nsi_json experiment_begin_json(const experiment* e, uint64_t seed) {
-    nsi_json j = nsi_json_begin(NULL);
-    nsi_json_text(&j, "experiment", e->name);
-    nsi_json_text(&j, "title", e->title);
-    nsi_json_count(&j, "seed", seed);
-    nsi_json_bool(&j, "quick", e->quick);
-    nsi_json_number(&j, "seconds", nsi_clock_wall() - e->began);
+ns_json* experiment_begin_json(const experiment* e, uint64_t seed) {
+    ns_json* j = ns_json_create(NULL);
+    ns_json_text(j, "experiment", e->name);
+    ns_json_text(j, "title", e->title);
+    ns_json_count(j, "seed", seed);
+    ns_json_bool(j, "quick", e->quick);
+    ns_json_number(j, "seconds", nsi_clock_wall() - e->began);
     return j;
 }
 
@@ -175,10 +175,10 @@ void experiment_close_page(const experiment* e, nsi_text_builder* page) {
     nsi_html_close(page);
 }
 
-int experiment_finish(const experiment* e, nsi_json* result, nsi_text_builder* page) {
+int experiment_finish(const experiment* e, ns_json* result, nsi_text_builder* page) {
     ns_text text = {0}, html = {0};
     ns_error error;
-    ns_status status = nsi_json_finish(result, &text, &error);
+    ns_status status = ns_json_finish(result, &text, &error);
     ns_status of_page = nsi_text_finish(page, &html, status == NS_OK ? &error : NULL);
     bool done = status == NS_OK && of_page == NS_OK;
     if (!done) cli_fail("%s", error.message);

@@ -3,8 +3,8 @@
 #ifndef CLI_EXPERIMENT_H
 #define CLI_EXPERIMENT_H
 
-#include "io/json.h"
 #include "io/yaml.h"
+#include "neuralsim/json.h"
 
 typedef struct experiment {
     const char* name;
@@ -60,11 +60,11 @@ bool experiment_write(const experiment* e, const char* name, const ns_text* text
 
 // ---- results -----------------------------------------------------------------------------------
 
-nsi_json experiment_begin_json(const experiment* e, uint64_t seed);
+ns_json* experiment_begin_json(const experiment* e, uint64_t seed);
 void experiment_open_page(const experiment* e, nsi_text_builder* page);
 void experiment_close_page(const experiment* e, nsi_text_builder* page);
 
 // Write result.json and report.html, free both, and print the first if that is asked for.
-int experiment_finish(const experiment* e, nsi_json* result, nsi_text_builder* page);
+int experiment_finish(const experiment* e, ns_json* result, nsi_text_builder* page);
 
 #endif

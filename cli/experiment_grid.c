@@ -478,70 +478,70 @@ static void print_all(const grid* g) {
            nsi_format(nsi_clock_wall() - e->began, 3).text, e->output, e->output);
 }
 
-static void add_success(nsi_json* j, const grid* g, const char* name, uint32_t which) {
+static void add_success(ns_json* j, const grid* g, const char* name, uint32_t which) {
     char key[200];
     snprintf(key, sizeof key, "%s_success", name);
-    nsi_json_number(j, key, summarise(g, NSI_NONE, which).success);
+    ns_json_number(j, key, summarise(g, NSI_NONE, which).success);
     for (uint32_t p = 0; p < g->npose; p++) {
         snprintf(key, sizeof key, "%s_success_pose%u", name, p + 1);
-        nsi_json_number(j, key, summarise(g, p, which).success);
+        ns_json_number(j, key, summarise(g, p, which).success);
     }
 }
 
-static nsi_json make_json(const grid* g) {
-    nsi_json j = experiment_begin_json(g->e, g->seed);
-    nsi_json_open(&j, "metrics", '{');
-    add_success(&j, g, "global", g->main);
+static ns_json* make_json(const grid* g) {
+    ns_json* j = experiment_begin_json(g->e, g->seed);
+    ns_json_open(j, "metrics", '{');
+    add_success(j, g, "global", g->main);
     for (uint32_t m = 0; m < g->nmethod; m++) {
         const char* name = g->methods[m].name;
         summary s = summarise(g, NSI_NONE, m);
         char key[200];
-        add_success(&j, g, name, m);
+        add_success(j, g, name, m);
         snprintf(key, sizeof key, "%s_runs_mean", name);
-        nsi_json_number(&j, key, s.runs_mean);
+        ns_json_number(j, key, s.runs_mean);
         snprintf(key, sizeof key, "%s_runs_max", name);
-        nsi_json_count(&j, key, s.runs_max);
+        ns_json_count(j, key, s.runs_max);
         snprintf(key, sizeof key, "%s_seconds", name);
-        nsi_json_number(&j, key, s.seconds);
+        ns_json_number(j, key, s.seconds);
     }
-    nsi_json_number(&j, "seconds", nsi_clock_wall() - g->e->began);
-    nsi_json_number(&j, "rollouts_per_second", g->rollouts);
-    nsi_json_close(&j);
-    nsi_json_open(&j, "grid", '{');
-    nsi_json_open(&j, "parameters", '[');
-    for (int k = 0; k < 2; k++) nsi_json_text(&j, NULL, g->names[k]);
-    nsi_json_close(&j);
-    nsi_json_numbers(&j, "truth", g->truth, 2);
-    nsi_json_number(&j, "tolerance", g->tolerance);
-    nsi_json_number(&j, "from", g->from);
-    nsi_json_number(&j, "to", g->to);
-    nsi_json_count(&j, "cells", g->cells);
-    nsi_json_close(&j);
-    nsi_json_open(&j, "methods", '[');
+    ns_json_number(j, "seconds", nsi_clock_wall() - g->e->began);
+    ns_json_number(j, "rollouts_per_second", g->rollouts);
+    ns_json_close(j);
+    ns_json_open(j, "grid", '{');
+    ns_json_open(j, "parameters", '[');
+    for (int k = 0; k < 2; k++) ns_json_text(j, NULL, g->names[k]);
+    ns_json_close(j);
+    ns_json_numbers(j, "truth", g->truth, 2);
+    ns_json_number(j, "tolerance", g->tolerance);
+    ns_json_number(j, "from", g->from);
+    ns_json_number(j, "to", g->to);
+    ns_json_count(j, "cells", g->cells);
+    ns_json_close(j);
+    ns_json_open(j, "methods", '[');
     for (uint32_t m = 0; m < g->nmethod; m++) {
-        nsi_json_open(&j, NULL, '{');
-        nsi_json_text(&j, "name", g->methods[m].name);
-        nsi_json_text(&j, "label", g->methods[m].label);
-        nsi_json_close(&j);
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", g->methods[m].name);
+        ns_json_text(j, "label", g->methods[m].label);
+        ns_json_close(j);
     }
-    nsi_json_close(&j);
-    nsi_json_text(&j, "main", g->methods[g->main].name);
-    nsi_json_text(&j, "compare", g->methods[g->local].name);
-    nsi_json_open(&j, "poses", '[');
+    ns_json_close(j);
+    ns_json_text(j, "main", g->methods[g->main].name);
+    ns_json_text(j, "compare", g->methods[g->local].name);
+    ns_json_open(j, "poses", '[');
     for (uint32_t p = 0; p < g->npose; p++) {
-        nsi_json_open(&j, NULL, '{');
-        nsi_json_numbers(&j, "q", g->poses[p], g->nq);
-        nsi_json_open(&j, "errors", '{'); // by start: rows of the second parameter
+        ns_json_open(j, NULL, '{');
+        ns_json_numbers(j, "q", g->poses[p], g->nq);
+        ns_json_open(j, "errors", '{'); // by start: rows of the second parameter
         for (uint32_t m = 0; m < g->nmethod; m++) {
             const result* r = results_of(g, p, m);
-            nsi_json_open(&j, g->methods[m].name, '[');
-            for (uint32_t k = 0; k < cell_count(g); k++) nsi_json_number(&j, NULL, r[k].error);
-            nsi_json_close(&j);
+            ns_json_open(j, g->methods[m].name, '[');
+            for (uint32_t k = 0; k < cell_count(g); k++) ns_json_number(j, NULL, r[k].error);
+            ns_json_close(j);
         }
-        nsi_json_close(&j);
-        nsi_json_close(&j);
+        ns_json_close(j);
+        ns_json_close(j);
     }
-    nsi_json_close(&j);
+    ns_json_close(j);
     return j;
 }
 
@@ -635,8 +635,8 @@ static int run_all(grid* g) {
     if (status != NS_OK) return cli_fail("%s", error.message);
     nsi_text_builder page = {.allocator = ns_default_allocator()};
     bool done = make_page(g, &page);
-    nsi_json j = make_json(g);
-    int code = experiment_finish(g->e, &j, &page);
+    ns_json* j = make_json(g);
+    int code = experiment_finish(g->e, j, &page);
     if (done && code == EXIT_OK && !g->e->json) {
         print_all(g);
         code = cli_finish();

@@ -503,15 +503,15 @@ static bool add_figures(const fits* f, nsi_text_builder* page) {
 // ---- as numbers --------------------------------------------------------------------------------
 
 // Keys of metrics: "<who>_<role>_<what>_<horizon>s".
-static void add_metric(nsi_json* j, const char* who, const char* what, double seconds,
+static void add_metric(ns_json* j, const char* who, const char* what, double seconds,
                        double value) {
     char key[300];
     snprintf(key, sizeof key, isnan(seconds) ? "%.150s_%.110s" : "%.150s_%.110s_%ss", who, what,
              nsi_format_short(seconds, 6).text);
-    nsi_json_number(j, key, value);
+    ns_json_number(j, key, value);
 }
 
-static void add_scores(nsi_json* j, const char* who, const fits_entry* x, uint32_t number,
+static void add_scores(ns_json* j, const char* who, const fits_entry* x, uint32_t number,
                        bool after) {
     for (size_t r = 0; r < ROLES; r++) {
         const nsi_score* score = example(x, number, after, roles[r]);
@@ -550,7 +550,7 @@ static double gain_of(const fits* f, const fits_entry* x, uint32_t number, quant
            spread(x, number, true, NSI_ROLE_TEST, what).median;
 }
 
-static void add_gains(nsi_json* j, const char* who, const fits* f, const fits_entry* x,
+static void add_gains(ns_json* j, const char* who, const fits* f, const fits_entry* x,
                       uint32_t number) {
     const nsi_score* after = example(x, number, true, NSI_ROLE_TEST);
     if (after->windows == 0) return;
@@ -569,9 +569,9 @@ static void add_gains(nsi_json* j, const char* who, const fits* f, const fits_en
     add_metric(j, who, "gain_qd", NAN, gain_of(f, x, number, (quantity){.kind = RMSE_QD}));
 }
 
-static void add_metrics(nsi_json* j, fits* f) {
+static void add_metrics(ns_json* j, fits* f) {
     char who[200];
-    nsi_json_open(j, "metrics", '{');
+    ns_json_open(j, "metrics", '{');
     for (uint32_t c = 0; c < f->ncase; c++) {
         const fits_case* of = &f->cases[c];
         if (of->missing || of->main == NSI_NONE) continue;
@@ -596,52 +596,52 @@ static void add_metrics(nsi_json* j, fits* f) {
         if (x->truth) add_metric(j, x->name, "truth_error", NAN, truth_errors(f, x).median);
         if (x->truth) add_metric(j, x->name, "truth_error_worst", NAN, truth_errors(f, x).most);
     }
-    nsi_json_close(j);
+    ns_json_close(j);
 }
 
 // Each run by itself.
-static void add_runs(nsi_json* j, fits* f) {
-    nsi_json_open(j, "runs", '{');
+static void add_runs(ns_json* j, fits* f) {
+    ns_json_open(j, "runs", '{');
     for (uint32_t k = 0; k < f->nentry; k++) {
         const fits_entry* x = &f->entries[k];
         if (!x->chosen || x->nrun == 1) continue;
-        nsi_json_open(j, x->name, '[');
+        ns_json_open(j, x->name, '[');
         for (uint32_t run = 0; run < x->nrun; run++) {
             const nsi_result* a = &x->runs[run].answer;
-            nsi_json_open(j, NULL, '{');
+            ns_json_open(j, NULL, '{');
             if (x->folds > 0) {
-                if (run > 0) nsi_json_count(j, "fold", run);
+                if (run > 0) ns_json_count(j, "fold", run);
             } else if (x->counts[run / x->seeds] > 0) {
-                nsi_json_count(j, "trajectories", x->counts[run / x->seeds]);
+                ns_json_count(j, "trajectories", x->counts[run / x->seeds]);
             }
-            nsi_json_count(j, "seed", x->seed + (x->folds > 0 ? 0 : run % x->seeds));
-            nsi_json_number(j, "seconds", a->seconds);
+            ns_json_count(j, "seed", x->seed + (x->folds > 0 ? 0 : run % x->seeds));
+            ns_json_number(j, "seconds", a->seconds);
             for (size_t r = 0; r < ROLES; r++) {
                 if (a->after[roles[r]].windows == 0) continue;
-                nsi_json_open(j, nsi_role_name(roles[r]), '{');
-                nsi_json_number(j, "q", a->after[roles[r]].rmse_q);
-                nsi_json_number(j, "qd", a->after[roles[r]].rmse_qd);
+                ns_json_open(j, nsi_role_name(roles[r]), '{');
+                ns_json_number(j, "q", a->after[roles[r]].rmse_q);
+                ns_json_number(j, "qd", a->after[roles[r]].rmse_qd);
                 for (uint32_t h = 0; h < a->after[roles[r]].nhorizon; h++) {
                     const nsi_horizon_error* e = &a->after[roles[r]].horizons[h];
                     add_metric(j, "pooled", "at", e->seconds, e->pooled);
                 }
                 for (uint32_t m = 0; m < a->after[roles[r]].nmeasure; m++) {
                     const nsi_measured* measured = &a->after[roles[r]].measures[m];
-                    nsi_json_number(j, measured->name, measured->mean);
+                    ns_json_number(j, measured->name, measured->mean);
                 }
-                nsi_json_close(j);
+                ns_json_close(j);
             }
-            if (x->inputs) nsi_json_bool(j, "right_inputs", has_inputs(x, a));
-            if (x->truth) nsi_json_number(j, "truth_error", truth_error(f, x, a));
-            nsi_json_close(j);
+            if (x->inputs) ns_json_bool(j, "right_inputs", has_inputs(x, a));
+            if (x->truth) ns_json_number(j, "truth_error", truth_error(f, x, a));
+            ns_json_close(j);
         }
-        nsi_json_close(j);
+        ns_json_close(j);
     }
-    nsi_json_close(j);
+    ns_json_close(j);
 }
 
-static bool add_fits(nsi_json* j, const fits* f) {
-    nsi_json_open(j, "fits", '{');
+static bool add_fits(ns_json* j, const fits* f) {
+    ns_json_open(j, "fits", '{');
     for (uint32_t k = 0; k < f->nentry; k++) {
         if (!f->entries[k].chosen) continue;
         ns_text text = {0};
@@ -652,10 +652,10 @@ static bool add_fits(nsi_json* j, const fits* f) {
         }
         size_t size = text.size;
         while (size > 0 && text.data[size - 1] == '\n') size--;
-        nsi_json_value(j, f->entries[k].name, text.data, size);
+        ns_json_value(j, f->entries[k].name, text.data, size);
         ns_text_free(&text);
     }
-    nsi_json_close(j);
+    ns_json_close(j);
     return true;
 }
 
@@ -681,12 +681,12 @@ int fits_report(fits* f) {
     }
     bool done = add_figures(f, &page);
     experiment_close_page(e, &page);
-    nsi_json j = experiment_begin_json(e, f->entries[f->main].seed);
-    nsi_json_text(&j, "main", f->entries[f->main].name);
-    add_metrics(&j, f);
-    add_runs(&j, f);
-    done = add_fits(&j, f) && done;
-    int code = experiment_finish(e, &j, &page);
+    ns_json* j = experiment_begin_json(e, f->entries[f->main].seed);
+    ns_json_text(j, "main", f->entries[f->main].name);
+    add_metrics(j, f);
+    add_runs(j, f);
+    done = add_fits(j, f) && done;
+    int code = experiment_finish(e, j, &page);
     bool named = check_names(f); // said at the end: nothing is lost
     return done && named ? code : EXIT_FAILED;
 }

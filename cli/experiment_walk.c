@@ -650,7 +650,7 @@ static bool make_policies(walk_experiment* w) {
 
 // ---- numbers -----------------------------------------------------------------------------------
 
-static void add_result(nsi_json* j, const char* name, const nsi_walk_result* r) {
+static void add_result(ns_json* j, const char* name, const nsi_walk_result* r) {
     const struct {
         const char* name;
         double value;
@@ -673,73 +673,73 @@ static void add_result(nsi_json* j, const char* name, const nsi_walk_result* r) 
                   {"limited", r->limited}};
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
         snprintf(key, sizeof key, "%.100s_%s", name, counts[k].name);
-        nsi_json_count(j, key, counts[k].value);
+        ns_json_count(j, key, counts[k].value);
     }
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         snprintf(key, sizeof key, "%.100s_%s", name, rows[k].name);
-        nsi_json_number(j, key, rows[k].value);
+        ns_json_number(j, key, rows[k].value);
     }
 }
 
-static nsi_json make_json(const walk_experiment* w) {
-    nsi_json j = experiment_begin_json(w->e, TEST);
+static ns_json* make_json(const walk_experiment* w) {
+    ns_json* j = experiment_begin_json(w->e, TEST);
     char key[300];
-    nsi_json_open(&j, "metrics", '{');
+    ns_json_open(j, "metrics", '{');
     for (uint32_t k = 0; k < w->nrun; k++) {
         const walk_run* r = &w->runs[k];
         snprintf(key, sizeof key, "%.100s_seeds", r->name);
-        nsi_json_count(&j, key, r->seeds);
-        add_result(&j, r->name, &r->sum);
+        ns_json_count(j, key, r->seeds);
+        add_result(j, r->name, &r->sum);
         snprintf(key, sizeof key, "%.100s_decision_median", r->name);
-        nsi_json_number(&j, key, walk_quantile(&r->times, 0.5));
+        ns_json_number(j, key, walk_quantile(&r->times, 0.5));
         snprintf(key, sizeof key, "%.100s_decision_99", r->name);
-        nsi_json_number(&j, key, walk_quantile(&r->times, 0.99));
+        ns_json_number(j, key, walk_quantile(&r->times, 0.99));
         snprintf(key, sizeof key, "%.100s_realtime", r->name);
-        nsi_json_number(&j, key, r->sum.seconds / r->sum.cpu);
+        ns_json_number(j, key, r->sum.seconds / r->sum.cpu);
     }
     for (uint32_t k = 0; k < w->npair; k++) {
         const nsi_walk_result* before = &w->runs[w->pairs[k][0]].sum;
         const walk_run* after = &w->runs[w->pairs[k][1]];
         snprintf(key, sizeof key, "%.100s_velocity_reduction", after->name);
-        nsi_json_number(&j, key, 1.0 - walk_speed_error(&after->sum) / walk_speed_error(before));
+        ns_json_number(j, key, 1.0 - walk_speed_error(&after->sum) / walk_speed_error(before));
         snprintf(key, sizeof key, "%.100s_height_reduction", after->name);
-        nsi_json_number(&j, key, 1.0 - after->sum.height / before->height);
+        ns_json_number(j, key, 1.0 - after->sum.height / before->height);
     }
-    nsi_json_number(&j, "seconds", nsi_clock_wall() - w->e->began);
-    nsi_json_close(&j);
-    nsi_json_open(&j, "policies", '[');
+    ns_json_number(j, "seconds", nsi_clock_wall() - w->e->began);
+    ns_json_close(j);
+    ns_json_open(j, "policies", '[');
     for (uint32_t k = 0; k < w->npolicy; k++) {
         const walk_policy* p = &w->policies[k];
-        nsi_json_open(&j, NULL, '{');
-        nsi_json_text(&j, "name", p->name);
-        nsi_json_count(&j, "weights", p->policy->nweight);
-        nsi_json_number(&j, "seconds", p->took);
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", p->name);
+        ns_json_count(j, "weights", p->policy->nweight);
+        ns_json_number(j, "seconds", p->took);
         if (p->from == NSI_NONE) {
-            nsi_json_count(&j, "transitions", p->transitions);
-            nsi_json_number(&j, "train_error", p->imitated.train);
-            nsi_json_number(&j, "held_error", p->imitated.held);
-            nsi_json_number(&j, "torque_spread", p->imitated.spread);
+            ns_json_count(j, "transitions", p->transitions);
+            ns_json_number(j, "train_error", p->imitated.train);
+            ns_json_number(j, "held_error", p->imitated.held);
+            ns_json_number(j, "torque_spread", p->imitated.spread);
         } else {
-            nsi_json_count(&j, "iterations", p->tune.iterations);
-            nsi_json_count(&j, "kept_iteration", p->best);
-            nsi_json_numbers(&j, "validated_at", p->history_at, p->nhistory);
-            nsi_json_numbers(&j, "validation_velocity_error", p->history_v, p->nhistory);
-            nsi_json_numbers(&j, "validation_height_error", p->history_h, p->nhistory);
+            ns_json_count(j, "iterations", p->tune.iterations);
+            ns_json_count(j, "kept_iteration", p->best);
+            ns_json_numbers(j, "validated_at", p->history_at, p->nhistory);
+            ns_json_numbers(j, "validation_velocity_error", p->history_v, p->nhistory);
+            ns_json_numbers(j, "validation_height_error", p->history_h, p->nhistory);
         }
-        nsi_json_close(&j);
+        ns_json_close(j);
     }
-    nsi_json_close(&j);
-    nsi_json_open(&j, "robustness", '[');
+    ns_json_close(j);
+    ns_json_open(j, "robustness", '[');
     for (uint32_t d = 0; d < w->ndisturbance; d++) {
-        nsi_json_open(&j, NULL, '{');
-        nsi_json_text(&j, "name", w->disturbances[d].name);
-        nsi_json_count(&j, "seeds", w->disturbed_seeds);
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", w->disturbances[d].name);
+        ns_json_count(j, "seeds", w->disturbed_seeds);
         for (uint32_t k = 0; k < w->ndisturbed; k++) {
-            add_result(&j, w->runs[w->disturbed[k]].name, &w->disturbances[d].sums[k]);
+            add_result(j, w->runs[w->disturbed[k]].name, &w->disturbances[d].sums[k]);
         }
-        nsi_json_close(&j);
+        ns_json_close(j);
     }
-    nsi_json_close(&j);
+    ns_json_close(j);
     return j;
 }
 
@@ -828,8 +828,8 @@ static int run_all(walk_experiment* w) {
     if (!done) return EXIT_FAILED;
     nsi_text_builder page = {.allocator = ns_default_allocator()};
     done = walk_make_page(w, &page);
-    nsi_json j = make_json(w);
-    int code = experiment_finish(w->e, &j, &page);
+    ns_json* j = make_json(w);
+    int code = experiment_finish(w->e, j, &page);
     if (done && code == EXIT_OK && !w->e->json) {
         print_all(w);
         code = cli_finish();

@@ -4,7 +4,7 @@
 
 #include "cli.h"
 #include "io/file.h"
-#include "io/json.h"
+#include "neuralsim/json.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -48,35 +48,35 @@ static void add_point(progress_file* p, progress_point point) {
 
 // ---- the file ------------------------------------------------------------------------------
 
-static void put_history(const progress_file* p, nsi_json* j) {
-    nsi_json_open(j, "history", '[');
+static void put_history(const progress_file* p, ns_json* j) {
+    ns_json_open(j, "history", '[');
     for (uint32_t k = 0; k < p->count; k++) {
-        nsi_json_open(j, NULL, '[');
-        nsi_json_number(j, NULL, p->points[k].seconds);
-        nsi_json_number(j, NULL, p->points[k].loss);
-        nsi_json_count(j, NULL, p->points[k].phase);
-        nsi_json_close(j);
+        ns_json_open(j, NULL, '[');
+        ns_json_number(j, NULL, p->points[k].seconds);
+        ns_json_number(j, NULL, p->points[k].loss);
+        ns_json_count(j, NULL, p->points[k].phase);
+        ns_json_close(j);
     }
-    nsi_json_close(j);
+    ns_json_close(j);
 }
 
 static void write_file(progress_file* p, const char* state, const char* message) {
     if (!p->path) return;
-    nsi_json j = nsi_json_begin(NULL);
-    nsi_json_text(&j, "state", state);
-    nsi_json_text(&j, "title", p->title);
-    nsi_json_text(&j, "phase", p->last.phase);
-    nsi_json_count(&j, "number", p->last.number);
-    nsi_json_count(&j, "count", p->last.count);
-    nsi_json_count(&j, "iteration", p->last.iteration);
-    nsi_json_count(&j, "iterations", p->last.iterations);
-    nsi_json_number(&j, "loss", p->last.loss);
-    nsi_json_number(&j, "seconds", p->last.seconds);
-    put_history(p, &j);
-    nsi_json_text(&j, "message", message);
+    ns_json* j = ns_json_create(NULL);
+    ns_json_text(j, "state", state);
+    ns_json_text(j, "title", p->title);
+    ns_json_text(j, "phase", p->last.phase);
+    ns_json_count(j, "number", p->last.number);
+    ns_json_count(j, "count", p->last.count);
+    ns_json_count(j, "iteration", p->last.iteration);
+    ns_json_count(j, "iterations", p->last.iterations);
+    ns_json_number(j, "loss", p->last.loss);
+    ns_json_number(j, "seconds", p->last.seconds);
+    put_history(p, j);
+    ns_json_text(j, "message", message);
     ns_text text = {0};
     ns_error error = {0};
-    if (nsi_json_finish(&j, &text, &error) != NS_OK ||
+    if (ns_json_finish(j, &text, &error) != NS_OK ||
         nsi_file_write_soon(p->path, text.data, text.size, NULL, &error) != NS_OK) {
         cli_note("'neuralsim view' cannot show this fit while it runs: %s", error.message);
         free(p->path);

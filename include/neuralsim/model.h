@@ -355,6 +355,11 @@ NS_API uint32_t ns_model_joint_v(const ns_model* model, uint32_t number);
 /// origin.
 NS_API void ns_model_default_q(const ns_model* model, double* q);
 
+/// Make the quaternions in coordinates q (nq) unit length, unless they are to rounding.
+/// @return the largest amount by which a length differed from 1; negative when a quaternion is zero
+///         or not finite, and then left as it is
+NS_API double ns_model_normalize_q(const ns_model* model, double* q);
+
 // ---- parameters ------------------------------------------------------------------------------
 
 /// How a parameter keeps to its range when it is estimated.

@@ -2,6 +2,9 @@
 
 #include "model/model_data.h"
 
+#include <float.h>
+#include <math.h>
+
 void ns_model_free(ns_model* model) {
     if (!model) return;
     ns_allocator allocator = model->allocator; // the model itself is in the block
@@ -70,6 +73,29 @@ void ns_model_default_q(const ns_model* model, double* q) {
             memcpy(at + 3, link->def.origin.quaternion, 4 * sizeof *at);
         }
     }
+}
+
+// By how much its length is not 1; negative when it cannot be made so.
+static double normalize_quaternion(double q[4]) {
+    double length = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
+    if (!(length > 0.0) || !isfinite(length)) return -1.0;
+    double off = fabs(length - 1.0);
+    if (off <= 4.0 * DBL_EPSILON) return off; // as good as it gets: keep its bits
+    for (int k = 0; k < 4; k++) q[k] /= length;
+    return off;
+}
+
+double ns_model_normalize_q(const ns_model* model, double* q) {
+    double worst = 0.0;
+    bool fine = true;
+    for (uint32_t i = 0; i < model->sizes.nlink; i++) {
+        const nsi_link* link = &model->links[i];
+        if (link->nq < 4) continue;
+        double off = normalize_quaternion(q + link->q + link->nq - 4); // the last coordinates
+        fine = fine && off >= 0.0;
+        worst = fmax(worst, off);
+    }
+    return fine ? worst : -1.0;
 }
 
 uint32_t ns_model_find_link(const ns_model* model, const char* name) {

@@ -129,23 +129,23 @@ void nsi_columns_replace(nsi_columns* columns, uint32_t number, const double* va
     fill(columns, &columns->list.data[number], values, stride, step);
 }
 
-void nsi_columns_describe(const nsi_columns* columns, const char* key, nsi_json* j) {
+void nsi_columns_describe(const nsi_columns* columns, const char* key, ns_json* j) {
     const nsi_column* list = columns->list.data;
     uint32_t count = columns->list.count;
-    nsi_json_open(j, key, '{');
-    nsi_json_open(j, "rows", '[');
-    for (uint32_t c = 0; c < count; c++) nsi_json_count(j, NULL, list[c].rows);
-    nsi_json_close(j);
-    nsi_json_open(j, "orders", '[');
-    for (uint32_t c = 0; c < count; c++) nsi_json_count(j, NULL, list[c].order);
-    nsi_json_close(j);
-    nsi_json_open(j, "offsets", '[');
-    for (uint32_t c = 0; c < count; c++) nsi_json_number(j, NULL, list[c].offset);
-    nsi_json_close(j);
-    nsi_json_open(j, "steps", '[');
-    for (uint32_t c = 0; c < count; c++) nsi_json_number(j, NULL, list[c].step);
-    nsi_json_close(j);
-    nsi_json_close(j);
+    ns_json_open(j, key, '{');
+    ns_json_open(j, "rows", '[');
+    for (uint32_t c = 0; c < count; c++) ns_json_count(j, NULL, list[c].rows);
+    ns_json_close(j);
+    ns_json_open(j, "orders", '[');
+    for (uint32_t c = 0; c < count; c++) ns_json_count(j, NULL, list[c].order);
+    ns_json_close(j);
+    ns_json_open(j, "offsets", '[');
+    for (uint32_t c = 0; c < count; c++) ns_json_number(j, NULL, list[c].offset);
+    ns_json_close(j);
+    ns_json_open(j, "steps", '[');
+    for (uint32_t c = 0; c < count; c++) ns_json_number(j, NULL, list[c].step);
+    ns_json_close(j);
+    ns_json_close(j);
 }
 
 void nsi_columns_free(nsi_columns* columns) {

@@ -4,14 +4,15 @@
 //     nsi_columns columns = {.allocator = allocator};
 //     nsi_columns_add(&columns, time, 1, rows, NSI_ANY_STEP, error);        // column 0
 //     nsi_columns_add(&columns, poses + 3, 7, rows, NSI_POSE_STEP, error);  // column 1
-//     nsi_columns_describe(&columns, "columns", &json);
+//     nsi_columns_describe(&columns, "columns", json);
 //     nsi_columns_write(&columns, &page, error);
 //     nsi_columns_free(&columns);
 
 #ifndef NSI_REPORT_PACKED_COLUMNS_H
 #define NSI_REPORT_PACKED_COLUMNS_H
 
-#include "io/json.h"
+#include "base/common.h"
+#include "neuralsim/json.h"
 
 #include <float.h>
 
@@ -49,7 +50,7 @@ void nsi_columns_replace(nsi_columns* columns, uint32_t number, const double* va
                          double step);
 
 // What a reader has to know: rows, orders, offsets and steps.
-void nsi_columns_describe(const nsi_columns* columns, const char* key, nsi_json* j);
+void nsi_columns_describe(const nsi_columns* columns, const char* key, ns_json* j);
 
 // Add the numbers to a page.
 // @return NS_OK, NS_ERR_NOMEM

@@ -87,43 +87,43 @@ static ns_status choose(scene* s) {
 
 // ---- writing ---------------------------------------------------------------------------------
 
-static void write_number(nsi_json* j, const char* key, uint32_t number) {
-    nsi_json_number(j, key, number == NSI_NONE ? -1.0 : number);
+static void write_number(ns_json* j, const char* key, uint32_t number) {
+    ns_json_number(j, key, number == NSI_NONE ? -1.0 : number);
 }
 
-static void write_link(const ns_model* model, uint32_t number, nsi_json* j) {
+static void write_link(const ns_model* model, uint32_t number, ns_json* j) {
     const nsi_link* link = &model->links[number];
-    nsi_json_open(j, NULL, '{');
-    nsi_json_text(j, "name", link->def.name);
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", link->def.name);
     write_number(j, "parent", link->parent);
-    nsi_json_open(j, "joint", '{');
-    nsi_json_text(j, "name", link->def.joint);
-    nsi_json_text(j, "type", ns_joint_type_info(link->def.joint_type)->name);
+    ns_json_open(j, "joint", '{');
+    ns_json_text(j, "name", link->def.joint);
+    ns_json_text(j, "type", ns_joint_type_info(link->def.joint_type)->name);
     // The joint turns about its axis or slides along it, which leaves it as it is in the link.
-    nsi_json_numbers(j, "axis", link->def.axis, 3);
-    nsi_json_close(j);
-    nsi_json_close(j);
+    ns_json_numbers(j, "axis", link->def.axis, 3);
+    ns_json_close(j);
+    ns_json_close(j);
 }
 
 // Seven digits are enough for a picture.
-static void write_vertices(nsi_json* j, const double* vertices, size_t count) {
-    nsi_json_open(j, "vertices", '[');
+static void write_vertices(ns_json* j, const double* vertices, size_t count) {
+    ns_json_open(j, "vertices", '[');
     for (size_t k = 0; k < 3 * count; k++) {
         nsi_formatted shown = nsi_format_short(vertices[k], 7);
-        nsi_json_value(j, NULL, shown.text, strlen(shown.text));
+        ns_json_value(j, NULL, shown.text, strlen(shown.text));
     }
-    nsi_json_close(j);
+    ns_json_close(j);
 }
 
-static void write_shape(const scene* s, const ns_geom_def* def, const shape* of, nsi_json* j) {
+static void write_shape(const scene* s, const ns_geom_def* def, const shape* of, ns_json* j) {
     const nsi_surface* surface = &of->surface;
     if (surface->triangles.count > 0 && !s->too_many) {
         write_vertices(j, surface->vertices.data, surface->vertices.count / 3);
-        nsi_json_open(j, "triangles", '[');
+        ns_json_open(j, "triangles", '[');
         for (uint32_t k = 0; k < surface->triangles.count; k++) {
-            nsi_json_count(j, NULL, surface->triangles.data[k]);
+            ns_json_count(j, NULL, surface->triangles.data[k]);
         }
-        nsi_json_close(j);
+        ns_json_close(j);
     } else if (def->nvertex > 0) {
         write_vertices(j, def->vertices, def->nvertex);
     } else if (of->corners.count > 0) {
@@ -131,49 +131,49 @@ static void write_shape(const scene* s, const ns_geom_def* def, const shape* of,
     }
 }
 
-static void write_geom(const scene* s, uint32_t number, nsi_json* j) {
+static void write_geom(const scene* s, uint32_t number, ns_json* j) {
     const nsi_geom* geom = &s->model->geoms[number];
     const ns_geom_def* def = &geom->def;
     double pose[7];
     memcpy(pose, def->pose.position, 3 * sizeof *pose);
     memcpy(pose + 3, def->pose.quaternion, 4 * sizeof *pose);
-    nsi_json_open(j, NULL, '{');
-    nsi_json_text(j, "name", def->name);
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", def->name);
     write_number(j, "link", geom->link);
-    nsi_json_text(j, "type", nsi_geom_type_name(def->type));
-    nsi_json_numbers(j, "size", def->size, 3);
-    nsi_json_numbers(j, "pose", pose, 7);
-    nsi_json_numbers(j, "color", def->color, 4);
+    ns_json_text(j, "type", nsi_geom_type_name(def->type));
+    ns_json_numbers(j, "size", def->size, 3);
+    ns_json_numbers(j, "pose", pose, 7);
+    ns_json_numbers(j, "color", def->color, 4);
     write_shape(s, def, &s->shapes[number], j);
-    nsi_json_close(j);
+    ns_json_close(j);
 }
 
-static void write_up(const ns_model* model, nsi_json* j) {
+static void write_up(const ns_model* model, ns_json* j) {
     const double* g = model->world.gravity;
     double length = hypot(hypot(g[0], g[1]), g[2]), up[3] = {0.0, 0.0, 1.0};
     for (int k = 0; k < 3 && length > 0.0 && isfinite(length); k++) up[k] = 0.0 - g[k] / length;
-    nsi_json_numbers(j, "up", up, 3);
+    ns_json_numbers(j, "up", up, 3);
 }
 
 ns_status nsi_scene_write(const ns_model* model, const ns_allocator* allocator, const char* key,
-                          nsi_json* j, ns_error* error) {
+                          ns_json* j, ns_error* error) {
     uint32_t ngeom = model->sizes.ngeom;
     scene s = {.model = model, .allocator = allocator};
     s.shapes = nsi_alloc_zeroed(allocator, ngeom * sizeof *s.shapes);
     if (!s.shapes) return nsi_fail_nomem(error);
     ns_status status = choose(&s);
     if (status == NS_OK) {
-        nsi_json_open(j, key, '{');
+        ns_json_open(j, key, '{');
         write_up(model, j);
-        nsi_json_open(j, "links", '[');
+        ns_json_open(j, "links", '[');
         for (uint32_t i = 0; i < model->sizes.nlink; i++) write_link(model, i, j);
-        nsi_json_close(j);
-        nsi_json_open(j, "geoms", '[');
+        ns_json_close(j);
+        ns_json_open(j, "geoms", '[');
         for (uint32_t g = 0; g < ngeom; g++) {
             if (s.shapes[g].drawn) write_geom(&s, g, j);
         }
-        nsi_json_close(j);
-        nsi_json_close(j);
+        ns_json_close(j);
+        ns_json_close(j);
     }
     for (uint32_t g = 0; g < ngeom; g++) nsi_surface_free(allocator, &s.shapes[g].surface);
     nsi_free(allocator, s.shapes);

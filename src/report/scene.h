@@ -3,7 +3,8 @@
 #ifndef NSI_REPORT_SCENE_H
 #define NSI_REPORT_SCENE_H
 
-#include "io/json.h"
+#include "base/common.h"
+#include "neuralsim/json.h"
 #include "neuralsim/model.h"
 
 // Most triangles of all meshes of a model. Where there are more, meshes are drawn by their corners.
@@ -14,6 +15,6 @@ enum { NSI_SCENE_MOST_TRIANGLES = 200000 };
 // at all.
 // @return NS_OK, NS_ERR_NOMEM
 ns_status nsi_scene_write(const ns_model* model, const ns_allocator* allocator, const char* key,
-                          nsi_json* j, ns_error* error);
+                          ns_json* j, ns_error* error);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include "report/viewer.h"
 
-#include "io/json.h"
 #include "model/model_data.h"
+#include "neuralsim/json.h"
 #include "report/packed_columns.h"
 #include "report/scene.h"
 
@@ -244,72 +244,72 @@ ns_status nsi_viewer_add_contact(nsi_viewer* v, const char* name, const double* 
 
 // ---- writing ---------------------------------------------------------------------------------
 
-static void write_column(nsi_json* j, const char* key, uint32_t column) {
-    nsi_json_number(j, key, column == NSI_NONE ? (double)NAN : (double)column); // NaN is null
+static void write_column(ns_json* j, const char* key, uint32_t column) {
+    ns_json_number(j, key, column == NSI_NONE ? (double)NAN : (double)column); // NaN is null
 }
 
-static void write_track(const track* t, nsi_json* j) {
-    nsi_json_open(j, NULL, '{');
-    nsi_json_text(j, "name", t->name);
-    nsi_json_text(j, "role", t->role);
+static void write_track(const track* t, ns_json* j) {
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", t->name);
+    ns_json_text(j, "role", t->role);
     write_column(j, "poses", t->poses);
-    nsi_json_open(j, "contacts", '[');
+    ns_json_open(j, "contacts", '[');
     for (uint32_t k = 0; k < t->contacts.count; k++) {
-        nsi_json_open(j, NULL, '{');
-        nsi_json_text(j, "name", t->contacts.data[k].name);
-        nsi_json_count(j, "first", t->contacts.data[k].first);
-        nsi_json_close(j);
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", t->contacts.data[k].name);
+        ns_json_count(j, "first", t->contacts.data[k].first);
+        ns_json_close(j);
     }
-    nsi_json_close(j);
-    nsi_json_close(j);
+    ns_json_close(j);
+    ns_json_close(j);
 }
 
-static void write_quantity(const quantity* q, uint32_t ntrack, nsi_json* j) {
-    nsi_json_open(j, NULL, '{');
-    nsi_json_text(j, "name", q->name);
-    nsi_json_text(j, "unit", q->unit);
-    nsi_json_open(j, "columns", '[');
+static void write_quantity(const quantity* q, uint32_t ntrack, ns_json* j) {
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", q->name);
+    ns_json_text(j, "unit", q->unit);
+    ns_json_open(j, "columns", '[');
     for (uint32_t k = 0; k < ntrack; k++) {
         write_column(j, NULL, k < q->columns.count ? q->columns.data[k] : NSI_NONE);
     }
-    nsi_json_close(j);
-    nsi_json_close(j);
+    ns_json_close(j);
+    ns_json_close(j);
 }
 
-static void write_episode(const episode* e, nsi_json* j) {
-    nsi_json_open(j, NULL, '{');
-    nsi_json_text(j, "name", e->name);
-    nsi_json_count(j, "time", e->time);
-    nsi_json_open(j, "spans", '[');
+static void write_episode(const episode* e, ns_json* j) {
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", e->name);
+    ns_json_count(j, "time", e->time);
+    ns_json_open(j, "spans", '[');
     for (uint32_t k = 0; k < e->spans.count; k++) {
-        nsi_json_open(j, NULL, '{');
-        nsi_json_number(j, "from", e->spans.data[k].from);
-        nsi_json_number(j, "to", e->spans.data[k].to);
-        nsi_json_text(j, "role", e->spans.data[k].role);
-        nsi_json_close(j);
+        ns_json_open(j, NULL, '{');
+        ns_json_number(j, "from", e->spans.data[k].from);
+        ns_json_number(j, "to", e->spans.data[k].to);
+        ns_json_text(j, "role", e->spans.data[k].role);
+        ns_json_close(j);
     }
-    nsi_json_close(j);
-    nsi_json_text(j, "note", e->note);
-    nsi_json_open(j, "tracks", '[');
+    ns_json_close(j);
+    ns_json_text(j, "note", e->note);
+    ns_json_open(j, "tracks", '[');
     for (uint32_t k = 0; k < e->tracks.count; k++) write_track(&e->tracks.data[k], j);
-    nsi_json_close(j);
-    nsi_json_open(j, "quantities", '[');
+    ns_json_close(j);
+    ns_json_open(j, "quantities", '[');
     for (uint32_t k = 0; k < e->quantities.count; k++) {
         write_quantity(&e->quantities.data[k], e->tracks.count, j);
     }
-    nsi_json_close(j);
-    nsi_json_close(j);
+    ns_json_close(j);
+    ns_json_close(j);
 }
 
 static ns_status write_data(const nsi_viewer* v, ns_text* out, ns_error* error) {
-    nsi_json j = nsi_json_begin(&v->allocator);
-    nsi_json_count(&j, "version", 1);
-    ns_status status = nsi_scene_write(v->model, &v->allocator, "scene", &j, error);
-    nsi_json_open(&j, "episodes", '[');
-    for (uint32_t k = 0; k < v->episodes.count; k++) write_episode(&v->episodes.data[k], &j);
-    nsi_json_close(&j);
-    nsi_columns_describe(&v->columns, "columns", &j);
-    ns_status finished = nsi_json_finish(&j, out, status == NS_OK ? error : NULL);
+    ns_json* j = ns_json_create(&v->allocator);
+    ns_json_count(j, "version", 1);
+    ns_status status = nsi_scene_write(v->model, &v->allocator, "scene", j, error);
+    ns_json_open(j, "episodes", '[');
+    for (uint32_t k = 0; k < v->episodes.count; k++) write_episode(&v->episodes.data[k], j);
+    ns_json_close(j);
+    nsi_columns_describe(&v->columns, "columns", j);
+    ns_status finished = ns_json_finish(j, out, status == NS_OK ? error : NULL);
     return status == NS_OK ? finished : status;
 }
 

@@ -159,15 +159,16 @@ static ns_status trace_step(const ns_model* model, const ns_system_options* opti
     return NS_OK;
 }
 
-static ns_status trace(const ns_model* model, const ns_system_options* options, ns_system* system,
-                       ns_error* error) {
+static ns_status trace(const ns_model* model, const ns_system_options* options,
+                       const double* values, ns_system* system, ns_error* error) {
     uint32_t nparam = model->sizes.nparam, np = 0;
     uint8_t* is_free = nsi_alloc_zeroed(&model->allocator, (size_t)nparam + 1);
     system->params = nsi_alloc(&model->allocator, ((size_t)nparam + 1) * sizeof(double));
     system->free_param = nsi_alloc(&model->allocator, ((size_t)nparam + 1) * sizeof(uint32_t));
     ns_status status =
         is_free && system->params && system->free_param ? NS_OK : nsi_fail_nomem(error);
-    if (status == NS_OK) status = choose_values(model, options, system->params, error);
+    if (status == NS_OK && values) memcpy(system->params, values, nparam * sizeof *values);
+    if (status == NS_OK && !values) status = choose_values(model, options, system->params, error);
     if (status == NS_OK) status = choose_free(model, options, is_free, error);
     if (status == NS_OK) status = trace_step(model, options, is_free, system, error);
     for (uint32_t i = 0; status == NS_OK && i < nparam; i++) {
@@ -223,19 +224,21 @@ ns_status nsi_system_check_options(const ns_system_options* options, ns_error* e
     return NS_OK;
 }
 
-ns_status ns_system_create(const ns_model* model, const ns_system_options* options, ns_system** out,
-                           ns_error* error) {
-    *out = NULL;
-    if (!model) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_system_create: the model is NULL");
-    ns_system_options defaults = ns_default_system_options();
-    if (!options) options = &defaults;
-    ns_status status = nsi_system_check_options(options, error);
-    if (status != NS_OK) return status;
+// @param values  (nparam) of all parameters instead of the model's and `set`, or NULL
+static ns_status create_system(const ns_model* model, const ns_system_options* options,
+                               const double* values, ns_system** out, ns_error* error) {
     ns_system* system = nsi_alloc_zeroed(&model->allocator, sizeof *system);
     if (!system) return nsi_fail_nomem(error);
     system->allocator = model->allocator;
     system->model = model;
-    status = trace(model, options, system, error);
+
+    // What the options point to may go afterwards, except for the blueprint
+    system->options = *options;
+    system->options.free_params = system->options.observe = NULL;
+    system->options.set = NULL;
+    system->options.nfree = system->options.nset = system->options.nobserve = 0;
+
+    ns_status status = trace(model, options, values, system, error);
     if (status == NS_OK) status = nsi_system_build(system, options->backend, error);
     if (status != NS_OK) {
         ns_system_free(system);
@@ -243,6 +246,24 @@ ns_status ns_system_create(const ns_model* model, const ns_system_options* optio
     }
     *out = system;
     return NS_OK;
+}
+
+ns_status ns_system_create(const ns_model* model, const ns_system_options* options, ns_system** out,
+                           ns_error* error) {
+    *out = NULL;
+    if (!model) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_system_create: the model is NULL");
+    ns_system_options defaults = ns_default_system_options();
+    if (!options) options = &defaults;
+    ns_status status = nsi_system_check_options(options, error);
+    return status == NS_OK ? create_system(model, options, NULL, out, error) : status;
+}
+
+ns_status nsi_system_create_like(const ns_system* system, const ns_system_options* options,
+                                 ns_system** out, ns_error* error) {
+    ns_system_options chosen = *options;
+    chosen.nfree = chosen.nset = 0;
+    *out = NULL;
+    return create_system(system->model, &chosen, system->params, out, error);
 }
 
 void ns_system_free(ns_system* system) {

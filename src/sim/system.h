@@ -17,7 +17,8 @@ typedef struct nsi_weight_array {
 
 struct ns_system {
     ns_allocator allocator;
-    const ns_model* model; // NULL: a learned system
+    const ns_model* model;     // NULL: a learned system
+    ns_system_options options; // it was made with; without free_params, set and observe
     ns_system_sizes sizes;
     uint32_t nsolver;     // 1 when the step solves for impulses and tells the residual, else 0
     ns_graph* graph;      // in: state, control, parameters; out: observations, residual, next state
@@ -42,6 +43,12 @@ ns_status nsi_system_alloc_weights(ns_system* system, uint32_t narray, uint32_t 
 ns_status nsi_system_build(ns_system* system, ns_backend backend, ns_error* error);
 // How to trace a model with these options: all but parameters, observations and networks.
 nsi_step_options nsi_system_step_options(const ns_model* model, const ns_system_options* options);
+
+// Another system of the same model, with the parameter values of `system` and these options, of
+// which `free_params` and `set` are ignored: nothing is free. Not for learned systems.
+// @return as ns_system_create()
+ns_status nsi_system_create_like(const ns_system* system, const ns_system_options* options,
+                                 ns_system** out, ns_error* error);
 
 // Set the parameters that fit a pattern; values NULL: only check that there are some and that they can
 // have this value.

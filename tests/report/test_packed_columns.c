@@ -16,10 +16,10 @@
 enum { ROWS = 1000 };
 
 static payload read_back(const nsi_columns* columns) {
-    nsi_json j = nsi_json_begin(NULL);
-    nsi_columns_describe(columns, "columns", &j);
+    ns_json* j = ns_json_create(NULL);
+    nsi_columns_describe(columns, "columns", j);
     ns_text json, text;
-    assert_int_equal(nsi_json_finish(&j, &json, NULL), NS_OK);
+    assert_int_equal(ns_json_finish(j, &json, NULL), NS_OK);
     nsi_text_builder b = {.allocator = ns_default_allocator()};
     assert_int_equal(nsi_columns_write(columns, &b, NULL), NS_OK);
     assert_int_equal(nsi_text_finish(&b, &text, NULL), NS_OK);
