@@ -6,7 +6,6 @@
 
 #include "io/yaml.h"
 
-#include "io/file.h"
 #include "io/numbers.h"
 #include "io/utf8.h"
 
@@ -29,16 +28,20 @@ static void fail_list(const char* file, place at, ns_status status, ns_error* er
     nsi_fail(error, status, "%.200s:%u:%u: %s", file, at.line, at.column, what);
 }
 
-static place node_place(const nsi_yaml* yaml, const nsi_yaml_node* node) {
-    if (!node) node = yaml->root;
+static place node_place(const nsi_yaml_node* node) {
     return node ? (place){node->line, node->column} : (place){1, 1};
+}
+
+static const char* node_file(const nsi_yaml* yaml, const nsi_yaml_node* node) {
+    return node && node->source ? node->source->file : yaml->file;
 }
 
 ns_status nsi_yaml_fail(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
                         const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fail_list(yaml->file, node_place(yaml, node), NS_ERR_PARSE, error, format, arguments);
+    if (!node) node = yaml->root;
+    fail_list(node_file(yaml, node), node_place(node), NS_ERR_PARSE, error, format, arguments);
     va_end(arguments);
     return NS_ERR_PARSE;
 }
@@ -47,7 +50,8 @@ ns_status nsi_yaml_fail_limit(const nsi_yaml* yaml, const nsi_yaml_node* node, n
                               const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fail_list(yaml->file, node_place(yaml, node), NS_ERR_LIMIT, error, format, arguments);
+    if (!node) node = yaml->root;
+    fail_list(node_file(yaml, node), node_place(node), NS_ERR_LIMIT, error, format, arguments);
     va_end(arguments);
     return NS_ERR_LIMIT;
 }
@@ -78,11 +82,13 @@ typedef struct level {
 
 typedef struct reader {
     nsi_yaml* out;
+    const nsi_yaml_source* source;
+    nsi_yaml_node* root;
     const char* text;
     size_t size;
     ns_error* error;
     level levels[NSI_YAML_MAX_DEPTH];
-    uint32_t depth, nnode, ndocument;
+    uint32_t depth, ndocument;
     bool done;
     NSI_ARRAY(const nsi_yaml_node*) entries; // of all maps
     nsi_index keys;                          // of the entries, by map and key
@@ -93,7 +99,7 @@ static ns_status fail_at(const reader* r, place at, ns_status status, const char
 static ns_status fail_at(const reader* r, place at, ns_status status, const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fail_list(r->out->file, at, status, r->error, format, arguments);
+    fail_list(r->source->file, at, status, r->error, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -200,16 +206,16 @@ static ns_status copy_text(const reader* r, const yaml_event_t* event, const cha
 
 // Append a node to the list or map that is open, or make it the root.
 static ns_status add_node(reader* r, place at, nsi_yaml_node** out) {
-    if (r->nnode++ == NSI_YAML_MAX_NODES) {
+    if (r->out->nnode++ == NSI_YAML_MAX_NODES) {
         return fail_at(r, at, NS_ERR_LIMIT, "more than %d values; split the file",
                        NSI_YAML_MAX_NODES);
     }
     nsi_yaml_node* node = nsi_arena_alloc(&r->out->arena, sizeof *node);
     if (!node) return nsi_fail_nomem(r->error);
-    *node = (nsi_yaml_node){.line = at.line, .column = at.column};
+    *node = (nsi_yaml_node){.line = at.line, .column = at.column, .source = r->source};
     *out = node;
     if (r->depth == 0) {
-        r->out->root = node;
+        r->root = node;
         return NS_OK;
     }
     level* top = &r->levels[r->depth - 1];
@@ -275,7 +281,7 @@ static ns_status take_value(reader* r, nsi_yaml_node* node, const yaml_event_t* 
                        "lists and mappings nest more than %d deep", NSI_YAML_MAX_DEPTH);
     }
     node->type = event->type == YAML_SEQUENCE_START_EVENT ? NSI_YAML_LIST : NSI_YAML_MAP;
-    r->levels[r->depth++] = (level){.node = node, .number = r->nnode};
+    r->levels[r->depth++] = (level){.node = node, .number = r->out->nnode};
     return NS_OK;
 }
 
@@ -338,7 +344,7 @@ static ns_status read_events(reader* r) {
 // An empty file is an empty text.
 static ns_status add_root(reader* r) {
     nsi_yaml_node* root = NULL;
-    if (r->out->root) return NS_OK;
+    if (r->root) return NS_OK;
     ns_status status = add_node(r, (place){1, 1}, &root);
     if (status != NS_OK) return status;
     root->text = "";
@@ -346,34 +352,20 @@ static ns_status add_root(reader* r) {
     return NS_OK;
 }
 
-ns_status nsi_yaml_parse(const char* text, size_t size, const char* path,
-                         const ns_allocator* allocator, nsi_yaml* out, ns_error* error) {
-    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
-    *out = (nsi_yaml){.file = path, .arena.allocator = memory};
+ns_status nsi_yaml_parse_into(nsi_yaml* out, const nsi_yaml_source* source, const char* text,
+                              size_t size, nsi_yaml_node** root, ns_error* error) {
     if (size > NSI_YAML_MAX_SIZE) {
-        return nsi_fail(error, NS_ERR_LIMIT, "%.200s: more than %d MiB; split the file", path,
-                        NSI_YAML_MAX_SIZE >> 20);
+        return nsi_fail(error, NS_ERR_LIMIT, "%.200s: more than %d MiB; split the file",
+                        source->file, NSI_YAML_MAX_SIZE >> 20);
     }
     if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) text += 3, size -= 3; // byte order mark
-    reader r = {.out = out, .text = text, .size = size, .error = error};
+    reader r = {.out = out, .source = source, .text = text, .size = size, .error = error};
     ns_status status = check_directives(&r);
     if (status == NS_OK) status = read_events(&r);
     if (status == NS_OK) status = add_root(&r);
-    nsi_array_free(&memory, &r.entries);
-    nsi_index_free(&memory, &r.keys);
-    if (status != NS_OK) nsi_yaml_free(out);
-    return status;
-}
-
-ns_status nsi_yaml_read(const char* path, const ns_allocator* allocator, nsi_yaml* out,
-                        ns_error* error) {
-    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
-    nsi_bytes text = {0};
-    *out = (nsi_yaml){0};
-    // One byte past the limit is read, so that the parser sees that it is too much.
-    ns_status status = nsi_file_read(path, NSI_YAML_MAX_SIZE, &memory, &text, error);
-    if (status == NS_OK) status = nsi_yaml_parse(text.data, text.count, path, &memory, out, error);
-    nsi_array_free(&memory, &text);
+    nsi_array_free(&out->arena.allocator, &r.entries);
+    nsi_index_free(&out->arena.allocator, &r.keys);
+    *root = r.root;
     return status;
 }
 
@@ -413,7 +405,7 @@ static int find_word(const char* words, const char* wanted) {
     return -1;
 }
 
-static bool is_null(const nsi_yaml_node* node) {
+bool nsi_yaml_is_null(const nsi_yaml_node* node) {
     return node->type == NSI_YAML_SCALAR && node->plain &&
            (node->text[0] == '\0' || strcmp(node->text, "~") == 0 ||
             strcmp(node->text, "null") == 0);
@@ -423,7 +415,7 @@ static bool is_null(const nsi_yaml_node* node) {
 static const char* kind_text(const nsi_yaml_node* node) {
     if (node->type == NSI_YAML_MAP) return "a mapping";
     if (node->type == NSI_YAML_LIST) return "a list";
-    return is_null(node) ? "nothing" : "one value";
+    return nsi_yaml_is_null(node) ? "nothing" : "one value";
 }
 
 static ns_status fail_key(const nsi_yaml* yaml, const nsi_yaml_node* entry, const char* what,
@@ -433,7 +425,8 @@ static ns_status fail_key(const nsi_yaml* yaml, const nsi_yaml_node* entry, cons
     for (const char* at = keys; next_word(&at, word);) ns_nearest_offer(&nearest, word);
     const char* likely = ns_nearest_likely(&nearest);
     if (likely) snprintf(hint, sizeof hint, "did you mean \"%s\"? The", likely);
-    nsi_yaml_node at_key = {.line = entry->key_line, .column = entry->key_column};
+    nsi_yaml_node at_key = {
+        .line = entry->key_line, .column = entry->key_column, .source = entry->source};
     return nsi_yaml_fail(yaml, &at_key, error, "unknown key %s; %s keys of %s: %s",
                          nsi_quote(entry->key, strlen(entry->key), quote), hint, what, keys);
 }
@@ -478,7 +471,7 @@ static ns_status fail_value(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_
 static ns_status want_scalar(const nsi_yaml* yaml, const nsi_yaml_node* node, const char* what,
                              ns_error* error) {
     char name[NAME_SIZE];
-    if (node->type == NSI_YAML_SCALAR && !is_null(node)) return NS_OK;
+    if (node->type == NSI_YAML_SCALAR && !nsi_yaml_is_null(node)) return NS_OK;
     return nsi_yaml_fail(yaml, node, error, "%sthis is %s; write %s", name_text(node, name),
                          kind_text(node), what);
 }

@@ -3,6 +3,10 @@
 // Made for files from anywhere: sizes and depth are bounded; aliases, anchors, tags, several
 // documents and repeated keys are refused. libyaml takes its memory from malloc, not from the
 // allocator.
+//
+// A file may extend another one: `extends: base.yaml` at its top. Its values override those of the base;
+// mappings merge key by key, lists and values replace, null removes a key of the base. The merged tree
+// has the order of the base. Every node knows the file it comes from.
 
 #ifndef NSI_IO_YAML_H
 #define NSI_IO_YAML_H
@@ -12,8 +16,15 @@
 enum {
     NSI_YAML_MAX_SIZE = 4 << 20, // bytes of a file
     NSI_YAML_MAX_DEPTH = 32,
-    NSI_YAML_MAX_NODES = 1 << 20
+    NSI_YAML_MAX_NODES = 1 << 20, // of a file and its bases together
+    NSI_YAML_MAX_BASES = 8        // a file that extends one that extends one..
 };
+
+// A file that nodes come from.
+typedef struct nsi_yaml_source {
+    const char* file;   // for messages
+    const char* folder; // from the folder of the first file to that of this one: "", "../base/"
+} nsi_yaml_source;
 
 typedef enum nsi_yaml_type { NSI_YAML_SCALAR, NSI_YAML_LIST, NSI_YAML_MAP } nsi_yaml_type;
 
@@ -29,16 +40,18 @@ struct nsi_yaml_node {
     const nsi_yaml_node* next;
     const nsi_yaml_node* parent;
     uint32_t count; // of entries
+    const nsi_yaml_source* source;
 };
 
 typedef struct nsi_yaml {
     const char* file;          // for messages; must outlive the tree
     const nsi_yaml_node* root; // never NULL; of an empty file an empty text
+    uint32_t nnode;            // that were read
     nsi_arena arena;
 } nsi_yaml;
 
-// Read a file, or text that stands for it. `out` is to be freed after success, and may be in any
-// case.
+// Read a file and the files that it extends, or text that stands for a file and extends none. `out` is to be
+// freed after success, and may be in any case.
 // @return NS_OK; NS_ERR_IO; NS_ERR_PARSE and NS_ERR_LIMIT with "file:line:column: what is wrong;
 //         what to do"; NS_ERR_NOMEM
 ns_status nsi_yaml_read(const char* path, const ns_allocator* allocator, nsi_yaml* out,
@@ -47,11 +60,27 @@ ns_status nsi_yaml_parse(const char* text, size_t size, const char* path,
                          const ns_allocator* allocator, nsi_yaml* out, ns_error* error);
 void nsi_yaml_free(nsi_yaml* yaml); // zeroed and freed ones are allowed
 
+// Read text as one more tree of `out`, whose root stays as it is. The source must outlive it.
+ns_status nsi_yaml_parse_into(nsi_yaml* out, const nsi_yaml_source* source, const char* text,
+                              size_t size, nsi_yaml_node** root, ns_error* error);
+
+// A copy of a mapping of another tree as a tree of its own, its `extends` followed.
+// @param skip    keys of the mapping that are left out, separated by spaces
+// @param before  NULL, or a finder for what `extends` names other than files: it returns NULL when there is none, or
+//                the mapping that is extended, of the same tree as `map`
+typedef const nsi_yaml_node* nsi_yaml_finder(void* context, const char* name);
+ns_status nsi_yaml_derive(const nsi_yaml* yaml, const nsi_yaml_node* map, const char* skip,
+                          nsi_yaml_finder* before, void* context, const ns_allocator* allocator,
+                          nsi_yaml* out, ns_error* error);
+
 // "file:line:column: ..." for the node, with NS_ERR_PARSE or NS_ERR_LIMIT. NULL is the root.
 ns_status nsi_yaml_fail(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
                         const char* format, ...) NSI_PRINTF(4, 5);
 ns_status nsi_yaml_fail_limit(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
                               const char* format, ...) NSI_PRINTF(4, 5);
+
+// Nothing, `~` or `null`?
+bool nsi_yaml_is_null(const nsi_yaml_node* node);
 
 // The entry of a map, or NULL.
 const nsi_yaml_node* nsi_yaml_find(const nsi_yaml_node* map, const char* key);
@@ -91,5 +120,8 @@ bool nsi_yaml_is_typed(const char* text);
 // where it is plainly a text.
 void nsi_yaml_add_quoted(nsi_text_builder* text, const char* value);
 void nsi_yaml_add_text(nsi_text_builder* text, const char* value);
+
+// A node as a file, from which the same tree is read; comments are gone.
+void nsi_yaml_add_node(nsi_text_builder* text, const nsi_yaml_node* node);
 
 #endif

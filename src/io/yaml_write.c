@@ -54,3 +54,37 @@ void nsi_yaml_add_text(nsi_text_builder* text, const char* value) {
         nsi_yaml_add_quoted(text, value);
     }
 }
+
+// ---- trees -----------------------------------------------------------------------------------
+
+static void add_indent(nsi_text_builder* text, uint32_t depth) {
+    for (uint32_t k = 0; k < depth; k++) nsi_text_add(text, "  ");
+}
+
+// A value after "key:" or "-": on the same line, or as a block below it. Recursion is bounded by the depth
+// of a tree.
+static void add_value(nsi_text_builder* text, const nsi_yaml_node* node, uint32_t depth) {
+    if (node->type == NSI_YAML_SCALAR) {
+        nsi_text_add(text, node->plain && !*node->text ? "" : " ");
+        if (node->plain) {
+            nsi_text_add_bytes(text, node->text, strlen(node->text));
+        } else {
+            nsi_yaml_add_quoted(text, node->text);
+        }
+        nsi_text_add(text, "\n");
+        return;
+    }
+    bool map = node->type == NSI_YAML_MAP;
+    nsi_text_add(text, node->count > 0 ? "\n" : map ? " {}\n" : " []\n");
+    for (const nsi_yaml_node* n = node->first; n; n = n->next) {
+        add_indent(text, depth);
+        if (map) nsi_yaml_add_text(text, n->key);
+        nsi_text_add(text, map ? ":" : "-");
+        add_value(text, n, depth + 1);
+    }
+}
+
+void nsi_yaml_add_node(nsi_text_builder* text, const nsi_yaml_node* node) {
+    nsi_text_add(text, "---"); // so that a value can stand alone
+    add_value(text, node, 0);
+}
