@@ -43,14 +43,14 @@ typedef struct network_command {
 // ---- the picture ---------------------------------------------------------------------------
 
 static int draw(const network_command* c, const ns_system* system, uint32_t set) {
-    nsi_charts charts;
-    nsi_figure figure = {0};
+    nsi_figures charts;
+    nsi_drawing figure = {0};
     ns_text text = {0};
     ns_error error;
-    nsi_charts_init(NULL, &charts);
-    ns_status status = nsi_weights_add_chart(system, set, system->weights, NULL, &charts, &error);
-    if (status == NS_OK) status = nsi_chart_figure(charts.list.data, NULL, &figure, &error);
-    if (status == NS_OK) status = nsi_figure_file(&figure, &text, &error);
+    nsi_figures_init(NULL, &charts);
+    ns_status status = nsi_weights_add_figure(system, set, system->weights, NULL, &charts, &error);
+    if (status == NS_OK) status = nsi_figure_draw(charts.list.data, NULL, &figure, &error);
+    if (status == NS_OK) status = nsi_drawing_file(&figure, &text, &error);
     int code = EXIT_FAILED;
     if (status != NS_OK) {
         cli_fail("%s", error.message);
@@ -58,8 +58,8 @@ static int draw(const network_command* c, const ns_system* system, uint32_t set)
         code = cli_finish();
     }
     ns_text_free(&text);
-    nsi_figure_free(&figure);
-    nsi_charts_free(&charts);
+    nsi_drawing_free(&figure);
+    nsi_figures_free(&charts);
     return code;
 }
 

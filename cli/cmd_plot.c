@@ -51,7 +51,7 @@ typedef struct plot {
     bool list;
     cli_list columns;
     char folder[4096]; // of the parts of a fit, ending with '/'; "" for a table
-    nsi_charts charts;
+    nsi_figures charts;
     nsi_result answer; // what charts borrow from
     ns_table table;
     ns_hybrid* hybrid;
@@ -73,8 +73,8 @@ static bool read_table(plot* p, const char* path, const char* name, const char* 
     ns_status status =
         ns_table_read(path, &(ns_table_options){.allow_missing = true}, NULL, &p->table, &error);
     if (status == NS_OK) {
-        status = nsi_curves_add_chart(&p->table, path, p->columns.items, p->columns.count, name,
-                                      title, &p->charts, &error);
+        status = nsi_curves_add_figure(&p->table, path, p->columns.items, p->columns.count, name,
+                                       title, &p->charts, &error);
     }
     if (status != NS_OK) cli_fail("%s", error.message);
     return status == NS_OK;
@@ -93,7 +93,8 @@ static bool read_result(plot* p, const char* path) {
             status =
                 nsi_result_read(bytes.data, bytes.count, path, p->fit, NULL, &p->answer, &error);
         }
-        if (status == NS_OK && !grid) status = nsi_result_charts(&p->answer, &p->charts, &error);
+        if (status == NS_OK && !grid)
+            status = nsi_result_add_figures(&p->answer, &p->charts, &error);
     }
     nsi_array_free(&memory, &bytes);
     if (status != NS_OK) cli_fail("%s", error.message);
@@ -117,7 +118,7 @@ static void load_networks(plot* p, const char* path) {
     status = ns_system_create(ns_hybrid_model(p->hybrid), &options, &p->system, error);
     uint32_t sets = status == NS_OK && p->system->binding ? p->system->binding->nset : 0;
     for (uint32_t k = 0; k < sets && k < MOST_NETWORKS && status == NS_OK; k++) {
-        status = nsi_weights_add_chart(p->system, k, p->system->weights, NULL, &p->charts, error);
+        status = nsi_weights_add_figure(p->system, k, p->system->weights, NULL, &p->charts, error);
     }
 }
 
@@ -174,7 +175,7 @@ static bool load(plot* p) {
 }
 
 static void unload(plot* p) {
-    nsi_charts_free(&p->charts);
+    nsi_figures_free(&p->charts);
     nsi_result_free(&p->answer);
     ns_table_free(&p->table);
     ns_system_free(p->system);
@@ -186,7 +187,7 @@ static void unload(plot* p) {
 static int list_all(const plot* p) {
     nsi_text_builder b = {.allocator = ns_default_allocator()};
     for (uint32_t k = 0; k < p->charts.list.count; k++) {
-        const nsi_chart* chart = &p->charts.list.data[k];
+        const ns_figure* chart = &p->charts.list.data[k];
         nsi_text_add(&b, "%-18s ", chart->name);
         nsi_format_add(&b, chart->title);
         nsi_text_add(&b, "\n");
@@ -195,22 +196,22 @@ static int list_all(const plot* p) {
 }
 
 // The chart that --columns are of; NULL after saying that there is none.
-static const nsi_chart* choose_table(const plot* p) {
-    const nsi_chart* chart = nsi_charts_find(&p->charts, "predictions");
-    if (!chart) chart = nsi_charts_find(&p->charts, "curves");
+static const ns_figure* choose_table(const plot* p) {
+    const ns_figure* chart = nsi_figures_find(&p->charts, "predictions");
+    if (!chart) chart = nsi_figures_find(&p->charts, "curves");
     if (!chart) cli_fail("%s: --columns are of predictions, and there are none", p->source);
     return chart;
 }
 
 // NULL after saying which there are.
-static const nsi_chart* choose(const plot* p) {
+static const ns_figure* choose(const plot* p) {
     if (p->charts.list.count == 0) {
         cli_fail("%s: there is nothing to draw", p->source);
         return NULL;
     }
     if (!p->figure && p->columns.count > 0) return choose_table(p);
     if (!p->figure) return &p->charts.list.data[0];
-    const nsi_chart* found = nsi_charts_find(&p->charts, p->figure);
+    const ns_figure* found = nsi_figures_find(&p->charts, p->figure);
     if (found) return found;
     ns_nearest near = {.wanted = p->figure};
     for (uint32_t k = 0; k < p->charts.list.count; k++) {
@@ -228,25 +229,25 @@ static const nsi_chart* choose(const plot* p) {
     return NULL;
 }
 
-static bool write_chart(const nsi_chart* chart, const char* path) {
+static bool write_chart(const ns_figure* chart, const char* path) {
     ns_error error;
     ns_text text = {0};
-    nsi_figure figure = {0};
+    nsi_drawing figure = {0};
     ns_status status;
     if (cli_ends_with(path, ".csv")) {
-        status = nsi_chart_csv(chart, NULL, &text, &error);
+        status = ns_figure_csv(chart, NULL, &text, &error);
     } else {
-        status = nsi_chart_figure(chart, NULL, &figure, &error);
-        if (status == NS_OK) status = nsi_figure_file(&figure, &text, &error);
+        status = nsi_figure_draw(chart, NULL, &figure, &error);
+        if (status == NS_OK) status = nsi_drawing_file(&figure, &text, &error);
     }
     bool done = status == NS_OK && cli_write_file(path, text.data, text.size);
     if (status != NS_OK) cli_fail("%s: %s", chart->name, error.message);
     ns_text_free(&text);
-    nsi_figure_free(&figure);
+    nsi_drawing_free(&figure);
     return done;
 }
 
-static int write_all(const plot* p, const nsi_chart* only) {
+static int write_all(const plot* p, const ns_figure* only) {
     char path[5000];
     size_t size = strlen(p->output);
     const char* gap = p->output[size - 1] == '/' ? "" : "/";
@@ -257,7 +258,7 @@ static int write_all(const plot* p, const nsi_chart* only) {
         cli_note("without pictures of networks: %s", p->network_error.message);
     }
     for (uint32_t k = 0; k < p->charts.list.count; k++) {
-        const nsi_chart* chart = &p->charts.list.data[k];
+        const ns_figure* chart = &p->charts.list.data[k];
         if (only && chart != only) continue;
         int used = snprintf(path, sizeof path, "%s%s%s.svg", p->output, gap, chart->name);
         if (used >= (int)sizeof path) return cli_fail("the name of the folder is too long");
@@ -266,7 +267,7 @@ static int write_all(const plot* p, const nsi_chart* only) {
     return EXIT_OK;
 }
 
-static int print_chart(const nsi_chart* chart) {
+static int print_chart(const ns_figure* chart) {
     struct winsize window;
     bool terminal = isatty(STDOUT_FILENO);
     uint32_t columns = 80;
@@ -277,7 +278,7 @@ static int print_chart(const nsi_chart* chart) {
     bool colour = terminal && !(no_colour && *no_colour) && !(kind && strcmp(kind, "dumb") == 0);
     ns_text text = {0};
     ns_error error;
-    if (nsi_chart_text(chart, columns, colour, NULL, &text, &error) != NS_OK) {
+    if (ns_figure_text(chart, columns, colour, NULL, &text, &error) != NS_OK) {
         return cli_fail("%s", error.message);
     }
     fwrite(text.data, 1, text.size, stdout);
@@ -297,7 +298,7 @@ static int run(plot* p) {
     }
     if (!load(p)) return EXIT_FAILED;
     if (p->list) return list_all(p);
-    const nsi_chart* chart = choose(p);
+    const ns_figure* chart = choose(p);
     if (!chart) return EXIT_FAILED;
     if (folder) return write_all(p, p->figure ? chart : NULL);
     if (p->output) return write_chart(chart, p->output) ? EXIT_OK : EXIT_FAILED;
@@ -319,7 +320,7 @@ int cmd_plot(int argc, char** argv) {
         return cli_usage("plot", "expected one RESULT: a result.json, its folder, or a table");
     }
     p.source = arguments.items[0];
-    nsi_charts_init(NULL, &p.charts);
+    nsi_figures_init(NULL, &p.charts);
     nsi_result_init(NULL, &p.answer);
     code = run(&p);
     unload(&p);

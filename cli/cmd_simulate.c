@@ -151,8 +151,8 @@ static bool create_system(simulation* s) {
     if (s->system) cli_note_integrator(s->model, s->system, options.integrator);
     if (!s->system || !ports_create(&s->ports, &s->source, s->system)) return false;
     ns_error error;
-    if (!s->html || nsi_motion_create(s->model, &options, observe, options.nobserve,
-                                      &s->page.motion, &error) == NS_OK) {
+    if (!s->html || ns_motion_observer_create(s->model, &options, observe, options.nobserve,
+                                              &s->page.motion, &error) == NS_OK) {
         return true;
     }
     return cli_fail("%s", error.message), false;

@@ -87,33 +87,33 @@ const char* const fits_classes[FITS_MOST_SHOWN] = {"c0", "c1", "c2", "c3", "c4",
 // One x for all, and a series in each panel for everything that is shown: each has points of its own,
 // one after the other, and nothing at those of others.
 typedef struct curves {
-    nsi_charts* charts;
-    nsi_chart* chart;
+    nsi_figures* charts;
+    ns_figure* chart;
     uint32_t count, capacity, nseries, npanel;
     double* x;
     bool* breaks;
-    nsi_series* series; // (npanel x nseries)
-    nsi_lines_panel* panels;
+    ns_line_series* series; // (npanel x nseries)
+    ns_line_panel* panels;
 } curves;
 
 static bool make_curves(curves* c, const char* kind, const char* title, uint32_t points,
-                        uint32_t npanel, uint32_t nseries, nsi_charts* charts) {
+                        uint32_t npanel, uint32_t nseries, nsi_figures* charts) {
     *c = (curves){.charts = charts, .capacity = points, .nseries = nseries, .npanel = npanel};
-    c->chart = nsi_charts_add(charts, NSI_CHART_LINES, kind, title);
-    c->x = nsi_charts_zeros(charts, points + 1, sizeof *c->x);
-    c->breaks = nsi_charts_zeros(charts, points + 1, sizeof *c->breaks);
-    c->series = nsi_charts_zeros(charts, (size_t)npanel * nseries, sizeof *c->series);
-    c->panels = nsi_charts_zeros(charts, npanel, sizeof *c->panels);
+    c->chart = nsi_figures_add(charts, NS_FIGURE_LINES, kind, title);
+    c->x = nsi_figures_zeros(charts, points + 1, sizeof *c->x);
+    c->breaks = nsi_figures_zeros(charts, points + 1, sizeof *c->breaks);
+    c->series = nsi_figures_zeros(charts, (size_t)npanel * nseries, sizeof *c->series);
+    c->panels = nsi_figures_zeros(charts, npanel, sizeof *c->panels);
     bool ok = c->chart && c->x && c->breaks && c->series && c->panels;
     for (uint32_t k = 0; ok && k < npanel * nseries; k++) {
-        double* y = nsi_charts_zeros(charts, points + 1, sizeof *y);
+        double* y = nsi_figures_zeros(charts, points + 1, sizeof *y);
         for (uint32_t i = 0; y && i < points; i++) y[i] = NAN;
         c->series[k].y = y;
         ok = y != NULL;
     }
     for (uint32_t p = 0; ok && p < npanel; p++) {
         c->panels[p] =
-            (nsi_lines_panel){.series = c->series + (size_t)p * nseries, .nseries = nseries};
+            (ns_line_panel){.series = c->series + (size_t)p * nseries, .nseries = nseries};
     }
     if (!ok) cli_fail("out of memory");
     return ok;
@@ -122,7 +122,7 @@ static bool make_curves(curves* c, const char* kind, const char* title, uint32_t
 static void name_series(curves* c, uint32_t series, const char* name, const char* class) {
     for (uint32_t p = 0; p < c->npanel; p++) {
         c->series[p * c->nseries + series].name = name;
-        c->series[p * c->nseries + series].class = class;
+        c->series[p * c->nseries + series].line_style = class;
     }
 }
 
@@ -138,31 +138,31 @@ static void put(curves* c, uint32_t panel, uint32_t series, double y) {
 }
 
 // The chart, with all series as columns of its table.
-static bool finish_curves(curves* c, nsi_axis x_axis, const char* const* panel_names) {
+static bool finish_curves(curves* c, ns_axis x_axis, const char* const* panel_names) {
     uint32_t all = c->npanel * c->nseries;
-    nsi_chart_column* columns = nsi_chart_table(c->charts, c->chart, all + 1, c->count);
+    ns_figure_column* columns = nsi_figure_table(c->charts, c->chart, all + 1, c->count);
     if (!columns) return cli_fail("out of memory"), false;
-    columns[0] = (nsi_chart_column){.name = x_axis.label, .numbers = c->x};
+    columns[0] = (ns_figure_column){.name = x_axis.label, .numbers = c->x};
     for (uint32_t k = 0; k < all; k++) {
-        const nsi_series* s = &c->series[k];
-        const char* name = nsi_charts_text(c->charts, panel_names ? "%s: %s" : "%s%s",
-                                           panel_names ? panel_names[k / c->nseries] : "",
-                                           s->name ? s->name : s->class);
+        const ns_line_series* s = &c->series[k];
+        const char* name = nsi_figures_text(c->charts, panel_names ? "%s: %s" : "%s%s",
+                                            panel_names ? panel_names[k / c->nseries] : "",
+                                            s->name ? s->name : s->line_style);
         if (!name) return cli_fail("out of memory"), false;
-        columns[k + 1] = (nsi_chart_column){.name = name, .numbers = s->y};
+        columns[k + 1] = (ns_figure_column){.name = name, .numbers = s->y};
     }
-    c->chart->as.lines = (nsi_lines){.x_axis = x_axis,
-                                     .x = c->x,
-                                     .count = c->count,
-                                     .breaks = c->breaks,
-                                     .panels = c->panels,
-                                     .npanel = c->npanel};
+    c->chart->as.lines = (ns_line_chart){.x_axis = x_axis,
+                                         .x = c->x,
+                                         .count = c->count,
+                                         .breaks = c->breaks,
+                                         .panels = c->panels,
+                                         .npanel = c->npanel};
     return true;
 }
 
 // ---- loss --------------------------------------------------------------------------------------
 
-static bool add_loss(const fits_figure* of, nsi_charts* charts) {
+static bool add_loss(const fits_figure* of, nsi_figures* charts) {
     uint32_t points = 0;
     for (uint32_t k = 0; k < of->nfit; k++) points += fits_runs(of->fits[k])->answer.history.count;
     curves c;
@@ -176,8 +176,8 @@ static bool add_loss(const fits_figure* of, nsi_charts* charts) {
             put(&c, 0, k, h->value);
         }
     }
-    c.panels[0].y = (nsi_axis){.label = "loss", .log = true};
-    return finish_curves(&c, (nsi_axis){.label = "iterations"}, NULL);
+    c.panels[0].y = (ns_axis){.label = "loss", .log = true};
+    return finish_curves(&c, (ns_axis){.label = "iterations"}, NULL);
 }
 
 // ---- learning ----------------------------------------------------------------------------------
@@ -201,11 +201,11 @@ static double test_error(const nsi_result* a, const fits_entry* of, uint32_t num
     return s->nhorizon > 0 ? s->horizons[s->nhorizon - 1].pooled : s->rmse_q;
 }
 
-static const char* error_name(const fits_entry* x, uint32_t number, nsi_charts* charts) {
+static const char* error_name(const fits_entry* x, uint32_t number, nsi_figures* charts) {
     const nsi_score* s = &x->runs[0].answer.after[NSI_ROLE_TEST];
     if (s->nmeasure == 0) return "error on test data";
     const nsi_measured* m = &s->measures[number];
-    return nsi_charts_text(charts, *m->unit ? "%s, %s" : "%s%s", m->name, m->unit);
+    return nsi_figures_text(charts, *m->unit ? "%s, %s" : "%s%s", m->name, m->unit);
 }
 
 // Is there more than one number of trajectories? A quick run has no others.
@@ -232,30 +232,30 @@ static void add_learning_line(curves* c, const fits_entry* of, const fits_entry*
     }
 }
 
-static bool add_learning(const fits_figure* of, nsi_charts* charts) {
+static bool add_learning(const fits_figure* of, nsi_figures* charts) {
     uint32_t points = 0, npanel = error_count(of->fits[0]);
     for (uint32_t k = 0; k < of->nfit; k++) points += 3 * of->fits[k]->ncount;
     curves c;
     if (!make_curves(&c, "learning", of->title, points, npanel, 3 * of->nfit, charts)) return false;
-    const char** names = nsi_charts_zeros(charts, npanel, sizeof *names);
+    const char** names = nsi_figures_zeros(charts, npanel, sizeof *names);
     bool done = names != NULL;
     for (uint32_t k = 0; k < npanel && done; k++) {
         names[k] = error_name(of->fits[0], k, charts);
-        c.panels[k].y = (nsi_axis){.label = names[k], .log = true};
+        c.panels[k].y = (ns_axis){.label = names[k], .log = true};
         done = names[k] != NULL;
     }
     for (uint32_t k = 0; k < of->nfit && done; k++) {
         const fits_entry* x = of->fits[k];
         static const char* const lines[] = {"%s", "%s, best seed", "%s, worst seed"};
         for (uint32_t line = 0; line < 3 && done; line++) {
-            const char* name = nsi_charts_text(charts, lines[line], x->label);
+            const char* name = nsi_figures_text(charts, lines[line], x->label);
             done = name != NULL;
             name_series(&c, 3 * k + line, name, fits_classes[k]);
             add_learning_line(&c, of->fits[0], x, 3 * k + line, line);
         }
     }
     if (!done) return cli_fail("out of memory"), false;
-    done = finish_curves(&c, (nsi_axis){.label = "training trajectories", .log = true},
+    done = finish_curves(&c, (ns_axis){.label = "training trajectories", .log = true},
                          npanel > 1 ? names : NULL);
     c.chart->as.lines.points = true;
     return done;
@@ -288,7 +288,7 @@ static bool add_rows(curves* c, const fits_figure* of, const ns_table* t, const 
 }
 
 // Recorded, the start of the first fit, and the ends of all.
-static bool add_prediction(fits* f, const fits_figure* of, nsi_charts* charts) {
+static bool add_prediction(fits* f, const fits_figure* of, nsi_figures* charts) {
     ns_table tables[FITS_MOST_SHOWN];
     memset(tables, 0, sizeof tables);
     const char* paths[FITS_MOST_SHOWN];
@@ -315,12 +315,12 @@ static bool add_prediction(fits* f, const fits_figure* of, nsi_charts* charts) {
         }
     }
     for (uint32_t k = 0; k < of->nchannel && done; k++) {
-        c.panels[k].y = (nsi_axis){.label = of->channels[k]};
+        c.panels[k].y = (ns_axis){.label = of->channels[k]};
     }
-    done = done && finish_curves(&c, (nsi_axis){.label = of->against ? of->against : "time, s"},
+    done = done && finish_curves(&c, (ns_axis){.label = of->against ? of->against : "time, s"},
                                  of->channels);
     if (done && of->mark.label) {
-        nsi_lines_mark* mark = nsi_charts_zeros(charts, 1, sizeof *mark);
+        ns_line_mark* mark = nsi_figures_zeros(charts, 1, sizeof *mark);
         if (mark) {
             *mark = of->mark;
             c.chart->as.lines.marks = mark;
@@ -334,36 +334,36 @@ static bool add_prediction(fits* f, const fits_figure* of, nsi_charts* charts) {
 // ---- bars --------------------------------------------------------------------------------------
 
 // A measure of each fit, on what it was trained on and on what it has not seen.
-static bool add_bars(const fits_figure* of, nsi_charts* charts) {
+static bool add_bars(const fits_figure* of, nsi_figures* charts) {
     bool any = false;
     for (uint32_t k = 0; k < of->nfit; k++) {
         any |= !isnan(fits_measure(of->fits[k], NSI_ROLE_TRAIN, of->measure)) ||
                !isnan(fits_measure(of->fits[k], NSI_ROLE_TEST, of->measure));
     }
     if (!any) return cli_fail("a figure of bars asks for %s, which no fit has", of->measure), false;
-    nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_BARS, "bars", of->title);
-    const char** labels = nsi_charts_zeros(charts, of->nfit, sizeof *labels);
-    nsi_bar* bars = nsi_charts_zeros(charts, 2 * (size_t)of->nfit, sizeof *bars);
-    double* numbers = nsi_charts_zeros(charts, 2 * (size_t)of->nfit, sizeof *numbers);
-    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 3, of->nfit) : NULL;
+    ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_BARS, "bars", of->title);
+    const char** labels = nsi_figures_zeros(charts, of->nfit, sizeof *labels);
+    ns_bar* bars = nsi_figures_zeros(charts, 2 * (size_t)of->nfit, sizeof *bars);
+    double* numbers = nsi_figures_zeros(charts, 2 * (size_t)of->nfit, sizeof *numbers);
+    ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 3, of->nfit) : NULL;
     bool done = labels && bars && numbers && columns;
     for (uint32_t k = 0; k < 2 * of->nfit && done; k++) {
         const fits_entry* x = of->fits[k / 2];
         nsi_role role = k % 2 == 0 ? NSI_ROLE_TRAIN : NSI_ROLE_TEST;
         double value = fits_measure(x, role, of->measure);
         const char* text =
-            isnan(value) ? "" : nsi_charts_text(charts, "%s", nsi_format(value, 3).text);
+            isnan(value) ? "" : nsi_figures_text(charts, "%s", nsi_format(value, 3).text);
         labels[k / 2] = x->label;
         numbers[k % 2 * of->nfit + k / 2] = value;
-        bars[k] = (nsi_bar){value, of->mark.label ? of->mark.x : NAN, text};
+        bars[k] = (ns_bar){value, of->mark.label ? of->mark.x : NAN, text};
         done = text != NULL;
     }
     if (!done) return cli_fail("out of memory"), false;
-    columns[0] = (nsi_chart_column){.name = "model", .texts = labels};
-    columns[1] = (nsi_chart_column){.name = "trained on", .numbers = numbers};
-    columns[2] = (nsi_chart_column){.name = "unseen", .numbers = numbers + of->nfit};
+    columns[0] = (ns_figure_column){.name = "model", .texts = labels};
+    columns[1] = (ns_figure_column){.name = "trained on", .numbers = numbers};
+    columns[2] = (ns_figure_column){.name = "unseen", .numbers = numbers + of->nfit};
     chart->as.bars =
-        (nsi_bars){labels, bars, of->nfit, 2, {"trained on", "unseen"}, of->mark.label};
+        (ns_bar_chart){labels, bars, of->nfit, 2, {"trained on", "unseen"}, of->mark.label};
     return true;
 }
 

@@ -527,7 +527,7 @@ static int run_all(fits* f) {
 
 int experiment_run_fits(experiment* e) {
     fits f = {.e = e};
-    nsi_charts_init(NULL, &f.charts);
+    nsi_figures_init(NULL, &f.charts);
     int code = read_fits(&f) ? run_all(&f) : experiment_complain(e);
     for (uint32_t k = 0; k < f.nentry; k++) {
         fits_entry* x = &f.entries[k];
@@ -535,6 +535,6 @@ int experiment_run_fits(experiment* e) {
             if (x->runs[run].done) nsi_result_free(&x->runs[run].answer);
         }
     }
-    nsi_charts_free(&f.charts);
+    nsi_figures_free(&f.charts);
     return code;
 }

@@ -6,7 +6,7 @@
 #include "experiment.h"
 #include "fit/result.h"
 #include "neuralsim/table.h"
-#include "report/chart.h"
+#include "report/figure_data.h"
 
 enum { FITS_MOST_SEEDS = 1000 };
 
@@ -72,7 +72,7 @@ typedef struct fits {
     uint32_t main;     // entry
     uint32_t analytic; // entry whose model becomes analytic.yaml; NSI_NONE: none
     bool interrupted;
-    nsi_charts charts;
+    nsi_figures charts;
 } fits;
 
 // Number of the entry that a node names, or NSI_NONE, which is a fault.
@@ -126,7 +126,7 @@ typedef struct fits_figure {
     const char* before;  // what the start of the first fit is called; NULL: it is not shown
     double recordings[FITS_MOST_RECORDINGS];
     uint32_t nrecording;
-    nsi_lines_mark mark; // label NULL: none
+    ns_line_mark mark;   // label NULL: none
     const char* measure; // of bars
     const char* model;   // of outlines: a file beside the experiment's
 } fits_figure;

@@ -561,25 +561,25 @@ static bool add_starts(const grid* g, uint32_t pose, double* values, nsi_text_bu
                          .to = g->to,
                          .cells = g->cells};
     const double* errors[2] = {values, values + n};
-    nsi_charts charts;
-    nsi_figure figure = {0};
+    nsi_figures charts;
+    nsi_drawing figure = {0};
     ns_text text = {0};
     ns_error error;
-    nsi_charts_init(NULL, &charts);
-    ns_status status = nsi_starts_add_chart(&starts, pose, errors, &charts, &error);
-    if (status == NS_OK) status = nsi_chart_figure(charts.list.data, NULL, &figure, &error);
-    if (status == NS_OK) status = nsi_figure_file(&figure, &text, &error);
+    nsi_figures_init(NULL, &charts);
+    ns_status status = nsi_starts_add_figure(&starts, pose, errors, &charts, &error);
+    if (status == NS_OK) status = nsi_figure_draw(charts.list.data, NULL, &figure, &error);
+    if (status == NS_OK) status = nsi_drawing_file(&figure, &text, &error);
     bool done = status == NS_OK;
     if (!done) cli_fail("%s", error.message);
     if (done) {
         char name[80];
         snprintf(name, sizeof name, "%s.svg", figure.name);
-        nsi_html_figure(page, &figure);
+        nsi_html_drawing(page, &figure);
         done = experiment_write(g->e, name, &text);
     }
     ns_text_free(&text);
-    nsi_figure_free(&figure);
-    nsi_charts_free(&charts);
+    nsi_drawing_free(&figure);
+    nsi_figures_free(&charts);
     return done;
 }
 

@@ -25,13 +25,13 @@ static const ns_geom_def* find_plate(const ns_model* model) {
     return NULL;
 }
 
-static bool make_outline(const ns_model* model, nsi_charts* charts, outline* out) {
+static bool make_outline(const ns_model* model, nsi_figures* charts, outline* out) {
     const ns_geom_def* g = find_plate(model);
     if (!g)
         return cli_fail("a figure of outlines needs a model with a polygon or an ellipse"), false;
     out->count = g->type == NS_GEOM_POLYGON ? g->nvertex : ROUND;
-    out->x = nsi_charts_zeros(charts, out->count, sizeof(double));
-    out->y = nsi_charts_zeros(charts, out->count, sizeof(double));
+    out->x = nsi_figures_zeros(charts, out->count, sizeof(double));
+    out->y = nsi_figures_zeros(charts, out->count, sizeof(double));
     if (!out->x || !out->y) return cli_fail("out of memory"), false;
     for (uint32_t k = 0; k < out->count; k++) {
         double angle = 2.0 * acos(-1.0) * k / ROUND;
@@ -59,9 +59,9 @@ static bool load_model(fits* f, const char* path, const char* variant, ns_hybrid
 // A path, and the outline at its end.
 static bool add_path(const ns_table* t, uint32_t first, uint32_t end, const uint32_t columns[3],
                      const outline* plate, const char* name, const char* class,
-                     nsi_plane_curve curves[2], nsi_charts* charts) {
+                     ns_plane_curve curves[2], nsi_figures* charts) {
     uint32_t count = end - first;
-    double* x = nsi_charts_zeros(charts, 2 * (size_t)(count + plate->count), sizeof *x);
+    double* x = nsi_figures_zeros(charts, 2 * (size_t)(count + plate->count), sizeof *x);
     if (!x) return cli_fail("out of memory"), false;
     double *y = x + count, *ox = y + count, *oy = ox + plate->count, last[3] = {NAN, NAN, NAN};
     for (uint32_t k = 0; k < count; k++) {
@@ -77,8 +77,8 @@ static bool add_path(const ns_table* t, uint32_t first, uint32_t end, const uint
         ox[k] = last[0] + c * plate->x[k] - s * plate->y[k];
         oy[k] = last[1] + s * plate->x[k] + c * plate->y[k];
     }
-    curves[0] = (nsi_plane_curve){name, class, x, y, count, false};
-    curves[1] = (nsi_plane_curve){NULL, class, ox, oy, plate->count, true};
+    curves[0] = (ns_plane_curve){name, class, x, y, count, false};
+    curves[1] = (ns_plane_curve){NULL, class, ox, oy, plate->count, true};
     return true;
 }
 
@@ -95,17 +95,17 @@ static bool find_columns(const fits_figure* of, const ns_table* t, const char* p
 
 // Recorded and predicted, one panel for each recording.
 static bool add_panels(fits* f, const fits_figure* of, const outline* plate, const ns_table* tables,
-                       const char* const* paths, nsi_plane* out) {
-    nsi_charts* charts = &f->charts;
+                       const char* const* paths, ns_plane_chart* out) {
+    nsi_figures* charts = &f->charts;
     uint32_t width = 2 * (of->nfit + 1);
-    nsi_plane_panel* panels = nsi_charts_zeros(charts, of->nrecording, sizeof *panels);
-    nsi_plane_curve* curves =
-        nsi_charts_zeros(charts, (size_t)of->nrecording * width, sizeof *curves);
+    ns_plane_panel* panels = nsi_figures_zeros(charts, of->nrecording, sizeof *panels);
+    ns_plane_curve* curves =
+        nsi_figures_zeros(charts, (size_t)of->nrecording * width, sizeof *curves);
     bool done = panels && curves;
     if (!done) return cli_fail("out of memory"), false;
     for (uint32_t r = 0; r < of->nrecording && done; r++) {
-        nsi_plane_panel* panel = &panels[out->npanel];
-        nsi_plane_curve* mine = curves + (size_t)r * width;
+        ns_plane_panel* panel = &panels[out->npanel];
+        ns_plane_curve* mine = curves + (size_t)r * width;
         uint32_t used = 0, first, end, columns[3];
         for (uint32_t k = 0; k <= of->nfit && done; k++) {
             uint32_t from = k > 0 ? k - 1 : 0; // the first one's table has what was recorded
@@ -121,7 +121,7 @@ static bool add_panels(fits* f, const fits_figure* of, const outline* plate, con
                      of->recordings[r]);
             continue;
         }
-        panel->title = nsi_charts_text(charts, "recording %g", of->recordings[r]);
+        panel->title = nsi_figures_text(charts, "recording %g", of->recordings[r]);
         if (!panel->title) return cli_fail("out of memory"), false;
         panel->curves = mine;
         panel->ncurve = used;
@@ -132,27 +132,27 @@ static bool add_panels(fits* f, const fits_figure* of, const outline* plate, con
 }
 
 // Every curve as rows of a table: which panel, which curve, x, y.
-static bool add_numbers(nsi_charts* charts, nsi_chart* chart) {
-    const nsi_plane* p = &chart->as.plane;
+static bool add_numbers(nsi_figures* charts, ns_figure* chart) {
+    const ns_plane_chart* p = &chart->as.plane;
     size_t rows = 0, row = 0;
     for (uint32_t n = 0; n < p->npanel; n++) {
         for (uint32_t c = 0; c < p->panels[n].ncurve; c++) rows += p->panels[n].curves[c].count;
         rows += p->panels[n].ndot;
     }
-    const char** texts = nsi_charts_zeros(charts, 2 * rows, sizeof *texts);
-    double* numbers = nsi_charts_zeros(charts, 3 * rows, sizeof *numbers);
-    nsi_chart_column* columns = nsi_chart_table(charts, chart, 5, (uint32_t)rows);
+    const char** texts = nsi_figures_zeros(charts, 2 * rows, sizeof *texts);
+    double* numbers = nsi_figures_zeros(charts, 3 * rows, sizeof *numbers);
+    ns_figure_column* columns = nsi_figure_table(charts, chart, 5, (uint32_t)rows);
     if (!texts || !numbers || !columns) return cli_fail("out of memory"), false;
     for (uint32_t n = 0; n < p->npanel; n++) {
-        const nsi_plane_panel* panel = &p->panels[n];
+        const ns_plane_panel* panel = &p->panels[n];
         const char* name = "";
         for (uint32_t c = 0; c < panel->ncurve; c++) {
-            const nsi_plane_curve* curve = &panel->curves[c];
+            const ns_plane_curve* curve = &panel->curves[c];
             if (curve->name) name = curve->name;
             for (uint32_t k = 0; k < curve->count; k++, row++) {
                 texts[row] = panel->title;
                 texts[rows + row] =
-                    curve->closed ? nsi_charts_text(charts, "%s, outline", name) : name;
+                    curve->closed ? nsi_figures_text(charts, "%s, outline", name) : name;
                 numbers[row] = curve->x[k];
                 numbers[rows + row] = curve->y[k];
                 numbers[2 * rows + row] = NAN;
@@ -167,11 +167,11 @@ static bool add_numbers(nsi_charts* charts, nsi_chart* chart) {
             numbers[2 * rows + row] = panel->dots[k].size;
         }
     }
-    columns[0] = (nsi_chart_column){.name = "panel", .texts = texts};
-    columns[1] = (nsi_chart_column){.name = "what", .texts = texts + rows};
-    columns[2] = (nsi_chart_column){.name = "x, m", .numbers = numbers};
-    columns[3] = (nsi_chart_column){.name = "y, m", .numbers = numbers + rows};
-    columns[4] = (nsi_chart_column){.name = "size", .numbers = numbers + 2 * rows};
+    columns[0] = (ns_figure_column){.name = "panel", .texts = texts};
+    columns[1] = (ns_figure_column){.name = "what", .texts = texts + rows};
+    columns[2] = (ns_figure_column){.name = "x, m", .numbers = numbers};
+    columns[3] = (ns_figure_column){.name = "y, m", .numbers = numbers + rows};
+    columns[4] = (ns_figure_column){.name = "size", .numbers = numbers + 2 * rows};
     return true;
 }
 
@@ -186,10 +186,10 @@ bool fits_add_outlines(fits* f, const fits_figure* of) {
     for (uint32_t k = 0; k < of->nfit && done; k++) {
         done = fits_read_predictions(f, of->fits[k], &paths[k], &tables[k]);
     }
-    nsi_plane plane = {.unit = "m", .most = 1.0};
+    ns_plane_chart plane = {.unit = "m", .most = 1.0};
     done = done && add_panels(f, of, &plate, tables, paths, &plane);
-    nsi_chart* chart =
-        done ? nsi_charts_add(&f->charts, NSI_CHART_PLANE, "outlines", of->title) : NULL;
+    ns_figure* chart =
+        done ? nsi_figures_add(&f->charts, NS_FIGURE_PLANE, "outlines", of->title) : NULL;
     if (chart) chart->as.plane = plane;
     if (done && !chart) done = (cli_fail("out of memory"), false);
     done = done && add_numbers(&f->charts, chart);
@@ -230,30 +230,30 @@ static double friction_of(const ns_hybrid* hybrid, const char* point) {
     return NAN;
 }
 
-static bool add_support_panel(const ns_hybrid* hybrid, nsi_charts* charts, nsi_plane_panel* out,
+static bool add_support_panel(const ns_hybrid* hybrid, nsi_figures* charts, ns_plane_panel* out,
                               double* most) {
     const ns_model* model = ns_hybrid_model(hybrid);
     uint32_t count = ns_model_get_sizes(model).ngeom;
     outline plate;
-    nsi_plane_curve* curve = nsi_charts_zeros(charts, 1, sizeof *curve);
-    nsi_plane_dot* dots = nsi_charts_zeros(charts, count, sizeof *dots);
+    ns_plane_curve* curve = nsi_figures_zeros(charts, 1, sizeof *curve);
+    ns_plane_dot* dots = nsi_figures_zeros(charts, count, sizeof *dots);
     if (!curve || !dots) return cli_fail("out of memory"), false;
     if (!make_outline(model, charts, &plate)) return false;
-    *curve = (nsi_plane_curve){NULL, "recorded", plate.x, plate.y, plate.count, true};
+    *curve = (ns_plane_curve){NULL, "recorded", plate.x, plate.y, plate.count, true};
     for (uint32_t k = 0; k < count; k++) {
         const ns_geom_def* g = ns_model_geom(model, k);
         double mu =
             g->type == NS_GEOM_POINTS && g->nvertex == 1 ? friction_of(hybrid, g->name) : NAN;
         if (isnan(mu)) continue;
-        nsi_plane_dot* dot = &dots[out->ndot++];
-        *dot = (nsi_plane_dot){g->pose.position[0] + g->vertices[0],
-                               g->pose.position[1] + g->vertices[1], mu,
-                               nsi_charts_text(charts, "%s", g->name)};
+        ns_plane_dot* dot = &dots[out->ndot++];
+        *dot = (ns_plane_dot){g->pose.position[0] + g->vertices[0],
+                              g->pose.position[1] + g->vertices[1], mu,
+                              nsi_figures_text(charts, "%s", g->name)};
         *most = fmax(*most, mu);
         if (!dot->name) return cli_fail("out of memory"), false;
     }
     const char* name = ns_hybrid_variant(hybrid);
-    out->title = nsi_charts_text(charts, "%s", name ? name : "");
+    out->title = nsi_figures_text(charts, "%s", name ? name : "");
     out->dots = dots;
     out->curves = curve;
     out->ncurve = 1;
@@ -263,13 +263,13 @@ static bool add_support_panel(const ns_hybrid* hybrid, nsi_charts* charts, nsi_p
 
 bool fits_add_supports(fits* f, const fits_figure* of) {
     enum { MOST_VARIANTS = 20 };
-    nsi_charts* charts = &f->charts;
-    nsi_plane_panel* panels = nsi_charts_zeros(charts, MOST_VARIANTS, sizeof *panels);
+    nsi_figures* charts = &f->charts;
+    ns_plane_panel* panels = nsi_figures_zeros(charts, MOST_VARIANTS, sizeof *panels);
     const char* folder = experiment_path(f->e, f->e->output, of->fits[0]->name);
     const char* path = folder ? experiment_path(f->e, folder, "fitted.yaml") : NULL;
     const char* plan = experiment_path(f->e, f->e->folder, of->fits[0]->file);
     if (!panels || !path || !plan) return cli_fail("out of memory"), false;
-    nsi_plane plane = {.panels = panels, .unit = "m", .most = 0.0};
+    ns_plane_chart plane = {.panels = panels, .unit = "m", .most = 0.0};
     nsi_yaml yaml = {0};
     ns_error error;
     if (nsi_yaml_read(plan, NULL, &yaml, &error) != NS_OK)
@@ -291,7 +291,7 @@ bool fits_add_supports(fits* f, const fits_figure* of) {
     }
     nsi_yaml_free(&yaml);
     if (!done) return false;
-    nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_PLANE, "supports", of->title);
+    ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_PLANE, "supports", of->title);
     if (!chart) return cli_fail("out of memory"), false;
     chart->as.plane = plane;
     return add_numbers(charts, chart);

@@ -477,24 +477,24 @@ static void add_findings(fits* f, uint32_t of, nsi_text_builder* page) {
 // Figures go into the page, and beside it as files.
 static bool add_figures(const fits* f, nsi_text_builder* page) {
     for (uint32_t k = 0; k < f->charts.list.count; k++) {
-        const nsi_chart* chart = &f->charts.list.data[k];
-        nsi_figure figure = {0};
+        const ns_figure* chart = &f->charts.list.data[k];
+        nsi_drawing figure = {0};
         ns_text text = {0};
         ns_error error;
         char name[80];
-        ns_status status = nsi_chart_figure(chart, NULL, &figure, &error);
-        if (status == NS_OK) status = nsi_figure_file(&figure, &text, &error);
+        ns_status status = nsi_figure_draw(chart, NULL, &figure, &error);
+        if (status == NS_OK) status = nsi_drawing_file(&figure, &text, &error);
         bool done = status == NS_OK;
         if (!done) cli_fail("%s", error.message);
         if (done) {
-            nsi_html_figure(page, &figure);
+            nsi_html_drawing(page, &figure);
             snprintf(name, sizeof name, "%s.svg", figure.name);
             done = experiment_write(f->e, name, &text);
             snprintf(name, sizeof name, "%s.csv", figure.name);
             done = done && experiment_write(f->e, name, &figure.csv);
         }
         ns_text_free(&text);
-        nsi_figure_free(&figure);
+        nsi_drawing_free(&figure);
         if (!done) return false;
     }
     return true;

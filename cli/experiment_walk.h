@@ -8,7 +8,7 @@
 #include "experiment.h"
 #include "quadruped/imitation.h"
 #include "quadruped/tuning.h"
-#include "report/chart.h"
+#include "report/figure_data.h"
 
 enum { WALK_ROBOTS = 2, WALK_MOST = 32, WALK_BINS = 700 };
 

@@ -4,7 +4,7 @@
 #include "experiment_walk.h"
 #include "report/format.h"
 #include "report/html.h"
-#include "report/viewer.h"
+#include "report/motion_data.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -125,7 +125,7 @@ static void add_disturbances(const walk_experiment* w, nsi_text_builder* page) {
 // ---- figures -----------------------------------------------------------------------------------
 
 // Wanted and reached velocities, and the height, of the first seed of all shown runs of a robot.
-static bool chart_motion(const walk_experiment* w, uint32_t robot, nsi_charts* charts) {
+static bool chart_motion(const walk_experiment* w, uint32_t robot, nsi_figures* charts) {
     static const char* const axes[] = {"forward, m/s", "to the left, m/s", "turning, rad/s",
                                        "height, m"};
     uint32_t count = 0, nshown = 0;
@@ -134,25 +134,25 @@ static bool chart_motion(const walk_experiment* w, uint32_t robot, nsi_charts* c
         nshown++;
         if (w->runs[k].trace.count > count) count = w->runs[k].trace.count;
     }
-    nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_LINES,
-                                      nsi_charts_text(charts, "motion_%s", w->robots[robot].name),
-                                      "Wanted and reached, each moment, of the first seed");
-    nsi_chart_column* columns =
-        chart ? nsi_chart_table(charts, chart, 4 * (nshown + 1) + 1, count) : NULL;
-    double* time = nsi_charts_zeros(charts, count, sizeof *time);
-    nsi_lines_panel* panels = nsi_charts_zeros(charts, 4, sizeof *panels);
+    ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_LINES,
+                                       nsi_figures_text(charts, "motion_%s", w->robots[robot].name),
+                                       "Wanted and reached, each moment, of the first seed");
+    ns_figure_column* columns =
+        chart ? nsi_figure_table(charts, chart, 4 * (nshown + 1) + 1, count) : NULL;
+    double* time = nsi_figures_zeros(charts, count, sizeof *time);
+    ns_line_panel* panels = nsi_figures_zeros(charts, 4, sizeof *panels);
     if (!columns || !time || !panels) return false;
     for (uint32_t n = 0; n < count; n++) time[n] = 1e-3 * n * walk_period(robot);
-    *columns++ = (nsi_chart_column){.name = "t", .numbers = time};
+    *columns++ = (ns_figure_column){.name = "t", .numbers = time};
     for (int panel = 0; panel < 4; panel++) {
-        nsi_series* series = nsi_charts_zeros(charts, nshown + 1, sizeof *series);
-        double* wanted = nsi_charts_zeros(charts, count, sizeof *wanted);
+        ns_line_series* series = nsi_figures_zeros(charts, nshown + 1, sizeof *series);
+        double* wanted = nsi_figures_zeros(charts, count, sizeof *wanted);
         if (!series || !wanted) return false;
         uint32_t at = 1;
         for (uint32_t k = 0; k < w->nrun; k++) {
             const walk_run* r = &w->runs[k];
             if (!is_shown(r, robot)) continue;
-            double* y = nsi_charts_zeros(charts, count, sizeof *y);
+            double* y = nsi_figures_zeros(charts, count, sizeof *y);
             if (!y) return false;
             for (uint32_t n = 0; n < count; n++) {
                 bool there = n < r->trace.count;
@@ -164,156 +164,157 @@ static bool chart_motion(const walk_experiment* w, uint32_t robot, nsi_charts* c
                         panel < 3 ? r->trace.wanted[n][panel] : w->robots[robot].body_height;
                 }
             }
-            series[at] = (nsi_series){.name = r->label, .class = classes[at % 8], .y = y};
+            series[at] = (ns_line_series){.name = r->label, .line_style = classes[at % 8], .y = y};
             at++;
-            *columns++ = (nsi_chart_column){
-                .name = nsi_charts_text(charts, "%s, %s", r->name, axes[panel]), .numbers = y};
+            *columns++ = (ns_figure_column){
+                .name = nsi_figures_text(charts, "%s, %s", r->name, axes[panel]), .numbers = y};
         }
-        series[0] = (nsi_series){.name = "wanted", .class = "recorded", .y = wanted};
-        *columns++ = (nsi_chart_column){.name = nsi_charts_text(charts, "wanted, %s", axes[panel]),
+        series[0] = (ns_line_series){.name = "wanted", .line_style = "recorded", .y = wanted};
+        *columns++ = (ns_figure_column){.name = nsi_figures_text(charts, "wanted, %s", axes[panel]),
                                         .numbers = wanted};
         panels[panel] =
-            (nsi_lines_panel){.y = {.label = axes[panel]}, .series = series, .nseries = nshown + 1};
+            (ns_line_panel){.y = {.label = axes[panel]}, .series = series, .nseries = nshown + 1};
     }
-    chart->as.lines = (nsi_lines){
+    chart->as.lines = (ns_line_chart){
         .x_axis = {.label = "time, s"}, .x = time, .count = count, .panels = panels, .npanel = 4};
     return true;
 }
 
 // Which feet stand by the controller, and which touch the ground: 1 or 0, for some seconds.
-static bool chart_gait(const walk_run* r, nsi_charts* charts) {
+static bool chart_gait(const walk_run* r, nsi_figures* charts) {
     const walk_trace* t = &r->trace;
     uint32_t count = 0;
     while (count < t->count && t->time[count] < GAIT_SECONDS) count++;
-    nsi_chart* chart =
-        nsi_charts_add(charts, NSI_CHART_LINES, nsi_charts_text(charts, "gait_%s", r->name),
-                       nsi_charts_text(charts, "Feet that stand and touch: %s", r->label));
-    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 9, count) : NULL;
-    nsi_lines_panel* panels = nsi_charts_zeros(charts, NS_LEGS, sizeof *panels);
+    ns_figure* chart =
+        nsi_figures_add(charts, NS_FIGURE_LINES, nsi_figures_text(charts, "gait_%s", r->name),
+                        nsi_figures_text(charts, "Feet that stand and touch: %s", r->label));
+    ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 9, count) : NULL;
+    ns_line_panel* panels = nsi_figures_zeros(charts, NS_LEGS, sizeof *panels);
     if (!columns || !panels) return false;
-    *columns++ = (nsi_chart_column){.name = "t", .numbers = t->time};
+    *columns++ = (ns_figure_column){.name = "t", .numbers = t->time};
     for (int leg = 0; leg < NS_LEGS; leg++) {
-        nsi_series* series = nsi_charts_zeros(charts, 2, sizeof *series);
+        ns_line_series* series = nsi_figures_zeros(charts, 2, sizeof *series);
         double* y[3]; // the last is the second a little lower, so that both can be seen
-        for (int k = 0; k < 3; k++) y[k] = nsi_charts_zeros(charts, count, sizeof *y[k]);
+        for (int k = 0; k < 3; k++) y[k] = nsi_figures_zeros(charts, count, sizeof *y[k]);
         if (!series || !y[0] || !y[1] || !y[2]) return false;
         for (uint32_t n = 0; n < count; n++) {
             y[0][n] = t->stands[n][leg];
             y[1][n] = t->touches[n][leg];
             y[2][n] = 0.9 * y[1][n];
         }
-        series[0] = (nsi_series){.name = "is given a force", .class = "c0", .y = y[0]};
-        series[1] = (nsi_series){.name = "touches", .class = "c1", .y = y[2]};
+        series[0] = (ns_line_series){.name = "is given a force", .line_style = "c0", .y = y[0]};
+        series[1] = (ns_line_series){.name = "touches", .line_style = "c1", .y = y[2]};
         panels[leg] =
-            (nsi_lines_panel){.y = {.label = leg_names[leg]}, .series = series, .nseries = 2};
+            (ns_line_panel){.y = {.label = leg_names[leg]}, .series = series, .nseries = 2};
         for (int k = 0; k < 2; k++) {
-            *columns++ = (nsi_chart_column){
-                .name = nsi_charts_text(charts, "%s %s", leg_names[leg], k ? "touches" : "stands"),
+            *columns++ = (ns_figure_column){
+                .name = nsi_figures_text(charts, "%s %s", leg_names[leg], k ? "touches" : "stands"),
                 .numbers = y[k]};
         }
     }
-    chart->as.lines = (nsi_lines){.x_axis = {.label = "time, s"},
-                                  .x = t->time,
-                                  .count = count,
-                                  .panels = panels,
-                                  .npanel = NS_LEGS};
+    chart->as.lines = (ns_line_chart){.x_axis = {.label = "time, s"},
+                                      .x = t->time,
+                                      .count = count,
+                                      .panels = panels,
+                                      .npanel = NS_LEGS};
     return true;
 }
 
 // How long decisions take: quantiles of shown runs.
-static bool chart_times(const walk_experiment* w, nsi_charts* charts) {
+static bool chart_times(const walk_experiment* w, nsi_figures* charts) {
     uint32_t nshown = 0, at = 0;
     for (uint32_t k = 0; k < w->nrun; k++) nshown += w->runs[k].show;
-    nsi_chart* chart =
-        nsi_charts_add(charts, NSI_CHART_LINES, "times", "Time for a decision, all of it");
-    nsi_chart_column* columns =
-        chart ? nsi_chart_table(charts, chart, nshown + 1, QUANTILES) : NULL;
-    double* share = nsi_charts_zeros(charts, QUANTILES, sizeof *share);
-    nsi_series* series = nsi_charts_zeros(charts, nshown, sizeof *series);
-    nsi_lines_panel* panel = nsi_charts_zeros(charts, 1, sizeof *panel);
+    ns_figure* chart =
+        nsi_figures_add(charts, NS_FIGURE_LINES, "times", "Time for a decision, all of it");
+    ns_figure_column* columns =
+        chart ? nsi_figure_table(charts, chart, nshown + 1, QUANTILES) : NULL;
+    double* share = nsi_figures_zeros(charts, QUANTILES, sizeof *share);
+    ns_line_series* series = nsi_figures_zeros(charts, nshown, sizeof *series);
+    ns_line_panel* panel = nsi_figures_zeros(charts, 1, sizeof *panel);
     if (!columns || !share || !series || !panel) return false;
     for (uint32_t n = 0; n < QUANTILES; n++) share[n] = 100.0 * (n + 1) / (QUANTILES + 1);
-    *columns++ = (nsi_chart_column){.name = "percent", .numbers = share};
+    *columns++ = (ns_figure_column){.name = "percent", .numbers = share};
     for (uint32_t k = 0; k < w->nrun; k++) {
         const walk_run* r = &w->runs[k];
         if (!r->show) continue;
-        double* y = nsi_charts_zeros(charts, QUANTILES, sizeof *y);
+        double* y = nsi_figures_zeros(charts, QUANTILES, sizeof *y);
         if (!y) return false;
         for (uint32_t n = 0; n < QUANTILES; n++) {
             y[n] = 1e6 * walk_quantile(&r->times, 0.01 * share[n]);
         }
-        series[at] = (nsi_series){.name = r->label, .class = classes[at % 8], .y = y};
+        series[at] = (ns_line_series){.name = r->label, .line_style = classes[at % 8], .y = y};
         at++;
-        *columns++ = (nsi_chart_column){.name = r->name, .numbers = y};
+        *columns++ = (ns_figure_column){.name = r->name, .numbers = y};
     }
-    *panel = (nsi_lines_panel){
+    *panel = (ns_line_panel){
         .y = {.label = "at most, us", .log = true}, .series = series, .nseries = nshown};
-    chart->as.lines = (nsi_lines){.x_axis = {.label = "percent of decisions"},
-                                  .x = share,
-                                  .count = QUANTILES,
-                                  .panels = panel,
-                                  .npanel = 1};
+    chart->as.lines = (ns_line_chart){.x_axis = {.label = "percent of decisions"},
+                                      .x = share,
+                                      .count = QUANTILES,
+                                      .panels = panel,
+                                      .npanel = 1};
     return true;
 }
 
 // Errors on validation seeds while a policy is tuned.
-static bool chart_tuning(const walk_policy* p, nsi_charts* charts) {
-    nsi_chart* chart =
-        nsi_charts_add(charts, NSI_CHART_LINES, nsi_charts_text(charts, "tuning_%s", p->name),
-                       nsi_charts_text(charts, "Validation while tuned: %s", p->label));
-    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 3, p->nhistory) : NULL;
-    nsi_lines_panel* panels = nsi_charts_zeros(charts, 2, sizeof *panels);
-    nsi_series* series = nsi_charts_zeros(charts, 2, sizeof *series);
-    nsi_lines_mark* mark = nsi_charts_zeros(charts, 1, sizeof *mark);
+static bool chart_tuning(const walk_policy* p, nsi_figures* charts) {
+    ns_figure* chart =
+        nsi_figures_add(charts, NS_FIGURE_LINES, nsi_figures_text(charts, "tuning_%s", p->name),
+                        nsi_figures_text(charts, "Validation while tuned: %s", p->label));
+    ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 3, p->nhistory) : NULL;
+    ns_line_panel* panels = nsi_figures_zeros(charts, 2, sizeof *panels);
+    ns_line_series* series = nsi_figures_zeros(charts, 2, sizeof *series);
+    ns_line_mark* mark = nsi_figures_zeros(charts, 1, sizeof *mark);
     if (!columns || !panels || !series || !mark) return false;
     const char* const names[] = {"velocity, m/s", "height, m"};
     const double* const values[] = {p->history_v, p->history_h};
-    columns[0] = (nsi_chart_column){.name = "iteration", .numbers = p->history_at};
+    columns[0] = (ns_figure_column){.name = "iteration", .numbers = p->history_at};
     for (int k = 0; k < 2; k++) {
-        series[k] = (nsi_series){.class = "after", .y = values[k]};
-        panels[k] = (nsi_lines_panel){.y = {.label = names[k]}, .series = &series[k], .nseries = 1};
-        columns[k + 1] = (nsi_chart_column){.name = names[k], .numbers = values[k]};
+        series[k] = (ns_line_series){.line_style = "after", .y = values[k]};
+        panels[k] = (ns_line_panel){.y = {.label = names[k]}, .series = &series[k], .nseries = 1};
+        columns[k + 1] = (ns_figure_column){.name = names[k], .numbers = values[k]};
     }
-    *mark = (nsi_lines_mark){.x = p->best, .label = "kept"};
-    chart->as.lines = (nsi_lines){.x_axis = {.label = "iteration"},
-                                  .x = p->history_at,
-                                  .count = p->nhistory,
-                                  .panels = panels,
-                                  .npanel = 2,
-                                  .marks = mark,
-                                  .nmark = 1,
-                                  .points = true};
+    *mark = (ns_line_mark){.x = p->best, .label = "kept"};
+    chart->as.lines = (ns_line_chart){.x_axis = {.label = "iteration"},
+                                      .x = p->history_at,
+                                      .count = p->nhistory,
+                                      .panels = panels,
+                                      .npanel = 2,
+                                      .marks = mark,
+                                      .nmark = 1,
+                                      .points = true};
     return true;
 }
 
 // Into the page, and beside it as files.
-static bool add_charts(const walk_experiment* w, const nsi_charts* charts, nsi_text_builder* page) {
+static bool add_charts(const walk_experiment* w, const nsi_figures* charts,
+                       nsi_text_builder* page) {
     bool done = true;
     for (uint32_t k = 0; k < charts->list.count && done; k++) {
-        nsi_figure figure = {0};
+        nsi_drawing figure = {0};
         ns_text text = {0};
         ns_error error;
-        ns_status status = nsi_chart_figure(&charts->list.data[k], NULL, &figure, &error);
-        if (status == NS_OK) status = nsi_figure_file(&figure, &text, &error);
+        ns_status status = nsi_figure_draw(&charts->list.data[k], NULL, &figure, &error);
+        if (status == NS_OK) status = nsi_drawing_file(&figure, &text, &error);
         done = status == NS_OK;
         if (done) {
             char name[80];
             snprintf(name, sizeof name, "%s.svg", figure.name);
-            nsi_html_figure(page, &figure);
+            nsi_html_drawing(page, &figure);
             done = experiment_write(w->e, name, &text);
         } else {
             cli_fail("%s", error.message);
         }
         ns_text_free(&text);
-        nsi_figure_free(&figure);
+        nsi_drawing_free(&figure);
     }
     return done;
 }
 
 static bool add_figures(const walk_experiment* w, uint32_t robot, bool first,
                         nsi_text_builder* page) {
-    nsi_charts charts;
-    nsi_charts_init(NULL, &charts);
+    nsi_figures charts;
+    nsi_figures_init(NULL, &charts);
     bool done = chart_motion(w, robot, &charts);
     for (uint32_t k = 0; k < w->nrun && done; k++) {
         if (is_shown(&w->runs[k], robot)) done = chart_gait(&w->runs[k], &charts);
@@ -324,15 +325,15 @@ static bool add_figures(const walk_experiment* w, uint32_t robot, bool first,
     }
     if (!done) cli_fail("out of memory");
     done = done && add_charts(w, &charts, page);
-    nsi_charts_free(&charts);
+    nsi_figures_free(&charts);
     return done;
 }
 
 // ---- robots ------------------------------------------------------------------------------------
 
 // A run as a track, some frames a second.
-static ns_status add_track(const walk_run* r, uint32_t every, uint32_t rows, nsi_motion* motion,
-                           nsi_viewer* viewer, ns_error* error) {
+static ns_status add_track(const walk_run* r, uint32_t every, uint32_t rows,
+                           ns_motion_observer* motion, ns_motion* viewer, ns_error* error) {
     const walk_trace* t = &r->trace;
     double* states = malloc((size_t)rows * t->nx * sizeof *states);
     double* controls = calloc((size_t)rows * t->nc, sizeof *controls);
@@ -352,17 +353,18 @@ static ns_status add_track(const walk_run* r, uint32_t every, uint32_t rows, nsi
                    t->nc * sizeof *controls);
         }
     }
-    ns_status status = nsi_viewer_add_track(viewer, r->label, "run", error);
-    nsi_motion_rows motion_rows = {.states = states, .controls = controls};
-    if (status == NS_OK) status = nsi_motion_show(motion, viewer, &motion_rows, error);
+    ns_status status = ns_motion_add_track(viewer, r->label, "run", error);
+    ns_motion_states motion_rows = {.states = states, .controls = controls};
+    if (status == NS_OK)
+        status = ns_motion_observer_add_states(motion, viewer, &motion_rows, error);
     free(states);
     free(controls);
     return status;
 }
 
 static bool add_viewer(const walk_experiment* w, uint32_t robot, nsi_text_builder* page) {
-    nsi_viewer* viewer = NULL;
-    nsi_motion* motion = NULL;
+    ns_motion* viewer = NULL;
+    ns_motion_observer* motion = NULL;
     ns_error error;
     ns_system_options options = ns_default_system_options();
     options.contact = NS_CONTACT_NCP;
@@ -375,22 +377,22 @@ static bool add_viewer(const walk_experiment* w, uint32_t robot, nsi_text_builde
     double* time = cli_zeros(rows);
     if (!time) return false;
     for (uint32_t n = 0; n < rows; n++) time[n] = (double)n / FRAMES;
-    ns_status status = nsi_viewer_create(w->models[robot], NULL, &viewer, &error);
+    ns_status status = ns_motion_create(w->models[robot], NULL, &viewer, &error);
     if (status == NS_OK) {
-        status = nsi_motion_create(w->models[robot], &options, NULL, 0, &motion, &error);
+        status = ns_motion_observer_create(w->models[robot], &options, NULL, 0, &motion, &error);
     }
     if (status == NS_OK) {
-        status = nsi_viewer_add_episode(viewer, "first seed", time, rows, NULL, &error);
+        status = ns_motion_add_episode(viewer, "first seed", time, rows, NULL, &error);
     }
     for (uint32_t k = 0; k < w->nrun && status == NS_OK; k++) {
         if (is_shown(&w->runs[k], robot)) {
             status = add_track(&w->runs[k], every, rows, motion, viewer, &error);
         }
     }
-    if (status == NS_OK) status = nsi_viewer_write(viewer, page, &error);
+    if (status == NS_OK) status = nsi_motion_write(viewer, page, &error);
     if (status != NS_OK) cli_fail("%s", error.message);
-    nsi_motion_free(motion);
-    nsi_viewer_free(viewer);
+    ns_motion_observer_free(motion);
+    ns_motion_free(viewer);
     free(time);
     return status == NS_OK;
 }

@@ -6,7 +6,7 @@
 
 #include "io/file.h"
 #include "report/html.h"
-#include "report/packed_columns.h"
+#include "report/motion_data.h"
 #include "report/web_bundle.h"
 
 #include <errno.h>
@@ -39,8 +39,8 @@ static uint64_t row_count(const motion_page* p, uint64_t every) {
 }
 
 static bool fits(const motion_page* p, uint64_t every) {
-    double columns = 1.0 + (double)p->ntrack * nsi_motion_column_count(p->motion);
-    return (double)row_count(p, every) * columns <= NSI_COLUMNS_MOST;
+    double columns = 1.0 + (double)p->ntrack * ns_motion_observer_column_count(p->motion);
+    return (double)row_count(p, every) * columns <= NS_MOTION_MAX_NUMBERS;
 }
 
 static bool check_size(const motion_page* p) {
@@ -54,7 +54,8 @@ static bool check_size(const motion_page* p) {
     }
     cli_fail("%s: %llu rows of %u %s are too many for a page, which holds %d million numbers%s",
              p->path, (unsigned long long)row_count(p, p->every), p->ntrack,
-             p->ntrack == 1 ? "trajectory" : "trajectories", NSI_COLUMNS_MOST / 1000000, advice);
+             p->ntrack == 1 ? "trajectory" : "trajectories", NS_MOTION_MAX_NUMBERS / 1000000,
+             advice);
     return false;
 }
 
@@ -81,7 +82,7 @@ bool motion_page_prepare(motion_page* p, const double* params) {
 }
 
 void motion_page_free(motion_page* p) {
-    nsi_motion_free(p->motion);
+    ns_motion_observer_free(p->motion);
     free(p->time);
     free(p->states);
     free(p->controls);
@@ -153,36 +154,37 @@ static void make_note(const motion_page* p, char* out, size_t size) {
     snprintf(out, size, "%s%s", first, end);
 }
 
-static ns_status add_tracks(const motion_page* p, nsi_viewer* viewer, ns_error* error) {
+static ns_status add_tracks(const motion_page* p, ns_motion* viewer, ns_error* error) {
     char note[200];
     make_note(p, note, sizeof note);
-    ns_status status = nsi_viewer_add_episode(viewer, "simulation", p->time, p->reached,
-                                              *note ? note : NULL, error);
+    ns_status status = ns_motion_add_episode(viewer, "simulation", p->time, p->reached,
+                                             *note ? note : NULL, error);
     for (uint32_t k = 0; k < p->ntrack && status == NS_OK; k++) {
         char name[16] = "run";
         if (p->batch) snprintf(name, sizeof name, "%u", k);
-        nsi_motion_rows rows = {.states = p->states + (size_t)k * p->nrow * p->z.nx,
-                                .controls = p->controls + (size_t)k * p->nrow * p->z.nc,
-                                .params = p->params + (size_t)k * p->z.np};
-        status = nsi_viewer_add_track(viewer, name, "run", error);
-        if (status == NS_OK) status = nsi_motion_show(p->motion, viewer, &rows, error);
+        ns_motion_states rows = {.states = p->states + (size_t)k * p->nrow * p->z.nx,
+                                 .controls = p->controls + (size_t)k * p->nrow * p->z.nc,
+                                 .params = p->params + (size_t)k * p->z.np};
+        status = ns_motion_add_track(viewer, name, "run", error);
+        if (status == NS_OK)
+            status = ns_motion_observer_add_states(p->motion, viewer, &rows, error);
     }
     return status;
 }
 
 static ns_status make_page(const motion_page* p, nsi_text_builder* b, ns_error* error) {
-    nsi_viewer* viewer = NULL;
-    ns_status status = nsi_viewer_create(p->model, NULL, &viewer, error);
+    ns_motion* viewer = NULL;
+    ns_status status = ns_motion_create(p->model, NULL, &viewer, error);
     if (status == NS_OK) status = add_tracks(p, viewer, error);
     if (status == NS_OK) {
         nsi_html_open(b, ns_model_name(p->model));
         nsi_html_element(b, "h1", ns_model_name(p->model));
         add_facts(b, p);
-        status = nsi_viewer_write(viewer, b, error);
+        status = nsi_motion_write(viewer, b, error);
         add_ignored(b, p->model);
         nsi_html_close(b);
     }
-    nsi_viewer_free(viewer);
+    ns_motion_free(viewer);
     return status;
 }
 

@@ -4,7 +4,7 @@
 #define CLI_PAGE_SIMULATE_H
 
 #include "cli.h"
-#include "report/viewer.h"
+#include "neuralsim/motion.h"
 
 enum { PAGE_TRACKS = 9 }; // trajectories that are shown side by side, at most
 
@@ -12,7 +12,7 @@ typedef struct motion_page {
     const char* path;
     const char* model_path;
     const ns_model* model;
-    nsi_motion* motion;
+    ns_motion_observer* motion;
     ns_system_sizes z;
     int contact;      // as in ns_system_options
     bool batch;       // tracks have numbers

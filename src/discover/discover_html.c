@@ -2,7 +2,7 @@
 
 #include "discover/discover_words.h"
 #include "fit/result_words.h"
-#include "report/chart.h"
+#include "report/figure_data.h"
 #include "report/html.h"
 
 #include <math.h>
@@ -11,39 +11,40 @@
 static ns_status add_ranking(nsi_text_builder* b, const ns_discovery* d, ns_error* error) {
     uint32_t rows = d->ranks.count < NSI_MOST_RANKS ? d->ranks.count : NSI_MOST_RANKS;
     if (rows == 0) return NS_OK;
-    nsi_charts charts;
-    nsi_charts_init(&d->allocator, &charts);
-    nsi_chart* chart =
-        nsi_charts_add(&charts, NSI_CHART_BARS, "ranking",
-                       "Share of the residuals that up to three terms at one place explain");
-    const char** labels = nsi_charts_zeros(&charts, rows, sizeof *labels);
-    nsi_bar* bars = nsi_charts_zeros(&charts, rows, sizeof *bars);
-    double* shares = nsi_charts_zeros(&charts, rows, sizeof *shares);
-    nsi_chart_column* columns = chart ? nsi_chart_table(&charts, chart, 2, rows) : NULL;
+    nsi_figures charts;
+    nsi_figures_init(&d->allocator, &charts);
+    ns_figure* chart =
+        nsi_figures_add(&charts, NS_FIGURE_BARS, "ranking",
+                        "Share of the residuals that up to three terms at one place explain");
+    const char** labels = nsi_figures_zeros(&charts, rows, sizeof *labels);
+    ns_bar* bars = nsi_figures_zeros(&charts, rows, sizeof *bars);
+    double* shares = nsi_figures_zeros(&charts, rows, sizeof *shares);
+    ns_figure_column* columns = chart ? nsi_figure_table(&charts, chart, 2, rows) : NULL;
     ns_status status = labels && bars && shares && columns ? NS_OK : nsi_fail_nomem(error);
     for (uint32_t k = 0; k < rows && status == NS_OK; k++) {
         labels[k] = d->ranks.data[k].place;
         shares[k] = d->ranks.data[k].share;
-        const char* text = nsi_charts_text(&charts, "%s %%", nsi_format(100.0 * shares[k], 3).text);
-        bars[k] = (nsi_bar){.length = shares[k], .mark = NAN, .text = text};
+        const char* text =
+            nsi_figures_text(&charts, "%s %%", nsi_format(100.0 * shares[k], 3).text);
+        bars[k] = (ns_bar){.length = shares[k], .mark = NAN, .text = text};
         if (!text) status = nsi_fail_nomem(error);
     }
-    nsi_figure figure = {0};
+    nsi_drawing figure = {0};
     if (status == NS_OK) {
-        columns[0] = (nsi_chart_column){.name = "quantity", .texts = labels};
-        columns[1] = (nsi_chart_column){.name = "share", .numbers = shares};
-        chart->as.bars = (nsi_bars){
+        columns[0] = (ns_figure_column){.name = "quantity", .texts = labels};
+        columns[1] = (ns_figure_column){.name = "share", .numbers = shares};
+        chart->as.bars = (ns_bar_chart){
             .labels = labels, .bars = bars, .rows = rows, .ngroup = 1, .groups = {"share", NULL}};
-        status = nsi_chart_figure(chart, &d->allocator, &figure, error);
+        status = nsi_figure_draw(chart, &d->allocator, &figure, error);
     }
     if (status == NS_OK) {
         nsi_text_add(b,
                      "<h2>Where</h2>\n<p class=\"faint\">Of the model as it was; in recordings that"
                      " were left out of the fit of these terms.</p>\n");
-        nsi_html_figure(b, &figure);
+        nsi_html_drawing(b, &figure);
     }
-    nsi_figure_free(&figure);
-    nsi_charts_free(&charts);
+    nsi_drawing_free(&figure);
+    nsi_figures_free(&charts);
     return status;
 }
 

@@ -307,36 +307,36 @@ ns_status ns_fit_json(const ns_fit* f, ns_text* out, ns_error* error) {
 enum { MOST_NETWORKS = 6 }; // in a page
 
 // What was recorded and predicted, moving, where pages have a script to show it.
-static ns_status make_viewer(const ns_fit* f, const nsi_traces* episodes, nsi_viewer** out,
+static ns_status make_viewer(const ns_fit* f, const nsi_traces* episodes, ns_motion** out,
                              ns_error* error) {
     nsi_web_bundle bundle;
     *out = NULL;
     if (!nsi_web_bundle_get(&bundle) || episodes->rows == 0) return NS_OK;
     const ns_hybrid* shown = f->variants[nsi_traces_variant(episodes)].hybrid;
-    ns_status status = nsi_viewer_create(ns_hybrid_model(shown), &f->allocator, out, error);
+    ns_status status = ns_motion_create(ns_hybrid_model(shown), &f->allocator, out, error);
     if (status == NS_OK) status = nsi_traces_show(episodes, f, *out, error);
     return status;
 }
 
 static ns_status make_page(const ns_fit* f, const nsi_traces* episodes, ns_text* out,
                            ns_error* error) {
-    nsi_charts more;
-    nsi_viewer* viewer = NULL;
+    nsi_figures more;
+    ns_motion* viewer = NULL;
     ns_status status = make_viewer(f, episodes, &viewer, error);
     uint32_t sets = f->system->binding ? f->system->binding->nset : 0;
-    nsi_charts_init(&f->allocator, &more);
+    nsi_figures_init(&f->allocator, &more);
     for (uint32_t k = 0; k < sets && k < MOST_NETWORKS && status == NS_OK; k++) {
         // Which inputs a sparsity path has left is seen beside those it began with.
         if (f->answer.path.count > 0) {
-            status = nsi_weights_add_chart(f->system, k, f->z0 + f->nz, "before", &more, error);
+            status = nsi_weights_add_figure(f->system, k, f->z0 + f->nz, "before", &more, error);
         }
         if (status == NS_OK) {
-            status = nsi_weights_add_chart(f->system, k, f->w, NULL, &more, error);
+            status = nsi_weights_add_figure(f->system, k, f->w, NULL, &more, error);
         }
     }
     if (status == NS_OK) status = nsi_result_html(&f->answer, viewer, &more, out, error);
-    nsi_charts_free(&more);
-    nsi_viewer_free(viewer);
+    nsi_figures_free(&more);
+    ns_motion_free(viewer);
     return status;
 }
 

@@ -8,7 +8,7 @@
 #define NSI_FIT_PREDICTION_TRACES_H
 
 #include "fit/fit_state.h"
-#include "report/viewer.h"
+#include "report/motion_data.h"
 
 // One recording; parts of it that belong to other sets are in it, too.
 typedef struct nsi_trace {
@@ -47,7 +47,7 @@ static inline uint32_t nsi_traces_variant(const nsi_traces* episodes) {
 
 // To be looked at in a page.
 // @param viewer  of the model of nsi_traces_variant()
-ns_status nsi_traces_show(const nsi_traces* episodes, const ns_fit* fit, nsi_viewer* viewer,
+ns_status nsi_traces_show(const nsi_traces* episodes, const ns_fit* fit, ns_motion* viewer,
                           ns_error* error);
 
 // As a table: traj, t, test, then each channel, with /before and /after.

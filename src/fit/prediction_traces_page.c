@@ -4,7 +4,7 @@
 
 #include "fit/result_words.h"
 #include "model/model_data.h"
-#include "report/viewer.h"
+#include "neuralsim/motion.h"
 #include "sim/step.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@ enum { MOST_NUMBERS = 10000000 };
 typedef struct showing {
     const nsi_traces* e;
     const ns_fit* f;
-    nsi_viewer* viewer;
-    nsi_motion* motion;
+    ns_motion* viewer;
+    ns_motion_observer* motion;
     uint32_t variant; // that is shown
     double* params[2];
     uint32_t rows; // shown, of all there are
@@ -40,8 +40,8 @@ static ns_status add_spans(const showing* s, const nsi_trace* episode, ns_error*
         if (e->roles[row] < NSI_ROLES) {
             bool goes_on = last + 1 < end && e->roles[last + 1] < NSI_ROLES;
             double to = e->time[goes_on ? last + 1 : last];
-            ns_status status = nsi_viewer_add_span(s->viewer, e->time[row], to,
-                                                   nsi_role_name((nsi_role)e->roles[row]), error);
+            ns_status status = ns_motion_add_span(s->viewer, e->time[row], to,
+                                                  nsi_role_name((nsi_role)e->roles[row]), error);
             if (status != NS_OK) return status;
         }
         row = last + 1;
@@ -74,7 +74,7 @@ static ns_status add_channels(const showing* s, const nsi_trace* episode, const 
     for (uint32_t c = 0; c < e->nchannel; c++) {
         const char* unit = nsi_problem_unit(f->problem, f->data[NSI_ROLE_TRAIN], c);
         char name[NSI_MODEL_MAX_NAME + 20];
-        ns_status status = nsi_viewer_add_quantity(
+        ns_status status = ns_motion_add_quantity(
             s->viewer, shown_name(s, c, name, sizeof name), unit,
             values + (size_t)episode->first * e->nchannel + c, e->nchannel, error);
         if (status != NS_OK) return status;
@@ -94,8 +94,8 @@ static ns_status show_learned(const showing* s, const nsi_trace* episode, const 
     for (size_t row = 0; row < episode->rows; row++) {
         memcpy(x + row * nx, states + (episode->first + row) * e->nx, used * sizeof *x);
     }
-    nsi_motion_rows rows = {.states = x, .poses_only = true};
-    ns_status status = nsi_motion_show(s->motion, s->viewer, &rows, error);
+    ns_motion_states rows = {.states = x, .poses_only = true};
+    ns_status status = ns_motion_observer_add_states(s->motion, s->viewer, &rows, error);
     nsi_free(&e->allocator, x);
     return status;
 }
@@ -105,16 +105,16 @@ static ns_status add_track(const showing* s, const nsi_trace* episode, const cha
                            const double* weights, ns_error* error) {
     const nsi_traces* e = s->e;
     bool recorded = values == e->recorded;
-    ns_status status = nsi_viewer_add_track(s->viewer, name, name, error);
+    ns_status status = ns_motion_add_track(s->viewer, name, name, error);
     if (status == NS_OK && states && s->f->plan->learned) {
         status = show_learned(s, episode, states, error);
     } else if (status == NS_OK && states) {
-        nsi_motion_rows rows = {.states = states + (size_t)episode->first * e->nx,
-                                .controls = e->controls + (size_t)episode->first * e->nc,
-                                .params = params,
-                                .weights = weights,
-                                .poses_only = recorded};
-        status = nsi_motion_show(s->motion, s->viewer, &rows, error);
+        ns_motion_states rows = {.states = states + (size_t)episode->first * e->nx,
+                                 .controls = e->controls + (size_t)episode->first * e->nc,
+                                 .params = params,
+                                 .weights = weights,
+                                 .poses_only = recorded};
+        status = ns_motion_observer_add_states(s->motion, s->viewer, &rows, error);
     }
     return status == NS_OK ? add_channels(s, episode, values, error) : status;
 }
@@ -141,8 +141,8 @@ static ns_status show_episode(const showing* s, const nsi_trace* episode, const 
     const ns_fit* f = s->f;
     char name[400];
     ns_status status =
-        nsi_viewer_add_episode(s->viewer, title_of(e, episode, name, sizeof name),
-                               e->time + episode->first, row_count(s, episode), note, error);
+        ns_motion_add_episode(s->viewer, title_of(e, episode, name, sizeof name),
+                              e->time + episode->first, row_count(s, episode), note, error);
     if (status == NS_OK) status = add_spans(s, episode, error);
     if (status == NS_OK) {
         status = add_track(s, episode, "recorded", e->recorded, e->measured, s->params[NSI_AFTER],
@@ -177,7 +177,8 @@ static ns_status find_params(showing* s, ns_error* error) {
 
 // As many rows as fit a page: the others are left out, too.
 static void choose_rows(showing* s) {
-    uint64_t columns = 1 + 3 * ((uint64_t)nsi_motion_column_count(s->motion) + s->e->nchannel);
+    uint64_t columns =
+        1 + 3 * ((uint64_t)ns_motion_observer_column_count(s->motion) + s->e->nchannel);
     uint64_t most = columns < MOST_NUMBERS ? MOST_NUMBERS / columns : 1;
     s->rows = s->e->rows < most ? s->e->rows : (uint32_t)most;
 }
@@ -206,15 +207,15 @@ static void make_note(const showing* s, char* text, size_t size) {
     snprintf(text, size, "%s%s%s", beginning, rest, only);
 }
 
-ns_status nsi_traces_show(const nsi_traces* e, const ns_fit* f, nsi_viewer* viewer,
+ns_status nsi_traces_show(const nsi_traces* e, const ns_fit* f, ns_motion* viewer,
                           ns_error* error) {
     showing s = {.e = e, .f = f, .viewer = viewer, .variant = nsi_traces_variant(e)};
     const nsi_fit_variant* v = &f->variants[s.variant];
     char note[460];
     ns_status status = find_params(&s, error);
     if (status == NS_OK) {
-        status =
-            nsi_motion_create(ns_hybrid_model(v->hybrid), &v->options, NULL, 0, &s.motion, error);
+        status = ns_motion_observer_create(ns_hybrid_model(v->hybrid), &v->options, NULL, 0,
+                                           &s.motion, error);
     }
     if (status == NS_OK) {
         choose_rows(&s);
@@ -225,7 +226,7 @@ ns_status nsi_traces_show(const nsi_traces* e, const ns_fit* f, nsi_viewer* view
         if (e->list.data[k].variant != s.variant) continue;
         status = show_episode(&s, &e->list.data[k], note, error);
     }
-    nsi_motion_free(s.motion);
+    ns_motion_observer_free(s.motion);
     for (int k = 0; k < 2; k++) nsi_free(&f->allocator, s.params[k]);
     return status;
 }

@@ -6,8 +6,8 @@
 #define NSI_FIT_RESULT_H
 
 #include "base/common.h"
-#include "report/chart.h"
-#include "report/viewer.h"
+#include "report/figure_data.h"
+#include "report/motion_data.h"
 
 // What can be said of a parameter; the first that holds.
 typedef enum nsi_verdict {
@@ -139,8 +139,8 @@ ns_status nsi_result_text(const nsi_result* answer, ns_text* out, ns_error* erro
 ns_status nsi_result_json(const nsi_result* answer, ns_text* out, ns_error* error);
 // @param viewer  what moves, or NULL
 // @param more    figures besides those of the answer: networks. NULL: none
-ns_status nsi_result_html(const nsi_result* answer, const nsi_viewer* viewer,
-                          const nsi_charts* more, ns_text* out, ns_error* error);
+ns_status nsi_result_html(const nsi_result* answer, const ns_motion* viewer,
+                          const nsi_figures* more, ns_text* out, ns_error* error);
 
 // Read what nsi_result_json() wrote, or that in which `fits` has it (of an experiment). What is not
 // finite is null there: a standard error is read as INFINITY, or NaN where there is no effect;
@@ -154,6 +154,6 @@ ns_status nsi_result_read(const char* text, size_t size, const char* path, const
 
 // Add the charts of an answer, those for which there is something: "loss", "parameters",
 // "correlation", "errors_train" ("validation", "test"), "timing", "path". They borrow from it.
-ns_status nsi_result_charts(const nsi_result* answer, nsi_charts* charts, ns_error* error);
+ns_status nsi_result_add_figures(const nsi_result* answer, nsi_figures* charts, ns_error* error);
 
 #endif

@@ -10,12 +10,12 @@ enum { MOST_ROWS = 60, MOST_CELLS = 40, MOST_CURVES = 8 };
 // All functions here return false when out of memory, and true without a chart where there is nothing
 // to show.
 
-static nsi_chart_column numbers(const char* name, const double* values) {
-    return (nsi_chart_column){.name = name, .numbers = values};
+static ns_figure_column numbers(const char* name, const double* values) {
+    return (ns_figure_column){.name = name, .numbers = values};
 }
 
-static nsi_chart_column texts(const char* name, const char* const* values) {
-    return (nsi_chart_column){.name = name, .texts = values};
+static ns_figure_column texts(const char* name, const char* const* values) {
+    return (ns_figure_column){.name = name, .texts = values};
 }
 
 static uint32_t at_most(uint32_t count, uint32_t most) {
@@ -23,32 +23,33 @@ static uint32_t at_most(uint32_t count, uint32_t most) {
 }
 
 // (columns x count) numbers, one column after the other.
-static double* new_numbers(nsi_charts* charts, uint32_t columns, uint32_t count) {
-    return nsi_charts_zeros(charts, (size_t)columns * count, sizeof(double));
+static double* new_numbers(nsi_figures* charts, uint32_t columns, uint32_t count) {
+    return nsi_figures_zeros(charts, (size_t)columns * count, sizeof(double));
 }
 
 // A title that says so where only the first are drawn; NULL when out of memory.
-static const char* title_of(nsi_charts* charts, const char* title, uint32_t drawn, uint32_t count) {
-    return drawn < count ? nsi_charts_text(charts, "%s, the first %u of %u", title, drawn, count)
-                         : nsi_charts_text(charts, "%s", title);
+static const char* title_of(nsi_figures* charts, const char* title, uint32_t drawn,
+                            uint32_t count) {
+    return drawn < count ? nsi_figures_text(charts, "%s, the first %u of %u", title, drawn, count)
+                         : nsi_figures_text(charts, "%s", title);
 }
 
 // ---- loss --------------------------------------------------------------------------------------
 
 // A line for each phase: from phase to phase the loss may be of other data.
-static bool add_loss(const nsi_result* a, nsi_charts* charts) {
+static bool add_loss(const nsi_result* a, nsi_figures* charts) {
     const nsi_history_point* points = a->history.data;
     uint32_t count = a->history.count, drawn = 0;
     for (uint32_t k = 0; k < count; k++)
         drawn += isfinite(points[k].value) && points[k].value > 0.0;
     if (count < 2 || drawn == 0) return true;
-    nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_LINES, "loss", "Loss over iterations");
-    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 5, count) : NULL;
+    ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_LINES, "loss", "Loss over iterations");
+    ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 5, count) : NULL;
     double* table = new_numbers(charts, 5, count);
-    bool* breaks = nsi_charts_zeros(charts, count, sizeof *breaks);
-    nsi_lines_mark* marks = nsi_charts_zeros(charts, count, sizeof *marks);
-    nsi_series* series = nsi_charts_zeros(charts, 1, sizeof *series);
-    nsi_lines_panel* panel = nsi_charts_zeros(charts, 1, sizeof *panel);
+    bool* breaks = nsi_figures_zeros(charts, count, sizeof *breaks);
+    ns_line_mark* marks = nsi_figures_zeros(charts, count, sizeof *marks);
+    ns_line_series* series = nsi_figures_zeros(charts, 1, sizeof *series);
+    ns_line_panel* panel = nsi_figures_zeros(charts, 1, sizeof *panel);
     if (!columns || !table || !breaks || !marks || !series || !panel) return false;
     uint32_t nmark = 0;
     double *number = table, *phase = number + count, *iteration = phase + count,
@@ -63,23 +64,23 @@ static bool add_loss(const nsi_result* a, nsi_charts* charts) {
         if (!breaks[k]) continue;
         bool known = points[k].phase < a->phases.count;
         marks[nmark++] =
-            (nsi_lines_mark){number[k], known ? a->phases.data[points[k].phase].name : NULL};
+            (ns_line_mark){number[k], known ? a->phases.data[points[k].phase].name : NULL};
     }
     columns[0] = numbers("number", number);
     columns[1] = numbers("phase", phase);
     columns[2] = numbers("iteration", iteration);
     columns[3] = numbers("seconds", seconds);
     columns[4] = numbers("loss", loss);
-    *series = (nsi_series){.class = "c0", .y = loss};
-    *panel = (nsi_lines_panel){{"loss", true}, series, 1};
-    chart->as.lines = (nsi_lines){.x_axis = {.label = "iterations of all phases"},
-                                  .x = number,
-                                  .count = count,
-                                  .breaks = breaks,
-                                  .panels = panel,
-                                  .npanel = 1,
-                                  .marks = marks,
-                                  .nmark = nmark};
+    *series = (ns_line_series){.line_style = "c0", .y = loss};
+    *panel = (ns_line_panel){{"loss", true}, series, 1};
+    chart->as.lines = (ns_line_chart){.x_axis = {.label = "iterations of all phases"},
+                                      .x = number,
+                                      .count = count,
+                                      .breaks = breaks,
+                                      .panels = panel,
+                                      .npanel = 1,
+                                      .marks = marks,
+                                      .nmark = nmark};
     return true;
 }
 
@@ -91,28 +92,28 @@ static double share_of(const nsi_estimate* e, double length) {
     return size > 0.0 ? length / size : 0.0;
 }
 
-static const char** list_names(const nsi_result* a, nsi_charts* charts) {
-    const char** names = nsi_charts_zeros(charts, a->estimates.count, sizeof *names);
+static const char** list_names(const nsi_result* a, nsi_figures* charts) {
+    const char** names = nsi_figures_zeros(charts, a->estimates.count, sizeof *names);
     for (uint32_t k = 0; names && k < a->estimates.count; k++) {
         names[k] = a->estimates.data[k].name ? a->estimates.data[k].name : "";
     }
     return names;
 }
 
-static bool add_parameters(const nsi_result* a, nsi_charts* charts) {
+static bool add_parameters(const nsi_result* a, nsi_figures* charts) {
     static const double NORMAL = 1.959963984540054; // 97.5 % of a normal distribution lie below
     uint32_t count = a->estimates.count, rows = at_most(count, MOST_ROWS);
     if (count == 0 || !a->correlation) return true;
     const char* title =
         title_of(charts, "Estimates with 95 % intervals, relative to the estimate", rows, count);
-    nsi_chart* chart =
-        title ? nsi_charts_add(charts, NSI_CHART_INTERVALS, "parameters", title) : NULL;
-    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 8, count) : NULL;
+    ns_figure* chart =
+        title ? nsi_figures_add(charts, NS_FIGURE_INTERVALS, "parameters", title) : NULL;
+    ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 8, count) : NULL;
     double* table = new_numbers(charts, 5, count);
     const char **names = list_names(a, charts),
-               **units = nsi_charts_zeros(charts, count, sizeof *units),
-               **verdicts = nsi_charts_zeros(charts, count, sizeof *verdicts);
-    nsi_interval* intervals = nsi_charts_zeros(charts, rows, sizeof *intervals);
+               **units = nsi_figures_zeros(charts, count, sizeof *units),
+               **verdicts = nsi_figures_zeros(charts, count, sizeof *verdicts);
+    ns_interval* intervals = nsi_figures_zeros(charts, rows, sizeof *intervals);
     if (!columns || !table || !names || !units || !verdicts || !intervals) return false;
     double *start = table, *value = start + count, *error = value + count, *low = error + count,
            *high = low + count, reach = 0.0, furthest = 0.0;
@@ -128,11 +129,11 @@ static bool add_parameters(const nsi_result* a, nsi_charts* charts) {
     }
     for (uint32_t k = 0; k < rows; k++) {
         const nsi_estimate* e = &a->estimates.data[k];
-        intervals[k] = (nsi_interval){.label = names[k],
-                                      .note = verdicts[k],
-                                      .bad = e->verdict != NSI_VERDICT_OK,
-                                      .half = share_of(e, NORMAL * e->standard_error),
-                                      .start = share_of(e, e->start - e->value)};
+        intervals[k] = (ns_interval){.label = names[k],
+                                     .note = verdicts[k],
+                                     .bad = e->verdict != NSI_VERDICT_OK,
+                                     .half = share_of(e, NORMAL * e->standard_error),
+                                     .start = share_of(e, e->start - e->value)};
         if (isinf(e->standard_error)) intervals[k].half = INFINITY; // of nothing, too
         if (isnan(e->standard_error)) intervals[k].half = NAN;
         if (isfinite(intervals[k].half)) reach = fmax(reach, 1.25 * intervals[k].half);
@@ -148,30 +149,30 @@ static bool add_parameters(const nsi_result* a, nsi_charts* charts) {
     columns[5] = numbers("low", low);
     columns[6] = numbers("high", high);
     columns[7] = texts("verdict", verdicts);
-    chart->as.intervals = (nsi_intervals){intervals, rows, fmin(reach, 1.0)};
+    chart->as.intervals = (ns_interval_chart){intervals, rows, fmin(reach, 1.0)};
     return true;
 }
 
-static bool add_correlation(const nsi_result* a, nsi_charts* charts) {
+static bool add_correlation(const nsi_result* a, nsi_figures* charts) {
     uint32_t count = a->estimates.count, n = at_most(count, MOST_CELLS);
     if (count < 2 || !a->correlation) return true;
     const char* title = title_of(charts, "Correlation of the errors", n, count);
-    nsi_chart* chart =
-        title ? nsi_charts_add(charts, NSI_CHART_MATRIX, "correlation", title) : NULL;
-    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, count + 1, count) : NULL;
+    ns_figure* chart =
+        title ? nsi_figures_add(charts, NS_FIGURE_MATRIX, "correlation", title) : NULL;
+    ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, count + 1, count) : NULL;
     const char** names = list_names(a, charts);
     if (!columns || !names) return false;
     columns[0] = texts("parameter", names);
     for (uint32_t k = 0; k < count; k++) { // the matrix is symmetric: a row is a column
         columns[k + 1] = numbers(names[k], a->correlation + (size_t)k * count);
     }
-    chart->as.matrix = (nsi_matrix){names, a->correlation, n, count};
+    chart->as.matrix = (ns_matrix_chart){names, a->correlation, n, count};
     return true;
 }
 
 // ---- errors ------------------------------------------------------------------------------------
 
-static bool add_errors(const nsi_result* a, nsi_role role, nsi_charts* charts) {
+static bool add_errors(const nsi_result* a, nsi_role role, nsi_figures* charts) {
     const nsi_score* scores[2] = {&a->before[role], &a->after[role]};
     uint32_t rows =
         scores[0]->nhorizon > scores[1]->nhorizon ? scores[0]->nhorizon : scores[1]->nhorizon;
@@ -180,26 +181,26 @@ static bool add_errors(const nsi_result* a, nsi_role role, nsi_charts* charts) {
     snprintf(name, sizeof name, "errors_%s", nsi_role_name(role));
     snprintf(plain, sizeof plain, "Prediction error at horizons, %s data", nsi_role_name(role));
     const char* title = title_of(charts, plain, at_most(rows, MOST_ROWS), rows);
-    nsi_chart* chart = title ? nsi_charts_add(charts, NSI_CHART_BARS, name, title) : NULL;
-    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 6, rows) : NULL;
+    ns_figure* chart = title ? nsi_figures_add(charts, NS_FIGURE_BARS, name, title) : NULL;
+    ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 6, rows) : NULL;
     double* table = new_numbers(charts, 6, rows);
-    const char** labels = nsi_charts_zeros(charts, rows, sizeof *labels);
-    nsi_bar* bars = nsi_charts_zeros(charts, 2 * (size_t)rows, sizeof *bars);
+    const char** labels = nsi_figures_zeros(charts, rows, sizeof *labels);
+    ns_bar* bars = nsi_figures_zeros(charts, 2 * (size_t)rows, sizeof *bars);
     if (!columns || !table || !labels || !bars) return false;
     for (uint32_t k = 0; k < rows; k++) {
         const nsi_score* known = k < scores[1]->nhorizon ? scores[1] : scores[0];
         labels[k] =
-            nsi_charts_text(charts, "%s s", nsi_format_short(known->horizons[k].seconds, 3).text);
+            nsi_figures_text(charts, "%s s", nsi_format_short(known->horizons[k].seconds, 3).text);
         if (!labels[k]) return false;
         table[k] = known->horizons[k].seconds;
         table[rows + k] = known->horizons[k].windows;
         for (uint32_t s = 0; s < 2; s++) {
-            nsi_bar* bar = &bars[2 * k + s];
-            *bar = (nsi_bar){.length = NAN, .mark = NAN};
+            ns_bar* bar = &bars[2 * k + s];
+            *bar = (ns_bar){.length = NAN, .mark = NAN};
             if (k < scores[s]->nhorizon) {
                 const nsi_horizon_error* h = &scores[s]->horizons[k];
-                *bar = (nsi_bar){.length = h->pooled, .mark = h->median};
-                bar->text = nsi_charts_text(charts, "%s", nsi_format(h->pooled, 3).text);
+                *bar = (ns_bar){.length = h->pooled, .mark = h->median};
+                bar->text = nsi_figures_text(charts, "%s", nsi_format(h->pooled, 3).text);
                 if (!bar->text) return false;
             }
             table[(2 + s) * (size_t)rows + k] = bar->length;
@@ -209,27 +210,27 @@ static bool add_errors(const nsi_result* a, nsi_role role, nsi_charts* charts) {
     static const char* const headings[] = {"horizon", "windows",       "before",
                                            "after",   "before_median", "after_median"};
     for (uint32_t c = 0; c < 6; c++) columns[c] = numbers(headings[c], table + (size_t)c * rows);
-    chart->as.bars = (nsi_bars){.labels = labels,
-                                .bars = bars,
-                                .rows = at_most(rows, MOST_ROWS),
-                                .ngroup = 2,
-                                .groups = {"before", "after"},
-                                .mark = "median window"};
+    chart->as.bars = (ns_bar_chart){.labels = labels,
+                                    .bars = bars,
+                                    .rows = at_most(rows, MOST_ROWS),
+                                    .ngroup = 2,
+                                    .groups = {"before", "after"},
+                                    .mark = "median window"};
     return true;
 }
 
 // ---- time --------------------------------------------------------------------------------------
 
-static bool add_timing(const nsi_result* a, nsi_charts* charts) {
+static bool add_timing(const nsi_result* a, nsi_figures* charts) {
     uint32_t count = a->phases.count;
     if (count == 0) return true;
     const char* title = title_of(charts, "Seconds in each phase", at_most(count, MOST_ROWS), count);
-    nsi_chart* chart = title ? nsi_charts_add(charts, NSI_CHART_BARS, "timing", title) : NULL;
-    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 6, count) : NULL;
+    ns_figure* chart = title ? nsi_figures_add(charts, NS_FIGURE_BARS, "timing", title) : NULL;
+    ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 6, count) : NULL;
     double* table = new_numbers(charts, 4, count);
-    const char **labels = nsi_charts_zeros(charts, count, sizeof *labels),
-               **finish = nsi_charts_zeros(charts, count, sizeof *finish);
-    nsi_bar* bars = nsi_charts_zeros(charts, count, sizeof *bars);
+    const char **labels = nsi_figures_zeros(charts, count, sizeof *labels),
+               **finish = nsi_figures_zeros(charts, count, sizeof *finish);
+    ns_bar* bars = nsi_figures_zeros(charts, count, sizeof *bars);
     if (!columns || !table || !labels || !finish || !bars) return false;
     for (uint32_t k = 0; k < count; k++) {
         const nsi_phase* phase = &a->phases.data[k];
@@ -239,9 +240,9 @@ static bool add_timing(const nsi_result* a, nsi_charts* charts) {
         table[count + k] = phase->evaluations;
         table[2 * (size_t)count + k] = phase->seconds;
         table[3 * (size_t)count + k] = phase->value;
-        bars[k] = (nsi_bar){.length = phase->seconds, .mark = NAN};
-        bars[k].text = nsi_charts_text(charts, "%s s, %u evaluations",
-                                       nsi_format(phase->seconds, 2).text, phase->evaluations);
+        bars[k] = (ns_bar){.length = phase->seconds, .mark = NAN};
+        bars[k].text = nsi_figures_text(charts, "%s s, %u evaluations",
+                                        nsi_format(phase->seconds, 2).text, phase->evaluations);
         if (!bars[k].text) return false;
     }
     columns[0] = texts("phase", labels);
@@ -250,11 +251,11 @@ static bool add_timing(const nsi_result* a, nsi_charts* charts) {
     columns[3] = numbers("seconds", table + 2 * (size_t)count);
     columns[4] = numbers("loss", table + 3 * (size_t)count);
     columns[5] = texts("end", finish);
-    chart->as.bars = (nsi_bars){.labels = labels,
-                                .bars = bars,
-                                .rows = at_most(count, MOST_ROWS),
-                                .ngroup = 1,
-                                .groups = {"seconds"}};
+    chart->as.bars = (ns_bar_chart){.labels = labels,
+                                    .bars = bars,
+                                    .rows = at_most(count, MOST_ROWS),
+                                    .ngroup = 1,
+                                    .groups = {"seconds"}};
     return true;
 }
 
@@ -286,20 +287,20 @@ static void count_iterations(const nsi_result* a, double* x, bool* breaks) {
 }
 
 // The largest groups have colours of their own.
-static void choose_classes(const double* largest, uint32_t count, nsi_series* series) {
+static void choose_classes(const double* largest, uint32_t count, ns_line_series* series) {
     static const char* const classes[MOST_CURVES] = {"c0", "c1", "c2", "c3",
                                                      "c4", "c5", "c6", "c7"};
     for (uint32_t rank = 0; rank < at_most(count, MOST_CURVES); rank++) {
         uint32_t best = NSI_NONE;
         for (uint32_t k = 0; k < count; k++) {
-            if (series[k].class) continue;
+            if (series[k].line_style) continue;
             if (best == NSI_NONE || largest[k] > largest[best]) best = k;
         }
-        series[best].class = classes[rank];
+        series[best].line_style = classes[rank];
     }
     for (uint32_t k = 0; k < count; k++) {
-        if (series[k].class) continue;
-        series[k].class = "other";
+        if (series[k].line_style) continue;
+        series[k].line_style = "other";
         series[k].name = "others";
     }
 }
@@ -311,17 +312,17 @@ static bool all_positive(const double* x, uint32_t count) {
     return true;
 }
 
-static bool add_path(const nsi_result* a, nsi_charts* charts) {
+static bool add_path(const nsi_result* a, nsi_figures* charts) {
     uint32_t count = a->path.count, groups = a->path_names.count;
     if (count < 2 || groups == 0) return true;
-    nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_LINES, "path",
-                                      "Sparsity path: first-layer weights of each input");
-    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 5 + groups, count) : NULL;
+    ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_LINES, "path",
+                                       "Sparsity path: first-layer weights of each input");
+    ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 5 + groups, count) : NULL;
     double *x = new_numbers(charts, 1, count), *table = new_numbers(charts, 5 + groups, count);
     double* largest = new_numbers(charts, 1, groups);
-    bool* breaks = nsi_charts_zeros(charts, count, sizeof *breaks);
-    nsi_series* series = nsi_charts_zeros(charts, groups, sizeof *series);
-    nsi_lines_panel* panel = nsi_charts_zeros(charts, 1, sizeof *panel);
+    bool* breaks = nsi_figures_zeros(charts, count, sizeof *breaks);
+    ns_line_series* series = nsi_figures_zeros(charts, groups, sizeof *series);
+    ns_line_panel* panel = nsi_figures_zeros(charts, 1, sizeof *panel);
     if (!columns || !x || !table || !largest || !breaks || !series || !panel) return false;
     for (uint32_t k = 0; k < count; k++) {
         const nsi_path_point* point = &a->path.data[k];
@@ -337,26 +338,26 @@ static bool add_path(const nsi_result* a, nsi_charts* charts) {
     for (uint32_t g = 0; g < groups; g++) {
         const char* name = a->path_names.data[g] ? a->path_names.data[g] : "";
         columns[5 + g] = numbers(name, table + (5 + (size_t)g) * count);
-        series[g] = (nsi_series){.name = name, .y = columns[5 + g].numbers};
+        series[g] = (ns_line_series){.name = name, .y = columns[5 + g].numbers};
     }
     choose_classes(largest, groups, series);
     const char* penalty = find_penalty(a, x);
     if (!penalty) count_iterations(a, x, breaks);
     bool log = penalty && all_positive(x, count); // l1 may begin at 0 beside a group penalty
-    *panel = (nsi_lines_panel){{"norm of the weights", false}, series, groups};
-    chart->as.lines = (nsi_lines){.x_axis = {penalty ? penalty : "iterations", log},
-                                  .x = x,
-                                  .count = count,
-                                  .breaks = breaks,
-                                  .panels = panel,
-                                  .npanel = 1,
-                                  .points = penalty != NULL};
+    *panel = (ns_line_panel){{"norm of the weights", false}, series, groups};
+    chart->as.lines = (ns_line_chart){.x_axis = {penalty ? penalty : "iterations", log},
+                                      .x = x,
+                                      .count = count,
+                                      .breaks = breaks,
+                                      .panels = panel,
+                                      .npanel = 1,
+                                      .points = penalty != NULL};
     return true;
 }
 
 // ---- all of them -------------------------------------------------------------------------------
 
-ns_status nsi_result_charts(const nsi_result* a, nsi_charts* charts, ns_error* error) {
+ns_status nsi_result_add_figures(const nsi_result* a, nsi_figures* charts, ns_error* error) {
     bool done = add_loss(a, charts) && add_parameters(a, charts) && add_correlation(a, charts);
     for (int role = 0; role < NSI_ROLES && done; role++) {
         done = add_errors(a, (nsi_role)role, charts);

@@ -9,14 +9,14 @@
 enum { MOST_ROWS = 200 };
 
 // The figure of a chart, if there is such a chart.
-static void add_figure(nsi_text_builder* b, const nsi_charts* charts, const char* name) {
-    const nsi_chart* chart = nsi_charts_find(charts, name);
+static void add_figure(nsi_text_builder* b, const nsi_figures* charts, const char* name) {
+    const ns_figure* chart = nsi_figures_find(charts, name);
     if (!chart) return;
-    nsi_figure figure;
-    ns_status status = nsi_chart_figure(chart, &b->allocator, &figure, NULL);
+    nsi_drawing figure;
+    ns_status status = nsi_figure_draw(chart, &b->allocator, &figure, NULL);
     if (status == NS_ERR_NOMEM) b->failed = true;
-    if (status == NS_OK) nsi_html_figure(b, &figure); // a network of NaN cannot be drawn
-    nsi_figure_free(&figure);
+    if (status == NS_OK) nsi_html_drawing(b, &figure); // a network of NaN cannot be drawn
+    nsi_drawing_free(&figure);
 }
 
 // ---- scores ----------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ static void add_change_row(nsi_text_builder* b, const char* label, double before
     nsi_text_add(b, "<td></td><td></td></tr>\n");
 }
 
-static void add_role(nsi_text_builder* b, const nsi_result* answer, const nsi_charts* charts,
+static void add_role(nsi_text_builder* b, const nsi_result* answer, const nsi_figures* charts,
                      nsi_role role) {
     const nsi_score *before = &answer->before[role], *after = &answer->after[role];
     bool had = before->windows > 0, has = after->windows > 0;
@@ -73,7 +73,7 @@ static void add_role(nsi_text_builder* b, const nsi_result* answer, const nsi_ch
     nsi_html_close_table(b);
 }
 
-static void add_scores(nsi_text_builder* b, const nsi_result* answer, const nsi_charts* charts) {
+static void add_scores(nsi_text_builder* b, const nsi_result* answer, const nsi_figures* charts) {
     bool any = false;
     for (int role = 0; role < NSI_ROLES; role++) {
         if (answer->before[role].windows == 0 && answer->after[role].windows == 0) continue;
@@ -136,8 +136,8 @@ static void add_coefficients(nsi_text_builder* b, const nsi_result* answer) {
     if (count > rows) nsi_text_add(b, "<p>%u more are in the JSON.</p>\n", count - rows);
 }
 
-static void add_intervals(nsi_text_builder* b, const nsi_charts* charts) {
-    const nsi_chart* chart = nsi_charts_find(charts, "parameters");
+static void add_intervals(nsi_text_builder* b, const nsi_figures* charts) {
+    const ns_figure* chart = nsi_figures_find(charts, "parameters");
     if (!chart) return;
     nsi_text_add(
         b,
@@ -148,16 +148,16 @@ static void add_intervals(nsi_text_builder* b, const nsi_charts* charts) {
     add_figure(b, charts, chart->name);
 }
 
-static void add_correlation(nsi_text_builder* b, const nsi_charts* charts) {
-    const nsi_chart* chart = nsi_charts_find(charts, "correlation");
+static void add_correlation(nsi_text_builder* b, const nsi_figures* charts) {
+    const ns_figure* chart = nsi_figures_find(charts, "correlation");
     if (!chart) return;
     nsi_text_add(b, "<h2>Correlation</h2>\n");
     add_figure(b, charts, chart->name);
 }
 
-static void add_section(nsi_text_builder* b, const nsi_charts* charts, const char* name,
+static void add_section(nsi_text_builder* b, const nsi_figures* charts, const char* name,
                         const char* heading) {
-    if (!nsi_charts_find(charts, name)) return;
+    if (!nsi_figures_find(charts, name)) return;
     nsi_text_add(b, "<h2>%s</h2>\n", heading);
     add_figure(b, charts, name);
 }
@@ -189,7 +189,7 @@ static void add_findings(nsi_text_builder* b, const nsi_result* answer) {
     ns_text_free(&text);
 }
 
-static void add_phases(nsi_text_builder* b, const nsi_result* answer, const nsi_charts* charts) {
+static void add_phases(nsi_text_builder* b, const nsi_result* answer, const nsi_figures* charts) {
     if (answer->phases.count == 0) return;
     nsi_text_add(b, "<h2>Phases</h2>\n");
     add_figure(b, charts, "timing");
@@ -216,8 +216,8 @@ static void add_notes(nsi_text_builder* b, const nsi_result* answer) {
     nsi_text_add(b, "</ul>\n");
 }
 
-static ns_status add_page(nsi_text_builder* b, const nsi_result* answer, const nsi_viewer* viewer,
-                          const nsi_charts* charts, const nsi_charts* more, ns_error* error) {
+static ns_status add_page(nsi_text_builder* b, const nsi_result* answer, const ns_motion* viewer,
+                          const nsi_figures* charts, const nsi_figures* more, ns_error* error) {
     const char* title = answer->title && *answer->title ? answer->title : "Fit";
     nsi_html_open(b, title);
     nsi_html_element(b, "h1", title);
@@ -227,7 +227,7 @@ static ns_status add_page(nsi_text_builder* b, const nsi_result* answer, const n
     add_field(b, "setting", answer->setting);
     add_field(b, "citation", answer->citation);
     nsi_text_add(b, "</dl>\n");
-    ns_status status = viewer ? nsi_viewer_write(viewer, b, error) : NS_OK;
+    ns_status status = viewer ? nsi_motion_write(viewer, b, error) : NS_OK;
     add_parameters(b, answer);
     add_coefficients(b, answer);
     add_findings(b, answer);
@@ -245,14 +245,14 @@ static ns_status add_page(nsi_text_builder* b, const nsi_result* answer, const n
     return status;
 }
 
-ns_status nsi_result_html(const nsi_result* answer, const nsi_viewer* viewer,
-                          const nsi_charts* more, ns_text* out, ns_error* error) {
+ns_status nsi_result_html(const nsi_result* answer, const ns_motion* viewer,
+                          const nsi_figures* more, ns_text* out, ns_error* error) {
     nsi_text_builder b = {.allocator = answer->allocator};
-    nsi_charts charts;
-    nsi_charts_init(&answer->allocator, &charts);
-    ns_status status = nsi_result_charts(answer, &charts, error);
+    nsi_figures charts;
+    nsi_figures_init(&answer->allocator, &charts);
+    ns_status status = nsi_result_add_figures(answer, &charts, error);
     if (status == NS_OK) status = add_page(&b, answer, viewer, &charts, more, error);
-    nsi_charts_free(&charts);
+    nsi_figures_free(&charts);
     if (status == NS_OK) return nsi_text_finish(&b, out, error);
     nsi_array_free(&b.allocator, &b.text);
     return status;

@@ -1,6 +1,6 @@
 // Bars and intervals as SVG.
 
-#include "report/chart.h"
+#include "report/figure_data.h"
 #include "report/html.h"
 
 #include <math.h>
@@ -20,11 +20,11 @@ static double label_room(const char* const* labels, uint32_t count) {
 
 // ---- bars --------------------------------------------------------------------------------------
 
-static const char* class_of(const nsi_bars* bars, uint32_t group) {
+static const char* class_of(const ns_bar_chart* bars, uint32_t group) {
     return group + 1 < bars->ngroup ? "grey" : "blue";
 }
 
-static void add_bars_legend(nsi_text_builder* b, const nsi_bars* bars, double x) {
+static void add_bars_legend(nsi_text_builder* b, const ns_bar_chart* bars, double x) {
     for (uint32_t g = 0; g < bars->ngroup; g++) {
         nsi_html_bar(b, class_of(bars, g), x, 3.0, 12.0, 8.0, 1.0);
         nsi_html_label(b, "", x + 16.0, 11.0, bars->groups[g]);
@@ -36,10 +36,10 @@ static void add_bars_legend(nsi_text_builder* b, const nsi_bars* bars, double x)
     }
 }
 
-void nsi_bars_draw(nsi_text_builder* b, const nsi_bars* bars, const char* title) {
+void nsi_bar_chart_draw(nsi_text_builder* b, const ns_bar_chart* bars, const char* title) {
     double most = 0.0, texts = 0.0;
     for (uint32_t k = 0; k < bars->rows * bars->ngroup; k++) {
-        const nsi_bar* bar = &bars->bars[k];
+        const ns_bar* bar = &bars->bars[k];
         if (isfinite(bar->length)) most = fmax(most, bar->length);
         if (isfinite(bar->mark)) most = fmax(most, bar->mark);
         if (bar->text) texts = fmax(texts, nsi_html_width(bar->text));
@@ -54,7 +54,7 @@ void nsi_bars_draw(nsi_text_builder* b, const nsi_bars* bars, const char* title)
         double y = top + row * k;
         nsi_html_name(b, "e", left - 4.0, y + 0.5 * row + 0.5, bars->labels[k], LONGEST_NAME);
         for (uint32_t g = 0; g < bars->ngroup; g++, y += 12.0) {
-            const nsi_bar* bar = &bars->bars[k * bars->ngroup + g];
+            const ns_bar* bar = &bars->bars[k * bars->ngroup + g];
             if (isnan(bar->length) && isnan(bar->mark)) continue;
             double length = isfinite(bar->length) ? room * fmax(0.0, bar->length / most) : 0.0;
             nsi_html_bar(b, class_of(bars, g), left, y + 1.0, length, 10.0, 1.0);
@@ -71,7 +71,7 @@ void nsi_bars_draw(nsi_text_builder* b, const nsi_bars* bars, const char* title)
 
 // ---- intervals ---------------------------------------------------------------------------------
 
-void nsi_intervals_draw(nsi_text_builder* b, const nsi_intervals* v, const char* title) {
+void nsi_interval_chart_draw(nsi_text_builder* b, const ns_interval_chart* v, const char* title) {
     double longest = 20.0;
     for (uint32_t k = 0; k < v->nrow; k++) {
         longest = fmax(longest, nsi_html_width(v->rows[k].label));
@@ -85,7 +85,7 @@ void nsi_intervals_draw(nsi_text_builder* b, const nsi_intervals* v, const char*
     nsi_html_line(b, "grid", middle - half, 0.0, middle - half, bottom + 3.0);
     nsi_html_line(b, "grid", middle + half, 0.0, middle + half, bottom + 3.0);
     for (uint32_t k = 0; k < v->nrow; k++) {
-        const nsi_interval* row = &v->rows[k];
+        const ns_interval* row = &v->rows[k];
         double y = EDGE + LINE * (k + 0.5);
         nsi_html_name(b, "e", left - 4.0, y + 3.5, row->label, LONGEST_NAME);
         if (!isnan(row->half)) {

@@ -22,7 +22,7 @@ typedef struct maker {
     uint32_t nchannel;
     uint32_t* rows; // (count) those that are drawn
     uint32_t count, ntraj, drawn;
-    nsi_charts* charts;
+    nsi_figures* charts;
 } maker;
 
 enum { RECORDED = 3 };
@@ -125,7 +125,7 @@ static bool begins(const maker* m, uint32_t row) {
 static bool choose_rows(maker* m) {
     uint32_t nrow = m->table->nrow, kinds[2] = {0, 0}, taken[2] = {0, 0};
     bool chosen = false;
-    m->rows = nsi_charts_zeros(m->charts, nrow, sizeof *m->rows);
+    m->rows = nsi_figures_zeros(m->charts, nrow, sizeof *m->rows);
     if (!m->rows) return false;
     for (uint32_t k = 0; k < nrow; k++) kinds[is_test(m, k)] += begins(m, k);
     m->ntraj = kinds[0] + kinds[1];
@@ -174,19 +174,19 @@ static bool place_rows(const maker* m, double* x, bool* breaks) {
     return moved;
 }
 
-static bool find_spans(const maker* m, const double* x, nsi_lines* out) {
-    nsi_lines_span* spans = nsi_charts_zeros(m->charts, m->count, sizeof *spans);
-    nsi_lines_mark* marks = nsi_charts_zeros(m->charts, m->count, sizeof *marks);
+static bool find_spans(const maker* m, const double* x, ns_line_chart* out) {
+    ns_line_span* spans = nsi_figures_zeros(m->charts, m->count, sizeof *spans);
+    ns_line_mark* marks = nsi_figures_zeros(m->charts, m->count, sizeof *marks);
     if (!spans || !marks) return false;
     bool inside = false, fresh = false;
     for (uint32_t k = 0; k < m->count; k++) {
         bool test = is_test(m, m->rows[k]);
         fresh = fresh || (k > 0 && begins(m, m->rows[k]));
         if (!isfinite(x[k])) continue;
-        if (fresh) marks[out->nmark++] = (nsi_lines_mark){.x = x[k]};
-        if (test && !inside) spans[out->nspan++] = (nsi_lines_span){x[k], x[k], "test"};
+        if (fresh) marks[out->nmark++] = (ns_line_mark){.x = x[k]};
+        if (test && !inside) spans[out->nspan++] = (ns_line_span){x[k], x[k], "test"};
         if (test) {
-            nsi_lines_span* span = &spans[out->nspan - 1];
+            ns_line_span* span = &spans[out->nspan - 1];
             span->from = fmin(span->from, x[k]);
             span->to = fmax(span->to, x[k]);
         }
@@ -200,52 +200,52 @@ static bool find_spans(const maker* m, const double* x, nsi_lines* out) {
 
 // Values of a column in the rows that are drawn.
 static const double* take_column(const maker* m, uint32_t column) {
-    double* values = nsi_charts_zeros(m->charts, m->count, sizeof *values);
+    double* values = nsi_figures_zeros(m->charts, m->count, sizeof *values);
     for (uint32_t k = 0; values && k < m->count; k++) values[k] = cell(m, m->rows[k], column);
     return values;
 }
 
-static bool fill(maker* m, nsi_chart* chart) {
+static bool fill(maker* m, ns_figure* chart) {
     static const char* const classes[3] = {"recorded", "before", "after"};
     static const char* const replayed[3] = {"recorded", "before", "predicted"};
-    nsi_charts* charts = m->charts;
+    nsi_figures* charts = m->charts;
     uint32_t own[3] = {m->t, m->traj, m->test}, ncolumn = 1;
-    nsi_chart_column* columns = nsi_chart_table(charts, chart, 4 + 3 * m->nchannel, m->count);
-    nsi_lines_panel* panels = nsi_charts_zeros(charts, m->nchannel, sizeof *panels);
-    double* x = nsi_charts_zeros(charts, m->count, sizeof *x);
-    bool* breaks = nsi_charts_zeros(charts, m->count, sizeof *breaks);
+    ns_figure_column* columns = nsi_figure_table(charts, chart, 4 + 3 * m->nchannel, m->count);
+    ns_line_panel* panels = nsi_figures_zeros(charts, m->nchannel, sizeof *panels);
+    double* x = nsi_figures_zeros(charts, m->count, sizeof *x);
+    bool* breaks = nsi_figures_zeros(charts, m->count, sizeof *breaks);
     if (!columns || !panels || !x || !breaks) return false;
     bool moved = place_rows(m, x, breaks);
-    columns[0] = (nsi_chart_column){.name = moved || m->t == NSI_NONE ? "x" : "t", .numbers = x};
+    columns[0] = (ns_figure_column){.name = moved || m->t == NSI_NONE ? "x" : "t", .numbers = x};
     for (int k = moved ? 0 : 1; k < 3; k++) {
         if (own[k] == NSI_NONE) continue;
         const double* values = take_column(m, own[k]);
         if (!values) return false;
-        columns[ncolumn++] = (nsi_chart_column){.name = m->table->names[own[k]], .numbers = values};
+        columns[ncolumn++] = (ns_figure_column){.name = m->table->names[own[k]], .numbers = values};
     }
     for (uint32_t c = 0; c < m->nchannel; c++) {
-        nsi_series* series = nsi_charts_zeros(charts, 3, sizeof *series);
+        ns_line_series* series = nsi_figures_zeros(charts, 3, sizeof *series);
         if (!series) return false;
         const channel* from = &m->channels[c];
         bool several = from->columns[1] != NSI_NONE || from->columns[2] != NSI_NONE;
         const char* const* names = from->replayed ? replayed : classes;
         uint32_t nseries = 0;
-        panels[c].y.label = nsi_charts_text(charts, "%s", m->table->names[from->own]);
+        panels[c].y.label = nsi_figures_text(charts, "%s", m->table->names[from->own]);
         if (!panels[c].y.label) return false;
         for (int k = 0; k < 3; k++) {
             if (from->columns[k] == NSI_NONE) continue;
-            const char* name = nsi_charts_text(charts, "%s", m->table->names[from->columns[k]]);
+            const char* name = nsi_figures_text(charts, "%s", m->table->names[from->columns[k]]);
             const double* values = take_column(m, from->columns[k]);
             if (!name || !values) return false;
-            columns[ncolumn++] = (nsi_chart_column){.name = name, .numbers = values};
+            columns[ncolumn++] = (ns_figure_column){.name = name, .numbers = values};
             series[nseries++] =
-                (nsi_series){several ? names[k] : NULL, several ? classes[k] : "c0", values};
+                (ns_line_series){several ? names[k] : NULL, several ? classes[k] : "c0", values};
         }
         panels[c].series = series;
         panels[c].nseries = nseries;
     }
     chart->ncolumn = ncolumn;
-    chart->as.lines = (nsi_lines){
+    chart->as.lines = (ns_line_chart){
         .x = x, .count = m->count, .breaks = breaks, .panels = panels, .npanel = m->nchannel};
     chart->as.lines.x_axis.label = m->t == NSI_NONE ? "rows"
                                    : moved          ? "t (s), one trajectory after the other"
@@ -253,9 +253,9 @@ static bool fill(maker* m, nsi_chart* chart) {
     return find_spans(m, x, &chart->as.lines);
 }
 
-ns_status nsi_curves_add_chart(const ns_table* table, const char* file, const char* const* patterns,
-                               uint32_t npattern, const char* name, const char* title,
-                               nsi_charts* charts, ns_error* error) {
+ns_status nsi_curves_add_figure(const ns_table* table, const char* file,
+                                const char* const* patterns, uint32_t npattern, const char* name,
+                                const char* title, nsi_figures* charts, ns_error* error) {
     maker m = {.table = table,
                .t = ns_table_column(table, "t"),
                .traj = ns_table_column(table, "traj"),
@@ -266,9 +266,9 @@ ns_status nsi_curves_add_chart(const ns_table* table, const char* file, const ch
     ns_status status = choose_channels(&m, file, patterns, npattern, error);
     if (status != NS_OK) return status;
     if (!choose_rows(&m)) return nsi_fail_nomem(error);
-    const char* whole = m.drawn < m.ntraj ? nsi_charts_text(charts, "%s, %u of %u trajectories",
-                                                            title, m.drawn, m.ntraj)
-                                          : nsi_charts_text(charts, "%s", title);
-    nsi_chart* chart = whole ? nsi_charts_add(charts, NSI_CHART_LINES, name, whole) : NULL;
+    const char* whole = m.drawn < m.ntraj ? nsi_figures_text(charts, "%s, %u of %u trajectories",
+                                                             title, m.drawn, m.ntraj)
+                                          : nsi_figures_text(charts, "%s", title);
+    ns_figure* chart = whole ? nsi_figures_add(charts, NS_FIGURE_LINES, name, whole) : NULL;
     return chart && fill(&m, chart) ? NS_OK : nsi_fail_nomem(error);
 }

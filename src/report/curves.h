@@ -4,7 +4,7 @@
 #define NSI_REPORT_CURVES_H
 
 #include "neuralsim/table.h"
-#include "report/chart.h"
+#include "report/figure_data.h"
 
 enum { NSI_CURVES_DEFAULT = 4, NSI_CURVES_MOST = 8 };
 
@@ -16,8 +16,8 @@ enum { NSI_CURVES_DEFAULT = 4, NSI_CURVES_MOST = 8 };
 // @param patterns  names or globs of channels; none: the first four
 // @return NS_OK; NS_ERR_ARGUMENT: there is no such column, or too many; NS_ERR_PARSE: no numbers at
 //         all; NS_ERR_NOMEM
-ns_status nsi_curves_add_chart(const ns_table* table, const char* file, const char* const* patterns,
-                               uint32_t npattern, const char* name, const char* title,
-                               nsi_charts* charts, ns_error* error);
+ns_status nsi_curves_add_figure(const ns_table* table, const char* file,
+                                const char* const* patterns, uint32_t npattern, const char* name,
+                                const char* title, nsi_figures* charts, ns_error* error);
 
 #endif

@@ -1,121 +1,170 @@
-// Figures in pages and in files, and how they look.
+// Figures: made, found, drawn.
 
-#include "report/figure.h"
+#include "report/figure_data.h"
 
 #include "report/html.h"
 
-// Colours that all kinds of colour vision tell apart (Okabe and Ito), lighter on dark paper. No
-// variables: some programs that show SVG do not know them.
-const char nsi_figure_style[] =
-    "svg.figure text { font: 10px sans-serif; fill: #222222; }\n"
-    "svg.figure .e { text-anchor: end; }\n"
-    "svg.figure .m { text-anchor: middle; }\n"
-    "svg.figure text.faint { fill: #595959; }\n"
-    "svg.figure text.bad { fill: #b04a00; }\n"
-    "svg.figure text.title { font-size: 15px; font-weight: bold; }\n"
-    "svg.figure .paper { fill: #ffffff; }\n"
-    "svg.figure .grid { stroke: #dddddd; stroke-width: 0.7; fill: none; }\n"
-    "svg.figure .ink { stroke: #222222; fill: none; }\n"
-    "svg.figure .dash { stroke: #767676; stroke-width: 0.8; stroke-dasharray: 3 3; fill: none; }\n"
-    "svg.figure .span { fill: #888888; fill-opacity: 0.15; }\n"
-    "svg.figure .blue { fill: #0072b2; }\n"
-    "svg.figure .red { fill: #d55e00; }\n"
-    "svg.figure .grey { fill: #aaaaaa; }\n"
-    "svg.figure .cell, svg.figure .shade { shape-rendering: crispEdges; }\n"
-    "svg.figure .curve { fill: none; stroke-width: 1.3; stroke-linejoin: round; }\n"
-    "svg.figure .c0 { stroke: #0072b2; }\n"
-    "svg.figure .c1 { stroke: #d55e00; }\n"
-    "svg.figure .c2 { stroke: #009e73; }\n"
-    "svg.figure .c3 { stroke: #cc79a7; }\n"
-    "svg.figure .c4 { stroke: #e69f00; }\n"
-    "svg.figure .c5 { stroke: #56b4e9; }\n"
-    "svg.figure .c6 { stroke: #222222; }\n"
-    "svg.figure .c7 { stroke: #8c6d31; }\n"
-    "svg.figure .other { stroke: #bbbbbb; stroke-width: 0.8; }\n"
-    "svg.figure .recorded { stroke: #222222; stroke-width: 1; }\n"
-    "svg.figure .before { stroke: #d55e00; stroke-dasharray: 4 2; }\n"
-    "svg.figure .after { stroke: #0072b2; }\n"
-    "svg.network text { font-size: 12px; }\n"
-    "svg.network .p { stroke: #0072b2; fill: none; }\n"
-    "svg.network .n { stroke: #d55e00; fill: none; }\n"
-    "svg.network circle { fill: #e8e8e8; stroke: #222222; }\n"
-    "svg.network circle.bias { fill: #ffffff; stroke-dasharray: 2 1.5; }\n"
-    "@media screen and (prefers-color-scheme: dark) {\n"
-    "svg.figure text { fill: #e8e8e8; }\n"
-    "svg.figure text.faint { fill: #a8a8a8; }\n"
-    "svg.figure text.bad { fill: #ff9a52; }\n"
-    "svg.figure .paper { fill: #16181c; }\n"
-    "svg.figure .grid { stroke: #3a3e46; }\n"
-    "svg.figure .ink { stroke: #e8e8e8; }\n"
-    "svg.figure .dash { stroke: #8a8f99; }\n"
-    "svg.figure .blue { fill: #56b4e9; }\n"
-    "svg.figure .red { fill: #ff9a52; }\n"
-    "svg.figure .grey { fill: #777777; }\n"
-    "svg.figure .c0 { stroke: #56b4e9; }\n"
-    "svg.figure .c1 { stroke: #ff9a52; }\n"
-    "svg.figure .c2 { stroke: #2fc99a; }\n"
-    "svg.figure .c3 { stroke: #e39ac2; }\n"
-    "svg.figure .c4 { stroke: #f0c341; }\n"
-    "svg.figure .c5 { stroke: #8f9bff; }\n"
-    "svg.figure .c6 { stroke: #e8e8e8; }\n"
-    "svg.figure .c7 { stroke: #9a7b3a; }\n"
-    "svg.figure .other { stroke: #5a5f69; }\n"
-    "svg.figure .recorded { stroke: #e8e8e8; }\n"
-    "svg.figure .before { stroke: #ff9a52; }\n"
-    "svg.figure .after { stroke: #56b4e9; }\n"
-    "svg.network .p { stroke: #56b4e9; }\n"
-    "svg.network .n { stroke: #ff9a52; }\n"
-    "svg.network circle { fill: #3a3e46; stroke: #e8e8e8; }\n"
-    "svg.network circle.bias { fill: #16181c; }\n"
-    "}\n";
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 
-void nsi_figure_free(nsi_figure* figure) {
-    if (!figure) return;
-    ns_text_free(&figure->title);
-    ns_text_free(&figure->svg);
-    ns_text_free(&figure->csv);
-    *figure = (nsi_figure){0};
+void nsi_figures_init(const ns_allocator* allocator, nsi_figures* out) {
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    *out = (nsi_figures){.arena = {.allocator = memory}};
 }
 
-// Numbers keep their lines, so each is escaped by itself.
-static void add_lines(nsi_text_builder* page, const char* text) {
+void nsi_figures_free(nsi_figures* charts) {
+    ns_allocator memory = charts->arena.allocator;
+    if (!memory.free) return; // zeroed
+    nsi_array_free(&memory, &charts->list);
+    nsi_arena_free(&charts->arena);
+    nsi_figures_init(&memory, charts);
+}
+
+const ns_figure* nsi_figures_find(const nsi_figures* charts, const char* name) {
+    for (uint32_t k = 0; k < charts->list.count; k++) {
+        if (strcmp(charts->list.data[k].name, name) == 0) return &charts->list.data[k];
+    }
+    return NULL;
+}
+
+static bool is_plain(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+ns_figure* nsi_figures_add(nsi_figures* charts, ns_figure_kind kind, const char* name,
+                           const char* title) {
+    ns_figure chart = {.kind = kind, .title = title};
+    size_t size = 0;
+    for (; name[size] && size + 12 < sizeof chart.name; size++) {
+        chart.name[size] = name[size];
+        if (!is_plain(name[size])) chart.name[size] = '_';
+    }
+    for (uint32_t number = 2; nsi_figures_find(charts, chart.name); number++) {
+        snprintf(chart.name + size, sizeof chart.name - size, "_%u", number);
+    }
+    if (!nsi_array_push(&charts->arena.allocator, &charts->list, chart)) return NULL;
+    return &charts->list.data[charts->list.count - 1];
+}
+
+void* nsi_figures_zeros(nsi_figures* charts, size_t count, size_t size) {
+    void* block = nsi_arena_alloc(&charts->arena, (count + 1) * size);
+    if (block) memset(block, 0, (count + 1) * size);
+    return block;
+}
+
+const char* nsi_figures_text(nsi_figures* charts, const char* format, ...) {
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    char* text = length >= 0 ? nsi_arena_alloc(&charts->arena, (size_t)length + 1) : NULL;
+    if (text) vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    va_end(arguments);
+    return text;
+}
+
+ns_figure_column* nsi_figure_table(nsi_figures* charts, ns_figure* chart, uint32_t ncolumn,
+                                   uint32_t nrow) {
+    ns_figure_column* columns = nsi_figures_zeros(charts, ncolumn, sizeof *columns);
+    if (!columns) return NULL;
+    chart->columns = columns;
+    chart->ncolumn = ncolumn;
+    chart->nrow = nrow;
+    return columns;
+}
+
+// ---- numbers -----------------------------------------------------------------------------------
+
+// In quotes where a reader of tables would take it for something else.
+static void add_text(nsi_text_builder* b, const char* text) {
+    size_t size = strlen(text);
+    double number;
+    bool quoted = size == 0 || strpbrk(text, ",\"\n\r\t#") || text[0] == ' ' ||
+                  text[size - 1] == ' ' ||
+                  nsi_text_read_double(text, size, &number) != NS_ERR_PARSE;
+    if (!quoted) {
+        nsi_format_add(b, text);
+        return;
+    }
+    nsi_text_add(b, "\"");
     while (*text) {
-        size_t length = strcspn(text, "\n");
-        nsi_html_text_part(page, text, text + length);
-        text += length;
-        if (*text) nsi_text_add(page, "\n"), text++;
+        uint32_t code;
+        const char* next = text + nsi_format_next(text, &code);
+        if (code == 0xfffd) {
+            nsi_text_add(b, "\xef\xbf\xbd");
+        } else if (code == ' ') {
+            nsi_text_add(b, " ");
+        } else {
+            if (code == '"') nsi_text_add(b, "\"");
+            nsi_text_add_bytes(b, text, (size_t)(next - text));
+        }
+        text = next;
     }
+    nsi_text_add(b, "\"");
 }
 
-void nsi_html_figure(nsi_text_builder* page, const nsi_figure* figure) {
-    nsi_text_add(page, "<figure id=\"figure-%s\" class=\"figure\"><figcaption>", figure->name);
-    nsi_html_text(page, figure->title.data);
-    nsi_text_add(page, "</figcaption>\n");
-    nsi_text_add_bytes(page, figure->svg.data ? figure->svg.data : "", figure->svg.size);
-    if (figure->csv.size > 0) {
-        nsi_text_add(page, "<details><summary>numbers</summary><pre>");
-        add_lines(page, figure->csv.data);
-        nsi_text_add(page, "</pre></details>");
+ns_status ns_figure_csv(const ns_figure* chart, const ns_allocator* allocator, ns_text* out,
+                        ns_error* error) {
+    nsi_text_builder b = {.allocator = allocator ? *allocator : ns_default_allocator()};
+    for (uint32_t c = 0; c < chart->ncolumn; c++) {
+        if (c > 0) nsi_text_add(&b, ",");
+        add_text(&b, chart->columns[c].name ? chart->columns[c].name : "");
     }
-    nsi_text_add(page, "</figure>\n");
-}
-
-ns_status nsi_figure_file(const nsi_figure* figure, ns_text* out, ns_error* error) {
-    static const char opening[] = "<svg ";
-    const char *svg = figure->svg.data, *inside = svg ? strchr(svg, '>') : NULL;
-    *out = (ns_text){0};
-    if (!inside || strncmp(svg, opening, sizeof opening - 1) != 0) {
-        return nsi_fail(error, NS_ERR_ARGUMENT, "the figure %s has no picture", figure->name);
+    if (chart->ncolumn > 0) nsi_text_add(&b, "\n");
+    for (uint32_t row = 0; row < chart->nrow && !b.failed; row++) {
+        for (uint32_t c = 0; c < chart->ncolumn; c++) {
+            const ns_figure_column* column = &chart->columns[c];
+            if (c > 0) nsi_text_add(&b, ",");
+            if (column->texts && column->texts[row]) add_text(&b, column->texts[row]);
+            if (!column->texts && !isnan(column->numbers[row])) {
+                nsi_text_add_double(&b, column->numbers[row]);
+            }
+        }
+        nsi_text_add(&b, "\n");
     }
-    inside++;
-    nsi_text_builder b = {.allocator = figure->svg.allocator};
-    nsi_text_add(&b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-                     "<svg xmlns=\"http://www.w3.org/2000/svg\" ");
-    svg += sizeof opening - 1;
-    nsi_text_add_bytes(&b, svg, (size_t)(inside - svg));
-    nsi_text_add(
-        &b, "\n<style>\n%s</style>\n<rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>\n",
-        nsi_figure_style);
-    nsi_text_add_bytes(&b, inside, figure->svg.size - (size_t)(inside - figure->svg.data));
     return nsi_text_finish(&b, out, error);
+}
+
+// ---- figures -----------------------------------------------------------------------------------
+
+static ns_status draw(const ns_figure* chart, nsi_text_builder* b, ns_error* error) {
+    switch (chart->kind) {
+    case NS_FIGURE_LINES: nsi_line_chart_draw(b, &chart->as.lines, chart->title); break;
+    case NS_FIGURE_BARS: nsi_bar_chart_draw(b, &chart->as.bars, chart->title); break;
+    case NS_FIGURE_INTERVALS: nsi_interval_chart_draw(b, &chart->as.intervals, chart->title); break;
+    case NS_FIGURE_HEATMAP: nsi_heatmap_draw(b, &chart->as.heatmap, chart->title); break;
+    case NS_FIGURE_MATRIX: nsi_matrix_chart_draw(b, &chart->as.matrix, chart->title); break;
+    case NS_FIGURE_PLANE: nsi_plane_chart_draw(b, &chart->as.plane, chart->title); break;
+    case NS_FIGURE_NETWORK: return nsi_network_diagram_draw(b, &chart->as.network, error);
+    }
+    return NS_OK;
+}
+
+ns_status nsi_figure_draw(const ns_figure* chart, const ns_allocator* allocator, nsi_drawing* out,
+                          ns_error* error) {
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    nsi_text_builder title = {.allocator = memory}, svg = {.allocator = memory};
+    *out = (nsi_drawing){0};
+    memcpy(out->name, chart->name, sizeof out->name);
+    nsi_format_add(&title, chart->title);
+    ns_status status = draw(chart, &svg, error);
+    if (status != NS_OK) svg.failed = true; // to be freed
+    ns_status made = nsi_text_finish(&svg, &out->svg, status == NS_OK ? error : NULL);
+    ns_status titled = nsi_text_finish(&title, &out->title, status == NS_OK ? error : NULL);
+    if (status == NS_OK) status = made != NS_OK ? made : titled;
+    if (status == NS_OK) status = ns_figure_csv(chart, &memory, &out->csv, error);
+    if (status != NS_OK) nsi_drawing_free(out);
+    return status;
+}
+
+ns_status ns_figure_svg(const ns_figure* figure, const ns_allocator* allocator, ns_text* out,
+                        ns_error* error) {
+    nsi_drawing drawing;
+    *out = (ns_text){0};
+    ns_status status = nsi_figure_draw(figure, allocator, &drawing, error);
+    if (status == NS_OK) status = nsi_drawing_file(&drawing, out, error);
+    nsi_drawing_free(&drawing);
+    return status;
 }

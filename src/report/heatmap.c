@@ -1,6 +1,6 @@
 // Heat maps and matrices as SVG.
 
-#include "report/chart.h"
+#include "report/figure_data.h"
 #include "report/html.h"
 #include "report/scale.h"
 
@@ -51,13 +51,13 @@ static void add_star(nsi_text_builder* b, double x, double y) {
 }
 
 // The axes, without places.
-static nsi_scale scale_of(const nsi_heatmap* m) {
+static nsi_scale scale_of(const ns_heatmap* m) {
     double step = m->cells > 1 ? (m->to - m->from) / (m->cells - 1.0) : 1.0;
     return (nsi_scale){.low = m->from - step / 2.0, .high = m->from + step * (m->cells - 0.5)};
 }
 
 // Room for the labels of the vertical axis, and its name.
-static double label_room(const nsi_heatmap* m) {
+static double label_room(const ns_heatmap* m) {
     nsi_scale y = scale_of(m);
     nsi_ticks ticks = nsi_scale_ticks(&y, 6);
     double room = LEFT;
@@ -67,7 +67,7 @@ static double label_room(const nsi_heatmap* m) {
     return fmin(room, MOST_LEFT);
 }
 
-static void add_map(nsi_text_builder* b, const nsi_heatmap* m, int which, double left, double room,
+static void add_map(nsi_text_builder* b, const ns_heatmap* m, int which, double left, double room,
                     double side) {
     double cell = side / m->cells;
     nsi_html_name(b, "m", left + side / 2.0, TOP - 8.0, m->titles[which], side + GAP);
@@ -102,7 +102,7 @@ static void add_map(nsi_text_builder* b, const nsi_heatmap* m, int which, double
     add_star(b, nsi_scale_place(&x, m->mark[0]), nsi_scale_place(&y, m->mark[1]));
 }
 
-void nsi_heatmap_draw(nsi_text_builder* b, const nsi_heatmap* m, const char* title) {
+void nsi_heatmap_draw(nsi_text_builder* b, const ns_heatmap* m, const char* title) {
     double room = label_room(m), side = 0.5 * (WIDTH - 2.0 * room - GAP - RIGHT);
     nsi_html_open_picture(b, "", title, WIDTH, TOP + side + SCALE);
     add_map(b, m, 0, room, room, side);
@@ -141,7 +141,7 @@ static void add_matrix_legend(nsi_text_builder* b, double x, double y) {
     }
 }
 
-void nsi_matrix_draw(nsi_text_builder* b, const nsi_matrix* m, const char* title) {
+void nsi_matrix_chart_draw(nsi_text_builder* b, const ns_matrix_chart* m, const char* title) {
     double cell = fmax(10.0, fmin(20.0, (WIDTH - NAMES) / m->n));
     double width = fmax(WIDTH, NAMES + m->n * cell);
     nsi_html_open_picture(b, "", title, width, EDGE + m->n * cell + 40.0);

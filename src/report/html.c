@@ -2,7 +2,7 @@
 
 #include "report/html.h"
 
-#include "report/figure.h"
+#include "report/drawing.h"
 #include "report/web_bundle.h"
 
 #include <math.h>

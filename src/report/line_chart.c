@@ -1,6 +1,6 @@
 // Curves as SVG.
 
-#include "report/chart.h"
+#include "report/figure_data.h"
 #include "report/html.h"
 
 #include <math.h>
@@ -13,21 +13,21 @@ enum { MOST_BUCKETS = 500 }; // of a series with more points than twice that, fo
 
 typedef struct drawing {
     nsi_text_builder* b;
-    const nsi_lines* lines;
+    const ns_line_chart* lines;
     nsi_scale x;
     double panel; // height of one
 } drawing;
 
 // ---- scales ------------------------------------------------------------------------------------
 
-nsi_scale nsi_lines_x(const nsi_lines* lines) {
+nsi_scale nsi_line_chart_x(const ns_line_chart* lines) {
     nsi_scale x = nsi_scale_empty(lines->x_axis.log);
     for (uint32_t k = 0; k < lines->count; k++) nsi_scale_include(&x, lines->x[k]);
     nsi_scale_finish(&x, 0.0);
     return x;
 }
 
-nsi_scale nsi_lines_y(const nsi_lines* lines, const nsi_lines_panel* panel) {
+nsi_scale nsi_line_chart_y(const ns_line_chart* lines, const ns_line_panel* panel) {
     nsi_scale x = {.log = lines->x_axis.log}, y = nsi_scale_empty(panel->y.log);
     for (uint32_t s = 0; s < panel->nseries; s++) {
         for (uint32_t k = 0; k < lines->count; k++) {
@@ -40,26 +40,27 @@ nsi_scale nsi_lines_y(const nsi_lines* lines, const nsi_lines_panel* panel) {
 
 // ---- legend ------------------------------------------------------------------------------------
 
-bool nsi_lines_listed(const nsi_lines* l, uint32_t panel, uint32_t series) {
-    const nsi_series* wanted = &l->panels[panel].series[series];
+bool nsi_line_chart_listed(const ns_line_chart* l, uint32_t panel, uint32_t series) {
+    const ns_line_series* wanted = &l->panels[panel].series[series];
     if (!wanted->name) return false;
     for (uint32_t p = 0; p <= panel; p++) {
         for (uint32_t s = 0; s < l->panels[p].nseries; s++) {
-            const nsi_series* other = &l->panels[p].series[s];
+            const ns_line_series* other = &l->panels[p].series[s];
             if (p == panel && s == series) return true;
-            if (other->name && strcmp(other->class, wanted->class) == 0) return false;
+            if (other->name && strcmp(other->line_style, wanted->line_style) == 0) return false;
         }
     }
     return true;
 }
 
 // Lay out the legend, and draw it if `b` is not NULL; its height.
-static double add_legend(nsi_text_builder* b, const nsi_lines* l) {
+static double add_legend(nsi_text_builder* b, const ns_line_chart* l) {
     nsi_legend legend = {.b = b, .left = LEFT, .right = WIDTH};
     for (uint32_t p = 0; p < l->npanel; p++) {
         for (uint32_t s = 0; s < l->panels[p].nseries; s++) {
-            const nsi_series* series = &l->panels[p].series[s];
-            if (nsi_lines_listed(l, p, s)) nsi_legend_add(&legend, series->name, series->class);
+            const ns_line_series* series = &l->panels[p].series[s];
+            if (nsi_line_chart_listed(l, p, s))
+                nsi_legend_add(&legend, series->name, series->line_style);
         }
     }
     return legend.height;
@@ -70,12 +71,12 @@ static double add_legend(nsi_text_builder* b, const nsi_lines* l) {
 typedef struct pen {
     const drawing* d;
     const nsi_scale* y;
-    const nsi_series* series;
+    const ns_line_series* series;
     uint32_t first, end, count; // of the piece that is being drawn; count: of its points
 } pen;
 
 // Points of a bucket. Buckets are those of all points, so that pieces are thinned alike.
-static uint32_t stride_of(const nsi_lines* l) {
+static uint32_t stride_of(const ns_line_chart* l) {
     uint32_t stride = l->count / MOST_BUCKETS;
     return stride < 2 ? 1 : stride;
 }
@@ -123,12 +124,12 @@ static void add_piece(const pen* p) {
     if (p->count == 0) return;
     if (p->count == 1) {
         nsi_text_add(b, "<circle class=\"curve %s\" cx=\"%s\" cy=\"%s\" r=\"1.5\"/>\n",
-                     p->series->class, nsi_html_length(x_of(p, p->first)).text,
+                     p->series->line_style, nsi_html_length(x_of(p, p->first)).text,
                      nsi_html_length(y_of(p, p->first)).text);
         return;
     }
     uint32_t stride = stride_of(p->d->lines), end = p->end;
-    nsi_text_add(b, "<polyline class=\"curve %s\" points=\"", p->series->class);
+    nsi_text_add(b, "<polyline class=\"curve %s\" points=\"", p->series->line_style);
     for (uint32_t k = p->first; k < end; k += stride) {
         add_bucket(p, k, end - k < stride ? end : k + stride);
     }
@@ -136,13 +137,13 @@ static void add_piece(const pen* p) {
     for (uint32_t k = p->first; p->d->lines->points && k < end; k++) {
         if (!is_point(p, k)) continue;
         nsi_text_add(b, "<circle class=\"curve %s\" cx=\"%s\" cy=\"%s\" r=\"1.5\"/>\n",
-                     p->series->class, nsi_html_length(x_of(p, k)).text,
+                     p->series->line_style, nsi_html_length(x_of(p, k)).text,
                      nsi_html_length(y_of(p, k)).text);
     }
 }
 
-static void add_series(const drawing* d, const nsi_scale* y, const nsi_series* series) {
-    const nsi_lines* l = d->lines;
+static void add_series(const drawing* d, const nsi_scale* y, const ns_line_series* series) {
+    const ns_line_chart* l = d->lines;
     pen p = {.d = d, .y = y, .series = series};
     uint32_t stride = stride_of(l), missing = 0;
     for (uint32_t k = 0; k < l->count; k++) {
@@ -177,7 +178,7 @@ static double clamp_to(const nsi_scale* x, double value) {
 }
 
 static void add_spans(const drawing* d, double top, double bottom, bool labelled) {
-    const nsi_lines* l = d->lines;
+    const ns_line_chart* l = d->lines;
     for (uint32_t k = 0; k < l->nspan; k++) {
         if (!(l->spans[k].from <= l->spans[k].to)) continue;
         double from = clamp_to(&d->x, l->spans[k].from), to = clamp_to(&d->x, l->spans[k].to);
@@ -189,7 +190,7 @@ static void add_spans(const drawing* d, double top, double bottom, bool labelled
 }
 
 static void add_marks(const drawing* d, double top, double bottom, bool labelled) {
-    const nsi_lines* l = d->lines;
+    const ns_line_chart* l = d->lines;
     double last = d->x.from; // the axis; lines nearer than a pixel are one
     for (uint32_t k = 0; k < l->nmark; k++) {
         if (!nsi_scale_shows(&d->x, l->marks[k].x)) continue;
@@ -208,7 +209,7 @@ static nsi_ticks y_ticks(const drawing* d, const nsi_scale* y) {
 static double find_left(const drawing* d) {
     double left = LEFT;
     for (uint32_t n = 0; n < d->lines->npanel; n++) {
-        nsi_scale y = nsi_lines_y(d->lines, &d->lines->panels[n]);
+        nsi_scale y = nsi_line_chart_y(d->lines, &d->lines->panels[n]);
         nsi_ticks ticks = y_ticks(d, &y);
         for (uint32_t k = 0; k < ticks.count; k++) {
             left = fmax(left, nsi_html_width(ticks.label[k].text) + 6.0);
@@ -217,9 +218,9 @@ static double find_left(const drawing* d) {
     return fmin(left, MOST_LEFT);
 }
 
-static void add_panel(const drawing* d, const nsi_lines_panel* panel, double top, bool first) {
+static void add_panel(const drawing* d, const ns_line_panel* panel, double top, bool first) {
     nsi_text_builder* b = d->b;
-    nsi_scale y = nsi_lines_y(d->lines, panel);
+    nsi_scale y = nsi_line_chart_y(d->lines, panel);
     double left = d->x.from, bottom = top + d->panel;
     y.from = bottom;
     y.to = top;
@@ -244,9 +245,9 @@ static void add_panel(const drawing* d, const nsi_lines_panel* panel, double top
     }
 }
 
-void nsi_lines_draw(nsi_text_builder* b, const nsi_lines* lines, const char* title) {
+void nsi_line_chart_draw(nsi_text_builder* b, const ns_line_chart* lines, const char* title) {
     double legend = add_legend(NULL, lines);
-    drawing d = {.b = b, .lines = lines, .x = nsi_lines_x(lines)};
+    drawing d = {.b = b, .lines = lines, .x = nsi_line_chart_x(lines)};
     d.panel = lines->npanel > 1 ? OF_SEVERAL : ONE_PANEL;
     double one = d.panel + LINE + 4.0, height = legend + lines->npanel * one + 2.0 * LINE + 2.0;
     d.x.from = find_left(&d);

@@ -1,381 +1,342 @@
-// From states to what is shown of them. A system of its own observes the quantities; each row is a
-// robot that makes one step.
+// What moves in a page: episodes, their tracks and quantities, and where their numbers are.
 
-#include "report/viewer.h"
+#include "report/motion_data.h"
 
 #include "model/model_data.h"
-#include "sim/system.h"
+#include "neuralsim/json.h"
+#include "report/packed_columns.h"
+#include "report/scene.h"
 
 #include <math.h>
 #include <stdio.h>
 
-enum {
-    CHUNK = 1024, // rows at a time
-    POSE = 7,
-    CONTACT = 6
-};
+enum { POSE = 7, CONTACT = 6 }; // columns
 
-// What is shown without being asked for, as far as the model has it. Names may have slashes in them.
-static const char* const usual[] = {
-    "link/**/pose/*", "joint/**/position",     "joint/**/velocity",  "joint/**/tau",     "energy/*",
-    "com/*",          "contact/**/position/*", "contact/**/force/?", "contact/**/depth",
-};
-enum { NUSUAL = sizeof usual / sizeof *usual };
+typedef struct span {
+    double from, to;
+    const char* role;
+} span;
 
-// A point of contact, by numbers of observations.
-typedef struct point {
-    const char* name; // "foot:ground/0"
-    uint32_t part[CONTACT], depth;
-} point;
+typedef struct contact {
+    const char* name;
+    uint32_t first; // column
+} contact;
 
-struct nsi_motion {
+typedef struct track {
+    const char *name, *role;
+    uint32_t poses; // first column, or NSI_NONE
+    NSI_ARRAY(contact) contacts;
+} track;
+
+typedef struct quantity {
+    const char *name, *unit;
+    NSI_ARRAY(uint32_t) columns; // of the tracks, up to the last that has it; NSI_NONE: has none
+} quantity;
+
+typedef struct episode {
+    const char *name, *note;
+    uint32_t time, rows; // column, and its length
+    NSI_ARRAY(span) spans;
+    NSI_ARRAY(track) tracks;
+    NSI_ARRAY(quantity) quantities;
+    nsi_index names; // of quantities
+} episode;
+
+struct ns_motion {
     ns_allocator allocator;
     const ns_model* model;
-    ns_system* system;
-    ns_workspace* work;
-    ns_system_sizes z;
-    nsi_arena arena;
-    nsi_index observations; // by name
-    uint32_t* pose;         // (nlink x POSE) observations
-    NSI_ARRAY(point) points;
-    bool* listed; // (ny) is it a quantity of every track?
+    nsi_arena strings;
+    nsi_columns columns;
+    NSI_ARRAY(episode) episodes;
 };
 
-// ---- names -----------------------------------------------------------------------------------
-
-// Number of an observation, or NSI_NONE.
-static uint32_t find(const nsi_motion* m, const char* name) {
-    uint32_t hash = nsi_hash_bytes(name, strlen(name));
-    for (uint32_t at = nsi_index_first(&m->observations, hash), id;
-         nsi_index_at(&m->observations, at, &id); at = nsi_index_next(&m->observations, at)) {
-        if (strcmp(ns_system_observation_name(m->system, id), name) == 0) return id;
-    }
-    return NSI_NONE;
-}
-
-// ---- creation --------------------------------------------------------------------------------
-
-// Which of the usual quantities a step has. Networks add none of them.
-static ns_status find_usual(const ns_model* model, const ns_system_options* options,
-                            bool found[NUSUAL], ns_error* error) {
-    nsi_step_options step = nsi_system_step_options(model, options);
-    step.all_quantities = true;
-    ns_graph* graph = NULL;
-    ns_status status = nsi_step_trace(model, &step, &graph, error);
-    if (status != NS_OK) return status;
-    for (int k = 0; k < NUSUAL; k++) {
-        found[k] = false;
-        for (uint32_t i = 0; i < graph->quantities.count && !found[k]; i++) {
-            found[k] = nsi_quantity_fits(usual[k], graph->quantities.data[i].name);
-        }
-    }
-    ns_graph_free(graph);
+ns_status ns_motion_create(const ns_model* model, const ns_allocator* allocator, ns_motion** out,
+                           ns_error* error) {
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    *out = nsi_alloc_zeroed(&memory, sizeof **out);
+    if (!*out) return nsi_fail_nomem(error);
+    **out = (ns_motion){.allocator = memory,
+                        .model = model,
+                        .strings = {.allocator = memory},
+                        .columns = {.allocator = memory}};
     return NS_OK;
 }
 
-static ns_status create_system(nsi_motion* m, const ns_system_options* options,
-                               const char* const* patterns, uint32_t npattern, ns_error* error) {
-    bool found[NUSUAL];
-    ns_system_options with = options ? *options : ns_default_system_options();
-    ns_status status = nsi_system_check_options(&with, error);
-    if (status == NS_OK) status = find_usual(m->model, &with, found, error);
-    if (status != NS_OK) return status;
-    const char** observe = nsi_arena_alloc(&m->arena, (NUSUAL + npattern) * sizeof *observe);
-    if (!observe) return nsi_fail_nomem(error);
-    with.observe = observe;
-    with.nobserve = 0;
-    for (int k = 0; k < NUSUAL; k++) {
-        if (found[k]) observe[with.nobserve++] = usual[k];
+static void free_episode(const ns_allocator* memory, episode* e) {
+    for (uint32_t k = 0; k < e->tracks.count; k++) {
+        nsi_array_free(memory, &e->tracks.data[k].contacts);
     }
-    for (uint32_t k = 0; k < npattern; k++) observe[with.nobserve++] = patterns[k];
-    status = ns_system_create(m->model, &with, &m->system, error);
-    if (status != NS_OK) return status;
-    m->z = ns_system_get_sizes(m->system);
-    return ns_workspace_create(m->system, &(ns_workspace_size){.batch = CHUNK, .steps = 1},
-                               &m->work, error);
+    for (uint32_t k = 0; k < e->quantities.count; k++) {
+        nsi_array_free(memory, &e->quantities.data[k].columns);
+    }
+    nsi_array_free(memory, &e->spans);
+    nsi_array_free(memory, &e->tracks);
+    nsi_array_free(memory, &e->quantities);
+    nsi_index_free(memory, &e->names);
 }
 
-static bool index_observations(nsi_motion* m) {
-    bool done = true;
-    for (uint32_t k = 0; k < m->z.ny && done; k++) {
-        const char* name = ns_system_observation_name(m->system, k);
-        uint32_t hash = nsi_hash_bytes(name, strlen(name));
-        done = nsi_index_insert(&m->allocator, &m->observations, hash, k);
-    }
-    return done;
+void ns_motion_free(ns_motion* v) {
+    if (!v) return;
+    ns_allocator memory = v->allocator;
+    for (uint32_t k = 0; k < v->episodes.count; k++) free_episode(&memory, &v->episodes.data[k]);
+    nsi_array_free(&memory, &v->episodes);
+    nsi_columns_free(&v->columns);
+    nsi_arena_free(&v->strings);
+    nsi_free(&memory, v);
 }
 
-static void find_poses(nsi_motion* m) {
-    static const char* const parts[POSE] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
-    for (uint32_t k = 0; k < POSE * m->model->sizes.nlink; k++) {
-        char name[NSI_MODEL_MAX_NAME + 20];
-        const char* link = m->model->links[k / POSE].def.name;
-        snprintf(name, sizeof name, "link/%s/pose/%s", link, parts[k % POSE]);
-        m->pose[k] = find(m, name);
-        NS_ASSERT(m->pose[k] != NSI_NONE);
-        m->listed[m->pose[k]] = false; // the viewer lists it
-    }
+// ---- what is added ---------------------------------------------------------------------------
+
+static const char* keep(ns_motion* v, const char* text) {
+    return nsi_arena_string(&v->strings, text, strlen(text));
 }
 
-// Point `index` of a pair; false when there is none.
-static bool find_point(const nsi_motion* m, const char* pair, uint32_t index, point* out) {
-    char name[NSI_PAIR_MAX_NAME + 64];
-    for (int k = 0; k < CONTACT; k++) {
-        snprintf(name, sizeof name, "contact/%s/%u/%s/%c", pair, index,
-                 k < 3 ? "position" : "force", "xyz"[k % 3]);
-        out->part[k] = find(m, name);
-    }
-    snprintf(name, sizeof name, "contact/%s/%u/depth", pair, index);
-    out->depth = find(m, name);
-    return out->depth != NSI_NONE;
+// The last episode, or its last track; NULL after saying that there is none.
+static episode* last_episode(ns_motion* v, ns_error* error) {
+    if (v->episodes.count > 0) return &v->episodes.data[v->episodes.count - 1];
+    nsi_fail(error, NS_ERR_STATE, "the viewer has no episode yet");
+    return NULL;
 }
 
-static bool find_points(nsi_motion* m) {
-    for (uint32_t i = 0; i < m->model->sizes.ncontact; i++) {
-        const char* pair = m->model->contacts[i].def.name;
-        point p;
-        for (uint32_t k = 0; find_point(m, pair, k, &p); k++) {
-            char name[NSI_PAIR_MAX_NAME + 16];
-            int length = snprintf(name, sizeof name, "%s/%u", pair, k);
-            p.name = nsi_arena_string(&m->arena, name, (size_t)length);
-            if (!p.name || !nsi_array_push(&m->allocator, &m->points, p)) return false;
-            for (int c = 0; c < CONTACT; c++) m->listed[p.part[c]] = false;
-            m->listed[p.depth] = false;
-        }
-    }
-    return true;
+static track* last_track(ns_motion* v, ns_error* error) {
+    episode* e = last_episode(v, error);
+    if (!e) return NULL;
+    if (e->tracks.count > 0) return &e->tracks.data[e->tracks.count - 1];
+    nsi_fail(error, NS_ERR_STATE, "the episode \"%.100s\" has no track yet", e->name);
+    return NULL;
 }
 
-// What is asked for is listed, whatever else it belongs to, unless the viewer lists it.
-static void list_asked(nsi_motion* m, const char* const* patterns, uint32_t npattern) {
-    for (uint32_t k = 0; k < m->z.ny; k++) {
-        const char* name = ns_system_observation_name(m->system, k);
-        for (uint32_t p = 0; p < npattern; p++) {
-            if (nsi_quantity_fits(patterns[p], name)) m->listed[k] = true;
-        }
+ns_status ns_motion_add_episode(ns_motion* v, const char* name, const double* time, uint32_t rows,
+                                const char* note, ns_error* error) {
+    if (rows == 0) return nsi_fail(error, NS_ERR_ARGUMENT, "episode \"%.100s\": no rows", name);
+    for (uint32_t k = 0; k < rows; k++) {
+        if (isfinite(time[k]) && (k == 0 || time[k] >= time[k - 1])) continue;
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "episode \"%.100s\": the time of row %u is not finite or goes back", name,
+                        k);
     }
-    for (uint32_t k = 0; k < POSE * m->model->sizes.nlink; k++) m->listed[m->pose[k]] = false;
-}
-
-ns_status nsi_motion_create(const ns_model* model, const ns_system_options* options,
-                            const char* const* patterns, uint32_t npattern, nsi_motion** out,
-                            ns_error* error) {
-    *out = NULL;
-    nsi_motion* m = nsi_alloc_zeroed(&model->allocator, sizeof *m);
-    if (!m) return nsi_fail_nomem(error);
-    *m = (nsi_motion){
-        .allocator = model->allocator, .model = model, .arena = {.allocator = model->allocator}};
-    ns_status status = create_system(m, options, patterns, npattern, error);
-    if (status == NS_OK) {
-        m->pose = nsi_arena_alloc(&m->arena, POSE * (size_t)model->sizes.nlink * sizeof *m->pose);
-        m->listed = nsi_arena_alloc(&m->arena, m->z.ny * sizeof *m->listed);
-        bool done = m->pose && m->listed && index_observations(m);
-        for (uint32_t k = 0; k < m->z.ny && done; k++) m->listed[k] = true;
-        if (done) find_poses(m);
-        done = done && find_points(m);
-        if (done) list_asked(m, patterns, npattern);
-        if (!done) status = nsi_fail_nomem(error);
+    episode e = {.name = keep(v, name),
+                 .note = note ? keep(v, note) : NULL,
+                 .time = v->columns.list.count,
+                 .rows = rows};
+    if (!e.name || (note && !e.note) || !nsi_array_reserve(&v->allocator, &v->episodes, 1)) {
+        return nsi_fail_nomem(error);
     }
-    if (status == NS_OK) {
-        *out = m;
-    } else {
-        nsi_motion_free(m);
-    }
+    ns_status status = nsi_columns_add(&v->columns, time, 1, rows, NSI_ANY_STEP, error);
+    if (status == NS_OK) v->episodes.data[v->episodes.count++] = e;
     return status;
 }
 
-void nsi_motion_free(nsi_motion* m) {
-    if (!m) return;
-    ns_allocator memory = m->allocator;
-    ns_workspace_free(m->work);
-    ns_system_free(m->system);
-    nsi_array_free(&memory, &m->points);
-    nsi_index_free(&memory, &m->observations);
-    nsi_arena_free(&m->arena);
-    nsi_free(&memory, m);
-}
-
-uint32_t nsi_motion_column_count(const nsi_motion* m) {
-    const ns_model_sizes* n = &m->model->sizes;
-    uint32_t count = POSE * n->nlink + (CONTACT + 1) * m->points.count;
-    for (uint32_t k = 0; k < m->z.ny; k++) count += m->listed[k];
-    return count + (m->z.nx - n->nq - n->nv) + m->z.nc;
-}
-
-// ---- evaluation ------------------------------------------------------------------------------
-
-// Numbers of one track while it is made.
-typedef struct evaluation {
-    const nsi_motion_rows* rows;
-    uint32_t nrow;
-    double* y;        // (nrow x ny)
-    double* x0;       // (CHUNK x nx)
-    double* controls; // (CHUNK x nc)
-    double* chunk;    // (CHUNK x ny)
-    double* scratch;  // (nrow x the larger of nlink x POSE and CONTACT)
-} evaluation;
-
-static bool all_finite(const double* x, size_t count) {
-    for (size_t k = 0; k < count; k++) {
-        if (!isfinite(x[k])) return false;
-    }
-    return true;
-}
-
-static bool is_reached(const nsi_motion* m, const nsi_motion_rows* rows, size_t row) {
-    return all_finite(rows->states + row * m->z.nx, m->z.nx) &&
-           (!rows->controls || all_finite(rows->controls + row * m->z.nc, m->z.nc));
-}
-
-// Observations of up to CHUNK rows from `*row` on, which is moved past them.
-static ns_status evaluate_chunk(nsi_motion* m, evaluation* e, uint32_t* row, ns_error* error) {
-    const nsi_motion_rows* rows = e->rows;
-    size_t nx = m->z.nx, nc = m->z.nc, ny = m->z.ny;
-    uint32_t from[CHUNK], count = 0;
-    for (; *row < e->nrow && count < CHUNK; ++*row) {
-        if (!is_reached(m, rows, *row)) continue;
-        memcpy(e->x0 + count * nx, rows->states + *row * nx, nx * sizeof(double));
-        if (rows->controls) {
-            memcpy(e->controls + count * nc, rows->controls + *row * nc, nc * sizeof(double));
-        }
-        from[count++] = *row;
-    }
-    if (count == 0) return NS_OK;
-    ns_rollout_args args = {.batch = count,
-                            .steps = 1,
-                            .x0 = e->x0,
-                            .controls = rows->controls ? e->controls : NULL,
-                            .params = rows->params,
-                            .weights = rows->weights,
-                            .observations = e->chunk};
-    ns_status status = ns_rollout(m->system, m->work, &args, error);
-    // Where the step leads does not matter: its quantities are there.
-    if (status != NS_OK && status != NS_ERR_NONFINITE) return status;
-    for (uint32_t k = 0; k < count; k++) {
-        memcpy(e->y + from[k] * ny, e->chunk + k * ny, ny * sizeof(double));
-    }
-    return NS_OK;
-}
-
-static ns_status evaluate(nsi_motion* m, evaluation* e, ns_error* error) {
-    const nsi_motion_rows* rows = e->rows;
-    if ((rows->params && !all_finite(rows->params, m->z.np)) ||
-        (rows->weights && !all_finite(rows->weights, m->z.nw))) {
-        return nsi_fail(error, NS_ERR_NONFINITE, "a parameter or a weight is not finite");
-    }
-    for (size_t k = 0; k < (size_t)e->nrow * m->z.ny; k++) e->y[k] = NAN;
-    ns_status status = NS_OK;
-    for (uint32_t row = 0; row < e->nrow && status == NS_OK;) {
-        status = evaluate_chunk(m, e, &row, error);
-    }
-    return status;
-}
-
-// ---- showing ---------------------------------------------------------------------------------
-
-static ns_status show_poses(const nsi_motion* m, const evaluation* e, nsi_viewer* viewer,
-                            ns_error* error) {
-    uint32_t width = POSE * m->model->sizes.nlink;
-    double* to = e->scratch;
-    for (size_t row = 0; row < e->nrow; row++) {
-        for (uint32_t k = 0; k < width; k++) *to++ = e->y[row * m->z.ny + m->pose[k]];
-    }
-    return nsi_viewer_set_poses(viewer, e->scratch, error);
-}
-
-// A point that touches at some time. Where it does not, there is nothing to see.
-static ns_status show_point(const nsi_motion* m, const evaluation* e, const point* p,
-                            nsi_viewer* viewer, ns_error* error) {
-    bool touches = false;
-    for (size_t row = 0; row < e->nrow; row++) {
-        const double* y = e->y + row * m->z.ny;
-        double* to = e->scratch + row * CONTACT;
-        bool now = false;
-        for (int k = 0; k < CONTACT; k++) to[k] = y[p->part[k]];
-        for (int k = 3; k < CONTACT; k++) now = now || (isfinite(to[k]) && to[k] != 0.0);
-        for (int k = 0; k < CONTACT && !now; k++) to[k] = NAN;
-        touches = touches || now;
-    }
-    if (!touches) return NS_OK;
-    ns_status status = nsi_viewer_add_contact(viewer, p->name, e->scratch, error);
-    if (status != NS_OK || m->listed[p->depth]) return status;
-    return nsi_viewer_add_quantity(viewer, ns_system_observation_name(m->system, p->depth), "m",
-                                   e->y + p->depth, m->z.ny, error);
-}
-
-static ns_status show_quantities(const nsi_motion* m, const evaluation* e, nsi_viewer* viewer,
-                                 ns_error* error) {
-    ns_status status = NS_OK;
-    for (uint32_t k = 0; k < m->z.ny && status == NS_OK; k++) {
-        if (!m->listed[k]) continue;
-        const char* name = ns_system_observation_name(m->system, k);
-        status = nsi_viewer_add_quantity(viewer, name, nsi_quantity_unit(m->model, name), e->y + k,
-                                         m->z.ny, error);
-    }
-    return status;
-}
-
-// States that are no coordinates: motors. What networks remember is shown as what it was.
-static ns_status show_states(const nsi_motion* m, const evaluation* e, nsi_viewer* viewer,
+ns_status ns_motion_add_span(ns_motion* v, double from, double to, const char* role,
                              ns_error* error) {
-    ns_status status = NS_OK;
-    for (uint32_t k = m->model->sizes.nq + m->model->sizes.nv; k < m->z.nx; k++) {
-        const char* name = ns_system_state_name(m->system, k);
-        if (strncmp(name, "memory/", 7) == 0 || status != NS_OK) continue;
-        status = nsi_viewer_add_quantity(viewer, name, "", e->rows->states + k, m->z.nx, error);
+    episode* e = last_episode(v, error);
+    if (!e) return NS_ERR_STATE;
+    span s = {from, to, keep(v, role)};
+    if (s.role && nsi_array_push(&v->allocator, &e->spans, s)) return NS_OK;
+    return nsi_fail_nomem(error);
+}
+
+ns_status ns_motion_add_track(ns_motion* v, const char* name, const char* role, ns_error* error) {
+    episode* e = last_episode(v, error);
+    if (!e) return NS_ERR_STATE;
+    track t = {.name = keep(v, name), .role = keep(v, role), .poses = NSI_NONE};
+    if (t.name && t.role && nsi_array_push(&v->allocator, &e->tracks, t)) return NS_OK;
+    return nsi_fail_nomem(error);
+}
+
+uint32_t ns_motion_rows(const ns_motion* v) {
+    return v->episodes.count > 0 ? v->episodes.data[v->episodes.count - 1].rows : 0;
+}
+
+// The quantity of this name, which is new if need be; NULL when out of memory.
+static quantity* find_quantity(ns_motion* v, episode* e, const char* name, const char* unit) {
+    uint32_t hash = nsi_hash_bytes(name, strlen(name));
+    for (uint32_t at = nsi_index_first(&e->names, hash), id; nsi_index_at(&e->names, at, &id);
+         at = nsi_index_next(&e->names, at)) {
+        if (strcmp(e->quantities.data[id].name, name) == 0) return &e->quantities.data[id];
     }
+    quantity q = {.name = keep(v, name), .unit = keep(v, unit)};
+    if (!q.name || !q.unit || !nsi_array_reserve(&v->allocator, &e->quantities, 1) ||
+        !nsi_index_insert(&v->allocator, &e->names, hash, e->quantities.count)) {
+        return NULL;
+    }
+    e->quantities.data[e->quantities.count] = q;
+    return &e->quantities.data[e->quantities.count++];
+}
+
+// Where the column of a quantity for the last track is noted; NULL when out of memory.
+static uint32_t* quantity_column(ns_motion* v, episode* e, const char* name, const char* unit) {
+    quantity* q = find_quantity(v, e, name, unit);
+    while (q && q->columns.count < e->tracks.count) {
+        if (!nsi_array_push(&v->allocator, &q->columns, NSI_NONE)) q = NULL;
+    }
+    return q ? &q->columns.data[e->tracks.count - 1] : NULL;
+}
+
+static bool is_pose(const ns_motion* v, const track* t, uint32_t column) {
+    return t->poses != NSI_NONE && column >= t->poses &&
+           column < t->poses + POSE * v->model->sizes.nlink;
+}
+
+ns_status ns_motion_add_quantity(ns_motion* v, const char* name, const char* unit,
+                                 const double* values, size_t stride, ns_error* error) {
+    const track* t = last_track(v, error);
+    if (!t) return NS_ERR_STATE;
+    episode* e = last_episode(v, error);
+    uint32_t* column = quantity_column(v, e, name, unit);
+    if (!column) return nsi_fail_nomem(error);
+    // The robot is where it was, whatever is shown instead of its pose.
+    if (*column != NSI_NONE && !is_pose(v, t, *column)) {
+        nsi_columns_replace(&v->columns, *column, values, stride, NSI_ANY_STEP);
+        return NS_OK;
+    }
+    uint32_t number = v->columns.list.count;
+    ns_status status = nsi_columns_add(&v->columns, values, stride, e->rows, NSI_ANY_STEP, error);
+    if (status == NS_OK) *column = number;
     return status;
 }
 
-// Controls that are not zero all the time.
-static ns_status show_controls(const nsi_motion* m, const evaluation* e, nsi_viewer* viewer,
-                               ns_error* error) {
-    const double* c = e->rows->controls;
-    uint32_t nu = m->model->sizes.nu;
-    ns_status status = NS_OK;
-    for (uint32_t k = 0; k < m->z.nc && c && status == NS_OK; k++) {
-        bool any = false;
-        for (size_t row = 0; row < e->nrow && !any; row++) {
-            double value = c[row * m->z.nc + k];
-            any = isfinite(value) && value != 0.0;
+ns_status ns_motion_set_poses(ns_motion* v, const double* poses, ns_error* error) {
+    static const char* const parts[POSE] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
+    track* t = last_track(v, error);
+    if (!t) return NS_ERR_STATE;
+    episode* e = last_episode(v, error);
+    size_t stride = (size_t)POSE * v->model->sizes.nlink;
+    if (t->poses != NSI_NONE) {
+        for (uint32_t c = 0; c < stride; c++) {
+            nsi_columns_replace(&v->columns, t->poses + c, poses + c, stride, NSI_POSE_STEP);
         }
-        if (!any) continue;
-        char quantity[32] = ""; // that has the same unit
-        if (k >= nu) snprintf(quantity, sizeof quantity, "tau/%u", k - nu);
-        const char* unit = k >= nu ? nsi_quantity_unit(m->model, quantity) : "";
-        status = nsi_viewer_add_quantity(viewer, ns_system_control_name(m->system, k), unit, c + k,
-                                         m->z.nc, error);
+        return NS_OK;
     }
-    return status;
+    uint32_t first = v->columns.list.count;
+    for (uint32_t c = 0; c < stride; c++) {
+        char name[NSI_MODEL_MAX_NAME + 20];
+        const char* link = v->model->links[c / POSE].def.name;
+        snprintf(name, sizeof name, "link/%s/pose/%s", link, parts[c % POSE]);
+        ns_status status =
+            nsi_columns_add(&v->columns, poses + c, stride, e->rows, NSI_POSE_STEP, error);
+        if (status != NS_OK) return status;
+        uint32_t* column = quantity_column(v, e, name, c % POSE < 3 ? "m" : "");
+        if (!column) return nsi_fail_nomem(error);
+        *column = first + c;
+    }
+    t->poses = first;
+    return NS_OK;
 }
 
-static ns_status show(const nsi_motion* m, const evaluation* e, nsi_viewer* viewer,
-                      ns_error* error) {
-    if (e->rows->poses_only) return show_poses(m, e, viewer, error);
-    ns_status status = show_quantities(m, e, viewer, error);
-    if (status == NS_OK) status = show_states(m, e, viewer, error);
-    if (status == NS_OK) status = show_controls(m, e, viewer, error);
-    if (status == NS_OK) status = show_poses(m, e, viewer, error);
-    for (uint32_t k = 0; k < m->points.count && status == NS_OK; k++) {
-        status = show_point(m, e, &m->points.data[k], viewer, error);
+ns_status ns_motion_add_contact(ns_motion* v, const char* name, const double* values,
+                                ns_error* error) {
+    track* t = last_track(v, error);
+    if (!t) return NS_ERR_STATE;
+    uint32_t rows = last_episode(v, error)->rows;
+    contact point = {keep(v, name), v->columns.list.count};
+    if (!point.name || !nsi_array_reserve(&v->allocator, &t->contacts, 1)) {
+        return nsi_fail_nomem(error);
     }
-    return status;
+    for (uint32_t c = 0; c < CONTACT; c++) {
+        ns_status status = nsi_columns_add(&v->columns, values + c, CONTACT, rows,
+                                           c < 3 ? NSI_POSE_STEP : NSI_ANY_STEP, error);
+        if (status != NS_OK) return status;
+    }
+    t->contacts.data[t->contacts.count++] = point;
+    return NS_OK;
 }
 
-ns_status nsi_motion_show(nsi_motion* m, nsi_viewer* viewer, const nsi_motion_rows* rows,
-                          ns_error* error) {
-    evaluation e = {.rows = rows, .nrow = nsi_viewer_rows(viewer)};
-    size_t width = POSE * (size_t)m->model->sizes.nlink;
-    if (width < CONTACT) width = CONTACT;
-    size_t numbers = e.nrow * (m->z.ny + width) + CHUNK * ((size_t)m->z.nx + m->z.nc + m->z.ny);
-    e.y = nsi_alloc(&m->allocator, numbers * sizeof *e.y);
-    if (!e.y) return nsi_fail_nomem(error);
-    e.scratch = e.y + (size_t)e.nrow * m->z.ny;
-    e.x0 = e.scratch + e.nrow * width;
-    e.controls = e.x0 + CHUNK * (size_t)m->z.nx;
-    e.chunk = e.controls + CHUNK * (size_t)m->z.nc;
-    ns_status status = evaluate(m, &e, error);
-    if (status == NS_OK) status = show(m, &e, viewer, error);
-    nsi_free(&m->allocator, e.y);
-    return status;
+// ---- writing ---------------------------------------------------------------------------------
+
+static void write_column(ns_json* j, const char* key, uint32_t column) {
+    ns_json_number(j, key, column == NSI_NONE ? (double)NAN : (double)column); // NaN is null
+}
+
+static void write_track(const track* t, ns_json* j) {
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", t->name);
+    ns_json_text(j, "role", t->role);
+    write_column(j, "poses", t->poses);
+    ns_json_open(j, "contacts", '[');
+    for (uint32_t k = 0; k < t->contacts.count; k++) {
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", t->contacts.data[k].name);
+        ns_json_count(j, "first", t->contacts.data[k].first);
+        ns_json_close(j);
+    }
+    ns_json_close(j);
+    ns_json_close(j);
+}
+
+static void write_quantity(const quantity* q, uint32_t ntrack, ns_json* j) {
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", q->name);
+    ns_json_text(j, "unit", q->unit);
+    ns_json_open(j, "columns", '[');
+    for (uint32_t k = 0; k < ntrack; k++) {
+        write_column(j, NULL, k < q->columns.count ? q->columns.data[k] : NSI_NONE);
+    }
+    ns_json_close(j);
+    ns_json_close(j);
+}
+
+static void write_episode(const episode* e, ns_json* j) {
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", e->name);
+    ns_json_count(j, "time", e->time);
+    ns_json_open(j, "spans", '[');
+    for (uint32_t k = 0; k < e->spans.count; k++) {
+        ns_json_open(j, NULL, '{');
+        ns_json_number(j, "from", e->spans.data[k].from);
+        ns_json_number(j, "to", e->spans.data[k].to);
+        ns_json_text(j, "role", e->spans.data[k].role);
+        ns_json_close(j);
+    }
+    ns_json_close(j);
+    ns_json_text(j, "note", e->note);
+    ns_json_open(j, "tracks", '[');
+    for (uint32_t k = 0; k < e->tracks.count; k++) write_track(&e->tracks.data[k], j);
+    ns_json_close(j);
+    ns_json_open(j, "quantities", '[');
+    for (uint32_t k = 0; k < e->quantities.count; k++) {
+        write_quantity(&e->quantities.data[k], e->tracks.count, j);
+    }
+    ns_json_close(j);
+    ns_json_close(j);
+}
+
+static ns_status write_data(const ns_motion* v, ns_text* out, ns_error* error) {
+    ns_json* j = ns_json_create(&v->allocator);
+    ns_json_count(j, "version", 1);
+    ns_status status = nsi_scene_write(v->model, &v->allocator, "scene", j, error);
+    ns_json_open(j, "episodes", '[');
+    for (uint32_t k = 0; k < v->episodes.count; k++) write_episode(&v->episodes.data[k], j);
+    ns_json_close(j);
+    nsi_columns_describe(&v->columns, "columns", j);
+    ns_status finished = ns_json_finish(j, out, status == NS_OK ? error : NULL);
+    return status == NS_OK ? finished : status;
+}
+
+void nsi_motion_describe(const ns_motion* v, const char* key, ns_json* j) {
+    ns_json_open(j, key, '[');
+    for (uint32_t k = 0; k < v->episodes.count; k++) {
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", v->episodes.data[k].name);
+        ns_json_text(j, "note", v->episodes.data[k].note);
+        ns_json_count(j, "rows", v->episodes.data[k].rows);
+        ns_json_close(j);
+    }
+    ns_json_close(j);
+}
+
+ns_status nsi_motion_write(const ns_motion* v, nsi_text_builder* page, ns_error* error) {
+    ns_text data;
+    ns_status status = write_data(v, &data, error);
+    if (status == NS_OK) {
+        nsi_text_add(page, "<div id=\"viewer\"></div>\n"
+                           "<script type=\"application/json\" id=\"viewer-data\">\n");
+        nsi_text_add_bytes(page, data.data, data.size);
+        nsi_text_add(page, "</script>\n"
+                           "<script type=\"application/octet-stream\" id=\"viewer-bytes\">");
+        status = nsi_columns_write(&v->columns, page, error);
+        nsi_text_add(page, "</script>\n");
+    }
+    ns_text_free(&data);
+    return status == NS_OK && page->failed ? nsi_fail_nomem(error) : status;
 }

@@ -130,7 +130,7 @@ static const char* make_size_note(maker* m, const nsi_binding* binding, uint32_t
 // ---- the chart -----------------------------------------------------------------------------
 
 // Name of a node: of an input or output, or "tanh 3".
-static const char* node_name(maker* m, const nsi_network_picture* p, uint32_t layer, uint32_t node,
+static const char* node_name(maker* m, const ns_network_diagram* p, uint32_t layer, uint32_t node,
                              bool bias) {
     if (bias) return "1";
     if (layer == 0) return p->inputs[node];
@@ -141,27 +141,27 @@ static const char* node_name(maker* m, const nsi_network_picture* p, uint32_t la
 }
 
 // One row for each weight.
-static void fill_table(maker* m, const nsi_network_picture* p, nsi_charts* charts,
-                       nsi_chart* chart) {
+static void fill_table(maker* m, const ns_network_diagram* p, nsi_figures* charts,
+                       ns_figure* chart) {
     uint32_t count = 0, most = 1;
     for (uint32_t k = 0; k < p->nlayer; k++) {
-        const nsi_network_picture_layer* l = &p->layers[k];
+        const ns_network_diagram_layer* l = &p->layers[k];
         count += l->rows * l->columns;
         most = l->rows > most ? l->rows : most;
         most = l->columns > most ? l->columns : most;
     }
-    nsi_chart_column* columns = nsi_chart_table(charts, chart, 4, count);
-    double* layers = nsi_charts_zeros(charts, count, sizeof *layers);
-    double* weights = nsi_charts_zeros(charts, count, sizeof *weights);
-    const char** from = nsi_charts_zeros(charts, count, sizeof *from);
-    const char** to = nsi_charts_zeros(charts, count, sizeof *to);
+    ns_figure_column* columns = nsi_figure_table(charts, chart, 4, count);
+    double* layers = nsi_figures_zeros(charts, count, sizeof *layers);
+    double* weights = nsi_figures_zeros(charts, count, sizeof *weights);
+    const char** from = nsi_figures_zeros(charts, count, sizeof *from);
+    const char** to = nsi_figures_zeros(charts, count, sizeof *to);
     const char** names = new_names(m, most);
     if (!columns || !layers || !weights || !from || !to || !names) {
         m->failed = true;
         return;
     }
     for (uint32_t k = 0, row = 0; k < p->nlayer; k++) {
-        const nsi_network_picture_layer* l = &p->layers[k];
+        const ns_network_diagram_layer* l = &p->layers[k];
         for (uint32_t i = 0; i < l->columns; i++) names[i] = node_name(m, p, k + 1, i, false);
         for (uint32_t j = 0; j < l->rows; j++) {
             const char* source = node_name(m, p, k, j, l->bias && j + 1 == l->rows);
@@ -173,14 +173,14 @@ static void fill_table(maker* m, const nsi_network_picture* p, nsi_charts* chart
             }
         }
     }
-    columns[0] = (nsi_chart_column){.name = "layer", .numbers = layers};
-    columns[1] = (nsi_chart_column){.name = "from", .texts = from};
-    columns[2] = (nsi_chart_column){.name = "to", .texts = to};
-    columns[3] = (nsi_chart_column){.name = "weight", .numbers = weights};
+    columns[0] = (ns_figure_column){.name = "layer", .numbers = layers};
+    columns[1] = (ns_figure_column){.name = "from", .texts = from};
+    columns[2] = (ns_figure_column){.name = "to", .texts = to};
+    columns[3] = (ns_figure_column){.name = "weight", .numbers = weights};
 }
 
-ns_status nsi_weights_add_chart(const ns_system* system, uint32_t set, const double* weights,
-                                const char* when, nsi_charts* charts, ns_error* error) {
+ns_status nsi_weights_add_figure(const ns_system* system, uint32_t set, const double* weights,
+                                 const char* when, nsi_figures* charts, ns_error* error) {
     maker m = {.arena = &charts->arena};
     const nsi_binding* binding = system->binding;
     const nsi_binding_set* s = &binding->sets[set];
@@ -188,21 +188,21 @@ ns_status nsi_weights_add_chart(const ns_system* system, uint32_t set, const dou
     const ns_network_def* def = ns_blueprint_network(binding->blueprint, s->network);
     nsi_layer shapes[NSI_MAX_LAYERS];
     uint32_t nlayer = nsi_network_layers(def, s->ninput, s->noutput, shapes);
-    nsi_network_picture_layer* layers = nsi_charts_zeros(charts, nlayer, sizeof *layers);
+    ns_network_diagram_layer* layers = nsi_figures_zeros(charts, nlayer, sizeof *layers);
     const char** inputs = port_names(&m, binding, set, true);
     const char** outputs = port_names(&m, binding, set, false);
     const char** last = outputs ? last_names(&m, def, shapes[nlayer - 1].columns, outputs) : NULL;
     const char** notes = new_names(&m, 2);
     const char *gap = when ? ", " : "", *line = when ? "_" : "", *which = when ? when : "";
-    const char* title = nsi_charts_text(charts, "Network %s%s%s", s->name, gap, which);
-    const char* name = nsi_charts_text(charts, "network_%s%s%s", s->name, line, which);
-    const char* heading = nsi_charts_text(charts, "%s%s%s", s->name, gap, which);
+    const char* title = nsi_figures_text(charts, "Network %s%s%s", s->name, gap, which);
+    const char* name = nsi_figures_text(charts, "network_%s%s%s", s->name, line, which);
+    const char* heading = nsi_figures_text(charts, "%s%s%s", s->name, gap, which);
     if (!layers || !inputs || !last || !notes || !title || !name || !heading) {
         return nsi_fail_nomem(error);
     }
     for (uint32_t k = 0; k < nlayer; k++) {
         const nsi_layer* from = &shapes[k];
-        layers[k] = (nsi_network_picture_layer){
+        layers[k] = (ns_network_diagram_layer){
             .weights = weights + s->offset + from->offset,
             .rows = from->rows,
             .columns = from->columns,
@@ -211,15 +211,15 @@ ns_status nsi_weights_add_chart(const ns_system* system, uint32_t set, const dou
     }
     notes[0] = make_use_note(&m, binding, set, outputs);
     notes[1] = make_size_note(&m, binding, set);
-    nsi_chart* chart = nsi_charts_add(charts, NSI_CHART_NETWORK, name, title);
+    ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_NETWORK, name, title);
     if (!chart) return nsi_fail_nomem(error);
-    chart->as.network = (nsi_network_picture){.title = heading,
-                                              .notes = notes,
-                                              .nnote = 2,
-                                              .layers = layers,
-                                              .nlayer = nlayer,
-                                              .inputs = inputs,
-                                              .outputs = last};
+    chart->as.network = (ns_network_diagram){.title = heading,
+                                             .notes = notes,
+                                             .nnote = 2,
+                                             .layers = layers,
+                                             .nlayer = nlayer,
+                                             .inputs = inputs,
+                                             .outputs = last};
     fill_table(&m, &chart->as.network, charts, chart);
     return m.failed ? nsi_fail_nomem(error) : NS_OK;
 }

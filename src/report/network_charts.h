@@ -3,7 +3,7 @@
 #ifndef NSI_REPORT_NETWORK_CHARTS_H
 #define NSI_REPORT_NETWORK_CHARTS_H
 
-#include "report/chart.h"
+#include "report/figure_data.h"
 
 #include "sim/system.h"
 
@@ -14,7 +14,7 @@ const char* const* nsi_weights_inputs(const ns_system* system, uint32_t set, nsi
 // Add the chart "network_<set>": a picture of this set, whose weights are borrowed. A formula's has none.
 // @param weights  (nw) of all sets
 // @param when     NULL, or what tells two pictures of a set apart: "network_<set>_<when>"
-ns_status nsi_weights_add_chart(const ns_system* system, uint32_t set, const double* weights,
-                                const char* when, nsi_charts* charts, ns_error* error);
+ns_status nsi_weights_add_figure(const ns_system* system, uint32_t set, const double* weights,
+                                 const char* when, nsi_figures* charts, ns_error* error);
 
 #endif

@@ -84,7 +84,7 @@ typedef struct column {
 } column;
 
 typedef struct drawing {
-    const nsi_network_picture* network;
+    const ns_network_diagram* network;
     nsi_text_builder* text;
     column* columns;  // (nlayer + 1)
     double* largest;  // (nlayer) |weight|
@@ -103,14 +103,14 @@ static double column_y(const column* c, uint32_t place) {
 }
 
 static double weight_size(const drawing* d, uint32_t layer, uint32_t row, uint32_t to) {
-    const nsi_network_picture_layer* l = &d->network->layers[layer];
+    const ns_network_diagram_layer* l = &d->network->layers[layer];
     double largest = d->largest[layer];
     return largest > 0.0 ? fabs(l->weights[(size_t)row * l->columns + to]) / largest : 0.0;
 }
 
 // What all weights at a node amount to, each relative to the largest of its layer.
 static void find_strength(const drawing* d, uint32_t number) {
-    const nsi_network_picture* n = d->network;
+    const ns_network_diagram* n = d->network;
     const column* c = &d->columns[number];
     for (uint32_t i = 0; i < c->count; i++) d->strength[i] = 0.0;
     if (number > 0) {
@@ -157,7 +157,7 @@ static double widest_label(const column* c, const char* const* names) {
 
 // Sizes and places of everything.
 static void lay_out(drawing* d) {
-    const nsi_network_picture* n = d->network;
+    const ns_network_diagram* n = d->network;
     column *first = &d->columns[0], *last = &d->columns[n->nlayer];
     d->height = 0.0;
     for (uint32_t k = 0; k <= n->nlayer; k++) {
@@ -193,7 +193,7 @@ static void lay_out(drawing* d) {
 
 static void draw_weights(drawing* d, uint32_t layer) {
     nsi_text_builder* b = d->text;
-    const nsi_network_picture_layer* l = &d->network->layers[layer];
+    const ns_network_diagram_layer* l = &d->network->layers[layer];
     const column *from = &d->columns[layer], *to = &d->columns[layer + 1];
     double widest = fmin(WIDEST, fmin(from->radius, to->radius) * WIDEST / RADIUS);
     nsi_text_add(b, "<g class=\"layer\">\n");
@@ -282,7 +282,7 @@ static void draw_legend(drawing* d) {
 }
 
 static void draw(drawing* d) {
-    const nsi_network_picture* n = d->network;
+    const ns_network_diagram* n = d->network;
     nsi_text_builder* b = d->text;
     nsi_html_open_picture(b, "network", n->title, d->width_total, d->height_total);
     open_text(b, "title", MARGIN, MARGIN + FONT, FONT);
@@ -305,9 +305,9 @@ static void draw(drawing* d) {
 
 // ---- all of it -----------------------------------------------------------------------------
 
-static ns_status find_largest(const nsi_network_picture* n, double* largest, ns_error* error) {
+static ns_status find_largest(const ns_network_diagram* n, double* largest, ns_error* error) {
     for (uint32_t k = 0; k < n->nlayer; k++) {
-        const nsi_network_picture_layer* l = &n->layers[k];
+        const ns_network_diagram_layer* l = &n->layers[k];
         largest[k] = 0.0;
         for (size_t i = 0; i < (size_t)l->rows * l->columns; i++) {
             if (!isfinite(l->weights[i])) {
@@ -320,7 +320,8 @@ static ns_status find_largest(const nsi_network_picture* n, double* largest, ns_
     return NS_OK;
 }
 
-ns_status nsi_network_draw(nsi_text_builder* b, const nsi_network_picture* n, ns_error* error) {
+ns_status nsi_network_diagram_draw(nsi_text_builder* b, const ns_network_diagram* n,
+                                   ns_error* error) {
     ns_allocator memory = b->allocator;
     drawing d = {.network = n, .text = b};
     uint32_t most = 1;

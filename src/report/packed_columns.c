@@ -108,9 +108,9 @@ ns_status nsi_columns_add(nsi_columns* columns, const double* values, size_t str
                           double step, ns_error* error) {
     const ns_allocator* memory = &columns->allocator;
     nsi_column column = {.first = columns->planes[0].count, .rows = rows};
-    if (rows > NSI_COLUMNS_MOST - column.first) {
+    if (rows > NS_MOTION_MAX_NUMBERS - column.first) {
         return nsi_fail(error, NS_ERR_LIMIT, "a page holds at most %d million numbers",
-                        NSI_COLUMNS_MOST / 1000000);
+                        NS_MOTION_MAX_NUMBERS / 1000000);
     }
     bool fits = nsi_array_reserve(memory, &columns->list, 1);
     for (int p = 0; p < 4; p++) {

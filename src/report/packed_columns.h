@@ -13,6 +13,7 @@
 
 #include "base/common.h"
 #include "neuralsim/json.h"
+#include "neuralsim/motion.h"
 
 #include <float.h>
 
@@ -20,9 +21,6 @@
 // a column asks for it, but not below 2^-31 of the range: numbers must fit 32 bits.
 #define NSI_ANY_STEP DBL_MAX
 #define NSI_POSE_STEP 1e-7 // of lengths (m) and quaternions
-
-// Most numbers of all columns: 200 MB before they are packed.
-enum { NSI_COLUMNS_MOST = 50000000 };
 
 enum { NSI_COLUMN_ORDERS = 5 }; // of differences: 0 to 4
 
@@ -41,7 +39,7 @@ typedef struct nsi_columns {
 // Add a column of values[k * stride]; its number is that of columns before. NaN, infinities and what
 // is beyond half of the largest double are missing. Evenly spaced numbers, such as times, are exact.
 // @param step  the largest to be used, > 0
-// @return NS_OK; NS_ERR_LIMIT: more than NSI_COLUMNS_MOST; NS_ERR_NOMEM
+// @return NS_OK; NS_ERR_LIMIT: more than NS_MOTION_MAX_NUMBERS; NS_ERR_NOMEM
 ns_status nsi_columns_add(nsi_columns* columns, const double* values, size_t stride, uint32_t rows,
                           double step, ns_error* error);
 

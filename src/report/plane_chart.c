@@ -1,6 +1,6 @@
 // Drawings in the plane as SVG: paths and outlines, with the same scale both ways.
 
-#include "report/chart.h"
+#include "report/figure_data.h"
 #include "report/html.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static bool is_there(double x, double y) {
     return isfinite(x) && isfinite(y);
 }
 
-static view look_at(const nsi_plane_panel* p, double left, double top, double side) {
+static view look_at(const ns_plane_panel* p, double left, double top, double side) {
     nsi_scale x = nsi_scale_empty(false), y = x;
     for (uint32_t c = 0; c < p->ncurve; c++) {
         for (uint32_t k = 0; k < p->curves[c].count; k++) {
@@ -54,13 +54,13 @@ static double place_y(const view* v, double y) {
 }
 
 // Pieces between what is missing; of very many points some.
-static void add_curve(nsi_text_builder* b, const view* v, const nsi_plane_curve* c) {
+static void add_curve(nsi_text_builder* b, const view* v, const ns_plane_curve* c) {
     uint32_t stride = c->count / MOST_POINTS + 1, k = 0;
     const char* tag = c->closed ? "polygon" : "polyline";
     while (k < c->count) {
         while (k < c->count && !is_there(c->x[k], c->y[k])) k++;
         if (k == c->count) return;
-        nsi_text_add(b, "<%s class=\"curve %s\" points=\"", tag, c->class);
+        nsi_text_add(b, "<%s class=\"curve %s\" points=\"", tag, c->line_style);
         for (; k < c->count && is_there(c->x[k], c->y[k]); k++) {
             bool last = k + 1 == c->count || !is_there(c->x[k + 1], c->y[k + 1]);
             if (k % stride != 0 && !last) continue;
@@ -72,7 +72,7 @@ static void add_curve(nsi_text_builder* b, const view* v, const nsi_plane_curve*
 }
 
 // A disc whose area is its value.
-static void add_dot(nsi_text_builder* b, const view* v, const nsi_plane_dot* d, double most) {
+static void add_dot(nsi_text_builder* b, const view* v, const ns_plane_dot* d, double most) {
     if (!is_there(d->x, d->y) || !(d->size > 0.0)) return;
     double radius = 0.08 * v->side * sqrt(fmin(d->size / most, 1.0));
     nsi_text_add(b,
@@ -94,32 +94,32 @@ static void add_bar(nsi_text_builder* b, const view* v, const char* unit) {
     nsi_html_label(b, "faint", x, y + 11.0, text);
 }
 
-static bool is_listed(const nsi_plane* p, uint32_t panel, uint32_t curve) {
-    const nsi_plane_curve* wanted = &p->panels[panel].curves[curve];
+static bool is_listed(const ns_plane_chart* p, uint32_t panel, uint32_t curve) {
+    const ns_plane_curve* wanted = &p->panels[panel].curves[curve];
     if (!wanted->name) return false;
     for (uint32_t n = 0; n <= panel; n++) {
         for (uint32_t c = 0; c < p->panels[n].ncurve; c++) {
-            const nsi_plane_curve* other = &p->panels[n].curves[c];
+            const ns_plane_curve* other = &p->panels[n].curves[c];
             if (n == panel && c == curve) return true;
-            if (other->name && strcmp(other->class, wanted->class) == 0) return false;
+            if (other->name && strcmp(other->line_style, wanted->line_style) == 0) return false;
         }
     }
     return true;
 }
 
 // Lay out the legend, and draw it if `b` is not NULL; its height.
-static double add_legend(nsi_text_builder* b, const nsi_plane* p) {
+static double add_legend(nsi_text_builder* b, const ns_plane_chart* p) {
     nsi_legend legend = {.b = b, .left = GAP, .right = WIDTH};
     for (uint32_t n = 0; n < p->npanel; n++) {
         for (uint32_t c = 0; c < p->panels[n].ncurve; c++) {
-            const nsi_plane_curve* curve = &p->panels[n].curves[c];
-            if (is_listed(p, n, c)) nsi_legend_add(&legend, curve->name, curve->class);
+            const ns_plane_curve* curve = &p->panels[n].curves[c];
+            if (is_listed(p, n, c)) nsi_legend_add(&legend, curve->name, curve->line_style);
         }
     }
     return legend.height;
 }
 
-void nsi_plane_draw(nsi_text_builder* b, const nsi_plane* p, const char* title) {
+void nsi_plane_chart_draw(nsi_text_builder* b, const ns_plane_chart* p, const char* title) {
     uint32_t across = p->npanel < IN_A_ROW ? (p->npanel > 0 ? p->npanel : 1) : IN_A_ROW;
     uint32_t rows = (p->npanel + across - 1) / across;
     double side = (WIDTH - GAP * (across + 1)) / across, legend = add_legend(NULL, p);
@@ -128,7 +128,7 @@ void nsi_plane_draw(nsi_text_builder* b, const nsi_plane* p, const char* title) 
     nsi_html_open_picture(b, "", title, WIDTH, legend + row * (rows > 0 ? rows : 1));
     add_legend(b, p);
     for (uint32_t n = 0; n < p->npanel; n++) {
-        const nsi_plane_panel* panel = &p->panels[n];
+        const ns_plane_panel* panel = &p->panels[n];
         double left = GAP + (side + GAP) * (n % across), top = legend + LINE + row * (n / across);
         view v = look_at(panel, left, top, side);
         nsi_html_name(b, "", left, top - 4.0, panel->title, side);

@@ -9,17 +9,17 @@
 
 enum { MOST_CELLS = 100, MOST_POSES = 100, MOST_BYTES = 256 << 20 };
 
-ns_status nsi_starts_add_chart(const nsi_starts* s, uint32_t pose, const double* const errors[2],
-                               nsi_charts* charts, ns_error* error) {
+ns_status nsi_starts_add_figure(const nsi_starts* s, uint32_t pose, const double* const errors[2],
+                                nsi_figures* charts, ns_error* error) {
     uint32_t count = s->cells * s->cells;
     char name[40];
     snprintf(name, sizeof name, "starts_pose%u", pose + 1);
     const char* title =
-        nsi_charts_text(charts, "Distance from the truth by start, pose %u", pose + 1);
-    nsi_chart* chart = title ? nsi_charts_add(charts, NSI_CHART_HEATMAP, name, title) : NULL;
-    nsi_chart_column* columns = chart ? nsi_chart_table(charts, chart, 4, count) : NULL;
-    double* across = nsi_charts_zeros(charts, count, sizeof *across);
-    double* up = nsi_charts_zeros(charts, count, sizeof *up);
+        nsi_figures_text(charts, "Distance from the truth by start, pose %u", pose + 1);
+    ns_figure* chart = title ? nsi_figures_add(charts, NS_FIGURE_HEATMAP, name, title) : NULL;
+    ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 4, count) : NULL;
+    double* across = nsi_figures_zeros(charts, count, sizeof *across);
+    double* up = nsi_figures_zeros(charts, count, sizeof *up);
     if (!columns || !across || !up) return nsi_fail_nomem(error);
     double step = s->cells > 1 ? (s->to - s->from) / (s->cells - 1.0) : 0.0;
     for (uint32_t k = 0; k < count; k++) {
@@ -27,19 +27,19 @@ ns_status nsi_starts_add_chart(const nsi_starts* s, uint32_t pose, const double*
         across[k] = s->from + step * column;
         up[k] = s->from + step * row;
     }
-    columns[0] = (nsi_chart_column){.name = s->names[0], .numbers = across};
-    columns[1] = (nsi_chart_column){.name = s->names[1], .numbers = up};
+    columns[0] = (ns_figure_column){.name = s->names[0], .numbers = across};
+    columns[1] = (ns_figure_column){.name = s->names[1], .numbers = up};
     for (int k = 0; k < 2; k++) {
-        columns[2 + k] = (nsi_chart_column){.name = s->labels[k], .numbers = errors[k]};
+        columns[2 + k] = (ns_figure_column){.name = s->labels[k], .numbers = errors[k]};
     }
-    chart->as.heatmap = (nsi_heatmap){.titles = {s->labels[0], s->labels[1]},
-                                      .axes = {s->names[0], s->names[1]},
-                                      .values = {errors[0], errors[1]},
-                                      .cells = s->cells,
-                                      .from = s->from,
-                                      .to = s->to,
-                                      .mark = {s->truth[0], s->truth[1]},
-                                      .most = 0.6 * (s->to - s->from)};
+    chart->as.heatmap = (ns_heatmap){.titles = {s->labels[0], s->labels[1]},
+                                     .axes = {s->names[0], s->names[1]},
+                                     .values = {errors[0], errors[1]},
+                                     .cells = s->cells,
+                                     .from = s->from,
+                                     .to = s->to,
+                                     .mark = {s->truth[0], s->truth[1]},
+                                     .most = 0.6 * (s->to - s->from)};
     return NS_OK;
 }
 
@@ -47,7 +47,7 @@ ns_status nsi_starts_add_chart(const nsi_starts* s, uint32_t pose, const double*
 
 typedef struct reader {
     const char* file;
-    nsi_charts* charts;
+    nsi_figures* charts;
     ns_status status;
     ns_error* error;
 } reader;
@@ -70,7 +70,7 @@ static const char* get_text(reader* r, const json_t* value, const char* where) {
         fault(r, where, "expected a text");
         return "";
     }
-    const char* kept = nsi_charts_text(r->charts, "%s", text);
+    const char* kept = nsi_figures_text(r->charts, "%s", text);
     if (!kept && r->status == NS_OK) r->status = nsi_fail_nomem(r->error);
     return kept ? kept : "";
 }
@@ -115,7 +115,7 @@ static const double* read_errors(reader* r, const json_t* pose, const char* meth
         fault(r, "poses.errors", "expected a list with a number for each cell");
         return NULL;
     }
-    double* errors = nsi_charts_zeros(r->charts, count, sizeof *errors);
+    double* errors = nsi_figures_zeros(r->charts, count, sizeof *errors);
     if (!errors && r->status == NS_OK) r->status = nsi_fail_nomem(r->error);
     for (uint32_t k = 0; errors && k < count; k++) {
         const json_t* value = json_array_get(list, k);
@@ -139,12 +139,12 @@ static void read_root(reader* r, const json_t* root, const json_t* poses) {
                 read_errors(r, json_array_get(poses, p), methods[k], starts.cells * starts.cells);
         }
         if (r->status == NS_OK) {
-            r->status = nsi_starts_add_chart(&starts, p, errors, r->charts, r->error);
+            r->status = nsi_starts_add_figure(&starts, p, errors, r->charts, r->error);
         }
     }
 }
 
-ns_status nsi_starts_read(const char* text, size_t size, const char* path, nsi_charts* charts,
+ns_status nsi_starts_read(const char* text, size_t size, const char* path, nsi_figures* charts,
                           ns_error* error) {
     reader r = {.file = path, .charts = charts, .error = error};
     json_t* root;

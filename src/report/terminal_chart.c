@@ -1,6 +1,6 @@
 // Charts in characters: curves of Braille dots, bars of blocks, maps of shades.
 
-#include "report/chart.h"
+#include "report/figure_data.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static void set_dot(canvas* c, long x, long y, uint8_t colour) {
 
 // How curves are told apart without colours: every n-th dot.
 static const struct look {
-    const char* class;
+    const char* line_style;
     uint8_t colour; // of ECMA-48: 39 is the terminal's own
     uint8_t period;
     const char* sample;
@@ -78,9 +78,9 @@ static const struct look {
     {"after", 34, 2, "\u254c\u254c\u254c"},    {"other", 90, 4, "\u00b7\u00b7\u00b7"},
 };
 
-static const struct look* look_of(const char* class) {
+static const struct look* look_of(const char* line_style) {
     for (size_t k = 0; k < sizeof looks / sizeof *looks; k++) {
-        if (strcmp(looks[k].class, class) == 0) return &looks[k];
+        if (strcmp(looks[k].line_style, line_style) == 0) return &looks[k];
     }
     return looks;
 }
@@ -98,9 +98,9 @@ static void draw_line(canvas* c, long x0, long y0, long x1, long y1, const struc
     }
 }
 
-static void draw_series(canvas* c, const nsi_lines* l, const nsi_scale* x, const nsi_scale* y,
-                        const nsi_series* series, bool plain) {
-    const struct look* look = look_of(series->class);
+static void draw_series(canvas* c, const ns_line_chart* l, const nsi_scale* x, const nsi_scale* y,
+                        const ns_line_series* series, bool plain) {
+    const struct look* look = look_of(series->line_style);
     uint32_t phase = 0, period = plain ? look->period : 1;
     bool drawing = false;
     long last_x = 0, last_y = 0;
@@ -151,10 +151,10 @@ static nsi_ticks y_ticks(const nsi_scale* y, uint32_t rows) {
     return nsi_scale_ticks(y, rows > 8 ? 5 : 3);
 }
 
-static void add_panel(const page* p, const nsi_lines* l, uint32_t number, canvas* c,
+static void add_panel(const page* p, const ns_line_chart* l, uint32_t number, canvas* c,
                       uint32_t margin, bool plain) {
-    const nsi_lines_panel* panel = &l->panels[number];
-    nsi_scale x = nsi_lines_x(l), y = nsi_lines_y(l, panel);
+    const ns_line_panel* panel = &l->panels[number];
+    nsi_scale x = nsi_line_chart_x(l), y = nsi_line_chart_y(l, panel);
     x.to = 2.0 * c->columns - 1.0;
     y.from = 4.0 * c->rows - 1.0;
     memset(c->dots, 0, (size_t)c->rows * c->columns);
@@ -183,8 +183,8 @@ static void add_panel(const page* p, const nsi_lines* l, uint32_t number, canvas
     }
 }
 
-static void add_x_axis(const page* p, const nsi_lines* l, uint32_t columns, uint32_t margin) {
-    nsi_scale x = nsi_lines_x(l);
+static void add_x_axis(const page* p, const ns_line_chart* l, uint32_t columns, uint32_t margin) {
+    nsi_scale x = nsi_line_chart_x(l);
     x.to = columns - 1.0;
     nsi_ticks ticks = nsi_scale_ticks(&x, 6);
     pad(p, 0, margin - 1);
@@ -212,13 +212,13 @@ static void add_x_axis(const page* p, const nsi_lines* l, uint32_t columns, uint
     end_line(p);
 }
 
-static void add_legend(const page* p, const nsi_lines* l) {
+static void add_legend(const page* p, const ns_line_chart* l) {
     uint32_t column = 0;
     for (uint32_t n = 0; n < l->npanel; n++) {
         for (uint32_t s = 0; s < l->panels[n].nseries; s++) {
-            const nsi_series* series = &l->panels[n].series[s];
-            if (!nsi_lines_listed(l, n, s)) continue;
-            const struct look* look = look_of(series->class);
+            const ns_line_series* series = &l->panels[n].series[s];
+            if (!nsi_line_chart_listed(l, n, s)) continue;
+            const struct look* look = look_of(series->line_style);
             uint32_t width = nsi_format_width(series->name), most = p->columns - 6;
             if (width > most) width = most;
             if (column > 0 && column + 6 + width > p->columns) end_line(p), column = 0;
@@ -233,7 +233,7 @@ static void add_legend(const page* p, const nsi_lines* l) {
 
 enum { MOST_STRETCHES = 20 };
 
-static void add_stretches(const page* p, const nsi_lines* l) {
+static void add_stretches(const page* p, const ns_line_chart* l) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < l->nspan; k++) {
         if (!l->spans[k].label || ++count > MOST_STRETCHES) continue;
@@ -250,16 +250,17 @@ static void add_stretches(const page* p, const nsi_lines* l) {
     if (count > MOST_STRETCHES) nsi_text_add(p->b, "and %u more\n", count - MOST_STRETCHES);
 }
 
-static void add_lines(const page* p, const nsi_lines* l) {
+static void add_lines(const page* p, const ns_line_chart* l) {
     uint32_t margin = 2, listed = 0, rows = l->npanel > 1 ? 8 : 14;
     for (uint32_t n = 0; n < l->npanel; n++) {
-        nsi_scale y = nsi_lines_y(l, &l->panels[n]);
+        nsi_scale y = nsi_line_chart_y(l, &l->panels[n]);
         nsi_ticks ticks = y_ticks(&y, rows);
         for (uint32_t k = 0; k < ticks.count; k++) {
             uint32_t width = (uint32_t)strlen(ticks.label[k].text) + 1;
             if (width > margin) margin = width;
         }
-        for (uint32_t s = 0; s < l->panels[n].nseries; s++) listed += nsi_lines_listed(l, n, s);
+        for (uint32_t s = 0; s < l->panels[n].nseries; s++)
+            listed += nsi_line_chart_listed(l, n, s);
     }
     canvas c = {.columns = p->columns - margin, .rows = rows};
     size_t cells = (size_t)c.columns * c.rows;
@@ -288,7 +289,7 @@ static void add_block(const page* p, uint32_t eighths) {
 }
 
 // What has the length `most` fills the room; `text` columns are for what stands behind it.
-static void add_bar(const page* p, const nsi_bar* bar, double most, uint32_t room, uint32_t text,
+static void add_bar(const page* p, const ns_bar* bar, double most, uint32_t room, uint32_t text,
                     bool faint) {
     uint32_t eighths = 0, mark = NSI_NONE, column = 0;
     if (isfinite(bar->length)) {
@@ -312,11 +313,11 @@ static void add_bar(const page* p, const nsi_bar* bar, double most, uint32_t roo
     nsi_format_clipped(p->b, bar->text, text);
 }
 
-static void add_bars(const page* p, const nsi_bars* bars) {
+static void add_bars(const page* p, const ns_bar_chart* bars) {
     double most = 0.0;
     uint32_t text = 0, label = longest(bars->labels, bars->rows, most_label(p));
     for (uint32_t k = 0; k < bars->rows * bars->ngroup; k++) {
-        const nsi_bar* bar = &bars->bars[k];
+        const ns_bar* bar = &bars->bars[k];
         if (isfinite(bar->length)) most = fmax(most, bar->length);
         if (isfinite(bar->mark)) most = fmax(most, bar->mark);
         uint32_t width = bar->text ? (uint32_t)strlen(bar->text) : 0;
@@ -340,7 +341,7 @@ static void add_bars(const page* p, const nsi_bars* bars) {
     }
 }
 
-static void add_intervals(const page* p, const nsi_intervals* v) {
+static void add_intervals(const page* p, const ns_interval_chart* v) {
     uint32_t label = 4, note = 0;
     for (uint32_t k = 0; k < v->nrow; k++) {
         uint32_t width = v->rows[k].label ? nsi_format_width(v->rows[k].label) : 0;
@@ -353,7 +354,7 @@ static void add_intervals(const page* p, const nsi_intervals* v) {
     long half = (long)(room - 1) / 2;
     double unit = v->reach > 0.0 ? (double)half / v->reach : 0.0;
     for (uint32_t k = 0; k < v->nrow; k++) {
-        const nsi_interval* row = &v->rows[k];
+        const ns_interval* row = &v->rows[k];
         long length = isnan(row->half) ? -1 : lround(fmin(row->half, v->reach) * unit),
              start = NSI_NONE;
         bool inside = fabs(row->start) <= v->reach; // else an arrow at the edge
@@ -384,7 +385,7 @@ static const char* shade(double share) {
     return isnan(share) ? " " : shades[(int)fmin(4.0, fmax(0.0, floor(5.0 * share)))];
 }
 
-static void add_matrix(const page* p, const nsi_matrix* m) {
+static void add_matrix(const page* p, const ns_matrix_chart* m) {
     uint32_t label = longest(m->names, m->n, most_label(p));
     uint32_t room = (p->columns - label - 1) / 2, n = m->n < room ? m->n : room;
     for (uint32_t i = 0; i < n; i++) {
@@ -411,7 +412,7 @@ typedef struct tiling {
     int beside;             // maps in a line
 } tiling;
 
-static tiling fit_maps(const page* p, const nsi_heatmap* m) {
+static tiling fit_maps(const page* p, const ns_heatmap* m) {
     enum { LABEL = 7, BETWEEN = 3 };
     uint32_t two = p->columns - LABEL - BETWEEN, one = p->columns - LABEL;
     if (4 * m->cells <= two) return (tiling){1, 2, 2};
@@ -419,7 +420,7 @@ static tiling fit_maps(const page* p, const nsi_heatmap* m) {
     return (tiling){(m->cells - 1) / one + 1, 1, 1};
 }
 
-static void add_row(const page* p, const nsi_heatmap* m, const tiling* t, int which, uint32_t up,
+static void add_row(const page* p, const ns_heatmap* m, const tiling* t, int which, uint32_t up,
                     const uint32_t star[2]) {
     for (uint32_t k = 0; k < m->cells; k += t->stride) {
         double share = m->values[which][(size_t)up * m->cells + k] / m->most;
@@ -431,7 +432,7 @@ static void add_row(const page* p, const nsi_heatmap* m, const tiling* t, int wh
     }
 }
 
-static void add_heatmap(const page* p, const nsi_heatmap* m) {
+static void add_heatmap(const page* p, const ns_heatmap* m) {
     static const char* const places[2][2] = {{"above: ", ", below: "}, {"left: ", ", right: "}};
     double step = m->cells > 1 ? (m->to - m->from) / (m->cells - 1.0) : 1.0;
     tiling t = fit_maps(p, m);
@@ -469,27 +470,27 @@ static void add_heatmap(const page* p, const nsi_heatmap* m) {
 
 // ---- all of it ---------------------------------------------------------------------------------
 
-ns_status nsi_chart_text(const nsi_chart* chart, uint32_t columns, bool colour,
+ns_status ns_figure_text(const ns_figure* chart, uint32_t columns, bool colour,
                          const ns_allocator* allocator, ns_text* out, ns_error* error) {
     nsi_text_builder b = {.allocator = allocator ? *allocator : ns_default_allocator()};
     page p = {
         .b = &b, .columns = columns > LEAST_COLUMNS ? columns : LEAST_COLUMNS, .colour = colour};
     *out = (ns_text){0};
-    if (chart->kind == NSI_CHART_NETWORK || chart->kind == NSI_CHART_PLANE) {
+    if (chart->kind == NS_FIGURE_NETWORK || chart->kind == NS_FIGURE_PLANE) {
         return nsi_fail(error, NS_ERR_UNSUPPORTED,
                         "%s cannot be drawn in characters; write it to a file with -o",
-                        chart->kind == NSI_CHART_NETWORK ? "a network" : "a plane");
+                        chart->kind == NS_FIGURE_NETWORK ? "a network" : "a plane");
     }
     nsi_format_clipped(&b, chart->title ? chart->title : "", p.columns);
     nsi_text_add(&b, "\n");
     switch (chart->kind) {
-    case NSI_CHART_LINES: add_lines(&p, &chart->as.lines); break;
-    case NSI_CHART_BARS: add_bars(&p, &chart->as.bars); break;
-    case NSI_CHART_INTERVALS: add_intervals(&p, &chart->as.intervals); break;
-    case NSI_CHART_HEATMAP: add_heatmap(&p, &chart->as.heatmap); break;
-    case NSI_CHART_MATRIX: add_matrix(&p, &chart->as.matrix); break;
-    case NSI_CHART_PLANE:
-    case NSI_CHART_NETWORK: break;
+    case NS_FIGURE_LINES: add_lines(&p, &chart->as.lines); break;
+    case NS_FIGURE_BARS: add_bars(&p, &chart->as.bars); break;
+    case NS_FIGURE_INTERVALS: add_intervals(&p, &chart->as.intervals); break;
+    case NS_FIGURE_HEATMAP: add_heatmap(&p, &chart->as.heatmap); break;
+    case NS_FIGURE_MATRIX: add_matrix(&p, &chart->as.matrix); break;
+    case NS_FIGURE_PLANE:
+    case NS_FIGURE_NETWORK: break;
     }
     return nsi_text_finish(&b, out, error);
 }

@@ -74,13 +74,13 @@ static void add_path(nsi_result* a, bool along) {
     }
 }
 
-static const nsi_chart* find(const nsi_charts* charts, const char* name) {
-    const nsi_chart* chart = nsi_charts_find(charts, name);
+static const ns_figure* find(const nsi_figures* charts, const char* name) {
+    const ns_figure* chart = nsi_figures_find(charts, name);
     if (!chart) fail_msg("no chart %s", name);
     return chart;
 }
 
-static double cell(const nsi_chart* chart, const char* column, uint32_t row) {
+static double cell(const ns_figure* chart, const char* column, uint32_t row) {
     for (uint32_t c = 0; c < chart->ncolumn; c++) {
         if (strcmp(chart->columns[c].name, column) == 0) return chart->columns[c].numbers[row];
     }
@@ -88,11 +88,11 @@ static double cell(const nsi_chart* chart, const char* column, uint32_t row) {
     return NAN;
 }
 
-static const picture* draw(const nsi_chart* chart) {
-    nsi_figure figure;
-    assert_int_equal(nsi_chart_figure(chart, NULL, &figure, NULL), NS_OK);
+static const picture* draw(const ns_figure* chart) {
+    nsi_drawing figure;
+    assert_int_equal(nsi_figure_draw(chart, NULL, &figure, NULL), NS_OK);
     const picture* p = picture_read(figure.svg.data, figure.svg.size);
-    nsi_figure_free(&figure);
+    nsi_drawing_free(&figure);
     return p;
 }
 
@@ -101,33 +101,33 @@ static const picture* draw(const nsi_chart* chart) {
 static void there_is_a_figure_for_all_there_is(void** state) {
     (void)state;
     nsi_result a;
-    nsi_charts charts;
-    nsi_charts_init(NULL, &charts);
+    nsi_figures charts;
+    nsi_figures_init(NULL, &charts);
     nsi_result_init(NULL, &a);
-    assert_int_equal(nsi_result_charts(&a, &charts, NULL), NS_OK);
+    assert_int_equal(nsi_result_add_figures(&a, &charts, NULL), NS_OK);
     assert_int_equal(charts.list.count, 0);
     make_sample(NULL, &a);
     add_path(&a, false);
-    assert_int_equal(nsi_result_charts(&a, &charts, NULL), NS_OK);
+    assert_int_equal(nsi_result_add_figures(&a, &charts, NULL), NS_OK);
     static const char* const expected[] = {"loss",        "parameters", "correlation",
                                            "errors_test", "timing",     "path"};
     assert_int_equal(charts.list.count, 6);
     for (uint32_t k = 0; k < 6; k++) assert_string_equal(charts.list.data[k].name, expected[k]);
     for (uint32_t k = 0; k < 6; k++) draw(&charts.list.data[k]);
-    nsi_charts_free(&charts);
+    nsi_figures_free(&charts);
     nsi_result_free(&a);
 }
 
 static void numbers_are_those_of_the_answer(void** state) {
     (void)state;
     nsi_result a;
-    nsi_charts charts;
-    nsi_charts_init(NULL, &charts);
+    nsi_figures charts;
+    nsi_figures_init(NULL, &charts);
     make_sample(NULL, &a);
     add_path(&a, false);
-    assert_int_equal(nsi_result_charts(&a, &charts, NULL), NS_OK);
+    assert_int_equal(nsi_result_add_figures(&a, &charts, NULL), NS_OK);
 
-    const nsi_chart* chart = find(&charts, "loss");
+    const ns_figure* chart = find(&charts, "loss");
     for (uint32_t k = 0; k < POINTS; k++) {
         assert_true(cell(chart, "loss", k) == a.history.data[k].value);
         assert_true(cell(chart, "seconds", k) == a.history.data[k].seconds);
@@ -170,7 +170,7 @@ static void numbers_are_those_of_the_answer(void** state) {
         fabs(picture_item_at(p, "rect", "blue", 0)->x2 / picture_item_at(p, "rect", "blue", 1)->x2 -
              0.5) < 1e-3);
     assert_true(picture_says(p, "0.50 s, 42 evaluations"));
-    nsi_charts_free(&charts);
+    nsi_figures_free(&charts);
     nsi_result_free(&a);
 }
 
@@ -178,13 +178,13 @@ static void paths_go_over_penalties_or_iterations(void** state) {
     (void)state;
     for (int along = 0; along < 2; along++) {
         nsi_result a;
-        nsi_charts charts;
-        nsi_charts_init(NULL, &charts);
+        nsi_figures charts;
+        nsi_figures_init(NULL, &charts);
         nsi_result_init(NULL, &a);
         add_path(&a, along);
-        assert_int_equal(nsi_result_charts(&a, &charts, NULL), NS_OK);
-        const nsi_chart* chart = find(&charts, "path");
-        const nsi_lines* lines = &chart->as.lines;
+        assert_int_equal(nsi_result_add_figures(&a, &charts, NULL), NS_OK);
+        const ns_figure* chart = find(&charts, "path");
+        const ns_line_chart* lines = &chart->as.lines;
         assert_true(lines->x_axis.log == !along);
         assert_string_equal(lines->x_axis.label, along ? "iterations" : "penalty, l1");
         for (uint32_t k = 0; k < 8; k++) {
@@ -199,7 +199,7 @@ static void paths_go_over_penalties_or_iterations(void** state) {
         assert_int_equal(picture_count(p, "polyline", "curve other"), 2 * pieces);
         assert_true(picture_says(p, "input 9") && picture_says(p, "input 2"));
         assert_true(picture_says(p, "others") && !picture_says(p, "input 0"));
-        nsi_charts_free(&charts);
+        nsi_figures_free(&charts);
         nsi_result_free(&a);
     }
 }
@@ -208,19 +208,19 @@ static void paths_go_over_penalties_or_iterations(void** state) {
 static void paths_may_begin_without_a_penalty(void** state) {
     (void)state;
     nsi_result a;
-    nsi_charts charts;
-    nsi_charts_init(NULL, &charts);
+    nsi_figures charts;
+    nsi_figures_init(NULL, &charts);
     nsi_result_init(NULL, &a);
     add_path(&a, false);
     for (uint32_t k = 0; k < 8; k++) {
         a.path.data[k].l1 = k == 0 ? 0.0 : 1e-3 * k;
         a.path.data[k].group = 1e-3;
     }
-    assert_int_equal(nsi_result_charts(&a, &charts, NULL), NS_OK);
-    const nsi_chart* chart = find(&charts, "path");
+    assert_int_equal(nsi_result_add_figures(&a, &charts, NULL), NS_OK);
+    const ns_figure* chart = find(&charts, "path");
     assert_false(chart->as.lines.x_axis.log);
     assert_int_equal(picture_item_at(draw(chart), "polyline", "curve c0", 0)->count, 8);
-    nsi_charts_free(&charts);
+    nsi_figures_free(&charts);
     nsi_result_free(&a);
 }
 
@@ -229,8 +229,8 @@ static void titles_say_what_is_drawn(void** state) {
     (void)state;
     enum { PARAMETERS = 250, PHASES = 61 };
     nsi_result a;
-    nsi_charts charts;
-    nsi_charts_init(NULL, &charts);
+    nsi_figures charts;
+    nsi_figures_init(NULL, &charts);
     nsi_result_init(NULL, &a);
     for (uint32_t k = 0; k < PARAMETERS; k++) {
         nsi_estimate e = {.name = "a", .unit = "", .value = 1.0, .verdict = NSI_VERDICT_OK};
@@ -242,12 +242,12 @@ static void titles_say_what_is_drawn(void** state) {
     }
     a.correlation = nsi_alloc_zeroed(&a.allocator, PARAMETERS * PARAMETERS * sizeof(double));
     assert_non_null(a.correlation);
-    assert_int_equal(nsi_result_charts(&a, &charts, NULL), NS_OK);
+    assert_int_equal(nsi_result_add_figures(&a, &charts, NULL), NS_OK);
     assert_non_null(strstr(find(&charts, "parameters")->title, ", the first 60 of 250"));
     assert_non_null(strstr(find(&charts, "correlation")->title, ", the first 40 of 250"));
     assert_non_null(strstr(find(&charts, "timing")->title, ", the first 60 of 61"));
     assert_int_equal(find(&charts, "parameters")->nrow, PARAMETERS); // the numbers are all there
-    nsi_charts_free(&charts);
+    nsi_figures_free(&charts);
     nsi_result_free(&a);
 }
 
@@ -361,12 +361,12 @@ static void no_memory_is_said(void** state) {
     for (size_t n = 1; !done; n++) {
         counter.calls = 0;
         counter.fail_at = n;
-        nsi_charts charts;
-        nsi_charts_init(&memory, &charts);
-        ns_status status = nsi_result_charts(&a, &charts, NULL);
+        nsi_figures charts;
+        nsi_figures_init(&memory, &charts);
+        ns_status status = nsi_result_add_figures(&a, &charts, NULL);
         done = counter.calls < n;
         assert_int_equal(status, done ? NS_OK : NS_ERR_NOMEM);
-        nsi_charts_free(&charts);
+        nsi_figures_free(&charts);
         assert_int_equal(counter.live_blocks, 0);
     }
     nsi_result_free(&a);

@@ -16,14 +16,14 @@
         }                                                                                          \
     } while (0)
 
-static void draw_all(const nsi_charts* charts) {
+static void draw_all(const nsi_figures* charts) {
     for (uint32_t k = 0; k < charts->list.count; k++) {
-        nsi_figure figure;
+        nsi_drawing figure;
         ns_text text;
-        REQUIRE(nsi_chart_figure(&charts->list.data[k], NULL, &figure, NULL) == NS_OK);
+        REQUIRE(nsi_figure_draw(&charts->list.data[k], NULL, &figure, NULL) == NS_OK);
         REQUIRE(!strstr(figure.svg.data, "\"nan\"") && !strstr(figure.svg.data, "\"inf\""));
-        nsi_figure_free(&figure);
-        REQUIRE(nsi_chart_text(&charts->list.data[k], 60, true, NULL, &text, NULL) == NS_OK);
+        nsi_drawing_free(&figure);
+        REQUIRE(ns_figure_text(&charts->list.data[k], 60, true, NULL, &text, NULL) == NS_OK);
         ns_text_free(&text);
     }
 }
@@ -38,10 +38,10 @@ static bool read_answer(const char* text, size_t size, nsi_result* out) {
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     nsi_result answer, back;
-    nsi_charts charts;
-    nsi_charts_init(NULL, &charts);
+    nsi_figures charts;
+    nsi_figures_init(NULL, &charts);
     if (read_answer((const char*)data, size, &answer)) {
-        REQUIRE(nsi_result_charts(&answer, &charts, NULL) == NS_OK);
+        REQUIRE(nsi_result_add_figures(&answer, &charts, NULL) == NS_OK);
         draw_all(&charts);
         ns_text one, two;
         REQUIRE(nsi_result_json(&answer, &one, NULL) == NS_OK);
@@ -54,12 +54,12 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         ns_text_free(&one);
         ns_text_free(&two);
     }
-    nsi_charts_free(&charts);
+    nsi_figures_free(&charts);
     nsi_result_free(&answer);
     ns_error error = {0};
     ns_status status = nsi_starts_read((const char*)data, size, "fuzz.json", &charts, &error);
     REQUIRE(status == error.status);
     if (status == NS_OK) draw_all(&charts);
-    nsi_charts_free(&charts);
+    nsi_figures_free(&charts);
     return 0;
 }

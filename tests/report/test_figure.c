@@ -4,7 +4,7 @@
 #define _XOPEN_SOURCE 700
 
 #include "neuralsim/table.h"
-#include "report/chart.h"
+#include "report/figure_data.h"
 #include "report/html.h"
 #include "report/start_map.h"
 #include "support/assert.h"
@@ -30,61 +30,61 @@ static const char broken[] = "half\xe3\x81 esc\x1b[2J\x01 \xff";
 static const char* const names[] = {hostile, wide, broken};
 static const double xs[] = {1.0, 2.0, 3.0}, ys[] = {0.5, NAN, -2.5};
 
-static void set_table(nsi_charts* charts, nsi_chart* chart) {
-    nsi_chart_column* columns = nsi_chart_table(charts, chart, 3, 3);
+static void set_table(nsi_figures* charts, ns_figure* chart) {
+    ns_figure_column* columns = nsi_figure_table(charts, chart, 3, 3);
     if (!columns) return;
-    columns[0] = (nsi_chart_column){.name = "x", .numbers = xs};
-    columns[1] = (nsi_chart_column){.name = hostile, .numbers = ys};
-    columns[2] = (nsi_chart_column){.name = "who", .texts = names};
+    columns[0] = (ns_figure_column){.name = "x", .numbers = xs};
+    columns[1] = (ns_figure_column){.name = hostile, .numbers = ys};
+    columns[2] = (ns_figure_column){.name = "who", .texts = names};
 }
 
-static bool make_charts(nsi_charts* charts) {
-    static const nsi_series series[] = {{hostile, "c0", ys}, {wide, "recorded", xs}};
-    static const nsi_lines_panel panel = {{broken, false}, series, 2};
-    static const nsi_bar bars[] = {{1.0, 0.5, "1"}, {NAN, NAN, NULL}, {INFINITY, NAN, "inf"},
-                                   {0.0, 0.0, "0"}, {2.0, 3.0, "2"},  {-1.0, 1.0, "-1"}};
-    static const nsi_interval rows[] = {{hostile, "ok", false, 0.1, 0.5},
-                                        {wide, "undetermined", true, INFINITY, NAN},
-                                        {broken, "no effect", true, NAN, -7.0}};
+static bool make_charts(nsi_figures* charts) {
+    static const ns_line_series series[] = {{hostile, "c0", ys}, {wide, "recorded", xs}};
+    static const ns_line_panel panel = {{broken, false}, series, 2};
+    static const ns_bar bars[] = {{1.0, 0.5, "1"}, {NAN, NAN, NULL}, {INFINITY, NAN, "inf"},
+                                  {0.0, 0.0, "0"}, {2.0, 3.0, "2"},  {-1.0, 1.0, "-1"}};
+    static const ns_interval rows[] = {{hostile, "ok", false, 0.1, 0.5},
+                                       {wide, "undetermined", true, INFINITY, NAN},
+                                       {broken, "no effect", true, NAN, -7.0}};
     static const double matrix[] = {1.0, NAN, NAN, -0.5, 1.0, 0.0, 0.25, NAN, 1.0};
     static const double cells[] = {0.0, 1.0, NAN, 99.0};
     static const double weights[] = {1.0, -2.0, 0.5};
-    static const nsi_network_picture_layer layer = {weights, 3, 1, false, "outputs"};
-    static const nsi_plane_curve curves[] = {{hostile, "c0", xs, ys, 3, false},
-                                             {wide, "recorded", ys, xs, 3, true}};
-    static const nsi_plane_dot dots[] = {{1.0, 2.0, 0.5, hostile}, {NAN, 1.0, 1.0, wide}};
-    static const nsi_plane_panel planes[] = {{hostile, curves, 2, dots, 2},
-                                             {wide, NULL, 0, NULL, 0}};
-    for (int kind = NSI_CHART_LINES; kind <= NSI_CHART_NETWORK; kind++) {
-        nsi_chart* chart = nsi_charts_add(charts, (nsi_chart_kind)kind, "one/two <3>", hostile);
+    static const ns_network_diagram_layer layer = {weights, 3, 1, false, "outputs"};
+    static const ns_plane_curve curves[] = {{hostile, "c0", xs, ys, 3, false},
+                                            {wide, "recorded", ys, xs, 3, true}};
+    static const ns_plane_dot dots[] = {{1.0, 2.0, 0.5, hostile}, {NAN, 1.0, 1.0, wide}};
+    static const ns_plane_panel planes[] = {{hostile, curves, 2, dots, 2},
+                                            {wide, NULL, 0, NULL, 0}};
+    for (int kind = NS_FIGURE_LINES; kind <= NS_FIGURE_NETWORK; kind++) {
+        ns_figure* chart = nsi_figures_add(charts, (ns_figure_kind)kind, "one/two <3>", hostile);
         if (!chart) return false;
         set_table(charts, chart);
         switch (chart->kind) {
-        case NSI_CHART_LINES:
-            chart->as.lines = (nsi_lines){
+        case NS_FIGURE_LINES:
+            chart->as.lines = (ns_line_chart){
                 .x_axis = {wide, false}, .x = xs, .count = 3, .panels = &panel, .npanel = 1};
             break;
-        case NSI_CHART_BARS:
-            chart->as.bars = (nsi_bars){names, bars, 3, 2, {"before", "after"}, "median"};
+        case NS_FIGURE_BARS:
+            chart->as.bars = (ns_bar_chart){names, bars, 3, 2, {"before", "after"}, "median"};
             break;
-        case NSI_CHART_INTERVALS: chart->as.intervals = (nsi_intervals){rows, 3, 1.0}; break;
-        case NSI_CHART_HEATMAP:
-            chart->as.heatmap = (nsi_heatmap){.titles = {hostile, wide},
-                                              .axes = {broken, hostile},
-                                              .values = {cells, cells},
-                                              .cells = 2,
-                                              .from = 1.0,
-                                              .to = 2.0,
-                                              .mark = {1.0, 2.0},
-                                              .most = 3.0};
+        case NS_FIGURE_INTERVALS: chart->as.intervals = (ns_interval_chart){rows, 3, 1.0}; break;
+        case NS_FIGURE_HEATMAP:
+            chart->as.heatmap = (ns_heatmap){.titles = {hostile, wide},
+                                             .axes = {broken, hostile},
+                                             .values = {cells, cells},
+                                             .cells = 2,
+                                             .from = 1.0,
+                                             .to = 2.0,
+                                             .mark = {1.0, 2.0},
+                                             .most = 3.0};
             break;
-        case NSI_CHART_MATRIX: chart->as.matrix = (nsi_matrix){names, matrix, 3, 3}; break;
-        case NSI_CHART_PLANE:
+        case NS_FIGURE_MATRIX: chart->as.matrix = (ns_matrix_chart){names, matrix, 3, 3}; break;
+        case NS_FIGURE_PLANE:
             chart->as.plane =
-                (nsi_plane){.panels = planes, .npanel = 2, .unit = broken, .most = 2.0};
+                (ns_plane_chart){.panels = planes, .npanel = 2, .unit = broken, .most = 2.0};
             break;
-        case NSI_CHART_NETWORK:
-            chart->as.network = (nsi_network_picture){
+        case NS_FIGURE_NETWORK:
+            chart->as.network = (ns_network_diagram){
                 .title = hostile, .layers = &layer, .nlayer = 1, .inputs = names, .outputs = names};
             break;
         }
@@ -102,13 +102,13 @@ static uint32_t occurrences(const char* text, const char* wanted) {
 
 static void names_are_plain_and_different(void** state) {
     (void)state;
-    nsi_charts charts;
-    nsi_charts_init(NULL, &charts);
+    nsi_figures charts;
+    nsi_figures_init(NULL, &charts);
     assert_true(make_charts(&charts));
     assert_string_equal(charts.list.data[0].name, "one_two__3_");
     for (uint32_t k = 0; k < charts.list.count; k++) {
         const char* name = charts.list.data[k].name;
-        assert_ptr_equal(nsi_charts_find(&charts, name), &charts.list.data[k]);
+        assert_ptr_equal(nsi_figures_find(&charts, name), &charts.list.data[k]);
         for (const char* c = name; *c; c++)
             assert_non_null(strchr("abcdefghijklmnopqrstuvwxyz_0123456789", *c));
     }
@@ -116,27 +116,27 @@ static void names_are_plain_and_different(void** state) {
     memset(longest, 'x', sizeof longest);
     longest[sizeof longest - 1] = '\0';
     for (int k = 0; k < 12; k++)
-        assert_non_null(nsi_charts_add(&charts, NSI_CHART_LINES, longest, ""));
+        assert_non_null(nsi_figures_add(&charts, NS_FIGURE_LINES, longest, ""));
     assert_true(strlen(charts.list.data[charts.list.count - 1].name) < 64);
-    nsi_charts_free(&charts);
-    nsi_charts_free(&charts); // again
+    nsi_figures_free(&charts);
+    nsi_figures_free(&charts); // again
 }
 
 static void figures_stand_in_a_page(void** state) {
     (void)state;
-    nsi_charts charts;
-    nsi_charts_init(NULL, &charts);
+    nsi_figures charts;
+    nsi_figures_init(NULL, &charts);
     assert_true(make_charts(&charts));
     nsi_text_builder page = {.allocator = ns_default_allocator()};
     nsi_text_add(&page, "<body>");
     for (uint32_t k = 0; k < charts.list.count; k++) {
-        nsi_figure figure;
-        assert_int_equal(nsi_chart_figure(&charts.list.data[k], NULL, &figure, NULL), NS_OK);
+        nsi_drawing figure;
+        assert_int_equal(nsi_figure_draw(&charts.list.data[k], NULL, &figure, NULL), NS_OK);
         assert_int_equal(strncmp(figure.svg.data, "<svg ", 5), 0);
         assert_int_equal(strcmp(figure.svg.data + figure.svg.size - 7, "</svg>\n"), 0);
-        nsi_html_figure(&page, &figure);
-        nsi_figure_free(&figure);
-        nsi_figure_free(&figure); // again
+        nsi_html_drawing(&page, &figure);
+        nsi_drawing_free(&figure);
+        nsi_drawing_free(&figure); // again
     }
     nsi_text_add(&page, "</body>");
     ns_text text;
@@ -153,20 +153,20 @@ static void figures_stand_in_a_page(void** state) {
     assert_int_equal(picture_count(p, "pre", NULL), 7);
     assert_true(picture_says(p, hostile) && picture_says(p, wide));
     ns_text_free(&text);
-    nsi_charts_free(&charts);
+    nsi_figures_free(&charts);
 }
 
 // A file is XML with the style in it, and the same picture.
 static void figures_are_files(void** state) {
     (void)state;
-    nsi_charts charts;
-    nsi_charts_init(NULL, &charts);
+    nsi_figures charts;
+    nsi_figures_init(NULL, &charts);
     assert_true(make_charts(&charts));
     for (uint32_t k = 0; k < charts.list.count; k++) {
-        nsi_figure figure;
+        nsi_drawing figure;
         ns_text file;
-        assert_int_equal(nsi_chart_figure(&charts.list.data[k], NULL, &figure, NULL), NS_OK);
-        assert_int_equal(nsi_figure_file(&figure, &file, NULL), NS_OK);
+        assert_int_equal(nsi_figure_draw(&charts.list.data[k], NULL, &figure, NULL), NS_OK);
+        assert_int_equal(nsi_drawing_file(&figure, &file, NULL), NS_OK);
         assert_int_equal(strncmp(file.data, "<?xml version=\"1.0\"", 19), 0);
         assert_int_equal(occurrences(file.data, "xmlns=\"http://www.w3.org/2000/svg\""), 1);
         assert_non_null(strstr(file.data, nsi_figure_style));
@@ -176,12 +176,12 @@ static void figures_are_files(void** state) {
         assert_int_equal(picture_count(p, "style", NULL), 1);
         assert_true(p->width > 100.0 && p->height > 10.0);
         ns_text_free(&file);
-        nsi_figure_free(&figure);
+        nsi_drawing_free(&figure);
     }
     ns_text file;
     ns_error error;
-    assert_int_equal(nsi_figure_file(&(nsi_figure){.name = "x"}, &file, &error), NS_ERR_ARGUMENT);
-    nsi_charts_free(&charts);
+    assert_int_equal(nsi_drawing_file(&(nsi_drawing){.name = "x"}, &file, &error), NS_ERR_ARGUMENT);
+    nsi_figures_free(&charts);
 }
 
 // Selectors keep to our own pictures.
@@ -199,11 +199,11 @@ static void the_style_keeps_to_figures(void** state) {
 
 static void numbers_are_a_table(void** state) {
     (void)state;
-    nsi_charts charts;
-    nsi_charts_init(NULL, &charts);
+    nsi_figures charts;
+    nsi_figures_init(NULL, &charts);
     assert_true(make_charts(&charts));
     ns_text text;
-    assert_int_equal(nsi_chart_csv(&charts.list.data[0], NULL, &text, NULL), NS_OK);
+    assert_int_equal(ns_figure_csv(&charts.list.data[0], NULL, &text, NULL), NS_OK);
     ns_table table;
     ns_error error;
     ns_table_where who = {"who", hostile};
@@ -222,30 +222,30 @@ static void numbers_are_a_table(void** state) {
     // Bits survive, and texts that look like something else.
     static const double odd[] = {0.1, -1.0 / 3.0, 2.5e-300};
     static const char* const tricky[] = {"1.5", " a", "a,\"b\"\nc"};
-    nsi_chart_column columns[] = {{.name = "n", .numbers = odd}, {.name = "t", .texts = tricky}};
-    nsi_chart chart = {.columns = columns, .ncolumn = 2, .nrow = 3};
-    assert_int_equal(nsi_chart_csv(&chart, NULL, &text, NULL), NS_OK);
+    ns_figure_column columns[] = {{.name = "n", .numbers = odd}, {.name = "t", .texts = tricky}};
+    ns_figure chart = {.columns = columns, .ncolumn = 2, .nrow = 3};
+    assert_int_equal(ns_figure_csv(&chart, NULL, &text, NULL), NS_OK);
     assert_string_equal(text.data, "n,t\n0.1,\"1.5\"\n-0.3333333333333333,\" a\"\n"
                                    "2.5e-300,\"a,\"\"b\"\" c\"\n");
     ns_text_free(&text);
-    nsi_charts_free(&charts);
+    nsi_figures_free(&charts);
 }
 
 // By the C library's reckoning.
 static void characters_keep_to_their_columns(void** state) {
     (void)state;
     if (!setlocale(LC_CTYPE, "C.UTF-8")) skip();
-    nsi_charts charts;
-    nsi_charts_init(NULL, &charts);
+    nsi_figures charts;
+    nsi_figures_init(NULL, &charts);
     assert_true(make_charts(&charts));
     for (uint32_t k = 0; k < charts.list.count; k++) {
         for (uint32_t columns = 40; columns <= 200; columns += 40) {
             ns_text text;
             ns_error error = {0};
             ns_status status =
-                nsi_chart_text(&charts.list.data[k], columns, false, NULL, &text, &error);
-            nsi_chart_kind kind = charts.list.data[k].kind;
-            if (kind == NSI_CHART_NETWORK || kind == NSI_CHART_PLANE) {
+                ns_figure_text(&charts.list.data[k], columns, false, NULL, &text, &error);
+            ns_figure_kind kind = charts.list.data[k].kind;
+            if (kind == NS_FIGURE_NETWORK || kind == NS_FIGURE_PLANE) {
                 assert_int_equal(status, NS_ERR_UNSUPPORTED);
                 assert_non_null(strstr(error.message, "-o"));
                 continue;
@@ -264,13 +264,13 @@ static void characters_keep_to_their_columns(void** state) {
             ns_text_free(&text);
         }
     }
-    nsi_charts_free(&charts);
+    nsi_figures_free(&charts);
     setlocale(LC_CTYPE, "C");
 }
 
-static void assert_columns(const nsi_chart* chart, uint32_t columns) {
+static void assert_columns(const ns_figure* chart, uint32_t columns) {
     ns_text text;
-    assert_int_equal(nsi_chart_text(chart, columns, false, NULL, &text, NULL), NS_OK);
+    assert_int_equal(ns_figure_text(chart, columns, false, NULL, &text, NULL), NS_OK);
     for (char *line = text.data, *end; *line; line = end + 1) {
         end = strchr(line, '\n');
         *end = '\0';
@@ -289,24 +289,24 @@ static void large_charts_keep_to_their_columns(void** state) {
     enum { N = 100 };
     static double values[N * N];
     static const char* const rows[] = {"windows of 100, proximal, weights"};
-    static const nsi_bar bar = {1.0, NAN, "0.12 s, 4294967295 evaluations"};
+    static const ns_bar bar = {1.0, NAN, "0.12 s, 4294967295 evaluations"};
     if (!setlocale(LC_CTYPE, "C.UTF-8")) skip();
     for (int k = 0; k < N * N; k++) values[k] = k % N;
-    nsi_chart map = {.kind = NSI_CHART_HEATMAP, .title = "t"};
-    map.as.heatmap = (nsi_heatmap){.titles = {"one", "two"},
-                                   .axes = {"a", "b"},
-                                   .values = {values, values},
-                                   .cells = N,
-                                   .to = N - 1.0,
-                                   .mark = {37.0, 63.0},
-                                   .most = N};
-    nsi_chart bars = {.kind = NSI_CHART_BARS, .title = "t"};
-    bars.as.bars = (nsi_bars){rows, &bar, 1, 1, {"seconds"}, NULL};
+    ns_figure map = {.kind = NS_FIGURE_HEATMAP, .title = "t"};
+    map.as.heatmap = (ns_heatmap){.titles = {"one", "two"},
+                                  .axes = {"a", "b"},
+                                  .values = {values, values},
+                                  .cells = N,
+                                  .to = N - 1.0,
+                                  .mark = {37.0, 63.0},
+                                  .most = N};
+    ns_figure bars = {.kind = NS_FIGURE_BARS, .title = "t"};
+    bars.as.bars = (ns_bar_chart){rows, &bar, 1, 1, {"seconds"}, NULL};
     for (uint32_t columns = 40; columns <= 260; columns += 20) {
         assert_columns(&map, columns);
         assert_columns(&bars, columns);
         ns_text text;
-        assert_int_equal(nsi_chart_text(&map, columns, false, NULL, &text, NULL), NS_OK);
+        assert_int_equal(ns_figure_text(&map, columns, false, NULL, &text, NULL), NS_OK);
         assert_int_equal(occurrences(text.data, "*") - 1, 2); // and in the last line
         ns_text_free(&text);
     }
@@ -322,27 +322,27 @@ static void names_stay_in_the_picture(void** state) {
         "\u3044";
     static const char* const both[] = {m, han};
     static const double numbers[] = {1.0, 0.5, 0.5, 1.0};
-    static const nsi_bar bars[] = {{1.0, NAN, "0.12 s, 4294967295 evaluations"},
-                                   {5e-324, -1.0, "0"}};
-    static const nsi_interval rows[] = {{m, "at lower bound", true, 0.1, 5.0},
-                                        {han, "undetermined", true, INFINITY, -5.0}};
-    nsi_chart charts[] = {
-        {.kind = NSI_CHART_BARS, .as.bars = {both, bars, 2, 1, {"seconds"}, NULL}},
-        {.kind = NSI_CHART_INTERVALS, .as.intervals = {rows, 2, 1.0}},
-        {.kind = NSI_CHART_MATRIX, .as.matrix = {both, numbers, 2, 2}},
-        {.kind = NSI_CHART_HEATMAP,
+    static const ns_bar bars[] = {{1.0, NAN, "0.12 s, 4294967295 evaluations"},
+                                  {5e-324, -1.0, "0"}};
+    static const ns_interval rows[] = {{m, "at lower bound", true, 0.1, 5.0},
+                                       {han, "undetermined", true, INFINITY, -5.0}};
+    ns_figure charts[] = {
+        {.kind = NS_FIGURE_BARS, .as.bars = {both, bars, 2, 1, {"seconds"}, NULL}},
+        {.kind = NS_FIGURE_INTERVALS, .as.intervals = {rows, 2, 1.0}},
+        {.kind = NS_FIGURE_MATRIX, .as.matrix = {both, numbers, 2, 2}},
+        {.kind = NS_FIGURE_HEATMAP,
          .as.heatmap = {{m, han}, {han, m}, {numbers, numbers}, 2, 1e4, 6e4, {1e4, 1e4}, 1.0}},
-        {.kind = NSI_CHART_HEATMAP,
+        {.kind = NS_FIGURE_HEATMAP,
          .as.heatmap = {{m, han}, {han, m}, {numbers, numbers}, 2, 1e-5, 9e-5, {0, 0}, 1.0}}};
     for (size_t k = 0; k < sizeof charts / sizeof *charts; k++) {
-        nsi_figure figure;
-        assert_int_equal(nsi_chart_figure(&charts[k], NULL, &figure, NULL), NS_OK);
+        nsi_drawing figure;
+        assert_int_equal(nsi_figure_draw(&charts[k], NULL, &figure, NULL), NS_OK);
         const picture* p = picture_read(figure.svg.data, figure.svg.size);
         picture_check_labels(p, true);
         // What starts further away than the edge is no ring there.
         if (k == 1) assert_int_equal(picture_count(p, "circle", NULL), 0);
         if (k == 1) assert_int_equal(picture_count(p, "path", "ink"), 2);
-        nsi_figure_free(&figure);
+        nsi_drawing_free(&figure);
     }
 }
 
@@ -350,12 +350,12 @@ static void names_stay_in_the_picture(void** state) {
 static void planes_keep_angles(void** state) {
     (void)state;
     static const double x[] = {0.0, 0.1, 0.1, 0.0, NAN}, y[] = {1.0, 1.0, 1.1, 1.1, 7.0};
-    static const nsi_plane_curve square = {"square", "c0", x, y, 5, true};
-    static const nsi_plane_dot dots[] = {{0.05, 1.05, 1.0, "a"}, {0.02, 1.02, 0.25, "b"}};
-    static const nsi_plane_panel panel = {"one", &square, 1, dots, 2};
-    nsi_chart chart = {.kind = NSI_CHART_PLANE, .title = "t", .as.plane = {&panel, 1, "m", 1.0}};
-    nsi_figure figure;
-    assert_int_equal(nsi_chart_figure(&chart, NULL, &figure, NULL), NS_OK);
+    static const ns_plane_curve square = {"square", "c0", x, y, 5, true};
+    static const ns_plane_dot dots[] = {{0.05, 1.05, 1.0, "a"}, {0.02, 1.02, 0.25, "b"}};
+    static const ns_plane_panel panel = {"one", &square, 1, dots, 2};
+    ns_figure chart = {.kind = NS_FIGURE_PLANE, .title = "t", .as.plane = {&panel, 1, "m", 1.0}};
+    nsi_drawing figure;
+    assert_int_equal(nsi_figure_draw(&chart, NULL, &figure, NULL), NS_OK);
     const char* points = strstr(figure.svg.data, "<polygon class=\"curve c0\" points=\"");
     assert_non_null(points);
     double px[4], py[4], r[2];
@@ -376,7 +376,7 @@ static void planes_keep_angles(void** state) {
     assert_true(fabs(r[0] - 2.0 * r[1]) < 0.2); // areas
     assert_non_null(strstr(figure.svg.data, ">0.05 m<"));
     picture_check_labels(picture_read(figure.svg.data, figure.svg.size), true);
-    nsi_figure_free(&figure);
+    nsi_drawing_free(&figure);
 }
 
 // Titles and notes lie inside of the picture, however long they are.
@@ -389,11 +389,11 @@ static void long_notes_have_room(void** state) {
     static const double weight = 1.0;
     static const char* const ports[] = {"a"};
     const char* const notes[] = {note};
-    nsi_network_picture_layer layer = {&weight, 1, 1, false, "outputs"};
-    nsi_network_picture network = {title, notes, 1, &layer, 1, ports, ports};
+    ns_network_diagram_layer layer = {&weight, 1, 1, false, "outputs"};
+    ns_network_diagram network = {title, notes, 1, &layer, 1, ports, ports};
     nsi_text_builder b = {.allocator = ns_default_allocator()};
     ns_text text;
-    assert_int_equal(nsi_network_draw(&b, &network, NULL), NS_OK);
+    assert_int_equal(nsi_network_diagram_draw(&b, &network, NULL), NS_OK);
     assert_int_equal(nsi_text_finish(&b, &text, NULL), NS_OK);
     const picture* p = picture_read(text.data, text.size);
     static const char* const classes[] = {"title", "faint"};
@@ -423,13 +423,13 @@ static void directions_are_not_obeyed(void** state) {
 static void curves_are_dots(void** state) {
     (void)state;
     static const double ends[] = {0.0, 1.0};
-    nsi_series series = {NULL, "c0", ends};
-    nsi_lines_panel panel = {{"y", false}, &series, 1};
-    nsi_chart chart = {.kind = NSI_CHART_LINES, .title = "t"};
-    chart.as.lines =
-        (nsi_lines){.x_axis = {"x", false}, .x = ends, .count = 2, .panels = &panel, .npanel = 1};
+    ns_line_series series = {NULL, "c0", ends};
+    ns_line_panel panel = {{"y", false}, &series, 1};
+    ns_figure chart = {.kind = NS_FIGURE_LINES, .title = "t"};
+    chart.as.lines = (ns_line_chart){
+        .x_axis = {"x", false}, .x = ends, .count = 2, .panels = &panel, .npanel = 1};
     ns_text text;
-    assert_int_equal(nsi_chart_text(&chart, 60, false, NULL, &text, NULL), NS_OK);
+    assert_int_equal(ns_figure_text(&chart, 60, false, NULL, &text, NULL), NS_OK);
     uint32_t dotted = 0;
     for (const unsigned char* c = (const unsigned char*)text.data; *c; c++) {
         dotted += c[0] == 0xe2 && c[1] >= 0xa0 && c[1] <= 0xa3; // U+2800 to U+28FF
@@ -437,7 +437,7 @@ static void curves_are_dots(void** state) {
     assert_in_range(dotted, 50, 80);
     assert_null(strstr(text.data, "\033"));
     ns_text_free(&text);
-    assert_int_equal(nsi_chart_text(&chart, 60, true, NULL, &text, NULL), NS_OK);
+    assert_int_equal(ns_figure_text(&chart, 60, true, NULL, &text, NULL), NS_OK);
     assert_non_null(strstr(text.data, "\033[34m"));
     ns_text_free(&text);
 }
@@ -449,24 +449,24 @@ static void starts_are_read(void** state) {
         " \"cells\": 2}, \"methods\": [{\"name\": \"local\", \"label\": \"LM & co\"}],"
         " \"main\": \"hop\", \"compare\": \"local\", \"poses\": [{\"errors\":"
         " {\"local\": [0, 1, 2, null], \"hop\": [0, 0.5, 0, 0]}}]}";
-    nsi_charts charts;
+    nsi_figures charts;
     ns_error error;
-    nsi_charts_init(NULL, &charts);
+    nsi_figures_init(NULL, &charts);
     must(nsi_starts_read(good, strlen(good), "r.json", &charts, &error), &error);
     assert_int_equal(charts.list.count, 1);
     assert_string_equal(charts.list.data[0].name, "starts_pose1");
-    const nsi_heatmap* map = &charts.list.data[0].as.heatmap;
+    const ns_heatmap* map = &charts.list.data[0].as.heatmap;
     assert_string_equal(map->titles[0], "LM & co");
     assert_string_equal(map->titles[1], "hop");
     assert_true(map->values[0][2] == 2.0 && isnan(map->values[0][3]) && map->values[1][1] == 0.5);
-    nsi_figure figure;
-    assert_int_equal(nsi_chart_figure(charts.list.data, NULL, &figure, NULL), NS_OK);
+    nsi_drawing figure;
+    assert_int_equal(nsi_figure_draw(charts.list.data, NULL, &figure, NULL), NS_OK);
     const picture* p = picture_read(figure.svg.data, figure.svg.size);
     assert_int_equal(picture_count(p, "rect", "cell"), 8);
     assert_true(picture_says(p, "<b>") && picture_says(p, "LM & co"));
     assert_non_null(strstr(figure.csv.data, "a,<b>,LM & co,hop\n1,1,0,0\n2,1,1,0.5\n"));
-    nsi_figure_free(&figure);
-    nsi_charts_free(&charts);
+    nsi_drawing_free(&figure);
+    nsi_figures_free(&charts);
 
     static const struct {
         const char *from, *to, *message;
@@ -490,7 +490,7 @@ static void starts_are_read(void** state) {
                  at + strlen(wrong[k].from));
         assert_true(nsi_starts_read(text, strlen(text), "r.json", &charts, &error) != NS_OK);
         if (!strstr(error.message, wrong[k].message)) fail_msg("%s", error.message);
-        nsi_charts_free(&charts);
+        nsi_figures_free(&charts);
     }
 }
 
@@ -498,8 +498,8 @@ static void no_memory_is_said(void** state) {
     (void)state;
     test_alloc counter = {0};
     ns_allocator memory = test_allocator(&counter);
-    nsi_charts charts;
-    nsi_charts_init(NULL, &charts);
+    nsi_figures charts;
+    nsi_figures_init(NULL, &charts);
     assert_true(make_charts(&charts));
     for (uint32_t k = 0; k < charts.list.count; k++) {
         for (int form = 0; form < 2; form++) {
@@ -507,25 +507,25 @@ static void no_memory_is_said(void** state) {
             for (size_t n = 1; !done; n++) {
                 counter.calls = 0;
                 counter.fail_at = n;
-                nsi_figure figure = {0};
+                nsi_drawing figure = {0};
                 ns_text text = {0};
                 ns_error error = {0};
                 ns_status status =
                     form == 0
-                        ? nsi_chart_figure(&charts.list.data[k], &memory, &figure, &error)
-                        : nsi_chart_text(&charts.list.data[k], 60, true, &memory, &text, &error);
+                        ? nsi_figure_draw(&charts.list.data[k], &memory, &figure, &error)
+                        : ns_figure_text(&charts.list.data[k], 60, true, &memory, &text, &error);
                 done = counter.calls < n;
                 if (status != NS_ERR_UNSUPPORTED) {
                     assert_int_equal(status, done ? NS_OK : NS_ERR_NOMEM);
                 }
                 assert_int_equal(error.status, status);
-                nsi_figure_free(&figure);
+                nsi_drawing_free(&figure);
                 ns_text_free(&text);
                 assert_int_equal(counter.live_blocks, 0);
             }
         }
     }
-    nsi_charts_free(&charts);
+    nsi_figures_free(&charts);
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
 // Curves: drawn points are where the axes, as their ticks say, put the data.
 
-#include "report/chart.h"
+#include "report/figure_data.h"
 #include "support/picture.h"
 
 #include <float.h>
@@ -12,10 +12,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const picture* draw(const nsi_lines* lines) {
+static const picture* draw(const ns_line_chart* lines) {
     nsi_text_builder b = {.allocator = ns_default_allocator()};
     ns_text text;
-    nsi_lines_draw(&b, lines, "A <title>");
+    nsi_line_chart_draw(&b, lines, "A <title>");
     assert_int_equal(nsi_text_finish(&b, &text, NULL), NS_OK);
     const picture* p = picture_read(text.data, text.size);
     ns_text_free(&text);
@@ -103,9 +103,9 @@ static void points_are_where_the_ticks_say(void** state) {
             y[k] = log_y ? 5.0 * exp(0.3 * k) : 12.0 * sin(0.4 * k);
             z[k] = log_y ? 2e5 : -30.0;
         }
-        nsi_series series[2] = {{"one", "c0", y}, {"two", "c1", z}};
-        nsi_lines_panel panel = {{"y", log_y}, series, 2};
-        nsi_lines lines = {
+        ns_line_series series[2] = {{"one", "c0", y}, {"two", "c1", z}};
+        ns_line_panel panel = {{"y", log_y}, series, 2};
+        ns_line_chart lines = {
             .x_axis = {"x", log_x}, .x = x, .count = N, .panels = &panel, .npanel = 1};
         const picture* p = draw(&lines);
         ruler rx = read_ruler(p, false, 0.0, 1e9, log_x), ry = read_ruler(p, true, 0.0, 1e9, log_y);
@@ -124,14 +124,14 @@ static void gaps_and_breaks_end_a_line(void** state) {
     double x[] = {0, 1, 2, 3, 4, 5, 6, 7, NAN, 9};
     double y[] = {1, 2, NAN, 4, INFINITY, 6, 7, 8, 9, 10};
     bool breaks[10] = {[7] = true};
-    nsi_series series = {NULL, "after", y};
-    nsi_lines_panel panel = {{"y", false}, &series, 1};
-    nsi_lines lines = {.x_axis = {"x", false},
-                       .x = x,
-                       .count = 10,
-                       .breaks = breaks,
-                       .panels = &panel,
-                       .npanel = 1};
+    ns_line_series series = {NULL, "after", y};
+    ns_line_panel panel = {{"y", false}, &series, 1};
+    ns_line_chart lines = {.x_axis = {"x", false},
+                           .x = x,
+                           .count = 10,
+                           .breaks = breaks,
+                           .panels = &panel,
+                           .npanel = 1};
     const picture* p = draw(&lines);
     // 0-1, 3, 5-6, 7, 9
     assert_int_equal(picture_count(p, "polyline", "curve after"), 2);
@@ -154,19 +154,19 @@ static void gaps_and_breaks_end_a_line(void** state) {
 static void marks_and_spans_are_at_their_places(void** state) {
     (void)state;
     double x[] = {10, 20, 30, 40}, y[] = {1, 2, 3, 4};
-    nsi_series series[2] = {{"recorded", "recorded", y}, {"after", "after", y}};
-    nsi_lines_panel panels[2] = {{{"a", false}, series, 2}, {{"b", false}, series, 2}};
-    nsi_lines_mark marks[] = {{20, "a mark & more"}, {35, NULL}};
-    nsi_lines_span spans[] = {{25, 35, "test"}, {-100, 12, NULL}, {30, 20, "x"}, {NAN, 20, "x"}};
-    nsi_lines lines = {.x_axis = {"x", false},
-                       .x = x,
-                       .count = 4,
-                       .panels = panels,
-                       .npanel = 2,
-                       .marks = marks,
-                       .nmark = 2,
-                       .spans = spans,
-                       .nspan = 4};
+    ns_line_series series[2] = {{"recorded", "recorded", y}, {"after", "after", y}};
+    ns_line_panel panels[2] = {{{"a", false}, series, 2}, {{"b", false}, series, 2}};
+    ns_line_mark marks[] = {{20, "a mark & more"}, {35, NULL}};
+    ns_line_span spans[] = {{25, 35, "test"}, {-100, 12, NULL}, {30, 20, "x"}, {NAN, 20, "x"}};
+    ns_line_chart lines = {.x_axis = {"x", false},
+                           .x = x,
+                           .count = 4,
+                           .panels = panels,
+                           .npanel = 2,
+                           .marks = marks,
+                           .nmark = 2,
+                           .spans = spans,
+                           .nspan = 4};
     const picture* p = draw(&lines);
     assert_int_equal(picture_count(p, "rect", "span"), 4); // two in each panel
     ruler rx = read_ruler(p, false, 0.0, 1e9, false);
@@ -197,9 +197,10 @@ static void many_points_are_thinned(void** state) {
     for (int k = 0; k < N; k++) x[k] = k, y[k] = sin(0.001 * k);
     y[7777] = 5.0;
     y[12345] = -7.0;
-    nsi_series series = {NULL, "c0", y};
-    nsi_lines_panel panel = {{"y", false}, &series, 1};
-    nsi_lines lines = {.x_axis = {"x", false}, .x = x, .count = N, .panels = &panel, .npanel = 1};
+    ns_line_series series = {NULL, "c0", y};
+    ns_line_panel panel = {{"y", false}, &series, 1};
+    ns_line_chart lines = {
+        .x_axis = {"x", false}, .x = x, .count = N, .panels = &panel, .npanel = 1};
     const picture* p = draw(&lines);
     ruler ry = read_ruler(p, true, 0.0, 1e9, false);
     const picture_item* line = picture_item_at(p, "polyline", NULL, 0);
@@ -224,9 +225,10 @@ static void short_gaps_are_thinned(void** state) {
         y[k] = missing ? NAN : sin(1e-4 * k);
     }
     y[20002] = 3.0;
-    nsi_series series = {NULL, "c0", y};
-    nsi_lines_panel panel = {{"y", false}, &series, 1};
-    nsi_lines lines = {.x_axis = {"x", false}, .x = x, .count = N, .panels = &panel, .npanel = 1};
+    ns_line_series series = {NULL, "c0", y};
+    ns_line_panel panel = {{"y", false}, &series, 1};
+    ns_line_chart lines = {
+        .x_axis = {"x", false}, .x = x, .count = N, .panels = &panel, .npanel = 1};
     const picture* p = draw(&lines);
     assert_int_equal(picture_count(p, "polyline", NULL), 2);
     assert_int_equal(picture_count(p, "circle", NULL), 0);
@@ -262,10 +264,10 @@ static void labels_have_room(void** state) {
                 x[k] = from[i][0] + from[i][1] * k;
                 y[k] = from[j][0] + from[j][1] * k;
             }
-            nsi_series series[] = {{long_names[0], "c0", y}, {long_names[1], "c1", y}};
-            nsi_lines_panel panels[] = {{{long_names[0], false}, series, 2},
-                                        {{long_names[1], false}, series, 2}};
-            nsi_lines lines = {
+            ns_line_series series[] = {{long_names[0], "c0", y}, {long_names[1], "c1", y}};
+            ns_line_panel panels[] = {{{long_names[0], false}, series, 2},
+                                      {{long_names[1], false}, series, 2}};
+            ns_line_chart lines = {
                 .x_axis = {"x", false}, .x = x, .count = N, .panels = panels, .npanel = 2};
             const picture* p = draw(&lines);
             picture_check_labels(p, true);
@@ -288,22 +290,22 @@ static void any_numbers_can_be_drawn(void** state) {
     double x[] = {1, 2, 3, 4};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         for (int form = 0; form < 4; form++) {
-            nsi_series series = {"\xff<&", "c0", form % 2 ? cases[k] : x};
-            nsi_lines_panel panel = {{NULL, form / 2 == 1}, &series, 1};
-            nsi_lines lines = {.x_axis = {NULL, form / 2 == 1},
-                               .x = form % 2 ? x : cases[k],
-                               .count = 4,
-                               .panels = &panel,
-                               .npanel = 1,
-                               .points = true};
+            ns_line_series series = {"\xff<&", "c0", form % 2 ? cases[k] : x};
+            ns_line_panel panel = {{NULL, form / 2 == 1}, &series, 1};
+            ns_line_chart lines = {.x_axis = {NULL, form / 2 == 1},
+                                   .x = form % 2 ? x : cases[k],
+                                   .count = 4,
+                                   .panels = &panel,
+                                   .npanel = 1,
+                                   .points = true};
             const picture* p = draw(&lines);
             for (uint32_t i = 0; i < p->npoint; i++) {
                 assert_true(p->points[i][0] >= 0.0 && p->points[i][0] <= p->width);
                 assert_true(p->points[i][1] >= 0.0 && p->points[i][1] <= p->height);
             }
-            nsi_chart chart = {.kind = NSI_CHART_LINES, .title = "t", .as = {.lines = lines}};
+            ns_figure chart = {.kind = NS_FIGURE_LINES, .title = "t", .as = {.lines = lines}};
             ns_text text;
-            assert_int_equal(nsi_chart_text(&chart, 60, true, NULL, &text, NULL), NS_OK);
+            assert_int_equal(ns_figure_text(&chart, 60, true, NULL, &text, NULL), NS_OK);
             ns_text_free(&text);
         }
     }

@@ -111,11 +111,11 @@ enum { MAX_LAYERS = 4, MAX_WIDTH = 300 };
 
 // A network of these widths with random weights and numbered names.
 typedef struct sample {
-    nsi_network_picture_layer layers[MAX_LAYERS];
+    ns_network_diagram_layer layers[MAX_LAYERS];
     double* weights[MAX_LAYERS];
     char names[MAX_WIDTH][16];
     const char* list[MAX_WIDTH];
-    nsi_network_picture network;
+    ns_network_diagram network;
 } sample;
 
 static void make_sample(sample* s, const uint32_t* widths, uint32_t nlayer, bool bias) {
@@ -127,31 +127,31 @@ static void make_sample(sample* s, const uint32_t* widths, uint32_t nlayer, bool
         for (uint32_t i = 0; i < rows * columns; i++) {
             s->weights[k][i] = (k + 1.0) * nsi_rng_uniform(&rng, -1.0, 1.0);
         }
-        s->layers[k] = (nsi_network_picture_layer){s->weights[k], rows, columns, bias, "tanh"};
+        s->layers[k] = (ns_network_diagram_layer){s->weights[k], rows, columns, bias, "tanh"};
     }
     for (uint32_t i = 0; i < MAX_WIDTH; i++) {
         snprintf(s->names[i], sizeof s->names[i], "name%u", i);
         s->list[i] = s->names[i];
     }
-    s->network = (nsi_network_picture){.title = "net",
-                                       .layers = s->layers,
-                                       .nlayer = nlayer,
-                                       .inputs = s->list,
-                                       .outputs = s->list};
+    s->network = (ns_network_diagram){.title = "net",
+                                      .layers = s->layers,
+                                      .nlayer = nlayer,
+                                      .inputs = s->list,
+                                      .outputs = s->list};
 }
 
 static void free_sample(sample* s) {
     for (uint32_t k = 0; k < s->network.nlayer; k++) free(s->weights[k]);
 }
 
-static ns_status draw_text(const nsi_network_picture* network, ns_text* out, ns_error* error) {
+static ns_status draw_text(const ns_network_diagram* network, ns_text* out, ns_error* error) {
     nsi_text_builder b = {.allocator = ns_default_allocator()};
-    ns_status status = nsi_network_draw(&b, network, error);
+    ns_status status = nsi_network_diagram_draw(&b, network, error);
     assert_int_equal(nsi_text_finish(&b, out, NULL), NS_OK);
     return status;
 }
 
-static const picture* draw(const nsi_network_picture* network) {
+static const picture* draw(const ns_network_diagram* network) {
     ns_text text = {0};
     ns_error error = {0};
     must(draw_text(network, &text, &error), &error);

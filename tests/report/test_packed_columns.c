@@ -225,7 +225,7 @@ static void too_many_numbers_are_refused(void** state) {
     (void)state;
     ns_error error;
     nsi_columns columns = {.allocator = ns_default_allocator()};
-    assert_int_equal(nsi_columns_add(&columns, NULL, 0, NSI_COLUMNS_MOST + 1, 1.0, &error),
+    assert_int_equal(nsi_columns_add(&columns, NULL, 0, NS_MOTION_MAX_NUMBERS + 1, 1.0, &error),
                      NS_ERR_LIMIT);
     assert_non_null(strstr(error.message, "50 million"));
     nsi_columns_free(&columns);

@@ -3,7 +3,7 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "report/viewer.h"
+#include "report/motion_data.h"
 
 #include "report/html.h"
 #include "report/packed_columns.h"
@@ -39,18 +39,18 @@ static ns_model* load(const char* path, bool ground) {
     return model;
 }
 
-static ns_text write_page(const nsi_viewer* viewer) {
+static ns_text write_page(const ns_motion* viewer) {
     nsi_text_builder b = {.allocator = ns_default_allocator()};
     ns_text text;
     ns_error error;
     nsi_html_open(&b, "page");
-    must(nsi_viewer_write(viewer, &b, &error), &error);
+    must(nsi_motion_write(viewer, &b, &error), &error);
     nsi_html_close(&b);
     assert_int_equal(nsi_text_finish(&b, &text, NULL), NS_OK);
     return text;
 }
 
-static payload read_viewer(const nsi_viewer* viewer) {
+static payload read_viewer(const ns_motion* viewer) {
     ns_text page = write_page(viewer);
     payload p = payload_read(page.data);
     ns_text_free(&page);
@@ -233,20 +233,20 @@ static void show_and_compare(const char* path, bool ground, int contact, const d
     options.contact = contact;
     recording r = record(model, options, x0);
     static const char* const more[] = {"joint/*/sin"};
-    nsi_motion* motion = NULL;
-    nsi_viewer* viewer = NULL;
+    ns_motion_observer* motion = NULL;
+    ns_motion* viewer = NULL;
     ns_error error;
-    must(nsi_motion_create(model, &options, more, 1, &motion, &error), &error);
+    must(ns_motion_observer_create(model, &options, more, 1, &motion, &error), &error);
     double time[STEPS + 1];
     for (uint32_t k = 0; k <= STEPS; k++) time[k] = k * r.z.timestep;
-    assert_int_equal(nsi_viewer_create(model, NULL, &viewer, NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_episode(viewer, "e", time, STEPS + 1, NULL, NULL), NS_OK);
-    assert_int_equal(nsi_viewer_rows(viewer), STEPS + 1);
+    assert_int_equal(ns_motion_create(model, NULL, &viewer, NULL), NS_OK);
+    assert_int_equal(ns_motion_add_episode(viewer, "e", time, STEPS + 1, NULL, NULL), NS_OK);
+    assert_int_equal(ns_motion_rows(viewer), STEPS + 1);
     for (int k = 0; k < 2; k++) {
-        nsi_motion_rows rows = {.states = r.states, .controls = r.controls};
+        ns_motion_states rows = {.states = r.states, .controls = r.controls};
         for (uint32_t row = MISSING; row <= STEPS && k == 1; row++) r.states[row * r.z.nx] = NAN;
-        assert_int_equal(nsi_viewer_add_track(viewer, k ? "late" : "whole", "run", NULL), NS_OK);
-        must(nsi_motion_show(motion, viewer, &rows, &error), &error);
+        assert_int_equal(ns_motion_add_track(viewer, k ? "late" : "whole", "run", NULL), NS_OK);
+        must(ns_motion_observer_add_states(motion, viewer, &rows, &error), &error);
     }
     payload p = read_viewer(viewer);
     assert_int_equal(json_integer_value(at(p.data, "version")), 1);
@@ -257,7 +257,7 @@ static void show_and_compare(const char* path, bool ground, int contact, const d
     compare_track(&r, model, &p, 0, STEPS + 1);
     compare_track(&r, model, &p, 1, MISSING);
     assert_int_equal(count_touching(&r, STEPS + 1) > 0, ground && contact != NS_CONTACT_NONE);
-    assert_true(p.ncolumn <= 1 + 2 * nsi_motion_column_count(motion));
+    assert_true(p.ncolumn <= 1 + 2 * ns_motion_observer_column_count(motion));
 
     // The control that is not zero is shown, the others are not.
     uint32_t last = r.z.nc - 1;
@@ -270,8 +270,8 @@ static void show_and_compare(const char* path, bool ground, int contact, const d
         assert_null(payload_quantity(&p, 0, 0, ns_system_control_name(r.system, k)));
     }
     payload_free(&p);
-    nsi_viewer_free(viewer);
-    nsi_motion_free(motion);
+    ns_motion_free(viewer);
+    ns_motion_observer_free(motion);
     recording_free(&r);
     ns_model_free(model);
 }
@@ -291,15 +291,15 @@ static void the_page_shows_the_rollout(void** state) {
 static void units_are_told(void** state) {
     (void)state;
     ns_model* model = load(NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf", false);
-    nsi_motion* motion = NULL;
-    nsi_viewer* viewer = NULL;
+    ns_motion_observer* motion = NULL;
+    ns_motion* viewer = NULL;
     const double time = 0.0, x[4] = {0.1, 0.2, 0.3, 0.4}, c[2] = {1.0, 0.0};
-    nsi_motion_rows rows = {.states = x, .controls = c};
-    assert_int_equal(nsi_motion_create(model, NULL, NULL, 0, &motion, NULL), NS_OK);
-    assert_int_equal(nsi_viewer_create(model, NULL, &viewer, NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_episode(viewer, "e", &time, 1, "one", NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_track(viewer, "t", "run", NULL), NS_OK);
-    assert_int_equal(nsi_motion_show(motion, viewer, &rows, NULL), NS_OK);
+    ns_motion_states rows = {.states = x, .controls = c};
+    assert_int_equal(ns_motion_observer_create(model, NULL, NULL, 0, &motion, NULL), NS_OK);
+    assert_int_equal(ns_motion_create(model, NULL, &viewer, NULL), NS_OK);
+    assert_int_equal(ns_motion_add_episode(viewer, "e", &time, 1, "one", NULL), NS_OK);
+    assert_int_equal(ns_motion_add_track(viewer, "t", "run", NULL), NS_OK);
+    assert_int_equal(ns_motion_observer_add_states(motion, viewer, &rows, NULL), NS_OK);
     payload p = read_viewer(viewer);
     static const char* const units[][2] = {{"joint/joint0/position", "rad"},
                                            {"joint/joint1/velocity", "rad/s"},
@@ -323,12 +323,13 @@ static void units_are_told(void** state) {
         if (!found) fail_msg("there is no %s", units[u][0]);
     }
     payload_free(&p);
-    nsi_viewer_free(viewer);
-    nsi_motion_free(motion);
+    ns_motion_free(viewer);
+    ns_motion_observer_free(motion);
 
     const char* wrong = "no/such/quantity";
     ns_error error;
-    assert_int_equal(nsi_motion_create(model, NULL, &wrong, 1, &motion, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_motion_observer_create(model, NULL, &wrong, 1, &motion, &error),
+                     NS_ERR_ARGUMENT);
     assert_non_null(strstr(error.message, wrong));
     assert_null(motion);
     ns_model_free(model);
@@ -340,35 +341,35 @@ static void quantities_belong_to_tracks(void** state) {
     (void)state;
     ns_model* model = load(NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf", false);
     uint32_t nlink = ns_model_get_sizes(model).nlink;
-    nsi_viewer* viewer = NULL;
+    ns_motion* viewer = NULL;
     ns_error error;
     const double time[3] = {0.0, 0.1, 0.3}, table[6] = {1, 10, 2, 20, 3, 30};
     double* poses = calloc((size_t)3 * nlink * 7, sizeof *poses);
     for (uint32_t k = 0; k < 3 * nlink * 7; k++) poses[k] = k;
-    assert_int_equal(nsi_viewer_create(model, NULL, &viewer, NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_track(viewer, "a", "run", &error), NS_ERR_STATE);
-    assert_int_equal(nsi_viewer_add_span(viewer, 0, 1, "test", &error), NS_ERR_STATE);
-    assert_int_equal(nsi_viewer_add_episode(viewer, "one", time, 3, NULL, NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_quantity(viewer, "x", "m", table, 2, &error), NS_ERR_STATE);
-    assert_int_equal(nsi_viewer_set_poses(viewer, poses, &error), NS_ERR_STATE);
-    assert_int_equal(nsi_viewer_add_contact(viewer, "c", poses, &error), NS_ERR_STATE);
-    assert_int_equal(nsi_viewer_add_span(viewer, 0.0, 0.2, "train", NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_track(viewer, "a", "recorded", NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_quantity(viewer, "x", "m", table, 2, NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_track(viewer, "b", "after", NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_quantity(viewer, "y", "", table, 1, NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_quantity(viewer, "y", "", table + 1, 2, NULL), NS_OK);
-    assert_int_equal(nsi_viewer_set_poses(viewer, poses, NULL), NS_OK);
+    assert_int_equal(ns_motion_create(model, NULL, &viewer, NULL), NS_OK);
+    assert_int_equal(ns_motion_add_track(viewer, "a", "run", &error), NS_ERR_STATE);
+    assert_int_equal(ns_motion_add_span(viewer, 0, 1, "test", &error), NS_ERR_STATE);
+    assert_int_equal(ns_motion_add_episode(viewer, "one", time, 3, NULL, NULL), NS_OK);
+    assert_int_equal(ns_motion_add_quantity(viewer, "x", "m", table, 2, &error), NS_ERR_STATE);
+    assert_int_equal(ns_motion_set_poses(viewer, poses, &error), NS_ERR_STATE);
+    assert_int_equal(ns_motion_add_contact(viewer, "c", poses, &error), NS_ERR_STATE);
+    assert_int_equal(ns_motion_add_span(viewer, 0.0, 0.2, "train", NULL), NS_OK);
+    assert_int_equal(ns_motion_add_track(viewer, "a", "recorded", NULL), NS_OK);
+    assert_int_equal(ns_motion_add_quantity(viewer, "x", "m", table, 2, NULL), NS_OK);
+    assert_int_equal(ns_motion_add_track(viewer, "b", "after", NULL), NS_OK);
+    assert_int_equal(ns_motion_add_quantity(viewer, "y", "", table, 1, NULL), NS_OK);
+    assert_int_equal(ns_motion_add_quantity(viewer, "y", "", table + 1, 2, NULL), NS_OK);
+    assert_int_equal(ns_motion_set_poses(viewer, poses, NULL), NS_OK);
     const char* pose = "link/link0/pose/x";
-    assert_int_equal(nsi_viewer_add_quantity(viewer, pose, "m", table, 2, NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_contact(viewer, "c", poses, NULL), NS_OK);
+    assert_int_equal(ns_motion_add_quantity(viewer, pose, "m", table, 2, NULL), NS_OK);
+    assert_int_equal(ns_motion_add_contact(viewer, "c", poses, NULL), NS_OK);
 
     const double backwards[2] = {1.0, 0.5}, endless[1] = {INFINITY};
-    assert_int_equal(nsi_viewer_add_episode(viewer, "two", backwards, 2, NULL, &error),
+    assert_int_equal(ns_motion_add_episode(viewer, "two", backwards, 2, NULL, &error),
                      NS_ERR_ARGUMENT);
-    assert_int_equal(nsi_viewer_add_episode(viewer, "two", endless, 1, NULL, &error),
+    assert_int_equal(ns_motion_add_episode(viewer, "two", endless, 1, NULL, &error),
                      NS_ERR_ARGUMENT);
-    assert_int_equal(nsi_viewer_add_episode(viewer, "two", time, 0, NULL, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_motion_add_episode(viewer, "two", time, 0, NULL, &error), NS_ERR_ARGUMENT);
 
     payload p = read_viewer(viewer);
     assert_int_equal(json_array_size(at(p.data, "episodes")), 1);
@@ -401,8 +402,8 @@ static void quantities_belong_to_tracks(void** state) {
         }
     }
     payload_free(&p);
-    nsi_viewer_free(viewer);
-    nsi_viewer_free(NULL);
+    ns_motion_free(viewer);
+    ns_motion_free(NULL);
     free(poses);
     ns_model_free(model);
 }
@@ -451,21 +452,22 @@ static void names_stay_where_they_are(void** state) {
     (void)state;
     ns_model* model = hostile_model(NULL);
     ns_model_sizes n = ns_model_get_sizes(model);
-    nsi_motion* motion = NULL;
-    nsi_viewer* viewer = NULL;
+    ns_motion_observer* motion = NULL;
+    ns_motion* viewer = NULL;
     ns_error error;
     double time[2] = {0.0, 1.0}, states[4 * (NHOSTILE + 1)] = {0.0};
     ns_system_options options = ns_default_system_options();
     options.contact = NS_CONTACT_NONE;
-    must(nsi_motion_create(model, &options, NULL, 0, &motion, &error), &error);
+    must(ns_motion_observer_create(model, &options, NULL, 0, &motion, &error), &error);
     assert_int_equal(n.nq, NHOSTILE + 1);
-    assert_int_equal(nsi_viewer_create(model, NULL, &viewer, NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_episode(viewer, hostile[0], time, 2, hostile[1], NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_span(viewer, 0, 1, hostile[2], NULL), NS_OK);
-    assert_int_equal(nsi_viewer_add_track(viewer, not_utf8, hostile[0], NULL), NS_OK);
-    assert_int_equal(nsi_motion_show(motion, viewer, &(nsi_motion_rows){.states = states}, NULL),
-                     NS_OK);
-    assert_int_equal(nsi_viewer_add_quantity(viewer, hostile[0], hostile[1], time, 1, NULL), NS_OK);
+    assert_int_equal(ns_motion_create(model, NULL, &viewer, NULL), NS_OK);
+    assert_int_equal(ns_motion_add_episode(viewer, hostile[0], time, 2, hostile[1], NULL), NS_OK);
+    assert_int_equal(ns_motion_add_span(viewer, 0, 1, hostile[2], NULL), NS_OK);
+    assert_int_equal(ns_motion_add_track(viewer, not_utf8, hostile[0], NULL), NS_OK);
+    assert_int_equal(
+        ns_motion_observer_add_states(motion, viewer, &(ns_motion_states){.states = states}, NULL),
+        NS_OK);
+    assert_int_equal(ns_motion_add_quantity(viewer, hostile[0], hostile[1], time, 1, NULL), NS_OK);
     ns_text page = write_page(viewer);
 
     // Ours: the two of the viewer, and the page's script.
@@ -496,18 +498,18 @@ static void names_stay_where_they_are(void** state) {
     assert_non_null(payload_quantity(&p, 0, 0, name));
     payload_free(&p);
     ns_text_free(&page);
-    nsi_viewer_free(viewer);
-    nsi_motion_free(motion);
+    ns_motion_free(viewer);
+    ns_motion_observer_free(motion);
     ns_model_free(model);
 }
 
 // ---- scene -----------------------------------------------------------------------------------
 
 static payload draw(const ns_model* model) {
-    nsi_viewer* viewer = NULL;
-    assert_int_equal(nsi_viewer_create(model, NULL, &viewer, NULL), NS_OK);
+    ns_motion* viewer = NULL;
+    assert_int_equal(ns_motion_create(model, NULL, &viewer, NULL), NS_OK);
     payload p = read_viewer(viewer);
-    nsi_viewer_free(viewer);
+    ns_motion_free(viewer);
     return p;
 }
 
@@ -665,19 +667,19 @@ static void large_and_lost_meshes_are_drawn_by_corners(void** state) {
 // ---- memory ----------------------------------------------------------------------------------
 
 static ns_status make_viewer(const ns_model* model, const ns_allocator* allocator) {
-    nsi_viewer* viewer = NULL;
+    ns_motion* viewer = NULL;
     const double time[2] = {0.0, 1.0};
     double* poses = calloc(2 * 7 * (size_t)ns_model_get_sizes(model).nlink, sizeof *poses);
     nsi_text_builder b = {.allocator = *allocator};
-    ns_status status = nsi_viewer_create(model, allocator, &viewer, NULL);
-    if (status == NS_OK) status = nsi_viewer_add_episode(viewer, "e", time, 2, "n", NULL);
-    if (status == NS_OK) status = nsi_viewer_add_span(viewer, 0, 1, "test", NULL);
-    if (status == NS_OK) status = nsi_viewer_add_track(viewer, "t", "run", NULL);
-    if (status == NS_OK) status = nsi_viewer_add_quantity(viewer, "x", "m", time, 1, NULL);
-    if (status == NS_OK) status = nsi_viewer_set_poses(viewer, poses, NULL);
-    if (status == NS_OK) status = nsi_viewer_add_contact(viewer, "c", poses, NULL);
-    if (status == NS_OK) status = nsi_viewer_write(viewer, &b, NULL);
-    nsi_viewer_free(viewer);
+    ns_status status = ns_motion_create(model, allocator, &viewer, NULL);
+    if (status == NS_OK) status = ns_motion_add_episode(viewer, "e", time, 2, "n", NULL);
+    if (status == NS_OK) status = ns_motion_add_span(viewer, 0, 1, "test", NULL);
+    if (status == NS_OK) status = ns_motion_add_track(viewer, "t", "run", NULL);
+    if (status == NS_OK) status = ns_motion_add_quantity(viewer, "x", "m", time, 1, NULL);
+    if (status == NS_OK) status = ns_motion_set_poses(viewer, poses, NULL);
+    if (status == NS_OK) status = ns_motion_add_contact(viewer, "c", poses, NULL);
+    if (status == NS_OK) status = nsi_motion_write(viewer, &b, NULL);
+    ns_motion_free(viewer);
     nsi_array_free(&b.allocator, &b.text);
     free(poses);
     return status;
@@ -706,13 +708,13 @@ static void out_of_memory_is_told(void** state) {
     options.contact = NS_CONTACT_NONE;
     status = NS_ERR_NOMEM;
     for (size_t n = 1; status == NS_ERR_NOMEM; n += 1 + n / 10, tried++) {
-        nsi_motion* motion = NULL;
+        ns_motion_observer* motion = NULL;
         counter.calls = 0;
         counter.fail_at = n;
-        status = nsi_motion_create(model, &options, NULL, 0, &motion, NULL);
+        status = ns_motion_observer_create(model, &options, NULL, 0, &motion, NULL);
         assert_true(status == NS_ERR_NOMEM || (status == NS_OK && counter.calls < n));
         assert_int_equal(motion != NULL, status == NS_OK);
-        nsi_motion_free(motion);
+        ns_motion_observer_free(motion);
         assert_int_equal(counter.live_blocks, blocks);
     }
     assert_true(tried > 20);
