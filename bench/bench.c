@@ -158,7 +158,7 @@ static void free_arrays(double** arrays, uint32_t count) {
 }
 
 static double** make_arrays(uint32_t count, const ns_graph* graph,
-                            uint32_t (*size)(const ns_graph*, uint32_t), nsi_rng* rng) {
+                            uint32_t (*size)(const ns_graph*, uint32_t), ns_rng* rng) {
     double** arrays = calloc((size_t)count + 1, sizeof *arrays);
     for (uint32_t k = 0; arrays && k < count; k++) {
         arrays[k] = calloc(size(graph, k), sizeof **arrays);
@@ -167,7 +167,7 @@ static double** make_arrays(uint32_t count, const ns_graph* graph,
             return NULL;
         }
         for (uint32_t i = 0; rng && i < size(graph, k); i++) {
-            arrays[k][i] = nsi_rng_uniform(rng, -0.7, 0.7);
+            arrays[k][i] = ns_rng_uniform(rng, -0.7, 0.7);
         }
     }
     return arrays;
@@ -184,7 +184,7 @@ static bool measure_program(const char* name, const bench_options* options, prog
     ns_program_info info = ns_program_get_info(c->program);
     if (info.backend != c->options.backend) return true; // not on this machine: no row
 
-    nsi_rng rng = nsi_rng_seed(7);
+    ns_rng rng = ns_rng_seed(7);
     uint32_t narray = ns_graph_array_count(graph), nsink = ns_graph_sink_count(graph);
     size_t nin = (size_t)info.input_count * info.lanes;
     double* in = malloc((nin + 1) * sizeof *in);
@@ -194,7 +194,7 @@ static bool measure_program(const char* name, const bench_options* options, prog
     double** sinks = make_arrays(nsink, graph, ns_graph_sink_size, NULL);
     bool ok = in && out && work && arrays && sinks;
     if (ok) {
-        for (size_t i = 0; i < nin; i++) in[i] = nsi_rng_uniform(&rng, 0.5, 1.5);
+        for (size_t i = 0; i < nin; i++) in[i] = ns_rng_uniform(&rng, 0.5, 1.5);
         c->run = (ns_run){in, out, (const double* const*)arrays, sinks, work};
         bench_time time = bench_measure(options, body_run, c);
         bench_print(options, &(bench_row){.name = name,

@@ -20,24 +20,24 @@ typedef struct item {
 } item;
 
 typedef struct generator {
-    nsi_rng rng;
+    ns_rng rng;
     item live[LIVE + 1];
     uint32_t count;
     item inputs[INPUTS];
 } generator;
 
 static item take(generator* g) {
-    uint32_t k = nsi_rng_below(&g->rng, g->count);
+    uint32_t k = ns_rng_below(&g->rng, g->count);
     item x = g->live[k];
     g->live[k] = g->live[--g->count];
     return x;
 }
 
 static item peek(generator* g) {
-    if (g->count == 0 || nsi_rng_below(&g->rng, 4) == 0) {
-        return g->inputs[nsi_rng_below(&g->rng, INPUTS)];
+    if (g->count == 0 || ns_rng_below(&g->rng, 4) == 0) {
+        return g->inputs[ns_rng_below(&g->rng, INPUTS)];
     }
-    return g->live[nsi_rng_below(&g->rng, g->count)];
+    return g->live[ns_rng_below(&g->rng, g->count)];
 }
 
 static item next(generator* g) {
@@ -45,7 +45,7 @@ static item next(generator* g) {
     while (b.expr.id == a.expr.id) b = peek(g); // x - x would fold
     double x = a.at_one, y = b.at_one;
     ns_expr c;
-    uint32_t kind = nsi_rng_below(&g->rng, 1000);
+    uint32_t kind = ns_rng_below(&g->rng, 1000);
     if (fabs(x) > 3.0 || fabs(x) < 0.05) { // back into range
         return fabs(x) > 3.0 ? (item){ns_mul(a.expr, ns_const(0.37)), 0.37 * x}
                              : (item){ns_add(a.expr, ns_const(0.83)), 0.83 + x};
@@ -80,7 +80,7 @@ static ns_status trace_mixed(uint32_t operations, ns_graph** out, ns_error* erro
     ns_status status = ns_graph_create(NULL, out, error);
     if (status == NS_OK) status = ns_trace_begin(*out, error);
     if (status != NS_OK) return status;
-    generator g = {.rng = nsi_rng_seed(operations)};
+    generator g = {.rng = ns_rng_seed(operations)};
     char name[16];
     for (int i = 0; i < INPUTS; i++) {
         snprintf(name, sizeof name, "x%d", i);

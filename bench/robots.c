@@ -200,7 +200,7 @@ static bool rollout_prepare(rollout_context* c, const ns_system* system, const n
     uint32_t steps = task->steps;
     ns_system_sizes z = ns_system_get_sizes(system);
     ns_model_sizes m = ns_model_get_sizes(model);
-    nsi_rng rng = nsi_rng_seed(11);
+    ns_rng rng = ns_rng_seed(11);
     double* x0 = calloc((size_t)batch * z.nx, sizeof *x0);
     double* seeds = calloc((size_t)batch * (steps + 1) * z.nx, sizeof *seeds);
     double* dx0 = calloc((size_t)batch * z.nx, sizeof *dx0);
@@ -224,8 +224,8 @@ static bool rollout_prepare(rollout_context* c, const ns_system* system, const n
             if (link->joint_type == NS_JOINT_REVOLUTE) x[ns_model_joint_q(model, i)] += link->rest;
         }
         for (uint32_t i = 0; i < m.nv; i++) {
-            x[m.nq + i] = nsi_rng_uniform(&rng, -0.5, 0.5);
-            if (m.nq == m.nv) x[i] += nsi_rng_uniform(&rng, -0.5, 0.5);
+            x[m.nq + i] = ns_rng_uniform(&rng, -0.5, 0.5);
+            if (m.nq == m.nv) x[i] += ns_rng_uniform(&rng, -0.5, 0.5);
         }
         for (uint32_t i = 0; i < z.nx; i++)
             seeds[((size_t)b * (steps + 1) + steps) * z.nx + i] = 1.0;

@@ -164,10 +164,10 @@ static bool run_motions(simulator* s) {
     uint32_t nx = s->ports.z.nx;
     double* x0 = s->states + ((size_t)s->steps + 1) * nx;
     for (uint32_t k = 0; k < s->of.trajectories; k++) {
-        nsi_rng rng = nsi_rng_seed(((uint64_t)s->of.seed << 32) + k);
+        ns_rng rng = ns_rng_seed(((uint64_t)s->of.seed << 32) + k);
         for (uint32_t i = 0; i < nx; i++) {
             x0[i] =
-                s->low[i] == s->high[i] ? s->low[i] : nsi_rng_uniform(&rng, s->low[i], s->high[i]);
+                s->low[i] == s->high[i] ? s->low[i] : ns_rng_uniform(&rng, s->low[i], s->high[i]);
         }
         make_unit(s, x0);
         ns_rollout_args args = {.batch = 1, .steps = s->steps, .x0 = x0, .states = s->states};
@@ -193,9 +193,9 @@ static void add_noise(simulator* s) {
             double off = s->table[r * s->columns + c] - mean;
             square += off * off / (double)count;
         }
-        nsi_rng rng = nsi_rng_seed(~(((uint64_t)s->of.seed << 32) + c));
+        ns_rng rng = ns_rng_seed(~(((uint64_t)s->of.seed << 32) + c));
         for (size_t r = 0; r < count; r++) {
-            s->table[r * s->columns + c] += s->of.noise * sqrt(square) * nsi_rng_normal(&rng);
+            s->table[r * s->columns + c] += s->of.noise * sqrt(square) * ns_rng_normal(&rng);
         }
     }
 }

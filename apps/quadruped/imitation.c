@@ -28,12 +28,12 @@ void nsi_demonstrations_free(nsi_demonstrations* lessons, const ns_allocator* al
 }
 
 static void record_walk(nsi_demonstrations* lessons, nsi_walk* walk, uint32_t most, double share,
-                        nsi_rng* rng) {
+                        ns_rng* rng) {
     const ns_controller* teacher = nsi_walk_controller(walk);
     nsi_walk_sample m;
     while (lessons->count < most && nsi_walk_step(walk, &m)) {
         bool good = m.report.source == NS_STANCE_MPC;
-        if (!good || nsi_rng_uniform(rng, 0.0, 1.0) >= share) continue;
+        if (!good || ns_rng_uniform(rng, 0.0, 1.0) >= share) continue;
         size_t at = lessons->count++;
         memcpy(lessons->features + at * FEATURES, ns_controller_features(teacher),
                FEATURES * sizeof *lessons->features);
@@ -50,7 +50,7 @@ ns_status nsi_demonstrations_record(nsi_demonstrations* lessons, const nsi_walk_
     }
     const uint32_t most = lessons->count + count;
     nsi_walk* walk = NULL;
-    nsi_rng rng = nsi_rng_seed(~seed);
+    ns_rng rng = ns_rng_seed(~seed);
     ns_status status = nsi_walk_create(place, options, allocator, &walk, error);
     for (uint32_t run = 0; status == NS_OK && lessons->count < most; run++) {
         nsi_walk_begin(walk, seed + run);
@@ -77,7 +77,7 @@ typedef struct trainer {
     uint32_t ntrain;
     ns_program *value, *gradient;
     void* work;
-    nsi_rng rng;
+    ns_rng rng;
 } trainer;
 
 static ns_status build(trainer* t, ns_error* error) {
@@ -161,7 +161,7 @@ static double objective(void* context, const double* x, double* gradient) {
     if (gradient) memset(gradient, 0, n * sizeof *gradient);
     for (uint32_t k = 0; k < o->batch; k += LANES) {
         uint32_t which[LANES];
-        for (int lane = 0; lane < LANES; lane++) which[lane] = nsi_rng_below(&t->rng, t->ntrain);
+        for (int lane = 0; lane < LANES; lane++) which[lane] = ns_rng_below(&t->rng, t->ntrain);
         value += 0.5 * evaluate(t, x, which, in, in + FEATURES * LANES) / o->batch;
         if (!gradient) continue;
         for (int i = FEATURES * LANES; i < (FEATURES + JOINTS) * LANES; i++) in[i] /= o->batch;
@@ -215,7 +215,7 @@ ns_status nsi_imitate(nsi_policy* policy, const nsi_demonstrations* lessons,
     nsi_imitate_options chosen = options ? *options : nsi_default_imitate_options();
     trainer t = {.policy = policy, .lessons = lessons, .options = &chosen};
     t.ntrain = (uint32_t)((1.0 - chosen.held) * lessons->count);
-    t.rng = nsi_rng_seed(chosen.seed);
+    t.rng = ns_rng_seed(chosen.seed);
     if (t.ntrain == 0 || chosen.batch == 0 || chosen.batch % LANES != 0) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "imitation needs lessons, and batches of a multiple of %d", LANES);

@@ -3,9 +3,9 @@
 #include "quadruped/policy.h"
 
 #include "expr/kernels.h"
-#include "io/tensors.h"
 #include "neuralsim/nn.h"
 #include "neuralsim/program.h"
+#include "neuralsim/tensors.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -55,12 +55,12 @@ ns_status nsi_policy_create(const uint32_t* hidden, uint32_t nhidden, uint64_t s
     ns_status status = create(hidden, nhidden, allocator, out, error);
     if (status != NS_OK) return status;
     nsi_policy* p = *out;
-    nsi_rng rng = nsi_rng_seed(seed);
+    ns_rng rng = ns_rng_seed(seed);
     double* w = p->weights;
     for (uint32_t layer = 0; layer < p->nlayer; layer++) {
         const uint32_t nin = p->sizes[layer], nout = p->sizes[layer + 1];
         const double most = sqrt(6.0 / (nin + nout));
-        for (uint32_t k = 0; k < nin * nout; k++) w[k] = nsi_rng_uniform(&rng, -most, most);
+        for (uint32_t k = 0; k < nin * nout; k++) w[k] = ns_rng_uniform(&rng, -most, most);
         w += ns_dense_size(nin, nout);
     }
     nsi_policy_ready(p);
@@ -148,23 +148,23 @@ ns_status nsi_policy_save(const nsi_policy* p, const char* path, ns_error* error
     double* folded = nsi_alloc(&p->allocator, p->nweight * sizeof *folded);
     if (!folded) return nsi_fail_nomem(error);
     nsi_policy_fold(p, folded);
-    nsi_tensor tensors[NSI_MLP_F32_LAYERS];
+    ns_tensor tensors[NSI_MLP_F32_LAYERS];
     char names[NSI_MLP_F32_LAYERS][16];
     const double* w = folded;
     for (uint32_t k = 0; k < p->nlayer; k++) {
         snprintf(names[k], sizeof names[k], "policy/w%u", k);
-        tensors[k] = (nsi_tensor){names[k], p->sizes[k] + 1, p->sizes[k + 1], w};
+        tensors[k] = (ns_tensor){names[k], p->sizes[k] + 1, p->sizes[k + 1], w};
         w += ns_dense_size(p->sizes[k], p->sizes[k + 1]);
     }
-    ns_status status = nsi_tensors_write(path, tensors, p->nlayer, false, &p->allocator, error);
+    ns_status status = ns_tensors_write(path, tensors, p->nlayer, false, &p->allocator, error);
     nsi_free(&p->allocator, folded);
     return status;
 }
 
-static ns_status take_tensors(const nsi_tensors* t, const char* path, const ns_allocator* allocator,
+static ns_status take_tensors(const ns_tensors* t, const char* path, const ns_allocator* allocator,
                               nsi_policy** out, ns_error* error) {
     uint32_t hidden[NSI_MLP_F32_LAYERS] = {0}, nin = FEATURES;
-    const nsi_tensor* layers[NSI_MLP_F32_LAYERS];
+    const ns_tensor* layers[NSI_MLP_F32_LAYERS];
     bool fits = t->count >= 2 && t->count <= NSI_MLP_F32_LAYERS;
     for (uint32_t k = 0; fits && k < t->count; k++) {
         char name[24];
@@ -197,10 +197,10 @@ static ns_status take_tensors(const nsi_tensors* t, const char* path, const ns_a
 ns_status nsi_policy_load(const char* path, const ns_allocator* allocator, nsi_policy** out,
                           ns_error* error) {
     *out = NULL;
-    nsi_tensors tensors = {0};
-    ns_status status = nsi_tensors_read(path, allocator, &tensors, error);
+    ns_tensors tensors = {0};
+    ns_status status = ns_tensors_read(path, allocator, &tensors, error);
     if (status == NS_OK) status = take_tensors(&tensors, path, allocator, out, error);
-    nsi_tensors_free(&tensors);
+    ns_tensors_free(&tensors);
     return status;
 }
 

@@ -53,7 +53,7 @@ void nsi_policy_trace(const nsi_policy* policy, ns_array weights,
 ns_status nsi_policy_graph(const nsi_policy* policy, ns_graph** out, ns_error* error);
 
 // Folded weights as matrices "policy/w0" and so on, inputs by rows, biases the last row.
-// @return as nsi_tensors_write() and nsi_tensors_read(); NS_ERR_ARGUMENT when shapes do not fit
+// @return as ns_tensors_write() and ns_tensors_read(); NS_ERR_ARGUMENT when shapes do not fit
 ns_status nsi_policy_save(const nsi_policy* policy, const char* path, ns_error* error);
 ns_status nsi_policy_load(const char* path, const ns_allocator* allocator, nsi_policy** out,
                           ns_error* error);

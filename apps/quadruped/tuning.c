@@ -14,9 +14,9 @@
 
 #include "quadruped/tuning.h"
 
-#include "math/vec.h"
 #include "model/pose.h"
 #include "neuralsim/program.h"
+#include "neuralsim/vec.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@ struct nsi_walk {
     double *x, *y, *states, *controls; // (nx), (4), (period + 1 x nx), (period x nc)
     uint32_t stride;                   // decisions of a cycle of the gait
 
-    nsi_rng commands, noise; // apart, so that noise does not change what is commanded
+    ns_rng commands, noise; // apart, so that noise does not change what is commanded
     uint64_t step;
     double from[3], to[3]; // the command goes from one to the other
     double changed, next;  // s: when it started to, when it will again
@@ -217,8 +217,8 @@ void nsi_walk_begin(nsi_walk* w, uint64_t seed) {
     memset(w->x, 0, w->place->nx * sizeof *w->x);
     memset(w->y, 0, NS_LEGS * sizeof *w->y);
     ns_quadruped_start(&w->place->map, &w->place->robot, w->x);
-    w->commands = nsi_rng_seed(2 * seed);
-    w->noise = nsi_rng_seed(2 * seed + 1);
+    w->commands = ns_rng_seed(2 * seed);
+    w->noise = ns_rng_seed(2 * seed + 1);
     w->step = 0;
     memset(w->from, 0, sizeof w->from);
     memset(w->to, 0, sizeof w->to);
@@ -242,18 +242,18 @@ static ns_command command_at(nsi_walk* w, double time) {
     if (time >= w->next - 1e-9) {
         for (int k = 0; k < 3; k++) {
             w->from[k] = w->to[k];
-            w->to[k] = nsi_rng_uniform(&w->commands, -o->most[k], o->most[k]);
+            w->to[k] = ns_rng_uniform(&w->commands, -o->most[k], o->most[k]);
         }
         w->changed = time;
-        w->next = time + nsi_rng_uniform(&w->commands, o->hold[0], o->hold[1]);
+        w->next = time + ns_rng_uniform(&w->commands, o->hold[0], o->hold[1]);
     }
     double share = o->ramp > 0.0 ? fmin((time - w->changed) / o->ramp, 1.0) : 1.0, c[3];
     for (int k = 0; k < 3; k++) c[k] = w->from[k] + share * (w->to[k] - w->from[k]);
     return (ns_command){{c[0], c[1]}, c[2]};
 }
 
-static void add_noise(nsi_rng* rng, double scale, double* numbers, int count) {
-    for (int k = 0; k < count; k++) numbers[k] += scale * nsi_rng_normal(rng);
+static void add_noise(ns_rng* rng, double scale, double* numbers, int count) {
+    for (int k = 0; k < count; k++) numbers[k] += scale * ns_rng_normal(rng);
 }
 
 // What the controller is shown: noisy, and late.
@@ -288,7 +288,7 @@ static void push(nsi_walk* w, double time, double force[2]) {
     w->pushed += o->push_every;
     const double duration = o->period * ns_system_get_sizes(w->place->system).timestep;
     const double size = o->push * w->place->mass / duration;
-    const double angle = nsi_rng_uniform(&w->noise, 0.0, 2.0 * acos(-1.0));
+    const double angle = ns_rng_uniform(&w->noise, 0.0, 2.0 * acos(-1.0));
     force[0] = size * cos(angle);
     force[1] = size * sin(angle);
 }

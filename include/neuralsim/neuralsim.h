@@ -19,7 +19,9 @@
 #include "neuralsim/model.h"
 #include "neuralsim/nn.h"
 #include "neuralsim/program.h"
+#include "neuralsim/random.h"
 #include "neuralsim/sim.h"
 #include "neuralsim/table.h"
+#include "neuralsim/tensors.h"
 
 #endif

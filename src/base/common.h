@@ -5,6 +5,7 @@
 #define NSI_COMMON_H
 
 #include "neuralsim/base.h"
+#include "neuralsim/random.h"
 #include "neuralsim/words.h"
 
 #include <stdbool.h>
@@ -153,19 +154,6 @@ void nsi_text_add_double(nsi_text_builder* builder, double value);
 // double, or longer than NSI_MAX_NUMBER.
 enum { NSI_MAX_NUMBER = 256 };
 ns_status nsi_text_read_double(const char* text, size_t size, double* out);
-
-// ---- rng.c ---------------------------------------------------------------------------------
-
-// xoshiro256++ (Blackman & Vigna 2021) seeded by splitmix64: the same numbers on every machine.
-typedef struct nsi_rng {
-    uint64_t state[4];
-} nsi_rng;
-
-nsi_rng nsi_rng_seed(uint64_t seed);
-uint64_t nsi_rng_next(nsi_rng* rng);
-uint32_t nsi_rng_below(nsi_rng* rng, uint32_t n);              // uniform in 0..n-1, n > 0
-double nsi_rng_uniform(nsi_rng* rng, double low, double high); // uniform in [low, high)
-double nsi_rng_normal(nsi_rng* rng);                           // mean 0, variance 1
 
 // ---- clock.c -------------------------------------------------------------------------------
 

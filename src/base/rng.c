@@ -12,8 +12,8 @@ static uint64_t splitmix64(uint64_t* state) {
     return z ^ (z >> 31);
 }
 
-nsi_rng nsi_rng_seed(uint64_t seed) {
-    nsi_rng rng;
+ns_rng ns_rng_seed(uint64_t seed) {
+    ns_rng rng;
     for (int i = 0; i < 4; i++) rng.state[i] = splitmix64(&seed);
     return rng;
 }
@@ -23,7 +23,7 @@ static uint64_t rotate_left(uint64_t x, int k) {
 }
 
 // xoshiro256++ 1.0 (Blackman & Vigna 2021)
-uint64_t nsi_rng_next(nsi_rng* rng) {
+uint64_t ns_rng_next(ns_rng* rng) {
     uint64_t* s = rng->state;
     uint64_t result = rotate_left(s[0] + s[3], 23) + s[0];
     uint64_t t = s[1] << 17;
@@ -38,22 +38,22 @@ uint64_t nsi_rng_next(nsi_rng* rng) {
 
 // Multiply and shift; the few products that would make some results likelier are thrown away
 // (Lemire 2019, algorithm 5).
-uint32_t nsi_rng_below(nsi_rng* rng, uint32_t n) {
+uint32_t ns_rng_below(ns_rng* rng, uint32_t n) {
     NS_ASSERT(n > 0);
-    uint64_t product = (nsi_rng_next(rng) >> 32) * n;
+    uint64_t product = (ns_rng_next(rng) >> 32) * n;
     if ((uint32_t)product < n) {
         uint32_t threshold = (UINT32_MAX - n + 1) % n; // 2^32 mod n
-        while ((uint32_t)product < threshold) product = (nsi_rng_next(rng) >> 32) * n;
+        while ((uint32_t)product < threshold) product = (ns_rng_next(rng) >> 32) * n;
     }
     return (uint32_t)(product >> 32);
 }
 
 // A multiple of 2^-53 in [0, 1).
-static double unit(nsi_rng* rng) {
-    return (double)(nsi_rng_next(rng) >> 11) * 0x1p-53;
+static double unit(ns_rng* rng) {
+    return (double)(ns_rng_next(rng) >> 11) * 0x1p-53;
 }
 
-double nsi_rng_uniform(nsi_rng* rng, double low, double high) {
+double ns_rng_uniform(ns_rng* rng, double low, double high) {
     double x = low + (high - low) * unit(rng);
     // Rounding can reach `high`, which does not belong to the interval.
     return x < high ? x : low;
@@ -63,7 +63,7 @@ double nsi_rng_uniform(nsi_rng* rng, double low, double high) {
 // TOMS 18 (1992) 449-453. Chosen over Box-Muller because the result is a plain quotient: log only
 // decides about the 1 % of points between the bounds, so a last-bit difference between C
 // libraries does not show in the numbers.
-double nsi_rng_normal(nsi_rng* rng) {
+double ns_rng_normal(ns_rng* rng) {
     for (;;) {
         double u = 1.0 - unit(rng); // (0, 1]
         double v = 1.7156 * (unit(rng) - 0.5);

@@ -4,8 +4,8 @@
 #ifndef NSI_SHAPES_H
 #define NSI_SHAPES_H
 
-#include "math/vec.h"
 #include "neuralsim/model.h"
+#include "neuralsim/vec.h"
 
 typedef struct nsi_shape {
     ns_geom_type type;

@@ -763,12 +763,12 @@ void nsi_dataset_add_noise(ns_dataset* data, double share, uint64_t seed) {
     size_t nchannel = data->map->channels.count;
     for (uint32_t c = 0; c < nchannel; c++) {
         double size = share * spread_of(data, c);
-        nsi_rng rng = nsi_rng_seed(~((seed << 32) + c));
+        ns_rng rng = ns_rng_seed(~((seed << 32) + c));
         for (uint32_t k = 0; k < data->recordings.count; k++) {
             const ns_recording* r = data->recordings.data[k];
             double* values = (double*)r->values; // ours, from the arena
             for (size_t i = 0; i < r->nsample; i++) {
-                values[i * nchannel + c] += size * nsi_rng_normal(&rng);
+                values[i * nchannel + c] += size * ns_rng_normal(&rng);
             }
         }
     }

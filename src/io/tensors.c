@@ -1,6 +1,8 @@
 // Named matrices in safetensors and JSON files.
 
-#include "io/tensors.h"
+#include "neuralsim/tensors.h"
+
+#include "base/common.h"
 
 #include "io/file.h"
 #include "io/numbers.h"
@@ -13,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool nsi_tensors_is_json(const char* path) {
+bool ns_tensors_is_json(const char* path) {
     size_t size = strlen(path);
     return size >= 5 && strcmp(path + size - 5, ".json") == 0;
 }
@@ -23,7 +25,7 @@ bool nsi_tensors_is_json(const char* path) {
 // What is wrong with a name, or NULL.
 static const char* name_fault(const char* name) {
     size_t size = strlen(name);
-    if (size > NSI_TENSORS_MAX_NAME) return "is longer than 1023 bytes";
+    if (size > NS_TENSORS_MAX_NAME) return "is longer than 1023 bytes";
     if (strcmp(name, METADATA) == 0) return "is not for tensors in safetensors files";
     return nsi_line_fault(name, size);
 }
@@ -81,7 +83,7 @@ static ns_status check_text(const reader* r, const char* text, size_t size) {
         depth += opens;
         if ((c == ']' || c == '}') && depth > 0) depth--;
         values += opens || c == ',';
-        if (depth > DEEPEST || values > NSI_TENSORS_MAX_VALUES) {
+        if (depth > DEEPEST || values > NS_TENSORS_MAX_VALUES) {
             return fail_file(r, NS_ERR_LIMIT, "line %u: %s", line,
                              depth > DEEPEST ? "lists are nested more than 16 deep"
                                              : "more values than are read from text; write the"
@@ -114,12 +116,12 @@ static ns_status load_json(const reader* r, const char* text, size_t size, bool 
 }
 
 static ns_status check_count(const reader* r, size_t count) {
-    if (count <= NSI_TENSORS_MAX_COUNT) return NS_OK;
-    return fail_file(r, NS_ERR_LIMIT, "%zu tensors, more than %d", count, NSI_TENSORS_MAX_COUNT);
+    if (count <= NS_TENSORS_MAX_COUNT) return NS_OK;
+    return fail_file(r, NS_ERR_LIMIT, "%zu tensors, more than %d", count, NS_TENSORS_MAX_COUNT);
 }
 
 // Name and size of a tensor; both sizes are at most 2^63.
-static ns_status set_shape(reader* r, nsi_tensor* tensor, const char* name, uint64_t rows,
+static ns_status set_shape(reader* r, ns_tensor* tensor, const char* name, uint64_t rows,
                            uint64_t columns) {
     const char* fault = name_fault(name);
     if (fault) return fail_tensor(r, name, NS_ERR_PARSE, "the name %s", fault);
@@ -129,7 +131,7 @@ static ns_status set_shape(reader* r, nsi_tensor* tensor, const char* name, uint
     const uint64_t most = r->most;
     if (rows > most || columns > most || rows * columns > most - r->numbers) {
         return fail_tensor(r, name, NS_ERR_LIMIT, "more than %" PRIu64 " numbers in one %sfile",
-                           most, most == NSI_TENSORS_MAX_IN_TEXT ? "JSON " : "");
+                           most, most == NS_TENSORS_MAX_IN_TEXT ? "JSON " : "");
     }
     r->numbers += rows * columns;
     tensor->name = nsi_arena_string(r->arena, name, strlen(name));
@@ -138,7 +140,7 @@ static ns_status set_shape(reader* r, nsi_tensor* tensor, const char* name, uint
     return tensor->name ? NS_OK : nsi_fail_nomem(r->error);
 }
 
-static double* alloc_numbers(reader* r, const nsi_tensor* tensor) {
+static double* alloc_numbers(reader* r, const ns_tensor* tensor) {
     return nsi_arena_alloc(r->arena, (size_t)tensor->rows * tensor->columns * sizeof(double));
 }
 
@@ -218,7 +220,7 @@ static const dtype* find_dtype(const char* name) {
 }
 
 static ns_status decode(reader* r, const dtype* type, const unsigned char* bytes,
-                        nsi_tensor* tensor) {
+                        ns_tensor* tensor) {
     double* numbers = alloc_numbers(r, tensor);
     if (!numbers) return nsi_fail_nomem(r->error);
     uint32_t count = tensor->rows * tensor->columns;
@@ -238,7 +240,7 @@ static ns_status decode(reader* r, const dtype* type, const unsigned char* bytes
 
 // A tensor and where its bytes are.
 typedef struct entry {
-    nsi_tensor tensor;
+    ns_tensor tensor;
     const dtype* type;
     uint64_t begin, end;
     uint32_t number; // in the header
@@ -270,7 +272,7 @@ static ns_status check_keys(const reader* r, const char* name, json_t* info) {
     return NS_OK;
 }
 
-static ns_status read_shape(reader* r, const char* name, const json_t* info, nsi_tensor* tensor) {
+static ns_status read_shape(reader* r, const char* name, const json_t* info, ns_tensor* tensor) {
     uint64_t shape[2] = {0};
     size_t dimensions;
     if (!read_sizes(json_object_get(info, "shape"), shape, 2, &dimensions)) {
@@ -296,7 +298,7 @@ static ns_status read_dtype(const reader* r, const char* name, const json_t* inf
 
 // `size` is that of the data.
 static ns_status read_offsets(const reader* r, const json_t* info, uint64_t size, entry* e) {
-    const nsi_tensor* tensor = &e->tensor;
+    const ns_tensor* tensor = &e->tensor;
     uint64_t offsets[2] = {0};
     size_t count;
     if (!read_sizes(json_object_get(info, "data_offsets"), offsets, 2, &count) || count != 2 ||
@@ -392,13 +394,13 @@ static ns_status read_entries(reader* r, json_t* root, uint64_t size, entry* ent
 }
 
 static ns_status read_header_object(reader* r, json_t* root, const unsigned char* data,
-                                    uint64_t size, nsi_tensors* out) {
+                                    uint64_t size, ns_tensors* out) {
     size_t most = json_object_size(root);
     ns_status status = check_count(r, most - (json_object_get(root, METADATA) ? 1 : 0));
     if (status != NS_OK) return status;
     const ns_allocator* allocator = &r->arena->allocator;
     entry* entries = nsi_alloc(allocator, most * sizeof *entries);
-    nsi_tensor* tensors = nsi_arena_alloc(r->arena, most * sizeof *tensors);
+    ns_tensor* tensors = nsi_arena_alloc(r->arena, most * sizeof *tensors);
     uint32_t count = 0;
     if (!entries || !tensors) {
         status = nsi_fail_nomem(r->error);
@@ -418,22 +420,22 @@ static ns_status read_header_object(reader* r, json_t* root, const unsigned char
 enum { LENGTH_SIZE = 8 }; // bytes of the header's length
 
 static ns_status read_safetensors(reader* r, const unsigned char* bytes, size_t size,
-                                  nsi_tensors* out) {
+                                  ns_tensors* out) {
     if (size < LENGTH_SIZE) {
         return fail_file(r, NS_ERR_PARSE,
                          "%zu bytes are too few for a safetensors file; name JSON files .json",
                          size);
     }
     uint64_t length = read_little(bytes, LENGTH_SIZE);
-    if (length > NSI_TENSORS_MAX_HEADER && bytes[0] == '{') {
+    if (length > NS_TENSORS_MAX_HEADER && bytes[0] == '{') {
         return fail_file(r, NS_ERR_PARSE,
                          "it starts like JSON, not like safetensors; name JSON files .json");
     }
-    if (length > NSI_TENSORS_MAX_HEADER) {
+    if (length > NS_TENSORS_MAX_HEADER) {
         return fail_file(r, NS_ERR_LIMIT,
                          "its header would be %" PRIu64
                          " bytes long, more than %d MiB; is this a safetensors file?",
-                         length, NSI_TENSORS_MAX_HEADER >> 20);
+                         length, NS_TENSORS_MAX_HEADER >> 20);
     }
     if (length > size - LENGTH_SIZE) {
         return fail_file(r, NS_ERR_PARSE,
@@ -455,7 +457,7 @@ static ns_status read_safetensors(reader* r, const unsigned char* bytes, size_t 
 
 // ---- JSON ------------------------------------------------------------------------------------
 
-static ns_status read_row(const reader* r, const nsi_tensor* tensor, uint32_t row,
+static ns_status read_row(const reader* r, const ns_tensor* tensor, uint32_t row,
                           const json_t* list, double* numbers) {
     if (!json_is_array(list)) {
         return fail_tensor(r, tensor->name, NS_ERR_PARSE,
@@ -477,7 +479,7 @@ static ns_status read_row(const reader* r, const nsi_tensor* tensor, uint32_t ro
     return NS_OK;
 }
 
-static ns_status read_matrix(reader* r, const char* name, const json_t* list, nsi_tensor* tensor) {
+static ns_status read_matrix(reader* r, const char* name, const json_t* list, ns_tensor* tensor) {
     if (!json_is_array(list)) {
         return fail_tensor(r, name, NS_ERR_PARSE, "it must be a list of rows of numbers");
     }
@@ -509,26 +511,26 @@ static ns_status read_matrix(reader* r, const char* name, const json_t* list, ns
     return status;
 }
 
-static ns_status read_text_object(reader* r, json_t* root, nsi_tensors* out) {
+static ns_status read_text_object(reader* r, json_t* root, ns_tensors* out) {
     ns_status status = check_count(r, json_object_size(root));
     if (status != NS_OK) return status;
-    nsi_tensor* tensors = nsi_arena_alloc(r->arena, json_object_size(root) * sizeof *tensors);
+    ns_tensor* tensors = nsi_arena_alloc(r->arena, json_object_size(root) * sizeof *tensors);
     if (!tensors) return nsi_fail_nomem(r->error);
     for (void* at = json_object_iter(root); at && status == NS_OK;
          at = json_object_iter_next(root, at)) {
-        nsi_tensor* tensor = &tensors[out->count++];
-        *tensor = (nsi_tensor){0};
+        ns_tensor* tensor = &tensors[out->count++];
+        *tensor = (ns_tensor){0};
         status = read_matrix(r, json_object_iter_key(at), json_object_iter_value(at), tensor);
     }
     out->data = tensors;
     return status;
 }
 
-static ns_status read_text(reader* r, const char* text, size_t size, nsi_tensors* out) {
-    if (size > NSI_TENSORS_MAX_TEXT) {
+static ns_status read_text(reader* r, const char* text, size_t size, ns_tensors* out) {
+    if (size > NS_TENSORS_MAX_TEXT) {
         return fail_file(r, NS_ERR_LIMIT,
                          "more than %d MiB of JSON; write the weights as safetensors",
-                         NSI_TENSORS_MAX_TEXT >> 20);
+                         NS_TENSORS_MAX_TEXT >> 20);
     }
     json_t* root = NULL;
     ns_status status = load_json(r, text, size, false, &root);
@@ -543,38 +545,42 @@ static ns_status read_text(reader* r, const char* text, size_t size, nsi_tensors
 
 // ---- both ------------------------------------------------------------------------------------
 
-ns_status nsi_tensors_parse(const void* bytes, size_t size, const char* name,
-                            const ns_allocator* allocator, nsi_tensors* out, ns_error* error) {
-    *out = (nsi_tensors){.arena = {.allocator = allocator ? *allocator : ns_default_allocator()}};
-    reader r = {.file = name, .error = error, .arena = &out->arena};
-    bool json = nsi_tensors_is_json(name);
-    r.most = json ? NSI_TENSORS_MAX_IN_TEXT : NSI_TENSORS_MAX_NUMBERS;
+ns_status ns_tensors_parse(const void* bytes, size_t size, const char* name,
+                           const ns_allocator* allocator, ns_tensors* out, ns_error* error) {
+    *out = (ns_tensors){.allocator = allocator ? *allocator : ns_default_allocator()};
+    nsi_arena arena = {.allocator = out->allocator};
+    reader r = {.file = name, .error = error, .arena = &arena};
+    bool json = ns_tensors_is_json(name);
+    r.most = json ? NS_TENSORS_MAX_IN_TEXT : NS_TENSORS_MAX_NUMBERS;
     ns_status status =
         json ? read_text(&r, bytes, size, out) : read_safetensors(&r, bytes, size, out);
-    if (status != NS_OK) nsi_tensors_free(out);
+    out->memory = arena.chunks;
+    if (status != NS_OK) ns_tensors_free(out);
     return status;
 }
 
-ns_status nsi_tensors_read(const char* path, const ns_allocator* allocator, nsi_tensors* out,
-                           ns_error* error) {
-    *out = (nsi_tensors){0};
+ns_status ns_tensors_read(const char* path, const ns_allocator* allocator, ns_tensors* out,
+                          ns_error* error) {
+    *out = (ns_tensors){0};
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
     const uint32_t largest =
-        LENGTH_SIZE + NSI_TENSORS_MAX_HEADER + (uint32_t)NSI_TENSORS_MAX_NUMBERS * sizeof(double);
+        LENGTH_SIZE + NS_TENSORS_MAX_HEADER + (uint32_t)NS_TENSORS_MAX_NUMBERS * sizeof(double);
     nsi_bytes bytes = {0};
     // One byte past the limit is read: it belongs to no tensor, or makes the text too long.
-    ns_status status = nsi_file_read(
-        path, nsi_tensors_is_json(path) ? NSI_TENSORS_MAX_TEXT : largest, &memory, &bytes, error);
+    ns_status status = nsi_file_read(path, ns_tensors_is_json(path) ? NS_TENSORS_MAX_TEXT : largest,
+                                     &memory, &bytes, error);
     if (status == NS_OK) {
-        status = nsi_tensors_parse(bytes.data, bytes.count, path, &memory, out, error);
+        status = ns_tensors_parse(bytes.data, bytes.count, path, &memory, out, error);
     }
     nsi_array_free(&memory, &bytes);
     return status;
 }
 
-void nsi_tensors_free(nsi_tensors* tensors) {
+void ns_tensors_free(ns_tensors* tensors) {
     if (!tensors) return;
-    nsi_arena_free(&tensors->arena);
+    nsi_arena arena = {.allocator = tensors->allocator, .chunks = tensors->memory};
+    nsi_arena_free(&arena);
+    tensors->memory = NULL;
     tensors->data = NULL;
     tensors->count = 0;
 }
@@ -587,7 +593,7 @@ static ns_status fail_argument(const char* name, ns_status status, const char* w
     return nsi_fail(error, status, "tensor %s %s", nsi_quote(name, strlen(name), quote), what);
 }
 
-static ns_status check_tensor(const nsi_tensor* tensor, nsi_tensor_form form, uint64_t* numbers,
+static ns_status check_tensor(const ns_tensor* tensor, ns_tensor_form form, uint64_t* numbers,
                               ns_error* error) {
     if (!tensor->name || !tensor->data) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "a tensor has no name or no data");
@@ -600,8 +606,8 @@ static ns_status check_tensor(const nsi_tensor* tensor, nsi_tensor_form form, ui
     }
     uint64_t count = (uint64_t)tensor->rows * tensor->columns;
     if (count == 0) return fail_argument(tensor->name, NS_ERR_ARGUMENT, "is empty", error);
-    bool text = form == NSI_TENSORS_JSON;
-    uint64_t most = text ? NSI_TENSORS_MAX_IN_TEXT : NSI_TENSORS_MAX_NUMBERS;
+    bool text = form == NS_TENSORS_JSON;
+    uint64_t most = text ? NS_TENSORS_MAX_IN_TEXT : NS_TENSORS_MAX_NUMBERS;
     if (count > most - *numbers) {
         return fail_argument(tensor->name, NS_ERR_LIMIT,
                              text ? "is too much for JSON; write the weights as safetensors"
@@ -615,7 +621,7 @@ static ns_status check_tensor(const nsi_tensor* tensor, nsi_tensor_form form, ui
                                  "has a number that is not finite; nothing was written", error);
         }
         // From here on numbers round to infinity: half a unit above the largest float.
-        if (form == NSI_TENSORS_F32 && fabs(tensor->data[i]) >= 0x1.ffffffp127) {
+        if (form == NS_TENSORS_F32 && fabs(tensor->data[i]) >= 0x1.ffffffp127) {
             return fail_argument(tensor->name, NS_ERR_ARGUMENT,
                                  "has a number too large for F32; write F64", error);
         }
@@ -623,7 +629,7 @@ static ns_status check_tensor(const nsi_tensor* tensor, nsi_tensor_form form, ui
     return NS_OK;
 }
 
-static bool is_in(const nsi_index* index, const nsi_tensor* tensors, uint32_t hash,
+static bool is_in(const nsi_index* index, const ns_tensor* tensors, uint32_t hash,
                   const char* name) {
     if (!index->ids) return false;
     for (uint32_t at = nsi_index_first(index, hash), id; nsi_index_at(index, at, &id);
@@ -633,7 +639,7 @@ static bool is_in(const nsi_index* index, const nsi_tensor* tensors, uint32_t ha
     return false;
 }
 
-static ns_status check_unique(const nsi_tensor* tensors, uint32_t count,
+static ns_status check_unique(const ns_tensor* tensors, uint32_t count,
                               const ns_allocator* allocator, ns_error* error) {
     nsi_index index = {0};
     ns_status status = NS_OK;
@@ -650,11 +656,11 @@ static ns_status check_unique(const nsi_tensor* tensors, uint32_t count,
     return status;
 }
 
-static ns_status check_tensors(const nsi_tensor* tensors, uint32_t count, nsi_tensor_form form,
+static ns_status check_tensors(const ns_tensor* tensors, uint32_t count, ns_tensor_form form,
                                const ns_allocator* allocator, ns_error* error) {
-    if (count > NSI_TENSORS_MAX_COUNT) {
+    if (count > NS_TENSORS_MAX_COUNT) {
         return nsi_fail(error, NS_ERR_LIMIT, "%u tensors, more than %d", count,
-                        NSI_TENSORS_MAX_COUNT);
+                        NS_TENSORS_MAX_COUNT);
     }
     uint64_t numbers = 0;
     for (uint32_t k = 0; k < count; k++) {
@@ -674,12 +680,12 @@ static void add_name(nsi_text_builder* text, const char* name) {
     nsi_text_add_bytes(text, "\"", 1);
 }
 
-static void add_header(nsi_text_builder* text, const nsi_tensor* tensors, uint32_t count,
+static void add_header(nsi_text_builder* text, const ns_tensor* tensors, uint32_t count,
                        const dtype* type) {
     uint64_t begin = 0;
     nsi_text_add_bytes(text, "{", 1);
     for (uint32_t k = 0; k < count; k++) {
-        const nsi_tensor* tensor = &tensors[k];
+        const ns_tensor* tensor = &tensors[k];
         uint64_t end = begin + (uint64_t)tensor->rows * tensor->columns * type->size;
         if (k > 0) nsi_text_add_bytes(text, ",", 1);
         add_name(text, tensor->name);
@@ -693,7 +699,7 @@ static void add_header(nsi_text_builder* text, const nsi_tensor* tensors, uint32
     while (text->text.count % 8 != 0 && !text->failed) nsi_text_add_bytes(text, " ", 1);
 }
 
-static ns_status add_safetensors(nsi_text_builder* text, const nsi_tensor* tensors, uint32_t count,
+static ns_status add_safetensors(nsi_text_builder* text, const ns_tensor* tensors, uint32_t count,
                                  bool single, ns_error* error) {
     const dtype* type = find_dtype(single ? "F32" : "F64");
     nsi_text_builder header = {.allocator = text->allocator};
@@ -701,12 +707,12 @@ static ns_status add_safetensors(nsi_text_builder* text, const nsi_tensor* tenso
     ns_text finished;
     ns_status status = nsi_text_finish(&header, &finished, error);
     if (status != NS_OK) return status;
-    if (finished.size > NSI_TENSORS_MAX_HEADER) {
+    if (finished.size > NS_TENSORS_MAX_HEADER) {
         ns_text_free(&finished);
         return nsi_fail(error, NS_ERR_LIMIT,
                         "names and shapes of the tensors take more than"
                         " %d MiB; write several files",
-                        NSI_TENSORS_MAX_HEADER >> 20);
+                        NS_TENSORS_MAX_HEADER >> 20);
     }
     add_little(text, finished.size, LENGTH_SIZE);
     nsi_text_add_bytes(text, finished.data, finished.size);
@@ -731,11 +737,11 @@ static void add_row(nsi_text_builder* text, const double* row, uint32_t columns)
     nsi_text_add_bytes(text, "]", 1);
 }
 
-static ns_status add_text(nsi_text_builder* text, const nsi_tensor* tensors, uint32_t count,
+static ns_status add_text(nsi_text_builder* text, const ns_tensor* tensors, uint32_t count,
                           ns_error* error) {
     nsi_text_add(text, "{");
     for (uint32_t k = 0; k < count; k++) {
-        const nsi_tensor* tensor = &tensors[k];
+        const ns_tensor* tensor = &tensors[k];
         nsi_text_add(text, k > 0 ? ",\n  " : "\n  ");
         add_name(text, tensor->name);
         nsi_text_add(text, ": [");
@@ -746,21 +752,21 @@ static ns_status add_text(nsi_text_builder* text, const nsi_tensor* tensors, uin
         nsi_text_add(text, "\n  ]");
     }
     nsi_text_add(text, "\n}\n");
-    if (text->text.count <= NSI_TENSORS_MAX_TEXT) return NS_OK;
+    if (text->text.count <= NS_TENSORS_MAX_TEXT) return NS_OK;
     return nsi_fail(error, NS_ERR_LIMIT,
                     "the tensors take more than %d MiB as JSON; write them as safetensors",
-                    NSI_TENSORS_MAX_TEXT >> 20);
+                    NS_TENSORS_MAX_TEXT >> 20);
 }
 
-ns_status nsi_tensors_print(const nsi_tensor* tensors, uint32_t count, nsi_tensor_form form,
-                            const ns_allocator* allocator, ns_text* out, ns_error* error) {
+ns_status ns_tensors_print(const ns_tensor* tensors, uint32_t count, ns_tensor_form form,
+                           const ns_allocator* allocator, ns_text* out, ns_error* error) {
     *out = (ns_text){0};
     nsi_text_builder text = {.allocator = allocator ? *allocator : ns_default_allocator()};
     ns_status status = check_tensors(tensors, count, form, &text.allocator, error);
     if (status != NS_OK) return status;
-    status = form == NSI_TENSORS_JSON
+    status = form == NS_TENSORS_JSON
                  ? add_text(&text, tensors, count, error)
-                 : add_safetensors(&text, tensors, count, form == NSI_TENSORS_F32, error);
+                 : add_safetensors(&text, tensors, count, form == NS_TENSORS_F32, error);
     if (status != NS_OK) {
         nsi_array_free(&text.allocator, &text.text);
         return status;
@@ -768,14 +774,14 @@ ns_status nsi_tensors_print(const nsi_tensor* tensors, uint32_t count, nsi_tenso
     return nsi_text_finish(&text, out, error);
 }
 
-ns_status nsi_tensors_write(const char* path, const nsi_tensor* tensors, uint32_t count,
-                            bool single, const ns_allocator* allocator, ns_error* error) {
-    nsi_tensor_form form = nsi_tensors_is_json(path) ? NSI_TENSORS_JSON
-                           : single                  ? NSI_TENSORS_F32
-                                                     : NSI_TENSORS_F64;
+ns_status ns_tensors_write(const char* path, const ns_tensor* tensors, uint32_t count, bool single,
+                           const ns_allocator* allocator, ns_error* error) {
+    ns_tensor_form form = ns_tensors_is_json(path) ? NS_TENSORS_JSON
+                          : single                 ? NS_TENSORS_F32
+                                                   : NS_TENSORS_F64;
     ns_text text;
     ns_error inner;
-    ns_status status = nsi_tensors_print(tensors, count, form, allocator, &text, &inner);
+    ns_status status = ns_tensors_print(tensors, count, form, allocator, &text, &inner);
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
     if (status != NS_OK) return nsi_fail(error, status, "%.200s: %s", path, inner.message);
     status = nsi_file_write(path, text.data, text.size, allocator, error);

@@ -4,7 +4,7 @@
 #ifndef NSI_MATH_SPATIAL_H
 #define NSI_MATH_SPATIAL_H
 
-#include "math/vec.h"
+#include "neuralsim/vec.h"
 
 typedef struct motion { // velocity or acceleration
     vec3 w, v;

@@ -35,8 +35,8 @@ void nsi_network_init(const ns_network_def* def, uint32_t nin, uint32_t nout, ui
                       double* weights) {
     // The seed is mixed before the stream comes in, so that neighbours in one are no neighbours in
     // the other; seeding mixes again.
-    nsi_rng rng = nsi_rng_seed(def->seed);
-    rng = nsi_rng_seed(nsi_rng_next(&rng) ^ stream);
+    ns_rng rng = ns_rng_seed(def->seed);
+    rng = ns_rng_seed(ns_rng_next(&rng) ^ stream);
     nsi_layer layers[NSI_MAX_LAYERS];
     uint32_t nlayer = nsi_network_layers(def, nin, nout, layers);
     for (uint32_t k = 0; k < nlayer; k++) {
@@ -45,7 +45,7 @@ void nsi_network_init(const ns_network_def* def, uint32_t nin, uint32_t nout, ui
         double deviation = fan_in > 0 ? def->init_scale / sqrt(fan_in) : 0.0;
         if (k + 1 == nlayer) deviation *= def->init_last_scale;
         double* w = weights + layer->offset;
-        for (uint32_t i = 0; i < count; i++) w[i] = deviation * nsi_rng_normal(&rng);
+        for (uint32_t i = 0; i < count; i++) w[i] = deviation * ns_rng_normal(&rng);
         for (uint32_t i = 0; i < layer->columns && layer->bias; i++) w[count + i] = 0.0;
     }
 }

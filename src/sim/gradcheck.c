@@ -128,25 +128,25 @@ static ns_status scale_controls(gradcheck* g, ns_error* error) {
 }
 
 // A state near the model's default pose, moving, unless it is given.
-static void choose_state(gradcheck* g, nsi_rng* rng) {
+static void choose_state(gradcheck* g, ns_rng* rng) {
     ns_model_sizes n = g->model->sizes;
     ns_model_default_q(g->model, g->x0);
-    for (uint32_t k = 0; k < n.nq + n.nv; k++) g->x0[k] += 0.3 * nsi_rng_normal(rng);
+    for (uint32_t k = 0; k < n.nq + n.nv; k++) g->x0[k] += 0.3 * ns_rng_normal(rng);
     ns_model_normalize_q(g->model, g->x0);
     if (g->options.q0) memcpy(g->x0, g->options.q0, n.nq * sizeof *g->x0);
     if (g->options.qd0) memcpy(g->x0 + n.nq, g->options.qd0, n.nv * sizeof *g->x0);
 }
 
 // Controls that matter but do not hurt; series-elastic motors start where their controls are.
-static void choose_controls(gradcheck* g, nsi_rng* rng) {
+static void choose_controls(gradcheck* g, ns_rng* rng) {
     ns_model_sizes n = g->model->sizes;
     uint32_t motor = n.nq + n.nv;
     for (uint32_t i = 0; i < g->z.nc; i++) {
         const ns_actuator_def* a = ns_model_actuator(g->model, i); // NULL for generalised forces
-        double c = g->control_scale[i] * nsi_rng_normal(rng);
+        double c = g->control_scale[i] * ns_rng_normal(rng);
         if (a && a->control_limited) { // away from both limits
             double span = a->control_upper - a->control_lower;
-            c = a->control_lower + span * nsi_rng_uniform(rng, 0.3, 0.7);
+            c = a->control_lower + span * ns_rng_uniform(rng, 0.3, 0.7);
         }
         for (uint32_t k = 0; k < g->options.steps; k++) g->c[(size_t)k * g->z.nc + i] = c;
         if (a && a->type == NS_ACTUATOR_SERIES_ELASTIC) g->x0[motor++] = c;
@@ -154,18 +154,18 @@ static void choose_controls(gradcheck* g, nsi_rng* rng) {
 }
 
 static ns_status choose_point(gradcheck* g, ns_error* error) {
-    nsi_rng rng = nsi_rng_seed(g->options.seed);
+    ns_rng rng = ns_rng_seed(g->options.seed);
     choose_state(g, &rng);
     ns_status status = scale_controls(g, error);
     if (status != NS_OK) return status;
     choose_controls(g, &rng);
     ns_system_default_params(g->system, g->p);
-    for (uint32_t k = 0; k < g->z.nx; k++) g->seed[k] = nsi_rng_normal(&rng);
+    for (uint32_t k = 0; k < g->z.nx; k++) g->seed[k] = ns_rng_normal(&rng);
     ns_system_default_weights(g->system, g->w);
 
     // Selection sampling, Knuth TAOCP 2, algorithm 3.4.2 S: so many of all, in order
     for (uint32_t k = 0, taken = 0; k < g->z.nw && taken < g->nsample; k++) {
-        if (nsi_rng_below(&rng, g->z.nw - k) < g->nsample - taken) g->sample[taken++] = k;
+        if (ns_rng_below(&rng, g->z.nw - k) < g->nsample - taken) g->sample[taken++] = k;
     }
     return NS_OK;
 }

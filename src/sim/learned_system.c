@@ -3,7 +3,7 @@
 #include "neuralsim/learned.h"
 
 #include "expr/trace.h"
-#include "math/vec.h"
+#include "neuralsim/vec.h"
 #include "nn/blueprint_data.h"
 #include "nn/network_trace.h"
 #include "sim/system.h"
@@ -260,10 +260,10 @@ static uint64_t weight_count(const ns_learned_def* def) {
 }
 
 // N(0, scale^2 / fan_in) in all rows but the last, the biases.
-static void random_matrix(nsi_rng* rng, const ns_weight_matrix* m, double scale, double* weights) {
+static void random_matrix(ns_rng* rng, const ns_weight_matrix* m, double scale, double* weights) {
     double* w = weights + m->offset;
     uint32_t fan_in = m->rows - 1, count = fan_in * m->columns;
-    for (uint32_t i = 0; i < count; i++) w[i] = scale / sqrt(fan_in) * nsi_rng_normal(rng);
+    for (uint32_t i = 0; i < count; i++) w[i] = scale / sqrt(fan_in) * ns_rng_normal(rng);
 }
 
 static ns_status make_weights(const ns_learned_def* def, ns_system* s, ns_error* error) {
@@ -297,7 +297,7 @@ static ns_status make_weights(const ns_learned_def* def, ns_system* s, ns_error*
     s->arrays[0] = (nsi_weight_array){"lstm", 0, readout->offset};
     s->arrays[1] = (nsi_weight_array){"readout", readout->offset, readout->rows * readout->columns};
 
-    nsi_rng rng = nsi_rng_seed(def->seed);
+    ns_rng rng = ns_rng_seed(def->seed);
     for (uint32_t k = 0; k < def->nhidden; k++) {
         const ns_weight_matrix* m = &s->matrices[k];
         uint32_t width = def->hidden[k];

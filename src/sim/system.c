@@ -3,7 +3,7 @@
 #include "sim/system.h"
 
 #include "expr/block.h"
-#include "io/tensors.h"
+#include "neuralsim/tensors.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -327,12 +327,12 @@ ns_weight_matrix ns_system_weight_matrix(const ns_system* s, uint32_t number) {
 }
 
 // The tensor of a matrix, "<set>/w<k>"; NULL after saying what is wrong.
-static const nsi_tensor* find_tensor(const nsi_tensors* tensors, const ns_weight_matrix* m,
-                                     const char* path, ns_error* error) {
+static const ns_tensor* find_tensor(const ns_tensors* tensors, const ns_weight_matrix* m,
+                                    const char* path, ns_error* error) {
     char name[1200];
     snprintf(name, sizeof name, "%.1100s/w%u", m->set, m->layer);
     for (uint32_t k = 0; k < tensors->count; k++) {
-        const nsi_tensor* t = &tensors->data[k];
+        const ns_tensor* t = &tensors->data[k];
         if (strcmp(t->name, name) != 0) continue;
         if (t->rows == m->rows && t->columns == m->columns) return t;
         nsi_fail(error, NS_ERR_ARGUMENT, "%.200s: \"%.200s\" is %u x %u, and not %u x %u", path,
@@ -349,8 +349,8 @@ ns_status ns_system_load_weights(const ns_system* s, const char* path, double* w
     if (!s || !path || !weights) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_system_load_weights: an argument is NULL");
     }
-    nsi_tensors tensors;
-    ns_status status = nsi_tensors_read(path, &s->allocator, &tensors, error);
+    ns_tensors tensors;
+    ns_status status = ns_tensors_read(path, &s->allocator, &tensors, error);
     uint32_t count = ns_system_weight_matrix_count(s);
     if (status == NS_OK && tensors.count != count) {
         status = nsi_fail(error, NS_ERR_ARGUMENT, "%.200s has %u matrices, and not %u", path,
@@ -359,7 +359,7 @@ ns_status ns_system_load_weights(const ns_system* s, const char* path, double* w
     for (int copying = 0; copying < 2; copying++) { // look at all of them first
         for (uint32_t k = 0; k < count && status == NS_OK; k++) {
             ns_weight_matrix m = ns_system_weight_matrix(s, k);
-            const nsi_tensor* t = find_tensor(&tensors, &m, path, error);
+            const ns_tensor* t = find_tensor(&tensors, &m, path, error);
             if (!t) {
                 status = NS_ERR_ARGUMENT;
             } else if (copying) {
@@ -367,7 +367,7 @@ ns_status ns_system_load_weights(const ns_system* s, const char* path, double* w
             }
         }
     }
-    nsi_tensors_free(&tensors);
+    ns_tensors_free(&tensors);
     return status;
 }
 
@@ -385,7 +385,7 @@ ns_status ns_system_save_weights(const ns_system* s, const double* weights, cons
     }
     if (!weights) weights = s->weights;
     nsi_arena arena = {.allocator = s->allocator};
-    nsi_tensor* tensors = nsi_arena_alloc(&arena, count * sizeof *tensors);
+    ns_tensor* tensors = nsi_arena_alloc(&arena, count * sizeof *tensors);
     ns_status status = tensors ? NS_OK : nsi_fail_nomem(error);
     for (uint32_t k = 0; k < count && status == NS_OK; k++) {
         ns_weight_matrix m = ns_system_weight_matrix(s, k);
@@ -396,10 +396,10 @@ ns_status ns_system_save_weights(const ns_system* s, const double* weights, cons
             break;
         }
         snprintf(name, size, "%s/w%u", m.set, m.layer);
-        tensors[k] = (nsi_tensor){name, m.rows, m.columns, weights + m.offset};
+        tensors[k] = (ns_tensor){name, m.rows, m.columns, weights + m.offset};
     }
     if (status == NS_OK) {
-        status = nsi_tensors_write(path, tensors, count, false, &s->allocator, error);
+        status = ns_tensors_write(path, tensors, count, false, &s->allocator, error);
     }
     nsi_arena_free(&arena);
     return status;

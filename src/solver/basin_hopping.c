@@ -68,9 +68,9 @@ typedef struct problem {
     const nsi_basin_hopping_options* options;
 } problem;
 
-static nsi_rng make_rng(uint64_t seed, uint32_t round, uint32_t number) {
-    nsi_rng rng = nsi_rng_seed(seed);
-    return nsi_rng_seed(nsi_rng_next(&rng) ^ ((uint64_t)round << 32 | number));
+static ns_rng make_rng(uint64_t seed, uint32_t round, uint32_t number) {
+    ns_rng rng = ns_rng_seed(seed);
+    return ns_rng_seed(ns_rng_next(&rng) ^ ((uint64_t)round << 32 | number));
 }
 
 // Into [low, high]: reflected at the border it crossed, or put on it when that is not enough.
@@ -85,24 +85,24 @@ static void carry(const problem* p, const double* parent, double* x) {
     memcpy(x + p->n, parent + p->n, (p->width - p->n) * sizeof *x);
 }
 
-static void start_anywhere(const problem* p, nsi_rng* rng, double* x) {
+static void start_anywhere(const problem* p, ns_rng* rng, double* x) {
     for (uint32_t i = 0; i < p->n; i++) {
-        x[i] = fold(nsi_rng_uniform(rng, p->lower[i], p->upper[i]), p->lower[i], p->upper[i]);
+        x[i] = fold(ns_rng_uniform(rng, p->lower[i], p->upper[i]), p->lower[i], p->upper[i]);
     }
 }
 
 // From between a and b, which may be the same, by a random hop of about sigma boxes in a part of
 // the coordinates. A local search may have ended outside the box; hops start at its border then.
-static void start_around(const problem* p, nsi_rng* rng, const double* a, const double* b,
+static void start_around(const problem* p, ns_rng* rng, const double* a, const double* b,
                          double sigma, double part, double* x) {
-    double share = nsi_rng_uniform(rng, 0.0, 1.0);
-    uint32_t always = p->n > 0 ? nsi_rng_below(rng, p->n) : 0;
+    double share = ns_rng_uniform(rng, 0.0, 1.0);
+    uint32_t always = p->n > 0 ? ns_rng_below(rng, p->n) : 0;
     for (uint32_t i = 0; i < p->n; i++) {
         double low = p->lower[i], high = p->upper[i];
         double from = a[i] + share * (b[i] - a[i]);
         from = from < low ? low : from > high ? high : from;
-        double hop = sigma * (high - low) * nsi_rng_normal(rng);
-        bool moves = nsi_rng_uniform(rng, 0.0, 1.0) < part || i == always;
+        double hop = sigma * (high - low) * ns_rng_normal(rng);
+        bool moves = ns_rng_uniform(rng, 0.0, 1.0) < part || i == always;
         x[i] = moves ? fold(from + hop, low, high) : from;
     }
 }
@@ -116,7 +116,7 @@ static uint32_t count_elite(const problem* p, const nsi_basin_hopping_state* sta
 static void make_start(const problem* p, const nsi_basin_hopping_state* state, uint32_t number,
                        double* x) {
     const nsi_basin_hopping_options* o = p->options;
-    nsi_rng rng = make_rng(o->seed, state->round, number);
+    ns_rng rng = make_rng(o->seed, state->round, number);
     uint32_t elite = count_elite(p, state);
     carry(p, state->x, x);
     if (state->round == 0 && number == 0) {
@@ -132,7 +132,7 @@ static void make_start(const problem* p, const nsi_basin_hopping_state* state, u
         start_around(p, &rng, state->x, state->x, o->sigma, 1.0, x);
         return;
     }
-    if (elite == 0 || (state->stale > 0 && nsi_rng_uniform(&rng, 0.0, 1.0) < ANYWHERE)) {
+    if (elite == 0 || (state->stale > 0 && ns_rng_uniform(&rng, 0.0, 1.0) < ANYWHERE)) {
         start_anywhere(p, &rng, x);
         return;
     }
@@ -142,14 +142,14 @@ static void make_start(const problem* p, const nsi_basin_hopping_state* state, u
     // all.
     double sigma = o->sigma * (1.0 + (double)state->stale);
     if (sigma > 1.0) sigma = fmax(1.0, o->sigma);
-    sigma = ldexp(sigma, -(int)nsi_rng_below(&rng, SCALES));
+    sigma = ldexp(sigma, -(int)ns_rng_below(&rng, SCALES));
     int doublings = 0;
     frexp((double)p->n, &doublings);
-    double part = doublings > 0 ? ldexp(1.0, -(int)nsi_rng_below(&rng, (uint32_t)doublings)) : 1.0;
+    double part = doublings > 0 ? ldexp(1.0, -(int)ns_rng_below(&rng, (uint32_t)doublings)) : 1.0;
     // The better of two, and in half of the cases another one.
-    uint32_t a = nsi_rng_below(&rng, elite), rival = nsi_rng_below(&rng, elite);
+    uint32_t a = ns_rng_below(&rng, elite), rival = ns_rng_below(&rng, elite);
     if (rival < a) a = rival;
-    uint32_t b = nsi_rng_next(&rng) >> 63 ? nsi_rng_below(&rng, elite) : a;
+    uint32_t b = ns_rng_next(&rng) >> 63 ? ns_rng_below(&rng, elite) : a;
     const double *first = state->elite + (size_t)a * p->width,
                  *second = state->elite + (size_t)b * p->width;
     carry(p, first, x);

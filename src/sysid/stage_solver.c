@@ -113,10 +113,10 @@ static double objective(void* context, const double* x, double* gradient) {
         uint32_t iteration = d->state.lm.iteration, epoch = iteration / d->batches.count;
         if (iteration % d->batches.count == 0) offer_best(d, x, full_value(d, x));
         if (epoch != d->epoch) {
-            nsi_rng rng = nsi_rng_seed(d->seed + epoch);
+            ns_rng rng = ns_rng_seed(d->seed + epoch);
             for (uint32_t k = 0; k < d->batches.count; k++) d->shuffled[k] = k;
             for (uint32_t k = d->batches.count; k > 1; k--) {
-                uint32_t other = nsi_rng_below(&rng, k), kept = d->shuffled[k - 1];
+                uint32_t other = ns_rng_below(&rng, k), kept = d->shuffled[k - 1];
                 d->shuffled[k - 1] = d->shuffled[other];
                 d->shuffled[other] = kept;
             }
@@ -320,9 +320,9 @@ static ns_status make_batches(nsi_stage_solver* d, const ns_dataset* data, uint3
         nsi_window window = *nsi_objective_window(d->e, k);
         if (!nsi_array_push(&d->allocator, &all, window)) status = nsi_fail_nomem(error);
     }
-    nsi_rng rng = nsi_rng_seed(d->seed);
+    ns_rng rng = ns_rng_seed(d->seed);
     for (uint32_t k = all.count; k > 1; k--) {
-        uint32_t other = nsi_rng_below(&rng, k);
+        uint32_t other = ns_rng_below(&rng, k);
         nsi_window kept = all.data[k - 1];
         all.data[k - 1] = all.data[other];
         all.data[other] = kept;

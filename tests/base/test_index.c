@@ -62,14 +62,14 @@ static void every_bit_reaches_every_bit(void** state) {
     (void)state;
     static const size_t sizes[] = {1, 4, 8, 12, 24};
     enum { NTRY = 2000 };
-    nsi_rng rng = nsi_rng_seed(7);
+    ns_rng rng = ns_rng_seed(7);
     double worst = 0.0;
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         for (size_t bit = 0; bit < 8 * sizes[k]; bit++) {
             int flips[32] = {0};
             for (int i = 0; i < NTRY; i++) {
                 unsigned char key[24];
-                for (size_t b = 0; b < sizeof key; b++) key[b] = (unsigned char)nsi_rng_next(&rng);
+                for (size_t b = 0; b < sizeof key; b++) key[b] = (unsigned char)ns_rng_next(&rng);
                 uint32_t change = nsi_hash_bytes(key, sizes[k]);
                 key[bit / 8] = (unsigned char)(key[bit / 8] ^ (1u << bit % 8));
                 change ^= nsi_hash_bytes(key, sizes[k]);
@@ -144,13 +144,13 @@ static void check_hash(const nsi_index* index, const uint32_t* hashes, uint32_t 
 }
 
 // Insert n hashes made by `make` and compare with the array, along the way and at the end.
-static void compare_with_array(uint32_t n, uint32_t (*make)(nsi_rng* rng, uint32_t i),
+static void compare_with_array(uint32_t n, uint32_t (*make)(ns_rng* rng, uint32_t i),
                                uint32_t check_every) {
     static uint32_t hashes[1 << 16];
     assert_true(n <= 1 << 16);
     test_alloc counter = {0};
     ns_allocator a = test_allocator(&counter);
-    nsi_rng rng = nsi_rng_seed(42);
+    ns_rng rng = ns_rng_seed(42);
     nsi_index index = {0};
     for (uint32_t i = 0; i < n; i++) {
         hashes[i] = make(&rng, i);
@@ -160,8 +160,8 @@ static void compare_with_array(uint32_t n, uint32_t (*make)(nsi_rng* rng, uint32
         assert_int_equal(index.capacity & (index.capacity - 1), 0);
         if (i % check_every == 0) {
             check_hash(&index, hashes, i + 1, hashes[i]);
-            check_hash(&index, hashes, i + 1, hashes[nsi_rng_below(&rng, i + 1)]);
-            check_hash(&index, hashes, i + 1, (uint32_t)nsi_rng_next(&rng));
+            check_hash(&index, hashes, i + 1, hashes[ns_rng_below(&rng, i + 1)]);
+            check_hash(&index, hashes, i + 1, (uint32_t)ns_rng_next(&rng));
         }
     }
     for (uint32_t i = 0; i < n; i += check_every) check_hash(&index, hashes, n, hashes[i]);
@@ -173,33 +173,33 @@ static void compare_with_array(uint32_t n, uint32_t (*make)(nsi_rng* rng, uint32
     assert_int_equal(counter.live_blocks, 0);
 }
 
-static uint32_t random_hash(nsi_rng* rng, uint32_t i) {
+static uint32_t random_hash(ns_rng* rng, uint32_t i) {
     (void)i;
-    return (uint32_t)nsi_rng_next(rng);
+    return (uint32_t)ns_rng_next(rng);
 }
 
-static uint32_t few_hashes(nsi_rng* rng, uint32_t i) {
+static uint32_t few_hashes(ns_rng* rng, uint32_t i) {
     (void)i;
-    return nsi_rng_below(rng, 1000) * 0x10001u;
+    return ns_rng_below(rng, 1000) * 0x10001u;
 }
 
-static uint32_t counting_hash(nsi_rng* rng, uint32_t i) {
+static uint32_t counting_hash(ns_rng* rng, uint32_t i) {
     (void)rng;
     return i;
 }
 
-static uint32_t high_bits_hash(nsi_rng* rng, uint32_t i) {
+static uint32_t high_bits_hash(ns_rng* rng, uint32_t i) {
     (void)rng;
     return i << 18; // the low bits never differ
 }
 
-static uint32_t one_hash(nsi_rng* rng, uint32_t i) {
+static uint32_t one_hash(ns_rng* rng, uint32_t i) {
     (void)rng, (void)i;
     return 0xDEADBEEFu;
 }
 
 // The end of the table: probing must wrap around to its start.
-static uint32_t last_home_hash(nsi_rng* rng, uint32_t i) {
+static uint32_t last_home_hash(ns_rng* rng, uint32_t i) {
     (void)rng;
     // 0x0E8B2F51 is the inverse of the multiplier 0x9E3779B1 modulo 2^32, so these start in the
     // very last entries whatever the capacity.
@@ -219,10 +219,10 @@ static void index_agrees_with_an_array(void** state) {
 // Sequential hashes and hashes without low bits must not pile up: count the probes of a lookup.
 static void probes_stay_short(void** state) {
     (void)state;
-    uint32_t (*makers[])(nsi_rng*, uint32_t) = {random_hash, counting_hash, high_bits_hash};
+    uint32_t (*makers[])(ns_rng*, uint32_t) = {random_hash, counting_hash, high_bits_hash};
     for (int m = 0; m < 3; m++) {
         nsi_index index = {0};
-        nsi_rng rng = nsi_rng_seed(3);
+        ns_rng rng = ns_rng_seed(3);
         const uint32_t n = 8000; // capacity 16,384: close to half full
         for (uint32_t i = 0; i < n; i++) {
             assert_true(nsi_index_insert(NULL, &index, makers[m](&rng, i), i));
@@ -245,11 +245,11 @@ static void failed_growth_changes_nothing(void** state) {
     for (size_t n = 1; n <= 5; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator a = test_allocator(&counter);
-        nsi_rng rng = nsi_rng_seed(5);
+        ns_rng rng = ns_rng_seed(5);
         nsi_index index = {0};
         int failures = 0;
         for (uint32_t i = 0; i < 300; i++) {
-            hashes[i] = nsi_rng_below(&rng, 100);
+            hashes[i] = ns_rng_below(&rng, 100);
             if (!nsi_index_insert(&a, &index, hashes[i], i)) {
                 failures++;
                 check_hash(&index, hashes, i, hashes[i]); // as before

@@ -112,10 +112,10 @@ static void check_arena_blocks(ns_allocator allocator) {
     static unsigned char* blocks[NBLOCK];
     static size_t sizes[NBLOCK];
     nsi_arena arena = {.allocator = allocator};
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     for (int i = 0; i < NBLOCK; i++) {
-        sizes[i] = nsi_rng_below(&rng, 100);
-        if (i % 100 == 50) sizes[i] = nsi_rng_below(&rng, 100000);
+        sizes[i] = ns_rng_below(&rng, 100);
+        if (i % 100 == 50) sizes[i] = ns_rng_below(&rng, 100000);
         blocks[i] = nsi_arena_alloc(&arena, sizes[i]);
         assert_non_null(blocks[i]);
         assert_int_equal((uintptr_t)blocks[i] % 16, 0);

@@ -16,12 +16,12 @@ static void seeding_is_splitmix64(void** state) {
     static const uint64_t expected[] = {
         UINT64_C(6457827717110365317), UINT64_C(3203168211198807973), UINT64_C(9817491932198370423),
         UINT64_C(4593380528125082431)};
-    nsi_rng rng = nsi_rng_seed(1234567);
+    ns_rng rng = ns_rng_seed(1234567);
     for (int i = 0; i < 4; i++) assert_true(rng.state[i] == expected[i]);
 }
 
-static void check_sequence(nsi_rng rng, const uint64_t* expected, size_t n) {
-    for (size_t i = 0; i < n; i++) assert_true(nsi_rng_next(&rng) == expected[i]);
+static void check_sequence(ns_rng rng, const uint64_t* expected, size_t n) {
+    for (size_t i = 0; i < n; i++) assert_true(ns_rng_next(&rng) == expected[i]);
 }
 
 static void generator_is_xoshiro256plusplus(void** state) {
@@ -39,7 +39,7 @@ static void generator_is_xoshiro256plusplus(void** state) {
         UINT64_C(15849039046786891736),
         UINT64_C(10450023813501588000),
     };
-    check_sequence((nsi_rng){{1, 2, 3, 4}}, from_1234, sizeof from_1234 / sizeof *from_1234);
+    check_sequence((ns_rng){{1, 2, 3, 4}}, from_1234, sizeof from_1234 / sizeof *from_1234);
 
     // State 0, 0, 0, 1: the table in the tests of the Fortran library xoshiro-fortran.
     static const uint64_t from_0001[] = {
@@ -48,18 +48,18 @@ static void generator_is_xoshiro256plusplus(void** state) {
         UINT64_C(0x0114002284200880), UINT64_C(0x0402896644A64095), UINT64_C(0x8A14A0A244ACC891),
         UINT64_C(0x8C88BA4680B20495),
     };
-    check_sequence((nsi_rng){{0, 0, 0, 1}}, from_0001, sizeof from_0001 / sizeof *from_0001);
+    check_sequence((ns_rng){{0, 0, 0, 1}}, from_0001, sizeof from_0001 / sizeof *from_0001);
 }
 
 static void zero_is_a_seed_like_any_other(void** state) {
     (void)state;
-    nsi_rng zero = nsi_rng_seed(0), one = nsi_rng_seed(1), again = nsi_rng_seed(0);
+    ns_rng zero = ns_rng_seed(0), one = ns_rng_seed(1), again = ns_rng_seed(0);
     assert_true((zero.state[0] | zero.state[1] | zero.state[2] | zero.state[3]) != 0);
     int equal = 0;
     for (int i = 0; i < 1000; i++) {
-        uint64_t x = nsi_rng_next(&zero);
-        equal += x == nsi_rng_next(&one);
-        assert_true(x == nsi_rng_next(&again));
+        uint64_t x = ns_rng_next(&zero);
+        equal += x == ns_rng_next(&one);
+        assert_true(x == ns_rng_next(&again));
     }
     assert_int_equal(equal, 0);
 }
@@ -67,11 +67,11 @@ static void zero_is_a_seed_like_any_other(void** state) {
 static void below_stays_below(void** state) {
     (void)state;
     static const uint32_t limits[] = {1, 2, 3, 7, 100, 1u << 31, (1u << 31) + 1, UINT32_MAX};
-    nsi_rng rng = nsi_rng_seed(11);
+    ns_rng rng = ns_rng_seed(11);
     for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
         uint32_t largest = 0;
         for (int i = 0; i < 10000; i++) {
-            uint32_t x = nsi_rng_below(&rng, limits[k]);
+            uint32_t x = ns_rng_below(&rng, limits[k]);
             assert_true(x < limits[k]);
             if (x > largest) largest = x;
         }
@@ -84,15 +84,15 @@ static void below_is_uniform(void** state) {
     (void)state;
     enum { NBIN = 10, NDRAW = 200000 };
     int counts[NBIN] = {0};
-    nsi_rng rng = nsi_rng_seed(12);
-    for (int i = 0; i < NDRAW; i++) counts[nsi_rng_below(&rng, NBIN)]++;
+    ns_rng rng = ns_rng_seed(12);
+    for (int i = 0; i < NDRAW; i++) counts[ns_rng_below(&rng, NBIN)]++;
     double sigma = sqrt(NDRAW * 0.1 * 0.9);
     for (int b = 0; b < NBIN; b++) assert_true(fabs(counts[b] - NDRAW * 0.1) < 5 * sigma);
 
     // Where plain multiply-and-shift goes wrong: with n = 3 * 2^30, every third result would come
     // up half of the time.
     int residues[3] = {0};
-    for (int i = 0; i < NDRAW; i++) residues[nsi_rng_below(&rng, 3u << 30) % 3]++;
+    for (int i = 0; i < NDRAW; i++) residues[ns_rng_below(&rng, 3u << 30) % 3]++;
     sigma = sqrt(NDRAW * 2.0 / 9.0);
     for (int r = 0; r < 3; r++) assert_true(fabs(residues[r] - NDRAW / 3.0) < 5 * sigma);
 }
@@ -123,9 +123,9 @@ static double uniform_distribution(double x) {
 
 static void uniform_is_uniform(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(13);
+    ns_rng rng = ns_rng_seed(13);
     for (int i = 0; i < NSAMPLE; i++) {
-        samples[i] = nsi_rng_uniform(&rng, -2.0, 3.0);
+        samples[i] = ns_rng_uniform(&rng, -2.0, 3.0);
         assert_true(samples[i] >= -2.0 && samples[i] < 3.0);
     }
     double ks = kolmogorov_smirnov(samples, NSAMPLE, uniform_distribution);
@@ -136,15 +136,15 @@ static void uniform_is_uniform(void** state) {
 static void uniform_excludes_its_upper_end(void** state) {
     (void)state;
     // In an interval of a few doubles most results round, and some to the upper end.
-    nsi_rng rng = nsi_rng_seed(14);
+    ns_rng rng = ns_rng_seed(14);
     for (int i = 0; i < 1000; i++) {
         double high = nextafter(1.0, 2.0);
-        assert_true(nsi_rng_uniform(&rng, 1.0, high) == 1.0);
+        assert_true(ns_rng_uniform(&rng, 1.0, high) == 1.0);
         high = nextafter(high, 2.0);
-        double x = nsi_rng_uniform(&rng, 1.0, high);
+        double x = ns_rng_uniform(&rng, 1.0, high);
         assert_true(x >= 1.0 && x < high);
-        assert_true(nsi_rng_uniform(&rng, 4.0, 4.0) == 4.0);
-        x = nsi_rng_uniform(&rng, -1e-310, 1e-310);
+        assert_true(ns_rng_uniform(&rng, 4.0, 4.0) == 4.0);
+        x = ns_rng_uniform(&rng, -1e-310, 1e-310);
         assert_true(x >= -1e-310 && x < 1e-310);
     }
 }
@@ -155,11 +155,11 @@ static double normal_distribution(double x) {
 
 static void normal_is_normal(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(15);
+    ns_rng rng = ns_rng_seed(15);
     double sums[5] = {0}; // of x^k
     int beyond_3 = 0;
     for (int i = 0; i < NSAMPLE; i++) {
-        double x = nsi_rng_normal(&rng);
+        double x = ns_rng_normal(&rng);
         assert_true(isfinite(x));
         samples[i] = x;
         for (int k = 1; k <= 4; k++) sums[k] += pow(x, k);

@@ -63,17 +63,17 @@ static ns_graph* solver_graph(uint32_t n, nsi_friction friction, uint32_t nv, bo
 
 // A rigid body (mass 1, unsymmetric inertia) that hits something at n random points: A = J M^-1 J'
 // has rank 6 at most, made positive by cfm; b takes its velocity away.
-static void random_problem(nsi_rng* rng, uint32_t n, double mu, double cfm, double* x) {
+static void random_problem(ns_rng* rng, uint32_t n, double mu, double cfm, double* x) {
     static const double inverse_inertia[3] = {4.0, 2.5, 1.7};
     places at = places_of(n, BODY);
     double twist[BODY];
-    for (int k = 0; k < BODY; k++) twist[k] = nsi_rng_normal(rng);
+    for (int k = 0; k < BODY; k++) twist[k] = ns_rng_normal(rng);
     for (uint32_t c = 0; c < n; c++) {
         double point[3], q[4], size = 0.0; // normal and tangents from a random quaternion
-        for (int k = 0; k < 4; k++) q[k] = nsi_rng_normal(rng);
+        for (int k = 0; k < 4; k++) q[k] = ns_rng_normal(rng);
         for (int k = 0; k < 4; k++) size += q[k] * q[k];
         for (int k = 0; k < 4; k++) q[k] /= sqrt(size);
-        for (int k = 0; k < 3; k++) point[k] = nsi_rng_uniform(rng, -0.5, 0.5);
+        for (int k = 0; k < 3; k++) point[k] = ns_rng_uniform(rng, -0.5, 0.5);
         double w = q[0], a = q[1], b = q[2], d = q[3];
         double R[3][3] = {{1 - 2 * (b * b + d * d), 2 * (a * b - w * d), 2 * (a * d + w * b)},
                           {2 * (a * b + w * d), 1 - 2 * (a * a + d * d), 2 * (b * d - w * a)},
@@ -97,17 +97,17 @@ static void random_problem(nsi_rng* rng, uint32_t n, double mu, double cfm, doub
 }
 
 // Any Z, with columns that a contact has not; b takes some velocity away.
-static void random_rows(nsi_rng* rng, uint32_t n, uint32_t nv, double mu, double cfm, double* x) {
+static void random_rows(ns_rng* rng, uint32_t n, uint32_t nv, double mu, double cfm, double* x) {
     places at = places_of(n, nv);
     double v[MAX_NV];
-    for (uint32_t k = 0; k < nv; k++) v[k] = nsi_rng_normal(rng);
+    for (uint32_t k = 0; k < nv; k++) v[k] = ns_rng_normal(rng);
     for (uint32_t c = 0; c < n; c++) {
-        uint32_t first = (uint32_t)nsi_rng_uniform(rng, 0.0, nv), step = 1 + c % 3;
+        uint32_t first = (uint32_t)ns_rng_uniform(rng, 0.0, nv), step = 1 + c % 3;
         for (uint32_t i = 3 * c; i < 3 * c + 3; i++) {
             x[at.b + i] = 0.0;
             for (uint32_t k = 0; k < nv; k++) {
                 bool has = k == first || (k >= first && (k - first) % step == 0) || k < 2;
-                x[i * nv + k] = has ? nsi_rng_normal(rng) : 0.0;
+                x[i * nv + k] = has ? ns_rng_normal(rng) : 0.0;
                 x[at.b + i] -= x[i * nv + k] * v[k];
             }
         }
@@ -160,7 +160,7 @@ static double violation(const double* x, const places* at, nsi_friction friction
 
 static void conditions_hold(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(3), rows_rng = nsi_rng_seed(4);
+    ns_rng rng = ns_rng_seed(3), rows_rng = ns_rng_seed(4);
     for (nsi_friction friction = 0; friction <= NSI_FRICTION_CONE; friction++) {
         uint32_t failed = 0, failed_rows = 0, total = 0;
         for (uint32_t n = 1; n <= MAX_CONTACTS; n++) {
@@ -268,13 +268,13 @@ static void absent_contacts_change_no_bit(void** state) {
     static double x[MAX_INPUTS], fewer[MAX_INPUTS], seed[MAX_INPUTS + MAX_ROWS];
     static double fewer_seed[MAX_INPUTS + MAX_ROWS], y[2 * MAX_INPUTS], without[2 * MAX_INPUTS];
     static const double sizes[] = {1.0, 1e300, 1e-300, 0.0};
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     for (uint32_t trial = 0; trial < 200; trial++) {
         uint32_t nv = trial % 5 == 4 ? MAX_NV : BODY, gone = trial % N;
         places at = places_of(N, nv), less = places_of(N - 1, nv);
         if (nv == BODY) random_problem(&rng, N, 0.6, 0.01, x);
         if (nv != BODY) random_rows(&rng, N, nv, 0.6, 0.01, x);
-        for (uint32_t i = 0; i < at.smooth + ROWS; i++) seed[i] = nsi_rng_normal(&rng);
+        for (uint32_t i = 0; i < at.smooth + ROWS; i++) seed[i] = ns_rng_normal(&rng);
         double size = sizes[trial / N % 4];
         bool massless = trial % 7 == 0;
         for (uint32_t i = 3 * gone; i < 3 * gone + 3; i++) {
@@ -314,13 +314,13 @@ static void absent_contacts_change_no_bit(void** state) {
 static void parting_contacts_have_no_adjoint(void** state) {
     (void)state;
     static double x[MAX_INPUTS], seed[MAX_INPUTS + MAX_ROWS], y[2 * MAX_INPUTS];
-    nsi_rng rng = nsi_rng_seed(6);
+    ns_rng rng = ns_rng_seed(6);
     places at = places_of(2, BODY);
     uint32_t parted = 0;
     for (int trial = 0; trial < 100; trial++) {
         random_problem(&rng, 2, 0.6, 0.01, x);
         x[at.b + 3] = -100.0;
-        for (uint32_t i = 0; i < at.smooth + at.rows; i++) seed[i] = nsi_rng_normal(&rng);
+        for (uint32_t i = 0; i < at.smooth + at.rows; i++) seed[i] = ns_rng_normal(&rng);
         run_all((uint32_t[]){2, 1, BODY}, x, seed, y);
         if (y[3] != 0.0) continue;
         parted++;
@@ -366,17 +366,17 @@ static void check_lanes(const nsi_block_kind* kind, nsi_block_kernel* const form
 }
 
 // A problem with contacts that are off and rows without mass, which may hold anything.
-static void random_lane(nsi_rng* rng, uint32_t n, uint32_t nv, double* x) {
+static void random_lane(ns_rng* rng, uint32_t n, uint32_t nv, double* x) {
     places at = places_of(n, nv);
     if (nv == BODY) random_problem(rng, n, 0.5, 1e-4, x);
     if (nv != BODY) random_rows(rng, n, nv, 0.5, 1e-4, x);
     for (uint32_t i = 0; i < at.rows; i++) { // every fourth row is without mass
-        if (nsi_rng_uniform(rng, 0.0, 1.0) > 0.25) continue;
+        if (ns_rng_uniform(rng, 0.0, 1.0) > 0.25) continue;
         for (uint32_t k = 0; k < nv; k++) x[i * nv + k] *= i % 2 ? 0.0 : 1e-9;
     }
     for (uint32_t c = 0; c < n; c++) {
-        x[at.on + c] = nsi_rng_uniform(rng, 0.0, 1.0) < 0.7;
-        double size = nsi_rng_uniform(rng, 0.0, 1.0) < 0.5 ? 1.0 : 1e300;
+        x[at.on + c] = ns_rng_uniform(rng, 0.0, 1.0) < 0.7;
+        double size = ns_rng_uniform(rng, 0.0, 1.0) < 0.5 ? 1.0 : 1e300;
         for (uint32_t k = 0; k < 3 * nv && x[at.on + c] == 0.0; k++) x[3 * c * nv + k] *= size;
     }
 }
@@ -394,7 +394,7 @@ static void lanes_do_not_see_their_neighbours(void** state) {
         nsi_cpu_has_avx2_fma() ? &nsi_ncp_kernels_avx2 : &nsi_ncp_kernels_generic,
 #endif
     };
-    nsi_rng rng = nsi_rng_seed(17);
+    ns_rng rng = ns_rng_seed(17);
     for (uint32_t trial = 0; trial < 48; trial++) {
         uint32_t nv = trial % 3 == 0 ? BODY : trial % 3 == 1 ? 5 : MAX_NV;
         uint32_t params[3] = {N, trial % 2, nv};
@@ -409,8 +409,8 @@ static void lanes_do_not_see_their_neighbours(void** state) {
                 memcpy(a, x + e * at.count, at.count * sizeof *a);
                 memcpy(t + at.count, l + e * (ROWS + 3), ROWS * sizeof *t);
                 memcpy(a + at.count, l + e * (ROWS + 3), ROWS * sizeof *a);
-                for (uint32_t i = at.count + ROWS; i < ntangent; i++) t[i] = nsi_rng_normal(&rng);
-                for (uint32_t i = at.count + ROWS; i < nadjoint; i++) a[i] = nsi_rng_normal(&rng);
+                for (uint32_t i = at.count + ROWS; i < ntangent; i++) t[i] = ns_rng_normal(&rng);
+                for (uint32_t i = at.count + ROWS; i < nadjoint; i++) a[i] = ns_rng_normal(&rng);
             }
             check_lanes(&nsi_ncp_tangent, all[k]->tangent, all[0]->tangent[0], params, tangent, y);
             check_lanes(&nsi_ncp_adjoint, all[k]->adjoint, all[0]->adjoint[0], params, adjoint, y);
@@ -446,7 +446,7 @@ static void text_form_reads_back(void** state) {
 
 static void derivatives_pass_the_check(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(11);
+    ns_rng rng = ns_rng_seed(11);
     check_batch* batch = check_batch_create();
     ns_graph* graphs[10];
     int count = 0;
@@ -479,7 +479,7 @@ static void every_input_has_its_slope(void** state) {
     (void)state;
     static double x[MAX_INPUTS], seed[MAX_INPUTS + MAX_ROWS], y[2 * MAX_INPUTS];
     static double above[2 * MAX_INPUTS], below[2 * MAX_INPUTS];
-    nsi_rng rng = nsi_rng_seed(23);
+    ns_rng rng = ns_rng_seed(23);
     for (nsi_friction friction = 0; friction <= NSI_FRICTION_CONE; friction++) {
         const uint32_t params[3] = {3, friction, BODY};
         places at = places_of(3, BODY);
@@ -492,7 +492,7 @@ static void every_input_has_its_slope(void** state) {
                 double error = 0.0, size = 0.0;
                 memset(seed, 0, sizeof seed);
                 for (uint32_t i = from[kind]; i < from[kind + 1]; i++) {
-                    seed[i] = nsi_rng_normal(&rng);
+                    seed[i] = ns_rng_normal(&rng);
                 }
                 run_all(params, x, seed, y);
                 for (uint32_t i = 0; i < at.smooth; i++) x[i] += h * seed[i];

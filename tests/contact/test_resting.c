@@ -47,14 +47,14 @@ static double spectral_radius(const double* J, uint32_t n) {
 }
 
 // A chain above the ground: its tips are 0.3 m apart, the first joint at 0.6 m, radius 0.05 m.
-static void random_start(nsi_rng* rng, double* x0) {
+static void random_start(ns_rng* rng, double* x0) {
     bool clear = false;
     while (!clear) {
         double height = 0.6, angle = 0.0;
         clear = true;
         for (int k = 0; k < 5; k++) {
-            x0[k] = nsi_rng_uniform(rng, k == 0 ? -1.5 : -1.0, k == 0 ? 1.5 : 1.0);
-            x0[5 + k] = nsi_rng_uniform(rng, -1.0, 1.0);
+            x0[k] = ns_rng_uniform(rng, k == 0 ? -1.5 : -1.0, k == 0 ? 1.5 : 1.0);
+            x0[5 + k] = ns_rng_uniform(rng, -1.0, 1.0);
             angle += x0[k];
             height -= 0.3 * cos(angle);
             clear = clear && height > 0.06;
@@ -138,7 +138,7 @@ static void a_chain_on_the_ground_has_gradients(void** state) {
         trial_set(&t, "**", 0.5);
         trial_set(&one, "**", 0.5);
         double* states = malloc((size_t)10 * (STEPS + 1) * NX * sizeof *states);
-        nsi_rng rng = nsi_rng_seed(7);
+        ns_rng rng = ns_rng_seed(7);
         uint32_t resting = 0, meaningful = 0;
         double largest = 0.0, largest_radius = 0.0;
         for (int start = 0; start < STARTS; start++) {
@@ -199,7 +199,7 @@ static void a_chain_on_springs_has_gradients(void** state) {
         trial_set(both[k], "contact/*/transition_velocity", 0.5);
     }
     double* states = malloc((size_t)10 * (STEPS + 1) * NX * sizeof *states);
-    nsi_rng rng = nsi_rng_seed(11);
+    ns_rng rng = ns_rng_seed(11);
     uint32_t resting = 0, meaningful = 0;
     double largest = 0.0, largest_radius = 0.0;
     for (int start = 0; start < STARTS; start++) {
@@ -256,7 +256,7 @@ static double outcome(trial* t, const double* weights, const double* direction, 
 // The gradient of the final coordinates for initial velocities and parameters: below `bound`, and
 // along random directions equal to differences over h where those to both sides agree: kinks lie
 // close together. Returns in how many of `tries` they did; *largest is raised to the largest number.
-static uint32_t check_gradient(trial* t, double bound, double h, uint32_t tries, nsi_rng* rng,
+static uint32_t check_gradient(trial* t, double bound, double h, uint32_t tries, ns_rng* rng,
                                double* largest) {
     uint32_t nx = t->n.nx, np = t->n.np, meaningful = 0;
     double* weights = calloc(nx, sizeof *weights);
@@ -264,7 +264,7 @@ static uint32_t check_gradient(trial* t, double bound, double h, uint32_t tries,
     double *dx0 = calloc(nx, sizeof *dx0), *dp = calloc(np + 1, sizeof *dp);
     double *gx = calloc(nx, sizeof *gx), *gp = calloc(np + 1, sizeof *gp);
     for (uint32_t i = 0; i < t->nq; i++) {
-        weights[i] = nsi_rng_uniform(rng, -1.0, 1.0);
+        weights[i] = ns_rng_uniform(rng, -1.0, 1.0);
         trial_gradient(t, i, gx, gp);
         for (uint32_t k = 0; k < nx; k++) {
             if (k >= t->nq && !(fabs(gx[k]) < bound)) {
@@ -286,7 +286,7 @@ static uint32_t check_gradient(trial* t, double bound, double h, uint32_t tries,
     for (uint32_t n = 0; n < tries; n++) {
         double exact = 0.0, size = 0.0;
         for (uint32_t i = t->nq; i < nx + np; i++) {
-            direction[i] = nsi_rng_uniform(rng, -1.0, 1.0);
+            direction[i] = ns_rng_uniform(rng, -1.0, 1.0);
             double term = direction[i] * (i < nx ? dx0[i] : dp[i - nx]);
             exact += term;
             size += fabs(term);
@@ -308,7 +308,7 @@ static void a_chain_has_gradients_for_lengths_and_masses(void** state) {
     (void)state;
     static const char* const names[] = {"link/*/mass", "joint/*/origin/z", "geom/*_geom?/origin/z",
                                         "contact/*/mu"};
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     for (int friction = 0; friction < 2; friction++) {
         ns_system_options o = friction_options(friction);
         o.free_params = names;
@@ -339,7 +339,7 @@ static void a_box_at_rest_on_springs_has_gradients(void** state) {
     (void)state;
     static const char* const names[] = {"link/*/mass", "geom/box/half/*", "contact/*/mu",
                                         "contact/*/damping", "contact/*/transition_velocity"};
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     ns_system_options o = ns_default_system_options();
     o.contact = NS_CONTACT_SPRING;
     o.timestep = 2e-4;
@@ -379,7 +379,7 @@ static void a_box_at_rest_has_gradients(void** state) {
     static const char* const names[] = {"link/*/mass", "geom/box/half/*", "contact/*/mu",
                                         "contact/*/restitution"};
     enum { TRIES = 32 };
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     for (int friction = 0; friction < 2; friction++) {
         for (int bounces = 0; bounces < 2; bounces++) {
             ns_system_options o = friction_options(friction);
@@ -408,7 +408,7 @@ static void a_standing_quadruped_has_gradients(void** state) {
     (void)state;
     static const char* const names[] = {"link/*/mass", "joint/*/stiffness", "joint/*/damping",
                                         "joint/*/rest", "joint/*_knee/origin/z"};
-    nsi_rng rng = nsi_rng_seed(6);
+    ns_rng rng = ns_rng_seed(6);
     for (int friction = 0; friction < 2; friction++) {
         ns_system_options o = friction_options(friction);
         o.free_params = names;

@@ -106,14 +106,14 @@ enum { L_VERTICES = 6, STAR_VERTICES = 12 };
 static const double solid[] = {0.1, 0.0, 0.2, -0.3, 0.1,  -0.1, 0.2, -0.2,
                                0.1, 0.0, 0.3, -0.2, 0.15, 0.1,  -0.3};
 
-static body random_body(nsi_rng* rng, ns_geom_type type) {
+static body random_body(ns_rng* rng, ns_geom_type type) {
     body b = {.type = type};
-    double axis[3], angle = nsi_rng_uniform(rng, 0.1, 3.0);
+    double axis[3], angle = ns_rng_uniform(rng, 0.1, 3.0);
     random_unit(rng, axis);
     for (int i = 0; i < 3; i++) {
-        b.p[i] = nsi_rng_uniform(rng, -0.5, 0.5);
+        b.p[i] = ns_rng_uniform(rng, -0.5, 0.5);
         b.w[i] = angle * axis[i];
-        b.size[i] = nsi_rng_uniform(rng, 0.05, 0.3);
+        b.size[i] = ns_rng_uniform(rng, 0.05, 0.3);
     }
     if (type == NS_GEOM_MESH || type == NS_GEOM_POINTS) b.vertices = solid, b.nvertex = 5;
     if (type == NS_GEOM_POLYGON) b.vertices = l_shape, b.nvertex = L_VERTICES;
@@ -309,14 +309,14 @@ static const pair_of_types all[] = {
 enum { PAIRS = sizeof all / sizeof *all };
 
 // Bodies of a pair near each other; a rod is put along the plate's axis, at heights that overlap.
-static void random_pair(nsi_rng* rng, const pair_of_types* pair, body* a, body* b) {
+static void random_pair(ns_rng* rng, const pair_of_types* pair, body* a, body* b) {
     *a = random_body(rng, pair->a);
     *b = random_body(rng, pair->b);
     if (pair->a != NS_GEOM_CYLINDER || pair->b == NS_GEOM_PLANE) return;
-    double local[3] = {nsi_rng_uniform(rng, -0.5, 0.5), nsi_rng_uniform(rng, -0.5, 0.5),
-                       nsi_rng_uniform(rng, -0.09, 0.09)};
+    double local[3] = {ns_rng_uniform(rng, -0.5, 0.5), ns_rng_uniform(rng, -0.5, 0.5),
+                       ns_rng_uniform(rng, -0.09, 0.09)};
     memcpy(a->w, b->w, sizeof a->w);
-    a->size[0] = nsi_rng_uniform(rng, 0.005, 0.05);
+    a->size[0] = ns_rng_uniform(rng, 0.005, 0.05);
     to_world(b, local, a->p);
 }
 
@@ -363,7 +363,7 @@ static void compare_plane(residual* r, const body* plane, const double x[3], con
 
 static void vertices_on_a_plane(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     residual r = {.name = "capsule, box, mesh, polygon, points", .tolerance = ROUNDING};
     for (int k = 0; k < 9; k++) {
         body a = random_body(&rng, all[k].a), b = random_body(&rng, NS_GEOM_PLANE);
@@ -410,7 +410,7 @@ static void vertices_on_a_plane(void** state) {
 static void curved_shapes_on_a_plane(void** state) {
     (void)state;
     static const ns_geom_type types[] = {NS_GEOM_CYLINDER, NS_GEOM_ELLIPSE, NS_GEOM_ELLIPSOID};
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     residual lowest = {.name = "lowest points of round shapes", .tolerance = ROUNDING};
     residual surface = {.name = "they are on the surface", .tolerance = 1e-12};
     for (int k = 0; k < 3; k++) {
@@ -503,7 +503,7 @@ static void compare_halfway(residual* r, const body* a, const body* b, const poi
 
 static void round_shapes_are_nearest(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     residual gaps = {.name = "gaps of round shapes by search", .tolerance = SEARCHED};
     residual halfway = {.name = "points are half way", .tolerance = SEARCHED};
     for (int k = 9; k < 14; k++) {
@@ -678,7 +678,7 @@ static double separation(const body* a, const body* b, bool edges) {
 }
 
 // Two boxes whose separation is about `want` times the shortest half length.
-static void touching_boxes(nsi_rng* rng, double want, body* a, body* b) {
+static void touching_boxes(ns_rng* rng, double want, body* a, body* b) {
     double away[3], low = 0.0, high = 2.0, shortest = INFINITY;
     *a = random_body(rng, NS_GEOM_BOX);
     *b = random_body(rng, NS_GEOM_BOX);
@@ -703,7 +703,7 @@ static double edge_bias(const body* a, const body* b) {
 
 static void boxes_touch_where_they_are(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(4);
+    ns_rng rng = ns_rng_seed(4);
     residual edge_gap = {.name = "gap of crossing edges by support functions",
                          .tolerance = ROUNDING};
     residual inside = {.name = "points are in both boxes", .tolerance = ROUNDING};
@@ -711,7 +711,7 @@ static void boxes_touch_where_they_are(void** state) {
     machine m = machine_create(&a, &b);
     uint32_t edges = 0, faces = 0, apart = 0, missed = 0, most = 0;
     for (int n = 0; n < 20 * CASES; n++) {
-        touching_boxes(&rng, nsi_rng_uniform(&rng, -0.2, 0.05), &a, &b);
+        touching_boxes(&rng, ns_rng_uniform(&rng, -0.2, 0.05), &a, &b);
         double want = separation(&a, &b, true), bias = edge_bias(&a, &b);
         point got[13];
         machine_run(&m, &a, &b, got);
@@ -773,7 +773,7 @@ static void boxes_touch_where_they_are(void** state) {
 // Equal boxes, stacked: four corners, whatever noise there is.
 static void stacked_boxes_have_four_points(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     body b = {.type = NS_GEOM_BOX, .size = {0.5, 0.3, 0.2}};
     body a = b;
     machine m = machine_create(&a, &b);
@@ -783,8 +783,8 @@ static void stacked_boxes_have_four_points(void** state) {
         a = b;
         a.p[2] = 0.4 - (n % 2 ? 1e-4 : 0.0);
         for (int i = 0; i < 3; i++) {
-            a.p[i] += nsi_rng_uniform(&rng, -noise, noise);
-            a.w[i] += nsi_rng_uniform(&rng, -noise, noise);
+            a.p[i] += ns_rng_uniform(&rng, -noise, noise);
+            a.w[i] += ns_rng_uniform(&rng, -noise, noise);
         }
         point got[13];
         machine_run(&m, &a, &b, got);
@@ -837,10 +837,9 @@ static void stacked_boxes_have_four_points(void** state) {
     // Lying at any angle and a little tilted: never by edges, which separate as well to 1e-4 m.
     for (int n = 0; n < 300; n++) {
         a = b;
-        a.p[2] = 0.4 - nsi_rng_uniform(&rng, 0.0, 2e-4);
-        double tilt[3] = {nsi_rng_uniform(&rng, -2e-4, 2e-4), nsi_rng_uniform(&rng, -2e-4, 2e-4),
-                          0};
-        double yaw[3] = {0, 0, nsi_rng_uniform(&rng, -2.0, 2.0)};
+        a.p[2] = 0.4 - ns_rng_uniform(&rng, 0.0, 2e-4);
+        double tilt[3] = {ns_rng_uniform(&rng, -2e-4, 2e-4), ns_rng_uniform(&rng, -2e-4, 2e-4), 0};
+        double yaw[3] = {0, 0, ns_rng_uniform(&rng, -2.0, 2.0)};
         compose_rotations(tilt, yaw, a.w);
         point got[13];
         machine_run(&m, &a, &b, got);
@@ -911,7 +910,7 @@ static body rod_at(const body* plate, double x, double y, double z, double radiu
 
 static void rods_touch_polygons(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(6);
+    ns_rng rng = ns_rng_seed(6);
     residual gaps = {.name = "rod against polygon by search", .tolerance = SEARCHED};
     residual halfway = {.name = "points are half way", .tolerance = SEARCHED};
     static double round[3 * 200];
@@ -929,8 +928,8 @@ static void rods_touch_polygons(void** state) {
                       ns_graph_op_count(m.graph));
         for (int n = 0; n < (k == 2 ? CASES : 5 * CASES); n++) {
             plate = random_body(&rng, NS_GEOM_POLYGON);
-            double x = nsi_rng_uniform(&rng, -0.5, 0.5), y = nsi_rng_uniform(&rng, -0.5, 0.5);
-            double radius = nsi_rng_uniform(&rng, 0.0, 0.05), z = nsi_rng_uniform(&rng, -0.4, 0.4);
+            double x = ns_rng_uniform(&rng, -0.5, 0.5), y = ns_rng_uniform(&rng, -0.5, 0.5);
+            double radius = ns_rng_uniform(&rng, 0.0, 0.05), z = ns_rng_uniform(&rng, -0.4, 0.4);
             rod = rod_at(&plate, x, y, z, radius, 0.1, n % 2);
             point got;
             machine_run(&m, &rod, &plate, &got);
@@ -963,21 +962,21 @@ static void rods_touch_polygons(void** state) {
 // From a point of the ellipse a distance along its normal: known without searching.
 static void rods_touch_ellipses(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(7);
+    ns_rng rng = ns_rng_seed(7);
     residual gaps = {.name = "rod against ellipse", .tolerance = 1e-12};
     residual normals = {.name = "its normal, and position", .tolerance = 1e-9};
     body plate = random_body(&rng, NS_GEOM_ELLIPSE), rod = random_body(&rng, NS_GEOM_CYLINDER);
     machine m = machine_create(&rod, &plate);
     for (int n = 0; n < 20 * CASES; n++) {
         plate = random_body(&rng, NS_GEOM_ELLIPSE);
-        double ratio = n % 7 == 0 ? 1.0 : pow(3.0, nsi_rng_uniform(&rng, -1.0, 1.0));
-        double a = plate.size[0] = nsi_rng_uniform(&rng, 0.03, 0.3), b = plate.size[1] = ratio * a;
-        double t = nsi_rng_uniform(&rng, -4.0, 4.0), x = cos(t), y = sin(t);
+        double ratio = n % 7 == 0 ? 1.0 : pow(3.0, ns_rng_uniform(&rng, -1.0, 1.0));
+        double a = plate.size[0] = ns_rng_uniform(&rng, 0.03, 0.3), b = plate.size[1] = ratio * a;
+        double t = ns_rng_uniform(&rng, -4.0, 4.0), x = cos(t), y = sin(t);
         if (n % 5 == 0) x = n % 2 ? 1.0 : 0.0, y = n % 2 ? 0.0 : -1.0; // the ends of the axes
         double nx = x / a, ny = y / b, size = hypot(nx, ny);
         nx /= size, ny /= size;
-        double d = n % 3 == 0 ? -nsi_rng_uniform(&rng, 0.0, 1e-3)
-                              : pow(10.0, nsi_rng_uniform(&rng, -6.0, 0.0));
+        double d = n % 3 == 0 ? -ns_rng_uniform(&rng, 0.0, 1e-3)
+                              : pow(10.0, ns_rng_uniform(&rng, -6.0, 0.0));
         rod = rod_at(&plate, a * x + d * nx, b * y + d * ny, 0.0, 0.01, 0.1, n % 2);
         point got;
         machine_run(&m, &rod, &plate, &got);
@@ -1018,7 +1017,7 @@ static double unmatched(const machine* m, const point* x, const point* y, double
 
 static void swapping_turns_the_normal(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(8);
+    ns_rng rng = ns_rng_seed(8);
     residual r = {.name = "a and b swapped", .tolerance = 1e-12};
     uint32_t ties = 0;
     for (int k = 0; k < PAIRS; k++) {
@@ -1054,7 +1053,7 @@ static void swapping_turns_the_normal(void** state) {
 
 static void moving_both_changes_nothing(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(9);
+    ns_rng rng = ns_rng_seed(9);
     residual r = {.name = "both moved", .tolerance = 1e-12};
     for (int k = 0; k < PAIRS; k++) {
         body a = random_body(&rng, all[k].a), b = random_body(&rng, all[k].b);
@@ -1097,7 +1096,7 @@ static machine jvp_machine(const machine* m) {
 // Moving a by dx changes a distance by normal . dx, however the nearest points run.
 static void gap_grows_along_the_normal(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(10);
+    ns_rng rng = ns_rng_seed(10);
     residual r = {.name = "d gap = normal . dx", .tolerance = 1e-10};
     for (int k = 0; k < PAIRS; k++) {
         bool boxes = all[k].a == NS_GEOM_BOX && all[k].b == NS_GEOM_BOX;
@@ -1181,7 +1180,7 @@ enum { RESTINGS = sizeof restings / sizeof *restings };
 // out of proportion (the three points of a standing cylinder turn by 1 / UPRIGHT).
 static void resting_poses_have_tame_derivatives(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(14);
+    ns_rng rng = ns_rng_seed(14);
     for (int k = 0; k < RESTINGS; k++) {
         machine m = machine_create(&restings[k].a, &restings[k].b), jvp = jvp_machine(&m);
         double worst = 0.0, moved = 0.0, turned = 0.0;
@@ -1217,7 +1216,7 @@ static void resting_poses_have_tame_derivatives(void** state) {
 
 static void derivatives_pass_the_check(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(11);
+    ns_rng rng = ns_rng_seed(11);
     check_batch* batch = check_batch_create();
     ns_graph* graphs[PAIRS];
     for (int k = 0; k < PAIRS; k++) {
@@ -1243,8 +1242,8 @@ static void derivatives_pass_the_check(void** state) {
         uint32_t slots;
         near[k] = pair_graph(&a, &b, &slots);
         for (int i = 0; i < 3; i++) {
-            a.p[i] += nsi_rng_uniform(&rng, -0.02, 0.02);
-            a.w[i] += nsi_rng_uniform(&rng, -0.008, 0.008);
+            a.p[i] += ns_rng_uniform(&rng, -0.02, 0.02);
+            a.w[i] += ns_rng_uniform(&rng, -0.008, 0.008);
         }
         double in[INPUTS];
         fill_inputs(&a, &b, in);
@@ -1279,8 +1278,7 @@ static void probe_free(probe* p) {
     machine_free(&p->jvp);
     machine_free(&p->vjp);
 }
-static void probe_run(const probe* p, nsi_rng* rng, const body* a, const body* b,
-                      const char* what) {
+static void probe_run(const probe* p, ns_rng* rng, const body* a, const body* b, const char* what) {
     enum { MOST = 2 * MAX_SLOTS * SLOT + 2 * INPUTS };
     double in[MOST], out[MOST];
     const machine* machines[3] = {&p->value, &p->jvp, &p->vjp};
@@ -1288,7 +1286,7 @@ static void probe_run(const probe* p, nsi_rng* rng, const body* a, const body* b
         const machine* m = machines[k];
         fill_inputs(a, b, in);
         for (uint32_t i = INPUTS; i < ns_graph_input_count(m->graph); i++) {
-            in[i] = nsi_rng_uniform(rng, -1.0, 1.0);
+            in[i] = ns_rng_uniform(rng, -1.0, 1.0);
         }
         ns_program_run(m->program, &(ns_run){.in = in, .out = out, .work = m->work});
         for (uint32_t i = 0; i < ns_graph_output_count(m->graph); i++) {
@@ -1313,7 +1311,7 @@ static void probe_run(const probe* p, nsi_rng* rng, const body* a, const body* b
 // offsets and turns, exact and with noise.
 static void degenerate_poses_are_finite(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(12);
+    ns_rng rng = ns_rng_seed(12);
     const double quarter = acos(-1.0) / 2.0;
     static const double levels[] = {0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 1e3};
     static const double noises[] = {0.0, 0.0, 1e-17, 1e-13, 1e-9};
@@ -1327,18 +1325,18 @@ static void degenerate_poses_are_finite(void** state) {
             memcpy(b.size, n % 3 ? sizes : thin, sizeof b.size);
             double noise = noises[n % 5];
             for (int i = 0; i < 3; i++) {
-                double offset = levels[nsi_rng_below(&rng, 7)];
+                double offset = levels[ns_rng_below(&rng, 7)];
                 if (offset > 1.0 && n % 10) offset = 0.0; // now and then very far
-                a.p[i] = nsi_rng_below(&rng, 2) ? offset : -offset;
+                a.p[i] = ns_rng_below(&rng, 2) ? offset : -offset;
                 b.p[i] = 0.0;
                 a.w[i] = b.w[i] = 0.0;
             }
-            if (nsi_rng_below(&rng, 3) == 0) memset(a.p, 0, sizeof a.p);
-            double* turned = nsi_rng_below(&rng, 2) ? a.w : b.w;
-            turned[nsi_rng_below(&rng, 3)] = 0.5 * quarter * nsi_rng_below(&rng, 5);
+            if (ns_rng_below(&rng, 3) == 0) memset(a.p, 0, sizeof a.p);
+            double* turned = ns_rng_below(&rng, 2) ? a.w : b.w;
+            turned[ns_rng_below(&rng, 3)] = 0.5 * quarter * ns_rng_below(&rng, 5);
             for (int i = 0; i < 3; i++) {
-                a.p[i] += nsi_rng_uniform(&rng, -noise, noise);
-                a.w[i] += nsi_rng_uniform(&rng, -noise, noise);
+                a.p[i] += ns_rng_uniform(&rng, -noise, noise);
+                a.w[i] += ns_rng_uniform(&rng, -noise, noise);
             }
             probe_run(&p, &rng, &a, &b, all[k].name);
             count++;
@@ -1407,7 +1405,7 @@ static void pairs_cost_little(void** state) {
     // What they cost when this was written, and a little more.
     static const uint32_t most[PAIRS] = {4,  20, 110, 90, 120, 50,   170, 120, 100,
                                          30, 45, 160, 90, 700, 1200, 250, 250};
-    nsi_rng rng = nsi_rng_seed(13);
+    ns_rng rng = ns_rng_seed(13);
     for (int k = 0; k < PAIRS; k++) {
         body a = random_body(&rng, all[k].a), b = random_body(&rng, all[k].b);
         bool plane = all[k].b == NS_GEOM_PLANE;

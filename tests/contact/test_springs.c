@@ -86,18 +86,18 @@ static ns_model* load(const char* file) {
 }
 
 // Any pose: hinges anywhere, sliders by 0.3 m, and free bodies in any orientation.
-static void random_pose(nsi_rng* rng, const ns_model* model, double lift, double* q) {
+static void random_pose(ns_rng* rng, const ns_model* model, double lift, double* q) {
     for (uint32_t i = 0; i < ns_model_get_sizes(model).nlink; i++) {
         uint32_t at = ns_model_joint_q(model, i);
         ns_joint_type type = ns_model_link(model, i)->joint_type;
         if (at == UINT32_MAX || type == NS_JOINT_FIXED) continue;
-        if (type == NS_JOINT_REVOLUTE) q[at] = nsi_rng_uniform(rng, -3.0, 3.0);
-        if (type == NS_JOINT_PRISMATIC) q[at] = nsi_rng_uniform(rng, -0.3, 0.3);
+        if (type == NS_JOINT_REVOLUTE) q[at] = ns_rng_uniform(rng, -3.0, 3.0);
+        if (type == NS_JOINT_PRISMATIC) q[at] = ns_rng_uniform(rng, -0.3, 0.3);
         if (type == NS_JOINT_FLOATING) q[at + 2] = lift, at += 3;
         if (type != NS_JOINT_FLOATING && type != NS_JOINT_SPHERICAL) continue;
         double sum = 0.0;
         for (uint32_t k = 0; k < 4; k++) {
-            q[at + k] = nsi_rng_uniform(rng, -1.0, 1.0);
+            q[at + k] = ns_rng_uniform(rng, -1.0, 1.0);
             sum += q[at + k] * q[at + k];
         }
         for (uint32_t k = 0; k < 4; k++) q[at + k] /= sqrt(sum);
@@ -110,7 +110,7 @@ static void shipped_models_stay_finite_and_settle(void** state) {
     static const char* const files[] = {"quadruped.urdf",  "double_pendulum.urdf", "pendulum5.urdf",
                                         "arm7_mixed.urdf", "pendulum5_ground.xml", "swimmer2.urdf"};
     const double lift = 0.8; // m, of the quadruped: nothing of it is in the ground then
-    nsi_rng rng = nsi_rng_seed(7);
+    ns_rng rng = ns_rng_seed(7);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         ns_system_options options = spring_options();
         trial t = trial_of_model(load(files[i]), &options, 2000);

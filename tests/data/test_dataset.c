@@ -91,7 +91,7 @@ static void add_table(const set* s, writing* w, const ns_data_part* part) {
 
 static void rows_on_the_grid_are_used_as_they_are(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     static const struct {
         const char* map;
         double step, start, period; // of rows and of the set
@@ -109,7 +109,7 @@ static void rows_on_the_grid_are_used_as_they_are(void** state) {
         set s = make(cases[c].map, cases[c].period);
         writing w = start_table("t,x");
         for (int k = 0; k < N; k++) {
-            x[k] = nsi_rng_normal(&rng);
+            x[k] = ns_rng_normal(&rng);
             put_row(&w, NULL, 2, (double[]){cases[c].start + k * cases[c].step, x[k]});
         }
         add_table(&s, &w, NULL);
@@ -204,7 +204,7 @@ static void uneven_rows_keep_polynomials(void** state) {
     (void)state;
     static const char* const manners[] = {"linear", "cubic"};
     for (int c = 0; c < 2; c++) {
-        nsi_rng rng = nsi_rng_seed(9);
+        ns_rng rng = ns_rng_seed(9);
         char map[100];
         snprintf(map, sizeof map, "time: t\nobserve: {q0: x}\nresample: %s\nmax_gap: 1\n",
                  manners[c]);
@@ -213,7 +213,7 @@ static void uneven_rows_keep_polynomials(void** state) {
         double t = 0.1;
         for (int k = 0; k < 300; k++) {
             put_row(&w, NULL, 2, (double[]){t, 2.0 - t + c * 3.0 * t * t});
-            t += nsi_rng_uniform(&rng, 0.001, 0.005);
+            t += ns_rng_uniform(&rng, 0.001, 0.005);
         }
         add_table(&s, &w, NULL);
         const ns_recording* r = ns_dataset_recording(s.data, 0);
@@ -751,13 +751,13 @@ static void recordings_begin_where_the_map_says(void** state) {
 static void slopes_lead_along_a_path(void** state) {
     (void)state;
     set s = make("time: t\nobserve: {q0: x}\ncontrol: {u: forward(x)}\n", 0.02);
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     writing w = start_table("t,x");
     double t = 0.0, x = 0.3;
     for (int k = 0; k < 400; k++) {
         put_row(&w, NULL, 2, (double[]){t, x});
-        t += nsi_rng_uniform(&rng, 0.003, 0.005);
-        x += nsi_rng_uniform(&rng, -1e-3, 2e-3);
+        t += ns_rng_uniform(&rng, 0.003, 0.005);
+        x += ns_rng_uniform(&rng, -1e-3, 2e-3);
     }
     add_table(&s, &w, NULL);
     double along = 0.3;

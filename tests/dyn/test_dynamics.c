@@ -86,8 +86,8 @@ static double largest(uint32_t n, const double* a) {
     return size;
 }
 
-static void randomize(nsi_rng* rng, double* x, uint32_t n, double size) {
-    for (uint32_t i = 0; i < n; i++) x[i] = nsi_rng_uniform(rng, -size, size);
+static void randomize(ns_rng* rng, double* x, uint32_t n, double size) {
+    for (uint32_t i = 0; i < n; i++) x[i] = ns_rng_uniform(rng, -size, size);
 }
 
 // ---- the trees are what they should be -----------------------------------------------------
@@ -187,7 +187,7 @@ typedef struct algorithm_residuals {
     residual inverse, symmetric, linear, kinetic, solved;
 } algorithm_residuals;
 
-static void compare_algorithms(const ns_model* model, nsi_rng* rng, algorithm_residuals* r) {
+static void compare_algorithms(const ns_model* model, ns_rng* rng, algorithm_residuals* r) {
     ns_model_sizes n = ns_model_get_sizes(model);
     uint32_t nv = n.nv;
     ns_graph* g = trace_algorithms(model);
@@ -221,7 +221,7 @@ static void compare_algorithms(const ns_model* model, nsi_rng* rng, algorithm_re
 }
 
 static void algorithms_agree_on(const char* what, random_tree_options options) {
-    nsi_rng rng = nsi_rng_seed(10);
+    ns_rng rng = ns_rng_seed(10);
     algorithm_residuals r = {{.name = "forward of inverse dynamics", .tolerance = SOLVED},
                              {.name = "M = M'", .tolerance = 0.0},
                              {.name = "M a + bias = inverse dynamics", .tolerance = ROUNDING},
@@ -256,7 +256,7 @@ static void algorithms_agree(void** state) {
 static void small_systems_are_solved(void** state) {
     (void)state;
     residual r = {.name = "A x = b", .tolerance = ROUNDING};
-    nsi_rng rng = nsi_rng_seed(11);
+    ns_rng rng = ns_rng_seed(11);
     for (uint32_t n = 1; n <= 8; n++) {
         double in[72], B[64], x[8], back[8]; // A (n x n), b (n)
         randomize(&rng, B, n * n, 1.0);
@@ -370,7 +370,7 @@ static void jacobians_are_velocities_and_slopes_of_poses(void** state) {
         {.name = "linear Jacobian = slope of position", .tolerance = DIFFERENCES},
         {.name = "angular Jacobian = slope of orientation", .tolerance = DIFFERENCES},
         {.name = "orientations are unit quaternions", .tolerance = ROUNDING}};
-    nsi_rng rng = nsi_rng_seed(12);
+    ns_rng rng = ns_rng_seed(12);
     const char* const observe[] = {"link/*/pose", "link/*/velocity", "link/*/jacobian/linear",
                                    "link/*/jacobian/angular", NULL};
     for (uint32_t n = 0; n < 24; n++) {
@@ -422,7 +422,7 @@ static double spring_power(const random_tree* tree, const ns_model* model, const
 static void power_of_joint_forces_is_the_rate_of_energy(void** state) {
     (void)state;
     residual r = {.name = "dE/dt = qd . tau", .tolerance = DIFFERENCES};
-    nsi_rng rng = nsi_rng_seed(13);
+    ns_rng rng = ns_rng_seed(13);
     for (uint32_t n = 0; n < 60; n++) {
         random_tree tree;
         random_tree_options o = {.forces = true, .armature = true, .mimic = n % 2 == 0};
@@ -468,7 +468,7 @@ static void momentum_changes_by_outer_forces_alone(void** state) {
     residual linear = {.name = "dp/dt = m g", .tolerance = DIFFERENCES};
     residual angular = {.name = "dL/dt = c x m g", .tolerance = DIFFERENCES};
     residual velocity = {.name = "p = m dc/dt", .tolerance = DIFFERENCES};
-    nsi_rng rng = nsi_rng_seed(14);
+    ns_rng rng = ns_rng_seed(14);
     for (uint32_t n = 0; n < 40; n++) {
         random_tree tree;
         random_tree_options o = {.forces = true, .mimic = n % 2 == 0, .one_root = true};
@@ -478,7 +478,7 @@ static void momentum_changes_by_outer_forces_alone(void** state) {
         o = vary(o, n);
         random_tree_make(&tree, &o);
         tree.link[0].damping = tree.link[0].friction = 0.0; // they would hold on to the world
-        for (int i = 0; i < 3; i++) tree.world.gravity[i] = nsi_rng_uniform(&rng, -10.0, 10.0);
+        for (int i = 0; i < 3; i++) tree.world.gravity[i] = ns_rng_uniform(&rng, -10.0, 10.0);
         ns_model* model = random_tree_build(&tree, NULL);
         ns_model_sizes z = ns_model_get_sizes(model);
         const char* const observe[] = {"qdd", "momentum", "com", NULL};
@@ -546,7 +546,7 @@ static void energy_drifts_by_the_integrators_error_only(void** state) {
     (void)state;
     residual r = {.name = "energy drift over 1 s at 1 ms", .tolerance = DRIFT};
     residual halved = {.name = "drift at half the step / drift", .tolerance = HALVED};
-    nsi_rng rng = nsi_rng_seed(15);
+    ns_rng rng = ns_rng_seed(15);
     for (uint32_t n = 0; n < 16; n++) {
         random_tree tree;
         random_tree_options o = {.springs = true, .armature = true, .mimic = n % 4 == 0};
@@ -592,7 +592,7 @@ static void momentum_of_free_trees_is_conserved(void** state) {
     (void)state;
     residual r = {.name = "momentum drift over 0.5 s at 1 ms", .tolerance = DRIFT};
     residual halved = {.name = "drift at half the step / drift", .tolerance = HALVED};
-    nsi_rng rng = nsi_rng_seed(16);
+    ns_rng rng = ns_rng_seed(16);
     for (uint32_t n = 0; n < 12; n++) {
         random_tree tree;
         random_tree_options o = {.forces = true, .one_root = true, .root = ROOT_FLOATING};
@@ -663,7 +663,7 @@ static void a_turned_world_changes_nothing(void** state) {
     (void)state;
     residual r = {.name = "turned world: accelerations", .tolerance = SOLVED};
     residual M = {.name = "turned world: mass matrix, bias, energy", .tolerance = ROUNDING};
-    nsi_rng rng = nsi_rng_seed(17);
+    ns_rng rng = ns_rng_seed(17);
     for (uint32_t n = 0; n < 40; n++) {
         random_tree tree, turned;
         random_tree_options o = {.forces = true, .mimic = n % 2 == 0, .seed = 600};
@@ -777,7 +777,7 @@ static void welded_links_are_merged_inertias(void** state) {
     (void)state;
     residual r = {.name = "welded against merged: accelerations", .tolerance = SOLVED};
     residual M = {.name = "welded against merged: M, bias, energy", .tolerance = ROUNDING};
-    nsi_rng rng = nsi_rng_seed(18);
+    ns_rng rng = ns_rng_seed(18);
     uint32_t welds = 0;
     for (uint32_t n = 0; n < 60; n++) {
         random_tree tree, merged;
@@ -823,7 +823,7 @@ static void mimic_joints_are_a_projection(void** state) {
     residual M = {.name = "mimic: mass matrix and bias", .tolerance = ROUNDING};
     residual tau = {.name = "mimic: joint forces", .tolerance = ROUNDING};
     residual r = {.name = "mimic: accelerations", .tolerance = SOLVED};
-    nsi_rng rng = nsi_rng_seed(19);
+    ns_rng rng = ns_rng_seed(19);
     uint32_t followers = 0;
     for (uint32_t n = 0; n < 80; n++) {
         random_tree tree, full;

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-static void randomize(nsi_rng* rng, double* x, uint32_t n, double size) {
-    for (uint32_t i = 0; i < n; i++) x[i] = nsi_rng_uniform(rng, -size, size);
+static void randomize(ns_rng* rng, double* x, uint32_t n, double size) {
+    for (uint32_t i = 0; i < n; i++) x[i] = ns_rng_uniform(rng, -size, size);
 }
 
 // ---- double pendulum -----------------------------------------------------------------------
@@ -25,9 +25,9 @@ static void double_pendulum_obeys_lagrange(void** state) {
     (void)state;
     const char* const observe[] = {"qdd", "mass_matrix", "bias", NULL};
     residual r = {.name = "double pendulum: M, bias, accelerations", .tolerance = 1e-13};
-    nsi_rng rng = nsi_rng_seed(20);
+    ns_rng rng = ns_rng_seed(20);
     for (int n = 0; n < 50; n++) {
-        double m[2], c[2], I[2], l = nsi_rng_uniform(&rng, 0.3, 1.5);
+        double m[2], c[2], I[2], l = ns_rng_uniform(&rng, 0.3, 1.5);
         random_tree tree = {.world = ns_default_world_def(), .nlink = 2};
         for (int i = 0; i < 2; i++) {
             ns_link_def link = ns_default_link_def();
@@ -36,9 +36,9 @@ static void double_pendulum_obeys_lagrange(void** state) {
             link.joint_type = NS_JOINT_REVOLUTE;
             link.axis[0] = link.axis[2] = 0.0, link.axis[1] = 1.0;
             if (i == 1) link.origin.position[2] = -l;
-            m[i] = link.mass = nsi_rng_uniform(&rng, 0.5, 2.0);
-            c[i] = nsi_rng_uniform(&rng, 0.1, 1.0);
-            I[i] = nsi_rng_uniform(&rng, 0.01, 0.1);
+            m[i] = link.mass = ns_rng_uniform(&rng, 0.5, 2.0);
+            c[i] = ns_rng_uniform(&rng, 0.1, 1.0);
+            I[i] = ns_rng_uniform(&rng, 0.01, 0.1);
             link.com[2] = -c[i];
             link.inertia[0] = link.inertia[1] = link.inertia[2] = I[i];
             tree.link[i] = link;
@@ -118,41 +118,41 @@ static void joint_forces_are_what_the_header_says(void** state) {
     (void)state;
     residual each = {.name = "spring, damper, friction, limit, actuator", .tolerance = 1e-14};
     residual r = {.name = "their sum over the inertia", .tolerance = 1e-13};
-    nsi_rng rng = nsi_rng_seed(21);
+    ns_rng rng = ns_rng_seed(21);
     uint32_t beyond = 0, clamped = 0;
     for (uint32_t n = 0; n < 400; n++) {
-        double resistance = nsi_rng_uniform(&rng, 0.5, 2.0);
+        double resistance = ns_rng_uniform(&rng, 0.5, 2.0);
         random_tree tree = one_joint(n % 2 ? NS_JOINT_PRISMATIC : NS_JOINT_REVOLUTE, resistance);
         ns_link_def* l = &tree.link[0];
-        l->stiffness = nsi_rng_uniform(&rng, 0.0, 10.0);
-        l->rest = nsi_rng_uniform(&rng, -1.0, 1.0);
-        l->damping = nsi_rng_uniform(&rng, 0.0, 2.0);
-        l->friction = nsi_rng_uniform(&rng, 0.0, 2.0);
-        l->friction_velocity = nsi_rng_uniform(&rng, 0.01, 1.0);
-        l->armature = nsi_rng_uniform(&rng, 0.0, 1.0);
+        l->stiffness = ns_rng_uniform(&rng, 0.0, 10.0);
+        l->rest = ns_rng_uniform(&rng, -1.0, 1.0);
+        l->damping = ns_rng_uniform(&rng, 0.0, 2.0);
+        l->friction = ns_rng_uniform(&rng, 0.0, 2.0);
+        l->friction_velocity = ns_rng_uniform(&rng, 0.01, 1.0);
+        l->armature = ns_rng_uniform(&rng, 0.0, 1.0);
         l->limited = n % 4 < 2;
         l->lower = -0.5, l->upper = 0.5;
-        l->limit_stiffness = nsi_rng_uniform(&rng, 1.0, 50.0);
-        l->limit_damping = nsi_rng_uniform(&rng, 0.0, 20.0);
+        l->limit_stiffness = ns_rng_uniform(&rng, 1.0, 50.0);
+        l->limit_damping = ns_rng_uniform(&rng, 0.0, 20.0);
         ns_actuator_def* a = &tree.actuator[0];
         *a = ns_default_actuator_def();
         tree.nactuator = 1;
         a->joint = "joint";
         a->name = "motor";
         a->type = (ns_actuator_type)(n / 4 % 4);
-        a->gear = nsi_rng_uniform(&rng, -2.0, 2.0);
-        a->kp = nsi_rng_uniform(&rng, 0.0, 10.0);
-        a->kd = nsi_rng_uniform(&rng, 0.0, 0.1);
+        a->gear = ns_rng_uniform(&rng, -2.0, 2.0);
+        a->kp = ns_rng_uniform(&rng, 0.0, 10.0);
+        a->kd = ns_rng_uniform(&rng, 0.0, 0.1);
         a->control_limited = n / 16 % 2, a->control_lower = -0.7, a->control_upper = 0.4;
         a->force_limited = n / 32 % 2, a->force_lower = -1.5, a->force_upper = 1.0;
         ns_model* model = random_tree_build(&tree, NULL);
         const char* const observe[] = {"qdd", "joint", "actuator", NULL};
         evaluator* e = evaluator_create(model, observe);
-        double q = nsi_rng_uniform(&rng, -1.0, 1.0), qd = nsi_rng_uniform(&rng, -2.0, 2.0);
-        double u = nsi_rng_uniform(&rng, -1.0, 1.0), motor = nsi_rng_uniform(&rng, -1.0, 1.0);
+        double q = ns_rng_uniform(&rng, -1.0, 1.0), qd = ns_rng_uniform(&rng, -2.0, 2.0);
+        double u = ns_rng_uniform(&rng, -1.0, 1.0), motor = ns_rng_uniform(&rng, -1.0, 1.0);
         e->q[0] = q, e->qd[0] = qd, e->u[0] = u;
         if (a->type == NS_ACTUATOR_SERIES_ELASTIC) e->motor[0] = motor;
-        e->tau[0] = nsi_rng_uniform(&rng, -2.0, 2.0);
+        e->tau[0] = ns_rng_uniform(&rng, -2.0, 2.0);
         evaluator_run(e);
 
         double spring = -l->stiffness * (q - l->rest), damper = -l->damping * qd;
@@ -184,16 +184,16 @@ static void free_joints_have_forces_on_each_velocity(void** state) {
     (void)state;
     residual r = {.name = "ball and floating joints: forces", .tolerance = 1e-13};
     residual moves = {.name = "ball and floating joints: accelerations", .tolerance = 1e-12};
-    nsi_rng rng = nsi_rng_seed(22);
+    ns_rng rng = ns_rng_seed(22);
     for (int n = 0; n < 20; n++) {
         ns_joint_type type = n % 2 ? NS_JOINT_FLOATING : NS_JOINT_SPHERICAL;
-        double resistance = nsi_rng_uniform(&rng, 0.5, 2.0);
+        double resistance = ns_rng_uniform(&rng, 0.5, 2.0);
         random_tree tree = one_joint(type, resistance); // mass and inertia are the same number
         ns_link_def* l = &tree.link[0];
-        l->damping = nsi_rng_uniform(&rng, 0.1, 2.0);
-        l->friction = nsi_rng_uniform(&rng, 0.1, 2.0);
-        l->friction_velocity = nsi_rng_uniform(&rng, 0.1, 1.0);
-        l->armature = n % 4 < 2 ? nsi_rng_uniform(&rng, 0.1, 1.0) : 0.0;
+        l->damping = ns_rng_uniform(&rng, 0.1, 2.0);
+        l->friction = ns_rng_uniform(&rng, 0.1, 2.0);
+        l->friction_velocity = ns_rng_uniform(&rng, 0.1, 1.0);
+        l->armature = n % 4 < 2 ? ns_rng_uniform(&rng, 0.1, 1.0) : 0.0;
         ns_model* model = random_tree_build(&tree, NULL);
         const char* const observe[] = {"qdd", "joint/joint/tau", NULL};
         evaluator* e = evaluator_create(model, observe);

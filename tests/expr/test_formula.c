@@ -326,10 +326,10 @@ static void smoothing_has_the_published_coefficients(void** state) {
 // Polynomials come back, also at the ends, with uneven rows and with missing ones.
 static void smoothing_keeps_polynomials(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(11);
+    ns_rng rng = ns_rng_seed(11);
     double times[ROWS], x[ROWS], slope[ROWS], out[ROWS], t = 5.0;
     for (int k = 0; k < ROWS; k++) {
-        t += nsi_rng_uniform(&rng, 0.002, 0.004);
+        t += ns_rng_uniform(&rng, 0.002, 0.004);
         times[k] = t;
         double s = (t - 5.0) / 0.1;
         x[k] = 1.0 - 2.0 * s + 3.0 * s * s - s * s * s;
@@ -400,11 +400,11 @@ static int compare(const void* a, const void* b) {
 
 static void the_spacing_is_the_median(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     for (uint32_t count = 2; count < 200; count++) {
         double times[200], scratch[200], steps[200];
         times[0] = 0.0;
-        for (uint32_t k = 1; k < count; k++) times[k] = times[k - 1] + 1 + nsi_rng_below(&rng, 4);
+        for (uint32_t k = 1; k < count; k++) times[k] = times[k - 1] + 1 + ns_rng_below(&rng, 4);
         for (uint32_t k = 1; k < count; k++) steps[k - 1] = times[k] - times[k - 1];
         qsort(steps, count - 1, sizeof *steps, compare);
         assert_true(nsi_series_spacing(times, count, scratch) == steps[(count - 2) / 2]);

@@ -116,9 +116,9 @@ typedef struct operands {
     double *x, *z, *w, *y, *g; // each exactly as large as it has to be
 } operands;
 
-static double* numbers(nsi_rng* rng, size_t count) {
+static double* numbers(ns_rng* rng, size_t count) {
     double* x = malloc(count * sizeof *x);
-    for (size_t i = 0; i < count; i++) x[i] = nsi_rng_uniform(rng, -1.0, 1.0);
+    for (size_t i = 0; i < count; i++) x[i] = ns_rng_uniform(rng, -1.0, 1.0);
     return x;
 }
 
@@ -201,7 +201,7 @@ static void blocks_sum_in_the_order_they_promise(void** state) {
     enum { N = sizeof widths / sizeof *widths };
     build builds[2];
     uint32_t nbuild = list_builds(builds);
-    nsi_rng rng = nsi_rng_seed(12);
+    ns_rng rng = ns_rng_seed(12);
     for (uint32_t k = 0; k < N * N; k++) {
         for (uint32_t variant = 0; variant < 2 * NSI_LANE_FORMS; variant++) {
             uint32_t form = variant / 2;

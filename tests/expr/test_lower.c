@@ -140,13 +140,13 @@ typedef enum sampler {
     NEAR_ZERO, // doubles around multiples of pi/2, the low-th to the high-th
 } sampler;
 
-static double sample(nsi_rng* rng, sampler kind, double low, double high) {
-    double u = nsi_rng_uniform(rng, low, high);
+static double sample(ns_rng* rng, sampler kind, double low, double high) {
+    double u = ns_rng_uniform(rng, low, high);
     switch (kind) {
-    case BINARY: return (nsi_rng_next(rng) & 1 ? 1.0 : -1.0) * exp2(u);
+    case BINARY: return (ns_rng_next(rng) & 1 ? 1.0 : -1.0) * exp2(u);
     case NEAR_ZERO: {
         double x = rint(u) * 1.5707963267948966;
-        for (uint32_t k = nsi_rng_below(rng, 4); k > 0; k--) x = nextafter(x, INFINITY);
+        for (uint32_t k = ns_rng_below(rng, 4); k > 0; k--) x = nextafter(x, INFINITY);
         return x;
     }
     default: return u;
@@ -214,7 +214,7 @@ static void every_function_is_accurate(void** state) {
     (void)state;
     if (LDBL_MANT_DIG < 64) skip(); // no better arithmetic at hand to compare with
     enum { NPOINT = 40000 };
-    nsi_rng rng = nsi_rng_seed(11);
+    ns_rng rng = ns_rng_seed(11);
     for (size_t i = 0; i < LENGTH(accuracy); i++) {
         const nsi_op op = accuracy[i].op;
         const double low = accuracy[i].low, high = accuracy[i].high;
@@ -224,7 +224,7 @@ static void every_function_is_accurate(void** state) {
             double a = sample(&rng, accuracy[i].kind, low, high);
             double b = sample(&rng, accuracy[i].kind, low, high);
             if (op == NSI_POW) { // `b` so far is the logarithm of the result
-                a = exp2(nsi_rng_uniform(&rng, k % 2 ? -1.0 : -40.0, k % 2 ? 1.0 : 40.0));
+                a = exp2(ns_rng_uniform(&rng, k % 2 ? -1.0 : -40.0, k % 2 ? 1.0 : 40.0));
                 b = b / log(a);
             }
             double error = ulps(call(&f, a, b), reference(op, a, b));
@@ -245,7 +245,7 @@ static void large_angles_are_accurate(void** state) {
     enum { NPOINT = 40000 };
     const double bound = 1.2e-16; // 1.1 ulp of 1/2..1
     static const nsi_op ops[] = {NSI_SIN, NSI_COS};
-    nsi_rng rng = nsi_rng_seed(13);
+    ns_rng rng = ns_rng_seed(13);
     for (size_t i = 0; i < LENGTH(ops); i++) {
         function f = function_of(ops[i]);
         double worst = 0.0;
@@ -486,17 +486,17 @@ static void zero_keeps_its_sign(void** state) {
 // ---- symmetry, range, folding --------------------------------------------------------------
 
 // Any double: all bit patterns, but for NaN.
-static double any_double(nsi_rng* rng) {
+static double any_double(ns_rng* rng) {
     double x;
     do {
-        uint64_t bits = nsi_rng_next(rng);
+        uint64_t bits = ns_rng_next(rng);
         memcpy(&x, &bits, sizeof x);
     } while (isnan(x));
     return x;
 }
 
-static double usual_or_any(nsi_rng* rng, int k) {
-    return k % 2 ? any_double(rng) : nsi_rng_uniform(rng, -20.0, 20.0);
+static double usual_or_any(ns_rng* rng, int k) {
+    return k % 2 ? any_double(rng) : ns_rng_uniform(rng, -20.0, 20.0);
 }
 
 static void symmetries_are_exact(void** state) {
@@ -509,7 +509,7 @@ static void symmetries_are_exact(void** state) {
         {NSI_ATAN, -1}, {NSI_ASIN, -1}, {NSI_ATAN2, -1}, {NSI_SIGN, -1},
     };
     enum { NPOINT = 20000 };
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     for (size_t i = 0; i < LENGTH(cases); i++) {
         function f = function_of(cases[i].op);
         for (int k = 0; k < NPOINT; k++) {
@@ -533,7 +533,7 @@ static void bounded_functions_stay_in_bounds(void** state) {
         {NSI_ACOS, 0, PI},    {NSI_ASIN, -PI / 2, PI / 2},
     };
     enum { NPOINT = 50000 };
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     for (size_t i = 0; i < LENGTH(cases); i++) {
         function f = function_of(cases[i].op);
         for (int k = 0; k < NPOINT; k++) {
@@ -558,7 +558,7 @@ static bool is_lowered(uint32_t op) {
 static void folding_and_expansion_agree(void** state) {
     (void)state;
     enum { NPOINT = 1000 };
-    nsi_rng rng = nsi_rng_seed(7);
+    ns_rng rng = ns_rng_seed(7);
     for (uint32_t op = 0; op < NSI_OP_COUNT; op++) {
         if (!is_lowered(op)) continue;
         function f = function_of((nsi_op)op);
@@ -585,7 +585,7 @@ static void backends_agree(void** state) {
         {.backend = NS_BACKEND_NATIVE, .lanes = 4},
     };
     enum { NRUN = 500, NLANE = 16 };
-    nsi_rng rng = nsi_rng_seed(17);
+    ns_rng rng = ns_rng_seed(17);
     for (uint32_t op = 0; op < NSI_OP_COUNT; op++) {
         if (!is_lowered(op)) continue;
         function f = function_of((nsi_op)op);

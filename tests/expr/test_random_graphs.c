@@ -30,7 +30,7 @@ typedef struct item {
 } item;
 
 typedef struct maker {
-    nsi_rng rng;
+    ns_rng rng;
     item pool[MAX_POOL];
     uint32_t count, ninput;
     ns_expr inputs[MAX_INPUTS];
@@ -41,10 +41,10 @@ typedef struct maker {
 // Arguments of one call draw at most one random number: the order of their evaluation is not
 // defined.
 static uint32_t below(maker* m, uint32_t n) {
-    return nsi_rng_below(&m->rng, n);
+    return ns_rng_below(&m->rng, n);
 }
 static bool chance(maker* m, double p) {
-    return nsi_rng_uniform(&m->rng, 0.0, 1.0) < p;
+    return ns_rng_uniform(&m->rng, 0.0, 1.0) < p;
 }
 
 static void push(maker* m, ns_expr x, double bound) {
@@ -59,7 +59,7 @@ static item pick(maker* m) {
         return (item){ns_const(c), fabs(c)};
     }
     if (chance(m, 0.05)) {
-        double c = nsi_rng_uniform(&m->rng, -2.0, 2.0);
+        double c = ns_rng_uniform(&m->rng, -2.0, 2.0);
         return (item){ns_const(c), fabs(c)};
     }
     uint32_t window = m->count > 8 && chance(m, 0.7) ? 8 : m->count;
@@ -243,7 +243,7 @@ static void push_gradient(maker* m) {
 
 static ns_graph* random_graph(uint64_t seed, double* x, double* weights[ARRAYS]) {
     static const char* const names[] = {"a", "b", "c", "d", "e"};
-    maker m = {.rng = nsi_rng_seed(seed)};
+    maker m = {.rng = ns_rng_seed(seed)};
     ns_graph* g = NULL;
     ns_error error;
     assert_int_equal(ns_graph_create(NULL, &g, NULL), NS_OK);
@@ -251,7 +251,7 @@ static ns_graph* random_graph(uint64_t seed, double* x, double* weights[ARRAYS])
 
     m.ninput = 1 + below(&m, MAX_INPUTS);
     for (uint32_t i = 0; i < m.ninput; i++) {
-        x[i] = nsi_rng_uniform(&m.rng, -1.5, 1.5);
+        x[i] = ns_rng_uniform(&m.rng, -1.5, 1.5);
         m.inputs[i] = ns_input(names[i]);
         push(&m, m.inputs[i], 1.7);
     }
@@ -259,13 +259,13 @@ static ns_graph* random_graph(uint64_t seed, double* x, double* weights[ARRAYS])
     for (uint32_t k = 0; k < m.narray; k++) {
         m.arrays[k] = ns_input_array(k == 0 ? "w" : "v", ARRAY_SIZE, chance(&m, 0.4));
         for (uint32_t e = 0; e < ARRAY_SIZE; e++) {
-            weights[k][e] = nsi_rng_uniform(&m.rng, -0.8, 0.8);
+            weights[k][e] = ns_rng_uniform(&m.rng, -0.8, 0.8);
         }
     }
     uint32_t steps = 2 + below(&m, 10);
     for (uint32_t i = 0; i < steps; i++) {
         if (m.narray > 0 && chance(&m, 0.2)) push_layer(&m);
-        double kind = nsi_rng_uniform(&m.rng, 0.0, 1.0);
+        double kind = ns_rng_uniform(&m.rng, 0.0, 1.0);
         if (kind < 0.35) {
             push_arithmetic(&m);
         } else if (kind < 0.65) {

@@ -173,13 +173,13 @@ static void check_masks(const char* name, const ns_graph* g, uint32_t nswitch, c
     uint32_t ninput = ns_graph_input_count(g), noutput = ns_graph_output_count(g);
     assert_true(ninput <= MAX_PORTS && noutput <= MAX_PORTS);
     check_code(g);
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     for (uint32_t lanes = 1; lanes <= MAX_LANES; lanes += 3) {
         runner interp = make_runner(g, NS_BACKEND_INTERP, lanes);
         runner native = make_runner(g, NS_BACKEND_NATIVE, lanes);
         uint32_t masks = 1u << (lanes * nswitch), rounds = masks < 64 ? 20 : 3;
         for (uint32_t n = 0; n < masks * rounds; n++) {
-            uint32_t mask = n < masks ? n : nsi_rng_below(&rng, masks);
+            uint32_t mask = n < masks ? n : ns_rng_below(&rng, masks);
             double in[MAX_PORTS * MAX_LANES] = {0};
             for (uint32_t i = 0; i < ninput * lanes; i++) {
                 bool is_switch = i < nswitch * lanes;
@@ -187,8 +187,8 @@ static void check_masks(const char* name, const ns_graph* g, uint32_t nswitch, c
                         : (mask >> i & 1u) ? 1.0
                                            : -1.0;
             }
-            if (nsi_rng_below(&rng, 3) == 0) {
-                int byte = (int)nsi_rng_below(&rng, 256);
+            if (ns_rng_below(&rng, 3) == 0) {
+                int byte = (int)ns_rng_below(&rng, 256);
                 memset(native.work, byte, ns_program_work_size(native.program));
             }
             run(&interp, in, weights);
@@ -525,19 +525,19 @@ static void every_failing_allocation_is_reported(void** state) {
 // ---- random graphs made of selects ---------------------------------------------------------
 
 typedef struct pool {
-    nsi_rng rng;
+    ns_rng rng;
     ns_expr items[600];
     uint32_t count;
 } pool;
 
 static ns_expr pick(pool* p) {
-    uint32_t reach = nsi_rng_below(&p->rng, 5) == 0 || p->count < 10 ? p->count : 10;
-    return p->items[p->count - 1 - nsi_rng_below(&p->rng, reach)];
+    uint32_t reach = ns_rng_below(&p->rng, 5) == 0 || p->count < 10 ? p->count : 10;
+    return p->items[p->count - 1 - ns_rng_below(&p->rng, reach)];
 }
 
 static ns_expr operation(pool* p, ns_expr a, ns_expr b) {
-    ns_expr constant = ns_const(nsi_rng_uniform(&p->rng, 0.25, 0.75));
-    switch (nsi_rng_below(&p->rng, 5)) {
+    ns_expr constant = ns_const(ns_rng_uniform(&p->rng, 0.25, 0.75));
+    switch (ns_rng_below(&p->rng, 5)) {
     case 0: return ns_fma(a, constant, b);
     case 1: return ns_sub(ns_mul(constant, a), b);
     case 2: return ns_max(ns_mul(a, constant), ns_neg(b));
@@ -549,16 +549,16 @@ static ns_expr operation(pool* p, ns_expr a, ns_expr b) {
 // Steps of their own on what there is; now and then one is left in the pool for others.
 static ns_expr branch_of(pool* p, const ns_expr* m, uint32_t conditions) {
     ns_expr own[4];
-    uint32_t steps = nsi_rng_below(&p->rng, 70);
+    uint32_t steps = ns_rng_below(&p->rng, 70);
     for (int i = 0; i < 4; i++) own[i] = pick(p);
     for (uint32_t i = 0; i < steps; i++) {
         ns_expr outside = pick(p);
-        ns_expr b = nsi_rng_below(&p->rng, 4) == 0 ? outside : own[nsi_rng_below(&p->rng, 4)];
-        uint32_t k = nsi_rng_below(&p->rng, 4);
-        bool chooses = nsi_rng_below(&p->rng, 30) == 0;
-        own[k] = chooses ? ns_select(m[nsi_rng_below(&p->rng, conditions)], own[k], b)
+        ns_expr b = ns_rng_below(&p->rng, 4) == 0 ? outside : own[ns_rng_below(&p->rng, 4)];
+        uint32_t k = ns_rng_below(&p->rng, 4);
+        bool chooses = ns_rng_below(&p->rng, 30) == 0;
+        own[k] = chooses ? ns_select(m[ns_rng_below(&p->rng, conditions)], own[k], b)
                          : operation(p, own[k], b);
-        if (nsi_rng_below(&p->rng, 150) == 0) p->items[p->count++] = own[k];
+        if (ns_rng_below(&p->rng, 150) == 0) p->items[p->count++] = own[k];
     }
     return ns_add(ns_add(own[0], own[1]), ns_sub(own[2], own[3]));
 }
@@ -568,25 +568,25 @@ static ns_graph* random_selects(uint64_t seed) {
     enum { CONDITIONS = 3, INPUTS = 6 };
     static const char* const names[INPUTS] = {"c", "d", "e", "x", "y", "z"};
     pool* p = calloc(1, sizeof *p);
-    p->rng = nsi_rng_seed(seed);
+    p->rng = ns_rng_seed(seed);
     ns_graph* g = tracing_begin();
     ns_expr m[CONDITIONS];
     for (int i = 0; i < INPUTS; i++) p->items[p->count++] = ns_input(names[i]);
     for (int i = 0; i < CONDITIONS; i++) m[i] = positive(p->items[i]);
-    uint32_t selects = 1 + nsi_rng_below(&p->rng, 8);
+    uint32_t selects = 1 + ns_rng_below(&p->rng, 8);
     for (uint32_t n = 0; n < selects; n++) {
-        for (uint32_t i = nsi_rng_below(&p->rng, 20); i-- > 0;) {
+        for (uint32_t i = ns_rng_below(&p->rng, 20); i-- > 0;) {
             ns_expr a = pick(p), b = pick(p);
             p->items[p->count++] = operation(p, a, b);
         }
-        if (nsi_rng_below(&p->rng, 4) == 0) {
+        if (ns_rng_below(&p->rng, 4) == 0) {
             ns_expr a = pick(p), b = pick(p);
-            m[nsi_rng_below(&p->rng, CONDITIONS)] = ns_lt(a, b);
+            m[ns_rng_below(&p->rng, CONDITIONS)] = ns_lt(a, b);
         }
-        ns_expr condition = m[nsi_rng_below(&p->rng, CONDITIONS)];
+        ns_expr condition = m[ns_rng_below(&p->rng, CONDITIONS)];
         ns_expr then = branch_of(p, m, CONDITIONS), otherwise = branch_of(p, m, CONDITIONS);
         p->items[p->count++] = ns_select(condition, then, otherwise);
-        if (nsi_rng_below(&p->rng, 3) == 0) { // once more, from the same branch
+        if (ns_rng_below(&p->rng, 3) == 0) { // once more, from the same branch
             ns_expr more = operation(p, then, pick(p));
             p->items[p->count++] = ns_select(condition, more, pick(p));
         }

@@ -186,33 +186,33 @@ static void abs_of_negated_abs_is_final(void** state) {
 
 // ---- graphs at random ----------------------------------------------------------------------
 
-static nsi_id random_operand(nsi_rng* rng, const nsi_id* pool, uint32_t count) {
+static nsi_id random_operand(ns_rng* rng, const nsi_id* pool, uint32_t count) {
     // Recent ones more often, so that identities meet.
-    uint32_t range = nsi_rng_below(rng, 2) && count > 6 ? 6 : count;
-    return pool[count - 1 - nsi_rng_below(rng, range)];
+    uint32_t range = ns_rng_below(rng, 2) && count > 6 ? 6 : count;
+    return pool[count - 1 - ns_rng_below(rng, range)];
 }
 
 // Numbers that identities look for, and others.
-static double random_number(nsi_rng* rng) {
+static double random_number(ns_rng* rng) {
     static const double special[] = {0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, 1.5, INFINITY, NAN};
-    uint32_t k = nsi_rng_below(rng, 14);
-    return k < 10 ? special[k] : nsi_rng_normal(rng);
+    uint32_t k = ns_rng_below(rng, 14);
+    return k < 10 ? special[k] : ns_rng_normal(rng);
 }
 
 // Those with identities more often.
-static nsi_op random_op(nsi_rng* rng) {
+static nsi_op random_op(ns_rng* rng) {
     static const nsi_op with_identities[] = {NSI_ADD, NSI_SUB, NSI_MUL, NSI_NEG,      NSI_NEG,
                                              NSI_FMA, NSI_ABS, NSI_MIN, NSI_COPYSIGN, NSI_NOT,
                                              NSI_DIV, NSI_POW, NSI_AND, NSI_SELECT,   NSI_FNMS};
-    uint32_t k = nsi_rng_below(rng, 30);
-    return k < 15 ? with_identities[k] : (nsi_op)nsi_rng_below(rng, NSI_OP_COUNT);
+    uint32_t k = ns_rng_below(rng, 30);
+    return k < 15 ? with_identities[k] : (nsi_op)ns_rng_below(rng, NSI_OP_COUNT);
 }
 
 static void random_graphs_round_trip(void** state) {
     (void)state;
     enum { NGRAPH = 3000, NSTEP = 40 };
     for (uint32_t seed = 0; seed < NGRAPH; seed++) {
-        nsi_rng rng = nsi_rng_seed(seed);
+        ns_rng rng = ns_rng_seed(seed);
         ns_graph* g = new_graph();
         uint32_t w = nsi_graph_array(g, "w", 6, false), s = nsi_graph_sink(g, "s", 8, true);
         nsi_id pool[NSTEP + 1] = {nsi_graph_input(g, "x")};
@@ -221,7 +221,7 @@ static void random_graphs_round_trip(void** state) {
             nsi_id a = random_operand(&rng, pool, count);
             nsi_id b = random_operand(&rng, pool, count);
             nsi_id c = random_operand(&rng, pool, count);
-            uint32_t choice = nsi_rng_below(&rng, 20);
+            uint32_t choice = ns_rng_below(&rng, 20);
             if (choice == 0) { // an input that comes late
                 char name[16];
                 snprintf(name, sizeof name, "x%u", count);
@@ -237,8 +237,8 @@ static void random_graphs_round_trip(void** state) {
                                    .source = w,
                                    .sink = NSI_NONE};
                 nsi_id node = nsi_graph_block(g, &block);
-                pool[count++] = nsi_graph_out(g, node, nsi_rng_below(&rng, 2));
-            } else if (choice == 6 && nsi_rng_below(&rng, 4) == 0) {
+                pool[count++] = nsi_graph_out(g, node, ns_rng_below(&rng, 2));
+            } else if (choice == 6 && ns_rng_below(&rng, 4) == 0) {
                 nsi_id inputs[] = {a, b, c};
                 nsi_block block = {.kind = &nsi_dense_outer,
                                    .params = {2, 1},
@@ -246,7 +246,7 @@ static void random_graphs_round_trip(void** state) {
                                    .inputs = inputs,
                                    .source = NSI_NONE,
                                    .sink = s,
-                                   .sink_offset = nsi_rng_below(&rng, 7)};
+                                   .sink_offset = ns_rng_below(&rng, 7)};
                 nsi_graph_block(g, &block);
             } else {
                 nsi_op op = random_op(&rng);
@@ -320,9 +320,9 @@ static void check_number(double value) {
 static void numbers_keep_their_bits(void** state) {
     (void)state;
     for (int k = 0; k < NNUMBER; k++) check_number(numbers[k]);
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     for (int k = 0; k < 20000; k++) {
-        uint64_t bits = nsi_rng_next(&rng);
+        uint64_t bits = ns_rng_next(&rng);
         double value;
         memcpy(&value, &bits, sizeof value);
         check_number(value);

@@ -70,7 +70,7 @@ static ns_fit* load(const char* blueprint, const double* v, const char* fit) {
 
 // The slope of the loss along a random direction of all parameters and weights. Touching and leaving are
 // kinks of the second derivative, so the best of three steps counts.
-static double slope_error(const ns_fit* fit, nsi_objective* e, nsi_rng* rng) {
+static double slope_error(const ns_fit* fit, nsi_objective* e, ns_rng* rng) {
     double gradient[MOST_UNKNOWNS], direction[MOST_UNKNOWNS], best = INFINITY;
     uint32_t n = nsi_objective_unknowns(e);
     assert_true(n <= MOST_UNKNOWNS && n == fit->nz + fit->nw);
@@ -80,7 +80,7 @@ static double slope_error(const ns_fit* fit, nsi_objective* e, nsi_rng* rng) {
     memcpy(z, p.z, fit->nz * sizeof *z);
     memcpy(w, p.w, fit->nw * sizeof *w);
     for (uint32_t i = 0; i < n; i++) {
-        direction[i] = nsi_rng_normal(rng);
+        direction[i] = ns_rng_normal(rng);
         slope += gradient[i] * direction[i];
         size += gradient[i] * gradient[i];
     }
@@ -106,7 +106,7 @@ static void gradients_go_through_whole_throws(void** state) {
     static const char* const blueprints[] = {"friction.yaml", "friction_force.yaml"};
     static const double points[][NZ] = {
         {0, 0, 1.5, 0.2, -0.3}, {3.5, 0.7, 1.1, 0.5, -0.2}, {4, 0.5, 1.4, 0.4, 0}};
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     double worst = 0.0;
     for (int b = 0; b < 2; b++) {
         for (int k = 0; k < 3; k++) {
@@ -119,7 +119,7 @@ static void gradients_go_through_whole_throws(void** state) {
                  &error);
             nsi_objective_guess(e);
             for (uint32_t i = 0; i < fit->nw; i++) {
-                nsi_objective_point(e).w[i] = 0.3 * nsi_rng_normal(&rng);
+                nsi_objective_point(e).w[i] = 0.3 * ns_rng_normal(&rng);
             }
             double off = slope_error(fit, e, &rng);
             worst = fmax(worst, off);
@@ -134,11 +134,11 @@ static void gradients_go_through_whole_throws(void** state) {
 // From corners of the bounds and from random points between them.
 static void fits_from_anywhere_stay_finite(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     for (int k = 0; k < 20; k++) {
         double v[NZ];
         for (int i = 0; i < NZ; i++) {
-            double share = k < 8 ? (double)(k >> (i % 3) & 1) : nsi_rng_uniform(&rng, 0.0, 1.0);
+            double share = k < 8 ? (double)(k >> (i % 3) & 1) : ns_rng_uniform(&rng, 0.0, 1.0);
             v[i] = lower[i] + share * (upper[i] - lower[i]);
         }
         ns_fit* fit = load(k % 2 ? "friction_force.yaml" : "friction.yaml", v, "iterations: 5");

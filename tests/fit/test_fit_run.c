@@ -310,15 +310,15 @@ static void a_stopped_fit_has_an_answer(void** state) {
 
 // ---- damaged checkpoints -----------------------------------------------------------------------
 
-static void damage(const char* name, nsi_rng* rng, bool cut) {
+static void damage(const char* name, ns_rng* rng, bool cut) {
     char* text = tempdir_read(name);
-    size_t size = strlen(text), at = nsi_rng_below(rng, (uint32_t)size);
+    size_t size = strlen(text), at = ns_rng_below(rng, (uint32_t)size);
     FILE* file = fopen(tempdir_path(name), "wb");
     assert_non_null(file);
     if (cut) {
         size = at;
     } else {
-        text[at] = (char)(text[at] ^ (1 << nsi_rng_below(rng, 7)));
+        text[at] = (char)(text[at] ^ (1 << ns_rng_below(rng, 7)));
     }
     fwrite(text, 1, size, file);
     fclose(file);
@@ -334,7 +334,7 @@ static bool has_note(const ns_fit* fit, const char* part) {
 
 static void the_older_checkpoint_stands_in_for_a_damaged_one(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(4);
+    ns_rng rng = ns_rng_seed(4);
     write_fit(experiments[0].text);
     ending whole = run(1, 0, 0.0, false, NULL);
     uint32_t noticed = 0;
@@ -366,7 +366,7 @@ static void refuse_to_resume(const char* says) {
 
 static void two_damaged_checkpoints_are_refused(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(4);
+    ns_rng rng = ns_rng_seed(4);
     write_fit(experiments[0].text);
     forget_checkpoints();
     run(1, 5, 1e-9, false, NULL);
@@ -797,7 +797,7 @@ static char* run_whole(const char* folder) {
 
 static void killed_at_any_moment_it_ends_the_same(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(6);
+    ns_rng rng = ns_rng_seed(6);
     for (int k = 0; k < 2; k++) {
         char folder[32];
         write_fit(program_fits[k]);
@@ -808,7 +808,7 @@ static void killed_at_any_moment_it_ends_the_same(void** state) {
         for (; code != 0; kills++) {
             pid_t child = start_program(folder, kills > 0);
             if (kills < 6) {
-                wait_seconds(nsi_rng_uniform(&rng, 0.05, 0.5) * seconds_of_whole);
+                wait_seconds(ns_rng_uniform(&rng, 0.05, 0.5) * seconds_of_whole);
                 kill(child, SIGKILL);
             }
             code = wait_for(child);

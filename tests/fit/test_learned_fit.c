@@ -44,22 +44,22 @@ typedef struct record {
 } record;
 
 static void write_linear(const char* name, double noise, record* out) {
-    nsi_rng rng = nsi_rng_seed(11);
+    ns_rng rng = ns_rng_seed(11);
     FILE* file = fopen(tempdir_path(name), "w");
     assert_non_null(file);
     fprintf(file, "t,traj,q0,q1,qd0,qd1,tau0,tau1\n");
     for (int run = 0; run < RUNS; run++) {
         double x[NX];
-        for (int i = 0; i < NX; i++) x[i] = nsi_rng_normal(&rng);
+        for (int i = 0; i < NX; i++) x[i] = ns_rng_normal(&rng);
         for (int k = 0; k < SAMPLES; k++) {
             double z[NU] = {x[0], x[1], x[2], x[3], 0.0, 0.0, 1.0};
-            for (int i = 0; i < NC; i++) z[NX + i] = nsi_rng_normal(&rng) + 0.5;
+            for (int i = 0; i < NC; i++) z[NX + i] = ns_rng_normal(&rng) + 0.5;
             fprintf(file, "%.17g,%d,%.17g,%.17g,%.17g,%.17g,%.17g,%.17g\n", 0.02 * k, run, z[0],
                     z[1], z[2], z[3], z[4], z[5]);
             memcpy(out->x[run][k], z, sizeof out->x[run][k]);
             memcpy(out->u[run][k], z + NX, sizeof out->u[run][k]);
             for (int i = 0; i < NX; i++) {
-                x[i] = noise * nsi_rng_normal(&rng);
+                x[i] = noise * ns_rng_normal(&rng);
                 for (int j = 0; j < NU; j++) x[i] += truth[i][j] * z[j];
             }
         }
@@ -281,9 +281,9 @@ static nsi_objective* evaluator_of(const ns_fit* fit) {
 
 // Larger weights than a network starts with, so that nothing is nearly linear.
 static void scatter_weights(const ns_fit* fit, nsi_objective* e) {
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     for (uint32_t k = 0; k < fit->nw; k++) {
-        nsi_objective_point(e).w[k] = 0.5 * nsi_rng_normal(&rng);
+        nsi_objective_point(e).w[k] = 0.5 * ns_rng_normal(&rng);
     }
 }
 
@@ -620,8 +620,8 @@ static void an_lstm_learns_a_pendulum(void** state) {
     (void)state;
     enum { PUSHED = 8 };
     double x0[PUSHED * NX];
-    nsi_rng rng = nsi_rng_seed(2);
-    for (int k = 0; k < PUSHED * NX; k++) x0[k] = nsi_rng_uniform(&rng, -1.0, 1.0);
+    ns_rng rng = ns_rng_seed(2);
+    for (int k = 0; k < PUSHED * NX; k++) x0[k] = ns_rng_uniform(&rng, -1.0, 1.0);
     motion m = motion_of(PENDULUM, 0.02, 61);
     m.runs = PUSHED;
     m.x0 = x0;

@@ -119,7 +119,7 @@ static void all_starts_are_finite(void** state) {
     (void)state;
     ns_fit* fit = load("calibrated");
     uint32_t n = fit->nz;
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     for (uint32_t recording = 1; recording < 50; recording += 12) {
         nsi_objective* e = evaluator_of(fit, recording);
         double* z = nsi_objective_point(e).z;
@@ -127,7 +127,7 @@ static void all_starts_are_finite(void** state) {
             double g[MOST], v[MOST], value;
             for (uint32_t k = 0; k < n; k++) {
                 const nsi_parameter* of = nsi_parameters_at(fit->variables, k);
-                double share = nsi_rng_uniform(&rng, 0.0, 1.0);
+                double share = ns_rng_uniform(&rng, 0.0, 1.0);
                 if (start < 16) share = share < 0.5 ? 0.001 : 0.999; // a bound itself is flat
                 v[k] = of->lower + share * (of->upper - of->lower);
             }

@@ -198,10 +198,10 @@ static void digits_follow_the_error(void** state) {
 // What is shown reads back to within half of its last digit.
 static void shown_numbers_are_right(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     for (int k = 0; k < 20000; k++) {
-        double value = nsi_rng_normal(&rng) * pow(10.0, nsi_rng_uniform(&rng, -12.0, 12.0));
-        double error = fabs(value) * pow(10.0, nsi_rng_uniform(&rng, -9.0, 3.0));
+        double value = ns_rng_normal(&rng) * pow(10.0, ns_rng_uniform(&rng, -12.0, 12.0));
+        double error = fabs(value) * pow(10.0, ns_rng_uniform(&rng, -9.0, 3.0));
         double shown = strtod(nsi_format_value(value, error).text, NULL);
         double shown_error = strtod(nsi_format_error(value, error).text, NULL);
         // Two digits at least, and below the error.

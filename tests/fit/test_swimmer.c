@@ -133,13 +133,13 @@ static void check_power(const char* robot, const ns_blueprint* blueprint) {
     double *x0 = zeros(STATES * nx), *with = zeros(2 * STATES * nx), *none = zeros(2 * STATES * nx);
     double *seen = zeros(STATES * 6 * nlink), *low = zeros(STATES), *high = zeros(STATES);
     double* moved = zeros(STATES * nx);
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     for (uint32_t s = 0; s < STATES; s++) {
         // From still water to ten times the speeds that were trained on.
         double speed = pow(10.0, -3.0 + 4.0 * s / STATES);
         for (uint32_t k = 0; k < nv; k++) {
-            x0[s * nx + k] = 2.0 * nsi_rng_normal(&rng);
-            x0[s * nx + nv + k] = (k < 2 ? 0.045 : 1.4) * speed * nsi_rng_normal(&rng);
+            x0[s * nx + k] = 2.0 * ns_rng_normal(&rng);
+            x0[s * nx + nv + k] = (k < 2 ? 0.045 : 1.4) * speed * ns_rng_normal(&rng);
         }
     }
     step_all(model, blueprint, observe, 6 * nlink, x0, with, seen);

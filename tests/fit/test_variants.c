@@ -261,7 +261,7 @@ static pool make_pool(const char* rest) {
         "model: short.xml\ndata: {map: map.yaml, train: " SHORT_RUNS "}\n",
         "model: long.xml\ndata: {map: map.yaml, train: " LONG_RUNS "}\n"};
     pool p = {.first = {0}};
-    nsi_rng rng = nsi_rng_seed(7);
+    ns_rng rng = ns_rng_seed(7);
     for (int k = 0; k < 3; k++) {
         experiment_write("fit.yaml", "%s%s", heads[k], rest);
         p.fit[k] = experiment_load("fit.yaml", 2);
@@ -269,10 +269,10 @@ static pool make_pool(const char* rest) {
     }
     nsi_point all = nsi_objective_point(p.e[0]);
     uint32_t nx = p.fit[0]->problem->sizes.nx;
-    for (uint32_t k = 0; k < p.fit[0]->nz; k++) all.z[k] += 0.1 * nsi_rng_normal(&rng);
-    for (uint32_t k = 0; k < p.fit[0]->nw; k++) all.w[k] += 0.1 * nsi_rng_normal(&rng);
+    for (uint32_t k = 0; k < p.fit[0]->nz; k++) all.z[k] += 0.1 * ns_rng_normal(&rng);
+    for (uint32_t k = 0; k < p.fit[0]->nw; k++) all.w[k] += 0.1 * ns_rng_normal(&rng);
     for (uint32_t k = 0; k < nsi_objective_window_count(p.e[0]) * nx; k++) {
-        all.x[k] += 0.02 * nsi_rng_normal(&rng);
+        all.x[k] += 0.02 * ns_rng_normal(&rng);
     }
     for (int m = 1; m < 3; m++) {
         nsi_point own = nsi_objective_point(p.e[m]);

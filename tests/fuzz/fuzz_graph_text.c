@@ -169,22 +169,22 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 // A random "%number" of the text: its start and length; length 0 when it has none.
-static size_t pick_node(nsi_rng* rng, const char* text, size_t size, size_t* start) {
+static size_t pick_node(ns_rng* rng, const char* text, size_t size, size_t* start) {
     uint32_t seen = 0;
     size_t length = 0;
     for (size_t i = 0; i < size; i++) {
         if (text[i] != '%') continue;
         size_t n = 1;
         while (i + n < size && n < 11 && text[i + n] >= '0' && text[i + n] <= '9') n++;
-        if (n > 1 && nsi_rng_below(rng, ++seen) == 0) *start = i, length = n;
+        if (n > 1 && ns_rng_below(rng, ++seen) == 0) *start = i, length = n;
     }
     return length;
 }
 
 // Append "%<new> = <op> <nodes there are>" and an output for it; 0 when it does not fit.
-static size_t append_operation(nsi_rng* rng, char* text, size_t size, size_t max_size) {
-    nsi_op op = (nsi_op)nsi_rng_below(rng, NSI_OP_COUNT);
-    uint32_t id = nsi_rng_below(rng, INT32_MAX);
+static size_t append_operation(ns_rng* rng, char* text, size_t size, size_t max_size) {
+    nsi_op op = (nsi_op)ns_rng_below(rng, NSI_OP_COUNT);
+    uint32_t id = ns_rng_below(rng, INT32_MAX);
     char line[128];
     int used = snprintf(line, sizeof line, "\n%%%u = %s", id, nsi_ops[op].name);
     for (uint32_t k = 0; k < nsi_ops[op].arity; k++) {
@@ -199,7 +199,7 @@ static size_t append_operation(nsi_rng* rng, char* text, size_t size, size_t max
 }
 
 // Let one "%number" be another; 0 when that is not possible.
-static size_t swap_operand(nsi_rng* rng, char* text, size_t size, size_t max_size) {
+static size_t swap_operand(ns_rng* rng, char* text, size_t size, size_t max_size) {
     size_t from = 0, to = 0, nfrom = pick_node(rng, text, size, &from);
     size_t nto = pick_node(rng, text, size, &to);
     if (nfrom == 0 || nto == 0 || size - nto + nfrom > max_size) return 0;
@@ -212,9 +212,9 @@ static size_t swap_operand(nsi_rng* rng, char* text, size_t size, size_t max_siz
 
 // Bytes changed blindly seldom make a graph: half of the time, change it as a graph.
 size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
-    nsi_rng rng = nsi_rng_seed(seed);
+    ns_rng rng = ns_rng_seed(seed);
     size_t changed = 0;
-    switch (nsi_rng_below(&rng, 4)) {
+    switch (ns_rng_below(&rng, 4)) {
     case 0: changed = append_operation(&rng, (char*)data, size, max_size); break;
     case 1: changed = swap_operand(&rng, (char*)data, size, max_size); break;
     default: break;

@@ -2,7 +2,7 @@
 // be sound, and must come back the same after writing in either form; what is not must say why, and
 // must leave no memory behind.
 
-#include "io/tensors.h"
+#include "neuralsim/tensors.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,51 +18,50 @@
 
 static const char* const names[] = {"fuzz.safetensors", "fuzz.json"};
 
-static bool read_tensors(const void* bytes, size_t size, int json, nsi_tensors* out) {
+static bool read_tensors(const void* bytes, size_t size, int json, ns_tensors* out) {
     ns_error error = {0};
-    ns_status status = nsi_tensors_parse(bytes, size, names[json], NULL, out, &error);
+    ns_status status = ns_tensors_parse(bytes, size, names[json], NULL, out, &error);
     REQUIRE(status == error.status); // an error has its message, and only an error
     REQUIRE(status == NS_OK || strncmp(error.message, names[json], strlen(names[json])) == 0);
     REQUIRE(status != NS_OK || out->count == 0 || out->data);
     return status == NS_OK;
 }
 
-static void check_numbers(const nsi_tensors* tensors) {
+static void check_numbers(const ns_tensors* tensors) {
     for (uint32_t k = 0; k < tensors->count; k++) {
-        const nsi_tensor* t = &tensors->data[k];
+        const ns_tensor* t = &tensors->data[k];
         REQUIRE(t->rows > 0 && t->columns > 0);
         for (uint32_t i = 0; i < t->rows * t->columns; i++) REQUIRE(isfinite(t->data[i]));
     }
 }
 
-static void check_same(const nsi_tensors* a, const nsi_tensors* b) {
+static void check_same(const ns_tensors* a, const ns_tensors* b) {
     REQUIRE(a->count == b->count);
     for (uint32_t k = 0; k < a->count; k++) {
-        const nsi_tensor *s = &a->data[k], *t = &b->data[k];
+        const ns_tensor *s = &a->data[k], *t = &b->data[k];
         REQUIRE(strcmp(s->name, t->name) == 0 && s->rows == t->rows && s->columns == t->columns);
         REQUIRE(memcmp(s->data, t->data, (size_t)s->rows * s->columns * sizeof *s->data) == 0);
     }
 }
 
-static void check_round_trip(const nsi_tensors* tensors, int json) {
+static void check_round_trip(const ns_tensors* tensors, int json) {
     ns_text text;
-    REQUIRE(nsi_tensors_print(tensors->data, tensors->count,
-                              json ? NSI_TENSORS_JSON : NSI_TENSORS_F64, NULL, &text,
-                              NULL) == NS_OK);
-    nsi_tensors back;
+    REQUIRE(ns_tensors_print(tensors->data, tensors->count, json ? NS_TENSORS_JSON : NS_TENSORS_F64,
+                             NULL, &text, NULL) == NS_OK);
+    ns_tensors back;
     REQUIRE(read_tensors(text.data, text.size, json, &back));
     check_same(tensors, &back);
-    nsi_tensors_free(&back);
+    ns_tensors_free(&back);
     ns_text_free(&text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size == 0) return 0;
-    nsi_tensors tensors;
+    ns_tensors tensors;
     if (!read_tensors(data + 1, size - 1, data[0] == 'j', &tensors)) return 0;
     check_numbers(&tensors);
     for (int json = 0; json < 2; json++) check_round_trip(&tensors, json);
-    nsi_tensors_free(&tensors);
+    ns_tensors_free(&tensors);
     return 0;
 }
 
@@ -73,16 +72,16 @@ size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 // A header of the wrong length is refused at once: change header and data apart, then write the
 // length that it has.
 size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
-    nsi_rng rng = nsi_rng_seed(seed);
+    ns_rng rng = ns_rng_seed(seed);
     uint64_t length = 0;
     for (int i = 0; i < 8 && size > 9; i++) length |= (uint64_t)data[1 + i] << (8 * i);
     bool json = size > 0 && data[0] == 'j';
-    if (json || size <= 9 || length > size - 9 || nsi_rng_below(&rng, 8) == 0) {
+    if (json || size <= 9 || length > size - 9 || ns_rng_below(&rng, 8) == 0) {
         return LLVMFuzzerMutate(data, size, max_size);
     }
     uint8_t *header = data + 9, *rest = header + length;
     size_t rest_size = size - 9 - (size_t)length;
-    if (rest_size > 0 && nsi_rng_below(&rng, 4) == 0) {
+    if (rest_size > 0 && ns_rng_below(&rng, 4) == 0) {
         return 9 + (size_t)length + LLVMFuzzerMutate(rest, rest_size, max_size - 9 - length);
     }
     uint8_t* copy = malloc(rest_size + 1);

@@ -83,11 +83,11 @@ static void boxes_keep_their_corners(void** state) {
 // How deep the sides of what is left of a ball lie inside.
 static void balls_become_polyhedra(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(4);
+    ns_rng rng = ns_rng_seed(4);
     nsi_hull hull;
     nsi_hull_start(&hull);
     for (int i = 0; i < 50000; i++) {
-        double v[3] = {nsi_rng_normal(&rng), nsi_rng_normal(&rng), nsi_rng_normal(&rng)};
+        double v[3] = {ns_rng_normal(&rng), ns_rng_normal(&rng), ns_rng_normal(&rng)};
         double length = sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
         for (int k = 0; k < 3; k++) v[k] /= length;
         assert_true(nsi_hull_add(&hull, v));
@@ -97,7 +97,7 @@ static void balls_become_polyhedra(void** state) {
     assert_int_equal(mesh.count, NSI_MESH_MAX_CORNERS);
     double worst = 1.0; // how far the corners reach in a direction, of the radius
     for (int i = 0; i < 20000; i++) {
-        double d[3] = {nsi_rng_normal(&rng), nsi_rng_normal(&rng), nsi_rng_normal(&rng)};
+        double d[3] = {ns_rng_normal(&rng), ns_rng_normal(&rng), ns_rng_normal(&rng)};
         double length = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]), reach = -1.0;
         for (uint32_t c = 0; c < mesh.count; c++) {
             const double* v = mesh.corners + 3 * c;
@@ -250,7 +250,7 @@ static void broken_files_say_what_is_wrong(void** state) {
 
 static void damaged_files_do_no_harm(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(2027);
+    ns_rng rng = ns_rng_seed(2027);
     char binary[84 + 50 * 8];
     size_t sizes[3] = {0, 0, make_binary(binary, 8)};
     char* texts[3] = {modelfile_read("mesh/cuboid.obj", &sizes[0]),
@@ -366,7 +366,7 @@ static void triangles_are_read(void** state) {
 
 static void damaged_surfaces_do_no_harm(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(2028);
+    ns_rng rng = ns_rng_seed(2028);
     char binary[84 + 50 * 8];
     size_t sizes[3] = {0, 0, make_binary(binary, 8)};
     char* texts[3] = {modelfile_read("mesh/cuboid.obj", &sizes[0]),
@@ -378,7 +378,7 @@ static void damaged_surfaces_do_no_harm(void** state) {
         char* damaged = modelfile_damage(&rng, texts[i % 3], sizes[i % 3], &size);
         char* exact = malloc(size + (size == 0));
         memcpy(exact, damaged, size);
-        test_alloc counter = {.fail_at = i % 7 == 0 ? 1 + nsi_rng_below(&rng, 8) : 0};
+        test_alloc counter = {.fail_at = i % 7 == 0 ? 1 + ns_rng_below(&rng, 8) : 0};
         ns_allocator allocator = test_allocator(&counter);
         nsi_surface surface;
         if (nsi_surface_parse(exact, size, names[i % 3], 100, &allocator, &surface, NULL) ==

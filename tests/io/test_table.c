@@ -361,11 +361,11 @@ static void written_tables_read_back(void** state) {
     ns_error error;
     assert_int_equal(ns_table_writer_create(path, NULL, &writer, &error), NS_OK);
     ns_table_writer_put_names(writer, names, 8);
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     enum { ROWS = 2000 };
     double* numbers = malloc(ROWS * 8 * sizeof *numbers);
     for (int i = 0; i < ROWS * 8; i++) {
-        uint64_t bits = nsi_rng_next(&rng);
+        uint64_t bits = ns_rng_next(&rng);
         memcpy(&numbers[i], &bits, sizeof bits);
         if (i < 6 || isnan(numbers[i])) numbers[i] = special[i % 6];
     }

@@ -4,7 +4,7 @@
 #define _XOPEN_SOURCE 700
 
 #include "io/file.h"
-#include "io/tensors.h"
+#include "neuralsim/tensors.h"
 #include "support/assert.h"
 #include "support/check.h"
 #include "support/tempdir.h"
@@ -36,10 +36,10 @@ static char* make_file(const char* header, size_t data_size, size_t* size) {
     return bytes;
 }
 
-static nsi_tensors parse(const void* bytes, size_t size, const char* name) {
-    nsi_tensors tensors;
+static ns_tensors parse(const void* bytes, size_t size, const char* name) {
+    ns_tensors tensors;
     ns_error error = {0};
-    must(nsi_tensors_parse(bytes, size, name, NULL, &tensors, &error), &error);
+    must(ns_tensors_parse(bytes, size, name, NULL, &tensors, &error), &error);
     assert_int_equal(error.status, NS_OK);
     return tensors;
 }
@@ -48,9 +48,9 @@ static void assert_refused(const void* bytes, size_t size, const char* name, ns_
                            const char* message) {
     test_alloc counter = {0};
     ns_allocator allocator = test_allocator(&counter);
-    nsi_tensors tensors;
+    ns_tensors tensors;
     ns_error error = {0};
-    ns_status status = nsi_tensors_parse(bytes, size, name, &allocator, &tensors, &error);
+    ns_status status = ns_tensors_parse(bytes, size, name, &allocator, &tensors, &error);
     if (status == NS_OK) fail_msg("accepted, not refused with: %s", message);
     assert_string_equal(error.message, message);
     assert_int_equal(status, expected);
@@ -59,7 +59,7 @@ static void assert_refused(const void* bytes, size_t size, const char* name, ns_
     assert_int_equal(counter.live_blocks, 0);
 }
 
-static void assert_tensor(const nsi_tensor* tensor, const char* name, uint32_t rows,
+static void assert_tensor(const ns_tensor* tensor, const char* name, uint32_t rows,
                           uint32_t columns, const double* numbers) {
     assert_string_equal(tensor->name, name);
     assert_int_equal(tensor->rows, rows);
@@ -71,7 +71,7 @@ static void assert_tensor(const nsi_tensor* tensor, const char* name, uint32_t r
     }
 }
 
-static void assert_same(const nsi_tensors* tensors, const nsi_tensor* expected, uint32_t count) {
+static void assert_same(const ns_tensors* tensors, const ns_tensor* expected, uint32_t count) {
     assert_int_equal(tensors->count, count);
     for (uint32_t k = 0; k < count; k++) {
         assert_tensor(&tensors->data[k], expected[k].name, expected[k].rows, expected[k].columns,
@@ -154,16 +154,16 @@ static const char reference_mixed[] = "\xd8\x00\x00\x00\x00\x00\x00\x00\x7b\x22\
 static const double reference_numbers[6] = {
     0.1, -0.0, 5e-324, -1.7976931348623157e308, 1.0 / 3.0, 2.2250738585072014e-308};
 static const double reference_one[1] = {0.15625};
-static const nsi_tensor reference_tensors[2] = {{"drag/w0", 3, 2, reference_numbers},
-                                                {"énergie \"x\"", 1, 1, reference_one}};
+static const ns_tensor reference_tensors[2] = {{"drag/w0", 3, 2, reference_numbers},
+                                               {"énergie \"x\"", 1, 1, reference_one}};
 
 static void reads_what_python_wrote(void** state) {
     (void)state;
-    nsi_tensors tensors = parse(reference_f64, sizeof reference_f64 - 1, "w.safetensors");
+    ns_tensors tensors = parse(reference_f64, sizeof reference_f64 - 1, "w.safetensors");
     assert_same(&tensors, reference_tensors, 2);
-    nsi_tensors_free(&tensors);
-    nsi_tensors_free(&tensors); // again
-    nsi_tensors_free(NULL);
+    ns_tensors_free(&tensors);
+    ns_tensors_free(&tensors); // again
+    ns_tensors_free(NULL);
 
     static const double single[3] = {1.5, 0x1p-149, -0x1.fffffep127};
     static const double half[6] = {0.5, -2.0, 65504.0, 0x1p-24, 0x1p-14, -0.0};
@@ -173,13 +173,13 @@ static void reads_what_python_wrote(void** state) {
     assert_tensor(&tensors.data[0], "single", 1, 3, single);
     assert_tensor(&tensors.data[1], "half", 2, 3, half);
     assert_tensor(&tensors.data[2], "brain", 1, 2, brain); // one dimension is a row
-    nsi_tensors_free(&tensors);
+    ns_tensors_free(&tensors);
 }
 
 static void writes_what_python_writes(void** state) {
     (void)state;
     ns_text text;
-    assert_int_equal(nsi_tensors_print(reference_tensors, 2, NSI_TENSORS_F64, NULL, &text, NULL),
+    assert_int_equal(ns_tensors_print(reference_tensors, 2, NS_TENSORS_F64, NULL, &text, NULL),
                      NS_OK);
     assert_int_equal(text.size, sizeof reference_f64 - 1);
     assert_memory_equal(text.data, reference_f64, text.size);
@@ -201,7 +201,7 @@ static void all_halves_are_read(void** state) {
         *at++ = (unsigned char)(h & 0xFF);
         *at++ = (unsigned char)(h >> 8);
     }
-    nsi_tensors tensors = parse(bytes, size, "h");
+    ns_tensors tensors = parse(bytes, size, "h");
     const double* number = tensors.data[0].data;
     for (unsigned h = 0; h < 65536; h++) {
         int e = (int)(h >> 10 & 31);
@@ -210,7 +210,7 @@ static void all_halves_are_read(void** state) {
         double expected = e > 0 ? pow(2.0, e - 15) * (1.0 + f) : pow(2.0, -14) * f;
         assert_true(check_same_bits(*number++, h >> 15 ? -expected : expected));
     }
-    nsi_tensors_free(&tensors);
+    ns_tensors_free(&tensors);
     free(bytes);
 }
 
@@ -230,20 +230,20 @@ static void form_of_the_header_does_not_matter(void** state) {
     for (size_t k = 0; k < sizeof headers / sizeof *headers; k++) {
         size_t size;
         char* bytes = make_file(headers[k], 24, &size);
-        nsi_tensors tensors = parse(bytes, size, "w");
+        ns_tensors tensors = parse(bytes, size, "w");
         assert_int_equal(tensors.count, 2);
         assert_tensor(&tensors.data[0], "a", 1, 1, zero);
         assert_tensor(&tensors.data[1], "b", 1, 2, zero);
-        nsi_tensors_free(&tensors);
+        ns_tensors_free(&tensors);
         free(bytes);
     }
     static const char* const empty[] = {"{}", "{\"__metadata__\":{}}"};
     for (int k = 0; k < 2; k++) {
         size_t size;
         char* bytes = make_file(empty[k], 0, &size);
-        nsi_tensors tensors = parse(bytes, size, "w");
+        ns_tensors tensors = parse(bytes, size, "w");
         assert_int_equal(tensors.count, 0);
-        nsi_tensors_free(&tensors);
+        ns_tensors_free(&tensors);
         free(bytes);
     }
 }
@@ -458,15 +458,15 @@ static void json_is_read(void** state) {
                                " \"a[\\\"{,\": [-0, 4.9e-324, 99999999999999999999],\n"
                                " \"c\": [[1e-999]]}";
     static const double b[4] = {1.0, -2.5, 3.0, 4.0}, a[3] = {-0.0, 5e-324, 1e20}, c[1] = {0.0};
-    nsi_tensors tensors = parse(text, strlen(text), "w.json");
+    ns_tensors tensors = parse(text, strlen(text), "w.json");
     assert_int_equal(tensors.count, 3);
     assert_tensor(&tensors.data[0], "b", 2, 2, b);
     assert_tensor(&tensors.data[1], "a[\"{,", 1, 3, a);
     assert_tensor(&tensors.data[2], "c", 1, 1, c);
-    nsi_tensors_free(&tensors);
+    ns_tensors_free(&tensors);
     tensors = parse("{}", 2, "w.json");
     assert_int_equal(tensors.count, 0);
-    nsi_tensors_free(&tensors);
+    ns_tensors_free(&tensors);
 }
 
 // ---- limits ----------------------------------------------------------------------------------
@@ -475,9 +475,9 @@ static void limits_are_kept(void** state) {
     (void)state;
     // One name of 1023 bytes is read; one of 1024 is not.
     for (int extra = 0; extra < 2; extra++) {
-        char name[NSI_TENSORS_MAX_NAME + 2], header[2048], message[512];
+        char name[NS_TENSORS_MAX_NAME + 2], header[2048], message[512];
         memset(name, 'n', sizeof name);
-        name[NSI_TENSORS_MAX_NAME + extra] = '\0';
+        name[NS_TENSORS_MAX_NAME + extra] = '\0';
         snprintf(header, sizeof header, "{\"%s\":{" F64_1x1 "[0,8]}}", name);
         size_t size;
         char* bytes = make_file(header, 8, &size);
@@ -486,34 +486,34 @@ static void limits_are_kept(void** state) {
         if (extra) {
             assert_refused(bytes, size, "w", NS_ERR_PARSE, message);
         } else {
-            nsi_tensors tensors = parse(bytes, size, "w");
+            ns_tensors tensors = parse(bytes, size, "w");
             assert_string_equal(tensors.data[0].name, name);
-            nsi_tensors_free(&tensors);
+            ns_tensors_free(&tensors);
         }
         free(bytes);
     }
 
     // 65,536 tensors are written and read in both forms, 65,537 are not.
-    nsi_tensor* many = calloc(NSI_TENSORS_MAX_COUNT + 1, sizeof *many);
-    char(*names)[16] = calloc(NSI_TENSORS_MAX_COUNT + 1, sizeof *names);
+    ns_tensor* many = calloc(NS_TENSORS_MAX_COUNT + 1, sizeof *many);
+    char(*names)[16] = calloc(NS_TENSORS_MAX_COUNT + 1, sizeof *names);
     static const double one = 1.0;
-    for (uint32_t k = 0; k <= NSI_TENSORS_MAX_COUNT; k++) {
+    for (uint32_t k = 0; k <= NS_TENSORS_MAX_COUNT; k++) {
         snprintf(names[k], sizeof *names, "t%u", k);
-        many[k] = (nsi_tensor){names[k], 1, 1, &one};
+        many[k] = (ns_tensor){names[k], 1, 1, &one};
     }
     ns_error error;
-    for (int form = NSI_TENSORS_F64; form <= NSI_TENSORS_JSON; form++) {
-        const char* name = form == NSI_TENSORS_JSON ? "w.json" : "w";
+    for (int form = NS_TENSORS_F64; form <= NS_TENSORS_JSON; form++) {
+        const char* name = form == NS_TENSORS_JSON ? "w.json" : "w";
         ns_text text;
-        assert_int_equal(nsi_tensors_print(many, NSI_TENSORS_MAX_COUNT, (nsi_tensor_form)form, NULL,
-                                           &text, NULL),
-                         NS_OK);
-        nsi_tensors tensors = parse(text.data, text.size, name);
-        assert_same(&tensors, many, NSI_TENSORS_MAX_COUNT);
-        nsi_tensors_free(&tensors);
+        assert_int_equal(
+            ns_tensors_print(many, NS_TENSORS_MAX_COUNT, (ns_tensor_form)form, NULL, &text, NULL),
+            NS_OK);
+        ns_tensors tensors = parse(text.data, text.size, name);
+        assert_same(&tensors, many, NS_TENSORS_MAX_COUNT);
+        ns_tensors_free(&tensors);
         ns_text_free(&text);
-        assert_int_equal(nsi_tensors_print(many, NSI_TENSORS_MAX_COUNT + 1, (nsi_tensor_form)form,
-                                           NULL, &text, &error),
+        assert_int_equal(ns_tensors_print(many, NS_TENSORS_MAX_COUNT + 1, (ns_tensor_form)form,
+                                          NULL, &text, &error),
                          NS_ERR_LIMIT);
         assert_string_equal(error.message, "65537 tensors, more than 65536");
     }
@@ -521,7 +521,7 @@ static void limits_are_kept(void** state) {
     free(names);
 
     nsi_text_builder b = {.allocator = ns_default_allocator()};
-    for (int k = 0; k <= NSI_TENSORS_MAX_COUNT; k++)
+    for (int k = 0; k <= NS_TENSORS_MAX_COUNT; k++)
         nsi_text_add(&b, "%c\"%d\":0", k ? ',' : '{', k);
     nsi_text_add(&b, "}");
     ns_text text;
@@ -535,20 +535,20 @@ static void limits_are_kept(void** state) {
     ns_text_free(&text);
 
     // More values than jansson is given memory for.
-    size = NSI_TENSORS_MAX_VALUES + 100;
+    size = NS_TENSORS_MAX_VALUES + 100;
     bytes = malloc(size);
     memset(bytes, ',', size);
     assert_refused(bytes, size, "w.json", NS_ERR_LIMIT,
                    "w.json: line 1: more values than are read from text; write the weights as"
                    " safetensors");
     free(bytes);
-    size = NSI_TENSORS_MAX_TEXT + 1;
+    size = NS_TENSORS_MAX_TEXT + 1;
     bytes = calloc(1, size);
     assert_refused(bytes, size, "w.json", NS_ERR_LIMIT,
                    "w.json: more than 64 MiB of JSON; write the weights as safetensors");
     free(bytes);
 
-    size = (size_t)2 * (NSI_TENSORS_MAX_IN_TEXT + 1) + 7;
+    size = (size_t)2 * (NS_TENSORS_MAX_IN_TEXT + 1) + 7;
     bytes = malloc(size + 1);
     memcpy(bytes, "{\"a\":[", 6);
     for (size_t i = 6; i < size; i += 2) memcpy(bytes + i, "0,", 2);
@@ -559,20 +559,20 @@ static void limits_are_kept(void** state) {
 
     // As many numbers as JSON may have, in one column, which takes the most text; one more is not
     // written.
-    double* column = calloc(NSI_TENSORS_MAX_IN_TEXT + 1, sizeof *column);
-    nsi_tensor long_one = {"a", NSI_TENSORS_MAX_IN_TEXT, 1, column};
-    assert_int_equal(nsi_tensors_print(&long_one, 1, NSI_TENSORS_JSON, NULL, &text, NULL), NS_OK);
-    nsi_tensors tensors = parse(text.data, text.size, "w.json");
+    double* column = calloc(NS_TENSORS_MAX_IN_TEXT + 1, sizeof *column);
+    ns_tensor long_one = {"a", NS_TENSORS_MAX_IN_TEXT, 1, column};
+    assert_int_equal(ns_tensors_print(&long_one, 1, NS_TENSORS_JSON, NULL, &text, NULL), NS_OK);
+    ns_tensors tensors = parse(text.data, text.size, "w.json");
     assert_same(&tensors, &long_one, 1);
-    nsi_tensors_free(&tensors);
+    ns_tensors_free(&tensors);
     ns_text_free(&text);
     long_one.rows++;
-    assert_int_equal(nsi_tensors_print(&long_one, 1, NSI_TENSORS_JSON, NULL, &text, &error),
+    assert_int_equal(ns_tensors_print(&long_one, 1, NS_TENSORS_JSON, NULL, &text, &error),
                      NS_ERR_LIMIT);
     assert_string_equal(error.message,
                         "tensor \"a\" is too much for JSON; write the weights as safetensors");
-    nsi_tensor two[2] = {{"a", 1 << 25, 1, column}, {"b", 1 << 16, (1 << 16) - 1, column}};
-    assert_int_equal(nsi_tensors_print(two + 1, 1, NSI_TENSORS_F64, NULL, &text, &error),
+    ns_tensor two[2] = {{"a", 1 << 25, 1, column}, {"b", 1 << 16, (1 << 16) - 1, column}};
+    assert_int_equal(ns_tensors_print(two + 1, 1, NS_TENSORS_F64, NULL, &text, &error),
                      NS_ERR_LIMIT);
     assert_string_equal(error.message, "tensor \"b\" is too much for one file");
     free(column);
@@ -588,37 +588,36 @@ static void written_tensors_read_back(void** state) {
         1.0 / 3.0, 1e-5,     123456.0};
     enum { SPECIAL = sizeof special / sizeof *special, RANDOM = 5000 };
     double* random = malloc(RANDOM * sizeof *random);
-    nsi_rng rng = nsi_rng_seed(11);
+    ns_rng rng = ns_rng_seed(11);
     for (int i = 0; i < RANDOM;) {
-        uint64_t bits = nsi_rng_next(&rng);
+        uint64_t bits = ns_rng_next(&rng);
         memcpy(&random[i], &bits, sizeof bits);
         i += isfinite(random[i]) ? 1 : 0;
     }
-    const nsi_tensor tensors[] = {{"z", 1, SPECIAL, special},
-                                  {"a \"quoted\" \\ name, [{:", SPECIAL, 1, special},
-                                  {"énergie/\xf0\x9f\xa4\x96", 50, 100, random}};
+    const ns_tensor tensors[] = {{"z", 1, SPECIAL, special},
+                                 {"a \"quoted\" \\ name, [{:", SPECIAL, 1, special},
+                                 {"énergie/\xf0\x9f\xa4\x96", 50, 100, random}};
     static const char* const endings[] = {"w.safetensors", "w.json", "w"};
     for (int k = 0; k < 3; k++) {
         set_path(endings[k]);
         ns_error error = {0};
-        must(nsi_tensors_write(path, tensors, 3, false, NULL, &error), &error);
-        nsi_tensors back;
-        assert_int_equal(nsi_tensors_read(path, NULL, &back, &error), NS_OK);
+        must(ns_tensors_write(path, tensors, 3, false, NULL, &error), &error);
+        ns_tensors back;
+        assert_int_equal(ns_tensors_read(path, NULL, &back, &error), NS_OK);
         assert_same(&back, tensors, 3);
 
         // The same bytes again, from what was read.
         nsi_bytes first = {0};
         assert_int_equal(nsi_file_read(path, 1 << 30, NULL, &first, NULL), NS_OK);
         ns_text again;
-        assert_int_equal(nsi_tensors_print(back.data, 3,
-                                           k == 1 ? NSI_TENSORS_JSON : NSI_TENSORS_F64, NULL,
-                                           &again, NULL),
+        assert_int_equal(ns_tensors_print(back.data, 3, k == 1 ? NS_TENSORS_JSON : NS_TENSORS_F64,
+                                          NULL, &again, NULL),
                          NS_OK);
         assert_int_equal(again.size, first.count);
         assert_memory_equal(again.data, first.data, again.size);
         ns_text_free(&again);
         nsi_array_free(NULL, &first);
-        nsi_tensors_free(&back);
+        ns_tensors_free(&back);
     }
     free(random);
     assert_int_equal(count_files(), 3); // no temporary ones
@@ -630,27 +629,27 @@ static void singles_are_rounded(void** state) {
                                      1e-50, 0x1p-149};
     static const double rounded[] = {0x1.99999ap-4,  -0.0, 0x1.fffffep127,
                                      0x1.fffffep127, 0.0,  0x1p-149};
-    nsi_tensor tensor = {"a", 2, 3, numbers};
-    assert_int_equal(nsi_tensors_write(path, &tensor, 1, true, NULL, NULL), NS_OK);
-    nsi_tensors back;
-    assert_int_equal(nsi_tensors_read(path, NULL, &back, NULL), NS_OK);
+    ns_tensor tensor = {"a", 2, 3, numbers};
+    assert_int_equal(ns_tensors_write(path, &tensor, 1, true, NULL, NULL), NS_OK);
+    ns_tensors back;
+    assert_int_equal(ns_tensors_read(path, NULL, &back, NULL), NS_OK);
     assert_int_equal(back.count, 1);
     assert_tensor(&back.data[0], "a", 2, 3, rounded);
-    nsi_tensors_free(&back);
+    ns_tensors_free(&back);
 
     static const double large[] = {0x1.ffffffp127};
-    nsi_tensor too_large = {"a", 1, 1, large};
+    ns_tensor too_large = {"a", 1, 1, large};
     ns_error error;
-    assert_int_equal(nsi_tensors_write("w", &too_large, 1, true, NULL, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_tensors_write("w", &too_large, 1, true, NULL, &error), NS_ERR_ARGUMENT);
     assert_string_equal(error.message, "w: tensor \"a\" has a number too large for F32; write F64");
 }
 
 static void json_is_made_for_reading(void** state) {
     (void)state;
     static const double a[] = {0.5, -1.0, 2.0, 1e-5}, b[] = {0.1};
-    const nsi_tensor tensors[] = {{"drag/w0", 2, 2, a}, {"drag/w1", 1, 1, b}};
+    const ns_tensor tensors[] = {{"drag/w0", 2, 2, a}, {"drag/w1", 1, 1, b}};
     ns_text text;
-    assert_int_equal(nsi_tensors_print(tensors, 2, NSI_TENSORS_JSON, NULL, &text, NULL), NS_OK);
+    assert_int_equal(ns_tensors_print(tensors, 2, NS_TENSORS_JSON, NULL, &text, NULL), NS_OK);
     assert_string_equal(text.data, "{\n"
                                    "  \"drag/w0\": [\n"
                                    "    [0.5, -1],\n"
@@ -667,7 +666,7 @@ static void wrong_tensors_are_not_written(void** state) {
     (void)state;
     static const double one[] = {1.0}, nan_[] = {1.0, NAN}, infinite[] = {-INFINITY};
     static const struct {
-        nsi_tensor tensors[2];
+        ns_tensor tensors[2];
         ns_status status;
         const char* message;
     } cases[] = {
@@ -697,11 +696,11 @@ static void wrong_tensors_are_not_written(void** state) {
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         uint32_t count = cases[k].tensors[1].name ? 2 : 1;
-        for (int form = NSI_TENSORS_F64; form <= NSI_TENSORS_JSON; form++) {
+        for (int form = NS_TENSORS_F64; form <= NS_TENSORS_JSON; form++) {
             ns_text text;
             ns_error error = {0};
-            assert_int_equal(nsi_tensors_print(cases[k].tensors, count, (nsi_tensor_form)form, NULL,
-                                               &text, &error),
+            assert_int_equal(ns_tensors_print(cases[k].tensors, count, (ns_tensor_form)form, NULL,
+                                              &text, &error),
                              cases[k].status);
             assert_string_equal(error.message, cases[k].message);
             assert_null(text.data);
@@ -714,7 +713,7 @@ static void wrong_tensors_are_not_written(void** state) {
 static void every_prefix_is_refused(void** state) {
     (void)state;
     ns_text json;
-    assert_int_equal(nsi_tensors_print(reference_tensors, 2, NSI_TENSORS_JSON, NULL, &json, NULL),
+    assert_int_equal(ns_tensors_print(reference_tensors, 2, NS_TENSORS_JSON, NULL, &json, NULL),
                      NS_OK);
     const struct {
         const char *bytes, *name;
@@ -728,10 +727,10 @@ static void every_prefix_is_refused(void** state) {
             ns_allocator allocator = test_allocator(&counter);
             char* exact = malloc(size ? size : 1); // so that reading past the end is seen
             memcpy(exact, files[k].bytes, size);
-            nsi_tensors tensors;
+            ns_tensors tensors;
             ns_error error = {0};
             ns_status status =
-                nsi_tensors_parse(exact, size, files[k].name, &allocator, &tensors, &error);
+                ns_tensors_parse(exact, size, files[k].name, &allocator, &tensors, &error);
             if (status == NS_OK) fail_msg("file %d is read when cut to %zu bytes", k, size);
             assert_int_equal(status, error.status);
             assert_int_equal(counter.live_blocks, 0);
@@ -752,12 +751,12 @@ static void changed_bytes_are_survived(void** state) {
             char bytes[sizeof reference_mixed - 1];
             memcpy(bytes, reference_mixed, sizeof bytes);
             bytes[at] = (char)values[k];
-            nsi_tensors tensors;
+            ns_tensors tensors;
             ns_error error = {0};
-            ns_status status = nsi_tensors_parse(bytes, sizeof bytes, "w", NULL, &tensors, &error);
+            ns_status status = ns_tensors_parse(bytes, sizeof bytes, "w", NULL, &tensors, &error);
             assert_int_equal(status, error.status);
             good += status == NS_OK;
-            nsi_tensors_free(&tensors);
+            ns_tensors_free(&tensors);
         }
     }
     assert_true(good > 100);
@@ -767,19 +766,19 @@ static void failing_allocations_are_reported(void** state) {
     (void)state;
     for (int json = 0; json < 2; json++) {
         set_path(json ? "w.json" : "w");
-        assert_int_equal(nsi_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
+        assert_int_equal(ns_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
         size_t n = 1;
         for (bool done = false; !done; n++) {
             test_alloc counter = {.fail_at = n};
             ns_allocator allocator = test_allocator(&counter);
-            nsi_tensors tensors;
+            ns_tensors tensors;
             ns_error error = {0};
-            ns_status status = nsi_tensors_read(path, &allocator, &tensors, &error);
+            ns_status status = ns_tensors_read(path, &allocator, &tensors, &error);
             done = counter.calls < n;
             assert_int_equal(status, done ? NS_OK : NS_ERR_NOMEM);
             assert_int_equal(error.status, status);
             if (done) assert_same(&tensors, reference_tensors, 1);
-            nsi_tensors_free(&tensors);
+            ns_tensors_free(&tensors);
             assert_int_equal(counter.live_blocks, 0);
         }
         assert_true(n > 3);
@@ -791,15 +790,15 @@ static void failing_allocations_are_reported(void** state) {
             ns_allocator allocator = test_allocator(&counter);
             ns_error error = {0};
             ns_status status =
-                nsi_tensors_write(path, reference_tensors, 2, false, &allocator, &error);
+                ns_tensors_write(path, reference_tensors, 2, false, &allocator, &error);
             done = counter.calls < n;
             assert_int_equal(status, done ? NS_OK : NS_ERR_NOMEM);
             assert_int_equal(error.status, status);
             assert_int_equal(counter.live_blocks, 0);
-            nsi_tensors tensors;
-            assert_int_equal(nsi_tensors_read(path, NULL, &tensors, NULL), NS_OK);
+            ns_tensors tensors;
+            assert_int_equal(ns_tensors_read(path, NULL, &tensors, NULL), NS_OK);
             assert_same(&tensors, reference_tensors, done ? 2 : 1);
-            nsi_tensors_free(&tensors);
+            ns_tensors_free(&tensors);
         }
         assert_true(n > 5);
     }
@@ -808,36 +807,36 @@ static void failing_allocations_are_reported(void** state) {
 
 static void files_that_cannot_be_read(void** state) {
     (void)state;
-    nsi_tensors tensors;
+    ns_tensors tensors;
     ns_error error;
-    assert_int_equal(nsi_tensors_read("/no/such/w.json", NULL, &tensors, &error), NS_ERR_IO);
+    assert_int_equal(ns_tensors_read("/no/such/w.json", NULL, &tensors, &error), NS_ERR_IO);
     assert_string_equal(error.message,
                         "/no/such/w.json: cannot be opened: No such file or directory");
-    nsi_tensors_free(&tensors);
-    assert_int_equal(nsi_tensors_read("/tmp", NULL, &tensors, &error), NS_ERR_IO);
+    ns_tensors_free(&tensors);
+    assert_int_equal(ns_tensors_read("/tmp", NULL, &tensors, &error), NS_ERR_IO);
     assert_string_equal(error.message, "/tmp: cannot be read: Is a directory");
 }
 
 static void assert_file_is(const char* name, uint32_t count) {
-    nsi_tensors tensors;
-    assert_int_equal(nsi_tensors_read(name, NULL, &tensors, NULL), NS_OK);
+    ns_tensors tensors;
+    assert_int_equal(ns_tensors_read(name, NULL, &tensors, NULL), NS_OK);
     assert_same(&tensors, reference_tensors, count);
-    nsi_tensors_free(&tensors);
+    ns_tensors_free(&tensors);
 }
 
 static void failed_writing_loses_nothing(void** state) {
     (void)state;
     ns_error error;
     assert_int_equal(
-        nsi_tensors_write("/no/such/folder/w", reference_tensors, 1, false, NULL, &error),
+        ns_tensors_write("/no/such/folder/w", reference_tensors, 1, false, NULL, &error),
         NS_ERR_IO);
     assert_string_equal(error.message,
                         "/no/such/folder/w: cannot be written: No such file or directory");
-    assert_int_equal(nsi_tensors_write("/tmp", reference_tensors, 1, false, NULL, &error),
+    assert_int_equal(ns_tensors_write("/tmp", reference_tensors, 1, false, NULL, &error),
                      NS_ERR_IO);
     assert_string_equal(error.message, "/tmp: cannot be written: Is a directory");
     if (access("/dev/full", W_OK) == 0) {
-        assert_int_equal(nsi_tensors_write("/dev/full", reference_tensors, 1, false, NULL, &error),
+        assert_int_equal(ns_tensors_write("/dev/full", reference_tensors, 1, false, NULL, &error),
                          NS_ERR_IO);
         assert_string_equal(error.message, "/dev/full: cannot be written: No space left on device");
         struct stat about;
@@ -845,14 +844,14 @@ static void failed_writing_loses_nothing(void** state) {
     }
 
     // A disk that is full halfway: files of more than 10 bytes fail.
-    assert_int_equal(nsi_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
+    assert_int_equal(ns_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
     struct rlimit limit, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     small = limit;
     small.rlim_cur = 10;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &small);
-    ns_status status = nsi_tensors_write(path, reference_tensors, 2, false, NULL, &error);
+    ns_status status = ns_tensors_write(path, reference_tensors, 2, false, NULL, &error);
     setrlimit(RLIMIT_FSIZE, &limit);
     signal(SIGXFSZ, handler);
     assert_int_equal(status, NS_ERR_IO);
@@ -862,15 +861,15 @@ static void failed_writing_loses_nothing(void** state) {
 
     // Numbers that are not finite neither.
     static const double nan_[] = {NAN};
-    nsi_tensor broken = {"a", 1, 1, nan_};
-    assert_int_equal(nsi_tensors_write(path, &broken, 1, false, NULL, &error), NS_ERR_NONFINITE);
+    ns_tensor broken = {"a", 1, 1, nan_};
+    assert_int_equal(ns_tensors_write(path, &broken, 1, false, NULL, &error), NS_ERR_NONFINITE);
     assert_non_null(strstr(error.message, "/w.safetensors: tensor \"a\" has a number that is not"));
     assert_file_is(path, 1);
 
     // A write-protected file stays (unless we may write everywhere).
     chmod(path, 0444);
     if (access(path, W_OK) != 0) {
-        assert_int_equal(nsi_tensors_write(path, reference_tensors, 2, false, NULL, &error),
+        assert_int_equal(ns_tensors_write(path, reference_tensors, 2, false, NULL, &error),
                          NS_ERR_IO);
         assert_file_is(path, 1);
     }
@@ -880,7 +879,7 @@ static void failed_writing_loses_nothing(void** state) {
 static void replaced_files_stay_what_they_are(void** state) {
     (void)state;
     const char* link = tempdir_path("link");
-    assert_int_equal(nsi_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
+    assert_int_equal(ns_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
     mode_t mask = umask(0);
     umask(mask);
     struct stat about;
@@ -888,7 +887,7 @@ static void replaced_files_stay_what_they_are(void** state) {
     assert_int_equal(about.st_mode & 0777, 0666 & ~mask);
     assert_int_equal(chmod(path, 0640), 0);
     assert_int_equal(symlink("w.safetensors", link), 0);
-    assert_int_equal(nsi_tensors_write(link, reference_tensors, 2, false, NULL, NULL), NS_OK);
+    assert_int_equal(ns_tensors_write(link, reference_tensors, 2, false, NULL, NULL), NS_OK);
     assert_file_is(path, 2);
     assert_true(lstat(link, &about) == 0 && S_ISLNK(about.st_mode));
     assert_true(stat(path, &about) == 0 && (about.st_mode & 0777) == 0640);
@@ -899,7 +898,7 @@ static void replaced_files_stay_what_they_are(void** state) {
     FILE* file = fopen(tempdir_path(left), "w");
     assert_non_null(file);
     fclose(file);
-    assert_int_equal(nsi_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
+    assert_int_equal(ns_tensors_write(path, reference_tensors, 1, false, NULL, NULL), NS_OK);
     assert_file_is(path, 1);
     assert_int_equal(count_files(), 3);
 }

@@ -121,7 +121,7 @@ static void trees_are_what_yaml_says(void** state) {
 
 // Writes a random tree, and what reading it should tell.
 typedef struct writer {
-    nsi_rng rng;
+    ns_rng rng;
     char text[1 << 16], expected[1 << 17];
     size_t size, nexpected;
     uint32_t line, column;
@@ -136,9 +136,9 @@ static void put(writer* w, const char* text) {
 }
 
 static void put_space(writer* w) {
-    while (nsi_rng_below(&w->rng, 3) == 0) put(w, " ");
-    if (nsi_rng_below(&w->rng, 4) != 0) return;
-    if (nsi_rng_below(&w->rng, 3) == 0) put(w, " # a \xC3\xA9 comment, [ {");
+    while (ns_rng_below(&w->rng, 3) == 0) put(w, " ");
+    if (ns_rng_below(&w->rng, 4) != 0) return;
+    if (ns_rng_below(&w->rng, 3) == 0) put(w, " # a \xC3\xA9 comment, [ {");
     put(w, w->crlf ? "\r\n" : "\n");
     w->line++;
     w->column = 1;
@@ -151,14 +151,14 @@ static void expect(writer* w, const char* text) {
 }
 
 static void put_tree(writer* w, uint32_t depth) {
-    uint32_t kind = depth > 6 || w->size > 30000 ? 0 : nsi_rng_below(&w->rng, 3);
+    uint32_t kind = depth > 6 || w->size > 30000 ? 0 : ns_rng_below(&w->rng, 3);
     if (kind == 0) {
         static const char* const texts[] = {"plain", "'single'", "\"double\"", "\"\xC3\xA9\"", "7"};
         expect(w, "text");
-        put(w, texts[nsi_rng_below(&w->rng, 5)]);
+        put(w, texts[ns_rng_below(&w->rng, 5)]);
         return;
     }
-    uint32_t count = nsi_rng_below(&w->rng, 6);
+    uint32_t count = ns_rng_below(&w->rng, 6);
     expect(w, kind == 1 ? "list" : "map");
     put(w, kind == 1 ? "[" : "{");
     for (uint32_t k = 0; k < count; k++) {
@@ -195,7 +195,7 @@ static void places_are_where_it_was_written(void** state) {
     char* places = malloc(sizeof w->expected);
     size_t size = 0;
     for (uint64_t seed = 0; seed < 300; seed++) {
-        *w = (writer){.rng = nsi_rng_seed(seed), .line = 1, .column = 1, .crlf = seed % 2};
+        *w = (writer){.rng = ns_rng_seed(seed), .line = 1, .column = 1, .crlf = seed % 2};
         if (seed % 3 == 0) put(w, "\xEF\xBB\xBF"), w->column = 1; // no column of its own
         put_tree(w, 0);
         nsi_yaml yaml = parse_bytes(w->text, w->size);

@@ -94,8 +94,8 @@ static void results_force(lab* t, force f) {
 
 // ---- plain numbers -------------------------------------------------------------------------
 
-static void random_numbers(nsi_rng* rng, double* x, int n) {
-    for (int i = 0; i < n; i++) x[i] = nsi_rng_uniform(rng, -2.0, 2.0);
+static void random_numbers(ns_rng* rng, double* x, int n) {
+    for (int i = 0; i < n; i++) x[i] = ns_rng_uniform(rng, -2.0, 2.0);
 }
 
 // A frame B in a frame A: E (A's coordinates to B's) and r (B's origin in A).
@@ -103,7 +103,7 @@ typedef struct plain_transform {
     double E[9], r[3];
 } plain_transform;
 
-static plain_transform random_transform(nsi_rng* rng) {
+static plain_transform random_transform(ns_rng* rng) {
     plain_transform x;
     double q[4];
     random_quaternion(rng, q);
@@ -141,12 +141,12 @@ static void dense_transform(const plain_transform* x, double X[6][6]) {
 
 static void rotation_matrices_are_rotations(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     residual orthonormal = {.name = "R R' = 1 and det R = 1", .tolerance = ROUNDING};
     residual axis_stays = {.name = "R turns about its axis, by its angle", .tolerance = ROUNDING};
     residual same = {.name = "axis-angle matrix = matrix of the quaternion", .tolerance = ROUNDING};
     for (int n = 0; n < CASES; n++) {
-        double axis[3], angle = nsi_rng_uniform(&rng, -7.0, 7.0);
+        double axis[3], angle = ns_rng_uniform(&rng, -7.0, 7.0);
         random_unit(&rng, axis);
         if (n < 6) { // coordinate axes
             for (int i = 0; i < 3; i++) axis[i] = i == n % 3 ? (n < 3 ? 1.0 : -1.0) : 0.0;
@@ -184,7 +184,7 @@ static void rotation_matrices_are_rotations(void** state) {
 
 static void quaternions_compose_as_their_matrices(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     residual r = {.name = "R(a b) = R(a) R(b)", .tolerance = ROUNDING};
     residual plain = {.name = "R(q) against plain numbers", .tolerance = ROUNDING};
     residual unit = {.name = "normalised quaternions", .tolerance = ROUNDING};
@@ -276,7 +276,7 @@ static void exponential_is_its_power_series(void** state) {
     residual second = {.name = "q_exp, second derivatives", .tolerance = 5e-15};
     static const double lengths[] = {0.0, 1e-200, 1e-12, 1e-6, 1e-3, 0.05, 0.1, 0.1999,
                                      0.2, 0.2001, 0.5,   1.0,  2.0,  3.0,  5.0};
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++) {
         double w[3];
         random_unit(&rng, w);
@@ -358,7 +358,7 @@ static void exponential_passes_the_derivative_check(void** state) {
 
 static void transforms_are_their_matrices_and_compose(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(4);
+    ns_rng rng = ns_rng_seed(4);
     residual dense = {.name = "motion transform against its 6 x 6 matrix", .tolerance = ROUNDING};
     residual compose = {.name = "transforms compose", .tolerance = ROUNDING};
     residual force_dense = {.name = "force transform is the transpose", .tolerance = ROUNDING};
@@ -405,7 +405,7 @@ static void transforms_are_their_matrices_and_compose(void** state) {
 
 static void power_and_cross_products_do_not_depend_on_the_frame(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     residual power = {.name = "power is the same in both frames", .tolerance = ROUNDING};
     residual dual = {.name = "(a x m) . f = -m . (a x* f)", .tolerance = ROUNDING};
     residual moved = {.name = "X (a x m) = (X a) x (X m)", .tolerance = ROUNDING};
@@ -481,7 +481,7 @@ static void results_articulated(lab* t, art_inertia a) {
 
 static void rigid_inertias_are_sums_over_point_masses(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(6);
+    ns_rng rng = ns_rng_seed(6);
     residual moved = {.name = "transformed inertia = point masses seen from A",
                       .tolerance = ROUNDING};
     residual momentum = {.name = "momentum = sum over point masses", .tolerance = ROUNDING};
@@ -493,7 +493,7 @@ static void rigid_inertias_are_sums_over_point_masses(void** state) {
         double want[6] = {0.0}, twice[13];
         random_numbers(&rng, v, 6);
         for (int p = 0; p < POINTS; p++) {
-            mass[p] = nsi_rng_uniform(&rng, 0.1, 1.0);
+            mass[p] = ns_rng_uniform(&rng, 0.1, 1.0);
             random_numbers(&rng, in_b[p], 3);
             apply(b_a.E, in_b[p], true, in_a[p]);
             for (int i = 0; i < 3; i++) in_a[p][i] += b_a.r[i];
@@ -545,7 +545,7 @@ static void blocks(double A[6][6], double out[27]) {
 
 static void articulated_inertias_are_their_matrices(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(7);
+    ns_rng rng = ns_rng_seed(7);
     residual moved = {.name = "X' A X against 6 x 6 matrices", .tolerance = ROUNDING};
     residual applied = {.name = "A m against 6 x 6 matrices", .tolerance = ROUNDING};
     residual outer = {.name = "A - u s u' and A + A", .tolerance = ROUNDING};
@@ -553,9 +553,9 @@ static void articulated_inertias_are_their_matrices(void** state) {
         // Any symmetric matrix: nothing here may rely on M being a multiple of 1.
         plain_transform b_a = random_transform(&rng);
         double A[6][6], X[6][6], XAX[6][6], reduced[6][6], twice[6][6];
-        double entries[27], want[27], u[6], m[6], product[6], s = nsi_rng_uniform(&rng, 0.1, 1.0);
+        double entries[27], want[27], u[6], m[6], product[6], s = ns_rng_uniform(&rng, 0.1, 1.0);
         for (int i = 0; i < 6; i++) {
-            for (int j = i; j < 6; j++) A[i][j] = A[j][i] = nsi_rng_uniform(&rng, -2.0, 2.0);
+            for (int j = i; j < 6; j++) A[i][j] = A[j][i] = ns_rng_uniform(&rng, -2.0, 2.0);
         }
         random_numbers(&rng, u, 6);
         random_numbers(&rng, m, 6);

@@ -12,9 +12,9 @@
 
 static const double pi = 3.14159265358979323846;
 
-static void random_quat(nsi_rng* rng, double q[4]) {
+static void random_quat(ns_rng* rng, double q[4]) {
     do {
-        for (int i = 0; i < 4; i++) q[i] = nsi_rng_normal(rng);
+        for (int i = 0; i < 4; i++) q[i] = ns_rng_normal(rng);
     } while (!nsi_normalize(q, 4));
 }
 
@@ -26,13 +26,13 @@ static double largest(const double inertia[6]) {
 
 static void eigenvalues_are_found(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     double worst = 0.0;
     for (int k = 0; k < 20000; k++) {
         double q[4], principal[6] = {0.0}, inertia[6], values[3], vectors[9];
         random_quat(&rng, q);
         for (int i = 0; i < 3; i++) {
-            principal[i] = nsi_rng_normal(&rng) * pow(10.0, nsi_rng_uniform(&rng, -6.0, 6.0));
+            principal[i] = ns_rng_normal(&rng) * pow(10.0, ns_rng_uniform(&rng, -6.0, 6.0));
         }
         if (k % 3 == 0) principal[1] = principal[0]; // the same twice
         if (k % 9 == 0) principal[2] = principal[0];
@@ -68,14 +68,14 @@ static void eigenvalues_are_found(void** state) {
 static void bodies_are_physical(void** state) {
     (void)state;
     // Random clouds of points have physical inertias, however they are turned.
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     for (int k = 0; k < 5000; k++) {
         double inertia[6] = {0.0};
-        uint32_t points = 1 + nsi_rng_below(&rng, 5);
+        uint32_t points = 1 + ns_rng_below(&rng, 5);
         for (uint32_t p = 0; p < points; p++) {
             double x[3];
-            for (int i = 0; i < 3; i++) x[i] = nsi_rng_normal(&rng);
-            nsi_inertia_shift(nsi_rng_uniform(&rng, 0.0, 2.0), x, inertia);
+            for (int i = 0; i < 3; i++) x[i] = ns_rng_normal(&rng);
+            nsi_inertia_shift(ns_rng_uniform(&rng, 0.0, 2.0), x, inertia);
         }
         assert_null(nsi_inertia_fault(1.0, inertia));
         double repaired[6];
@@ -144,10 +144,10 @@ static void repair_is_the_nearest(void** state) {
 
     // Random symmetric matrices: physical after repair, unchanged by a second one, no principal
     // moment smaller, and no random physical inertia nearer.
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     for (int k = 0; k < 3000; k++) {
         double given[6], repaired[6], again[6], before[3], after[3], axes[9];
-        for (int i = 0; i < 6; i++) given[i] = nsi_rng_normal(&rng);
+        for (int i = 0; i < 6; i++) given[i] = ns_rng_normal(&rng);
         memcpy(repaired, given, sizeof given);
         nsi_inertia_repair(1.0, repaired);
         assert_null(nsi_inertia_fault(1.0, repaired));
@@ -157,10 +157,10 @@ static void repair_is_the_nearest(void** state) {
 
         double nearest = distance(given, repaired);
         for (int other = 0; other < 20; other++) {
-            double physical[6] = {0.0}, away = nsi_rng_uniform(&rng, 0.0, 1.0);
+            double physical[6] = {0.0}, away = ns_rng_uniform(&rng, 0.0, 1.0);
             for (int p = 0; p < 3; p++) {
                 double x[3];
-                for (int i = 0; i < 3; i++) x[i] = nsi_rng_normal(&rng);
+                for (int i = 0; i < 3; i++) x[i] = ns_rng_normal(&rng);
                 nsi_inertia_shift(1.0, x, physical);
             }
             // Between the repaired one and another all are physical.
@@ -223,7 +223,7 @@ static void rotations_agree(void** state) {
                                 cp * cr};
     all_close(r, expected, 9, 4e-16);
 
-    nsi_rng rng = nsi_rng_seed(4);
+    ns_rng rng = ns_rng_seed(4);
     for (int k = 0; k < 5000; k++) {
         double a[4], b[4], ab[4], back[4], v[3], bv[3], abv[3], direct[3];
         random_quat(&rng, a);
@@ -237,7 +237,7 @@ static void rotations_agree(void** state) {
         all_close(back, a, 4, 2e-15);
 
         // a after b, one by one or together.
-        for (int i = 0; i < 3; i++) v[i] = nsi_rng_normal(&rng);
+        for (int i = 0; i < 3; i++) v[i] = ns_rng_normal(&rng);
         nsi_quat_multiply(a, b, ab);
         nsi_quat_rotate(b, v, bv);
         nsi_quat_rotate(a, bv, abv);
@@ -260,16 +260,16 @@ static void rotations_agree(void** state) {
 
 static void poses_compose(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     for (int k = 0; k < 1000; k++) {
         ns_pose a, b;
         random_quat(&rng, a.quaternion);
         random_quat(&rng, b.quaternion);
         double x[3], bx[3], abx[3], direct[3];
         for (int i = 0; i < 3; i++) {
-            a.position[i] = nsi_rng_normal(&rng);
-            b.position[i] = nsi_rng_normal(&rng);
-            x[i] = nsi_rng_normal(&rng);
+            a.position[i] = ns_rng_normal(&rng);
+            b.position[i] = ns_rng_normal(&rng);
+            x[i] = ns_rng_normal(&rng);
         }
         ns_pose ab = nsi_pose_compose(&a, &b);
         nsi_quat_rotate(b.quaternion, x, bx);

@@ -218,14 +218,14 @@ static bool match_slowly(const char* pattern, const char* name) {
 
 static void random_patterns_match(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(12);
+    ns_rng rng = ns_rng_seed(12);
     uint32_t matches = 0;
     for (int k = 0; k < 200000; k++) {
         char pattern[12] = "", name[12] = "";
-        uint32_t length = nsi_rng_below(&rng, 9);
-        for (uint32_t i = 0; i < length; i++) pattern[i] = "ab/**?*"[nsi_rng_below(&rng, 7)];
-        length = nsi_rng_below(&rng, 10);
-        for (uint32_t i = 0; i < length; i++) name[i] = "ab/a"[nsi_rng_below(&rng, 4)];
+        uint32_t length = ns_rng_below(&rng, 9);
+        for (uint32_t i = 0; i < length; i++) pattern[i] = "ab/**?*"[ns_rng_below(&rng, 7)];
+        length = ns_rng_below(&rng, 10);
+        for (uint32_t i = 0; i < length; i++) name[i] = "ab/a"[ns_rng_below(&rng, 4)];
         bool match = ns_glob_match(pattern, name);
         if (match != match_slowly(pattern, name)) fail_msg("%s and %s: %d", pattern, name, match);
         matches += match;

@@ -245,9 +245,9 @@ static ns_graph* trace_layer(const layer* t) {
     return g;
 }
 
-static double* random_numbers(nsi_rng* rng, size_t count, double size) {
+static double* random_numbers(ns_rng* rng, size_t count, double size) {
     double* x = malloc((count + 1) * sizeof *x);
-    for (size_t i = 0; i < count; i++) x[i] = nsi_rng_uniform(rng, -size, size);
+    for (size_t i = 0; i < count; i++) x[i] = ns_rng_uniform(rng, -size, size);
     return x;
 }
 
@@ -269,7 +269,7 @@ static void expect_close(const layer* t, const char* what, uint32_t lanes, doubl
 
 // Value and gradient of one layer in every lane of one program.
 static void run_layer(const layer* t, const ns_graph* vjp, ns_backend backend, uint32_t lanes,
-                      bool sink_per_lane, nsi_rng* rng) {
+                      bool sink_per_lane, ns_rng* rng) {
     uint32_t nw = weight_count(t);
     ns_program_options options = {.backend = backend, .lanes = lanes};
     ns_program* program = NULL;
@@ -325,7 +325,7 @@ static void layers_match_plain_c(void** state) {
     (void)state;
     static const uint32_t sizes[][2] = {{1, 1}, {2, 3},  {3, 4},  {5, 7},
                                         {4, 8}, {9, 13}, {7, 29}, {64, 64}};
-    nsi_rng rng = nsi_rng_seed(6);
+    ns_rng rng = ns_rng_seed(6);
     uint32_t count = 0;
     for (int a = 0; a < NS_ACTIVATION_COUNT; a++) {
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
@@ -363,8 +363,8 @@ static void networks_pass_the_derivative_check(void** state) {
                    n3 = ns_dense_size(WIDTH, NOUT);
     const double x[NIN] = {0.6, -0.3, 1.2};
     double* weights = calloc(n1 + n2 + n3, sizeof *weights);
-    nsi_rng rng = nsi_rng_seed(7);
-    for (uint32_t i = 0; i < n1 + n2 + n3; i++) weights[i] = nsi_rng_uniform(&rng, -0.7, 0.7);
+    ns_rng rng = ns_rng_seed(7);
+    for (uint32_t i = 0; i < n1 + n2 + n3; i++) weights[i] = ns_rng_uniform(&rng, -0.7, 0.7);
     check_batch* batch = check_batch_create();
     ns_graph* graphs[2 * NS_ACTIVATION_COUNT];
     for (int k = 0; k < 2 * NS_ACTIVATION_COUNT; k++) {

@@ -89,18 +89,18 @@ static void net_begin(net* t, unsigned guarantee, uint32_t nin, uint32_t nout, u
     net_size(t);
 }
 
-static double log_uniform(nsi_rng* rng, double low, double high) {
-    return exp(nsi_rng_uniform(rng, log(low), log(high)));
+static double log_uniform(ns_rng* rng, double low, double high) {
+    return exp(ns_rng_uniform(rng, log(low), log(high)));
 }
 
 // One number for all or one for each.
-static uint32_t random_array(nsi_rng* rng, double* x, uint32_t n, double low, double high) {
-    uint32_t count = nsi_rng_below(rng, 2) ? n : 1;
+static uint32_t random_array(ns_rng* rng, double* x, uint32_t n, double low, double high) {
+    uint32_t count = ns_rng_below(rng, 2) ? n : 1;
     for (uint32_t i = 0; i < count; i++) x[i] = log_uniform(rng, low, high);
     return count;
 }
 
-static void random_scales(net* t, nsi_rng* rng, bool shift) {
+static void random_scales(net* t, ns_rng* rng, bool shift) {
     t->def.input_scale = t->input_scale;
     t->def.output_scale = t->output_scale;
     t->def.against_scale = t->against_scale;
@@ -111,35 +111,35 @@ static void random_scales(net* t, nsi_rng* rng, bool shift) {
     if (!shift) return;
     t->def.input_shift = t->input_shift;
     t->def.ninput_shift = t->nin;
-    for (uint32_t i = 0; i < t->nin; i++) t->input_shift[i] = nsi_rng_uniform(rng, -1.0, 1.0);
+    for (uint32_t i = 0; i < t->nin; i++) t->input_shift[i] = ns_rng_uniform(rng, -1.0, 1.0);
 }
 
-static void random_net(net* t, nsi_rng* rng, unsigned guarantee, ns_activation activation) {
-    uint32_t hidden[MAX_HIDDEN], nhidden = nsi_rng_below(rng, MAX_HIDDEN + 1);
-    for (uint32_t i = 0; i < nhidden; i++) hidden[i] = 1 + nsi_rng_below(rng, 9);
-    uint32_t nin = 1 + nsi_rng_below(rng, MAX_IN), nout = 1 + nsi_rng_below(rng, MAX_OUT);
+static void random_net(net* t, ns_rng* rng, unsigned guarantee, ns_activation activation) {
+    uint32_t hidden[MAX_HIDDEN], nhidden = ns_rng_below(rng, MAX_HIDDEN + 1);
+    for (uint32_t i = 0; i < nhidden; i++) hidden[i] = 1 + ns_rng_below(rng, 9);
+    uint32_t nin = 1 + ns_rng_below(rng, MAX_IN), nout = 1 + ns_rng_below(rng, MAX_OUT);
     net_begin(t, guarantee, nin, guarantee & CONSERVATIVE ? nin : nout, nhidden, hidden);
     t->def.activation = activation;
-    t->def.no_bias = nsi_rng_below(rng, 4) == 0;
+    t->def.no_bias = ns_rng_below(rng, 4) == 0;
     net_size(t);
-    if (nsi_rng_below(rng, 2)) random_scales(t, rng, false);
+    if (ns_rng_below(rng, 2)) random_scales(t, rng, false);
 }
 
-static void random_weights(const net* t, nsi_rng* rng, double size, double* w) {
-    for (uint32_t i = 0; i < t->nweight; i++) w[i] = size * nsi_rng_normal(rng);
+static void random_weights(const net* t, ns_rng* rng, double size, double* w) {
+    for (uint32_t i = 0; i < t->nweight; i++) w[i] = size * ns_rng_normal(rng);
 }
 
 // Zeros, subnormal, tiny, ordinary and huge numbers of both signs.
-static double awkward(nsi_rng* rng) {
-    double sign = nsi_rng_below(rng, 2) ? 1.0 : -1.0;
-    switch (nsi_rng_below(rng, 8)) {
+static double awkward(ns_rng* rng) {
+    double sign = ns_rng_below(rng, 2) ? 1.0 : -1.0;
+    switch (ns_rng_below(rng, 8)) {
     case 0: return 0.0 * sign;
     case 1: return 5e-324 * sign;
     case 2: return 1e-310 * sign;
     case 3: return sign * log_uniform(rng, 1e-200, 1e-3);
     case 4: return 1e3 * sign;
     case 5: return sign * log_uniform(rng, 1.0, 1e3);
-    default: return nsi_rng_normal(rng);
+    default: return ns_rng_normal(rng);
     }
 }
 
@@ -219,7 +219,7 @@ typedef struct weights {
     double w[MAX_WEIGHTS];
 } weights;
 
-static void weights_random(weights* w, const net* t, nsi_rng* rng, double size) {
+static void weights_random(weights* w, const net* t, ns_rng* rng, double size) {
     for (int i = 0; i < 3; i++) w->nobody[i] = NAN;
     random_weights(t, rng, size, w->w);
 }
@@ -467,7 +467,7 @@ static void plain_net(const net* t, const double* w, const double* in, double* f
 
 static void outputs_match_plain_c(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     residual formulas = {.name = "formulas in plain C", .tolerance = 1e-13};
     // Central differences of step 1e-6 in long double, of functions curved up to about 1e3
     residual slopes = {.name = "slopes of the potential in plain C", .tolerance = 1e-8};
@@ -479,7 +479,7 @@ static void outputs_match_plain_c(void** state) {
         weights_random(&w, &t, &rng, 0.7);
         runner r = net_runner(&t, NS_BACKEND_AUTO);
         double in[MAX_IN + MAX_OUT], f[MAX_OUT], want[MAX_OUT];
-        for (uint32_t i = 0; i < input_count(&t); i++) in[i] = nsi_rng_uniform(&rng, -2.0, 2.0);
+        for (uint32_t i = 0; i < input_count(&t); i++) in[i] = ns_rng_uniform(&rng, -2.0, 2.0);
         run(&r, in, w.nobody, f);
         plain_net(&t, w.w, in, want);
         residual_array(is(&t, CONSERVATIVE) ? &slopes : &formulas, f, want, t.nout, 1.0);
@@ -550,7 +550,7 @@ static bool solve(uint32_t n, double A[MAX_OUT][MAX_OUT], double* b) {
 // first: by inverse iteration on the matrix of f, which is linear in v. Returns the largest element
 // of the matrix.
 static double weakest_direction(const runner* r, const net* t, const double* w, double* in,
-                                nsi_rng* rng) {
+                                ns_rng* rng) {
     double A[MAX_OUT][MAX_OUT], f[MAX_OUT], *v = in + t->nin, largest = 0.0;
     for (uint32_t k = 0; k < t->nout; k++) {
         for (uint32_t i = 0; i < t->nout; i++) v[i] = i == k ? 1.0 : 0.0;
@@ -561,7 +561,7 @@ static double weakest_direction(const runner* r, const net* t, const double* w, 
         }
     }
     double x[MAX_OUT];
-    for (uint32_t i = 0; i < t->nout; i++) x[i] = nsi_rng_normal(rng);
+    for (uint32_t i = 0; i < t->nout; i++) x[i] = ns_rng_normal(rng);
     for (int n = 0; n < 2; n++) {
         double B[MAX_OUT][MAX_OUT], norm = 0.0;
         memcpy(B, A, sizeof B);
@@ -580,7 +580,7 @@ static const double MATRIX_LIMIT = 1e19;
 static void dissipative_networks_never_feed_energy(void** state) {
     (void)state;
     static const unsigned kinds[] = {DISSIPATIVE, DISSIPATIVE | EVEN, DISSIPATIVE | ODD};
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     uint32_t points = 0, strict = 0, beyond = 0;
     double least = INFINITY, most = 0.0;
     for (int n = 0; n < 3000; n++) {
@@ -663,7 +663,7 @@ static double jacobian_bound(const net* t, const double* w) {
 static void conservative_forces_have_a_symmetric_jacobian(void** state) {
     (void)state;
     static const unsigned kinds[] = {CONSERVATIVE, CONSERVATIVE | EVEN, CONSERVATIVE | ODD};
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     residual symmetry = {.name = "asymmetry of df/dx, relative to it", .tolerance = 1e-12};
     // Where weights or inputs are tiny or huge, what df/dx is made of cancels.
     residual anywhere = {.name = "asymmetry, relative to what it is made of", .tolerance = 1e-14};
@@ -683,7 +683,7 @@ static void conservative_forces_have_a_symmetric_jacobian(void** state) {
         for (int p = 0; p < 5; p++) {
             double in[2 * MAX_IN] = {0}, J[MAX_IN][MAX_IN], largest = 0.0;
             for (uint32_t i = 0; i < t.nin; i++) {
-                in[i] = ordinary ? nsi_rng_uniform(&rng, -1.0, 1.0) : awkward(&rng);
+                in[i] = ordinary ? ns_rng_uniform(&rng, -1.0, 1.0) : awkward(&rng);
             }
             for (uint32_t j = 0; j < t.nin; j++) {
                 for (uint32_t i = 0; i < t.nin; i++) in[t.nin + i] = i == j ? 1.0 : 0.0;
@@ -750,7 +750,7 @@ static void conservative_work_is_a_difference_of_potential(void** state) {
     (void)state;
     static const unsigned kinds[] = {CONSERVATIVE, CONSERVATIVE | EVEN, CONSERVATIVE | ODD};
     static const ns_activation smooth[] = {NS_TANH, NS_SIGMOID, NS_SOFTPLUS, NS_SIN};
-    nsi_rng rng = nsi_rng_seed(4);
+    ns_rng rng = ns_rng_seed(4);
     // Quadrature of smooth functions: rounding errors of the 640 points are left.
     residual around = {.name = "work around closed polygons", .tolerance = 1e-11};
     residual along = {.name = "work against the potential", .tolerance = 1e-11};
@@ -759,7 +759,7 @@ static void conservative_work_is_a_difference_of_potential(void** state) {
         weights w;
         random_net(&t, &rng, kinds[n % 3], smooth[n / 3 % 4]);
         random_scales(&t, &rng, kinds[n % 3] == CONSERVATIVE);
-        for (uint32_t i = 0; i < t.nin; i++) t.input_scale[i] = nsi_rng_uniform(&rng, 0.5, 2.0);
+        for (uint32_t i = 0; i < t.nin; i++) t.input_scale[i] = ns_rng_uniform(&rng, 0.5, 2.0);
         weights_random(&w, &t, &rng, log_uniform(&rng, 0.05, 1.5));
         runner r = net_runner(&t, NS_BACKEND_AUTO);
 
@@ -767,10 +767,10 @@ static void conservative_work_is_a_difference_of_potential(void** state) {
         enum { CORNERS = 5 };
         double corner[CORNERS + 1][MAX_IN], total = 0.0, magnitude = 0.0;
         for (uint32_t i = 0; i < t.nin; i++) {
-            double sign = nsi_rng_below(&rng, 2) ? 1.0 : -1.0;
+            double sign = ns_rng_below(&rng, 2) ? 1.0 : -1.0;
             for (int c = 0; c < CORNERS; c++) {
-                corner[c][i] = is(&t, EVEN) ? sign * nsi_rng_uniform(&rng, 0.01, 1.0)
-                                            : nsi_rng_uniform(&rng, -1.0, 1.0);
+                corner[c][i] = is(&t, EVEN) ? sign * ns_rng_uniform(&rng, 0.01, 1.0)
+                                            : ns_rng_uniform(&rng, -1.0, 1.0);
             }
             corner[CORNERS][i] = corner[0][i];
         }
@@ -799,7 +799,7 @@ static void conservative_inputs_may_be_any_expressions(void** state) {
         net t;
         weights w;
         net_begin(&t, CONSERVATIVE | (odd ? ODD : 0), 6, 6, 2, (const uint32_t[]){5, 4});
-        nsi_rng rng = nsi_rng_seed(5);
+        ns_rng rng = ns_rng_seed(5);
         weights_random(&w, &t, &rng, 0.8);
         runner free_inputs = net_runner(&t, NS_BACKEND_AUTO);
         ns_graph* g = tracing_begin();
@@ -838,7 +838,7 @@ static bool same(double a, double b) {
 static void odd_networks_are_odd_to_the_last_bit(void** state) {
     (void)state;
     static const unsigned kinds[] = {ODD, ODD | BOUNDED, ODD | DISSIPATIVE, ODD | CONSERVATIVE};
-    nsi_rng rng = nsi_rng_seed(6);
+    ns_rng rng = ns_rng_seed(6);
     uint32_t nonzero[4] = {0}, count[4] = {0};
     for (int n = 0; n < 3200; n++) {
         net t;
@@ -876,7 +876,7 @@ static void odd_networks_are_odd_to_the_last_bit(void** state) {
 static void even_networks_ignore_signs(void** state) {
     (void)state;
     static const unsigned kinds[] = {EVEN, EVEN | BOUNDED, EVEN | DISSIPATIVE, EVEN | CONSERVATIVE};
-    nsi_rng rng = nsi_rng_seed(7);
+    ns_rng rng = ns_rng_seed(7);
     uint32_t nonzero[4] = {0}, count[4] = {0};
     for (int n = 0; n < 3200; n++) {
         net t;
@@ -889,7 +889,7 @@ static void even_networks_ignore_signs(void** state) {
             for (uint32_t i = 0; i < input_count(&t); i++) in[i] = awkward(&rng);
             run(&r, in, w.nobody, f);
             for (uint32_t i = 0; i < t.nin; i++) {
-                sign[i] = nsi_rng_below(&rng, 2) ? 1.0 : -1.0;
+                sign[i] = ns_rng_below(&rng, 2) ? 1.0 : -1.0;
                 in[i] *= sign[i];
             }
             run(&r, in, w.nobody, g);
@@ -916,7 +916,7 @@ static void even_networks_ignore_signs(void** state) {
 static void bounded_networks_stay_in_bounds(void** state) {
     (void)state;
     static const unsigned kinds[] = {BOUNDED, BOUNDED | ODD, BOUNDED | EVEN};
-    nsi_rng rng = nsi_rng_seed(8);
+    ns_rng rng = ns_rng_seed(8);
     double closest = 0.0;
     uint32_t at_bound = 0, count = 0;
     for (int n = 0; n < 3000; n++) {
@@ -952,7 +952,7 @@ static void bounded_networks_stay_in_bounds(void** state) {
 static void derivatives_agree(void** state) {
     (void)state;
     static const ns_activation activations[] = {NS_TANH, NS_SOFTPLUS, NS_SOFTSIGN, NS_ELU};
-    nsi_rng rng = nsi_rng_seed(9);
+    ns_rng rng = ns_rng_seed(9);
     check_batch* batch = check_batch_create();
     ns_graph* graphs[2 * NALLOWED];
     static char names[2 * NALLOWED][80];
@@ -1046,12 +1046,12 @@ static void learn(net* t, const lesson* a) {
 
     static double w[MAX_WEIGHTS], gradient[MAX_WEIGHTS], velocity[MAX_WEIGHTS];
     static double points[2][POINTS][5];
-    nsi_rng rng = nsi_rng_seed(10);
+    ns_rng rng = ns_rng_seed(10);
     double square[2] = {0.0, 0.0}, error[2] = {0.0, 0.0};
     for (int s = 0; s < 2; s++) {
         for (int p = 0; p < POINTS; p++) {
             double* row = points[s][p];
-            for (int i = 0; i < 2; i++) row[i] = nsi_rng_uniform(&rng, -a->range, a->range);
+            for (int i = 0; i < 2; i++) row[i] = ns_rng_uniform(&rng, -a->range, a->range);
             a->target(row, row + 2);
             row[4] = 1.0; // seed
             square[s] += row[2] * row[2] + row[3] * row[3];

@@ -40,15 +40,15 @@ static ns_quadruped_state standing(const ns_quadruped* robot) {
 // the forces of the ground: the lowest point of the toe, fixed to the shank, moves against the trunk.
 static void torques_of_stance_legs_do_the_work_of_the_forces(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     residual r = {.name = "virtual work", .tolerance = 1e-7};
     for (int repeat = 0; repeat < 40; repeat++) {
         ns_quadruped robot = robot_of(repeat % 2);
         ns_controller* controller = create(&robot, NULL);
         ns_quadruped_state s = standing(&robot);
-        double roll = 0.1 * nsi_rng_normal(&rng);
+        double roll = 0.1 * ns_rng_normal(&rng);
         s.quaternion[0] = cos(0.5 * roll), s.quaternion[1] = sin(0.5 * roll);
-        for (int k = 0; k < 12; k++) s.q[k] += 0.1 * nsi_rng_normal(&rng);
+        for (int k = 0; k < 12; k++) s.q[k] += 0.1 * ns_rng_normal(&rng);
         ns_command command = {{0.3, -0.1}, 0.2};
         ns_controller_report report;
         double torques[12];

@@ -15,8 +15,8 @@ static ns_quadruped robot_of(int k) {
     return k == 0 ? ns_quadruped_laikago() : ns_quadruped_a1();
 }
 
-static void random_angles(const ns_leg_def* leg, nsi_rng* rng, double q[3]) {
-    for (int k = 0; k < 3; k++) q[k] = nsi_rng_uniform(rng, leg->limits[k][0], leg->limits[k][1]);
+static void random_angles(const ns_leg_def* leg, ns_rng* rng, double q[3]) {
+    for (int k = 0; k < 3; k++) q[k] = ns_rng_uniform(rng, leg->limits[k][0], leg->limits[k][1]);
 }
 
 static void check_toe(const ns_leg_def* leg, const double q[3], const double want[3]) {
@@ -48,7 +48,7 @@ static void toes_are_where_the_drawings_have_them(void** state) {
 
 static void jacobians_are_slopes(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     residual r = {.name = "Jacobian", .tolerance = 1e-9};
     const double h = 1e-4, none[3] = {0};
     for (int repeat = 0; repeat < 400; repeat++) {
@@ -77,7 +77,7 @@ static void jacobians_are_slopes(void** state) {
 // leg whose shank ends there.
 static void jacobians_of_other_points_are_those_of_a_longer_shank(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     residual r = {.name = "Jacobian of a point", .tolerance = 1e-14};
     for (int repeat = 0; repeat < 200; repeat++) {
         ns_quadruped robot = robot_of(repeat % 2);
@@ -85,7 +85,7 @@ static void jacobians_of_other_points_are_those_of_a_longer_shank(void** state) 
         double q[3], J[9], K[9], toe[3], end[3], offset[3];
         const double none[3] = {0};
         random_angles(&leg, &rng, q);
-        for (int i = 0; i < 3; i++) longer.toe[i] += nsi_rng_normal(&rng) * 0.1;
+        for (int i = 0; i < 3; i++) longer.toe[i] += ns_rng_normal(&rng) * 0.1;
         nsi_leg_toe(&leg, q, toe);
         nsi_leg_toe(&longer, q, end);
         for (int i = 0; i < 3; i++) offset[i] = end[i] - toe[i];
@@ -100,7 +100,7 @@ static void jacobians_of_other_points_are_those_of_a_longer_shank(void** state) 
 // backwards.
 static void angles_lead_back_to_the_toe(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     residual position = {.name = "toe", .tolerance = 1e-12};
     residual angles = {.name = "angles", .tolerance = 1e-6}; // less near a straight leg
     int count = 0;
@@ -131,13 +131,13 @@ static void angles_lead_back_to_the_toe(void** state) {
 // answer is told from one that reaches.
 static void out_of_reach_is_told_and_approached(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(4);
+    ns_rng rng = ns_rng_seed(4);
     int told = 0;
     for (int repeat = 0; repeat < 2000; repeat++) {
         ns_quadruped robot = robot_of(repeat % 2);
         const ns_leg_def* leg = &robot.legs[repeat / 2 % 4];
         double target[3], q[3], toe[3], missed, distance = 0.0;
-        for (int i = 0; i < 3; i++) target[i] = leg->hip[i] + nsi_rng_uniform(&rng, -1.0, 1.0);
+        for (int i = 0; i < 3; i++) target[i] = leg->hip[i] + ns_rng_uniform(&rng, -1.0, 1.0);
         bool reached = nsi_leg_angles(leg, target, q, &missed);
         nsi_leg_toe(leg, q, toe);
         for (int i = 0; i < 3; i++) {

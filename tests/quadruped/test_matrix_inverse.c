@@ -23,8 +23,8 @@ static nsi_inverse_kernel* best(void) {
 }
 
 // B'B plus a diagonal, whose upper triangle must not be read.
-static void make(uint32_t n, uint32_t rank, double least, nsi_rng* rng) {
-    for (uint32_t k = 0; k < n * n; k++) other[k] = nsi_rng_normal(rng);
+static void make(uint32_t n, uint32_t rank, double least, ns_rng* rng) {
+    for (uint32_t k = 0; k < n * n; k++) other[k] = ns_rng_normal(rng);
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t j = 0; j < n; j++) {
             double sum = i == j ? least : 0.0;
@@ -37,7 +37,7 @@ static void make(uint32_t n, uint32_t rank, double least, nsi_rng* rng) {
 
 static void it_multiplies_to_the_identity(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     residual r = {.name = "A A^-1", .tolerance = 1e-9};
     for (uint32_t n = 1; n <= MOST; n = n < 8 ? n + 1 : n * 3 / 2) {
         make(n, n, 0.1, &rng);
@@ -56,7 +56,7 @@ static void it_multiplies_to_the_identity(void** state) {
 
 static void every_machine_has_the_same_bits(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     for (uint32_t n = 1; n <= 70; n++) {
         make(n, n, 0.01, &rng);
         memcpy(other, A, sizeof A);
@@ -68,7 +68,7 @@ static void every_machine_has_the_same_bits(void** state) {
 
 static void what_is_not_positive_is_told(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     for (uint32_t n = 2; n < 30; n++) {
         make(n, n - 1, 0.0, &rng);
         assert_false(best()(n, A, 1e-11, work));

@@ -29,23 +29,23 @@ static setup create(bool a1) {
     return s;
 }
 
-static nsi_mpc_input random_input(const ns_quadruped* robot, nsi_rng* rng, uint32_t stands) {
-    nsi_mpc_input in = {.height = robot->body_height + 0.02 * nsi_rng_normal(rng),
+static nsi_mpc_input random_input(const ns_quadruped* robot, ns_rng* rng, uint32_t stands) {
+    nsi_mpc_input in = {.height = robot->body_height + 0.02 * ns_rng_normal(rng),
                         .wanted_height = robot->body_height,
-                        .wanted_yaw_rate = 0.5 * nsi_rng_normal(rng)};
+                        .wanted_yaw_rate = 0.5 * ns_rng_normal(rng)};
     for (int i = 0; i < 3; i++) {
-        in.angular_velocity[i] = 0.3 * nsi_rng_normal(rng);
-        in.velocity[i] = 0.2 * nsi_rng_normal(rng);
+        in.angular_velocity[i] = 0.3 * ns_rng_normal(rng);
+        in.velocity[i] = 0.2 * ns_rng_normal(rng);
     }
     for (int i = 0; i < 2; i++) {
-        in.rpy[i] = 0.1 * nsi_rng_normal(rng);
-        in.wanted_velocity[i] = 0.3 * nsi_rng_normal(rng);
+        in.rpy[i] = 0.1 * ns_rng_normal(rng);
+        in.wanted_velocity[i] = 0.3 * ns_rng_normal(rng);
     }
     for (int k = 0; k < NS_LEGS; k++) {
         in.stands[k] = (stands >> k & 1) != 0;
-        in.feet[k][0] = robot->foothold[k][0] + 0.03 * nsi_rng_normal(rng);
-        in.feet[k][1] = robot->foothold[k][1] + 0.03 * nsi_rng_normal(rng);
-        in.feet[k][2] = -in.height + 0.01 * nsi_rng_normal(rng);
+        in.feet[k][0] = robot->foothold[k][0] + 0.03 * ns_rng_normal(rng);
+        in.feet[k][1] = robot->foothold[k][1] + 0.03 * ns_rng_normal(rng);
+        in.feet[k][2] = -in.height + 0.01 * ns_rng_normal(rng);
     }
     return in;
 }
@@ -191,22 +191,22 @@ static double cost(const setup* s, const nsi_mpc_input* in, const double* x, uin
 // A quadratic function has its Hessian and gradient in its values: f(a + b) - f(a) - f(b) + f(0).
 static void the_qp_is_the_cost_of_a_rollout(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     residual hessian = {.name = "x'Hy", .tolerance = 1e-10};
     residual gradient = {.name = "g'x", .tolerance = 1e-10};
     for (int repeat = 0; repeat < 60; repeat++) {
         setup s = create(repeat % 2);
-        for (int k = 0; k < 12; k++) s.options.state_weights[k] = nsi_rng_uniform(&rng, 0.1, 5.0);
+        for (int k = 0; k < 12; k++) s.options.state_weights[k] = ns_rng_uniform(&rng, 0.1, 5.0);
         nsi_mpc_free(s.mpc);
         assert_int_equal(
             nsi_mpc_create(s.robot.mass, s.robot.inertia, &s.options, NULL, &s.mpc, NULL), NS_OK);
-        nsi_mpc_input in = random_input(&s.robot, &rng, 1 + nsi_rng_below(&rng, 15));
+        nsi_mpc_input in = random_input(&s.robot, &rng, 1 + ns_rng_below(&rng, 15));
         nsi_qp_problem p = nsi_mpc_build(s.mpc, &in);
         double a[MOST] = {0}, b[MOST] = {0}, both[MOST], zero[MOST] = {0};
         // Few forces at a time, so that single blocks of H are seen.
         for (int k = 0; k < 3; k++) {
-            a[nsi_rng_below(&rng, p.n)] = 50.0 * nsi_rng_normal(&rng);
-            b[nsi_rng_below(&rng, p.n)] = 50.0 * nsi_rng_normal(&rng);
+            a[ns_rng_below(&rng, p.n)] = 50.0 * ns_rng_normal(&rng);
+            b[ns_rng_below(&rng, p.n)] = 50.0 * ns_rng_normal(&rng);
         }
         double product = 0.0, slope = 0.0, curve = 0.0;
         for (uint32_t i = 0; i < p.n; i++) {
@@ -233,15 +233,15 @@ static void the_qp_is_the_cost_of_a_rollout(void** state) {
 // time.
 static void the_model_is_the_rigid_body_at_first(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     residual close = {.name = "model against rigid body, 1 ms", .tolerance = 0.03};
     for (int repeat = 0; repeat < 50; repeat++) {
         setup s = create(repeat % 2);
-        nsi_mpc_input in = random_input(&s.robot, &rng, 1 + nsi_rng_below(&rng, 15));
+        nsi_mpc_input in = random_input(&s.robot, &rng, 1 + ns_rng_below(&rng, 15));
         // The model has no gyroscopic torque: from rest it is exact in first order.
         memset(in.angular_velocity, 0, sizeof in.angular_velocity);
         double forces[NS_LEGS][3], errors[2];
-        for (int k = 0; k < 12; k++) forces[k / 3][k % 3] = 30.0 * nsi_rng_normal(&rng);
+        for (int k = 0; k < 12; k++) forces[k / 3][k % 3] = 30.0 * ns_rng_normal(&rng);
         const double times[2] = {1e-3, 4e-3};
         for (int d = 0; d < 2; d++) {
             trunk start = start_of(&in), model = start, body = start;
@@ -299,14 +299,14 @@ static void at_rest_the_feet_carry_the_weight(void** state) {
 
 static void forces_keep_to_the_pyramid(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     residual r = {.name = "KKT", .tolerance = 1e-8};
     double slack = 1e-8;
     for (int a1 = 0; a1 < 2; a1++) {
         setup s = create(a1);
         double weight = s.robot.mass * s.options.gravity, mu = s.options.friction;
         for (int repeat = 0; repeat < 1000; repeat++) {
-            nsi_mpc_input in = random_input(&s.robot, &rng, nsi_rng_below(&rng, 16));
+            nsi_mpc_input in = random_input(&s.robot, &rng, ns_rng_below(&rng, 16));
             for (int i = 0; i < 3; i++) in.velocity[i] *= 5.0; // so that bounds are felt
             double forces[NS_LEGS][3];
             nsi_qp_report report = solve(s.mpc, &in, forces);
@@ -375,7 +375,7 @@ static void recorded_problems_have_the_forces_of_cvxopt(void** state) {
 // A bad state is told and gives no force; the next good one is solved as if nothing had been.
 static void bad_states_are_told(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(4);
+    ns_rng rng = ns_rng_seed(4);
     setup s = create(true);
     nsi_mpc_input good = random_input(&s.robot, &rng, 6), bad = good;
     double forces[NS_LEGS][3], again[NS_LEGS][3];
@@ -406,7 +406,7 @@ static void memory_is_checked_and_only_asked_for_at_the_start(void** state) {
             nsi_mpc_create(robot.mass, robot.inertia, &options, &allocator, &mpc, &error);
         if (counter.calls < n) {
             size_t calls = counter.calls;
-            nsi_rng rng = nsi_rng_seed(5);
+            ns_rng rng = ns_rng_seed(5);
             for (int k = 0; k < 30; k++) {
                 double forces[NS_LEGS][3];
                 nsi_mpc_input in = random_input(&robot, &rng, (uint32_t)k % 16);

@@ -27,19 +27,19 @@ static nsi_policy* make(uint64_t seed, uint32_t nhidden) {
     nsi_policy* p = NULL;
     const uint32_t hidden[3] = {192, 61, 7};
     assert_int_equal(nsi_policy_create(hidden, nhidden, seed, NULL, &p, NULL), NS_OK);
-    nsi_rng rng = nsi_rng_seed(seed + 100);
+    ns_rng rng = ns_rng_seed(seed + 100);
     for (int k = 0; k < FEATURES; k++) {
-        p->mean[k] = nsi_rng_normal(&rng);
-        p->scale[k] = k % 7 == 6 ? 0.0 : nsi_rng_uniform(&rng, 0.5, 3.0);
+        p->mean[k] = ns_rng_normal(&rng);
+        p->scale[k] = k % 7 == 6 ? 0.0 : ns_rng_uniform(&rng, 0.5, 3.0);
     }
-    for (int k = 0; k < JOINTS; k++) p->torque[k] = nsi_rng_uniform(&rng, 1.0, 10.0);
-    for (uint32_t k = 0; k < p->nweight; k++) p->weights[k] += 0.05 * nsi_rng_normal(&rng);
+    for (int k = 0; k < JOINTS; k++) p->torque[k] = ns_rng_uniform(&rng, 1.0, 10.0);
+    for (uint32_t k = 0; k < p->nweight; k++) p->weights[k] += 0.05 * ns_rng_normal(&rng);
     nsi_policy_ready(p);
     return p;
 }
 
-static void draw(nsi_rng* rng, double* features) {
-    for (int k = 0; k < FEATURES; k++) features[k] = nsi_rng_normal(rng);
+static void draw(ns_rng* rng, double* features) {
+    for (int k = 0; k < FEATURES; k++) features[k] = ns_rng_normal(rng);
 }
 
 // The definition, in double precision.
@@ -63,7 +63,7 @@ static void compute(const nsi_policy* p, const double* features, double* torques
 static void decisions_are_those_of_the_network(void** state) {
     (void)state;
     residual r = {.name = "single precision", .tolerance = 1e-5};
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     for (uint32_t nhidden = 1; nhidden <= 3; nhidden++) {
         nsi_policy* p = make(nhidden, nhidden);
         for (int repeat = 0; repeat < 100; repeat++) {
@@ -97,11 +97,11 @@ static void all_machines_give_the_same_bits(void** state) {
     (void)state;
 #ifdef NSI_HAVE_AVX2_KERNELS
     if (!nsi_cpu_has_avx2_fma()) skip();
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     nsi_policy* p = make(5, 3);
     for (int repeat = 0; repeat < 100; repeat++) {
         float x[FEATURES], a[JOINTS], b[JOINTS];
-        for (int k = 0; k < FEATURES; k++) x[k] = (float)nsi_rng_normal(&rng);
+        for (int k = 0; k < FEATURES; k++) x[k] = (float)ns_rng_normal(&rng);
         nsi_mlp_f32_generic(p->nlayer, p->sizes, p->single, x, a);
         nsi_mlp_f32_avx2(p->nlayer, p->sizes, p->single, x, b);
         assert_memory_equal(a, b, sizeof a);
@@ -188,7 +188,7 @@ static void exported_c_is_the_network(void** state) {
     *(void**)&function = dlsym(loaded, "walk_policy");
     assert_non_null(function);
     residual r = {.name = "exported C", .tolerance = 1e-12};
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     for (int repeat = 0; repeat < 20; repeat++) {
         double features[FEATURES], got[JOINTS], want[JOINTS];
         draw(&rng, features);

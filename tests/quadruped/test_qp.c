@@ -40,10 +40,10 @@ typedef enum problem_kind {
 static const char* const kind_names[] = {"plain", "degenerate", "equalities",   "nearly flat",
                                          "flat",  "linear",     "badly scaled", "zero"};
 
-static void symmetric_part(nsi_rng* rng, qp_case* c, uint32_t rank, double least) {
+static void symmetric_part(ns_rng* rng, qp_case* c, uint32_t rank, double least) {
     const uint32_t n = c->p.n;
     double B[N * N];
-    for (uint32_t k = 0; k < rank * n; k++) B[k] = nsi_rng_normal(rng);
+    for (uint32_t k = 0; k < rank * n; k++) B[k] = ns_rng_normal(rng);
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t j = 0; j < n; j++) {
             double sum = i == j ? least : 0.0;
@@ -77,31 +77,31 @@ static void point_at(qp_case* c) {
 }
 
 // A feasible problem around a random point z.
-static void make(qp_case* c, nsi_rng* rng, problem_kind kind) {
-    *c = (qp_case){.p.n = 1 + nsi_rng_below(rng, N)};
-    const uint32_t n = c->p.n, m = nsi_rng_below(rng, M - N + 1);
+static void make(qp_case* c, ns_rng* rng, problem_kind kind) {
+    *c = (qp_case){.p.n = 1 + ns_rng_below(rng, N)};
+    const uint32_t n = c->p.n, m = ns_rng_below(rng, M - N + 1);
     double z[N], row[N], previous[N] = {0};
-    uint32_t rank = kind == FLAT ? nsi_rng_below(rng, n) : kind == LINEAR ? 0 : n + 1 - n % 2;
+    uint32_t rank = kind == FLAT ? ns_rng_below(rng, n) : kind == LINEAR ? 0 : n + 1 - n % 2;
     if (rank > n) rank = n;
     symmetric_part(rng, c, rank, kind == FLAT || kind == LINEAR ? 0.0 : 1e-3);
     if (kind == NEARLY_FLAT) symmetric_part(rng, c, n / 2, 1e-7);
     for (uint32_t j = 0; j < n; j++) {
-        z[j] = kind == ZERO ? 0.0 : nsi_rng_normal(rng);
-        c->g[j] = 3.0 * nsi_rng_normal(rng);
+        z[j] = kind == ZERO ? 0.0 : ns_rng_normal(rng);
+        c->g[j] = 3.0 * ns_rng_normal(rng);
     }
     begin_rows(c);
     for (uint32_t i = 0; i < m; i++) {
         double value = 0.0;
-        uint32_t dense = nsi_rng_below(rng, 2);
+        uint32_t dense = ns_rng_below(rng, 2);
         for (uint32_t j = 0; j < n; j++) {
-            bool zero = !dense && nsi_rng_below(rng, n) > 3;
-            row[j] = zero ? 0.0 : nsi_rng_normal(rng);
-            if (kind == BADLY_SCALED) row[j] *= pow(10.0, nsi_rng_uniform(rng, -3.0, 3.0));
+            bool zero = !dense && ns_rng_below(rng, n) > 3;
+            row[j] = zero ? 0.0 : ns_rng_normal(rng);
+            if (kind == BADLY_SCALED) row[j] *= pow(10.0, ns_rng_uniform(rng, -3.0, 3.0));
         }
-        double distance = nsi_rng_uniform(rng, 0.0, 1.0), lower = -INFINITY, upper = INFINITY;
-        if (kind == ZERO && nsi_rng_below(rng, 2) == 0) distance = 0.0;
+        double distance = ns_rng_uniform(rng, 0.0, 1.0), lower = -INFINITY, upper = INFINITY;
+        if (kind == ZERO && ns_rng_below(rng, 2) == 0) distance = 0.0;
         if (kind == DEGENERATE) {
-            uint32_t how = nsi_rng_below(rng, 5);
+            uint32_t how = ns_rng_below(rng, 5);
             if (how == 0) memset(row, 0, sizeof row);
             if (how == 1) memcpy(row, previous, sizeof row);
             for (uint32_t j = 0; j < n && how == 2; j++) row[j] += previous[j];
@@ -110,11 +110,11 @@ static void make(qp_case* c, nsi_rng* rng, problem_kind kind) {
         }
         memcpy(previous, row, sizeof row);
         for (uint32_t j = 0; j < n; j++) value += row[j] * z[j];
-        uint32_t sides = nsi_rng_below(rng, 3);
+        uint32_t sides = ns_rng_below(rng, 3);
         if (sides != 1) upper = value + distance;
-        if (sides != 0) lower = value - nsi_rng_uniform(rng, 0.0, 2.0) * distance;
-        if (kind == EQUALITIES && nsi_rng_below(rng, 4) == 0) lower = upper = value;
-        if (kind == EQUALITIES && i > 0 && nsi_rng_below(rng, 9) == 0) { // one of them twice
+        if (sides != 0) lower = value - ns_rng_uniform(rng, 0.0, 2.0) * distance;
+        if (kind == EQUALITIES && ns_rng_below(rng, 4) == 0) lower = upper = value;
+        if (kind == EQUALITIES && i > 0 && ns_rng_below(rng, 9) == 0) { // one of them twice
             lower = upper = value;
             add_row(c, row, value, value);
             if (++i == m) break;
@@ -128,8 +128,8 @@ static void make(qp_case* c, nsi_rng* rng, problem_kind kind) {
     }
     for (uint32_t j = 0; j < n && kind == ZERO; j++) { // each bound stops the way down from 0
         memset(row, 0, sizeof row);
-        row[j] = nsi_rng_uniform(rng, 0.1, 10.0);
-        double room = nsi_rng_below(rng, 3) > 0 ? 1.0 : 0.0;
+        row[j] = ns_rng_uniform(rng, 0.1, 10.0);
+        double room = ns_rng_below(rng, 3) > 0 ? 1.0 : 0.0;
         add_row(c, row, c->g[j] < 0.0 ? -room : 0.0, c->g[j] < 0.0 ? 0.0 : room);
     }
     point_at(c);
@@ -198,7 +198,7 @@ static nsi_qp* create(void) {
 static void feasible_problems_are_solved(void** state) {
     (void)state;
     nsi_qp* qp = create();
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     static qp_case c;
     for (int k = 0; k < KINDS; k++) {
         residual r = {.name = kind_names[k], .tolerance = 1e-8};
@@ -252,7 +252,7 @@ static void contradicting_rows_are_found(void** state) {
     (void)state;
     const problem_kind kinds[] = {PLAIN, DEGENERATE, EQUALITIES, NEARLY_FLAT, FLAT, LINEAR};
     nsi_qp* qp = create();
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     residual r = {.name = "A'y of contradictions", .tolerance = 1e-7};
     static qp_case c;
     int lost = 0;
@@ -263,15 +263,15 @@ static void contradicting_rows_are_found(void** state) {
         uint32_t used = 0;
         for (uint32_t row = 0; row < c.p.m && used < 5; row++) {
             bool up = isfinite(c.upper[row]);
-            double weight = nsi_rng_uniform(&rng, 0.1, 1.0) * (up ? 1.0 : -1.0);
-            if (nsi_rng_below(&rng, 3) > 0) continue;
+            double weight = ns_rng_uniform(&rng, 0.1, 1.0) * (up ? 1.0 : -1.0);
+            if (ns_rng_below(&rng, 3) > 0) continue;
             for (uint32_t e = c.start[row]; e < c.start[row + 1]; e++) {
                 sum[c.columns[e]] += weight * c.values[e];
             }
             limit += weight * (up ? c.upper[row] : c.lower[row]);
             used++;
         }
-        double margin = nsi_rng_uniform(&rng, 1e-3, 1.0);
+        double margin = ns_rng_uniform(&rng, 1e-3, 1.0);
         if (c.p.m == M) continue;
         add_row(&c, sum, limit + margin, INFINITY);
         nsi_qp_report report = nsi_qp_solve(qp, &c.p, c.active, c.x, c.y);
@@ -292,35 +292,35 @@ static void contradicting_rows_are_found(void** state) {
 static void falling_for_ever_is_found(void** state) {
     (void)state;
     nsi_qp* qp = create();
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     residual r = {.name = "directions", .tolerance = 1e-7};
     static qp_case c;
     for (int repeat = 0; repeat < 2000; repeat++) {
         // H and the rows with two sides do not see the direction d; others let it pass.
-        c = (qp_case){.p.n = 1 + nsi_rng_below(&rng, N)};
-        const uint32_t n = c.p.n, rank = nsi_rng_below(&rng, n + 1);
+        c = (qp_case){.p.n = 1 + ns_rng_below(&rng, N)};
+        const uint32_t n = c.p.n, rank = ns_rng_below(&rng, n + 1);
         double d[N], z[N], v[N], dd = 0.0, gd = 0.0;
         for (uint32_t j = 0; j < n; j++) {
-            d[j] = nsi_rng_below(&rng, 3) > 0 ? nsi_rng_normal(&rng) : 0.0;
-            z[j] = nsi_rng_normal(&rng);
+            d[j] = ns_rng_below(&rng, 3) > 0 ? ns_rng_normal(&rng) : 0.0;
+            z[j] = ns_rng_normal(&rng);
         }
-        d[nsi_rng_below(&rng, n)] = 1.0;
+        d[ns_rng_below(&rng, n)] = 1.0;
         for (uint32_t j = 0; j < n; j++) dd += d[j] * d[j];
         for (uint32_t k = 0; k < rank; k++) {
             double vd = 0.0;
-            for (uint32_t j = 0; j < n; j++) vd += (v[j] = nsi_rng_normal(&rng)) * d[j];
+            for (uint32_t j = 0; j < n; j++) vd += (v[j] = ns_rng_normal(&rng)) * d[j];
             for (uint32_t j = 0; j < n; j++) v[j] -= vd * d[j] / dd;
             for (uint32_t i = 0; i < n; i++) {
                 for (uint32_t j = 0; j < n; j++) c.H[i * n + j] += v[i] * v[j];
             }
         }
-        for (uint32_t j = 0; j < n; j++) gd += (c.g[j] = nsi_rng_normal(&rng)) * d[j];
+        for (uint32_t j = 0; j < n; j++) gd += (c.g[j] = ns_rng_normal(&rng)) * d[j];
         for (uint32_t j = 0; j < n; j++) c.g[j] -= (gd + 1.0) * d[j] / dd; // so that g'd = -1
         begin_rows(&c);
-        for (uint32_t i = nsi_rng_below(&rng, M - N); i > 0; i--) {
-            uint32_t sides = nsi_rng_below(&rng, 3);
+        for (uint32_t i = ns_rng_below(&rng, M - N); i > 0; i--) {
+            uint32_t sides = ns_rng_below(&rng, 3);
             double vd = 0.0, value = 0.0;
-            for (uint32_t j = 0; j < n; j++) vd += (v[j] = nsi_rng_normal(&rng)) * d[j];
+            for (uint32_t j = 0; j < n; j++) vd += (v[j] = ns_rng_normal(&rng)) * d[j];
             for (uint32_t j = 0; j < n; j++) {
                 if (sides == 2) v[j] -= vd * d[j] / dd;
                 if (sides == 0 && vd > 0.0) v[j] = -v[j];
@@ -363,18 +363,18 @@ static void falling_for_ever_is_found(void** state) {
 static void boxes_clamp(void** state) {
     (void)state;
     nsi_qp* qp = create();
-    nsi_rng rng = nsi_rng_seed(4);
+    ns_rng rng = ns_rng_seed(4);
     residual r = {.name = "boxes", .tolerance = 1e-14};
     static qp_case c;
     for (int repeat = 0; repeat < 100; repeat++) {
         c = (qp_case){.p.n = N};
         begin_rows(&c);
         for (uint32_t j = 0; j < N; j++) {
-            double row[N] = {0}, lower = nsi_rng_normal(&rng);
-            c.H[j * N + j] = nsi_rng_uniform(&rng, 0.1, 10.0);
-            c.g[j] = nsi_rng_normal(&rng);
+            double row[N] = {0}, lower = ns_rng_normal(&rng);
+            c.H[j * N + j] = ns_rng_uniform(&rng, 0.1, 10.0);
+            c.g[j] = ns_rng_normal(&rng);
             row[j] = 1.0;
-            add_row(&c, row, lower, lower + nsi_rng_uniform(&rng, 0.0, 1.0));
+            add_row(&c, row, lower, lower + ns_rng_uniform(&rng, 0.0, 1.0));
         }
         point_at(&c);
         assert_int_equal(nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).status, NSI_QP_SOLVED);
@@ -462,7 +462,7 @@ static void cvxopt_has_the_same_answers(void** state) {
 static void any_start_ends_in_the_same_place(void** state) {
     (void)state;
     nsi_qp* qp = create();
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     residual r = {.name = "starts", .tolerance = 1e-9};
     uint64_t cold = 0, warm = 0;
     static qp_case c;
@@ -476,7 +476,7 @@ static void any_start_ends_in_the_same_place(void** state) {
         assert_int_equal(report.status, NSI_QP_SOLVED);
         residual_array(&r, c.x, x, c.p.n, 1.0);
         for (uint32_t row = 0; row < c.p.m; row++)
-            c.active[row] = (int8_t)(nsi_rng_below(&rng, 3) - 1);
+            c.active[row] = (int8_t)(ns_rng_below(&rng, 3) - 1);
         assert_int_equal(nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).status, NSI_QP_SOLVED);
         residual_array(&r, c.x, x, c.p.n, 1.0);
     }
@@ -492,7 +492,7 @@ static void any_start_ends_in_the_same_place(void** state) {
 static void bad_numbers_are_told(void** state) {
     (void)state;
     nsi_qp* qp = create();
-    nsi_rng rng = nsi_rng_seed(6);
+    ns_rng rng = ns_rng_seed(6);
     const double bad[] = {NAN, INFINITY, -INFINITY};
     static qp_case c, good;
     do make(&good, &rng, PLAIN);
@@ -554,7 +554,7 @@ static void memory_is_checked_and_only_asked_for_at_the_start(void** state) {
         if (counter.calls < n) {
             size_t calls = counter.calls;
             static qp_case c;
-            nsi_rng rng = nsi_rng_seed(7);
+            ns_rng rng = ns_rng_seed(7);
             for (int repeat = 0; repeat < 50; repeat++) {
                 make(&c, &rng, (problem_kind)(repeat % KINDS));
                 assert_int_equal(nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).status, NSI_QP_SOLVED);

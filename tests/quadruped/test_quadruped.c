@@ -50,7 +50,7 @@ static void robots_have_their_masses(void** state) {
 // The model's toes, as the simulator sees them, against the controller's kinematics.
 static void legs_are_those_of_the_models(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     residual r = {.name = "toes", .tolerance = 1e-14};
     for (int k = 0; k < 2; k++) {
         ns_quadruped robot = robot_of(k);
@@ -71,7 +71,7 @@ static void legs_are_those_of_the_models(void** state) {
             double x[37] = {0}, y[64];
             assert_true(sizes.nx == 37 && sizes.ny <= 64);
             ns_quadruped_start(&map, &robot, x);
-            for (int j = 0; j < 12; j++) x[map.q[j]] = nsi_rng_uniform(&rng, -1.5, 1.5);
+            for (int j = 0; j < 12; j++) x[map.q[j]] = ns_rng_uniform(&rng, -1.5, 1.5);
             ns_rollout_args args = {.batch = 1, .steps = 1, .x0 = x, .observations = y};
             assert_int_equal(ns_rollout(system, work, &args, &error), NS_OK);
             static const char* const legs[] = {"FR", "FL", "RR", "RL"};

@@ -162,14 +162,14 @@ static void gradients_are_those_of_the_walk(void** state) {
     double *gradient = copy_of(policy->weights, n), *direction = copy_of(policy->weights, n),
            *moved = copy_of(policy->weights, n);
     residual r = {.name = "gradient through the walk", .tolerance = 1e-4};
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     for (int round = 0; round < 6; round++) {
         nsi_tune_walk(tune);
         assert_true(nsi_tune_gradient(tune, gradient));
         // The gradient's own direction, which has the largest slope, and a random one.
         double norm = 0.0, slope = 0.0, values[2];
         for (uint32_t k = 0; k < n; k++) {
-            direction[k] = round % 2 ? nsi_rng_normal(&rng) : gradient[k];
+            direction[k] = round % 2 ? ns_rng_normal(&rng) : gradient[k];
             norm += direction[k] * direction[k];
         }
         for (uint32_t k = 0; k < n; k++) slope += gradient[k] * direction[k] / sqrt(norm);

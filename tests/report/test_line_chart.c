@@ -313,11 +313,11 @@ static void any_numbers_can_be_drawn(void** state) {
 
 static void ticks_are_round_and_inside(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(7);
+    ns_rng rng = ns_rng_seed(7);
     for (int k = 0; k < 20000; k++) {
-        double size = pow(10.0, nsi_rng_uniform(&rng, -12.0, 12.0));
-        double low = size * nsi_rng_normal(&rng),
-               high = low + size * nsi_rng_uniform(&rng, 1e-3, 5.0);
+        double size = pow(10.0, ns_rng_uniform(&rng, -12.0, 12.0));
+        double low = size * ns_rng_normal(&rng),
+               high = low + size * ns_rng_uniform(&rng, 1e-3, 5.0);
         nsi_scale scale = nsi_scale_empty(false);
         nsi_scale_include(&scale, low);
         nsi_scale_include(&scale, high);
@@ -340,14 +340,14 @@ static void ticks_are_round_and_inside(void** state) {
 // An axis with one tick has no scale.
 static void no_axis_has_a_single_tick(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(8);
+    ns_rng rng = ns_rng_seed(8);
     for (int k = 0; k < 40000; k++) {
         bool log = k % 2 == 1;
         uint32_t wanted = 2 + (uint32_t)(k / 2) % 7;
-        double size = pow(10.0, nsi_rng_uniform(&rng, -9.0, 9.0));
-        double low = log ? size : size * nsi_rng_normal(&rng);
-        double high = log ? low * pow(10.0, nsi_rng_uniform(&rng, 0.0, 12.0))
-                          : low + size * nsi_rng_uniform(&rng, 1e-3, 5.0);
+        double size = pow(10.0, ns_rng_uniform(&rng, -9.0, 9.0));
+        double low = log ? size : size * ns_rng_normal(&rng);
+        double high = log ? low * pow(10.0, ns_rng_uniform(&rng, 0.0, 12.0))
+                          : low + size * ns_rng_uniform(&rng, 1e-3, 5.0);
         nsi_scale scale = nsi_scale_empty(log);
         nsi_scale_include(&scale, low);
         nsi_scale_include(&scale, high);

@@ -119,13 +119,13 @@ typedef struct sample {
 } sample;
 
 static void make_sample(sample* s, const uint32_t* widths, uint32_t nlayer, bool bias) {
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     for (uint32_t k = 0; k < nlayer; k++) {
         uint32_t rows = widths[k] + bias, columns = widths[k + 1];
         s->weights[k] = malloc(sizeof(double) * rows * columns);
         assert_non_null(s->weights[k]);
         for (uint32_t i = 0; i < rows * columns; i++) {
-            s->weights[k][i] = (k + 1.0) * nsi_rng_uniform(&rng, -1.0, 1.0);
+            s->weights[k][i] = (k + 1.0) * ns_rng_uniform(&rng, -1.0, 1.0);
         }
         s->layers[k] = (ns_network_diagram_layer){s->weights[k], rows, columns, bias, "tanh"};
     }

@@ -75,19 +75,19 @@ static double promised(const double* values, uint32_t rows) {
 
 static void numbers_are_good_to_a_step(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     double values[ROWS];
     for (int scale = -300; scale <= 300; scale += 20) {
-        double unit = pow(10.0, scale), shift = nsi_rng_uniform(&rng, -3.0, 3.0);
+        double unit = pow(10.0, scale), shift = ns_rng_uniform(&rng, -3.0, 3.0);
         for (int kind = 0; kind < 4; kind++) {
             for (uint32_t k = 0; k < ROWS; k++) {
-                double t = 0.01 * k, noise = nsi_rng_normal(&rng);
+                double t = 0.01 * k, noise = ns_rng_normal(&rng);
                 double x = kind == 0   ? sin(t)
                            : kind == 1 ? noise
                            : kind == 2 ? floor(t)
                                        : 1e-9 * t * t;
                 values[k] = unit * (x + shift);
-                if (kind == 1 && nsi_rng_below(&rng, 5) == 0) values[k] = NAN;
+                if (kind == 1 && ns_rng_below(&rng, 5) == 0) values[k] = NAN;
             }
             char what[60];
             snprintf(what, sizeof what, "kind %d of 1e%d", kind, scale);
@@ -198,9 +198,9 @@ static void no_columns_are_no_error(void** state) {
 static void long_columns_of_noise_come_back(void** state) {
     (void)state;
     enum { MANY = 300000 };
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     double* values = malloc(MANY * sizeof *values);
-    for (uint32_t k = 0; k < MANY; k++) values[k] = nsi_rng_normal(&rng);
+    for (uint32_t k = 0; k < MANY; k++) values[k] = ns_rng_normal(&rng);
     check_column("noise", values, MANY, NSI_ANY_STEP, promised(values, MANY));
     free(values);
 }

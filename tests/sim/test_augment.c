@@ -698,7 +698,7 @@ static double control_size(const char* model) {
     return strncmp(model, "swimmer", 7) == 0 ? 1e-4 : 1.0;
 }
 
-static rig graded_rig(const graded* c, ns_backend backend, uint32_t steps, nsi_rng* rng) {
+static rig graded_rig(const graded* c, ns_backend backend, uint32_t steps, ns_rng* rng) {
     ns_system_options o = ns_default_system_options();
     o.integrator = c->integrator;
     o.contact = c->contact;
@@ -707,12 +707,12 @@ static rig graded_rig(const graded* c, ns_backend backend, uint32_t steps, nsi_r
     o.nfree = 1;
     rig r = rig_make(c->model, c->yaml, &o, steps);
     double size = control_size(c->model);
-    for (uint32_t k = 0; k < r.n.nw; k++) r.weights[k] = nsi_rng_uniform(rng, -0.5, 0.5);
+    for (uint32_t k = 0; k < r.n.nw; k++) r.weights[k] = ns_rng_uniform(rng, -0.5, 0.5);
     for (uint32_t k = 0; k < r.n.nx; k++) {
-        r.x0[k] += (k < r.nq ? c->q : c->qd) * nsi_rng_uniform(rng, 0.9, 1.1);
+        r.x0[k] += (k < r.nq ? c->q : c->qd) * ns_rng_uniform(rng, 0.9, 1.1);
     }
     for (size_t k = 0; k < (size_t)steps * r.n.nc; k++) {
-        r.controls[k] = size * nsi_rng_uniform(rng, -0.2, 0.2);
+        r.controls[k] = size * ns_rng_uniform(rng, -0.2, 0.2);
     }
     return r;
 }
@@ -720,7 +720,7 @@ static rig graded_rig(const graded* c, ns_backend backend, uint32_t steps, nsi_r
 // The step: all backends, both modes, central differences.
 static void steps_with_networks_pass_the_derivative_check(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     rig rigs[GRADED];
     check_batch* batch = check_batch_create();
     for (uint32_t n = 0; n < GRADED; n++) {
@@ -768,7 +768,7 @@ static void rollouts_have_gradients(void** state) {
     enum { STEPS = 12 };
     for (uint32_t n = 0; n < GRADED; n++) {
         for (int backend = 0; backend < 2; backend++) {
-            nsi_rng rng = nsi_rng_seed(60 + n);
+            ns_rng rng = ns_rng_seed(60 + n);
             rig r = graded_rig(&all_graded[n], backend ? NS_BACKEND_NATIVE : NS_BACKEND_INTERP,
                                STEPS, &rng);
             size_t nstate = (STEPS + 1) * (size_t)r.n.nx, ncontrol = STEPS * (size_t)r.n.nc;
@@ -782,14 +782,14 @@ static void rollouts_have_gradients(void** state) {
                        {.at = params, .count = r.n.np},
                        {.at = r.weights, .count = r.n.nw}};
             ns_system_default_params(r.system, params);
-            for (size_t k = 0; k < nstate; k++) seeds[k] = nsi_rng_uniform(&rng, -1.0, 1.0);
+            for (size_t k = 0; k < nstate; k++) seeds[k] = ns_rng_uniform(&rng, -1.0, 1.0);
             for (int p = 0; p < 4; p++) {
                 in[p].gradient = doubles(in[p].count);
                 in[p].direction = doubles(in[p].count);
                 in[p].start = doubles(in[p].count);
                 for (size_t k = 0; k < in[p].count; k++) {
                     double size = p == 2 ? 0.1 * fabs(params[k]) : 1.0;
-                    in[p].direction[k] = size * nsi_rng_uniform(&rng, -1.0, 1.0);
+                    in[p].direction[k] = size * ns_rng_uniform(&rng, -1.0, 1.0);
                     if (p == 2 && params[k] == 0.0) in[p].direction[k] = 0.0;
                 }
                 memcpy(in[p].start, in[p].at, in[p].count * sizeof(double));
@@ -879,12 +879,12 @@ typedef struct unchanged {
     bool values_only;
 } unchanged;
 
-static void randomize(rig* r, double size, nsi_rng* rng) {
+static void randomize(rig* r, double size, ns_rng* rng) {
     for (uint32_t k = 0; k < r->n.nc * r->steps; k++) {
-        r->controls[k] = size * nsi_rng_uniform(rng, -0.3, 0.3);
+        r->controls[k] = size * ns_rng_uniform(rng, -0.3, 0.3);
     }
     for (uint32_t k = 0; k < r->nq + ns_model_get_sizes(r->model).nv; k++) {
-        r->x0[k] += nsi_rng_uniform(rng, -0.1, 0.1);
+        r->x0[k] += ns_rng_uniform(rng, -0.1, 0.1);
     }
 }
 
@@ -921,7 +921,7 @@ static uint32_t count_changes(const unchanged* u, bool observe_more) {
     }
     rig b = rig_make(u->model, u->yaml, &o, STEPS);
     zero_last_layers(&b);
-    nsi_rng rng = nsi_rng_seed(8), again = nsi_rng_seed(8);
+    ns_rng rng = ns_rng_seed(8), again = ns_rng_seed(8);
     randomize(&a, control_size(u->model), &rng);
     randomize(&b, control_size(u->model), &again);
     rig_run(&a);
@@ -1044,14 +1044,14 @@ static void observing_changes_nothing(void** state) {
 
 // ---- batches, threads, memory --------------------------------------------------------------
 
-static rig swimmers(uint32_t batch, uint32_t steps, nsi_rng* rng) {
+static rig swimmers(uint32_t batch, uint32_t steps, ns_rng* rng) {
     rig r = rig_make("swimmer2.xml", swimmer_drag, NULL, 1);
     ns_workspace_free(r.work);
     free(r.x0), free(r.controls), free(r.states), free(r.observations);
     rig_work(&r, batch, steps);
-    for (size_t k = 0; k < (size_t)batch * r.n.nx; k++) r.x0[k] = nsi_rng_uniform(rng, -0.5, 0.5);
+    for (size_t k = 0; k < (size_t)batch * r.n.nx; k++) r.x0[k] = ns_rng_uniform(rng, -0.5, 0.5);
     for (size_t k = 0; k < (size_t)batch * steps * r.n.nc; k++) {
-        r.controls[k] = nsi_rng_uniform(rng, -1e-4, 1e-4);
+        r.controls[k] = ns_rng_uniform(rng, -1e-4, 1e-4);
     }
     return r;
 }
@@ -1068,11 +1068,11 @@ static void weight_gradients_do_not_depend_on_threads(void** state) {
     static const uint32_t batches[] = {1, 2, 3, 5, 7, 130, 200};
     for (size_t n = 0; n < sizeof batches / sizeof *batches; n++) {
         uint32_t batch = batches[n], steps = 6;
-        nsi_rng rng = nsi_rng_seed(n);
+        ns_rng rng = ns_rng_seed(n);
         rig r = swimmers(batch, steps, &rng);
         size_t nstate = (size_t)batch * (steps + 1) * r.n.nx, row = (steps + 1) * (size_t)r.n.nx;
         double* seeds = doubles(nstate);
-        for (size_t k = 0; k < nstate; k++) seeds[k] = nsi_rng_uniform(&rng, -1.0, 1.0);
+        for (size_t k = 0; k < nstate; k++) seeds[k] = ns_rng_uniform(&rng, -1.0, 1.0);
         double *dw = doubles(r.n.nw), *other = doubles(r.n.nw), *sum = doubles(r.n.nw);
         weight_gradient(&r, r.work, seeds, dw);
         for (uint32_t threads = 1; threads <= 3; threads++) {
@@ -1108,7 +1108,7 @@ static void weight_gradients_do_not_depend_on_threads(void** state) {
 
 static void rolling_out_networks_allocates_nothing(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     rig r = swimmers(10, 20, &rng);
     double *seeds = doubles(10 * 21 * (size_t)r.n.nx), *dw = doubles(r.n.nw);
     double* dstates = doubles(10 * 21 * (size_t)r.n.nx);

@@ -266,8 +266,8 @@ static void steps_with_formulas_pass_the_derivative_check(void** state) {
     o.backend = NS_BACKEND_INTERP;
     rig r = rig_make(JOINTS("0.1", "0.1"), many, &o, 1);
     double* in = doubles(r.n.nx + r.n.nc);
-    nsi_rng rng = nsi_rng_seed(4);
-    for (uint32_t k = 0; k < r.n.nx + r.n.nc; k++) in[k] = nsi_rng_uniform(&rng, -1.0, 1.0);
+    ns_rng rng = ns_rng_seed(4);
+    for (uint32_t k = 0; k < r.n.nx + r.n.nc; k++) in[k] = ns_rng_uniform(&rng, -1.0, 1.0);
     const double* arrays[4];
     uint32_t narray = 0;
     for (uint32_t k = 0; k < ns_system_weight_matrix_count(r.system); k++) {

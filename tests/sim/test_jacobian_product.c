@@ -19,23 +19,23 @@ typedef struct product {
     double a[MOST * MOST], s[MOST * COLUMNS], b[MOST * COLUMNS], out[MOST * COLUMNS];
 } product;
 
-static double whole(nsi_rng* rng) {
-    return (double)nsi_rng_below(rng, 201) - 100.0;
+static double whole(ns_rng* rng) {
+    return (double)ns_rng_below(rng, 201) - 100.0;
 }
 
-static void make_product(product* p, nsi_rng* rng, bool integers) {
-    p->nrow = 1 + nsi_rng_below(rng, MOST);
-    p->nx = 1 + nsi_rng_below(rng, MOST);
-    p->columns = 1 + nsi_rng_below(rng, COLUMNS);
+static void make_product(product* p, ns_rng* rng, bool integers) {
+    p->nrow = 1 + ns_rng_below(rng, MOST);
+    p->nx = 1 + ns_rng_below(rng, MOST);
+    p->columns = 1 + ns_rng_below(rng, COLUMNS);
     for (size_t k = 0; k < p->nrow * p->nx; k++) {
-        bool zero = nsi_rng_below(rng, 3) == 0;
-        p->a[k] = zero ? 0.0 : integers ? whole(rng) : nsi_rng_normal(rng);
+        bool zero = ns_rng_below(rng, 3) == 0;
+        p->a[k] = zero ? 0.0 : integers ? whole(rng) : ns_rng_normal(rng);
     }
     for (size_t k = 0; k < p->nx * p->columns; k++) {
-        p->s[k] = integers ? whole(rng) : nsi_rng_normal(rng);
+        p->s[k] = integers ? whole(rng) : ns_rng_normal(rng);
     }
     for (size_t k = 0; k < p->nrow * p->columns; k++) {
-        p->b[k] = integers ? whole(rng) : nsi_rng_normal(rng);
+        p->b[k] = integers ? whole(rng) : ns_rng_normal(rng);
     }
 }
 
@@ -71,7 +71,7 @@ static size_t kernel_count(void) {
 static void whole_numbers_are_exact(void** state) {
     (void)state;
     static product p;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     for (int n = 0; n < 200; n++) {
         make_product(&p, &rng, true);
         for (size_t c = 0; c < kernel_count(); c++) {
@@ -93,7 +93,7 @@ static void machines_agree_to_the_bit(void** state) {
     (void)state;
     static product p;
     static double first[MOST * COLUMNS];
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     if (kernel_count() < 2) skip();
     for (int n = 0; n < 200; n++) {
         make_product(&p, &rng, false);
@@ -110,10 +110,10 @@ static void what_is_not_finite_is_seen(void** state) {
     (void)state;
     static const double bad[] = {INFINITY, -INFINITY, NAN};
     static product p;
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     for (int n = 0; n < 1000; n++) {
         make_product(&p, &rng, false);
-        uint32_t at = nsi_rng_below(&rng, (uint32_t)(p.nrow * p.columns));
+        uint32_t at = ns_rng_below(&rng, (uint32_t)(p.nrow * p.columns));
         p.b[at] = bad[n % 3];
         for (size_t c = 0; c < kernel_count(); c++) assert_false(multiply(&p, kernels[c]));
     }

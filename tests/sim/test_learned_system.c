@@ -132,7 +132,7 @@ static void plain_step(const ns_learned_def* def, const double* w, const double*
 static void steps_match_plain_c(void** state) {
     (void)state;
     enum { STEPS = 40, BATCH = 3 };
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     residual r = {.name = "sequences in plain C", .tolerance = 1e-12};
     for (int n = 0; n < 40; n++) {
         ns_learned_def def = awkward_def((ns_learned_kind)(n % 2), n / 2 % 2);
@@ -275,7 +275,7 @@ static void names_and_seeds(void** state) {
 
 static void steps_pass_the_derivative_check(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     static const char* const names[] = {"feed-forward state", "lstm state",
                                         "feed-forward increment", "lstm increment"};
     ns_system* systems[4];
@@ -313,7 +313,7 @@ typedef struct run {
     double *states, *dx0, *dcontrols, *dw, *dstates;          // written
 } run;
 
-static run run_create(const ns_system* system, nsi_rng* rng, uint32_t batch, uint32_t steps) {
+static run run_create(const ns_system* system, ns_rng* rng, uint32_t batch, uint32_t steps) {
     run u = {.z = ns_system_get_sizes(system), .batch = batch, .steps = steps};
     u.nstate = (size_t)batch * (steps + 1) * u.z.nx;
     u.ncontrol = (size_t)batch * steps * u.z.nc;
@@ -418,7 +418,7 @@ static void check_gradients(const ns_system* system, const run* u, residual* tra
 // Batches of every remainder: lanes that are left over count nothing.
 static void rollouts_have_their_gradients(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     residual transpose = {.name = "transpose", .tolerance = 1e-12};
     residual slope = {.name = "central differences", .tolerance = 1e-7};
     for (uint32_t n = 0; n < 24; n++) {
@@ -467,9 +467,9 @@ static void turn(const double* w, double seconds, double* out) {
     for (int i = 0; i < 3; i++) out[i + 1] = w[i] / speed * sin(0.5 * speed * seconds);
 }
 
-static void random_body(nsi_rng* rng, double* x) {
+static void random_body(ns_rng* rng, double* x) {
     double norm = 0.0;
-    for (int i = 0; i < BODY; i++) x[i] = nsi_rng_normal(rng);
+    for (int i = 0; i < BODY; i++) x[i] = ns_rng_normal(rng);
     for (int i = 3; i < 7; i++) norm += x[i] * x[i];
     for (int i = 3; i < 7; i++) x[i] /= sqrt(norm);
 }
@@ -497,7 +497,7 @@ static void plain_body(const double* w, bool increment, double* x) {
 
 static void bodies_match_plain_c(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(8);
+    ns_rng rng = ns_rng_seed(8);
     residual r = {.name = "steps of a free body in plain C", .tolerance = 1e-13};
     residual sign = {.name = "q and -q", .tolerance = 1e-14};
     for (int n = 0; n < 40; n++) {
@@ -533,7 +533,7 @@ static void bodies_match_plain_c(void** state) {
 static void a_free_body_turns_evenly(void** state) {
     (void)state;
     enum { STEPS = 200 };
-    nsi_rng rng = nsi_rng_seed(9);
+    ns_rng rng = ns_rng_seed(9);
     residual r = {.name = "closed form of even motion", .tolerance = 1e-11};
     ns_learned_def def = body_def(NS_LEARNED_LSTM, true);
     ns_system* system = make_system(&def, NS_BACKEND_AUTO);
@@ -593,7 +593,7 @@ static void joints_of_all_kinds_move_as_the_model(void** state) {
     must(ns_system_create(model, &options, &own, &error), &error);
     assert_int_equal(ns_system_get_sizes(learned).nx, ALL);
     assert_int_equal(ns_system_get_sizes(own).nx, ALL);
-    nsi_rng rng = nsi_rng_seed(11);
+    ns_rng rng = ns_rng_seed(11);
     double *x0 = random_doubles(&rng, ALL, 1.0), *w = doubles(ns_system_get_sizes(learned).nw);
     for (int q = 4; q < NQ - 1; q += 4) { // quaternions are at 4 and 8
         double norm = 0.0;
@@ -617,7 +617,7 @@ static void joints_of_all_kinds_move_as_the_model(void** state) {
 // Derivatives of the step, also where the body hardly turns, and of whole rollouts.
 static void bodies_have_their_gradients(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(10);
+    ns_rng rng = ns_rng_seed(10);
     residual transpose = {.name = "transpose", .tolerance = 1e-12};
     residual slope = {.name = "central differences", .tolerance = 1e-7};
     for (uint32_t n = 0; n < 8; n++) {
@@ -661,7 +661,7 @@ static void compare_runs(const char* what, const run* a, const run* b) {
 
 static void the_same_bits_however_it_is_run(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(4);
+    ns_rng rng = ns_rng_seed(4);
     for (uint32_t n = 0; n < 4; n++) {
         ns_learned_def def = awkward_def((ns_learned_kind)(n % 2), n >= 2);
         ns_system* system = make_system(&def, NS_BACKEND_NATIVE);
@@ -771,7 +771,7 @@ static void a_linear_network_finds_the_matrix(void** state) {
     enum { N = 3, C = 2, ROWS = 64 };
     static const double A[N][N] = {{0.9, 0.2, 0.0}, {-0.3, 0.8, 0.1}, {0.05, 0.0, -0.7}};
     static const double B[N][C] = {{0.5, 0.0}, {0.0, -0.4}, {0.3, 0.2}};
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     for (int increment = 0; increment < 2; increment++) {
         ns_learned_def def = small_def(NS_LEARNED_FEEDFORWARD, N, C, 0, NULL);
         def.increment = increment;
@@ -809,7 +809,7 @@ static void a_linear_network_finds_the_matrix(void** state) {
 static void an_lstm_learns_a_delayed_copy(void** state) {
     (void)state;
     enum { DELAY = 3, STEPS = 24, BATCH = 64 };
-    nsi_rng rng = nsi_rng_seed(6);
+    ns_rng rng = ns_rng_seed(6);
     const ns_learned_input hide = NS_LEARNED_HIDE;
     ns_learned_def def = small_def(NS_LEARNED_LSTM, 1, 1, 1, (const uint32_t[]){21});
     def.state_input = &hide, def.nstate_input = 1;
@@ -979,7 +979,7 @@ static void memory_running_out_is_an_error(void** state) {
 
 static void rolling_out_allocates_nothing(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(7);
+    ns_rng rng = ns_rng_seed(7);
     test_alloc counter = {0};
     ns_allocator allocator = test_allocator(&counter);
     ns_learned_def def = awkward_def(NS_LEARNED_LSTM, false);

@@ -81,7 +81,7 @@ static ns_workspace* make_work(const ns_system* system, ns_workspace_size size) 
 }
 
 // States of a batch; motors near their joints.
-static double* random_states(const rig* r, nsi_rng* rng, uint32_t batch) {
+static double* random_states(const rig* r, ns_rng* rng, uint32_t batch) {
     double* x = random_doubles(rng, (size_t)batch * r->n.nx, 0.3);
     for (uint32_t b = 0; b < batch; b++) {
         double* at = x + (size_t)b * r->n.nx;
@@ -99,7 +99,7 @@ typedef struct run {
     double *tx0, *tcontrols, *tparams, *dstates, *dobservations; // tangents
 } run;
 
-static run run_create(const rig* r, nsi_rng* rng, uint32_t batch, uint32_t steps) {
+static run run_create(const rig* r, ns_rng* rng, uint32_t batch, uint32_t steps) {
     run u = {.batch = batch, .steps = steps};
     u.nstate = (size_t)batch * (steps + 1) * r->n.nx;
     u.nobserved = (size_t)batch * steps * r->n.ny;
@@ -185,7 +185,7 @@ static void run_all(const rig* r, const run* u, ns_workspace_size size, bool per
 
 static void a_rollout_is_its_steps(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     ns_system_options options = full_options();
     for (uint32_t n = 0; n < 6; n++) {
         options.integrator = (int)(n % 3);
@@ -238,7 +238,7 @@ static void compare_runs(const char* what, const rig* r, const run* a, const run
 
 // A run with the inputs of another and results of its own.
 static run run_again(const rig* r, const run* u) {
-    nsi_rng rng = nsi_rng_seed(0);
+    ns_rng rng = ns_rng_seed(0);
     run v = run_create(r, &rng, u->batch, u->steps);
     memcpy(v.x0, u->x0, (size_t)u->batch * r->n.nx * sizeof(double));
     memcpy(v.controls, u->controls, u->ncontrol * sizeof(double));
@@ -252,7 +252,7 @@ static run run_again(const rig* r, const run* u) {
 
 static void threads_do_not_matter(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     ns_system_options options = full_options();
     for (uint32_t n = 0; n < 3; n++) {
         rig r = rig_create(everything, 200 + n, 2 + 2 * n, &options);
@@ -271,7 +271,7 @@ static void threads_do_not_matter(void** state) {
 
 static void backends_do_not_matter(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     ns_system_options options = full_options();
     for (uint32_t n = 0; n < 3; n++) {
         options.integrator = (int)n;
@@ -295,7 +295,7 @@ static void backends_do_not_matter(void** state) {
 // order.
 static void robots_of_a_batch_do_not_know_each_other(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(4);
+    ns_rng rng = ns_rng_seed(4);
     ns_system_options options = full_options();
     for (uint32_t n = 0; n < 5; n++) { // last tiles of 1, 2, 3, 4 robots
         rig r = rig_create(everything, 400 + n, 5, &options);
@@ -340,7 +340,7 @@ static void robots_of_a_batch_do_not_know_each_other(void** state) {
 static void a_workspace_can_be_used_again(void** state) {
     (void)state;
     static const uint32_t shapes[][2] = {{9, 12}, {1, 12}, {5, 3}, {2, 1}, {9, 12}, {4, 7}};
-    nsi_rng rng = nsi_rng_seed(41);
+    ns_rng rng = ns_rng_seed(41);
     ns_system_options options = full_options();
     rig r = rig_create(everything, 450, 4, &options);
     ns_workspace* work = make_work(
@@ -405,7 +405,7 @@ static void a_robot_without_coordinates_can_be_rolled_out(void** state) {
 
 static void checkpoints_change_memory_but_no_bits(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     ns_system_options options = full_options();
     test_alloc counter = {0};
     ns_allocator allocator = test_allocator(&counter);
@@ -604,7 +604,7 @@ typedef struct gradient_residuals {
     kinds kinds;
 } gradient_residuals;
 
-static void check_gradient(const rig* r, nsi_rng* rng, uint32_t steps, gradient_residuals* g) {
+static void check_gradient(const rig* r, ns_rng* rng, uint32_t steps, gradient_residuals* g) {
     run u = run_create(r, rng, 1, steps);
     run_all(r, &u, (ns_workspace_size){.threads = 1}, false);
     size_t ninput = r->n.nx + u.ncontrol + r->n.np;
@@ -656,7 +656,7 @@ static void check_gradient(const rig* r, nsi_rng* rng, uint32_t steps, gradient_
 
 static void check_gradients(random_tree_options tree, int integrator, uint64_t seed, uint32_t cases,
                             gradient_residuals* g) {
-    nsi_rng rng = nsi_rng_seed(seed);
+    ns_rng rng = ns_rng_seed(seed);
     ns_system_options options = full_options();
     options.integrator = integrator;
     for (uint32_t n = 0; n < cases; n++) {
@@ -694,7 +694,7 @@ static void every_parameter_has_its_gradient(void** state) {
 // every width, native code and emitted C, bit for bit.
 static void steps_pass_the_derivative_check(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(55);
+    ns_rng rng = ns_rng_seed(55);
     enum { ROBOTS = 3 };
     static const char* const names[ROBOTS] = {"euler", "rk4", "implicit"};
     rig rigs[ROBOTS];
@@ -747,7 +747,7 @@ static ns_link_def link_with_params(const ns_link_def* link, const double* p) {
 static void parameters_are_those_of_the_builder(void** state) {
     (void)state;
     residual r = {.name = "changed parameters against a changed model", .tolerance = 1e-11};
-    nsi_rng rng = nsi_rng_seed(6);
+    ns_rng rng = ns_rng_seed(6);
     for (uint32_t n = 0; n < 20; n++) {
         static const char* const observe[] = {"qdd", "energy", "com", "link/*/pose"};
         ns_system_options options = full_options();
@@ -762,12 +762,12 @@ static void parameters_are_those_of_the_builder(void** state) {
             const ns_link_def* l = &a.tree.link[i];
             for (uint32_t k = 0; k < NSI_LINK_PARAMS; k++) {
                 bool moments = k >= NSI_LINK_INERTIA && k < NSI_JOINT_ORIGIN;
-                if (!moments) own[k] *= nsi_rng_uniform(&rng, 0.9, 1.1);
+                if (!moments) own[k] *= ns_rng_uniform(&rng, 0.9, 1.1);
                 if (moments) own[k] *= 1.05; // stays physical
             }
             for (uint32_t k = 0; k < 3; k++) {
                 if (l->joint_type != NS_JOINT_FLOATING) {
-                    own[NSI_JOINT_ROTATION + k] = nsi_rng_uniform(&rng, -0.5, 0.5);
+                    own[NSI_JOINT_ROTATION + k] = ns_rng_uniform(&rng, -0.5, 0.5);
                 }
             }
             b.tree.link[i] = link_with_params(l, own);
@@ -775,14 +775,14 @@ static void parameters_are_those_of_the_builder(void** state) {
         for (uint32_t i = 0; i < a.z.nu; i++) {
             double* own = p + a.model->actuators[i].param;
             for (uint32_t k = 0; k < NSI_ACTUATOR_PARAMS; k++) {
-                own[k] *= nsi_rng_uniform(&rng, 0.9, 1.1);
+                own[k] *= ns_rng_uniform(&rng, 0.9, 1.1);
             }
             b.tree.actuator[i].gear = own[NSI_ACTUATOR_GEAR];
             b.tree.actuator[i].kp = own[NSI_ACTUATOR_KP];
             b.tree.actuator[i].kd = own[NSI_ACTUATOR_KD];
         }
         for (uint32_t k = 0; k < 3; k++) {
-            p[a.model->gravity_param + k] += nsi_rng_uniform(&rng, -1.0, 1.0);
+            p[a.model->gravity_param + k] += ns_rng_uniform(&rng, -1.0, 1.0);
             b.tree.world.gravity[k] = p[a.model->gravity_param + k];
         }
         options.nfree = 0;
@@ -814,7 +814,7 @@ static void parameters_are_those_of_the_builder(void** state) {
 
 static void rolling_out_allocates_nothing(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(7);
+    ns_rng rng = ns_rng_seed(7);
     ns_system_options options = full_options();
     test_alloc counter = {0};
     ns_allocator allocator = test_allocator(&counter);
@@ -1001,7 +1001,7 @@ static void the_search_for_the_culprit_may_run_out_of_memory(void** state) {
 // In the initial state, a control or a parameter: the message says which number it is.
 static void numbers_that_are_not_finite_are_refused_everywhere(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(8);
+    ns_rng rng = ns_rng_seed(8);
     ns_system_options options = full_options();
     rig r = rig_create(everything, 801, 4, &options);
     run u = run_create(&r, &rng, 5, 6);
@@ -1177,15 +1177,15 @@ static void long_runs_of_trees_have_gradients(void** state) {
             .batch = 1, .steps = STEPS, .threads = 1, .max_bytes = (size_t)4 << 20};
         ns_workspace* work = make_work(system, size);
         uint32_t nx = ns_system_get_sizes(system).nx, nq = ns_model_get_sizes(model).nq;
-        nsi_rng rng = nsi_rng_seed(n);
+        ns_rng rng = ns_rng_seed(n);
         double *x0 = doubles(nx), *v = doubles(nx), *dx0 = doubles(nx);
         double *seeds = doubles((STEPS + 1) * (size_t)nx),
                *dstates = doubles((STEPS + 1) * (size_t)nx);
         random_state(model, &rng, x0, x0 + nq);
         for (uint32_t i = 0; i < nx; i++) {
-            v[i] = nsi_rng_normal(&rng);
-            seeds[(size_t)EARLY * nx + i] = nsi_rng_normal(&rng);
-            seeds[(size_t)STEPS * nx + i] = nsi_rng_normal(&rng);
+            v[i] = ns_rng_normal(&rng);
+            seeds[(size_t)EARLY * nx + i] = ns_rng_normal(&rng);
+            seeds[(size_t)STEPS * nx + i] = ns_rng_normal(&rng);
         }
         ns_error error = {0};
         ns_rollout_args args = {.batch = 1, .steps = STEPS, .x0 = x0};
@@ -1257,7 +1257,7 @@ static void integrators_have_their_order(void** state) {
     } cases[] = {{"euler", NS_INTEGRATOR_EULER, 1e-3, 0.1, 0.9, 1.25},
                  {"implicit", NS_INTEGRATOR_IMPLICIT, 1e-3, 0.1, 0.9, 1.25},
                  {"rk4", NS_INTEGRATOR_RK4, 4e-3, 0.2, 3.8, 4.3}};
-    nsi_rng rng = nsi_rng_seed(9);
+    ns_rng rng = ns_rng_seed(9);
     for (int c = 0; c < 3; c++) {
         uint32_t balls = 0;
         printf("    order of %s:", cases[c].name);
@@ -1368,7 +1368,7 @@ static double force_slope(const ns_link_def* l, double q, double qd) {
 static void the_implicit_step_solves_its_equation(void** state) {
     (void)state;
     residual r = {.name = "(M + dt B) qdd = tau - bias", .tolerance = 1e-11};
-    nsi_rng rng = nsi_rng_seed(10);
+    ns_rng rng = ns_rng_seed(10);
     uint32_t floating = 0;
     for (uint32_t n = 0; n < 40; n++) {
         static const char* const observe[] = {"mass_matrix", "bias", "joint/*/tau"};
@@ -1388,7 +1388,7 @@ static void the_implicit_step_solves_its_equation(void** state) {
         uint32_t nv = e->sizes.nv;
         if (nv > 0) {
             random_state(model, &rng, e->q, e->qd);
-            for (uint32_t k = 0; k < nv; k++) e->tau[k] = nsi_rng_uniform(&rng, -2.0, 2.0);
+            for (uint32_t k = 0; k < nv; k++) e->tau[k] = ns_rng_uniform(&rng, -2.0, 2.0);
             evaluator_run(e);
             double *M = doubles((size_t)nv * nv), *b = doubles(nv), *got = doubles(nv);
             memcpy(M, evaluator_get(e, "mass_matrix/0/0"), (size_t)nv * nv * sizeof *M);

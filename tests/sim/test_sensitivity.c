@@ -137,7 +137,7 @@ static void check_columns(const ns_system* system, ns_workspace* work, const rec
 static void check_rows(const ns_system* system, ns_workspace* work, const record* r,
                        const nsi_sensitivity_args* args, bool initial) {
     const ns_system_sizes* z = &r->z;
-    nsi_rng rng = nsi_rng_seed(77);
+    ns_rng rng = ns_rng_seed(77);
     size_t nstate = (size_t)(r->steps + 1) * z->nx, nobserved = (size_t)r->steps * z->ny;
     double* seeds = random_doubles(&rng, nstate, 1.0);
     double* observation_seeds = random_doubles(&rng, nobserved, 1.0);
@@ -174,7 +174,7 @@ static void check_rows(const ns_system* system, ns_workspace* work, const record
 // With and without the initial state and weights; with the values of the system and with others.
 static void check_system(const ns_system* system, const double* x0, uint32_t steps, double size) {
     ns_system_sizes z = ns_system_get_sizes(system);
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     ns_workspace* work = NULL;
     ns_error error = {0};
     ns_workspace_size room = {.batch = 1, .steps = steps, .threads = 1};
@@ -183,8 +183,8 @@ static void check_system(const ns_system* system, const double* x0, uint32_t ste
     double *params = doubles(z.np), *weights = doubles(z.nw);
     ns_system_default_params(system, params);
     ns_system_default_weights(system, weights);
-    for (uint32_t k = 0; k < z.np; k++) params[k] *= nsi_rng_uniform(&rng, 1.0, 1.1);
-    for (uint32_t k = 0; k < z.nw; k++) weights[k] += nsi_rng_uniform(&rng, -0.1, 0.1);
+    for (uint32_t k = 0; k < z.np; k++) params[k] *= ns_rng_uniform(&rng, 1.0, 1.1);
+    for (uint32_t k = 0; k < z.nw; k++) weights[k] += ns_rng_uniform(&rng, -0.1, 0.1);
     for (int n = 0; n < 8; n++) {
         bool initial = n % 2 == 1, given = n / 2 % 2 == 1, weighted = n < 4;
         nsi_sensitivity* d = make_sensitivity(system, initial, weighted);
@@ -282,7 +282,7 @@ static void directions_are_products(void** state) {
     options.observe = observe;
     options.nobserve = 1;
     ns_system* system = make_system(model, &options);
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     for (uint32_t directions = 0; directions <= MOST; directions++) {
         for (uint32_t first = 0; first <= 4; first += 4) { // without the initial state, and with it
             double* along = random_doubles(&rng, (size_t)NP * directions, 1.0);
@@ -447,7 +447,7 @@ static void a_learned_system_agrees(void** state) {
     ns_system* system = make_lstm(NULL);
     uint32_t nx = ns_system_get_sizes(system).nx;
     assert_int_equal(nx, 3 + 2 * (4 + 3));
-    nsi_rng rng = nsi_rng_seed(8);
+    ns_rng rng = ns_rng_seed(8);
     double* x0 = random_doubles(&rng, nx, 0.5);
     check_system(system, x0, 25, 1.0);
     free(x0);

@@ -51,7 +51,7 @@ static void a_batch_has_the_sum_of_the_gradients_of_its_robots(void** state) {
     ns_system_sizes z = ns_system_get_sizes(system);
     assert_true(z.nw > 0 && z.ny == 4);
 
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     size_t nseed = (size_t)MOST * (STEPS + 1) * z.nx, nlook = (size_t)MOST * STEPS * z.ny;
     double* x0 = malloc(sizeof(double) * MOST * z.nx);
     double* seeds = malloc(sizeof(double) * nseed);
@@ -59,9 +59,9 @@ static void a_batch_has_the_sum_of_the_gradients_of_its_robots(void** state) {
     double *sum = calloc(z.nw, sizeof *sum), *size = calloc(z.nw, sizeof *size);
     double *one = calloc(z.nw, sizeof *one), *all = calloc(z.nw, sizeof *all);
     assert_true(x0 && seeds && look && sum && size && one && all);
-    for (uint32_t k = 0; k < MOST * z.nx; k++) x0[k] = nsi_rng_uniform(&rng, -0.5, 0.5);
-    for (size_t k = 0; k < nseed; k++) seeds[k] = nsi_rng_uniform(&rng, -1.0, 1.0);
-    for (size_t k = 0; k < nlook; k++) look[k] = nsi_rng_uniform(&rng, -1.0, 1.0);
+    for (uint32_t k = 0; k < MOST * z.nx; k++) x0[k] = ns_rng_uniform(&rng, -0.5, 0.5);
+    for (size_t k = 0; k < nseed; k++) seeds[k] = ns_rng_uniform(&rng, -1.0, 1.0);
+    for (size_t k = 0; k < nlook; k++) look[k] = ns_rng_uniform(&rng, -1.0, 1.0);
 
     ns_workspace* work = NULL;
     assert_int_equal(ns_workspace_create(system,

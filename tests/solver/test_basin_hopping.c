@@ -60,8 +60,8 @@ typedef struct run {
 
 static hills make_hills(uint32_t n, uint64_t seed) {
     hills h = {.n = n, .depth = 10.0};
-    nsi_rng rng = nsi_rng_seed(seed);
-    for (uint32_t i = 0; i < n; i++) h.center[i] = nsi_rng_uniform(&rng, -3.0, 3.0);
+    ns_rng rng = ns_rng_seed(seed);
+    for (uint32_t i = 0; i < n; i++) h.center[i] = ns_rng_uniform(&rng, -3.0, 3.0);
     return h;
 }
 

@@ -81,10 +81,10 @@ static double quadratic_value(void* context, const double* x, double* g) {
 
 static quadratic make_quadratic(uint32_t n, double coupling, double offset) {
     quadratic q = {.n = n, .coupling = coupling, .offset = offset};
-    nsi_rng rng = nsi_rng_seed(n);
+    ns_rng rng = ns_rng_seed(n);
     for (uint32_t i = 0; i < n; i++) {
         q.a[i] = 1.0 + (double)(i % 20);
-        q.b[i] = nsi_rng_uniform(&rng, -3.0, 3.0);
+        q.b[i] = ns_rng_uniform(&rng, -3.0, 3.0);
     }
     return q;
 }

@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 static double* random_numbers(size_t count, uint64_t seed) {
-    nsi_rng rng = nsi_rng_seed(seed);
+    ns_rng rng = ns_rng_seed(seed);
     double* v = malloc((count + 1) * sizeof *v);
     assert_non_null(v);
-    for (size_t i = 0; i < count; i++) v[i] = nsi_rng_uniform(&rng, -1.0, 1.0);
+    for (size_t i = 0; i < count; i++) v[i] = ns_rng_uniform(&rng, -1.0, 1.0);
     return v;
 }
 

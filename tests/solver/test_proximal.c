@@ -65,10 +65,10 @@ static void an_orthogonal_design_gives_the_closed_form(void** state) {
     const double c = 3.0;
     static regression r;
     r = (regression){.rows = N};
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     for (int i = 0; i < N; i++) {
         r.A[i][i] = c;
-        r.b[i] = 4.0 * nsi_rng_normal(&rng) * (i / 5 % 2 ? 0.3 : 1.0);
+        r.b[i] = 4.0 * ns_rng_normal(&rng) * (i / 5 % 2 ? 0.3 : 1.0);
     }
     nsi_group groups[GROUPS];
     make_groups(groups);
@@ -117,11 +117,11 @@ static void an_orthogonal_design_gives_the_closed_form(void** state) {
 
 static void make_regression(regression* r, uint64_t seed) {
     *r = (regression){.rows = ROWS};
-    nsi_rng rng = nsi_rng_seed(seed);
+    ns_rng rng = ns_rng_seed(seed);
     for (int k = 0; k < ROWS; k++) {
-        double common = nsi_rng_normal(&rng), e = 0.1 * nsi_rng_normal(&rng);
+        double common = ns_rng_normal(&rng), e = 0.1 * ns_rng_normal(&rng);
         for (int i = 0; i < N; i++) {
-            r->A[k][i] = nsi_rng_normal(&rng) + 0.5 * common; // correlated columns
+            r->A[k][i] = ns_rng_normal(&rng) + 0.5 * common; // correlated columns
             if (i % 7 == 0) e += r->A[k][i] * (1.0 + 0.1 * i);
         }
         r->b[k] = e;

@@ -74,8 +74,8 @@ double* doubles(size_t count) {
     return block;
 }
 
-double* random_doubles(nsi_rng* rng, size_t count, double size) {
+double* random_doubles(ns_rng* rng, size_t count, double size) {
     double* block = doubles(count);
-    for (size_t i = 0; i < count; i++) block[i] = nsi_rng_uniform(rng, -size, size);
+    for (size_t i = 0; i < count; i++) block[i] = ns_rng_uniform(rng, -size, size);
     return block;
 }

@@ -47,6 +47,6 @@ double max_abs(const double* x, size_t count); // 0 for none; NaN when one is Na
 
 // A block of zeros, or of numbers between -size and size; to be freed. Fails the test without memory.
 double* doubles(size_t count);
-double* random_doubles(nsi_rng* rng, size_t count, double size);
+double* random_doubles(ns_rng* rng, size_t count, double size);
 
 #endif

@@ -111,12 +111,12 @@ static double array_at(const subject* s, uint32_t array, uint32_t element, uint3
 }
 
 // Another point nearby.
-static double vary(nsi_rng* rng, double x) {
-    return x + nsi_rng_uniform(rng, -0.1, 0.1) * (1.0 + fabs(x));
+static double vary(ns_rng* rng, double x) {
+    return x + ns_rng_uniform(rng, -0.1, 0.1) * (1.0 + fabs(x));
 }
 
 // The function's own inputs and arrays: the given point in lane 0, others around it.
-static void fill_point(subject* s, const double* x, const double* const* arrays, nsi_rng* rng) {
+static void fill_point(subject* s, const double* x, const double* const* arrays, ns_rng* rng) {
     for (uint32_t i = 0; i < s->graph->inputs.count; i++) {
         s->in[i * LANES] = x[i];
         for (uint32_t l = 1; l < LANES; l++) s->in[i * LANES + l] = vary(rng, x[i]);
@@ -137,16 +137,16 @@ static void fill_point(subject* s, const double* x, const double* const* arrays,
 }
 
 // A derivative's inputs and arrays: those of the function, then random tangents or seeds.
-static void extend_point(subject* s, const subject* f, nsi_rng* rng) {
+static void extend_point(subject* s, const subject* f, ns_rng* rng) {
     uint32_t ninput = f->graph->inputs.count, narray = f->graph->arrays.count;
     if (ninput > 0) memcpy(s->in, f->in, (size_t)ninput * LANES * sizeof(double));
     for (uint32_t i = ninput * LANES; i < s->graph->inputs.count * LANES; i++) {
-        s->in[i] = nsi_rng_uniform(rng, -1.0, 1.0);
+        s->in[i] = ns_rng_uniform(rng, -1.0, 1.0);
     }
     for (uint32_t k = 0; k < s->graph->arrays.count; k++) {
         const nsi_array_port* array = &s->graph->arrays.data[k];
         for (uint32_t e = 0; e < array->size * (array->per_lane ? LANES : 1u); e++) {
-            s->arrays[k][e] = k < narray ? f->arrays[k][e] : nsi_rng_uniform(rng, -1.0, 1.0);
+            s->arrays[k][e] = k < narray ? f->arrays[k][e] : ns_rng_uniform(rng, -1.0, 1.0);
         }
     }
 }
@@ -419,7 +419,7 @@ static bool emit(check_batch* b, subject* s) {
 
 // The derivative of a subject as a subject of its own, with random tangents or seeds.
 static subject* derive(check_batch* b, const subject* f, bool forward, bool per_lane,
-                       const char* what, nsi_rng* rng) {
+                       const char* what, ns_rng* rng) {
     ns_diff_options options = ns_default_diff_options();
     options.per_lane = per_lane;
     ns_error error;
@@ -631,15 +631,15 @@ static void hessian_times(machine* m, const subject* f, const subject* vjp, cons
 
 // u' H v = v' H u.
 static bool check_symmetric(check_batch* b, const subject* f, const subject* vjp,
-                            const subject* hessian, nsi_rng* rng) {
+                            const subject* hessian, ns_rng* rng) {
     machine m;
     if (!machine_create(b, hessian, NS_BACKEND_INTERP, 1, &m)) return false;
     size_t n = f->graph->inputs.count;
     for (uint32_t k = 0; k < f->graph->arrays.count; k++) n += f->graph->arrays.data[k].size;
     double *u = doubles(n), *v = doubles(n), *hu = doubles(n), *hv = doubles(n);
     for (size_t i = 0; i < n; i++) {
-        u[i] = nsi_rng_uniform(rng, -1.0, 1.0);
-        v[i] = nsi_rng_uniform(rng, -1.0, 1.0);
+        u[i] = ns_rng_uniform(rng, -1.0, 1.0);
+        v[i] = ns_rng_uniform(rng, -1.0, 1.0);
     }
     hessian_times(&m, f, vjp, hessian, u, hu);
     hessian_times(&m, f, vjp, hessian, v, hv);
@@ -663,8 +663,8 @@ static bool check_symmetric(check_batch* b, const subject* f, const subject* vjp
 // ---- the whole check -----------------------------------------------------------------------
 
 // The per-lane form of a vjp computes the same for one lane.
-static bool check_per_lane(check_batch* b, const subject* f, const subject* vjp, nsi_rng* rng) {
-    nsi_rng copy = *rng;
+static bool check_per_lane(check_batch* b, const subject* f, const subject* vjp, ns_rng* rng) {
+    ns_rng copy = *rng;
     subject* apart = derive(b, f, false, true, "vjp per lane", &copy);
     if (!apart) return false;
     if (vjp->graph->inputs.count > 0) {
@@ -690,7 +690,7 @@ static bool check_per_lane(check_batch* b, const subject* f, const subject* vjp,
 
 // jvp and vjp of f, which has been run; for second derivatives the vjp is the f of another round.
 static bool check_derivatives(check_batch* b, const subject* f, const check_options* options,
-                              bool first, nsi_rng* rng, bool* undecided) {
+                              bool first, ns_rng* rng, bool* undecided) {
     subject* jvp = derive(b, f, true, false, first ? "jvp" : "jvp of vjp", rng);
     subject* vjp = derive(b, f, false, false, first ? "vjp" : "vjp of vjp", rng);
     if (!jvp || !vjp || !run_backends(b, jvp) || !run_backends(b, vjp)) return false;
@@ -722,7 +722,7 @@ void check_batch_add(check_batch* b, const ns_graph* graph, const double* x,
     const check_options defaults = {0};
     if (!options) options = &defaults;
     if (b->failed) return;
-    nsi_rng rng = nsi_rng_seed(options->seed);
+    ns_rng rng = ns_rng_seed(options->seed);
     subject* f = subject_create(b, graph, options->name ? options->name : "function", "value");
     fill_point(f, x, arrays, &rng);
     bool undecided = false;

@@ -91,7 +91,7 @@ void motion_record(const motion* m, const char* name) {
     double *states = doubles((size_t)(steps + 1) * n.nx), *seen = doubles((size_t)steps * n.ny);
     double *controls = doubles((size_t)steps * n.nc), *x0 = doubles(n.nx);
     double period = n.timestep * substeps;
-    nsi_rng rng = nsi_rng_seed(m->seed);
+    ns_rng rng = ns_rng_seed(m->seed);
 
     FILE* file = fopen(tempdir_path(name), "w");
     assert_non_null(file);
@@ -118,8 +118,8 @@ void motion_record(const motion* m, const char* name) {
             for (uint32_t c = 0; c < ncolumn; c++) {
                 uint32_t i = columns[c].number;
                 double value = i < n.nx ? states[step * n.nx + i] : seen[step * n.ny + i - n.nx];
-                value += m->sigma * nsi_rng_normal(&rng);
-                bool there = !(nsi_rng_uniform(&rng, 0.0, 1.0) < m->missing);
+                value += m->sigma * ns_rng_normal(&rng);
+                bool there = !(ns_rng_uniform(&rng, 0.0, 1.0) < m->missing);
                 fprintf(file, there ? ",%.17g" : ",", value);
             }
             for (uint32_t c = 0; m->push != 0.0 && c < n.nc; c++) {

@@ -229,10 +229,10 @@ static bool in_word(char c) {
 }
 
 // A word at or after a random place; its length may be zero at the end.
-static size_t random_word(nsi_rng* rng, const buffer* b, bool number, size_t* length) {
+static size_t random_word(ns_rng* rng, const buffer* b, bool number, size_t* length) {
     *length = 0;
     for (int attempt = 0; attempt < 20 && b->size > 0; attempt++) {
-        size_t at = nsi_rng_below(rng, (uint32_t)b->size);
+        size_t at = ns_rng_below(rng, (uint32_t)b->size);
         while (at < b->size && !in_word(b->text[at])) at++;
         while (at > 0 && in_word(b->text[at - 1])) at--;
         size_t end = at;
@@ -245,7 +245,7 @@ static size_t random_word(nsi_rng* rng, const buffer* b, bool number, size_t* le
 }
 
 // A gentle damage leaves the XML whole, so that it reaches what reads the model.
-static void damage_once(nsi_rng* rng, buffer* b, bool gentle) {
+static void damage_once(ns_rng* rng, buffer* b, bool gentle) {
     static const char* const numbers[] = {"nan",   "inf",    "-1",   "0",      "1e308",
                                           "1e999", "-1e300", "1e-9", "1e-320", "1 2 3",
                                           "",      "x",      "1,5",  "+-3"};
@@ -254,17 +254,17 @@ static void damage_once(nsi_rng* rng, buffer* b, bool gentle) {
         "<link/>",   "<body>", "</body>", "<joint/>", "name", "world", "<geom/>",  "<default>",
         "<![CDATA[", "]]>",    "<!--",    "-->",      "\xFF", "<?x?>", "floating", "\xC3\xA9"};
     if (b->size == 0) return;
-    size_t at = nsi_rng_below(rng, (uint32_t)b->size), length, other_length;
+    size_t at = ns_rng_below(rng, (uint32_t)b->size), length, other_length;
     size_t left = b->size - at;
-    switch (gentle ? 4 + nsi_rng_below(rng, 3) : nsi_rng_below(rng, 9)) {
-    case 0: b->text[at] = (char)(b->text[at] ^ (1 << nsi_rng_below(rng, 8))); break;
-    case 1: b->text[at] = (char)nsi_rng_below(rng, 256); break;
+    switch (gentle ? 4 + ns_rng_below(rng, 3) : ns_rng_below(rng, 9)) {
+    case 0: b->text[at] = (char)(b->text[at] ^ (1 << ns_rng_below(rng, 8))); break;
+    case 1: b->text[at] = (char)ns_rng_below(rng, 256); break;
     case 2: // remove
-        length = nsi_rng_below(rng, nsi_rng_below(rng, 2) ? 4 : 200) + 1;
+        length = ns_rng_below(rng, ns_rng_below(rng, 2) ? 4 : 200) + 1;
         replace(b, at, length < left ? length : left, "", 0);
         break;
     case 3: // repeat
-        length = nsi_rng_below(rng, nsi_rng_below(rng, 2) ? 8 : 400) + 1;
+        length = ns_rng_below(rng, ns_rng_below(rng, 2) ? 8 : 400) + 1;
         if (length > left) length = left;
         replace(b, at, 0, b->text + at, length);
         break;
@@ -276,27 +276,27 @@ static void damage_once(nsi_rng* rng, buffer* b, bool gentle) {
         break;
     }
     case 6: { // an awkward number
-        const char* number = numbers[nsi_rng_below(rng, sizeof numbers / sizeof *numbers)];
+        const char* number = numbers[ns_rng_below(rng, sizeof numbers / sizeof *numbers)];
         at = random_word(rng, b, true, &length);
         replace(b, at, length, number, strlen(number));
         break;
     }
     case 7: {
-        const char* word = words[nsi_rng_below(rng, sizeof words / sizeof *words)];
+        const char* word = words[ns_rng_below(rng, sizeof words / sizeof *words)];
         replace(b, at, 0, word, strlen(word));
         break;
     }
     default: // cut off, but not often
-        if (nsi_rng_below(rng, 4) == 0) b->size = at;
+        if (ns_rng_below(rng, 4) == 0) b->size = at;
         break;
     }
 }
 
-char* modelfile_damage(nsi_rng* rng, const char* text, size_t size, size_t* out_size) {
+char* modelfile_damage(ns_rng* rng, const char* text, size_t size, size_t* out_size) {
     buffer b = {malloc(size + 1), size, size + 1};
     memcpy(b.text, text, size);
-    uint32_t times = 1 + nsi_rng_below(rng, 4);
-    bool gentle = nsi_rng_below(rng, 2) == 0;
+    uint32_t times = 1 + ns_rng_below(rng, 4);
+    bool gentle = ns_rng_below(rng, 2) == 0;
     for (uint32_t i = 0; i < times; i++) damage_once(rng, &b, gentle);
     *out_size = b.size;
     return b.text;
@@ -313,7 +313,7 @@ static bool starts_with_place(const char* message, const char* name) {
 }
 
 void modelfile_try_damaged(const char* const* paths, uint32_t count, uint64_t seed) {
-    nsi_rng rng = nsi_rng_seed(seed);
+    ns_rng rng = ns_rng_seed(seed);
     uint32_t good = 0, bad = 0, npaths = 0;
     while (paths[npaths]) npaths++;
     for (uint32_t i = 0; i < count; i++) {

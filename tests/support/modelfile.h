@@ -32,7 +32,7 @@ void modelfile_check_same(const ns_model* a, const ns_model* b, double tolerance
 
 // A damaged copy of a text: bytes changed, removed, repeated; words exchanged; numbers replaced by
 // awkward ones. Freed by free().
-char* modelfile_damage(nsi_rng* rng, const char* text, size_t size, size_t* out_size);
+char* modelfile_damage(ns_rng* rng, const char* text, size_t size, size_t* out_size);
 
 // Try `count` damaged copies of files below tests/data (a list ending with NULL): each must give a
 // good model, or an error whose message starts with the name and a line. Says how many were which.

@@ -11,54 +11,54 @@
 
 // ---- numbers -------------------------------------------------------------------------------
 
-static bool chance(nsi_rng* rng, double p) {
-    return nsi_rng_uniform(rng, 0.0, 1.0) < p;
+static bool chance(ns_rng* rng, double p) {
+    return ns_rng_uniform(rng, 0.0, 1.0) < p;
 }
 
-void random_unit(nsi_rng* rng, double v[3]) {
+void random_unit(ns_rng* rng, double v[3]) {
     do {
-        for (int i = 0; i < 3; i++) v[i] = nsi_rng_normal(rng);
+        for (int i = 0; i < 3; i++) v[i] = ns_rng_normal(rng);
     } while (!nsi_normalize(v, 3));
 }
 
-void random_quaternion(nsi_rng* rng, double q[4]) {
+void random_quaternion(ns_rng* rng, double q[4]) {
     do {
-        for (int i = 0; i < 4; i++) q[i] = nsi_rng_normal(rng);
+        for (int i = 0; i < 4; i++) q[i] = ns_rng_normal(rng);
     } while (!nsi_normalize(q, 4));
 }
 
 // Sometimes a coordinate axis, forwards or backwards, for which expressions fold.
-static void random_axis(nsi_rng* rng, double axis[3]) {
+static void random_axis(ns_rng* rng, double axis[3]) {
     if (!chance(rng, 0.4)) {
         random_unit(rng, axis);
         return;
     }
     axis[0] = axis[1] = axis[2] = 0.0;
-    axis[nsi_rng_below(rng, 3)] = chance(rng, 0.5) ? 1.0 : -1.0;
+    axis[ns_rng_below(rng, 3)] = chance(rng, 0.5) ? 1.0 : -1.0;
 }
 
-static ns_pose random_pose(nsi_rng* rng) {
+static ns_pose random_pose(ns_rng* rng) {
     ns_pose pose = nsi_pose_identity();
     if (!chance(rng, 0.1)) {
-        for (int i = 0; i < 3; i++) pose.position[i] = nsi_rng_uniform(rng, -0.5, 0.5);
+        for (int i = 0; i < 3; i++) pose.position[i] = ns_rng_uniform(rng, -0.5, 0.5);
     }
     if (!chance(rng, 0.2)) random_quaternion(rng, pose.quaternion);
     return pose;
 }
 
 // A body of second moments S = integral of rho x x' has the inertia tr(S) 1 - S.
-static void random_inertia(nsi_rng* rng, ns_link_def* link) {
+static void random_inertia(ns_rng* rng, ns_link_def* link) {
     double s[3], principal[6] = {0.0}, turn[4];
-    link->mass = nsi_rng_uniform(rng, 0.3, 3.0);
+    link->mass = ns_rng_uniform(rng, 0.3, 3.0);
     for (int i = 0; i < 3; i++) {
-        double radius = nsi_rng_uniform(rng, 0.05, 0.3);
+        double radius = ns_rng_uniform(rng, 0.05, 0.3);
         s[i] = link->mass * radius * radius;
     }
     if (chance(rng, 0.1)) s[0] = 0.0; // a plate: on the border of what is physical
     for (int i = 0; i < 3; i++) principal[i] = s[(i + 1) % 3] + s[(i + 2) % 3];
     random_quaternion(rng, turn);
     nsi_inertia_rotate(turn, principal, link->inertia);
-    for (int i = 0; i < 3; i++) link->com[i] = nsi_rng_uniform(rng, -0.3, 0.3);
+    for (int i = 0; i < 3; i++) link->com[i] = ns_rng_uniform(rng, -0.3, 0.3);
 }
 
 // ---- joints --------------------------------------------------------------------------------
@@ -67,68 +67,68 @@ static bool has_axis(const ns_link_def* link) {
     return link->joint_type == NS_JOINT_REVOLUTE || link->joint_type == NS_JOINT_PRISMATIC;
 }
 
-static ns_joint_type random_joint_type(nsi_rng* rng, const random_tree_options* o, uint32_t i) {
+static ns_joint_type random_joint_type(ns_rng* rng, const random_tree_options* o, uint32_t i) {
     if (i == 0 && o->root == ROOT_FLOATING) return NS_JOINT_FLOATING;
     if (i == 0 && o->root == ROOT_ANY && chance(rng, 0.35)) return NS_JOINT_FLOATING;
-    double x = nsi_rng_uniform(rng, 0.0, 1.0);
+    double x = ns_rng_uniform(rng, 0.0, 1.0);
     if (x < 0.15 && !o->no_welds && o->nlink > 1) return NS_JOINT_FIXED;
     return x < 0.55 ? NS_JOINT_REVOLUTE : x < 0.8 ? NS_JOINT_PRISMATIC : NS_JOINT_SPHERICAL;
 }
 
-static void random_joint_forces(nsi_rng* rng, const random_tree_options* o, ns_link_def* link) {
+static void random_joint_forces(ns_rng* rng, const random_tree_options* o, ns_link_def* link) {
     if (link->joint_type == NS_JOINT_FIXED) return;
     if ((o->springs || o->forces) && has_axis(link) && chance(rng, 0.5)) {
-        link->stiffness = nsi_rng_uniform(rng, 1.0, 20.0);
-        link->rest = nsi_rng_uniform(rng, -0.5, 0.5);
+        link->stiffness = ns_rng_uniform(rng, 1.0, 20.0);
+        link->rest = ns_rng_uniform(rng, -0.5, 0.5);
     }
-    if (o->armature && chance(rng, 0.5)) link->armature = nsi_rng_uniform(rng, 0.01, 0.5);
+    if (o->armature && chance(rng, 0.5)) link->armature = ns_rng_uniform(rng, 0.01, 0.5);
     if (!o->forces) return;
-    if (chance(rng, 0.5)) link->damping = nsi_rng_uniform(rng, 0.05, 1.0);
+    if (chance(rng, 0.5)) link->damping = ns_rng_uniform(rng, 0.05, 1.0);
     if (chance(rng, 0.4)) {
         // Slip velocities that central differences resolve.
-        link->friction = nsi_rng_uniform(rng, 0.05, 1.0);
-        link->friction_velocity = nsi_rng_uniform(rng, 0.2, 1.0);
+        link->friction = ns_rng_uniform(rng, 0.05, 1.0);
+        link->friction_velocity = ns_rng_uniform(rng, 0.2, 1.0);
     }
     if (has_axis(link) && chance(rng, 0.5)) {
         link->limited = true;
-        link->lower = nsi_rng_uniform(rng, -1.0, -0.1);
-        link->upper = nsi_rng_uniform(rng, 0.1, 1.0);
-        link->limit_stiffness = nsi_rng_uniform(rng, 10.0, 50.0);
-        link->limit_damping = nsi_rng_uniform(rng, 0.1, 1.0);
+        link->lower = ns_rng_uniform(rng, -1.0, -0.1);
+        link->upper = ns_rng_uniform(rng, 0.1, 1.0);
+        link->limit_stiffness = ns_rng_uniform(rng, 10.0, 50.0);
+        link->limit_damping = ns_rng_uniform(rng, 0.1, 1.0);
     }
 }
 
 // Follow an earlier joint that turns or slides.
-static void random_mimic(nsi_rng* rng, const random_tree* tree, ns_link_def* link) {
+static void random_mimic(ns_rng* rng, const random_tree* tree, ns_link_def* link) {
     if (!has_axis(link) || !chance(rng, 0.4)) return;
-    uint32_t first = tree->nlink > 0 ? nsi_rng_below(rng, tree->nlink) : 0;
+    uint32_t first = tree->nlink > 0 ? ns_rng_below(rng, tree->nlink) : 0;
     for (uint32_t k = 0; k < tree->nlink; k++) {
         const ns_link_def* leader = &tree->link[(first + k) % tree->nlink];
         if (!has_axis(leader)) continue;
         link->mimic = leader->joint;
-        link->mimic_multiplier = nsi_rng_uniform(rng, 0.5, 2.0) * (chance(rng, 0.5) ? 1.0 : -1.0);
-        link->mimic_offset = nsi_rng_uniform(rng, -0.5, 0.5);
+        link->mimic_multiplier = ns_rng_uniform(rng, 0.5, 2.0) * (chance(rng, 0.5) ? 1.0 : -1.0);
+        link->mimic_offset = ns_rng_uniform(rng, -0.5, 0.5);
         return;
     }
 }
 
-static ns_actuator_def random_actuator(nsi_rng* rng, const ns_link_def* link, const char* name) {
+static ns_actuator_def random_actuator(ns_rng* rng, const ns_link_def* link, const char* name) {
     ns_actuator_def a = ns_default_actuator_def();
     a.name = name;
     a.joint = link->joint;
-    a.type = (ns_actuator_type)nsi_rng_below(rng, NS_ACTUATOR_SERIES_ELASTIC + 1);
-    a.gear = nsi_rng_uniform(rng, 0.5, 2.0) * (chance(rng, 0.7) ? 1.0 : -1.0);
-    a.kp = nsi_rng_uniform(rng, 1.0, 10.0);
-    a.kd = nsi_rng_uniform(rng, 0.01, 0.1);
+    a.type = (ns_actuator_type)ns_rng_below(rng, NS_ACTUATOR_SERIES_ELASTIC + 1);
+    a.gear = ns_rng_uniform(rng, 0.5, 2.0) * (chance(rng, 0.7) ? 1.0 : -1.0);
+    a.kp = ns_rng_uniform(rng, 1.0, 10.0);
+    a.kd = ns_rng_uniform(rng, 0.01, 0.1);
     if (chance(rng, 0.3)) {
         a.control_limited = true;
-        a.control_lower = nsi_rng_uniform(rng, -1.0, -0.3);
-        a.control_upper = nsi_rng_uniform(rng, 0.3, 1.0);
+        a.control_lower = ns_rng_uniform(rng, -1.0, -0.3);
+        a.control_upper = ns_rng_uniform(rng, 0.3, 1.0);
     }
     if (chance(rng, 0.3)) {
         a.force_limited = true;
-        a.force_lower = nsi_rng_uniform(rng, -4.0, -1.0);
-        a.force_upper = nsi_rng_uniform(rng, 1.0, 4.0);
+        a.force_lower = ns_rng_uniform(rng, -4.0, -1.0);
+        a.force_upper = ns_rng_uniform(rng, 1.0, 4.0);
     }
     return a;
 }
@@ -150,10 +150,10 @@ static const tree_names* names_of(uint32_t i) {
     return n;
 }
 
-static const char* random_parent(nsi_rng* rng, const random_tree_options* o, uint32_t i) {
+static const char* random_parent(ns_rng* rng, const random_tree_options* o, uint32_t i) {
     if (i == 0) return NULL;
     if (!o->one_root && chance(rng, 0.08)) return NULL;
-    return names_of(chance(rng, 0.6) ? i - 1 : nsi_rng_below(rng, i))->link;
+    return names_of(chance(rng, 0.6) ? i - 1 : ns_rng_below(rng, i))->link;
 }
 
 static bool is_parent(const random_tree* tree, uint32_t link) {
@@ -168,7 +168,7 @@ static bool is_parent(const random_tree* tree, uint32_t link) {
 // Take the mass off links that need none: welded ones, and such with one joint axis that carry
 // others, as long as the builder has no objection. One mass is left, since a robot without any has
 // no centre of mass.
-static void remove_masses(nsi_rng* rng, random_tree* tree) {
+static void remove_masses(ns_rng* rng, random_tree* tree) {
     uint32_t heavy = tree->nlink;
     for (uint32_t i = 0; i < tree->nlink && heavy > 1; i++) {
         ns_link_def *link = &tree->link[i], full = *link;
@@ -185,7 +185,7 @@ static void remove_masses(nsi_rng* rng, random_tree* tree) {
 }
 
 void random_tree_make(random_tree* tree, const random_tree_options* o) {
-    nsi_rng rng = nsi_rng_seed(o->seed);
+    ns_rng rng = ns_rng_seed(o->seed);
     *tree = (random_tree){.world = ns_default_world_def()};
     for (uint32_t i = 0; i < o->nlink; i++) {
         ns_link_def link = ns_default_link_def();
@@ -238,20 +238,20 @@ uint32_t random_tree_find(const random_tree* tree, const char* name) {
 
 // ---- states --------------------------------------------------------------------------------
 
-void random_state(const ns_model* model, nsi_rng* rng, double* q, double* qd) {
+void random_state(const ns_model* model, ns_rng* rng, double* q, double* qd) {
     ns_model_sizes n = ns_model_get_sizes(model);
     for (uint32_t i = 0; i < n.nlink; i++) {
         const nsi_link* link = &model->links[i];
         double* at = q + link->q;
         double reach = link->def.joint_type == NS_JOINT_REVOLUTE ? 3.0 : 0.5;
-        if (link->nq == 1) at[0] = nsi_rng_uniform(rng, -reach, reach);
+        if (link->nq == 1) at[0] = ns_rng_uniform(rng, -reach, reach);
         if (link->nq == 4) random_quaternion(rng, at);
         if (link->nq == 7) {
-            for (int k = 0; k < 3; k++) at[k] = nsi_rng_uniform(rng, -1.0, 1.0);
+            for (int k = 0; k < 3; k++) at[k] = ns_rng_uniform(rng, -1.0, 1.0);
             random_quaternion(rng, at + 3);
         }
     }
-    for (uint32_t k = 0; k < n.nv; k++) qd[k] = nsi_rng_uniform(rng, -2.0, 2.0);
+    for (uint32_t k = 0; k < n.nv; k++) qd[k] = ns_rng_uniform(rng, -2.0, 2.0);
 }
 
 void move_coordinates(const ns_model* model, const double* q, const double* dq, double* out) {

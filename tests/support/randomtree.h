@@ -48,10 +48,10 @@ ns_model* random_tree_build(const random_tree* tree, const ns_allocator* allocat
 uint32_t random_tree_find(const random_tree* tree, const char* name);
 
 // Coordinates within a turn or half a metre, velocities up to 2 rad/s or m/s.
-void random_state(const ns_model* model, nsi_rng* rng, double* q, double* qd);
+void random_state(const ns_model* model, ns_rng* rng, double* q, double* qd);
 
-void random_quaternion(nsi_rng* rng, double q[4]);
-void random_unit(nsi_rng* rng, double v[3]);
+void random_quaternion(ns_rng* rng, double q[4]);
+void random_unit(ns_rng* rng, double v[3]);
 
 // q (+) dq: coordinates after moving by dq (nv), in the sense of the velocities: quaternions are
 // multiplied by the exponential of a rotation vector in the link's frame. `out` may be `q`.

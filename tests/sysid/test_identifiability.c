@@ -82,12 +82,12 @@ static double error_of(const nsi_result* answer, uint32_t k) {
 // Random residuals that do not change along given relative changes (one per row, orthogonal).
 static void make_problem(uint64_t seed, uint32_t n, uint32_t nnull, const double* null,
                          problem* out) {
-    nsi_rng rng = nsi_rng_seed(seed);
+    ns_rng rng = ns_rng_seed(seed);
     *out = (problem){.n = n, .m = 100, .sigma = 0.5};
-    for (uint32_t k = 0; k < n; k++) out->value[k] = nsi_rng_uniform(&rng, 0.5, 2.0);
+    for (uint32_t k = 0; k < n; k++) out->value[k] = ns_rng_uniform(&rng, 0.5, 2.0);
     for (uint32_t i = 0; i < out->m; i++) {
         double* row = out->J + i * n;
-        for (uint32_t k = 0; k < n; k++) row[k] = nsi_rng_normal(&rng);
+        for (uint32_t k = 0; k < n; k++) row[k] = ns_rng_normal(&rng);
         for (uint32_t r = 0; r < nnull; r++) {
             const double* w = null + r * n;
             double along = 0.0, length = 0.0;
@@ -167,10 +167,10 @@ static void a_free_double_pendulum_has_no_scale(void** state) {
                              {0.0, l * c2, 0.0, 0.0, m2 * c2},
                              {c1, l, 0.0, 0.0, m2},
                              {0.0, c2, 0.0, 0.0, 0.0}};
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     for (uint32_t i = 0; i < p.m; i++) {
         for (int ratio = 1; ratio < 5; ratio++) {
-            double mix = 1e3 * nsi_rng_normal(&rng) / b[ratio];
+            double mix = 1e3 * ns_rng_normal(&rng) / b[ratio];
             for (uint32_t k = 0; k < 5; k++) {
                 p.J[i * 5 + k] += mix * (db[ratio][k] - b[ratio] / b[0] * db[0][k]);
             }
@@ -242,15 +242,15 @@ static void errors_beside_a_null_direction_are_those_with_it_fixed(void** state)
 static void all_null_directions_are_found(void** state) {
     (void)state;
     enum { N = 30, RANK = 18 };
-    nsi_rng rng = nsi_rng_seed(11);
+    ns_rng rng = ns_rng_seed(11);
     static problem p;
     p = (problem){.n = N, .m = 100, .sigma = 1.0};
     static double mix[RANK * N];
-    for (size_t k = 0; k < RANK * N; k++) mix[k] = nsi_rng_normal(&rng);
-    for (uint32_t k = 0; k < N; k++) p.value[k] = pow(10.0, nsi_rng_uniform(&rng, -8.0, 8.0));
+    for (size_t k = 0; k < RANK * N; k++) mix[k] = ns_rng_normal(&rng);
+    for (uint32_t k = 0; k < N; k++) p.value[k] = pow(10.0, ns_rng_uniform(&rng, -8.0, 8.0));
     for (uint32_t i = 0; i < p.m; i++) {
         for (uint32_t r = 0; r < RANK; r++) {
-            double weight = nsi_rng_normal(&rng);
+            double weight = ns_rng_normal(&rng);
             for (uint32_t k = 0; k < N; k++) p.J[i * N + k] += weight * mix[r * N + k] / p.value[k];
         }
     }

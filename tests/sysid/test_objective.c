@@ -43,15 +43,15 @@ static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t threads) {
 
 // A point off the start, so that nothing is zero by chance.
 static void scatter(nsi_objective* e, double size) {
-    nsi_rng rng = nsi_rng_seed(7);
+    ns_rng rng = ns_rng_seed(7);
     nsi_point point = nsi_objective_point(e);
     uint32_t nz = e->p->variables ? nsi_parameters_count(e->p->variables) : 0;
-    for (uint32_t k = 0; k < nz; k++) point.z[k] += size * nsi_rng_normal(&rng);
-    for (uint32_t k = 0; k < e->p->sizes.nw; k++) point.w[k] += size * nsi_rng_normal(&rng);
+    for (uint32_t k = 0; k < nz; k++) point.z[k] += size * ns_rng_normal(&rng);
+    for (uint32_t k = 0; k < e->p->sizes.nw; k++) point.w[k] += size * ns_rng_normal(&rng);
     double* step = nsi_numbers(e, e->p->ntangent);
     for (uint32_t w = 0; w < e->windows.count; w++) {
         double* x = point.x + (size_t)w * e->p->sizes.nx;
-        for (uint32_t k = 0; k < e->p->ntangent; k++) step[k] = size * nsi_rng_normal(&rng);
+        for (uint32_t k = 0; k < e->p->ntangent; k++) step[k] = size * ns_rng_normal(&rng);
         nsi_problem_move(e->p, x, step, x);
     }
     nsi_free(&e->allocator, step);
@@ -798,15 +798,15 @@ static void steps_of_quaternions_keep_them_unit(void** state) {
     const nsi_problem* p = fit->problem;
     assert_int_equal(p->ntangent, 12);
     double step[12], x[13], d[12], row[13];
-    nsi_rng rng = nsi_rng_seed(5);
+    ns_rng rng = ns_rng_seed(5);
     for (int trial = 0; trial < 100; trial++) {
-        for (int k = 0; k < 12; k++) step[k] = nsi_rng_normal(&rng);
+        for (int k = 0; k < 12; k++) step[k] = ns_rng_normal(&rng);
         nsi_problem_move(p, tumble, step, x);
         double norm = 0.0;
         for (int k = 3; k < 7; k++) norm += x[k] * x[k];
         assert_true(fabs(norm - 1.0) < 1e-14);
         // Derivatives along the step are those of differences.
-        for (int k = 0; k < 13; k++) row[k] = nsi_rng_normal(&rng);
+        for (int k = 0; k < 13; k++) row[k] = ns_rng_normal(&rng);
         nsi_problem_tangent(p, tumble, row, d);
         double slope = 0.0, moved[13], back[13], sum = 0.0;
         for (int k = 0; k < 12; k++) slope += d[k] * step[k], step[k] *= 1e-6;
@@ -823,15 +823,15 @@ static void steps_of_quaternions_keep_them_unit(void** state) {
 
 static void windows_lie_as_they_should(void** state) {
     (void)state;
-    nsi_rng rng = nsi_rng_seed(11);
+    ns_rng rng = ns_rng_seed(11);
     experiment_write("hinge.xml", "%s", hinge);
     for (int trial = 0; trial < 40; trial++) {
-        uint32_t size[8], runs = 1 + nsi_rng_below(&rng, 8);
+        uint32_t size[8], runs = 1 + ns_rng_below(&rng, 8);
         FILE* file = fopen(tempdir_path("rows.csv"), "w");
         assert_non_null(file);
         fputs("t,traj,q0\n", file);
         for (uint32_t r = 0; r < runs; r++) {
-            size[r] = 2 + nsi_rng_below(&rng, 60);
+            size[r] = 2 + ns_rng_below(&rng, 60);
             for (uint32_t k = 0; k < size[r]; k++) fprintf(file, "%.10g,%u,%u\n", 0.01 * k, r, k);
         }
         fclose(file);
@@ -843,8 +843,8 @@ static void windows_lie_as_they_should(void** state) {
         const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
         assert_int_equal(ns_dataset_recording_count(data), runs);
         for (int choice = 0; choice < 30; choice++) {
-            uint32_t length = nsi_rng_below(&rng, 20), most = nsi_rng_below(&rng, 40);
-            bool overlap = nsi_rng_below(&rng, 2) == 1;
+            uint32_t length = ns_rng_below(&rng, 20), most = ns_rng_below(&rng, 40);
+            bool overlap = ns_rng_below(&rng, 2) == 1;
             uint32_t beside = 0, starts = 0;
             for (uint32_t r = 0; r < runs; r++) {
                 beside += length > 0 ? (size[r] - 1) / length : 1;

@@ -149,7 +149,7 @@ static void every_transform_goes_there_and_back(void** state) {
     assert_int_equal(nsi_parameters_count(v), N);
     assert_int_equal(nsi_parameters_param_count(v, 0), 0);
     double* scratch = scratch_of(v);
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     for (int trial = 0; trial < 200; trial++) {
         double x[N], z[N], back[N];
         for (uint32_t k = 0; k < N; k++) {
@@ -158,7 +158,7 @@ static void every_transform_goes_there_and_back(void** state) {
             double low = isfinite(item->lower) ? item->lower : item->upper - 10.0;
             if (!isfinite(low)) low = -5.0;
             double high = isfinite(item->upper) ? item->upper : low + 10.0, width = high - low;
-            x[k] = nsi_rng_uniform(&rng, low + 0.01 * width, high - 0.01 * width);
+            x[k] = ns_rng_uniform(&rng, low + 0.01 * width, high - 0.01 * width);
         }
         if (trial == 0) nsi_parameters_start(v, x);
         nsi_parameters_to_z(v, x, z);
@@ -181,11 +181,11 @@ static void bounds_hold_everywhere(void** state) {
     enum { N = sizeof requests / sizeof *requests };
     nsi_parameters* v = make(requests, N, NULL, 0);
     double* scratch = scratch_of(v);
-    nsi_rng rng = nsi_rng_seed(2);
+    ns_rng rng = ns_rng_seed(2);
     for (int trial = 0; trial < 1000; trial++) {
         double z[N], x[N];
-        double size = pow(10.0, nsi_rng_uniform(&rng, -8.0, 2.5));
-        for (uint32_t k = 0; k < N; k++) z[k] = size * nsi_rng_normal(&rng);
+        double size = pow(10.0, ns_rng_uniform(&rng, -8.0, 2.5));
+        for (uint32_t k = 0; k < N; k++) z[k] = size * ns_rng_normal(&rng);
         nsi_parameters_from_z(v, z, x, NULL, scratch);
         for (uint32_t k = 0; k < N; k++) {
             const nsi_parameter* item = nsi_parameters_at(v, k);
@@ -434,9 +434,9 @@ static void whole_bodies_stay_physical(void** state) {
     nsi_parameters_to_z(v, x, z);
     nsi_parameters_from_z(v, z, back, NULL, scratch);
     for (int k = 0; k < 10; k++) assert_near(back[k], x[k], 1e-14, "start");
-    nsi_rng rng = nsi_rng_seed(3);
+    ns_rng rng = ns_rng_seed(3);
     for (int trial = 0; trial < 500; trial++) {
-        for (int k = 0; k < 10; k++) z[k] = nsi_rng_normal(&rng);
+        for (int k = 0; k < 10; k++) z[k] = ns_rng_normal(&rng);
         nsi_parameters_from_z(v, z, x, NULL, scratch);
         assert_true(is_physical(x));
         nsi_parameters_params(v, 0, x, p, NULL, scratch);

@@ -25,13 +25,13 @@ static void record(const char* file) {
     trial t = trial_make(PENDULUM("0.2"), NULL, STEPS);
     t.x0[0] = 1.2;
     trial_run(&t);
-    nsi_rng rng = nsi_rng_seed(1);
+    ns_rng rng = ns_rng_seed(1);
     FILE* out = fopen(file, "w");
     assert_non_null(out);
     fprintf(out, "t,q0,qd0\n");
     for (uint32_t k = 0; k <= STEPS; k++) {
         const double* x = trial_state(&t, k);
-        fprintf(out, "%.3f,%.9g,%.9g\n", 0.01 * k, x[0] + 0.001 * nsi_rng_normal(&rng), x[1]);
+        fprintf(out, "%.3f,%.9g,%.9g\n", 0.01 * k, x[0] + 0.001 * ns_rng_normal(&rng), x[1]);
     }
     fclose(out);
     trial_free(&t);

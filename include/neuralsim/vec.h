@@ -1,11 +1,21 @@
-// Vectors, matrices and quaternions of expressions. Everything is by value and inline; constants
-// that are 0 or 1 vanish when the expressions are built, so general code costs nothing extra on
-// special cases (an axis along z, an identity rotation).
+/// @file vec.h
+/// Vectors, matrices and quaternions of expressions, for physics of your own: a contact law, features
+/// of a policy. Everything is by value and inline; constants that are 0 or 1 vanish when the expressions
+/// are built, so general code costs nothing extra on special cases (an axis along z, an identity
+/// rotation).
+///
+///     vec3 r = m3_apply(m3_axis_angle(v3_const(0, 0, 1), ns_input("q")), v3_const(1, 0, 0));
+///
+/// Its names have no prefix, so neuralsim.h does not include it.
 
-#ifndef NSI_MATH_VEC_H
-#define NSI_MATH_VEC_H
+#ifndef NEURALSIM_VEC_H
+#define NEURALSIM_VEC_H
 
 #include "neuralsim/expr.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef struct vec3 {
     ns_expr e[3];
@@ -192,15 +202,19 @@ static inline quat q_normalize(quat q) {
 
 // sin(x)/x of x = sqrt(x2), smooth through 0 with all derivatives that the series below gives:
 // near 0 (x2 < 1e-2, truncation below 1e-18) the series, else the quotient.
-ns_expr nsi_sinc_of_square(ns_expr x2);
-ns_expr nsi_cos_of_square(ns_expr x2); // cos(sqrt(x2)), likewise
+NS_API ns_expr ns_sinc_of_square(ns_expr x2);
+NS_API ns_expr ns_cos_of_square(ns_expr x2); // cos(sqrt(x2)), likewise
 
 // The quaternion of turning by the vector `w` (axis times angle).
 static inline quat q_exp(vec3 w) {
     ns_expr quarter = ns_mul(ns_const(0.25), v3_dot(w, w)); // (angle/2)^2
-    ns_expr s = ns_mul(ns_const(0.5), nsi_sinc_of_square(quarter));
-    return (quat){nsi_cos_of_square(quarter), ns_mul(s, w.e[0]), ns_mul(s, w.e[1]),
+    ns_expr s = ns_mul(ns_const(0.5), ns_sinc_of_square(quarter));
+    return (quat){ns_cos_of_square(quarter), ns_mul(s, w.e[0]), ns_mul(s, w.e[1]),
                   ns_mul(s, w.e[2])};
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
