@@ -174,11 +174,25 @@ static int read_option(const char* command, const cli_row* rows, int argc, char*
     return CLI_GO_ON;
 }
 
+// A help text with the names of contact laws in the place of CLI_CONTACT_HELP.
+static void print_help(const char* help) {
+    const char* place = strstr(help, CLI_CONTACT_HELP);
+    if (!place) {
+        fputs(help, stdout);
+        return;
+    }
+    printf("%.*s", (int)(place - help), help);
+    for (const char* c = cli_contact_laws(); *c; c++) {
+        *c == ' ' ? (void)fputs(", ", stdout) : (void)putchar(*c);
+    }
+    fputs(place + strlen(CLI_CONTACT_HELP), stdout);
+}
+
 int cli_parse(const char* command, const char* help, const cli_row* rows, int argc, char** argv,
               cli_list* arguments) {
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0) continue;
-        fputs(help, stdout);
+        print_help(help);
         return cli_finish();
     }
     uint64_t given = 0;
@@ -440,6 +454,18 @@ void cli_note_integrator(const ns_model* model, const ns_system* system, int ask
     if (asked < 0 && ns_system_get_sizes(system).integrator != ns_model_world(model)->integrator) {
         cli_note("the model asks for rk4, which does not go with rigid contact: euler is used");
     }
+}
+
+const char* cli_contact_laws(void) {
+    static char words[NS_CONTACT_MAX_LAWS * 64];
+    const ns_contact_law* law;
+    size_t length = 0;
+    for (int k = 0; (law = ns_contact_law_get(k)) && length < sizeof words; k++) {
+        int added =
+            snprintf(words + length, sizeof words - length, "%s%s", k > 0 ? " " : "", law->name);
+        length += (size_t)added;
+    }
+    return words;
 }
 
 void cli_set_contact(const cli_contact* contact, ns_system_options* options) {

@@ -4,6 +4,7 @@
 #define CLI_H
 
 #include "base/common.h"
+#include "neuralsim/contact.h"
 #include "neuralsim/hybrid.h"
 #include "neuralsim/json.h"
 #include "neuralsim/table.h"
@@ -73,15 +74,19 @@ typedef struct cli_row {
 
 // How contact is treated, by all commands that simulate.
 typedef struct cli_contact {
-    int model;       // an ns_contact_model, or -1
+    int model;       // number of a contact law, or -1
     int friction;    // an ns_friction
     uint32_t sweeps; // see ns_system_options
 } cli_contact;
 
+// "none ncp spring": all contact laws; and what stands for them in help texts.
+const char* cli_contact_laws(void);
+#define CLI_CONTACT_HELP "{contact laws}"
+
 #define CLI_CONTACT_DEFAULT                                                                        \
     { .model = -1 }
 #define CLI_CONTACT_ROWS(c)                                                                        \
-    {"--contact", CLI_CHOICE, &(c).model, "none ncp spring"},                                      \
+    {"--contact", CLI_CHOICE, &(c).model, cli_contact_laws()},                                     \
         {"--friction", CLI_CHOICE, &(c).friction, "cone pyramid"}, {                               \
         "--sweeps", CLI_COUNT, &(c).sweeps, "a whole number of sweeps"                             \
     }

@@ -26,7 +26,7 @@ static const char help[] =
     "  --set PARAM=X..   values of parameters\n"
     "  -o FILE           columns qdd0.., mass_matrix_0_0.., dqdd0/dq1..; default: standard output\n"
     "  --backend B       auto, interp or native\n"
-    "  --contact C       none, ncp (rigid) or spring; default: as each pair says\n"
+    "  --contact C       " CLI_CONTACT_HELP "; default: as each pair says\n"
     "  --friction F      of ncp: cone (default) or pyramid\n"
     "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
     "  --blueprint FILE  networks at quantities; --weights FILE: their weights\n"

@@ -26,7 +26,7 @@ static const char help[] =
     "  --steps N         default 20\n"
     "  --dt H            time step in s; default: the model's\n"
     "  --integrator I    euler, rk4 or implicit; default: the model's\n"
-    "  --contact C       none, ncp (rigid) or spring; default: as each pair says\n"
+    "  --contact C       " CLI_CONTACT_HELP "; default: as each pair says\n"
     "  --friction F      of ncp: cone (default) or pyramid\n"
     "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
     "  --q0 X..          coordinates to start from; default: random, near the pose of the model\n"

@@ -27,7 +27,6 @@ static const char help[] =
     "example: the tree of a robot and its joint parameters\n"
     "  neuralsim inspect models/quadruped.urdf --params\n";
 
-static const char* const contact_names[] = {"none", "ncp", "spring"};
 static const char* const actuator_names[] = {"torque", "position", "velocity", "series-elastic"};
 static const char* const integrator_names[] = {"euler", "rk4", "implicit"};
 static const char* const transform_names[] = {"identity", "log", "box", "inertia"};
@@ -205,8 +204,8 @@ static void print_pairs(const ns_model* model) {
         if (i == 0) printf("\npairs that can touch\n");
         printf("  %-32s %s and %s, %s, mu %g", c->name,
                nsi_geom_type_name(pair_geom(model, i, true)->type),
-               nsi_geom_type_name(pair_geom(model, i, false)->type), contact_names[c->model],
-               c->mu);
+               nsi_geom_type_name(pair_geom(model, i, false)->type),
+               ns_contact_law_get(c->model)->name, c->mu);
         printf(", restitution %g\n", c->restitution);
     }
 }
@@ -276,7 +275,8 @@ static void print_formulas(const additions* a) {
 
 static void print_additions(const ns_model* model, const additions* a) {
     if (!a->system) return;
-    if (a->options.contact >= 0) printf("\ncontact %s\n", contact_names[a->options.contact]);
+    if (a->options.contact >= 0)
+        printf("\ncontact %s\n", ns_contact_law_get(a->options.contact)->name);
     for (uint32_t i = 0, n = 0; i < ns_model_get_sizes(model).nparam; i++) {
         const ns_param* p = ns_model_param(model, i);
         double value = param_value(a, p);
@@ -416,7 +416,7 @@ static void json_pair(ns_json* j, const ns_model* model, uint32_t i) {
     ns_json_text(j, "b", c->b);
     ns_json_text(j, "a_type", nsi_geom_type_name(pair_geom(model, i, true)->type));
     ns_json_text(j, "b_type", nsi_geom_type_name(pair_geom(model, i, false)->type));
-    ns_json_text(j, "model", contact_names[c->model]);
+    ns_json_text(j, "model", ns_contact_law_get(c->model)->name);
     ns_json_number(j, "mu", c->mu);
     ns_json_number(j, "restitution", c->restitution);
     ns_json_close(j);

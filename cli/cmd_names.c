@@ -24,7 +24,7 @@ static const char help[] =
     "  --all             a line for each number\n"
     "  --params          the parameters that can be set free, too\n"
     "  --json            as one JSON object: states, controls, quantities with their shapes\n"
-    "  --contact C       none, ncp (rigid) or spring; default: as each pair says\n"
+    "  --contact C       " CLI_CONTACT_HELP "; default: as each pair says\n"
     "  --friction F      of ncp: cone (default) or pyramid\n"
     "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
     "  --blueprint FILE  networks, whose outputs are quantities too; --weights FILE: their "

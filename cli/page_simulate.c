@@ -104,10 +104,9 @@ void motion_page_put(motion_page* p, uint32_t trajectory, uint64_t step, const d
 static const char* contact_name(const motion_page* p) {
     uint32_t count = ns_model_get_sizes(p->model).ncontact, springs = 0, rigid = 0;
     for (uint32_t k = 0; k < count; k++) {
-        ns_contact_model model =
-            p->contact < 0 ? ns_model_contact(p->model, k)->model : (ns_contact_model)p->contact;
-        springs += model == NS_CONTACT_SPRING;
-        rigid += model == NS_CONTACT_NCP;
+        int law = p->contact < 0 ? ns_model_contact(p->model, k)->model : p->contact;
+        springs += ns_contact_law_get(law)->stage == NS_CONTACT_STAGE_FORCES;
+        rigid += ns_contact_law_get(law)->stage == NS_CONTACT_STAGE_IMPULSES;
     }
     return rigid && springs ? "rigid and springs" : rigid ? "rigid" : springs ? "springs" : "none";
 }

@@ -158,12 +158,28 @@ typedef struct ns_geom_def {
 
 NS_API ns_geom_def ns_default_geom_def(void);
 
-/// How a pair of geometries pushes back.
+/// Contact laws of the library: enumerator and record (src/contact). Others are added by
+/// ns_contact_law_register() (contact.h).
+///
+///   NONE    bodies pass through each other
+///   NCP     rigid: impulses with Coulomb friction
+///   SPRING  nonlinear spring and damper with smooth friction
+#define NS_CONTACT_LAWS(X)                                                                         \
+    X(NONE, none)                                                                                  \
+    X(NCP, ncp)                                                                                    \
+    X(SPRING, spring)
+
 typedef enum ns_contact_model {
-    NS_CONTACT_NONE,  ///< not at all
-    NS_CONTACT_NCP,   ///< rigid: impulses with Coulomb friction
-    NS_CONTACT_SPRING ///< nonlinear spring and damper with smooth friction
+#define NS_CONTACT_ENUMERATOR(ENUMERATOR, record) NS_CONTACT_##ENUMERATOR,
+    NS_CONTACT_LAWS(NS_CONTACT_ENUMERATOR)
+#undef NS_CONTACT_ENUMERATOR
 } ns_contact_model;
+
+/// The value of a parameter of a contact law.
+typedef struct ns_contact_value {
+    const char* param; ///< as the law names it
+    double value;
+} ns_contact_value;
 
 /// A number that is left to us: see where it may be given.
 #define NS_CONTACT_AUTO (-1.0)
@@ -171,9 +187,10 @@ typedef enum ns_contact_model {
 /// Two geometries that can touch. Pairs are made by themselves from the geometries' groups; one that
 /// is given by hand takes the place of the one made, and needs no group.
 typedef struct ns_contact_def {
-    const char* name;       ///< NULL: "<a>:<b>"
-    const char *a, *b;      ///< geometries; the normal points from b to a
-    ns_contact_model model; ///< default NS_CONTACT_NCP; a system may override it
+    const char* name;  ///< NULL: "<a>:<b>"
+    const char *a, *b; ///< geometries; the normal points from b to a
+    int model;         ///< an ns_contact_model, or the number of another contact law; default
+                       ///< NS_CONTACT_NCP; a system may override it
 
     double mu;          ///< Coulomb friction; of the spring model while sliding. Default AUTO: the
                         ///< larger of the two geometries', 0 when both are smooth; that of the one
@@ -204,6 +221,10 @@ typedef struct ns_contact_def {
         max_depth; ///< m, positive: the force does not grow beyond this depth, so that bodies that
                    ///< start inside each other are not shot apart. Default AUTO: 0.05 where the
                    ///< stiffness is left to us, otherwise infinite
+
+    const ns_contact_value*
+        values;      ///< parameters of other laws; those that are not here have their
+    uint32_t nvalue; ///< defaults. ns_model_contact() gives none: see its parameters
 } ns_contact_def;
 
 NS_API ns_contact_def ns_default_contact_def(void);

@@ -6,6 +6,7 @@
 
 #include "neuralsim/base.h"
 #include "neuralsim/blueprint.h"
+#include "neuralsim/contact.h"
 #include "neuralsim/convert.h"
 #include "neuralsim/data.h"
 #include "neuralsim/discover.h"

@@ -61,8 +61,9 @@ typedef struct ns_system_options {
     double timestep;               ///< s; 0: the model's
     int integrator;                ///< an ns_integrator; -1: the model's, but Euler instead of rk4
                                    ///< when there are contact impulses
-    int contact;                   ///< an ns_contact_model for all pairs; -1: as each pair says
-    ns_friction friction;          ///< of contact impulses. Default NS_FRICTION_CONE
+    int contact;             ///< an ns_contact_model, or the number of another contact law, for
+                             ///< all pairs; -1: as each pair says
+    ns_friction friction;    ///< of contact impulses. Default NS_FRICTION_CONE
     uint32_t contact_sweeps; ///< 0: impulses solve their conditions, and so do derivatives; n: n
                              ///< sweeps of projected Gauss-Seidel, differentiated as they are,
                              ///< for comparison (docs/contact-gradients.md)

@@ -4,11 +4,8 @@
 
 #include <math.h>
 
-static bool follows(const nsi_contact* pair, const nsi_contact_options* options,
-                    ns_contact_model model) {
-    ns_contact_model chosen =
-        options->model < 0 ? pair->def.model : (ns_contact_model)options->model;
-    return chosen == model;
+static bool follows_law(const nsi_contact* pair, const nsi_contact_options* options, int law) {
+    return (options->model < 0 ? pair->def.model : options->model) == law;
 }
 
 static uint32_t pair_slots(const ns_model* model, const nsi_contact* pair) {
@@ -16,12 +13,11 @@ static uint32_t pair_slots(const ns_model* model, const nsi_contact* pair) {
     return nsi_contact_slots(a->type, a->nvertex, b->type, b->nvertex);
 }
 
-uint32_t nsi_candidates_count(const ns_model* model, const nsi_contact_options* options,
-                              ns_contact_model which) {
+uint32_t nsi_candidates_count(const ns_model* model, const nsi_contact_options* options, int law) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < model->sizes.ncontact; i++) {
         const nsi_contact* pair = &model->contacts[i];
-        if (follows(pair, options, which)) count += pair_slots(model, pair);
+        if (follows_law(pair, options, law)) count += pair_slots(model, pair);
     }
     return count;
 }
@@ -130,24 +126,44 @@ static void tangents(vec3 n, vec3 t[2]) {
     t[1] = v3(b, ns_add(sign, ns_mul(ns_mul(n.e[1], n.e[1]), a)), ns_neg(n.e[1]));
 }
 
+// Numbers of a law's parameters among those of a pair; NULL when the trace has failed.
+static const uint32_t* find_slots(const nsi_robot* robot, int number) {
+    const ns_contact_law* law = ns_contact_law_get(number);
+    uint32_t* slot = nsi_robot_alloc(robot, law->nparam, sizeof *slot);
+    for (uint32_t k = 0; slot && k < law->nparam; k++) {
+        slot[k] = nsi_contact_find_slot(law->params[k].name);
+        if (slot[k] == NSI_NONE || slot[k] < robot->model->ncontact_param) continue;
+        nsi_graph_fail(robot->graph, NS_ERR_STATE,
+                       "the contact law \"%s\" was registered after the model was built, which"
+                       " has no parameters for it: register it first",
+                       law->name);
+        return NULL;
+    }
+    return slot;
+}
+
 bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
-                         const nsi_contact_options* options, ns_contact_model model,
-                         nsi_candidates* out) {
+                         const nsi_contact_options* options, int law, nsi_candidates* out) {
     const ns_model* m = robot->model;
     *out = (nsi_candidates){.count = 0};
-    uint32_t count = nsi_candidates_count(m, options, model);
+    uint32_t count = nsi_candidates_count(m, options, law);
     out->data = nsi_robot_alloc(robot, count, sizeof *out->data);
     nsi_contact_point* points = nsi_robot_alloc(robot, count, sizeof *points);
-    if (!out->data || !points) return false;
+    const uint32_t* slot = find_slots(robot, law);
+    if (!out->data || !points || !slot) return false;
+
+    // Shapes where they are now, then the points between them.
     for (uint32_t i = 0; i < m->sizes.ncontact; i++) {
         const nsi_contact* pair = &m->contacts[i];
-        if (!follows(pair, options, model)) continue;
+        if (!follows_law(pair, options, law)) continue;
         nsi_shape a = place_shape(robot, pose, pair->a), b = place_shape(robot, pose, pair->b);
         nsi_contact_points(&a, &b, points);
         ns_expr near = are_near(&a, &b);
         for (uint32_t k = 0; k < pair_slots(m, pair); k++) {
             nsi_candidate* candidate = &out->data[out->count++];
-            *candidate = (nsi_candidate){.pair = i,
+            *candidate = (nsi_candidate){.law = ns_contact_law_get(law),
+                                         .slot = slot,
+                                         .pair = i,
                                          .index = k,
                                          .body_a = body_of(robot, pair->a),
                                          .body_b = body_of(robot, pair->b),
@@ -159,17 +175,21 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
     return robot->graph->error.status == NS_OK;
 }
 
-ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate,
-                            uint32_t which) {
+ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k) {
     const nsi_contact* pair = &robot->model->contacts[candidate->pair];
-    ns_expr param = robot->param[pair->param + which];
-    if (which != NSI_CONTACT_MU_STATIC || !pair->static_follows || !ns_expr_is_valid(param)) {
-        return param;
+    uint32_t slot = candidate->slot[k];
+    if (slot == NSI_NONE) {
+        return ns_const(nsi_contact_value(&pair->def, &candidate->law->params[k]));
     }
-    // Static friction that was left to us is mu, unless it has been set or is free itself.
+    ns_expr param = robot->param[pair->param + slot];
+    if (!(pair->follows >> slot & 1) || !ns_expr_is_valid(param)) return param;
+
+    // An automatic value is that of another parameter, unless it has been set or is free itself.
     const nsi_node* node = &robot->graph->nodes.data[param.id];
-    bool untouched = node->op == NSI_CONST && node->value == pair->def.mu_static;
-    return untouched ? robot->param[pair->param + NSI_CONTACT_MU] : param;
+    double automatic = robot->model->params[pair->param + slot].value;
+    bool untouched = node->op == NSI_CONST && node->value == automatic;
+    uint32_t followed = nsi_contact_find_slot(nsi_contact_slot(slot)->follows);
+    return untouched ? robot->param[pair->param + followed] : param;
 }
 
 ns_expr nsi_candidate_named(const nsi_robot* robot, const nsi_candidate* candidate,

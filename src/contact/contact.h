@@ -1,23 +1,26 @@
-// Contact in a time step: the points of all pairs of a model, and the two models of what happens
-// there. Springs (spring.c) add forces before the accelerations are computed; impulses (impulse.c)
-// change the velocities after them.
+// Contact in a time step: the candidate points of all pairs of a model, and the stages in which contact
+// laws (law.h) act on them. Forces are added before the accelerations are computed; impulses change the
+// velocities after them.
 
 #ifndef NSI_CONTACT_H
 #define NSI_CONTACT_H
 
+#include "contact/law.h"
 #include "contact/ncp.h"
 #include "contact/shapes.h"
 #include "dyn/robot.h"
 
-typedef struct nsi_contact_options {
-    int model;             // an ns_contact_model for all pairs; -1: as each pair says
+struct nsi_contact_options {
+    int model;             // number of a law for all pairs; -1: as each pair says
     nsi_friction friction; // of impulses
     uint32_t sweeps; // 0: solved exactly; otherwise so many sweeps, differentiated as they are
-} nsi_contact_options;
+};
 
 // A point at which a pair can touch.
 typedef struct nsi_candidate {
-    uint32_t pair, index;    // the index'th point of the pair
+    const ns_contact_law* law; // of its pair
+    const uint32_t* slot; // (nparam of the law) numbers of its parameters in the pair, or NSI_NONE
+    uint32_t pair, index; // the index'th point of the pair
     uint32_t body_a, body_b; // moving bodies, or NSI_NONE
     ns_expr near;            // 0: balls around the two shapes are apart, so nothing can touch
     nsi_contact_point point;
@@ -31,17 +34,16 @@ typedef struct nsi_candidates {
 
 // ---- candidates.c ---------------------------------------------------------------------------------
 
-// The points of all pairs that follow `model`, with the links at `pose`. False when out of memory.
+// The points of all pairs that follow law number `law`, with the links at `pose`. False when the trace
+// has failed.
 bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
-                         const nsi_contact_options* options, ns_contact_model model,
-                         nsi_candidates* out);
+                         const nsi_contact_options* options, int law, nsi_candidates* out);
 
 // How many there are.
-uint32_t nsi_candidates_count(const ns_model* model, const nsi_contact_options* options,
-                              ns_contact_model which);
+uint32_t nsi_candidates_count(const ns_model* model, const nsi_contact_options* options, int law);
 
-// A parameter of the pair (NSI_CONTACT_*).
-ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t which);
+// Parameter k of the candidate's law.
+ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k);
 
 // A quantity contact/<pair>/<index>/<what>, to go on with.
 ns_expr nsi_candidate_named(const nsi_robot* robot, const nsi_candidate* candidate,
@@ -55,25 +57,33 @@ ns_expr nsi_candidate_gap(const nsi_robot* robot, const nsi_link_pose* pose,
 // Names the force on the first geometry, in the world, for those who look at it.
 void nsi_candidate_force(const nsi_robot* robot, const nsi_candidate* candidate, vec3 f);
 
-// ---- spring.c --------------------------------------------------------------------------------
+// ---- stages.c --------------------------------------------------------------------------------
 
-// Add the forces of all spring contacts to `external` (nlink), the forces on bodies in their own
+// Add the forces of all laws of stage FORCES to `external` (nlink), the forces on bodies in their own
 // frames.
-void nsi_contact_springs(const nsi_robot* robot, const nsi_contact_options* options,
-                         force* external);
+void nsi_contact_forces(const nsi_robot* robot, const nsi_contact_options* options,
+                        force* external);
 
-// ---- impulse.c -------------------------------------------------------------------------------
+// Has a pair of the model a law of stage IMPULSES?
+bool nsi_contact_has_impulses(const ns_model* model, const nsi_contact_options* options);
 
-typedef struct nsi_impact {
+struct nsi_impact {
     ns_expr* qd;                  // (nv) velocities after the step; holds those without contact
     ns_expr* position_correction; // (nv) dt * qd overshoots because impulses act from the impact on
     ns_expr residual;             // of the complementarity conditions, relative; 0 without impulses
-} nsi_impact;
+};
 
-// The impulses of a step of dt seconds from the robot's state. qdd (nv) are the accelerations
+// The impulses, of the one law of stage IMPULSES, of a step of dt seconds from the robot's state. qdd (nv) are the accelerations
 // without contact; `added` (nv) as in nsi_aba().
 void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* options, double dt,
                           const ns_expr* qdd, const ns_expr* added, nsi_impact* impact);
+
+// A contact point while its law is traced; `given` is what the law sees.
+typedef struct nsi_point_trace {
+    ns_contact_point given;
+    const nsi_robot* robot;
+    const nsi_candidate* candidate;
+} nsi_point_trace;
 
 // ---- sweeps.c --------------------------------------------------------------------------------
 

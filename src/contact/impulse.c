@@ -1,4 +1,4 @@
-// Contact as impulses: velocities after the step that keep rigid bodies apart, with Coulomb friction.
+// The law "ncp": velocities after the step that keep rigid bodies apart, with Coulomb friction.
 //
 // The form is the one that keeps gradients usable (docs/contact-gradients.md): a contact that
 // would be passed during the step acts at the time t of its impact, not after it has been passed.
@@ -18,6 +18,50 @@
 
 #include "dyn/solve.h"
 
+#include <math.h>
+#include <stddef.h>
+
+enum { MU, RESTITUTION, BAUMGARTE_ALPHA, BAUMGARTE_BETA, MAX_PUSH, CFM, MARGIN, NPARAM };
+
+static const ns_contact_param ncp_params[NPARAM] = {
+    [MU] = {.name = "mu",
+            .unit = "",
+            .value = NS_CONTACT_AUTO,
+            .upper = INFINITY,
+            .field = offsetof(ns_contact_def, mu)},
+    [RESTITUTION] = {.name = "restitution",
+                     .unit = "",
+                     .value = NS_CONTACT_AUTO,
+                     .upper = 1.0,
+                     .attribute = true,
+                     .field = offsetof(ns_contact_def, restitution)},
+    [BAUMGARTE_ALPHA] = {.name = "baumgarte_alpha",
+                         .unit = "",
+                         .value = 1.0,
+                         .upper = 1.0,
+                         .field = offsetof(ns_contact_def, baumgarte_alpha)},
+    [BAUMGARTE_BETA] = {.name = "baumgarte_beta",
+                        .unit = "",
+                        .value = 0.2,
+                        .upper = 1.0,
+                        .field = offsetof(ns_contact_def, baumgarte_beta)},
+    [MAX_PUSH] = {.name = "max_push",
+                  .unit = "m/s",
+                  .value = 2.0,
+                  .upper = INFINITY,
+                  .field = offsetof(ns_contact_def, max_push)},
+    [CFM] = {.name = "cfm",
+             .unit = "",
+             .value = 1e-4,
+             .upper = INFINITY,
+             .field = offsetof(ns_contact_def, cfm)},
+    [MARGIN] = {.name = "margin",
+                .unit = "m",
+                .value = 0.02,
+                .upper = INFINITY,
+                .field = offsetof(ns_contact_def, margin)},
+};
+
 static const double MAX_SWEPT = 4e6; // operations of sweeps in a step, about
 
 enum { ROWS = 3 }; // of a candidate: along its normal and its two tangents
@@ -33,6 +77,7 @@ typedef struct contact_target {
 typedef struct problem {
     const nsi_robot* robot;
     const nsi_contact_options* options;
+    int law;
     double dt;
     const ns_expr* qdd;   // (nv) accelerations without contact
     uint32_t nv, n, rows; // velocities, candidates, rows
@@ -126,7 +171,7 @@ static ns_expr dot(uint32_t n, const ns_expr* a, const ns_expr* b) {
 // body would gain energy from those at the start.
 static ns_expr restitution_target(const problem* p, uint32_t c, const ns_expr* row) {
     ns_expr zero = ns_const(0.0), t = p->target[c].time;
-    ns_expr e = nsi_candidate_param(p->robot, &p->candidates.data[c], NSI_CONTACT_RESTITUTION);
+    ns_expr e = nsi_candidate_param(p->robot, &p->candidates.data[c], RESTITUTION);
     ns_expr vn = dot(p->nv, row, p->robot->qd), an = dot(p->nv, row, p->qdd);
     ns_expr after = ns_mul(an, ns_sub(ns_const(p->dt), t));
     return ns_max(zero, ns_sub(after, ns_mul(e, ns_add(vn, ns_mul(an, t)))));
@@ -141,7 +186,7 @@ static contact_target normal_target(const nsi_robot* robot, const nsi_link_pose*
     ns_expr phi = nsi_candidate_gap(robot, pose, candidate);
     ns_expr vn0 = nsi_candidate_named(robot, candidate, "velocity/normal", dot(nv, row, robot->qd));
     ns_expr an = dot(nv, row, qdd), vn = ns_add(vn0, ns_mul(dt, an));
-    ns_expr e = nsi_candidate_param(robot, candidate, NSI_CONTACT_RESTITUTION);
+    ns_expr e = nsi_candidate_param(robot, candidate, RESTITUTION);
     ns_expr outside = ns_ge(phi, zero);
     contact_target w;
     w.passed =
@@ -149,16 +194,16 @@ static contact_target normal_target(const nsi_robot* robot, const nsi_link_pose*
     w.time = ns_select(w.passed, ns_neg(ns_div(phi, ns_select(w.passed, vn, one))), zero);
 
     ns_expr closing = ns_max(zero, ns_neg(vn0));
-    ns_expr alpha = nsi_candidate_param(robot, candidate, NSI_CONTACT_BAUMGARTE_ALPHA);
-    ns_expr beta = nsi_candidate_param(robot, candidate, NSI_CONTACT_BAUMGARTE_BETA);
+    ns_expr alpha = nsi_candidate_param(robot, candidate, BAUMGARTE_ALPHA);
+    ns_expr beta = nsi_candidate_param(robot, candidate, BAUMGARTE_BETA);
     ns_expr push = ns_min(ns_div(ns_mul(beta, ns_neg(phi)), dt),
-                          nsi_candidate_param(robot, candidate, NSI_CONTACT_MAX_PUSH));
+                          nsi_candidate_param(robot, candidate, MAX_PUSH));
     ns_expr inside = ns_max(zero, ns_add(ns_mul(e, closing), ns_mul(an, dt)));
     inside = ns_sub(ns_add(inside, push), ns_mul(ns_sub(one, alpha), closing));
 
     ns_expr near = ns_neg(ns_div(phi, dt));
     w.target = ns_select(outside, near, inside);
-    ns_expr margin = nsi_candidate_param(robot, candidate, NSI_CONTACT_MARGIN);
+    ns_expr margin = nsi_candidate_param(robot, candidate, MARGIN);
     w.on = ns_and(ns_or(w.passed, ns_lt(phi, margin)), candidate->point.exists);
     return w;
 }
@@ -168,8 +213,7 @@ static bool find_targets(problem* p) {
     const nsi_robot* robot = p->robot;
     nsi_link_poses(robot, p->pose);
     const motion* twists = unit_twists(robot, p->pose);
-    if (!twists ||
-        !nsi_candidates_find(robot, p->pose, p->options, NS_CONTACT_NCP, &p->candidates)) {
+    if (!twists || !nsi_candidates_find(robot, p->pose, p->options, p->law, &p->candidates)) {
         return false;
     }
     ns_expr first = ns_const(p->dt), any = ns_const(0.0), *row = p->scratch;
@@ -213,8 +257,8 @@ static void add_row(const problem* p, uint32_t i, ns_expr* z, const ns_expr* qd)
     nsi_ltdl_begin(nv, p->M, z);
     for (uint32_t k = 0; k < nv; k++) z[k] = ns_mul(z[k], p->root[k]);
     if (i % ROWS > 0) return;
-    p->mu[c] = nsi_candidate_param(p->robot, candidate, NSI_CONTACT_MU);
-    p->cfm[c] = nsi_candidate_param(p->robot, candidate, NSI_CONTACT_CFM);
+    p->mu[c] = nsi_candidate_param(p->robot, candidate, MU);
+    p->cfm[c] = nsi_candidate_param(p->robot, candidate, CFM);
     p->on[c] = w->on;
     // An impact is not to lose speed to the regularisation: exact for a contact by itself.
     p->b[i] = ns_add(p->b[i], target);
@@ -228,8 +272,7 @@ static bool build(problem* p, const ns_expr* added, const ns_expr* qd) {
     if (!at_impact(p, &moved)) return false;
     nsi_link_poses(&moved, p->pose);
     const motion* twists = unit_twists(&moved, p->pose);
-    if (!twists ||
-        !nsi_candidates_find(&moved, p->pose, p->options, NS_CONTACT_NCP, &p->at_impact)) {
+    if (!twists || !nsi_candidates_find(&moved, p->pose, p->options, p->law, &p->at_impact)) {
         return false;
     }
     nsi_crba(&moved, p->M);
@@ -345,13 +388,12 @@ static void apply(const problem* p, nsi_impact* impact) {
     name_forces(p);
 }
 
-void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* options, double dt,
-                          const ns_expr* qdd, const ns_expr* added, nsi_impact* impact) {
+static void ncp_impulses(const nsi_robot* robot, const nsi_contact_options* options, int law,
+                         double dt, const ns_expr* qdd, const ns_expr* added, nsi_impact* impact) {
     uint32_t nv = robot->model->sizes.nv;
-    uint32_t n = nsi_candidates_count(robot->model, options, NS_CONTACT_NCP);
-    impact->residual = ns_const(0.0);
-    for (uint32_t k = 0; k < nv; k++) impact->position_correction[k] = ns_const(0.0);
-    if (n == 0) return;
+    uint32_t n = nsi_candidates_count(robot->model, options, law);
+
+    // The solver's block has room for so much.
     if (n > NSI_NCP_MAX_CONTACTS) {
         nsi_graph_fail(robot->graph, NS_ERR_LIMIT,
                        "the model has %u points of rigid contact where %d are possible: use spring"
@@ -366,8 +408,10 @@ void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* opt
                        nv, NSI_NCP_MAX_VELOCITIES);
         return;
     }
+
     problem p = {.robot = robot,
                  .options = options,
+                 .law = law,
                  .dt = dt,
                  .qdd = qdd,
                  .nv = nv,
@@ -378,3 +422,12 @@ void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* opt
     if (robot->graph->error.status != NS_OK) return;
     apply(&p, impact);
 }
+
+const nsi_contact_law nsi_contact_ncp = {
+    .law = {.name = "ncp",
+            .help = "rigid: impulses with Coulomb friction",
+            .params = ncp_params,
+            .nparam = NPARAM,
+            .stage = NS_CONTACT_STAGE_IMPULSES},
+    .impulses = ncp_impulses,
+};

@@ -2,6 +2,7 @@
 
 #include "fit/spec.h"
 
+#include "contact/law.h"
 #include "io/file.h"
 #include "io/hybrid_file.h"
 
@@ -542,7 +543,8 @@ static void read_plan(reader* r) {
     read_flag(r, root, "ground", &p->ground);
     read_flag(r, root, "self_collision", &p->self_collision);
     p->contact = p->integrator = -1;
-    read_choice(r, root, "contact", "none ncp spring", &p->contact);
+    char laws[NSI_CONTACT_WORDS_SIZE];
+    read_choice(r, root, "contact", nsi_contact_law_words(laws), &p->contact);
     read_choice(r, root, "integrator", "euler rk4 implicit", &p->integrator);
     read_number(r, root, "timestep", 1e-9, 10.0, &p->timestep);
     read_data(r, find(root, "data"));

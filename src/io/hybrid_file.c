@@ -4,6 +4,8 @@
 
 #include "io/hybrid_file.h"
 
+#include "contact/law.h"
+
 #include "io/file.h"
 #include "io/numbers.h"
 #include "io/utf8.h"
@@ -59,13 +61,7 @@ const nsi_hybrid_variant* nsi_hybrid_find_variant(const nsi_hybrid* hybrid, cons
     return NULL;
 }
 
-// CONTACT_WORDS are the same in the same order.
-static const char* const contact_names[] = {
-    [NS_CONTACT_NONE] = "none", [NS_CONTACT_NCP] = "ncp", [NS_CONTACT_SPRING] = "spring"};
-#define CONTACT_WORDS "none ncp spring"
-enum { NCONTACT = sizeof contact_names / sizeof *contact_names };
-
-// INTEGRATOR_WORDS likewise.
+// INTEGRATOR_WORDS are the same in the same order.
 static const char* const integrator_names[] = {[NS_INTEGRATOR_EULER] = "euler",
                                                [NS_INTEGRATOR_RK4] = "rk4",
                                                [NS_INTEGRATOR_IMPLICIT] = "implicit"};
@@ -270,8 +266,9 @@ static ns_status read_file(reader* r) {
         status = read_parameters(r, nsi_yaml_find(root, "parameters"), &out->parameters);
     }
     if (status == NS_OK) {
-        status = nsi_yaml_choice(yaml, nsi_yaml_find(root, "contact"), CONTACT_WORDS, &out->contact,
-                                 r->error);
+        char laws[NSI_CONTACT_WORDS_SIZE];
+        status = nsi_yaml_choice(yaml, nsi_yaml_find(root, "contact"), nsi_contact_law_words(laws),
+                                 &out->contact, r->error);
     }
     if (status == NS_OK) {
         status = nsi_yaml_choice(yaml, nsi_yaml_find(root, "integrator"), INTEGRATOR_WORDS,
@@ -533,8 +530,8 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
                             " or integrator");
         }
     }
-    if (hybrid->contact < -1 || hybrid->contact >= NCONTACT) {
-        return nsi_fail(error, NS_ERR_ARGUMENT, "contact is neither -1 nor a contact model");
+    if (hybrid->contact != -1 && !ns_contact_law_get(hybrid->contact)) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "contact is neither -1 nor a contact law");
     }
     if (hybrid->integrator < -1 || hybrid->integrator >= NINTEGRATOR) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "integrator is neither -1 nor an integrator");
@@ -592,7 +589,7 @@ static void add_learned(nsi_text_builder* text, const nsi_learned* l) {
 
 static void add_rest(nsi_text_builder* text, const nsi_hybrid* hybrid) {
     if (hybrid->contact >= 0) {
-        nsi_text_add(text, "contact: %s\n", contact_names[hybrid->contact]);
+        nsi_text_add(text, "contact: %s\n", ns_contact_law_get(hybrid->contact)->name);
     }
     if (hybrid->integrator >= 0) {
         nsi_text_add(text, "integrator: %s\n", integrator_names[hybrid->integrator]);

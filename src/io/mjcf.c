@@ -39,7 +39,7 @@
 
 // What contact in MuJoCo has and here it does not.
 #define CONTACT_CHANGING "solref solimp margin gap"
-#define PAIR_LAW "model restitution stiffness damping exponent transition_velocity" // not MuJoCo's
+#define PAIR_LAW "model " NSI_SCHEMA_CONTACT // not MuJoCo's
 #define GEOM_CHANGING CONTACT_CHANGING " solmix shellinertia fluidshape fluidcoef hfield"
 
 static const char in_bodies[] = "worldbody body";

@@ -7,6 +7,8 @@
 
 #include "io/mjcf.h"
 
+#include "contact/law.h"
+
 #include <math.h>
 
 // Bits of an integer, which may be written as a negative one.
@@ -114,32 +116,46 @@ static bool read_pair_friction(nsi_mjcf* m, nsi_mjcf_item c, double* mu) {
                            "changes the motion");
 }
 
-// How the pair pushes back, which MuJoCo has no words for.
-static bool read_pair_law(nsi_mjcf* m, nsi_mjcf_item c, ns_contact_def* def) {
-    static const char* const models[] = {"ncp", "spring", NULL};
-    const struct {
-        const char* name;
-        double* to;
-    } numbers[] = {
-        {"restitution", &def->restitution},
-        {"stiffness", &def->stiffness},
-        {"damping", &def->damping},
-        {"exponent", &def->exponent},
-        {"transition_velocity", &def->transition_velocity},
-    };
-    uint32_t model = 0;
-    if (!nsi_mjcf_word(m, c, "model", models, &model)) return false;
-    def->model = model == 0 ? NS_CONTACT_NCP : NS_CONTACT_SPRING;
-    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
-        const nsi_xml_element* holder = nsi_mjcf_holder(m, c, numbers[k].name);
-        if (!nsi_mjcf_number(m, c, numbers[k].name, numbers[k].to)) return false;
-        // Below zero means "left to us" to the builder.
-        if (holder && !(*numbers[k].to >= 0.0)) {
-            return nsi_reader_fail(m->reader, holder, NS_ERR_PARSE, "%s is negative",
-                                   numbers[k].name);
-        }
+// Attributes of a pair that are parameters of contact laws.
+typedef struct pair_values {
+    nsi_mjcf* m;
+    nsi_mjcf_item item;
+    ns_contact_def* def;
+    ns_contact_value list[NSI_CONTACT_MAX_SLOTS]; // for parameters without a field
+} pair_values;
+
+// One of them. A negative number would mean "automatic" to the builder.
+static ns_status read_pair_value(void* context, const ns_contact_param* param, ns_error* error) {
+    (void)error;
+    pair_values* v = context;
+    const nsi_xml_element* holder = nsi_mjcf_holder(v->m, v->item, param->name);
+    double value = 0.0;
+    if (!param->attribute || !holder) return NS_OK;
+    if (!nsi_mjcf_number(v->m, v->item, param->name, &value)) return NS_ERR_PARSE;
+    if (param->lower >= 0.0 && !(value >= 0.0)) {
+        nsi_reader_fail(v->m->reader, holder, NS_ERR_PARSE, "%s is negative", param->name);
+        return NS_ERR_PARSE;
     }
-    return true;
+    if (param->field > 0) {
+        memcpy((char*)v->def + param->field, &value, sizeof value);
+    } else {
+        v->list[v->def->nvalue++] = (ns_contact_value){param->name, value};
+        v->def->values = v->list;
+    }
+    return NS_OK;
+}
+
+// The contact law of the pair, which MuJoCo has no words for.
+static bool read_pair_law(pair_values* v) {
+    const char* laws[NS_CONTACT_MAX_LAWS + 1] = {NULL};
+    const int first = NS_CONTACT_NONE + 1; // a pair without contact is not written
+    for (int k = first; k < nsi_contact_law_count(); k++) {
+        laws[k - first] = ns_contact_law_get(k)->name;
+    }
+    uint32_t law = (uint32_t)(v->def->model - first);
+    if (!nsi_mjcf_word(v->m, v->item, "model", laws, &law)) return false;
+    v->def->model = first + (int)law;
+    return nsi_contact_each_param(read_pair_value, v, NULL) == NS_OK;
 }
 
 // A geom named by a pair: is it in the model? One of a type that is not represented is left out.
@@ -158,13 +174,18 @@ static bool find_geom(nsi_mjcf* m, const nsi_xml_element* pair, const char* name
 static bool read_pair(nsi_mjcf* m, const nsi_xml_element* pair) {
     ns_contact_def def = ns_default_contact_def();
     nsi_mjcf_item c = {pair, NSI_MJCF_PAIR, NSI_MJCF_MAIN_CLASS};
+    pair_values values = {.m = m, .def = &def};
     bool found = true;
     def.name = nsi_xml_value(pair, "name");
     def.a = nsi_xml_value(pair, "geom1");
     def.b = nsi_xml_value(pair, "geom2");
     if (!nsi_mjcf_find_class(m, pair, "class", NSI_MJCF_MAIN_CLASS, &c.class_number) ||
-        !read_pair_friction(m, c, &def.mu) || !read_pair_law(m, c, &def) ||
-        !find_geom(m, pair, def.a, &found) || (found && !find_geom(m, pair, def.b, &found))) {
+        !read_pair_friction(m, c, &def.mu)) {
+        return false;
+    }
+    values.item = c;
+    if (!read_pair_law(&values) || !find_geom(m, pair, def.a, &found) ||
+        (found && !find_geom(m, pair, def.b, &found))) {
         return false;
     }
     if (!found) return true;

@@ -39,9 +39,9 @@ static bool set_defaults(nsi_mjcf* m, nsi_mjcf_class* c, const nsi_xml_element* 
         const nsi_schema_row* row = nsi_schema_find(nsi_mjcf_schema, element);
         for (uint32_t i = 0; i < element->nattributes; i++) {
             const nsi_xml_attribute* attribute = &element->attributes[i];
-            const char* read = same ? row->read : NSI_MJCF_ACTUATOR;
-            if (!nsi_word_in(read, attribute->name) ||
-                nsi_word_in("name class joint geom1 geom2", attribute->name)) {
+            bool read = same ? nsi_schema_reads(row, attribute->name)
+                             : nsi_word_in(NSI_MJCF_ACTUATOR, attribute->name);
+            if (!read || nsi_word_in("name class joint geom1 geom2", attribute->name)) {
                 continue;
             }
             if (!set_default(m, c, kind, (nsi_mjcf_source){element, attribute})) return false;

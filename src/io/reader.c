@@ -2,6 +2,8 @@
 
 #include "io/reader.h"
 
+#include "contact/law.h"
+
 #include "io/file.h"
 #include "io/numbers.h"
 
@@ -100,6 +102,13 @@ bool nsi_word_in(const char* words, const char* word) {
     return false;
 }
 
+bool nsi_schema_reads(const nsi_schema_row* row, const char* attribute) {
+    if (nsi_word_in(row->read, attribute)) return true;
+    if (!nsi_word_in(row->read, NSI_SCHEMA_CONTACT)) return false;
+    const ns_contact_param* param = nsi_contact_find_param(attribute);
+    return param && param->attribute;
+}
+
 const nsi_schema_row* nsi_schema_find(const nsi_schema_row* schema,
                                       const nsi_xml_element* element) {
     for (const nsi_schema_row* row = schema; row->element; row++) {
@@ -120,7 +129,7 @@ static bool note_attributes(nsi_reader* reader, const nsi_xml_element* element,
         size_t length = 0;
         for (uint32_t i = 0; i < element->nattributes; i++) {
             const char* name = element->attributes[i].name;
-            if (nsi_word_in(row->read, name) || strncmp(name, "xmlns", 5) == 0) continue;
+            if (nsi_schema_reads(row, name) || strncmp(name, "xmlns", 5) == 0) continue;
             if (nsi_word_in(row->changing, name) != (changing == 1)) continue;
             int added = snprintf(list + length, sizeof list - length, "%s%.60s",
                                  length > 0 ? ", " : "", name);

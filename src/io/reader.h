@@ -65,7 +65,13 @@ typedef struct nsi_schema_row {
     const char* changing; // attributes that are not read though they change the motion; may be NULL
 } nsi_schema_row;
 
+// In `read`: the attributes of contact laws (ns_contact_param).
+#define NSI_SCHEMA_CONTACT "@contact"
+
 bool nsi_word_in(const char* words, const char* word);
+
+// Is this attribute read?
+bool nsi_schema_reads(const nsi_schema_row* row, const char* attribute);
 
 // The row of an element in its place, or NULL.
 const nsi_schema_row* nsi_schema_find(const nsi_schema_row* schema, const nsi_xml_element* element);

@@ -1,6 +1,8 @@
 // The model builder: definitions are checked and copied as they come. finish.c makes the model.
 
 #include "model/builder.h"
+
+#include "contact/law.h"
 #include "model/pose.h"
 
 #include <math.h>
@@ -45,23 +47,18 @@ ns_geom_def ns_default_geom_def(void) {
     };
 }
 
+static ns_status set_default_value(void* context, const ns_contact_param* param, ns_error* error) {
+    (void)error;
+    if (param->field > 0) {
+        memcpy((char*)context + param->field, &param->value, sizeof param->value);
+    }
+    return NS_OK;
+}
+
 ns_contact_def ns_default_contact_def(void) {
-    return (ns_contact_def){
-        .model = NS_CONTACT_NCP,
-        .mu = NS_CONTACT_AUTO,
-        .restitution = NS_CONTACT_AUTO,
-        .baumgarte_alpha = 1.0,
-        .baumgarte_beta = 0.2,
-        .max_push = 2.0,
-        .cfm = 1e-4,
-        .margin = 0.02,
-        .stiffness = NS_CONTACT_AUTO,
-        .damping = NS_CONTACT_AUTO,
-        .exponent = NS_CONTACT_AUTO,
-        .mu_static = NS_CONTACT_AUTO,
-        .transition_velocity = 0.05,
-        .max_depth = NS_CONTACT_AUTO,
-    };
+    ns_contact_def def = {.model = NS_CONTACT_NCP};
+    nsi_contact_each_param(set_default_value, &def, NULL);
+    return def;
 }
 
 ns_actuator_def ns_default_actuator_def(void) {
@@ -669,42 +666,44 @@ ns_status ns_model_builder_add_geom(ns_model_builder* builder, const ns_geom_def
 
 // ---- pairs -----------------------------------------------------------------------------------
 
-// Is there no limit, or one that is left to us?
-static bool no_end(double max_depth) {
-    return max_depth == NS_CONTACT_AUTO || max_depth == INFINITY;
+static ns_status check_contact_value(void* context, const ns_contact_param* param,
+                                     ns_error* error) {
+    const ns_contact_def* def = context;
+    const char* wanted = nsi_contact_value_fault(param, nsi_contact_value(def, param));
+    if (!wanted) return NS_OK;
+    return nsi_fail(error, NS_ERR_ARGUMENT, "pair \"%s\": %s must be %s", def->name, param->name,
+                    wanted);
 }
 
 static ns_status check_contact_numbers(const ns_contact_def* def, ns_error* error) {
-    const struct {
-        const char* field;
-        double value;
-        number_rule rule;
-    } numbers[] = {
-        {"mu", if_given(def->mu, NS_CONTACT_AUTO), NOT_NEGATIVE},
-        {"restitution", if_given(def->restitution, NS_CONTACT_AUTO), SHARE},
-        {"baumgarte_alpha", def->baumgarte_alpha, SHARE},
-        {"baumgarte_beta", def->baumgarte_beta, SHARE},
-        {"max_push", def->max_push, NOT_NEGATIVE},
-        {"cfm", def->cfm, NOT_NEGATIVE},
-        {"margin", def->margin, NOT_NEGATIVE},
-        {"stiffness", if_given(def->stiffness, NS_CONTACT_AUTO), NOT_NEGATIVE},
-        {"damping", if_given(def->damping, NS_CONTACT_AUTO), NOT_NEGATIVE},
-        {"exponent", def->exponent == NS_CONTACT_AUTO ? 1.5 : def->exponent, ONE_OR_MORE},
-        {"mu_static", if_given(def->mu_static, NS_CONTACT_AUTO), NOT_NEGATIVE},
-        {"transition_velocity", def->transition_velocity, POSITIVE},
-        {"max_depth", no_end(def->max_depth) ? 1.0 : def->max_depth, POSITIVE},
-    };
-    if ((uint32_t)def->model > NS_CONTACT_SPRING) {
-        return nsi_fail(error, NS_ERR_ARGUMENT, "pair \"%s\": model is none of ns_contact_model",
-                        def->name);
+    if (!nsi_contact_law_get(def->model)) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "pair \"%s\": model is the number of no contact law", def->name);
     }
-    owner of = {"pair", def->name};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        ns_status status =
-            check_number(of, numbers[i].field, numbers[i].value, numbers[i].rule, error);
-        if (status != NS_OK) return status;
+    for (uint32_t k = 0; k < def->nvalue; k++) {
+        const char* name = def->values ? def->values[k].param : NULL;
+        const ns_contact_param* param = name ? nsi_contact_find_param(name) : NULL;
+        if (!param || param->field > 0) {
+            return nsi_fail(error, NS_ERR_ARGUMENT, "pair \"%s\": values: %s parameter \"%.40s\"",
+                            def->name, param ? "there is a field for" : "no contact law has a",
+                            name ? name : "");
+        }
     }
-    return NS_OK;
+    ns_contact_def copy = *def;
+    return nsi_contact_each_param(check_contact_value, &copy, error);
+}
+
+// Copy the list of values; false when out of memory.
+static bool keep_contact_values(ns_model_builder* builder, ns_contact_def* def) {
+    if (def->nvalue == 0) return true;
+    ns_contact_value* values =
+        nsi_arena_alloc(&builder->strings, def->nvalue * sizeof *def->values);
+    for (uint32_t k = 0; values && k < def->nvalue; k++) {
+        values[k] = (ns_contact_value){keep(builder, def->values[k].param), def->values[k].value};
+        if (!values[k].param) return false;
+    }
+    def->values = values;
+    return values != NULL;
 }
 
 static const char* pair_fault(const ns_model_builder* builder, uint32_t a, uint32_t b) {
@@ -783,7 +782,8 @@ ns_status ns_model_builder_add_contact(ns_model_builder* builder, const ns_conta
     def->a = builder->geoms.data[contact.a].def.name;
     def->b = builder->geoms.data[contact.b].def.name;
     def->name = keep(builder, def->name);
-    if (!def->name || !nsi_array_reserve(&builder->allocator, &builder->contacts, 1) ||
+    if (!def->name || !keep_contact_values(builder, def) ||
+        !nsi_array_reserve(&builder->allocator, &builder->contacts, 1) ||
         !nsi_index_insert(&builder->allocator, &builder->contact_names, nsi_name_hash(def->name),
                           id)) {
         builder->failed = true;

@@ -2,6 +2,8 @@
 
 #include "model/builder.h"
 
+#include "contact/law.h"
+
 #include <math.h>
 
 // The arrays of a model, in the order in which they follow it in its block: type, field, count.
@@ -130,11 +132,12 @@ static void fill_contacts(filling* f) {
     for (uint32_t i = 0; i < f->pairs->contacts.count; i++) {
         nsi_contact contact = f->pairs->contacts.data[i];
         contact.param = f->param;
-        for (uint32_t k = 0; k < NSI_CONTACT_PARAMS; k++) {
+        for (uint32_t k = 0; k < f->model->ncontact_param; k++) {
             ns_param param = nsi_contact_param(&contact, k, name);
             put_param(f, param, name);
         }
         contact.def.name = put(f->room, contact.def.name);
+        contact.def.values = NULL, contact.def.nvalue = 0; // the parameters have them
         if (!f->arrays) continue;
         contact.def.a = f->arrays->geoms[contact.a].def.name;
         contact.def.b = f->arrays->geoms[contact.b].def.name;
@@ -216,10 +219,11 @@ static ns_model make_head(const ns_model_builder* builder, const nsi_pairs* pair
                   .ncontact = pairs->contacts.count,
                   .nignored = builder->ignored.count + pairs->notes.count},
         .nvertex = builder->nvertex,
+        .ncontact_param = nsi_contact_slot_count(),
     };
     ns_model_sizes* n = &head.sizes;
     n->nparam = NSI_LINK_PARAMS * n->nlink + NSI_ACTUATOR_PARAMS * n->nu + 3 +
-                NSI_CONTACT_PARAMS * n->ncontact;
+                head.ncontact_param * n->ncontact;
     for (uint32_t i = 0; i < n->ngeom; i++) {
         if (pairs->in_pair[i]) n->nparam += nsi_geom_param_count(&builder->geoms.data[i].def);
     }

@@ -33,23 +33,6 @@ enum { NSI_ACTUATOR_GEAR, NSI_ACTUATOR_KP, NSI_ACTUATOR_KD, NSI_ACTUATOR_PARAMS 
 // Parameters of a geometry that is in a pair, from nsi_geom.param on; as many sizes as its type has.
 enum { NSI_GEOM_ORIGIN, NSI_GEOM_ROTATION = 3, NSI_GEOM_SIZE = 6 };
 
-// Parameters of a pair, from nsi_contact.param on.
-enum {
-    NSI_CONTACT_MU,
-    NSI_CONTACT_RESTITUTION,
-    NSI_CONTACT_BAUMGARTE_ALPHA,
-    NSI_CONTACT_BAUMGARTE_BETA,
-    NSI_CONTACT_MAX_PUSH,
-    NSI_CONTACT_CFM,
-    NSI_CONTACT_MARGIN,
-    NSI_CONTACT_STIFFNESS,
-    NSI_CONTACT_DAMPING,
-    NSI_CONTACT_EXPONENT,
-    NSI_CONTACT_MU_STATIC,
-    NSI_CONTACT_TRANSITION_VELOCITY,
-    NSI_CONTACT_PARAMS
-};
-
 typedef struct nsi_link {
     ns_link_def def; // strings in the model's block
     uint32_t parent; // NSI_NONE: the world; always smaller than the link's own number
@@ -73,9 +56,9 @@ typedef struct nsi_geom {
 
 typedef struct nsi_contact {
     ns_contact_def def;
-    uint32_t a, b;       // geometries
-    uint32_t param;      // first parameter
-    bool static_follows; // mu_static was left to us: it is mu
+    uint32_t a, b;    // geometries
+    uint32_t param;   // first parameter; they are those of contact/law.h
+    uint64_t follows; // bit per parameter: automatic, and equal to another one (ns_contact_param)
 } nsi_contact;
 
 // Two links whose geometries do not touch; NSI_NONE is the world.
@@ -89,7 +72,8 @@ struct ns_model {
     const char* folder; // of its file, ending with '/' or empty; NULL: it is from none
     ns_world_def world;
     ns_model_sizes sizes;
-    uint32_t gravity_param; // world/gravity/x; y and z follow
+    uint32_t gravity_param;  // world/gravity/x; y and z follow
+    uint32_t ncontact_param; // parameters of a pair
     const nsi_link* links;
     const nsi_geom* geoms;
     const nsi_actuator* actuators;

@@ -14,6 +14,8 @@
 
 #include "model/model_data.h"
 
+#include "contact/law.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -167,19 +169,6 @@ static bool index_source(maker* m) {
 
 // ---- numbers -----------------------------------------------------------------------------------
 
-// The larger of two numbers, of which either may be left to us; `otherwise` when both are.
-static double larger(double a, double b, double otherwise) {
-    double most = fmax(a, b); // NS_CONTACT_AUTO is negative
-    return most == NS_CONTACT_AUTO ? otherwise : most;
-}
-
-// Two springs in a row; one alone when only one is given.
-static double in_a_row(double a, double b, double otherwise) {
-    if (a == NS_CONTACT_AUTO || b == NS_CONTACT_AUTO) return larger(a, b, otherwise);
-    double soft = fmin(a, b), hard = fmax(a, b);
-    return soft == 0.0 ? 0.0 : soft / (1.0 + soft / hard);
-}
-
 // What a geometry moves with: the mass of its tree, and of its body alone, kg. The world has no end
 // of either.
 typedef struct masses {
@@ -195,23 +184,6 @@ static masses masses_of(const maker* m, const nsi_geom* geom) {
     return (masses){tree, body->mass > 0.0 ? body->mass : tree};
 }
 
-// A point mass m on the spring k d^p moves near the depth d with w^2 = p k d^(p-1) / m, and its force
-// is k d^p = m w^2 d / p. Semi-implicit Euler follows that up to w dt = 2. What a contact point feels
-// of its body is less than the whole mass: (1/m + r^2/I)^-1 at the distance r from the centre, a
-// quarter at the end of a rod and, with four points, at the corners of a cube. It feels more where
-// joints hold the body, since they only take mobility away. 0.3 is left to w dt at 1 cm: points of
-// several geometries of a body act together, and damping, friction and deeper impacts need room.
-static double default_stiffness(const maker* m, const nsi_geom* a, const nsi_geom* b,
-                                double exponent) {
-    const double depth = 0.01, push = 100.0; // m, m/s^2
-    masses x = masses_of(m, a), y = masses_of(m, b);
-    double w = 0.3 / m->from->timestep;
-    double wanted = push * fmin(x.tree, y.tree);
-    double followed = 0.25 * fmin(x.body, y.body) * w * w * depth / exponent;
-    double force = fmin(fmin(wanted, followed), 1e12); // of a hostile file it must stay finite
-    return force / pow(depth, exponent);
-}
-
 // Friction of two geometries as MuJoCo combines it: the higher priority decides; of equals the larger
 // friction, unless neither needs any.
 static double default_mu(const ns_geom_def* a, const ns_geom_def* b) {
@@ -222,25 +194,37 @@ static double default_mu(const ns_geom_def* a, const ns_geom_def* b) {
     return a->smooth && b->smooth ? 0.0 : fmax(a->friction[0], b->friction[0]);
 }
 
-static void choose(double* number, double chosen) {
-    if (*number == NS_CONTACT_AUTO) *number = chosen;
-}
-
-// The numbers that are left to us; see ns_contact_def.
-static void choose_numbers(const maker* m, nsi_contact* contact) {
+// Values that are automatic: see ns_contact_def.
+static void choose_values(const maker* m, nsi_contact* contact) {
     const nsi_geom *a = &m->from->geoms[contact->a], *b = &m->from->geoms[contact->b];
     ns_contact_def* def = &contact->def;
-    choose(&def->mu, default_mu(&a->def, &b->def));
-    contact->static_follows = def->mu_static == NS_CONTACT_AUTO;
-    choose(&def->mu_static, def->mu);
-    choose(&def->restitution, fmax(a->def.restitution, b->def.restitution));
-    choose(&def->exponent, larger(a->def.exponent, b->def.exponent, 1.5));
-    bool ours = def->stiffness == NS_CONTACT_AUTO && a->def.stiffness == NS_CONTACT_AUTO &&
-                b->def.stiffness == NS_CONTACT_AUTO;
-    choose(&def->max_depth, ours ? 0.05 : INFINITY);
-    choose(&def->stiffness,
-           in_a_row(a->def.stiffness, b->def.stiffness, default_stiffness(m, a, b, def->exponent)));
-    choose(&def->damping, larger(a->def.damping, b->def.damping, 1.0));
+
+    // What materials decide, for all laws.
+    if (def->mu == NS_CONTACT_AUTO) def->mu = default_mu(&a->def, &b->def);
+    if (def->restitution == NS_CONTACT_AUTO) {
+        def->restitution = fmax(a->def.restitution, b->def.restitution);
+    }
+
+    // What follows another parameter, and goes on doing so when that changes.
+    const ns_contact_param* param;
+    for (uint32_t k = 0; (param = nsi_contact_slot(k)); k++) {
+        if (!param->follows || nsi_contact_value(def, param) != NS_CONTACT_AUTO) continue;
+        double value = nsi_contact_value(def, nsi_contact_find_param(param->follows));
+        memcpy((char*)def + param->field, &value, sizeof value);
+        contact->follows |= UINT64_C(1) << k;
+    }
+
+    // The rest is the laws' own.
+    masses x = masses_of(m, a), y = masses_of(m, b);
+    nsi_pair_bodies bodies = {.a = &a->def,
+                              .b = &b->def,
+                              .tree_mass = fmin(x.tree, y.tree),
+                              .body_mass = fmin(x.body, y.body),
+                              .timestep = m->from->timestep};
+    for (int k = 0; k < nsi_contact_law_count(); k++) {
+        const nsi_contact_law* law = nsi_contact_law_get(k);
+        if (law->choose) law->choose(&bodies, def);
+    }
 }
 
 // ---- pairs -------------------------------------------------------------------------------------
@@ -264,7 +248,7 @@ static ns_status add_pair(maker* m, nsi_contact contact, ns_error* error) {
                             contact.def.name);
         }
     }
-    choose_numbers(m, &contact);
+    choose_values(m, &contact);
     if (!nsi_array_push(&m->allocator, &out->contacts, contact) ||
         !nsi_index_insert(&m->allocator, &m->names, hash, id)) {
         return nsi_fail_nomem(error);

@@ -7,6 +7,8 @@
 
 #include "model/model_data.h"
 
+#include "contact/law.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -201,29 +203,23 @@ ns_param nsi_geom_param(const nsi_geom* geom, uint32_t k, char name[NSI_PARAM_NA
                                  : make_param(0.0, "rad", FREE);
 }
 
+// The rule of a contact law's parameter.
+static param_rule contact_rule(const ns_contact_param* param) {
+    if (param->lower == 0.0 && param->upper == 1.0) return SHARE;
+    if (param->lower == 0.0 && param->upper == INFINITY) {
+        return param->positive ? POSITIVE : NOT_NEGATIVE;
+    }
+    return FREE;
+}
+
 ns_param nsi_contact_param(const nsi_contact* contact, uint32_t k, char name[NSI_PARAM_NAME_SIZE]) {
-    const ns_contact_def* def = &contact->def;
-    const struct {
-        const char *name, *unit;
-        double value;
-        param_rule rule;
-    } rows[NSI_CONTACT_PARAMS] = {
-        [NSI_CONTACT_MU] = {"mu", "", def->mu, NOT_NEGATIVE},
-        [NSI_CONTACT_RESTITUTION] = {"restitution", "", def->restitution, SHARE},
-        [NSI_CONTACT_BAUMGARTE_ALPHA] = {"baumgarte_alpha", "", def->baumgarte_alpha, SHARE},
-        [NSI_CONTACT_BAUMGARTE_BETA] = {"baumgarte_beta", "", def->baumgarte_beta, SHARE},
-        [NSI_CONTACT_MAX_PUSH] = {"max_push", "m/s", def->max_push, NOT_NEGATIVE},
-        [NSI_CONTACT_CFM] = {"cfm", "", def->cfm, NOT_NEGATIVE},
-        [NSI_CONTACT_MARGIN] = {"margin", "m", def->margin, NOT_NEGATIVE},
-        [NSI_CONTACT_STIFFNESS] = {"stiffness", "N/m^exponent", def->stiffness, NOT_NEGATIVE},
-        [NSI_CONTACT_DAMPING] = {"damping", "s/m", def->damping, NOT_NEGATIVE},
-        [NSI_CONTACT_EXPONENT] = {"exponent", "", def->exponent, AT_LEAST_ONE},
-        [NSI_CONTACT_MU_STATIC] = {"mu_static", "", def->mu_static, NOT_NEGATIVE},
-        [NSI_CONTACT_TRANSITION_VELOCITY] = {"transition_velocity", "m/s", def->transition_velocity,
-                                             POSITIVE},
-    };
-    snprintf(name, NSI_PARAM_NAME_SIZE, "contact/%s/%s", def->name, rows[k].name);
-    return make_param(rows[k].value, rows[k].unit, rows[k].rule);
+    const ns_contact_param* row = nsi_contact_slot(k);
+    snprintf(name, NSI_PARAM_NAME_SIZE, "contact/%s/%s", contact->def.name, row->name);
+    ns_param param =
+        make_param(nsi_contact_value(&contact->def, row), row->unit, contact_rule(row));
+    param.lower = row->lower, param.upper = row->upper;
+    if (isfinite(row->lower) && isfinite(row->upper)) param.transform = NS_TRANSFORM_BOX;
+    return param;
 }
 
 // ---- finding ---------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ typedef struct moment {
 } moment;
 
 bool nsi_step_has_impulses(const ns_model* model, const nsi_step_options* options) {
-    return nsi_candidates_count(model, &options->contact, NS_CONTACT_NCP) > 0;
+    return nsi_contact_has_impulses(model, &options->contact);
 }
 
 static ns_expr* expressions(const stepper* s, size_t count) {
@@ -218,16 +218,14 @@ static void link_force(const stepper* s, const nsi_robot* robot, uint32_t i, for
     external[place->body] = fo_add(external[place->body], total);
 }
 
-// The forces on bodies from outside: networks on links, spring contacts.
+// The forces on bodies from outside: networks on links, contact forces.
 static void external_forces(const stepper* s, nsi_robot* robot) {
     uint32_t n = s->model->sizes.nlink;
-    bool springs = nsi_candidates_count(s->model, &s->options->contact, NS_CONTACT_SPRING) > 0;
-
     force* external = nsi_robot_alloc(robot, n, sizeof *external);
     if (!external) return;
     for (uint32_t i = 0; i < n; i++) external[i] = fo_zero();
     for (uint32_t i = 0; i < n; i++) link_force(s, robot, i, external);
-    if (springs) nsi_contact_springs(robot, &s->options->contact, external);
+    nsi_contact_forces(robot, &s->options->contact, external);
     robot->external = external;
 }
 
@@ -419,11 +417,11 @@ static void name_links(const stepper* s, const nsi_robot* robot, const nsi_link_
 
 // The deepest point of all contacts, 0 when all are apart.
 static void name_penetration(const stepper* s, const nsi_robot* robot, const nsi_link_pose* pose) {
-    static const ns_contact_model models[] = {NS_CONTACT_NCP, NS_CONTACT_SPRING};
     ns_expr deepest = ns_const(0.0);
-    for (int k = 0; k < 2; k++) {
+    for (int law = 0; law < nsi_contact_law_count(); law++) {
         nsi_candidates candidates;
-        if (!nsi_candidates_find(robot, pose, &s->options->contact, models[k], &candidates)) return;
+        if (ns_contact_law_get(law)->stage == NS_CONTACT_STAGE_NONE) continue;
+        if (!nsi_candidates_find(robot, pose, &s->options->contact, law, &candidates)) return;
         for (uint32_t c = 0; c < candidates.count; c++) {
             const nsi_contact_point* p = &candidates.data[c].point;
             ns_expr depth = ns_select(p->exists, ns_neg(p->gap), ns_const(0.0));

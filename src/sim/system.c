@@ -213,8 +213,8 @@ ns_status nsi_system_check_options(const ns_system_options* options, ns_error* e
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.integrator is %d, which is none",
                         options->integrator);
     }
-    if (options->contact < -1 || options->contact > (int)NS_CONTACT_SPRING) {
-        return nsi_fail(error, NS_ERR_ARGUMENT, "options.contact is %d, which is none",
+    if (options->contact != -1 && !ns_contact_law_get(options->contact)) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "options.contact is %d, which is no contact law",
                         options->contact);
     }
     if ((unsigned)options->friction > NS_FRICTION_PYRAMID) {

@@ -139,7 +139,7 @@ static void check_contact(const ns_model* model, uint32_t i) {
     assert_int_not_equal(nsi_link_body(model->links, a->link),
                          nsi_link_body(model->links, b->link));
     assert_true(a->param != NSI_NONE && b->param != NSI_NONE);
-    assert_true(contact->param + NSI_CONTACT_PARAMS <= model->sizes.nparam);
+    assert_true(contact->param + model->ncontact_param <= model->sizes.nparam);
 }
 
 void modelfile_check(const ns_model* model) {
