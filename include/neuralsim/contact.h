@@ -34,6 +34,7 @@
 
 #include "neuralsim/expr.h"
 #include "neuralsim/model.h"
+#include "neuralsim/words.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -97,6 +98,9 @@ NS_API const ns_contact_law* ns_contact_law_get(int number);
 
 /// @return the number of a law, or -1
 NS_API int ns_contact_law_find(const char* name);
+
+/// All laws as a closed set (words.h), by number; a later call may find more.
+NS_API const ns_choices* ns_contact_laws(void);
 
 /// For laws: name a quantity of the point, "contact/<pair>/<k>/<what>", by which it can be observed and
 /// augmented. Names of forces are "force/normal", "force/tangent1", "force/tangent2".
