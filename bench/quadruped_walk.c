@@ -12,29 +12,29 @@
 enum { WARM_UP = 1000, RECORDED = 3000, NX = 37, NC = 18 }; // ms
 
 typedef struct walk {
-    ns_quadruped robot;
+    quad_robot robot;
     ns_model* model;
-    nsi_walk_env* place;
+    quad_walk_env* place;
     ns_workspace* work;
-    ns_controller* controller;
-    nsi_policy* policy; // NULL: QP
-    ns_command command;
-    double x[NX], depths[NS_LEGS]; // of toes in the ground
-    uint32_t time, period;         // ms
-    double created;                // s, to make the system
+    quad_controller* controller;
+    quad_policy* policy; // NULL: QP
+    quad_command command;
+    double x[NX], depths[QUAD_LEGS]; // of toes in the ground
+    uint32_t time, period;           // ms
+    double created;                  // s, to make the system
     ns_error error;
     bool failed;
 
-    ns_quadruped_state states[RECORDED]; // of decisions
-    double times[RECORDED];              // s
+    quad_state states[RECORDED]; // of decisions
+    double times[RECORDED];      // s
     uint32_t count, next;
 } walk;
 
 static void finish(walk* w) {
-    ns_controller_free(w->controller);
-    nsi_policy_free(w->policy);
+    quad_controller_free(w->controller);
+    quad_policy_free(w->policy);
     ns_workspace_free(w->work);
-    nsi_walk_env_free(w->place);
+    quad_walk_env_free(w->place);
     ns_model_free(w->model);
     free(w);
 }
@@ -55,22 +55,22 @@ static ns_status load(walk* w) {
 
 // The network of the paper, 41-192-192-12 with ELU, trained just long enough to walk.
 static ns_status train(walk* w) {
-    nsi_demonstrations lessons = {0};
-    nsi_walk_options options = nsi_default_walk_options();
+    quad_demonstrations lessons = {0};
+    quad_walk_options options = quad_default_walk_options();
     options.period = w->period;
-    nsi_imitate_options imitate = nsi_default_imitate_options();
+    quad_imitate_options imitate = quad_default_imitate_options();
     imitate.iterations = 1500;
     ns_error* error = &w->error;
-    ns_status status = nsi_demonstrations_create(5000, NULL, &lessons, error);
+    ns_status status = quad_demonstrations_create(5000, NULL, &lessons, error);
     if (status == NS_OK) {
         status =
-            nsi_demonstrations_record(&lessons, w->place, &options, 1, 5000, 0.25, NULL, error);
+            quad_demonstrations_record(&lessons, w->place, &options, 1, 5000, 0.25, NULL, error);
     }
     if (status == NS_OK) {
-        status = nsi_policy_create((uint32_t[]){192, 192}, 2, 1, NULL, &w->policy, error);
+        status = quad_policy_create((uint32_t[]){192, 192}, 2, 1, NULL, &w->policy, error);
     }
-    if (status == NS_OK) status = nsi_imitate(w->policy, &lessons, &imitate, NULL, error);
-    nsi_demonstrations_free(&lessons, NULL);
+    if (status == NS_OK) status = quad_imitate(w->policy, &lessons, &imitate, NULL, error);
+    quad_demonstrations_free(&lessons, NULL);
     return status;
 }
 
@@ -78,62 +78,62 @@ static walk* start(const bench_case* self) {
     walk* w = calloc(1, sizeof *w);
     if (!w) return NULL;
     bool laikago = strstr(self->name, "laikago") != NULL;
-    w->robot = laikago ? ns_quadruped_laikago() : ns_quadruped_a1();
+    w->robot = laikago ? quad_laikago() : quad_a1();
     w->period = laikago ? 10 : 5;
-    w->command = (ns_command){{0.4, 0.1}, 0.3};
+    w->command = (quad_command){{0.4, 0.1}, 0.3};
     ns_status status = load(w);
     double before = nsi_clock_thread_cpu();
     if (status == NS_OK) {
-        status = nsi_walk_env_create(w->model, &w->robot, NULL, NULL, &w->place, &w->error);
+        status = quad_walk_env_create(w->model, &w->robot, NULL, NULL, &w->place, &w->error);
     }
     w->created = nsi_clock_thread_cpu() - before;
     ns_workspace_size size = {.batch = 1, .steps = 1, .threads = 1};
     if (status == NS_OK) {
         status = ns_workspace_create(w->place->system, &size, &w->work, &w->error);
     }
-    ns_controller_options options = nsi_default_walk_options().controller;
+    quad_controller_options options = quad_default_walk_options().controller;
     if (strstr(self->name, "stand")) { // on all feet nearly all of the time
-        w->command = (ns_command){{0.0, 0.0}, 0.0};
+        w->command = (quad_command){{0.0, 0.0}, 0.0};
         options.gait.duty_factor = 0.99;
         options.gait.stance_duration = 100.0;
     }
     if (status == NS_OK && strstr(self->name, "network")) {
         status = train(w);
-        options.policy = nsi_policy_decide;
+        options.policy = quad_policy_decide;
         options.policy_context = w->policy;
     }
     if (status == NS_OK) {
-        status = ns_controller_create(&w->robot, &options, NULL, &w->controller, &w->error);
+        status = quad_controller_create(&w->robot, &options, NULL, &w->controller, &w->error);
     }
     if (status != NS_OK || w->place->nx != NX || w->place->nc != NC) {
         fprintf(stderr, "neuralsim bench: %s: %s\n", self->name, w->error.message);
         finish(w);
         return NULL;
     }
-    ns_quadruped_start(&w->place->map, &w->robot, w->x);
+    quad_start(&w->place->map, &w->robot, w->x);
     return w;
 }
 
 // A millisecond.
 static void body_walk(void* context) {
     walk* w = context;
-    ns_quadruped_state s = ns_quadruped_read(&w->place->map, w->x);
+    quad_state s = quad_read(&w->place->map, w->x);
     s.contact_known = true;
-    for (int k = 0; k < NS_LEGS; k++) s.contact[k] = w->depths[k] > -1e-3;
-    double torques[NS_QUADRUPED_JOINTS], controls[NC] = {0}, states[2 * NX];
+    for (int k = 0; k < QUAD_LEGS; k++) s.contact[k] = w->depths[k] > -1e-3;
+    double torques[QUAD_JOINTS], controls[NC] = {0}, states[2 * NX];
     ns_status status = NS_OK;
     if (w->time % w->period == 0) {
-        ns_controller_report report;
-        status = ns_controller_update(w->controller, 1e-3 * w->time, &s, &w->command, &report,
-                                      &w->error);
+        quad_controller_report report;
+        status = quad_controller_update(w->controller, 1e-3 * w->time, &s, &w->command, &report,
+                                        &w->error);
         if (report.fallen) w->failed = true;
         if (w->time >= WARM_UP && w->count < RECORDED) {
             w->times[w->count] = 1e-3 * w->time;
             w->states[w->count++] = s;
         }
     }
-    ns_controller_torques(w->controller, s.q, s.qd, torques);
-    ns_quadruped_write(&w->place->map, torques, controls);
+    quad_controller_torques(w->controller, s.q, s.qd, torques);
+    quad_write(&w->place->map, torques, controls);
     ns_rollout_args args = {.batch = 1,
                             .steps = 1,
                             .x0 = w->x,
@@ -148,11 +148,11 @@ static void body_walk(void* context) {
 
 static void body_decide(void* context) {
     walk* w = context;
-    double torques[NS_QUADRUPED_JOINTS];
-    const ns_quadruped_state* s = &w->states[w->next];
+    double torques[QUAD_JOINTS];
+    const quad_state* s = &w->states[w->next];
     ns_status status =
-        ns_controller_update(w->controller, w->times[w->next], s, &w->command, NULL, &w->error);
-    ns_controller_torques(w->controller, s->q, s->qd, torques);
+        quad_controller_update(w->controller, w->times[w->next], s, &w->command, NULL, &w->error);
+    quad_controller_torques(w->controller, s->q, s->qd, torques);
     if (status != NS_OK) w->failed = true;
     w->next = (w->next + 1) % w->count;
 }
@@ -187,7 +187,7 @@ bool bench_walk_decision(const bench_case* self, const bench_options* options) {
     walk* w = start(self);
     if (!w) return false;
     for (int k = 0; k < WARM_UP + RECORDED; k++) body_walk(w);
-    ns_controller_reset(w->controller);
+    quad_controller_reset(w->controller);
     return measure(self, options, w, body_decide, 0.0);
 }
 

@@ -29,7 +29,7 @@ uint32_t walk_period(uint32_t robot) {
 
 static void read_commands(walk_experiment* w, const nsi_yaml_node* root) {
     experiment* e = w->e;
-    nsi_walk_options* o = &w->options;
+    quad_walk_options* o = &w->options;
     const nsi_yaml_node* n = nsi_yaml_find(root, "commands");
     experiment_check_map(e, n, "commands", "forward sideways turn hold ramp");
     experiment_number(e, n, "forward", 0.0, 10.0, &o->most[0]);
@@ -89,7 +89,7 @@ static void check_name(experiment* e, const nsi_yaml_node* n, const char* name, 
 
 static void read_imitation(walk_experiment* w, const nsi_yaml_node* n, walk_policy* p) {
     experiment* e = w->e;
-    p->imitate = nsi_default_imitate_options();
+    p->imitate = quad_default_imitate_options();
     p->transitions = 10000;
     p->share = 1.0;
     experiment_count(e, n, "transitions", 100, 10000000, &p->transitions);
@@ -98,12 +98,12 @@ static void read_imitation(walk_experiment* w, const nsi_yaml_node* n, walk_poli
     experiment_number(e, n, "share", 1e-3, 1.0, &p->share);
     uint32_t count;
     const double* hidden = experiment_numbers(e, nsi_yaml_find(n, "hidden"), &count);
-    if (count == 0 || count >= NSI_MLP_F32_LAYERS) {
+    if (count == 0 || count >= QUAD_MLP_F32_LAYERS) {
         experiment_fault(e, n, "`hidden` needs one to five widths of layers");
         count = 0;
     }
     for (uint32_t k = 0; k < count && e->status == NS_OK; k++) {
-        if (hidden[k] < 1.0 || hidden[k] > NSI_MLP_F32_WIDEST || hidden[k] != floor(hidden[k])) {
+        if (hidden[k] < 1.0 || hidden[k] > QUAD_MLP_F32_WIDEST || hidden[k] != floor(hidden[k])) {
             experiment_fault(e, n, "widths in `hidden` are whole numbers, 1 to 512");
             return;
         }
@@ -119,7 +119,7 @@ static void read_imitation(walk_experiment* w, const nsi_yaml_node* n, walk_poli
 
 static void read_tuning(walk_experiment* w, const nsi_yaml_node* n, walk_policy* p) {
     experiment* e = w->e;
-    p->tune = nsi_default_tune_options();
+    p->tune = quad_default_tune_options();
     p->every = 20, p->seeds = 4, p->seconds = 20.0;
     experiment_count(e, n, "iterations", 1, 10000000, &p->tune.iterations);
     experiment_number(e, n, "rate", 1e-12, 1.0, &p->tune.rate);
@@ -128,8 +128,8 @@ static void read_tuning(walk_experiment* w, const nsi_yaml_node* n, walk_policy*
     experiment_number(e, n, "seconds", 2.0, 1e5, &p->seconds);
     uint32_t count;
     const double* unit = experiment_numbers(e, nsi_yaml_find(n, "unit"), &count);
-    if (unit && count != NSI_TUNE_ERRORS) experiment_fault(e, n, "`unit` needs six numbers");
-    for (uint32_t k = 0; unit && count == NSI_TUNE_ERRORS && k < count; k++) {
+    if (unit && count != QUAD_TUNE_ERRORS) experiment_fault(e, n, "`unit` needs six numbers");
+    for (uint32_t k = 0; unit && count == QUAD_TUNE_ERRORS && k < count; k++) {
         if (!(unit[k] > 0.0)) experiment_fault(e, n, "numbers in `unit` are above 0");
         p->tune.unit[k] = unit[k];
     }
@@ -283,7 +283,7 @@ static void read_all(walk_experiment* w) {
                          EXPERIMENT_KEYS "seconds seeds commands window playback policies runs"
                                          " robustness compare quick");
     if (e->status != NS_OK) return;
-    w->options = nsi_default_walk_options();
+    w->options = quad_default_walk_options();
     w->seeds = 20, w->playback = 20.0;
     const nsi_yaml_node* quick = nsi_yaml_find(root, "quick");
     experiment_check_map(e, quick, "quick", "seconds seeds");
@@ -324,8 +324,8 @@ static bool load_models(walk_experiment* w) {
     bool needed[WALK_ROBOTS] = {false};
     for (uint32_t k = 0; k < w->nrun; k++) needed[w->runs[k].robot] = true;
     for (uint32_t k = 0; k < w->npolicy; k++) needed[w->policies[k].robot] = true;
-    w->robots[0] = ns_quadruped_a1();
-    w->robots[1] = ns_quadruped_laikago();
+    w->robots[0] = quad_a1();
+    w->robots[1] = quad_laikago();
     for (uint32_t k = 0; k < WALK_ROBOTS; k++) {
         ns_error error;
         if (needed[k] && load_model(w, k, &error) != NS_OK) {
@@ -335,12 +335,12 @@ static bool load_models(walk_experiment* w) {
     return true;
 }
 
-static nsi_walk_env* make_place(const walk_experiment* w, uint32_t robot,
-                                const nsi_walk_env_options* options) {
-    nsi_walk_env* place = NULL;
+static quad_walk_env* make_place(const walk_experiment* w, uint32_t robot,
+                                 const quad_walk_env_options* options) {
+    quad_walk_env* place = NULL;
     ns_error error;
     ns_status status =
-        nsi_walk_env_create(w->models[robot], &w->robots[robot], options, NULL, &place, &error);
+        quad_walk_env_create(w->models[robot], &w->robots[robot], options, NULL, &place, &error);
     if (status != NS_OK) cli_fail("%s", error.message);
     return place;
 }
@@ -372,11 +372,11 @@ double walk_quantile(const walk_times* times, double share) {
     return (double)NAN;
 }
 
-double walk_speed_error(const nsi_walk_result* result) {
+double walk_speed_error(const quad_walk_result* result) {
     return hypot(result->velocity[0], result->velocity[1]);
 }
 
-static void put_trace(walk_trace* t, const nsi_walk_sample* m) {
+static void put_trace(walk_trace* t, const quad_walk_sample* m) {
     const uint32_t k = t->count++;
     t->time[k] = m->time;
     memcpy(t->states + (size_t)k * t->nx, m->states, t->nx * sizeof *t->states);
@@ -391,10 +391,10 @@ static void put_trace(walk_trace* t, const nsi_walk_sample* m) {
 
 // Walks of seeds first .. first + count - 1; `results` (count). Results do not depend on the thread.
 // @param times, trace  NULL: not wanted; the trace is of the first seed
-static bool walk_seeds(const walk_experiment* w, const nsi_walk_env* place,
-                       const nsi_walk_options* options, uint64_t first, uint32_t count,
-                       nsi_walk_result* sum, walk_times* times, walk_trace* trace) {
-    nsi_walk_result* results = calloc(count, sizeof *results);
+static bool walk_seeds(const walk_experiment* w, const quad_walk_env* place,
+                       const quad_walk_options* options, uint64_t first, uint32_t count,
+                       quad_walk_result* sum, walk_times* times, walk_trace* trace) {
+    quad_walk_result* results = calloc(count, sizeof *results);
     if (!results) return cli_fail("out of memory"), false;
     bool failed = false;
     const uint32_t room =
@@ -403,9 +403,9 @@ static bool walk_seeds(const walk_experiment* w, const nsi_walk_env* place,
 #pragma omp parallel num_threads(thread_count(w))
 #endif
     {
-        nsi_walk* walk = NULL;
+        quad_walk* walk = NULL;
         walk_times own = {.count = 0};
-        if (nsi_walk_create(place, options, NULL, &walk, NULL) != NS_OK) {
+        if (quad_walk_create(place, options, NULL, &walk, NULL) != NS_OK) {
 #ifdef _OPENMP
 #pragma omp critical(experiment_walk)
 #endif
@@ -415,16 +415,16 @@ static bool walk_seeds(const walk_experiment* w, const nsi_walk_env* place,
 #pragma omp for schedule(dynamic)
 #endif
         for (int k = 0; k < (int)count; k++) {
-            nsi_walk_sample m;
+            quad_walk_sample m;
             if (!walk) continue;
-            nsi_walk_begin(walk, first + (uint64_t)k);
-            while (nsi_walk_step(walk, &m)) {
+            quad_walk_begin(walk, first + (uint64_t)k);
+            while (quad_walk_step(walk, &m)) {
                 if (times) add_time(&own, m.seconds);
                 if (trace && k == 0 && trace->count < room) put_trace(trace, &m);
             }
-            results[k] = nsi_walk_finish(walk);
+            results[k] = quad_walk_finish(walk);
         }
-        nsi_walk_free(walk);
+        quad_walk_free(walk);
 #ifdef _OPENMP
 #pragma omp critical(experiment_walk)
 #endif
@@ -433,14 +433,14 @@ static bool walk_seeds(const walk_experiment* w, const nsi_walk_env* place,
             times->count += own.bins[k];
         }
     }
-    *sum = (nsi_walk_result){0};
-    for (uint32_t k = 0; k < count; k++) nsi_walk_merge(sum, &results[k]);
+    *sum = (quad_walk_result){0};
+    for (uint32_t k = 0; k < count; k++) quad_walk_merge(sum, &results[k]);
     free(results);
     if (failed) cli_fail("out of memory");
     return !failed;
 }
 
-static bool make_trace(const walk_experiment* w, const nsi_walk_env* place, walk_run* r) {
+static bool make_trace(const walk_experiment* w, const quad_walk_env* place, walk_run* r) {
     walk_trace* t = &r->trace;
     size_t rows = (size_t)(w->playback / (1e-3 * r->options.period)) + 1;
     t->nx = place->nx;
@@ -457,16 +457,16 @@ static bool make_trace(const walk_experiment* w, const nsi_walk_env* place, walk
            t->stands && t->touches;
 }
 
-static void set_policy(const walk_experiment* w, uint32_t policy, nsi_walk_options* options) {
+static void set_policy(const walk_experiment* w, uint32_t policy, quad_walk_options* options) {
     if (policy == NSI_NONE) return;
-    options->controller.policy = nsi_policy_decide;
+    options->controller.policy = quad_policy_decide;
     options->controller.policy_context = w->policies[policy].policy;
 }
 
 // The simplest remedy for errors that are always the same: gains of commands and an offset of the
 // height, from validation runs.
-static bool find_trim(const walk_experiment* w, const nsi_walk_env* place, walk_run* r) {
-    nsi_walk_result sum;
+static bool find_trim(const walk_experiment* w, const quad_walk_env* place, walk_run* r) {
+    quad_walk_result sum;
     if (!walk_seeds(w, place, &r->options, VALIDATION, TRIM_SEEDS, &sum, NULL, NULL)) return false;
     for (int k = 0; k < 3; k++) {
         if (sum.follow[k][0] > 0.0) r->options.gain[k] = sum.follow[k][1] / sum.follow[k][0];
@@ -481,29 +481,29 @@ static ns_contact_model contact_model(const walk_run* r) {
 }
 
 static bool run_one(walk_experiment* w, walk_run* r) {
-    nsi_walk_env_options options = nsi_default_walk_env_options();
+    quad_walk_env_options options = quad_default_walk_env_options();
     options.contact = contact_model(r);
-    nsi_walk_env* place = make_place(w, r->robot, &options);
+    quad_walk_env* place = make_place(w, r->robot, &options);
     if (!place) return false;
     set_policy(w, r->policy, &r->options);
     bool done = !r->trim || find_trim(w, place, r);
     if (done && r->show) done = make_trace(w, place, r);
     done = done && walk_seeds(w, place, &r->options, TEST, r->seeds, &r->sum, &r->times,
                               r->show ? &r->trace : NULL);
-    nsi_walk_env_free(place);
+    quad_walk_env_free(place);
     return done;
 }
 
 static bool run_disturbed(walk_experiment* w, walk_disturbance* d) {
-    nsi_walk_env_options at = nsi_default_walk_env_options();
+    quad_walk_env_options at = quad_default_walk_env_options();
     at.mass = d->mass;
     at.friction = d->friction;
-    nsi_walk_env* places[WALK_ROBOTS][2] = {{NULL}}; // of each contact model
+    quad_walk_env* places[WALK_ROBOTS][2] = {{NULL}}; // of each contact model
     bool done = true;
     for (uint32_t k = 0; k < w->ndisturbed && done; k++) {
         const walk_run* r = &w->runs[w->disturbed[k]];
-        nsi_walk_env** place = &places[r->robot][r->contact];
-        nsi_walk_options options = r->options;
+        quad_walk_env** place = &places[r->robot][r->contact];
+        quad_walk_options options = r->options;
         options.seconds = w->disturbed_seconds;
         options.delay = (uint32_t)round(d->delay / (1e-3 * options.period));
         options.push = d->push;
@@ -513,30 +513,30 @@ static bool run_disturbed(walk_experiment* w, walk_disturbance* d) {
         done = *place &&
                walk_seeds(w, *place, &options, TEST, w->disturbed_seeds, &d->sums[k], NULL, NULL);
     }
-    for (uint32_t k = 0; k < 2 * WALK_ROBOTS; k++) nsi_walk_env_free(places[k / 2][k % 2]);
+    for (uint32_t k = 0; k < 2 * WALK_ROBOTS; k++) quad_walk_env_free(places[k / 2][k % 2]);
     return done;
 }
 
 // ---- policies ----------------------------------------------------------------------------------
 
-static bool imitate(walk_experiment* w, walk_policy* p, const nsi_walk_env* place) {
-    nsi_demonstrations lessons = {0};
-    nsi_walk_options options = w->options;
+static bool imitate(walk_experiment* w, walk_policy* p, const quad_walk_env* place) {
+    quad_demonstrations lessons = {0};
+    quad_walk_options options = w->options;
     options.period = walk_period(p->robot);
     options.seconds = 60.0;
     ns_error error;
-    ns_status status = nsi_demonstrations_create(p->transitions, NULL, &lessons, &error);
+    ns_status status = quad_demonstrations_create(p->transitions, NULL, &lessons, &error);
     if (status == NS_OK) {
-        status = nsi_demonstrations_record(&lessons, place, &options, RECORDING, p->transitions,
-                                           p->share, NULL, &error);
+        status = quad_demonstrations_record(&lessons, place, &options, RECORDING, p->transitions,
+                                            p->share, NULL, &error);
     }
     if (status == NS_OK) {
-        status = nsi_policy_create(p->hidden, p->nhidden, 1, NULL, &p->policy, &error);
+        status = quad_policy_create(p->hidden, p->nhidden, 1, NULL, &p->policy, &error);
     }
     if (status == NS_OK) {
-        status = nsi_imitate(p->policy, &lessons, &p->imitate, &p->imitated, &error);
+        status = quad_imitate(p->policy, &lessons, &p->imitate, &p->imitated, &error);
     }
-    nsi_demonstrations_free(&lessons, NULL);
+    quad_demonstrations_free(&lessons, NULL);
     if (status != NS_OK) cli_fail("%s: %s", p->name, error.message);
     return status == NS_OK;
 }
@@ -546,9 +546,9 @@ static bool imitate(walk_experiment* w, walk_policy* p, const nsi_walk_env* plac
 typedef struct validation {
     walk_experiment* w;
     walk_policy* p;
-    const nsi_walk_env* place;
-    nsi_walk_options options;
-    nsi_policy* best;
+    const quad_walk_env* place;
+    quad_walk_options options;
+    quad_policy* best;
     double score;
     bool failed;
     cli_progress progress;
@@ -556,7 +556,7 @@ typedef struct validation {
 
 static bool validate(validation* v, uint32_t iteration) {
     walk_policy* p = v->p;
-    nsi_walk_result sum;
+    quad_walk_result sum;
     if (!walk_seeds(v->w, v->place, &v->options, VALIDATION, p->seeds, &sum, NULL, NULL)) {
         return false;
     }
@@ -588,32 +588,32 @@ static bool after_iteration(void* context, uint32_t iteration, double value, dou
     return v->failed;
 }
 
-static bool tune(walk_experiment* w, walk_policy* p, const nsi_walk_env* place) {
+static bool tune(walk_experiment* w, walk_policy* p, const quad_walk_env* place) {
     validation v = {
         .w = w, .p = p, .place = place, .options = w->options, .score = (double)INFINITY};
-    nsi_tune* t = NULL;
+    quad_tune* t = NULL;
     ns_error error;
-    ns_status status = nsi_policy_copy(w->policies[p->from].policy, &p->policy, &error);
-    if (status == NS_OK) status = nsi_policy_copy(p->policy, &v.best, &error);
+    ns_status status = quad_policy_copy(w->policies[p->from].policy, &p->policy, &error);
+    if (status == NS_OK) status = quad_policy_copy(p->policy, &v.best, &error);
     v.options.period = walk_period(p->robot);
     v.options.seconds = p->seconds;
     p->tune.threads = (uint32_t)thread_count(w);
     if (status == NS_OK) {
-        v.options.controller.policy = nsi_policy_decide;
+        v.options.controller.policy = quad_policy_decide;
         v.options.controller.policy_context = p->policy;
-        status = nsi_tune_create(place, &v.options, p->policy, &p->tune, NULL, &t, &error);
+        status = quad_tune_create(place, &v.options, p->policy, &p->tune, NULL, &t, &error);
     }
     bool done = status == NS_OK && validate(&v, 0);
     if (done) {
         v.progress = cli_progress_start(p->name);
-        status = nsi_tune_run(t, after_iteration, &v, &error);
+        status = quad_tune_run(t, after_iteration, &v, &error);
         cli_progress_end(&v.progress);
         memcpy(p->policy->weights, v.best->weights, p->policy->nweight * sizeof(double));
-        nsi_policy_ready(p->policy);
+        quad_policy_ready(p->policy);
     }
     if (status != NS_OK) cli_fail("%s: %s", p->name, error.message);
-    nsi_tune_free(t);
-    nsi_policy_free(v.best);
+    quad_tune_free(t);
+    quad_policy_free(v.best);
     return done && status == NS_OK && !v.failed;
 }
 
@@ -624,9 +624,9 @@ static bool save_policy(walk_experiment* w, const walk_policy* p) {
     ns_text text = {0};
     snprintf(name, sizeof name, "%.100s.safetensors", p->name);
     const char* path = experiment_path(w->e, w->e->output, name);
-    ns_status status = path ? nsi_policy_save(p->policy, path, &error) : nsi_fail_nomem(&error);
+    ns_status status = path ? quad_policy_save(p->policy, path, &error) : nsi_fail_nomem(&error);
     snprintf(name, sizeof name, "policy_%.90s", p->name);
-    if (status == NS_OK) status = nsi_policy_emit_c(p->policy, name, &text, &error);
+    if (status == NS_OK) status = quad_policy_emit_c(p->policy, name, &text, &error);
     if (status != NS_OK) cli_fail("%s: %s", p->name, error.message);
     snprintf(name, sizeof name, "%.100s.c", p->name);
     bool done = status == NS_OK && experiment_write(w->e, name, &text);
@@ -639,9 +639,9 @@ static bool make_policies(walk_experiment* w) {
     for (uint32_t k = 0; k < w->npolicy && done; k++) {
         walk_policy* p = &w->policies[k];
         double began = nsi_clock_wall();
-        nsi_walk_env* place = make_place(w, p->robot, NULL);
+        quad_walk_env* place = make_place(w, p->robot, NULL);
         done = place && (p->from == NSI_NONE ? imitate(w, p, place) : tune(w, p, place));
-        nsi_walk_env_free(place);
+        quad_walk_env_free(place);
         p->took = nsi_clock_wall() - began;
         done = done && save_policy(w, p);
     }
@@ -650,7 +650,7 @@ static bool make_policies(walk_experiment* w) {
 
 // ---- numbers -----------------------------------------------------------------------------------
 
-static void add_result(ns_json* j, const char* name, const nsi_walk_result* r) {
+static void add_result(ns_json* j, const char* name, const quad_walk_result* r) {
     const struct {
         const char* name;
         double value;
@@ -698,7 +698,7 @@ static ns_json* make_json(const walk_experiment* w) {
         ns_json_number(j, key, r->sum.seconds / r->sum.cpu);
     }
     for (uint32_t k = 0; k < w->npair; k++) {
-        const nsi_walk_result* before = &w->runs[w->pairs[k][0]].sum;
+        const quad_walk_result* before = &w->runs[w->pairs[k][0]].sum;
         const walk_run* after = &w->runs[w->pairs[k][1]];
         snprintf(key, sizeof key, "%.100s_velocity_reduction", after->name);
         ns_json_number(j, key, 1.0 - walk_speed_error(&after->sum) / walk_speed_error(before));
@@ -768,7 +768,7 @@ static void print_all(const walk_experiment* w) {
         }
         printf("\n%-34s", w->disturbances[d].label);
         for (uint32_t k = 0; k < w->ndisturbed; k++) {
-            const nsi_walk_result* r = &w->disturbances[d].sums[k];
+            const quad_walk_result* r = &w->disturbances[d].sums[k];
             char cell[100];
             snprintf(cell, sizeof cell, "%u of %u, %s, %s", r->falls, w->disturbed_seeds,
                      nsi_format(walk_speed_error(r), 2).text, nsi_format(r->height, 2).text);
@@ -794,7 +794,8 @@ static void print_all(const walk_experiment* w) {
 // ---- all of it ---------------------------------------------------------------------------------
 
 static void free_all(walk_experiment* w) {
-    for (uint32_t k = 0; w->policies && k < w->npolicy; k++) nsi_policy_free(w->policies[k].policy);
+    for (uint32_t k = 0; w->policies && k < w->npolicy; k++)
+        quad_policy_free(w->policies[k].policy);
     for (uint32_t k = 0; w->runs && k < w->nrun; k++) {
         walk_trace* t = &w->runs[k].trace;
         free(t->time);

@@ -24,25 +24,25 @@ typedef struct walk_trace {
     double *time, *states, *controls;
     double (*wanted)[3], (*velocity)[3];
     double* height;
-    bool (*stands)[NS_LEGS], (*touches)[NS_LEGS];
+    bool (*stands)[QUAD_LEGS], (*touches)[QUAD_LEGS];
 } walk_trace;
 
 typedef struct walk_policy {
     const char *name, *label;
     uint32_t robot;
     uint32_t from; // a policy before it that is tuned; NSI_NONE: it imitates
-    uint32_t hidden[NSI_MLP_F32_LAYERS], nhidden;
+    uint32_t hidden[QUAD_MLP_F32_LAYERS], nhidden;
     uint32_t transitions;
     double share; // of decisions that are recorded
-    nsi_imitate_options imitate;
-    nsi_tune_options tune;
+    quad_imitate_options imitate;
+    quad_tune_options tune;
     uint32_t every, seeds; // validation: after so many iterations, on so many seeds
     double seconds;        // of each
 
-    nsi_policy* policy;
-    nsi_imitate_report imitated;
+    quad_policy* policy;
+    quad_imitate_report imitated;
     uint32_t best;                              // iteration that was kept
-    nsi_walk_result first, last;                // on validation seeds
+    quad_walk_result first, last;               // on validation seeds
     double *history_at, *history_v, *history_h; // iterations, errors
     uint32_t nhistory, falls;                   // falls: of all validations
     double took;                                // s
@@ -54,8 +54,8 @@ typedef struct walk_run {
     int contact;            // 0 ncp, 1 spring
     bool trim, show;
     uint32_t seeds;
-    nsi_walk_options options;
-    nsi_walk_result sum;
+    quad_walk_options options;
+    quad_walk_result sum;
     walk_times times;
     walk_trace trace;
 } walk_run;
@@ -63,14 +63,14 @@ typedef struct walk_run {
 typedef struct walk_disturbance {
     const char *name, *label;
     double mass, friction, delay, push, noise; // delay: s
-    nsi_walk_result* sums;                     // of each disturbed run
+    quad_walk_result* sums;                    // of each disturbed run
 } walk_disturbance;
 
 typedef struct walk_experiment {
     experiment* e;
-    ns_quadruped robots[WALK_ROBOTS];
+    quad_robot robots[WALK_ROBOTS];
     ns_model* models[WALK_ROBOTS]; // NULL: not needed
-    nsi_walk_options options;
+    quad_walk_options options;
     uint32_t seeds;
     double playback; // s
     walk_policy* policies;
@@ -86,7 +86,7 @@ typedef struct walk_experiment {
 
 uint32_t walk_period(uint32_t robot);                        // ms from decision to decision
 double walk_quantile(const walk_times* times, double share); // s
-double walk_speed_error(const nsi_walk_result* result);      // m/s, both directions; NaN: none
+double walk_speed_error(const quad_walk_result* result);     // m/s, both directions; NaN: none
 
 // ---- experiment_walk_page.c --------------------------------------------------------------------
 

@@ -13,8 +13,8 @@
 enum { FRAMES = 50, GAIT_SECONDS = 3, QUANTILES = 199 }; // frames a second
 
 static const char* const classes[] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"};
-static const char* const leg_names[NS_LEGS] = {"front right", "front left", "rear right",
-                                               "rear left"};
+static const char* const leg_names[QUAD_LEGS] = {"front right", "front left", "rear right",
+                                                 "rear left"};
 
 // Does the page of this robot show this run?
 static bool is_shown(const walk_run* r, uint32_t robot) {
@@ -112,7 +112,7 @@ static void add_disturbances(const walk_experiment* w, nsi_text_builder* page) {
         nsi_text_add(page, "<tr>");
         nsi_html_cell(page, "l", w->disturbances[d].label);
         for (uint32_t k = 0; k < w->ndisturbed; k++) {
-            const nsi_walk_result* r = &w->disturbances[d].sums[k];
+            const quad_walk_result* r = &w->disturbances[d].sums[k];
             nsi_text_add(page, "<td%s>%u</td>", r->falls ? " class=\"bad\"" : "", r->falls);
             nsi_html_number(page, walk_speed_error(r), 2);
             nsi_html_number(page, r->height, 2);
@@ -189,10 +189,10 @@ static bool chart_gait(const walk_run* r, nsi_figures* charts) {
         nsi_figures_add(charts, NS_FIGURE_LINES, nsi_figures_text(charts, "gait_%s", r->name),
                         nsi_figures_text(charts, "Feet that stand and touch: %s", r->label));
     ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 9, count) : NULL;
-    ns_line_panel* panels = nsi_figures_zeros(charts, NS_LEGS, sizeof *panels);
+    ns_line_panel* panels = nsi_figures_zeros(charts, QUAD_LEGS, sizeof *panels);
     if (!columns || !panels) return false;
     *columns++ = (ns_figure_column){.name = "t", .numbers = t->time};
-    for (int leg = 0; leg < NS_LEGS; leg++) {
+    for (int leg = 0; leg < QUAD_LEGS; leg++) {
         ns_line_series* series = nsi_figures_zeros(charts, 2, sizeof *series);
         double* y[3]; // the last is the second a little lower, so that both can be seen
         for (int k = 0; k < 3; k++) y[k] = nsi_figures_zeros(charts, count, sizeof *y[k]);
@@ -216,7 +216,7 @@ static bool chart_gait(const walk_run* r, nsi_figures* charts) {
                                       .x = t->time,
                                       .count = count,
                                       .panels = panels,
-                                      .npanel = NS_LEGS};
+                                      .npanel = QUAD_LEGS};
     return true;
 }
 

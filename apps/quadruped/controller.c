@@ -6,33 +6,32 @@
 
 #include "quadruped/control.h"
 
-#include "base/common.h"
-#include "model/pose.h"
 #include "quadruped/estimate.h"
 #include "quadruped/gait.h"
 #include "quadruped/leg.h"
 #include "quadruped/mpc.h"
+#include "quadruped/support.h"
 #include "quadruped/swing.h"
 
 #include <math.h>
 
 #define PRESS 0.02 // m, how far below the ground a foot is sent that lost it
 
-struct ns_controller {
+struct quad_controller {
     ns_allocator allocator;
-    ns_quadruped robot;
-    ns_controller_options options;
-    nsi_mpc* mpc;
-    nsi_average velocity;
-    bool swung[NS_LEGS];         // at the last update, by the clock
-    double lift_off[NS_LEGS][3]; // where the toe was when its swing began, level
-    double features[NS_QUADRUPED_FEATURES];
+    quad_robot robot;
+    quad_controller_options options;
+    quad_mpc* mpc;
+    quad_average velocity;
+    bool swung[QUAD_LEGS];         // at the last update, by the clock
+    double lift_off[QUAD_LEGS][3]; // where the toe was when its swing began, level
+    double features[QUAD_FEATURES];
 
     // The last decision
     bool damped;
-    bool stands[NS_LEGS];
-    double stance[NS_QUADRUPED_JOINTS]; // torques of stance legs
-    double angles[NS_QUADRUPED_JOINTS]; // that swing legs are sent to
+    bool stands[QUAD_LEGS];
+    double stance[QUAD_JOINTS]; // torques of stance legs
+    double angles[QUAD_JOINTS]; // that swing legs are sent to
 };
 
 // What an update knows of the robot.
@@ -40,9 +39,9 @@ typedef struct situation {
     double rpy[3];
     double level[9]; // from the trunk's axes to the level frame
     double velocity[3], level_velocity[3], level_angular[3];
-    double toes[NS_LEGS][3], level_toes[NS_LEGS][3];
+    double toes[QUAD_LEGS][3], level_toes[QUAD_LEGS][3];
     double height; // above stance toes
-    nsi_gait_leg gait[NS_LEGS];
+    quad_gait_leg gait[QUAD_LEGS];
 } situation;
 
 // ---- options -------------------------------------------------------------------------------
@@ -53,7 +52,7 @@ typedef struct range {
     double value, least, most;
 } range;
 
-static ns_status check(const ns_quadruped* robot, const ns_controller_options* o, ns_error* error) {
+static ns_status check(const quad_robot* robot, const quad_controller_options* o, ns_error* error) {
     const double tiny = 1e-9, huge = 1e9;
     const range ranges[] = {
         {"gait.stance_duration", o->gait.stance_duration, 1e-3, 100.0},
@@ -68,7 +67,7 @@ static ns_status check(const ns_quadruped* robot, const ns_controller_options* o
         {"mpc.least_force", o->mpc.least_force, 0.0, o->mpc.most_force},
         {"mpc.most_force", o->mpc.most_force, 0.0, huge},
         {"mpc.gravity", o->mpc.gravity, tiny, huge},
-        {"window", o->window, 1.0, NSI_MOST_WINDOW},
+        {"window", o->window, 1.0, QUAD_MAX_WINDOW},
         {"fall_angle", o->fall_angle, 0.0, 1.5}, // upright angles have no sense at pi/2
         {"fall_height", o->fall_height, 0.0, 1.0},
         {"mass", robot->mass, tiny, huge},
@@ -81,64 +80,64 @@ static ns_status check(const ns_quadruped* robot, const ns_controller_options* o
     for (size_t k = 0; k < sizeof ranges / sizeof *ranges; k++) {
         const range* r = &ranges[k];
         if (!(r->value >= r->least && r->value <= r->most)) {
-            return nsi_fail(error, NS_ERR_ARGUMENT, "%s is %g; it must be from %g to %g", r->name,
-                            r->value, r->least, r->most);
+            return quad_fail(error, NS_ERR_ARGUMENT, "%s is %g; it must be from %g to %g", r->name,
+                             r->value, r->least, r->most);
         }
     }
     for (int k = 0; k < 12; k++) {
         if (!(o->mpc.state_weights[k] >= 0.0 && o->mpc.state_weights[k] <= huge)) {
-            return nsi_fail(error, NS_ERR_ARGUMENT,
-                            "mpc.state_weights[%d] is %g; it must be from 0 to %g", k,
-                            o->mpc.state_weights[k], huge);
+            return quad_fail(error, NS_ERR_ARGUMENT,
+                             "mpc.state_weights[%d] is %g; it must be from 0 to %g", k,
+                             o->mpc.state_weights[k], huge);
         }
     }
-    for (int k = 0; k < NS_LEG_JOINTS; k++) {
+    for (int k = 0; k < QUAD_LEG_JOINTS; k++) {
         if (!(robot->torque[k] >= 0.0 && robot->kp[k] >= 0.0 && robot->kd[k] >= 0.0)) {
-            return nsi_fail(error, NS_ERR_ARGUMENT,
-                            "torque[%d], kp[%d] or kd[%d] of the robot is negative or not a number",
-                            k, k, k);
+            return quad_fail(
+                error, NS_ERR_ARGUMENT,
+                "torque[%d], kp[%d] or kd[%d] of the robot is negative or not a number", k, k, k);
         }
     }
     return NS_OK;
 }
 
-ns_status ns_controller_create(const ns_quadruped* robot, const ns_controller_options* options,
-                               const ns_allocator* allocator, ns_controller** out,
-                               ns_error* error) {
+ns_status quad_controller_create(const quad_robot* robot, const quad_controller_options* options,
+                                 const ns_allocator* allocator, quad_controller** out,
+                                 ns_error* error) {
     *out = NULL;
-    ns_controller_options chosen = options ? *options : ns_default_controller_options();
+    quad_controller_options chosen = options ? *options : quad_default_controller_options();
     ns_status status = check(robot, &chosen, error);
     if (status != NS_OK) return status;
-    ns_controller* c = nsi_alloc_zeroed(allocator, sizeof *c);
-    if (!c) return nsi_fail_nomem(error);
+    quad_controller* c = quad_alloc_zeroed(allocator, sizeof *c);
+    if (!c) return quad_fail_nomem(error);
     c->allocator = allocator ? *allocator : ns_default_allocator();
     c->robot = *robot;
     c->options = chosen;
-    status = nsi_mpc_create(robot->mass, robot->inertia, &chosen.mpc, allocator, &c->mpc, error);
+    status = quad_mpc_create(robot->mass, robot->inertia, &chosen.mpc, allocator, &c->mpc, error);
     if (status != NS_OK) {
-        ns_controller_free(c);
+        quad_controller_free(c);
         return status;
     }
-    ns_controller_reset(c);
+    quad_controller_reset(c);
     *out = c;
     return NS_OK;
 }
 
-void ns_controller_free(ns_controller* controller) {
+void quad_controller_free(quad_controller* controller) {
     if (!controller) return;
     ns_allocator memory = controller->allocator;
-    nsi_mpc_free(controller->mpc);
-    nsi_free(&memory, controller);
+    quad_mpc_free(controller->mpc);
+    quad_free(&memory, controller);
 }
 
-void ns_controller_reset(ns_controller* controller) {
-    controller->velocity = (nsi_average){.window = controller->options.window};
+void quad_controller_reset(quad_controller* controller) {
+    controller->velocity = (quad_average){.window = controller->options.window};
     memset(controller->swung, 0, sizeof controller->swung);
     memset(controller->stands, 0, sizeof controller->stands);
     memset(controller->stance, 0, sizeof controller->stance);
     memset(controller->features, 0, sizeof controller->features);
     controller->damped = true; // nothing was decided yet
-    nsi_mpc_reset(controller->mpc);
+    quad_mpc_reset(controller->mpc);
 }
 
 // ---- where the robot is --------------------------------------------------------------------
@@ -153,7 +152,7 @@ static void multiply_transposed(const double A[9], const double v[3], double out
     for (int i = 0; i < 3; i++) out[i] = A[i] * v[0] + A[3 + i] * v[1] + A[6 + i] * v[2];
 }
 
-static ns_status check_state(const ns_quadruped_state* s, const ns_command* command, double time,
+static ns_status check_state(const quad_state* s, const quad_command* command, double time,
                              ns_error* error) {
     const struct {
         const char* name;
@@ -163,32 +162,32 @@ static ns_status check_state(const ns_quadruped_state* s, const ns_command* comm
                  {"state.quaternion", s->quaternion, 4},
                  {"state.velocity", s->velocity, 3},
                  {"state.angular_velocity", s->angular_velocity, 3},
-                 {"state.q", s->q, NS_QUADRUPED_JOINTS},
-                 {"state.qd", s->qd, NS_QUADRUPED_JOINTS},
+                 {"state.q", s->q, QUAD_JOINTS},
+                 {"state.qd", s->qd, QUAD_JOINTS},
                  {"command.velocity", command->velocity, 2},
                  {"command.yaw_rate", &command->yaw_rate, 1}};
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
         for (int k = 0; k < parts[p].count; k++) {
             if (isfinite(parts[p].numbers[k])) continue;
-            return nsi_fail(error, NS_ERR_NONFINITE,
-                            "%s[%d] is not finite; the joints are only damped", parts[p].name, k);
+            return quad_fail(error, NS_ERR_NONFINITE,
+                             "%s[%d] is not finite; the joints are only damped", parts[p].name, k);
         }
     }
     double quaternion[4];
     memcpy(quaternion, s->quaternion, sizeof quaternion);
-    if (!nsi_normalize(quaternion, 4)) {
-        return nsi_fail(
+    if (!quad_normalize(quaternion)) {
+        return quad_fail(
             error, NS_ERR_ARGUMENT,
             "state.quaternion is 0, which is no orientation; the joints are only damped");
     }
     return NS_OK;
 }
 
-static void look(ns_controller* c, double time, const ns_quadruped_state* state, situation* s) {
+static void look(quad_controller* c, double time, const quad_state* state, situation* s) {
     double quaternion[4], R[9], velocity[3];
     memcpy(quaternion, state->quaternion, sizeof quaternion);
-    nsi_normalize(quaternion, 4);
-    nsi_quat_to_matrix(quaternion, R);
+    quad_normalize(quaternion);
+    quad_to_matrix(quaternion, R);
     s->rpy[0] = atan2(R[7], R[8]);
     s->rpy[1] = atan2(-R[6], hypot(R[7], R[8]));
     s->rpy[2] = atan2(R[3], R[0]);
@@ -199,17 +198,17 @@ static void look(ns_controller* c, double time, const ns_quadruped_state* state,
         s->level[6 + j] = R[6 + j];
     }
     multiply_transposed(R, state->velocity, velocity);
-    nsi_average_add(&c->velocity, velocity, s->velocity);
+    quad_average_add(&c->velocity, velocity, s->velocity);
     multiply(s->level, s->velocity, s->level_velocity);
     multiply(s->level, state->angular_velocity, s->level_angular);
 
-    nsi_gait_at(&c->options.gait, time, state->contact_known ? state->contact : NULL, s->gait);
+    quad_gait_at(&c->options.gait, time, state->contact_known ? state->contact : NULL, s->gait);
     double sum = 0.0;
     int count = 0;
-    for (int k = 0; k < NS_LEGS; k++) {
-        nsi_leg_toe(&c->robot.legs[k], state->q + 3 * k, s->toes[k]);
+    for (int k = 0; k < QUAD_LEGS; k++) {
+        quad_leg_toe(&c->robot.legs[k], state->q + 3 * k, s->toes[k]);
         multiply(s->level, s->toes[k], s->level_toes[k]);
-        c->stands[k] = s->gait[k].state == NS_LEG_STANCE || s->gait[k].state == NS_LEG_EARLY;
+        c->stands[k] = s->gait[k].state == QUAD_LEG_STANCE || s->gait[k].state == QUAD_LEG_EARLY;
         if (!c->stands[k]) continue;
         sum -= s->level_toes[k][2];
         count++;
@@ -218,15 +217,15 @@ static void look(ns_controller* c, double time, const ns_quadruped_state* state,
 }
 
 // Upended, or all toes about as high as the trunk.
-static bool has_fallen(const ns_controller* c, const situation* s) {
+static bool has_fallen(const quad_controller* c, const situation* s) {
     double drop = 0.0;
-    for (int k = 0; k < NS_LEGS; k++) drop = fmax(drop, -s->level_toes[k][2]);
+    for (int k = 0; k < QUAD_LEGS; k++) drop = fmax(drop, -s->level_toes[k][2]);
     return !(fabs(s->rpy[0]) <= c->options.fall_angle && fabs(s->rpy[1]) <= c->options.fall_angle &&
              drop >= c->options.fall_height * c->robot.body_height);
 }
 
-static void put_features(ns_controller* c, const ns_quadruped_state* state,
-                         const ns_command* command, const situation* s) {
+static void put_features(quad_controller* c, const quad_state* state, const quad_command* command,
+                         const situation* s) {
     double* f = c->features;
     for (int i = 0; i < 3; i++) {
         f[i] = s->velocity[i];
@@ -237,7 +236,7 @@ static void put_features(ns_controller* c, const ns_quadruped_state* state,
         f[35 + i] = 0.0;
         f[38 + i] = i < 2 ? 0.0 : command->yaw_rate;
     }
-    for (int k = 0; k < NS_LEGS; k++) {
+    for (int k = 0; k < QUAD_LEGS; k++) {
         f[9 + k] = c->stands[k] ? 1.0 : 0.0;
         memcpy(f + 13 + 3 * k, s->toes[k], sizeof s->toes[k]);
         f[25 + k] = c->options.mpc.friction;
@@ -247,22 +246,22 @@ static void put_features(ns_controller* c, const ns_quadruped_state* state,
 // ---- legs ----------------------------------------------------------------------------------
 
 // Where a leg that does not stand goes.
-static void swing_leg(ns_controller* c, int k, const ns_command* command, const situation* s,
-                      ns_controller_report* report) {
-    const nsi_gait_leg* leg = &s->gait[k];
-    const ns_quadruped* robot = &c->robot;
+static void swing_leg(quad_controller* c, int k, const quad_command* command, const situation* s,
+                      quad_controller_report* report) {
+    const quad_gait_leg* leg = &s->gait[k];
+    const quad_robot* robot = &c->robot;
     double end[3], at[3], missed;
-    nsi_swing_target(&c->options.swing, c->options.gait.stance_duration, robot->foothold[k],
-                     s->level_velocity, s->level_angular[2], command, robot->body_height, end);
-    if (leg->state == NS_LEG_LOST) { // down to the ground, from where it is
+    quad_swing_target(&c->options.swing, c->options.gait.stance_duration, robot->foothold[k],
+                      s->level_velocity, s->level_angular[2], command, robot->body_height, end);
+    if (leg->state == QUAD_LEG_LOST) { // down to the ground, from where it is
         memcpy(at, s->level_toes[k], sizeof at);
         at[2] = -s->height - PRESS;
     } else {
-        nsi_swing_path(&c->options.swing, leg->phase, c->lift_off[k], end, at);
+        quad_swing_path(&c->options.swing, leg->phase, c->lift_off[k], end, at);
     }
     multiply_transposed(s->level, at, report->targets[k]);
     report->unreachable[k] =
-        !nsi_leg_angles(&robot->legs[k], report->targets[k], c->angles + 3 * k, &missed);
+        !quad_leg_angles(&robot->legs[k], report->targets[k], c->angles + 3 * k, &missed);
 }
 
 static double clamp(double x, double most) {
@@ -272,51 +271,51 @@ static double clamp(double x, double most) {
 
 // Torques of a stance leg under whose toe the ground pushes with the force: what keeps the leg still
 // is -J' f.
-static void push_leg(ns_controller* c, int k, const double* q, const situation* s,
+static void push_leg(quad_controller* c, int k, const double* q, const situation* s,
                      const double force[3]) {
     const double down[3] = {0.0, 0.0, -c->robot.toe_radius};
     double offset[3], f[3], J[9];
     multiply_transposed(s->level, down, offset);
     multiply_transposed(s->level, force, f);
-    nsi_leg_jacobian(&c->robot.legs[k], q + 3 * k, offset, J);
+    quad_leg_jacobian(&c->robot.legs[k], q + 3 * k, offset, J);
     for (int j = 0; j < 3; j++) {
         c->stance[3 * k + j] = -(J[j] * f[0] + J[3 + j] * f[1] + J[6 + j] * f[2]);
     }
 }
 
 // @return false: there are no usable forces
-static bool plan_forces(ns_controller* c, const ns_command* command, const situation* s,
-                        ns_controller_report* report) {
-    nsi_mpc_input in = {.rpy = {s->rpy[0], s->rpy[1]},
-                        .height = s->height,
-                        .wanted_height = c->robot.body_height,
-                        .wanted_velocity = {command->velocity[0], command->velocity[1]},
-                        .wanted_yaw_rate = command->yaw_rate};
+static bool plan_forces(quad_controller* c, const quad_command* command, const situation* s,
+                        quad_controller_report* report) {
+    quad_mpc_input in = {.rpy = {s->rpy[0], s->rpy[1]},
+                         .height = s->height,
+                         .wanted_height = c->robot.body_height,
+                         .wanted_velocity = {command->velocity[0], command->velocity[1]},
+                         .wanted_yaw_rate = command->yaw_rate};
     memcpy(in.angular_velocity, s->level_angular, sizeof in.angular_velocity);
     memcpy(in.velocity, s->level_velocity, sizeof in.velocity);
     memcpy(in.stands, c->stands, sizeof in.stands);
     memcpy(in.feet, s->level_toes, sizeof in.feet);
-    for (int k = 0; k < NS_LEGS; k++) in.feet[k][2] -= c->robot.toe_radius;
-    nsi_qp_report qp;
-    bool usable = nsi_mpc_solve(c->mpc, &in, report->forces, &qp);
+    for (int k = 0; k < QUAD_LEGS; k++) in.feet[k][2] -= c->robot.toe_radius;
+    quad_qp_report qp;
+    bool usable = quad_mpc_solve(c->mpc, &in, report->forces, &qp);
     report->qp_status = (int)qp.status;
     report->qp_residual = qp.residual;
     report->qp_iterations = qp.iterations;
     return usable;
 }
 
-static int count_stands(const ns_controller* c) {
+static int count_stands(const quad_controller* c) {
     int count = 0;
-    for (int k = 0; k < NS_LEGS; k++) count += c->stands[k];
+    for (int k = 0; k < QUAD_LEGS; k++) count += c->stands[k];
     return count;
 }
 
 // An equal share of the weight for each foot that stands.
-static void share_weight(ns_controller* c, ns_controller_report* report) {
+static void share_weight(quad_controller* c, quad_controller_report* report) {
     const double weight = c->robot.mass * c->options.mpc.gravity / count_stands(c);
-    report->source = NS_STANCE_SHARED;
+    report->source = QUAD_STANCE_SHARED;
     memset(report->forces, 0, sizeof report->forces);
-    for (int k = 0; k < NS_LEGS; k++) report->forces[k][2] = c->stands[k] ? weight : 0.0;
+    for (int k = 0; k < QUAD_LEGS; k++) report->forces[k][2] = c->stands[k] ? weight : 0.0;
 }
 
 static bool all_finite(const double* numbers, int count) {
@@ -326,25 +325,24 @@ static bool all_finite(const double* numbers, int count) {
     return true;
 }
 
-static void stance_legs(ns_controller* c, const ns_quadruped_state* state,
-                        const ns_command* command, const situation* s,
-                        ns_controller_report* report) {
+static void stance_legs(quad_controller* c, const quad_state* state, const quad_command* command,
+                        const situation* s, quad_controller_report* report) {
     memset(c->stance, 0, sizeof c->stance);
-    report->source = NS_STANCE_NONE;
+    report->source = QUAD_STANCE_NONE;
     if (count_stands(c) == 0) return;
 
     bool given = false;
     if (c->options.policy) {
-        report->source = NS_STANCE_POLICY;
+        report->source = QUAD_STANCE_POLICY;
         given = c->options.policy(c->options.policy_context, c->features, c->stance) &&
-                all_finite(c->stance, NS_QUADRUPED_JOINTS);
+                all_finite(c->stance, QUAD_JOINTS);
         if (!given) share_weight(c, report);
     } else {
-        report->source = NS_STANCE_MPC;
+        report->source = QUAD_STANCE_MPC;
         bool usable = plan_forces(c, command, s, report);
-        if (!usable || !all_finite(&report->forces[0][0], 3 * NS_LEGS)) share_weight(c, report);
+        if (!usable || !all_finite(&report->forces[0][0], 3 * QUAD_LEGS)) share_weight(c, report);
     }
-    for (int k = 0; k < NS_LEGS; k++) {
+    for (int k = 0; k < QUAD_LEGS; k++) {
         if (c->stands[k] && !given) push_leg(c, k, state->q, s, report->forces[k]);
         for (int j = 3 * k; j < 3 * k + 3; j++) {
             double wanted = c->stands[k] ? c->stance[j] : 0.0;
@@ -356,12 +354,12 @@ static void stance_legs(ns_controller* c, const ns_quadruped_state* state,
 
 // ---- control -------------------------------------------------------------------------------
 
-ns_status ns_controller_update(ns_controller* c, double time, const ns_quadruped_state* state,
-                               const ns_command* command, ns_controller_report* report,
-                               ns_error* error) {
-    ns_controller_report own;
+ns_status quad_controller_update(quad_controller* c, double time, const quad_state* state,
+                                 const quad_command* command, quad_controller_report* report,
+                                 ns_error* error) {
+    quad_controller_report own;
     if (!report) report = &own;
-    *report = (ns_controller_report){.source = NS_STANCE_NONE};
+    *report = (quad_controller_report){.source = QUAD_STANCE_NONE};
     c->damped = true;
     ns_status status = check_state(state, command, time, error);
     if (status != NS_OK) return status;
@@ -370,7 +368,7 @@ ns_status ns_controller_update(ns_controller* c, double time, const ns_quadruped
     look(c, time, state, &s);
     memcpy(report->velocity, s.velocity, sizeof report->velocity);
     report->height = s.height;
-    for (int k = 0; k < NS_LEGS; k++) {
+    for (int k = 0; k < QUAD_LEGS; k++) {
         report->legs[k] = s.gait[k].state;
         report->stands[k] = c->stands[k];
         bool starts = s.gait[k].swings && !c->swung[k];
@@ -384,20 +382,19 @@ ns_status ns_controller_update(ns_controller* c, double time, const ns_quadruped
         return NS_OK;
     }
     c->damped = false;
-    for (int k = 0; k < NS_LEGS; k++) {
+    for (int k = 0; k < QUAD_LEGS; k++) {
         if (!c->stands[k]) swing_leg(c, k, command, &s, report);
     }
     stance_legs(c, state, command, &s, report);
     return NS_OK;
 }
 
-void ns_controller_torques(const ns_controller* c, const double q[NS_QUADRUPED_JOINTS],
-                           const double qd[NS_QUADRUPED_JOINTS],
-                           double torques[NS_QUADRUPED_JOINTS]) {
-    for (int k = 0; k < NS_QUADRUPED_JOINTS; k++) {
-        const int joint = k % NS_LEG_JOINTS;
+void quad_controller_torques(const quad_controller* c, const double q[QUAD_JOINTS],
+                             const double qd[QUAD_JOINTS], double torques[QUAD_JOINTS]) {
+    for (int k = 0; k < QUAD_JOINTS; k++) {
+        const int joint = k % QUAD_LEG_JOINTS;
         double torque = -c->robot.kd[joint] * qd[k];
-        if (!c->damped && c->stands[k / NS_LEG_JOINTS]) {
+        if (!c->damped && c->stands[k / QUAD_LEG_JOINTS]) {
             torque = c->stance[k];
         } else if (!c->damped) {
             torque += c->robot.kp[joint] * (c->angles[k] - q[k]);
@@ -406,10 +403,10 @@ void ns_controller_torques(const ns_controller* c, const double q[NS_QUADRUPED_J
     }
 }
 
-const double* ns_controller_features(const ns_controller* controller) {
+const double* quad_controller_features(const quad_controller* controller) {
     return controller->features;
 }
 
-const double* ns_controller_stance_torques(const ns_controller* controller) {
+const double* quad_controller_stance_torques(const quad_controller* controller) {
     return controller->stance;
 }

@@ -2,8 +2,8 @@
 
 #include "quadruped/control.h"
 
-ns_controller_options ns_default_controller_options(void) {
-    return (ns_controller_options){
+quad_controller_options quad_default_controller_options(void) {
+    return (quad_controller_options){
         .gait = {.stance_duration = 0.3,
                  .duty_factor = 0.6,
                  .swings_first = {true, false, false, true},

@@ -3,7 +3,7 @@
 
 #include "quadruped/estimate.h"
 
-void nsi_average_add(nsi_average* average, const double sample[3], double mean[3]) {
+void quad_average_add(quad_average* average, const double sample[3], double mean[3]) {
     uint32_t at = average->oldest;
     memcpy(average->samples[at], sample, sizeof average->samples[at]);
     average->oldest = (at + 1) % average->window;

@@ -1,20 +1,20 @@
 // A moving average of a vector: the velocity of the trunk as the controller sees it.
 
-#ifndef NSI_QUADRUPED_ESTIMATE_H
-#define NSI_QUADRUPED_ESTIMATE_H
+#ifndef QUADRUPED_ESTIMATE_H
+#define QUADRUPED_ESTIMATE_H
 
-#include "base/common.h"
+#include "quadruped/support.h"
 
-enum { NSI_MOST_WINDOW = 100 };
+enum { QUAD_MAX_WINDOW = 100 };
 
 // Zero-initialise and set `window`.
-typedef struct nsi_average {
-    uint32_t window;        // 1 to NSI_MOST_WINDOW
+typedef struct quad_average {
+    uint32_t window;        // 1 to QUAD_MAX_WINDOW
     uint32_t count, oldest; // samples there are, up to the window
-    double samples[NSI_MOST_WINDOW][3];
-} nsi_average;
+    double samples[QUAD_MAX_WINDOW][3];
+} quad_average;
 
 // Add a sample and give the mean of those in the window; of fewer at the start.
-void nsi_average_add(nsi_average* average, const double sample[3], double mean[3]);
+void quad_average_add(quad_average* average, const double sample[3], double mean[3]);
 
 #endif

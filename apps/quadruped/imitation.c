@@ -7,73 +7,74 @@
 
 #include <math.h>
 
-enum { FEATURES = NS_QUADRUPED_FEATURES, JOINTS = NS_QUADRUPED_JOINTS, LANES = 4 };
+enum { FEATURES = QUAD_FEATURES, JOINTS = QUAD_JOINTS, LANES = 4 };
 
 // ---- lessons -------------------------------------------------------------------------------------
 
-ns_status nsi_demonstrations_create(uint32_t room, const ns_allocator* allocator,
-                                    nsi_demonstrations* out, ns_error* error) {
-    *out = (nsi_demonstrations){.room = room};
-    out->features = nsi_alloc_zeroed(allocator, (size_t)room * FEATURES * sizeof *out->features);
-    out->torques = nsi_alloc_zeroed(allocator, (size_t)room * JOINTS * sizeof *out->torques);
+ns_status quad_demonstrations_create(uint32_t room, const ns_allocator* allocator,
+                                     quad_demonstrations* out, ns_error* error) {
+    *out = (quad_demonstrations){.room = room};
+    out->features = quad_alloc_zeroed(allocator, (size_t)room * FEATURES * sizeof *out->features);
+    out->torques = quad_alloc_zeroed(allocator, (size_t)room * JOINTS * sizeof *out->torques);
     if (out->features && out->torques) return NS_OK;
-    nsi_demonstrations_free(out, allocator);
-    return nsi_fail_nomem(error);
+    quad_demonstrations_free(out, allocator);
+    return quad_fail_nomem(error);
 }
 
-void nsi_demonstrations_free(nsi_demonstrations* lessons, const ns_allocator* allocator) {
-    nsi_free(allocator, lessons->features);
-    nsi_free(allocator, lessons->torques);
-    *lessons = (nsi_demonstrations){0};
+void quad_demonstrations_free(quad_demonstrations* lessons, const ns_allocator* allocator) {
+    quad_free(allocator, lessons->features);
+    quad_free(allocator, lessons->torques);
+    *lessons = (quad_demonstrations){0};
 }
 
-static void record_walk(nsi_demonstrations* lessons, nsi_walk* walk, uint32_t most, double share,
+static void record_walk(quad_demonstrations* lessons, quad_walk* walk, uint32_t most, double share,
                         ns_rng* rng) {
-    const ns_controller* teacher = nsi_walk_controller(walk);
-    nsi_walk_sample m;
-    while (lessons->count < most && nsi_walk_step(walk, &m)) {
-        bool good = m.report.source == NS_STANCE_MPC;
+    const quad_controller* teacher = quad_walk_controller(walk);
+    quad_walk_sample m;
+    while (lessons->count < most && quad_walk_step(walk, &m)) {
+        bool good = m.report.source == QUAD_STANCE_MPC;
         if (!good || ns_rng_uniform(rng, 0.0, 1.0) >= share) continue;
         size_t at = lessons->count++;
-        memcpy(lessons->features + at * FEATURES, ns_controller_features(teacher),
+        memcpy(lessons->features + at * FEATURES, quad_controller_features(teacher),
                FEATURES * sizeof *lessons->features);
-        memcpy(lessons->torques + at * JOINTS, ns_controller_stance_torques(teacher),
+        memcpy(lessons->torques + at * JOINTS, quad_controller_stance_torques(teacher),
                JOINTS * sizeof *lessons->torques);
     }
 }
 
-ns_status nsi_demonstrations_record(nsi_demonstrations* lessons, const nsi_walk_env* place,
-                                    const nsi_walk_options* options, uint64_t seed, uint32_t count,
-                                    double share, const ns_allocator* allocator, ns_error* error) {
+ns_status quad_demonstrations_record(quad_demonstrations* lessons, const quad_walk_env* place,
+                                     const quad_walk_options* options, uint64_t seed,
+                                     uint32_t count, double share, const ns_allocator* allocator,
+                                     ns_error* error) {
     if (count > lessons->room - lessons->count) {
-        return nsi_fail(error, NS_ERR_LIMIT, "there is no room for %u decisions more", count);
+        return quad_fail(error, NS_ERR_LIMIT, "there is no room for %u decisions more", count);
     }
     const uint32_t most = lessons->count + count;
-    nsi_walk* walk = NULL;
+    quad_walk* walk = NULL;
     ns_rng rng = ns_rng_seed(~seed);
-    ns_status status = nsi_walk_create(place, options, allocator, &walk, error);
+    ns_status status = quad_walk_create(place, options, allocator, &walk, error);
     for (uint32_t run = 0; status == NS_OK && lessons->count < most; run++) {
-        nsi_walk_begin(walk, seed + run);
+        quad_walk_begin(walk, seed + run);
         record_walk(lessons, walk, most, share, &rng);
         if (run > 1000 + count) {
-            status = nsi_fail(error, NS_ERR_LIMIT, "robots fall before decisions can be recorded");
+            status = quad_fail(error, NS_ERR_LIMIT, "robots fall before decisions can be recorded");
         }
     }
-    nsi_walk_free(walk);
+    quad_walk_free(walk);
     return status;
 }
 
 // ---- training ------------------------------------------------------------------------------------
 
-nsi_imitate_options nsi_default_imitate_options(void) {
-    return (nsi_imitate_options){
+quad_imitate_options quad_default_imitate_options(void) {
+    return (quad_imitate_options){
         .iterations = 8000, .batch = 64, .rate = 2e-3, .held = 0.1, .seed = 1};
 }
 
 typedef struct trainer {
-    nsi_policy* policy;
-    const nsi_demonstrations* lessons;
-    const nsi_imitate_options* options;
+    quad_policy* policy;
+    const quad_demonstrations* lessons;
+    const quad_imitate_options* options;
     uint32_t ntrain;
     ns_program *value, *gradient;
     void* work;
@@ -86,14 +87,14 @@ static ns_status build(trainer* t, ns_error* error) {
     options.lanes = LANES;
     ns_diff_options diff = ns_default_diff_options();
     diff.skip_inputs = diff.skip_value = true;
-    ns_status status = nsi_policy_graph(t->policy, &value, error);
+    ns_status status = quad_policy_graph(t->policy, &value, error);
     if (status == NS_OK) status = ns_graph_vjp(value, &diff, &gradient, error);
     if (status == NS_OK) status = ns_program_build(value, &options, &t->value, error);
     if (status == NS_OK) status = ns_program_build(gradient, &options, &t->gradient, error);
     if (status == NS_OK) {
         size_t a = ns_program_work_size(t->value), b = ns_program_work_size(t->gradient);
-        t->work = nsi_alloc(&t->policy->allocator, a > b ? a : b);
-        if (!t->work) status = nsi_fail_nomem(error);
+        t->work = quad_alloc(&t->policy->allocator, a > b ? a : b);
+        if (!t->work) status = quad_fail_nomem(error);
     }
     ns_graph_free(value);
     ns_graph_free(gradient);
@@ -102,7 +103,7 @@ static ns_status build(trainer* t, ns_error* error) {
 
 // Means and standard deviations; what never changes is not looked at, so that it cannot mislead where
 // it does.
-static void set_scales(nsi_policy* p, const nsi_demonstrations* l, uint32_t count) {
+static void set_scales(quad_policy* p, const quad_demonstrations* l, uint32_t count) {
     for (int k = 0; k < FEATURES; k++) {
         double mean = 0.0, square = 0.0;
         for (size_t n = 0; n < count; n++) mean += l->features[n * FEATURES + (size_t)k] / count;
@@ -117,7 +118,7 @@ static void set_scales(nsi_policy* p, const nsi_demonstrations* l, uint32_t coun
         double square = 0.0, n = 0.0;
         for (size_t i = 0; i < count; i++) {
             double torque = l->torques[i * JOINTS + k];
-            if (l->features[i * FEATURES + 9 + k / NS_LEG_JOINTS] == 0.0) continue;
+            if (l->features[i * FEATURES + 9 + k / QUAD_LEG_JOINTS] == 0.0) continue;
             square += torque * torque;
             n++;
         }
@@ -129,7 +130,7 @@ static void set_scales(nsi_policy* p, const nsi_demonstrations* l, uint32_t coun
 // their squares). The sum of squares comes back.
 static double evaluate(trainer* t, const double* weights, const uint32_t which[LANES], double* in,
                        double* seeds) {
-    const nsi_policy* p = t->policy;
+    const quad_policy* p = t->policy;
     double out[JOINTS * LANES], sum = 0.0;
     for (size_t lane = 0; lane < LANES; lane++) {
         const double* f = t->lessons->features + (size_t)which[lane] * FEATURES;
@@ -143,7 +144,7 @@ static double evaluate(trainer* t, const double* weights, const uint32_t which[L
         const double* want = t->lessons->torques + (size_t)which[lane] * JOINTS;
         for (size_t k = 0; k < JOINTS; k++) {
             double error = out[k * LANES + lane] - want[k] / p->torque[k];
-            if (f[9 + k / NS_LEG_JOINTS] == 0.0) error = 0.0;
+            if (f[9 + k / QUAD_LEG_JOINTS] == 0.0) error = 0.0;
             seeds[k * LANES + lane] = error;
             sum += error * error;
         }
@@ -153,7 +154,7 @@ static double evaluate(trainer* t, const double* weights, const uint32_t which[L
 
 static double objective(void* context, const double* x, double* gradient) {
     trainer* t = context;
-    const nsi_imitate_options* o = t->options;
+    const quad_imitate_options* o = t->options;
     const uint32_t n = t->policy->nweight;
     double in[(FEATURES + JOINTS) * LANES], value = 0.0;
     const double* arrays[1] = {x};
@@ -185,19 +186,19 @@ static double measure(trainer* t, uint32_t from, uint32_t to) {
             for (uint32_t k = 0; k < JOINTS; k++) {
                 double off = errors[k * LANES + lane] * t->policy->torque[k];
                 sum += off * off;
-                count += f[9 + k / NS_LEG_JOINTS];
+                count += f[9 + k / QUAD_LEG_JOINTS];
             }
         }
     }
     return count > 0.0 ? sqrt(sum / count) : 0.0;
 }
 
-static double spread(const nsi_demonstrations* l) {
+static double spread(const quad_demonstrations* l) {
     double sum = 0.0, count = 0.0;
     for (size_t k = 0; k < JOINTS; k++) {
         double mean = 0.0, n = 0.0, square = 0.0;
         for (size_t i = 0; i < l->count; i++) {
-            if (l->features[i * FEATURES + 9 + k / NS_LEG_JOINTS] == 0.0) continue;
+            if (l->features[i * FEATURES + 9 + k / QUAD_LEG_JOINTS] == 0.0) continue;
             double torque = l->torques[i * JOINTS + k];
             mean += torque;
             square += torque * torque;
@@ -209,21 +210,21 @@ static double spread(const nsi_demonstrations* l) {
     return count > 0.0 ? sqrt(sum / count) : 0.0;
 }
 
-ns_status nsi_imitate(nsi_policy* policy, const nsi_demonstrations* lessons,
-                      const nsi_imitate_options* options, nsi_imitate_report* report,
-                      ns_error* error) {
-    nsi_imitate_options chosen = options ? *options : nsi_default_imitate_options();
+ns_status quad_imitate(quad_policy* policy, const quad_demonstrations* lessons,
+                       const quad_imitate_options* options, quad_imitate_report* report,
+                       ns_error* error) {
+    quad_imitate_options chosen = options ? *options : quad_default_imitate_options();
     trainer t = {.policy = policy, .lessons = lessons, .options = &chosen};
     t.ntrain = (uint32_t)((1.0 - chosen.held) * lessons->count);
     t.rng = ns_rng_seed(chosen.seed);
     if (t.ntrain == 0 || chosen.batch == 0 || chosen.batch % LANES != 0) {
-        return nsi_fail(error, NS_ERR_ARGUMENT,
-                        "imitation needs lessons, and batches of a multiple of %d", LANES);
+        return quad_fail(error, NS_ERR_ARGUMENT,
+                         "imitation needs lessons, and batches of a multiple of %d", LANES);
     }
     const uint32_t n = policy->nweight;
     nsi_adam_state state = {
-        .m = nsi_alloc_zeroed(&policy->allocator, 2 * (size_t)n * sizeof(double))};
-    ns_status status = state.m ? build(&t, error) : nsi_fail_nomem(error);
+        .m = quad_alloc_zeroed(&policy->allocator, 2 * (size_t)n * sizeof(double))};
+    ns_status status = state.m ? build(&t, error) : quad_fail_nomem(error);
     if (status == NS_OK) {
         set_scales(policy, lessons, t.ntrain);
         state.v = state.m + n;
@@ -233,19 +234,19 @@ ns_status nsi_imitate(nsi_policy* policy, const nsi_demonstrations* lessons,
         nsi_outcome outcome;
         status = nsi_adam(n, policy->weights, &state, objective, NULL, &t, &adam, &outcome, error);
         if (status == NS_OK && outcome.finish == NSI_FINISH_FAILED) {
-            status = nsi_fail(error, NS_ERR_NONFINITE,
-                              "imitation cannot begin: lessons or weights are not finite");
+            status = quad_fail(error, NS_ERR_NONFINITE,
+                               "imitation cannot begin: lessons or weights are not finite");
         }
     }
     if (status == NS_OK && report) {
-        *report = (nsi_imitate_report){.train = measure(&t, 0, t.ntrain),
-                                       .held = measure(&t, t.ntrain, lessons->count),
-                                       .spread = spread(lessons)};
+        *report = (quad_imitate_report){.train = measure(&t, 0, t.ntrain),
+                                        .held = measure(&t, t.ntrain, lessons->count),
+                                        .spread = spread(lessons)};
     }
-    if (status == NS_OK) nsi_policy_ready(policy);
+    if (status == NS_OK) quad_policy_ready(policy);
     ns_program_free(t.value);
     ns_program_free(t.gradient);
-    nsi_free(&policy->allocator, t.work);
-    nsi_free(&policy->allocator, state.m);
+    quad_free(&policy->allocator, t.work);
+    quad_free(&policy->allocator, state.m);
     return status;
 }

@@ -9,7 +9,7 @@
 
 #include "quadruped/leg.h"
 
-#include "model/pose.h"
+#include "quadruped/support.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void turn_x(double angle, const double v[3], double out[3]) {
 }
 
 // The toe, and the origins of the upper and lower joint.
-static void positions(const ns_leg_def* leg, const double q[3], double toe[3], double upper[3],
+static void positions(const quad_leg_def* leg, const double q[3], double toe[3], double upper[3],
                       double lower[3]) {
     double abduction = leg->abduction_sign * q[0], thigh[3], shank[3];
     turn_y(q[1], leg->lower, thigh);
@@ -48,13 +48,13 @@ static void positions(const ns_leg_def* leg, const double q[3], double toe[3], d
     }
 }
 
-void nsi_leg_toe(const ns_leg_def* leg, const double q[3], double toe[3]) {
+void quad_leg_toe(const quad_leg_def* leg, const double q[3], double toe[3]) {
     double upper[3], lower[3];
     positions(leg, q, toe, upper, lower);
 }
 
-void nsi_leg_jacobian(const ns_leg_def* leg, const double q[3], const double offset[3],
-                      double J[9]) {
+void quad_leg_jacobian(const quad_leg_def* leg, const double q[3], const double offset[3],
+                       double J[9]) {
     double toe[3], origin[3][3], axes[2][3] = {{leg->abduction_sign, 0.0, 0.0}, {0.0, 1.0, 0.0}};
     memcpy(origin[0], leg->hip, sizeof origin[0]);
     positions(leg, q, toe, origin[1], origin[2]);
@@ -62,7 +62,7 @@ void nsi_leg_jacobian(const ns_leg_def* leg, const double q[3], const double off
     for (int k = 0; k < 3; k++) {
         double arm[3], column[3];
         for (int i = 0; i < 3; i++) arm[i] = toe[i] + offset[i] - origin[k][i];
-        nsi_cross(axes[k > 0], arm, column);
+        quad_cross(axes[k > 0], arm, column);
         for (int i = 0; i < 3; i++) J[3 * i + k] = column[i];
     }
 }
@@ -81,7 +81,7 @@ static double unwind(double angle, const double limits[2]) {
     return angle - turn * round((angle - middle) / turn);
 }
 
-bool nsi_leg_angles(const ns_leg_def* leg, const double toe[3], double q[3], double* missed) {
+bool quad_leg_angles(const quad_leg_def* leg, const double toe[3], double q[3], double* missed) {
     double x = toe[0] - leg->hip[0], y = toe[1] - leg->hip[1], z = toe[2] - leg->hip[2];
 
     // Abduction: (y, z) is (d, -drop) turned about x.
@@ -106,8 +106,8 @@ bool nsi_leg_angles(const ns_leg_def* leg, const double toe[3], double q[3], dou
     for (int k = 0; k < 2; k++) {
         q[k] = clamp(unwind(q[k], leg->limits[k]), leg->limits[k][0], leg->limits[k][1]);
     }
-    nsi_leg_toe(leg, q, reached);
+    quad_leg_toe(leg, q, reached);
     for (int i = 0; i < 3; i++) distance = hypot(distance, reached[i] - toe[i]);
     *missed = distance;
-    return distance <= NSI_LEG_REACHED;
+    return distance <= QUAD_LEG_REACHED;
 }

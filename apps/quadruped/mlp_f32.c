@@ -37,11 +37,11 @@ static void elu(float* restrict y, size_t n) {
 }
 
 #define JOIN(a, b) a##b
-#define KERNEL(suffix) JOIN(nsi_mlp_f32_, suffix)
+#define KERNEL(suffix) JOIN(quad_mlp_f32_, suffix)
 
-void KERNEL(NSI_KERNEL_SUFFIX)(uint32_t nlayer, const uint32_t* sizes, const float* weights,
-                               const float* x, float* y) {
-    float hidden[2][NSI_MLP_F32_WIDEST];
+void KERNEL(QUAD_KERNEL_SUFFIX)(uint32_t nlayer, const uint32_t* sizes, const float* weights,
+                                const float* x, float* y) {
+    float hidden[2][QUAD_MLP_F32_WIDEST];
     for (uint32_t layer = 0; layer < nlayer; layer++) {
         const size_t nin = sizes[layer], nout = sizes[layer + 1];
         const bool last = layer + 1 == nlayer;

@@ -22,33 +22,33 @@
 #define USABLE 1e-5 // residual of an answer that is better than none
 
 enum {
-    N = NS_MPC_STEPS,
+    N = QUAD_MPC_STEPS,
     ROWS = 5,            // of a foot in a step: four of the pyramid, one normal
     ENTRIES = 2 * 4 + 1, // of these
-    MOST_VARIABLES = N * NS_LEGS * 3,
-    MOST_ROWS = N * NS_LEGS * ROWS,
+    MOST_VARIABLES = N * QUAD_LEGS * 3,
+    MOST_ROWS = N * QUAD_LEGS * ROWS,
 };
 
-struct nsi_mpc {
+struct quad_mpc {
     ns_allocator allocator;
-    nsi_qp* qp;
-    ns_mpc_options options;
+    quad_qp* qp;
+    quad_mpc_options options;
     double mass, inertia[3];
     double a[N][N], b[N][N];
-    int8_t last[N][NS_LEGS][ROWS]; // active rows of the last answer
+    int8_t last[N][QUAD_LEGS][ROWS]; // active rows of the last answer
 
     double H[MOST_VARIABLES * MOST_VARIABLES], g[MOST_VARIABLES];
-    uint32_t start[MOST_ROWS + 1], columns[N * NS_LEGS * ENTRIES];
-    double values[N * NS_LEGS * ENTRIES], lower[MOST_ROWS], upper[MOST_ROWS];
+    uint32_t start[MOST_ROWS + 1], columns[N * QUAD_LEGS * ENTRIES];
+    double values[N * QUAD_LEGS * ENTRIES], lower[MOST_ROWS], upper[MOST_ROWS];
     double x[MOST_VARIABLES], y[MOST_ROWS];
     int8_t active[MOST_ROWS];
 };
 
-ns_status nsi_mpc_create(double mass, const double inertia[3], const ns_mpc_options* options,
-                         const ns_allocator* allocator, nsi_mpc** out, ns_error* error) {
+ns_status quad_mpc_create(double mass, const double inertia[3], const quad_mpc_options* options,
+                          const ns_allocator* allocator, quad_mpc** out, ns_error* error) {
     *out = NULL;
-    nsi_mpc* mpc = nsi_alloc_zeroed(allocator, sizeof *mpc);
-    if (!mpc) return nsi_fail_nomem(error);
+    quad_mpc* mpc = quad_alloc_zeroed(allocator, sizeof *mpc);
+    if (!mpc) return quad_fail_nomem(error);
     mpc->allocator = allocator ? *allocator : ns_default_allocator();
     mpc->options = *options;
     mpc->mass = mass;
@@ -62,33 +62,33 @@ ns_status nsi_mpc_create(double mass, const double inertia[3], const ns_mpc_opti
             }
         }
     }
-    ns_status status = nsi_qp_create(MOST_VARIABLES, MOST_ROWS, allocator, &mpc->qp, error);
+    ns_status status = quad_qp_create(MOST_VARIABLES, MOST_ROWS, allocator, &mpc->qp, error);
     if (status != NS_OK) {
-        nsi_mpc_free(mpc);
+        quad_mpc_free(mpc);
         return status;
     }
     *out = mpc;
     return NS_OK;
 }
 
-void nsi_mpc_free(nsi_mpc* mpc) {
+void quad_mpc_free(quad_mpc* mpc) {
     if (!mpc) return;
     ns_allocator memory = mpc->allocator;
-    nsi_qp_free(mpc->qp);
-    nsi_free(&memory, mpc);
+    quad_qp_free(mpc->qp);
+    quad_free(&memory, mpc);
 }
 
-void nsi_mpc_reset(nsi_mpc* mpc) {
+void quad_mpc_reset(quad_mpc* mpc) {
     memset(mpc->last, 0, sizeof mpc->last);
 }
 
 // ---- the model -----------------------------------------------------------------------------
 
 // Most columns of G: three for each foot.
-enum { WIDE = 3 * NS_LEGS };
+enum { WIDE = 3 * QUAD_LEGS };
 
 typedef struct linear {
-    uint32_t nfoot, feet[NS_LEGS];
+    uint32_t nfoot, feet[QUAD_LEGS];
     double T[9];
     double Gp[6][WIDE], Gv[6][WIDE];
 } linear;
@@ -102,7 +102,7 @@ static void rates_matrix(double pitch, double T[9]) {
 }
 
 // The inverse of the inertia, in the frame of the horizon: R I^-1 R' with R = Ry(pitch) Rx(roll).
-static void inverse_inertia(const nsi_mpc* mpc, const double rpy[2], double out[9]) {
+static void inverse_inertia(const quad_mpc* mpc, const double rpy[2], double out[9]) {
     double cr = cos(rpy[0]), sr = sin(rpy[0]), cp = cos(rpy[1]), sp = sin(rpy[1]);
     const double R[9] = {cp, sp * sr, sp * cr, 0.0, cr, -sr, -sp, cp * sr, cp * cr};
     for (int i = 0; i < 3; i++) {
@@ -124,12 +124,12 @@ static void multiply3(const double A[9], const double B[9], double out[9]) {
     }
 }
 
-static void make_linear(const nsi_mpc* mpc, const nsi_mpc_input* in, linear* out) {
+static void make_linear(const quad_mpc* mpc, const quad_mpc_input* in, linear* out) {
     *out = (linear){0};
     double inverse[9];
     rates_matrix(in->rpy[1], out->T);
     inverse_inertia(mpc, in->rpy, inverse);
-    for (uint32_t foot = 0; foot < NS_LEGS; foot++) {
+    for (uint32_t foot = 0; foot < QUAD_LEGS; foot++) {
         if (!in->stands[foot]) continue;
         const double* r = in->feet[foot];
         const double cross[9] = {0.0, -r[2], r[1], r[2], 0.0, -r[0], -r[1], r[0], 0.0};
@@ -163,7 +163,7 @@ static void weigh(uint32_t wide, const double G[6][WIDE], const double* weights,
 
 // ---- the QP --------------------------------------------------------------------------------
 
-static void put_hessian(nsi_mpc* mpc, const linear* model) {
+static void put_hessian(quad_mpc* mpc, const linear* model) {
     const uint32_t wide = 3 * model->nfoot, n = N * wide;
     double P[WIDE][WIDE], V[WIDE][WIDE];
     weigh(wide, model->Gp, mpc->options.state_weights, P);
@@ -182,7 +182,7 @@ static void put_hessian(nsi_mpc* mpc, const linear* model) {
 
 // How far the states are from the wanted ones without forces, times their weights, is pulled back to
 // the forces of each step.
-static void put_gradient(nsi_mpc* mpc, const linear* model, const nsi_mpc_input* in) {
+static void put_gradient(quad_mpc* mpc, const linear* model, const quad_mpc_input* in) {
     const uint32_t wide = 3 * model->nfoot;
     const double dt = mpc->options.timestep, *weights = mpc->options.state_weights;
     double rates[3], pull_p[N][6] = {{0}}, pull_v[N][6] = {{0}};
@@ -224,8 +224,8 @@ static void put_gradient(nsi_mpc* mpc, const linear* model, const nsi_mpc_input*
 }
 
 // The pyramid: +-f_x + mu f_z and +-f_y + mu f_z are not negative; and bounds on f_z.
-static uint32_t put_rows(nsi_mpc* mpc, uint32_t nfoot) {
-    const ns_mpc_options* o = &mpc->options;
+static uint32_t put_rows(quad_mpc* mpc, uint32_t nfoot) {
+    const quad_mpc_options* o = &mpc->options;
     const double weight = mpc->mass * o->gravity, most = o->most_force * weight;
     uint32_t row = 0, e = 0;
     for (uint32_t foot = 0; foot < N * nfoot; foot++) {
@@ -249,28 +249,28 @@ static uint32_t put_rows(nsi_mpc* mpc, uint32_t nfoot) {
     return row;
 }
 
-nsi_qp_problem nsi_mpc_build(nsi_mpc* mpc, const nsi_mpc_input* input) {
+quad_qp_problem quad_mpc_build(quad_mpc* mpc, const quad_mpc_input* input) {
     linear model;
     make_linear(mpc, input, &model);
     put_hessian(mpc, &model);
     put_gradient(mpc, &model, input);
     uint32_t rows = put_rows(mpc, model.nfoot);
-    return (nsi_qp_problem){.n = N * 3 * model.nfoot,
-                            .m = rows,
-                            .H = mpc->H,
-                            .g = mpc->g,
-                            .start = mpc->start,
-                            .columns = mpc->columns,
-                            .values = mpc->values,
-                            .lower = mpc->lower,
-                            .upper = mpc->upper};
+    return (quad_qp_problem){.n = N * 3 * model.nfoot,
+                             .m = rows,
+                             .H = mpc->H,
+                             .g = mpc->g,
+                             .start = mpc->start,
+                             .columns = mpc->columns,
+                             .values = mpc->values,
+                             .lower = mpc->lower,
+                             .upper = mpc->upper};
 }
 
 // Between the active rows of the QP and those of all feet.
-static void copy_active(nsi_mpc* mpc, const bool stands[NS_LEGS], bool keep) {
+static void copy_active(quad_mpc* mpc, const bool stands[QUAD_LEGS], bool keep) {
     int8_t* at = mpc->active;
     for (int j = 0; j < N; j++) {
-        for (int foot = 0; foot < NS_LEGS; foot++) {
+        for (int foot = 0; foot < QUAD_LEGS; foot++) {
             int8_t* last = mpc->last[j][foot];
             if (!stands[foot]) {
                 if (keep) memset(last, 0, ROWS);
@@ -282,23 +282,23 @@ static void copy_active(nsi_mpc* mpc, const bool stands[NS_LEGS], bool keep) {
     }
 }
 
-bool nsi_mpc_solve(nsi_mpc* mpc, const nsi_mpc_input* input, double forces[NS_LEGS][3],
-                   nsi_qp_report* report) {
-    memset(forces, 0, NS_LEGS * sizeof *forces);
-    *report = (nsi_qp_report){.status = NSI_QP_SOLVED};
-    nsi_qp_problem problem = nsi_mpc_build(mpc, input);
+bool quad_mpc_solve(quad_mpc* mpc, const quad_mpc_input* input, double forces[QUAD_LEGS][3],
+                    quad_qp_report* report) {
+    memset(forces, 0, QUAD_LEGS * sizeof *forces);
+    *report = (quad_qp_report){.status = QUAD_QP_SOLVED};
+    quad_qp_problem problem = quad_mpc_build(mpc, input);
     if (problem.n == 0) return true;
     copy_active(mpc, input->stands, false);
-    *report = nsi_qp_solve(mpc->qp, &problem, mpc->active, mpc->x, mpc->y);
-    bool usable = report->status == NSI_QP_SOLVED ||
-                  (report->status == NSI_QP_INEXACT && report->residual <= USABLE);
+    *report = quad_qp_solve(mpc->qp, &problem, mpc->active, mpc->x, mpc->y);
+    bool usable = report->status == QUAD_QP_SOLVED ||
+                  (report->status == QUAD_QP_INEXACT && report->residual <= USABLE);
     if (!usable) {
-        nsi_mpc_reset(mpc);
+        quad_mpc_reset(mpc);
         return false;
     }
     copy_active(mpc, input->stands, true);
     const double* x = mpc->x;
-    for (int foot = 0; foot < NS_LEGS; foot++) {
+    for (int foot = 0; foot < QUAD_LEGS; foot++) {
         if (!input->stands[foot]) continue;
         memcpy(forces[foot], x, sizeof forces[foot]);
         x += 3;

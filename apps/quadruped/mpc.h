@@ -4,38 +4,38 @@
 //
 // All is in a frame at the trunk's centre of mass with its heading as x and z up.
 
-#ifndef NSI_QUADRUPED_MPC_H
-#define NSI_QUADRUPED_MPC_H
+#ifndef QUADRUPED_MPC_H
+#define QUADRUPED_MPC_H
 
 #include "quadruped/control.h"
 #include "quadruped/qp.h"
 
-typedef struct nsi_mpc nsi_mpc;
+typedef struct quad_mpc quad_mpc;
 
-typedef struct nsi_mpc_input {
+typedef struct quad_mpc_input {
     double rpy[2];              // roll, pitch
     double height;              // above the ground on which feet stand
     double angular_velocity[3]; // of the trunk
     double velocity[3];
-    bool stands[NS_LEGS];
-    double feet[NS_LEGS][3]; // where the ground pushes
+    bool stands[QUAD_LEGS];
+    double feet[QUAD_LEGS][3]; // where the ground pushes
     double wanted_height;
     double wanted_velocity[2];
     double wanted_yaw_rate;
-} nsi_mpc_input;
+} quad_mpc_input;
 
 // @return NS_OK, NS_ERR_NOMEM
-ns_status nsi_mpc_create(double mass, const double inertia[3], const ns_mpc_options* options,
-                         const ns_allocator* allocator, nsi_mpc** out, ns_error* error);
-void nsi_mpc_free(nsi_mpc* mpc);  // NULL is allowed
-void nsi_mpc_reset(nsi_mpc* mpc); // forget the active rows of the last answer
+ns_status quad_mpc_create(double mass, const double inertia[3], const quad_mpc_options* options,
+                          const ns_allocator* allocator, quad_mpc** out, ns_error* error);
+void quad_mpc_free(quad_mpc* mpc);  // NULL is allowed
+void quad_mpc_reset(quad_mpc* mpc); // forget the active rows of the last answer
 
 // The QP of the forces x (step, stance foot, 3): what it points to is the mpc's, until the next call.
-nsi_qp_problem nsi_mpc_build(nsi_mpc* mpc, const nsi_mpc_input* input);
+quad_qp_problem quad_mpc_build(quad_mpc* mpc, const quad_mpc_input* input);
 
 // The forces of the ground on feet for the first step; those of swing feet are 0. Allocates nothing.
 // @return false: the QP has no answer, or one that is too far off; all forces are 0
-bool nsi_mpc_solve(nsi_mpc* mpc, const nsi_mpc_input* input, double forces[NS_LEGS][3],
-                   nsi_qp_report* report);
+bool quad_mpc_solve(quad_mpc* mpc, const quad_mpc_input* input, double forces[QUAD_LEGS][3],
+                    quad_qp_report* report);
 
 #endif

@@ -1,31 +1,34 @@
 // Policies: scales, single precision, files.
 
+#define _POSIX_C_SOURCE 200809L // open_memstream
+
 #include "quadruped/policy.h"
 
-#include "expr/kernels.h"
 #include "neuralsim/nn.h"
 #include "neuralsim/program.h"
+#include "neuralsim/random.h"
 #include "neuralsim/tensors.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { FEATURES = NS_QUADRUPED_FEATURES, JOINTS = NS_QUADRUPED_JOINTS };
+enum { FEATURES = QUAD_FEATURES, JOINTS = QUAD_JOINTS };
 
 static ns_status create(const uint32_t* hidden, uint32_t nhidden, const ns_allocator* allocator,
-                        nsi_policy** out, ns_error* error) {
+                        quad_policy** out, ns_error* error) {
     *out = NULL;
-    bool fits = nhidden >= 1 && nhidden < NSI_MLP_F32_LAYERS;
+    bool fits = nhidden >= 1 && nhidden < QUAD_MLP_F32_LAYERS;
     for (uint32_t k = 0; fits && k < nhidden; k++) {
-        fits = hidden[k] >= 1 && hidden[k] <= NSI_MLP_F32_WIDEST;
+        fits = hidden[k] >= 1 && hidden[k] <= QUAD_MLP_F32_WIDEST;
     }
     if (!fits) {
-        return nsi_fail(error, NS_ERR_ARGUMENT,
-                        "a policy has 1 to %d hidden layers, each 1 to %d wide",
-                        NSI_MLP_F32_LAYERS - 1, NSI_MLP_F32_WIDEST);
+        return quad_fail(error, NS_ERR_ARGUMENT,
+                         "a policy has 1 to %d hidden layers, each 1 to %d wide",
+                         QUAD_MLP_F32_LAYERS - 1, QUAD_MLP_F32_WIDEST);
     }
-    nsi_policy* p = nsi_alloc_zeroed(allocator, sizeof *p);
-    if (!p) return nsi_fail_nomem(error);
+    quad_policy* p = quad_alloc_zeroed(allocator, sizeof *p);
+    if (!p) return quad_fail_nomem(error);
     p->allocator = allocator ? *allocator : ns_default_allocator();
     p->nlayer = nhidden + 1;
     p->sizes[0] = FEATURES;
@@ -36,25 +39,25 @@ static ns_status create(const uint32_t* hidden, uint32_t nhidden, const ns_alloc
     }
     for (int k = 0; k < FEATURES; k++) p->scale[k] = 1.0;
     for (int k = 0; k < JOINTS; k++) p->torque[k] = 1.0;
-    p->weights = nsi_alloc_zeroed(allocator, p->nweight * sizeof *p->weights);
-    p->single = nsi_alloc_zeroed(allocator, p->nweight * sizeof *p->single);
-    p->kernel = nsi_mlp_f32_generic;
-#ifdef NSI_HAVE_AVX2_KERNELS
-    if (nsi_cpu_has_avx2_fma()) p->kernel = nsi_mlp_f32_avx2;
+    p->weights = quad_alloc_zeroed(allocator, p->nweight * sizeof *p->weights);
+    p->single = quad_alloc_zeroed(allocator, p->nweight * sizeof *p->single);
+    p->kernel = quad_mlp_f32_generic;
+#ifdef QUAD_HAVE_AVX2_KERNELS
+    if (quad_cpu_has_avx2_fma()) p->kernel = quad_mlp_f32_avx2;
 #endif
     if (!p->weights || !p->single) {
-        nsi_policy_free(p);
-        return nsi_fail_nomem(error);
+        quad_policy_free(p);
+        return quad_fail_nomem(error);
     }
     *out = p;
     return NS_OK;
 }
 
-ns_status nsi_policy_create(const uint32_t* hidden, uint32_t nhidden, uint64_t seed,
-                            const ns_allocator* allocator, nsi_policy** out, ns_error* error) {
+ns_status quad_policy_create(const uint32_t* hidden, uint32_t nhidden, uint64_t seed,
+                             const ns_allocator* allocator, quad_policy** out, ns_error* error) {
     ns_status status = create(hidden, nhidden, allocator, out, error);
     if (status != NS_OK) return status;
-    nsi_policy* p = *out;
+    quad_policy* p = *out;
     ns_rng rng = ns_rng_seed(seed);
     double* w = p->weights;
     for (uint32_t layer = 0; layer < p->nlayer; layer++) {
@@ -63,15 +66,15 @@ ns_status nsi_policy_create(const uint32_t* hidden, uint32_t nhidden, uint64_t s
         for (uint32_t k = 0; k < nin * nout; k++) w[k] = ns_rng_uniform(&rng, -most, most);
         w += ns_dense_size(nin, nout);
     }
-    nsi_policy_ready(p);
+    quad_policy_ready(p);
     return NS_OK;
 }
 
-ns_status nsi_policy_copy(const nsi_policy* policy, nsi_policy** out, ns_error* error) {
+ns_status quad_policy_copy(const quad_policy* policy, quad_policy** out, ns_error* error) {
     ns_status status =
         create(policy->sizes + 1, policy->nlayer - 1, &policy->allocator, out, error);
     if (status != NS_OK) return status;
-    nsi_policy* p = *out;
+    quad_policy* p = *out;
     memcpy(p->weights, policy->weights, p->nweight * sizeof *p->weights);
     memcpy(p->single, policy->single, p->nweight * sizeof *p->single);
     memcpy(p->mean, policy->mean, sizeof p->mean);
@@ -80,19 +83,19 @@ ns_status nsi_policy_copy(const nsi_policy* policy, nsi_policy** out, ns_error* 
     return NS_OK;
 }
 
-void nsi_policy_free(nsi_policy* policy) {
+void quad_policy_free(quad_policy* policy) {
     if (!policy) return;
     ns_allocator memory = policy->allocator;
-    nsi_free(&memory, policy->weights);
-    nsi_free(&memory, policy->single);
-    nsi_free(&memory, policy);
+    quad_free(&memory, policy->weights);
+    quad_free(&memory, policy->single);
+    quad_free(&memory, policy);
 }
 
 // ---- deciding ------------------------------------------------------------------------------------
 
 // Weight k from features to torques: the first layer computes W' (f - mean) scale + b, the last one is
 // times the torques' scale.
-static double fold(const nsi_policy* p, uint32_t k) {
+static double fold(const quad_policy* p, uint32_t k) {
     const uint32_t width = p->sizes[1], first = FEATURES * width;
     const uint32_t last = p->nweight - (p->sizes[p->nlayer - 1] + 1) * JOINTS;
     double w = p->weights[k];
@@ -105,16 +108,16 @@ static double fold(const nsi_policy* p, uint32_t k) {
     return k >= last ? w * p->torque[(k - last) % JOINTS] : w;
 }
 
-void nsi_policy_fold(const nsi_policy* p, double* weights) {
+void quad_policy_fold(const quad_policy* p, double* weights) {
     for (uint32_t k = 0; k < p->nweight; k++) weights[k] = fold(p, k);
 }
 
-void nsi_policy_ready(nsi_policy* p) {
+void quad_policy_ready(quad_policy* p) {
     for (uint32_t k = 0; k < p->nweight; k++) p->single[k] = (float)fold(p, k);
 }
 
-bool nsi_policy_decide(void* context, const double features[FEATURES], double torques[JOINTS]) {
-    const nsi_policy* p = context;
+bool quad_policy_decide(void* context, const double features[FEATURES], double torques[JOINTS]) {
+    const quad_policy* p = context;
     float x[FEATURES], y[JOINTS];
     for (int k = 0; k < FEATURES; k++) x[k] = (float)features[k];
     p->kernel(p->nlayer, p->sizes, p->single, x, y);
@@ -128,9 +131,9 @@ bool nsi_policy_decide(void* context, const double features[FEATURES], double to
 
 // ---- graphs and files ----------------------------------------------------------------------------
 
-void nsi_policy_trace(const nsi_policy* p, ns_array weights, const ns_expr scaled[FEATURES],
-                      ns_expr torques[JOINTS]) {
-    ns_expr hidden[2][NSI_MLP_F32_WIDEST];
+void quad_policy_trace(const quad_policy* p, ns_array weights, const ns_expr scaled[FEATURES],
+                       ns_expr torques[JOINTS]) {
+    ns_expr hidden[2][QUAD_MLP_F32_WIDEST];
     const ns_expr* x = scaled;
     uint32_t offset = 0;
     for (uint32_t k = 0; k < p->nlayer; k++) {
@@ -144,12 +147,12 @@ void nsi_policy_trace(const nsi_policy* p, ns_array weights, const ns_expr scale
     }
 }
 
-ns_status nsi_policy_save(const nsi_policy* p, const char* path, ns_error* error) {
-    double* folded = nsi_alloc(&p->allocator, p->nweight * sizeof *folded);
-    if (!folded) return nsi_fail_nomem(error);
-    nsi_policy_fold(p, folded);
-    ns_tensor tensors[NSI_MLP_F32_LAYERS];
-    char names[NSI_MLP_F32_LAYERS][16];
+ns_status quad_policy_save(const quad_policy* p, const char* path, ns_error* error) {
+    double* folded = quad_alloc(&p->allocator, p->nweight * sizeof *folded);
+    if (!folded) return quad_fail_nomem(error);
+    quad_policy_fold(p, folded);
+    ns_tensor tensors[QUAD_MLP_F32_LAYERS];
+    char names[QUAD_MLP_F32_LAYERS][16];
     const double* w = folded;
     for (uint32_t k = 0; k < p->nlayer; k++) {
         snprintf(names[k], sizeof names[k], "policy/w%u", k);
@@ -157,15 +160,15 @@ ns_status nsi_policy_save(const nsi_policy* p, const char* path, ns_error* error
         w += ns_dense_size(p->sizes[k], p->sizes[k + 1]);
     }
     ns_status status = ns_tensors_write(path, tensors, p->nlayer, false, &p->allocator, error);
-    nsi_free(&p->allocator, folded);
+    quad_free(&p->allocator, folded);
     return status;
 }
 
 static ns_status take_tensors(const ns_tensors* t, const char* path, const ns_allocator* allocator,
-                              nsi_policy** out, ns_error* error) {
-    uint32_t hidden[NSI_MLP_F32_LAYERS] = {0}, nin = FEATURES;
-    const ns_tensor* layers[NSI_MLP_F32_LAYERS];
-    bool fits = t->count >= 2 && t->count <= NSI_MLP_F32_LAYERS;
+                              quad_policy** out, ns_error* error) {
+    uint32_t hidden[QUAD_MLP_F32_LAYERS] = {0}, nin = FEATURES;
+    const ns_tensor* layers[QUAD_MLP_F32_LAYERS];
+    bool fits = t->count >= 2 && t->count <= QUAD_MLP_F32_LAYERS;
     for (uint32_t k = 0; fits && k < t->count; k++) {
         char name[24];
         snprintf(name, sizeof name, "policy/w%u", k);
@@ -177,10 +180,11 @@ static ns_status take_tensors(const ns_tensors* t, const char* path, const ns_al
         if (fits) hidden[k] = nin = layers[k]->columns;
     }
     if (!fits || nin != JOINTS) {
-        return nsi_fail(error, NS_ERR_ARGUMENT,
-                        "%s: expected matrices policy/w0, policy/w1 ... that lead from %d features "
-                        "to %d torques, each with a last row of biases",
-                        path, FEATURES, JOINTS);
+        return quad_fail(
+            error, NS_ERR_ARGUMENT,
+            "%s: expected matrices policy/w0, policy/w1 ... that lead from %d features "
+            "to %d torques, each with a last row of biases",
+            path, FEATURES, JOINTS);
     }
     ns_status status = create(hidden, t->count - 1, allocator, out, error);
     if (status != NS_OK) return status;
@@ -190,12 +194,12 @@ static ns_status take_tensors(const ns_tensors* t, const char* path, const ns_al
         memcpy(w, layers[k]->data, count * sizeof *w);
         w += count;
     }
-    nsi_policy_ready(*out);
+    quad_policy_ready(*out);
     return NS_OK;
 }
 
-ns_status nsi_policy_load(const char* path, const ns_allocator* allocator, nsi_policy** out,
-                          ns_error* error) {
+ns_status quad_policy_load(const char* path, const ns_allocator* allocator, quad_policy** out,
+                           ns_error* error) {
     *out = NULL;
     ns_tensors tensors = {0};
     ns_status status = ns_tensors_read(path, allocator, &tensors, error);
@@ -204,7 +208,7 @@ ns_status nsi_policy_load(const char* path, const ns_allocator* allocator, nsi_p
     return status;
 }
 
-ns_status nsi_policy_graph(const nsi_policy* p, ns_graph** out, ns_error* error) {
+ns_status quad_policy_graph(const quad_policy* p, ns_graph** out, ns_error* error) {
     ns_status status = ns_graph_create(&p->allocator, out, error);
     if (status == NS_OK) status = ns_trace_begin(*out, error);
     if (status != NS_OK) return status;
@@ -215,7 +219,7 @@ ns_status nsi_policy_graph(const nsi_policy* p, ns_graph** out, ns_error* error)
         snprintf(name, sizeof name, "feature%d", k);
         x[k] = ns_input(name);
     }
-    nsi_policy_trace(p, weights, x, y);
+    quad_policy_trace(p, weights, x, y);
     for (int k = 0; k < JOINTS; k++) {
         snprintf(name, sizeof name, "torque%d", k);
         ns_output(name, y[k]);
@@ -223,28 +227,19 @@ ns_status nsi_policy_graph(const nsi_policy* p, ns_graph** out, ns_error* error)
     return ns_trace_end(error);
 }
 
-ns_status nsi_policy_emit_c(const nsi_policy* p, const char* function, ns_text* out,
-                            ns_error* error) {
-    *out = (ns_text){0};
-    ns_graph* graph = NULL;
-    ns_text network = {0};
-    char inner[128];
-    snprintf(inner, sizeof inner, "%.100s_network", function);
-    double* folded = nsi_alloc(&p->allocator, p->nweight * sizeof *folded);
-    ns_status status = folded ? nsi_policy_graph(p, &graph, error) : nsi_fail_nomem(error);
-    if (status == NS_OK) status = ns_graph_emit_c(graph, inner, &network, error);
-    if (status == NS_OK) {
-        nsi_policy_fold(p, folded);
-        nsi_text_builder b = {.allocator = p->allocator};
-        nsi_text_add(&b, "%s", network.data);
-        nsi_text_add(&b, "\nstatic const double %s_weights[%u] = {", function, p->nweight);
-        for (uint32_t k = 0; k < p->nweight; k++) {
-            nsi_text_add(&b, "%s", k % 4 == 0 ? "\n    " : " ");
-            nsi_text_add_double(&b, folded[k]);
-            nsi_text_add(&b, ",");
-        }
-        nsi_text_add(
-            &b,
+// The function of the network, its weights, and a function that calls the one with the others.
+static ns_status write_c(const quad_policy* p, const char* function, const char* inner,
+                         const char* network, const double* folded, ns_text* out, ns_error* error) {
+    char* text = NULL;
+    size_t size = 0;
+    FILE* file = open_memstream(&text, &size);
+    if (!file) return quad_fail_nomem(error);
+
+    fprintf(file, "%s\nstatic const double %s_weights[%u] = {", network, function, p->nweight);
+    for (uint32_t k = 0; k < p->nweight; k++) {
+        fprintf(file, "%s%.17g,", k % 4 == 0 ? "\n    " : " ", folded[k]);
+    }
+    fprintf(file,
             "\n};\n\n// Torques of the joints of stance legs (N m) from what the controller "
             "sees.\nvoid %s(const double features[%d], double torques[%d]);\n"
             "void %s(const double features[%d], double torques[%d]) {\n"
@@ -252,10 +247,35 @@ ns_status nsi_policy_emit_c(const nsi_policy* p, const char* function, ns_text* 
             "    double work[%s_work + 1];\n"
             "    %s(features, torques, arrays, 0, work);\n}\n",
             function, FEATURES, JOINTS, function, FEATURES, JOINTS, function, inner, inner);
-        status = nsi_text_finish(&b, out, error);
+    bool written = !ferror(file);
+    if (fclose(file) != 0) written = false;
+
+    // The text's memory comes from the policy's allocator.
+    char* copy = written ? quad_alloc(&p->allocator, size + 1) : NULL;
+    if (copy) {
+        memcpy(copy, text, size + 1);
+        *out = (ns_text){.data = copy, .size = size, .allocator = p->allocator};
+    }
+    free(text);
+    return copy ? NS_OK : quad_fail_nomem(error);
+}
+
+ns_status quad_policy_emit_c(const quad_policy* p, const char* function, ns_text* out,
+                             ns_error* error) {
+    *out = (ns_text){0};
+    ns_graph* graph = NULL;
+    ns_text network = {0};
+    char inner[128];
+    snprintf(inner, sizeof inner, "%.100s_network", function);
+    double* folded = quad_alloc(&p->allocator, p->nweight * sizeof *folded);
+    ns_status status = folded ? quad_policy_graph(p, &graph, error) : quad_fail_nomem(error);
+    if (status == NS_OK) status = ns_graph_emit_c(graph, inner, &network, error);
+    if (status == NS_OK) {
+        quad_policy_fold(p, folded);
+        status = write_c(p, function, inner, network.data, folded, out, error);
     }
     ns_text_free(&network);
     ns_graph_free(graph);
-    nsi_free(&p->allocator, folded);
+    quad_free(&p->allocator, folded);
     return status;
 }

@@ -18,9 +18,7 @@
 
 #include "quadruped/qp.h"
 
-#include "expr/kernels.h"
-#include "quadruped/matrix_inverse.h"
-#include "sim/jacobian_product.h"
+#include "quadruped/dense_kernels.h"
 
 #include <math.h>
 
@@ -36,11 +34,11 @@
 #define STATIONARY 1e-10      // residual at which c stays
 enum { REFINEMENTS = 6, CENTRES = 400, LEFT_OUT = 2 };
 
-struct nsi_qp {
+struct quad_qp {
     ns_allocator allocator;
     uint32_t n, m; // most
-    nsi_inverse_kernel* invert;
-    nsi_jacobian_product_kernel* multiply;
+    quad_inverse_kernel* invert;
+    quad_add_rows_kernel* add_rows;
 
     double* inverse;        // (n x n) of H + rho I
     double *g, *x0, *x, *c; // (n) x0 = -inverse g; c: the centre of the proximal term
@@ -63,23 +61,23 @@ struct nsi_qp {
 
 // ---- memory --------------------------------------------------------------------------------
 
-ns_status nsi_qp_create(uint32_t n, uint32_t m, const ns_allocator* allocator, nsi_qp** out,
-                        ns_error* error) {
+ns_status quad_qp_create(uint32_t n, uint32_t m, const ns_allocator* allocator, quad_qp** out,
+                         ns_error* error) {
     *out = NULL;
     if (n == 0) n = 1;
-    nsi_qp* qp = nsi_alloc_zeroed(allocator, sizeof *qp);
-    if (!qp) return nsi_fail_nomem(error);
+    quad_qp* qp = quad_alloc_zeroed(allocator, sizeof *qp);
+    if (!qp) return quad_fail_nomem(error);
     qp->allocator = allocator ? *allocator : ns_default_allocator();
     qp->n = n;
     qp->m = m;
     size_t square = (size_t)n * n;
-    qp->inverse = nsi_alloc(&qp->allocator, (3 * square + 15 * (size_t)n + m) * sizeof(double));
-    qp->v = nsi_alloc(&qp->allocator, 2 * (size_t)n * sizeof *qp->v);
-    qp->rows = nsi_alloc(&qp->allocator, n * sizeof *qp->rows);
-    qp->side = nsi_alloc(&qp->allocator, m);
+    qp->inverse = quad_alloc(&qp->allocator, (3 * square + 15 * (size_t)n + m) * sizeof(double));
+    qp->v = quad_alloc(&qp->allocator, 2 * (size_t)n * sizeof *qp->v);
+    qp->rows = quad_alloc(&qp->allocator, n * sizeof *qp->rows);
+    qp->side = quad_alloc(&qp->allocator, m);
     if (!qp->inverse || !qp->v || !qp->rows || !qp->side) {
-        nsi_qp_free(qp);
-        return nsi_fail_nomem(error);
+        quad_qp_free(qp);
+        return quad_fail_nomem(error);
     }
     double* at = qp->inverse + square;
     for (uint32_t k = 0; k < n; k++, at += n) qp->v[k] = at;
@@ -90,31 +88,31 @@ ns_status nsi_qp_create(uint32_t n, uint32_t m, const ns_allocator* allocator, n
     for (size_t k = 0; k < sizeof vectors / sizeof *vectors; k++, at += n) *vectors[k] = at;
     qp->work = at;
     qp->norms = at + 3 * (size_t)n;
-    qp->invert = nsi_inverse_generic;
-    qp->multiply = nsi_jacobian_product_generic;
-#ifdef NSI_HAVE_AVX2_KERNELS
-    if (nsi_cpu_has_avx2_fma()) {
-        qp->invert = nsi_inverse_avx2;
-        qp->multiply = nsi_jacobian_product_avx2;
+    qp->invert = quad_inverse_generic;
+    qp->add_rows = quad_add_rows_generic;
+#ifdef QUAD_HAVE_AVX2_KERNELS
+    if (quad_cpu_has_avx2_fma()) {
+        qp->invert = quad_inverse_avx2;
+        qp->add_rows = quad_add_rows_avx2;
     }
 #endif
     *out = qp;
     return NS_OK;
 }
 
-void nsi_qp_free(nsi_qp* qp) {
+void quad_qp_free(quad_qp* qp) {
     if (!qp) return;
     ns_allocator memory = qp->allocator;
-    nsi_free(&memory, qp->inverse);
-    nsi_free(&memory, (void*)qp->v);
-    nsi_free(&memory, qp->rows);
-    nsi_free(&memory, qp->side);
-    nsi_free(&memory, qp);
+    quad_free(&memory, qp->inverse);
+    quad_free(&memory, (void*)qp->v);
+    quad_free(&memory, qp->rows);
+    quad_free(&memory, qp->side);
+    quad_free(&memory, qp);
 }
 
 // ---- small products ------------------------------------------------------------------------
 
-static double row_product(const nsi_qp_problem* p, uint32_t row, const double* x) {
+static double row_product(const quad_qp_problem* p, uint32_t row, const double* x) {
     double sum = 0.0;
     for (uint32_t e = p->start[row]; e < p->start[row + 1]; e++) {
         sum += p->values[e] * x[p->columns[e]];
@@ -122,7 +120,7 @@ static double row_product(const nsi_qp_problem* p, uint32_t row, const double* x
     return sum;
 }
 
-static void add_row(const nsi_qp_problem* p, uint32_t row, double factor, double* out) {
+static void add_row(const quad_qp_problem* p, uint32_t row, double factor, double* out) {
     for (uint32_t e = p->start[row]; e < p->start[row + 1]; e++) {
         out[p->columns[e]] += factor * p->values[e];
     }
@@ -135,34 +133,32 @@ static double largest(uint32_t n, const double* x) {
 }
 
 // out += sign * A x for a symmetric matrix.
-static void add_symmetric(nsi_qp* qp, uint32_t n, const double* A, const double* x, double sign,
+static void add_symmetric(quad_qp* qp, uint32_t n, const double* A, const double* x, double sign,
                           double* out) {
     for (uint32_t k = 0; k < n; k++) {
         qp->values[k] = sign * x[k];
         qp->states[k] = A + (size_t)k * n;
     }
-    nsi_jacobian_product_row row = {out, qp->values, qp->states, n};
-    qp->multiply(&row, 1, n, n);
+    qp->add_rows(n, n, qp->values, qp->states, out);
 }
 
 // out -= sum of y_k v_k over W.
-static void subtract_working(nsi_qp* qp, uint32_t n, const double* y, double* out) {
+static void subtract_working(quad_qp* qp, uint32_t n, const double* y, double* out) {
     for (uint32_t k = 0; k < qp->count; k++) {
         qp->values[k] = -y[k];
         qp->states[k] = qp->v[k];
     }
-    nsi_jacobian_product_row row = {out, qp->values, qp->states, qp->count};
-    qp->multiply(&row, 1, n, n);
+    qp->add_rows(n, qp->count, qp->values, qp->states, out);
 }
 
-static double bound(const nsi_qp_problem* p, uint32_t row, int side) {
+static double bound(const quad_qp_problem* p, uint32_t row, int side) {
     return side > 0 ? p->upper[row] : p->lower[row];
 }
 
 // ---- the factor of S -----------------------------------------------------------------------
 
 // Solve L D L' x = b in place.
-static void solve_factor(const nsi_qp* qp, double* b) {
+static void solve_factor(const quad_qp* qp, double* b) {
     const uint32_t count = qp->count;
     const size_t stride = qp->n;
     for (uint32_t i = 0; i < count; i++) {
@@ -181,7 +177,7 @@ static void solve_factor(const nsi_qp* qp, double* b) {
 // The column of S for a row that is to join, into s, and what of it is its own, in relation to its
 // diagonal: close to 0 when the row depends on those in W. Leaves inverse a in the free v, and the
 // column of L in l.
-static double prepare_row(nsi_qp* qp, const nsi_qp_problem* p, uint32_t row, double* pivot) {
+static double prepare_row(quad_qp* qp, const quad_qp_problem* p, uint32_t row, double* pivot) {
     const uint32_t n = p->n, count = qp->count;
     double* v = count < n ? qp->v[count] : qp->d; // when none is free, none is needed
     memset(v, 0, n * sizeof *v);
@@ -190,8 +186,7 @@ static double prepare_row(nsi_qp* qp, const nsi_qp_problem* p, uint32_t row, dou
         qp->values[e] = p->values[p->start[row] + e];
         qp->states[e] = qp->inverse + (size_t)p->columns[p->start[row] + e] * n;
     }
-    nsi_jacobian_product_row product = {v, qp->values, qp->states, entries};
-    qp->multiply(&product, 1, n, n);
+    qp->add_rows(n, entries, qp->values, qp->states, v);
 
     double diagonal = row_product(p, row, v);
     *pivot = diagonal;
@@ -210,7 +205,7 @@ static double prepare_row(nsi_qp* qp, const nsi_qp_problem* p, uint32_t row, dou
 }
 
 // The row that was prepared joins W.
-static void append_row(nsi_qp* qp, uint32_t row, int side, double y, double pivot) {
+static void append_row(quad_qp* qp, uint32_t row, int side, double y, double pivot) {
     uint32_t k = qp->count++;
     qp->rows[k] = row;
     qp->side[row] = (int8_t)side;
@@ -221,7 +216,7 @@ static void append_row(nsi_qp* qp, uint32_t row, int side, double y, double pivo
 
 // Row k of W leaves it: without row and column k, what is below is L D L' plus d l l' (Gill, Golub,
 // Murray & Saunders 1974, method C1).
-static void remove_row(nsi_qp* qp, uint32_t k) {
+static void remove_row(quad_qp* qp, uint32_t k) {
     const size_t stride = qp->n;
     const uint32_t last = --qp->count;
     double *l = qp->l, weight = qp->pivots[k], *freed = qp->v[k];
@@ -253,12 +248,12 @@ static void remove_row(nsi_qp* qp, uint32_t k) {
 // ---- the working set -----------------------------------------------------------------------
 
 // Of an equality the multiplier may have any sign.
-static bool may_leave(const nsi_qp_problem* p, uint32_t row) {
+static bool may_leave(const quad_qp_problem* p, uint32_t row) {
     return p->lower[row] < p->upper[row];
 }
 
 // The multipliers of W as `next`.
-static void solve_working(nsi_qp* qp, const nsi_qp_problem* p) {
+static void solve_working(quad_qp* qp, const quad_qp_problem* p) {
     for (uint32_t k = 0; k < qp->count; k++) {
         uint32_t row = qp->rows[k];
         qp->next[k] = row_product(p, row, qp->x0) - bound(p, row, qp->side[row]);
@@ -268,27 +263,27 @@ static void solve_working(nsi_qp* qp, const nsi_qp_problem* p) {
 
 // Move y towards `next`; the first multiplier to change its sign on the way leaves W. False when all
 // of the way was gone.
-static bool leave_one(nsi_qp* qp, const nsi_qp_problem* p) {
-    uint32_t first = NSI_NONE;
+static bool leave_one(quad_qp* qp, const quad_qp_problem* p) {
+    uint32_t first = QUAD_NONE;
     double step = 1.0;
     for (uint32_t k = 0; k < qp->count; k++) {
         int8_t side = qp->side[qp->rows[k]];
         if (!may_leave(p, qp->rows[k]) || side * qp->next[k] >= 0.0) continue;
         double t = qp->y[k] / (qp->y[k] - qp->next[k]);
-        if (first == NSI_NONE || t < step) step = t, first = k;
+        if (first == QUAD_NONE || t < step) step = t, first = k;
     }
     for (uint32_t k = 0; k < qp->count; k++) {
-        qp->y[k] = first == NSI_NONE ? qp->next[k] : qp->y[k] + step * (qp->next[k] - qp->y[k]);
+        qp->y[k] = first == QUAD_NONE ? qp->next[k] : qp->y[k] + step * (qp->next[k] - qp->y[k]);
     }
-    if (first == NSI_NONE) return false;
+    if (first == QUAD_NONE) return false;
     remove_row(qp, first);
     return true;
 }
 
-// The row outside of W that is violated most for its length; NSI_NONE when none is.
-static uint32_t find_violated(const nsi_qp* qp, const nsi_qp_problem* p, int* side) {
+// The row outside of W that is violated most for its length; QUAD_NONE when none is.
+static uint32_t find_violated(const quad_qp* qp, const quad_qp_problem* p, int* side) {
     const double size = fmax(largest(p->n, qp->x0), largest(p->n, qp->x));
-    uint32_t found = NSI_NONE;
+    uint32_t found = QUAD_NONE;
     double most = 0.0;
     for (uint32_t row = 0; row < p->m; row++) {
         if (qp->side[row] || qp->norms[row] == 0.0) continue;
@@ -310,14 +305,14 @@ typedef enum dependency {
 } dependency;
 
 // A' y into r.
-static void combine_rows(nsi_qp* qp, const nsi_qp_problem* p, uint32_t row, int sign) {
+static void combine_rows(quad_qp* qp, const quad_qp_problem* p, uint32_t row, int sign) {
     memset(qp->r, 0, p->n * sizeof *qp->r);
     add_row(p, row, sign, qp->r);
     for (uint32_t k = 0; k < qp->count; k++) add_row(p, qp->rows[k], qp->next[k], qp->r);
 }
 
 // With `sign` as the multiplier of the row, and those of W, as `next`, that cancel it.
-static dependency classify(nsi_qp* qp, const nsi_qp_problem* p, uint32_t row, int sign) {
+static dependency classify(quad_qp* qp, const quad_qp_problem* p, uint32_t row, int sign) {
     const uint32_t n = p->n;
     for (uint32_t k = 0; k < qp->count; k++) qp->next[k] = -sign * qp->s[k];
     solve_factor(qp, qp->next);
@@ -349,7 +344,7 @@ static dependency classify(nsi_qp* qp, const nsi_qp_problem* p, uint32_t row, in
 
 // A violated row joins W, or is left out for what rounding did to it. False when the rows contradict
 // each other.
-static bool join(nsi_qp* qp, const nsi_qp_problem* p, uint32_t row, int side) {
+static bool join(quad_qp* qp, const quad_qp_problem* p, uint32_t row, int side) {
     double y = 0.0, pivot;
     while (!(prepare_row(qp, p, row, &pivot) > SUSPICIOUS)) {
         dependency found = classify(qp, p, row, side);
@@ -360,7 +355,7 @@ static bool join(nsi_qp* qp, const nsi_qp_problem* p, uint32_t row, int side) {
             break;
         }
         // The multipliers that keep A' y as it is while that of the row moves to its side.
-        uint32_t first = NSI_NONE;
+        uint32_t first = QUAD_NONE;
         double step = INFINITY;
         for (uint32_t k = 0; k < qp->count; k++) {
             int8_t of_k = qp->side[qp->rows[k]];
@@ -368,8 +363,8 @@ static bool join(nsi_qp* qp, const nsi_qp_problem* p, uint32_t row, int side) {
             double t = -qp->y[k] / qp->next[k];
             if (t < step) step = t, first = k;
         }
-        if (first == NSI_NONE && found == CONTRADICTION) return false;
-        if (first == NSI_NONE) {
+        if (first == QUAD_NONE && found == CONTRADICTION) return false;
+        if (first == QUAD_NONE) {
             qp->side[row] = LEFT_OUT;
             return true;
         }
@@ -383,7 +378,7 @@ static bool join(nsi_qp* qp, const nsi_qp_problem* p, uint32_t row, int side) {
 }
 
 // Rows that were active before; those that depend on others are left out.
-static void start_working(nsi_qp* qp, const nsi_qp_problem* p, const int8_t* active) {
+static void start_working(quad_qp* qp, const quad_qp_problem* p, const int8_t* active) {
     qp->count = 0;
     memset(qp->side, 0, p->m);
     for (uint32_t row = 0; row < p->m; row++) {
@@ -398,7 +393,7 @@ static void start_working(nsi_qp* qp, const nsi_qp_problem* p, const int8_t* act
 
 // Newton's method on H x + rho (x - c) + g + A' y = 0 and the rows of W, which is linear: what is
 // left is rounding.
-static void refine(nsi_qp* qp, const nsi_qp_problem* p, double rho) {
+static void refine(quad_qp* qp, const quad_qp_problem* p, double rho) {
     const uint32_t n = p->n;
     double before = INFINITY;
     for (int round = 0; round < REFINEMENTS; round++) {
@@ -431,7 +426,7 @@ static void refine(nsi_qp* qp, const nsi_qp_problem* p, double rho) {
 }
 
 // Solve the problem with the proximal term. What it started from is in W.
-static nsi_qp_status solve_centred(nsi_qp* qp, const nsi_qp_problem* p, double rho) {
+static quad_qp_status solve_centred(quad_qp* qp, const quad_qp_problem* p, double rho) {
     const uint32_t n = p->n;
     for (uint32_t i = 0; i < n; i++) qp->g[i] = p->g[i] - rho * qp->c[i];
     memset(qp->x0, 0, n * sizeof *qp->x0);
@@ -443,9 +438,9 @@ static nsi_qp_status solve_centred(nsi_qp* qp, const nsi_qp_problem* p, double r
         subtract_working(qp, n, qp->y, qp->x);
         int side = 0;
         uint32_t row = find_violated(qp, p, &side);
-        if (row == NSI_NONE) {
+        if (row == QUAD_NONE) {
             refine(qp, p, rho);
-            return NSI_QP_SOLVED;
+            return QUAD_QP_SOLVED;
         }
         if (!join(qp, p, row, side)) {
             // What proves it, as multipliers of all rows; none has the wrong sign by rounding.
@@ -454,16 +449,16 @@ static nsi_qp_status solve_centred(nsi_qp* qp, const nsi_qp_problem* p, double r
                 qp->y[k] = wrong ? 0.0 : qp->next[k];
             }
             qp->side[row] = (int8_t)side;
-            return NSI_QP_INFEASIBLE;
+            return QUAD_QP_INFEASIBLE;
         }
     }
-    return NSI_QP_INEXACT;
+    return QUAD_QP_INEXACT;
 }
 
-static void put_multipliers(const nsi_qp* qp, const nsi_qp_problem* p, nsi_qp_status status,
+static void put_multipliers(const quad_qp* qp, const quad_qp_problem* p, quad_qp_status status,
                             double* y) {
     for (uint32_t row = 0; row < p->m; row++) y[row] = 0.0;
-    if (status == NSI_QP_INFEASIBLE) { // the row that could not join has the multiplier 1
+    if (status == QUAD_QP_INFEASIBLE) { // the row that could not join has the multiplier 1
         for (uint32_t row = 0; row < p->m; row++) {
             if (qp->side[row] != LEFT_OUT) y[row] = qp->side[row];
         }
@@ -472,7 +467,7 @@ static void put_multipliers(const nsi_qp* qp, const nsi_qp_problem* p, nsi_qp_st
 }
 
 // Does the objective fall along d for ever, with no row in the way?
-static bool is_unbounded(nsi_qp* qp, const nsi_qp_problem* p, double* d) {
+static bool is_unbounded(quad_qp* qp, const quad_qp_problem* p, double* d) {
     const uint32_t n = p->n;
     double size = largest(n, d), slope = 0.0, terms = 0.0, most = 0.0;
     if (!(size > 0.0)) return false;
@@ -494,8 +489,8 @@ static bool is_unbounded(nsi_qp* qp, const nsi_qp_problem* p, double* d) {
 }
 
 // Move the centre until it stays.
-static nsi_qp_status solve_proximal(nsi_qp* qp, const nsi_qp_problem* p, const int8_t* active,
-                                    double* y) {
+static quad_qp_status solve_proximal(quad_qp* qp, const quad_qp_problem* p, const int8_t* active,
+                                     double* y) {
     const uint32_t n = p->n;
     double most = 0.0;
     for (uint32_t i = 0; i < n; i++) most = fmax(most, p->H[(size_t)i * n + i]);
@@ -503,33 +498,33 @@ static nsi_qp_status solve_proximal(nsi_qp* qp, const nsi_qp_problem* p, const i
     const double rho = PROXIMAL * most;
     memcpy(qp->inverse, p->H, (size_t)n * n * sizeof *qp->inverse);
     for (uint32_t i = 0; i < n; i++) qp->inverse[(size_t)i * n + i] += rho;
-    if (!qp->invert(n, qp->inverse, 0.0, qp->work)) return NSI_QP_BAD_INPUT; // not semidefinite
+    if (!qp->invert(n, qp->inverse, 0.0, qp->work)) return QUAD_QP_BAD_INPUT; // not semidefinite
     start_working(qp, p, active);
     for (int round = 0; round < CENTRES; round++) {
-        nsi_qp_status status = solve_centred(qp, p, rho);
-        if (status != NSI_QP_SOLVED) return status;
+        quad_qp_status status = solve_centred(qp, p, rho);
+        if (status != QUAD_QP_SOLVED) return status;
         put_multipliers(qp, p, status, y);
-        if (nsi_qp_residual(p, qp->x, y, qp->work) <= STATIONARY) break;
+        if (quad_qp_residual(p, qp->x, y, qp->work) <= STATIONARY) break;
         for (uint32_t i = 0; i < n; i++) {
             qp->d[i] = qp->x[i] - qp->c[i];
             qp->c[i] = qp->x[i];
         }
         if (is_unbounded(qp, p, qp->d)) {
             memcpy(qp->x, qp->d, n * sizeof *qp->x);
-            return NSI_QP_UNBOUNDED;
+            return QUAD_QP_UNBOUNDED;
         }
     }
-    return NSI_QP_SOLVED;
+    return QUAD_QP_SOLVED;
 }
 
 // The larger of the bounds of a row that are neither infinite nor 0; infinite when none is.
-static double widest_bound(const nsi_qp_problem* p, uint32_t row) {
+static double widest_bound(const quad_qp_problem* p, uint32_t row) {
     double lower = fabs(p->lower[row]), upper = fabs(p->upper[row]);
     double widest = fmax(isinf(lower) ? 0.0 : lower, isinf(upper) ? 0.0 : upper);
     return widest > 0.0 ? widest : (double)INFINITY;
 }
 
-double nsi_qp_residual(const nsi_qp_problem* p, const double* x, const double* y, double* work) {
+double quad_qp_residual(const quad_qp_problem* p, const double* x, const double* y, double* work) {
     const uint32_t n = p->n;
     double *Hx = work, *Ay = work + n;
     memset(Ay, 0, n * sizeof *Ay);
@@ -582,23 +577,23 @@ double nsi_qp_residual(const nsi_qp_problem* p, const double* x, const double* y
 
 // Norms of rows, and what is wrong with the numbers; also rows without entries that contradict
 // themselves.
-static nsi_qp_status check(nsi_qp* qp, const nsi_qp_problem* p) {
-    nsi_qp_status status = NSI_QP_SOLVED;
-    if (p->n > qp->n || p->m > qp->m) return NSI_QP_BAD_INPUT;
+static quad_qp_status check(quad_qp* qp, const quad_qp_problem* p) {
+    quad_qp_status status = QUAD_QP_SOLVED;
+    if (p->n > qp->n || p->m > qp->m) return QUAD_QP_BAD_INPUT;
     for (uint32_t row = 0; row < p->m; row++) {
         double norm = 0.0;
         for (uint32_t e = p->start[row]; e < p->start[row + 1]; e++) {
-            if (!isfinite(p->values[e])) return NSI_QP_BAD_INPUT;
+            if (!isfinite(p->values[e])) return QUAD_QP_BAD_INPUT;
             norm = fmax(norm, fabs(p->values[e]));
         }
         qp->norms[row] = norm;
         double lower = p->lower[row], upper = p->upper[row];
-        if (!(lower <= upper) || lower == INFINITY || upper == -INFINITY) return NSI_QP_BAD_INPUT;
-        if (norm == 0.0 && (lower > 0.0 || upper < 0.0)) status = NSI_QP_INFEASIBLE;
+        if (!(lower <= upper) || lower == INFINITY || upper == -INFINITY) return QUAD_QP_BAD_INPUT;
+        if (norm == 0.0 && (lower > 0.0 || upper < 0.0)) status = QUAD_QP_INFEASIBLE;
     }
     for (uint32_t i = 0; i < p->n; i++) {
         double diagonal = p->H[(size_t)i * p->n + i];
-        if (!(diagonal >= 0.0) || isinf(diagonal) || !isfinite(p->g[i])) return NSI_QP_BAD_INPUT;
+        if (!(diagonal >= 0.0) || isinf(diagonal) || !isfinite(p->g[i])) return QUAD_QP_BAD_INPUT;
     }
     double finite[4] = {0}; // x - x is NaN for what is not finite
     size_t k = 0, count = (size_t)p->n * p->n;
@@ -606,11 +601,11 @@ static nsi_qp_status check(nsi_qp* qp, const nsi_qp_problem* p) {
         for (size_t l = 0; l < 4; l++) finite[l] += p->H[k + l] - p->H[k + l];
     }
     for (; k < count; k++) finite[0] += p->H[k] - p->H[k];
-    return finite[0] + finite[1] + finite[2] + finite[3] == 0.0 ? status : NSI_QP_BAD_INPUT;
+    return finite[0] + finite[1] + finite[2] + finite[3] == 0.0 ? status : QUAD_QP_BAD_INPUT;
 }
 
 // One of the rows without entries that contradict themselves proves it.
-static void prove_empty(const nsi_qp* qp, const nsi_qp_problem* p, double* y) {
+static void prove_empty(const quad_qp* qp, const quad_qp_problem* p, double* y) {
     for (uint32_t row = 0; row < p->m; row++) {
         if (qp->norms[row] > 0.0 || (p->lower[row] <= 0.0 && p->upper[row] >= 0.0)) continue;
         y[row] = p->upper[row] < 0.0 ? 1.0 : -1.0;
@@ -618,15 +613,15 @@ static void prove_empty(const nsi_qp* qp, const nsi_qp_problem* p, double* y) {
     }
 }
 
-nsi_qp_report nsi_qp_solve(nsi_qp* qp, const nsi_qp_problem* p, int8_t* active, double* x,
-                           double* y) {
+quad_qp_report quad_qp_solve(quad_qp* qp, const quad_qp_problem* p, int8_t* active, double* x,
+                             double* y) {
     const uint32_t n = p->n;
     const size_t bytes = (size_t)n * n * sizeof(double);
-    nsi_qp_report report = {.status = check(qp, p), .residual = INFINITY};
+    quad_qp_report report = {.status = check(qp, p), .residual = INFINITY};
     memset(x, 0, n * sizeof *x);
     memset(y, 0, p->m * sizeof *y);
-    if (report.status == NSI_QP_INFEASIBLE) prove_empty(qp, p, y);
-    if (report.status != NSI_QP_SOLVED) return report;
+    if (report.status == QUAD_QP_INFEASIBLE) prove_empty(qp, p, y);
+    if (report.status != QUAD_QP_SOLVED) return report;
     qp->iterations = 0;
     qp->limit = 10 * (n + p->m) + 50;
     memset(qp->c, 0, n * sizeof *qp->c);
@@ -637,22 +632,22 @@ nsi_qp_report nsi_qp_solve(nsi_qp* qp, const nsi_qp_problem* p, int8_t* active, 
         start_working(qp, p, active);
         report.status = solve_centred(qp, p, 0.0);
         put_multipliers(qp, p, report.status, y);
-        report.residual = nsi_qp_residual(p, qp->x, y, qp->work);
+        report.residual = quad_qp_residual(p, qp->x, y, qp->work);
     }
-    bool exact = report.status == NSI_QP_INFEASIBLE || report.residual <= NSI_QP_TOLERANCE;
+    bool exact = report.status == QUAD_QP_INFEASIBLE || report.residual <= QUAD_QP_TOLERANCE;
     if (!definite || !exact) {
         uint32_t before = qp->iterations;
         qp->limit += before + 20 * CENTRES;
         report.status = solve_proximal(qp, p, active, y);
-        if (report.status == NSI_QP_BAD_INPUT) return report;
+        if (report.status == QUAD_QP_BAD_INPUT) return report;
         put_multipliers(qp, p, report.status, y);
-        report.residual = nsi_qp_residual(p, qp->x, y, qp->work);
+        report.residual = quad_qp_residual(p, qp->x, y, qp->work);
     }
     memcpy(x, qp->x, n * sizeof *x);
-    if (report.status == NSI_QP_INFEASIBLE || report.status == NSI_QP_UNBOUNDED) {
+    if (report.status == QUAD_QP_INFEASIBLE || report.status == QUAD_QP_UNBOUNDED) {
         report.residual = INFINITY;
-    } else if (report.status == NSI_QP_SOLVED && !(report.residual <= NSI_QP_TOLERANCE)) {
-        report.status = NSI_QP_INEXACT;
+    } else if (report.status == QUAD_QP_SOLVED && !(report.residual <= QUAD_QP_TOLERANCE)) {
+        report.status = QUAD_QP_INEXACT;
     }
     report.iterations = qp->iterations;
     report.active = qp->count;

@@ -4,12 +4,12 @@
 
 #include "quadruped/control.h"
 
-#include "base/common.h"
 #include "quadruped/leg.h"
+#include "quadruped/support.h"
 
 #include <math.h>
 
-static void set_joints(ns_quadruped* robot) {
+static void set_joints(quad_robot* robot) {
     static const char* const names[] = {
         "FR_abduction", "FR_upper", "FR_lower", "FL_abduction", "FL_upper", "FL_lower",
         "RR_abduction", "RR_upper", "RR_lower", "RL_abduction", "RL_upper", "RL_lower"};
@@ -17,8 +17,8 @@ static void set_joints(ns_quadruped* robot) {
     robot->trunk = "trunk";
 }
 
-ns_quadruped ns_quadruped_laikago(void) {
-    ns_quadruped robot = {
+quad_robot quad_laikago(void) {
+    quad_robot robot = {
         .name = "laikago",
         .toe_radius = 0.03,
         .home = {0.0, 0.07, -0.59},
@@ -30,10 +30,10 @@ ns_quadruped ns_quadruped_laikago(void) {
         .body_height = 0.42,
     };
     set_joints(&robot);
-    for (int k = 0; k < NS_LEGS; k++) {
+    for (int k = 0; k < QUAD_LEGS; k++) {
         const bool front = k < 2, left = k % 2 == 1;
         const double side = left ? 1.0 : -1.0;
-        robot.legs[k] = (ns_leg_def){
+        robot.legs[k] = (quad_leg_def){
             .hip = {front ? 0.199095 : -0.238195, side * 0.0817145, -0.03},
             .abduction_sign = side,
             .upper = {0.0, left ? 0.055855 : -0.053565, 0.0},
@@ -47,8 +47,8 @@ ns_quadruped ns_quadruped_laikago(void) {
     return robot;
 }
 
-ns_quadruped ns_quadruped_a1(void) {
-    ns_quadruped robot = {
+quad_robot quad_a1(void) {
+    quad_robot robot = {
         .name = "a1",
         .toe_radius = 0.02,
         .home = {0.0, 0.9, -1.8},
@@ -60,10 +60,10 @@ ns_quadruped ns_quadruped_a1(void) {
         .body_height = 0.24,
     };
     set_joints(&robot);
-    for (int k = 0; k < NS_LEGS; k++) {
+    for (int k = 0; k < QUAD_LEGS; k++) {
         const bool front = k < 2, left = k % 2 == 1;
         const double side = left ? 1.0 : -1.0;
-        robot.legs[k] = (ns_leg_def){
+        robot.legs[k] = (quad_leg_def){
             .hip = {front ? 0.183 : -0.183, side * 0.047, 0.0},
             .abduction_sign = 1.0,
             .upper = {0.0, side * 0.08505, 0.0},
@@ -79,29 +79,29 @@ ns_quadruped ns_quadruped_a1(void) {
 
 // ---- models --------------------------------------------------------------------------------
 
-ns_status ns_quadruped_bind(const ns_model* model, const ns_quadruped* robot, ns_quadruped_map* out,
-                            ns_error* error) {
+ns_status quad_bind(const ns_model* model, const quad_robot* robot, quad_map* out,
+                    ns_error* error) {
     ns_model_sizes sizes = ns_model_get_sizes(model);
-    *out = (ns_quadruped_map){.nq = sizes.nq, .nv = sizes.nv, .nu = sizes.nu};
+    *out = (quad_map){.nq = sizes.nq, .nv = sizes.nv, .nu = sizes.nu};
     uint32_t trunk = ns_model_find_link(model, robot->trunk);
     if (trunk == UINT32_MAX || ns_model_link(model, trunk)->joint_type != NS_JOINT_FLOATING) {
-        return nsi_fail(
+        return quad_fail(
             error, NS_ERR_ARGUMENT,
             "the model has no link \"%.100s\" on a floating joint; a quadruped needs one",
             robot->trunk);
     }
     out->base_q = ns_model_joint_q(model, trunk);
     out->base_v = ns_model_joint_v(model, trunk);
-    for (int k = 0; k < NS_QUADRUPED_JOINTS; k++) {
+    for (int k = 0; k < QUAD_JOINTS; k++) {
         uint32_t joint = ns_model_find_joint(model, robot->joints[k]);
         bool right = joint != UINT32_MAX &&
                      ns_model_link(model, joint)->joint_type == NS_JOINT_REVOLUTE &&
                      ns_model_joint_q(model, joint) != UINT32_MAX;
         if (!right) {
-            return nsi_fail(error, NS_ERR_ARGUMENT,
-                            "the model has no hinge \"%.100s\" with a coordinate of its own; name "
-                            "the joints of the model, or of the robot, so that they fit",
-                            robot->joints[k]);
+            return quad_fail(error, NS_ERR_ARGUMENT,
+                             "the model has no hinge \"%.100s\" with a coordinate of its own; name "
+                             "the joints of the model, or of the robot, so that they fit",
+                             robot->joints[k]);
         }
         out->q[k] = ns_model_joint_q(model, joint);
         out->v[k] = ns_model_joint_v(model, joint);
@@ -109,34 +109,33 @@ ns_status ns_quadruped_bind(const ns_model* model, const ns_quadruped* robot, ns
     return NS_OK;
 }
 
-ns_quadruped_state ns_quadruped_read(const ns_quadruped_map* map, const double* x) {
-    ns_quadruped_state state = {0};
+quad_state quad_read(const quad_map* map, const double* x) {
+    quad_state state = {0};
     const double *q = x, *qd = x + map->nq;
     memcpy(state.position, q + map->base_q, sizeof state.position);
     memcpy(state.quaternion, q + map->base_q + 3, sizeof state.quaternion);
     memcpy(state.velocity, qd + map->base_v, sizeof state.velocity);
     memcpy(state.angular_velocity, qd + map->base_v + 3, sizeof state.angular_velocity);
-    for (int k = 0; k < NS_QUADRUPED_JOINTS; k++) {
+    for (int k = 0; k < QUAD_JOINTS; k++) {
         state.q[k] = q[map->q[k]];
         state.qd[k] = qd[map->v[k]];
     }
     return state;
 }
 
-void ns_quadruped_start(const ns_quadruped_map* map, const ns_quadruped* robot, double* x) {
+void quad_start(const quad_map* map, const quad_robot* robot, double* x) {
     memset(x, 0, ((size_t)map->nq + map->nv) * sizeof *x);
     double lowest = 0.0;
-    for (int k = 0; k < NS_LEGS; k++) {
+    for (int k = 0; k < QUAD_LEGS; k++) {
         double toe[3];
-        nsi_leg_toe(&robot->legs[k], robot->home, toe);
+        quad_leg_toe(&robot->legs[k], robot->home, toe);
         lowest = fmin(lowest, toe[2]);
     }
     x[map->base_q + 2] = robot->toe_radius - lowest;
     x[map->base_q + 3] = 1.0;
-    for (int k = 0; k < NS_QUADRUPED_JOINTS; k++) x[map->q[k]] = robot->home[k % NS_LEG_JOINTS];
+    for (int k = 0; k < QUAD_JOINTS; k++) x[map->q[k]] = robot->home[k % QUAD_LEG_JOINTS];
 }
 
-void ns_quadruped_write(const ns_quadruped_map* map, const double torques[NS_QUADRUPED_JOINTS],
-                        double* c) {
-    for (int k = 0; k < NS_QUADRUPED_JOINTS; k++) c[map->nu + map->v[k]] = torques[k];
+void quad_write(const quad_map* map, const double torques[QUAD_JOINTS], double* c) {
+    for (int k = 0; k < QUAD_JOINTS; k++) c[map->nu + map->v[k]] = torques[k];
 }

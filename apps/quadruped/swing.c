@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-void nsi_swing_target(const ns_swing_options* swing, double stance_duration,
-                      const double foothold[2], const double velocity[2], double yaw_rate,
-                      const ns_command* command, double height, double target[3]) {
+void quad_swing_target(const quad_swing_options* swing, double stance_duration,
+                       const double foothold[2], const double velocity[2], double yaw_rate,
+                       const quad_command* command, double height, double target[3]) {
     const double turn[2] = {-foothold[1], foothold[0]}; // velocity of the foothold at 1 rad/s
     for (int i = 0; i < 2; i++) {
         double v = velocity[i] + yaw_rate * turn[i];
@@ -16,8 +16,8 @@ void nsi_swing_target(const ns_swing_options* swing, double stance_duration,
     target[2] = swing->clearance - height;
 }
 
-void nsi_swing_path(const ns_swing_options* swing, double phase, const double start[3],
-                    const double end[3], double at[3]) {
+void quad_swing_path(const quad_swing_options* swing, double phase, const double start[3],
+                     const double end[3], double at[3]) {
     const double pi = acos(-1.0);
     double s = fmin(fmax(phase, 0.0), 1.0);
     s = s <= 0.5 ? 0.8 * sin(pi * s) : 0.8 + 0.4 * (s - 0.5);

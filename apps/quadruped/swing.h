@@ -1,7 +1,7 @@
 // Where swing feet go: the foothold, and the path to it.
 
-#ifndef NSI_QUADRUPED_SWING_H
-#define NSI_QUADRUPED_SWING_H
+#ifndef QUADRUPED_SWING_H
+#define QUADRUPED_SWING_H
 
 #include "quadruped/control.h"
 
@@ -14,13 +14,13 @@
 // @param velocity  (2) of the trunk, yaw_rate of it; both in its own heading
 // @param height    of the trunk's origin above the centre of the toe when it has landed
 // @param target    (3) in a frame at the trunk's origin with its heading and z up
-void nsi_swing_target(const ns_swing_options* swing, double stance_duration,
-                      const double foothold[2], const double velocity[2], double yaw_rate,
-                      const ns_command* command, double height, double target[3]);
+void quad_swing_target(const quad_swing_options* swing, double stance_duration,
+                       const double foothold[2], const double velocity[2], double yaw_rate,
+                       const quad_command* command, double height, double target[3]);
 
 // The foot at a phase (0 to 1) of swing: straight in x and y, a parabola in z through start, an apex
 // in the middle and end; the phase is warped so that it leaves the ground fast and lands slowly.
-void nsi_swing_path(const ns_swing_options* swing, double phase, const double start[3],
-                    const double end[3], double at[3]);
+void quad_swing_path(const quad_swing_options* swing, double phase, const double start[3],
+                     const double end[3], double at[3]);
 
 #endif

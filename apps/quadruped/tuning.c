@@ -14,17 +14,18 @@
 
 #include "quadruped/tuning.h"
 
-#include "model/pose.h"
 #include "neuralsim/program.h"
 #include "neuralsim/vec.h"
+#include "quadruped/support.h"
 
 #include <math.h>
 #include <stdio.h>
 
 enum {
-    FEATURES = NS_QUADRUPED_FEATURES,
-    JOINTS = NS_QUADRUPED_JOINTS,
+    FEATURES = QUAD_FEATURES,
+    JOINTS = QUAD_JOINTS,
     LANES = 4,
+    BLOCK_HEAD = 16, // bytes before a block of memory; keeps its alignment
     // Inputs of the graph of a decision
     IN_QUATERNION = 0,
     IN_VELOCITY = 4,
@@ -44,7 +45,7 @@ enum {
 };
 
 // Errors: of the motion (as above), and of the height.
-enum { MOTION = 5, HEIGHT = 5, ERRORS = NSI_TUNE_ERRORS };
+enum { MOTION = 5, HEIGHT = 5, ERRORS = QUAD_TUNE_ERRORS };
 
 // Robots side by side: a thread takes a group of them all the way back.
 typedef struct group {
@@ -54,16 +55,16 @@ typedef struct group {
     bool failed;
 } group;
 
-struct nsi_tune {
+struct quad_tune {
     ns_allocator allocator;
-    const nsi_walk_env* place;
-    nsi_walk_options walk_options;
-    nsi_tune_options options;
-    nsi_policy* policy;
+    const quad_walk_env* place;
+    quad_walk_options walk_options;
+    quad_tune_options options;
+    quad_policy* policy;
     uint32_t period, decisions;
     uint64_t seed; // of the next walk
-    nsi_walk** walks;
-    nsi_tune_tape* tapes;
+    quad_walk** walks;
+    quad_tune_tape* tapes;
     uint32_t* ages; // decisions since the start of each walk
 
     ns_program* decision;                    // its derivative
@@ -71,24 +72,33 @@ struct nsi_tune {
     double *x, *c, *seeds, *dx, *dc;         // of all robots, one step
     double *x_bar, *torque_bar, *sample_bar; // (robots x nx), (x 12), (x decisions x 3)
     double (*means)[ERRORS];                 // (robots) of errors
-    nsi_arena arena;
-    nsi_tune_observer* observe;
+    void* blocks; // memory, each block beginning with the address of the one before
+    quad_tune_observer* observe;
     void* context;
 };
 
-nsi_tune_options nsi_default_tune_options(void) {
-    return (nsi_tune_options){.robots = 16,
-                              .iterations = 300,
-                              .rate = 1e-4,
-                              .clip = 1.0,
-                              .unit = {0.05, 0.03, 0.03, 0.1, 0.1, 0.005},
-                              .ripple = 0.1,
-                              .seed = 1,
-                              .threads = 1};
+quad_tune_options quad_default_tune_options(void) {
+    return (quad_tune_options){.robots = 16,
+                               .iterations = 300,
+                               .rate = 1e-4,
+                               .clip = 1.0,
+                               .unit = {0.05, 0.03, 0.03, 0.1, 0.1, 0.005},
+                               .ripple = 0.1,
+                               .seed = 1,
+                               .threads = 1};
 }
 
-static double* numbers(nsi_tune* t, size_t count) {
-    double* block = nsi_arena_alloc(&t->arena, count * sizeof *block);
+// Memory that lives as long as the tuning.
+static void* tune_alloc(quad_tune* t, size_t size) {
+    void** block = quad_alloc(&t->allocator, BLOCK_HEAD + size);
+    if (!block) return NULL;
+    *block = t->blocks;
+    t->blocks = block;
+    return (char*)block + BLOCK_HEAD;
+}
+
+static double* numbers(quad_tune* t, size_t count) {
+    double* block = tune_alloc(t, count * sizeof *block);
     if (block) memset(block, 0, count * sizeof *block);
     return block;
 }
@@ -99,8 +109,8 @@ static vec3 constant(const double v[3]) {
     return v3_const(v[0], v[1], v[2]);
 }
 
-// As nsi_leg_toe().
-static vec3 trace_toe(const ns_leg_def* leg, const ns_expr q[3]) {
+// As quad_leg_toe().
+static vec3 trace_toe(const quad_leg_def* leg, const ns_expr q[3]) {
     const vec3 x = v3_const(1.0, 0.0, 0.0), y = v3_const(0.0, 1.0, 0.0);
     mat3 abduction = m3_axis_angle(x, ns_mul(ns_const(leg->abduction_sign), q[0]));
     vec3 toe = m3_apply(m3_axis_angle(y, q[2]), constant(leg->toe));
@@ -123,9 +133,9 @@ static void trace_motion(mat3 R, vec3 velocity, vec3 angular, ns_expr out[MOTION
     out[4] = ns_neg(ns_asin(R.e[2][0]));
 }
 
-static void trace_decision(const nsi_tune* t) {
-    const nsi_policy* p = t->policy;
-    const ns_quadruped* robot = &t->place->robot;
+static void trace_decision(const quad_tune* t) {
+    const quad_policy* p = t->policy;
+    const quad_robot* robot = &t->place->robot;
     ns_expr in[NIN], features[FEATURES], torques[JOINTS], motion[MOTION];
     char name[16];
     for (int k = 0; k < NIN; k++) {
@@ -151,7 +161,7 @@ static void trace_decision(const nsi_tune* t) {
     features[3] = motion[3];
     features[4] = motion[4];
     features[5] = ns_const(0.0);
-    for (int leg = 0; leg < NS_LEGS; leg++) {
+    for (int leg = 0; leg < QUAD_LEGS; leg++) {
         vec3 toe = trace_toe(&robot->legs[leg], in + IN_JOINTS + 3 * leg);
         features[9 + leg] = in[IN_STANDS + leg];
         for (int i = 0; i < 3; i++) features[13 + 3 * leg + i] = toe.e[i];
@@ -160,7 +170,7 @@ static void trace_decision(const nsi_tune* t) {
     for (int k = 0; k < FEATURES; k++) {
         features[k] = ns_mul(ns_sub(features[k], ns_const(p->mean[k])), ns_const(p->scale[k]));
     }
-    nsi_policy_trace(p, weights, features, torques);
+    quad_policy_trace(p, weights, features, torques);
     for (int k = 0; k < NOUT; k++) {
         snprintf(name, sizeof name, "out%d", k);
         ns_expr y = k < OUT_SAMPLE   ? ns_mul(ns_const(p->torque[k]), torques[k])
@@ -170,7 +180,7 @@ static void trace_decision(const nsi_tune* t) {
     }
 }
 
-static ns_status build(nsi_tune* t, ns_error* error) {
+static ns_status build(quad_tune* t, ns_error* error) {
     ns_graph *value = NULL, *gradient = NULL;
     uint32_t wrt[NSTATE];
     for (uint32_t k = 0; k < NSTATE; k++) wrt[k] = k;
@@ -191,9 +201,9 @@ static ns_status build(nsi_tune* t, ns_error* error) {
     for (uint32_t k = 0; status == NS_OK && k < t->options.robots / LANES; k++) {
         group* g = &t->groups[k];
         ns_workspace_size size = {.batch = LANES, .steps = 1, .threads = 1};
-        g->work = nsi_arena_alloc(&t->arena, ns_program_work_size(t->decision));
+        g->work = tune_alloc(t, ns_program_work_size(t->decision));
         g->gradient = numbers(t, t->policy->nweight);
-        if (!g->work || !g->gradient) status = nsi_fail_nomem(error);
+        if (!g->work || !g->gradient) status = quad_fail_nomem(error);
         if (status == NS_OK) {
             status = ns_workspace_create(t->place->system, &size, &g->rollouts, error);
         }
@@ -205,24 +215,24 @@ static ns_status build(nsi_tune* t, ns_error* error) {
 
 // ---- making one ------------------------------------------------------------------------------------
 
-static bool make_tape(nsi_tune* t, nsi_tune_tape* tape) {
+static bool make_tape(quad_tune* t, quad_tune_tape* tape) {
     const size_t n = t->decisions, steps = n * t->period;
     tape->states = numbers(t, (steps + 1) * t->place->nx);
     tape->controls = numbers(t, steps * t->place->nc);
     tape->features = numbers(t, n * FEATURES);
-    tape->commands = nsi_arena_alloc(&t->arena, n * sizeof *tape->commands);
-    tape->averaged = nsi_arena_alloc(&t->arena, n * sizeof *tape->averaged);
-    tape->stands = nsi_arena_alloc(&t->arena, n * sizeof *tape->stands);
+    tape->commands = tune_alloc(t, n * sizeof *tape->commands);
+    tape->averaged = tune_alloc(t, n * sizeof *tape->averaged);
+    tape->stands = tune_alloc(t, n * sizeof *tape->stands);
     return tape->states && tape->controls && tape->features && tape->commands && tape->averaged &&
            tape->stands;
 }
 
-static bool make_room(nsi_tune* t) {
+static bool make_room(quad_tune* t) {
     const size_t n = t->options.robots, nx = t->place->nx, nc = t->place->nc;
-    t->walks = nsi_arena_alloc(&t->arena, n * sizeof *t->walks);
-    t->tapes = nsi_arena_alloc(&t->arena, n * sizeof *t->tapes);
-    t->ages = nsi_arena_alloc(&t->arena, n * sizeof *t->ages);
-    t->groups = nsi_arena_alloc(&t->arena, n / LANES * sizeof *t->groups);
+    t->walks = tune_alloc(t, n * sizeof *t->walks);
+    t->tapes = tune_alloc(t, n * sizeof *t->tapes);
+    t->ages = tune_alloc(t, n * sizeof *t->ages);
+    t->groups = tune_alloc(t, n / LANES * sizeof *t->groups);
     if (t->walks) memset(t->walks, 0, n * sizeof *t->walks);
     if (t->groups) memset(t->groups, 0, n / LANES * sizeof *t->groups);
     t->x = numbers(t, n * nx);
@@ -241,115 +251,119 @@ static bool make_room(nsi_tune* t) {
     memset(t->ages, 0, n * sizeof *t->ages);
     for (size_t k = 0; k < n; k++) {
         if (!make_tape(t, &t->tapes[k])) return false;
-        ns_quadruped_start(&t->place->map, &t->place->robot, t->tapes[k].states);
+        quad_start(&t->place->map, &t->place->robot, t->tapes[k].states);
     }
     return true;
 }
 
-ns_status nsi_tune_create(const nsi_walk_env* place, const nsi_walk_options* walk,
-                          nsi_policy* policy, const nsi_tune_options* options,
-                          const ns_allocator* allocator, nsi_tune** out, ns_error* error) {
+ns_status quad_tune_create(const quad_walk_env* place, const quad_walk_options* walk,
+                           quad_policy* policy, const quad_tune_options* options,
+                           const ns_allocator* allocator, quad_tune** out, ns_error* error) {
     *out = NULL;
-    nsi_tune* t = nsi_alloc_zeroed(allocator, sizeof *t);
-    if (!t) return nsi_fail_nomem(error);
+    quad_tune* t = quad_alloc_zeroed(allocator, sizeof *t);
+    if (!t) return quad_fail_nomem(error);
     t->allocator = allocator ? *allocator : ns_default_allocator();
-    t->arena = (nsi_arena){.allocator = t->allocator};
     t->place = place;
     t->policy = policy;
-    t->options = options ? *options : nsi_default_tune_options();
+    t->options = options ? *options : quad_default_tune_options();
     t->walk_options = *walk;
     t->walk_options.seconds = 1e6; // they do not end
-    t->walk_options.controller.policy = nsi_policy_decide;
+    t->walk_options.controller.policy = quad_policy_decide;
     t->walk_options.controller.policy_context = policy;
     t->period = walk->period;
     t->seed = t->options.seed;
-    const ns_gait_options* gait = &walk->controller.gait;
+    const quad_gait_options* gait = &walk->controller.gait;
     double stride = gait->stance_duration / gait->duty_factor /
                     (walk->period * ns_system_get_sizes(place->system).timestep);
     t->decisions = t->options.decisions > 0 ? t->options.decisions : (uint32_t)round(stride);
     ns_status status = NS_OK;
     if (t->options.robots == 0 || t->options.robots % LANES != 0 || walk->delay > 0 ||
         walk->noise > 0.0) {
-        status = nsi_fail(error, NS_ERR_ARGUMENT,
-                          "tuning needs robots by fours that see without noise and delay");
+        status = quad_fail(error, NS_ERR_ARGUMENT,
+                           "tuning needs robots by fours that see without noise and delay");
     }
-    if (status == NS_OK && !make_room(t)) status = nsi_fail_nomem(error);
+    if (status == NS_OK && !make_room(t)) status = quad_fail_nomem(error);
     for (uint32_t k = 0; status == NS_OK && k < t->options.robots; k++) {
-        status = nsi_walk_create(place, &t->walk_options, allocator, &t->walks[k], error);
-        if (status == NS_OK) nsi_walk_begin(t->walks[k], t->seed++);
+        status = quad_walk_create(place, &t->walk_options, allocator, &t->walks[k], error);
+        if (status == NS_OK) quad_walk_begin(t->walks[k], t->seed++);
     }
     if (status == NS_OK) status = build(t, error);
     if (status != NS_OK) {
-        nsi_tune_free(t);
+        quad_tune_free(t);
         return status;
     }
     *out = t;
     return NS_OK;
 }
 
-void nsi_tune_free(nsi_tune* t) {
+void quad_tune_free(quad_tune* t) {
     if (!t) return;
     ns_allocator memory = t->allocator;
-    for (uint32_t k = 0; t->walks && k < t->options.robots; k++) nsi_walk_free(t->walks[k]);
+    for (uint32_t k = 0; t->walks && k < t->options.robots; k++) quad_walk_free(t->walks[k]);
     for (uint32_t k = 0; t->groups && k < t->options.robots / LANES; k++) {
         ns_workspace_free(t->groups[k].rollouts);
     }
     ns_program_free(t->decision);
-    nsi_arena_free(&t->arena);
-    nsi_free(&memory, t);
+    for (void* block = t->blocks; block;) {
+        void* next = *(void**)block;
+        quad_free(&t->allocator, block);
+        block = next;
+    }
+    quad_free(&memory, t);
 }
 
-const nsi_tune_tape* nsi_tune_get_tape(const nsi_tune* t, uint32_t robot) {
+const quad_tune_tape* quad_tune_get_tape(const quad_tune* t, uint32_t robot) {
     return &t->tapes[robot];
 }
 
 // ---- walking ---------------------------------------------------------------------------------------
 
-static void record(nsi_tune* t, nsi_tune_tape* tape, uint32_t k, uint32_t age,
-                   const nsi_walk_sample* m, const ns_controller* controller) {
+static void record(quad_tune* t, quad_tune_tape* tape, uint32_t k, uint32_t age,
+                   const quad_walk_sample* m, const quad_controller* controller) {
     const size_t nx = t->place->nx, nc = t->place->nc, at = (size_t)k * t->period;
     const uint32_t window = t->walk_options.controller.window;
     memcpy(tape->states + at * nx, m->states, (t->period + 1) * nx * sizeof *m->states);
     memcpy(tape->controls + at * nc, m->controls, t->period * nc * sizeof *m->controls);
-    memcpy(tape->features + (size_t)k * FEATURES, ns_controller_features(controller),
+    memcpy(tape->features + (size_t)k * FEATURES, quad_controller_features(controller),
            FEATURES * sizeof *tape->features);
     tape->commands[k] = m->command;
     tape->averaged[k] = age + 1 < window ? age + 1 : window;
     memcpy(tape->stands[k], m->report.stands, sizeof tape->stands[k]);
 }
 
-void nsi_tune_walk(nsi_tune* t) {
+void quad_tune_walk(quad_tune* t) {
     const int n = (int)t->options.robots;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic) num_threads((int)t->options.threads)
 #endif
     for (int r = 0; r < n; r++) {
-        nsi_tune_tape* tape = &t->tapes[r];
+        quad_tune_tape* tape = &t->tapes[r];
         tape->whole = true;
         for (uint32_t k = 0; k < t->decisions && tape->whole; k++) {
-            nsi_walk_sample m;
-            tape->whole = nsi_walk_step(t->walks[r], &m) && !m.report.fallen;
-            if (tape->whole) record(t, tape, k, t->ages[r]++, &m, nsi_walk_controller(t->walks[r]));
+            quad_walk_sample m;
+            tape->whole = quad_walk_step(t->walks[r], &m) && !m.report.fallen;
+            if (tape->whole)
+                record(t, tape, k, t->ages[r]++, &m, quad_walk_controller(t->walks[r]));
         }
     }
     // Those that fell begin anew, in their order.
     for (int r = 0; r < n; r++) {
         if (t->tapes[r].whole) continue;
-        nsi_walk_begin(t->walks[r], t->seed++);
+        quad_walk_begin(t->walks[r], t->seed++);
         t->ages[r] = 0;
     }
 }
 
 // Errors in their units at a decision: of the motion, of the height.
-static void errors_at(const nsi_tune* t, const nsi_tune_tape* tape, uint32_t k,
+static void errors_at(const quad_tune* t, const quad_tune_tape* tape, uint32_t k,
                       double out[ERRORS]) {
     const double* x = tape->states + (size_t)k * t->period * t->place->nx;
-    ns_quadruped_state s = ns_quadruped_read(&t->place->map, x);
+    quad_state s = quad_read(&t->place->map, x);
     const double *v = s.velocity, *turn = s.angular_velocity;
     double R[9];
-    nsi_quat_to_matrix(s.quaternion, R);
+    quad_to_matrix(s.quaternion, R);
     const double length = hypot(R[0], R[3]);
-    const ns_command* c = &tape->commands[k];
+    const quad_command* c = &tape->commands[k];
     out[0] = (R[0] * v[0] + R[3] * v[1]) / length - c->velocity[0];
     out[1] = (R[0] * v[1] - R[3] * v[0]) / length - c->velocity[1];
     out[2] = R[6] * turn[0] + R[7] * turn[1] + R[8] * turn[2] - c->yaw_rate;
@@ -361,12 +375,12 @@ static void errors_at(const nsi_tune* t, const nsi_tune_tape* tape, uint32_t k,
 
 // Of velocities the mean counts, and what is left of each moment a little; of angles and of the height
 // each moment.
-static double ripple_of(const nsi_tune* t, int i) {
+static double ripple_of(const quad_tune* t, int i) {
     return i < 3 ? t->options.ripple : 1.0;
 }
 
 // Of one robot: the sum of (1 - ripple) (mean error)^2 + ripple (mean of squares).
-static double value_of(const nsi_tune* t, const nsi_tune_tape* tape, double mean[ERRORS]) {
+static double value_of(const quad_tune* t, const quad_tune_tape* tape, double mean[ERRORS]) {
     double square[ERRORS] = {0}, value = 0.0;
     memset(mean, 0, ERRORS * sizeof *mean);
     for (uint32_t k = 0; k < t->decisions; k++) {
@@ -384,13 +398,13 @@ static double value_of(const nsi_tune* t, const nsi_tune_tape* tape, double mean
     return value;
 }
 
-static uint32_t count_whole(const nsi_tune* t) {
+static uint32_t count_whole(const quad_tune* t) {
     uint32_t count = 0;
     for (uint32_t r = 0; r < t->options.robots; r++) count += t->tapes[r].whole;
     return count;
 }
 
-double nsi_tune_value(const nsi_tune* t) {
+double quad_tune_value(const quad_tune* t) {
     double sum = 0.0, mean[ERRORS];
     uint32_t count = count_whole(t);
     for (uint32_t r = 0; r < t->options.robots; r++) {
@@ -402,11 +416,11 @@ double nsi_tune_value(const nsi_tune* t) {
 // ---- and back --------------------------------------------------------------------------------------
 
 // One step of a group whose first robot is `first`, number `step` of the iteration: seeds to dx and dc.
-static bool step_back(nsi_tune* t, const group* g, size_t first, uint32_t step) {
+static bool step_back(quad_tune* t, const group* g, size_t first, uint32_t step) {
     const size_t nx = t->place->nx, nc = t->place->nc;
     for (size_t r = first; r < first + LANES; r++) {
         // A robot that fell stays where it began: a step of it is of no consequence.
-        const nsi_tune_tape* tape = &t->tapes[r];
+        const quad_tune_tape* tape = &t->tapes[r];
         memcpy(t->x + r * nx, tape->states + (tape->whole ? step : 0) * nx, nx * sizeof *t->x);
         memcpy(t->c + r * nc, tape->controls + (tape->whole ? step : 0) * nc, nc * sizeof *t->c);
         memcpy(t->seeds + (2 * r + 1) * nx, t->x_bar + r * nx, nx * sizeof *t->x);
@@ -420,20 +434,20 @@ static bool step_back(nsi_tune* t, const group* g, size_t first, uint32_t step) 
 }
 
 // Torques of a step depend on the state, or on the decision.
-static void torques_back(nsi_tune* t, size_t first, uint32_t step) {
-    const ns_quadruped_map* map = &t->place->map;
-    const ns_quadruped* robot = &t->place->robot;
+static void torques_back(quad_tune* t, size_t first, uint32_t step) {
+    const quad_map* map = &t->place->map;
+    const quad_robot* robot = &t->place->robot;
     const size_t nx = t->place->nx, nc = t->place->nc;
     for (size_t r = first; r < first + LANES; r++) {
-        const nsi_tune_tape* tape = &t->tapes[r];
+        const quad_tune_tape* tape = &t->tapes[r];
         const bool* stands = tape->stands[step / t->period];
         double* x_bar = t->x_bar + r * nx;
         memcpy(x_bar, t->dx + r * nx, nx * sizeof *x_bar);
         for (uint32_t k = 0; k < JOINTS && tape->whole; k++) {
-            const uint32_t joint = k % NS_LEG_JOINTS, at = map->nu + map->v[k];
+            const uint32_t joint = k % QUAD_LEG_JOINTS, at = map->nu + map->v[k];
             const double torque = tape->controls[(size_t)step * nc + at], bar = t->dc[r * nc + at];
             if (fabs(torque) >= robot->torque[joint]) continue; // limited
-            if (stands[k / NS_LEG_JOINTS]) {
+            if (stands[k / QUAD_LEG_JOINTS]) {
                 t->torque_bar[r * JOINTS + k] += bar;
             } else {
                 x_bar[map->q[k]] -= robot->kp[joint] * bar;
@@ -444,12 +458,11 @@ static void torques_back(nsi_tune* t, size_t first, uint32_t step) {
 }
 
 // Inputs of the graph of a decision and its seeds, for one lane.
-static void load_decision(nsi_tune* t, size_t r, uint32_t k, double count, double* in,
+static void load_decision(quad_tune* t, size_t r, uint32_t k, double count, double* in,
                           double* height_bar) {
-    const nsi_tune_tape* tape = &t->tapes[r];
-    const nsi_tune_options* o = &t->options;
-    ns_quadruped_state s =
-        ns_quadruped_read(&t->place->map, tape->states + (size_t)k * t->period * t->place->nx);
+    const quad_tune_tape* tape = &t->tapes[r];
+    const quad_tune_options* o = &t->options;
+    quad_state s = quad_read(&t->place->map, tape->states + (size_t)k * t->period * t->place->nx);
     const double* f = tape->features + (size_t)k * FEATURES;
     const double share = 1.0 / tape->averaged[k];
     double lane[NIN + NOUT] = {0}, e[ERRORS], sample[3];
@@ -460,13 +473,13 @@ static void load_decision(nsi_tune* t, size_t r, uint32_t k, double count, doubl
     // What earlier velocities give to the average: all but the share of this one, R' v.
     const double *q = s.quaternion, *v = s.velocity;
     double R[9];
-    nsi_quat_to_matrix(q, R);
+    quad_to_matrix(q, R);
     for (int i = 0; i < 3; i++) {
         sample[i] = R[i] * v[0] + R[3 + i] * v[1] + R[6 + i] * v[2];
         lane[IN_REST + i] = f[i] - share * sample[i];
     }
     lane[IN_SHARE] = share;
-    for (int i = 0; i < NS_LEGS; i++) lane[IN_STANDS + i] = f[9 + i];
+    for (int i = 0; i < QUAD_LEGS; i++) lane[IN_STANDS + i] = f[9 + i];
     lane[IN_COMMAND] = f[32], lane[IN_COMMAND + 1] = f[33], lane[IN_COMMAND + 2] = f[40];
 
     double* seeds = lane + NIN;
@@ -483,8 +496,8 @@ static void load_decision(nsi_tune* t, size_t r, uint32_t k, double count, doubl
 }
 
 // What a decision passes on to the state of one robot, and to velocities before.
-static void spread(nsi_tune* t, size_t r, uint32_t k, const double* out, double height_bar) {
-    const ns_quadruped_map* map = &t->place->map;
+static void spread(quad_tune* t, size_t r, uint32_t k, const double* out, double height_bar) {
+    const quad_map* map = &t->place->map;
     const uint32_t averaged = t->tapes[r].averaged[k];
     double* bar = t->x_bar + r * t->place->nx;
     for (uint32_t i = 0; i < 4; i++) bar[map->base_q + 3 + i] += out[(IN_QUATERNION + i) * LANES];
@@ -500,7 +513,7 @@ static void spread(nsi_tune* t, size_t r, uint32_t k, const double* out, double 
     memset(t->torque_bar + r * JOINTS, 0, JOINTS * sizeof *t->torque_bar);
 }
 
-static void decision_back(nsi_tune* t, const group* g, size_t first, uint32_t k, double count) {
+static void decision_back(quad_tune* t, const group* g, size_t first, uint32_t k, double count) {
     const double* arrays[1] = {t->policy->weights};
     double* sinks[1] = {g->gradient};
     double in[(NIN + NOUT) * LANES] = {0}, out[NSTATE * LANES], height[LANES] = {0};
@@ -516,7 +529,7 @@ static void decision_back(nsi_tune* t, const group* g, size_t first, uint32_t k,
     }
 }
 
-static bool group_back(nsi_tune* t, group* g, size_t first, double count) {
+static bool group_back(quad_tune* t, group* g, size_t first, double count) {
     const size_t nx = t->place->nx;
     memset(g->gradient, 0, t->policy->nweight * sizeof *g->gradient);
     memset(t->x_bar + first * nx, 0, LANES * nx * sizeof *t->x_bar);
@@ -536,7 +549,7 @@ static bool group_back(nsi_tune* t, group* g, size_t first, double count) {
     return true;
 }
 
-bool nsi_tune_gradient(nsi_tune* t, double* gradient) {
+bool quad_tune_gradient(quad_tune* t, double* gradient) {
     const uint32_t nweight = t->policy->nweight, whole = count_whole(t);
     const int ngroup = (int)(t->options.robots / LANES);
     memset(gradient, 0, nweight * sizeof *gradient);
@@ -559,27 +572,28 @@ bool nsi_tune_gradient(nsi_tune* t, double* gradient) {
 // ---- Adam ------------------------------------------------------------------------------------------
 
 static double objective(void* context, const double* x, double* gradient) {
-    nsi_tune* t = context;
+    quad_tune* t = context;
     (void)x; // the policy's own weights
-    nsi_policy_ready(t->policy);
-    nsi_tune_walk(t);
-    double value = nsi_tune_value(t);
-    return nsi_tune_gradient(t, gradient) ? value : (double)NAN;
+    quad_policy_ready(t->policy);
+    quad_tune_walk(t);
+    double value = quad_tune_value(t);
+    return quad_tune_gradient(t, gradient) ? value : (double)NAN;
 }
 
 static bool observe(void* context, const nsi_progress* progress) {
-    nsi_tune* t = context;
-    nsi_policy_ready(t->policy);
+    quad_tune* t = context;
+    quad_policy_ready(t->policy);
     return t->observe &&
            t->observe(t->context, progress->iteration, progress->value, progress->gradient_norm);
 }
 
-ns_status nsi_tune_run(nsi_tune* t, nsi_tune_observer* observer, void* context, ns_error* error) {
+ns_status quad_tune_run(quad_tune* t, quad_tune_observer* observer, void* context,
+                        ns_error* error) {
     const uint32_t n = t->policy->nweight;
     t->observe = observer;
     t->context = context;
-    nsi_adam_state state = {.m = nsi_alloc_zeroed(&t->allocator, 2 * (size_t)n * sizeof(double))};
-    if (!state.m) return nsi_fail_nomem(error);
+    nsi_adam_state state = {.m = quad_alloc_zeroed(&t->allocator, 2 * (size_t)n * sizeof(double))};
+    if (!state.m) return quad_fail_nomem(error);
     state.v = state.m + n;
     nsi_adam_options adam = nsi_default_adam_options();
     adam.rate = t->options.rate;
@@ -589,9 +603,9 @@ ns_status nsi_tune_run(nsi_tune* t, nsi_tune_observer* observer, void* context, 
     ns_status status =
         nsi_adam(n, t->policy->weights, &state, objective, observe, t, &adam, &outcome, error);
     if (status == NS_OK && outcome.finish == NSI_FINISH_FAILED) {
-        status = nsi_fail(error, NS_ERR_NONFINITE,
-                          "tuning cannot begin: all robots fall, or the gradient is not finite");
+        status = quad_fail(error, NS_ERR_NONFINITE,
+                           "tuning cannot begin: all robots fall, or the gradient is not finite");
     }
-    nsi_free(&t->allocator, state.m);
+    quad_free(&t->allocator, state.m);
     return status;
 }

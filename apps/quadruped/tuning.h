@@ -7,16 +7,16 @@
 // end where the iteration began (truncated backpropagation through time). Where swing feet are sent
 // counts as given; that their PD follows the joints does not.
 
-#ifndef NSI_QUADRUPED_TUNING_H
-#define NSI_QUADRUPED_TUNING_H
+#ifndef QUADRUPED_TUNING_H
+#define QUADRUPED_TUNING_H
 
 #include "quadruped/policy.h"
 #include "quadruped/walk.h"
 #include "solver/solvers.h"
 
-enum { NSI_TUNE_ERRORS = 6 };
+enum { QUAD_TUNE_ERRORS = 6 };
 
-typedef struct nsi_tune_options {
+typedef struct quad_tune_options {
     uint32_t robots;     // a multiple of 4. Default 16
     uint32_t decisions;  // of an iteration. Default 0: one stride
     uint32_t iterations; // default 300
@@ -24,46 +24,47 @@ typedef struct nsi_tune_options {
     double clip;         // longest gradient. Default 1
     // Errors that count as 1: forward, sideways (m/s), turning (rad/s), roll, pitch (rad), height (m).
     // Default 0.05 0.03 0.03, 0.1 0.1, 0.005
-    double unit[NSI_TUNE_ERRORS];
+    double unit[QUAD_TUNE_ERRORS];
     double ripple; // share of the error of each moment; the rest is that of the mean. Default 0.1
     uint64_t seed; // default 1
     uint32_t threads; // default 1. Results do not depend on it
-} nsi_tune_options;
+} quad_tune_options;
 
-nsi_tune_options nsi_default_tune_options(void);
+quad_tune_options quad_default_tune_options(void);
 
-typedef struct nsi_tune nsi_tune;
+typedef struct quad_tune quad_tune;
 
 // What was recorded of one robot in an iteration, row by row.
-typedef struct nsi_tune_tape {
+typedef struct quad_tune_tape {
     bool whole;       // it did not fall
     double* states;   // (decisions x period + 1 x nx), the last of one being the first of the next
     double* controls; // (decisions x period x nc)
     double* features; // (decisions x 41)
-    ns_command* commands;    // (decisions)
-    uint32_t* averaged;      // (decisions) velocities in the estimate
-    bool (*stands)[NS_LEGS]; // (decisions)
-} nsi_tune_tape;
+    quad_command* commands;    // (decisions)
+    uint32_t* averaged;        // (decisions) velocities in the estimate
+    bool (*stands)[QUAD_LEGS]; // (decisions)
+} quad_tune_tape;
 
 // @param policy  is changed
-ns_status nsi_tune_create(const nsi_walk_env* place, const nsi_walk_options* walk,
-                          nsi_policy* policy, const nsi_tune_options* options,
-                          const ns_allocator* allocator, nsi_tune** out, ns_error* error);
-void nsi_tune_free(nsi_tune* tune); // NULL is allowed
+ns_status quad_tune_create(const quad_walk_env* place, const quad_walk_options* walk,
+                           quad_policy* policy, const quad_tune_options* options,
+                           const ns_allocator* allocator, quad_tune** out, ns_error* error);
+void quad_tune_free(quad_tune* tune); // NULL is allowed
 
 // Walk on for an iteration with the policy as it is, and record it.
-void nsi_tune_walk(nsi_tune* tune);
-const nsi_tune_tape* nsi_tune_get_tape(const nsi_tune* tune, uint32_t robot);
+void quad_tune_walk(quad_tune* tune);
+const quad_tune_tape* quad_tune_get_tape(const quad_tune* tune, uint32_t robot);
 // The value of what was recorded, over robots that did not fall; NaN when all did.
-double nsi_tune_value(const nsi_tune* tune);
+double quad_tune_value(const quad_tune* tune);
 // Its gradient for the policy's weights (nweight). False when a derivative is not finite.
-bool nsi_tune_gradient(nsi_tune* tune, double* gradient);
+bool quad_tune_gradient(quad_tune* tune, double* gradient);
 
 // Asked after each iteration; true: stop.
-typedef bool nsi_tune_observer(void* context, uint32_t iteration, double value, double norm);
+typedef bool quad_tune_observer(void* context, uint32_t iteration, double value, double norm);
 
 // All iterations; the policy is ready to run at any time the observer is asked, and at the end.
 // @return NS_OK, NS_ERR_NOMEM; NS_ERR_NONFINITE when the first iteration has no value or no gradient
-ns_status nsi_tune_run(nsi_tune* tune, nsi_tune_observer* observe, void* context, ns_error* error);
+ns_status quad_tune_run(quad_tune* tune, quad_tune_observer* observe, void* context,
+                        ns_error* error);
 
 #endif

@@ -2,14 +2,16 @@
 
 #include "quadruped/walk.h"
 
+#include "neuralsim/random.h"
+
 #include <math.h>
 
-struct nsi_walk {
+struct quad_walk {
     ns_allocator allocator;
-    const nsi_walk_env* place;
-    nsi_walk_options options;
+    const quad_walk_env* place;
+    quad_walk_options options;
     ns_workspace* work;
-    ns_controller* controller;
+    quad_controller* controller;
     double *x, *y, *states, *controls; // (nx), (4), (period + 1 x nx), (period x nc)
     uint32_t stride;                   // decisions of a cycle of the gait
 
@@ -18,19 +20,19 @@ struct nsi_walk {
     double from[3], to[3]; // the command goes from one to the other
     double changed, next;  // s: when it started to, when it will again
     double pushed;         // s: next push
-    ns_quadruped_state seen[NSI_WALK_MOST_DELAY + 1];
+    quad_state seen[QUAD_WALK_MOST_DELAY + 1];
     uint32_t nseen;
     bool over;
 
-    nsi_walk_result sums; // squares where the result has roots
-    double errors[NSI_WALK_MOST_STRIDE][3];
+    quad_walk_result sums; // squares where the result has roots
+    double errors[QUAD_WALK_MOST_STRIDE][3];
     uint32_t nerror;
 };
 
 // ---- where ---------------------------------------------------------------------------------------
 
-nsi_walk_env_options nsi_default_walk_env_options(void) {
-    return (nsi_walk_env_options){.contact = NS_CONTACT_NCP, .mass = 1.0, .friction = 1.0};
+quad_walk_env_options quad_default_walk_env_options(void) {
+    return (quad_walk_env_options){.contact = NS_CONTACT_NCP, .mass = 1.0, .friction = 1.0};
 }
 
 static double sum_masses(const ns_model* model) {
@@ -43,7 +45,7 @@ static double sum_masses(const ns_model* model) {
 }
 
 // Values instead of the model's: masses and inertias of all links, friction of all contacts.
-static uint32_t change_params(const ns_model* model, const nsi_walk_env_options* o,
+static uint32_t change_params(const ns_model* model, const quad_walk_env_options* o,
                               ns_param_value* out) {
     uint32_t count = 0, all = ns_model_get_sizes(model).nparam;
     for (uint32_t k = 0; k < all; k++) {
@@ -58,33 +60,33 @@ static uint32_t change_params(const ns_model* model, const nsi_walk_env_options*
     return count;
 }
 
-ns_status nsi_walk_env_create(const ns_model* model, const ns_quadruped* robot,
-                              const nsi_walk_env_options* options, const ns_allocator* allocator,
-                              nsi_walk_env** out, ns_error* error) {
+ns_status quad_walk_env_create(const ns_model* model, const quad_robot* robot,
+                               const quad_walk_env_options* options, const ns_allocator* allocator,
+                               quad_walk_env** out, ns_error* error) {
     static const char* const toes[] = {"contact/FR_toe*/0/depth", "contact/FL_toe*/0/depth",
                                        "contact/RR_toe*/0/depth", "contact/RL_toe*/0/depth"};
     *out = NULL;
-    nsi_walk_env_options chosen = options ? *options : nsi_default_walk_env_options();
+    quad_walk_env_options chosen = options ? *options : quad_default_walk_env_options();
     if (!(chosen.mass > 0.0 && chosen.friction >= 0.0)) {
-        return nsi_fail(error, NS_ERR_ARGUMENT,
-                        "a mass factor of %g or a friction of %g has no sense", chosen.mass,
-                        chosen.friction);
+        return quad_fail(error, NS_ERR_ARGUMENT,
+                         "a mass factor of %g or a friction of %g has no sense", chosen.mass,
+                         chosen.friction);
     }
-    nsi_walk_env* p = nsi_alloc_zeroed(allocator, sizeof *p);
+    quad_walk_env* p = quad_alloc_zeroed(allocator, sizeof *p);
     ns_param_value* set =
-        nsi_alloc(allocator, ((size_t)ns_model_get_sizes(model).nparam + 1) * sizeof *set);
-    ns_status status = p && set ? NS_OK : nsi_fail_nomem(error);
+        quad_alloc(allocator, ((size_t)ns_model_get_sizes(model).nparam + 1) * sizeof *set);
+    ns_status status = p && set ? NS_OK : quad_fail_nomem(error);
     if (status == NS_OK) {
         p->allocator = allocator ? *allocator : ns_default_allocator();
         p->robot = *robot;
         p->mass = chosen.mass * sum_masses(model);
-        status = ns_quadruped_bind(model, robot, &p->map, error);
+        status = quad_bind(model, robot, &p->map, error);
     }
     if (status == NS_OK) {
         ns_system_options system = ns_default_system_options();
         system.contact = (int)chosen.contact;
         system.observe = toes;
-        system.nobserve = NS_LEGS;
+        system.nobserve = QUAD_LEGS;
         system.set = set;
         system.nset = change_params(model, &chosen, set);
         status = ns_system_create(model, &system, &p->system, error);
@@ -93,51 +95,51 @@ ns_status nsi_walk_env_create(const ns_model* model, const ns_quadruped* robot,
         ns_system_sizes z = ns_system_get_sizes(p->system);
         p->nx = z.nx;
         p->nc = z.nc;
-        if (z.ny != NS_LEGS) {
+        if (z.ny != QUAD_LEGS) {
             status =
-                nsi_fail(error, NS_ERR_ARGUMENT, "each toe must touch the ground at one point");
+                quad_fail(error, NS_ERR_ARGUMENT, "each toe must touch the ground at one point");
         }
     }
-    nsi_free(allocator, set);
+    quad_free(allocator, set);
     if (status == NS_OK) {
         *out = p;
     } else {
         if (p) p->allocator = allocator ? *allocator : ns_default_allocator();
-        nsi_walk_env_free(p);
+        quad_walk_env_free(p);
     }
     return status;
 }
 
-void nsi_walk_env_free(nsi_walk_env* place) {
+void quad_walk_env_free(quad_walk_env* place) {
     if (!place) return;
     ns_allocator memory = place->allocator;
     ns_system_free(place->system);
-    nsi_free(&memory, place);
+    quad_free(&memory, place);
 }
 
 // ---- making one ----------------------------------------------------------------------------------
 
-nsi_walk_options nsi_default_walk_options(void) {
-    nsi_walk_options o = {.seconds = 60.0,
-                          .period = 5,
-                          .most = {0.6, 0.2, 0.8},
-                          .hold = {2.0, 2.0},
-                          .ramp = 0.5,
-                          .gain = {1.0, 1.0, 1.0},
-                          .push_every = 5.0,
-                          .settle = 1.0,
-                          .contact_known = true,
-                          .controller = ns_default_controller_options()};
+quad_walk_options quad_default_walk_options(void) {
+    quad_walk_options o = {.seconds = 60.0,
+                           .period = 5,
+                           .most = {0.6, 0.2, 0.8},
+                           .hold = {2.0, 2.0},
+                           .ramp = 0.5,
+                           .gain = {1.0, 1.0, 1.0},
+                           .push_every = 5.0,
+                           .settle = 1.0,
+                           .contact_known = true,
+                           .controller = quad_default_controller_options()};
     o.controller.window = 5;
     return o;
 }
 
-static ns_status check(const nsi_walk_options* o, ns_error* error) {
+static ns_status check(const quad_walk_options* o, ns_error* error) {
     const struct {
         const char* name;
         double value, least, most;
     } ranges[] = {{"seconds", o->seconds, 0.0, 1e6},
-                  {"period", o->period, 1.0, NSI_WALK_MOST_PERIOD},
+                  {"period", o->period, 1.0, QUAD_WALK_MOST_PERIOD},
                   {"most[0]", o->most[0], 0.0, 10.0},
                   {"most[1]", o->most[1], 0.0, 10.0},
                   {"most[2]", o->most[2], 0.0, 10.0},
@@ -145,78 +147,79 @@ static ns_status check(const nsi_walk_options* o, ns_error* error) {
                   {"hold[1]", o->hold[1], 1e-3, 1e6},
                   {"ramp", o->ramp, 0.0, 1e6},
                   {"lift", o->lift, -1.0, 1.0},
-                  {"delay", o->delay, 0.0, NSI_WALK_MOST_DELAY},
+                  {"delay", o->delay, 0.0, QUAD_WALK_MOST_DELAY},
                   {"noise", o->noise, 0.0, 1e3},
                   {"push", o->push, 0.0, 100.0},
                   {"push_every", o->push_every, 0.1, 1e6},
                   {"settle", o->settle, 0.0, 1e6}};
     for (size_t k = 0; k < sizeof ranges / sizeof *ranges; k++) {
         if (!(ranges[k].value >= ranges[k].least && ranges[k].value <= ranges[k].most)) {
-            return nsi_fail(error, NS_ERR_ARGUMENT, "%s is %g; it must be from %g to %g",
-                            ranges[k].name, ranges[k].value, ranges[k].least, ranges[k].most);
+            return quad_fail(error, NS_ERR_ARGUMENT, "%s is %g; it must be from %g to %g",
+                             ranges[k].name, ranges[k].value, ranges[k].least, ranges[k].most);
         }
     }
     return NS_OK;
 }
 
-ns_status nsi_walk_create(const nsi_walk_env* place, const nsi_walk_options* options,
-                          const ns_allocator* allocator, nsi_walk** out, ns_error* error) {
+ns_status quad_walk_create(const quad_walk_env* place, const quad_walk_options* options,
+                           const ns_allocator* allocator, quad_walk** out, ns_error* error) {
     *out = NULL;
-    nsi_walk_options chosen = options ? *options : nsi_default_walk_options();
+    quad_walk_options chosen = options ? *options : quad_default_walk_options();
     ns_status status = check(&chosen, error);
     if (status != NS_OK) return status;
-    nsi_walk* w = nsi_alloc_zeroed(allocator, sizeof *w);
-    if (!w) return nsi_fail_nomem(error);
+    quad_walk* w = quad_alloc_zeroed(allocator, sizeof *w);
+    if (!w) return quad_fail_nomem(error);
     w->allocator = allocator ? *allocator : ns_default_allocator();
     w->place = place;
     w->options = chosen;
     size_t rows = (size_t)chosen.period + 1;
-    double* block = nsi_alloc_zeroed(
-        allocator, (place->nx + NS_LEGS + rows * (place->nx + place->nc)) * sizeof *block);
+    double* block = quad_alloc_zeroed(
+        allocator, (place->nx + QUAD_LEGS + rows * (place->nx + place->nc)) * sizeof *block);
     if (!block) {
-        status = nsi_fail_nomem(error);
+        status = quad_fail_nomem(error);
     } else {
         w->x = block;
         w->y = w->x + place->nx;
-        w->states = w->y + NS_LEGS;
+        w->states = w->y + QUAD_LEGS;
         w->controls = w->states + rows * place->nx;
     }
-    ns_quadruped robot = place->robot;
+    quad_robot robot = place->robot;
     robot.body_height += chosen.lift;
     if (status == NS_OK) {
-        status = ns_controller_create(&robot, &chosen.controller, allocator, &w->controller, error);
+        status =
+            quad_controller_create(&robot, &chosen.controller, allocator, &w->controller, error);
     }
     if (status == NS_OK) {
-        const ns_gait_options* gait = &chosen.controller.gait;
+        const quad_gait_options* gait = &chosen.controller.gait;
         double decision = chosen.period * ns_system_get_sizes(place->system).timestep;
         double stride = round(gait->stance_duration / gait->duty_factor / decision);
-        w->stride = (uint32_t)fmin(fmax(stride, 1.0), NSI_WALK_MOST_STRIDE);
+        w->stride = (uint32_t)fmin(fmax(stride, 1.0), QUAD_WALK_MOST_STRIDE);
         ns_workspace_size size = {.batch = 1, .steps = 1, .threads = 1};
         status = ns_workspace_create(place->system, &size, &w->work, error);
     }
     if (status != NS_OK) {
-        nsi_walk_free(w);
+        quad_walk_free(w);
         return status;
     }
-    nsi_walk_begin(w, 0);
+    quad_walk_begin(w, 0);
     *out = w;
     return NS_OK;
 }
 
-void nsi_walk_free(nsi_walk* walk) {
+void quad_walk_free(quad_walk* walk) {
     if (!walk) return;
     ns_allocator memory = walk->allocator;
-    ns_controller_free(walk->controller);
+    quad_controller_free(walk->controller);
     ns_workspace_free(walk->work);
-    nsi_free(&memory, walk->x);
-    nsi_free(&memory, walk);
+    quad_free(&memory, walk->x);
+    quad_free(&memory, walk);
 }
 
-void nsi_walk_begin(nsi_walk* w, uint64_t seed) {
-    ns_controller_reset(w->controller);
+void quad_walk_begin(quad_walk* w, uint64_t seed) {
+    quad_controller_reset(w->controller);
     memset(w->x, 0, w->place->nx * sizeof *w->x);
-    memset(w->y, 0, NS_LEGS * sizeof *w->y);
-    ns_quadruped_start(&w->place->map, &w->place->robot, w->x);
+    memset(w->y, 0, QUAD_LEGS * sizeof *w->y);
+    quad_start(&w->place->map, &w->place->robot, w->x);
     w->commands = ns_rng_seed(2 * seed);
     w->noise = ns_rng_seed(2 * seed + 1);
     w->step = 0;
@@ -228,17 +231,17 @@ void nsi_walk_begin(nsi_walk* w, uint64_t seed) {
     w->nseen = 0;
     w->nerror = 0;
     w->over = false;
-    w->sums = (nsi_walk_result){0};
+    w->sums = (quad_walk_result){0};
 }
 
-const ns_controller* nsi_walk_controller(const nsi_walk* walk) {
+const quad_controller* quad_walk_controller(const quad_walk* walk) {
     return walk->controller;
 }
 
 // ---- commands and disturbances -------------------------------------------------------------------
 
-static ns_command command_at(nsi_walk* w, double time) {
-    const nsi_walk_options* o = &w->options;
+static quad_command command_at(quad_walk* w, double time) {
+    const quad_walk_options* o = &w->options;
     if (time >= w->next - 1e-9) {
         for (int k = 0; k < 3; k++) {
             w->from[k] = w->to[k];
@@ -249,7 +252,7 @@ static ns_command command_at(nsi_walk* w, double time) {
     }
     double share = o->ramp > 0.0 ? fmin((time - w->changed) / o->ramp, 1.0) : 1.0, c[3];
     for (int k = 0; k < 3; k++) c[k] = w->from[k] + share * (w->to[k] - w->from[k]);
-    return (ns_command){{c[0], c[1]}, c[2]};
+    return (quad_command){{c[0], c[1]}, c[2]};
 }
 
 static void add_noise(ns_rng* rng, double scale, double* numbers, int count) {
@@ -257,22 +260,22 @@ static void add_noise(ns_rng* rng, double scale, double* numbers, int count) {
 }
 
 // What the controller is shown: noisy, and late.
-static ns_quadruped_state sense(nsi_walk* w, const ns_quadruped_state* truth) {
-    const nsi_walk_options* o = &w->options;
-    ns_quadruped_state s = *truth;
+static quad_state sense(quad_walk* w, const quad_state* truth) {
+    const quad_walk_options* o = &w->options;
+    quad_state s = *truth;
     if (o->noise > 0.0) {
         // A small turn by t about the trunk's own axes multiplies the quaternion by (1, t/2).
         double t[3] = {0};
-        add_noise(&w->noise, 0.5 * o->noise * NSI_WALK_NOISE_TILT, t, 3);
+        add_noise(&w->noise, 0.5 * o->noise * QUAD_WALK_NOISE_TILT, t, 3);
         const double* q = truth->quaternion;
         s.quaternion[0] = q[0] - q[1] * t[0] - q[2] * t[1] - q[3] * t[2];
         s.quaternion[1] = q[1] + q[0] * t[0] + q[2] * t[2] - q[3] * t[1];
         s.quaternion[2] = q[2] + q[0] * t[1] + q[3] * t[0] - q[1] * t[2];
         s.quaternion[3] = q[3] + q[0] * t[2] + q[1] * t[1] - q[2] * t[0];
-        add_noise(&w->noise, o->noise * NSI_WALK_NOISE_VELOCITY, s.velocity, 3);
-        add_noise(&w->noise, o->noise * NSI_WALK_NOISE_ANGULAR, s.angular_velocity, 3);
-        add_noise(&w->noise, o->noise * NSI_WALK_NOISE_ANGLE, s.q, NS_QUADRUPED_JOINTS);
-        add_noise(&w->noise, o->noise * NSI_WALK_NOISE_RATE, s.qd, NS_QUADRUPED_JOINTS);
+        add_noise(&w->noise, o->noise * QUAD_WALK_NOISE_VELOCITY, s.velocity, 3);
+        add_noise(&w->noise, o->noise * QUAD_WALK_NOISE_ANGULAR, s.angular_velocity, 3);
+        add_noise(&w->noise, o->noise * QUAD_WALK_NOISE_ANGLE, s.q, QUAD_JOINTS);
+        add_noise(&w->noise, o->noise * QUAD_WALK_NOISE_RATE, s.qd, QUAD_JOINTS);
     }
     memmove(w->seen + 1, w->seen, sizeof w->seen - sizeof *w->seen);
     w->seen[0] = s;
@@ -281,8 +284,8 @@ static ns_quadruped_state sense(nsi_walk* w, const ns_quadruped_state* truth) {
 }
 
 // A push lasts a period: force on the trunk, sideways or along, that changes the velocity of all.
-static void push(nsi_walk* w, double time, double force[2]) {
-    const nsi_walk_options* o = &w->options;
+static void push(quad_walk* w, double time, double force[2]) {
+    const quad_walk_options* o = &w->options;
     force[0] = force[1] = 0.0;
     if (!(o->push > 0.0) || time < w->pushed - 1e-9) return;
     w->pushed += o->push_every;
@@ -295,7 +298,7 @@ static void push(nsi_walk* w, double time, double force[2]) {
 
 // ---- how well ------------------------------------------------------------------------------------
 
-static void observe(nsi_walk* w, nsi_walk_sample* m) {
+static void observe(quad_walk* w, quad_walk_sample* m) {
     const double* q = m->state.quaternion;
     double yaw = atan2(2.0 * (q[0] * q[3] + q[1] * q[2]), 1.0 - 2.0 * (q[2] * q[2] + q[3] * q[3]));
     const double *v = m->state.velocity, *turn = m->state.angular_velocity;
@@ -308,8 +311,8 @@ static void observe(nsi_walk* w, nsi_walk_sample* m) {
     m->height = m->state.position[2] - w->place->robot.toe_radius;
 }
 
-static void judge(nsi_walk* w, const nsi_walk_sample* m) {
-    nsi_walk_result* s = &w->sums;
+static void judge(quad_walk* w, const quad_walk_sample* m) {
+    quad_walk_result* s = &w->sums;
     const double wanted[3] = {m->command.velocity[0], m->command.velocity[1], m->command.yaw_rate};
     const double* q = m->state.quaternion;
     double roll = atan2(2.0 * (q[2] * q[3] + q[0] * q[1]), 1.0 - 2.0 * (q[1] * q[1] + q[2] * q[2]));
@@ -332,8 +335,8 @@ static void judge(nsi_walk* w, const nsi_walk_sample* m) {
     s->bias += off;
 }
 
-nsi_walk_result nsi_walk_finish(const nsi_walk* walk) {
-    nsi_walk_result r = walk->sums;
+quad_walk_result quad_walk_finish(const quad_walk* walk) {
+    quad_walk_result r = walk->sums;
     const double n = r.count; // where nothing counted, errors are 0 / 0
     for (int k = 0; k < 3; k++) {
         r.velocity[k] = sqrt(r.velocity[k] / n);
@@ -349,7 +352,7 @@ static double merge_squares(double a, double na, double b, double nb) {
     return sqrt((na * a * a + nb * b * b) / (na + nb));
 }
 
-void nsi_walk_merge(nsi_walk_result* sum, const nsi_walk_result* one) {
+void quad_walk_merge(quad_walk_result* sum, const quad_walk_result* one) {
     const double na = sum->count, nb = one->count;
     for (int k = 0; k < 3; k++) {
         sum->velocity[k] = merge_squares(sum->velocity[k], na, one->velocity[k], nb);
@@ -375,39 +378,39 @@ void nsi_walk_merge(nsi_walk_result* sum, const nsi_walk_result* one) {
 
 // ---- the loop ------------------------------------------------------------------------------------
 
-static void decide(nsi_walk* w, nsi_walk_sample* m) {
-    nsi_walk_result* s = &w->sums;
-    ns_quadruped_state seen = sense(w, &m->state);
-    double began = nsi_clock_wall();
+static void decide(quad_walk* w, quad_walk_sample* m) {
+    quad_walk_result* s = &w->sums;
+    quad_state seen = sense(w, &m->state);
+    double began = quad_clock_wall();
     ns_status status =
-        ns_controller_update(w->controller, m->time, &seen, &m->told, &m->report, NULL);
-    m->seconds = nsi_clock_wall() - began;
+        quad_controller_update(w->controller, m->time, &seen, &m->told, &m->report, NULL);
+    m->seconds = quad_clock_wall() - began;
     s->decisions++;
-    s->shared += m->report.source == NS_STANCE_SHARED;
+    s->shared += m->report.source == QUAD_STANCE_SHARED;
     s->limited += m->report.limited;
     bool missed = false;
-    for (int k = 0; k < NS_LEGS; k++) missed = missed || m->report.unreachable[k];
+    for (int k = 0; k < QUAD_LEGS; k++) missed = missed || m->report.unreachable[k];
     s->unreachable += missed;
     if (status != NS_OK || m->report.fallen) w->over = true;
 }
 
-bool nsi_walk_step(nsi_walk* w, nsi_walk_sample* m) {
-    const nsi_walk_env* place = w->place;
-    const nsi_walk_options* o = &w->options;
+bool quad_walk_step(quad_walk* w, quad_walk_sample* m) {
+    const quad_walk_env* place = w->place;
+    const quad_walk_options* o = &w->options;
     const uint32_t nx = place->nx, nc = place->nc;
     const double timestep = ns_system_get_sizes(place->system).timestep;
-    double time = (double)w->step * timestep, began = nsi_clock_thread_cpu();
+    double time = (double)w->step * timestep, began = quad_clock_thread_cpu();
     if (w->over || time >= o->seconds - 1e-9) return false;
 
-    *m = (nsi_walk_sample){.time = time, .states = w->states, .controls = w->controls};
+    *m = (quad_walk_sample){.time = time, .states = w->states, .controls = w->controls};
     m->command = command_at(w, time);
     m->told =
-        (ns_command){{o->gain[0] * m->command.velocity[0], o->gain[1] * m->command.velocity[1]},
-                     o->gain[2] * m->command.yaw_rate};
-    m->state = ns_quadruped_read(&place->map, w->x);
+        (quad_command){{o->gain[0] * m->command.velocity[0], o->gain[1] * m->command.velocity[1]},
+                       o->gain[2] * m->command.yaw_rate};
+    m->state = quad_read(&place->map, w->x);
     m->state.contact_known = o->contact_known;
     // A toe that hovers by less than a millimetre counts as touching: impulses leave gaps that small.
-    for (int k = 0; k < NS_LEGS; k++) m->state.contact[k] = w->y[k] > -1e-3;
+    for (int k = 0; k < QUAD_LEGS; k++) m->state.contact[k] = w->y[k] > -1e-3;
     observe(w, m);
     judge(w, m);
     decide(w, m);
@@ -417,10 +420,10 @@ bool nsi_walk_step(nsi_walk* w, nsi_walk_sample* m) {
     memset(w->controls, 0, (size_t)o->period * nc * sizeof *w->controls);
     for (uint32_t k = 0; k < o->period && !w->over; k++) {
         double *rows = w->states + (size_t)k * nx, *c = w->controls + (size_t)k * nc;
-        double torques[NS_QUADRUPED_JOINTS];
-        ns_quadruped_state s = ns_quadruped_read(&place->map, w->x);
-        ns_controller_torques(w->controller, s.q, s.qd, torques);
-        ns_quadruped_write(&place->map, torques, c);
+        double torques[QUAD_JOINTS];
+        quad_state s = quad_read(&place->map, w->x);
+        quad_controller_torques(w->controller, s.q, s.qd, torques);
+        quad_write(&place->map, torques, c);
         for (int i = 0; i < 2; i++) c[place->map.nu + place->map.base_v + (uint32_t)i] += force[i];
         ns_rollout_args args = {.batch = 1,
                                 .steps = 1,
@@ -434,6 +437,6 @@ bool nsi_walk_step(nsi_walk* w, nsi_walk_sample* m) {
     }
     if (w->over) w->sums.falls = 1;
     w->sums.seconds = (double)w->step * timestep;
-    w->sums.cpu += nsi_clock_thread_cpu() - began;
+    w->sums.cpu += quad_clock_thread_cpu() - began;
     return true;
 }

@@ -1,50 +1,50 @@
 // A quadruped that walks in the simulator: commands as an operator would give them, the controller,
 // what disturbs it, and how well it follows.
 //
-//     nsi_walk_env_create(model, &robot, &place_options, NULL, &place, error);   // shared by threads
-//     nsi_walk_create(place, &options, NULL, &walk, error);                        // one for each
-//     nsi_walk_begin(walk, seed);
-//     while (nsi_walk_step(walk, &moment)) ...                              // allocates nothing
-//     nsi_walk_result result = nsi_walk_finish(walk);
+//     quad_walk_env_create(model, &robot, &place_options, NULL, &place, error);   // shared by threads
+//     quad_walk_create(place, &options, NULL, &walk, error);                        // one for each
+//     quad_walk_begin(walk, seed);
+//     while (quad_walk_step(walk, &moment)) ...                              // allocates nothing
+//     quad_walk_result result = quad_walk_finish(walk);
 
-#ifndef NSI_QUADRUPED_WALK_H
-#define NSI_QUADRUPED_WALK_H
+#ifndef QUADRUPED_WALK_H
+#define QUADRUPED_WALK_H
 
-#include "base/common.h"
 #include "neuralsim/sim.h"
 #include "quadruped/control.h"
+#include "quadruped/support.h"
 
 // ---- where ---------------------------------------------------------------------------------------
 
-typedef struct nsi_walk_env_options {
+typedef struct quad_walk_env_options {
     ns_contact_model contact; // default NS_CONTACT_NCP
     double mass;              // factor of masses and inertias of all links. Default 1
     double friction;          // of all contacts. Default 1
-} nsi_walk_env_options;
+} quad_walk_env_options;
 
-nsi_walk_env_options nsi_default_walk_env_options(void);
+quad_walk_env_options quad_default_walk_env_options(void);
 
-typedef struct nsi_walk_env {
+typedef struct quad_walk_env {
     ns_allocator allocator;
-    ns_quadruped robot;
-    ns_quadruped_map map;
+    quad_robot robot;
+    quad_map map;
     ns_system* system; // observes the depths of toes in the ground
     uint32_t nx, nc;
     double mass; // of all links as simulated: the robot's is what the controller plans with
-} nsi_walk_env;
+} quad_walk_env;
 
 // @param model  with a ground; must outlive the place
 // @return NS_OK; NS_ERR_ARGUMENT when it has not the robot's joints or toes "FR_toe" and so on
-ns_status nsi_walk_env_create(const ns_model* model, const ns_quadruped* robot,
-                              const nsi_walk_env_options* options, const ns_allocator* allocator,
-                              nsi_walk_env** out, ns_error* error);
-void nsi_walk_env_free(nsi_walk_env* place); // NULL is allowed
+ns_status quad_walk_env_create(const ns_model* model, const quad_robot* robot,
+                               const quad_walk_env_options* options, const ns_allocator* allocator,
+                               quad_walk_env** out, ns_error* error);
+void quad_walk_env_free(quad_walk_env* place); // NULL is allowed
 
 // ---- what ----------------------------------------------------------------------------------------
 
-enum { NSI_WALK_MOST_DELAY = 16, NSI_WALK_MOST_PERIOD = 32, NSI_WALK_MOST_STRIDE = 256 };
+enum { QUAD_WALK_MOST_DELAY = 16, QUAD_WALK_MOST_PERIOD = 32, QUAD_WALK_MOST_STRIDE = 256 };
 
-typedef struct nsi_walk_options {
+typedef struct quad_walk_options {
     double seconds;     // default 60
     uint32_t period;    // steps from decision to decision. Default 5
     double most[3];     // targets are drawn within these: m/s, m/s, rad/s. Default 0.6 0.2 0.8
@@ -58,33 +58,33 @@ typedef struct nsi_walk_options {
     double push_every;  // s; the first is after half of it. Default 5
     double settle;      // s at the start that do not count in errors. Default 1
     bool contact_known; // contacts of toes are told. Default true
-    ns_controller_options controller;
-} nsi_walk_options;
+    quad_controller_options controller;
+} quad_walk_options;
 
 // Window 5: with 20 the estimate is late, and robots fall under commands that change fast.
-nsi_walk_options nsi_default_walk_options(void);
+quad_walk_options quad_default_walk_options(void);
 
 // Standard deviations of noise: of an inertial unit with a leg odometry, and of joint encoders.
-#define NSI_WALK_NOISE_VELOCITY 0.05 // m/s
-#define NSI_WALK_NOISE_ANGULAR 0.05  // rad/s
-#define NSI_WALK_NOISE_TILT 0.01     // rad
-#define NSI_WALK_NOISE_ANGLE 0.005   // rad
-#define NSI_WALK_NOISE_RATE 0.1      // rad/s
+#define QUAD_WALK_NOISE_VELOCITY 0.05 // m/s
+#define QUAD_WALK_NOISE_ANGULAR 0.05  // rad/s
+#define QUAD_WALK_NOISE_TILT 0.01     // rad
+#define QUAD_WALK_NOISE_ANGLE 0.005   // rad
+#define QUAD_WALK_NOISE_RATE 0.1      // rad/s
 
-typedef struct nsi_walk_sample {
-    double time;              // of the decision, s
-    ns_command command;       // wanted by the operator
-    ns_command told;          // to the controller
-    ns_quadruped_state state; // as it is
-    double velocity[3];       // forward, to the left, yaw rate: in the heading
-    double height;            // of the trunk's origin above the lowest points of toes at rest
-    ns_controller_report report;
+typedef struct quad_walk_sample {
+    double time;          // of the decision, s
+    quad_command command; // wanted by the operator
+    quad_command told;    // to the controller
+    quad_state state;     // as it is
+    double velocity[3];   // forward, to the left, yaw rate: in the heading
+    double height;        // of the trunk's origin above the lowest points of toes at rest
+    quad_controller_report report;
     double seconds;         // the decision took
     const double* states;   // (period + 1 x nx) from the decision on
     const double* controls; // (period x nc)
-} nsi_walk_sample;
+} quad_walk_sample;
 
-typedef struct nsi_walk_result {
+typedef struct quad_walk_result {
     uint32_t falls;      // of one run 0 or 1
     double seconds;      // walked
     uint32_t count;      // moments that errors are over
@@ -97,26 +97,26 @@ typedef struct nsi_walk_result {
     double tilt;         // largest roll or pitch, rad
     double cpu;          // s of CPU time
     uint32_t decisions, shared, unreachable, limited; // decisions: all, and those with such trouble
-} nsi_walk_result;
+} quad_walk_result;
 
-typedef struct nsi_walk nsi_walk;
+typedef struct quad_walk quad_walk;
 
 // @param place  must outlive the walk
-ns_status nsi_walk_create(const nsi_walk_env* place, const nsi_walk_options* options,
-                          const ns_allocator* allocator, nsi_walk** out, ns_error* error);
-void nsi_walk_free(nsi_walk* walk); // NULL is allowed
+ns_status quad_walk_create(const quad_walk_env* place, const quad_walk_options* options,
+                           const ns_allocator* allocator, quad_walk** out, ns_error* error);
+void quad_walk_free(quad_walk* walk); // NULL is allowed
 
-void nsi_walk_begin(nsi_walk* walk, uint64_t seed); // in the home pose, at rest
+void quad_walk_begin(quad_walk* walk, uint64_t seed); // in the home pose, at rest
 
 // Decide, and go on for a control period. What `moment` points to stays until the next call.
 // @return false: the time is over or the robot has fallen, nothing was done
-bool nsi_walk_step(nsi_walk* walk, nsi_walk_sample* moment);
+bool quad_walk_step(quad_walk* walk, quad_walk_sample* moment);
 
-nsi_walk_result nsi_walk_finish(const nsi_walk* walk);
-const ns_controller* nsi_walk_controller(const nsi_walk* walk);
+quad_walk_result quad_walk_finish(const quad_walk* walk);
+const quad_controller* quad_walk_controller(const quad_walk* walk);
 
 // Add a run to others: counts and times add up, errors are those over all the time, the worst tilt
 // stays.
-void nsi_walk_merge(nsi_walk_result* sum, const nsi_walk_result* one);
+void quad_walk_merge(quad_walk_result* sum, const quad_walk_result* one);
 
 #endif

@@ -1,5 +1,6 @@
 // The moving average against sums over the window.
 
+#include "neuralsim/random.h"
 #include "quadruped/estimate.h"
 
 #include <math.h>
@@ -11,15 +12,15 @@
 static void means_are_those_of_the_window(void** state) {
     (void)state;
     enum { COUNT = 300 };
-    const uint32_t windows[] = {1, 2, 20, NSI_MOST_WINDOW};
+    const uint32_t windows[] = {1, 2, 20, QUAD_MAX_WINDOW};
     ns_rng rng = ns_rng_seed(1);
     for (int w = 0; w < 4; w++) {
-        nsi_average average = {.window = windows[w]};
+        quad_average average = {.window = windows[w]};
         double samples[COUNT][3];
         for (uint32_t k = 0; k < COUNT; k++) {
             double mean[3];
             for (int i = 0; i < 3; i++) samples[k][i] = ns_rng_normal(&rng);
-            nsi_average_add(&average, samples[k], mean);
+            quad_average_add(&average, samples[k], mean);
             uint32_t first = k + 1 > windows[w] ? k + 1 - windows[w] : 0;
             for (int i = 0; i < 3; i++) {
                 double sum = 0.0;

@@ -25,15 +25,15 @@ static void phases_are_those_computed_by_hand(void** state) {
         {0.65, {true, false}, {0.5, 0.5}},       {1000.4, {false, true}, {0.5, 0.5}},
         {-0.1, {false, true}, {0.5, 0.5}},
     };
-    ns_controller_options options = ns_default_controller_options();
+    quad_controller_options options = quad_default_controller_options();
     for (size_t k = 0; k < sizeof moments / sizeof *moments; k++) {
-        nsi_gait_leg legs[NS_LEGS];
-        nsi_gait_at(&options.gait, moments[k].time, NULL, legs);
-        for (int leg = 0; leg < NS_LEGS; leg++) {
+        quad_gait_leg legs[QUAD_LEGS];
+        quad_gait_at(&options.gait, moments[k].time, NULL, legs);
+        for (int leg = 0; leg < QUAD_LEGS; leg++) {
             int pair = leg == 1 || leg == 2;
             assert_int_equal(legs[leg].swings, moments[k].swings[pair]);
             assert_true(fabs(legs[leg].phase - moments[k].phase[pair]) < 1e-9);
-            assert_int_equal(legs[leg].state, legs[leg].swings ? NS_LEG_SWING : NS_LEG_STANCE);
+            assert_int_equal(legs[leg].state, legs[leg].swings ? QUAD_LEG_SWING : QUAD_LEG_STANCE);
         }
     }
 }
@@ -43,15 +43,15 @@ static void legs_stand_for_their_share(void** state) {
     (void)state;
     const double duties[] = {0.3, 0.5, 0.6, 0.9};
     for (int d = 0; d < 4; d++) {
-        ns_controller_options options = ns_default_controller_options();
+        quad_controller_options options = quad_default_controller_options();
         options.gait.duty_factor = duties[d];
         options.gait.initial_phase[1] = 0.37;
-        int stands[NS_LEGS] = {0}, total = 20000;
-        nsi_gait_leg before[NS_LEGS], legs[NS_LEGS];
+        int stands[QUAD_LEGS] = {0}, total = 20000;
+        quad_gait_leg before[QUAD_LEGS], legs[QUAD_LEGS];
         double cycle = options.gait.stance_duration / duties[d];
         for (int k = 0; k < total; k++) {
-            nsi_gait_at(&options.gait, 10.0 * cycle * k / total, NULL, legs);
-            for (int leg = 0; leg < NS_LEGS; leg++) {
+            quad_gait_at(&options.gait, 10.0 * cycle * k / total, NULL, legs);
+            for (int leg = 0; leg < QUAD_LEGS; leg++) {
                 stands[leg] += !legs[leg].swings;
                 assert_true(legs[leg].phase >= 0.0 && legs[leg].phase <= 1.0);
                 bool same = k > 0 && legs[leg].swings == before[leg].swings;
@@ -59,7 +59,7 @@ static void legs_stand_for_their_share(void** state) {
                 before[leg] = legs[leg];
             }
         }
-        for (int leg = 0; leg < NS_LEGS; leg++) {
+        for (int leg = 0; leg < QUAD_LEGS; leg++) {
             assert_true(fabs((double)stands[leg] / total - duties[d]) < 1e-3);
         }
     }
@@ -67,19 +67,19 @@ static void legs_stand_for_their_share(void** state) {
 
 static void contact_that_comes_too_early_or_is_lost_counts_after_a_while(void** state) {
     (void)state;
-    ns_controller_options options = ns_default_controller_options();
-    const bool none[NS_LEGS] = {0}, all[NS_LEGS] = {true, true, true, true};
-    nsi_gait_leg legs[NS_LEGS];
-    nsi_gait_at(&options.gait, 0.06, all, legs); // FR: 0.05 of its swing
-    assert_int_equal(legs[0].state, NS_LEG_SWING);
-    nsi_gait_at(&options.gait, 0.08, all, legs); // 0.15
-    assert_int_equal(legs[0].state, NS_LEG_EARLY);
-    assert_int_equal(legs[1].state, NS_LEG_STANCE);
-    nsi_gait_at(&options.gait, 0.02, none, legs); // FL: 0.067 of its stance
-    assert_int_equal(legs[1].state, NS_LEG_STANCE);
-    nsi_gait_at(&options.gait, 0.08, none, legs); // 0.27
-    assert_int_equal(legs[0].state, NS_LEG_SWING);
-    assert_int_equal(legs[1].state, NS_LEG_LOST);
+    quad_controller_options options = quad_default_controller_options();
+    const bool none[QUAD_LEGS] = {0}, all[QUAD_LEGS] = {true, true, true, true};
+    quad_gait_leg legs[QUAD_LEGS];
+    quad_gait_at(&options.gait, 0.06, all, legs); // FR: 0.05 of its swing
+    assert_int_equal(legs[0].state, QUAD_LEG_SWING);
+    quad_gait_at(&options.gait, 0.08, all, legs); // 0.15
+    assert_int_equal(legs[0].state, QUAD_LEG_EARLY);
+    assert_int_equal(legs[1].state, QUAD_LEG_STANCE);
+    quad_gait_at(&options.gait, 0.02, none, legs); // FL: 0.067 of its stance
+    assert_int_equal(legs[1].state, QUAD_LEG_STANCE);
+    quad_gait_at(&options.gait, 0.08, none, legs); // 0.27
+    assert_int_equal(legs[0].state, QUAD_LEG_SWING);
+    assert_int_equal(legs[1].state, QUAD_LEG_LOST);
 }
 
 int main(void) {

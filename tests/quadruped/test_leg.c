@@ -2,6 +2,7 @@
 // lead back to the targets they came from, or as near as can be.
 
 #include "base/common.h"
+#include "neuralsim/random.h"
 #include "quadruped/leg.h"
 #include "support/residual.h"
 
@@ -11,23 +12,23 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-static ns_quadruped robot_of(int k) {
-    return k == 0 ? ns_quadruped_laikago() : ns_quadruped_a1();
+static quad_robot robot_of(int k) {
+    return k == 0 ? quad_laikago() : quad_a1();
 }
 
-static void random_angles(const ns_leg_def* leg, ns_rng* rng, double q[3]) {
+static void random_angles(const quad_leg_def* leg, ns_rng* rng, double q[3]) {
     for (int k = 0; k < 3; k++) q[k] = ns_rng_uniform(rng, leg->limits[k][0], leg->limits[k][1]);
 }
 
-static void check_toe(const ns_leg_def* leg, const double q[3], const double want[3]) {
+static void check_toe(const quad_leg_def* leg, const double q[3], const double want[3]) {
     double toe[3];
-    nsi_leg_toe(leg, q, toe);
+    quad_leg_toe(leg, q, toe);
     for (int i = 0; i < 3; i++) assert_true(fabs(toe[i] - want[i]) < 6e-5); // four digits
 }
 
 static void toes_are_where_the_drawings_have_them(void** state) {
     (void)state;
-    ns_quadruped laikago = ns_quadruped_laikago(), a1 = ns_quadruped_a1();
+    quad_robot laikago = quad_laikago(), a1 = quad_a1();
     const double zero[3] = {0}, pose[3] = {0.0, 0.07, -0.59};
     check_toe(&laikago.legs[0], zero, (double[]){0.0349, -0.1146, -0.4883});
     check_toe(&laikago.legs[1], zero, (double[]){0.0349, 0.1169, -0.4883});
@@ -52,17 +53,17 @@ static void jacobians_are_slopes(void** state) {
     residual r = {.name = "Jacobian", .tolerance = 1e-9};
     const double h = 1e-4, none[3] = {0};
     for (int repeat = 0; repeat < 400; repeat++) {
-        ns_quadruped robot = robot_of(repeat % 2);
-        const ns_leg_def* leg = &robot.legs[repeat / 2 % 4];
+        quad_robot robot = robot_of(repeat % 2);
+        const quad_leg_def* leg = &robot.legs[repeat / 2 % 4];
         double q[3], J[9];
         random_angles(leg, &rng, q);
-        nsi_leg_jacobian(leg, q, none, J);
+        quad_leg_jacobian(leg, q, none, J);
         for (int k = 0; k < 3; k++) {
             double at[4][3], moved[3];
             for (int s = 0; s < 4; s++) { // fourth order
                 memcpy(moved, q, sizeof moved);
                 moved[k] += h * (s < 2 ? s - 2 : s - 1);
-                nsi_leg_toe(leg, moved, at[s]);
+                quad_leg_toe(leg, moved, at[s]);
             }
             for (int i = 0; i < 3; i++) {
                 double slope = (at[0][i] - 8.0 * at[1][i] + 8.0 * at[2][i] - at[3][i]) / (12.0 * h);
@@ -80,17 +81,17 @@ static void jacobians_of_other_points_are_those_of_a_longer_shank(void** state) 
     ns_rng rng = ns_rng_seed(2);
     residual r = {.name = "Jacobian of a point", .tolerance = 1e-14};
     for (int repeat = 0; repeat < 200; repeat++) {
-        ns_quadruped robot = robot_of(repeat % 2);
-        ns_leg_def leg = robot.legs[repeat / 2 % 4], longer = leg;
+        quad_robot robot = robot_of(repeat % 2);
+        quad_leg_def leg = robot.legs[repeat / 2 % 4], longer = leg;
         double q[3], J[9], K[9], toe[3], end[3], offset[3];
         const double none[3] = {0};
         random_angles(&leg, &rng, q);
         for (int i = 0; i < 3; i++) longer.toe[i] += ns_rng_normal(&rng) * 0.1;
-        nsi_leg_toe(&leg, q, toe);
-        nsi_leg_toe(&longer, q, end);
+        quad_leg_toe(&leg, q, toe);
+        quad_leg_toe(&longer, q, end);
         for (int i = 0; i < 3; i++) offset[i] = end[i] - toe[i];
-        nsi_leg_jacobian(&leg, q, offset, J);
-        nsi_leg_jacobian(&longer, q, none, K);
+        quad_leg_jacobian(&leg, q, offset, J);
+        quad_leg_jacobian(&longer, q, none, K);
         residual_array(&r, J, K, 9, 1.0);
     }
     residual_check(&r);
@@ -105,8 +106,8 @@ static void angles_lead_back_to_the_toe(void** state) {
     residual angles = {.name = "angles", .tolerance = 1e-6}; // less near a straight leg
     int count = 0;
     for (int repeat = 0; repeat < 40000; repeat++) {
-        ns_quadruped robot = robot_of(repeat % 2);
-        const ns_leg_def* leg = &robot.legs[repeat / 2 % 4];
+        quad_robot robot = robot_of(repeat % 2);
+        const quad_leg_def* leg = &robot.legs[repeat / 2 % 4];
         double q[3], toe[3], found[3], again[3], missed;
         random_angles(leg, &rng, q);
         double thigh = atan2(-leg->lower[0], -leg->lower[2]);
@@ -115,9 +116,9 @@ static void angles_lead_back_to_the_toe(void** state) {
         double drop = leg->upper[2] - hypot(leg->lower[0], leg->lower[2]) * cos(first) -
                       hypot(leg->toe[0], leg->toe[2]) * cos(second);
         if (drop > -1e-3 || second - first > -1e-2) continue;
-        nsi_leg_toe(leg, q, toe);
-        assert_true(nsi_leg_angles(leg, toe, found, &missed));
-        nsi_leg_toe(leg, found, again);
+        quad_leg_toe(leg, q, toe);
+        assert_true(quad_leg_angles(leg, toe, found, &missed));
+        quad_leg_toe(leg, found, again);
         residual_array(&position, again, toe, 3, 1.0);
         residual_array(&angles, found, q, 3, 1.0);
         count++;
@@ -134,28 +135,28 @@ static void out_of_reach_is_told_and_approached(void** state) {
     ns_rng rng = ns_rng_seed(4);
     int told = 0;
     for (int repeat = 0; repeat < 2000; repeat++) {
-        ns_quadruped robot = robot_of(repeat % 2);
-        const ns_leg_def* leg = &robot.legs[repeat / 2 % 4];
+        quad_robot robot = robot_of(repeat % 2);
+        const quad_leg_def* leg = &robot.legs[repeat / 2 % 4];
         double target[3], q[3], toe[3], missed, distance = 0.0;
         for (int i = 0; i < 3; i++) target[i] = leg->hip[i] + ns_rng_uniform(&rng, -1.0, 1.0);
-        bool reached = nsi_leg_angles(leg, target, q, &missed);
-        nsi_leg_toe(leg, q, toe);
+        bool reached = quad_leg_angles(leg, target, q, &missed);
+        quad_leg_toe(leg, q, toe);
         for (int i = 0; i < 3; i++) {
             distance += (toe[i] - target[i]) * (toe[i] - target[i]);
             assert_true(q[i] >= leg->limits[i][0] && q[i] <= leg->limits[i][1]);
         }
         assert_true(fabs(sqrt(distance) - missed) < 1e-12);
-        assert_true(reached == (missed <= NSI_LEG_REACHED));
+        assert_true(reached == (missed <= QUAD_LEG_REACHED));
         told += !reached;
     }
     assert_true(told > 1000);
 
     // Straight down and too far: a straight leg, short of the target by the difference.
-    ns_quadruped laikago = ns_quadruped_laikago();
-    const ns_leg_def* leg = &laikago.legs[1];
+    quad_robot laikago = quad_laikago();
+    const quad_leg_def* leg = &laikago.legs[1];
     double d = leg->upper[1] + leg->lower[1], q[3], missed;
     double target[3] = {leg->hip[0], leg->hip[1] + d, leg->hip[2] - 1.0};
-    assert_false(nsi_leg_angles(leg, target, q, &missed));
+    assert_false(quad_leg_angles(leg, target, q, &missed));
     double length = hypot(leg->lower[0], leg->lower[2]) + hypot(leg->toe[0], leg->toe[2]);
     // Its knee cannot be straight (limit 0, straight at 0.51): it comes a little less far.
     assert_true(missed >= 1.0 - length && missed < 1.0 - length + 0.02);
@@ -164,7 +165,7 @@ static void out_of_reach_is_told_and_approached(void** state) {
 
 static void strange_targets_give_numbers(void** state) {
     (void)state;
-    ns_quadruped a1 = ns_quadruped_a1();
+    quad_robot a1 = quad_a1();
     const double* hip = a1.legs[0].hip;
     const double targets[][3] = {{hip[0], hip[1], hip[2]},
                                  {1e300, 0, 0},
@@ -172,7 +173,7 @@ static void strange_targets_give_numbers(void** state) {
                                  {hip[0], hip[1] - 0.08505, hip[2]}};
     for (int k = 0; k < 4; k++) {
         double q[3], missed;
-        nsi_leg_angles(&a1.legs[0], targets[k], q, &missed);
+        quad_leg_angles(&a1.legs[0], targets[k], q, &missed);
         for (int i = 0; i < 3; i++) assert_true(isfinite(q[i]));
     }
 }

@@ -2,6 +2,7 @@
 // forces against another program's.
 
 #include "model/pose.h"
+#include "neuralsim/random.h"
 #include "quadruped/mpc.h"
 #include "support/residual.h"
 #include "support/testalloc.h"
@@ -13,26 +14,25 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-enum { N = NS_MPC_STEPS, MOST = N * 12 };
+enum { N = QUAD_MPC_STEPS, MOST = N * 12 };
 
 typedef struct setup {
-    ns_quadruped robot;
-    ns_mpc_options options;
-    nsi_mpc* mpc;
+    quad_robot robot;
+    quad_mpc_options options;
+    quad_mpc* mpc;
 } setup;
 
 static setup create(bool a1) {
-    setup s = {a1 ? ns_quadruped_a1() : ns_quadruped_laikago(), ns_default_controller_options().mpc,
-               NULL};
-    assert_int_equal(nsi_mpc_create(s.robot.mass, s.robot.inertia, &s.options, NULL, &s.mpc, NULL),
+    setup s = {a1 ? quad_a1() : quad_laikago(), quad_default_controller_options().mpc, NULL};
+    assert_int_equal(quad_mpc_create(s.robot.mass, s.robot.inertia, &s.options, NULL, &s.mpc, NULL),
                      NS_OK);
     return s;
 }
 
-static nsi_mpc_input random_input(const ns_quadruped* robot, ns_rng* rng, uint32_t stands) {
-    nsi_mpc_input in = {.height = robot->body_height + 0.02 * ns_rng_normal(rng),
-                        .wanted_height = robot->body_height,
-                        .wanted_yaw_rate = 0.5 * ns_rng_normal(rng)};
+static quad_mpc_input random_input(const quad_robot* robot, ns_rng* rng, uint32_t stands) {
+    quad_mpc_input in = {.height = robot->body_height + 0.02 * ns_rng_normal(rng),
+                         .wanted_height = robot->body_height,
+                         .wanted_yaw_rate = 0.5 * ns_rng_normal(rng)};
     for (int i = 0; i < 3; i++) {
         in.angular_velocity[i] = 0.3 * ns_rng_normal(rng);
         in.velocity[i] = 0.2 * ns_rng_normal(rng);
@@ -41,7 +41,7 @@ static nsi_mpc_input random_input(const ns_quadruped* robot, ns_rng* rng, uint32
         in.rpy[i] = 0.1 * ns_rng_normal(rng);
         in.wanted_velocity[i] = 0.3 * ns_rng_normal(rng);
     }
-    for (int k = 0; k < NS_LEGS; k++) {
+    for (int k = 0; k < QUAD_LEGS; k++) {
         in.stands[k] = (stands >> k & 1) != 0;
         in.feet[k][0] = robot->foothold[k][0] + 0.03 * ns_rng_normal(rng);
         in.feet[k][1] = robot->foothold[k][1] + 0.03 * ns_rng_normal(rng);
@@ -81,13 +81,13 @@ static void times_inertia(const double R[9], const double inertia[3], bool inver
 
 // The rigid body: Newton and Euler, feet that stay where they are. `frozen`: what the MPC makes of it,
 // with feet, inertia and the rates matrix those at the start, and no gyroscopic torque.
-static rates derive(const setup* s, const trunk* t, const trunk* start, const nsi_mpc_input* in,
-                    const double forces[NS_LEGS][3], bool frozen) {
+static rates derive(const setup* s, const trunk* t, const trunk* start, const quad_mpc_input* in,
+                    const double forces[QUAD_LEGS][3], bool frozen) {
     const trunk* at = frozen ? start : t;
     double R[9], torque[3] = {0}, momentum[3], gyro[3];
     rates d = {.velocity = {0.0, 0.0, -s->options.gravity}};
     rotation(at->rpy, R);
-    for (int k = 0; k < NS_LEGS; k++) {
+    for (int k = 0; k < QUAD_LEGS; k++) {
         double arm[3], turn[3];
         if (!in->stands[k]) continue;
         for (int i = 0; i < 3; i++) {
@@ -122,8 +122,8 @@ static void advance(trunk* t, const rates* d, double h) {
 }
 
 // A step of the horizon by Runge-Kutta.
-static void integrate(const setup* s, trunk* t, const trunk* start, const nsi_mpc_input* in,
-                      const double forces[NS_LEGS][3], bool frozen, double duration, int steps) {
+static void integrate(const setup* s, trunk* t, const trunk* start, const quad_mpc_input* in,
+                      const double forces[QUAD_LEGS][3], bool frozen, double duration, int steps) {
     const double h = duration / steps;
     for (int k = 0; k < steps; k++) {
         trunk moved = *t;
@@ -141,7 +141,7 @@ static void integrate(const setup* s, trunk* t, const trunk* start, const nsi_mp
     }
 }
 
-static trunk start_of(const nsi_mpc_input* in) {
+static trunk start_of(const quad_mpc_input* in) {
     trunk t = {.rpy = {in->rpy[0], in->rpy[1], 0.0}, .position = {0.0, 0.0, in->height}};
     memcpy(t.angular, in->angular_velocity, sizeof t.angular);
     memcpy(t.velocity, in->velocity, sizeof t.velocity);
@@ -149,23 +149,23 @@ static trunk start_of(const nsi_mpc_input* in) {
 }
 
 // The forces of a step out of all.
-static void forces_of(const nsi_mpc_input* in, const double* x, int step,
-                      double forces[NS_LEGS][3]) {
+static void forces_of(const quad_mpc_input* in, const double* x, int step,
+                      double forces[QUAD_LEGS][3]) {
     int standing = 0, at = 0;
-    for (int k = 0; k < NS_LEGS; k++) standing += in->stands[k];
-    memset(forces, 0, NS_LEGS * sizeof *forces);
-    for (int k = 0; k < NS_LEGS; k++) {
+    for (int k = 0; k < QUAD_LEGS; k++) standing += in->stands[k];
+    memset(forces, 0, QUAD_LEGS * sizeof *forces);
+    for (int k = 0; k < QUAD_LEGS; k++) {
         if (in->stands[k]) memcpy(forces[k], x + 3 * (step * standing + at++), sizeof forces[k]);
     }
 }
 
 // What the MPC minimises, by integrating its model step by step.
-static double cost(const setup* s, const nsi_mpc_input* in, const double* x, uint32_t n) {
+static double cost(const setup* s, const quad_mpc_input* in, const double* x, uint32_t n) {
     trunk start = start_of(in), t = start;
     const double* weights = s->options.state_weights;
     double sum = 0.0;
     for (int i = 0; i < N; i++) {
-        double forces[NS_LEGS][3], time = (i + 1) * s->options.timestep;
+        double forces[QUAD_LEGS][3], time = (i + 1) * s->options.timestep;
         forces_of(in, x, i, forces);
         integrate(s, &t, &start, in, forces, true, s->options.timestep, 1); // exact: degree 2
         double off[12] = {t.rpy[0],
@@ -197,11 +197,11 @@ static void the_qp_is_the_cost_of_a_rollout(void** state) {
     for (int repeat = 0; repeat < 60; repeat++) {
         setup s = create(repeat % 2);
         for (int k = 0; k < 12; k++) s.options.state_weights[k] = ns_rng_uniform(&rng, 0.1, 5.0);
-        nsi_mpc_free(s.mpc);
+        quad_mpc_free(s.mpc);
         assert_int_equal(
-            nsi_mpc_create(s.robot.mass, s.robot.inertia, &s.options, NULL, &s.mpc, NULL), NS_OK);
-        nsi_mpc_input in = random_input(&s.robot, &rng, 1 + ns_rng_below(&rng, 15));
-        nsi_qp_problem p = nsi_mpc_build(s.mpc, &in);
+            quad_mpc_create(s.robot.mass, s.robot.inertia, &s.options, NULL, &s.mpc, NULL), NS_OK);
+        quad_mpc_input in = random_input(&s.robot, &rng, 1 + ns_rng_below(&rng, 15));
+        quad_qp_problem p = quad_mpc_build(s.mpc, &in);
         double a[MOST] = {0}, b[MOST] = {0}, both[MOST], zero[MOST] = {0};
         // Few forces at a time, so that single blocks of H are seen.
         for (int k = 0; k < 3; k++) {
@@ -223,7 +223,7 @@ static void the_qp_is_the_cost_of_a_rollout(void** state) {
         double scale = fmax(fmax(f0, fab), fmax(fa, fb));
         residual_add(&hessian, product, fab - fa - fb + f0, scale);
         residual_add(&gradient, slope + curve, fa - f0, scale);
-        nsi_mpc_free(s.mpc);
+        quad_mpc_free(s.mpc);
     }
     residual_check(&hessian);
     residual_check(&gradient);
@@ -237,10 +237,10 @@ static void the_model_is_the_rigid_body_at_first(void** state) {
     residual close = {.name = "model against rigid body, 1 ms", .tolerance = 0.03};
     for (int repeat = 0; repeat < 50; repeat++) {
         setup s = create(repeat % 2);
-        nsi_mpc_input in = random_input(&s.robot, &rng, 1 + ns_rng_below(&rng, 15));
+        quad_mpc_input in = random_input(&s.robot, &rng, 1 + ns_rng_below(&rng, 15));
         // The model has no gyroscopic torque: from rest it is exact in first order.
         memset(in.angular_velocity, 0, sizeof in.angular_velocity);
-        double forces[NS_LEGS][3], errors[2];
+        double forces[QUAD_LEGS][3], errors[2];
         for (int k = 0; k < 12; k++) forces[k / 3][k % 3] = 30.0 * ns_rng_normal(&rng);
         const double times[2] = {1e-3, 4e-3};
         for (int d = 0; d < 2; d++) {
@@ -257,16 +257,16 @@ static void the_model_is_the_rigid_body_at_first(void** state) {
             if (d == 0) residual_add(&close, errors[0], 0.0, fmax(moved, 0.01));
         }
         assert_true(errors[1] > 8.0 * errors[0]); // 16 for a square
-        nsi_mpc_free(s.mpc);
+        quad_mpc_free(s.mpc);
     }
     residual_check(&close);
 }
 
 // Forces are usable when the QP is solved, and not when it has no answer.
-static nsi_qp_report solve(nsi_mpc* mpc, const nsi_mpc_input* in, double forces[NS_LEGS][3]) {
-    nsi_qp_report report;
-    bool usable = nsi_mpc_solve(mpc, in, forces, &report);
-    if (report.status != NSI_QP_INEXACT) assert_true(usable == (report.status == NSI_QP_SOLVED));
+static quad_qp_report solve(quad_mpc* mpc, const quad_mpc_input* in, double forces[QUAD_LEGS][3]) {
+    quad_qp_report report;
+    bool usable = quad_mpc_solve(mpc, in, forces, &report);
+    if (report.status != QUAD_QP_INEXACT) assert_true(usable == (report.status == QUAD_QP_SOLVED));
     return report;
 }
 
@@ -277,23 +277,23 @@ static void at_rest_the_feet_carry_the_weight(void** state) {
     for (int a1 = 0; a1 < 2; a1++) {
         setup s = create(a1);
         s.options.force_weight = 1e-10; // otherwise it sags a little to save force
-        nsi_mpc_free(s.mpc);
-        nsi_mpc_create(s.robot.mass, s.robot.inertia, &s.options, NULL, &s.mpc, NULL);
-        nsi_mpc_input in = {.height = 0.3, .wanted_height = 0.3};
-        for (int k = 0; k < NS_LEGS; k++) {
+        quad_mpc_free(s.mpc);
+        quad_mpc_create(s.robot.mass, s.robot.inertia, &s.options, NULL, &s.mpc, NULL);
+        quad_mpc_input in = {.height = 0.3, .wanted_height = 0.3};
+        for (int k = 0; k < QUAD_LEGS; k++) {
             in.stands[k] = true;
             in.feet[k][0] = k < 2 ? 0.2 : -0.2;
             in.feet[k][1] = k % 2 ? 0.1 : -0.1;
             in.feet[k][2] = -0.3;
         }
-        double forces[NS_LEGS][3], weight = s.robot.mass * s.options.gravity;
-        assert_int_equal(solve(s.mpc, &in, forces).status, NSI_QP_SOLVED);
-        for (int k = 0; k < NS_LEGS; k++) {
+        double forces[QUAD_LEGS][3], weight = s.robot.mass * s.options.gravity;
+        assert_int_equal(solve(s.mpc, &in, forces).status, QUAD_QP_SOLVED);
+        for (int k = 0; k < QUAD_LEGS; k++) {
             assert_true(fabs(forces[k][2] - 0.25 * weight) < 1e-3 * weight);
             assert_true(fabs(forces[k][0]) < 1e-3 * weight);
             assert_true(fabs(forces[k][1]) < 1e-3 * weight);
         }
-        nsi_mpc_free(s.mpc);
+        quad_mpc_free(s.mpc);
     }
 }
 
@@ -306,13 +306,13 @@ static void forces_keep_to_the_pyramid(void** state) {
         setup s = create(a1);
         double weight = s.robot.mass * s.options.gravity, mu = s.options.friction;
         for (int repeat = 0; repeat < 1000; repeat++) {
-            nsi_mpc_input in = random_input(&s.robot, &rng, ns_rng_below(&rng, 16));
+            quad_mpc_input in = random_input(&s.robot, &rng, ns_rng_below(&rng, 16));
             for (int i = 0; i < 3; i++) in.velocity[i] *= 5.0; // so that bounds are felt
-            double forces[NS_LEGS][3];
-            nsi_qp_report report = solve(s.mpc, &in, forces);
-            assert_int_equal(report.status, NSI_QP_SOLVED);
+            double forces[QUAD_LEGS][3];
+            quad_qp_report report = solve(s.mpc, &in, forces);
+            assert_int_equal(report.status, QUAD_QP_SOLVED);
             residual_add(&r, report.residual, 0.0, 1.0);
-            for (int k = 0; k < NS_LEGS; k++) {
+            for (int k = 0; k < QUAD_LEGS; k++) {
                 const double* f = forces[k];
                 if (!in.stands[k]) {
                     assert_true(f[0] == 0.0 && f[1] == 0.0 && f[2] == 0.0);
@@ -323,7 +323,7 @@ static void forces_keep_to_the_pyramid(void** state) {
                 assert_true(fabs(f[1]) <= mu * f[2] + slack * weight);
             }
         }
-        nsi_mpc_free(s.mpc);
+        quad_mpc_free(s.mpc);
     }
     residual_check(&r);
 }
@@ -346,16 +346,16 @@ static void recorded_problems_have_the_forces_of_cvxopt(void** state) {
     json_t* c;
     json_array_foreach(cases, at, c) {
         bool a1 = strcmp(json_string_value(json_object_get(c, "robot")), "a1") == 0;
-        nsi_mpc_input in = {.height = json_number_value(json_object_get(c, "height")),
-                            .wanted_height = json_number_value(json_object_get(c, "wanted_height")),
-                            .wanted_yaw_rate =
-                                json_number_value(json_object_get(c, "wanted_yaw_rate"))};
+        quad_mpc_input in = {
+            .height = json_number_value(json_object_get(c, "height")),
+            .wanted_height = json_number_value(json_object_get(c, "wanted_height")),
+            .wanted_yaw_rate = json_number_value(json_object_get(c, "wanted_yaw_rate"))};
         read_vector(c, "rpy", in.rpy);
         read_vector(c, "angular_velocity", in.angular_velocity);
         read_vector(c, "velocity", in.velocity);
         read_vector(c, "wanted_velocity", in.wanted_velocity);
-        double forces[NS_LEGS][3], want[NS_LEGS][3];
-        for (size_t k = 0; k < NS_LEGS; k++) {
+        double forces[QUAD_LEGS][3], want[QUAD_LEGS][3];
+        for (size_t k = 0; k < QUAD_LEGS; k++) {
             in.stands[k] = json_is_true(json_array_get(json_object_get(c, "stands"), k));
             const json_t* foot = json_array_get(json_object_get(c, "feet"), k);
             const json_t* force = json_array_get(json_object_get(c, "forces"), k);
@@ -364,11 +364,11 @@ static void recorded_problems_have_the_forces_of_cvxopt(void** state) {
                 want[k][i] = json_number_value(json_array_get(force, i));
             }
         }
-        assert_int_equal(solve(setups[a1].mpc, &in, forces).status, NSI_QP_SOLVED);
+        assert_int_equal(solve(setups[a1].mpc, &in, forces).status, QUAD_QP_SOLVED);
         residual_array(&r, &forces[0][0], &want[0][0], 12, 1.0);
     }
     residual_check(&r);
-    for (int k = 0; k < 2; k++) nsi_mpc_free(setups[k].mpc);
+    for (int k = 0; k < 2; k++) quad_mpc_free(setups[k].mpc);
     json_decref(cases);
 }
 
@@ -377,50 +377,50 @@ static void bad_states_are_told(void** state) {
     (void)state;
     ns_rng rng = ns_rng_seed(4);
     setup s = create(true);
-    nsi_mpc_input good = random_input(&s.robot, &rng, 6), bad = good;
-    double forces[NS_LEGS][3], again[NS_LEGS][3];
-    assert_int_equal(solve(s.mpc, &good, forces).status, NSI_QP_SOLVED);
+    quad_mpc_input good = random_input(&s.robot, &rng, 6), bad = good;
+    double forces[QUAD_LEGS][3], again[QUAD_LEGS][3];
+    assert_int_equal(solve(s.mpc, &good, forces).status, QUAD_QP_SOLVED);
     bad.velocity[0] = NAN;
-    assert_int_equal(solve(s.mpc, &bad, again).status, NSI_QP_BAD_INPUT);
+    assert_int_equal(solve(s.mpc, &bad, again).status, QUAD_QP_BAD_INPUT);
     for (int k = 0; k < 12; k++) assert_true(again[k / 3][k % 3] == 0.0);
-    assert_int_equal(solve(s.mpc, &good, again).status, NSI_QP_SOLVED);
+    assert_int_equal(solve(s.mpc, &good, again).status, QUAD_QP_SOLVED);
     for (int k = 0; k < 12; k++) {
         assert_true(fabs(again[k / 3][k % 3] - forces[k / 3][k % 3]) < 1e-9);
     }
     good.rpy[1] = acos(0.0); // upended: T is not finite there
     solve(s.mpc, &good, again);
     for (int k = 0; k < 12; k++) assert_true(isfinite(again[k / 3][k % 3]));
-    nsi_mpc_free(s.mpc);
+    quad_mpc_free(s.mpc);
 }
 
 static void memory_is_checked_and_only_asked_for_at_the_start(void** state) {
     (void)state;
-    ns_quadruped robot = ns_quadruped_a1();
-    ns_mpc_options options = ns_default_controller_options().mpc;
+    quad_robot robot = quad_a1();
+    quad_mpc_options options = quad_default_controller_options().mpc;
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);
-        nsi_mpc* mpc = NULL;
+        quad_mpc* mpc = NULL;
         ns_error error;
         ns_status status =
-            nsi_mpc_create(robot.mass, robot.inertia, &options, &allocator, &mpc, &error);
+            quad_mpc_create(robot.mass, robot.inertia, &options, &allocator, &mpc, &error);
         if (counter.calls < n) {
             size_t calls = counter.calls;
             ns_rng rng = ns_rng_seed(5);
             for (int k = 0; k < 30; k++) {
-                double forces[NS_LEGS][3];
-                nsi_mpc_input in = random_input(&robot, &rng, (uint32_t)k % 16);
-                assert_int_equal(solve(mpc, &in, forces).status, NSI_QP_SOLVED);
+                double forces[QUAD_LEGS][3];
+                quad_mpc_input in = random_input(&robot, &rng, (uint32_t)k % 16);
+                assert_int_equal(solve(mpc, &in, forces).status, QUAD_QP_SOLVED);
             }
             assert_int_equal(counter.calls, calls);
-            nsi_mpc_free(mpc);
+            quad_mpc_free(mpc);
             assert_int_equal(counter.live_blocks, 0);
             break;
         }
         assert_int_equal(status, NS_ERR_NOMEM);
         assert_int_equal(counter.live_blocks, 0);
     }
-    nsi_mpc_free(NULL);
+    quad_mpc_free(NULL);
 }
 
 int main(void) {

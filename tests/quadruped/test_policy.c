@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "expr/kernels.h"
+#include "neuralsim/random.h"
 #include "quadruped/policy.h"
 #include "support/ccode.h"
 #include "support/residual.h"
@@ -20,13 +21,13 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-enum { FEATURES = NS_QUADRUPED_FEATURES, JOINTS = NS_QUADRUPED_JOINTS };
+enum { FEATURES = QUAD_FEATURES, JOINTS = QUAD_JOINTS };
 
 // Scales as of features of a walk, some that never change among them.
-static nsi_policy* make(uint64_t seed, uint32_t nhidden) {
-    nsi_policy* p = NULL;
+static quad_policy* make(uint64_t seed, uint32_t nhidden) {
+    quad_policy* p = NULL;
     const uint32_t hidden[3] = {192, 61, 7};
-    assert_int_equal(nsi_policy_create(hidden, nhidden, seed, NULL, &p, NULL), NS_OK);
+    assert_int_equal(quad_policy_create(hidden, nhidden, seed, NULL, &p, NULL), NS_OK);
     ns_rng rng = ns_rng_seed(seed + 100);
     for (int k = 0; k < FEATURES; k++) {
         p->mean[k] = ns_rng_normal(&rng);
@@ -34,7 +35,7 @@ static nsi_policy* make(uint64_t seed, uint32_t nhidden) {
     }
     for (int k = 0; k < JOINTS; k++) p->torque[k] = ns_rng_uniform(&rng, 1.0, 10.0);
     for (uint32_t k = 0; k < p->nweight; k++) p->weights[k] += 0.05 * ns_rng_normal(&rng);
-    nsi_policy_ready(p);
+    quad_policy_ready(p);
     return p;
 }
 
@@ -43,7 +44,7 @@ static void draw(ns_rng* rng, double* features) {
 }
 
 // The definition, in double precision.
-static void compute(const nsi_policy* p, const double* features, double* torques) {
+static void compute(const quad_policy* p, const double* features, double* torques) {
     double x[200], y[200];
     for (int k = 0; k < FEATURES; k++) x[k] = (features[k] - p->mean[k]) * p->scale[k];
     const double* w = p->weights;
@@ -65,15 +66,15 @@ static void decisions_are_those_of_the_network(void** state) {
     residual r = {.name = "single precision", .tolerance = 1e-5};
     ns_rng rng = ns_rng_seed(1);
     for (uint32_t nhidden = 1; nhidden <= 3; nhidden++) {
-        nsi_policy* p = make(nhidden, nhidden);
+        quad_policy* p = make(nhidden, nhidden);
         for (int repeat = 0; repeat < 100; repeat++) {
             double features[FEATURES], got[JOINTS], want[JOINTS];
             draw(&rng, features);
-            assert_true(nsi_policy_decide(p, features, got));
+            assert_true(quad_policy_decide(p, features, got));
             compute(p, features, want);
             residual_array(&r, got, want, JOINTS, 1.0);
         }
-        nsi_policy_free(p);
+        quad_policy_free(p);
     }
     residual_check(&r);
 }
@@ -86,7 +87,7 @@ static void elu_is_right_everywhere(void** state) {
     residual r = {.name = "ELU", .tolerance = 3e-7};
     for (int k = -12000; k <= 2000; k++) {
         float x = 0.01f * (float)k, y = 0.0f;
-        nsi_mlp_f32_generic(2, sizes, weights, &x, &y);
+        quad_mlp_f32_generic(2, sizes, weights, &x, &y);
         residual_add(&r, (double)y, x < 0.0f ? expm1((double)x) : (double)x,
                      fmax(1.0, fabs((double)x)));
     }
@@ -95,18 +96,18 @@ static void elu_is_right_everywhere(void** state) {
 
 static void all_machines_give_the_same_bits(void** state) {
     (void)state;
-#ifdef NSI_HAVE_AVX2_KERNELS
+#ifdef QUAD_HAVE_AVX2_KERNELS
     if (!nsi_cpu_has_avx2_fma()) skip();
     ns_rng rng = ns_rng_seed(2);
-    nsi_policy* p = make(5, 3);
+    quad_policy* p = make(5, 3);
     for (int repeat = 0; repeat < 100; repeat++) {
         float x[FEATURES], a[JOINTS], b[JOINTS];
         for (int k = 0; k < FEATURES; k++) x[k] = (float)ns_rng_normal(&rng);
-        nsi_mlp_f32_generic(p->nlayer, p->sizes, p->single, x, a);
-        nsi_mlp_f32_avx2(p->nlayer, p->sizes, p->single, x, b);
+        quad_mlp_f32_generic(p->nlayer, p->sizes, p->single, x, a);
+        quad_mlp_f32_avx2(p->nlayer, p->sizes, p->single, x, b);
         assert_memory_equal(a, b, sizeof a);
     }
-    nsi_policy_free(p);
+    quad_policy_free(p);
 #else
     skip();
 #endif
@@ -115,35 +116,35 @@ static void all_machines_give_the_same_bits(void** state) {
 // A network that gives no number says so.
 static void what_is_not_finite_is_refused(void** state) {
     (void)state;
-    nsi_policy* p = make(1, 2);
+    quad_policy* p = make(1, 2);
     double features[FEATURES] = {0}, torques[JOINTS];
     features[3] = (double)NAN;
-    assert_false(nsi_policy_decide(p, features, torques));
-    nsi_policy_free(p);
+    assert_false(quad_policy_decide(p, features, torques));
+    quad_policy_free(p);
 }
 
 // ---- files -----------------------------------------------------------------------------------
 
 static void files_are_read_as_they_were_written(void** state) {
     (void)state;
-    nsi_policy *p = make(3, 2), *q = NULL, *copy = NULL;
+    quad_policy *p = make(3, 2), *q = NULL, *copy = NULL;
     const char* path = tempdir_path("weights.safetensors");
-    assert_int_equal(nsi_policy_save(p, path, NULL), NS_OK);
-    assert_int_equal(nsi_policy_load(path, NULL, &q, NULL), NS_OK);
-    assert_int_equal(nsi_policy_copy(p, &copy, NULL), NS_OK);
+    assert_int_equal(quad_policy_save(p, path, NULL), NS_OK);
+    assert_int_equal(quad_policy_load(path, NULL, &q, NULL), NS_OK);
+    assert_int_equal(quad_policy_copy(p, &copy, NULL), NS_OK);
     assert_int_equal(q->nweight, p->nweight);
     assert_memory_equal(q->sizes, p->sizes, sizeof p->sizes);
     assert_memory_equal(q->single, p->single, p->nweight * sizeof *p->single);
     assert_memory_equal(copy->single, p->single, p->nweight * sizeof *p->single);
     unlink(path);
-    nsi_policy_free(p);
-    nsi_policy_free(q);
-    nsi_policy_free(copy);
+    quad_policy_free(p);
+    quad_policy_free(q);
+    quad_policy_free(copy);
 }
 
 static void other_files_are_refused(void** state) {
     (void)state;
-    nsi_policy* p = NULL;
+    quad_policy* p = NULL;
     ns_error error;
     const char* path = tempdir_path("other.json");
     const char* const texts[] = {"{\"policy/w0\": [[1, 2], [3, 4]]}",
@@ -154,16 +155,16 @@ static void other_files_are_refused(void** state) {
         assert_non_null(file);
         fputs(texts[k], file);
         fclose(file);
-        assert_int_equal(nsi_policy_load(path, NULL, &p, &error), NS_ERR_ARGUMENT);
+        assert_int_equal(quad_policy_load(path, NULL, &p, &error), NS_ERR_ARGUMENT);
         assert_non_null(strstr(error.message, "policy/w0"));
         assert_null(p);
     }
     unlink(path);
-    assert_int_equal(nsi_policy_load(path, NULL, &p, &error), NS_ERR_IO);
-    assert_int_equal(nsi_policy_create((uint32_t[]){0}, 1, 1, NULL, &p, &error), NS_ERR_ARGUMENT);
-    assert_int_equal(nsi_policy_create((uint32_t[]){1000}, 1, 1, NULL, &p, &error),
+    assert_int_equal(quad_policy_load(path, NULL, &p, &error), NS_ERR_IO);
+    assert_int_equal(quad_policy_create((uint32_t[]){0}, 1, 1, NULL, &p, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(quad_policy_create((uint32_t[]){1000}, 1, 1, NULL, &p, &error),
                      NS_ERR_ARGUMENT);
-    assert_int_equal(nsi_policy_create(NULL, 0, 1, NULL, &p, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(quad_policy_create(NULL, 0, 1, NULL, &p, &error), NS_ERR_ARGUMENT);
 }
 
 // The C file, compiled by itself.
@@ -171,10 +172,10 @@ static void exported_c_is_the_network(void** state) {
     (void)state;
     const char* compiler = ccode_compiler(0);
     if (!compiler) skip();
-    nsi_policy* p = make(4, 2);
+    quad_policy* p = make(4, 2);
     ns_text text = {0};
     char command[10000];
-    assert_int_equal(nsi_policy_emit_c(p, "walk_policy", &text, NULL), NS_OK);
+    assert_int_equal(quad_policy_emit_c(p, "walk_policy", &text, NULL), NS_OK);
     const char* source = tempdir_write_bytes("policy.c", text.data, text.size);
     const char* library = tempdir_path("policy.so");
     snprintf(
@@ -201,8 +202,8 @@ static void exported_c_is_the_network(void** state) {
     unlink(source);
     unlink(library);
     ns_text_free(&text);
-    assert_int_equal(nsi_policy_emit_c(p, "not a name", &text, NULL), NS_ERR_ARGUMENT);
-    nsi_policy_free(p);
+    assert_int_equal(quad_policy_emit_c(p, "not a name", &text, NULL), NS_ERR_ARGUMENT);
+    quad_policy_free(p);
 }
 
 static void memory_is_checked(void** state) {
@@ -210,18 +211,18 @@ static void memory_is_checked(void** state) {
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);
-        nsi_policy* p = NULL;
+        quad_policy* p = NULL;
         ns_text text = {0};
-        ns_status status = nsi_policy_create((uint32_t[]){8, 8}, 2, 1, &allocator, &p, NULL);
-        if (status == NS_OK) status = nsi_policy_emit_c(p, "walk_policy", &text, NULL);
+        ns_status status = quad_policy_create((uint32_t[]){8, 8}, 2, 1, &allocator, &p, NULL);
+        if (status == NS_OK) status = quad_policy_emit_c(p, "walk_policy", &text, NULL);
         bool last = counter.calls < n;
         assert_int_equal(status, last ? NS_OK : NS_ERR_NOMEM);
         ns_text_free(&text);
-        nsi_policy_free(p);
+        quad_policy_free(p);
         assert_int_equal(counter.live_blocks, 0);
         if (last) break;
     }
-    nsi_policy_free(NULL);
+    quad_policy_free(NULL);
 }
 
 int main(void) {

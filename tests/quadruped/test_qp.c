@@ -1,6 +1,7 @@
 // The QP solver on thousands of random problems, of which many are degenerate: its answers are held to
 // the KKT conditions, and its proofs that there is no answer to what they prove, all in long double.
 
+#include "neuralsim/random.h"
 #include "quadruped/qp.h"
 #include "support/residual.h"
 #include "support/testalloc.h"
@@ -17,7 +18,7 @@
 enum { N = 40, M = 90 };
 
 typedef struct qp_case {
-    nsi_qp_problem p;
+    quad_qp_problem p;
     double H[N * N], g[N], values[M * N], lower[M], upper[M];
     uint32_t start[M + 1], columns[M * N];
     double x[N], y[M];
@@ -189,15 +190,15 @@ static double kkt(const qp_case* c) {
     return (double)worst;
 }
 
-static nsi_qp* create(void) {
-    nsi_qp* qp = NULL;
-    assert_int_equal(nsi_qp_create(N, M, NULL, &qp, NULL), NS_OK);
+static quad_qp* create(void) {
+    quad_qp* qp = NULL;
+    assert_int_equal(quad_qp_create(N, M, NULL, &qp, NULL), NS_OK);
     return qp;
 }
 
 static void feasible_problems_are_solved(void** state) {
     (void)state;
-    nsi_qp* qp = create();
+    quad_qp* qp = create();
     ns_rng rng = ns_rng_seed(1);
     static qp_case c;
     for (int k = 0; k < KINDS; k++) {
@@ -205,13 +206,13 @@ static void feasible_problems_are_solved(void** state) {
         uint64_t iterations = 0, active = 0;
         for (int repeat = 0; repeat < 1500; repeat++) {
             make(&c, &rng, (problem_kind)k);
-            nsi_qp_report report = nsi_qp_solve(qp, &c.p, c.active, c.x, c.y);
-            if (report.status != NSI_QP_SOLVED) {
+            quad_qp_report report = quad_qp_solve(qp, &c.p, c.active, c.x, c.y);
+            if (report.status != QUAD_QP_SOLVED) {
                 print_message("%s %d: status %d, residual %g, %u variables, %u rows, %u\n",
                               kind_names[k], repeat, report.status, report.residual, c.p.n, c.p.m,
                               report.iterations);
             }
-            assert_int_equal(report.status, NSI_QP_SOLVED);
+            assert_int_equal(report.status, QUAD_QP_SOLVED);
             residual_add(&r, kkt(&c), 0.0, 1.0);
             for (uint32_t j = 0; j < c.p.n && k == ZERO; j++) assert_true(fabs(c.x[j]) < 1e-12);
             residual_add(&r, report.residual, 0.0, 1.0);
@@ -222,7 +223,7 @@ static void feasible_problems_are_solved(void** state) {
                       (double)active / 1500.0);
         residual_check(&r);
     }
-    nsi_qp_free(qp);
+    quad_qp_free(qp);
 }
 
 // ---- no answer -----------------------------------------------------------------------------
@@ -251,7 +252,7 @@ static void check_contradiction(const qp_case* c, residual* r) {
 static void contradicting_rows_are_found(void** state) {
     (void)state;
     const problem_kind kinds[] = {PLAIN, DEGENERATE, EQUALITIES, NEARLY_FLAT, FLAT, LINEAR};
-    nsi_qp* qp = create();
+    quad_qp* qp = create();
     ns_rng rng = ns_rng_seed(2);
     residual r = {.name = "A'y of contradictions", .tolerance = 1e-7};
     static qp_case c;
@@ -274,24 +275,24 @@ static void contradicting_rows_are_found(void** state) {
         double margin = ns_rng_uniform(&rng, 1e-3, 1.0);
         if (c.p.m == M) continue;
         add_row(&c, sum, limit + margin, INFINITY);
-        nsi_qp_report report = nsi_qp_solve(qp, &c.p, c.active, c.x, c.y);
+        quad_qp_report report = quad_qp_solve(qp, &c.p, c.active, c.x, c.y);
         // An answer is never claimed; a proof that is lost in rounding is rare.
-        if (report.status == NSI_QP_INEXACT) {
+        if (report.status == QUAD_QP_INEXACT) {
             lost++;
             continue;
         }
-        assert_int_equal(report.status, NSI_QP_INFEASIBLE);
+        assert_int_equal(report.status, QUAD_QP_INFEASIBLE);
         check_contradiction(&c, &r);
     }
     print_message("%d of 3000 proofs lost in rounding\n", lost);
     assert_true(lost <= 5);
     residual_check(&r);
-    nsi_qp_free(qp);
+    quad_qp_free(qp);
 }
 
 static void falling_for_ever_is_found(void** state) {
     (void)state;
-    nsi_qp* qp = create();
+    quad_qp* qp = create();
     ns_rng rng = ns_rng_seed(3);
     residual r = {.name = "directions", .tolerance = 1e-7};
     static qp_case c;
@@ -330,8 +331,8 @@ static void falling_for_ever_is_found(void** state) {
             add_row(&c, v, sides == 0 ? -INFINITY : value - 0.5, sides == 1 ? INFINITY : value);
         }
         point_at(&c);
-        nsi_qp_report report = nsi_qp_solve(qp, &c.p, c.active, c.x, c.y);
-        assert_int_equal(report.status, NSI_QP_UNBOUNDED);
+        quad_qp_report report = quad_qp_solve(qp, &c.p, c.active, c.x, c.y);
+        assert_int_equal(report.status, QUAD_QP_UNBOUNDED);
 
         long double slope = 0.0L, size = 0.0L;
         for (uint32_t j = 0; j < n; j++) {
@@ -354,7 +355,7 @@ static void falling_for_ever_is_found(void** state) {
         }
     }
     residual_check(&r);
-    nsi_qp_free(qp);
+    quad_qp_free(qp);
 }
 
 // ---- closed forms --------------------------------------------------------------------------
@@ -362,7 +363,7 @@ static void falling_for_ever_is_found(void** state) {
 // Without coupling each variable is by itself: clamped to its bounds.
 static void boxes_clamp(void** state) {
     (void)state;
-    nsi_qp* qp = create();
+    quad_qp* qp = create();
     ns_rng rng = ns_rng_seed(4);
     residual r = {.name = "boxes", .tolerance = 1e-14};
     static qp_case c;
@@ -377,30 +378,30 @@ static void boxes_clamp(void** state) {
             add_row(&c, row, lower, lower + ns_rng_uniform(&rng, 0.0, 1.0));
         }
         point_at(&c);
-        assert_int_equal(nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).status, NSI_QP_SOLVED);
+        assert_int_equal(quad_qp_solve(qp, &c.p, c.active, c.x, c.y).status, QUAD_QP_SOLVED);
         for (uint32_t j = 0; j < N; j++) {
             double free = -c.g[j] / c.H[j * N + j];
             residual_add(&r, c.x[j], fmin(fmax(free, c.lower[j]), c.upper[j]), 1.0);
         }
     }
     residual_check(&r);
-    nsi_qp_free(qp);
+    quad_qp_free(qp);
 }
 
 // The projection on the plane sum x = 1 is at equal distance from all.
 static void equalities_project(void** state) {
     (void)state;
-    nsi_qp* qp = create();
+    quad_qp* qp = create();
     static qp_case c;
     c = (qp_case){.p.n = 4, .g = {-1.0, -2.0, -3.0, -4.0}};
     for (uint32_t j = 0; j < 4; j++) c.H[5 * j] = 1.0;
     begin_rows(&c);
     add_row(&c, (double[]){1, 1, 1, 1}, 1.0, 1.0);
     point_at(&c);
-    assert_int_equal(nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).status, NSI_QP_SOLVED);
+    assert_int_equal(quad_qp_solve(qp, &c.p, c.active, c.x, c.y).status, QUAD_QP_SOLVED);
     for (uint32_t j = 0; j < 4; j++) assert_true(fabs(c.x[j] - (j + 1 - 2.25)) < 1e-14);
     assert_true(fabs(c.y[0] - 2.25) < 1e-14);
-    nsi_qp_free(qp);
+    quad_qp_free(qp);
 }
 
 // ---- another solver ------------------------------------------------------------------------
@@ -417,7 +418,7 @@ static void cvxopt_has_the_same_answers(void** state) {
     (void)state;
     json_t* problems = json_load_file(NEURALSIM_SOURCE_DIR "/tests/data/control/qp.json", 0, NULL);
     assert_non_null(problems);
-    nsi_qp* qp = create();
+    quad_qp* qp = create();
     residual objective = {.name = "objective against CVXOPT", .tolerance = 1e-8};
     residual answer = {.name = "answers against CVXOPT", .tolerance = 1e-5};
     static qp_case c;
@@ -438,7 +439,7 @@ static void cvxopt_has_the_same_answers(void** state) {
             add_row(&c, row, lower[r], upper[r]);
         }
         point_at(&c);
-        assert_int_equal(nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).status, NSI_QP_SOLVED);
+        assert_int_equal(quad_qp_solve(qp, &c.p, c.active, c.x, c.y).status, QUAD_QP_SOLVED);
         residual_array(&answer, c.x, x, c.p.n, 1.0);
         for (int which = 0; which < 2; which++) {
             const double* at = which ? c.x : x;
@@ -453,7 +454,7 @@ static void cvxopt_has_the_same_answers(void** state) {
     }
     residual_check(&objective);
     residual_check(&answer);
-    nsi_qp_free(qp);
+    quad_qp_free(qp);
     json_decref(problems);
 }
 
@@ -461,37 +462,37 @@ static void cvxopt_has_the_same_answers(void** state) {
 
 static void any_start_ends_in_the_same_place(void** state) {
     (void)state;
-    nsi_qp* qp = create();
+    quad_qp* qp = create();
     ns_rng rng = ns_rng_seed(5);
     residual r = {.name = "starts", .tolerance = 1e-9};
     uint64_t cold = 0, warm = 0;
     static qp_case c;
     for (int repeat = 0; repeat < 1000; repeat++) {
         make(&c, &rng, repeat % 2 ? PLAIN : DEGENERATE);
-        cold += nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).iterations;
+        cold += quad_qp_solve(qp, &c.p, c.active, c.x, c.y).iterations;
         double x[N];
         memcpy(x, c.x, sizeof x);
-        nsi_qp_report report = nsi_qp_solve(qp, &c.p, c.active, c.x, c.y);
+        quad_qp_report report = quad_qp_solve(qp, &c.p, c.active, c.x, c.y);
         warm += report.iterations;
-        assert_int_equal(report.status, NSI_QP_SOLVED);
+        assert_int_equal(report.status, QUAD_QP_SOLVED);
         residual_array(&r, c.x, x, c.p.n, 1.0);
         for (uint32_t row = 0; row < c.p.m; row++)
             c.active[row] = (int8_t)(ns_rng_below(&rng, 3) - 1);
-        assert_int_equal(nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).status, NSI_QP_SOLVED);
+        assert_int_equal(quad_qp_solve(qp, &c.p, c.active, c.x, c.y).status, QUAD_QP_SOLVED);
         residual_array(&r, c.x, x, c.p.n, 1.0);
     }
     print_message("%.1f iterations from nothing, %.1f from the answer\n", (double)cold / 1000.0,
                   (double)warm / 1000.0);
     assert_true(5 * warm < cold);
     residual_check(&r);
-    nsi_qp_free(qp);
+    quad_qp_free(qp);
 }
 
 // ---- bad input and memory ------------------------------------------------------------------
 
 static void bad_numbers_are_told(void** state) {
     (void)state;
-    nsi_qp* qp = create();
+    quad_qp* qp = create();
     ns_rng rng = ns_rng_seed(6);
     const double bad[] = {NAN, INFINITY, -INFINITY};
     static qp_case c, good;
@@ -504,43 +505,43 @@ static void bad_numbers_are_told(void** state) {
             c = good;
             point_at(&c);
             *places[p] = bad[k];
-            nsi_qp_report report = nsi_qp_solve(qp, &c.p, c.active, c.x, c.y);
-            assert_int_equal(report.status, NSI_QP_BAD_INPUT);
+            quad_qp_report report = quad_qp_solve(qp, &c.p, c.active, c.x, c.y);
+            assert_int_equal(report.status, QUAD_QP_BAD_INPUT);
             for (uint32_t j = 0; j < c.p.n; j++) assert_true(c.x[j] == 0.0);
         }
     }
     c = good;
     point_at(&c);
     c.lower[2] = 2.0, c.upper[2] = 1.0;
-    assert_int_equal(nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).status, NSI_QP_BAD_INPUT);
+    assert_int_equal(quad_qp_solve(qp, &c.p, c.active, c.x, c.y).status, QUAD_QP_BAD_INPUT);
     c.upper[2] = NAN;
-    assert_int_equal(nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).status, NSI_QP_BAD_INPUT);
+    assert_int_equal(quad_qp_solve(qp, &c.p, c.active, c.x, c.y).status, QUAD_QP_BAD_INPUT);
     c = good;
     point_at(&c);
     c.H[0] = -1.0;
-    assert_int_equal(nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).status, NSI_QP_BAD_INPUT);
+    assert_int_equal(quad_qp_solve(qp, &c.p, c.active, c.x, c.y).status, QUAD_QP_BAD_INPUT);
     c = (qp_case){.p.n = 2, .H = {1.0, 2.0, 2.0, 1.0}}; // a saddle
     begin_rows(&c);
     point_at(&c);
-    assert_int_equal(nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).status, NSI_QP_BAD_INPUT);
-    nsi_qp* small = NULL;
-    assert_int_equal(nsi_qp_create(1, M, NULL, &small, NULL), NS_OK);
-    assert_int_equal(nsi_qp_solve(small, &c.p, c.active, c.x, c.y).status, NSI_QP_BAD_INPUT);
-    nsi_qp_free(small);
-    nsi_qp_free(qp);
+    assert_int_equal(quad_qp_solve(qp, &c.p, c.active, c.x, c.y).status, QUAD_QP_BAD_INPUT);
+    quad_qp* small = NULL;
+    assert_int_equal(quad_qp_create(1, M, NULL, &small, NULL), NS_OK);
+    assert_int_equal(quad_qp_solve(small, &c.p, c.active, c.x, c.y).status, QUAD_QP_BAD_INPUT);
+    quad_qp_free(small);
+    quad_qp_free(qp);
 }
 
 static void rows_without_entries_can_contradict_themselves(void** state) {
     (void)state;
-    nsi_qp* qp = create();
+    quad_qp* qp = create();
     static qp_case c;
     c = (qp_case){.p.n = 1, .H = {1.0}};
     begin_rows(&c);
     add_row(&c, (double[]){0}, 1.0, 2.0);
     point_at(&c);
-    assert_int_equal(nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).status, NSI_QP_INFEASIBLE);
+    assert_int_equal(quad_qp_solve(qp, &c.p, c.active, c.x, c.y).status, QUAD_QP_INFEASIBLE);
     assert_true(c.y[0] < 0.0);
-    nsi_qp_free(qp);
+    quad_qp_free(qp);
 }
 
 static void memory_is_checked_and_only_asked_for_at_the_start(void** state) {
@@ -548,19 +549,20 @@ static void memory_is_checked_and_only_asked_for_at_the_start(void** state) {
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);
-        nsi_qp* qp = NULL;
+        quad_qp* qp = NULL;
         ns_error error;
-        ns_status status = nsi_qp_create(N, M, &allocator, &qp, &error);
+        ns_status status = quad_qp_create(N, M, &allocator, &qp, &error);
         if (counter.calls < n) {
             size_t calls = counter.calls;
             static qp_case c;
             ns_rng rng = ns_rng_seed(7);
             for (int repeat = 0; repeat < 50; repeat++) {
                 make(&c, &rng, (problem_kind)(repeat % KINDS));
-                assert_int_equal(nsi_qp_solve(qp, &c.p, c.active, c.x, c.y).status, NSI_QP_SOLVED);
+                assert_int_equal(quad_qp_solve(qp, &c.p, c.active, c.x, c.y).status,
+                                 QUAD_QP_SOLVED);
             }
             assert_int_equal(counter.calls, calls);
-            nsi_qp_free(qp);
+            quad_qp_free(qp);
             assert_int_equal(counter.live_blocks, 0);
             break;
         }
@@ -568,7 +570,7 @@ static void memory_is_checked_and_only_asked_for_at_the_start(void** state) {
         assert_null(qp);
         assert_int_equal(counter.live_blocks, 0);
     }
-    nsi_qp_free(NULL);
+    quad_qp_free(NULL);
 }
 
 int main(void) {

@@ -3,6 +3,7 @@
 
 #include "base/common.h"
 #include "model/pose.h"
+#include "neuralsim/random.h"
 #include "quadruped/imitation.h"
 #include "quadruped/leg.h"
 #include "quadruped/tuning.h"
@@ -20,29 +21,29 @@
 enum { PERIOD = 5, NX = 37, NC = 18 };
 
 static ns_model* model;
-static nsi_walk_env* place;
-static nsi_demonstrations lessons;
-static nsi_policy* policy; // imitates a little
+static quad_walk_env* place;
+static quad_demonstrations lessons;
+static quad_policy* policy; // imitates a little
 
 static int make_all(void** state) {
     (void)state;
-    ns_quadruped robot = ns_quadruped_a1();
+    quad_robot robot = quad_a1();
     char path[512];
     snprintf(path, sizeof path, "%s/models/a1.urdf", NEURALSIM_SOURCE_DIR);
     ns_load_options load = ns_default_load_options();
     load.ground = true;
-    nsi_walk_options walk = nsi_default_walk_options();
-    nsi_imitate_options options = nsi_default_imitate_options();
+    quad_walk_options walk = quad_default_walk_options();
+    quad_imitate_options options = quad_default_imitate_options();
     options.iterations = 2000;
     ns_error error;
     bool done =
         ns_model_load(path, &load, &model, &error) == NS_OK &&
-        nsi_walk_env_create(model, &robot, NULL, NULL, &place, &error) == NS_OK &&
-        nsi_demonstrations_create(4000, NULL, &lessons, &error) == NS_OK &&
-        nsi_demonstrations_record(&lessons, place, &walk, 77, 4000, 0.25, NULL, &error) == NS_OK &&
-        nsi_policy_create((uint32_t[]){32, 32}, 2, 1, NULL, &policy, &error) == NS_OK;
-    nsi_imitate_report report;
-    done = done && nsi_imitate(policy, &lessons, &options, &report, &error) == NS_OK;
+        quad_walk_env_create(model, &robot, NULL, NULL, &place, &error) == NS_OK &&
+        quad_demonstrations_create(4000, NULL, &lessons, &error) == NS_OK &&
+        quad_demonstrations_record(&lessons, place, &walk, 77, 4000, 0.25, NULL, &error) == NS_OK &&
+        quad_policy_create((uint32_t[]){32, 32}, 2, 1, NULL, &policy, &error) == NS_OK;
+    quad_imitate_report report;
+    done = done && quad_imitate(policy, &lessons, &options, &report, &error) == NS_OK;
     if (!done) {
         print_message("%s\n", error.message);
         return 1;
@@ -54,9 +55,9 @@ static int make_all(void** state) {
 
 static int free_all(void** state) {
     (void)state;
-    nsi_policy_free(policy);
-    nsi_demonstrations_free(&lessons, NULL);
-    nsi_walk_env_free(place);
+    quad_policy_free(policy);
+    quad_demonstrations_free(&lessons, NULL);
+    quad_walk_env_free(place);
     ns_model_free(model);
     return 0;
 }
@@ -82,7 +83,7 @@ static void network(const double* weights, const double* features, double* torqu
 }
 
 static void sample_of(const double* x, double out[3]) {
-    ns_quadruped_state s = ns_quadruped_read(&place->map, x);
+    quad_state s = quad_read(&place->map, x);
     double R[9];
     nsi_quat_to_matrix(s.quaternion, R);
     for (int i = 0; i < 3; i++) {
@@ -91,11 +92,11 @@ static void sample_of(const double* x, double out[3]) {
 }
 
 // A walk again, with other weights: legs stand when they did, and swing legs go where they did.
-static void walk_again(const nsi_tune_tape* tape, const nsi_tune_tape* first, uint32_t decisions,
+static void walk_again(const quad_tune_tape* tape, const quad_tune_tape* first, uint32_t decisions,
                        const double* weights, ns_workspace* work) {
     for (uint32_t k = 0; k < decisions; k++) {
         double* x = tape->states + (size_t)k * PERIOD * NX;
-        ns_quadruped_state s = ns_quadruped_read(&place->map, x);
+        quad_state s = quad_read(&place->map, x);
         double f[41], R[9], torques[12], mean[3] = {0};
         memcpy(f, first->features + (size_t)k * 41, sizeof f);
         // The average: what it was, plus the change of the velocities in it.
@@ -113,7 +114,7 @@ static void walk_again(const nsi_tune_tape* tape, const nsi_tune_tape* first, ui
         f[3] = atan2(R[7], R[8]);
         f[4] = atan2(-R[6], hypot(R[7], R[8]));
         for (int leg = 0; leg < 4; leg++) {
-            nsi_leg_toe(&place->robot.legs[leg], s.q + 3 * leg, f + 13 + 3 * leg);
+            quad_leg_toe(&place->robot.legs[leg], s.q + 3 * leg, f + 13 + 3 * leg);
         }
         network(weights, f, torques);
         for (uint32_t step = k * PERIOD; step < (k + 1) * PERIOD; step++) {
@@ -149,13 +150,13 @@ static double* copy_of(const double* numbers, size_t count) {
 static void gradients_are_those_of_the_walk(void** state) {
     (void)state;
     enum { DECISIONS = 24, ROBOTS = 4 };
-    nsi_tune_options options = nsi_default_tune_options();
+    quad_tune_options options = quad_default_tune_options();
     options.robots = ROBOTS;
     options.decisions = DECISIONS;
-    nsi_walk_options walk = nsi_default_walk_options();
-    nsi_tune* tune = NULL;
+    quad_walk_options walk = quad_default_walk_options();
+    quad_tune* tune = NULL;
     ns_workspace* work = NULL;
-    assert_int_equal(nsi_tune_create(place, &walk, policy, &options, NULL, &tune, NULL), NS_OK);
+    assert_int_equal(quad_tune_create(place, &walk, policy, &options, NULL, &tune, NULL), NS_OK);
     ns_workspace_size size = {.batch = 1, .steps = 1, .threads = 1};
     assert_int_equal(ns_workspace_create(place->system, &size, &work, NULL), NS_OK);
     const uint32_t n = policy->nweight;
@@ -164,8 +165,8 @@ static void gradients_are_those_of_the_walk(void** state) {
     residual r = {.name = "gradient through the walk", .tolerance = 1e-4};
     ns_rng rng = ns_rng_seed(5);
     for (int round = 0; round < 6; round++) {
-        nsi_tune_walk(tune);
-        assert_true(nsi_tune_gradient(tune, gradient));
+        quad_tune_walk(tune);
+        assert_true(quad_tune_gradient(tune, gradient));
         // The gradient's own direction, which has the largest slope, and a random one.
         double norm = 0.0, slope = 0.0, values[2];
         for (uint32_t k = 0; k < n; k++) {
@@ -173,9 +174,9 @@ static void gradients_are_those_of_the_walk(void** state) {
             norm += direction[k] * direction[k];
         }
         for (uint32_t k = 0; k < n; k++) slope += gradient[k] * direction[k] / sqrt(norm);
-        nsi_tune_tape first[ROBOTS];
+        quad_tune_tape first[ROBOTS];
         for (uint32_t robot = 0; robot < ROBOTS; robot++) {
-            const nsi_tune_tape* tape = nsi_tune_get_tape(tune, robot);
+            const quad_tune_tape* tape = quad_tune_get_tape(tune, robot);
             assert_true(tape->whole);
             first[robot] = *tape;
             first[robot].states = copy_of(tape->states, (DECISIONS * PERIOD + 1) * NX);
@@ -186,9 +187,9 @@ static void gradients_are_those_of_the_walk(void** state) {
                 moved[k] = policy->weights[k] + (side ? h : -h) * direction[k] / sqrt(norm);
             }
             for (uint32_t robot = 0; robot < ROBOTS; robot++) {
-                walk_again(nsi_tune_get_tape(tune, robot), &first[robot], DECISIONS, moved, work);
+                walk_again(quad_tune_get_tape(tune, robot), &first[robot], DECISIONS, moved, work);
             }
-            values[side] = nsi_tune_value(tune);
+            values[side] = quad_tune_value(tune);
         }
         double difference = (values[1] - values[0]) / (2.0 * h);
         print_message("value %.4f, slope %.6f, difference %.6f\n", values[0], slope, difference);
@@ -201,7 +202,7 @@ static void gradients_are_those_of_the_walk(void** state) {
     free(direction);
     free(moved);
     ns_workspace_free(work);
-    nsi_tune_free(tune);
+    quad_tune_free(tune);
 }
 
 // ---- what it is for ------------------------------------------------------------------------------
@@ -223,110 +224,111 @@ static bool follow(void* context, uint32_t iteration, double value, double norm)
 // Tuning lowers what it measures; threads do not change a bit of it.
 static void tuning_lowers_the_value_whatever_the_threads(void** state) {
     (void)state;
-    nsi_walk_options walk = nsi_default_walk_options();
-    nsi_tune_options options = nsi_default_tune_options();
+    quad_walk_options walk = quad_default_walk_options();
+    quad_tune_options options = quad_default_tune_options();
     options.robots = 8;
     options.decisions = 40;
     options.iterations = 25;
     options.rate = 1e-3;
-    nsi_policy* tuned[2] = {NULL, NULL};
+    quad_policy* tuned[2] = {NULL, NULL};
     for (uint32_t k = 0; k < 2; k++) {
-        nsi_tune* tune = NULL;
+        quad_tune* tune = NULL;
         course c = {0};
-        assert_int_equal(nsi_policy_copy(policy, &tuned[k], NULL), NS_OK);
+        assert_int_equal(quad_policy_copy(policy, &tuned[k], NULL), NS_OK);
         options.threads = k + 1;
-        assert_int_equal(nsi_tune_create(place, &walk, tuned[k], &options, NULL, &tune, NULL),
+        assert_int_equal(quad_tune_create(place, &walk, tuned[k], &options, NULL, &tune, NULL),
                          NS_OK);
-        assert_int_equal(nsi_tune_run(tune, follow, &c, NULL), NS_OK);
+        assert_int_equal(quad_tune_run(tune, follow, &c, NULL), NS_OK);
         print_message("value %.3f, then %.3f\n", c.first, c.last);
         assert_int_equal(c.count, 25);
         assert_true(c.last < 0.7 * c.first);
-        nsi_tune_free(tune);
+        quad_tune_free(tune);
     }
     assert_memory_equal(tuned[0]->weights, tuned[1]->weights, policy->nweight * sizeof(double));
-    nsi_policy_free(tuned[0]);
-    nsi_policy_free(tuned[1]);
+    quad_policy_free(tuned[0]);
+    quad_policy_free(tuned[1]);
 }
 
 // Robots that fall begin anew and do not count; where all fall there is no value.
 static void robots_that_fall_do_not_count(void** state) {
     (void)state;
-    nsi_walk_options walk = nsi_default_walk_options();
-    nsi_tune_options options = nsi_default_tune_options();
+    quad_walk_options walk = quad_default_walk_options();
+    quad_tune_options options = quad_default_tune_options();
     options.robots = 4;
-    nsi_policy* limp = NULL;
-    nsi_tune* tune = NULL;
-    assert_int_equal(nsi_policy_copy(policy, &limp, NULL), NS_OK);
+    quad_policy* limp = NULL;
+    quad_tune* tune = NULL;
+    assert_int_equal(quad_policy_copy(policy, &limp, NULL), NS_OK);
     memset(limp->weights, 0, limp->nweight * sizeof *limp->weights);
-    nsi_policy_ready(limp);
-    assert_int_equal(nsi_tune_create(place, &walk, limp, &options, NULL, &tune, NULL), NS_OK);
+    quad_policy_ready(limp);
+    assert_int_equal(quad_tune_create(place, &walk, limp, &options, NULL, &tune, NULL), NS_OK);
     double* gradient = copy_of(limp->weights, limp->nweight);
     for (int round = 0; round < 2; round++) {
-        nsi_tune_walk(tune);
-        for (uint32_t r = 0; r < 4; r++) assert_false(nsi_tune_get_tape(tune, r)->whole);
-        assert_true(isnan(nsi_tune_value(tune)));
-        assert_false(nsi_tune_gradient(tune, gradient));
+        quad_tune_walk(tune);
+        for (uint32_t r = 0; r < 4; r++) assert_false(quad_tune_get_tape(tune, r)->whole);
+        assert_true(isnan(quad_tune_value(tune)));
+        assert_false(quad_tune_gradient(tune, gradient));
     }
     ns_error error;
-    assert_int_equal(nsi_tune_run(tune, NULL, NULL, &error), NS_ERR_NONFINITE);
+    assert_int_equal(quad_tune_run(tune, NULL, NULL, &error), NS_ERR_NONFINITE);
     free(gradient);
-    nsi_tune_free(tune);
-    nsi_policy_free(limp);
+    quad_tune_free(tune);
+    quad_policy_free(limp);
 }
 
 // Weights that are not finite are told, not reported as trained.
 static void imitation_that_cannot_begin_is_told(void** state) {
     (void)state;
-    nsi_policy* broken = NULL;
-    assert_int_equal(nsi_policy_copy(policy, &broken, NULL), NS_OK);
+    quad_policy* broken = NULL;
+    assert_int_equal(quad_policy_copy(policy, &broken, NULL), NS_OK);
     broken->weights[broken->nweight - 1] = NAN;
     ns_error error;
-    assert_int_equal(nsi_imitate(broken, &lessons, NULL, NULL, &error), NS_ERR_NONFINITE);
-    nsi_policy_free(broken);
+    assert_int_equal(quad_imitate(broken, &lessons, NULL, NULL, &error), NS_ERR_NONFINITE);
+    quad_policy_free(broken);
 }
 
 static void options_without_sense_are_refused(void** state) {
     (void)state;
-    nsi_walk_options walk = nsi_default_walk_options();
-    nsi_tune_options options = nsi_default_tune_options();
-    nsi_tune* tune = NULL;
+    quad_walk_options walk = quad_default_walk_options();
+    quad_tune_options options = quad_default_tune_options();
+    quad_tune* tune = NULL;
     options.robots = 3;
-    assert_int_equal(nsi_tune_create(place, &walk, policy, &options, NULL, &tune, NULL),
+    assert_int_equal(quad_tune_create(place, &walk, policy, &options, NULL, &tune, NULL),
                      NS_ERR_ARGUMENT);
     options.robots = 4;
     walk.noise = 1.0;
-    assert_int_equal(nsi_tune_create(place, &walk, policy, &options, NULL, &tune, NULL),
+    assert_int_equal(quad_tune_create(place, &walk, policy, &options, NULL, &tune, NULL),
                      NS_ERR_ARGUMENT);
     assert_null(tune);
-    nsi_imitate_options imitate = nsi_default_imitate_options();
+    quad_imitate_options imitate = quad_default_imitate_options();
     imitate.batch = 3;
-    assert_int_equal(nsi_imitate(policy, &lessons, &imitate, NULL, NULL), NS_ERR_ARGUMENT);
-    assert_int_equal(nsi_demonstrations_record(&lessons, place, &walk, 1, 1, 1.0, NULL, NULL),
+    assert_int_equal(quad_imitate(policy, &lessons, &imitate, NULL, NULL), NS_ERR_ARGUMENT);
+    assert_int_equal(quad_demonstrations_record(&lessons, place, &walk, 1, 1, 1.0, NULL, NULL),
                      NS_ERR_LIMIT);
-    nsi_tune_free(NULL);
+    quad_tune_free(NULL);
 }
 
 static void memory_is_checked(void** state) {
     (void)state;
-    nsi_walk_options walk = nsi_default_walk_options();
-    nsi_tune_options options = nsi_default_tune_options();
+    quad_walk_options walk = quad_default_walk_options();
+    quad_tune_options options = quad_default_tune_options();
     options.robots = 4;
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);
-        nsi_tune* tune = NULL;
-        ns_status status = nsi_tune_create(place, &walk, policy, &options, &allocator, &tune, NULL);
+        quad_tune* tune = NULL;
+        ns_status status =
+            quad_tune_create(place, &walk, policy, &options, &allocator, &tune, NULL);
         bool last = counter.calls < n;
         assert_int_equal(status, last ? NS_OK : NS_ERR_NOMEM);
         if (last) { // and none is asked for on the way
             double* gradient = copy_of(policy->weights, policy->nweight);
             size_t calls = counter.calls;
-            nsi_tune_walk(tune);
-            assert_true(nsi_tune_gradient(tune, gradient));
+            quad_tune_walk(tune);
+            assert_true(quad_tune_gradient(tune, gradient));
             assert_int_equal(counter.calls, calls);
             free(gradient);
         }
-        nsi_tune_free(tune);
+        quad_tune_free(tune);
         assert_int_equal(counter.live_blocks, 0);
         if (last) break;
         if (n > 40) n += 10; // the tracing of the network asks often

@@ -2,7 +2,8 @@
 // what is not positive definite is told.
 
 #include "expr/kernels.h"
-#include "quadruped/matrix_inverse.h"
+#include "neuralsim/random.h"
+#include "quadruped/dense_kernels.h"
 #include "support/residual.h"
 
 #include <math.h>
@@ -15,11 +16,11 @@
 enum { MOST = 121 };
 static double A[MOST * MOST], copy[MOST * MOST], other[MOST * MOST], work[3 * MOST];
 
-static nsi_inverse_kernel* best(void) {
-#ifdef NSI_HAVE_AVX2_KERNELS
-    if (nsi_cpu_has_avx2_fma()) return nsi_inverse_avx2;
+static quad_inverse_kernel* best(void) {
+#ifdef QUAD_HAVE_AVX2_KERNELS
+    if (nsi_cpu_has_avx2_fma()) return quad_inverse_avx2;
 #endif
-    return nsi_inverse_generic;
+    return quad_inverse_generic;
 }
 
 // B'B plus a diagonal, whose upper triangle must not be read.
@@ -41,7 +42,7 @@ static void it_multiplies_to_the_identity(void** state) {
     residual r = {.name = "A A^-1", .tolerance = 1e-9};
     for (uint32_t n = 1; n <= MOST; n = n < 8 ? n + 1 : n * 3 / 2) {
         make(n, n, 0.1, &rng);
-        assert_true(nsi_inverse_generic(n, A, 1e-13, work));
+        assert_true(quad_inverse_generic(n, A, 1e-13, work));
         for (uint32_t i = 0; i < n; i++) {
             for (uint32_t j = 0; j < n; j++) {
                 double sum = 0.0;
@@ -60,7 +61,7 @@ static void every_machine_has_the_same_bits(void** state) {
     for (uint32_t n = 1; n <= 70; n++) {
         make(n, n, 0.01, &rng);
         memcpy(other, A, sizeof A);
-        assert_true(nsi_inverse_generic(n, A, 1e-13, work));
+        assert_true(quad_inverse_generic(n, A, 1e-13, work));
         assert_true(best()(n, other, 1e-13, work));
         assert_memory_equal(A, other, n * n * sizeof *A);
     }

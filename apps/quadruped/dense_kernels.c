@@ -3,7 +3,7 @@
 // it, but all in one loop over rows. Compiled twice (CMakeLists.txt), as expr/kernels.c is: plain
 // loops without sums over lanes, so that both give the same bits.
 
-#include "quadruped/matrix_inverse.h"
+#include "quadruped/dense_kernels.h"
 
 // The rows, two pivots at a time: one load and one store for two products.
 static void add_two(double* restrict row, double a, const double* c, double b, const double* d,
@@ -50,9 +50,10 @@ static void sweep_two(size_t n, double* A, size_t k, const double* c, double* ne
 }
 
 #define JOIN(a, b) a##b
-#define KERNEL(suffix) JOIN(nsi_inverse_, suffix)
+#define EXPAND(a, b) JOIN(a, b)
+#define KERNEL(name) EXPAND(name, QUAD_KERNEL_SUFFIX)
 
-bool KERNEL(NSI_KERNEL_SUFFIX)(uint32_t count, double* A, double least, double* work) {
+bool KERNEL(quad_inverse_)(uint32_t count, double* A, double least, double* work) {
     const size_t n = count;
     double *c = work, *next = work + n, *diagonal = work + 2 * n;
     for (size_t k = 0; k < n; k++) diagonal[k] = A[k * n + k];
@@ -77,4 +78,24 @@ bool KERNEL(NSI_KERNEL_SUFFIX)(uint32_t count, double* A, double least, double* 
         }
     }
     return true;
+}
+
+// Four rows at a time: one load and one store of the sum for four products.
+static void add_four_rows(double* restrict out, const double* value, const double* const* rows,
+                          size_t n) {
+    const double a = value[0], b = value[1], c = value[2], d = value[3];
+    const double *s = rows[0], *t = rows[1], *u = rows[2], *v = rows[3];
+    for (size_t j = 0; j < n; j++) {
+        out[j] = (((out[j] + a * s[j]) + b * t[j]) + c * u[j]) + d * v[j];
+    }
+}
+
+void KERNEL(quad_add_rows_)(uint32_t n, uint32_t count, const double* values,
+                            const double* const* rows, double* out) {
+    uint32_t k = 0;
+    for (; k + 4 <= count; k += 4) add_four_rows(out, values + k, rows + k, n);
+    for (; k < count; k++) {
+        const double a = values[k], *row = rows[k];
+        for (size_t j = 0; j < n; j++) out[j] += a * row[j];
+    }
 }
