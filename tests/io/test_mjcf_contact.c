@@ -1,0 +1,452 @@
+// Contact of MJCF files: pairs, their numbers, outlines of plates, what is not represented.
+
+#define _XOPEN_SOURCE 700 // setenv
+
+#include "io/mjcf_rig.h"
+#include "model/model_data.h"
+#include "support/assert.h"
+#include "support/modelfile.h"
+#include "support/tempdir.h"
+#include "support/testalloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// Two free balls a and b, and a floor; `ball` is for a, `rest` comes after the bodies.
+static ns_model* parse_balls(const char* top, const char* ball, const char* rest) {
+    char text[4000];
+    snprintf(text, sizeof text,
+             "<mujoco>%s<worldbody><geom name='floor' type='plane' size='1 1 1' friction='0.2'/>"
+             "<body name='A'><freejoint/><geom name='a' size='0.1' %s/></body>"
+             "<body name='B'><freejoint/><geom name='b' size='0.1' friction='0.4'/></body>"
+             "</worldbody>%s</mujoco>",
+             top, ball, rest);
+    return modelfile_parse(text);
+}
+
+static void expect_pairs(const ns_model* model, const char* names) {
+    char all[400] = "";
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).ncontact; i++) {
+        size_t length = strlen(all);
+        snprintf(all + length, sizeof all - length, "%s%s", i > 0 ? " " : "",
+                 ns_model_contact(model, i)->name);
+    }
+    assert_string_equal(all, names);
+}
+
+static void contype_and_conaffinity_are_groups(void** state) {
+    (void)state;
+    static const struct {
+        const char *attributes, *pairs;
+    } cases[] = {
+        {"", "a:floor b:floor b:a"},
+        {"contype='0'", "a:floor b:floor b:a"}, // either side is enough
+        {"contype='2' conaffinity='2'", "b:floor"},
+        {"contype='2' conaffinity='1'", "a:floor b:floor b:a"},
+        {"contype='0' conaffinity='0'", "b:floor"},
+        {"contype='-1' conaffinity='0'", "a:floor b:floor b:a"}, // all bits
+        {"contype='4294967295' conaffinity='0'", "a:floor b:floor b:a"},
+        {"contype='4294967294' conaffinity='0'", "b:floor"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ns_model* model = parse_balls("", cases[k].attributes, "");
+        expect_pairs(model, cases[k].pairs);
+        assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+        ns_model_free(model);
+    }
+    // By default, and by the default of a class.
+    ns_model* model = parse_balls("<default><geom contype='2'/><default class='c'>"
+                                  "<geom conaffinity='2' friction='0.9' condim='4'/></default>"
+                                  "</default>",
+                                  "class='c'", "");
+    expect_pairs(model, "a:floor b:a");
+    assert_int_equal(ns_model_geom(model, 1)->groups, 2);
+    assert_int_equal(ns_model_geom(model, 1)->touches, 2);
+    assert_true(ns_model_contact(model, 0)->mu == 0.9);
+    assert_true(modelfile_notes(model,
+                                "<geom name=\"a\"> has condim 4 or 6, as 1 in all: torsional "
+                                "and rolling friction do not act; changes the motion"));
+    ns_model_free(model);
+
+    model = parse_balls("<option><flag contact='disable'/></option>", "condim='6'",
+                        "<contact><pair geom1='a' geom2='b'/><exclude body1='A' body2='B'/>"
+                        "</contact>");
+    expect_pairs(model, "");
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+    ns_model_free(model);
+}
+
+static void condim_one_is_smooth(void** state) {
+    (void)state;
+    // MuJoCo's rule: the larger condim, and the larger friction whosever it is.
+    ns_model* model = parse_balls("", "condim='1' friction='3'", "");
+    assert_true(ns_model_contact(model, 0)->mu == 3.0);
+    assert_true(ns_model_contact(model, 1)->mu == 0.4);
+    assert_true(ns_model_contact(model, 2)->mu == 3.0);
+    assert_true(ns_model_geom(model, 1)->friction[0] == 3.0);
+    ns_model_free(model);
+    model = parse_balls("<default><geom condim='1'/></default>", "condim='3' friction='0.7'", "");
+    assert_true(ns_model_contact(model, 0)->mu == 0.7);
+    assert_true(ns_model_contact(model, 1)->mu == 0.0); // both are smooth
+    ns_model_free(model);
+}
+
+static void the_higher_priority_decides_friction(void** state) {
+    (void)state;
+    ns_model* model = parse_balls("", "priority='1' friction='0.1'", "");
+    assert_true(ns_model_contact(model, 0)->mu == 0.1);
+    assert_true(ns_model_contact(model, 1)->mu == 0.4);
+    assert_true(ns_model_contact(model, 2)->mu == 0.1);
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+    ns_model_free(model);
+    model = parse_balls("<default><geom priority='-1'/></default>", "priority='2' condim='1'", "");
+    assert_true(ns_model_contact(model, 0)->mu == 0.0);
+    assert_true(ns_model_contact(model, 1)->mu == 0.4);
+    ns_model_free(model);
+    const char* message = modelfile_error(
+        "<mujoco><worldbody><geom size='1' priority='0.5'/></worldbody></mujoco>", NS_ERR_PARSE);
+    assert_non_null(strstr(message, "priority must be an integer"));
+}
+
+static void a_pair_does_not_ask_its_geoms(void** state) {
+    (void)state;
+    ns_model* model = parse_balls("", "friction='0.1' condim='1'",
+                                  "<contact><pair geom1='a' geom2='b'/></contact>");
+    assert_true(ns_model_contact(model, 0)->mu == 1.0); // MuJoCo's default for pairs
+    ns_model_free(model);
+}
+
+static void pyramids_are_noted(void** state) {
+    (void)state;
+    ns_model* model = parse_balls("<option cone='pyramidal'/>", "", "");
+    assert_true(modelfile_notes(model, "cone: friction is a cone unless a system is told otherwise "
+                                       "(--friction pyramid); changes the motion"));
+    ns_model_free(model);
+    model = parse_balls("<option cone='elliptic'/>", "", "");
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+    ns_model_free(model);
+}
+
+static void pairs_and_exclusions_are_read(void** state) {
+    (void)state;
+    ns_model* model =
+        parse_balls("<default><pair friction='0.6'/><default class='slick'>"
+                    "<pair condim='1'/></default></default>",
+                    "contype='0' conaffinity='0'",
+                    "<contact><pair name='q' geom1='a' geom2='b' friction='0.3 0.3 0.1'/>"
+                    "<exclude name='e' body1='world' body2='B'/></contact>"
+                    "<contact><pair geom1='floor' geom2='a' class='slick'/></contact>");
+    expect_pairs(model, "q floor:a");
+    assert_true(ns_model_geom(model, 1)->collision);
+    assert_true(ns_model_contact(model, 0)->mu == 0.3);
+    assert_true(ns_model_contact(model, 1)->mu == 0.0);
+    assert_string_equal(ns_model_contact(model, 1)->a, "floor");
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+    ns_model_free(model);
+
+    model = parse_balls("", "", "<contact><exclude body1='A' body2='B'/></contact>");
+    expect_pairs(model, "a:floor b:floor");
+    ns_model_free(model);
+}
+
+// What MuJoCo has no words for: plates, points, and how a pair pushes back.
+static void plates_and_laws_are_read(void** state) {
+    (void)state;
+    ns_model* model = modelfile_load("mjcf/plates.xml");
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+    const ns_geom_def* square = ns_model_geom(model, 1);
+    assert_int_equal(square->type, NS_GEOM_POLYGON);
+    all_close(square->size, (const double[]){0.01, 0, 0}, 3, 0.0);
+    assert_int_equal(square->nvertex, 4);
+    // Counter-clockwise, whichever way round the file has them.
+    all_close(square->vertices, (const double[]){0.2, 0, 0, 0.2, 0.2, 0, 0, 0.2, 0, 0, 0, 0}, 12,
+              0.0);
+    const ns_geom_def* foot = ns_model_geom(model, 2);
+    assert_int_equal(foot->type, NS_GEOM_POINTS);
+    assert_int_equal(foot->nvertex, 2);
+    all_close(foot->vertices, (const double[]){0.1, 0.1, -0.011, 0.2, 0, -0.011}, 6, 0.0);
+    assert_false(foot->visual);
+    const ns_geom_def* round = ns_model_geom(model, 3);
+    assert_int_equal(round->type, NS_GEOM_ELLIPSE);
+    all_close(round->size, (const double[]){0.1, 0.05, 0.02}, 3, 0.0);
+    all_close(round->pose.quaternion, (const double[]){cos(pi / 12), 0, 0, sin(pi / 12)}, 4, 1e-15);
+
+    expect_pairs(model, "square:rod round:rod foot:board");
+    const ns_contact_def* rigid = ns_model_contact(model, 0);
+    assert_int_equal(rigid->model, NS_CONTACT_NCP);
+    assert_true(rigid->restitution == 0.2 && rigid->mu == 0.3);
+    const ns_contact_def* soft = ns_model_contact(model, 1);
+    assert_int_equal(soft->model, NS_CONTACT_SPRING);
+    assert_true(soft->mu == 0.1 && soft->exponent == 1.5 && soft->transition_velocity == 0.05);
+    const ns_contact_def* own = ns_model_contact(model, 2);
+    assert_int_equal(own->model, NS_CONTACT_SPRING);
+    assert_true(own->stiffness == 900.0 && own->damping == 0.5 && own->exponent == 1.0);
+    assert_true(own->transition_velocity == 0.01 && own->max_depth == INFINITY);
+    ns_model_free(model);
+
+    // The mass of a plate is not computed.
+    model = parse_world("<body name='a'><joint/><geom size='0.1' mass='1'/>"
+                        "<geom name='p' type='ellipse' size='1 1 0'/></body>");
+    assert_true(modelfile_notes(model, "<geom name=\"p\"> is a plate, whose mass is not computed"));
+    ns_model_free(model);
+
+    // One that is given is left out, and that is said.
+    model = parse_world("<body name='a'><joint/><geom size='0.1' mass='1'/>"
+                        "<geom name='p' type='ellipse' size='1 1 0' mass='2'/>"
+                        "<geom name='q' type='points' vertex='0 0 0' mass='3'/>"
+                        "<geom name='r' type='points' vertex='0 0 0'/></body>");
+    assert_true(ns_model_link(model, 0)->mass == 1.0);
+    assert_true(modelfile_notes(model, "<geom name=\"p\"> is a plate, whose mass is left out"));
+    assert_true(
+        modelfile_notes(model, "<geom name=\"q\"> is a set of points, whose mass is left out"));
+    assert_false(modelfile_notes(model, "<geom name=\"r\">"));
+    ns_model_free(model);
+
+    // What an element says wins over its class; twice on one element is a fault.
+    model = modelfile_parse("<mujoco><default><geom file='none.csv'/></default><worldbody>"
+                            "<geom type='polygon' size='1' vertex='0 0 1 0 1 1'/></worldbody>"
+                            "</mujoco>");
+    assert_int_equal(ns_model_geom(model, 0)->nvertex, 3);
+    ns_model_free(model);
+    assert_non_null(strstr(modelfile_error("<mujoco><default><geom vertex='0 0 1 0 1 1'/></default>"
+                                           "<worldbody><geom type='polygon' size='1' "
+                                           "file='p.csv'/></worldbody></mujoco>",
+                                           NS_ERR_IO),
+                           "is not looked for"));
+    assert_non_null(strstr(modelfile_error("<mujoco><worldbody><geom type='polygon' size='1' "
+                                           "file='p.csv' vertex='0 0 1 0 1 1'/></worldbody>"
+                                           "</mujoco>",
+                                           NS_ERR_PARSE),
+                           "needs one of the attributes vertex and file"));
+
+    // More vertices than a geometry may have, and outlines of a model that is not from a file.
+    size_t size = 0, room = 100000;
+    char* text = malloc(room);
+    assert_non_null(text);
+    size += (size_t)snprintf(text, room, "<mujoco><worldbody><geom type='points' vertex='");
+    for (int k = 0; k < 4097; k++) {
+        size += (size_t)snprintf(text + size, room - size, "%d 0 0 ", k);
+    }
+    snprintf(text + size, room - size, "'/></worldbody></mujoco>");
+    assert_non_null(strstr(modelfile_error(text, NS_ERR_LIMIT), "too many vertices, 4097"));
+    free(text);
+    const char* message = modelfile_error("<mujoco><worldbody><geom type='polygon' size='1' "
+                                          "file='p.csv'/></worldbody></mujoco>",
+                                          NS_ERR_IO);
+    assert_non_null(strstr(message, "is not looked for, since the model is not from a file"));
+}
+
+// Outlines in tables: beside the model, or where the data are.
+static void outlines_come_from_files(void** state) {
+    (void)state;
+    static const struct {
+        const char *table, *fault; // NULL: it is fine
+        uint32_t count;
+    } cases[] = {
+        {"x,y\n0,0\n1,0\n1,2\n", NULL, 3},
+        {"x,y\n0,0\n1,0\n1,2\n0,2\n0,-0.0\n", NULL, 4}, // comes back to where it began
+        {"x,y\n0,0\n1,0\n", "the outline has fewer than 3 vertices", 0},
+        {"x,y\n0,0\n1,1\n1,0\n0,1\n", "the outline crosses or touches itself", 0},
+        {"x,y\n0,0\n1,0\n1,nan\n", "vertices", 0},
+        {"x,y\n0,0\n1,a\n1,2\n", ":3:3: ", 0},
+        {"x,z\n0,0\n1,0\n1,2\n", "its columns must be x and y", 0},
+        {"x,y,z\n0,0,0\n1,0,0\n1,2,0\n", "its columns must be x and y", 0},
+        {"x,y\n", "vertices must be given", 0},
+    };
+    tempdir_mkdir("beside");
+    tempdir_mkdir("beside/plates");
+    tempdir_write("beside/model.xml",
+                  "<mujoco><worldbody><geom name='p' type='polygon' size='0.01' "
+                  "file='plates/p.csv'/></worldbody></mujoco>");
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ns_model* model = NULL;
+        ns_error error = {0};
+        tempdir_write("beside/plates/p.csv", cases[k].table);
+        ns_status status = ns_model_load(tempdir_path("beside/model.xml"), NULL, &model, &error);
+        if (cases[k].fault) {
+            assert_int_equal(status, NS_ERR_PARSE);
+            if (!strstr(error.message, cases[k].fault)) fail_msg("%s", error.message);
+        } else {
+            must(status, &error);
+            assert_int_equal(ns_model_geom(model, 0)->nvertex, cases[k].count);
+        }
+        ns_model_free(model);
+    }
+
+    // Too many vertices, and a table that is too long to be an outline.
+    for (int k = 0; k < 2; k++) {
+        const char* row = k == 0 ? "1,2\n" : "1.000000000000,2.000000000000\n";
+        int rows = k == 0 ? 4097 : 40000;
+        char* text = malloc((size_t)rows * strlen(row) + 20);
+        assert_non_null(text);
+        size_t size = (size_t)sprintf(text, "x,y\n0,0\n");
+        for (int i = 1; i < rows; i++) size += (size_t)sprintf(text + size, "%s", row);
+        tempdir_write("beside/plates/p.csv", text);
+        free(text);
+        ns_model* model = NULL;
+        ns_error error = {0};
+        assert_int_equal(ns_model_load(tempdir_path("beside/model.xml"), NULL, &model, &error),
+                         NS_ERR_LIMIT);
+        const char* fault = k == 0 ? "too many vertices, 4097" : "at most 1 MiB";
+        if (!strstr(error.message, fault)) fail_msg("%s", error.message);
+    }
+
+    // Elsewhere than beside the model: the environment names the folder.
+    const char* given = getenv("NEURALSIM_DATA");
+    char* kept = given ? strdup(given) : NULL;
+    tempdir_mkdir("other");
+    assert_int_equal(rename(tempdir_path("beside/model.xml"), tempdir_path("other/model.xml")), 0);
+    tempdir_write("beside/plates/p.csv", cases[0].table);
+    ns_model* model = NULL;
+    ns_error error = {0};
+    unsetenv("NEURALSIM_DATA");
+    assert_int_equal(ns_model_load(tempdir_path("other/model.xml"), NULL, &model, &error),
+                     NS_ERR_IO);
+    setenv("NEURALSIM_DATA", tempdir_path("beside"), 1);
+    must(ns_model_load(tempdir_path("other/model.xml"), NULL, &model, &error), &error);
+    assert_int_equal(ns_model_geom(model, 0)->nvertex, 3);
+    ns_model_free(model);
+
+    // But not out of that folder.
+    tempdir_write("other/up.xml", "<mujoco><worldbody><geom name='p' type='polygon' size='0.01' "
+                                  "file='plates/../plates/p.csv'/></worldbody></mujoco>");
+    assert_int_equal(ns_model_load(tempdir_path("other/up.xml"), NULL, &model, &error), NS_ERR_IO);
+
+    // Each allocation may fail.
+    uint32_t n = 0;
+    for (ns_status status = NS_ERR_NOMEM; status != NS_OK; n++) {
+        test_alloc counter = {.fail_at = n + 1};
+        ns_allocator allocator = test_allocator(&counter);
+        ns_load_options options = {.allocator = &allocator};
+        status = ns_model_load(tempdir_path("other/model.xml"), &options, &model, &error);
+        if (status != NS_OK) assert_int_equal(status, NS_ERR_NOMEM);
+        ns_model_free(model);
+        assert_int_equal(counter.live_blocks, 0);
+    }
+    assert_true(n > 20);
+    if (kept) setenv("NEURALSIM_DATA", kept, 1);
+    if (!kept) unsetenv("NEURALSIM_DATA");
+    free(kept);
+}
+
+static void what_contact_lacks_is_listed(void** state) {
+    (void)state;
+    ns_model* model = modelfile_parse(
+        "<mujoco><worldbody><geom name='floor' type='plane' size='1 1 1' solref='0.01 1'/>\n"
+        "<geom name='hills' type='hfield' hfield='h'/><body name='A'><freejoint/>\n"
+        "<geom name='a' size='0.1' solimp='0.9' margin='0.01' user='1'/>\n"
+        "<geom name='a2' type='box' size='0.1 0.1 0.1' condim='6'/></body><body name='B'>\n"
+        "<freejoint/><geom name='b' type='cylinder' size='0.1 0.1' "
+        "condim='4'/></body></worldbody>\n"
+        "<contact><pair geom1='a' geom2='hills'/>\n<pair geom1='a' geom2='b'/>\n"
+        "<pair geom1='a' geom2='a2'/>\n<pair geom1='a' geom2='floor' friction='1 2' gap='1'/>\n"
+        "</contact></mujoco>");
+    static const char* const notes[] = {
+        "line 1: <geom name=\"floor\"> solref: not represented; changes the motion",
+        "line 2: <geom name=\"hills\"> hfield: not represented; changes the motion",
+        "line 3: <geom name=\"a\"> user: not represented",
+        "line 3: <geom name=\"a\"> solimp, margin: not represented; changes the motion",
+        "line 9: <pair> gap: not represented; changes the motion",
+        ("line 2: <geom name=\"hills\"> is of type hfield, which is not represented; changes the "
+         "motion where it touches something"),
+        ("line 6: <pair> names the geom \"hills\", which is not represented; changes the motion"),
+        ("line 7: <pair> is not represented: the pair is of shapes whose contact is not handled; "
+         "changes the motion"),
+        ("line 8: <pair> is not represented: the pair is on one body, or both of its geometries "
+         "are fixed to the world; changes the motion"),
+        ("line 9: <pair> has different friction in two directions; the first acts in both; "
+         "changes the motion"),
+        ("line 4: <geom name=\"a2\"> has condim 4 or 6, as 2 in all: torsional and rolling "
+         "friction do not act; changes the motion"),
+        ("contact between sphere and cylinder geometries is not simulated (1 pair, b:a); changes "
+         "the motion where they touch"),
+        ("contact between cylinder and box geometries is not simulated (1 pair, b:a2); changes "
+         "the motion where they touch"),
+    };
+    const uint32_t count = sizeof notes / sizeof *notes;
+    for (uint32_t i = 0; i < count; i++) {
+        assert_non_null(ns_model_ignored(model, i));
+        assert_string_equal(ns_model_ignored(model, i), notes[i]);
+    }
+    assert_int_equal(ns_model_get_sizes(model).nignored, count);
+    expect_pairs(model, "a:floor a2:floor b:floor");
+    ns_model_free(model);
+}
+
+static void ground_is_added_on_demand(void** state) {
+    (void)state;
+    static const struct {
+        const char *geoms, *pairs;
+    } cases[] = {
+        {"", "a:ground"},
+        {"<geom type='plane' size='1 1 1'/>", "a:world_geom0"},
+        {"<geom type='plane' size='1 1 1' contype='0' conaffinity='0'/>", "a:ground"}, // drawn only
+        {"<geom name='ground' type='sphere' size='1'/>", "a:ground a:ground_"},
+        {"<body name='weld'><geom name='tilted' type='plane' size='1 1 1'/></body>", "a:tilted"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[1000];
+        snprintf(text, sizeof text,
+                 "<mujoco><worldbody>%s<body name='A'><freejoint/><geom name='a' size='0.1'/>"
+                 "</body></worldbody></mujoco>",
+                 cases[k].geoms);
+        ns_load_options options = ns_default_load_options();
+        options.ground = true;
+        ns_model* model = NULL;
+        assert_int_equal(ns_model_parse(text, strlen(text), "t", &options, &model, NULL), NS_OK);
+        modelfile_check(model);
+        expect_pairs(model, cases[k].pairs);
+        ns_model_free(model);
+    }
+}
+
+// A body with several joints does not touch the one that carries it, as in MuJoCo.
+static void joints_in_a_row_are_one(void** state) {
+    (void)state;
+    ns_model* model = parse_world(
+        "<body name='a'><freejoint/><geom name='x' size='0.1'/><body name='b'>"
+        "<joint name='j'/><joint name='k' axis='0 1 0' pos='0.1 0 0'/><geom name='y' size='0.1'/>"
+        "<body name='c'><joint name='l'/><geom name='z' size='0.1' pos='1 0 0'/></body>"
+        "</body></body>");
+    expect_pairs(model, "z:x");
+    ns_model_free(model);
+}
+
+// As deep as a document may be.
+static void long_chains_load(void** state) {
+    (void)state;
+    enum { LENGTH = 509 };
+    nsi_text_builder b = {.allocator = ns_default_allocator()};
+    nsi_text_add(&b, "<mujoco><option><flag contact='disable'/></option><worldbody>");
+    for (int i = 0; i < LENGTH; i++) {
+        nsi_text_add(&b, "<body name='b%d'><joint name='j%d'/>" BALL, i, i);
+    }
+    for (int i = 0; i < LENGTH; i++) nsi_text_add(&b, "</body>");
+    nsi_text_add(&b, "</worldbody></mujoco>");
+    ns_text text;
+    assert_int_equal(nsi_text_finish(&b, &text, NULL), NS_OK);
+    ns_model* model = modelfile_parse(text.data);
+    assert_int_equal(ns_model_get_sizes(model).nlink, LENGTH);
+    assert_int_equal(ns_model_link_parent(model, LENGTH - 1), LENGTH - 2);
+    ns_model_free(model);
+    ns_text_free(&text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contype_and_conaffinity_are_groups),
+        cmocka_unit_test(condim_one_is_smooth),
+        cmocka_unit_test(the_higher_priority_decides_friction),
+        cmocka_unit_test(a_pair_does_not_ask_its_geoms),
+        cmocka_unit_test(pyramids_are_noted),
+        cmocka_unit_test(pairs_and_exclusions_are_read),
+        cmocka_unit_test(plates_and_laws_are_read),
+        cmocka_unit_test(outlines_come_from_files),
+        cmocka_unit_test(what_contact_lacks_is_listed),
+        cmocka_unit_test(ground_is_added_on_demand),
+        cmocka_unit_test(joints_in_a_row_are_one),
+        cmocka_unit_test(long_chains_load),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
