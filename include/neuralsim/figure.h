@@ -193,6 +193,7 @@ typedef enum ns_figure_kind {
 typedef struct ns_figure {
     char name[64]; ///< "loss": of files and in addresses; letters, digits and '_'
     const char* title;
+    const char* caption; ///< a sentence that explains the marks, or NULL
     ns_figure_kind kind;
     union {
         ns_line_chart lines;

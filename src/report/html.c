@@ -32,6 +32,8 @@ static const char style[] =
     "th, td { padding: .2em .7em .2em 0; text-align: right;\n"
     "  border-bottom: 1px solid var(--line); }\n"
     "th { font-weight: 600; } .l { text-align: left; } td.bad { color: var(--red); }\n"
+    ".problem { border: 2px solid var(--red); border-radius: 4px; padding: .5em .8em; }\n"
+    ".problem strong, .warning strong { color: var(--red); }\n"
     "figure { margin: .5em 0 1.2em; break-inside: avoid; }\n"
     "figcaption { font-weight: 600; margin-bottom: .3em; }\n"
     ".figure > svg { display: block; width: 100%; max-width: 36em; height: auto; }\n"
