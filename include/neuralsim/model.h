@@ -181,7 +181,7 @@ typedef struct ns_contact_value {
     double value;
 } ns_contact_value;
 
-/// A number that is left to us: see where it may be given.
+/// Choose automatically; each field documents the rule.
 #define NS_CONTACT_AUTO (-1.0)
 
 /// Two geometries that can touch. Pairs are made by themselves from the geometries' groups; one that
@@ -206,7 +206,7 @@ typedef struct ns_contact_def {
     double margin; ///< m, gap from which on a contact is watched. Default 0.02
 
     // Springs: normal force stiffness d^exponent (1 + damping dd/dt) at the depth d, of which no
-    // more counts than max_depth. A stiffness that is left to us, and to no geometry either, makes
+    // more counts than max_depth. A stiffness that is automatic, also in both geometries, makes
     // the force at 1 cm 100 m/s^2 times the mass M of the lighter of the two trees of links (1e5 M
     // for the exponent 1.5), but no more than the model's time step dt can follow: a quarter of the
     // mass of the lighter of the two bodies, which is what the end of a rod or the corner of a cube
@@ -220,7 +220,7 @@ typedef struct ns_contact_def {
     double
         max_depth; ///< m, positive: the force does not grow beyond this depth, so that bodies that
                    ///< start inside each other are not shot apart. Default AUTO: 0.05 where the
-                   ///< stiffness is left to us, otherwise infinite
+                   ///< stiffness is automatic, otherwise infinite
 
     const ns_contact_value*
         values;      ///< parameters of other laws; those that are not here have their

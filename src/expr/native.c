@@ -8,8 +8,11 @@
 
 #include "expr/target.h"
 
-// In order of preference: the first that does not refuse is used.
-static const nsi_target* const targets[] = {&nsi_target_amd64};
+static const nsi_target* const targets[] = {
+#define TARGET_ROW(machine) &nsi_target_##machine,
+    NSI_TARGETS(TARGET_ROW)
+#undef TARGET_ROW
+};
 
 enum { NTARGET = sizeof targets / sizeof *targets };
 

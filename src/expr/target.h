@@ -4,7 +4,7 @@
 //   regalloc.c  decides which value is in which register or slot, walks steps, regions and blocks
 //   amd64/      selects and encodes instructions: one folder per machine, one nsi_target each
 //
-// A target is added by its folder and one line in the table of native.c. It implements the functions of
+// A target is added by its folder and one word of NSI_TARGETS. It implements the functions of
 // nsi_target, which ask the allocator below for the places of operands and results.
 
 #ifndef NSI_TARGET_H
@@ -93,7 +93,12 @@ struct nsi_target {
     void (*finish)(nsi_regalloc* ra); // return to the caller
 };
 
-extern const nsi_target nsi_target_amd64; // amd64/amd64.c
+// All targets, in order of preference: the first that does not refuse is used.
+#define NSI_TARGETS(X) X(amd64)
+
+#define DECLARE_TARGET(machine) extern const nsi_target nsi_target_##machine;
+NSI_TARGETS(DECLARE_TARGET)
+#undef DECLARE_TARGET
 
 // Patterns are stored four times, 32 bytes each, whatever the lane count.
 enum { NSI_PATTERN_BYTES = 32 };
