@@ -363,7 +363,7 @@ static uint32_t run_before(const fits_entry* from, const fits_entry* x, uint32_t
 static ns_status start_from(const nsi_result* a, ns_fit* fit, ns_error* error) {
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < fit->nz && status == NS_OK; k++) {
-        const char* name = nsi_parameters_at(fit->variables, k)->name;
+        const char* name = ns_parameters_at(fit->variables, k)->name;
         for (uint32_t i = 0; i < a->estimates.count && status == NS_OK; i++) {
             if (strcmp(a->estimates.data[i].name, name) != 0) continue;
             status = ns_fit_set_start(fit, name, a->estimates.data[i].value, error);

@@ -577,7 +577,7 @@ static void add_parameters(builder* b) {
     ns_allocator* memory = &b->d->allocator;
     for (uint32_t k = 0; k < plan->parameters.count; k++) {
         nsi_parameter_request request = plan->parameters.data[k];
-        request.prior = NAN; // residuals are not weighed against anything here
+        request.how.prior_sigma = NAN; // residuals are not weighed against anything here
         if (!nsi_array_push(memory, &b->requests, request)) b->failed = true;
     }
     for (uint32_t k = 0; k < plan->settings.count; k++) {
@@ -595,14 +595,10 @@ static void add_parameters(builder* b) {
         if (fixed || !is_asked(b, param->name) || is_given(b, param->name)) continue;
         if (!has_room(b, b->requests.count - plan->parameters.count + 1)) continue;
         nsi_parameter_request request = {.name = format(b, "discover_%u", k),
-                                         .start = nsi_discover_value(b->fit, param),
-                                         .lower = NAN,
-                                         .upper = NAN,
-                                         .size = NAN,
-                                         .prior = NAN,
-                                         .own = true,
+                                         .how = ns_default_parameter(),
                                          .line = 1,
                                          .column = 1};
+        request.how.initial = nsi_discover_value(b->fit, param);
         nsi_setting_request setting = {
             .name = param->name, .formula = request.name, .line = 1, .column = 1};
         if (!nsi_array_push(memory, &b->requests, request) ||
@@ -614,14 +610,14 @@ static void add_parameters(builder* b) {
 
 // Terms for variables, after those have their order.
 static void name_variables(builder* b) {
-    const nsi_parameters* v = b->d->variables;
-    for (uint32_t k = 0; k < nsi_parameters_count(v) && !b->failed; k++) {
-        const nsi_parameter* variable = nsi_parameters_at(v, k);
+    const ns_parameters* v = b->d->variables;
+    for (uint32_t k = 0; k < ns_parameters_count(v) && !b->failed; k++) {
+        const ns_parameter_info* variable = ns_parameters_at(v, k);
         nsi_term term = {.kind = NSI_TERM_GIVEN,
                          .place = variable->name,
                          .form = "",
                          .unit = variable->unit ? variable->unit : "",
-                         .start = variable->start,
+                         .start = variable->initial,
                          .cost = 1.0};
         for (uint32_t i = 0; i < b->settings.count; i++) {
             const nsi_setting_request* s = &b->settings.data[i];
@@ -845,12 +841,13 @@ static ns_status build(builder* b, const char* wide, ns_error* error) {
     }
     add_parameters(b);
     if (b->failed) return nsi_fail_nomem(error);
-    status = nsi_parameters_create(b->model, &b->fit->options, b->fit->plan->path, b->requests.data,
-                                   b->requests.count, b->settings.data, b->settings.count,
-                                   &b->d->allocator, &b->d->variables, error);
+    ns_variant only = {.model = b->model, .options = &b->fit->options};
+    status = nsi_parameters_read(&only, 1, b->fit->plan->path, b->requests.data, b->requests.count,
+                                 b->settings.data, b->settings.count, &b->d->allocator,
+                                 &b->d->variables, error);
     if (status != NS_OK) return status;
     name_variables(b);
-    b->d->nz = nsi_parameters_count(b->d->variables);
+    b->d->nz = ns_parameters_count(b->d->variables);
     if (b->failed) return nsi_fail_nomem(error);
     return write_blueprint(b->d, b->fit, NULL, NULL, NULL, &b->d->blueprint, error);
 }
@@ -870,7 +867,7 @@ ns_status nsi_dictionary_make(ns_fit* fit, const char* wide, nsi_dictionary* d, 
 
 void nsi_dictionary_free(nsi_dictionary* d) {
     ns_blueprint_free(d->blueprint);
-    nsi_parameters_free(d->variables);
+    ns_parameters_free(d->variables);
     nsi_array_free(&d->allocator, &d->outputs);
     nsi_array_free(&d->allocator, &d->atoms);
     nsi_array_free(&d->allocator, &d->terms);

@@ -229,7 +229,7 @@ const ns_discovered* ns_discover_found(const ns_discovery* d, uint32_t number) {
 // Parameters that are not the model's any more: those that were found, and those that the file fits.
 static ns_status set_parameters(const ns_discovery* d, nsi_hybrid* file, ns_error* error) {
     const nsi_dictionary* dictionary = &d->dictionary;
-    const nsi_parameters* v = dictionary->variables;
+    const ns_parameters* v = dictionary->variables;
     size_t nz = dictionary->nz, np = nsi_parameters_param_count(v, 0);
     double* z = nsi_alloc_zeroed(&d->allocator,
                                  (2 * nz + 2 * np + nsi_parameters_scratch(v) + 1) * sizeof *z);

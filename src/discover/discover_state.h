@@ -69,7 +69,7 @@ typedef struct nsi_dictionary {
     NSI_ARRAY(nsi_atom) atoms;
     NSI_ARRAY(nsi_term) terms;
     ns_blueprint* blueprint; // that of the model, if it has one, and all atoms
-    nsi_parameters* variables;
+    ns_parameters* variables;
     uint32_t ncolumn, nz; // columns: variables, then weights
     uint32_t left_out;    // terms for which there was no room
 } nsi_dictionary;

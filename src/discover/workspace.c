@@ -134,7 +134,7 @@ ns_status nsi_workspace_make(ns_fit* f, nsi_dictionary* d, nsi_workspace* b, ns_
               b->w0 && b->S && b->b && b->step;
     status = ok ? NS_OK : nsi_fail_nomem(error);
     if (ok) {
-        nsi_parameters_start(d->variables, b->z0 + nz);
+        nsi_parameters_initial(d->variables, b->z0 + nz);
         nsi_parameters_to_z(d->variables, b->z0 + nz, b->z0);
         ns_system_default_weights(b->system, b->w0);
         status = nsi_discover_base_weights(f, b->system, b->w0, error);

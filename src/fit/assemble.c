@@ -279,15 +279,15 @@ static ns_status make_robot_systems(ns_fit* f, ns_error* error) {
 
 static ns_status make_variables(ns_fit* f, ns_error* error) {
     const nsi_fit_spec* p = f->plan;
-    nsi_parameter_model* models = nsi_alloc(&f->allocator, f->nvariant * sizeof *models);
+    ns_variant* models = nsi_alloc(&f->allocator, f->nvariant * sizeof *models);
     if (!models) return nsi_fail_nomem(error);
     for (uint32_t k = 0; k < f->nvariant; k++) {
         const nsi_fit_variant* v = &f->variants[k];
-        models[k] = (nsi_parameter_model){v->name, ns_hybrid_model(v->hybrid), &v->options};
+        models[k] = (ns_variant){v->name, v->files, ns_hybrid_model(v->hybrid), &v->options};
     }
-    ns_status status = nsi_parameters_create_shared(
-        models, f->nvariant, p->path, p->parameters.data, p->parameters.count, p->settings.data,
-        p->settings.count, &f->allocator, &f->variables, error);
+    ns_status status = nsi_parameters_read(models, f->nvariant, p->path, p->parameters.data,
+                                           p->parameters.count, p->settings.data, p->settings.count,
+                                           &f->allocator, &f->variables, error);
     nsi_free(&f->allocator, models);
     return status;
 }
@@ -341,9 +341,9 @@ static ns_status check_search(const ns_fit* f, ns_error* error) {
     if (f->plan->search.method == NSI_SEARCH_NONE) return NS_OK;
     if (f->nz == 0) return fail_at(f, node, NS_ERR_PARSE, "a search needs `parameters`", error);
     for (uint32_t k = 0; k < f->nz; k++) {
-        const nsi_parameter* v = nsi_parameters_at(f->variables, k);
+        const ns_parameter_info* v = ns_parameters_at(f->variables, k);
         char what[400];
-        if (v->transform == NSI_TRANSFORM_BODY && f->plan->search.method == NSI_SEARCH_MLSL) {
+        if (v->transform == NS_PARAMETER_INERTIA && f->plan->search.method == NSI_SEARCH_MLSL) {
             snprintf(what, sizeof what,
                      "mlsl cannot look for all ten inertial numbers of a link: %.200s; take hop",
                      v->name);
@@ -525,7 +525,7 @@ static ns_status load_measures(ns_fit* f, ns_error* error) {
 static ns_status take_start(ns_fit* f, ns_error* error) {
     double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + 1) * sizeof(double));
     if (!v) return nsi_fail_nomem(error);
-    nsi_parameters_start(f->variables, v);
+    nsi_parameters_initial(f->variables, v);
     nsi_parameters_to_z(f->variables, v, f->z0);
     nsi_free(&f->allocator, v);
     return NS_OK;
@@ -541,7 +541,7 @@ static ns_status load_adaptation(ns_fit* f, ns_error* error) {
     for (const nsi_yaml_node* n = map->first; n; n = n->next) {
         bool found = false;
         for (uint32_t k = 0; k < f->nz && !found; k++) {
-            found = ns_glob_match(n->key, nsi_parameters_at(f->variables, k)->name);
+            found = ns_glob_match(n->key, ns_parameters_at(f->variables, k)->name);
         }
         if (!found) {
             return fail_at(f, n, NS_ERR_PARSE, "there is no such name under `parameters`", error);
@@ -551,10 +551,10 @@ static ns_status load_adaptation(ns_fit* f, ns_error* error) {
         if (status != NS_OK) return status;
     }
     for (uint32_t k = 0; k < f->nz; k++) {
-        const char* name = nsi_parameters_at(f->variables, k)->name;
+        const char* name = ns_parameters_at(f->variables, k)->name;
         for (const nsi_yaml_node* n = map->first; n; n = n->next) {
             if (!ns_glob_match(n->key, name)) continue;
-            if (nsi_parameters_at(f->variables, k)->transform == NSI_TRANSFORM_BODY) {
+            if (ns_parameters_at(f->variables, k)->transform == NS_PARAMETER_INERTIA) {
                 return fail_at(f, n, NS_ERR_PARSE,
                                "all ten inertial numbers of this link are looked for together, so"
                                " none can adapt by itself",
@@ -580,7 +580,7 @@ static bool only_scores(const ns_fit* f) {
 }
 
 static ns_status start(ns_fit* f, ns_error* error) {
-    f->nz = nsi_parameters_count(f->variables);
+    f->nz = ns_parameters_count(f->variables);
     f->nw = ns_system_get_sizes(f->system).nw;
     if (f->nz + f->nw == 0 && !only_scores(f)) {
         return fail_at(f, NULL, NS_ERR_PARSE,
@@ -666,21 +666,10 @@ ns_status ns_fit_set_start(ns_fit* f, const char* name, double value, ns_error* 
     if (!f || !name) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_set_start: fit or name is NULL");
     }
-    ns_nearest nearest = {.wanted = name};
-    char hint[NS_HINT_SIZE];
-    for (uint32_t k = 0; k < f->nz; k++) {
-        const nsi_parameter* v = nsi_parameters_at(f->variables, k);
-        ns_nearest_offer(&nearest, v->name);
-        if (strcmp(name, v->name) != 0) continue;
-        if (!(isfinite(value) && value >= v->lower && value <= v->upper)) {
-            return nsi_fail(error, NS_ERR_ARGUMENT, "%s: the start %g is not between %g and %g",
-                            name, value, v->lower, v->upper);
-        }
-        nsi_parameters_set_start(f->variables, k, value);
-        return take_start(f, error);
-    }
-    return nsi_fail(error, NS_ERR_ARGUMENT, "%s: there is no parameter \"%.200s\"%s", f->plan->path,
-                    name, ns_nearest_hint(&nearest, hint));
+    ns_error inner;
+    ns_status status = ns_parameters_set_initial(f->variables, name, value, &inner);
+    if (status == NS_OK) return take_start(f, error);
+    return nsi_fail(error, status, "%s: %s", f->plan->path, inner.message);
 }
 
 void ns_fit_free(ns_fit* f) {
@@ -699,7 +688,7 @@ void ns_fit_free(ns_fit* f) {
     nsi_problem_free(f->problem);
     for (uint32_t k = 1; k < f->nvariant; k++) ns_system_free(f->variants[k].system);
     ns_system_free(f->system);
-    nsi_parameters_free(f->variables);
+    ns_parameters_free(f->variables);
     for (int role = 0; role < NSI_ROLES; role++) ns_dataset_free(f->data[role]);
     ns_data_map_free(f->map);
     ns_blueprint_free(f->blueprint);

@@ -16,10 +16,10 @@
 
 static ns_status list_estimates(ns_fit* f, const double* v, ns_error* error) {
     for (uint32_t k = 0; k < f->nz; k++) {
-        const nsi_parameter* variable = nsi_parameters_at(f->variables, k);
+        const ns_parameter_info* variable = ns_parameters_at(f->variables, k);
         nsi_estimate estimate = {.name = variable->name,
                                  .unit = variable->unit,
-                                 .start = variable->start,
+                                 .start = variable->initial,
                                  .value = v[k],
                                  .lower = variable->lower,
                                  .upper = variable->upper,
@@ -41,7 +41,7 @@ static ns_status note(ns_fit* f, const char* text, ns_error* error) {
 static ns_status add_priors(ns_fit* f, double sigma, double* information, ns_error* error) {
     bool any = false;
     for (uint32_t k = 0; k < f->nz; k++) {
-        double prior = nsi_parameters_at(f->variables, k)->prior, share = sigma / prior;
+        double prior = ns_parameters_at(f->variables, k)->prior_sigma, share = sigma / prior;
         information[(size_t)k * f->nz + k] += share * share;
         any |= isfinite(prior);
     }
@@ -116,7 +116,7 @@ static ns_status identify(ns_fit* f, nsi_objective* e, ns_error* error) {
     double* sizes = nsi_alloc(&f->allocator, f->nz * sizeof(double));
     ns_status status = information && sizes ? NS_OK : nsi_fail_nomem(error);
     for (uint32_t k = 0; status == NS_OK && k < f->nz; k++) {
-        sizes[k] = 1e-3 * nsi_parameters_at(f->variables, k)->size;
+        sizes[k] = 1e-3 * ns_parameters_at(f->variables, k)->scale;
     }
     if (status == NS_OK && nsi_objective_information(e, information)) {
         double sigma = find_sigma(f, e);

@@ -30,7 +30,7 @@ struct ns_fit {
     ns_blueprint* blueprint; // of the plan, or NULL
     ns_data_map* map;
     ns_dataset* data[NSI_ROLES]; // NULL: none
-    nsi_parameters* variables;
+    ns_parameters* variables;
     ns_system* system;
     nsi_problem* problem;
     ns_system* teacher_system; // for stages with teacher forcing, or NULL

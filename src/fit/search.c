@@ -33,7 +33,7 @@ static ns_status make_box(nsi_run* r, double** lower, double** upper) {
     *lower = box_numbers(f, upper);
     if (!*lower) return nsi_fail_nomem(r->error);
     for (uint32_t k = 0; k < f->nz; k++) {
-        const nsi_parameter* v = nsi_parameters_at(f->variables, k);
+        const ns_parameter_info* v = ns_parameters_at(f->variables, k);
         (*lower)[k] = v->lower;
         (*upper)[k] = v->upper;
     }
@@ -160,7 +160,7 @@ static ns_status begin_hop(nsi_run* r, nsi_basin_hopping_state* state, double* m
                                        .elite = memory + n,
                                        .elite_value = memory + n + (size_t)population * n};
     for (uint32_t k = 0; k < population; k++) state->elite_value[k] = INFINITY;
-    nsi_parameters_start(f->variables, state->x);
+    nsi_parameters_initial(f->variables, state->x);
     nsi_copy_numbers(state->x + f->nz, f->w, f->nw);
     if (!r->resuming) return NS_OK;
     const nsi_checkpoint* c = &r->resumed;
@@ -277,7 +277,7 @@ static ns_status populate(nsi_run* r, const double* lower, const double* upper, 
         double* x = memory;
         s.z = x + n, s.gradient = s.z + n, s.v = s.gradient + n, s.dv = s.v + n;
         s.scratch = s.dv + n * n;
-        nsi_parameters_start(f->variables, x);
+        nsi_parameters_initial(f->variables, x);
         nsi_population_options options = nsi_default_population_options();
         options.method = (nsi_population_method)(plan->method - NSI_SEARCH_CRS2);
         options.max_evaluations = plan->evaluations;

@@ -169,35 +169,26 @@ static void read_data(reader* r, const nsi_yaml_node* node) {
 
 // ---- parameters --------------------------------------------------------------------------------
 
-// A name of the user's own has neither '/' nor a wildcard.
-static bool is_own(const char* name) {
-    return strpbrk(name, "/*?") == NULL;
-}
-
 static void read_parameters(reader* r, const nsi_yaml_node* map) {
     if (!map || r->status != NS_OK) return;
     if (map->type != NSI_YAML_MAP) fail(r, map, "expected a map of names");
     for (const nsi_yaml_node* node = map->first; node && r->status == NS_OK; node = node->next) {
         nsi_parameter_request q = {.name = node->key,
-                                   .own = is_own(node->key),
-                                   .start = NAN,
-                                   .lower = NAN,
-                                   .upper = NAN,
-                                   .size = NAN,
-                                   .prior = NAN,
+                                   .how = ns_default_parameter(),
                                    .line = node->key_line,
                                    .column = node->key_column};
         if (node->type == NSI_YAML_SCALAR && strcmp(node->text, "free") == 0) {
             // from the model's value
         } else if (node->type == NSI_YAML_SCALAR) {
-            r->status = nsi_yaml_number(r->yaml, node, -INFINITY, INFINITY, &q.start, r->error);
+            r->status =
+                nsi_yaml_number(r->yaml, node, -INFINITY, INFINITY, &q.how.initial, r->error);
         } else {
             check_map(r, node, "a parameter", "start lower upper size prior");
-            read_number(r, node, "start", -INFINITY, INFINITY, &q.start);
-            read_number(r, node, "lower", -INFINITY, INFINITY, &q.lower);
-            read_number(r, node, "upper", -INFINITY, INFINITY, &q.upper);
-            read_number(r, node, "size", 0.0, INFINITY, &q.size);
-            read_number(r, node, "prior", 0.0, INFINITY, &q.prior);
+            read_number(r, node, "start", -INFINITY, INFINITY, &q.how.initial);
+            read_number(r, node, "lower", -INFINITY, INFINITY, &q.how.lower);
+            read_number(r, node, "upper", -INFINITY, INFINITY, &q.how.upper);
+            read_number(r, node, "size", 0.0, INFINITY, &q.how.scale);
+            read_number(r, node, "prior", 0.0, INFINITY, &q.how.prior_sigma);
         }
         if (r->status == NS_OK && !nsi_array_push(&r->plan->allocator, &r->plan->parameters, q)) {
             out_of_memory(r);

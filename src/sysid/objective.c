@@ -134,7 +134,7 @@ static ns_status make_rollouts(nsi_objective* e, ns_error* error) {
 }
 
 static uint32_t variable_count(const nsi_objective* e) {
-    return e->p->variables ? nsi_parameters_count(e->p->variables) : 0;
+    return e->p->variables ? ns_parameters_count(e->p->variables) : 0;
 }
 
 static bool make_point(nsi_objective* e, nsi_point* point) {
@@ -145,7 +145,7 @@ static bool make_point(nsi_objective* e, nsi_point* point) {
 }
 
 static ns_status make_points(nsi_objective* e, ns_error* error) {
-    const nsi_parameters* variables = e->p->variables;
+    const ns_parameters* variables = e->p->variables;
     size_t nz = variable_count(e), np = np_of(e);
     e->v = nsi_numbers(e, nz);
     e->params = nsi_numbers(e, np);
@@ -162,7 +162,7 @@ static ns_status make_points(nsi_objective* e, ns_error* error) {
         return nsi_fail_nomem(error);
     }
     if (variables) {
-        nsi_parameters_start(variables, e->v);
+        nsi_parameters_initial(variables, e->v);
         nsi_parameters_to_z(variables, e->v, e->point.z);
     } else {
         for (uint32_t k = 0; k < e->p->nvariant; k++) {
@@ -332,7 +332,7 @@ uint32_t nsi_objective_refused(const nsi_objective* e, const char** link) {
 // ---- value -------------------------------------------------------------------------------------
 
 bool nsi_objective_set_params(nsi_objective* e, const double* z, bool derivatives) {
-    const nsi_parameters* variables = e->p->variables;
+    const ns_parameters* variables = e->p->variables;
     if (!variables) return true;
     nsi_parameters_from_z(variables, z, e->v, derivatives ? e->dv : NULL, e->scratch);
     for (uint32_t k = 0; k < e->p->nvariant; k++) {

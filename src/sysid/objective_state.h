@@ -72,8 +72,8 @@ struct nsi_objective {
 
 static inline nsi_prior nsi_prior_of(const nsi_objective* e, uint32_t variable) {
     if (e->priors) return e->priors[variable];
-    const nsi_parameter* v = nsi_parameters_at(e->p->variables, variable);
-    return (nsi_prior){v->start, v->prior};
+    const ns_parameter_info* v = ns_parameters_at(e->p->variables, variable);
+    return (nsi_prior){v->initial, v->prior_sigma};
 }
 
 // Number of an unknown among variables and weights, where only some are chosen.

@@ -111,7 +111,7 @@ static ns_status estimate(const job* j, const nsi_window* window, double* x, ns_
     ns_status status = nsi_objective_create(j->p, j->data, &loss, &one, 1, &e, error);
     if (status != NS_OK) return status;
     nsi_point point = nsi_objective_point(e);
-    if (j->z) memcpy(point.z, j->z, nsi_parameters_count(j->p->variables) * sizeof(double));
+    if (j->z) memcpy(point.z, j->z, ns_parameters_count(j->p->variables) * sizeof(double));
     if (j->weights) memcpy(point.w, j->weights, j->p->sizes.nw * sizeof(double));
     nsi_lm_options options = nsi_default_lm_options();
     nsi_lm_state state = {0};
@@ -128,7 +128,7 @@ static ns_status estimate(const job* j, const nsi_window* window, double* x, ns_
 static ns_status adapt(const job* j, worker* w, const nsi_window* window, uint32_t variant,
                        const double** params, ns_error* error) {
     const nsi_adaptation* a = &j->options->adapt;
-    const nsi_parameters* variables = j->p->variables;
+    const ns_parameters* variables = j->p->variables;
     nsi_window past = {.recording = window->recording, .length = window->start};
     nsi_windows one = {.data = &past, .count = 1};
     ns_window_options loss = {.initial_state = NS_INITIAL_STATE_RECORDED,
@@ -138,7 +138,7 @@ static ns_status adapt(const job* j, worker* w, const nsi_window* window, uint32
     ns_status status = nsi_objective_create(j->p, j->data, &loss, &one, 1, &e, error);
     if (status != NS_OK) return status;
     nsi_point point = nsi_objective_point(e);
-    memcpy(point.z, j->z, nsi_parameters_count(variables) * sizeof(double));
+    memcpy(point.z, j->z, ns_parameters_count(variables) * sizeof(double));
     if (j->weights) memcpy(point.w, j->weights, j->p->sizes.nw * sizeof(double));
     nsi_objective_set_priors(e, j->priors);
     nsi_objective_set_active(e, a->variables, a->count);
@@ -225,7 +225,7 @@ static ns_status make_worker(const job* j, worker* w, ns_error* error) {
     if (j->priors) {
         size_t np = j->p->param_at[j->p->nvariant],
                scratch = nsi_parameters_scratch(j->p->variables);
-        w->v = nsi_alloc(&j->allocator, nsi_parameters_count(j->p->variables) * one);
+        w->v = nsi_alloc(&j->allocator, ns_parameters_count(j->p->variables) * one);
         w->params = nsi_alloc(&j->allocator, (np + scratch + 1) * one);
         if (!w->v || !w->params) return nsi_fail_nomem(error);
     }
@@ -290,7 +290,7 @@ static ns_status for_windows(const job* j, window_visitor* visit, void* context,
 static ns_status start_job(job* j, const nsi_problem* problem, const ns_dataset* data,
                            const double* z, const double* weights,
                            const nsi_predict_options* options, double** memory, ns_error* error) {
-    const nsi_parameters* variables = problem->variables;
+    const ns_parameters* variables = problem->variables;
     *j = (job){.p = problem,
                .data = data,
                .z = z,
@@ -299,7 +299,7 @@ static ns_status start_job(job* j, const nsi_problem* problem, const ns_dataset*
                .history = options->history > 1 ? options->history - 1 : 0,
                .after = options->tiled ? 0.0 : options->after,
                .allocator = problem->allocator};
-    size_t nz = z ? nsi_parameters_count(variables) : 0;
+    size_t nz = z ? ns_parameters_count(variables) : 0;
     size_t scratch = z ? nsi_parameters_scratch(variables) : 0;
     size_t np = problem->param_at[problem->nvariant];
     *memory = nsi_alloc(&j->allocator, (nz + np + scratch + 1) * sizeof(double));

@@ -8,6 +8,7 @@
 #ifndef NSI_SYSID_PREDICTION_H
 #define NSI_SYSID_PREDICTION_H
 
+#include "expr/formula_syntax.h"
 #include "fit/result.h"
 #include "sysid/objective.h"
 

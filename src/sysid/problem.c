@@ -355,7 +355,7 @@ static ns_status take_variants(nsi_problem* p, const nsi_variant* variants, uint
 }
 
 ns_status nsi_problem_create_shared(const nsi_variant* variants, uint32_t nvariant,
-                                    const nsi_parameters* variables, const ns_dataset* scaling,
+                                    const ns_parameters* variables, const ns_dataset* scaling,
                                     const ns_allocator* allocator, nsi_problem** out,
                                     ns_error* error) {
     *out = NULL;
@@ -381,7 +381,7 @@ ns_status nsi_problem_create_shared(const nsi_variant* variants, uint32_t nvaria
 }
 
 ns_status nsi_problem_create(const ns_model* model, const ns_system* system,
-                             const nsi_parameters* variables, const ns_dataset* scaling,
+                             const ns_parameters* variables, const ns_dataset* scaling,
                              const ns_allocator* allocator, nsi_problem** out, ns_error* error) {
     nsi_variant one = {.model = model, .system = system};
     return nsi_problem_create_shared(&one, 1, variables, scaling, allocator, out, error);

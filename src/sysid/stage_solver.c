@@ -346,7 +346,7 @@ static ns_status make_batches(nsi_stage_solver* d, const ns_dataset* data, uint3
 
 static uint32_t variables_of(const nsi_problem* p, const nsi_stage* stage) {
     return nsi_optimises_parameters(stage->windows.optimise) && p->variables
-               ? nsi_parameters_count(p->variables)
+               ? ns_parameters_count(p->variables)
                : 0;
 }
 

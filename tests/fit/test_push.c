@@ -126,7 +126,7 @@ static void all_starts_are_finite(void** state) {
         for (int start = 0; start < 40; start++) {
             double g[MOST], v[MOST], value;
             for (uint32_t k = 0; k < n; k++) {
-                const nsi_parameter* of = nsi_parameters_at(fit->variables, k);
+                const ns_parameter_info* of = ns_parameters_at(fit->variables, k);
                 double share = ns_rng_uniform(&rng, 0.0, 1.0);
                 if (start < 16) share = share < 0.5 ? 0.001 : 0.999; // a bound itself is flat
                 v[k] = of->lower + share * (of->upper - of->lower);

@@ -151,13 +151,14 @@ static const bad bads[] = {
     {MODEL DATA "parameters: [link/link1/mass]\n", NS_ERR_PARSE, "fit.yaml:3:13:", "map of names"},
     {MODEL DATA "parameters: {link/link1/mas: free}\n", NS_ERR_PARSE,
      "fit.yaml:3:14:", "did you mean \"link/link1/mass\"?"},
-    {MODEL DATA "parameters: {length: free}\n", NS_ERR_PARSE, "fit.yaml:3:14:", "needs a start"},
+    {MODEL DATA "parameters: {length: free}\n", NS_ERR_PARSE,
+     "fit.yaml:3:14:", "needs an initial value"},
     {MODEL DATA "parameters: {link/link1/mass: heavy}\n", NS_ERR_PARSE,
      "fit.yaml:3:31:", "link/link1/mass"},
     {MODEL DATA "parameters: {link/link1/mass: {begin: 1}}\n", NS_ERR_PARSE,
      "fit.yaml:3:32:", "begin"},
     {MODEL DATA "parameters: {link/link1/mass: {start: 5, upper: 2}}\n", NS_ERR_PARSE,
-     "fit.yaml:3:14:", "the start 5 is not between 0 and 2"},
+     "fit.yaml:3:14:", "the initial value 5 is not between 0 and 2"},
     {MODEL DATA "parameters: {link/link1/mass: .nan}\n", NS_ERR_PARSE, "fit.yaml:3:31:", ""},
     {MODEL DATA "parameters: {link/link1/inertia/yy: 1}\n", NS_ERR_PARSE,
      "fit.yaml:3:13:", "link1 is not physical"},
@@ -316,9 +317,9 @@ static void plans_say_what_was_written(void** state) {
     assert_true(!part->fractions && part->to == 3.0 && !part->all_trajectories);
     assert_true(part->first_trajectory == 2.0 && part->last_trajectory == 5.0);
     assert_int_equal(p->parameters.count, 3);
-    assert_true(p->parameters.data[0].prior == 3.0 && !p->parameters.data[0].own);
-    assert_true(isnan(p->parameters.data[1].start));
-    assert_true(p->parameters.data[2].own && p->parameters.data[2].start == 0.7);
+    assert_true(p->parameters.data[0].how.prior_sigma == 3.0);
+    assert_true(isnan(p->parameters.data[1].how.initial));
+    assert_true(p->parameters.data[2].how.initial == 0.7);
     assert_string_equal(p->settings.data[0].formula, "-length / 2");
     assert_int_equal(p->stages.count, 3);
     const nsi_stage* s = p->stages.data;

@@ -102,7 +102,7 @@ static void mistakes_are_refused(void** state) {
     ns_error error;
     ns_fit* fit = load(PLAN("") "fit: {windows: whole, states: recorded, iterations: 0}\n");
     assert_int_equal(ns_fit_set_start(fit, "lenght", 1.0, &error), NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "no parameter \"lenght\"; did you mean \"length\"?"));
+    assert_non_null(strstr(error.message, "no parameter \"lenght\" is estimated; did you mean \"length\"?"));
     const double bad[] = {0.1, 4.5, NAN, INFINITY, -INFINITY};
     for (int k = 0; k < 5; k++) {
         assert_int_equal(ns_fit_set_start(fit, "length", bad[k], &error), NS_ERR_ARGUMENT);

@@ -239,9 +239,9 @@ static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t threads) {
 
 // The number that a variable of `one` has in `all`.
 static uint32_t number_in(const ns_fit* all, const ns_fit* one, uint32_t number) {
-    const char* name = nsi_parameters_at(one->variables, number)->name;
+    const char* name = ns_parameters_at(one->variables, number)->name;
     for (uint32_t k = 0; k < all->nz; k++) {
-        if (strcmp(nsi_parameters_at(all->variables, k)->name, name) == 0) return k;
+        if (strcmp(ns_parameters_at(all->variables, k)->name, name) == 0) return k;
     }
     fail_msg("%s is missing", name);
     return 0;
@@ -442,7 +442,7 @@ static void faults_are_told(void** state) {
     write_odd("other.xml", "hinge", "", "0.7", "", "");
     refused(NS_ERR_PARSE,
             "bad.yaml:5:3: joint/hinge/damping is 0.3 in variant short and 0.7 in other, and can"
-            " start at one value only; give a start",
+            " have one initial value only; give it",
             SHORT_AND("other", "other.xml") "parameters:\n  joint/hinge/damping: free\n" DATA);
     write_odd("elbow.xml", "elbow", "", "0.3", "", "");
     refused(NS_ERR_PARSE,
@@ -465,10 +465,10 @@ static void faults_are_told(void** state) {
     refused(NS_ERR_PARSE, "short and long have other integrators; give `integrator`",
             SHORT_AND("long", "rk4.xml") DATA REST);
     refused(NS_ERR_PARSE,
-            "no variant has a parameter \"link/shrt/mass\"; did you mean"
+            "no parameter of any variant matches \"link/shrt/mass\"; did you mean"
             " \"link/short/mass\"?",
             BOTH DATA "parameters: {link/shrt/mass: free}\n");
-    refused(NS_ERR_PARSE, "no variant has a parameter \"link/none/mass\"",
+    refused(NS_ERR_PARSE, "no parameter of any variant matches \"link/none/mass\"",
             BOTH DATA REST "set: {link/none/mass: 1}\n");
     refused(NS_ERR_PARSE, "no variant that has link/short/mass has all parameters that its formula",
             BOTH DATA REST "set: {link/short/mass: '\"link/long/mass\"'}\n");
@@ -662,22 +662,22 @@ static void parameters_must_be_somewhere(void** state) {
 static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
     const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
     const nsi_fit_spec* plan = fit->plan;
-    nsi_parameters* variables = NULL;
+    ns_parameters* variables = NULL;
     nsi_problem* problem = NULL;
     nsi_objective* e = NULL;
     nsi_prediction prediction = {0};
     nsi_predict_options options = {.smoothing = 5, .threads = 1};
-    nsi_parameter_model models[2];
+    ns_variant models[2];
     nsi_variant variants[2];
     ns_error error = {0};
     for (int k = 0; k < 2; k++) {
         const nsi_fit_variant* v = &fit->variants[k];
-        models[k] = (nsi_parameter_model){v->name, ns_hybrid_model(v->hybrid), &v->options};
+        models[k] = (ns_variant){v->name, v->files, ns_hybrid_model(v->hybrid), &v->options};
         variants[k] = (nsi_variant){v->name, v->files, ns_hybrid_model(v->hybrid), v->system};
     }
-    ns_status status = nsi_parameters_create_shared(
-        models, 2, plan->path, plan->parameters.data, plan->parameters.count, plan->settings.data,
-        plan->settings.count, allocator, &variables, &error);
+    ns_status status = nsi_parameters_read(models, 2, plan->path, plan->parameters.data,
+                                           plan->parameters.count, plan->settings.data,
+                                           plan->settings.count, allocator, &variables, &error);
     if (status == NS_OK) {
         status =
             nsi_problem_create_shared(variants, 2, variables, data, allocator, &problem, &error);
@@ -698,7 +698,7 @@ static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
     nsi_prediction_free(&prediction);
     nsi_objective_free(e);
     nsi_problem_free(problem);
-    nsi_parameters_free(variables);
+    ns_parameters_free(variables);
     return status;
 }
 

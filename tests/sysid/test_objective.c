@@ -45,7 +45,7 @@ static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t threads) {
 static void scatter(nsi_objective* e, double size) {
     ns_rng rng = ns_rng_seed(7);
     nsi_point point = nsi_objective_point(e);
-    uint32_t nz = e->p->variables ? nsi_parameters_count(e->p->variables) : 0;
+    uint32_t nz = e->p->variables ? ns_parameters_count(e->p->variables) : 0;
     for (uint32_t k = 0; k < nz; k++) point.z[k] += size * ns_rng_normal(&rng);
     for (uint32_t k = 0; k < e->p->sizes.nw; k++) point.w[k] += size * ns_rng_normal(&rng);
     double* step = nsi_numbers(e, e->p->ntangent);
@@ -71,7 +71,7 @@ static double* copy_of(const double* x, size_t count) {
 
 static kept keep(nsi_objective* e) {
     nsi_point p = nsi_objective_point(e);
-    kept k = {.nz = e->p->variables ? nsi_parameters_count(e->p->variables) : 0,
+    kept k = {.nz = e->p->variables ? ns_parameters_count(e->p->variables) : 0,
               .nw = e->p->sizes.nw,
               .nx = (size_t)e->windows.count * e->p->sizes.nx};
     k.z = copy_of(p.z, k.nz), k.w = copy_of(p.w, k.nw), k.x = copy_of(p.x, k.nx);
@@ -186,8 +186,8 @@ static double value_alone(const ns_fit* fit, nsi_objective* e) {
         sum += count * loss->weight_decay * point.w[k] * point.w[k];
     }
     for (uint32_t k = 0; k < fit->nz && nsi_optimises_parameters(loss->optimise); k++) {
-        const nsi_parameter* item = nsi_parameters_at(fit->variables, k);
-        sum += pow((v[k] - item->start) / item->prior, 2.0);
+        const ns_parameter_info* item = ns_parameters_at(fit->variables, k);
+        sum += pow((v[k] - item->initial) / item->prior_sigma, 2.0);
     }
     return 0.5 * sum;
 }
@@ -232,8 +232,8 @@ static uint32_t all_rows(nsi_objective* e, const double* weights, double* out) {
         count += e->p->sizes.nx;
     }
     for (uint32_t k = 0; k < e->nz; k++) {
-        const nsi_parameter* v = nsi_parameters_at(e->p->variables, k);
-        out[count++] = (e->v[k] - v->start) / v->prior;
+        const ns_parameter_info* v = ns_parameters_at(e->p->variables, k);
+        out[count++] = (e->v[k] - v->initial) / v->prior_sigma;
     }
     for (uint32_t k = 0; k < e->nw; k++) {
         out[count++] = sqrt(e->decay[k] * e->nresidual) * e->point.w[k];
@@ -361,7 +361,7 @@ static void check_information(nsi_objective* e, double tolerance) {
     double *found = calloc((size_t)nz * nz + 1, 8), *H = calloc((size_t)n * n, 8), value;
     assert_true(nsi_objective_information(e, found));
     for (uint32_t k = 0; k < nz; k++) { // which leaves priors out
-        double prior = nsi_parameters_at(e->p->variables, k)->prior;
+        double prior = ns_parameters_at(e->p->variables, k)->prior_sigma;
         found[(size_t)k * nz + k] += 1.0 / (prior * prior);
     }
     // The same from the normal equations for z: H_v = D^-T H_z D^-1 with D = dv/dz.

@@ -34,22 +34,15 @@ static int free_pendulum(void** state) {
 }
 
 static nsi_parameter_request ask(const char* name) {
-    return (nsi_parameter_request){.name = name,
-                                   .start = NAN,
-                                   .lower = NAN,
-                                   .upper = NAN,
-                                   .size = NAN,
-                                   .prior = NAN,
-                                   .own = strpbrk(name, "/*?") == NULL,
-                                   .line = 3,
-                                   .column = 5};
+    return (nsi_parameter_request){
+        .name = name, .how = ns_default_parameter(), .line = 3, .column = 5};
 }
 
 static nsi_parameter_request ask_own(const char* name, double start, double lower, double upper) {
     nsi_parameter_request r = ask(name);
-    r.start = start;
-    r.lower = lower;
-    r.upper = upper;
+    r.how.initial = start;
+    r.how.lower = lower;
+    r.how.upper = upper;
     return r;
 }
 
@@ -57,12 +50,13 @@ static nsi_setting_request set(const char* name, const char* formula) {
     return (nsi_setting_request){.name = name, .formula = formula, .line = 7, .column = 9};
 }
 
-static nsi_parameters* make(const nsi_parameter_request* requests, uint32_t nrequest,
-                            const nsi_setting_request* settings, uint32_t nsetting) {
-    nsi_parameters* v = NULL;
+static ns_parameters* make(const nsi_parameter_request* requests, uint32_t nrequest,
+                           const nsi_setting_request* settings, uint32_t nsetting) {
+    ns_parameters* v = NULL;
     ns_error error = {0};
-    ns_status status = nsi_parameters_create(pendulum, &no_options, "e.yaml", requests, nrequest,
-                                             settings, nsetting, NULL, &v, &error);
+    ns_status status =
+        nsi_parameters_read(&(ns_variant){.model = pendulum, .options = &no_options}, 1, "e.yaml",
+                            requests, nrequest, settings, nsetting, NULL, &v, &error);
     must(status, &error);
     return v;
 }
@@ -70,10 +64,11 @@ static nsi_parameters* make(const nsi_parameter_request* requests, uint32_t nreq
 static void refuse(const nsi_parameter_request* requests, uint32_t nrequest,
                    const nsi_setting_request* settings, uint32_t nsetting, const char* place,
                    const char* says) {
-    nsi_parameters* v = NULL;
+    ns_parameters* v = NULL;
     ns_error error = {0};
-    ns_status status = nsi_parameters_create(pendulum, &no_options, "e.yaml", requests, nrequest,
-                                             settings, nsetting, NULL, &v, &error);
+    ns_status status =
+        nsi_parameters_read(&(ns_variant){.model = pendulum, .options = &no_options}, 1, "e.yaml",
+                            requests, nrequest, settings, nsetting, NULL, &v, &error);
     assert_int_equal(status, NS_ERR_PARSE);
     assert_null(v);
     char start[32];
@@ -93,15 +88,15 @@ static void assert_near(double a, double b, double tolerance, const char* what) 
     }
 }
 
-static double* scratch_of(const nsi_parameters* v) {
+static double* scratch_of(const ns_parameters* v) {
     double* scratch = malloc(nsi_parameters_scratch(v) * sizeof *scratch);
     assert_non_null(scratch);
     return scratch;
 }
 
 // Derivatives of both maps at z against central differences.
-static void check_derivatives(const nsi_parameters* v, const double* z) {
-    uint32_t n = nsi_parameters_count(v), np = nsi_parameters_param_count(v, 0);
+static void check_derivatives(const ns_parameters* v, const double* z) {
+    uint32_t n = ns_parameters_count(v), np = nsi_parameters_param_count(v, 0);
     double *scratch = scratch_of(v), *dv = calloc(n * n + 1, sizeof *dv);
     double *dp = calloc(np * n + 1, sizeof *dp), at[MOST], low[MOST], high[MOST], moved[MOST];
     nsi_parameters_from_z(v, z, at, dv, scratch);
@@ -142,34 +137,35 @@ static void every_transform_goes_there_and_back(void** state) {
         ask_own("shifted", 3.0, 1.0, NAN), ask_own("above", -1.0, -2.0, NAN),
         ask_own("below", 4.0, NAN, 5.0),   ask_own("box", 0.3, -1.0, 2.0),
     };
-    const nsi_transform expected[] = {NSI_TRANSFORM_NONE,  NSI_TRANSFORM_ABOVE, NSI_TRANSFORM_ABOVE,
-                                      NSI_TRANSFORM_ABOVE, NSI_TRANSFORM_BELOW, NSI_TRANSFORM_BOX};
+    const ns_parameter_transform expected[] = {NS_PARAMETER_NONE,  NS_PARAMETER_ABOVE,
+                                               NS_PARAMETER_ABOVE, NS_PARAMETER_ABOVE,
+                                               NS_PARAMETER_BELOW, NS_PARAMETER_BOX};
     enum { N = sizeof requests / sizeof *requests };
-    nsi_parameters* v = make(requests, N, NULL, 0);
-    assert_int_equal(nsi_parameters_count(v), N);
+    ns_parameters* v = make(requests, N, NULL, 0);
+    assert_int_equal(ns_parameters_count(v), N);
     assert_int_equal(nsi_parameters_param_count(v, 0), 0);
     double* scratch = scratch_of(v);
     ns_rng rng = ns_rng_seed(1);
     for (int trial = 0; trial < 200; trial++) {
         double x[N], z[N], back[N];
         for (uint32_t k = 0; k < N; k++) {
-            const nsi_parameter* item = nsi_parameters_at(v, k);
+            const ns_parameter_info* item = ns_parameters_at(v, k);
             assert_int_equal(item->transform, expected[k]);
             double low = isfinite(item->lower) ? item->lower : item->upper - 10.0;
             if (!isfinite(low)) low = -5.0;
             double high = isfinite(item->upper) ? item->upper : low + 10.0, width = high - low;
             x[k] = ns_rng_uniform(&rng, low + 0.01 * width, high - 0.01 * width);
         }
-        if (trial == 0) nsi_parameters_start(v, x);
+        if (trial == 0) nsi_parameters_initial(v, x);
         nsi_parameters_to_z(v, x, z);
         nsi_parameters_from_z(v, z, back, NULL, scratch);
         for (uint32_t k = 0; k < N; k++) {
-            assert_near(back[k], x[k], 1e-13, nsi_parameters_at(v, k)->name);
+            assert_near(back[k], x[k], 1e-13, ns_parameters_at(v, k)->name);
         }
         check_derivatives(v, z);
     }
     free(scratch);
-    nsi_parameters_free(v);
+    ns_parameters_free(v);
 }
 
 // For every z, however large.
@@ -179,7 +175,7 @@ static void bounds_hold_everywhere(void** state) {
                                         ask_own("above", -1, -2, NAN), ask_own("below", 4, NAN, 5),
                                         ask_own("box", 0.3, -1, 2)};
     enum { N = sizeof requests / sizeof *requests };
-    nsi_parameters* v = make(requests, N, NULL, 0);
+    ns_parameters* v = make(requests, N, NULL, 0);
     double* scratch = scratch_of(v);
     ns_rng rng = ns_rng_seed(2);
     for (int trial = 0; trial < 1000; trial++) {
@@ -188,12 +184,12 @@ static void bounds_hold_everywhere(void** state) {
         for (uint32_t k = 0; k < N; k++) z[k] = size * ns_rng_normal(&rng);
         nsi_parameters_from_z(v, z, x, NULL, scratch);
         for (uint32_t k = 0; k < N; k++) {
-            const nsi_parameter* item = nsi_parameters_at(v, k);
+            const ns_parameter_info* item = ns_parameters_at(v, k);
             assert_true(x[k] >= item->lower && x[k] <= item->upper);
         }
     }
     free(scratch);
-    nsi_parameters_free(v);
+    ns_parameters_free(v);
 }
 
 // At a bound derivatives vanish, so a start there is moved off a little; and no further.
@@ -203,19 +199,19 @@ static void starts_at_bounds_can_move(void** state) {
                                         ask_own("above", -2, -2, NAN), ask_own("below", 5, NAN, 5),
                                         ask_own("low", -1, -1, 2), ask_own("high", 2, -1, 2)};
     enum { N = sizeof requests / sizeof *requests };
-    nsi_parameters* v = make(requests, N, NULL, 0);
+    ns_parameters* v = make(requests, N, NULL, 0);
     double *scratch = scratch_of(v), x[N], z[N], back[N], dv[N * N];
-    nsi_parameters_start(v, x);
+    nsi_parameters_initial(v, x);
     nsi_parameters_to_z(v, x, z);
     nsi_parameters_from_z(v, z, back, dv, scratch);
     for (uint32_t k = 0; k < N; k++) {
-        const nsi_parameter* item = nsi_parameters_at(v, k);
-        double range = item->transform == NSI_TRANSFORM_BOX ? 3.0 : item->size;
+        const ns_parameter_info* item = ns_parameters_at(v, k);
+        double range = item->transform == NS_PARAMETER_BOX ? 3.0 : item->scale;
         assert_true(fabs(back[k] - x[k]) <= 1.001e-3 * range);
         assert_true(back[k] != x[k] && fabs(dv[k * N + k]) > 1e-3 * range);
     }
     free(scratch);
-    nsi_parameters_free(v);
+    ns_parameters_free(v);
 }
 
 // ---- parameters of the model -------------------------------------------------------------------
@@ -223,13 +219,13 @@ static void starts_at_bounds_can_move(void** state) {
 static void globs_ask_for_many(void** state) {
     (void)state;
     nsi_parameter_request requests[] = {ask("joint/*/damping"), ask("link/link1/mass")};
-    requests[0].start = 0.1;
-    nsi_parameters* v = make(requests, 2, NULL, 0);
-    assert_int_equal(nsi_parameters_count(v), 3);
-    assert_string_equal(nsi_parameters_at(v, 0)->name, "joint/joint0/damping");
-    assert_string_equal(nsi_parameters_at(v, 1)->name, "joint/joint1/damping");
-    assert_string_equal(nsi_parameters_at(v, 2)->name, "link/link1/mass");
-    assert_string_equal(nsi_parameters_at(v, 2)->unit, "kg");
+    requests[0].how.initial = 0.1;
+    ns_parameters* v = make(requests, 2, NULL, 0);
+    assert_int_equal(ns_parameters_count(v), 3);
+    assert_string_equal(ns_parameters_at(v, 0)->name, "joint/joint0/damping");
+    assert_string_equal(ns_parameters_at(v, 1)->name, "joint/joint1/damping");
+    assert_string_equal(ns_parameters_at(v, 2)->name, "link/link1/mass");
+    assert_string_equal(ns_parameters_at(v, 2)->unit, "kg");
     // Those of the system stand in the order of the model.
     assert_int_equal(nsi_parameters_param_count(v, 0), 3);
     for (uint32_t k = 0; k < 2; k++) {
@@ -237,7 +233,7 @@ static void globs_ask_for_many(void** state) {
                     ns_model_find_param(pendulum, nsi_parameters_param_names(v, 0)[k + 1]));
     }
     double *scratch = scratch_of(v), x[3], p[3];
-    nsi_parameters_start(v, x);
+    nsi_parameters_initial(v, x);
     assert_true(x[0] == 0.1 && x[1] == 0.1 && x[2] == 0.6);
     x[0] = 0.2, x[1] = 0.3;
     nsi_parameters_params(v, 0, x, p, NULL, scratch);
@@ -245,12 +241,12 @@ static void globs_ask_for_many(void** state) {
         const char* name = nsi_parameters_param_names(v, 0)[k];
         double value = NAN;
         for (uint32_t i = 0; i < 3; i++) {
-            if (strcmp(nsi_parameters_at(v, i)->name, name) == 0) value = x[i];
+            if (strcmp(ns_parameters_at(v, i)->name, name) == 0) value = x[i];
         }
         assert_true(p[k] == value);
     }
     free(scratch);
-    nsi_parameters_free(v);
+    ns_parameters_free(v);
 }
 
 // `set` of the options is where parameters start, the later one first.
@@ -261,22 +257,22 @@ static void options_give_starts(void** state) {
     options.set = values;
     options.nset = 2;
     nsi_parameter_request request = ask("link/*/mass");
-    nsi_parameters* v = NULL;
+    ns_parameters* v = NULL;
     ns_error error;
-    assert_int_equal(
-        nsi_parameters_create(pendulum, &options, "e.yaml", &request, 1, NULL, 0, NULL, &v, &error),
-        NS_OK);
-    assert_true(nsi_parameters_at(v, 0)->start == 2.0 && nsi_parameters_at(v, 1)->start == 3.0);
-    nsi_parameters_free(v);
+    assert_int_equal(nsi_parameters_read(&(ns_variant){.model = pendulum, .options = &options}, 1,
+                                         "e.yaml", &request, 1, NULL, 0, NULL, &v, &error),
+                     NS_OK);
+    assert_true(ns_parameters_at(v, 0)->initial == 2.0 && ns_parameters_at(v, 1)->initial == 3.0);
+    ns_parameters_free(v);
 }
 
 static void every_parameter_of_a_model_can_be_asked_for(void** state) {
     (void)state;
     for (uint32_t k = 0; k < ns_model_get_sizes(pendulum).nparam; k++) {
         nsi_parameter_request request = ask(ns_model_param(pendulum, k)->name);
-        nsi_parameters* v = make(&request, 1, NULL, 0);
+        ns_parameters* v = make(&request, 1, NULL, 0);
         double *scratch = scratch_of(v), x, z, back, p;
-        nsi_parameters_start(v, &x);
+        nsi_parameters_initial(v, &x);
         assert_true(x == ns_model_param(pendulum, k)->value);
         nsi_parameters_to_z(v, &x, &z);
         nsi_parameters_from_z(v, &z, &back, NULL, scratch);
@@ -284,7 +280,7 @@ static void every_parameter_of_a_model_can_be_asked_for(void** state) {
         nsi_parameters_params(v, 0, &back, &p, NULL, scratch);
         assert_true(p == back);
         free(scratch);
-        nsi_parameters_free(v);
+        ns_parameters_free(v);
     }
 }
 
@@ -300,8 +296,8 @@ static void formulas_set_parameters(void** state) {
         set("link/link1/inertia/yy", "\"link/link1/mass\" * length^2 / 12"),
         set("joint/*/damping", "0.01 * m + \"link/link0/inertia/yy\""),
     };
-    nsi_parameters* v = make(requests, 3, settings, 4);
-    assert_int_equal(nsi_parameters_count(v), 3);
+    ns_parameters* v = make(requests, 3, settings, 4);
+    assert_int_equal(ns_parameters_count(v), 3);
     assert_int_equal(nsi_parameters_param_count(v, 0), 6);
     double *scratch = scratch_of(v), x[3] = {0.8, 1.2, 0.7}, p[6], z[3];
     nsi_parameters_params(v, 0, x, p, NULL, scratch);
@@ -317,7 +313,7 @@ static void formulas_set_parameters(void** state) {
     nsi_parameters_to_z(v, x, z);
     check_derivatives(v, z);
     free(scratch);
-    nsi_parameters_free(v);
+    ns_parameters_free(v);
 }
 
 // {} stands for what the * of the name stands for.
@@ -326,7 +322,7 @@ static void formulas_follow_their_names(void** state) {
     nsi_parameter_request own = ask_own("a", 2.0, 0, NAN);
     nsi_setting_request s =
         set("link/*/mass", "a * \"link/{}/inertia/yy\" + 0 * \"link/{}/com/z\"");
-    nsi_parameters* v = make(&own, 1, &s, 1);
+    ns_parameters* v = make(&own, 1, &s, 1);
     double *scratch = scratch_of(v), x = 3.0, p[2];
     assert_int_equal(nsi_parameters_param_count(v, 0), 2);
     nsi_parameters_params(v, 0, &x, p, NULL, scratch);
@@ -338,7 +334,7 @@ static void formulas_follow_their_names(void** state) {
                     1e-15, name);
     }
     free(scratch);
-    nsi_parameters_free(v);
+    ns_parameters_free(v);
     s = set("link/link?/mass", "a * \"link/{}/inertia/yy\"");
     refuse(&own, 1, &s, 1, "7:9", "needs one *");
     s = set("l*/*/mass", "a * \"link/{}/inertia/yy\"");
@@ -353,7 +349,7 @@ static void formulas_hold_where_they_can(void** state) {
     static const char body[] = "<inertial pos='0 0 0' mass='2' diaginertia='1 1 1'/>";
     static const char* const links[] = {"h0", "other"};
     ns_model* models[2];
-    nsi_parameter_model variants[2];
+    ns_variant variants[2];
     for (int k = 0; k < 2; k++) {
         char text[600];
         snprintf(text, sizeof text,
@@ -362,17 +358,17 @@ static void formulas_hold_where_they_can(void** state) {
                  links[k], body, body);
         assert_int_equal(ns_model_parse(text, strlen(text), "m.xml", NULL, &models[k], NULL),
                          NS_OK);
-        variants[k] = (nsi_parameter_model){links[k], models[k], &no_options};
+        variants[k] = (ns_variant){links[k], links[k], models[k], &no_options};
     }
     nsi_parameter_request own = ask_own("a", 2.0, 0, NAN);
     nsi_setting_request s = set("joint/*/armature", "a * \"link/{}/mass\"");
-    nsi_parameters* v = NULL;
-    assert_int_equal(
-        nsi_parameters_create_shared(variants, 2, "e.yaml", &own, 1, &s, 1, NULL, &v, NULL), NS_OK);
+    ns_parameters* v = NULL;
+    assert_int_equal(nsi_parameters_read(variants, 2, "e.yaml", &own, 1, &s, 1, NULL, &v, NULL),
+                     NS_OK);
     assert_int_equal(nsi_parameters_param_count(v, 0), 2);
     assert_int_equal(nsi_parameters_param_count(v, 1), 1);
     assert_string_equal(nsi_parameters_param_names(v, 1)[0], "joint/h1/armature");
-    nsi_parameters_free(v);
+    ns_parameters_free(v);
     for (int k = 0; k < 2; k++) ns_model_free(models[k]);
 }
 
@@ -424,13 +420,13 @@ static void whole_bodies_stay_physical(void** state) {
     (void)state;
     nsi_parameter_request requests[] = {ask("link/link1/mass"), ask("link/link1/com/*"),
                                         ask("link/link1/inertia/*")};
-    nsi_parameters* v = make(requests, 3, NULL, 0);
-    assert_int_equal(nsi_parameters_count(v), 10);
+    ns_parameters* v = make(requests, 3, NULL, 0);
+    assert_int_equal(ns_parameters_count(v), 10);
     for (uint32_t k = 0; k < 10; k++) {
-        assert_int_equal(nsi_parameters_at(v, k)->transform, NSI_TRANSFORM_BODY);
+        assert_int_equal(ns_parameters_at(v, k)->transform, NS_PARAMETER_INERTIA);
     }
     double *scratch = scratch_of(v), x[10], z[10], back[10], again[10], p[10];
-    nsi_parameters_start(v, x);
+    nsi_parameters_initial(v, x);
     nsi_parameters_to_z(v, x, z);
     nsi_parameters_from_z(v, z, back, NULL, scratch);
     for (int k = 0; k < 10; k++) assert_near(back[k], x[k], 1e-14, "start");
@@ -448,7 +444,7 @@ static void whole_bodies_stay_physical(void** state) {
         if (trial < 50) check_derivatives(v, z);
     }
     free(scratch);
-    nsi_parameters_free(v);
+    ns_parameters_free(v);
 }
 
 // What one asks for can come in any order.
@@ -456,15 +452,15 @@ static void the_order_of_a_body_does_not_matter(void** state) {
     (void)state;
     nsi_parameter_request requests[] = {ask("link/link1/inertia/*"), ask("joint/joint0/damping"),
                                         ask("link/link1/com/*"), ask("link/link1/mass")};
-    requests[1].start = 0.1;
-    nsi_parameters* v = make(requests, 4, NULL, 0);
+    requests[1].how.initial = 0.1;
+    ns_parameters* v = make(requests, 4, NULL, 0);
     double *scratch = scratch_of(v), x[11], z[11], back[11];
-    nsi_parameters_start(v, x);
+    nsi_parameters_initial(v, x);
     nsi_parameters_to_z(v, x, z);
     nsi_parameters_from_z(v, z, back, NULL, scratch);
     for (uint32_t k = 0; k < 11; k++) assert_near(back[k], x[k], 1e-14, "body");
     free(scratch);
-    nsi_parameters_free(v);
+    ns_parameters_free(v);
 }
 
 // A thin rod has no inertia about its axis, and no logarithm of it: it is thickened a little.
@@ -485,17 +481,17 @@ static void rods_on_the_border_are_taken_in(void** state) {
     ns_model_builder_free(builder);
     nsi_parameter_request requests[] = {ask("link/rod/mass"), ask("link/rod/com/*"),
                                         ask("link/rod/inertia/*")};
-    nsi_parameters* v = NULL;
-    assert_int_equal(
-        nsi_parameters_create(rod, &no_options, "e.yaml", requests, 3, NULL, 0, NULL, &v, &error),
-        NS_OK);
+    ns_parameters* v = NULL;
+    assert_int_equal(nsi_parameters_read(&(ns_variant){.model = rod, .options = &no_options}, 1,
+                                         "e.yaml", requests, 3, NULL, 0, NULL, &v, &error),
+                     NS_OK);
     double *scratch = scratch_of(v), x[10], z[10], back[10];
-    nsi_parameters_start(v, x);
+    nsi_parameters_initial(v, x);
     nsi_parameters_to_z(v, x, z);
     nsi_parameters_from_z(v, z, back, NULL, scratch);
     for (int k = 0; k < 10; k++) assert_near(back[k], x[k], 1e-7, "rod");
     free(scratch);
-    nsi_parameters_free(v);
+    ns_parameters_free(v);
     ns_model_free(rod);
 }
 
@@ -503,7 +499,7 @@ static void faults_name_the_link(void** state) {
     (void)state;
     nsi_parameter_request requests[] = {ask("link/link1/inertia/yy"), ask("joint/joint0/damping"),
                                         ask("link/link0/mass")};
-    nsi_parameters* v = make(requests, 3, NULL, 0);
+    ns_parameters* v = make(requests, 3, NULL, 0);
     // In the order of the model: mass of link0, damping, inertia of link1.
     double good[] = {1.0, 0.1, 0.035}, heavy[] = {1.0, 0.1, 0.5}, negative[] = {-1.0, 0.1, 0.035};
     double nothing[] = {1.0, NAN, 0.035}, far[] = {1.0, 0.1, INFINITY};
@@ -514,7 +510,7 @@ static void faults_name_the_link(void** state) {
     assert_string_equal(nsi_parameters_fault(v, 0, far), "link/link1/inertia/yy");
     double below[] = {1.0, -0.1, 0.035}; // of what the model can have; a formula leads there
     assert_string_equal(nsi_parameters_fault(v, 0, below), "joint/joint0/damping");
-    nsi_parameters_free(v);
+    ns_parameters_free(v);
 }
 
 // ---- messages ----------------------------------------------------------------------------------
@@ -522,20 +518,20 @@ static void faults_name_the_link(void** state) {
 static void messages_say_where_and_what(void** state) {
     (void)state;
     refuse_one(ask("link/link1/mas"), "did you mean \"link/link1/mass\"?");
-    refuse_one(ask("link/*/weight"), "has no parameter \"link/*/weight\"");
-    refuse_one(ask("length"), "a number of your own needs a start");
+    refuse_one(ask("link/*/weight"), "no parameter matches \"link/*/weight\"");
+    refuse_one(ask("length"), "a number of your own needs an initial value");
     refuse_one(ask_own("length", 1.0, 2.0, 1.0), "the lower bound 2 is not below the upper one 1");
     refuse_one(ask_own("length", 1.0, 1.0, 1.0), "is not below");
-    refuse_one(ask_own("length", 3.0, 1.0, 2.0), "the start 3 is not between 1 and 2");
+    refuse_one(ask_own("length", 3.0, 1.0, 2.0), "the initial value 3 is not between 1 and 2");
     nsi_parameter_request r = ask("link/link1/mass");
-    r.start = -1.0;
-    refuse_one(r, "link/link1/mass: the start -1 is not between 0 and inf");
+    r.how.initial = -1.0;
+    refuse_one(r, "link/link1/mass: the initial value -1 is not between 0 and inf");
     r = ask_own("a", 1.0, NAN, NAN);
-    r.size = 0.0;
-    refuse_one(r, "size and prior must be positive");
-    r.size = NAN;
-    r.prior = -1.0;
-    refuse_one(r, "size and prior must be positive");
+    r.how.scale = 0.0;
+    refuse_one(r, "scale and prior_sigma must be positive");
+    r.how.scale = NAN;
+    r.how.prior_sigma = -1.0;
+    refuse_one(r, "scale and prior_sigma must be positive");
     nsi_parameter_request twice[] = {ask("link/*/mass"), ask("link/link1/mass")};
     refuse(twice, 2, NULL, 0, "3:5", "link/link1/mass is asked for twice");
 
@@ -553,7 +549,7 @@ static void messages_say_where_and_what(void** state) {
     refuse(&own, 1, again, 2, "7:9", "is set twice");
     nsi_parameter_request mass = ask("link/link1/mass");
     s = set("link/link1/mass", "2");
-    refuse(&mass, 1, &s, 1, "7:9", "already looked for under `parameters`");
+    refuse(&mass, 1, &s, 1, "7:9", "already estimated");
 }
 
 static void every_allocation_may_fail(void** state) {
@@ -564,12 +560,13 @@ static void every_allocation_may_fail(void** state) {
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);
-        nsi_parameters* v = NULL;
+        ns_parameters* v = NULL;
         ns_error error = {0};
-        ns_status status = nsi_parameters_create(pendulum, &no_options, "e.yaml", requests, 4,
-                                                 settings, 2, &allocator, &v, &error);
+        ns_status status =
+            nsi_parameters_read(&(ns_variant){.model = pendulum, .options = &no_options}, 1,
+                                "e.yaml", requests, 4, settings, 2, &allocator, &v, &error);
         assert_int_equal(status, counter.calls < n ? NS_OK : NS_ERR_NOMEM);
-        nsi_parameters_free(v);
+        ns_parameters_free(v);
         assert_int_equal(counter.live_blocks, 0);
         if (status == NS_OK) break;
     }
@@ -578,15 +575,15 @@ static void every_allocation_may_fail(void** state) {
 // A fit of weights alone has none.
 static void there_may_be_none(void** state) {
     (void)state;
-    nsi_parameters* v = make(NULL, 0, NULL, 0);
+    ns_parameters* v = make(NULL, 0, NULL, 0);
     double *scratch = scratch_of(v), none = 7.0;
-    assert_int_equal(nsi_parameters_count(v), 0);
+    assert_int_equal(ns_parameters_count(v), 0);
     nsi_parameters_from_z(v, &none, &none, &none, scratch);
     nsi_parameters_params(v, 0, &none, &none, &none, scratch);
     assert_null(nsi_parameters_fault(v, 0, &none));
     assert_true(none == 7.0);
     free(scratch);
-    nsi_parameters_free(v);
+    ns_parameters_free(v);
 }
 
 int main(void) {

@@ -1,0 +1,140 @@
+// From the unbounded coordinates z of solvers to values within bounds, and back.
+//
+// The map is traced as a graph, so that its derivatives are those of expr.
+
+#include "sysid/parameters_state.h"
+
+#include <math.h>
+#include <stdio.h>
+
+// ---- choice --------------------------------------------------------------------------------------
+
+static double or_else(double x, double otherwise) {
+    return isnan(x) ? otherwise : x;
+}
+
+// Can a parameter with these bounds have the transform that was asked for?
+static bool transform_fits(ns_parameter_transform transform, const ns_parameter_info* v) {
+    bool below = isfinite(v->lower), above = isfinite(v->upper);
+    switch (transform) {
+    case NS_PARAMETER_AUTO: return true;
+    case NS_PARAMETER_NONE: return !below && !above;
+    case NS_PARAMETER_LOG: return below && !above && v->initial > v->lower;
+    case NS_PARAMETER_ABOVE: return below && !above;
+    case NS_PARAMETER_BELOW: return !below && above;
+    case NS_PARAMETER_BOX: return below && above;
+    case NS_PARAMETER_INERTIA: break;
+    }
+    return false;
+}
+
+ns_status nsi_choose_transform(const ns_parameter* how, bool logarithm, const nsi_place* place,
+                               ns_parameter_info* v, ns_error* error) {
+    if (!(v->lower < v->upper)) {
+        return nsi_parameters_fail(place, error,
+                                   "%s: the lower bound %g is not below the upper one %g", v->name,
+                                   v->lower, v->upper);
+    }
+    if (!(v->initial >= v->lower && v->initial <= v->upper && isfinite(v->initial))) {
+        return nsi_parameters_fail(place, error,
+                                   "%s: the initial value %g is not between %g and %g", v->name,
+                                   v->initial, v->lower, v->upper);
+    }
+    v->scale = or_else(how->scale, v->initial != 0.0 ? fabs(v->initial) : 0.01);
+    v->prior_sigma = or_else(how->prior_sigma, INFINITY);
+    if (!(v->scale > 0.0) || !(v->prior_sigma > 0.0)) {
+        return nsi_parameters_fail(place, error, "%s: scale and prior_sigma must be positive",
+                                   v->name);
+    }
+    if (!transform_fits(how->transform, v)) {
+        return nsi_parameters_fail(place, error,
+                                   "%s: this transform does not fit the bounds %g and %g", v->name,
+                                   v->lower, v->upper);
+    }
+
+    // By the bounds; a lower one that is never reached over orders of magnitude.
+    bool below = isfinite(v->lower), above = isfinite(v->upper);
+    v->transform = how->transform != NS_PARAMETER_AUTO           ? how->transform
+                   : below && above                              ? NS_PARAMETER_BOX
+                   : below && logarithm && v->initial > v->lower ? NS_PARAMETER_LOG
+                   : below                                       ? NS_PARAMETER_ABOVE
+                   : above                                       ? NS_PARAMETER_BELOW
+                                                                 : NS_PARAMETER_NONE;
+    return NS_OK;
+}
+
+// ---- z -> v --------------------------------------------------------------------------------------
+
+static ns_expr trace_transform(const ns_parameter_info* v, ns_expr z) {
+    ns_expr l = ns_const(v->lower), u = ns_const(v->upper), one = ns_const(1.0);
+    ns_expr root = ns_sub(ns_sqrt(ns_add(ns_mul(z, z), one)), one);
+    switch (v->transform) {
+    case NS_PARAMETER_LOG: return ns_add(l, ns_exp(z));
+    case NS_PARAMETER_ABOVE: return ns_add(l, ns_mul(ns_const(v->scale), root));
+    case NS_PARAMETER_BELOW: return ns_sub(u, ns_mul(ns_const(v->scale), root));
+    case NS_PARAMETER_BOX:
+        return ns_add(l, ns_mul(ns_const(0.5 * (v->upper - v->lower)), ns_add(one, ns_sin(z))));
+    case NS_PARAMETER_AUTO:
+    case NS_PARAMETER_NONE:
+    case NS_PARAMETER_INERTIA: break;
+    }
+    return z;
+}
+
+ns_status nsi_trace_natural(ns_parameters* v, ns_error* error) {
+    uint32_t n = v->items.count;
+    char name[32];
+    ns_expr* z = nsi_arena_alloc(&v->arena, 2 * ((size_t)n + 1) * sizeof *z);
+    if (!z) return nsi_fail_nomem(error);
+    for (uint32_t k = 0; k < n; k++) {
+        snprintf(name, sizeof name, "z%u", k);
+        z[k] = ns_input(name);
+    }
+
+    // Each by itself, then the ten of a body together.
+    for (uint32_t k = 0; k < n; k++) z[n + k] = trace_transform(&v->items.data[k], z[k]);
+    for (uint32_t k = 0; k < v->bodies.count; k++) {
+        const nsi_whole_body* whole = &v->bodies.data[k];
+        ns_expr from[10], to[10];
+        for (int i = 0; i < 10; i++) from[i] = z[whole->at[i]];
+        nsi_trace_body(from, to);
+        for (int i = 0; i < 10; i++) z[n + whole->at[i]] = to[i];
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        snprintf(name, sizeof name, "v%u", k);
+        ns_output(name, z[n + k]);
+    }
+    return NS_OK;
+}
+
+// ---- v -> z --------------------------------------------------------------------------------------
+
+static double transform_to_z(const ns_parameter_info* v, double x) {
+    const double nudge = 1e-3; // off a bound, where the derivative vanishes
+    double above = (x - v->lower) / v->scale, below = (v->upper - x) / v->scale, share;
+    switch (v->transform) {
+    case NS_PARAMETER_LOG: return log(fmax(x - v->lower, 1e-12 * v->scale));
+    case NS_PARAMETER_ABOVE: above = fmax(above, nudge) + 1.0; return sqrt(above * above - 1.0);
+    case NS_PARAMETER_BELOW: below = fmax(below, nudge) + 1.0; return sqrt(below * below - 1.0);
+    case NS_PARAMETER_BOX:
+        share = (x - v->lower) / (v->upper - v->lower);
+        share = fmin(fmax(share, nudge), 1.0 - nudge);
+        return asin(2.0 * share - 1.0);
+    case NS_PARAMETER_AUTO:
+    case NS_PARAMETER_NONE:
+    case NS_PARAMETER_INERTIA: break;
+    }
+    return x;
+}
+
+void nsi_parameters_to_z(const ns_parameters* v, const double* natural, double* z) {
+    for (uint32_t k = 0; k < v->items.count; k++) {
+        z[k] = transform_to_z(&v->items.data[k], natural[k]);
+    }
+    for (uint32_t k = 0; k < v->bodies.count; k++) {
+        double body[10], coordinates[10];
+        for (int i = 0; i < 10; i++) body[i] = natural[v->bodies.data[k].at[i]];
+        nsi_body_to_z(body, coordinates);
+        for (int i = 0; i < 10; i++) z[v->bodies.data[k].at[i]] = coordinates[i];
+    }
+}
