@@ -85,7 +85,7 @@ static const double FLAT = 1e-13; // m: differences in g that are rounding
 static const double ALONG = 1e-6; // components of u below count as this, which moves knots only
                                   // where passing them changes nothing
 
-static ns_expr slope_at(vec3 p, vec3 u, const ns_expr* size, ns_expr s) {
+static ns_expr distance_slope(vec3 p, vec3 u, const ns_expr* size, ns_expr s) {
     ns_expr sum = ns_const(0.0);
     for (int i = 0; i < 3; i++) {
         ns_expr x = ns_add(p.e[i], ns_mul(s, u.e[i]));
@@ -95,7 +95,7 @@ static ns_expr slope_at(vec3 p, vec3 u, const ns_expr* size, ns_expr s) {
 }
 
 // Where g, known at the knots, has this value; the middle of where it has; an end when it has not.
-static ns_expr root(const ns_expr* knot, const ns_expr* g, ns_expr value) {
+static ns_expr slope_root(const ns_expr* knot, const ns_expr* g, ns_expr value) {
     ns_expr above = ns_add(value, ns_const(FLAT)), below = ns_sub(value, ns_const(FLAT));
     ns_expr left = knot[0], right = knot[1], g_left = g[0], g_right = g[1]; // the ends
     for (int k = 0; k < KNOTS; k++) {
@@ -121,6 +121,8 @@ void nsi_capsule_box(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* 
     vec3 axis = m3_column(a->R, 2);
     vec3 p = to_local(b, a->position), u = m3_apply_t(b->R, axis);
     ns_expr tilt = ns_mul(ns_const(LYING), radius), reach = ns_add(length, tilt);
+
+    // Knots: the ends, and where the axis passes the box's face planes.
     ns_expr knot[KNOTS] = {ns_neg(reach), reach}, g[KNOTS];
     for (int i = 0; i < 3; i++) {
         ns_expr along = ns_gt(ns_abs(u.e[i]), ns_const(ALONG));
@@ -129,14 +131,17 @@ void nsi_capsule_box(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* 
         knot[2 + 2 * i] = within(ns_sub(to_middle, to_face), reach);
         knot[3 + 2 * i] = within(ns_add(to_middle, to_face), reach);
     }
-    for (int k = 0; k < KNOTS; k++) g[k] = slope_at(p, u, b->size, knot[k]);
+    for (int k = 0; k < KNOTS; k++) g[k] = distance_slope(p, u, b->size, knot[k]);
 
-    ns_expr closest = within(root(knot, g, ns_const(0.0)), length);
-    ns_expr ends[2] = {ns_add(root(knot, g, ns_neg(tilt)), tilt),
-                       ns_sub(root(knot, g, tilt), tilt)};
+    // One point where the distance is smallest, or the ends of the part that lies on the box.
+    ns_expr closest = within(slope_root(knot, g, ns_const(0.0)), length);
+    ns_expr ends[2] = {ns_add(slope_root(knot, g, ns_neg(tilt)), tilt),
+                       ns_sub(slope_root(knot, g, tilt), tilt)};
     ns_expr step = ns_div(ns_mul(ns_const(2.0), ns_sub(ends[1], ends[0])), radius);
     step = ns_sub(step, ns_const(1.0));
     ns_expr lying = smooth_step(step);
+
+    // Blend from one to two as that part grows, so that points do not jump.
     for (int k = 0; k < NSI_CAPSULE_BOX_SLOTS; k++) {
         ns_expr at = ns_add(closest, ns_mul(lying, ns_sub(ends[k], closest)));
         vec3 centre = v3_add(a->position, v3_scale(at, axis)), local;

@@ -42,7 +42,7 @@ static ns_expr pick(choice c, ns_expr x0, ns_expr x1, ns_expr x2) {
 }
 
 // Turn components so that the chosen one comes first, and back.
-static vec3 turn(choice c, vec3 x) {
+static vec3 turn_components(choice c, vec3 x) {
     const ns_expr* e = x.e;
     return v3(pick(c, e[0], e[1], e[2]), pick(c, e[1], e[2], e[0]), pick(c, e[2], e[0], e[1]));
 }
@@ -53,7 +53,7 @@ static vec3 turn_back(choice c, vec3 x) {
 static mat3 turn_columns(choice c, mat3 m) {
     mat3 r;
     for (int i = 0; i < 3; i++) {
-        vec3 row = turn(c, m3_row(m, i));
+        vec3 row = turn_components(c, m3_row(m, i));
         for (int j = 0; j < 3; j++) r.e[i][j] = row.e[j];
     }
     return r;
@@ -131,9 +131,11 @@ static face make_face(const boxes* s, ns_expr of_b, choice axis) {
             R.e[i][j] = ns_select(of_b, s->b->R.e[i][j], s->a->R.e[i][j]);
         }
     }
-    vec3 centre = turn(axis, v3_select(of_b, v3_neg(s->to_b_in_b), s->to_b_in_a));
+
+    // With the chosen axis first, the reference face is the same for all six cases.
+    vec3 centre = turn_components(axis, v3_select(of_b, v3_neg(s->to_b_in_b), s->to_b_in_a));
     face f = {.origin = v3_select(of_b, s->b->position, s->a->position),
-              .size = turn(axis, v3_select(of_b, s->size_b, s->size_a))};
+              .size = turn_components(axis, v3_select(of_b, s->size_b, s->size_a))};
     M = turn_rows(axis, M);
     R = turn_columns(axis, R);
 
@@ -144,9 +146,10 @@ static face make_face(const boxes* s, ns_expr of_b, choice axis) {
     for (int j = 0; j < 3; j++) against[j] = ns_abs(M.e[0][j]);
     choice incident = choose_largest(against, &ignored);
     M = turn_columns(incident, M);
-    size = turn(incident, size);
+    size = turn_components(incident, size);
     f.inverse = ns_div(ns_const(1.0), M.e[0][0]); // a rotation's minor; at least 1/sqrt(3)
 
+    // The incident face, and the axes that carry its points back to the world.
     centre.e[0] = ns_mul(outwards, centre.e[0]);
     for (int j = 0; j < 3; j++) M.e[0][j] = ns_mul(outwards, M.e[0][j]);
     ns_expr back = ns_mul(side(M.e[0][0]), size.e[0]);
@@ -179,6 +182,8 @@ static void clip_edges(const face* f, ns_expr wanted, nsi_contact_point out[8]) 
     vec3 start[4] = {v3_add(v3_add(f->centre, P), Q), v3_add(v3_sub(f->centre, P), Q),
                      v3_sub(v3_sub(f->centre, P), Q), v3_sub(v3_add(f->centre, P), Q)};
     vec3 edges[2] = {v3_scale(ns_const(-2.0), P), v3_scale(ns_const(-2.0), Q)};
+
+    // Inverse of an edge's components; one that is short is not clipped by its limit.
     ns_expr inverse[2][3], width[2][3]; // components 1 and 2 of each edge
     for (int k = 0; k < 2; k++) {
         for (int c = 1; c < 3; c++) {
@@ -188,6 +193,8 @@ static void clip_edges(const face* f, ns_expr wanted, nsi_contact_point out[8]) 
             width[k][c] = ns_abs(ns_mul(ns_add(f->size.e[c], ns_const(BORDER)), inverse[k][c]));
         }
     }
+
+    // Where each edge enters and leaves.
     for (int i = 0; i < 4; i++) {
         int k = i % 2;
         ns_expr in = ns_const(0.0), leave = ns_const(1.0);
@@ -232,7 +239,8 @@ static void reference_corners(const face* f, ns_expr wanted, nsi_contact_point o
 static nsi_contact_point edge_point(const boxes* s, choice i, choice j, ns_expr gap,
                                     ns_expr wanted) {
     mat3 E = turn_columns(j, turn_rows(i, s->C));
-    vec3 d = turn(i, s->to_b_in_a), size_a = turn(i, s->size_a), size_b = turn(j, s->size_b);
+    vec3 d = turn_components(i, s->to_b_in_a), size_a = turn_components(i, s->size_a),
+         size_b = turn_components(j, s->size_b);
     ns_expr zero = ns_const(0.0);
     ns_expr towards = side(ns_sub(ns_mul(E.e[1][0], d.e[2]), ns_mul(E.e[2][0], d.e[1])));
     vec3 n = v3(zero, ns_neg(ns_mul(towards, E.e[2][0])), ns_mul(towards, E.e[1][0]));
@@ -277,6 +285,7 @@ void nsi_box_box(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out)
     ns_expr shortest = ns_min(a->size[0], b->size[0]);
     for (int i = 1; i < 3; i++) shortest = ns_min(shortest, ns_min(a->size[i], b->size[i]));
 
+    // Separating axes: face normals of both, and products of edges.
     ns_expr along_a[3], along_b[3], edges[3][3], row_best[3], best_a, best_b, best_edge, ignored;
     face_separations(&s, along_a, along_b);
     choice axis_a = choose_largest(along_a, &best_a), axis_b = choose_largest(along_b, &best_b);
@@ -289,6 +298,7 @@ void nsi_box_box(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out)
     for (int j = 0; j < 3; j++) row[j] = pick(edge_a, edges[0][j], edges[1][j], edges[2][j]);
     choice edge_b = choose_largest(row, &ignored);
 
+    // The best axis; another kind must be clearly better, so that points do not jump.
     ns_expr of_b = beats(best_b, best_a, FACE_RELATIVE, FACE_ABSOLUTE, shortest);
     ns_expr best_face = ns_select(of_b, best_b, best_a);
     ns_expr by_edge = beats(best_edge, best_face, EDGE_RELATIVE, EDGE_ABSOLUTE, shortest);
@@ -296,6 +306,7 @@ void nsi_box_box(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out)
     choice axis = {ns_select(of_b, axis_b.is1, axis_a.is1),
                    ns_select(of_b, axis_b.is2, axis_a.is2)};
 
+    // Points of a face contact, and that of two edges.
     face f = make_face(&s, of_b, axis);
     clip_edges(&f, by_face, out);
     reference_corners(&f, by_face, out + 8);

@@ -22,7 +22,7 @@ uint32_t nsi_candidates_count(const ns_model* model, const nsi_contact_options* 
     return count;
 }
 
-static bool is_zero(const nsi_robot* robot, ns_expr x) {
+static bool is_zero_constant(const nsi_robot* robot, ns_expr x) {
     if (!ns_expr_is_valid(x)) return false;
     const nsi_node* node = &robot->graph->nodes.data[x.id];
     return node->op == NSI_CONST && node->value == 0.0;
@@ -36,7 +36,7 @@ static nsi_shape place_shape(const nsi_robot* robot, const nsi_link_pose* pose, 
     quat turn = {ns_const(q[0]), ns_const(q[1]), ns_const(q[2]), ns_const(q[3])};
     vec3 more = v3(p[NSI_GEOM_ROTATION], p[NSI_GEOM_ROTATION + 1], p[NSI_GEOM_ROTATION + 2]);
     bool turned = false;
-    for (int k = 0; k < 3; k++) turned = turned || !is_zero(robot, more.e[k]);
+    for (int k = 0; k < 3; k++) turned = turned || !is_zero_constant(robot, more.e[k]);
     if (turned) turn = q_mul(turn, q_exp(more));
     nsi_shape shape = {.type = geom->def.type,
                        .R = m3_from_quat(turn),
@@ -65,6 +65,7 @@ static void vertex_reach(const nsi_shape* s, double reach[3]) {
 
 // The square of the radius of a ball around the shape's position that holds it.
 static ns_expr ball_square(const nsi_shape* s) {
+    // Half lengths of a box that holds the shape.
     double reach[3];
     ns_expr half[3] = {ns_const(0.0), ns_const(0.0), ns_const(0.0)};
     switch (s->type) {
@@ -91,6 +92,8 @@ static ns_expr ball_square(const nsi_shape* s) {
         break;
     case NS_GEOM_PLANE: break;
     }
+
+    // Its corner is the farthest.
     vec3 corner = v3(half[0], half[1], half[2]);
     return v3_dot(corner, corner);
 }
@@ -109,7 +112,7 @@ static ns_expr are_near(const nsi_shape* a, const nsi_shape* b) {
     return ns_lt(v3_dot(d, d), reach);
 }
 
-static uint32_t body_of(const nsi_robot* robot, uint32_t geom) {
+static uint32_t geom_body(const nsi_robot* robot, uint32_t geom) {
     uint32_t link = robot->model->geoms[geom].link;
     return link == NSI_NONE ? NSI_NONE : robot->place[link].body;
 }
@@ -144,6 +147,7 @@ static const uint32_t* find_slots(const nsi_robot* robot, int number) {
 
 bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
                          const nsi_contact_options* options, int law, nsi_candidates* out) {
+    // Room for all points, and where the parameters of the law are.
     const ns_model* m = robot->model;
     *out = (nsi_candidates){.count = 0};
     uint32_t count = nsi_candidates_count(m, options, law);
@@ -165,8 +169,8 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
                                          .slot = slot,
                                          .pair = i,
                                          .index = k,
-                                         .body_a = body_of(robot, pair->a),
-                                         .body_b = body_of(robot, pair->b),
+                                         .body_a = geom_body(robot, pair->a),
+                                         .body_b = geom_body(robot, pair->b),
                                          .near = near,
                                          .point = points[k]};
             tangents(points[k].normal, candidate->tangent);

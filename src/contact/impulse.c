@@ -95,7 +95,7 @@ typedef struct problem {
     ns_expr* scratch;         // (rows + nv)
 } problem;
 
-static bool allocate(problem* p) {
+static bool allocate_problem(problem* p) {
     size_t nv = p->nv, n = p->n, rows = p->rows;
     p->pose = nsi_robot_alloc(p->robot, p->robot->model->sizes.nlink, sizeof *p->pose);
     p->target = nsi_robot_alloc(p->robot, n, sizeof *p->target);
@@ -132,7 +132,7 @@ static motion* unit_twists(const nsi_robot* robot, const nsi_link_pose* pose) {
     return all;
 }
 
-static bool carries(const nsi_robot* robot, uint32_t ancestor, uint32_t body) {
+static bool body_carries(const nsi_robot* robot, uint32_t ancestor, uint32_t body) {
     while (body != NSI_NONE && body > ancestor) body = robot->body[body].parent;
     return body == ancestor;
 }
@@ -148,7 +148,7 @@ static void jacobian_row(const nsi_robot* robot, const motion* twists,
         uint32_t body = side == 0 ? candidate->body_a : candidate->body_b;
         uint32_t other = side == 0 ? candidate->body_b : candidate->body_a;
         for (uint32_t i = body; i != NSI_NONE; i = robot->body[i].parent) {
-            if (other != NSI_NONE && carries(robot, i, other)) break;
+            if (other != NSI_NONE && body_carries(robot, i, other)) break;
             for (uint32_t k = 0; k < robot->body[i].nv; k++) {
                 const motion* twist = &twists[i * NSI_MAX_DOF + k];
                 ns_expr x = ns_add(v3_dot(d, twist->v), v3_dot(moment, twist->w));
@@ -159,7 +159,7 @@ static void jacobian_row(const nsi_robot* robot, const motion* twists,
     }
 }
 
-static ns_expr dot(uint32_t n, const ns_expr* a, const ns_expr* b) {
+static ns_expr dot_product(uint32_t n, const ns_expr* a, const ns_expr* b) {
     ns_expr sum = ns_const(0.0);
     for (uint32_t k = 0; k < n; k++) sum = ns_add(sum, ns_mul(a[k], b[k]));
     return sum;
@@ -172,7 +172,7 @@ static ns_expr dot(uint32_t n, const ns_expr* a, const ns_expr* b) {
 static ns_expr restitution_target(const problem* p, uint32_t c, const ns_expr* row) {
     ns_expr zero = ns_const(0.0), t = p->target[c].time;
     ns_expr e = nsi_candidate_param(p->robot, &p->candidates.data[c], RESTITUTION);
-    ns_expr vn = dot(p->nv, row, p->robot->qd), an = dot(p->nv, row, p->qdd);
+    ns_expr vn = dot_product(p->nv, row, p->robot->qd), an = dot_product(p->nv, row, p->qdd);
     ns_expr after = ns_mul(an, ns_sub(ns_const(p->dt), t));
     return ns_max(zero, ns_sub(after, ns_mul(e, ns_add(vn, ns_mul(an, t)))));
 }
@@ -184,15 +184,19 @@ static contact_target normal_target(const nsi_robot* robot, const nsi_link_pose*
     uint32_t nv = robot->model->sizes.nv;
     ns_expr zero = ns_const(0.0), one = ns_const(1.0), dt = ns_const(step);
     ns_expr phi = nsi_candidate_gap(robot, pose, candidate);
-    ns_expr vn0 = nsi_candidate_named(robot, candidate, "velocity/normal", dot(nv, row, robot->qd));
-    ns_expr an = dot(nv, row, qdd), vn = ns_add(vn0, ns_mul(dt, an));
+    ns_expr vn0 =
+        nsi_candidate_named(robot, candidate, "velocity/normal", dot_product(nv, row, robot->qd));
+    ns_expr an = dot_product(nv, row, qdd), vn = ns_add(vn0, ns_mul(dt, an));
     ns_expr e = nsi_candidate_param(robot, candidate, RESTITUTION);
+
+    // An impact within the step, and its time.
     ns_expr outside = ns_ge(phi, zero);
     contact_target w;
     w.passed =
         ns_and(ns_and(outside, ns_lt(ns_add(phi, ns_mul(dt, vn)), zero)), candidate->point.exists);
     w.time = ns_select(w.passed, ns_neg(ns_div(phi, ns_select(w.passed, vn, one))), zero);
 
+    // Penetrating: bounce, and undo part of the depth and of the closing speed.
     ns_expr closing = ns_max(zero, ns_neg(vn0));
     ns_expr alpha = nsi_candidate_param(robot, candidate, BAUMGARTE_ALPHA);
     ns_expr beta = nsi_candidate_param(robot, candidate, BAUMGARTE_BETA);
@@ -201,6 +205,7 @@ static contact_target normal_target(const nsi_robot* robot, const nsi_link_pose*
     ns_expr inside = ns_max(zero, ns_add(ns_mul(e, closing), ns_mul(an, dt)));
     inside = ns_sub(ns_add(inside, push), ns_mul(ns_sub(one, alpha), closing));
 
+    // Outside: close the gap and no more.
     ns_expr near = ns_neg(ns_div(phi, dt));
     w.target = ns_select(outside, near, inside);
     ns_expr margin = nsi_candidate_param(robot, candidate, MARGIN);
@@ -228,7 +233,7 @@ static bool find_targets(problem* p) {
             jacobian_row(robot, twists, candidate, candidate->tangent[k], row);
             nsi_candidate_named(robot, candidate,
                                 k == 0 ? "velocity/tangent1" : "velocity/tangent2",
-                                dot(p->nv, row, robot->qd));
+                                dot_product(p->nv, row, robot->qd));
         }
     }
     p->first = ns_select(any, first, ns_const(0.0));
@@ -247,11 +252,11 @@ static bool at_impact(const problem* p, nsi_robot* moved) {
 }
 
 // Row i of b and Z. `z` is row i of J, `qd` the velocities without contact.
-static void add_row(const problem* p, uint32_t i, ns_expr* z, const ns_expr* qd) {
+static void add_impulse_row(const problem* p, uint32_t i, ns_expr* z, const ns_expr* qd) {
     uint32_t c = i / ROWS, nv = p->nv;
     const contact_target* w = &p->target[c];
     const nsi_candidate* candidate = &p->candidates.data[c];
-    p->b[i] = ns_neg(dot(nv, z, qd));
+    p->b[i] = ns_neg(dot_product(nv, z, qd));
     ns_expr target = w->target;
     if (i % ROWS == 0) target = ns_select(w->passed, restitution_target(p, c, z), target);
     nsi_ltdl_begin(nv, p->M, z);
@@ -267,7 +272,7 @@ static void add_row(const problem* p, uint32_t i, ns_expr* z, const ns_expr* qd)
 }
 
 // Masses and directions at the first impact.
-static bool build(problem* p, const ns_expr* added, const ns_expr* qd) {
+static bool build_problem(problem* p, const ns_expr* added, const ns_expr* qd) {
     nsi_robot moved;
     if (!at_impact(p, &moved)) return false;
     nsi_link_poses(&moved, p->pose);
@@ -287,13 +292,13 @@ static bool build(problem* p, const ns_expr* added, const ns_expr* qd) {
         vec3 d = i % ROWS == 0 ? candidate->point.normal : candidate->tangent[i % ROWS - 1];
         ns_expr* z = p->Z + (size_t)i * p->nv;
         jacobian_row(&moved, twists, candidate, d, z);
-        add_row(p, i, z, qd);
+        add_impulse_row(p, i, z, qd);
     }
     return p->robot->graph->error.status == NS_OK;
 }
 
 // The impulses from the solver's block; returns the residual.
-static ns_expr solve(const problem* p) {
+static ns_expr solve_block(const problem* p) {
     ns_graph* graph = p->robot->graph;
     uint32_t rows = p->rows, count = 0;
     nsi_id* inputs = nsi_robot_alloc(p->robot, rows * (p->nv + 1) + 3 * p->n, sizeof *inputs);
@@ -320,7 +325,7 @@ static ns_expr solve(const problem* p) {
 }
 
 // The impulses by sweeps that are part of the graph; returns the residual.
-static ns_expr sweep(const problem* p) {
+static ns_expr solve_sweeps(const problem* p) {
     uint32_t rows = p->rows, nv = p->nv;
     ns_expr zero = ns_const(0.0);
     if ((double)rows * rows * p->options->sweeps > MAX_SWEPT) {
@@ -333,7 +338,7 @@ static ns_expr sweep(const problem* p) {
     if (!A) return zero;
     for (uint32_t i = 0; i < rows; i++) {
         for (uint32_t j = 0; j <= i; j++) {
-            ns_expr a = dot(nv, p->Z + (size_t)i * nv, p->Z + (size_t)j * nv);
+            ns_expr a = dot_product(nv, p->Z + (size_t)i * nv, p->Z + (size_t)j * nv);
             if (i == j) a = ns_mul(a, ns_add(ns_const(1.0), p->cfm[i / ROWS]));
             A[i * rows + j] = A[j * rows + i] = a;
         }
@@ -345,7 +350,7 @@ static ns_expr sweep(const problem* p) {
 }
 
 // M^-1 J' g for impulses g.
-static void respond(const problem* p, const ns_expr* g, ns_expr* out) {
+static void velocity_response(const problem* p, const ns_expr* g, ns_expr* out) {
     for (uint32_t k = 0; k < p->nv; k++) out[k] = ns_const(0.0);
     for (uint32_t i = 0; i < p->rows; i++) {
         for (uint32_t k = 0; k < p->nv; k++) {
@@ -370,7 +375,7 @@ static void name_forces(const problem* p) {
 }
 
 // Impulses into velocities and positions.
-static void apply(const problem* p, nsi_impact* impact) {
+static void apply_impulses(const problem* p, nsi_impact* impact) {
     static const char* const names[ROWS] = {"force/normal", "force/tangent1", "force/tangent2"};
     ns_expr *delayed = p->scratch, *jump = delayed + p->rows;
     for (uint32_t i = 0; i < p->rows; i++) {
@@ -382,9 +387,9 @@ static void apply(const problem* p, nsi_impact* impact) {
         p->l[i] = ns_mul(f, ns_const(p->dt));
         delayed[i] = ns_mul(ns_max(p->target[c].time, p->first), p->l[i]);
     }
-    respond(p, p->l, jump);
+    velocity_response(p, p->l, jump);
     for (uint32_t k = 0; k < p->nv; k++) impact->qd[k] = ns_add(impact->qd[k], jump[k]);
-    respond(p, delayed, impact->position_correction);
+    velocity_response(p, delayed, impact->position_correction);
     name_forces(p);
 }
 
@@ -417,10 +422,12 @@ static void ncp_impulses(const nsi_robot* robot, const nsi_contact_options* opti
                  .nv = nv,
                  .n = n,
                  .rows = ROWS * n};
-    if (!allocate(&p) || !find_targets(&p) || !build(&p, added, impact->qd)) return;
-    impact->residual = options->sweeps > 0 ? sweep(&p) : solve(&p);
+
+    // From the targets by way of the conditions to impulses, and what they change.
+    if (!allocate_problem(&p) || !find_targets(&p) || !build_problem(&p, added, impact->qd)) return;
+    impact->residual = options->sweeps > 0 ? solve_sweeps(&p) : solve_block(&p);
     if (robot->graph->error.status != NS_OK) return;
-    apply(&p, impact);
+    apply_impulses(&p, impact);
 }
 
 const nsi_contact_law nsi_contact_ncp = {

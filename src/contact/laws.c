@@ -158,7 +158,7 @@ const char* nsi_contact_value_fault(const ns_contact_param* param, double value)
 
 // ---- registering ---------------------------------------------------------------------------
 
-static bool is_word(const char* name) {
+static bool is_law_word(const char* name) {
     if (!name || !name[0] || strlen(name) > 40) return false;
     for (const char* c = name; *c; c++) {
         bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
@@ -169,7 +169,7 @@ static bool is_word(const char* name) {
 
 static ns_status check_law_param(const ns_contact_law* law, uint32_t k, ns_error* error) {
     const ns_contact_param* param = &law->params[k];
-    if (!is_word(param->name) || !param->unit) {
+    if (!is_law_word(param->name) || !param->unit) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "contact law \"%s\": parameter %u needs a name of letters, digits and '_',"
                         " and a unit, if only \"\"",
@@ -198,6 +198,8 @@ static ns_status check_law_param(const ns_contact_law* law, uint32_t k, ns_error
                         " laws of the library",
                         law->name, param->name);
     }
+
+    // Its default must be a value that it can have.
     const char* fault = param->lower < param->upper && param->value != NS_CONTACT_AUTO
                             ? nsi_contact_value_fault(param, param->value)
                             : "within its bounds, and lower less than upper";
@@ -208,7 +210,7 @@ static ns_status check_law_param(const ns_contact_law* law, uint32_t k, ns_error
 }
 
 static ns_status check_law(const ns_contact_law* law, ns_error* error) {
-    if (!is_word(law->name)) {
+    if (!is_law_word(law->name)) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "ns_contact_law_register: name must be 1 to 40 letters, digits and '_'");
     }

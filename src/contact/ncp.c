@@ -58,8 +58,8 @@ static bool adjoint_sizes(const uint32_t* params, nsi_block_sizes* out) {
 // ---- derivatives ---------------------------------------------------------------------------
 
 // A block of `kind` on the value's inputs, the impulses and `more`; NSI_NONE among those is zero.
-static nsi_id append(ns_graph* g, const nsi_block_kind* kind, const nsi_block* value,
-                     const nsi_id* more, uint32_t nmore) {
+static nsi_id append_ncp_block(ns_graph* g, const nsi_block_kind* kind, const nsi_block* value,
+                               const nsi_id* more, uint32_t nmore) {
     uint32_t n = value->params[0], count = value->ninput + 3 * n + nmore;
     nsi_id* inputs = nsi_alloc(&g->allocator, count * sizeof *inputs);
     if (!inputs) return nsi_graph_fail_nomem(g);
@@ -85,7 +85,7 @@ static void value_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uin
                       uint32_t dsink, nsi_id* dy) {
     (void)dsource, (void)dsink;
     uint32_t n = block->params[0];
-    nsi_id node = append(g, &nsi_ncp_tangent, block, dx, smooth_inputs(block->params));
+    nsi_id node = append_ncp_block(g, &nsi_ncp_tangent, block, dx, smooth_inputs(block->params));
     for (uint32_t k = 0; k < 3 * n && node != NSI_NONE; k++) dy[k] = nsi_graph_out(g, node, k);
 }
 
@@ -93,7 +93,7 @@ static void value_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, u
                       uint32_t source_bar, nsi_id* xbar) {
     (void)sink_seed, (void)source_bar;
     uint32_t count = smooth_inputs(block->params);
-    nsi_id node = append(g, &nsi_ncp_adjoint, block, ybar, 3 * block->params[0]);
+    nsi_id node = append_ncp_block(g, &nsi_ncp_adjoint, block, ybar, 3 * block->params[0]);
     for (uint32_t k = 0; k < count && node != NSI_NONE; k++) xbar[k] = nsi_graph_out(g, node, k);
 }
 

@@ -121,6 +121,8 @@ static ns_expr from_edge(const edge* s, double turn, ns_expr x, ns_expr y, ns_ex
 void nsi_rod_polygon(const nsi_shape* rod, const nsi_shape* plate, nsi_contact_point* out) {
     vec3 centre = rod_centre(rod, plate);
     ns_expr x = centre.e[0], y = centre.e[1], zero = ns_const(0.0), least = zero, beyond, aside;
+
+    // The nearest edge.
     double turn = orientation(plate);
     edge nearest = {zero, zero, zero, zero, zero, zero, zero};
     bool first = true;
@@ -133,6 +135,8 @@ void nsi_rod_polygon(const nsi_shape* rod, const nsi_shape* plate, nsi_contact_p
         nearest = first ? this : select_edge(nearer, this, nearest);
         first = false;
     }
+
+    // Its distance once more, from its own constants.
     ns_expr distance2 = from_edge(&nearest, turn, x, y, &beyond, &aside);
     ns_expr nx = nearest.nx, ny = nearest.ny;
     ns_expr sign = ns_select(ns_lt(beyond, zero), nearest.start, nearest.end);
@@ -174,6 +178,8 @@ void nsi_rod_ellipse(const nsi_shape* rod, const nsi_shape* plate, nsi_contact_p
     ns_expr x = centre.e[0], y = centre.e[1], one = ns_const(1.0), zero = ns_const(0.0);
     ns_expr a = plate->size[0], b = plate->size[1], aa = ns_mul(a, a), bb = ns_mul(b, b);
     ns_expr ax = ns_mul(a, x), by = ns_mul(b, y);
+
+    // Newton's method on the root of a square, from a start beyond which it is monotone.
     ns_expr lowest = ns_mul(ns_const(-ELLIPSE_LOWEST), ns_min(aa, bb));
     ns_expr t = ns_max(ns_sub(ns_abs(ax), aa), ns_sub(ns_abs(by), bb));
     t = ns_max(t, lowest);

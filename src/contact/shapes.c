@@ -221,7 +221,7 @@ static const pair pairs[] = {
 };
 
 // The pair in either order; NULL when there is none. `swapped`: the pair's a is b.
-static const pair* find_pair(ns_geom_type a, ns_geom_type b, bool* swapped) {
+static const pair* find_shape_pair(ns_geom_type a, ns_geom_type b, bool* swapped) {
     for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
         *swapped = pairs[k].a != a || pairs[k].b != b;
         if (!*swapped || (pairs[k].a == b && pairs[k].b == a)) return &pairs[k];
@@ -231,7 +231,7 @@ static const pair* find_pair(ns_geom_type a, ns_geom_type b, bool* swapped) {
 
 uint32_t nsi_contact_slots(ns_geom_type a, uint32_t nvertex_a, ns_geom_type b, uint32_t nvertex_b) {
     bool swapped;
-    const pair* p = find_pair(a, b, &swapped);
+    const pair* p = find_shape_pair(a, b, &swapped);
     if (!p) return 0;
     // An outline needs three corners.
     if ((a == NS_GEOM_POLYGON && nvertex_a < 3) || (b == NS_GEOM_POLYGON && nvertex_b < 3)) {
@@ -243,7 +243,7 @@ uint32_t nsi_contact_slots(ns_geom_type a, uint32_t nvertex_a, ns_geom_type b, u
 void nsi_contact_points(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out) {
     uint32_t slots = nsi_contact_slots(a->type, a->nvertex, b->type, b->nvertex);
     bool swapped;
-    const pair* p = find_pair(a->type, b->type, &swapped);
+    const pair* p = find_shape_pair(a->type, b->type, &swapped);
     if (!p || slots == 0) return;
     p->points(swapped ? b : a, swapped ? a : b, out);
     for (uint32_t k = 0; swapped && k < slots; k++) out[k].normal = v3_neg(out[k].normal);

@@ -3,7 +3,7 @@
 #include "contact/contact.h"
 
 // l_t back into |l_t| <= bound.
-static void project(nsi_friction friction, ns_expr bound, ns_expr* l) {
+static void project_on_cone(nsi_friction friction, ns_expr bound, ns_expr* l) {
     if (friction == NSI_FRICTION_PYRAMID) {
         for (int k = 0; k < 2; k++) l[k] = ns_max(ns_min(l[k], bound), ns_neg(bound));
         return;
@@ -34,7 +34,7 @@ void nsi_ncp_sweeps(uint32_t n, nsi_friction friction, uint32_t sweeps, const ns
             uint32_t c = i / 3;
             l[i] = relaxed(rows, i, A, b, on[c], l);
             if (i % 3 == 0) l[i] = ns_max(l[i], zero);
-            if (i % 3 == 2) project(friction, ns_mul(mu[c], l[3 * c]), &l[3 * c + 1]);
+            if (i % 3 == 2) project_on_cone(friction, ns_mul(mu[c], l[3 * c]), &l[3 * c + 1]);
         }
     }
 }
@@ -47,7 +47,7 @@ ns_expr nsi_ncp_residual(uint32_t n, nsi_friction friction, const ns_expr* A, co
         ns_expr x[3];
         for (uint32_t k = 0; k < 3; k++) x[k] = relaxed(rows, 3 * c + k, A, b, on[c], l);
         x[0] = ns_max(x[0], zero);
-        project(friction, ns_mul(mu[c], l[3 * c]), &x[1]);
+        project_on_cone(friction, ns_mul(mu[c], l[3 * c]), &x[1]);
         for (uint32_t k = 0; k < 3; k++) {
             miss = ns_max(miss, ns_abs(ns_sub(x[k], l[3 * c + k])));
             size = ns_max(size, ns_abs(l[3 * c + k]));

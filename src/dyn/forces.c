@@ -107,6 +107,7 @@ void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* m
     if (!added) return;
     for (uint32_t k = 0; k < nv; k++) added[k] = ns_const(0.0);
 
+    // Springs, dampers, friction and limits.
     for (uint32_t i = 0; i < model->sizes.nlink; i++) {
         const nsi_link* l = &model->links[i];
         if (l->mimic != NSI_NONE) { // acts on the joint it follows
@@ -120,10 +121,14 @@ void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* m
             added[l->v + k] = ns_add(added[l->v + k], f);
         }
     }
+
+    // Actuators.
     for (uint32_t i = 0; i < model->sizes.nu; i++) {
         uint32_t v = model->links[model->actuators[i].link].v;
         added[v] = ns_add(added[v], actuator_force(robot, i, u[i], motor[i], dt));
     }
+
+    // How the sum resists the velocity, for the implicit integrator; then the total.
     for (uint32_t k = 0; k < nv; k++) {
         if (slope) {
             ns_gradient(added[k], 1, &robot->qd[k], &slope[k]);
@@ -131,6 +136,8 @@ void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* m
         }
         tau[k] = ns_add(tau[k], added[k]);
     }
+
+    // Named last: what a network adds here is not part of the slope.
     for (uint32_t i = 0; i < model->sizes.nlink; i++) {
         const nsi_link* l = &model->links[i];
         for (uint32_t k = 0; k < l->nv; k++) {

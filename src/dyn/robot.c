@@ -35,7 +35,7 @@ static vec3 param_vec3(const nsi_robot* robot, uint32_t link, uint32_t first) {
 }
 
 // The link's inertia about its own origin from mass, centre of mass and inertia about that.
-static inertia link_inertia(const nsi_robot* robot, uint32_t link) {
+static inertia traced_inertia(const nsi_robot* robot, uint32_t link) {
     ns_expr p[6];
     for (uint32_t k = 0; k < 6; k++) p[k] = nsi_robot_param(robot, link, NSI_LINK_INERTIA + k);
     mat3 at_com = {{{p[0], p[3], p[4]}, {p[3], p[1], p[5]}, {p[4], p[5], p[2]}}};
@@ -125,7 +125,7 @@ static void add_moving_link(nsi_robot* robot, uint32_t link, uint32_t parent) {
     body->parent = parent;
     body->x =
         (transform){m3_transpose(m3_mul(frame, R)), v3_add(position, m3_apply(frame, translation))};
-    body->inertia = link_inertia(robot, link);
+    body->inertia = traced_inertia(robot, link);
     robot->place[link] = (nsi_placement){link, m3_identity(), v3_zero()};
 
     // The parent's velocity plus the joint's.
@@ -141,7 +141,7 @@ static void add_welded_link(nsi_robot* robot, uint32_t link, uint32_t parent) {
     if (parent == NSI_NONE) return; // welded to the world: its inertia does not matter
     transform x = {m3_transpose(place->R), place->position};
     nsi_body* body = &robot->body[parent];
-    body->inertia = in_add(body->inertia, tr_inertia_back(x, link_inertia(robot, link)));
+    body->inertia = in_add(body->inertia, tr_inertia_back(x, traced_inertia(robot, link)));
 }
 
 bool nsi_robot_init(nsi_robot* robot, const ns_model* model, const ns_expr* param, const ns_expr* q,

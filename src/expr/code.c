@@ -42,8 +42,10 @@ static uint64_t count_values(const ns_graph* g, const uint8_t* live) {
 }
 
 // Number the live nodes; ref[i] is the reference of node i.
-static bool number(const ns_graph* g, const uint8_t* live, uint32_t* ref, nsi_code* code) {
+static bool number_values(const ns_graph* g, const uint8_t* live, uint32_t* ref, nsi_code* code) {
     const ns_allocator* memory = &code->allocator;
+
+    // Every live node gets a reference, in the order of tracing.
     for (uint32_t i = 0; i < g->nodes.count; i++) {
         const nsi_node* node = &g->nodes.data[i];
         if (!live[i]) continue;
@@ -71,6 +73,8 @@ static bool number(const ns_graph* g, const uint8_t* live, uint32_t* ref, nsi_co
         }
         if (!nsi_array_push(memory, &code->steps, step)) return false;
     }
+
+    // Outputs are references to them.
     for (uint32_t k = 0; k < g->outputs.count; k++) {
         if (!nsi_array_push(memory, &code->outputs, ref[g->outputs.data[k].node])) return false;
     }
@@ -107,7 +111,8 @@ ns_status nsi_code_build(const ns_graph* graph, nsi_code* code, ns_error* error)
         status = nsi_fail(error, NS_ERR_LIMIT,
                           "the graph has more than %d values, outputs of blocks included",
                           NSI_MAX_NODES);
-    } else if (!live || !ref || !number(g, live, ref, code) || !nsi_code_find_regions(code)) {
+    } else if (!live || !ref || !number_values(g, live, ref, code) ||
+               !nsi_code_find_regions(code)) {
         status = nsi_fail_nomem(error);
     }
     nsi_free(memory, live);

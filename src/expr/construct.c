@@ -13,7 +13,7 @@
 #undef NSI_C_SOURCE
 
 // The value of a primitive operation on numbers: the table's C text.
-static double fold(nsi_op op, double a, double b, double c) {
+static double fold_constants(nsi_op op, double a, double b, double c) {
     const double lowered = NAN; // LOWER operations are folded through their expansion
     switch (op) {
 #define OP(ENUM, name, arity, kind, flags, value, da, db, dc, edges)                               \
@@ -202,14 +202,16 @@ nsi_id nsi_make(ns_graph* g, nsi_op op, nsi_id a, nsi_id b, nsi_id c) {
         constant = constant && is_op(g, operands[k], NSI_CONST);
     }
 
+    // Of constants: compute it now, with the bits that a program would get.
     if (constant) {
         if (nsi_ops[op].kind == NSI_KIND_LOWER) return nsi_lower_op(g, op, a, b);
         double x = g->nodes.data[a].value;
         double y = arity > 1 ? g->nodes.data[b].value : 0.0;
         double z = arity > 2 ? g->nodes.data[c].value : 0.0;
-        return nsi_graph_const(g, fold(op, x, y, z));
+        return nsi_graph_const(g, fold_constants(op, x, y, z));
     }
 
+    // Identities that are exact; anything else becomes a node.
     switch (op) {
     case NSI_ADD: return make_add(g, a, b);
     case NSI_SUB: return make_sub(g, a, b);

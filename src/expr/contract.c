@@ -16,10 +16,13 @@ ns_status nsi_pass_contract(ns_graph* g, ns_error* error) {
         nsi_free(&g->allocator, fusible);
         return nsi_fail_nomem(error);
     }
+
+    // Products that may be fused: all but those that must round by themselves.
     nsi_graph_mark_live(g, live);
     for (uint32_t i = 0; i < g->nodes.count; i++) fusible[i] = g->nodes.data[i].op == NSI_MUL;
     for (uint32_t k = 0; k < g->rounded.count; k++) fusible[g->rounded.data[k]] = 0;
 
+    // Sums take one product in: of two, the later one.
     for (uint32_t i = 0; i < g->nodes.count; i++) {
         nsi_node* node = &g->nodes.data[i];
         if (!live[i] || (node->op != NSI_ADD && node->op != NSI_SUB)) continue;

@@ -39,7 +39,7 @@ static bool outer_sizes(const uint32_t* params, nsi_block_sizes* out) {
 
 // ---- building blocks of derivatives --------------------------------------------------------
 
-static bool any(const nsi_id* ids, uint32_t count) {
+static bool any_nonzero(const nsi_id* ids, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         if (ids[i] != NSI_NONE) return true;
     }
@@ -47,9 +47,10 @@ static bool any(const nsi_id* ids, uint32_t count) {
 }
 
 // Add a block that has the same parameters as `like`; inputs NSI_NONE are zero.
-static nsi_id append(ns_graph* g, const nsi_block_kind* kind, const nsi_block* like,
-                     const nsi_id* x, uint32_t nx, const nsi_id* z, uint32_t nz, uint32_t source,
-                     uint32_t source_offset, uint32_t sink, uint32_t sink_offset) {
+static nsi_id append_dense_block(ns_graph* g, const nsi_block_kind* kind, const nsi_block* like,
+                                 const nsi_id* x, uint32_t nx, const nsi_id* z, uint32_t nz,
+                                 uint32_t source, uint32_t source_offset, uint32_t sink,
+                                 uint32_t sink_offset) {
     nsi_id* inputs = nsi_alloc(&g->allocator, ((size_t)nx + nz) * sizeof *inputs);
     if (!inputs) return nsi_graph_fail_nomem(g);
     nsi_id zero = nsi_graph_const(g, 0.0);
@@ -69,10 +70,10 @@ static nsi_id append(ns_graph* g, const nsi_block_kind* kind, const nsi_block* l
 }
 
 // total[k] += outputs of a matrix-vector product with `x`.
-static void add_product(ns_graph* g, const nsi_block_kind* kind, const nsi_block* like,
-                        const nsi_id* x, uint32_t nx, uint32_t source, uint32_t offset,
-                        nsi_id* total, uint32_t ntotal) {
-    nsi_id node = append(g, kind, like, x, nx, NULL, 0, source, offset, NSI_NONE, 0);
+static void add_dense_product(ns_graph* g, const nsi_block_kind* kind, const nsi_block* like,
+                              const nsi_id* x, uint32_t nx, uint32_t source, uint32_t offset,
+                              nsi_id* total, uint32_t ntotal) {
+    nsi_id node = append_dense_block(g, kind, like, x, nx, NULL, 0, source, offset, NSI_NONE, 0);
     for (uint32_t k = 0; k < ntotal && node != NSI_NONE; k++) {
         nsi_id out = nsi_graph_out(g, node, k);
         total[k] = total[k] == NSI_NONE ? out : nsi_make(g, NSI_ADD, total[k], out, NSI_NONE);
@@ -81,8 +82,8 @@ static void add_product(ns_graph* g, const nsi_block_kind* kind, const nsi_block
 
 static void add_outer(ns_graph* g, const nsi_block* like, const nsi_id* x, const nsi_id* z,
                       uint32_t sink, uint32_t offset) {
-    append(g, &nsi_dense_outer, like, x, like->params[0], z, like->params[1], NSI_NONE, 0, sink,
-           offset);
+    append_dense_block(g, &nsi_dense_outer, like, x, like->params[0], z, like->params[1], NSI_NONE,
+                       0, sink, offset);
 }
 
 // ---- derivatives ---------------------------------------------------------------------------
@@ -92,17 +93,18 @@ static void product_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, u
                         uint32_t dsink, nsi_id* dy) {
     (void)dsink;
     uint32_t n = block->ninput, m = block->noutput, offset = block->source_offset;
-    if (any(dx, n)) add_product(g, block->kind, block, dx, n, block->source, offset, dy, m);
+    if (any_nonzero(dx, n))
+        add_dense_product(g, block->kind, block, dx, n, block->source, offset, dy, m);
     if (dsource != NSI_NONE) {
-        add_product(g, block->kind, block, block->inputs, n, dsource, offset, dy, m);
+        add_dense_product(g, block->kind, block, block->inputs, n, dsource, offset, dy, m);
     }
 }
 
 static void dense_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, uint32_t sink_seed,
                       uint32_t source_bar, nsi_id* xbar) {
     (void)sink_seed;
-    add_product(g, &nsi_dense_transpose, block, ybar, block->noutput, block->source,
-                block->source_offset, xbar, block->ninput);
+    add_dense_product(g, &nsi_dense_transpose, block, ybar, block->noutput, block->source,
+                      block->source_offset, xbar, block->ninput);
     if (source_bar != NSI_NONE) {
         add_outer(g, block, block->inputs, ybar, source_bar, block->source_offset);
     }
@@ -111,8 +113,8 @@ static void dense_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, u
 static void transpose_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar,
                           uint32_t sink_seed, uint32_t source_bar, nsi_id* xbar) {
     (void)sink_seed;
-    add_product(g, &nsi_dense, block, ybar, block->noutput, block->source, block->source_offset,
-                xbar, block->ninput);
+    add_dense_product(g, &nsi_dense, block, ybar, block->noutput, block->source,
+                      block->source_offset, xbar, block->ninput);
     if (source_bar != NSI_NONE) {
         add_outer(g, block, ybar, block->inputs, source_bar, block->source_offset);
     }
@@ -124,8 +126,8 @@ static void outer_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uin
     if (dsink == NSI_NONE) return;
     uint32_t nin = block->params[0], nout = block->params[1];
     const nsi_id *x = block->inputs, *z = block->inputs + nin;
-    if (any(dx, nin)) add_outer(g, block, dx, z, dsink, block->sink_offset);
-    if (any(dx + nin, nout)) add_outer(g, block, x, dx + nin, dsink, block->sink_offset);
+    if (any_nonzero(dx, nin)) add_outer(g, block, dx, z, dsink, block->sink_offset);
+    if (any_nonzero(dx + nin, nout)) add_outer(g, block, x, dx + nin, dsink, block->sink_offset);
 }
 
 static void outer_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, uint32_t sink_seed,
@@ -133,8 +135,10 @@ static void outer_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, u
     (void)ybar, (void)source_bar;
     uint32_t nin = block->params[0], nout = block->params[1];
     const nsi_id *x = block->inputs, *z = block->inputs + nin;
-    add_product(g, &nsi_dense_transpose, block, z, nout, sink_seed, block->sink_offset, xbar, nin);
-    add_product(g, &nsi_dense, block, x, nin, sink_seed, block->sink_offset, xbar + nin, nout);
+    add_dense_product(g, &nsi_dense_transpose, block, z, nout, sink_seed, block->sink_offset, xbar,
+                      nin);
+    add_dense_product(g, &nsi_dense, block, x, nin, sink_seed, block->sink_offset, xbar + nin,
+                      nout);
 }
 
 static nsi_block_kernel* dense_kernel(uint32_t form) {

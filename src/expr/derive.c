@@ -42,6 +42,8 @@ static ns_status derivation_begin(const ns_graph* graph, const ns_diff_options* 
             "a lowered graph cannot be differentiated: rounding and bits of numbers stand"
             " for functions in it; differentiate first, then lower");
     }
+
+    // Room for what belongs to the ports of the graph.
     uint32_t ninput = graph->inputs.count;
     d->wanted = nsi_alloc_zeroed(memory, (size_t)ninput + 1);
     d->map = nsi_alloc(memory, ((size_t)graph->nodes.count + 1) * sizeof(nsi_id));
@@ -51,6 +53,8 @@ static ns_status derivation_begin(const ns_graph* graph, const ns_diff_options* 
     if (!d->wanted || !d->map || !d->outputs || !d->arrays || !d->sinks) {
         return nsi_fail_nomem(error);
     }
+
+    // The inputs to differentiate for: those listed, or all.
     for (uint32_t i = 0; !options->wrt && i < ninput; i++) d->wanted[i] = !options->skip_inputs;
     for (uint32_t k = 0; options->wrt && k < options->nwrt; k++) {
         if (options->wrt[k] >= ninput) {
@@ -63,6 +67,7 @@ static ns_status derivation_begin(const ns_graph* graph, const ns_diff_options* 
     for (uint32_t i = 0; i < graph->arrays.count; i++) d->arrays[i] = NSI_NONE;
     for (uint32_t i = 0; i < graph->sinks.count; i++) d->sinks[i] = NSI_NONE;
 
+    // The value itself comes first in the derived graph.
     ns_status status = nsi_graph_clone_ports(graph, &d->g, error);
     if (status != NS_OK) return status;
     nsi_graph_copy_nodes(graph, d->g, d->map);
@@ -132,7 +137,7 @@ static uint32_t forward_order(const ns_graph* graph) {
     return order;
 }
 
-static void forward(const ns_graph* graph, const ns_diff_options* options, derivation* d) {
+static void derive_forward(const ns_graph* graph, const ns_diff_options* options, derivation* d) {
     ns_graph* g = d->g;
     char name[PREFIXED_NAME];
     uint32_t order = forward_order(graph);
@@ -156,6 +161,7 @@ static void forward(const ns_graph* graph, const ns_diff_options* options, deriv
     }
     if (g->error.status != NS_OK) return;
 
+    // Tangents of all nodes, from those of the inputs; then those of the outputs.
     uint32_t count = g->nodes.count;
     nsi_id* tangent = nsi_alloc(&g->allocator, ((size_t)count + 1) * sizeof *tangent);
     if (!tangent) {
@@ -182,7 +188,7 @@ ns_status ns_graph_jvp(const ns_graph* graph, const ns_diff_options* options, ns
     if (!options) options = &defaults;
     derivation d = {0};
     ns_status status = derivation_begin(graph, options, &d, error);
-    if (status == NS_OK && d.g && d.g->error.status == NS_OK) forward(graph, options, &d);
+    if (status == NS_OK && d.g && d.g->error.status == NS_OK) derive_forward(graph, options, &d);
     return derivation_end(graph, &d, status, out, error);
 }
 
@@ -199,11 +205,12 @@ static uint32_t reverse_order(const ns_graph* graph) {
     return order;
 }
 
-static void reverse(const ns_graph* graph, const ns_diff_options* options, derivation* d) {
+static void derive_reverse(const ns_graph* graph, const ns_diff_options* options, derivation* d) {
     ns_graph* g = d->g;
     char name[PREFIXED_NAME];
     uint32_t order = reverse_order(graph);
 
+    // Gradients of arrays, seeds of sinks and of outputs.
     for (uint32_t i = 0; i < graph->arrays.count && !options->skip_arrays; i++) {
         const nsi_array_port* array = &graph->arrays.data[i];
         d->arrays[i] = nsi_graph_sink(g, prefixed(name, "d", order, array->name), array->size,
@@ -220,6 +227,7 @@ static void reverse(const ns_graph* graph, const ns_diff_options* options, deriv
     }
     if (g->error.status != NS_OK) return;
 
+    // Adjoints of all nodes, from the seeds.
     uint32_t count = g->nodes.count;
     nsi_id* adjoint = nsi_alloc(&g->allocator, ((size_t)count + 1) * sizeof *adjoint);
     uint8_t* wanted = nsi_alloc_zeroed(&g->allocator, (size_t)count + 1);
@@ -239,6 +247,8 @@ static void reverse(const ns_graph* graph, const ns_diff_options* options, deriv
     } else {
         nsi_graph_fail_nomem(g);
     }
+
+    // The gradient: adjoints of the inputs, 0 where the outputs do not depend on one.
     for (uint32_t i = 0; adjoint && i < graph->inputs.count && g->error.status == NS_OK; i++) {
         if (!d->wanted[i]) continue;
         nsi_id bar = adjoint[g->inputs.data[i].node];
@@ -256,7 +266,7 @@ ns_status ns_graph_vjp(const ns_graph* graph, const ns_diff_options* options, ns
     if (!options) options = &defaults;
     derivation d = {0};
     ns_status status = derivation_begin(graph, options, &d, error);
-    if (status == NS_OK && d.g && d.g->error.status == NS_OK) reverse(graph, options, &d);
+    if (status == NS_OK && d.g && d.g->error.status == NS_OK) derive_reverse(graph, options, &d);
     return derivation_end(graph, &d, status, out, error);
 }
 
@@ -266,6 +276,8 @@ void ns_gradient(ns_expr y, uint32_t n, const ns_expr* x, ns_expr* dydx) {
     for (uint32_t i = 0; i < n; i++) dydx[i] = (ns_expr){NSI_NONE};
     ns_graph* g = nsi_trace_graph();
     if (!g || g->error.status != NS_OK) return;
+
+    // All must be expressions of this graph.
     bool valid = y.id < g->nodes.count;
     for (uint32_t i = 0; i < n; i++) valid = valid && x[i].id < g->nodes.count;
     if (!valid) {
@@ -273,6 +285,7 @@ void ns_gradient(ns_expr y, uint32_t n, const ns_expr* x, ns_expr* dydx) {
         return;
     }
 
+    // Reverse mode over the part of the graph that leads to y.
     uint32_t count = y.id + 1; // what comes later cannot matter
     uint32_t narray = g->arrays.count > g->sinks.count ? g->arrays.count : g->sinks.count;
     nsi_id* adjoint = nsi_alloc(&g->allocator, (size_t)count * sizeof *adjoint);

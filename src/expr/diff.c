@@ -81,6 +81,8 @@ static bool is_hazard(diff* d, nsi_id id) {
         nsi_graph_fail_nomem(g);
         return false;
     }
+
+    // A node is one by itself, or by what it is computed from.
     for (uint32_t i = d->hazard.count; i <= id; i++) {
         const nsi_node* node = &g->nodes.data[i];
         uint8_t hazard = 0;
@@ -201,6 +203,7 @@ static nsi_id node_tangent(diff* d, nsi_id id, const nsi_id* tangent) {
     }
     if (total == NSI_NONE) return NSI_NONE;
 
+    // A choice passes on the tangent of what it chooses.
     if (node.op == NSI_SELECT) {
         return chosen_tangent(g, node.a, tangent[node.b], tangent[node.c]);
     }
@@ -210,6 +213,8 @@ static nsi_id node_tangent(diff* d, nsi_id id, const nsi_id* tangent) {
     if (node.op == NSI_MAX) {
         return chosen_tangent(g, LT(node.b, node.a), tangent[node.a], tangent[node.b]);
     }
+
+    // Otherwise the sum over the operands.
     total = NSI_NONE;
     for (uint32_t k = 0; k < arity; k++) {
         nsi_id s = tangent[nsi_node_operand(&node, k)];
@@ -366,11 +371,13 @@ static void reverse_block(reverse* r, nsi_id id) {
     uint32_t sink_seed = block.sink == NSI_NONE ? NSI_NONE : r->sink_seeds[block.sink];
     uint32_t source_bar = block.source == NSI_NONE ? NSI_NONE : r->array_adjoints[block.source];
 
+    // Nothing to do unless a seed reaches the block and it depends on what is wanted.
     bool reached = sink_seed != NSI_NONE;
     for (uint32_t k = 0; k < block.noutput; k++) reached = reached || ybar[k] != NSI_NONE;
     if (!reached || !r->active[id]) return;
     nsi_id gate = sink_seed != NSI_NONE ? ALWAYS : r->gate[id];
 
+    // Inputs that may be infinite behind a closed gate are replaced, so that 0 times them is 0.
     nsi_id* x = nsi_alloc(&g->allocator, 2 * ((size_t)block.ninput + 1) * sizeof *x);
     if (!x) {
         nsi_graph_fail_nomem(g);
@@ -383,6 +390,8 @@ static void reverse_block(reverse* r, nsi_id id) {
         x[k] = gated_input(&r->d, block.inputs[k], gate);
         xbar[k] = NSI_NONE;
     }
+
+    // The block's own rule, added to the adjoints of its inputs.
     guarded.kind->vjp(g, &guarded, ybar, sink_seed, source_bar, xbar);
     for (uint32_t k = 0; k < block.ninput; k++) {
         nsi_id operand = block.inputs[k];
@@ -397,6 +406,8 @@ void nsi_diff_reverse(ns_graph* g, uint32_t count, nsi_id* adjoint, const uint8_
                       const uint32_t* sink_seeds, const uint32_t* array_adjoints) {
     reverse r = {
         .d.g = g, .adjoint = adjoint, .sink_seeds = sink_seeds, .array_adjoints = array_adjoints};
+
+    // Which nodes matter, and under which condition; seeds always do.
     r.active = nsi_alloc_zeroed(&g->allocator, (size_t)count + 1);
     r.gate = nsi_alloc(&g->allocator, ((size_t)count + 1) * sizeof *r.gate);
     if (!block_values_create(g, &r.outs) || !r.active || !r.gate) nsi_graph_fail_nomem(g);
@@ -405,6 +416,7 @@ void nsi_diff_reverse(ns_graph* g, uint32_t count, nsi_id* adjoint, const uint8_
     }
     if (g->error.status == NS_OK) mark_active(g, count, wanted, &r);
 
+    // From the last node to the first: all that reads a node comes before it.
     for (uint32_t i = count; i-- > 0 && g->error.status == NS_OK;) {
         if (!r.active[i] || wanted[i]) continue; // wanted nodes are independent variables
         const nsi_node* node = &g->nodes.data[i];

@@ -100,11 +100,15 @@ static void put_outputs(emitter* e, uint32_t value) {
 
 static void put_block(emitter* e, const nsi_code_block* block) {
     nsi_text_builder* t = &e->text;
+
+    // Stage the inputs.
     for (uint32_t k = 0; k < block->ninput; k++) {
         nsi_text_add(t, "    work[%u] = ", e->stage + k);
         put_ref(e, e->code->block_inputs.data[block->first_input + k]);
         nsi_text_add(t, ";\n");
     }
+
+    // The call, with its parameters, values and arrays.
     nsi_text_add(t, "    %s((const uint32_t[]){", block->kind->c_name);
     for (uint32_t k = 0; k < block->kind->nparam; k++) {
         nsi_text_add(t, k == 0 ? "%u" : ", %u", block->params[k]);
@@ -179,9 +183,11 @@ static void keep_negated_fused(emitter* e) {
 }
 
 // Decide which values go through the work array.
-static void lay_out(emitter* e) {
+static void lay_out_emitted(emitter* e) {
     const nsi_code* code = e->code;
     uint32_t stage_size = 0;
+
+    // Which outputs a value is, as linked lists.
     for (uint32_t v = 0; v < code->nvalue; v++) e->slot[v] = e->output[v] = NSI_NONE;
     for (uint32_t k = code->outputs.count; k-- > 0;) {
         uint32_t ref = code->outputs.data[k];
@@ -189,6 +195,8 @@ static void lay_out(emitter* e) {
         e->same[k] = e->output[NSI_REF_COMPONENT(ref)];
         e->output[NSI_REF_COMPONENT(ref)] = k;
     }
+
+    // A value that another part reads needs a slot, as do those of blocks.
     for (uint32_t i = 0; i < code->steps.count; i++) {
         const nsi_step* step = &code->steps.data[i];
         uint32_t part = i / PART_STEPS;
@@ -209,6 +217,8 @@ static void lay_out(emitter* e) {
             e->slot[block->first_value + k] = e->nslot++;
         }
     }
+
+    // The staging area for inputs of blocks comes last.
     keep_negated_fused(e);
     e->stage = e->nslot;
     e->nslot += stage_size;
@@ -271,6 +281,8 @@ static void put_file(emitter* e) {
         }
         if (used) nsi_text_add(t, "%s\n", bit_functions[k]);
     }
+
+    // Kernels of blocks, with what several of them share.
     const nsi_block_kind* seen[MAX_KINDS];
     uint32_t nseen = 0;
     for (uint32_t n = 0; n < code->blocks.count; n++) {
@@ -285,6 +297,7 @@ static void put_file(emitter* e) {
         put_source(t, kind->c_source);
     }
 
+    // Bounded functions, so that compilers stay fast; then the one that calls them.
     put_parts(e);
 
     nsi_text_add(t, "\nvoid %s%s {\n", e->function, parameters);
@@ -344,6 +357,7 @@ ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* 
     ns_status status = nsi_code_build(graph, &code, error);
     if (status != NS_OK) return status;
 
+    // Lay out, then write.
     const ns_allocator* memory = &code.allocator;
     emitter e = {.code = &code, .function = function, .text = {.allocator = *memory}};
     e.part = nsi_alloc(memory, ((size_t)code.nvalue + 1) * sizeof(uint32_t));
@@ -352,12 +366,14 @@ ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* 
     e.same = nsi_alloc(memory, ((size_t)code.outputs.count + 1) * sizeof(uint32_t));
     e.fused = nsi_alloc(memory, (size_t)code.nvalue + 1);
     if (e.part && e.slot && e.output && e.same && e.fused) {
-        lay_out(&e);
+        lay_out_emitted(&e);
         put_file(&e);
         status = nsi_text_finish(&e.text, out, error);
     } else {
         status = nsi_fail_nomem(error);
     }
+
+    // Everything was for this text only.
     nsi_free(memory, e.part);
     nsi_free(memory, e.slot);
     nsi_free(memory, e.output);

@@ -104,9 +104,10 @@ typedef struct parser {
     ns_error* error;
 } parser;
 
-static ns_status fail(parser* p, const char* where, ns_status status, const char* format, ...)
-    NSI_PRINTF(4, 5);
-static ns_status fail(parser* p, const char* where, ns_status status, const char* format, ...) {
+static ns_status formula_fail(parser* p, const char* where, ns_status status, const char* format,
+                              ...) NSI_PRINTF(4, 5);
+static ns_status formula_fail(parser* p, const char* where, ns_status status, const char* format,
+                              ...) {
     char message[NS_ERROR_SIZE];
     va_list arguments;
     va_start(arguments, format);
@@ -118,8 +119,9 @@ static ns_status fail(parser* p, const char* where, ns_status status, const char
 
 static ns_status emit(parser* p, op o) {
     if (p->out->ops.count == NSI_FORMULA_MAX_OPS) {
-        return fail(p, p->at, NS_ERR_LIMIT, "the formula has more than %d numbers and operations",
-                    NSI_FORMULA_MAX_OPS);
+        return formula_fail(p, p->at, NS_ERR_LIMIT,
+                            "the formula has more than %d numbers and operations",
+                            NSI_FORMULA_MAX_OPS);
     }
     if (!nsi_array_push(&p->out->arena.allocator, &p->out->ops, o)) {
         return nsi_fail_nomem(p->error);
@@ -132,24 +134,24 @@ static ns_status emit_code(parser* p, code c) {
 }
 
 // The next character that is no space, '\0' at the end.
-static char peek(parser* p) {
+static char peek_token(parser* p) {
     while (p->at < p->end && (*p->at == ' ' || *p->at == '\t')) p->at++;
     return p->at < p->end ? *p->at : '\0';
 }
 
 static ns_status expect(parser* p, char c) {
-    if (peek(p) != c) return fail(p, p->at, NS_ERR_PARSE, "expected '%c'", c);
+    if (peek_token(p) != c) return formula_fail(p, p->at, NS_ERR_PARSE, "expected '%c'", c);
     p->at++;
     return NS_OK;
 }
 
-static bool is_digit(char c) {
+static bool is_formula_digit(char c) {
     return c >= '0' && c <= '9';
 }
-static bool is_letter(char c) {
+static bool is_formula_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
-static bool is_word(const char* text, size_t size, const char* word) {
+static bool is_formula_word(const char* text, size_t size, const char* word) {
     return strlen(word) == size && memcmp(word, text, size) == 0;
 }
 static int shown(size_t size) { // of a name in a message
@@ -162,45 +164,47 @@ static ns_status parse_sum(parser* p);
 
 static ns_status parse_number(parser* p) {
     const char* start = p->at;
-    while (p->at < p->end && (is_digit(*p->at) || *p->at == '.')) p->at++;
+    while (p->at < p->end && (is_formula_digit(*p->at) || *p->at == '.')) p->at++;
     if (p->at < p->end && (*p->at == 'e' || *p->at == 'E')) {
         p->at++;
         if (p->at < p->end && (*p->at == '+' || *p->at == '-')) p->at++;
-        while (p->at < p->end && is_digit(*p->at)) p->at++;
+        while (p->at < p->end && is_formula_digit(*p->at)) p->at++;
     }
     double number;
     size_t size = (size_t)(p->at - start);
     if (nsi_text_read_double(start, size, &number) != NS_OK) {
-        return fail(p, start, NS_ERR_PARSE, "'%.*s' is not a number", shown(size), start);
+        return formula_fail(p, start, NS_ERR_PARSE, "'%.*s' is not a number", shown(size), start);
     }
     return emit(p, (op){.code = NUMBER, .number = number});
 }
 
 // A whole number with a sign, of at most seven digits.
 static ns_status parse_whole(parser* p, int32_t* out) {
-    bool negative = peek(p) == '-';
+    bool negative = peek_token(p) == '-';
     if (negative) p->at++;
     const char* start = p->at;
     *out = 0;
-    while (p->at < p->end && is_digit(*p->at) && p->at - start < 7) {
+    while (p->at < p->end && is_formula_digit(*p->at) && p->at - start < 7) {
         *out = *out * 10 + (*p->at++ - '0');
     }
     if (negative) *out = -*out;
-    if (p->at > start && (peek(p) == ',' || peek(p) == ')')) return NS_OK;
-    return fail(p, start, NS_ERR_PARSE, "expected a whole number of at most seven digits");
+    if (p->at > start && (peek_token(p) == ',' || peek_token(p) == ')')) return NS_OK;
+    return formula_fail(p, start, NS_ERR_PARSE, "expected a whole number of at most seven digits");
 }
 
 static ns_status check_window(parser* p, const char* where, const op* o) {
     int32_t n = o->whole[0], order = o->whole[1];
     if (n < 3 || n > NSI_SERIES_MAX_WINDOW || n % 2 == 0) {
-        return fail(p, where, NS_ERR_PARSE, "%d rows: the number must be odd and from 3 to %d", n,
-                    NSI_SERIES_MAX_WINDOW);
+        return formula_fail(p, where, NS_ERR_PARSE,
+                            "%d rows: the number must be odd and from 3 to %d", n,
+                            NSI_SERIES_MAX_WINDOW);
     }
     int32_t most = n - 1 < NSI_SERIES_MAX_ORDER ? n - 1 : NSI_SERIES_MAX_ORDER;
     int32_t least = o->code == RATE ? 1 : 0;
     if (order < least || order > most) {
-        return fail(p, where, NS_ERR_PARSE, "order %d: with %d rows it must be from %d to %d",
-                    order, n, least, most);
+        return formula_fail(p, where, NS_ERR_PARSE,
+                            "order %d: with %d rows it must be from %d to %d", order, n, least,
+                            most);
     }
     return NS_OK;
 }
@@ -208,8 +212,9 @@ static ns_status check_window(parser* p, const char* where, const op* o) {
 static ns_status parse_call(parser* p, int which, const char* start) {
     op o = {.code = functions[which].code};
     if (o.code >= UNWRAP && !p->columns) {
-        return fail(p, start, NS_ERR_PARSE, "%s() is for columns of a table, and there are none",
-                    functions[which].name);
+        return formula_fail(p, start, NS_ERR_PARSE,
+                            "%s() is for columns of a table, and there are none",
+                            functions[which].name);
     }
     ns_status status = expect(p, '(');
     for (int k = 0; k < functions[which].arity && status == NS_OK; k++) {
@@ -234,7 +239,7 @@ static ns_status emit_variable(parser* p, const char* name, size_t size, const c
                                unsigned form) {
     ns_formula* f = p->out;
     for (uint32_t k = 0; k < f->variables.count; k++) {
-        if (is_word(name, size, f->variables.data[k].name)) {
+        if (is_formula_word(name, size, f->variables.data[k].name)) {
             f->variables.data[k].forms |= form;
             return emit(p, (op){.code = VARIABLE, .variable = k});
         }
@@ -250,35 +255,36 @@ static ns_status parse_quoted(parser* p) {
     const char* start = ++p->at;
     while (p->at < p->end && *p->at != '"') p->at++;
     if (p->at == p->end) {
-        return fail(p, start - 1, NS_ERR_PARSE, "the quoted name does not end");
+        return formula_fail(p, start - 1, NS_ERR_PARSE, "the quoted name does not end");
     }
-    if (p->at == start) return fail(p, start - 1, NS_ERR_PARSE, "the name is empty");
+    if (p->at == start) return formula_fail(p, start - 1, NS_ERR_PARSE, "the name is empty");
     return emit_variable(p, start, (size_t)(p->at++ - start), start - 1, NSI_FORMULA_QUOTED);
 }
 
 static ns_status parse_name(parser* p) {
     const char* start = p->at;
-    while (p->at < p->end && (is_letter(*p->at) || is_digit(*p->at))) p->at++;
+    while (p->at < p->end && (is_formula_letter(*p->at) || is_formula_digit(*p->at))) p->at++;
     size_t size = (size_t)(p->at - start);
     for (int k = 0; k < CONSTANTS; k++) {
-        if (is_word(start, size, constants[k].name)) {
+        if (is_formula_word(start, size, constants[k].name)) {
             return emit(p, (op){.code = NUMBER, .number = constants[k].value});
         }
     }
     for (int k = 0; k < FUNCTIONS; k++) {
-        if (is_word(start, size, functions[k].name)) return parse_call(p, k, start);
+        if (is_formula_word(start, size, functions[k].name)) return parse_call(p, k, start);
     }
-    if (peek(p) == '(') {
-        return fail(p, start, NS_ERR_PARSE, "'%.*s' is no function; there are %s%s%s", shown(size),
-                    start, function_list, p->columns ? " " : "", p->columns ? column_list : "");
+    if (peek_token(p) == '(') {
+        return formula_fail(p, start, NS_ERR_PARSE, "'%.*s' is no function; there are %s%s%s",
+                            shown(size), start, function_list, p->columns ? " " : "",
+                            p->columns ? column_list : "");
     }
     return emit_variable(p, start, size, start, NSI_FORMULA_BARE);
 }
 
 static ns_status parse_atom(parser* p) {
-    char c = peek(p);
-    if (is_digit(c) || c == '.') return parse_number(p);
-    if (is_letter(c)) return parse_name(p);
+    char c = peek_token(p);
+    if (is_formula_digit(c) || c == '.') return parse_number(p);
+    if (is_formula_letter(c)) return parse_name(p);
     if (c == '"') return parse_quoted(p);
     if (c == '(') {
         p->at++;
@@ -286,25 +292,25 @@ static ns_status parse_atom(parser* p) {
         return status == NS_OK ? expect(p, ')') : status;
     }
     if (p->at == p->end) {
-        return fail(p, p->at, NS_ERR_PARSE, "the formula ends where a number should come");
+        return formula_fail(p, p->at, NS_ERR_PARSE, "the formula ends where a number should come");
     }
-    return fail(p, p->at, NS_ERR_PARSE, "expected a number, a name, a function or '('");
+    return formula_fail(p, p->at, NS_ERR_PARSE, "expected a number, a name, a function or '('");
 }
 
 static ns_status parse_signed(parser* p) {
     if (++p->depth > NSI_FORMULA_MAX_DEPTH) {
-        return fail(p, p->at, NS_ERR_LIMIT, "more than %d things within each other",
-                    NSI_FORMULA_MAX_DEPTH);
+        return formula_fail(p, p->at, NS_ERR_LIMIT, "more than %d things within each other",
+                            NSI_FORMULA_MAX_DEPTH);
     }
     ns_status status;
-    char c = peek(p);
+    char c = peek_token(p);
     if (c == '-' || c == '+') {
         p->at++;
         status = parse_signed(p);
         if (status == NS_OK && c == '-') status = emit_code(p, NEG);
     } else {
         status = parse_atom(p);
-        if (status == NS_OK && peek(p) == '^') {
+        if (status == NS_OK && peek_token(p) == '^') {
             p->at++;
             status = parse_signed(p);
             if (status == NS_OK) status = emit_code(p, POW);
@@ -317,7 +323,7 @@ static ns_status parse_signed(parser* p) {
 static ns_status parse_product(parser* p) {
     ns_status status = parse_signed(p);
     while (status == NS_OK) {
-        char c = peek(p);
+        char c = peek_token(p);
         if (c != '*' && c != '/') break;
         p->at++;
         status = parse_signed(p);
@@ -329,7 +335,7 @@ static ns_status parse_product(parser* p) {
 static ns_status parse_sum(parser* p) {
     ns_status status = parse_product(p);
     while (status == NS_OK) {
-        char c = peek(p);
+        char c = peek_token(p);
         if (c != '+' && c != '-') break;
         p->at++;
         status = parse_product(p);
@@ -347,6 +353,8 @@ ns_status ns_formula_parse(const char* text, size_t size, bool columns,
     ns_formula* f = nsi_alloc_zeroed(&memory, sizeof *f);
     if (!f) return nsi_fail_nomem(error);
     f->arena.allocator = memory;
+
+    // One expression, and nothing behind it.
     parser p = {.start = text,
                 .at = text,
                 .end = text + size,
@@ -354,13 +362,17 @@ ns_status ns_formula_parse(const char* text, size_t size, bool columns,
                 .out = f,
                 .fault = text,
                 .error = error};
-    ns_status status =
-        size > UINT32_MAX ? fail(&p, text, NS_ERR_LIMIT, "the formula is too long") : parse_sum(&p);
-    if (status == NS_OK && peek(&p) > ' ' && peek(&p) < 0x7f) { // not half of a UTF-8 character
-        status = fail(&p, p.at, NS_ERR_PARSE, "expected an operator, not '%c'", *p.at);
+    ns_status status = size > UINT32_MAX
+                           ? formula_fail(&p, text, NS_ERR_LIMIT, "the formula is too long")
+                           : parse_sum(&p);
+    if (status == NS_OK && peek_token(&p) > ' ' &&
+        peek_token(&p) < 0x7f) { // not half of a UTF-8 character
+        status = formula_fail(&p, p.at, NS_ERR_PARSE, "expected an operator, not '%c'", *p.at);
     } else if (status == NS_OK && p.at < p.end) {
-        status = fail(&p, p.at, NS_ERR_PARSE, "expected an operator");
+        status = formula_fail(&p, p.at, NS_ERR_PARSE, "expected an operator");
     }
+
+    // Where it is wrong, in bytes.
     if (status != NS_OK) {
         *where = (size_t)(p.fault - text);
         ns_formula_free(f);
@@ -395,15 +407,15 @@ unsigned nsi_formula_variable_forms(const ns_formula* f, uint32_t number) {
 
 bool nsi_formula_is_name(const char* text) {
     size_t size = strlen(text);
-    if (!is_letter(text[0])) return false;
+    if (!is_formula_letter(text[0])) return false;
     for (size_t k = 0; k < size; k++) {
-        if (!is_letter(text[k]) && !is_digit(text[k])) return false;
+        if (!is_formula_letter(text[k]) && !is_formula_digit(text[k])) return false;
     }
     for (int k = 0; k < CONSTANTS; k++) {
-        if (is_word(text, size, constants[k].name)) return false;
+        if (is_formula_word(text, size, constants[k].name)) return false;
     }
     for (int k = 0; k < FUNCTIONS; k++) {
-        if (is_word(text, size, functions[k].name)) return false;
+        if (is_formula_word(text, size, functions[k].name)) return false;
     }
     return true;
 }
@@ -426,7 +438,7 @@ static bool takes_two(code c) {
 }
 
 // A missing number makes the result missing, also where C has another idea: fmin(1, NaN), NaN^0.
-static double apply(code c, double a, double b) {
+static double apply_code(code c, double a, double b) {
     switch (c) {
     case ADD: return a + b;
     case SUB: return a - b;
@@ -470,15 +482,15 @@ double ns_formula_eval(const ns_formula* f, const double* variables) {
             stack[top++] = o->code == NUMBER ? o->number : variables[o->variable];
         } else if (takes_two(o->code)) {
             top--;
-            stack[top - 1] = apply(o->code, stack[top - 1], stack[top]);
+            stack[top - 1] = apply_code(o->code, stack[top - 1], stack[top]);
         } else {
-            stack[top - 1] = apply(o->code, stack[top - 1], 0.0);
+            stack[top - 1] = apply_code(o->code, stack[top - 1], 0.0);
         }
     }
     return stack[0];
 }
 
-static ns_expr trace(code c, ns_expr a, ns_expr b) {
+static ns_expr trace_code(code c, ns_expr a, ns_expr b) {
     switch (c) {
     case ADD: return ns_add(a, b);
     case SUB: return ns_sub(a, b);
@@ -522,9 +534,9 @@ ns_expr nsi_formula_trace(const ns_formula* f, const ns_expr* variables) {
             stack[top++] = o->code == NUMBER ? ns_const(o->number) : variables[o->variable];
         } else if (takes_two(o->code)) {
             top--;
-            stack[top - 1] = trace(o->code, stack[top - 1], stack[top]);
+            stack[top - 1] = trace_code(o->code, stack[top - 1], stack[top]);
         } else {
-            stack[top - 1] = trace(o->code, stack[top - 1], stack[top - 1]);
+            stack[top - 1] = trace_code(o->code, stack[top - 1], stack[top - 1]);
         }
     }
     return stack[0];
@@ -581,7 +593,7 @@ static void apply_column(const op* o, const double* times, uint32_t count, doubl
         break;
     case FORWARD: slope_forward(x, times, count); break;
     default:
-        for (uint32_t k = 0; k < count; k++) x[k] = apply(o->code, x[k], 0.0);
+        for (uint32_t k = 0; k < count; k++) x[k] = apply_code(o->code, x[k], 0.0);
     }
 }
 
@@ -593,6 +605,8 @@ ns_status ns_formula_columns(const ns_formula* f, const double* const* columns, 
     if (depth == 0 || count > SIZE_MAX / sizeof(double) / depth) return nsi_fail_nomem(error);
     double* stack = nsi_alloc(&f->arena.allocator, depth * count * sizeof *stack);
     if (!stack) return nsi_fail_nomem(error);
+
+    // Postfix code on a stack of columns.
     double* top = stack; // the free column above the last
     for (uint32_t k = 0; k < f->ops.count; k++) {
         const op* o = &f->ops.data[k];
@@ -605,7 +619,8 @@ ns_status ns_formula_columns(const ns_formula* f, const double* const* columns, 
         } else if (takes_two(o->code)) {
             top -= count;
             double* a = top - count;
-            for (uint32_t row = 0; row < count; row++) a[row] = apply(o->code, a[row], top[row]);
+            for (uint32_t row = 0; row < count; row++)
+                a[row] = apply_code(o->code, a[row], top[row]);
         } else {
             apply_column(o, times, count, top - count, out);
         }

@@ -423,6 +423,8 @@ void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map) {
         return;
     }
     nsi_graph_mark_live(from, live);
+
+    // Inputs are there already; the rest is made again, which may simplify it.
     for (uint32_t i = 0; i < from->nodes.count && to->error.status == NS_OK; i++) {
         const nsi_node* node = &from->nodes.data[i];
         map[i] = NSI_NONE;
@@ -444,6 +446,8 @@ void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map) {
             map[i] = nsi_make(to, node->op, mapped[0], mapped[1], mapped[2]);
         }
     }
+
+    // What must round by itself still does.
     for (uint32_t k = 0; k < from->rounded.count && to->error.status == NS_OK; k++) {
         nsi_graph_round(to, map[from->rounded.data[k]]);
     }

@@ -12,7 +12,7 @@ typedef struct interp_builder {
     nsi_slots slots;
 } interp_builder;
 
-static uint32_t resolve(const interp_builder* b, uint32_t ref) {
+static uint32_t resolve_reference(const interp_builder* b, uint32_t ref) {
     return nsi_is_value(ref) ? b->place[NSI_REF_COMPONENT(ref)] : ref;
 }
 
@@ -38,7 +38,7 @@ static bool build_block(interp_builder* b, uint32_t i, uint32_t number) {
     const nsi_code_block* block = &code->blocks.data[number];
     for (uint32_t k = 0; k < block->ninput; k++) {
         uint32_t at = block->first_input + k;
-        b->out->block_inputs[at] = resolve(b, code->block_inputs.data[at]);
+        b->out->block_inputs[at] = resolve_reference(b, code->block_inputs.data[at]);
     }
     // Outputs of a block are one range; those that are graph outputs are copied from it at the end.
     uint32_t first = nsi_slots_take_range(&b->slots, block->noutput);
@@ -64,9 +64,9 @@ static bool build_steps(interp_builder* b) {
             continue;
         }
         // The result's slot is taken before the operands' are released: kernels rely on it.
-        out->a = resolve(b, step->a);
-        out->b = resolve(b, step->b);
-        out->c = resolve(b, step->c);
+        out->a = resolve_reference(b, step->a);
+        out->b = resolve_reference(b, step->b);
+        out->c = resolve_reference(b, step->c);
         place_value(b, NSI_REF_COMPONENT(step->dst));
         out->dst = b->place[NSI_REF_COMPONENT(step->dst)];
         for (uint32_t k = 0; k < nsi_ops[step->op].arity; k++) {
@@ -88,7 +88,7 @@ static void keep_block_outputs(interp_builder* b) {
     }
 }
 
-static bool allocate(interp_builder* b, uint32_t lanes) {
+static bool interp_allocate(interp_builder* b, uint32_t lanes) {
     const nsi_code* code = b->code;
     nsi_interp* out = b->out;
     const ns_allocator* memory = b->memory;
@@ -107,11 +107,12 @@ static bool allocate(interp_builder* b, uint32_t lanes) {
            out->blocks && out->outputs;
 }
 
-static bool build(interp_builder* b, uint32_t lanes) {
+static bool interp_resolve(interp_builder* b, uint32_t lanes) {
     const nsi_code* code = b->code;
     nsi_interp* out = b->out;
-    if (!allocate(b, lanes)) return false;
+    if (!interp_allocate(b, lanes)) return false;
 
+    // Constants for every lane.
     for (uint32_t i = 0; i < code->consts.count; i++) {
         for (uint32_t l = 0; l < lanes; l++)
             out->consts[(size_t)i * lanes + l] = code->consts.data[i];
@@ -119,6 +120,8 @@ static bool build(interp_builder* b, uint32_t lanes) {
     if (code->blocks.count > 0) {
         memcpy(out->blocks, code->blocks.data, code->blocks.count * sizeof(nsi_code_block));
     }
+
+    // Values that are outputs are computed in place; others share slots by their last uses.
     for (uint32_t v = 0; v < code->nvalue; v++) b->output[v] = NSI_NONE;
     for (uint32_t k = code->outputs.count; k-- > 0;) {
         uint32_t ref = code->outputs.data[k];
@@ -128,6 +131,7 @@ static bool build(interp_builder* b, uint32_t lanes) {
     keep_block_outputs(b);
     if (!build_steps(b)) return false;
 
+    // All blocks share one staging area.
     uint32_t stage = 0;
     for (uint32_t n = 0; n < code->blocks.count; n++) {
         if (code->blocks.data[n].stage > stage) stage = code->blocks.data[n].stage;
@@ -135,7 +139,7 @@ static bool build(interp_builder* b, uint32_t lanes) {
     out->stage = nsi_slots_take_range(&b->slots, stage);
     out->nslot = b->slots.count;
     for (uint32_t k = 0; k < code->outputs.count; k++) {
-        uint32_t place = resolve(b, code->outputs.data[k]);
+        uint32_t place = resolve_reference(b, code->outputs.data[k]);
         out->outputs[k] = place == NSI_REF(NSI_BASE_OUTPUT, k) ? NSI_NONE : place;
     }
     return true;
@@ -149,7 +153,7 @@ ns_status nsi_interp_build(const nsi_code* code, uint32_t form, nsi_interp* out,
                         .nblock = code->blocks.count,
                         .noutput = code->outputs.count};
     interp_builder b = {.code = code, .memory = &code->allocator, .out = out};
-    bool built = build(&b, lanes);
+    bool built = interp_resolve(&b, lanes);
     nsi_free(b.memory, b.place);
     nsi_free(b.memory, b.last);
     nsi_free(b.memory, b.output);
@@ -182,6 +186,7 @@ void nsi_interp_run(const nsi_interp* interp, const ns_run* run) {
                               [NSI_BASE_OUTPUT] = run->out};
     nsi_step_kernel* kernel = interp->kernels->steps[interp->form];
 
+    // Steps up to each block, then the block on its staged inputs.
     size_t next = 0;
     for (uint32_t n = 0; n < interp->nblock; n++) {
         const nsi_code_block* block = &interp->blocks[n];
@@ -198,6 +203,7 @@ void nsi_interp_run(const nsi_interp* interp, const ns_run* run) {
     }
     kernel(interp->steps + next, interp->nstep - next, bases);
 
+    // Outputs that were not computed in place.
     for (size_t k = 0; k < interp->noutput; k++) {
         uint32_t ref = interp->outputs[k];
         if (ref == NSI_NONE) continue;

@@ -155,6 +155,8 @@ INLINE void dense_rows(const nsi_block_args* p, size_t lanes, size_t l, size_t i
 
 INLINE void dense(const nsi_block_args* p, size_t lanes) {
     const size_t nin = p->params[0], nout = p->params[1];
+
+    // Weights per lane, one lane, or lanes that share the weights: the same sums in the same order.
     size_t i = 0;
     if (p->source_step != 1) {
         for (; i < nout; i++) {
@@ -202,12 +204,16 @@ INLINE void transpose_columns(const nsi_block_args* p, size_t j, size_t rows) {
             sum[r] = vec4_fma(vec4_load(w + r * nout + i), z, sum[r]);
         }
     }
+
+    // The last one to three.
     if (i < nout) { // zeros behind add nothing
         const vec4 z = vec4_load_first(p->x + i, nout - i);
         for (size_t r = 0; r < rows; r++) {
             sum[r] = vec4_fma(vec4_load_first(w + r * nout + i, nout - i), z, sum[r]);
         }
     }
+
+    // Sum up the four parts of each.
     if (rows % 4 != 0) {
         for (size_t r = 0; r < rows; r++) p->y[j + r] = vec4_sum(sum[r]);
         return;
@@ -236,6 +242,8 @@ INLINE void transpose_rows(const nsi_block_args* p, size_t lanes, size_t l, size
             }
         }
     }
+
+    // The last one to three.
     for (size_t k = 0; k < 3; k++) {
         if (i + k >= nout) break;
         const vec4 zk = vec4_load(z + (i + k) * lanes);
@@ -251,6 +259,8 @@ INLINE void transpose_rows(const nsi_block_args* p, size_t lanes, size_t l, size
 
 INLINE void transpose(const nsi_block_args* p, size_t lanes) {
     const size_t nin = p->params[0], nout = p->params[1];
+
+    // The same three cases as dense(), with four interleaved sums in each.
     size_t j = 0;
     if (p->source_step != 1) {
         for (; j < nin; j++) {
@@ -324,6 +334,8 @@ INLINE void outer_eight_columns(const nsi_block_args* p, size_t lanes, size_t l,
 INLINE void outer(const nsi_block_args* p, size_t lanes) {
     const size_t nin = p->params[0], nout = p->params[1];
     const double* z = p->x + nin * lanes;
+
+    // A gradient per lane, one lane, or lanes that add to one gradient, in their order.
     if (p->sink_step != 1) {
         for (size_t j = 0; j < nin; j++) {
             for (size_t i = 0; i < nout; i++) {

@@ -68,12 +68,12 @@ static nsi_id linear(ns_graph* g, nsi_id x, double a, double b) {
     return FMA(x, slope, offset);
 }
 
-static nsi_id clamp(ns_graph* g, nsi_id x, double low, double high) {
+static nsi_id lower_clamp(ns_graph* g, nsi_id x, double low, double high) {
     x = MAX(K(low), x);
     return MIN(K(high), x);
 }
 
-static nsi_id choose(ns_graph* g, nsi_id condition, double then, double otherwise) {
+static nsi_id lower_choose(ns_graph* g, nsi_id condition, double then, double otherwise) {
     nsi_id b = K(then), c = K(otherwise);
     return SELECT(condition, b, c);
 }
@@ -251,7 +251,7 @@ static nsi_id half_power(ns_graph* g, nsi_id k) {
 }
 
 static nsi_id lower_exp(ns_graph* g, nsi_id x) {
-    x = clamp(g, x, exp_low, exp_high);
+    x = lower_clamp(g, x, exp_low, exp_high);
     exponent e = reduce_exponent(g, x, NSI_NONE);
     nsi_id twice = exp_reduced(g, e.r, 2.0);
     return MUL(twice, half_power(g, e.k));
@@ -260,7 +260,7 @@ static nsi_id lower_exp(ns_graph* g, nsi_id x) {
 // 2 * (h r^2 E(r) + (h r - (1/2 - h))), h = 2^(k-1): the large parts are summed first, since they
 // cancel for k = 1.
 static nsi_id lower_expm1(ns_graph* g, nsi_id x) {
-    x = clamp(g, x, exp_low, exp_high);
+    x = lower_clamp(g, x, exp_low, exp_high);
     exponent e = reduce_exponent(g, x, NSI_NONE);
     nsi_id h = half_power(g, e.k);
     nsi_id rest = POLYNOMIAL(e.r, expm1_r);
@@ -287,7 +287,7 @@ static const double coth_z[] = {
 // ln2 needs one part only: k times what is missing of it, 2^-56, changes the result by 0.3 ulp for
 // k = 1 and less beyond, where tanh flattens.
 static nsi_id lower_tanh(ns_graph* g, nsi_id x) {
-    x = clamp(g, x, -20.0, 20.0);
+    x = lower_clamp(g, x, -20.0, 20.0);
     nsi_id k = nearest(g, x, 2.0 * one_over_ln2);
     nsi_id u = FNMA(k, K(0.5 * ln2_1), x);
     nsi_id s = POW2I(k);
@@ -325,9 +325,9 @@ typedef struct magnitude {
 // The exponent of x*sqrt2 is that of x rounded to nearest, which centres 1 + f without a select.
 static magnitude split_magnitude(ns_graph* g, nsi_id x) {
     nsi_id small = LT(x, K(1.0));
-    x = MUL(x, choose(g, small, 0x1p54, 0x1p-54));
+    x = MUL(x, lower_choose(g, small, 0x1p54, 0x1p-54));
     nsi_id exponent_of_x = EXPONENT(MUL(x, K(sqrt2)));
-    nsi_id scaled_by = choose(g, small, 54.0, -54.0);
+    nsi_id scaled_by = lower_choose(g, small, 54.0, -54.0);
     magnitude m;
     m.minus_k = SUB(scaled_by, exponent_of_x);
     nsi_id power = POW2I(NEG(exponent_of_x));
@@ -355,7 +355,7 @@ static nsi_id log_of(ns_graph* g, magnitude m) {
 static nsi_id log_edges(ns_graph* g, nsi_id x, double low, nsi_id y) {
     // x - DBL_MAX is below any logarithm but for infinite x.
     y = MAX(y, SUB(x, K(DBL_MAX)));
-    nsi_id edge = choose(g, EQ(x, K(low)), -infinity, not_a_number);
+    nsi_id edge = lower_choose(g, EQ(x, K(low)), -infinity, not_a_number);
     nsi_id inside = LT(K(low), x);
     return SELECT(inside, y, edge);
 }
@@ -438,7 +438,7 @@ static nsi_id lower_atan(ns_graph* g, nsi_id x) {
     nsi_id numerator = MIN(one, abs_x);
     nsi_id denominator = MAX(one, abs_x);
     nsi_id a = atan_of_ratio(g, numerator, denominator);
-    nsi_id base = choose(g, LT(one, abs_x), half_pi_1, 0.0);
+    nsi_id base = lower_choose(g, LT(one, abs_x), half_pi_1, 0.0);
     return angle_from(g, base, a, x);
 }
 
@@ -451,7 +451,7 @@ static nsi_id lower_atan2(ns_graph* g, nsi_id y, nsi_id x) {
     denominator = MAX(K(0x1p-1074), denominator);
     nsi_id c = atan_of_ratio(g, numerator, denominator);
     c = COPYSIGN(c, x);
-    nsi_id base = choose(g, LT(x, K(0.0)), -2.0 * half_pi_1, 0.0);
+    nsi_id base = lower_choose(g, LT(x, K(0.0)), -2.0 * half_pi_1, 0.0);
     nsi_id steep = LT(abs_x, abs_y);
     base = SELECT(steep, K(half_pi_1), base);
     return angle_from(g, base, c, y);
@@ -485,7 +485,7 @@ static nsi_id arc_from(ns_graph* g, nsi_id base, nsi_id m, nsi_id zb) {
 
 static nsi_id lower_asin(ns_graph* g, nsi_id x) {
     arc a = reduce_arc(g, x);
-    nsi_id base = choose(g, a.large, half_pi_1, 0.0);
+    nsi_id base = lower_choose(g, a.large, half_pi_1, 0.0);
     nsi_id minus_twice_t = NEG(a.twice_t);
     nsi_id m = SELECT(a.large, minus_twice_t, ABS(x));
     return COPYSIGN(arc_from(g, base, m, a.zb), x);
@@ -493,7 +493,7 @@ static nsi_id lower_asin(ns_graph* g, nsi_id x) {
 
 static nsi_id lower_acos(ns_graph* g, nsi_id x) {
     arc a = reduce_arc(g, x);
-    nsi_id base = choose(g, LT(x, K(0.0)), 2.0 * half_pi_1, 0.0);
+    nsi_id base = lower_choose(g, LT(x, K(0.0)), 2.0 * half_pi_1, 0.0);
     base = SELECT(a.large, base, K(half_pi_1));
     nsi_id minus_x = NEG(x);
     nsi_id m = SELECT(a.large, COPYSIGN(a.twice_t, x), minus_x);
@@ -555,7 +555,7 @@ static nsi_id lower_pow(ns_graph* g, nsi_id a, nsi_id b) {
     nsi_id product = MUL(b, log_high);
     nsi_id y_tail = FMS(b, log_high, product);
     y_tail = FMA(b, log_low, y_tail);
-    nsi_id y = clamp(g, product, exp_low, exp_high);
+    nsi_id y = lower_clamp(g, product, exp_low, exp_high);
     y_tail = SELECT(EQ(y, product), y_tail, zero);
     exponent e = reduce_exponent(g, y, y_tail);
     nsi_id twice = exp_reduced(g, e.r, 2.0);
@@ -564,7 +564,7 @@ static nsi_id lower_pow(ns_graph* g, nsi_id a, nsi_id b) {
     // Negative a: the sign is + for even b, - for odd b, and there is no value for other b.
     nsi_id parity = FLOOR(MUL(b, K(0.5)));
     parity = FNMA(parity, K(2.0), b);
-    nsi_id sign = choose(g, EQ(parity, one), -1.0, not_a_number);
+    nsi_id sign = lower_choose(g, EQ(parity, one), -1.0, not_a_number);
     sign = SELECT(EQ(parity, zero), one, sign);
     sign = SELECT(EQ(FLOOR(b), b), sign, K(not_a_number)); // parity rounds for b near an integer
     sign = SELECT(LT(a, zero), sign, one);
@@ -617,14 +617,14 @@ typedef struct lowering {
     uint8_t* live;
 } lowering;
 
-static bool is_mask(const ns_graph* g, nsi_id id) {
+static bool gives_mask(const ns_graph* g, nsi_id id) {
     return (nsi_ops[g->nodes.data[id].op].flags & NSI_FLAG_MASK) != 0;
 }
 
 static nsi_id as_number(lowering* l, nsi_id old) {
     nsi_id id = l->map[old];
     if (l->numbers[old] == NSI_NONE) {
-        l->numbers[old] = is_mask(l->to, id) ? choose(l->to, id, 1.0, 0.0) : id;
+        l->numbers[old] = gives_mask(l->to, id) ? lower_choose(l->to, id, 1.0, 0.0) : id;
     }
     return l->numbers[old];
 }
@@ -632,7 +632,7 @@ static nsi_id as_number(lowering* l, nsi_id old) {
 static nsi_id as_mask(lowering* l, nsi_id old) {
     ns_graph* g = l->to;
     nsi_id id = l->map[old];
-    if (is_mask(g, id) || g->nodes.data[id].op == NSI_CONST) return id;
+    if (gives_mask(g, id) || g->nodes.data[id].op == NSI_CONST) return id;
     return NE(id, K(0.0));
 }
 
@@ -694,6 +694,7 @@ ns_status nsi_pass_lower(const ns_graph* g, ns_graph** out, ns_error* error) {
     ns_status status = nsi_graph_clone_ports(g, &l.to, error);
     if (status != NS_OK) return status;
 
+    // Node by node; an operation that becomes several keeps its own rounding.
     const ns_allocator* memory = &g->allocator;
     const uint32_t count = g->nodes.count;
     l.map = nsi_alloc(memory, ((size_t)count + 1) * sizeof *l.map);
@@ -718,6 +719,8 @@ ns_status nsi_pass_lower(const ns_graph* g, ns_graph** out, ns_error* error) {
     } else {
         nsi_graph_fail_nomem(l.to);
     }
+
+    // From here on the graph cannot be differentiated.
     nsi_free(memory, l.map);
     nsi_free(memory, l.numbers);
     nsi_free(memory, l.live);

@@ -63,6 +63,8 @@ static const nsi_target* choose_target(const nsi_code* code, uint32_t lanes, con
 ns_status nsi_native_build(const nsi_code* code, uint32_t form, nsi_native* out, const char** why,
                            ns_error* error) {
     *out = (nsi_native){0};
+
+    // Machine code and its constants.
     uint32_t lanes = nsi_lane_counts[form];
     const nsi_target* target = choose_target(code, lanes, why);
     if (!target) return NS_OK;

@@ -55,7 +55,7 @@ static void report(parser* p, ns_status status, const char* at, const char* form
 #define fail_with(p, status, at, ...) (report(p, status, at, __VA_ARGS__), false)
 #define fail(p, at, ...) fail_with(p, NS_ERR_PARSE, at, __VA_ARGS__)
 
-static bool fail_nomem(parser* p) {
+static bool parse_fail_nomem(parser* p) {
     return fail_with(p, NS_ERR_NOMEM, p->at, "%s", ns_status_text(NS_ERR_NOMEM));
 }
 
@@ -89,19 +89,19 @@ static const char* plural(uint32_t n) {
 
 // ---- pieces of a line ----------------------------------------------------------------------
 
-static bool is_digit(char c) {
+static bool is_graph_digit(char c) {
     return c >= '0' && c <= '9';
 }
-static bool is_blank(char c) {
+static bool is_graph_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r';
 }
-static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c);
+static bool is_graph_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_graph_digit(c);
 }
 
 // Skip blanks; false at the end of the line or at a comment.
 static bool more(parser* p) {
-    while (p->at < p->line_end && is_blank(*p->at)) p->at++;
+    while (p->at < p->line_end && is_graph_blank(*p->at)) p->at++;
     return p->at < p->line_end && *p->at != '#';
 }
 
@@ -111,13 +111,13 @@ static bool next_is(parser* p, char c) {
 
 static const char* end_of_word(const parser* p) {
     const char* at = p->at;
-    while (at < p->line_end && is_word(*at)) at++;
+    while (at < p->line_end && is_graph_word(*at)) at++;
     return at;
 }
 
 static const char* end_of_token(const parser* p) {
     const char* at = p->at;
-    while (at < p->line_end && !is_blank(*at) && *at != '#') at++;
+    while (at < p->line_end && !is_graph_blank(*at) && *at != '#') at++;
     return at;
 }
 
@@ -134,7 +134,7 @@ static bool read_char(parser* p, char c, const char* what) {
 }
 
 // A word, whose length is returned; 0 after failing.
-static size_t read_word(parser* p, const char** word, const char* what) {
+static size_t parse_word(parser* p, const char** word, const char* what) {
     *word = more(p) ? p->at : NULL;
     size_t length = *word ? (size_t)(end_of_word(p) - p->at) : 0;
     if (length == 0) {
@@ -150,11 +150,11 @@ static bool word_is(const char* word, size_t length, const char* wanted) {
 }
 
 // A decimal number up to `limit`.
-static bool read_number(parser* p, uint32_t limit, uint32_t* out, const char* what) {
-    if (!more(p) || !is_digit(*p->at)) return fail_expected(p, what);
+static bool parse_graph_number(parser* p, uint32_t limit, uint32_t* out, const char* what) {
+    if (!more(p) || !is_graph_digit(*p->at)) return fail_expected(p, what);
     const char* start = p->at;
     uint64_t value = 0;
-    for (; p->at < p->line_end && is_digit(*p->at); p->at++) {
+    for (; p->at < p->line_end && is_graph_digit(*p->at); p->at++) {
         if (value <= limit) value = value * 10 + (uint64_t)(*p->at - '0');
     }
     if (value > limit) {
@@ -167,14 +167,14 @@ static bool read_number(parser* p, uint32_t limit, uint32_t* out, const char* wh
 
 static bool read_id(parser* p, uint32_t* id) {
     if (!read_char(p, '%', "a node such as %0")) return false;
-    if (p->at == p->line_end || !is_digit(*p->at)) {
+    if (p->at == p->line_end || !is_graph_digit(*p->at)) {
         return fail(p, p->at, "\"%%\" without a number; nodes are called %%0, %%1, ...");
     }
-    return read_number(p, MAX_ID, id, "the number of a node");
+    return parse_graph_number(p, MAX_ID, id, "the number of a node");
 }
 
 static int hex_digit(char c) {
-    if (is_digit(c)) return c - '0';
+    if (is_graph_digit(c)) return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
@@ -197,7 +197,7 @@ static bool read_escape(parser* p, char* out) {
 }
 
 // A quoted string, into p->name; `start` receives where it stands.
-static bool read_name(parser* p, const char** start) {
+static bool parse_graph_name(parser* p, const char** start) {
     if (!read_char(p, '"', "a name in double quotes")) return false;
     *start = p->at - 1;
     size_t length = 0;
@@ -248,7 +248,7 @@ static bool define(parser* p, uint32_t id, nsi_id node) {
     const ns_allocator* allocator = &p->g->allocator;
     return (nsi_array_push(allocator, &p->definitions, entry) &&
             nsi_index_insert(allocator, &p->index, id_hash(id), p->definitions.count - 1)) ||
-           fail_nomem(p);
+           parse_fail_nomem(p);
 }
 
 // A node defined before: a number, or a block.
@@ -280,7 +280,7 @@ static bool read_operands(parser* p) {
     while (next_is(p, '%')) {
         nsi_id operand;
         if (!read_operand(p, false, &operand)) return false;
-        if (!nsi_array_push(&p->g->allocator, &p->operands, operand)) return fail_nomem(p);
+        if (!nsi_array_push(&p->g->allocator, &p->operands, operand)) return parse_fail_nomem(p);
     }
     return true;
 }
@@ -309,7 +309,7 @@ static bool parse_input_node(parser* p, nsi_id* out) {
     more(p);
     const char* start = p->at;
     uint32_t number = 0;
-    if (!read_number(p, UINT32_MAX, &number, "the number of an input")) return false;
+    if (!parse_graph_number(p, UINT32_MAX, &number, "the number of an input")) return false;
     if (number >= p->g->inputs.count) {
         return fail(p, start, "there is no input %u; %u are declared on earlier lines", number,
                     p->g->inputs.count);
@@ -324,7 +324,8 @@ static bool parse_out(parser* p, nsi_id* out) {
     more(p);
     const char* start = p->at;
     uint32_t output = 0, noutput = p->g->blocks.data[p->g->nodes.data[block].a].noutput;
-    if (!read_number(p, UINT32_MAX, &output, "the number of an output of the block")) return false;
+    if (!parse_graph_number(p, UINT32_MAX, &output, "the number of an output of the block"))
+        return false;
     if (output >= noutput) {
         return fail(p, start, "the block has no output %u; it has %u, counted from 0", output,
                     noutput);
@@ -351,14 +352,14 @@ static bool parse_range(parser* p, const char* keyword, const nsi_arrays* arrays
     p->at = end;
     if (!read_char(p, '@', "an array such as @0+0")) return false;
     start = p->at;
-    if (!read_number(p, UINT32_MAX, array, "the number of an array")) return false;
+    if (!parse_graph_number(p, UINT32_MAX, array, "the number of an array")) return false;
     if (*array >= arrays->count) {
         return fail(p, start, "there is no array @%u; %u are declared on earlier lines", *array,
                     arrays->count);
     }
     if (!read_char(p, '+', "+ and an offset")) return false;
     start = p->at;
-    if (!read_number(p, UINT32_MAX, offset, "the offset")) return false;
+    if (!parse_graph_number(p, UINT32_MAX, offset, "the offset")) return false;
     uint32_t size = arrays->data[*array].size;
     if (*offset > size || length > size - *offset) {
         return fail(p, start, "%u elements from offset %u on do not fit; the array has %u", length,
@@ -371,14 +372,14 @@ static bool parse_params(parser* p, nsi_block* block) {
     const nsi_block_kind* kind = block->kind;
     for (uint32_t k = 0; k < kind->nparam; k++) {
         const char* word;
-        size_t length = read_word(p, &word, kind->param_names[k]);
+        size_t length = parse_word(p, &word, kind->param_names[k]);
         if (length == 0) return false;
         if (!word_is(word, length, kind->param_names[k])) {
             return fail(p, word, "found \"%s\"; parameter %u of block %s is %s",
                         quoted(word, word + length).text, k + 1, kind->name, kind->param_names[k]);
         }
         if (!read_char(p, '=', "=") ||
-            !read_number(p, UINT32_MAX, &block->params[k], kind->param_names[k])) {
+            !parse_graph_number(p, UINT32_MAX, &block->params[k], kind->param_names[k])) {
             return false;
         }
     }
@@ -388,7 +389,7 @@ static bool parse_params(parser* p, nsi_block* block) {
 // "dense nin=4 nout=10 (%0 %1 %2 %3) from @0+0"
 static bool parse_block(parser* p, nsi_id* out) {
     const char* word;
-    size_t length = read_word(p, &word, "the kind of the block, such as dense");
+    size_t length = parse_word(p, &word, "the kind of the block, such as dense");
     if (length == 0) return false;
     nsi_block block = {.kind = nsi_block_kind_find(word, length)};
     if (!block.kind) {
@@ -396,6 +397,7 @@ static bool parse_block(parser* p, nsi_id* out) {
                     quoted(word, word + length).text);
     }
 
+    // Parameters, from which all sizes follow.
     if (!parse_params(p, &block)) return false;
     nsi_block_sizes sizes;
     if (!block.kind->sizes(block.params, &sizes)) {
@@ -405,6 +407,7 @@ static bool parse_block(parser* p, nsi_id* out) {
                     block.kind->name);
     }
 
+    // Inputs.
     more(p);
     const char* start = p->at;
     if (!read_char(p, '(', "( and the inputs of the block") || !read_operands(p) ||
@@ -418,6 +421,7 @@ static bool parse_block(parser* p, nsi_id* out) {
     block.ninput = sizes.ninput;
     block.inputs = p->operands.data;
 
+    // Arrays it reads and adds to.
     if (!parse_range(p, "from", &p->g->arrays, sizes.source, &block.source, &block.source_offset) ||
         !parse_range(p, "into", &p->g->sinks, sizes.sink, &block.sink, &block.sink_offset)) {
         return false;
@@ -470,7 +474,7 @@ static bool parse_definition(parser* p) {
                     earlier->line);
     }
     if (!read_char(p, '=', "= and an operation")) return false;
-    size_t length = read_word(p, &word, "an operation such as add");
+    size_t length = parse_word(p, &word, "an operation such as add");
     if (length == 0) return false;
 
     nsi_id node = NSI_NONE;
@@ -485,7 +489,7 @@ static bool parse_definition(parser* p) {
 // ---- ports ---------------------------------------------------------------------------------
 
 static bool read_new_name(parser* p, nsi_port_kind kind, const char** start) {
-    if (!read_name(p, start)) return false;
+    if (!parse_graph_name(p, start)) return false;
     if (nsi_graph_find(p->g, kind, p->name) == NSI_NONE) return true;
     return fail(p, *start, "%s is taken already; names must differ", quoted(*start, p->at).text);
 }
@@ -512,13 +516,13 @@ static bool parse_array(parser* p, nsi_port_kind kind) {
     const char *start, *word;
     uint32_t size = 0;
     if (!read_new_name(p, kind, &start) ||
-        !read_number(p, NSI_MAX_ARRAY, &size, "the size of an array")) {
+        !parse_graph_number(p, NSI_MAX_ARRAY, &size, "the size of an array")) {
         return false;
     }
     if (size == 0) return fail(p, start, "the array has size 0; it must be at least 1");
-    bool per_lane = more(p) && is_word(*p->at);
+    bool per_lane = more(p) && is_graph_word(*p->at);
     if (per_lane) {
-        size_t length = read_word(p, &word, "per_lane");
+        size_t length = parse_word(p, &word, "per_lane");
         if (!word_is(word, length, "per_lane")) {
             p->at = word;
             return fail_expected(p, "per_lane or the end of the line");
@@ -545,14 +549,14 @@ static bool parse_header(parser* p) {
     uint32_t version = 0;
     more(p);
     const char* start = p->at;
-    if (!read_number(p, UINT32_MAX, &version, "the version of the form, 1")) return false;
+    if (!parse_graph_number(p, UINT32_MAX, &version, "the version of the form, 1")) return false;
     if (version != 1) {
         return fail(p, start, "version %u of the form is not known; this library reads version 1",
                     version);
     }
     p->has_header = true;
     if (more(p) && *p->at == 'l') {
-        size_t length = read_word(p, &word, "lowered");
+        size_t length = parse_word(p, &word, "lowered");
         if (!word_is(word, length, "lowered")) {
             p->at = word;
             return fail_expected(p, "lowered or the end of the line");
@@ -606,6 +610,7 @@ ns_status ns_graph_parse(const char* text, size_t size, const char* name,
     p.status = ns_graph_create(allocator, &p.g, error);
     if (p.status != NS_OK) return p.status;
 
+    // Line by line, up to the first that is wrong.
     while (p.line < p.end && parse_line(&p)) {
     }
     if (p.status == NS_OK && !p.has_header) {
@@ -614,6 +619,7 @@ ns_status ns_graph_parse(const char* text, size_t size, const char* name,
                "the text has no graph; a graph starts with the line \"graph 1\"");
     }
 
+    // A graph that is wrong is not handed out.
     nsi_array_free(&p.g->allocator, &p.definitions);
     nsi_array_free(&p.g->allocator, &p.operands);
     nsi_index_free(&p.g->allocator, &p.index);

@@ -23,7 +23,7 @@ typedef struct printer {
 
 // Printable ASCII stays; a quote, a backslash and any other byte is escaped, so that no name can
 // end its string or its line.
-static void print_name(nsi_text_builder* text, const char* name) {
+static void print_quoted(nsi_text_builder* text, const char* name) {
     nsi_text_add_bytes(text, "\"", 1);
     for (const char* at = name; *at; at++) {
         unsigned char c = (unsigned char)*at;
@@ -43,7 +43,7 @@ static void print_inputs_before(printer* p, nsi_id i) {
     const nsi_ports* inputs = &p->g->inputs;
     for (; p->ninput < inputs->count && inputs->data[p->ninput].node < i; p->ninput++) {
         nsi_text_add(&p->text, "input ");
-        print_name(&p->text, inputs->data[p->ninput].name);
+        print_quoted(&p->text, inputs->data[p->ninput].name);
         nsi_text_add(&p->text, "\n");
     }
 }
@@ -52,7 +52,7 @@ static void print_arrays(nsi_text_builder* text, const char* what, const nsi_arr
     for (uint32_t k = 0; k < arrays->count; k++) {
         const nsi_array_port* array = &arrays->data[k];
         nsi_text_add(text, "%s ", what);
-        print_name(text, array->name);
+        print_quoted(text, array->name);
         nsi_text_add(text, " %u%s\n", array->size, array->per_lane ? " per_lane" : "");
     }
 }
@@ -129,6 +129,7 @@ ns_status ns_graph_print(const ns_graph* g, ns_text* out, ns_error* error) {
     print_arrays(&p.text, "array", &g->arrays);
     print_arrays(&p.text, "sink", &g->sinks);
 
+    // Nodes, with inputs among them where they were made, so that reading gives the same order.
     for (nsi_id i = 0; i < g->nodes.count && !p.text.failed; i++) {
         if (!live[i]) continue;
         print_inputs_before(&p, i + 1);
@@ -137,7 +138,7 @@ ns_status ns_graph_print(const ns_graph* g, ns_text* out, ns_error* error) {
     print_inputs_before(&p, g->nodes.count);
     for (uint32_t k = 0; k < g->outputs.count; k++) {
         nsi_text_add(&p.text, "output ");
-        print_name(&p.text, g->outputs.data[k].name);
+        print_quoted(&p.text, g->outputs.data[k].name);
         nsi_text_add(&p.text, " %%%u\n", p.numbers[g->outputs.data[k].node]);
     }
 

@@ -35,6 +35,8 @@ ns_status ns_program_build(const ns_graph* graph, const ns_program_options* opti
     double start = nsi_clock_wall();
     ns_program_options defaults = ns_default_program_options();
     if (!options) options = &defaults;
+
+    // Validate the options.
     uint32_t form = lane_form(options->lanes);
     if (form == NSI_LANE_FORMS) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.lanes is %u; allowed are 1, 4, 16, 64",
@@ -45,6 +47,7 @@ ns_status ns_program_build(const ns_graph* graph, const ns_program_options* opti
                         (int)options->backend);
     }
 
+    // Common ground of all backends.
     nsi_code code;
     ns_status status = nsi_code_build(graph, &code, error);
     if (status != NS_OK) return status;
@@ -60,6 +63,8 @@ ns_status ns_program_build(const ns_graph* graph, const ns_program_options* opti
                                       .input_count = code.ninput,
                                       .output_count = code.outputs.count,
                                       .step_count = code.steps.count};
+
+    // Machine code if this machine can, else the interpreter.
     if (options->backend != NS_BACKEND_INTERP) {
         const char* why = "";
         status = nsi_native_build(&code, form, &program->native, &why, error);

@@ -93,6 +93,8 @@ static bool read_by_select(finder* f, uint32_t i) {
 // From the last step to the first, so that all readers of a value have been seen before its step.
 static bool find_owners(finder* f) {
     const nsi_code* code = f->code;
+
+    // Outputs and inputs of blocks are needed whatever a select chooses.
     for (uint32_t k = 0; k < code->outputs.count; k++) read_by(f, code->outputs.data[k], SHARED);
     for (uint32_t i = code->steps.count; i-- > 0;) {
         const nsi_step* step = &code->steps.data[i];
@@ -104,6 +106,8 @@ static bool find_owners(finder* f) {
             for (uint32_t k = 0; k < block->noutput; k++) f->owner[block->first_value + k] = SHARED;
             continue;
         }
+
+        // A step belongs to the one side of a select that alone reads it.
         uint32_t owner = f->owner[NSI_REF_COMPONENT(step->dst)];
         if (is_group(f, owner)) {
             f->groups.data[owner].size++;
@@ -283,6 +287,7 @@ static bool move_steps(finder* f) {
 }
 
 static bool find_regions(finder* f) {
+    // Who reads each value?
     size_t values = (size_t)f->code->nvalue * sizeof(uint32_t);
     f->owner = nsi_alloc(f->memory, values);
     f->condition = nsi_alloc(f->memory, values);
@@ -290,6 +295,8 @@ static bool find_regions(finder* f) {
     memset(f->owner, 0xff, values); // UNREAD
     memset(f->condition, 0xff, values);
     if (!find_owners(f)) return false;
+
+    // Groups that are worth a jump.
     bool found = false;
     for (uint32_t k = 0; k < f->groups.count; k++) {
         f->groups.data[k].kept = f->groups.data[k].size >= NSI_REGION_STEPS;
@@ -297,12 +304,14 @@ static bool find_regions(finder* f) {
     }
     if (!found) return true;
 
+    // Where each could stand, if that keeps its steps together.
     f->ready = nsi_alloc(f->memory, values);
     f->place = nsi_alloc(f->memory, values);
     if (!f->ready || !f->place || !find_anchors(f)) return false;
     place_members(f);
     if (!keep_concentrated(f)) return true;
 
+    // Move them.
     f->members = nsi_alloc(f->memory, f->inside.count * sizeof(nsi_step));
     if (!f->members) return false;
     collect_members(f);

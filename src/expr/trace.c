@@ -97,17 +97,17 @@ ns_expr ns_const(double value) {
 
 // ---- operations ----------------------------------------------------------------------------
 
-static ns_expr make(nsi_op op, ns_expr a, ns_expr b, ns_expr c) {
+static ns_expr trace_node(nsi_op op, ns_expr a, ns_expr b, ns_expr c) {
     return current ? (ns_expr){nsi_make(current, op, a.id, b.id, c.id)} : invalid;
 }
 
 #define UNARY(name, OP)                                                                            \
     ns_expr name(ns_expr a) {                                                                      \
-        return make(OP, a, invalid, invalid);                                                      \
+        return trace_node(OP, a, invalid, invalid);                                                \
     }
 #define BINARY(name, OP)                                                                           \
     ns_expr name(ns_expr a, ns_expr b) {                                                           \
-        return make(OP, a, b, invalid);                                                            \
+        return trace_node(OP, a, b, invalid);                                                      \
     }
 
 UNARY(ns_neg, NSI_NEG)
@@ -153,11 +153,11 @@ ns_expr ns_ge(ns_expr a, ns_expr b) {
     return ns_le(b, a);
 }
 ns_expr ns_fma(ns_expr a, ns_expr b, ns_expr c) {
-    return make(NSI_FMA, a, b, c);
+    return trace_node(NSI_FMA, a, b, c);
 }
 
 ns_expr ns_select(ns_expr condition, ns_expr then, ns_expr otherwise) {
-    return make(NSI_SELECT, condition, then, otherwise);
+    return trace_node(NSI_SELECT, condition, then, otherwise);
 }
 
 // ---- safe forms ----------------------------------------------------------------------------

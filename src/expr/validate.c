@@ -11,6 +11,8 @@ static ns_status check_block(const ns_graph* g, uint32_t i, ns_error* error) {
     const nsi_block* block = &g->blocks.data[g->nodes.data[i].a];
     nsi_block_sizes sizes;
     if (!block->kind->sizes(block->params, &sizes)) return bad_node(error, i, "bad parameters");
+
+    // Numbers and arrays as its parameters say.
     if (sizes.ninput != block->ninput || sizes.noutput != block->noutput) {
         return bad_node(error, i, "block sizes differ from its parameters");
     }
@@ -27,6 +29,8 @@ static ns_status check_block(const ns_graph* g, uint32_t i, ns_error* error) {
                                                             g->sinks.data[block->sink].size)) {
         return bad_node(error, i, "array output out of range");
     }
+
+    // Inputs come before it, as numbers.
     for (uint32_t k = 0; k < block->ninput; k++) {
         if (block->inputs[k] >= i) return bad_node(error, i, "block input not before the block");
         if (g->nodes.data[block->inputs[k]].op == NSI_BLOCK) {
@@ -37,6 +41,7 @@ static ns_status check_block(const ns_graph* g, uint32_t i, ns_error* error) {
 }
 
 ns_status nsi_graph_validate(const ns_graph* g, ns_error* error) {
+    // Nodes: ports, blocks, and operands that come before their use.
     for (uint32_t i = 0; i < g->nodes.count; i++) {
         const nsi_node* node = &g->nodes.data[i];
         if (node->op >= NSI_OP_COUNT) return bad_node(error, i, "unknown operation");
@@ -62,6 +67,8 @@ ns_status nsi_graph_validate(const ns_graph* g, ns_error* error) {
             }
         }
     }
+
+    // Outputs.
     for (uint32_t k = 0; k < g->outputs.count; k++) {
         nsi_id node = g->outputs.data[k].node;
         if (node >= g->nodes.count || g->nodes.data[node].op == NSI_BLOCK) {

@@ -20,7 +20,7 @@ static const uint64_t bit_patterns[BITS_COUNT] = {
 
 // ---- addresses and instructions ------------------------------------------------------------
 
-static x86_rm at(const nsi_regalloc* ra, uint32_t place) {
+static x86_rm address_of(const nsi_regalloc* ra, uint32_t place) {
     static const uint8_t base[4] = {[NSI_BASE_WORK] = X86_RDX,
                                     [NSI_BASE_INPUT] = X86_RDI,
                                     [NSI_BASE_CONST] = X86_RCX,
@@ -29,25 +29,25 @@ static x86_rm at(const nsi_regalloc* ra, uint32_t place) {
                     (int32_t)(NSI_REF_COMPONENT(place) * ra->lanes * 8)};
 }
 
-static x86_rm bits(const nsi_regalloc* ra, uint32_t pattern) {
+static x86_rm pattern_at(const nsi_regalloc* ra, uint32_t pattern) {
     return (x86_rm){
         true, X86_RCX,
         (int32_t)(ra->code->consts.count * ra->lanes * 8 + pattern * NSI_PATTERN_BYTES)};
 }
 
 static x86_rm rm_of(const nsi_regalloc* ra, nsi_location location) {
-    return location.memory ? at(ra, location.place) : x86_reg(location.reg);
+    return location.memory ? address_of(ra, location.place) : x86_reg(location.reg);
 }
 
 // Arithmetic on doubles: packed for four lanes, scalar for one.
-static void arithmetic(nsi_regalloc* ra, uint8_t opcode, uint32_t dst, uint32_t a, x86_rm rm) {
+static void emit_arithmetic(nsi_regalloc* ra, uint8_t opcode, uint32_t dst, uint32_t a, x86_rm rm) {
     bool wide = ra->lanes == 4;
     x86_op op = {X86_MAP_0F, wide ? X86_PREFIX_66 : X86_PREFIX_F2, opcode, false, wide};
     x86_vex(&ra->machine, op, dst, a, rm);
 }
 
 // Bitwise operations have no scalar form; the upper half is ignored.
-static void bitwise(nsi_regalloc* ra, uint8_t opcode, uint32_t dst, uint32_t a, x86_rm rm) {
+static void emit_bitwise(nsi_regalloc* ra, uint8_t opcode, uint32_t dst, uint32_t a, x86_rm rm) {
     x86_op op = {X86_MAP_0F, X86_PREFIX_66, opcode, false, ra->lanes == 4};
     x86_vex(&ra->machine, op, dst, a, rm);
 }
@@ -68,16 +68,17 @@ enum {
 };
 enum { CMP_EQ = 0x00, CMP_LT = 0x11, CMP_LE = 0x12, CMP_NE = 0x04 }; // quiet
 
-static void copy(nsi_regalloc* ra, uint32_t dst, uint32_t src) {
-    if (dst != src) bitwise(ra, 0x28, dst, 0, x86_reg(src)); // vmovapd
+static void emit_copy(nsi_regalloc* ra, uint32_t dst, uint32_t src) {
+    if (dst != src) emit_bitwise(ra, 0x28, dst, 0, x86_reg(src)); // vmovapd
 }
 
-static void compare(nsi_regalloc* ra, uint32_t predicate, uint32_t dst, uint32_t a, x86_rm rm) {
-    arithmetic(ra, CMPPD, dst, a, rm);
+static void emit_compare(nsi_regalloc* ra, uint32_t predicate, uint32_t dst, uint32_t a,
+                         x86_rm rm) {
+    emit_arithmetic(ra, CMPPD, dst, a, rm);
     x86_byte(&ra->machine, predicate);
 }
 
-static void round_to(nsi_regalloc* ra, uint32_t mode, uint32_t dst, uint32_t a) {
+static void emit_round(nsi_regalloc* ra, uint32_t mode, uint32_t dst, uint32_t a) {
     bool wide = ra->lanes == 4;
     x86_op op = {X86_MAP_0F3A, X86_PREFIX_66, wide ? 0x09 : 0x0b, false, wide};
     x86_vex(&ra->machine, op, dst, wide ? 0 : a, x86_reg(a));
@@ -85,13 +86,15 @@ static void round_to(nsi_regalloc* ra, uint32_t mode, uint32_t dst, uint32_t a) 
 }
 
 // Shift each 64-bit element: left (/6) or right (/2).
-static void shift(nsi_regalloc* ra, uint32_t extension, uint32_t dst, uint32_t a, uint32_t count) {
+static void emit_shift(nsi_regalloc* ra, uint32_t extension, uint32_t dst, uint32_t a,
+                       uint32_t count) {
     x86_op op = {X86_MAP_0F, X86_PREFIX_66, 0x73, false, ra->lanes == 4};
     x86_vex(&ra->machine, op, extension, dst, x86_reg(a));
     x86_byte(&ra->machine, count);
 }
 
-static void blend(nsi_regalloc* ra, uint32_t dst, uint32_t otherwise, x86_rm then, uint32_t mask) {
+static void emit_blend(nsi_regalloc* ra, uint32_t dst, uint32_t otherwise, x86_rm then,
+                       uint32_t mask) {
     x86_op op = {X86_MAP_0F3A, X86_PREFIX_66, 0x4b, false, ra->lanes == 4};
     x86_vex(&ra->machine, op, dst, otherwise, then);
     x86_byte(&ra->machine, mask << 4);
@@ -117,18 +120,18 @@ static uint32_t emit_binary(nsi_regalloc* ra, nsi_step_operands* o, nsi_op op) {
 
     uint32_t dst = nsi_regalloc_result(ra, o);
     switch (op) {
-    case NSI_ADD: arithmetic(ra, ADDPD, dst, first, second); break;
-    case NSI_SUB: arithmetic(ra, SUBPD, dst, first, second); break;
-    case NSI_MUL: arithmetic(ra, MULPD, dst, first, second); break;
-    case NSI_DIV: arithmetic(ra, DIVPD, dst, first, second); break;
-    case NSI_MIN: arithmetic(ra, MINPD, dst, first, second); break;
-    case NSI_MAX: arithmetic(ra, MAXPD, dst, first, second); break;
-    case NSI_LT: compare(ra, CMP_LT, dst, first, second); break;
-    case NSI_LE: compare(ra, CMP_LE, dst, first, second); break;
-    case NSI_EQ: compare(ra, CMP_EQ, dst, first, second); break;
-    case NSI_NE: compare(ra, CMP_NE, dst, first, second); break;
-    case NSI_AND: bitwise(ra, ANDPD, dst, first, second); break;
-    case NSI_OR: bitwise(ra, ORPD, dst, first, second); break;
+    case NSI_ADD: emit_arithmetic(ra, ADDPD, dst, first, second); break;
+    case NSI_SUB: emit_arithmetic(ra, SUBPD, dst, first, second); break;
+    case NSI_MUL: emit_arithmetic(ra, MULPD, dst, first, second); break;
+    case NSI_DIV: emit_arithmetic(ra, DIVPD, dst, first, second); break;
+    case NSI_MIN: emit_arithmetic(ra, MINPD, dst, first, second); break;
+    case NSI_MAX: emit_arithmetic(ra, MAXPD, dst, first, second); break;
+    case NSI_LT: emit_compare(ra, CMP_LT, dst, first, second); break;
+    case NSI_LE: emit_compare(ra, CMP_LE, dst, first, second); break;
+    case NSI_EQ: emit_compare(ra, CMP_EQ, dst, first, second); break;
+    case NSI_NE: emit_compare(ra, CMP_NE, dst, first, second); break;
+    case NSI_AND: emit_bitwise(ra, ANDPD, dst, first, second); break;
+    case NSI_OR: emit_bitwise(ra, ORPD, dst, first, second); break;
     default: NS_ASSERT(false && "binary operation without an encoding");
     }
     return dst;
@@ -138,20 +141,20 @@ static uint32_t emit_unary(nsi_regalloc* ra, nsi_step_operands* o, nsi_op op) {
     uint32_t a = nsi_regalloc_register(ra, o->entity[0], &o->pinned);
     uint32_t dst = nsi_regalloc_result(ra, o);
     switch (op) {
-    case NSI_NEG: bitwise(ra, XORPD, dst, a, bits(ra, BITS_SIGN)); break;
-    case NSI_ABS: bitwise(ra, ANDPD, dst, a, bits(ra, BITS_MAGNITUDE)); break;
-    case NSI_NOT: bitwise(ra, XORPD, dst, a, bits(ra, BITS_ONES)); break;
-    case NSI_SQRT: arithmetic(ra, SQRTPD, dst, ra->lanes == 4 ? 0 : a, x86_reg(a)); break;
-    case NSI_FLOOR: round_to(ra, 1, dst, a); break;
-    case NSI_ROUND: round_to(ra, 0, dst, a); break;
+    case NSI_NEG: emit_bitwise(ra, XORPD, dst, a, pattern_at(ra, BITS_SIGN)); break;
+    case NSI_ABS: emit_bitwise(ra, ANDPD, dst, a, pattern_at(ra, BITS_MAGNITUDE)); break;
+    case NSI_NOT: emit_bitwise(ra, XORPD, dst, a, pattern_at(ra, BITS_ONES)); break;
+    case NSI_SQRT: emit_arithmetic(ra, SQRTPD, dst, ra->lanes == 4 ? 0 : a, x86_reg(a)); break;
+    case NSI_FLOOR: emit_round(ra, 1, dst, a); break;
+    case NSI_ROUND: emit_round(ra, 0, dst, a); break;
     case NSI_POW2I:
-        arithmetic(ra, ADDPD, dst, a, bits(ra, BITS_EXPONENT));
-        shift(ra, 6, dst, dst, 52);
+        emit_arithmetic(ra, ADDPD, dst, a, pattern_at(ra, BITS_EXPONENT));
+        emit_shift(ra, 6, dst, dst, 52);
         break;
     case NSI_EXPONENT:
-        shift(ra, 2, dst, a, 52);
-        bitwise(ra, ORPD, dst, dst, bits(ra, BITS_TWO52));
-        arithmetic(ra, SUBPD, dst, dst, bits(ra, BITS_EXPONENT));
+        emit_shift(ra, 2, dst, a, 52);
+        emit_bitwise(ra, ORPD, dst, dst, pattern_at(ra, BITS_TWO52));
+        emit_arithmetic(ra, SUBPD, dst, dst, pattern_at(ra, BITS_EXPONENT));
         break;
     default: NS_ASSERT(false && "unary operation without an encoding");
     }
@@ -163,9 +166,9 @@ static uint32_t emit_copysign(nsi_regalloc* ra, nsi_step_operands* o) {
     uint32_t magnitude = nsi_regalloc_register(ra, o->entity[0], &o->pinned);
     uint32_t sign = nsi_regalloc_register(ra, o->entity[1], &o->pinned);
     uint32_t dst = nsi_regalloc_result(ra, o);
-    bitwise(ra, ANDPD, SCRATCH, sign, bits(ra, BITS_SIGN));
-    bitwise(ra, ANDPD, dst, magnitude, bits(ra, BITS_MAGNITUDE));
-    bitwise(ra, ORPD, dst, dst, x86_reg(SCRATCH));
+    emit_bitwise(ra, ANDPD, SCRATCH, sign, pattern_at(ra, BITS_SIGN));
+    emit_bitwise(ra, ANDPD, dst, magnitude, pattern_at(ra, BITS_MAGNITUDE));
+    emit_bitwise(ra, ORPD, dst, dst, x86_reg(SCRATCH));
     return dst;
 }
 
@@ -182,14 +185,14 @@ static uint32_t emit_select(nsi_regalloc* ra, nsi_step_operands* o) {
         x86_rm rm = memory_allowed ? rm_of(ra, nsi_regalloc_anywhere(ra, value, &o->pinned))
                                    : x86_reg(nsi_regalloc_register(ra, value, &o->pinned));
         dst = nsi_regalloc_result(ra, o);
-        bitwise(ra, keep ? ANDPD : ANDNPD, dst, mask, rm);
+        emit_bitwise(ra, keep ? ANDPD : ANDNPD, dst, mask, rm);
         return dst;
     }
     uint32_t no = nsi_regalloc_register(ra, otherwise, &o->pinned);
     x86_rm yes = memory_allowed ? rm_of(ra, nsi_regalloc_anywhere(ra, then, &o->pinned))
                                 : x86_reg(nsi_regalloc_register(ra, then, &o->pinned));
     dst = nsi_regalloc_result(ra, o);
-    blend(ra, dst, no, yes, mask);
+    emit_blend(ra, dst, no, yes, mask);
     return dst;
 }
 
@@ -219,9 +222,9 @@ static uint32_t emit_fused(nsi_regalloc* ra, nsi_step_operands* o, nsi_op op) {
     } else {
         dst = nsi_regalloc_take(ra, o->pinned);
         if (ra->reg[e] == NSI_NO_REGISTER) {
-            arithmetic(ra, 0x10, dst, 0, at(ra, ra->home[e]));
+            emit_arithmetic(ra, 0x10, dst, 0, address_of(ra, ra->home[e]));
         } else {
-            copy(ra, dst, (uint32_t)ra->reg[e]);
+            emit_copy(ra, dst, (uint32_t)ra->reg[e]);
         }
     }
     o->pinned |= 1u << dst; // a result in the making: not yet held
@@ -272,11 +275,11 @@ static uint32_t amd64_step(nsi_regalloc* ra, nsi_step_operands* o, nsi_op op) {
 // ---- moves, jumps and calls ----------------------------------------------------------------
 
 static void amd64_load(nsi_regalloc* ra, uint32_t reg, uint32_t place) {
-    arithmetic(ra, 0x10, reg, 0, at(ra, place));
+    emit_arithmetic(ra, 0x10, reg, 0, address_of(ra, place));
 }
 
 static void amd64_store(nsi_regalloc* ra, uint32_t place, uint32_t reg) {
-    arithmetic(ra, 0x11, reg, 0, at(ra, place));
+    emit_arithmetic(ra, 0x11, reg, 0, address_of(ra, place));
 }
 
 static uint32_t amd64_skip(nsi_regalloc* ra, uint32_t mask, bool when) {
