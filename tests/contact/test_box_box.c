@@ -1,0 +1,208 @@
+// Two boxes: separating axes by support functions, stacks, crossing edges.
+
+#include "base/common.h"
+#include "contact/shapes.h"
+#include "contact/shapes_rig.h"
+#include "support/assert.h"
+#include "support/randomtree.h"
+#include "support/residual.h"
+
+#include <math.h>
+#include <string.h>
+
+// The biases of box_box.c, in the separation.
+static double edge_bias(const body* a, const body* b) {
+    double shortest = INFINITY;
+    for (int i = 0; i < 3; i++) shortest = fmin(shortest, fmin(a->size[i], b->size[i]));
+    return 0.06 * fabs(separation(a, b, false)) + 1.1e-3 * shortest + 1e-12;
+}
+
+static void boxes_touch_where_they_are(void** state) {
+    (void)state;
+    ns_rng rng = ns_rng_seed(4);
+    residual edge_gap = {.name = "gap of crossing edges by support functions",
+                         .tolerance = ROUNDING};
+    residual inside = {.name = "points are in both boxes", .tolerance = ROUNDING};
+    body a = random_body(&rng, NS_GEOM_BOX), b = random_body(&rng, NS_GEOM_BOX);
+    machine m = machine_create(&a, &b);
+    uint32_t edges = 0, faces = 0, apart = 0, missed = 0, most = 0;
+    for (int n = 0; n < 20 * CASES; n++) {
+        touching_boxes(&rng, ns_rng_uniform(&rng, -0.2, 0.05), &a, &b);
+        double want = separation(&a, &b, true), bias = edge_bias(&a, &b);
+        point got[13];
+        machine_run(&m, &a, &b, got);
+        uint32_t count = existing(&m, got);
+        most = count > most ? count : most;
+        if (want > 0.0 && count == 0) {
+            apart++;
+            continue;
+        }
+        if (want < 0.0 && (count == 0 || deepest(&m, got)->gap > 0.0)) {
+            missed++; // allowed only where the bias hides an edge
+            if (want < -bias) fail_msg("no contact at a separation of %g", want);
+            continue;
+        }
+        for (int s = 0; s < 13; s++) {
+            if (got[s].exists == 0.0) continue;
+            const double* normal = got[s].normal;
+            residual_add(&inside, length(normal), 1.0, 1.0);
+            // The normal separates as well as any axis, up to the bias, and points from b to a.
+            double along_normal = separation_along(&a, &b, normal), d[3];
+            if (along_normal < want - bias) {
+                fail_msg("the normal separates by %g instead of %g", along_normal, want);
+            }
+            for (int i = 0; i < 3; i++) d[i] = a.p[i] - b.p[i];
+            assert_true(dot(d, normal) > 0.0);
+            // No gap is below the separation along its normal. The surfaces are where the gap says:
+            // half of it from the position, in the boxes to rounding (and the border of a clip).
+            assert_true(got[s].gap > along_normal - 1e-12);
+            double on_a[3], on_b[3];
+            for (int i = 0; i < 3; i++) {
+                on_a[i] = got[s].position[i] + 0.5 * got[s].gap * normal[i];
+                on_b[i] = got[s].position[i] - 0.5 * got[s].gap * normal[i];
+            }
+            if (s == 12 && want > 0.0) continue; // edges that pass each other
+            residual_add(&inside, fmax(distance(&a, on_a), 2e-6), 2e-6, 1.0);
+            residual_add(&inside, fmax(distance(&b, on_b), 2e-6), 2e-6, 1.0);
+            if (s == 12) {
+                residual_add(&inside, distance(&a, on_a), 0.0, 1.0);
+                residual_add(&inside, distance(&b, on_b), 0.0, 1.0);
+            }
+        }
+        if (got[12].exists != 0.0) {
+            residual_add(&edge_gap, got[12].gap, want, 1.0);
+            assert_int_equal(count, 1);
+            edges++;
+        } else {
+            faces++;
+        }
+    }
+    print_message("%u by faces, %u by edges, %u apart, %u hidden by the bias; up to %u points\n",
+                  faces, edges, apart, missed, most);
+    assert_true(faces > 100 && edges > 100 && most >= 4 && most <= 8);
+    assert_true(missed < 20);
+    residual_check(&edge_gap);
+    residual_check(&inside);
+    machine_free(&m);
+}
+
+// Equal boxes, stacked: four corners, whatever noise there is.
+static void stacked_boxes_have_four_points(void** state) {
+    (void)state;
+    ns_rng rng = ns_rng_seed(5);
+    body b = {.type = NS_GEOM_BOX, .size = {0.5, 0.3, 0.2}};
+    body a = b;
+    machine m = machine_create(&a, &b);
+    for (int n = 0; n < 300; n++) {
+        static const double noises[] = {0.0, 1e-17, 1e-12, 1e-9, 1e-7, 1e-5};
+        double noise = noises[n % 6];
+        a = b;
+        a.p[2] = 0.4 - (n % 2 ? 1e-4 : 0.0);
+        for (int i = 0; i < 3; i++) {
+            a.p[i] += ns_rng_uniform(&rng, -noise, noise);
+            a.w[i] += ns_rng_uniform(&rng, -noise, noise);
+        }
+        point got[13];
+        machine_run(&m, &a, &b, got);
+        uint32_t corners = 0, count = existing(&m, got);
+        // Beyond the border of the clip the corners of both show.
+        assert_true(noise < 1e-6 ? count == 4 : count >= 4 && count <= 8);
+        for (int s = 0; s < 13; s++) {
+            if (got[s].exists == 0.0) continue;
+            assert_true(fabs(got[s].normal[2] - 1.0) < 1e-9);
+            assert_true(got[12].exists == 0.0);
+            assert_true(fabs(got[s].gap - (a.p[2] - 0.4)) < 2.0 * noise + 1e-15);
+            double x = got[s].position[0], y = got[s].position[1], slack = 3.0 * noise + 1e-12;
+            bool at_corner = fabs(fabs(x) - 0.5) < slack && fabs(fabs(y) - 0.3) < slack;
+            assert_true(at_corner || noise > 1e-6);
+            if (at_corner) corners |= 1u << ((x > 0.0) + 2 * (y > 0.0));
+        }
+        assert_int_equal(corners, 15);
+    }
+    // A quarter turn about the vertical, a smaller one on top and below, one that overhangs.
+    const double quarter = acos(-1.0) / 2.0;
+    static const struct {
+        double size[3], x, z, turn;
+        uint32_t points;
+        double reach[2]; // of the common area in x
+    } tops[] = {
+        {{0.3, 0.5, 0.2}, 0.0, 0.4, 1.0, 4, {-0.5, 0.5}},
+        {{0.1, 0.1, 0.1}, 0.0, 0.3, 0.0, 4, {-0.1, 0.1}},
+        {{1.0, 1.0, 0.1}, 0.0, 0.3, 0.0, 4, {-0.5, 0.5}},
+        {{0.5, 0.1, 0.1}, 0.2, 0.3, 0.0, 4, {-0.3, 0.5}},
+        {{0.5, 0.6, 0.1}, -0.2, -0.3, 0.0, 4, {-0.5, 0.3}},
+        {{0.3, 0.3, 0.1}, 0.0, 0.3, 0.0, 4, {-0.3, 0.3}}, // equal in y
+        {{0.5, 0.2, 0.1}, 0.0, 0.3, 0.0, 4, {-0.5, 0.5}}, // equal in x
+    };
+    for (size_t k = 0; k < sizeof tops / sizeof *tops; k++) {
+        a = (body){.type = NS_GEOM_BOX, .p = {tops[k].x, 0, tops[k].z}};
+        memcpy(a.size, tops[k].size, sizeof a.size);
+        a.w[2] = quarter * tops[k].turn;
+        point got[13];
+        machine_run(&m, &a, &b, got);
+        assert_int_equal(existing(&m, got), tops[k].points);
+        double low = INFINITY, high = -INFINITY;
+        for (int s = 0; s < 13; s++) {
+            if (got[s].exists == 0.0) continue;
+            assert_true(fabs(got[s].gap) < 1e-15);
+            assert_true(got[s].normal[2] == (tops[k].z > 0.0 ? 1.0 : -1.0));
+            low = fmin(low, got[s].position[0]), high = fmax(high, got[s].position[0]);
+        }
+        assert_true(fabs(low - tops[k].reach[0]) < 2e-6 && fabs(high - tops[k].reach[1]) < 2e-6);
+    }
+    // Lying at any angle and a little tilted: never by edges, which separate as well to 1e-4 m.
+    for (int n = 0; n < 300; n++) {
+        a = b;
+        a.p[2] = 0.4 - ns_rng_uniform(&rng, 0.0, 2e-4);
+        double tilt[3] = {ns_rng_uniform(&rng, -2e-4, 2e-4), ns_rng_uniform(&rng, -2e-4, 2e-4), 0};
+        double yaw[3] = {0, 0, ns_rng_uniform(&rng, -2.0, 2.0)};
+        compose_rotations(tilt, yaw, a.w);
+        point got[13];
+        machine_run(&m, &a, &b, got);
+        assert_true(got[12].exists == 0.0 && existing(&m, got) >= 4);
+    }
+    // Turned by 45 degrees: an octagon.
+    a = (body){
+        .type = NS_GEOM_BOX, .p = {0, 0, 0.4}, .w = {0, 0, quarter / 2}, .size = {0.3, 0.3, 0.2}};
+    b = (body){.type = NS_GEOM_BOX, .size = {0.3, 0.3, 0.2}};
+    point got[13];
+    machine_run(&m, &a, &b, got);
+    assert_int_equal(existing(&m, got), 8);
+    machine_free(&m);
+}
+
+// Two edges that cross at right angles: b's along y at x = z = 0, turned by 45 degrees about it;
+// a's along x, 0.01 above.
+static void crossing_edges_meet(void** state) {
+    (void)state;
+    const double eighth = acos(-1.0) / 4.0, diagonal = 0.2 * sqrt(2.0);
+    body b = {
+        .type = NS_GEOM_BOX, .p = {0, 0, -diagonal}, .w = {0, eighth, 0}, .size = {0.2, 0.5, 0.2}};
+    body a = {
+        .type = NS_GEOM_BOX, .p = {0, 0, diagonal}, .w = {eighth, 0, 0}, .size = {0.5, 0.2, 0.2}};
+    machine m = machine_create(&a, &b);
+    for (int k = 0; k < 2; k++) {
+        double gap = k ? 0.01 : -0.01;
+        a.p[0] = 0.1, a.p[1] = 0.03, a.p[2] = diagonal + gap;
+        b.p[1] = -0.2;
+        point got[13];
+        machine_run(&m, &a, &b, got);
+        assert_int_equal(existing(&m, got), 1);
+        assert_true(got[12].exists == 1.0 && fabs(got[12].gap - gap) < 1e-15);
+        double want[6] = {0.0, 0.03, 0.5 * gap, 0.0, 0.0, 1.0};
+        for (int i = 0; i < 3; i++) {
+            assert_true(fabs(got[12].position[i] - want[i]) < 1e-14);
+            assert_true(fabs(got[12].normal[i] - want[3 + i]) < 1e-14);
+        }
+    }
+    machine_free(&m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(boxes_touch_where_they_are),
+        cmocka_unit_test(stacked_boxes_have_four_points),
+        cmocka_unit_test(crossing_edges_meet),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
