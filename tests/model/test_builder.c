@@ -1,48 +1,13 @@
 // The model builder: what it accepts, what it says about the rest, and the model it makes.
 
+#include "model/builder_rig.h"
 #include "model/model_data.h"
 #include "support/assert.h"
 #include "support/modelfile.h"
 #include "support/testalloc.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <cmocka.h>
-
-static ns_link_def rod(const char* name, const char* parent) {
-    ns_link_def link = ns_default_link_def();
-    link.name = name;
-    link.parent = parent;
-    link.joint_type = NS_JOINT_REVOLUTE;
-    link.axis[0] = 0.0, link.axis[1] = 2.0, link.axis[2] = 0.0;
-    link.mass = 1.0;
-    link.com[2] = -0.5;
-    link.inertia[0] = link.inertia[1] = 0.02;
-    return link;
-}
-
-static ns_model_builder* new_builder(void) {
-    ns_model_builder* builder = NULL;
-    assert_int_equal(ns_model_builder_create(NULL, &builder, NULL), NS_OK);
-    return builder;
-}
-
-static void add(ns_model_builder* builder, const ns_link_def* link) {
-    ns_error error = {0};
-    must(ns_model_builder_add_link(builder, link, &error), &error);
-}
-
-static ns_model* finish(ns_model_builder* builder) {
-    ns_model* model = NULL;
-    ns_error error = {0};
-    must(ns_model_builder_finish(builder, &model, &error), &error);
-    modelfile_check(model);
-    ns_model_builder_free(builder);
-    return model;
-}
 
 // ---- what is made ------------------------------------------------------------------------------
 
@@ -540,150 +505,6 @@ static void bad_worlds_are_named(void** state) {
     ns_model_builder_free(builder);
 }
 
-// ---- joints that nothing resists ---------------------------------------------------------------
-
-// Finish; the message must name this joint, or NULL when all is well.
-static void expect_unresisted(ns_model_builder* builder, const char* joint) {
-    ns_model* model = NULL;
-    ns_error error = {0};
-    ns_status status = ns_model_builder_finish(builder, &model, &error);
-    if (!joint) {
-        must(status, &error);
-        ns_model_free(model);
-    } else {
-        assert_int_equal(status, NS_ERR_ARGUMENT);
-        assert_null(model);
-        char wanted[100];
-        snprintf(wanted, sizeof wanted, "joint \"%s\": no inertia resists its motion", joint);
-        if (!strstr(error.message, wanted)) fail_msg("%s, not %s", error.message, wanted);
-    }
-    ns_model_builder_free(builder);
-}
-
-static ns_link_def massless(const char* name, const char* parent, ns_joint_type type,
-                            const double axis[3]) {
-    ns_link_def link = ns_default_link_def();
-    link.name = name;
-    link.parent = parent;
-    link.joint_type = type;
-    memcpy(link.axis, axis, sizeof link.axis);
-    return link;
-}
-
-static const double x_axis[3] = {1, 0, 0}, y_axis[3] = {0, 1, 0}, z_axis[3] = {0, 0, 1};
-
-static void a_joint_must_move_mass(void** state) {
-    (void)state;
-    // A massless link at the end.
-    ns_model_builder* builder = new_builder();
-    ns_link_def link = rod("a", NULL);
-    add(builder, &link);
-    link = massless("b", "a", NS_JOINT_PRISMATIC, x_axis);
-    add(builder, &link);
-    expect_unresisted(builder, "b_joint");
-
-    // Armature helps, and so does mass further out.
-    builder = new_builder();
-    link.parent = NULL;
-    link.armature = 0.1;
-    add(builder, &link);
-    expect_unresisted(builder, NULL);
-
-    builder = new_builder();
-    link.armature = 0.0;
-    add(builder, &link);
-    link = massless("weld", "b", NS_JOINT_FIXED, x_axis);
-    link.mass = 1.0;
-    add(builder, &link);
-    expect_unresisted(builder, NULL);
-}
-
-static void mass_on_the_axis_does_not_resist_turning(void** state) {
-    (void)state;
-    ns_link_def link = massless("a", NULL, NS_JOINT_REVOLUTE, z_axis);
-    link.mass = 1.0;
-    link.com[2] = 0.7;
-    ns_model_builder* builder = new_builder();
-    add(builder, &link);
-    expect_unresisted(builder, "a_joint");
-
-    builder = new_builder();
-    link.com[0] = 0.001;
-    add(builder, &link);
-    expect_unresisted(builder, NULL);
-
-    // A point mass cannot be turned about the line to it, so neither a ball nor a free joint will
-    // do.
-    for (ns_joint_type type = NS_JOINT_SPHERICAL; type <= NS_JOINT_FLOATING; type++) {
-        builder = new_builder();
-        link.joint_type = type;
-        add(builder, &link);
-        expect_unresisted(builder, "a_joint");
-    }
-}
-
-static void two_joints_must_not_do_the_same(void** state) {
-    (void)state;
-    // A planar base on massless links is fine, in any direction.
-    for (int parallel = 0; parallel < 2; parallel++) {
-        ns_model_builder* builder = new_builder();
-        const double oblique[3] = {0.6, 0.8, 0.0};
-        ns_link_def link = massless("x", NULL, NS_JOINT_PRISMATIC, oblique);
-        add(builder, &link);
-        link = massless("y", "x", NS_JOINT_PRISMATIC, parallel ? oblique : y_axis);
-        add(builder, &link);
-        link = rod("body", "y");
-        add(builder, &link);
-        link = rod("arm", "body");
-        link.origin.position[2] = -1.0;
-        add(builder, &link);
-        // The one further in is found: the other moves the mass.
-        expect_unresisted(builder, parallel ? "x_joint" : NULL);
-    }
-
-    // Three hinges in one point are a ball; a fourth is too many.
-    static const double* const axes[4] = {x_axis, y_axis, z_axis, x_axis};
-    static const char* const names[4] = {"a", "b", "c", "d"};
-    for (uint32_t count = 3; count <= 4; count++) {
-        ns_model_builder* builder = new_builder();
-        for (uint32_t i = 0; i < count; i++) {
-            ns_link_def link =
-                massless(names[i], i > 0 ? names[i - 1] : NULL, NS_JOINT_REVOLUTE, axes[i]);
-            if (i + 1 == count) {
-                link.mass = 1.0;
-                link.inertia[0] = 0.01, link.inertia[1] = 0.02, link.inertia[2] = 0.025;
-            }
-            add(builder, &link);
-        }
-        expect_unresisted(builder, count == 4 ? "a_joint" : NULL);
-    }
-}
-
-static void followers_may_carry_the_mass(void** state) {
-    (void)state;
-    ns_model_builder* builder = new_builder();
-    ns_link_def link = massless("knob", NULL, NS_JOINT_REVOLUTE, z_axis);
-    add(builder, &link);
-    link = rod("hand", NULL);
-    link.mimic = "knob_joint";
-    add(builder, &link);
-    expect_unresisted(builder, NULL);
-}
-
-static void huge_masses_are_said_to_be(void** state) {
-    (void)state;
-    ns_model_builder* builder = new_builder();
-    ns_link_def link = rod("a", NULL);
-    link.mass = 1e300;
-    link.com[2] = 1e10;
-    add(builder, &link);
-    ns_model* model = NULL;
-    ns_error error;
-    assert_int_equal(ns_model_builder_finish(builder, &model, &error), NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "too large to compute with"));
-    ns_model_builder_free(builder);
-}
-
 // ---- memory ------------------------------------------------------------------------------------
 
 static ns_status build(const ns_allocator* allocator, ns_model** out, ns_error* error) {
@@ -801,11 +622,6 @@ int main(void) {
         cmocka_unit_test(bad_geometries_are_named),
         cmocka_unit_test(bad_actuators_are_named),
         cmocka_unit_test(bad_worlds_are_named),
-        cmocka_unit_test(a_joint_must_move_mass),
-        cmocka_unit_test(mass_on_the_axis_does_not_resist_turning),
-        cmocka_unit_test(two_joints_must_not_do_the_same),
-        cmocka_unit_test(followers_may_carry_the_mass),
-        cmocka_unit_test(huge_masses_are_said_to_be),
         cmocka_unit_test(memory_may_run_out_anywhere),
         cmocka_unit_test(a_failed_builder_stays_failed),
         cmocka_unit_test(limits_left_open_suit_the_inertia),
