@@ -3,6 +3,7 @@
 
 #include "nn/binding.h"
 #include "nn/blueprint_data.h"
+#include "nn/blueprint_rig.h"
 #include "support/assert.h"
 #include "support/check.h"
 #include "support/testalloc.h"
@@ -25,13 +26,6 @@ static ns_formula_def good_formula(void) {
     def.coefficients = two;
     def.ncoefficient = 2;
     return def;
-}
-
-static ns_blueprint* empty_blueprint(void) {
-    ns_blueprint* blueprint = NULL;
-    ns_error error;
-    must(ns_blueprint_create(NULL, &blueprint, &error), &error);
-    return blueprint;
 }
 
 static ns_blueprint* parse(const char* text) {
