@@ -6,6 +6,7 @@
 // of jvp, jvp of vjp and vjp of vjp; then the derivative check compares the backends at that point.
 
 #include "expr/block.h"
+#include "expr/graph_rig.h"
 #include "expr/trace.h"
 #include "neuralsim/neuralsim.h"
 #include "support/assert.h"
@@ -169,11 +170,6 @@ static void run_cases(const edge_case* cases, size_t count) {
 }
 
 #define RUN_CASES(cases) run_cases(cases, sizeof cases / sizeof *cases)
-
-// An operation of the table that has no public function.
-static ns_expr make(nsi_op op, ns_expr a, ns_expr b, ns_expr c) {
-    return (ns_expr){nsi_make(nsi_trace_graph(), op, a.id, b.id, c.id)};
-}
 
 #define FORMULA(name, ...)                                                                         \
     static ns_expr name(const ns_expr* x) {                                                        \
@@ -431,10 +427,6 @@ static void bits_of_a_double(void** state) {
 }
 
 // ---- the branch not taken ------------------------------------------------------------------
-
-static ns_expr k(double value) {
-    return ns_const(value);
-}
 
 FORMULA(g_sqrt, ns_select(ns_gt(x[0], k(0)), ns_sqrt(x[0]), k(0)))
 FORMULA(g_inverse, ns_select(ns_ne(x[0], k(0)), ns_mul(x[1], ns_div(k(1), x[0])), k(0)))
