@@ -4,6 +4,7 @@
 #include "base/common.h"
 #include "neuralsim/hybrid.h"
 #include "neuralsim/sim.h"
+#include "sim/augment_rig.h"
 #include "support/assert.h"
 #include "support/check.h"
 #include "support/modelfile.h"
@@ -18,73 +19,6 @@
 #include <cmocka.h>
 
 // ---- one robot with formulas ---------------------------------------------------------------
-
-typedef struct rig {
-    ns_model* model;
-    ns_blueprint* blueprint;
-    ns_system* system;
-    ns_workspace* work;
-    ns_system_sizes n;
-    uint32_t steps;
-    double *x0, *controls, *weights, *states, *observations;
-} rig;
-
-static ns_blueprint* parse_blueprint(const char* yaml) {
-    ns_blueprint* blueprint = NULL;
-    ns_error error = {0};
-    must(ns_blueprint_parse(yaml, strlen(yaml), "b.yaml", NULL, &blueprint, &error), &error);
-    return blueprint;
-}
-
-// `yaml` NULL: without formulas. The robot stands as its model does; weights are the initial ones.
-static rig rig_make(const char* model, const char* yaml, const ns_system_options* options,
-                    uint32_t steps) {
-    rig r = {.model = modelfile_parse(model), .blueprint = yaml ? parse_blueprint(yaml) : NULL};
-    ns_system_options o = options ? *options : ns_default_system_options();
-    ns_error error = {0};
-    o.blueprint = r.blueprint;
-    must(ns_system_create(r.model, &o, &r.system, &error), &error);
-    r.n = ns_system_get_sizes(r.system);
-    ns_workspace_size size = {.batch = 1, .steps = steps, .threads = 1};
-    must(ns_workspace_create(r.system, &size, &r.work, &error), &error);
-    r.steps = steps;
-    r.weights = doubles(r.n.nw);
-    ns_system_default_weights(r.system, r.weights);
-    r.x0 = doubles(r.n.nx);
-    r.controls = doubles((size_t)steps * r.n.nc);
-    r.states = doubles((size_t)(steps + 1) * r.n.nx);
-    r.observations = doubles((size_t)steps * r.n.ny);
-    ns_model_default_q(r.model, r.x0);
-    return r;
-}
-
-static void rig_free(rig* r) {
-    ns_workspace_free(r->work);
-    ns_system_free(r->system);
-    ns_blueprint_free(r->blueprint);
-    ns_model_free(r->model);
-    free(r->x0), free(r->controls), free(r->weights), free(r->states), free(r->observations);
-}
-
-static ns_rollout_args rig_args(const rig* r) {
-    return (ns_rollout_args){.batch = 1,
-                             .steps = r->steps,
-                             .x0 = r->x0,
-                             .controls = r->controls,
-                             .weights = r->weights,
-                             .states = r->states,
-                             .observations = r->observations};
-}
-
-static void rig_run(rig* r) {
-    ns_rollout_args args = rig_args(r);
-    ns_error error = {0};
-    must(ns_rollout(r->system, r->work, &args, &error), &error);
-}
-
-static const double* state_at(const rig* r, uint32_t step) {
-    return r->states + (size_t)step * r->n.nx;
-}
 
 static double difference(const rig* a, const rig* b, uint32_t count) {
     double most = 0.0;
@@ -176,7 +110,7 @@ static void coefficients_are_shared_or_not(void** state) {
 
 // ---- falling through air -------------------------------------------------------------------
 
-static const char ball[] =
+static const char falling_ball[] =
     "<mujoco><option timestep='0.001'/><worldbody><body name='ball' pos='0 0 100'><freejoint/>"
     "<geom type='sphere' size='0.1' mass='0.5'/></body></worldbody></mujoco>";
 
@@ -198,7 +132,7 @@ static rig fall_rig(double timestep, int integrator) {
     ns_system_options o = ns_default_system_options();
     o.timestep = timestep;
     o.integrator = integrator;
-    rig r = rig_make(ball, drag, &o, (uint32_t)lround(2.0 / timestep));
+    rig r = rig_make(falling_ball, drag, &o, (uint32_t)lround(2.0 / timestep));
     double turn[4] = {0.5, 0.1, -0.7, 0.5};
     memcpy(r.x0 + 3, turn, sizeof turn); // of unit length
     return r;
