@@ -84,18 +84,6 @@ static bool looks_like_option(const char* text) {
            !(text[1] >= '0' && text[1] <= '9');
 }
 
-// Number of a word in a list of words; -1 when it is none of them.
-static int find_word(const char* words, const char* word) {
-    size_t length = strlen(word);
-    for (int number = 0; *words; number++) {
-        size_t size = strcspn(words, " ");
-        if (size == length && memcmp(words, word, size) == 0) return number;
-        words += size;
-        words += strspn(words, " ");
-    }
-    return -1;
-}
-
 static bool read_integer(const char* text, uint64_t most, uint64_t* out) {
     char* end;
     errno = 0;
@@ -118,19 +106,28 @@ static bool set_value(const cli_row* row, const char* text) {
         return true;
     case CLI_SEED: return read_integer(text, UINT64_MAX, row->value);
     case CLI_NUMBER: return cli_read_number(text, row->value);
-    case CLI_CHOICE: *(int*)row->value = find_word(row->needs, text); return *(int*)row->value >= 0;
+    case CLI_CHOICE: return ns_choice_find(row->needs, text, row->value);
     }
     return false;
 }
 
 static int bad_value(const char* command, const cli_row* row, const char* text) {
-    const char* needs = row->kind == CLI_CHOICE ? "one of: " : "";
-    if (!text) return cli_usage(command, "%s needs %s%s", row->name, needs, row->needs);
+    if (row->kind == CLI_CHOICE) {
+        char what[NS_ERROR_SIZE];
+        if (text) {
+            ns_choice_fault(row->needs, text, what, sizeof what);
+            return cli_usage(command, "%s: '%.100s' %s", row->name, text, what);
+        }
+        ns_choices_list(row->needs, what, sizeof what);
+        return cli_usage(command, "%s needs one of: %s", row->name, what);
+    }
+    const char* needs = row->needs;
+    if (!text) return cli_usage(command, "%s needs %s", row->name, needs);
     bool list = row->kind == CLI_LIST || row->kind == CLI_EACH;
     if (list && ((const cli_list*)row->value)->count == CLI_MAX_LIST) {
         return cli_usage(command, "%s has more than %d values", row->name, CLI_MAX_LIST);
     }
-    return cli_usage(command, "%s needs %s%s, not '%.100s'", row->name, needs, row->needs, text);
+    return cli_usage(command, "%s needs %s, not '%.100s'", row->name, needs, text);
 }
 
 static int unknown_option(const char* command, const cli_row* rows, const char* argument) {
@@ -174,25 +171,33 @@ static int read_option(const char* command, const cli_row* rows, int argc, char*
     return CLI_GO_ON;
 }
 
-// A help text with the names of contact laws in the place of CLI_CONTACT_HELP.
-static void print_help(const char* help) {
-    const char* place = strstr(help, CLI_CONTACT_HELP);
-    if (!place) {
-        fputs(help, stdout);
-        return;
+// The help of a command, with the names of a closed set where it says {option}.
+static void print_help(const char* help, const cli_row* rows) {
+    for (const char* at = help; *at;) {
+        size_t plain = strcspn(at, "{"), name = strcspn(at + plain, "}");
+        fwrite(at, 1, plain, stdout);
+        at += plain;
+        const cli_row* row = rows;
+        while (row->name && !(row->kind == CLI_CHOICE && strlen(row->name) == name + 1 &&
+                              memcmp(row->name + 2, at + 1, name - 1) == 0)) {
+            row++;
+        }
+        if (*at && at[name] == '}' && row->name) {
+            char list[NS_ERROR_SIZE];
+            ns_choices_list(row->needs, list, sizeof list);
+            fputs(list, stdout);
+            at += name + 1;
+        } else if (*at) {
+            putchar(*at++);
+        }
     }
-    printf("%.*s", (int)(place - help), help);
-    for (const char* c = cli_contact_laws(); *c; c++) {
-        *c == ' ' ? (void)fputs(", ", stdout) : (void)putchar(*c);
-    }
-    fputs(place + strlen(CLI_CONTACT_HELP), stdout);
 }
 
 int cli_parse(const char* command, const char* help, const cli_row* rows, int argc, char** argv,
               cli_list* arguments) {
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0) continue;
-        print_help(help);
+        print_help(help, rows);
         return cli_finish();
     }
     uint64_t given = 0;
@@ -454,18 +459,6 @@ void cli_note_integrator(const ns_model* model, const ns_system* system, int ask
     if (asked < 0 && ns_system_get_sizes(system).integrator != ns_model_world(model)->integrator) {
         cli_note("the model asks for rk4, which does not go with rigid contact: euler is used");
     }
-}
-
-const char* cli_contact_laws(void) {
-    static char words[NS_CONTACT_MAX_LAWS * 64];
-    const ns_contact_law* law;
-    size_t length = 0;
-    for (int k = 0; (law = ns_contact_law_get(k)) && length < sizeof words; k++) {
-        int added =
-            snprintf(words + length, sizeof words - length, "%s%s", k > 0 ? " " : "", law->name);
-        length += (size_t)added;
-    }
-    return words;
 }
 
 void cli_set_contact(const cli_contact* contact, ns_system_options* options) {

@@ -59,18 +59,15 @@ typedef enum cli_kind {
     CLI_COUNT,  // uint32_t
     CLI_SEED,   // uint64_t
     CLI_NUMBER, // double, finite
-    CLI_CHOICE  // int: the number of the word in `needs`
+    CLI_CHOICE  // int: a value of the set in `needs`
 } cli_kind;
 
 typedef struct cli_row {
     const char* name; // with its dashes; a row without a name ends the table
     cli_kind kind;
     void* value;
-    const char* needs; // what the value is, "a file"; the words of a choice, "euler rk4"
+    const void* needs; // a text that says what the value is, "a file"; of a choice an ns_choices
 } cli_row;
-
-#define CLI_BACKENDS "auto interp native" // in the order of ns_backend
-#define CLI_INTEGRATORS "euler rk4 implicit"
 
 // How contact is treated, by all commands that simulate.
 typedef struct cli_contact {
@@ -79,15 +76,11 @@ typedef struct cli_contact {
     uint32_t sweeps; // see ns_system_options
 } cli_contact;
 
-// "none ncp spring": all contact laws; and what stands for them in help texts.
-const char* cli_contact_laws(void);
-#define CLI_CONTACT_HELP "{contact laws}"
-
 #define CLI_CONTACT_DEFAULT                                                                        \
     { .model = -1 }
 #define CLI_CONTACT_ROWS(c)                                                                        \
-    {"--contact", CLI_CHOICE, &(c).model, cli_contact_laws()},                                     \
-        {"--friction", CLI_CHOICE, &(c).friction, "cone pyramid"}, {                               \
+    {"--contact", CLI_CHOICE, &(c).model, &ns_contact_laws},                                       \
+        {"--friction", CLI_CHOICE, &(c).friction, &ns_frictions}, {                                \
         "--sweeps", CLI_COUNT, &(c).sweeps, "a whole number of sweeps"                             \
     }
 

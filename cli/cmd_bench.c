@@ -18,7 +18,7 @@ static const char help[] =
     "  --list        name the cases\n"
     "  --json        one JSON object a line: name, backend, lanes, ns, ns_median, ns_per_op,\n"
     "                compile_ms, ops, steps, code_bytes, samples, rows, sweeps, solves\n"
-    "  --backend B   only interp or native\n"
+    "  --backend B   {backend}\n"
     "  --peers       also time MuJoCo, where it is installed, on the same steps: cases named\n"
     "                .../step but chain100, backend mujoco-VERSION; rows and solves are then its\n"
     "                constraint rows and its solver's iterations, mean over the steps\n"
@@ -41,20 +41,19 @@ static int list_cases(void) {
 }
 
 int cmd_bench(int argc, char** argv) {
-    static const char* const backends[] = {"interp", "native"};
     bench_options options = {0};
     bool list = false;
-    int backend = -1;
+    int backend = NS_BACKEND_AUTO;
     const cli_row rows[] = {{"--list", CLI_FLAG, &list, NULL},
                             {"--json", CLI_FLAG, &options.json, NULL},
                             {"--quick", CLI_FLAG, &options.quick, NULL},
                             {"--peers", CLI_FLAG, &options.peers, NULL},
-                            {"--backend", CLI_CHOICE, &backend, "interp native"},
+                            {"--backend", CLI_CHOICE, &backend, &ns_backends},
                             {0}};
     cli_list wanted = {.count = 0};
     int code = cli_parse("bench", help, rows, argc, argv, &wanted);
     if (code != CLI_GO_ON) return code;
-    if (backend >= 0) options.backend = backends[backend];
+    if (backend != NS_BACKEND_AUTO) options.backend = ns_backend_name((ns_backend)backend);
     if (list) return list_cases();
 
     for (uint32_t i = 0; i < wanted.count; i++) {

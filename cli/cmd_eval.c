@@ -25,9 +25,9 @@ static const char help[] =
     "  --free GLOB..     parameters to be read from columns, or given by --set\n"
     "  --set PARAM=X..   values of parameters\n"
     "  -o FILE           columns qdd0.., mass_matrix_0_0.., dqdd0/dq1..; default: standard output\n"
-    "  --backend B       auto, interp or native\n"
-    "  --contact C       " CLI_CONTACT_HELP "; default: as each pair says\n"
-    "  --friction F      of ncp: cone (default) or pyramid\n"
+    "  --backend B       {backend}\n"
+    "  --contact C       {contact}; default: as each pair says\n"
+    "  --friction F      of rigid contact: {friction}\n"
     "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
     "  --blueprint FILE  networks at quantities; --weights FILE: their weights\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
@@ -404,7 +404,7 @@ int cmd_eval(int argc, char** argv) {
                             {"--free", CLI_LIST, &c.free_params, "names of parameters"},
                             {"--set", CLI_LIST, &c.set, "PARAMETER=NUMBER"},
                             {"-o", CLI_TEXT, &c.output, "a file"},
-                            {"--backend", CLI_CHOICE, &c.backend, CLI_BACKENDS},
+                            {"--backend", CLI_CHOICE, &c.backend, &ns_backends},
                             CLI_CONTACT_ROWS(c.contact),
                             CLI_NETWORK_ROWS(c.networks),
                             CLI_LOAD_ROWS(c.load),

@@ -132,6 +132,10 @@ static int fail_unknown(const char* name) {
 // ---- running one -----------------------------------------------------------------------------
 
 static int run(experiment* e, const char* path) {
+    static const ns_choice kind_rows[] = {{0, "fits", "fits to recordings"},
+                                          {1, "grid", "errors over a grid"},
+                                          {2, "walk", "walking"}};
+    static const ns_choices kinds = NS_CHOICES("kind of experiment", kind_rows);
     int kind = -1;
     e->status = nsi_yaml_read(path, NULL, &e->yaml, &e->error);
     const nsi_yaml_node* root = e->yaml.root;
@@ -139,8 +143,8 @@ static int run(experiment* e, const char* path) {
         experiment_fault(e, root, "expected keys: kind, title");
     }
     if (e->status == NS_OK) {
-        e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(root, "kind"), "fits grid walk", &kind,
-                                    &e->error);
+        e->status =
+            nsi_yaml_choice(&e->yaml, nsi_yaml_find(root, "kind"), &kinds, &kind, &e->error);
         if (kind < 0) experiment_fault(e, root, "`kind` is missing: fits, grid or walk");
     }
     experiment_text(e, root, "title", true, &e->title);

@@ -25,16 +25,16 @@ static const char help[] =
     "  --free GLOB..     parameters to check; '**' for all\n"
     "  --steps N         default 20\n"
     "  --dt H            time step in s; default: the model's\n"
-    "  --integrator I    euler, rk4 or implicit; default: the model's\n"
-    "  --contact C       " CLI_CONTACT_HELP "; default: as each pair says\n"
-    "  --friction F      of ncp: cone (default) or pyramid\n"
+    "  --integrator I    {integrator}; default: the model's\n"
+    "  --contact C       {contact}; default: as each pair says\n"
+    "  --friction F      of rigid contact: {friction}\n"
     "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
     "  --q0 X..          coordinates to start from; default: random, near the pose of the model\n"
     "  --qd0 X..         velocities to start from; default: random\n"
     "  --blueprint FILE  networks at quantities; up to 20 of their weights are checked, too\n"
     "  --weights FILE    weights of the networks; default: as the blueprint's seeds make them\n"
     "  --seed S          of the random state and weights; default 1\n"
-    "  --backend B       auto, interp or native\n"
+    "  --backend B       {backend}\n"
     "  --json            the table as one JSON object\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
     "  --self-collision  links of a URDF can touch each other\n"
@@ -192,12 +192,12 @@ int cmd_gradcheck(int argc, char** argv) {
     const cli_row rows[] = {{"--free", CLI_LIST, &g.free_params, "names of parameters"},
                             {"--steps", CLI_COUNT, &g.steps, "a whole number of steps"},
                             {"--dt", CLI_NUMBER, &g.dt, "a time step in s"},
-                            {"--integrator", CLI_CHOICE, &g.integrator, CLI_INTEGRATORS},
+                            {"--integrator", CLI_CHOICE, &g.integrator, &ns_integrators},
                             CLI_CONTACT_ROWS(g.contact),
                             CLI_START_ROWS(g.start),
                             CLI_NETWORK_ROWS(g.networks),
                             {"--seed", CLI_SEED, &g.seed, "a whole number"},
-                            {"--backend", CLI_CHOICE, &g.backend, CLI_BACKENDS},
+                            {"--backend", CLI_CHOICE, &g.backend, &ns_backends},
                             {"--json", CLI_FLAG, &g.json, NULL},
                             CLI_LOAD_ROWS(g.load),
                             {0}};

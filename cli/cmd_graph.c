@@ -20,7 +20,7 @@ static const char help[] =
     "  --dump PASS       print the graph: built (as read or derived), lowered (elementary\n"
     "                    functions expanded), fused (with multiply-adds: what is executed)\n"
     "  --eval NAME=X,... evaluate with these inputs; the others are 0\n"
-    "  --backend B       for --eval: auto, interp or native\n"
+    "  --backend B       for --eval: {backend}\n"
     "  --emit-c NAME     print standalone C that defines the function NAME\n"
     "  -o FILE           write what is printed by --dump or --emit-c to FILE\n"
     "\n"
@@ -187,12 +187,15 @@ static int summarize(const graph_command* c) {
 // ---- command line --------------------------------------------------------------------------
 
 static int parse_arguments(int argc, char** argv, graph_command* c) {
-    static const char* const passes[] = {"built", "lowered", "fused"};
+    static const ns_choice pass_rows[] = {{0, "built", "as read or derived"},
+                                          {1, "lowered", "elementary operations only"},
+                                          {2, "fused", "with fused multiply-add"}};
+    static const ns_choices passes = NS_CHOICES("pass", pass_rows);
     int backend = NS_BACKEND_AUTO, pass = -1;
     const cli_row rows[] = {{"--derive", CLI_EACH, &c->derive, "jvp or vjp"},
-                            {"--dump", CLI_CHOICE, &pass, "built lowered fused"},
+                            {"--dump", CLI_CHOICE, &pass, &passes},
                             {"--eval", CLI_TEXT, &c->eval, "NAME=X,..."},
-                            {"--backend", CLI_CHOICE, &backend, CLI_BACKENDS},
+                            {"--backend", CLI_CHOICE, &backend, &ns_backends},
                             {"--emit-c", CLI_TEXT, &c->emit, "a function name"},
                             {"-o", CLI_TEXT, &c->output, "a file"},
                             {0}};
@@ -206,7 +209,7 @@ static int parse_arguments(int argc, char** argv, graph_command* c) {
         }
     }
     c->backend = (ns_backend)backend;
-    if (pass >= 0) c->dump = passes[pass];
+    if (pass >= 0) c->dump = ns_choice_name(&passes, pass);
     if (files.count == 0) return cli_usage("graph", "no FILE given");
     if (files.count > 1) {
         return cli_usage("graph", "one FILE at a time, not also '%.100s'", files.items[1]);

@@ -27,10 +27,6 @@ static const char help[] =
     "example: the tree of a robot and its joint parameters\n"
     "  neuralsim inspect models/quadruped.urdf --params\n";
 
-static const char* const actuator_names[] = {"torque", "position", "velocity", "series-elastic"};
-static const char* const integrator_names[] = {"euler", "rk4", "implicit"};
-static const char* const transform_names[] = {"identity", "log", "box", "inertia"};
-
 static double total_mass(const ns_model* model) {
     double mass = 0.0;
     for (uint32_t i = 0; i < ns_model_get_sizes(model).nlink; i++) {
@@ -166,8 +162,8 @@ static void print_actuators(const ns_model* model) {
     for (uint32_t i = 0; i < ns_model_get_sizes(model).nu; i++) {
         const ns_actuator_def* a = ns_model_actuator(model, i);
         if (i == 0) printf("\nactuators\n");
-        printf("  u%-3u %-20s %s on %s, gear %g", i, a->name, actuator_names[a->type], a->joint,
-               a->gear);
+        printf("  u%-3u %-20s %s on %s, gear %g", i, a->name,
+               ns_choice_name(&ns_actuator_types, (int)a->type), a->joint, a->gear);
         print_if("kp", a->kp);
         print_if("kd", a->kd);
         if (a->control_limited) printf(", u %g to %g", a->control_lower, a->control_upper);
@@ -180,7 +176,7 @@ static void print_geoms(const ns_model* model) {
     for (uint32_t i = 0; i < ns_model_get_sizes(model).ngeom; i++) {
         const ns_geom_def* g = ns_model_geom(model, i);
         if (i == 0) printf("\ngeometries\n");
-        printf("  %-24s %-9s on %s, size", g->name, nsi_geom_type_name(g->type),
+        printf("  %-24s %-9s on %s, size", g->name, ns_choice_name(&ns_geom_types, (int)g->type),
                g->link ? g->link : "world");
         print_vector("", g->size, 3);
         print_vector(", at", g->pose.position, 3);
@@ -203,9 +199,9 @@ static void print_pairs(const ns_model* model) {
         const ns_contact_def* c = ns_model_contact(model, i);
         if (i == 0) printf("\npairs that can touch\n");
         printf("  %-32s %s and %s, %s, mu %g", c->name,
-               nsi_geom_type_name(pair_geom(model, i, true)->type),
-               nsi_geom_type_name(pair_geom(model, i, false)->type),
-               ns_contact_law_get(c->model)->name, c->mu);
+               ns_choice_name(&ns_geom_types, (int)pair_geom(model, i, true)->type),
+               ns_choice_name(&ns_geom_types, (int)pair_geom(model, i, false)->type),
+               ns_choice_name(&ns_contact_laws, (int)c->model), c->mu);
         printf(", restitution %g\n", c->restitution);
     }
 }
@@ -276,7 +272,7 @@ static void print_formulas(const additions* a) {
 static void print_additions(const ns_model* model, const additions* a) {
     if (!a->system) return;
     if (a->options.contact >= 0)
-        printf("\ncontact %s\n", ns_contact_law_get(a->options.contact)->name);
+        printf("\ncontact %s\n", ns_choice_name(&ns_contact_laws, (int)a->options.contact));
     for (uint32_t i = 0, n = 0; i < ns_model_get_sizes(model).nparam; i++) {
         const ns_param* p = ns_model_param(model, i);
         double value = param_value(a, p);
@@ -301,7 +297,8 @@ static void print_params(const ns_model* model, const additions* a, bool all) {
     for (uint32_t i = 0; i < n && all; i++) {
         const ns_param* p = ns_model_param(model, i);
         printf("  %-40s %12g %-10s", p->name, param_value(a, p), p->unit);
-        printf(" [%g, %g] %s\n", p->lower, p->upper, transform_names[p->transform]);
+        printf(" [%g, %g] %s\n", p->lower, p->upper,
+               ns_choice_name(&ns_param_transforms, (int)p->transform));
     }
 }
 
@@ -318,7 +315,8 @@ static int print_for_people(const ns_model* model, const additions* a, bool para
     printf("%s: %u link%s, nq %u, nv %u, nu %u, total mass %g kg\n", ns_model_name(model), n.nlink,
            n.nlink == 1 ? "" : "s", n.nq, n.nv, n.nu, total_mass(model));
     print_vector("gravity", world->gravity, 3);
-    printf(" m/s^2, time step %g s, integrator %s\n", timestep, integrator_names[integrator]);
+    printf(" m/s^2, time step %g s, integrator %s\n", timestep,
+           ns_choice_name(&ns_integrators, (int)integrator));
     print_tree(model, &t);
     print_actuators(model);
     print_geoms(model);
@@ -380,7 +378,7 @@ static void json_link(ns_json* j, const ns_model* model, uint32_t i) {
 static void json_actuator(ns_json* j, const ns_actuator_def* a) {
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", a->name);
-    ns_json_text(j, "type", actuator_names[a->type]);
+    ns_json_text(j, "type", ns_choice_name(&ns_actuator_types, (int)a->type));
     ns_json_text(j, "joint", a->joint);
     ns_json_number(j, "gear", a->gear);
     ns_json_number(j, "kp", a->kp);
@@ -398,7 +396,7 @@ static void json_geom(ns_json* j, const ns_geom_def* g) {
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", g->name);
     ns_json_text(j, "link", g->link ? g->link : "world");
-    ns_json_text(j, "type", nsi_geom_type_name(g->type));
+    ns_json_text(j, "type", ns_choice_name(&ns_geom_types, (int)g->type));
     ns_json_numbers(j, "size", g->size, 3);
     json_pose(j, "pose", &g->pose);
     if (g->mesh) ns_json_text(j, "mesh", g->mesh);
@@ -414,9 +412,10 @@ static void json_pair(ns_json* j, const ns_model* model, uint32_t i) {
     ns_json_text(j, "name", c->name);
     ns_json_text(j, "a", c->a);
     ns_json_text(j, "b", c->b);
-    ns_json_text(j, "a_type", nsi_geom_type_name(pair_geom(model, i, true)->type));
-    ns_json_text(j, "b_type", nsi_geom_type_name(pair_geom(model, i, false)->type));
-    ns_json_text(j, "model", ns_contact_law_get(c->model)->name);
+    ns_json_text(j, "a_type", ns_choice_name(&ns_geom_types, (int)pair_geom(model, i, true)->type));
+    ns_json_text(j, "b_type",
+                 ns_choice_name(&ns_geom_types, (int)pair_geom(model, i, false)->type));
+    ns_json_text(j, "model", ns_choice_name(&ns_contact_laws, (int)c->model));
     ns_json_number(j, "mu", c->mu);
     ns_json_number(j, "restitution", c->restitution);
     ns_json_close(j);
@@ -429,7 +428,7 @@ static void json_param(ns_json* j, const additions* a, const ns_param* p) {
     ns_json_number(j, "value", param_value(a, p));
     ns_json_number(j, "lower", p->lower); // null: no bound
     ns_json_number(j, "upper", p->upper);
-    ns_json_text(j, "transform", transform_names[p->transform]);
+    ns_json_text(j, "transform", ns_choice_name(&ns_param_transforms, (int)p->transform));
     ns_json_close(j);
 }
 
@@ -479,7 +478,7 @@ static int print_json(const ns_model* model, const additions* a) {
     ns_json_number(j, "timestep",
                    a->options.timestep > 0.0 ? a->options.timestep : world->timestep);
     int integrator = a->options.integrator >= 0 ? a->options.integrator : (int)world->integrator;
-    ns_json_text(j, "integrator", integrator_names[integrator]);
+    ns_json_text(j, "integrator", ns_choice_name(&ns_integrators, (int)integrator));
     ns_json_open(j, "links", '[');
     for (uint32_t i = 0; i < n.nlink; i++) json_link(j, model, i);
     ns_json_close(j);

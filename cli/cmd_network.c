@@ -23,7 +23,7 @@ static const char help[] =
     "  --weights FILE    safetensors or .json; without it the weights a network starts with\n"
     "  --set NAME        which set of weights, when there are several: the name of a network, or\n"
     "                    <network>/<match> where weights are separate\n"
-    "  --contact C       " CLI_CONTACT_HELP "; --friction, --sweeps: as for simulate\n"
+    "  --contact C       {contact}; --friction, --sweeps: as for simulate\n"
     "  -o FILE           write there instead of to standard output\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
     "  --self-collision  links of a URDF can touch each other\n"

@@ -34,7 +34,7 @@ static const char help[] =
     "  --dt H                time step, s; default: the longest that divides the period and is "
     "not\n"
     "                        above the model's\n"
-    "  --integrator I        euler, rk4 or implicit; default: the model's\n"
+    "  --integrator I        {integrator}; default: the model's\n"
     "  --contact C, --friction F, --sweeps N   as for simulate\n"
     "  --blueprint FILE, --weights FILE        networks, and their weights\n"
     "  -o FILE.csv           write predicted values beside recorded ones\n"
@@ -526,9 +526,8 @@ static bool write_paths(const replay* r) {
 // ---- output --------------------------------------------------------------------------------
 
 static const char* integrator_name(const replay* r) {
-    static const char* const names[] = {"euler", "rk4", "implicit"}; // CLI_INTEGRATORS
     if (ns_hybrid_is_learned(r->robots[0].source.hybrid)) return "learned";
-    return names[r->problem->sizes.integrator];
+    return ns_choice_name(&ns_integrators, (int)r->problem->sizes.integrator);
 }
 
 static int print_json(const replay* r) {
@@ -691,7 +690,7 @@ int cmd_replay(int argc, char** argv) {
                             {"--history", CLI_COUNT, &r.history, "a whole number of samples"},
                             {"--reach", CLI_COUNT, &r.reach, "a whole number of samples"},
                             {"--dt", CLI_NUMBER, &r.dt, "a time step in s"},
-                            {"--integrator", CLI_CHOICE, &r.integrator, CLI_INTEGRATORS},
+                            {"--integrator", CLI_CHOICE, &r.integrator, &ns_integrators},
                             CLI_CONTACT_ROWS(r.contact),
                             CLI_NETWORK_ROWS(r.networks),
                             {"-o", CLI_TEXT, &r.output, "a file"},

@@ -21,10 +21,11 @@ static const char help[] =
     "\n"
     "  --steps N, --time T   how long; default 1 s; T is rounded to whole steps\n"
     "  --dt H                time step in s; default: the model's\n"
-    "  --integrator I        euler, rk4 or implicit; default: the model's\n"
-    "  --contact C           " CLI_CONTACT_HELP ", for all pairs; default: as each pair says,\n"
+    "  --integrator I        {integrator}; default: the model's\n"
+    "  --contact C           {contact}, for all pairs; default: as each pair "
+    "says,\n"
     "                        which is ncp unless the model was built otherwise\n"
-    "  --friction F          of ncp: cone (default) or pyramid\n"
+    "  --friction F          of rigid contact: {friction}\n"
     "  --sweeps N            of ncp: N plain sweeps instead of the exact solution\n"
     "  --blueprint FILE, --weights FILE   networks, and their weights\n"
     "  --q0 X.., --qd0 X..   initial coordinates and velocities; default: the model's pose, at "
@@ -41,7 +42,7 @@ static const char help[] =
     "  -o FILE               default: standard output\n"
     "  --html FILE           a page with the motion in 3D, and curves; no table without -o\n"
     "  --json                no table without -o, but a summary as JSON\n"
-    "  --backend B           auto, interp or native\n"
+    "  --backend B           {backend}\n"
     "  --threads N           for --batch; default: one for each core\n"
     "  --ground              add the plane z = 0 unless the file has a plane\n"
     "  --self-collision      links of a URDF can touch each other\n"
@@ -672,7 +673,7 @@ int cmd_simulate(int argc, char** argv) {
     const cli_row rows[] = {{"--steps", CLI_COUNT, &s.steps_option, "a whole number of steps"},
                             {"--time", CLI_NUMBER, &s.time, "a time in s"},
                             {"--dt", CLI_NUMBER, &s.dt, "a time step in s"},
-                            {"--integrator", CLI_CHOICE, &s.integrator, CLI_INTEGRATORS},
+                            {"--integrator", CLI_CHOICE, &s.integrator, &ns_integrators},
                             CLI_CONTACT_ROWS(s.contact),
                             CLI_START_ROWS(s.initial),
                             CLI_NETWORK_ROWS(s.networks),
@@ -686,7 +687,7 @@ int cmd_simulate(int argc, char** argv) {
                             {"-o", CLI_TEXT, &s.output, "a file"},
                             {"--html", CLI_TEXT, &s.html, "a file"},
                             {"--json", CLI_FLAG, &s.json, NULL},
-                            {"--backend", CLI_CHOICE, &s.backend, CLI_BACKENDS},
+                            {"--backend", CLI_CHOICE, &s.backend, &ns_backends},
                             {"--threads", CLI_COUNT, &s.threads, "a whole number of threads"},
                             CLI_LOAD_ROWS(s.load),
                             {0}};

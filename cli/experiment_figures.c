@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static const ns_choice figure_rows[] = {FITS_FIGURE_MAP(NS_CHOICE_ROW)};
+static const ns_choices figure_kinds = NS_CHOICES("figure", figure_rows);
+
 // ---- reading -----------------------------------------------------------------------------------
 
 static void read_mark(experiment* e, const nsi_yaml_node* n, fits_figure* out) {
@@ -49,8 +52,13 @@ static bool read_figure(fits* f, const nsi_yaml_node* n, fits_figure* out) {
                          "kind title fits channels against before recordings mark measure model");
     if (e->status != NS_OK) return false;
     e->status =
-        nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "kind"), FITS_FIGURES, &out->kind, &e->error);
-    if (out->kind < 0) experiment_fault(e, n, "`kind` is missing, one of " FITS_FIGURES);
+        nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "kind"), &figure_kinds, &out->kind, &e->error);
+    if (out->kind < 0) {
+        char list[NS_ERROR_SIZE], text[NS_ERROR_SIZE];
+        ns_choices_list(&figure_kinds, list, sizeof list);
+        snprintf(text, sizeof text, "`kind` is missing, one of: %.400s", list);
+        experiment_fault(e, n, text);
+    }
     experiment_text(e, n, "title", true, &out->title);
     const nsi_yaml_node* fit = experiment_list(e, n, "fits", true, &count);
     if (count > FITS_MOST_SHOWN) experiment_fault(e, n, "at most 7 fits in a figure");

@@ -203,8 +203,8 @@ static void read_references(fits* f, const nsi_yaml_node* root) {
         experiment_text(e, n, "name", true, &r->name);
         r->of = find_case(f, n);
         if (e->status == NS_OK) {
-            e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "on"), "train validation test",
-                                        &r->role, &e->error);
+            e->status =
+                nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "on"), &nsi_roles, &r->role, &e->error);
         }
         r->horizons = experiment_numbers(e, nsi_yaml_find(n, "horizons"), &r->nhorizon);
         r->pooled = experiment_numbers(e, nsi_yaml_find(n, "pooled"), &others);

@@ -101,15 +101,15 @@ bool fits_simulate(fits* f);
 
 // ---- experiment_figures.c --------------------------------------------------------------------
 
-typedef enum fits_figure_kind {
-    FITS_FIGURE_LOSS,
-    FITS_FIGURE_PREDICTION,
-    FITS_FIGURE_LEARNING,
-    FITS_FIGURE_BARS,
-    FITS_FIGURE_OUTLINES,
-    FITS_FIGURE_SUPPORTS
-} fits_figure_kind;
-#define FITS_FIGURES "loss prediction learning bars outlines supports"
+#define FITS_FIGURE_MAP(X)                                                                         \
+    X(FITS_FIGURE_LOSS, "loss", "")                                                                \
+    X(FITS_FIGURE_PREDICTION, "prediction", "")                                                    \
+    X(FITS_FIGURE_LEARNING, "learning", "")                                                        \
+    X(FITS_FIGURE_BARS, "bars", "")                                                                \
+    X(FITS_FIGURE_OUTLINES, "outlines", "")                                                        \
+    X(FITS_FIGURE_SUPPORTS, "supports", "")
+
+typedef enum fits_figure_kind { FITS_FIGURE_MAP(NS_CHOICE_VALUE) } fits_figure_kind;
 
 enum { FITS_MOST_SHOWN = 7, FITS_MOST_CHANNELS = 12, FITS_MOST_RECORDINGS = 20 };
 

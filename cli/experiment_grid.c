@@ -158,7 +158,7 @@ static void read_grid(grid* g) {
     experiment_number(e, simulate, "timestep", DBL_MIN, 10.0, &g->timestep);
     if (e->status == NS_OK && simulate) {
         e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(simulate, "integrator"),
-                                    CLI_INTEGRATORS, &g->integrator, &e->error);
+                                    &ns_integrators, &g->integrator, &e->error);
     }
     experiment_number(e, root, "tolerance", DBL_MIN, 1e300, &g->tolerance);
     experiment_number(e, range, "from", -1e300, 1e300, &g->from);

@@ -47,10 +47,10 @@ static bool read_truth(fits* f, const nsi_yaml_node* n, truth* out) {
     experiment_number(e, n, "timestep", 1e-9, 10.0, &out->timestep);
     experiment_number(e, n, "noise", 0.0, 1e6, &out->noise);
     if (e->status == NS_OK) {
-        e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "integrator"), CLI_INTEGRATORS,
+        e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "integrator"), &ns_integrators,
                                     &out->integrator, &e->error);
         if (e->status == NS_OK) {
-            e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "friction"), "cone pyramid",
+            e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "friction"), &ns_frictions,
                                         &out->friction, &e->error);
         }
         out->start = nsi_yaml_find(n, "start");

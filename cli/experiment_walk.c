@@ -19,7 +19,10 @@
 enum { TEST = 1000, VALIDATION = 100000, RECORDING = 200000, TUNING = 300000 }; // first seeds
 enum { TRIM_SEEDS = 4, LONGEST_NAME = 60 };
 
-static const char robot_names[] = "a1 laikago";
+enum { CONTACT_MODELS = NS_CONTACT_SPRING + 1 + NS_CONTACT_MAX_LAWS };
+
+static const ns_choice robot_rows[] = {{0, "a1", "Unitree A1"}, {1, "laikago", "Unitree Laikago"}};
+static const ns_choices robots = NS_CHOICES("robot", robot_rows);
 
 uint32_t walk_period(uint32_t robot) {
     return robot == 0 ? 5 : 10; // as motion_imitation (Peng et al. 2020)
@@ -41,11 +44,11 @@ static void read_commands(walk_experiment* w, const nsi_yaml_node* root) {
     experiment_count(e, root, "window", 1, 100, &o->controller.window);
 }
 
-static int read_choice(experiment* e, const nsi_yaml_node* n, const char* key, const char* words,
-                       int usual) {
+static int read_choice(experiment* e, const nsi_yaml_node* n, const char* key,
+                       const ns_choices* choices, int usual) {
     int choice = -1;
     if (e->status == NS_OK) {
-        e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, key), words, &choice, &e->error);
+        e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, key), choices, &choice, &e->error);
     }
     return choice < 0 ? usual : choice;
 }
@@ -168,7 +171,7 @@ static void read_policies(walk_experiment* w, const nsi_yaml_node* root) {
         if (from && p->from == NSI_NONE) {
             experiment_fault(e, nsi_yaml_find(n, "from"), "there is no such policy before it");
         }
-        p->robot = (uint32_t)read_choice(e, n, "robot", robot_names, 0);
+        p->robot = (uint32_t)read_choice(e, n, "robot", &robots, 0);
         if (from && e->status == NS_OK) {
             p->robot = w->policies[p->from].robot;
             read_tuning(w, n, p);
@@ -196,8 +199,8 @@ static void read_runs(walk_experiment* w, const nsi_yaml_node* root) {
         experiment_text(e, n, "label", false, &r->label);
         experiment_text(e, n, "policy", false, &policy);
         if (!e->quick) experiment_count(e, n, "seeds", 1, 10000, &r->seeds);
-        r->robot = (uint32_t)read_choice(e, n, "robot", robot_names, 0);
-        r->contact = read_choice(e, n, "contact", "ncp spring", 0);
+        r->robot = (uint32_t)read_choice(e, n, "robot", &robots, 0);
+        r->contact = read_choice(e, n, "contact", &ns_contact_laws, NS_CONTACT_NCP);
         experiment_number(e, n, "friction", 0.0, 100.0, &r->options.controller.mpc.friction);
         experiment_number(e, n, "ramp", 0.0, 1e4, &r->options.ramp);
         r->trim = read_flag(e, n, "trim", false);
@@ -476,13 +479,9 @@ static bool find_trim(const walk_experiment* w, const quad_walk_env* place, walk
     return true;
 }
 
-static ns_contact_model contact_model(const walk_run* r) {
-    return r->contact == 0 ? NS_CONTACT_NCP : NS_CONTACT_SPRING;
-}
-
 static bool run_one(walk_experiment* w, walk_run* r) {
     quad_walk_env_options options = quad_default_walk_env_options();
-    options.contact = contact_model(r);
+    options.contact = (ns_contact_model)r->contact;
     quad_walk_env* place = make_place(w, r->robot, &options);
     if (!place) return false;
     set_policy(w, r->policy, &r->options);
@@ -498,7 +497,7 @@ static bool run_disturbed(walk_experiment* w, walk_disturbance* d) {
     quad_walk_env_options at = quad_default_walk_env_options();
     at.mass = d->mass;
     at.friction = d->friction;
-    quad_walk_env* places[WALK_ROBOTS][2] = {{NULL}}; // of each contact model
+    quad_walk_env* places[WALK_ROBOTS][CONTACT_MODELS] = {{NULL}}; // of each contact model
     bool done = true;
     for (uint32_t k = 0; k < w->ndisturbed && done; k++) {
         const walk_run* r = &w->runs[w->disturbed[k]];
@@ -508,12 +507,14 @@ static bool run_disturbed(walk_experiment* w, walk_disturbance* d) {
         options.delay = (uint32_t)round(d->delay / (1e-3 * options.period));
         options.push = d->push;
         options.noise = d->noise;
-        at.contact = contact_model(r);
+        at.contact = (ns_contact_model)r->contact;
         if (!*place) *place = make_place(w, r->robot, &at);
         done = *place &&
                walk_seeds(w, *place, &options, TEST, w->disturbed_seeds, &d->sums[k], NULL, NULL);
     }
-    for (uint32_t k = 0; k < 2 * WALK_ROBOTS; k++) quad_walk_env_free(places[k / 2][k % 2]);
+    for (uint32_t k = 0; k < CONTACT_MODELS * WALK_ROBOTS; k++) {
+        quad_walk_env_free(places[k / CONTACT_MODELS][k % CONTACT_MODELS]);
+    }
     return done;
 }
 

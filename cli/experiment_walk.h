@@ -51,7 +51,7 @@ typedef struct walk_policy {
 typedef struct walk_run {
     const char *name, *label;
     uint32_t robot, policy; // policy NSI_NONE: QP
-    int contact;            // 0 ncp, 1 spring
+    int contact;            // an ns_contact_model
     bool trim, show;
     uint32_t seeds;
     quad_walk_options options;

@@ -117,8 +117,6 @@ static void add_fact(nsi_text_builder* b, const char* name, const char* text) {
 }
 
 static void add_facts(nsi_text_builder* b, const motion_page* p) {
-    static const char* const integrators[] = {"semi-implicit Euler", "Runge-Kutta of order 4",
-                                              "Euler, implicit in joint forces"};
     char text[64];
     nsi_text_add(b, "<dl>\n");
     add_fact(b, "model", p->model_path);
@@ -126,7 +124,7 @@ static void add_facts(nsi_text_builder* b, const motion_page* p) {
     add_fact(b, "steps", text);
     snprintf(text, sizeof text, "%s s", nsi_format_short(p->z.timestep, 6).text);
     add_fact(b, "time step", text);
-    add_fact(b, "integrator", integrators[p->z.integrator]);
+    add_fact(b, "integrator", ns_choice_help(&ns_integrators, (int)p->z.integrator));
     add_fact(b, "contact", contact_name(p));
     nsi_text_add(b, "</dl>\n");
 }

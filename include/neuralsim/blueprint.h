@@ -34,23 +34,28 @@ extern "C" {
 typedef struct ns_blueprint ns_blueprint;
 
 /// What the output of a network or formula does to the quantity x it stands at.
-typedef enum ns_augment {
-    NS_AUGMENT_ADD,     ///< x + output
-    NS_AUGMENT_REPLACE, ///< output
-    NS_AUGMENT_SCALE    ///< x (1 + output)
-} ns_augment;
+#define NS_AUGMENT_MAP(X)                                                                          \
+    X(NS_AUGMENT_ADD, "add", "x + output")                                                         \
+    X(NS_AUGMENT_REPLACE, "replace", "output")                                                     \
+    X(NS_AUGMENT_SCALE, "scale", "x (1 + output)")
+
+typedef enum ns_augment { NS_AUGMENT_MAP(NS_CHOICE_VALUE) } ns_augment;
+extern NS_API const ns_choices ns_augments;
 
 /// What holds for every weight, by construction. A set of bits.
-typedef enum ns_guarantee {
-    NS_GUARANTEE_DISSIPATIVE = 1,  ///< sum of output times velocity <= 0: f = -S L L' S v with
-                                   ///< velocities v (`against`) and L lower triangular, learned
-    NS_GUARANTEE_CONSERVATIVE = 2, ///< output i is -dV / d input i of one learned potential V
-    NS_GUARANTEE_ODD = 4,          ///< net(-x) = -net(x)
-    NS_GUARANTEE_EVEN = 8,         ///< the sign of no input matters (of velocities in `against` it
-                                   ///< does); not together with odd
-    NS_GUARANTEE_BOUNDED = 16      ///< |output| <= bound * output_scale; not together with
-                                   ///< dissipative or conservative
-} ns_guarantee;
+///
+/// Dissipative: f = -S L L' S v with velocities v (`against`) and L lower triangular, learned. Even and
+/// odd exclude each other; bounded goes neither with dissipative nor with conservative.
+#define NS_GUARANTEE_MAP(X)                                                                        \
+    X(NS_GUARANTEE_DISSIPATIVE, 1, "dissipative", "sum of output times velocity <= 0")             \
+    X(NS_GUARANTEE_CONSERVATIVE, 2, "conservative",                                                \
+      "output i is -dV / d input i of one learned potential V")                                    \
+    X(NS_GUARANTEE_ODD, 4, "odd", "net(-x) = -net(x)")                                             \
+    X(NS_GUARANTEE_EVEN, 8, "even", "the sign of no input matters (in `against` it does)")         \
+    X(NS_GUARANTEE_BOUNDED, 16, "bounded", "|output| <= bound * output_scale")
+
+typedef enum ns_guarantee { NS_GUARANTEE_MAP(NS_CHOICE_BIT) } ns_guarantee;
+extern NS_API const ns_choices ns_guarantees;
 
 /// A network, or one for each match of `each`.
 typedef struct ns_network_def {

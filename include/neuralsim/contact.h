@@ -96,11 +96,11 @@ NS_API ns_status ns_contact_law_register(const ns_contact_law* law, int* number,
 /// Laws by number from 0, those of ns_contact_model first; NULL for a number that is too large.
 NS_API const ns_contact_law* ns_contact_law_get(int number);
 
+/// All laws, for options and files.
+extern NS_API const ns_choices ns_contact_laws;
+
 /// @return the number of a law, or -1
 NS_API int ns_contact_law_find(const char* name);
-
-/// All laws as a closed set (words.h), by number; a later call may find more.
-NS_API const ns_choices* ns_contact_laws(void);
 
 /// For laws: name a quantity of the point, "contact/<pair>/<k>/<what>", by which it can be observed and
 /// augmented. Names of forces are "force/normal", "force/tangent1", "force/tangent2".

@@ -50,11 +50,14 @@ NS_API ns_status ns_data_map_infer(const char* path, const ns_model* model,
 NS_API void ns_data_map_free(ns_data_map* map); ///< NULL is allowed
 
 /// How numbers come onto the grid from the rows around them.
-typedef enum ns_resample {
-    NS_RESAMPLE_LINEAR,
-    NS_RESAMPLE_NEAREST,
-    NS_RESAMPLE_CUBIC ///< Catmull-Rom
-} ns_resample;
+/// Cubics are those of Catmull and Rom.
+#define NS_RESAMPLE_MAP(X)                                                                         \
+    X(NS_RESAMPLE_LINEAR, "linear", "linearly")                                                    \
+    X(NS_RESAMPLE_NEAREST, "nearest", "to the nearest row")                                        \
+    X(NS_RESAMPLE_CUBIC, "cubic", "by cubics")
+
+typedef enum ns_resample { NS_RESAMPLE_MAP(NS_CHOICE_VALUE) } ns_resample;
+extern NS_API const ns_choices ns_resamples;
 
 /// A measured quantity.
 typedef struct ns_channel {

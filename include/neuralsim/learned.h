@@ -48,7 +48,12 @@
 extern "C" {
 #endif
 
-typedef enum ns_learned_kind { NS_LEARNED_FEEDFORWARD, NS_LEARNED_LSTM } ns_learned_kind;
+#define NS_LEARNED_KIND_MAP(X)                                                                     \
+    X(NS_LEARNED_FEEDFORWARD, "feedforward", "layers of neurons")                                  \
+    X(NS_LEARNED_LSTM, "lstm", "layers of long short-term memory, and a linear one")
+
+typedef enum ns_learned_kind { NS_LEARNED_KIND_MAP(NS_CHOICE_VALUE) } ns_learned_kind;
+extern NS_API const ns_choices ns_learned_kinds;
 
 /// How a network sees a state.
 typedef enum ns_learned_input {

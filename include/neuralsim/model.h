@@ -22,6 +22,7 @@
 #define NEURALSIM_MODEL_H
 
 #include "neuralsim/base.h"
+#include "neuralsim/words.h"
 
 #include <stdbool.h>
 
@@ -114,19 +115,23 @@ typedef struct ns_link_def {
 
 NS_API ns_link_def ns_default_link_def(void);
 
-typedef enum ns_geom_type {
-    NS_GEOM_SPHERE,   ///< size: radius
-    NS_GEOM_CAPSULE,  ///< size: radius, half length of the cylinder, along z
-    NS_GEOM_CYLINDER, ///< size: radius, half length, along z
-    NS_GEOM_BOX,      ///< size: half lengths
-    NS_GEOM_PLANE,    ///< z = 0 of its frame, outside is z > 0; size: half lengths to draw (0: all)
-    NS_GEOM_MESH,     ///< size: scale; `mesh` names a file, or `vertices` are given; convex
-    NS_GEOM_ELLIPSOID, ///< size: half axes
-    NS_GEOM_POLYGON,   ///< a plate: outline `vertices` in the x-y plane, any simple polygon; size:
-                       ///< half thickness
-    NS_GEOM_ELLIPSE,   ///< a plate: size: half axes along x and y, half thickness
-    NS_GEOM_POINTS     ///< contact points at `vertices`, with no surface between them
-} ns_geom_type;
+/// Shapes, and what their sizes are.
+#define NS_GEOM_TYPE_MAP(X)                                                                        \
+    X(NS_GEOM_SPHERE, "sphere", "radius")                                                          \
+    X(NS_GEOM_CAPSULE, "capsule", "radius, half length of the cylinder, along z")                  \
+    X(NS_GEOM_CYLINDER, "cylinder", "radius, half length, along z")                                \
+    X(NS_GEOM_BOX, "box", "half lengths")                                                          \
+    X(NS_GEOM_PLANE, "plane",                                                                      \
+      "z = 0 of its frame, outside is z > 0; half lengths to draw (0: all)")                       \
+    X(NS_GEOM_MESH, "mesh", "scale; `mesh` names a file, or `vertices` are given; convex")         \
+    X(NS_GEOM_ELLIPSOID, "ellipsoid", "half axes")                                                 \
+    X(NS_GEOM_POLYGON, "polygon",                                                                  \
+      "a plate: outline `vertices` in the x-y plane, any simple polygon; half thickness")          \
+    X(NS_GEOM_ELLIPSE, "ellipse", "a plate: half axes along x and y, half thickness")              \
+    X(NS_GEOM_POINTS, "points", "contact points at `vertices`, with no surface between them")
+
+typedef enum ns_geom_type { NS_GEOM_TYPE_MAP(NS_CHOICE_VALUE) } ns_geom_type;
+extern NS_API const ns_choices ns_geom_types;
 
 typedef struct ns_geom_def {
     const char* name; ///< NULL: "<link>_geom<k>"
@@ -229,14 +234,17 @@ typedef struct ns_contact_def {
 
 NS_API ns_contact_def ns_default_contact_def(void);
 
-typedef enum ns_actuator_type {
-    NS_ACTUATOR_TORQUE,        ///< tau = gear * u
-    NS_ACTUATOR_POSITION,      ///< tau = gear * (kp (u - gear q) - kd gear qd): a PD servo
-    NS_ACTUATOR_VELOCITY,      ///< tau = gear * kd (u - gear qd)
-    NS_ACTUATOR_SERIES_ELASTIC ///< a motor at angle u behind a spring kp and damper kd:
-                               ///< tau = gear * (kp (u - gear q) + kd (du/dt - gear qd)), with
-                               ///< du/dt the motor's rate over the last step, held in the state
-} ns_actuator_type;
+/// Actuators. The motor of a series-elastic one is at angle u; du/dt is its rate over the last step,
+/// held in the state.
+#define NS_ACTUATOR_TYPE_MAP(X)                                                                    \
+    X(NS_ACTUATOR_TORQUE, "torque", "tau = gear * u")                                              \
+    X(NS_ACTUATOR_POSITION, "position", "tau = gear * (kp (u - gear q) - kd gear qd)")             \
+    X(NS_ACTUATOR_VELOCITY, "velocity", "tau = gear * kd (u - gear qd)")                           \
+    X(NS_ACTUATOR_SERIES_ELASTIC, "series-elastic",                                                \
+      "tau = gear * (kp (u - gear q) + kd (du/dt - gear qd))")
+
+typedef enum ns_actuator_type { NS_ACTUATOR_TYPE_MAP(NS_CHOICE_VALUE) } ns_actuator_type;
+extern NS_API const ns_choices ns_actuator_types;
 
 typedef struct ns_actuator_def {
     const char* name;  ///< NULL: "<joint>_motor"
@@ -252,11 +260,14 @@ typedef struct ns_actuator_def {
 
 NS_API ns_actuator_def ns_default_actuator_def(void);
 
-typedef enum ns_integrator {
-    NS_INTEGRATOR_EULER,   ///< semi-implicit: velocity first, position with the new velocity
-    NS_INTEGRATOR_RK4,     ///< classical Runge-Kutta of order 4
-    NS_INTEGRATOR_IMPLICIT ///< Euler, implicit in the velocity-dependent joint forces
-} ns_integrator;
+/// Integrators: a row here, and a function with its record in src/sim/integrators.c.
+#define NS_INTEGRATOR_MAP(X)                                                                       \
+    X(NS_INTEGRATOR_EULER, "euler", "semi-implicit Euler")                                         \
+    X(NS_INTEGRATOR_RK4, "rk4", "Runge-Kutta of order 4")                                          \
+    X(NS_INTEGRATOR_IMPLICIT, "implicit", "Euler, implicit in joint forces")
+
+typedef enum ns_integrator { NS_INTEGRATOR_MAP(NS_CHOICE_VALUE) } ns_integrator;
+extern NS_API const ns_choices ns_integrators;
 
 typedef struct ns_world_def {
     double gravity[3];        ///< m/s^2. Default 0 0 -9.81
@@ -384,12 +395,15 @@ NS_API double ns_model_normalize_q(const ns_model* model, double* q);
 // ---- parameters ------------------------------------------------------------------------------
 
 /// How a parameter keeps to its range when it is estimated.
-typedef enum ns_param_transform {
-    NS_TRANSFORM_IDENTITY,
-    NS_TRANSFORM_LOG,    ///< positive: a lower bound of 0 is itself not allowed
-    NS_TRANSFORM_BOX,    ///< between two finite bounds
-    NS_TRANSFORM_INERTIA ///< one of the ten numbers of a link that must stay physical together
-} ns_param_transform;
+#define NS_TRANSFORM_MAP(X)                                                                        \
+    X(NS_TRANSFORM_IDENTITY, "identity", "")                                                       \
+    X(NS_TRANSFORM_LOG, "log", "positive: a lower bound of 0 is itself not allowed")               \
+    X(NS_TRANSFORM_BOX, "box", "between two finite bounds")                                        \
+    X(NS_TRANSFORM_INERTIA, "inertia",                                                             \
+      "one of the ten numbers of a link that must stay physical together")
+
+typedef enum ns_param_transform { NS_TRANSFORM_MAP(NS_CHOICE_VALUE) } ns_param_transform;
+extern NS_API const ns_choices ns_param_transforms;
 
 /// A number of the model that can be set free. Names are
 ///   link/<l>/mass, link/<l>/com/x..z, link/<l>/inertia/xx yy zz xy xz yz

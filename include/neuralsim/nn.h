@@ -11,6 +11,7 @@
 #define NEURALSIM_NN_H
 
 #include "neuralsim/expr.h"
+#include "neuralsim/words.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,21 +19,17 @@ extern "C" {
 
 /// Every activation, listed once.
 #define NS_ACTIVATION_MAP(X)                                                                       \
-    X(NS_IDENTITY, "identity")                                                                     \
-    X(NS_TANH, "tanh")                                                                             \
-    X(NS_SIGMOID, "sigmoid")   /* 1 / (1 + exp(-x)), to 1e-16 absolute */                          \
-    X(NS_RELU, "relu")         /* derivative 0 at 0 */                                             \
-    X(NS_ELU, "elu")           /* x, or exp(x) - 1 below 0; derivative 1 at 0 */                   \
-    X(NS_SOFTPLUS, "softplus") /* log(1 + exp(x)); derivative to 1e-16 absolute */                 \
-    X(NS_SOFTSIGN, "softsign") /* x / (1 + |x|) */                                                 \
-    X(NS_SIN, "sin")
+    X(NS_IDENTITY, "identity", "x")                                                                \
+    X(NS_TANH, "tanh", "tanh(x)")                                                                  \
+    X(NS_SIGMOID, "sigmoid", "1 / (1 + exp(-x)), to 1e-16 absolute")                               \
+    X(NS_RELU, "relu", "max(x, 0); derivative 0 at 0")                                             \
+    X(NS_ELU, "elu", "x, or exp(x) - 1 below 0; derivative 1 at 0")                                \
+    X(NS_SOFTPLUS, "softplus", "log(1 + exp(x)); derivative to 1e-16 absolute")                    \
+    X(NS_SOFTSIGN, "softsign", "x / (1 + |x|)")                                                    \
+    X(NS_SIN, "sin", "sin(x)")
 
-typedef enum ns_activation {
-#define NS_ACTIVATION_ENUM(name, text) name,
-    NS_ACTIVATION_MAP(NS_ACTIVATION_ENUM)
-#undef NS_ACTIVATION_ENUM
-        NS_ACTIVATION_COUNT
-} ns_activation;
+typedef enum ns_activation { NS_ACTIVATION_MAP(NS_CHOICE_VALUE) NS_ACTIVATION_COUNT } ns_activation;
+extern NS_API const ns_choices ns_activations;
 
 /// "tanh" and so on; NULL for what is none.
 NS_API const char* ns_activation_name(ns_activation activation);

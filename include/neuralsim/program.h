@@ -18,6 +18,7 @@
 
 #include "neuralsim/base.h"
 #include "neuralsim/expr.h"
+#include "neuralsim/words.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,11 +26,13 @@ extern "C" {
 
 typedef struct ns_program ns_program;
 
-typedef enum ns_backend {
-    NS_BACKEND_AUTO,   ///< native where the machine has it, else the interpreter
-    NS_BACKEND_INTERP, ///< any machine
-    NS_BACKEND_NATIVE  ///< machine code for x86-64 with AVX2 and FMA
-} ns_backend;
+#define NS_BACKEND_MAP(X)                                                                          \
+    X(NS_BACKEND_AUTO, "auto", "native where the machine has it, else the interpreter")            \
+    X(NS_BACKEND_INTERP, "interp", "the interpreter, for any machine")                             \
+    X(NS_BACKEND_NATIVE, "native", "machine code for x86-64 with AVX2 and FMA")
+
+typedef enum ns_backend { NS_BACKEND_MAP(NS_CHOICE_VALUE) } ns_backend;
+extern NS_API const ns_choices ns_backends;
 
 /// "auto", "interp", "native"; "unknown" for anything else.
 NS_API const char* ns_backend_name(ns_backend backend);

@@ -11,11 +11,14 @@ extern "C" {
 #endif
 
 /// Initial state of each window.
-typedef enum ns_initial_state {
-    NS_INITIAL_STATE_FREE,     ///< estimated along with everything else
-    NS_INITIAL_STATE_RECORDED, ///< from the recording, smoothed where a velocity is not recorded
-    NS_INITIAL_STATE_TIED      ///< estimated, and pulled to the end of the window before
-} ns_initial_state;
+#define NS_INITIAL_STATE_MAP(X)                                                                    \
+    X(NS_INITIAL_STATE_FREE, "free", "estimated along with everything else")                       \
+    X(NS_INITIAL_STATE_RECORDED, "recorded",                                                       \
+      "from the recording, smoothed where a velocity is not recorded")                             \
+    X(NS_INITIAL_STATE_TIED, "tied", "estimated, and pulled to the end of the window before")
+
+typedef enum ns_initial_state { NS_INITIAL_STATE_MAP(NS_CHOICE_VALUE) } ns_initial_state;
+extern NS_API const ns_choices ns_initial_states;
 
 /// Loss of a residual r, in units of its standard deviation; c is robust_width.
 typedef enum ns_robust_loss {
@@ -25,12 +28,15 @@ typedef enum ns_robust_loss {
 } ns_robust_loss;
 
 /// Which unknowns are optimised. Initial states are apart from this.
+#define NS_OPTIMISE_MAP(X)                                                                         \
+    X(NS_OPTIMISE_ALL, "all", "parameters and weights")                                            \
+    X(NS_OPTIMISE_PARAMETERS, "parameters", "weights stay")                                        \
+    X(NS_OPTIMISE_WEIGHTS, "weights", "parameters stay")
+
 typedef enum ns_optimise {
-    NS_OPTIMISE_ALL,        ///< parameters and weights
-    NS_OPTIMISE_PARAMETERS, ///< weights stay
-    NS_OPTIMISE_WEIGHTS,    ///< parameters stay
-    NS_OPTIMISE_NONE        ///< both stay
+    NS_OPTIMISE_MAP(NS_CHOICE_VALUE) NS_OPTIMISE_NONE ///< both stay
 } ns_optimise;
+extern NS_API const ns_choices ns_optimises;
 
 /// Windows of the recordings and the cost over them. A zeroed struct is the default.
 typedef struct ns_window_options {

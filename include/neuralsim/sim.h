@@ -38,10 +38,12 @@ typedef struct ns_system ns_system;
 typedef struct ns_workspace ns_workspace;
 
 /// Shape of the set of friction impulses.
-typedef enum ns_friction {
-    NS_FRICTION_CONE,   ///< |l_t| <= mu l_n
-    NS_FRICTION_PYRAMID ///< the same for each of the two tangents by itself
-} ns_friction;
+#define NS_FRICTION_MAP(X)                                                                         \
+    X(NS_FRICTION_CONE, "cone", "|l_t| <= mu l_n")                                                 \
+    X(NS_FRICTION_PYRAMID, "pyramid", "the same for each of the two tangents by itself")
+
+typedef enum ns_friction { NS_FRICTION_MAP(NS_CHOICE_VALUE) } ns_friction;
+extern NS_API const ns_choices ns_frictions;
 
 /// A value for parameters, by name or glob.
 typedef struct ns_param_value {

@@ -7,7 +7,7 @@
 ///     #define FRUIT_MAP(X) X(APPLE, "apple", "round") X(PEAR, "pear", "not quite")
 ///     typedef enum fruit { FRUIT_MAP(NS_CHOICE_VALUE) } fruit;
 ///     static const ns_choice rows[] = {FRUIT_MAP(NS_CHOICE_ROW)};
-///     const ns_choices fruits = {"fruit", rows, 2};
+///     const ns_choices fruits = NS_CHOICES("fruit", rows);
 ///
 ///     int value;
 ///     if (!ns_choice_find(&fruits, "pear", &value)) ..
@@ -29,6 +29,9 @@ extern "C" {
 #define NS_CHOICE_VALUE(id, name, help) id,             ///< a row of a table as an enum constant
 #define NS_CHOICE_ROW(id, name, help) {id, name, help}, ///< and as an ns_choice
 
+#define NS_CHOICE_BIT(id, bit, name, help) id = bit,             ///< the same for sets of bits
+#define NS_CHOICE_BIT_ROW(id, bit, name, help) {id, name, help}, ///<
+
 typedef struct ns_choice {
     int value;
     const char* name; ///< as files and options spell it
@@ -39,10 +42,26 @@ typedef struct ns_choices {
     const char* what; ///< one of them, for messages: "integrator"
     const ns_choice* items;
     uint32_t count;
+
+    /// A set that grows has a function instead of items: number k, or false behind the last.
+    bool (*at)(uint32_t k, ns_choice* out);
 } ns_choices;
+
+/// The initialiser of an ns_choices over an array of rows.
+#define NS_CHOICES(what, rows)                                                                     \
+    { what, rows, (uint32_t)(sizeof(rows) / sizeof *(rows)), NULL }
+
+/// Number k of a set; false behind the last.
+NS_API bool ns_choice_at(const ns_choices* choices, uint32_t k, ns_choice* out);
+
+/// Is the value in the set?
+NS_API bool ns_choice_has(const ns_choices* choices, int value);
 
 /// The name of a value; "unknown" for a value that is not in the set.
 NS_API const char* ns_choice_name(const ns_choices* choices, int value);
+
+/// The help of a value; "" for a value that is not in the set.
+NS_API const char* ns_choice_help(const ns_choices* choices, int value);
 
 /// The value of a name; false when the set has no such name.
 NS_API bool ns_choice_find(const ns_choices* choices, const char* name, int* value);

@@ -7,28 +7,51 @@
 
 // ---- closed sets ---------------------------------------------------------------------------
 
-const char* ns_choice_name(const ns_choices* choices, int value) {
-    for (uint32_t k = 0; k < choices->count; k++) {
-        if (choices->items[k].value == value) return choices->items[k].name;
+bool ns_choice_at(const ns_choices* choices, uint32_t k, ns_choice* out) {
+    if (choices->at) return choices->at(k, out);
+    if (k >= choices->count) return false;
+    *out = choices->items[k];
+    return true;
+}
+
+static bool find_value(const ns_choices* choices, int value, ns_choice* out) {
+    for (uint32_t k = 0; ns_choice_at(choices, k, out); k++) {
+        if (out->value == value) return true;
     }
-    return "unknown";
+    return false;
+}
+
+bool ns_choice_has(const ns_choices* choices, int value) {
+    ns_choice found;
+    return find_value(choices, value, &found);
+}
+
+const char* ns_choice_name(const ns_choices* choices, int value) {
+    ns_choice found;
+    return find_value(choices, value, &found) ? found.name : "unknown";
+}
+
+const char* ns_choice_help(const ns_choices* choices, int value) {
+    ns_choice found;
+    return find_value(choices, value, &found) ? found.help : "";
 }
 
 bool ns_choice_find(const ns_choices* choices, const char* name, int* value) {
-    for (uint32_t k = 0; k < choices->count; k++) {
-        if (strcmp(choices->items[k].name, name) != 0) continue;
-        *value = choices->items[k].value;
+    ns_choice choice;
+    for (uint32_t k = 0; ns_choice_at(choices, k, &choice); k++) {
+        if (strcmp(choice.name, name) != 0) continue;
+        *value = choice.value;
         return true;
     }
     return false;
 }
 
 void ns_choices_list(const ns_choices* choices, char* text, size_t size) {
+    ns_choice choice;
     size_t used = 0;
     if (size > 0) text[0] = '\0';
-    for (uint32_t k = 0; k < choices->count && used < size; k++) {
-        int added =
-            snprintf(text + used, size - used, "%s%s", k > 0 ? ", " : "", choices->items[k].name);
+    for (uint32_t k = 0; used < size && ns_choice_at(choices, k, &choice); k++) {
+        int added = snprintf(text + used, size - used, "%s%s", k > 0 ? ", " : "", choice.name);
         used += added > 0 ? (size_t)added : 0;
     }
 }
@@ -211,7 +234,8 @@ void ns_nearest_offer(ns_nearest* n, const char* name) {
 }
 
 void ns_nearest_offer_choices(ns_nearest* n, const ns_choices* choices) {
-    for (uint32_t k = 0; k < choices->count; k++) ns_nearest_offer(n, choices->items[k].name);
+    ns_choice choice;
+    for (uint32_t k = 0; ns_choice_at(choices, k, &choice); k++) ns_nearest_offer(n, choice.name);
 }
 
 const char* ns_nearest_likely(const ns_nearest* n) {

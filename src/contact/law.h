@@ -44,10 +44,6 @@ NS_CONTACT_LAWS(DECLARE_LAW)
 int nsi_contact_law_count(void);
 const nsi_contact_law* nsi_contact_law_get(int number);
 
-// "none ncp spring", for options and files.
-enum { NSI_CONTACT_WORDS_SIZE = NS_CONTACT_MAX_LAWS * 64 };
-const char* nsi_contact_law_words(char words[NSI_CONTACT_WORDS_SIZE]);
-
 // ---- parameters of pairs -------------------------------------------------------------------
 
 // The most parameters of a pair that are in the registry: bits of nsi_contact.follows.

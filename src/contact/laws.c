@@ -2,6 +2,7 @@
 
 #include "contact/law.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -45,37 +46,13 @@ int ns_contact_law_find(const char* name) {
     return -1;
 }
 
-// ---- names ---------------------------------------------------------------------------------
-
-static ns_choice names[NS_CONTACT_MAX_LAWS];
-static ns_choices sets[NS_CONTACT_MAX_LAWS + 1]; // one for each number of laws
-static pthread_once_t named_once = PTHREAD_ONCE_INIT;
-
-static void set_name(int number, const ns_contact_law* law) {
-    names[number] = (ns_choice){number, law->name, law->help};
+static bool law_choice(uint32_t k, ns_choice* out) {
+    const nsi_contact_law* law = k < INT_MAX ? nsi_contact_law_get((int)k) : NULL;
+    if (law) *out = (ns_choice){(int)k, law->law.name, law->law.help};
+    return law != NULL;
 }
 
-static void name_built_in(void) {
-    for (int k = 0; k < NBUILT_IN; k++) set_name(k, &built_in[k]->law);
-    for (uint32_t k = 0; k <= NS_CONTACT_MAX_LAWS; k++) {
-        sets[k] = (ns_choices){"contact law", names, k};
-    }
-}
-
-const ns_choices* ns_contact_laws(void) {
-    pthread_once(&named_once, name_built_in);
-    return &sets[nsi_contact_law_count()];
-}
-
-const char* nsi_contact_law_words(char words[NSI_CONTACT_WORDS_SIZE]) {
-    size_t length = 0;
-    for (int k = 0; k < nsi_contact_law_count(); k++) {
-        int added = snprintf(words + length, NSI_CONTACT_WORDS_SIZE - length, "%s%s",
-                             k > 0 ? " " : "", nsi_contact_law_get(k)->law.name);
-        length += (size_t)added;
-    }
-    return words;
-}
+const ns_choices ns_contact_laws = {.what = "contact law", .at = law_choice};
 
 // ---- parameters ----------------------------------------------------------------------------
 
@@ -253,7 +230,6 @@ static ns_status add_law(const ns_contact_law* law, int* number, ns_error* error
     }
     registered[count] = (nsi_contact_law){.law = *law};
     registered_as[count] = law;
-    set_name(NBUILT_IN + count, law);
     atomic_store_explicit(&nregistered, count + 1, memory_order_release);
     *number = NBUILT_IN + count;
     return NS_OK;

@@ -592,9 +592,9 @@ static void add_rounded(nsi_text_builder* text, double x) {
 
 static void describe_source(nsi_text_builder* text, const nsi_map_source* source,
                             const source_history* h, double period) {
-    static const char* const manners[] = {"linearly", "to the nearest row", "by cubics"};
     if (h->resampled) {
-        nsi_text_add(text, "resampled %s from %s", manners[source->resample],
+        nsi_text_add(text, "resampled %s from %s",
+                     ns_choice_help(&ns_resamples, (int)source->resample),
                      h->uneven ? "about " : "");
     } else {
         nsi_text_add(text, "as recorded, at ");

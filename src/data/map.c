@@ -361,8 +361,8 @@ static ns_status read_measurements(reader* r, const nsi_yaml_node* node, nsi_map
 // How rows come onto the grid; what is not given stays as it is.
 static ns_status read_manner(reader* r, const nsi_yaml_node* node, nsi_map_source* source) {
     int resample = (int)source->resample;
-    ns_status status = nsi_yaml_choice(r->yaml, nsi_yaml_find(node, "resample"),
-                                       "linear nearest cubic", &resample, r->error);
+    ns_status status = nsi_yaml_choice(r->yaml, nsi_yaml_find(node, "resample"), &ns_resamples,
+                                       &resample, r->error);
     source->resample = (ns_resample)resample;
     if (nsi_yaml_find(node, "resample")) source->resample_given = true;
     if (status == NS_OK) {
@@ -472,12 +472,19 @@ static ns_status read_sources(reader* r, const nsi_yaml_node* root, const nsi_ma
     return NS_OK;
 }
 
+#define ROW_KIND_MAP(X)                                                                            \
+    X(ROWS_ARE_SAMPLES, "samples", "of a recording")                                               \
+    X(ROWS_ARE_RECORDINGS, "recordings", "with samples in columns")
+enum { ROW_KIND_MAP(NS_CHOICE_VALUE) };
+static const ns_choice row_kind_rows[] = {ROW_KIND_MAP(NS_CHOICE_ROW)};
+static const ns_choices row_kinds = NS_CHOICES("kind of rows", row_kind_rows);
+
 // Are rows samples of a recording, or recordings? These have as many samples as there are times.
 static ns_status read_rows(reader* r, const nsi_yaml_node* root) {
     const nsi_yaml_node *node = nsi_yaml_find(root, "rows"), *time = nsi_yaml_find(root, "time");
-    int choice = 0;
-    ns_status status = nsi_yaml_choice(r->yaml, node, "samples recordings", &choice, r->error);
-    if (status != NS_OK || choice == 0) return status;
+    int choice = ROWS_ARE_SAMPLES;
+    ns_status status = nsi_yaml_choice(r->yaml, node, &row_kinds, &choice, r->error);
+    if (status != NS_OK || choice == ROWS_ARE_SAMPLES) return status;
     status = nsi_yaml_check_map(r->yaml, root, "a map with rows: recordings", ROWS, r->error);
     if (status != NS_OK) return status;
     if (!time || time->type != NSI_YAML_LIST || time->count < 2) {

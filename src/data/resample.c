@@ -7,6 +7,9 @@
 #include <float.h>
 #include <math.h>
 
+static const ns_choice resample_rows[] = {NS_RESAMPLE_MAP(NS_CHOICE_ROW)};
+const ns_choices ns_resamples = NS_CHOICES("resampling", resample_rows);
+
 // ---- grids ---------------------------------------------------------------------------------
 
 double nsi_grid_tolerance(double period, double largest_time) {

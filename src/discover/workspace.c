@@ -542,7 +542,6 @@ ns_status nsi_workspace_numerical(nsi_workspace* b, double* squares, char other[
     ns_system_options usual = f->options;
     usual.timestep = 0.0;
     double file_step = nsi_problem_timestep(ns_hybrid_model(f->hybrid), &usual, 0.0, period);
-    static const char* const names[] = {"euler", "rk4", "implicit"};
     alternative list[3];
     int count = 0;
     list[count++] = (alternative){(int)z->integrator, 0.5 * z->timestep};
@@ -573,7 +572,8 @@ ns_status nsi_workspace_numerical(nsi_workspace* b, double* squares, char other[
             double left = r && its == rows ? left_over(own, r, rows) : INFINITY;
             if (left < *squares) {
                 *squares = left;
-                snprintf(other, 80, "%s, steps of %.4g ms", names[list[k].integrator],
+                snprintf(other, 80, "%s, steps of %.4g ms",
+                         ns_choice_name(&ns_integrators, (int)list[k].integrator),
                          1e3 * list[k].timestep);
             }
             nsi_free(&b->allocator, r);

@@ -9,13 +9,11 @@ struct ns_program {
     nsi_native native; // otherwise
 };
 
+static const ns_choice backend_rows[] = {NS_BACKEND_MAP(NS_CHOICE_ROW)};
+const ns_choices ns_backends = NS_CHOICES("backend", backend_rows);
+
 const char* ns_backend_name(ns_backend backend) {
-    switch (backend) {
-    case NS_BACKEND_AUTO: return "auto";
-    case NS_BACKEND_INTERP: return "interp";
-    case NS_BACKEND_NATIVE: return "native";
-    }
-    return "unknown";
+    return ns_choice_name(&ns_backends, (int)backend);
 }
 
 ns_program_options ns_default_program_options(void) {

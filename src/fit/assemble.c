@@ -469,6 +469,13 @@ static ns_status load_errors(ns_fit* f, ns_error* error) {
     return status;
 }
 
+#define AVERAGE_MAP(X)                                                                             \
+    X(AVERAGE_RMS, "rms", "root of the mean square")                                               \
+    X(AVERAGE_MEAN, "mean", "")
+enum { AVERAGE_MAP(NS_CHOICE_VALUE) };
+static const ns_choice average_rows[] = {AVERAGE_MAP(NS_CHOICE_ROW)};
+static const ns_choices averages = NS_CHOICES("average", average_rows);
+
 // One measure: {distance: [...]} or {rotation: [w, x, y, z]}, `average` and `unit`.
 static ns_status load_measure(ns_fit* f, const nsi_yaml_node* map, ns_error* error) {
     const nsi_yaml* yaml = &f->plan->yaml;
@@ -479,9 +486,9 @@ static ns_status load_measure(ns_fit* f, const nsi_yaml_node* map, ns_error* err
     const nsi_yaml_node *distance = nsi_yaml_find(map, "distance"),
                         *rotation = nsi_yaml_find(map, "rotation"),
                         *list = rotation ? rotation : distance;
-    int average = 0;
+    int average = AVERAGE_RMS;
     if (status == NS_OK) {
-        status = nsi_yaml_choice(yaml, nsi_yaml_find(map, "average"), "rms mean", &average, error);
+        status = nsi_yaml_choice(yaml, nsi_yaml_find(map, "average"), &averages, &average, error);
     }
     if (status == NS_OK && nsi_yaml_find(map, "unit")) {
         status = nsi_yaml_text(yaml, nsi_yaml_find(map, "unit"), &m->unit, error);
@@ -495,7 +502,7 @@ static ns_status load_measure(ns_fit* f, const nsi_yaml_node* map, ns_error* err
                              " of a quaternion");
     }
     m->rotation = rotation != NULL;
-    m->mean = average == 1;
+    m->mean = average == AVERAGE_MEAN;
     for (const nsi_yaml_node* n = list->first; n && status == NS_OK; n = n->next) {
         m->nformula++;
         status = load_formula(f, n, &f->measured[f->nmeasured++], error);

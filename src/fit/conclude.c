@@ -204,7 +204,6 @@ static const char* describe_model(ns_fit* f) {
 }
 
 static ns_status describe(ns_fit* f, ns_error* error) {
-    static const char* const integrators[] = {"semi-implicit Euler", "RK4", "implicit Euler"};
     static const char* const states[] = {"free start states", "start states as recorded",
                                          "start states tied to the window before"};
     const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
@@ -214,8 +213,8 @@ static ns_status describe(ns_fit* f, ns_error* error) {
     if (f->plan->learned) {
         describe_learned(f->plan->learned, step, sizeof step);
     } else {
-        snprintf(step, sizeof step, "%s, steps of %g ms", integrators[sizes.integrator],
-                 sizes.timestep * 1e3);
+        snprintf(step, sizeof step, "%s, steps of %g ms",
+                 ns_choice_help(&ns_integrators, (int)sizes.integrator), sizes.timestep * 1e3);
     }
     char noise[60] = "";
     if (f->plan->noise > 0.0) {

@@ -26,7 +26,7 @@ static ns_status note(nsi_run* r, const char* text) {
 // ---- checkpoints -------------------------------------------------------------------------------
 
 static void describe_stage(const nsi_stage* stage, char* text, size_t size) {
-    static const char* const methods[] = {"LM", "L-BFGS", "OWL-QN", "Adam", "proximal"};
+    const char* method = ns_choice_help(&nsi_methods, (int)stage->method);
     const char* what = nsi_optimises_parameters(stage->windows.optimise) &&
                                nsi_optimises_weights(stage->windows.optimise)
                            ? ""
@@ -34,10 +34,9 @@ static void describe_stage(const nsi_stage* stage, char* text, size_t size) {
                                                                            : ", weights";
     const char* teacher = stage->teacher ? "teacher, " : "";
     if (stage->windows.length == 0) {
-        snprintf(text, size, "%swhole recordings, %s%s", teacher, methods[stage->method], what);
+        snprintf(text, size, "%swhole recordings, %s%s", teacher, method, what);
     } else {
-        snprintf(text, size, "%swindows of %u, %s%s", teacher, stage->windows.length,
-                 methods[stage->method], what);
+        snprintf(text, size, "%swindows of %u, %s%s", teacher, stage->windows.length, method, what);
     }
 }
 

@@ -57,7 +57,13 @@ typedef struct nsi_measured {
     uint32_t windows; // that have something to measure
 } nsi_measured;
 
-typedef enum nsi_role { NSI_ROLE_TRAIN, NSI_ROLE_VALIDATION, NSI_ROLE_TEST, NSI_ROLES } nsi_role;
+#define NSI_ROLE_MAP(X)                                                                            \
+    X(NSI_ROLE_TRAIN, "train", "fitted to")                                                        \
+    X(NSI_ROLE_VALIDATION, "validation", "chooses between fits")                                   \
+    X(NSI_ROLE_TEST, "test", "looked at in the end")
+
+typedef enum nsi_role { NSI_ROLE_MAP(NS_CHOICE_VALUE) NSI_ROLES } nsi_role;
+extern const ns_choices nsi_roles;
 
 typedef struct nsi_score {
     double loss; // root of the mean of squared residuals, each divided by its channel's sigma

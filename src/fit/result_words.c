@@ -20,7 +20,9 @@ const char* nsi_result_residual_unit(const nsi_result* answer) {
                                : "relative to how far channels go (no sigma given)";
 }
 
+static const ns_choice role_rows[] = {NSI_ROLE_MAP(NS_CHOICE_ROW)};
+const ns_choices nsi_roles = NS_CHOICES("role", role_rows);
+
 const char* nsi_role_name(nsi_role role) {
-    static const char* const names[NSI_ROLES] = {"train", "validation", "test"};
-    return names[role];
+    return ns_choice_name(&nsi_roles, (int)role);
 }

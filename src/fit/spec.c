@@ -2,13 +2,19 @@
 
 #include "fit/spec.h"
 
-#include "contact/law.h"
+#include "fit/result_words.h"
 #include "io/file.h"
 #include "io/hybrid_file.h"
+#include "neuralsim/contact.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+static const ns_choice method_rows[] = {NSI_METHOD_MAP(NS_CHOICE_ROW)};
+static const ns_choice search_rows[] = {NSI_SEARCH_MAP(NS_CHOICE_ROW)};
+const ns_choices nsi_methods = NS_CHOICES("method", method_rows);
+const ns_choices nsi_searches = NS_CHOICES("search", search_rows);
 
 typedef struct reader {
     nsi_fit_spec* plan;
@@ -48,10 +54,10 @@ static void read_text(reader* r, const nsi_yaml_node* map, const char* key, cons
     r->status = nsi_yaml_text(r->yaml, find(map, key), out, r->error);
 }
 
-static void read_choice(reader* r, const nsi_yaml_node* map, const char* key, const char* words,
-                        int* out) {
+static void read_choice(reader* r, const nsi_yaml_node* map, const char* key,
+                        const ns_choices* choices, int* out) {
     if (r->status != NS_OK) return;
-    r->status = nsi_yaml_choice(r->yaml, find(map, key), words, out, r->error);
+    r->status = nsi_yaml_choice(r->yaml, find(map, key), choices, out, r->error);
 }
 
 static void fail(reader* r, const nsi_yaml_node* node, const char* what) {
@@ -159,9 +165,9 @@ static void read_data(reader* r, const nsi_yaml_node* node) {
     read_text(r, node, "folder", &p->data_folder);
     read_number(r, node, "period", 1e-9, 1e6, &p->period);
     read_number(r, node, "noise", 0.0, 1e6, &p->noise);
-    read_files(r, find(node, "train"), NSI_ROLE_TRAIN);
-    read_files(r, find(node, "validation"), NSI_ROLE_VALIDATION);
-    read_files(r, find(node, "test"), NSI_ROLE_TEST);
+    for (int role = 0; role < NSI_ROLES; role++) {
+        read_files(r, find(node, nsi_role_name((nsi_role)role)), (nsi_role)role);
+    }
     if (r->status == NS_OK && p->files[NSI_ROLE_TRAIN].count == 0) {
         fail(r, node, "there is nothing to train on; give `train: [a.csv]`");
     }
@@ -232,7 +238,7 @@ static void read_stage(reader* r, const nsi_yaml_node* node, nsi_stage* stage) {
     int states = (int)loss->initial_state, method = (int)stage->method, fit = -1;
     read_count(r, node, "count", 1, 10000000, &loss->max_windows);
     read_flag(r, node, "overlap", &loss->overlap);
-    read_choice(r, node, "states", "free recorded tied", &states);
+    read_choice(r, node, "states", &ns_initial_states, &states);
     read_count(r, node, "reach", 1, 10000, &loss->smoothing);
     read_number(r, node, "tie", 1e-9, 1e9, &loss->continuity_weight);
     if (find(node, "huber")) {
@@ -249,7 +255,7 @@ static void read_stage(reader* r, const nsi_yaml_node* node, nsi_stage* stage) {
     read_number(r, node, "l1", 0.0, 1e9, &stage->l1);
     read_number(r, node, "group", 0.0, 1e9, &stage->group);
     read_flag(r, node, "adaptive", &stage->adaptive);
-    read_choice(r, node, "method", NSI_METHODS, &method);
+    read_choice(r, node, "method", &nsi_methods, &method);
     read_count(r, node, "iterations", 0, 10000000, &stage->iterations);
     read_number(r, node, "tolerance", 0.0, 1.0, &stage->tolerance);
     read_number(r, node, "rate", 1e-12, 1e6, &stage->rate);
@@ -257,14 +263,10 @@ static void read_stage(reader* r, const nsi_yaml_node* node, nsi_stage* stage) {
     read_count(r, node, "batch", 1, 10000000, &stage->batch);
     read_number(r, node, "clip", 0.0, 1e12, &stage->clip);
     read_flag(r, node, "teacher", &stage->teacher);
-    read_choice(r, node, "fit", "all parameters weights", &fit);
+    read_choice(r, node, "fit", &ns_optimises, &fit);
     loss->initial_state = (ns_initial_state)states;
     stage->method = (nsi_method)method;
-    if (fit >= 0) {
-        loss->optimise = fit == 0   ? NS_OPTIMISE_ALL
-                         : fit == 1 ? NS_OPTIMISE_PARAMETERS
-                                    : NS_OPTIMISE_WEIGHTS;
-    }
+    if (fit >= 0) loss->optimise = (ns_optimise)fit;
     bool lasso = stage->l1 > 0.0 || stage->group > 0.0;
     if (r->status == NS_OK && lasso && (method == NSI_METHOD_LBFGS || method == NSI_METHOD_ADAM)) {
         fail(r, node, "l1 and group need method lm, proximal, or owlqn (l1 only)");
@@ -362,7 +364,7 @@ static void read_search(reader* r, const nsi_yaml_node* node) {
     int method = node ? NSI_SEARCH_HOP : NSI_SEARCH_NONE;
     check_map(r, node, "search",
               "method population rounds patience evaluations sigma target seconds");
-    read_choice(r, node, "method", NSI_SEARCHES, &method);
+    read_choice(r, node, "method", &nsi_searches, &method);
     read_count(r, node, "population", 1, 100000, &s->population);
     read_count(r, node, "rounds", 1, 1000000, &s->rounds);
     read_count(r, node, "patience", 1, 1000000, &s->patience);
@@ -534,9 +536,8 @@ static void read_plan(reader* r) {
     read_flag(r, root, "ground", &p->ground);
     read_flag(r, root, "self_collision", &p->self_collision);
     p->contact = p->integrator = -1;
-    char laws[NSI_CONTACT_WORDS_SIZE];
-    read_choice(r, root, "contact", nsi_contact_law_words(laws), &p->contact);
-    read_choice(r, root, "integrator", "euler rk4 implicit", &p->integrator);
+    read_choice(r, root, "contact", &ns_contact_laws, &p->contact);
+    read_choice(r, root, "integrator", &ns_integrators, &p->integrator);
     read_number(r, root, "timestep", 1e-9, 10.0, &p->timestep);
     read_data(r, find(root, "data"));
     read_parameters(r, find(root, "parameters"));

@@ -24,14 +24,15 @@ typedef struct nsi_fit_spec_variant {
     const nsi_yaml_node* node;        // for messages
 } nsi_fit_spec_variant;
 
-typedef enum nsi_method {
-    NSI_METHOD_LM,
-    NSI_METHOD_LBFGS,
-    NSI_METHOD_OWLQN,
-    NSI_METHOD_ADAM,
-    NSI_METHOD_PROXIMAL
-} nsi_method;
-#define NSI_METHODS "lm lbfgs owlqn adam proximal"
+#define NSI_METHOD_MAP(X)                                                                          \
+    X(NSI_METHOD_LM, "lm", "LM")                                                                   \
+    X(NSI_METHOD_LBFGS, "lbfgs", "L-BFGS")                                                         \
+    X(NSI_METHOD_OWLQN, "owlqn", "OWL-QN")                                                         \
+    X(NSI_METHOD_ADAM, "adam", "Adam")                                                             \
+    X(NSI_METHOD_PROXIMAL, "proximal", "proximal")
+
+typedef enum nsi_method { NSI_METHOD_MAP(NS_CHOICE_VALUE) } nsi_method;
+extern const ns_choices nsi_methods;
 
 // One local optimisation.
 typedef struct nsi_stage {
@@ -48,16 +49,17 @@ typedef struct nsi_stage {
     bool adaptive;    // over the sizes that groups have at the beginning
 } nsi_stage;
 
-typedef enum nsi_search_method {
-    NSI_SEARCH_NONE,
-    NSI_SEARCH_HOP,
-    NSI_SEARCH_RESTART,
-    NSI_SEARCH_CRS2,
-    NSI_SEARCH_ISRES,
-    NSI_SEARCH_ESCH,
-    NSI_SEARCH_MLSL
-} nsi_search_method;
-#define NSI_SEARCHES "none hop restart crs2 isres esch mlsl"
+#define NSI_SEARCH_MAP(X)                                                                          \
+    X(NSI_SEARCH_NONE, "none", "local optimisation only")                                          \
+    X(NSI_SEARCH_HOP, "hop", "basin hopping")                                                      \
+    X(NSI_SEARCH_RESTART, "restart", "local optimisation from random starts")                      \
+    X(NSI_SEARCH_CRS2, "crs2", "controlled random search")                                         \
+    X(NSI_SEARCH_ISRES, "isres", "evolution strategy")                                             \
+    X(NSI_SEARCH_ESCH, "esch", "evolutionary algorithm")                                           \
+    X(NSI_SEARCH_MLSL, "mlsl", "multi-level single-linkage")
+
+typedef enum nsi_search_method { NSI_SEARCH_MAP(NS_CHOICE_VALUE) } nsi_search_method;
+extern const ns_choices nsi_searches;
 
 typedef struct nsi_search {
     nsi_search_method method;

@@ -4,12 +4,11 @@
 
 #include "io/hybrid_file.h"
 
-#include "contact/law.h"
-
 #include "io/file.h"
 #include "io/numbers.h"
 #include "io/utf8.h"
 #include "io/yaml.h"
+#include "neuralsim/contact.h"
 #include "neuralsim/model.h"
 
 #include <errno.h>
@@ -60,13 +59,6 @@ const nsi_hybrid_variant* nsi_hybrid_find_variant(const nsi_hybrid* hybrid, cons
     }
     return NULL;
 }
-
-// INTEGRATOR_WORDS are the same in the same order.
-static const char* const integrator_names[] = {[NS_INTEGRATOR_EULER] = "euler",
-                                               [NS_INTEGRATOR_RK4] = "rk4",
-                                               [NS_INTEGRATOR_IMPLICIT] = "implicit"};
-#define INTEGRATOR_WORDS "euler rk4 implicit"
-enum { NINTEGRATOR = sizeof integrator_names / sizeof *integrator_names };
 
 // ---- reading ---------------------------------------------------------------------------------
 
@@ -266,12 +258,11 @@ static ns_status read_file(reader* r) {
         status = read_parameters(r, nsi_yaml_find(root, "parameters"), &out->parameters);
     }
     if (status == NS_OK) {
-        char laws[NSI_CONTACT_WORDS_SIZE];
-        status = nsi_yaml_choice(yaml, nsi_yaml_find(root, "contact"), nsi_contact_law_words(laws),
+        status = nsi_yaml_choice(yaml, nsi_yaml_find(root, "contact"), &ns_contact_laws,
                                  &out->contact, r->error);
     }
     if (status == NS_OK) {
-        status = nsi_yaml_choice(yaml, nsi_yaml_find(root, "integrator"), INTEGRATOR_WORDS,
+        status = nsi_yaml_choice(yaml, nsi_yaml_find(root, "integrator"), &ns_integrators,
                                  &out->integrator, r->error);
     }
     if (status == NS_OK) {
@@ -530,10 +521,10 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
                             " or integrator");
         }
     }
-    if (hybrid->contact != -1 && !ns_contact_law_get(hybrid->contact)) {
+    if (hybrid->contact != -1 && !ns_choice_has(&ns_contact_laws, hybrid->contact)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "contact is neither -1 nor a contact law");
     }
-    if (hybrid->integrator < -1 || hybrid->integrator >= NINTEGRATOR) {
+    if (hybrid->integrator != -1 && !ns_choice_has(&ns_integrators, hybrid->integrator)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "integrator is neither -1 nor an integrator");
     }
     if (!(hybrid->timestep >= 0.0) || !isfinite(hybrid->timestep)) {
@@ -563,7 +554,8 @@ static void add_numbers(nsi_text_builder* text, const char* key, const nsi_numbe
 }
 
 static void add_learned(nsi_text_builder* text, const nsi_learned* l) {
-    nsi_text_add(text, "learned:\n  kind: %s\n  hidden: [", nsi_learned_kind_name(l->kind));
+    nsi_text_add(text, "learned:\n  kind: %s\n  hidden: [",
+                 ns_choice_name(&ns_learned_kinds, (int)l->kind));
     for (uint32_t k = 0; k < l->nhidden; k++) {
         nsi_text_add(text, "%s%u", k > 0 ? ", " : "", l->hidden[k]);
     }
@@ -589,10 +581,10 @@ static void add_learned(nsi_text_builder* text, const nsi_learned* l) {
 
 static void add_rest(nsi_text_builder* text, const nsi_hybrid* hybrid) {
     if (hybrid->contact >= 0) {
-        nsi_text_add(text, "contact: %s\n", ns_contact_law_get(hybrid->contact)->name);
+        nsi_text_add(text, "contact: %s\n", ns_choice_name(&ns_contact_laws, hybrid->contact));
     }
     if (hybrid->integrator >= 0) {
-        nsi_text_add(text, "integrator: %s\n", integrator_names[hybrid->integrator]);
+        nsi_text_add(text, "integrator: %s\n", ns_choice_name(&ns_integrators, hybrid->integrator));
     }
     if (hybrid->timestep > 0.0) {
         nsi_text_add(text, "timestep: ");

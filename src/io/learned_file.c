@@ -7,8 +7,6 @@
 #include <float.h>
 #include <math.h>
 
-#define KINDS "feedforward lstm" // in the order of ns_learned_kind
-
 static const char shared_keys[] = "kind hidden increment integrate hide angle activation init seed";
 static const char all_keys[] =
     "kind hidden increment integrate hide angle activation init seed"
@@ -21,10 +19,6 @@ nsi_learned nsi_default_learned(void) {
                          .init_scale = def.init_scale,
                          .init_last_scale = def.init_last_scale,
                          .seed = def.seed};
-}
-
-const char* nsi_learned_kind_name(ns_learned_kind kind) {
-    return kind == NS_LEARNED_LSTM ? "lstm" : "feedforward";
 }
 
 // ---- reading -----------------------------------------------------------------------------------
@@ -87,12 +81,9 @@ static void read_layers(reader* r, nsi_learned* out) {
     }
     const nsi_yaml_node* activation = find(r, "activation");
     int word = (int)out->activation;
-#define SPACE_NAME(id, name) " " name
     if (r->status == NS_OK) {
-        r->status = nsi_yaml_choice(r->yaml, activation, &NS_ACTIVATION_MAP(SPACE_NAME)[1], &word,
-                                    r->error);
+        r->status = nsi_yaml_choice(r->yaml, activation, &ns_activations, &word, r->error);
     }
-#undef SPACE_NAME
     out->activation = (ns_activation)word;
     bool lstm = out->kind == NS_LEARNED_LSTM;
     if (r->status == NS_OK && lstm && out->nhidden == 0) {
@@ -138,7 +129,8 @@ ns_status nsi_learned_read(const nsi_yaml* yaml, const nsi_yaml_node* node, bool
                                  "learned: its kind is missing; give feedforward or lstm");
     }
     int kind = 0;
-    if (r.status == NS_OK) r.status = nsi_yaml_choice(yaml, find(&r, "kind"), KINDS, &kind, error);
+    if (r.status == NS_OK)
+        r.status = nsi_yaml_choice(yaml, find(&r, "kind"), &ns_learned_kinds, &kind, error);
     out->kind = (ns_learned_kind)kind;
     read_layers(&r, out);
     if (r.status == NS_OK) {
@@ -192,8 +184,8 @@ ns_status nsi_learned_check(const nsi_learned* l, ns_error* error) {
     for (uint32_t k = 0; layers && k < l->nhidden; k++) {
         layers = l->hidden[k] > 0 && l->hidden[k] <= NSI_LEARNED_MAX_NUMBERS;
     }
-    if ((unsigned)l->kind > NS_LEARNED_LSTM || !layers || !ns_activation_name(l->activation) ||
-        (lstm && l->activation != NS_TANH)) {
+    if (!ns_choice_has(&ns_learned_kinds, (int)l->kind) || !layers ||
+        !ns_activation_name(l->activation) || (lstm && l->activation != NS_TANH)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "learned: there is no such network");
     }
     double scales[] = {l->init_scale, l->init_last_scale};

@@ -51,9 +51,6 @@ typedef struct nsi_learned {
 
 nsi_learned nsi_default_learned(void);
 
-// "lstm", "feedforward"
-const char* nsi_learned_kind_name(ns_learned_kind kind);
-
 // @param found  also what is found in data; otherwise those keys are unknown
 // @param arena  receives all texts and numbers
 // @return NS_OK; NS_ERR_PARSE, NS_ERR_LIMIT with file:line:column; NS_ERR_NOMEM

@@ -145,7 +145,7 @@ static ns_status read_key(nsi_schema_reader* r, const nsi_schema_key* key,
     case NSI_KEY_TEXT: status = nsi_schema_text(r, node, field); break;
     case NSI_KEY_PATH: status = nsi_schema_path(r, node, field); break;
     case NSI_KEY_CHOICE:
-        status = nsi_yaml_choice(r->yaml, node, key->words, field, r->error);
+        status = nsi_yaml_choice(r->yaml, node, key->choices, field, r->error);
         break;
     case NSI_KEY_TEXTS:
     case NSI_KEY_NUMBERS:
@@ -213,11 +213,10 @@ static void add_range(nsi_text_builder* text, const nsi_schema_key* key) {
 }
 
 // `a`, `b`
-static void add_words(nsi_text_builder* text, const char* words) {
-    for (const char* at = words; *at;) {
-        size_t size = strcspn(at, " ");
-        nsi_text_add(text, "%s`%.*s`", at == words ? "" : ", ", (int)size, at);
-        at += size + (at[size] == ' ');
+static void add_names(nsi_text_builder* text, const ns_choices* choices) {
+    ns_choice choice;
+    for (uint32_t k = 0; ns_choice_at(choices, k, &choice); k++) {
+        nsi_text_add(text, "%s`%s`", k == 0 ? "" : ", ", choice.name);
     }
 }
 
@@ -242,7 +241,7 @@ static void add_type(nsi_text_builder* text, const nsi_schema_key* key) {
         return;
     }
     nsi_text_add(text, "%s", names[key->type]);
-    if (key->words) add_words(text, key->words);
+    if (key->choices) add_names(text, key->choices);
     add_range(text, key);
 }
 

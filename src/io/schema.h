@@ -19,7 +19,7 @@ typedef enum nsi_key_type {
     NSI_KEY_FLAG,    // bool
     NSI_KEY_TEXT,    // const char*
     NSI_KEY_PATH,    // const char*: a file, from the folder of the first file of the tree
-    NSI_KEY_CHOICE,  // int or an enum: the number of one of `words`
+    NSI_KEY_CHOICE,  // int or an enum: a value of `choices`
     NSI_KEY_TEXTS,   // nsi_text_list
     NSI_KEY_NUMBERS, // nsi_number_list
     NSI_KEY_COUNTS,  // nsi_count_list
@@ -58,9 +58,9 @@ typedef ns_status nsi_schema_function(nsi_schema_reader* r, const nsi_yaml_node*
 typedef struct nsi_schema_key {
     const char* name;
     nsi_key_type type;
-    size_t offset;       // in the struct
-    double lower, upper; // of numbers; equal: any. A lower of DBL_MIN: greater than 0
-    const char* words;   // of a choice, separated by spaces, in the order of the enum
+    size_t offset;             // in the struct
+    double lower, upper;       // of numbers; equal: any. A lower of DBL_MIN: greater than 0
+    const ns_choices* choices; // of a choice
     const nsi_schema* table;
     nsi_schema_function* read; // after the value was read, if its type is not NSI_KEY_OTHER
     uint32_t most;             // items of a list; 0: any

@@ -570,17 +570,15 @@ ns_status nsi_yaml_text(const nsi_yaml* yaml, const nsi_yaml_node* node, const c
     return NS_OK;
 }
 
-ns_status nsi_yaml_choice(const nsi_yaml* yaml, const nsi_yaml_node* node, const char* words,
-                          int* out, ns_error* error) {
+ns_status nsi_yaml_choice(const nsi_yaml* yaml, const nsi_yaml_node* node,
+                          const ns_choices* choices, int* out, ns_error* error) {
     if (!node) return NS_OK;
-    char what[NS_ERROR_SIZE];
-    snprintf(what, sizeof what, "one of: %s", words);
-    int which = node->type == NSI_YAML_SCALAR ? find_word(words, node->text) : -1;
-    if (which < 0) {
-        ns_status status = want_scalar(yaml, node, what, error);
-        if (status != NS_OK) return status;
-        return fail_value(yaml, node, error, "is none of: %s", words);
-    }
-    *out = which;
-    return NS_OK;
+    if (node->type == NSI_YAML_SCALAR && ns_choice_find(choices, node->text, out)) return NS_OK;
+    char list[NS_ERROR_SIZE], what[NS_ERROR_SIZE + 16];
+    ns_choices_list(choices, list, sizeof list);
+    snprintf(what, sizeof what, "one of: %s", list);
+    ns_status status = want_scalar(yaml, node, what, error);
+    if (status != NS_OK) return status;
+    ns_choice_fault(choices, node->text, what, sizeof what);
+    return fail_value(yaml, node, error, "%s", what);
 }

@@ -107,9 +107,9 @@ ns_status nsi_yaml_flag(const nsi_yaml* yaml, const nsi_yaml_node* node, bool* o
                         ns_error* error); // true, false
 ns_status nsi_yaml_text(const nsi_yaml* yaml, const nsi_yaml_node* node, const char** out,
                         ns_error* error); // not empty; lives as long as the tree
-// The number of a word in `words`, which are separated by spaces.
-ns_status nsi_yaml_choice(const nsi_yaml* yaml, const nsi_yaml_node* node, const char* words,
-                          int* out, ns_error* error);
+// The value of a name in a closed set.
+ns_status nsi_yaml_choice(const nsi_yaml* yaml, const nsi_yaml_node* node,
+                          const ns_choices* choices, int* out, ns_error* error);
 
 // ---- writing ---------------------------------------------------------------------------------
 

@@ -134,8 +134,6 @@ void nsi_outline_orient(double* vertices, uint32_t count);
 // Is this pair of shapes handled? In either order.
 bool nsi_geoms_can_touch(const ns_geom_def* a, const ns_geom_def* b);
 
-const char* nsi_geom_type_name(ns_geom_type type);
-
 // The link that moves a link: itself, or the one it is welded to; NSI_NONE when that is the world.
 uint32_t nsi_link_body(const nsi_link* links, uint32_t link);
 

@@ -23,13 +23,6 @@
 
 enum { NTYPES = NS_GEOM_POINTS + 1 };
 
-const char* nsi_geom_type_name(ns_geom_type type) {
-    static const char* const names[NTYPES] = {"sphere",  "capsule", "cylinder",  "box",
-                                              "plane",   "mesh",    "ellipsoid", "polygon",
-                                              "ellipse", "points"};
-    return names[type];
-}
-
 // A mesh whose vertices are not known has no shape.
 static bool has_shape(const ns_geom_def* geom) {
     return geom->type != NS_GEOM_MESH || geom->nvertex > 0;
@@ -344,7 +337,7 @@ static ns_status try_candidates(maker* m, const candidates* c, ns_error* error) 
 }
 
 static const char* row_name(uint32_t row) {
-    return row == NTYPES ? "mesh (without vertices)" : nsi_geom_type_name((ns_geom_type)row);
+    return row == NTYPES ? "mesh (without vertices)" : ns_choice_name(&ns_geom_types, (int)row);
 }
 
 static bool note_unhandled(maker* m) {

@@ -6,6 +6,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+static const ns_choice augment_rows[] = {NS_AUGMENT_MAP(NS_CHOICE_ROW)};
+static const ns_choice guarantee_rows[] = {NS_GUARANTEE_MAP(NS_CHOICE_BIT_ROW)};
+const ns_choices ns_augments = NS_CHOICES("mode", augment_rows);
+const ns_choices ns_guarantees = NS_CHOICES("guarantee", guarantee_rows);
+
+static const ns_choice sharing_rows[] = {NSI_SHARING_MAP(NS_CHOICE_ROW)};
+const ns_choices nsi_sharings = NS_CHOICES("sharing of weights", sharing_rows);
+
 ns_network_def ns_default_network_def(void) {
     return (ns_network_def){
         .mode = NS_AUGMENT_ADD,
@@ -217,7 +225,7 @@ static bool check_list(const char* const* list, uint32_t count, const ns_network
 }
 
 bool nsi_check_mode(ns_augment mode, nsi_fault* fault) {
-    if ((unsigned)mode <= NS_AUGMENT_SCALE) return true;
+    if (ns_choice_has(&ns_augments, (int)mode)) return true;
     return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_MODE, NSI_NONE, "%d is no mode",
                         (int)mode);
 }
@@ -245,15 +253,17 @@ static bool check_layers(const ns_network_def* def, nsi_fault* fault) {
 
 static bool check_guarantee(const ns_network_def* def, nsi_fault* fault) {
     static const struct {
-        unsigned a, b;
-        const char *text_a, *text_b;
+        ns_guarantee a, b;
     } against_each_other[] = {
-        {NS_GUARANTEE_ODD, NS_GUARANTEE_EVEN, "odd", "even"},
-        {NS_GUARANTEE_BOUNDED, NS_GUARANTEE_DISSIPATIVE, "bounded", "dissipative"},
-        {NS_GUARANTEE_BOUNDED, NS_GUARANTEE_CONSERVATIVE, "bounded", "conservative"},
-        {NS_GUARANTEE_CONSERVATIVE, NS_GUARANTEE_DISSIPATIVE, "conservative", "dissipative"},
+        {NS_GUARANTEE_ODD, NS_GUARANTEE_EVEN},
+        {NS_GUARANTEE_BOUNDED, NS_GUARANTEE_DISSIPATIVE},
+        {NS_GUARANTEE_BOUNDED, NS_GUARANTEE_CONSERVATIVE},
+        {NS_GUARANTEE_CONSERVATIVE, NS_GUARANTEE_DISSIPATIVE},
     };
-    unsigned g = def->guarantee, all = 2 * NS_GUARANTEE_BOUNDED - 1;
+    unsigned g = def->guarantee, all = 0;
+    for (uint32_t i = 0; i < ns_guarantees.count; i++) {
+        all |= (unsigned)ns_guarantees.items[i].value;
+    }
     if ((g & ~all) != 0) {
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_GUARANTEE, NSI_NONE,
                             "0x%x has bits that are no guarantee", g);
@@ -263,20 +273,23 @@ static bool check_guarantee(const ns_network_def* def, nsi_fault* fault) {
         if ((g & both) != both) continue;
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_GUARANTEE, NSI_NONE,
                             "%s and %s do not go together; choose one",
-                            against_each_other[i].text_a, against_each_other[i].text_b);
+                            ns_choice_name(&ns_guarantees, (int)against_each_other[i].a),
+                            ns_choice_name(&ns_guarantees, (int)against_each_other[i].b));
     }
     bool dissipative = (g & NS_GUARANTEE_DISSIPATIVE) != 0;
     bool conservative = (g & NS_GUARANTEE_CONSERVATIVE) != 0;
+    const char* exact = ns_choice_name(&ns_guarantees, dissipative ? NS_GUARANTEE_DISSIPATIVE
+                                                                   : NS_GUARANTEE_CONSERVATIVE);
     if ((dissipative || conservative) && def->mode == NS_AUGMENT_SCALE) {
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_MODE, NSI_NONE,
                             "scale does not go with the guarantee %s; choose add or replace",
-                            dissipative ? "dissipative" : "conservative");
+                            exact);
     }
     // A scale for each output would break both: one power, one potential.
     if ((dissipative || conservative) && def->noutput_scale > 1) {
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUT_SCALE, NSI_NONE,
                             "%u numbers; the guarantee %s needs one for all outputs",
-                            def->noutput_scale, dissipative ? "dissipative" : "conservative");
+                            def->noutput_scale, exact);
     }
     if (!dissipative && (def->against || def->nagainst_scale > 0)) {
         return nsi_fault_at(

@@ -52,6 +52,13 @@ typedef enum nsi_field {
 
 const char* nsi_field_name(nsi_field field);
 
+// Do the matches of `each` have their weights in common?
+#define NSI_SHARING_MAP(X)                                                                         \
+    X(NSI_SHARED, "shared", "one set of weights for all matches")                                  \
+    X(NSI_SEPARATE, "separate", "a set of weights for each match")
+typedef enum nsi_sharing { NSI_SHARING_MAP(NS_CHOICE_VALUE) } nsi_sharing;
+extern const ns_choices nsi_sharings;
+
 // A place in a file, from 1; line 0: none.
 typedef struct nsi_place {
     uint32_t line, column;

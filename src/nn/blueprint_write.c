@@ -66,23 +66,22 @@ static void begin(writer* w, const char* name, const char* each, bool separate) 
     nsi_yaml_add_text(&w->text, name);
     nsi_text_add(&w->text, "\n");
     add_text(w, "each", each);
-    if (separate) add_word(w, "weights", "separate");
+    if (separate) add_word(w, "weights", ns_choice_name(&nsi_sharings, NSI_SEPARATE));
 }
 
 static void add_mode(writer* w, ns_augment mode) {
-    if (mode != NS_AUGMENT_ADD) add_word(w, "mode", mode == NS_AUGMENT_SCALE ? "scale" : "replace");
+    if (mode != NS_AUGMENT_ADD) add_word(w, "mode", ns_choice_name(&ns_augments, (int)mode));
 }
 
 // ---- networks --------------------------------------------------------------------------------
 
 static void add_guarantee(writer* w, const ns_network_def* def) {
-    static const char* const words[] = {"dissipative", "conservative", "odd", "even", "bounded"};
     if (def->guarantee == 0) return;
     add_key(w, "guarantee");
     const char* separator = "[";
-    for (unsigned k = 0; k < sizeof words / sizeof *words; k++) {
-        if (!(def->guarantee & 1u << k)) continue;
-        nsi_text_add(&w->text, "%s%s", separator, words[k]);
+    for (uint32_t k = 0; k < ns_guarantees.count; k++) {
+        if (!(def->guarantee & (unsigned)ns_guarantees.items[k].value)) continue;
+        nsi_text_add(&w->text, "%s%s", separator, ns_guarantees.items[k].name);
         separator = ", ";
     }
     nsi_text_add(&w->text, "]\n");

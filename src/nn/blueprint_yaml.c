@@ -70,9 +70,9 @@ static const double* read_numbers(reader* r, const nsi_yaml_node* n, nsi_field f
     return numbers;
 }
 
-static int read_word(reader* r, const nsi_yaml_node* n, const char* words) {
+static int read_word(reader* r, const nsi_yaml_node* n, const ns_choices* choices) {
     int which = 0;
-    r->status = nsi_yaml_choice(&r->yaml, n, words, &which, r->error);
+    r->status = nsi_yaml_choice(&r->yaml, n, choices, &which, r->error);
     return which;
 }
 
@@ -81,7 +81,7 @@ static unsigned read_guarantee(reader* r, const nsi_yaml_node* n) {
     uint32_t count;
     const nsi_yaml_node* item = read_list(r, n, true, &count);
     for (uint32_t i = 0; i < count && r->status == NS_OK; i++, item = item->next) {
-        bits |= 1u << read_word(r, item, "dissipative conservative odd even bounded");
+        bits |= (unsigned)read_word(r, item, &ns_guarantees);
     }
     return bits;
 }
@@ -114,21 +114,19 @@ static void read_field(reader* r, const nsi_yaml_node* n, nsi_field field, uint3
     switch (field) {
     case NSI_FIELD_NAME: r->status = nsi_yaml_text(yaml, n, &def->name, r->error); break;
     case NSI_FIELD_EACH: r->status = nsi_yaml_text(yaml, n, &def->each, r->error); break;
-    case NSI_FIELD_WEIGHTS: def->separate = read_word(r, n, "shared separate") == 1; break;
+    case NSI_FIELD_WEIGHTS: def->separate = read_word(r, n, &nsi_sharings) == NSI_SEPARATE; break;
     case NSI_FIELD_INPUTS:
         def->inputs = read_items(r, n, field, sizeof *def->inputs, &def->ninput);
         break;
     case NSI_FIELD_OUTPUTS:
         def->outputs = read_items(r, n, field, sizeof *def->outputs, &def->noutput);
         break;
-    case NSI_FIELD_MODE: def->mode = (ns_augment)read_word(r, n, "add replace scale"); break;
+    case NSI_FIELD_MODE: def->mode = (ns_augment)read_word(r, n, &ns_augments); break;
     case NSI_FIELD_HIDDEN:
         def->hidden = read_items(r, n, field, sizeof *def->hidden, &def->nhidden);
         break;
     case NSI_FIELD_ACTIVATION:
-#define SPACE_NAME(id, name) " " name
-        def->activation = (ns_activation)read_word(r, n, &NS_ACTIVATION_MAP(SPACE_NAME)[1]);
-#undef SPACE_NAME
+        def->activation = (ns_activation)read_word(r, n, &ns_activations);
         break;
     case NSI_FIELD_BIAS:
         r->status = nsi_yaml_flag(yaml, n, &bias, r->error);
@@ -220,9 +218,9 @@ static void read_formula_field(reader* r, const nsi_yaml_node* n, nsi_field fiel
     switch (field) {
     case NSI_FIELD_NAME: r->status = nsi_yaml_text(&r->yaml, n, &def->name, r->error); break;
     case NSI_FIELD_EACH: r->status = nsi_yaml_text(&r->yaml, n, &def->each, r->error); break;
-    case NSI_FIELD_WEIGHTS: def->separate = read_word(r, n, "shared separate") == 1; break;
+    case NSI_FIELD_WEIGHTS: def->separate = read_word(r, n, &nsi_sharings) == NSI_SEPARATE; break;
     case NSI_FIELD_OUTPUT: r->status = nsi_yaml_text(&r->yaml, n, &def->output, r->error); break;
-    case NSI_FIELD_MODE: def->mode = (ns_augment)read_word(r, n, "add replace scale"); break;
+    case NSI_FIELD_MODE: def->mode = (ns_augment)read_word(r, n, &ns_augments); break;
     case NSI_FIELD_FORMULA:
         r->status = nsi_yaml_text(&r->yaml, n, &def->formula, r->error);
         r->places.field[field].column += !n->plain; // the text begins behind the quote

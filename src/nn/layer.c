@@ -4,27 +4,23 @@
 #include "expr/trace.h"
 #include "neuralsim/nn.h"
 
-static const char* const activation_names[NS_ACTIVATION_COUNT] = {
-#define NAME(name, text) text,
-    NS_ACTIVATION_MAP(NAME)
-#undef NAME
-};
+static const ns_choice activation_rows[] = {NS_ACTIVATION_MAP(NS_CHOICE_ROW)};
+const ns_choices ns_activations = NS_CHOICES("activation", activation_rows);
 
 const char* ns_activation_name(ns_activation activation) {
-    return (unsigned)activation < NS_ACTIVATION_COUNT ? activation_names[activation] : NULL;
+    bool known = ns_choice_has(&ns_activations, (int)activation);
+    return known ? ns_choice_name(&ns_activations, (int)activation) : NULL;
 }
 
 ns_status ns_activation_find(const char* name, ns_activation* out, ns_error* error) {
-    for (int i = 0; i < NS_ACTIVATION_COUNT; i++) {
-        if (strcmp(name, activation_names[i]) == 0) {
-            *out = (ns_activation)i;
-            return NS_OK;
-        }
+    int value;
+    if (!ns_choice_find(&ns_activations, name, &value)) {
+        char fault[NS_ERROR_SIZE];
+        ns_choice_fault(&ns_activations, name, fault, sizeof fault);
+        return nsi_fail(error, NS_ERR_ARGUMENT, "activation: \"%.60s\" %.400s", name, fault);
     }
-#define LIST(id, text) " " text
-    return nsi_fail(error, NS_ERR_ARGUMENT,
-                    "\"%.60s\" is no activation; there are" NS_ACTIVATION_MAP(LIST), name);
-#undef LIST
+    *out = (ns_activation)value;
+    return NS_OK;
 }
 
 ns_expr ns_activate(ns_activation activation, ns_expr x) {

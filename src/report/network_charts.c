@@ -114,15 +114,14 @@ static const char* make_use_note(maker* m, const nsi_binding* binding, uint32_t 
 static const char* make_size_note(maker* m, const nsi_binding* binding, uint32_t set) {
     const nsi_binding_set* s = &binding->sets[set];
     const ns_network_def* def = ns_blueprint_network(binding->blueprint, s->network);
-    static const char* const guarantees[] = {"dissipative", "conservative", "odd", "even",
-                                             "bounded"};
     uint32_t uses = 0;
     for (uint32_t u = 0; u < binding->ninstance; u++) uses += binding->instances[u].set == set;
     nsi_text_builder text = {.allocator = m->arena->allocator};
     nsi_text_add(&text, "%u weights", s->count);
     if (uses > 1) nsi_text_add(&text, ", shared by %u", uses);
-    for (int k = 0; k < 5; k++) {
-        if (def->guarantee & (1u << k)) nsi_text_add(&text, ", %s", guarantees[k]);
+    for (uint32_t k = 0; k < ns_guarantees.count; k++) {
+        bool holds = (def->guarantee & (unsigned)ns_guarantees.items[k].value) != 0;
+        if (holds) nsi_text_add(&text, ", %s", ns_guarantees.items[k].name);
     }
     return keep(m, &text);
 }

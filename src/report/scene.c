@@ -140,7 +140,7 @@ static void write_geom(const scene* s, uint32_t number, ns_json* j) {
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", def->name);
     write_number(j, "link", geom->link);
-    ns_json_text(j, "type", nsi_geom_type_name(def->type));
+    ns_json_text(j, "type", ns_choice_name(&ns_geom_types, (int)def->type));
     ns_json_numbers(j, "size", def->size, 3);
     ns_json_numbers(j, "pose", pose, 7);
     ns_json_numbers(j, "color", def->color, 4);

@@ -11,6 +11,9 @@
 #include <math.h>
 #include <stdio.h>
 
+static const ns_choice kind_rows[] = {NS_LEARNED_KIND_MAP(NS_CHOICE_ROW)};
+const ns_choices ns_learned_kinds = NS_CHOICES("kind", kind_rows);
+
 enum { MAX_LAYERS = NSI_BLUEPRINT_MAX_HIDDEN, MAX_WIDTH = NSI_BLUEPRINT_MAX_WIDTH };
 
 static const double FORGET_BIAS = 1.0; // Gers et al. 2000: begin by remembering
@@ -188,7 +191,7 @@ static ns_status check_motions(const ns_learned_def* def, ns_error* error) {
 }
 
 static ns_status check_def(const ns_learned_def* def, ns_error* error) {
-    if ((unsigned)def->kind > NS_LEARNED_LSTM) {
+    if (!ns_choice_has(&ns_learned_kinds, (int)def->kind)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "def.kind is %d, which is none", (int)def->kind);
     }
     ns_status status = check_size("nx", def->nx, 1, error);

@@ -8,6 +8,9 @@
 #include <math.h>
 #include <stdio.h>
 
+static const ns_choice friction_rows[] = {NS_FRICTION_MAP(NS_CHOICE_ROW)};
+const ns_choices ns_frictions = NS_CHOICES("friction", friction_rows);
+
 ns_system_options ns_default_system_options(void) {
     return (ns_system_options){.integrator = -1, .contact = -1, .backend = NS_BACKEND_AUTO};
 }
@@ -209,7 +212,7 @@ ns_status nsi_system_check_options(const ns_system_options* options, ns_error* e
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.timestep is %g; it must be positive",
                         options->timestep);
     }
-    if (options->integrator > (int)NS_INTEGRATOR_IMPLICIT) {
+    if (options->integrator >= 0 && !ns_choice_has(&ns_integrators, options->integrator)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.integrator is %d, which is none",
                         options->integrator);
     }
@@ -217,7 +220,7 @@ ns_status nsi_system_check_options(const ns_system_options* options, ns_error* e
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.contact is %d, which is no contact law",
                         options->contact);
     }
-    if ((unsigned)options->friction > NS_FRICTION_PYRAMID) {
+    if (!ns_choice_has(&ns_frictions, (int)options->friction)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.friction is %d, which is none",
                         (int)options->friction);
     }

@@ -7,6 +7,11 @@
 #include <math.h>
 #ifdef _OPENMP
 #include <omp.h>
+
+static const ns_choice initial_state_rows[] = {NS_INITIAL_STATE_MAP(NS_CHOICE_ROW)};
+static const ns_choice optimise_rows[] = {NS_OPTIMISE_MAP(NS_CHOICE_ROW)};
+const ns_choices ns_initial_states = NS_CHOICES("initial state", initial_state_rows);
+const ns_choices ns_optimises = NS_CHOICES("set of unknowns", optimise_rows);
 #endif
 
 // Below some milliseconds of work, to wake other threads takes longer than it saves, and very much

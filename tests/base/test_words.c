@@ -123,7 +123,7 @@ static void hints(void** state) {
 
 typedef enum fruit { FRUIT_MAP(NS_CHOICE_VALUE) } fruit;
 static const ns_choice fruit_rows[] = {FRUIT_MAP(NS_CHOICE_ROW)};
-static const ns_choices fruits = {"fruit", fruit_rows, 2};
+static const ns_choices fruits = NS_CHOICES("fruit", fruit_rows);
 
 static void a_set_reads_and_prints(void** state) {
     (void)state;
@@ -134,6 +134,10 @@ static void a_set_reads_and_prints(void** state) {
     assert_false(ns_choice_find(&fruits, "plum", &value));
     assert_int_equal(value, FRUIT_PEAR);
     assert_string_equal(ns_choice_name(&fruits, FRUIT_APPLE), "apple");
+    assert_string_equal(ns_choice_help(&fruits, FRUIT_APPLE), "grows on trees");
+    assert_string_equal(ns_choice_help(&fruits, 7), "");
+    assert_true(ns_choice_has(&fruits, FRUIT_PEAR));
+    assert_false(ns_choice_has(&fruits, -1));
     assert_string_equal(ns_choice_name(&fruits, 7), "unknown");
     ns_choices_list(&fruits, text, sizeof text);
     assert_string_equal(text, "apple, pear");

@@ -289,7 +289,7 @@ static void threads_may_register(void** state) {
     assert_int_equal(ns_contact_law_find("ncp"), NS_CONTACT_NCP);
     assert_int_equal(ns_contact_law_find("spring"), NS_CONTACT_SPRING);
     char list[100];
-    ns_choices_list(ns_contact_laws(), list, sizeof list);
+    ns_choices_list(&ns_contact_laws, list, sizeof list);
     assert_string_equal(list, "none, ncp, spring, linear");
 }
 

@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "io/yaml.h"
+#include "neuralsim/blueprint.h"
 #include "support/assert.h"
 #include "support/tempdir.h"
 #include "support/testalloc.h"
@@ -465,7 +466,7 @@ static ns_status read_value(const nsi_yaml* yaml, const nsi_yaml_node* node, wan
         number = text ? (double)strlen(text) : 77.0;
         break;
     default:
-        status = nsi_yaml_choice(yaml, node, "add replace scale", &which, error);
+        status = nsi_yaml_choice(yaml, node, &ns_augments, &which, error);
         number = which;
         break;
     }
@@ -523,10 +524,11 @@ static void values_keep_their_bounds(void** state) {
         {"x: ''", TEXT, 0, "1:4: x: \"\" is empty; write a text"},
         {"x: add", CHOICE, 0, NULL},
         {"x: 'scale'", CHOICE, 2, NULL},
-        {"x: rep", CHOICE, 0, "1:4: x: \"rep\" is none of: add replace scale"},
-        {"x: add replace", CHOICE, 0, "1:4: x: \"add replace\" is none of: add replace scale"},
-        {"x: ''", CHOICE, 0, "1:4: x: \"\" is none of: add replace scale"},
-        {"x:", CHOICE, 0, "1:3: x: this is nothing; write one of: add replace scale"},
+        {"x: rep", CHOICE, 0,
+         "1:4: x: \"rep\" is not one of: add, replace, scale; did you mean \"replace\"?"},
+        {"x: add replace", CHOICE, 0, "1:4: x: \"add replace\" is not one of: add, replace, scale"},
+        {"x: ''", CHOICE, 0, "1:4: x: \"\" is not one of: add, replace, scale"},
+        {"x:", CHOICE, 0, "1:3: x: this is nothing; write one of: add, replace, scale"},
         {"{'a b': 1}", COUNT, 0, "1:9: \"a b\": \"1\" is too small; at least 2"},
         {"1", COUNT, 0, "1:1: \"1\" is too small; at least 2"}, // without a key
     };

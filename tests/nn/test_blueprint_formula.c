@@ -270,7 +270,7 @@ static void broken_yaml_is_refused_with_its_place(void** state) {
         {HEAD "  formula: \"\\\"lag3:q/0\\\"\"\n",
          "f.yaml:4:13: formula \"f\": formula: \"lag3:q/0\" is no earlier value", 0},
         {HEAD "  formula: 1\n  mode: multiply\n",
-         "f.yaml:5:9: mode: \"multiply\" is none of: add replace scale", 0},
+         "f.yaml:5:9: mode: \"multiply\" is not one of: add, replace, scale", 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ns_blueprint* blueprint = NULL;
