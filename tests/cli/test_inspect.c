@@ -1,0 +1,184 @@
+// The commands inspect and names: what a model holds, as text and as JSON.
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "base/common.h"
+#include "cli/commands_rig.h"
+#include "neuralsim/table.h"
+#include "support/assert.h"
+#include "support/program.h"
+#include "support/tempdir.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- inspect -------------------------------------------------------------------------------
+
+static void inspect_tells_what_was_read(void** state) {
+    (void)state;
+    run_ok("inspect " PENDULUM " --params");
+    assert_says(last.out, "pendulum: 1 link, nq 1, nv 1, nu 0, total mass 2 kg\n");
+    assert_says(last.out, "gravity 0 0 -9.81 m/s^2, time step 0.001 s, integrator euler\n");
+    assert_says(last.out,
+                "rod  hinge revolute   q0        qd0       at 0 0 0, axis 0 1 0, damping 0.3");
+    assert_says(last.out, "rod    2           0 0 -0.7; 0.1 0.1 0.01 0 0 0\n");
+    assert_says(last.out, "<gazebo> in <robot name=\"pendulum\"> is not represented\n");
+    assert_says(last.out, "joint/hinge/damping");
+    assert_says(last.out, "N m s/rad  [0, inf] log\n");
+
+    run_ok("inspect " MODELS "quadruped.urdf");
+    assert_says(last.out, "13 links, nq 19, nv 18, nu 0, total mass 15.6 kg\n");
+    assert_says(last.out, "\n  trunk          root    floating   q0..6     qd0..5 ");
+    assert_says(last.out, "\n        FR_calf  FR_knee revolute   q9        qd8 ");
+    assert_null(strstr(last.out, "pairs that can touch"));
+    run_ok("inspect --ground " MODELS "quadruped.urdf");
+    assert_says(last.out,
+                "\npairs that can touch\n  trunk_geom1:ground               box and plane, ncp, "
+                "mu 1, restitution 0\n");
+    assert_null(strstr(last.out, "FR_calf_geom3:trunk_geom1"));
+    run_ok("inspect --self-collision " MODELS "quadruped.urdf");
+    assert_says(last.out, "\n  FR_calf_geom3:trunk_geom1        sphere and box, ncp, mu 1");
+    run_ok("names --params --ground " MODELS "quadruped.urdf 'contact/FL_calf_geom3:ground/*'");
+    assert_says(last.out, "parameters\n");
+    assert_says(last.out, "  contact/FL_calf_geom3:ground/mu          1 \n");
+    assert_says(last.out, "  contact/FL_calf_geom3:ground/max_push    2 m/s\n");
+
+    run_ok("inspect " DATA "motors.xml");
+    assert_says(last.out, "u0   m_left               torque on j_left, gear 3\n");
+    assert_says(last.out, "u1   m_right              position on j_right, gear 1, kp 4\n");
+    assert_says(last.out, "nothing of the file was ignored");
+}
+
+static void inspect_as_json(void** state) {
+    (void)state;
+    run_ok("inspect --json " PENDULUM);
+    json_t* root = json_of(last.out);
+    assert_string_equal(json_string_value(json_object_get(root, "name")), "pendulum");
+    close_relative(number(root, "total_mass"), 2.0, 0.0);
+    close_relative(number(root, "nv"), 1.0, 0.0);
+    json_t* link = json_array_get(json_object_get(root, "links"), 0);
+    assert_string_equal(json_string_value(json_object_get(link, "parent")), "world");
+    json_t* joint = json_object_get(link, "joint");
+    close_relative(number(joint, "damping"), damping, 0.0);
+    close_relative(json_number_value(json_array_get(json_object_get(joint, "axis"), 1)), 1.0, 0.0);
+    json_t* params = json_object_get(root, "parameters");
+    assert_int_equal(json_array_size(params), 32);
+    assert_int_equal(json_array_size(json_object_get(root, "ignored")), 1);
+    assert_int_equal(json_array_size(json_object_get(root, "pairs")), 0);
+    json_decref(root);
+
+    run_ok("inspect --json --ground " MODELS "quadruped.urdf");
+    root = json_of(last.out);
+    json_t* pair = json_array_get(json_object_get(root, "pairs"), 1);
+    assert_string_equal(json_string_value(json_object_get(pair, "name")), "FR_hip_geom1:ground");
+    assert_string_equal(json_string_value(json_object_get(pair, "a")), "FR_hip_geom1");
+    assert_string_equal(json_string_value(json_object_get(pair, "b_type")), "plane");
+    assert_string_equal(json_string_value(json_object_get(pair, "model")), "ncp");
+    close_relative(number(pair, "mu"), 1.0, 0.0);
+    close_relative(number(pair, "restitution"), 0.0, 0.0);
+    json_decref(root);
+}
+
+// ---- names ---------------------------------------------------------------------------------
+
+static void names_lists_everything(void** state) {
+    (void)state;
+    run_ok("names " MODELS "quadruped.urdf --params");
+    assert_says(last.out, "states\n  q0           q_root_0\n");
+    assert_says(last.out, "  q18          q_RL_knee\n");
+    assert_says(last.out, "controls\n  tau0         tau_root_0\n");
+    assert_says(last.out, "\nquantities      ");
+    assert_line("  qdd [18]", "m/s^2, rad/s^2", "acceleration  yes");
+    assert_line("  mass_matrix [18 x 18]", "kg, kg m, kg m^2", "after         no");
+    assert_line("  energy/kinetic", "J", "state         no");
+    assert_line("  link/*/pose [x y z qw qx qy qz]", "m, -", "state         no       13 links");
+    assert_line("  link/*/jacobian/linear [3 x 18]", "-, m", "after         no       13 links");
+    assert_line("  link/*/force [x y z]", "N", "forces        yes      13 links");
+    assert_true(strstr(last.out, "\n  bias [18]") <
+                strstr(last.out, "\n  qdd [18]")); // as in the step
+    assert_says(last.out, "parameters\n");
+    assert_says(last.out, "  link/trunk/mass                          8 kg\n");
+
+    run_ok("names " MODELS "quadruped.urdf 'link/trunk/pose' --all");
+    static const char* const parts[] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
+    int lines = 0;
+    for (const char* at = last.out; *at; at++) lines += *at == '\n';
+    assert_int_equal(lines, 1 + 7);
+    for (int k = 0; k < 7; k++) {
+        char name[64];
+        snprintf(name, sizeof name, "  link/trunk/pose/%s", parts[k]);
+        assert_line(name, k < 3 ? "m" : "-", "state         no");
+    }
+    run_ok("names " PENDULUM " 'q*'");
+    assert_line("  q [1]", "rad", "start         yes");
+    assert_line("  qdd [1]", "rad/s^2", "acceleration  yes");
+    run_ok("names --ground " MODELS "quadruped.urdf");
+    assert_line("  contact/*/*/depth", "m", "impulses      yes      32 points");
+    assert_line("  contact/penetration", "m", "after         no");
+    run_bad("names " PENDULUM " nothing", 1, "nothing of the model is called, or fits, 'nothing'");
+
+    // Quantities depend on how contact is treated; a table with those of springs is a table of
+    // states all the same.
+    tempdir_write("ground.xml",
+                  "<mujoco><option integrator='Euler'/><worldbody>"
+                  "<geom name='g' type='plane' size='5 5 1'/><body name='b' pos='0 0 0.1'>"
+                  "<joint name='z' type='slide' axis='0 0 1'/>"
+                  "<geom name='b' type='sphere' size='0.1' mass='1'/></body></worldbody></mujoco>");
+    run_ok("names ground.xml 'contact/**'");
+    assert_says(last.out, "contact/b:g/0/force/normal");
+    assert_true(strstr(last.out, "elastic") == NULL);
+    run_ok("names ground.xml 'contact/**' --contact spring");
+    assert_says(last.out, "contact/b:g/0/force/elastic");
+    assert_says(last.out, "contact/b:g/0/friction");
+    run_ok("names ground.xml --contact ncp --friction pyramid --sweeps 5");
+    run_ok("names ground.xml 'contact/**' --contact none");
+    assert_true(strstr(last.out, "force") == NULL);
+    run_ok("simulate ground.xml --steps 5 --contact spring --observe 'contact/**' -o spring.csv");
+    run_ok("simulate ground.xml --steps 5 --contact spring --state spring.csv");
+
+    // An integrator that does not go with impulses hides no names.
+    tempdir_write("rk4.xml",
+                  "<mujoco><option integrator='RK4'/><worldbody>"
+                  "<geom name='g' type='plane' size='5 5 1'/><body name='b' pos='0 0 0.1'>"
+                  "<joint name='z' type='slide' axis='0 0 1'/>"
+                  "<geom name='b' type='sphere' size='0.1' mass='1'/></body></worldbody>"
+                  "</mujoco>");
+    run_ok("names rk4.xml 'contact/**' --contact spring");
+    assert_says(last.out, "contact/b:g/0/force/elastic");
+    run_ok("names rk4.xml 'contact/**'");
+    assert_says(last.out, "contact/b:g/0/force/normal");
+
+    run_ok("names " DATA "motors.xml --json");
+    json_t* root = json_of(last.out);
+    json_t* controls = json_object_get(root, "controls");
+    assert_int_equal(json_array_size(controls), 4);
+    const json_t* first = json_array_get(controls, 0);
+    assert_string_equal(json_string_value(json_object_get(first, "name")), "u/m_left");
+    assert_string_equal(json_string_value(json_object_get(first, "column")), "u_m_left");
+    json_t* quantities = json_object_get(root, "quantities");
+    size_t k;
+    json_t* entry;
+    bool found = false;
+    json_array_foreach(quantities, k, entry) {
+        if (strcmp(json_string_value(json_object_get(entry, "name")), "mass_matrix") != 0) continue;
+        json_t* shape = json_object_get(entry, "shape");
+        assert_int_equal(json_integer_value(json_array_get(shape, 0)), 2);
+        assert_int_equal(json_integer_value(json_array_get(shape, 1)), 2);
+        assert_string_equal(json_string_value(json_object_get(entry, "unit")), "kg m^2");
+        assert_string_equal(json_string_value(json_object_get(entry, "stage")), "after");
+        assert_string_equal(json_string_value(json_object_get(entry, "network")), "no");
+        found = true;
+    }
+    assert_true(found);
+    json_decref(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(inspect_tells_what_was_read),
+        cmocka_unit_test(inspect_as_json),
+        cmocka_unit_test(names_lists_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
