@@ -3,56 +3,15 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "fit/fit_state.h"
+#include "fit/spec_rig.h"
 #include "support/assert.h"
 #include "support/experiment.h"
 #include "support/tempdir.h"
 #include "support/testalloc.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-
-#define PENDULUM NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf"
-
-static int write_files(void** state) {
-    (void)state;
-    static const double starts[] = {0.8, -0.3, 0.2, 0.5, -1.2, 0.4, -0.5, 1.0};
-    motion m = motion_of(PENDULUM, 0.01, 21);
-    m.runs = 2;
-    m.x0 = starts;
-    m.push = 0.5;
-    motion_record(&m, "a.csv");
-    experiment_write("header.csv", "t,q0,q1\n");
-    experiment_write("nan.csv", "t,q0,q1\n0,nan,nan\n0.01,nan,nan\n0.02,nan,nan\n");
-    experiment_write("back.csv", "t,q0\n0,1\n0.01,2\n0.005,3\n");
-    experiment_write("text.csv", "t,q0\n0,1\n0.01,two\n");
-    experiment_write("ragged.csv", "t,q0\n0,1\n0.01,2,3\n");
-    experiment_write("strange.csv", "t,height,width\n0,1,2\n0.01,1,2\n");
-    experiment_write("gap.csv", "t,q0,tau0\n0,1,2\n0.01,1,\n0.02,1,2\n");
-    experiment_write("pose.yaml", "time: t\ntrajectory: traj\nobserve: {link/link1/poze/x: q0}\n");
-    experiment_write("motor.yaml",
-                     "time: t\ntrajectory: traj\nobserve: {q0: q0}\ncontrol: {tau7: q1}\n");
-    experiment_write("noise.yaml",
-                     "time: t\ntrajectory: traj\nobserve: {q0: {value: q0, sigma: -1}}\n");
-    experiment_write("formula.yaml", "time: t\ntrajectory: traj\nobserve: {q0: sin(q0}\n");
-    experiment_write("column.yaml", "time: t\ntrajectory: traj\nobserve: {q0: q7}\n");
-    experiment_write("unweighted.yaml",
-                     "time: t\ntrajectory: traj\nobserve: {q0: {value: q0, weight: 0}}\n");
-    experiment_write("net.yaml", "networks:\n  - name: drag\n    inputs: joint/*/velocity\n"
-                                 "    outputs: joint/*/tau\n    hidden: [3]\n");
-    experiment_write("bad_net.yaml", "networks:\n  - name: drag\n    inputs: joint/*/speed\n"
-                                     "    outputs: joint/*/tau\n");
-    experiment_write("bad.urdf", "<robot name='r'>\n<link name='a'>\n</robot>\n");
-    experiment_write("ball.xml",
-                     "<mujoco><worldbody><body name='b'><freejoint/><inertial pos='0 0 0' mass='1'"
-                     " diaginertia='1 1 1'/></body></worldbody></mujoco>");
-    experiment_write("ball.csv", "t,q0,q1,q2\n0,0,0,0\n0.01,0,0,0\n0.02,0,0,0\n0.03,0,0,0\n");
-    return 0;
-}
 
 // ---- whole files -------------------------------------------------------------------------------
 
@@ -63,9 +22,7 @@ typedef struct bad {
     const char* says;
 } bad;
 
-#define MODEL "model: " PENDULUM "\n"
 #define DATA "data: {train: [a.csv]}\n"
-#define MASS "parameters: {link/link1/mass: free}\n"
 
 static const bad bads[] = {
     // The file.
@@ -374,63 +331,6 @@ static void memory_may_run_out(void** state) {
     }
 }
 
-// Data lies beside the plan, or below the folder of the environment.
-static void data_is_looked_for(void** state) {
-    (void)state;
-    experiment_write("fit.yaml", MODEL "data: {folder: runs, train: [far.csv]}\n" MASS);
-    const char* message = experiment_error("fit.yaml", NS_ERR_IO);
-    assert_non_null(strstr(message, "NEURALSIM_DATA"));
-    char folder[256], command[600];
-    snprintf(folder, sizeof folder, "%s", tempdir_path("elsewhere"));
-    snprintf(command, sizeof command, "mkdir -p '%s/runs' && cp '%s' '%s/runs/far.csv'", folder,
-             tempdir_path("a.csv"), folder);
-    assert_int_equal(system(command), 0); // NOLINT
-    setenv("NEURALSIM_DATA", folder, 1);
-    ns_fit_free(experiment_load("fit.yaml", 1));
-    unsetenv("NEURALSIM_DATA");
-    snprintf(command, sizeof command, "%s/runs/far.csv", folder);
-    experiment_write("fit.yaml", MODEL "data: {train: [%s]}\n" MASS, command);
-    ns_fit_free(experiment_load("fit.yaml", 1));
-}
-
-// Files in the order of their names; those that `take` says.
-static void globs_stand_for_files(void** state) {
-    (void)state;
-    static const char* const names[] = {"run_b.csv", "run_a.csv", "run_c.csv"};
-    for (int k = 0; k < 3; k++) {
-        char command[600];
-        snprintf(command, sizeof command, "%s", tempdir_path(names[k]));
-        char copy[700];
-        snprintf(copy, sizeof copy, "cp '%s' '%s'", tempdir_path("a.csv"), command);
-        assert_int_equal(system(copy), 0); // NOLINT
-    }
-    experiment_write("fit.yaml", MODEL
-                     "data: {train: [{file: run_*.csv, take: 1-2, to: 0.1}], test: [run_?.csv,"
-                     " a.csv]}\n" MASS);
-    ns_fit* fit = experiment_load("fit.yaml", 1);
-    const nsi_fit_spec_files* files = fit->plan->files;
-    assert_int_equal(files[NSI_ROLE_TRAIN].count, 2);
-    assert_non_null(strstr(files[NSI_ROLE_TRAIN].data[0].path, "run_b.csv"));
-    assert_non_null(strstr(files[NSI_ROLE_TRAIN].data[1].path, "run_c.csv"));
-    assert_true(files[NSI_ROLE_TRAIN].data[1].part.to == 0.1);
-    assert_int_equal(files[NSI_ROLE_TEST].count, 4);
-    ns_fit_free(fit);
-    experiment_write("fit.yaml", MODEL "data: {train: [ran_*.csv]}\n" MASS);
-    assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "no file that fits ran_*"));
-    experiment_write("fit.yaml", MODEL "data: {train: [{file: run_*.csv, take: 3}]}\n" MASS);
-    assert_non_null(
-        strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "only 3 files fit run_*.csv"));
-    experiment_write("fit.yaml", MODEL "data: {train: [{file: run_*.csv, take: 1-7}]}\n" MASS);
-    assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "only 3 files fit"));
-    experiment_write("fit.yaml", MODEL "data: {train: [{file: a.csv, take: 0-1}]}\n" MASS);
-    assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "`take` is for globs"));
-    experiment_write("fit.yaml", MODEL
-                     "data: {train: [{file: run_*.csv, take: 4294967296-4294967299}]}\n" MASS);
-    assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "numbers of files"));
-    experiment_write("fit.yaml", MODEL "data: {train: [{file: run_*.csv, take: 3-1}]}\n" MASS);
-    assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "numbers of files"));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_fault_has_a_place),
@@ -438,8 +338,6 @@ int main(void) {
         cmocka_unit_test(plans_say_what_was_written),
         cmocka_unit_test(what_is_left_out_has_defaults),
         cmocka_unit_test(memory_may_run_out),
-        cmocka_unit_test(data_is_looked_for),
-        cmocka_unit_test(globs_stand_for_files),
     };
     return cmocka_run_group_tests(tests, write_files, NULL);
 }
