@@ -457,7 +457,9 @@ void cli_note_ignored(const ns_model* model, const char* path) {
 
 void cli_note_integrator(const ns_model* model, const ns_system* system, int asked) {
     if (asked < 0 && ns_system_get_sizes(system).integrator != ns_model_world(model)->integrator) {
-        cli_note("the model asks for rk4, which does not go with rigid contact: euler is used");
+        cli_note("the model asks for %s, which does not support rigid contact: %s is used",
+                 ns_choice_name(&ns_integrators, (int)ns_model_world(model)->integrator),
+                 ns_choice_name(&ns_integrators, (int)ns_system_get_sizes(system).integrator));
     }
 }
 

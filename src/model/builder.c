@@ -277,7 +277,7 @@ ns_status ns_model_builder_set_world(ns_model_builder* builder, const ns_world_d
         status = check_number(of, "viscosity", world->viscosity, NOT_NEGATIVE, error);
     }
     if (status != NS_OK) return status;
-    if ((uint32_t)world->integrator > NS_INTEGRATOR_IMPLICIT) {
+    if (!ns_choice_has(&ns_integrators, (int)world->integrator)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "world: integrator is none of ns_integrator");
     }
     builder->world = *world;

@@ -1,9 +1,9 @@
-// One time step: state and control to the next state. Semi-implicit Euler (the default), classical
-// Runge-Kutta, or Euler that is implicit in the velocity-dependent joint forces.
+// One time step: state and control to the next state, by an integrator (integrators.c).
 
 #include "sim/step.h"
 
 #include "expr/trace.h"
+#include "sim/integrators.h"
 
 #include <stdio.h>
 
@@ -15,27 +15,11 @@ uint32_t nsi_model_motor_count(const ns_model* model) {
     return count;
 }
 
-typedef struct stepper {
-    const ns_model* model;
-    const nsi_step_options* options;
-    ns_graph* graph;
-    bool names;               // also quantities that take long to trace get their names
-    nsi_augmenter* augmenter; // of a binding, or NULL
-    ns_expr *q, *qd, *motor, *u, *tau, *param; // inputs; motor has an entry per actuator
-    ns_expr residual;                          // of the impulses
-} stepper;
-
-// The step's inputs as physics sees them at one state: after what networks do to them.
-typedef struct moment {
-    ns_expr *q, *qd, *u, *tau, *param;
-    nsi_robot robot;
-} moment;
-
 bool nsi_step_has_impulses(const ns_model* model, const nsi_step_options* options) {
     return nsi_contact_has_impulses(model, &options->contact);
 }
 
-static ns_expr* expressions(const stepper* s, size_t count) {
+ns_expr* nsi_step_expressions(const nsi_stepper* s, size_t count) {
     ns_expr* list = nsi_arena_alloc(&s->graph->arena, (count + 1) * sizeof *list);
     if (!list) nsi_graph_fail_nomem(s->graph);
     return list;
@@ -57,14 +41,14 @@ static ns_expr named_input(const char* prefix, const char* name) {
     return ns_input(full);
 }
 
-static bool make_inputs(stepper* s) {
+static bool make_inputs(nsi_stepper* s) {
     const ns_model* m = s->model;
-    s->q = expressions(s, m->sizes.nq);
-    s->qd = expressions(s, m->sizes.nv);
-    s->motor = expressions(s, m->sizes.nu);
-    s->u = expressions(s, m->sizes.nu);
-    s->tau = expressions(s, m->sizes.nv);
-    s->param = expressions(s, m->sizes.nparam);
+    s->q = nsi_step_expressions(s, m->sizes.nq);
+    s->qd = nsi_step_expressions(s, m->sizes.nv);
+    s->motor = nsi_step_expressions(s, m->sizes.nu);
+    s->u = nsi_step_expressions(s, m->sizes.nu);
+    s->tau = nsi_step_expressions(s, m->sizes.nv);
+    s->param = nsi_step_expressions(s, m->sizes.nparam);
     if (s->graph->error.status != NS_OK) return false;
 
     numbered_inputs("q", m->sizes.nq, s->q);
@@ -89,7 +73,7 @@ static bool make_inputs(stepper* s) {
     return s->graph->error.status == NS_OK;
 }
 
-static void make_outputs(const stepper* s, const ns_expr* q, const ns_expr* qd) {
+static void make_outputs(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd) {
     char name[1200];
     if (nsi_step_has_impulses(s->model, s->options)) ns_output("solver/residual", s->residual);
     for (uint32_t i = 0; i < s->model->sizes.nq; i++) {
@@ -108,7 +92,7 @@ static void make_outputs(const stepper* s, const ns_expr* q, const ns_expr* qd) 
     if (s->augmenter) nsi_augmenter_put_memory(s->augmenter);
 }
 
-static void fail_no_quantity(const stepper* s, const char* pattern) {
+static void fail_no_quantity(const nsi_stepper* s, const char* pattern) {
     ns_nearest nearest = {.wanted = pattern};
     char hint[NS_HINT_SIZE];
     for (uint32_t i = 0; i < s->graph->quantities.count; i++) {
@@ -125,7 +109,7 @@ bool nsi_quantity_fits(const char* pattern, const char* name) {
 }
 
 // Outputs for the observed quantities.
-static void make_observations(const stepper* s) {
+static void make_observations(const nsi_stepper* s) {
     const nsi_ports* all = &s->graph->quantities;
     for (uint32_t p = 0; p < s->options->nobserve; p++) {
         const char* pattern = s->options->observe[p];
@@ -142,39 +126,25 @@ static void make_observations(const stepper* s) {
     }
 }
 
-// ---- quaternions ---------------------------------------------------------------------------
-
-static quat quat_at(const ns_expr* q) {
-    return (quat){q[0], q[1], q[2], q[3]};
-}
-
-static void put_quat(ns_expr* to, quat q) {
-    to[0] = q.w;
-    to[1] = q.x;
-    to[2] = q.y;
-    to[3] = q.z;
-}
-
 // ---- one state -----------------------------------------------------------------------------
 
-static void name_state(const stepper* s, const nsi_robot* robot);
+static void name_state(const nsi_stepper* s, const nsi_robot* robot);
 
-static bool is_zero(const stepper* s, ns_expr x) {
+static bool is_zero(const nsi_stepper* s, ns_expr x) {
     if (!ns_expr_is_valid(x)) return false;
     const nsi_node* node = &s->graph->nodes.data[x.id];
     return node->op == NSI_CONST && node->value == 0.0;
 }
 
-// Everything as physics is to see it at the state q, qd: what it reads is named here. The order in
-// which things are traced is the same with and without networks and observations, and so are all
+// What physics reads is named here. The order in which things are traced is the same with and without networks and observations, and so are all
 // bits (contract.c).
-static bool begin_moment(const stepper* s, const ns_expr* q, const ns_expr* qd, moment* at) {
+bool nsi_step_begin(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd, nsi_step_state* at) {
     const ns_model* m = s->model;
-    at->q = expressions(s, m->sizes.nq);
-    at->qd = expressions(s, m->sizes.nv);
-    at->u = expressions(s, m->sizes.nu);
-    at->tau = expressions(s, m->sizes.nv);
-    at->param = expressions(s, m->sizes.nparam);
+    at->q = nsi_step_expressions(s, m->sizes.nq);
+    at->qd = nsi_step_expressions(s, m->sizes.nv);
+    at->u = nsi_step_expressions(s, m->sizes.nu);
+    at->tau = nsi_step_expressions(s, m->sizes.nv);
+    at->param = nsi_step_expressions(s, m->sizes.nparam);
     if (s->graph->error.status != NS_OK) return false;
     if (s->augmenter) nsi_augmenter_begin(s->augmenter);
     for (uint32_t k = 0; k < m->sizes.nq; k++) at->q[k] = nsi_named(q[k], "q/%u", k);
@@ -196,7 +166,7 @@ static bool begin_moment(const stepper* s, const ns_expr* q, const ns_expr* qd, 
 // A force in the axes of a link at its centre of mass, and a torque, from outside: none, unless a
 // network stands there. Links without mass, such as those between the joints of one MJCF body, have
 // none.
-static void link_force(const stepper* s, const nsi_robot* robot, uint32_t i, force* external) {
+static void link_force(const nsi_stepper* s, const nsi_robot* robot, uint32_t i, force* external) {
     const nsi_placement* place = &robot->place[i];
     const char* name = s->model->links[i].def.name;
     ns_expr f[6];
@@ -219,7 +189,7 @@ static void link_force(const stepper* s, const nsi_robot* robot, uint32_t i, for
 }
 
 // The forces on bodies from outside: networks on links, contact forces.
-static void external_forces(const stepper* s, nsi_robot* robot) {
+static void external_forces(const nsi_stepper* s, nsi_robot* robot) {
     uint32_t n = s->model->sizes.nlink;
     force* external = nsi_robot_alloc(robot, n, sizeof *external);
     if (!external) return;
@@ -231,9 +201,9 @@ static void external_forces(const stepper* s, nsi_robot* robot) {
 
 // Name the bias of M qdd + bias = tau; what a network adds to it is taken off the forces. Nothing of
 // it is computed otherwise.
-static void name_bias(const stepper* s, const nsi_robot* robot, ns_expr* tau) {
+static void name_bias(const nsi_stepper* s, const nsi_robot* robot, ns_expr* tau) {
     uint32_t nv = s->model->sizes.nv;
-    ns_expr* bias = expressions(s, nv);
+    ns_expr* bias = nsi_step_expressions(s, nv);
     if (s->graph->error.status != NS_OK) return;
     nsi_rnea(robot, NULL, bias);
     for (uint32_t k = 0; k < nv; k++) {
@@ -242,8 +212,7 @@ static void name_bias(const stepper* s, const nsi_robot* robot, ns_expr* tau) {
     }
 }
 
-// Accelerations (nv) before contact impulses; `slope` as in nsi_joint_forces().
-static void accelerate(const stepper* s, moment* at, ns_expr* slope, ns_expr* qdd) {
+void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, ns_expr* slope, ns_expr* qdd) {
     uint32_t nv = s->model->sizes.nv;
     name_bias(s, &at->robot, at->tau);
     external_forces(s, &at->robot);
@@ -252,111 +221,6 @@ static void accelerate(const stepper* s, moment* at, ns_expr* slope, ns_expr* qd
     for (uint32_t k = 0; k < nv && slope; k++) slope[k] = ns_mul(dt, slope[k]);
     nsi_forward_dynamics(&at->robot, at->tau, slope, qdd);
     for (uint32_t k = 0; k < nv; k++) qdd[k] = nsi_named(qdd[k], "qdd/%u", k);
-}
-
-// ---- integration ---------------------------------------------------------------------------
-
-static void euler(stepper* s, ns_expr* q, ns_expr* qd) {
-    moment at;
-    uint32_t nv = s->model->sizes.nv;
-    bool implicit = s->options->integrator == NS_INTEGRATOR_IMPLICIT;
-    ns_expr *qdd = expressions(s, nv), *slope = expressions(s, nv);
-    ns_expr *dq = expressions(s, nv), *correction = expressions(s, nv);
-    if (s->graph->error.status != NS_OK || !begin_moment(s, s->q, s->qd, &at)) return;
-    accelerate(s, &at, implicit ? slope : NULL, qdd);
-    ns_expr dt = ns_const(s->options->timestep);
-    for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(at.qd[k], ns_mul(dt, qdd[k]));
-    nsi_impact impact = {.qd = qd, .position_correction = correction};
-    nsi_contact_impulses(&at.robot, &s->options->contact, s->options->timestep, qdd,
-                         implicit ? slope : NULL, &impact);
-    s->residual = impact.residual;
-    if (s->graph->error.status != NS_OK) return;
-    for (uint32_t k = 0; k < nv; k++) dq[k] = ns_sub(ns_mul(dt, qd[k]), correction[k]);
-    nsi_integrate_config(s->model, at.q, dq, q);
-}
-
-// Rate of the coordinates: dq/dt of a quaternion is q (0, w) / 2.
-static void coordinate_rates(const stepper* s, const ns_expr* q, const ns_expr* qd, ns_expr* rate) {
-    for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
-        const nsi_link* l = &s->model->links[i];
-        uint32_t plain = nsi_plain_coordinates(l);
-        for (uint32_t k = 0; k < plain; k++) rate[l->q + k] = qd[l->v + k];
-        if (plain == l->nq) continue;
-        const ns_expr* w = qd + l->v + plain;
-        ns_expr half = ns_const(0.5);
-        quat spin = {ns_const(0.0), ns_mul(half, w[0]), ns_mul(half, w[1]), ns_mul(half, w[2])};
-        put_quat(rate + l->q + plain, q_mul(quat_at(q + l->q + plain), spin));
-    }
-}
-
-// Does a network stand at coordinates or velocities themselves?
-static bool binding_writes_state(const stepper* s) {
-    const nsi_binding* binding = s->options->binding;
-    for (uint32_t u = 0; binding && u < binding->ninstance; u++) {
-        for (uint32_t k = 0; k < binding->instances[u].noutput; k++) {
-            const char* name = binding->instances[u].outputs[k];
-            if (strncmp(name, "q/", 2) == 0 || strncmp(name, "qd/", 3) == 0) return true;
-        }
-    }
-    return false;
-}
-
-// Make the quaternions among the coordinates unit length.
-static void normalize_quaternions(const stepper* s, ns_expr* q) {
-    for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
-        const nsi_link* l = &s->model->links[i];
-        if (nsi_plain_coordinates(l) == l->nq) continue;
-        ns_expr* at = q + l->q + nsi_plain_coordinates(l);
-        put_quat(at, q_normalize(quat_at(at)));
-    }
-}
-
-// Classical Runge-Kutta on coordinates and velocities. Quaternions leave the sphere on their way through
-// the stages: bodies see them at unit length, without which a fast spin would change how they fall.
-// That keeps the order, since what is integrated is smooth off the sphere, too.
-static void runge_kutta(const stepper* s, ns_expr* q, ns_expr* qd) {
-    if (binding_writes_state(s)) {
-        nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
-                       "a network at q or qd changes the state a step starts from, which rk4 does"
-                       " four times: choose euler or implicit");
-        return;
-    }
-    static const double node[4] = {0.0, 0.5, 0.5, 1.0};
-    static const double weight[4] = {1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0};
-    uint32_t nq = s->model->sizes.nq, nv = s->model->sizes.nv;
-    double dt = s->options->timestep;
-    if (nsi_step_has_impulses(s->model, s->options)) {
-        nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
-                       "impulses do not go with the integrator rk4, which needs forces: choose"
-                       " euler, or spring contacts, or none");
-        return;
-    }
-    ns_expr *rate = expressions(s, nq), *qdd = expressions(s, nv);
-    ns_expr *qs = expressions(s, nq), *unit = expressions(s, nq), *qds = expressions(s, nv);
-    if (s->graph->error.status != NS_OK) return;
-    for (uint32_t k = 0; k < nq; k++) q[k] = s->q[k];
-    for (uint32_t k = 0; k < nv; k++) qd[k] = s->qd[k];
-    for (int stage = 0; stage < 4; stage++) {
-        ns_expr step = ns_const(node[stage] * dt);
-        for (uint32_t k = 0; k < nq; k++) {
-            qs[k] = stage == 0 ? s->q[k] : ns_add(s->q[k], ns_mul(step, rate[k]));
-        }
-        for (uint32_t k = 0; k < nv; k++) {
-            qds[k] = stage == 0 ? s->qd[k] : ns_add(s->qd[k], ns_mul(step, qdd[k]));
-        }
-        for (uint32_t k = 0; k < nq; k++) unit[k] = qs[k];
-        if (stage > 0) normalize_quaternions(s, unit);
-        nsi_trace_mute(stage > 0);
-        moment at;
-        if (!begin_moment(s, unit, qds, &at)) break;
-        coordinate_rates(s, qs, at.qd, rate);
-        accelerate(s, &at, NULL, qdd);
-        ns_expr b = ns_const(weight[stage] * dt);
-        for (uint32_t k = 0; k < nq; k++) q[k] = ns_add(q[k], ns_mul(b, rate[k]));
-        for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(qd[k], ns_mul(b, qdd[k]));
-    }
-    nsi_trace_mute(false);
-    normalize_quaternions(s, q);
 }
 
 // ---- all quantities ------------------------------------------------------------------------
@@ -374,7 +238,7 @@ static void name_vec3(vec3 v, const char* link, const char* what) {
 }
 
 // Orientations as quaternions, from the parent down.
-static void name_poses(const stepper* s, const nsi_robot* robot, const nsi_link_pose* pose) {
+static void name_poses(const nsi_stepper* s, const nsi_robot* robot, const nsi_link_pose* pose) {
     const ns_model* m = s->model;
     quat* turn = nsi_arena_alloc(&s->graph->arena, (m->sizes.nlink + 1) * sizeof *turn);
     if (!turn) {
@@ -403,7 +267,7 @@ static void name_poses(const stepper* s, const nsi_robot* robot, const nsi_link_
     }
 }
 
-static void name_links(const stepper* s, const nsi_robot* robot, const nsi_link_pose* pose) {
+static void name_links(const nsi_stepper* s, const nsi_robot* robot, const nsi_link_pose* pose) {
     name_poses(s, robot, pose);
     for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
         const char* name = s->model->links[i].def.name;
@@ -416,7 +280,8 @@ static void name_links(const stepper* s, const nsi_robot* robot, const nsi_link_
 }
 
 // The deepest point of all contacts, 0 when all are apart.
-static void name_penetration(const stepper* s, const nsi_robot* robot, const nsi_link_pose* pose) {
+static void name_penetration(const nsi_stepper* s, const nsi_robot* robot,
+                             const nsi_link_pose* pose) {
     ns_expr deepest = ns_const(0.0);
     for (int law = 0; law < nsi_contact_law_count(); law++) {
         nsi_candidates candidates;
@@ -433,7 +298,7 @@ static void name_penetration(const stepper* s, const nsi_robot* robot, const nsi
 
 // Coordinates and velocities by joint; of an angle also what does not know about full turns, for
 // networks.
-static void name_joints(const stepper* s, const nsi_robot* robot) {
+static void name_joints(const nsi_stepper* s, const nsi_robot* robot) {
     for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
         const nsi_link* l = &s->model->links[i];
         for (uint32_t k = 0; k < l->nq; k++) {
@@ -458,7 +323,7 @@ static void name_joints(const stepper* s, const nsi_robot* robot) {
 }
 
 // What follows from the state alone, before the forces: networks may read all of it.
-static void name_state(const stepper* s, const nsi_robot* robot) {
+static void name_state(const nsi_stepper* s, const nsi_robot* robot) {
     nsi_link_pose* pose = nsi_robot_alloc(robot, s->model->sizes.nlink, sizeof *pose);
     if (s->graph->error.status != NS_OK) return;
     name_joints(s, robot);
@@ -490,7 +355,7 @@ static bool may_fit(const char* pattern, const char* name) {
 
 // Is anything of name_rest() asked for? Also by a pattern that fits nothing else: then the nearest
 // name of all is told.
-static bool needs_rest(const stepper* s) {
+static bool needs_rest(const nsi_stepper* s) {
     const ns_model* m = s->model;
     const nsi_ports* named = &s->graph->quantities;
     for (uint32_t p = 0; p < s->options->nobserve; p++) {
@@ -515,14 +380,15 @@ static bool needs_rest(const stepper* s) {
 }
 
 // What no network reads and takes long to trace: numbers for each pair of joints.
-static void name_rest(const stepper* s) {
+static void name_rest(const nsi_stepper* s) {
     const ns_model* m = s->model;
     uint32_t nv = m->sizes.nv;
     nsi_robot robot;
     if (!nsi_robot_init(&robot, m, s->param, s->q, s->qd)) return;
     nsi_link_pose* pose = nsi_robot_alloc(&robot, m->sizes.nlink, sizeof *pose);
-    ns_expr* M = expressions(s, (size_t)nv * nv);
-    ns_expr *linear = expressions(s, 3 * (size_t)nv), *angular = expressions(s, 3 * (size_t)nv);
+    ns_expr* M = nsi_step_expressions(s, (size_t)nv * nv);
+    ns_expr *linear = nsi_step_expressions(s, 3 * (size_t)nv),
+            *angular = nsi_step_expressions(s, 3 * (size_t)nv);
     if (s->graph->error.status != NS_OK) return;
     nsi_crba(&robot, M);
     for (uint32_t k = 0; k < nv * nv; k++) nsi_observed(M[k], "mass_matrix/%u/%u", k / nv, k % nv);
@@ -540,7 +406,7 @@ static void name_rest(const stepper* s) {
 
 ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options, ns_graph** out,
                          ns_error* error) {
-    stepper s = {.model = model, .options = options};
+    nsi_stepper s = {.model = model, .options = options};
     ns_status status = ns_graph_create(&model->allocator, &s.graph, error);
     if (status == NS_OK) status = ns_trace_begin(s.graph, error);
     if (status != NS_OK) {
@@ -551,14 +417,10 @@ ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options,
     ns_expr *q = NULL, *qd = NULL;
     if (make_inputs(&s)) {
         if (options->hook) nsi_trace_hook(options->hook, options->hook_context);
-        q = expressions(&s, model->sizes.nq);
-        qd = expressions(&s, model->sizes.nv);
+        q = nsi_step_expressions(&s, model->sizes.nq);
+        qd = nsi_step_expressions(&s, model->sizes.nv);
         if (s.graph->error.status == NS_OK) {
-            if (options->integrator == NS_INTEGRATOR_RK4) {
-                runge_kutta(&s, q, qd);
-            } else {
-                euler(&s, q, qd);
-            }
+            nsi_integrate(&s, q, qd);
         }
         bool rest = options->hook || (s.graph->error.status == NS_OK && needs_rest(&s));
         if (s.graph->error.status == NS_OK && rest) name_rest(&s);

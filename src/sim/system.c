@@ -4,6 +4,7 @@
 
 #include "expr/block.h"
 #include "neuralsim/tensors.h"
+#include "sim/integrators.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -126,8 +127,9 @@ nsi_step_options nsi_system_step_options(const ns_model* model, const ns_system_
                     .friction = options->friction == NS_FRICTION_PYRAMID ? NSI_FRICTION_PYRAMID
                                                                          : NSI_FRICTION_CONE,
                     .sweeps = options->contact_sweeps}};
-    // Impulses do not go with rk4: what the model's file says gives way, a choice made here does not.
-    if (options->integrator < 0 && step.integrator == NS_INTEGRATOR_RK4 &&
+    // Rigid contact needs an integrator that supports it: what the model's file says gives way, a
+    // choice made here does not.
+    if (options->integrator < 0 && !nsi_integrator_get(step.integrator)->rigid_contact &&
         nsi_step_has_impulses(model, &step)) {
         step.integrator = NS_INTEGRATOR_EULER;
     }

@@ -1,0 +1,155 @@
+// Integrators: semi-implicit Euler (the default), Euler that is implicit in the velocity-dependent
+// joint forces, classical Runge-Kutta.
+
+#include "sim/integrators.h"
+
+#include "expr/trace.h"
+
+// ---- Euler ---------------------------------------------------------------------------------
+
+// Velocities first, coordinates with the new velocities; `implicit`: in the velocity-dependent joint
+// forces.
+static void euler_step(nsi_stepper* s, bool implicit, ns_expr* q, ns_expr* qd) {
+    nsi_step_state at;
+    uint32_t nv = s->model->sizes.nv;
+    ns_expr *qdd = nsi_step_expressions(s, nv), *slope = nsi_step_expressions(s, nv);
+    ns_expr *dq = nsi_step_expressions(s, nv), *correction = nsi_step_expressions(s, nv);
+    if (s->graph->error.status != NS_OK || !nsi_step_begin(s, s->q, s->qd, &at)) return;
+    nsi_step_accelerate(s, &at, implicit ? slope : NULL, qdd);
+    ns_expr dt = ns_const(s->options->timestep);
+    for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(at.qd[k], ns_mul(dt, qdd[k]));
+    nsi_impact impact = {.qd = qd, .position_correction = correction};
+    nsi_contact_impulses(&at.robot, &s->options->contact, s->options->timestep, qdd,
+                         implicit ? slope : NULL, &impact);
+    s->residual = impact.residual;
+    if (s->graph->error.status != NS_OK) return;
+    for (uint32_t k = 0; k < nv; k++) dq[k] = ns_sub(ns_mul(dt, qd[k]), correction[k]);
+    nsi_integrate_config(s->model, at.q, dq, q);
+}
+
+static void semi_implicit_euler(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
+    euler_step(s, false, q, qd);
+}
+
+static void implicit_euler(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
+    euler_step(s, true, q, qd);
+}
+
+// ---- Runge-Kutta ---------------------------------------------------------------------------
+
+static quat quat_at(const ns_expr* q) {
+    return (quat){q[0], q[1], q[2], q[3]};
+}
+
+static void put_quat(ns_expr* to, quat q) {
+    to[0] = q.w;
+    to[1] = q.x;
+    to[2] = q.y;
+    to[3] = q.z;
+}
+
+// Rate of the coordinates: dq/dt of a quaternion is q (0, w) / 2.
+static void coordinate_rates(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd,
+                             ns_expr* rate) {
+    for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
+        const nsi_link* l = &s->model->links[i];
+        uint32_t plain = nsi_plain_coordinates(l);
+        for (uint32_t k = 0; k < plain; k++) rate[l->q + k] = qd[l->v + k];
+        if (plain == l->nq) continue;
+        const ns_expr* w = qd + l->v + plain;
+        ns_expr half = ns_const(0.5);
+        quat spin = {ns_const(0.0), ns_mul(half, w[0]), ns_mul(half, w[1]), ns_mul(half, w[2])};
+        put_quat(rate + l->q + plain, q_mul(quat_at(q + l->q + plain), spin));
+    }
+}
+
+// Make the quaternions among the coordinates unit length.
+static void normalize_quaternions(const nsi_stepper* s, ns_expr* q) {
+    for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
+        const nsi_link* l = &s->model->links[i];
+        if (nsi_plain_coordinates(l) == l->nq) continue;
+        ns_expr* at = q + l->q + nsi_plain_coordinates(l);
+        put_quat(at, q_normalize(quat_at(at)));
+    }
+}
+
+// Networks may not change the state itself when the dynamics is evaluated at several states: each would
+// be changed anew.
+static bool keeps_state(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd,
+                        const nsi_step_state* at) {
+    bool same = true;
+    if (!s->augmenter) return true;
+    for (uint32_t k = 0; k < s->model->sizes.nq; k++) same = same && at->q[k].id == q[k].id;
+    for (uint32_t k = 0; k < s->model->sizes.nv; k++) same = same && at->qd[k].id == qd[k].id;
+    if (same) return true;
+    const char* name = ns_choice_name(&ns_integrators, (int)s->options->integrator);
+    nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
+                   "a network at q or qd changes the state a step starts from, which %s does not"
+                   " support; use %s",
+                   name, ns_choice_name(&ns_integrators, NS_INTEGRATOR_EULER));
+    return false;
+}
+
+// Classical Runge-Kutta on coordinates and velocities. Quaternions leave the sphere on their way through
+// the stages: bodies see them at unit length, without which a fast spin would change how they fall.
+// That keeps the order, since what is integrated is smooth off the sphere, too.
+static void runge_kutta(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
+    static const double node[4] = {0.0, 0.5, 0.5, 1.0};
+    static const double weight[4] = {1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0};
+    uint32_t nq = s->model->sizes.nq, nv = s->model->sizes.nv;
+    double dt = s->options->timestep;
+    ns_expr *rate = nsi_step_expressions(s, nq), *qdd = nsi_step_expressions(s, nv);
+    ns_expr *qs = nsi_step_expressions(s, nq), *unit = nsi_step_expressions(s, nq),
+            *qds = nsi_step_expressions(s, nv);
+    if (s->graph->error.status != NS_OK) return;
+    for (uint32_t k = 0; k < nq; k++) q[k] = s->q[k];
+    for (uint32_t k = 0; k < nv; k++) qd[k] = s->qd[k];
+    for (int stage = 0; stage < 4; stage++) {
+        ns_expr step = ns_const(node[stage] * dt);
+        for (uint32_t k = 0; k < nq; k++) {
+            qs[k] = stage == 0 ? s->q[k] : ns_add(s->q[k], ns_mul(step, rate[k]));
+        }
+        for (uint32_t k = 0; k < nv; k++) {
+            qds[k] = stage == 0 ? s->qd[k] : ns_add(s->qd[k], ns_mul(step, qdd[k]));
+        }
+        for (uint32_t k = 0; k < nq; k++) unit[k] = qs[k];
+        if (stage > 0) normalize_quaternions(s, unit);
+        nsi_trace_mute(stage > 0);
+        nsi_step_state at;
+        if (!nsi_step_begin(s, unit, qds, &at)) break;
+        if (stage == 0 && !keeps_state(s, unit, qds, &at)) break;
+        coordinate_rates(s, qs, at.qd, rate);
+        nsi_step_accelerate(s, &at, NULL, qdd);
+        ns_expr b = ns_const(weight[stage] * dt);
+        for (uint32_t k = 0; k < nq; k++) q[k] = ns_add(q[k], ns_mul(b, rate[k]));
+        for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(qd[k], ns_mul(b, qdd[k]));
+    }
+    nsi_trace_mute(false);
+    normalize_quaternions(s, q);
+}
+
+// ---- the table -----------------------------------------------------------------------------
+
+static const nsi_integrator records[] = {
+    [NS_INTEGRATOR_EULER] = {.rigid_contact = true, .step = semi_implicit_euler},
+    [NS_INTEGRATOR_RK4] = {.step = runge_kutta},
+    [NS_INTEGRATOR_IMPLICIT] = {.rigid_contact = true, .step = implicit_euler},
+};
+
+const nsi_integrator* nsi_integrator_get(ns_integrator integrator) {
+    size_t number = (size_t)integrator;
+    bool known = number < sizeof records / sizeof *records && records[number].step;
+    return known ? &records[number] : NULL;
+}
+
+void nsi_integrate(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
+    const nsi_integrator* integrator = nsi_integrator_get(s->options->integrator);
+    if (!integrator->rigid_contact && nsi_step_has_impulses(s->model, s->options)) {
+        nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
+                       "rigid contact is not supported with %s; use %s, or spring contact",
+                       ns_choice_name(&ns_integrators, (int)s->options->integrator),
+                       ns_choice_name(&ns_integrators, NS_INTEGRATOR_EULER));
+        return;
+    }
+    integrator->step(s, q, qd);
+}

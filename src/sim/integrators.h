@@ -1,0 +1,51 @@
+// Integrators as records, and what they work with while a step is traced. To add one: a row of
+// NS_INTEGRATOR_MAP (neuralsim/model.h), and a function with its record in integrators.c.
+
+#ifndef NSI_SIM_INTEGRATORS_H
+#define NSI_SIM_INTEGRATORS_H
+
+#include "sim/step.h"
+
+// A step that is being traced.
+typedef struct nsi_stepper {
+    const ns_model* model;
+    const nsi_step_options* options;
+    ns_graph* graph;
+    bool names;               // also quantities that take long to trace get their names
+    nsi_augmenter* augmenter; // of a binding, or NULL
+    ns_expr *q, *qd, *motor, *u, *tau, *param; // inputs; motor has an entry per actuator
+    ns_expr residual;                          // of the impulses
+} nsi_stepper;
+
+// The inputs of a step as physics sees them at one state: after what networks do to them.
+typedef struct nsi_step_state {
+    ns_expr *q, *qd, *u, *tau, *param;
+    nsi_robot robot;
+} nsi_step_state;
+
+typedef struct nsi_integrator {
+    bool rigid_contact; // it can solve for impulses; otherwise contact must be by forces
+
+    // Trace the next state q (nq), qd (nv).
+    void (*step)(nsi_stepper* s, ns_expr* q, ns_expr* qd);
+} nsi_integrator;
+
+// NULL for a number that is none.
+const nsi_integrator* nsi_integrator_get(ns_integrator integrator);
+
+// Trace a step by the integrator of the options. Fails the graph when that does not suit the contact or
+// the networks.
+void nsi_integrate(nsi_stepper* s, ns_expr* q, ns_expr* qd);
+
+// ---- for integrators (step.c) --------------------------------------------------------------
+
+// Memory for expressions; fails the graph when there is none.
+ns_expr* nsi_step_expressions(const nsi_stepper* s, size_t count);
+
+// Begin with a state: names what physics reads there. False when the graph failed.
+bool nsi_step_begin(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd, nsi_step_state* at);
+
+// Accelerations (nv) before contact impulses; `slope` as in nsi_joint_forces(), or NULL.
+void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, ns_expr* slope, ns_expr* qdd);
+
+#endif
