@@ -14,9 +14,9 @@ static const char help[] =
     "usage: neuralsim experiment NAME [--quick] [-o DIR] [--json] [--threads N]\n"
     "       neuralsim experiment [--list]\n"
     "\n"
-    "Run an experiment: its fits one after the other, one fit from every cell of a grid, or "
-    "robots\n"
-    "that walk, with a table at the end. Without NAME those there are are listed: folders with an\n"
+    "Run an experiment: its fits one after the other, or one fit from every cell of a grid, with "
+    "a\n"
+    "table at the end. Without NAME those there are are listed: folders with an\n"
     "experiment.yaml (docs/experiments.md) in ./experiments, or where the program was built.\n"
     "\n"
     "  --quick        a part of it, in seconds\n"
@@ -133,8 +133,7 @@ static int fail_unknown(const char* name) {
 
 static int run(experiment* e, const char* path) {
     static const ns_choice kind_rows[] = {{0, "fits", "fits to recordings"},
-                                          {1, "grid", "errors over a grid"},
-                                          {2, "walk", "walking"}};
+                                          {1, "grid", "errors over a grid"}};
     static const ns_choices kinds = NS_CHOICES("kind of experiment", kind_rows);
     int kind = -1;
     e->status = nsi_yaml_read(path, NULL, &e->yaml, &e->error);
@@ -145,7 +144,7 @@ static int run(experiment* e, const char* path) {
     if (e->status == NS_OK) {
         e->status =
             nsi_yaml_choice(&e->yaml, nsi_yaml_find(root, "kind"), &kinds, &kind, &e->error);
-        if (kind < 0) experiment_fault(e, root, "`kind` is missing: fits, grid or walk");
+        if (kind < 0) experiment_fault(e, root, "`kind` is missing: fits or grid");
     }
     experiment_text(e, root, "title", true, &e->title);
     experiment_text(e, root, "citation", false, &e->citation);
@@ -158,8 +157,7 @@ static int run(experiment* e, const char* path) {
     }
     int code = experiment_complain(e);
     if (code != EXIT_OK) return code;
-    int (*const run_kind[])(experiment*) = {experiment_run_fits, experiment_run_grid,
-                                            experiment_run_walk};
+    int (*const run_kind[])(experiment*) = {experiment_run_fits, experiment_run_grid};
     return run_kind[kind](e);
 }
 

@@ -26,7 +26,6 @@ typedef struct experiment {
 // The exit code.
 int experiment_run_fits(experiment* e);
 int experiment_run_grid(experiment* e);
-int experiment_run_walk(experiment* e);
 
 // ---- reading -----------------------------------------------------------------------------------
 // After a failure these do nothing; experiment_complain() says it at the end.

@@ -1,6 +1,6 @@
 /// @file control.h
 /// A controller that makes a quadruped trot: gait, swing legs, and model-predictive control of the
-/// forces under stance feet (docs/control.md).
+/// forces under stance feet (docs/quadruped.md).
 ///
 ///     quad_robot robot = quad_a1();
 ///     quad_map map;

@@ -4,6 +4,7 @@
 
 #include "quadruped/support.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,6 +40,16 @@ ns_status quad_fail(ns_error* error, ns_status status, const char* format, ...) 
 
 ns_status quad_fail_nomem(ns_error* error) {
     return quad_fail(error, NS_ERR_NOMEM, "%s", ns_status_text(NS_ERR_NOMEM));
+}
+
+ns_status quad_write_file(const char* path, const ns_text* text, ns_error* error) {
+    FILE* file = fopen(path, "wb");
+    if (!file) return quad_fail(error, NS_ERR_IO, "%s: %s", path, strerror(errno));
+    bool written = fwrite(text->data, 1, text->size, file) == text->size;
+    if (fclose(file) != 0 || !written) {
+        return quad_fail(error, NS_ERR_IO, "%s: cannot write it: %s", path, strerror(errno));
+    }
+    return NS_OK;
 }
 
 // ---- the machine ---------------------------------------------------------------------------

@@ -23,6 +23,9 @@ ns_status
 quad_fail(ns_error* error, ns_status status, const char* format, ...);
 ns_status quad_fail_nomem(ns_error* error);
 
+// Write a text to a file.
+ns_status quad_write_file(const char* path, const ns_text* text, ns_error* error);
+
 double quad_clock_wall(void);       // s, monotonic
 double quad_clock_thread_cpu(void); // s of CPU time of the calling thread
 

@@ -1,5 +1,5 @@
 // A policy is improved through the simulator: the gradient of what it does wrong, over a short time of
-// walking, with respect to its weights (docs/control.md).
+// walking, with respect to its weights (docs/quadruped.md).
 //
 // Some robots walk, each under its own commands. In each iteration they go on for some decisions; the
 // error of these is carried back, step by step through contact (ns_rollout_vjp), torques, network and
@@ -12,7 +12,6 @@
 
 #include "quadruped/policy.h"
 #include "quadruped/walk.h"
-#include "solver/solvers.h"
 
 enum { QUAD_TUNE_ERRORS = 6 };
 
