@@ -356,6 +356,17 @@ int cli_print_json(ns_json* j) {
     return written ? EXIT_OK : EXIT_FAILED;
 }
 
+bool cli_print_report(const ns_report* report, bool json) {
+    ns_text text;
+    ns_error error;
+    ns_status status =
+        json ? ns_report_json(report, &text, &error) : ns_report_text(report, &text, &error);
+    if (status != NS_OK) return cli_fail("%s", error.message), false;
+    bool written = cli_write_file(NULL, text.data, text.size);
+    ns_text_free(&text);
+    return written;
+}
+
 int cli_finish(void) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return EXIT_OK;
     return cli_fail("cannot write the output: %s", strerror(errno));

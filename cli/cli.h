@@ -7,6 +7,7 @@
 #include "neuralsim/contact.h"
 #include "neuralsim/hybrid.h"
 #include "neuralsim/json.h"
+#include "neuralsim/report.h"
 #include "neuralsim/table.h"
 #include "neuralsim/words.h"
 
@@ -128,6 +129,9 @@ bool cli_print_text(nsi_text_builder* builder);
 
 // Close what is open, print it and free it; the exit code.
 int cli_print_json(ns_json* j);
+
+// Print a report as text or as JSON; false after saying why not.
+bool cli_print_report(const ns_report* report, bool json);
 
 // Flush standard output; EXIT_FAILED with a message when it could not be written (a full disk).
 int cli_finish(void);

@@ -3,10 +3,9 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "cli.h"
-#include "fit/fit_state.h"
 #include "interrupt.h"
+#include "neuralsim/fit.h"
 #include "progress_file.h"
-#include "report/web_bundle.h"
 
 #include <errno.h>
 #include <math.h>
@@ -62,19 +61,17 @@ static bool watch(void* context, const ns_fit_progress* p) {
 }
 
 static int show(const fit_command* c, const ns_fit* fit, const char* folder) {
-    ns_text text = {0};
+    ns_report* report = NULL;
     ns_error error;
-    ns_status status = c->json ? ns_fit_json(fit, &text, &error) : ns_fit_text(fit, &text, &error);
-    if (status != NS_OK) return cli_fail("%s", error.message);
-    fwrite(text.data, 1, text.size, stdout);
-    if (c->json) putchar('\n');
-    ns_text_free(&text);
+    if (ns_fit_report(fit, NULL, &report, &error) != NS_OK) return cli_fail("%s", error.message);
+    bool printed = cli_print_report(report, c->json);
+    ns_report_free(report);
+    if (!printed) return EXIT_FAILED;
     if (!c->json) {
         printf("\nmodel   %s/fitted.yaml\npage    %s/report.html\n", folder, folder);
     }
-    nsi_web_bundle bundle;
-    if (!nsi_web_bundle_get(&bundle)) {
-        cli_note("report.html shows no motion: %s", NSI_WEB_BUNDLE_MISSING);
+    if (!ns_report_has_script()) {
+        cli_note("report.html shows no motion: %s", ns_report_script_hint());
     }
     int code = cli_finish();
     if (ns_fit_stopped(fit)) {
@@ -91,7 +88,7 @@ static int run(fit_command* c, ns_fit* fit, const char* folder) {
     sprintf(checkpoint, "%s/checkpoint.json", folder);
     interrupt_listen();
     c->terminal = isatty(STDERR_FILENO);
-    progress_file_begin(&c->progress, folder, fit->plan->title);
+    progress_file_begin(&c->progress, folder, ns_fit_title(fit));
     ns_fit_options options = {.observe = watch,
                               .context = c,
                               .checkpoint = checkpoint,

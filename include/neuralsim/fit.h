@@ -10,12 +10,13 @@
 ///     ns_fit_free(fit);
 ///
 /// An experiment is one YAML file (docs/fit.md). The same file gives the same answer, bit for bit, at
-/// any number of threads, unless it limits the time. Link libneuralsim_fit.a before libneuralsim.a.
+/// any number of threads, unless it limits the time. Link libneuralsim_fit.a before
+/// libneuralsim_report.a and libneuralsim.a.
 
 #ifndef NEURALSIM_FIT_H
 #define NEURALSIM_FIT_H
 
-#include "neuralsim/base.h"
+#include "neuralsim/report.h"
 
 #include <stdbool.h>
 
@@ -69,16 +70,26 @@ typedef struct ns_fit_options {
 ///         checkpoint belongs to another experiment; NS_ERR_IO, NS_ERR_NOMEM
 NS_API ns_status ns_fit_run(ns_fit* fit, const ns_fit_options* options, ns_error* error);
 
+NS_API const char* ns_fit_title(const ns_fit* fit); ///< of the file; lives as long as the fit
+
 /// Was the last run stopped before its end?
 NS_API bool ns_fit_stopped(const ns_fit* fit);
 
 /// Value and standard error (may be NULL) of a parameter; false when there is none of this name.
 NS_API bool ns_fit_estimate(const ns_fit* fit, const char* name, double* value, double* error);
 
-/// The answer as text for a terminal, as JSON, as a page; free them with ns_text_free().
-NS_API ns_status ns_fit_text(const ns_fit* fit, ns_text* out, ns_error* error);
-NS_API ns_status ns_fit_json(const ns_fit* fit, ns_text* out, ns_error* error);
-NS_API ns_status ns_fit_html(const ns_fit* fit, ns_text* out, ns_error* error);
+/// What the report of a fit has besides tables, notes and figures. Zero: nothing.
+typedef struct ns_fit_report_options {
+    bool motion; ///< recorded and predicted motion, which takes simulations; only pages show it
+} ns_fit_report_options;
+
+/// Report of the last run: parameters, diagnostics, prediction errors, course of the solver; its record
+/// is what result.json holds.
+/// @param options  NULL for the default
+/// @param out      to be freed by ns_report_free() before the fit is freed or run again
+/// @return NS_OK, NS_ERR_NOMEM
+NS_API ns_status ns_fit_report(const ns_fit* fit, const ns_fit_report_options* options,
+                               ns_report** out, ns_error* error);
 
 /// Write fitted.yaml (a hybrid model), weights.safetensors if there are networks, result.json and
 /// report.html into a folder, which is made if it is not there.

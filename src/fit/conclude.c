@@ -1,11 +1,8 @@
 // From the point where a fit ended to its answer: errors of parameters, of predictions, and files.
 
-#include "fit/fit_state.h"
-#include "fit/prediction_traces.h"
+#include "fit/fit_report.h"
 #include "io/file.h"
 #include "io/hybrid_file.h"
-#include "report/network_charts.h"
-#include "report/web_bundle.h"
 
 #include <errno.h>
 #include <math.h>
@@ -285,6 +282,10 @@ ns_status nsi_fit_get_result(ns_fit* f, nsi_objective* e, ns_error* error) {
     return status == NS_OK ? own_texts(&f->answer, error) : status;
 }
 
+const char* ns_fit_title(const ns_fit* f) {
+    return f->plan->title;
+}
+
 bool ns_fit_estimate(const ns_fit* f, const char* name, double* value, double* error) {
     for (uint32_t k = 0; k < f->answer.estimates.count; k++) {
         const nsi_estimate* estimate = &f->answer.estimates.data[k];
@@ -294,57 +295,6 @@ bool ns_fit_estimate(const ns_fit* f, const char* name, double* value, double* e
         return true;
     }
     return false;
-}
-
-ns_status ns_fit_text(const ns_fit* f, ns_text* out, ns_error* error) {
-    return nsi_result_text(&f->answer, out, error);
-}
-ns_status ns_fit_json(const ns_fit* f, ns_text* out, ns_error* error) {
-    return nsi_result_json(&f->answer, out, error);
-}
-
-enum { MOST_NETWORKS = 6 }; // in a page
-
-// What was recorded and predicted, moving, where pages have a script to show it.
-static ns_status make_viewer(const ns_fit* f, const nsi_traces* episodes, ns_motion** out,
-                             ns_error* error) {
-    nsi_web_bundle bundle;
-    *out = NULL;
-    if (!nsi_web_bundle_get(&bundle) || episodes->rows == 0) return NS_OK;
-    const ns_hybrid* shown = f->variants[nsi_traces_variant(episodes)].hybrid;
-    ns_status status = ns_motion_create(ns_hybrid_model(shown), &f->allocator, out, error);
-    if (status == NS_OK) status = nsi_traces_show(episodes, f, *out, error);
-    return status;
-}
-
-static ns_status make_page(const ns_fit* f, const nsi_traces* episodes, ns_text* out,
-                           ns_error* error) {
-    nsi_figures more;
-    ns_motion* viewer = NULL;
-    ns_status status = make_viewer(f, episodes, &viewer, error);
-    uint32_t sets = f->system->binding ? f->system->binding->nset : 0;
-    nsi_figures_init(&f->allocator, &more);
-    for (uint32_t k = 0; k < sets && k < MOST_NETWORKS && status == NS_OK; k++) {
-        // Which inputs a sparsity path has left is seen beside those it began with.
-        if (f->answer.path.count > 0) {
-            status = nsi_weights_add_figure(f->system, k, f->z0 + f->nz, "before", &more, error);
-        }
-        if (status == NS_OK) {
-            status = nsi_weights_add_figure(f->system, k, f->w, NULL, &more, error);
-        }
-    }
-    if (status == NS_OK) status = nsi_result_html(&f->answer, viewer, &more, out, error);
-    nsi_figures_free(&more);
-    ns_motion_free(viewer);
-    return status;
-}
-
-ns_status ns_fit_html(const ns_fit* f, ns_text* out, ns_error* error) {
-    nsi_traces episodes = {0};
-    ns_status status = nsi_traces_make(f, &episodes, error);
-    if (status == NS_OK) status = make_page(f, &episodes, out, error);
-    nsi_traces_free(&episodes);
-    return status;
 }
 
 // ---- files -------------------------------------------------------------------------------------
@@ -488,25 +438,33 @@ ns_status nsi_fit_write_model(const ns_fit* f, const char* folder, const char* n
     return status;
 }
 
-static ns_status write_result(const ns_fit* f, const char* folder, ns_error* error) {
+typedef ns_status fit_renderer(const ns_report* report, ns_text* out, ns_error* error);
+
+static ns_status write_rendered(const ns_fit* f, const ns_report* report, fit_renderer* render,
+                                const char* folder, const char* name, ns_error* error) {
     ns_text text = {0};
-    ns_status status = ns_fit_json(f, &text, error);
-    if (status == NS_OK) status = nsi_fit_write_text(f, folder, "result.json", &text, error);
+    ns_status status = render(report, &text, error);
+    if (status == NS_OK) status = nsi_fit_write_text(f, folder, name, &text, error);
     ns_text_free(&text);
     return status;
 }
 
-// What was recorded beside what was predicted, as a table and in the page.
-static ns_status write_page(const ns_fit* f, const char* folder, ns_error* error) {
-    nsi_traces episodes = {0};
-    ns_text text = {0};
+// Recordings beside predictions as a table, and the report for machines and people.
+static ns_status write_report(const ns_fit* f, const char* folder, ns_error* error) {
+    nsi_traces traces = {0};
+    ns_report* report = NULL;
     char* path = nsi_fit_join(f, folder, "predictions.csv");
-    ns_status status = path ? nsi_traces_make(f, &episodes, error) : nsi_fail_nomem(error);
-    if (status == NS_OK) status = nsi_traces_write(&episodes, f, path, error);
-    if (status == NS_OK) status = make_page(f, &episodes, &text, error);
-    if (status == NS_OK) status = nsi_fit_write_text(f, folder, "report.html", &text, error);
-    ns_text_free(&text);
-    nsi_traces_free(&episodes);
+    ns_status status = path ? nsi_traces_make(f, &traces, error) : nsi_fail_nomem(error);
+    if (status == NS_OK) status = nsi_traces_write(&traces, f, path, error);
+    if (status == NS_OK) status = nsi_fit_report(f, &traces, &report, error);
+    if (status == NS_OK) {
+        status = write_rendered(f, report, ns_report_json, folder, "result.json", error);
+    }
+    if (status == NS_OK) {
+        status = write_rendered(f, report, ns_report_html, folder, "report.html", error);
+    }
+    ns_report_free(report);
+    nsi_traces_free(&traces);
     nsi_free(&f->allocator, path);
     return status;
 }
@@ -522,8 +480,7 @@ ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
                          : nsi_fail_nomem(error);
     }
     if (status == NS_OK) status = nsi_fit_write_model(f, folder, "fitted.yaml", weights, error);
-    if (status == NS_OK) status = write_result(f, folder, error);
-    if (status == NS_OK) status = write_page(f, folder, error);
+    if (status == NS_OK) status = write_report(f, folder, error);
     nsi_free(&f->allocator, weights);
     return status;
 }

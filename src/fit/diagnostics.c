@@ -1,37 +1,53 @@
-// The sentences of an answer.
+// Diagnostics: sentences on what the data cannot identify, and what should not be trusted.
 
-#include "fit/result_words.h"
+#include "fit/fit_report.h"
 
 #include <math.h>
 
 enum {
-    MOST_NAMES = 12,     // in one sentence
-    MOST_DIRECTIONS = 8, // of each kind
-    MOST_PAIRS = 8
+    MAX_NAMES = 12,     // in one sentence
+    MAX_DIRECTIONS = 8, // of each kind
+    MAX_PAIRS = 8
 };
 
 static const double STRONG = 0.95; // correlation
 
-// ---- lists -----------------------------------------------------------------------------------
+// ---- sentences -----------------------------------------------------------------------------------
 
-// Items after the first begin with ", "; those past `most` are only counted.
-typedef struct list {
+// One sentence after the other becomes a note of the section.
+typedef struct diagnosis {
+    const nsi_result* result;
+    ns_report* report;
+    ns_section* section; // NULL: nothing was said yet
+    nsi_text_builder text;
+} diagnosis;
+
+// End the sentence.
+static void diagnosis_end(diagnosis* d, ns_note_level level) {
+    nsi_text_add_bytes(&d->text, "", 1);
+    if (!d->section) d->section = ns_report_add_section(d->report, "Diagnostics");
+    if (!d->text.failed) ns_section_add_note(d->section, level, d->text.text.data);
+    d->text.text.count = 0;
+}
+
+// A list in a sentence: items after the first begin with ", "; those past `most` are only counted.
+typedef struct name_list {
     nsi_text_builder* out;
     uint32_t count, most;
-} list;
+} name_list;
 
-static bool next_item(list* l) {
+static bool name_list_next(name_list* l) {
     if (l->count++ >= l->most) return false;
     if (l->count > 1) nsi_text_add(l->out, ", ");
     return true;
 }
 
-static void end_list(const list* l) {
+static void name_list_end(const name_list* l) {
     if (l->count > l->most) nsi_text_add(l->out, " and %u more", l->count - l->most);
 }
 
-static const char* name_of(const nsi_result* answer, uint32_t estimate) {
-    const char* name = answer->estimates.data[estimate].name;
+static const char* estimate_name(const nsi_result* result, uint32_t estimate) {
+    const char* name = result->estimates.data[estimate].name;
     return name ? name : "";
 }
 
@@ -45,207 +61,226 @@ static uint32_t count_verdict(const nsi_result* answer, nsi_verdict verdict) {
 
 // ---- parameters ------------------------------------------------------------------------------
 
-static void add_no_effect(nsi_text_builder* out, const nsi_result* answer) {
-    if (count_verdict(answer, NSI_VERDICT_NO_EFFECT) == 0) return;
-    nsi_text_add(out, "No effect on the data: ");
-    list names = {.out = out, .most = MOST_NAMES};
-    for (uint32_t k = 0; k < answer->estimates.count; k++) {
-        if (answer->estimates.data[k].verdict != NSI_VERDICT_NO_EFFECT) continue;
-        if (next_item(&names)) nsi_format_add(out, name_of(answer, k));
+static void diagnose_no_effect(diagnosis* d) {
+    const nsi_result* a = d->result;
+    if (count_verdict(a, NSI_VERDICT_NO_EFFECT) == 0) return;
+    nsi_text_add(&d->text, "No effect on the data: ");
+    name_list names = {.out = &d->text, .most = MAX_NAMES};
+    for (uint32_t k = 0; k < a->estimates.count; k++) {
+        if (a->estimates.data[k].verdict != NSI_VERDICT_NO_EFFECT) continue;
+        if (name_list_next(&names)) nsi_format_add(&d->text, estimate_name(a, k));
     }
-    end_list(&names);
-    nsi_text_add(out, ". Fix %s, or record a motion in which %s.\n",
+    name_list_end(&names);
+    nsi_text_add(&d->text, ". Fix %s, or record a motion in which %s.",
                  names.count == 1 ? "it" : "them", names.count == 1 ? "it matters" : "they matter");
+    diagnosis_end(d, NS_NOTE_WARNING);
 }
 
 // Residuals far above the noise: what follows from them is not worth much.
-static void add_misfit(nsi_text_builder* out, const nsi_result* answer) {
-    if (!answer->noise_known || !(answer->sigma > 3.0)) return;
+static void diagnose_misfit(diagnosis* d) {
+    if (!d->result->noise_known || !(d->result->sigma > 3.0)) return;
     nsi_text_add(
-        out,
-        "Residuals are %s times the noise that the map gives: the model lacks something, or the "
-        "fit is stuck. Standard errors are too small then.\n",
-        nsi_format_short(answer->sigma, 2).text);
+        &d->text,
+        "Residuals are %s times the noise given in the data map: the model lacks something,"
+        " or the fit is stuck in a local minimum. Standard errors are too small then.",
+        nsi_format_short(d->result->sigma, 2).text);
+    diagnosis_end(d, NS_NOTE_PROBLEM);
 }
 
-static void add_bounds(nsi_text_builder* out, const nsi_result* answer, nsi_verdict verdict) {
-    if (count_verdict(answer, verdict) == 0) return;
+static void diagnose_bounds(diagnosis* d, nsi_verdict verdict) {
+    const nsi_result* a = d->result;
+    if (count_verdict(a, verdict) == 0) return;
     bool lower = verdict == NSI_VERDICT_AT_LOWER;
-    nsi_text_add(out, "Ended at the %s bound: ", lower ? "lower" : "upper");
-    list names = {.out = out, .most = MOST_NAMES};
-    for (uint32_t k = 0; k < answer->estimates.count; k++) {
-        const nsi_estimate* e = &answer->estimates.data[k];
-        if (e->verdict != verdict || !next_item(&names)) continue;
-        nsi_format_add(out, name_of(answer, k));
-        nsi_text_add(out, " (%s", nsi_format_short(lower ? e->lower : e->upper, 6).text);
-        if (e->unit && *e->unit) nsi_text_add(out, " ");
-        nsi_format_add(out, e->unit);
-        nsi_text_add(out, ")");
+    nsi_text_add(&d->text, "At the %s bound: ", lower ? "lower" : "upper");
+    name_list names = {.out = &d->text, .most = MAX_NAMES};
+    for (uint32_t k = 0; k < a->estimates.count; k++) {
+        const nsi_estimate* e = &a->estimates.data[k];
+        if (e->verdict != verdict || !name_list_next(&names)) continue;
+        nsi_format_add(&d->text, estimate_name(a, k));
+        nsi_text_add(&d->text, " (%s", nsi_format_short(lower ? e->lower : e->upper, 6).text);
+        if (e->unit && *e->unit) nsi_text_add(&d->text, " ");
+        nsi_format_add(&d->text, e->unit);
+        nsi_text_add(&d->text, ")");
     }
-    end_list(&names);
-    nsi_text_add(out,
-                 ". The data asks for %s: widen the range if that is possible, or look for what "
-                 "the model lacks. The standard errors do not know of bounds.\n",
-                 lower ? "less" : "more");
+    name_list_end(&names);
+    nsi_text_add(&d->text,
+                 ". The data favours a %s value: widen the range if that is possible, or look for "
+                 "what the model lacks. Standard errors ignore bounds.",
+                 lower ? "smaller" : "larger");
+    diagnosis_end(d, NS_NOTE_WARNING);
 }
 
 // ---- directions ------------------------------------------------------------------------------
 
-static uint32_t count_changes(const nsi_result* answer, const nsi_direction* direction) {
+static uint32_t count_changes(const nsi_result* a, const nsi_direction* direction) {
     uint32_t count = 0;
-    for (uint32_t k = 0; k < answer->estimates.count; k++) count += direction->change[k] != 0.0;
+    for (uint32_t k = 0; k < a->estimates.count; k++) count += direction->change[k] != 0.0;
     return count;
 }
 
-static void add_changes(nsi_text_builder* out, const nsi_result* answer,
+static void add_changes(nsi_text_builder* out, const nsi_result* a,
                         const nsi_direction* direction) {
-    list changes = {.out = out, .most = MOST_NAMES};
-    for (uint32_t k = 0; k < answer->estimates.count; k++) {
+    name_list changes = {.out = out, .most = MAX_NAMES};
+    for (uint32_t k = 0; k < a->estimates.count; k++) {
         double change = direction->change[k];
-        if (change == 0.0 || !next_item(&changes)) continue;
-        nsi_format_add(out, name_of(answer, k));
+        if (change == 0.0 || !name_list_next(&changes)) continue;
+        nsi_format_add(out, estimate_name(a, k));
         nsi_text_add(out, " %s%s %%", change > 0.0 ? "+" : "-",
                      nsi_format_short(fabs(change), 2).text);
     }
-    end_list(&changes);
+    name_list_end(&changes);
 }
 
-static void add_null_direction(nsi_text_builder* out, const nsi_result* answer,
-                               const nsi_direction* direction) {
-    nsi_text_add(out, "The data does not determine: ");
-    if (count_changes(answer, direction) == 1) {
-        for (uint32_t k = 0; k < answer->estimates.count; k++) {
-            if (direction->change[k] != 0.0) nsi_format_add(out, name_of(answer, k));
+static void diagnose_null_direction(diagnosis* d, const nsi_direction* direction) {
+    const nsi_result* a = d->result;
+    if (count_changes(a, direction) == 1) {
+        nsi_text_add(&d->text, "The data cannot identify ");
+        for (uint32_t k = 0; k < a->estimates.count; k++) {
+            if (direction->change[k] != 0.0) nsi_format_add(&d->text, estimate_name(a, k));
         }
-        nsi_text_add(out, " (the motion hardly changes). Fix it.\n");
-        return;
+        nsi_text_add(&d->text, " (the motion hardly changes). Fix it.");
+    } else {
+        nsi_text_add(&d->text, "The data cannot identify this combination: ");
+        add_changes(&d->text, a, direction);
+        nsi_text_add(&d->text, " (the motion does not change). Fix one of them.");
     }
-    add_changes(out, answer, direction);
-    nsi_text_add(out, " together (the motion does not change). Fix one of them.\n");
+    diagnosis_end(d, NS_NOTE_WARNING);
+}
+
+static void diagnose_poor_direction(diagnosis* d, const nsi_direction* direction) {
+    nsi_text_add(&d->text, "Poorly identified combination: ");
+    add_changes(&d->text, d->result, direction);
+    nsi_text_add(&d->text, ". It is uncertain by +-%s %%.",
+                 nsi_format(100.0 * direction->error, 2).text);
+    diagnosis_end(d, NS_NOTE_WARNING);
 }
 
 // A direction of one parameter alone is what its verdict says already.
-static bool worth_saying(const nsi_result* answer, const nsi_direction* direction) {
-    return direction->null || count_changes(answer, direction) > 1;
+static bool direction_is_told(const nsi_result* a, const nsi_direction* direction) {
+    return direction->null || count_changes(a, direction) > 1;
 }
 
-static void add_directions(nsi_text_builder* out, const nsi_result* answer, bool null) {
+static void diagnose_directions(diagnosis* d, bool null) {
+    const nsi_result* a = d->result;
     uint32_t said = 0, more = 0;
-    for (uint32_t k = 0; k < answer->directions.count; k++) {
-        const nsi_direction* direction = &answer->directions.data[k];
-        if (direction->null != null || !worth_saying(answer, direction)) continue;
-        if (said == MOST_DIRECTIONS) {
+    for (uint32_t k = 0; k < a->directions.count; k++) {
+        const nsi_direction* direction = &a->directions.data[k];
+        if (direction->null != null || !direction_is_told(a, direction)) continue;
+        if (said == MAX_DIRECTIONS) {
             more++;
             continue;
         }
         said++;
-        if (null) {
-            add_null_direction(out, answer, direction);
-            continue;
+        if (null) diagnose_null_direction(d, direction);
+        if (!null) diagnose_poor_direction(d, direction);
+    }
+    if (more == 0) return;
+    nsi_text_add(&d->text, "%u more combinations are %s.", more,
+                 null ? "not identifiable" : "poorly identified");
+    diagnosis_end(d, NS_NOTE_WARNING);
+}
+
+// Of several combinations each has a parameter that is in no other: without these, the rest is
+// identifiable.
+static void diagnose_what_to_fix(diagnosis* d) {
+    const nsi_result* a = d->result;
+    uint32_t n = a->estimates.count, count = 0;
+    for (uint32_t k = 0; k < a->directions.count; k++) count += a->directions.data[k].null;
+    if (count < 2) return;
+
+    nsi_text_add(&d->text, "Fix these %u to identify the others: ", count);
+    name_list names = {.out = &d->text, .most = MAX_NAMES};
+    for (uint32_t at = 0; at < a->directions.count; at++) {
+        const nsi_direction* direction = &a->directions.data[at];
+        for (uint32_t k = 0; direction->null && k < n; k++) {
+            bool alone = fabs(direction->change[k]) > 0.5;
+            for (uint32_t other = 0; other < a->directions.count && alone; other++) {
+                const nsi_direction* o = &a->directions.data[other];
+                alone = other == at || !o->null || o->change[k] == 0.0;
+            }
+            if (!alone) continue;
+            if (name_list_next(&names)) nsi_format_add(&d->text, estimate_name(a, k));
+            break;
         }
-        nsi_text_add(out, "Poorly determined together: ");
-        add_changes(out, answer, direction);
-        nsi_text_add(out, "; %s times this is one standard deviation.\n",
-                     nsi_format(100.0 * direction->error, 2).text);
     }
-    if (more > 0) {
-        nsi_text_add(out, "%u more combinations are %s.\n", more,
-                     null ? "not determined" : "poorly determined");
-    }
+    name_list_end(&names);
+    nsi_text_add(&d->text, ".");
+    diagnosis_end(d, NS_NOTE_WARNING);
 }
 
 // ---- correlation -----------------------------------------------------------------------------
 
-typedef struct pair {
+typedef struct correlated_pair {
     uint32_t a, b;
     double correlation;
-} pair;
+} correlated_pair;
 
 // The strongest pairs in order; returns how many there are in all.
-static uint32_t find_pairs(const nsi_result* answer, pair strongest[MOST_PAIRS]) {
-    uint32_t n = answer->estimates.count, count = 0;
+static uint32_t find_pairs(const nsi_result* result, correlated_pair strongest[MAX_PAIRS]) {
+    uint32_t n = result->estimates.count, count = 0;
     for (uint32_t a = 0; a < n; a++) {
         for (uint32_t b = a + 1; b < n; b++) {
-            double c = answer->correlation[(size_t)a * n + b];
+            double c = result->correlation[(size_t)a * n + b];
             if (!(fabs(c) > STRONG)) continue;
-            uint32_t at = count < MOST_PAIRS ? count : MOST_PAIRS;
+            uint32_t at = count < MAX_PAIRS ? count : MAX_PAIRS;
             count++;
             for (; at > 0 && fabs(strongest[at - 1].correlation) < fabs(c); at--) {
-                if (at < MOST_PAIRS) strongest[at] = strongest[at - 1];
+                if (at < MAX_PAIRS) strongest[at] = strongest[at - 1];
             }
-            if (at < MOST_PAIRS) strongest[at] = (pair){a, b, c};
+            if (at < MAX_PAIRS) strongest[at] = (correlated_pair){a, b, c};
         }
     }
     return count;
 }
 
-// Of several combinations each has a parameter that is in no other: without these, the rest is
-// determined.
-static void add_what_to_fix(nsi_text_builder* out, const nsi_result* answer) {
-    uint32_t n = answer->estimates.count, count = 0;
-    for (uint32_t d = 0; d < answer->directions.count; d++)
-        count += answer->directions.data[d].null;
-    if (count < 2) return;
-    nsi_text_add(out, "To determine the others, fix these %u: ", count);
-    list names = {.out = out, .most = MOST_NAMES};
-    for (uint32_t d = 0; d < answer->directions.count; d++) {
-        const nsi_direction* direction = &answer->directions.data[d];
-        for (uint32_t k = 0; direction->null && k < n; k++) {
-            bool alone = fabs(direction->change[k]) > 0.5;
-            for (uint32_t other = 0; other < answer->directions.count && alone; other++) {
-                const nsi_direction* o = &answer->directions.data[other];
-                alone = other == d || !o->null || o->change[k] == 0.0;
-            }
-            if (!alone) continue;
-            if (next_item(&names)) nsi_format_add(out, name_of(answer, k));
-            break;
-        }
-    }
-    end_list(&names);
-    nsi_text_add(out, ".\n");
-}
-
-static void add_correlation(nsi_text_builder* out, const nsi_result* answer) {
-    pair strongest[MOST_PAIRS];
-    uint32_t count = find_pairs(answer, strongest);
+static void diagnose_correlation(diagnosis* d) {
+    const nsi_result* a = d->result;
+    correlated_pair strongest[MAX_PAIRS];
+    uint32_t count = find_pairs(a, strongest);
     if (count == 0) return;
-    nsi_text_add(out, "Strongly correlated: ");
-    list pairs = {.out = out, .most = MOST_PAIRS};
+    nsi_text_add(&d->text, "Strongly correlated: ");
+    name_list pairs = {.out = &d->text, .most = MAX_PAIRS};
     for (uint32_t k = 0; k < count; k++) {
-        if (!next_item(&pairs)) continue;
-        nsi_format_add(out, name_of(answer, strongest[k].a));
-        nsi_text_add(out, " and ");
-        nsi_format_add(out, name_of(answer, strongest[k].b));
-        nsi_text_add(out, " (%s)", nsi_format(strongest[k].correlation, 3).text);
+        if (!name_list_next(&pairs)) continue;
+        nsi_format_add(&d->text, estimate_name(a, strongest[k].a));
+        nsi_text_add(&d->text, " and ");
+        nsi_format_add(&d->text, estimate_name(a, strongest[k].b));
+        nsi_text_add(&d->text, " (%s)", nsi_format(strongest[k].correlation, 3).text);
     }
-    end_list(&pairs);
-    nsi_text_add(out, ". An error of one comes with an error of the other.\n");
+    name_list_end(&pairs);
+    nsi_text_add(&d->text, ". An error in one comes with an error in the other.");
+    diagnosis_end(d, NS_NOTE_INFO);
 }
 
 // ---- all -------------------------------------------------------------------------------------
 
-static void add_lost(nsi_text_builder* out, const nsi_result* answer) {
+static void diagnose_lost(diagnosis* d) {
     for (int role = 0; role < NSI_ROLES; role++) {
-        const nsi_score* score = &answer->after[role];
+        const nsi_score* score = &d->result->after[role];
         if (score->lost == 0) continue;
-        nsi_text_add(out, "%s: %u of %u windows do not stay finite in simulation.\n",
+        nsi_text_add(&d->text, "%s: %u of %u windows do not stay finite in simulation.",
                      nsi_role_name((nsi_role)role), score->lost, score->windows);
+        diagnosis_end(d, NS_NOTE_PROBLEM);
     }
 }
 
-void nsi_result_diagnostics(nsi_text_builder* out, const nsi_result* answer) {
-    if (!answer->complete) {
-        nsi_text_add(out, "The fit was stopped before its end; --resume goes on from there.\n");
+void nsi_result_diagnose(const nsi_result* result, ns_report* report) {
+    diagnosis d = {.result = result, .report = report, .text = {.allocator = result->allocator}};
+    if (!result->complete) {
+        nsi_text_add(&d.text, "The fit was stopped before its end; --resume continues it.");
+        diagnosis_end(&d, NS_NOTE_PROBLEM);
     }
-    add_misfit(out, answer);
-    if (answer->correlation) {
-        add_no_effect(out, answer);
-        add_directions(out, answer, true);
-        add_what_to_fix(out, answer);
-        add_directions(out, answer, false);
-        add_bounds(out, answer, NSI_VERDICT_AT_LOWER);
-        add_bounds(out, answer, NSI_VERDICT_AT_UPPER);
-        add_correlation(out, answer);
+    diagnose_misfit(&d);
+    if (result->correlation) {
+        diagnose_no_effect(&d);
+        diagnose_directions(&d, true);
+        diagnose_what_to_fix(&d);
+        diagnose_directions(&d, false);
+        diagnose_bounds(&d, NSI_VERDICT_AT_LOWER);
+        diagnose_bounds(&d, NSI_VERDICT_AT_UPPER);
+        diagnose_correlation(&d);
     }
-    add_lost(out, answer);
+    diagnose_lost(&d);
+    if (d.text.failed) report->failed = true;
+    nsi_array_free(&d.text.allocator, &d.text.text);
 }

@@ -139,14 +139,8 @@ void nsi_result_free(nsi_result* answer);
 ns_status nsi_result_identify(nsi_result* answer, const double* information, double sigma,
                               const double* sizes, ns_error* error);
 
-// For a terminal, at most 100 columns; for machines; for a browser (one file, no script from
-// elsewhere, no network).
-ns_status nsi_result_text(const nsi_result* answer, ns_text* out, ns_error* error);
+// The record for machines; nsi_result_report() (fit_report.h) shows it to people.
 ns_status nsi_result_json(const nsi_result* answer, ns_text* out, ns_error* error);
-// @param viewer  what moves, or NULL
-// @param more    figures besides those of the answer: networks. NULL: none
-ns_status nsi_result_html(const nsi_result* answer, const ns_motion* viewer,
-                          const nsi_figures* more, ns_text* out, ns_error* error);
 
 // Read what nsi_result_json() wrote, or that in which `fits` has it (of an experiment). What is not
 // finite is null there: a standard error is read as INFINITY, or NaN where there is no effect;

@@ -150,6 +150,13 @@ static bool add_parameters(const nsi_result* a, nsi_figures* charts) {
     columns[6] = numbers("high", high);
     columns[7] = texts("verdict", verdicts);
     chart->as.intervals = (ns_interval_chart){intervals, rows, fmin(reach, 1.0)};
+    chart->caption = nsi_figures_text(
+        charts,
+        "Relative to the estimate, cut off at %s %%. Bars: 1.96 standard errors each way, faint "
+        "over "
+        "the whole width where the data cannot identify it. Rings: start; arrows: further away.",
+        nsi_format_short(100.0 * fmin(reach, 1.0), 2).text);
+    if (!chart->caption) return false;
     return true;
 }
 
@@ -216,6 +223,7 @@ static bool add_errors(const nsi_result* a, nsi_role role, nsi_figures* charts) 
                                     .ngroup = 2,
                                     .groups = {"before", "after"},
                                     .mark = "median window"};
+    chart->caption = "Bars: pooled over all windows; strokes: the median window.";
     return true;
 }
 

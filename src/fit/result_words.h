@@ -4,9 +4,10 @@
 #define NSI_FIT_RESULT_WORDS_H
 
 #include "fit/result.h"
+#include "neuralsim/report.h"
 #include "report/format.h"
 
-// ---- show.c ----------------------------------------------------------------------------------
+// ---- result_words.c ----------------------------------------------------------------------------------
 
 // "ok", "at lower bound", ...; NULL when standard errors were not computed.
 const char* nsi_result_verdict(const nsi_result* answer, uint32_t estimate);
@@ -15,8 +16,8 @@ const char* nsi_role_name(nsi_role role);                       // "train", "val
 
 // ---- diagnostics.c ------------------------------------------------------------------------------
 
-// Sentences, one on each line: what the data does not determine or only poorly, strong
-// correlations, parameters without effect or at a bound, lost windows, an early end.
-void nsi_result_diagnostics(nsi_text_builder* out, const nsi_result* answer);
+// Add a section of notes: what the data cannot identify or only poorly, strong correlations, parameters
+// without effect or at a bound, windows that diverge, an early end.
+void nsi_result_diagnose(const nsi_result* result, ns_report* report);
 
 #endif

@@ -7,6 +7,7 @@
 #include "fit/fit_state.h"
 #include "support/assert.h"
 #include "support/experiment.h"
+#include "support/rendered.h"
 #include "support/tempdir.h"
 
 #include <math.h>
@@ -90,7 +91,7 @@ static void a_stopped_fit_has_an_answer(void** state) {
     assert_true(ns_fit_estimate(fit, "link/link1/mass", &value, NULL));
     assert_true(value != 0.9 && isfinite(value));
     ns_text text = {0};
-    assert_int_equal(ns_fit_json(fit, &text, &error), NS_OK);
+    assert_int_equal(render_fit(fit, ns_report_json, &text, &error), NS_OK);
     ns_text_free(&text);
     ns_fit_free(fit);
 }

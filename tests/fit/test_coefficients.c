@@ -4,6 +4,7 @@
 #include "fit/fit_state.h"
 #include "support/assert.h"
 #include "support/experiment.h"
+#include "support/rendered.h"
 #include "support/tempdir.h"
 
 #include <jansson.h>
@@ -104,11 +105,11 @@ static void coefficients_are_found_again(void** state) {
     // In every form.
     ns_text text = {0};
     ns_error error = {0};
-    assert_int_equal(ns_fit_text(fit, &text, &error), NS_OK);
+    assert_int_equal(render_fit(fit, ns_report_text, &text, &error), NS_OK);
     assert_non_null(strstr(text.data, "formula                coefficient"));
     assert_non_null(strstr(text.data, "friction/joint/joint1  c "));
     ns_text_free(&text);
-    assert_int_equal(ns_fit_html(fit, &text, &error), NS_OK);
+    assert_int_equal(render_fit(fit, ns_report_html, &text, &error), NS_OK);
     assert_non_null(strstr(text.data, "<h2>Coefficients of formulas</h2>"));
     ns_text_free(&text);
     must(ns_fit_save(fit, tempdir_path("saved"), &error), &error);
@@ -189,7 +190,7 @@ static void what_is_not_determined_is_said(void** state) {
     assert_true(c[3].standard_error > 0.0 && c[3].standard_error < 0.01);
     ns_text text = {0};
     ns_error error = {0};
-    assert_int_equal(ns_fit_json(fit, &text, &error), NS_OK);
+    assert_int_equal(render_fit(fit, ns_report_json, &text, &error), NS_OK);
     nsi_result back;
     assert_int_equal(nsi_result_read(text.data, text.size, "r.json", NULL, NULL, &back, &error),
                      NS_OK);

@@ -6,6 +6,7 @@
 #include "fit/fit_state.h"
 #include "support/assert.h"
 #include "support/experiment.h"
+#include "support/rendered.h"
 #include "support/tempdir.h"
 
 #include <math.h>
@@ -300,9 +301,9 @@ static void errors_are_those_of_the_last_stage(void** state) {
         assert_true(ns_fit_estimate(fit, "link/link1/mass", NULL, &deviation));
         assert_true(k ? deviation > 0.0 && isfinite(deviation) : isnan(deviation));
         ns_text out = {0};
-        assert_int_equal(ns_fit_text(fit, &out, &error), NS_OK);
+        assert_int_equal(render_fit(fit, ns_report_text, &out, &error), NS_OK);
         ns_text_free(&out);
-        assert_int_equal(ns_fit_html(fit, &out, &error), NS_OK);
+        assert_int_equal(render_fit(fit, ns_report_html, &out, &error), NS_OK);
         ns_text_free(&out);
         ns_fit_free(fit);
     }

@@ -10,6 +10,7 @@
 #include "support/experiment.h"
 #include "support/payload.h"
 #include "support/program.h"
+#include "support/rendered.h"
 #include "support/tempdir.h"
 #include "support/testalloc.h"
 #include "sysid/stage_solver.h"
@@ -559,7 +560,7 @@ static void poses_are_those_of_the_model(void** state) {
     run(fit, NULL);
     ns_text page = {0};
     ns_error error = {0};
-    must(ns_fit_html(fit, &page, &error), &error);
+    must(render_fit(fit, ns_report_html, &page, &error), &error);
     payload p = payload_read(page.data);
     for (uint32_t track = 0; track < 3; track++) { // recorded, before, after
         const double* x = payload_quantity(&p, 0, track, "joint/rootx/position");

@@ -8,6 +8,7 @@
 #include "support/experiment.h"
 #include "support/payload.h"
 #include "support/program.h"
+#include "support/rendered.h"
 #include "support/tempdir.h"
 
 #include <math.h>
@@ -173,7 +174,7 @@ static void spans_end_where_parts_end(void** state) {
                            "from: 60%, to: 80%}], test: [{file: runs.csv, from: 80%}]",
                            "horizons: [0.1]");
     ns_text page;
-    must(ns_fit_html(fit, &page, &error), &error);
+    must(render_fit(fit, ns_report_html, &page, &error), &error);
     payload p = payload_read(page.data);
     static const char* const roles[] = {"train", "validation", "test"};
     static const double ends[3][2] = {{0.0, 0.39}, {0.6, 0.8}, {0.8, 0.99}};

@@ -7,6 +7,7 @@
 #include "fit/result_words.h"
 #include "report/web_bundle.h"
 #include "support/check.h"
+#include "support/rendered.h"
 #include "support/testalloc.h"
 
 #include <expat.h>
@@ -22,11 +23,19 @@
 
 typedef ns_status form(const nsi_result* answer, ns_text* out, ns_error* error);
 
-static ns_status as_page(const nsi_result* answer, ns_text* out, ns_error* error) {
-    return nsi_result_html(answer, NULL, NULL, out, error);
+static ns_status as_text(const nsi_result* answer, ns_text* out, ns_error* error) {
+    return render_result(answer, ns_report_text, out, error);
 }
 
-static form* const forms[] = {nsi_result_text, nsi_result_json, as_page};
+static ns_status as_page(const nsi_result* answer, ns_text* out, ns_error* error) {
+    return render_result(answer, ns_report_html, out, error);
+}
+
+static ns_status as_report_json(const nsi_result* answer, ns_text* out, ns_error* error) {
+    return render_result(answer, ns_report_json, out, error);
+}
+
+static form* const forms[] = {as_text, nsi_result_json, as_page, as_report_json};
 
 static ns_text show(form* f, const nsi_result* answer) {
     ns_text text;
@@ -238,16 +247,16 @@ static void text_fits_a_terminal(void** state) {
     if (!setlocale(LC_CTYPE, "C.UTF-8")) skip();
     nsi_result a;
     make_sample(NULL, &a);
-    ns_text text = show(nsi_result_text, &a);
+    ns_text text = show(as_text, &a);
     assert_true(widest(text.data) <= 100);
     assert_null(strstr(text.data, " \n"));
     static const char* const expected[] = {
-        "0.0760      0.0003  ok",
-        "Ended at the lower bound: link/a/damping (0 kg m^2).",
-        "+1 % together (the motion does not change). Fix one of them.",
-        "No effect on the data: half",
-        "Strongly correlated: first and second (-0.98",
-        "train: 2 of 40 windows do not stay finite",
+        "0.0760   0.0003  ok",
+        "- warning: At the lower bound: link/a/damping (0 kg m^2).",
+        "+1 % (the motion does not change). Fix one of them.",
+        "- warning: No effect on the data: half",
+        "- Strongly correlated: first and second (-0.98",
+        "PROBLEM: train: 2 of 40 windows do not stay finite",
         "61.2 s in all",
     };
     for (char* at; (at = strstr(text.data, "\n  "));) memmove(at, at + 2, strlen(at + 2) + 1);
@@ -264,7 +273,7 @@ static void text_fits_a_terminal(void** state) {
         a.estimates.data[k].value = -1.2345678e-300;
         a.estimates.data[k].standard_error = 1.2345678e-305;
     }
-    text = show(nsi_result_text, &a);
+    text = show(as_text, &a);
     assert_true(widest(text.data) <= 100);
     assert_non_null(strstr(text.data, "The fit was stopped before its end;"));
     ns_text_free(&text);
@@ -278,16 +287,16 @@ static void many_parameters_are_counted(void** state) {
     static char names[MANY][16];
     nsi_result a;
     make_large(&a, MANY, names);
-    ns_text text = show(nsi_result_text, &a);
+    ns_text text = show(as_text, &a);
     assert_non_null(strstr(text.data, "\np59 "));
     assert_null(strstr(text.data, "\np60 "));
-    assert_non_null(strstr(text.data, "190 more parameters are in the JSON."));
+    assert_non_null(strstr(text.data, "190 more rows are in the JSON."));
     ns_text_free(&text);
     text = show(nsi_result_json, &a);
     assert_non_null(strstr(text.data, "\"p249\""));
     ns_text_free(&text);
     text = show(as_page, &a);
-    assert_non_null(strstr(text.data, "50 more are in the JSON"));
+    assert_non_null(strstr(text.data, "50 more rows are in the JSON"));
     nsi_web_bundle bundle;
     nsi_web_bundle_get(&bundle);
     assert_true(text.size < bundle.script_size + 1000000);
@@ -692,10 +701,11 @@ static void on_start(void* context, const char* name, const char** attributes) {
     p->bars += strcmp(name, "rect") == 0;
     p->items += strcmp(name, "li") == 0;
     static const char* const known[] = {
-        "html",   "head",     "meta", "title",  "style",      "body",    "h1",      "h2",
-        "h3",     "dl",       "dt",   "dd",     "div",        "table",   "tr",      "th",
-        "td",     "p",        "ul",   "li",     "svg",        "rect",    "line",    "text",
-        "circle", "polyline", "path", "figure", "figcaption", "details", "summary", "pre"};
+        "html",       "head",    "meta",    "title",  "style",    "body", "h1",
+        "h2",         "h3",      "dl",      "dt",     "dd",       "div",  "table",
+        "tr",         "th",      "td",      "p",      "ul",       "li",   "svg",
+        "rect",       "line",    "text",    "circle", "polyline", "path", "figure",
+        "figcaption", "details", "summary", "pre",    "strong"};
     bool found = false;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) found |= strcmp(name, known[k]) == 0;
     if (!found) fail_msg("<%s>", name);
@@ -782,9 +792,9 @@ static void an_empty_answer_can_be_shown(void** state) {
     static page p;
     nsi_result a;
     nsi_result_init(NULL, &a);
-    ns_text text = show(nsi_result_text, &a);
+    ns_text text = show(as_text, &a);
     assert_string_equal(
-        text.data, "Fit\n\n- The fit was stopped before its end; --resume goes on from there.\n");
+        text.data, "Fit\n\nPROBLEM: The fit was stopped before its end; --resume continues it.\n");
     ns_text_free(&text);
     text = show(nsi_result_json, &a);
     json_t* root = parse(&text);

@@ -8,6 +8,7 @@
 #include "support/assert.h"
 #include "support/picture.h"
 #include "support/program.h"
+#include "support/rendered.h"
 #include "support/tempdir.h"
 #include "support/testalloc.h"
 
@@ -340,7 +341,7 @@ static void a_fit_records_its_path(void** state) {
     }
     assert_true(fabs(sqrt(2.0 * before) - a->phases.data[0].value) < 1e-12);
     ns_text page;
-    assert_int_equal(ns_fit_html(fit, &page, NULL), NS_OK);
+    assert_int_equal(render_fit(fit, ns_report_html, &page, NULL), NS_OK);
     assert_non_null(strstr(page.data, "id=\"figure-path\""));
     assert_non_null(strstr(page.data, "id=\"figure-timing\""));
     const char* before_it = strstr(page.data, "id=\"figure-network_torque_before\"");

@@ -7,6 +7,7 @@
 #include "fit/result_words.h"
 #include "neuralsim/fit.h"
 #include "support/assert.h"
+#include "support/rendered.h"
 #include "support/tempdir.h"
 
 #include <math.h>
@@ -65,13 +66,13 @@ static void averages_are_those_of_an_even_motion(void** state) {
     // Shown everywhere, and read back.
     ns_text text, page;
     nsi_result again;
-    assert_int_equal(ns_fit_text(fit, &text, &error), NS_OK);
+    assert_int_equal(render_fit(fit, ns_report_text, &text, &error), NS_OK);
     assert_non_null(strstr(text.data, "mean, mm"));
     ns_text_free(&text);
-    assert_int_equal(ns_fit_html(fit, &page, &error), NS_OK);
+    assert_int_equal(render_fit(fit, ns_report_html, &page, &error), NS_OK);
     assert_non_null(strstr(page.data, "turn, &lt;deg&gt;"));
     ns_text_free(&page);
-    assert_int_equal(ns_fit_json(fit, &text, &error), NS_OK);
+    assert_int_equal(render_fit(fit, ns_report_json, &text, &error), NS_OK);
     assert_int_equal(nsi_result_read(text.data, text.size, "r", NULL, NULL, &again, &error), NS_OK);
     const nsi_score* read = &again.after[NSI_ROLE_TRAIN];
     assert_int_equal(read->nmeasure, 3);

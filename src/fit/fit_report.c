@@ -1,0 +1,297 @@
+// The report of a fit: what the result says, as tables, notes, figures and motions.
+
+#include "fit/fit_report.h"
+
+#include "fit/prediction_traces.h"
+#include "nn/binding.h"
+#include "report/network_charts.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { MAX_NETWORKS = 6 };
+
+// ---- parameters --------------------------------------------------------------------------------
+
+static void report_parameters(ns_report* report, const nsi_result* a) {
+    ns_section* section = ns_report_add_section(report, "Parameters");
+    const ns_report_column columns[] = {{.name = "parameter"},
+                                        {.name = "unit"},
+                                        {.name = "start", .format = NS_FORMAT_SETTING, .digits = 5},
+                                        {.name = "estimate", .format = NS_FORMAT_ESTIMATE},
+                                        {.name = "verdict"}};
+    if (a->estimates.count > 0) {
+        ns_report_table* table = ns_section_add_table(section, "parameters", NULL, columns, 5);
+        for (uint32_t k = 0; k < a->estimates.count; k++) {
+            const nsi_estimate* e = &a->estimates.data[k];
+            double error = a->correlation ? e->standard_error : NAN;
+            const ns_cell row[] = {
+                ns_cell_text(e->name), ns_cell_text(e->unit), ns_cell_number(e->start),
+                ns_cell_estimate(e->value, error),
+                ns_cell_verdict(nsi_result_verdict(a, k), e->verdict != NSI_VERDICT_OK)};
+            ns_report_table_add_row(table, row, 5);
+        }
+    }
+
+    // What the estimates rest on.
+    if (a->nweight > 0) {
+        nsi_section_add_notef(section, NS_NOTE_TEXT, "%u weights of networks were fitted, too.",
+                              a->nweight);
+    }
+    if (a->nresidual > 0) {
+        nsi_section_add_notef(section, NS_NOTE_TEXT, "%u residuals of standard deviation %s, %s.",
+                              a->nresidual, nsi_format(a->sigma, 3).text,
+                              nsi_result_residual_unit(a));
+    }
+    nsi_section_show_figure(section, "parameters");
+}
+
+static void report_coefficients(ns_report* report, const nsi_result* a) {
+    if (a->coefficients.count == 0) return;
+    ns_section* section = ns_report_add_section(report, "Coefficients of formulas");
+    const ns_report_column columns[] = {{.name = "formula"},
+                                        {.name = "coefficient"},
+                                        {.name = "start", .format = NS_FORMAT_SETTING, .digits = 5},
+                                        {.name = "estimate", .format = NS_FORMAT_ESTIMATE}};
+    ns_report_table* table = ns_section_add_table(section, "coefficients", NULL, columns, 4);
+    for (uint32_t k = 0; k < a->coefficients.count; k++) {
+        const nsi_fitted_coefficient* c = &a->coefficients.data[k];
+        const ns_cell row[] = {ns_cell_text(c->set), ns_cell_text(c->name),
+                               ns_cell_number(c->start),
+                               ns_cell_estimate(c->value, c->standard_error)};
+        ns_report_table_add_row(table, row, 4);
+    }
+}
+
+// ---- prediction error --------------------------------------------------------------------------
+
+// Before and after: pooled or mean, and median.
+static void score_add_row(ns_report_table* table, ns_cell label, ns_cell windows,
+                          const double values[4], uint32_t count) {
+    ns_cell row[6] = {label, windows};
+    for (uint32_t k = 0; k < count; k++) row[2 + k] = ns_cell_number(values[k]);
+    ns_report_table_add_row(table, row, 2 + count);
+}
+
+static void score_add_horizons(ns_report_table* table, const nsi_score* before,
+                               const nsi_score* after) {
+    const nsi_horizon_error none = {.pooled = NAN, .median = NAN};
+    for (uint32_t k = 0; k < before->nhorizon || k < after->nhorizon; k++) {
+        nsi_horizon_error was = k < before->nhorizon ? before->horizons[k] : none;
+        nsi_horizon_error is = k < after->nhorizon ? after->horizons[k] : none;
+        const nsi_horizon_error* known = k < after->nhorizon ? &is : &was;
+        char label[48];
+        snprintf(label, sizeof label, "%s s", nsi_format_short(known->seconds, 3).text);
+        score_add_row(table, ns_cell_text(label), ns_cell_number(known->windows),
+                      (double[]){was.pooled, is.pooled, was.median, is.median}, 4);
+    }
+}
+
+static void score_add_measures(ns_report_table* table, const nsi_score* before,
+                               const nsi_score* after) {
+    const nsi_measured none = {.mean = NAN, .median = NAN};
+    for (uint32_t k = 0; k < before->nmeasure || k < after->nmeasure; k++) {
+        nsi_measured was = k < before->nmeasure ? before->measures[k] : none;
+        nsi_measured is = k < after->nmeasure ? after->measures[k] : none;
+        const nsi_measured* known = k < after->nmeasure ? &is : &was;
+        char label[200];
+        bool unit = known->unit && *known->unit;
+        snprintf(label, sizeof label, "%.120s%s%.60s", known->name ? known->name : "",
+                 unit ? ", " : "", unit ? known->unit : "");
+        score_add_row(table, ns_cell_text(label), ns_cell_missing(),
+                      (double[]){was.mean, is.mean, was.median, is.median}, 4);
+    }
+}
+
+static void score_add_totals(ns_report_table* table, const nsi_score* before,
+                             const nsi_score* after) {
+    static const char* const labels[] = {"RMS residual / scale", "RMSE of q", "RMSE of qd"};
+    const double was[] = {before->loss, before->rmse_q, before->rmse_qd};
+    const double is[] = {after->loss, after->rmse_q, after->rmse_qd};
+    for (int k = 0; k < 3; k++) {
+        const double values[4] = {before->windows > 0 ? was[k] : NAN,
+                                  after->windows > 0 ? is[k] : NAN};
+        if (isnan(values[0]) && isnan(values[1])) continue;
+        score_add_row(table, ns_cell_text(labels[k]), ns_cell_missing(), values, 2);
+    }
+}
+
+static void report_scores(ns_report* report, const nsi_result* a) {
+    const ns_report_column columns[] = {{.name = "horizon"},
+                                        {.name = "windows", .format = NS_FORMAT_COUNT},
+                                        {.name = "pooled, before", .format = NS_FORMAT_NUMBER},
+                                        {.name = "after", .format = NS_FORMAT_NUMBER},
+                                        {.name = "median, before", .format = NS_FORMAT_NUMBER},
+                                        {.name = "after", .format = NS_FORMAT_NUMBER}};
+    ns_section* section = NULL;
+    for (int role = 0; role < NSI_ROLES; role++) {
+        const nsi_score *before = &a->before[role], *after = &a->after[role];
+        if (before->windows == 0 && after->windows == 0) continue;
+        if (!section) {
+            section = ns_report_add_section(report, "Prediction error");
+            ns_section_add_note(section, NS_NOTE_TEXT,
+                                "Up to a horizon: RMSE pooled over all windows, and of the median "
+                                "window. Of measures: mean and median over windows.");
+        }
+        const char* name = nsi_role_name((nsi_role)role);
+        char table_name[40], title[80];
+        snprintf(table_name, sizeof table_name, "errors_%s", name);
+        snprintf(title, sizeof title, "%s data", name);
+        ns_report_table* table = ns_section_add_table(section, table_name, title, columns, 6);
+        score_add_horizons(table, before, after);
+        score_add_measures(table, before, after);
+        score_add_totals(table, before, after);
+        nsi_section_show_figure(section, table_name);
+    }
+}
+
+// ---- course ------------------------------------------------------------------------------------
+
+// A section for a figure, if there is such a figure.
+static void report_figure(ns_report* report, const char* name, const char* title) {
+    if (!ns_report_find_figure(report, name)) return;
+    nsi_section_show_figure(ns_report_add_section(report, title), name);
+}
+
+static void report_phases(ns_report* report, const nsi_result* a) {
+    if (a->phases.count == 0) return;
+    ns_section* section = ns_report_add_section(report, "Phases");
+    const ns_report_column columns[] = {{.name = "phase"},
+                                        {.name = "iterations", .format = NS_FORMAT_COUNT},
+                                        {.name = "evaluations", .format = NS_FORMAT_COUNT},
+                                        {.name = "seconds", .format = NS_FORMAT_NUMBER},
+                                        {.name = "loss", .format = NS_FORMAT_NUMBER, .digits = 4},
+                                        {.name = "end"}};
+    nsi_section_show_figure(section, "timing");
+    ns_report_table* table = ns_section_add_table(section, "phases", NULL, columns, 6);
+    for (uint32_t k = 0; k < a->phases.count; k++) {
+        const nsi_phase* phase = &a->phases.data[k];
+        const ns_cell row[] = {
+            ns_cell_text(phase->name),          ns_cell_number(phase->iterations),
+            ns_cell_number(phase->evaluations), ns_cell_number(phase->seconds),
+            ns_cell_number(phase->value),       ns_cell_text(phase->finish)};
+        ns_report_table_add_row(table, row, 6);
+    }
+    nsi_section_add_notef(section, NS_NOTE_TEXT, "%s s in all.", nsi_format(a->seconds, 3).text);
+}
+
+// ---- the report --------------------------------------------------------------------------------
+
+// Network figures stand behind those of the result in the report's list.
+static void report_networks(ns_report* report, uint32_t first) {
+    if (ns_report_figure_count(report) <= first) return;
+    ns_section* section = ns_report_add_section(report, "Networks");
+    for (uint32_t k = first; k < ns_report_figure_count(report); k++) {
+        nsi_section_show_figure(section, ns_report_figure(report, k)->name);
+    }
+}
+
+static ns_status report_record(ns_report* report, const nsi_result* a, ns_error* error) {
+    ns_text record = {0};
+    ns_status status = nsi_result_json(a, &record, error);
+    if (status == NS_OK) ns_report_set_record(report, record.data, record.size);
+    ns_text_free(&record);
+    return status;
+}
+
+ns_status nsi_result_report(const nsi_result* a, ns_motion* moves,
+                            ns_status (*add_networks)(const void*, nsi_figures*, ns_error*),
+                            const void* context, ns_report** out, ns_error* error) {
+    ns_report* report = NULL;
+    const char* title = a->title && *a->title ? a->title : "Fit";
+    ns_status status = ns_report_create(title, &a->allocator, &report, error);
+    if (status != NS_OK) ns_motion_free(moves);
+    *out = report;
+    if (status != NS_OK) return status;
+
+    // What it is about, and the motion.
+    ns_report_add_fact(report, "model", a->model);
+    ns_report_add_fact(report, "data", a->treatment);
+    ns_report_add_fact(report, "setting", a->setting);
+    ns_report_add_fact(report, "citation", a->citation);
+    if (moves) ns_section_add_motion(ns_report_add_section(report, NULL), moves);
+
+    // Figures are made first: sections show them where they belong.
+    status = nsi_result_add_figures(a, nsi_report_figures(report), error);
+    uint32_t networks = ns_report_figure_count(report);
+    if (status == NS_OK && add_networks) {
+        status = add_networks(context, nsi_report_figures(report), error);
+    }
+    if (status == NS_OK) {
+        report_parameters(report, a);
+        report_coefficients(report, a);
+        nsi_result_diagnose(a, report);
+        report_figure(report, "correlation", "Correlation");
+        report_scores(report, a);
+        report_networks(report, networks);
+        report_figure(report, "path", "Sparsity");
+        report_figure(report, "loss", "Loss");
+        report_phases(report, a);
+        ns_section* notes = a->notes.count > 0 ? ns_report_add_section(report, "Notes") : NULL;
+        for (uint32_t k = 0; k < a->notes.count; k++) {
+            ns_section_add_note(notes, NS_NOTE_INFO, a->notes.data[k]);
+        }
+        status = report_record(report, a, error);
+    }
+    if (status == NS_OK) status = ns_report_check(report, error);
+    if (status != NS_OK) {
+        ns_report_free(report);
+        *out = NULL;
+    }
+    return status;
+}
+
+// ---- of a fit ----------------------------------------------------------------------------------
+
+static ns_status fit_add_networks(const void* context, nsi_figures* figures, ns_error* error) {
+    const ns_fit* f = context;
+    uint32_t sets = f->system->binding ? f->system->binding->nset : 0;
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < sets && k < MAX_NETWORKS && status == NS_OK; k++) {
+        // Which inputs a sparsity path has left is seen beside those it began with.
+        if (f->answer.path.count > 0) {
+            status = nsi_weights_add_figure(f->system, k, f->z0 + f->nz, "before", figures, error);
+        }
+        if (status == NS_OK) {
+            status = nsi_weights_add_figure(f->system, k, f->w, NULL, figures, error);
+        }
+    }
+    return status;
+}
+
+// Recorded and predicted motion, where pages have a script to show it.
+static ns_status fit_make_motion(const ns_fit* f, const nsi_traces* traces, ns_motion** out,
+                                 ns_error* error) {
+    *out = NULL;
+    if (!ns_report_has_script() || traces->rows == 0) return NS_OK;
+    const ns_hybrid* shown = f->variants[nsi_traces_variant(traces)].hybrid;
+    ns_status status = ns_motion_create(ns_hybrid_model(shown), &f->allocator, out, error);
+    if (status == NS_OK) status = nsi_traces_show(traces, f, *out, error);
+    if (status != NS_OK) {
+        ns_motion_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+ns_status nsi_fit_report(const ns_fit* f, const nsi_traces* traces, ns_report** out,
+                         ns_error* error) {
+    ns_motion* moves = NULL;
+    *out = NULL;
+    ns_status status = fit_make_motion(f, traces, &moves, error);
+    if (status != NS_OK) return status;
+    return nsi_result_report(&f->answer, moves, fit_add_networks, f, out, error);
+}
+
+ns_status ns_fit_report(const ns_fit* f, const ns_fit_report_options* options, ns_report** out,
+                        ns_error* error) {
+    nsi_traces traces = {0};
+    *out = NULL;
+    if (!options || !options->motion) {
+        return nsi_result_report(&f->answer, NULL, fit_add_networks, f, out, error);
+    }
+    ns_status status = nsi_traces_make(f, &traces, error);
+    if (status == NS_OK) status = nsi_fit_report(f, &traces, out, error);
+    nsi_traces_free(&traces);
+    return status;
+}
