@@ -79,11 +79,16 @@ static void explain_unknown(const ports* p, const char* path, const char* name, 
 // Are all columns that fit nothing quantities of the model?
 static bool check_unknown(const ports* p, const ns_table* table, const char* path, port_kind keep,
                           const port* columns) {
-    // The table may come from a run with springs, which have quantities of their own.
-    static const cli_contact contact[] = {CLI_CONTACT_DEFAULT, {.model = NS_CONTACT_SPRING}};
+    // The table may come from a run with another contact law, which has quantities of its own.
+    cli_contact contact[1 + NS_CONTACT_MAX_LAWS] = {CLI_CONTACT_DEFAULT};
     enum { WAYS = sizeof contact / sizeof *contact };
     ns_system* everything[WAYS] = {NULL};
-    uint32_t ways = ns_model_get_sizes(p->model).ncontact > 0 ? WAYS : 1;
+    uint32_t ways = 1;
+    const ns_contact_law* law;
+    for (int n = 0; ns_model_get_sizes(p->model).ncontact > 0 && (law = ns_contact_law_get(n));
+         n++) {
+        if (law->stage == NS_CONTACT_STAGE_FORCES) contact[ways++] = (cli_contact){.model = n};
+    }
     nsi_arena arena = {.allocator = ns_default_allocator()};
     bool ok = true;
     for (uint32_t k = 0; k < table->ncol && ok; k++) {

@@ -182,8 +182,9 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
 ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k) {
     const nsi_contact* pair = &robot->model->contacts[candidate->pair];
     uint32_t slot = candidate->slot[k];
-    if (slot == NSI_NONE) {
-        return ns_const(nsi_contact_value(&pair->def, &candidate->law->params[k]));
+    if (slot == NSI_NONE) { // a constant, which another law may have defined
+        const ns_contact_param* row = nsi_contact_find_param(candidate->law->params[k].name);
+        return ns_const(nsi_contact_value(&pair->def, row));
     }
     ns_expr param = robot->param[pair->param + slot];
     if (!(pair->follows >> slot & 1) || !ns_expr_is_valid(param)) return param;

@@ -31,7 +31,7 @@ typedef struct nsi_contact_law {
     // none.
     void (*choose)(const nsi_pair_bodies* bodies, ns_contact_def* def);
 
-    // Stage IMPULSES: see nsi_contact_impulses(), which see.
+    // Stage IMPULSES: the impulses of law `number`, as nsi_contact_impulses() says.
     void (*impulses)(const nsi_robot* robot, const nsi_contact_options* options, int number,
                      double dt, const ns_expr* qdd, const ns_expr* added, nsi_impact* impact);
 } nsi_contact_law;

@@ -1,5 +1,7 @@
 // The table of contact laws, and the parameters that pairs have because of them.
 
+#define _POSIX_C_SOURCE 200809L // pthread_mutex_t
+
 #include "contact/law.h"
 
 #include <limits.h>
@@ -54,6 +56,34 @@ static bool law_choice(uint32_t k, ns_choice* out) {
 
 const ns_choices ns_contact_laws = {.what = "contact law", .at = law_choice};
 
+// ---- parameters by number ------------------------------------------------------------------
+
+static const ns_contact_param* slots[NSI_CONTACT_MAX_SLOTS]; // each once
+static atomic_uint nslot;
+static pthread_once_t indexed_once = PTHREAD_ONCE_INIT;
+
+static uint32_t find_indexed(const char* name) {
+    for (uint32_t k = 0; k < atomic_load_explicit(&nslot, memory_order_acquire); k++) {
+        if (strcmp(slots[k]->name, name) == 0) return k;
+    }
+    return NSI_NONE;
+}
+
+// Parameters of a law, of which some may be there already.
+static void index_params(const ns_contact_law* law) {
+    for (uint32_t k = 0; k < law->nparam; k++) {
+        const ns_contact_param* param = &law->params[k];
+        if (param->constant || find_indexed(param->name) != NSI_NONE) continue;
+        uint32_t count = atomic_load(&nslot);
+        slots[count] = param;
+        atomic_store_explicit(&nslot, count + 1, memory_order_release);
+    }
+}
+
+static void index_built_in(void) {
+    for (int k = 0; k < NBUILT_IN; k++) index_params(&built_in[k]->law);
+}
+
 // ---- parameters ----------------------------------------------------------------------------
 
 // Parameter k of all laws' lists in a row, however often its name occurs; NULL behind the last.
@@ -84,27 +114,18 @@ ns_status nsi_contact_each_param(nsi_contact_param_visitor* visit, void* context
     return NS_OK;
 }
 
-const ns_contact_param* nsi_contact_slot(uint32_t slot) {
-    const ns_contact_param* param;
-    for (uint32_t k = 0; (param = listed_param(k)); k++) {
-        if (param->constant || nsi_contact_find_param(param->name) != param) continue;
-        if (slot-- == 0) return param;
-    }
-    return NULL;
+uint32_t nsi_contact_slot_count(void) {
+    pthread_once(&indexed_once, index_built_in);
+    return atomic_load_explicit(&nslot, memory_order_acquire);
 }
 
-uint32_t nsi_contact_slot_count(void) {
-    uint32_t count = 0;
-    while (nsi_contact_slot(count)) count++;
-    return count;
+const ns_contact_param* nsi_contact_slot(uint32_t slot) {
+    return slot < nsi_contact_slot_count() ? slots[slot] : NULL;
 }
 
 uint32_t nsi_contact_find_slot(const char* name) {
-    const ns_contact_param* param;
-    for (uint32_t slot = 0; (param = nsi_contact_slot(slot)); slot++) {
-        if (strcmp(param->name, name) == 0) return slot;
-    }
-    return NSI_NONE;
+    pthread_once(&indexed_once, index_built_in);
+    return find_indexed(name);
 }
 
 double nsi_contact_value(const ns_contact_def* def, const ns_contact_param* param) {
@@ -230,6 +251,7 @@ static ns_status add_law(const ns_contact_law* law, int* number, ns_error* error
     }
     registered[count] = (nsi_contact_law){.law = *law};
     registered_as[count] = law;
+    index_params(law);
     atomic_store_explicit(&nregistered, count + 1, memory_order_release);
     *number = NBUILT_IN + count;
     return NS_OK;

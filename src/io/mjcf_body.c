@@ -122,9 +122,7 @@ typedef struct joint {
 
 // A limited ball, or a spring on a ball or free joint.
 static bool note_joint(nsi_mjcf* m, nsi_mjcf_item c, joint* j) {
-    bool turns_or_slides =
-        j->def.joint_type == NS_JOINT_REVOLUTE || j->def.joint_type == NS_JOINT_PRISMATIC;
-    if (turns_or_slides) return true;
+    if (ns_joint_type_info(j->def.joint_type)->has_axis) return true;
     const char* what = j->def.stiffness != 0.0 ? "stiffness" : j->def.limited ? "range" : NULL;
     j->def.stiffness = j->def.rest = 0.0;
     j->def.limited = false;
