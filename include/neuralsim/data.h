@@ -20,6 +20,12 @@
 ///     control:                                 # what was commanded
 ///       u/shoulder_motor: 0.5 * current
 ///
+/// Numbers that are in memory already need neither files nor a map:
+///
+///     ns_array_channel angle = {.name = "joint/elbow/position", .sigma = 0.002};
+///     ns_dataset_create_arrays(&angle, 1, NULL, 0, 0.01, NULL, &data, &error);
+///     ns_dataset_add_arrays(data, "swing", 500, angles, NULL, &error);
+///
 /// Without a map, columns are taken by their names: "q0", "qd0", "q_<joint>", "qd_<joint>", names of
 /// quantities, "u_<joint>", "u/<actuator>", "tau0", "t", "traj".
 /// Missing numbers are NaN.
@@ -105,6 +111,37 @@ NS_API void ns_dataset_free(ns_dataset* data); ///< NULL is allowed
 ///         that does not grow, no sample left, a control that is missing), NS_ERR_LIMIT, NS_ERR_NOMEM
 NS_API ns_status ns_dataset_add(ns_dataset* data, const char* path, const ns_data_part* part,
                                 ns_error* error);
+
+/// A channel of recordings in memory.
+typedef struct ns_array_channel {
+    const char* name; ///< of the quantity: "joint/elbow/position", "q0"
+    double sigma;     ///< standard deviation of its noise, in its unit; 0: not given
+    double weight;    ///< in the loss. 0: 1; negative: compared, not fitted
+} ns_array_channel;
+
+/// An empty set for recordings in memory.
+/// @param channels  (nchannel), at least one; texts are copied
+/// @param controls  (ncontrol) names of controls: "u/motor", "tau0"
+/// @param period    s between samples, above 0
+/// @return NS_OK; NS_ERR_ARGUMENT: no channel, a name that is missing or there twice, a sigma that is
+///         negative or not finite, a period out of 1e-9 to 1e9 s; NS_ERR_NOMEM
+NS_API ns_status ns_dataset_create_arrays(const ns_array_channel* channels, uint32_t nchannel,
+                                          const char* const* controls, uint32_t ncontrol,
+                                          double period, const ns_allocator* allocator,
+                                          ns_dataset** out, ns_error* error);
+
+/// Append a recording from memory, sample k at k periods. The numbers are copied.
+/// @param name      of the recording; also taken for the name of its file, by which robots of several
+///                  variants are told apart
+/// @param nsample   at least 2
+/// @param values    (nsample x nchannel); NaN: missing
+/// @param controls  (nsample x ncontrol), held until the next sample; NULL without controls
+/// @return NS_OK; NS_ERR_ARGUMENT: an argument is missing, the period of the set is not known, or
+///         there are too few samples; NS_ERR_NONFINITE naming the sample: an infinite value, or a
+///         control that is not finite; NS_ERR_NOMEM. After a failure nothing was appended
+NS_API ns_status ns_dataset_add_arrays(ns_dataset* data, const char* name, uint32_t nsample,
+                                       const double* values, const double* controls,
+                                       ns_error* error);
 
 NS_API double ns_dataset_period(const ns_dataset* data); ///< s
 NS_API uint32_t ns_dataset_channel_count(const ns_dataset* data);

@@ -17,7 +17,8 @@ typedef struct source_history {
 
 struct ns_dataset {
     const ns_data_map* map;
-    double period; // s; 0: not known yet
+    ns_data_map* own_map; // of arrays, or NULL
+    double period;        // s; 0: not known yet
     nsi_arena arena;
     NSI_ARRAY(const ns_recording*) recordings;
     source_history* history; // one per source
@@ -57,7 +58,30 @@ void ns_dataset_free(ns_dataset* data) {
     nsi_array_free(&memory, &data->recordings);
     ns_text_free(&data->treatment);
     nsi_arena_free(&data->arena);
+    ns_data_map_free(data->own_map);
     nsi_free(&memory, data);
+}
+
+void nsi_dataset_own_map(ns_dataset* data, ns_data_map* map) {
+    data->own_map = map;
+}
+
+ns_status nsi_dataset_append(ns_dataset* data, const ns_recording* recording, ns_error* error) {
+    size_t nvalue = (size_t)recording->nsample * data->map->channels.count;
+    size_t ncontrol = (size_t)recording->nsample * data->map->controls.count;
+    ns_recording* r = nsi_arena_alloc(&data->arena, sizeof *r);
+    double* values = nsi_arena_alloc(&data->arena, (nvalue + 1) * sizeof *values);
+    double* controls = nsi_arena_alloc(&data->arena, (ncontrol + 1) * sizeof *controls);
+    char* name = nsi_arena_string(&data->arena, recording->name, strlen(recording->name));
+    if (!r || !values || !controls || !name) return nsi_fail_nomem(error);
+    if (nvalue > 0) memcpy(values, recording->values, nvalue * sizeof *values);
+    if (ncontrol > 0) memcpy(controls, recording->controls, ncontrol * sizeof *controls);
+    *r = *recording;
+    r->name = r->file = name;
+    r->values = values;
+    r->controls = controls;
+    bool done = nsi_array_push(&data->arena.allocator, &data->recordings, r);
+    return done ? NS_OK : nsi_fail_nomem(error);
 }
 
 // ---- tables --------------------------------------------------------------------------------
@@ -733,6 +757,12 @@ ns_status ns_dataset_add(ns_dataset* data, const char* path, const ns_data_part*
                          ns_error* error) {
     ns_allocator memory = data->arena.allocator;
     nsi_bytes text = {0};
+    if (data->own_map) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "ns_dataset_add: %.200s: this set is made of arrays and has no map for"
+                        " files",
+                        path);
+    }
     ns_status status = nsi_file_read(path, NS_TABLE_MAX_SIZE, &memory, &text, error);
     if (status == NS_OK) {
         status = nsi_dataset_add_text(data, text.data, text.count, path, part, error);

@@ -88,6 +88,12 @@ ns_status nsi_map_add_control(ns_data_map* map, nsi_map_source* source, nsi_map_
 ns_status nsi_dataset_add_text(ns_dataset* data, const char* text, size_t size, const char* path,
                                const ns_data_part* part, ns_error* error);
 
+// Free this map, which the set was created with, along with the set.
+void nsi_dataset_own_map(ns_dataset* data, ns_data_map* map);
+
+// Append a copy of a recording, which is on the grid; its file is called as it is.
+ns_status nsi_dataset_append(ns_dataset* data, const ns_recording* recording, ns_error* error);
+
 // Gaussian noise on every sample of every channel, as a share of the channel's standard deviation over all
 // recordings: what a fit would make of worse sensors.
 void nsi_dataset_add_noise(ns_dataset* data, double share, uint64_t seed);
