@@ -221,29 +221,18 @@ static ns_status make_learned_system(ns_fit* f, ns_error* error) {
     return status == NS_OK ? NS_OK : fail_at(f, node, status, inner.message, error);
 }
 
-// The system of a variant.
+// The system of a variant. Its options say what it was made with, for those who make others.
 static ns_status make_robot_system(ns_fit* f, uint32_t number, ns_error* error) {
     nsi_fit_variant* v = &f->variants[number];
-    const ns_model* model = ns_hybrid_model(v->hybrid);
-    const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
-    const char** observe =
-        nsi_alloc(&f->allocator, ((size_t)ns_dataset_channel_count(train) + 1) * sizeof *observe);
-    if (!observe) return nsi_fail_nomem(error);
-    uint32_t nobserve = 0;
     ns_error inner;
-    ns_status status = nsi_problem_observations(model, train, observe, &nobserve, &inner);
-    if (status != NS_OK) {
-        fail_at(f, entry(f, "data"), status, inner.message, error);
-    } else {
-        v->options.free_params = nsi_parameters_param_names(f->variables, number);
-        v->options.nfree = nsi_parameters_param_count(f->variables, number);
-        ns_system_options options = v->options;
-        options.observe = observe;
-        options.nobserve = nobserve;
-        status = ns_system_create(model, &options, &v->system, error);
-    }
-    nsi_free(&f->allocator, observe);
-    return status;
+    ns_status status = nsi_problem_make_system(f->variables, number, f->timestep,
+                                               f->data[NSI_ROLE_TRAIN], &v->system, &inner);
+    v->options.free_params = nsi_parameters_param_names(f->variables, number);
+    v->options.nfree = nsi_parameters_param_count(f->variables, number);
+    if (status == NS_OK) return NS_OK;
+    // Names of channels are the data's; what a system refuses is told without a place.
+    if (status == NS_ERR_PARSE) return fail_at(f, entry(f, "data"), status, inner.message, error);
+    return nsi_fail(error, status, "%s", inner.message);
 }
 
 // Variants as a problem knows them; to be freed.

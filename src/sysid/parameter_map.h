@@ -39,6 +39,8 @@ ns_status nsi_parameters_read(const ns_variant* variants, uint32_t nvariant, con
 //         is not known; NS_ERR_NOMEM
 ns_status nsi_parameters_finish(ns_parameters* params, ns_error* error);
 
+const ns_allocator* nsi_parameters_allocator(const ns_parameters* params);
+
 // The following are for parameters that are finished. Variants count from 0.
 uint32_t nsi_parameters_variant_count(const ns_parameters* params);
 const ns_variant* nsi_parameters_variant(const ns_parameters* params, uint32_t variant);

@@ -505,6 +505,10 @@ ns_status ns_parameters_set_initial(ns_parameters* v, const char* name, double v
     return NS_OK;
 }
 
+const ns_allocator* nsi_parameters_allocator(const ns_parameters* v) {
+    return &v->allocator;
+}
+
 uint32_t nsi_parameters_variant_count(const ns_parameters* v) {
     return v->nvariant;
 }

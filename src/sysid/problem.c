@@ -68,6 +68,27 @@ ns_status nsi_problem_observations(const ns_model* model, const ns_dataset* data
     return NS_OK;
 }
 
+ns_status nsi_problem_make_system(const ns_parameters* params, uint32_t variant, double timestep,
+                                  const ns_dataset* data, ns_system** out, ns_error* error) {
+    const ns_variant* v = nsi_parameters_variant(params, variant);
+    ns_allocator memory = *nsi_parameters_allocator(params);
+    ns_system_options options = *v->options;
+    *out = NULL;
+    const char** observe =
+        nsi_alloc(&memory, ((size_t)ns_dataset_channel_count(data) + 1) * sizeof *observe);
+    if (!observe) return nsi_fail_nomem(error);
+    ns_status status = nsi_problem_observations(v->model, data, observe, &options.nobserve, error);
+    if (status == NS_OK) {
+        options.observe = observe;
+        options.free_params = nsi_parameters_param_names(params, variant);
+        options.nfree = nsi_parameters_param_count(params, variant);
+        options.timestep = timestep;
+        status = ns_system_create(v->model, &options, out, error);
+    }
+    nsi_free(&memory, observe);
+    return status;
+}
+
 static uint32_t observation_number(const ns_system* system, const char* name) {
     for (uint32_t k = 0; ns_system_observation_name(system, k); k++) {
         if (strcmp(ns_system_observation_name(system, k), name) == 0) return k;

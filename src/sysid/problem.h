@@ -77,6 +77,12 @@ double nsi_problem_timestep(const ns_model* model, const ns_system_options* opti
 ns_status nsi_problem_observations(const ns_model* model, const ns_dataset* data, const char** out,
                                    uint32_t* count, ns_error* error);
 
+// The system of a variant of the parameters as this data needs it: with its free parameters, and
+// channels that are not components of the state as observations.
+// @return NS_OK; NS_ERR_PARSE as nsi_problem_observations(); as ns_system_create()
+ns_status nsi_problem_make_system(const ns_parameters* params, uint32_t variant, double timestep,
+                                  const ns_dataset* data, ns_system** out, ns_error* error);
+
 // @param scaling  the recordings by which channels without a sigma are scaled
 // @return NS_OK; NS_ERR_PARSE: a name is unknown, or the period is no multiple of the time step
 ns_status nsi_problem_create(const ns_model* model, const ns_system* system,
