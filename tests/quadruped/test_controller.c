@@ -11,11 +11,7 @@
 #include "support/testalloc.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <cmocka.h>
 
 static quad_robot robot_of(int k) {
     return k == 0 ? quad_laikago() : quad_a1();
@@ -355,32 +351,6 @@ static void a_policy_takes_the_place_of_the_mpc(void** state) {
     quad_controller_free(controller);
 }
 
-static void options_out_of_range_are_named(void** state) {
-    (void)state;
-    quad_robot robot = quad_a1();
-    quad_controller_options options = quad_default_controller_options();
-    quad_controller* controller = NULL;
-    ns_error error;
-    options.gait.duty_factor = 1.5;
-    assert_int_equal(quad_controller_create(&robot, &options, NULL, &controller, &error),
-                     NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "gait.duty_factor"));
-    options = quad_default_controller_options();
-    options.mpc.state_weights[4] = -1.0;
-    assert_int_equal(quad_controller_create(&robot, &options, NULL, &controller, &error),
-                     NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "state_weights[4]"));
-    options = quad_default_controller_options();
-    options.window = 0;
-    assert_int_equal(quad_controller_create(&robot, &options, NULL, &controller, &error),
-                     NS_ERR_ARGUMENT);
-    robot.mass = NAN;
-    assert_int_equal(quad_controller_create(&robot, NULL, NULL, &controller, &error),
-                     NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "mass"));
-    assert_null(controller);
-}
-
 static void memory_is_checked_and_only_asked_for_at_the_start(void** state) {
     (void)state;
     quad_robot robot = quad_a1();
@@ -543,7 +513,6 @@ int main(void) {
         cmocka_unit_test(a_fallen_robot_is_told_and_goes_limp),
         cmocka_unit_test(targets_out_of_reach_are_told),
         cmocka_unit_test(a_policy_takes_the_place_of_the_mpc),
-        cmocka_unit_test(options_out_of_range_are_named),
         cmocka_unit_test(memory_is_checked_and_only_asked_for_at_the_start),
         cmocka_unit_test(robots_walk_in_both_contact_models),
         cmocka_unit_test(a_reset_controller_is_a_new_one),

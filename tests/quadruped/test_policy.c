@@ -6,6 +6,8 @@
 #include "expr/kernels.h"
 #include "neuralsim/random.h"
 #include "quadruped/policy.h"
+#include "quadruped/policy_rig.h"
+#include "support/assert.h"
 #include "support/ccode.h"
 #include "support/residual.h"
 #include "support/tempdir.h"
@@ -13,31 +15,9 @@
 
 #include <dlfcn.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <cmocka.h>
-
-enum { FEATURES = QUAD_FEATURES, JOINTS = QUAD_JOINTS };
-
-// Scales as of features of a walk, some that never change among them.
-static quad_policy* make(uint64_t seed, uint32_t nhidden) {
-    quad_policy* p = NULL;
-    const uint32_t hidden[3] = {192, 61, 7};
-    assert_int_equal(quad_policy_create(hidden, nhidden, seed, NULL, &p, NULL), NS_OK);
-    ns_rng rng = ns_rng_seed(seed + 100);
-    for (int k = 0; k < FEATURES; k++) {
-        p->mean[k] = ns_rng_normal(&rng);
-        p->scale[k] = k % 7 == 6 ? 0.0 : ns_rng_uniform(&rng, 0.5, 3.0);
-    }
-    for (int k = 0; k < JOINTS; k++) p->torque[k] = ns_rng_uniform(&rng, 1.0, 10.0);
-    for (uint32_t k = 0; k < p->nweight; k++) p->weights[k] += 0.05 * ns_rng_normal(&rng);
-    quad_policy_ready(p);
-    return p;
-}
 
 static void draw(ns_rng* rng, double* features) {
     for (int k = 0; k < FEATURES; k++) features[k] = ns_rng_normal(rng);
@@ -77,40 +57,6 @@ static void decisions_are_those_of_the_network(void** state) {
         quad_policy_free(p);
     }
     residual_check(&r);
-}
-
-// The exponential of ELU everywhere: one hidden unit, one input.
-static void elu_is_right_everywhere(void** state) {
-    (void)state;
-    const uint32_t sizes[] = {1, 1, 1};
-    const float weights[] = {1.0f, 0.0f, 1.0f, 0.0f};
-    residual r = {.name = "ELU", .tolerance = 3e-7};
-    for (int k = -12000; k <= 2000; k++) {
-        float x = 0.01f * (float)k, y = 0.0f;
-        quad_mlp_f32_generic(2, sizes, weights, &x, &y);
-        residual_add(&r, (double)y, x < 0.0f ? expm1((double)x) : (double)x,
-                     fmax(1.0, fabs((double)x)));
-    }
-    residual_check(&r);
-}
-
-static void all_machines_give_the_same_bits(void** state) {
-    (void)state;
-#ifdef QUAD_HAVE_AVX2_KERNELS
-    if (!nsi_cpu_has_avx2_fma()) skip();
-    ns_rng rng = ns_rng_seed(2);
-    quad_policy* p = make(5, 3);
-    for (int repeat = 0; repeat < 100; repeat++) {
-        float x[FEATURES], a[JOINTS], b[JOINTS];
-        for (int k = 0; k < FEATURES; k++) x[k] = (float)ns_rng_normal(&rng);
-        quad_mlp_f32_generic(p->nlayer, p->sizes, p->single, x, a);
-        quad_mlp_f32_avx2(p->nlayer, p->sizes, p->single, x, b);
-        assert_memory_equal(a, b, sizeof a);
-    }
-    quad_policy_free(p);
-#else
-    skip();
-#endif
 }
 
 // A network that gives no number says so.
@@ -228,8 +174,6 @@ static void memory_is_checked(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decisions_are_those_of_the_network),
-        cmocka_unit_test(elu_is_right_everywhere),
-        cmocka_unit_test(all_machines_give_the_same_bits),
         cmocka_unit_test(what_is_not_finite_is_refused),
         cmocka_unit_test(files_are_read_as_they_were_written),
         cmocka_unit_test(other_files_are_refused),

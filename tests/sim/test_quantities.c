@@ -1,0 +1,107 @@
+// What is told of the quantities of a step: unit, stage, and whether the motion depends on them.
+
+#define _XOPEN_SOURCE 700
+
+#include "neuralsim/sim.h"
+#include "support/assert.h"
+
+#include <string.h>
+
+typedef struct expectation {
+    const char *name, *unit, *stage;
+    int moves;
+    bool met;
+} expectation;
+
+typedef struct expectations {
+    expectation* list;
+    size_t count;
+    uint32_t seen;
+} expectations;
+
+static void compare(void* context, const ns_quantity_info* q) {
+    expectations* e = context;
+    e->seen++;
+    for (size_t k = 0; k < e->count; k++) {
+        expectation* x = &e->list[k];
+        if (strcmp(x->name, q->name) != 0) continue;
+        assert_false(x->met); // each name once
+        x->met = true;
+        if (strcmp(x->unit, q->unit) != 0 || strcmp(x->stage, q->stage) != 0 ||
+            x->moves != (int)q->moves) {
+            fail_msg("%s: unit '%s', stage %s, moves %d", q->name, q->unit, q->stage, q->moves);
+        }
+    }
+}
+
+static void check_quantities(const char* robot, int contact, expectation* list, size_t count) {
+    ns_load_options load_options = ns_default_load_options();
+    load_options.ground = true;
+    ns_model* model = NULL;
+    ns_error error;
+    assert_int_equal(ns_model_load(robot, &load_options, &model, &error), NS_OK);
+    ns_system_options options = ns_default_system_options();
+    options.contact = contact;
+    expectations e = {.list = list, .count = count};
+    assert_int_equal(ns_model_quantities(model, &options, compare, &e, &error), NS_OK);
+    for (size_t k = 0; k < count; k++) {
+        if (!list[k].met) fail_msg("there is no %s", list[k].name);
+    }
+    assert_true(e.seen > count);
+    options.contact = 7;
+    assert_int_equal(ns_model_quantities(model, &options, compare, &e, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_model_quantities(NULL, NULL, compare, &e, &error), NS_ERR_ARGUMENT);
+    ns_model_free(model);
+}
+
+static void quantities_have_unit_and_stage(void** state) {
+    (void)state;
+    expectation rigid[] = {
+        {"q/0", "m", "start", 1, false},
+        {"q/3", "", "start", 1, false},
+        {"q/7", "rad", "start", 1, false},
+        {"qd/0", "m/s", "start", 1, false},
+        {"qd/3", "rad/s", "start", 1, false},
+        {"tau/2", "N", "start", 1, false},
+        {"link/trunk/mass", "kg", "start", 1, false},
+        {"joint/root/position/6", "", "state", 0, false},
+        {"joint/root/velocity/2", "m/s", "state", 0, false},
+        {"energy/total", "J", "state", 0, false},
+        {"momentum/angular/x", "kg m^2/s", "state", 0, false},
+        {"link/trunk/pose/x", "m", "state", 0, false},
+        {"link/trunk/pose/qx", "", "state", 0, false},
+        {"link/trunk/velocity/com/z", "m/s", "state", 0, false},
+        {"bias/0", "N", "forces", 1, false},
+        {"link/trunk/force/x", "N", "forces", 1, false},
+        {"link/trunk/torque/x", "N m", "forces", 1, false},
+        {"joint/FR_knee/force/damping", "N m", "forces", 1, false},
+        {"joint/root/tau/3", "N m", "forces", 1, false},
+        {"qdd/0", "m/s^2", "acceleration", 1, false},
+        {"qdd/17", "rad/s^2", "acceleration", 1, false},
+        {"contact/FR_calf_geom3:ground/0/depth", "m", "impulses", 1, false},
+        {"contact/FR_calf_geom3:ground/0/force/normal", "N", "impulses", 1, false},
+        {"contact/FR_calf_geom3:ground/0/force/x", "N", "impulses", 0, false},
+        {"mass_matrix/0/0", "kg", "after", 0, false},
+        {"mass_matrix/0/5", "kg m", "after", 0, false},
+        {"mass_matrix/17/17", "kg m^2", "after", 0, false},
+        {"link/trunk/jacobian/linear/0/0", "", "after", 0, false},
+        {"link/trunk/jacobian/linear/0/4", "m", "after", 0, false},
+        {"contact/penetration", "m", "after", 0, false},
+    };
+    check_quantities(NEURALSIM_SOURCE_DIR "/models/quadruped.urdf", NS_CONTACT_NCP, rigid,
+                     sizeof rigid / sizeof *rigid);
+    expectation springs[] = {
+        {"contact/FR_calf_geom3:ground/0/velocity/tangent1", "m/s", "contact", 1, false},
+        {"contact/FR_calf_geom3:ground/0/friction", "", "contact", 1, false},
+        {"contact/FR_calf_geom3:ground/0/force/z", "N", "contact", 0, false},
+    };
+    check_quantities(NEURALSIM_SOURCE_DIR "/models/quadruped.urdf", NS_CONTACT_SPRING, springs,
+                     sizeof springs / sizeof *springs);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quantities_have_unit_and_stage),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
