@@ -42,7 +42,7 @@ cppcheck_mistakes = --suppress=uninitvar --suppress=ctuuninitvar --suppress=inte
 debug = -DCMAKE_BUILD_TYPE=Debug
 
 .PHONY: all demo test bench screenshots bench-page check format clean
-.PHONY: check-format check-clang check-tidy check-cppcheck check-asan check-debug check-fuzz
+.PHONY: check-format check-client check-clang check-tidy check-cppcheck check-asan check-debug check-fuzz
 .NOTPARALLEL:
 
 all:
@@ -73,13 +73,17 @@ bench-page: all
 
 check:
 	@tools/setup.sh check
-	@$(MAKE) --no-print-directory check-format check-clang check-tidy check-cppcheck \
+	@$(MAKE) --no-print-directory check-format check-client check-clang check-tidy check-cppcheck \
 	    check-debug check-asan check-fuzz
 	@echo "all checks passed"
 
 check-format:
 	@echo "== format"
 	@clang-format --dry-run -Werror $(sources)
+
+check-client:
+	@echo "== the program includes public headers only"
+	@tools/check_client.sh
 
 check-clang:
 	@echo "== clang build and tests (build-clang)"

@@ -1,19 +1,17 @@
 // Shared by all commands.
 
-#define _POSIX_C_SOURCE 200809L // isatty
+#define _POSIX_C_SOURCE 200809L // isatty, clock_gettime
 
 #include "cli.h"
 
-#include "io/hybrid_file.h"
-
 #include <errno.h>
-#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_FILE = 256 << 20 };
@@ -75,7 +73,10 @@ static bool take_option(int argc, char** argv, int* i, const char* name, const c
 }
 
 bool cli_read_number(const char* text, double* out) {
-    return nsi_text_read_double(text, strlen(text), out) == NS_OK && isfinite(*out);
+    char* end;
+    size_t size = strspn(text, "+-.0123456789eE"); // no hexadecimal numbers, no words
+    *out = strtod(text, &end);
+    return size > 0 && text[size] == '\0' && end == text + size && isfinite(*out);
 }
 
 // "-x" and "--xyz" are options; "-", "-1" and "-.5" are not.
@@ -222,6 +223,53 @@ const char* cli_model_argument(const char* command, const cli_list* arguments) {
     return NULL;
 }
 
+// ---- memory --------------------------------------------------------------------------------
+
+bool cli_grow(void** data, uint32_t* capacity, size_t item_size) {
+    uint32_t more = *capacity < 16 ? 16 : 2 * *capacity;
+    void* larger = more > *capacity ? realloc(*data, more * item_size) : NULL;
+    if (!larger) {
+        cli_fail("out of memory");
+        return false;
+    }
+    *data = larger;
+    *capacity = more;
+    return true;
+}
+
+char* cli_pool_format(cli_pool* pool, const char* format, ...) {
+    if (pool->count == pool->capacity &&
+        !cli_grow((void**)&pool->texts, &pool->capacity, sizeof *pool->texts)) {
+        return NULL;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char* text = size < 0 ? NULL : malloc((size_t)size + 1);
+    if (!text) {
+        cli_fail("out of memory");
+        return NULL;
+    }
+    va_start(arguments, format);
+    vsnprintf(text, (size_t)size + 1, format, arguments);
+    va_end(arguments);
+    pool->texts[pool->count++] = text;
+    return text;
+}
+
+void cli_pool_free(cli_pool* pool) {
+    for (uint32_t k = 0; k < pool->count; k++) free(pool->texts[k]);
+    free(pool->texts);
+    *pool = (cli_pool){0};
+}
+
+double* cli_zeros(size_t count) {
+    double* zeros = calloc(count + 1, sizeof *zeros);
+    if (!zeros) cli_fail("out of memory");
+    return zeros;
+}
+
 // ---- files ---------------------------------------------------------------------------------
 
 char* cli_read_file(const char* path, size_t* size) {
@@ -335,18 +383,6 @@ bool cli_finish_table(ns_table_writer* writer) {
     return false;
 }
 
-bool cli_print_text(nsi_text_builder* builder) {
-    ns_text text;
-    ns_error error;
-    if (nsi_text_finish(builder, &text, &error) != NS_OK) {
-        cli_fail("%s", error.message);
-        return false;
-    }
-    bool written = cli_write_file(NULL, text.data, text.size);
-    ns_text_free(&text);
-    return written;
-}
-
 int cli_print_json(ns_json* j) {
     ns_text text;
     ns_error error;
@@ -374,13 +410,19 @@ int cli_finish(void) {
 
 // ---- progress ------------------------------------------------------------------------------
 
+double cli_clock(void) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) return 0.0;
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 cli_progress cli_progress_start(const char* what) {
-    double now = nsi_clock_wall();
+    double now = cli_clock();
     return (cli_progress){.what = what, .start = now, .shown = now, .terminal = isatty(2) == 1};
 }
 
 void cli_progress_update(cli_progress* p, double done, double total) {
-    double now = p->terminal ? nsi_clock_wall() : p->start, elapsed = now - p->start;
+    double now = p->terminal ? cli_clock() : p->start, elapsed = now - p->start;
     if (elapsed < 1.0 || now - p->shown < 0.2 || done <= 0.0) return;
     fprintf(stderr, "\r\033[K%s: %.1f %% in %.0f s, about %.0f s to go", p->what,
             100.0 * done / total, elapsed, elapsed * (total / done - 1.0));
@@ -404,18 +446,6 @@ bool cli_model_load(const char* path, const ns_load_options* options, const cli_
     return false;
 }
 
-// Of a model that was not loaded: is it for lack of the name of a variant?
-static bool lacks_variant(const char* path, const ns_load_options* options) {
-    if (!nsi_is_hybrid_path(path) || (options && (options->variant || options->recording))) {
-        return false;
-    }
-    nsi_hybrid file;
-    ns_error error;
-    bool lacks = nsi_hybrid_read(path, NULL, &file, &error) == NS_OK && file.variants.count > 0;
-    nsi_hybrid_free(&file);
-    return lacks;
-}
-
 bool cli_model_load_any(const char* path, const ns_load_options* options,
                         const cli_networks* networks, cli_model* out) {
     const char* blueprint = networks ? networks->blueprint : NULL;
@@ -423,10 +453,6 @@ bool cli_model_load_any(const char* path, const ns_load_options* options,
     ns_error error;
     *out = (cli_model){0};
     ns_status status = ns_hybrid_load(path, options, &out->hybrid, &error);
-    if (status == NS_ERR_ARGUMENT && lacks_variant(path, options)) {
-        cli_fail("%s (by --variant)", error.message);
-        return false;
-    }
     if (status == NS_OK && blueprint) {
         status = ns_blueprint_load(blueprint, NULL, &out->given, &error);
     }
@@ -513,7 +539,7 @@ uint32_t cli_joint_nv(const ns_model* model, uint32_t link) {
 uint32_t cli_joint_quaternion(const ns_model* model, uint32_t link) {
     const ns_joint_info* info = moving_joint(model, link);
     bool has = info && info->quaternion < info->nq;
-    return has ? ns_model_joint_q(model, link) + info->quaternion : NSI_NONE;
+    return has ? ns_model_joint_q(model, link) + info->quaternion : UINT32_MAX;
 }
 
 // The numbers of an option into `out` (count).
@@ -537,26 +563,8 @@ int cli_set_start(const char* command, const ns_model* model, const cli_start* s
     int code = read_numbers(command, "--q0", &start->q0, n.nq, x);
     if (code == CLI_GO_ON) code = read_numbers(command, "--qd0", &start->qd0, n.nv, x + n.nq);
     if (code != CLI_GO_ON) return code;
-    for (uint32_t i = 0; i < n.nlink && start->q0.count > 0; i++) {
-        uint32_t at = cli_joint_quaternion(model, i);
-        double off = at == NSI_NONE ? 0.0 : cli_normalize_quaternion(x + at);
-        if (off < 0.0) return cli_usage(command, "--q0: a quaternion is zero");
-        if (off > 1e-6) cli_note("--q0: a quaternion was made unit length (off by %.3g)", off);
-    }
+    double off = start->q0.count > 0 ? ns_model_normalize_q(model, x) : 0.0;
+    if (off < 0.0) return cli_usage(command, "--q0: a quaternion is zero");
+    if (off > 1e-6) cli_note("--q0: a quaternion was made unit length (off by %.3g)", off);
     return CLI_GO_ON;
-}
-
-double cli_normalize_quaternion(double q[4]) {
-    double length = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
-    if (!(length > 0.0) || !isfinite(length)) return -1.0;
-    double off = fabs(length - 1.0);
-    if (off <= 4.0 * DBL_EPSILON) return off; // as good as it gets: keep its bits
-    for (int k = 0; k < 4; k++) q[k] /= length;
-    return off;
-}
-
-double* cli_zeros(size_t count) {
-    double* zeros = calloc(count + 1, sizeof *zeros);
-    if (!zeros) cli_fail("out of memory");
-    return zeros;
 }

@@ -3,16 +3,17 @@
 #ifndef CLI_H
 #define CLI_H
 
-#include "base/common.h"
-#include "neuralsim/contact.h"
-#include "neuralsim/hybrid.h"
-#include "neuralsim/json.h"
-#include "neuralsim/report.h"
-#include "neuralsim/table.h"
-#include "neuralsim/words.h"
+#include <neuralsim/contact.h>
+#include <neuralsim/hybrid.h>
+#include <neuralsim/json.h>
+#include <neuralsim/report.h>
+#include <neuralsim/table.h>
+#include <neuralsim/words.h>
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 }; // by Ctrl-C
 
@@ -25,7 +26,7 @@ int cmd_fit(int argc, char** argv);
 int cmd_gradcheck(int argc, char** argv);
 int cmd_graph(int argc, char** argv);
 int cmd_inspect(int argc, char** argv);
-int cmd_names(int argc, char** argv);
+int cmd_quantities(int argc, char** argv);
 int cmd_replay(int argc, char** argv);
 int cmd_simulate(int argc, char** argv);
 int cmd_view(int argc, char** argv);
@@ -99,6 +100,25 @@ const char* cli_model_argument(const char* command, const cli_list* arguments);
 // A finite number; false when it is none.
 bool cli_read_number(const char* text, double* out);
 
+// ---- memory --------------------------------------------------------------------------------
+
+// Texts that are freed together. Zero is the empty pool.
+typedef struct cli_pool {
+    char** texts;
+    uint32_t count, capacity;
+} cli_pool;
+
+// A formatted text in the pool; NULL after saying that there is no memory.
+char* cli_pool_format(cli_pool* pool, const char* format, ...)
+    __attribute__((format(printf, 2, 3)));
+void cli_pool_free(cli_pool* pool);
+
+// Make an array at least twice as large; false after saying that there is no memory.
+bool cli_grow(void** data, uint32_t* capacity, size_t item_size);
+
+// `count` zeros to be freed, never NULL for 0; NULL after saying that there is no memory.
+double* cli_zeros(size_t count);
+
 // ---- files ---------------------------------------------------------------------------------
 
 // The whole file, NUL-terminated, to be freed; NULL after saying why. "-" is standard input.
@@ -124,10 +144,7 @@ bool cli_read_table(const char* path, ns_table* out);
 ns_table_writer* cli_create_table(const char* path);
 bool cli_finish_table(ns_table_writer* writer);
 
-// Print what was built and free it; false after saying why.
-bool cli_print_text(nsi_text_builder* builder);
-
-// Close what is open, print it and free it; the exit code.
+// Finish a JSON text and print it; the exit code.
 int cli_print_json(ns_json* j);
 
 // Print a report as text or as JSON; false after saying why not.
@@ -137,6 +154,9 @@ bool cli_print_report(const ns_report* report, bool json);
 int cli_finish(void);
 
 // ---- progress ------------------------------------------------------------------------------
+
+// Seconds of a monotonic clock.
+double cli_clock(void);
 
 // A line on standard error that tells how far long work is: only on a terminal, only after a
 // second.
@@ -209,9 +229,6 @@ ns_workspace* cli_create_workspace(const ns_system* system, const ns_workspace_s
 uint32_t cli_joint_nq(const ns_model* model, uint32_t link);
 uint32_t cli_joint_nv(const ns_model* model, uint32_t link);
 
-// Make a quaternion unit length; returns by how much it was not, or -1 when it is zero.
-double cli_normalize_quaternion(double q[4]);
-
 // The options --q0 and --qd0, of all commands that start from a state.
 typedef struct cli_start {
     cli_list q0, qd0;
@@ -226,10 +243,7 @@ typedef struct cli_start {
 // was made unit length. CLI_GO_ON, or the code to exit with after saying what is wrong.
 int cli_set_start(const char* command, const ns_model* model, const cli_start* start, double* x);
 
-// First quaternion component among the coordinates of a link's joint, or NSI_NONE.
+// First quaternion component among the coordinates of a link's joint, or UINT32_MAX.
 uint32_t cli_joint_quaternion(const ns_model* model, uint32_t link);
-
-// `count` zeros to be freed, never NULL for 0; NULL after saying that there is no memory.
-double* cli_zeros(size_t count);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "cli.h"
 #include "interrupt.h"
-#include "neuralsim/discover.h"
+#include <neuralsim/discover.h>
 
 #include <errno.h>
 #include <stdio.h>

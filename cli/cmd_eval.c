@@ -4,7 +4,7 @@
 // mode, one unit direction at a time over all rows of a block.
 
 #include "cli.h"
-#include "quantities.h"
+#include "quantity_args.h"
 #include "states.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 static const char help[] =
     "usage: neuralsim eval MODEL --states FILE.csv --quantity NAME... [OPTIONS]\n"
     "\n"
-    "Computes quantities (see 'neuralsim names') for each row of a table of states.\n"
+    "Computes quantities (see 'neuralsim quantities') for each row of a table of states.\n"
     "\n"
     "  --states FILE     columns q0.., qd0.., tau0.., or q_<joint>, qd_<joint>, tau_<joint>,\n"
     "                    u_<actuator>, or parameters by name; without one, the default pose at\n"
@@ -42,8 +42,8 @@ static const char help[] =
 // What to differentiate for: one number of state, control or parameters, or a rotation.
 typedef struct direction {
     const char* name;
-    port port;
-    uint32_t tangent; // velocity whose direction q moves in, or NSI_NONE
+    ns_io_target target;
+    uint32_t tangent; // velocity whose direction q moves in, or UINT32_MAX
 } direction;
 
 typedef struct eval_command {
@@ -60,37 +60,40 @@ typedef struct eval_command {
     ns_system* system;
     ns_table table;
     settings settings;
-    ports ports;
+    model_io io;
     states states;
     double* params; // (np) without columns
-    nsi_arena arena;
-    NSI_ARRAY(direction) directions;
+    cli_pool pool;  // names
+    direction* directions;
+    uint32_t ndirection, capacity;
 } eval_command;
 
 // ---- directions ----------------------------------------------------------------------------
 
-static bool add_direction(eval_command* c, const char* name, port at, uint32_t tangent) {
-    direction d = {name, at, tangent};
-    for (uint32_t k = 0; name && k < c->directions.count; k++) { // given twice, as in q q0
-        if (strcmp(c->directions.data[k].name, name) == 0) return true;
+static bool add_direction(eval_command* c, const char* name, ns_io_target at, uint32_t tangent) {
+    if (!name) return false;
+    for (uint32_t k = 0; k < c->ndirection; k++) { // given twice, as in q q0
+        if (strcmp(c->directions[k].name, name) == 0) return true;
     }
-    if (name && nsi_array_push(&c->arena.allocator, &c->directions, d)) return true;
-    cli_fail("out of memory");
-    return false;
+    if (c->ndirection == c->capacity &&
+        !cli_grow((void**)&c->directions, &c->capacity, sizeof *c->directions)) {
+        return false;
+    }
+    c->directions[c->ndirection++] = (direction){name, at, tangent};
+    return true;
 }
 
 // "q<v>" for the tangent of velocity v.
 static bool add_tangent(eval_command* c, uint32_t v) {
-    char name[32];
-    snprintf(name, sizeof name, "q%u", v);
-    return add_direction(c, nsi_arena_string(&c->arena, name, strlen(name)),
-                         (port){PORT_STATE, UINT32_MAX}, v);
+    return add_direction(c, cli_pool_format(&c->pool, "q%u", v),
+                         (ns_io_target){NS_IO_STATE, UINT32_MAX}, v);
 }
 
 static bool add_states(eval_command* c, uint32_t first, uint32_t count) {
     bool ok = true;
     for (uint32_t k = first; k < first + count && ok; k++) {
-        ok = add_direction(c, ns_system_state_name(c->system, k), (port){PORT_STATE, k}, NSI_NONE);
+        ok = add_direction(c, ns_system_state_name(c->system, k), (ns_io_target){NS_IO_STATE, k},
+                           UINT32_MAX);
     }
     return ok;
 }
@@ -98,8 +101,8 @@ static bool add_states(eval_command* c, uint32_t first, uint32_t count) {
 static bool add_controls(eval_command* c, uint32_t first, uint32_t count) {
     bool ok = true;
     for (uint32_t k = first; k < first + count && ok; k++) {
-        ok = add_direction(c, ns_system_control_name(c->system, k), (port){PORT_CONTROL, k},
-                           NSI_NONE);
+        ok = add_direction(c, ns_system_control_name(c->system, k),
+                           (ns_io_target){NS_IO_CONTROL, k}, UINT32_MAX);
     }
     return ok;
 }
@@ -108,30 +111,30 @@ static bool add_controls(eval_command* c, uint32_t first, uint32_t count) {
 static bool add_named_tangent(eval_command* c, const char* name) {
     char velocity[1200];
     snprintf(velocity, sizeof velocity, "qd%.1100s", name + 1);
-    port p = ports_find(&c->ports, velocity);
-    if (p.kind != PORT_STATE) {
+    ns_io_target p = ns_io_names_find(c->io.names, velocity);
+    if (p.kind != NS_IO_STATE) {
         cli_fail("--wrt %s: with --tangent, components of q count as velocities do, and there is"
                  " no %s",
                  name, velocity);
         return false;
     }
-    return add_direction(c, name, (port){PORT_STATE, UINT32_MAX}, p.index - c->ports.n.nq);
+    return add_direction(c, name, (ns_io_target){NS_IO_STATE, UINT32_MAX}, p.index - c->io.n.nq);
 }
 
 // Free parameters by name or glob; false when there is none.
 static bool add_params(eval_command* c, const char* pattern) {
     bool found = false;
-    for (uint32_t k = 0; k < c->ports.z.np; k++) {
+    for (uint32_t k = 0; k < c->io.z.np; k++) {
         const char* name = ns_system_param_name(c->system, k);
         if (!ns_glob_match(pattern, name)) continue;
-        if (!add_direction(c, name, (port){PORT_PARAM, k}, NSI_NONE)) return false;
+        if (!add_direction(c, name, (ns_io_target){NS_IO_PARAM, k}, UINT32_MAX)) return false;
         found = true;
     }
     return found;
 }
 
 static int add_wrt(eval_command* c, const char* name) {
-    ns_model_sizes n = c->ports.n;
+    ns_model_sizes n = c->io.n;
     bool ok = true;
     if (strcmp(name, "q") == 0 && c->tangent) {
         for (uint32_t v = 0; v < n.nv && ok; v++) ok = add_tangent(c, v);
@@ -146,13 +149,13 @@ static int add_wrt(eval_command* c, const char* name) {
     } else if (strcmp(name, "tau") == 0) {
         ok = add_controls(c, n.nu, n.nv);
     } else {
-        port p = ports_find(&c->ports, name);
+        ns_io_target p = ns_io_names_find(c->io.names, name);
         bool coordinate =
-            (name[0] == 'q' && name[1] != 'd') || (p.kind == PORT_STATE && p.index < n.nq);
+            (name[0] == 'q' && name[1] != 'd') || (p.kind == NS_IO_STATE && p.index < n.nq);
         if (c->tangent && coordinate && !strchr(name, '/')) {
             ok = add_named_tangent(c, name);
-        } else if (p.kind != PORT_NONE) {
-            ok = add_direction(c, name, p, NSI_NONE);
+        } else if (p.kind != NS_IO_NONE) {
+            ok = add_direction(c, name, p, UINT32_MAX);
         } else if (!add_params(c, name)) {
             return cli_usage(
                 "eval",
@@ -191,8 +194,8 @@ typedef struct block {
 
 static bool block_create(const eval_command* c, block* b) {
     enum { BUDGET = 1 << 22 }; // numbers
-    const ns_system_sizes* z = &c->ports.z;
-    size_t n = c->directions.count;
+    const ns_system_sizes* z = &c->io.z;
+    size_t n = c->ndirection;
     size_t each = (size_t)z->ny * (n + 1) + z->nx + z->nc + z->np;
     size_t rows = BUDGET / each + 1;
     *b = (block){.rows = rows < c->states.count ? (uint32_t)rows : c->states.count};
@@ -218,7 +221,7 @@ static void block_free(block* b) {
 // d/de q * exp(e w) for velocity v of the robot: itself, or for a rotation q (0, w) / 2.
 static void tangent_of(const eval_command* c, const double* x, uint32_t v, double* dx) {
     const ns_model* model = c->model;
-    for (uint32_t i = 0; i < c->ports.n.nlink; i++) {
+    for (uint32_t i = 0; i < c->io.n.nlink; i++) {
         uint32_t first = ns_model_joint_v(model, i), nv = cli_joint_nv(model, i);
         if (nv == 0 || v < first || v >= first + nv) continue;
         uint32_t plain = ns_joint_type_info(ns_model_link(model, i)->joint_type)->quaternion;
@@ -236,25 +239,25 @@ static void tangent_of(const eval_command* c, const double* x, uint32_t v, doubl
 
 static void set_direction(const eval_command* c, const direction* d, uint32_t first, uint32_t rows,
                           block* b) {
-    const ns_system_sizes* z = &c->ports.z;
+    const ns_system_sizes* z = &c->io.z;
     memset(b->dx, 0, (size_t)rows * z->nx * sizeof(double));
     memset(b->dc, 0, (size_t)rows * z->nc * sizeof(double));
     memset(b->dp, 0, (size_t)rows * z->np * sizeof(double));
     for (size_t row = 0; row < rows; row++) {
-        if (d->tangent != NSI_NONE) {
+        if (d->tangent != UINT32_MAX) {
             tangent_of(c, c->states.x + (first + row) * z->nx, d->tangent, b->dx + row * z->nx);
-        } else if (d->port.kind == PORT_STATE) {
-            b->dx[row * z->nx + d->port.index] = 1.0;
-        } else if (d->port.kind == PORT_CONTROL) {
-            b->dc[row * z->nc + d->port.index] = 1.0;
+        } else if (d->target.kind == NS_IO_STATE) {
+            b->dx[row * z->nx + d->target.index] = 1.0;
+        } else if (d->target.kind == NS_IO_CONTROL) {
+            b->dc[row * z->nc + d->target.index] = 1.0;
         } else {
-            b->dp[row * z->np + d->port.index] = 1.0;
+            b->dp[row * z->np + d->target.index] = 1.0;
         }
     }
 }
 
 static bool evaluate(const eval_command* c, uint32_t first, uint32_t rows, block* b) {
-    const ns_system_sizes* z = &c->ports.z;
+    const ns_system_sizes* z = &c->io.z;
     ns_error error;
     ns_rollout_args args = {.batch = rows,
                             .steps = 1,
@@ -265,8 +268,8 @@ static bool evaluate(const eval_command* c, uint32_t first, uint32_t rows, block
                             .observations = b->values};
     ns_status status = ns_rollout(c->system, b->work, &args, &error);
     args.observations = NULL;
-    for (uint32_t k = 0; k < c->directions.count && status == NS_OK; k++) {
-        set_direction(c, &c->directions.data[k], first, rows, b);
+    for (uint32_t k = 0; k < c->ndirection && status == NS_OK; k++) {
+        set_direction(c, &c->directions[k], first, rows, b);
         ns_rollout_tangent tangent = {.dx0 = b->dx,
                                       .dcontrols = b->dc,
                                       .dparams = b->dp,
@@ -283,33 +286,28 @@ static bool evaluate(const eval_command* c, uint32_t first, uint32_t rows, block
 // ---- output --------------------------------------------------------------------------------
 
 static bool put_header(eval_command* c, ns_table_writer* writer) {
-    uint32_t ny = c->ports.z.ny, n = c->directions.count;
+    uint32_t ny = c->io.z.ny, n = c->ndirection;
     const char** names = calloc((size_t)ny * (n + 1) + 1, sizeof *names);
     bool ok = names != NULL;
+    if (!ok) cli_fail("out of memory");
     for (uint32_t i = 0; i < ny && ok; i++) {
-        names[i] = quantity_column(&c->arena, ns_system_observation_name(c->system, i));
+        names[i] = quantity_column(&c->pool, ns_system_observation_name(c->system, i));
         ok = names[i] != NULL;
         for (uint32_t k = 0; k < n && ok; k++) {
-            const char* wrt = c->directions.data[k].name;
-            size_t size = strlen(names[i]) + strlen(wrt) + 4;
-            char* name = nsi_arena_alloc(&c->arena, size);
+            const char* name =
+                cli_pool_format(&c->pool, "d%s/d%s", names[i], c->directions[k].name);
             ok = name != NULL;
-            if (ok) snprintf(name, size, "d%s/d%s", names[i], wrt);
             names[ny + (size_t)i * n + k] = name;
         }
     }
-    if (ok) {
-        ns_table_writer_put_names(writer, names, ny * (n + 1));
-    } else {
-        cli_fail("out of memory");
-    }
+    if (ok) ns_table_writer_put_names(writer, names, ny * (n + 1));
     free(names);
     return ok;
 }
 
 static bool put_rows(const eval_command* c, const block* b, uint32_t rows,
                      ns_table_writer* writer) {
-    uint32_t ny = c->ports.z.ny, n = c->directions.count;
+    uint32_t ny = c->io.z.ny, n = c->ndirection;
     double* line = cli_zeros((size_t)ny * (n + 1));
     if (!line) return false;
     for (size_t row = 0; row < rows; row++) {
@@ -349,11 +347,8 @@ static bool create_system(eval_command* c) {
     ns_system_options options = ns_default_system_options();
     const char* observe[CLI_MAX_LIST];
     for (uint32_t k = 0; k < c->quantities.count; k++) {
-        observe[k] = quantity_pattern(&c->arena, c->quantities.items[k]);
-        if (!observe[k]) {
-            cli_fail("out of memory");
-            return false;
-        }
+        observe[k] = quantity_pattern(&c->pool, c->quantities.items[k]);
+        if (!observe[k]) return false;
     }
     cli_model_apply(&c->source, &options);
     options.observe = observe;
@@ -379,24 +374,22 @@ static int run(eval_command* c) {
                            !states_add_free(c->model, &c->table, &c->free_params))) {
         return EXIT_FAILED;
     }
-    if (!create_system(c) || !ports_create(&c->ports, &c->source, c->system)) return EXIT_FAILED;
+    if (!create_system(c) || !model_io_create(&c->io, &c->source, c->system)) return EXIT_FAILED;
     for (uint32_t k = 0; k < c->wrt.count; k++) {
         code = add_wrt(c, c->wrt.items[k]);
         if (code != EXIT_OK) return code;
     }
-    c->params = cli_zeros(c->ports.z.np);
+    c->params = cli_zeros(c->io.z.np);
     if (!c->params) return EXIT_FAILED;
     if (!settings_apply(&c->settings, c->model, c->system, c->params)) return EXIT_FAILED;
-    bool ok = c->states_path ? states_read(&c->ports, &c->table, c->states_path, UINT32_MAX,
-                                           c->params, &c->states)
-                             : states_create(&c->ports, 1, c->params, &c->states);
+    bool ok = c->states_path ? states_read(&c->io, &c->table, c->states_path, UINT32_MAX, c->params,
+                                           &c->states)
+                             : states_create(&c->io, 1, c->params, &c->states);
     return ok ? write_results(c) : EXIT_FAILED;
 }
 
 int cmd_eval(int argc, char** argv) {
-    eval_command c = {.load = ns_default_load_options(),
-                      .contact = CLI_CONTACT_DEFAULT,
-                      .arena = {.allocator = ns_default_allocator()}};
+    eval_command c = {.load = ns_default_load_options(), .contact = CLI_CONTACT_DEFAULT};
     const cli_row rows[] = {{"--states", CLI_TEXT, &c.states_path, "a CSV file"},
                             {"--quantity", CLI_LIST, &c.quantities, "names of quantities"},
                             {"--wrt", CLI_LIST, &c.wrt, "names to differentiate for"},
@@ -415,19 +408,19 @@ int cmd_eval(int argc, char** argv) {
     c.model_path = cli_model_argument("eval", &arguments);
     if (!c.model_path) return EXIT_USAGE;
     if (c.quantities.count == 0) {
-        return cli_usage("eval", "no --quantity given ('neuralsim names MODEL' lists them)");
+        return cli_usage("eval", "no --quantity given ('neuralsim quantities MODEL' lists them)");
     }
     if (c.tangent && c.wrt.count == 0) return cli_usage("eval", "--tangent is for --wrt q");
     code = run(&c);
 
-    nsi_array_free(&c.arena.allocator, &c.directions);
+    free(c.directions);
     free(c.params);
     states_free(&c.states);
-    ports_free(&c.ports);
+    model_io_free(&c.io);
     settings_free(&c.settings);
     ns_table_free(&c.table);
     ns_system_free(c.system);
     cli_model_free(&c.source);
-    nsi_arena_free(&c.arena);
+    cli_pool_free(&c.pool);
     return code;
 }

@@ -4,8 +4,8 @@
 
 #include "cli.h"
 #include "interrupt.h"
-#include "neuralsim/fit.h"
 #include "progress_file.h"
+#include <neuralsim/fit.h>
 
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,8 @@
 // neuralsim graph: look at an expression graph, differentiate it, evaluate it, export it.
 
 #include "cli.h"
-#include "neuralsim/neuralsim.h"
+
+#include <neuralsim/neuralsim.h>
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 // neuralsim inspect: what a model file was read as.
 
 #include "cli.h"
-#include "io/hybrid_file.h"
-#include "model/model_data.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -190,8 +188,8 @@ static void print_geoms(const ns_model* model) {
 
 // Geometries of a pair; the first is pushed along the normal.
 static const ns_geom_def* pair_geom(const ns_model* model, uint32_t pair, bool first) {
-    const nsi_contact* contact = &model->contacts[pair];
-    return ns_model_geom(model, first ? contact->a : contact->b);
+    const ns_contact_def* contact = ns_model_contact(model, pair);
+    return ns_model_geom(model, ns_model_find_geom(model, first ? contact->a : contact->b));
 }
 
 static void print_pairs(const ns_model* model) {
@@ -521,7 +519,7 @@ int cmd_inspect(int argc, char** argv) {
     if (ok) {
         cli_model_apply(&m, &added.options);
         added.blueprint = m.blueprint;
-        if (nsi_is_hybrid_path(path)) { // does what it adds fit the robot?
+        if (ns_hybrid_is_path(path)) { // does what it adds fit the robot?
             added.options.backend = NS_BACKEND_INTERP;
             added.system = system = cli_create_system(m.model, &added.options);
             ok = system != NULL;

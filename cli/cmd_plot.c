@@ -192,7 +192,12 @@ static int list_all(const plot* p) {
         nsi_format_add(&b, chart->title);
         nsi_text_add(&b, "\n");
     }
-    return cli_print_text(&b) ? cli_finish() : EXIT_FAILED;
+    ns_text text;
+    ns_error error;
+    if (nsi_text_finish(&b, &text, &error) != NS_OK) return cli_fail("%s", error.message);
+    bool written = cli_write_file(NULL, text.data, text.size);
+    ns_text_free(&text);
+    return written ? cli_finish() : EXIT_FAILED;
 }
 
 // The chart that --columns are of; NULL after saying that there is none.

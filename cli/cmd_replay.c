@@ -133,7 +133,7 @@ static int check_options(replay* r) {
 static bool choose_robots(replay* r) {
     bool* needed = NULL;
     ns_error error;
-    if (nsi_is_hybrid_path(r->model_path) && !r->load.variant &&
+    if (ns_hybrid_is_path(r->model_path) && !r->load.variant &&
         nsi_hybrid_read(r->model_path, NULL, &r->file, &error) != NS_OK) {
         return cli_fail("%s", error.message), false;
     }

@@ -8,7 +8,7 @@
 #include "cli.h"
 #include "controls.h"
 #include "page_simulate.h"
-#include "quantities.h"
+#include "quantity_args.h"
 #include "states.h"
 
 #include <float.h>
@@ -36,7 +36,7 @@ static const char help[] =
     "  --control C           formulas of t, \"tau0=0.1*sin(2*pi*t), u_knee=1\", or a table with\n"
     "                        controls and t (0 before the first row, then each holds until the\n"
     "                        next), or a row for each step\n"
-    "  --observe NAME..      more columns: quantities, see 'neuralsim names'\n"
+    "  --observe NAME..      more columns: quantities, see 'neuralsim quantities'\n"
     "  --every K             write each K-th step only, and the last\n"
     "  --index-names         columns q0.. instead of q_<joint>..\n"
     "  -o FILE               default: standard output\n"
@@ -79,13 +79,13 @@ typedef struct simulation {
     cli_model source;
     const ns_model* model;
     ns_system* system;
-    ports ports;
+    model_io io;
     settings settings;
     ns_table table;
     states start; // one for each trajectory
     controls controls;
     double* params; // (np)
-    nsi_arena arena;
+    cli_pool pool;  // names
     uint64_t steps;
 
     // output
@@ -135,8 +135,8 @@ static bool create_system(simulation* s) {
     ns_system_options options = ns_default_system_options();
     const char* observe[CLI_MAX_LIST];
     for (uint32_t k = 0; k < s->observe.count; k++) {
-        observe[k] = quantity_pattern(&s->arena, s->observe.items[k]);
-        if (!observe[k]) return cli_fail("out of memory"), false;
+        observe[k] = quantity_pattern(&s->pool, s->observe.items[k]);
+        if (!observe[k]) return false;
     }
     cli_model_apply(&s->source, &options);
     options.observe = observe;
@@ -149,7 +149,7 @@ static bool create_system(simulation* s) {
     options.backend = (ns_backend)s->backend;
     s->system = cli_create_system(s->model, &options);
     if (s->system) cli_note_integrator(s->model, s->system, options.integrator);
-    if (!s->system || !ports_create(&s->ports, &s->source, s->system)) return false;
+    if (!s->system || !model_io_create(&s->io, &s->source, s->system)) return false;
     ns_error error;
     if (!s->html || ns_motion_observer_create(s->model, &options, observe, options.nobserve,
                                               &s->page.motion, &error) == NS_OK) {
@@ -160,12 +160,12 @@ static bool create_system(simulation* s) {
 
 static int read_start(simulation* s) {
     const char* path = s->batch_path ? s->batch_path : s->state_path;
-    s->params = cli_zeros(s->ports.z.np);
+    s->params = cli_zeros(s->io.z.np);
     if (!s->params) return EXIT_FAILED;
     if (!settings_apply(&s->settings, s->model, s->system, s->params)) return EXIT_FAILED;
     if (path) {
         uint32_t most = s->batch_path ? UINT32_MAX : 1;
-        if (!states_read(&s->ports, &s->table, path, most, s->params, &s->start)) {
+        if (!states_read(&s->io, &s->table, path, most, s->params, &s->start)) {
             return EXIT_FAILED;
         }
         if (s->start.has_controls && !s->control) {
@@ -173,20 +173,20 @@ static int read_start(simulation* s) {
         }
         return CLI_GO_ON;
     }
-    if (!states_create(&s->ports, 1, s->params, &s->start)) return EXIT_FAILED;
+    if (!states_create(&s->io, 1, s->params, &s->start)) return EXIT_FAILED;
     return cli_set_start("simulate", s->model, &s->initial, s->start.x);
 }
 
 // Series-elastic motors start where their controls do, unless they were placed.
 static bool place_motors(simulation* s) {
-    uint32_t first = s->ports.n.nq + s->ports.n.nv, nx = s->ports.z.nx;
-    if (s->ports.nmotor == 0 || s->start.has_motors) return true;
-    double* c = cli_zeros(s->ports.z.nc);
+    uint32_t first = s->io.n.nq + s->io.n.nv, nx = s->io.z.nx;
+    if (s->io.nmotor == 0 || s->start.has_motors) return true;
+    double* c = cli_zeros(s->io.z.nc);
     bool ok = c != NULL;
     for (uint32_t n = 0; n < s->start.count && ok; n++) {
-        ok = controls_fill(&s->controls, n, 0, 1, s->ports.z.timestep, c);
-        for (uint32_t k = 0; k < s->ports.nmotor && ok; k++) {
-            s->start.x[(size_t)n * nx + first + k] = c[ports_motor_actuator(&s->ports, k)];
+        ok = controls_fill(&s->controls, n, 0, 1, s->io.z.timestep, c);
+        for (uint32_t k = 0; k < s->io.nmotor && ok; k++) {
+            s->start.x[(size_t)n * nx + first + k] = c[model_io_motor_actuator(&s->io, k)];
         }
     }
     free(c);
@@ -194,7 +194,7 @@ static bool place_motors(simulation* s) {
 }
 
 static int choose_steps(simulation* s) {
-    double dt = s->ports.z.timestep, time = isnan(s->time) ? 1.0 : s->time;
+    double dt = s->io.z.timestep, time = isnan(s->time) ? 1.0 : s->time;
     double steps = s->steps_option != UNSET ? s->steps_option : round(time / dt);
     if (steps > 1e12) return cli_usage("simulate", "--time is more than 1e12 time steps");
     s->steps = (uint64_t)fmax(steps, 1.0);
@@ -206,7 +206,7 @@ static bool prepare_page(simulation* s) {
     page->path = s->html;
     page->model_path = s->model_path;
     page->model = s->model;
-    page->z = s->ports.z;
+    page->z = s->io.z;
     page->contact = s->contact.model;
     page->batch = s->batch_path != NULL;
     page->steps = s->steps;
@@ -229,7 +229,7 @@ static int prepare(simulation* s) {
     if (!create_system(s)) return EXIT_FAILED;
     code = choose_steps(s);
     if (code == CLI_GO_ON) code = read_start(s);
-    if (code == CLI_GO_ON) code = controls_create(&s->controls, "simulate", &s->ports, s->control);
+    if (code == CLI_GO_ON) code = controls_create(&s->controls, "simulate", &s->io, s->control);
     if (code != CLI_GO_ON) return code;
     bool ok = controls_check(&s->controls, s->start.count, s->steps) && place_motors(s) &&
               (!s->html || prepare_page(s));
@@ -252,7 +252,7 @@ static bool has_column(const simulation* s, const char* name) {
 
 // All controls of actuators, and the generalised forces that --control sets.
 static bool is_shown(const simulation* s, uint32_t control) {
-    bool shown = control < s->ports.n.nu;
+    bool shown = control < s->io.n.nu;
     for (uint32_t k = 0; k < s->controls.ndriven; k++) {
         shown = shown || s->controls.driven[k].index == control;
     }
@@ -260,7 +260,7 @@ static bool is_shown(const simulation* s, uint32_t control) {
 }
 
 static bool open_table(simulation* s) {
-    const ns_system_sizes* z = &s->ports.z;
+    const ns_system_sizes* z = &s->io.z;
     s->writing = s->output || (!s->json && !s->html);
     size_t most = 2 + (size_t)z->nx + z->nc + z->ny;
     s->names = calloc(most, sizeof *s->names);
@@ -270,16 +270,16 @@ static bool open_table(simulation* s) {
     if (s->batch_path) add_column(s, "traj");
     add_column(s, "t");
     for (uint32_t k = 0; k < z->nx; k++) {
-        add_column(s, ports_state_name(&s->ports, k, s->index_names));
+        add_column(s, model_io_state_name(&s->io, k, s->index_names));
     }
     for (uint32_t k = 0; k < z->nc; k++) {
         if (!is_shown(s, k)) continue;
         s->shown[s->nshown++] = k;
-        add_column(s, ports_control_name(&s->ports, k, s->index_names));
+        add_column(s, model_io_control_name(&s->io, k, s->index_names));
     }
     for (uint32_t k = 0; k < z->ny; k++) {
-        const char* name = quantity_column(&s->arena, ns_system_observation_name(s->system, k));
-        if (!name) return cli_fail("out of memory"), false;
+        const char* name = quantity_column(&s->pool, ns_system_observation_name(s->system, k));
+        if (!name) return false;
         add_column(s, has_column(s, name) ? ns_system_observation_name(s->system, k) : name);
     }
     if (!s->writing) return true;
@@ -292,7 +292,7 @@ static bool open_table(simulation* s) {
 // One row: trajectory, time, state, controls, observations.
 static void fill_line(simulation* s, uint32_t trajectory, uint64_t step, const double* x,
                       const double* c, const double* y, double* line) {
-    const ns_system_sizes* z = &s->ports.z;
+    const ns_system_sizes* z = &s->io.z;
     if (s->batch_path) *line++ = trajectory;
     *line++ = (double)step * z->timestep;
     for (uint32_t k = 0; k < z->nx; k++) *line++ = x[k];
@@ -352,7 +352,7 @@ static bool all_finite(const double* x, uint32_t count) {
 // Rows of the steps of a piece, as far as states are finite.
 static void put_piece(group* g, uint64_t step, uint32_t n) {
     simulation* s = g->s;
-    const ns_system_sizes* z = &s->ports.z;
+    const ns_system_sizes* z = &s->io.z;
     for (uint32_t i = 0; i < g->count; i++) {
         const double* x = g->states + (size_t)i * (n + 1) * z->nx;
         const double* c = g->controls + (size_t)i * n * z->nc;
@@ -369,7 +369,7 @@ static void put_piece(group* g, uint64_t step, uint32_t n) {
 // robots and steps from the beginning of the piece, so the reason alone is taken from it.
 static bool report_divergence(const group* g, uint64_t step, uint32_t n, const ns_error* error) {
     simulation* s = g->s;
-    uint32_t nx = s->ports.z.nx, robot = 0, at = n + 1;
+    uint32_t nx = s->io.z.nx, robot = 0, at = n + 1;
     for (uint32_t i = 0; i < g->count; i++) {
         for (uint32_t k = 1; k < at; k++) {
             if (all_finite(g->states + ((size_t)i * (n + 1) + k) * nx, nx)) continue;
@@ -381,18 +381,18 @@ static bool report_divergence(const group* g, uint64_t step, uint32_t n, const n
     if (bad >= s->steps) return true; // the step after the last is only there to observe
     s->page.diverged = true;
     s->page.lost = g->first + robot;
-    s->page.last = (double)bad * s->ports.z.timestep;
+    s->page.last = (double)bad * s->io.z.timestep;
     const char* reason = strstr(error->message, "): ");
     reason = reason ? reason + 3 : error->message;
     cli_fail("trajectory %u, step %llu (t = %g s): %s", g->first + robot, (unsigned long long)bad,
-             (double)bad * s->ports.z.timestep, reason);
+             (double)bad * s->io.z.timestep, reason);
     return false;
 }
 
 // Simulate n steps from g->x. False when something went wrong.
 static bool run_piece(group* g, uint64_t step, uint32_t n) {
     simulation* s = g->s;
-    const ns_system_sizes* z = &s->ports.z;
+    const ns_system_sizes* z = &s->io.z;
     for (uint32_t i = 0; i < g->count; i++) {
         if (!controls_fill(&s->controls, g->first + i, step, n, z->timestep,
                            g->controls + (size_t)i * n * z->nc)) {
@@ -411,9 +411,9 @@ static bool run_piece(group* g, uint64_t step, uint32_t n) {
                             .observations = g->observations,
                             .contact = g->contact};
     ns_error error;
-    double start = nsi_clock_wall();
+    double start = cli_clock();
     ns_status status = ns_rollout(s->system, g->work, &args, &error);
-    s->seconds += nsi_clock_wall() - start;
+    s->seconds += cli_clock() - start;
     put_piece(g, step, n);
     for (uint32_t i = 0; i < g->count; i++) {
         s->unsolved += g->contact[i].unsolved;
@@ -427,7 +427,7 @@ static bool run_piece(group* g, uint64_t step, uint32_t n) {
 // The states after the last step, into s->end.
 static void keep_end(group* g, uint64_t step, uint32_t n) {
     simulation* s = g->s;
-    uint32_t nx = s->ports.z.nx, at = s->steps - step < n ? (uint32_t)(s->steps - step) : n;
+    uint32_t nx = s->io.z.nx, at = s->steps - step < n ? (uint32_t)(s->steps - step) : n;
     for (size_t i = 0; i < g->count; i++) {
         const double* x = g->states + (i * (n + 1) + at) * nx;
         memcpy(s->end + (g->first + i) * nx, x, nx * sizeof *x);
@@ -437,7 +437,7 @@ static void keep_end(group* g, uint64_t step, uint32_t n) {
 
 static bool run_group(group* g) {
     simulation* s = g->s;
-    const ns_system_sizes* z = &s->ports.z;
+    const ns_system_sizes* z = &s->io.z;
     // Quantities are observed at the start of a step: for those of the last state, one step more.
     uint64_t total = s->steps + (z->ny > 0);
     for (uint64_t step = 0, n; step < total; step += n) {
@@ -465,7 +465,7 @@ static uint32_t group_size(const simulation* s, uint64_t rows_each) {
 }
 
 static bool group_create(simulation* s, group* g, cli_progress* progress) {
-    const ns_system_sizes* z = &s->ports.z;
+    const ns_system_sizes* z = &s->io.z;
     *g = (group){.s = s, .rows_each = s->steps / s->every + 2, .progress = progress};
     g->count = group_size(s, g->rows_each);
     size_t each = (size_t)g->count * ((size_t)z->nx + z->ny + z->nc + 1);
@@ -502,7 +502,7 @@ static void group_free(group* g) {
 }
 
 static bool run_all(simulation* s) {
-    uint32_t nx = s->ports.z.nx;
+    uint32_t nx = s->io.z.nx;
     cli_progress progress = cli_progress_start("simulating");
     s->end = cli_zeros((size_t)s->start.count * nx);
     group g = {0};
@@ -579,12 +579,12 @@ static bool check_start(const simulation* s) {
 
 static void json_trajectory(ns_json* j, const simulation* s, uint32_t n, const double* start,
                             const double* end) {
-    uint32_t nx = s->ports.z.nx;
+    uint32_t nx = s->io.z.nx;
     ns_json_number(j, "energy_start", start[n]);
     ns_json_number(j, "energy_end", end[n]);
     ns_json_open(j, "final_state", '{');
     for (uint32_t k = 0; k < nx; k++) {
-        ns_json_number(j, ports_state_name(&s->ports, k, s->index_names),
+        ns_json_number(j, model_io_state_name(&s->io, k, s->index_names),
                        s->end[(size_t)n * nx + k]);
     }
     ns_json_close(j);
@@ -601,7 +601,7 @@ static int print_json(const simulation* s) {
         ns_json_text(j, "model", ns_model_name(s->model));
         ns_json_count(j, "trajectories", s->start.count);
         ns_json_count(j, "steps", s->steps);
-        ns_json_number(j, "timestep", s->ports.z.timestep);
+        ns_json_number(j, "timestep", s->io.z.timestep);
         ns_json_number(j, "seconds", s->seconds);
         ns_json_number(j, "steps_per_second", steps / fmax(s->seconds, 1e-9));
         ns_json_count(j, "contact_unsolved", s->unsolved);
@@ -668,8 +668,7 @@ int cmd_simulate(int argc, char** argv) {
                     .dt = NAN,
                     .every = 1,
                     .integrator = -1,
-                    .contact = CLI_CONTACT_DEFAULT,
-                    .arena = {.allocator = ns_default_allocator()}};
+                    .contact = CLI_CONTACT_DEFAULT};
     const cli_row rows[] = {{"--steps", CLI_COUNT, &s.steps_option, "a whole number of steps"},
                             {"--time", CLI_NUMBER, &s.time, "a time in s"},
                             {"--dt", CLI_NUMBER, &s.dt, "a time step in s"},
@@ -708,11 +707,11 @@ int cmd_simulate(int argc, char** argv) {
     free(s.params);
     controls_free(&s.controls);
     states_free(&s.start);
-    ports_free(&s.ports);
+    model_io_free(&s.io);
     settings_free(&s.settings);
     ns_table_free(&s.table);
     ns_system_free(s.system);
     cli_model_free(&s.source);
-    nsi_arena_free(&s.arena);
+    cli_pool_free(&s.pool);
     return code;
 }

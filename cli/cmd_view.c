@@ -3,14 +3,13 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "cli.h"
-#include "report/html.h"
-#include "report/web_bundle.h"
 #include "server.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <neuralsim/live_page.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -140,42 +139,28 @@ static bool find_progress(const view* v, server_answer* out) {
     json_object_set_new(progress, "age", json_real(age > 0.0 ? age : 0.0));
     char* dump = json_dumps(progress, JSON_COMPACT);
     json_decref(progress);
-    nsi_text_builder b = {.allocator = ns_default_allocator()};
-    if (dump) nsi_text_add_bytes(&b, dump, strlen(dump));
-    free(dump);
+    if (!dump) return false;
     out->type = json_content;
-    return nsi_text_finish(&b, &out->text, NULL) == NS_OK && out->text.size > 0;
-}
-
-static void add_sentence(nsi_text_builder* b, const char* text) {
-    nsi_html_element(b, "p", text);
+    out->text = (ns_text){dump, strlen(dump), ns_default_allocator()}; // both use malloc()
+    return true;
 }
 
 // The page of a folder without a report, or with one of a fit before. `progress` may be NULL.
 static bool find_live_page(const json_t* progress, bool has_report, server_answer* out) {
-    nsi_web_bundle bundle;
-    const char *title = json_string_value(json_object_get(progress, "title")),
-               *message = json_string_value(json_object_get(progress, "message"));
-    nsi_text_builder b = {.allocator = ns_default_allocator()};
-    nsi_html_open_live(&b, title ? title : "neuralsim");
-    nsi_html_element(&b, "h1", title ? title : "neuralsim");
+    const char* title = json_string_value(json_object_get(progress, "title"));
+    ns_live_page page = {.title = title ? title : "neuralsim",
+                         .report_url = has_report ? "report.html" : NULL};
     if (is_in(progress, "running")) {
-        bool has_script = nsi_web_bundle_get(&bundle);
-        nsi_text_add(&b, "<div id=\"live\" data-url=\"progress\"></div>\n%s",
-                     has_script ? "<noscript>" : "");
-        add_sentence(&b, "A fit is running here. Load this page again to see its report when it "
-                         "is done.");
-        if (has_script) nsi_text_add(&b, "</noscript>\n");
+        page.progress_url = "progress";
+        page.text =
+            "A fit is running here. Load this page again to see its report when it is done.";
     } else {
-        add_sentence(&b, is_in(progress, "failed")
-                             ? "The last fit here failed."
-                             : "There is no report here, and no fit is running.");
-        if (message) add_sentence(&b, message);
+        page.text = is_in(progress, "failed") ? "The last fit here failed."
+                                              : "There is no report here, and no fit is running.";
+        page.message = json_string_value(json_object_get(progress, "message"));
     }
-    if (has_report) nsi_text_add(&b, "<p><a href=\"report.html\">The report before</a></p>\n");
-    nsi_html_close(&b);
     out->type = html_content;
-    return nsi_text_finish(&b, &out->text, NULL) == NS_OK;
+    return ns_live_page_write(&page, NULL, &out->text, NULL) == NS_OK;
 }
 
 // ---- what is shown ---------------------------------------------------------------------------

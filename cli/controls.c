@@ -38,8 +38,9 @@ static int read_formula(const controls* c, const char* command, const char* text
         const char* name = ns_formula_variable(*out, k);
         if (strcmp(name, "t") == 0) continue;
         where = ns_formula_variable_offset(*out, k);
-        status = nsi_fail(&error, NS_ERR_PARSE,
-                          "'%.40s' is not known; there are t, pi and functions such as sin", name);
+        status = NS_ERR_PARSE;
+        snprintf(error.message, sizeof error.message,
+                 "'%.40s' is not known; there are t, pi and functions such as sin", name);
     }
     if (status == NS_OK) return CLI_GO_ON;
     size_t at = (size_t)(text - c->source) + where;
@@ -59,12 +60,13 @@ static int add_assignment(controls* c, const char* command, const char* text, si
                          (int)(size < 60 ? size : 60), text);
     }
     memcpy(name, start, length);
-    port p = ports_find(c->ports, name);
-    if (p.kind != PORT_CONTROL) {
+    ns_io_target p = ns_io_names_find(c->io->names, name);
+    if (p.kind != NS_IO_CONTROL) {
         ns_nearest near = {.wanted = name};
-        for (uint32_t k = 0; k < c->ports->names.count; k++) {
-            const named_port* other = &c->ports->names.data[k];
-            if (other->port.kind == PORT_CONTROL) ns_nearest_offer(&near, other->name);
+        for (uint32_t k = 0; k < ns_io_names_count(c->io->names); k++) {
+            ns_io_target other;
+            const char* other_name = ns_io_names_at(c->io->names, k, &other);
+            if (other.kind == NS_IO_CONTROL) ns_nearest_offer(&near, other_name);
         }
         const char* likely = ns_nearest_likely(&near);
         if (likely) {
@@ -74,8 +76,8 @@ static int add_assignment(controls* c, const char* command, const char* text, si
                              name, likely);
         }
         return cli_usage(command, "--control: '%s' is no control of this model; %s%s", name,
-                         c->ports->z.nc > 0 ? "there is, for example, " : "it has none",
-                         c->ports->z.nc > 0 ? ports_control_name(c->ports, 0, false) : "");
+                         c->io->z.nc > 0 ? "there is, for example, " : "it has none",
+                         c->io->z.nc > 0 ? model_io_control_name(c->io, 0, false) : "");
     }
     for (uint32_t k = 0; k < c->ndriven; k++) {
         if (c->driven[k].index == p.index) {
@@ -88,7 +90,7 @@ static int add_assignment(controls* c, const char* command, const char* text, si
 }
 
 static int read_formulas(controls* c, const char* command) {
-    c->driven = calloc((size_t)c->ports->z.nc + 1, sizeof *c->driven);
+    c->driven = calloc((size_t)c->io->z.nc + 1, sizeof *c->driven);
     if (!c->driven) return cli_fail("out of memory");
     for (const char* at = c->source;;) {
         size_t size = assignment_length(at);
@@ -110,7 +112,7 @@ static bool find_trajectories(controls* c) {
         return false;
     }
     c->ntrajectory = 1;
-    for (uint32_t row = 1; row < c->table.nrow && column != NSI_NONE; row++) {
+    for (uint32_t row = 1; row < c->table.nrow && column != UINT32_MAX; row++) {
         if (ns_table_at(&c->table, row, column) == ns_table_at(&c->table, row - 1, column))
             continue;
         c->first[c->ntrajectory++] = row;
@@ -120,7 +122,7 @@ static bool find_trajectories(controls* c) {
 }
 
 static bool check_times(const controls* c) {
-    for (uint32_t n = 0; n < c->ntrajectory && c->time_column != NSI_NONE; n++) {
+    for (uint32_t n = 0; n < c->ntrajectory && c->time_column != UINT32_MAX; n++) {
         for (uint32_t row = c->first[n] + 1; row < c->first[n + 1]; row++) {
             if (ns_table_at(&c->table, row, c->time_column) >=
                 ns_table_at(&c->table, row - 1, c->time_column)) {
@@ -149,14 +151,14 @@ static int read_table(controls* c) {
     if (!check_file(c->source)) return EXIT_FAILED;
     if (!cli_read_table(c->source, &c->table)) return EXIT_FAILED;
     if (c->table.nrow == 0) return cli_fail("%s: the table has no rows", c->source);
-    port* columns = calloc((size_t)c->table.ncol + 1, sizeof *columns);
-    c->driven = calloc((size_t)c->ports->z.nc + 1, sizeof *c->driven);
+    ns_io_target* columns = calloc((size_t)c->table.ncol + 1, sizeof *columns);
+    c->driven = calloc((size_t)c->io->z.nc + 1, sizeof *c->driven);
     bool ok = columns && c->driven;
     if (!ok) cli_fail("out of memory");
-    ok = ok && states_columns(c->ports, &c->table, c->source, PORT_CONTROL, columns) &&
+    ok = ok && states_columns(c->io, &c->table, c->source, NS_IO_CONTROL, columns) &&
          states_check_finite(&c->table, c->source, columns);
     for (uint32_t k = 0; k < c->table.ncol && ok; k++) {
-        if (columns[k].kind != PORT_CONTROL) continue;
+        if (columns[k].kind != NS_IO_CONTROL) continue;
         c->driven[c->ndriven].index = columns[k].index;
         c->driven[c->ndriven++].column = k;
     }
@@ -166,12 +168,12 @@ static int read_table(controls* c) {
         ok = false;
     }
     c->time_column = ns_table_column(&c->table, "t");
-    if (c->time_column == NSI_NONE) c->time_column = ns_table_column(&c->table, "time");
+    if (c->time_column == UINT32_MAX) c->time_column = ns_table_column(&c->table, "time");
     return ok && find_trajectories(c) && check_times(c) ? CLI_GO_ON : EXIT_FAILED;
 }
 
-int controls_create(controls* c, const char* command, const ports* p, const char* source) {
-    *c = (controls){.ports = p, .source = source, .time_column = NSI_NONE};
+int controls_create(controls* c, const char* command, const model_io* p, const char* source) {
+    *c = (controls){.io = p, .source = source, .time_column = UINT32_MAX};
     if (!source) return CLI_GO_ON;
     return strchr(source, '=') ? read_formulas(c, command) : read_table(c);
 }
@@ -194,18 +196,18 @@ bool controls_check(const controls* c, uint32_t ntrajectory, uint64_t steps) {
         return false;
     }
     bool ends = c->first[1] < steps; // rows of the first one
-    if (c->time_column == NSI_NONE && ends)
+    if (c->time_column == UINT32_MAX && ends)
         cli_note("%s ends before the simulation does; its last row is held", c->source);
     return true;
 }
 
-// The row that holds at a step; NSI_NONE before the first.
+// The row that holds at a step; UINT32_MAX before the first.
 static uint32_t row_at(const controls* c, uint32_t trajectory, uint64_t step, double dt) {
     uint32_t n = c->ntrajectory == 1 ? 0 : trajectory;
     uint32_t low = c->first[n], high = c->first[n + 1] - 1;
-    if (c->time_column == NSI_NONE) return step < high - low ? low + (uint32_t)step : high;
+    if (c->time_column == UINT32_MAX) return step < high - low ? low + (uint32_t)step : high;
     double t = (double)step * dt + 1e-6 * dt; // times in tables are rounded
-    if (ns_table_at(&c->table, low, c->time_column) > t) return NSI_NONE;
+    if (ns_table_at(&c->table, low, c->time_column) > t) return UINT32_MAX;
     while (low < high) { // the last row that is not later
         uint32_t middle = high - (high - low) / 2;
         if (ns_table_at(&c->table, middle, c->time_column) <= t) {
@@ -219,18 +221,18 @@ static uint32_t row_at(const controls* c, uint32_t trajectory, uint64_t step, do
 
 bool controls_fill(const controls* c, uint32_t trajectory, uint64_t first, uint32_t steps,
                    double dt, double* out) {
-    uint32_t nc = c->ports->z.nc;
+    uint32_t nc = c->io->z.nc;
     memset(out, 0, (size_t)steps * nc * sizeof *out);
     for (uint32_t k = 0; k < steps && c->ndriven > 0; k++) {
         double t = (double)(first + k) * dt;
         uint32_t row = c->from_table ? row_at(c, trajectory, first + k, dt) : 0;
-        for (uint32_t i = 0; i < c->ndriven && row != NSI_NONE; i++) {
+        for (uint32_t i = 0; i < c->ndriven && row != UINT32_MAX; i++) {
             const driven_control* d = &c->driven[i];
             double value = c->from_table ? ns_table_at(&c->table, row, d->column)
                                          : ns_formula_eval(d->formula, &t);
             if (!isfinite(value)) {
                 cli_fail("--control: %s is %g at t = %g s",
-                         ports_control_name(c->ports, d->index, false), value, t);
+                         model_io_control_name(c->io, d->index, false), value, t);
                 return false;
             }
             out[(size_t)k * nc + d->index] = value;

@@ -5,7 +5,7 @@
 
 #include "states.h"
 
-#include "neuralsim/formula.h"
+#include <neuralsim/formula.h>
 
 typedef struct driven_control {
     uint32_t index;      // in the control
@@ -14,14 +14,14 @@ typedef struct driven_control {
 } driven_control;
 
 typedef struct controls {
-    const ports* ports;
+    const model_io* io;
     const char* source; // as given
     driven_control* driven;
     uint32_t ndriven;
 
     ns_table table;
     bool from_table;
-    uint32_t time_column; // or NSI_NONE: one row for each step
+    uint32_t time_column; // or UINT32_MAX: one row for each step
     uint32_t* first;      // (ntrajectory + 1) first rows of trajectories
     uint32_t ntrajectory;
 } controls;
@@ -31,7 +31,7 @@ typedef struct controls {
 // for each step. A table with a column `traj` has the controls of several trajectories. `source`
 // may be NULL: no controls. Free it in any case. CLI_GO_ON, or an exit code after saying what is
 // wrong.
-int controls_create(controls* c, const char* command, const ports* p, const char* source);
+int controls_create(controls* c, const char* command, const model_io* p, const char* source);
 void controls_free(controls* c);
 
 // Are there controls for these many trajectories and steps? One trajectory of controls serves all;

@@ -4,7 +4,7 @@
 #define CLI_EXPERIMENT_H
 
 #include "io/yaml.h"
-#include "neuralsim/json.h"
+#include <neuralsim/json.h>
 
 typedef struct experiment {
     const char* name;

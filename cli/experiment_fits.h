@@ -5,8 +5,8 @@
 
 #include "experiment.h"
 #include "fit/result.h"
-#include "neuralsim/table.h"
 #include "report/figure_data.h"
+#include <neuralsim/table.h>
 
 enum { FITS_MOST_SEEDS = 1000 };
 

@@ -2,7 +2,7 @@
 
 #include "cli.h"
 #include "experiment_fits.h"
-#include "neuralsim/hybrid.h"
+#include <neuralsim/hybrid.h>
 
 #include <math.h>
 #include <stdio.h>

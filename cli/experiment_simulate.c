@@ -1,7 +1,7 @@
 // Recordings that an experiment makes itself: motions of a model, the truth, from random starts.
 
 #include "experiment_fits.h"
-#include "ports.h"
+#include "model_io.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ typedef struct simulator {
     truth of;
     cli_model model;
     ns_system* system;
-    ports ports;
+    model_io io;
     ns_workspace* work;
     uint32_t steps, rows, columns; // rows of a trajectory; columns: coordinates and velocities
     double *low, *high;            // (nx) of the start state
@@ -93,11 +93,12 @@ bool fits_check_simulate(fits* f) {
 static bool read_start(simulator* s) {
     experiment* e = s->f->e;
     ns_model_default_q(s->model.model, s->low);
-    memcpy(s->high, s->low, s->ports.z.nx * sizeof *s->low);
+    memcpy(s->high, s->low, s->io.z.nx * sizeof *s->low);
     for (const nsi_yaml_node* n = s->of.start ? s->of.start->first : NULL; n; n = n->next) {
-        port p = ports_find(&s->ports, n->key);
-        if (p.kind != PORT_STATE) {
-            experiment_fault(e, n, "this is no state of the model: `neuralsim names` lists them");
+        ns_io_target p = ns_io_names_find(s->io.names, n->key);
+        if (p.kind != NS_IO_STATE) {
+            experiment_fault(e, n,
+                             "this is no state of the model: `neuralsim quantities` lists them");
             return experiment_complain(e), false;
         }
         uint32_t count = 2;
@@ -127,10 +128,10 @@ static bool make_simulator(simulator* s) {
     if (s->of.integrator >= 0) options.integrator = s->of.integrator;
     options.friction = (ns_friction)s->of.friction;
     s->system = cli_create_system(s->model.model, &options);
-    if (!s->system || !ports_create(&s->ports, &s->model, s->system)) return false;
-    const ns_system_sizes* z = &s->ports.z;
+    if (!s->system || !model_io_create(&s->io, &s->model, s->system)) return false;
+    const ns_system_sizes* z = &s->io.z;
     double steps = floor(s->of.seconds / z->timestep + 1e-6);
-    s->columns = s->ports.n.nq + s->ports.n.nv;
+    s->columns = s->io.n.nq + s->io.n.nv;
     double numbers = (steps / s->of.every + 1.0) * s->of.trajectories * s->columns;
     if (!(steps >= 1.0 && steps <= MOST_STEPS && numbers <= MOST_NUMBERS)) {
         return cli_fail("%s: a motion must have from one to %d steps, and all together at most %d"
@@ -161,7 +162,7 @@ static void make_unit(const simulator* s, double* x0) {
 
 // Motion by motion: each draws its own numbers, so that more of them do not change the first.
 static bool run_motions(simulator* s) {
-    uint32_t nx = s->ports.z.nx;
+    uint32_t nx = s->io.z.nx;
     double* x0 = s->states + ((size_t)s->steps + 1) * nx;
     for (uint32_t k = 0; k < s->of.trajectories; k++) {
         ns_rng rng = ns_rng_seed(((uint64_t)s->of.seed << 32) + k);
@@ -214,13 +215,13 @@ static bool write_table(simulator* s) {
         names[0] = "traj";
         names[1] = "t";
         for (uint32_t c = 0; c < s->columns; c++) {
-            names[c + 2] = ports_state_name(&s->ports, c, false);
+            names[c + 2] = model_io_state_name(&s->io, c, false);
         }
         ns_table_writer_put_names(writer, names, (uint32_t)width);
         for (size_t r = 0; r < (size_t)s->of.trajectories * s->rows; r++) {
             size_t motion = r / s->rows;
             line[0] = (double)motion;
-            line[1] = (double)(r % s->rows) * s->of.every * s->ports.z.timestep;
+            line[1] = (double)(r % s->rows) * s->of.every * s->io.z.timestep;
             memcpy(line + 2, s->table + r * s->columns, s->columns * sizeof *line);
             ns_table_writer_put_row(writer, line, (uint32_t)width);
         }
@@ -237,7 +238,7 @@ static void free_simulator(simulator* s) {
     free(s->states);
     free(s->table);
     ns_workspace_free(s->work);
-    if (s->system) ports_free(&s->ports);
+    if (s->system) model_io_free(&s->io);
     ns_system_free(s->system);
     cli_model_free(&s->model);
 }

@@ -1,7 +1,6 @@
 // The program: finds the command and hands over to it.
 
 #include "cli.h"
-#include "neuralsim/neuralsim.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +14,7 @@ static const struct {
     const char* what;
 } commands[] = {
     {"inspect", cmd_inspect, "show what a model file was read as"},
-    {"names", cmd_names, "list states, controls and quantities of a model"},
+    {"quantities", cmd_quantities, "list states, controls and quantities of a model"},
     {"eval", cmd_eval, "compute quantities and their derivatives at given states"},
     {"simulate", cmd_simulate, "compute trajectories"},
     {"replay", cmd_replay, "predict recordings and tell the error"},

@@ -4,7 +4,7 @@
 #define CLI_PAGE_SIMULATE_H
 
 #include "cli.h"
-#include "neuralsim/motion.h"
+#include <neuralsim/motion.h>
 
 enum { PAGE_TRACKS = 9 }; // trajectories that are shown side by side, at most
 

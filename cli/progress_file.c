@@ -3,9 +3,8 @@
 #include "progress_file.h"
 
 #include "cli.h"
-#include "io/file.h"
-#include "neuralsim/json.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +59,25 @@ static void put_history(const progress_file* p, ns_json* j) {
     ns_json_close(j);
 }
 
+// Under another name first, so that a reader sees the old file or the new one; false with errno.
+static bool replace_file(const char* path, const ns_text* text) {
+    size_t size = strlen(path) + sizeof ".new";
+    char* other = malloc(size);
+    if (!other) return false;
+    snprintf(other, size, "%s.new", path);
+    FILE* file = fopen(other, "wb");
+    bool written = file && fwrite(text->data, 1, text->size, file) == text->size;
+    written = file && fclose(file) == 0 && written;
+    written = written && rename(other, path) == 0;
+    if (!written) {
+        int reason = errno;
+        remove(other);
+        errno = reason;
+    }
+    free(other);
+    return written;
+}
+
 static void write_file(progress_file* p, const char* state, const char* message) {
     if (!p->path) return;
     ns_json* j = ns_json_create(NULL);
@@ -76,14 +94,15 @@ static void write_file(progress_file* p, const char* state, const char* message)
     ns_json_text(j, "message", message);
     ns_text text = {0};
     ns_error error = {0};
-    if (ns_json_finish(j, &text, &error) != NS_OK ||
-        nsi_file_write_soon(p->path, text.data, text.size, NULL, &error) != NS_OK) {
-        cli_note("'neuralsim view' cannot show this fit while it runs: %s", error.message);
+    bool made = ns_json_finish(j, &text, &error) == NS_OK;
+    if (!made || !replace_file(p->path, &text)) {
+        cli_note("'neuralsim view' cannot show this fit while it runs: %s: %s", p->path,
+                 made ? strerror(errno) : error.message);
         free(p->path);
         p->path = NULL;
     }
     ns_text_free(&text);
-    p->written = nsi_clock_wall();
+    p->written = cli_clock();
 }
 
 void progress_file_begin(progress_file* p, const char* folder, const char* title) {
@@ -101,7 +120,7 @@ void progress_file_update(progress_file* p, const ns_fit_progress* progress) {
     if (isfinite(progress->loss)) {
         add_point(p, (progress_point){progress->seconds, progress->loss, progress->number});
     }
-    if (nsi_clock_wall() - p->written >= interval) write_file(p, "running", NULL);
+    if (cli_clock() - p->written >= interval) write_file(p, "running", NULL);
 }
 
 void progress_file_end(progress_file* p, const char* state, const char* message) {

@@ -4,7 +4,7 @@
 #ifndef CLI_PROGRESS_FILE_H
 #define CLI_PROGRESS_FILE_H
 
-#include "neuralsim/fit.h"
+#include <neuralsim/fit.h>
 
 enum { PROGRESS_POINTS = 1000 };
 

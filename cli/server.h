@@ -12,7 +12,7 @@
 #ifndef CLI_SERVER_H
 #define CLI_SERVER_H
 
-#include "neuralsim/base.h"
+#include <neuralsim/base.h>
 
 #include <stdbool.h>
 

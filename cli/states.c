@@ -2,13 +2,13 @@
 
 #include "states.h"
 
-#include "quantities.h"
+#include "quantity_args.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-bool states_create(const ports* p, uint32_t count, const double* params, states* out) {
+bool states_create(const model_io* p, uint32_t count, const double* params, states* out) {
     *out = (states){.count = count};
     out->x = cli_zeros((size_t)count * p->z.nx);
     out->c = cli_zeros((size_t)count * p->z.nc);
@@ -39,9 +39,9 @@ static bool is_bookkeeping(const char* column) {
 }
 
 // Is the column the result of an earlier run?
-static bool is_quantity(const ns_system* everything, nsi_arena* arena, const char* column) {
+static bool is_quantity(const ns_system* everything, cli_pool* pool, const char* column) {
     for (uint32_t k = 0; k < ns_system_get_sizes(everything).ny; k++) {
-        const char* name = quantity_column(arena, ns_system_observation_name(everything, k));
+        const char* name = quantity_column(pool, ns_system_observation_name(everything, k));
         if (name && strcmp(name, column) == 0) return true;
     }
     return false;
@@ -49,36 +49,37 @@ static bool is_quantity(const ns_system* everything, nsi_arena* arena, const cha
 
 // A column that is nothing of the model: say what was meant, or what there is. Tables of controls
 // (`keep`) are offered controls.
-static void explain_unknown(const ports* p, const char* path, const char* name, port_kind keep) {
+static void explain_unknown(const model_io* p, const char* path, const char* name,
+                            ns_io_kind keep) {
     ns_nearest near = {.wanted = name};
-    for (uint32_t k = 0; k < p->names.count; k++) {
-        if (keep == PORT_NONE || p->names.data[k].port.kind == keep) {
-            ns_nearest_offer(&near, p->names.data[k].name);
-        }
+    for (uint32_t k = 0; k < ns_io_names_count(p->names); k++) {
+        ns_io_target target;
+        const char* other = ns_io_names_at(p->names, k, &target);
+        if (keep == NS_IO_NONE || target.kind == keep) ns_nearest_offer(&near, other);
     }
-    for (uint32_t k = 0; k < p->n.nparam && keep == PORT_NONE; k++) {
+    for (uint32_t k = 0; k < p->n.nparam && keep == NS_IO_NONE; k++) {
         ns_nearest_offer(&near, ns_model_param(p->model, k)->name);
     }
     const char* likely = ns_nearest_likely(&near);
     if (likely) {
         cli_fail("%s: column \"%.100s\" is nothing of this model; did you mean \"%.100s\"?", path,
                  name, likely);
-    } else if (keep == PORT_CONTROL && p->z.nc > 0) {
+    } else if (keep == NS_IO_CONTROL && p->z.nc > 0) {
         cli_fail("%s: column \"%.100s\" is nothing of this model; controls are %s%s%s%s"
-                 " ('neuralsim names MODEL' lists all)",
-                 path, name, ports_control_name(p, 0, false), p->z.nc > 1 ? ", " : "",
-                 p->z.nc > 1 ? ports_control_name(p, 1, false) : "", p->z.nc > 2 ? "..." : "");
+                 " ('neuralsim quantities MODEL' lists all)",
+                 path, name, model_io_control_name(p, 0, false), p->z.nc > 1 ? ", " : "",
+                 p->z.nc > 1 ? model_io_control_name(p, 1, false) : "", p->z.nc > 2 ? "..." : "");
     } else {
         cli_fail("%s: column \"%.100s\" is nothing of this model; it takes columns such as q0,"
-                 " qd0, tau0, %s ('neuralsim names MODEL' lists all; with --params, parameters"
+                 " qd0, tau0, %s ('neuralsim quantities MODEL' lists all; with --params, parameters"
                  " too)",
-                 path, name, p->z.nx > 0 ? ports_state_name(p, 0, false) : "t");
+                 path, name, p->z.nx > 0 ? model_io_state_name(p, 0, false) : "t");
     }
 }
 
 // Are all columns that fit nothing quantities of the model?
-static bool check_unknown(const ports* p, const ns_table* table, const char* path, port_kind keep,
-                          const port* columns) {
+static bool check_unknown(const model_io* p, const ns_table* table, const char* path,
+                          ns_io_kind keep, const ns_io_target* columns) {
     // The table may come from a run with another contact law, which has quantities of its own.
     cli_contact contact[1 + NS_CONTACT_MAX_LAWS] = {CLI_CONTACT_DEFAULT};
     enum { WAYS = sizeof contact / sizeof *contact };
@@ -89,39 +90,39 @@ static bool check_unknown(const ports* p, const ns_table* table, const char* pat
          n++) {
         if (law->stage == NS_CONTACT_STAGE_FORCES) contact[ways++] = (cli_contact){.model = n};
     }
-    nsi_arena arena = {.allocator = ns_default_allocator()};
+    cli_pool pool = {0};
     bool ok = true;
     for (uint32_t k = 0; k < table->ncol && ok; k++) {
         const char* name = table->names[k];
-        if (columns[k].kind != PORT_NONE || is_bookkeeping(name)) continue;
+        if (columns[k].kind != NS_IO_NONE || is_bookkeeping(name)) continue;
         bool found = false;
         for (uint32_t i = 0; i < ways && ok && !found; i++) {
             if (!everything[i]) everything[i] = quantity_system(p->source, &contact[i]);
             ok = everything[i] != NULL;
-            found = ok && is_quantity(everything[i], &arena, name);
+            found = ok && is_quantity(everything[i], &pool, name);
         }
         if (ok && !found) {
             explain_unknown(p, path, name, keep);
             ok = false;
         }
     }
-    nsi_arena_free(&arena);
+    cli_pool_free(&pool);
     for (uint32_t i = 0; i < WAYS; i++) ns_system_free(everything[i]);
     return ok;
 }
 
 // Two columns for one number, such as q0 and q_elbow?
-static bool check_twice(const ports* p, const ns_table* table, const char* path,
-                        const port* columns) {
+static bool check_twice(const model_io* p, const ns_table* table, const char* path,
+                        const ns_io_target* columns) {
     size_t count = (size_t)p->z.nx + p->z.nc + p->z.np;
     uint32_t* first = calloc(count + 1, sizeof *first);
     if (!first) cli_fail("out of memory");
     bool ok = first != NULL;
     for (uint32_t k = 0; k < table->ncol && ok; k++) {
-        if (columns[k].kind == PORT_NONE) continue;
+        if (columns[k].kind == NS_IO_NONE) continue;
         size_t at = columns[k].index;
-        if (columns[k].kind != PORT_STATE) at += p->z.nx;
-        if (columns[k].kind == PORT_PARAM) at += p->z.nc;
+        if (columns[k].kind != NS_IO_STATE) at += p->z.nx;
+        if (columns[k].kind == NS_IO_PARAM) at += p->z.nc;
         if (first[at] != 0) {
             cli_fail("%s: columns \"%.100s\" and \"%.100s\" are the same number; remove one", path,
                      table->names[first[at] - 1], table->names[k]);
@@ -134,48 +135,49 @@ static bool check_twice(const ports* p, const ns_table* table, const char* path,
 }
 
 // One line for all columns that are not used.
-static void note_ignored(const ns_table* table, const char* path, const port* columns) {
-    nsi_text_builder text = {.allocator = ns_default_allocator()};
+static void note_ignored(const ns_table* table, const char* path, const ns_io_target* columns) {
+    enum { MAX_NAMED = 10 };
+    cli_pool pool = {0};
+    const char* list = "";
     uint32_t count = 0;
-    for (uint32_t k = 0; k < table->ncol; k++) {
-        if (columns[k].kind != PORT_NONE) continue;
-        if (count < 10) nsi_text_add(&text, "%s%s", count > 0 ? ", " : "", table->names[k]);
-        if (count == 10) nsi_text_add(&text, "...");
+    for (uint32_t k = 0; k < table->ncol && list; k++) {
+        if (columns[k].kind != NS_IO_NONE) continue;
+        const char* comma = count > 0 ? ", " : "";
+        if (count < MAX_NAMED)
+            list = cli_pool_format(&pool, "%s%s%s", list, comma, table->names[k]);
+        if (count == MAX_NAMED) list = cli_pool_format(&pool, "%s...", list);
         count++;
     }
-    ns_text line;
-    if (count > 0 && nsi_text_finish(&text, &line, NULL) == NS_OK) {
-        cli_note("%s: ignored %u %s: %s", path, count, count == 1 ? "column" : "columns",
-                 line.data);
-        ns_text_free(&line);
+    if (count > 0 && list) {
+        cli_note("%s: ignored %u %s: %s", path, count, count == 1 ? "column" : "columns", list);
     }
-    nsi_array_free(&text.allocator, &text.text);
+    cli_pool_free(&pool);
 }
 
-bool states_columns(const ports* p, const ns_table* table, const char* path, port_kind keep,
-                    port* out) {
+bool states_columns(const model_io* p, const ns_table* table, const char* path, ns_io_kind keep,
+                    ns_io_target* out) {
     for (uint32_t k = 0; k < table->ncol; k++) {
         const char* name = table->names[k];
-        out[k] = ports_find(p, name);
-        if (out[k].kind == PORT_CONTROL && out[k].index >= p->n.nu && name[0] == 'u') {
+        out[k] = ns_io_names_find(p->names, name);
+        if (out[k].kind == NS_IO_CONTROL && out[k].index >= p->n.nu && name[0] == 'u') {
             cli_note("%s: column %s is taken as tau%u, since no actuator drives that joint", path,
                      name, out[k].index - p->n.nu);
         }
     }
     if (!check_unknown(p, table, path, keep, out) || !check_twice(p, table, path, out))
         return false;
-    if (keep == PORT_NONE) note_ignored(table, path, out);
-    for (uint32_t k = 0; k < table->ncol && keep != PORT_NONE; k++) {
-        if (out[k].kind != keep) out[k].kind = PORT_NONE;
+    if (keep == NS_IO_NONE) note_ignored(table, path, out);
+    for (uint32_t k = 0; k < table->ncol && keep != NS_IO_NONE; k++) {
+        if (out[k].kind != keep) out[k].kind = NS_IO_NONE;
     }
     return true;
 }
 
-bool states_check_finite(const ns_table* table, const char* path, const port* columns) {
+bool states_check_finite(const ns_table* table, const char* path, const ns_io_target* columns) {
     for (uint32_t row = 0; row < table->nrow; row++) {
         for (uint32_t k = 0; k < table->ncol; k++) {
             double number = ns_table_at(table, row, k);
-            if (columns[k].kind == PORT_NONE || isfinite(number)) continue;
+            if (columns[k].kind == NS_IO_NONE || isfinite(number)) continue;
             cli_fail("%s:%u: column \"%.100s\" is %g; it must be finite", path, table->lines[row],
                      table->names[k], number);
             return false;
@@ -186,25 +188,13 @@ bool states_check_finite(const ns_table* table, const char* path, const port* co
 
 // ---- rows ----------------------------------------------------------------------------------
 
-// Quaternions of one row; `worst` is raised to how far off one was.
-static bool normalize_row(const ports* p, double* x, double* worst) {
-    for (uint32_t i = 0; i < p->n.nlink; i++) {
-        uint32_t at = cli_joint_quaternion(p->model, i);
-        if (at == NSI_NONE) continue;
-        double off = cli_normalize_quaternion(x + at);
-        if (off < 0.0) return false;
-        if (off > *worst) *worst = off;
-    }
-    return true;
-}
-
-// All rows; says so when one was off by more than rounding in the file.
-static bool normalize_rows(const ports* p, const ns_table* table, const char* path, states* s) {
+// Make quaternions unit length; says so when one was off by more than rounding in the file.
+static bool normalize_rows(const model_io* p, const ns_table* table, const char* path, states* s) {
     double worst = 0.0;
     uint32_t count = 0, first = 0;
     for (uint32_t row = 0; row < s->count; row++) {
-        double off = 0.0;
-        if (!normalize_row(p, s->x + (size_t)row * p->z.nx, &off)) {
+        double off = ns_model_normalize_q(p->model, s->x + (size_t)row * p->z.nx);
+        if (off < 0.0) {
             cli_fail("%s:%u: a quaternion is zero; write 1 0 0 0 for no rotation", path,
                      table->lines[row]);
             return false;
@@ -220,9 +210,9 @@ static bool normalize_rows(const ports* p, const ns_table* table, const char* pa
 }
 
 // Motors are where their controls are.
-static void rest_motors(const ports* p, states* s) {
+static void rest_motors(const model_io* p, states* s) {
     for (uint32_t m = 0; m < p->nmotor; m++) {
-        uint32_t index = p->n.nq + p->n.nv + m, actuator = ports_motor_actuator(p, m);
+        uint32_t index = p->n.nq + p->n.nv + m, actuator = model_io_motor_actuator(p, m);
         for (size_t row = 0; row < s->count; row++) {
             s->x[row * p->z.nx + index] = s->c[row * p->z.nc + actuator];
         }
@@ -230,10 +220,10 @@ static void rest_motors(const ports* p, states* s) {
 }
 
 // The parameters of all rows, when the table has some.
-static bool check_row_params(const ports* p, const ns_table* table, const char* path,
-                             const port* columns, const states* s) {
+static bool check_row_params(const model_io* p, const ns_table* table, const char* path,
+                             const ns_io_target* columns, const states* s) {
     bool any = false, ok = true;
-    for (uint32_t k = 0; k < table->ncol; k++) any = any || columns[k].kind == PORT_PARAM;
+    for (uint32_t k = 0; k < table->ncol; k++) any = any || columns[k].kind == NS_IO_PARAM;
     for (uint32_t row = 0; row < s->count && any && ok; row++) {
         char where[320];
         snprintf(where, sizeof where, "%.280s:%u", path, table->lines[row]);
@@ -242,40 +232,41 @@ static bool check_row_params(const ports* p, const ns_table* table, const char* 
     return ok;
 }
 
-static void fill_rows(const ports* p, const ns_table* table, const port* columns, states* s) {
+static void fill_rows(const model_io* p, const ns_table* table, const ns_io_target* columns,
+                      states* s) {
     for (uint32_t row = 0; row < s->count; row++) {
         for (uint32_t k = 0; k < table->ncol; k++) {
             double number = ns_table_at(table, row, k);
             uint32_t index = columns[k].index;
             switch (columns[k].kind) {
-            case PORT_NONE: break;
-            case PORT_STATE: s->x[(size_t)row * p->z.nx + index] = number; break;
-            case PORT_CONTROL: s->c[(size_t)row * p->z.nc + index] = number; break;
-            case PORT_PARAM: s->params[(size_t)row * p->z.np + index] = number; break;
+            case NS_IO_NONE: break;
+            case NS_IO_STATE: s->x[(size_t)row * p->z.nx + index] = number; break;
+            case NS_IO_CONTROL: s->c[(size_t)row * p->z.nc + index] = number; break;
+            case NS_IO_PARAM: s->params[(size_t)row * p->z.np + index] = number; break;
             }
         }
     }
 }
 
-bool states_read(const ports* p, const ns_table* table, const char* path, uint32_t most,
+bool states_read(const model_io* p, const ns_table* table, const char* path, uint32_t most,
                  const double* params, states* out) {
     *out = (states){0};
     if (table->nrow == 0) {
         cli_fail("%s: the table has no rows; there must be a state at least", path);
         return false;
     }
-    port* columns = calloc((size_t)table->ncol + 1, sizeof *columns);
+    ns_io_target* columns = calloc((size_t)table->ncol + 1, sizeof *columns);
     if (!columns) cli_fail("out of memory");
-    bool ok = columns && states_columns(p, table, path, PORT_NONE, columns) &&
+    bool ok = columns && states_columns(p, table, path, NS_IO_NONE, columns) &&
               states_check_finite(table, path, columns) &&
               states_create(p, table->nrow < most ? table->nrow : most, params, out);
     if (ok) {
         for (uint32_t k = 0; k < table->ncol; k++) {
             uint32_t first = p->n.nq + p->n.nv;
-            bool motor = columns[k].kind == PORT_STATE && columns[k].index >= first &&
+            bool motor = columns[k].kind == NS_IO_STATE && columns[k].index >= first &&
                          columns[k].index < first + p->nmotor;
             out->has_motors = out->has_motors || motor;
-            out->has_controls = out->has_controls || columns[k].kind == PORT_CONTROL;
+            out->has_controls = out->has_controls || columns[k].kind == NS_IO_CONTROL;
         }
         fill_rows(p, table, columns, out);
         if (!out->has_motors) rest_motors(p, out);
@@ -360,7 +351,7 @@ bool states_add_free(const ns_model* model, const ns_table* table, cli_list* fre
 
 int settings_read(const char* command, const cli_list* texts, settings* out,
                   cli_list* free_params) {
-    *out = (settings){.arena = {.allocator = ns_default_allocator()}};
+    *out = (settings){0};
     for (uint32_t k = 0; k < texts->count; k++) {
         const char* text = texts->items[k];
         const char* equals = strchr(text, '=');
@@ -368,8 +359,8 @@ int settings_read(const char* command, const cli_list* texts, settings* out,
         if (!equals || equals == text || !cli_read_number(equals + 1, &value)) {
             return cli_usage(command, "--set needs PARAMETER=NUMBER, not '%.100s'", text);
         }
-        const char* name = nsi_arena_string(&out->arena, text, (size_t)(equals - text));
-        if (!name) return cli_fail("out of memory");
+        const char* name = cli_pool_format(&out->pool, "%.*s", (int)(equals - text), text);
+        if (!name) return EXIT_FAILED;
         cli_list_add(&out->names, name); // as many as there are texts
         out->values[k] = value;
         if (!cli_list_add(free_params, name)) {
@@ -380,7 +371,7 @@ int settings_read(const char* command, const cli_list* texts, settings* out,
 }
 
 void settings_free(settings* s) {
-    if (s->arena.allocator.free) nsi_arena_free(&s->arena);
+    cli_pool_free(&s->pool);
 }
 
 bool settings_apply(const settings* s, const ns_model* model, const ns_system* system,

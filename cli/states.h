@@ -3,7 +3,7 @@
 #ifndef CLI_STATES_H
 #define CLI_STATES_H
 
-#include "ports.h"
+#include "model_io.h"
 
 // States with the controls and parameters that go with them, one per row.
 typedef struct states {
@@ -16,26 +16,26 @@ typedef struct states {
 
 // Room for `count` states at rest in the model's default pose, without controls, each with these
 // parameters (np). False after saying why; free it in any case.
-bool states_create(const ports* p, uint32_t count, const double* params, states* out);
+bool states_create(const model_io* p, uint32_t count, const double* params, states* out);
 void states_free(states* s);
 
 // The first `most` rows of a table. What it has no column for stays as states_create() made it,
 // except that motors are where their controls are. Says on standard error which columns were
 // ignored and that quaternions were made unit length. False after saying why.
 // @param path  of the table, for messages
-bool states_read(const ports* p, const ns_table* table, const char* path, uint32_t most,
+bool states_read(const model_io* p, const ns_table* table, const char* path, uint32_t most,
                  const double* params, states* out);
 
 // Resolve the columns of a table. Those that tables carry along (time, step, energies, quantities
-// of the model) are PORT_NONE; columns that are none of this, and two for the same number, are an
-// error. Says which columns were ignored; or, with `keep`, quietly keeps only ports of that kind.
+// of the model) are NS_IO_NONE; columns that are none of this, and two for the same number, are an
+// error. Says which columns were ignored; or, with `keep`, quietly keeps only inputs of that kind.
 // False after saying why.
 // @param out  (table->ncol)
-bool states_columns(const ports* p, const ns_table* table, const char* path, port_kind keep,
-                    port* out);
+bool states_columns(const model_io* p, const ns_table* table, const char* path, ns_io_kind keep,
+                    ns_io_target* out);
 
 // Check that the numbers of the columns that are kept are finite; false after saying which is not.
-bool states_check_finite(const ns_table* table, const char* path, const port* columns);
+bool states_check_finite(const ns_table* table, const char* path, const ns_io_target* columns);
 
 // Are the free parameters (np) within their bounds, and the inertias that they make physical? False
 // after saying what is not.
@@ -51,7 +51,7 @@ bool states_add_free(const ns_model* model, const ns_table* table, cli_list* fre
 
 // Parameters, or globs of them, with values.
 typedef struct settings {
-    nsi_arena arena;
+    cli_pool pool; // the names
     cli_list names;
     double values[CLI_MAX_LIST];
 } settings;

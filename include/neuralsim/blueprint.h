@@ -1,7 +1,7 @@
 /// @file blueprint.h
 /// Blueprints: networks and formulas at named quantities, declared apart from the physics.
 ///
-/// Wherever the step computes a named quantity (`neuralsim names`), a network or a formula can add to
+/// Wherever the step computes a named quantity (`neuralsim quantities`), a network or a formula can add to
 /// it, scale it or replace it, fed from any quantities that are computed earlier. A blueprint is read
 /// from YAML
 ///

@@ -27,6 +27,9 @@ extern "C" {
 
 typedef struct ns_hybrid ns_hybrid;
 
+/// Does a path name a hybrid model? It ends in .yaml or .yml.
+NS_API bool ns_hybrid_is_path(const char* path);
+
 /// Read a hybrid model (a name that ends in .yaml or .yml) and the files it names, or a URDF or MJCF
 /// file (any other name), which is a hybrid model that changes nothing. Whether networks and weights
 /// fit the robot is checked by ns_system_create().

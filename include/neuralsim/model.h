@@ -378,6 +378,9 @@ NS_API uint32_t ns_model_link_parent(const ns_model* model, uint32_t number);
 NS_API uint32_t ns_model_find_link(const ns_model* model, const char* name);
 NS_API uint32_t ns_model_find_joint(const ns_model* model, const char* name);
 
+/// Number of the geometry with this name; UINT32_MAX when there is none.
+NS_API uint32_t ns_model_find_geom(const ns_model* model, const char* name);
+
 /// First coordinate and velocity of a link's joint; see ns_joint_type for how many there are. A
 /// mimic joint has none: UINT32_MAX.
 NS_API uint32_t ns_model_joint_q(const ns_model* model, uint32_t number);

@@ -32,7 +32,8 @@ typedef struct quat {
 // ---- vectors -------------------------------------------------------------------------------
 
 static inline vec3 v3(ns_expr x, ns_expr y, ns_expr z) {
-    return (vec3){{x, y, z}};
+    vec3 result = {{x, y, z}};
+    return result;
 }
 static inline vec3 v3_const(double x, double y, double z) {
     return v3(ns_const(x), ns_const(y), ns_const(z));
@@ -68,11 +69,13 @@ static inline vec3 v3_cross(vec3 a, vec3 b) {
 
 static inline mat3 m3_zero(void) {
     ns_expr o = ns_const(0.0);
-    return (mat3){{{o, o, o}, {o, o, o}, {o, o, o}}};
+    mat3 result = {{{o, o, o}, {o, o, o}, {o, o, o}}};
+    return result;
 }
 static inline mat3 m3_identity(void) {
     ns_expr o = ns_const(0.0), i = ns_const(1.0);
-    return (mat3){{{i, o, o}, {o, i, o}, {o, o, i}}};
+    mat3 result = {{{i, o, o}, {o, i, o}, {o, o, i}}};
+    return result;
 }
 static inline mat3 m3_add(mat3 a, mat3 b) {
     mat3 r;
@@ -126,8 +129,9 @@ static inline mat3 m3_mul_nt(mat3 a, mat3 b) { // A B'
 // The matrix of a cross product: m3_skew(a) b = a x b.
 static inline mat3 m3_skew(vec3 a) {
     ns_expr o = ns_const(0.0);
-    return (mat3){
+    mat3 result = {
         {{o, ns_neg(a.e[2]), a.e[1]}, {a.e[2], o, ns_neg(a.e[0])}, {ns_neg(a.e[1]), a.e[0], o}}};
+    return result;
 }
 
 // A B A' for symmetric B: six dot products instead of nine.
@@ -191,13 +195,15 @@ static inline mat3 m3_from_quat(quat q) {
 static inline quat q_mul(quat a, quat b) { // Hamilton product
     vec3 u = v3(a.x, a.y, a.z), v = v3(b.x, b.y, b.z);
     vec3 r = v3_add(v3_cross(u, v), v3_add(v3_scale(a.w, v), v3_scale(b.w, u)));
-    return (quat){ns_sub(ns_mul(a.w, b.w), v3_dot(u, v)), r.e[0], r.e[1], r.e[2]};
+    quat result = {ns_sub(ns_mul(a.w, b.w), v3_dot(u, v)), r.e[0], r.e[1], r.e[2]};
+    return result;
 }
 
 static inline quat q_normalize(quat q) {
     ns_expr e[4] = {q.w, q.x, q.y, q.z};
     ns_normalize(4, e, e);
-    return (quat){e[0], e[1], e[2], e[3]};
+    quat result = {e[0], e[1], e[2], e[3]};
+    return result;
 }
 
 // sin(x)/x of x = sqrt(x2), smooth through 0 with all derivatives that the series below gives:
@@ -209,8 +215,9 @@ NS_API ns_expr ns_cos_of_square(ns_expr x2); // cos(sqrt(x2)), likewise
 static inline quat q_exp(vec3 w) {
     ns_expr quarter = ns_mul(ns_const(0.25), v3_dot(w, w)); // (angle/2)^2
     ns_expr s = ns_mul(ns_const(0.5), ns_sinc_of_square(quarter));
-    return (quat){ns_cos_of_square(quarter), ns_mul(s, w.e[0]), ns_mul(s, w.e[1]),
-                  ns_mul(s, w.e[2])};
+    quat result = {ns_cos_of_square(quarter), ns_mul(s, w.e[0]), ns_mul(s, w.e[1]),
+                   ns_mul(s, w.e[2])};
+    return result;
 }
 
 #ifdef __cplusplus

@@ -812,7 +812,7 @@ static ns_status check_globs(const builder* b, ns_error* error) {
         if (!any) {
             return nsi_fail(error, NS_ERR_PARSE,
                             "%.200s: discover: outputs: there is no force at a joint or link that"
-                            " fits %.200s; 'neuralsim names MODEL' lists them",
+                            " fits %.200s; 'neuralsim quantities MODEL' lists them",
                             plan->path, glob);
         }
     }

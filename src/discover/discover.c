@@ -294,7 +294,7 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
          *weights = nsi_fit_join(d->fit, folder, "weights.safetensors");
     const char* model = nsi_fit_spec_path(plan, plan->model);
     ns_status status = path && formulas && weights && model ? NS_OK : nsi_fail_nomem(error);
-    if (status == NS_OK && nsi_is_hybrid_path(model)) {
+    if (status == NS_OK && ns_hybrid_is_path(model)) {
         status = nsi_hybrid_read(model, &d->allocator, &file, error);
     } else if (status == NS_OK) {
         nsi_hybrid_init(&d->allocator, &file);

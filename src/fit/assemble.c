@@ -90,7 +90,7 @@ static ns_status list_variants(ns_fit* f, const char** model, ns_error* error) {
     nsi_fit_spec* p = f->plan;
     ns_status status = NS_OK;
     if (p->model) status = find_file(f, entry(f, "model"), model, error);
-    if (status == NS_OK && p->model && nsi_is_hybrid_path(*model)) {
+    if (status == NS_OK && p->model && ns_hybrid_is_path(*model)) {
         status = list_file_variants(f, *model, error);
     }
     if (status != NS_OK || f->nvariant > 0) return status;

@@ -397,7 +397,7 @@ static ns_status begin_model(const ns_fit* f, nsi_hybrid* file, ns_error* error)
     nsi_fit_spec* plan = f->plan;
     const char* model = plan->model ? nsi_fit_spec_path(plan, plan->model) : NULL;
     if (plan->model && !model) return nsi_fail_nomem(error);
-    if (model && nsi_is_hybrid_path(model)) {
+    if (model && ns_hybrid_is_path(model)) {
         return nsi_hybrid_read(model, &f->allocator, file, error);
     }
     nsi_hybrid_init(&f->allocator, file);

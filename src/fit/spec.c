@@ -454,7 +454,7 @@ static void read_variant(reader* r, const nsi_yaml_node* map) {
     if (r->status == NS_OK && (!v.name || !v.files || !v.model)) {
         fail(r, map, "a variant needs all of {name: a, files: \"*_a_*\", model: a.xml}");
     }
-    if (r->status == NS_OK && nsi_is_hybrid_path(v.model)) {
+    if (r->status == NS_OK && ns_hybrid_is_path(v.model)) {
         fail(r, find(map, "model"),
              "a variant is a URDF or MJCF file; what it shares with others"
              " stands in this file");

@@ -16,7 +16,7 @@
 #include <math.h>
 #include <unistd.h>
 
-bool nsi_is_hybrid_path(const char* path) {
+bool ns_hybrid_is_path(const char* path) {
     size_t size = strlen(path);
     return (size >= 5 && strcmp(path + size - 5, ".yaml") == 0) ||
            (size >= 4 && strcmp(path + size - 4, ".yml") == 0);
@@ -107,7 +107,7 @@ static ns_status read_path(reader* r, const nsi_yaml_node* node, const char** ou
 
 static ns_status read_robot(reader* r, const nsi_yaml_node* node, const char** out) {
     ns_status status = read_path(r, node, out);
-    if (status != NS_OK || !nsi_is_hybrid_path(*out)) return status;
+    if (status != NS_OK || !ns_hybrid_is_path(*out)) return status;
     // It could contain itself.
     char quote[NSI_QUOTE_SIZE];
     return nsi_yaml_fail(&r->yaml, node, r->error, "robot: %s is YAML; give a URDF or MJCF file",
@@ -468,7 +468,7 @@ static ns_status check_parameters(const nsi_hybrid_parameters* parameters,
 
 static ns_status check_robot(const char* robot, ns_error* error) {
     if (!robot) return nsi_fail(error, NS_ERR_ARGUMENT, "robot is NULL");
-    if (!nsi_is_hybrid_path(robot)) return NS_OK;
+    if (!ns_hybrid_is_path(robot)) return NS_OK;
     return nsi_fail(error, NS_ERR_ARGUMENT, "robot is YAML; give a URDF or MJCF file");
 }
 

@@ -37,6 +37,7 @@
 
 #include "base/common.h"
 #include "io/learned_file.h"
+#include "neuralsim/hybrid.h"
 
 enum {
     NSI_HYBRID_MAX_PATH = 4095,   // bytes, as it is written in the file
@@ -71,9 +72,6 @@ typedef struct nsi_hybrid {
     bool ground, self_collision;
     nsi_arena arena; // holds the texts of a file; its allocator is that of the array
 } nsi_hybrid;
-
-// Ends in ".yaml" or ".yml"?
-bool nsi_is_hybrid_path(const char* path);
 
 // Does the name of a recording's file, without its folder, fit the glob of a variant?
 bool nsi_variant_has_file(const char* files, const char* recording);

@@ -111,3 +111,10 @@ uint32_t ns_model_find_joint(const ns_model* model, const char* name) {
     }
     return UINT32_MAX;
 }
+
+uint32_t ns_model_find_geom(const ns_model* model, const char* name) {
+    for (uint32_t i = 0; i < model->sizes.ngeom; i++) {
+        if (strcmp(model->geoms[i].def.name, name) == 0) return i;
+    }
+    return UINT32_MAX;
+}

@@ -153,14 +153,15 @@ static ns_status choose_variant(ns_hybrid* h, const char* path, const ns_load_op
     }
     if (options->recording) h->variant = nsi_hybrid_variant_of(&h->file, options->recording);
     if (h->variant) return NS_OK;
-    return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s has variants%s%.200s; name one of them: %s",
-                    path, options->recording ? ", none for " : "",
+    return nsi_fail(error, NS_ERR_ARGUMENT,
+                    "%.200s has variants%s%.200s; choose one with the option variant: %s", path,
+                    options->recording ? ", none for " : "",
                     options->recording ? options->recording : "", names);
 }
 
 static ns_status load_all(ns_hybrid* h, const char* path, ns_load_options robot, ns_error* error) {
     const char* robot_path = path;
-    if (nsi_is_hybrid_path(path)) {
+    if (ns_hybrid_is_path(path)) {
         ns_status status = nsi_hybrid_read(path, &h->allocator, &h->file, error);
         if (status != NS_OK) return status;
         robot_path = h->file.robot;

@@ -47,10 +47,11 @@ static void offer_quantity(void* context, const ns_quantity_info* quantity) {
 static ns_status fail_unknown(const search* s, const char* what, ns_error* error) {
     char quote[NSI_QUOTE_SIZE], hint[NS_HINT_SIZE] = "";
     if (ns_nearest_likely(&s->nearest)) ns_nearest_hint(&s->nearest, hint);
-    return nsi_fail(error, NS_ERR_PARSE,
-                    "the data has a %s %s, which the model does not know (`neuralsim names MODEL`"
-                    " lists what there is)%s",
-                    what, nsi_quote(s->name, strlen(s->name), quote), hint);
+    return nsi_fail(
+        error, NS_ERR_PARSE,
+        "the data has a %s %s, which the model does not know (`neuralsim quantities MODEL`"
+        " lists what there is)%s",
+        what, nsi_quote(s->name, strlen(s->name), quote), hint);
 }
 
 ns_status nsi_problem_observations(const ns_model* model, const ns_dataset* data, const char** out,

@@ -56,8 +56,8 @@ static inline double number(const json_t* object, const char* key) {
 
 // ---- command line --------------------------------------------------------------------------
 
-static const char* const commands[] = {"inspect",  "names",     "eval",
-                                       "simulate", "gradcheck", "replay"};
+static const char* const commands[] = {"inspect",  "quantities", "eval",
+                                       "simulate", "gradcheck",  "replay"};
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -79,8 +79,8 @@ static void mistakes_on_the_command_line_are_explained(void** state) {
         {"inspect a.urdf b.urdf", "one MODEL at a time, not also 'b.urdf'; see 'neuralsim inspect "
                                   "--help'"},
         {"inspect --frobnicate x", "unknown option '--frobnicate'"},
-        {"names", "no MODEL given"},
-        {"names a b c", "one PATTERN at a time"},
+        {"quantities", "no MODEL given"},
+        {"quantities a b c", "one PATTERN at a time"},
         {"eval " PENDULUM, "no --quantity given"},
         {"eval --quantity qdd", "no MODEL given"},
         {"eval " PENDULUM " --quantity", "--quantity needs names of quantities"},
@@ -158,8 +158,8 @@ static void options_can_be_misspelt(void** state) {
     (void)state;
     run_bad("simulate " PENDULUM " --tim 1", 2, "unknown option '--tim'; did you mean '--time'?");
     run_bad("simulate " PENDULUM " --timestep=1", 2, "'--timestep=1'; did you mean '--dt'?");
-    run_bad("names " PENDULUM " --jsno", 2, "did you mean '--json'?");
-    run_bad("names " PENDULUM " --frobnicate", 2, "unknown option '--frobnicate'; see");
+    run_bad("quantities " PENDULUM " --jsno", 2, "did you mean '--json'?");
+    run_bad("quantities " PENDULUM " --frobnicate", 2, "unknown option '--frobnicate'; see");
 }
 
 // What changes the motion and is ignored is told by the commands that compute motions.
@@ -221,7 +221,7 @@ static void full_disks_are_noticed(void** state) {
     run_bad("simulate " PENDULUM " --json >/dev/full", 1,
             "cannot write the output: No space left on device");
     run_bad("inspect " PENDULUM " >/dev/full", 1, "cannot write the output: ");
-    run_bad("names " PENDULUM " --json >/dev/full", 1, "cannot write the output: ");
+    run_bad("quantities " PENDULUM " --json >/dev/full", 1, "cannot write the output: ");
     run_bad("gradcheck " PENDULUM " >/dev/full", 1, "cannot write the output: ");
 }
 

@@ -203,7 +203,7 @@ static void eval_explains_bad_tables(void** state) {
         {"q0,q_hinje\n1,2\n", "s.csv: column \"q_hinje\" is nothing of this model; did you mean "
                               "\"q_hinge\"?"},
         {"link/rod/mas\n1\n", "did you mean \"link/rod/mass\"?"},
-        {"length\n1\n", "('neuralsim names MODEL' lists all; with --params, parameters too)"},
+        {"length\n1\n", "('neuralsim quantities MODEL' lists all; with --params, parameters too)"},
         {"q0,link/rod/mass\n1,2\n1,-5\n", "s.csv:3: link/rod/mass = -5 is outside its range 0 to "
                                           "inf"},
         {"link/rod/inertia/xx\n9\n", "s.csv:2: link \"rod\": the inertia "},

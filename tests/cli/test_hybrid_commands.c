@@ -93,7 +93,7 @@ static void hybrid_models_are_shown(void** state) {
     const json_t* network = json_array_get(json_object_get(root, "networks"), 0);
     close_relative(number(network, "weights"), 2.0, 0.0);
     json_decref(root);
-    run_ok("names h.yaml 'net/**'");
+    run_ok("quantities h.yaml 'net/**'");
     assert_line("  net/drag/joint/hinge/tau", "N m", "forces        no");
 }
 
@@ -121,7 +121,7 @@ static void formulas_do_what_they_say(void** state) {
     const json_t* formula = json_array_get(json_object_get(root, "formulas"), 0);
     close_relative(number(formula, "coefficients"), 2.0, 0.0);
     json_decref(root);
-    run_ok("names fh.yaml 'formula/**'");
+    run_ok("quantities fh.yaml 'formula/**'");
     assert_line("  formula/drag/joint/hinge/tau", "N m", "forces        no");
     assert_line("  formula/more/joint/hinge/force/damping", "-", "forces        no");
     run_ok("gradcheck fh.yaml");
@@ -184,7 +184,7 @@ static void mistakes_with_networks_are_explained(void** state) {
                   "networks:\n  - {name: a, inputs: q/0, outputs: joint/hinge/taus}\n");
     tempdir_write("shape.json", "{\"drag/w0\": [[1, 2, 3]]}");
     tempdir_write("param.yaml", "robot: " PENDULUM "\nparameters: {link/rod/mas: 3}\n");
-    static const char* const with_networks[] = {"names", "eval", "simulate", "gradcheck"};
+    static const char* const with_networks[] = {"quantities", "eval", "simulate", "gradcheck"};
     char arguments[512];
     for (int k = 0; k < 4; k++) {
         const char* more = k == 1 ? "--quantity qdd" : "";

@@ -39,7 +39,8 @@ static void inspect_tells_what_was_read(void** state) {
     assert_null(strstr(last.out, "FR_calf_geom3:trunk_geom1"));
     run_ok("inspect --self-collision " MODELS "quadruped.urdf");
     assert_says(last.out, "\n  FR_calf_geom3:trunk_geom1        sphere and box, ncp, mu 1");
-    run_ok("names --params --ground " MODELS "quadruped.urdf 'contact/FL_calf_geom3:ground/*'");
+    run_ok("quantities --params --ground " MODELS
+           "quadruped.urdf 'contact/FL_calf_geom3:ground/*'");
     assert_says(last.out, "parameters\n");
     assert_says(last.out, "  contact/FL_calf_geom3:ground/mu          1 \n");
     assert_says(last.out, "  contact/FL_calf_geom3:ground/max_push    2 m/s\n");
@@ -84,7 +85,7 @@ static void inspect_as_json(void** state) {
 
 static void names_lists_everything(void** state) {
     (void)state;
-    run_ok("names " MODELS "quadruped.urdf --params");
+    run_ok("quantities " MODELS "quadruped.urdf --params");
     assert_says(last.out, "states\n  q0           q_root_0\n");
     assert_says(last.out, "  q18          q_RL_knee\n");
     assert_says(last.out, "controls\n  tau0         tau_root_0\n");
@@ -100,7 +101,7 @@ static void names_lists_everything(void** state) {
     assert_says(last.out, "parameters\n");
     assert_says(last.out, "  link/trunk/mass                          8 kg\n");
 
-    run_ok("names " MODELS "quadruped.urdf 'link/trunk/pose' --all");
+    run_ok("quantities " MODELS "quadruped.urdf 'link/trunk/pose' --all");
     static const char* const parts[] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
     int lines = 0;
     for (const char* at = last.out; *at; at++) lines += *at == '\n';
@@ -110,13 +111,14 @@ static void names_lists_everything(void** state) {
         snprintf(name, sizeof name, "  link/trunk/pose/%s", parts[k]);
         assert_line(name, k < 3 ? "m" : "-", "state         no");
     }
-    run_ok("names " PENDULUM " 'q*'");
+    run_ok("quantities " PENDULUM " 'q*'");
     assert_line("  q [1]", "rad", "start         yes");
     assert_line("  qdd [1]", "rad/s^2", "acceleration  yes");
-    run_ok("names --ground " MODELS "quadruped.urdf");
+    run_ok("quantities --ground " MODELS "quadruped.urdf");
     assert_line("  contact/*/*/depth", "m", "impulses      yes      32 points");
     assert_line("  contact/penetration", "m", "after         no");
-    run_bad("names " PENDULUM " nothing", 1, "nothing of the model is called, or fits, 'nothing'");
+    run_bad("quantities " PENDULUM " nothing", 1,
+            "nothing of the model is called, or fits, 'nothing'");
 
     // Quantities depend on how contact is treated; a table with those of springs is a table of
     // states all the same.
@@ -125,14 +127,14 @@ static void names_lists_everything(void** state) {
                   "<geom name='g' type='plane' size='5 5 1'/><body name='b' pos='0 0 0.1'>"
                   "<joint name='z' type='slide' axis='0 0 1'/>"
                   "<geom name='b' type='sphere' size='0.1' mass='1'/></body></worldbody></mujoco>");
-    run_ok("names ground.xml 'contact/**'");
+    run_ok("quantities ground.xml 'contact/**'");
     assert_says(last.out, "contact/b:g/0/force/normal");
     assert_true(strstr(last.out, "elastic") == NULL);
-    run_ok("names ground.xml 'contact/**' --contact spring");
+    run_ok("quantities ground.xml 'contact/**' --contact spring");
     assert_says(last.out, "contact/b:g/0/force/elastic");
     assert_says(last.out, "contact/b:g/0/friction");
-    run_ok("names ground.xml --contact ncp --friction pyramid --sweeps 5");
-    run_ok("names ground.xml 'contact/**' --contact none");
+    run_ok("quantities ground.xml --contact ncp --friction pyramid --sweeps 5");
+    run_ok("quantities ground.xml 'contact/**' --contact none");
     assert_true(strstr(last.out, "force") == NULL);
     run_ok("simulate ground.xml --steps 5 --contact spring --observe 'contact/**' -o spring.csv");
     run_ok("simulate ground.xml --steps 5 --contact spring --state spring.csv");
@@ -144,12 +146,12 @@ static void names_lists_everything(void** state) {
                   "<joint name='z' type='slide' axis='0 0 1'/>"
                   "<geom name='b' type='sphere' size='0.1' mass='1'/></body></worldbody>"
                   "</mujoco>");
-    run_ok("names rk4.xml 'contact/**' --contact spring");
+    run_ok("quantities rk4.xml 'contact/**' --contact spring");
     assert_says(last.out, "contact/b:g/0/force/elastic");
-    run_ok("names rk4.xml 'contact/**'");
+    run_ok("quantities rk4.xml 'contact/**'");
     assert_says(last.out, "contact/b:g/0/force/normal");
 
-    run_ok("names " DATA "motors.xml --json");
+    run_ok("quantities " DATA "motors.xml --json");
     json_t* root = json_of(last.out);
     json_t* controls = json_object_get(root, "controls");
     assert_int_equal(json_array_size(controls), 4);

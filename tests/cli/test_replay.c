@@ -416,8 +416,9 @@ static void variants_are_told_by_names(void** state) {
     assert_says(last.out, "variants   light, heavy");
     run_ok("inspect two.yaml --variant heavy --params");
     run_bad("inspect two.yaml", 1,
-            "two.yaml has variants; name one of them: light, heavy (by --variant)");
-    run_bad("names two.yaml --variant wide", 1, "two.yaml has no variant wide, only light, heavy");
+            "two.yaml has variants; choose one with the option variant: light, heavy");
+    run_bad("quantities two.yaml --variant wide", 1,
+            "two.yaml has no variant wide, only light, heavy");
     run_bad("replay " DOUBLE " --data run_light.csv --variant light", 1, "has no variants");
     tempdir_write("one.yaml", "variants: [{name: a, files: \"a_*\", robot: " DOUBLE "}]\n");
     run_bad("replay one.yaml --data run_light.csv", 1,
@@ -585,7 +586,7 @@ static void mistakes_are_explained(void** state) {
         {DOUBLE " --data row.csv", 1, "row.csv"},
         {DOUBLE " --data truth.csv --map elbow.yaml", 1,
          "elbow.yaml: the data has a channel \"joint/joint2/position\", which the model does not"
-         " know (`neuralsim names MODEL` lists what there is); did you mean \"joint/joint"},
+         " know (`neuralsim quantities MODEL` lists what there is); did you mean \"joint/joint"},
     };
     tempdir_write("broken.csv", "t,q0\n0,1\n0.1,x\n");
     tempdir_write("unknown.csv", "t,volts\n0,1\n0.1,2\n");

@@ -522,8 +522,9 @@ static void scores_are_those_of_rollouts(void** state) {
         run_ok("replay saved/fitted.yaml --data swings.csv --json");
         assert_says(last.out, "\"integrator\": \"learned\"");
         static const char* const others[] = {
-            "simulate saved/fitted.yaml", "names saved/fitted.yaml", "gradcheck saved/fitted.yaml",
-            "eval saved/fitted.yaml --quantity qdd", "inspect saved/fitted.yaml"};
+            "simulate saved/fitted.yaml", "quantities saved/fitted.yaml",
+            "gradcheck saved/fitted.yaml", "eval saved/fitted.yaml --quantity qdd",
+            "inspect saved/fitted.yaml"};
         for (int i = 0; i < 5; i++) {
             run_bad(others[i], 1, "a learned system");
         }

@@ -581,8 +581,9 @@ static void files_have_all_variants(void** state) {
     ns_hybrid* h = load_variant("out/fitted.yaml", NULL, "/far/away/run_short_1.csv");
     assert_string_equal(ns_hybrid_variant(h), "short");
     ns_hybrid_free(h);
-    not_loaded(NULL, NULL, "has variants; name one of them: short, other, long");
-    not_loaded(NULL, "run_wide_0.csv", "has variants, none for run_wide_0.csv; name one of them");
+    not_loaded(NULL, NULL, "has variants; choose one with the option variant: short, other, long");
+    not_loaded(NULL, "run_wide_0.csv",
+               "has variants, none for run_wide_0.csv; choose one with the option variant");
     not_loaded("wide", NULL, "has no variant wide, only short, other, long");
     ns_fit_free(fit);
 }

@@ -128,12 +128,12 @@ static void paths_are_resolved(void** state) {
         assert_string_equal(h.robot, cases[k][2]);
         nsi_hybrid_free(&h);
     }
-    assert_true(nsi_is_hybrid_path("a.yaml"));
-    assert_true(nsi_is_hybrid_path("x/a.yml"));
-    assert_false(nsi_is_hybrid_path("a.yaml.urdf"));
-    assert_false(nsi_is_hybrid_path("a.urdf"));
-    assert_false(nsi_is_hybrid_path("yml"));
-    assert_false(nsi_is_hybrid_path(""));
+    assert_true(ns_hybrid_is_path("a.yaml"));
+    assert_true(ns_hybrid_is_path("x/a.yml"));
+    assert_false(ns_hybrid_is_path("a.yaml.urdf"));
+    assert_false(ns_hybrid_is_path("a.urdf"));
+    assert_false(ns_hybrid_is_path("yml"));
+    assert_false(ns_hybrid_is_path(""));
 }
 
 // ---- what is refused -------------------------------------------------------------------------

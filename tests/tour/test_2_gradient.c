@@ -8,7 +8,7 @@
 #include <math.h>
 
 // A damped pendulum, q0 from hanging down. The parameters are those of the file, by name:
-// joint/hinge/damping, link/rod/mass, ... `neuralsim names FILE` lists them.
+// joint/hinge/damping, link/rod/mass, ... `neuralsim quantities FILE` lists them.
 static const char pendulum[] = "<mujoco><option timestep='0.005'/><worldbody><body name='rod'>"
                                "<joint name='hinge' type='hinge' axis='0 1 0' damping='0.1'/>"
                                "<inertial pos='0 0 -0.5' mass='1.5' diaginertia='0.02 0.02 0.01'/>"

@@ -1,14 +1,15 @@
-// neuralsim names: everything of a model that has a name.
+// neuralsim quantities: everything of a model that has a name.
 
 #include "cli.h"
-#include "ports.h"
-#include "quantities.h"
+#include "model_io.h"
+#include "quantity_args.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static const char help[] =
-    "usage: neuralsim names MODEL [PATTERN] [OPTIONS]\n"
+    "usage: neuralsim quantities MODEL [PATTERN] [OPTIONS]\n"
     "\n"
     "Lists states, controls and every quantity that can be observed (eval --quantity, simulate\n"
     "--observe), in the order of the step: start (what it reads), state (what follows from that),\n"
@@ -35,15 +36,15 @@ static const char help[] =
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
     "\n"
     "example: everything about the poses of links\n"
-    "  neuralsim names models/quadruped.urdf 'link/*/pose' --all\n";
+    "  neuralsim quantities models/quadruped.urdf 'link/*/pose' --all\n";
 
-typedef struct names_command {
+typedef struct quantities_command {
     const char* pattern;
     bool all, params, json;
     cli_contact contact;
     cli_networks networks;
     ns_load_options load;
-} names_command;
+} quantities_command;
 
 // Does a name, or the beginning of it before a slash, fit the pattern?
 static bool fits(const char* pattern, const char* name) {
@@ -51,6 +52,22 @@ static bool fits(const char* pattern, const char* name) {
     if (!pattern || ns_glob_match(pattern, name)) return true;
     snprintf(below, sizeof below, "%.1100s/**", pattern);
     return ns_glob_match(below, name);
+}
+
+// ---- numbers by name -------------------------------------------------------------------------
+
+// A map from names to numbers: an object of jansson, which is a hash table.
+static uint32_t map_find(const json_t* map, const char* name) {
+    const json_t* number = json_object_get(map, name);
+    return number ? (uint32_t)json_integer_value(number) : UINT32_MAX;
+}
+
+// False after saying that there is no memory.
+static bool map_add(json_t** map, const char* name, uint32_t number) {
+    if (!*map) *map = json_object();
+    if (json_object_set_new_nocheck(*map, name, json_integer(number)) == 0) return true;
+    cli_fail("out of memory");
+    return false;
 }
 
 // ---- what is known of a quantity -------------------------------------------------------------
@@ -63,52 +80,49 @@ typedef struct knowledge {
 
 // The quantities of the step, by name.
 typedef struct facts {
-    nsi_arena arena;
-    NSI_ARRAY(knowledge) list;
-    nsi_index index;
+    cli_pool pool; // texts
+    knowledge* list;
+    uint32_t count, capacity;
+    json_t* map; // of the list
     bool failed;
 } facts;
 
-static void learn(void* context, const ns_quantity_info* q) {
+static void learn_quantity(void* context, const ns_quantity_info* q) {
     facts* f = context;
-    knowledge known = {.name = nsi_arena_string(&f->arena, q->name, strlen(q->name)),
-                       .unit = nsi_arena_string(&f->arena, q->unit, strlen(q->unit)),
-                       .stage = nsi_arena_string(&f->arena, q->stage, strlen(q->stage)),
+    if (f->failed) return;
+    knowledge known = {.name = cli_pool_format(&f->pool, "%s", q->name),
+                       .unit = cli_pool_format(&f->pool, "%s", q->unit),
+                       .stage = cli_pool_format(&f->pool, "%s", q->stage),
                        .moves = q->moves,
-                       .place = 2 * f->list.count + 1};
-    uint32_t hash = nsi_hash_bytes(q->name, strlen(q->name)), number = f->list.count;
-    bool ok = known.name && known.unit && known.stage &&
-              nsi_array_push(&f->arena.allocator, &f->list, known) &&
-              nsi_index_insert(&f->arena.allocator, &f->index, hash, number);
-    f->failed = f->failed || !ok;
+                       .place = 2 * f->count + 1};
+    bool ok = known.name && known.unit && known.stage && map_add(&f->map, known.name, f->count);
+    if (ok && f->count == f->capacity) {
+        ok = cli_grow((void**)&f->list, &f->capacity, sizeof *f->list);
+    }
+    if (ok) f->list[f->count++] = known;
+    f->failed = !ok;
 }
 
 static const knowledge* recall(const facts* f, const char* name) {
-    if (f->list.count == 0) return NULL;
-    for (uint32_t at = nsi_index_first(&f->index, nsi_hash_bytes(name, strlen(name))), id;
-         nsi_index_at(&f->index, at, &id); at = nsi_index_next(&f->index, at)) {
-        if (strcmp(f->list.data[id].name, name) == 0) return &f->list.data[id];
-    }
-    return NULL;
+    uint32_t number = map_find(f->map, name);
+    return number == UINT32_MAX ? NULL : &f->list[number];
 }
 
 static bool collect_facts(facts* f, const cli_model* model, const cli_contact* contact) {
     ns_system_options options = ns_default_system_options();
     ns_error error;
-    *f = (facts){.arena = {.allocator = ns_default_allocator()}};
     cli_model_apply(model, &options);
     cli_set_contact(contact, &options);
-    if (ns_model_quantities(model->model, &options, learn, f, &error) != NS_OK) {
+    if (ns_model_quantities(model->model, &options, learn_quantity, f, &error) != NS_OK) {
         return cli_fail("%s", error.message), false;
     }
-    return !f->failed || (cli_fail("out of memory"), false);
+    return !f->failed;
 }
 
 static void free_facts(facts* f) {
-    if (!f->arena.allocator.free) return;
-    nsi_array_free(&f->arena.allocator, &f->list);
-    nsi_index_free(&f->arena.allocator, &f->index);
-    nsi_arena_free(&f->arena);
+    free(f->list);
+    json_decref(f->map);
+    cli_pool_free(&f->pool);
 }
 
 // Does the output of this network or formula scale a quantity, so that it has no unit? `size` of its
@@ -163,9 +177,10 @@ typedef struct group {
 } group;
 
 typedef struct groups {
-    nsi_arena arena;
-    NSI_ARRAY(group) list;
-    nsi_index index; // by name
+    cli_pool pool; // names
+    group* list;
+    uint32_t count, capacity;
+    json_t* map; // by name and shape
 } groups;
 
 static bool is_component(const char* name) {
@@ -194,34 +209,27 @@ static void add_knowledge(group* g, const knowledge* known) {
     g->numbers++;
 }
 
-static bool same_shape(const group* a, const group* b) {
-    return a->rank == b->rank && a->shape[0] == b->shape[0] && a->shape[1] == b->shape[1] &&
-           strcmp(a->parts, b->parts) == 0;
-}
-
-// The group of this name (and, unless NULL, shape); NSI_NONE when out of memory.
+// The group of this name (and, unless NULL, shape); UINT32_MAX after saying that there is no memory.
 static uint32_t find_group(groups* g, const char* name, size_t size, const group* shape) {
-    uint32_t hash = nsi_hash_bytes(name, size);
-    uint32_t start = g->list.count > 0 ? nsi_index_first(&g->index, hash) : NSI_NONE;
-    for (uint32_t at = start, id; nsi_index_at(&g->index, at, &id);
-         at = nsi_index_next(&g->index, at)) {
-        const group* found = &g->list.data[id];
-        if (strlen(found->name) == size && memcmp(found->name, name, size) == 0 &&
-            (!shape || same_shape(found, shape))) {
-            return id;
-        }
-    }
-    group added = {.parent = NSI_NONE};
+    group added = {.parent = UINT32_MAX};
     if (shape) {
         added.rank = shape->rank;
         memcpy(added.shape, shape->shape, sizeof added.shape);
         memcpy(added.parts, shape->parts, sizeof added.parts);
     }
-    added.name = nsi_arena_string(&g->arena, name, size);
-    uint32_t number = g->list.count;
-    bool ok = added.name && nsi_array_push(&g->arena.allocator, &g->list, added) &&
-              nsi_index_insert(&g->arena.allocator, &g->index, hash, number);
-    return ok ? number : NSI_NONE;
+    char key[1300];
+    snprintf(key, sizeof key, "%.*s [%u %u %u] %s", (int)size, name, added.rank, added.shape[0],
+             added.shape[1], added.parts);
+    uint32_t number = map_find(g->map, key);
+    if (number != UINT32_MAX) return number;
+
+    added.name = cli_pool_format(&g->pool, "%.*s", (int)size, name);
+    if (!added.name || !map_add(&g->map, key, g->count)) return UINT32_MAX;
+    if (g->count == g->capacity && !cli_grow((void**)&g->list, &g->capacity, sizeof *g->list)) {
+        return UINT32_MAX;
+    }
+    g->list[g->count] = added;
+    return g->count++;
 }
 
 // An observation and its place in the order of the step.
@@ -241,7 +249,7 @@ static bool make_groups(groups* g, const cli_model* model, const facts* known,
                         const ns_system* system, const entry* order, uint32_t* group_of) {
     for (uint32_t k = 0; k < ns_system_get_sizes(system).ny; k++) {
         const char* name = ns_system_observation_name(system, order[k].number);
-        group_of[k] = NSI_NONE;
+        group_of[k] = UINT32_MAX;
         if (ns_model_find_param(model->model, name) != UINT32_MAX) continue;
         uint32_t index[2] = {0}, rank;
         size_t size;
@@ -250,8 +258,8 @@ static bool make_groups(groups* g, const cli_model* model, const facts* known,
         bool component = rank == 0 && slash && is_component(slash + 1);
         if (component) size = (size_t)(slash - name);
         group_of[k] = find_group(g, name, size, NULL);
-        if (group_of[k] == NSI_NONE) return false;
-        group* found = &g->list.data[group_of[k]];
+        if (group_of[k] == UINT32_MAX) return false;
+        group* found = &g->list[group_of[k]];
         knowledge fact = know(known, model->blueprint, name);
         add_knowledge(found, &fact);
         found->count++;
@@ -277,8 +285,8 @@ static const char* after_point(const char* rest) {
 // contact/*/*/depth.
 static bool merge_groups(groups* from, groups* to) {
     char name[1200];
-    for (uint32_t k = 0; k < from->list.count; k++) {
-        group* g = &from->list.data[k];
+    for (uint32_t k = 0; k < from->count; k++) {
+        group* g = &from->list[k];
         const char* of = strchr(g->name, '/');
         const char* rest = of ? strchr(of + 1, '/') : NULL;
         snprintf(name, sizeof name, "%s", g->name);
@@ -289,8 +297,8 @@ static bool merge_groups(groups* from, groups* to) {
             snprintf(name, sizeof name, "%.*s/*%s", (int)(of - g->name), g->name, rest);
         }
         g->parent = find_group(to, name, strlen(name), g);
-        if (g->parent == NSI_NONE) return false;
-        group* merged = &to->list.data[g->parent];
+        if (g->parent == UINT32_MAX) return false;
+        group* merged = &to->list[g->parent];
         if (merged->count++ == 0) merged->member = g->name;
         for (char* unit = g->units; *unit; unit += strspn(unit, ", ")) {
             char word[64];
@@ -307,9 +315,9 @@ static bool merge_groups(groups* from, groups* to) {
 }
 
 static void free_groups(groups* g) {
-    nsi_array_free(&g->arena.allocator, &g->list);
-    nsi_index_free(&g->arena.allocator, &g->index);
-    nsi_arena_free(&g->arena);
+    free(g->list);
+    json_decref(g->map);
+    cli_pool_free(&g->pool);
 }
 
 // All of a model's quantities.
@@ -327,7 +335,6 @@ typedef struct catalog {
 static bool catalog_create(catalog* c, const cli_model* model, const cli_contact* contact,
                            const ns_system* system) {
     *c = (catalog){.model = model, .system = system, .ny = ns_system_get_sizes(system).ny};
-    c->fine.arena.allocator = c->coarse.arena.allocator = ns_default_allocator();
     if (!collect_facts(&c->facts, model, contact)) return false;
     c->order = calloc((size_t)c->ny + 1, sizeof *c->order);
     c->group_of = calloc((size_t)c->ny + 1, sizeof *c->group_of);
@@ -336,11 +343,9 @@ static bool catalog_create(catalog* c, const cli_model* model, const cli_contact
         c->order[k] = (entry){know(&c->facts, model->blueprint, name).place, k};
     }
     if (c->order) qsort(c->order, c->ny, sizeof *c->order, compare_entries);
-    bool ok = c->order && c->group_of &&
-              make_groups(&c->fine, model, &c->facts, system, c->order, c->group_of) &&
-              merge_groups(&c->fine, &c->coarse);
-    if (!ok) cli_fail("out of memory");
-    return ok;
+    if (!c->order || !c->group_of) return cli_fail("out of memory"), false;
+    return make_groups(&c->fine, model, &c->facts, system, c->order, c->group_of) &&
+           merge_groups(&c->fine, &c->coarse);
 }
 
 static void catalog_free(catalog* c) {
@@ -370,21 +375,21 @@ static line group_line(const char* name, const group* g, uint32_t count) {
 
 // Without a pattern links and joints are merged; with one, groups that fit, and numbers that fit of
 // those that do not. Returns how many lines there were.
-static uint32_t for_each_line(const names_command* c, const catalog* all, bool merged,
+static uint32_t for_each_line(const quantities_command* c, const catalog* all, bool merged,
                               show_line* show, void* to) {
     uint32_t shown = 0;
-    uint32_t ncoarse = merged && !c->pattern && !c->all ? all->coarse.list.count : 0;
+    uint32_t ncoarse = merged && !c->pattern && !c->all ? all->coarse.count : 0;
     for (uint32_t k = 0; k < ncoarse; k++) {
-        const group* g = &all->coarse.list.data[k];
+        const group* g = &all->coarse.list[k];
         line l = group_line(g->count == 1 ? g->member : g->name, g, g->count);
         show(to, &l);
         shown++;
     }
-    if (ncoarse > 0 || all->fine.list.count == 0) return shown;
+    if (ncoarse > 0 || all->fine.count == 0) return shown;
     uint32_t next = 0; // group that comes up for the first time
     for (uint32_t k = 0; k < all->ny; k++) {
-        if (all->group_of[k] == NSI_NONE) continue;
-        const group* g = &all->fine.list.data[all->group_of[k]];
+        if (all->group_of[k] == UINT32_MAX) continue;
+        const group* g = &all->fine.list[all->group_of[k]];
         const char* name = ns_system_observation_name(all->system, all->order[k].number);
         if (!c->all && fits(c->pattern, g->name)) {
             if (all->group_of[k] < next) continue;
@@ -430,13 +435,14 @@ static void print_line(void* to, const line* l) {
 }
 
 // Names by index and by joint, side by side.
-static uint32_t print_ports(const names_command* c, const ports* p, port_kind kind) {
-    bool state = kind == PORT_STATE;
+static uint32_t print_inputs(const quantities_command* c, const model_io* p, ns_io_kind kind) {
+    bool state = kind == NS_IO_STATE;
     uint32_t shown = 0, n = state ? p->z.nx : p->z.nc;
     for (uint32_t k = 0; k < n; k++) {
         const char* index =
             state ? ns_system_state_name(p->system, k) : ns_system_control_name(p->system, k);
-        const char* name = state ? ports_state_name(p, k, false) : ports_control_name(p, k, false);
+        const char* name =
+            state ? model_io_state_name(p, k, false) : model_io_control_name(p, k, false);
         if (!fits(c->pattern, index) && !fits(c->pattern, name)) continue;
         if (shown++ == 0) printf(state ? "states\n" : "controls\n");
         printf("  %-12s %s\n", index, name);
@@ -444,7 +450,7 @@ static uint32_t print_ports(const names_command* c, const ports* p, port_kind ki
     return shown;
 }
 
-static uint32_t print_params(const names_command* c, const ns_model* model) {
+static uint32_t print_params(const quantities_command* c, const ns_model* model) {
     uint32_t shown = 0;
     for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam && c->params; k++) {
         const ns_param* p = ns_model_param(model, k);
@@ -455,9 +461,9 @@ static uint32_t print_params(const names_command* c, const ns_model* model) {
     return shown;
 }
 
-static int print_for_people(const names_command* c, const ports* p, const catalog* all) {
+static int print_for_people(const quantities_command* c, const model_io* p, const catalog* all) {
     bool first = true;
-    uint32_t shown = print_ports(c, p, PORT_STATE) + print_ports(c, p, PORT_CONTROL);
+    uint32_t shown = print_inputs(c, p, NS_IO_STATE) + print_inputs(c, p, NS_IO_CONTROL);
     shown += for_each_line(c, all, true, print_line, &first);
     shown += print_params(c, p->model);
     if (shown == 0) return cli_fail("nothing of the model is called, or fits, '%s'", c->pattern);
@@ -466,13 +472,15 @@ static int print_for_people(const names_command* c, const ports* p, const catalo
 
 // ---- for programs --------------------------------------------------------------------------
 
-static void json_ports(ns_json* j, const names_command* c, const ports* p, port_kind kind) {
-    bool state = kind == PORT_STATE;
+static void json_inputs(ns_json* j, const quantities_command* c, const model_io* p,
+                        ns_io_kind kind) {
+    bool state = kind == NS_IO_STATE;
     ns_json_open(j, state ? "states" : "controls", '[');
     for (uint32_t k = 0; k < (state ? p->z.nx : p->z.nc); k++) {
         const char* index =
             state ? ns_system_state_name(p->system, k) : ns_system_control_name(p->system, k);
-        const char* name = state ? ports_state_name(p, k, false) : ports_control_name(p, k, false);
+        const char* name =
+            state ? model_io_state_name(p, k, false) : model_io_control_name(p, k, false);
         if (!fits(c->pattern, index) && !fits(c->pattern, name)) continue;
         ns_json_open(j, NULL, '{');
         ns_json_text(j, "name", index);
@@ -498,10 +506,10 @@ static void json_line(void* to, const line* l) {
     ns_json_close(j);
 }
 
-static int print_json(const names_command* c, const ports* p, const catalog* all) {
+static int print_json(const quantities_command* c, const model_io* p, const catalog* all) {
     ns_json* j = ns_json_create(NULL);
-    json_ports(j, c, p, PORT_STATE);
-    json_ports(j, c, p, PORT_CONTROL);
+    json_inputs(j, c, p, NS_IO_STATE);
+    json_inputs(j, c, p, NS_IO_CONTROL);
     ns_json_open(j, "quantities", '[');
     for_each_line(c, all, false, json_line, j);
     ns_json_close(j);
@@ -516,8 +524,8 @@ static int print_json(const names_command* c, const ports* p, const catalog* all
     return cli_print_json(j);
 }
 
-int cmd_names(int argc, char** argv) {
-    names_command c = {.contact = CLI_CONTACT_DEFAULT, .load = ns_default_load_options()};
+int cmd_quantities(int argc, char** argv) {
+    quantities_command c = {.contact = CLI_CONTACT_DEFAULT, .load = ns_default_load_options()};
     const cli_row rows[] = {{"--all", CLI_FLAG, &c.all, NULL},
                             {"--params", CLI_FLAG, &c.params, NULL},
                             {"--json", CLI_FLAG, &c.json, NULL},
@@ -526,24 +534,24 @@ int cmd_names(int argc, char** argv) {
                             CLI_LOAD_ROWS(c.load),
                             {0}};
     cli_list arguments = {.count = 0};
-    int code = cli_parse("names", help, rows, argc, argv, &arguments);
+    int code = cli_parse("quantities", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
-    if (arguments.count == 0) return cli_usage("names", "no MODEL given");
-    if (arguments.count > 2) return cli_usage("names", "one PATTERN at a time");
+    if (arguments.count == 0) return cli_usage("quantities", "no MODEL given");
+    if (arguments.count > 2) return cli_usage("quantities", "one PATTERN at a time");
     if (arguments.count == 2) c.pattern = arguments.items[1];
 
     cli_model model;
     bool loaded = cli_model_load(arguments.items[0], &c.load, &c.networks, &model);
     ns_system* system = loaded ? quantity_system(&model, &c.contact) : NULL;
-    ports p = {0};
+    model_io p = {0};
     catalog all = {0};
     code = EXIT_FAILED;
-    if (system && ports_create(&p, &model, system) &&
+    if (system && model_io_create(&p, &model, system) &&
         catalog_create(&all, &model, &c.contact, system)) {
         code = c.json ? print_json(&c, &p, &all) : print_for_people(&c, &p, &all);
     }
     catalog_free(&all);
-    ports_free(&p);
+    model_io_free(&p);
     ns_system_free(system);
     cli_model_free(&model);
     return code;

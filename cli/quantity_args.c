@@ -1,9 +1,9 @@
 // Names of quantities.
 
-#include "quantities.h"
+#include "quantity_args.h"
 
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -29,37 +29,27 @@ uint32_t quantity_indices(const char* quantity, uint32_t index[2], size_t* size)
     return count;
 }
 
-const char* quantity_column(nsi_arena* arena, const char* quantity) {
+const char* quantity_column(cli_pool* pool, const char* quantity) {
     uint32_t index[2] = {0};
     size_t size;
-    char end[32] = "";
-    switch (quantity_indices(quantity, index, &size)) {
-    case 1: snprintf(end, sizeof end, "%u", index[0]); break;
-    case 2: snprintf(end, sizeof end, "_%u_%u", index[0], index[1]); break;
-    default: break;
+    uint32_t count = quantity_indices(quantity, index, &size);
+    if (count == 1) return cli_pool_format(pool, "%.*s%u", (int)size, quantity, index[0]);
+    if (count == 2) {
+        return cli_pool_format(pool, "%.*s_%u_%u", (int)size, quantity, index[0], index[1]);
     }
-    char* name = nsi_arena_alloc(arena, size + strlen(end) + 1);
-    if (!name) return NULL;
-    memcpy(name, quantity, size);
-    memcpy(name + size, end, strlen(end) + 1);
-    return name;
+    return cli_pool_format(pool, "%s", quantity);
 }
 
 // All quantities have a '/'; without one, digits at the end are indices: qdd3, mass_matrix_0_1.
-const char* quantity_pattern(nsi_arena* arena, const char* name) {
+const char* quantity_pattern(cli_pool* pool, const char* name) {
     size_t size = strlen(name), rest = before_digits(name, size);
     if (rest == size || rest == 0 || strchr(name, '/')) return name;
-    char* pattern = nsi_arena_alloc(arena, size + 2);
-    if (!pattern) return NULL;
-    memcpy(pattern, name, size + 1);
     size_t row = name[rest - 1] == '_' ? before_digits(name, rest - 1) : rest;
     if (row < rest - 1 && row > 1 && name[row - 1] == '_') { // _0_1
-        pattern[row - 1] = pattern[rest - 1] = '/';
-    } else {
-        memmove(pattern + rest + 1, pattern + rest, size - rest + 1);
-        pattern[rest] = '/';
+        return cli_pool_format(pool, "%.*s/%.*s/%s", (int)row - 1, name, (int)(rest - 1 - row),
+                               name + row, name + rest);
     }
-    return pattern;
+    return cli_pool_format(pool, "%.*s/%s", (int)rest, name, name + rest);
 }
 
 ns_system* quantity_system(const cli_model* model, const cli_contact* contact) {

@@ -5,16 +5,16 @@
 //     energy/kinetic       energy/kinetic
 //     link/foot/pose/x     link/foot/pose/x
 
-#ifndef CLI_QUANTITIES_H
-#define CLI_QUANTITIES_H
+#ifndef CLI_QUANTITY_ARGS_H
+#define CLI_QUANTITY_ARGS_H
 
 #include "cli.h"
 
-// The column of a quantity; in the arena, NULL when out of memory.
-const char* quantity_column(nsi_arena* arena, const char* quantity);
+// The column of a quantity; in the pool, NULL after saying that there is no memory.
+const char* quantity_column(cli_pool* pool, const char* quantity);
 
-// What to ask the library for, given the name, glob or column that a person wrote.
-const char* quantity_pattern(nsi_arena* arena, const char* name);
+// The name or glob of a quantity, given the name, glob or column that a person wrote; likewise.
+const char* quantity_pattern(cli_pool* pool, const char* name);
 
 // The numbers at the end of a name: 2 for mass_matrix/0/1 with `index` 0, 1; `size` receives the
 // length of the name before them.

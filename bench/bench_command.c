@@ -1,7 +1,7 @@
 // neuralsim bench: run the named benchmark cases.
 
 #include "bench/bench.h"
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>
