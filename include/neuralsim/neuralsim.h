@@ -23,6 +23,7 @@
 #include "neuralsim/model.h"
 #include "neuralsim/motion.h"
 #include "neuralsim/nn.h"
+#include "neuralsim/parameters.h"
 #include "neuralsim/program.h"
 #include "neuralsim/random.h"
 #include "neuralsim/report.h"
