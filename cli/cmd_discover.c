@@ -62,13 +62,11 @@ static const char* other_file(const char* path) {
 // The answer is printed also when it cannot be saved.
 static int show(const ns_discovery* d, const char* folder, bool json, bool saved) {
     ns_error error;
-    ns_text text = {0};
-    ns_status status =
-        json ? ns_discover_json(d, &text, &error) : ns_discover_text(d, &text, &error);
-    if (status != NS_OK) return cli_fail("%s", error.message);
-    fwrite(text.data, 1, text.size, stdout);
-    if (json) putchar('\n');
-    ns_text_free(&text);
+    ns_report* report = NULL;
+    if (ns_discover_report(d, &report, &error) != NS_OK) return cli_fail("%s", error.message);
+    bool printed = cli_print_report(report, json);
+    ns_report_free(report);
+    if (!printed) return EXIT_FAILED;
     if (!json && saved)
         printf("\nmodel   %s/fitted.yaml\npage    %s/report.html\n", folder, folder);
     int code = cli_finish();

@@ -14,7 +14,7 @@
 #ifndef NEURALSIM_DISCOVER_H
 #define NEURALSIM_DISCOVER_H
 
-#include "neuralsim/base.h"
+#include "neuralsim/report.h"
 
 #include <stdbool.h>
 
@@ -61,10 +61,11 @@ typedef struct ns_discovered {
 NS_API uint32_t ns_discover_count(const ns_discovery* discovery);
 NS_API const ns_discovered* ns_discover_found(const ns_discovery* discovery, uint32_t number);
 
-/// The answer as text for a terminal, as JSON, as a page; free them with ns_text_free().
-NS_API ns_status ns_discover_text(const ns_discovery* discovery, ns_text* out, ns_error* error);
-NS_API ns_status ns_discover_json(const ns_discovery* discovery, ns_text* out, ns_error* error);
-NS_API ns_status ns_discover_html(const ns_discovery* discovery, ns_text* out, ns_error* error);
+/// Report of the last run: what is missing, residuals, where, and the steps of the search.
+/// @param out  to be freed by ns_report_free() before the discovery
+/// @return NS_OK, NS_ERR_NOMEM
+NS_API ns_status ns_discover_report(const ns_discovery* discovery, ns_report** out,
+                                    ns_error* error);
 
 /// Write fitted.yaml (a hybrid model), blueprint.yaml if a formula is missing, result.json and
 /// report.html into a folder, which is made if it is not there; blueprint.yaml and weights.safetensors

@@ -342,13 +342,10 @@ ns_status ns_discover_save(const ns_discovery* d, const char* folder, ns_error* 
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
     }
-    ns_text json = {0}, page = {0};
+    ns_report* report = NULL;
     ns_status status = write_model(d, folder, error);
-    if (status == NS_OK) status = ns_discover_json(d, &json, error);
-    if (status == NS_OK) status = nsi_fit_write_text(d->fit, folder, "result.json", &json, error);
-    if (status == NS_OK) status = ns_discover_html(d, &page, error);
-    if (status == NS_OK) status = nsi_fit_write_text(d->fit, folder, "report.html", &page, error);
-    ns_text_free(&json);
-    ns_text_free(&page);
+    if (status == NS_OK) status = ns_discover_report(d, &report, error);
+    if (status == NS_OK) status = nsi_fit_write_report(d->fit, report, folder, error);
+    ns_report_free(report);
     return status;
 }

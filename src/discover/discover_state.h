@@ -270,7 +270,7 @@ struct ns_discovery {
     double score[NSI_ROLES][2]; // the same of sets of recordings; NaN: none
     double seconds;
     NSI_ARRAY(ns_discovered) found;
-    NSI_ARRAY(const char*) notes;
+    NSI_ARRAY(ns_note) notes;
 
     nsi_watch* watch;
 };

@@ -14,8 +14,4 @@ ns_status nsi_discover_note(ns_discovery* discovery, ns_error* error);
 // "enters", "takes the place of joint/a/tau: q", "leaves"; of the term's name.
 void nsi_discover_move(const ns_discovery* discovery, const nsi_move* move, nsi_text_builder* out);
 
-#define NSI_INTERRUPTED "interrupted: this is what was found so far, not an answer"
-
-enum { NSI_MOST_RANKS = 15 }; // that are shown
-
 #endif

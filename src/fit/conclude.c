@@ -438,15 +438,22 @@ ns_status nsi_fit_write_model(const ns_fit* f, const char* folder, const char* n
     return status;
 }
 
-typedef ns_status fit_renderer(const ns_report* report, ns_text* out, ns_error* error);
+typedef ns_status report_renderer(const ns_report* report, ns_text* out, ns_error* error);
 
-static ns_status write_rendered(const ns_fit* f, const ns_report* report, fit_renderer* render,
+static ns_status write_rendered(const ns_fit* f, const ns_report* report, report_renderer* render,
                                 const char* folder, const char* name, ns_error* error) {
     ns_text text = {0};
     ns_status status = render(report, &text, error);
     if (status == NS_OK) status = nsi_fit_write_text(f, folder, name, &text, error);
     ns_text_free(&text);
     return status;
+}
+
+ns_status nsi_fit_write_report(const ns_fit* f, const ns_report* report, const char* folder,
+                               ns_error* error) {
+    ns_status status = write_rendered(f, report, ns_report_json, folder, "result.json", error);
+    if (status != NS_OK) return status;
+    return write_rendered(f, report, ns_report_html, folder, "report.html", error);
 }
 
 // Recordings beside predictions as a table, and the report for machines and people.
@@ -457,12 +464,7 @@ static ns_status write_report(const ns_fit* f, const char* folder, ns_error* err
     ns_status status = path ? nsi_traces_make(f, &traces, error) : nsi_fail_nomem(error);
     if (status == NS_OK) status = nsi_traces_write(&traces, f, path, error);
     if (status == NS_OK) status = nsi_fit_report(f, &traces, &report, error);
-    if (status == NS_OK) {
-        status = write_rendered(f, report, ns_report_json, folder, "result.json", error);
-    }
-    if (status == NS_OK) {
-        status = write_rendered(f, report, ns_report_html, folder, "report.html", error);
-    }
+    if (status == NS_OK) status = nsi_fit_write_report(f, report, folder, error);
     ns_report_free(report);
     nsi_traces_free(&traces);
     nsi_free(&f->allocator, path);

@@ -83,6 +83,9 @@ ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes
 char* nsi_fit_join(const ns_fit* fit, const char* folder, const char* name);
 ns_status nsi_fit_write_text(const ns_fit* fit, const char* folder, const char* name,
                              const ns_text* text, ns_error* error);
+// folder/result.json and folder/report.html
+ns_status nsi_fit_write_report(const ns_fit* fit, const ns_report* report, const char* folder,
+                               ns_error* error);
 
 // A parameter of the model that is written, in place of the file's own value, or behind all that may fit
 // the name, too. Rounding may have led out of the range, in which a model that is read must be.

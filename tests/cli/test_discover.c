@@ -104,7 +104,7 @@ static void nothing_is_an_answer(void** state) {
     (void)state;
     record("");
     run_ok("discover missing.yaml -o none --threads 1");
-    assert_says(last.out, "nothing is missing");
+    assert_says(last.out, "Nothing is missing");
     run_ok("inspect none/fitted.yaml");
 }
 
@@ -135,7 +135,7 @@ static void formulas_without_coefficients(void** state) {
                                 "data: {train: [data.csv]}\n");
     record("--set joint/joint1/damping=0.1");
     run_ok("discover plain.yaml -o plain --threads 1");
-    assert_says(last.out, "nothing is missing");
+    assert_says(last.out, "Nothing is missing");
     assert_false(is_there("plain/weights.safetensors"));
     run_ok("replay plain/fitted.yaml --data data.csv --json");
 }
@@ -147,7 +147,7 @@ static void what_cannot_be_saved_is_shown(void** state) {
     assert_int_equal(unlink(tempdir_path("full/report.html")), 0);
     tempdir_mkdir("full/report.html");
     run_bad("discover missing.yaml -o full --threads 1", 1, "report.html");
-    assert_says(last.out, "nothing is missing");
+    assert_says(last.out, "Nothing is missing");
 }
 
 static void bad_input_is_told(void** state) {

@@ -5,6 +5,7 @@
 #include "neuralsim/hybrid.h"
 #include "support/assert.h"
 #include "support/experiment.h"
+#include "support/rendered.h"
 #include "support/tempdir.h"
 
 #include <math.h>
@@ -305,13 +306,13 @@ static void an_observer_stops_it(void** state) {
         assert_true(ended || s.calls == last);
         assert_true(ns_discover_stopped(d) == !ended);
         ns_text text = {0}, json = {0}, page = {0};
-        assert_int_equal(ns_discover_text(d, &text, &error), NS_OK);
-        assert_int_equal(ns_discover_json(d, &json, &error), NS_OK);
-        assert_int_equal(ns_discover_html(d, &page, &error), NS_OK);
+        assert_int_equal(render_discovery(d, ns_report_text, &text, &error), NS_OK);
+        assert_int_equal(render_discovery(d, ns_report_json, &json, &error), NS_OK);
+        assert_int_equal(render_discovery(d, ns_report_html, &page, &error), NS_OK);
         const char* said = "interrupted: this is what was found so far, not an answer";
         assert_true((strstr(text.data, said) != NULL) == !ended);
         assert_true((strstr(page.data, said) != NULL) == !ended);
-        assert_null(strstr(text.data, "nothing is missing"));
+        assert_null(strstr(text.data, "Nothing is missing"));
         assert_non_null(strstr(json.data, ended ? "\"complete\": true" : "\"complete\": false"));
         for (uint32_t k = 0; k < ns_discover_count(d); k++) {
             assert_true(isfinite(ns_discover_found(d, k)->value));
@@ -345,7 +346,7 @@ static void friction_of_great_speeds_is_damping(void** state) {
 static void assert_notes(ns_discovery* d, const char* part, bool there) {
     ns_error error = {0};
     ns_text text = {0};
-    assert_int_equal(ns_discover_text(d, &text, &error), NS_OK);
+    assert_int_equal(render_discovery(d, ns_report_json, &text, &error), NS_OK);
     if ((strstr(text.data, part) != NULL) != there) fail_msg("%s", text.data);
     ns_text_free(&text);
 }
@@ -442,7 +443,7 @@ static void a_bump_needs_a_network(void** state) {
     assert_non_null(strstr(f->form, "joint/joint1/position"));
     ns_error error = {0};
     ns_text json = {0};
-    assert_int_equal(ns_discover_json(d, &json, &error), NS_OK);
+    assert_int_equal(render_discovery(d, ns_report_json, &json, &error), NS_OK);
     assert_non_null(strstr(json.data, "\"network\""));
     ns_text_free(&json);
     must(ns_discover_save(d, tempdir_path("out"), &error), &error);
@@ -478,7 +479,7 @@ static void the_saved_model_is_complete(void** state) {
     ns_error error = {0};
     must(ns_discover_save(d, tempdir_path("out"), &error), &error);
     ns_text text = {0};
-    assert_int_equal(ns_discover_text(d, &text, &error), NS_OK);
+    assert_int_equal(render_discovery(d, ns_report_text, &text, &error), NS_OK);
     assert_non_null(strstr(text.data, "the same as joint/joint0/damping = 0.08"));
     ns_text_free(&text);
     ns_discover_free(d);

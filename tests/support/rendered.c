@@ -21,3 +21,10 @@ ns_status render_result(const nsi_result* result, report_renderer* render, ns_te
     ns_status status = nsi_result_report(result, NULL, NULL, NULL, &report, error);
     return render_and_free(status, report, render, out, error);
 }
+
+ns_status render_discovery(const ns_discovery* discovery, report_renderer* render, ns_text* out,
+                           ns_error* error) {
+    ns_report* report = NULL;
+    ns_status status = ns_discover_report(discovery, &report, error);
+    return render_and_free(status, report, render, out, error);
+}
