@@ -54,6 +54,8 @@ typedef struct range {
 
 static ns_status check(const quad_robot* robot, const quad_controller_options* o, ns_error* error) {
     const double tiny = 1e-9, huge = 1e9;
+
+    // Every number that has a range.
     const range ranges[] = {
         {"gait.stance_duration", o->gait.stance_duration, 1e-3, 100.0},
         {"gait.duty_factor", o->gait.duty_factor, 0.01, 0.99},
@@ -84,6 +86,8 @@ static ns_status check(const quad_robot* robot, const quad_controller_options* o
                              r->value, r->least, r->most);
         }
     }
+
+    // Weights of the cost.
     for (int k = 0; k < 12; k++) {
         if (!(o->mpc.state_weights[k] >= 0.0 && o->mpc.state_weights[k] <= huge)) {
             return quad_fail(error, NS_ERR_ARGUMENT,
@@ -91,6 +95,8 @@ static ns_status check(const quad_robot* robot, const quad_controller_options* o
                              o->mpc.state_weights[k], huge);
         }
     }
+
+    // Limits and gains of the joints.
     for (int k = 0; k < QUAD_LEG_JOINTS; k++) {
         if (!(robot->torque[k] >= 0.0 && robot->kp[k] >= 0.0 && robot->kd[k] >= 0.0)) {
             return quad_fail(
@@ -154,6 +160,7 @@ static void multiply_transposed(const double A[9], const double v[3], double out
 
 static ns_status check_state(const quad_state* s, const quad_command* command, double time,
                              ns_error* error) {
+    // All that a sensor or an operator sends.
     const struct {
         const char* name;
         const double* numbers;
@@ -166,6 +173,8 @@ static ns_status check_state(const quad_state* s, const quad_command* command, d
                  {"state.qd", s->qd, QUAD_JOINTS},
                  {"command.velocity", command->velocity, 2},
                  {"command.yaw_rate", &command->yaw_rate, 1}};
+
+    // A NaN would spread into every torque.
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
         for (int k = 0; k < parts[p].count; k++) {
             if (isfinite(parts[p].numbers[k])) continue;
@@ -173,6 +182,8 @@ static ns_status check_state(const quad_state* s, const quad_command* command, d
                              "%s[%d] is not finite; the joints are only damped", parts[p].name, k);
         }
     }
+
+    // The quaternion must be an orientation.
     double quaternion[4];
     memcpy(quaternion, s->quaternion, sizeof quaternion);
     if (!quad_normalize(quaternion)) {
@@ -184,6 +195,7 @@ static ns_status check_state(const quad_state* s, const quad_command* command, d
 }
 
 static void look(quad_controller* c, double time, const quad_state* state, situation* s) {
+    // Orientation as roll, pitch and yaw.
     double quaternion[4], R[9], velocity[3];
     memcpy(quaternion, state->quaternion, sizeof quaternion);
     quad_normalize(quaternion);
@@ -191,17 +203,22 @@ static void look(quad_controller* c, double time, const quad_state* state, situa
     s->rpy[0] = atan2(R[7], R[8]);
     s->rpy[1] = atan2(-R[6], hypot(R[7], R[8]));
     s->rpy[2] = atan2(R[3], R[0]);
+
+    // The level frame: heading of the trunk, z up.
     double cy = cos(s->rpy[2]), sy = sin(s->rpy[2]);
     for (int j = 0; j < 3; j++) {
         s->level[j] = cy * R[j] + sy * R[3 + j];
         s->level[3 + j] = cy * R[3 + j] - sy * R[j];
         s->level[6 + j] = R[6 + j];
     }
+
+    // Velocities in the trunk's frame, averaged, and in the level frame.
     multiply_transposed(R, state->velocity, velocity);
     quad_average_add(&c->velocity, velocity, s->velocity);
     multiply(s->level, s->velocity, s->level_velocity);
     multiply(s->level, state->angular_velocity, s->level_angular);
 
+    // Which legs stand, and where all toes are.
     quad_gait_at(&c->options.gait, time, state->contact_known ? state->contact : NULL, s->gait);
     double sum = 0.0;
     int count = 0;
@@ -213,6 +230,8 @@ static void look(quad_controller* c, double time, const quad_state* state, situa
         sum -= s->level_toes[k][2];
         count++;
     }
+
+    // The trunk's height above the feet that stand.
     s->height = count > 0 ? sum / count : c->robot.body_height;
 }
 
@@ -357,6 +376,7 @@ static void stance_legs(quad_controller* c, const quad_state* state, const quad_
 ns_status quad_controller_update(quad_controller* c, double time, const quad_state* state,
                                  const quad_command* command, quad_controller_report* report,
                                  ns_error* error) {
+    // Until a decision is made, the joints are only damped.
     quad_controller_report own;
     if (!report) report = &own;
     *report = (quad_controller_report){.source = QUAD_STANCE_NONE};
@@ -364,10 +384,13 @@ ns_status quad_controller_update(quad_controller* c, double time, const quad_sta
     ns_status status = check_state(state, command, time, error);
     if (status != NS_OK) return status;
 
+    // What is measured now.
     situation s;
     look(c, time, state, &s);
     memcpy(report->velocity, s.velocity, sizeof report->velocity);
     report->height = s.height;
+
+    // A leg that starts to swing remembers where it left the ground.
     for (int k = 0; k < QUAD_LEGS; k++) {
         report->legs[k] = s.gait[k].state;
         report->stands[k] = c->stands[k];
@@ -375,12 +398,16 @@ ns_status quad_controller_update(quad_controller* c, double time, const quad_sta
         if (starts) memcpy(c->lift_off[k], s.level_toes[k], sizeof c->lift_off[k]);
         c->swung[k] = s.gait[k].swings;
     }
+
+    // A robot that has fallen gets no torque from stance legs.
     put_features(c, state, command, &s);
     report->fallen = has_fallen(c, &s);
     if (report->fallen) {
         memset(c->stance, 0, sizeof c->stance);
         return NS_OK;
     }
+
+    // Decide: swing feet, then forces of stance feet.
     c->damped = false;
     for (int k = 0; k < QUAD_LEGS; k++) {
         if (!c->stands[k]) swing_leg(c, k, command, &s, report);

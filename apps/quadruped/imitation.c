@@ -221,6 +221,8 @@ ns_status quad_imitate(quad_policy* policy, const quad_demonstrations* lessons,
         return quad_fail(error, NS_ERR_ARGUMENT,
                          "imitation needs lessons, and batches of a multiple of %d", LANES);
     }
+
+    // Train by Adam on random batches; the last part of the demonstrations is held out.
     const uint32_t n = policy->nweight;
     nsi_adam_state state = {
         .m = quad_alloc_zeroed(&policy->allocator, 2 * (size_t)n * sizeof(double))};
@@ -238,6 +240,8 @@ ns_status quad_imitate(quad_policy* policy, const quad_demonstrations* lessons,
                                "imitation cannot begin: lessons or weights are not finite");
         }
     }
+
+    // How far off it is.
     if (status == NS_OK && report) {
         *report = (quad_imitate_report){.train = measure(&t, 0, t.ntrain),
                                         .held = measure(&t, t.ntrain, lessons->count),

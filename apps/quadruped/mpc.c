@@ -186,10 +186,15 @@ static void put_gradient(quad_mpc* mpc, const linear* model, const quad_mpc_inpu
     const uint32_t wide = 3 * model->nfoot;
     const double dt = mpc->options.timestep, *weights = mpc->options.state_weights;
     double rates[3], pull_p[N][6] = {{0}}, pull_v[N][6] = {{0}};
+
+    // Rates of the angles.
     for (int i = 0; i < 3; i++) {
         rates[i] = 0.0;
         for (int k = 0; k < 3; k++) rates[i] += model->T[3 * i + k] * in->angular_velocity[k];
     }
+
+    // How far the robot is off at each step of the horizon when no force acts, and what each force
+    // of an earlier step can do about it.
     for (int i = 1; i <= N; i++) {
         double t = i * dt, fall = mpc->options.gravity * t;
         const double position[6] = {in->rpy[0] + t * rates[0],
@@ -212,6 +217,8 @@ static void put_gradient(quad_mpc* mpc, const linear* model, const quad_mpc_inpu
             }
         }
     }
+
+    // From accelerations to forces of the feet.
     for (uint32_t j = 0; j < N; j++) {
         for (uint32_t l = 0; l < wide; l++) {
             double sum = 0.0;

@@ -27,6 +27,8 @@ static ns_status create(const uint32_t* hidden, uint32_t nhidden, const ns_alloc
                          "a policy has 1 to %d hidden layers, each 1 to %d wide",
                          QUAD_MLP_F32_LAYERS - 1, QUAD_MLP_F32_WIDEST);
     }
+
+    // Sizes of all layers.
     quad_policy* p = quad_alloc_zeroed(allocator, sizeof *p);
     if (!p) return quad_fail_nomem(error);
     p->allocator = allocator ? *allocator : ns_default_allocator();
@@ -37,10 +39,14 @@ static ns_status create(const uint32_t* hidden, uint32_t nhidden, const ns_alloc
     for (uint32_t k = 0; k < p->nlayer; k++) {
         p->nweight += ns_dense_size(p->sizes[k], p->sizes[k + 1]);
     }
+
+    // Scales of 1 until training sets them.
     for (int k = 0; k < FEATURES; k++) p->scale[k] = 1.0;
     for (int k = 0; k < JOINTS; k++) p->torque[k] = 1.0;
     p->weights = quad_alloc_zeroed(allocator, p->nweight * sizeof *p->weights);
     p->single = quad_alloc_zeroed(allocator, p->nweight * sizeof *p->single);
+
+    // Choose the kernel of this machine.
     p->kernel = quad_mlp_f32_generic;
 #ifdef QUAD_HAVE_AVX2_KERNELS
     if (quad_cpu_has_avx2_fma()) p->kernel = quad_mlp_f32_avx2;
@@ -169,6 +175,8 @@ static ns_status take_tensors(const ns_tensors* t, const char* path, const ns_al
     uint32_t hidden[QUAD_MLP_F32_LAYERS] = {0}, nin = FEATURES;
     const ns_tensor* layers[QUAD_MLP_F32_LAYERS];
     bool fits = t->count >= 2 && t->count <= QUAD_MLP_F32_LAYERS;
+
+    // Layers by name, each as wide as the next one expects.
     for (uint32_t k = 0; fits && k < t->count; k++) {
         char name[24];
         snprintf(name, sizeof name, "policy/w%u", k);
@@ -186,6 +194,8 @@ static ns_status take_tensors(const ns_tensors* t, const char* path, const ns_al
             "to %d torques, each with a last row of biases",
             path, FEATURES, JOINTS);
     }
+
+    // Copy them, in the order of the layers.
     ns_status status = create(hidden, t->count - 1, allocator, out, error);
     if (status != NS_OK) return status;
     double* w = (*out)->weights;
@@ -235,6 +245,8 @@ static ns_status write_c(const quad_policy* p, const char* function, const char*
     FILE* file = open_memstream(&text, &size);
     if (!file) return quad_fail_nomem(error);
 
+    // The network's function and its weights, with all their digits.
+    // A function that has just features and torques.
     fprintf(file, "%s\nstatic const double %s_weights[%u] = {", network, function, p->nweight);
     for (uint32_t k = 0; k < p->nweight; k++) {
         fprintf(file, "%s%.17g,", k % 4 == 0 ? "\n    " : " ", folded[k]);

@@ -70,6 +70,8 @@ ns_status quad_qp_create(uint32_t n, uint32_t m, const ns_allocator* allocator, 
     qp->allocator = allocator ? *allocator : ns_default_allocator();
     qp->n = n;
     qp->m = m;
+
+    // Allocate four blocks, the first for all numbers.
     size_t square = (size_t)n * n;
     qp->inverse = quad_alloc(&qp->allocator, (3 * square + 15 * (size_t)n + m) * sizeof(double));
     qp->v = quad_alloc(&qp->allocator, 2 * (size_t)n * sizeof *qp->v);
@@ -79,6 +81,8 @@ ns_status quad_qp_create(uint32_t n, uint32_t m, const ns_allocator* allocator, 
         quad_qp_free(qp);
         return quad_fail_nomem(error);
     }
+
+    // Carve matrices and vectors out of it.
     double* at = qp->inverse + square;
     for (uint32_t k = 0; k < n; k++, at += n) qp->v[k] = at;
     qp->states = (const double**)(qp->v + n);
@@ -88,6 +92,8 @@ ns_status quad_qp_create(uint32_t n, uint32_t m, const ns_allocator* allocator, 
     for (size_t k = 0; k < sizeof vectors / sizeof *vectors; k++, at += n) *vectors[k] = at;
     qp->work = at;
     qp->norms = at + 3 * (size_t)n;
+
+    // Choose the kernels of this machine.
     qp->invert = quad_inverse_generic;
     qp->add_rows = quad_add_rows_generic;
 #ifdef QUAD_HAVE_AVX2_KERNELS
@@ -221,6 +227,9 @@ static void remove_row(quad_qp* qp, uint32_t k) {
     const uint32_t last = --qp->count;
     double *l = qp->l, weight = qp->pivots[k], *freed = qp->v[k];
     qp->side[qp->rows[k]] = 0;
+
+    // Close the gap in the working set and in the factor; the column of the removed row is left
+    // over.
     for (uint32_t i = k; i < last; i++) {
         double* to = qp->factor + i * stride;
         const double* from = to + stride;
@@ -232,6 +241,8 @@ static void remove_row(quad_qp* qp, uint32_t k) {
         qp->pivots[i] = qp->pivots[i + 1];
         qp->v[i] = qp->v[i + 1];
     }
+
+    // The rows behind it get a rank-one update by that column.
     qp->v[last] = freed;
     for (uint32_t j = k; j < last; j++) {
         double p = l[j], old = qp->pivots[j], d = old + weight * p * p, b = weight * p / d;
@@ -314,9 +325,13 @@ static void combine_rows(quad_qp* qp, const quad_qp_problem* p, uint32_t row, in
 // With `sign` as the multiplier of the row, and those of W, as `next`, that cancel it.
 static dependency classify(quad_qp* qp, const quad_qp_problem* p, uint32_t row, int sign) {
     const uint32_t n = p->n;
+
+    // The row as a combination of the working set, as far as it is one.
     for (uint32_t k = 0; k < qp->count; k++) qp->next[k] = -sign * qp->s[k];
     solve_factor(qp, qp->next);
     combine_rows(qp, p, row, sign);
+
+    // Refine the combination: the factor is that of a product.
     for (int round = 0; round < REFINEMENTS; round++) { // the factor is that of a product
         memset(qp->d, 0, n * sizeof *qp->d);
         add_symmetric(qp, n, qp->inverse, qp->r, -1.0, qp->d);
@@ -325,6 +340,8 @@ static dependency classify(quad_qp* qp, const quad_qp_problem* p, uint32_t row, 
         for (uint32_t k = 0; k < qp->count; k++) qp->next[k] += qp->s[k];
         combine_rows(qp, p, row, sign);
     }
+
+    // The same combination of the bounds tells whether they contradict each other.
     double value = sign * bound(p, row, sign), terms = fabs(value), most = qp->norms[row];
     double off = 0.0;
     for (uint32_t k = 0; k < qp->count; k++) {
@@ -334,6 +351,7 @@ static dependency classify(quad_qp* qp, const quad_qp_problem* p, uint32_t row, 
         terms = fmax(terms, fabs(product));
         most = fmax(most, fabs(qp->next[k]) * qp->norms[other]);
     }
+
     for (uint32_t i = 0; i < n; i++) off += fabs(qp->r[i]);
     if (off > CERTIFICATE * most) return NO_DEPENDENCY;
     // Bounds may be small by cancelling; what is left of A' y counts for x of usual size.
@@ -346,6 +364,8 @@ static dependency classify(quad_qp* qp, const quad_qp_problem* p, uint32_t row, 
 // each other.
 static bool join(quad_qp* qp, const quad_qp_problem* p, uint32_t row, int side) {
     double y = 0.0, pivot;
+
+    // As long as the row depends on the working set, another one must leave for it.
     while (!(prepare_row(qp, p, row, &pivot) > SUSPICIOUS)) {
         dependency found = classify(qp, p, row, side);
         if (found == NO_DEPENDENCY && qp->count < p->n) {
@@ -363,16 +383,21 @@ static bool join(quad_qp* qp, const quad_qp_problem* p, uint32_t row, int side) 
             double t = -qp->y[k] / qp->next[k];
             if (t < step) step = t, first = k;
         }
+
+        // No row can leave: either the bounds contradict each other, or the row is redundant.
         if (first == QUAD_NONE && found == CONTRADICTION) return false;
         if (first == QUAD_NONE) {
             qp->side[row] = LEFT_OUT;
             return true;
         }
+
+        // The blocking row leaves at the step at which its multiplier becomes 0.
         for (uint32_t k = 0; k < qp->count; k++) qp->y[k] += step * qp->next[k];
         y += side * step;
         remove_row(qp, first);
         qp->iterations++;
     }
+
     append_row(qp, row, side, y, pivot);
     return true;
 }
@@ -397,6 +422,7 @@ static void refine(quad_qp* qp, const quad_qp_problem* p, double rho) {
     const uint32_t n = p->n;
     double before = INFINITY;
     for (int round = 0; round < REFINEMENTS; round++) {
+        // Residual of stationarity.
         memcpy(qp->r, p->g, n * sizeof *qp->r);
         add_symmetric(qp, n, p->H, qp->x, 1.0, qp->r);
         for (uint32_t i = 0; i < n; i++) qp->r[i] += rho * (qp->x[i] - qp->c[i]);
@@ -405,8 +431,12 @@ static void refine(quad_qp* qp, const quad_qp_problem* p, double rho) {
             add_row(p, qp->rows[k], qp->y[k], qp->r);
             scale = fmax(scale, fabs(qp->y[k]) * qp->norms[qp->rows[k]]);
         }
+
+        // Its Newton step without the rows of W.
         memset(qp->d, 0, n * sizeof *qp->d);
         add_symmetric(qp, n, qp->inverse, qp->r, -1.0, qp->d);
+
+        // How far x is off the bounds of W.
         double gap = 0.0;
         for (uint32_t k = 0; k < qp->count; k++) {
             uint32_t row = qp->rows[k];
@@ -414,10 +444,14 @@ static void refine(quad_qp* qp, const quad_qp_problem* p, double rho) {
             gap = fmax(gap, fabs(off) / qp->norms[row]);
             qp->next[k] = off + row_product(p, row, qp->d);
         }
+
+        // Stop when both are small, or no longer fall.
         double now = fmax(largest(n, qp->r) / fmax(fmax(scale, largest(n, p->g)), 1e-300),
                           gap / fmax(largest(n, qp->x), 1e-300));
         if (now < REFINED || now > 0.5 * before) break;
         before = now;
+
+        // Correct x and the multipliers.
         solve_factor(qp, qp->next);
         subtract_working(qp, n, qp->next, qp->d);
         for (uint32_t i = 0; i < n; i++) qp->x[i] += qp->d[i];
@@ -428,14 +462,20 @@ static void refine(quad_qp* qp, const quad_qp_problem* p, double rho) {
 // Solve the problem with the proximal term. What it started from is in W.
 static quad_qp_status solve_centred(quad_qp* qp, const quad_qp_problem* p, double rho) {
     const uint32_t n = p->n;
+
+    // The minimum without rows.
     for (uint32_t i = 0; i < n; i++) qp->g[i] = p->g[i] - rho * qp->c[i];
     memset(qp->x0, 0, n * sizeof *qp->x0);
     add_symmetric(qp, n, qp->inverse, qp->g, -1.0, qp->x0);
+
+    // Goldfarb and Idnani's dual method: multipliers stay feasible, violated rows join one at a
+    // time.
     while (qp->iterations++ < qp->limit) {
         solve_working(qp, p);
         if (leave_one(qp, p)) continue;
         memcpy(qp->x, qp->x0, n * sizeof *qp->x);
         subtract_working(qp, n, qp->y, qp->x);
+
         int side = 0;
         uint32_t row = find_violated(qp, p, &side);
         if (row == QUAD_NONE) {
@@ -528,6 +568,8 @@ double quad_qp_residual(const quad_qp_problem* p, const double* x, const double*
     const uint32_t n = p->n;
     double *Hx = work, *Ay = work + n;
     memset(Ay, 0, n * sizeof *Ay);
+
+    // Scales: the largest term of stationarity, and the largest term of a row.
     double forces = 1e-300, lengths = 1e-300, worst = 0.0, finite = 0.0, steepest = 0.0;
     for (uint32_t i = 0; i < n; i++) steepest = fmax(steepest, p->H[(size_t)i * n + i]);
     // An answer of 0 has no length of its own. This one is at most n times that of the answer without
@@ -540,6 +582,9 @@ double quad_qp_residual(const quad_qp_problem* p, const double* x, const double*
             forces = fmax(forces, fabs(p->values[e] * y[row]));
         }
     }
+
+    // H x, and its largest term.
+    // Stationarity: H x + g + A' y.
     for (uint32_t i = 0; i < n; i++) {
         double sum = 0.0, most = fabs(p->g[i]);
         for (uint32_t j = 0; j < n; j++) {
@@ -555,6 +600,8 @@ double quad_qp_residual(const quad_qp_problem* p, const double* x, const double*
         worst = off > worst ? off : worst;
         finite += off - off; // NaN when it is not
     }
+
+    // Bounds and complementarity of each row.
     for (uint32_t row = 0; row < p->m; row++) {
         double value = row_product(p, row, x), most = 0.0, norm = 0.0;
         double over = fmax(value - p->upper[row], p->lower[row] - value);
@@ -570,6 +617,7 @@ double quad_qp_residual(const quad_qp_problem* p, const double* x, const double*
         worst = off > worst ? off : worst;
         finite += off - off;
     }
+
     return finite == 0.0 ? worst : INFINITY;
 }
 
@@ -617,6 +665,8 @@ quad_qp_report quad_qp_solve(quad_qp* qp, const quad_qp_problem* p, int8_t* acti
                              double* y) {
     const uint32_t n = p->n;
     const size_t bytes = (size_t)n * n * sizeof(double);
+
+    // Refuse what is not a problem, and prove bounds that cross.
     quad_qp_report report = {.status = check(qp, p), .residual = INFINITY};
     memset(x, 0, n * sizeof *x);
     memset(y, 0, p->m * sizeof *y);
@@ -626,6 +676,7 @@ quad_qp_report quad_qp_solve(quad_qp* qp, const quad_qp_problem* p, int8_t* acti
     qp->limit = 10 * (n + p->m) + 50;
     memset(qp->c, 0, n * sizeof *qp->c);
 
+    // A definite H: the dual method as it is.
     memcpy(qp->inverse, p->H, bytes);
     bool definite = qp->invert(n, qp->inverse, LEAST_CURVATURE, qp->work);
     if (definite) {
@@ -634,6 +685,9 @@ quad_qp_report quad_qp_solve(quad_qp* qp, const quad_qp_problem* p, int8_t* acti
         put_multipliers(qp, p, report.status, y);
         report.residual = quad_qp_residual(p, qp->x, y, qp->work);
     }
+
+    // Otherwise, or when that was not exact enough: the same around centres that move to the
+    // solution.
     bool exact = report.status == QUAD_QP_INFEASIBLE || report.residual <= QUAD_QP_TOLERANCE;
     if (!definite || !exact) {
         uint32_t before = qp->iterations;
@@ -643,6 +697,8 @@ quad_qp_report quad_qp_solve(quad_qp* qp, const quad_qp_problem* p, int8_t* acti
         put_multipliers(qp, p, report.status, y);
         report.residual = quad_qp_residual(p, qp->x, y, qp->work);
     }
+
+    // What it is worth.
     memcpy(x, qp->x, n * sizeof *x);
     if (report.status == QUAD_QP_INFEASIBLE || report.status == QUAD_QP_UNBOUNDED) {
         report.residual = INFINITY;
@@ -651,6 +707,8 @@ quad_qp_report quad_qp_solve(quad_qp* qp, const quad_qp_problem* p, int8_t* acti
     }
     report.iterations = qp->iterations;
     report.active = qp->count;
+
+    // The working set, to start the next problem from.
     for (uint32_t row = 0; row < p->m; row++) {
         active[row] = qp->side[row] == LEFT_OUT ? 0 : qp->side[row];
     }

@@ -29,6 +29,8 @@ quad_robot quad_laikago(void) {
         .inertia = {0.07335, 0.25068, 0.25447},
         .body_height = 0.42,
     };
+
+    // Legs mirror each other; the offsets are those of the URDF.
     set_joints(&robot);
     for (int k = 0; k < QUAD_LEGS; k++) {
         const bool front = k < 2, left = k % 2 == 1;
@@ -59,6 +61,8 @@ quad_robot quad_a1(void) {
         .inertia = {4.0 * 0.017, 4.0 * 0.057, 4.0 * 0.064},
         .body_height = 0.24,
     };
+
+    // Legs mirror each other; the offsets are those of the URDF.
     set_joints(&robot);
     for (int k = 0; k < QUAD_LEGS; k++) {
         const bool front = k < 2, left = k % 2 == 1;
@@ -83,6 +87,8 @@ ns_status quad_bind(const ns_model* model, const quad_robot* robot, quad_map* ou
                     ns_error* error) {
     ns_model_sizes sizes = ns_model_get_sizes(model);
     *out = (quad_map){.nq = sizes.nq, .nv = sizes.nv, .nu = sizes.nu};
+
+    // The trunk is a floating link.
     uint32_t trunk = ns_model_find_link(model, robot->trunk);
     if (trunk == UINT32_MAX || ns_model_link(model, trunk)->joint_type != NS_JOINT_FLOATING) {
         return quad_fail(
@@ -92,6 +98,8 @@ ns_status quad_bind(const ns_model* model, const quad_robot* robot, quad_map* ou
     }
     out->base_q = ns_model_joint_q(model, trunk);
     out->base_v = ns_model_joint_v(model, trunk);
+
+    // Every joint is a hinge of its own.
     for (int k = 0; k < QUAD_JOINTS; k++) {
         uint32_t joint = ns_model_find_joint(model, robot->joints[k]);
         bool right = joint != UINT32_MAX &&

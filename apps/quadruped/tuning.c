@@ -139,6 +139,8 @@ static void trace_decision(const quad_tune* t) {
     const quad_robot* robot = &t->place->robot;
     ns_expr in[NIN], features[FEATURES], torques[JOINTS], motion[MOTION];
     char name[16];
+
+    // Inputs: the trunk's state, joints, and what the average of velocities has from before.
     for (int k = 0; k < NIN; k++) {
         snprintf(name, sizeof name, "in%d", k);
         in[k] = ns_input(name);
@@ -158,6 +160,8 @@ static void trace_decision(const quad_tune* t) {
         features[35 + i] = ns_const(0.0);
         features[38 + i] = i < 2 ? ns_const(0.0) : in[IN_COMMAND + 2];
     }
+
+    // The trunk's attitude, and the legs.
     trace_motion(R, velocity, angular, motion);
     features[3] = motion[3];
     features[4] = motion[4];
@@ -168,10 +172,14 @@ static void trace_decision(const quad_tune* t) {
         for (int i = 0; i < 3; i++) features[13 + 3 * leg + i] = toe.e[i];
         features[25 + leg] = ns_const(t->walk_options.controller.mpc.friction);
     }
+
+    // The network on scaled features.
     for (int k = 0; k < FEATURES; k++) {
         features[k] = ns_mul(ns_sub(features[k], ns_const(p->mean[k])), ns_const(p->scale[k]));
     }
     quad_policy_trace(p, weights, features, torques);
+
+    // Outputs: torques, this velocity's part of the average, and the motion that is judged.
     for (int k = 0; k < NOUT; k++) {
         snprintf(name, sizeof name, "out%d", k);
         ns_expr y = k < OUT_SAMPLE   ? ns_mul(ns_const(p->torque[k]), torques[k])
@@ -185,12 +193,16 @@ static ns_status build(quad_tune* t, ns_error* error) {
     ns_graph *value = NULL, *gradient = NULL;
     uint32_t wrt[NSTATE];
     for (uint32_t k = 0; k < NSTATE; k++) wrt[k] = k;
+
+    // Derivatives for the state, not for command and gait.
     ns_diff_options diff = ns_default_diff_options();
     diff.wrt = wrt;
     diff.nwrt = NSTATE;
     diff.skip_value = true;
     ns_program_options options = ns_default_program_options();
     options.lanes = LANES;
+
+    // Trace, differentiate and compile a decision.
     ns_status status = ns_graph_create(&t->allocator, &value, error);
     if (status == NS_OK) status = ns_trace_begin(value, error);
     if (status == NS_OK) {
@@ -199,6 +211,8 @@ static ns_status build(quad_tune* t, ns_error* error) {
     }
     if (status == NS_OK) status = ns_graph_vjp(value, &diff, &gradient, error);
     if (status == NS_OK) status = ns_program_build(gradient, &options, &t->decision, error);
+
+    // A workspace for each group of lanes.
     for (uint32_t k = 0; status == NS_OK && k < t->options.robots / LANES; k++) {
         group* g = &t->groups[k];
         ns_workspace_size size = {.batch = LANES, .steps = 1, .threads = 1};
@@ -236,6 +250,8 @@ static bool make_room(quad_tune* t) {
     t->groups = tune_alloc(t, n / LANES * sizeof *t->groups);
     if (t->walks) memset(t->walks, 0, n * sizeof *t->walks);
     if (t->groups) memset(t->groups, 0, n / LANES * sizeof *t->groups);
+
+    // Numbers of all robots.
     t->x = numbers(t, n * nx);
     t->c = numbers(t, n * nc);
     t->seeds = numbers(t, n * 2 * nx);
@@ -245,10 +261,13 @@ static bool make_room(quad_tune* t) {
     t->means = (double(*)[ERRORS])numbers(t, n * ERRORS);
     t->torque_bar = numbers(t, n * JOINTS);
     t->sample_bar = numbers(t, n * t->decisions * 3);
+
     if (!t->walks || !t->tapes || !t->ages || !t->groups || !t->x || !t->c || !t->seeds || !t->dx ||
         !t->dc || !t->x_bar || !t->means || !t->torque_bar || !t->sample_bar) {
         return false;
     }
+
+    // All robots start in their home pose.
     memset(t->ages, 0, n * sizeof *t->ages);
     for (size_t k = 0; k < n; k++) {
         if (!make_tape(t, &t->tapes[k])) return false;
@@ -267,16 +286,22 @@ ns_status quad_tune_create(const quad_walk_env* place, const quad_walk_options* 
     t->place = place;
     t->policy = policy;
     t->options = options ? *options : quad_default_tune_options();
+
+    // Walks that do not end, with the policy that is tuned.
     t->walk_options = *walk;
     t->walk_options.seconds = 1e6; // they do not end
     t->walk_options.controller.policy = quad_policy_decide;
     t->walk_options.controller.policy_context = policy;
     t->period = walk->period;
     t->seed = t->options.seed;
+
+    // An iteration is a stride unless the options say otherwise.
     const quad_gait_options* gait = &walk->controller.gait;
     double stride = gait->stance_duration / gait->duty_factor /
                     (walk->period * ns_system_get_sizes(place->system).timestep);
     t->decisions = t->options.decisions > 0 ? t->options.decisions : (uint32_t)round(stride);
+
+    // Memory, walks and programs.
     ns_status status = NS_OK;
     if (t->options.robots == 0 || t->options.robots % LANES != 0 || walk->delay > 0 ||
         walk->noise > 0.0) {
@@ -289,6 +314,7 @@ ns_status quad_tune_create(const quad_walk_env* place, const quad_walk_options* 
         if (status == NS_OK) quad_walk_begin(t->walks[k], t->seed++);
     }
     if (status == NS_OK) status = build(t, error);
+
     if (status != NS_OK) {
         quad_tune_free(t);
         return status;
@@ -467,6 +493,8 @@ static void load_decision(quad_tune* t, size_t r, uint32_t k, double count, doub
     const double* f = tape->features + (size_t)k * FEATURES;
     const double share = 1.0 / tape->averaged[k];
     double lane[NIN + NOUT] = {0}, e[ERRORS], sample[3];
+
+    // The state at the decision.
     memcpy(lane + IN_QUATERNION, s.quaternion, sizeof s.quaternion);
     memcpy(lane + IN_VELOCITY, s.velocity, sizeof s.velocity);
     memcpy(lane + IN_ANGULAR, s.angular_velocity, sizeof s.angular_velocity);
@@ -483,6 +511,8 @@ static void load_decision(quad_tune* t, size_t r, uint32_t k, double count, doub
     for (int i = 0; i < QUAD_LEGS; i++) lane[IN_STANDS + i] = f[9 + i];
     lane[IN_COMMAND] = f[32], lane[IN_COMMAND + 1] = f[33], lane[IN_COMMAND + 2] = f[40];
 
+    // Seeds: derivatives of the cost for the motion, and what later decisions ask of the torques
+    // and of the average.
     double* seeds = lane + NIN;
     errors_at(t, tape, k, e);
     for (int i = 0; i < ERRORS; i++) {
@@ -491,6 +521,7 @@ static void load_decision(quad_tune* t, size_t r, uint32_t k, double count, doub
         if (i < MOTION) seeds[OUT_MOTION + i] = bar;
         if (i == HEIGHT) *height_bar = bar;
     }
+
     memcpy(seeds + OUT_TORQUES, t->torque_bar + r * JOINTS, JOINTS * sizeof *seeds);
     memcpy(seeds + OUT_SAMPLE, t->sample_bar + (r * t->decisions + k) * 3, 3 * sizeof *seeds);
     for (int i = 0; i < NIN + NOUT; i++) in[(size_t)i * LANES] = lane[i];

@@ -172,6 +172,8 @@ static void add_disturbances(const walk_experiment* w, ns_report* report) {
     ns_section_add_note(section, NS_NOTE_TEXT, note);
     const uint32_t count = 1 + 3 * w->ndisturbed;
     ns_report_table* table = ns_section_add_table(section, "robustness", NULL, columns, count);
+
+    // A row for each disturbance, three columns for each run.
     for (uint32_t d = 0; d < w->def->ndisturbance; d++) {
         ns_cell cells[1 + 3 * WALK_MAX_DISTURBED] = {ns_cell_text(w->def->disturbances[d].label)};
         for (uint32_t k = 0; k < w->ndisturbed; k++) {
@@ -250,6 +252,8 @@ static void add_tracking(const walk_experiment* w, uint32_t robot, ns_report* re
         if (!is_shown(r, robot)) continue;
         if (!longest || r->trace.count > longest->trace.count) longest = r;
     }
+
+    // The longest trace gives the time axis.
     const uint32_t count = longest->trace.count;
     line_figure f;
     if (!begin_lines(report, section, join(report, "motion_", w->robots[robot].name, ""),
@@ -257,6 +261,8 @@ static void add_tracking(const walk_experiment* w, uint32_t robot, ns_report* re
                      4 * (nshown + 1), &f)) {
         return;
     }
+
+    // A panel for each component: the command, then all runs.
     for (int panel = 0; panel < 4; panel++) {
         ns_line_series* series = ns_report_alloc(report, nshown + 1, sizeof *series);
         if (!series) return;
@@ -283,6 +289,8 @@ static void add_gait(const walk_run* r, ns_report* report, ns_section* section) 
     const walk_trace* t = &r->trace;
     uint32_t count = 0;
     while (count < t->count && t->time[count] < GAIT_SECONDS) count++;
+
+    // A panel for each leg, over the first seconds.
     line_figure f;
     if (!begin_lines(report, section, join(report, "gait_", r->def->name, ""),
                      join(report, "Planned stance and contact: ", r->def->label, ""), "time, s",
@@ -388,6 +396,8 @@ static ns_status add_track(const walk_run* r, uint32_t stride, uint32_t rows,
 static ns_status add_motion(const walk_experiment* w, uint32_t robot, ns_section* section,
                             ns_error* error) {
     const uint32_t stride = 1000 / FRAMES / walk_period(robot);
+
+    // All tracks share the time of the longest run.
     uint32_t rows = 0;
     for (uint32_t k = 0; k < w->nrun; k++) {
         uint32_t count = (w->runs[k].trace.count + stride - 1) / stride;
@@ -397,6 +407,7 @@ static ns_status add_motion(const walk_experiment* w, uint32_t robot, ns_section
     if (!time) return quad_fail_nomem(error);
     for (uint32_t n = 0; n < rows; n++) time[n] = (double)n / FRAMES;
 
+    // A track for each run that is shown.
     ns_motion* motion = NULL;
     ns_motion_observer* observer = NULL;
     ns_system_options options = ns_default_system_options();
@@ -413,6 +424,8 @@ static ns_status add_motion(const walk_experiment* w, uint32_t robot, ns_section
             status = add_track(&w->runs[k], stride, rows, observer, motion, error);
         }
     }
+
+    // The report owns the motion from here on.
     ns_motion_observer_free(observer);
     free(time);
     if (status == NS_OK) {
@@ -438,6 +451,7 @@ static ns_status add_robot(const walk_experiment* w, uint32_t robot, ns_report* 
 // ---- numbers for programs ------------------------------------------------------------------------
 
 static void add_result(ns_json* j, const char* name, const quad_walk_result* r) {
+    // Errors and counts under the names that programs know.
     const struct {
         const char* name;
         double value;
@@ -457,6 +471,7 @@ static void add_result(ns_json* j, const char* name, const quad_walk_result* r) 
                   {"shared", r->shared},
                   {"unreachable", r->unreachable},
                   {"limited", r->limited}};
+
     char key[200];
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
         snprintf(key, sizeof key, "%.100s_%s", name, counts[k].name);
@@ -525,12 +540,15 @@ static ns_status set_record(const walk_experiment* w, ns_report* report, ns_erro
     ns_json_bool(j, "quick", w->options.quick);
     ns_json_number(j, "seconds", w->seconds);
 
+    // One number for each key, for scripts and tests.
     ns_json_open(j, "metrics", '{');
     add_metrics(j, w);
     ns_json_close(j);
     ns_json_open(j, "policies", '[');
     add_policy_records(j, w);
     ns_json_close(j);
+
+    // Errors under each disturbance.
     ns_json_open(j, "robustness", '[');
     for (uint32_t d = 0; d < w->def->ndisturbance; d++) {
         ns_json_open(j, NULL, '{');
