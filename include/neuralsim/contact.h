@@ -55,6 +55,7 @@ typedef struct ns_contact_param {
     double value;        ///< default
     double lower, upper; ///< bounds; may be infinite
     bool positive;       ///< the bound lower = 0 is excluded
+    bool may_vanish;     ///< see ns_param
     bool attribute;      ///< can be given as an attribute of a <pair> in MJCF
 
     // For laws of the library; false, NULL and 0 for others.

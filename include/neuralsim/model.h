@@ -419,12 +419,46 @@ extern NS_API const ns_choices ns_param_transforms;
 ///   contact/<pair>/mu, restitution, baumgarte_alpha, baumgarte_beta, max_push, cfm, margin,
 ///   stiffness, damping, exponent, mu_static, transition_velocity
 ///   world/gravity/x..z
+/// What a parameter is, and whose: of a link and of the joint that carries it, of an actuator, of
+/// the world, of a geometry, of a pair.
+typedef enum ns_param_kind {
+    NS_PARAM_MASS,
+    NS_PARAM_COM,     ///< component: x y z
+    NS_PARAM_INERTIA, ///< xx yy zz xy xz yz
+    NS_PARAM_JOINT_ORIGIN,
+    NS_PARAM_JOINT_ROTATION,
+    NS_PARAM_JOINT_AXIS,
+    NS_PARAM_JOINT_STIFFNESS,
+    NS_PARAM_JOINT_REST,
+    NS_PARAM_JOINT_DAMPING,
+    NS_PARAM_JOINT_FRICTION,
+    NS_PARAM_JOINT_FRICTION_VELOCITY,
+    NS_PARAM_JOINT_ARMATURE,
+    NS_PARAM_JOINT_LOWER,
+    NS_PARAM_JOINT_UPPER,
+    NS_PARAM_JOINT_LIMIT_STIFFNESS,
+    NS_PARAM_JOINT_LIMIT_DAMPING,
+    NS_PARAM_ACTUATOR_GEAR,
+    NS_PARAM_ACTUATOR_KP,
+    NS_PARAM_ACTUATOR_KD,
+    NS_PARAM_GRAVITY, ///< of the world
+    NS_PARAM_GEOM_ORIGIN,
+    NS_PARAM_GEOM_ROTATION,
+    NS_PARAM_GEOM_SIZE,
+    NS_PARAM_CONTACT ///< component: its number among the parameters of a pair
+} ns_param_kind;
+
 typedef struct ns_param {
     const char* name;
     const char* unit; ///< "" for none
     double value;
     double lower, upper; ///< may be infinite
     ns_param_transform transform;
+    ns_param_kind kind;
+    uint32_t owner;     ///< number of the link, actuator, geometry or pair; UINT32_MAX: the world
+    uint32_t component; ///< of a vector or matrix, from 0
+    bool may_vanish;    ///< 0 is a value like any other, unlike of a mass or a length: an estimate
+                        ///< must be able to reach it, and to leave it again
 } ns_param;
 
 NS_API const ns_param* ns_model_param(const ns_model* model, uint32_t number);

@@ -25,6 +25,7 @@ enum { MU, RESTITUTION, BAUMGARTE_ALPHA, BAUMGARTE_BETA, MAX_PUSH, CFM, MARGIN, 
 
 static const ns_contact_param ncp_params[NPARAM] = {
     [MU] = {.name = "mu",
+            .may_vanish = true,
             .unit = "",
             .value = NS_CONTACT_AUTO,
             .upper = INFINITY,

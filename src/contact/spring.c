@@ -18,6 +18,7 @@ static const ns_contact_param spring_params[NPARAM] = {
                    .attribute = true,
                    .field = offsetof(ns_contact_def, stiffness)},
     [DAMPING] = {.name = "damping",
+                 .may_vanish = true,
                  .unit = "s/m",
                  .value = NS_CONTACT_AUTO,
                  .upper = INFINITY,
@@ -30,8 +31,9 @@ static const ns_contact_param spring_params[NPARAM] = {
                   .upper = INFINITY,
                   .attribute = true,
                   .field = offsetof(ns_contact_def, exponent)},
-    [MU] = {.name = "mu", .unit = ""}, // shared with the law "ncp"
+    [MU] = {.name = "mu", .may_vanish = true, .unit = ""}, // shared with the law "ncp"
     [MU_STATIC] = {.name = "mu_static",
+                   .may_vanish = true,
                    .unit = "",
                    .value = NS_CONTACT_AUTO,
                    .upper = INFINITY,

@@ -548,9 +548,13 @@ static bool is_given(const builder* b, const char* name) {
     return false;
 }
 
-static double cost_of(const char* name) {
-    if (strstr(name, "/mass")) return 1.0;
-    return strstr(name, "/inertia/") ? 2.2 : strstr(name, "/com/") ? 2.0 : 1.5;
+static double cost_of(const ns_param* param) {
+    switch (param->kind) {
+    case NS_PARAM_MASS: return 1.0;
+    case NS_PARAM_COM: return 2.0;
+    case NS_PARAM_INERTIA: return 2.2;
+    default: return 1.5;
+    }
 }
 
 double nsi_discover_value(const ns_fit* fit, const ns_param* param) {
@@ -585,13 +589,8 @@ static void add_parameters(builder* b) {
     }
     for (uint32_t k = 0; k < ns_model_get_sizes(b->model).nparam && !b->failed; k++) {
         const ns_param* param = ns_model_param(b->model, k);
-        bool fixed = strncmp(param->name, "link/", 5) == 0;
-        for (uint32_t i = 0; i < ns_model_get_sizes(b->model).nlink && fixed; i++) {
-            const char* link = ns_model_link(b->model, i)->name;
-            size_t size = strlen(link);
-            bool its = strncmp(param->name + 5, link, size) == 0 && param->name[5 + size] == '/';
-            if (its) fixed = !is_moved(b, link);
-        }
+        bool of_link = param->kind <= NS_PARAM_INERTIA;
+        bool fixed = of_link && !is_moved(b, ns_model_link(b->model, param->owner)->name);
         if (fixed || !is_asked(b, param->name) || is_given(b, param->name)) continue;
         if (!has_room(b, b->requests.count - plan->parameters.count + 1)) continue;
         nsi_parameter_request request = {.name = format(b, "discover_%u", k),
@@ -630,7 +629,7 @@ static void name_variables(builder* b) {
             term.kind = NSI_TERM_PARAMETER;
             term.place = s->name;
             term.unit = param->unit;
-            term.cost = cost_of(s->name);
+            term.cost = cost_of(param);
         }
         add_variable(b, term, k);
     }

@@ -65,6 +65,7 @@ static void fill_links(filling* f) {
         link.param = f->param;
         for (uint32_t k = 0; k < NSI_LINK_PARAMS; k++) {
             ns_param param = nsi_link_param(&link, k, name);
+            param.owner = i;
             put_param(f, param, name);
         }
         link.def.name = put(f->room, link.def.name);
@@ -83,6 +84,7 @@ static void fill_actuators(filling* f) {
         actuator.param = f->param;
         for (uint32_t k = 0; k < NSI_ACTUATOR_PARAMS; k++) {
             ns_param param = nsi_actuator_param(&actuator, k, name);
+            param.owner = i;
             put_param(f, param, name);
         }
         actuator.def.name = put(f->room, actuator.def.name);
@@ -96,6 +98,7 @@ static void fill_gravity(filling* f) {
     f->model->gravity_param = f->param;
     for (uint32_t k = 0; k < 3; k++) {
         ns_param param = nsi_gravity_param(&f->builder->world, k, name);
+        param.owner = UINT32_MAX;
         put_param(f, param, name);
     }
 }
@@ -116,6 +119,7 @@ static void fill_geoms(filling* f) {
         uint32_t count = f->pairs->in_pair[i] ? nsi_geom_param_count(&geom.def) : 0;
         for (uint32_t k = 0; k < count; k++) {
             ns_param param = nsi_geom_param(&geom, k, name);
+            param.owner = i;
             put_param(f, param, name);
         }
         geom.def.name = put(f->room, geom.def.name);
@@ -134,6 +138,7 @@ static void fill_contacts(filling* f) {
         contact.param = f->param;
         for (uint32_t k = 0; k < f->model->ncontact_param; k++) {
             ns_param param = nsi_contact_param(&contact, k, name);
+            param.owner = i;
             put_param(f, param, name);
         }
         contact.def.name = put(f->room, contact.def.name);

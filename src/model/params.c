@@ -40,38 +40,43 @@ typedef struct param_row {
     const char* name; // after "link/<l>/" or "joint/<j>/"
     param_unit unit;
     param_rule rule;
+    ns_param_kind kind;
+    bool may_vanish;
 } param_row;
 
 static const param_row link_rows[NSI_LINK_PARAMS] = {
-    [NSI_LINK_MASS] = {"mass", KG, MOMENT},
-    [NSI_LINK_COM] = {"com/x", M, INERTIA},
-    [NSI_LINK_COM + 1] = {"com/y", M, INERTIA},
-    [NSI_LINK_COM + 2] = {"com/z", M, INERTIA},
-    [NSI_LINK_INERTIA] = {"inertia/xx", KG_M2, MOMENT},
-    [NSI_LINK_INERTIA + 1] = {"inertia/yy", KG_M2, MOMENT},
-    [NSI_LINK_INERTIA + 2] = {"inertia/zz", KG_M2, MOMENT},
-    [NSI_LINK_INERTIA + 3] = {"inertia/xy", KG_M2, INERTIA},
-    [NSI_LINK_INERTIA + 4] = {"inertia/xz", KG_M2, INERTIA},
-    [NSI_LINK_INERTIA + 5] = {"inertia/yz", KG_M2, INERTIA},
-    [NSI_JOINT_ORIGIN] = {"origin/x", M, FREE},
-    [NSI_JOINT_ORIGIN + 1] = {"origin/y", M, FREE},
-    [NSI_JOINT_ORIGIN + 2] = {"origin/z", M, FREE},
-    [NSI_JOINT_ROTATION] = {"origin/rx", RAD, FREE},
-    [NSI_JOINT_ROTATION + 1] = {"origin/ry", RAD, FREE},
-    [NSI_JOINT_ROTATION + 2] = {"origin/rz", RAD, FREE},
-    [NSI_JOINT_AXIS] = {"axis/x", NONE, FREE},
-    [NSI_JOINT_AXIS + 1] = {"axis/y", NONE, FREE},
-    [NSI_JOINT_AXIS + 2] = {"axis/z", NONE, FREE},
-    [NSI_JOINT_STIFFNESS] = {"stiffness", FORCE_Q, NOT_NEGATIVE},
-    [NSI_JOINT_REST] = {"rest", Q, FREE},
-    [NSI_JOINT_DAMPING] = {"damping", FORCE_QD, NOT_NEGATIVE},
-    [NSI_JOINT_FRICTION] = {"friction", FORCE, NOT_NEGATIVE},
-    [NSI_JOINT_FRICTION_VELOCITY] = {"friction_velocity", QD, POSITIVE},
-    [NSI_JOINT_ARMATURE] = {"armature", Q_MASS, NOT_NEGATIVE},
-    [NSI_JOINT_LOWER] = {"lower", Q, FREE},
-    [NSI_JOINT_UPPER] = {"upper", Q, FREE},
-    [NSI_JOINT_LIMIT_STIFFNESS] = {"limit_stiffness", FORCE_Q, NOT_NEGATIVE},
-    [NSI_JOINT_LIMIT_DAMPING] = {"limit_damping", FORCE_QD, NOT_NEGATIVE},
+    [NSI_LINK_MASS] = {"mass", KG, MOMENT, NS_PARAM_MASS, false},
+    [NSI_LINK_COM] = {"com/x", M, INERTIA, NS_PARAM_COM, false},
+    [NSI_LINK_COM + 1] = {"com/y", M, INERTIA, NS_PARAM_COM, false},
+    [NSI_LINK_COM + 2] = {"com/z", M, INERTIA, NS_PARAM_COM, false},
+    [NSI_LINK_INERTIA] = {"inertia/xx", KG_M2, MOMENT, NS_PARAM_INERTIA, false},
+    [NSI_LINK_INERTIA + 1] = {"inertia/yy", KG_M2, MOMENT, NS_PARAM_INERTIA, false},
+    [NSI_LINK_INERTIA + 2] = {"inertia/zz", KG_M2, MOMENT, NS_PARAM_INERTIA, false},
+    [NSI_LINK_INERTIA + 3] = {"inertia/xy", KG_M2, INERTIA, NS_PARAM_INERTIA, false},
+    [NSI_LINK_INERTIA + 4] = {"inertia/xz", KG_M2, INERTIA, NS_PARAM_INERTIA, false},
+    [NSI_LINK_INERTIA + 5] = {"inertia/yz", KG_M2, INERTIA, NS_PARAM_INERTIA, false},
+    [NSI_JOINT_ORIGIN] = {"origin/x", M, FREE, NS_PARAM_JOINT_ORIGIN, false},
+    [NSI_JOINT_ORIGIN + 1] = {"origin/y", M, FREE, NS_PARAM_JOINT_ORIGIN, false},
+    [NSI_JOINT_ORIGIN + 2] = {"origin/z", M, FREE, NS_PARAM_JOINT_ORIGIN, false},
+    [NSI_JOINT_ROTATION] = {"origin/rx", RAD, FREE, NS_PARAM_JOINT_ROTATION, false},
+    [NSI_JOINT_ROTATION + 1] = {"origin/ry", RAD, FREE, NS_PARAM_JOINT_ROTATION, false},
+    [NSI_JOINT_ROTATION + 2] = {"origin/rz", RAD, FREE, NS_PARAM_JOINT_ROTATION, false},
+    [NSI_JOINT_AXIS] = {"axis/x", NONE, FREE, NS_PARAM_JOINT_AXIS, false},
+    [NSI_JOINT_AXIS + 1] = {"axis/y", NONE, FREE, NS_PARAM_JOINT_AXIS, false},
+    [NSI_JOINT_AXIS + 2] = {"axis/z", NONE, FREE, NS_PARAM_JOINT_AXIS, false},
+    [NSI_JOINT_STIFFNESS] = {"stiffness", FORCE_Q, NOT_NEGATIVE, NS_PARAM_JOINT_STIFFNESS, true},
+    [NSI_JOINT_REST] = {"rest", Q, FREE, NS_PARAM_JOINT_REST, false},
+    [NSI_JOINT_DAMPING] = {"damping", FORCE_QD, NOT_NEGATIVE, NS_PARAM_JOINT_DAMPING, true},
+    [NSI_JOINT_FRICTION] = {"friction", FORCE, NOT_NEGATIVE, NS_PARAM_JOINT_FRICTION, true},
+    [NSI_JOINT_FRICTION_VELOCITY] = {"friction_velocity", QD, POSITIVE,
+                                     NS_PARAM_JOINT_FRICTION_VELOCITY, false},
+    [NSI_JOINT_ARMATURE] = {"armature", Q_MASS, NOT_NEGATIVE, NS_PARAM_JOINT_ARMATURE, true},
+    [NSI_JOINT_LOWER] = {"lower", Q, FREE, NS_PARAM_JOINT_LOWER, false},
+    [NSI_JOINT_UPPER] = {"upper", Q, FREE, NS_PARAM_JOINT_UPPER, false},
+    [NSI_JOINT_LIMIT_STIFFNESS] = {"limit_stiffness", FORCE_Q, NOT_NEGATIVE,
+                                   NS_PARAM_JOINT_LIMIT_STIFFNESS, true},
+    [NSI_JOINT_LIMIT_DAMPING] = {"limit_damping", FORCE_QD, NOT_NEGATIVE,
+                                 NS_PARAM_JOINT_LIMIT_DAMPING, true},
 };
 
 // Units of a joint that turns and of one that slides.
@@ -140,7 +145,13 @@ ns_param nsi_link_param(const nsi_link* link, uint32_t k, char name[NSI_PARAM_NA
              of_link ? link->def.name : link->def.joint, row->name);
     const ns_joint_info* info = ns_joint_type_info(link->def.joint_type);
     bool slides = info->has_axis && info->nlinear == 1;
-    return make_param(link_value(link, k), unit_names[row->unit][slides], row->rule);
+    ns_param param = make_param(link_value(link, k), unit_names[row->unit][slides], row->rule);
+    param.kind = row->kind;
+    param.may_vanish = row->may_vanish;
+    while (k > param.component && link_rows[k - param.component - 1].kind == row->kind) {
+        param.component++;
+    }
+    return param;
 }
 
 ns_param nsi_actuator_param(const nsi_actuator* actuator, uint32_t k,
@@ -150,12 +161,20 @@ ns_param nsi_actuator_param(const nsi_actuator* actuator, uint32_t k,
     const ns_actuator_def* def = &actuator->def;
     double value = k == NSI_ACTUATOR_GEAR ? def->gear : k == NSI_ACTUATOR_KP ? def->kp : def->kd;
     snprintf(name, NSI_PARAM_NAME_SIZE, "actuator/%s/%s", def->name, names[k]);
-    return make_param(value, "", k == NSI_ACTUATOR_GEAR ? FREE : NOT_NEGATIVE);
+    static const ns_param_kind kinds[] = {NS_PARAM_ACTUATOR_GEAR, NS_PARAM_ACTUATOR_KP,
+                                          NS_PARAM_ACTUATOR_KD};
+    ns_param param = make_param(value, "", k == NSI_ACTUATOR_GEAR ? FREE : NOT_NEGATIVE);
+    param.kind = kinds[k];
+    param.may_vanish = k != NSI_ACTUATOR_GEAR;
+    return param;
 }
 
 ns_param nsi_gravity_param(const ns_world_def* world, uint32_t k, char name[NSI_PARAM_NAME_SIZE]) {
     snprintf(name, NSI_PARAM_NAME_SIZE, "world/gravity/%c", "xyz"[k]);
-    return make_param(world->gravity[k], "m/s^2", FREE);
+    ns_param param = make_param(world->gravity[k], "m/s^2", FREE);
+    param.kind = NS_PARAM_GRAVITY;
+    param.component = k;
+    return param;
 }
 
 // ---- geometries and pairs --------------------------------------------------------------------
@@ -195,12 +214,22 @@ ns_param nsi_geom_param(const nsi_geom* geom, uint32_t k, char name[NSI_PARAM_NA
     bool size = k >= NSI_GEOM_SIZE;
     snprintf(name, NSI_PARAM_NAME_SIZE, "geom/%s/%s", def->name,
              size ? row->names[k - NSI_GEOM_SIZE] : origin[k]);
+    ns_param param;
     if (size) {
         uint32_t i = k - NSI_GEOM_SIZE;
-        return make_param(def->size[i], row->unit, row->rules[i]);
+        param = make_param(def->size[i], row->unit, row->rules[i]);
+        param.kind = NS_PARAM_GEOM_SIZE;
+        param.component = i;
+    } else if (k < NSI_GEOM_ROTATION) {
+        param = make_param(def->pose.position[k], "m", FREE);
+        param.kind = NS_PARAM_GEOM_ORIGIN;
+        param.component = k;
+    } else {
+        param = make_param(0.0, "rad", FREE);
+        param.kind = NS_PARAM_GEOM_ROTATION;
+        param.component = k - NSI_GEOM_ROTATION;
     }
-    return k < NSI_GEOM_ROTATION ? make_param(def->pose.position[k], "m", FREE)
-                                 : make_param(0.0, "rad", FREE);
+    return param;
 }
 
 // The rule of a contact law's parameter.
@@ -219,6 +248,9 @@ ns_param nsi_contact_param(const nsi_contact* contact, uint32_t k, char name[NSI
         make_param(nsi_contact_value(&contact->def, row), row->unit, contact_rule(row));
     param.lower = row->lower, param.upper = row->upper;
     if (isfinite(row->lower) && isfinite(row->upper)) param.transform = NS_TRANSFORM_BOX;
+    param.kind = NS_PARAM_CONTACT;
+    param.component = k;
+    param.may_vanish = row->may_vanish;
     return param;
 }
 

@@ -184,19 +184,6 @@ static ns_status add_own_number(ns_parameters* v, const request* r, ns_error* er
     return status == NS_OK ? push_item(v, &item, r, error) : status;
 }
 
-// A parameter that may well be 0, unlike a mass or a length: its bound must be within reach, and it must
-// be possible to leave it again.
-static bool may_vanish(const char* name) {
-    static const char* const ends[] = {"/damping", "/friction",  "/armature", "/limit_damping",
-                                       "/mu",      "/mu_static", "/kp",       "/kd"};
-    size_t size = strlen(name);
-    for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
-        size_t end = strlen(ends[k]);
-        if (size > end && strcmp(name + size - end, ends[k]) == 0) return true;
-    }
-    return strncmp(name, "joint/", 6) == 0 && strstr(name, "stiffness") != NULL;
-}
-
 // A parameter that another variant has, too: what it was asked for there holds here.
 static ns_status share_param(const ns_parameters* v, const request* r,
                              const nsi_variant_parameters* t, uint32_t param, uint32_t number,
@@ -230,11 +217,9 @@ static ns_status add_param(ns_parameters* v, const request* r, nsi_variant_param
     if (shared != NSI_NONE) return share_param(v, r, t, param, shared, error);
 
     // Masses and moments of inertia are positive even where the model's range is wider.
-    bool moment = p->transform == NS_TRANSFORM_INERTIA && strstr(p->name, "/inertia/") &&
-                  p->name[strlen(p->name) - 1] == p->name[strlen(p->name) - 2];
-    bool mass = p->transform == NS_TRANSFORM_INERTIA && !strstr(p->name, "/inertia/") &&
-                !strstr(p->name, "/com/");
-    bool logarithm = moment || mass || (p->transform == NS_TRANSFORM_LOG && !may_vanish(p->name));
+    bool moment = p->kind == NS_PARAM_INERTIA && p->component < 3; // xx yy zz
+    bool mass = p->kind == NS_PARAM_MASS;
+    bool logarithm = moment || mass || (p->transform == NS_TRANSFORM_LOG && !p->may_vanish);
     ns_parameter_info item = {.name = p->name,
                               .unit = p->unit,
                               .initial = or_else(r->how->initial, t->values[param]),
@@ -244,36 +229,24 @@ static ns_status add_param(ns_parameters* v, const request* r, nsi_variant_param
     return status == NS_OK ? push_item(v, &item, r, error) : status;
 }
 
-static bool begins_with_part(const char* name, const char* kind, const char* part) {
-    size_t size = strlen(kind);
-    if (strncmp(name, kind, size) != 0) return false;
-    return strncmp(name + size, part, strlen(part)) == 0 && name[size + strlen(part)] == '/';
-}
-
-// Does a parameter belong to a link that is fixed to the world, as the base of a robot often is?
-static bool is_welded(const ns_model* model, const char* name) {
-    for (uint32_t k = 0; k < ns_model_get_sizes(model).nlink; k++) {
-        const ns_link_def* link = ns_model_link(model, k);
-        if (!begins_with_part(name, "link/", link->name) &&
-            !begins_with_part(name, "joint/", link->joint)) {
-            continue;
-        }
-        for (uint32_t up = k; up != UINT32_MAX; up = ns_model_link_parent(model, up)) {
-            if (ns_joint_type_info(ns_model_link(model, up)->joint_type)->nv > 0) return false;
-        }
-        return true;
+// Does a parameter belong to a link that is fixed to the world, as the base of a robot often is, or to
+// its joint?
+static bool is_welded(const ns_model* model, const ns_param* param) {
+    if (param->kind > NS_PARAM_JOINT_LIMIT_DAMPING) return false;
+    for (uint32_t up = param->owner; up != UINT32_MAX; up = ns_model_link_parent(model, up)) {
+        if (ns_joint_type_info(ns_model_link(model, up)->joint_type)->nv > 0) return false;
     }
-    return false;
+    return true;
 }
 
 // All parameters of a variant that match; globs pass over welded links.
 static ns_status add_matches(ns_parameters* v, const request* r, nsi_variant_parameters* t,
                              bool* found, ns_error* error) {
     for (uint32_t i = 0; i < t->nparam; i++) {
-        const char* name = ns_model_param(t->variant.model, i)->name;
-        if (!ns_glob_match(r->name, name)) continue;
+        const ns_param* param = ns_model_param(t->variant.model, i);
+        if (!ns_glob_match(r->name, param->name)) continue;
         *found = true;
-        if (strcmp(name, r->name) != 0 && is_welded(t->variant.model, name)) continue;
+        if (strcmp(param->name, r->name) != 0 && is_welded(t->variant.model, param)) continue;
         ns_status status = add_param(v, r, t, i, error);
         if (status != NS_OK) return status;
     }

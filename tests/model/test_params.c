@@ -246,13 +246,53 @@ static void patterns_are_quick(void** state) {
     assert_false(ns_glob_match(pattern, name));
 }
 
+// Kind, owner and component say what a name says, so that nobody needs to read names.
+static void kinds_and_owners(void** state) {
+    (void)state;
+    static const struct {
+        const char* name;
+        ns_param_kind kind;
+        uint32_t component;
+        bool may_vanish;
+    } rows[] = {{"link/%s/mass", NS_PARAM_MASS, 0, false},
+                {"link/%s/com/z", NS_PARAM_COM, 2, false},
+                {"link/%s/inertia/xx", NS_PARAM_INERTIA, 0, false},
+                {"link/%s/inertia/yz", NS_PARAM_INERTIA, 5, false},
+                {"joint/%s/origin/y", NS_PARAM_JOINT_ORIGIN, 1, false},
+                {"joint/%s/origin/rx", NS_PARAM_JOINT_ROTATION, 0, false},
+                {"joint/%s/axis/z", NS_PARAM_JOINT_AXIS, 2, false},
+                {"joint/%s/stiffness", NS_PARAM_JOINT_STIFFNESS, 0, true},
+                {"joint/%s/rest", NS_PARAM_JOINT_REST, 0, false},
+                {"joint/%s/damping", NS_PARAM_JOINT_DAMPING, 0, true},
+                {"joint/%s/friction_velocity", NS_PARAM_JOINT_FRICTION_VELOCITY, 0, false},
+                {"joint/%s/limit_damping", NS_PARAM_JOINT_LIMIT_DAMPING, 0, true}};
+    ns_model* model = make_model();
+    for (uint32_t link = 0; link < ns_model_get_sizes(model).nlink; link++) {
+        const ns_link_def* def = ns_model_link(model, link);
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+            char name[200];
+            bool of_link = rows[k].kind <= NS_PARAM_INERTIA;
+            snprintf(name, sizeof name, rows[k].name, of_link ? def->name : def->joint);
+            const ns_param* param = ns_model_param(model, ns_model_find_param(model, name));
+            assert_non_null(param);
+            assert_int_equal(param->kind, rows[k].kind);
+            assert_int_equal(param->owner, link);
+            assert_int_equal(param->component, rows[k].component);
+            assert_int_equal(param->may_vanish, rows[k].may_vanish);
+        }
+    }
+    const ns_param* gravity = ns_model_param(model, ns_model_find_param(model, "world/gravity/z"));
+    assert_int_equal(gravity->kind, NS_PARAM_GRAVITY);
+    assert_int_equal(gravity->component, 2);
+    assert_int_equal(gravity->owner, UINT32_MAX);
+    ns_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_number_is_registered),
-        cmocka_unit_test(unknown_names_are_not_found),
-        cmocka_unit_test(patterns_match),
-        cmocka_unit_test(random_patterns_match),
-        cmocka_unit_test(patterns_are_quick),
+        cmocka_unit_test(every_number_is_registered),  cmocka_unit_test(kinds_and_owners),
+        cmocka_unit_test(unknown_names_are_not_found), cmocka_unit_test(patterns_match),
+        cmocka_unit_test(random_patterns_match),       cmocka_unit_test(patterns_are_quick),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
