@@ -1,4 +1,4 @@
-// The inside of a fit: what load.c puts together, run.c optimises and conclude.c writes.
+// The inside of a fit: what assemble.c puts together, fit_run.c optimises and save.c writes.
 
 #ifndef NSI_FIT_FIT_STATE_H
 #define NSI_FIT_FIT_STATE_H
@@ -77,7 +77,7 @@ ns_status nsi_fit_load(const char* path, uint32_t threads, const nsi_fit_changes
 ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes* changes,
                        ns_fit** out, ns_error* error);
 
-// ---- conclude.c: files of a result ---------------------------------------------------------------
+// ---- save.c: files of a result ---------------------------------------------------------------
 
 // "folder/name", to be freed; NULL: out of memory.
 char* nsi_fit_join(const ns_fit* fit, const char* folder, const char* name);
@@ -109,6 +109,10 @@ ns_status nsi_fit_make_teacher(ns_fit* fit, ns_error* error);
 
 // How the fit's predictions are made.
 nsi_predict_options nsi_fit_predict_options(const ns_fit* fit);
+
+// Predictions of a set of recordings from where the fit began or stands; nothing without such a set.
+ns_status nsi_fit_score(const ns_fit* fit, nsi_role role, bool after, nsi_score* out,
+                        ns_error* error);
 
 // The answer for the point where a fit stands.
 // @param evaluator  of the last stage, at its end; NULL when it was not reached

@@ -1,0 +1,141 @@
+// The result of a fit: what was fitted, estimates with errors, and scores.
+
+#include "fit/fit_state.h"
+#include "fit/uncertainty.h"
+
+#include <math.h>
+#include <stdio.h>
+
+// "LSTM of 16, next state"
+static void describe_learned(const nsi_learned* l, char* text, size_t size) {
+    int used = snprintf(text, size, "%s",
+                        l->kind == NS_LEARNED_LSTM ? "LSTM of "
+                        : l->nhidden == 0          ? "linear map"
+                                                   : "feed-forward network of ");
+    for (uint32_t k = 0; k < l->nhidden && used > 0 && (size_t)used < size; k++) {
+        used +=
+            snprintf(text + used, size - (size_t)used, "%s%u", k > 0 ? " and " : "", l->hidden[k]);
+    }
+    if (used > 0 && (size_t)used < size) {
+        snprintf(text + used, size - (size_t)used, ", %s",
+                 l->integrate   ? l->increment ? "increments of velocities" : "next velocities"
+                 : l->increment ? "increments"
+                                : "next state");
+    }
+}
+
+// "butter.xml", or all of the plan's variants one after the other; NULL: out of memory.
+static const char* describe_model(ns_fit* f) {
+    nsi_text_builder text = {.allocator = f->allocator};
+    if (f->plan->model) return f->plan->model;
+    for (uint32_t k = 0; k < f->plan->variants.count; k++) {
+        nsi_text_add(&text, "%s%s", k > 0 ? ", " : "", f->plan->variants.data[k].model);
+    }
+    const char* kept =
+        text.failed ? NULL : nsi_arena_string(&f->answer.arena, text.text.data, text.text.count);
+    nsi_array_free(&text.allocator, &text.text);
+    return kept;
+}
+
+static ns_status describe_fit(ns_fit* f, ns_error* error) {
+    static const char* const states[] = {"free start states", "start states as recorded",
+                                         "start states tied to the window before"};
+    const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
+    ns_system_sizes sizes = ns_system_get_sizes(f->system);
+    char text[300], step[200];
+    double period = ns_dataset_period(f->data[NSI_ROLE_TRAIN]);
+    if (f->plan->learned) {
+        describe_learned(f->plan->learned, step, sizeof step);
+    } else {
+        snprintf(step, sizeof step, "%s, steps of %g ms",
+                 ns_choice_help(&ns_integrators, (int)sizes.integrator), sizes.timestep * 1e3);
+    }
+    char noise[60] = "";
+    if (f->plan->noise > 0.0) {
+        snprintf(noise, sizeof noise, "; noise of %g added to training data", f->plan->noise);
+    }
+    snprintf(text, sizeof text, "%s, samples every %g ms; %s%s; seed %llu", step, period * 1e3,
+             states[last->windows.initial_state], noise, (unsigned long long)f->plan->seed);
+    nsi_result* a = &f->answer;
+    a->setting = nsi_arena_string(&a->arena, text, strlen(text));
+    a->title = f->plan->title;
+    a->citation = f->plan->citation;
+    a->model = describe_model(f);
+    a->treatment = ns_dataset_treatment(f->data[NSI_ROLE_TRAIN]);
+    a->noise_known = true;
+    for (uint32_t k = 0; k < ns_dataset_channel_count(f->data[NSI_ROLE_TRAIN]); k++) {
+        const ns_channel* channel = ns_dataset_channel(f->data[NSI_ROLE_TRAIN], k);
+        if (channel->weight > 0.0 && !(channel->sigma > 0.0)) a->noise_known = false;
+    }
+    a->nweight = 0;
+    for (uint32_t k = 0; k < f->plan->stages.count; k++) {
+        if (nsi_optimises_weights(f->plan->stages.data[k].windows.optimise)) a->nweight = f->nw;
+    }
+    return a->setting && a->model ? NS_OK : nsi_fail_nomem(error);
+}
+
+// A text of the answer's own: it may outlive the fit.
+static bool own_text(nsi_result* a, const char** text) {
+    if (*text) *text = nsi_arena_string(&a->arena, *text, strlen(*text));
+    return *text != NULL;
+}
+
+static ns_status own_texts(nsi_result* a, ns_error* error) {
+    bool ok = own_text(a, &a->title) && own_text(a, &a->citation) && own_text(a, &a->model);
+    ok = ok && own_text(a, &a->treatment);
+    for (uint32_t k = 0; ok && k < a->estimates.count; k++) {
+        nsi_estimate* estimate = &a->estimates.data[k];
+        ok = own_text(a, &estimate->name) && (!estimate->unit || own_text(a, &estimate->unit));
+    }
+    for (uint32_t k = 0; ok && k < a->coefficients.count; k++) {
+        ok =
+            own_text(a, &a->coefficients.data[k].set) && own_text(a, &a->coefficients.data[k].name);
+    }
+    for (int role = 0; ok && role < 2 * NSI_ROLES; role++) {
+        nsi_score* s = role < NSI_ROLES ? &a->before[role] : &a->after[role - NSI_ROLES];
+        for (uint32_t k = 0; ok && k < s->nmeasure; k++) {
+            ok = own_text(a, &s->measures[k].name) && own_text(a, &s->measures[k].unit);
+        }
+    }
+    return ok ? NS_OK : nsi_fail_nomem(error);
+}
+
+ns_status nsi_fit_get_result(ns_fit* f, nsi_objective* e, ns_error* error) {
+    nsi_result* a = &f->answer;
+    size_t scratch = nsi_parameters_scratch(f->variables);
+    double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + scratch + 1) * sizeof(double));
+    if (!v) return nsi_fail_nomem(error);
+    nsi_parameters_from_z(f->variables, f->z, v, NULL, v + f->nz);
+    ns_status status = describe_fit(f, error);
+    if (status == NS_OK) status = nsi_list_estimates(f->variables, v, a, error);
+    if (status == NS_OK) status = nsi_list_coefficients(f->system, f->w0, f->w, a, error);
+    nsi_free(&f->allocator, v);
+
+    // Errors at the end of the last stage, then predictions.
+    const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
+    if (status == NS_OK && e) {
+        status = nsi_judge_estimates(f->variables, f->system, last->windows.optimise, e, a, error);
+    }
+    for (int role = 0; role < NSI_ROLES && status == NS_OK; role++) {
+        status = nsi_fit_score(f, (nsi_role)role, false, &a->before[role], error);
+        if (status == NS_OK) {
+            status = nsi_fit_score(f, (nsi_role)role, true, &a->after[role], error);
+        }
+    }
+    return status == NS_OK ? own_texts(a, error) : status;
+}
+
+const char* ns_fit_title(const ns_fit* f) {
+    return f->plan->title;
+}
+
+bool ns_fit_estimate(const ns_fit* f, const char* name, double* value, double* error) {
+    for (uint32_t k = 0; k < f->answer.estimates.count; k++) {
+        const nsi_estimate* estimate = &f->answer.estimates.data[k];
+        if (strcmp(estimate->name, name) != 0) continue;
+        if (value) *value = estimate->value;
+        if (error) *error = estimate->standard_error;
+        return true;
+    }
+    return false;
+}

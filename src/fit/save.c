@@ -1,0 +1,198 @@
+// Files of a result: the fitted model with its weights, the report, and what they refer to.
+
+#include "fit/fit_report.h"
+#include "io/file.h"
+#include "io/hybrid_file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+char* nsi_fit_join(const ns_fit* f, const char* folder, const char* name) {
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char* path = nsi_alloc(&f->allocator, size);
+    if (path) snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+ns_status nsi_fit_write_text(const ns_fit* f, const char* folder, const char* name,
+                             const ns_text* text, ns_error* error) {
+    char* path = nsi_fit_join(f, folder, name);
+    ns_status status = path ? nsi_file_write(path, text->data, text->size, &f->allocator, error)
+                            : nsi_fail_nomem(error);
+    nsi_free(&f->allocator, path);
+    return status;
+}
+
+ns_status nsi_fit_set_parameter(const ns_fit* f, nsi_hybrid_parameters* to, const ns_model* robot,
+                                const char* name, double value, ns_error* error) {
+    const ns_param* param = ns_model_param(robot, ns_model_find_param(robot, name));
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < to->count; k++) {
+        if (strcmp(to->data[k].pattern, name) == 0) continue;
+        to->data[kept++] = to->data[k];
+    }
+    to->count = kept;
+    nsi_hybrid_parameter parameter = {.pattern = name,
+                                      .value = fmin(fmax(value, param->lower), param->upper)};
+    bool done = nsi_array_push(&f->allocator, to, parameter);
+    return done ? NS_OK : nsi_fail_nomem(error);
+}
+
+// Value of a free parameter of a variant; NULL: it has none of this name.
+static const double* find_value(const ns_fit* f, const double* p, uint32_t variant,
+                                const char* name) {
+    const char* const* names = nsi_parameters_param_names(f->variables, variant);
+    for (uint32_t k = 0; k < nsi_parameters_param_count(f->variables, variant); k++) {
+        if (strcmp(names[k], name) == 0) return &p[f->problem->param_at[variant] + k];
+    }
+    return NULL;
+}
+
+static bool is_given(const nsi_hybrid_parameters* parameters, const char* name) {
+    for (uint32_t k = 0; k < parameters->count; k++) {
+        if (ns_glob_match(parameters->data[k].pattern, name)) return true;
+    }
+    return false;
+}
+
+// Can a value stand among those of all variants? Not when one that has a parameter of this name has
+// another value, as formulas may differ and globs pass over a link that is fixed in one of them; nor
+// when it has one of its own in the file, which would hide it.
+static bool is_common(const ns_fit* f, const nsi_hybrid* file, const double* p, const char* name,
+                      double value) {
+    for (uint32_t k = 0; k < f->nvariant; k++) {
+        const ns_model* robot = ns_hybrid_model(f->variants[k].hybrid);
+        if (ns_model_find_param(robot, name) == NSI_NONE) continue;
+        const double* other = find_value(f, p, k, name);
+        if (!other || *other != value) return false;
+        if (file->variants.count > 0 && is_given(&file->variants.data[k].parameters, name)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// What was found, for all variants together where it is the same.
+static ns_status set_parameters(const ns_fit* f, nsi_hybrid* file, ns_error* error) {
+    size_t np = f->problem->param_at[f->nvariant], scratch = nsi_parameters_scratch(f->variables);
+    double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + np + scratch + 1) * sizeof(double));
+    if (!v) return nsi_fail_nomem(error);
+    double* p = v + f->nz;
+    nsi_parameters_from_z(f->variables, f->z, v, NULL, p + np);
+    for (uint32_t m = 0; m < f->nvariant; m++) {
+        nsi_parameters_params(f->variables, m, v, p + f->problem->param_at[m], NULL, p + np);
+    }
+    ns_status status = NS_OK;
+    for (uint32_t m = 0; m < f->nvariant; m++) {
+        const char* const* names = nsi_parameters_param_names(f->variables, m);
+        const ns_model* robot = ns_hybrid_model(f->variants[m].hybrid);
+        for (uint32_t k = 0; k < nsi_parameters_param_count(f->variables, m); k++) {
+            double value = p[f->problem->param_at[m] + k];
+            nsi_hybrid_parameters* to = is_common(f, file, p, names[k], value)
+                                            ? &file->parameters
+                                            : &file->variants.data[m].parameters;
+            if (status == NS_OK) {
+                status = nsi_fit_set_parameter(f, to, robot, names[k], value, error);
+            }
+        }
+    }
+    nsi_free(&f->allocator, v);
+    return status;
+}
+
+// The model that was fitted, as it was.
+static ns_status begin_model(const ns_fit* f, nsi_hybrid* file, ns_error* error) {
+    nsi_fit_spec* plan = f->plan;
+    const char* model = plan->model ? nsi_fit_spec_path(plan, plan->model) : NULL;
+    if (plan->model && !model) return nsi_fail_nomem(error);
+    if (model && ns_hybrid_is_path(model)) {
+        return nsi_hybrid_read(model, &f->allocator, file, error);
+    }
+    nsi_hybrid_init(&f->allocator, file);
+    file->robot = model;
+    for (uint32_t k = 0; k < f->nvariant && !model; k++) {
+        const nsi_fit_variant* v = &f->variants[k];
+        nsi_hybrid_variant variant = {.name = v->name, .files = v->files, .robot = v->robot};
+        if (!nsi_array_push(&f->allocator, &file->variants, variant)) return nsi_fail_nomem(error);
+    }
+    return NS_OK;
+}
+
+ns_status nsi_fit_write_model(const ns_fit* f, const char* folder, const char* name,
+                              const char* weights, ns_error* error) {
+    nsi_fit_spec* plan = f->plan;
+    nsi_hybrid file = {0};
+    char* path = nsi_fit_join(f, folder, name);
+    ns_status status = path ? begin_model(f, &file, error) : nsi_fail_nomem(error);
+    if (status == NS_OK) status = set_parameters(f, &file, error);
+    if (status == NS_OK) {
+        if (plan->blueprint) file.blueprint = nsi_fit_spec_path(plan, plan->blueprint);
+        if (weights) file.weights = weights;
+        if (plan->contact >= 0) file.contact = plan->contact;
+        file.integrator = (int)ns_system_get_sizes(f->system).integrator;
+        file.timestep = f->timestep;
+        if (plan->learned) { // nothing of the physics counts
+            file.learned = plan->learned;
+            file.parameters.count = 0;
+            file.contact = file.integrator = -1;
+        }
+        file.ground = file.ground || plan->ground;
+        file.self_collision = file.self_collision || plan->self_collision;
+        if (plan->blueprint && !file.blueprint) status = nsi_fail_nomem(error);
+    }
+    if (status == NS_OK) status = nsi_hybrid_write(path, &file, &f->allocator, error);
+    nsi_hybrid_free(&file);
+    nsi_free(&f->allocator, path);
+    return status;
+}
+
+typedef ns_status report_renderer(const ns_report* report, ns_text* out, ns_error* error);
+
+static ns_status write_rendered(const ns_fit* f, const ns_report* report, report_renderer* render,
+                                const char* folder, const char* name, ns_error* error) {
+    ns_text text = {0};
+    ns_status status = render(report, &text, error);
+    if (status == NS_OK) status = nsi_fit_write_text(f, folder, name, &text, error);
+    ns_text_free(&text);
+    return status;
+}
+
+ns_status nsi_fit_write_report(const ns_fit* f, const ns_report* report, const char* folder,
+                               ns_error* error) {
+    ns_status status = write_rendered(f, report, ns_report_json, folder, "result.json", error);
+    if (status != NS_OK) return status;
+    return write_rendered(f, report, ns_report_html, folder, "report.html", error);
+}
+
+// Recordings beside predictions as a table, and the report for machines and people.
+static ns_status write_report(const ns_fit* f, const char* folder, ns_error* error) {
+    nsi_traces traces = {0};
+    ns_report* report = NULL;
+    char* path = nsi_fit_join(f, folder, "predictions.csv");
+    ns_status status = path ? nsi_traces_make(f, &traces, error) : nsi_fail_nomem(error);
+    if (status == NS_OK) status = nsi_traces_write(&traces, f, path, error);
+    if (status == NS_OK) status = nsi_fit_report(f, &traces, &report, error);
+    if (status == NS_OK) status = nsi_fit_write_report(f, report, folder, error);
+    ns_report_free(report);
+    nsi_traces_free(&traces);
+    nsi_free(&f->allocator, path);
+    return status;
+}
+
+ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
+    }
+    ns_status status = NS_OK;
+    char* weights = f->nw > 0 ? nsi_fit_join(f, folder, "weights.safetensors") : NULL;
+    if (f->nw > 0) {
+        status = weights ? ns_system_save_weights(f->system, f->w, weights, error)
+                         : nsi_fail_nomem(error);
+    }
+    if (status == NS_OK) status = nsi_fit_write_model(f, folder, "fitted.yaml", weights, error);
+    if (status == NS_OK) status = write_report(f, folder, error);
+    nsi_free(&f->allocator, weights);
+    return status;
+}

@@ -1,0 +1,33 @@
+// Scores of a fit: open-loop predictions of each set of recordings, before and after.
+
+#include "fit/fit_state.h"
+
+nsi_predict_options nsi_fit_predict_options(const ns_fit* f) {
+    return (nsi_predict_options){.history = f->plan->history,
+                                 .origins = f->plan->origins,
+                                 .after = f->plan->after,
+                                 .adapt = {f->adapt, f->adapt_deviations, f->nadapt},
+                                 .smoothing = f->plan->stages.data[0].windows.smoothing,
+                                 .horizons = f->plan->horizons.data,
+                                 .nhorizon = f->plan->horizons.count,
+                                 .errors = f->errors,
+                                 .nerror = f->nerror,
+                                 .measures = f->measures,
+                                 .nmeasure = f->nmeasure,
+                                 .threads = f->threads};
+}
+
+ns_status nsi_fit_score(const ns_fit* f, nsi_role role, bool after, nsi_score* out,
+                        ns_error* error) {
+    if (!f->data[role]) return NS_OK;
+    nsi_predict_options options = nsi_fit_predict_options(f);
+    nsi_prediction prediction = {0};
+    ns_status status = nsi_predict(f->problem, f->data[role], after ? f->z : f->z0,
+                                   after ? f->w : f->w0, &options, &prediction, error);
+    if (status != NS_OK) return status;
+    *out = prediction.score;
+    prediction.score.horizons = NULL;
+    prediction.score.measures = NULL;
+    nsi_prediction_free(&prediction);
+    return NS_OK;
+}
