@@ -297,7 +297,7 @@ static ns_status run_from(const grid* g, worker* w, uint32_t cell, ns_error* err
 // Local optimisations of a run: a search has one for each start and stage.
 static uint32_t count_runs(const ns_fit* fit) {
     uint32_t runs = 0;
-    bool searches = fit->plan->search.method != NSI_SEARCH_NONE;
+    bool searches = fit->plan->search.solver != NULL;
     for (uint32_t k = 0; k < fit->answer.phases.count; k++) {
         bool search = searches && k == 0;
         runs += search ? fit->answer.phases.data[k].iterations * fit->plan->stages.count : 1;

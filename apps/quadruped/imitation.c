@@ -3,7 +3,8 @@
 #include "quadruped/imitation.h"
 
 #include "neuralsim/program.h"
-#include "solver/solvers.h"
+#include "neuralsim/random.h"
+#include "neuralsim/solver.h"
 
 #include <math.h>
 
@@ -223,19 +224,15 @@ ns_status quad_imitate(quad_policy* policy, const quad_demonstrations* lessons,
     }
 
     // Train by Adam on random batches; the last part of the demonstrations is held out.
-    const uint32_t n = policy->nweight;
-    nsi_adam_state state = {
-        .m = quad_alloc_zeroed(&policy->allocator, 2 * (size_t)n * sizeof(double))};
-    ns_status status = state.m ? build(&t, error) : quad_fail_nomem(error);
+    ns_status status = build(&t, error);
     if (status == NS_OK) {
         set_scales(policy, lessons, t.ntrain);
-        state.v = state.m + n;
-        nsi_adam_options adam = nsi_default_adam_options();
-        adam.rate = chosen.rate;
-        adam.max_iterations = chosen.iterations;
-        nsi_outcome outcome;
-        status = nsi_adam(n, policy->weights, &state, objective, NULL, &t, &adam, &outcome, error);
-        if (status == NS_OK && outcome.finish == NSI_FINISH_FAILED) {
+        ns_solver_problem problem = {.n = policy->nweight, .cost = objective, .context = &t};
+        ns_solver_options adam = {.learning_rate = chosen.rate,
+                                  .max_iterations = chosen.iterations};
+        ns_solver_result result;
+        status = ns_minimise("adam", &problem, &adam, policy->weights, &result, error);
+        if (status == NS_OK && result.finish == NS_FINISH_FAILED) {
             status = quad_fail(error, NS_ERR_NONFINITE,
                                "imitation cannot begin: lessons or weights are not finite");
         }
@@ -251,6 +248,5 @@ ns_status quad_imitate(quad_policy* policy, const quad_demonstrations* lessons,
     ns_program_free(t.value);
     ns_program_free(t.gradient);
     quad_free(&policy->allocator, t.work);
-    quad_free(&policy->allocator, state.m);
     return status;
 }

@@ -612,7 +612,7 @@ static double objective(void* context, const double* x, double* gradient) {
     return quad_tune_gradient(t, gradient) ? value : (double)NAN;
 }
 
-static bool observe(void* context, const nsi_progress* progress) {
+static bool observe(void* context, const ns_solver_progress* progress) {
     quad_tune* t = context;
     quad_policy_ready(t->policy);
     return t->observe &&
@@ -621,23 +621,18 @@ static bool observe(void* context, const nsi_progress* progress) {
 
 ns_status quad_tune_run(quad_tune* t, quad_tune_observer* observer, void* context,
                         ns_error* error) {
-    const uint32_t n = t->policy->nweight;
     t->observe = observer;
     t->context = context;
-    nsi_adam_state state = {.m = quad_alloc_zeroed(&t->allocator, 2 * (size_t)n * sizeof(double))};
-    if (!state.m) return quad_fail_nomem(error);
-    state.v = state.m + n;
-    nsi_adam_options adam = nsi_default_adam_options();
-    adam.rate = t->options.rate;
-    adam.clip = t->options.clip;
-    adam.max_iterations = t->options.iterations;
-    nsi_outcome outcome;
-    ns_status status =
-        nsi_adam(n, t->policy->weights, &state, objective, observe, t, &adam, &outcome, error);
-    if (status == NS_OK && outcome.finish == NSI_FINISH_FAILED) {
+    ns_solver_problem problem = {
+        .n = t->policy->nweight, .cost = objective, .observe = observe, .context = t};
+    ns_solver_options adam = {.learning_rate = t->options.rate,
+                              .clip_norm = t->options.clip,
+                              .max_iterations = t->options.iterations};
+    ns_solver_result result;
+    ns_status status = ns_minimise("adam", &problem, &adam, t->policy->weights, &result, error);
+    if (status == NS_OK && result.finish == NS_FINISH_FAILED) {
         status = quad_fail(error, NS_ERR_NONFINITE,
                            "tuning cannot begin: all robots fall, or the gradient is not finite");
     }
-    quad_free(&t->allocator, state.m);
     return status;
 }

@@ -10,6 +10,7 @@
 #ifndef QUADRUPED_TUNING_H
 #define QUADRUPED_TUNING_H
 
+#include "neuralsim/solver.h"
 #include "quadruped/policy.h"
 #include "quadruped/walk.h"
 

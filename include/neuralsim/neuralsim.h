@@ -29,6 +29,7 @@
 #include "neuralsim/report.h"
 #include "neuralsim/residuals.h"
 #include "neuralsim/sim.h"
+#include "neuralsim/solver.h"
 #include "neuralsim/table.h"
 #include "neuralsim/tensors.h"
 #include "neuralsim/words.h"

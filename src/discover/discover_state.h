@@ -109,8 +109,8 @@ typedef struct nsi_watch {
 
 // Ask the observer; true: stop.
 bool nsi_watch_asks(nsi_watch* watch);
-// The same for nsi_lm(), whose context it is.
-bool nsi_watch_lm(void* watch, const nsi_progress* progress);
+// The same for nsi_objective_lm(), whose context it is.
+bool nsi_watch_lm(void* watch, const ns_solver_progress* progress);
 
 typedef struct nsi_workspace {
     ns_fit* fit;

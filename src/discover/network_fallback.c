@@ -4,7 +4,7 @@
 // are taken away one by one.
 
 #include "discover/discover_state.h"
-#include "sysid/lm.h"
+#include "sysid/gauss_newton.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -127,11 +127,8 @@ static ns_status train(school* s, pupil* p, const nsi_windows* windows, uint32_t
     if (!columns) return nsi_fail_nomem(s->error);
     ns_status status = seat(s, p, windows, true, columns, &e);
     if (status == NS_OK) {
-        nsi_lm_state state = {0};
-        nsi_lm_options options = nsi_default_lm_options();
-        options.max_iterations = iterations;
-        options.tolerance = 1e-5;
-        nsi_lm(e, &state, &options, nsi_watch_lm, s->d->watch);
+        ns_solver_options options = {.max_iterations = iterations, .tolerance = 1e-5};
+        nsi_objective_lm(e, &options, nsi_watch_lm, s->d->watch);
         memcpy(p->weights, nsi_objective_point(e).w, nw * sizeof(double));
     }
     nsi_objective_free(e);
@@ -145,10 +142,8 @@ static ns_status judge(school* s, pupil* p, const nsi_windows* windows, double* 
     ns_status status = seat(s, p, windows, false, NULL, &e);
     *out = INFINITY;
     if (status == NS_OK) {
-        nsi_lm_state state = {0};
-        nsi_lm_options options = nsi_default_lm_options();
-        options.max_iterations = 10;
-        if (isfinite(nsi_lm(e, &state, &options, nsi_watch_lm, s->d->watch).value) &&
+        ns_solver_options options = {.max_iterations = 10};
+        if (isfinite(nsi_objective_lm(e, &options, nsi_watch_lm, s->d->watch).value) &&
             isfinite(nsi_objective_cost(e))) {
             *out = nsi_objective_rms(e);
         }

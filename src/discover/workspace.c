@@ -3,7 +3,7 @@
 
 #include "discover/discover_state.h"
 
-#include "sysid/lm.h"
+#include "sysid/gauss_newton.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -461,7 +461,7 @@ double nsi_workspace_refit(nsi_workspace* b, const uint32_t* active, uint32_t n,
 
 // ---- other integrators -------------------------------------------------------------------------
 
-bool nsi_watch_lm(void* context, const nsi_progress* progress) {
+bool nsi_watch_lm(void* context, const ns_solver_progress* progress) {
     (void)progress;
     return nsi_watch_asks(context);
 }
@@ -493,11 +493,8 @@ static double* residuals_of(const nsi_workspace* b, const nsi_problem* problem,
             *(column < d->nz ? &p.z[column] : &p.w[column - d->nz]) += t->parts[i].sign * values[k];
         }
     }
-    nsi_lm_state state = {0};
-    nsi_lm_options options = nsi_default_lm_options();
-    options.max_iterations = 10;
-    options.damping = 1e-6;
-    nsi_outcome out = nsi_lm(e, &state, &options, nsi_watch_lm, b->watch);
+    ns_solver_options options = {.max_iterations = 10, .damping = 1e-6};
+    ns_solver_result out = nsi_objective_lm(e, &options, nsi_watch_lm, b->watch);
     double* kept = NULL;
     if (isfinite(out.value) && isfinite(nsi_objective_cost(e))) {
         const double* r = nsi_objective_residuals(e, count);

@@ -327,15 +327,17 @@ static ns_status check_stage(ns_fit* f, const nsi_stage* stage, const nsi_yaml_n
 
 static ns_status check_search(const ns_fit* f, ns_error* error) {
     const nsi_yaml_node* node = entry(f, "search");
-    if (f->plan->search.method == NSI_SEARCH_NONE) return NS_OK;
+    const ns_solver* solver = f->plan->search.solver;
+    if (!solver) return NS_OK;
     if (f->nz == 0) return fail_at(f, node, NS_ERR_PARSE, "a search needs `parameters`", error);
     for (uint32_t k = 0; k < f->nz; k++) {
         const ns_parameter_info* v = ns_parameters_at(f->variables, k);
         char what[400];
-        if (v->transform == NS_PARAMETER_INERTIA && f->plan->search.method == NSI_SEARCH_MLSL) {
+        if (v->transform == NS_PARAMETER_INERTIA && (solver->capabilities & NS_SOLVER_GRADIENT)) {
             snprintf(what, sizeof what,
-                     "mlsl cannot look for all ten inertial numbers of a link: %.200s; take hop",
-                     v->name);
+                     "%.60s cannot look for all ten inertial numbers of a link: %.200s; take"
+                     " basin_hopping",
+                     solver->name, v->name);
             return fail_at(f, node, NS_ERR_PARSE, what, error);
         }
         if (isfinite(v->lower) && isfinite(v->upper)) continue;
@@ -572,7 +574,7 @@ static bool only_scores(const ns_fit* f) {
     for (uint32_t k = 0; k < f->plan->stages.count; k++) {
         if (f->plan->stages.data[k].iterations > 0) return false;
     }
-    return f->plan->search.method == NSI_SEARCH_NONE;
+    return !f->plan->search.solver;
 }
 
 static ns_status start(ns_fit* f, ns_error* error) {

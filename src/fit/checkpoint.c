@@ -66,23 +66,14 @@ static json_t* to_json(const nsi_checkpoint* c) {
         {"fingerprint", json_string(fingerprint)},
         {"seconds", number(c->seconds)},
         {"phase", json_integer(c->phase)},
-        {"searching", json_boolean(c->searching)},
         {"iteration", json_integer(c->iteration)},
-        {"small", json_integer(c->small)},
-        {"damping", number(c->damping)},
+        {"converged", json_boolean(c->converged)},
         {"z", numbers(c->z, c->nz)},
         {"w", numbers(c->w, c->nw)},
         {"x", numbers(c->x, c->nx)},
-        {"m", numbers(c->m, c->nm)},
-        {"v", numbers(c->v, c->nm)},
+        {"solver", numbers(c->solver, c->nsolver)},
         {"kept", numbers(c->kept, c->nkept)},
         {"kept_value", number(c->kept_value)},
-        {"stale", json_integer(c->stale)},
-        {"searches", json_integer(c->searches)},
-        {"best", numbers(c->best, c->nhop)},
-        {"best_value", number(c->best_value)},
-        {"elite", numbers(c->elite, (size_t)c->nelite * c->nhop)},
-        {"elite_value", numbers(c->elite_value, c->nelite)},
         {"phases", phases},
         {"history", history},
         {"path", path},
@@ -231,27 +222,17 @@ static bool from_json(const json_t* root, const ns_allocator* allocator, nsi_che
     c->fingerprint = fingerprint ? strtoull(fingerprint, NULL, 16) : 0;
     c->seconds = get_number(&r, json_object_get(root, "seconds"));
     c->phase = get_count(&r, json_object_get(root, "phase"));
-    c->searching = json_is_true(json_object_get(root, "searching"));
     c->iteration = get_count(&r, json_object_get(root, "iteration"));
-    c->small = get_count(&r, json_object_get(root, "small"));
-    c->damping = get_number(&r, json_object_get(root, "damping"));
+    c->converged = json_is_true(json_object_get(root, "converged"));
     c->z = get_numbers(&r, "z", &c->nz);
     c->w = get_numbers(&r, "w", &c->nw);
     c->x = get_numbers(&r, "x", &c->nx);
-    uint32_t nv = 0, nelite = 0;
-    c->m = get_numbers(&r, "m", &c->nm);
-    c->v = get_numbers(&r, "v", &nv);
+    c->solver = get_numbers(&r, "solver", &c->nsolver);
     c->kept = get_numbers(&r, "kept", &c->nkept);
     c->kept_value = get_number(&r, json_object_get(root, "kept_value"));
-    c->stale = get_count(&r, json_object_get(root, "stale"));
-    c->searches = get_count(&r, json_object_get(root, "searches"));
-    c->best = get_numbers(&r, "best", &c->nhop);
-    c->best_value = get_number(&r, json_object_get(root, "best_value"));
-    c->elite = get_numbers(&r, "elite", &nelite);
-    c->elite_value = get_numbers(&r, "elite_value", &c->nelite);
     get_lists(&r);
     get_path(&r);
-    return r.ok && nv == c->nm && nelite == c->nelite * c->nhop;
+    return r.ok;
 }
 
 // One file; `missing` tells whether it is there at all.
@@ -319,8 +300,7 @@ ns_status nsi_checkpoint_read(const char* path, uint64_t fingerprint, const ns_a
 void nsi_checkpoint_free(nsi_checkpoint* c) {
     if (!c->allocator.free) return;
     if (c->path) nsi_free(&c->allocator, (void*)c->path[0].norms);
-    void* blocks[] = {c->path, c->z,    c->w,     c->x,           c->m,      c->v,
-                      c->kept, c->best, c->elite, c->elite_value, c->phases, c->history};
+    void* blocks[] = {c->path, c->z, c->w, c->x, c->solver, c->kept, c->phases, c->history};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&c->allocator, blocks[k]);
     *c = (nsi_checkpoint){0};
 }

@@ -14,18 +14,15 @@ typedef struct nsi_checkpoint {
     uint64_t fingerprint; // of the experiment
     double seconds;       // so far
     uint32_t phase;       // at work
-    bool searching;       // the phase is a search: round, elite
-    uint32_t iteration, small;
-    double damping;
+    uint32_t iteration;   // of the phase
+    bool converged;       // the phase is at its end
 
-    double *z, *w, *x, *m, *v; // numbers, weights, start states; Adam's moments
-    uint32_t nz, nw, nx, nm;   // nm: of both moments
-    double *kept, kept_value;  // Adam's best point so far (nkept: nm, or 0 for none) and its value
+    double *z, *w, *x; // numbers, weights, initial states
+    uint32_t nz, nw, nx;
+    double* solver; // state of the solver
+    uint32_t nsolver;
+    double *kept, kept_value; // the best point so far (nkept: 0 for none) and its value
     uint32_t nkept;
-
-    uint32_t stale, searches, nelite, nhop; // nelite points of nhop numbers
-    double *best, *elite, *elite_value;     // (nhop), (nelite x nhop), (nelite)
-    double best_value;
 
     nsi_phase* phases; // done; texts are not kept: name and finish are NULL after reading
     uint32_t nphase;

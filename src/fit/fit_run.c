@@ -26,7 +26,7 @@ static ns_status note(nsi_run* r, const char* text) {
 // ---- checkpoints -------------------------------------------------------------------------------
 
 static void describe_stage(const nsi_stage* stage, char* text, size_t size) {
-    const char* method = ns_choice_help(&nsi_methods, (int)stage->method);
+    const char* title = nsi_solver_title(stage->solver);
     const char* what = nsi_optimises_parameters(stage->windows.optimise) &&
                                nsi_optimises_weights(stage->windows.optimise)
                            ? ""
@@ -34,18 +34,18 @@ static void describe_stage(const nsi_stage* stage, char* text, size_t size) {
                                                                            : ", weights";
     const char* teacher = stage->teacher ? "teacher, " : "";
     if (stage->windows.length == 0) {
-        snprintf(text, size, "%swhole recordings, %s%s", teacher, method, what);
+        snprintf(text, size, "%swhole recordings, %s%s", teacher, title, what);
     } else {
-        snprintf(text, size, "%swindows of %u, %s%s", teacher, stage->windows.length, method, what);
+        snprintf(text, size, "%swindows of %u, %s%s", teacher, stage->windows.length, title, what);
     }
 }
 
 // After hopping, which goes through all stages from each start, the last stage is enough.
 static void list_phases(nsi_run* r) {
-    const nsi_search_method method = r->f->plan->search.method;
+    const ns_solver* search = r->f->plan->search.solver;
     uint32_t nstage = r->f->plan->stages.count;
-    r->searches = method != NSI_SEARCH_NONE;
-    r->first = method == NSI_SEARCH_HOP || method == NSI_SEARCH_RESTART ? nstage - 1 : 0;
+    r->searches = search != NULL;
+    r->first = search && (search->capabilities & NS_SOLVER_STARTS) ? nstage - 1 : 0;
     r->nphase = nstage - r->first + r->searches;
 }
 
@@ -54,10 +54,8 @@ static const nsi_stage* stage_of(const nsi_run* r, uint32_t phase) {
 }
 
 void nsi_run_describe_phase(const nsi_run* r, uint32_t phase, char* text, size_t size) {
-    static const char* const names[] = {"",     "basin hopping", "random restarts", "CRS2", "ISRES",
-                                        "ESCH", "MLSL"};
     if (r->searches && phase == 0) {
-        snprintf(text, size, "search by %s", names[r->f->plan->search.method]);
+        snprintf(text, size, "search by %s", nsi_solver_title(r->f->plan->search.solver));
     } else {
         describe_stage(stage_of(r, phase), text, size);
     }
@@ -98,16 +96,21 @@ static void save_stage(nsi_run* r) {
     c.w = point.w;
     c.x = point.x;
     c.nx = nsi_objective_window_count(r->e) * r->f->problem->sizes.nx;
-    c.iteration = state->lm.iteration;
-    c.small = state->lm.small;
-    c.damping = state->lm.damping;
-    c.m = state->m;
-    c.v = state->v;
-    c.nm = state->m ? nsi_objective_unknowns(r->e) : 0;
+    c.iteration = state->iteration;
+    c.converged = state->converged;
     c.kept = state->best;
-    c.nkept = isfinite(state->best_value) ? c.nm : 0;
+    c.nkept = state->best && isfinite(state->best_value) ? nsi_objective_unknowns(r->e) : 0;
     c.kept_value = state->best_value;
+
+    c.nsolver = nsi_stage_solver_state_size(r->descent);
+    c.solver = nsi_alloc(&r->f->allocator, ((size_t)c.nsolver + 1) * sizeof *c.solver);
+    if (!c.solver) {
+        r->failure = nsi_fail_nomem(r->error);
+        return;
+    }
+    nsi_stage_solver_save(r->descent, c.solver);
     nsi_run_write_checkpoint(r, &c);
+    nsi_free(&r->f->allocator, c.solver);
 }
 
 // ---- watching ----------------------------------------------------------------------------------
@@ -136,14 +139,13 @@ static bool watch_stage(void* context, uint32_t iteration, double value) {
     return r->f->stopped || r->failure != NS_OK;
 }
 
-ns_status nsi_run_end_phase(nsi_run* r, const nsi_outcome* out, double seconds) {
-    static const char* const finishes[] = {"converged", "limit", "stopped", "failed"};
+ns_status nsi_run_end_phase(nsi_run* r, const ns_solver_result* out, double seconds) {
     nsi_phase phase = {.name = keep_text(r->f, r->name),
                        .iterations = out->iterations,
                        .evaluations = out->evaluations,
                        .seconds = seconds,
                        .value = sqrt(2.0 * out->value),
-                       .finish = finishes[out->finish]};
+                       .finish = ns_finish_text(out->finish)};
     if (!phase.name || !nsi_array_push(&r->f->allocator, &r->f->answer.phases, phase)) {
         return nsi_fail_nomem(r->error);
     }
@@ -264,9 +266,10 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     const nsi_checkpoint* c = &r->resumed;
     nsi_stage_solver_state* state = nsi_stage_solver_get_state(r->descent);
     size_t nx = (size_t)nsi_objective_window_count(r->e) * f->problem->sizes.nx;
-    size_t nm = state->m ? nsi_objective_unknowns(r->e) : 0;
-    bool fits = c->nz == f->nz && c->nw == f->nw && c->nx == nx && c->nm == nm;
-    if (!fits || (c->nkept != 0 && c->nkept != nm)) {
+    uint32_t nkept = state->best ? nsi_objective_unknowns(r->e) : 0;
+    bool fits = c->nz == f->nz && c->nw == f->nw && c->nx == nx &&
+                c->nsolver == nsi_stage_solver_state_size(r->descent);
+    if (!fits || (c->nkept != 0 && c->nkept != nkept)) {
         return nsi_fail(r->error, NS_ERR_PARSE,
                         "the checkpoint %s does not fit the data; start again without resuming",
                         r->o->checkpoint);
@@ -279,12 +282,12 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
         if (f->answer.path.data[k].phase < r->phase) began = &f->answer.path.data[k];
     }
     if (began) nsi_stage_solver_set_sizes(r->descent, began->norms);
-    state->lm = (nsi_lm_state){c->iteration, c->small, c->damping};
-    if (state->m) {
-        nsi_copy_numbers(state->m, c->m, nm);
-        nsi_copy_numbers(state->v, c->v, nm);
+    state->iteration = c->iteration;
+    state->converged = c->converged;
+    nsi_stage_solver_load(r->descent, c->solver);
+    if (c->nkept > 0) {
         nsi_copy_numbers(state->best, c->kept, c->nkept);
-        state->best_value = c->nkept > 0 ? c->kept_value : INFINITY;
+        state->best_value = c->kept_value;
     }
     r->resuming = false;
     return NS_OK;
@@ -294,8 +297,9 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
 // what was told then.
 static void keep_last_value(nsi_run* r, const nsi_stage* stage) {
     nsi_result* a = &r->f->answer;
-    if (stage->method == NSI_METHOD_ADAM) return;
-    if (stage->method == NSI_METHOD_LM && !has_penalty(stage)) return;
+    const uint32_t capabilities = stage->solver->capabilities;
+    if (capabilities & NS_SOLVER_STOCHASTIC) return;
+    if ((capabilities & NS_SOLVER_LEAST_SQUARES) && !has_penalty(stage)) return;
     if (a->history.count == 0) return;
     const nsi_history_point* last = &a->history.data[a->history.count - 1];
     if (last->phase == r->phase) a->phases.data[a->phases.count - 1].value = last->value;
@@ -320,7 +324,7 @@ static ns_status run_stage(nsi_run* r) {
     if (status == NS_OK) {
         if (has_penalty(stage) && r->along)
             nsi_stage_solver_watch_path(r->descent, watch_iterations, r);
-        nsi_outcome out = nsi_stage_solver_run(r->descent, watch_stage, r);
+        ns_solver_result out = nsi_stage_solver_run(r->descent, watch_stage, r);
         if (has_penalty(stage)) {
             nsi_stage_solver_watch_path(r->descent, watch_path, r);
             nsi_stage_solver_tell_path(r->descent);
@@ -328,8 +332,7 @@ static ns_status run_stage(nsi_run* r) {
         nsi_point point = nsi_objective_point(r->e);
         nsi_copy_numbers(f->z, point.z, f->nz);
         nsi_copy_numbers(f->w, point.w, f->nw);
-        out.iterations =
-            nsi_stage_solver_get_state(r->descent)->lm.iteration; // before resuming, too
+        out.iterations = nsi_stage_solver_get_state(r->descent)->iteration; // before resuming, too
         status = nsi_run_end_phase(r, &out, nsi_clock_wall() - start);
         if (status == NS_OK && out.evaluations == 0) keep_last_value(r, stage);
         const char* link;
@@ -343,14 +346,14 @@ static ns_status run_stage(nsi_run* r) {
                 name, refused, link);
             status = note(r, text);
         }
-        if (status == NS_OK && out.finish == NSI_FINISH_FAILED && out.iterations == 0) {
+        if (status == NS_OK && out.finish == NS_FINISH_FAILED && out.iterations == 0) {
             status = nsi_fail(r->error, NS_ERR_NONFINITE,
                               "%s: %s: there are no finite derivatives at this start: motion grows"
                               " beyond all bounds; are angles in rad and times in s? Take shorter"
                               " windows or a smaller time step",
                               f->plan->path, name);
         }
-        if (status == NS_OK && out.finish == NSI_FINISH_FAILED) {
+        if (status == NS_OK && out.finish == NS_FINISH_FAILED) {
             char text[300];
             snprintf(
                 text, sizeof text,

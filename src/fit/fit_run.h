@@ -42,7 +42,7 @@ void nsi_run_write_checkpoint(nsi_run* r, const nsi_checkpoint* c);
 // Keep the loss and tell whoever looks on; true: stop.
 bool nsi_run_report(nsi_run* r, uint32_t iteration, double value);
 
-ns_status nsi_run_end_phase(nsi_run* r, const nsi_outcome* out, double seconds);
+ns_status nsi_run_end_phase(nsi_run* r, const ns_solver_result* out, double seconds);
 
 // The search as a phase: from the start, or from where a checkpoint stood, to the fit's z and w.
 ns_status nsi_run_search(nsi_run* r);

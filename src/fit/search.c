@@ -1,8 +1,9 @@
-// Searches from many starts: basin hopping and restarts, which run all stages from each start, and the
-// population methods of NLopt on the loss of the last stage.
+// Searches over the box of the parameters by a global solver of the table: those that run local searches
+// from many starts go through all stages from each; the others minimise the loss of the last stage.
 
 #include "fit/fit_run.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -16,29 +17,42 @@ typedef struct searcher {
 typedef struct search {
     nsi_run* r;
     searcher* workers;
-    uint32_t nworker, best_rounds;
+    uint32_t nworker;
     bool damaged; // a round was cut short: its results are not those of a whole one
+
+    // A solver without starts: the loss of the last stage as a function of v, initial states as guessed.
+    nsi_objective* e;
+    double *z, *dv, *gradient, *v, *scratch;
+
+    const ns_solver* solver;
+    void* state;
+    ns_solver_options options;
+    ns_solver_problem problem;
+    uint32_t rounds;  // done
+    uint32_t nx;      // numbers of a point: v, and for starts the weights
+    double *x, value; // the best
+    double *lower, *upper;
 } search;
 
-static double* box_numbers(ns_fit* f, double** upper) {
-    uint32_t n = f->nz;
-    double* lower = nsi_alloc_zeroed(&f->allocator, 2 * ((size_t)n + 1) * sizeof *lower);
-    if (lower) *upper = lower + n + 1;
-    return lower;
+static bool has_starts(const search* s) {
+    return (s->solver->capabilities & NS_SOLVER_STARTS) != 0;
 }
 
 // The box of a search: bounds of parameters.
-static ns_status make_box(nsi_run* r, double** lower, double** upper) {
+static ns_status make_box(nsi_run* r, search* s) {
     ns_fit* f = r->f;
-    *lower = box_numbers(f, upper);
-    if (!*lower) return nsi_fail_nomem(r->error);
+    s->lower = nsi_alloc_zeroed(&f->allocator, 2 * ((size_t)f->nz + 1) * sizeof *s->lower);
+    if (!s->lower) return nsi_fail_nomem(r->error);
+    s->upper = s->lower + f->nz + 1;
     for (uint32_t k = 0; k < f->nz; k++) {
         const ns_parameter_info* v = ns_parameters_at(f->variables, k);
-        (*lower)[k] = v->lower;
-        (*upper)[k] = v->upper;
+        s->lower[k] = v->lower;
+        s->upper[k] = v->upper;
     }
     return NS_OK;
 }
+
+// ---- local searches from many starts -----------------------------------------------------------
 
 static bool watch_search(void* context, uint32_t iteration, double value) {
     (void)iteration, (void)value;
@@ -51,7 +65,7 @@ static bool watch_search(void* context, uint32_t iteration, double value) {
         ns_fit_progress progress = {.phase = s->r->name,
                                     .number = s->r->phase,
                                     .count = s->r->nphase,
-                                    .iteration = s->best_rounds,
+                                    .iteration = s->rounds,
                                     .iterations = s->r->iterations,
                                     .loss = NAN,
                                     .seconds = nsi_run_elapsed(s->r)};
@@ -75,17 +89,10 @@ static double search_from(void* context, uint32_t worker, double* x) {
         nsi_copy_numbers(point.z, w->z, f->nz);
         nsi_copy_numbers(point.w, x + f->nz, f->nw);
         nsi_objective_guess(w->e[k]);
-        nsi_stage_solver_state* state = nsi_stage_solver_get_state(w->descent[k]);
-        state->lm = (nsi_lm_state){0};
-        state->best_value = INFINITY;
-        if (state->m) {
-            size_t size = nsi_objective_unknowns(w->e[k]) * sizeof(double);
-            memset(state->m, 0, size);
-            memset(state->v, 0, size);
-        }
-        nsi_outcome out = nsi_stage_solver_run(w->descent[k], watch_search, s);
+        if (nsi_stage_solver_restart(w->descent[k], NULL) != NS_OK) return INFINITY;
+        ns_solver_result out = nsi_stage_solver_run(w->descent[k], watch_search, s);
         value = out.value;
-        if (out.finish == NSI_FINISH_FAILED) return INFINITY;
+        if (out.finish == NS_FINISH_FAILED) return INFINITY;
         point = nsi_objective_point(w->e[k]);
         nsi_copy_numbers(w->z, point.z, f->nz);
         nsi_copy_numbers(x + f->nz, point.w, f->nw);
@@ -131,105 +138,23 @@ static ns_status make_searcher(nsi_run* r, searcher* w) {
     return status;
 }
 
-static bool watch_round(void* context, const nsi_basin_hopping_state* state) {
-    search* s = context;
-    nsi_run* r = s->r;
-    s->best_rounds = state->round;
-    if (s->damaged) return true; // the last whole round is in the checkpoint
-    nsi_run_report(r, state->round, state->value);
-    nsi_checkpoint c = nsi_run_begin_checkpoint(r);
-    c.searching = true;
-    c.iteration = state->round;
-    c.stale = state->stale;
-    c.searches = state->searches;
-    c.best = state->x;
-    c.best_value = state->value;
-    c.nhop = r->f->nz + r->f->nw;
-    c.nelite = r->f->plan->search.population;
-    c.elite = state->elite;
-    c.elite_value = state->elite_value;
-    nsi_run_write_checkpoint(r, &c);
-    return r->f->stopped || r->failure != NS_OK;
-}
-
-static ns_status begin_hop(nsi_run* r, nsi_basin_hopping_state* state, double* memory) {
+static ns_status make_searchers(nsi_run* r, search* s) {
     ns_fit* f = r->f;
-    uint32_t n = f->nz + f->nw, population = f->plan->search.population;
-    *state = (nsi_basin_hopping_state){.value = INFINITY,
-                                       .x = memory,
-                                       .elite = memory + n,
-                                       .elite_value = memory + n + (size_t)population * n};
-    for (uint32_t k = 0; k < population; k++) state->elite_value[k] = INFINITY;
-    nsi_parameters_initial(f->variables, state->x);
-    nsi_copy_numbers(state->x + f->nz, f->w, f->nw);
-    if (!r->resuming) return NS_OK;
-    const nsi_checkpoint* c = &r->resumed;
-    if (c->nhop != n || c->nelite != population) {
-        return nsi_fail(r->error, NS_ERR_PARSE,
-                        "the checkpoint %s does not fit the experiment; start again without"
-                        " resuming",
-                        r->o->checkpoint);
-    }
-    state->round = c->iteration;
-    state->stale = c->stale;
-    state->searches = c->searches;
-    state->value = c->best_value;
-    nsi_copy_numbers(state->x, c->best, n);
-    nsi_copy_numbers(state->elite, c->elite, (size_t)population * n);
-    nsi_copy_numbers(state->elite_value, c->elite_value, population);
-    r->resuming = false;
-    return NS_OK;
-}
-
-static ns_status hop(nsi_run* r, search* s, const double* lower, const double* upper,
-                     nsi_outcome* out) {
-    ns_fit* f = r->f;
-    const nsi_search* plan = &f->plan->search;
-    uint32_t n = f->nz + f->nw;
-    nsi_basin_hopping_options options = nsi_default_basin_hopping_options();
-    options.method =
-        plan->method == NSI_SEARCH_HOP ? NSI_BASIN_HOPPING_MUTATE : NSI_BASIN_HOPPING_RESTART;
-    options.population = plan->population;
-    options.rounds = plan->rounds;
-    options.threads = f->threads;
-    options.sigma = plan->sigma;
-    options.target = isfinite(plan->target) ? 0.5 * plan->target * plan->target : -INFINITY;
-    options.patience = plan->patience;
-    options.seconds = plan->seconds;
-    options.carried = f->nw;
-    options.seed = f->plan->seed;
-    s->nworker = nsi_basin_hopping_threads(&options);
+    uint32_t threads = nsi_solver_threads(&s->options), population = s->options.population;
+    s->nworker = s->options.threads = threads < population ? threads : population;
     s->workers = nsi_alloc_zeroed(&f->allocator, s->nworker * sizeof *s->workers);
-    size_t size = ((size_t)plan->population + 1) * ((size_t)n + 1);
-    double* memory = nsi_alloc_zeroed(&f->allocator, size * sizeof *memory); // it is stored whole
-    ns_status status = s->workers && memory ? NS_OK : nsi_fail_nomem(r->error);
+    if (!s->workers) return nsi_fail_nomem(r->error);
+    ns_status status = NS_OK;
     for (uint32_t k = 0; status == NS_OK && k < s->nworker; k++) {
         status = make_searcher(r, &s->workers[k]);
     }
-    nsi_basin_hopping_state state;
-    if (status == NS_OK) status = begin_hop(r, &state, memory);
-    if (status == NS_OK) {
-        status = nsi_basin_hopping(f->nz, lower, upper, &state, search_from, watch_round, s,
-                                   &options, out, r->error);
-    }
-    if (status == NS_OK) {
-        nsi_parameters_to_z(f->variables, state.x, f->z);
-        nsi_copy_numbers(f->w, state.x + f->nz, f->nw);
-        out->iterations = state.searches;
-    }
-    nsi_free(&f->allocator, memory);
     return status;
 }
 
-// The loss of the last stage as a function of v, start states as guessed.
-typedef struct surface {
-    nsi_run* r;
-    nsi_objective* e;
-    double *z, *dv, *gradient, *v, *scratch;
-} surface;
+// ---- the loss as a function --------------------------------------------------------------------
 
 static double surface_value(void* context, const double* v, double* gradient) {
-    surface* s = context;
+    search* s = context;
     ns_fit* f = s->r->f;
     uint32_t n = f->nz;
     nsi_parameters_to_z(f->variables, v, s->z);
@@ -251,70 +176,177 @@ static double surface_value(void* context, const double* v, double* gradient) {
     return value * scale;
 }
 
-static bool watch_surface(void* context, const nsi_progress* progress) {
-    surface* s = context;
+static bool watch_surface(void* context, const ns_solver_progress* progress) {
+    search* s = context;
     if (progress->iteration % 100 != 0) return s->r->f->stopped;
     return nsi_run_report(s->r, progress->iteration, progress->value);
 }
 
-static ns_status populate(nsi_run* r, const double* lower, const double* upper, nsi_outcome* out) {
+static ns_status make_surface(nsi_run* r, search* s) {
     ns_fit* f = r->f;
-    const nsi_search* plan = &f->plan->search;
     size_t n = f->nz;
     nsi_stage stage = f->plan->stages.data[f->plan->stages.count - 1];
     stage.windows.initial_state = NS_INITIAL_STATE_RECORDED;
     stage.windows.optimise = nsi_optimises_parameters(stage.windows.optimise)
                                  ? NS_OPTIMISE_PARAMETERS
                                  : NS_OPTIMISE_NONE;
-    surface s = {.r = r};
     ns_status status = nsi_objective_create(f->problem, f->data[NSI_ROLE_TRAIN], &stage.windows,
-                                            NULL, f->threads, &s.e, r->error);
+                                            NULL, f->threads, &s->e, r->error);
     if (status != NS_OK) return status;
-    size_t size = n * n + 4 * n + nsi_parameters_scratch(f->variables) + 1;
-    double* memory = nsi_alloc(&f->allocator, size * sizeof *memory);
-    if (!memory) status = nsi_fail_nomem(r->error);
-    if (status == NS_OK) {
-        double* x = memory;
-        s.z = x + n, s.gradient = s.z + n, s.v = s.gradient + n, s.dv = s.v + n;
-        s.scratch = s.dv + n * n;
-        nsi_parameters_initial(f->variables, x);
-        nsi_population_options options = nsi_default_population_options();
-        options.method = (nsi_population_method)(plan->method - NSI_SEARCH_CRS2);
-        options.max_evaluations = plan->evaluations;
-        options.target = isfinite(plan->target) ? 0.5 * plan->target * plan->target : -INFINITY;
-        options.seed = f->plan->seed;
-        status = nsi_population((uint32_t)n, lower, upper, x, surface_value, watch_surface, &s,
-                                &options, out, r->error);
-        if (status == NS_OK) nsi_parameters_to_z(f->variables, x, f->z);
+    size_t size = n * n + 3 * n + nsi_parameters_scratch(f->variables) + 1;
+    s->z = nsi_alloc(&f->allocator, size * sizeof *s->z);
+    if (!s->z) return nsi_fail_nomem(r->error);
+    s->gradient = s->z + n;
+    s->v = s->gradient + n;
+    s->dv = s->v + n;
+    s->scratch = s->dv + n * n;
+    return NS_OK;
+}
+
+// ---- rounds ------------------------------------------------------------------------------------
+
+static void fill_search_problem(search* s) {
+    const ns_fit* f = s->r->f;
+    const nsi_search* plan = &f->plan->search;
+    double target = 0.5 * plan->target * plan->target;
+    s->options =
+        (ns_solver_options){.max_iterations = s->r->iterations,
+                            .population = has_starts(s) ? plan->population : 0,
+                            .threads = f->threads,
+                            .sigma = plan->sigma,
+                            .target = isfinite(plan->target) ? fmax(target, DBL_TRUE_MIN) : 0.0,
+                            .patience = plan->patience,
+                            .seconds = plan->seconds,
+                            .seed = f->plan->seed};
+    s->problem =
+        (ns_solver_problem){.n = f->nz, .lower = s->lower, .upper = s->upper, .context = s};
+    s->nx = f->nz;
+    if (has_starts(s)) {
+        s->problem.local_search = search_from;
+        s->problem.carried = f->nw;
+        s->nx += f->nw;
+    } else {
+        s->problem.cost = surface_value;
+        s->problem.observe = watch_surface;
     }
-    nsi_free(&f->allocator, memory);
-    nsi_objective_free(s.e);
-    return status;
+}
+
+// The start, or where a checkpoint stood.
+static ns_status begin_search(nsi_run* r, search* s) {
+    ns_fit* f = r->f;
+    s->x = nsi_alloc(&f->allocator, ((size_t)f->nz + f->nw + 1) * sizeof *s->x);
+    if (!s->x) return nsi_fail_nomem(r->error);
+    nsi_parameters_initial(f->variables, s->x);
+    nsi_copy_numbers(s->x + f->nz, f->w, f->nw);
+    s->value = INFINITY;
+    ns_status status = s->solver->create(&s->problem, &s->options, &s->state, r->error);
+    if (status != NS_OK || !r->resuming) return status;
+
+    const nsi_checkpoint* c = &r->resumed;
+    if (!s->solver->load || c->nkept != s->nx || c->nsolver != s->solver->state_size(s->state)) {
+        return nsi_fail(r->error, NS_ERR_PARSE,
+                        "the checkpoint %s does not fit the experiment; start again without"
+                        " resuming",
+                        r->o->checkpoint);
+    }
+    s->rounds = c->iteration;
+    s->value = c->kept_value;
+    nsi_copy_numbers(s->x, c->kept, s->nx);
+    s->solver->load(s->state, c->solver);
+    r->resuming = false;
+    return NS_OK;
+}
+
+static void save_search(nsi_run* r, search* s) {
+    if (!r->o->checkpoint || !s->solver->save) return;
+    nsi_checkpoint c = nsi_run_begin_checkpoint(r);
+    c.iteration = s->rounds;
+    c.kept = s->x;
+    c.nkept = s->nx;
+    c.kept_value = s->value;
+    c.nsolver = s->solver->state_size(s->state);
+    c.solver = nsi_alloc(&r->f->allocator, ((size_t)c.nsolver + 1) * sizeof *c.solver);
+    if (!c.solver) {
+        r->failure = nsi_fail_nomem(r->error);
+        return;
+    }
+    s->solver->save(s->state, c.solver);
+    nsi_run_write_checkpoint(r, &c);
+    nsi_free(&r->f->allocator, c.solver);
+}
+
+// After a round; true: stop.
+static bool end_round(nsi_run* r, search* s) {
+    if (s->damaged) return true; // the last whole round is in the checkpoint
+    if (has_starts(s)) nsi_run_report(r, s->rounds, s->value);
+    save_search(r, s);
+    return r->f->stopped || r->failure != NS_OK;
+}
+
+static ns_status search_rounds(nsi_run* r, search* s, ns_solver_result* all) {
+    const uint32_t round = s->solver->round > 0 ? s->solver->round : 1;
+    *all = (ns_solver_result){.finish = NS_FINISH_LIMIT, .value = s->value};
+    while (s->rounds < r->iterations) {
+        uint32_t left = r->iterations - s->rounds;
+        ns_solver_result out;
+        ns_status status =
+            s->solver->step(s->state, s->x, left < round ? left : round, &out, r->error);
+        if (status != NS_OK) return status;
+        all->evaluations += out.evaluations;
+        all->finish = out.finish;
+        all->value = s->value = out.value;
+        s->rounds += out.iterations;
+        bool stop = out.iterations > 0 && end_round(r, s);
+        if (out.finish != NS_FINISH_LIMIT || out.iterations == 0) break;
+        if (stop) {
+            all->finish = NS_FINISH_STOPPED;
+            break;
+        }
+    }
+    all->iterations = has_starts(s) ? s->rounds * s->options.population : s->rounds;
+    return NS_OK;
+}
+
+static void free_search(search* s) {
+    ns_fit* f = s->r->f;
+    s->solver->free(s->state);
+    free_searchers(s);
+    nsi_objective_free(s->e);
+    nsi_free(&f->allocator, s->z);
+    nsi_free(&f->allocator, s->x);
+    nsi_free(&f->allocator, s->lower);
 }
 
 ns_status nsi_run_search(nsi_run* r) {
     ns_fit* f = r->f;
     const nsi_search* plan = &f->plan->search;
-    double *lower = NULL, *upper = NULL, start = nsi_clock_wall();
-    search s = {.r = r};
-    nsi_outcome out = {0};
-    bool hops = plan->method == NSI_SEARCH_HOP || plan->method == NSI_SEARCH_RESTART;
+    double start = nsi_clock_wall();
+    search s = {.r = r, .solver = plan->solver};
+    ns_solver_result out = {0};
     char name[80];
     nsi_run_describe_phase(r, r->phase, name, sizeof name);
     r->name = name;
-    r->iterations = hops ? plan->rounds : plan->evaluations;
-    ns_status status = make_box(r, &lower, &upper);
-    if (status == NS_OK) {
-        status = hops ? hop(r, &s, lower, upper, &out) : populate(r, lower, upper, &out);
-    }
+    r->iterations = has_starts(&s) ? plan->rounds : plan->evaluations;
+
+    // Search.
+    ns_status status = make_box(r, &s);
+    if (status == NS_OK) fill_search_problem(&s);
+    if (status == NS_OK) status = has_starts(&s) ? make_searchers(r, &s) : make_surface(r, &s);
+    if (status == NS_OK) status = begin_search(r, &s);
+    if (status == NS_OK) status = search_rounds(r, &s, &out);
     if (status == NS_OK && !isfinite(out.value)) {
         status = nsi_fail(r->error, NS_ERR_NONFINITE,
                           "%s: no start of the search gave a finite loss; take shorter windows or"
                           " narrower bounds",
                           f->plan->path);
     }
-    if (status == NS_OK) status = nsi_run_end_phase(r, &out, nsi_clock_wall() - start);
-    free_searchers(&s);
-    nsi_free(&f->allocator, lower);
+
+    // The stages go on from the best point.
+    if (status == NS_OK) {
+        nsi_parameters_to_z(f->variables, s.x, f->z);
+        nsi_copy_numbers(f->w, s.x + f->nz, f->nw);
+        status = nsi_run_end_phase(r, &out, nsi_clock_wall() - start);
+    }
+    free_search(&s);
     return status;
 }

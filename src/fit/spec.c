@@ -11,11 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const ns_choice method_rows[] = {NSI_METHOD_MAP(NS_CHOICE_ROW)};
-static const ns_choice search_rows[] = {NSI_SEARCH_MAP(NS_CHOICE_ROW)};
-const ns_choices nsi_methods = NS_CHOICES("method", method_rows);
-const ns_choices nsi_searches = NS_CHOICES("search", search_rows);
-
 typedef struct reader {
     nsi_fit_spec* plan;
     const nsi_yaml* yaml;
@@ -232,10 +227,31 @@ static void read_length(reader* r, const nsi_yaml_node* node, uint32_t* out) {
     }
 }
 
+// A solver by its name.
+static void read_solver(reader* r, const nsi_yaml_node* node, uint32_t needed, uint32_t excluded,
+                        const ns_solver** out) {
+    const char* name = NULL;
+    if (!node || r->status != NS_OK) return;
+    r->status = nsi_yaml_text(r->yaml, node, &name, r->error);
+    if (r->status != NS_OK) return;
+    ns_error why;
+    *out = nsi_solver_choose(name, needed, excluded, &why);
+    if (!*out) fail(r, node, why.message);
+}
+
+// Does the solver minimise with this penalty?
+static void check_penalty(reader* r, const nsi_yaml_node* node, const char* key, bool wanted,
+                          uint32_t capability, const ns_solver* solver) {
+    if (r->status != NS_OK || !wanted || (solver->capabilities & capability)) return;
+    char list[200];
+    nsi_solver_list(capability, NS_SOLVER_GLOBAL, list, sizeof list);
+    r->status = nsi_yaml_fail(r->yaml, node, r->error, "%s needs method %s", key, list);
+}
+
 // What `node` says, on top of what `stage` has; not the length of windows.
 static void read_stage(reader* r, const nsi_yaml_node* node, nsi_stage* stage) {
     ns_window_options* loss = &stage->windows;
-    int states = (int)loss->initial_state, method = (int)stage->method, fit = -1;
+    int states = (int)loss->initial_state, fit = -1;
     read_count(r, node, "count", 1, 10000000, &loss->max_windows);
     read_flag(r, node, "overlap", &loss->overlap);
     read_choice(r, node, "states", &ns_initial_states, &states);
@@ -255,7 +271,7 @@ static void read_stage(reader* r, const nsi_yaml_node* node, nsi_stage* stage) {
     read_number(r, node, "l1", 0.0, 1e9, &stage->l1);
     read_number(r, node, "group", 0.0, 1e9, &stage->group);
     read_flag(r, node, "adaptive", &stage->adaptive);
-    read_choice(r, node, "method", &nsi_methods, &method);
+    read_solver(r, find(node, "method"), 0, NS_SOLVER_GLOBAL, &stage->solver);
     read_count(r, node, "iterations", 0, 10000000, &stage->iterations);
     read_number(r, node, "tolerance", 0.0, 1.0, &stage->tolerance);
     read_number(r, node, "rate", 1e-12, 1e6, &stage->rate);
@@ -265,19 +281,10 @@ static void read_stage(reader* r, const nsi_yaml_node* node, nsi_stage* stage) {
     read_flag(r, node, "teacher", &stage->teacher);
     read_choice(r, node, "fit", &ns_optimises, &fit);
     loss->initial_state = (ns_initial_state)states;
-    stage->method = (nsi_method)method;
     if (fit >= 0) loss->optimise = (ns_optimise)fit;
-    bool lasso = stage->l1 > 0.0 || stage->group > 0.0;
-    if (r->status == NS_OK && lasso && (method == NSI_METHOD_LBFGS || method == NSI_METHOD_ADAM)) {
-        fail(r, node, "l1 and group need method lm, proximal, or owlqn (l1 only)");
-    }
-    if (r->status == NS_OK && stage->group > 0.0 && method == NSI_METHOD_OWLQN) {
-        fail(r, node, "group needs method lm or proximal; owlqn has l1 only");
-    }
-    if (r->status == NS_OK && stage->adaptive && method != NSI_METHOD_LM &&
-        method != NSI_METHOD_PROXIMAL) {
-        fail(r, node, "adaptive needs method lm or proximal");
-    }
+    check_penalty(r, node, "l1", stage->l1 > 0.0, NS_SOLVER_L1, stage->solver);
+    check_penalty(r, node, "group", stage->group > 0.0, NS_SOLVER_GROUPS, stage->solver);
+    check_penalty(r, node, "adaptive", stage->adaptive, NS_SOLVER_GROUPS, stage->solver);
 }
 
 static void check_teacher(reader* r, const nsi_yaml_node* node, const nsi_stage* stage) {
@@ -317,6 +324,7 @@ static void add_stage(reader* r, const nsi_stage* stage) {
 
 static void read_stages(reader* r, const nsi_yaml_node* loss, const nsi_yaml_node* stages) {
     nsi_stage stage = {.windows = {.smoothing = 5, .continuity_weight = 10.0},
+                       .solver = &nsi_solver_lm,
                        .iterations = 50,
                        .tolerance = 1e-9,
                        .rate = 1e-2,
@@ -361,10 +369,15 @@ static void read_search(reader* r, const nsi_yaml_node* node) {
     nsi_search* s = &r->plan->search;
     *s = (nsi_search){
         .population = 8, .rounds = 20, .evaluations = 10000, .sigma = 0.2, .target = -INFINITY};
-    int method = node ? NSI_SEARCH_HOP : NSI_SEARCH_NONE;
+    const nsi_yaml_node* method = find(node, "method");
+    if (node) s->solver = &nsi_solver_basin_hopping;
     check_map(r, node, "search",
               "method population rounds patience evaluations sigma target seconds");
-    read_choice(r, node, "method", &nsi_searches, &method);
+    if (method && method->type == NSI_YAML_SCALAR && strcmp(method->text, "none") == 0) {
+        s->solver = NULL;
+    } else {
+        read_solver(r, method, NS_SOLVER_GLOBAL, 0, &s->solver);
+    }
     read_count(r, node, "population", 1, 100000, &s->population);
     read_count(r, node, "rounds", 1, 1000000, &s->rounds);
     read_count(r, node, "patience", 1, 1000000, &s->patience);
@@ -372,9 +385,8 @@ static void read_search(reader* r, const nsi_yaml_node* node) {
     read_number(r, node, "sigma", 1e-9, 10.0, &s->sigma);
     read_number(r, node, "target", 0.0, INFINITY, &s->target);
     read_number(r, node, "seconds", 0.0, 1e9, &s->seconds);
-    s->method = (nsi_search_method)method;
     for (uint32_t k = 0; k < r->plan->stages.count && r->status == NS_OK; k++) {
-        bool starts = s->method == NSI_SEARCH_HOP || s->method == NSI_SEARCH_RESTART;
+        bool starts = s->solver && (s->solver->capabilities & NS_SOLVER_STARTS);
         if (starts && r->plan->stages.data[k].adaptive) {
             fail(r, node, "adaptive penalties do not go with a search from many starts");
         }

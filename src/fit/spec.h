@@ -24,45 +24,23 @@ typedef struct nsi_fit_spec_variant {
     const nsi_yaml_node* node;        // for messages
 } nsi_fit_spec_variant;
 
-#define NSI_METHOD_MAP(X)                                                                          \
-    X(NSI_METHOD_LM, "lm", "LM")                                                                   \
-    X(NSI_METHOD_LBFGS, "lbfgs", "L-BFGS")                                                         \
-    X(NSI_METHOD_OWLQN, "owlqn", "OWL-QN")                                                         \
-    X(NSI_METHOD_ADAM, "adam", "Adam")                                                             \
-    X(NSI_METHOD_PROXIMAL, "proximal", "proximal")
-
-typedef enum nsi_method { NSI_METHOD_MAP(NS_CHOICE_VALUE) } nsi_method;
-extern const ns_choices nsi_methods;
-
 // One local optimisation.
 typedef struct nsi_stage {
     ns_window_options windows;
     bool teacher; // the network sees recorded states instead of its own
-    nsi_method method;
+    const ns_solver* solver;
     uint32_t iterations;
     double tolerance;
-    double rate;      // of Adam
+    double rate;      // of stochastic solvers
     double rate_end;  // at the end of the stage; negative: rate / 100
-    uint32_t batch;   // windows per step of Adam; 0: all
-    double clip;      // longest gradient of Adam; 0: any
+    uint32_t batch;   // windows per step of them; 0: all
+    double clip;      // longest gradient of them; 0: any
     double l1, group; // sparse-group lasso on first layers
     bool adaptive;    // over the sizes that groups have at the beginning
 } nsi_stage;
 
-#define NSI_SEARCH_MAP(X)                                                                          \
-    X(NSI_SEARCH_NONE, "none", "local optimisation only")                                          \
-    X(NSI_SEARCH_HOP, "hop", "basin hopping")                                                      \
-    X(NSI_SEARCH_RESTART, "restart", "local optimisation from random starts")                      \
-    X(NSI_SEARCH_CRS2, "crs2", "controlled random search")                                         \
-    X(NSI_SEARCH_ISRES, "isres", "evolution strategy")                                             \
-    X(NSI_SEARCH_ESCH, "esch", "evolutionary algorithm")                                           \
-    X(NSI_SEARCH_MLSL, "mlsl", "multi-level single-linkage")
-
-typedef enum nsi_search_method { NSI_SEARCH_MAP(NS_CHOICE_VALUE) } nsi_search_method;
-extern const ns_choices nsi_searches;
-
 typedef struct nsi_search {
-    nsi_search_method method;
+    const ns_solver* solver; // NULL: there is no search
     uint32_t population, rounds, patience, evaluations;
     double sigma, target, seconds;
 } nsi_search;

@@ -25,48 +25,39 @@ enum { SCALES = 5 };
 // alone rarely leave a wide basin.
 static const double ANYWHERE = 0.25;
 
-nsi_basin_hopping_options nsi_default_basin_hopping_options(void) {
-    return (nsi_basin_hopping_options){.method = NSI_BASIN_HOPPING_MUTATE,
-                                       .population = 8,
-                                       .rounds = 20,
-                                       .sigma = 0.2,
-                                       .target = -INFINITY};
-}
+enum { STATE_HEAD = 3 }; // numbers of a saved state before the points
 
-static ns_status check_arguments(uint32_t n, const double* lower, const double* upper,
-                                 const nsi_basin_hopping_options* o, ns_error* error) {
-    if (o->population == 0 || o->population > INT32_MAX) {
-        return nsi_fail(error, NS_ERR_ARGUMENT, "hop: population must be positive");
-    }
-    if (!(o->sigma >= 0.0 && isfinite(o->sigma))) {
-        return nsi_fail(error, NS_ERR_ARGUMENT, "hop: sigma must not be negative");
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (!(isfinite(upper[i] - lower[i]) && lower[i] <= upper[i])) {
-            return nsi_fail(error, NS_ERR_ARGUMENT,
-                            "hop: the box is from %g to %g in coordinate %u; it must be finite and"
-                            " not empty",
-                            lower[i], upper[i], i);
-        }
-    }
-    return NS_OK;
-}
+typedef struct hopping_state {
+    const ns_allocator* allocator;
+    const ns_solver_problem* problem;
+    uint32_t n, width; // width: with what is carried along
+    const double *lower, *upper;
+    bool anywhere; // every search starts anywhere in the box
+    uint32_t population, threads, max_rounds, patience;
+    double sigma, target, seconds, began;
+    uint64_t seed;
+    const ns_solver* local; // of searches, unless the problem has its own
 
-uint32_t nsi_basin_hopping_threads(const nsi_basin_hopping_options* options) {
+    uint32_t round;          // done so far
+    uint32_t stale;          // rounds without a lower value
+    double value;            // the best
+    double* x;               // (width) the best; the caller's
+    double* elite;           // (population x width) best points so far, the best first
+    double* elite_value;     // (population) INFINITY: none yet
+    double *points, *values; // (population x width), (population) of a round
+} hopping_state;
+
+uint32_t nsi_solver_threads(const ns_solver_options* options) {
     uint32_t threads = 1;
 #ifdef _OPENMP
     threads = options->threads > 0 ? options->threads : (uint32_t)omp_get_num_procs();
+#else
+    (void)options;
 #endif
-    return threads < options->population ? threads : options->population;
+    return threads;
 }
 
 // ---- where searches start ------------------------------------------------------------------
-
-typedef struct problem {
-    uint32_t n, width; // width: with what is carried along
-    const double *lower, *upper;
-    const nsi_basin_hopping_options* options;
-} problem;
 
 static ns_rng make_rng(uint64_t seed, uint32_t round, uint32_t number) {
     ns_rng rng = ns_rng_seed(seed);
@@ -74,26 +65,26 @@ static ns_rng make_rng(uint64_t seed, uint32_t round, uint32_t number) {
 }
 
 // Into [low, high]: reflected at the border it crossed, or put on it when that is not enough.
-static double fold(double x, double low, double high) {
+static double fold_into(double x, double low, double high) {
     if (x < low) x = low + (low - x);
     if (x > high) x = high - (x - high);
     return x < low ? low : x > high ? high : x;
 }
 
 // What goes along with a parent.
-static void carry(const problem* p, const double* parent, double* x) {
+static void carry_along(const hopping_state* p, const double* parent, double* x) {
     memcpy(x + p->n, parent + p->n, (p->width - p->n) * sizeof *x);
 }
 
-static void start_anywhere(const problem* p, ns_rng* rng, double* x) {
+static void start_anywhere(const hopping_state* p, ns_rng* rng, double* x) {
     for (uint32_t i = 0; i < p->n; i++) {
-        x[i] = fold(ns_rng_uniform(rng, p->lower[i], p->upper[i]), p->lower[i], p->upper[i]);
+        x[i] = fold_into(ns_rng_uniform(rng, p->lower[i], p->upper[i]), p->lower[i], p->upper[i]);
     }
 }
 
 // From between a and b, which may be the same, by a random hop of about sigma boxes in a part of
 // the coordinates. A local search may have ended outside the box; hops start at its border then.
-static void start_around(const problem* p, ns_rng* rng, const double* a, const double* b,
+static void start_around(const hopping_state* p, ns_rng* rng, const double* a, const double* b,
                          double sigma, double part, double* x) {
     double share = ns_rng_uniform(rng, 0.0, 1.0);
     uint32_t always = p->n > 0 ? ns_rng_below(rng, p->n) : 0;
@@ -103,36 +94,33 @@ static void start_around(const problem* p, ns_rng* rng, const double* a, const d
         from = from < low ? low : from > high ? high : from;
         double hop = sigma * (high - low) * ns_rng_normal(rng);
         bool moves = ns_rng_uniform(rng, 0.0, 1.0) < part || i == always;
-        x[i] = moves ? fold(from + hop, low, high) : from;
+        x[i] = moves ? fold_into(from + hop, low, high) : from;
     }
 }
 
-static uint32_t count_elite(const problem* p, const nsi_basin_hopping_state* state) {
+static uint32_t count_elite(const hopping_state* p) {
     uint32_t count = 0;
-    while (count < p->options->population && state->elite_value[count] < INFINITY) count++;
+    while (count < p->population && p->elite_value[count] < INFINITY) count++;
     return count;
 }
 
-static void make_start(const problem* p, const nsi_basin_hopping_state* state, uint32_t number,
-                       double* x) {
-    const nsi_basin_hopping_options* o = p->options;
-    ns_rng rng = make_rng(o->seed, state->round, number);
-    uint32_t elite = count_elite(p, state);
-    carry(p, state->x, x);
-    if (state->round == 0 && number == 0) {
-        for (uint32_t i = 0; i < p->n; i++)
-            x[i] = fmin(fmax(state->x[i], p->lower[i]), p->upper[i]);
+static void make_start(const hopping_state* p, uint32_t number, double* x) {
+    ns_rng rng = make_rng(p->seed, p->round, number);
+    uint32_t elite = count_elite(p);
+    carry_along(p, p->x, x);
+    if (p->round == 0 && number == 0) {
+        for (uint32_t i = 0; i < p->n; i++) x[i] = fmin(fmax(p->x[i], p->lower[i]), p->upper[i]);
         return;
     }
-    if (o->method == NSI_BASIN_HOPPING_RESTART) {
+    if (p->anywhere) {
         start_anywhere(p, &rng, x);
         return;
     }
-    if (state->round == 0) {
-        start_around(p, &rng, state->x, state->x, o->sigma, 1.0, x);
+    if (p->round == 0) {
+        start_around(p, &rng, p->x, p->x, p->sigma, 1.0, x);
         return;
     }
-    if (elite == 0 || (state->stale > 0 && ns_rng_uniform(&rng, 0.0, 1.0) < ANYWHERE)) {
+    if (elite == 0 || (p->stale > 0 && ns_rng_uniform(&rng, 0.0, 1.0) < ANYWHERE)) {
         start_anywhere(p, &rng, x);
         return;
     }
@@ -140,8 +128,8 @@ static void make_start(const problem* p, const nsi_basin_hopping_state* state, u
     // shorter this one is and how many coordinates take part is drawn, evenly on a scale of
     // halvings: nobody knows how far apart the basins are, and one number is wrong more often than
     // all.
-    double sigma = o->sigma * (1.0 + (double)state->stale);
-    if (sigma > 1.0) sigma = fmax(1.0, o->sigma);
+    double sigma = p->sigma * (1.0 + (double)p->stale);
+    if (sigma > 1.0) sigma = fmax(1.0, p->sigma);
     sigma = ldexp(sigma, -(int)ns_rng_below(&rng, SCALES));
     int doublings = 0;
     frexp((double)p->n, &doublings);
@@ -150,129 +138,271 @@ static void make_start(const problem* p, const nsi_basin_hopping_state* state, u
     uint32_t a = ns_rng_below(&rng, elite), rival = ns_rng_below(&rng, elite);
     if (rival < a) a = rival;
     uint32_t b = ns_rng_next(&rng) >> 63 ? ns_rng_below(&rng, elite) : a;
-    const double *first = state->elite + (size_t)a * p->width,
-                 *second = state->elite + (size_t)b * p->width;
-    carry(p, first, x);
+    const double *first = p->elite + (size_t)a * p->width,
+                 *second = p->elite + (size_t)b * p->width;
+    carry_along(p, first, x);
     start_around(p, &rng, first, second, sigma, part, x);
 }
 
 // ---- what they found -----------------------------------------------------------------------
 
-static bool same_place(const problem* p, const double* a, const double* b) {
+static bool same_place(const hopping_state* p, const double* a, const double* b) {
     for (uint32_t i = 0; i < p->n; i++) {
         if (fabs(a[i] - b[i]) > SAME_PLACE * (p->upper[i] - p->lower[i])) return false;
     }
     return true;
 }
 
-static bool is_usable(const problem* p, const double* x, double value) {
+static bool is_usable(const hopping_state* p, const double* x, double value) {
     bool usable = isfinite(value);
     for (uint32_t i = 0; i < p->width; i++) usable = usable && isfinite(x[i]);
     return usable;
 }
 
 // Put a point among the best, in order and without its likes that are worse.
-static void add_elite(const problem* p, nsi_basin_hopping_state* state, const double* x,
-                      double value) {
-    uint32_t population = p->options->population, count = count_elite(p, state);
+static void add_elite(hopping_state* p, const double* x, double value) {
+    uint32_t population = p->population, count = count_elite(p);
     size_t row = p->width * sizeof *x;
     uint32_t end = count < population ? count : population - 1; // the entry that is overwritten
     for (uint32_t k = 0; k < count; k++) {
-        if (!same_place(p, x, state->elite + (size_t)k * p->width)) continue;
-        if (state->elite_value[k] <= value) return;
+        if (!same_place(p, x, p->elite + (size_t)k * p->width)) continue;
+        if (p->elite_value[k] <= value) return;
         end = k;
         break;
     }
-    if (state->elite_value[end] <= value) return;
+    if (p->elite_value[end] <= value) return;
     uint32_t at = end;
-    for (; at > 0 && state->elite_value[at - 1] > value; at--) {
-        state->elite_value[at] = state->elite_value[at - 1];
-        memcpy(state->elite + (size_t)at * p->width, state->elite + (size_t)(at - 1) * p->width,
-               row);
+    for (; at > 0 && p->elite_value[at - 1] > value; at--) {
+        p->elite_value[at] = p->elite_value[at - 1];
+        memcpy(p->elite + (size_t)at * p->width, p->elite + (size_t)(at - 1) * p->width, row);
     }
-    state->elite_value[at] = value;
-    memcpy(state->elite + (size_t)at * p->width, x, row);
+    p->elite_value[at] = value;
+    memcpy(p->elite + (size_t)at * p->width, x, row);
 }
 
-static void take_in(const problem* p, nsi_basin_hopping_state* state, const double* found,
-                    const double* values) {
-    uint32_t population = p->options->population;
-    double before = state->value;
+static void take_in(hopping_state* p) {
+    uint32_t population = p->population;
+    double before = p->value;
     for (uint32_t k = 0; k < population; k++) {
-        const double* x = found + (size_t)k * p->width;
-        if (is_usable(p, x, values[k])) add_elite(p, state, x, values[k]);
+        const double* x = p->points + (size_t)k * p->width;
+        if (is_usable(p, x, p->values[k])) add_elite(p, x, p->values[k]);
     }
-    uint32_t elite = count_elite(p, state);
-    if (elite > 0 && state->elite_value[0] < before) {
-        state->value = state->elite_value[0];
-        memcpy(state->x, state->elite, p->width * sizeof *state->x);
+    uint32_t elite = count_elite(p);
+    if (elite > 0 && p->elite_value[0] < before) {
+        p->value = p->elite_value[0];
+        memcpy(p->x, p->elite, p->width * sizeof *p->x);
     }
     // At a minimum of zero every search is lower than the last by some share: look at the worst of
     // the best as well.
-    double scale = elite > 0 ? fmax(fabs(state->value), fabs(state->elite_value[elite - 1])) : 0.0;
-    bool lower = state->value < INFINITY && before - state->value > SAME_VALUE * scale;
-    state->stale = lower ? 0 : state->stale + 1;
-    state->searches += population;
-    state->round++;
+    double scale = elite > 0 ? fmax(fabs(p->value), fabs(p->elite_value[elite - 1])) : 0.0;
+    bool lower = p->value < INFINITY && before - p->value > SAME_VALUE * scale;
+    p->stale = lower ? 0 : p->stale + 1;
+    p->round++;
 }
 
 // ---- rounds --------------------------------------------------------------------------------
 
-static void search_all(const problem* p, const nsi_basin_hopping_state* state,
-                       nsi_local_search* local, void* context, double* points, double* values) {
-    int population = (int)p->options->population;
+// A local search with a solver of the library, from any thread.
+static double local_minimum(const hopping_state* p, double* x) {
+    ns_solver_problem problem = *p->problem;
+    problem.observe = NULL;
+    ns_solver_result result;
+    ns_status status = nsi_minimise(p->local, &problem, NULL, x, &result, NULL);
+    return status == NS_OK ? result.value : (double)INFINITY;
+}
+
+static void search_all(hopping_state* p) {
+    int population = (int)p->population;
+    const ns_solver_problem* problem = p->problem;
 #ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads((int)nsi_basin_hopping_threads(p->options))
+#pragma omp parallel for schedule(dynamic) num_threads((int)p->threads)
 #endif
     for (int k = 0; k < population; k++) {
         uint32_t worker = 0;
 #ifdef _OPENMP
         worker = (uint32_t)omp_get_thread_num();
 #endif
-        double* x = points + (size_t)k * p->width;
-        make_start(p, state, (uint32_t)k, x);
-        values[k] = local(context, worker, x);
+        double* x = p->points + (size_t)k * p->width;
+        make_start(p, (uint32_t)k, x);
+        p->values[k] = problem->local_search ? problem->local_search(problem->context, worker, x)
+                                             : local_minimum(p, x);
     }
 }
 
-ns_status nsi_basin_hopping(uint32_t n, const double* lower, const double* upper,
-                            nsi_basin_hopping_state* state, nsi_local_search* local,
-                            nsi_basin_hopping_observer* observe, void* context,
-                            const nsi_basin_hopping_options* options, nsi_outcome* out,
-                            ns_error* error) {
-    nsi_basin_hopping_options o = options ? *options : nsi_default_basin_hopping_options();
-    *out = (nsi_outcome){.finish = NSI_FINISH_ITERATIONS, .value = INFINITY};
-    ns_status status = check_arguments(n, lower, upper, &o, error);
-    if (status != NS_OK) return status;
-    problem p = {.n = n, .width = n + o.carried, .lower = lower, .upper = upper, .options = &o};
-    double* points = nsi_alloc(NULL, ((size_t)p.width + 1) * o.population * sizeof *points);
-    if (!points) return nsi_fail_nomem(error);
-    double* values = points + (size_t)p.width * o.population;
+// Reasons to end before a round.
+static bool is_done(const hopping_state* p, ns_finish* finish) {
+    if (p->value <= p->target || (p->patience > 0 && p->stale >= p->patience)) {
+        *finish = NS_FINISH_CONVERGED;
+        return true;
+    }
+    return p->seconds > 0.0 && nsi_clock_wall() - p->began >= p->seconds;
+}
 
-    if (state->round == 0) {
-        state->stale = state->searches = 0;
-        state->value = INFINITY;
-        for (uint32_t k = 0; k < o.population; k++) state->elite_value[k] = INFINITY;
-    }
-    double begin = nsi_clock_wall();
-    while (state->round < o.rounds) {
-        if (state->value <= o.target || (o.patience > 0 && state->stale >= o.patience)) {
-            out->finish = NSI_FINISH_CONVERGED;
-            break;
-        }
-        if (o.seconds > 0.0 && nsi_clock_wall() - begin >= o.seconds) break;
-        search_all(&p, state, local, context, points, values);
-        take_in(&p, state, points, values);
+static ns_status hopping_step(void* state, double* x, uint32_t iterations, ns_solver_result* out,
+                              ns_error* error) {
+    (void)error;
+    hopping_state* p = state;
+    const ns_solver_problem* problem = p->problem;
+    p->x = x;
+    *out = (ns_solver_result){.finish = NS_FINISH_LIMIT, .value = INFINITY};
+    bool done = false;
+    while (out->iterations < iterations && !(done = is_done(p, &out->finish))) {
+        search_all(p);
+        take_in(p);
         out->iterations++;
-        out->evaluations += o.population;
-        if (observe && observe(context, state)) {
-            out->finish = NSI_FINISH_STOPPED;
+        out->evaluations += p->population;
+        ns_solver_progress progress = {
+            .iteration = p->round, .value = p->value, .gradient_norm = NAN, .x = p->x};
+        if (problem->observe && problem->observe(problem->context, &progress)) {
+            out->finish = NS_FINISH_STOPPED;
+            done = true;
             break;
         }
     }
-    if (state->value <= o.target) out->finish = NSI_FINISH_CONVERGED;
-    if (state->round > 0 && !(state->value < INFINITY)) out->finish = NSI_FINISH_FAILED;
-    out->value = state->value;
-    nsi_free(NULL, points);
+    if (p->value <= p->target) out->finish = NS_FINISH_CONVERGED;
+    done = done || p->round >= p->max_rounds;
+    if (done && p->round > 0 && !(p->value < INFINITY)) out->finish = NS_FINISH_FAILED;
+    out->value = p->value;
     return NS_OK;
 }
+
+// ---- the records -------------------------------------------------------------------------------
+
+static ns_status check_hopping(const hopping_state* s, const ns_solver_options* o,
+                               ns_error* error) {
+    const ns_solver_problem* p = s->problem;
+    if (s->population > INT32_MAX) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "basin_hopping: population is too large");
+    }
+    if (!(s->sigma >= 0.0 && isfinite(s->sigma))) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "basin_hopping: sigma must be finite");
+    }
+    if (!p->local_search && p->carried > 0) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "basin_hopping: `carried` needs a local_search that knows of it");
+    }
+    if (!p->local_search && !s->local) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "basin_hopping: there is no local solver \"%.60s\"",
+                        o->local);
+    }
+    return nsi_solver_check_box("basin_hopping", p, error);
+}
+
+static const ns_solver* choose_local(const ns_solver_problem* problem, const char* name) {
+    if (!name) return problem->residuals ? &nsi_solver_lm : &nsi_solver_lbfgs;
+    return nsi_solver_choose(name, 0, NS_SOLVER_GLOBAL, NULL);
+}
+
+static ns_status make_hopping(const ns_solver_problem* problem, const ns_solver_options* o,
+                              bool anywhere, void** state, ns_error* error) {
+    hopping_state s = {.allocator = o->allocator,
+                       .problem = problem,
+                       .n = problem->n,
+                       .width = problem->n + problem->carried,
+                       .lower = problem->lower,
+                       .upper = problem->upper,
+                       .anywhere = anywhere,
+                       .population = o->population ? o->population : 8,
+                       .max_rounds = o->max_iterations,
+                       .patience = o->patience,
+                       .sigma = nsi_option(o->sigma, 0.2),
+                       .target = o->target == 0.0 ? -INFINITY : o->target,
+                       .seconds = o->seconds,
+                       .began = nsi_clock_wall(),
+                       .seed = o->seed,
+                       .local = choose_local(problem, o->local),
+                       .value = INFINITY};
+    s.threads = nsi_solver_threads(o);
+    if (s.threads > s.population) s.threads = s.population;
+    ns_status status = check_hopping(&s, o, error);
+    if (status != NS_OK) return status;
+
+    // Best points, and those of a round.
+    hopping_state* kept = nsi_alloc(o->allocator, sizeof *kept);
+    size_t points = (size_t)s.population * s.width;
+    double* memory = nsi_alloc_zeroed(o->allocator, 2 * (points + s.population) * sizeof *memory);
+    if (!kept || !memory) {
+        nsi_free(o->allocator, kept);
+        nsi_free(o->allocator, memory);
+        return nsi_fail_nomem(error);
+    }
+    s.elite = memory;
+    s.elite_value = s.elite + points;
+    s.points = s.elite_value + s.population;
+    s.values = s.points + points;
+    for (uint32_t k = 0; k < s.population; k++) s.elite_value[k] = INFINITY;
+    *kept = s;
+    *state = kept;
+    return NS_OK;
+}
+
+static ns_status basin_hopping_create(const ns_solver_problem* problem, const ns_solver_options* o,
+                                      void** state, ns_error* error) {
+    return make_hopping(problem, o, false, state, error);
+}
+
+static ns_status restart_create(const ns_solver_problem* problem, const ns_solver_options* o,
+                                void** state, ns_error* error) {
+    return make_hopping(problem, o, true, state, error);
+}
+
+static size_t elite_size(const hopping_state* s) {
+    return (size_t)s->population * ((size_t)s->width + 1);
+}
+
+static uint32_t hopping_state_size(const void* state) {
+    return STATE_HEAD + (uint32_t)elite_size(state);
+}
+
+static void hopping_save(const void* state, double* numbers) {
+    const hopping_state* s = state;
+    numbers[0] = s->round;
+    numbers[1] = s->stale;
+    numbers[2] = s->value;
+    memcpy(numbers + STATE_HEAD, s->elite, elite_size(s) * sizeof *numbers);
+}
+
+static void hopping_load(void* state, const double* numbers) {
+    hopping_state* s = state;
+    s->round = (uint32_t)numbers[0];
+    s->stale = (uint32_t)numbers[1];
+    s->value = numbers[2];
+    memcpy(s->elite, numbers + STATE_HEAD, elite_size(s) * sizeof *numbers);
+}
+
+static void hopping_free(void* state) {
+    hopping_state* s = state;
+    if (!s) return;
+    nsi_free(s->allocator, s->elite);
+    nsi_free(s->allocator, s);
+}
+
+const ns_solver nsi_solver_basin_hopping = {
+    .name = "basin_hopping",
+    .title = "basin hopping",
+    .help = "rounds of local searches around the best points so far, combined and mutated",
+    .capabilities = NS_SOLVER_GLOBAL | NS_SOLVER_STARTS,
+    .round = 1,
+    .max_iterations = 20,
+    .create = basin_hopping_create,
+    .step = hopping_step,
+    .state_size = hopping_state_size,
+    .save = hopping_save,
+    .load = hopping_load,
+    .free = hopping_free,
+};
+
+const ns_solver nsi_solver_restart = {
+    .name = "restart",
+    .title = "random restarts",
+    .help = "rounds of local searches from anywhere in the box",
+    .capabilities = NS_SOLVER_GLOBAL | NS_SOLVER_STARTS,
+    .round = 1,
+    .max_iterations = 20,
+    .create = restart_create,
+    .step = hopping_step,
+    .state_size = hopping_state_size,
+    .save = hopping_save,
+    .load = hopping_load,
+    .free = hopping_free,
+};

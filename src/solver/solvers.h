@@ -1,209 +1,103 @@
-// Optimisers. They see numbers, values and derivatives, and nothing of robots.
-//
-// Every one of them
-//   - is deterministic: the same problem gives the same bits, at any number of threads;
-//   - asks `stop` once per iteration and then returns with the best point it has;
-//   - takes a value that is not finite for "worse than anything" and goes back.
+// Inside of the solvers: their records, what they share, and dense linear algebra.
 
 #ifndef NSI_SOLVER_SOLVERS_H
 #define NSI_SOLVER_SOLVERS_H
 
 #include "base/common.h"
+#include "neuralsim/solver.h"
 
-// Value and gradient at x; `gradient` may be NULL. INFINITY or NaN where there is no value.
-typedef double nsi_cost_function(void* context, const double* x, double* gradient);
+// ---- solver_table.c ----------------------------------------------------------------------------
 
-// Asked after each iteration with the best point so far; true: stop here.
-typedef struct nsi_progress {
-    uint32_t iteration;
-    double value;         // best so far
-    double gradient_norm; // NaN where there is none
-    const double* x;      // best so far
-} nsi_progress;
-typedef bool nsi_observer(void* context, const nsi_progress* progress);
+// The library's own solvers: one file defines the record, one line here adds it.
+#define NSI_SOLVER_MAP(X)                                                                          \
+    X(nsi_solver_lm)                                                                               \
+    X(nsi_solver_lbfgs)                                                                            \
+    X(nsi_solver_owlqn)                                                                            \
+    X(nsi_solver_adam)                                                                             \
+    X(nsi_solver_proximal)                                                                         \
+    X(nsi_solver_basin_hopping)                                                                    \
+    X(nsi_solver_restart)                                                                          \
+    X(nsi_solver_crs2)                                                                             \
+    X(nsi_solver_isres)                                                                            \
+    X(nsi_solver_esch)                                                                             \
+    X(nsi_solver_mlsl)
 
-typedef enum nsi_finish {
-    NSI_FINISH_CONVERGED, // small gradient, small step or no decrease
-    NSI_FINISH_ITERATIONS,
-    NSI_FINISH_STOPPED, // the observer said so
-    NSI_FINISH_FAILED   // no value at the start, or no way down was found
-} nsi_finish;
+#define NSI_SOLVER_EXTERN(record) extern const ns_solver record;
+NSI_SOLVER_MAP(NSI_SOLVER_EXTERN)
+#undef NSI_SOLVER_EXTERN
 
-typedef struct nsi_outcome {
-    nsi_finish finish;
-    uint32_t iterations, evaluations;
-    double value;
-} nsi_outcome;
+// The solver of a name that has all of `needed` and none of `excluded`; NULL: `error` says which names
+// there are, or the nearest one.
+const ns_solver* nsi_solver_choose(const char* name, uint32_t needed, uint32_t excluded,
+                                   ns_error* error);
 
-// ---- lbfgs.c: liblbfgs -----------------------------------------------------------------------
+// For reports; the name of one without a title.
+static inline const char* nsi_solver_title(const ns_solver* solver) {
+    return solver->title ? solver->title : solver->name;
+}
 
-typedef struct nsi_lbfgs_options {
-    uint32_t memory;           // pairs kept. Default 30
-    uint32_t max_iterations;   // default 1000
-    double gradient_tolerance; // |g| <= this * max(1, |x|). Default 1e-12
-    double decrease_tolerance; // stop when 10 iterations lower the value by less than this share.
-                               // Default 1e-12
-    double l1;                 // OWL-QN: l1 * sum |x_i| is added for l1_start <= i < l1_end; the
-    uint32_t l1_start, l1_end; // value reported includes it. Default 0: plain L-BFGS
-} nsi_lbfgs_options;
+// "lm, owlqn or proximal": names of the solvers that have all of `needed`.
+void nsi_solver_list(uint32_t needed, uint32_t excluded, char* text, size_t size);
 
-nsi_lbfgs_options nsi_default_lbfgs_options(void);
+// ---- minimise.c --------------------------------------------------------------------------------
 
-// @param x  (n) start, receives the best point
-// @return NS_OK, NS_ERR_ARGUMENT for options out of range, NS_ERR_NOMEM; so for the others, too
-ns_status nsi_lbfgs(uint32_t n, double* x, nsi_cost_function* objective, nsi_observer* observe,
-                    void* context, const nsi_lbfgs_options* options, nsi_outcome* out,
-                    ns_error* error);
-
-// ---- adam.c: Kingma & Ba 2015 ----------------------------------------------------------------
-
-typedef struct nsi_adam_options {
-    double rate;         // default 1e-3
-    double final_rate;   // cosine from `rate` to this over max_iterations. Default -1: rate / 100
-    double beta1, beta2; // 0.9, 0.999
-    double epsilon;      // 1e-8
-    double clip;         // longest gradient, 0: any. Default 0
-    uint32_t max_iterations; // default 1000
-} nsi_adam_options;
-
-nsi_adam_options nsi_default_adam_options(void);
-
-// All that goes on from iteration to iteration, so that a run can be stored and continued: memory
-// of the caller.
-typedef struct nsi_adam_state {
-    uint32_t iteration;
-    double *m, *v; // (n) zero at first
-} nsi_adam_state;
-
-// `objective` may look at other data in each iteration. Goes from state->iteration to
-// max_iterations; what it reports is the value of the iteration, x the current point. Where there
-// is no value, the last step is taken back and the momentum lost.
-ns_status nsi_adam(uint32_t n, double* x, nsi_adam_state* state, nsi_cost_function* objective,
-                   nsi_observer* observe, void* context, const nsi_adam_options* options,
-                   nsi_outcome* out, ns_error* error);
-
-// ---- proximal.c: sparse-group lasso ----------------------------------------------------------
-
-// Penalty  sum_g lambda sqrt(|g|) |x_g|_2 + l1 sum_g |x_g|_1 (Simon, Friedman, Hastie & Tibshirani
-// 2013) over groups of consecutive numbers, which are in order and do not overlap. Numbers in no
-// group are free.
-typedef struct nsi_group {
-    uint32_t offset, count;
-} nsi_group;
-
-typedef struct nsi_proximal_options {
-    const nsi_group* groups;
-    uint32_t ngroup;
-    double group, l1;        // lambda, kappa
-    const double* factors;   // (ngroup) of both, for each group; INFINITY: its numbers become 0.
-                             // Default NULL: all 1
-    double step;             // first one. Default 1e-3; found by backtracking
-    uint32_t max_iterations; // default 2000
-    double tolerance;        // of the decrease over 10 iterations, relative. Default 1e-10
-} nsi_proximal_options;
-
-nsi_proximal_options nsi_default_proximal_options(void);
-
-// Monotone accelerated proximal gradient (Beck & Teboulle 2009) with backtracking. Exact zeros. The
-// value reported includes the penalty.
-ns_status nsi_proximal(uint32_t n, double* x, nsi_cost_function* objective, nsi_observer* observe,
-                       void* context, const nsi_proximal_options* options, nsi_outcome* out,
+// ns_minimise() with a record.
+ns_status nsi_minimise(const ns_solver* solver, const ns_solver_problem* problem,
+                       const ns_solver_options* options, double* x, ns_solver_result* result,
                        ns_error* error);
 
-// The penalty at x; INFINITY when a number is not 0 whose group has an infinite factor.
-double nsi_proximal_penalty(const nsi_proximal_options* options, const double* x);
+// An option for which 0 means its default and a negative number 0.
+static inline double nsi_option(double value, double otherwise) {
+    return value == 0.0 ? otherwise : value < 0.0 ? 0.0 : value;
+}
 
-// The same for 1/2 x'Ax + b'x and the penalty, A (n x n) positive definite with its lower triangle
-// given: x is where to start, and receives the best point found.
-bool nsi_proximal_quadratic(uint32_t n, const double* A, const double* b, double* x,
-                            const nsi_proximal_options* options);
+// Is this a box: finite and not empty?
+ns_status nsi_solver_check_box(const char* solver, const ns_solver_problem* problem,
+                               ns_error* error);
 
-// ---- hop.c: many local searches --------------------------------------------------------------
+// ---- basin_hopping.c ---------------------------------------------------------------------------
 
-typedef enum nsi_basin_hopping_method {
-    NSI_BASIN_HOPPING_MUTATE, // parallel basin hopping: after each round all start around the best points
-                              // found so far, combined and mutated (NeuralSim, section III-B)
-    NSI_BASIN_HOPPING_RESTART // each starts anywhere in the box (its workshop version)
-} nsi_basin_hopping_method;
+// How many threads these options lead to: at least 1.
+uint32_t nsi_solver_threads(const ns_solver_options* options);
 
-typedef struct nsi_basin_hopping_options {
-    nsi_basin_hopping_method method;
-    uint32_t
-        population; // local searches per round: fixed by the problem, not by the machine. Default 8
-    uint32_t rounds;   // at most. Default 20
-    uint32_t threads;  // 0: one per core
-    double sigma;      // mutation, in shares of the box. Default 0.2
-    double target;     // stop when a value is at or below it. Default -INFINITY
-    uint32_t patience; // stop after this many rounds without a lower value. Default 0: never
-    double seconds;    // stop after the round in which this time is over; 0: never. How far the
-                       // search comes then depends on the machine
-    uint32_t
-        carried; // numbers behind the n of every point that go along with it: a start takes those
-                 // of its parent, or of the best point. Default 0
-    uint64_t seed;
-} nsi_basin_hopping_options;
+// ---- lm.c --------------------------------------------------------------------------------------
 
-nsi_basin_hopping_options nsi_default_basin_hopping_options(void);
+// Levenberg-Marquardt from the point of `problem`, in memory of its own: cannot fail.
+ns_solver_result nsi_lm(const ns_gauss_newton* problem, const ns_solver_options* options,
+                        ns_solver_observer* observe, void* context);
 
-// How many threads these options lead to: no more than there are searches in a round.
-uint32_t nsi_basin_hopping_threads(const nsi_basin_hopping_options* options);
+// ---- dense_least_squares.c ---------------------------------------------------------------------
 
-// A local search from x (n + carried), which receives where it ended; returns the value there. Called from
-// several threads, each with its own `worker` (0 .. nsi_basin_hopping_threads() - 1).
-typedef double nsi_local_search(void* context, uint32_t worker, double* x);
+// Residuals from a callback as a Gauss-Newton problem, with a dense Jacobian.
+typedef struct nsi_dense_problem nsi_dense_problem;
+ns_status nsi_dense_problem_create(const ns_solver_problem* problem,
+                                   const ns_solver_options* options, nsi_dense_problem** out,
+                                   ns_error* error);
+void nsi_dense_problem_free(nsi_dense_problem* problem); // NULL is allowed
 
-// Where a run stands after a round: all that it needs to go on. Memory of the caller.
-typedef struct nsi_basin_hopping_state {
-    uint32_t round;      // done so far
-    uint32_t stale;      // rounds without a lower value
-    uint32_t searches;   // local searches so far
-    double value;        // the best
-    double* x;           // (n + carried) the best
-    double* elite;       // (population x (n + carried)) best points so far, the best first
-    double* elite_value; // (population) INFINITY: none yet
-} nsi_basin_hopping_state;
+// Its point is the caller's x (n) from now on.
+ns_gauss_newton nsi_dense_problem_at(nsi_dense_problem* problem, double* x);
 
-// Called after each round by one thread; true: stop.
-typedef bool nsi_basin_hopping_observer(void* context, const nsi_basin_hopping_state* state);
+// ---- proximal.c --------------------------------------------------------------------------------
 
-// Starts from state->x when state->round is 0: the first search starts there, the others around it
-// (MUTATE) or in the box (RESTART). The random numbers of a search depend on seed, round and its
-// number in the round only. Goes on from any state the observer was shown as if it had not stopped.
-// When rounds find nothing lower, hops get longer and a quarter of the searches start anywhere.
-// @param lower, upper  (n) the box, finite; every start lies in it
-ns_status nsi_basin_hopping(uint32_t n, const double* lower, const double* upper,
-                            nsi_basin_hopping_state* state, nsi_local_search* local,
-                            nsi_basin_hopping_observer* observe, void* context,
-                            const nsi_basin_hopping_options* options, nsi_outcome* out,
+// Validate l1, group_lasso and groups.
+ns_status nsi_penalty_check(const char* solver, uint32_t n, const ns_solver_options* options,
                             ns_error* error);
 
-// ---- population.c: NLopt ---------------------------------------------------------------------
+// The options with `all` in place of groups that are NULL.
+ns_solver_options nsi_penalty_of_all(const ns_solver_options* options, uint32_t n,
+                                     ns_variable_group* all);
 
-typedef enum nsi_population_method {
-    NSI_POPULATION_CRS2,
-    NSI_POPULATION_ISRES,
-    NSI_POPULATION_ESCH,
-    NSI_POPULATION_MLSL // with low-discrepancy starts and L-BFGS
-} nsi_population_method;
+// The penalty at x; INFINITY when a variable is not 0 whose group has an infinite factor. Without groups
+// there is none.
+double nsi_penalty(const ns_solver_options* options, const double* x);
 
-typedef struct nsi_population_options {
-    nsi_population_method method;
-    uint32_t max_evaluations; // default 10000
-    double target;            // default -INFINITY
-    uint32_t population;      // 0: NLopt's choice
-    uint64_t seed;
-} nsi_population_options;
+// Minimise 1/2 x'Ax + b'x and the penalty by the proximal solver, A (n x n) positive definite with its
+// lower triangle given: x is where to start, and receives the best point found.
+bool nsi_proximal_quadratic(uint32_t n, const double* A, const double* b, double* x,
+                            const ns_solver_options* options);
 
-nsi_population_options nsi_default_population_options(void);
-
-// Starts from x, moved into the box, which receives the best point. An iteration is an evaluation;
-// only MLSL asks for gradients. NLopt's random numbers are a global: of several calls at a time one
-// runs and the others wait, so an objective must not call it.
-ns_status nsi_population(uint32_t n, const double* lower, const double* upper, double* x,
-                         nsi_cost_function* objective, nsi_observer* observe, void* context,
-                         const nsi_population_options* options, nsi_outcome* out, ns_error* error);
-
-// ---- dense.c: BLAS and LAPACK ----------------------------------------------------------------
+// ---- linear_algebra.c: BLAS and LAPACK ---------------------------------------------------------
 // Matrices are row-major. BLAS works in one thread; where there is enough to do, we share out parts
 // whose bits do not depend on who computes them. Safe to call from several threads at a time: with
 // an OpenBLAS built without threads, which is not, calls wait for each other. So BLAS must not be

@@ -423,13 +423,13 @@ static bool linearise(nsi_objective* e, bool natural, double* value) {
 static double penalty_at(const nsi_objective* e, const nsi_point* point) {
     if (e->penalty.ngroup == 0) return 0.0;
     memcpy(e->normal.x + e->nz, point->w, e->nw * sizeof(double));
-    return nsi_proximal_penalty(&e->penalty, e->normal.x);
+    return nsi_penalty(&e->penalty, e->normal.x);
 }
 
-void nsi_objective_set_penalty(nsi_objective* e, const nsi_proximal_options* options) {
+void nsi_objective_set_penalty(nsi_objective* e, const ns_solver_options* options) {
     e->penalty = *options;
     e->penalty.l1 *= e->nresidual;
-    e->penalty.group *= e->nresidual;
+    e->penalty.group_lasso *= e->nresidual;
 }
 
 bool nsi_objective_linearise(nsi_objective* e, double* value) {
@@ -632,12 +632,12 @@ static bool solve_with_penalty(nsi_objective* e, double* predicted) {
             m->b[i] -= m->S[(size_t)(j < i ? i : j) * n + (j < i ? j : i)] * m->x[j];
         }
     }
-    nsi_proximal_options options = e->penalty;
+    ns_solver_options options = e->penalty;
     options.max_iterations = INNER_ITERATIONS;
     options.tolerance = INNER_TOLERANCE;
     options.step = most > 0.0 ? 1.0 / most : 1.0;
     if (!nsi_proximal_quadratic(n, m->S, m->b, m->x, &options)) return false;
-    *predicted = before - nsi_proximal_penalty(&e->penalty, m->x);
+    *predicted = before - nsi_penalty(&e->penalty, m->x);
     for (uint32_t i = 0; i < n; i++) {
         double right = m->step[i];
         m->step[i] = m->x[i] - (i < e->nz ? 0.0 : e->point.w[i - e->nz]);

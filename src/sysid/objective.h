@@ -99,7 +99,7 @@ bool nsi_objective_solve(nsi_objective* evaluator, double damping, double* predi
 
 // From now on linearising, solving and trying are those of F and N times a penalty on weights, of which
 // offsets count from the first number that is fitted. What the options point to stays the caller's.
-void nsi_objective_set_penalty(nsi_objective* evaluator, const nsi_proximal_options* options);
+void nsi_objective_set_penalty(nsi_objective* evaluator, const ns_solver_options* options);
 
 // For those who choose the step themselves: the matrix (n x n, lower triangle) and the right-hand side
 // (n) of the last linearisation with start states eliminated, and the sum of squares that the best start

@@ -65,7 +65,7 @@ struct nsi_objective {
     double *dx, *dp, *dw; // for start states, parameters and weights; the last two and their parts
 
     nsi_normal normal;
-    nsi_proximal_options penalty; // without groups there is none
+    ns_solver_options penalty; // without groups there is none
     uint32_t refused;
     const char* refused_link;
 };

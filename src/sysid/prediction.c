@@ -2,7 +2,7 @@
 
 #include "sysid/prediction.h"
 
-#include "sysid/lm.h"
+#include "sysid/gauss_newton.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -113,10 +113,8 @@ static ns_status estimate(const job* j, const nsi_window* window, double* x, ns_
     nsi_point point = nsi_objective_point(e);
     if (j->z) memcpy(point.z, j->z, ns_parameters_count(j->p->variables) * sizeof(double));
     if (j->weights) memcpy(point.w, j->weights, j->p->sizes.nw * sizeof(double));
-    nsi_lm_options options = nsi_default_lm_options();
-    nsi_lm_state state = {0};
-    options.tolerance = 1e-6;
-    if (nsi_lm(e, &state, &options, NULL, NULL).finish != NSI_FINISH_FAILED) {
+    ns_solver_options options = {.tolerance = 1e-6};
+    if (nsi_objective_lm(e, &options, NULL, NULL).finish != NS_FINISH_FAILED) {
         memcpy(x, nsi_objective_point(e).x, j->p->sizes.nx * sizeof(double));
     }
     nsi_objective_free(e);
@@ -142,10 +140,8 @@ static ns_status adapt(const job* j, worker* w, const nsi_window* window, uint32
     if (j->weights) memcpy(point.w, j->weights, j->p->sizes.nw * sizeof(double));
     nsi_objective_set_priors(e, j->priors);
     nsi_objective_set_active(e, a->variables, a->count);
-    nsi_lm_options options = nsi_default_lm_options();
-    nsi_lm_state state = {0};
-    options.tolerance = 1e-6;
-    if (nsi_lm(e, &state, &options, NULL, NULL).finish != NSI_FINISH_FAILED) {
+    ns_solver_options options = {.tolerance = 1e-6};
+    if (nsi_objective_lm(e, &options, NULL, NULL).finish != NS_FINISH_FAILED) {
         double* scratch = w->params + nsi_parameters_param_count(variables, variant);
         nsi_parameters_from_z(variables, nsi_objective_point(e).z, w->v, NULL, scratch);
         nsi_parameters_params(variables, variant, w->v, w->params, NULL, scratch);

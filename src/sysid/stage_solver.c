@@ -1,12 +1,10 @@
-// First-order methods see one vector: z and weights as they are, then coordinates of start states.
-// L-BFGS and proximal steps go in rounds of CHUNK iterations with fresh memory, so that what is kept
-// between rounds is the point alone.
+// A stage drives any solver of the table in rounds of the length that its record says. Solvers of least
+// squares move the point of the objective; the others see one vector: z and weights as they are, then
+// coordinates of initial states.
 
 #include "sysid/stage_solver.h"
 
 #include <math.h>
-
-enum { CHUNK = 100 };
 
 struct nsi_stage_solver {
     ns_allocator allocator;
@@ -16,10 +14,14 @@ struct nsi_stage_solver {
     uint32_t n, nz, nw, nx, windows; // n: unknowns
     nsi_stage_solver_state state;
 
-    double *x, *gradient;
-    uint32_t* order;             // place in x of each unknown
-    uint32_t ninput;             // weights of first layers, which owlqn wants in front
-    NSI_ARRAY(nsi_group) groups; // rows of first layers, coefficients of formulas
+    const ns_solver* solver;
+    void* solver_state;
+    ns_solver_options options;
+    ns_solver_problem problem; // as the solver sees it
+    ns_gauss_newton gauss_newton;
+
+    double* x;                           // (n) NULL: not needed
+    NSI_ARRAY(ns_variable_group) groups; // rows of first layers, coefficients of formulas
     NSI_ARRAY(nsi_objective*) batches;
     uint32_t* shuffled; // (batches)
     uint64_t seed;
@@ -34,6 +36,10 @@ struct nsi_stage_solver {
     bool given_factors; // by nsi_stage_solver_set_sizes()
 };
 
+static bool solver_has(const nsi_stage* stage, uint32_t capability) {
+    return (stage->solver->capabilities & capability) != 0;
+}
+
 static bool has_penalty(const nsi_stage* stage) {
     return stage->l1 > 0.0 || stage->group > 0.0 || stage->adaptive;
 }
@@ -47,20 +53,9 @@ static ns_status list_inputs(nsi_stage_solver* d, ns_error* error) {
         ns_weight_matrix m = ns_system_weight_matrix(system, k);
         if (m.formula) m.rows = m.columns, m.columns = 1; // each coefficient by itself
         for (uint32_t row = 0; m.layer == 0 && row < m.rows - m.bias; row++) {
-            nsi_group group = {first + m.offset + row * m.columns, m.columns};
+            ns_variable_group group = {first + m.offset + row * m.columns, m.columns};
             if (!nsi_array_push(&d->allocator, &d->groups, group)) return nsi_fail_nomem(error);
-            d->ninput += m.columns;
         }
-    }
-    bool in_front = d->stage->method == NSI_METHOD_OWLQN;
-    uint32_t front = 0, behind = in_front ? d->ninput : 0, group = 0;
-    for (uint32_t k = 0; k < d->n; k++) {
-        while (group < d->groups.count &&
-               k >= d->groups.data[group].offset + d->groups.data[group].count) {
-            group++;
-        }
-        bool input = in_front && group < d->groups.count && k >= d->groups.data[group].offset;
-        d->order[k] = input ? front++ : behind++;
     }
     return NS_OK;
 }
@@ -71,8 +66,8 @@ static ns_status list_inputs(nsi_stage_solver* d, ns_error* error) {
 // quaternions.
 static void get_x(nsi_stage_solver* d) {
     nsi_point point = nsi_objective_point(d->e);
-    for (uint32_t k = 0; k < d->nz; k++) d->x[d->order[k]] = point.z[k];
-    for (uint32_t k = 0; k < d->nw; k++) d->x[d->order[d->nz + k]] = point.w[k];
+    for (uint32_t k = 0; k < d->nz; k++) d->x[k] = point.z[k];
+    for (uint32_t k = 0; k < d->nw; k++) d->x[d->nz + k] = point.w[k];
     double* unknown = d->x + d->nz + d->nw;
     for (double* x = point.x; unknown < d->x + d->n; x += d->nx, unknown += d->p->ntangent) {
         for (uint32_t k = 0; k < d->p->ncoordinate; k++) {
@@ -83,8 +78,8 @@ static void get_x(nsi_stage_solver* d) {
 
 static void set_point(nsi_stage_solver* d, nsi_objective* e, const double* x) {
     nsi_point point = nsi_objective_point(e);
-    for (uint32_t k = 0; k < d->nz; k++) point.z[k] = x[d->order[k]];
-    for (uint32_t k = 0; k < d->nw; k++) point.w[k] = x[d->order[d->nz + k]];
+    for (uint32_t k = 0; k < d->nz; k++) point.z[k] = x[k];
+    for (uint32_t k = 0; k < d->nw; k++) point.w[k] = x[d->nz + k];
     const double *unknown = x + d->nz + d->nw, *end = x + d->n;
     for (double* to = point.x; unknown < end; to += d->nx, unknown += d->p->ntangent) {
         for (uint32_t k = 0; k < d->p->ncoordinate; k++) {
@@ -93,7 +88,7 @@ static void set_point(nsi_stage_solver* d, nsi_objective* e, const double* x) {
     }
 }
 
-// Keep the best point of Adam. NaN and what is as good do not replace it.
+// Keep the best point of a stochastic solver. NaN and what is as good do not replace it.
 static void offer_best(nsi_stage_solver* d, const double* x, double value) {
     if (!d->state.best || !(value < d->state.best_value)) return;
     d->state.best_value = value;
@@ -106,29 +101,32 @@ static double full_value(nsi_stage_solver* d, const double* x) {
     return nsi_objective_cost(d->e) / nsi_objective_residual_count(d->e);
 }
 
-static double objective(void* context, const double* x, double* gradient) {
+// Batches in a new order in each epoch.
+static void shuffle_batches(nsi_stage_solver* d, uint32_t epoch) {
+    ns_rng rng = ns_rng_seed(d->seed + epoch);
+    for (uint32_t k = 0; k < d->batches.count; k++) d->shuffled[k] = k;
+    for (uint32_t k = d->batches.count; k > 1; k--) {
+        uint32_t other = ns_rng_below(&rng, k), kept = d->shuffled[k - 1];
+        d->shuffled[k - 1] = d->shuffled[other];
+        d->shuffled[other] = kept;
+    }
+    d->epoch = epoch;
+}
+
+static double stage_cost(void* context, const double* x, double* gradient) {
     nsi_stage_solver* d = context;
     nsi_objective* e = d->e;
     if (d->batches.count > 0) {
-        uint32_t iteration = d->state.lm.iteration, epoch = iteration / d->batches.count;
+        uint32_t iteration = d->state.iteration, epoch = iteration / d->batches.count;
         if (iteration % d->batches.count == 0) offer_best(d, x, full_value(d, x));
-        if (epoch != d->epoch) {
-            ns_rng rng = ns_rng_seed(d->seed + epoch);
-            for (uint32_t k = 0; k < d->batches.count; k++) d->shuffled[k] = k;
-            for (uint32_t k = d->batches.count; k > 1; k--) {
-                uint32_t other = ns_rng_below(&rng, k), kept = d->shuffled[k - 1];
-                d->shuffled[k - 1] = d->shuffled[other];
-                d->shuffled[other] = kept;
-            }
-            d->epoch = epoch;
-        }
+        if (epoch != d->epoch) shuffle_batches(d, epoch);
         e = d->batches.data[d->shuffled[iteration % d->batches.count]];
     }
     set_point(d, e, x);
-    double value = gradient ? nsi_objective_gradient(e, d->gradient) : nsi_objective_cost(e);
+    double value = gradient ? nsi_objective_gradient(e, gradient) : nsi_objective_cost(e);
     double scale = 1.0 / nsi_objective_residual_count(e);
     for (uint32_t k = 0; gradient && k < d->n; k++) {
-        gradient[d->order[k]] = isfinite(value) ? d->gradient[k] * scale : 0.0;
+        gradient[k] = isfinite(value) ? gradient[k] * scale : 0.0;
     }
     if (e == d->e) offer_best(d, x, value * scale);
     return value * scale;
@@ -142,23 +140,13 @@ void nsi_stage_solver_watch_path(nsi_stage_solver* d, nsi_stage_solver_path_obse
     d->path_context = context;
 }
 
-static nsi_proximal_options penalty_options(const nsi_stage_solver* d) {
-    nsi_proximal_options options = nsi_default_proximal_options();
-    options.groups = d->groups.data;
-    options.ngroup = d->groups.count;
-    options.l1 = d->stage->l1;
-    options.group = d->stage->method == NSI_METHOD_OWLQN ? 0.0 : d->stage->group;
-    options.factors = d->stage->adaptive ? d->factors : NULL;
-    return options;
-}
-
 // Norms of the groups at x.
 static void find_norms(nsi_stage_solver* d, const double* x) {
     for (uint32_t k = 0; k < d->groups.count; k++) {
-        const nsi_group* g = &d->groups.data[k];
+        const ns_variable_group* g = &d->groups.data[k];
         double squares = 0.0;
         for (uint32_t i = 0; i < g->count; i++) {
-            double w = x[d->order[g->offset + i]];
+            double w = x[g->offset + i];
             squares += w * w;
         }
         d->norms[k] = sqrt(squares);
@@ -179,133 +167,130 @@ void nsi_stage_solver_tell_path(nsi_stage_solver* d) {
     double value = nsi_objective_cost(d->e) / nsi_objective_residual_count(d->e);
     get_x(d);
     find_norms(d, d->x);
-    d->observe_path(d->path_context, d->state.lm.iteration, value, d->norms);
+    d->observe_path(d->path_context, d->state.iteration, value, d->norms);
 }
 
-static bool pass_on(void* context, const nsi_progress* progress) {
+// Within a round; the objective's point is that of its beginning.
+static bool watch_round(void* context, const ns_solver_progress* progress) {
     nsi_stage_solver* d = context;
-    double scale =
-        d->stage->method == NSI_METHOD_LM ? 1.0 / nsi_objective_residual_count(d->e) : 1.0;
-    if (d->stage->method == NSI_METHOD_ADAM) {
-        d->state.lm.iteration = progress->iteration;
-        set_point(d, d->e, progress->x);
-    } else if (d->stage->method != NSI_METHOD_LM) { // the point is between rounds
-        if (d->observe_path) {
-            nsi_proximal_options options = penalty_options(d);
-            find_norms(d, progress->x);
-            for (uint32_t k = 0; k < d->n; k++) d->gradient[k] = progress->x[d->order[k]];
-            double value = progress->value - nsi_proximal_penalty(&options, d->gradient);
-            d->observe_path(d->path_context, d->state.lm.iteration + progress->iteration,
-                            fmax(value, 0.0), d->norms);
-        }
-        return false;
-    } else if (d->observe_path) {
-        nsi_stage_solver_tell_path(d);
-    }
-    return d->observe && d->observe(d->context, progress->iteration, progress->value * scale);
+    if (!d->observe_path || !progress->x) return false;
+    double value = progress->value;
+    find_norms(d, progress->x);
+    if (d->groups.count > 0) value -= nsi_penalty(&d->options, progress->x);
+    d->observe_path(d->path_context, progress->iteration, fmax(value, 0.0), d->norms);
+    return false;
 }
 
-// ---- methods -----------------------------------------------------------------------------------
+// ---- running -----------------------------------------------------------------------------------
 
-static nsi_outcome run_adam(nsi_stage_solver* d) {
-    const nsi_stage* stage = d->stage;
-    nsi_adam_options options = nsi_default_adam_options();
-    options.rate = stage->rate;
-    options.final_rate = stage->rate_end;
-    options.max_iterations = stage->iterations;
-    options.clip = stage->clip;
-    nsi_adam_state state = {d->state.lm.iteration, d->state.m, d->state.v};
-    nsi_outcome out = {.finish = NSI_FINISH_FAILED, .value = INFINITY};
-    get_x(d);
-    nsi_adam(d->n, d->x, &state, objective, pass_on, d, &options, &out, NULL);
-    d->state.lm.iteration = state.iteration;
-    offer_best(d, d->x, full_value(d, d->x));
-    if (isfinite(d->state.best_value)) memcpy(d->x, d->state.best, d->n * sizeof(double));
-    out.value = full_value(d, d->x);
+static double current_value(nsi_stage_solver* d) {
+    return nsi_objective_cost(d->e) / nsi_objective_residual_count(d->e);
+}
+
+// At most so many iterations of the solver, and the objective's point after them.
+static ns_solver_result run_round(nsi_stage_solver* d, uint32_t iterations) {
+    ns_solver_result out = {.finish = NS_FINISH_FAILED, .value = INFINITY};
+    ns_status status = d->solver->step(d->solver_state, d->x, iterations, &out, NULL);
+    if (status != NS_OK) out = (ns_solver_result){.finish = NS_FINISH_FAILED, .value = INFINITY};
+    if (!solver_has(d->stage, NS_SOLVER_LEAST_SQUARES)) set_point(d, d->e, d->x);
+
+    // After a round that went down, one that finds no way down has converged.
+    if (out.finish == NS_FINISH_FAILED && d->state.iteration > 0 && isfinite(out.value)) {
+        out.finish = NS_FINISH_CONVERGED;
+    }
+    d->state.iteration += out.iterations;
+    d->state.converged = out.finish == NS_FINISH_CONVERGED;
     return out;
 }
 
-// A round of L-BFGS, OWL-QN or proximal steps.
-static nsi_outcome run_round(nsi_stage_solver* d, uint32_t iterations) {
-    const nsi_stage* stage = d->stage;
-    nsi_outcome out = {.finish = NSI_FINISH_FAILED, .value = INFINITY};
-    get_x(d);
-    if (stage->method == NSI_METHOD_PROXIMAL) {
-        nsi_proximal_options options = penalty_options(d);
-        options.max_iterations = iterations;
-        options.tolerance = stage->tolerance;
-        nsi_proximal(d->n, d->x, objective, pass_on, d, &options, &out, NULL);
-    } else {
-        nsi_lbfgs_options options = nsi_default_lbfgs_options();
-        options.max_iterations = iterations;
-        options.decrease_tolerance = stage->tolerance;
-        if (stage->method == NSI_METHOD_OWLQN) {
-            options.l1 = stage->l1;
-            options.l1_end = d->ninput;
-        }
-        nsi_lbfgs(d->n, d->x, objective, pass_on, d, &options, &out, NULL);
+// The observer of the stage, between rounds; true: stop.
+static bool report_round(nsi_stage_solver* d, double value) {
+    if (solver_has(d->stage, NS_SOLVER_LEAST_SQUARES)) {
+        if (d->observe_path) nsi_stage_solver_tell_path(d);
+        value *= 1.0 / nsi_objective_residual_count(d->e);
     }
-    set_point(d, d->e, d->x);
-    return out;
+    return d->observe && d->observe(d->context, d->state.iteration, value);
 }
 
-static nsi_outcome run_rounds(nsi_stage_solver* d) {
-    nsi_lm_state* state = &d->state.lm;
-    nsi_outcome all = {.finish = NSI_FINISH_ITERATIONS};
-    if (state->small >= 2 || state->iteration >= d->stage->iterations) { // it was done before
-        if (state->small >= 2) all.finish = NSI_FINISH_CONVERGED;
-        all.value = nsi_objective_cost(d->e) / nsi_objective_residual_count(d->e);
+static ns_solver_result run_rounds(nsi_stage_solver* d) {
+    const uint32_t round = d->solver->round > 0 ? d->solver->round : 1;
+    ns_solver_result all = {.finish = NS_FINISH_LIMIT};
+    if (d->state.converged || d->state.iteration >= d->stage->iterations) { // it was done before
+        if (d->state.converged) all.finish = NS_FINISH_CONVERGED;
+        all.value = current_value(d);
         return all;
     }
-    while (state->iteration < d->stage->iterations) {
-        uint32_t left = d->stage->iterations - state->iteration;
-        nsi_outcome out = run_round(d, left < CHUNK ? left : CHUNK);
-        // After a round that went down, one that finds no way down has converged.
-        if (out.finish == NSI_FINISH_FAILED && state->iteration > 0 && isfinite(out.value)) {
-            out.finish = NSI_FINISH_CONVERGED;
-        }
+    while (d->state.iteration < d->stage->iterations) {
+        uint32_t left = d->stage->iterations - d->state.iteration;
+        ns_solver_result out = run_round(d, left < round ? left : round);
         all.iterations += out.iterations;
         all.evaluations += out.evaluations;
         all.value = out.value;
-        state->iteration += out.iterations;
-        if (out.finish == NSI_FINISH_CONVERGED) state->small = 2;
-        bool stop = d->observe && d->observe(d->context, state->iteration, out.value);
-        if (out.finish == NSI_FINISH_CONVERGED || out.finish == NSI_FINISH_FAILED) {
-            all.finish = out.finish;
-            break;
-        }
+        all.finish = out.finish;
+        bool stop = out.iterations > 0 && report_round(d, out.value);
+        if (out.finish != NS_FINISH_LIMIT || out.iterations == 0) break;
         if (stop) {
-            all.finish = NSI_FINISH_STOPPED;
+            all.finish = NS_FINISH_STOPPED;
             break;
         }
     }
+    if (solver_has(d->stage, NS_SOLVER_LEAST_SQUARES)) all.value /= nsi_objective_residual_count(d->e);
     return all;
 }
 
-nsi_outcome nsi_stage_solver_run(nsi_stage_solver* d, nsi_stage_solver_observer* observe,
-                                 void* context) {
+// A stochastic solver ends at the best point of all windows.
+static void end_at_best(nsi_stage_solver* d, ns_solver_result* out) {
+    offer_best(d, d->x, full_value(d, d->x));
+    if (isfinite(d->state.best_value)) memcpy(d->x, d->state.best, d->n * sizeof(double));
+    out->value = full_value(d, d->x);
+}
+
+ns_solver_result nsi_stage_solver_run(nsi_stage_solver* d, nsi_stage_solver_observer* observe,
+                                      void* context) {
     const nsi_stage* stage = d->stage;
+    const bool penalised_steps = solver_has(stage, NS_SOLVER_LEAST_SQUARES) && has_penalty(stage);
     d->observe = observe;
     d->context = context;
+    if (d->x) get_x(d);
     if (stage->adaptive && !d->given_factors) {
-        get_x(d);
         find_norms(d, d->x);
         nsi_stage_solver_set_sizes(d, d->norms);
         d->given_factors = false; // those of this run alone
     }
-    if (stage->method == NSI_METHOD_ADAM) return run_adam(d);
-    if (stage->method != NSI_METHOD_LM) return run_rounds(d);
-    nsi_lm_options options = nsi_default_lm_options();
-    if (has_penalty(stage)) {
-        nsi_proximal_options penalty = penalty_options(d);
-        nsi_objective_set_penalty(d->e, &penalty);
-    }
-    options.max_iterations = stage->iterations;
-    options.tolerance = stage->tolerance;
-    nsi_outcome out = nsi_lm(d->e, &d->state.lm, &options, pass_on, d);
-    nsi_objective_set_penalty(d->e, &(nsi_proximal_options){0}); // the groups are ours
-    out.value /= nsi_objective_residual_count(d->e);
+
+    if (penalised_steps) nsi_objective_set_penalty(d->e, &d->options);
+    ns_solver_result out = run_rounds(d);
+    if (penalised_steps)
+        nsi_objective_set_penalty(d->e, &(ns_solver_options){0}); // groups are ours
+    if (solver_has(stage, NS_SOLVER_STOCHASTIC)) end_at_best(d, &out);
     return out;
+}
+
+// ---- the solver's state ------------------------------------------------------------------------
+
+nsi_stage_solver_state* nsi_stage_solver_get_state(nsi_stage_solver* d) {
+    return &d->state;
+}
+
+uint32_t nsi_stage_solver_state_size(const nsi_stage_solver* d) {
+    return d->solver->state_size ? d->solver->state_size(d->solver_state) : 0;
+}
+
+void nsi_stage_solver_save(const nsi_stage_solver* d, double* numbers) {
+    if (d->solver->save) d->solver->save(d->solver_state, numbers);
+}
+
+void nsi_stage_solver_load(nsi_stage_solver* d, const double* numbers) {
+    if (d->solver->load) d->solver->load(d->solver_state, numbers);
+}
+
+ns_status nsi_stage_solver_restart(nsi_stage_solver* d, ns_error* error) {
+    d->solver->free(d->solver_state);
+    d->solver_state = NULL;
+    d->state.iteration = 0;
+    d->state.converged = false;
+    d->state.best_value = INFINITY;
+    return d->solver->create(&d->problem, &d->options, &d->solver_state, error);
 }
 
 // ---- making ------------------------------------------------------------------------------------
@@ -360,7 +345,7 @@ ns_status nsi_stage_solver_check(const nsi_problem* p, const nsi_stage* stage, n
                         nsi_optimises_parameters(stage->windows.optimise) ? "parameters"
                                                                           : "weights");
     }
-    if (stage->method == NSI_METHOD_LM) return NS_OK;
+    if (solver_has(stage, NS_SOLVER_LEAST_SQUARES)) return NS_OK;
     bool free_states = stage->windows.initial_state != NS_INITIAL_STATE_RECORDED;
     for (uint32_t k = 0; k < p->ncoordinate && free_states; k++) {
         if (!p->coordinates[k].quaternion) continue;
@@ -368,37 +353,69 @@ ns_status nsi_stage_solver_check(const nsi_problem* p, const nsi_stage* stage, n
                         "with quaternions in the state, free start states need method lm; or take"
                         " `states: recorded`");
     }
-    if (stage->method == NSI_METHOD_ADAM && stage->batch > 0 && free_states) {
+    if (solver_has(stage, NS_SOLVER_STOCHASTIC) && stage->batch > 0 && free_states) {
         return nsi_fail(error, NS_ERR_UNSUPPORTED,
                         "batches of windows need `states: recorded`; or leave `batch` out");
     }
     return NS_OK;
 }
 
-static ns_status make(nsi_stage_solver* d, const ns_dataset* data, uint32_t threads,
-                      ns_error* error) {
+// What the record of the solver is given.
+static void fill_problem(nsi_stage_solver* d) {
     const nsi_stage* stage = d->stage;
-    ns_status status = nsi_stage_solver_check(d->p, stage, error);
-    if (status != NS_OK || (stage->method == NSI_METHOD_LM && !has_penalty(stage))) return status;
+    const bool penalised = d->groups.count > 0;
+    d->options = (ns_solver_options){
+        .max_iterations = stage->iterations > 0 ? stage->iterations : 1,
+        .tolerance = stage->tolerance > 0.0 ? stage->tolerance : -1.0,
+        .learning_rate = stage->rate,
+        .final_learning_rate = stage->rate_end < 0.0   ? 0.0
+                               : stage->rate_end > 0.0 ? stage->rate_end
+                                                       : -1.0,
+        .clip_norm = stage->clip,
+        .groups = d->groups.data,
+        .ngroup = d->groups.count,
+        .l1 = penalised ? stage->l1 : 0.0,
+        .group_lasso = penalised && solver_has(stage, NS_SOLVER_GROUPS) ? stage->group : 0.0,
+        .factors = stage->adaptive ? d->factors : NULL,
+        .seed = d->seed};
+    d->problem =
+        (ns_solver_problem){.n = d->n, .cost = stage_cost, .observe = watch_round, .context = d};
+    if (solver_has(stage, NS_SOLVER_LEAST_SQUARES)) {
+        d->gauss_newton = nsi_objective_gauss_newton(d->e);
+        d->problem.gauss_newton = &d->gauss_newton;
+    }
+}
+
+static ns_status make_stage_solver(nsi_stage_solver* d, const ns_dataset* data, uint32_t threads,
+                                   ns_error* error) {
+    const nsi_stage* stage = d->stage;
     size_t n = d->n, one = sizeof(double);
-    d->x = nsi_alloc(&d->allocator, (n + 1) * one);
-    d->gradient = nsi_alloc(&d->allocator, (n + 1) * one);
-    d->order = nsi_alloc(&d->allocator, (n + 1) * sizeof *d->order);
-    if (!d->x || !d->gradient || !d->order) return nsi_fail_nomem(error);
-    if (stage->method == NSI_METHOD_ADAM) {
-        d->state.m = nsi_alloc_zeroed(&d->allocator, (n + 1) * one);
-        d->state.v = nsi_alloc_zeroed(&d->allocator, (n + 1) * one);
+    ns_status status = nsi_stage_solver_check(d->p, stage, error);
+    if (status != NS_OK) return status;
+
+    // The vector, and the groups of a penalty.
+    if (!solver_has(stage, NS_SOLVER_LEAST_SQUARES) || has_penalty(stage)) {
+        d->x = nsi_alloc(&d->allocator, (n + 1) * one);
+        if (!d->x) return nsi_fail_nomem(error);
+        status = list_inputs(d, error);
+        if (status != NS_OK) return status;
+        d->norms = nsi_alloc(&d->allocator, ((size_t)d->groups.count + 1) * one);
+        d->factors = nsi_alloc(&d->allocator, ((size_t)d->groups.count + 1) * one);
+        if (!d->norms || !d->factors) return nsi_fail_nomem(error);
+    }
+
+    // Batches, and the best point of all windows.
+    if (solver_has(stage, NS_SOLVER_STOCHASTIC)) {
         d->state.best = nsi_alloc_zeroed(&d->allocator, (n + 1) * one);
-        if (!d->state.m || !d->state.v || !d->state.best) return nsi_fail_nomem(error);
+        if (!d->state.best) return nsi_fail_nomem(error);
         if (stage->batch > 0 && stage->batch < d->windows) {
             status = make_batches(d, data, threads, error);
+            if (status != NS_OK) return status;
         }
     }
-    if (status == NS_OK) status = list_inputs(d, error);
-    if (status != NS_OK) return status;
-    d->norms = nsi_alloc(&d->allocator, ((size_t)d->groups.count + 1) * one);
-    d->factors = nsi_alloc(&d->allocator, ((size_t)d->groups.count + 1) * one);
-    return d->norms && d->factors ? NS_OK : nsi_fail_nomem(error);
+
+    fill_problem(d);
+    return nsi_stage_solver_restart(d, error);
 }
 
 ns_status nsi_stage_solver_create(const nsi_problem* problem, const ns_dataset* data,
@@ -410,15 +427,15 @@ ns_status nsi_stage_solver_create(const nsi_problem* problem, const ns_dataset* 
     d->allocator = problem->allocator;
     d->p = problem;
     d->stage = stage;
+    d->solver = stage->solver;
     d->e = evaluator;
     d->seed = seed;
-    d->state.best_value = INFINITY;
     d->windows = nsi_objective_window_count(evaluator);
     d->n = nsi_objective_unknowns(evaluator);
     d->nx = problem->sizes.nx;
     d->nz = variables_of(problem, stage);
     d->nw = weights_of(problem, stage);
-    ns_status status = make(d, data, threads, error);
+    ns_status status = make_stage_solver(d, data, threads, error);
     if (status != NS_OK) {
         nsi_stage_solver_free(d);
         return status;
@@ -433,12 +450,8 @@ void nsi_stage_solver_free(nsi_stage_solver* d) {
     for (uint32_t k = 0; k < d->batches.count; k++) nsi_objective_free(d->batches.data[k]);
     nsi_array_free(&memory, &d->batches);
     nsi_array_free(&memory, &d->groups);
-    void* blocks[] = {d->x,       d->gradient,   d->order, d->shuffled, d->state.m,
-                      d->state.v, d->state.best, d->norms, d->factors};
+    d->solver->free(d->solver_state);
+    void* blocks[] = {d->x, d->shuffled, d->state.best, d->norms, d->factors};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&memory, blocks[k]);
     nsi_free(&memory, d);
-}
-
-nsi_stage_solver_state* nsi_stage_solver_get_state(nsi_stage_solver* d) {
-    return &d->state;
 }

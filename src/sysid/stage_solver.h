@@ -1,10 +1,10 @@
-// One stage of a fit: a local optimisation of an evaluator by the method asked for.
+// One stage of a fit: a local optimisation of an objective by a solver of the table.
 
 #ifndef NSI_SYSID_STAGE_SOLVER_H
 #define NSI_SYSID_STAGE_SOLVER_H
 
 #include "fit/spec.h"
-#include "sysid/lm.h"
+#include "sysid/gauss_newton.h"
 
 typedef struct nsi_stage_solver nsi_stage_solver;
 
@@ -15,7 +15,7 @@ ns_status nsi_stage_solver_check(const nsi_problem* problem, const nsi_stage* st
                                  ns_error* error);
 
 // @param evaluator  of the stage's loss, at its start
-// @param seed       for the order of Adam's batches
+// @param seed       for the order of batches
 // @param threads    of evaluators it makes for batches
 // @return NS_OK; as nsi_stage_solver_check(); NS_ERR_NOMEM
 ns_status nsi_stage_solver_create(const nsi_problem* problem, const ns_dataset* data,
@@ -23,14 +23,24 @@ ns_status nsi_stage_solver_create(const nsi_problem* problem, const ns_dataset* 
                                   uint32_t threads, nsi_stage_solver** out, ns_error* error);
 void nsi_stage_solver_free(nsi_stage_solver* descent); // NULL is allowed
 
-// All that goes on from iteration to iteration besides the evaluator's point.
+// What a stage keeps from round to round besides the objective's point and the solver's state.
 typedef struct nsi_stage_solver_state {
-    nsi_lm_state lm; // iteration and small also count for other methods; small 2: converged
-    double *m, *v;   // Adam's moments (unknowns), of the descent; NULL for other methods
-    double* best; // Adam: the best point seen so far (unknowns), and the loss of all windows there;
-    double best_value; // INFINITY: none yet
+    uint32_t iteration;
+    bool converged;
+    double*
+        best; // stochastic solvers: the best point so far (unknowns), and the loss of all windows
+    double best_value; // there; INFINITY: none yet. NULL for other solvers
 } nsi_stage_solver_state;
 nsi_stage_solver_state* nsi_stage_solver_get_state(nsi_stage_solver* descent);
+
+// The solver's state as numbers, for checkpoints.
+uint32_t nsi_stage_solver_state_size(const nsi_stage_solver* descent);
+void nsi_stage_solver_save(const nsi_stage_solver* descent, double* numbers);
+void nsi_stage_solver_load(nsi_stage_solver* descent, const double* numbers);
+
+// Begin anew at the objective's point.
+// @return NS_OK, NS_ERR_NOMEM, NS_ERR_ARGUMENT: the solver refuses its options
+ns_status nsi_stage_solver_restart(nsi_stage_solver* descent, ns_error* error);
 
 // Called after each iteration, or after some of them, at which the evaluator's point and the state
 // are enough to go on. `value`: mean of squared residuals and penalties, halved.
@@ -49,10 +59,10 @@ void nsi_stage_solver_tell_path(nsi_stage_solver* descent); // where the evaluat
 // more. Without them, those at the point are taken.
 void nsi_stage_solver_set_sizes(nsi_stage_solver* descent, const double* norms);
 
-// From the state on. The outcome's value is that of `value` above. Adam ends, also when it is stopped,
-// at the best of the points at which the loss of all windows was looked at: of all of them without
+// From the state on. The value of the result is that of `value` above. A stochastic solver ends, also when
+// it is stopped, at the best of the points at which the loss of all windows was looked at: of all of them without
 // batches, otherwise of those between epochs.
-nsi_outcome nsi_stage_solver_run(nsi_stage_solver* descent, nsi_stage_solver_observer* observe,
-                                 void* context);
+ns_solver_result nsi_stage_solver_run(nsi_stage_solver* descent, nsi_stage_solver_observer* observe,
+                                      void* context);
 
 #endif

@@ -146,16 +146,17 @@ static const bad bads[] = {
     {MODEL DATA MASS "fit: {huber: 1, cauchy: 1}\n", NS_ERR_PARSE, "fit.yaml:4:25:", "not both"},
     {MODEL DATA MASS "fit: {huber: 0}\n", NS_ERR_PARSE, "fit.yaml:4:14:", "huber"},
     {MODEL DATA MASS "fit: {l1: 0.1, method: lbfgs}\n", NS_ERR_PARSE,
-     "fit.yaml:4:6:", "need method lm, proximal"},
+     "fit.yaml:4:6:", "needs method lm, owlqn or proximal"},
     {MODEL DATA MASS "fit: {group: 0.1, method: adam}\n", NS_ERR_PARSE,
-     "fit.yaml:4:6:", "need method"},
+     "fit.yaml:4:6:", "needs method"},
     {MODEL DATA MASS "fit: {adaptive: true, method: owlqn}\n", NS_ERR_PARSE,
      "fit.yaml:4:6:", "adaptive needs method lm or proximal"},
     {MODEL DATA MASS "fit: {adaptive: true, group: 0.1}\n", NS_ERR_PARSE,
      "fit.yaml:4:6:", "just before it"},
     {MODEL DATA MASS "stages:\n  - {group: 0.1}\n  - {}\n  - {adaptive: true}\n", NS_ERR_PARSE,
      "fit.yaml:7:5:", "just before it"},
-    {MODEL DATA MASS "stages:\n  - {group: 0.1}\n  - {adaptive: true}\nsearch: {method: hop}\n",
+    {MODEL DATA MASS
+     "stages:\n  - {group: 0.1}\n  - {adaptive: true}\nsearch: {method: basin_hopping}\n",
      NS_ERR_PARSE, "fit.yaml:7:9:", "many starts"},
     {MODEL DATA MASS "fit: {group: 0.1, method: owlqn}\n", NS_ERR_PARSE,
      "fit.yaml:4:6:", "group needs method lm or proximal"},
@@ -169,7 +170,8 @@ static const bad bads[] = {
      NS_ERR_UNSUPPORTED, "fit.yaml:5:6:", "need method lm"},
 
     // Searches and predictions.
-    {MODEL DATA MASS "search: {method: genetic}\n", NS_ERR_PARSE, "fit.yaml:4:18:", "hop"},
+    {MODEL DATA MASS "search: {method: genetic}\n", NS_ERR_PARSE,
+     "fit.yaml:4:18:", "basin_hopping"},
     {MODEL DATA MASS "search: {population: 0}\n", NS_ERR_PARSE, "fit.yaml:4:22:", "population"},
     {MODEL DATA MASS "search: {}\n", NS_ERR_PARSE,
      "fit.yaml:4:9:", "give lower and upper for link/link1/mass"},
@@ -284,14 +286,15 @@ static void plans_say_what_was_written(void** state) {
     assert_true(s[0].windows.initial_state == NS_INITIAL_STATE_TIED &&
                 s[0].windows.continuity_weight == 4.0);
     assert_true(s[0].windows.robust == NS_ROBUST_HUBER && s[0].windows.robust_width == 2.0);
-    assert_true(s[1].windows.length == 25 && s[1].method == NSI_METHOD_ADAM && s[1].rate == 0.1);
+    assert_true(s[1].windows.length == 25 && strcmp(s[1].solver->name, "adam") == 0 &&
+                s[1].rate == 0.1);
     assert_true(s[1].batch == 8 && s[1].clip == 2.0 && s[1].windows.weight_decay == 0.1);
     assert_true(s[2].windows.length == 0 &&
                 s[2].windows.initial_state == NS_INITIAL_STATE_RECORDED);
     assert_true(s[2].windows.robust == NS_ROBUST_CAUCHY && s[2].windows.robust_width == 3.0);
     assert_true(nsi_optimises_parameters(s[2].windows.optimise) &&
                 !nsi_optimises_weights(s[2].windows.optimise));
-    assert_true(p->search.method == NSI_SEARCH_RESTART && p->search.target == 0.5);
+    assert_true(strcmp(p->search.solver->name, "restart") == 0 && p->search.target == 0.5);
     assert_true(p->history == 9 && p->origins == 12 && p->horizons.count == 2);
     assert_string_equal(nsi_fit_spec_path(p, "a.urdf"), "/f/a.urdf");
     assert_string_equal(nsi_fit_spec_path(p, "/b/a.urdf"), "/b/a.urdf");
@@ -304,9 +307,10 @@ static void what_is_left_out_has_defaults(void** state) {
     assert_int_equal(p->stages.count, 1);
     const nsi_stage* s = p->stages.data;
     assert_true(s->windows.length == 0 && s->windows.initial_state == NS_INITIAL_STATE_FREE);
-    assert_true(s->method == NSI_METHOD_LM && nsi_optimises_parameters(s->windows.optimise) &&
+    assert_true(strcmp(s->solver->name, "lm") == 0 &&
+                nsi_optimises_parameters(s->windows.optimise) &&
                 nsi_optimises_weights(s->windows.optimise));
-    assert_true(p->search.method == NSI_SEARCH_NONE && p->seed == 1 && p->timestep == 0.0);
+    assert_true(!p->search.solver && p->seed == 1 && p->timestep == 0.0);
     nsi_fit_spec_free(p);
 }
 

@@ -28,7 +28,7 @@ static void check(nsi_fit_spec* p) {
     }
     for (uint32_t k = 0; k < p->stages.count; k++) {
         const nsi_stage* s = &p->stages.data[k];
-        REQUIRE(s->method <= NSI_METHOD_PROXIMAL && s->loss.states <= NSI_STATES_TIED);
+        REQUIRE(s->solver != NULL && s->loss.states <= NSI_STATES_TIED);
         REQUIRE(s->loss.reach > 0 && s->tolerance >= 0.0 && s->rate > 0.0);
         REQUIRE(s->loss.robust == NSI_ROBUST_NONE || s->loss.width > 0.0);
     }
@@ -40,7 +40,7 @@ static void check(nsi_fit_spec* p) {
         REQUIRE(p->horizons.data[k] > before);
         before = p->horizons.data[k];
     }
-    REQUIRE(p->search.method <= NSI_SEARCH_MLSL && p->search.population > 0);
+    REQUIRE(p->search.population > 0);
     REQUIRE(nsi_fit_spec_path(p, p->model));
 }
 

@@ -35,34 +35,41 @@ static double bowl_value(void* context, const double* x, double* g) {
     return value;
 }
 
-static bool stop(void* context, const nsi_progress* progress) {
+static bool stop(void* context, const ns_solver_progress* progress) {
     bowl* b = context;
     memcpy(b->at, progress->x, sizeof b->at);
     return progress->iteration == b->stop_at;
 }
 
 typedef struct run {
-    double x[N], m[N], v[N];
-    nsi_adam_state state;
-    nsi_outcome out;
+    double x[N], numbers[2 * N + 1]; // numbers: the state, iteration and moments
+    ns_solver_result out;
 } run;
 
 static void start(run* r) {
     *r = (run){.x = {-3.0, 4.0, 0.5, 9.0, -2.0}};
-    r->state = (nsi_adam_state){.m = r->m, .v = r->v};
 }
 
-static void go(run* r, bowl* b, nsi_observer* observe, const nsi_adam_options* options) {
+// From a state to another one.
+static void go(run* r, bowl* b, ns_solver_observer* observe, const ns_solver_options* options) {
     ns_error error = {0};
-    must(nsi_adam(N, r->x, &r->state, bowl_value, observe, b, options, &r->out, &error), &error);
+    ns_solver_options o = options ? *options : (ns_solver_options){.max_iterations = 1000};
+    ns_solver_problem p = {.n = N, .cost = bowl_value, .observe = observe, .context = b};
+    void* state = NULL;
+    must(nsi_solver_adam.create(&p, &o, &state, &error), &error);
+    assert_int_equal(nsi_solver_adam.state_size(state), 2 * N + 1);
+    nsi_solver_adam.load(state, r->numbers);
+    must(nsi_solver_adam.step(state, r->x, o.max_iterations, &r->out, &error), &error);
+    nsi_solver_adam.save(state, r->numbers);
+    nsi_solver_adam.free(state);
 }
 
 // The first step is the rate in every coordinate, whatever the gradient.
 static void the_first_steps_are_those_of_the_paper(void** state) {
     (void)state;
-    nsi_adam_options o = nsi_default_adam_options();
-    o.rate = 0.1;
-    o.final_rate = 0.1;
+    ns_solver_options o = {0};
+    o.learning_rate = 0.1;
+    o.final_learning_rate = 0.1;
     o.max_iterations = 3;
     run r;
     start(&r);
@@ -81,7 +88,7 @@ static void the_first_steps_are_those_of_the_paper(void** state) {
     residual residuals = {.name = "three steps", .tolerance = 1e-14};
     residual_array(&residuals, r.x, x, N, 1.0);
     residual_check(&residuals);
-    assert_int_equal(r.out.finish, NSI_FINISH_ITERATIONS);
+    assert_int_equal(r.out.finish, NS_FINISH_LIMIT);
     assert_int_equal(r.out.iterations, 3);
     assert_int_equal(r.out.evaluations, 3);
 }
@@ -90,9 +97,9 @@ static void finds_the_minimum_of_a_bowl(void** state) {
     (void)state;
     const double clips[] = {0.0, 2.0};
     for (int k = 0; k < 2; k++) {
-        nsi_adam_options o = nsi_default_adam_options();
-        o.rate = 0.1;
-        o.clip = clips[k];
+        ns_solver_options o = {0};
+        o.learning_rate = 0.1;
+        o.clip_norm = clips[k];
         o.max_iterations = 3000;
         run r;
         start(&r);
@@ -111,8 +118,8 @@ static void a_stored_run_goes_on_bit_for_bit(void** state) {
     (void)state;
     const double walls[] = {0.0, 0.1};
     for (int k = 0; k < 2; k++) {
-        nsi_adam_options o = nsi_default_adam_options();
-        o.rate = 0.4;
+        ns_solver_options o = {0};
+        o.learning_rate = 0.4;
         o.max_iterations = 120;
         run whole;
         start(&whole);
@@ -126,18 +133,15 @@ static void a_stored_run_goes_on_bit_for_bit(void** state) {
             if (k == 1) part.x[0] = 3.0;
             bowl c = {.wall = walls[k], .stop_at = at};
             go(&part, &c, stop, &o);
-            assert_int_equal(part.out.finish, NSI_FINISH_STOPPED);
-            assert_int_equal(part.state.iteration, at);
+            assert_int_equal(part.out.finish, NS_FINISH_STOPPED);
+            assert_true(part.numbers[0] == at);
             assert_memory_equal(c.at, part.x, sizeof part.x);
             run rest = part;
-            rest.state.m = rest.m;
-            rest.state.v = rest.v;
             c.stop_at = 0;
             go(&rest, &c, NULL, &o);
             assert_int_equal(rest.out.iterations, 120 - at);
             assert_memory_equal(rest.x, whole.x, sizeof rest.x);
-            assert_memory_equal(rest.m, whole.m, sizeof rest.m);
-            assert_memory_equal(rest.v, whole.v, sizeof rest.v);
+            assert_memory_equal(rest.numbers, whole.numbers, sizeof rest.numbers);
             assert_true(rest.out.value == whole.out.value);
         }
     }
@@ -146,8 +150,8 @@ static void a_stored_run_goes_on_bit_for_bit(void** state) {
 // Momentum carries x_0 past the wall beyond the minimum.
 static void goes_back_from_where_there_is_no_value(void** state) {
     (void)state;
-    nsi_adam_options o = nsi_default_adam_options();
-    o.rate = 0.5;
+    ns_solver_options o = {0};
+    o.learning_rate = 0.5;
     o.max_iterations = 2000;
     run r;
     start(&r);
@@ -167,8 +171,8 @@ static void a_start_without_a_value_fails(void** state) {
     start(&r);
     bowl b = {.wall = 1.0};
     go(&r, &b, NULL, NULL);
-    assert_int_equal(r.out.finish, NSI_FINISH_FAILED);
-    assert_int_equal(r.state.iteration, 0);
+    assert_int_equal(r.out.finish, NS_FINISH_FAILED);
+    assert_true(r.numbers[0] == 0.0);
     assert_true(r.x[0] == -3.0);
 }
 
@@ -177,17 +181,23 @@ static void bad_options_are_named(void** state) {
     run r;
     start(&r);
     bowl b = {0};
-    ns_error error;
-    nsi_adam_options o = nsi_default_adam_options();
-    o.rate = 0.0;
-    assert_int_equal(nsi_adam(N, r.x, &r.state, bowl_value, NULL, &b, &o, &r.out, &error),
-                     NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "rate"));
-    o = nsi_default_adam_options();
-    o.beta2 = 1.0;
-    assert_int_equal(nsi_adam(N, r.x, &r.state, bowl_value, NULL, &b, &o, &r.out, &error),
-                     NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "beta2"));
+    ns_solver_problem p = {.n = N, .cost = bowl_value, .context = &b};
+    const struct {
+        ns_solver_options options;
+        const char* named;
+    } cases[] = {{{.learning_rate = -0.1}, "learning_rate"},
+                 {{.final_learning_rate = NAN}, "final_learning_rate"},
+                 {{.beta1 = 1.0}, "beta1"},
+                 {{.beta2 = 1.0}, "beta2"},
+                 {{.epsilon = -1.0}, "epsilon"},
+                 {{.clip_norm = -1.0}, "clip_norm"},
+                 {{.l1 = 1.0}, "l1"}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ns_error error;
+        ns_status status = ns_minimise("adam", &p, &cases[k].options, r.x, &r.out, &error);
+        assert_int_equal(status, NS_ERR_ARGUMENT);
+        assert_non_null(strstr(error.message, cases[k].named));
+    }
     assert_int_equal(b.calls, 0);
 }
 

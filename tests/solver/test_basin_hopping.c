@@ -41,21 +41,26 @@ static double search(void* context, uint32_t worker, double* x) {
         x[1] = NAN;
         return x[0] > 1.0 ? NAN : -1.0;
     }
-    nsi_lbfgs_options options = nsi_default_lbfgs_options();
-    options.max_iterations = 100;
-    nsi_outcome out;
-    return nsi_lbfgs(h->n, x, hills_value, NULL, h, &options, &out, NULL) == NS_OK
-               ? out.value
-               : (double)INFINITY;
+    ns_solver_options options = {.max_iterations = 100};
+    ns_solver_problem p = {.n = h->n, .cost = hills_value, .context = h};
+    ns_solver_result out;
+    ns_status status = ns_minimise("lbfgs", &p, &options, x, &out, NULL);
+    return status == NS_OK ? out.value : (double)INFINITY;
 }
 
 static const double lower[MAX] = {-5.12, -5.12, -5.12, -5.12};
 static const double upper[MAX] = {5.12, 5.12, 5.12, 5.12};
 
+enum { HEAD = 3, NUMBERS = HEAD + POPULATION * (MAX + 1) };
+
+// `numbers`: the state of the solver, which is that of the elite from HEAD on.
 typedef struct run {
-    double x[MAX], elite[POPULATION * MAX], elite_value[POPULATION];
-    nsi_basin_hopping_state state;
-    nsi_outcome out;
+    const ns_solver* solver;
+    double x[MAX], numbers[NUMBERS];
+    bool stored; // there are numbers to go on from
+    uint32_t round, stale;
+    double value;
+    ns_solver_result out;
 } run;
 
 static hills make_hills(uint32_t n, uint64_t seed) {
@@ -66,49 +71,51 @@ static hills make_hills(uint32_t n, uint64_t seed) {
 }
 
 // One thread, where they are not what is tested: with short searches they mostly wait.
-static nsi_basin_hopping_options make_options(uint32_t rounds) {
-    nsi_basin_hopping_options o = nsi_default_basin_hopping_options();
-    o.rounds = rounds;
-    o.threads = 1;
-    return o;
+static ns_solver_options make_options(uint32_t rounds) {
+    return (ns_solver_options){.max_iterations = rounds, .threads = 1};
 }
 
 static void start(run* r) {
-    *r = (run){.x = {4.5, -4.5, 4.5, -4.5}};
-    r->state =
-        (nsi_basin_hopping_state){.x = r->x, .elite = r->elite, .elite_value = r->elite_value};
+    *r = (run){.solver = &nsi_solver_basin_hopping, .x = {4.5, -4.5, 4.5, -4.5}};
 }
 
-static run copy(const run* r) {
-    run c = *r;
-    c.state.x = c.x;
-    c.state.elite = c.elite;
-    c.state.elite_value = c.elite_value;
-    return c;
+static bool stop(void* context, const ns_solver_progress* progress) {
+    return ((hills*)context)->stop_at == progress->iteration;
 }
 
-static bool stop(void* context, const nsi_basin_hopping_state* state) {
-    return ((hills*)context)->stop_at == state->round;
-}
-
-static void go(run* r, hills* h, nsi_local_search* local,
-               const nsi_basin_hopping_options* options) {
+static void go(run* r, hills* h, ns_local_search* local, const ns_solver_options* options) {
     ns_error error = {0};
-    r->state.x = r->x;
-    r->state.elite = r->elite;
-    r->state.elite_value = r->elite_value;
-    must(nsi_basin_hopping(h->n, lower, upper, &r->state, local, stop, h, options, &r->out, &error),
-         &error);
+    void* state = NULL;
+    ns_solver_problem p = {.n = h->n,
+                           .lower = lower,
+                           .upper = upper,
+                           .local_search = local,
+                           .observe = stop,
+                           .context = h};
+    must(r->solver->create(&p, options, &state, &error), &error);
+    assert_int_equal(r->solver->state_size(state), HEAD + POPULATION * (h->n + 1));
+    if (r->stored) r->solver->load(state, r->numbers);
+    uint32_t left = options->max_iterations - r->round;
+    if (left > 0) must(r->solver->step(state, r->x, left, &r->out, &error), &error);
+    r->solver->save(state, r->numbers);
+    r->solver->free(state);
+    r->stored = true;
+    r->round = (uint32_t)r->numbers[0];
+    r->stale = (uint32_t)r->numbers[1];
+    r->value = r->numbers[2];
 }
 
-static void assert_same_run(const run* a, const run* b, uint32_t n) {
-    assert_int_equal(a->state.round, b->state.round);
-    assert_int_equal(a->state.stale, b->state.stale);
-    assert_int_equal(a->state.searches, b->state.searches);
-    assert_memory_equal(&a->state.value, &b->state.value, sizeof(double));
+static const double* elite(const run* r, uint32_t n, uint32_t k) {
+    return r->numbers + HEAD + (size_t)n * k;
+}
+
+static const double* elite_values(const run* r, uint32_t n) {
+    return r->numbers + HEAD + (size_t)n * POPULATION;
+}
+
+static void assert_same_run(const run* a, const run* b) {
     assert_memory_equal(a->x, b->x, sizeof a->x);
-    assert_memory_equal(a->elite, b->elite, POPULATION * n * sizeof(double));
-    assert_memory_equal(a->elite_value, b->elite_value, sizeof a->elite_value);
+    assert_memory_equal(a->numbers, b->numbers, sizeof a->numbers);
 }
 
 // ---- the lowest minimum --------------------------------------------------------------------
@@ -119,15 +126,15 @@ static void the_lowest_of_many_minima_is_found(void** state) {
         uint32_t rounds = 0;
         for (uint64_t seed = 0; seed < 5; seed++) {
             hills h = make_hills(n, 10 * n + seed);
-            nsi_basin_hopping_options o = make_options(ROUNDS);
+            ns_solver_options o = make_options(ROUNDS);
             o.target = 1e-9;
             o.seed = seed;
             run r;
             start(&r);
             go(&r, &h, search, &o);
-            assert_int_equal(r.out.finish, NSI_FINISH_CONVERGED);
+            assert_int_equal(r.out.finish, NS_FINISH_CONVERGED);
             for (uint32_t i = 0; i < n; i++) assert_true(fabs(r.x[i] - h.center[i]) < 1e-4);
-            rounds += r.state.round;
+            rounds += r.round;
         }
         print_message("%u variables: %.1f rounds of %d\n", n, rounds / 5.0, POPULATION);
     }
@@ -136,13 +143,13 @@ static void the_lowest_of_many_minima_is_found(void** state) {
 static void restarts_find_it_in_two_dimensions(void** state) {
     (void)state;
     hills h = make_hills(2, 3);
-    nsi_basin_hopping_options o = make_options(ROUNDS);
-    o.method = NSI_BASIN_HOPPING_RESTART;
+    ns_solver_options o = make_options(ROUNDS);
     o.target = 1e-9;
     run r;
     start(&r);
+    r.solver = &nsi_solver_restart;
     go(&r, &h, search, &o);
-    assert_int_equal(r.out.finish, NSI_FINISH_CONVERGED);
+    assert_int_equal(r.out.finish, NS_FINISH_CONVERGED);
     assert_true(r.out.value <= 1e-9);
 }
 
@@ -150,24 +157,24 @@ static void restarts_find_it_in_two_dimensions(void** state) {
 static void the_elite_is_sorted_and_distinct(void** state) {
     (void)state;
     hills h = make_hills(3, 8);
-    nsi_basin_hopping_options o = make_options(10);
+    ns_solver_options o = make_options(10);
     run r;
     start(&r);
     go(&r, &h, search, &o);
-    assert_int_equal(r.out.finish, NSI_FINISH_ITERATIONS);
+    assert_int_equal(r.out.finish, NS_FINISH_LIMIT);
     assert_int_equal(r.out.iterations, 10);
     assert_int_equal(r.out.evaluations, 10 * POPULATION);
-    assert_int_equal(r.state.searches, 10 * POPULATION);
-    assert_true(r.out.value == r.state.value && r.state.value == r.elite_value[0]);
-    assert_memory_equal(r.x, r.elite, h.n * sizeof(double));
-    for (int k = 0; k < POPULATION; k++) {
-        const double* x = r.elite + (uint32_t)k * h.n;
-        assert_true(r.elite_value[k] == hills_value(&h, x, NULL));
-        if (k > 0) assert_true(r.elite_value[k] >= r.elite_value[k - 1]);
-        for (int j = 0; j < k; j++) {
+    assert_true(r.out.value == r.value && r.value == elite_values(&r, h.n)[0]);
+    assert_memory_equal(r.x, elite(&r, h.n, 0), h.n * sizeof(double));
+    const double* values = elite_values(&r, h.n);
+    for (uint32_t k = 0; k < POPULATION; k++) {
+        const double* x = elite(&r, h.n, k);
+        assert_true(values[k] == hills_value(&h, x, NULL));
+        if (k > 0) assert_true(values[k] >= values[k - 1]);
+        for (uint32_t j = 0; j < k; j++) {
             double apart = 0.0;
             for (uint32_t i = 0; i < h.n; i++) {
-                apart = fmax(apart, fabs(x[i] - r.elite[(uint32_t)j * h.n + i]));
+                apart = fmax(apart, fabs(x[i] - elite(&r, h.n, j)[i]));
             }
             assert_true(apart > 1e-3);
         }
@@ -182,17 +189,17 @@ static void threads_do_not_change_the_result(void** state) {
         run first;
         for (uint32_t threads = 1; threads <= 3; threads++) {
             hills h = make_hills(4, 1);
-            nsi_basin_hopping_options o = make_options(12);
-            o.method = method ? NSI_BASIN_HOPPING_RESTART : NSI_BASIN_HOPPING_MUTATE;
+            ns_solver_options o = make_options(12);
             o.threads = threads;
             o.seed = 77;
             run r;
             start(&r);
+            if (method) r.solver = &nsi_solver_restart;
             go(&r, &h, search, &o);
-            if (threads == 1) first = copy(&r);
-            assert_same_run(&first, &r, h.n);
-            assert_true(nsi_basin_hopping_threads(&o) <= threads);
-            for (uint32_t w = nsi_basin_hopping_threads(&o); w < WORKERS; w++) {
+            if (threads == 1) first = r;
+            assert_same_run(&first, &r);
+            assert_true(nsi_solver_threads(&o) <= threads);
+            for (uint32_t w = nsi_solver_threads(&o); w < WORKERS; w++) {
                 assert_int_equal(h.per_worker[w], 0);
             }
         }
@@ -201,7 +208,7 @@ static void threads_do_not_change_the_result(void** state) {
 
 static void a_stored_run_goes_on_bit_for_bit(void** state) {
     (void)state;
-    nsi_basin_hopping_options o = make_options(9);
+    ns_solver_options o = make_options(9);
     o.patience = 4;
     for (uint32_t threads = 1; threads <= 2; threads++) {
         hills h = make_hills(3, 4);
@@ -209,18 +216,18 @@ static void a_stored_run_goes_on_bit_for_bit(void** state) {
         run whole;
         start(&whole);
         go(&whole, &h, search, &o);
-        for (uint32_t at = 1; at <= whole.state.round; at += threads) {
+        for (uint32_t at = 1; at <= whole.round; at += threads) {
             run part;
             start(&part);
             h.stop_at = at;
             go(&part, &h, search, &o);
-            assert_int_equal(part.out.finish, NSI_FINISH_STOPPED);
-            assert_int_equal(part.state.round, at);
-            run rest = copy(&part);
+            assert_int_equal(part.out.finish, NS_FINISH_STOPPED);
+            assert_int_equal(part.round, at);
+            run rest = part;
             h.stop_at = 0;
             go(&rest, &h, search, &o);
-            assert_same_run(&whole, &rest, h.n);
-            if (at < whole.state.round) assert_int_equal(rest.out.finish, whole.out.finish);
+            assert_same_run(&whole, &rest);
+            if (at < whole.round) assert_int_equal(rest.out.finish, whole.out.finish);
         }
     }
 }
@@ -239,11 +246,11 @@ static void starts_lie_in_the_box_and_the_first_is_given(void** state) {
     for (int method = 0; method < 2; method++) {
         static hills h;
         h = make_hills(3, 0);
-        nsi_basin_hopping_options o = make_options(20);
-        o.method = method ? NSI_BASIN_HOPPING_RESTART : NSI_BASIN_HOPPING_MUTATE;
+        ns_solver_options o = make_options(20);
         o.sigma = 1.5; // hops that cross the box
         run r;
         start(&r);
+        if (method) r.solver = &nsi_solver_restart;
         go(&r, &h, note, &o);
         const double given[3] = {4.5, -4.5, 4.5};
         assert_memory_equal(h.starts[0], given, sizeof given);
@@ -260,7 +267,7 @@ static void searches_without_a_value_are_ignored(void** state) {
     hills h = make_hills(2, 2);
     h.bad = true;
     h.center[0] = -2.0;
-    nsi_basin_hopping_options o = make_options(ROUNDS);
+    ns_solver_options o = make_options(ROUNDS);
     o.target = 1e-9;
     run r;
     start(&r);
@@ -269,10 +276,10 @@ static void searches_without_a_value_are_ignored(void** state) {
 
     // None at all: the box has no point with a value.
     start(&r);
-    o.rounds = 2;
+    o.max_iterations = 2;
     h.center[0] = NAN;
     go(&r, &h, search, &o);
-    assert_int_equal(r.out.finish, NSI_FINISH_FAILED);
+    assert_int_equal(r.out.finish, NS_FINISH_FAILED);
     assert_true(r.x[0] == 4.5);
 }
 
@@ -282,12 +289,12 @@ static void patience_and_time_end_it(void** state) {
     (void)state;
     hills h = make_hills(2, 2);
     h.depth = 0.0;
-    nsi_basin_hopping_options o = make_options(1000);
+    ns_solver_options o = make_options(1000);
     o.patience = 3;
     run r;
     start(&r);
     go(&r, &h, search, &o);
-    assert_int_equal(r.out.finish, NSI_FINISH_CONVERGED);
+    assert_int_equal(r.out.finish, NS_FINISH_CONVERGED);
     print_message("%u rounds\n", r.out.iterations);
     assert_in_range(r.out.iterations, 4, 20);
 
@@ -298,26 +305,76 @@ static void patience_and_time_end_it(void** state) {
     assert_in_range(r.out.iterations, 0, 1);
 }
 
-static void bad_boxes_are_refused(void** state) {
+// Without a local search of its own, the problem's cost or residuals are minimised by a solver.
+static bool hills_residuals(void* context, const double* x, double* r, double* jacobian) {
+    const hills* h = context;
+    const double half = 3.14159265358979323846;
+    for (uint32_t i = 0; i < h->n; i++) {
+        double d = x[i] - h->center[i];
+        r[2 * i] = d;
+        r[2 * i + 1] = sqrt(2.0 * h->depth) * sin(half * d);
+        for (uint32_t k = 0; jacobian && k < h->n; k++) {
+            jacobian[(2 * i) * h->n + k] = k == i;
+            jacobian[(2 * i + 1) * h->n + k] =
+                k == i ? sqrt(2.0 * h->depth) * half * cos(half * d) : 0.0;
+        }
+    }
+    return true;
+}
+
+static void any_solver_can_search_locally(void** state) {
+    (void)state;
+    const char* const locals[] = {NULL, "lbfgs", "proximal", "lm", NULL};
+    for (int k = 0; k < 5; k++) {
+        hills h = make_hills(2, 5);
+        bool residuals = k >= 3;
+        ns_solver_problem p = {.n = 2,
+                               .cost = residuals ? NULL : hills_value,
+                               .m = 4,
+                               .residuals = residuals ? hills_residuals : NULL,
+                               .lower = lower,
+                               .upper = upper,
+                               .context = &h};
+        ns_solver_options o = {.max_iterations = ROUNDS, .target = 1e-9, .local = locals[k]};
+        double x[2] = {4.5, -4.5};
+        ns_solver_result out;
+        ns_error error = {0};
+        must(ns_minimise("basin_hopping", &p, &o, x, &out, &error), &error);
+        assert_int_equal(out.finish, NS_FINISH_CONVERGED);
+        for (int i = 0; i < 2; i++) assert_true(fabs(x[i] - h.center[i]) < 1e-4);
+    }
+}
+
+static void bad_arguments_are_refused(void** state) {
     (void)state;
     hills h = make_hills(2, 2);
-    run r;
-    start(&r);
-    ns_error error;
     const double high[2] = {1.0, INFINITY};
-    assert_int_equal(
-        nsi_basin_hopping(2, lower, high, &r.state, search, NULL, &h, NULL, &r.out, &error),
-        NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "coordinate 1"));
-    assert_int_equal(
-        nsi_basin_hopping(2, upper, lower, &r.state, search, NULL, &h, NULL, &r.out, &error),
-        NS_ERR_ARGUMENT);
-    nsi_basin_hopping_options o = nsi_default_basin_hopping_options();
-    o.population = 0;
-    assert_int_equal(
-        nsi_basin_hopping(2, lower, upper, &r.state, search, NULL, &h, &o, &r.out, &error),
-        NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "population"));
+    const struct {
+        const double *lower, *upper;
+        ns_solver_options options;
+        uint32_t carried;
+        const char* named;
+    } cases[] = {{lower, high, {0}, 0, "coordinate 1"},
+                 {upper, lower, {0}, 0, "coordinate 0"},
+                 {lower, NULL, {0}, 0, "a box"},
+                 {lower, upper, {.population = UINT32_MAX}, 0, "population"},
+                 {lower, upper, {.sigma = INFINITY}, 0, "sigma"},
+                 {lower, upper, {.local = "crs2"}, 0, "crs2"},
+                 {lower, upper, {0}, 1, "carried"}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ns_solver_problem p = {.n = 2,
+                               .cost = hills_value,
+                               .lower = cases[k].lower,
+                               .upper = cases[k].upper,
+                               .carried = cases[k].carried,
+                               .context = &h};
+        double x[3] = {0.0, 0.0, 0.0};
+        ns_solver_result out;
+        ns_error error;
+        ns_status status = ns_minimise("basin_hopping", &p, &cases[k].options, x, &out, &error);
+        assert_int_equal(status, NS_ERR_ARGUMENT);
+        assert_non_null(strstr(error.message, cases[k].named));
+    }
 }
 
 int main(void) {
@@ -330,7 +387,8 @@ int main(void) {
         cmocka_unit_test(starts_lie_in_the_box_and_the_first_is_given),
         cmocka_unit_test(searches_without_a_value_are_ignored),
         cmocka_unit_test(patience_and_time_end_it),
-        cmocka_unit_test(bad_boxes_are_refused),
+        cmocka_unit_test(any_solver_can_search_locally),
+        cmocka_unit_test(bad_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

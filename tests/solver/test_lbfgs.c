@@ -12,11 +12,13 @@
 
 enum { MAX = 100 };
 
-static nsi_outcome minimise(uint32_t n, double* x, nsi_cost_function* f, void* context,
-                            const nsi_lbfgs_options* options) {
-    nsi_outcome out;
+static ns_solver_result minimise(uint32_t n, double* x, ns_cost_function* f, void* context,
+                                 const ns_solver_options* options) {
+    ns_solver_result out;
     ns_error error = {0};
-    must(nsi_lbfgs(n, x, f, NULL, context, options, &out, &error), &error);
+    ns_solver_problem p = {.n = n, .cost = f, .context = context};
+    const char* solver = options && options->l1 > 0.0 ? "owlqn" : "lbfgs";
+    must(ns_minimise(solver, &p, options, x, &out, &error), &error);
     return out;
 }
 
@@ -44,11 +46,11 @@ static void finds_the_minimum_of_rosenbrock(void** state) {
         uint32_t n = sizes[k];
         double x[MAX], ones[MAX];
         for (uint32_t i = 0; i < n; i++) x[i] = i % 2 ? 1.0 : -1.2, ones[i] = 1.0;
-        nsi_outcome out = minimise(n, x, rosenbrock, &n, NULL);
+        ns_solver_result out = minimise(n, x, rosenbrock, &n, NULL);
         residual r = {.name = "Rosenbrock", .tolerance = 1e-9};
         residual_array(&r, x, ones, n, 1.0);
         residual_check(&r);
-        assert_int_equal(out.finish, NSI_FINISH_CONVERGED);
+        assert_int_equal(out.finish, NS_FINISH_CONVERGED);
         assert_true(out.value == rosenbrock(&n, x, NULL));
         assert_true(out.evaluations >= out.iterations && out.iterations > 0);
     }
@@ -96,11 +98,11 @@ static void finds_the_minimum_of_a_quadratic(void** state) {
     for (int k = 0; k < 3; k++) {
         quadratic q = make_quadratic(40, 0.3, offsets[k]);
         double x[MAX] = {0};
-        nsi_outcome out = minimise(q.n, x, quadratic_value, &q, NULL);
+        ns_solver_result out = minimise(q.n, x, quadratic_value, &q, NULL);
         residual r = {.name = "quadratic", .tolerance = k < 2 ? 1e-6 : 1e-3};
         residual_array(&r, x, q.b, q.n, 1.0);
         residual_check(&r);
-        assert_int_equal(out.finish, NSI_FINISH_CONVERGED);
+        assert_int_equal(out.finish, NS_FINISH_CONVERGED);
         assert_int_equal(out.evaluations, q.calls);
     }
 }
@@ -110,12 +112,12 @@ static void starting_at_the_minimum_is_convergence(void** state) {
     quadratic q = make_quadratic(10, 0.0, 1.0);
     double x[MAX];
     memcpy(x, q.b, sizeof x);
-    assert_int_equal(minimise(q.n, x, quadratic_value, &q, NULL).finish, NSI_FINISH_CONVERGED);
+    assert_int_equal(minimise(q.n, x, quadratic_value, &q, NULL).finish, NS_FINISH_CONVERGED);
     assert_memory_equal(x, q.b, q.n * sizeof *x);
 
     // So near that rounding hides every way down.
     for (uint32_t i = 0; i < q.n; i++) x[i] += 1e-10;
-    assert_int_equal(minimise(q.n, x, quadratic_value, &q, NULL).finish, NSI_FINISH_CONVERGED);
+    assert_int_equal(minimise(q.n, x, quadratic_value, &q, NULL).finish, NS_FINISH_CONVERGED);
 }
 
 // ---- L1 ------------------------------------------------------------------------------------
@@ -124,29 +126,31 @@ static void starting_at_the_minimum_is_convergence(void** state) {
 static void l1_gives_the_soft_threshold_with_exact_zeros(void** state) {
     (void)state;
     quadratic q = make_quadratic(60, 0.0, -3.0);
-    nsi_lbfgs_options options = nsi_default_lbfgs_options();
+    ns_solver_options options = {0};
+    const ns_variable_group groups[2] = {{5, 20}, {30, 25}};
     options.l1 = 8.0;
-    options.l1_start = 5;
-    options.l1_end = 55;
+    options.groups = groups;
+    options.ngroup = 2;
     double x[MAX], want[MAX];
     uint32_t zeros = 0;
     for (uint32_t i = 0; i < q.n; i++) {
         x[i] = 1.0;
         double left = fabs(q.b[i]) - options.l1 / q.a[i];
-        bool penalised = i >= options.l1_start && i < options.l1_end;
+        bool penalised = (i >= 5 && i < 25) || (i >= 30 && i < 55);
         want[i] = !penalised ? q.b[i] : left > 0.0 ? copysign(left, q.b[i]) : 0.0;
         zeros += want[i] == 0.0;
     }
     assert_in_range(zeros, 5, 45); // the case is not trivial
-    nsi_outcome out = minimise(q.n, x, quadratic_value, &q, &options);
-    assert_int_equal(out.finish, NSI_FINISH_CONVERGED);
+    ns_solver_result out = minimise(q.n, x, quadratic_value, &q, &options);
+    assert_int_equal(out.finish, NS_FINISH_CONVERGED);
     residual r = {.name = "soft threshold", .tolerance = 1e-6};
     residual_array(&r, x, want, q.n, 1.0);
     residual_check(&r);
     double penalty = 0.0;
     for (uint32_t i = 0; i < q.n; i++) {
         assert_true((x[i] == 0.0) == (want[i] == 0.0));
-        if (i >= options.l1_start && i < options.l1_end) penalty += options.l1 * fabs(x[i]);
+        bool penalised = (i >= 5 && i < 25) || (i >= 30 && i < 55);
+        if (penalised) penalty += options.l1 * fabs(x[i]);
     }
     assert_true(fabs(out.value - quadratic_value(&q, x, NULL) - penalty) < 1e-12);
 }
@@ -186,8 +190,8 @@ static void steps_back_from_where_there_is_no_value(void** state) {
         barrier b = {.n = 3, .nothing = nothing[k / 2], .spoil = k / 2 == 3};
         double x[3] = {1e-3, 30.0, 2.0}, ones[3] = {1.0, 1.0, 1.0};
         if (k % 2) x[0] = 0.9, x[1] = 1.0, x[2] = 0.1;
-        nsi_outcome out = minimise(b.n, x, barrier_value, &b, NULL);
-        assert_int_equal(out.finish, NSI_FINISH_CONVERGED);
+        ns_solver_result out = minimise(b.n, x, barrier_value, &b, NULL);
+        assert_int_equal(out.finish, NS_FINISH_CONVERGED);
         residual r = {.name = "barrier", .tolerance = 1e-6};
         residual_array(&r, x, ones, b.n, 1.0);
         residual_check(&r);
@@ -200,9 +204,8 @@ static void l1_steps_back_from_where_there_is_no_value(void** state) {
     // x - log x + 3 x has its minimum at 1/4.
     barrier b = {.n = 2, .nothing = NAN};
     double x[2] = {1e-3, 20.0}, want[2] = {0.25, 0.25};
-    nsi_lbfgs_options options = nsi_default_lbfgs_options();
+    ns_solver_options options = {0};
     options.l1 = 3.0;
-    options.l1_end = 2;
     minimise(b.n, x, barrier_value, &b, &options);
     residual r = {.name = "barrier with l1", .tolerance = 1e-6};
     residual_array(&r, x, want, b.n, 1.0);
@@ -214,8 +217,8 @@ static void a_start_without_a_value_fails(void** state) {
     (void)state;
     barrier b = {.n = 2, .nothing = NAN};
     double x[2] = {-1.0, 2.0};
-    nsi_outcome out = minimise(b.n, x, barrier_value, &b, NULL);
-    assert_int_equal(out.finish, NSI_FINISH_FAILED);
+    ns_solver_result out = minimise(b.n, x, barrier_value, &b, NULL);
+    assert_int_equal(out.finish, NS_FINISH_FAILED);
     assert_int_equal(out.evaluations, 1);
     assert_true(x[0] == -1.0 && x[1] == 2.0);
 }
@@ -230,7 +233,7 @@ static double wrong_slope(void* context, const double* x, double* g) {
 static void no_way_down_fails_and_leaves_the_start(void** state) {
     (void)state;
     double x = 1.0;
-    assert_int_equal(minimise(1, &x, wrong_slope, NULL, NULL).finish, NSI_FINISH_FAILED);
+    assert_int_equal(minimise(1, &x, wrong_slope, NULL, NULL).finish, NS_FINISH_FAILED);
     assert_true(x == 1.0);
 }
 
@@ -244,8 +247,8 @@ static double kink(void* context, const double* x, double* g) {
 static void a_kink_ends_near_the_minimum(void** state) {
     (void)state;
     double x[2] = {3.7, -11.3};
-    nsi_outcome out = minimise(2, x, kink, NULL, NULL);
-    assert_int_equal(out.finish, NSI_FINISH_CONVERGED);
+    ns_solver_result out = minimise(2, x, kink, NULL, NULL);
+    assert_int_equal(out.finish, NS_FINISH_CONVERGED);
     print_message("value %.3g above the minimum\n", out.value - 1.0);
     assert_true(out.value < 1.0 + 1e-3);
 }
@@ -261,7 +264,7 @@ static double watched_value(void* context, const double* x, double* g) {
     return rosenbrock(&((watch*)context)->n, x, g);
 }
 
-static bool watched(void* context, const nsi_progress* progress) {
+static bool watched(void* context, const ns_solver_progress* progress) {
     watch* w = context;
     assert_int_equal(progress->iteration, ++w->calls);
     assert_true(progress->value == rosenbrock(&w->n, progress->x, NULL));
@@ -275,18 +278,19 @@ static void stops_when_told_and_after_its_iterations(void** state) {
     (void)state;
     watch w = {.n = 2, .stop_at = 7, .last = INFINITY};
     double x[2] = {-1.2, 1.0};
-    nsi_outcome out;
-    assert_int_equal(nsi_lbfgs(2, x, watched_value, watched, &w, NULL, &out, NULL), NS_OK);
-    assert_int_equal(out.finish, NSI_FINISH_STOPPED);
+    ns_solver_result out;
+    ns_solver_problem p = {.n = 2, .cost = watched_value, .observe = watched, .context = &w};
+    assert_int_equal(ns_minimise("lbfgs", &p, NULL, x, &out, NULL), NS_OK);
+    assert_int_equal(out.finish, NS_FINISH_STOPPED);
     assert_int_equal(out.iterations, 7);
     assert_true(out.value == w.last && out.value == rosenbrock(&w.n, x, NULL));
 
-    nsi_lbfgs_options options = nsi_default_lbfgs_options();
-    for (uint32_t limit = 0; limit < 5; limit++) {
+    ns_solver_options options = {0};
+    for (uint32_t limit = 1; limit < 5; limit++) {
         double y[2] = {-1.2, 1.0};
         options.max_iterations = limit;
         out = minimise(2, y, rosenbrock, &w.n, &options);
-        assert_int_equal(out.finish, NSI_FINISH_ITERATIONS);
+        assert_int_equal(out.finish, NS_FINISH_LIMIT);
         assert_int_equal(out.iterations, limit);
     }
 }
@@ -295,19 +299,26 @@ static void bad_options_are_named(void** state) {
     (void)state;
     uint32_t n = 2;
     double x[2] = {0.0, 0.0};
-    nsi_outcome out;
-    ns_error error;
-    nsi_lbfgs_options options = nsi_default_lbfgs_options();
-    options.memory = 0;
-    assert_int_equal(nsi_lbfgs(n, x, rosenbrock, NULL, &n, &options, &out, &error),
-                     NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "memory"));
-    options = nsi_default_lbfgs_options();
-    options.l1 = 1.0;
-    options.l1_end = 3;
-    assert_int_equal(nsi_lbfgs(n, x, rosenbrock, NULL, &n, &options, &out, &error),
-                     NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "l1_end"));
+    ns_solver_result out;
+    const ns_variable_group outside = {1, 2};
+    ns_solver_problem p = {.n = n, .cost = rosenbrock, .context = &n};
+    const struct {
+        const char* solver;
+        ns_solver_options options;
+        const char* named;
+    } cases[] = {{"lbfgs", {.memory = UINT32_MAX}, "memory"},
+                 {"lbfgs", {.tolerance = NAN}, "tolerance"},
+                 {"lbfgs", {.gradient_tolerance = NAN}, "gradient_tolerance"},
+                 {"lbfgs", {.l1 = 1.0}, "l1"},
+                 {"owlqn", {.l1 = -1.0}, "l1"},
+                 {"owlqn", {.group_lasso = 1.0}, "group_lasso"},
+                 {"owlqn", {.l1 = 1.0, .groups = &outside, .ngroup = 1}, "last variable"}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ns_error error;
+        ns_status status = ns_minimise(cases[k].solver, &p, &cases[k].options, x, &out, &error);
+        assert_int_equal(status, NS_ERR_ARGUMENT);
+        assert_non_null(strstr(error.message, cases[k].named));
+    }
 }
 
 int main(void) {

@@ -11,8 +11,8 @@
 
 enum { N = 2, METHODS = 4 };
 
-static const nsi_population_method methods[METHODS] = {NSI_POPULATION_CRS2, NSI_POPULATION_ISRES,
-                                                       NSI_POPULATION_ESCH, NSI_POPULATION_MLSL};
+enum { CRS2, ISRES, ESCH, MLSL };
+static const char* const methods[METHODS] = {"crs2", "isres", "esch", "mlsl"};
 
 // Six-hump camel (Dixon & Szego 1978): six minima in the box, the two lowest, -1.0316284535, at
 // +-(0.0898, -0.7126).
@@ -36,7 +36,7 @@ static double camel_value(void* context, const double* x, double* g) {
     return (4.0 - 2.1 * a2 + a2 * a2 / 3.0) * a2 + a * b + (-4.0 + 4.0 * b2) * b2;
 }
 
-static bool watch(void* context, const nsi_progress* progress) {
+static bool watch(void* context, const ns_solver_progress* progress) {
     camel* c = context;
     assert_int_equal(progress->iteration, c->calls);
     c->over = c->calls == c->stop_at;
@@ -45,10 +45,17 @@ static bool watch(void* context, const nsi_progress* progress) {
 
 static const double lower[N] = {-3.0, -2.0}, upper[N] = {3.0, 2.0};
 
-static nsi_outcome minimise(double* x, camel* c, const nsi_population_options* options) {
-    nsi_outcome out;
+static ns_solver_result minimise(int method, double* x, camel* c,
+                                 const ns_solver_options* options) {
+    ns_solver_result out;
     ns_error error = {0};
-    must(nsi_population(N, lower, upper, x, camel_value, watch, c, options, &out, &error), &error);
+    ns_solver_problem p = {.n = N,
+                           .cost = camel_value,
+                           .lower = lower,
+                           .upper = upper,
+                           .observe = watch,
+                           .context = c};
+    must(ns_minimise(methods[method], &p, options, x, &out, &error), &error);
     assert_int_equal(out.evaluations, c->calls);
     return out;
 }
@@ -57,23 +64,22 @@ static void each_method_reaches_the_lowest_basin(void** state) {
     (void)state;
     for (int k = 0; k < METHODS; k++) {
         for (uint64_t seed = 0; seed < 3; seed++) {
-            nsi_population_options o = nsi_default_population_options();
-            o.method = methods[k];
+            ns_solver_options o = {0};
             o.seed = seed;
-            o.max_evaluations = 6000;
+            o.max_iterations = 6000;
             double x[N] = {2.8, -1.9};
             camel c = {.wall = INFINITY};
-            nsi_outcome out = minimise(x, &c, &o);
+            ns_solver_result out = minimise(k, x, &c, &o);
             print_message("method %d: %.3g above the minimum after %u evaluations\n", k,
                           out.value + 1.0316284534898774, out.evaluations);
             // ESCH draws coordinates anew and does not refine them.
-            double tolerance = methods[k] == NSI_POPULATION_ESCH ? 0.05 : 1e-6;
+            double tolerance = k == ESCH ? 0.05 : 1e-6;
             assert_true(fabs(out.value + 1.0316284534898774) < tolerance);
             assert_true(x[0] * x[1] < 0.0 && fabs(fabs(x[0]) - 0.09) < 0.2);
             assert_true(out.value == camel_value(&(camel){.wall = INFINITY}, x, NULL));
-            assert_int_equal(out.finish, NSI_FINISH_ITERATIONS);
+            assert_int_equal(out.finish, NS_FINISH_LIMIT);
             assert_int_equal(out.evaluations, 6000);
-            assert_true((c.gradients > 0) == (methods[k] == NSI_POPULATION_MLSL));
+            assert_true((c.gradients > 0) == (k == MLSL));
         }
     }
 }
@@ -84,18 +90,17 @@ static void a_seed_gives_the_same_run(void** state) {
         double first[N] = {0.0};
         double values[3];
         for (uint64_t run = 0; run < 3; run++) {
-            nsi_population_options o = nsi_default_population_options();
-            o.method = methods[k];
+            ns_solver_options o = {0};
             o.seed = run < 2 ? 5 : UINT64_C(5) << 32 | 1;
-            o.max_evaluations = 300;
+            o.max_iterations = 300;
             double x[N] = {2.8, -1.9};
             camel c = {.wall = INFINITY};
-            values[run] = minimise(x, &c, &o).value;
+            values[run] = minimise(k, x, &c, &o).value;
             if (run == 0) memcpy(first, x, sizeof x);
             if (run == 1) assert_memory_equal(first, x, sizeof x);
         }
         assert_true(values[0] == values[1]);
-        if (methods[k] != NSI_POPULATION_MLSL) assert_true(values[0] != values[2]);
+        if (k != MLSL) assert_true(values[0] != values[2]);
     }
 }
 
@@ -103,20 +108,19 @@ static void a_seed_gives_the_same_run(void** state) {
 static void points_without_a_value_are_avoided(void** state) {
     (void)state;
     for (int k = 0; k < METHODS; k++) {
-        nsi_population_options o = nsi_default_population_options();
-        o.method = methods[k];
-        o.max_evaluations = 8000;
+        ns_solver_options o = {0};
+        o.max_iterations = 8000;
         double x[N] = {2.8, -1.9};
         camel c = {.wall = 0.0};
-        nsi_outcome out = minimise(x, &c, &o);
+        ns_solver_result out = minimise(k, x, &c, &o);
         assert_true(fabs(out.value + 1.0316284534898774) < 0.05);
         assert_true(x[0] < 0.0);
 
         double y[N] = {2.8, -1.9};
         c = (camel){.wall = -4.0};
-        o.max_evaluations = 500;
-        out = minimise(y, &c, &o);
-        assert_int_equal(out.finish, NSI_FINISH_FAILED);
+        o.max_iterations = 500;
+        out = minimise(k, y, &c, &o);
+        assert_int_equal(out.finish, NS_FINISH_FAILED);
         assert_true(y[0] == 2.8 && y[1] == -1.9);
     }
 }
@@ -126,21 +130,19 @@ static void stops_when_told_and_at_its_target(void** state) {
     for (int k = 0; k < METHODS; k++) {
         const uint32_t stops[] = {1, 2, 15, 200};
         for (int s = 0; s < 4; s++) {
-            nsi_population_options o = nsi_default_population_options();
-            o.method = methods[k];
+            ns_solver_options o = {0};
             double x[N] = {2.8, -1.9};
             camel c = {.wall = INFINITY, .stop_at = stops[s]};
-            nsi_outcome out = minimise(x, &c, &o);
-            assert_int_equal(out.finish, NSI_FINISH_STOPPED);
+            ns_solver_result out = minimise(k, x, &c, &o);
+            assert_int_equal(out.finish, NS_FINISH_STOPPED);
             assert_int_equal(out.evaluations, stops[s]);
         }
-        nsi_population_options o = nsi_default_population_options();
-        o.method = methods[k];
+        ns_solver_options o = {0};
         o.target = -0.9;
         double x[N] = {9.0, -9.0}; // is moved into the box
         camel c = {.wall = INFINITY};
-        nsi_outcome out = minimise(x, &c, &o);
-        assert_int_equal(out.finish, NSI_FINISH_CONVERGED);
+        ns_solver_result out = minimise(k, x, &c, &o);
+        assert_int_equal(out.finish, NS_FINISH_CONVERGED);
         assert_true(out.value <= -0.9);
     }
 }
@@ -160,32 +162,34 @@ static void a_coordinate_without_room_stays(void** state) {
     (void)state;
     for (int k = 0; k < METHODS; k++) {
         double low[5] = {-1, -1, 0.5, -1, -1}, high[5] = {1, 1, 0.5, 1, 1}, x[5] = {0};
-        nsi_population_options o = nsi_default_population_options();
-        o.method = methods[k];
-        nsi_outcome out;
-        assert_int_equal(nsi_population(5, low, high, x, bowl, NULL, NULL, &o, &out, NULL), NS_OK);
+        ns_solver_options o = {0};
+        ns_solver_result out;
+        ns_solver_problem p = {.n = 5, .cost = bowl, .lower = low, .upper = high};
+        assert_int_equal(ns_minimise(methods[k], &p, &o, x, &out, NULL), NS_OK);
         assert_true(x[2] == 0.5);
-        assert_true(out.value < (methods[k] == NSI_POPULATION_ESCH ? 0.1 : 0.041));
+        assert_true(out.value < (k == ESCH ? 0.1 : 0.041));
     }
 }
 
 static void bad_arguments_are_refused(void** state) {
     (void)state;
     double x[N] = {0.0, 0.0};
-    nsi_outcome out;
+    ns_solver_result out;
     ns_error error;
     camel c = {.wall = INFINITY};
-    nsi_population_options o = nsi_default_population_options();
-    o.population = N;
-    assert_int_equal(nsi_population(N, lower, upper, x, camel_value, NULL, &c, &o, &out, &error),
-                     NS_ERR_ARGUMENT);
+    ns_solver_problem p = {
+        .n = N, .cost = camel_value, .lower = lower, .upper = upper, .context = &c};
+    ns_solver_options o = {.population = N};
+    assert_int_equal(ns_minimise("crs2", &p, &o, x, &out, &error), NS_ERR_ARGUMENT);
     assert_non_null(strstr(error.message, "at least 3"));
-    o = nsi_default_population_options();
-    o.max_evaluations = 0;
-    assert_int_equal(nsi_population(N, lower, upper, x, camel_value, NULL, &c, &o, &out, &error),
-                     NS_ERR_ARGUMENT);
-    assert_int_equal(nsi_population(N, upper, lower, x, camel_value, NULL, &c, NULL, &out, &error),
-                     NS_ERR_ARGUMENT);
+    o.population = UINT32_MAX;
+    assert_int_equal(ns_minimise("esch", &p, &o, x, &out, &error), NS_ERR_ARGUMENT);
+    p.lower = upper, p.upper = lower;
+    assert_int_equal(ns_minimise("isres", &p, NULL, x, &out, &error), NS_ERR_ARGUMENT);
+    assert_non_null(strstr(error.message, "coordinate 0"));
+    p.lower = NULL;
+    assert_int_equal(ns_minimise("mlsl", &p, NULL, x, &out, &error), NS_ERR_ARGUMENT);
+    assert_non_null(strstr(error.message, "a box"));
     assert_int_equal(c.calls, 0);
 }
 

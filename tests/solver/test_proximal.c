@@ -34,12 +34,13 @@ static double regression_value(void* context, const double* x, double* g) {
 }
 
 // Groups of 5, of which the last two numbers of x are left out.
-static void make_groups(nsi_group* groups) {
-    for (uint32_t k = 0; k < GROUPS; k++) groups[k] = (nsi_group){.offset = 5 * k, .count = 5};
+static void make_groups(ns_variable_group* groups) {
+    for (uint32_t k = 0; k < GROUPS; k++)
+        groups[k] = (ns_variable_group){.offset = 5 * k, .count = 5};
     groups[GROUPS - 1].count = 3;
 }
 
-static double penalty(const nsi_proximal_options* o, const double* x) {
+static double penalty(const ns_solver_options* o, const double* x) {
     double sum = 0.0;
     for (uint32_t k = 0; k < o->ngroup; k++) {
         double square = 0.0;
@@ -47,15 +48,16 @@ static double penalty(const nsi_proximal_options* o, const double* x) {
             square += x[i] * x[i];
             sum += o->l1 * fabs(x[i]);
         }
-        sum += o->group * sqrt((double)o->groups[k].count * square);
+        sum += o->group_lasso * sqrt((double)o->groups[k].count * square);
     }
     return sum;
 }
 
-static nsi_outcome minimise(double* x, regression* r, const nsi_proximal_options* options) {
-    nsi_outcome out;
+static ns_solver_result minimise(double* x, regression* r, const ns_solver_options* options) {
+    ns_solver_result out;
     ns_error error = {0};
-    must(nsi_proximal(N, x, regression_value, NULL, r, options, &out, &error), &error);
+    ns_solver_problem p = {.n = N, .cost = regression_value, .context = r};
+    must(ns_minimise("proximal", &p, options, x, &out, &error), &error);
     return out;
 }
 
@@ -70,18 +72,18 @@ static void an_orthogonal_design_gives_the_closed_form(void** state) {
         r.A[i][i] = c;
         r.b[i] = 4.0 * ns_rng_normal(&rng) * (i / 5 % 2 ? 0.3 : 1.0);
     }
-    nsi_group groups[GROUPS];
+    ns_variable_group groups[GROUPS];
     make_groups(groups);
     const double weights[][2] = {{0.0, 3.0}, {3.0, 0.0},   {2.0, 2.5},
                                  {0.0, 0.0}, {100.0, 0.0}, {2.0, 2.5}};
     const double factors[GROUPS] = {1.0, 0.5, 2.0, 0.0, 1.0, INFINITY, 3.0, 0.1};
     for (int w = 0; w < 6; w++) {
-        nsi_proximal_options o = nsi_default_proximal_options();
+        ns_solver_options o = {0};
         o.groups = groups;
         o.ngroup = GROUPS;
-        o.group = weights[w][0];
+        o.group_lasso = weights[w][0];
         o.l1 = weights[w][1];
-        o.tolerance = 0.0;
+        o.tolerance = -1.0;
         o.factors = w == 5 ? factors : NULL;
         double want[N], x[N];
         for (int i = 0; i < N; i++) want[i] = r.b[i] / c, x[i] = 1.0;
@@ -93,13 +95,14 @@ static void an_orthogonal_design_gives_the_closed_form(void** state) {
                 v[i] = left > 0.0 ? copysign(left, v[i]) : 0.0;
                 square += v[i] * v[i];
             }
-            double left = sqrt(square) - factor * o.group * sqrt((double)groups[k].count) / (c * c);
+            double left =
+                sqrt(square) - factor * o.group_lasso * sqrt((double)groups[k].count) / (c * c);
             for (uint32_t i = 0; i < groups[k].count; i++) {
                 v[i] = left > 0.0 ? v[i] * left / sqrt(square) : 0.0;
             }
         }
-        nsi_outcome out = minimise(x, &r, &o);
-        assert_int_equal(out.finish, NSI_FINISH_CONVERGED);
+        ns_solver_result out = minimise(x, &r, &o);
+        assert_int_equal(out.finish, NS_FINISH_CONVERGED);
         residual residuals = {.name = "orthogonal design", .tolerance = 1e-7};
         residual_array(&residuals, x, want, N, 1.0);
         residual_check(&residuals);
@@ -110,7 +113,7 @@ static void an_orthogonal_design_gives_the_closed_form(void** state) {
         }
         if (w < 3) assert_in_range(zeros, 5, 35);
         double all = out.value - regression_value(&r, x, NULL);
-        assert_true(fabs(all - nsi_proximal_penalty(&o, x)) < 1e-10);
+        assert_true(fabs(all - nsi_penalty(&o, x)) < 1e-10);
         if (w < 5) assert_true(fabs(all - penalty(&o, x)) < 1e-10);
     }
 }
@@ -134,26 +137,26 @@ static void make_regression(regression* r, uint64_t seed) {
 static void a_regression_ends_at_a_minimum(void** state) {
     (void)state;
     static regression r;
-    nsi_group groups[GROUPS];
+    ns_variable_group groups[GROUPS];
     make_groups(groups);
     const double weights[][2] = {{0.0, 20.0}, {15.0, 0.0}, {10.0, 10.0}};
     for (int w = 0; w < 3; w++) {
         make_regression(&r, (uint64_t)w);
-        nsi_proximal_options o = nsi_default_proximal_options();
+        ns_solver_options o = {0};
         o.groups = groups;
         o.ngroup = GROUPS;
-        o.group = weights[w][0];
+        o.group_lasso = weights[w][0];
         o.l1 = weights[w][1];
-        o.tolerance = 0.0;
+        o.tolerance = -1.0;
         double x[N] = {0.0}, g[N];
-        nsi_outcome out = minimise(x, &r, &o);
+        ns_solver_result out = minimise(x, &r, &o);
         print_message("%u iterations, %u evaluations\n", out.iterations, out.evaluations);
-        assert_int_equal(out.finish, NSI_FINISH_CONVERGED);
+        assert_int_equal(out.finish, NS_FINISH_CONVERGED);
         regression_value(&r, x, g);
         const double tolerance = 1e-4; // of gradients that are around 100 at the start
         uint32_t zeros = 0;
         for (int k = 0; k < GROUPS; k++) {
-            double square = 0.0, soft = 0.0, weight = o.group * sqrt((double)groups[k].count);
+            double square = 0.0, soft = 0.0, weight = o.group_lasso * sqrt((double)groups[k].count);
             for (uint32_t i = groups[k].offset; i < groups[k].offset + groups[k].count; i++) {
                 square += x[i] * x[i];
                 double left = fmax(fabs(g[i]) - o.l1, 0.0);
@@ -181,7 +184,7 @@ static void a_quadratic_ends_where_its_regression_does(void** state) {
     (void)state;
     static regression r;
     static double A[N][N], b[N];
-    nsi_group groups[GROUPS];
+    ns_variable_group groups[GROUPS];
     make_groups(groups);
     make_regression(&r, 7);
     for (int i = 0; i < N; i++) {
@@ -192,11 +195,11 @@ static void a_quadratic_ends_where_its_regression_does(void** state) {
             for (int j = 0; j <= i; j++) A[i][j] += r.A[k][i] * r.A[k][j];
         }
     }
-    nsi_proximal_options o = nsi_default_proximal_options();
+    ns_solver_options o = {0};
     o.groups = groups;
     o.ngroup = GROUPS;
-    o.group = o.l1 = 10.0;
-    o.tolerance = 0.0;
+    o.group_lasso = o.l1 = 10.0;
+    o.tolerance = -1.0;
     double want[N] = {0.0}, x[N] = {0.0};
     minimise(want, &r, &o);
     assert_true(nsi_proximal_quadratic(N, A[0], b, x, &o));
@@ -211,19 +214,17 @@ static void agrees_with_owlqn(void** state) {
     (void)state;
     static regression r;
     make_regression(&r, 9);
-    nsi_group all = {.offset = 0, .count = N};
-    nsi_proximal_options o = nsi_default_proximal_options();
+    ns_variable_group all = {.offset = 0, .count = N};
+    ns_solver_options o = {0};
     o.groups = &all;
     o.ngroup = 1;
     o.l1 = 30.0;
-    o.tolerance = 0.0;
-    nsi_lbfgs_options lbfgs = nsi_default_lbfgs_options();
-    lbfgs.l1 = o.l1;
-    lbfgs.l1_end = N;
-    lbfgs.decrease_tolerance = 1e-15;
+    o.tolerance = -1.0;
+    ns_solver_options owlqn = {.l1 = o.l1, .tolerance = 1e-15};
+    ns_solver_problem p = {.n = N, .cost = regression_value, .context = &r};
     double x[N] = {0.0}, y[N] = {0.0};
-    nsi_outcome out = minimise(x, &r, &o), other;
-    assert_int_equal(nsi_lbfgs(N, y, regression_value, NULL, &r, &lbfgs, &other, NULL), NS_OK);
+    ns_solver_result out = minimise(x, &r, &o), other;
+    assert_int_equal(ns_minimise("owlqn", &p, &owlqn, y, &other, NULL), NS_OK);
     residual residuals = {.name = "OWL-QN", .tolerance = 1e-6};
     residual_array(&residuals, x, y, N, 1.0);
     residual_check(&residuals);
@@ -247,7 +248,7 @@ typedef struct watch {
     double last;
 } watch;
 
-static bool watched(void* context, const nsi_progress* progress) {
+static bool watched(void* context, const ns_solver_progress* progress) {
     watch* w = context;
     assert_int_equal(progress->iteration, ++w->calls);
     assert_true(progress->value <= w->last);
@@ -257,41 +258,44 @@ static bool watched(void* context, const nsi_progress* progress) {
 
 static void a_valley_with_a_wall_is_gone_down(void** state) {
     (void)state;
-    nsi_proximal_options o = nsi_default_proximal_options();
+    ns_solver_options o = {0};
     o.step = 100.0;
     double x[2] = {-1.2, 1.9};
     watch w = {.last = INFINITY};
-    nsi_outcome out;
-    assert_int_equal(nsi_proximal(2, x, valley, watched, &w, &o, &out, NULL), NS_OK);
-    assert_int_equal(out.finish, NSI_FINISH_CONVERGED);
+    ns_solver_problem p = {.n = 2, .cost = valley, .observe = watched, .context = &w};
+    ns_solver_result out;
+    assert_int_equal(ns_minimise("proximal", &p, &o, x, &out, NULL), NS_OK);
+    assert_int_equal(out.finish, NS_FINISH_CONVERGED);
     assert_true(fabs(x[0] - 1.0) < 1e-3 && fabs(x[1] - 1.0) < 1e-3);
 
     x[0] = -1.2, x[1] = 1.9;
     w = (watch){.last = INFINITY, .stop_at = 4};
-    assert_int_equal(nsi_proximal(2, x, valley, watched, &w, &o, &out, NULL), NS_OK);
-    assert_int_equal(out.finish, NSI_FINISH_STOPPED);
+    assert_int_equal(ns_minimise("proximal", &p, &o, x, &out, NULL), NS_OK);
+    assert_int_equal(out.finish, NS_FINISH_STOPPED);
     assert_int_equal(out.iterations, 4);
     assert_true(out.value == valley(NULL, x, NULL));
 
     x[1] = 3.0;
-    assert_int_equal(nsi_proximal(2, x, valley, NULL, NULL, &o, &out, NULL), NS_OK);
-    assert_int_equal(out.finish, NSI_FINISH_FAILED);
+    p.observe = NULL;
+    assert_int_equal(ns_minimise("proximal", &p, &o, x, &out, NULL), NS_OK);
+    assert_int_equal(out.finish, NS_FINISH_FAILED);
     assert_true(x[1] == 3.0);
 }
 
 static void bad_groups_are_refused(void** state) {
     (void)state;
     double x[2] = {0.0, 0.0};
-    nsi_outcome out;
+    ns_solver_result out;
     ns_error error;
-    nsi_group groups[2] = {{0, 2}, {1, 1}};
-    nsi_proximal_options o = nsi_default_proximal_options();
+    ns_variable_group groups[2] = {{0, 2}, {1, 1}};
+    ns_solver_problem p = {.n = 2, .cost = valley};
+    ns_solver_options o = {0};
     o.groups = groups;
     o.ngroup = 2;
-    assert_int_equal(nsi_proximal(2, x, valley, NULL, NULL, &o, &out, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_minimise("proximal", &p, &o, x, &out, &error), NS_ERR_ARGUMENT);
     assert_non_null(strstr(error.message, "overlap"));
-    groups[1] = (nsi_group){2, UINT32_MAX};
-    assert_int_equal(nsi_proximal(2, x, valley, NULL, NULL, &o, &out, &error), NS_ERR_ARGUMENT);
+    groups[1] = (ns_variable_group){2, UINT32_MAX};
+    assert_int_equal(ns_minimise("proximal", &p, &o, x, &out, &error), NS_ERR_ARGUMENT);
     assert_non_null(strstr(error.message, "last variable"));
 }
 
