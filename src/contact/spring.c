@@ -58,14 +58,14 @@ static const ns_contact_param spring_params[NPARAM] = {
 // ---- automatic values ----------------------------------------------------------------------
 
 // The larger of two numbers, either of which may be automatic; `otherwise` when both are.
-static double larger(double a, double b, double otherwise) {
+static double larger_given(double a, double b, double otherwise) {
     double max = fmax(a, b); // NS_CONTACT_AUTO is negative
     return max == NS_CONTACT_AUTO ? otherwise : max;
 }
 
 // Two springs in a row; one alone when only one is given.
 static double in_a_row(double a, double b, double otherwise) {
-    if (a == NS_CONTACT_AUTO || b == NS_CONTACT_AUTO) return larger(a, b, otherwise);
+    if (a == NS_CONTACT_AUTO || b == NS_CONTACT_AUTO) return larger_given(a, b, otherwise);
     double soft = fmin(a, b), hard = fmax(a, b);
     return soft == 0.0 ? 0.0 : soft / (1.0 + soft / hard);
 }
@@ -91,13 +91,13 @@ static void choose_value(double* value, double chosen) {
 
 static void spring_choose(const nsi_pair_bodies* bodies, ns_contact_def* def) {
     const ns_geom_def *a = bodies->a, *b = bodies->b;
-    choose_value(&def->exponent, larger(a->exponent, b->exponent, 1.5));
+    choose_value(&def->exponent, larger_given(a->exponent, b->exponent, 1.5));
     bool automatic = def->stiffness == NS_CONTACT_AUTO && a->stiffness == NS_CONTACT_AUTO &&
                      b->stiffness == NS_CONTACT_AUTO;
     choose_value(&def->max_depth, automatic ? 0.05 : INFINITY);
     choose_value(&def->stiffness,
                  in_a_row(a->stiffness, b->stiffness, default_stiffness(bodies, def->exponent)));
-    choose_value(&def->damping, larger(a->damping, b->damping, 1.0));
+    choose_value(&def->damping, larger_given(a->damping, b->damping, 1.0));
 }
 
 // ---- the law -------------------------------------------------------------------------------
