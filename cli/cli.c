@@ -146,8 +146,8 @@ static int unknown_option(const char* command, const cli_row* rows, const char* 
 
 // The option at argv[*i]: CLI_GO_ON with *i at its last argument, or an exit code. `given` has a
 // bit for each row that was there before.
-static int read_option(const char* command, const cli_row* rows, int argc, char** argv, int* i,
-                       uint64_t* given) {
+static int parse_option(const char* command, const cli_row* rows, int argc, char** argv, int* i,
+                        uint64_t* given) {
     const cli_row* row = rows;
     const char* value = NULL;
     for (; row->name; row++) {
@@ -207,7 +207,7 @@ int cli_parse(const char* command, const char* help, const cli_row* rows, int ar
             if (!cli_list_add(arguments, argv[i])) return cli_usage(command, "too many arguments");
             continue;
         }
-        int code = read_option(command, rows, argc, argv, &i, &given);
+        int code = parse_option(command, rows, argc, argv, &i, &given);
         if (code != CLI_GO_ON) return code;
     }
     return CLI_GO_ON;
@@ -543,8 +543,8 @@ uint32_t cli_joint_quaternion(const ns_model* model, uint32_t link) {
 }
 
 // The numbers of an option into `out` (count).
-static int read_numbers(const char* command, const char* option, const cli_list* texts,
-                        uint32_t count, double* out) {
+static int read_option_numbers(const char* command, const char* option, const cli_list* texts,
+                               uint32_t count, double* out) {
     if (texts->count == 0) return CLI_GO_ON;
     if (texts->count != count) {
         return cli_usage(command, "%s needs %u numbers for this model, not %u", option, count,
@@ -560,8 +560,9 @@ static int read_numbers(const char* command, const char* option, const cli_list*
 
 int cli_set_start(const char* command, const ns_model* model, const cli_start* start, double* x) {
     ns_model_sizes n = ns_model_get_sizes(model);
-    int code = read_numbers(command, "--q0", &start->q0, n.nq, x);
-    if (code == CLI_GO_ON) code = read_numbers(command, "--qd0", &start->qd0, n.nv, x + n.nq);
+    int code = read_option_numbers(command, "--q0", &start->q0, n.nq, x);
+    if (code == CLI_GO_ON)
+        code = read_option_numbers(command, "--qd0", &start->qd0, n.nv, x + n.nq);
     if (code != CLI_GO_ON) return code;
     double off = start->q0.count > 0 ? ns_model_normalize_q(model, x) : 0.0;
     if (off < 0.0) return cli_usage(command, "--q0: a quaternion is zero");

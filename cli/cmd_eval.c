@@ -256,7 +256,7 @@ static void set_direction(const eval_command* c, const direction* d, uint32_t fi
     }
 }
 
-static bool evaluate(const eval_command* c, uint32_t first, uint32_t rows, block* b) {
+static bool evaluate_block(const eval_command* c, uint32_t first, uint32_t rows, block* b) {
     const ns_system_sizes* z = &c->io.z;
     ns_error error;
     ns_rollout_args args = {.batch = rows,
@@ -305,8 +305,8 @@ static bool put_header(eval_command* c, ns_table_writer* writer) {
     return ok;
 }
 
-static bool put_rows(const eval_command* c, const block* b, uint32_t rows,
-                     ns_table_writer* writer) {
+static bool put_block_rows(const eval_command* c, const block* b, uint32_t rows,
+                           ns_table_writer* writer) {
     uint32_t ny = c->io.z.ny, n = c->ndirection;
     double* line = cli_zeros((size_t)ny * (n + 1));
     if (!line) return false;
@@ -323,7 +323,7 @@ static bool put_rows(const eval_command* c, const block* b, uint32_t rows,
     return ns_table_writer_ok(writer); // the reason is told when the writer is finished
 }
 
-static int write_results(eval_command* c) {
+static int write_eval_table(eval_command* c) {
     block b;
     bool ok = block_create(c, &b);
     ns_table_writer* writer = ok ? cli_create_table(c->output) : NULL;
@@ -331,7 +331,7 @@ static int write_results(eval_command* c) {
         ok = put_header(c, writer);
         for (uint32_t first = 0, rows; first < c->states.count && ok; first += rows) {
             rows = c->states.count - first < b.rows ? c->states.count - first : b.rows;
-            ok = evaluate(c, first, rows, &b) && put_rows(c, &b, rows, writer);
+            ok = evaluate_block(c, first, rows, &b) && put_block_rows(c, &b, rows, writer);
         }
         ok = cli_finish_table(writer) && ok;
     } else {
@@ -343,7 +343,7 @@ static int write_results(eval_command* c) {
 
 // ---- command -------------------------------------------------------------------------------
 
-static bool create_system(eval_command* c) {
+static bool create_eval_system(eval_command* c) {
     ns_system_options options = ns_default_system_options();
     const char* observe[CLI_MAX_LIST];
     for (uint32_t k = 0; k < c->quantities.count; k++) {
@@ -363,7 +363,7 @@ static bool create_system(eval_command* c) {
     return c->system != NULL;
 }
 
-static int run(eval_command* c) {
+static int run_eval(eval_command* c) {
     if (!cli_model_load(c->model_path, &c->load, &c->networks, &c->source)) return EXIT_FAILED;
     c->model = c->source.model;
     cli_note_ignored(c->model, c->model_path);
@@ -374,7 +374,8 @@ static int run(eval_command* c) {
                            !states_add_free(c->model, &c->table, &c->free_params))) {
         return EXIT_FAILED;
     }
-    if (!create_system(c) || !model_io_create(&c->io, &c->source, c->system)) return EXIT_FAILED;
+    if (!create_eval_system(c) || !model_io_create(&c->io, &c->source, c->system))
+        return EXIT_FAILED;
     for (uint32_t k = 0; k < c->wrt.count; k++) {
         code = add_wrt(c, c->wrt.items[k]);
         if (code != EXIT_OK) return code;
@@ -385,7 +386,7 @@ static int run(eval_command* c) {
     bool ok = c->states_path ? states_read(&c->io, &c->table, c->states_path, UINT32_MAX, c->params,
                                            &c->states)
                              : states_create(&c->io, 1, c->params, &c->states);
-    return ok ? write_results(c) : EXIT_FAILED;
+    return ok ? write_eval_table(c) : EXIT_FAILED;
 }
 
 int cmd_eval(int argc, char** argv) {
@@ -411,7 +412,7 @@ int cmd_eval(int argc, char** argv) {
         return cli_usage("eval", "no --quantity given ('neuralsim quantities MODEL' lists them)");
     }
     if (c.tangent && c.wrt.count == 0) return cli_usage("eval", "--tangent is for --wrt q");
-    code = run(&c);
+    code = run_eval(&c);
 
     free(c.directions);
     free(c.params);

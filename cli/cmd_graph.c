@@ -128,7 +128,7 @@ static int read_inputs(const graph_command* c, double* in) {
     return EXIT_OK;
 }
 
-static int evaluate(const graph_command* c) {
+static int evaluate_graph(const graph_command* c) {
     if (ns_graph_array_count(c->graph) + ns_graph_sink_count(c->graph) > 0) {
         return cli_fail("--eval cannot set arrays, and %s has some", c->file);
     }
@@ -222,7 +222,7 @@ static int parse_arguments(int argc, char** argv, graph_command* c) {
     return CLI_GO_ON;
 }
 
-static int run(graph_command* c) {
+static int run_graph_command(graph_command* c) {
     size_t size = 0;
     char* text = cli_read_file(c->file, &size);
     if (!text) return EXIT_FAILED;
@@ -241,7 +241,7 @@ static int run(graph_command* c) {
         status = ns_graph_emit_c(c->graph, c->emit, &emitted, &error);
         code = print_text(c, status, &emitted, &error);
     }
-    if (code == EXIT_OK && c->eval) code = evaluate(c);
+    if (code == EXIT_OK && c->eval) code = evaluate_graph(c);
     if (code == EXIT_OK && !c->dump && !c->emit && !c->eval) code = summarize(c);
     ns_graph_free(c->graph);
     return code == EXIT_OK ? cli_finish() : code;
@@ -250,5 +250,5 @@ static int run(graph_command* c) {
 int cmd_graph(int argc, char** argv) {
     graph_command c = {0};
     int code = parse_arguments(argc, argv, &c);
-    return code == CLI_GO_ON ? run(&c) : code;
+    return code == CLI_GO_ON ? run_graph_command(&c) : code;
 }

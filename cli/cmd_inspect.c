@@ -289,7 +289,7 @@ static void print_additions(const ns_model* model, const additions* a) {
     print_formulas(a);
 }
 
-static void print_params(const ns_model* model, const additions* a, bool all) {
+static void print_model_params(const ns_model* model, const additions* a, bool all) {
     uint32_t n = ns_model_get_sizes(model).nparam;
     printf("\n%u parameters can be set free%s\n", n, all ? "" : "; --params lists them");
     for (uint32_t i = 0; i < n && all; i++) {
@@ -300,7 +300,7 @@ static void print_params(const ns_model* model, const additions* a, bool all) {
     }
 }
 
-static int print_for_people(const ns_model* model, const additions* a, bool params) {
+static int print_model(const ns_model* model, const additions* a, bool params) {
     ns_model_sizes n = ns_model_get_sizes(model);
     const ns_world_def* world = ns_model_world(model);
     double timestep = a->options.timestep > 0.0 ? a->options.timestep : world->timestep;
@@ -320,7 +320,7 @@ static int print_for_people(const ns_model* model, const additions* a, bool para
     print_geoms(model);
     print_pairs(model);
     print_additions(model, a);
-    print_params(model, a, params);
+    print_model_params(model, a, params);
     print_ignored(model);
     free_tree(&t);
     return cli_finish();
@@ -463,7 +463,7 @@ static void json_formulas(ns_json* j, const additions* a) {
     ns_json_close(j);
 }
 
-static int print_json(const ns_model* model, const additions* a) {
+static int print_model_json(const ns_model* model, const additions* a) {
     ns_model_sizes n = ns_model_get_sizes(model);
     const ns_world_def* world = ns_model_world(model);
     ns_json* j = ns_json_create(NULL);
@@ -527,7 +527,7 @@ int cmd_inspect(int argc, char** argv) {
     }
     code = EXIT_FAILED;
     if (ok)
-        code = as_json ? print_json(m.model, &added) : print_for_people(m.model, &added, params);
+        code = as_json ? print_model_json(m.model, &added) : print_model(m.model, &added, params);
     ns_system_free(system);
     cli_model_free(&m);
     return code;

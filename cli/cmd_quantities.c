@@ -12,15 +12,14 @@ static const char help[] =
     "usage: neuralsim quantities MODEL [PATTERN] [OPTIONS]\n"
     "\n"
     "Lists states, controls and every quantity that can be observed (eval --quantity, simulate\n"
-    "--observe), in the order of the step: start (what it reads), state (what follows from that),\n"
-    "contact (springs), forces, acceleration, impulses (rigid contact), after (what nothing in "
-    "the\n"
-    "step needs). Where the last column says yes, a network of a blueprint can stand. Vectors and\n"
-    "matrices are one line, qdd [18], and so are all links and joints, link/*/pose. A PATTERN "
-    "shows\n"
-    "what fits it: * stands for anything but a slash, ** for anything, and a name also for all "
-    "that\n"
-    "begin with it and a slash.\n"
+    "--observe), in the order in which a step computes them. Stages: start (inputs of the step),\n"
+    "state (functions of the inputs), contact (springs), forces, acceleration, impulses (rigid\n"
+    "contact), after (outputs that no other quantity depends on). The last column says whether a\n"
+    "network of a blueprint can be attached.\n"
+    "\n"
+    "Vectors and matrices take one line, qdd [18], and so do all links and joints, link/*/pose.\n"
+    "PATTERN selects names: * matches anything but a slash, ** anything; a name also selects all\n"
+    "names below it.\n"
     "\n"
     "  --all             a line for each number\n"
     "  --params          the parameters that can be set free, too\n"
@@ -47,7 +46,7 @@ typedef struct quantities_command {
 } quantities_command;
 
 // Does a name, or the beginning of it before a slash, fit the pattern?
-static bool fits(const char* pattern, const char* name) {
+static bool matches_pattern(const char* pattern, const char* name) {
     char below[1200];
     if (!pattern || ns_glob_match(pattern, name)) return true;
     snprintf(below, sizeof below, "%.1100s/**", pattern);
@@ -192,7 +191,7 @@ static bool is_component(const char* name) {
 }
 
 // Add a word to "m, rad" unless it is there; "" is "1" among others.
-static void add_word(char* list, size_t size, const char* word) {
+static void add_unique_word(char* list, size_t size, const char* word) {
     size_t used = strlen(list), length = strlen(word);
     for (const char* at = list; *at; at += strspn(at, ", ")) {
         size_t next = strcspn(at, ",");
@@ -203,8 +202,8 @@ static void add_word(char* list, size_t size, const char* word) {
 }
 
 static void add_knowledge(group* g, const knowledge* known) {
-    add_word(g->units, sizeof g->units, known->unit[0] ? known->unit : "-");
-    add_word(g->stages, sizeof g->stages, known->stage);
+    add_unique_word(g->units, sizeof g->units, known->unit[0] ? known->unit : "-");
+    add_unique_word(g->stages, sizeof g->stages, known->stage);
     g->moving += known->moves;
     g->numbers++;
 }
@@ -237,7 +236,7 @@ typedef struct entry {
     uint32_t place, number;
 } entry;
 
-static int compare_entries(const void* a, const void* b) {
+static int compare_places(const void* a, const void* b) {
     const entry *x = a, *y = b;
     if (x->place != y->place) return x->place < y->place ? -1 : 1;
     return x->number < y->number ? -1 : x->number > y->number;
@@ -245,8 +244,8 @@ static int compare_entries(const void* a, const void* b) {
 
 // The group of every observation, into group_of (ny); parameters, which have a list of their own, are
 // in none.
-static bool make_groups(groups* g, const cli_model* model, const facts* known,
-                        const ns_system* system, const entry* order, uint32_t* group_of) {
+static bool group_observations(groups* g, const cli_model* model, const facts* known,
+                               const ns_system* system, const entry* order, uint32_t* group_of) {
     for (uint32_t k = 0; k < ns_system_get_sizes(system).ny; k++) {
         const char* name = ns_system_observation_name(system, order[k].number);
         group_of[k] = UINT32_MAX;
@@ -304,10 +303,10 @@ static bool merge_groups(groups* from, groups* to) {
             char word[64];
             size_t size = strcspn(unit, ",");
             snprintf(word, sizeof word, "%.*s", (int)size, unit);
-            add_word(merged->units, sizeof merged->units, word);
+            add_unique_word(merged->units, sizeof merged->units, word);
             unit += size;
         }
-        add_word(merged->stages, sizeof merged->stages, g->stages);
+        add_unique_word(merged->stages, sizeof merged->stages, g->stages);
         merged->moving += g->moving;
         merged->numbers += g->numbers;
     }
@@ -342,9 +341,9 @@ static bool catalog_create(catalog* c, const cli_model* model, const cli_contact
         const char* name = ns_system_observation_name(system, k);
         c->order[k] = (entry){know(&c->facts, model->blueprint, name).place, k};
     }
-    if (c->order) qsort(c->order, c->ny, sizeof *c->order, compare_entries);
+    if (c->order) qsort(c->order, c->ny, sizeof *c->order, compare_places);
     if (!c->order || !c->group_of) return cli_fail("out of memory"), false;
-    return make_groups(&c->fine, model, &c->facts, system, c->order, c->group_of) &&
+    return group_observations(&c->fine, model, &c->facts, system, c->order, c->group_of) &&
            merge_groups(&c->fine, &c->coarse);
 }
 
@@ -391,12 +390,12 @@ static uint32_t for_each_line(const quantities_command* c, const catalog* all, b
         if (all->group_of[k] == UINT32_MAX) continue;
         const group* g = &all->fine.list[all->group_of[k]];
         const char* name = ns_system_observation_name(all->system, all->order[k].number);
-        if (!c->all && fits(c->pattern, g->name)) {
+        if (!c->all && matches_pattern(c->pattern, g->name)) {
             if (all->group_of[k] < next) continue;
             line l = group_line(g->name, g, 1);
             show(to, &l);
             shown++;
-        } else if (fits(c->pattern, name)) {
+        } else if (matches_pattern(c->pattern, name)) {
             knowledge known = know(&all->facts, all->model->blueprint, name);
             show(to, &(line){name, NULL, 1, known.unit[0] ? known.unit : "-", known.stage,
                              known.moves ? "yes" : "no"});
@@ -443,29 +442,29 @@ static uint32_t print_inputs(const quantities_command* c, const model_io* p, ns_
             state ? ns_system_state_name(p->system, k) : ns_system_control_name(p->system, k);
         const char* name =
             state ? model_io_state_name(p, k, false) : model_io_control_name(p, k, false);
-        if (!fits(c->pattern, index) && !fits(c->pattern, name)) continue;
+        if (!matches_pattern(c->pattern, index) && !matches_pattern(c->pattern, name)) continue;
         if (shown++ == 0) printf(state ? "states\n" : "controls\n");
         printf("  %-12s %s\n", index, name);
     }
     return shown;
 }
 
-static uint32_t print_params(const quantities_command* c, const ns_model* model) {
+static uint32_t print_free_params(const quantities_command* c, const ns_model* model) {
     uint32_t shown = 0;
     for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam && c->params; k++) {
         const ns_param* p = ns_model_param(model, k);
-        if (!fits(c->pattern, p->name)) continue;
+        if (!matches_pattern(c->pattern, p->name)) continue;
         if (shown++ == 0) printf("parameters\n");
         printf("  %-40s %g %s\n", p->name, p->value, p->unit);
     }
     return shown;
 }
 
-static int print_for_people(const quantities_command* c, const model_io* p, const catalog* all) {
+static int print_quantities(const quantities_command* c, const model_io* p, const catalog* all) {
     bool first = true;
     uint32_t shown = print_inputs(c, p, NS_IO_STATE) + print_inputs(c, p, NS_IO_CONTROL);
     shown += for_each_line(c, all, true, print_line, &first);
-    shown += print_params(c, p->model);
+    shown += print_free_params(c, p->model);
     if (shown == 0) return cli_fail("nothing of the model is called, or fits, '%s'", c->pattern);
     return cli_finish();
 }
@@ -481,7 +480,7 @@ static void json_inputs(ns_json* j, const quantities_command* c, const model_io*
             state ? ns_system_state_name(p->system, k) : ns_system_control_name(p->system, k);
         const char* name =
             state ? model_io_state_name(p, k, false) : model_io_control_name(p, k, false);
-        if (!fits(c->pattern, index) && !fits(c->pattern, name)) continue;
+        if (!matches_pattern(c->pattern, index) && !matches_pattern(c->pattern, name)) continue;
         ns_json_open(j, NULL, '{');
         ns_json_text(j, "name", index);
         ns_json_text(j, "column", name);
@@ -506,7 +505,8 @@ static void json_line(void* to, const line* l) {
     ns_json_close(j);
 }
 
-static int print_json(const quantities_command* c, const model_io* p, const catalog* all) {
+static int print_quantities_json(const quantities_command* c, const model_io* p,
+                                 const catalog* all) {
     ns_json* j = ns_json_create(NULL);
     json_inputs(j, c, p, NS_IO_STATE);
     json_inputs(j, c, p, NS_IO_CONTROL);
@@ -517,7 +517,7 @@ static int print_json(const quantities_command* c, const model_io* p, const cata
         ns_json_open(j, "parameters", '[');
         for (uint32_t k = 0; k < p->n.nparam; k++) {
             const char* name = ns_model_param(p->model, k)->name;
-            if (fits(c->pattern, name)) ns_json_text(j, NULL, name);
+            if (matches_pattern(c->pattern, name)) ns_json_text(j, NULL, name);
         }
         ns_json_close(j);
     }
@@ -548,7 +548,7 @@ int cmd_quantities(int argc, char** argv) {
     code = EXIT_FAILED;
     if (system && model_io_create(&p, &model, system) &&
         catalog_create(&all, &model, &c.contact, system)) {
-        code = c.json ? print_json(&c, &p, &all) : print_for_people(&c, &p, &all);
+        code = c.json ? print_quantities_json(&c, &p, &all) : print_quantities(&c, &p, &all);
     }
     catalog_free(&all);
     model_io_free(&p);

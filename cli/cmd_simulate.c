@@ -108,7 +108,7 @@ typedef struct simulation {
 
 // ---- setup ---------------------------------------------------------------------------------
 
-static int check_options(const simulation* s) {
+static int check_simulation_options(const simulation* s) {
     if (s->steps_option != UNSET && !isnan(s->time)) {
         return cli_usage("simulate", "--steps and --time exclude each other");
     }
@@ -131,7 +131,7 @@ static int check_options(const simulation* s) {
     return !s->html || motion_page_check(s->html) ? CLI_GO_ON : EXIT_FAILED;
 }
 
-static bool create_system(simulation* s) {
+static bool create_simulated_system(simulation* s) {
     ns_system_options options = ns_default_system_options();
     const char* observe[CLI_MAX_LIST];
     for (uint32_t k = 0; k < s->observe.count; k++) {
@@ -158,7 +158,7 @@ static bool create_system(simulation* s) {
     return cli_fail("%s", error.message), false;
 }
 
-static int read_start(simulation* s) {
+static int read_initial_states(simulation* s) {
     const char* path = s->batch_path ? s->batch_path : s->state_path;
     s->params = cli_zeros(s->io.z.np);
     if (!s->params) return EXIT_FAILED;
@@ -215,7 +215,7 @@ static bool prepare_page(simulation* s) {
     return motion_page_prepare(page, s->start.params);
 }
 
-static int prepare(simulation* s) {
+static int prepare_simulation(simulation* s) {
     if (!cli_model_load(s->model_path, &s->load, &s->networks, &s->source)) return EXIT_FAILED;
     s->model = s->source.model;
     cli_note_ignored(s->model, s->model_path);
@@ -226,9 +226,9 @@ static int prepare(simulation* s) {
                  !states_add_free(s->model, &s->table, &s->free_params))) {
         return EXIT_FAILED;
     }
-    if (!create_system(s)) return EXIT_FAILED;
+    if (!create_simulated_system(s)) return EXIT_FAILED;
     code = choose_steps(s);
-    if (code == CLI_GO_ON) code = read_start(s);
+    if (code == CLI_GO_ON) code = read_initial_states(s);
     if (code == CLI_GO_ON) code = controls_create(&s->controls, "simulate", &s->io, s->control);
     if (code != CLI_GO_ON) return code;
     bool ok = controls_check(&s->controls, s->start.count, s->steps) && place_motors(s) &&
@@ -238,7 +238,7 @@ static int prepare(simulation* s) {
 
 // ---- columns -------------------------------------------------------------------------------
 
-static void add_column(simulation* s, const char* name) {
+static void add_table_column(simulation* s, const char* name) {
     s->names[s->ncol++] = name;
 }
 
@@ -251,7 +251,7 @@ static bool has_column(const simulation* s, const char* name) {
 }
 
 // All controls of actuators, and the generalised forces that --control sets.
-static bool is_shown(const simulation* s, uint32_t control) {
+static bool control_is_shown(const simulation* s, uint32_t control) {
     bool shown = control < s->io.n.nu;
     for (uint32_t k = 0; k < s->controls.ndriven; k++) {
         shown = shown || s->controls.driven[k].index == control;
@@ -267,20 +267,20 @@ static bool open_table(simulation* s) {
     s->shown = calloc((size_t)z->nc + 1, sizeof *s->shown);
     s->line = cli_zeros(most);
     if (!s->names || !s->shown || !s->line) return cli_fail("out of memory"), false;
-    if (s->batch_path) add_column(s, "traj");
-    add_column(s, "t");
+    if (s->batch_path) add_table_column(s, "traj");
+    add_table_column(s, "t");
     for (uint32_t k = 0; k < z->nx; k++) {
-        add_column(s, model_io_state_name(&s->io, k, s->index_names));
+        add_table_column(s, model_io_state_name(&s->io, k, s->index_names));
     }
     for (uint32_t k = 0; k < z->nc; k++) {
-        if (!is_shown(s, k)) continue;
+        if (!control_is_shown(s, k)) continue;
         s->shown[s->nshown++] = k;
-        add_column(s, model_io_control_name(&s->io, k, s->index_names));
+        add_table_column(s, model_io_control_name(&s->io, k, s->index_names));
     }
     for (uint32_t k = 0; k < z->ny; k++) {
         const char* name = quantity_column(&s->pool, ns_system_observation_name(s->system, k));
         if (!name) return false;
-        add_column(s, has_column(s, name) ? ns_system_observation_name(s->system, k) : name);
+        add_table_column(s, has_column(s, name) ? ns_system_observation_name(s->system, k) : name);
     }
     if (!s->writing) return true;
     s->writer = cli_create_table(s->output);
@@ -342,7 +342,7 @@ static void flush_rows(group* g) {
     }
 }
 
-static bool all_finite(const double* x, uint32_t count) {
+static bool state_is_finite(const double* x, uint32_t count) {
     for (uint32_t k = 0; k < count; k++) {
         if (!isfinite(x[k])) return false;
     }
@@ -358,7 +358,7 @@ static void put_piece(group* g, uint64_t step, uint32_t n) {
         const double* c = g->controls + (size_t)i * n * z->nc;
         const double* y = g->observations + (size_t)i * n * z->ny;
         for (uint32_t k = 0; k < n && step + k <= s->steps; k++) {
-            if (!all_finite(x + (size_t)k * z->nx, z->nx)) break;
+            if (!state_is_finite(x + (size_t)k * z->nx, z->nx)) break;
             put_row(g, i, step + k, x + (size_t)k * z->nx, c + (size_t)k * z->nc,
                     y + (size_t)k * z->ny);
         }
@@ -372,7 +372,7 @@ static bool report_divergence(const group* g, uint64_t step, uint32_t n, const n
     uint32_t nx = s->io.z.nx, robot = 0, at = n + 1;
     for (uint32_t i = 0; i < g->count; i++) {
         for (uint32_t k = 1; k < at; k++) {
-            if (all_finite(g->states + ((size_t)i * (n + 1) + k) * nx, nx)) continue;
+            if (state_is_finite(g->states + ((size_t)i * (n + 1) + k) * nx, nx)) continue;
             at = k;
             robot = i;
         }
@@ -501,7 +501,7 @@ static void group_free(group* g) {
     ns_workspace_free(g->work);
 }
 
-static bool run_all(simulation* s) {
+static bool simulate_all(simulation* s) {
     uint32_t nx = s->io.z.nx;
     cli_progress progress = cli_progress_start("simulating");
     s->end = cli_zeros((size_t)s->start.count * nx);
@@ -558,7 +558,7 @@ static bool observe_once(const simulation* s, const char* name, bool contact, co
 }
 
 // A start inside the ground is thrown out of it: say so.
-static bool check_start(const simulation* s) {
+static bool check_start_depth(const simulation* s) {
     if (ns_model_get_sizes(s->model).ncontact == 0 || s->contact.model == NS_CONTACT_NONE) {
         return true;
     }
@@ -590,7 +590,7 @@ static void json_trajectory(ns_json* j, const simulation* s, uint32_t n, const d
     ns_json_close(j);
 }
 
-static int print_json(const simulation* s) {
+static int print_summary(const simulation* s) {
     double* start = cli_zeros(s->start.count);
     double* end = cli_zeros(s->start.count);
     bool ok = start && end && observe_once(s, "energy/total", false, s->start.x, start) &&
@@ -638,10 +638,10 @@ static bool write_page(simulation* s) {
     return true;
 }
 
-static int run(simulation* s) {
-    int code = prepare(s);
+static int run_simulation(simulation* s) {
+    int code = prepare_simulation(s);
     if (code != CLI_GO_ON) return code;
-    bool ok = check_start(s) && open_table(s) && run_all(s);
+    bool ok = check_start_depth(s) && open_table(s) && simulate_all(s);
     if (s->writing) ok = cli_finish_table(s->writer) && ok;
     if (s->html) ok = write_page(s) && ok;
     if (!ok) return EXIT_FAILED;
@@ -651,7 +651,7 @@ static int run(simulation* s) {
             " them by %.2g of the largest impulse",
             (unsigned long long)s->unsolved, s->residual);
     }
-    if (s->json) return print_json(s);
+    if (s->json) return print_summary(s);
     if (s->output && strcmp(s->output, "-") != 0) {
         printf("%llu rows in %s: %u %s of %llu steps, %.3g s, %.3g steps per second\n",
                (unsigned long long)s->rows, s->output, s->start.count,
@@ -692,12 +692,12 @@ int cmd_simulate(int argc, char** argv) {
                             {0}};
     cli_list arguments = {.count = 0};
     int code = cli_parse("simulate", help, rows, argc, argv, &arguments);
-    if (code == CLI_GO_ON) code = check_options(&s);
+    if (code == CLI_GO_ON) code = check_simulation_options(&s);
     if (code != CLI_GO_ON) return code;
     if (s.control_options.count == 1) s.control = s.control_options.items[0];
     s.model_path = cli_model_argument("simulate", &arguments);
     if (!s.model_path) return EXIT_USAGE;
-    code = run(&s);
+    code = run_simulation(&s);
 
     motion_page_free(&s.page);
     free(s.names);

@@ -97,7 +97,7 @@ static bool is_fine(int file, off_t longest, struct stat* about) {
     return false;
 }
 
-static bool find_file(int file, const char* type, server_answer* out) {
+static bool find_open_file(int file, const char* type, server_answer* out) {
     struct stat about;
     if (!is_fine(file, MOST_SENT, &about)) return false;
     out->type = type;
@@ -107,7 +107,7 @@ static bool find_file(int file, const char* type, server_answer* out) {
 }
 
 static bool find_report(const view* v, server_answer* out) {
-    return find_file(open_below(v->path, "report.html"), html_content, out);
+    return find_open_file(open_below(v->path, "report.html"), html_content, out);
 }
 
 // ---- a fit that is running -------------------------------------------------------------------
@@ -125,7 +125,7 @@ static json_t* read_progress(const view* v, struct timespec* time) {
     return NULL;
 }
 
-static bool is_in(const json_t* progress, const char* state) {
+static bool progress_is(const json_t* progress, const char* state) {
     return progress && strcmp(json_string_value(json_object_get(progress, "state")), state) == 0;
 }
 
@@ -150,13 +150,14 @@ static bool find_live_page(const json_t* progress, bool has_report, server_answe
     const char* title = json_string_value(json_object_get(progress, "title"));
     ns_live_page page = {.title = title ? title : "neuralsim",
                          .report_url = has_report ? "report.html" : NULL};
-    if (is_in(progress, "running")) {
+    if (progress_is(progress, "running")) {
         page.progress_url = "progress";
         page.text =
             "A fit is running here. Load this page again to see its report when it is done.";
     } else {
-        page.text = is_in(progress, "failed") ? "The last fit here failed."
-                                              : "There is no report here, and no fit is running.";
+        page.text = progress_is(progress, "failed")
+                        ? "The last fit here failed."
+                        : "There is no report here, and no fit is running.";
         page.message = json_string_value(json_object_get(progress, "message"));
     }
     out->type = html_content;
@@ -176,7 +177,7 @@ static bool find_folder(const view* v, server_answer* out) {
     json_t* progress = read_progress(v, &time);
     bool has_report = find_report(v, out) && fstat(out->file, &about) == 0;
     bool found = has_report;
-    bool has_news = is_in(progress, "running") || is_in(progress, "failed");
+    bool has_news = progress_is(progress, "running") || progress_is(progress, "failed");
     if (!has_report || (has_news && is_later(time, about.st_mtim))) {
         if (out->file >= 0) close(out->file);
         *out = (server_answer){.file = -1};
@@ -187,17 +188,18 @@ static bool find_folder(const view* v, server_answer* out) {
 }
 
 // Pages that are made here, as find_live_page() makes one, belong here too.
-static bool find(void* context, const char* name, server_answer* out) {
+static bool find_answer(void* context, const char* name, server_answer* out) {
     const view* v = context;
     const char* type = type_of(name);
-    if (!v->is_folder) return *name == '\0' && find_file(open(v->path, OPEN), html_content, out);
+    if (!v->is_folder)
+        return *name == '\0' && find_open_file(open(v->path, OPEN), html_content, out);
     if (*name == '\0') return find_folder(v, out);
     if (strcmp(name, "progress") == 0) return find_progress(v, out);
-    return type && find_file(open_below(v->path, name), type, out);
+    return type && find_open_file(open_below(v->path, name), type, out);
 }
 
 // Is there something to show? EXIT_OK, or EXIT_FAILED after saying why not.
-static int check(view* v) {
+static int check_view_path(view* v) {
     struct stat about;
     server_answer answer = {.file = -1};
     if (stat(v->path, &about) != 0) {
@@ -217,7 +219,8 @@ static int check(view* v) {
                         "experiment",
                         v->path);
     }
-    if (!find(v, "", &answer)) return cli_fail("%s: cannot be read, or is too long", v->path);
+    if (!find_answer(v, "", &answer))
+        return cli_fail("%s: cannot be read, or is too long", v->path);
     close(answer.file);
     return EXIT_OK;
 }
@@ -273,7 +276,7 @@ static void open_browser(const char* address) {
 // of their own (OpenBLAS), which do not block them.
 static int end_pipe[2];
 
-static void on_end(int number) {
+static void on_end_signal(int number) {
     (void)number;
     int kept = errno;
     ssize_t written = write(end_pipe[1], "", 1);
@@ -283,7 +286,7 @@ static void on_end(int number) {
 
 // What is ignored here stays so, as for a program in the background.
 static void listen_to(int number) {
-    struct sigaction action = {.sa_handler = on_end}, before;
+    struct sigaction action = {.sa_handler = on_end_signal}, before;
     sigemptyset(&action.sa_mask);
     action.sa_flags = (int)SA_RESETHAND | SA_RESTART; // a second Ctrl-C ends at once
     bool ignored = sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
@@ -313,7 +316,7 @@ int cmd_view(int argc, char** argv) {
     if (code != CLI_GO_ON) return code;
     if (arguments.count != 1) return cli_usage("view", "expected one page or folder");
     view v = {.path = arguments.items[0]};
-    code = check(&v);
+    code = check_view_path(&v);
     if (code != EXIT_OK) return code;
 
     if (!listen_for_end()) return cli_fail("cannot make a pipe: %s", strerror(errno));
@@ -323,7 +326,7 @@ int cmd_view(int argc, char** argv) {
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &ends, &before);
-    server* s = server_start(find, &v);
+    server* s = server_start(find_answer, &v);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     code = s ? EXIT_OK : EXIT_FAILED;
     if (s) {

@@ -28,8 +28,8 @@ static void trim(const char** text, size_t* size) {
 }
 
 // A formula of t at `text`.
-static int read_formula(const controls* c, const char* command, const char* text, size_t size,
-                        ns_formula** out) {
+static int read_control_formula(const controls* c, const char* command, const char* text,
+                                size_t size, ns_formula** out) {
     ns_error error;
     size_t where;
     ns_status status = ns_formula_parse(text, size, false, NULL, out, &where, &error);
@@ -86,7 +86,8 @@ static int add_assignment(controls* c, const char* command, const char* text, si
     }
     driven_control* d = &c->driven[c->ndriven++];
     d->index = p.index;
-    return read_formula(c, command, equals + 1, size - (size_t)(equals + 1 - text), &d->formula);
+    return read_control_formula(c, command, equals + 1, size - (size_t)(equals + 1 - text),
+                                &d->formula);
 }
 
 static int read_formulas(controls* c, const char* command) {
@@ -121,7 +122,7 @@ static bool find_trajectories(controls* c) {
     return true;
 }
 
-static bool check_times(const controls* c) {
+static bool check_control_times(const controls* c) {
     for (uint32_t n = 0; n < c->ntrajectory && c->time_column != UINT32_MAX; n++) {
         for (uint32_t row = c->first[n] + 1; row < c->first[n + 1]; row++) {
             if (ns_table_at(&c->table, row, c->time_column) >=
@@ -138,7 +139,7 @@ static bool check_times(const controls* c) {
 }
 
 // False after saying that there is no such file, and what else may have been meant.
-static bool check_file(const char* path) {
+static bool check_control_file(const char* path) {
     if (strcmp(path, "-") == 0 || access(path, R_OK) == 0) return true;
     cli_fail("--control: cannot open %s: %s (a formula is written NAME=..., for example"
              " tau0=sin(t))",
@@ -146,9 +147,9 @@ static bool check_file(const char* path) {
     return false;
 }
 
-static int read_table(controls* c) {
+static int read_control_table(controls* c) {
     c->from_table = true;
-    if (!check_file(c->source)) return EXIT_FAILED;
+    if (!check_control_file(c->source)) return EXIT_FAILED;
     if (!cli_read_table(c->source, &c->table)) return EXIT_FAILED;
     if (c->table.nrow == 0) return cli_fail("%s: the table has no rows", c->source);
     ns_io_target* columns = calloc((size_t)c->table.ncol + 1, sizeof *columns);
@@ -169,13 +170,13 @@ static int read_table(controls* c) {
     }
     c->time_column = ns_table_column(&c->table, "t");
     if (c->time_column == UINT32_MAX) c->time_column = ns_table_column(&c->table, "time");
-    return ok && find_trajectories(c) && check_times(c) ? CLI_GO_ON : EXIT_FAILED;
+    return ok && find_trajectories(c) && check_control_times(c) ? CLI_GO_ON : EXIT_FAILED;
 }
 
 int controls_create(controls* c, const char* command, const model_io* p, const char* source) {
     *c = (controls){.io = p, .source = source, .time_column = UINT32_MAX};
     if (!source) return CLI_GO_ON;
-    return strchr(source, '=') ? read_formulas(c, command) : read_table(c);
+    return strchr(source, '=') ? read_formulas(c, command) : read_control_table(c);
 }
 
 void controls_free(controls* c) {

@@ -31,7 +31,7 @@ static const struct {
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-static void print_help(FILE* file) {
+static void print_program_help(FILE* file) {
     fprintf(file,
             "neuralsim %s: differentiable simulation with neural augmentation\n\n"
             "usage: neuralsim COMMAND [ARGUMENTS]\n\n",
@@ -44,12 +44,12 @@ static void print_help(FILE* file) {
 
 int main(int argc, char** argv) {
     if (argc < 2) {
-        print_help(stderr);
+        print_program_help(stderr);
         return EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
-        print_help(stdout);
+        print_program_help(stdout);
         return cli_finish();
     }
     if (strcmp(argv[1], "--version") == 0) {

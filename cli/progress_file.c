@@ -37,7 +37,7 @@ static void thin(progress_file* p) {
     p->stride *= 2;
 }
 
-static void add_point(progress_file* p, progress_point point) {
+static void add_loss_point(progress_file* p, progress_point point) {
     bool same_phase = p->count > 0 && p->points[p->count - 1].phase == point.phase;
     if (same_phase && p->since > 0) p->count--; // the newest one was not to be kept
     p->since = same_phase ? (p->since + 1) % p->stride : 0;
@@ -78,7 +78,7 @@ static bool replace_file(const char* path, const ns_text* text) {
     return written;
 }
 
-static void write_file(progress_file* p, const char* state, const char* message) {
+static void write_progress(progress_file* p, const char* state, const char* message) {
     if (!p->path) return;
     ns_json* j = ns_json_create(NULL);
     ns_json_text(j, "state", state);
@@ -110,7 +110,7 @@ void progress_file_begin(progress_file* p, const char* folder, const char* title
     size_t size = strlen(folder) + sizeof "/progress.json";
     p->path = malloc(size);
     if (p->path) snprintf(p->path, size, "%s/progress.json", folder);
-    write_file(p, "running", NULL);
+    write_progress(p, "running", NULL);
 }
 
 void progress_file_update(progress_file* p, const ns_fit_progress* progress) {
@@ -118,13 +118,13 @@ void progress_file_update(progress_file* p, const ns_fit_progress* progress) {
     snprintf(p->phase, sizeof p->phase, "%s", progress->phase);
     p->last.phase = p->phase;
     if (isfinite(progress->loss)) {
-        add_point(p, (progress_point){progress->seconds, progress->loss, progress->number});
+        add_loss_point(p, (progress_point){progress->seconds, progress->loss, progress->number});
     }
-    if (cli_clock() - p->written >= interval) write_file(p, "running", NULL);
+    if (cli_clock() - p->written >= interval) write_progress(p, "running", NULL);
 }
 
 void progress_file_end(progress_file* p, const char* state, const char* message) {
-    write_file(p, state, message);
+    write_progress(p, state, message);
     free(p->path);
     p->path = NULL;
 }

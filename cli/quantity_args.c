@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_digit(char c) {
+static bool is_index_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
 // Length of `name` without the digits at its end.
 static size_t before_digits(const char* name, size_t size) {
-    while (size > 0 && is_digit(name[size - 1])) size--;
+    while (size > 0 && is_index_digit(name[size - 1])) size--;
     return size;
 }
 

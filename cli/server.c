@@ -148,7 +148,7 @@ static int digit_value(char c) {
 
 // Decode a path, once, into a name as server_find wants it; false when it is none. A separator must
 // be written as such: "%2f" is none.
-static bool read_name(const char* path, char* name, size_t room) {
+static bool read_request_name(const char* path, char* name, size_t room) {
     size_t size = 0;
     for (; *path; path++) {
         int c = (unsigned char)*path;
@@ -188,7 +188,7 @@ static int answer(struct mg_connection* connection) {
             status = 308;
             snprintf(redirect, sizeof redirect, "Location: /%s/\r\n", s->token);
             more = redirect;
-        } else if (*rest == '/' && read_name(rest + 1, name, sizeof name) &&
+        } else if (*rest == '/' && read_request_name(rest + 1, name, sizeof name) &&
                    s->find(s->find_context, name, &answer)) {
             return send_answer(connection, &answer, get);
         }
@@ -243,7 +243,7 @@ static bool listen_here(server* s) {
                                     "enable_keep_alive",
                                     "no",
                                     "decode_url",
-                                    "no", // read_name() does
+                                    "no", // read_request_name() does
                                     NULL};
     static const struct mg_callbacks callbacks = {.begin_request = on_request,
                                                   .http_error = on_error};

@@ -112,8 +112,8 @@ static bool check_unknown(const model_io* p, const ns_table* table, const char* 
 }
 
 // Two columns for one number, such as q0 and q_elbow?
-static bool check_twice(const model_io* p, const ns_table* table, const char* path,
-                        const ns_io_target* columns) {
+static bool check_column_twice(const model_io* p, const ns_table* table, const char* path,
+                               const ns_io_target* columns) {
     size_t count = (size_t)p->z.nx + p->z.nc + p->z.np;
     uint32_t* first = calloc(count + 1, sizeof *first);
     if (!first) cli_fail("out of memory");
@@ -164,7 +164,7 @@ bool states_columns(const model_io* p, const ns_table* table, const char* path, 
                      name, out[k].index - p->n.nu);
         }
     }
-    if (!check_unknown(p, table, path, keep, out) || !check_twice(p, table, path, out))
+    if (!check_unknown(p, table, path, keep, out) || !check_column_twice(p, table, path, out))
         return false;
     if (keep == NS_IO_NONE) note_ignored(table, path, out);
     for (uint32_t k = 0; k < table->ncol && keep != NS_IO_NONE; k++) {
@@ -296,7 +296,7 @@ static double* inertia_param(ns_link_def* link, const char* param) {
 }
 
 // Would the library take a link with this inertia?
-static bool check_inertia(const ns_link_def* link, const char* where) {
+static bool check_link_inertia(const ns_link_def* link, const char* where) {
     ns_model_builder* builder = NULL;
     ns_error error;
     bool ok = ns_model_builder_create(NULL, &builder, &error) == NS_OK &&
@@ -331,7 +331,7 @@ bool states_check_params(const ns_model* model, const ns_system* system, const d
             *number = params[k];
             changed = true;
         }
-        if (changed && !check_inertia(&link, where)) return false;
+        if (changed && !check_link_inertia(&link, where)) return false;
     }
     return true;
 }

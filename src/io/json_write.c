@@ -17,17 +17,17 @@ struct ns_json {
     int left_out;  // levels that are open and left out
 };
 
-static void put(ns_json* j, const char* text) {
+static void json_put(ns_json* j, const char* text) {
     nsi_text_add_bytes(&j->text, text, strlen(text));
 }
 
 static void put_string(ns_json* j, const char* text) {
-    put(j, "\"");
+    json_put(j, "\"");
     for (size_t left = strlen(text), size; left > 0; text += size, left -= size) {
         uint32_t code;
         size = nsi_utf8_next(text, left, &code);
         if (size == 0) {
-            put(j, "\xef\xbf\xbd");
+            json_put(j, "\xef\xbf\xbd");
             size = 1;
         } else if (code == '"' || code == '\\') {
             nsi_text_add(&j->text, "\\%c", (char)code);
@@ -37,22 +37,22 @@ static void put_string(ns_json* j, const char* text) {
             nsi_text_add_bytes(&j->text, text, size);
         }
     }
-    put(j, "\"");
+    json_put(j, "\"");
 }
 
 // What comes before a value. Objects have a line for each member; arrays stay on one line unless
 // they hold objects.
 static void put_key(ns_json* j, const char* key, bool opens_object) {
     bool is_object = j->closers[j->depth] == '}';
-    if (j->filled[j->depth]) put(j, is_object || opens_object ? "," : ", ");
+    if (j->filled[j->depth]) json_put(j, is_object || opens_object ? "," : ", ");
     j->filled[j->depth] = true;
     if (is_object || opens_object) {
-        put(j, "\n");
-        for (int k = 0; k <= j->depth; k++) put(j, "  ");
+        json_put(j, "\n");
+        for (int k = 0; k <= j->depth; k++) json_put(j, "  ");
     }
     if (!key) return;
     put_string(j, key);
-    put(j, ": ");
+    json_put(j, ": ");
 }
 
 ns_json* ns_json_create(const ns_allocator* allocator) {
@@ -60,7 +60,7 @@ ns_json* ns_json_create(const ns_allocator* allocator) {
     ns_json* j = nsi_alloc(&memory, sizeof *j);
     if (!j) return NULL;
     *j = (ns_json){.text = {.allocator = memory}, .closers = "}"};
-    put(j, "{");
+    json_put(j, "{");
     return j;
 }
 
@@ -86,8 +86,8 @@ void ns_json_close(ns_json* j) {
     }
     char closer = j->closers[j->depth];
     if (closer == '}' && j->filled[j->depth]) {
-        put(j, "\n");
-        for (int k = 0; k < j->depth; k++) put(j, "  ");
+        json_put(j, "\n");
+        for (int k = 0; k < j->depth; k++) json_put(j, "  ");
     }
     nsi_text_add_bytes(&j->text, &closer, 1);
     j->depth--;
@@ -99,7 +99,7 @@ void ns_json_text(ns_json* j, const char* key, const char* value) {
     if (value) {
         put_string(j, value);
     } else {
-        put(j, "null");
+        json_put(j, "null");
     }
 }
 
@@ -109,7 +109,7 @@ void ns_json_number(ns_json* j, const char* key, double value) {
     if (isfinite(value)) {
         nsi_text_add_double(&j->text, value);
     } else {
-        put(j, "null");
+        json_put(j, "null");
     }
 }
 
@@ -122,7 +122,7 @@ void ns_json_count(ns_json* j, const char* key, uint64_t value) {
 void ns_json_bool(ns_json* j, const char* key, bool value) {
     if (!j) return;
     put_key(j, key, false);
-    put(j, value ? "true" : "false");
+    json_put(j, value ? "true" : "false");
 }
 
 void ns_json_numbers(ns_json* j, const char* key, const double* values, size_t count) {
@@ -142,7 +142,7 @@ ns_status ns_json_finish(ns_json* j, ns_text* out, ns_error* error) {
     if (!j) return nsi_fail_nomem(error);
     j->left_out = 0;
     while (j->depth >= 0) ns_json_close(j);
-    put(j, "\n");
+    json_put(j, "\n");
     ns_allocator memory = j->text.allocator;
     bool too_deep = j->too_deep;
     ns_status status = nsi_text_finish(&j->text, out, error);

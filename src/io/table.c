@@ -43,10 +43,10 @@ typedef struct field {
 // ---- messages ------------------------------------------------------------------------------
 
 // "file:line:column: " and the message.
-static ns_status fail_at(const parser* p, ns_status status, const char* where, const char* format,
-                         ...) NSI_PRINTF(4, 5);
-static ns_status fail_at(const parser* p, ns_status status, const char* where, const char* format,
-                         ...) {
+static ns_status fail_in_table(const parser* p, ns_status status, const char* where,
+                               const char* format, ...) NSI_PRINTF(4, 5);
+static ns_status fail_in_table(const parser* p, ns_status status, const char* where,
+                               const char* format, ...) {
     char message[NS_ERROR_SIZE];
     va_list arguments;
     va_start(arguments, format);
@@ -63,7 +63,7 @@ typedef struct shown {
     char text[SHOWN + 4];
 } shown;
 
-static shown show(const field* f) {
+static shown show_field(const field* f) {
     shown s;
     size_t length = f->size < SHOWN ? f->size : SHOWN;
     for (size_t i = 0; i < length; i++) {
@@ -119,8 +119,8 @@ static ns_status read_quoted(parser* p, field* f) {
     p->unquoted.count = 0;
     for (;; p->at++) {
         if (at_line_end(p)) {
-            return fail_at(p, NS_ERR_PARSE, f->start,
-                           "the quoted field does not end on its line; add a closing quote");
+            return fail_in_table(p, NS_ERR_PARSE, f->start,
+                                 "the quoted field does not end on its line; add a closing quote");
         }
         if (*p->at == '"') {
             if (p->end - p->at < 2 || p->at[1] != '"') break;
@@ -131,8 +131,8 @@ static ns_status read_quoted(parser* p, field* f) {
     p->at++;
     skip_blanks(p);
     if (!at_field_end(p)) {
-        return fail_at(p, NS_ERR_PARSE, p->at,
-                       "text after a closing quote; write \"\" for a quote inside a field");
+        return fail_in_table(p, NS_ERR_PARSE, p->at,
+                             "text after a closing quote; write \"\" for a quote inside a field");
     }
     f->text = p->unquoted.data;
     f->size = p->unquoted.count;
@@ -140,7 +140,7 @@ static ns_status read_quoted(parser* p, field* f) {
 }
 
 // Leaves the parser at the comma or the end of the line after the field.
-static ns_status read_field(parser* p, field* f) {
+static ns_status read_table_field(parser* p, field* f) {
     skip_blanks(p);
     *f = (field){.text = p->at, .start = p->at};
     if (p->at < p->end && *p->at == '"') {
@@ -160,14 +160,15 @@ static bool has_separator(const field* f) {
 }
 
 static ns_status fail_separator(const parser* p, const field* f) {
-    return fail_at(p, NS_ERR_PARSE, f->start,
-                   "\"%s\": columns must be separated by commas, not by semicolons or tabs",
-                   show(f).text);
+    return fail_in_table(p, NS_ERR_PARSE, f->start,
+                         "\"%s\": columns must be separated by commas, not by semicolons or tabs",
+                         show_field(f).text);
 }
 
 // ---- header --------------------------------------------------------------------------------
 
-static uint32_t find_name(const nsi_index* index, const char* const* names, const char* name) {
+static uint32_t find_column_name(const nsi_index* index, const char* const* names,
+                                 const char* name) {
     uint32_t hash = nsi_hash_bytes(name, strlen(name));
     for (uint32_t at = nsi_index_first(index, hash), id; nsi_index_at(index, at, &id);
          at = nsi_index_next(index, at)) {
@@ -176,46 +177,48 @@ static uint32_t find_name(const nsi_index* index, const char* const* names, cons
     return NSI_NONE;
 }
 
-static ns_status check_name(const parser* p, const field* f) {
+static ns_status check_column_name(const parser* p, const field* f) {
     double number;
     if (f->size == 0) {
-        return fail_at(p, NS_ERR_PARSE, f->start,
-                       "column %u has no name; name every column in the first row",
-                       p->names.count + 1);
+        return fail_in_table(p, NS_ERR_PARSE, f->start,
+                             "column %u has no name; name every column in the first row",
+                             p->names.count + 1);
     }
     if (f->size > NS_TABLE_MAX_NAME) {
-        return fail_at(p, NS_ERR_LIMIT, f->start, "a name has more than %d bytes; shorten it",
-                       NS_TABLE_MAX_NAME);
+        return fail_in_table(p, NS_ERR_LIMIT, f->start, "a name has more than %d bytes; shorten it",
+                             NS_TABLE_MAX_NAME);
     }
     if (!f->quoted && nsi_text_read_double(f->text, f->size, &number) != NS_ERR_PARSE) {
-        return fail_at(p, NS_ERR_PARSE, f->start,
-                       "the first row has the number %s where a column's name should be; put a row"
-                       " with names first",
-                       show(f).text);
+        return fail_in_table(
+            p, NS_ERR_PARSE, f->start,
+            "the first row has the number %s where a column's name should be; put a row"
+            " with names first",
+            show_field(f).text);
     }
     for (size_t i = 0; i < f->size; i++) {
         if ((unsigned char)f->text[i] >= 0x20 && f->text[i] != 0x7f) continue;
         if (has_separator(f)) return fail_separator(p, f);
-        return fail_at(p, NS_ERR_PARSE, f->start,
-                       "the name \"%s\" has a control character; remove it", show(f).text);
+        return fail_in_table(p, NS_ERR_PARSE, f->start,
+                             "the name \"%s\" has a control character; remove it",
+                             show_field(f).text);
     }
     return NS_OK;
 }
 
-static ns_status add_name(parser* p, const field* f) {
-    ns_status status = check_name(p, f);
+static ns_status add_column_name(parser* p, const field* f) {
+    ns_status status = check_column_name(p, f);
     if (status != NS_OK) return status;
     if (p->names.count == NS_TABLE_MAX_COLUMNS) {
-        return fail_at(p, NS_ERR_LIMIT, f->start, "more than %d columns; split the file",
-                       NS_TABLE_MAX_COLUMNS);
+        return fail_in_table(p, NS_ERR_LIMIT, f->start, "more than %d columns; split the file",
+                             NS_TABLE_MAX_COLUMNS);
     }
     const char* name = nsi_arena_string(&p->table->arena, f->text, f->size);
     if (!name) return nsi_fail_nomem(p->error);
-    uint32_t other = find_name(&p->table->index, p->names.data, name);
+    uint32_t other = find_column_name(&p->table->index, p->names.data, name);
     if (other != NSI_NONE) {
-        return fail_at(p, NS_ERR_PARSE, f->start,
-                       "columns %u and %u are both called \"%s\"; rename one", other + 1,
-                       p->names.count + 1, show(f).text);
+        return fail_in_table(p, NS_ERR_PARSE, f->start,
+                             "columns %u and %u are both called \"%s\"; rename one", other + 1,
+                             p->names.count + 1, show_field(f).text);
     }
     uint32_t hash = nsi_hash_bytes(name, f->size), number = p->names.count;
     if (!nsi_array_push(&p->allocator, &p->names, name) ||
@@ -229,9 +232,10 @@ static ns_status add_name(parser* p, const field* f) {
 static ns_status find_where(parser* p) {
     for (uint32_t k = 0; k < p->form->nwhere; k++) {
         const char* name = p->form->where[k].column;
-        uint32_t column = find_name(&p->table->index, p->names.data, name);
+        uint32_t column = find_column_name(&p->table->index, p->names.data, name);
         if (column == NSI_NONE) {
-            return fail_at(p, NS_ERR_PARSE, p->line_start, "there is no column \"%.100s\"", name);
+            return fail_in_table(p, NS_ERR_PARSE, p->line_start, "there is no column \"%.100s\"",
+                                 name);
         }
         if (!nsi_array_push(&p->allocator, &p->where, column)) return nsi_fail_nomem(p->error);
     }
@@ -242,7 +246,7 @@ static ns_status add_given_names(parser* p) {
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < p->form->nname && status == NS_OK; k++) {
         const char* name = p->form->names[k];
-        status = add_name(p, &(field){name, strlen(name), p->at, true});
+        status = add_column_name(p, &(field){name, strlen(name), p->at, true});
     }
     return status == NS_OK ? find_where(p) : status;
 }
@@ -255,13 +259,13 @@ static ns_status read_header(parser* p) {
     skip_lines(p, true);
     if (p->form->names) return add_given_names(p);
     if (p->at == p->end) {
-        return fail_at(p, NS_ERR_PARSE, p->at,
-                       "there is no table; the first row must name the columns");
+        return fail_in_table(p, NS_ERR_PARSE, p->at,
+                             "there is no table; the first row must name the columns");
     }
     for (;;) {
         field f;
-        ns_status status = read_field(p, &f);
-        if (status == NS_OK) status = add_name(p, &f);
+        ns_status status = read_table_field(p, &f);
+        if (status == NS_OK) status = add_column_name(p, &f);
         if (status != NS_OK) return status;
         if (at_line_end(p) && p->names.count == 1 && has_separator(&f)) {
             return fail_separator(p, &f);
@@ -293,7 +297,7 @@ static bool is_missing(const field* f) {
 }
 
 // Do the conditions that look at this column hold?
-static bool is_wanted(const parser* p, const field* f, uint32_t column) {
+static bool row_is_wanted(const parser* p, const field* f, uint32_t column) {
     for (uint32_t k = 0; k < p->where.count; k++) {
         const char* text = p->form->where[k].text;
         if (p->where.data[k] != column) continue;
@@ -310,9 +314,9 @@ static ns_status check_where(parser* p, bool* wanted) {
     *wanted = true;
     for (uint32_t column = 0; p->where.count > 0; column++) {
         field f;
-        ns_status status = read_field(p, &f);
+        ns_status status = read_table_field(p, &f);
         if (status != NS_OK) return status;
-        if (!is_wanted(p, &f, column)) *wanted = false;
+        if (!row_is_wanted(p, &f, column)) *wanted = false;
         if (!*wanted || at_line_end(p)) break;
         p->at++; // the comma
     }
@@ -324,9 +328,9 @@ static ns_status add_number(parser* p, const field* f, uint32_t column) {
     double number = 0.0;
     if (f->size == 0) {
         if (!p->form->allow_missing || f->quoted) {
-            return fail_at(p, NS_ERR_PARSE, f->start,
-                           "there is nothing in column \"%.100s\"; write a number",
-                           p->names.data[column]);
+            return fail_in_table(p, NS_ERR_PARSE, f->start,
+                                 "there is nothing in column \"%.100s\"; write a number",
+                                 p->names.data[column]);
         }
         nsi_text_read_double("nan", 3, &number);
     } else {
@@ -336,24 +340,25 @@ static ns_status add_number(parser* p, const field* f, uint32_t column) {
             status = nsi_text_read_double("nan", 3, &number);
         }
         if (status == NS_ERR_LIMIT) {
-            return fail_at(p, NS_ERR_LIMIT, f->start,
-                           "%s in column \"%.100s\" is too large or too long for a number;"
-                           " shorten it",
-                           show(f).text, p->names.data[column]);
+            return fail_in_table(p, NS_ERR_LIMIT, f->start,
+                                 "%s in column \"%.100s\" is too large or too long for a number;"
+                                 " shorten it",
+                                 show_field(f).text, p->names.data[column]);
         }
         if (status != NS_OK && has_separator(f)) return fail_separator(p, f);
         if (status != NS_OK) {
-            return fail_at(p, NS_ERR_PARSE, f->start,
-                           "\"%s\" in column \"%.100s\" is not a number; write one, with a point"
-                           " for decimals",
-                           show(f).text, p->names.data[column]);
+            return fail_in_table(
+                p, NS_ERR_PARSE, f->start,
+                "\"%s\" in column \"%.100s\" is not a number; write one, with a point"
+                " for decimals",
+                show_field(f).text, p->names.data[column]);
         }
     }
     if (!nsi_array_push(&p->allocator, &p->numbers, number)) return nsi_fail_nomem(p->error);
     return NS_OK;
 }
 
-static ns_status read_row(parser* p) {
+static ns_status read_table_row(parser* p) {
     bool wanted;
     ns_status checked = check_where(p, &wanted);
     if (checked != NS_OK) return checked;
@@ -366,12 +371,12 @@ static ns_status read_row(parser* p) {
     uint32_t count = 0;
     for (;;) {
         field f;
-        ns_status status = read_field(p, &f);
+        ns_status status = read_table_field(p, &f);
         if (status != NS_OK) return status;
         if (count == p->names.count) {
-            return fail_at(p, NS_ERR_PARSE, f.start,
-                           "more fields than the %u columns; remove them, or name them%s", count,
-                           p->form->names ? "" : " in the first row");
+            return fail_in_table(p, NS_ERR_PARSE, f.start,
+                                 "more fields than the %u columns; remove them, or name them%s",
+                                 count, p->form->names ? "" : " in the first row");
         }
         status = add_number(p, &f, count++);
         if (status != NS_OK) return status;
@@ -379,9 +384,10 @@ static ns_status read_row(parser* p) {
         p->at++; // the comma
     }
     if (count < p->names.count) {
-        return fail_at(p, NS_ERR_PARSE, p->at,
-                       "%u field%s for %u columns; add what is missing from column \"%.100s\" on",
-                       count, count == 1 ? "" : "s", p->names.count, p->names.data[count]);
+        return fail_in_table(
+            p, NS_ERR_PARSE, p->at,
+            "%u field%s for %u columns; add what is missing from column \"%.100s\" on", count,
+            count == 1 ? "" : "s", p->names.count, p->names.data[count]);
     }
     next_line(p);
     return NS_OK;
@@ -390,8 +396,8 @@ static ns_status read_row(parser* p) {
 // A NUL byte is never part of a table, and would hide what comes after it in a name.
 static ns_status check_bytes(parser* p, size_t size) {
     if (size > NS_TABLE_MAX_SIZE) {
-        return fail_at(p, NS_ERR_LIMIT, p->at, "more than %d MiB; split the file",
-                       NS_TABLE_MAX_SIZE >> 20);
+        return fail_in_table(p, NS_ERR_LIMIT, p->at, "more than %d MiB; split the file",
+                             NS_TABLE_MAX_SIZE >> 20);
     }
     const char* nul = size > 0 ? memchr(p->at, '\0', size) : NULL;
     if (!nul) return NS_OK;
@@ -402,7 +408,7 @@ static ns_status check_bytes(parser* p, size_t size) {
             p->at++;
         }
     }
-    return fail_at(p, NS_ERR_PARSE, nul, "a NUL byte; save the table as text in UTF-8");
+    return fail_in_table(p, NS_ERR_PARSE, nul, "a NUL byte; save the table as text in UTF-8");
 }
 
 ns_status ns_table_parse(const char* text, size_t size, const char* name,
@@ -429,7 +435,7 @@ ns_status ns_table_parse(const char* text, size_t size, const char* name,
     while (status == NS_OK && !p.form->names_only) {
         skip_lines(&p, false);
         if (p.at == p.end) break;
-        status = read_row(&p);
+        status = read_table_row(&p);
     }
     nsi_array_free(&memory, &p.unquoted);
     nsi_array_free(&memory, &p.where);
@@ -447,7 +453,7 @@ ns_status ns_table_parse(const char* text, size_t size, const char* name,
 // ---- files ---------------------------------------------------------------------------------
 
 // To the end, or to just past the limit, so that the parser sees that it is too much.
-static ns_status read_all(FILE* file, const ns_allocator* allocator, bytes* out) {
+static ns_status read_whole_table(FILE* file, const ns_allocator* allocator, bytes* out) {
     enum { CHUNK = 1 << 16 };
     while (out->count <= NS_TABLE_MAX_SIZE) {
         if (!nsi_array_reserve(allocator, out, CHUNK)) return NS_ERR_NOMEM;
@@ -465,7 +471,7 @@ ns_status ns_table_read(const char* path, const ns_table_options* options,
     FILE* file = fopen(path, "rb");
     if (!file) return nsi_fail(error, NS_ERR_IO, "cannot open %s: %s", path, strerror(errno));
     bytes text = {0};
-    ns_status status = read_all(file, &memory, &text);
+    ns_status status = read_whole_table(file, &memory, &text);
     if (status == NS_ERR_IO) {
         nsi_fail(error, NS_ERR_IO, "cannot read %s: %s", path, strerror(errno));
     } else if (status == NS_ERR_NOMEM) {
@@ -491,7 +497,7 @@ void ns_table_free(ns_table* table) {
 }
 
 uint32_t ns_table_column(const ns_table* table, const char* name) {
-    return table->memory ? find_name(&table->memory->index, table->names, name) : NSI_NONE;
+    return table->memory ? find_column_name(&table->memory->index, table->names, name) : NSI_NONE;
 }
 
 // ---- writing -------------------------------------------------------------------------------

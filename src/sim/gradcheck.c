@@ -566,7 +566,7 @@ static ns_status weight_gradients(gradcheck* g, ns_workspace* work, copies* r, c
     return status;
 }
 
-static ns_status differentiate(gradcheck* g, ns_error* error) {
+static ns_status check_derivatives(gradcheck* g, ns_error* error) {
     copies r = {0}, tangents = {0};
     ns_workspace* work = NULL;
     ns_status status = copies_create(g, &r, error);
@@ -610,7 +610,7 @@ static void judge_input(const gradcheck* g, checked_input* checked) {
     }
 }
 
-static void summarise(ns_gradcheck_result* result) {
+static void count_verdicts(ns_gradcheck_result* result) {
     result->is_zero = true;
     for (uint32_t k = 0; k < result->ninput; k++) {
         const ns_gradcheck_input* in = &result->inputs[k];
@@ -648,7 +648,7 @@ static ns_status make_result(const gradcheck* g, uint32_t contact_steps, ns_grad
         ns_gradcheck_free(&block->result);
         return nsi_fail_nomem(error);
     }
-    summarise(&block->result);
+    count_verdicts(&block->result);
     *out = &block->result;
     return NS_OK;
 }
@@ -718,7 +718,7 @@ ns_status ns_gradcheck(const ns_system* system, const ns_gradcheck_options* opti
                    .arena = {.allocator = system->allocator}};
     uint32_t contact_steps = 0;
     ns_status status = gradcheck_prepare(&g, error);
-    if (status == NS_OK) status = differentiate(&g, error);
+    if (status == NS_OK) status = check_derivatives(&g, error);
     if (status == NS_OK) status = count_contact_steps(&g, &contact_steps, error);
     for (uint32_t k = 0; k < g.ninput && status == NS_OK; k++) judge_input(&g, &g.inputs[k]);
     if (status == NS_OK) status = make_result(&g, contact_steps, out, error);

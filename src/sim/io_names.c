@@ -37,7 +37,7 @@ static const char* format_name(ns_io_names* n, const char* format, ...) {
     return nsi_arena_string(&n->arena, name, strlen(name));
 }
 
-static const named_target* find_name(const ns_io_names* n, const char* name) {
+static const named_target* find_io_name(const ns_io_names* n, const char* name) {
     if (n->list.count == 0) return NULL;
     uint32_t hash = nsi_hash_bytes(name, strlen(name));
     for (uint32_t at = nsi_index_first(&n->index, hash), id; nsi_index_at(&n->index, at, &id);
@@ -51,9 +51,9 @@ static const named_target* find_name(const ns_io_names* n, const char* name) {
 
 typedef enum added { ADDED, TAKEN, NO_MEMORY } added;
 
-static added add_name(ns_io_names* n, const char* name, ns_io_kind kind, uint32_t index) {
+static added add_io_name(ns_io_names* n, const char* name, ns_io_kind kind, uint32_t index) {
     if (!name) return NO_MEMORY;
-    if (find_name(n, name)) return TAKEN;
+    if (find_io_name(n, name)) return TAKEN;
     named_target entry = {name, {kind, index}};
     uint32_t hash = nsi_hash_bytes(name, strlen(name)), number = n->list.count;
     bool ok = nsi_array_push(&n->arena.allocator, &n->list, entry) &&
@@ -67,16 +67,16 @@ static bool add_system_names(ns_io_names* n) {
     uint32_t nu = n->model ? n->model->sizes.nu : 0;
     bool ok = true;
     for (uint32_t k = 0; k < z.nx && ok; k++) {
-        ok = add_name(n, ns_system_state_name(n->system, k), NS_IO_STATE, k) != NO_MEMORY;
+        ok = add_io_name(n, ns_system_state_name(n->system, k), NS_IO_STATE, k) != NO_MEMORY;
     }
     for (uint32_t k = 0; k < z.nc && ok; k++) {
-        ok = add_name(n, ns_system_control_name(n->system, k), NS_IO_CONTROL, k) != NO_MEMORY;
+        ok = add_io_name(n, ns_system_control_name(n->system, k), NS_IO_CONTROL, k) != NO_MEMORY;
     }
     for (uint32_t k = 0; k < nu && ok; k++) {
-        ok = add_name(n, format_name(n, "u%u", k), NS_IO_CONTROL, k) != NO_MEMORY;
+        ok = add_io_name(n, format_name(n, "u%u", k), NS_IO_CONTROL, k) != NO_MEMORY;
     }
     for (uint32_t k = 0; k < z.np && ok; k++) {
-        ok = add_name(n, ns_system_param_name(n->system, k), NS_IO_PARAM, k) != NO_MEMORY;
+        ok = add_io_name(n, ns_system_param_name(n->system, k), NS_IO_PARAM, k) != NO_MEMORY;
     }
     return ok;
 }
@@ -118,11 +118,11 @@ static void make_joint_names(ns_io_names* n) {
 
 static added add_joint_names(ns_io_names* n) {
     for (uint32_t k = 0; k < n->njoint; k++) {
-        added result = add_name(n, n->state[k], NS_IO_STATE, k);
+        added result = add_io_name(n, n->state[k], NS_IO_STATE, k);
         if (result != ADDED) return result;
     }
     for (uint32_t k = 0; k < n->system->sizes.nc; k++) {
-        added result = add_name(n, n->control[k], NS_IO_CONTROL, k);
+        added result = add_io_name(n, n->control[k], NS_IO_CONTROL, k);
         if (result != ADDED) return result;
     }
     return ADDED;
@@ -140,7 +140,7 @@ static bool add_joint_controls(ns_io_names* n) {
         }
         if (count > 1) continue;
         const char* name = format_name(n, "u_%s", link->def.joint);
-        if (add_name(n, name, NS_IO_CONTROL, control) == NO_MEMORY) return false;
+        if (add_io_name(n, name, NS_IO_CONTROL, control) == NO_MEMORY) return false;
     }
     return true;
 }
@@ -206,7 +206,7 @@ bool ns_io_names_by_joint(const ns_io_names* names) {
 }
 
 ns_io_target ns_io_names_find(const ns_io_names* names, const char* name) {
-    const named_target* found = find_name(names, name);
+    const named_target* found = find_io_name(names, name);
     return found ? found->target : (ns_io_target){NS_IO_NONE, 0};
 }
 
