@@ -441,7 +441,7 @@ bool cli_model_load(const char* path, const ns_load_options* options, const cli_
                     cli_model* out) {
     if (!cli_model_load_any(path, options, networks, out)) return false;
     if (!ns_hybrid_is_learned(out->hybrid)) return true;
-    cli_fail("%s is a learned system, whose step has no physics to look at; only replay takes it",
+    cli_fail("%s is a learned system, whose step has no physics to look at; only score takes it",
              path);
     return false;
 }

@@ -27,7 +27,7 @@ int cmd_gradcheck(int argc, char** argv);
 int cmd_graph(int argc, char** argv);
 int cmd_inspect(int argc, char** argv);
 int cmd_quantities(int argc, char** argv);
-int cmd_replay(int argc, char** argv);
+int cmd_score(int argc, char** argv);
 int cmd_simulate(int argc, char** argv);
 int cmd_view(int argc, char** argv);
 

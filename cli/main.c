@@ -17,7 +17,7 @@ static const struct {
     {"quantities", cmd_quantities, "list states, controls and quantities of a model"},
     {"eval", cmd_eval, "compute quantities and their derivatives at given states"},
     {"simulate", cmd_simulate, "compute trajectories"},
-    {"replay", cmd_replay, "predict recordings and tell the error"},
+    {"score", cmd_score, "predict recordings and report the error"},
     {"fit", cmd_fit, "fit parameters and networks to recordings"},
     {"discover", cmd_discover, "find what is missing in a model from recordings"},
     {"experiment", cmd_experiment, "run an experiment of the papers as a whole"},

@@ -34,7 +34,7 @@ run simulate $model --blueprint examples/joint_friction.yaml --time 2 --q0 1 0 -
 run gradcheck $model --blueprint examples/joint_friction.yaml
 
 say "A fit. 18 s of (simulated, noisy) recordings of a machine that is not quite as its URDF file says:"
-run replay $model --data examples/pendulum_recording.csv --history 11 --horizon 1s
+run score $model --data examples/pendulum_recording.csv --history 11 --horizon 1s
 fit=${TMPDIR:-/tmp}/neuralsim_demo
 run fit examples/pendulum_fit.yaml -o "$fit"
 say "The masses, the centre of mass and the friction of the machine were found, with error bars; motion that
@@ -42,7 +42,7 @@ was not trained on is predicted about as well as the sensors' noise of 2 mrad al
 page to look at ('neuralsim view $fit' opens it):
     $fit/report.html"
 run plot "$fit" --figure loss
-run replay "$fit/fitted.yaml" --data examples/pendulum_recording.csv --history 11 --horizon 1s
+run score "$fit/fitted.yaml" --data examples/pendulum_recording.csv --history 11 --horizon 1s
 
 say "What nobody modelled, learned: a swimmer in water, for which rigid bodies are as in vacuum. 158 weights
 for the force on a link, from 2 s of ten motions, predict 9 s of new ones; and six links, never seen, as well:"

@@ -13,7 +13,6 @@ pending="
 cli/cmd_experiment.c
 cli/cmd_network.c
 cli/cmd_plot.c
-cli/cmd_replay.c
 cli/experiment.c
 cli/experiment.h
 cli/experiment_figures.c

@@ -28,6 +28,7 @@
 #include "neuralsim/random.h"
 #include "neuralsim/report.h"
 #include "neuralsim/residuals.h"
+#include "neuralsim/scoring.h"
 #include "neuralsim/sim.h"
 #include "neuralsim/solver.h"
 #include "neuralsim/table.h"

@@ -9,7 +9,7 @@
 enum { NSI_CURVES_DEFAULT = 4, NSI_CURVES_MOST = 8 };
 
 // Add a chart of channels over the column `t` (without one, over rows), each in a panel. A channel is a
-// column `name` together with `name/before` and `name/after`, or with `name_recorded` (as `replay`
+// column `name` together with `name/before` and `name/after`, or with `name_recorded` (as `score`
 // writes them), which are drawn with it. Where `traj`
 // changes, a new trajectory begins; they are drawn one after the other, six at most. Rows in which
 // `test` is not 0 are shaded.

@@ -57,14 +57,14 @@ static inline double number(const json_t* object, const char* key) {
 // ---- command line --------------------------------------------------------------------------
 
 static const char* const commands[] = {"inspect",  "quantities", "eval",
-                                       "simulate", "gradcheck",  "replay"};
+                                       "simulate", "gradcheck",  "score"};
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 // What a command cannot do without, besides its model.
 static inline const char* needs(const char* command) {
     if (strcmp(command, "eval") == 0) return "--quantity qdd";
-    return strcmp(command, "replay") == 0 ? "--data recording.csv" : "";
+    return strcmp(command, "score") == 0 ? "--data recording.csv" : "";
 }
 
 // ---- names ---------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ static void help_lists_the_names(void** state) {
     static const struct {
         const char* command;
         const ns_choices* set;
-    } cases[] = {{"simulate", &ns_integrators},  {"replay", &ns_integrators},
+    } cases[] = {{"simulate", &ns_integrators},  {"score", &ns_integrators},
                  {"gradcheck", &ns_integrators}, {"simulate", &ns_contact_laws},
                  {"eval", &ns_contact_laws},     {"simulate", &ns_frictions},
                  {"simulate", &ns_backends},     {"graph", &ns_backends}};

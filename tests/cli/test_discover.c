@@ -40,7 +40,7 @@ static void damping_is_found(void** state) {
     assert_says(last.out, "the same as joint/joint1/damping = 0.1");
     assert_says(last.out, "missing_discover/fitted.yaml");
     // The model goes on where the recording came from.
-    run_ok("replay missing_discover/fitted.yaml --data data.csv --json");
+    run_ok("score missing_discover/fitted.yaml --data data.csv --json");
     json_t* answer = json_loads(last.out, 0, NULL);
     assert_non_null(answer);
     json_decref(answer);
@@ -137,7 +137,7 @@ static void formulas_without_coefficients(void** state) {
     run_ok("discover plain.yaml -o plain --threads 1");
     assert_says(last.out, "Nothing is missing");
     assert_false(is_there("plain/weights.safetensors"));
-    run_ok("replay plain/fitted.yaml --data data.csv --json");
+    run_ok("score plain/fitted.yaml --data data.csv --json");
 }
 
 static void what_cannot_be_saved_is_shown(void** state) {

@@ -146,7 +146,7 @@ static void basin_hopping_finds_the_lengths(void** state) {
     free(picture);
     free(result);
     // The model that was found: the same motion as that of the truth.
-    run_ok("replay out/fitted.yaml --data out/pose1/truth.csv --json");
+    run_ok("score out/fitted.yaml --data out/pose1/truth.csv --json");
     json_t* replayed = json_loads(last.out, 0, NULL);
     assert_true(json_number_value(json_object_get(replayed, "rmse_q")) < 1e-8);
     json_decref(replayed);
@@ -194,7 +194,7 @@ static void ibm_pendulum_is_predicted(void** state) {
     json_decref(a);
     char command[700];
     snprintf(command, sizeof command,
-             "replay ibm_pendulum/fitted.yaml --map '%s' --history 21 --origins 20 --horizon 0.25s"
+             "score ibm_pendulum/fitted.yaml --map '%s' --history 21 --origins 20 --horizon 0.25s"
              " --data \"$NEURALSIM_DATA/ibm_double_pendulum/4.csv\" --json",
              NEURALSIM_SOURCE_DIR "/data/maps/ibm_double_pendulum.yaml");
     run_ok(command);

@@ -315,7 +315,7 @@ static void seeds_and_learning_curves(void** state) {
         snprintf(name, sizeof name, "runs/%s", names[k]);
         assert_int_equal(access(tempdir_path(name), R_OK), 0);
     }
-    run_ok("replay runs/damping/fitted.yaml --data runs/data/a.csv");
+    run_ok("score runs/damping/fitted.yaml --data runs/data/a.csv");
     run_ok("experiment mine --quick -o quick");
     assert_says(last.out, "from the truth");
 }
@@ -426,7 +426,7 @@ static void folds_leave_out_a_part_each(void** state) {
     assert_true(json_equal(json_object_get(json_array_get(runs, 2), "train"),
                            json_object_get(json_array_get(runs, 3), "train")));
     json_decref(root);
-    run_ok("replay folds/analytic.yaml --data experiments/mine/push_a.csv");
+    run_ok("score folds/analytic.yaml --data experiments/mine/push_a.csv");
 
     write_experiment("kind: fits\ntitle: Mine\n"
                      "fits: [{name: all, file: pushes.yaml, folds: 5}]\n");

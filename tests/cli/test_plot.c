@@ -247,12 +247,12 @@ static void tables_are_drawn(void** state) {
     run_bad("plot many.csv --columns '*'", 1, "more than 8 columns");
     run_ok("plot many.csv -o many.svg");
 
-    // What replay writes: recorded and predicted in one panel.
-    run_ok("replay " NEURALSIM_SOURCE_DIR
+    // What score writes: recorded and predicted in one panel.
+    run_ok("score " NEURALSIM_SOURCE_DIR
            "/models/double_pendulum.urdf --data " NEURALSIM_SOURCE_DIR
-           "/examples/rusty_pendulum_run.csv -o replay.csv");
-    run_ok("plot replay.csv -o replay.svg");
-    p = read_picture("replay.svg");
+           "/examples/rusty_pendulum_run.csv -o score.csv");
+    run_ok("plot score.csv -o score.svg");
+    p = read_picture("score.svg");
     assert_int_equal(picture_count(p, "polyline", "curve recorded"), 4);
     assert_int_equal(picture_count(p, "polyline", "curve after"), 4);
     assert_true(picture_says(p, "predicted") && picture_says(p, "qd_joint1"));

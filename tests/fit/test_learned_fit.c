@@ -519,7 +519,7 @@ static void scores_are_those_of_rollouts(void** state) {
             assert_true(score->loss < fit->answer.before[role].loss || role != NSI_ROLE_TRAIN);
         }
         // The program says the same of the file, and all that need physics refuse it.
-        run_ok("replay saved/fitted.yaml --data swings.csv --json");
+        run_ok("score saved/fitted.yaml --data swings.csv --json");
         assert_says(last.out, "\"integrator\": \"learned\"");
         static const char* const others[] = {
             "simulate saved/fitted.yaml", "quantities saved/fitted.yaml",
@@ -528,7 +528,7 @@ static void scores_are_those_of_rollouts(void** state) {
         for (int i = 0; i < 5; i++) {
             run_bad(others[i], 1, "a learned system");
         }
-        run_bad("replay saved/fitted.yaml --data swings.csv --dt 0.01", 2, "--dt");
+        run_bad("score saved/fitted.yaml --data swings.csv --dt 0.01", 2, "--dt");
         run_ok("plot saved --list");
         char* page = tempdir_read("saved/report.html");
         assert_true(strlen(page) > 10000);
@@ -613,7 +613,7 @@ static void a_falling_ball_is_found(void** state) {
     assert_says(answer, "integrate: true");
     assert_says(answer, "root/y");
     free(answer);
-    run_ok("replay fall/fitted.yaml --data fall.csv --json");
+    run_ok("score fall/fitted.yaml --data fall.csv --json");
     assert_says(last.out, "\"integrator\": \"learned\"");
 }
 
