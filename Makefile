@@ -42,7 +42,7 @@ cppcheck_mistakes = --suppress=uninitvar --suppress=ctuuninitvar --suppress=inte
 debug = -DCMAKE_BUILD_TYPE=Debug
 
 .PHONY: all demo test bench screenshots bench-page check format clean
-.PHONY: check-format check-client check-clang check-tidy check-cppcheck check-asan check-debug check-fuzz
+.PHONY: check-format check-client check-tests check-clang check-tidy check-cppcheck check-asan check-debug check-fuzz
 .NOTPARALLEL:
 
 all:
@@ -73,9 +73,14 @@ bench-page: all
 
 check:
 	@tools/setup.sh check
-	@$(MAKE) --no-print-directory check-format check-client check-clang check-tidy check-cppcheck \
+	@$(MAKE) --no-print-directory check-format check-client check-tests check-clang check-tidy check-cppcheck \
 	    check-debug check-asan check-fuzz
 	@echo "all checks passed"
+
+# Every source has a test of its name.
+check-tests:
+	@echo "== names of tests"
+	@python3 tools/test_names.py
 
 check-format:
 	@echo "== format"

@@ -1,4 +1,4 @@
-// The text builder and numbers as text; tests/expr/test_text.c tries the numbers in other locales.
+// The text builder and numbers as text; tests/expr/test_print.c tries the numbers in other locales.
 
 #include "base/common.h"
 #include "support/testalloc.h"

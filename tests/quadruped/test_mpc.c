@@ -334,7 +334,7 @@ static void read_vector(const json_t* object, const char* key, double* out) {
     json_array_foreach(list, k, number) out[k] = json_number_value(number);
 }
 
-// States of walking robots, recorded in the simulator. tests/control/reference.py writes the MPC down
+// States of walking robots, recorded in the simulator. tests/quadruped/reference.py writes the MPC down
 // once more and lets CVXOPT solve it.
 static void recorded_problems_have_the_forces_of_cvxopt(void** state) {
     (void)state;

@@ -413,7 +413,7 @@ static void read_vector(const json_t* list, double* out, double none) {
     }
 }
 
-// tests/control/reference.py made the problems and answered them with CVXOPT.
+// tests/quadruped/reference.py made the problems and answered them with CVXOPT.
 static void cvxopt_has_the_same_answers(void** state) {
     (void)state;
     json_t* problems = json_load_file(NEURALSIM_SOURCE_DIR "/tests/data/control/qp.json", 0, NULL);

@@ -5,100 +5,16 @@
 
 #include "neuralsim/table.h"
 #include "report/figure_data.h"
+#include "report/figure_rig.h"
 #include "report/html.h"
 #include "report/start_map.h"
 #include "support/assert.h"
 #include "support/picture.h"
 #include "support/testalloc.h"
 
-#include <locale.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
-#include <cmocka.h>
-
-static const char hostile[] = "</script><b a=\"1\" c='2'>&amp;]]>--><!--";
-static const char wide[] = "\xe9\x96\xa2\xe7\xaf\x80/\xd0\xbc\xd0\xb0\xd1\x81\xd1\x81\xd0\xb0";
-static const char broken[] = "half\xe3\x81 esc\x1b[2J\x01 \xff";
-
-// ---- a sample of each kind -----------------------------------------------------------------------
-
-static const char* const names[] = {hostile, wide, broken};
-static const double xs[] = {1.0, 2.0, 3.0}, ys[] = {0.5, NAN, -2.5};
-
-static void set_table(nsi_figures* charts, ns_figure* chart) {
-    ns_figure_column* columns = nsi_figure_table(charts, chart, 3, 3);
-    if (!columns) return;
-    columns[0] = (ns_figure_column){.name = "x", .numbers = xs};
-    columns[1] = (ns_figure_column){.name = hostile, .numbers = ys};
-    columns[2] = (ns_figure_column){.name = "who", .texts = names};
-}
-
-static bool make_charts(nsi_figures* charts) {
-    static const ns_line_series series[] = {{hostile, "c0", ys}, {wide, "recorded", xs}};
-    static const ns_line_panel panel = {{broken, false}, series, 2};
-    static const ns_bar bars[] = {{1.0, 0.5, "1"}, {NAN, NAN, NULL}, {INFINITY, NAN, "inf"},
-                                  {0.0, 0.0, "0"}, {2.0, 3.0, "2"},  {-1.0, 1.0, "-1"}};
-    static const ns_interval rows[] = {{hostile, "ok", false, 0.1, 0.5},
-                                       {wide, "undetermined", true, INFINITY, NAN},
-                                       {broken, "no effect", true, NAN, -7.0}};
-    static const double matrix[] = {1.0, NAN, NAN, -0.5, 1.0, 0.0, 0.25, NAN, 1.0};
-    static const double cells[] = {0.0, 1.0, NAN, 99.0};
-    static const double weights[] = {1.0, -2.0, 0.5};
-    static const ns_network_diagram_layer layer = {weights, 3, 1, false, "outputs"};
-    static const ns_plane_curve curves[] = {{hostile, "c0", xs, ys, 3, false},
-                                            {wide, "recorded", ys, xs, 3, true}};
-    static const ns_plane_dot dots[] = {{1.0, 2.0, 0.5, hostile}, {NAN, 1.0, 1.0, wide}};
-    static const ns_plane_panel planes[] = {{hostile, curves, 2, dots, 2},
-                                            {wide, NULL, 0, NULL, 0}};
-    for (int kind = NS_FIGURE_LINES; kind <= NS_FIGURE_NETWORK; kind++) {
-        ns_figure* chart = nsi_figures_add(charts, (ns_figure_kind)kind, "one/two <3>", hostile);
-        if (!chart) return false;
-        set_table(charts, chart);
-        switch (chart->kind) {
-        case NS_FIGURE_LINES:
-            chart->as.lines = (ns_line_chart){
-                .x_axis = {wide, false}, .x = xs, .count = 3, .panels = &panel, .npanel = 1};
-            break;
-        case NS_FIGURE_BARS:
-            chart->as.bars = (ns_bar_chart){names, bars, 3, 2, {"before", "after"}, "median"};
-            break;
-        case NS_FIGURE_INTERVALS: chart->as.intervals = (ns_interval_chart){rows, 3, 1.0}; break;
-        case NS_FIGURE_HEATMAP:
-            chart->as.heatmap = (ns_heatmap){.titles = {hostile, wide},
-                                             .axes = {broken, hostile},
-                                             .values = {cells, cells},
-                                             .cells = 2,
-                                             .from = 1.0,
-                                             .to = 2.0,
-                                             .mark = {1.0, 2.0},
-                                             .most = 3.0};
-            break;
-        case NS_FIGURE_MATRIX: chart->as.matrix = (ns_matrix_chart){names, matrix, 3, 3}; break;
-        case NS_FIGURE_PLANE:
-            chart->as.plane =
-                (ns_plane_chart){.panels = planes, .npanel = 2, .unit = broken, .most = 2.0};
-            break;
-        case NS_FIGURE_NETWORK:
-            chart->as.network = (ns_network_diagram){
-                .title = hostile, .layers = &layer, .nlayer = 1, .inputs = names, .outputs = names};
-            break;
-        }
-    }
-    return true;
-}
-
-static uint32_t occurrences(const char* text, const char* wanted) {
-    uint32_t count = 0;
-    for (; (text = strstr(text, wanted)); text++) count++;
-    return count;
-}
-
-// ---- tests -------------------------------------------------------------------------------------
 
 static void names_are_plain_and_different(void** state) {
     (void)state;
@@ -231,88 +147,6 @@ static void numbers_are_a_table(void** state) {
     nsi_figures_free(&charts);
 }
 
-// By the C library's reckoning.
-static void characters_keep_to_their_columns(void** state) {
-    (void)state;
-    if (!setlocale(LC_CTYPE, "C.UTF-8")) skip();
-    nsi_figures charts;
-    nsi_figures_init(NULL, &charts);
-    assert_true(make_charts(&charts));
-    for (uint32_t k = 0; k < charts.list.count; k++) {
-        for (uint32_t columns = 40; columns <= 200; columns += 40) {
-            ns_text text;
-            ns_error error = {0};
-            ns_status status =
-                ns_figure_text(&charts.list.data[k], columns, false, NULL, &text, &error);
-            ns_figure_kind kind = charts.list.data[k].kind;
-            if (kind == NS_FIGURE_NETWORK || kind == NS_FIGURE_PLANE) {
-                assert_int_equal(status, NS_ERR_UNSUPPORTED);
-                assert_non_null(strstr(error.message, "-o"));
-                continue;
-            }
-            assert_int_equal(status, NS_OK);
-            for (char *line = text.data, *end; *line; line = end + 1) {
-                end = strchr(line, '\n');
-                assert_non_null(end);
-                *end = '\0';
-                wchar_t letters[1000];
-                size_t count = mbstowcs(letters, line, 1000);
-                assert_true(count != (size_t)-1);
-                int width = wcswidth(letters, count);
-                if (width < 0 || width > (int)columns) fail_msg("%d columns: %s", width, line);
-            }
-            ns_text_free(&text);
-        }
-    }
-    nsi_figures_free(&charts);
-    setlocale(LC_CTYPE, "C");
-}
-
-static void assert_columns(const ns_figure* chart, uint32_t columns) {
-    ns_text text;
-    assert_int_equal(ns_figure_text(chart, columns, false, NULL, &text, NULL), NS_OK);
-    for (char *line = text.data, *end; *line; line = end + 1) {
-        end = strchr(line, '\n');
-        *end = '\0';
-        wchar_t letters[1000];
-        size_t count = mbstowcs(letters, line, 1000);
-        assert_true(count != (size_t)-1);
-        int width = wcswidth(letters, count);
-        if (width < 0 || width > (int)columns) fail_msg("%d columns: %s", width, line);
-    }
-    ns_text_free(&text);
-}
-
-// As many cells as there may be, texts as long as there are.
-static void large_charts_keep_to_their_columns(void** state) {
-    (void)state;
-    enum { N = 100 };
-    static double values[N * N];
-    static const char* const rows[] = {"windows of 100, proximal, weights"};
-    static const ns_bar bar = {1.0, NAN, "0.12 s, 4294967295 evaluations"};
-    if (!setlocale(LC_CTYPE, "C.UTF-8")) skip();
-    for (int k = 0; k < N * N; k++) values[k] = k % N;
-    ns_figure map = {.kind = NS_FIGURE_HEATMAP, .title = "t"};
-    map.as.heatmap = (ns_heatmap){.titles = {"one", "two"},
-                                  .axes = {"a", "b"},
-                                  .values = {values, values},
-                                  .cells = N,
-                                  .to = N - 1.0,
-                                  .mark = {37.0, 63.0},
-                                  .most = N};
-    ns_figure bars = {.kind = NS_FIGURE_BARS, .title = "t"};
-    bars.as.bars = (ns_bar_chart){rows, &bar, 1, 1, {"seconds"}, NULL};
-    for (uint32_t columns = 40; columns <= 260; columns += 20) {
-        assert_columns(&map, columns);
-        assert_columns(&bars, columns);
-        ns_text text;
-        assert_int_equal(ns_figure_text(&map, columns, false, NULL, &text, NULL), NS_OK);
-        assert_int_equal(occurrences(text.data, "*") - 1, 2); // and in the last line
-        ns_text_free(&text);
-    }
-    setlocale(LC_CTYPE, "C");
-}
-
 static void names_stay_in_the_picture(void** state) {
     (void)state;
     static const char m[] = "mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm";
@@ -344,39 +178,6 @@ static void names_stay_in_the_picture(void** state) {
         if (k == 1) assert_int_equal(picture_count(p, "path", "ink"), 2);
         nsi_drawing_free(&figure);
     }
-}
-
-// A square is a square: the same scale both ways, and a bar of a round length.
-static void planes_keep_angles(void** state) {
-    (void)state;
-    static const double x[] = {0.0, 0.1, 0.1, 0.0, NAN}, y[] = {1.0, 1.0, 1.1, 1.1, 7.0};
-    static const ns_plane_curve square = {"square", "c0", x, y, 5, true};
-    static const ns_plane_dot dots[] = {{0.05, 1.05, 1.0, "a"}, {0.02, 1.02, 0.25, "b"}};
-    static const ns_plane_panel panel = {"one", &square, 1, dots, 2};
-    ns_figure chart = {.kind = NS_FIGURE_PLANE, .title = "t", .as.plane = {&panel, 1, "m", 1.0}};
-    nsi_drawing figure;
-    assert_int_equal(nsi_figure_draw(&chart, NULL, &figure, NULL), NS_OK);
-    const char* points = strstr(figure.svg.data, "<polygon class=\"curve c0\" points=\"");
-    assert_non_null(points);
-    double px[4], py[4], r[2];
-    points = strstr(points, "points=") + 8;
-    assert_int_equal(sscanf(points, "%lf,%lf %lf,%lf %lf,%lf %lf,%lf", &px[0], &py[0], &px[1],
-                            &py[1], &px[2], &py[2], &px[3], &py[3]),
-                     8);
-    double side = px[1] - px[0];
-    assert_true(side > 100.0);
-    assert_true(fabs(py[0] - py[1]) < 0.11 && fabs(px[1] - px[2]) < 0.11);
-    assert_true(fabs((py[1] - py[2]) - side) < 0.21); // up is up
-    const char* disc = figure.svg.data;
-    for (int k = 0; k < 2; k++) {
-        disc = strstr(disc + 1, " r=\"");
-        assert_non_null(disc);
-        r[k] = strtod(disc + 4, NULL);
-    }
-    assert_true(fabs(r[0] - 2.0 * r[1]) < 0.2); // areas
-    assert_non_null(strstr(figure.svg.data, ">0.05 m<"));
-    picture_check_labels(picture_read(figure.svg.data, figure.svg.size), true);
-    nsi_drawing_free(&figure);
 }
 
 // Titles and notes lie inside of the picture, however long they are.
@@ -442,58 +243,6 @@ static void curves_are_dots(void** state) {
     ns_text_free(&text);
 }
 
-static void starts_are_read(void** state) {
-    (void)state;
-    static const char good[] =
-        "{\"grid\": {\"parameters\": [\"a\", \"<b>\"], \"truth\": [1.5, 2], \"from\": 1, \"to\": 2,"
-        " \"cells\": 2}, \"methods\": [{\"name\": \"local\", \"label\": \"LM & co\"}],"
-        " \"main\": \"hop\", \"compare\": \"local\", \"poses\": [{\"errors\":"
-        " {\"local\": [0, 1, 2, null], \"hop\": [0, 0.5, 0, 0]}}]}";
-    nsi_figures charts;
-    ns_error error;
-    nsi_figures_init(NULL, &charts);
-    must(nsi_starts_read(good, strlen(good), "r.json", &charts, &error), &error);
-    assert_int_equal(charts.list.count, 1);
-    assert_string_equal(charts.list.data[0].name, "starts_pose1");
-    const ns_heatmap* map = &charts.list.data[0].as.heatmap;
-    assert_string_equal(map->titles[0], "LM & co");
-    assert_string_equal(map->titles[1], "hop");
-    assert_true(map->values[0][2] == 2.0 && isnan(map->values[0][3]) && map->values[1][1] == 0.5);
-    nsi_drawing figure;
-    assert_int_equal(nsi_figure_draw(charts.list.data, NULL, &figure, NULL), NS_OK);
-    const picture* p = picture_read(figure.svg.data, figure.svg.size);
-    assert_int_equal(picture_count(p, "rect", "cell"), 8);
-    assert_true(picture_says(p, "<b>") && picture_says(p, "LM & co"));
-    assert_non_null(strstr(figure.csv.data, "a,<b>,LM & co,hop\n1,1,0,0\n2,1,1,0.5\n"));
-    nsi_drawing_free(&figure);
-    nsi_figures_free(&charts);
-
-    static const struct {
-        const char *from, *to, *message;
-    } wrong[] = {
-        {"\"cells\": 2", "\"cells\": 3", "r.json: poses.errors: expected a list with"},
-        {"\"cells\": 2", "\"cells\": 1000000", "grid.cells: expected"},
-        {"\"cells\": 2", "\"cells\": -2", "grid.cells: expected"},
-        {"\"to\": 2", "\"to\": 0", "grid.to: expected"},
-        {"\"main\": \"hop\"", "\"main\": 3", "main: expected a text"},
-        {"[0, 1, 2, null]", "[0, 1, 2, -1]", "a distance is not below 0"},
-        {"[0, 1, 2, null]", "[0, 1, 2, \"x\"]", "poses.errors: expected a number"},
-        {"\"grid\"", "\"gird\"", "grid: it is missing"},
-        {"\"truth\": [1.5, 2]", "\"truth\": 2", "grid.truth: expected a number"},
-        {"\"poses\"", "\"roses\"", "there are no poses"},
-    };
-    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
-        char text[1000];
-        const char* at = strstr(good, wrong[k].from);
-        assert_non_null(at);
-        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, wrong[k].to,
-                 at + strlen(wrong[k].from));
-        assert_true(nsi_starts_read(text, strlen(text), "r.json", &charts, &error) != NS_OK);
-        if (!strstr(error.message, wrong[k].message)) fail_msg("%s", error.message);
-        nsi_figures_free(&charts);
-    }
-}
-
 static void no_memory_is_said(void** state) {
     (void)state;
     test_alloc counter = {0};
@@ -535,14 +284,10 @@ int main(void) {
         cmocka_unit_test(figures_are_files),
         cmocka_unit_test(the_style_keeps_to_figures),
         cmocka_unit_test(numbers_are_a_table),
-        cmocka_unit_test(characters_keep_to_their_columns),
-        cmocka_unit_test(large_charts_keep_to_their_columns),
         cmocka_unit_test(names_stay_in_the_picture),
-        cmocka_unit_test(planes_keep_angles),
         cmocka_unit_test(long_notes_have_room),
         cmocka_unit_test(directions_are_not_obeyed),
         cmocka_unit_test(curves_are_dots),
-        cmocka_unit_test(starts_are_read),
         cmocka_unit_test(no_memory_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
