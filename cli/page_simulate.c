@@ -4,10 +4,7 @@
 
 #include "page_simulate.h"
 
-#include "io/file.h"
-#include "report/html.h"
-#include "report/motion_data.h"
-#include "report/web_bundle.h"
+#include <neuralsim/report.h>
 
 #include <errno.h>
 #include <math.h>
@@ -17,10 +14,11 @@
 #include <unistd.h>
 
 bool motion_page_check(const char* path) {
-    nsi_web_bundle bundle;
-    if (!nsi_web_bundle_get(&bundle)) return cli_fail("%s", NSI_WEB_BUNDLE_MISSING), false;
-    char* folder = nsi_file_folder(path, NULL);
+    if (!ns_report_has_script()) return cli_fail("%s", ns_report_script_hint()), false;
+    char* folder = malloc(strlen(path) + 2);
     if (!folder) return cli_fail("out of memory"), false;
+    const char* slash = strrchr(path, '/');
+    sprintf(folder, "%.*s", slash ? (int)(slash - path) + 1 : 0, path);
     struct stat about;
     bool is_there = stat(path, &about) == 0;
     bool is_replaced = !is_there || S_ISREG(about.st_mode); // by another file in its folder
@@ -28,7 +26,7 @@ bool motion_page_check(const char* path) {
     if (reason == 0 && is_there && access(path, W_OK) != 0) reason = errno;
     if (reason == 0 && is_replaced && access(*folder ? folder : ".", W_OK) != 0) reason = errno;
     if (reason != 0) cli_fail("cannot write %s: %s", path, strerror(reason));
-    nsi_free(NULL, folder);
+    free(folder);
     return reason == 0;
 }
 
@@ -111,30 +109,24 @@ static const char* contact_name(const motion_page* p) {
     return rigid && springs ? "rigid and springs" : rigid ? "rigid" : springs ? "springs" : "none";
 }
 
-static void add_fact(nsi_text_builder* b, const char* name, const char* text) {
-    nsi_html_element(b, "dt", name);
-    nsi_html_element(b, "dd", text);
-}
-
-static void add_facts(nsi_text_builder* b, const motion_page* p) {
+static void add_facts(ns_report* report, const motion_page* p) {
     char text[64];
-    nsi_text_add(b, "<dl>\n");
-    add_fact(b, "model", p->model_path);
+    ns_report_add_fact(report, "model", p->model_path);
     snprintf(text, sizeof text, "%llu", (unsigned long long)p->steps);
-    add_fact(b, "steps", text);
-    snprintf(text, sizeof text, "%s s", nsi_format_short(p->z.timestep, 6).text);
-    add_fact(b, "time step", text);
-    add_fact(b, "integrator", ns_choice_help(&ns_integrators, (int)p->z.integrator));
-    add_fact(b, "contact", contact_name(p));
-    nsi_text_add(b, "</dl>\n");
+    ns_report_add_fact(report, "steps", text);
+    snprintf(text, sizeof text, "%.6g s", p->z.timestep);
+    ns_report_add_fact(report, "time step", text);
+    ns_report_add_fact(report, "integrator", ns_choice_help(&ns_integrators, (int)p->z.integrator));
+    ns_report_add_fact(report, "contact", contact_name(p));
 }
 
-static void add_ignored(nsi_text_builder* b, const ns_model* model) {
+static void add_ignored(ns_report* report, const ns_model* model) {
     uint32_t count = ns_model_get_sizes(model).nignored;
-    if (count == 0) return;
-    nsi_text_add(b, "<h2>Ignored in the model's file</h2>\n<ul>\n");
-    for (uint32_t k = 0; k < count; k++) nsi_html_element(b, "li", ns_model_ignored(model, k));
-    nsi_text_add(b, "</ul>\n");
+    ns_section* section =
+        count > 0 ? ns_report_add_section(report, "Ignored in the model's file") : NULL;
+    for (uint32_t k = 0; k < count; k++) {
+        ns_section_add_note(section, NS_NOTE_INFO, ns_model_ignored(model, k));
+    }
 }
 
 // What a person should know about the episode, or "".
@@ -145,8 +137,7 @@ static void make_note(const motion_page* p, char* out, size_t size) {
     }
     if (p->diverged) {
         if (p->batch) snprintf(who, sizeof who, "Trajectory %u", p->lost);
-        snprintf(end, sizeof end, "%s left the finite numbers after %s s.", who,
-                 nsi_format_short(p->last, 6).text);
+        snprintf(end, sizeof end, "%s left the finite numbers after %.6g s.", who, p->last);
     }
     snprintf(out, size, "%s%s", first, end);
 }
@@ -169,37 +160,24 @@ static ns_status add_tracks(const motion_page* p, ns_motion* viewer, ns_error* e
     return status;
 }
 
-static ns_status make_page(const motion_page* p, nsi_text_builder* b, ns_error* error) {
-    ns_motion* viewer = NULL;
-    ns_status status = ns_motion_create(p->model, NULL, &viewer, error);
-    if (status == NS_OK) status = add_tracks(p, viewer, error);
-    if (status == NS_OK) {
-        nsi_html_open(b, ns_model_name(p->model));
-        nsi_html_element(b, "h1", ns_model_name(p->model));
-        add_facts(b, p);
-        status = nsi_motion_write(viewer, b, error);
-        add_ignored(b, p->model);
-        nsi_html_close(b);
-    }
-    ns_motion_free(viewer);
-    return status;
-}
-
 bool motion_page_write(motion_page* p, size_t* size) {
-    nsi_text_builder b = {.allocator = ns_default_allocator()};
-    ns_text text = {0};
+    ns_report* report = NULL;
+    ns_motion* motion = NULL;
     ns_error error;
     *size = 0;
     if (p->reached == 0) return true;
-    ns_status status = make_page(p, &b, &error);
-    ns_status finished = nsi_text_finish(&b, &text, status == NS_OK ? &error : NULL);
-    if (status == NS_OK) status = finished;
-    if (status == NS_OK) status = nsi_file_write(p->path, text.data, text.size, NULL, &error);
+    ns_status status = ns_report_create(ns_model_name(p->model), NULL, &report, &error);
+    if (status == NS_OK) status = ns_motion_create(p->model, NULL, &motion, &error);
+    if (status == NS_OK) status = add_tracks(p, motion, &error);
     if (status == NS_OK) {
-        *size = text.size;
+        add_facts(report, p);
+        ns_section_add_motion(ns_report_add_section(report, NULL), motion);
+        add_ignored(report, p->model);
+        status = ns_report_save_html(report, p->path, size, &error);
     } else {
-        cli_fail("%s: %s", p->path, error.message);
+        ns_motion_free(motion);
     }
-    ns_text_free(&text);
+    if (status != NS_OK) cli_fail("%s: %s", p->path, error.message);
+    ns_report_free(report);
     return status == NS_OK;
 }

@@ -22,7 +22,6 @@ cli/experiment_grid.c
 cli/experiment_planes.c
 cli/experiment_simulate.c
 cli/experiment_tables.c
-cli/page_simulate.c
 "
 
 failed=0

@@ -213,6 +213,13 @@ NS_API ns_status ns_report_text(const ns_report* report, ns_text* out, ns_error*
 /// @return NS_OK, NS_ERR_NOMEM
 NS_API ns_status ns_report_html(const ns_report* report, ns_text* out, ns_error* error);
 
+/// Render a page and write it to a file, which is replaced as a whole: a reader sees the old file or the
+/// new one.
+/// @param size  NULL, or receives the bytes written
+/// @return NS_OK, NS_ERR_IO, NS_ERR_NOMEM
+NS_API ns_status ns_report_save_html(const ns_report* report, const char* path, size_t* size,
+                                     ns_error* error);
+
 /// Render as one object of JSON: the members of the record, if there is one, and "report": title,
 /// facts, problems and sections with all rows of their tables. Numbers that are not finite are null.
 /// @return NS_OK, NS_ERR_NOMEM

@@ -2,6 +2,7 @@
 
 #include "report/report_data.h"
 
+#include "io/file.h"
 #include "report/html.h"
 #include "report/motion_data.h"
 
@@ -175,5 +176,18 @@ ns_status ns_report_html(const ns_report* report, ns_text* out, ns_error* error)
     if (status == NS_OK) return nsi_text_finish(&b, out, error);
     *out = (ns_text){0};
     nsi_array_free(&b.allocator, &b.text);
+    return status;
+}
+
+ns_status ns_report_save_html(const ns_report* report, const char* path, size_t* size,
+                              ns_error* error) {
+    ns_text text;
+    if (size) *size = 0;
+    ns_status status = ns_report_html(report, &text, error);
+    if (status == NS_OK) {
+        status = nsi_file_write(path, text.data, text.size, &report->allocator, error);
+    }
+    if (status == NS_OK && size) *size = text.size;
+    ns_text_free(&text);
     return status;
 }

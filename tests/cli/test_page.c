@@ -205,7 +205,7 @@ static void names_stay_where_they_are(void** state) {
     assert_null(strstr(page, "<b>"));
     assert_says(page, "<h1>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</h1>");
     assert_says(page, "<dd>it&#39;s &lt;b&gt; &amp; &quot;.urdf</dd>");
-    assert_says(page, "<h2>Ignored in the model's file</h2>");
+    assert_says(page, "<h2>Ignored in the model&#39;s file</h2>");
     assert_says(page, "&lt;gadget&gt;");
     payload p = payload_read(page);
     const json_t* links = json_object_get(json_object_get(p.data, "scene"), "links");
