@@ -89,6 +89,8 @@ void nsi_run_write_checkpoint(nsi_run* r, const nsi_checkpoint* c) {
 
 static void save_stage(nsi_run* r) {
     if (!r->o->checkpoint) return;
+
+    // The point and the stage.
     nsi_checkpoint c = nsi_run_begin_checkpoint(r);
     const nsi_stage_solver_state* state = nsi_stage_solver_get_state(r->descent);
     nsi_point point = nsi_objective_point(r->e);
@@ -102,6 +104,7 @@ static void save_stage(nsi_run* r) {
     c.nkept = state->best && isfinite(state->best_value) ? nsi_objective_unknowns(r->e) : 0;
     c.kept_value = state->best_value;
 
+    // The solver's own numbers.
     c.nsolver = nsi_stage_solver_state_size(r->descent);
     c.solver = nsi_alloc(&r->f->allocator, ((size_t)c.nsolver + 1) * sizeof *c.solver);
     if (!c.solver) {
@@ -165,6 +168,8 @@ static bool has_penalty(const nsi_stage* stage) {
 static ns_status name_inputs(nsi_run* r) {
     ns_fit* f = r->f;
     nsi_arena* arena = &f->answer.arena;
+
+    // With several first layers, names begin with that of the set of weights.
     uint32_t first_layers = 0;
     for (uint32_t k = 0; k < ns_system_weight_matrix_count(f->system); k++) {
         first_layers += ns_system_weight_matrix(f->system, k).layer == 0;
@@ -175,12 +180,16 @@ static ns_status name_inputs(nsi_run* r) {
         const char* const* inputs = NULL;
         if (m.layer > 0) continue;
         if (m.formula) m.rows = m.columns;
+
+        // Inputs of a network have names when the blueprint knows them.
         for (uint32_t set = 0; binding && !m.formula && set < binding->nset; set++) {
             bool same = strcmp(binding->sets[set].name, m.set) == 0;
             if (!same || binding->sets[set].ninput != m.rows - m.bias) continue;
             inputs = nsi_weights_inputs(f->system, set, arena);
             if (!inputs) return nsi_fail_nomem(r->error);
         }
+
+        // One name for each input or coefficient.
         for (uint32_t row = 0; row < m.rows - m.bias; row++) {
             nsi_text_builder text = {.allocator = f->allocator};
             if (first_layers > 1) nsi_text_add(&text, "%s: ", m.set);
@@ -263,6 +272,8 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     status = nsi_stage_solver_create(problem, train, stage, r->e, f->plan->seed, f->threads,
                                      &r->descent, r->error);
     if (status != NS_OK || !r->resuming) return status;
+
+    // A checkpoint of this stage must have its sizes.
     const nsi_checkpoint* c = &r->resumed;
     nsi_stage_solver_state* state = nsi_stage_solver_get_state(r->descent);
     size_t nx = (size_t)nsi_objective_window_count(r->e) * f->problem->sizes.nx;
@@ -274,6 +285,8 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
                         "the checkpoint %s does not fit the data; start again without resuming",
                         r->o->checkpoint);
     }
+
+    // The point, the norms at the beginning of the stage, and the state of the solver.
     nsi_copy_numbers(point.z, c->z, f->nz);
     nsi_copy_numbers(point.w, c->w, f->nw);
     nsi_copy_numbers(point.x, c->x, nx);
@@ -305,6 +318,36 @@ static void keep_last_value(nsi_run* r, const nsi_stage* stage) {
     if (last->phase == r->phase) a->phases.data[a->phases.count - 1].value = last->value;
 }
 
+// Notes on refused steps and on a failure; an error where a stage could not even begin.
+static ns_status explain_stage(nsi_run* r, const ns_solver_result* out) {
+    char text[500];
+    const char* link;
+    uint32_t refused = nsi_objective_refused(r->e, &link);
+    ns_status status = NS_OK;
+    if (refused > 0) {
+        snprintf(text, sizeof text,
+                 "%s: %u steps were refused because %.200s would not have been physical or in its"
+                 " range; if a link stops there, free all ten of its inertial numbers",
+                 r->name, refused, link);
+        status = note(r, text);
+    }
+    if (status != NS_OK || out->finish != NS_FINISH_FAILED) return status;
+
+    // It failed: at its start, or on the way.
+    if (out->iterations == 0) {
+        return nsi_fail(r->error, NS_ERR_NONFINITE,
+                        "%s: %s: there are no finite derivatives at this start: motion grows"
+                        " beyond all bounds; are angles in rad and times in s? Take shorter"
+                        " windows or a smaller time step",
+                        r->f->plan->path, r->name);
+    }
+    snprintf(text, sizeof text,
+             "%s failed: there were no derivatives that can be computed with, no way down or"
+             " too little memory; what comes after goes on from where it stood",
+             r->name);
+    return note(r, text);
+}
+
 static ns_status run_stage(nsi_run* r) {
     ns_fit* f = r->f;
     const nsi_stage* stage = stage_of(r, r->phase);
@@ -313,6 +356,8 @@ static ns_status run_stage(nsi_run* r) {
     nsi_run_describe_phase(r, r->phase, name, sizeof name);
     r->name = name;
     r->iterations = stage->iterations;
+
+    // Begin where there is a loss.
     ns_status status = begin_stage(r, stage);
     if (status == NS_OK && !isfinite(nsi_objective_cost(r->e))) {
         status =
@@ -321,6 +366,8 @@ static ns_status run_stage(nsi_run* r) {
                      " windows, a smaller time step, or other start values",
                      f->plan->path, name);
     }
+
+    // Optimise; the end of a stage with a penalty is a point of the sparsity path.
     if (status == NS_OK) {
         if (has_penalty(stage) && r->along)
             nsi_stage_solver_watch_path(r->descent, watch_iterations, r);
@@ -335,34 +382,10 @@ static ns_status run_stage(nsi_run* r) {
         out.iterations = nsi_stage_solver_get_state(r->descent)->iteration; // before resuming, too
         status = nsi_run_end_phase(r, &out, nsi_clock_wall() - start);
         if (status == NS_OK && out.evaluations == 0) keep_last_value(r, stage);
-        const char* link;
-        uint32_t refused = nsi_objective_refused(r->e, &link);
-        if (status == NS_OK && refused > 0) {
-            char text[500];
-            snprintf(
-                text, sizeof text,
-                "%s: %u steps were refused because %.200s would not have been physical or in its"
-                " range; if a link stops there, free all ten of its inertial numbers",
-                name, refused, link);
-            status = note(r, text);
-        }
-        if (status == NS_OK && out.finish == NS_FINISH_FAILED && out.iterations == 0) {
-            status = nsi_fail(r->error, NS_ERR_NONFINITE,
-                              "%s: %s: there are no finite derivatives at this start: motion grows"
-                              " beyond all bounds; are angles in rad and times in s? Take shorter"
-                              " windows or a smaller time step",
-                              f->plan->path, name);
-        }
-        if (status == NS_OK && out.finish == NS_FINISH_FAILED) {
-            char text[300];
-            snprintf(
-                text, sizeof text,
-                "%s failed: there were no derivatives that can be computed with, no way down or"
-                " too little memory; what comes after goes on from where it stood",
-                name);
-            status = note(r, text);
-        }
+        if (status == NS_OK) status = explain_stage(r, &out);
     }
+
+    // Only the objective of the last stage is needed afterwards.
     nsi_stage_solver_free(r->descent);
     r->descent = NULL;
     if (r->phase + 1 < r->nphase || status != NS_OK) {
@@ -420,6 +443,8 @@ static ns_status take_up(nsi_run* r) {
                                            &r->resumed, &damaged, &why);
     if (status == NS_ERR_IO) return NS_OK; // nothing to go on from: from the beginning
     if (status != NS_OK) return nsi_fail(r->error, status, "%s", why.message);
+
+    // It must be one of this experiment.
     const nsi_checkpoint* c = &r->resumed;
     if (c->phase >= r->nphase || c->nphase != c->phase) {
         return nsi_fail(r->error, NS_ERR_PARSE,
@@ -434,6 +459,8 @@ static ns_status take_up(nsi_run* r) {
                         " version wrote it; start again without resuming",
                         r->o->checkpoint);
     }
+
+    // Phases that are done, the history and the path so far.
     r->resuming = true;
     r->earlier = c->seconds;
     r->phase = c->phase;
@@ -460,6 +487,8 @@ static ns_status take_up(nsi_run* r) {
         keep_path_point(r, &c->path[k]);
     }
     if (r->failure != NS_OK) return r->failure;
+
+    // Where the phase began.
     if (c->nz == f->nz) nsi_copy_numbers(f->z, c->z, f->nz);
     if (c->nw == f->nw) nsi_copy_numbers(f->w, c->w, f->nw);
     return NS_OK;

@@ -208,7 +208,8 @@ static ns_status make_surface(nsi_run* r, search* s) {
 static void fill_search_problem(search* s) {
     const ns_fit* f = s->r->f;
     const nsi_search* plan = &f->plan->search;
-    double target = 0.5 * plan->target * plan->target;
+    double target = 0.5 * plan->target * plan->target; // of the loss, where 0 means none
+
     s->options =
         (ns_solver_options){.max_iterations = s->r->iterations,
                             .population = has_starts(s) ? plan->population : 0,
@@ -218,6 +219,8 @@ static void fill_search_problem(search* s) {
                             .patience = plan->patience,
                             .seconds = plan->seconds,
                             .seed = f->plan->seed};
+
+    // Weights go along with a start; other solvers see the parameters alone.
     s->problem =
         (ns_solver_problem){.n = f->nz, .lower = s->lower, .upper = s->upper, .context = s};
     s->nx = f->nz;

@@ -108,6 +108,8 @@ static void make_start(const hopping_state* p, uint32_t number, double* x) {
     ns_rng rng = make_rng(p->seed, p->round, number);
     uint32_t elite = count_elite(p);
     carry_along(p, p->x, x);
+
+    // The first search of all starts at the given point, those beside it around it.
     if (p->round == 0 && number == 0) {
         for (uint32_t i = 0; i < p->n; i++) x[i] = fmin(fmax(p->x[i], p->lower[i]), p->upper[i]);
         return;
@@ -120,10 +122,13 @@ static void make_start(const hopping_state* p, uint32_t number, double* x) {
         start_around(p, &rng, p->x, p->x, p->sigma, 1.0, x);
         return;
     }
+
+    // Some leave the basins known so far, when the last round found nothing.
     if (elite == 0 || (p->stale > 0 && ns_rng_uniform(&rng, 0.0, 1.0) < ANYWHERE)) {
         start_anywhere(p, &rng, x);
         return;
     }
+
     // The longer nothing was found, the further the hops go, up to the size of the box. How much
     // shorter this one is and how many coordinates take part is drawn, evenly on a scale of
     // halvings: nobody knows how far apart the basins are, and one number is wrong more often than
@@ -134,6 +139,7 @@ static void make_start(const hopping_state* p, uint32_t number, double* x) {
     int doublings = 0;
     frexp((double)p->n, &doublings);
     double part = doublings > 0 ? ldexp(1.0, -(int)ns_rng_below(&rng, (uint32_t)doublings)) : 1.0;
+
     // The better of two, and in half of the cases another one.
     uint32_t a = ns_rng_below(&rng, elite), rival = ns_rng_below(&rng, elite);
     if (rival < a) a = rival;
@@ -153,7 +159,7 @@ static bool same_place(const hopping_state* p, const double* a, const double* b)
     return true;
 }
 
-static bool is_usable(const hopping_state* p, const double* x, double value) {
+static bool is_usable_point(const hopping_state* p, const double* x, double value) {
     bool usable = isfinite(value);
     for (uint32_t i = 0; i < p->width; i++) usable = usable && isfinite(x[i]);
     return usable;
@@ -185,7 +191,7 @@ static void take_in(hopping_state* p) {
     double before = p->value;
     for (uint32_t k = 0; k < population; k++) {
         const double* x = p->points + (size_t)k * p->width;
-        if (is_usable(p, x, p->values[k])) add_elite(p, x, p->values[k]);
+        if (is_usable_point(p, x, p->values[k])) add_elite(p, x, p->values[k]);
     }
     uint32_t elite = count_elite(p);
     if (elite > 0 && p->elite_value[0] < before) {

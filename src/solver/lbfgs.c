@@ -116,7 +116,7 @@ static double evaluate_for_lbfgs(void* instance, const double* x, double* gradie
     return lbfgs_evaluate(s, x, gradient, &value) ? value : refusing_parabola(s, x, gradient);
 }
 
-static bool report_progress(const lbfgs_run* s, double gradient_norm) {
+static bool lbfgs_report(const lbfgs_run* s, double gradient_norm) {
     const lbfgs_state* state = s->state;
     const ns_solver_problem* p = state->problem;
     if (!p->observe) return false;
@@ -146,7 +146,7 @@ static int observe_for_lbfgs(void* instance, const double* x, const double* grad
     memcpy(s->base_gradient, gradient, s->n * sizeof *gradient);
     s->base_value = value;
     out->iterations++;
-    if (report_progress(s, gradient_norm)) return STOP_OBSERVER;
+    if (lbfgs_report(s, gradient_norm)) return STOP_OBSERVER;
     double* past = &s->values[out->iterations % WINDOW];
     double decrease = *past - out->value;
     *past = out->value;
@@ -154,7 +154,7 @@ static int observe_for_lbfgs(void* instance, const double* x, const double* grad
     return known && decrease <= s->state->tolerance * fabs(out->value) ? STOP_DECREASE : 0;
 }
 
-static lbfgs_parameter_t make_parameters(const lbfgs_run* s) {
+static lbfgs_parameter_t lbfgs_parameters(const lbfgs_run* s) {
     lbfgs_parameter_t p;
     lbfgs_parameter_init(&p);
     p.m = (int)s->state->memory;
@@ -171,7 +171,7 @@ static lbfgs_parameter_t make_parameters(const lbfgs_run* s) {
 
 // At the first point the search may have nowhere to go because it is the minimum, to rounding: then
 // moving by as much as x itself would change the value by little.
-static bool is_flat(const lbfgs_run* s) {
+static bool starts_flat(const lbfgs_run* s) {
     double scale = fmax(1.0, lbfgs_norm(s->n, s->base));
     return lbfgs_norm(s->n, s->base_gradient) * scale <= 1e-6 * fabs(s->base_value);
 }
@@ -185,8 +185,10 @@ static ns_status lbfgs_descend(lbfgs_run* s, double* x, ns_error* error) {
             out->finish = NS_FINISH_LIMIT;
             return NS_OK;
         }
+
+        // liblbfgs until it ends, for whatever reason.
         double before = out->value;
-        lbfgs_parameter_t parameters = make_parameters(s);
+        lbfgs_parameter_t parameters = lbfgs_parameters(s);
         int result =
             lbfgs((int)s->n, x, NULL, evaluate_for_lbfgs, observe_for_lbfgs, s, &parameters);
         switch (result) {
@@ -198,8 +200,10 @@ static ns_status lbfgs_descend(lbfgs_run* s, double* x, ns_error* error) {
         case LBFGSERR_OUTOFMEMORY: return nsi_fail_nomem(error);
         default: break;
         }
+
+        // A failed line search: once more from the best point, unless that found nothing.
         if (before - out->value <= s->state->tolerance * fabs(out->value)) {
-            bool descended = out->iterations > 0 || is_flat(s);
+            bool descended = out->iterations > 0 || starts_flat(s);
             out->finish = descended ? NS_FINISH_CONVERGED : NS_FINISH_FAILED;
             return NS_OK;
         }

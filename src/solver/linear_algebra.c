@@ -27,17 +27,17 @@ static pthread_mutex_t calls = PTHREAD_MUTEX_INITIALIZER;
 // without threads, two callers at a time may get the same buffer and wrong numbers, unless it is
 // also built with USE_LOCKING, which cannot be asked for (OpenBLAS issues 1755 and 2126; Debian's
 // libopenblas0-serial is such a one, libopenblas0-pthread is not).
-static void prepare(void) {
+static void prepare_blas(void) {
     if (openblas_set_num_threads) openblas_set_num_threads(1);
     one_at_a_time = openblas_get_parallel && openblas_get_parallel() == 0;
 }
 
-static void enter(void) {
-    pthread_once(&once, prepare);
+static void enter_blas(void) {
+    pthread_once(&once, prepare_blas);
     if (one_at_a_time) pthread_mutex_lock(&calls);
 }
 
-static void leave(void) {
+static void leave_blas(void) {
     if (one_at_a_time) pthread_mutex_unlock(&calls);
 }
 
@@ -103,7 +103,7 @@ void nsi_dense_add_gram(uint32_t m, uint32_t n, const double* J, size_t stride, 
         add_gram_tiny(m, n, J, stride, H);
         return;
     }
-    enter();
+    enter_blas();
     threads = threads_for(threads);
     int parts = (int)((n + WIDE - 1) / WIDE), tiles = (int)((n + TALL - 1) / TALL) * parts;
 #ifdef _OPENMP
@@ -113,7 +113,7 @@ void nsi_dense_add_gram(uint32_t m, uint32_t n, const double* J, size_t stride, 
         uint32_t row = (uint32_t)(t / parts) * TALL, column = (uint32_t)(t % parts) * WIDE;
         if (column <= row) add_gram_tile(m, n, J, stride, H, row, column);
     }
-    leave();
+    leave_blas();
 }
 
 // ---- factors -------------------------------------------------------------------------------
@@ -171,14 +171,14 @@ static uint32_t factor_panels(uint32_t n, double* A, uint32_t threads) {
 
 bool nsi_dense_cholesky(uint32_t n, double* A, uint32_t threads) {
     if (n == 0) return true;
-    enter();
+    enter_blas();
     uint32_t first = factor_panels(n, A, threads_for(threads));
     lapack_int left = (lapack_int)(n - first), result = first < n ? 0 : 1;
     if (result == 0) {
         result = LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', left, A + (size_t)first * n + first,
                                      (lapack_int)n);
     }
-    leave();
+    leave_blas();
     if (result != 0) return false;
     // Not every LAPACK notices a NaN, which is neither positive nor not.
     for (uint32_t i = 0; i < n; i++) {
@@ -189,7 +189,7 @@ bool nsi_dense_cholesky(uint32_t n, double* A, uint32_t threads) {
 
 void nsi_dense_cholesky_solve(uint32_t n, const double* L, uint32_t count, double* b) {
     if (n == 0 || count == 0) return;
-    enter();
+    enter_blas();
     const CBLAS_TRANSPOSE order[2] = {CblasNoTrans, CblasTrans};
     for (int k = 0; k < 2; k++) {
         if (count == 1) {
@@ -199,15 +199,15 @@ void nsi_dense_cholesky_solve(uint32_t n, const double* L, uint32_t count, doubl
                         (int)count, 1.0, L, (int)n, b, (int)count);
         }
     }
-    leave();
+    leave_blas();
 }
 
 bool nsi_dense_eigen(uint32_t n, double* A, double* values, double* vectors) {
     if (n == 0) return true;
     lapack_int size = (lapack_int)n;
-    enter();
+    enter_blas();
     lapack_int result = LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'U', size, A, size, values);
-    leave();
+    leave_blas();
     if (result != 0) return false;
     memcpy(vectors, A, (size_t)n * n * sizeof *A);
     return true;

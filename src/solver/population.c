@@ -53,6 +53,8 @@ static double gradient_norm(uint32_t n, const double* g) {
 static double population_evaluate(unsigned n, const double* x, double* gradient, void* data) {
     population_run* s = data;
     ns_solver_result* out = s->out;
+
+    // Neither value nor gradient count where one of them is not finite.
     double value = s->ended ? (double)NAN : s->problem->cost(s->problem->context, x, gradient);
     double slope = NAN;
     if (gradient && isfinite(value)) {
@@ -62,6 +64,7 @@ static double population_evaluate(unsigned n, const double* x, double* gradient,
     if (!isfinite(value) && gradient) memset(gradient, 0, n * sizeof *gradient);
     if (s->ended) return WORST;
 
+    // Keep the best point and tell the observer.
     out->evaluations++;
     out->iterations++;
     if (isfinite(value) && value < out->value) {
@@ -71,6 +74,8 @@ static double population_evaluate(unsigned n, const double* x, double* gradient,
     ns_solver_progress progress = {
         .iteration = out->iterations, .value = out->value, .gradient_norm = slope, .x = s->x};
     bool stop = s->problem->observe && s->problem->observe(s->problem->context, &progress);
+
+    // Reasons to end.
     if (out->value <= s->state->target) {
         end_search(s, NS_FINISH_CONVERGED);
     } else if (stop) {

@@ -118,6 +118,8 @@ static bool proximal_advance(proximal_run* s, double* total) {
     for (int k = 0; k < MAX_HALVINGS; k++) {
         for (uint32_t i = 0; i < s->n; i++) s->z[i] = s->y[i] - s->step * s->gradient[i];
         proximal_shrink(s->options, s->step, s->z);
+
+        // Is the value there below the quadratic with this step?
         double slope = 0.0, square = 0.0;
         for (uint32_t i = 0; i < s->n; i++) {
             double d = s->z[i] - s->y[i];
@@ -149,6 +151,7 @@ static void proximal_descend(proximal_run* s) {
     bool looked = true;    // are value and gradient those of y?
     out->finish = NS_FINISH_LIMIT;
     while (out->iterations < s->max_iterations) {
+        // A step from y. Without momentum it goes down, or there is no way down.
         double total = INFINITY;
         bool moved = (looked || proximal_look(s)) && proximal_advance(s, &total);
         bool lower = moved && total < out->value;
@@ -156,6 +159,8 @@ static void proximal_descend(proximal_run* s) {
             out->finish = out->iterations > 0 ? NS_FINISH_CONVERGED : NS_FINISH_FAILED;
             return;
         }
+
+        // Extrapolate from a better point, or go back to the best one.
         if (lower) {
             double next = 0.5 * (1.0 + sqrt(1.0 + 4.0 * t * t));
             double share = (t - 1.0) / next;
@@ -172,6 +177,8 @@ static void proximal_descend(proximal_run* s) {
             t = 1.0;
         }
         looked = false;
+
+        // Observer, and the decrease over the last iterations.
         out->iterations++;
         ns_solver_progress progress = {.iteration = s->earlier + out->iterations,
                                        .value = out->value,

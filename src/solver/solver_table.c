@@ -45,15 +45,17 @@ ns_status ns_solver_register(const ns_solver* solver, ns_error* error) {
                         "ns_solver_register: %s needs all of state_size, save and load, or none",
                         solver->name);
     }
+
+    // Add it, unless the name is taken; another thread may have added the same one just now.
     bool taken = ns_solver_find(solver->name) != NULL, full;
     pthread_mutex_lock(&registered_lock);
-    // Another thread may have added one of the same name since.
     for (uint32_t k = 0; k < registered_count && !taken; k++) {
         taken = strcmp(registered[k]->name, solver->name) == 0;
     }
     full = registered_count == MAX_REGISTERED;
     if (!taken && !full) registered[registered_count++] = solver;
     pthread_mutex_unlock(&registered_lock);
+
     if (taken) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "ns_solver_register: there is a solver \"%s\" already", solver->name);

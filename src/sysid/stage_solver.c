@@ -40,13 +40,13 @@ static bool solver_has(const nsi_stage* stage, uint32_t capability) {
     return (stage->solver->capabilities & capability) != 0;
 }
 
-static bool has_penalty(const nsi_stage* stage) {
+static bool stage_has_penalty(const nsi_stage* stage) {
     return stage->l1 > 0.0 || stage->group > 0.0 || stage->adaptive;
 }
 
 // ---- layout ------------------------------------------------------------------------------------
 
-static ns_status list_inputs(nsi_stage_solver* d, ns_error* error) {
+static ns_status list_penalty_groups(nsi_stage_solver* d, ns_error* error) {
     const ns_system* system = d->p->system;
     uint32_t first = d->nz; // of weights among unknowns
     for (uint32_t k = 0; d->nw > 0 && k < ns_system_weight_matrix_count(system); k++) {
@@ -64,7 +64,7 @@ static ns_status list_inputs(nsi_stage_solver* d, ns_error* error) {
 
 // Start states keep their places in x, behind z and weights; where they are looked for there are no
 // quaternions.
-static void get_x(nsi_stage_solver* d) {
+static void read_point(nsi_stage_solver* d) {
     nsi_point point = nsi_objective_point(d->e);
     for (uint32_t k = 0; k < d->nz; k++) d->x[k] = point.z[k];
     for (uint32_t k = 0; k < d->nw; k++) d->x[d->nz + k] = point.w[k];
@@ -76,7 +76,7 @@ static void get_x(nsi_stage_solver* d) {
     }
 }
 
-static void set_point(nsi_stage_solver* d, nsi_objective* e, const double* x) {
+static void write_point(nsi_stage_solver* d, nsi_objective* e, const double* x) {
     nsi_point point = nsi_objective_point(e);
     for (uint32_t k = 0; k < d->nz; k++) point.z[k] = x[k];
     for (uint32_t k = 0; k < d->nw; k++) point.w[k] = x[d->nz + k];
@@ -97,7 +97,7 @@ static void offer_best(nsi_stage_solver* d, const double* x, double value) {
 
 // The loss of all windows at x.
 static double full_value(nsi_stage_solver* d, const double* x) {
-    set_point(d, d->e, x);
+    write_point(d, d->e, x);
     return nsi_objective_cost(d->e) / nsi_objective_residual_count(d->e);
 }
 
@@ -122,7 +122,7 @@ static double stage_cost(void* context, const double* x, double* gradient) {
         if (epoch != d->epoch) shuffle_batches(d, epoch);
         e = d->batches.data[d->shuffled[iteration % d->batches.count]];
     }
-    set_point(d, e, x);
+    write_point(d, e, x);
     double value = gradient ? nsi_objective_gradient(e, gradient) : nsi_objective_cost(e);
     double scale = 1.0 / nsi_objective_residual_count(e);
     for (uint32_t k = 0; gradient && k < d->n; k++) {
@@ -141,7 +141,7 @@ void nsi_stage_solver_watch_path(nsi_stage_solver* d, nsi_stage_solver_path_obse
 }
 
 // Norms of the groups at x.
-static void find_norms(nsi_stage_solver* d, const double* x) {
+static void group_norms(nsi_stage_solver* d, const double* x) {
     for (uint32_t k = 0; k < d->groups.count; k++) {
         const ns_variable_group* g = &d->groups.data[k];
         double squares = 0.0;
@@ -165,17 +165,17 @@ void nsi_stage_solver_set_sizes(nsi_stage_solver* d, const double* norms) {
 void nsi_stage_solver_tell_path(nsi_stage_solver* d) {
     if (!d->observe_path || !d->norms) return;
     double value = nsi_objective_cost(d->e) / nsi_objective_residual_count(d->e);
-    get_x(d);
-    find_norms(d, d->x);
+    read_point(d);
+    group_norms(d, d->x);
     d->observe_path(d->path_context, d->state.iteration, value, d->norms);
 }
 
 // Within a round; the objective's point is that of its beginning.
-static bool watch_round(void* context, const ns_solver_progress* progress) {
+static bool watch_iterations_in_round(void* context, const ns_solver_progress* progress) {
     nsi_stage_solver* d = context;
     if (!d->observe_path || !progress->x) return false;
     double value = progress->value;
-    find_norms(d, progress->x);
+    group_norms(d, progress->x);
     if (d->groups.count > 0) value -= nsi_penalty(&d->options, progress->x);
     d->observe_path(d->path_context, progress->iteration, fmax(value, 0.0), d->norms);
     return false;
@@ -188,11 +188,11 @@ static double current_value(nsi_stage_solver* d) {
 }
 
 // At most so many iterations of the solver, and the objective's point after them.
-static ns_solver_result run_round(nsi_stage_solver* d, uint32_t iterations) {
+static ns_solver_result run_stage_round(nsi_stage_solver* d, uint32_t iterations) {
     ns_solver_result out = {.finish = NS_FINISH_FAILED, .value = INFINITY};
     ns_status status = d->solver->step(d->solver_state, d->x, iterations, &out, NULL);
     if (status != NS_OK) out = (ns_solver_result){.finish = NS_FINISH_FAILED, .value = INFINITY};
-    if (!solver_has(d->stage, NS_SOLVER_LEAST_SQUARES)) set_point(d, d->e, d->x);
+    if (!solver_has(d->stage, NS_SOLVER_LEAST_SQUARES)) write_point(d, d->e, d->x);
 
     // After a round that went down, one that finds no way down has converged.
     if (out.finish == NS_FINISH_FAILED && d->state.iteration > 0 && isfinite(out.value)) {
@@ -212,17 +212,21 @@ static bool report_round(nsi_stage_solver* d, double value) {
     return d->observe && d->observe(d->context, d->state.iteration, value);
 }
 
-static ns_solver_result run_rounds(nsi_stage_solver* d) {
+static ns_solver_result run_stage_rounds(nsi_stage_solver* d) {
     const uint32_t round = d->solver->round > 0 ? d->solver->round : 1;
     ns_solver_result all = {.finish = NS_FINISH_LIMIT};
-    if (d->state.converged || d->state.iteration >= d->stage->iterations) { // it was done before
+
+    // It was done before: a checkpoint of its end was resumed.
+    if (d->state.converged || d->state.iteration >= d->stage->iterations) {
         if (d->state.converged) all.finish = NS_FINISH_CONVERGED;
         all.value = current_value(d);
         return all;
     }
+
+    // The observer sees rounds that moved; convergence counts before its stop.
     while (d->state.iteration < d->stage->iterations) {
         uint32_t left = d->stage->iterations - d->state.iteration;
-        ns_solver_result out = run_round(d, left < round ? left : round);
+        ns_solver_result out = run_stage_round(d, left < round ? left : round);
         all.iterations += out.iterations;
         all.evaluations += out.evaluations;
         all.value = out.value;
@@ -234,7 +238,8 @@ static ns_solver_result run_rounds(nsi_stage_solver* d) {
             break;
         }
     }
-    if (solver_has(d->stage, NS_SOLVER_LEAST_SQUARES)) all.value /= nsi_objective_residual_count(d->e);
+    if (solver_has(d->stage, NS_SOLVER_LEAST_SQUARES))
+        all.value /= nsi_objective_residual_count(d->e);
     return all;
 }
 
@@ -248,18 +253,19 @@ static void end_at_best(nsi_stage_solver* d, ns_solver_result* out) {
 ns_solver_result nsi_stage_solver_run(nsi_stage_solver* d, nsi_stage_solver_observer* observe,
                                       void* context) {
     const nsi_stage* stage = d->stage;
-    const bool penalised_steps = solver_has(stage, NS_SOLVER_LEAST_SQUARES) && has_penalty(stage);
+    const bool penalised_steps =
+        solver_has(stage, NS_SOLVER_LEAST_SQUARES) && stage_has_penalty(stage);
     d->observe = observe;
     d->context = context;
-    if (d->x) get_x(d);
+    if (d->x) read_point(d);
     if (stage->adaptive && !d->given_factors) {
-        find_norms(d, d->x);
+        group_norms(d, d->x);
         nsi_stage_solver_set_sizes(d, d->norms);
         d->given_factors = false; // those of this run alone
     }
 
     if (penalised_steps) nsi_objective_set_penalty(d->e, &d->options);
-    ns_solver_result out = run_rounds(d);
+    ns_solver_result out = run_stage_rounds(d);
     if (penalised_steps)
         nsi_objective_set_penalty(d->e, &(ns_solver_options){0}); // groups are ours
     if (solver_has(stage, NS_SOLVER_STOCHASTIC)) end_at_best(d, &out);
@@ -349,9 +355,12 @@ ns_status nsi_stage_solver_check(const nsi_problem* p, const nsi_stage* stage, n
     bool free_states = stage->windows.initial_state != NS_INITIAL_STATE_RECORDED;
     for (uint32_t k = 0; k < p->ncoordinate && free_states; k++) {
         if (!p->coordinates[k].quaternion) continue;
+        char solvers[200];
+        nsi_solver_list(NS_SOLVER_LEAST_SQUARES, 0, solvers, sizeof solvers);
         return nsi_fail(error, NS_ERR_UNSUPPORTED,
-                        "with quaternions in the state, free start states need method lm; or take"
-                        " `states: recorded`");
+                        "with quaternions in the state, free start states need method %s; or take"
+                        " `states: recorded`",
+                        solvers);
     }
     if (solver_has(stage, NS_SOLVER_STOCHASTIC) && stage->batch > 0 && free_states) {
         return nsi_fail(error, NS_ERR_UNSUPPORTED,
@@ -378,8 +387,8 @@ static void fill_problem(nsi_stage_solver* d) {
         .group_lasso = penalised && solver_has(stage, NS_SOLVER_GROUPS) ? stage->group : 0.0,
         .factors = stage->adaptive ? d->factors : NULL,
         .seed = d->seed};
-    d->problem =
-        (ns_solver_problem){.n = d->n, .cost = stage_cost, .observe = watch_round, .context = d};
+    d->problem = (ns_solver_problem){
+        .n = d->n, .cost = stage_cost, .observe = watch_iterations_in_round, .context = d};
     if (solver_has(stage, NS_SOLVER_LEAST_SQUARES)) {
         d->gauss_newton = nsi_objective_gauss_newton(d->e);
         d->problem.gauss_newton = &d->gauss_newton;
@@ -394,10 +403,10 @@ static ns_status make_stage_solver(nsi_stage_solver* d, const ns_dataset* data, 
     if (status != NS_OK) return status;
 
     // The vector, and the groups of a penalty.
-    if (!solver_has(stage, NS_SOLVER_LEAST_SQUARES) || has_penalty(stage)) {
+    if (!solver_has(stage, NS_SOLVER_LEAST_SQUARES) || stage_has_penalty(stage)) {
         d->x = nsi_alloc(&d->allocator, (n + 1) * one);
         if (!d->x) return nsi_fail_nomem(error);
-        status = list_inputs(d, error);
+        status = list_penalty_groups(d, error);
         if (status != NS_OK) return status;
         d->norms = nsi_alloc(&d->allocator, ((size_t)d->groups.count + 1) * one);
         d->factors = nsi_alloc(&d->allocator, ((size_t)d->groups.count + 1) * one);
