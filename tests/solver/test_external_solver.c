@@ -8,7 +8,6 @@
 #include "support/trial.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,61 +265,6 @@ static void the_table_knows_it(void** state) {
     assert_int_equal(ns_minimise(NULL, &p, NULL, x, &out, &error), NS_ERR_ARGUMENT);
 }
 
-static void bad_records_are_refused(void** state) {
-    (void)state;
-    ns_error error;
-    assert_int_equal(ns_solver_register(&nelder_mead, &error), NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "already"));
-    ns_solver copy = nelder_mead;
-    copy.name = "lm";
-    assert_int_equal(ns_solver_register(&copy, &error), NS_ERR_ARGUMENT);
-    copy.name = "other";
-    copy.step = NULL;
-    assert_int_equal(ns_solver_register(&copy, &error), NS_ERR_ARGUMENT);
-    copy = nelder_mead;
-    copy.name = "other";
-    copy.load = NULL;
-    assert_int_equal(ns_solver_register(&copy, &error), NS_ERR_ARGUMENT);
-    assert_int_equal(ns_solver_register(NULL, &error), NS_ERR_ARGUMENT);
-    assert_null(ns_solver_find("other"));
-}
-
-enum { THREADS = 4, EACH = 5 };
-static char names[THREADS][EACH][16];
-static ns_solver records[THREADS][EACH];
-
-static void* register_some(void* argument) {
-    ns_solver* own = argument;
-    for (int k = 0; k < EACH; k++) {
-        if (ns_solver_register(&own[k], NULL) != NS_OK) return argument;
-        if (ns_solver_find(own[k].name) != &own[k]) return argument;
-    }
-    return NULL;
-}
-
-static void several_threads_can_register(void** state) {
-    (void)state;
-    pthread_t threads[THREADS];
-    for (int t = 0; t < THREADS; t++) {
-        for (int k = 0; k < EACH; k++) {
-            snprintf(names[t][k], sizeof names[t][k], "own_%d_%d", t, k);
-            records[t][k] = nelder_mead;
-            records[t][k].name = names[t][k];
-        }
-        assert_int_equal(pthread_create(&threads[t], NULL, register_some, records[t]), 0);
-    }
-    for (int t = 0; t < THREADS; t++) {
-        void* failed = NULL;
-        pthread_join(threads[t], &failed);
-        assert_null(failed);
-    }
-    for (int t = 0; t < THREADS; t++) {
-        for (int k = 0; k < EACH; k++) {
-            assert_ptr_equal(ns_solver_find(names[t][k]), &records[t][k]);
-        }
-    }
-}
-
 // ---- a fit -------------------------------------------------------------------------------------
 
 #define PENDULUM(mass, damping)                                                                    \
@@ -412,8 +356,6 @@ int main(void) {
         cmocka_unit_test(it_searches_locally_for_basin_hopping),
         cmocka_unit_test(it_runs_a_stage_of_a_fit),
         cmocka_unit_test(a_misspelt_name_is_told),
-        cmocka_unit_test(bad_records_are_refused),
-        cmocka_unit_test(several_threads_can_register),
     };
     return cmocka_run_group_tests(tests, register_solver, NULL);
 }
