@@ -17,7 +17,6 @@
 #include "neuralsim/program.h"
 #include "neuralsim/vec.h"
 #include "quadruped/support.h"
-#include "solver/solvers.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #include "fit/spec.h"
 #include "neuralsim/contact.h"
 #include "neuralsim/learned.h"
+#include "neuralsim/solver.h"
 #include "nn/blueprint_data.h"
 #include "support/program.h"
 #include "support/tempdir.h"
@@ -15,11 +16,10 @@
 #include <cmocka.h>
 
 static const ns_choices* const sets[] = {
-    &ns_integrators,  &ns_geom_types, &ns_actuator_types, &ns_param_transforms,
-    &ns_activations,  &ns_augments,   &ns_guarantees,     &ns_frictions,
-    &ns_backends,     &ns_resamples,  &ns_learned_kinds,  &ns_initial_states,
-    &ns_optimises,    &nsi_methods,   &nsi_searches,      &nsi_roles,
-    &ns_contact_laws, &nsi_sharings,
+    &ns_integrators, &ns_geom_types, &ns_actuator_types, &ns_param_transforms,
+    &ns_activations, &ns_augments,   &ns_guarantees,     &ns_frictions,
+    &ns_backends,    &ns_resamples,  &ns_learned_kinds,  &ns_initial_states,
+    &ns_optimises,   &nsi_roles,     &ns_contact_laws,   &nsi_sharings,
 };
 
 static void names_and_values_lead_to_each_other(void** state) {
@@ -40,6 +40,17 @@ static void names_and_values_lead_to_each_other(void** state) {
         assert_true(count >= 2);
         assert_false(ns_choice_has(sets[s], -77));
     }
+}
+
+static void solvers_are_found_by_their_names(void** state) {
+    (void)state;
+    uint32_t count = 0;
+    for (const ns_solver* solver; (solver = ns_solver_at(count)) != NULL; count++) {
+        assert_ptr_equal(ns_solver_find(solver->name), solver);
+        assert_true(*solver->help);
+    }
+    assert_true(count >= 11);
+    assert_null(ns_solver_find("no such solver"));
 }
 
 static void help_lists_the_names(void** state) {
@@ -80,6 +91,7 @@ static void messages_list_the_names(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_values_lead_to_each_other),
+        cmocka_unit_test(solvers_are_found_by_their_names),
         cmocka_unit_test(help_lists_the_names),
         cmocka_unit_test(messages_list_the_names),
     };
