@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "discover/discover_state.h"
+#include "fit/portable.h"
 
 #include "discover/discover_words.h"
 #include "io/hybrid_file.h"
@@ -324,6 +325,10 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
         file.timestep = d->fit->timestep;
         file.ground = file.ground || plan->ground;
         file.self_collision = file.self_collision || plan->self_collision;
+        const ns_model* robot = ns_hybrid_model(d->fit->hybrid);
+        status = nsi_copy_robots(folder, &robot, &file, &d->allocator, error);
+    }
+    if (status == NS_OK) {
         status = nsi_hybrid_write(path, &file, &d->allocator, error);
     }
     // Those of an earlier answer would be taken for this one's.

@@ -1,8 +1,10 @@
 // Files of a result: the fitted model with its weights, the report, and what they refer to.
 
 #include "fit/fit_report.h"
+#include "fit/portable.h"
 #include "io/file.h"
 #include "io/hybrid_file.h"
+#include "nn/blueprint_data.h"
 
 #include <errno.h>
 #include <math.h>
@@ -120,15 +122,37 @@ static ns_status begin_model(const ns_fit* f, nsi_hybrid* file, ns_error* error)
     return NS_OK;
 }
 
+// Copies of what the model refers to, so that the folder can be moved. A blueprint is written as it was
+// read, without the files that it extends.
+static ns_status copy_model_files(const ns_fit* f, const char* folder, nsi_hybrid* file,
+                                  ns_error* error) {
+    const ns_model** models = nsi_alloc(&f->allocator, f->nvariant * sizeof *models);
+    if (!models) return nsi_fail_nomem(error);
+    for (uint32_t k = 0; k < f->nvariant; k++) models[k] = ns_hybrid_model(f->variants[k].hybrid);
+    ns_status status = nsi_copy_robots(folder, models, file, &f->allocator, error);
+    nsi_free(&f->allocator, models);
+    if (status != NS_OK || !f->options.blueprint) return status;
+
+    char* path = nsi_fit_join(f, folder, "blueprint.yaml");
+    if (!path) return nsi_fail_nomem(error);
+    status = nsi_blueprint_write(path, f->options.blueprint, NULL, &f->allocator, error);
+    if (status == NS_OK) {
+        file->blueprint = nsi_arena_string(&file->arena, path, strlen(path));
+        if (!file->blueprint) status = nsi_fail_nomem(error);
+    }
+    nsi_free(&f->allocator, path);
+    return status;
+}
+
 ns_status nsi_fit_write_model(const ns_fit* f, const char* folder, const char* name,
                               const char* weights, ns_error* error) {
-    nsi_fit_spec* plan = f->plan;
+    const nsi_fit_spec* plan = f->plan;
     nsi_hybrid file = {0};
     char* path = nsi_fit_join(f, folder, name);
     ns_status status = path ? begin_model(f, &file, error) : nsi_fail_nomem(error);
     if (status == NS_OK) status = set_parameters(f, &file, error);
+    if (status == NS_OK) status = copy_model_files(f, folder, &file, error);
     if (status == NS_OK) {
-        if (plan->blueprint) file.blueprint = nsi_fit_spec_path(plan, plan->blueprint);
         if (weights) file.weights = weights;
         if (plan->contact >= 0) file.contact = plan->contact;
         file.integrator = (int)ns_system_get_sizes(f->system).integrator;
@@ -140,9 +164,8 @@ ns_status nsi_fit_write_model(const ns_fit* f, const char* folder, const char* n
         }
         file.ground = file.ground || plan->ground;
         file.self_collision = file.self_collision || plan->self_collision;
-        if (plan->blueprint && !file.blueprint) status = nsi_fail_nomem(error);
+        status = nsi_hybrid_write(path, &file, &f->allocator, error);
     }
-    if (status == NS_OK) status = nsi_hybrid_write(path, &file, &f->allocator, error);
     nsi_hybrid_free(&file);
     nsi_free(&f->allocator, path);
     return status;
