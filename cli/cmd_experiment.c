@@ -17,7 +17,7 @@ static const char help[] =
     "Run an experiment: its fits one after the other, or one fit from every cell of a grid, with "
     "a\n"
     "table at the end. Without NAME those there are are listed: folders with an\n"
-    "experiment.yaml (docs/experiments.md) in ./experiments, or where the program was built.\n"
+    "study.yaml (docs/experiments.md) in ./experiments, or where the program was built.\n"
     "\n"
     "  --quick        a part of it, in seconds\n"
     "  -o DIR         where results go: report.html, result.json, fitted.yaml (a model that every\n"
@@ -43,12 +43,12 @@ static void free_names(names* list) {
     nsi_array_free(NULL, list);
 }
 
-// "<place>/<name>/experiment.yaml" to be freed, or NULL when there is none.
+// "<place>/<name>/study.yaml" to be freed, or NULL when there is none.
 static char* find_in(const char* place, const char* name) {
-    size_t size = strlen(place) + strlen(name) + sizeof "//experiment.yaml";
+    size_t size = strlen(place) + strlen(name) + sizeof "//study.yaml";
     char* path = malloc(size);
     if (!path) return NULL;
-    snprintf(path, size, "%s/%s/experiment.yaml", place, name);
+    snprintf(path, size, "%s/%s/study.yaml", place, name);
     if (nsi_file_exists(path)) return path;
     free(path);
     return NULL;
@@ -102,7 +102,7 @@ static int print_list(void) {
     for (uint32_t k = 0; k < list.count && code == EXIT_OK; k++) {
         char* path = find_experiment(list.data[k]);
         nsi_yaml yaml = {0};
-        const char* title = "(experiment.yaml cannot be read)";
+        const char* title = "(study.yaml cannot be read)";
         if (path && nsi_yaml_read(path, NULL, &yaml, NULL) == NS_OK) {
             const nsi_yaml_node* node =
                 yaml.root->type == NSI_YAML_MAP ? nsi_yaml_find(yaml.root, "title") : NULL;
@@ -146,15 +146,8 @@ static int run(experiment* e, const char* path) {
             nsi_yaml_choice(&e->yaml, nsi_yaml_find(root, "kind"), &kinds, &kind, &e->error);
         if (kind < 0) experiment_fault(e, root, "`kind` is missing: fits or grid");
     }
-    experiment_text(e, root, "title", true, &e->title);
-    experiment_text(e, root, "citation", false, &e->citation);
-    experiment_text(e, root, "source", false, &e->source);
-    uint32_t count;
-    const nsi_yaml_node* n = experiment_list(e, root, "remarks", false, &count);
-    if (n) e->remarks = n->parent;
-    for (const char* text; n && e->status == NS_OK; n = n->next) {
-        e->status = nsi_yaml_text(&e->yaml, n, &text, &e->error);
-    }
+    nsi_schema_reader r = {.yaml = &e->yaml, .arena = &e->yaml.arena, .error = &e->error};
+    if (e->status == NS_OK) e->status = nsi_schema_read_known(&r, &study_schema, root, e);
     int code = experiment_complain(e);
     if (code != EXIT_OK) return code;
     int (*const run_kind[])(experiment*) = {experiment_run_fits, experiment_run_grid};

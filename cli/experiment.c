@@ -1,4 +1,4 @@
-// What both kinds of experiments share: reading experiment.yaml, files, results.
+// What all kinds of experiments share: reading study.yaml, files, results.
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -14,6 +14,15 @@
 #include <sys/stat.h>
 
 // ---- reading -----------------------------------------------------------------------------------
+
+static const nsi_schema_key study_keys[] = {
+    {"kind", NSI_KEY_OTHER, .values = "`fits`, `grid`, `walk`", .help = "what the study runs"},
+    {"title", NSI_KEY_TEXT, offsetof(experiment, title), .required = true, .help = "one line"},
+    {"citation", NSI_KEY_TEXT, offsetof(experiment, citation), .help = "whose work this is"},
+    {"source", NSI_KEY_TEXT, offsetof(experiment, source), .help = "where to get the data"},
+    {"notes", NSI_KEY_TEXTS, offsetof(experiment, notes), .help = "shown below the tables"},
+};
+const nsi_schema study_schema = NSI_SCHEMA("a study", study_keys, NULL);
 
 static const nsi_yaml_node* find(const nsi_yaml_node* map, const char* key) {
     return map && map->type == NSI_YAML_MAP ? nsi_yaml_find(map, key) : NULL;
@@ -87,6 +96,28 @@ const nsi_yaml_node* experiment_list(experiment* e, const nsi_yaml_node* map, co
     return list->first;
 }
 
+bool experiment_read(experiment* e, const nsi_schema* schema, const nsi_yaml_node* map,
+                     void* context, void* out) {
+    nsi_schema_reader r = {
+        .yaml = &e->yaml, .arena = &e->yaml.arena, .context = context, .error = &e->error};
+    if (e->status == NS_OK) e->status = nsi_schema_read(&r, schema, map, out);
+    return e->status == NS_OK;
+}
+
+bool experiment_read_list(experiment* e, const nsi_schema* schema, const nsi_yaml_node* list,
+                          void* context, size_t size, void* items, uint32_t* count) {
+    *count = 0;
+    if (e->status == NS_OK) e->status = nsi_yaml_check_list(&e->yaml, list, &e->error);
+    char* data = experiment_zeros(e, ((list ? (size_t)list->count : 0) + 1) * size);
+    memcpy(items, &data, sizeof data);
+    for (const nsi_yaml_node* n = list ? list->first : NULL; n && e->status == NS_OK; n = n->next) {
+        nsi_schema_defaults(schema, data + *count * size);
+        experiment_read(e, schema, n, context, data + *count * size);
+        (*count)++;
+    }
+    return e->status == NS_OK;
+}
+
 int experiment_complain(const experiment* e) {
     return e->status == NS_OK ? EXIT_OK : cli_fail("%s", e->error.message);
 }
@@ -154,11 +185,11 @@ void experiment_open_page(const experiment* e, nsi_text_builder* page) {
 }
 
 void experiment_close_page(const experiment* e, nsi_text_builder* page) {
-    if (e->remarks) nsi_text_add(page, "<h2>Remarks</h2>\n<ul>\n");
-    for (const nsi_yaml_node* n = e->remarks ? e->remarks->first : NULL; n; n = n->next) {
-        nsi_html_element(page, "li", n->text);
+    if (e->notes.count > 0) nsi_text_add(page, "<h2>Notes</h2>\n<ul>\n");
+    for (uint32_t k = 0; k < e->notes.count; k++) {
+        nsi_html_element(page, "li", e->notes.data[k]);
     }
-    if (e->remarks) nsi_text_add(page, "</ul>\n");
+    if (e->notes.count > 0) nsi_text_add(page, "</ul>\n");
     nsi_text_add(page, "<dl>\n");
     if (e->citation) {
         nsi_text_add(page, "<dt>citation</dt>");

@@ -1,27 +1,28 @@
-// An experiment: a folder with an experiment.yaml that is run as a whole (docs/experiments.md).
+// An experiment: a folder with a study.yaml that is run as a whole (docs/experiments.md).
 
 #ifndef CLI_EXPERIMENT_H
 #define CLI_EXPERIMENT_H
 
-#include "io/yaml.h"
+#include "io/schema.h"
 #include <neuralsim/json.h>
 
 typedef struct experiment {
     const char* name;
-    const char* folder; // of experiment.yaml, ending with '/'
+    const char* folder; // of study.yaml, ending with '/'
     const char* output; // folder of the results, which is there
     bool quick, json;
     uint32_t threads; // 0: one per core
     double began;     // s
     nsi_yaml yaml;    // its arena holds paths, too
     const char *title, *citation, *source;
-    const nsi_yaml_node* remarks; // a list of texts, or NULL
-    ns_status status;             // of reading: the first failure
+    nsi_text_list notes;
+    ns_status status; // of reading: the first failure
     ns_error error;
 } experiment;
 
 // Keys that all kinds have.
-#define EXPERIMENT_KEYS "kind title citation source remarks "
+#define EXPERIMENT_KEYS "kind title citation source notes "
+extern const nsi_schema study_schema;
 
 // The exit code.
 int experiment_run_fits(experiment* e);
@@ -46,6 +47,13 @@ const nsi_yaml_node* experiment_list(experiment* e, const nsi_yaml_node* map, co
                                      bool needed, uint32_t* count);
 void experiment_fault(experiment* e, const nsi_yaml_node* node, const char* what);
 void* experiment_zeros(experiment* e, size_t size); // from the arena; NULL after a failure
+
+// Read a mapping by its table; false after a failure, of this or before.
+bool experiment_read(experiment* e, const nsi_schema* schema, const nsi_yaml_node* map,
+                     void* context, void* out);
+// Each entry of a list that is a mapping. `size` bytes of `*items` are one of them, from the arena.
+bool experiment_read_list(experiment* e, const nsi_schema* schema, const nsi_yaml_node* list,
+                          void* context, size_t size, void* items, uint32_t* count);
 
 int experiment_complain(const experiment* e); // EXIT_OK, or EXIT_FAILED after the message
 

@@ -14,71 +14,85 @@ static const ns_choices figure_kinds = NS_CHOICES("figure", figure_rows);
 
 // ---- reading -----------------------------------------------------------------------------------
 
-static void read_mark(experiment* e, const nsi_yaml_node* n, fits_figure* out) {
-    const nsi_yaml_node* mark = nsi_yaml_find(n, "mark");
-    experiment_check_map(e, mark, "mark", "at label");
-    if (mark && !nsi_yaml_find(mark, "at")) experiment_fault(e, mark, "`at` is missing");
-    experiment_number(e, mark, "at", -1e300, 1e300, &out->mark.x);
-    experiment_text(e, mark, "label", mark != NULL, &out->mark.label);
+static const nsi_schema_key mark_keys[] = {
+    {"at", NSI_KEY_NUMBER, offsetof(ns_line_mark, x), .required = true, .help = "where it is"},
+    {"label", NSI_KEY_TEXT, offsetof(ns_line_mark, label), .required = true, .help = "its text"},
+};
+static const nsi_schema mark_schema = NSI_SCHEMA("mark", mark_keys, NULL);
+
+static ns_status read_figure_fits(nsi_schema_reader* r, const nsi_yaml_node* list, void* out) {
+    fits* f = r->context;
+    fits_figure* figure = out;
+    ns_status status = nsi_yaml_check_list(r->yaml, list, r->error);
+    if (status == NS_OK && list->count > FITS_MOST_SHOWN) {
+        status = nsi_yaml_fail(r->yaml, list, r->error, "at most 7 fits in a figure");
+    }
+    for (const nsi_yaml_node* n = list->first; n && status == NS_OK; n = n->next) {
+        uint32_t k = fits_find(f, n);
+        if (k == NSI_NONE) return f->e->status;
+        if (figure->kind == FITS_FIGURE_LEARNING && f->entries[k].counts[0] == 0) {
+            return nsi_yaml_fail(r->yaml, n, r->error,
+                                 "a figure of learning needs fits with `trajectories`");
+        }
+        if (f->entries[k].chosen) figure->fits[figure->nfit++] = &f->entries[k];
+    }
+    return status;
 }
 
-static void read_channels(fits* f, const nsi_yaml_node* n, fits_figure* out) {
-    experiment* e = f->e;
-    uint32_t count;
-    const nsi_yaml_node* c = experiment_list(e, n, "channels", true, &count);
-    if (count > FITS_MOST_CHANNELS) experiment_fault(e, n, "at most 12 channels");
-    for (; c && e->status == NS_OK; c = c->next) {
-        e->status = nsi_yaml_text(&e->yaml, c, &out->channels[out->nchannel++], &e->error);
-    }
-    experiment_text(e, n, "against", false, &out->against);
-    experiment_text(e, n, "before", false, &out->before);
-    const double* recordings = experiment_numbers(e, nsi_yaml_find(n, "recordings"), &count);
-    if (count > FITS_MOST_RECORDINGS) experiment_fault(e, n, "at most 20 recordings");
-    out->nrecording = count > 0 ? count : 1;
-    for (uint32_t k = 0; e->status == NS_OK && k < count; k++) {
-        out->recordings[k] = recordings[k];
-        if (recordings[k] < 0.0 || recordings[k] != floor(recordings[k])) {
-            experiment_fault(e, n, "`recordings` are counted: 0, 1, 2");
+static ns_status check_recordings(nsi_schema_reader* r, const nsi_yaml_node* list, void* out) {
+    const nsi_number_list* numbers = &((fits_figure*)out)->recordings;
+    for (uint32_t k = 0; k < numbers->count; k++) {
+        if (numbers->data[k] != floor(numbers->data[k])) {
+            return nsi_yaml_fail(r->yaml, list, r->error, "`recordings` are counted: 0, 1, 2");
         }
     }
-    read_mark(e, n, out);
+    return NS_OK;
 }
+
+static ns_status check_figure(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    fits_figure* figure = out;
+    static double first[] = {0.0};
+    bool outlines = figure->kind == FITS_FIGURE_OUTLINES;
+    bool channels = figure->kind == FITS_FIGURE_PREDICTION || outlines;
+    const char* fault = NULL;
+    if (channels && figure->channels.count == 0) fault = "`channels` is missing";
+    if (outlines && !figure->model) fault = "`model` is missing";
+    if (figure->kind == FITS_FIGURE_BARS && !figure->measure) fault = "`measure` is missing";
+    if (outlines && figure->channels.count != 3) {
+        fault = "outlines need three channels: x, y, and the angle";
+    }
+    if (fault) return nsi_yaml_fail(r->yaml, map, r->error, "%s", fault);
+    if (figure->recordings.count == 0) figure->recordings = (nsi_number_list){first, 1};
+    return NS_OK;
+}
+
+static const nsi_schema_key figure_keys[] = {
+    {"kind", NSI_KEY_CHOICE, offsetof(fits_figure, kind), .choices = &figure_kinds,
+     .required = true, .help = "what it shows, below"},
+    {"title", NSI_KEY_TEXT, offsetof(fits_figure, title), .required = true,
+     .help = "of the figure"},
+    {"fits", NSI_KEY_OTHER, .read = read_figure_fits, .required = true, .values = "list of names",
+     .help = "at most 7"},
+    {"channels", NSI_KEY_TEXTS, offsetof(fits_figure, channels), .most = FITS_MOST_CHANNELS,
+     .filled = true, .values = "list of names",
+     .help = "columns of `predictions.csv`; of `outlines` x, y and the angle"},
+    {"against", NSI_KEY_TEXT, offsetof(fits_figure, against), .fallback = "(time)",
+     .help = "column of the horizontal axis, of `prediction`"},
+    {"before", NSI_KEY_TEXT, offsetof(fits_figure, before),
+     .help = "what the initial values of the first fit are called, if they are to be shown"},
+    {"recordings", NSI_KEY_NUMBERS, offsetof(fits_figure, recordings), 0.0, 1e9,
+     .most = FITS_MOST_RECORDINGS, .read = check_recordings, .fallback = "(0)",
+     .help = "numbers of recordings, those to test on first"},
+    {"mark", NSI_KEY_TABLE, offsetof(fits_figure, mark), .table = &mark_schema,
+     .values = "`{at, label}`", .help = "a line across the figure"},
+    {"measure", NSI_KEY_TEXT, offsetof(fits_figure, measure), .help = "of `bars`"},
+    {"model", NSI_KEY_PATH, offsetof(fits_figure, model), .help = "that has the outline"},
+};
+const nsi_schema study_figure_schema = NSI_SCHEMA("a figure", figure_keys, check_figure);
 
 static bool read_figure(fits* f, const nsi_yaml_node* n, fits_figure* out) {
-    experiment* e = f->e;
-    uint32_t count;
     *out = (fits_figure){.kind = -1};
-    experiment_check_map(e, n, "a figure",
-                         "kind title fits channels against before recordings mark measure model");
-    if (e->status != NS_OK) return false;
-    e->status =
-        nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "kind"), &figure_kinds, &out->kind, &e->error);
-    if (out->kind < 0) {
-        char list[NS_ERROR_SIZE], text[NS_ERROR_SIZE];
-        ns_choices_list(&figure_kinds, list, sizeof list);
-        snprintf(text, sizeof text, "`kind` is missing, one of: %.400s", list);
-        experiment_fault(e, n, text);
-    }
-    experiment_text(e, n, "title", true, &out->title);
-    const nsi_yaml_node* fit = experiment_list(e, n, "fits", true, &count);
-    if (count > FITS_MOST_SHOWN) experiment_fault(e, n, "at most 7 fits in a figure");
-    for (; fit && e->status == NS_OK; fit = fit->next) {
-        uint32_t k = fits_find(f, fit);
-        if (k == NSI_NONE) break;
-        if (out->kind == FITS_FIGURE_LEARNING && f->entries[k].counts[0] == 0) {
-            experiment_fault(e, fit, "a figure of learning needs fits with `trajectories`");
-        }
-        if (f->entries[k].chosen) out->fits[out->nfit++] = &f->entries[k];
-    }
-    bool outlines = out->kind == FITS_FIGURE_OUTLINES;
-    if (out->kind == FITS_FIGURE_PREDICTION || outlines) read_channels(f, n, out);
-    if (outlines && out->nchannel != 3) {
-        experiment_fault(e, n, "outlines need three channels: x, y, and the angle");
-    }
-    experiment_text(e, n, "model", outlines, &out->model);
-    experiment_text(e, n, "measure", out->kind == FITS_FIGURE_BARS, &out->measure);
-    if (out->kind == FITS_FIGURE_BARS) read_mark(e, n, out);
-    return e->status == NS_OK;
+    return experiment_read(f->e, &study_figure_schema, n, f, out);
 }
 
 void fits_check_figures(fits* f) {
@@ -279,16 +293,16 @@ static bool add_rows(curves* c, const fits_figure* of, const ns_table* t, const 
         cli_note("%s has no recording %g: the figure is without it", path, recording);
         return true;
     }
-    for (uint32_t k = 0; k <= of->nchannel; k++) {
-        const char* channel = k < of->nchannel ? of->channels[k] : of->against;
+    for (uint32_t k = 0; k <= of->channels.count; k++) {
+        const char* channel = k < of->channels.count ? of->channels.data[k] : of->against;
         char name[300];
         snprintf(name, sizeof name, "%s%s", channel ? channel : "t", channel ? ending : "");
         columns[k] = ns_table_column(t, name);
         if (columns[k] == NSI_NONE) return fits_fail_column(t, path, channel);
     }
     for (uint32_t r = first; r < end && c->count < c->capacity; r++) {
-        add_point(c, ns_table_at(t, r, columns[of->nchannel]), r == first);
-        for (uint32_t k = 0; k < of->nchannel; k++) {
+        add_point(c, ns_table_at(t, r, columns[of->channels.count]), r == first);
+        for (uint32_t k = 0; k < of->channels.count; k++) {
             put(c, k, series, ns_table_at(t, r, columns[k]));
         }
     }
@@ -307,14 +321,14 @@ static bool add_prediction(fits* f, const fits_figure* of, nsi_figures* charts) 
         points += (k == 0 ? 3 : 1) * tables[k].nrow;
     }
     curves c;
-    done = done &&
-           make_curves(&c, "prediction", of->title, points, of->nchannel, own + of->nfit, charts);
+    done = done && make_curves(&c, "prediction", of->title, points, of->channels.count,
+                               own + of->nfit, charts);
     if (done) name_series(&c, 0, "recorded", "recorded");
     if (done && of->before) name_series(&c, 1, of->before, "before");
     for (uint32_t k = 0; k < of->nfit && done; k++) {
         name_series(&c, own + k, of->fits[k]->label, fits_classes[k]);
-        for (uint32_t r = 0; r < of->nrecording && done; r++) {
-            double recording = of->recordings[r];
+        for (uint32_t r = 0; r < of->recordings.count && done; r++) {
+            double recording = of->recordings.data[r];
             if (k == 0) done = add_rows(&c, of, &tables[k], paths[k], recording, 0, "");
             if (k == 0 && of->before && done) {
                 done = add_rows(&c, of, &tables[k], paths[k], recording, 1, "/before");
@@ -322,11 +336,11 @@ static bool add_prediction(fits* f, const fits_figure* of, nsi_figures* charts) 
             done = done && add_rows(&c, of, &tables[k], paths[k], recording, own + k, "/after");
         }
     }
-    for (uint32_t k = 0; k < of->nchannel && done; k++) {
-        c.panels[k].y = (ns_axis){.label = of->channels[k]};
+    for (uint32_t k = 0; k < of->channels.count && done; k++) {
+        c.panels[k].y = (ns_axis){.label = of->channels.data[k]};
     }
     done = done && finish_curves(&c, (ns_axis){.label = of->against ? of->against : "time, s"},
-                                 of->channels);
+                                 of->channels.data);
     if (done && of->mark.label) {
         ns_line_mark* mark = nsi_figures_zeros(charts, 1, sizeof *mark);
         if (mark) {

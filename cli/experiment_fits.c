@@ -37,99 +37,233 @@ uint32_t fits_find(fits* f, const nsi_yaml_node* node) {
     return NSI_NONE;
 }
 
-static uint32_t find_case(fits* f, const nsi_yaml_node* map) {
-    const nsi_yaml_node* node = nsi_yaml_find(map, "case");
+static ns_status read_group(nsi_schema_reader* r, const nsi_yaml_node* map, uint32_t* out) {
+    const fits* f = r->context;
+    const nsi_yaml_node* node = nsi_yaml_find(map, "group");
     const char* name = "";
-    experiment_text(f->e, map, "case", false, &name);
+    ns_status status = nsi_yaml_text(r->yaml, node, &name, r->error);
+    if (status != NS_OK) return status;
     for (uint32_t k = 0; k < f->ncase; k++) {
-        if (strcmp(f->cases[k].name, name) == 0) return k;
+        if (strcmp(f->cases[k].name, name) != 0) continue;
+        *out = k;
+        return NS_OK;
     }
-    experiment_fault(f->e, node ? node : map,
-                     node ? "this is none of the names under `cases`"
-                          : "say to which of `cases` it belongs: `case: NAME`");
-    return 0;
+    return nsi_yaml_fail(r->yaml, node ? node : map, r->error,
+                         node ? "this is none of the names under `groups`"
+                              : "say to which of `groups` it belongs: `group: NAME`");
 }
 
-static void check_name(experiment* e, const nsi_yaml_node* node, const char* name) {
-    for (const nsi_yaml_node* n = node->parent->first; name && n != node; n = n->next) {
+static ns_status check_name(nsi_schema_reader* r, const nsi_yaml_node* node, const char* name) {
+    for (const nsi_yaml_node* n = node->parent->first; n != node; n = n->next) {
         const nsi_yaml_node* other = nsi_yaml_find(n, "name");
         if (other && strcmp(other->text, name) == 0) {
-            experiment_fault(e, node, "another one before it has this name");
+            return nsi_yaml_fail(r->yaml, node, r->error, "another one before it has this name");
         }
     }
-    if (name && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name)) {
-        experiment_fault(e, node, "a name is made of a-z, 0-9 and _: it becomes that of a folder");
-    }
+    if (strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(name)) return NS_OK;
+    return nsi_yaml_fail(r->yaml, node, r->error,
+                         "a name is made of a-z, 0-9 and _: it becomes that of a folder");
 }
 
-static void read_cases(fits* f, const nsi_yaml_node* root) {
+// ---- groups
+
+static ns_status keep_baseline_fit(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+    (void)r;
+    ((fits_case*)out)->before_node = node;
+    return NS_OK;
+}
+
+static const nsi_schema_key baseline_keys[] = {
+    {"fit", NSI_KEY_OTHER, .read = keep_baseline_fit, .values = "name", .fallback = "(the first)",
+     .help = "the fit whose initial values are shown"},
+    {"label", NSI_KEY_TEXT, offsetof(fits_case, before_label),
+     .fallback = "(before, initial values)", .help = "what they are called"},
+};
+const nsi_schema study_baseline_schema = NSI_SCHEMA("baseline", baseline_keys, NULL);
+
+static ns_status check_group(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    return check_name(r, map, ((fits_case*)out)->name);
+}
+
+static const nsi_schema_key group_keys[] = {
+    {"name", NSI_KEY_TEXT, offsetof(fits_case, name), .required = true,
+     .help = "for `group` of fits and references"},
+    {"title", NSI_KEY_TEXT, offsetof(fits_case, title), .required = true, .help = "of its table"},
+    {"data", NSI_KEY_TEXT, offsetof(fits_case, data), .values = "folder",
+     .help = "of the recordings; a group without them is left out, with the fits that start from"
+             " one of it"},
+    {"baseline", NSI_KEY_TABLE, 0, .table = &study_baseline_schema,
+     .help = "the fit whose initial values are shown as baseline"},
+};
+const nsi_schema study_group_schema = NSI_SCHEMA("a group", group_keys, check_group);
+
+// Groups, or one without a name.
+static void read_groups(fits* f, const nsi_yaml_node* root) {
     experiment* e = f->e;
-    uint32_t count;
-    const nsi_yaml_node* n = experiment_list(e, root, "cases", false, &count);
-    f->cases = experiment_zeros(e, (count + 1) * sizeof *f->cases);
-    if (!f->cases) return;
-    if (!n) f->cases[f->ncase++] = (fits_case){.name = "", .title = ""};
-    for (; n && e->status == NS_OK; n = n->next) {
-        fits_case* c = &f->cases[f->ncase++];
-        experiment_check_map(e, n, "a case", "name title data before");
-        experiment_text(e, n, "name", true, &c->name);
-        experiment_text(e, n, "title", true, &c->title);
-        experiment_text(e, n, "data", false, &c->data);
-        check_name(e, n, c->name);
+    const nsi_yaml_node *list = nsi_yaml_find(root, "groups"),
+                        *baseline = nsi_yaml_find(root, "baseline");
+    if (!experiment_read_list(e, &study_group_schema, list, f, sizeof *f->cases, &f->cases,
+                              &f->ncase)) {
+        return;
+    }
+    if (f->ncase == 0) {
+        f->cases[f->ncase++] = (fits_case){.name = "", .title = ""};
+        experiment_read(e, &study_baseline_schema, baseline, f, &f->cases[0]);
+    } else if (baseline) {
+        experiment_fault(e, baseline, "with `groups`, each has its own `baseline`");
+    }
+    for (uint32_t k = 0; k < f->ncase; k++) {
+        if (!f->cases[k].before_label) f->cases[k].before_label = "before, initial values";
     }
 }
 
-// The fit whose start is shown as "before", and what that is called.
-static void read_before(fits* f, fits_case* c, const nsi_yaml_node* map) {
-    experiment* e = f->e;
-    const nsi_yaml_node* before = e->status == NS_OK ? nsi_yaml_find(map, "before") : NULL;
-    c->before_label = "before, start values";
-    c->before = NSI_NONE;
-    experiment_check_map(e, before, "before", "fit label");
-    experiment_text(e, before, "label", false, &c->before_label);
-    const nsi_yaml_node* of = e->status == NS_OK && before ? nsi_yaml_find(before, "fit") : NULL;
-    if (of) c->before = fits_find(f, of);
+// ---- fits
+
+static ns_status keep_from(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+    fits* f = r->context;
+    ((fits_entry*)out)->from = fits_find(f, node); // one of those before it
+    return f->e->status;
 }
 
-static void read_counts(fits* f, fits_entry* x, const nsi_yaml_node* map) {
-    experiment* e = f->e;
-    const nsi_yaml_node *list = e->status == NS_OK ? nsi_yaml_find(map, "trajectories") : NULL, *n;
-    n = list ? experiment_list(e, map, "trajectories", true, &x->ncount) : NULL;
-    uint32_t* counts = experiment_zeros(e, (x->ncount + 1) * sizeof *counts);
-    x->counts = counts;
-    for (uint32_t k = 0; n && e->status == NS_OK; n = n->next, k++) {
-        e->status = nsi_yaml_count(&e->yaml, n, 1, 1000000, &counts[k], &e->error);
-        if (counts[k] <= x->most_trajectories) experiment_fault(e, n, "numbers must grow");
-        x->most_trajectories = counts[k];
+static ns_status read_counts(nsi_schema_reader* r, const nsi_yaml_node* list, void* out) {
+    fits_entry* x = out;
+    const nsi_yaml_node* n = list->first;
+    for (uint32_t k = 0; k < x->trajectories.count; k++, n = n->next) {
+        if (x->trajectories.data[k] <= x->most_trajectories) {
+            return nsi_yaml_fail(r->yaml, n, r->error, "numbers must grow");
+        }
+        x->most_trajectories = x->trajectories.data[k];
     }
-    if (x->ncount == 0 || e->quick) x->ncount = 1;
+    return NS_OK;
 }
 
-// What is known of the truth.
-static void read_truth(experiment* e, fits_entry* x, const nsi_yaml_node* map) {
-    uint32_t count;
-    const nsi_yaml_node* n = experiment_list(e, map, "inputs", false, &count);
-    if (n) x->inputs = n->parent;
-    for (const char* text = NULL; n && e->status == NS_OK; n = n->next) {
-        e->status = nsi_yaml_text(&e->yaml, n, &text, &e->error);
+static ns_status read_inputs(nsi_schema_reader* r, const nsi_yaml_node* list, void* out) {
+    const char* text = NULL;
+    ns_status status = nsi_yaml_check_list(r->yaml, list, r->error);
+    for (const nsi_yaml_node* n = list->first; n && status == NS_OK; n = n->next) {
+        status = nsi_yaml_text(r->yaml, n, &text, r->error);
     }
-    x->truth = nsi_yaml_find(map, "truth");
-    if (x->truth && x->truth->type != NSI_YAML_MAP) {
-        experiment_fault(e, x->truth, "expected names and values");
-    }
-    for (n = x->truth ? x->truth->first : NULL; n && e->status == NS_OK; n = n->next) {
+    ((fits_entry*)out)->inputs = list;
+    return status;
+}
+
+static ns_status read_truth(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    (void)out;
+    for (const nsi_yaml_node* n = map->first; n; n = n->next) {
         double value = 0.0;
-        e->status = nsi_yaml_number(&e->yaml, n, -1e300, 1e300, &value, &e->error);
-        if (value == 0.0) experiment_fault(e, n, "errors are relative: expected a number but 0");
+        ns_status status = nsi_yaml_number(r->yaml, n, -1e300, 1e300, &value, r->error);
+        if (status != NS_OK) return status;
+        if (value == 0.0) {
+            return nsi_yaml_fail(r->yaml, n, r->error,
+                                 "errors are relative: expected a number but 0");
+        }
     }
+    return NS_OK;
 }
 
-// Is there a file, and does it name as many trajectories as all runs take?
-static void check_file(experiment* e, const fits_entry* x) {
-    const char* path = experiment_path(e, e->folder, x->file);
+// Rules between the keys of a fit, and how often it is run.
+static ns_status check_entry(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    fits* f = r->context;
+    fits_entry* x = out;
+    bool quick = f->e->quick;
+    ns_status status = check_name(r, map, x->name);
+    if (status == NS_OK) status = read_group(r, map, &x->of);
+    if (status != NS_OK) return status;
+    if (!x->label) x->label = x->name;
+    x->node = map;
+
+    static const uint32_t all = 0;
+    x->counts = x->trajectories.count > 0 ? x->trajectories.data : &all;
+    x->ncount = x->trajectories.count == 0 || quick ? 1 : x->trajectories.count;
+    x->most_seeds = x->seeds;
+    if (quick) x->seeds = 1;
+    if (!nsi_yaml_find(map, "from")) x->from = NSI_NONE;
+
+    if (x->folds > 0 && x->from != NSI_NONE && f->entries[x->from].folds != x->folds) {
+        return nsi_yaml_fail(r->yaml, map, r->error,
+                             "the fit that it starts `from` has seen what folds leave out: give"
+                             " that one as many `folds`");
+    }
+    if (x->folds > 0 && (x->counts[0] > 0 || x->most_seeds > 1)) {
+        return nsi_yaml_fail(r->yaml, map, r->error,
+                             "`folds` does not go with `seeds` or `trajectories`");
+    }
+    if ((size_t)x->ncount * x->seeds > MOST_RUNS) {
+        return nsi_yaml_fail(r->yaml, map, r->error, "too many runs");
+    }
+    x->nrun = x->ncount * x->seeds + (quick && x->folds > 0 ? 1 : x->folds);
+    f->nentry++; // from now on others find it
+    return NS_OK;
+}
+
+static const nsi_schema_key entry_keys[] = {
+    {"name", NSI_KEY_TEXT, offsetof(fits_entry, name), .required = true,
+     .help = "becomes a folder of results"},
+    {"extends", NSI_KEY_OTHER, .values = "file, or name of a fit before it",
+     .help = "what the fit is but for its own keys, which are those of a fit file"
+             " ([fit.md](fit.md))"},
+    {"label", NSI_KEY_TEXT, offsetof(fits_entry, label), .fallback = "(the name)",
+     .help = "in tables, and the title of its report if it has none"},
+    {"group", NSI_KEY_OTHER, .values = "name", .help = "the table it belongs to"},
+    {"seeds", NSI_KEY_COUNT, offsetof(fits_entry, seeds), 1, FITS_MOST_SEEDS, .fallback = "1",
+     .help = "runs. Run k adds k to the seeds of the fit, its networks and its learned system;"
+             " tables show the median and the range"},
+    {"folds", NSI_KEY_COUNT, offsetof(fits_entry, folds), 2, MOST_FOLDS, .fallback = "(none)",
+     .help = "cross-validation: after a run with all training files, so many runs that leave out"
+             " every so-many-th file. Errors on what they leave out take the place of those on"
+             " test data. `from` must have as many folds. Each is written to `<fit>/fold<k>`;"
+             " `--quick` runs one"},
+    {"trajectories", NSI_KEY_COUNTS, offsetof(fits_entry, trajectories), 1, 1000000,
+     .read = read_counts, .filled = true, .values = "list, growing",
+     .help = "a learning curve: trained on so many trajectories of the first training file, in"
+             " turn. Run k takes the k-th so many, so the file must name (`trajectories: A-B`)"
+             " `seeds` times the largest; of whole files, the first so many"},
+    {"from", NSI_KEY_OTHER, .read = keep_from, .values = "name of a fit before it",
+     .help = "weights, and parameters of the same name, start where its first run ended. With"
+             " `iterations: 0` it is only scored"},
+    {"inputs", NSI_KEY_OTHER, .read = read_inputs, .values = "list of names",
+     .help = "`path_names` of `result.json` that should be left at the end of a sparsity path, and"
+             " no others"},
+    {"truth", NSI_KEY_MAP, offsetof(fits_entry, truth), .read = read_truth,
+     .values = "`{NAME: value}`",
+     .help = "of parameters, or of coefficients as `<set>/<name>`: the largest relative error is"
+             " shown"},
+    {"smoke_iterations", NSI_KEY_COUNT, offsetof(fits_entry, quick_iterations), 1, UINT32_MAX,
+     .fallback = "(all)", .help = "of each stage at most, for `--quick`"},
+};
+const nsi_schema study_fit_schema = {.what = "a fit",
+                                     .keys = entry_keys,
+                                     .count = sizeof entry_keys / sizeof *entry_keys,
+                                     .check = check_entry,
+                                     .also = &nsi_fit_schema};
+
+// What `extends` of an entry names, if that is an entry before it.
+typedef struct entry_finder {
+    const fits* f;
+    const fits_entry* x;
+} entry_finder;
+
+static const nsi_yaml_node* find_before(void* context, const char* name) {
+    const entry_finder* finder = context;
+    for (const fits_entry* x = finder->f->entries; x < finder->x; x++) {
+        if (strcmp(x->name, name) == 0) return x->node;
+    }
+    return NULL;
+}
+
+ns_status fits_read_spec(fits* f, const fits_entry* x, nsi_fit_spec** out, ns_error* error) {
+    char skip[NSI_SCHEMA_WORDS_SIZE];
+    entry_finder finder = {f, x};
+    return nsi_fit_spec_derive(&f->e->yaml, x->node, nsi_schema_words(&study_fit_schema, skip),
+                               x->label, find_before, &finder, NULL, out, error);
+}
+
+// Is it a fit, and does it name as many trajectories as all runs take?
+static void check_spec(fits* f, const fits_entry* x) {
+    experiment* e = f->e;
     nsi_fit_spec* plan = NULL;
-    if (!path || e->status != NS_OK) return;
-    e->status = nsi_fit_spec_read(path, NULL, &plan, &e->error);
+    if (e->status != NS_OK) return;
+    e->status = fits_read_spec(f, x, &plan, &e->error);
     // Files of a glob are counted when they are there.
     if (e->status == NS_OK && nsi_fit_spec_expand(plan, NULL) == NS_OK) {
         e->status = nsi_fit_spec_choose(plan, x->most_trajectories, x->most_seeds - 1, &e->error);
@@ -151,86 +285,62 @@ static const char* full_label(experiment* e, const fits_entry* x) {
 static void read_entries(fits* f, const nsi_yaml_node* root) {
     experiment* e = f->e;
     uint32_t count;
-    const nsi_yaml_node* n = experiment_list(e, root, "fits", true, &count);
-    f->entries = experiment_zeros(e, (count + 1) * sizeof *f->entries);
-    for (; n && e->status == NS_OK; n = n->next) {
-        fits_entry* x = &f->entries[f->nentry];
-        experiment_check_map(e, n, "a fit",
-                             "name file label case seeds folds trajectories from inputs truth"
-                             " quick_iterations");
-        experiment_text(e, n, "name", true, &x->name);
-        experiment_text(e, n, "file", true, &x->file);
-        experiment_text(e, n, "label", false, &x->label);
-        x->seeds = 1;
-        experiment_count(e, n, "seeds", 1, FITS_MOST_SEEDS, &x->seeds);
-        experiment_count(e, n, "folds", 2, MOST_FOLDS, &x->folds);
-        experiment_count(e, n, "quick_iterations", 1, UINT32_MAX, &x->quick_iterations);
-        if (e->status != NS_OK) return;
-        if (!x->label) x->label = x->name;
-        check_name(e, n, x->name);
-        read_counts(f, x, n);
+    const nsi_yaml_node* list = nsi_yaml_find(root, "fits");
+    if (!list || list->count == 0) experiment_fault(e, list ? list : root, "`fits` is missing");
+    experiment_read_list(e, &study_fit_schema, list, f, sizeof *f->entries, &f->entries, &count);
+    for (uint32_t k = 0; k < f->nentry && e->status == NS_OK; k++) {
+        fits_entry* x = &f->entries[k];
         x->full_label = full_label(e, x);
-        x->most_seeds = x->seeds;
-        if (e->quick) x->seeds = 1;
-        x->of = find_case(f, n);
-        const nsi_yaml_node* from = nsi_yaml_find(n, "from");
-        x->from = from ? fits_find(f, from) : NSI_NONE; // one of those before it
-        read_truth(e, x, n);
-        if (x->folds > 0 && x->from != NSI_NONE && f->entries[x->from].folds != x->folds) {
-            experiment_fault(e, n,
-                             "the fit that it starts `from` has seen what folds leave out: give"
-                             " that one as many `folds`");
-        }
-        if (x->folds > 0 && (x->counts[0] > 0 || x->most_seeds > 1)) {
-            experiment_fault(e, n, "`folds` does not go with `seeds` or `trajectories`");
-        }
-        if ((size_t)x->ncount * x->seeds > MOST_RUNS) experiment_fault(e, n, "too many runs");
-        x->nrun = x->ncount * x->seeds + (e->quick && x->folds > 0 ? 1 : x->folds);
         x->runs = experiment_zeros(e, (size_t)x->nrun * sizeof *x->runs);
-        f->nentry++;
     }
 }
 
-static void read_references(fits* f, const nsi_yaml_node* root) {
-    experiment* e = f->e;
-    uint32_t count, others;
-    const nsi_yaml_node* n = experiment_list(e, root, "references", false, &count);
-    f->references = experiment_zeros(e, (count + 1) * sizeof *f->references);
-    for (; n && e->status == NS_OK; n = n->next) {
-        fits_reference* r = &f->references[f->nreference++];
-        r->role = NSI_ROLE_TEST;
-        experiment_check_map(e, n, "a reference", "name case on horizons pooled median measures");
-        experiment_text(e, n, "name", true, &r->name);
-        r->of = find_case(f, n);
-        if (e->status == NS_OK) {
-            e->status =
-                nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "on"), &nsi_roles, &r->role, &e->error);
-        }
-        r->horizons = experiment_numbers(e, nsi_yaml_find(n, "horizons"), &r->nhorizon);
-        r->pooled = experiment_numbers(e, nsi_yaml_find(n, "pooled"), &others);
-        bool fits_in = !r->pooled || others == r->nhorizon;
-        r->median = experiment_numbers(e, nsi_yaml_find(n, "median"), &others);
-        fits_in = fits_in && (!r->median || others == r->nhorizon);
-        r->measures = nsi_yaml_find(n, "measures");
-        bool named = r->measures && r->measures->type == NSI_YAML_MAP;
-        if (r->measures && !named) experiment_fault(e, r->measures, "expected {NAME: number}");
-        for (const nsi_yaml_node* m = named ? r->measures->first : NULL; m; m = m->next) {
-            double value;
-            experiment_number(e, r->measures, m->key, 0.0, 1e300, &value);
-        }
-        if (!(r->horizons || named) || !fits_in) {
-            experiment_fault(e, n,
-                             "expected horizons, and as many numbers in pooled and median; or"
-                             " measures: {NAME: number}");
-        }
+// ---- references
+
+static ns_status read_measured(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    (void)out;
+    for (const nsi_yaml_node* m = map->first; m; m = m->next) {
+        double value;
+        ns_status status = nsi_yaml_number(r->yaml, m, 0.0, 1e300, &value, r->error);
+        if (status != NS_OK) return status;
     }
+    return NS_OK;
 }
+
+static ns_status check_reference(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    fits_reference* of = out;
+    ns_status status = read_group(r, map, &of->of);
+    if (status != NS_OK) return status;
+    bool same = (of->pooled.count == 0 || of->pooled.count == of->horizons.count) &&
+                (of->median.count == 0 || of->median.count == of->horizons.count);
+    if ((of->horizons.count > 0 || of->measures) && same) return NS_OK;
+    return nsi_yaml_fail(r->yaml, map, r->error,
+                         "expected horizons, and as many numbers in pooled and median; or"
+                         " measures: {NAME: number}");
+}
+
+static const nsi_schema_key reference_keys[] = {
+    {"name", NSI_KEY_TEXT, offsetof(fits_reference, name), .required = true, .help = "in tables"},
+    {"group", NSI_KEY_OTHER, .values = "name", .help = "the table it belongs to"},
+    {"on", NSI_KEY_CHOICE, offsetof(fits_reference, role), .choices = &nsi_roles,
+     .fallback = "test", .help = "data that the errors are of"},
+    {"horizons", NSI_KEY_NUMBERS, offsetof(fits_reference, horizons), .values = "list of s",
+     .help = "of the errors"},
+    {"pooled", NSI_KEY_NUMBERS, offsetof(fits_reference, pooled),
+     .help = "errors of all windows up to each horizon"},
+    {"median", NSI_KEY_NUMBERS, offsetof(fits_reference, median),
+     .help = "errors of the median window"},
+    {"measures", NSI_KEY_MAP, offsetof(fits_reference, measures), .read = read_measured,
+     .values = "`{NAME: number}`", .help = "in place of horizons"},
+};
+const nsi_schema study_reference_schema =
+    NSI_SCHEMA("a reference", reference_keys, check_reference);
 
 // Which of the fits are run: all, or the quick ones.
 static void choose(fits* f, const nsi_yaml_node* root) {
     experiment* e = f->e;
     uint32_t count;
-    const nsi_yaml_node* quick = experiment_list(e, root, "quick", false, &count);
+    const nsi_yaml_node* quick = experiment_list(e, root, "smoke", false, &count);
     for (uint32_t k = 0; k < f->nentry; k++) f->entries[k].chosen = !e->quick || count == 0;
     for (; quick && e->status == NS_OK; quick = quick->next) {
         uint32_t k = fits_find(f, quick);
@@ -239,7 +349,7 @@ static void choose(fits* f, const nsi_yaml_node* root) {
     for (uint32_t k = 0; k < f->nentry; k++) { // what it starts from must be there
         const fits_entry* x = &f->entries[k];
         if (x->chosen && x->from != NSI_NONE && !f->entries[x->from].chosen) {
-            experiment_fault(e, root, "a `quick` fit starts `from` one that is not quick");
+            experiment_fault(e, root, "a fit of `smoke` starts `from` one that is not in it");
         }
     }
 }
@@ -269,36 +379,54 @@ static void choose_main(fits* f) {
     if (same != NSI_NONE) f->main = same; // another one of its case
 }
 
+static const nsi_schema_key fits_keys[] = {
+    {"data", NSI_KEY_TEXT, offsetof(fits, data), .values = "folder",
+     .help = "of the recordings; a study that simulates its own needs none"},
+    {"simulate", NSI_KEY_OTHER, .values = "list", .help = "recordings to be made first"},
+    {"groups", NSI_KEY_OTHER, .values = "list", .fallback = "(one)", .help = "a table for each"},
+    {"fits", NSI_KEY_OTHER, .values = "list", .help = "run in order"},
+    {"headline", NSI_KEY_OTHER, .values = "name", .fallback = "(the last)",
+     .help = "the fit whose result becomes `fitted.yaml`"},
+    {"analytic_baseline", NSI_KEY_OTHER, .values = "name",
+     .help = "the fit whose model becomes `analytic.yaml`: the physics without networks, to compare"
+             " with"},
+    {"baseline", NSI_KEY_OTHER, .values = "`{fit, label}`",
+     .help = "as in a group, of a study without `groups`"},
+    {"smoke", NSI_KEY_OTHER, .values = "list of names", .fallback = "(all)",
+     .help = "fits that `--quick` runs: one seed, the first of `trajectories`"},
+    {"references", NSI_KEY_OTHER, .values = "list", .help = "errors of others"},
+    {"figures", NSI_KEY_OTHER, .values = "list", .help = "on the page, and as files beside it"},
+};
+const nsi_schema study_fits_schema = {.what = "a study of fits",
+                                      .keys = fits_keys,
+                                      .count = sizeof fits_keys / sizeof *fits_keys,
+                                      .also = &study_schema};
+
+// The fit that a key names, or NSI_NONE.
+static uint32_t find_named(fits* f, const nsi_yaml_node* node) {
+    return node && f->e->status == NS_OK ? fits_find(f, node) : NSI_NONE;
+}
+
 static bool read_fits(fits* f) {
     experiment* e = f->e;
     const nsi_yaml_node* root = e->yaml.root;
-    experiment_check_map(e, root, "an experiment of fits",
-                         EXPERIMENT_KEYS
-                         "data simulate cases fits main analytic before quick references figures");
-    experiment_text(e, root, "data", false, &f->data);
-    read_cases(f, root);
+    experiment_read(e, &study_fits_schema, root, f, f);
+    read_groups(f, root);
     read_entries(f, root);
-    read_references(f, root);
+    experiment_read_list(e, &study_reference_schema, nsi_yaml_find(root, "references"), f,
+                         sizeof *f->references, &f->references, &f->nreference);
+
+    // Names of fits.
+    f->main = find_named(f, nsi_yaml_find(root, "headline"));
+    f->analytic = find_named(f, nsi_yaml_find(root, "analytic_baseline"));
+    for (uint32_t k = 0; k < f->ncase && e->status == NS_OK; k++) {
+        f->cases[k].before = find_named(f, f->cases[k].before_node);
+    }
     if (e->status != NS_OK) return false;
-    uint32_t count;
-    const nsi_yaml_node *main = nsi_yaml_find(root, "main"),
-                        *cases = experiment_list(e, root, "cases", false, &count);
-    const nsi_yaml_node* analytic = nsi_yaml_find(root, "analytic");
-    f->main = main ? fits_find(f, main) : NSI_NONE;
-    f->analytic = analytic ? fits_find(f, analytic) : NSI_NONE;
-    if (cases && nsi_yaml_find(root, "before")) {
-        experiment_fault(e, nsi_yaml_find(root, "before"),
-                         "with `cases`, each has its own `before`");
-    }
-    read_before(f, &f->cases[0], cases ? cases : root);
-    for (uint32_t k = 1; cases && k < f->ncase; k++) {
-        cases = cases->next;
-        read_before(f, &f->cases[k], cases);
-    }
     choose(f, root);
     fits_check_figures(f);
     if (e->status != NS_OK || !fits_check_simulate(f)) return false;
-    for (uint32_t k = 0; k < f->nentry; k++) check_file(e, &f->entries[k]);
+    for (uint32_t k = 0; k < f->nentry; k++) check_spec(f, &f->entries[k]);
     return e->status == NS_OK;
 }
 
@@ -408,14 +536,16 @@ static bool run_once(fits* f, fits_entry* x, uint32_t run, const nsi_fit_changes
     experiment* e = f->e;
     ns_error error;
     ns_fit* fit = NULL;
-    const char *path = experiment_path(e, e->folder, x->file), *folder = run_folder(f, x, run);
-    if (!path || !folder) return experiment_complain(e) == EXIT_OK;
+    const char* folder = run_folder(f, x, run);
+    if (!folder) return experiment_complain(e) == EXIT_OK;
     char what[200];
     snprintf(what, sizeof what, x->nrun > 1 ? "%.100s, run %u of %u" : "%.100s", x->name, run + 1,
              x->nrun);
     cli_progress progress = cli_progress_start(what);
     ns_fit_options options = {.observe = watch, .context = &progress};
-    ns_status status = nsi_fit_load(path, e->threads, changes, &fit, &error);
+    nsi_fit_changes all = *changes;
+    ns_status status = fits_read_spec(f, x, &all.spec, &error);
+    if (status == NS_OK) status = nsi_fit_load(e->yaml.file, e->threads, &all, &fit, &error);
     if (status == NS_OK && x->from != NSI_NONE) {
         const fits_entry* from = &f->entries[x->from];
         status = start_from(&from->runs[run_before(from, x, run)].answer, fit, &error);

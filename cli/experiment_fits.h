@@ -5,6 +5,7 @@
 
 #include "experiment.h"
 #include "fit/result.h"
+#include "fit/spec.h"
 #include "report/figure_data.h"
 #include <neuralsim/table.h>
 
@@ -17,12 +18,14 @@ typedef struct fits_run {
 } fits_run;
 
 typedef struct fits_entry {
-    const char *name, *file, *label;
-    const char* full_label; // with the largest number of trajectories, where there are several
-    uint32_t of;            // its case
-    uint32_t from;          // entry whose result it starts from; NSI_NONE: none
-    uint32_t seeds;         // runs for each number of trajectories
-    const uint32_t* counts; // (ncount) training trajectories; 0: as the file says
+    const char *name, *label;
+    const nsi_yaml_node* node;   // its mapping in study.yaml
+    const char* full_label;      // with the largest number of trajectories, where there are several
+    uint32_t of;                 // its case
+    uint32_t from;               // entry whose result it starts from; NSI_NONE: none
+    uint32_t seeds;              // runs for each number of trajectories
+    nsi_count_list trajectories; // of the file
+    const uint32_t* counts;      // (ncount) training trajectories; 0: as the fit says
     uint32_t ncount;
     uint32_t
         folds; // runs that each leave out a part of what is trained on, after the first; 0: none
@@ -44,8 +47,9 @@ typedef struct fits_case {
     const char *name, *title; // "": the only one
     const char* data;         // folder that it needs, or NULL
     const char* before_label;
-    uint32_t before, main; // entries
-    bool missing;          // its data is not there
+    const nsi_yaml_node* before_node; // names the entry, or NULL
+    uint32_t before, main;            // entries
+    bool missing;                     // its data is not there
 } fits_case;
 
 // Errors that others reach.
@@ -53,9 +57,8 @@ typedef struct fits_reference {
     const char* name;
     int role;
     uint32_t of;                              // its case
-    const double *horizons, *pooled, *median; // NULL: not known
-    uint32_t nhorizon;
-    const nsi_yaml_node* measures; // by name, or NULL
+    nsi_number_list horizons, pooled, median; // empty: not known
+    const nsi_yaml_node* measures;            // by name, or NULL
 } fits_reference;
 
 typedef struct fits {
@@ -75,8 +78,15 @@ typedef struct fits {
     nsi_figures charts;
 } fits;
 
+// Tables of keys.
+extern const nsi_schema study_fits_schema, study_group_schema, study_baseline_schema,
+    study_fit_schema, study_reference_schema, study_simulate_schema, study_figure_schema;
+
 // Number of the entry that a node names, or NSI_NONE, which is a fault.
 uint32_t fits_find(fits* f, const nsi_yaml_node* node);
+
+// The fit of an entry, with what it extends.
+ns_status fits_read_spec(fits* f, const fits_entry* x, nsi_fit_spec** out, ns_error* error);
 
 // Runs of the largest number of trajectories, one for each seed; the first stands for all in pictures.
 const fits_run* fits_runs(const fits_entry* x);
@@ -120,12 +130,10 @@ typedef struct fits_figure {
     const char* title;
     const fits_entry* fits[FITS_MOST_SHOWN]; // that are run
     uint32_t nfit;
-    const char* channels[FITS_MOST_CHANNELS];
-    uint32_t nchannel;
+    nsi_text_list channels;
     const char* against; // a channel, or NULL: time
     const char* before;  // what the start of the first fit is called; NULL: it is not shown
-    double recordings[FITS_MOST_RECORDINGS];
-    uint32_t nrecording;
+    nsi_number_list recordings;
     ns_line_mark mark;   // label NULL: none
     const char* measure; // of bars
     const char* model;   // of outlines: a file beside the experiment's

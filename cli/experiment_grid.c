@@ -19,7 +19,8 @@
 #endif
 
 typedef struct method {
-    const char *name, *file, *label;
+    const char *name, *label;
+    const nsi_yaml_node* node; // its mapping in study.yaml
 } method;
 
 // What came of a cell.
@@ -33,7 +34,9 @@ typedef struct result {
 typedef struct grid {
     experiment* e;
     const char* model;
-    const nsi_yaml_node* files; // others that fits need
+    nsi_text_list files; // others that fits need
+    const char *headline, *compare;
+    uint32_t quick_cells, quick_poses; // 0: all
     uint32_t steps;
     double timestep;
     int integrator;
@@ -78,43 +81,111 @@ static double distance(const grid* g, const double x[2]) {
 
 // ---- reading -----------------------------------------------------------------------------------
 
-static void read_truth(grid* g, const nsi_yaml_node* root) {
-    experiment* e = g->e;
-    const nsi_yaml_node* truth = nsi_yaml_find(root, "truth");
-    if (!truth || truth->type != NSI_YAML_MAP || truth->count != 2) {
-        experiment_fault(e, truth, "`truth` needs two parameters and their values");
-        return;
+static ns_status read_grid_truth(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    grid* g = out;
+    if (map->type != NSI_YAML_MAP || map->count != 2) {
+        return nsi_yaml_fail(r->yaml, map, r->error,
+                             "`truth` needs two parameters and their values");
     }
-    const nsi_yaml_node* n = e->status == NS_OK ? truth->first : NULL;
-    for (int k = 0; n; n = n->next, k++) {
+    ns_status status = NS_OK;
+    int k = 0;
+    for (const nsi_yaml_node* n = map->first; n && status == NS_OK; n = n->next, k++) {
         g->names[k] = n->key;
-        experiment_number(e, truth, n->key, -1e300, 1e300, &g->truth[k]);
+        status = nsi_yaml_number(r->yaml, n, -1e300, 1e300, &g->truth[k], r->error);
     }
+    return status;
 }
+
+static ns_status check_method(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    (void)r;
+    method* m = out;
+    if (!m->label) m->label = m->name;
+    m->node = map;
+    return NS_OK;
+}
+
+static const nsi_schema_key method_keys[] = {
+    {"name", NSI_KEY_TEXT, offsetof(method, name), .required = true, .help = "of its files"},
+    {"extends", NSI_KEY_OTHER, .values = "file, or name of a method before it",
+     .help = "what the fit is but for its own keys; it reads `truth.csv`"},
+    {"label", NSI_KEY_TEXT, offsetof(method, label), .fallback = "(the name)", .help = "in tables"},
+};
+const nsi_schema study_method_schema = {.what = "a method",
+                                        .keys = method_keys,
+                                        .count = sizeof method_keys / sizeof *method_keys,
+                                        .check = check_method,
+                                        .also = &nsi_fit_schema};
+
+static const nsi_schema_key grid_simulate_keys[] = {
+    {"steps", NSI_KEY_COUNT, offsetof(grid, steps), 1, 1000000, .fallback = "500", .help = ""},
+    {"timestep", NSI_KEY_NUMBER, offsetof(grid, timestep), DBL_MIN, 10.0, .fallback = "0.01",
+     .help = "s"},
+    {"integrator", NSI_KEY_CHOICE, offsetof(grid, integrator), .choices = &ns_integrators,
+     .fallback = "(the model's)", .help = ""},
+};
+const nsi_schema study_grid_simulate_schema = NSI_SCHEMA("simulate", grid_simulate_keys, NULL);
+
+static ns_status check_cells(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    const grid* g = out;
+    if (g->from < g->to) return NS_OK;
+    return nsi_yaml_fail(r->yaml, map, r->error, "`grid` needs a `from` below its `to`");
+}
+
+static const nsi_schema_key cells_keys[] = {
+    {"from", NSI_KEY_NUMBER, offsetof(grid, from), .help = "smallest initial value of both"},
+    {"to", NSI_KEY_NUMBER, offsetof(grid, to), .help = "largest"},
+    {"cells", NSI_KEY_COUNT, offsetof(grid, cells), 2, 100, .fallback = "11", .help = "in a row"},
+};
+const nsi_schema study_cells_schema = NSI_SCHEMA("grid", cells_keys, check_cells);
+
+static const nsi_schema_key grid_smoke_keys[] = {
+    {"cells", NSI_KEY_COUNT, offsetof(grid, quick_cells), 2, 100, .fallback = "(all)",
+     .help = "in a row, for `--quick`"},
+    {"poses", NSI_KEY_COUNT, offsetof(grid, quick_poses), 1, 100, .fallback = "(all)",
+     .help = "for `--quick`"},
+};
+const nsi_schema study_grid_smoke_schema = NSI_SCHEMA("smoke", grid_smoke_keys, NULL);
+
+static const nsi_schema_key grid_keys[] = {
+    {"model", NSI_KEY_PATH, offsetof(grid, model), .required = true,
+     .help = "the truth, a URDF or MJCF file"},
+    {"files", NSI_KEY_TEXTS, offsetof(grid, files), .values = "list of files",
+     .help = "what fits need besides the model, such as a map"},
+    {"simulate", NSI_KEY_TABLE, 0, .table = &study_grid_simulate_schema,
+     .help = "`{steps, timestep, integrator}` of the truth"},
+    {"poses", NSI_KEY_OTHER, .values = "list of lists", .help = "coordinates, at rest"},
+    {"truth", NSI_KEY_OTHER, .read = read_grid_truth, .required = true,
+     .values = "`{NAME: value, NAME: value}`", .help = "of both parameters"},
+    {"tolerance", NSI_KEY_NUMBER, offsetof(grid, tolerance), DBL_MIN, 1e300, .fallback = "1e-3",
+     .help = "how near counts as found"},
+    {"grid", NSI_KEY_TABLE, 0, .table = &study_cells_schema, .required = true,
+     .help = "`{from, to, cells}`: initial values of both"},
+    {"methods", NSI_KEY_OTHER, .values = "list", .help = "fits, run from every cell"},
+    {"headline", NSI_KEY_TEXT, offsetof(grid, headline), .required = true, .values = "name",
+     .help = "the method that is called `global` in metrics"},
+    {"compare", NSI_KEY_TEXT, offsetof(grid, compare), .required = true, .values = "name",
+     .help = "drawn beside it"},
+    {"smoke", NSI_KEY_TABLE, 0, .table = &study_grid_smoke_schema,
+     .help = "`{cells, poses}`: how many for `--quick`"},
+};
+const nsi_schema study_grid_schema = {.what = "a study on a grid",
+                                      .keys = grid_keys,
+                                      .count = sizeof grid_keys / sizeof *grid_keys,
+                                      .also = &study_schema};
 
 static void read_methods(grid* g, const nsi_yaml_node* root) {
     experiment* e = g->e;
-    uint32_t count;
-    const char *main = NULL, *local = NULL;
-    const nsi_yaml_node* n = experiment_list(e, root, "methods", true, &count);
-    g->methods = experiment_zeros(e, (count + 1) * sizeof *g->methods);
-    experiment_text(e, root, "main", true, &main);
-    experiment_text(e, root, "compare", true, &local);
+    const nsi_yaml_node* list = nsi_yaml_find(root, "methods");
+    if (!list || list->count == 0) experiment_fault(e, list ? list : root, "`methods` is missing");
+    experiment_read_list(e, &study_method_schema, list, g, sizeof *g->methods, &g->methods,
+                         &g->nmethod);
     g->main = g->local = NSI_NONE;
-    for (; n && e->status == NS_OK; n = n->next) {
-        method* m = &g->methods[g->nmethod];
-        experiment_check_map(e, n, "a method", "name file label");
-        experiment_text(e, n, "name", true, &m->name);
-        experiment_text(e, n, "file", true, &m->file);
-        experiment_text(e, n, "label", false, &m->label);
-        if (e->status != NS_OK) return;
-        if (!m->label) m->label = m->name;
-        if (strcmp(m->name, main) == 0) g->main = g->nmethod;
-        if (strcmp(m->name, local) == 0) g->local = g->nmethod;
-        g->nmethod++;
+    for (uint32_t k = 0; k < g->nmethod && e->status == NS_OK; k++) {
+        if (strcmp(g->methods[k].name, g->headline) == 0) g->main = k;
+        if (strcmp(g->methods[k].name, g->compare) == 0) g->local = k;
     }
     if (g->main == NSI_NONE || g->local == NSI_NONE) {
-        experiment_fault(e, root, "`main` and `compare` must be names of methods");
+        experiment_fault(e, root, "`headline` and `compare` must be names of methods");
     }
 }
 
@@ -137,44 +208,52 @@ static void read_poses(grid* g, const nsi_yaml_node* root, uint32_t most) {
 static void read_grid(grid* g) {
     experiment* e = g->e;
     const nsi_yaml_node* root = e->yaml.root;
-    experiment_check_map(e, root, "an experiment on a grid",
-                         EXPERIMENT_KEYS "model files simulate poses truth tolerance grid methods"
-                                         " main compare quick");
-    if (e->status != NS_OK) return;
-    const nsi_yaml_node *simulate = nsi_yaml_find(root, "simulate"),
-                        *range = nsi_yaml_find(root, "grid"), *quick = nsi_yaml_find(root, "quick");
-    experiment_text(e, root, "model", true, &g->model);
-    uint32_t nfile;
-    g->files = experiment_list(e, root, "files", false, &nfile);
-    const char* file;
-    for (const nsi_yaml_node* n = g->files; n && e->status == NS_OK; n = n->next) {
-        e->status = nsi_yaml_text(&e->yaml, n, &file, &e->error);
-    }
-    experiment_check_map(e, simulate, "simulate", "steps timestep integrator");
-    experiment_check_map(e, range, "grid", "from to cells");
-    experiment_check_map(e, quick, "quick", "cells poses");
-    g->steps = 500, g->timestep = 0.01, g->cells = 11, g->tolerance = 1e-3, g->integrator = -1;
-    experiment_count(e, simulate, "steps", 1, 1000000, &g->steps);
-    experiment_number(e, simulate, "timestep", DBL_MIN, 10.0, &g->timestep);
-    if (e->status == NS_OK && simulate) {
-        e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(simulate, "integrator"),
-                                    &ns_integrators, &g->integrator, &e->error);
-    }
-    experiment_number(e, root, "tolerance", DBL_MIN, 1e300, &g->tolerance);
-    experiment_number(e, range, "from", -1e300, 1e300, &g->from);
-    experiment_number(e, range, "to", -1e300, 1e300, &g->to);
-    if (!(g->from < g->to)) experiment_fault(e, range, "`grid` needs a `from` below its `to`");
-    experiment_count(e, range, "cells", 2, 100, &g->cells);
-    uint32_t most = 100;
-    if (e->quick) {
-        experiment_count(e, quick, "cells", 2, 100, &g->cells);
-        experiment_count(e, quick, "poses", 1, 100, &most);
-    }
-    read_truth(g, root);
+    nsi_schema_defaults(&study_grid_schema, g);
+    g->integrator = -1;
+    if (!experiment_read(e, &study_grid_schema, root, g, g)) return;
+    uint32_t most = e->quick && g->quick_poses > 0 ? g->quick_poses : 100;
+    if (e->quick && g->quick_cells > 0) g->cells = g->quick_cells;
     read_methods(g, root);
     read_poses(g, root, most);
     g->results = experiment_zeros(e, ((size_t)g->npose * g->nmethod * cell_count(g) + 1) *
                                          sizeof *g->results);
+}
+
+// What `extends` of a method names, if that is a method before it.
+typedef struct method_finder {
+    const grid* g;
+    const method* m;
+} method_finder;
+
+static const nsi_yaml_node* find_method(void* context, const char* name) {
+    const method_finder* finder = context;
+    for (const method* m = finder->g->methods; m < finder->m; m++) {
+        if (strcmp(m->name, name) == 0) return m->node;
+    }
+    return NULL;
+}
+
+// The fit of a method with all that it extends, as <folder>/<name>.yaml.
+static bool write_method(grid* g, const method* m, const char* folder) {
+    char skip[NSI_SCHEMA_WORDS_SIZE], name[200];
+    method_finder finder = {g, m};
+    nsi_yaml tree = {0};
+    ns_error error;
+    ns_text text = {0};
+    nsi_text_builder builder = {.allocator = ns_default_allocator()};
+    ns_status status =
+        nsi_yaml_derive(&g->e->yaml, m->node, nsi_schema_words(&study_method_schema, skip),
+                        find_method, &finder, NULL, &tree, &error);
+    if (status == NS_OK) nsi_yaml_add_node(&builder, tree.root);
+    ns_status written = nsi_text_finish(&builder, &text, status == NS_OK ? &error : NULL);
+    if (status == NS_OK) status = written;
+    if (status != NS_OK) cli_fail("%s", error.message);
+    snprintf(name, sizeof name, "%.150s.yaml", m->name);
+    const char* path = experiment_path(g->e, folder, name);
+    bool done = status == NS_OK && path && cli_write_file(path, text.data, text.size);
+    ns_text_free(&text);
+    nsi_yaml_free(&tree);
+    return done;
 }
 
 // ---- recordings --------------------------------------------------------------------------------
@@ -248,10 +327,10 @@ static bool simulate(grid* g) {
         done = done && write_states(g, system, table, states);
         done = done && experiment_copy(e, g->model, g->folders[k]);
         for (uint32_t m = 0; done && m < g->nmethod; m++) {
-            done = experiment_copy(e, g->methods[m].file, g->folders[k]);
+            done = write_method(g, &g->methods[m], g->folders[k]);
         }
-        for (const nsi_yaml_node* n = g->files; done && n; n = n->next) {
-            done = experiment_copy(e, n->text, g->folders[k]);
+        for (uint32_t i = 0; done && i < g->files.count; i++) {
+            done = experiment_copy(e, g->files.data[i], g->folders[k]);
         }
     }
     free(x0);
@@ -279,7 +358,7 @@ static ns_status take_fit(const grid* g, worker* w, uint32_t pose, uint32_t whic
     w->pose = pose;
     w->which = which;
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s", g->folders[pose], g->methods[which].file);
+    snprintf(path, sizeof path, "%s/%s.yaml", g->folders[pose], g->methods[which].name);
     ns_status status = ns_fit_load(path, 1, &w->fit, error);
     if (status == NS_OK) w->seed = w->fit->plan->seed;
     return status;
@@ -471,8 +550,8 @@ static void print_all(const grid* g) {
     }
     printf("\nseconds of one core; %s rollouts of %u steps with Jacobian per second on one core\n",
            nsi_format(g->rollouts, 3).text, g->steps);
-    for (const nsi_yaml_node* n = e->remarks ? e->remarks->first : NULL; n; n = n->next) {
-        printf("- %s\n", n->text);
+    for (uint32_t k = 0; k < e->notes.count; k++) {
+        printf("- %s\n", e->notes.data[k]);
     }
     printf("\n%s s in all\nmodel   %s/fitted.yaml\npage    %s/report.html\n",
            nsi_format(nsi_clock_wall() - e->began, 3).text, e->output, e->output);

@@ -86,9 +86,9 @@ static bool find_columns(const fits_figure* of, const ns_table* t, const char* p
                          const char* ending, uint32_t columns[3]) {
     for (int k = 0; k < 3; k++) {
         char name[300];
-        snprintf(name, sizeof name, "%s%s", of->channels[k], ending);
+        snprintf(name, sizeof name, "%s%s", of->channels.data[k], ending);
         columns[k] = ns_table_column(t, name);
-        if (columns[k] == NSI_NONE) return fits_fail_column(t, path, of->channels[k]);
+        if (columns[k] == NSI_NONE) return fits_fail_column(t, path, of->channels.data[k]);
     }
     return true;
 }
@@ -98,18 +98,18 @@ static bool add_panels(fits* f, const fits_figure* of, const outline* plate, con
                        const char* const* paths, ns_plane_chart* out) {
     nsi_figures* charts = &f->charts;
     uint32_t width = 2 * (of->nfit + 1);
-    ns_plane_panel* panels = nsi_figures_zeros(charts, of->nrecording, sizeof *panels);
+    ns_plane_panel* panels = nsi_figures_zeros(charts, of->recordings.count, sizeof *panels);
     ns_plane_curve* curves =
-        nsi_figures_zeros(charts, (size_t)of->nrecording * width, sizeof *curves);
+        nsi_figures_zeros(charts, (size_t)of->recordings.count * width, sizeof *curves);
     bool done = panels && curves;
     if (!done) return cli_fail("out of memory"), false;
-    for (uint32_t r = 0; r < of->nrecording && done; r++) {
+    for (uint32_t r = 0; r < of->recordings.count && done; r++) {
         ns_plane_panel* panel = &panels[out->npanel];
         ns_plane_curve* mine = curves + (size_t)r * width;
         uint32_t used = 0, first, end, columns[3];
         for (uint32_t k = 0; k <= of->nfit && done; k++) {
             uint32_t from = k > 0 ? k - 1 : 0; // the first one's table has what was recorded
-            if (!fits_find_recording(&tables[from], of->recordings[r], &first, &end)) continue;
+            if (!fits_find_recording(&tables[from], of->recordings.data[r], &first, &end)) continue;
             done = find_columns(of, &tables[from], paths[from], k > 0 ? "/after" : "", columns) &&
                    add_path(&tables[from], first, end, columns, plate,
                             k > 0 ? of->fits[from]->label : "recorded",
@@ -118,10 +118,10 @@ static bool add_panels(fits* f, const fits_figure* of, const outline* plate, con
         }
         if (used == 0) {
             cli_note("%s has no recording %g: the figure is without it", paths[0],
-                     of->recordings[r]);
+                     of->recordings.data[r]);
             continue;
         }
-        panel->title = nsi_figures_text(charts, "recording %g", of->recordings[r]);
+        panel->title = nsi_figures_text(charts, "recording %g", of->recordings.data[r]);
         if (!panel->title) return cli_fail("out of memory"), false;
         panel->curves = mine;
         panel->ncurve = used;
@@ -267,29 +267,22 @@ bool fits_add_supports(fits* f, const fits_figure* of) {
     ns_plane_panel* panels = nsi_figures_zeros(charts, MOST_VARIANTS, sizeof *panels);
     const char* folder = experiment_path(f->e, f->e->output, of->fits[0]->name);
     const char* path = folder ? experiment_path(f->e, folder, "fitted.yaml") : NULL;
-    const char* plan = experiment_path(f->e, f->e->folder, of->fits[0]->file);
-    if (!panels || !path || !plan) return cli_fail("out of memory"), false;
+    if (!panels || !path) return cli_fail("out of memory"), false;
     ns_plane_chart plane = {.panels = panels, .unit = "m", .most = 0.0};
-    nsi_yaml yaml = {0};
+    nsi_fit_spec* spec = NULL;
     ns_error error;
-    if (nsi_yaml_read(plan, NULL, &yaml, &error) != NS_OK)
+    if (fits_read_spec(f, of->fits[0], &spec, &error) != NS_OK)
         return cli_fail("%s", error.message), false;
-    const nsi_yaml_node* variants = nsi_yaml_find(yaml.root, "variants");
     bool done = true;
-    for (const nsi_yaml_node* n = variants ? variants->first : NULL;
-         n && done && plane.npanel < MOST_VARIANTS; n = n->next) {
+    uint32_t count = spec->variants.count > 0 ? spec->variants.count : 1;
+    for (uint32_t k = 0; k < count && done && plane.npanel < MOST_VARIANTS; k++) {
         ns_hybrid* hybrid = NULL;
-        done = load_model(f, path, nsi_yaml_find(n, "name")->text, &hybrid) &&
+        done = load_model(f, path, spec->variants.count > 0 ? spec->variants.data[k].name : NULL,
+                          &hybrid) &&
                add_support_panel(hybrid, charts, &panels[plane.npanel++], &plane.most);
         ns_hybrid_free(hybrid);
     }
-    if (!variants) {
-        ns_hybrid* hybrid = NULL;
-        done = load_model(f, path, NULL, &hybrid) &&
-               add_support_panel(hybrid, charts, &panels[plane.npanel++], &plane.most);
-        ns_hybrid_free(hybrid);
-    }
-    nsi_yaml_free(&yaml);
+    nsi_fit_spec_free(spec);
     if (!done) return false;
     ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_PLANE, "supports", of->title);
     if (!chart) return cli_fail("out of memory"), false;

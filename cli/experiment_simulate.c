@@ -13,7 +13,7 @@ enum { MOST_TRAJECTORIES = 100000, MOST_STEPS = 1000000, MOST_NUMBERS = 1 << 28 
 typedef struct truth {
     const nsi_yaml_node* node;
     const char *file, *model;
-    uint32_t trajectories, every, seed;
+    uint32_t trajectories, stride, seed;
     double seconds, timestep;
     int integrator, friction;   // friction of ncp: 0 a cone, 1 a pyramid
     double noise;               // share of a column's root mean square about its mean
@@ -32,47 +32,57 @@ typedef struct simulator {
     double *states, *table;        // of one trajectory, of all
 } simulator;
 
-static bool read_truth(fits* f, const nsi_yaml_node* n, truth* out) {
-    experiment* e = f->e;
-    *out = (truth){.node = n, .trajectories = 1, .every = 1, .seed = 1, .integrator = -1};
-    experiment_check_map(e, n, "an entry of simulate",
-                         "file model trajectories seconds timestep integrator every seed start"
-                         " noise friction");
-    experiment_text(e, n, "file", true, &out->file);
-    experiment_text(e, n, "model", true, &out->model);
-    experiment_count(e, n, "trajectories", 1, MOST_TRAJECTORIES, &out->trajectories);
-    experiment_count(e, n, "every", 1, MOST_STEPS, &out->every);
-    experiment_count(e, n, "seed", 0, UINT32_MAX, &out->seed);
-    experiment_number(e, n, "seconds", 1e-6, 1e6, &out->seconds);
-    experiment_number(e, n, "timestep", 1e-9, 10.0, &out->timestep);
-    experiment_number(e, n, "noise", 0.0, 1e6, &out->noise);
-    if (e->status == NS_OK) {
-        e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "integrator"), &ns_integrators,
-                                    &out->integrator, &e->error);
-        if (e->status == NS_OK) {
-            e->status = nsi_yaml_choice(&e->yaml, nsi_yaml_find(n, "friction"), &ns_frictions,
-                                        &out->friction, &e->error);
-        }
-        out->start = nsi_yaml_find(n, "start");
+static ns_status check_simulated(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    truth* t = out;
+    const nsi_yaml_node* file = nsi_yaml_find(map, "file");
+    t->node = map;
+    if (*t->file == '.' || strchr(t->file, '/')) {
+        return nsi_yaml_fail(r->yaml, file, r->error,
+                             "this must be the name of a file, not a path");
     }
-    if (out->start && out->start->type != NSI_YAML_MAP) {
-        experiment_fault(e, out->start,
-                         "expected names of states, each with a number or [low, high]");
-    }
-    if (e->status == NS_OK && out->seconds == 0.0) {
-        experiment_fault(e, n, "`seconds` is missing: how long each motion is");
-    }
-    if (out->file && (*out->file == '.' || strchr(out->file, '/'))) {
-        experiment_fault(e, nsi_yaml_find(n, "file"),
-                         "this must be the name of a file, not a path");
-    }
-    for (const nsi_yaml_node* other = n->parent->first; other != n; other = other->next) {
-        const nsi_yaml_node* file = nsi_yaml_find(other, "file");
-        if (out->file && file && strcmp(file->text, out->file) == 0) {
-            experiment_fault(e, nsi_yaml_find(n, "file"), "another entry before it has this file");
+    for (const nsi_yaml_node* other = map->parent->first; other != map; other = other->next) {
+        if (strcmp(nsi_yaml_find(other, "file")->text, t->file) == 0) {
+            return nsi_yaml_fail(r->yaml, file, r->error, "another entry before it has this file");
         }
     }
-    return e->status == NS_OK;
+    return NS_OK;
+}
+
+static const nsi_schema_key simulate_keys[] = {
+    {"file", NSI_KEY_TEXT, offsetof(truth, file), .required = true, .values = "name",
+     .help = "a table in the folder `data` of the results, where fits find it by `folder: data`"},
+    {"model", NSI_KEY_PATH, offsetof(truth, model), .required = true, .help = "the truth"},
+    {"trajectories", NSI_KEY_COUNT, offsetof(truth, trajectories), 1, MOST_TRAJECTORIES,
+     .fallback = "1",
+     .help = "motions. Each draws its own numbers: more motions do not change the first, but for"
+             " the size of their noise"},
+    {"seconds", NSI_KEY_NUMBER, offsetof(truth, seconds), 1e-6, 1e6, .required = true,
+     .help = "how long each motion is"},
+    {"timestep", NSI_KEY_NUMBER, offsetof(truth, timestep), 1e-9, 10.0, .fallback = "(the model's)",
+     .help = "s"},
+    {"integrator", NSI_KEY_CHOICE, offsetof(truth, integrator), .choices = &ns_integrators,
+     .fallback = "(the model's)", .help = ""},
+    {"friction", NSI_KEY_CHOICE, offsetof(truth, friction), .choices = &ns_frictions,
+     .fallback = "cone", .help = "of `ncp` contacts"},
+    {"stride", NSI_KEY_COUNT, offsetof(truth, stride), 1, MOST_STEPS, .fallback = "1",
+     .help = "rows are each so-many-th step"},
+    {"initial_state", NSI_KEY_MAP, offsetof(truth, start), .values = "`{q_elbow: [-1, 1], qd0: 2}`",
+     .fallback = "(the model's pose, at rest)",
+     .help = "a number or `[low, high]` (uniform) for states by the names that `simulate` takes;"
+             " quaternions are made unit length"},
+    {"noise", NSI_KEY_NUMBER, offsetof(truth, noise), 0.0, 1e6, .fallback = "0",
+     .help = "on every row, as a share of a column's standard deviation over all motions"},
+    {"seed", NSI_KEY_COUNT, offsetof(truth, seed), .fallback = "1",
+     .help = "two entries with the same seed and `initial_state` have the same motions: one to test"
+             " on needs a seed of its own"},
+};
+const nsi_schema study_simulate_schema =
+    NSI_SCHEMA("an entry of simulate", simulate_keys, check_simulated);
+
+static bool read_simulated(fits* f, const nsi_yaml_node* n, truth* out) {
+    *out = (truth){.integrator = -1};
+    nsi_schema_defaults(&study_simulate_schema, out);
+    return experiment_read(f->e, &study_simulate_schema, n, f, out);
 }
 
 bool fits_check_simulate(fits* f) {
@@ -83,7 +93,7 @@ bool fits_check_simulate(fits* f) {
     f->made = experiment_zeros(f->e, ((size_t)count + 1) * sizeof *f->made);
     if (!f->made) return false;
     for (; n; n = n->next) {
-        if (!read_truth(f, n, &t)) return false;
+        if (!read_simulated(f, n, &t)) return false;
         f->made[made++] = t.file;
     }
     return f->e->status == NS_OK;
@@ -132,7 +142,7 @@ static bool make_simulator(simulator* s) {
     const ns_system_sizes* z = &s->io.z;
     double steps = floor(s->of.seconds / z->timestep + 1e-6);
     s->columns = s->io.n.nq + s->io.n.nv;
-    double numbers = (steps / s->of.every + 1.0) * s->of.trajectories * s->columns;
+    double numbers = (steps / s->of.stride + 1.0) * s->of.trajectories * s->columns;
     if (!(steps >= 1.0 && steps <= MOST_STEPS && numbers <= MOST_NUMBERS)) {
         return cli_fail("%s: a motion must have from one to %d steps, and all together at most %d"
                         " numbers",
@@ -140,7 +150,7 @@ static bool make_simulator(simulator* s) {
                false;
     }
     s->steps = (uint32_t)steps;
-    s->rows = s->steps / s->of.every + 1;
+    s->rows = s->steps / s->of.stride + 1;
     s->low = cli_zeros(z->nx);
     s->high = cli_zeros(z->nx);
     s->states = cli_zeros(((size_t)s->steps + 2) * z->nx);
@@ -178,7 +188,7 @@ static bool run_motions(simulator* s) {
         }
         double* rows = s->table + (size_t)k * s->rows * s->columns;
         for (uint32_t r = 0; r < s->rows; r++) {
-            memcpy(rows + (size_t)r * s->columns, s->states + (size_t)r * s->of.every * nx,
+            memcpy(rows + (size_t)r * s->columns, s->states + (size_t)r * s->of.stride * nx,
                    s->columns * sizeof *rows);
         }
     }
@@ -221,7 +231,7 @@ static bool write_table(simulator* s) {
         for (size_t r = 0; r < (size_t)s->of.trajectories * s->rows; r++) {
             size_t motion = r / s->rows;
             line[0] = (double)motion;
-            line[1] = (double)(r % s->rows) * s->of.every * s->io.z.timestep;
+            line[1] = (double)(r % s->rows) * s->of.stride * s->io.z.timestep;
             memcpy(line + 2, s->table + r * s->columns, s->columns * sizeof *line);
             ns_table_writer_put_row(writer, line, (uint32_t)width);
         }
@@ -249,7 +259,7 @@ bool fits_simulate(fits* f) {
     const nsi_yaml_node* n = experiment_list(f->e, f->e->yaml.root, "simulate", false, &count);
     for (; n && done; n = n->next) {
         simulator s = {.f = f};
-        done = read_truth(f, n, &s.of) && make_simulator(&s) && run_motions(&s);
+        done = read_simulated(f, n, &s.of) && make_simulator(&s) && run_motions(&s);
         if (done) add_noise(&s);
         done = done && write_table(&s);
         free_simulator(&s);

@@ -209,10 +209,10 @@ static cell_text show_cell(const row* r, nsi_role role, double seconds) {
         pooled = spread(r->entry, last, r->after, role, (quantity){POOLED, seconds, NULL}).median;
         median = spread(r->entry, last, r->after, role, (quantity){MEDIAN, seconds, NULL}).median;
     }
-    for (uint32_t k = 0; other && k < other->nhorizon; k++) {
-        if (fabs(other->horizons[k] - seconds) >= 1e-9) continue;
-        if (other->pooled) pooled = other->pooled[k];
-        if (other->median) median = other->median[k];
+    for (uint32_t k = 0; other && k < other->horizons.count; k++) {
+        if (fabs(other->horizons.data[k] - seconds) >= 1e-9) continue;
+        if (other->pooled.count > 0) pooled = other->pooled.data[k];
+        if (other->median.count > 0) median = other->median.data[k];
     }
     cell_text out = {"-"};
     if (isnan(median) && isnan(pooled)) return out;
@@ -396,9 +396,7 @@ static void print_all(fits* f, row* rows) {
         print_findings(f, c);
     }
     printf("\n");
-    for (const nsi_yaml_node* n = e->remarks ? e->remarks->first : NULL; n; n = n->next) {
-        printf("- %s\n", n->text);
-    }
+    for (uint32_t k = 0; k < e->notes.count; k++) printf("- %s\n", e->notes.data[k]);
     printf("\n%s s in all\nmodel   %s/fitted.yaml (%s)\npage    %s/report.html\n",
            nsi_format(nsi_clock_wall() - e->began, 3).text, e->output, f->entries[f->main].name,
            e->output);

@@ -33,7 +33,7 @@ typedef struct ns_fit ns_fit;
 NS_API ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error* error);
 NS_API void ns_fit_free(ns_fit* fit); ///< NULL is allowed
 
-/// Let the next run start elsewhere: as if the file had another `start` for this parameter, around
+/// Let the next run start elsewhere: as if the file had another `initial` for this parameter, around
 /// which its prior, if it has one, is then centred. Its bounds and its size stay.
 /// @param name   of one parameter, as ns_fit_estimate() knows it
 /// @param value  within its bounds

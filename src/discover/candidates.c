@@ -74,7 +74,7 @@ static bool is_in(const char* const* list, uint32_t count, const char* name) {
     return false;
 }
 
-static bool fits(const nsi_globs* globs, const char* name) {
+static bool fits(const nsi_text_list* globs, const char* name) {
     for (uint32_t k = 0; k < globs->count; k++) {
         if (ns_glob_match(globs->data[k], name)) return true;
     }
@@ -528,7 +528,7 @@ static const char* const usual[] = {"link/*/mass", "link/*/com/?", "link/*/inert
                                     "actuator/*/gear", "actuator/*/k?"};
 
 static bool is_asked(const builder* b, const char* name) {
-    const nsi_globs* globs = &b->fit->plan->discover_parameters;
+    const nsi_text_list* globs = &b->fit->plan->discover_parameters;
     if (globs->count > 0) return fits(globs, name);
     for (size_t k = 0; k < sizeof usual / sizeof *usual; k++) {
         if (ns_glob_match(usual[k], name)) return true;

@@ -15,7 +15,7 @@ static ns_status fail_at(const ns_fit* f, const nsi_yaml_node* node, ns_status s
                          const char* what, ns_error* error) {
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
     if (!node) node = f->plan->yaml.root;
-    return nsi_fail(error, status, "%.200s:%u:%u: %s", f->plan->path, node->line, node->column,
+    return nsi_fail(error, status, "%.200s:%u:%u: %s", node->source->file, node->line, node->column,
                     what);
 }
 
@@ -26,7 +26,10 @@ static const nsi_yaml_node* entry(const ns_fit* f, const char* key) {
 // The path of a file that the plan names at `node`; it must be there.
 static ns_status find_file(ns_fit* f, const nsi_yaml_node* node, const char** path,
                            ns_error* error) {
-    *path = nsi_fit_spec_path(f->plan, node->text);
+    nsi_schema_reader r = {.yaml = &f->plan->yaml, .arena = &f->plan->yaml.arena, .error = error};
+    ns_status status = nsi_schema_path(&r, node, path);
+    if (status != NS_OK) return status;
+    *path = nsi_fit_spec_path(f->plan, *path);
     if (!*path) return nsi_fail_nomem(error);
     if (nsi_file_exists(*path)) return NS_OK;
     char what[600];
@@ -379,9 +382,9 @@ static ns_status check_work(ns_fit* f, ns_error* error) {
     const nsi_yaml_node *list = entry(f, "stages"), *node = list ? list->first : NULL;
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < f->plan->stages.count && status == NS_OK; k++) {
-        const nsi_yaml_node *fit = entry(f, "fit"), *at = node  ? node
-                                                          : fit ? fit
-                                                                : entry(f, "data");
+        const nsi_yaml_node *fit = entry(f, "train"), *at = node  ? node
+                                                            : fit ? fit
+                                                                  : entry(f, "data");
         status = check_stage(f, &f->plan->stages.data[k], at, error);
         if (node) node = node->next;
     }
@@ -460,30 +463,17 @@ static ns_status load_errors(ns_fit* f, ns_error* error) {
     return status;
 }
 
-#define AVERAGE_MAP(X)                                                                             \
-    X(AVERAGE_RMS, "rms", "root of the mean square")                                               \
-    X(AVERAGE_MEAN, "mean", "")
-enum { AVERAGE_MAP(NS_CHOICE_VALUE) };
-static const ns_choice average_rows[] = {AVERAGE_MAP(NS_CHOICE_ROW)};
-static const ns_choices averages = NS_CHOICES("average", average_rows);
-
 // One measure: {distance: [...]} or {rotation: [w, x, y, z]}, `average` and `unit`.
 static ns_status load_measure(ns_fit* f, const nsi_yaml_node* map, ns_error* error) {
     const nsi_yaml* yaml = &f->plan->yaml;
     nsi_measure* m = &f->measures[f->nmeasure++];
     *m = (nsi_measure){.name = map->key, .unit = "", .formulas = f->measured + f->nmeasured};
-    ns_status status =
-        nsi_yaml_check_map(yaml, map, "a measure", "distance rotation average unit", error);
+    nsi_fit_measure says = {.unit = ""};
+    nsi_schema_reader r = {.yaml = yaml, .arena = &f->plan->yaml.arena, .error = error};
+    ns_status status = nsi_schema_read(&r, &nsi_fit_measure_schema, map, &says);
     const nsi_yaml_node *distance = nsi_yaml_find(map, "distance"),
                         *rotation = nsi_yaml_find(map, "rotation"),
                         *list = rotation ? rotation : distance;
-    int average = AVERAGE_RMS;
-    if (status == NS_OK) {
-        status = nsi_yaml_choice(yaml, nsi_yaml_find(map, "average"), &averages, &average, error);
-    }
-    if (status == NS_OK && nsi_yaml_find(map, "unit")) {
-        status = nsi_yaml_text(yaml, nsi_yaml_find(map, "unit"), &m->unit, error);
-    }
     if (status != NS_OK) return status;
     bool right = (distance == NULL) != (rotation == NULL) && list->type == NSI_YAML_LIST &&
                  list->count > 0 && (!rotation || list->count == 4);
@@ -493,7 +483,8 @@ static ns_status load_measure(ns_fit* f, const nsi_yaml_node* map, ns_error* err
                              " of a quaternion");
     }
     m->rotation = rotation != NULL;
-    m->mean = average == AVERAGE_MEAN;
+    m->mean = says.average == NSI_AVERAGE_MEAN;
+    m->unit = says.unit;
     for (const nsi_yaml_node* n = list->first; n && status == NS_OK; n = n->next) {
         m->nformula++;
         status = load_formula(f, n, &f->measured[f->nmeasured++], error);
@@ -583,7 +574,7 @@ static ns_status start(ns_fit* f, ns_error* error) {
     if (f->nz + f->nw == 0 && !only_scores(f)) {
         return fail_at(f, NULL, NS_ERR_PARSE,
                        "there is nothing to fit; give `parameters` or a blueprint, or"
-                       " `fit: {iterations: 0}` to score the model as it is",
+                       " `train: {iterations: 0}` to score the model as it is",
                        error);
     }
     size_t nz = f->nz, nw = f->nw;
@@ -606,11 +597,15 @@ ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes
     *out = NULL;
     ns_allocator memory = ns_default_allocator();
     ns_fit* f = nsi_alloc_zeroed(&memory, sizeof *f);
-    if (!f) return nsi_fail_nomem(error);
+    if (!f) {
+        nsi_fit_spec_free(changes->spec);
+        return nsi_fail_nomem(error);
+    }
     f->allocator = memory;
     f->threads = threads;
     nsi_result_init(&memory, &f->answer);
-    ns_status status = nsi_fit_spec_read(path, &memory, &f->plan, error);
+    f->plan = changes->spec;
+    ns_status status = f->plan ? NS_OK : nsi_fit_spec_read(path, &memory, &f->plan, error);
     if (status == NS_OK) status = change_plan(f, changes, error);
     if (status == NS_OK) status = load_models(f, error);
     if (status == NS_OK) status = change_weights(f, changes, error);

@@ -32,7 +32,7 @@ static void describe_stage(const nsi_stage* stage, char* text, size_t size) {
                            ? ""
                        : nsi_optimises_parameters(stage->windows.optimise) ? ", parameters"
                                                                            : ", weights";
-    const char* teacher = stage->teacher ? "teacher, " : "";
+    const char* teacher = stage->teacher_forcing ? "teacher, " : "";
     if (stage->windows.length == 0) {
         snprintf(text, size, "%swhole recordings, %s%s", teacher, title, what);
     } else {
@@ -405,12 +405,15 @@ static void hash(nsi_run* r, const void* bytes, size_t size) {
 static ns_status hash_experiment(nsi_run* r) {
     ns_fit* f = r->f;
     const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
-    nsi_bytes bytes = {0};
-    ns_status status =
-        nsi_file_read(f->plan->path, NSI_YAML_MAX_SIZE, &f->allocator, &bytes, r->error);
+    nsi_text_builder text = {.allocator = f->allocator};
+    ns_text spec = {0};
+    nsi_yaml_add_node(&text, f->plan->yaml.root); // with all that it extends
+    ns_status status = nsi_text_finish(&text, &spec, r->error);
+    if (status != NS_OK) return status;
     uint32_t sizes[] = {f->nz, f->nw, f->problem->sizes.nx, f->problem->nchannel};
     r->fingerprint = NSI_HASH_START;
-    hash(r, bytes.data, bytes.count);
+    hash(r, spec.data, spec.size);
+    ns_text_free(&spec);
     hash(r, sizes, sizeof sizes);
     hash(r, f->z0, ((size_t)f->nz + f->nw) * sizeof(double));
     for (uint32_t m = 0; m < f->nvariant; m++) {
@@ -430,8 +433,7 @@ static ns_status hash_experiment(nsi_run* r) {
         hash(r, recording->values, one * f->problem->nchannel);
         hash(r, recording->controls, one * f->problem->ncontrol);
     }
-    nsi_array_free(&f->allocator, &bytes);
-    return status;
+    return NS_OK;
 }
 
 static ns_status take_up(nsi_run* r) {

@@ -65,6 +65,7 @@ typedef struct nsi_fit_changes {
     uint32_t folds, fold; // test on the fold-th part of what is trained on, without it; 0 folds: no
     uint32_t iterations;  // of each stage, at most; 0: as it says
     const char* weights;  // a file to start from; NULL: that of the plan, if it has one
+    nsi_fit_spec* spec;   // in place of the file at the path, taken over; NULL: that file
 } nsi_fit_changes;
 
 // @param changes  NULL: none
@@ -99,7 +100,7 @@ ns_status nsi_fit_write_model(const ns_fit* fit, const char* folder, const char*
 
 // What a stage fits: the problem, or the one with a teacher.
 static inline const nsi_problem* nsi_fit_problem(const ns_fit* fit, const nsi_stage* stage) {
-    return stage->teacher ? fit->teacher : fit->problem;
+    return stage->teacher_forcing ? fit->teacher : fit->problem;
 }
 
 // Learned systems (learned.c): names of controls and scales from the training data, into the plan; and,

@@ -174,7 +174,7 @@ ns_status nsi_fit_make_teacher(ns_fit* f, ns_error* error) {
     const nsi_learned* learned = f->plan->learned;
     bool needed = false;
     for (uint32_t k = 0; k < f->plan->stages.count; k++) {
-        needed |= f->plan->stages.data[k].teacher;
+        needed |= f->plan->stages.data[k].teacher_forcing;
     }
     if (!needed) return NS_OK;
     ns_learned_input* inputs =

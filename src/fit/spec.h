@@ -1,10 +1,11 @@
-// An experiment file: what is fitted to which data, and how (docs/fit.md).
+// A fit file: what is fitted to which data, and how (docs/fit.md).
 
 #ifndef NSI_FIT_SPEC_H
 #define NSI_FIT_SPEC_H
 
 #include "fit/result.h"
 #include "io/learned_file.h"
+#include "io/schema.h"
 #include "sysid/objective.h"
 
 // A file of recordings, or a part of it.
@@ -13,6 +14,7 @@ typedef struct nsi_fit_spec_file {
     ns_data_part part;
     uint32_t first, last; // of a glob: these of the files that fit, in the order of their names
     bool found;           // the path is where it is
+    const char* base;     // folder of the file that names it, from that of the fit
     const nsi_yaml_node* node; // for messages
 } nsi_fit_spec_file;
 
@@ -27,16 +29,16 @@ typedef struct nsi_fit_spec_variant {
 // One local optimisation.
 typedef struct nsi_stage {
     ns_window_options windows;
-    bool teacher; // the network sees recorded states instead of its own
+    bool teacher_forcing; // the network sees recorded states instead of its own
     const ns_solver* solver;
     uint32_t iterations;
     double tolerance;
-    double rate;      // of stochastic solvers
-    double rate_end;  // at the end of the stage; negative: rate / 100
-    uint32_t batch;   // windows per step of them; 0: all
-    double clip;      // longest gradient of them; 0: any
-    double l1, group; // sparse-group lasso on first layers
-    bool adaptive;    // over the sizes that groups have at the beginning
+    double learning_rate;     // of stochastic solvers
+    double learning_rate_end; // at the end of the stage; negative: learning_rate / 100
+    uint32_t batch;           // windows per step of them; 0: all
+    double clip_norm;         // of the gradient; 0: any
+    double l1, group;         // sparse-group lasso on first layers
+    bool adaptive;            // over the sizes that groups have at the beginning
 } nsi_stage;
 
 typedef struct nsi_search {
@@ -45,7 +47,16 @@ typedef struct nsi_search {
     double sigma, target, seconds;
 } nsi_search;
 
-typedef NSI_ARRAY(const char*) nsi_globs;
+#define NSI_AVERAGE_MAP(X)                                                                         \
+    X(NSI_AVERAGE_RMS, "rms", "root of the mean square")                                           \
+    X(NSI_AVERAGE_MEAN, "mean", "")
+typedef enum nsi_average { NSI_AVERAGE_MAP(NS_CHOICE_VALUE) } nsi_average;
+
+// What a measure says besides its formulas.
+typedef struct nsi_fit_measure {
+    int average; // an nsi_average
+    const char* unit;
+} nsi_fit_measure;
 
 typedef struct nsi_fit_spec {
     const char* path;
@@ -61,6 +72,7 @@ typedef struct nsi_fit_spec {
     double timestep;         // 0: the longest that divides the period and is not above the model's
 
     const char* data_folder;      // or NULL
+    const char* data_base;        // folder of the file that names it, from that of the fit
     const char* data_root;        // where files of these names are looked for first, up to a NULL;
     const char* const* data_made; // a root of NULL: there are none
     const char* map;              // or NULL: by names of columns
@@ -76,14 +88,14 @@ typedef struct nsi_fit_spec {
     uint32_t history, origins;
     double after;               // share of a recording before its origin; 0: none
     const nsi_yaml_node* adapt; // variables that adapt to it, and how far; NULL: none
-    NSI_ARRAY(double) horizons; // s
+    nsi_number_list horizons;   // s
     const nsi_yaml_node*
         errors; // names and formulas of channels whose errors count; NULL: positions
     const nsi_yaml_node* measures; // by name, each with the formulas of its distance; NULL: none
     uint64_t seed;
 
     // What `neuralsim discover` may look at: globs of parameters and of quantities; none: its own choice.
-    nsi_globs discover_parameters, discover_outputs;
+    nsi_text_list discover_parameters, discover_outputs;
     ns_allocator allocator;
 } nsi_fit_spec;
 
@@ -92,7 +104,17 @@ ns_status nsi_fit_spec_read(const char* path, const ns_allocator* allocator, nsi
                             ns_error* error);
 ns_status nsi_fit_spec_parse(const char* text, size_t size, const char* path,
                              const ns_allocator* allocator, nsi_fit_spec** out, ns_error* error);
+// A fit that stands in a file of studies: `entry` is a mapping of a fit, and of other keys, `skip` (nsi_yaml_derive).
+// @param title  for a fit whose own mapping has none; may be NULL
+ns_status nsi_fit_spec_derive(const nsi_yaml* yaml, const nsi_yaml_node* entry, const char* skip,
+                              const char* title, nsi_yaml_finder* before, void* context,
+                              const ns_allocator* allocator, nsi_fit_spec** out, ns_error* error);
 void nsi_fit_spec_free(nsi_fit_spec* plan); // NULL is allowed
+
+// Tables of keys: of the file, and of its parts.
+extern const nsi_schema nsi_fit_schema, nsi_fit_data_schema, nsi_fit_file_schema,
+    nsi_fit_parameter_schema, nsi_fit_train_schema, nsi_fit_search_schema, nsi_fit_predict_schema,
+    nsi_fit_measure_schema, nsi_fit_variant_schema, nsi_fit_discover_schema;
 
 // ---- spec_files.c --------------------------------------------------------------------------------
 

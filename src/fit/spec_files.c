@@ -25,6 +25,12 @@ const char* nsi_fit_spec_path(nsi_fit_spec* p, const char* name) {
     return *name == '/' ? name : join(p, p->folder, "", name);
 }
 
+// The folder that data is beside: that of the file which names it.
+static const char* own_folder(nsi_fit_spec* p, const nsi_fit_spec_file* file) {
+    const char* base = p->data_folder ? p->data_base : file->base;
+    return *base == '/' ? base : *base ? join(p, p->folder, "", base) : p->folder;
+}
+
 static bool is_made(const nsi_fit_spec* p, const char* name) {
     for (uint32_t k = 0; p->data_root && p->data_made[k]; k++) {
         if (strcmp(p->data_made[k], name) == 0) return true;
@@ -43,7 +49,9 @@ ns_status nsi_fit_spec_data_path(nsi_fit_spec* p, const nsi_fit_spec_file* file,
     // Recordings that were made come before those of the same name that were not.
     const char* roots[1 + NSI_DATA_FOLDERS] = {p->data_root};
     uint32_t count = is_made(p, file->path) ? 1 : 0;
-    count += nsi_data_folders(p->folder, roots + count);
+    const char* own = own_folder(p, file);
+    if (!own) return nsi_fail_nomem(error);
+    count += nsi_data_folders(own, roots + count);
     for (uint32_t k = 0; k < count; k++) {
         *out = join(p, *below == '/' ? "" : roots[k], below, file->path);
         if (!*out) return nsi_fail_nomem(error);
@@ -55,14 +63,15 @@ ns_status nsi_fit_spec_data_path(nsi_fit_spec* p, const nsi_fit_spec_file* file,
     const char* named = getenv("NEURALSIM_DATA");
     if (!named || !*named) named = "$NEURALSIM_DATA (not set)";
     if (!*below) {
-        return nsi_fail(error, NS_ERR_IO,
-                        "%.200s:%u:%u: there is no %.150s beside this file, nor in %s", p->path,
-                        file->node->line, file->node->column, file->path, named);
+        return nsi_fail(
+            error, NS_ERR_IO, "%.200s:%u:%u: there is no %.150s beside this file, nor in %s",
+            file->node->source->file, file->node->line, file->node->column, file->path, named);
     }
     return nsi_fail(error, NS_ERR_IO,
                     "%.200s:%u:%u: there is no %.150s, nor %s/... beside this file or below %s;"
                     " set NEURALSIM_DATA to the folder that holds the data",
-                    p->path, file->node->line, file->node->column, first, below, named);
+                    file->node->source->file, file->node->line, file->node->column, first, below,
+                    named);
 }
 
 // ---- globs -------------------------------------------------------------------------------------
@@ -98,7 +107,9 @@ static ns_status find_files(nsi_fit_spec* p, const nsi_fit_spec_file* entry, pat
                             ns_error* error) {
     const char* below = p->data_folder ? p->data_folder : "";
     const char* roots[NSI_DATA_FOLDERS];
-    uint32_t count = nsi_data_folders(p->folder, roots);
+    const char* own = own_folder(p, entry);
+    if (!own) return nsi_fail_nomem(error);
+    uint32_t count = nsi_data_folders(own, roots);
     const char* slash = strrchr(entry->path, '/');
     const char* glob = slash ? slash + 1 : entry->path;
     const char* part = nsi_arena_string(&p->yaml.arena, entry->path, (size_t)(glob - entry->path));
@@ -130,7 +141,7 @@ static ns_status expand(nsi_fit_spec* p, const nsi_fit_spec_file* entry, nsi_fit
                                entry->path);
     } else if (status == NS_OK && (entry->first >= found.count || last >= found.count)) {
         status = nsi_yaml_fail(&p->yaml, entry->node, error,
-                               "only %u files fit %.150s: `take` counts them from 0", found.count,
+                               "only %u files fit %.150s: `select` counts them from 0", found.count,
                                entry->path);
     }
     for (uint32_t k = entry->first; status == NS_OK && k <= last; k++) {
@@ -160,7 +171,7 @@ ns_status nsi_fit_spec_expand(nsi_fit_spec* p, ns_error* error) {
                 status = expand(p, file, &all, error);
             } else if (file->first > 0 || file->last != UINT32_MAX) {
                 status = nsi_yaml_fail(&p->yaml, file->node, error,
-                                       "`take` is for globs, and %.150s is none", file->path);
+                                       "`select` is for globs, and %.150s is none", file->path);
             } else if (!nsi_array_push(&p->allocator, &all, *file)) {
                 status = nsi_fail_nomem(error);
             }

@@ -20,15 +20,15 @@ const char* nsi_schema_words(const nsi_schema* schema, char out[NSI_SCHEMA_WORDS
     return out;
 }
 
-ns_status nsi_schema_check_keys(const nsi_yaml* yaml, const nsi_schema* schema,
-                                const nsi_schema* second, const nsi_yaml_node* map,
-                                ns_error* error) {
+// Is it a mapping with keys of the table alone?
+static ns_status check_keys(const nsi_yaml* yaml, const nsi_schema* schema,
+                            const nsi_yaml_node* map, ns_error* error) {
     char words[2 * NSI_SCHEMA_WORDS_SIZE];
     nsi_schema_words(schema, words);
     size_t used = strlen(words);
-    if (second) {
+    if (schema->also) {
         words[used] = ' ';
-        nsi_schema_words(second, words + used + 1);
+        nsi_schema_words(schema->also, words + used + 1);
     }
     return nsi_yaml_check_map(yaml, map, schema->what, words, error);
 }
@@ -103,6 +103,10 @@ static ns_status read_list(nsi_schema_reader* r, const nsi_schema_key* key,
         status = nsi_yaml_fail_limit(r->yaml, node, r->error, "%s: more than %u of them", key->name,
                                      key->most);
     }
+    if (status == NS_OK && key->filled && count == 0) {
+        status = nsi_yaml_fail(r->yaml, node, r->error,
+                               "%s: the list is empty; fill it, or leave the key out", key->name);
+    }
     if (status != NS_OK) return status;
 
     void* data = nsi_arena_alloc(r->arena, ((size_t)count + 1) * sizes[key->type]);
@@ -158,10 +162,9 @@ static ns_status read_key(nsi_schema_reader* r, const nsi_schema_key* key,
     return status;
 }
 
-ns_status nsi_schema_read(nsi_schema_reader* r, const nsi_schema* schema, const nsi_yaml_node* map,
-                          void* out) {
-    if (!map) return NS_OK;
-    ns_status status = nsi_schema_check_keys(r->yaml, schema, NULL, map, r->error);
+ns_status nsi_schema_read_known(nsi_schema_reader* r, const nsi_schema* schema,
+                                const nsi_yaml_node* map, void* out) {
+    ns_status status = NS_OK;
     for (uint32_t k = 0; k < schema->count && status == NS_OK; k++) {
         const nsi_schema_key* key = &schema->keys[k];
         const nsi_yaml_node* node = nsi_yaml_find(map, key->name);
@@ -173,6 +176,13 @@ ns_status nsi_schema_read(nsi_schema_reader* r, const nsi_schema* schema, const 
     }
     if (status == NS_OK && schema->check) status = schema->check(r, map, out);
     return status;
+}
+
+ns_status nsi_schema_read(nsi_schema_reader* r, const nsi_schema* schema, const nsi_yaml_node* map,
+                          void* out) {
+    if (!map) return NS_OK;
+    ns_status status = check_keys(r->yaml, schema, map, r->error);
+    return status == NS_OK ? nsi_schema_read_known(r, schema, map, out) : status;
 }
 
 void nsi_schema_defaults(const nsi_schema* schema, void* out) {

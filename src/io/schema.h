@@ -65,6 +65,7 @@ typedef struct nsi_schema_key {
     nsi_schema_function* read; // after the value was read, if its type is not NSI_KEY_OTHER
     uint32_t most;             // items of a list; 0: any
     bool single;               // one value stands for a list of one
+    bool filled;               // a list is not empty
     bool required;
     const char* fallback; // the default as a file would say it; in brackets: what stands for it
     const char* values;   // for docs: what a value looks like, where the type does not say it
@@ -76,10 +77,11 @@ struct nsi_schema {
     const nsi_schema_key* keys;
     uint32_t count;
     nsi_schema_function* check; // of a whole mapping after it was read, or NULL
+    const nsi_schema* also;     // a mapping may have keys of this table, too, which others read
 };
 
-#define NSI_SCHEMA(what, keys, check)                                                              \
-    { what, keys, sizeof(keys) / sizeof *(keys), check }
+#define NSI_SCHEMA(text, rows, function)                                                           \
+    { .what = text, .keys = rows, .count = sizeof(rows) / sizeof *(rows), .check = function }
 
 // Set the fields of all keys that have a default.
 void nsi_schema_defaults(const nsi_schema* schema, void* out);
@@ -89,10 +91,9 @@ void nsi_schema_defaults(const nsi_schema* schema, void* out);
 ns_status nsi_schema_read(nsi_schema_reader* r, const nsi_schema* schema, const nsi_yaml_node* map,
                           void* out);
 
-// Is it a mapping with keys of these tables alone? `second` may be NULL.
-ns_status nsi_schema_check_keys(const nsi_yaml* yaml, const nsi_schema* schema,
-                                const nsi_schema* second, const nsi_yaml_node* map,
-                                ns_error* error);
+// The same without looking for unknown keys.
+ns_status nsi_schema_read_known(nsi_schema_reader* r, const nsi_schema* schema,
+                                const nsi_yaml_node* map, void* out);
 
 // The keys of a table as a list of words.
 enum { NSI_SCHEMA_WORDS_SIZE = 1024 };

@@ -65,7 +65,7 @@ ns_status nsi_yaml_parse_into(nsi_yaml* out, const nsi_yaml_source* source, cons
                               size_t size, nsi_yaml_node** root, ns_error* error);
 
 // A copy of a mapping of another tree as a tree of its own, its `extends` followed.
-// @param skip    keys of the mapping that are left out, separated by spaces
+// @param skip    keys of the mapping that are left out, separated by spaces; `extends` never is
 // @param before  NULL, or a finder for what `extends` names other than files: it returns NULL when there is none, or
 //                the mapping that is extended, of the same tree as `map`
 typedef const nsi_yaml_node* nsi_yaml_finder(void* context, const char* name);

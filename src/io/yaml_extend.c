@@ -69,7 +69,7 @@ static nsi_yaml_node* copy_node(extension* x, const nsi_yaml_node* node, const c
     }
     const nsi_yaml_node** next = &copy->first;
     for (const nsi_yaml_node* n = node->first; n; n = n->next) {
-        if (n->key && is_word_of(skip, n->key)) continue;
+        if (n->key && strcmp(n->key, "extends") != 0 && is_word_of(skip, n->key)) continue;
         nsi_yaml_node* entry = copy_node(x, n, "");
         if (!entry) return NULL;
         entry->parent = copy;

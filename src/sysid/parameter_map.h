@@ -16,6 +16,7 @@
 typedef struct nsi_parameter_request {
     const char* name;
     ns_parameter how;
+    const char* file;      // for messages; NULL: that of all
     uint32_t line, column; // for messages
 } nsi_parameter_request;
 
@@ -23,6 +24,7 @@ typedef struct nsi_parameter_request {
 typedef struct nsi_setting_request {
     const char* name;    // a parameter, or a glob of them
     const char* formula; // of variables, and of parameters in double quotes
+    const char* file;    // for messages; NULL: that of all
     uint32_t line, column;
 } nsi_setting_request;
 

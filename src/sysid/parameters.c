@@ -321,12 +321,12 @@ ns_status nsi_parameters_read(const ns_variant* variants, uint32_t nvariant, con
     ns_status status = ns_parameters_create(variants, nvariant, allocator, &v, error);
     for (uint32_t k = 0; k < nrequest && status == NS_OK; k++) {
         const nsi_parameter_request* r = &requests[k];
-        nsi_place place = {file, r->line, r->column};
+        nsi_place place = {r->file ? r->file : file, r->line, r->column};
         status = add_request(v, r->name, &r->how, &place, error);
     }
     for (uint32_t k = 0; k < nsetting && status == NS_OK; k++) {
         const nsi_setting_request* r = &settings[k];
-        nsi_place place = {file, r->line, r->column};
+        nsi_place place = {r->file ? r->file : file, r->line, r->column};
         status = nsi_parameters_set_formula(v, r->name, r->formula, &place, error);
     }
     if (status == NS_OK) status = nsi_parameters_finish(v, error);

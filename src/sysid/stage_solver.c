@@ -359,12 +359,12 @@ ns_status nsi_stage_solver_check(const nsi_problem* p, const nsi_stage* stage, n
         nsi_solver_list(NS_SOLVER_LEAST_SQUARES, 0, solvers, sizeof solvers);
         return nsi_fail(error, NS_ERR_UNSUPPORTED,
                         "with quaternions in the state, free start states need method %s; or take"
-                        " `states: recorded`",
+                        " `initial_state: recorded`",
                         solvers);
     }
     if (solver_has(stage, NS_SOLVER_STOCHASTIC) && stage->batch > 0 && free_states) {
         return nsi_fail(error, NS_ERR_UNSUPPORTED,
-                        "batches of windows need `states: recorded`; or leave `batch` out");
+                        "batches of windows need `initial_state: recorded`; or leave `batch` out");
     }
     return NS_OK;
 }
@@ -376,11 +376,11 @@ static void fill_problem(nsi_stage_solver* d) {
     d->options = (ns_solver_options){
         .max_iterations = stage->iterations > 0 ? stage->iterations : 1,
         .tolerance = stage->tolerance > 0.0 ? stage->tolerance : -1.0,
-        .learning_rate = stage->rate,
-        .final_learning_rate = stage->rate_end < 0.0   ? 0.0
-                               : stage->rate_end > 0.0 ? stage->rate_end
+        .learning_rate = stage->learning_rate,
+        .final_learning_rate = stage->learning_rate_end < 0.0   ? 0.0
+                               : stage->learning_rate_end > 0.0 ? stage->learning_rate_end
                                                        : -1.0,
-        .clip_norm = stage->clip,
+        .clip_norm = stage->clip_norm,
         .groups = d->groups.data,
         .ngroup = d->groups.count,
         .l1 = penalised ? stage->l1 : 0.0,

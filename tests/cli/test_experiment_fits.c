@@ -38,27 +38,28 @@ static const struct {
     "data:\n  folder: data\n  train: [{file: a.csv, trajectories: 0-9}]\n"                         \
     "  test: [{file: a.csv, trajectories: 10-14}]\n"                                               \
     "predict: {horizons: [0.5, 1]" measures "}\n"
-    {"formula.yaml", FIT("blueprint: friction.yaml\n") "fit: {windows: 20, states: recorded}\n"},
-    {"again.yaml",
-     FIT("blueprint: friction.yaml\n") "fit: {windows: 20, states: recorded, iterations: 1}\n"},
-    {"damping.yaml", FIT("parameters: {joint/*/damping: {start: 0.01, lower: 0}}\n") //
-     "fit: {windows: 20, states: recorded}\n"},
+    {"formula.yaml",
+     FIT("blueprint: friction.yaml\n") "train: {window: 20, initial_state: recorded}\n"},
+    {"again.yaml", FIT("blueprint: friction.yaml\n") "train: {window: 20, initial_state: recorded, "
+                                                     "iterations: 1}\n"},
+    {"damping.yaml", FIT("parameters: {joint/*/damping: {initial: 0.01, lower: 0}}\n") //
+     "train: {window: 20, initial_state: recorded}\n"},
     {"near_far.yaml", FIT_WITH("blueprint: friction.yaml\n",
                                ", measures: {near: {distance: [q0]}, far: {distance: [q1]}}") //
-     "fit: {windows: 20, states: recorded, iterations: 0}\n"},
+     "train: {window: 20, initial_state: recorded, iterations: 0}\n"},
     {"far_near.yaml", FIT_WITH("blueprint: friction.yaml\n",
                                ", measures: {far: {distance: [q1]}, near: {distance: [q0]}}") //
-     "fit: {windows: 20, states: recorded, iterations: 0}\n"},
+     "train: {window: 20, initial_state: recorded, iterations: 0}\n"},
 #define PUSHES(data)                                                                               \
     "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"                                \
     "integrator: rk4\ntimestep: 0.01\ndata: {" data "}\n"                                          \
-    "parameters: {joint/*/damping: {start: 0.01, lower: 0}}\n"                                     \
-    "fit: {windows: 20, states: recorded}\n"                                                       \
+    "parameters: {joint/*/damping: {initial: 0.01, lower: 0}}\n"                                   \
+    "train: {window: 20, initial_state: recorded}\n"                                               \
     "predict: {measures: {far: {distance: [q0, q1]}}}\n"
     {"pushes.yaml", PUSHES("train: [push_*.csv]")},
     {"twice.yaml", PUSHES("train: [push_a.csv, push_?.csv]")},
     {"first.yaml", PUSHES("train: [push_b.csv, push_d.csv], test: [push_a.csv, push_c.csv]")},
-    {"second.yaml", PUSHES("train: [{file: push_*.csv, take: 0}, push_c.csv],"
+    {"second.yaml", PUSHES("train: [{file: push_*.csv, select: 0}, push_c.csv],"
                            " test: [push_b.csv, push_d.csv]")},
     {"plate.xml", "<mujoco><option timestep='0.01'/><default><geom contype='0' conaffinity='0'/>"
                   "</default><worldbody><geom name='board' type='plane' size='1 1 1'/>"
@@ -72,11 +73,11 @@ static const struct {
                   "</body></worldbody><contact><pair geom1='foot' geom2='board' friction='0.3'/>"
                   "</contact></mujoco>"},
     {"slide.yaml", "model: plate.xml\ndata: {train: [slide_*.csv]}\n"
-                   "parameters: {joint/x/damping: {start: 0.1, lower: 0}}\n"
-                   "fit: {windows: whole, states: recorded}\n"
+                   "parameters: {joint/x/damping: {initial: 0.1, lower: 0}}\n"
+                   "train: {window: whole, initial_state: recorded}\n"
                    "predict: {measures: {far: {distance: [q0, q1]}}}\n"},
     {"network.yaml", FIT("blueprint: networks.yaml\n") //
-     "fit: {windows: 5, states: recorded, iterations: 3}\n"},
+     "train: {window: 5, initial_state: recorded, iterations: 3}\n"},
     {"networks.yaml", "networks:\n"
                       "  - {name: torque, each: joint/*, inputs: [\"{}/velocity\"], outputs: "
                       "[\"{}/tau\"], hidden: [3]}\n"},

@@ -57,8 +57,8 @@ static int set_up(void** state) {
         "data:\n  train: [{file: " NEURALSIM_SOURCE_DIR
         "/examples/rusty_pendulum_run.csv, to: 70%}]\n"
         "  test: [{file: " NEURALSIM_SOURCE_DIR "/examples/rusty_pendulum_run.csv, from: 70%}]\n"
-        "parameters: {link/link1/mass: free, joint/joint0/damping: {start: 0.01, lower: 0}}\n"
-        "fit: {windows: 5, states: recorded, iterations: 5}\n"
+        "parameters: {link/link1/mass: free, joint/joint0/damping: {initial: 0.01, lower: 0}}\n"
+        "train: {window: 5, initial_state: recorded, iterations: 5}\n"
         "stages:\n  - {}\n  - {method: proximal, group: 1.0e-5}\n"
         "  - {method: proximal, group: 1.0e-3}\n  - {}\n"
         "predict: {origins: 3, horizons: [0.1, 0.2]}\n");

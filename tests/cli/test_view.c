@@ -676,16 +676,16 @@ static void a_folder_shows_what_its_fit_does(void** state) {
 }
 
 // A fit that would go on for minutes.
-static const char slow_fit[] =
-    "title: A slow fit\n"
-    "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"
-    "integrator: rk4\n"
-    "timestep: 0.02\n"
-    "data: {train: [{file: " NEURALSIM_SOURCE_DIR
-    "/examples/pendulum_recording.csv, trajectories: 0-2}]}\n"
-    "parameters: {link/*/mass: free}\n"
-    "fit: {windows: 25, states: recorded, method: adam, rate: 1e-6, iterations: 1000000, "
-    "tolerance: 0}\n";
+static const char slow_fit[] = "title: A slow fit\n"
+                               "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"
+                               "integrator: rk4\n"
+                               "timestep: 0.02\n"
+                               "data: {train: [{file: " NEURALSIM_SOURCE_DIR
+                               "/examples/pendulum_recording.csv, trajectories: 0-2}]}\n"
+                               "parameters: {link/*/mass: free}\n"
+                               "train: {window: 25, initial_state: recorded, method: adam, "
+                               "learning_rate: 1e-6, iterations: 1000000, "
+                               "tolerance: 0}\n";
 
 static void a_running_fit_can_be_watched(void** state) {
     (void)state;

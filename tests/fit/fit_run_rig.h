@@ -42,8 +42,8 @@ static inline void write_fit(const char* rest) {
                      "data: {train: [swings.csv]}\n"
                      "timestep: 0.01\n"
                      "parameters:\n"
-                     "  link/link1/mass: {start: 0.9, lower: 0.1, upper: 3}\n"
-                     "  joint/joint0/damping: {start: 0.1, lower: 0, upper: 1}\n"
+                     "  link/link1/mass: {initial: 0.9, lower: 0.1, upper: 3}\n"
+                     "  joint/joint0/damping: {initial: 0.1, lower: 0, upper: 1}\n"
                      "%s",
                      rest);
 }
@@ -52,37 +52,41 @@ static inline void write_fit(const char* rest) {
 static const struct {
     const char *name, *text;
 } experiments[] = {
-    {"lm", "stages: [{windows: 10, iterations: 6}, {windows: whole}]\n"},
-    {"lm, tied", "fit: {windows: 10, states: tied}\n"},
-    {"lm, robust and network", "blueprint: net.yaml\nfit: {windows: 20, huber: 1, decay: 0.001,"
-                               " iterations: 6}\n"},
-    {"lbfgs", "fit: {windows: 10, method: lbfgs, states: recorded, iterations: 120,"
+    {"lm", "stages: [{window: 10, iterations: 6}, {window: whole}]\n"},
+    {"lm, tied", "train: {window: 10, initial_state: tied}\n"},
+    {"lm, robust and network",
+     "blueprint: net.yaml\ntrain: {window: 20, huber: 1, weight_decay: 0.001,"
+     " iterations: 6}\n"},
+    {"lbfgs", "train: {window: 10, method: lbfgs, initial_state: recorded, iterations: 120,"
               " tolerance: 1e-15}\n"},
-    {"lbfgs, free", "fit: {windows: 20, method: lbfgs, iterations: 120}\n"},
-    {"adam", "fit: {windows: 10, method: adam, states: recorded, iterations: 40, rate: 0.05}\n"},
-    {"adam, free", "fit: {windows: 10, method: adam, iterations: 40, clip: 1}\n"},
-    {"adam, batches", "blueprint: net.yaml\nfit: {windows: 5, method: adam, states: recorded,"
-                      " batch: 5, iterations: 40}\n"},
-    {"proximal", "blueprint: net.yaml\nfit: {windows: 10, method: proximal, states: recorded,"
-                 " iterations: 120, tolerance: 0, l1: 0.0001, group: 0.0001}\n"},
-    {"owlqn", "blueprint: net.yaml\nfit: {windows: 10, method: owlqn, states: recorded,"
+    {"lbfgs, free", "train: {window: 20, method: lbfgs, iterations: 120}\n"},
+    {"adam", "train: {window: 10, method: adam, initial_state: recorded, iterations: 40, "
+             "learning_rate: 0.05}\n"},
+    {"adam, free", "train: {window: 10, method: adam, iterations: 40, clip_norm: 1}\n"},
+    {"adam, batches",
+     "blueprint: net.yaml\ntrain: {window: 5, method: adam, initial_state: recorded,"
+     " batch: 5, iterations: 40}\n"},
+    {"proximal",
+     "blueprint: net.yaml\ntrain: {window: 10, method: proximal, initial_state: recorded,"
+     " iterations: 120, tolerance: 0, l1: 0.0001, group: 0.0001}\n"},
+    {"owlqn", "blueprint: net.yaml\ntrain: {window: 10, method: owlqn, initial_state: recorded,"
               " iterations: 120, tolerance: 0, l1: 0.0001}\n"},
     {"path",
-     "blueprint: net.yaml\nfit: {windows: 10, states: recorded, method: proximal,"
+     "blueprint: net.yaml\ntrain: {window: 10, initial_state: recorded, method: proximal,"
      " iterations: 120, tolerance: 0}\nstages: [{method: lm, iterations: 2}, {group: 0.0001},"
      " {method: owlqn, l1: 0.001}]\n"},
-    {"path, adaptive", "blueprint: net.yaml\nfit: {windows: 10, iterations: 6, tolerance: 0,"
-                       " fit: weights}\nstages: [{}, {group: 0.00001},"
+    {"path, adaptive", "blueprint: net.yaml\ntrain: {window: 10, iterations: 6, tolerance: 0,"
+                       " optimise: weights}\nstages: [{}, {group: 0.00001},"
                        " {group: 0.00001, adaptive: true}, {l1: 0.000001, adaptive: true,"
-                       " method: proximal, iterations: 120, states: recorded},"
+                       " method: proximal, iterations: 120, initial_state: recorded},"
                        " {adaptive: true}]\n"},
-    {"hop", "fit: {windows: [10, 20], iterations: 5}\nsearch: {population: 4, rounds: 3}\n"},
-    {"hop, adam", "fit: {windows: 10, method: adam, states: recorded, iterations: 8}\n"
+    {"hop", "train: {window: [10, 20], iterations: 5}\nsearch: {population: 4, rounds: 3}\n"},
+    {"hop, adam", "train: {window: 10, method: adam, initial_state: recorded, iterations: 8}\n"
                   "search: {population: 5, rounds: 2}\n"},
-    {"restart", "fit: {windows: 10, iterations: 5}\n"
+    {"restart", "train: {window: 10, iterations: 5}\n"
                 "search: {method: restart, population: 4, rounds: 2}\n"},
-    {"crs2", "fit: {windows: 10, iterations: 5}\nsearch: {method: crs2, evaluations: 60}\n"},
-    {"mlsl", "fit: {windows: 10, iterations: 5}\nsearch: {method: mlsl, evaluations: 60}\n"},
+    {"crs2", "train: {window: 10, iterations: 5}\nsearch: {method: crs2, evaluations: 60}\n"},
+    {"mlsl", "train: {window: 10, iterations: 5}\nsearch: {method: mlsl, evaluations: 60}\n"},
 };
 
 enum { EXPERIMENTS = sizeof experiments / sizeof *experiments };

@@ -190,9 +190,10 @@ static void checkpoints_of_phases_that_are_not_there_are_refused(void** state) {
 static void checkpoints_without_a_path_are_refused(void** state) {
     (void)state;
     for (int k = 0; k < 2; k++) {
-        write_fit(k == 0 ? "blueprint: net.yaml\nfit: {windows: 10, states: recorded, iterations:"
-                           " 120, tolerance: 0, method: proximal, group: 0.0001}\n"
-                         : experiments[0].text);
+        write_fit(
+            k == 0 ? "blueprint: net.yaml\ntrain: {window: 10, initial_state: recorded, iterations:"
+                     " 120, tolerance: 0, method: proximal, group: 0.0001}\n"
+                   : experiments[0].text);
         forget_checkpoints();
         run(1, 1, 1e-9, false, NULL);
         remove(tempdir_path("checkpoint.json.old"));
@@ -216,7 +217,7 @@ static void checkpoints_of_other_experiments_are_refused(void** state) {
     write_fit(experiments[0].text);
     forget_checkpoints();
     run(1, 5, 1e-9, false, NULL);
-    write_fit("stages: [{windows: 10, iterations: 7}, {windows: whole}]\n");
+    write_fit("stages: [{window: 10, iterations: 7}, {window: whole}]\n");
     refuse_to_resume("belongs to another experiment");
     write_fit(experiments[0].text);
     motion m = motion_of(PENDULUM, 0.01, 41);
@@ -294,8 +295,8 @@ static char* model_in(const char* folder) {
 }
 
 static const char* const program_fits[] = {
-    "fit: {windows: 10, method: adam, iterations: 1500, rate: 0.02}\n",
-    "fit: {windows: [5, 10], iterations: 30}\nsearch: {population: 8, rounds: 10}\n",
+    "train: {window: 10, method: adam, iterations: 1500, learning_rate: 0.02}\n",
+    "train: {window: [5, 10], iterations: 30}\nsearch: {population: 8, rounds: 10}\n",
 };
 
 static double seconds_of_whole; // how long the program takes uninterrupted

@@ -83,7 +83,7 @@ static void coefficients_are_found_again(void** state) {
     experiment_write("start.yaml", "%s", start);
     experiment_write("fit.yaml", "model: " PENDULUM "\ndata: {train: [swings.csv]}\n"
                                  "timestep: 0.01\nblueprint: start.yaml\n"
-                                 "fit: {windows: [10, 50], decay: 10}\n");
+                                 "train: {window: [10, 50], weight_decay: 10}\n");
     ns_fit* fit = run("fit.yaml");
     const nsi_result* a = &fit->answer;
     assert_int_equal(a->coefficients.count, 5);
@@ -128,7 +128,7 @@ static void coefficients_are_found_again(void** state) {
     // What was saved is a model with these coefficients.
     experiment_write("again.yaml", "model: saved/fitted.yaml\ndata: {train: [swings.csv]}\n"
                                    "timestep: 0.01\nparameters: {link/link0/mass: free}\n"
-                                   "fit: {windows: 10, iterations: 0, fit: parameters}\n");
+                                   "train: {window: 10, iterations: 0, optimise: parameters}\n");
     fit = run("again.yaml");
     assert_true(fabs(fit->answer.before[NSI_ROLE_TRAIN].loss - loss) <= 1e-12 + 1e-9 * loss);
     assert_int_equal(fit->answer.coefficients.count, 0); // they are not fitted here
@@ -148,9 +148,9 @@ static void errors_are_those_of_a_parameter(void** state) {
         experiment_write("fit.yaml",
                          "model: " PENDULUM "\ndata: {train: [noisy.csv]}\ntimestep: 0.01\n%s"
                          "parameters:\n  link/link1/mass: free\n%s"
-                         "fit: {windows: 50, tolerance: 1.0e-14}\n",
+                         "train: {window: 50, tolerance: 1.0e-14}\n",
                          k ? "blueprint: damping.yaml\n" : "",
-                         k ? "" : "  joint/*/damping: {start: 0.05}\n");
+                         k ? "" : "  joint/*/damping: {initial: 0.05}\n");
         ns_fit* fit = run("fit.yaml");
         assert_true(ns_fit_estimate(fit, "link/link1/mass", &value[k][0], &deviation[k][0]));
         const nsi_fitted_coefficient* c = fit->answer.coefficients.data;
@@ -182,7 +182,7 @@ static void what_is_not_determined_is_said(void** state) {
                      "- {name: g, output: joint/joint1/tau,"
                      " formula: '-c * \"joint/joint1/velocity\"', coefficients: {c: 0.1}}\n");
     experiment_write("fit.yaml", "model: " PENDULUM "\ndata: {train: [noisy.csv]}\ntimestep: 0.01\n"
-                                 "blueprint: twice.yaml\nfit: {windows: 20}\n");
+                                 "blueprint: twice.yaml\ntrain: {window: 20}\n");
     ns_fit* fit = run("fit.yaml");
     const nsi_fitted_coefficient* c = fit->answer.coefficients.data;
     assert_true(isinf(c[0].standard_error) && isinf(c[1].standard_error));
@@ -210,11 +210,12 @@ static void terms_are_removed_one_by_one(void** state) {
                      "formulas:\n- name: damping\n  each: joint/*\n  output: \"{}/tau\"\n"
                      "  formula: -b * \"{}/velocity\" + s * sin(\"{}/position\") + o\n"
                      "  coefficients: {b: 0.02, s: 0.01, o: 0.01}\n");
-    experiment_write("fit.yaml",
-                     "model: " PENDULUM "\ndata: {train: [noisy.csv]}\ntimestep: 0.01\n"
-                     "blueprint: terms.yaml\nfit: {windows: 20, states: recorded, iterations: 300,"
-                     " method: proximal}\nstages:\n- {method: lm, iterations: 20}\n"
-                     "- {group: 3.0e-4}\n");
+    experiment_write(
+        "fit.yaml",
+        "model: " PENDULUM "\ndata: {train: [noisy.csv]}\ntimestep: 0.01\n"
+        "blueprint: terms.yaml\ntrain: {window: 20, initial_state: recorded, iterations: 300,"
+        " method: proximal}\nstages:\n- {method: lm, iterations: 20}\n"
+        "- {group: 3.0e-4}\n");
     ns_fit* fit = run("fit.yaml");
     const nsi_result* a = &fit->answer;
     const nsi_fitted_coefficient* c = a->coefficients.data;
@@ -233,7 +234,7 @@ static void terms_are_removed_one_by_one(void** state) {
 static void both_methods_of_the_lasso_agree(void** state) {
     (void)state;
     static const char text[] = "model: " PENDULUM "\ndata: {train: [noisy.csv]}\ntimestep: 0.01\n"
-                               "blueprint: %s\nfit: {windows: 20, states: recorded,"
+                               "blueprint: %s\ntrain: {window: 20, initial_state: recorded,"
                                " iterations: 2000, tolerance: 1.0e-13}\n%s";
     static const char* const stages[] = {"stages: [{group: 3.0e-4, method: proximal}]\n",
                                          "stages: [{group: 3.0e-4}]\n",

@@ -48,21 +48,21 @@ static ns_fit* load(const char* blueprint, const double* v, const char* fit) {
     char friction[200] = "";
     if (!force) {
         snprintf(friction, sizeof friction,
-                 "  contact/*/mu: {start: %.17g, lower: 0, upper: 1}\n"
-                 "  log_transition: {start: %.17g, lower: -0.5, upper: 0.5}\n",
+                 "  contact/*/mu: {initial: %.17g, lower: 0, upper: 1}\n"
+                 "  log_transition: {initial: %.17g, lower: -0.5, upper: 0.5}\n",
                  v[3], v[4]);
     }
     experiment_write("fit.yaml",
                      "model: " CUBE "cube.xml\ncontact: spring\ntimestep: 0.002\n"
                      "blueprint: " CUBE "%s\n"
                      "parameters:\n"
-                     "  log_stiffness: {start: %.17g, lower: -1, upper: 5.3}\n"
-                     "  log_damping: {start: %.17g, lower: -2, upper: 2}\n"
-                     "  contact/*/exponent: {start: %.17g, lower: 1, upper: 2.5}\n%s"
+                     "  log_stiffness: {initial: %.17g, lower: -1, upper: 5.3}\n"
+                     "  log_damping: {initial: %.17g, lower: -2, upper: 2}\n"
+                     "  contact/*/exponent: {initial: %.17g, lower: 1, upper: 2.5}\n%s"
                      "set:\n  contact/*/stiffness: 10^log_stiffness\n"
                      "  contact/*/damping: 10^log_damping\n%s"
                      "data: {train: [throws.csv]}\n"
-                     "fit: {windows: whole, states: recorded, decay: 1.0e-4, %s}\n",
+                     "train: {window: whole, initial_state: recorded, weight_decay: 1.0e-4, %s}\n",
                      blueprint, v[0], v[1], v[2], friction,
                      force ? "" : "  contact/*/transition_velocity: 10^log_transition\n", fit);
     return experiment_load("fit.yaml", 1);

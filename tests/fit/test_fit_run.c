@@ -47,8 +47,8 @@ static void a_fit_can_be_run_again(void** state) {
 // A prior counts beside the data with the width it has, however small the residuals are.
 static void errors_know_priors(void** state) {
     (void)state;
-    write_fit("  link/link0/inertia/zz: {start: 0.01, prior: 0.002}\n" // no effect
-              "fit: {windows: 20}\n");
+    write_fit("  link/link0/inertia/zz: {initial: 0.01, prior_sigma: 0.002}\n" // no effect
+              "train: {window: 20}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
     ns_error error = {0};
     must(ns_fit_run(fit, NULL, &error), &error);
@@ -68,10 +68,10 @@ static void bodies_stay_in_their_bounds(void** state) {
                                  "data: {train: [swings.csv]}\n"
                                  "timestep: 0.01\n"
                                  "parameters:\n"
-                                 "  link/link1/mass: {start: 0.9, lower: 0.85, upper: 0.95}\n"
+                                 "  link/link1/mass: {initial: 0.9, lower: 0.85, upper: 0.95}\n"
                                  "  link/link1/com/*: free\n"
                                  "  link/link1/inertia/*: free\n"
-                                 "fit: {windows: 10}\n");
+                                 "train: {window: 10}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
     ns_error error = {0};
     double mass;
@@ -140,8 +140,8 @@ static void inputs_that_do_not_matter_get_exact_zeros(void** state) {
         experiment_write("fit.yaml",
                          "model: pair.xml\nblueprint: drag.yaml\ndata: {train: [pair.csv]}\n"
                          "timestep: 0.01\n"
-                         "fit: {windows: 20, states: recorded, iterations: 1000,"
-                         " decay_upper: 1e-3, method: %s\n",
+                         "train: {window: 20, initial_state: recorded, iterations: 1000,"
+                         " weight_decay_upper: 1e-3, method: %s\n",
                          fits[k]);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
@@ -169,7 +169,7 @@ static void a_model_is_scored_as_it_is(void** state) {
     for (int k = 0; k < 2; k++) {
         experiment_write("fit.yaml",
                          "model: " PENDULUM "\ndata: {train: [swings.csv]}\ntimestep: 0.01\n"
-                         "%sfit: {windows: 10, states: recorded, iterations: 0}\n",
+                         "%strain: {window: 10, initial_state: recorded, iterations: 0}\n",
                          fits[k]);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
@@ -193,7 +193,7 @@ static void noise_is_added_to_what_is_trained_on(void** state) {
         experiment_write("fit.yaml",
                          "model: " PENDULUM "\ndata: {train: [swings.csv], test: [swings.csv],"
                          " noise: %g}\ntimestep: 0.01\nseed: %u\n"
-                         "fit: {windows: 10, states: recorded, iterations: 0}\n",
+                         "train: {window: 10, initial_state: recorded, iterations: 0}\n",
                          k > 0 ? 0.1 : 0.0, k);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         const double* train = ns_dataset_recording(fit->data[NSI_ROLE_TRAIN], 0)->values;
@@ -215,7 +215,7 @@ static void noise_is_added_to_what_is_trained_on(void** state) {
 // network cannot learn.
 static void searches_carry_weights_along(void** state) {
     (void)state;
-    write_fit("blueprint: net.yaml\nfit: {windows: 20, states: recorded, iterations: 0}\n"
+    write_fit("blueprint: net.yaml\ntrain: {window: 20, initial_state: recorded, iterations: 0}\n"
               "search: {population: 3, rounds: 2}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
     double weights[64];
@@ -234,7 +234,8 @@ static void no_iterations_are_allowed(void** state) {
     for (int k = 0; k < 3; k++) {
         char text[200];
         snprintf(text, sizeof text,
-                 "fit: {windows: 20, states: recorded, iterations: 0, method: %s}\n", methods[k]);
+                 "train: {window: 20, initial_state: recorded, iterations: 0, method: %s}\n",
+                 methods[k]);
         write_fit(text);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
@@ -262,7 +263,7 @@ static void the_fitted_model_is_what_was_fitted(void** state) {
     for (int k = 0; k < 2; k++) {
         experiment_write("fit.yaml",
                          "model: " PENDULUM "\ndata: {train: [swings.csv]}\ntimestep: 0.01\n"
-                         "fit: {windows: 20, iterations: 4}\nparameters: %s\n",
+                         "train: {window: 20, iterations: 4}\nparameters: %s\n",
                          parameters[k]);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
@@ -272,7 +273,7 @@ static void the_fitted_model_is_what_was_fitted(void** state) {
         must(ns_fit_save(fit, tempdir_path("saved"), &error), &error);
         ns_fit_free(fit);
         experiment_write("again.yaml", "model: saved/fitted.yaml\ndata: {train: [swings.csv]}\n"
-                                       "timestep: 0.01\nfit: {windows: 20, iterations: 0}\n"
+                                       "timestep: 0.01\ntrain: {window: 20, iterations: 0}\n"
                                        "parameters: {link/link0/mass: free}\n");
         fit = experiment_load("again.yaml", 1);
         must(ns_fit_run(fit, NULL, &error), &error);
@@ -289,10 +290,11 @@ static void errors_are_those_of_the_last_stage(void** state) {
     (void)state;
     for (int k = 0; k < 2; k++) {
         char text[300];
-        snprintf(text, sizeof text,
-                 "blueprint: net.yaml\nfit: {windows: 20, iterations: 3, states: recorded}\n"
-                 "stages: [{fit: all}, {fit: %s}]\n",
-                 k ? "parameters" : "weights");
+        snprintf(
+            text, sizeof text,
+            "blueprint: net.yaml\ntrain: {window: 20, iterations: 3, initial_state: recorded}\n"
+            "stages: [{optimise: all}, {optimise: %s}]\n",
+            k ? "parameters" : "weights");
         write_fit(text);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};

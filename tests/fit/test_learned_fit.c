@@ -162,15 +162,15 @@ static void assert_map(const ns_fit* fit, const double expected[NX][NU], double 
 static void linear_maps_are_found(void** state) {
     (void)state;
     static const char* const stages[] = {
-        "{windows: one, states: recorded, tolerance: 0, iterations: 30}",
-        "{windows: one, states: recorded, method: lbfgs,"
+        "{window: one, initial_state: recorded, tolerance: 0, iterations: 30}",
+        "{window: one, initial_state: recorded, method: lbfgs,"
         " iterations: 2000, tolerance: 1.0e-16}"};
     for (int k = 0; k < 8; k++) {
         bool with_noise = k & 1, increment = k & 2, lbfgs = k & 4;
         char text[800];
         snprintf(text, sizeof text,
                  MODEL "data: {train: [%s.csv]}\nlearned: {kind: feedforward, increment: %s}\n"
-                       "fit: %s\n",
+                       "train: %s\n",
                  with_noise ? "noisy" : "exact", increment ? "true" : "false", stages[lbfgs]);
         ns_fit* fit = load_text(text, 1);
         run(fit, NULL);
@@ -190,7 +190,7 @@ static void scales_are_those_of_the_data(void** state) {
     (void)state;
     ns_fit* fit = load_text(MODEL "data: {train: [noisy.csv]}\n"
                                   "learned: {kind: feedforward, increment: true}\n"
-                                  "fit: {windows: one, states: recorded}\n",
+                                  "train: {window: one, initial_state: recorded}\n",
                             1);
     const nsi_learned* l = fit->plan->learned;
     for (int i = 0; i < NX + NC; i++) {
@@ -231,9 +231,10 @@ enum { LSTMS = sizeof lstms / sizeof *lstms };
 static ns_fit* load_teacher(const char* learned, const char* data) {
     char text[800];
     snprintf(text, sizeof text,
-             MODEL "data: {train: [%s]}\nlearned: %s\n"
-                   "fit: {teacher: true, windows: 20, states: recorded, method: adam,"
-                   " iterations: 30}\n",
+             MODEL
+             "data: {train: [%s]}\nlearned: %s\n"
+             "train: {teacher_forcing: true, window: 20, initial_state: recorded, method: adam,"
+             " iterations: 30}\n",
              data, learned);
     return load_text(text, 1);
 }
@@ -354,19 +355,19 @@ static void missing_samples_are_guessed(void** state) {
 
 static const char* const plans[] = {
     MODEL DATA "learned: {kind: lstm, hidden: [3]}\n"
-               "fit: {states: recorded, method: adam, clip: 1, rate: 0.05}\n"
+               "train: {initial_state: recorded, method: adam, clip_norm: 1, learning_rate: 0.05}\n"
                "stages:\n"
-               "  - {teacher: true, windows: 20, iterations: 12, batch: 2}\n"
-               "  - {windows: 10, iterations: 14, batch: 5, rate_end: 0.02}\n"
-               "  - {windows: 20, iterations: 12}\n",
+               "  - {teacher_forcing: true, window: 20, iterations: 12, batch: 2}\n"
+               "  - {window: 10, iterations: 14, batch: 5, learning_rate_end: 0.02}\n"
+               "  - {window: 20, iterations: 12}\n",
     MODEL DATA "learned: {kind: lstm, hidden: [2, 2], increment: true, angle: [joint0]}\n"
-               "fit: {states: recorded, iterations: 8}\n"
+               "train: {initial_state: recorded, iterations: 8}\n"
                "stages:\n"
-               "  - {teacher: true, windows: 20}\n"
-               "  - {windows: 10, method: lbfgs}\n",
+               "  - {teacher_forcing: true, window: 20}\n"
+               "  - {window: 10, method: lbfgs}\n",
     MODEL DATA "learned: {kind: feedforward, hidden: [5], increment: true, activation: softsign}\n"
-               "fit: {states: recorded, iterations: 8}\n"
-               "stages: [{windows: one}, {windows: 10, method: adam, rate: 0.3}]\n"};
+               "train: {initial_state: recorded, iterations: 8}\n"
+               "stages: [{window: one}, {window: 10, method: adam, learning_rate: 0.3}]\n"};
 enum { PLANS = sizeof plans / sizeof *plans };
 
 typedef struct stopper {
@@ -423,9 +424,10 @@ static void adam_ends_with_the_best_weights(void** state) {
     for (int batch = 0; batch < 2; batch++) {
         char text[800];
         snprintf(text, sizeof text,
-                 MODEL DATA "learned: {kind: lstm, hidden: [3]}\n"
-                            "fit: {windows: 10, states: recorded, method: adam, iterations: 60,"
-                            " rate: 0.5, rate_end: 0.5%s}\n",
+                 MODEL DATA
+                 "learned: {kind: lstm, hidden: [3]}\n"
+                 "train: {window: 10, initial_state: recorded, method: adam, iterations: 60,"
+                 " learning_rate: 0.5, learning_rate_end: 0.5%s}\n",
                  batch ? ", batch: 4" : "");
         ns_fit* fit = load_text(text, 1);
         run(fit, NULL);
@@ -502,9 +504,10 @@ static void scores_are_those_of_rollouts(void** state) {
     for (int k = 0; k < 3; k++) {
         char text[800];
         snprintf(text, sizeof text,
-                 MODEL "data: {train: [{file: swings.csv, trajectories: 0-1}],"
-                       " test: [{file: swings.csv, trajectories: 2}]}\nlearned: %s\n"
-                       "fit: {windows: 10, states: recorded, method: adam, iterations: 40}\n",
+                 MODEL
+                 "data: {train: [{file: swings.csv, trajectories: 0-1}],"
+                 " test: [{file: swings.csv, trajectories: 2}]}\nlearned: %s\n"
+                 "train: {window: 10, initial_state: recorded, method: adam, iterations: 40}\n",
                  learned[k]);
         ns_fit* fit = load_text(text, 2);
         run(fit, NULL);
@@ -556,7 +559,7 @@ static void poses_are_those_of_the_model(void** state) {
         load_text("model: " NEURALSIM_SOURCE_DIR "/models/swimmer2.xml\n"
                   "data: {train: [swim.csv]}\n"
                   "learned: {kind: lstm, hidden: [5], hide: [rootx, rooty], angle: [rootz]}\n"
-                  "fit: {windows: 10, states: recorded, method: adam, iterations: 30}\n",
+                  "train: {window: 10, initial_state: recorded, method: adam, iterations: 30}\n",
                   1);
     run(fit, NULL);
     ns_text page = {0};
@@ -598,7 +601,7 @@ static void a_falling_ball_is_found(void** state) {
                             "data: {train: [fall.csv]}\n"
                             "learned: {kind: feedforward, increment: true, integrate: true,"
                             " hide: [root/x, root/y]}\n"
-                            "fit: {windows: one, states: recorded}\n",
+                            "train: {window: one, initial_state: recorded}\n",
                             1);
     run(fit, NULL);
     const nsi_score *before = &fit->answer.before[NSI_ROLE_TRAIN],
@@ -629,15 +632,16 @@ static void an_lstm_learns_a_pendulum(void** state) {
     m.x0 = x0;
     m.push = 1.0;
     motion_record(&m, "pushed.csv");
-    ns_fit* fit = load_text(MODEL "data: {train: [{file: pushed.csv, trajectories: 0-6}],"
-                                  " test: [{file: pushed.csv, trajectories: 7}]}\n"
-                                  "learned: {kind: lstm, hidden: [12]}\n"
-                                  "fit: {states: recorded, method: adam, clip: 1}\n"
-                                  "stages:\n"
-                                  "  - {teacher: true, windows: 20, iterations: 300, rate: 0.02}\n"
-                                  "  - {windows: 20, iterations: 300, rate: 0.01}\n"
-                                  "  - {windows: 60, iterations: 300, rate: 3.0e-3}\n",
-                            1);
+    ns_fit* fit = load_text(
+        MODEL "data: {train: [{file: pushed.csv, trajectories: 0-6}],"
+              " test: [{file: pushed.csv, trajectories: 7}]}\n"
+              "learned: {kind: lstm, hidden: [12]}\n"
+              "train: {initial_state: recorded, method: adam, clip_norm: 1}\n"
+              "stages:\n"
+              "  - {teacher_forcing: true, window: 20, iterations: 300, learning_rate: 0.02}\n"
+              "  - {window: 20, iterations: 300, learning_rate: 0.01}\n"
+              "  - {window: 60, iterations: 300, learning_rate: 3.0e-3}\n",
+        1);
     run(fit, NULL);
     for (int role = 0; role < NSI_ROLES; role++) {
         if (!fit->data[role]) continue;
@@ -666,7 +670,7 @@ static void horizons_may_be_too_long_for_a_set(void** state) {
     static const char text[] =
         MODEL "data: {train: [{file: swings.csv, to: 0.205}], test: [swings.csv]}\n"
               "learned: {kind: feedforward, increment: true}\n"
-              "fit: {windows: one, states: recorded, iterations: 3}\n"
+              "train: {window: one, initial_state: recorded, iterations: 3}\n"
               "predict: {horizons: [0.2, 0.4]}\n";
     ns_fit* fit = load_text(text, 1);
     run(fit, NULL);
@@ -736,21 +740,22 @@ static const struct {
      "fit.yaml:4:11:", "from sample to sample"},
     {MODEL DATA "learned: {kind: feedforward}\nsearch: {}\n", NS_ERR_PARSE,
      "fit.yaml:4:9:", "search does not go with `learned`"},
-    {MODEL DATA "learned: {kind: feedforward}\nfit: {fit: parameters}\n", NS_ERR_PARSE,
-     "fit.yaml:4:6:", "no parameters"},
-    {MODEL DATA "learned: {kind: feedforward}\nfit: {windows: 5, teacher: true}\n", NS_ERR_PARSE,
-     "fit.yaml:4:6:", "windows: one"},
-    {MODEL DATA "learned: {kind: lstm, hidden: [2]}\nfit: {windows: 5, teacher: true}\n",
-     NS_ERR_PARSE, "fit.yaml:4:6:", "states: recorded"},
-    {MODEL DATA "learned: {kind: lstm, hidden: [2]}\nfit: {states: recorded}\n"
-                "stages:\n  - {windows: 5}\n  - {teacher: true, states: free}\n",
-     NS_ERR_PARSE, "fit.yaml:7:5:", "states: recorded"},
-    {MODEL DATA "learned: {kind: lstm, hidden: [2]}\nfit: {teacher: perhaps}\n", NS_ERR_PARSE,
-     "fit.yaml:4:16:", "teacher"},
-    {MODEL DATA "parameters: {link/link1/mass: 1}\nfit: {teacher: true, states: recorded}\n",
+    {MODEL DATA "learned: {kind: feedforward}\ntrain: {optimise: parameters}\n", NS_ERR_PARSE,
+     "fit.yaml:4:8:", "no parameters"},
+    {MODEL DATA "learned: {kind: feedforward}\ntrain: {window: 5, teacher_forcing: true}\n",
+     NS_ERR_PARSE, "fit.yaml:4:6:", "windows: one"},
+    {MODEL DATA "learned: {kind: lstm, hidden: [2]}\ntrain: {window: 5, teacher_forcing: true}\n",
+     NS_ERR_PARSE, "fit.yaml:4:6:", "initial_state: recorded"},
+    {MODEL DATA "learned: {kind: lstm, hidden: [2]}\ntrain: {initial_state: recorded}\n"
+                "stages:\n  - {window: 5}\n  - {teacher_forcing: true, initial_state: free}\n",
+     NS_ERR_PARSE, "fit.yaml:7:5:", "initial_state: recorded"},
+    {MODEL DATA "learned: {kind: lstm, hidden: [2]}\ntrain: {teacher_forcing: perhaps}\n",
+     NS_ERR_PARSE, "fit.yaml:4:16:", "teacher"},
+    {MODEL DATA
+     "parameters: {link/link1/mass: 1}\ntrain: {teacher_forcing: true, initial_state: recorded}\n",
      NS_ERR_PARSE, "fit.yaml:4:6:", "for a `learned` system"},
-    {MODEL DATA "learned: {kind: lstm, hidden: [2]}\nfit: {rate_end: -1}\n", NS_ERR_PARSE,
-     "fit.yaml:4:17:", "rate_end"},
+    {MODEL DATA "learned: {kind: lstm, hidden: [2]}\ntrain: {learning_rate_end: -1}\n",
+     NS_ERR_PARSE, "fit.yaml:4:17:", "rate_end"},
     {BALL "learned: {kind: feedforward}\n", NS_ERR_UNSUPPORTED,
      "fit.yaml:3:10:", "add `integrate: true`"},
     {BALL "learned: {kind: feedforward, integrate: true, hide: [b/w]}\n", NS_ERR_PARSE,
@@ -762,7 +767,7 @@ static const struct {
     {BALL "learned: {kind: feedforward, integrate: true, angle: [root]}\n", NS_ERR_PARSE,
      "fit.yaml:3:10:", "seen as its matrix"},
     {BALL "learned: {kind: lstm, hidden: [2], integrate: true}\n"
-          "fit: {teacher: true, states: recorded}\n",
+          "train: {teacher_forcing: true, initial_state: recorded}\n",
      NS_ERR_PARSE, "fit.yaml:4:6:", "does not go with `integrate`"},
     {MODEL "data: {train: [swings.csv], map: half.yaml}\nlearned: {kind: feedforward}\n",
      NS_ERR_PARSE, "fit.yaml:2:7:", "the data has no q1"},

@@ -38,8 +38,8 @@ static ns_fit* fit_with(const char* data, const char* predict) {
     ns_error error;
     experiment_write("plan.yaml",
                      "model: %s\nintegrator: euler\ntimestep: %g\ndata: {%s}\n"
-                     "parameters:\n  link/link1/mass: {start: 2}\n"
-                     "fit: {windows: 25, states: recorded}\npredict: {%s}\n",
+                     "parameters:\n  link/link1/mass: {initial: 2}\n"
+                     "train: {window: 25, initial_state: recorded}\npredict: {%s}\n",
                      pendulum, period, data, predict);
     ns_fit* fit = experiment_load("plan.yaml", 1);
     must(ns_fit_run(fit, NULL, &error), &error);
@@ -246,8 +246,8 @@ static void recorded_turns_are_unit(void** state) {
     experiment_write(
         "body.yaml",
         "model: body.urdf\ntimestep: %g\ndata: {train: [body.csv], map: body_map.yaml}\n"
-        "parameters:\n  link/a/mass: {start: 2}\n"
-        "fit: {windows: 5, states: recorded}\n",
+        "parameters:\n  link/a/mass: {initial: 2}\n"
+        "train: {window: 5, initial_state: recorded}\n",
         period);
     ns_error error;
     ns_fit* fit = experiment_load("body.yaml", 1);
@@ -292,8 +292,8 @@ static void many_links_leave_room_for_fewer_rows(void** state) {
     motion_record(&m, "many.csv");
     experiment_write("many.yaml",
                      "model: many.urdf\ntimestep: %g\ndata: {train: [many.csv]}\n"
-                     "parameters:\n  link/a/mass: {start: 2}\n"
-                     "fit: {windows: 25, states: recorded}\npredict: {horizons: [1]}\n",
+                     "parameters:\n  link/a/mass: {initial: 2}\n"
+                     "train: {window: 25, initial_state: recorded}\npredict: {horizons: [1]}\n",
                      period);
     ns_error error;
     ns_fit* fit = experiment_load("many.yaml", 1);

@@ -90,8 +90,8 @@ static void recover_each(trial* t, uint32_t* found, uint32_t* none) {
         double effect = difference("truth.csv", "other.csv");
         experiment_write("fit.yaml",
                          "model: truth.yaml\ndata: {train: [truth.csv]}\n"
-                         "timestep: %.17g\nparameters: {\"%s\": {start: %.17g}}\n%s"
-                         "fit: {windows: one, states: recorded}\n",
+                         "timestep: %.17g\nparameters: {\"%s\": {initial: %.17g}}\n%s"
+                         "train: {window: one, initial_state: recorded}\n",
                          t->motion.options.timestep, p.name, start, t->settings);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s: %s", p.name, error.message);
@@ -210,8 +210,9 @@ enum { TOGETHER = sizeof together / sizeof *together };
 
 static void many_parameters_and_all_start_states(void** state) {
     (void)state;
-    static const char* const fits[] = {"fit: {windows: 25}\n", "fit: {windows: 25, states: tied}\n",
-                                       "fit: {windows: [5, 20, 50]}\n"};
+    static const char* const fits[] = {"train: {window: 25}\n",
+                                       "train: {window: 25, initial_state: tied}\n",
+                                       "train: {window: [5, 20, 50]}\n"};
     for (int k = 0; k < 3; k++) {
         write_swing(0.0, 0, k == 2);
         FILE* file = fopen(tempdir_path("fit.yaml"), "w");
@@ -321,8 +322,8 @@ static void cover(const char* fit_line, bool velocities, double least) {
 
 static void errors_are_as_large_as_they_are_said_to_be(void** state) {
     (void)state;
-    cover("fit: {windows: whole}\n", false, 0.90);
-    cover("fit: {windows: 10}\n", true, 0.90);
+    cover("train: {window: whole}\n", false, 0.90);
+    cover("train: {window: 10}\n", true, 0.90);
 }
 
 // An arm on a base: damping and friction from starts on both sides of the truth, by globs. A step that
@@ -366,10 +367,10 @@ static void bounds_can_be_left(void** state) {
     for (size_t k = 0; k < sizeof starts / sizeof *starts; k++) {
         experiment_write("fit.yaml",
                          "model: arm.urdf\nintegrator: rk4\ntimestep: 0.01\n"
-                         "data: {train: [arm.csv]}\nfit: {windows: [10, 25, 50]}\n"
+                         "data: {train: [arm.csv]}\ntrain: {window: [10, 25, 50]}\n"
                          "set: {joint/*/friction_velocity: 0.05}\n"
-                         "parameters:\n  joint/*/damping: {start: %g}\n"
-                         "  joint/*/friction: {start: %g}\n  link/*/mass: free\n",
+                         "parameters:\n  joint/*/damping: {initial: %g}\n"
+                         "  joint/*/friction: {initial: %g}\n  link/*/mass: free\n",
                          starts[k], starts[k]);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};

@@ -285,7 +285,7 @@ static void a_fit_records_its_path(void** state) {
                   "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"
                   "blueprint: net.yaml\nintegrator: rk4\ntimestep: 0.02\n"
                   "data: {train: [" NEURALSIM_SOURCE_DIR "/examples/rusty_pendulum_run.csv]}\n"
-                  "fit: {windows: 5, states: recorded, iterations: 20, fit: weights}\n"
+                  "train: {window: 5, initial_state: recorded, iterations: 20, optimise: weights}\n"
                   "stages:\n"
                   "  - {method: proximal, group: 1.0e-4}\n"
                   "  - {method: proximal, group: 1.0e-2, l1: 1.0e-3}\n"
@@ -319,13 +319,13 @@ static void a_fit_records_its_path(void** state) {
 
     // With one penalty, along the iterations; the loss falls with the penalty in it, and the last
     // point is where the stage ended.
-    tempdir_write(
-        "fit.yaml",
-        "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"
-        "blueprint: net.yaml\nintegrator: rk4\ntimestep: 0.02\n"
-        "data: {train: [" NEURALSIM_SOURCE_DIR "/examples/rusty_pendulum_run.csv]}\n"
-        "fit: {windows: 5, states: recorded, iterations: 20, fit: weights, method: proximal,"
-        " group: 1.0e-3}\n");
+    tempdir_write("fit.yaml",
+                  "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"
+                  "blueprint: net.yaml\nintegrator: rk4\ntimestep: 0.02\n"
+                  "data: {train: [" NEURALSIM_SOURCE_DIR "/examples/rusty_pendulum_run.csv]}\n"
+                  "train: {window: 5, initial_state: recorded, iterations: 20, optimise: weights, "
+                  "method: proximal,"
+                  " group: 1.0e-3}\n");
     must(ns_fit_load(tempdir_path("fit.yaml"), 1, &fit, &error), &error);
     must(ns_fit_run(fit, NULL, &error), &error);
     a = &fit->answer;

@@ -114,7 +114,7 @@ static const bad bads[] = {
      "fit.yaml:3:31:", "link/link1/mass"},
     {MODEL DATA "parameters: {link/link1/mass: {begin: 1}}\n", NS_ERR_PARSE,
      "fit.yaml:3:32:", "begin"},
-    {MODEL DATA "parameters: {link/link1/mass: {start: 5, upper: 2}}\n", NS_ERR_PARSE,
+    {MODEL DATA "parameters: {link/link1/mass: {initial: 5, upper: 2}}\n", NS_ERR_PARSE,
      "fit.yaml:3:14:", "the initial value 5 is not between 0 and 2"},
     {MODEL DATA "parameters: {link/link1/mass: .nan}\n", NS_ERR_PARSE, "fit.yaml:3:31:", ""},
     {MODEL DATA "parameters: {link/link1/inertia/yy: 1}\n", NS_ERR_PARSE,
@@ -130,44 +130,44 @@ static const bad bads[] = {
      "fit.yaml:4:10:", "a horizon of 50 s is longer than every recording allows"},
 
     // Stages.
-    {MODEL DATA MASS "fit: {window: 10}\n", NS_ERR_PARSE,
-     "fit.yaml:4:7:", "did you mean \"windows\"?"},
-    {MODEL DATA MASS "fit: {windows: 0}\n", NS_ERR_PARSE, "fit.yaml:4:16:", ""},
-    {MODEL DATA MASS "fit: {windows: []}\n", NS_ERR_PARSE, "fit.yaml:4:16:", "lengths of windows"},
-    {MODEL DATA MASS "fit: {windows: 21}\n", NS_ERR_PARSE,
-     "fit.yaml:4:6:", "longer than every recording (21 samples"},
-    {MODEL DATA MASS "stages:\n  - {windows: 10}\n  - {windows: 30}\n", NS_ERR_PARSE,
+    {MODEL DATA MASS "train: {windows: 10}\n", NS_ERR_PARSE,
+     "fit.yaml:4:9:", "did you mean \"window\"?"},
+    {MODEL DATA MASS "train: {window: 0}\n", NS_ERR_PARSE, "fit.yaml:4:17:", ""},
+    {MODEL DATA MASS "train: {window: []}\n", NS_ERR_PARSE, "fit.yaml:4:17:", "lengths of windows"},
+    {MODEL DATA MASS "train: {window: 21}\n", NS_ERR_PARSE,
+     "fit.yaml:4:8:", "longer than every recording (21 samples"},
+    {MODEL DATA MASS "stages:\n  - {window: 10}\n  - {window: 30}\n", NS_ERR_PARSE,
      "fit.yaml:6:5:", "longer than every recording"},
-    {MODEL DATA MASS "stages: {windows: 10}\n", NS_ERR_PARSE, "fit.yaml:4:9:", "list of stages"},
-    {MODEL DATA MASS "fit: {windows: [5, 10]}\nstages: [{}]\n", NS_ERR_PARSE,
+    {MODEL DATA MASS "stages: {window: 10}\n", NS_ERR_PARSE, "fit.yaml:4:9:", "list of stages"},
+    {MODEL DATA MASS "train: {window: [5, 10]}\nstages: [{}]\n", NS_ERR_PARSE,
      "fit.yaml:4:16:", "its own length"},
-    {MODEL DATA MASS "fit: {method: newton}\n", NS_ERR_PARSE, "fit.yaml:4:15:", "lbfgs"},
-    {MODEL DATA MASS "fit: {states: given}\n", NS_ERR_PARSE, "fit.yaml:4:15:", "recorded"},
-    {MODEL DATA MASS "fit: {huber: 1, cauchy: 1}\n", NS_ERR_PARSE, "fit.yaml:4:25:", "not both"},
-    {MODEL DATA MASS "fit: {huber: 0}\n", NS_ERR_PARSE, "fit.yaml:4:14:", "huber"},
-    {MODEL DATA MASS "fit: {l1: 0.1, method: lbfgs}\n", NS_ERR_PARSE,
+    {MODEL DATA MASS "train: {method: newton}\n", NS_ERR_PARSE, "fit.yaml:4:15:", "lbfgs"},
+    {MODEL DATA MASS "train: {initial_state: given}\n", NS_ERR_PARSE, "fit.yaml:4:15:", "recorded"},
+    {MODEL DATA MASS "train: {huber: 1, cauchy: 1}\n", NS_ERR_PARSE, "fit.yaml:4:25:", "not both"},
+    {MODEL DATA MASS "train: {huber: 0}\n", NS_ERR_PARSE, "fit.yaml:4:14:", "huber"},
+    {MODEL DATA MASS "train: {l1: 0.1, method: lbfgs}\n", NS_ERR_PARSE,
      "fit.yaml:4:6:", "needs method lm, owlqn or proximal"},
-    {MODEL DATA MASS "fit: {group: 0.1, method: adam}\n", NS_ERR_PARSE,
+    {MODEL DATA MASS "train: {group: 0.1, method: adam}\n", NS_ERR_PARSE,
      "fit.yaml:4:6:", "needs method"},
-    {MODEL DATA MASS "fit: {adaptive: true, method: owlqn}\n", NS_ERR_PARSE,
+    {MODEL DATA MASS "train: {adaptive: true, method: owlqn}\n", NS_ERR_PARSE,
      "fit.yaml:4:6:", "adaptive needs method lm or proximal"},
-    {MODEL DATA MASS "fit: {adaptive: true, group: 0.1}\n", NS_ERR_PARSE,
+    {MODEL DATA MASS "train: {adaptive: true, group: 0.1}\n", NS_ERR_PARSE,
      "fit.yaml:4:6:", "just before it"},
     {MODEL DATA MASS "stages:\n  - {group: 0.1}\n  - {}\n  - {adaptive: true}\n", NS_ERR_PARSE,
      "fit.yaml:7:5:", "just before it"},
     {MODEL DATA MASS
      "stages:\n  - {group: 0.1}\n  - {adaptive: true}\nsearch: {method: basin_hopping}\n",
-     NS_ERR_PARSE, "fit.yaml:7:9:", "many starts"},
-    {MODEL DATA MASS "fit: {group: 0.1, method: owlqn}\n", NS_ERR_PARSE,
+     NS_ERR_PARSE, "fit.yaml:7:9:", "many initial points"},
+    {MODEL DATA MASS "train: {group: 0.1, method: owlqn}\n", NS_ERR_PARSE,
      "fit.yaml:4:6:", "group needs method lm or proximal"},
-    {MODEL DATA MASS "fit: {fit: weights}\n", NS_ERR_PARSE, "fit.yaml:4:6:", "no weights"},
-    {MODEL DATA "blueprint: net.yaml\nfit: {fit: parameters}\n", NS_ERR_PARSE,
+    {MODEL DATA MASS "train: {optimise: weights}\n", NS_ERR_PARSE, "fit.yaml:4:6:", "no weights"},
+    {MODEL DATA "blueprint: net.yaml\ntrain: {optimise: parameters}\n", NS_ERR_PARSE,
      "fit.yaml:4:6:", "no parameters"},
-    {MODEL DATA MASS "fit: {method: adam, batch: 4}\n", NS_ERR_UNSUPPORTED,
-     "fit.yaml:4:6:", "states: recorded"},
+    {MODEL DATA MASS "train: {method: adam, batch: 4}\n", NS_ERR_UNSUPPORTED,
+     "fit.yaml:4:6:", "initial_state: recorded"},
     {"model: ball.xml\ndata: {train: [ball.csv]}\nparameters: {link/b/mass: 1}\ntimestep: 0.01\n"
-     "fit: {method: lbfgs}\n",
-     NS_ERR_UNSUPPORTED, "fit.yaml:5:6:", "need method lm"},
+     "train: {method: lbfgs}\n",
+     NS_ERR_UNSUPPORTED, "fit.yaml:5:8:", "need method lm"},
 
     // Searches and predictions.
     {MODEL DATA MASS "search: {method: genetic}\n", NS_ERR_PARSE,
@@ -177,7 +177,7 @@ static const bad bads[] = {
      "fit.yaml:4:9:", "give lower and upper for link/link1/mass"},
     {MODEL DATA "blueprint: net.yaml\nsearch: {}\n", NS_ERR_PARSE,
      "fit.yaml:4:9:", "needs `parameters`"},
-    {MODEL DATA MASS "predict: {horizons: 1}\n", NS_ERR_PARSE, "fit.yaml:4:21:", "list of seconds"},
+    {MODEL DATA MASS "predict: {horizons: 1}\n", NS_ERR_PARSE, "fit.yaml:4:21:", "write a list"},
     {MODEL DATA MASS "predict: {horizons: [1, 1]}\n", NS_ERR_PARSE, "fit.yaml:4:25:", "must grow"},
     {MODEL DATA MASS "predict: {history: 21}\n", NS_ERR_PARSE,
      "fit.yaml:4:10:", "to predict after the first 21"},
@@ -241,29 +241,30 @@ static nsi_fit_spec* parse(const char* text) {
 
 static void plans_say_what_was_written(void** state) {
     (void)state;
-    nsi_fit_spec* p = parse("title: A pendulum\n"
-                            "model: a.urdf\n"
-                            "timestep: 0.002\n"
-                            "contact: spring\n"
-                            "data:\n"
-                            "  folder: runs\n"
-                            "  period: 0.01\n"
-                            "  train: [a.csv, {file: b.csv, from: 10%, to: 60%}]\n"
-                            "  test: [{file: c.csv, trajectories: 2-5, to: 3}]\n"
-                            "parameters:\n"
-                            "  link/*/mass: {start: 1, lower: 0.5, upper: 2, size: 0.1, prior: 3}\n"
-                            "  joint/a/damping: free\n"
-                            "  length: 0.7\n"
-                            "set:\n"
-                            "  link/a/com/z: -length / 2\n"
-                            "fit: {states: tied, tie: 4, huber: 2, decay: 0.1}\n"
-                            "stages:\n"
-                            "  - {windows: one, count: 50, overlap: true}\n"
-                            "  - {windows: 25, method: adam, rate: 0.1, batch: 8, clip: 2}\n"
-                            "  - {windows: whole, states: recorded, cauchy: 3, fit: parameters}\n"
-                            "search: {method: restart, population: 3, target: 0.5}\n"
-                            "predict: {history: 9, origins: 12, horizons: [0.25, 1]}\n"
-                            "seed: 42\n");
+    nsi_fit_spec* p =
+        parse("title: A pendulum\n"
+              "model: a.urdf\n"
+              "timestep: 0.002\n"
+              "contact: spring\n"
+              "data:\n"
+              "  folder: runs\n"
+              "  period: 0.01\n"
+              "  train: [a.csv, {file: b.csv, from: 10%, to: 60%}]\n"
+              "  test: [{file: c.csv, trajectories: 2-5, to: 3}]\n"
+              "parameters:\n"
+              "  link/*/mass: {initial: 1, lower: 0.5, upper: 2, scale: 0.1, prior_sigma: 3}\n"
+              "  joint/a/damping: free\n"
+              "  length: 0.7\n"
+              "set:\n"
+              "  link/a/com/z: -length / 2\n"
+              "train: {initial_state: tied, continuity_weight: 4, huber: 2, weight_decay: 0.1}\n"
+              "stages:\n"
+              "  - {window: one, max_windows: 50, overlap: true}\n"
+              "  - {window: 25, method: adam, learning_rate: 0.1, batch: 8, clip_norm: 2}\n"
+              "  - {window: whole, initial_state: recorded, cauchy: 3, optimise: parameters}\n"
+              "search: {method: restart, population: 3, target: 0.5}\n"
+              "predict: {history: 9, origins: 12, horizons: [0.25, 1]}\n"
+              "seed: 42\n");
     assert_string_equal(p->title, "A pendulum");
     assert_true(p->timestep == 0.002 && p->contact == NS_CONTACT_SPRING && p->integrator == -1);
     assert_true(p->period == 0.01 && p->seed == 42);
@@ -319,8 +320,8 @@ static void memory_may_run_out(void** state) {
     static const char text[] =
         "model: a.urdf\n"
         "data: {train: [a.csv, {file: b.csv, to: 50%}], test: [c.csv]}\n"
-        "parameters: {link/a/mass: {start: 1}, a: 2}\nset: {link/b/mass: 2 * a}\n"
-        "stages: [{windows: 5}, {windows: 10}]\npredict: {horizons: [1, 2]}\n";
+        "parameters: {link/a/mass: {initial: 1}, a: 2}\nset: {link/b/mass: 2 * a}\n"
+        "stages: [{window: 5}, {window: 10}]\npredict: {horizons: [1, 2]}\n";
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);

@@ -43,7 +43,7 @@ static void globs_stand_for_files(void** state) {
         assert_int_equal(system(copy), 0); // NOLINT
     }
     experiment_write("fit.yaml", MODEL
-                     "data: {train: [{file: run_*.csv, take: 1-2, to: 0.1}], test: [run_?.csv,"
+                     "data: {train: [{file: run_*.csv, select: 1-2, to: 0.1}], test: [run_?.csv,"
                      " a.csv]}\n" MASS);
     ns_fit* fit = experiment_load("fit.yaml", 1);
     const nsi_fit_spec_files* files = fit->plan->files;
@@ -55,17 +55,17 @@ static void globs_stand_for_files(void** state) {
     ns_fit_free(fit);
     experiment_write("fit.yaml", MODEL "data: {train: [ran_*.csv]}\n" MASS);
     assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "no file that fits ran_*"));
-    experiment_write("fit.yaml", MODEL "data: {train: [{file: run_*.csv, take: 3}]}\n" MASS);
+    experiment_write("fit.yaml", MODEL "data: {train: [{file: run_*.csv, select: 3}]}\n" MASS);
     assert_non_null(
         strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "only 3 files fit run_*.csv"));
-    experiment_write("fit.yaml", MODEL "data: {train: [{file: run_*.csv, take: 1-7}]}\n" MASS);
+    experiment_write("fit.yaml", MODEL "data: {train: [{file: run_*.csv, select: 1-7}]}\n" MASS);
     assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "only 3 files fit"));
-    experiment_write("fit.yaml", MODEL "data: {train: [{file: a.csv, take: 0-1}]}\n" MASS);
-    assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "`take` is for globs"));
+    experiment_write("fit.yaml", MODEL "data: {train: [{file: a.csv, select: 0-1}]}\n" MASS);
+    assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "`select` is for globs"));
     experiment_write("fit.yaml", MODEL
-                     "data: {train: [{file: run_*.csv, take: 4294967296-4294967299}]}\n" MASS);
+                     "data: {train: [{file: run_*.csv, select: 4294967296-4294967299}]}\n" MASS);
     assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "numbers of files"));
-    experiment_write("fit.yaml", MODEL "data: {train: [{file: run_*.csv, take: 3-1}]}\n" MASS);
+    experiment_write("fit.yaml", MODEL "data: {train: [{file: run_*.csv, select: 3-1}]}\n" MASS);
     assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "numbers of files"));
 }
 

@@ -37,7 +37,7 @@ static void write_motion(const char* name, double length) {
 
 #define PLAN(more)                                                                                 \
     "model: pendulum.urdf\nintegrator: rk4\ntimestep: 0.01\ndata: {train: [run.csv]}\n"            \
-    "parameters:\n  length: {start: 0.5, lower: 0.2, upper: 4" more                                \
+    "parameters:\n  length: {initial: 0.5, lower: 0.2, upper: 4" more                              \
     "}\nset: {link/rod/com/z: -length}\n"
 
 static ns_fit* load(const char* plan) {
@@ -58,7 +58,7 @@ static double run(ns_fit* fit) {
 
 static void a_fit_starts_where_it_is_told(void** state) {
     (void)state;
-    ns_fit* fit = load(PLAN("") "fit: {windows: whole, states: recorded, iterations: 0}\n");
+    ns_fit* fit = load(PLAN("") "train: {window: whole, initial_state: recorded, iterations: 0}\n");
     assert_true(fabs(run(fit) - 0.5) < 1e-12);
     const double starts[] = {3.0, 0.9, 0.5};
     for (int k = 0; k < 3; k++) {
@@ -72,7 +72,7 @@ static void a_fit_starts_where_it_is_told(void** state) {
 // Started anew it finds the same, bit for bit, as a fit whose file has this start.
 static void it_is_as_if_the_file_had_it(void** state) {
     (void)state;
-    ns_fit* fit = load(PLAN("") "fit: {windows: whole, states: recorded}\n");
+    ns_fit* fit = load(PLAN("") "train: {window: whole, initial_state: recorded}\n");
     double first = run(fit);
     assert_int_equal(ns_fit_set_start(fit, "length", 1.5, NULL), NS_OK);
     double moved = run(fit);
@@ -80,8 +80,8 @@ static void it_is_as_if_the_file_had_it(void** state) {
     assert_true(run(fit) == first);
     ns_fit_free(fit);
     fit = load("model: pendulum.urdf\nintegrator: rk4\ntimestep: 0.01\ndata: {train: [run.csv]}\n"
-               "parameters: {length: {start: 1.5, lower: 0.2, upper: 4}}\n"
-               "set: {link/rod/com/z: -length}\nfit: {windows: whole, states: recorded}\n");
+               "parameters: {length: {initial: 1.5, lower: 0.2, upper: 4}}\n"
+               "set: {link/rod/com/z: -length}\ntrain: {window: whole, initial_state: recorded}\n");
     assert_true(run(fit) == moved);
     assert_true(fabs(moved - 1.0) < 1e-6);
     ns_fit_free(fit);
@@ -90,7 +90,8 @@ static void it_is_as_if_the_file_had_it(void** state) {
 // The prior is centred where the fit starts: with a narrow one it stays there.
 static void the_prior_moves_along(void** state) {
     (void)state;
-    ns_fit* fit = load(PLAN(", prior: 1e-9") "fit: {windows: whole, states: recorded}\n");
+    ns_fit* fit =
+        load(PLAN(", prior_sigma: 1e-9") "train: {window: whole, initial_state: recorded}\n");
     assert_true(fabs(run(fit) - 0.5) < 1e-4);
     assert_int_equal(ns_fit_set_start(fit, "length", 2.0, NULL), NS_OK);
     assert_true(fabs(run(fit) - 2.0) < 1e-4);
@@ -100,9 +101,10 @@ static void the_prior_moves_along(void** state) {
 static void mistakes_are_refused(void** state) {
     (void)state;
     ns_error error;
-    ns_fit* fit = load(PLAN("") "fit: {windows: whole, states: recorded, iterations: 0}\n");
+    ns_fit* fit = load(PLAN("") "train: {window: whole, initial_state: recorded, iterations: 0}\n");
     assert_int_equal(ns_fit_set_start(fit, "lenght", 1.0, &error), NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "no parameter \"lenght\" is estimated; did you mean \"length\"?"));
+    assert_non_null(
+        strstr(error.message, "no parameter \"lenght\" is estimated; did you mean \"length\"?"));
     const double bad[] = {0.1, 4.5, NAN, INFINITY, -INFINITY};
     for (int k = 0; k < 5; k++) {
         assert_int_equal(ns_fit_set_start(fit, "length", bad[k], &error), NS_ERR_ARGUMENT);
@@ -134,11 +136,12 @@ static void one_window_is_the_first(void** state) {
     }
     fclose(right);
     fclose(file);
-    ns_fit* fit = load(PLAN("") "fit: {windows: [10, 30], count: 1, states: recorded}\n");
+    ns_fit* fit =
+        load(PLAN("") "train: {window: [10, 30], max_windows: 1, initial_state: recorded}\n");
     assert_true(fabs(run(fit) - 1.0) < 1e-6);
     assert_int_equal(fit->answer.nresidual, 2 * 30);
     ns_fit_free(fit);
-    fit = load(PLAN("") "fit: {windows: whole, states: recorded}\n");
+    fit = load(PLAN("") "train: {window: whole, initial_state: recorded}\n");
     assert_true(fabs(run(fit) - 1.0) > 1e-3);
     ns_fit_free(fit);
     write_motion("run.csv", 1.0);

@@ -49,7 +49,7 @@ static nsi_score score_of(ns_fit* fit) {
     return score;
 }
 
-#define ONLY_SCORED "fit: {windows: one, states: recorded, iterations: 0}\n"
+#define ONLY_SCORED "train: {window: one, initial_state: recorded, iterations: 0}\n"
 #define DRAG "blueprint: " SWIMMER "drag_small.yaml\n"
 
 static nsi_score hybrid; // on two links; its weights are in the folder
@@ -57,7 +57,7 @@ static nsi_score hybrid; // on two links; its weights are in the folder
 static int train(void** state) {
     (void)state;
     hybrid = score_of(run("swimmer2.xml", "swimmer2.yaml", DRAG, "swimmer2_water25.csv",
-                          "fit: {windows: one, states: recorded, iterations: 20}\n"));
+                          "train: {window: one, initial_state: recorded, iterations: 20}\n"));
     return 0;
 }
 

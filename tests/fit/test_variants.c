@@ -92,15 +92,15 @@ static void run(ns_fit* fit) {
 static void shared_and_own_parameters_are_found(void** state) {
     (void)state;
     static const char* const fits[] = {
-        "fit: {windows: [20, 40]}\n", "fit: {windows: 20, states: tied}\n",
-        "fit: {windows: whole, states: recorded, method: lbfgs, iterations: 300}\n",
-        "fit: {windows: [10, 40], iterations: 20}\nsearch: {population: 3, rounds: 1}\n"};
+        "train: {window: [20, 40]}\n", "train: {window: 20, initial_state: tied}\n",
+        "train: {window: whole, initial_state: recorded, method: lbfgs, iterations: 300}\n",
+        "train: {window: [10, 40], iterations: 20}\nsearch: {population: 3, rounds: 1}\n"};
     for (size_t k = 0; k < sizeof fits / sizeof *fits; k++) {
         experiment_write("fit.yaml",
                          BOTH "data: {train: " ALL_RUNS ", test: [run_long_0.csv]}\n"
                               "parameters:\n"
-                              "  link/*/mass: {start: 1.5, lower: 0.3, upper: 5}\n"
-                              "  joint/hinge/damping: {start: 0.3, lower: 0, upper: 2}\n%s",
+                              "  link/*/mass: {initial: 1.5, lower: 0.3, upper: 5}\n"
+                              "  joint/hinge/damping: {initial: 0.3, lower: 0, upper: 2}\n%s",
                          fits[k]);
         ns_fit* fit = experiment_load("fit.yaml", 2);
         assert_int_equal(fit->nz, 3);
@@ -127,7 +127,7 @@ static void shared_and_own_parameters_are_found(void** state) {
 static void one_variant_tells_what_another_does_not(void** state) {
     (void)state;
     experiment_write("rest.csv", "t,traj,q0,qd0\n0,0,0,0\n0.01,0,0,0\n0.02,0,0,0\n0.03,0,0,0\n");
-    static const char rest[] = "parameters: {joint/hinge/damping: 0.3}\nfit: {windows: 2}\n";
+    static const char rest[] = "parameters: {joint/hinge/damping: 0.3}\ntrain: {window: 2}\n";
     experiment_write("alone.yaml", "model: long.xml\ndata: {train: [rest.csv]}\n%s", rest);
     experiment_write("both.yaml",
                      "variants:\n"
@@ -152,7 +152,7 @@ static void equal_variants_are_one(void** state) {
     (void)state;
     static const char rest[] = "data: {map: map.yaml, train: " SHORT_RUNS "}\nblueprint: net.yaml\n"
                                "parameters: {link/short/mass: free, joint/hinge/damping: free}\n"
-                               "fit: {windows: 20, decay: 0.001, iterations: 5}\n";
+                               "train: {window: 20, weight_decay: 0.001, iterations: 5}\n";
     experiment_write("one.yaml", "model: short.xml\n%s", rest);
     experiment_write("two.yaml",
                      "variants:\n"
@@ -179,7 +179,7 @@ static void threads_change_nothing(void** state) {
     (void)state;
     experiment_write("fit.yaml", BOTH "data: {train: " ALL_RUNS "}\nblueprint: net.yaml\n"
                                       "parameters: {link/*/mass: free, joint/hinge/damping: free}\n"
-                                      "fit: {windows: 10, iterations: 4, decay: 0.001}\n");
+                                      "train: {window: 10, iterations: 4, weight_decay: 0.001}\n");
     ns_fit *one = experiment_load("fit.yaml", 1), *three = experiment_load("fit.yaml", 3);
     run(one);
     run(three);
@@ -197,7 +197,7 @@ static void interrupted_fits_go_on(void** state) {
     (void)state;
     experiment_write("fit.yaml", BOTH "data: {train: " ALL_RUNS "}\n"
                                       "parameters: {link/*/mass: free, joint/hinge/damping: free}\n"
-                                      "fit: {windows: 10, iterations: 5, tolerance: 0}\n");
+                                      "train: {window: 10, iterations: 5, tolerance: 0}\n");
     ns_fit *whole = experiment_load("fit.yaml", 1), *parts = experiment_load("fit.yaml", 1);
     ns_fit_options options = {.observe = stop_soon, .checkpoint = tempdir_path("checkpoint.json")};
     ns_error error = {0};
@@ -215,10 +215,11 @@ static void interrupted_fits_go_on(void** state) {
 // Stages with batches of windows from all variants.
 static void batches_are_of_all_variants(void** state) {
     (void)state;
-    experiment_write("fit.yaml", BOTH "data: {train: " ALL_RUNS "}\nblueprint: net.yaml\n"
-                                      "parameters: {link/*/mass: free, joint/hinge/damping: free}\n"
-                                      "fit: {windows: 10, states: recorded, method: adam, batch: 7,"
-                                      " iterations: 200, rate: 0.02}\n");
+    experiment_write("fit.yaml",
+                     BOTH "data: {train: " ALL_RUNS "}\nblueprint: net.yaml\n"
+                          "parameters: {link/*/mass: free, joint/hinge/damping: free}\n"
+                          "train: {window: 10, initial_state: recorded, method: adam, batch: 7,"
+                          " iterations: 200, learning_rate: 0.02}\n");
     ns_fit* fit = experiment_load("fit.yaml", 2);
     run(fit);
     assert_true(fit->answer.phases.data[0].value < 0.2 * fit->answer.history.data[0].value);
@@ -318,13 +319,13 @@ static void assert_near(const double* x, const double* y, size_t count, double t
 
 // Priors, decay and ties are left out: they are no sums over recordings, or differ by their number.
 static const char* const sums[] = {
-    "parameters: {link/*/mass: free, joint/hinge/damping: free}\nfit: {windows: 10}\n",
+    "parameters: {link/*/mass: free, joint/hinge/damping: free}\ntrain: {window: 10}\n",
     "parameters: {joint/hinge/damping: free, link/*/mass: free}\nblueprint: net.yaml\n"
-    "fit: {windows: 15, huber: 1}\n",
+    "train: {window: 15, huber: 1}\n",
     "blueprint: net.yaml\nparameters: {link/*/mass: free, joint/hinge/armature: 0.01}\n"
-    "fit: {windows: 20, states: recorded}\n",
+    "train: {window: 20, initial_state: recorded}\n",
     "parameters: {load: 1.4}\nset: {link/*/mass: load, joint/hinge/damping: 0.1 * load}\n"
-    "fit: {windows: whole, states: tied}\n"};
+    "train: {window: whole, initial_state: tied}\n"};
 enum { SUMS = sizeof sums / sizeof *sums };
 
 static void gradients_are_sums(void** state) {
@@ -478,7 +479,7 @@ static void faults_are_told(void** state) {
             BOTH DATA "parameters: {link/*/mass: free, link/short/mass: 1}\n");
     refused(NS_ERR_PARSE, "model and variants: leave one of the two out",
             "model: short.xml\n" BOTH DATA REST);
-    refused(NS_ERR_PARSE, "a variant needs all of",
+    refused(NS_ERR_PARSE, "`files` is missing",
             "variants: [{name: a, model: short.xml}]\n" DATA REST);
     refused(NS_ERR_PARSE, "expected a list of variants", "variants: short.xml\n" DATA REST);
     refused(NS_ERR_PARSE, "another variant of this name",
@@ -558,7 +559,7 @@ static void files_have_all_variants(void** state) {
         "parameters: {factor: 1, joint/hinge/damping: free, link/long/mass: free}\n"
         "set: {link/short/inertia/yy: '0.02 * factor * (1 - 0.1 * \"link/short/com/z\"^2)',\n"
         "      joint/hinge/armature: '0.001 * \"link/short/mass\"'}\n"
-        "fit: {windows: 10, iterations: 3, states: recorded}\n");
+        "train: {window: 10, iterations: 3, initial_state: recorded}\n");
     double factor = estimate(fit, "factor"), damping = estimate(fit, "joint/hinge/damping");
     static const char* const names[] = {"short", "other", "long"};
     static const double com[] = {0.25, 0.45, 0.0};
@@ -593,10 +594,10 @@ static void fits_go_on_from_files(void** state) {
     (void)state;
     ns_fit* first = fit_and_save(BOTH "data: {train: " ALL_RUNS "}\n"
                                       "parameters: {link/*/mass: free, joint/hinge/damping: free}\n"
-                                      "fit: {windows: 40}\n");
+                                      "train: {window: 40}\n");
     ns_fit_free(first);
     ns_fit* fit = fit_and_save("model: out/fitted.yaml\ndata: {train: " ALL_RUNS "}\n"
-                               "parameters: {link/long/mass: 1}\nfit: {windows: 40}\n");
+                               "parameters: {link/long/mass: 1}\ntrain: {window: 40}\n");
     assert_int_equal(fit->nvariant, 2);
     assert_true(fabs(estimate(fit, "link/long/mass") - LONG_MASS) < 1e-7);
     ns_hybrid* h = load_variant("out/fitted.yaml", "long", NULL);
@@ -615,7 +616,7 @@ static void own_values_are_replaced(void** state) {
                      " {joint/*/damping: 0.5}}\n"
                      "parameters: {link/short/mass: 1.1, link/long/mass: 2.2}\n");
     ns_fit* fit = fit_and_save("model: own.yaml\ndata: {train: " ALL_RUNS "}\n"
-                               "parameters: {joint/hinge/damping: 0.2}\nfit: {windows: 40}\n");
+                               "parameters: {joint/hinge/damping: 0.2}\ntrain: {window: 40}\n");
     static const char* const names[] = {"short", "long"};
     for (int k = 0; k < 2; k++) {
         ns_hybrid* h = load_variant("out/fitted.yaml", names[k], NULL);
@@ -708,7 +709,7 @@ static void memory_may_run_out(void** state) {
     experiment_write("fit.yaml", BOTH "data: {train: " ALL_RUNS "}\n"
                                       "parameters: {link/*/mass: free, factor: 1}\n"
                                       "set: {joint/hinge/damping: 0.1 * factor}\n"
-                                      "fit: {windows: 20}\n");
+                                      "train: {window: 20}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};

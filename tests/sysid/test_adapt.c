@@ -49,8 +49,8 @@ static int write_files(void** state) {
 
 #define PLAN(predict)                                                                              \
     "model: mass.xml\ndata: {map: map.yaml, train: [a.csv, b.csv]}\n"                              \
-    "parameters: {world/gravity/z: {start: -10}, link/mass/mass: free}\n"                          \
-    "fit: {windows: 10, states: recorded, iterations: 0}\n"                                        \
+    "parameters: {world/gravity/z: {initial: -10}, link/mass/mass: free}\n"                        \
+    "train: {window: 10, initial_state: recorded, iterations: 0}\n"                                \
     "predict: {measures: {far: {distance: [q0], average: mean}}" predict "}\n"
 
 static double error_with(const char* plan) {
@@ -111,7 +111,7 @@ static void mistakes_are_explained(void** state) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         experiment_write("fit.yaml",
                          "model: mass.xml\ndata: {map: map.yaml, train: [a.csv]}\n"
-                         "parameters: {world/gravity/z: {start: -10}}\n"
+                         "parameters: {world/gravity/z: {initial: -10}}\n"
                          "predict: {measures: {far: {distance: [q0]}}%s}\n",
                          cases[k].predict);
         const char* message = experiment_error("fit.yaml", NS_ERR_PARSE);

@@ -38,7 +38,8 @@ static void write_motion(void) {
 
 #define PLAN(measures)                                                                             \
     "model: body.xml\ndata: {train: [run.csv]}\nparameters: {link/body/mass: free}\n"              \
-    "fit: {windows: one, states: recorded, iterations: 1}\npredict: {measures: " measures "}\n"
+    "train: {window: one, initial_state: recorded, iterations: 1}\npredict: {measures: " measures  \
+    "}\n"
 
 static void averages_are_those_of_an_even_motion(void** state) {
     (void)state;
@@ -101,7 +102,7 @@ static void mistakes_are_told(void** state) {
     static const struct {
         const char *plan, *message;
     } wrong[] = {
-        {PLAN("[1]"), "expected names"},
+        {PLAN("[1]"), "write a mapping"},
         {PLAN("{a: {}}"), "expected `distance"},
         {PLAN("{a: {distance: [q0], rotation: [q3, q4, q5, q6]}}"), "expected `distance"},
         {PLAN("{a: {rotation: [q3, q4, q5]}}"), "four numbers"},

@@ -469,7 +469,7 @@ static void write_experiment(const char* parts) {
                      "parameters:\n"
                      "  link/link1/mass: 0.7\n"
                      "  joint/joint0/damping: 0.05\n"
-                     "  half: {start: 0.4, lower: 0.1, upper: 0.9}\n"
+                     "  half: {initial: 0.4, lower: 0.1, upper: 0.9}\n"
                      "set: {link/link1/com/z: -half}\n"
                      "%s",
                      parts);
@@ -478,18 +478,18 @@ static void write_experiment(const char* parts) {
 static void pendulums_with_windows_of_all_kinds(void** state) {
     (void)state;
     static const char* const fits[] = {
-        "fit: {windows: 10, states: free}\n",
-        "fit: {windows: 10, states: tied}\n",
-        "fit: {windows: 10, states: tied, tie: 3}\n",
-        "fit: {windows: 10, states: recorded}\n",
-        "fit: {windows: whole, states: free}\n",
-        "fit: {windows: one, states: free, count: 9}\n",
-        "fit: {windows: one, states: recorded}\n",
-        "fit: {windows: 7, states: free, count: 5, overlap: true}\n",
-        "fit: {windows: 10, count: 4}\n",
-        "fit: {windows: 15, states: free, huber: 0.02}\n",
-        "fit: {windows: 15, states: tied, cauchy: 0.02}\n",
-        "fit: {windows: 15, states: recorded, cauchy: 0.05}\n",
+        "train: {window: 10, initial_state: free}\n",
+        "train: {window: 10, initial_state: tied}\n",
+        "train: {window: 10, initial_state: tied, continuity_weight: 3}\n",
+        "train: {window: 10, initial_state: recorded}\n",
+        "train: {window: whole, initial_state: free}\n",
+        "train: {window: one, initial_state: free, max_windows: 9}\n",
+        "train: {window: one, initial_state: recorded}\n",
+        "train: {window: 7, initial_state: free, max_windows: 5, overlap: true}\n",
+        "train: {window: 10, max_windows: 4}\n",
+        "train: {window: 15, initial_state: free, huber: 0.02}\n",
+        "train: {window: 15, initial_state: tied, cauchy: 0.02}\n",
+        "train: {window: 15, initial_state: recorded, cauchy: 0.05}\n",
     };
     write_pendulum(0.0);
     for (size_t k = 0; k < sizeof fits / sizeof *fits; k++) {
@@ -501,9 +501,9 @@ static void pendulums_with_windows_of_all_kinds(void** state) {
 static void missing_numbers_count_nothing(void** state) {
     (void)state;
     write_pendulum(0.3);
-    write_experiment("fit: {windows: 10, states: free}\n");
+    write_experiment("train: {window: 10, initial_state: free}\n");
     check_all("fit.yaml", 2e-5);
-    write_experiment("fit: {windows: 10, states: tied, huber: 0.03}\n");
+    write_experiment("train: {window: 10, initial_state: tied, huber: 0.03}\n");
     check_all("fit.yaml", 2e-5);
 }
 
@@ -518,7 +518,7 @@ static void several_lengths_together(void** state) {
                                  "    - {file: swings.csv, trajectories: 2, from: 0.05, to: 0.15}\n"
                                  "timestep: 0.01\n"
                                  "parameters: {link/link1/mass: 0.7, joint/*/damping: 0.1}\n"
-                                 "fit: {windows: whole}\n");
+                                 "train: {window: whole}\n");
     check_all("fit.yaml", 2e-5);
 }
 
@@ -529,9 +529,9 @@ static void priors_pull(void** state) {
                                  "data: {train: [swings.csv]}\n"
                                  "timestep: 0.01\n"
                                  "parameters:\n"
-                                 "  link/link1/mass: {start: 0.7, prior: 0.05}\n"
-                                 "  joint/joint0/damping: {start: 0.05, prior: 0.01}\n"
-                                 "fit: {windows: 10}\n");
+                                 "  link/link1/mass: {initial: 0.7, prior_sigma: 0.05}\n"
+                                 "  joint/joint0/damping: {initial: 0.05, prior_sigma: 0.01}\n"
+                                 "train: {window: 10}\n");
     check_all("fit.yaml", 2e-5);
 }
 
@@ -543,7 +543,7 @@ static void whole_bodies(void** state) {
                                  "timestep: 0.01\n"
                                  "parameters: {link/link1/mass: free, link/link1/com/*: free,"
                                  " link/link1/inertia/*: free}\n"
-                                 "fit: {windows: 15, states: recorded}\n");
+                                 "train: {window: 15, initial_state: recorded}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
     nsi_objective* e = evaluator_of(fit, 1);
     scatter(e, 0.02);
@@ -563,15 +563,15 @@ static void substeps_and_motors(void** state) {
     m.push = 0.3;
     m.sigma = 0.01;
     motion_record(&m, "hinge.csv");
-    static const char* const fits[] = {"{windows: 5}", "{windows: 5, states: tied}",
-                                       "{windows: 5, states: recorded}"};
+    static const char* const fits[] = {"{window: 5}", "{window: 5, initial_state: tied}",
+                                       "{window: 5, initial_state: recorded}"};
     for (int k = 0; k < 3; k++) {
         experiment_write("fit.yaml",
                          "model: hinge.xml\n"
                          "data: {train: [hinge.csv]}\n"
                          "timestep: 0.005\n"
                          "parameters: {joint/hinge/damping: 0.3, actuator/motor/gear: 1.7}\n"
-                         "fit: %s\n",
+                         "train: %s\n",
                          fits[k]);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         assert_int_equal(fit->problem->substeps, 4);
@@ -605,10 +605,10 @@ static void networks(void** state) {
                                  "    outputs: \"{}/tau\"\n"
                                  "    hidden: [3]\n"
                                  "    init: {scale: 1, last: 1, seed: 3}\n");
-    static const char* const fits[] = {"{windows: 10, decay: 0.01}",
-                                       "{windows: 10, states: tied, decay: 0.01}",
-                                       "{windows: 15, states: recorded, decay: 0.02, fit: weights}",
-                                       "{windows: 15, states: recorded, fit: parameters}"};
+    static const char* const fits[] = {
+        "{window: 10, weight_decay: 0.01}", "{window: 10, initial_state: tied, weight_decay: 0.01}",
+        "{window: 15, initial_state: recorded, weight_decay: 0.02, optimise: weights}",
+        "{window: 15, initial_state: recorded, optimise: parameters}"};
     for (int k = 0; k < 4; k++) {
         experiment_write("fit.yaml",
                          "model: " PENDULUM "\n"
@@ -616,7 +616,7 @@ static void networks(void** state) {
                          "data: {train: [swings.csv]}\n"
                          "timestep: 0.01\n"
                          "parameters: {link/link1/mass: 0.7, joint/*/damping: 0.1}\n"
-                         "fit: %s\n",
+                         "train: %s\n",
                          fits[k]);
         check_all("fit.yaml", 5e-5);
     }
@@ -641,10 +641,11 @@ static void rows_that_say_the_same_become_one(void** state) {
         double missing;
         const char* fit;
         uint32_t least, most; // rows of each window that are left
-    } cases[] = {{0.0, "{windows: one, states: recorded, fit: weights}", 2, 2},
-                 {0.3, "{windows: one, states: recorded, fit: weights, huber: 0.5}", 0, 2},
-                 {0.0, "{windows: one, count: 20, fit: weights, decay: 0.01}", 4, 6},
-                 {0.0, "{windows: 5, states: recorded, fit: weights}", 12, 15}};
+    } cases[] = {
+        {0.0, "{window: one, initial_state: recorded, optimise: weights}", 2, 2},
+        {0.3, "{window: one, initial_state: recorded, optimise: weights, huber: 0.5}", 0, 2},
+        {0.0, "{window: one, max_windows: 20, optimise: weights, weight_decay: 0.01}", 4, 6},
+        {0.0, "{window: 5, initial_state: recorded, optimise: weights}", 12, 15}};
     for (int k = 0; k < 4; k++) {
         motion m = motion_of(PENDULUM, 0.01, 31);
         m.runs = 3;
@@ -657,7 +658,7 @@ static void rows_that_say_the_same_become_one(void** state) {
                          "blueprint: wide.yaml\n"
                          "data: {map: both.yaml, train: [swings.csv]}\n"
                          "timestep: 0.01\n"
-                         "fit: %s\n",
+                         "train: %s\n",
                          cases[k].fit);
         check_all("fit.yaml", 5e-5);
         ns_fit* fit = experiment_load("fit.yaml", 1);
@@ -681,8 +682,8 @@ static void decay_tells_layers_apart(void** state) {
                                  "blueprint: net.yaml\n"
                                  "data: {train: [swings.csv]}\n"
                                  "timestep: 0.01\n"
-                                 "fit: {windows: 15, states: recorded, decay: 0.1,"
-                                 " decay_upper: 0.3}\n");
+                                 "train: {window: 15, initial_state: recorded, weight_decay: 0.1,"
+                                 " weight_decay_upper: 0.3}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
     nsi_objective* e = evaluator_of(fit, 1);
     uint32_t first = 0, upper = 0;
@@ -722,15 +723,15 @@ static void write_block_fit(const char* fit) {
                      "data: {train: [block.csv]}\n"
                      "timestep: 0.01\n"
                      "parameters: {link/block/com/x: 0.04, link/block/inertia/xx: 0.025}\n"
-                     "fit: %s\n",
+                     "train: %s\n",
                      fit);
 }
 
 static void free_bodies(void** state) {
     (void)state;
     write_block(NULL, 0);
-    static const char* const fits[] = {"{windows: 5}", "{windows: 5, states: tied}",
-                                       "{windows: 10, states: recorded}"};
+    static const char* const fits[] = {"{window: 5}", "{window: 5, initial_state: tied}",
+                                       "{window: 10, initial_state: recorded}"};
     for (int k = 0; k < 3; k++) {
         write_block_fit(fits[k]);
         check_all("fit.yaml", 1e-4);
@@ -745,7 +746,7 @@ static void poses_are_states(void** state) {
     for (int k = 0; k < 2; k++) {
         static const char* const coordinates[] = {"q0", "q1", "q2", "q3", "q4", "q5", "q6"};
         write_block(k ? pose : coordinates, 7);
-        write_block_fit("{windows: 5}");
+        write_block_fit("{window: 5}");
         ns_fit* fit = experiment_load("fit.yaml", 1);
         nsi_objective* e = evaluator_of(fit, 1);
         nsi_point point = nsi_objective_point(e);
@@ -779,7 +780,7 @@ static void poses_are_states(void** state) {
 static void steps_of_quaternions_keep_them_unit(void** state) {
     (void)state;
     write_block(NULL, 0);
-    write_block_fit("{windows: 5}");
+    write_block_fit("{window: 5}");
     ns_fit* fit = experiment_load("fit.yaml", 1);
     const nsi_problem* p = fit->problem;
     assert_int_equal(p->ntangent, 12);
@@ -843,13 +844,14 @@ static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
 
 static void memory_may_run_out(void** state) {
     (void)state;
-    static const char* const fits[] = {"{windows: 10, states: tied}",
-                                       "{windows: 5, states: recorded, method: adam, batch: 4}"};
+    static const char* const fits[] = {
+        "{window: 10, initial_state: tied}",
+        "{window: 5, initial_state: recorded, method: adam, batch: 4}"};
     write_pendulum(0.0);
     for (int k = 0; k < 2; k++) {
         experiment_write("fit.yaml",
                          "model: " PENDULUM "\nblueprint: net.yaml\ndata: {train: [swings.csv]}\n"
-                         "timestep: 0.01\nparameters: {link/link1/mass: 0.7}\nfit: %s\n",
+                         "timestep: 0.01\nparameters: {link/link1/mass: 0.7}\ntrain: %s\n",
                          fits[k]);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         for (size_t n = 1;; n++) {

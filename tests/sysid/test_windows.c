@@ -30,7 +30,7 @@ static void windows_lie_as_they_should(void** state) {
         experiment_write("fit.yaml", "model: hinge.xml\n"
                                      "data: {train: [rows.csv]}\n"
                                      "parameters: {joint/hinge/damping: 0.3}\n"
-                                     "fit: {windows: whole}\n");
+                                     "train: {window: whole}\n");
         ns_fit* fit = experiment_load("fit.yaml", 1);
         const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
         assert_int_equal(ns_dataset_recording_count(data), runs);
