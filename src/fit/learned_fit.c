@@ -93,7 +93,7 @@ static double scale_of(double squares, double count) {
 static bool fill_scales(ns_fit* f, const sums* s) {
     nsi_learned* l = f->plan->learned;
     nsi_arena* arena = &f->plan->yaml.arena;
-    nsi_numbers_list* lists[] = {&l->state_shift, &l->state_scale, &l->output_scale,
+    nsi_number_list* lists[] = {&l->state_shift, &l->state_scale, &l->output_scale,
                                  &l->control_shift, &l->control_scale};
     for (int k = 0; k < 5; k++) {
         lists[k]->count = k < 3 ? s->nx : s->nc;
@@ -144,7 +144,7 @@ static ns_status find_scales(ns_fit* f, const nsi_problem* p, ns_error* error) {
 // Its controls are those that are recorded.
 static ns_status name_controls(ns_fit* f, ns_error* error) {
     const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
-    nsi_names* controls = &f->plan->learned->controls;
+    nsi_text_list* controls = &f->plan->learned->controls;
     uint32_t count = ns_dataset_control_count(train);
     controls->data = nsi_arena_alloc(&f->plan->yaml.arena, (count + 1) * sizeof *controls->data);
     if (!controls->data) return nsi_fail_nomem(error);

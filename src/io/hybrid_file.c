@@ -62,13 +62,6 @@ const nsi_hybrid_variant* nsi_hybrid_find_variant(const nsi_hybrid* hybrid, cons
 
 // ---- reading ---------------------------------------------------------------------------------
 
-typedef struct reader {
-    nsi_yaml yaml;
-    char* folder; // of the file
-    nsi_hybrid* out;
-    ns_error* error;
-} reader;
-
 // Can this name a folder only? Writing leaves such an end out.
 static bool is_folder(const char* path) {
     const char* last = strrchr(path, '/');
@@ -76,242 +69,259 @@ static bool is_folder(const char* path) {
     return last[0] == '\0' || strcmp(last, ".") == 0;
 }
 
-// The path of a file, resolved; `node` may be NULL.
-static ns_status read_path(reader* r, const nsi_yaml_node* node, const char** out) {
+// The path of a file, resolved: from the folder of the file that names it.
+static ns_status read_file_path(nsi_schema_reader* r, const nsi_yaml_node* node, const char** out) {
     const char* text = NULL;
-    ns_status status = nsi_yaml_text(&r->yaml, node, &text, r->error);
-    if (!text) return status;
+    ns_status status = nsi_yaml_text(r->yaml, node, &text, r->error);
+    if (status != NS_OK) return status;
     char quote[NSI_QUOTE_SIZE];
     size_t size = strlen(text);
     if (node->plain && nsi_yaml_is_typed(text)) {
-        return nsi_yaml_fail(&r->yaml, node, r->error,
+        return nsi_yaml_fail(r->yaml, node, r->error,
                              "%s: %s is not the name of a file; put it in quotes if it is",
                              node->key, nsi_quote(text, size, quote));
     }
     if (is_folder(text)) {
-        return nsi_yaml_fail(&r->yaml, node, r->error, "%s: %s is a folder; give a file", node->key,
+        return nsi_yaml_fail(r->yaml, node, r->error, "%s: %s is a folder; give a file", node->key,
                              nsi_quote(text, size, quote));
     }
     if (size > NSI_HYBRID_MAX_PATH) {
-        return nsi_yaml_fail_limit(&r->yaml, node, r->error, "%s: more than %d bytes", node->key,
+        return nsi_yaml_fail_limit(r->yaml, node, r->error, "%s: more than %d bytes", node->key,
                                    NSI_HYBRID_MAX_PATH);
     }
-    size_t before = text[0] == '/' ? 0 : strlen(r->folder);
-    char* path = nsi_arena_alloc(&r->out->arena, before + size + 1);
+    const char *first = strrchr(r->yaml->file, '/'), *near = NULL;
+    status = nsi_schema_path(r, node, &near);
+    if (status != NS_OK || *near == '/') {
+        *out = near;
+        return status;
+    }
+    size_t before = first ? (size_t)(first - r->yaml->file) + 1 : 0;
+    char* path = nsi_arena_alloc(r->arena, before + strlen(near) + 1);
     if (!path) return nsi_fail_nomem(r->error);
-    memcpy(path, r->folder, before);
-    memcpy(path + before, text, size + 1);
+    memcpy(path, r->yaml->file, before);
+    memcpy(path + before, near, strlen(near) + 1);
     *out = path;
     return NS_OK;
 }
 
-static ns_status read_robot(reader* r, const nsi_yaml_node* node, const char** out) {
-    ns_status status = read_path(r, node, out);
+static ns_status read_robot_path(nsi_schema_reader* r, const nsi_yaml_node* node,
+                                 const char** out) {
+    ns_status status = read_file_path(r, node, out);
     if (status != NS_OK || !ns_hybrid_is_path(*out)) return status;
     // It could contain itself.
     char quote[NSI_QUOTE_SIZE];
-    return nsi_yaml_fail(&r->yaml, node, r->error, "robot: %s is YAML; give a URDF or MJCF file",
+    return nsi_yaml_fail(r->yaml, node, r->error, "robot: %s is YAML; give a URDF or MJCF file",
                          nsi_quote(node->text, strlen(node->text), quote));
 }
 
-static ns_status read_parameter(reader* r, const nsi_yaml_node* node, nsi_hybrid_parameters* to) {
-    nsi_hybrid* out = r->out;
+static ns_status read_robot(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+    return read_robot_path(r, node, &((nsi_hybrid*)out)->robot);
+}
+
+static ns_status read_blueprint(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+    return read_file_path(r, node, &((nsi_hybrid*)out)->blueprint);
+}
+
+static ns_status read_weights(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+    return read_file_path(r, node, &((nsi_hybrid*)out)->weights);
+}
+
+// ---- parameters
+
+static ns_status read_parameter(nsi_schema_reader* r, const nsi_yaml_node* node,
+                                nsi_hybrid_parameters* to) {
     size_t size = strlen(node->key);
     if (size > NSI_HYBRID_MAX_PATTERN || to->count >= NSI_HYBRID_MAX_PARAMETERS) {
-        return nsi_yaml_fail_limit(&r->yaml, node, r->error,
+        return nsi_yaml_fail_limit(r->yaml, node, r->error,
                                    "parameters: more than %d of them, or a name of more than %d"
                                    " bytes",
                                    NSI_HYBRID_MAX_PARAMETERS, NSI_HYBRID_MAX_PATTERN);
     }
-    nsi_hybrid_parameter parameter = {.pattern = nsi_arena_string(&out->arena, node->key, size),
+    nsi_hybrid_parameter parameter = {.pattern = nsi_arena_string(r->arena, node->key, size),
                                       .line = node->key_line,
                                       .column = node->key_column};
     ns_status status =
-        nsi_yaml_number(&r->yaml, node, -INFINITY, INFINITY, &parameter.value, r->error);
+        nsi_yaml_number(r->yaml, node, -INFINITY, INFINITY, &parameter.value, r->error);
+    if (status == NS_OK && node->source->file != r->yaml->file) {
+        parameter.file = nsi_arena_string(r->arena, node->source->file, strlen(node->source->file));
+        if (!parameter.file) return nsi_fail_nomem(r->error);
+    }
     if (status != NS_OK) return status;
-    bool ok = parameter.pattern && nsi_array_push(&out->arena.allocator, to, parameter);
+    bool ok = parameter.pattern && nsi_array_push(&r->arena->allocator, to, parameter);
     return ok ? NS_OK : nsi_fail_nomem(r->error);
 }
 
-static ns_status read_parameters(reader* r, const nsi_yaml_node* node, nsi_hybrid_parameters* to) {
-    if (node && node->type != NSI_YAML_MAP) {
-        return nsi_yaml_fail(&r->yaml, node, r->error,
+static ns_status read_parameters(nsi_schema_reader* r, const nsi_yaml_node* map,
+                                 nsi_hybrid_parameters* to) {
+    if (map->type != NSI_YAML_MAP) {
+        return nsi_yaml_fail(r->yaml, map, r->error,
                              "parameters: must be a mapping such as {\"link/*/mass\": 1.2}");
     }
     ns_status status = NS_OK;
-    for (const nsi_yaml_node* n = node ? node->first : NULL; n && status == NS_OK; n = n->next) {
+    for (const nsi_yaml_node* n = map->first; n && status == NS_OK; n = n->next) {
         status = read_parameter(r, n, to);
     }
     return status;
 }
 
-static ns_status need(reader* r, const nsi_yaml_node* map, const char* key,
-                      const nsi_yaml_node** out) {
-    *out = nsi_yaml_find(map, key);
-    if (*out) return NS_OK;
-    return nsi_yaml_fail(&r->yaml, map, r->error,
-                         "a variant needs %s: {name: a, files: \"*_a_*\", robot: a.xml}", key);
+static ns_status read_shared_parameters(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    return read_parameters(r, map, &((nsi_hybrid*)out)->parameters);
 }
 
-static ns_status read_name(reader* r, const nsi_yaml_node* map, const char* key, const char** out) {
-    const nsi_yaml_node* node;
-    const char* text = NULL;
-    ns_status status = need(r, map, key, &node);
-    if (status == NS_OK) status = nsi_yaml_text(&r->yaml, node, &text, r->error);
-    if (status != NS_OK) return status;
-    if (strlen(text) > NSI_HYBRID_MAX_PATTERN) {
-        return nsi_yaml_fail_limit(&r->yaml, node, r->error, "%s: more than %d bytes", key,
-                                   NSI_HYBRID_MAX_PATTERN);
-    }
-    *out = nsi_arena_string(&r->out->arena, text, strlen(text));
-    return *out ? NS_OK : nsi_fail_nomem(r->error);
+// ---- variants
+
+static ns_status check_length(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+    (void)out;
+    if (strlen(node->text) <= NSI_HYBRID_MAX_PATTERN) return NS_OK;
+    return nsi_yaml_fail_limit(r->yaml, node, r->error, "%s: more than %d bytes", node->key,
+                               NSI_HYBRID_MAX_PATTERN);
 }
 
-static ns_status read_variant(reader* r, const nsi_yaml_node* map) {
-    nsi_hybrid* out = r->out;
+static ns_status read_variant_robot(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+    return read_robot_path(r, node, &((nsi_hybrid_variant*)out)->robot);
+}
+
+static ns_status read_variant_parameters(nsi_schema_reader* r, const nsi_yaml_node* map,
+                                         void* out) {
+    return read_parameters(r, map, &((nsi_hybrid_variant*)out)->parameters);
+}
+
+static const nsi_schema_key hybrid_variant_keys[] = {
+    {"name", NSI_KEY_TEXT, offsetof(nsi_hybrid_variant, name), .read = check_length,
+     .required = true, .help = "of the variant"},
+    {"files", NSI_KEY_TEXT, offsetof(nsi_hybrid_variant, files), .read = check_length,
+     .required = true, .values = "glob", .help = "names of its recordings, without folders"},
+    {"robot", NSI_KEY_OTHER, .read = read_variant_robot, .required = true, .values = "file",
+     .help = "URDF or MJCF"},
+    {"parameters", NSI_KEY_OTHER, .read = read_variant_parameters, .values = "`{NAME: number}`",
+     .help = "of this one alone, on top of the others"},
+};
+const nsi_schema nsi_hybrid_variant_schema = NSI_SCHEMA("a variant", hybrid_variant_keys, NULL);
+
+static ns_status read_variant(nsi_schema_reader* r, const nsi_yaml_node* map, nsi_hybrid* out) {
     nsi_hybrid_variant v = {0};
-    const nsi_yaml_node* robot;
-    ns_status status =
-        nsi_yaml_check_map(&r->yaml, map, "a variant", "name files robot parameters", r->error);
-    if (status == NS_OK) status = read_name(r, map, "name", &v.name);
-    if (status == NS_OK) status = read_name(r, map, "files", &v.files);
-    if (status == NS_OK) status = need(r, map, "robot", &robot);
-    if (status == NS_OK) status = read_robot(r, robot, &v.robot);
+    ns_status status = nsi_schema_read(r, &nsi_hybrid_variant_schema, map, &v);
     if (status == NS_OK && nsi_hybrid_find_variant(out, v.name)) {
-        status = nsi_yaml_fail(&r->yaml, map, r->error, "there are two variants %.100s", v.name);
+        status = nsi_yaml_fail(r->yaml, map, r->error, "there are two variants %.100s", v.name);
     }
-    if (status != NS_OK) return status;
-    if (!nsi_array_push(&out->arena.allocator, &out->variants, v)) return nsi_fail_nomem(r->error);
-    nsi_hybrid_variant* last = &out->variants.data[out->variants.count - 1];
-    return read_parameters(r, nsi_yaml_find(map, "parameters"), &last->parameters);
+    if (status == NS_OK && !nsi_array_push(&out->arena.allocator, &out->variants, v)) {
+        status = nsi_fail_nomem(r->error);
+    }
+    if (status != NS_OK) nsi_array_free(&out->arena.allocator, &v.parameters);
+    return status;
 }
 
-static ns_status read_variants(reader* r, const nsi_yaml_node* list) {
+static ns_status read_variants(nsi_schema_reader* r, const nsi_yaml_node* list, void* out) {
+    nsi_hybrid* hybrid = out;
     ns_status status = NS_OK;
     if (list->type != NSI_YAML_LIST || list->count == 0) {
-        return nsi_yaml_fail(&r->yaml, list, r->error,
+        return nsi_yaml_fail(r->yaml, list, r->error,
                              "variants: must be a list such as [{name: a, files: \"*_a_*\", robot:"
                              " a.xml}]");
     }
     if (list->count > NSI_HYBRID_MAX_VARIANTS) {
-        return nsi_yaml_fail_limit(&r->yaml, list, r->error, "variants: more than %d",
+        return nsi_yaml_fail_limit(r->yaml, list, r->error, "variants: more than %d",
                                    NSI_HYBRID_MAX_VARIANTS);
     }
-    for (const nsi_yaml_node* n = list->first; n && status == NS_OK; n = n->next) {
-        status = read_variant(r, n);
-    }
-    return status;
-}
-
-// One robot, or variants of it.
-static ns_status read_robots(reader* r) {
-    const nsi_yaml_node* robot = nsi_yaml_find(r->yaml.root, "robot");
-    const nsi_yaml_node* variants = nsi_yaml_find(r->yaml.root, "variants");
-    if (robot && variants) {
-        return nsi_yaml_fail(&r->yaml, variants, r->error,
+    if (hybrid->robot) {
+        return nsi_yaml_fail(r->yaml, list, r->error,
                              "robot and variants: leave one of the two out");
     }
-    if (variants) return read_variants(r, variants);
-    if (robot) return read_robot(r, robot, &r->out->robot);
-    return nsi_yaml_fail(&r->yaml, NULL, r->error,
-                         "there is no robot; add \"robot: <URDF or MJCF file>\"");
-}
-
-static ns_status read_learned(reader* r) {
-    static const char* const others[] = {"parameters", "contact", "integrator", "blueprint",
-                                         "variants"};
-    const nsi_yaml_node* root = r->yaml.root;
-    const nsi_yaml_node* node = nsi_yaml_find(root, "learned");
-    if (!node) return NS_OK;
-    for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
-        const nsi_yaml_node* other = nsi_yaml_find(root, others[k]);
-        if (!other) continue;
-        return nsi_yaml_fail(&r->yaml, other, r->error,
-                             "%s: a learned system has none; leave one of the two out", others[k]);
-    }
-    if (!nsi_yaml_find(root, "timestep")) {
-        return nsi_yaml_fail(&r->yaml, node, r->error,
-                             "learned: what one step stands for is missing; add \"timestep:\"");
-    }
-    nsi_learned* learned = nsi_arena_alloc(&r->out->arena, sizeof *learned);
-    if (!learned) return nsi_fail_nomem(r->error);
-    r->out->learned = learned;
-    return nsi_learned_read(&r->yaml, node, true, &r->out->arena, learned, r->error);
-}
-
-static ns_status read_file(reader* r) {
-    const nsi_yaml* yaml = &r->yaml;
-    const nsi_yaml_node* root = yaml->root;
-    nsi_hybrid* out = r->out;
-    if (root->type != NSI_YAML_MAP) {
-        return nsi_yaml_fail(yaml, root, r->error,
-                             "a hybrid model is a mapping; start with \"robot: <URDF or MJCF"
-                             " file>\"");
-    }
-    ns_status status =
-        nsi_yaml_check_map(yaml, root, "a hybrid model",
-                           "robot variants parameters contact integrator timestep blueprint"
-                           " weights learned ground self_collision",
-                           r->error);
-    if (status == NS_OK) status = read_robots(r);
-    if (status == NS_OK) {
-        status = read_parameters(r, nsi_yaml_find(root, "parameters"), &out->parameters);
-    }
-    if (status == NS_OK) {
-        status = nsi_yaml_choice(yaml, nsi_yaml_find(root, "contact"), &ns_contact_laws,
-                                 &out->contact, r->error);
-    }
-    if (status == NS_OK) {
-        status = nsi_yaml_choice(yaml, nsi_yaml_find(root, "integrator"), &ns_integrators,
-                                 &out->integrator, r->error);
-    }
-    if (status == NS_OK) {
-        status = nsi_yaml_number(yaml, nsi_yaml_find(root, "timestep"), DBL_TRUE_MIN, INFINITY,
-                                 &out->timestep, r->error);
-    }
-    const nsi_yaml_node* weights = nsi_yaml_find(root, "weights");
-    if (status == NS_OK) status = read_path(r, nsi_yaml_find(root, "blueprint"), &out->blueprint);
-    if (status == NS_OK) status = read_path(r, weights, &out->weights);
-    if (status == NS_OK) status = read_learned(r);
-    if (status == NS_OK && weights && !out->blueprint && !out->learned) {
-        status = nsi_yaml_fail(yaml, weights, r->error,
-                               "weights without a blueprint; add \"blueprint: <file>\"");
-    }
-    if (status == NS_OK) {
-        status = nsi_yaml_flag(yaml, nsi_yaml_find(root, "ground"), &out->ground, r->error);
-    }
-    if (status == NS_OK) {
-        status = nsi_yaml_flag(yaml, nsi_yaml_find(root, "self_collision"), &out->self_collision,
-                               r->error);
+    for (const nsi_yaml_node* n = list->first; n && status == NS_OK; n = n->next) {
+        status = read_variant(r, n, hybrid);
     }
     return status;
 }
 
-// Take over a tree, or the failure to read it.
-static ns_status finish(ns_status status, reader* r, const char* path) {
-    const ns_allocator* memory = &r->out->arena.allocator;
-    if (status == NS_OK) {
-        r->folder = nsi_file_folder(path, memory);
-        status = r->folder ? read_file(r) : nsi_fail_nomem(r->error);
-        nsi_free(memory, r->folder);
+// ---- the whole
+
+static ns_status read_learned(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+    static const char* const others[] = {"parameters", "contact", "integrator", "blueprint",
+                                         "variants"};
+    nsi_hybrid* hybrid = out;
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+        const nsi_yaml_node* other = nsi_yaml_find(node->parent, others[k]);
+        if (!other) continue;
+        return nsi_yaml_fail(r->yaml, other, r->error,
+                             "%s: a learned system has none; leave one of the two out", others[k]);
     }
-    nsi_yaml_free(&r->yaml);
-    if (status != NS_OK) nsi_hybrid_free(r->out);
+    if (!nsi_yaml_find(node->parent, "timestep")) {
+        return nsi_yaml_fail(r->yaml, node, r->error,
+                             "learned: what one step stands for is missing; add \"timestep:\"");
+    }
+    nsi_learned* learned = nsi_arena_alloc(r->arena, sizeof *learned);
+    if (!learned) return nsi_fail_nomem(r->error);
+    hybrid->learned = learned;
+    return nsi_learned_read(r->yaml, node, true, r->arena, learned, r->error);
+}
+
+static ns_status check_hybrid_keys(nsi_schema_reader* r, const nsi_yaml_node* root, void* out) {
+    const nsi_hybrid* hybrid = out;
+    if (!hybrid->robot && hybrid->variants.count == 0) {
+        return nsi_yaml_fail(r->yaml, root, r->error,
+                             "there is no robot; add \"robot: <URDF or MJCF file>\"");
+    }
+    if (hybrid->weights && !hybrid->blueprint && !hybrid->learned) {
+        return nsi_yaml_fail(r->yaml, nsi_yaml_find(root, "weights"), r->error,
+                             "weights without a blueprint; add \"blueprint: <file>\"");
+    }
+    return NS_OK;
+}
+
+static const nsi_schema_key hybrid_keys[] = {
+    {"robot", NSI_KEY_OTHER, .read = read_robot, .values = "file", .help = "URDF or MJCF"},
+    {"variants", NSI_KEY_OTHER, .read = read_variants, .values = "list of variants",
+     .help = "in place of `robot`: robots that share all else"},
+    {"parameters", NSI_KEY_OTHER, .read = read_shared_parameters, .values = "`{NAME: number}`",
+     .help = "names or globs of parameters, in this order"},
+    {"contact", NSI_KEY_CHOICE, offsetof(nsi_hybrid, contact), .choices = &ns_contact_laws,
+     .fallback = "(as each pair says)", .help = "contact model of all pairs"},
+    {"integrator", NSI_KEY_CHOICE, offsetof(nsi_hybrid, integrator), .choices = &ns_integrators,
+     .fallback = "(the robot's)", .help = "numerical integration of a step"},
+    {"timestep", NSI_KEY_NUMBER, offsetof(nsi_hybrid, timestep), DBL_TRUE_MIN, DBL_MAX,
+     .fallback = "(the robot's)", .values = "s, > 0", .help = "of a step"},
+    {"blueprint", NSI_KEY_OTHER, .read = read_blueprint, .values = "file",
+     .help = "networks and formulas"},
+    {"weights", NSI_KEY_OTHER, .read = read_weights, .values = "file",
+     .help = "of the networks, or of the learned system"},
+    {"learned", NSI_KEY_OTHER, .read = read_learned, .values = "learned system",
+     .help = "a network that is the whole step ([fit.md](fit.md#learned-systems)); in place of"
+             " parameters, contact, integrator and blueprint"},
+    {"ground", NSI_KEY_FLAG, offsetof(nsi_hybrid, ground), .fallback = "false",
+     .help = "add a ground plane if the robot's file has none"},
+    {"self_collision", NSI_KEY_FLAG, offsetof(nsi_hybrid, self_collision), .fallback = "false",
+     .help = "links of the robot collide with one another"},
+};
+const nsi_schema nsi_hybrid_schema = NSI_SCHEMA("a hybrid model", hybrid_keys, check_hybrid_keys);
+
+// Take over a tree, or the failure to read it.
+static ns_status finish_hybrid(ns_status status, nsi_yaml* yaml, nsi_hybrid* out, ns_error* error) {
+    nsi_schema_reader r = {.yaml = yaml, .arena = &out->arena, .error = error};
+    if (status == NS_OK && yaml->root->type != NSI_YAML_MAP) {
+        status = nsi_yaml_fail(yaml, yaml->root, error,
+                               "a hybrid model is a mapping; start with \"robot: <URDF or MJCF"
+                               " file>\"");
+    }
+    if (status == NS_OK) status = nsi_schema_read(&r, &nsi_hybrid_schema, yaml->root, out);
+    nsi_yaml_free(yaml);
+    if (status != NS_OK) nsi_hybrid_free(out);
     return status;
 }
 
 ns_status nsi_hybrid_parse(const char* text, size_t size, const char* path,
                            const ns_allocator* allocator, nsi_hybrid* out, ns_error* error) {
+    nsi_yaml yaml = {0};
     nsi_hybrid_init(allocator, out);
-    reader r = {.out = out, .error = error};
-    return finish(nsi_yaml_parse(text, size, path, allocator, &r.yaml, error), &r, path);
+    ns_status status = nsi_yaml_parse(text, size, path, allocator, &yaml, error);
+    return finish_hybrid(status, &yaml, out, error);
 }
 
 ns_status nsi_hybrid_read(const char* path, const ns_allocator* allocator, nsi_hybrid* out,
                           ns_error* error) {
+    nsi_yaml yaml = {0};
     nsi_hybrid_init(allocator, out);
-    reader r = {.out = out, .error = error};
-    return finish(nsi_yaml_read(path, allocator, &r.yaml, error), &r, path);
+    ns_status status = nsi_yaml_read(path, allocator, &yaml, error);
+    return finish_hybrid(status, &yaml, out, error);
 }
 
 // ---- writing ---------------------------------------------------------------------------------
@@ -533,7 +543,7 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
     return check_parameters(&hybrid->parameters, allocator, error);
 }
 
-static void add_names(nsi_text_builder* text, const char* key, const nsi_names* names) {
+static void add_names(nsi_text_builder* text, const char* key, const nsi_text_list* names) {
     if (names->count == 0) return;
     nsi_text_add(text, "  %s: [", key);
     for (uint32_t k = 0; k < names->count; k++) {
@@ -543,7 +553,7 @@ static void add_names(nsi_text_builder* text, const char* key, const nsi_names* 
     nsi_text_add(text, "]\n");
 }
 
-static void add_numbers(nsi_text_builder* text, const char* key, const nsi_numbers_list* numbers) {
+static void add_numbers(nsi_text_builder* text, const char* key, const nsi_number_list* numbers) {
     if (numbers->count == 0) return;
     nsi_text_add(text, "  %s: [", key);
     for (uint32_t k = 0; k < numbers->count; k++) {

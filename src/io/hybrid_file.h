@@ -50,6 +50,7 @@ typedef struct nsi_hybrid_parameter {
     const char* pattern; // a name, or for ns_glob_match()
     double value;
     uint32_t line, column; // of the name in the file, from 1; 0: made by calls
+    const char* file;      // that it stands in; NULL: the hybrid model's own
 } nsi_hybrid_parameter;
 
 typedef NSI_ARRAY(nsi_hybrid_parameter) nsi_hybrid_parameters;
@@ -99,6 +100,9 @@ ns_status nsi_hybrid_print(const nsi_hybrid* hybrid, const char* path,
                            const ns_allocator* allocator, ns_text* out, ns_error* error);
 ns_status nsi_hybrid_write(const char* path, const nsi_hybrid* hybrid,
                            const ns_allocator* allocator, ns_error* error);
+
+// Tables of keys.
+extern const nsi_schema nsi_hybrid_schema, nsi_hybrid_variant_schema;
 
 void nsi_hybrid_free(nsi_hybrid* hybrid); // NULL, zeroed and freed ones are allowed
 

@@ -7,11 +7,6 @@
 #include <float.h>
 #include <math.h>
 
-static const char shared_keys[] = "kind hidden increment integrate hide angle activation init seed";
-static const char all_keys[] =
-    "kind hidden increment integrate hide angle activation init seed"
-    " controls state_shift state_scale control_shift control_scale output_scale";
-
 nsi_learned nsi_default_learned(void) {
     ns_learned_def def = ns_default_learned_def();
     return (nsi_learned){.kind = def.kind,
@@ -23,138 +18,126 @@ nsi_learned nsi_default_learned(void) {
 
 // ---- reading -----------------------------------------------------------------------------------
 
-typedef struct reader {
-    const nsi_yaml* yaml;
-    const nsi_yaml_node* map;
-    nsi_arena* arena;
-    ns_error* error;
-    ns_status status; // the first failure
-} reader;
-
-static const nsi_yaml_node* find(const reader* r, const char* key) {
-    return nsi_yaml_find(r->map, key);
+static ns_status read_layers(nsi_schema_reader* r, const nsi_yaml_node* list, void* out) {
+    nsi_learned* learned = out;
+    ns_status status = nsi_yaml_check_list(r->yaml, list, r->error);
+    if (status == NS_OK && list->count > NSI_LEARNED_MAX_LAYERS) {
+        status = nsi_yaml_fail_limit(r->yaml, list, r->error, "hidden: more than %d of them",
+                                     NSI_LEARNED_MAX_LAYERS);
+    }
+    for (const nsi_yaml_node* n = list->first; n && status == NS_OK; n = n->next) {
+        status = nsi_yaml_count(r->yaml, n, 1, NSI_LEARNED_MAX_NUMBERS,
+                                &learned->hidden[learned->nhidden++], r->error);
+    }
+    return status;
 }
 
-// A list with at most `most` items; NULL: it is not there, or something failed.
-static const nsi_yaml_node* read_list(reader* r, const char* key, uint32_t most) {
-    const nsi_yaml_node* list = find(r, key);
-    if (!list || r->status != NS_OK) return NULL;
-    r->status = nsi_yaml_check_list(r->yaml, list, r->error);
-    if (r->status == NS_OK && list->count > most) {
-        r->status =
-            nsi_yaml_fail_limit(r->yaml, list, r->error, "%s: more than %u of them", key, most);
+// What an LSTM needs, and has no choice of.
+static ns_status check_learned(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    const nsi_learned* learned = out;
+    const nsi_yaml_node* hidden = nsi_yaml_find(map, "hidden");
+    bool lstm = learned->kind == NS_LEARNED_LSTM;
+    if (lstm && learned->nhidden == 0) {
+        return nsi_yaml_fail(r->yaml, hidden ? hidden : map, r->error,
+                             "an lstm needs the widths of its layers: hidden: [16]");
     }
-    return r->status == NS_OK ? list : NULL;
+    if (lstm && learned->activation != NS_TANH) {
+        return nsi_yaml_fail(r->yaml, nsi_yaml_find(map, "activation"), r->error,
+                             "activation: that of an lstm is tanh; leave it out");
+    }
+    return NS_OK;
 }
 
-static void read_names(reader* r, const char* key, nsi_names* out) {
-    const nsi_yaml_node* list = read_list(r, key, NSI_LEARNED_MAX_NUMBERS);
-    if (!list) return;
-    out->data = nsi_arena_alloc(r->arena, ((size_t)list->count + 1) * sizeof *out->data);
-    if (!out->data) r->status = nsi_fail_nomem(r->error);
-    for (const nsi_yaml_node* n = list->first; n && r->status == NS_OK; n = n->next) {
-        const char* text = NULL;
-        r->status = nsi_yaml_text(r->yaml, n, &text, r->error);
-        if (r->status != NS_OK) return;
-        out->data[out->count] = nsi_arena_string(r->arena, text, strlen(text));
-        if (!out->data[out->count]) r->status = nsi_fail_nomem(r->error);
-        out->count++;
-    }
-}
+static const nsi_schema_key init_keys[] = {
+    {"scale", NSI_KEY_NUMBER, offsetof(nsi_learned, init_scale), 0.0, 1e9, .fallback = "1",
+     .help = "of initial weights"},
+    {"last", NSI_KEY_NUMBER, offsetof(nsi_learned, init_last_scale), 0.0, 1e9, .fallback = "0.1",
+     .help = "in addition, of the last layer"},
+};
+const nsi_schema nsi_learned_init_schema = NSI_SCHEMA("init", init_keys, NULL);
 
-static void read_numbers(reader* r, const char* key, double lower, nsi_numbers_list* out) {
-    const nsi_yaml_node* list = read_list(r, key, NSI_LEARNED_MAX_NUMBERS);
-    if (!list) return;
-    out->data = nsi_arena_alloc(r->arena, ((size_t)list->count + 1) * sizeof *out->data);
-    if (!out->data) r->status = nsi_fail_nomem(r->error);
-    for (const nsi_yaml_node* n = list->first; n && r->status == NS_OK; n = n->next) {
-        r->status =
-            nsi_yaml_number(r->yaml, n, lower, INFINITY, &out->data[out->count++], r->error);
+#define LEARNED_KEYS                                                                               \
+    {"kind",                                                                                       \
+     NSI_KEY_CHOICE,                                                                               \
+     offsetof(nsi_learned, kind),                                                                  \
+     .choices = &ns_learned_kinds,                                                                 \
+     .required = true,                                                                             \
+     .help = "the step: layers without memory, or with it "                                        \
+             "([equations](../include/neuralsim/learned.h))"},                                     \
+        {"hidden",                                                                                 \
+         NSI_KEY_OTHER,                                                                            \
+         .read = read_layers,                                                                      \
+         .values = "list of whole numbers",                                                        \
+         .fallback = "(a linear map)",                                                             \
+         .help = "widths of hidden layers, or of LSTM layers"},                                    \
+        {"increment", NSI_KEY_FLAG, offsetof(nsi_learned, increment), .fallback = "false",         \
+         .help = "the network gives the change of the state, otherwise the next state"},           \
+        {"integrate", NSI_KEY_FLAG, offsetof(nsi_learned, integrate), .fallback = "false",         \
+         .help = "the network gives velocities only, and coordinates follow from them as in a"     \
+                 " step of the simulator; needed for floating bases and ball joints. Not with"     \
+                 " `teacher_forcing`"},                                                            \
+        {"hide",                                                                                   \
+         NSI_KEY_TEXTS,                                                                            \
+         offsetof(nsi_learned, hide),                                                              \
+         .most = NSI_LEARNED_MAX_NUMBERS,                                                          \
+         .values = "list of joints",                                                               \
+         .help = "whose coordinate the network does not see; of a floating joint `root` also"      \
+                 " `root/x`, `root/y`, `root/z` and `root/rotation`"},                             \
+        {"angle",                                                                                  \
+         NSI_KEY_TEXTS,                                                                            \
+         offsetof(nsi_learned, angle),                                                             \
+         .most = NSI_LEARNED_MAX_NUMBERS,                                                          \
+         .values = "list of joints",                                                               \
+         .help = "whose coordinate it sees as sine and cosine"},                                   \
+        {"activation",                                                                             \
+         NSI_KEY_CHOICE,                                                                           \
+         offsetof(nsi_learned, activation),                                                        \
+         .choices = &ns_activations,                                                               \
+         .fallback = "tanh",                                                                       \
+         .help = "of the hidden layers of `feedforward`"},                                         \
+        {"init",                                                                                   \
+         NSI_KEY_TABLE,                                                                            \
+         0,                                                                                        \
+         .table = &nsi_learned_init_schema,                                                        \
+         .values = "`{scale, last}`",                                                              \
+         .fallback = "{1, 0.1}",                                                                   \
+         .help = "initial weights"},                                                               \
+    {                                                                                              \
+        "seed", NSI_KEY_WHOLE, offsetof(nsi_learned, seed), .fallback = "1",                       \
+                                                            .help = "of the weights"               \
     }
-}
 
-static void read_layers(reader* r, nsi_learned* out) {
-    const nsi_yaml_node* list = read_list(r, "hidden", NSI_LEARNED_MAX_LAYERS);
-    for (const nsi_yaml_node* n = list ? list->first : NULL; n && r->status == NS_OK; n = n->next) {
-        r->status = nsi_yaml_count(r->yaml, n, 1, NSI_LEARNED_MAX_NUMBERS,
-                                   &out->hidden[out->nhidden++], r->error);
-    }
-    const nsi_yaml_node* activation = find(r, "activation");
-    int word = (int)out->activation;
-    if (r->status == NS_OK) {
-        r->status = nsi_yaml_choice(r->yaml, activation, &ns_activations, &word, r->error);
-    }
-    out->activation = (ns_activation)word;
-    bool lstm = out->kind == NS_LEARNED_LSTM;
-    if (r->status == NS_OK && lstm && out->nhidden == 0) {
-        r->status = nsi_yaml_fail(r->yaml, list ? list : r->map, r->error,
-                                  "an lstm needs the widths of its layers: hidden: [16]");
-    }
-    if (r->status == NS_OK && lstm && out->activation != NS_TANH) {
-        r->status = nsi_yaml_fail(r->yaml, activation, r->error,
-                                  "activation: that of an lstm is tanh; leave it out");
-    }
-}
+static const nsi_schema_key learned_keys[] = {LEARNED_KEYS};
+const nsi_schema nsi_learned_schema = NSI_SCHEMA("a learned system", learned_keys, check_learned);
 
-static void read_init(reader* r, nsi_learned* out) {
-    const nsi_yaml_node* init = find(r, "init");
-    if (init && r->status == NS_OK) {
-        r->status = nsi_yaml_check_map(r->yaml, init, "init", "scale last", r->error);
-    }
-    if (init && r->status == NS_OK) {
-        r->status = nsi_yaml_number(r->yaml, nsi_yaml_find(init, "scale"), 0.0, 1e9,
-                                    &out->init_scale, r->error);
-    }
-    if (init && r->status == NS_OK) {
-        r->status = nsi_yaml_number(r->yaml, nsi_yaml_find(init, "last"), 0.0, 1e9,
-                                    &out->init_last_scale, r->error);
-    }
-    if (r->status == NS_OK) {
-        r->status = nsi_yaml_whole(r->yaml, find(r, "seed"), 0, UINT64_MAX, &out->seed, r->error);
-    }
-}
+static const nsi_schema_key found_keys[] = {
+    LEARNED_KEYS,
+    {"controls", NSI_KEY_TEXTS, offsetof(nsi_learned, controls), .most = NSI_LEARNED_MAX_NUMBERS,
+     .help = "names, in the order of inputs"},
+    {"state_shift", NSI_KEY_NUMBERS, offsetof(nsi_learned, state_shift),
+     .most = NSI_LEARNED_MAX_NUMBERS, .help = "what is taken from states"},
+    {"state_scale", NSI_KEY_NUMBERS, offsetof(nsi_learned, state_scale), DBL_MIN, DBL_MAX,
+     .most = NSI_LEARNED_MAX_NUMBERS, .help = "what states are divided by"},
+    {"control_shift", NSI_KEY_NUMBERS, offsetof(nsi_learned, control_shift),
+     .most = NSI_LEARNED_MAX_NUMBERS, .help = "likewise for controls"},
+    {"control_scale", NSI_KEY_NUMBERS, offsetof(nsi_learned, control_scale), DBL_MIN, DBL_MAX,
+     .most = NSI_LEARNED_MAX_NUMBERS, .help = "likewise for controls"},
+    {"output_scale", NSI_KEY_NUMBERS, offsetof(nsi_learned, output_scale), DBL_MIN, DBL_MAX,
+     .most = NSI_LEARNED_MAX_NUMBERS, .help = "what outputs are multiplied by"},
+};
+const nsi_schema nsi_learned_found_schema =
+    NSI_SCHEMA("a learned system", found_keys, check_learned);
 
 ns_status nsi_learned_read(const nsi_yaml* yaml, const nsi_yaml_node* node, bool found,
                            nsi_arena* arena, nsi_learned* out, ns_error* error) {
-    reader r = {.yaml = yaml, .map = node, .arena = arena, .error = error};
+    nsi_schema_reader r = {.yaml = yaml, .arena = arena, .error = error};
     *out = nsi_default_learned();
-    if (node->type != NSI_YAML_MAP) {
-        return nsi_yaml_fail(yaml, node, error,
-                             "learned: must be a mapping such as {kind: lstm, hidden: [16]}");
-    }
-    r.status =
-        nsi_yaml_check_map(yaml, node, "a learned system", found ? all_keys : shared_keys, error);
-    if (r.status == NS_OK && !find(&r, "kind")) {
-        r.status = nsi_yaml_fail(yaml, node, error,
-                                 "learned: its kind is missing; give feedforward or lstm");
-    }
-    int kind = 0;
-    if (r.status == NS_OK)
-        r.status = nsi_yaml_choice(yaml, find(&r, "kind"), &ns_learned_kinds, &kind, error);
-    out->kind = (ns_learned_kind)kind;
-    read_layers(&r, out);
-    if (r.status == NS_OK) {
-        r.status = nsi_yaml_flag(yaml, find(&r, "increment"), &out->increment, error);
-    }
-    if (r.status == NS_OK) {
-        r.status = nsi_yaml_flag(yaml, find(&r, "integrate"), &out->integrate, error);
-    }
-    read_names(&r, "hide", &out->hide);
-    read_names(&r, "angle", &out->angle);
-    read_init(&r, out);
-    if (!found) return r.status;
-    read_names(&r, "controls", &out->controls);
-    read_numbers(&r, "state_shift", -INFINITY, &out->state_shift);
-    read_numbers(&r, "state_scale", DBL_MIN, &out->state_scale);
-    read_numbers(&r, "control_shift", -INFINITY, &out->control_shift);
-    read_numbers(&r, "control_scale", DBL_MIN, &out->control_scale);
-    read_numbers(&r, "output_scale", DBL_MIN, &out->output_scale);
-    return r.status;
+    return nsi_schema_read(&r, found ? &nsi_learned_found_schema : &nsi_learned_schema, node, out);
 }
 
 // ---- checking ----------------------------------------------------------------------------------
 
-static ns_status check_names(const char* key, const nsi_names* names, ns_error* error) {
+static ns_status check_names(const char* key, const nsi_text_list* names, ns_error* error) {
     if (names->count > NSI_LEARNED_MAX_NUMBERS) {
         return nsi_fail(error, NS_ERR_LIMIT, "learned: more than %d %s", NSI_LEARNED_MAX_NUMBERS,
                         key);
@@ -167,7 +150,7 @@ static ns_status check_names(const char* key, const nsi_names* names, ns_error* 
     return NS_OK;
 }
 
-static ns_status check_numbers(const char* key, const nsi_numbers_list* numbers, bool positive,
+static ns_status check_numbers(const char* key, const nsi_number_list* numbers, bool positive,
                                ns_error* error) {
     bool good = numbers->count <= NSI_LEARNED_MAX_NUMBERS;
     for (uint32_t k = 0; good && k < numbers->count; k++) {

@@ -18,35 +18,25 @@
 #ifndef NSI_IO_LEARNED_FILE_H
 #define NSI_IO_LEARNED_FILE_H
 
-#include "io/yaml.h"
+#include "io/schema.h"
 #include "neuralsim/learned.h"
 
 enum { NSI_LEARNED_MAX_LAYERS = 16, NSI_LEARNED_MAX_NUMBERS = 4096 };
-
-typedef struct nsi_names {
-    const char** data;
-    uint32_t count;
-} nsi_names;
-
-typedef struct nsi_numbers_list {
-    double* data;
-    uint32_t count;
-} nsi_numbers_list;
 
 // Start from nsi_default_learned(). What it points to belongs to an arena, or to whoever filled it.
 typedef struct nsi_learned {
     ns_learned_kind kind;
     uint32_t hidden[NSI_LEARNED_MAX_LAYERS], nhidden;
     bool increment, integrate;
-    nsi_names hide, angle; // joints, or their coordinates
+    nsi_text_list hide, angle; // joints, or their coordinates
     ns_activation activation;
     double init_scale, init_last_scale;
     uint64_t seed;
 
-    nsi_names controls;                            // in the order of inputs
-    nsi_numbers_list state_shift, state_scale;     // (nq + nv)
-    nsi_numbers_list control_shift, control_scale; // (controls.count)
-    nsi_numbers_list output_scale;                 // (nq + nv)
+    nsi_text_list controls;                       // in the order of inputs
+    nsi_number_list state_shift, state_scale;     // (nq + nv)
+    nsi_number_list control_shift, control_scale; // (controls.count)
+    nsi_number_list output_scale;                 // (nq + nv)
 } nsi_learned;
 
 nsi_learned nsi_default_learned(void);
@@ -56,6 +46,9 @@ nsi_learned nsi_default_learned(void);
 // @return NS_OK; NS_ERR_PARSE, NS_ERR_LIMIT with file:line:column; NS_ERR_NOMEM
 ns_status nsi_learned_read(const nsi_yaml* yaml, const nsi_yaml_node* node, bool found,
                            nsi_arena* arena, nsi_learned* out, ns_error* error);
+
+// Tables of keys, without and with what is found in data.
+extern const nsi_schema nsi_learned_schema, nsi_learned_found_schema, nsi_learned_init_schema;
 
 // Is it such as can be written and read back?
 // @return NS_OK; NS_ERR_ARGUMENT naming the key that is wrong

@@ -31,8 +31,9 @@ static ns_status load_networks(ns_hybrid* h, ns_error* error) {
 
 static ns_status fail_parameter(const char* path, const nsi_hybrid_parameter* parameter,
                                 const ns_error* why, ns_error* error) {
-    return nsi_fail(error, NS_ERR_PARSE, "%.150s:%u:%u: parameters: %s", path, parameter->line,
-                    parameter->column, why->message);
+    return nsi_fail(error, NS_ERR_PARSE, "%.150s:%u:%u: parameters: %s",
+                    parameter->file ? parameter->file : path, parameter->line, parameter->column,
+                    why->message);
 }
 
 static bool has_param(const ns_model* model, const char* pattern) {

@@ -68,7 +68,7 @@ static const char* floating_joint_of(const ns_model* model, const char* name) {
     return NULL;
 }
 
-static ns_status check_names(const char* key, const nsi_names* names, const ns_model* model,
+static ns_status check_names(const char* key, const nsi_text_list* names, const ns_model* model,
                              ns_error* error) {
     for (uint32_t k = 0; k < names->count; k++) {
         if (find_place(model, names->data[k]).count > 0) continue;
@@ -124,7 +124,7 @@ static bool is_control(const ns_model* model, const char* name) {
     return false;
 }
 
-static ns_status check_length(const char* key, const nsi_numbers_list* list, uint32_t count,
+static ns_status check_length(const char* key, const nsi_number_list* list, uint32_t count,
                               ns_error* error) {
     if (list->count == 0 || list->count == count) return NS_OK;
     return nsi_fail(error, NS_ERR_ARGUMENT, "%s has %u numbers; the model needs %u", key,
@@ -187,7 +187,7 @@ static const char* number_name(maker* m, const char* prefix, uint32_t number) {
     return nsi_arena_string(&m->arena, text, (size_t)size);
 }
 
-static double number_of(const nsi_numbers_list* list, uint32_t k, double otherwise) {
+static double number_of(const nsi_number_list* list, uint32_t k, double otherwise) {
     return k < list->count ? list->data[k] : otherwise;
 }
 

@@ -17,32 +17,41 @@
 #include <cmocka.h>
 
 static const char* const files[] = {
-    "pendulum.urdf",         "torques.yaml",          "friction.yaml",     "stiffness.yaml",
-    "truth_friction.yaml",   "truth_stiffness.yaml",  "law_friction.yaml", "law_stiffness.yaml",
-    "formula_friction.yaml", "formula_stiffness.yaml"};
+    "pendulum.urdf",        "torques.yaml",      "friction.yaml",     "truth_friction.yaml",
+    "truth_stiffness.yaml", "law_friction.yaml", "law_stiffness.yaml"};
 
 #define MOTIONS(file, truth, count, seed)                                                          \
     "  - {file: " file ".csv, model: truth_" truth ".yaml, trajectories: " count ", seconds: 2,"   \
-    " timestep: 0.02, integrator: rk4, seed: " seed ", start: {q_shoulder: [-1.5, 1.5],"           \
+    " timestep: 0.02, integrator: rk4, seed: " seed ", initial_state: {q_shoulder: [-1.5, 1.5],"   \
     " q_elbow: [-1.5, 1.5], qd_shoulder: [-2, 2], qd_elbow: [-2, 2]}}\n"
 #define SIMULATE(truth)                                                                            \
     MOTIONS(truth "_train", truth, "200", "7")                                                     \
     MOTIONS(truth "_validation", truth, "2", "8") MOTIONS(truth "_test", truth, "5", "9")
-#define ENTRY(name, more)                                                                          \
-    "  - {name: " name ", file: " name ".yaml, seeds: 2, trajectories: [2], " more "}\n"
+#define ENTRY(name, base, more)                                                                    \
+    "  - {name: " name ", extends: " base ", seeds: 2, trajectories: [2], " more "}\n"
+// A formula in place of networks, without their path.
+#define FORMULA(law) "stages: null, blueprint: " law ", train: {weight_decay_upper: null}, "
 
 static const char experiment[] =
     "kind: fits\ntitle: Small\nsimulate:\n" SIMULATE("friction") SIMULATE("stiffness") //
     "fits:\n"                                                                          //
-    ENTRY("friction", "inputs: ['shoulder: joint/shoulder/velocity',"
-                      " 'elbow: joint/elbow/velocity']")
-        ENTRY("stiffness", "inputs: ['shoulder: joint/shoulder/position',"
-                           " 'shoulder: joint/shoulder/velocity',"
-                           " 'elbow: joint/elbow/position', 'elbow: joint/elbow/velocity']")
-            ENTRY("formula_friction", "truth: {law/joint/shoulder/b: 0.1, law/joint/elbow/b: 0.05}")
-                ENTRY("formula_stiffness",
-                      "truth: {law/joint/shoulder/b: 0.1, law/joint/elbow/b: 0.05,"
-                      " law/joint/shoulder/k: 0.5, law/joint/elbow/k: 0.3}");
+    ENTRY("friction", "friction.yaml",
+          "inputs: ['shoulder: joint/shoulder/velocity',"
+          " 'elbow: joint/elbow/velocity']")
+        ENTRY("stiffness", "friction.yaml",
+              "data: {train: [{file: stiffness_train.csv, trajectories: 0-199}],"
+              " validation: [stiffness_validation.csv], test: [stiffness_test.csv]}, inputs: "
+              "['shoulder: joint/shoulder/position',"
+              " 'shoulder: joint/shoulder/velocity',"
+              " 'elbow: joint/elbow/position', 'elbow: joint/elbow/velocity']")
+            ENTRY("formula_friction", "friction",
+                  FORMULA("law_friction.yaml") "truth: {law/joint/shoulder/b: 0.1, "
+                                               "law/joint/elbow/b: 0.05}")
+                ENTRY("formula_stiffness", "stiffness",
+                      FORMULA("law_stiffness.yaml") "truth: {law/joint/shoulder/b: 0.1, "
+                                                    "law/joint/elbow/b: 0.05,"
+                                                    " law/joint/shoulder/k: 0.5, "
+                                                    "law/joint/elbow/k: 0.3}");
 
 static void what_the_model_lacks_is_found(void** state) {
     (void)state;
@@ -73,7 +82,7 @@ static int start(void** state) {
         tempdir_write(name, text);
         free(text);
     }
-    tempdir_write("experiments/small/experiment.yaml", experiment);
+    tempdir_write("experiments/small/study.yaml", experiment);
     return 0;
 }
 

@@ -56,7 +56,7 @@ static void own_experiments_are_found(void** state) {
     tempdir_mkdir("experiments");
     tempdir_mkdir("experiments/mine");
     tempdir_mkdir("experiments/empty");
-    tempdir_write("experiments/mine/experiment.yaml", "kind: grid\ntitle: My own\n");
+    tempdir_write("experiments/mine/study.yaml", "kind: grid\ntitle: My own\n");
     run_ok("experiment");
     assert_says(last.out, "mine               My own\n");
     assert_says(last.out, "ibm_pendulum");
@@ -73,11 +73,11 @@ static void mistakes_are_explained(void** state) {
         {"kind: gird\ntitle: x\n", ":1:7: kind"},
         {"kind: fits\ntitle: x\ndata: d\n", "`fits` is missing"},
         {"kind: fits\ntitle: x\ndata: d\nfit: [a]\n", ":4:1: "},
-        {"kind: fits\ntitle: x\ndata: d\nfits: [{name: a, file: a.yaml}]\nmain: b\n",
+        {"kind: fits\ntitle: x\ndata: d\nfits: [{name: a, extends: a.yaml}]\nheadline: b\n",
          "is none of the names under `fits`: a"},
-        {"kind: fits\ntitle: x\ndata: d\nfits: [{name: ../a, file: a.yaml}]\n",
+        {"kind: fits\ntitle: x\ndata: d\nfits: [{name: ../a, extends: a.yaml}]\n",
          ":4:8: a name is made of"},
-        {"kind: fits\ntitle: x\ndata: d\nfits: [{name: a, file: a.yaml}]\n"
+        {"kind: fits\ntitle: x\ndata: d\nfits: [{name: a, extends: a.yaml}]\n"
          "references: [{name: r, horizons: [1, 2], pooled: [1]}]\n",
          ":5:14: expected horizons"},
         {"kind: grid\ntitle: x\nmodel: m\ngrid: {from: 2, to: 1}\n", ":4:7: `grid` needs a `from`"},
@@ -85,9 +85,9 @@ static void mistakes_are_explained(void** state) {
          ":5:8: `truth` needs two"},
     };
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
-        tempdir_write("experiments/mine/experiment.yaml", files[k].text);
+        tempdir_write("experiments/mine/study.yaml", files[k].text);
         run_bad("experiment mine", 1, files[k].message);
-        assert_says(last.err, "neuralsim: experiments/mine/experiment.yaml:");
+        assert_says(last.err, "neuralsim: experiments/mine/study.yaml:");
     }
     run_bad("experiment basin_hoping", 1,
             "there is no experiment 'basin_hoping'; did you mean 'basin_hopping'?");

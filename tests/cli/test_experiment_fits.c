@@ -86,10 +86,10 @@ static const struct {
 #define SIMULATE(more)                                                                             \
     "simulate:\n"                                                                                  \
     "  - {file: a.csv, model: truth.yaml, trajectories: 15, seconds: 1, timestep: 0.01,"           \
-    " integrator: rk4, start: {q_joint0: [-2, 2], q_joint1: [-2, 2], qd0: 0.5}" more "}\n"
+    " integrator: rk4, initial_state: {q_joint0: [-2, 2], q_joint1: [-2, 2], qd0: 0.5}" more "}\n"
 
 static void write_experiment(const char* text) {
-    tempdir_write("experiments/mine/experiment.yaml", text);
+    tempdir_write("experiments/mine/study.yaml", text);
 }
 
 static json_t* run_experiment(const char* arguments) {
@@ -128,7 +128,7 @@ static void truth_is_simulated(void** state) {
     (void)state;
     uint32_t count, others;
     write_experiment("kind: fits\ntitle: Mine\n" SIMULATE("") //
-                     "fits: [{name: formula, file: formula.yaml}]\n");
+                     "fits: [{name: formula, extends: formula.yaml}]\n");
     json_decref(run_experiment("-o clean"));
     double* table = read_numbers("clean/data/a.csv", &count);
     assert_int_equal(count, 15 * 101 * 6);
@@ -168,12 +168,12 @@ static void friction_and_rotations_of_a_truth(void** state) {
                   "</worldbody></mujoco>\n");
     write_experiment(
         "kind: fits\ntitle: Mine\n" SIMULATE("") //
-        "  - {file: cone.csv, model: block.xml, seconds: 0.2, start: {qd0: 2, qd1: 1}}\n"
+        "  - {file: cone.csv, model: block.xml, seconds: 0.2, initial_state: {qd0: 2, qd1: 1}}\n"
         "  - {file: pyramid.csv, model: block.xml, seconds: 0.2, friction: pyramid,"
-        " start: {qd0: 2, qd1: 1}}\n"
+        " initial_state: {qd0: 2, qd1: 1}}\n"
         "  - {file: turned.csv, model: block.xml, trajectories: 20, seconds: 0.01,"
-        " start: {q2: 1, q3: [-1, 1], q4: [-1, 1], q5: [-1, 1], q6: [-1, 1]}}\n"
-        "fits: [{name: formula, file: formula.yaml}]\n");
+        " initial_state: {q2: 1, q3: [-1, 1], q4: [-1, 1], q5: [-1, 1], q6: [-1, 1]}}\n"
+        "fits: [{name: formula, extends: formula.yaml}]\n");
     json_decref(run_experiment("-o block"));
     double lost = 0.4 * 9.81 * 0.2, along = 2.0 / sqrt(5.0), across = 1.0 / sqrt(5.0);
     double *cone = read_numbers("block/data/cone.csv", &count), *end = cone + count - 15;
@@ -198,7 +198,7 @@ static void noise_is_as_large_as_asked_for(void** state) {
     (void)state;
     uint32_t count, others;
     write_experiment("kind: fits\ntitle: Mine\n" SIMULATE(", noise: 0.01") //
-                     "fits: [{name: formula, file: formula.yaml}]\n");
+                     "fits: [{name: formula, extends: formula.yaml}]\n");
     json_decref(run_experiment("-o noisy"));
     double *clean = read_numbers("clean/data/a.csv", &count),
            *noisy = read_numbers("noisy/data/a.csv", &others);
@@ -223,7 +223,7 @@ static void recordings_of_earlier_runs_are_not_taken(void** state) {
     (void)state;
     write_experiment("kind: fits\ntitle: Mine\n"
                      "simulate: [{file: b.csv, model: truth.yaml, trajectories: 2, seconds: 1}]\n"
-                     "fits: [{name: formula, file: formula.yaml}]\n");
+                     "fits: [{name: formula, extends: formula.yaml}]\n");
     assert_int_equal(access(tempdir_path("clean/data/a.csv"), R_OK), 0);
     assert_int_equal(access(tempdir_path("clean/report.html"), R_OK), 0);
     run_bad("experiment mine -o clean", 1, "there is no");
@@ -234,7 +234,7 @@ static void recordings_of_earlier_runs_are_not_taken(void** state) {
 static void a_wrong_figure_costs_no_result(void** state) {
     (void)state;
     write_experiment("kind: fits\ntitle: Mine\n" SIMULATE("") //
-                     "fits: [{name: formula, file: formula.yaml}]\n"
+                     "fits: [{name: formula, extends: formula.yaml}]\n"
                      "figures:\n"
                      "  - {kind: prediction, title: P, fits: [formula], channels: [q_joint0]}\n");
     run_bad("experiment mine -o wrong_figure", 1, "its channels are q0, q1, qd0, qd1");
@@ -253,14 +253,14 @@ static void seeds_and_learning_curves(void** state) {
     write_experiment("kind: fits\ntitle: Mine\n" SIMULATE(", noise: 0.001") //
                      "fits:\n"
                      "  - name: formula\n"
-                     "    file: formula.yaml\n"
+                     "    extends: formula.yaml\n"
                      "    seeds: 3\n"
                      "    trajectories: [1, 3]\n"
                      "    truth: {friction/joint/joint0/b: 0.1, friction/joint/joint1/b: 0.05}\n"
                      "  - name: damping\n"
-                     "    file: damping.yaml\n"
+                     "    extends: damping.yaml\n"
                      "    truth: {joint/joint0/damping: 0.1, joint/joint1/damping: 0.05}\n"
-                     "  - {name: network, file: network.yaml, seeds: 2}\n"
+                     "  - {name: network, extends: network.yaml, seeds: 2}\n"
                      "figures:\n"
                      "  - {kind: learning, title: Learning, fits: [formula]}\n"
                      "  - {kind: loss, title: Loss, fits: [formula, damping]}\n"
@@ -336,15 +336,15 @@ static double start_of_again(void) {
 static void fits_go_on_from_others(void** state) {
     (void)state;
     write_experiment("kind: fits\ntitle: Mine\n" SIMULATE("") //
-                     "cases:\n"
+                     "groups:\n"
                      "  - {name: first, title: The first}\n"
-                     "  - {name: second, title: The second, before: {fit: formula}}\n"
+                     "  - {name: second, title: The second, baseline: {fit: formula}}\n"
                      "  - {name: third, title: The third, data: not_there_at_all}\n"
                      "fits:\n"
-                     "  - {name: formula, file: formula.yaml, case: first}\n"
-                     "  - {name: again, file: again.yaml, from: formula, case: second}\n"
-                     "  - {name: lost, file: again.yaml, case: third}\n"
-                     "  - {name: orphan, file: again.yaml, from: lost, case: second}\n");
+                     "  - {name: formula, extends: formula.yaml, group: first}\n"
+                     "  - {name: again, extends: again.yaml, from: formula, group: second}\n"
+                     "  - {name: lost, extends: again.yaml, group: third}\n"
+                     "  - {name: orphan, extends: again.yaml, from: lost, group: second}\n");
     json_t* a = run_experiment("-o from");
     assert_says(last.err, "The third: left out");
     assert_says(last.err, "orphan: left out");
@@ -362,8 +362,8 @@ static void fits_go_on_from_others(void** state) {
     // Weights that another run left in the folder are not those of a fit without any.
     write_experiment("kind: fits\ntitle: Mine\n" SIMULATE("") //
                      "fits:\n"
-                     "  - {name: formula, file: damping.yaml}\n"
-                     "  - {name: again, file: again.yaml, from: formula}\n");
+                     "  - {name: formula, extends: damping.yaml}\n"
+                     "  - {name: again, extends: again.yaml, from: formula}\n");
     json_decref(run_experiment("-o from"));
     assert_true(start_of_again() == 0.01);
 }
@@ -385,13 +385,13 @@ static void record_pushes(void) {
 static void folds_leave_out_a_part_each(void** state) {
     (void)state;
     record_pushes();
-    write_experiment("kind: fits\ntitle: Mine\nanalytic: all\nmain: again\n"
+    write_experiment("kind: fits\ntitle: Mine\nanalytic_baseline: all\nheadline: again\n"
                      "fits:\n"
-                     "  - {name: all, file: pushes.yaml, folds: 2}\n"
-                     "  - {name: again, file: pushes.yaml, folds: 2, from: all}\n"
-                     "  - {name: first, file: first.yaml}\n"
-                     "  - {name: second, file: second.yaml}\n"
-                     "  - {name: curve, file: pushes.yaml, trajectories: [1, 2], seeds: 2}\n");
+                     "  - {name: all, extends: pushes.yaml, folds: 2}\n"
+                     "  - {name: again, extends: pushes.yaml, folds: 2, from: all}\n"
+                     "  - {name: first, extends: first.yaml}\n"
+                     "  - {name: second, extends: second.yaml}\n"
+                     "  - {name: curve, extends: pushes.yaml, trajectories: [1, 2], seeds: 2}\n");
     json_t* root = run_experiment("-o folds");
     double first = metric(root, "first_test_far"), second = metric(root, "second_test_far");
     assert_true(first > 1e-3 && second > 1e-3 && fabs(first - second) > 1e-4);
@@ -430,21 +430,22 @@ static void folds_leave_out_a_part_each(void** state) {
     run_ok("score folds/analytic.yaml --data experiments/mine/push_a.csv");
 
     write_experiment("kind: fits\ntitle: Mine\n"
-                     "fits: [{name: all, file: pushes.yaml, folds: 5}]\n");
+                     "fits: [{name: all, extends: pushes.yaml, folds: 5}]\n");
     run_bad("experiment mine -o few", 1, "expected 5 files or more");
     write_experiment("kind: fits\ntitle: Mine\n"
-                     "fits: [{name: all, file: pushes.yaml, folds: 2, seeds: 2}]\n");
+                     "fits: [{name: all, extends: pushes.yaml, folds: 2, seeds: 2}]\n");
     run_bad("experiment mine -o few", 1, "does not go with");
     // What has seen all files is no start for one that leaves some out.
     write_experiment("kind: fits\ntitle: Mine\n"
-                     "fits: [{name: all, file: pushes.yaml},"
-                     " {name: some, file: pushes.yaml, folds: 2, from: all}]\n");
+                     "fits: [{name: all, extends: pushes.yaml},"
+                     " {name: some, extends: pushes.yaml, folds: 2, from: all}]\n");
     run_bad("experiment mine -o few", 1, "has seen what folds leave out");
-    write_experiment("kind: fits\ntitle: Mine\nfits: [{name: all, file: twice.yaml, folds: 2}]\n");
+    write_experiment(
+        "kind: fits\ntitle: Mine\nfits: [{name: all, extends: twice.yaml, folds: 2}]\n");
     run_bad("experiment mine -o few", 1, "stands twice");
-    write_experiment("kind: fits\ntitle: Mine\nfits: [{name: all, file: pushes.yaml}]\n"
+    write_experiment("kind: fits\ntitle: Mine\nfits: [{name: all, extends: pushes.yaml}]\n"
                      "references: [{name: o, horizons: [1], pooled: [1], measures: [1, 2]}]\n");
-    run_bad("experiment mine -o few", 1, "expected {NAME: number}");
+    run_bad("experiment mine -o few", 1, "measures: write a mapping");
 }
 
 // Where a square ends is its pose applied to its corners; bars are measures; discs are friction.
@@ -459,7 +460,7 @@ static void figures_of_planes_and_bars(void** state) {
         run_ok(command);
     }
     write_experiment("kind: fits\ntitle: Mine\n"
-                     "fits: [{name: slide, file: slide.yaml, folds: 2}]\n"
+                     "fits: [{name: slide, extends: slide.yaml, folds: 2}]\n"
                      "references: [{name: others, measures: {far: 0.25}}]\n"
                      "figures:\n"
                      "  - {kind: outlines, title: Ends, fits: [slide], model: plate.xml,"
@@ -500,11 +501,11 @@ static void figures_of_planes_and_bars(void** state) {
     assert_true(fabs(unseen - metric(root, "slide_test_far")) < 1e-12);
     json_decref(root);
     free(text);
-    write_experiment("kind: fits\ntitle: Mine\nfits: [{name: slide, file: slide.yaml}]\n"
+    write_experiment("kind: fits\ntitle: Mine\nfits: [{name: slide, extends: slide.yaml}]\n"
                      "figures: [{kind: bars, title: F, fits: [slide], measure: near}]\n");
     run_bad("experiment mine -o planes", 1, "which no fit has");
     write_experiment(
-        "kind: fits\ntitle: Mine\nfits: [{name: slide, file: slide.yaml}]\n"
+        "kind: fits\ntitle: Mine\nfits: [{name: slide, extends: slide.yaml}]\n"
         "figures: [{kind: outlines, title: E, fits: [slide], channels: [q0, q1, q2]}]\n");
     run_bad("experiment mine -o planes", 1, "model");
 }
@@ -514,8 +515,8 @@ static void measures_go_by_their_names(void** state) {
     (void)state;
     write_experiment("kind: fits\ntitle: Mine\n" SIMULATE("") //
                      "fits:\n"
-                     "  - {name: a, file: near_far.yaml}\n"
-                     "  - {name: b, file: far_near.yaml}\n");
+                     "  - {name: a, extends: near_far.yaml}\n"
+                     "  - {name: b, extends: far_near.yaml}\n");
     json_t* root = run_experiment("-o measures");
     assert_true(metric(root, "a_test_near") != metric(root, "a_test_far"));
     assert_true(metric(root, "a_test_near") == metric(root, "b_test_near"));
@@ -528,59 +529,62 @@ static void mistakes_are_explained(void** state) {
     static const struct {
         const char *text, *message;
     } wrong[] = {
-        {"simulate: [{file: a.csv, model: truth.yaml}]\nfits: [{name: a, file: formula.yaml}]\n",
+        {"simulate: [{file: a.csv, model: truth.yaml}]\nfits: [{name: a, extends: formula.yaml}]\n",
          "`seconds` is missing"},
         {"simulate: [{file: ../a.csv, model: truth.yaml, seconds: 1}]\n"
-         "fits: [{name: a, file: formula.yaml}]\n",
+         "fits: [{name: a, extends: formula.yaml}]\n",
          "not a path"},
-        {"simulate: [{file: a.csv, model: truth.yaml, seconds: 1, start: {q_knee: 1}}]\n"
-         "fits: [{name: a, file: formula.yaml}]\n",
+        {"simulate: [{file: a.csv, model: truth.yaml, seconds: 1, initial_state: {q_knee: 1}}]\n"
+         "fits: [{name: a, extends: formula.yaml}]\n",
          "no state of the model"},
         {"simulate: [{file: a.csv, model: truth.yaml, seconds: 1e5, timestep: 1e-5}]\n"
-         "fits: [{name: a, file: formula.yaml}]\n",
+         "fits: [{name: a, extends: formula.yaml}]\n",
          "at most"},
-        {"fits: [{name: a, file: formula.yaml, from: b}]\n", "none of the names"},
-        {"fits: [{name: a, file: formula.yaml, case: b}]\n", "none of the names under `cases`"},
-        {"fits: [{name: a, file: formula.yaml, trajectories: [2, 1]}]\n", "must grow"},
-        {"fits: [{name: a, file: formula.yaml, trajectories: 2}]\n", "list"},
-        {"fits: [{name: a, file: formula.yaml, truth: 3}]\n", "expected names and values"},
-        {"cases: [{name: c, title: C}]\nfits: [{name: a, file: formula.yaml}]\n", "case: NAME"},
-        {"fits: [{name: a, file: formula.yaml}]\nfigures: [{kind: pie, title: x, fits: [a]}]\n",
+        {"fits: [{name: a, extends: formula.yaml, from: b}]\n", "none of the names"},
+        {"fits: [{name: a, extends: formula.yaml, group: b}]\n",
+         "none of the names under `groups`"},
+        {"fits: [{name: a, extends: formula.yaml, trajectories: [2, 1]}]\n", "must grow"},
+        {"fits: [{name: a, extends: formula.yaml, trajectories: 2}]\n", "list"},
+        {"fits: [{name: a, extends: formula.yaml, truth: 3}]\n", "truth: write a mapping"},
+        {"groups: [{name: c, title: C}]\nfits: [{name: a, extends: formula.yaml}]\n",
+         "group: NAME"},
+        {"fits: [{name: a, extends: formula.yaml}]\nfigures: [{kind: pie, title: x, fits: [a]}]\n",
          "loss"},
-        {"fits: [{name: a, file: formula.yaml}]\n"
+        {"fits: [{name: a, extends: formula.yaml}]\n"
          "figures: [{kind: prediction, title: x, fits: [a]}]\n",
          "channels"},
-        {"fits: [{name: a, file: formula.yaml}, {name: a, file: damping.yaml}]\n",
+        {"fits: [{name: a, extends: formula.yaml}, {name: a, extends: damping.yaml}]\n",
          "another one before it has this name"},
-        {"cases: [{name: c, title: C}, {name: c, title: D}]\n"
-         "fits: [{name: a, file: formula.yaml, case: c}]\n",
+        {"groups: [{name: c, title: C}, {name: c, title: D}]\n"
+         "fits: [{name: a, extends: formula.yaml, group: c}]\n",
          "another one before it has this name"},
-        {"cases: [{name: c, title: C}]\nbefore: {fit: a}\n"
-         "fits: [{name: a, file: formula.yaml, case: c}]\n",
+        {"groups: [{name: c, title: C}]\nbaseline: {fit: a}\n"
+         "fits: [{name: a, extends: formula.yaml, group: c}]\n",
          "each has its own"},
         {"simulate: [{file: a.csv, model: truth.yaml, seconds: 1},"
-         " {file: a.csv, model: truth.yaml, seconds: 2}]\nfits: [{name: a, file: formula.yaml}]\n",
+         " {file: a.csv, model: truth.yaml, seconds: 2}]\nfits: [{name: a, extends: "
+         "formula.yaml}]\n",
          "another entry before it has this file"},
-        {"fits: [{name: a, file: not_there.yaml}]\n", "not_there.yaml"},
-        {"fits: [{name: a, file: network.yaml, inputs: [[x]]}]\n", "write a text"},
-        {"fits: [{name: a, file: formula.yaml, truth: {friction/b: [1]}}]\n", "write a number"},
-        {"fits: [{name: a, file: formula.yaml, truth: {friction/b: 0}}]\n", "are relative"},
-        {"fits: [{name: a, file: formula.yaml}]\n"
+        {"fits: [{name: a, extends: not_there.yaml}]\n", "not_there.yaml"},
+        {"fits: [{name: a, extends: network.yaml, inputs: [[x]]}]\n", "write a text"},
+        {"fits: [{name: a, extends: formula.yaml, truth: {friction/b: [1]}}]\n", "write a number"},
+        {"fits: [{name: a, extends: formula.yaml, truth: {friction/b: 0}}]\n", "are relative"},
+        {"fits: [{name: a, extends: formula.yaml}]\n"
          "figures: [{kind: learning, title: x, fits: [a]}]\n",
          "with `trajectories`"},
-        {"fits: [{name: a, file: formula.yaml}]\n"
+        {"fits: [{name: a, extends: formula.yaml}]\n"
          "figures: [{kind: prediction, title: x, fits: [a], channels: [q0], recordings: [-1]}]\n",
          "are counted"},
-        {"fits: [{name: a, file: formula.yaml}]\n"
+        {"fits: [{name: a, extends: formula.yaml}]\n"
          "figures: [{kind: prediction, title: x, fits: [a], channels: [q0], mark: {label: x}}]\n",
          "`at` is missing"},
-        {SIMULATE("") "fits: [{name: a, file: formula.yaml, truth: {friction/c: 1}}]\n",
+        {SIMULATE("") "fits: [{name: a, extends: formula.yaml, truth: {friction/c: 1}}]\n",
          "no parameter or coefficient friction/c"},
-        {SIMULATE("") "fits: [{name: a, file: formula.yaml, inputs: [x]}]\n", "no input x"},
-        {SIMULATE("") "fits: [{name: a, file: formula.yaml, trajectories: [11]}]\n",
+        {SIMULATE("") "fits: [{name: a, extends: formula.yaml, inputs: [x]}]\n", "no input x"},
+        {SIMULATE("") "fits: [{name: a, extends: formula.yaml, trajectories: [11]}]\n",
          "with 11 or more"},
         // Told at once, and by a quick run, which has one seed only.
-        {"fits: [{name: a, file: formula.yaml, trajectories: [1, 4], seeds: 3}]\n",
+        {"fits: [{name: a, extends: formula.yaml, trajectories: [1, 4], seeds: 3}]\n",
          "with 12 or more"},
     };
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {

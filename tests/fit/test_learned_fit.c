@@ -700,8 +700,8 @@ static const struct {
     ns_status status;
     const char *place, *says;
 } bads[] = {
-    {MODEL DATA "learned: lstm\n", NS_ERR_PARSE, "fit.yaml:3:10:", "must be a mapping"},
-    {MODEL DATA "learned: {hidden: [16]}\n", NS_ERR_PARSE, "fit.yaml:3:10:", "kind is missing"},
+    {MODEL DATA "learned: lstm\n", NS_ERR_PARSE, "fit.yaml:3:10:", "write a mapping"},
+    {MODEL DATA "learned: {hidden: [16]}\n", NS_ERR_PARSE, "fit.yaml:3:10:", "`kind` is missing"},
     {MODEL DATA "learned: {kind: gru}\n", NS_ERR_PARSE, "fit.yaml:3:17:", "lstm"},
     {MODEL DATA "learned: {kind: lstm}\n", NS_ERR_PARSE, "fit.yaml:3:10:", "widths of its layers"},
     {MODEL DATA "learned: {kind: lstm, hidden: []}\n", NS_ERR_PARSE, "fit.yaml:3:31:", "widths"},
@@ -729,7 +729,7 @@ static const struct {
     {MODEL DATA "learned: {kind: feedforward}\nparameters: {link/link1/mass: 1}\n", NS_ERR_PARSE,
      "fit.yaml:4:13:", "parameters does not go with `learned`"},
     {MODEL DATA "learned: {kind: feedforward}\nset: {link/link1/mass: 1}\n", NS_ERR_PARSE,
-     "fit.yaml:4:6:", "set does not go with `learned`"},
+     "fit.yaml:4:8:", "set does not go with `learned`"},
     {MODEL DATA "learned: {kind: feedforward}\nblueprint: net.yaml\n", NS_ERR_PARSE,
      "fit.yaml:4:12:", "blueprint does not go with `learned`"},
     {MODEL DATA "learned: {kind: feedforward}\nweights: w.json\n", NS_ERR_PARSE,
@@ -743,19 +743,19 @@ static const struct {
     {MODEL DATA "learned: {kind: feedforward}\ntrain: {optimise: parameters}\n", NS_ERR_PARSE,
      "fit.yaml:4:8:", "no parameters"},
     {MODEL DATA "learned: {kind: feedforward}\ntrain: {window: 5, teacher_forcing: true}\n",
-     NS_ERR_PARSE, "fit.yaml:4:6:", "windows: one"},
+     NS_ERR_PARSE, "fit.yaml:4:8:", "window: one"},
     {MODEL DATA "learned: {kind: lstm, hidden: [2]}\ntrain: {window: 5, teacher_forcing: true}\n",
-     NS_ERR_PARSE, "fit.yaml:4:6:", "initial_state: recorded"},
+     NS_ERR_PARSE, "fit.yaml:4:8:", "initial_state: recorded"},
     {MODEL DATA "learned: {kind: lstm, hidden: [2]}\ntrain: {initial_state: recorded}\n"
                 "stages:\n  - {window: 5}\n  - {teacher_forcing: true, initial_state: free}\n",
      NS_ERR_PARSE, "fit.yaml:7:5:", "initial_state: recorded"},
     {MODEL DATA "learned: {kind: lstm, hidden: [2]}\ntrain: {teacher_forcing: perhaps}\n",
-     NS_ERR_PARSE, "fit.yaml:4:16:", "teacher"},
+     NS_ERR_PARSE, "fit.yaml:4:26:", "teacher"},
     {MODEL DATA
      "parameters: {link/link1/mass: 1}\ntrain: {teacher_forcing: true, initial_state: recorded}\n",
-     NS_ERR_PARSE, "fit.yaml:4:6:", "for a `learned` system"},
+     NS_ERR_PARSE, "fit.yaml:4:8:", "for a `learned` system"},
     {MODEL DATA "learned: {kind: lstm, hidden: [2]}\ntrain: {learning_rate_end: -1}\n",
-     NS_ERR_PARSE, "fit.yaml:4:17:", "rate_end"},
+     NS_ERR_PARSE, "fit.yaml:4:28:", "rate_end"},
     {BALL "learned: {kind: feedforward}\n", NS_ERR_UNSUPPORTED,
      "fit.yaml:3:10:", "add `integrate: true`"},
     {BALL "learned: {kind: feedforward, integrate: true, hide: [b/w]}\n", NS_ERR_PARSE,
@@ -768,7 +768,7 @@ static const struct {
      "fit.yaml:3:10:", "seen as its matrix"},
     {BALL "learned: {kind: lstm, hidden: [2], integrate: true}\n"
           "train: {teacher_forcing: true, initial_state: recorded}\n",
-     NS_ERR_PARSE, "fit.yaml:4:6:", "does not go with `integrate`"},
+     NS_ERR_PARSE, "fit.yaml:4:8:", "does not go with `integrate`"},
     {MODEL "data: {train: [swings.csv], map: half.yaml}\nlearned: {kind: feedforward}\n",
      NS_ERR_PARSE, "fit.yaml:2:7:", "the data has no q1"},
     {MODEL "data: {train: [swings.csv], map: pose.yaml}\nlearned: {kind: feedforward}\n",

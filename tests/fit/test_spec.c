@@ -140,31 +140,31 @@ static const bad bads[] = {
      "fit.yaml:6:5:", "longer than every recording"},
     {MODEL DATA MASS "stages: {window: 10}\n", NS_ERR_PARSE, "fit.yaml:4:9:", "list of stages"},
     {MODEL DATA MASS "train: {window: [5, 10]}\nstages: [{}]\n", NS_ERR_PARSE,
-     "fit.yaml:4:16:", "its own length"},
-    {MODEL DATA MASS "train: {method: newton}\n", NS_ERR_PARSE, "fit.yaml:4:15:", "lbfgs"},
-    {MODEL DATA MASS "train: {initial_state: given}\n", NS_ERR_PARSE, "fit.yaml:4:15:", "recorded"},
-    {MODEL DATA MASS "train: {huber: 1, cauchy: 1}\n", NS_ERR_PARSE, "fit.yaml:4:25:", "not both"},
-    {MODEL DATA MASS "train: {huber: 0}\n", NS_ERR_PARSE, "fit.yaml:4:14:", "huber"},
+     "fit.yaml:4:17:", "its own length"},
+    {MODEL DATA MASS "train: {method: newton}\n", NS_ERR_PARSE, "fit.yaml:4:17:", "lbfgs"},
+    {MODEL DATA MASS "train: {initial_state: given}\n", NS_ERR_PARSE, "fit.yaml:4:24:", "recorded"},
+    {MODEL DATA MASS "train: {huber: 1, cauchy: 1}\n", NS_ERR_PARSE, "fit.yaml:4:27:", "not both"},
+    {MODEL DATA MASS "train: {huber: 0}\n", NS_ERR_PARSE, "fit.yaml:4:16:", "huber"},
     {MODEL DATA MASS "train: {l1: 0.1, method: lbfgs}\n", NS_ERR_PARSE,
-     "fit.yaml:4:6:", "needs method lm, owlqn or proximal"},
+     "fit.yaml:4:8:", "needs method lm, owlqn or proximal"},
     {MODEL DATA MASS "train: {group: 0.1, method: adam}\n", NS_ERR_PARSE,
-     "fit.yaml:4:6:", "needs method"},
+     "fit.yaml:4:8:", "needs method"},
     {MODEL DATA MASS "train: {adaptive: true, method: owlqn}\n", NS_ERR_PARSE,
-     "fit.yaml:4:6:", "adaptive needs method lm or proximal"},
+     "fit.yaml:4:8:", "adaptive needs method lm or proximal"},
     {MODEL DATA MASS "train: {adaptive: true, group: 0.1}\n", NS_ERR_PARSE,
-     "fit.yaml:4:6:", "just before it"},
+     "fit.yaml:4:8:", "just before it"},
     {MODEL DATA MASS "stages:\n  - {group: 0.1}\n  - {}\n  - {adaptive: true}\n", NS_ERR_PARSE,
      "fit.yaml:7:5:", "just before it"},
     {MODEL DATA MASS
      "stages:\n  - {group: 0.1}\n  - {adaptive: true}\nsearch: {method: basin_hopping}\n",
      NS_ERR_PARSE, "fit.yaml:7:9:", "many initial points"},
     {MODEL DATA MASS "train: {group: 0.1, method: owlqn}\n", NS_ERR_PARSE,
-     "fit.yaml:4:6:", "group needs method lm or proximal"},
-    {MODEL DATA MASS "train: {optimise: weights}\n", NS_ERR_PARSE, "fit.yaml:4:6:", "no weights"},
+     "fit.yaml:4:8:", "group needs method lm or proximal"},
+    {MODEL DATA MASS "train: {optimise: weights}\n", NS_ERR_PARSE, "fit.yaml:4:8:", "no weights"},
     {MODEL DATA "blueprint: net.yaml\ntrain: {optimise: parameters}\n", NS_ERR_PARSE,
-     "fit.yaml:4:6:", "no parameters"},
+     "fit.yaml:4:8:", "no parameters"},
     {MODEL DATA MASS "train: {method: adam, batch: 4}\n", NS_ERR_UNSUPPORTED,
-     "fit.yaml:4:6:", "initial_state: recorded"},
+     "fit.yaml:4:8:", "initial_state: recorded"},
     {"model: ball.xml\ndata: {train: [ball.csv]}\nparameters: {link/b/mass: 1}\ntimestep: 0.01\n"
      "train: {method: lbfgs}\n",
      NS_ERR_UNSUPPORTED, "fit.yaml:5:8:", "need method lm"},
@@ -288,8 +288,8 @@ static void plans_say_what_was_written(void** state) {
                 s[0].windows.continuity_weight == 4.0);
     assert_true(s[0].windows.robust == NS_ROBUST_HUBER && s[0].windows.robust_width == 2.0);
     assert_true(s[1].windows.length == 25 && strcmp(s[1].solver->name, "adam") == 0 &&
-                s[1].rate == 0.1);
-    assert_true(s[1].batch == 8 && s[1].clip == 2.0 && s[1].windows.weight_decay == 0.1);
+                s[1].learning_rate == 0.1);
+    assert_true(s[1].batch == 8 && s[1].clip_norm == 2.0 && s[1].windows.weight_decay == 0.1);
     assert_true(s[2].windows.length == 0 &&
                 s[2].windows.initial_state == NS_INITIAL_STATE_RECORDED);
     assert_true(s[2].windows.robust == NS_ROBUST_CAUCHY && s[2].windows.robust_width == 3.0);
