@@ -574,7 +574,7 @@ static void mistakes_are_explained(void** state) {
          "with `trajectories`"},
         {"fits: [{name: a, extends: formula.yaml}]\n"
          "figures: [{kind: prediction, title: x, fits: [a], channels: [q0], recordings: [-1]}]\n",
-         "are counted"},
+         "at least 0"},
         {"fits: [{name: a, extends: formula.yaml}]\n"
          "figures: [{kind: prediction, title: x, fits: [a], channels: [q0], mark: {label: x}}]\n",
          "`at` is missing"},

@@ -729,7 +729,7 @@ static const struct {
     {MODEL DATA "learned: {kind: feedforward}\nparameters: {link/link1/mass: 1}\n", NS_ERR_PARSE,
      "fit.yaml:4:13:", "parameters does not go with `learned`"},
     {MODEL DATA "learned: {kind: feedforward}\nset: {link/link1/mass: 1}\n", NS_ERR_PARSE,
-     "fit.yaml:4:8:", "set does not go with `learned`"},
+     "fit.yaml:4:6:", "set does not go with `learned`"},
     {MODEL DATA "learned: {kind: feedforward}\nblueprint: net.yaml\n", NS_ERR_PARSE,
      "fit.yaml:4:12:", "blueprint does not go with `learned`"},
     {MODEL DATA "learned: {kind: feedforward}\nweights: w.json\n", NS_ERR_PARSE,
