@@ -18,8 +18,6 @@
     "<inertial pos='0 0 -0.5' mass='1.5' diaginertia='0.02 0.02 0.01'/>"                           \
     "</body></worldbody></mujoco>"
 
-// The key of a prior in fit files.
-#define PRIOR_KEY "prior"
 
 enum { STEPS = 60, SAMPLES = STEPS + 1 };
 
@@ -217,8 +215,7 @@ static void a_fit_file_gives_the_same_bits(void** state) {
     assert_non_null(file);
     fprintf(file,
             "model: rod.xml\ndata: {map: map.yaml, train: [swing.csv]}\n"
-            "parameters:\n  joint/hinge/damping: free\n  link/rod/mass: {%s: 0.3}\n",
-            PRIOR_KEY);
+            "parameters:\n  joint/hinge/damping: free\n  link/rod/mass: {prior_sigma: 0.3}\n");
     fclose(file);
     must(ns_fit_load(tempdir_path("fit.yaml"), 1, &fit, &error), &error);
 
