@@ -96,6 +96,8 @@ static double size_of(const nsi_estimate* e, const double* given) {
 static ns_status scale_information(const nsi_result* answer, const double* information,
                                    const double* sizes, analysis* a, ns_error* error) {
     uint32_t count = answer->estimates.count;
+
+    // The effect of a relative change of each parameter; those without effect are left out.
     for (uint32_t j = 0; j < count; j++) {
         const nsi_estimate* e = &answer->estimates.data[j];
         a->size[j] = size_of(e, sizes ? &sizes[j] : NULL);
@@ -110,6 +112,8 @@ static ns_status scale_information(const nsi_result* answer, const double* infor
         a->scale[a->n] = effect;
         a->index[a->n++] = j;
     }
+
+    // Correlations of what is left: the matrix with a diagonal of 1.
     for (uint32_t row = 0; row < a->n; row++) {
         uint32_t j = a->index[row];
         for (uint32_t column = 0; column <= row; column++) {

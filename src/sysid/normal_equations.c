@@ -54,6 +54,8 @@ void nsi_normal_free(nsi_objective* e) {
 static bool need_normal(nsi_objective* e) {
     nsi_normal* m = &e->normal;
     if (m->row) return true;
+
+    // Rows of the Jacobian are made in slabs of some windows, so that memory stays bounded.
     size_t count = e->windows.count, n = (size_t)e->nz + e->nw, nt = e->nt, most = 1;
     for (uint32_t k = 0; k < count; k++) {
         if (rows_of(e, k) > most) most = rows_of(e, k);
@@ -63,12 +65,16 @@ static bool need_normal(nsi_objective* e) {
     m->slab = nsi_numbers(e, m->slab_windows * most * columns);
     m->slab_residual = nsi_numbers(e, m->slab_windows * most);
     m->kept = nsi_alloc_zeroed(&e->allocator, (m->slab_windows + (size_t)1) * sizeof *m->kept);
+
+    // Normal equations of the shared unknowns, and their step.
     m->H = nsi_numbers(e, n * n);
     m->S = nsi_numbers(e, n * n);
     m->g = nsi_numbers(e, n);
     m->step = nsi_numbers(e, n);
     m->x = nsi_numbers(e, n);
     m->b = nsi_numbers(e, n);
+
+    // Blocks of each window's start state, and what their elimination makes of them.
     m->step_x = nsi_numbers(e, count * nt);
     m->Hxx = nsi_numbers(e, count * nt * nt);
     m->L = nsi_numbers(e, count * nt * nt);
@@ -81,6 +87,8 @@ static bool need_normal(nsi_objective* e) {
     size_t ends =
         e->options.initial_state == NS_INITIAL_STATE_TIED ? count * e->p->sizes.nx * columns : 0;
     m->ends = nsi_numbers(e, ends);
+
+    // A sensitivity for each thread and each variant that has windows.
     uint32_t nvariant = e->p->nvariant;
     m->sensitivity =
         nsi_alloc_zeroed(&e->allocator, (size_t)e->threads * nvariant * sizeof *m->sensitivity);
@@ -97,6 +105,7 @@ static bool need_normal(nsi_objective* e) {
                                : nsi_sensitivity_create(system, nt > 0, e->nw > 0, out, NULL);
         ok = status == NS_OK;
     }
+
     if (ok) m->row = nsi_numbers(e, 2 * (size_t)e->p->sizes.nx + nt);
     if (!m->row) nsi_normal_free(e);
     return m->row != NULL;
@@ -119,16 +128,22 @@ static void convert_row(const window_job* job, const double* x0, const double* r
     const uint32_t* at = e->p->param_at + e->variant[job->window];
     uint32_t np = at[1] - at[0], nz = e->nz;
     const double* dparams = e->dparams + (size_t)at[0] * nz;
+
+    // The start state, along its tangent directions.
     if (e->nt > 0) {
         nsi_problem_tangent(e->p, x0, row, out);
         for (uint32_t k = 0; k < e->nt; k++) out[k] *= scale;
         row += e->p->sizes.nx;
         out += e->nt;
     }
+
+    // Carried for z itself: only the chosen columns are copied.
     if (is_along(e, e->variant[job->window])) {
         for (uint32_t k = 0; k < e->n; k++) out[k] = row[nsi_column_of(e, k)] * scale;
         return;
     }
+
+    // A subset of the unknowns.
     if (e->chosen) {
         for (uint32_t k = 0; k < e->n; k++) {
             uint32_t j = e->chosen[k];
@@ -139,6 +154,8 @@ static void convert_row(const window_job* job, const double* x0, const double* r
         }
         return;
     }
+
+    // From parameters to z by the chain rule; weights as they are.
     for (uint32_t j = 0; j < nz; j++) out[j] = 0.0;
     for (uint32_t i = 0; i < np && nz > 0; i++) {
         double d = row[i] * scale;
@@ -157,13 +174,19 @@ static void take_sample(void* context, uint32_t step, const double* x, const dou
     uint32_t columns = columns_of(e), nx = p->sizes.nx, k = step / p->substeps;
     size_t all = nsi_sensitivity_columns(job->sensitivity);
     const double* x0 = e->point.x + (size_t)job->window * nx;
+
+    // Between samples there is nothing to compare.
     if (step % p->substeps != 0) return;
+
+    // The end of a tied window is compared with the start of the next.
     if (k == w->length && nsi_is_tied(e, job->window)) {
         double* end = e->normal.ends + (size_t)job->window * nx * columns;
         for (uint32_t i = 0; i < nx; i++) {
             convert_row(job, x0, dx + i * all, e->tie_scale[i], end + (size_t)i * columns);
         }
     }
+
+    // A row for each channel, with the square root of its robust weight.
     if (k < nsi_first_sample(e) || k > w->length) return;
     size_t first = (size_t)(k - nsi_first_sample(e)) * p->nchannel;
     for (uint32_t c = 0; c < p->nchannel; c++) {
@@ -234,16 +257,22 @@ static uint32_t fold_rows(const nsi_objective* e, uint32_t window, double* rows,
     uint32_t columns = columns_of(e), channels = e->p->nchannel, count = rows_of(e, window);
     uint32_t kept = 0, first = 0, pivots[MOST];
     for (uint32_t r = 0; r < count; r++) residuals[r] = weighted(e, e->row_at[window] + r);
+
+    // Few unknowns: folding costs more than it saves.
     if (e->n < FOLD_FROM || channels > MOST) return count;
     for (uint32_t r = 0; r < count; r++) {
         double *row = rows + (size_t)r * columns, ratio;
         if (r % channels == 0) first = kept;
         if (e->row_weight[e->row_at[window] + r] == 0.0) continue;
+
+        // Look for a row of this sample that is a multiple of it.
         uint32_t same = first;
         while (same < kept && !is_multiple(columns, rows + (size_t)same * columns,
                                            pivots[same - first], row, &ratio)) {
             same++;
         }
+
+        // Fold it in: one row whose square is the sum of both.
         double* to = rows + (size_t)same * columns;
         if (same < kept) {
             double length = sqrt(1.0 + ratio * ratio);
@@ -251,6 +280,8 @@ static uint32_t fold_rows(const nsi_objective* e, uint32_t window, double* rows,
             residuals[same] = (residuals[same] + ratio * residuals[r]) / length;
             continue;
         }
+
+        // Otherwise keep it as a row of its own.
         if (to != row) memcpy(to, row, columns * sizeof(double));
         residuals[kept] = residuals[r];
         pivots[kept - first] = large_of(columns, row);
@@ -320,13 +351,19 @@ static void add_tie(nsi_objective* e, uint32_t window) {
     double *unit = m->row, *after = unit + nx; // after: for the start of the next window
     size_t here = (size_t)window * nt, next = here + nt;
     nsi_objective_continuity(e, &e->point, window, e->tie);
+
+    // Each component of the state is a residual of its own.
     for (uint32_t k = 0; k < nx; k++) {
         const double* row = m->ends + ((size_t)window * nx + k) * columns_of(e);
         double r = e->tie[k];
         if (e->tie_scale[k] == 0.0) continue;
+
+        // Its derivative for the next window's start.
         memset(unit, 0, nx * sizeof(double));
         unit[k] = -e->tie_scale[k];
         nsi_problem_tangent(e->p, e->point.x + ((size_t)window + 1) * nx, unit, after);
+
+        // Blocks of both start states, between them, and with the shared unknowns.
         for (uint32_t i = 0; i < nt; i++) {
             m->gx[here + i] += row[i] * r;
             m->gx[next + i] += after[i] * r;
@@ -340,6 +377,8 @@ static void add_tie(nsi_objective* e, uint32_t window) {
                 m->Hxn[(next + i) * n + j] += after[i] * row[nt + j];
             }
         }
+
+        // The shared unknowns.
         nsi_dense_add_gram(1, n, row + nt, columns_of(e), m->H, 1);
         for (uint32_t j = 0; j < n; j++) m->g[j] += row[nt + j] * r;
     }
@@ -390,17 +429,24 @@ static void chain_params(nsi_objective* e) {
 static bool linearise(nsi_objective* e, bool natural, double* value) {
     nsi_normal* m = &e->normal;
     uint32_t n = e->n, nt = e->nt, count = e->windows.count;
+
+    // Cost at the point; without one there are no equations.
     *value = need_normal(e) ? nsi_objective_cost(e) : INFINITY;
     if (!isfinite(*value)) return false;
     m->squares = e->squares;
+
     nsi_objective_set_params(e, e->point.z, true);
     if (!natural) chain_params(e);
+
+    // Start from zero.
     memset(m->H, 0, (size_t)n * n * sizeof(double));
     memset(m->g, 0, n * sizeof(double));
     memset(m->Hxx, 0, (size_t)count * nt * nt * sizeof(double));
     memset(m->Hnext, 0, (size_t)count * nt * nt * sizeof(double));
     memset(m->Hxn, 0, (size_t)count * nt * n * sizeof(double));
     memset(m->gx, 0, (size_t)count * nt * sizeof(double));
+
+    // Slab by slab: rows, then their products.
     for (uint32_t first = 0; first < count; first += m->slab_windows) {
         uint32_t windows = count - first < m->slab_windows ? count - first : m->slab_windows;
         if (!fill_slab(e, first, windows)) return false;
@@ -412,6 +458,8 @@ static bool linearise(nsi_objective* e, bool natural, double* value) {
             for (uint32_t k = 0; k < n; k++) m->g[k] += row[k] * residual;
         }
     }
+
+    // Ties between windows, then priors and weight decay.
     for (uint32_t k = 0; k < count; k++) {
         if (nsi_is_tied(e, k)) add_tie(e, k);
     }
@@ -486,16 +534,24 @@ static void mean_diagonal(const nsi_objective* e, double* out) {
 static bool eliminate_states(nsi_objective* e, double damping) {
     nsi_normal* m = &e->normal;
     uint32_t nt = e->nt, n = e->n;
+
+    // Work on copies: the same equations are solved again with other damping.
     memcpy(m->Y, m->Hxn, (size_t)e->windows.count * nt * n * sizeof(double));
     memcpy(m->yg, m->gx, (size_t)e->windows.count * nt * sizeof(double));
     memcpy(m->L, m->Hxx, (size_t)e->windows.count * nt * nt * sizeof(double));
     mean_diagonal(e, m->row);
+
+    // Along the chain of windows.
     for (uint32_t w = 0; w < e->windows.count; w++) {
         size_t at = (size_t)w * nt;
         double *L = m->L + at * nt, *Y = m->Y + at * n, *yg = m->yg + at;
+
+        // Damping by the block's own diagonal, and a little of the mean where that is 0.
         for (uint32_t i = 0; i < nt; i++) {
             L[i * nt + i] += damping * L[i * nt + i] + (1e-9 * damping + 1e-14) * m->row[i];
         }
+
+        // What the elimination of the window before leaves in this one.
         if (w > 0 && nsi_is_tied(e, w - 1)) {
             const double *E = m->E + (at - nt) * nt, *Yb = m->Y + (at - nt) * n;
             for (uint32_t k = 0; k < nt; k++) {
@@ -508,6 +564,8 @@ static bool eliminate_states(nsi_objective* e, double damping) {
                 }
             }
         }
+
+        // Factor, and carry the coupling to the next window.
         if (!small_cholesky(nt, L)) return false;
         forward(nt, L, n, Y);
         forward(nt, L, 1, yg);
@@ -626,17 +684,24 @@ static bool solve_with_penalty(nsi_objective* e, double* predicted) {
     double most = 0.0, before = penalty_at(e, &e->point);
     memset(m->x, 0, e->nz * sizeof *m->x);
     for (uint32_t k = 0; k < n; k++) most = fmax(most, m->S[(size_t)k * n + k]);
+
+    // The linear part of the model around 0, since the penalty is of the weights, not of their
+    // step.
     for (uint32_t i = 0; i < n; i++) {
         m->b[i] = -m->step[i];
         for (uint32_t j = 0; j < n; j++) {
             m->b[i] -= m->S[(size_t)(j < i ? i : j) * n + (j < i ? j : i)] * m->x[j];
         }
     }
+
+    // Minimise quadratic and penalty; the step bound is that of the largest diagonal entry.
     ns_solver_options options = e->penalty;
     options.max_iterations = INNER_ITERATIONS;
     options.tolerance = INNER_TOLERANCE;
     options.step = most > 0.0 ? 1.0 / most : 1.0;
     if (!nsi_proximal_quadratic(n, m->S, m->b, m->x, &options)) return false;
+
+    // The decrease that the model promises.
     *predicted = before - nsi_penalty(&e->penalty, m->x);
     for (uint32_t i = 0; i < n; i++) {
         double right = m->step[i];
@@ -698,6 +763,8 @@ bool nsi_objective_information(nsi_objective* e, double* information) {
     uint32_t n = e->n, nz = e->nz, nw = e->nw;
     double value;
     if (!linearise(e, true, &value) || !reduce(e, 0.0)) return false;
+
+    // Start states are eliminated; the block of the parameters.
     for (uint32_t i = 0; i < nz; i++) {
         for (uint32_t j = 0; j <= i; j++) information[(size_t)i * nz + j] = m->S[(size_t)i * n + j];
     }
@@ -711,6 +778,8 @@ bool nsi_objective_information(nsi_objective* e, double* information) {
         double own = W[(size_t)i * nw + i], size = is_weight(e, nz + i) ? mean : own;
         W[(size_t)i * nw + i] += size > 0.0 ? 1e-10 * size : 1.0;
     }
+
+    // Eliminate the weights.
     if (!nsi_dense_cholesky(nw, W, e->threads)) return false;
     double* B = nsi_numbers(e, (size_t)nw * nz);
     if (!B) return false;
@@ -718,6 +787,7 @@ bool nsi_objective_information(nsi_objective* e, double* information) {
         for (uint32_t j = 0; j < nz; j++) B[(size_t)i * nz + j] = m->S[(size_t)(nz + i) * n + j];
     }
     nsi_dense_cholesky_solve(nw, W, nz, B);
+
     for (uint32_t i = 0; i < nz; i++) {
         for (uint32_t j = 0; j <= i; j++) {
             double sum = 0.0;
@@ -739,6 +809,8 @@ bool nsi_objective_coefficient_variances(nsi_objective* e, double* variances) {
     uint32_t n = e->n, nz = e->nz;
     double value;
     if (!linearise(e, true, &value) || !reduce(e, 0.0)) return false;
+
+    // Scale to a diagonal of 1, with a ridge that bounds the variance of undetermined ones.
     double *A = m->H, *size = m->g, *column = m->step;
     for (uint32_t i = 0; i < n; i++) size[i] = sqrt(fmax(m->S[(size_t)i * n + i], 0.0));
     for (uint32_t i = 0; i < n; i++) {
@@ -748,6 +820,8 @@ bool nsi_objective_coefficient_variances(nsi_objective* e, double* variances) {
         }
         A[(size_t)i * n + i] = 1.0 + 0.1 / LOST;
     }
+
+    // A column of the inverse for each coefficient.
     if (!nsi_dense_cholesky(n, A, e->threads)) return false;
     for (uint32_t k = 0; k < e->nw; k++) {
         variances[k] = NAN;
@@ -755,6 +829,7 @@ bool nsi_objective_coefficient_variances(nsi_objective* e, double* variances) {
         memset(column, 0, n * sizeof *column);
         column[nz + k] = 1.0;
         nsi_dense_cholesky_solve(n, A, 1, column);
+
         double inflated = column[nz + k];
         variances[k] =
             inflated < LOST ? inflated / (size[nz + k] * size[nz + k]) : (double)INFINITY;

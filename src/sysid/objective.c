@@ -87,6 +87,8 @@ static ns_status lay_out(nsi_objective* e, ns_error* error) {
     e->control_at = nsi_alloc_zeroed(&e->allocator, ((size_t)count + 1) * sizeof *e->control_at);
     e->row_at = nsi_alloc_zeroed(&e->allocator, ((size_t)count + 1) * sizeof *e->row_at);
     if (!e->state_at || !e->control_at || !e->row_at) return nsi_fail_nomem(error);
+
+    // States, controls and residuals of all windows lie one after the other.
     for (uint32_t k = 0; k < count; k++) {
         const nsi_window* w = &e->windows.data[k];
         ns_status status = nsi_problem_check_length(e->p, w->length, error);
@@ -96,6 +98,8 @@ static ns_status lay_out(nsi_objective* e, ns_error* error) {
         e->state_at[k + 1] = e->state_at[k] + steps + 1;
         e->control_at[k + 1] = e->control_at[k] + steps;
         e->row_at[k + 1] = e->row_at[k] + (size_t)samples * e->p->nchannel;
+
+        // Windows of the same length and variant are rolled out together.
         nsi_batch* last = e->batches.count > 0 ? &e->batches.data[e->batches.count - 1] : NULL;
         nsi_batch next = {.first = k, .count = 1, .steps = steps, .variant = e->variant[k]};
         if (last && last->steps == steps && last->variant == next.variant) {
@@ -104,6 +108,7 @@ static ns_status lay_out(nsi_objective* e, ns_error* error) {
             return nsi_fail_nomem(error);
         }
     }
+
     if (e->row_at[count] > INT32_MAX) {
         return nsi_fail(error, NS_ERR_LIMIT, "%zu residuals are too many; take fewer windows",
                         e->row_at[count]);
@@ -152,6 +157,8 @@ static bool make_point(nsi_objective* e, nsi_point* point) {
 static ns_status make_points(nsi_objective* e, ns_error* error) {
     const ns_parameters* variables = e->p->variables;
     size_t nz = variable_count(e), np = np_of(e);
+
+    // Parameters and their derivatives, scales of ties, weight decay.
     e->v = nsi_numbers(e, nz);
     e->params = nsi_numbers(e, np);
     e->dparams = nsi_numbers(e, np * nz);
@@ -166,6 +173,8 @@ static ns_status make_points(nsi_objective* e, ns_error* error) {
         !make_point(e, &e->trial)) {
         return nsi_fail_nomem(error);
     }
+
+    // The initial point: parameters, or those of the systems, and weights.
     if (variables) {
         nsi_parameters_initial(variables, e->v);
         nsi_parameters_to_z(variables, e->v, e->point.z);
@@ -235,6 +244,7 @@ ns_status nsi_objective_create(const nsi_problem* problem, const ns_dataset* dat
     nsi_objective* e = nsi_alloc_zeroed(&problem->allocator, sizeof *e);
     if (!e) return nsi_fail_nomem(error);
     e->allocator = problem->allocator;
+
     e->p = problem;
     e->data = data;
     e->options = *options;
@@ -242,14 +252,19 @@ ns_status nsi_objective_create(const nsi_problem* problem, const ns_dataset* dat
     if (e->options.continuity_weight == 0.0) {
         e->options.continuity_weight = NSI_DEFAULT_CONTINUITY_WEIGHT;
     }
+
     e->threads = threads > 0 ? threads : 1;
 #ifdef _OPENMP
     e->threads = threads > 0 ? threads : (uint32_t)omp_get_num_procs();
 #endif
+
+    // Which unknowns there are.
     e->nz = nsi_optimises_parameters(options->optimise) ? variable_count(e) : 0;
     e->nw = nsi_optimises_weights(options->optimise) ? problem->sizes.nw : 0;
     e->n = e->nz + e->nw;
     e->nt = options->initial_state == NS_INITIAL_STATE_RECORDED ? 0 : problem->ntangent;
+
+    // Windows, memory and workspaces.
     ns_status status = make(e, windows, error);
     if (status != NS_OK) {
         nsi_objective_free(e);
@@ -541,6 +556,8 @@ double nsi_objective_gradient(nsi_objective* e, double* gradient) {
     double value = nsi_objective_cost(e);
     if (!isfinite(value) || !need_gradient(e) || !differentiate(e)) return INFINITY;
     nsi_objective_set_params(e, e->point.z, true);
+
+    // Parameters.
     for (uint32_t j = 0; j < nz; j++) { // for v, then for z
         nsi_prior prior = nsi_prior_of(e, j);
         double d = (e->v[j] - prior.mean) / (prior.deviation * prior.deviation);
@@ -553,9 +570,13 @@ double nsi_objective_gradient(nsi_objective* e, double* gradient) {
         gradient[j] = 0.0;
         for (uint32_t i = 0; i < nz; i++) gradient[j] += e->scratch[i] * e->dv[(size_t)i * nz + j];
     }
+
+    // Weights, with their decay.
     for (uint32_t k = 0; k < e->nw; k++) {
         gradient[nz + k] = e->dw[k] + e->decay[k] * e->nresidual * e->point.w[k];
     }
+
+    // Start states: ties pull at both ends.
     for (uint32_t k = 0; k < e->windows.count && e->nt > 0; k++) {
         double* dx = e->dx + (size_t)k * nx;
         if (k > 0 && nsi_is_tied(e, k - 1)) {

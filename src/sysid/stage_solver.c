@@ -379,7 +379,7 @@ static void fill_problem(nsi_stage_solver* d) {
         .learning_rate = stage->learning_rate,
         .final_learning_rate = stage->learning_rate_end < 0.0   ? 0.0
                                : stage->learning_rate_end > 0.0 ? stage->learning_rate_end
-                                                       : -1.0,
+                                                                : -1.0,
         .clip_norm = stage->clip_norm,
         .groups = d->groups.data,
         .ngroup = d->groups.count,

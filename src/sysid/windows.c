@@ -55,12 +55,16 @@ ns_status nsi_windows_make(const nsi_problem* p, const ns_dataset* data, uint32_
                            uint32_t most, bool overlap, nsi_windows* out, ns_error* error) {
     uint64_t starts = 0, total = 0;
     uint32_t nrecording = ns_dataset_recording_count(data), longest = 0;
+
+    // How many windows there can be, side by side and at most.
     for (uint32_t r = 0; r < nrecording; r++) {
         const ns_recording* recording = ns_dataset_recording(data, r);
         if (recording->nsample > longest) longest = recording->nsample;
         starts += possible(recording, length);
         total += side_by_side(recording, length);
     }
+
+    // No recording is long enough.
     if (longest < 2) {
         return nsi_fail(error, NS_ERR_PARSE, "every recording has only one sample, or none");
     }
@@ -70,6 +74,8 @@ ns_status nsi_windows_make(const nsi_problem* p, const ns_dataset* data, uint32_
                         " most); take shorter ones",
                         length, longest);
     }
+
+    // Overlap only when there would be too few, thin out when there are too many.
     overlap = overlap && length > 0 && total < most;
     if (overlap) total = starts;
     uint64_t count = most > 0 && most < total ? most : total;
@@ -79,6 +85,8 @@ ns_status nsi_windows_make(const nsi_problem* p, const ns_dataset* data, uint32_
                           "there is nothing to compare with: all values are missing or have the"
                           " weight 0");
     }
+
+    // Windows that follow each other can be tied.
     for (uint32_t k = 0; status == NS_OK && k + 1 < out->count; k++) {
         nsi_window *w = &out->data[k], *next = w + 1;
         w->joined = w->recording == next->recording && w->start + w->length == next->start;
@@ -184,9 +192,13 @@ bool nsi_problem_guess(const nsi_problem* p, const ns_recording* recording, uint
     if (model) ns_model_default_q(model, x);
     double rate = 1.0 / (p->substeps * p->sizes.timestep); // samples per s
     bool known = true;
+
+    // Position and velocity of each coordinate.
     for (uint32_t k = 0; k < p->ncoordinate; k++) {
         const nsi_coordinate* c = &p->coordinates[k];
         uint32_t velocity = velocity_of(p, c), channel = p->channel_of_state[c->at];
+
+        // A rotation: the nearest recorded one, and the turn between its neighbours.
         if (c->quaternion) {
             double q[3][4], nearest[4]; // q: of the samples before, here and after
             bool there[3], known_here = false;
@@ -207,6 +219,8 @@ bool nsi_problem_guess(const nsi_problem* p, const ns_recording* recording, uint
             }
             continue;
         }
+
+        // A number: as recorded, or a local cubic.
         if (channel == NSI_NONE) continue;
         double value, slope, exact = recorded(p, recording, sample, c->at);
         bool measured = velocity != NSI_NONE && !isnan(recorded(p, recording, sample, velocity));
