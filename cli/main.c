@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-int cmd_network(int argc, char** argv); // cmd_network.c
 int cmd_plot(int argc, char** argv);    // cmd_plot.c
 
 static const struct {
@@ -22,9 +21,8 @@ static const struct {
     {"discover", cmd_discover, "find what is missing in a model from recordings"},
     {"experiment", cmd_experiment, "run an experiment of the papers as a whole"},
     {"view", cmd_view, "show a page or a fit, also while it runs, in a browser"},
-    {"plot", cmd_plot, "draw figures of a fit, an experiment or a table"},
+    {"plot", cmd_plot, "draw figures of a fit, an experiment, a table or a network"},
     {"gradcheck", cmd_gradcheck, "check gradients of a model three ways"},
-    {"network", cmd_network, "draw a network of a blueprint"},
     {"graph", cmd_graph, "read, differentiate, evaluate and export an expression graph"},
     {"bench", cmd_bench, "measure speed on this machine"},
 };

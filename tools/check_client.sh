@@ -11,8 +11,6 @@ cd "${1:-$(dirname "$0")/..}"
 # be there fails the check, too.
 pending="
 cli/cmd_experiment.c
-cli/cmd_network.c
-cli/cmd_plot.c
 cli/experiment.c
 cli/experiment.h
 cli/experiment_figures.c

@@ -91,6 +91,14 @@ typedef struct ns_fit_report_options {
 NS_API ns_status ns_fit_report(const ns_fit* fit, const ns_fit_report_options* options,
                                ns_report** out, ns_error* error);
 
+/// The report of a result.json that a fit or an experiment wrote.
+/// @param fit  of an experiment: which fit; NULL: its main one. The report has it as the fact "fit"
+/// @param out  to be freed by ns_report_free()
+/// @return NS_OK; NS_ERR_IO, NS_ERR_PARSE, NS_ERR_LIMIT naming file and place; NS_ERR_ARGUMENT: there
+///         is no such fit; NS_ERR_NOMEM
+NS_API ns_status ns_result_report(const char* path, const char* fit, ns_report** out,
+                                  ns_error* error);
+
 /// Write fitted.yaml (a hybrid model), weights.safetensors if there are networks, result.json and
 /// report.html into a folder, which is made if it is not there.
 NS_API ns_status ns_fit_save(const ns_fit* fit, const char* folder, ns_error* error);

@@ -28,6 +28,7 @@
 
 #include "neuralsim/figure.h"
 #include "neuralsim/motion.h"
+#include "neuralsim/table.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -154,6 +155,34 @@ NS_API void ns_report_table_add_row(ns_report_table* table, const ns_cell* cells
 /// @return NULL when out of memory
 NS_API ns_figure* ns_section_add_figure(ns_section* section, ns_figure_kind kind, const char* name,
                                         const char* title);
+
+/// Add a figure of columns of a table over its column `t` (without one, over rows), each in a panel of
+/// its own. `name/before`, `name/after` and `name_recorded` are drawn with the column `name`. Where `traj`
+/// changes, a new trajectory begins. Rows in which `test` is not 0 are shaded.
+/// @param table     must outlive the report
+/// @param file      its name, for messages
+/// @param patterns  (npattern) names or globs of columns; none: the first four
+/// @return NS_OK; NS_ERR_ARGUMENT: no such column, or too many; NS_ERR_PARSE: no numbers at all;
+///         NS_ERR_NOMEM
+NS_API ns_status ns_section_add_curves(ns_section* section, const ns_table* table, const char* file,
+                                       const char* const* patterns, uint32_t npattern,
+                                       const char* name, const char* title, ns_error* error);
+
+/// Networks of a system, and their names: one for each set of weights, formulas apart.
+NS_API uint32_t ns_network_count(const ns_system* system);
+NS_API const char* ns_network_name(const ns_system* system, uint32_t number);
+
+/// Add a figure of a network of a system, "network_<name>", with its initial weights.
+/// @param system  must outlive the report
+/// @return NS_OK, NS_ERR_NOMEM
+NS_API ns_status ns_section_add_network(ns_section* section, const ns_system* system,
+                                        uint32_t number, ns_error* error);
+
+/// Load a hybrid model, which the report keeps, and add figures of its networks, at most `max`. Of
+/// variants, which have the same networks, the first is loaded.
+/// @return NS_OK, also without networks; as ns_hybrid_load() and ns_system_create()
+NS_API ns_status ns_section_add_networks(ns_section* section, const char* path, uint32_t max,
+                                         ns_error* error);
 
 /// Add a motion, which belongs to the report from now on, also after a failure. A page shows one.
 NS_API void ns_section_add_motion(ns_section* section, ns_motion* motion);

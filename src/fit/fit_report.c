@@ -3,8 +3,10 @@
 #include "fit/fit_report.h"
 
 #include "fit/prediction_traces.h"
+#include "io/file.h"
 #include "nn/binding.h"
 #include "report/network_charts.h"
+#include "report/start_map.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -238,6 +240,68 @@ ns_status nsi_result_report(const nsi_result* a, ns_motion* moves,
         ns_report_free(report);
         *out = NULL;
     }
+    return status;
+}
+
+// ---- of a file ---------------------------------------------------------------------------------
+
+enum { MAX_RESULT_BYTES = 256 << 20 };
+
+static void release_result(void* result) {
+    ns_allocator memory = ((nsi_result*)result)->allocator;
+    nsi_result_free(result);
+    nsi_free(&memory, result);
+}
+
+// The maps of a grid experiment, where the text is that of one; NS_ERR_UNSUPPORTED otherwise.
+static ns_status report_of_grid(const nsi_bytes* bytes, const char* path, ns_report** out,
+                                ns_error* error) {
+    ns_report* report = NULL;
+    ns_status status = ns_report_create("Starts", NULL, &report, error);
+    if (status != NS_OK) return status;
+    status = nsi_starts_read(bytes->data, bytes->count, path, nsi_report_figures(report), error);
+    if (status == NS_OK) {
+        ns_section* section = ns_report_add_section(report, NULL);
+        if (section) nsi_section_show_figures(section, 0);
+        status = ns_report_check(report, error);
+    }
+    if (status == NS_OK) {
+        *out = report;
+    } else {
+        ns_report_free(report);
+    }
+    return status;
+}
+
+static ns_status report_of_result(const nsi_bytes* bytes, const char* path, const char* fit,
+                                  ns_report** out, ns_error* error) {
+    nsi_result* result = nsi_alloc_zeroed(NULL, sizeof *result);
+    if (!result) return nsi_fail_nomem(error);
+    nsi_result_init(NULL, result);
+    ns_status status = nsi_result_read(bytes->data, bytes->count, path, fit, NULL, result, error);
+    if (status == NS_OK) status = nsi_result_report(result, NULL, NULL, NULL, out, error);
+    if (status != NS_OK) {
+        release_result(result);
+        return status;
+    }
+    ns_report_add_fact(*out, "fit", result->fit);
+    nsi_report_own(*out, result, release_result);
+    status = ns_report_check(*out, error);
+    if (status != NS_OK) {
+        ns_report_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+ns_status ns_result_report(const char* path, const char* fit, ns_report** out, ns_error* error) {
+    nsi_bytes bytes = {0};
+    ns_allocator memory = ns_default_allocator();
+    *out = NULL;
+    ns_status status = nsi_file_read(path, MAX_RESULT_BYTES, NULL, &bytes, error);
+    if (status == NS_OK) status = report_of_grid(&bytes, path, out, error);
+    if (status == NS_ERR_UNSUPPORTED) status = report_of_result(&bytes, path, fit, out, error);
+    nsi_array_free(&memory, &bytes);
     return status;
 }
 

@@ -46,11 +46,22 @@ void ns_report_free(ns_report* report) {
     nsi_array_free(&memory, &report->facts);
     nsi_array_free(&memory, &report->sections);
     nsi_figures_free(&report->figures); // the sections themselves, too
+    for (uint32_t k = report->owned.count; k-- > 0;) {
+        report->owned.data[k].release(report->owned.data[k].object);
+    }
+    nsi_array_free(&memory, &report->owned);
     nsi_free(&memory, report);
 }
 
 ns_status ns_report_check(const ns_report* report, ns_error* error) {
     return report->failed ? nsi_fail_nomem(error) : NS_OK;
+}
+
+void nsi_report_own(ns_report* report, void* object, void (*release)(void* object)) {
+    nsi_report_owned owned = {object, release};
+    if (nsi_array_push(&report->allocator, &report->owned, owned)) return;
+    report->failed = true;
+    release(object);
 }
 
 void* ns_report_alloc(ns_report* report, size_t count, size_t size) {
@@ -235,6 +246,12 @@ void nsi_section_show_figure(ns_section* section, const char* name) {
     const ns_figure* figure = nsi_figures_find(&section->report->figures, name);
     if (figure) {
         section_push_figure(section, (uint32_t)(figure - section->report->figures.list.data));
+    }
+}
+
+void nsi_section_show_figures(ns_section* section, uint32_t first) {
+    for (uint32_t k = first; k < section->report->figures.list.count; k++) {
+        section_push_figure(section, k);
     }
 }
 

@@ -37,8 +37,15 @@ struct ns_section {
     NSI_ARRAY(ns_motion*) motions;
 };
 
+// What figures borrow from, freed with the report in reverse order.
+typedef struct nsi_report_owned {
+    void* object;
+    void (*release)(void* object);
+} nsi_report_owned;
+
 struct ns_report {
     ns_allocator allocator;
+    NSI_ARRAY(nsi_report_owned) owned;
     const char* title;
     NSI_ARRAY(ns_fact) facts;
     NSI_ARRAY(ns_section*) sections;
@@ -56,9 +63,14 @@ void nsi_section_add_notef(ns_section* section, ns_note_level level, const char*
 
 // Show a figure that the report has already, from nsi_report_figures(); without one of this name, nothing.
 void nsi_section_show_figure(ns_section* section, const char* name);
+// The same for all figures from number `first` of its list on.
+void nsi_section_show_figures(ns_section* section, uint32_t first);
 static inline nsi_figures* nsi_report_figures(ns_report* report) {
     return &report->figures;
 }
+
+// Hand an object over, also after a failure: the report releases it at its end.
+void nsi_report_own(ns_report* report, void* object, void (*release)(void* object));
 
 // A cell as a reader sees it; `room` holds the text of a number.
 // @param error  of an estimate: its standard error

@@ -187,7 +187,7 @@ static void predictions_are_drawn(void** state) {
                   "0,0,0,1,1,1,5\n0.5,0,0,2,3,,6\n1,0,0,3,5,3.5,7\n"
                   "0,1,1,4,4,4,8\n0.5,1,1,5,6,5.5,9\n1,1,1,6,8,6.5,10\n");
     run_ok("plot copy --list");
-    assert_says(last.out, "predictions        Recorded and predicted\n");
+    assert_says(last.out, "Recorded and predicted\n");
     run_ok("plot copy --figure predictions -o p.svg");
     const picture* p = read_picture("p.svg");
     assert_int_equal(picture_count(p, "polyline", "curve recorded"), 2);
@@ -248,8 +248,7 @@ static void tables_are_drawn(void** state) {
     run_ok("plot many.csv -o many.svg");
 
     // What score writes: recorded and predicted in one panel.
-    run_ok("score " NEURALSIM_SOURCE_DIR
-           "/models/double_pendulum.urdf --data " NEURALSIM_SOURCE_DIR
+    run_ok("score " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf --data " NEURALSIM_SOURCE_DIR
            "/examples/rusty_pendulum_run.csv -o score.csv");
     run_ok("plot score.csv -o score.svg");
     p = read_picture("score.svg");
@@ -294,9 +293,11 @@ static void experiments_are_drawn(void** state) {
     (void)state;
     run_ok("experiment basin_hopping --quick -o grid");
     run_ok("plot grid --list");
-    assert_string_equal(last.out, "starts_pose1       Distance from the truth by start, pose 1\n"
-                                  "starts_pose2       Distance from the truth by start, pose 2\n"
-                                  "predictions        Recorded and predicted\n");
+    assert_string_equal(last.out, "Figures\n\n"
+                                  "figure        title\n"
+                                  "starts_pose1  Distance from the truth by start, pose 1\n"
+                                  "starts_pose2  Distance from the truth by start, pose 2\n"
+                                  "predictions   Recorded and predicted\n");
     run_ok("plot grid --figure starts_pose2 -o pose2.svg");
     char* file = tempdir_read("pose2.svg");
     char* same = tempdir_read("grid/starts_pose2.svg");
