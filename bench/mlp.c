@@ -8,7 +8,7 @@
 
 enum { NIN = 4, HIDDEN = 10, WEIGHTS = 175 };
 
-static ns_status trace_network(ns_graph** out, ns_error* error) {
+static ns_status mlp_trace(ns_graph** out, ns_error* error) {
     ns_status status = ns_graph_create(NULL, out, error);
     if (status == NS_OK) status = ns_trace_begin(*out, error);
     if (status != NS_OK) return status;
@@ -29,10 +29,10 @@ static ns_status trace_network(ns_graph** out, ns_error* error) {
     return ns_trace_end(error);
 }
 
-static bool run(const bench_case* self, const bench_options* options, bool gradient) {
+static bool mlp_run(const bench_case* self, const bench_options* options, bool gradient) {
     ns_graph *network = NULL, *derivative = NULL;
     ns_error error;
-    ns_status status = trace_network(&network, &error);
+    ns_status status = mlp_trace(&network, &error);
     if (status == NS_OK && gradient) {
         // For the weights alone, as in training.
         ns_diff_options diff = ns_default_diff_options();
@@ -47,11 +47,11 @@ static bool run(const bench_case* self, const bench_options* options, bool gradi
 }
 
 bool bench_mlp_value(const bench_case* self, const bench_options* options) {
-    return run(self, options, false);
+    return mlp_run(self, options, false);
 }
 
 bool bench_mlp_gradient(const bench_case* self, const bench_options* options) {
-    return run(self, options, true);
+    return mlp_run(self, options, true);
 }
 
 // ---- the policy ----------------------------------------------------------------------------

@@ -111,7 +111,7 @@ void bench_peers_close(void) {
 // ---- models --------------------------------------------------------------------------------
 
 // From text, by way of a file in MuJoCo's virtual file system; NULL with a message.
-static mjModel* load(const bench_peer_task* task, char* message, int size) {
+static mjModel* peers_load(const bench_peer_task* task, char* message, int size) {
     static const char file[] = "robot.xml";
     mjModel* model = NULL;
     mjVFS* files = malloc(sizeof *files); // too large for the stack
@@ -165,7 +165,7 @@ static bench_contact count_rows(const peer_run* run) {
                            .solves = iterations / run->task->steps};
 }
 
-static bool measure(const bench_options* options, peer_run* run, double load_time) {
+static bool peers_measure(const bench_options* options, peer_run* run, double load_time) {
     const bench_peer_task* task = run->task;
     // The solver starts from the step before, here the first one itself.
     double* warm = calloc((size_t)task->nv + 1, sizeof *warm);
@@ -192,12 +192,13 @@ static bool measure(const bench_options* options, peer_run* run, double load_tim
 bool bench_peers_step(const bench_options* options, const bench_peer_task* task) {
     char message[1000];
     double start = nsi_clock_thread_cpu();
-    mjModel* model = load(task, message, sizeof message);
+    mjModel* model = peers_load(task, message, sizeof message);
     double load_time = nsi_clock_thread_cpu() - start;
     mjData* data = model ? mujoco.mj_makeData(model) : NULL;
     bool ok = false;
     if (data && model->nq == (int)task->nq && model->nv == (int)task->nv) {
-        ok = measure(options, &(peer_run){.task = task, .model = model, .data = data}, load_time);
+        ok = peers_measure(options, &(peer_run){.task = task, .model = model, .data = data},
+                           load_time);
         if (!ok) snprintf(message, sizeof message, "out of memory");
     } else if (model) {
         snprintf(message, sizeof message, "not the coordinates that were expected");

@@ -30,7 +30,7 @@ typedef struct walk {
     uint32_t count, next;
 } walk;
 
-static void finish(walk* w) {
+static void walk_finish(walk* w) {
     quad_controller_free(w->controller);
     quad_policy_free(w->policy);
     ns_workspace_free(w->work);
@@ -40,7 +40,7 @@ static void finish(walk* w) {
 }
 
 // The robot's file, from where the program is called or where it was built.
-static ns_status load(walk* w) {
+static ns_status walk_load(walk* w) {
     static const char* const places[] = {"models", NEURALSIM_EXPERIMENTS "/../models"};
     ns_load_options options = ns_default_load_options();
     options.ground = true;
@@ -54,7 +54,7 @@ static ns_status load(walk* w) {
 }
 
 // The network of the paper, 41-192-192-12 with ELU, trained just long enough to walk.
-static ns_status train(walk* w) {
+static ns_status walk_train(walk* w) {
     quad_demonstrations lessons = {0};
     quad_walk_options options = quad_default_walk_options();
     options.period = w->period;
@@ -74,14 +74,14 @@ static ns_status train(walk* w) {
     return status;
 }
 
-static walk* start(const bench_case* self) {
+static walk* walk_start(const bench_case* self) {
     walk* w = calloc(1, sizeof *w);
     if (!w) return NULL;
     bool laikago = strstr(self->name, "laikago") != NULL;
     w->robot = laikago ? quad_laikago() : quad_a1();
     w->period = laikago ? 10 : 5;
     w->command = (quad_command){{0.4, 0.1}, 0.3};
-    ns_status status = load(w);
+    ns_status status = walk_load(w);
     double before = nsi_clock_thread_cpu();
     if (status == NS_OK) {
         status = quad_walk_env_create(w->model, &w->robot, NULL, NULL, &w->place, &w->error);
@@ -98,7 +98,7 @@ static walk* start(const bench_case* self) {
         options.gait.stance_duration = 100.0;
     }
     if (status == NS_OK && strstr(self->name, "network")) {
-        status = train(w);
+        status = walk_train(w);
         options.policy = quad_policy_decide;
         options.policy_context = w->policy;
     }
@@ -107,7 +107,7 @@ static walk* start(const bench_case* self) {
     }
     if (status != NS_OK || w->place->nx != NX || w->place->nc != NC) {
         fprintf(stderr, "neuralsim bench: %s: %s\n", self->name, w->error.message);
-        finish(w);
+        walk_finish(w);
         return NULL;
     }
     quad_start(&w->place->map, &w->robot, w->x);
@@ -157,8 +157,8 @@ static void body_decide(void* context) {
     w->next = (w->next + 1) % w->count;
 }
 
-static bool measure(const bench_case* self, const bench_options* options, walk* w,
-                    void (*body)(void*), double compile) {
+static bool walk_measure(const bench_case* self, const bench_options* options, walk* w,
+                         void (*body)(void*), double compile) {
     bench_time time = bench_measure(options, body, w);
     if (w->failed) {
         fprintf(stderr, "neuralsim bench: %s: the robot fell, or %s\n", self->name,
@@ -173,26 +173,26 @@ static bool measure(const bench_case* self, const bench_options* options, walk* 
                                           .samples = time.samples});
     }
     bool ok = !w->failed;
-    finish(w);
+    walk_finish(w);
     return ok;
 }
 
 // The controller is compiled C: it has one row, that of native code.
-static bool is_wanted(const bench_options* options) {
+static bool walk_is_wanted(const bench_options* options) {
     return !options->backend || strcmp(options->backend, "native") == 0;
 }
 
 bool bench_walk_decision(const bench_case* self, const bench_options* options) {
-    if (!is_wanted(options)) return true;
-    walk* w = start(self);
+    if (!walk_is_wanted(options)) return true;
+    walk* w = walk_start(self);
     if (!w) return false;
     for (int k = 0; k < WARM_UP + RECORDED; k++) body_walk(w);
     quad_controller_reset(w->controller);
-    return measure(self, options, w, body_decide, 0.0);
+    return walk_measure(self, options, w, body_decide, 0.0);
 }
 
 bool bench_walk_loop(const bench_case* self, const bench_options* options) {
-    if (!is_wanted(options)) return true;
-    walk* w = start(self);
-    return w && measure(self, options, w, body_walk, w->created);
+    if (!walk_is_wanted(options)) return true;
+    walk* w = walk_start(self);
+    return w && walk_measure(self, options, w, body_walk, w->created);
 }

@@ -504,8 +504,8 @@ typedef struct jacobian_context {
 } jacobian_context;
 
 // A look at each state, so that nothing of it is left out.
-static void see(void* context, uint32_t k, const double* x, const double* dx, const double* y,
-                const double* dy) {
+static void robots_observe(void* context, uint32_t k, const double* x, const double* dx,
+                           const double* y, const double* dy) {
     jacobian_context* c = context;
     (void)k, (void)y, (void)dy;
     c->sum += x[0] + dx[0];
@@ -513,7 +513,7 @@ static void see(void* context, uint32_t k, const double* x, const double* dx, co
 
 static void body_jacobian(void* context) {
     jacobian_context* c = context;
-    c->ok = nsi_sensitivity_run(c->sensitivity, &c->args, see, c);
+    c->ok = nsi_sensitivity_run(c->sensitivity, &c->args, robots_observe, c);
 }
 
 // A row of one backend: one rollout in one thread.

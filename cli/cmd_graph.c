@@ -89,7 +89,7 @@ static void print_port(const char* kind, const char* name, uint32_t size) {
 
 // "name=value,name=value" into `in`; names may hold '=' and ',' only as far as they are
 // unambiguous.
-static int read_inputs(const graph_command* c, double* in) {
+static int graph_read_inputs(const graph_command* c, double* in) {
     const char* p = c->eval;
     uint32_t count = ns_graph_input_count(c->graph);
     while (*p) {
@@ -144,7 +144,7 @@ static int evaluate_graph(const graph_command* c) {
     double* in = calloc((size_t)info.input_count + 1, sizeof *in);
     double* out = calloc((size_t)info.output_count + 1, sizeof *out);
     void* work = malloc(ns_program_work_size(program));
-    int code = in && out && work ? read_inputs(c, in) : cli_fail("out of memory");
+    int code = in && out && work ? graph_read_inputs(c, in) : cli_fail("out of memory");
     if (code == EXIT_OK && in && out && work) {
         ns_program_run(program, &(ns_run){.in = in, .out = out, .work = work});
         for (uint32_t k = 0; k < info.output_count; k++) {

@@ -57,6 +57,7 @@ ns_status ns_dataset_create_arrays(const ns_array_channel* channels, uint32_t nc
                                    const char* const* controls, uint32_t ncontrol, double period,
                                    const ns_allocator* allocator, ns_dataset** out,
                                    ns_error* error) {
+    // Validate the arguments before anything is allocated.
     if (!out) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_dataset_create_arrays: out is NULL");
     *out = NULL;
     if (!channels || nchannel == 0 || (ncontrol > 0 && !controls)) {
@@ -77,6 +78,8 @@ ns_status ns_dataset_create_arrays(const ns_array_channel* channels, uint32_t nc
     for (uint32_t k = 0; k < ncontrol && status == NS_OK; k++) {
         status = add_array_control(map, controls[k], k, error);
     }
+
+    // The dataset takes over the map; without a dataset it is freed here.
     if (status == NS_OK) status = ns_dataset_create(map, period, allocator, out, error);
     if (status == NS_OK) {
         nsi_dataset_own_map(*out, map);
@@ -90,6 +93,7 @@ ns_status ns_dataset_create_arrays(const ns_array_channel* channels, uint32_t nc
 
 ns_status ns_dataset_add_arrays(ns_dataset* data, const char* name, uint32_t nsample,
                                 const double* values, const double* controls, ns_error* error) {
+    // Validate the arguments; a dataset without a period cannot date the samples.
     if (!data || !name || !values || (ns_dataset_control_count(data) > 0 && !controls)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_dataset_add_arrays: an argument is NULL");
     }
@@ -99,6 +103,7 @@ ns_status ns_dataset_add_arrays(ns_dataset* data, const char* name, uint32_t nsa
                         nsample < 2 ? "a recording has at least 2 samples"
                                     : "the set has no period yet");
     }
+
     ns_recording recording = {.name = name,
                               .nsample = nsample,
                               .values = values,
@@ -113,10 +118,12 @@ ns_status ns_dataset_add_arrays(ns_dataset* data, const char* name, uint32_t nsa
         return nsi_fail(error, NS_ERR_NONFINITE, "%.200s: sample %zu of %.200s is infinite", name,
                         k / nchannel, ns_dataset_channel(data, (uint32_t)(k % nchannel))->name);
     }
+
     for (size_t k = 0; k < nsample * ncontrol; k++) {
         if (isfinite(controls[k])) continue;
         return nsi_fail(error, NS_ERR_NONFINITE, "%.200s: sample %zu of %.200s is not finite", name,
                         k / ncontrol, ns_dataset_control(data, (uint32_t)(k % ncontrol)));
     }
+
     return nsi_dataset_append(data, &recording, error);
 }

@@ -182,7 +182,7 @@ static bool is_column_used(const void* context, const char* name) {
     return used;
 }
 
-static ns_status read_table(addition* a, uint32_t number, const char* text, size_t size) {
+static ns_status dataset_read_table(addition* a, uint32_t number, const char* text, size_t size) {
     const nsi_map_source* source = &a->map->sources.data[number];
     table* t = &a->tables[number];
     const column_use use = {a->map, source};
@@ -267,11 +267,14 @@ static ns_status read_side(addition* a) {
 
 // The row for a trajectory.
 static ns_status find_constants(const addition* a, double trajectory, const double** out) {
+    // No side table, no constants. A file that is one recording has read its own row only.
     const ns_data_map* map = a->map;
     *out = NULL;
     if (!map->table.key) return NS_OK;
     *out = a->side.numbers;
     if (!map->trajectory) return NS_OK;
+
+    // Exactly one row must carry this trajectory in the key column.
     uint32_t column = nsi_find_column(map, &a->side, a->side_path, map->table.key, map->table.line,
                                       map->table.column, a->error);
     if (column == NSI_NONE) return NS_ERR_PARSE;
@@ -285,6 +288,7 @@ static ns_status find_constants(const addition* a, double trajectory, const doub
         }
         found = row;
     }
+
     if (found == NSI_NONE) {
         return nsi_fail(a->error, NS_ERR_PARSE,
                         "%.200s:1: no row for trajectory %g; each needs one", a->side_path,
@@ -333,11 +337,14 @@ static ns_status choose_period(addition* a, const nsi_stream* s) {
 
 // What all streams cover.
 static ns_status choose_grid(addition* a, const nsi_stream* streams, nsi_grid* grid) {
+    // The grid covers the time that all sources share.
     double start = -INFINITY, end = INFINITY;
     for (uint32_t s = 0; s < a->map->sources.count; s++) {
         start = fmax(start, streams[s].times[0]);
         end = fmin(end, streams[s].times[streams[s].count - 1]);
     }
+
+    // Count the steps; the tolerance keeps the last sample when its time is rounded.
     ns_status status = choose_period(a, &streams[0]);
     if (status != NS_OK) return status;
     double tolerance = nsi_grid_tolerance(a->period, fmax(fabs(start), fabs(end)));
@@ -347,6 +354,7 @@ static ns_status choose_grid(addition* a, const nsi_stream* streams, nsi_grid* g
                         "%.200s:%u: the sources have no time in common; is an offset missing?",
                         a->path, first_line(&streams[0]));
     }
+
     // Of all recordings of the file: many short ones could be as long as one long one.
     int per_row = a->map->row_samples > 0 ? MAX_SAMPLES_PER_RECORDING_ROW : MAX_SAMPLES_PER_ROW;
     double most = fmax(MAX_SAMPLES, per_row * (double)a->tables[0].csv.nrow);
@@ -358,6 +366,7 @@ static ns_status choose_grid(addition* a, const nsi_stream* streams, nsi_grid* g
             "a longer period",
             a->path, first_line(&streams[0]), per_row);
     }
+
     *grid = (nsi_grid){start, a->period, (uint32_t)steps + 1, tolerance};
     return NS_OK;
 }
@@ -515,6 +524,7 @@ static uint32_t line_at(const nsi_stream* s, const nsi_grid* grid) {
 
 static ns_status add_recording(addition* a, nsi_stream* streams, const nsi_grid* grid,
                                double trajectory, const char* file) {
+    // Allocate from the arena of the dataset, which owns its recordings.
     ns_dataset* data = a->data;
     uint32_t nchannel = a->map->channels.count, ncontrol = a->map->controls.count;
     size_t values_size = (size_t)grid->count * nchannel,
@@ -523,6 +533,7 @@ static ns_status add_recording(addition* a, nsi_stream* streams, const nsi_grid*
     double* values = nsi_arena_alloc(&data->arena, values_size * sizeof *values);
     double* controls = nsi_arena_alloc(&data->arena, controls_size * sizeof *controls);
     if (!r || !values || !controls) return nsi_fail_nomem(a->error);
+
     *r = (ns_recording){.name = recording_name(a, trajectory),
                         .file = file,
                         .line = line_at(&streams[0], grid),
@@ -532,11 +543,15 @@ static ns_status add_recording(addition* a, nsi_stream* streams, const nsi_grid*
                         .controls = controls,
                         .row_rate = isnan(streams[0].spacing) ? 0.0 : 1.0 / streams[0].spacing};
     if (!r->name) return nsi_fail_nomem(a->error);
+
+    // Each source fills its own channels and controls.
     for (uint32_t s = 0; s < a->map->sources.count; s++) {
         ns_status status = sample_stream(a, &streams[s], grid, values, controls);
         if (status != NS_OK) return status;
         note_history(a, s, &streams[s], grid, &r->resampled);
     }
+
+    // NaN marks samples without a value.
     for (size_t k = 0; k < values_size; k++) r->nmissing += isnan(values[k]) ? 1 : 0;
     if (!nsi_array_push(&data->arena.allocator, &data->recordings, r)) {
         return nsi_fail_nomem(a->error);
@@ -545,10 +560,13 @@ static ns_status add_recording(addition* a, nsi_stream* streams, const nsi_grid*
 }
 
 static ns_status add_segment(addition* a, uint32_t number, const char* file) {
+    // The streams live in an arena of their own, which is dropped at the end.
     const ns_data_map* map = a->map;
     nsi_arena arena = {.allocator = a->data->arena.allocator};
     nsi_stream* streams = nsi_alloc_zeroed(&arena.allocator, map->sources.count * sizeof *streams);
     if (!streams) return nsi_fail_nomem(a->error);
+
+    // Open the rows of this trajectory in each source.
     double trajectory = a->tables[0].segments.data[number].trajectory;
     const double* constants;
     ns_status status = find_constants(a, trajectory, &constants);
@@ -562,19 +580,22 @@ static ns_status add_segment(addition* a, uint32_t number, const char* file) {
                                       .constants = constants};
         status = nsi_stream_open(map, &map->sources.data[s], &rows, &arena, &streams[s], a->error);
     }
+
+    // Resample onto the shared grid; the requested part may leave nothing.
     nsi_grid grid = {0};
     if (status == NS_OK) status = choose_grid(a, streams, &grid);
     if (status == NS_OK) grid = cut_grid(a->part, grid);
     if (status == NS_OK && grid.count > 0) {
         status = add_recording(a, streams, &grid, trajectory, file);
     }
+
     for (uint32_t s = 0; s < map->sources.count; s++) nsi_stream_free(&streams[s]);
     nsi_free(&arena.allocator, streams);
     nsi_arena_free(&arena);
     return status;
 }
 
-static bool is_wanted(const ns_data_part* part, double trajectory) {
+static bool dataset_is_wanted(const ns_data_part* part, double trajectory) {
     return !part || part->all_trajectories ||
            (trajectory >= part->first_trajectory && trajectory <= part->last_trajectory);
 }
@@ -599,7 +620,7 @@ static ns_status add_segments(addition* a) {
     uint32_t before = data->recordings.count;
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < a->tables[0].segments.count && status == NS_OK; k++) {
-        if (!is_wanted(a->part, a->tables[0].segments.data[k].trajectory)) continue;
+        if (!dataset_is_wanted(a->part, a->tables[0].segments.data[k].trajectory)) continue;
         status = add_segment(a, k, file);
     }
     if (status == NS_OK && data->recordings.count == before) status = fail_empty(a);
@@ -616,6 +637,7 @@ static void add_rounded(nsi_text_builder* text, double x) {
 
 static void describe_source(nsi_text_builder* text, const nsi_map_source* source,
                             const source_history* h, double period) {
+    // How samples were obtained.
     if (h->resampled) {
         nsi_text_add(text, "resampled %s from %s",
                      ns_choice_help(&ns_resamples, (int)source->resample),
@@ -623,6 +645,8 @@ static void describe_source(nsi_text_builder* text, const nsi_map_source* source
     } else {
         nsi_text_add(text, "as recorded, at ");
     }
+
+    // Row rate: a range when files or trajectories differ.
     if (h->fastest > 0.0) {
         add_rounded(text, h->slowest);
         if (h->fastest > 1.001 * h->slowest) {
@@ -633,15 +657,19 @@ static void describe_source(nsi_text_builder* text, const nsi_map_source* source
     } else {
         nsi_text_add(text, "single rows");
     }
+
     if (h->uneven || h->gaps) {
         nsi_text_add(text, " (%s%s%s)", h->uneven ? "uneven" : "", h->uneven && h->gaps ? ", " : "",
                      h->gaps ? "with gaps" : "");
     }
+
     if (h->resampled) {
         nsi_text_add(text, " to ");
         add_rounded(text, 1.0 / period);
         nsi_text_add(text, " Hz");
     }
+
+    // Rows that were moved, dropped or corrected.
     if (h->repaired > 0) {
         nsi_text_add(text, "; time repaired in %u row%s", h->repaired, h->repaired == 1 ? "" : "s");
     }
@@ -667,7 +695,7 @@ static void describe_filters(nsi_text_builder* text, const nsi_map_formula* form
     }
 }
 
-static ns_status describe(const addition* a, ns_text* out) {
+static ns_status dataset_describe_mapping(const addition* a, ns_text* out) {
     const ns_data_map* map = a->map;
     nsi_text_builder text = {.allocator = a->data->arena.allocator};
     for (uint32_t k = 0; k < map->sources.count; k++) {
@@ -705,13 +733,14 @@ static ns_status check_part(const ns_data_part* part, ns_error* error) {
 static ns_status add_tables(addition* a, const char* text, size_t size) {
     uint32_t count = a->map->sources.count, before = a->data->recordings.count;
     ns_status status = NS_OK;
-    for (uint32_t k = 0; k < count && status == NS_OK; k++) status = read_table(a, k, text, size);
+    for (uint32_t k = 0; k < count && status == NS_OK; k++)
+        status = dataset_read_table(a, k, text, size);
     if (status == NS_OK) status = match_segments(a);
     if (status == NS_OK) status = read_side(a);
     if (status == NS_OK) status = add_segments(a);
     ns_text treatment;
     if (status == NS_OK) {
-        status = describe(a, &treatment);
+        status = dataset_describe_mapping(a, &treatment);
         if (status != NS_OK) a->data->recordings.count = before;
     }
     if (status != NS_OK) return status;
@@ -727,6 +756,8 @@ ns_status nsi_dataset_add_text(ns_dataset* data, const char* text, size_t size, 
                                const ns_data_part* part, ns_error* error) {
     ns_status status = check_part(part, error);
     if (status != NS_OK) return status;
+
+    // Work on a copy of the history, so that a failure leaves the dataset unchanged.
     ns_allocator memory = data->arena.allocator;
     uint32_t count = data->map->sources.count;
     addition a = {.data = data,
@@ -737,12 +768,15 @@ ns_status nsi_dataset_add_text(ns_dataset* data, const char* text, size_t size, 
                   .history = nsi_alloc(&memory, count * sizeof *a.history),
                   .period = data->period,
                   .error = error};
+
     if (a.tables && a.history) {
         memcpy(a.history, data->history, count * sizeof *a.history);
         status = add_tables(&a, text, size);
     } else {
         status = nsi_fail_nomem(error);
     }
+
+    // Tables are needed only while recordings are made from them.
     for (uint32_t k = 0; k < count && a.tables; k++) {
         ns_table_free(&a.tables[k].csv);
         nsi_array_free(&memory, &a.tables[k].segments);

@@ -26,7 +26,7 @@ typedef struct inference {
 
 // ---- what a column is ----------------------------------------------------------------------
 
-static const char* after(const char* name, const char* prefix) {
+static const char* infer_prefix_rest(const char* name, const char* prefix) {
     size_t size = strlen(prefix);
     return strncmp(name, prefix, size) == 0 ? name + size : NULL;
 }
@@ -43,7 +43,7 @@ static uint32_t joint_component(const ns_model* model, const char* text, bool ve
     for (uint32_t i = 0; i < model->sizes.nlink; i++) {
         const nsi_link* l = &model->links[i];
         uint32_t count = velocity ? l->nv : l->nq, first = velocity ? l->v : l->q;
-        const char* rest = count > 0 ? after(text, l->def.joint) : NULL;
+        const char* rest = count > 0 ? infer_prefix_rest(text, l->def.joint) : NULL;
         if (!rest) continue;
         if (*rest == '\0' && count == 1) return first;
         if (*rest != '_' || count == 1) continue;
@@ -92,9 +92,9 @@ static ns_status find_control(inference* in, const char* column, meaning* m) {
     const ns_model* model = in->model;
     const char *rest, *actuator = NULL;
     uint32_t v = NSI_NONE;
-    if ((rest = after(column, "u/"))) {
+    if ((rest = infer_prefix_rest(column, "u/"))) {
         actuator = find_actuator(model, NULL, rest);
-    } else if ((rest = after(column, "u_"))) {
+    } else if ((rest = infer_prefix_rest(column, "u_"))) {
         actuator = find_actuator(model, rest, NULL);
         if (!actuator) actuator = find_actuator(model, NULL, rest);
         if (!actuator && !has_actuator(model, rest)) v = joint_component(model, rest, true);
@@ -109,6 +109,7 @@ static ns_status find_control(inference* in, const char* column, meaning* m) {
 }
 
 static ns_status find_meaning(inference* in, const char* column, meaning* m) {
+    // Columns that organise the table.
     static const struct {
         const char* name;
         kind kind;
@@ -120,6 +121,9 @@ static ns_status find_meaning(inference* in, const char* column, meaning* m) {
     for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
         if (strcmp(column, words[k].name) == 0) m->kind = words[k].kind;
     }
+
+    // Coordinates, velocities and joint forces, by number (q0) or by joint (q_elbow). "qd" is tried
+    // before its prefix "q".
     const ns_model_sizes* n = &in->model->sizes;
     static const struct {
         const char *numbered, *named;
@@ -128,15 +132,17 @@ static ns_status find_meaning(inference* in, const char* column, meaning* m) {
     } states[] = {
         {"qd", "qd_", CHANNEL, true}, {"q", "q_", CHANNEL, false}, {"tau", "tau_", CONTROL, true}};
     for (size_t k = 0; k < sizeof states / sizeof *states && m->kind == UNKNOWN; k++) {
-        const char* rest = after(column, states[k].numbered);
+        const char* rest = infer_prefix_rest(column, states[k].numbered);
         uint32_t number = rest ? whole_number(rest) : NSI_NONE;
-        if (number == NSI_NONE && (rest = after(column, states[k].named))) {
+        if (number == NSI_NONE && (rest = infer_prefix_rest(column, states[k].named))) {
             number = joint_component(in->model, rest, states[k].velocity);
         }
         if (number == NSI_NONE) continue;
         return numbered(in, m, states[k].kind, states[k].numbered, number,
                         states[k].velocity ? n->nv : n->nq);
     }
+
+    // Whatever remains may be the control of an actuator.
     return m->kind == UNKNOWN ? find_control(in, column, m) : NS_OK;
 }
 
@@ -150,7 +156,7 @@ static void mark_quantity(void* context, const ns_quantity_info* quantity) {
 
 // ---- the map -------------------------------------------------------------------------------
 
-static ns_status fail_unknown(const inference* in) {
+static ns_status infer_fail_unknown(const inference* in) {
     const ns_model* model = in->model;
     char list[160];
     size_t used = 0;
@@ -169,7 +175,7 @@ static ns_status fail_unknown(const inference* in) {
 }
 
 // Is the column's name a variable as it stands in a formula?
-static bool is_plain(const char* name) {
+static bool infer_is_plain(const char* name) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
     return strspn(name, letters) == strlen(name) && !(name[0] >= '0' && name[0] <= '9');
 }
@@ -178,20 +184,22 @@ static ns_status column_formula(inference* in, ns_data_map* map, const char* nam
                                 nsi_map_formula* out) {
     char text[NS_TABLE_MAX_NAME + 3];
     const char* variable = in->table->names[column];
-    const char* quote = is_plain(variable) ? "" : "\"";
+    const char* quote = infer_is_plain(variable) ? "" : "\"";
     snprintf(text, sizeof text, "%s%s%s", quote, variable, quote);
     return nsi_map_formula_parse(map, name, text, 1, 1, out, in->error);
 }
 
-static ns_status add_column(inference* in, ns_data_map* map, uint32_t column) {
+static ns_status infer_add_column(inference* in, ns_data_map* map, uint32_t column) {
     nsi_map_source* source = &map->sources.data[0];
     const meaning* m = &in->columns[column];
     const char* column_name = in->table->names[column];
     nsi_map_formula f;
     ns_status status = NS_OK;
+
     // t, and time as well: the first counts.
     bool second =
         (m->kind == TIME && source->time.formula) || (m->kind == TRAJECTORY && map->trajectory);
+
     switch (second ? UNKNOWN : m->kind) {
     case TIME: return column_formula(in, map, NULL, column, &source->time);
     case TRAJECTORY:
@@ -204,6 +212,8 @@ static ns_status add_column(inference* in, ns_data_map* map, uint32_t column) {
         if (status != NS_OK) return status;
         return m->kind == CHANNEL ? nsi_map_add_channel(map, source, &f, 0.0, 1.0, in->error)
                                   : nsi_map_add_control(map, source, &f, in->error);
+
+    // Unused columns are listed in the description of the dataset.
     case UNKNOWN:
         column_name = nsi_arena_string(&map->arena, column_name, strlen(column_name));
         if (!column_name || !nsi_array_push(&map->arena.allocator, &map->unused, column_name)) {
@@ -247,6 +257,7 @@ static ns_status add_quaternions(inference* in, ns_data_map* map) {
 }
 
 static ns_status fill_map(inference* in, ns_data_map* map) {
+    // Interpret each column name, first as a state or control, then as a quantity of the model.
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < in->table->ncol && status == NS_OK; k++) {
         status = find_meaning(in, in->table->names[k], &in->columns[k]);
@@ -254,16 +265,20 @@ static ns_status fill_map(inference* in, ns_data_map* map) {
     if (status == NS_OK) {
         status = ns_model_quantities(in->model, NULL, mark_quantity, in, in->error);
     }
+
+    // The map has one source, the table itself.
     if (status == NS_OK &&
         !nsi_array_push(&map->arena.allocator, &map->sources, (nsi_map_source){0})) {
         status = nsi_fail_nomem(in->error);
     }
     for (uint32_t k = 0; k < in->table->ncol && status == NS_OK; k++) {
-        status = add_column(in, map, k);
+        status = infer_add_column(in, map, k);
     }
     if (status == NS_OK) status = add_quaternions(in, map);
+
+    // A table without any known column, or without time, needs a map from the user.
     if (status == NS_OK && map->channels.count + map->controls.count == 0) {
-        status = fail_unknown(in);
+        status = infer_fail_unknown(in);
     }
     if (status == NS_OK && !map->sources.data[0].time.formula) {
         status =

@@ -120,7 +120,7 @@ ns_status nsi_map_add_control(ns_data_map* map, nsi_map_source* source, nsi_map_
 // ---- values --------------------------------------------------------------------------------
 
 // A copy of the text that outlives the tree. `node` may be NULL.
-static ns_status read_text(reader* r, const nsi_yaml_node* node, const char** out) {
+static ns_status map_read_text(reader* r, const nsi_yaml_node* node, const char** out) {
     const char* text = "";
     if (!node) return NS_OK;
     ns_status status = nsi_yaml_text(r->yaml, node, &text, r->error);
@@ -131,8 +131,8 @@ static ns_status read_text(reader* r, const nsi_yaml_node* node, const char** ou
     return NS_OK;
 }
 
-static ns_status read_formula(reader* r, const nsi_yaml_node* node, const char* name,
-                              nsi_map_formula* out) {
+static ns_status map_read_formula(reader* r, const nsi_yaml_node* node, const char* name,
+                                  nsi_map_formula* out) {
     const char* text = "";
     ns_status status = nsi_yaml_text(r->yaml, node, &text, r->error);
     if (status != NS_OK) return status;
@@ -158,7 +158,7 @@ static ns_status join_texts(reader* r, nsi_map_formula* f) {
 // One formula of a list; `nan` is missing.
 static ns_status read_sample(reader* r, const nsi_yaml_node* node, nsi_map_formula* out) {
     if (node->type != NSI_YAML_SCALAR || strcmp(node->text, "nan") != 0) {
-        return read_formula(r, node, NULL, out);
+        return map_read_formula(r, node, NULL, out);
     }
     *out = (nsi_map_formula){.name = "", .text = "nan", .line = node->line, .column = node->column};
     return NS_OK;
@@ -168,7 +168,7 @@ static ns_status read_sample(reader* r, const nsi_yaml_node* node, nsi_map_formu
 static ns_status read_value(reader* r, const nsi_yaml_node* node, const char* name,
                             nsi_map_formula* out) {
     uint32_t count = r->map->row_samples;
-    if (count == 0 || node->type != NSI_YAML_LIST) return read_formula(r, node, name, out);
+    if (count == 0 || node->type != NSI_YAML_LIST) return map_read_formula(r, node, name, out);
     if (node->count != count) {
         return nsi_yaml_fail(r->yaml, node, r->error,
                              "a list of %u where time has %u: write a value for each sample, or "
@@ -197,7 +197,7 @@ static ns_status read_value(reader* r, const nsi_yaml_node* node, const char* na
 static ns_status read_constant(reader* r, const nsi_yaml_node* node, double* out) {
     if (!node) return NS_OK;
     nsi_map_formula f = {0};
-    ns_status status = read_formula(r, node, NULL, &f);
+    ns_status status = map_read_formula(r, node, NULL, &f);
     if (status != NS_OK) return status;
     if (ns_formula_variable_count(f.formula) > 0) {
         status = nsi_yaml_fail(r->yaml, node, r->error,
@@ -229,7 +229,7 @@ static ns_status read_where(reader* r, const nsi_yaml_node* node, nsi_map_source
         ns_table_where where = {nsi_arena_string(&r->map->arena, entry->key, strlen(entry->key)),
                                 ""};
         if (!where.column) return nsi_fail_nomem(r->error);
-        status = read_text(r, entry, &where.text);
+        status = map_read_text(r, entry, &where.text);
         if (status == NS_OK && !nsi_array_push(&r->map->arena.allocator, &source->where, where)) {
             status = nsi_fail_nomem(r->error);
         }
@@ -237,7 +237,7 @@ static ns_status read_where(reader* r, const nsi_yaml_node* node, nsi_map_source
     return status;
 }
 
-static ns_status read_clock(reader* r, const nsi_yaml_node* node, nsi_map_source* source) {
+static ns_status map_read_clock(reader* r, const nsi_yaml_node* node, nsi_map_source* source) {
     const nsi_yaml_node* rate = nsi_yaml_find(node, "rate");
     const nsi_yaml_node* time = nsi_yaml_find(node, "time");
     if (!rate == !time) {
@@ -254,8 +254,8 @@ static ns_status read_clock(reader* r, const nsi_yaml_node* node, nsi_map_source
     }
     const nsi_yaml_node* since = nsi_yaml_find(node, "since");
     const nsi_yaml_node* until = nsi_yaml_find(node, "until");
-    if (status == NS_OK && since) status = read_formula(r, since, NULL, &source->since);
-    if (status == NS_OK && until) status = read_formula(r, until, NULL, &source->until);
+    if (status == NS_OK && since) status = map_read_formula(r, since, NULL, &source->since);
+    if (status == NS_OK && until) status = map_read_formula(r, until, NULL, &source->until);
     return status;
 }
 
@@ -283,10 +283,12 @@ static uint32_t definitions_until(const nsi_map_source* source, const char* name
 
 static ns_status read_quaternions(reader* r, const nsi_yaml_node* node, nsi_map_source* source) {
     if (!node) return NS_OK;
+
     static const char example[] = "write a list of lists of four columns, [[qw, qx, qy, qz]]";
     if (node->type != NSI_YAML_LIST) {
         return nsi_yaml_fail(r->yaml, node, r->error, "quaternions: %s", example);
     }
+
     for (const nsi_yaml_node* entry = node->first; entry; entry = entry->next) {
         if (entry->type != NSI_YAML_LIST || entry->count != 4) {
             return nsi_yaml_fail(r->yaml, entry, r->error, "quaternions: %s", example);
@@ -295,15 +297,18 @@ static ns_status read_quaternions(reader* r, const nsi_yaml_node* node, nsi_map_
             return nsi_yaml_fail_limit(r->yaml, entry, r->error, "more than %d quaternions",
                                        NSI_MAP_MAX_FORMULAS);
         }
+
+        // A quaternion is normalised as soon as its last component has been defined.
         nsi_map_quaternion q = {
             .names = {"", "", "", ""}, .line = entry->line, .column = entry->column};
         const nsi_yaml_node* name = entry->first;
         for (int k = 0; k < 4; k++, name = name->next) {
-            ns_status status = read_text(r, name, &q.names[k]);
+            ns_status status = map_read_text(r, name, &q.names[k]);
             if (status != NS_OK) return status;
             uint32_t until = definitions_until(source, q.names[k]);
             if (until > q.after) q.after = until;
         }
+
         if (!nsi_array_push(&r->map->arena.allocator, &source->quaternions, q)) {
             return nsi_fail_nomem(r->error);
         }
@@ -377,7 +382,8 @@ static ns_status read_manner(reader* r, const nsi_yaml_node* node, nsi_map_sourc
 }
 
 // @param manner  what holds when the source does not say
-static ns_status read_source(reader* r, const nsi_yaml_node* node, const nsi_map_source* manner) {
+static ns_status map_read_source(reader* r, const nsi_yaml_node* node,
+                                 const nsi_map_source* manner) {
     nsi_map_source fresh = *manner;
     if (r->map->sources.count == NSI_MAP_MAX_SOURCES) {
         return nsi_yaml_fail_limit(r->yaml, node, r->error, "more than %d sources; split the map",
@@ -389,7 +395,7 @@ static ns_status read_source(reader* r, const nsi_yaml_node* node, const nsi_map
     nsi_map_source* source = &r->map->sources.data[r->map->sources.count - 1];
     ns_status status = read_where(r, nsi_yaml_find(node, "where"), source);
     if (status == NS_OK) status = read_manner(r, node, source);
-    if (status == NS_OK) status = read_clock(r, node, source);
+    if (status == NS_OK) status = map_read_clock(r, node, source);
     if (status == NS_OK) status = read_define(r, nsi_yaml_find(node, "define"), source);
     if (status == NS_OK) status = read_quaternions(r, nsi_yaml_find(node, "quaternions"), source);
     if (status == NS_OK) status = read_measurements(r, node, source);
@@ -400,6 +406,8 @@ static ns_status read_source(reader* r, const nsi_yaml_node* node, const nsi_map
 
 static ns_status read_columns(reader* r, const nsi_yaml_node* node) {
     if (!node) return NS_OK;
+
+    // Validate the list as a whole.
     if (node->type != NSI_YAML_LIST || node->count == 0) {
         return nsi_yaml_fail(r->yaml, node, r->error, "columns: write a list of names, [t, x, y]");
     }
@@ -407,9 +415,11 @@ static ns_status read_columns(reader* r, const nsi_yaml_node* node) {
         return nsi_yaml_fail_limit(r->yaml, node, r->error, "more than %d columns",
                                    NSI_MAP_MAX_FORMULAS);
     }
+
+    // Each name must fit into a table header and be unique.
     for (const nsi_yaml_node* entry = node->first; entry; entry = entry->next) {
         const char* name = "";
-        ns_status status = read_text(r, entry, &name);
+        ns_status status = map_read_text(r, entry, &name);
         if (status != NS_OK) return status;
         if (strlen(name) > NS_TABLE_MAX_NAME) {
             return nsi_yaml_fail_limit(r->yaml, entry, r->error, "a name has more than %d bytes",
@@ -420,6 +430,7 @@ static ns_status read_columns(reader* r, const nsi_yaml_node* node) {
             return nsi_yaml_fail(r->yaml, entry, r->error,
                                  "columns: \"%.100s\" is there twice; rename one", name);
         }
+
         if (!nsi_array_push(&r->map->arena.allocator, &r->map->columns, name)) {
             return nsi_fail_nomem(r->error);
         }
@@ -438,8 +449,8 @@ static ns_status read_side_table(reader* r, const nsi_yaml_node* node) {
             r->yaml, node, r->error,
             "table: write {file: index.csv, key: the column that names recordings}");
     }
-    status = read_text(r, file, &table.file);
-    if (status == NS_OK) status = read_text(r, key, &table.key);
+    status = map_read_text(r, file, &table.file);
+    if (status == NS_OK) status = map_read_text(r, key, &table.key);
     if (status != NS_OK) return status;
     // A map may come from anywhere: it does not reach into other folders.
     if (!*table.file || strpbrk(table.file, "/\\") || strcmp(table.file, "..") == 0) {
@@ -456,7 +467,7 @@ static ns_status read_side_table(reader* r, const nsi_yaml_node* node) {
 
 static ns_status read_sources(reader* r, const nsi_yaml_node* root, const nsi_map_source* manner) {
     const nsi_yaml_node* list = nsi_yaml_find(root, "sources");
-    if (!list) return read_source(r, root, manner);
+    if (!list) return map_read_source(r, root, manner);
     ns_status status = nsi_yaml_check_map(r->yaml, root, "a map with sources",
                                           "columns trajectory table sources " MANNER, r->error);
     if (status != NS_OK) return status;
@@ -466,7 +477,7 @@ static ns_status read_sources(reader* r, const nsi_yaml_node* root, const nsi_ma
     }
     for (const nsi_yaml_node* entry = list->first; entry; entry = entry->next) {
         status = nsi_yaml_check_map(r->yaml, entry, "source", SOURCE " " MANNER, r->error);
-        if (status == NS_OK) status = read_source(r, entry, manner);
+        if (status == NS_OK) status = map_read_source(r, entry, manner);
         if (status != NS_OK) return status;
     }
     return NS_OK;
@@ -507,7 +518,7 @@ static ns_status read_map(reader* r) {
     if (status == NS_OK) status = read_rows(r, root);
     if (status == NS_OK) status = read_columns(r, nsi_yaml_find(root, "columns"));
     const nsi_yaml_node* trajectory = nsi_yaml_find(root, "trajectory");
-    if (status == NS_OK) status = read_text(r, trajectory, &r->map->trajectory);
+    if (status == NS_OK) status = map_read_text(r, trajectory, &r->map->trajectory);
     if (status == NS_OK && trajectory) {
         r->map->trajectory_line = trajectory->line;
         r->map->trajectory_column = trajectory->column;

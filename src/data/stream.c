@@ -39,7 +39,7 @@ static double* find_computed(const nsi_stream* s, const char* name) {
 }
 
 // NULL when out of memory.
-static double* add_column(nsi_stream* s, const char* name) {
+static double* stream_add_column(nsi_stream* s, const char* name) {
     nsi_stream_column column = {name, nsi_arena_alloc(s->arena, s->count * sizeof(double))};
     bool ok = column.numbers && nsi_array_push(&s->arena->allocator, &s->columns, column);
     return ok ? column.numbers : NULL;
@@ -47,7 +47,7 @@ static double* add_column(nsi_stream* s, const char* name) {
 
 // A column of the table beside the recordings: the same number in every row.
 static ns_status add_constant(nsi_stream* s, uint32_t column, double** out, ns_error* error) {
-    double* numbers = add_column(s, s->side->names[column]);
+    double* numbers = stream_add_column(s, s->side->names[column]);
     if (!numbers) return nsi_fail_nomem(error);
     double x = s->constants[column];
     for (uint32_t k = 0; k < s->count; k++) numbers[k] = isfinite(x) ? x : NAN;
@@ -56,8 +56,8 @@ static ns_status add_constant(nsi_stream* s, uint32_t column, double** out, ns_e
 }
 
 // A column that was computed, or else one of the table, or of the one beside it.
-static ns_status get_column(nsi_stream* s, const char* name, uint32_t line, uint32_t place,
-                            double** out, ns_error* error) {
+static ns_status stream_get_column(nsi_stream* s, const char* name, uint32_t line, uint32_t place,
+                                   double** out, ns_error* error) {
     *out = find_computed(s, name);
     if (*out) return NS_OK;
     uint32_t constant = NSI_NONE;
@@ -67,7 +67,7 @@ static ns_status get_column(nsi_stream* s, const char* name, uint32_t line, uint
     if (constant != NSI_NONE) return add_constant(s, constant, out, error);
     uint32_t column = nsi_find_column(s->map, s->table, s->path, name, line, place, error);
     if (column == NSI_NONE) return NS_ERR_PARSE;
-    double* numbers = add_column(s, s->table->names[column]);
+    double* numbers = stream_add_column(s, s->table->names[column]);
     if (!numbers) return nsi_fail_nomem(error);
     for (uint32_t k = 0; k < s->count; k++) {
         double x = ns_table_at(s->table, s->rows[k], column);
@@ -86,8 +86,8 @@ static ns_status compute_one(nsi_stream* s, const nsi_map_formula* f, const doub
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < count && status == NS_OK; k++) {
         uint32_t place = f->column + (uint32_t)ns_formula_variable_offset(f->formula, k);
-        status =
-            get_column(s, ns_formula_variable(f->formula, k), f->line, place, &columns[k], error);
+        status = stream_get_column(s, ns_formula_variable(f->formula, k), f->line, place,
+                                   &columns[k], error);
     }
     if (status == NS_OK) {
         status = ns_formula_columns(f->formula, (const double* const*)columns, times, s->count, out,
@@ -129,8 +129,8 @@ static ns_status mend_quaternion(nsi_stream* s, const nsi_map_quaternion* quater
                                  ns_error* error) {
     double* q[4];
     for (int i = 0; i < 4; i++) {
-        ns_status status =
-            get_column(s, quaternion->names[i], quaternion->line, quaternion->column, &q[i], error);
+        ns_status status = stream_get_column(s, quaternion->names[i], quaternion->line,
+                                             quaternion->column, &q[i], error);
         if (status != NS_OK) return status;
     }
     double last[4] = {0.0}; // the first known one stays as it is
@@ -167,7 +167,7 @@ ns_status nsi_stream_define(nsi_stream* s, ns_error* error) {
         // Computed aside: the formula may use a column of the same name.
         status = compute(s, f, s->times, s->scratch, error);
         if (status != NS_OK) return status;
-        double* numbers = add_column(s, f->name);
+        double* numbers = stream_add_column(s, f->name);
         if (!numbers) return nsi_fail_nomem(error);
         memcpy(numbers, s->scratch, s->count * sizeof *numbers);
         status = mend_quaternions(s, k + 1, error);
@@ -186,6 +186,7 @@ static uint32_t line_of(const nsi_stream* s, uint32_t k) {
 
 // Sort rows by time, those of equal time as they were, and drop repeated times.
 static ns_status repair_times(nsi_stream* s, ns_error* error) {
+    // Insertion sort: rows are late by a few places only, and equal times keep their order.
     for (uint32_t k = 1; k < s->count; k++) {
         double time = s->times[k];
         uint32_t row = s->rows[k], to = k;
@@ -204,6 +205,8 @@ static ns_status repair_times(nsi_stream* s, ns_error* error) {
         s->rows[to] = row;
         if (to < k) s->repaired++;
     }
+
+    // Of rows with equal times the first one stays.
     uint32_t kept = 1;
     for (uint32_t k = 1; k < s->count; k++) {
         if (s->times[k] == s->times[kept - 1]) {
@@ -310,12 +313,17 @@ ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
                         .path = rows->path,
                         .arena = arena,
                         .count = map->row_samples > 0 ? map->row_samples : rows->end - first};
+
+    // Select the rows; if a row is a recording, all samples refer to the same row.
     out->rows = nsi_arena_alloc(arena, out->count * sizeof *out->rows);
     out->times = nsi_arena_alloc(arena, out->count * sizeof *out->times);
     out->scratch = nsi_arena_alloc(arena, out->count * sizeof *out->scratch);
     if (!out->rows || !out->times || !out->scratch) return nsi_fail_nomem(error);
     for (uint32_t k = 0; k < out->count; k++)
         out->rows[k] = map->row_samples > 0 ? first : first + k;
+
+    // Times come from the row rate or from a formula of columns; check_times reports NaN with its
+    // line.
     ns_status status = NS_OK;
     if (source->rate > 0.0) {
         for (uint32_t k = 0; k < out->count; k++) out->times[k] = k / source->rate;
@@ -326,7 +334,10 @@ ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
         out->times[k] += source->offset;
         if (!isfinite(out->times[k])) out->times[k] = NAN;
     }
+
     out->columns.count = 0; // what the time needed was in the order of the file
+
+    // Order the rows, then cut them where the map says so.
     if (status == NS_OK) status = check_times(out, error);
     if (status == NS_OK) status = cut_before(out, error);
     if (status == NS_OK) status = cut_rows(out, error);

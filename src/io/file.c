@@ -103,7 +103,7 @@ static ns_status fail_write(const char* path, int reason, ns_error* error) {
 }
 
 // Write and close; 0 or an errno. `keep`: wait until it is on the disk.
-static int write_all(int handle, const char* bytes, size_t size, bool keep) {
+static int file_write_all(int handle, const char* bytes, size_t size, bool keep) {
     int reason = 0;
     while (size > 0 && reason == 0) {
         ssize_t written = write(handle, bytes, size);
@@ -139,7 +139,7 @@ static int replace(const char* path, const struct stat* old, const char* folder,
     if (handle < 0) return errno;
     int reason = 0;
     if (old && fchmod(handle, old->st_mode & 0777) != 0) reason = errno;
-    int written = write_all(handle, bytes, size, keep);
+    int written = file_write_all(handle, bytes, size, keep);
     if (reason == 0) reason = written;
     if (reason == 0 && rename(temporary, path) != 0) reason = errno;
     if (reason != 0) unlink(temporary);
@@ -152,7 +152,7 @@ static ns_status write_file(const char* path, const void* bytes, size_t size, bo
     bool exists = stat(path, &old) == 0;
     if (exists && !S_ISREG(old.st_mode)) {
         int handle = open(path, O_WRONLY | O_CLOEXEC);
-        int reason = handle < 0 ? errno : write_all(handle, bytes, size, false);
+        int reason = handle < 0 ? errno : file_write_all(handle, bytes, size, false);
         return reason == 0 ? NS_OK : fail_write(path, reason, error);
     }
 

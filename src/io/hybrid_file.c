@@ -151,8 +151,8 @@ static ns_status read_parameter(nsi_schema_reader* r, const nsi_yaml_node* node,
     return ok ? NS_OK : nsi_fail_nomem(r->error);
 }
 
-static ns_status read_parameters(nsi_schema_reader* r, const nsi_yaml_node* map,
-                                 nsi_hybrid_parameters* to) {
+static ns_status hybrid_read_parameters(nsi_schema_reader* r, const nsi_yaml_node* map,
+                                        nsi_hybrid_parameters* to) {
     if (map->type != NSI_YAML_MAP) {
         return nsi_yaml_fail(r->yaml, map, r->error,
                              "parameters: must be a mapping such as {\"link/*/mass\": 1.2}");
@@ -165,12 +165,12 @@ static ns_status read_parameters(nsi_schema_reader* r, const nsi_yaml_node* map,
 }
 
 static ns_status read_shared_parameters(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
-    return read_parameters(r, map, &((nsi_hybrid*)out)->parameters);
+    return hybrid_read_parameters(r, map, &((nsi_hybrid*)out)->parameters);
 }
 
 // ---- variants
 
-static ns_status check_length(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+static ns_status hybrid_check_length(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
     (void)out;
     if (strlen(node->text) <= NSI_HYBRID_MAX_PATTERN) return NS_OK;
     return nsi_yaml_fail_limit(r->yaml, node, r->error, "%s: more than %d bytes", node->key,
@@ -183,13 +183,13 @@ static ns_status read_variant_robot(nsi_schema_reader* r, const nsi_yaml_node* n
 
 static ns_status read_variant_parameters(nsi_schema_reader* r, const nsi_yaml_node* map,
                                          void* out) {
-    return read_parameters(r, map, &((nsi_hybrid_variant*)out)->parameters);
+    return hybrid_read_parameters(r, map, &((nsi_hybrid_variant*)out)->parameters);
 }
 
 static const nsi_schema_key hybrid_variant_keys[] = {
-    {"name", NSI_KEY_TEXT, offsetof(nsi_hybrid_variant, name), .read = check_length,
+    {"name", NSI_KEY_TEXT, offsetof(nsi_hybrid_variant, name), .read = hybrid_check_length,
      .required = true, .help = "of the variant"},
-    {"files", NSI_KEY_TEXT, offsetof(nsi_hybrid_variant, files), .read = check_length,
+    {"files", NSI_KEY_TEXT, offsetof(nsi_hybrid_variant, files), .read = hybrid_check_length,
      .required = true, .values = "glob", .help = "names of its recordings, without folders"},
     {"robot", NSI_KEY_OTHER, .read = read_variant_robot, .required = true, .values = "file",
      .help = "URDF or MJCF"},
@@ -198,7 +198,8 @@ static const nsi_schema_key hybrid_variant_keys[] = {
 };
 const nsi_schema nsi_hybrid_variant_schema = NSI_SCHEMA("a variant", hybrid_variant_keys, NULL);
 
-static ns_status read_variant(nsi_schema_reader* r, const nsi_yaml_node* map, nsi_hybrid* out) {
+static ns_status hybrid_read_variant(nsi_schema_reader* r, const nsi_yaml_node* map,
+                                     nsi_hybrid* out) {
     nsi_hybrid_variant v = {0};
     ns_status status = nsi_schema_read(r, &nsi_hybrid_variant_schema, map, &v);
     if (status == NS_OK && nsi_hybrid_find_variant(out, v.name)) {
@@ -211,7 +212,7 @@ static ns_status read_variant(nsi_schema_reader* r, const nsi_yaml_node* map, ns
     return status;
 }
 
-static ns_status read_variants(nsi_schema_reader* r, const nsi_yaml_node* list, void* out) {
+static ns_status hybrid_read_variants(nsi_schema_reader* r, const nsi_yaml_node* list, void* out) {
     nsi_hybrid* hybrid = out;
     ns_status status = NS_OK;
     if (list->type != NSI_YAML_LIST || list->count == 0) {
@@ -228,14 +229,14 @@ static ns_status read_variants(nsi_schema_reader* r, const nsi_yaml_node* list, 
                              "robot and variants: leave one of the two out");
     }
     for (const nsi_yaml_node* n = list->first; n && status == NS_OK; n = n->next) {
-        status = read_variant(r, n, hybrid);
+        status = hybrid_read_variant(r, n, hybrid);
     }
     return status;
 }
 
 // ---- the whole
 
-static ns_status read_learned(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+static ns_status hybrid_read_learned(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
     static const char* const others[] = {"parameters", "contact", "integrator", "blueprint",
                                          "variants"};
     nsi_hybrid* hybrid = out;
@@ -270,7 +271,7 @@ static ns_status check_hybrid_keys(nsi_schema_reader* r, const nsi_yaml_node* ro
 
 static const nsi_schema_key hybrid_keys[] = {
     {"robot", NSI_KEY_OTHER, .read = read_robot, .values = "file", .help = "URDF or MJCF"},
-    {"variants", NSI_KEY_OTHER, .read = read_variants, .values = "list of variants",
+    {"variants", NSI_KEY_OTHER, .read = hybrid_read_variants, .values = "list of variants",
      .help = "in place of `robot`: robots that share all else"},
     {"parameters", NSI_KEY_OTHER, .read = read_shared_parameters, .values = "`{NAME: number}`",
      .help = "names or globs of parameters, in this order"},
@@ -284,7 +285,7 @@ static const nsi_schema_key hybrid_keys[] = {
      .help = "networks and formulas"},
     {"weights", NSI_KEY_OTHER, .read = read_weights, .values = "file",
      .help = "of the networks, or of the learned system"},
-    {"learned", NSI_KEY_OTHER, .read = read_learned, .values = "learned system",
+    {"learned", NSI_KEY_OTHER, .read = hybrid_read_learned, .values = "learned system",
      .help = "a network that is the whole step ([fit.md](fit.md#learned-systems)); in place of"
              " parameters, contact, integrator and blueprint"},
     {"ground", NSI_KEY_FLAG, offsetof(nsi_hybrid, ground), .fallback = "false",
@@ -356,8 +357,8 @@ static ns_status make_absolute(const char* path, const ns_allocator* allocator, 
 }
 
 // `folder` is absolute and ends with '/'.
-static ns_status add_path(nsi_text_builder* text, const char* indent, const char* key,
-                          const char* path, const char* folder, ns_error* error) {
+static ns_status hybrid_add_path(nsi_text_builder* text, const char* indent, const char* key,
+                                 const char* path, const char* folder, ns_error* error) {
     if (!path) return NS_OK;
     const char* fault = nsi_line_fault(path, strlen(path));
     if (!fault && is_folder(path)) fault = "is a folder's";
@@ -379,8 +380,8 @@ static ns_status add_path(nsi_text_builder* text, const char* indent, const char
     return status;
 }
 
-static void add_parameters(nsi_text_builder* text, const char* indent,
-                           const nsi_hybrid_parameters* parameters) {
+static void hybrid_add_parameters(nsi_text_builder* text, const char* indent,
+                                  const nsi_hybrid_parameters* parameters) {
     if (parameters->count > 0) nsi_text_add(text, "%sparameters:\n", indent);
     for (uint32_t k = 0; k < parameters->count; k++) {
         nsi_text_add(text, "%s  ", indent);
@@ -402,8 +403,8 @@ static ns_status add_variants(nsi_text_builder* text, const nsi_hybrid* hybrid, 
         nsi_text_add(text, "\n    files: ");
         nsi_yaml_add_quoted(text, v->files);
         nsi_text_add(text, "\n");
-        status = add_path(text, "    ", "robot", v->robot, folder, error);
-        add_parameters(text, "    ", &v->parameters);
+        status = hybrid_add_path(text, "    ", "robot", v->robot, folder, error);
+        hybrid_add_parameters(text, "    ", &v->parameters);
     }
     return status;
 }
@@ -414,13 +415,13 @@ static ns_status add_paths(nsi_text_builder* text, const nsi_hybrid* hybrid, con
     ns_status status = make_absolute(path, &text->allocator, &absolute, error);
     if (!absolute) return status;
     strrchr(absolute, '/')[1] = '\0';
-    status = add_path(text, "", "robot", hybrid->robot, absolute, error);
+    status = hybrid_add_path(text, "", "robot", hybrid->robot, absolute, error);
     if (status == NS_OK) status = add_variants(text, hybrid, absolute, error);
     if (status == NS_OK) {
-        status = add_path(text, "", "blueprint", hybrid->blueprint, absolute, error);
+        status = hybrid_add_path(text, "", "blueprint", hybrid->blueprint, absolute, error);
     }
     if (status == NS_OK) {
-        status = add_path(text, "", "weights", hybrid->weights, absolute, error);
+        status = hybrid_add_path(text, "", "weights", hybrid->weights, absolute, error);
     }
     nsi_free(&text->allocator, absolute);
     return status;
@@ -543,7 +544,7 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
     return check_parameters(&hybrid->parameters, allocator, error);
 }
 
-static void add_names(nsi_text_builder* text, const char* key, const nsi_text_list* names) {
+static void hybrid_add_names(nsi_text_builder* text, const char* key, const nsi_text_list* names) {
     if (names->count == 0) return;
     nsi_text_add(text, "  %s: [", key);
     for (uint32_t k = 0; k < names->count; k++) {
@@ -553,7 +554,8 @@ static void add_names(nsi_text_builder* text, const char* key, const nsi_text_li
     nsi_text_add(text, "]\n");
 }
 
-static void add_numbers(nsi_text_builder* text, const char* key, const nsi_number_list* numbers) {
+static void hybrid_add_numbers(nsi_text_builder* text, const char* key,
+                               const nsi_number_list* numbers) {
     if (numbers->count == 0) return;
     nsi_text_add(text, "  %s: [", key);
     for (uint32_t k = 0; k < numbers->count; k++) {
@@ -574,19 +576,19 @@ static void add_learned(nsi_text_builder* text, const nsi_learned* l) {
     if (l->kind != NS_LEARNED_LSTM) {
         nsi_text_add(text, "  activation: %s\n", ns_activation_name(l->activation));
     }
-    add_names(text, "hide", &l->hide);
-    add_names(text, "angle", &l->angle);
+    hybrid_add_names(text, "hide", &l->hide);
+    hybrid_add_names(text, "angle", &l->angle);
     nsi_text_add(text, "  init: {scale: ");
     nsi_text_add_double(text, l->init_scale);
     nsi_text_add(text, ", last: ");
     nsi_text_add_double(text, l->init_last_scale);
     nsi_text_add(text, "}\n  seed: %llu\n", (unsigned long long)l->seed);
-    add_names(text, "controls", &l->controls);
-    add_numbers(text, "state_shift", &l->state_shift);
-    add_numbers(text, "state_scale", &l->state_scale);
-    add_numbers(text, "control_shift", &l->control_shift);
-    add_numbers(text, "control_scale", &l->control_scale);
-    add_numbers(text, "output_scale", &l->output_scale);
+    hybrid_add_names(text, "controls", &l->controls);
+    hybrid_add_numbers(text, "state_shift", &l->state_shift);
+    hybrid_add_numbers(text, "state_scale", &l->state_scale);
+    hybrid_add_numbers(text, "control_shift", &l->control_shift);
+    hybrid_add_numbers(text, "control_scale", &l->control_scale);
+    hybrid_add_numbers(text, "output_scale", &l->output_scale);
 }
 
 static void add_rest(nsi_text_builder* text, const nsi_hybrid* hybrid) {
@@ -604,7 +606,7 @@ static void add_rest(nsi_text_builder* text, const nsi_hybrid* hybrid) {
     if (hybrid->ground) nsi_text_add(text, "ground: true\n");
     if (hybrid->self_collision) nsi_text_add(text, "self_collision: true\n");
     if (hybrid->learned) add_learned(text, hybrid->learned);
-    add_parameters(text, "", &hybrid->parameters);
+    hybrid_add_parameters(text, "", &hybrid->parameters);
 }
 
 ns_status nsi_hybrid_print(const nsi_hybrid* hybrid, const char* path,

@@ -137,7 +137,7 @@ ns_status nsi_learned_read(const nsi_yaml* yaml, const nsi_yaml_node* node, bool
 
 // ---- checking ----------------------------------------------------------------------------------
 
-static ns_status check_names(const char* key, const nsi_text_list* names, ns_error* error) {
+static ns_status learned_check_names(const char* key, const nsi_text_list* names, ns_error* error) {
     if (names->count > NSI_LEARNED_MAX_NUMBERS) {
         return nsi_fail(error, NS_ERR_LIMIT, "learned: more than %d %s", NSI_LEARNED_MAX_NUMBERS,
                         key);
@@ -150,8 +150,8 @@ static ns_status check_names(const char* key, const nsi_text_list* names, ns_err
     return NS_OK;
 }
 
-static ns_status check_numbers(const char* key, const nsi_number_list* numbers, bool positive,
-                               ns_error* error) {
+static ns_status learned_check_numbers(const char* key, const nsi_number_list* numbers,
+                                       bool positive, ns_error* error) {
     bool good = numbers->count <= NSI_LEARNED_MAX_NUMBERS;
     for (uint32_t k = 0; good && k < numbers->count; k++) {
         good = isfinite(numbers->data[k]) && (!positive || numbers->data[k] >= DBL_MIN);
@@ -176,13 +176,18 @@ ns_status nsi_learned_check(const nsi_learned* l, ns_error* error) {
         if (scales[k] >= 0.0 && scales[k] <= 1e9) continue;
         return nsi_fail(error, NS_ERR_ARGUMENT, "learned: init is out of its range");
     }
-    ns_status status = check_names("hide", &l->hide, error);
-    if (status == NS_OK) status = check_names("angle", &l->angle, error);
-    if (status == NS_OK) status = check_names("controls", &l->controls, error);
-    if (status == NS_OK) status = check_numbers("state_shift", &l->state_shift, false, error);
-    if (status == NS_OK) status = check_numbers("state_scale", &l->state_scale, true, error);
-    if (status == NS_OK) status = check_numbers("control_shift", &l->control_shift, false, error);
-    if (status == NS_OK) status = check_numbers("control_scale", &l->control_scale, true, error);
-    if (status == NS_OK) status = check_numbers("output_scale", &l->output_scale, true, error);
+    ns_status status = learned_check_names("hide", &l->hide, error);
+    if (status == NS_OK) status = learned_check_names("angle", &l->angle, error);
+    if (status == NS_OK) status = learned_check_names("controls", &l->controls, error);
+    if (status == NS_OK)
+        status = learned_check_numbers("state_shift", &l->state_shift, false, error);
+    if (status == NS_OK)
+        status = learned_check_numbers("state_scale", &l->state_scale, true, error);
+    if (status == NS_OK)
+        status = learned_check_numbers("control_shift", &l->control_shift, false, error);
+    if (status == NS_OK)
+        status = learned_check_numbers("control_scale", &l->control_scale, true, error);
+    if (status == NS_OK)
+        status = learned_check_numbers("output_scale", &l->output_scale, true, error);
     return status;
 }

@@ -211,7 +211,7 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-static void next_word(words* w) {
+static void mesh_next_word(words* w) {
     if (w->size == 1 && w->word[0] == '\n') w->line++;
     while (w->at < w->end && is_blank(*w->at)) w->at++;
     w->word = w->at;
@@ -228,9 +228,9 @@ static bool is_word(const words* w, const char* word) {
 }
 
 // The three numbers of a vertex; the word before them is the current one.
-static ns_status read_numbers(words* w, const char* name, double vertex[3], ns_error* error) {
+static ns_status mesh_read_numbers(words* w, const char* name, double vertex[3], ns_error* error) {
     for (int i = 0; i < 3; i++) {
-        next_word(w);
+        mesh_next_word(w);
         if (w->size > 0 && nsi_text_read_double(w->word, w->size, &vertex[i]) == NS_OK) continue;
         char quote[NSI_QUOTE_SIZE];
         return nsi_fail(error, NS_ERR_PARSE, "%s:%u: a vertex needs three numbers, not %s", name,
@@ -246,17 +246,17 @@ static ns_status parse_text_stl(const char* bytes, size_t size, const char* name
                                 ns_error* error) {
     words w = {.at = bytes, .end = bytes + size, .line = 1};
     bool ended = false;
-    for (next_word(&w); w.size > 0 && !has_failed(to); next_word(&w)) {
+    for (mesh_next_word(&w); w.size > 0 && !has_failed(to); mesh_next_word(&w)) {
         bool starts = is_word(&w, "solid"), ends = is_word(&w, "endsolid");
         if (starts || ends) {
             ended = ends;
-            while (w.size > 0 && !is_word(&w, "\n")) next_word(&w); // a name, which may be any
+            while (w.size > 0 && !is_word(&w, "\n")) mesh_next_word(&w); // a name, which may be any
             if (w.size == 0) break;
         }
         if (is_word(&w, "loop")) begin_face(to);
         if (!is_word(&w, "vertex")) continue;
         double vertex[3];
-        ns_status status = read_numbers(&w, name, vertex, error);
+        ns_status status = mesh_read_numbers(&w, name, vertex, error);
         if (status != NS_OK) return status;
         add_vertex(to, vertex);
     }
@@ -284,7 +284,7 @@ static ns_status read_face(words* w, const char* name, const vertex_list* all, s
                            ns_error* error) {
     bool comment = false;
     begin_face(to);
-    for (next_word(w); w->size > 0 && !is_word(w, "\n"); next_word(w)) {
+    for (mesh_next_word(w); w->size > 0 && !is_word(w, "\n"); mesh_next_word(w)) {
         uint32_t vertex;
         if (comment || w->word[0] == '#') {
             comment = true;
@@ -307,10 +307,10 @@ static ns_status parse_obj(const char* bytes, size_t size, const char* name, sin
     vertex_list all = {0};
     ns_status status = NS_OK;
     bool starts = true;
-    for (next_word(&w); w.size > 0 && status == NS_OK && !has_failed(to); next_word(&w)) {
+    for (mesh_next_word(&w); w.size > 0 && status == NS_OK && !has_failed(to); mesh_next_word(&w)) {
         double vertex[3];
         if (starts && is_word(&w, "v")) {
-            status = read_numbers(&w, name, vertex, error);
+            status = mesh_read_numbers(&w, name, vertex, error);
             if (status != NS_OK) break;
             if (!to->surface) {
                 nsi_hull_add(to->hull, vertex);
@@ -357,8 +357,8 @@ static ns_status parse_stl(const char* bytes, size_t size, const char* name, sin
     return nsi_fail(error, NS_ERR_PARSE, "%s: not an STL file: it has %zu bytes", name, size);
 }
 
-static ns_status parse(const char* bytes, size_t size, const char* name, sink* to,
-                       ns_error* error) {
+static ns_status mesh_parse(const char* bytes, size_t size, const char* name, sink* to,
+                            ns_error* error) {
     mesh_format format = format_of(name);
     if (format == OTHER) {
         return nsi_fail(error, NS_ERR_UNSUPPORTED, "%s: is neither .stl nor .obj", name);
@@ -379,7 +379,7 @@ ns_status nsi_mesh_parse(const char* bytes, size_t size, const char* name, nsi_m
     nsi_hull hull;
     nsi_hull_start(&hull);
     *out = (nsi_mesh){0};
-    ns_status status = parse(bytes, size, name, &(sink){.hull = &hull}, error);
+    ns_status status = mesh_parse(bytes, size, name, &(sink){.hull = &hull}, error);
     if (status != NS_OK) return status;
     if (hull.nvertex == 0) return nsi_fail(error, NS_ERR_PARSE, "%s: has no vertices", name);
     nsi_hull_finish(&hull, out);
@@ -390,7 +390,7 @@ ns_status nsi_surface_parse(const char* bytes, size_t size, const char* name, ui
                             const ns_allocator* allocator, nsi_surface* out, ns_error* error) {
     *out = (nsi_surface){0};
     sink to = {.surface = out, .allocator = allocator, .most = most};
-    ns_status status = parse(bytes, size, name, &to, error);
+    ns_status status = mesh_parse(bytes, size, name, &to, error);
     nsi_index_free(allocator, &to.places);
     if (status != NS_OK || out->triangles.count > 0) return status;
     return nsi_fail(error, NS_ERR_PARSE, "%s: has no triangles", name);

@@ -43,7 +43,7 @@ static bool make_name(nsi_mjcf* m, bool link, const char* wanted, const char** o
 
 // ---- inertia ---------------------------------------------------------------------------------
 
-static bool read_inertial(nsi_mjcf* m, const nsi_xml_element* inertial, ns_link_def* def) {
+static bool mjcf_read_inertial(nsi_mjcf* m, const nsi_xml_element* inertial, ns_link_def* def) {
     nsi_reader* reader = m->reader;
     nsi_mjcf_item c = nsi_mjcf_plain(inertial);
     const char* text;
@@ -188,7 +188,7 @@ static void apply_ref(joint* j) {
     j->def.origin = nsi_pose_compose(&j->def.origin, &back);
 }
 
-static bool name_joints(nsi_mjcf* m, const char* body, joint* joints, uint32_t count) {
+static bool mjcf_name_joints(nsi_mjcf* m, const char* body, joint* joints, uint32_t count) {
     for (uint32_t k = 0; k < count; k++) {
         if (joints[k].def.joint) continue;
         char name[2 * NSI_MODEL_MAX_NAME];
@@ -206,8 +206,8 @@ static bool name_joints(nsi_mjcf* m, const char* body, joint* joints, uint32_t c
 
 // The links of one body: one for each joint, and one more when the last joint is not at the body's
 // origin. `body` has name, parent, pose in the parent, and mass.
-static bool add_links(nsi_mjcf* m, const nsi_xml_element* element, const ns_link_def* body,
-                      joint* joints, uint32_t count) {
+static bool mjcf_add_links(nsi_mjcf* m, const nsi_xml_element* element, const ns_link_def* body,
+                           joint* joints, uint32_t count) {
     const char* parent = body->parent;
     ns_pose origin = body->origin;  // of the next joint, up to its pos
     double at[3] = {0.0, 0.0, 0.0}; // the point of the body where the parent link's frame is
@@ -286,7 +286,7 @@ static bool read_body_inertia(nsi_mjcf* m, const nsi_xml_element* element,
                               const nsi_mjcf_geoms* geoms, ns_link_def* def) {
     const nsi_xml_element* inertial;
     if (!nsi_reader_only_child(m->reader, element, "inertial", &inertial)) return false;
-    if (inertial && !m->inertia_from_geom) return read_inertial(m, inertial, def);
+    if (inertial && !m->inertia_from_geom) return mjcf_read_inertial(m, inertial, def);
     return m->inertia_never_from_geom || inertia_from_geoms(m, geoms, def);
 }
 
@@ -313,10 +313,10 @@ static bool add_body(nsi_mjcf* m, const open_body* parent, const nsi_xml_element
     nsi_mjcf_geoms geoms = {0};
     bool added = nsi_mjcf_pose(m, nsi_mjcf_plain(element), &def.origin) &&
                  read_joints(m, element, out->class_number, !parent->link, joints, &njoints) &&
-                 name_joints(m, def.name, joints, njoints) &&
+                 mjcf_name_joints(m, def.name, joints, njoints) &&
                  nsi_mjcf_read_geoms(m, element, out->class_number, &geoms) &&
                  read_body_inertia(m, element, &geoms, &def) &&
-                 add_links(m, element, &def, joints, njoints) &&
+                 mjcf_add_links(m, element, &def, joints, njoints) &&
                  nsi_mjcf_add_geoms(m, &geoms, def.name);
     nsi_array_free(&m->reader->allocator, &geoms);
     return added;

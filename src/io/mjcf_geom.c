@@ -215,7 +215,7 @@ static bool find_asset(nsi_mjcf* m, nsi_mjcf_item c, const char* attribute, cons
 }
 
 // The file of a mesh, in the folder the compiler names.
-static bool find_file(nsi_mjcf* m, const char* file, const char** out) {
+static bool mjcf_find_file(nsi_mjcf* m, const char* file, const char** out) {
     *out = file;
     if (!m->mesh_folder || !*m->mesh_folder || file[0] == '/') return true;
     size_t folder = strlen(m->mesh_folder), size = strlen(file);
@@ -238,7 +238,7 @@ static bool leave_out_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
 }
 
 // The vertices of a mesh or its file, and scale.
-static bool read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
+static bool mjcf_read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
     const char* name = nsi_mjcf_text(m, c, "mesh");
     if (!name || !*name) {
         return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
@@ -264,7 +264,7 @@ static bool read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
         return true;
     }
     if (!file) return leave_out_mesh(m, c, geom);
-    return find_file(m, file, &geom->mesh) && nsi_reader_load_mesh(m->reader, c.element, geom);
+    return mjcf_find_file(m, file, &geom->mesh) && nsi_reader_load_mesh(m->reader, c.element, geom);
 }
 
 // Vertices with `each` numbers, 2 or 3, into an array that lasts.
@@ -378,7 +378,7 @@ static bool read_vertices(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
     return read;
 }
 
-static bool read_color(nsi_mjcf* m, nsi_mjcf_item c, double rgba[4]) {
+static bool mjcf_read_color(nsi_mjcf* m, nsi_mjcf_item c, double rgba[4]) {
     uint32_t material, count, class_number;
     if (!find_asset(m, c, "material", &m->materials, &material)) return false;
     if (material != NSI_NONE) {
@@ -392,8 +392,8 @@ static bool read_color(nsi_mjcf* m, nsi_mjcf_item c, double rgba[4]) {
     return nsi_mjcf_numbers(m, c, "rgba", 4, 4, rgba, &count);
 }
 
-static bool read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t class_number,
-                      nsi_mjcf_geoms* out) {
+static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t class_number,
+                           nsi_mjcf_geoms* out) {
     static const char* const words[] = {"sphere", "capsule",   "cylinder", "box",     "plane",
                                         "mesh",   "ellipsoid", "polygon",  "ellipse", "points",
                                         "hfield", "sdf",       NULL};
@@ -418,9 +418,9 @@ static bool read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t clas
     double group = 0.0;
     if (!nsi_mjcf_pose(m, c, &geom.def.pose) || !read_geom_size(m, c, &geom.def) ||
         !nsi_mjcf_geom_contact(m, c, &geom.def) ||
-        (geom.def.type == NS_GEOM_MESH && !read_mesh(m, c, &geom.def)) ||
+        (geom.def.type == NS_GEOM_MESH && !mjcf_read_mesh(m, c, &geom.def)) ||
         !read_vertices(m, c, &geom.def) || !nsi_mjcf_number(m, c, "group", &group) ||
-        !read_color(m, c, geom.def.color) || !read_mass(m, c, &geom)) {
+        !mjcf_read_color(m, c, geom.def.color) || !read_mass(m, c, &geom)) {
         return false;
     }
     geom.def.visual = group < 3.0; // MuJoCo's viewer shows the groups 0 to 2
@@ -433,7 +433,7 @@ bool nsi_mjcf_read_geoms(nsi_mjcf* m, const nsi_xml_element* body, uint32_t clas
                          nsi_mjcf_geoms* out) {
     const nsi_xml_element* element = nsi_xml_child(body, "geom");
     for (; element; element = nsi_xml_next(element, "geom")) {
-        if (!read_geom(m, element, class_number, out)) return false;
+        if (!mjcf_read_geom(m, element, class_number, out)) return false;
     }
     return true;
 }

@@ -25,7 +25,7 @@ static void describe_one(const nsi_xml_element* element, char* out, size_t size)
 }
 
 // The element, and the nearest one around it that has a name if it has none itself.
-static void describe(const nsi_xml_element* element, char out[DESCRIPTION_SIZE]) {
+static void reader_describe(const nsi_xml_element* element, char out[DESCRIPTION_SIZE]) {
     describe_one(element, out, DESCRIPTION_SIZE);
     if (nsi_xml_find(element, "name")) return;
     const nsi_xml_element* outer = element->parent;
@@ -36,10 +36,10 @@ static void describe(const nsi_xml_element* element, char out[DESCRIPTION_SIZE])
     describe_one(outer, out + length, DESCRIPTION_SIZE - length);
 }
 
-static bool fail_at(nsi_reader* reader, const nsi_xml_element* element, uint32_t line,
-                    ns_status status, const char* what) {
+static bool reader_fail_at(nsi_reader* reader, const nsi_xml_element* element, uint32_t line,
+                           ns_status status, const char* what) {
     char description[DESCRIPTION_SIZE];
-    describe(element, description);
+    reader_describe(element, description);
     reader->status = nsi_fail(reader->error, status, "%s:%u: %s: %s", reader->xml->file, line,
                               description, what);
     return false;
@@ -52,7 +52,7 @@ bool nsi_reader_fail(nsi_reader* reader, const nsi_xml_element* element, ns_stat
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return fail_at(reader, element, element->line, status, what);
+    return reader_fail_at(reader, element, element->line, status, what);
 }
 
 bool nsi_reader_fail_nomem(nsi_reader* reader) {
@@ -66,7 +66,7 @@ static bool pass_on(nsi_reader* reader, const nsi_xml_element* element, ns_statu
     if (status == NS_OK) return true;
     if (status == NS_ERR_NOMEM) return nsi_reader_fail_nomem(reader);
     if (status == NS_ERR_ARGUMENT) status = NS_ERR_PARSE; // to the caller it is the file's fault
-    return fail_at(reader, element, element->line, status, from->message);
+    return reader_fail_at(reader, element, element->line, status, from->message);
 }
 
 bool nsi_reader_note(nsi_reader* reader, const nsi_xml_element* element, const char* format, ...) {
@@ -77,7 +77,7 @@ bool nsi_reader_note(nsi_reader* reader, const nsi_xml_element* element, const c
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    describe(element, description);
+    reader_describe(element, description);
     if (reader->nnotes++ < MAX_NOTES) {
         snprintf(note, sizeof note, "line %u: %s %s", element->line, description, what);
     } else {
@@ -312,8 +312,8 @@ bool nsi_reader_add_ground(nsi_reader* reader) {
 
 // Read the file of a mesh: NULL when there is none, without corners when it is of a format that is
 // not read. What is damaged is an error.
-static bool read_mesh(nsi_reader* reader, const nsi_xml_element* element, const char* file,
-                      const nsi_mesh** out) {
+static bool reader_read_mesh(nsi_reader* reader, const nsi_xml_element* element, const char* file,
+                             const nsi_mesh** out) {
     *out = NULL;
     size_t size = nsi_mesh_path_size(reader->folder, file);
     char* path = nsi_arena_alloc(&reader->meshes, size);
@@ -337,7 +337,7 @@ static bool find_corners(nsi_reader* reader, const nsi_xml_element* element, con
     }
     const char* name = nsi_arena_string(&reader->meshes, file, strlen(file));
     if (!name) return nsi_reader_fail_nomem(reader);
-    if (!read_mesh(reader, element, file, out)) return false;
+    if (!reader_read_mesh(reader, element, file, out)) return false;
     if (!nsi_array_push(&reader->allocator, &reader->mesh_corners, *out)) {
         return nsi_reader_fail_nomem(reader);
     }

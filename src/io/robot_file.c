@@ -16,7 +16,7 @@ static bool read_document(nsi_reader* reader) {
                            "the root element is neither <robot> (URDF) nor <mujoco> (MJCF)");
 }
 
-static ns_status finish(nsi_reader* reader, ns_model** out) {
+static ns_status robot_finish(nsi_reader* reader, ns_model** out) {
     uint32_t bad_link;
     ns_error error;
     ns_status status = nsi_model_builder_finish(reader->builder, out, &bad_link, &error);
@@ -28,8 +28,8 @@ static ns_status finish(nsi_reader* reader, ns_model** out) {
 }
 
 // `folder` is where files that the document names are; NULL: they are not looked for.
-static ns_status parse(const char* text, size_t size, const char* name, const char* folder,
-                       const ns_load_options* options, ns_model** out, ns_error* error) {
+static ns_status robot_parse(const char* text, size_t size, const char* name, const char* folder,
+                             const ns_load_options* options, ns_model** out, ns_error* error) {
     ns_load_options given = options ? *options : ns_default_load_options();
     ns_allocator allocator = given.allocator ? *given.allocator : ns_default_allocator();
 
@@ -47,7 +47,7 @@ static ns_status parse(const char* text, size_t size, const char* name, const ch
     }
     if (status == NS_OK) {
         bool read = read_document(&reader) && nsi_reader_add_ground(&reader);
-        status = read ? finish(&reader, out) : reader.status;
+        status = read ? robot_finish(&reader, out) : reader.status;
     }
     ns_model_builder_free(reader.builder);
     nsi_reader_free(&reader);
@@ -61,7 +61,7 @@ ns_status ns_model_parse(const char* text, size_t size, const char* name,
     if (!text || !out) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_model_parse: text or out is NULL");
     }
-    return parse(text, size, name ? name : "model", NULL, options, out, error);
+    return robot_parse(text, size, name ? name : "model", NULL, options, out, error);
 }
 
 ns_status ns_model_load(const char* path, const ns_load_options* options, ns_model** out,
@@ -77,7 +77,8 @@ ns_status ns_model_load(const char* path, const ns_load_options* options, ns_mod
     nsi_bytes text = {0};
     // One byte past the limit is read, so that the parser sees that it is too much.
     ns_status status = nsi_file_read(path, NSI_XML_MAX_SIZE, &allocator, &text, error);
-    if (status == NS_OK) status = parse(text.data, text.count, path, folder, options, out, error);
+    if (status == NS_OK)
+        status = robot_parse(text.data, text.count, path, folder, options, out, error);
     nsi_array_free(&allocator, &text);
     nsi_free(&allocator, folder);
     return status;

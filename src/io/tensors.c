@@ -66,7 +66,7 @@ static ns_status fail_tensor(const reader* r, const char* name, ns_status status
 }
 
 // Bound what jansson will need: each value takes memory, and each level takes stack.
-static ns_status check_text(const reader* r, const char* text, size_t size) {
+static ns_status tensors_check_text(const reader* r, const char* text, size_t size) {
     enum { DEEPEST = 16 };
     uint32_t depth = 0, values = 0, line = 1;
     bool in_string = false;
@@ -96,7 +96,7 @@ static ns_status check_text(const reader* r, const char* text, size_t size) {
 // `header`: positions count bytes of the header, else lines and columns of the file.
 static ns_status load_json(const reader* r, const char* text, size_t size, bool header,
                            json_t** out) {
-    ns_status status = check_text(r, text, size);
+    ns_status status = tensors_check_text(r, text, size);
     if (status != NS_OK) return status;
     size_t flags = JSON_REJECT_DUPLICATES | (header ? 0u : JSON_DECODE_INT_AS_REAL);
     json_error_t error = {.text = ""};
@@ -115,7 +115,7 @@ static ns_status load_json(const reader* r, const char* text, size_t size, bool 
                     error.text);
 }
 
-static ns_status check_count(const reader* r, size_t count) {
+static ns_status tensors_check_count(const reader* r, size_t count) {
     if (count <= NS_TENSORS_MAX_COUNT) return NS_OK;
     return fail_file(r, NS_ERR_LIMIT, "%zu tensors, more than %d", count, NS_TENSORS_MAX_COUNT);
 }
@@ -258,7 +258,7 @@ static bool read_sizes(const json_t* list, uint64_t* out, size_t most, size_t* c
     return true;
 }
 
-static ns_status check_keys(const reader* r, const char* name, json_t* info) {
+static ns_status tensors_check_keys(const reader* r, const char* name, json_t* info) {
     for (void* at = json_object_iter(info); at; at = json_object_iter_next(info, at)) {
         const char* key = json_object_iter_key(at);
         char quote[NSI_QUOTE_SIZE];
@@ -272,7 +272,8 @@ static ns_status check_keys(const reader* r, const char* name, json_t* info) {
     return NS_OK;
 }
 
-static ns_status read_shape(reader* r, const char* name, const json_t* info, ns_tensor* tensor) {
+static ns_status tensors_read_shape(reader* r, const char* name, const json_t* info,
+                                    ns_tensor* tensor) {
     uint64_t shape[2] = {0};
     size_t dimensions;
     if (!read_sizes(json_object_get(info, "shape"), shape, 2, &dimensions)) {
@@ -329,9 +330,9 @@ static ns_status read_entry(reader* r, const char* name, json_t* info, uint64_t 
         return fail_tensor(r, name, NS_ERR_PARSE,
                            "it must be an object with dtype, shape and data_offsets");
     }
-    ns_status status = check_keys(r, name, info);
+    ns_status status = tensors_check_keys(r, name, info);
     if (status == NS_OK) status = read_dtype(r, name, info, e);
-    if (status == NS_OK) status = read_shape(r, name, info, &e->tensor);
+    if (status == NS_OK) status = tensors_read_shape(r, name, info, &e->tensor);
     if (status == NS_OK) status = read_offsets(r, info, size, e);
     return status;
 }
@@ -377,8 +378,8 @@ static ns_status check_cover(const reader* r, const entry* entries, uint32_t cou
                      size - at);
 }
 
-static ns_status read_entries(reader* r, json_t* root, uint64_t size, entry* entries,
-                              uint32_t* count) {
+static ns_status tensors_read_entries(reader* r, json_t* root, uint64_t size, entry* entries,
+                                      uint32_t* count) {
     for (void* at = json_object_iter(root); at; at = json_object_iter_next(root, at)) {
         const char* name = json_object_iter_key(at);
         json_t* info = json_object_iter_value(at);
@@ -396,7 +397,7 @@ static ns_status read_entries(reader* r, json_t* root, uint64_t size, entry* ent
 static ns_status read_header_object(reader* r, json_t* root, const unsigned char* data,
                                     uint64_t size, ns_tensors* out) {
     size_t most = json_object_size(root);
-    ns_status status = check_count(r, most - (json_object_get(root, METADATA) ? 1 : 0));
+    ns_status status = tensors_check_count(r, most - (json_object_get(root, METADATA) ? 1 : 0));
     if (status != NS_OK) return status;
     const ns_allocator* allocator = &r->arena->allocator;
     entry* entries = nsi_alloc(allocator, most * sizeof *entries);
@@ -405,7 +406,7 @@ static ns_status read_header_object(reader* r, json_t* root, const unsigned char
     if (!entries || !tensors) {
         status = nsi_fail_nomem(r->error);
     } else {
-        status = read_entries(r, root, size, entries, &count);
+        status = tensors_read_entries(r, root, size, entries, &count);
     }
     for (uint32_t k = 0; k < count && status == NS_OK; k++) {
         tensors[k] = entries[k].tensor;
@@ -512,7 +513,7 @@ static ns_status read_matrix(reader* r, const char* name, const json_t* list, ns
 }
 
 static ns_status read_text_object(reader* r, json_t* root, ns_tensors* out) {
-    ns_status status = check_count(r, json_object_size(root));
+    ns_status status = tensors_check_count(r, json_object_size(root));
     if (status != NS_OK) return status;
     ns_tensor* tensors = nsi_arena_alloc(r->arena, json_object_size(root) * sizeof *tensors);
     if (!tensors) return nsi_fail_nomem(r->error);
@@ -526,7 +527,7 @@ static ns_status read_text_object(reader* r, json_t* root, ns_tensors* out) {
     return status;
 }
 
-static ns_status read_text(reader* r, const char* text, size_t size, ns_tensors* out) {
+static ns_status tensors_read_text(reader* r, const char* text, size_t size, ns_tensors* out) {
     if (size > NS_TENSORS_MAX_TEXT) {
         return fail_file(r, NS_ERR_LIMIT,
                          "more than %d MiB of JSON; write the weights as safetensors",
@@ -553,7 +554,7 @@ ns_status ns_tensors_parse(const void* bytes, size_t size, const char* name,
     bool json = ns_tensors_is_json(name);
     r.most = json ? NS_TENSORS_MAX_IN_TEXT : NS_TENSORS_MAX_NUMBERS;
     ns_status status =
-        json ? read_text(&r, bytes, size, out) : read_safetensors(&r, bytes, size, out);
+        json ? tensors_read_text(&r, bytes, size, out) : read_safetensors(&r, bytes, size, out);
     out->memory = arena.chunks;
     if (status != NS_OK) ns_tensors_free(out);
     return status;
@@ -629,8 +630,8 @@ static ns_status check_tensor(const ns_tensor* tensor, ns_tensor_form form, uint
     return NS_OK;
 }
 
-static bool is_in(const nsi_index* index, const ns_tensor* tensors, uint32_t hash,
-                  const char* name) {
+static bool tensors_is_in(const nsi_index* index, const ns_tensor* tensors, uint32_t hash,
+                          const char* name) {
     if (!index->ids) return false;
     for (uint32_t at = nsi_index_first(index, hash), id; nsi_index_at(index, at, &id);
          at = nsi_index_next(index, at)) {
@@ -646,7 +647,7 @@ static ns_status check_unique(const ns_tensor* tensors, uint32_t count,
     for (uint32_t k = 0; k < count && status == NS_OK; k++) {
         const char* name = tensors[k].name;
         uint32_t hash = nsi_hash_bytes(name, strlen(name));
-        if (is_in(&index, tensors, hash, name)) {
+        if (tensors_is_in(&index, tensors, hash, name)) {
             status = fail_argument(name, NS_ERR_ARGUMENT, "is there twice", error);
         } else if (!nsi_index_insert(allocator, &index, hash, k)) {
             status = nsi_fail_nomem(error);
@@ -671,7 +672,7 @@ static ns_status check_tensors(const ns_tensor* tensors, uint32_t count, ns_tens
 }
 
 // In quotes. Names have no control characters.
-static void add_name(nsi_text_builder* text, const char* name) {
+static void tensors_add_name(nsi_text_builder* text, const char* name) {
     nsi_text_add_bytes(text, "\"", 1);
     for (; *name; name++) {
         if (*name == '"' || *name == '\\') nsi_text_add_bytes(text, "\\", 1);
@@ -688,7 +689,7 @@ static void add_header(nsi_text_builder* text, const ns_tensor* tensors, uint32_
         const ns_tensor* tensor = &tensors[k];
         uint64_t end = begin + (uint64_t)tensor->rows * tensor->columns * type->size;
         if (k > 0) nsi_text_add_bytes(text, ",", 1);
-        add_name(text, tensor->name);
+        tensors_add_name(text, tensor->name);
         nsi_text_add(text,
                      ":{\"dtype\":\"%s\",\"shape\":[%u,%u],\"data_offsets\":[%" PRIu64 ",%" PRIu64
                      "]}",
@@ -728,7 +729,7 @@ static ns_status add_safetensors(nsi_text_builder* text, const ns_tensor* tensor
     return NS_OK;
 }
 
-static void add_row(nsi_text_builder* text, const double* row, uint32_t columns) {
+static void tensors_add_row(nsi_text_builder* text, const double* row, uint32_t columns) {
     nsi_text_add_bytes(text, "[", 1);
     for (uint32_t k = 0; k < columns; k++) {
         if (k > 0) nsi_text_add_bytes(text, ", ", 2);
@@ -737,17 +738,17 @@ static void add_row(nsi_text_builder* text, const double* row, uint32_t columns)
     nsi_text_add_bytes(text, "]", 1);
 }
 
-static ns_status add_text(nsi_text_builder* text, const ns_tensor* tensors, uint32_t count,
-                          ns_error* error) {
+static ns_status tensors_add_text(nsi_text_builder* text, const ns_tensor* tensors, uint32_t count,
+                                  ns_error* error) {
     nsi_text_add(text, "{");
     for (uint32_t k = 0; k < count; k++) {
         const ns_tensor* tensor = &tensors[k];
         nsi_text_add(text, k > 0 ? ",\n  " : "\n  ");
-        add_name(text, tensor->name);
+        tensors_add_name(text, tensor->name);
         nsi_text_add(text, ": [");
         for (uint32_t row = 0; row < tensor->rows; row++) {
             nsi_text_add(text, row > 0 ? ",\n    " : "\n    ");
-            add_row(text, tensor->data + (size_t)row * tensor->columns, tensor->columns);
+            tensors_add_row(text, tensor->data + (size_t)row * tensor->columns, tensor->columns);
         }
         nsi_text_add(text, "\n  ]");
     }
@@ -765,7 +766,7 @@ ns_status ns_tensors_print(const ns_tensor* tensors, uint32_t count, ns_tensor_f
     ns_status status = check_tensors(tensors, count, form, &text.allocator, error);
     if (status != NS_OK) return status;
     status = form == NS_TENSORS_JSON
-                 ? add_text(&text, tensors, count, error)
+                 ? tensors_add_text(&text, tensors, count, error)
                  : add_safetensors(&text, tensors, count, form == NS_TENSORS_F32, error);
     if (status != NS_OK) {
         nsi_array_free(&text.allocator, &text.text);

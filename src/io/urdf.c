@@ -91,7 +91,7 @@ typedef struct urdf {
 // ---- links and joints of the file ------------------------------------------------------------
 
 // Add the element's name to the set; a second one of the same name is an error.
-static bool add_name(urdf* u, nsi_names* names, const nsi_xml_element* element) {
+static bool urdf_add_name(urdf* u, nsi_names* names, const nsi_xml_element* element) {
     const char* name;
     if (!nsi_reader_required(u->reader, element, "name", &name)) return false;
     if (nsi_names_find(names, name) != NSI_NONE) {
@@ -106,7 +106,7 @@ static bool collect_links(urdf* u) {
     const nsi_xml_element* e = nsi_xml_child(u->reader->xml->root, "link");
     for (; e; e = nsi_xml_next(e, "link")) {
         urdf_link link = {e, NSI_NONE, NSI_NONE, NSI_NONE};
-        if (!add_name(u, &u->link_names, e)) return false;
+        if (!urdf_add_name(u, &u->link_names, e)) return false;
         if (!nsi_array_push(&u->reader->allocator, &u->links, link)) {
             return nsi_reader_fail_nomem(u->reader);
         }
@@ -138,7 +138,7 @@ static bool collect_joints(urdf* u) {
     const nsi_xml_element* e = nsi_xml_child(u->reader->xml->root, "joint");
     for (; e; e = nsi_xml_next(e, "joint")) {
         urdf_joint joint = {.element = e, .next = NSI_NONE};
-        if (!add_name(u, &u->joint_names, e) || !find_end(u, e, "parent", &joint.parent) ||
+        if (!urdf_add_name(u, &u->joint_names, e) || !find_end(u, e, "parent", &joint.parent) ||
             !find_end(u, e, "child", &joint.child)) {
             return false;
         }
@@ -227,7 +227,7 @@ static bool collect_materials(urdf* u) {
     return true;
 }
 
-static bool read_color(urdf* u, const nsi_xml_element* visual, double rgba[4]) {
+static bool urdf_read_color(urdf* u, const nsi_xml_element* visual, double rgba[4]) {
     const nsi_xml_element* material = nsi_xml_child(visual, "material");
     if (!material) return true;
     const nsi_xml_element* color = nsi_xml_child(material, "color");
@@ -260,7 +260,7 @@ static bool read_origin(urdf* u, const nsi_xml_element* element, ns_pose* pose) 
     return true;
 }
 
-static bool read_inertial(urdf* u, const nsi_xml_element* link, ns_link_def* def) {
+static bool urdf_read_inertial(urdf* u, const nsi_xml_element* link, ns_link_def* def) {
     const nsi_xml_element *inertial, *mass, *inertia;
     if (!nsi_reader_only_child(u->reader, link, "inertial", &inertial)) return false;
     if (!inertial) return true;
@@ -293,13 +293,14 @@ static bool read_inertial(urdf* u, const nsi_xml_element* link, ns_link_def* def
 }
 
 // A length that must be given, e.g. the radius of a sphere.
-static bool read_length(urdf* u, const nsi_xml_element* shape, const char* attribute, double* out) {
+static bool urdf_read_length(urdf* u, const nsi_xml_element* shape, const char* attribute,
+                             double* out) {
     const char* text;
     return nsi_reader_required(u->reader, shape, attribute, &text) &&
            nsi_reader_number(u->reader, shape, attribute, out);
 }
 
-static bool read_shape(urdf* u, const nsi_xml_element* shape, ns_geom_def* geom) {
+static bool urdf_read_shape(urdf* u, const nsi_xml_element* shape, ns_geom_def* geom) {
     static const struct {
         const char* name;
         ns_geom_type type;
@@ -334,10 +335,10 @@ static bool read_shape(urdf* u, const nsi_xml_element* shape, ns_geom_def* geom)
         for (int i = 0; i < 3; i++) geom->size[i] = count == 1 ? scale[0] : scale[i];
         return true;
     }
-    case NS_GEOM_SPHERE: return read_length(u, shape, "radius", &geom->size[0]);
+    case NS_GEOM_SPHERE: return urdf_read_length(u, shape, "radius", &geom->size[0]);
     default: // a capsule's length is that of its cylinder
-        if (!read_length(u, shape, "radius", &geom->size[0]) ||
-            !read_length(u, shape, "length", &geom->size[1])) {
+        if (!urdf_read_length(u, shape, "radius", &geom->size[0]) ||
+            !urdf_read_length(u, shape, "length", &geom->size[1])) {
             return false;
         }
         geom->size[1] *= 0.5;
@@ -413,7 +414,7 @@ static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
     return convert_spring(u, contact, geom);
 }
 
-static bool read_geom(urdf* u, const nsi_xml_element* element, const ns_geom_def* of_link) {
+static bool urdf_read_geom(urdf* u, const nsi_xml_element* element, const ns_geom_def* of_link) {
     ns_geom_def geom = *of_link;
     geom.visual = strcmp(element->name, "visual") == 0;
     geom.collision = !geom.visual;
@@ -439,7 +440,8 @@ static bool read_geom(urdf* u, const nsi_xml_element* element, const ns_geom_def
     }
     const char* name = nsi_xml_value(element, "name");
     if (name && *name && !nsi_model_builder_has_geom(u->reader->builder, name)) geom.name = name;
-    return read_shape(u, shape, &geom) && (!geom.visual || read_color(u, element, geom.color)) &&
+    return urdf_read_shape(u, shape, &geom) &&
+           (!geom.visual || urdf_read_color(u, element, geom.color)) &&
            nsi_reader_load_mesh(u->reader, shape, &geom) &&
            nsi_reader_add_geom(u->reader, element, &geom);
 }
@@ -449,7 +451,7 @@ static bool read_geoms(urdf* u, const nsi_xml_element* link, const char* name) {
     if (!read_contact(u, link, name, &of_link)) return false;
     for (const nsi_xml_element* child = link->first_child; child; child = child->next) {
         bool is_geom = strcmp(child->name, "visual") == 0 || strcmp(child->name, "collision") == 0;
-        if (is_geom && !read_geom(u, child, &of_link)) return false;
+        if (is_geom && !urdf_read_geom(u, child, &of_link)) return false;
     }
     return true;
 }
@@ -648,7 +650,7 @@ static bool exclude_carriers(urdf* u, const urdf_joint* joint, const char* link)
 }
 
 // The link a joint carries, and the joint.
-static bool add_joint(urdf* u, const urdf_joint* joint) {
+static bool urdf_add_joint(urdf* u, const urdf_joint* joint) {
     static const ns_joint_type types[] = {
         [FIXED] = NS_JOINT_FIXED,         [REVOLUTE] = NS_JOINT_REVOLUTE,
         [CONTINUOUS] = NS_JOINT_REVOLUTE, [PRISMATIC] = NS_JOINT_PRISMATIC,
@@ -660,7 +662,7 @@ static bool add_joint(urdf* u, const urdf_joint* joint) {
     def.name = u->link_names.items.data[joint->child].name;
     def.joint = nsi_xml_value(element, "name");
     urdf_type type = FIXED;
-    if (!read_type(u, element, &type) || !read_inertial(u, link, &def) ||
+    if (!read_type(u, element, &type) || !urdf_read_inertial(u, link, &def) ||
         !read_origin(u, element, &def.origin) || !read_axis(u, element, def.axis) ||
         !read_dynamics(u, element, type, &def) || !read_limit(u, element, type, &def) ||
         !read_mimic(u, element, &def)) {
@@ -687,23 +689,23 @@ static bool add_joint(urdf* u, const urdf_joint* joint) {
            read_geoms(u, link, def.name);
 }
 
-static bool add_root(urdf* u) {
+static bool urdf_add_root(urdf* u) {
     const nsi_xml_element* link = u->links.data[u->root].element;
     if (u->root_is_world) return read_geoms(u, link, NULL);
     ns_link_def def = ns_default_link_def();
     def.name = u->link_names.items.data[u->root].name;
-    return read_inertial(u, link, &def) && nsi_reader_add_link(u->reader, link, &def) &&
+    return urdf_read_inertial(u, link, &def) && nsi_reader_add_link(u->reader, link, &def) &&
            read_geoms(u, link, def.name);
 }
 
 // Depth first without recursion: down to the first joint, else to the next one, else up.
 static bool add_tree(urdf* u) {
-    if (!add_root(u)) return false;
+    if (!urdf_add_root(u)) return false;
     uint32_t visited = 1;
     uint32_t at = u->links.data[u->root].first_joint;
     while (at != NSI_NONE) {
         const urdf_joint* joint = &u->joints.data[at];
-        if (!add_joint(u, joint)) return false;
+        if (!urdf_add_joint(u, joint)) return false;
         visited++;
         uint32_t next = u->links.data[joint->child].first_joint;
         while (next == NSI_NONE) {

@@ -28,7 +28,7 @@ static void fail_list(const char* file, place at, ns_status status, ns_error* er
     nsi_fail(error, status, "%.200s:%u:%u: %s", file, at.line, at.column, what);
 }
 
-static place node_place(const nsi_yaml_node* node) {
+static place yaml_node_place(const nsi_yaml_node* node) {
     return node ? (place){node->line, node->column} : (place){1, 1};
 }
 
@@ -41,7 +41,7 @@ ns_status nsi_yaml_fail(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_erro
     va_list arguments;
     va_start(arguments, format);
     if (!node) node = yaml->root;
-    fail_list(node_file(yaml, node), node_place(node), NS_ERR_PARSE, error, format, arguments);
+    fail_list(node_file(yaml, node), yaml_node_place(node), NS_ERR_PARSE, error, format, arguments);
     va_end(arguments);
     return NS_ERR_PARSE;
 }
@@ -51,7 +51,7 @@ ns_status nsi_yaml_fail_limit(const nsi_yaml* yaml, const nsi_yaml_node* node, n
     va_list arguments;
     va_start(arguments, format);
     if (!node) node = yaml->root;
-    fail_list(node_file(yaml, node), node_place(node), NS_ERR_LIMIT, error, format, arguments);
+    fail_list(node_file(yaml, node), yaml_node_place(node), NS_ERR_LIMIT, error, format, arguments);
     va_end(arguments);
     return NS_ERR_LIMIT;
 }
@@ -94,9 +94,10 @@ typedef struct reader {
     nsi_index keys;                          // of the entries, by map and key
 } reader;
 
-static ns_status fail_at(const reader* r, place at, ns_status status, const char* format, ...)
+static ns_status yaml_fail_at(const reader* r, place at, ns_status status, const char* format, ...)
     NSI_PRINTF(4, 5);
-static ns_status fail_at(const reader* r, place at, ns_status status, const char* format, ...) {
+static ns_status yaml_fail_at(const reader* r, place at, ns_status status, const char* format,
+                              ...) {
     va_list arguments;
     va_start(arguments, format);
     fail_list(r->source->file, at, status, r->error, format, arguments);
@@ -128,13 +129,13 @@ static ns_status fail_yaml(const reader* r, const yaml_parser_t* parser) {
     const char* problem = parser->problem ? parser->problem : "it cannot be read";
     if (parser->error == YAML_MEMORY_ERROR) return nsi_fail_nomem(r->error);
     if (parser->error == YAML_READER_ERROR) {
-        return fail_at(r, offset_place(r, parser->problem_offset), NS_ERR_PARSE,
-                       "this is no UTF-8 text: %s; save the file as UTF-8", problem);
+        return yaml_fail_at(r, offset_place(r, parser->problem_offset), NS_ERR_PARSE,
+                            "this is no UTF-8 text: %s; save the file as UTF-8", problem);
     }
     place at = mark_place(&parser->problem_mark);
-    if (!parser->context) return fail_at(r, at, NS_ERR_PARSE, "malformed YAML: %s", problem);
-    return fail_at(r, at, NS_ERR_PARSE, "malformed YAML: %s (%s, line %u)", problem,
-                   parser->context, mark_place(&parser->context_mark).line);
+    if (!parser->context) return yaml_fail_at(r, at, NS_ERR_PARSE, "malformed YAML: %s", problem);
+    return yaml_fail_at(r, at, NS_ERR_PARSE, "malformed YAML: %s (%s, line %u)", problem,
+                        parser->context, mark_place(&parser->context_mark).line);
 }
 
 // Many of these directives take libyaml quadratic time, and tags are not read anyway.
@@ -147,8 +148,8 @@ static ns_status check_directives(const reader* r) {
                       (before >= 3 && memcmp(at - 3, "\xE2\x80\xA8", 3) == 0) ||
                       (before >= 3 && memcmp(at - 3, "\xE2\x80\xA9", 3) == 0);
         if (!starts || end - at < 4 || memcmp(at, "%TAG", 4) != 0) continue;
-        return fail_at(r, offset_place(r, before), NS_ERR_PARSE,
-                       "the directive %%TAG is not read; remove the line");
+        return yaml_fail_at(r, offset_place(r, before), NS_ERR_PARSE,
+                            "the directive %%TAG is not read; remove the line");
     }
     return NS_OK;
 }
@@ -161,10 +162,11 @@ static ns_status check_marks(const reader* r, const yaml_event_t* event) {
     switch (event->type) {
     case YAML_ALIAS_EVENT:
         anchor = event->data.alias.anchor;
-        return fail_at(r, at, NS_ERR_PARSE,
-                       "the alias %s is not allowed here; write the value out, or put a name that"
-                       " starts with * in quotes",
-                       nsi_quote((const char*)anchor, strlen((const char*)anchor), quote));
+        return yaml_fail_at(
+            r, at, NS_ERR_PARSE,
+            "the alias %s is not allowed here; write the value out, or put a name that"
+            " starts with * in quotes",
+            nsi_quote((const char*)anchor, strlen((const char*)anchor), quote));
     case YAML_SCALAR_EVENT:
         anchor = event->data.scalar.anchor;
         tag = event->data.scalar.tag;
@@ -181,24 +183,24 @@ static ns_status check_marks(const reader* r, const yaml_event_t* event) {
     }
     const char* what = (const char*)(anchor ? anchor : tag);
     if (!what) return NS_OK;
-    return fail_at(r, at, NS_ERR_PARSE,
-                   "the %s %s is not allowed here; remove it, or put a text"
-                   " that starts with %c in quotes",
-                   anchor ? "anchor" : "tag", nsi_quote(what, strlen(what), quote),
-                   anchor ? '&' : '!');
+    return yaml_fail_at(r, at, NS_ERR_PARSE,
+                        "the %s %s is not allowed here; remove it, or put a text"
+                        " that starts with %c in quotes",
+                        anchor ? "anchor" : "tag", nsi_quote(what, strlen(what), quote),
+                        anchor ? '&' : '!');
 }
 
 // The text of an event, a scalar. `what` comes before it in a message.
-static ns_status copy_text(const reader* r, const yaml_event_t* event, const char* what,
-                           const char** out) {
+static ns_status yaml_copy_text(const reader* r, const yaml_event_t* event, const char* what,
+                                const char** out) {
     const char* text = (const char*)event->data.scalar.value;
     size_t size = event->data.scalar.length;
     const char* fault = size > 0 ? nsi_line_fault(text, size) : NULL;
     char quote[NSI_QUOTE_SIZE];
     if (fault) {
-        return fail_at(r, mark_place(&event->start_mark), NS_ERR_PARSE,
-                       "%s%s %s; write one line of text", what, nsi_quote(text, size, quote),
-                       fault);
+        return yaml_fail_at(r, mark_place(&event->start_mark), NS_ERR_PARSE,
+                            "%s%s %s; write one line of text", what, nsi_quote(text, size, quote),
+                            fault);
     }
     *out = nsi_arena_string(&r->out->arena, text, size);
     return *out ? NS_OK : nsi_fail_nomem(r->error);
@@ -207,8 +209,8 @@ static ns_status copy_text(const reader* r, const yaml_event_t* event, const cha
 // Append a node to the list or map that is open, or make it the root.
 static ns_status add_node(reader* r, place at, nsi_yaml_node** out) {
     if (r->out->nnode++ == NSI_YAML_MAX_NODES) {
-        return fail_at(r, at, NS_ERR_LIMIT, "more than %d values; split the file",
-                       NSI_YAML_MAX_NODES);
+        return yaml_fail_at(r, at, NS_ERR_LIMIT, "more than %d values; split the file",
+                            NSI_YAML_MAX_NODES);
     }
     nsi_yaml_node* node = nsi_arena_alloc(&r->out->arena, sizeof *node);
     if (!node) return nsi_fail_nomem(r->error);
@@ -240,9 +242,9 @@ static ns_status check_twice(reader* r, uint32_t map, const nsi_yaml_node* entry
         const nsi_yaml_node* other = r->entries.data[id];
         if (other->parent != entry->parent || strcmp(other->key, entry->key) != 0) continue;
         char quote[NSI_QUOTE_SIZE];
-        return fail_at(r, (place){entry->key_line, entry->key_column}, NS_ERR_PARSE,
-                       "the key %s is there twice, first on line %u; remove one",
-                       nsi_quote(entry->key, strlen(entry->key), quote), other->key_line);
+        return yaml_fail_at(r, (place){entry->key_line, entry->key_column}, NS_ERR_PARSE,
+                            "the key %s is there twice, first on line %u; remove one",
+                            nsi_quote(entry->key, strlen(entry->key), quote), other->key_line);
     }
     if (!nsi_array_push(allocator, &r->entries, entry) ||
         !nsi_index_insert(allocator, &r->keys, hash, r->entries.count - 1)) {
@@ -254,14 +256,14 @@ static ns_status check_twice(reader* r, uint32_t map, const nsi_yaml_node* entry
 static ns_status take_key(reader* r, level* map, const yaml_event_t* event) {
     place at = mark_place(&event->start_mark);
     if (event->type != YAML_SCALAR_EVENT) {
-        return fail_at(r, at, NS_ERR_PARSE, "a key is a list or a mapping; write a word");
+        return yaml_fail_at(r, at, NS_ERR_PARSE, "a key is a list or a mapping; write a word");
     }
     if (event->data.scalar.length == 0) {
-        return fail_at(r, at, NS_ERR_PARSE, "a key is empty; write a word");
+        return yaml_fail_at(r, at, NS_ERR_PARSE, "a key is empty; write a word");
     }
     nsi_yaml_node* node = NULL;
     ns_status status = add_node(r, at, &node);
-    if (status == NS_OK) status = copy_text(r, event, "the key ", &node->key);
+    if (status == NS_OK) status = yaml_copy_text(r, event, "the key ", &node->key);
     if (status != NS_OK) return status;
     node->key_line = at.line;
     node->key_column = at.column;
@@ -274,11 +276,11 @@ static ns_status take_value(reader* r, nsi_yaml_node* node, const yaml_event_t* 
         char name[NAME_SIZE];
         node->type = NSI_YAML_SCALAR;
         node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-        return copy_text(r, event, name_text(node, name), &node->text);
+        return yaml_copy_text(r, event, name_text(node, name), &node->text);
     }
     if (r->depth == NSI_YAML_MAX_DEPTH) {
-        return fail_at(r, mark_place(&event->start_mark), NS_ERR_LIMIT,
-                       "lists and mappings nest more than %d deep", NSI_YAML_MAX_DEPTH);
+        return yaml_fail_at(r, mark_place(&event->start_mark), NS_ERR_LIMIT,
+                            "lists and mappings nest more than %d deep", NSI_YAML_MAX_DEPTH);
     }
     node->type = event->type == YAML_SEQUENCE_START_EVENT ? NSI_YAML_LIST : NSI_YAML_MAP;
     r->levels[r->depth++] = (level){.node = node, .number = r->out->nnode};
@@ -310,8 +312,8 @@ static ns_status take_event(reader* r, const yaml_event_t* event) {
     case YAML_STREAM_END_EVENT: r->done = true; return NS_OK;
     case YAML_DOCUMENT_START_EVENT:
         if (r->ndocument++ == 0) return NS_OK;
-        return fail_at(r, mark_place(&event->start_mark), NS_ERR_PARSE,
-                       "this starts a second document; a file has one");
+        return yaml_fail_at(r, mark_place(&event->start_mark), NS_ERR_PARSE,
+                            "this starts a second document; a file has one");
     case YAML_ALIAS_EVENT:
     case YAML_SCALAR_EVENT:
     case YAML_SEQUENCE_START_EVENT:
@@ -342,7 +344,7 @@ static ns_status read_events(reader* r) {
 }
 
 // An empty file is an empty text.
-static ns_status add_root(reader* r) {
+static ns_status yaml_add_root(reader* r) {
     nsi_yaml_node* root = NULL;
     if (r->root) return NS_OK;
     ns_status status = add_node(r, (place){1, 1}, &root);
@@ -362,7 +364,7 @@ ns_status nsi_yaml_parse_into(nsi_yaml* out, const nsi_yaml_source* source, cons
     reader r = {.out = out, .source = source, .text = text, .size = size, .error = error};
     ns_status status = check_directives(&r);
     if (status == NS_OK) status = read_events(&r);
-    if (status == NS_OK) status = add_root(&r);
+    if (status == NS_OK) status = yaml_add_root(&r);
     nsi_array_free(&out->arena.allocator, &r.entries);
     nsi_index_free(&out->arena.allocator, &r.keys);
     *root = r.root;
@@ -386,7 +388,7 @@ const nsi_yaml_node* nsi_yaml_find(const nsi_yaml_node* map, const char* key) {
 enum { MAX_WORD = 64 }; // bytes, with the NUL
 
 // Copy the next of some words that are separated by spaces; false when there is none.
-static bool next_word(const char** at, char out[MAX_WORD]) {
+static bool yaml_next_word(const char** at, char out[MAX_WORD]) {
     size_t size = strcspn(*at, " ");
     NS_ASSERT(size < MAX_WORD);
     if (size == 0) return false;
@@ -399,7 +401,7 @@ static bool next_word(const char** at, char out[MAX_WORD]) {
 // The number of a word, or -1.
 static int find_word(const char* words, const char* wanted) {
     char word[MAX_WORD];
-    for (int k = 0; next_word(&words, word); k++) {
+    for (int k = 0; yaml_next_word(&words, word); k++) {
         if (strcmp(word, wanted) == 0) return k;
     }
     return -1;
@@ -422,7 +424,7 @@ static ns_status fail_key(const nsi_yaml* yaml, const nsi_yaml_node* entry, cons
                           const char* keys, ns_error* error) {
     char word[MAX_WORD] = "", hint[MAX_WORD + 32] = "the", quote[NSI_QUOTE_SIZE];
     ns_nearest nearest = {.wanted = entry->key};
-    for (const char* at = keys; next_word(&at, word);) ns_nearest_offer(&nearest, word);
+    for (const char* at = keys; yaml_next_word(&at, word);) ns_nearest_offer(&nearest, word);
     const char* likely = ns_nearest_likely(&nearest);
     if (likely) snprintf(hint, sizeof hint, "did you mean \"%s\"? The", likely);
     nsi_yaml_node at_key = {
