@@ -175,6 +175,7 @@ static double** make_arrays(uint32_t count, const ns_graph* graph,
 
 // One backend and lane count.
 static bool measure_program(const char* name, const bench_options* options, program_context* c) {
+    // Compile; this time is reported separately.
     const ns_graph* graph = c->graph;
     bench_time build = bench_measure(options, body_build, c);
     if (c->status != NS_OK) {
@@ -184,6 +185,7 @@ static bool measure_program(const char* name, const bench_options* options, prog
     ns_program_info info = ns_program_get_info(c->program);
     if (info.backend != c->options.backend) return true; // not on this machine: no row
 
+    // Inputs are random but the same in every run.
     ns_rng rng = ns_rng_seed(7);
     uint32_t narray = ns_graph_array_count(graph), nsink = ns_graph_sink_count(graph);
     size_t nin = (size_t)info.input_count * info.lanes;
@@ -193,8 +195,10 @@ static bool measure_program(const char* name, const bench_options* options, prog
     double** arrays = make_arrays(narray, graph, ns_graph_array_size, &rng);
     double** sinks = make_arrays(nsink, graph, ns_graph_sink_size, NULL);
     bool ok = in && out && work && arrays && sinks;
+
     if (ok) {
         for (size_t i = 0; i < nin; i++) in[i] = ns_rng_uniform(&rng, 0.5, 1.5);
+
         c->run = (ns_run){in, out, (const double* const*)arrays, sinks, work};
         bench_time time = bench_measure(options, body_run, c);
         bench_print(options, &(bench_row){.name = name,
@@ -210,6 +214,7 @@ static bool measure_program(const char* name, const bench_options* options, prog
     } else {
         fprintf(stderr, "neuralsim bench: out of memory\n");
     }
+
     free(in);
     free(out);
     free(work);

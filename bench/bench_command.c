@@ -50,12 +50,15 @@ int cmd_bench(int argc, char** argv) {
                             {"--peers", CLI_FLAG, &options.peers, NULL},
                             {"--backend", CLI_CHOICE, &backend, &ns_backends},
                             {0}};
+
+    // Options; a name on the command line selects all cases that start with it.
     cli_list wanted = {.count = 0};
     int code = cli_parse("bench", help, rows, argc, argv, &wanted);
     if (code != CLI_GO_ON) return code;
     if (backend != NS_BACKEND_AUTO) options.backend = ns_backend_name((ns_backend)backend);
     if (list) return list_cases();
 
+    // Refuse unknown names before anything is measured.
     for (uint32_t i = 0; i < wanted.count; i++) {
         const char* name = wanted.items[i];
         bool found = false;
@@ -66,11 +69,14 @@ int cmd_bench(int argc, char** argv) {
             return cli_usage("bench", "no case is called '%.100s' (--list names them)", name);
         }
     }
+
+    // Other simulators are optional: without them only our own rows appear.
     const char* why = NULL;
     if (options.peers && !bench_peers_open(&why)) {
         cli_note("bench --peers: only our own rows: %s", why);
         options.peers = false;
     }
+
     bench_print_header(&options);
     bool ok = true;
     for (int k = 0; k < bench_case_count && ok; k++) {

@@ -41,15 +41,20 @@ static item peek(generator* g) {
 }
 
 static item next(generator* g) {
+    // Operands: two different expressions with their values at input 1.
     item a = g->count > LIVE - 6 ? take(g) : peek(g), b = peek(g);
     while (b.expr.id == a.expr.id) b = peek(g); // x - x would fold
     double x = a.at_one, y = b.at_one;
     ns_expr c;
     uint32_t kind = ns_rng_below(&g->rng, 1000);
-    if (fabs(x) > 3.0 || fabs(x) < 0.05) { // back into range
+
+    // Values are kept in a range where no function overflows or underflows.
+    if (fabs(x) > 3.0 || fabs(x) < 0.05) {
         return fabs(x) > 3.0 ? (item){ns_mul(a.expr, ns_const(0.37)), 0.37 * x}
                              : (item){ns_add(a.expr, ns_const(0.83)), 0.83 + x};
     }
+
+    // Frequencies of operations follow those of rigid body dynamics: mostly products and sums.
     if (kind < 430) return (item){ns_mul(a.expr, b.expr), x * y};
     if (kind < 690) return (item){ns_add(a.expr, b.expr), x + y};
     if (kind < 890) return (item){ns_sub(a.expr, b.expr), x - y};
@@ -61,6 +66,8 @@ static item next(generator* g) {
         c = ns_lt(a.expr, b.expr);
         return (item){ns_select(c, ns_mul(a.expr, b.expr), a.expr), x < y ? x * y : x};
     }
+
+    // Denominators, and arguments of roots and logarithms, are positive.
     if (kind < 970) {
         return (item){ns_div(a.expr, ns_add(ns_const(1.5), ns_mul(b.expr, b.expr))),
                       x / (1.5 + y * y)};

@@ -77,20 +77,27 @@ static ns_status walk_train(walk* w) {
 static walk* walk_start(const bench_case* self) {
     walk* w = calloc(1, sizeof *w);
     if (!w) return NULL;
+
+    // Robot, control period in ms and commanded velocity.
     bool laikago = strstr(self->name, "laikago") != NULL;
     w->robot = laikago ? quad_laikago() : quad_a1();
     w->period = laikago ? 10 : 5;
     w->command = (quad_command){{0.4, 0.1}, 0.3};
+
+    // Create the environment and measure how long that takes.
     ns_status status = walk_load(w);
     double before = nsi_clock_thread_cpu();
     if (status == NS_OK) {
         status = quad_walk_env_create(w->model, &w->robot, NULL, NULL, &w->place, &w->error);
     }
     w->created = nsi_clock_thread_cpu() - before;
+
     ns_workspace_size size = {.batch = 1, .steps = 1, .threads = 1};
     if (status == NS_OK) {
         status = ns_workspace_create(w->place->system, &size, &w->work, &w->error);
     }
+
+    // The name of the case selects a variant of the controller.
     quad_controller_options options = quad_default_walk_options().controller;
     if (strstr(self->name, "stand")) { // on all feet nearly all of the time
         w->command = (quad_command){{0.0, 0.0}, 0.0};
@@ -102,6 +109,7 @@ static walk* walk_start(const bench_case* self) {
         options.policy = quad_policy_decide;
         options.policy_context = w->policy;
     }
+
     if (status == NS_OK) {
         status = quad_controller_create(&w->robot, &options, NULL, &w->controller, &w->error);
     }
@@ -110,18 +118,24 @@ static walk* walk_start(const bench_case* self) {
         walk_finish(w);
         return NULL;
     }
+
     quad_start(&w->place->map, &w->robot, w->x);
     return w;
 }
 
 // A millisecond.
 static void body_walk(void* context) {
+    // Sensed state; feet within 1 mm of the ground count as contacts.
     walk* w = context;
     quad_state s = quad_read(&w->place->map, w->x);
     s.contact_known = true;
     for (int k = 0; k < QUAD_LEGS; k++) s.contact[k] = w->depths[k] > -1e-3;
+
     double torques[QUAD_JOINTS], controls[NC] = {0}, states[2 * NX];
     ns_status status = NS_OK;
+
+    // The controller runs at its own period; states after the warm-up are kept for later
+    // measurements.
     if (w->time % w->period == 0) {
         quad_controller_report report;
         status = quad_controller_update(w->controller, 1e-3 * w->time, &s, &w->command, &report,
@@ -132,14 +146,18 @@ static void body_walk(void* context) {
             w->states[w->count++] = s;
         }
     }
+
+    // Joint torques are updated in every step.
     quad_controller_torques(w->controller, s.q, s.qd, torques);
     quad_write(&w->place->map, torques, controls);
+
     ns_rollout_args args = {.batch = 1,
                             .steps = 1,
                             .x0 = w->x,
                             .controls = controls,
                             .states = states,
                             .observations = w->depths};
+
     if (status == NS_OK) status = ns_rollout(w->place->system, w->work, &args, &w->error);
     if (status != NS_OK) w->failed = true;
     memcpy(w->x, states + NX, sizeof w->x);

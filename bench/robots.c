@@ -55,20 +55,27 @@ static void put_quadruped(nsi_text_builder* t, bool ground) {
     const double thigh_angle = 0.5285; // feet 0.4 m below the trunk
     put_body(t, "trunk", "0 0 0.4", "<freejoint/>", 8.0, "0.01 0.002 -0.005",
              (double[]){0.07, 0.16, 0.2, 0.001, 0.002, -0.0005});
+
     for (int k = 0; k < 4; k++) {
         double x = k < 2 ? 0.2 : -0.2, side = k % 2 ? 1.0 : -1.0;
         char name[16], joint[128], position[64], com[64];
+
+        // Hip: abduction.
         snprintf(name, sizeof name, "%s_hip", legs[k]);
         snprintf(position, sizeof position, "%g %g 0", x, 0.06 * side);
         snprintf(com, sizeof com, "0 %g 0", 0.01 * side);
         snprintf(joint, sizeof joint, form, "1 0 0", 0.0);
         put_body(t, name, position, joint, 0.7, com, (double[]){0.0008, 0.0006, 0.0005, 0, 0, 0});
+
+        // Thigh: flexion.
         snprintf(name, sizeof name, "%s_thigh", legs[k]);
         snprintf(position, sizeof position, "0 %g 0", 0.08 * side);
         snprintf(com, sizeof com, "0 %g -0.04", 0.005 * side);
         snprintf(joint, sizeof joint, form, "0 1 0", ground ? thigh_angle : 0.0);
         put_body(t, name, position, joint, 1.0, com,
                  (double[]){0.0055, 0.0052, 0.001, 0, 0, 0.0001 * side});
+
+        // Calf, with the foot at its end.
         snprintf(name, sizeof name, "%s_calf", legs[k]);
         snprintf(joint, sizeof joint, form, "0 1 0", ground ? -2.0 * thigh_angle : 0.0);
         put_body(t, name, "0 0 -0.22", joint, 0.2, "0.005 0 -0.11",
@@ -76,6 +83,7 @@ static void put_quadruped(nsi_text_builder* t, bool ground) {
         if (ground) nsi_text_add(t, "<geom type=\"sphere\" size=\"0.02\" pos=\"0 0 -0.22\"/>");
         nsi_text_add(t, "</body></body></body>\n");
     }
+
     nsi_text_add(t, "</body>");
 }
 
@@ -110,6 +118,8 @@ static ns_status robot_text(const char* name, ns_text* out, ns_error* error) {
         nsi_text_add_bytes(&t, swimmer_text, sizeof swimmer_text - 1);
         return nsi_text_finish(&t, out, error);
     }
+
+    // The name of a case holds the robot and its variant.
     bool far = strstr(name, "_far") != NULL, ground = far || strstr(name, "_ground"),
          legs = strncmp(name, "quadruped", 9) == 0;
     nsi_text_add(&t,
@@ -120,6 +130,8 @@ static ns_status robot_text(const char* name, ns_text* out, ns_error* error) {
         nsi_text_add(&t, "<geom name=\"ground\" type=\"plane\" size=\"20 20 1\" friction=\"%s\"/>",
                      legs ? "0.8" : "1");
     }
+
+    // Masses, lengths and inertias are fixed, so that results of different versions compare.
     if (strncmp(name, "double_pendulum", 15) == 0) {
         put_chain(&t, 2, 1.0, 1.0, -0.4, (double[]){0.087, 0.085, 0.004, 0, 0, 0}, false);
     } else if (strncmp(name, "pendulum5", 9) == 0) {
@@ -131,6 +143,7 @@ static ns_status robot_text(const char* name, ns_text* out, ns_error* error) {
     } else {
         put_quadruped(&t, ground);
     }
+
     nsi_text_add(&t, "</worldbody></mujoco>\n");
     return nsi_text_finish(&t, out, error);
 }
@@ -201,20 +214,26 @@ static bool rollout_prepare(rollout_context* c, const ns_system* system, const n
     ns_system_sizes z = ns_system_get_sizes(system);
     ns_model_sizes m = ns_model_get_sizes(model);
     ns_rng rng = ns_rng_seed(11);
+
+    // Buffers for states and gradients.
     double* x0 = calloc((size_t)batch * z.nx, sizeof *x0);
     double* seeds = calloc((size_t)batch * (steps + 1) * z.nx, sizeof *seeds);
     double* dx0 = calloc((size_t)batch * z.nx, sizeof *dx0);
     double* dparams = calloc((size_t)z.np + 1, sizeof *dparams);
     double* dweights = calloc((size_t)z.nw + 1, sizeof *dweights);
+
     c->system = system;
     c->args = (ns_rollout_args){.batch = batch, .steps = steps, .x0 = x0};
     c->adjoint = (ns_rollout_adjoint){
         .state_seeds = seeds, .dx0 = dx0, .dparams = dparams, .dweights = dweights};
+
     ns_workspace_size size = {.batch = batch, .steps = steps, .threads = 1};
     if (!x0 || !seeds || !dx0 || !dparams || !dweights ||
         ns_workspace_create(system, &size, &c->work, &c->error) != NS_OK) {
         return false; // rollout_finish() frees what there is
     }
+
+    // Initial states: random velocities, and random positions for robots with a fixed base.
     for (uint32_t b = 0; b < batch; b++) {
         double* x = x0 + (size_t)b * z.nx;
         ns_model_default_q(model, x);
@@ -227,9 +246,12 @@ static bool rollout_prepare(rollout_context* c, const ns_system* system, const n
             x[m.nq + i] = ns_rng_uniform(&rng, -0.5, 0.5);
             if (m.nq == m.nv) x[i] += ns_rng_uniform(&rng, -0.5, 0.5);
         }
+
+        // The gradient is that of the sum over the last state.
         for (uint32_t i = 0; i < z.nx; i++)
             seeds[((size_t)b * (steps + 1) + steps) * z.nx + i] = 1.0;
     }
+
     return task->settling == 0 || settle(system, batch, task->settling, x0, &c->error) == NS_OK;
 }
 
@@ -257,6 +279,7 @@ static uint32_t steps_executed(const ns_graph* graph) {
 static bool mean_quantity(const char* quantity, const ns_model* model,
                           const ns_system_options* system_options, const bench_task* task,
                           double* mean, ns_error* error) {
+    // Create a system that observes the quantity.
     ns_system_options with = *system_options;
     with.observe = &quantity;
     with.nobserve = 1;
@@ -265,6 +288,8 @@ static bool mean_quantity(const char* quantity, const ns_model* model,
     ns_status status = ns_system_create(model, &with, &system, error);
     if (status == NS_ERR_ARGUMENT) return true; // there is no such quantity
     if (status != NS_OK) return false;
+
+    // One rollout with the steps of the task.
     uint32_t ny = ns_system_get_sizes(system).ny;
     double* values = malloc((size_t)task->steps * ny * sizeof *values);
     rollout_context c = {0};
@@ -277,6 +302,7 @@ static bool mean_quantity(const char* quantity, const ns_model* model,
         for (uint32_t n = 0; ok && n < task->steps; n++) sum += values[(size_t)n * ny];
         if (ok) *mean = sum / task->steps;
     }
+
     if (!ok) *error = c.error;
     rollout_finish(&c);
     free(values);
@@ -301,13 +327,18 @@ static bool count_contact(const ns_model* model, const ns_system_options* system
 static bool measure_rollouts(const char* name, const bench_options* options, const ns_model* model,
                              const ns_system_options* system_options, const bench_task* task) {
     static const ns_backend backends[] = {NS_BACKEND_NATIVE, NS_BACKEND_INTERP};
+
+    // Count contacts in a separate run, so that counting costs no time in the measured one.
     bench_contact contact;
     ns_error counting = {0};
     bool ok = count_contact(model, system_options, task, &contact, &counting);
     if (!ok) fprintf(stderr, "neuralsim bench: %s: %s\n", name, counting.message);
+
     for (int k = 0; k < 2 && ok; k++) {
         const char* backend = ns_backend_name(backends[k]);
         if (options->backend && strcmp(options->backend, backend) != 0) continue;
+
+        // Create the system; its time is a column of its own.
         ns_system_options with = *system_options;
         with.backend = backends[k];
         ns_system* system = NULL;
@@ -318,6 +349,8 @@ static bool measure_rollouts(const char* name, const bench_options* options, con
             return false;
         }
         double created = nsi_clock_thread_cpu() - start;
+
+        // One lane runs a single robot; four lanes run a batch of 16.
         uint32_t executed = steps_executed(ns_system_graph(system));
         for (uint32_t lanes = 1; lanes <= 4 && ok; lanes *= 4) {
             rollout_context c = {0};
@@ -339,9 +372,11 @@ static bool measure_rollouts(const char* name, const bench_options* options, con
                                                   .samples = time.samples,
                                                   .contact = &contact});
             }
+
             if (!ok) fprintf(stderr, "neuralsim bench: %s: %s\n", name, c.error.message);
             rollout_finish(&c);
         }
+
         ns_system_free(system);
     }
     return ok;
@@ -370,6 +405,8 @@ static bool measure_peers(const bench_case* self, const bench_options* options,
                           const bench_task* task) {
     // MuJoCo's reader refuses the chain of 100 links: nested too deep.
     if (!options->peers || strncmp(self->name, "chain100", 8) == 0) return true;
+
+    // Our own rollout provides the initial state.
     ns_text text = {0};
     ns_model* model = load_robot(self->name);
     ns_system* system = NULL;
@@ -381,6 +418,8 @@ static bool measure_peers(const bench_case* self, const bench_options* options,
         error = c.error;
         ok = false;
     }
+
+    // Hand model and state to the other simulators.
     if (ok) {
         ns_model_sizes n = ns_model_get_sizes(model);
         ok = bench_peers_step(options, &(bench_peer_task){.name = self->name,
@@ -393,6 +432,7 @@ static bool measure_peers(const bench_case* self, const bench_options* options,
     } else {
         fprintf(stderr, "neuralsim bench: %s: %s\n", self->name, error.message);
     }
+
     rollout_finish(&c);
     ns_system_free(system);
     ns_text_free(&text);
@@ -524,6 +564,8 @@ static bool measure_jacobian(const bench_case* self, const bench_options* option
     ns_error error = {0};
     rollout_context r = {0};
     jacobian_context c = {0};
+
+    // Create the system and its sensitivities; only the former counts as compile time.
     double start = nsi_clock_thread_cpu();
     bool ok = ns_system_create(model, system_options, &system, &error) == NS_OK;
     double created = nsi_clock_thread_cpu() - start;
@@ -532,6 +574,8 @@ static bool measure_jacobian(const bench_case* self, const bench_options* option
         error = r.error;
         ok = false;
     }
+
+    // Measure whole rollouts with their Jacobians.
     if (ok) {
         c.args = (nsi_sensitivity_args){.steps = task->steps, .x0 = r.args.x0};
         bench_time time = bench_measure(options, body_jacobian, &c);
@@ -547,6 +591,7 @@ static bool measure_jacobian(const bench_case* self, const bench_options* option
                                           .steps = steps_executed(ns_system_graph(system)),
                                           .samples = time.samples});
     }
+
     if (!ok) fprintf(stderr, "neuralsim bench: %s: %s\n", self->name, error.message);
     rollout_finish(&r);
     nsi_sensitivity_free(c.sensitivity);

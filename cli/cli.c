@@ -279,6 +279,8 @@ char* cli_read_file(const char* path, size_t* size) {
         cli_fail("cannot open %s: %s", path, strerror(errno));
         return NULL;
     }
+
+    // Read in growing pieces: a pipe does not know its size.
     size_t capacity = 1 << 16, used = 0;
     char* data = malloc(capacity + 1);
     while (data) {
@@ -289,10 +291,13 @@ char* cli_read_file(const char* path, size_t* size) {
         data = larger;
         capacity *= 2;
     }
+
+    // A file of exactly the limit is fine, a byte more is not.
     bool failed = ferror(file) != 0;
     bool more = data && used == capacity && fgetc(file) != EOF;
     int reason = errno;
     if (!standard) fclose(file);
+
     if (!data) {
         cli_fail("out of memory reading %s", path);
     } else if (failed) {
@@ -304,6 +309,7 @@ char* cli_read_file(const char* path, size_t* size) {
         *size = used;
         return data;
     }
+
     free(data);
     return NULL;
 }

@@ -136,6 +136,8 @@ static bool add_params(eval_command* c, const char* pattern) {
 static int add_wrt(eval_command* c, const char* name) {
     ns_model_sizes n = c->io.n;
     bool ok = true;
+
+    // Words for entire vectors.
     if (strcmp(name, "q") == 0 && c->tangent) {
         for (uint32_t v = 0; v < n.nv && ok; v++) ok = add_tangent(c, v);
     } else if (strcmp(name, "q") == 0) {
@@ -149,6 +151,8 @@ static int add_wrt(eval_command* c, const char* name) {
     } else if (strcmp(name, "tau") == 0) {
         ok = add_controls(c, n.nu, n.nv);
     } else {
+        // Single components: of coordinates along the tangent if asked, then inputs, then
+        // parameters.
         ns_io_target p = ns_io_names_find(c->io.names, name);
         bool coordinate =
             (name[0] == 'q' && name[1] != 'd') || (p.kind == NS_IO_STATE && p.index < n.nq);
@@ -164,6 +168,7 @@ static int add_wrt(eval_command* c, const char* name) {
                 name);
         }
     }
+
     return ok ? EXIT_OK : EXIT_FAILED;
 }
 
@@ -403,6 +408,8 @@ int cmd_eval(int argc, char** argv) {
                             CLI_NETWORK_ROWS(c.networks),
                             CLI_LOAD_ROWS(c.load),
                             {0}};
+
+    // Validate the options before the model is loaded.
     cli_list arguments = {.count = 0};
     int code = cli_parse("eval", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
@@ -412,8 +419,10 @@ int cmd_eval(int argc, char** argv) {
         return cli_usage("eval", "no --quantity given ('neuralsim quantities MODEL' lists them)");
     }
     if (c.tangent && c.wrt.count == 0) return cli_usage("eval", "--tangent is for --wrt q");
+
     code = run_eval(&c);
 
+    // Everything is released here, whatever happened before.
     free(c.directions);
     free(c.params);
     states_free(&c.states);

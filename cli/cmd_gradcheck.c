@@ -90,6 +90,7 @@ static void print_check(const gradcheck_command* g, const ns_gradcheck_result* r
 
 static int print_check_json(const gradcheck_command* g, const ns_model* model,
                             const ns_gradcheck_result* r) {
+    // Settings and summary.
     ns_json* j = ns_json_create(NULL);
     ns_json_text(j, "model", ns_model_name(model));
     ns_json_count(j, "steps", g->steps);
@@ -100,6 +101,8 @@ static int print_check_json(const gradcheck_command* g, const ns_model* model,
     ns_json_count(j, "fail", r->fail);
     ns_json_number(j, "largest_error", r->largest_error);
     ns_json_count(j, "contact_steps", r->contact_steps);
+
+    // One entry for each input, with all three derivatives.
     ns_json_open(j, "inputs", '[');
     for (uint32_t k = 0; k < r->ninput; k++) {
         const ns_gradcheck_input* in = &r->inputs[k];
@@ -114,6 +117,7 @@ static int print_check_json(const gradcheck_command* g, const ns_model* model,
         ns_json_close(j);
     }
     ns_json_close(j);
+
     return cli_print_json(j);
 }
 
@@ -182,6 +186,7 @@ static int run_gradcheck(const gradcheck_command* g) {
 }
 
 int cmd_gradcheck(int argc, char** argv) {
+    // NAN and -1 leave the choice to the model.
     gradcheck_command g = {.steps = 20,
                            .seed = 1,
                            .dt = NAN,
@@ -200,6 +205,8 @@ int cmd_gradcheck(int argc, char** argv) {
                             {"--json", CLI_FLAG, &g.json, NULL},
                             CLI_LOAD_ROWS(g.load),
                             {0}};
+
+    // Validate the options before the model is loaded.
     cli_list arguments = {.count = 0};
     int code = cli_parse("gradcheck", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;

@@ -92,7 +92,9 @@ static void print_port(const char* kind, const char* name, uint32_t size) {
 static int graph_read_inputs(const graph_command* c, double* in) {
     const char* p = c->eval;
     uint32_t count = ns_graph_input_count(c->graph);
+
     while (*p) {
+        // The longest name that fits wins, since one name may begin another.
         uint32_t found = count;
         size_t length = 0;
         for (uint32_t i = 0; i < count; i++) {
@@ -103,6 +105,7 @@ static int graph_read_inputs(const graph_command* c, double* in) {
                 length = n;
             }
         }
+
         if (found == count) {
             int shown = (int)strcspn(p, "=,");
             fprintf(stderr, "neuralsim graph: --eval: there is no input '%.*s'; there are:", shown,
@@ -114,6 +117,8 @@ static int graph_read_inputs(const graph_command* c, double* in) {
             fprintf(stderr, "\n");
             return EXIT_USAGE;
         }
+
+        // Its value, up to the next comma; underflow to 0 is accepted.
         const char* number = p + length + 1;
         char* end;
         errno = 0;
@@ -132,6 +137,8 @@ static int evaluate_graph(const graph_command* c) {
     if (ns_graph_array_count(c->graph) + ns_graph_sink_count(c->graph) > 0) {
         return cli_fail("--eval cannot set arrays, and %s has some", c->file);
     }
+
+    // Compile for the chosen back end.
     ns_error error;
     ns_program* program = NULL;
     ns_program_options options = ns_default_program_options();
@@ -141,6 +148,8 @@ static int evaluate_graph(const graph_command* c) {
     }
     ns_program_info info = ns_program_get_info(program);
     if (info.note[0]) fprintf(stderr, "neuralsim graph: %s; interpreting\n", info.note);
+
+    // Inputs that are not given are 0.
     double* in = calloc((size_t)info.input_count + 1, sizeof *in);
     double* out = calloc((size_t)info.output_count + 1, sizeof *out);
     void* work = malloc(ns_program_work_size(program));
@@ -152,6 +161,7 @@ static int evaluate_graph(const graph_command* c) {
             printf(" = %.17g\n", out[k]);
         }
     }
+
     free(in);
     free(out);
     free(work);
@@ -192,6 +202,7 @@ static int parse_arguments(int argc, char** argv, graph_command* c) {
                                           {1, "lowered", "elementary operations only"},
                                           {2, "fused", "with fused multiply-add"}};
     static const ns_choices passes = NS_CHOICES("pass", pass_rows);
+
     int backend = NS_BACKEND_AUTO, pass = -1;
     const cli_row rows[] = {{"--derive", CLI_EACH, &c->derive, "jvp or vjp"},
                             {"--dump", CLI_CHOICE, &pass, &passes},
@@ -200,9 +211,12 @@ static int parse_arguments(int argc, char** argv, graph_command* c) {
                             {"--emit-c", CLI_TEXT, &c->emit, "a function name"},
                             {"-o", CLI_TEXT, &c->output, "a file"},
                             {0}};
+
     cli_list files = {.count = 0};
     int code = cli_parse("graph", help, rows, argc, argv, &files);
     if (code != CLI_GO_ON) return code;
+
+    // Derivatives may be repeated, so their values are checked one by one.
     for (uint32_t k = 0; k < c->derive.count; k++) {
         const char* mode = c->derive.items[k];
         if (strcmp(mode, "jvp") != 0 && strcmp(mode, "vjp") != 0) {
@@ -211,6 +225,8 @@ static int parse_arguments(int argc, char** argv, graph_command* c) {
     }
     c->backend = (ns_backend)backend;
     if (pass >= 0) c->dump = ns_choice_name(&passes, pass);
+
+    // One graph, and one kind of output if it goes into a file.
     if (files.count == 0) return cli_usage("graph", "no FILE given");
     if (files.count > 1) {
         return cli_usage("graph", "one FILE at a time, not also '%.100s'", files.items[1]);

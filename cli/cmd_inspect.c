@@ -57,6 +57,7 @@ static bool make_tree(const ns_model* model, tree* out) {
                   .depth = calloc((size_t)n + 1, sizeof *out->depth)};
     bool ok = next && child && stack && out->order && out->depth;
     if (ok) {
+        // Link each parent to its children; going backwards keeps their order.
         for (uint32_t i = 0; i <= n; i++) child[i] = UINT32_MAX;
         for (uint32_t i = n; i-- > 0;) {
             uint32_t parent = ns_model_link_parent(model, i),
@@ -64,6 +65,8 @@ static bool make_tree(const ns_model* model, tree* out) {
             next[i] = child[at];
             child[at] = i;
         }
+
+        // Traverse depth first without recursion, measuring the widest name.
         for (uint32_t at = child[n]; at != UINT32_MAX || top > 0;) {
             if (at == UINT32_MAX) { // all below done: on with the sibling
                 at = next[stack[--top]];
@@ -79,6 +82,7 @@ static bool make_tree(const ns_model* model, tree* out) {
     } else {
         cli_fail("out of memory");
     }
+
     free(next);
     free(child);
     free(stack);
@@ -342,6 +346,7 @@ static void json_indices(ns_json* j, const char* key, uint32_t first, uint32_t c
 }
 
 static void json_link(ns_json* j, const ns_model* model, uint32_t i) {
+    // The link.
     const ns_link_def* l = ns_model_link(model, i);
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", l->name);
@@ -349,6 +354,8 @@ static void json_link(ns_json* j, const ns_model* model, uint32_t i) {
     ns_json_number(j, "mass", l->mass);
     ns_json_numbers(j, "com", l->com, 3);
     ns_json_numbers(j, "inertia", l->inertia, 6);
+
+    // The joint that carries it: place in the state vector and geometry.
     ns_json_open(j, "joint", '{');
     ns_json_text(j, "name", l->joint);
     ns_json_text(j, "type", ns_joint_type_info(l->joint_type)->name);
@@ -356,6 +363,8 @@ static void json_link(ns_json* j, const ns_model* model, uint32_t i) {
     json_indices(j, "qd", ns_model_joint_v(model, i), cli_joint_nv(model, i));
     json_pose(j, "origin", &l->origin);
     ns_json_numbers(j, "axis", l->axis, 3);
+
+    // Passive forces and limits.
     ns_json_number(j, "stiffness", l->stiffness);
     ns_json_number(j, "rest", l->rest);
     ns_json_number(j, "damping", l->damping);
@@ -364,11 +373,13 @@ static void json_link(ns_json* j, const ns_model* model, uint32_t i) {
     ns_json_bool(j, "limited", l->limited);
     ns_json_number(j, "lower", l->lower);
     ns_json_number(j, "upper", l->upper);
+
     if (l->mimic) {
         ns_json_text(j, "mimic", l->mimic);
         ns_json_number(j, "mimic_multiplier", l->mimic_multiplier);
         ns_json_number(j, "mimic_offset", l->mimic_offset);
     }
+
     ns_json_close(j);
     ns_json_close(j);
 }
@@ -466,6 +477,8 @@ static void json_formulas(ns_json* j, const additions* a) {
 static int print_model_json(const ns_model* model, const additions* a) {
     ns_model_sizes n = ns_model_get_sizes(model);
     const ns_world_def* world = ns_model_world(model);
+
+    // Sizes and world; a hybrid model overrides timestep and integrator of the robot.
     ns_json* j = ns_json_create(NULL);
     ns_json_text(j, "name", ns_model_name(model));
     ns_json_count(j, "nq", n.nq);
@@ -477,6 +490,8 @@ static int print_model_json(const ns_model* model, const additions* a) {
                    a->options.timestep > 0.0 ? a->options.timestep : world->timestep);
     int integrator = a->options.integrator >= 0 ? a->options.integrator : (int)world->integrator;
     ns_json_text(j, "integrator", ns_choice_name(&ns_integrators, (int)integrator));
+
+    // Parts of the robot.
     ns_json_open(j, "links", '[');
     for (uint32_t i = 0; i < n.nlink; i++) json_link(j, model, i);
     ns_json_close(j);
@@ -489,14 +504,18 @@ static int print_model_json(const ns_model* model, const additions* a) {
     ns_json_open(j, "pairs", '[');
     for (uint32_t i = 0; i < n.ncontact; i++) json_pair(j, model, i);
     ns_json_close(j);
+
+    // Parameters, and what a hybrid model adds.
     ns_json_open(j, "parameters", '[');
     for (uint32_t i = 0; i < n.nparam; i++) json_param(j, a, ns_model_param(model, i));
     ns_json_close(j);
     json_networks(j, a);
     json_formulas(j, a);
+
     ns_json_open(j, "ignored", '[');
     for (uint32_t i = 0; i < n.nignored; i++) ns_json_text(j, NULL, ns_model_ignored(model, i));
     ns_json_close(j);
+
     return cli_print_json(j);
 }
 
@@ -507,11 +526,14 @@ int cmd_inspect(int argc, char** argv) {
                             {"--json", CLI_FLAG, &as_json, NULL},
                             CLI_LOAD_ROWS(load),
                             {0}};
+
     cli_list arguments = {.count = 0};
     int code = cli_parse("inspect", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
     const char* path = cli_model_argument("inspect", &arguments);
     if (!path) return EXIT_USAGE;
+
+    // Load the model; creating a system checks that the additions of a hybrid model fit the robot.
     cli_model m;
     additions added = {.options = ns_default_system_options()};
     ns_system* system = NULL;
@@ -525,9 +547,11 @@ int cmd_inspect(int argc, char** argv) {
             ok = system != NULL;
         }
     }
+
     code = EXIT_FAILED;
     if (ok)
         code = as_json ? print_model_json(m.model, &added) : print_model(m.model, &added, params);
+
     ns_system_free(system);
     cli_model_free(&m);
     return code;

@@ -250,14 +250,19 @@ static bool group_observations(groups* g, const cli_model* model, const facts* k
         const char* name = ns_system_observation_name(system, order[k].number);
         group_of[k] = UINT32_MAX;
         if (ns_model_find_param(model->model, name) != UINT32_MAX) continue;
+
+        // Drop indices and component, so that all numbers of a quantity share a group.
         uint32_t index[2] = {0}, rank;
         size_t size;
         rank = quantity_indices(name, index, &size);
         const char* slash = strrchr(name, '/');
         bool component = rank == 0 && slash && is_component(slash + 1);
         if (component) size = (size_t)(slash - name);
+
         group_of[k] = find_group(g, name, size, NULL);
         if (group_of[k] == UINT32_MAX) return false;
+
+        // Collect unit, stage and shape of the group.
         group* found = &g->list[group_of[k]];
         knowledge fact = know(known, model->blueprint, name);
         add_knowledge(found, &fact);
@@ -266,6 +271,8 @@ static bool group_observations(groups* g, const cli_model* model, const facts* k
         for (uint32_t r = 0; r < rank; r++) {
             if (index[r] >= found->shape[r]) found->shape[r] = index[r] + 1;
         }
+
+        // Components are listed by name.
         if (!component) continue;
         size_t used = strlen(found->parts);
         snprintf(found->parts + used, sizeof found->parts - used, "%s%s", used ? " " : "",
@@ -286,6 +293,8 @@ static bool merge_groups(groups* from, groups* to) {
     char name[1200];
     for (uint32_t k = 0; k < from->count; k++) {
         group* g = &from->list[k];
+
+        // Replace the name of link, joint or contact by a star.
         const char* of = strchr(g->name, '/');
         const char* rest = of ? strchr(of + 1, '/') : NULL;
         snprintf(name, sizeof name, "%s", g->name);
@@ -295,8 +304,11 @@ static bool merge_groups(groups* from, groups* to) {
         } else if (rest) {
             snprintf(name, sizeof name, "%.*s/*%s", (int)(of - g->name), g->name, rest);
         }
+
         g->parent = find_group(to, name, strlen(name), g);
         if (g->parent == UINT32_MAX) return false;
+
+        // Merge units, stages and counts.
         group* merged = &to->list[g->parent];
         if (merged->count++ == 0) merged->member = g->name;
         for (char* unit = g->units; *unit; unit += strspn(unit, ", ")) {
@@ -376,6 +388,7 @@ static line group_line(const char* name, const group* g, uint32_t count) {
 // those that do not. Returns how many lines there were.
 static uint32_t for_each_line(const quantities_command* c, const catalog* all, bool merged,
                               show_line* show, void* to) {
+    // The short list shows merged groups only.
     uint32_t shown = 0;
     uint32_t ncoarse = merged && !c->pattern && !c->all ? all->coarse.count : 0;
     for (uint32_t k = 0; k < ncoarse; k++) {
@@ -385,6 +398,8 @@ static uint32_t for_each_line(const quantities_command* c, const catalog* all, b
         shown++;
     }
     if (ncoarse > 0 || all->fine.count == 0) return shown;
+
+    // A matching group is shown once, at its first number.
     uint32_t next = 0; // group that comes up for the first time
     for (uint32_t k = 0; k < all->ny; k++) {
         if (all->group_of[k] == UINT32_MAX) continue;
@@ -533,6 +548,8 @@ int cmd_quantities(int argc, char** argv) {
                             CLI_NETWORK_ROWS(c.networks),
                             CLI_LOAD_ROWS(c.load),
                             {0}};
+
+    // Validate the arguments before the model is loaded.
     cli_list arguments = {.count = 0};
     int code = cli_parse("quantities", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
@@ -540,6 +557,7 @@ int cmd_quantities(int argc, char** argv) {
     if (arguments.count > 2) return cli_usage("quantities", "one PATTERN at a time");
     if (arguments.count == 2) c.pattern = arguments.items[1];
 
+    // Quantities depend on contact law and networks, so they are listed from a system.
     cli_model model;
     bool loaded = cli_model_load(arguments.items[0], &c.load, &c.networks, &model);
     ns_system* system = loaded ? quantity_system(&model, &c.contact) : NULL;
@@ -550,6 +568,7 @@ int cmd_quantities(int argc, char** argv) {
         catalog_create(&all, &model, &c.contact, system)) {
         code = c.json ? print_quantities_json(&c, &p, &all) : print_quantities(&c, &p, &all);
     }
+
     catalog_free(&all);
     model_io_free(&p);
     ns_system_free(system);

@@ -260,6 +260,7 @@ static bool control_is_shown(const simulation* s, uint32_t control) {
 }
 
 static bool open_table(simulation* s) {
+    // The table goes to standard output unless the result goes elsewhere.
     const ns_system_sizes* z = &s->io.z;
     s->writing = s->output || (!s->json && !s->html);
     size_t most = 2 + (size_t)z->nx + z->nc + z->ny;
@@ -267,6 +268,8 @@ static bool open_table(simulation* s) {
     s->shown = calloc((size_t)z->nc + 1, sizeof *s->shown);
     s->line = cli_zeros(most);
     if (!s->names || !s->shown || !s->line) return cli_fail("out of memory"), false;
+
+    // Columns: time, states, controls of actuators and forces that are set, quantities.
     if (s->batch_path) add_table_column(s, "traj");
     add_table_column(s, "t");
     for (uint32_t k = 0; k < z->nx; k++) {
@@ -277,11 +280,14 @@ static bool open_table(simulation* s) {
         s->shown[s->nshown++] = k;
         add_table_column(s, model_io_control_name(&s->io, k, s->index_names));
     }
+
+    // A short name may be that of a state; then the full name is used.
     for (uint32_t k = 0; k < z->ny; k++) {
         const char* name = quantity_column(&s->pool, ns_system_observation_name(s->system, k));
         if (!name) return false;
         add_table_column(s, has_column(s, name) ? ns_system_observation_name(s->system, k) : name);
     }
+
     if (!s->writing) return true;
     s->writer = cli_create_table(s->output);
     if (!s->writer) return s->writing = false;
@@ -391,6 +397,7 @@ static bool report_divergence(const group* g, uint64_t step, uint32_t n, const n
 
 // Simulate n steps from g->x. False when something went wrong.
 static bool run_piece(group* g, uint64_t step, uint32_t n) {
+    // Controls of these steps for each trajectory.
     simulation* s = g->s;
     const ns_system_sizes* z = &s->io.z;
     for (uint32_t i = 0; i < g->count; i++) {
@@ -399,8 +406,10 @@ static bool run_piece(group* g, uint64_t step, uint32_t n) {
             return false;
         }
     }
+
     // What is not reached must not look finite.
     for (size_t k = 0; k < (size_t)g->count * (n + 1) * z->nx; k++) g->states[k] = NAN;
+
     ns_rollout_args args = {.batch = g->count,
                             .steps = n,
                             .x0 = g->x,
@@ -410,15 +419,20 @@ static bool run_piece(group* g, uint64_t step, uint32_t n) {
                             .states = g->states,
                             .observations = g->observations,
                             .contact = g->contact};
+
+    // Measure the rollout alone, without reading and writing.
     ns_error error;
     double start = cli_clock();
     ns_status status = ns_rollout(s->system, g->work, &args, &error);
     s->seconds += cli_clock() - start;
+
+    // Write what was reached, also before a divergence.
     put_piece(g, step, n);
     for (uint32_t i = 0; i < g->count; i++) {
         s->unsolved += g->contact[i].unsolved;
         s->residual = fmax(s->residual, g->contact[i].residual);
     }
+
     if (status == NS_ERR_NONFINITE) return report_divergence(g, step, n, &error);
     if (status != NS_OK) return cli_fail("%s", error.message), false;
     return true;
@@ -525,6 +539,7 @@ static bool simulate_all(simulation* s) {
 // A quantity (trajectories) at these states. Without contact where that does not matter.
 static bool observe_once(const simulation* s, const char* name, bool contact, const double* x,
                          double* out) {
+    // The system of the simulation, except for the options set below.
     ns_system_options options = ns_default_system_options();
     cli_model_apply(&s->source, &options);
     if (s->integrator >= 0) options.integrator = s->integrator;
@@ -533,11 +548,13 @@ static bool observe_once(const simulation* s, const char* name, bool contact, co
     } else {
         options.contact = NS_CONTACT_NONE;
     }
+
     options.observe = &name;
     options.nobserve = 1;
     options.free_params = s->free_params.items;
     options.nfree = s->free_params.count;
     options.backend = NS_BACKEND_INTERP; // it runs once
+
     uint32_t count = s->start.count;
     ns_system* system = cli_create_system(s->model, &options);
     ns_workspace* work =
@@ -552,6 +569,7 @@ static bool observe_once(const simulation* s, const char* name, bool contact, co
                                 .observations = out};
         ns_rollout(system, work, &args, NULL); // the observation is there, whatever comes after it
     }
+
     ns_workspace_free(work);
     ns_system_free(system);
     return work != NULL;
@@ -591,11 +609,13 @@ static void json_trajectory(ns_json* j, const simulation* s, uint32_t n, const d
 }
 
 static int print_summary(const simulation* s) {
+    // Energy at both ends of each trajectory.
     double* start = cli_zeros(s->start.count);
     double* end = cli_zeros(s->start.count);
     bool ok = start && end && observe_once(s, "energy/total", false, s->start.x, start) &&
               observe_once(s, "energy/total", false, s->end, end);
     if (ok) {
+        // The run as a whole.
         ns_json* j = ns_json_create(NULL);
         double steps = (double)s->steps * s->start.count;
         ns_json_text(j, "model", ns_model_name(s->model));
@@ -608,6 +628,8 @@ static int print_summary(const simulation* s) {
         ns_json_number(j, "contact_residual", s->residual);
         if (s->output) ns_json_text(j, "output", s->output);
         if (s->html) ns_json_text(j, "page", s->html);
+
+        // A batch lists its trajectories; a single one has its fields at the top level.
         if (s->batch_path) {
             ns_json_open(j, "results", '[');
             for (uint32_t n = 0; n < s->start.count; n++) {
@@ -619,8 +641,10 @@ static int print_summary(const simulation* s) {
         } else {
             json_trajectory(j, s, 0, start, end);
         }
+
         ok = cli_print_json(j) == EXIT_OK;
     }
+
     free(start);
     free(end);
     return ok ? EXIT_OK : EXIT_FAILED;
@@ -662,6 +686,7 @@ static int run_simulation(simulation* s) {
 }
 
 int cmd_simulate(int argc, char** argv) {
+    // Unset options keep the choice of the model.
     simulation s = {.load = ns_default_load_options(),
                     .steps_option = UNSET,
                     .time = NAN,
@@ -690,6 +715,8 @@ int cmd_simulate(int argc, char** argv) {
                             {"--threads", CLI_COUNT, &s.threads, "a whole number of threads"},
                             CLI_LOAD_ROWS(s.load),
                             {0}};
+
+    // Validate the options before the model is loaded.
     cli_list arguments = {.count = 0};
     int code = cli_parse("simulate", help, rows, argc, argv, &arguments);
     if (code == CLI_GO_ON) code = check_simulation_options(&s);
@@ -697,8 +724,10 @@ int cmd_simulate(int argc, char** argv) {
     if (s.control_options.count == 1) s.control = s.control_options.items[0];
     s.model_path = cli_model_argument("simulate", &arguments);
     if (!s.model_path) return EXIT_USAGE;
+
     code = run_simulation(&s);
 
+    // Everything is released here, whatever happened before.
     motion_page_free(&s.page);
     free(s.names);
     free(s.shown);

@@ -240,9 +240,11 @@ static int spawn(const char* program, const char* address) {
     sigset_t none, usual;
     char* arguments[] = {(char*)program, (char*)address, NULL};
     pid_t child;
+
     if (posix_spawn_file_actions_init(&actions) != 0) return ENOMEM;
     int reason = posix_spawnattr_init(&attributes);
     if (reason == 0) {
+        // Undo the signal settings that the server made for itself.
         sigemptyset(&none);
         sigemptyset(&usual);
         sigaddset(&usual, SIGPIPE); // the server ignores it
@@ -251,6 +253,8 @@ static int spawn(const char* program, const char* address) {
         posix_spawnattr_setsigmask(&attributes, &none);
         posix_spawnattr_setsigdefault(&attributes, &usual);
         posix_spawnattr_setpgroup(&attributes, 0);
+
+        // Standard input, output and error are /dev/null.
         for (int k = 0; k < 3 && reason == 0; k++) {
             reason = posix_spawn_file_actions_addopen(&actions, k, "/dev/null", O_RDWR, 0);
         }
@@ -259,6 +263,7 @@ static int spawn(const char* program, const char* address) {
         }
         posix_spawnattr_destroy(&attributes);
     }
+
     posix_spawn_file_actions_destroy(&actions);
     return reason;
 }
@@ -311,6 +316,8 @@ static void wait_for_end(void) {
 int cmd_view(int argc, char** argv) {
     bool no_browser = false;
     const cli_row rows[] = {{"--no-browser", CLI_FLAG, &no_browser, NULL}, {0}};
+
+    // Validate the path before a server is started.
     cli_list arguments = {.count = 0};
     int code = cli_parse("view", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
@@ -320,7 +327,8 @@ int cmd_view(int argc, char** argv) {
     if (code != EXIT_OK) return code;
 
     if (!listen_for_end()) return cli_fail("cannot make a pipe: %s", strerror(errno));
-    // The server's threads do not care for signals.
+
+    // Threads inherit the signal mask: signals that end the program go to the main thread only.
     sigset_t ends, before;
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
@@ -328,6 +336,8 @@ int cmd_view(int argc, char** argv) {
     pthread_sigmask(SIG_BLOCK, &ends, &before);
     server* s = server_start(find_answer, &v);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+
+    // Print the address first, so that scripts can read it, then wait for the end.
     code = s ? EXIT_OK : EXIT_FAILED;
     if (s) {
         printf("%s\n", server_address(s));
@@ -338,6 +348,7 @@ int cmd_view(int argc, char** argv) {
         if (!no_browser) open_browser(server_address(s));
         wait_for_end();
     }
+
     server_stop(s);
     return code;
 }

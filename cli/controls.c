@@ -50,6 +50,7 @@ static int read_control_formula(const controls* c, const char* command, const ch
 
 // "name = formula" at `text`.
 static int add_assignment(controls* c, const char* command, const char* text, size_t size) {
+    // Split at the first equals sign.
     char name[320] = "";
     const char* equals = memchr(text, '=', size);
     const char* start = text;
@@ -59,6 +60,8 @@ static int add_assignment(controls* c, const char* command, const char* text, si
         return cli_usage(command, "--control: '%.*s' is not NAME=FORMULA",
                          (int)(size < 60 ? size : 60), text);
     }
+
+    // Find the control; suggest the nearest name if there is none.
     memcpy(name, start, length);
     ns_io_target p = ns_io_names_find(c->io->names, name);
     if (p.kind != NS_IO_CONTROL) {
@@ -79,11 +82,14 @@ static int add_assignment(controls* c, const char* command, const char* text, si
                          c->io->z.nc > 0 ? "there is, for example, " : "it has none",
                          c->io->z.nc > 0 ? model_io_control_name(c->io, 0, false) : "");
     }
+
+    // Each control has one formula.
     for (uint32_t k = 0; k < c->ndriven; k++) {
         if (c->driven[k].index == p.index) {
             return cli_usage(command, "--control: '%s' is given twice", name);
         }
     }
+
     driven_control* d = &c->driven[c->ndriven++];
     d->index = p.index;
     return read_control_formula(c, command, equals + 1, size - (size_t)(equals + 1 - text),

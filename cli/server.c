@@ -177,10 +177,13 @@ static int answer(struct mg_connection* connection) {
     int status = 404;
     const char* more = "";
     char redirect[64], name[4096];
+
+    // Requests without the token, or for another host, learn nothing: they get 404.
     bool ours = is_our_host(mg_get_header(connection, "Host"), request->server_port);
     if (path && ours && has_token(s, path)) {
         const char* rest = path + 1 + TOKEN_DIGITS;
         server_answer answer = {.file = -1};
+
         if (!get && !head) {
             status = 405;
             more = "Allow: GET, HEAD\r\n";
@@ -193,6 +196,7 @@ static int answer(struct mg_connection* connection) {
             return send_answer(connection, &answer, get);
         }
     }
+
     send_status(connection, status_text(status), more, !head);
     return status;
 }

@@ -90,12 +90,15 @@ static bool check_unknown(const model_io* p, const ns_table* table, const char* 
          n++) {
         if (law->stage == NS_CONTACT_STAGE_FORCES) contact[ways++] = (cli_contact){.model = n};
     }
+
+    // Systems are created only when a column needs them.
     cli_pool pool = {0};
     bool ok = true;
     for (uint32_t k = 0; k < table->ncol && ok; k++) {
         const char* name = table->names[k];
         if (columns[k].kind != NS_IO_NONE || is_bookkeeping(name)) continue;
         bool found = false;
+
         for (uint32_t i = 0; i < ways && ok && !found; i++) {
             if (!everything[i]) everything[i] = quantity_system(p->source, &contact[i]);
             ok = everything[i] != NULL;
@@ -106,6 +109,7 @@ static bool check_unknown(const model_io* p, const ns_table* table, const char* 
             ok = false;
         }
     }
+
     cli_pool_free(&pool);
     for (uint32_t i = 0; i < WAYS; i++) ns_system_free(everything[i]);
     return ok;
@@ -308,6 +312,7 @@ static bool check_link_inertia(const ns_link_def* link, const char* where) {
 
 bool states_check_params(const ns_model* model, const ns_system* system, const double* params,
                          const char* where) {
+    // Each parameter must lie in its own range.
     uint32_t np = ns_system_get_sizes(system).np;
     for (uint32_t k = 0; k < np; k++) {
         const char* name = ns_system_param_name(system, k);
@@ -317,6 +322,8 @@ bool states_check_params(const ns_model* model, const ns_system* system, const d
                  p->upper);
         return false;
     }
+
+    // Inertial parameters must also be consistent with each other: check each link that changes.
     for (uint32_t i = 0; i < ns_model_get_sizes(model).nlink; i++) {
         const ns_link_def* given = ns_model_link(model, i);
         ns_link_def link = ns_default_link_def();
@@ -324,6 +331,7 @@ bool states_check_params(const ns_model* model, const ns_system* system, const d
         link.mass = given->mass;
         memcpy(link.com, given->com, sizeof link.com);
         memcpy(link.inertia, given->inertia, sizeof link.inertia);
+
         bool changed = false;
         for (uint32_t k = 0; k < np; k++) {
             double* number = inertia_param(&link, ns_system_param_name(system, k));
@@ -331,6 +339,7 @@ bool states_check_params(const ns_model* model, const ns_system* system, const d
             *number = params[k];
             changed = true;
         }
+
         if (changed && !check_link_inertia(&link, where)) return false;
     }
     return true;

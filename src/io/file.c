@@ -148,6 +148,7 @@ static int replace(const char* path, const struct stat* old, const char* folder,
 
 static ns_status write_file(const char* path, const void* bytes, size_t size, bool keep,
                             const ns_allocator* allocator, ns_error* error) {
+    // Devices and pipes cannot be replaced by renaming: write into them.
     struct stat old;
     bool exists = stat(path, &old) == 0;
     if (exists && !S_ISREG(old.st_mode)) {
@@ -162,6 +163,8 @@ static ns_status write_file(const char* path, const void* bytes, size_t size, bo
     if (exists && !realpath(path, resolved)) return fail_write(path, errno, error);
     const char* target = exists ? resolved : path;
 
+    // Write a temporary file in the same folder, then rename it, so that readers never see half a
+    // file.
     char* folder = nsi_file_folder(target, allocator);
     size_t room = (folder ? strlen(folder) : 0) + TEMPORARY_SIZE + 1;
     char* temporary = nsi_alloc(allocator, room);
@@ -169,6 +172,7 @@ static ns_status write_file(const char* path, const void* bytes, size_t size, bo
     if (folder && temporary) {
         reason = replace(target, exists ? &old : NULL, folder, temporary, room, bytes, size, keep);
     }
+
     ns_status status = !folder || !temporary ? nsi_fail_nomem(error)
                        : reason != 0         ? fail_write(path, reason, error)
                                              : NS_OK;

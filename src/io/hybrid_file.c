@@ -76,6 +76,8 @@ static ns_status read_file_path(nsi_schema_reader* r, const nsi_yaml_node* node,
     if (status != NS_OK) return status;
     char quote[NSI_QUOTE_SIZE];
     size_t size = strlen(text);
+
+    // Refuse what is almost certainly a mistake: a number or flag, a folder, an endless name.
     if (node->plain && nsi_yaml_is_typed(text)) {
         return nsi_yaml_fail(r->yaml, node, r->error,
                              "%s: %s is not the name of a file; put it in quotes if it is",
@@ -89,12 +91,16 @@ static ns_status read_file_path(nsi_schema_reader* r, const nsi_yaml_node* node,
         return nsi_yaml_fail_limit(r->yaml, node, r->error, "%s: more than %d bytes", node->key,
                                    NSI_HYBRID_MAX_PATH);
     }
+
+    // A base file may lie elsewhere: first resolve against the file that holds the key, then
+    // against the hybrid model.
     const char *first = strrchr(r->yaml->file, '/'), *near = NULL;
     status = nsi_schema_path(r, node, &near);
     if (status != NS_OK || *near == '/') {
         *out = near;
         return status;
     }
+
     size_t before = first ? (size_t)(first - r->yaml->file) + 1 : 0;
     char* path = nsi_arena_alloc(r->arena, before + strlen(near) + 1);
     if (!path) return nsi_fail_nomem(r->error);
@@ -522,6 +528,8 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
     if (hybrid->weights && !hybrid->blueprint && !hybrid->learned) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "weights without a blueprint");
     }
+
+    // A learned system replaces the equations of motion, so nothing may refer to them.
     if (hybrid->learned) {
         status = nsi_learned_check(hybrid->learned, error);
         if (status != NS_OK) return status;
@@ -532,6 +540,8 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
                             " or integrator");
         }
     }
+
+    // The remaining fields are independent of each other.
     if (hybrid->contact != -1 && !ns_choice_has(&ns_contact_laws, hybrid->contact)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "contact is neither -1 nor a contact law");
     }

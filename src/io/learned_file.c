@@ -162,6 +162,7 @@ static ns_status learned_check_numbers(const char* key, const nsi_number_list* n
 }
 
 ns_status nsi_learned_check(const nsi_learned* l, ns_error* error) {
+    // The network itself: LSTM cells need a layer and have no choice of activation.
     bool lstm = l->kind == NS_LEARNED_LSTM;
     bool layers = l->nhidden <= NSI_LEARNED_MAX_LAYERS && !(lstm && l->nhidden == 0);
     for (uint32_t k = 0; layers && k < l->nhidden; k++) {
@@ -171,11 +172,14 @@ ns_status nsi_learned_check(const nsi_learned* l, ns_error* error) {
         !ns_activation_name(l->activation) || (lstm && l->activation != NS_TANH)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "learned: there is no such network");
     }
+
     double scales[] = {l->init_scale, l->init_last_scale};
     for (int k = 0; k < 2; k++) {
         if (scales[k] >= 0.0 && scales[k] <= 1e9) continue;
         return nsi_fail(error, NS_ERR_ARGUMENT, "learned: init is out of its range");
     }
+
+    // Names and normalisation.
     ns_status status = learned_check_names("hide", &l->hide, error);
     if (status == NS_OK) status = learned_check_names("angle", &l->angle, error);
     if (status == NS_OK) status = learned_check_names("controls", &l->controls, error);

@@ -119,6 +119,8 @@ static bool read_compiler(nsi_mjcf* m) {
     static const char* const false_true[] = {"false", "true", NULL};
     static const char* const false_true_auto[] = {"false", "true", "auto", NULL};
     enum { NO, YES, AUTO };
+
+    // MuJoCo merges all <compiler> elements; later attributes override earlier ones.
     const nsi_xml_element* element = nsi_xml_child(m->reader->xml->root, "compiler");
     uint32_t angle = 0, autolimits = YES, coordinate = 0, inertia = AUTO;
     for (; element; element = nsi_xml_next(element, "compiler")) {
@@ -130,16 +132,21 @@ static bool read_compiler(nsi_mjcf* m) {
             !read_eulerseq(m, element)) {
             return false;
         }
+
         if (coordinate == 1) {
             return nsi_reader_fail(m->reader, element, NS_ERR_UNSUPPORTED,
                                    "global coordinates are not supported; convert the model to "
                                    "local ones");
         }
+
+        // meshdir overrides assetdir.
         const char* folder = nsi_xml_value(element, "assetdir");
         if (folder) m->mesh_folder = folder;
         folder = nsi_xml_value(element, "meshdir");
         if (folder) m->mesh_folder = folder;
     }
+
+    // Angles are in degrees unless the file says otherwise.
     const double degree = 3.14159265358979323846 / 180.0;
     m->angle = angle == 0 ? degree : 1.0;
     m->autolimits = autolimits == YES;
@@ -155,11 +162,14 @@ static bool read_option(nsi_mjcf* m) {
     static const char* const switches[] = {"disable", "enable", NULL};
     static const char* const cones[] = {"pyramidal", "elliptic", NULL};
     enum { PYRAMID, CONE };
+
     nsi_reader* reader = m->reader;
     const nsi_xml_element* root = reader->xml->root;
     ns_world_def world = ns_default_world_def();
     world.timestep = 0.002; // MuJoCo's default, not ours
     uint32_t integrator = 0, gravity = 1, contact = 1;
+
+    // As with <compiler>, later elements override earlier ones.
     const nsi_xml_element* element = nsi_xml_child(root, "option");
     const nsi_xml_element* last = root;
     for (; element; element = nsi_xml_next(element, "option")) {
@@ -172,6 +182,8 @@ static bool read_option(nsi_mjcf* m) {
             !nsi_mjcf_word(m, c, "integrator", integrators, &integrator)) {
             return false;
         }
+
+        // Settings that we do not reproduce are reported, since they change the motion.
         uint32_t cone = CONE; // what this element says; MuJoCo's default is in docs/models.md
         if (!nsi_mjcf_word(m, c, "cone", cones, &cone) ||
             (cone == PYRAMID && !nsi_reader_note(reader, element,
@@ -186,6 +198,7 @@ static bool read_option(nsi_mjcf* m) {
                              "changes the motion")) {
             return false;
         }
+
         const nsi_xml_element* flag = nsi_xml_child(element, "flag");
         for (; flag; flag = nsi_xml_next(flag, "flag")) {
             if (!nsi_mjcf_word(m, nsi_mjcf_plain(flag), "gravity", switches, &gravity) ||
@@ -194,6 +207,7 @@ static bool read_option(nsi_mjcf* m) {
             }
         }
     }
+
     world.integrator = types[integrator];
     m->contact = contact == 1;
     if (gravity == 0) memset(world.gravity, 0, sizeof world.gravity);
@@ -209,14 +223,19 @@ static bool read_general(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def, dou
     static const char* const biases[] = {"none", "affine", "muscle", "user", NULL};
     uint32_t gaintype = 0, biastype = 0, count;
     double g[10] = {1.0}, b[10] = {0.0}; // constant, by position, by velocity
+
     if (!nsi_mjcf_word(m, c, "gaintype", gains, &gaintype) ||
         !nsi_mjcf_word(m, c, "biastype", biases, &biastype) ||
         !nsi_mjcf_numbers(m, c, "gainprm", 1, 10, g, &count) ||
         !nsi_mjcf_numbers(m, c, "biasprm", 1, 10, b, &count)) {
         return false;
     }
+
+    // biasprm is ignored without a bias; muscles and constant biases have no counterpart here.
     if (biastype == 0) b[0] = b[1] = b[2] = 0.0;
     *known = gaintype == 0 && biastype <= 1 && b[0] == 0.0;
+
+    // The terms of the bias select the law; its gains must agree with those of the control.
     if (b[1] == 0.0 && b[2] == 0.0) {
         def->type = NS_ACTUATOR_TORQUE;
         *gain = g[0];
@@ -259,6 +278,8 @@ static bool read_actuator(nsi_mjcf* m, const nsi_xml_element* element, nsi_mjcf_
     double gear[6] = {1.0}, control[2] = {0.0}, force[2] = {0.0}, gain;
     uint32_t count;
     bool known;
+
+    // Attributes of the element or its default class.
     if (!nsi_mjcf_find_class(m, element, "class", NSI_MJCF_MAIN_CLASS, &c.class_number) ||
         !nsi_mjcf_numbers(m, c, "gear", 1, 6, gear, &count) ||
         !read_law(m, c, &def, &gain, &known) ||
@@ -266,6 +287,8 @@ static bool read_actuator(nsi_mjcf* m, const nsi_xml_element* element, nsi_mjcf_
         !nsi_mjcf_limit(m, c, "forcelimited", "forcerange", &def.force_limited, force)) {
         return false;
     }
+
+    // Actuators without a counterpart are left out with a note.
     def.name = nsi_xml_value(element, "name");
     def.joint = nsi_xml_value(element, "joint");
     if (!known || !def.joint) {
@@ -277,6 +300,7 @@ static bool read_actuator(nsi_mjcf* m, const nsi_xml_element* element, nsi_mjcf_
                                "acts on a ball or free joint and is not represented; changes the "
                                "motion");
     }
+
     // A gain on the control is a larger gear, seen from which the limits of the force are smaller.
     def.gear = gear[0] * gain;
     def.control_lower = control[0], def.control_upper = control[1];

@@ -50,6 +50,8 @@ static bool mjcf_read_inertial(nsi_mjcf* m, const nsi_xml_element* inertial, ns_
     double q[4], diagonal[3], full[6];
     uint32_t ndiagonal, nfull;
     bool turned;
+
+    // Mass and centre of mass; the inertia in one of two forms.
     if (!nsi_reader_vector(reader, inertial, "pos", def->com) ||
         !nsi_reader_required(reader, inertial, "mass", &text) ||
         !nsi_reader_number(reader, inertial, "mass", &def->mass) ||
@@ -58,6 +60,7 @@ static bool mjcf_read_inertial(nsi_mjcf* m, const nsi_xml_element* inertial, ns_
         !nsi_reader_numbers(reader, inertial, "fullinertia", 6, 6, full, &nfull)) {
         return false;
     }
+
     if ((ndiagonal > 0) == (nfull > 0)) {
         return nsi_reader_fail(reader, inertial, NS_ERR_PARSE,
                                "give one of diaginertia and fullinertia");
@@ -67,6 +70,8 @@ static bool mjcf_read_inertial(nsi_mjcf* m, const nsi_xml_element* inertial, ns_
                                "fullinertia is in the body's axes; an orientation cannot be given "
                                "with it");
     }
+
+    // Express the inertia in the axes of the body.
     if (nfull > 0) {
         memcpy(def->inertia, full, sizeof full);
     } else {
@@ -138,12 +143,16 @@ static bool read_joint(nsi_mjcf* m, const nsi_xml_element* element, uint32_t cla
     static const char* const words[] = {"hinge", "slide", "ball", "free", NULL};
     static const ns_joint_type types[] = {NS_JOINT_REVOLUTE, NS_JOINT_PRISMATIC, NS_JOINT_SPHERICAL,
                                           NS_JOINT_FLOATING};
+
+    // A <freejoint> has no attributes besides its name.
     *j = (joint){.element = element, .def = ns_default_link_def()};
     j->def.joint = nsi_xml_value(element, "name");
     if (strcmp(element->name, "freejoint") == 0) {
         j->def.joint_type = NS_JOINT_FLOATING;
         return true;
     }
+
+    // All other joints inherit attributes from default classes.
     nsi_mjcf_item c = {element, NSI_MJCF_JOINT, NSI_MJCF_MAIN_CLASS};
     uint32_t type = 0, count;
     double limits[2] = {0.0, 0.0};
@@ -159,6 +168,8 @@ static bool read_joint(nsi_mjcf* m, const nsi_xml_element* element, uint32_t cla
         !nsi_mjcf_number(m, c, "ref", &j->ref)) {
         return false;
     }
+
+    // Limits and axis, for the types that have them.
     j->def.joint_type = types[type];
     bool has_axis = type < 2, is_free = type == 3;
     if (!is_free && !nsi_mjcf_limit(m, c, "limited", "range", &j->def.limited, limits))
@@ -167,6 +178,7 @@ static bool read_joint(nsi_mjcf* m, const nsi_xml_element* element, uint32_t cla
         return nsi_reader_fail(m->reader, element, NS_ERR_PARSE,
                                "the axis is zero; give a direction");
     }
+
     // Angles of hinges are in the file's unit.
     double unit = type == 0 ? m->angle : 1.0;
     j->ref = has_axis ? j->ref * unit : 0.0;
@@ -211,8 +223,11 @@ static bool mjcf_add_links(nsi_mjcf* m, const nsi_xml_element* element, const ns
     const char* parent = body->parent;
     ns_pose origin = body->origin;  // of the next joint, up to its pos
     double at[3] = {0.0, 0.0, 0.0}; // the point of the body where the parent link's frame is
+
     for (uint32_t k = 0; k < count; k++) {
         joint* j = &joints[k];
+
+        // Place the joint relative to the link before it.
         ns_pose step = nsi_pose_identity();
         for (int i = 0; i < 3; i++) {
             step.position[i] = j->pos[i] - at[i];
@@ -223,6 +238,8 @@ static bool mjcf_add_links(nsi_mjcf* m, const nsi_xml_element* element, const ns
         j->def.origin = nsi_pose_compose(&origin, &step);
         if (j->ref != 0.0) apply_ref(j);
         origin = nsi_pose_identity();
+
+        // The last link carries the mass and the name of the body.
         if (last) {
             j->def.name = body->name;
             j->def.mass = body->mass;
@@ -230,6 +247,8 @@ static bool mjcf_add_links(nsi_mjcf* m, const nsi_xml_element* element, const ns
             memcpy(j->def.inertia, body->inertia, sizeof body->inertia);
             return nsi_reader_add_link(m->reader, j->element, &j->def);
         }
+
+        // Links before it are massless and named after body and joint.
         char name[2 * NSI_MODEL_MAX_NAME + 8];
         snprintf(name, sizeof name, "%.*s_%.*s", NSI_MODEL_MAX_NAME + 1, body->name,
                  NSI_MODEL_MAX_NAME + 1, j->def.joint);
@@ -239,6 +258,8 @@ static bool mjcf_add_links(nsi_mjcf* m, const nsi_xml_element* element, const ns
         }
         parent = j->def.name;
     }
+
+    // A fixed link moves the frame back to the origin of the body.
     ns_link_def fixed = *body;
     fixed.parent = parent;
     ns_pose back = nsi_pose_identity();
@@ -297,6 +318,8 @@ static bool add_body(nsi_mjcf* m, const open_body* parent, const nsi_xml_element
     if (!nsi_mjcf_find_class(m, element, "childclass", parent->class_number, &out->class_number)) {
         return false;
     }
+
+    // Bodies without a name are numbered.
     ns_link_def def = ns_default_link_def();
     m->nbodies++;
     def.name = nsi_xml_value(element, "name");
@@ -308,6 +331,7 @@ static bool add_body(nsi_mjcf* m, const open_body* parent, const nsi_xml_element
     }
     out->link = def.name;
 
+    // The inertia may come from the geoms, so these are read before links are added.
     joint joints[MAX_JOINTS];
     uint32_t njoints;
     nsi_mjcf_geoms geoms = {0};

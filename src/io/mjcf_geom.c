@@ -67,6 +67,8 @@ bool nsi_mjcf_read_assets(nsi_mjcf* m) {
         for (const nsi_xml_element* e = asset->first_child; e; e = e->next) {
             bool mesh = strcmp(e->name, "mesh") == 0, material = strcmp(e->name, "material") == 0;
             if (!mesh && !material) continue;
+
+            // A mesh without a name has that of its file.
             const char *name = nsi_xml_value(e, "name"), *file = nsi_xml_value(e, "file");
             if (mesh && !name && file) {
                 name = stem(m, file);
@@ -75,12 +77,16 @@ bool nsi_mjcf_read_assets(nsi_mjcf* m) {
             if (!name || !*name) {
                 return nsi_reader_fail(reader, e, NS_ERR_PARSE, "the attribute name is missing");
             }
+
+            // Register the name for later references by geoms.
             nsi_names* names = mesh ? &m->meshes : &m->materials;
             if (nsi_names_find(names, name) != NSI_NONE) {
                 return nsi_reader_fail(reader, e, NS_ERR_PARSE,
                                        "there is already a <%s> \"%.100s\"", e->name, name);
             }
             if (!nsi_names_add(reader, names, name, e)) return false;
+
+            // Vertices may be given inline; meshes without have NULL at their place.
             const nsi_mesh* corners;
             if (!mesh) continue;
             if (!read_hull(m, e, &corners)) return false;
@@ -99,6 +105,7 @@ static double shape_volume(const ns_geom_def* geom, double moments[3]) {
     const double pi = 3.14159265358979323846;
     double a = geom->size[0], b = geom->size[1], c = geom->size[2];
     moments[0] = moments[1] = moments[2] = 0.0;
+
     switch (geom->type) {
     case NS_GEOM_SPHERE:
         moments[0] = moments[1] = moments[2] = 0.4 * a * a;
@@ -125,6 +132,8 @@ static double shape_volume(const ns_geom_def* geom, double moments[3]) {
         moments[1] = (a * a + c * c) / 5.0;
         moments[2] = (a * a + b * b) / 5.0;
         return 4.0 / 3.0 * pi * a * b * c;
+
+    // Surfaces and meshes have no mass of their own here.
     case NS_GEOM_PLANE:
     case NS_GEOM_MESH:
     case NS_GEOM_POLYGON:
@@ -162,11 +171,14 @@ static bool read_fromto(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* g
     if (!nsi_mjcf_numbers(m, c, "fromto", 6, 6, ends, &count)) return false;
     *given = count > 0;
     if (!*given) return true;
+
     if (geom->type != NS_GEOM_CAPSULE && geom->type != NS_GEOM_CYLINDER &&
         geom->type != NS_GEOM_BOX && geom->type != NS_GEOM_ELLIPSOID) {
         return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
                                "fromto is for capsules, cylinders, boxes and ellipsoids");
     }
+
+    // The centre lies halfway between the ends.
     double along[3];
     for (int i = 0; i < 3; i++) {
         along[i] = ends[i + 3] - ends[i];
@@ -177,6 +189,8 @@ static bool read_fromto(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* g
         return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
                                "the two points of fromto are the same or too far apart");
     }
+
+    // The z axis points along the shape; boxes and ellipsoids have a square or round section.
     nsi_quat_from_z(along, geom->pose.quaternion);
     bool round = geom->type == NS_GEOM_CAPSULE || geom->type == NS_GEOM_CYLINDER;
     if (!round) geom->size[1] = geom->size[0];
@@ -244,6 +258,8 @@ static bool mjcf_read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
         return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
                                "a geom of type mesh needs the attribute mesh");
     }
+
+    // Find the asset and its scale; a missing asset leaves the geom out.
     for (int i = 0; i < 3; i++) geom->size[i] = 1.0;
     geom->mesh = name;
     uint32_t number, count, class_number;
@@ -255,6 +271,8 @@ static bool mjcf_read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
                           geom->size, &count)) {
         return false;
     }
+
+    // Inline vertices need no file.
     const nsi_mesh* corners = m->mesh_corners.data[number];
     const char* file = nsi_xml_value(mesh, "file");
     if (corners) {
@@ -263,6 +281,7 @@ static bool mjcf_read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
         geom->nvertex = corners->count;
         return true;
     }
+
     if (!file) return leave_out_mesh(m, c, geom);
     return mjcf_find_file(m, file, &geom->mesh) && nsi_reader_load_mesh(m->reader, c.element, geom);
 }
@@ -305,6 +324,7 @@ static ns_status read_small_table(nsi_reader* reader, const char* path, ns_table
 // An outline from a table with the columns x and y (m).
 static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char* file,
                          ns_geom_def* geom) {
+    // Find the file beside the model or below $NEURALSIM_DATA.
     nsi_reader* reader = m->reader;
     char *path = NULL, quote[NSI_QUOTE_SIZE];
     nsi_quote(file, strlen(file), quote);
@@ -327,6 +347,8 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
                                "set NEURALSIM_DATA to the folder that holds it",
                                quote);
     }
+
+    // Read and validate the table; messages refer to the element that names it.
     ns_table table = {0};
     ns_error error;
     ns_status status = read_small_table(reader, path, &table, &error);
@@ -340,6 +362,7 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
         read = nsi_reader_fail(reader, element, NS_ERR_PARSE,
                                "file %s: its columns must be x and y", quote);
     }
+
     if (read) {
         // Tables often come back to the first vertex at their end.
         uint32_t count = table.nrow;
@@ -347,6 +370,7 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
                       ns_table_at(&table, 0, 1) == ns_table_at(&table, count - 1, 1);
         read = keep_vertices(m, element, table.numbers, closed ? count - 1 : count, 2, geom);
     }
+
     ns_table_free(&table);
     return read;
 }
@@ -401,9 +425,12 @@ static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t
     nsi_mjcf_item c = {element, NSI_MJCF_GEOM, NSI_MJCF_MAIN_CLASS};
     if (!nsi_mjcf_find_class(m, element, "class", class_number, &c.class_number)) return false;
 
+    // A geom that names a mesh and has no size is a mesh, as in MuJoCo.
     bool has_mesh = nsi_mjcf_holder(m, c, "mesh") != NULL;
     uint32_t type = has_mesh && !nsi_mjcf_holder(m, c, "size") ? NS_GEOM_MESH : NS_GEOM_SPHERE;
     if (!nsi_mjcf_word(m, c, "type", words, &type)) return false;
+
+    // Unsupported shapes are left out; their names stay known for contact pairs.
     if (type >= FIRST_UNKNOWN) {
         const char* name = nsi_xml_value(element, "name");
         return (!name || nsi_names_add(m->reader, &m->left_out, name, element)) &&
@@ -412,6 +439,8 @@ static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t
                                "it touches something",
                                words[type]);
     }
+
+    // Everything else comes from the element or its default class.
     nsi_mjcf_geom geom = {.element = element, .def = ns_default_geom_def()};
     geom.def.name = nsi_xml_value(element, "name");
     geom.def.type = (ns_geom_type)type;
@@ -423,6 +452,7 @@ static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t
         !mjcf_read_color(m, c, geom.def.color) || !read_mass(m, c, &geom)) {
         return false;
     }
+
     geom.def.visual = group < 3.0; // MuJoCo's viewer shows the groups 0 to 2
     if (nsi_array_push(&m->reader->allocator, out, geom)) return true;
     return nsi_reader_fail_nomem(m->reader);

@@ -54,6 +54,8 @@ static bool set_defaults(nsi_mjcf* m, nsi_mjcf_class* c, const nsi_xml_element* 
 static bool read_default(nsi_mjcf* m, const nsi_xml_element* element, uint32_t parent) {
     const char* name = nsi_xml_value(element, "class");
     uint32_t number = NSI_MJCF_MAIN_CLASS;
+
+    // The outermost <default> elements all describe the main class.
     if (parent == NSI_NONE) {
         if (name && nsi_names_find(&m->class_names, name) != NSI_MJCF_MAIN_CLASS) {
             return nsi_reader_fail(m->reader, element, NS_ERR_PARSE,
@@ -61,6 +63,7 @@ static bool read_default(nsi_mjcf* m, const nsi_xml_element* element, uint32_t p
                                    "class for all of them; put this one into another <default>");
         }
     } else {
+        // Nested ones start a class that inherits everything from its parent.
         if (!nsi_reader_required(m->reader, element, "class", &name)) return false;
         if (nsi_names_find(&m->class_names, name) != NSI_NONE) {
             return nsi_reader_fail(m->reader, element, NS_ERR_PARSE,
@@ -70,6 +73,7 @@ static bool read_default(nsi_mjcf* m, const nsi_xml_element* element, uint32_t p
             return nsi_reader_fail(m->reader, element, NS_ERR_LIMIT,
                                    "there are more than %d default classes", MAX_CLASSES);
         }
+
         number = m->classes.count;
         if (!nsi_array_push(&m->reader->allocator, &m->classes, (nsi_mjcf_class){0})) {
             return nsi_reader_fail_nomem(m->reader);
@@ -82,6 +86,7 @@ static bool read_default(nsi_mjcf* m, const nsi_xml_element* element, uint32_t p
             }
         }
     }
+
     // What the class itself says comes before its subclasses, wherever it stands.
     for (const nsi_xml_element* child = element->first_child; child; child = child->next) {
         if (!set_defaults(m, &m->classes.data[number], child)) return false;
@@ -269,12 +274,15 @@ bool nsi_mjcf_orientation(nsi_mjcf* m, nsi_mjcf_item c, double q[4], bool* given
     }
     if (which == NSI_NONE) return true;
 
+    // Read the numbers of the form that applies.
     double v[6] = {0.0};
     uint32_t count;
     if (!nsi_mjcf_numbers(m, c, forms[which].name, forms[which].count, forms[which].count, v,
                           &count)) {
         return false;
     }
+
+    // Convert to a quaternion; only angles depend on the unit of the file.
     *given = true;
     bool good = true;
     switch (which) {
@@ -293,6 +301,7 @@ bool nsi_mjcf_orientation(nsi_mjcf* m, nsi_mjcf_item c, double q[4], bool* given
         if (good) nsi_quat_from_z(v, q);
         break;
     }
+
     return good || nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
                                    "%s gives no rotation; its vectors must not be zero or parallel",
                                    forms[which].name);

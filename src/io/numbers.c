@@ -33,6 +33,7 @@ ns_status nsi_numbers_parse(const char* text, uint32_t min, uint32_t max, double
     uint32_t found = 0;
     const char* at = text;
     for (;;) {
+        // Split at white space.
         while (is_space(*at)) at++;
         if (*at == '\0') break;
         const char* word = at;
@@ -47,9 +48,12 @@ ns_status nsi_numbers_parse(const char* text, uint32_t min, uint32_t max, double
                             : status == NS_ERR_LIMIT ? "too large or too long a number"
                                                      : "not finite");
         }
+
+        // Numbers beyond the limit are counted for the message only.
         if (found < max) out[found] = value;
         found++;
     }
+
     if (found < min || found > max) {
         const char* quoted = nsi_quote(text, strlen(text), quote);
         return min == max

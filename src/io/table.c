@@ -188,6 +188,8 @@ static ns_status check_column_name(const parser* p, const field* f) {
         return fail_in_table(p, NS_ERR_LIMIT, f->start, "a name has more than %d bytes; shorten it",
                              NS_TABLE_MAX_NAME);
     }
+
+    // A number in the first row means that the header is missing.
     if (!f->quoted && nsi_text_read_double(f->text, f->size, &number) != NS_ERR_PARSE) {
         return fail_in_table(
             p, NS_ERR_PARSE, f->start,
@@ -195,6 +197,8 @@ static ns_status check_column_name(const parser* p, const field* f) {
             " with names first",
             show_field(f).text);
     }
+
+    // A control character is often a separator other than the comma.
     for (size_t i = 0; i < f->size; i++) {
         if ((unsigned char)f->text[i] >= 0x20 && f->text[i] != 0x7f) continue;
         if (has_separator(f)) return fail_separator(p, f);
@@ -325,6 +329,7 @@ static ns_status check_where(parser* p, bool* wanted) {
 }
 
 static ns_status add_number(parser* p, const field* f, uint32_t column) {
+    // Empty fields are NaN where missing values are allowed.
     double number = 0.0;
     if (f->size == 0) {
         if (!p->form->allow_missing || f->quoted) {
@@ -334,11 +339,13 @@ static ns_status add_number(parser* p, const field* f, uint32_t column) {
         }
         nsi_text_read_double("nan", 3, &number);
     } else {
+        // Texts that mark a missing value, or stand in a column of text, are NaN as well.
         ns_status status = nsi_text_read_double(f->text, f->size, &number);
         bool missing = p->form->allow_missing && is_missing(f);
         if (status != NS_OK && (missing || may_be_text(p, column))) { // left as NaN
             status = nsi_text_read_double("nan", 3, &number);
         }
+
         if (status == NS_ERR_LIMIT) {
             return fail_in_table(p, NS_ERR_LIMIT, f->start,
                                  "%s in column \"%.100s\" is too large or too long for a number;"
@@ -354,11 +361,13 @@ static ns_status add_number(parser* p, const field* f, uint32_t column) {
                 show_field(f).text, p->names.data[column]);
         }
     }
+
     if (!nsi_array_push(&p->allocator, &p->numbers, number)) return nsi_fail_nomem(p->error);
     return NS_OK;
 }
 
 static ns_status read_table_row(parser* p) {
+    // Skip rows that the selection excludes.
     bool wanted;
     ns_status checked = check_where(p, &wanted);
     if (checked != NS_OK) return checked;
@@ -367,6 +376,8 @@ static ns_status read_table_row(parser* p) {
         next_line(p);
         return NS_OK;
     }
+
+    // Keep the line number for messages, then one number for each column.
     if (!nsi_array_push(&p->allocator, &p->lines, p->line)) return nsi_fail_nomem(p->error);
     uint32_t count = 0;
     for (;;) {
@@ -383,6 +394,7 @@ static ns_status read_table_row(parser* p) {
         if (at_line_end(p)) break;
         p->at++; // the comma
     }
+
     if (count < p->names.count) {
         return fail_in_table(
             p, NS_ERR_PARSE, p->at,

@@ -422,6 +422,7 @@ enum { LENGTH_SIZE = 8 }; // bytes of the header's length
 
 static ns_status read_safetensors(reader* r, const unsigned char* bytes, size_t size,
                                   ns_tensors* out) {
+    // The length of the header also reveals files of another format.
     if (size < LENGTH_SIZE) {
         return fail_file(r, NS_ERR_PARSE,
                          "%zu bytes are too few for a safetensors file; name JSON files .json",
@@ -443,11 +444,15 @@ static ns_status read_safetensors(reader* r, const unsigned char* bytes, size_t 
                          "it ends within its header, after %zu of %" PRIu64 " bytes",
                          size - LENGTH_SIZE, length);
     }
+
+    // The header must be a JSON object.
     const unsigned char *header = bytes + LENGTH_SIZE, *data = header + length;
     if (length == 0 || header[0] != '{') {
         return fail_file(r, NS_ERR_PARSE,
                          "its header does not start with {; is this a safetensors file?");
     }
+
+    // Read the tensors that it describes from the rest of the file.
     json_t* root = NULL;
     ns_status status = load_json(r, (const char*)header, (size_t)length, true, &root);
     if (status != NS_OK) return status;
@@ -596,6 +601,7 @@ static ns_status fail_argument(const char* name, ns_status status, const char* w
 
 static ns_status check_tensor(const ns_tensor* tensor, ns_tensor_form form, uint64_t* numbers,
                               ns_error* error) {
+    // Validate the name.
     if (!tensor->name || !tensor->data) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "a tensor has no name or no data");
     }
@@ -605,6 +611,8 @@ static ns_status check_tensor(const ns_tensor* tensor, ns_tensor_form form, uint
         return nsi_fail(error, NS_ERR_ARGUMENT, "%s as a tensor's name %s",
                         nsi_quote(tensor->name, strlen(tensor->name), quote), fault);
     }
+
+    // Limit the total over all tensors, to what a reader of the format accepts.
     uint64_t count = (uint64_t)tensor->rows * tensor->columns;
     if (count == 0) return fail_argument(tensor->name, NS_ERR_ARGUMENT, "is empty", error);
     bool text = form == NS_TENSORS_JSON;
@@ -616,6 +624,8 @@ static ns_status check_tensor(const ns_tensor* tensor, ns_tensor_form form, uint
                              error);
     }
     *numbers += count;
+
+    // All numbers must survive the conversion.
     for (uint64_t i = 0; i < count; i++) {
         if (!isfinite(tensor->data[i])) {
             return fail_argument(tensor->name, NS_ERR_NONFINITE,
@@ -702,6 +712,7 @@ static void add_header(nsi_text_builder* text, const ns_tensor* tensors, uint32_
 
 static ns_status add_safetensors(nsi_text_builder* text, const ns_tensor* tensors, uint32_t count,
                                  bool single, ns_error* error) {
+    // Format the header first, since its length precedes it.
     const dtype* type = find_dtype(single ? "F32" : "F64");
     nsi_text_builder header = {.allocator = text->allocator};
     add_header(&header, tensors, count, type);
@@ -715,10 +726,12 @@ static ns_status add_safetensors(nsi_text_builder* text, const ns_tensor* tensor
                         " %d MiB; write several files",
                         NS_TENSORS_MAX_HEADER >> 20);
     }
+
     add_little(text, finished.size, LENGTH_SIZE);
     nsi_text_add_bytes(text, finished.data, finished.size);
     ns_text_free(&finished);
 
+    // Numbers of all tensors, little endian, in the order of the header.
     for (uint32_t k = 0; k < count && !text->failed; k++) {
         uint32_t numbers = tensors[k].rows * tensors[k].columns;
         for (uint32_t i = 0; i < numbers; i++) {

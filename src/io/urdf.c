@@ -137,6 +137,7 @@ static bool find_end(urdf* u, const nsi_xml_element* joint, const char* which, u
 static bool collect_joints(urdf* u) {
     const nsi_xml_element* e = nsi_xml_child(u->reader->xml->root, "joint");
     for (; e; e = nsi_xml_next(e, "joint")) {
+        // Parent and child must be links of the file.
         urdf_joint joint = {.element = e, .next = NSI_NONE};
         if (!urdf_add_name(u, &u->joint_names, e) || !find_end(u, e, "parent", &joint.parent) ||
             !find_end(u, e, "child", &joint.child)) {
@@ -147,6 +148,7 @@ static bool collect_joints(urdf* u) {
             return nsi_reader_fail_nomem(u->reader);
         }
 
+        // A link has at most one parent joint, so the joints form a tree.
         urdf_link *parent = &u->links.data[joint.parent], *child = &u->links.data[joint.child];
         const char* child_name = u->link_names.items.data[joint.child].name;
         if (parent == child) {
@@ -160,6 +162,8 @@ static bool collect_joints(urdf* u) {
                                    "loops are not supported",
                                    child_name, u->joints.data[child->carrier].element->line);
         }
+
+        // Append to the children of the parent, in the order of the file.
         child->carrier = number;
         if (parent->last_joint == NSI_NONE) {
             parent->first_joint = number;
@@ -174,6 +178,8 @@ static bool collect_joints(urdf* u) {
 // The one link that no joint carries.
 static bool find_root(urdf* u) {
     u->root = NSI_NONE;
+
+    // A second link without a parent joint is an error, not another robot.
     for (uint32_t i = 0; i < u->links.count; i++) {
         const urdf_link* link = &u->links.data[i];
         if (link->carrier != NSI_NONE) continue;
@@ -185,12 +191,15 @@ static bool find_root(urdf* u) {
         }
         u->root = i;
     }
+
     if (u->root == NSI_NONE) {
         nsi_reader_fail(u->reader, u->links.data[0].element, NS_ERR_PARSE,
                         "every link is the child of a joint: the joints form a cycle, and there is "
                         "no root");
         return false;
     }
+
+    // A root named "world" is the fixed frame itself.
     const nsi_xml_element* root = u->links.data[u->root].element;
     u->root_is_world = strcmp(u->link_names.items.data[u->root].name, "world") == 0;
     if (u->root_is_world && nsi_xml_child(root, "inertial")) {
@@ -261,6 +270,7 @@ static bool read_origin(urdf* u, const nsi_xml_element* element, ns_pose* pose) 
 }
 
 static bool urdf_read_inertial(urdf* u, const nsi_xml_element* link, ns_link_def* def) {
+    // Links without <inertial> are massless.
     const nsi_xml_element *inertial, *mass, *inertia;
     if (!nsi_reader_only_child(u->reader, link, "inertial", &inertial)) return false;
     if (!inertial) return true;
@@ -271,6 +281,8 @@ static bool urdf_read_inertial(urdf* u, const nsi_xml_element* link, ns_link_def
         !nsi_reader_only_child(u->reader, inertial, "inertia", &inertia)) {
         return false;
     }
+
+    // Mass and inertia come together.
     if (!mass || !inertia) {
         return nsi_reader_fail(u->reader, inertial, NS_ERR_PARSE,
                                "<%s> is missing; give mass and inertia, or leave <inertial> out "
@@ -281,12 +293,16 @@ static bool urdf_read_inertial(urdf* u, const nsi_xml_element* link, ns_link_def
         !nsi_reader_number(u->reader, mass, "value", &def->mass)) {
         return false;
     }
+
+    // Diagonal entries are required, the others default to 0.
     static const char* const names[6] = {"ixx", "iyy", "izz", "ixy", "ixz", "iyz"};
     double tensor[6] = {0.0};
     for (int i = 0; i < 6; i++) {
         if (i < 3 && !nsi_reader_required(u->reader, inertia, names[i], &value)) return false;
         if (!nsi_reader_number(u->reader, inertia, names[i], &tensor[i])) return false;
     }
+
+    // Express the inertia in the axes of the link.
     memcpy(def->com, pose.position, sizeof def->com);
     nsi_inertia_rotate(pose.quaternion, tensor, def->inertia);
     return nsi_reader_check_inertia(u->reader, inertial, def);
@@ -379,6 +395,7 @@ static bool convert_spring(urdf* u, const nsi_xml_element* contact, ns_geom_def*
 // What holds for all geometries of a link: where it is, and how it touches.
 static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
                          ns_geom_def* geom) {
+    // Links touch the world; they touch each other with self-collision only.
     enum { WORLD = 1, ROBOT = 2 };
     *geom = ns_default_geom_def();
     geom->link = name;
@@ -386,6 +403,8 @@ static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
         geom->groups = ROBOT;
         geom->touches = u->reader->options.self_collision ? WORLD | ROBOT : WORLD;
     }
+
+    // Properties of the optional <contact> element, none of them negative.
     const nsi_xml_element *contact, *element;
     if (!nsi_reader_only_child(u->reader, link, "contact", &contact)) return false;
     if (!contact) return true;
@@ -398,6 +417,7 @@ static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
         {"stiffness", &geom->stiffness},
         {"damping", &geom->damping},
     };
+
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
         const char* text;
         if (!nsi_reader_only_child(u->reader, contact, numbers[k].name, &element)) return false;
@@ -423,6 +443,8 @@ static bool urdf_read_geom(urdf* u, const nsi_xml_element* element, const ns_geo
         !nsi_reader_only_child(u->reader, element, "geometry", &geometry)) {
         return false;
     }
+
+    // Exactly one shape; unknown elements are skipped.
     const nsi_xml_element* shape = geometry ? geometry->first_child : NULL;
     while (shape && !is_shape(shape)) shape = shape->next;
     if (!shape) {
@@ -438,6 +460,8 @@ static bool urdf_read_geom(urdf* u, const nsi_xml_element* element, const ns_geo
                                    element->name);
         }
     }
+
+    // A visual and a collision element may share a name; the first one keeps it.
     const char* name = nsi_xml_value(element, "name");
     if (name && *name && !nsi_model_builder_has_geom(u->reader->builder, name)) geom.name = name;
     return urdf_read_shape(u, shape, &geom) &&
@@ -507,6 +531,8 @@ static bool read_dynamics(urdf* u, const nsi_xml_element* joint, urdf_type type,
     const nsi_xml_element* dynamics;
     if (!nsi_reader_only_child(u->reader, joint, "dynamics", &dynamics)) return false;
     if (!dynamics) return true;
+
+    // URDF defines damping and friction; the other attributes are extensions.
     const struct {
         const char* name;
         double* value;
@@ -519,11 +545,14 @@ static bool read_dynamics(urdf* u, const nsi_xml_element* joint, urdf_type type,
         {"armature", &def->armature},
         {"friction_velocity", &def->friction_velocity},
     };
+
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
         if (!nsi_reader_number(u->reader, dynamics, numbers[k].name, numbers[k].value)) {
             return false;
         }
     }
+
+    // Not every type of joint has these forces.
     bool turns_or_slides = type == REVOLUTE || type == CONTINUOUS || type == PRISMATIC;
     if (type == FIXED) {
         def->damping = def->friction = def->stiffness = def->rest = def->armature = 0.0;
@@ -545,6 +574,8 @@ static bool read_limit(urdf* u, const nsi_xml_element* joint, urdf_type type, ns
         return (type != REVOLUTE && type != PRISMATIC) ||
                nsi_reader_note(u->reader, joint, "has no <limit>; it moves without limits");
     }
+
+    // Both bounds default to 0, as URDF says.
     double lower = 0.0, upper = 0.0;
     if (!nsi_reader_number(u->reader, limit, "lower", &lower) ||
         !nsi_reader_number(u->reader, limit, "upper", &upper)) {
@@ -554,6 +585,8 @@ static bool read_limit(urdf* u, const nsi_xml_element* joint, urdf_type type, ns
         return nsi_reader_fail(u->reader, limit, NS_ERR_PARSE,
                                "lower is greater than upper; swap them");
     }
+
+    // An empty range means no limit rather than a locked joint.
     if (type == REVOLUTE || type == PRISMATIC) {
         def->limited = lower < upper;
         def->lower = lower;
@@ -604,6 +637,7 @@ static bool add_planar(urdf* u, const nsi_xml_element* element, const char* join
     nsi_normalize(axes[1], 3);
     memcpy(axes[2], n, sizeof axes[2]);
 
+    // Chain the three joints; all links but the last one are massless.
     static const char* const suffixes[3] = {"x", "y", "theta"};
     char joints[3][2 * NSI_MODEL_MAX_NAME + 16], links[2][3 * NSI_MODEL_MAX_NAME + 32];
     ns_link_def part = *link;
@@ -657,6 +691,8 @@ static bool urdf_add_joint(urdf* u, const urdf_joint* joint) {
         [SPHERICAL] = NS_JOINT_SPHERICAL, [PLANAR] = NS_JOINT_FIXED, // not used
         [FLOATING] = NS_JOINT_FLOATING,
     };
+
+    // Collect the properties of link and joint.
     const nsi_xml_element *element = joint->element, *link = u->links.data[joint->child].element;
     ns_link_def def = ns_default_link_def();
     def.name = u->link_names.items.data[joint->child].name;
@@ -668,6 +704,7 @@ static bool urdf_add_joint(urdf* u, const urdf_joint* joint) {
         !read_mimic(u, element, &def)) {
         return false;
     }
+
     def.joint_type = types[type];
     bool at_root = joint->parent == u->root;
     if (type == FLOATING && !at_root) {
@@ -675,14 +712,18 @@ static bool urdf_add_joint(urdf* u, const urdf_joint* joint) {
                                "a floating joint must have the root link \"%.100s\" as its parent",
                                u->link_names.items.data[u->root].name);
     }
+
     // A root link that is not the world itself is welded to its origin, so a floating joint may as
     // well start from the world.
     bool on_world = at_root && (u->root_is_world || type == FLOATING);
     def.parent = on_world ? NULL : u->link_names.items.data[joint->parent].name;
+
     if (type == PLANAR && def.mimic) {
         return nsi_reader_fail(u->reader, element, NS_ERR_UNSUPPORTED,
                                "a planar joint cannot have <mimic>");
     }
+
+    // Add the link before its geometry, which refers to it by name.
     bool added = type == PLANAR ? add_planar(u, element, def.joint, &def)
                                 : nsi_reader_add_link(u->reader, element, &def);
     return added && (on_world || exclude_carriers(u, joint, def.name)) &&
@@ -701,12 +742,15 @@ static bool urdf_add_root(urdf* u) {
 // Depth first without recursion: down to the first joint, else to the next one, else up.
 static bool add_tree(urdf* u) {
     if (!urdf_add_root(u)) return false;
+
     uint32_t visited = 1;
     uint32_t at = u->links.data[u->root].first_joint;
     while (at != NSI_NONE) {
         const urdf_joint* joint = &u->joints.data[at];
         if (!urdf_add_joint(u, joint)) return false;
         visited++;
+
+        // Without a child joint, climb until a link has another one.
         uint32_t next = u->links.data[joint->child].first_joint;
         while (next == NSI_NONE) {
             joint = &u->joints.data[at];

@@ -50,6 +50,7 @@ static void stop(xml_reader* reader, ns_status status, const char* what) {
 
 // `pairs` is name, value, name, value, ..., NULL.
 static bool copy_attributes(xml_reader* reader, nsi_xml_element* element, const char** pairs) {
+    // Count first, to allocate once.
     uint32_t count = 0;
     while (pairs[2 * count]) {
         if (++count > NSI_XML_MAX_ATTRIBUTES) {
@@ -58,6 +59,8 @@ static bool copy_attributes(xml_reader* reader, nsi_xml_element* element, const 
         }
     }
     if (count == 0) return true;
+
+    // Expat frees its strings after the call, so they are copied.
     nsi_arena* arena = &reader->xml->arena;
     nsi_xml_attribute* attributes = nsi_arena_alloc(arena, count * sizeof *attributes);
     bool kept = attributes != NULL;
@@ -71,6 +74,7 @@ static bool copy_attributes(xml_reader* reader, nsi_xml_element* element, const 
         attributes[i].value = nsi_arena_string(arena, value, strlen(value));
         kept = attributes[i].name && attributes[i].value;
     }
+
     if (!kept) {
         stop(reader, NS_ERR_NOMEM, "");
         return false;
@@ -81,6 +85,7 @@ static bool copy_attributes(xml_reader* reader, nsi_xml_element* element, const 
 }
 
 static void XMLCALL on_start(void* user, const char* name, const char** attributes) {
+    // Limits bound the memory that a hostile file can claim.
     xml_reader* reader = user;
     nsi_xml* xml = reader->xml;
     if (reader->status != NS_OK) return;
@@ -97,6 +102,7 @@ static void XMLCALL on_start(void* user, const char* name, const char** attribut
         return;
     }
 
+    // Copy the element into the arena of the document.
     nsi_xml_element* element = nsi_arena_alloc(&xml->arena, sizeof *element);
     const char* copy = nsi_arena_string(&xml->arena, name, strlen(name));
     if (!element || !copy) {
@@ -116,6 +122,7 @@ static void XMLCALL on_start(void* user, const char* name, const char** attribut
     } else {
         parent->first_child = parent->last_child = element;
     }
+
     reader->open = element;
     reader->depth++;
     xml->nelements++;

@@ -156,9 +156,11 @@ static ns_status check_directives(const reader* r) {
 
 // Anchors, aliases and tags.
 static ns_status check_marks(const reader* r, const yaml_event_t* event) {
+    // Find anchor and tag of the event.
     const yaml_char_t *anchor = NULL, *tag = NULL;
     place at = mark_place(&event->start_mark);
     char quote[NSI_QUOTE_SIZE];
+
     switch (event->type) {
     case YAML_ALIAS_EVENT:
         anchor = event->data.alias.anchor;
@@ -181,6 +183,8 @@ static ns_status check_marks(const reader* r, const yaml_event_t* event) {
         break;
     default: break;
     }
+
+    // Files stay plain: no anchors that copy values, no tags that change types.
     const char* what = (const char*)(anchor ? anchor : tag);
     if (!what) return NS_OK;
     return yaml_fail_at(r, at, NS_ERR_PARSE,
