@@ -10,14 +10,16 @@
 #include "report/motion_data.h"
 
 // What can be said of a parameter; the first that holds.
-typedef enum nsi_verdict {
-    NSI_VERDICT_NO_EFFECT,    // the data does not depend on it
-    NSI_VERDICT_AT_LOWER,     // ended at a bound
-    NSI_VERDICT_AT_UPPER,     //
-    NSI_VERDICT_UNDETERMINED, // only together with others: see directions
-    NSI_VERDICT_POOR,         // standard error above half of its size
-    NSI_VERDICT_OK
-} nsi_verdict;
+#define NSI_VERDICT_MAP(X)                                                                         \
+    X(NSI_VERDICT_NO_EFFECT, "no effect", "the data does not depend on it")                        \
+    X(NSI_VERDICT_AT_LOWER, "at lower bound", "")                                                  \
+    X(NSI_VERDICT_AT_UPPER, "at upper bound", "")                                                  \
+    X(NSI_VERDICT_UNDETERMINED, "undetermined", "only together with others: see directions")       \
+    X(NSI_VERDICT_POOR, "poor", "standard error above half of its size")                           \
+    X(NSI_VERDICT_OK, "ok", "")
+
+typedef enum nsi_verdict { NSI_VERDICT_MAP(NS_CHOICE_VALUE) } nsi_verdict;
+extern const ns_choices nsi_verdicts;
 
 typedef struct nsi_estimate {
     const char *name, *unit;

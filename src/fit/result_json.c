@@ -1,41 +1,38 @@
-// An answer for machines: one JSON object, written by jansson, whose memory comes from malloc.
+// The record of a fit written as JSON by jansson, whose memory comes from malloc.
 
-#include "fit/result_words.h"
-
+#include "fit/result_fields.h"
 #include "io/utf8.h"
 
 #include <math.h>
 
 #include <jansson.h>
 
-// ---- values ----------------------------------------------------------------------------------
-
 // Building and writing; a failure, which is always one of memory, sticks.
-typedef struct writer {
+typedef struct record_writer {
     nsi_text_builder text;
     nsi_text_builder string; // scratch
     bool failed;
-} writer;
+} record_writer;
 
-static json_t* check(writer* w, json_t* value) {
+static json_t* json_check(record_writer* w, json_t* value) {
     if (!value) w->failed = true;
     return value;
 }
 
-static void set(writer* w, json_t* object, const char* key, json_t* value) {
-    if (json_object_set_new(object, key, check(w, value)) != 0) w->failed = true;
+static void json_set(record_writer* w, json_t* object, const char* key, json_t* value) {
+    if (json_object_set_new(object, key, json_check(w, value)) != 0) w->failed = true;
 }
 
-static void append(writer* w, json_t* array, json_t* value) {
-    if (json_array_append_new(array, check(w, value)) != 0) w->failed = true;
+static void json_append(record_writer* w, json_t* array, json_t* value) {
+    if (json_array_append_new(array, json_check(w, value)) != 0) w->failed = true;
 }
 
-static json_t* number(double value) {
+static json_t* json_of_number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
 // Valid UTF-8 in any case, which jansson insists on. The result lives until the next call.
-static const char* clean(writer* w, const char* text) {
+static const char* clean_text(record_writer* w, const char* text) {
     w->string.text.count = 0;
     for (size_t size = 0; text && *text; text += size) {
         uint32_t code;
@@ -49,203 +46,159 @@ static const char* clean(writer* w, const char* text) {
     return "";
 }
 
-static json_t* string(writer* w, const char* text) {
-    return text ? json_string(clean(w, text)) : json_null();
+static json_t* json_of_text(record_writer* w, const char* text) {
+    return text ? json_string(clean_text(w, text)) : json_null();
 }
 
-// ---- parts -----------------------------------------------------------------------------------
-
-static json_t* make_parameters(writer* w, const nsi_result* answer) {
-    json_t* list = check(w, json_array());
-    for (uint32_t k = 0; k < answer->estimates.count && !w->failed; k++) {
-        const nsi_estimate* e = &answer->estimates.data[k];
-        json_t* item = check(w, json_object());
-        set(w, item, "name", string(w, e->name));
-        set(w, item, "unit", string(w, e->unit));
-        set(w, item, "start", number(e->start));
-        set(w, item, "value", number(e->value));
-        set(w, item, "standard_error", number(answer->correlation ? e->standard_error : NAN));
-        set(w, item, "lower", number(e->lower));
-        set(w, item, "upper", number(e->upper));
-        set(w, item, "verdict", string(w, nsi_result_verdict(answer, k)));
-        append(w, list, item);
+static json_t* json_of_numbers(record_writer* w, const double* values, uint32_t count) {
+    json_t* list = json_check(w, json_array());
+    for (uint32_t k = 0; k < count && !w->failed; k++) {
+        json_append(w, list, json_of_number(values[k]));
     }
     return list;
 }
 
-static json_t* make_coefficients(writer* w, const nsi_result* answer) {
-    json_t* list = check(w, json_array());
-    for (uint32_t k = 0; k < answer->coefficients.count && !w->failed; k++) {
-        const nsi_fitted_coefficient* c = &answer->coefficients.data[k];
-        json_t* item = check(w, json_object());
-        set(w, item, "set", string(w, c->set));
-        set(w, item, "name", string(w, c->name));
-        set(w, item, "start", number(c->start));
-        set(w, item, "value", number(c->value));
-        set(w, item, "standard_error", number(c->standard_error));
-        bool known = !isnan(c->standard_error);
-        set(w, item, "determined", known ? json_boolean(isfinite(c->standard_error)) : json_null());
-        append(w, list, item);
+static json_t* json_of_texts(record_writer* w, const char* const* texts, uint32_t count) {
+    json_t* list = json_check(w, json_array());
+    for (uint32_t k = 0; k < count && !w->failed; k++) {
+        json_append(w, list, json_of_text(w, texts[k]));
     }
     return list;
 }
 
-static json_t* make_correlation(writer* w, const nsi_result* answer) {
-    if (!answer->correlation) return json_null();
-    uint32_t n = answer->estimates.count;
-    json_t* matrix = check(w, json_array());
-    for (uint32_t i = 0; i < n && !w->failed; i++) {
-        json_t* row = check(w, json_array());
-        for (uint32_t k = 0; k < n && !w->failed; k++) {
-            append(w, row, number(answer->correlation[(size_t)i * n + k]));
+static void write_fields(record_writer* w, json_t* object, const nsi_record_type* type,
+                         const void* record) {
+    for (uint32_t k = 0; k < type->count && !w->failed; k++) {
+        const nsi_record_field* f = &type->fields[k];
+        const void* member = (const char*)record + f->offset;
+        json_t* value = NULL;
+        switch (f->type) {
+        case NSI_FIELD_TEXT: value = json_of_text(w, *(const char* const*)member); break;
+        case NSI_FIELD_NUMBER: value = json_of_number(*(const double*)member); break;
+        case NSI_FIELD_COUNT: value = json_integer(*(const uint32_t*)member); break;
+        case NSI_FIELD_BOOL: value = json_boolean(*(const bool*)member); break;
         }
-        append(w, matrix, row);
+        json_set(w, object, f->key, value);
+    }
+}
+
+static json_t* json_of_record(record_writer* w, const nsi_record_type* type, const void* record) {
+    json_t* object = json_check(w, json_object());
+    write_fields(w, object, type, record);
+    return object;
+}
+
+static json_t* json_of_records(record_writer* w, const nsi_record_type* type, const void* records,
+                               uint32_t count, size_t size) {
+    json_t* list = json_check(w, json_array());
+    for (uint32_t k = 0; k < count && !w->failed; k++) {
+        json_append(w, list, json_of_record(w, type, (const char*)records + k * size));
+    }
+    return list;
+}
+
+// Without an analysis there are neither standard errors nor verdicts.
+static json_t* json_of_estimates(record_writer* w, const nsi_result* a) {
+    json_t* list = json_check(w, json_array());
+    for (uint32_t k = 0; k < a->estimates.count && !w->failed; k++) {
+        nsi_estimate e = a->estimates.data[k];
+        if (!a->correlation) e.standard_error = NAN;
+        json_t* item = json_of_record(w, &nsi_estimate_fields, &e);
+        json_set(w, item, "verdict", json_of_text(w, nsi_result_verdict(a, k)));
+        json_append(w, list, item);
+    }
+    return list;
+}
+
+// null of a standard error: not identifiable, or not known.
+static json_t* json_of_coefficients(record_writer* w, const nsi_result* a) {
+    json_t* list = json_check(w, json_array());
+    for (uint32_t k = 0; k < a->coefficients.count && !w->failed; k++) {
+        const nsi_fitted_coefficient* c = &a->coefficients.data[k];
+        json_t* item = json_of_record(w, &nsi_coefficient_fields, c);
+        bool known = !isnan(c->standard_error);
+        json_set(w, item, "determined",
+                 known ? json_boolean(isfinite(c->standard_error)) : json_null());
+        json_append(w, list, item);
+    }
+    return list;
+}
+
+static json_t* json_of_correlation(record_writer* w, const nsi_result* a) {
+    if (!a->correlation) return json_null();
+    uint32_t n = a->estimates.count;
+    json_t* matrix = json_check(w, json_array());
+    for (uint32_t i = 0; i < n && !w->failed; i++) {
+        json_append(w, matrix, json_of_numbers(w, a->correlation + (size_t)i * n, n));
     }
     return matrix;
 }
 
-static json_t* make_directions(writer* w, const nsi_result* answer) {
-    json_t* list = check(w, json_array());
-    for (uint32_t k = 0; k < answer->directions.count && !w->failed; k++) {
-        const nsi_direction* direction = &answer->directions.data[k];
-        json_t *item = check(w, json_object()), *changes = check(w, json_object());
-        for (uint32_t j = 0; j < answer->estimates.count && !w->failed; j++) {
+static json_t* json_of_directions(record_writer* w, const nsi_result* a) {
+    json_t* list = json_check(w, json_array());
+    for (uint32_t k = 0; k < a->directions.count && !w->failed; k++) {
+        const nsi_direction* direction = &a->directions.data[k];
+        json_t *item = json_of_record(w, &nsi_direction_fields, direction),
+               *changes = json_check(w, json_object());
+        for (uint32_t j = 0; j < a->estimates.count && !w->failed; j++) {
             if (direction->change[j] == 0.0) continue;
-            json_t* change = number(direction->change[j]);
-            set(w, changes, clean(w, answer->estimates.data[j].name), change);
+            json_t* change = json_of_number(direction->change[j]);
+            json_set(w, changes, clean_text(w, a->estimates.data[j].name), change);
         }
-        set(w, item, "null", json_boolean(direction->null));
-        set(w, item, "error", number(direction->error));
-        set(w, item, "changes", changes);
-        append(w, list, item);
+        json_set(w, item, "changes", changes);
+        json_append(w, list, item);
     }
     return list;
 }
 
-static json_t* make_score(writer* w, const nsi_score* score) {
-    if (score->windows == 0) return json_null();
-    json_t *object = check(w, json_object()), *horizons = check(w, json_array());
-    for (uint32_t k = 0; k < score->nhorizon && !w->failed; k++) {
-        const nsi_horizon_error* h = &score->horizons[k];
-        json_t* item = check(w, json_object());
-        set(w, item, "seconds", number(h->seconds));
-        set(w, item, "pooled", number(h->pooled));
-        set(w, item, "median", number(h->median));
-        set(w, item, "windows", json_integer(h->windows));
-        set(w, item, "samples", json_integer(h->samples));
-        append(w, horizons, item);
-    }
-    set(w, object, "loss", number(score->loss));
-    set(w, object, "rmse_q", number(score->rmse_q));
-    set(w, object, "rmse_qd", number(score->rmse_qd));
-    set(w, object, "windows", json_integer(score->windows));
-    set(w, object, "lost", json_integer(score->lost));
-    set(w, object, "horizons", horizons);
-    json_t* measures = score->nmeasure > 0 ? check(w, json_array()) : NULL;
-    for (uint32_t k = 0; k < score->nmeasure && !w->failed; k++) {
-        const nsi_measured* m = &score->measures[k];
-        json_t* item = check(w, json_object());
-        set(w, item, "name", string(w, m->name));
-        set(w, item, "unit", string(w, m->unit));
-        set(w, item, "mean", number(m->mean));
-        set(w, item, "median", number(m->median));
-        append(w, measures, item);
-    }
-    if (measures) set(w, object, "measures", measures);
-    return object;
-}
-
-static json_t* make_scores(writer* w, const nsi_score scores[NSI_ROLES]) {
-    json_t* object = check(w, json_object());
-    for (int role = 0; role < NSI_ROLES; role++) {
-        set(w, object, nsi_role_name((nsi_role)role), make_score(w, &scores[role]));
+// null: no such data.
+static json_t* json_of_scores(record_writer* w, const nsi_score scores[NSI_ROLES]) {
+    json_t* object = json_check(w, json_object());
+    for (int role = 0; role < NSI_ROLES && !w->failed; role++) {
+        const nsi_score* score = &scores[role];
+        json_t* item =
+            score->windows > 0 ? json_of_record(w, &nsi_score_fields, score) : json_null();
+        if (score->windows > 0) {
+            json_set(w, item, "horizons",
+                     json_of_records(w, &nsi_horizon_fields, score->horizons, score->nhorizon,
+                                     sizeof *score->horizons));
+        }
+        if (score->windows > 0 && score->nmeasure > 0) {
+            json_set(w, item, "measures",
+                     json_of_records(w, &nsi_measure_fields, score->measures, score->nmeasure,
+                                     sizeof *score->measures));
+        }
+        json_set(w, object, nsi_role_name((nsi_role)role), item);
     }
     return object;
 }
 
-static json_t* make_phases(writer* w, const nsi_result* answer) {
-    json_t* list = check(w, json_array());
-    for (uint32_t k = 0; k < answer->phases.count && !w->failed; k++) {
-        const nsi_phase* phase = &answer->phases.data[k];
-        json_t* item = check(w, json_object());
-        set(w, item, "name", string(w, phase->name));
-        set(w, item, "iterations", json_integer(phase->iterations));
-        set(w, item, "evaluations", json_integer(phase->evaluations));
-        set(w, item, "seconds", number(phase->seconds));
-        set(w, item, "value", number(phase->value));
-        set(w, item, "finish", string(w, phase->finish));
-        append(w, list, item);
+static json_t* json_of_path(record_writer* w, const nsi_result* a) {
+    json_t* list = json_check(w, json_array());
+    for (uint32_t k = 0; k < a->path.count && !w->failed; k++) {
+        const nsi_path_point* point = &a->path.data[k];
+        json_t* item = json_of_record(w, &nsi_path_fields, point);
+        json_set(w, item, "norms", json_of_numbers(w, point->norms, a->path_names.count));
+        json_append(w, list, item);
     }
     return list;
 }
 
-static json_t* make_history(writer* w, const nsi_result* answer) {
-    json_t* list = check(w, json_array());
-    for (uint32_t k = 0; k < answer->history.count && !w->failed; k++) {
-        const nsi_history_point* point = &answer->history.data[k];
-        json_t* item = check(w, json_object());
-        set(w, item, "phase", json_integer(point->phase));
-        set(w, item, "iteration", json_integer(point->iteration));
-        set(w, item, "seconds", number(point->seconds));
-        set(w, item, "value", number(point->value));
-        append(w, list, item);
-    }
-    return list;
-}
-
-static json_t* make_path(writer* w, const nsi_result* answer) {
-    json_t* list = check(w, json_array());
-    for (uint32_t k = 0; k < answer->path.count && !w->failed; k++) {
-        const nsi_path_point* point = &answer->path.data[k];
-        json_t *item = check(w, json_object()), *norms = check(w, json_array());
-        for (uint32_t i = 0; i < answer->path_names.count && !w->failed; i++) {
-            append(w, norms, number(point->norms[i]));
-        }
-        set(w, item, "phase", json_integer(point->phase));
-        set(w, item, "iteration", json_integer(point->iteration));
-        set(w, item, "l1", number(point->l1));
-        set(w, item, "group", number(point->group));
-        set(w, item, "loss", number(point->loss));
-        set(w, item, "norms", norms);
-        append(w, list, item);
-    }
-    return list;
-}
-
-static json_t* make_path_names(writer* w, const nsi_result* answer) {
-    json_t* list = check(w, json_array());
-    for (uint32_t k = 0; k < answer->path_names.count && !w->failed; k++) {
-        append(w, list, string(w, answer->path_names.data[k]));
-    }
-    return list;
-}
-
-static json_t* make_notes(writer* w, const nsi_result* answer) {
-    json_t* list = check(w, json_array());
-    for (uint32_t k = 0; k < answer->notes.count && !w->failed; k++) {
-        append(w, list, string(w, answer->notes.data[k]));
-    }
-    return list;
-}
-
-// ---- text ------------------------------------------------------------------------------------
-
-static int receive(const char* bytes, size_t size, void* context) {
-    writer* w = context;
+static int receive_json(const char* bytes, size_t size, void* context) {
+    record_writer* w = context;
     nsi_text_add_bytes(&w->text, bytes, size);
     return w->text.failed ? -1 : 0;
 }
 
 // jansson shortens no number: what is read back has the same bits.
-static void write_value(writer* w, const json_t* value) {
-    if (json_dump_callback(value, receive, w, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) != 0) {
-        w->failed = true;
-    }
+static void write_json(record_writer* w, const json_t* value) {
+    size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(17);
+    if (json_dump_callback(value, receive_json, w, flags) != 0) w->failed = true;
 }
 
 // A line for each member, and for each item of a list of lists or objects: a matrix with a line for
 // each number would be as unreadable as one line for everything.
-static void write_root(writer* w, json_t* root) {
+static void write_lines(record_writer* w, json_t* root) {
     nsi_text_add(&w->text, "{");
     const char* separator = "\n";
     for (void* at = json_object_iter(root); at; at = json_object_iter_next(root, at)) {
@@ -255,44 +208,41 @@ static void write_root(writer* w, json_t* root) {
         if (json_is_object(first) || json_is_array(first)) {
             for (size_t k = 0; k < json_array_size(value); k++) {
                 nsi_text_add(&w->text, "%s\n    ", k == 0 ? "[" : ",");
-                write_value(w, json_array_get(value, k));
+                write_json(w, json_array_get(value, k));
             }
             nsi_text_add(&w->text, "\n  ]");
         } else {
-            write_value(w, value);
+            write_json(w, value);
         }
         separator = ",\n";
     }
     nsi_text_add(&w->text, "\n}\n");
 }
 
-ns_status nsi_result_json(const nsi_result* answer, ns_text* out, ns_error* error) {
-    writer w = {.text = {.allocator = answer->allocator},
-                .string = {.allocator = answer->allocator}};
-    json_t* root = check(&w, json_object());
-    set(&w, root, "title", string(&w, answer->title));
-    set(&w, root, "model", string(&w, answer->model));
-    set(&w, root, "treatment", string(&w, answer->treatment));
-    set(&w, root, "setting", string(&w, answer->setting));
-    set(&w, root, "citation", string(&w, answer->citation));
-    set(&w, root, "complete", json_boolean(answer->complete));
-    set(&w, root, "seconds", number(answer->seconds));
-    set(&w, root, "parameters", make_parameters(&w, answer));
-    set(&w, root, "coefficients", make_coefficients(&w, answer));
-    set(&w, root, "correlation", make_correlation(&w, answer));
-    set(&w, root, "directions", make_directions(&w, answer));
-    set(&w, root, "sigma", number(answer->sigma));
-    set(&w, root, "noise_known", json_boolean(answer->noise_known));
-    set(&w, root, "residuals", json_integer(answer->nresidual));
-    set(&w, root, "weights", json_integer(answer->nweight));
-    set(&w, root, "before", make_scores(&w, answer->before));
-    set(&w, root, "after", make_scores(&w, answer->after));
-    set(&w, root, "phases", make_phases(&w, answer));
-    set(&w, root, "history", make_history(&w, answer));
-    set(&w, root, "path_names", make_path_names(&w, answer));
-    set(&w, root, "path", make_path(&w, answer));
-    set(&w, root, "notes", make_notes(&w, answer));
-    if (!w.failed) write_root(&w, root);
+ns_status nsi_result_json(const nsi_result* a, ns_text* out, ns_error* error) {
+    record_writer w = {.text = {.allocator = a->allocator}, .string = {.allocator = a->allocator}};
+    json_t* root = json_of_record(&w, &nsi_result_fields, a);
+
+    // What was found, and what the data cannot identify.
+    json_set(&w, root, "parameters", json_of_estimates(&w, a));
+    json_set(&w, root, "coefficients", json_of_coefficients(&w, a));
+    json_set(&w, root, "correlation", json_of_correlation(&w, a));
+    json_set(&w, root, "directions", json_of_directions(&w, a));
+
+    // How well it predicts, and how it was found.
+    json_set(&w, root, "before", json_of_scores(&w, a->before));
+    json_set(&w, root, "after", json_of_scores(&w, a->after));
+    json_set(&w, root, "phases",
+             json_of_records(&w, &nsi_phase_fields, a->phases.data, a->phases.count,
+                             sizeof *a->phases.data));
+    json_set(&w, root, "history",
+             json_of_records(&w, &nsi_history_fields, a->history.data, a->history.count,
+                             sizeof *a->history.data));
+    json_set(&w, root, "path_names", json_of_texts(&w, a->path_names.data, a->path_names.count));
+    json_set(&w, root, "path", json_of_path(&w, a));
+    json_set(&w, root, "notes", json_of_texts(&w, a->notes.data, a->notes.count));
+
+    if (!w.failed) write_lines(&w, root);
     json_decref(root);
     nsi_array_free(&w.string.allocator, &w.string.text);
     if (w.failed) w.text.failed = true;

@@ -2,17 +2,12 @@
 
 #include "fit/result_words.h"
 
+static const ns_choice verdict_rows[] = {NSI_VERDICT_MAP(NS_CHOICE_ROW)};
+const ns_choices nsi_verdicts = NS_CHOICES("verdict", verdict_rows);
+
 const char* nsi_result_verdict(const nsi_result* answer, uint32_t estimate) {
     if (!answer->correlation) return NULL;
-    switch (answer->estimates.data[estimate].verdict) {
-    case NSI_VERDICT_NO_EFFECT: return "no effect";
-    case NSI_VERDICT_AT_LOWER: return "at lower bound";
-    case NSI_VERDICT_AT_UPPER: return "at upper bound";
-    case NSI_VERDICT_UNDETERMINED: return "undetermined";
-    case NSI_VERDICT_POOR: return "poor";
-    case NSI_VERDICT_OK: return "ok";
-    }
-    return NULL;
+    return ns_choice_name(&nsi_verdicts, (int)answer->estimates.data[estimate].verdict);
 }
 
 const char* nsi_result_residual_unit(const nsi_result* answer) {

@@ -356,10 +356,10 @@ static void json_has_it_all(void** state) {
     json_t* root = parse(&text);
 
     static const char* const keys[] = {
-        "title",       "model",      "treatment",    "setting",     "citation",   "complete",
-        "seconds",     "parameters", "coefficients", "correlation", "directions", "sigma",
-        "noise_known", "residuals",  "weights",      "before",      "after",      "phases",
-        "history",     "path_names", "path",         "notes"};
+        "title",        "model",       "treatment",   "setting",   "citation", "complete",
+        "seconds",      "sigma",       "noise_known", "residuals", "weights",  "parameters",
+        "coefficients", "correlation", "directions",  "before",    "after",    "phases",
+        "history",      "path_names",  "path",        "notes"};
     size_t count = 0;
     const char* key;
     json_t* value;
