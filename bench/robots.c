@@ -509,7 +509,7 @@ static ns_blueprint* swimmer_network(const bench_case* self) {
     def.output_scale = &scale;
     def.noutput_scale = 1;
     if (links) def.each = "link/*";
-    if (links) def.guarantee = NS_GUARANTEE_DISSIPATIVE | NS_GUARANTEE_EVEN;
+    if (links) def.structure = NS_STRUCTURE_DISSIPATIVE | NS_STRUCTURE_EVEN;
 
     ns_blueprint* blueprint = NULL;
     ns_error error;

@@ -11,7 +11,7 @@
 ///         inputs: ["{}/velocity/com/x", "{}/velocity/com/y", "{}/velocity/angular/z"]
 ///         outputs: ["{}/force/x", "{}/force/y", "{}/torque/z"]
 ///         hidden: [35, 35]
-///         guarantee: [dissipative, even]
+///         structure: [dissipative, even]
 ///     formulas:
 ///       - name: friction
 ///         each: joint/*
@@ -44,18 +44,18 @@ extern NS_API const ns_choices ns_augments;
 
 /// What holds for every weight, by construction. A set of bits.
 ///
-/// Dissipative: f = -S L L' S v with velocities v (`against`) and L lower triangular, learned. Even and
+/// Dissipative: f = -S L L' S v with velocities v (`conjugate`) and L lower triangular, learned. Even and
 /// odd exclude each other; bounded goes neither with dissipative nor with conservative.
-#define NS_GUARANTEE_MAP(X)                                                                        \
-    X(NS_GUARANTEE_DISSIPATIVE, 1, "dissipative", "sum of output times velocity <= 0")             \
-    X(NS_GUARANTEE_CONSERVATIVE, 2, "conservative",                                                \
+#define NS_STRUCTURE_MAP(X)                                                                        \
+    X(NS_STRUCTURE_DISSIPATIVE, 1, "dissipative", "sum of output times velocity <= 0")             \
+    X(NS_STRUCTURE_CONSERVATIVE, 2, "conservative",                                                \
       "output i is -dV / d input i of one learned potential V")                                    \
-    X(NS_GUARANTEE_ODD, 4, "odd", "net(-x) = -net(x)")                                             \
-    X(NS_GUARANTEE_EVEN, 8, "even", "the sign of no input matters (in `against` it does)")         \
-    X(NS_GUARANTEE_BOUNDED, 16, "bounded", "|output| <= bound * output_scale")
+    X(NS_STRUCTURE_ODD, 4, "odd", "net(-x) = -net(x)")                                             \
+    X(NS_STRUCTURE_EVEN, 8, "even", "the sign of no input matters (in `conjugate` it does)")       \
+    X(NS_STRUCTURE_BOUNDED, 16, "bounded", "|output| <= bound * output_scale")
 
-typedef enum ns_guarantee { NS_GUARANTEE_MAP(NS_CHOICE_BIT) } ns_guarantee;
-extern NS_API const ns_choices ns_guarantees;
+typedef enum ns_structure { NS_STRUCTURE_MAP(NS_CHOICE_BIT) } ns_structure;
+extern NS_API const ns_choices ns_structures;
 
 /// A network, or one for each match of `each`.
 typedef struct ns_network_def {
@@ -81,13 +81,13 @@ typedef struct ns_network_def {
     ns_activation activation; ///< of hidden layers. Default NS_TANH
     bool no_bias;             ///< default false
 
-    unsigned guarantee; ///< bits of ns_guarantee. Default 0
-    double bound;       ///< of NS_GUARANTEE_BOUNDED. Default 1
+    unsigned structure; ///< bits of ns_structure. Default 0
+    double bound;       ///< of NS_STRUCTURE_BOUNDED. Default 1
 
     /// Dissipative: the velocity that belongs to each output (noutput names). NULL where they are known:
     /// joint/<j>/velocity for joint/<j>/tau and joint/<j>/force/..., link/<l>/velocity/com/x for
     /// link/<l>/force/x, link/<l>/velocity/angular/x for link/<l>/torque/x.
-    const char* const* against;
+    const char* const* conjugate;
 
     // Scales; arrays of 1 (for all) or as many as there are inputs or outputs after globs.
     const double* input_shift; ///< a network sees (input - shift) / scale. Default 0
@@ -96,8 +96,8 @@ typedef struct ns_network_def {
     uint32_t ninput_scale;
     const double* output_scale; ///< outputs are multiplied by it. Dissipative: one number only, the
     uint32_t noutput_scale;     ///< power scale P. Default 1
-    const double* against_scale; ///< dissipative: scale s of each velocity: f_i = -(P / s_i)
-    uint32_t nagainst_scale;     ///< ((L L' + 1e-6) (v / s))_i. Default 1
+    const double* conjugate_scale; ///< dissipative: scale s of each velocity: f_i = -(P / s_i)
+    uint32_t nconjugate_scale;     ///< ((L L' + 1e-6) (v / s))_i. Default 1
 
     double init_scale; ///< weights start as N(0, init_scale^2 / fan_in), biases at 0. Default 1
     double init_last_scale; ///< the last layer's in addition times this. Default 0.1; dissipative:

@@ -90,7 +90,7 @@ static ns_status read_item(nsi_schema_reader* r, const nsi_schema_key* key,
     }
 }
 
-// Items and their number go to fields that all types of lists have in this order.
+// Items and their number go to two fields in this order.
 static ns_status read_list(nsi_schema_reader* r, const nsi_schema_key* key,
                            const nsi_yaml_node* node, void* out) {
     static const size_t sizes[] = {[NSI_KEY_TEXTS] = sizeof(const char*),
@@ -117,8 +117,8 @@ static ns_status read_list(nsi_schema_reader* r, const nsi_schema_key* key,
         if (one) break;
     }
 
-    nsi_text_list list = {data, count};
-    memcpy(out, &list, sizeof list);
+    memcpy(out, &data, sizeof data);
+    memcpy((char*)out + sizeof data, &count, sizeof count);
     return status;
 }
 

@@ -20,7 +20,7 @@ typedef enum nsi_key_type {
     NSI_KEY_TEXT,    // const char*
     NSI_KEY_PATH,    // const char*: a file, from the folder of the first file of the tree
     NSI_KEY_CHOICE,  // int or an enum: a value of `choices`
-    NSI_KEY_TEXTS,   // nsi_text_list
+    NSI_KEY_TEXTS,   // nsi_text_list; a pointer and a uint32_t behind it will do, as
     NSI_KEY_NUMBERS, // nsi_number_list
     NSI_KEY_COUNTS,  // nsi_count_list
     NSI_KEY_MAP,     // const nsi_yaml_node*: a mapping whose keys are names; read later

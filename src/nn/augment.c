@@ -62,8 +62,8 @@ static bool watch_all(nsi_augmenter* a) {
     for (uint32_t u = 0; ok && u < binding->ninstance; u++) {
         const nsi_network_instance* use = &binding->instances[u];
         for (uint32_t k = 0; ok && k < use->ninput; k++) ok = watch(a, use->inputs[k].name);
-        for (uint32_t k = 0; ok && use->against && k < use->noutput; k++) {
-            ok = watch(a, use->against[k]);
+        for (uint32_t k = 0; ok && use->conjugate && k < use->noutput; k++) {
+            ok = watch(a, use->conjugate[k]);
         }
     }
     return ok;
@@ -113,13 +113,13 @@ static ns_expr value_of(const nsi_augmenter* a, const char* name, uint32_t lag) 
 static void trace_network(nsi_augmenter* a, const nsi_network_instance* use, const ns_expr* inputs,
                           ns_expr* outputs) {
     const ns_network_def* def = ns_blueprint_network(a->binding->blueprint, use->network);
-    ns_expr* against = alloc(a, use->noutput, sizeof *against);
-    if (!against) return;
-    for (uint32_t k = 0; use->against && k < use->noutput; k++) {
-        against[k] = value_of(a, use->against[k], 0);
+    ns_expr* conjugate = alloc(a, use->noutput, sizeof *conjugate);
+    if (!conjugate) return;
+    for (uint32_t k = 0; use->conjugate && k < use->noutput; k++) {
+        conjugate[k] = value_of(a, use->conjugate[k], 0);
     }
     nsi_network_trace(def, a->weights[use->set], use->ninput, inputs, use->noutput,
-                      use->against ? against : NULL, outputs);
+                      use->conjugate ? conjugate : NULL, outputs);
 }
 
 static ns_expr trace_formula(nsi_augmenter* a, const nsi_network_instance* use,

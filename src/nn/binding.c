@@ -75,10 +75,10 @@ typedef struct binder {
     uint64_t nweight, ninput; // of all
 
     // The network or formula, the match and what they expand to, at present.
-    uint32_t part;                   // networks come first, then formulas
-    const char* match;               // or NULL
-    char text[MAX_EXPANDED];         // after {}
-    numbers found, outputs, against; // names
+    uint32_t part;                     // networks come first, then formulas
+    const char* match;                 // or NULL
+    char text[MAX_EXPANDED];           // after {}
+    numbers found, outputs, conjugate; // names
     NSI_ARRAY(lagged) inputs;
 } binder;
 
@@ -133,7 +133,8 @@ static ns_status fail_at(const binder* p, ns_status status, nsi_field field, uin
     if (p->blueprint->file) {
         const nsi_places* places = f ? &f->places : &p->blueprint->networks.data[p->part].places;
         nsi_place at = nsi_places_find(places, field, item);
-        snprintf(where, sizeof where, "%.150s:%u:%u: ", p->blueprint->file, at.line, at.column);
+        snprintf(where, sizeof where, "%.150s:%u:%u: ", at.file ? at.file : p->blueprint->file,
+                 at.line, at.column);
     }
     if (p->match) snprintf(match, sizeof match, ", %.60s", p->match);
     bool whole = field == NSI_FIELD_COUNT;
@@ -514,43 +515,44 @@ static bool velocity_of(binder* p, const char* output) {
     return true;
 }
 
-static ns_status take_against(binder* p) {
+static ns_status take_conjugate(binder* p) {
     const ns_network_def* def = definition(p);
-    p->against.count = 0;
-    if (!(def->guarantee & NS_GUARANTEE_DISSIPATIVE)) return NS_OK;
-    if (def->against) {
+    p->conjugate.count = 0;
+    if (!(def->structure & NS_STRUCTURE_DISSIPATIVE)) return NS_OK;
+    if (def->conjugate) {
         for (uint32_t i = 0; i < def->noutput; i++) {
-            ns_status status = expand_onto(p, def->against[i], NSI_FIELD_AGAINST, i, &p->against);
+            ns_status status =
+                expand_onto(p, def->conjugate[i], NSI_FIELD_CONJUGATE, i, &p->conjugate);
             if (status != NS_OK) return status;
         }
-        if (p->against.count != p->outputs.count) {
-            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_AGAINST, NSI_NONE,
+        if (p->conjugate.count != p->outputs.count) {
+            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
                            "%u velocities for %u outputs; give one for each, in their order",
-                           p->against.count, p->outputs.count);
+                           p->conjugate.count, p->outputs.count);
         }
     }
-    for (uint32_t i = 0; i < p->outputs.count && !def->against; i++) {
+    for (uint32_t i = 0; i < p->outputs.count && !def->conjugate; i++) {
         const char* output = p->names[p->outputs.data[i]];
         if (!velocity_of(p, output)) {
-            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_AGAINST, NSI_NONE,
+            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
                            "which velocity belongs to the output \"%.150s\" is not known; give it",
                            output);
         }
         uint32_t name = find_name(p, p->text);
         if (name == NSI_NONE) {
-            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_AGAINST, NSI_NONE,
+            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
                            "the velocity \"%.120s\" of the output \"%.120s\" does not exist here;"
                            " give another",
                            p->text, output);
         }
-        if (!nsi_array_push(&p->allocator, &p->against, name)) return fail_nomem(p);
+        if (!nsi_array_push(&p->allocator, &p->conjugate, name)) return fail_nomem(p);
     }
     uint32_t earliest = earliest_output(p);
-    for (uint32_t i = 0; i < p->against.count; i++) {
-        if (p->against.data[i] < earliest) continue;
-        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_AGAINST, NSI_NONE,
+    for (uint32_t i = 0; i < p->conjugate.count; i++) {
+        if (p->conjugate.data[i] < earliest) continue;
+        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
                        "\"%.150s\" is not computed before the output \"%.150s\"",
-                       p->names[p->against.data[i]], p->names[earliest]);
+                       p->names[p->conjugate.data[i]], p->names[earliest]);
     }
     return NS_OK;
 }
@@ -575,17 +577,17 @@ static ns_status check_sizes(const binder* p) {
         status = check_scale(p, NSI_FIELD_OUTPUT_SCALE, def->noutput_scale, nout, "outputs");
     }
     if (status == NS_OK) {
-        status = check_scale(p, NSI_FIELD_AGAINST_SCALE, def->nagainst_scale, nout, "outputs");
+        status = check_scale(p, NSI_FIELD_CONJUGATE_SCALE, def->nconjugate_scale, nout, "outputs");
     }
     if (status != NS_OK) return status;
-    if ((def->guarantee & NS_GUARANTEE_CONSERVATIVE) && nin != nout) {
-        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_GUARANTEE, NSI_NONE,
+    if ((def->structure & NS_STRUCTURE_CONSERVATIVE) && nin != nout) {
+        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_STRUCTURE, NSI_NONE,
                        "conservative needs as many inputs as outputs, not %u and %u", nin, nout);
     }
-    if ((def->guarantee & NS_GUARANTEE_DISSIPATIVE) &&
+    if ((def->structure & NS_STRUCTURE_DISSIPATIVE) &&
         (uint64_t)nout * (nout + 1) / 2 > MAX_LAST_WIDTH) {
         return fail_at(p, NS_ERR_LIMIT, NSI_FIELD_OUTPUTS, NSI_NONE,
-                       "%u are too many for the guarantee dissipative, which is learned as a"
+                       "%u are too many for the structure dissipative, which is learned as a"
                        " matrix of at most %d numbers",
                        nout, MAX_LAST_WIDTH);
     }
@@ -682,9 +684,9 @@ static ns_status make_instance(binder* p) {
     use.inputs = inputs;
     use.outputs = keep_list(p, &p->outputs);
     if (!use.outputs) return fail_nomem(p);
-    if (p->against.count > 0) {
-        use.against = keep_list(p, &p->against);
-        if (!use.against) return fail_nomem(p);
+    if (p->conjugate.count > 0) {
+        use.conjugate = keep_list(p, &p->conjugate);
+        if (!use.conjugate) return fail_nomem(p);
     }
     for (uint32_t i = 0; i < use.noutput && status == NS_OK; i++) {
         status = add_output(p, use.outputs[i], p->instances.count, i);
@@ -697,7 +699,7 @@ static ns_status make_instance(binder* p) {
 static ns_status apply(binder* p) {
     ns_status status = take_outputs(p);
     if (status == NS_OK) status = take_inputs(p);
-    if (status == NS_OK) status = take_against(p);
+    if (status == NS_OK) status = take_conjugate(p);
     if (status == NS_OK) status = check_sizes(p);
     if (status == NS_OK) status = make_instance(p);
     return status;
@@ -799,7 +801,7 @@ static void free_binder(binder* p) {
     nsi_array_free(&p->allocator, &p->sets);
     nsi_array_free(&p->allocator, &p->found);
     nsi_array_free(&p->allocator, &p->outputs);
-    nsi_array_free(&p->allocator, &p->against);
+    nsi_array_free(&p->allocator, &p->conjugate);
     nsi_array_free(&p->allocator, &p->inputs);
 }
 

@@ -20,7 +20,7 @@ typedef struct nsi_network_instance {
     uint32_t ninput, noutput;
     const nsi_binding_input* inputs;
     const char* const* outputs;
-    const char* const* against; // (noutput) or NULL
+    const char* const* conjugate; // (noutput) or NULL
 } nsi_network_instance;
 
 typedef struct nsi_binding_set {

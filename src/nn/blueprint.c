@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 static const ns_choice augment_rows[] = {NS_AUGMENT_MAP(NS_CHOICE_ROW)};
-static const ns_choice guarantee_rows[] = {NS_GUARANTEE_MAP(NS_CHOICE_BIT_ROW)};
+static const ns_choice structure_rows[] = {NS_STRUCTURE_MAP(NS_CHOICE_BIT_ROW)};
 const ns_choices ns_augments = NS_CHOICES("mode", augment_rows);
-const ns_choices ns_guarantees = NS_CHOICES("guarantee", guarantee_rows);
+const ns_choices ns_structures = NS_CHOICES("structure", structure_rows);
 
 static const ns_choice sharing_rows[] = {NSI_SHARING_MAP(NS_CHOICE_ROW)};
 const ns_choices nsi_sharings = NS_CHOICES("sharing of weights", sharing_rows);
@@ -251,50 +251,51 @@ static bool check_layers(const ns_network_def* def, nsi_fault* fault) {
     return nsi_check_mode(def->mode, fault);
 }
 
-static bool check_guarantee(const ns_network_def* def, nsi_fault* fault) {
+static bool check_structure(const ns_network_def* def, nsi_fault* fault) {
     static const struct {
-        ns_guarantee a, b;
-    } against_each_other[] = {
-        {NS_GUARANTEE_ODD, NS_GUARANTEE_EVEN},
-        {NS_GUARANTEE_BOUNDED, NS_GUARANTEE_DISSIPATIVE},
-        {NS_GUARANTEE_BOUNDED, NS_GUARANTEE_CONSERVATIVE},
-        {NS_GUARANTEE_CONSERVATIVE, NS_GUARANTEE_DISSIPATIVE},
+        ns_structure a, b;
+    } exclusive[] = {
+        {NS_STRUCTURE_ODD, NS_STRUCTURE_EVEN},
+        {NS_STRUCTURE_BOUNDED, NS_STRUCTURE_DISSIPATIVE},
+        {NS_STRUCTURE_BOUNDED, NS_STRUCTURE_CONSERVATIVE},
+        {NS_STRUCTURE_CONSERVATIVE, NS_STRUCTURE_DISSIPATIVE},
     };
-    unsigned g = def->guarantee, all = 0;
-    for (uint32_t i = 0; i < ns_guarantees.count; i++) {
-        all |= (unsigned)ns_guarantees.items[i].value;
+    unsigned g = def->structure, all = 0;
+    for (uint32_t i = 0; i < ns_structures.count; i++) {
+        all |= (unsigned)ns_structures.items[i].value;
     }
     if ((g & ~all) != 0) {
-        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_GUARANTEE, NSI_NONE,
-                            "0x%x has bits that are no guarantee", g);
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_STRUCTURE, NSI_NONE,
+                            "0x%x has bits that are no structure", g);
     }
-    for (size_t i = 0; i < sizeof against_each_other / sizeof *against_each_other; i++) {
-        unsigned both = against_each_other[i].a | against_each_other[i].b;
+    for (size_t i = 0; i < sizeof exclusive / sizeof *exclusive; i++) {
+        unsigned both = exclusive[i].a | exclusive[i].b;
         if ((g & both) != both) continue;
-        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_GUARANTEE, NSI_NONE,
+        return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_STRUCTURE, NSI_NONE,
                             "%s and %s do not go together; choose one",
-                            ns_choice_name(&ns_guarantees, (int)against_each_other[i].a),
-                            ns_choice_name(&ns_guarantees, (int)against_each_other[i].b));
+                            ns_choice_name(&ns_structures, (int)exclusive[i].a),
+                            ns_choice_name(&ns_structures, (int)exclusive[i].b));
     }
-    bool dissipative = (g & NS_GUARANTEE_DISSIPATIVE) != 0;
-    bool conservative = (g & NS_GUARANTEE_CONSERVATIVE) != 0;
-    const char* exact = ns_choice_name(&ns_guarantees, dissipative ? NS_GUARANTEE_DISSIPATIVE
-                                                                   : NS_GUARANTEE_CONSERVATIVE);
+    bool dissipative = (g & NS_STRUCTURE_DISSIPATIVE) != 0;
+    bool conservative = (g & NS_STRUCTURE_CONSERVATIVE) != 0;
+    const char* exact = ns_choice_name(&ns_structures, dissipative ? NS_STRUCTURE_DISSIPATIVE
+                                                                   : NS_STRUCTURE_CONSERVATIVE);
     if ((dissipative || conservative) && def->mode == NS_AUGMENT_SCALE) {
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_MODE, NSI_NONE,
-                            "scale does not go with the guarantee %s; choose add or replace",
+                            "scale does not go with the structure %s; choose add or replace",
                             exact);
     }
     // A scale for each output would break both: one power, one potential.
     if ((dissipative || conservative) && def->noutput_scale > 1) {
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUT_SCALE, NSI_NONE,
-                            "%u numbers; the guarantee %s needs one for all outputs",
+                            "%u numbers; the structure %s needs one for all outputs",
                             def->noutput_scale, exact);
     }
-    if (!dissipative && (def->against || def->nagainst_scale > 0)) {
+    if (!dissipative && (def->conjugate || def->nconjugate_scale > 0)) {
         return nsi_fault_at(
-            fault, NS_ERR_ARGUMENT, def->against ? NSI_FIELD_AGAINST : NSI_FIELD_AGAINST_SCALE,
-            NSI_NONE, "this is for the guarantee dissipative only; add that, or leave this out");
+            fault, NS_ERR_ARGUMENT,
+            def->conjugate ? NSI_FIELD_CONJUGATE : NSI_FIELD_CONJUGATE_SCALE, NSI_NONE,
+            "this is for the structure dissipative only; add that, or leave this out");
     }
     return true;
 }
@@ -332,22 +333,22 @@ static bool check_network(const ns_blueprint* blueprint, const ns_network_def* d
         return nsi_fault_at(fault, NS_ERR_LIMIT, NSI_FIELD_COUNT, NSI_NONE,
                             "a blueprint has at most %d networks", NSI_BLUEPRINT_MAX_NETWORKS);
     }
-    bool dissipative = (def->guarantee & NS_GUARANTEE_DISSIPATIVE) != 0;
+    bool dissipative = (def->structure & NS_STRUCTURE_DISSIPATIVE) != 0;
     return nsi_check_name(blueprint, "network", def->name, fault) &&
            (!def->each || nsi_check_text(def->each, true, NSI_FIELD_EACH, NSI_NONE, fault)) &&
            check_list(def->inputs, def->ninput, def, NSI_FIELD_INPUTS, fault) &&
            check_list(def->outputs, def->noutput, def, NSI_FIELD_OUTPUTS, fault) &&
-           check_layers(def, fault) && check_guarantee(def, fault) &&
-           (!def->against ||
-            check_list(def->against, def->noutput, def, NSI_FIELD_AGAINST, fault)) &&
+           check_layers(def, fault) && check_structure(def, fault) &&
+           (!def->conjugate ||
+            check_list(def->conjugate, def->noutput, def, NSI_FIELD_CONJUGATE, fault)) &&
            check_number(def->bound, false, NSI_FIELD_BOUND, fault) &&
            check_numbers(def->input_shift, def->ninput_shift, false, NSI_FIELD_INPUT_SHIFT,
                          fault) &&
            check_numbers(def->input_scale, def->ninput_scale, true, NSI_FIELD_INPUT_SCALE, fault) &&
            check_numbers(def->output_scale, def->noutput_scale, dissipative, NSI_FIELD_OUTPUT_SCALE,
                          fault) &&
-           check_numbers(def->against_scale, def->nagainst_scale, true, NSI_FIELD_AGAINST_SCALE,
-                         fault) &&
+           check_numbers(def->conjugate_scale, def->nconjugate_scale, true,
+                         NSI_FIELD_CONJUGATE_SCALE, fault) &&
            check_number(def->init_scale, true, NSI_FIELD_INIT_SCALE, fault) &&
            check_number(def->init_last_scale, true, NSI_FIELD_INIT_LAST_SCALE, fault);
 }
@@ -397,11 +398,11 @@ static bool copy_def(nsi_arena* arena, ns_network_def* def) {
     return copy_text(arena, &def->name) && copy_text(arena, &def->each) &&
            copy_list(arena, &def->inputs, def->ninput) &&
            copy_list(arena, &def->outputs, def->noutput) &&
-           copy_list(arena, &def->against, def->noutput) &&
+           copy_list(arena, &def->conjugate, def->noutput) &&
            copy_numbers(arena, &def->input_shift, def->ninput_shift) &&
            copy_numbers(arena, &def->input_scale, def->ninput_scale) &&
            copy_numbers(arena, &def->output_scale, def->noutput_scale) &&
-           copy_numbers(arena, &def->against_scale, def->nagainst_scale);
+           copy_numbers(arena, &def->conjugate_scale, def->nconjugate_scale);
 }
 
 // Only the lists of names are asked for after a network was added.
@@ -409,7 +410,7 @@ static bool copy_places(nsi_arena* arena, const ns_network_def* def, nsi_places*
     const nsi_place* given[NSI_FIELD_COUNT];
     memcpy(given, places->items, sizeof given);
     memset(places->items, 0, sizeof places->items);
-    static const nsi_field lists[] = {NSI_FIELD_INPUTS, NSI_FIELD_OUTPUTS, NSI_FIELD_AGAINST};
+    static const nsi_field lists[] = {NSI_FIELD_INPUTS, NSI_FIELD_OUTPUTS, NSI_FIELD_CONJUGATE};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         uint32_t count = lists[i] == NSI_FIELD_INPUTS ? def->ninput : def->noutput;
         const void* copy = NULL;
@@ -446,8 +447,8 @@ ns_status nsi_fault_tell(const nsi_fault* fault, const ns_blueprint* blueprint, 
     }
     nsi_place at = nsi_places_find(places, fault->field, fault->item);
     return nsi_fail(error, fault->status == NS_ERR_ARGUMENT ? NS_ERR_PARSE : fault->status,
-                    "%.150s:%u:%u: %s: %s%s%s", blueprint->file, at.line, at.column, who, field,
-                    colon, fault->what);
+                    "%.150s:%u:%u: %s: %s%s%s", at.file ? at.file : blueprint->file, at.line,
+                    at.column, who, field, colon, fault->what);
 }
 
 static ns_status add(ns_blueprint* blueprint, const ns_network_def* network,

@@ -4,6 +4,7 @@
 #define NSI_BLUEPRINT_DATA_H
 
 #include "expr/formula_syntax.h"
+#include "io/schema.h"
 #include "neuralsim/blueprint.h"
 
 enum {
@@ -29,13 +30,13 @@ enum {
     X(HIDDEN, "hidden")                                                                            \
     X(ACTIVATION, "activation")                                                                    \
     X(BIAS, "bias")                                                                                \
-    X(GUARANTEE, "guarantee")                                                                      \
+    X(STRUCTURE, "structure")                                                                      \
     X(BOUND, "bound")                                                                              \
-    X(AGAINST, "against")                                                                          \
+    X(CONJUGATE, "conjugate")                                                                      \
     X(INPUT_SHIFT, "input_shift")                                                                  \
     X(INPUT_SCALE, "input_scale")                                                                  \
     X(OUTPUT_SCALE, "output_scale")                                                                \
-    X(AGAINST_SCALE, "against_scale")                                                              \
+    X(CONJUGATE_SCALE, "conjugate_scale")                                                          \
     X(INIT_SCALE, "init_scale")                                                                    \
     X(INIT_LAST_SCALE, "init_last_scale")                                                          \
     X(SEED, "seed")                                                                                \
@@ -62,6 +63,7 @@ extern const ns_choices nsi_sharings;
 // A place in a file, from 1; line 0: none.
 typedef struct nsi_place {
     uint32_t line, column;
+    const char* file; // NULL: the blueprint's; another one that it extends
 } nsi_place;
 
 // Where a network or formula and its fields stand.
@@ -132,6 +134,10 @@ ns_status nsi_blueprint_text(const ns_blueprint* blueprint, const double* coeffi
 ns_status nsi_blueprint_write(const char* path, const ns_blueprint* blueprint,
                               const double* coefficients, const ns_allocator* allocator,
                               ns_error* error);
+
+// Tables of keys.
+extern const nsi_schema nsi_blueprint_schema, nsi_network_schema, nsi_network_init_schema,
+    nsi_formula_schema;
 
 // ---- checks ----------------------------------------------------------------------------------
 

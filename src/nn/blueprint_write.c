@@ -75,17 +75,17 @@ static void add_mode(writer* w, ns_augment mode) {
 
 // ---- networks --------------------------------------------------------------------------------
 
-static void add_guarantee(writer* w, const ns_network_def* def) {
-    if (def->guarantee == 0) return;
-    add_key(w, "guarantee");
+static void add_structure(writer* w, const ns_network_def* def) {
+    if (def->structure == 0) return;
+    add_key(w, "structure");
     const char* separator = "[";
-    for (uint32_t k = 0; k < ns_guarantees.count; k++) {
-        if (!(def->guarantee & (unsigned)ns_guarantees.items[k].value)) continue;
-        nsi_text_add(&w->text, "%s%s", separator, ns_guarantees.items[k].name);
+    for (uint32_t k = 0; k < ns_structures.count; k++) {
+        if (!(def->structure & (unsigned)ns_structures.items[k].value)) continue;
+        nsi_text_add(&w->text, "%s%s", separator, ns_structures.items[k].name);
         separator = ", ";
     }
     nsi_text_add(&w->text, "]\n");
-    if (def->guarantee & NS_GUARANTEE_BOUNDED) {
+    if (def->structure & NS_STRUCTURE_BOUNDED) {
         add_key(w, "bound");
         nsi_text_add_double(&w->text, def->bound);
         nsi_text_add(&w->text, "\n");
@@ -122,12 +122,12 @@ static void add_network(writer* w, const ns_network_def* def) {
         add_word(w, "activation", ns_activation_name(def->activation));
     }
     if (def->no_bias) add_word(w, "bias", "false");
-    add_guarantee(w, def);
-    add_list(w, "against", def->against, def->noutput);
+    add_structure(w, def);
+    add_list(w, "conjugate", def->conjugate, def->noutput);
     add_numbers(w, "input_shift", def->input_shift, def->ninput_shift);
     add_numbers(w, "input_scale", def->input_scale, def->ninput_scale);
     add_numbers(w, "output_scale", def->output_scale, def->noutput_scale);
-    add_numbers(w, "against_scale", def->against_scale, def->nagainst_scale);
+    add_numbers(w, "conjugate_scale", def->conjugate_scale, def->nconjugate_scale);
     add_init(w, def);
 }
 

@@ -1,262 +1,271 @@
 // Blueprints from YAML.
 
-#include "io/yaml.h"
 #include "nn/blueprint_data.h"
 
 #include <math.h>
 
-// The first failure sticks: what is read after it changes nothing.
-typedef struct reader {
+typedef struct blueprint_reader {
     nsi_yaml yaml; // its arena also holds what is read from it
     ns_blueprint* blueprint;
-    ns_network_def def; // of the network at hand
-    nsi_places places;  // of it, or of the formula at hand
+    nsi_schema_reader by_table;
     ns_error* error;
     ns_status status;
-} reader;
+} blueprint_reader;
 
-static nsi_place node_place(const nsi_yaml_node* n) {
-    return (nsi_place){n->line, n->column};
-}
+// A network or a formula at hand.
+typedef struct network_item {
+    ns_network_def def;
+    nsi_text_list conjugate;
+} network_item;
 
-// A value stands for a list of one, where `single`; the first item and their number.
-static const nsi_yaml_node* read_list(reader* r, const nsi_yaml_node* n, bool single,
-                                      uint32_t* count) {
-    *count = 1;
-    if (single && n->type == NSI_YAML_SCALAR) return n;
-    r->status = nsi_yaml_check_list(&r->yaml, n, r->error);
-    *count = n->count;
-    return n->first;
-}
+typedef struct formula_item {
+    ns_formula_def def;
+    nsi_place* places; // of coefficients
+} formula_item;
 
-// All items of a list and their places, `size` bytes for each.
-static const void* read_items(reader* r, const nsi_yaml_node* n, nsi_field field, size_t size,
-                              uint32_t* count) {
-    const nsi_yaml_node* item = read_list(r, n, field != NSI_FIELD_HIDDEN, count);
-    if (r->status != NS_OK) return NULL;
-    nsi_place* places = nsi_arena_alloc(&r->yaml.arena, *count * sizeof *places);
-    char* items = nsi_arena_alloc(&r->yaml.arena, *count * size);
-    if (!places || !items) r->status = nsi_fail_nomem(r->error);
-    for (uint32_t i = 0; i < *count && r->status == NS_OK; i++, item = item->next) {
-        void* out = items + i * size;
-        places[i] = node_place(item);
-        switch (field) {
-        case NSI_FIELD_INPUTS:
-        case NSI_FIELD_OUTPUTS:
-        case NSI_FIELD_AGAINST:
-            r->status = nsi_yaml_text(&r->yaml, item, (const char**)out, r->error);
-            break;
-        case NSI_FIELD_HIDDEN:
-            r->status = nsi_yaml_count(&r->yaml, item, 0, UINT32_MAX, (uint32_t*)out, r->error);
-            break;
-        default:
-            r->status =
-                nsi_yaml_number(&r->yaml, item, -INFINITY, INFINITY, (double*)out, r->error);
-            break;
-        }
-    }
-    r->places.items[field] = places;
-    return items;
-}
+// ---- tables ----------------------------------------------------------------------------------
 
-static const double* read_numbers(reader* r, const nsi_yaml_node* n, nsi_field field,
-                                  uint32_t* count) {
-    const double* numbers = read_items(r, n, field, sizeof *numbers, count);
-    if (r->status == NS_OK && *count == 0) {
-        r->status =
-            nsi_yaml_fail(&r->yaml, n, r->error,
-                          "%s: the list is empty; give numbers, or leave the key out", n->key);
-    }
-    return numbers;
-}
-
-static int read_word(reader* r, const nsi_yaml_node* n, const ns_choices* choices) {
+static ns_status read_sharing(nsi_schema_reader* r, const nsi_yaml_node* node, bool* separate) {
     int which = 0;
-    r->status = nsi_yaml_choice(&r->yaml, n, choices, &which, r->error);
-    return which;
+    ns_status status = nsi_yaml_choice(r->yaml, node, &nsi_sharings, &which, r->error);
+    *separate = which == 1;
+    return status;
 }
 
-static unsigned read_guarantee(reader* r, const nsi_yaml_node* n) {
-    unsigned bits = 0;
-    uint32_t count;
-    const nsi_yaml_node* item = read_list(r, n, true, &count);
-    for (uint32_t i = 0; i < count && r->status == NS_OK; i++, item = item->next) {
-        bits |= (unsigned)read_word(r, item, &ns_guarantees);
-    }
-    return bits;
+static ns_status read_network_sharing(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+    return read_sharing(r, node, &((network_item*)out)->def.separate);
 }
 
-static void read_init(reader* r, const nsi_yaml_node* n) {
-    const nsi_yaml_node *scale = nsi_yaml_find(n, "scale"), *last = nsi_yaml_find(n, "last");
-    const nsi_yaml_node* seed = nsi_yaml_find(n, "seed");
-    if (scale) r->places.field[NSI_FIELD_INIT_SCALE] = node_place(scale);
-    if (last) r->places.field[NSI_FIELD_INIT_LAST_SCALE] = node_place(last);
-    if (seed) r->places.field[NSI_FIELD_SEED] = node_place(seed);
-    r->status = nsi_yaml_check_map(&r->yaml, n, "init", "scale last seed", r->error);
-    if (r->status == NS_OK) {
-        r->status =
-            nsi_yaml_number(&r->yaml, scale, -INFINITY, INFINITY, &r->def.init_scale, r->error);
-    }
-    if (r->status == NS_OK) {
-        r->status =
-            nsi_yaml_number(&r->yaml, last, -INFINITY, INFINITY, &r->def.init_last_scale, r->error);
-    }
-    if (r->status == NS_OK) {
-        r->status = nsi_yaml_whole(&r->yaml, seed, 0, UINT64_MAX, &r->def.seed, r->error);
-    }
-}
-
-static void read_field(reader* r, const nsi_yaml_node* n, nsi_field field, uint32_t* nagainst) {
-    const nsi_yaml* yaml = &r->yaml;
-    ns_network_def* def = &r->def;
+static ns_status read_bias(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
     bool bias = true;
-    r->places.field[field] = node_place(n);
-    switch (field) {
-    case NSI_FIELD_NAME: r->status = nsi_yaml_text(yaml, n, &def->name, r->error); break;
-    case NSI_FIELD_EACH: r->status = nsi_yaml_text(yaml, n, &def->each, r->error); break;
-    case NSI_FIELD_WEIGHTS: def->separate = read_word(r, n, &nsi_sharings) == NSI_SEPARATE; break;
-    case NSI_FIELD_INPUTS:
-        def->inputs = read_items(r, n, field, sizeof *def->inputs, &def->ninput);
-        break;
-    case NSI_FIELD_OUTPUTS:
-        def->outputs = read_items(r, n, field, sizeof *def->outputs, &def->noutput);
-        break;
-    case NSI_FIELD_MODE: def->mode = (ns_augment)read_word(r, n, &ns_augments); break;
-    case NSI_FIELD_HIDDEN:
-        def->hidden = read_items(r, n, field, sizeof *def->hidden, &def->nhidden);
-        break;
-    case NSI_FIELD_ACTIVATION:
-        def->activation = (ns_activation)read_word(r, n, &ns_activations);
-        break;
-    case NSI_FIELD_BIAS:
-        r->status = nsi_yaml_flag(yaml, n, &bias, r->error);
-        def->no_bias = !bias;
-        break;
-    case NSI_FIELD_GUARANTEE: def->guarantee = read_guarantee(r, n); break;
-    case NSI_FIELD_BOUND:
-        r->status = nsi_yaml_number(yaml, n, -INFINITY, INFINITY, &def->bound, r->error);
-        break;
-    case NSI_FIELD_AGAINST:
-        def->against = read_items(r, n, field, sizeof *def->against, nagainst);
-        break;
-    case NSI_FIELD_INPUT_SHIFT:
-        def->input_shift = read_numbers(r, n, field, &def->ninput_shift);
-        break;
-    case NSI_FIELD_INPUT_SCALE:
-        def->input_scale = read_numbers(r, n, field, &def->ninput_scale);
-        break;
-    case NSI_FIELD_OUTPUT_SCALE:
-        def->output_scale = read_numbers(r, n, field, &def->noutput_scale);
-        break;
-    default: def->against_scale = read_numbers(r, n, field, &def->nagainst_scale); break;
-    }
+    ns_status status = nsi_yaml_flag(r->yaml, node, &bias, r->error);
+    ((network_item*)out)->def.no_bias = !bias;
+    return status;
 }
 
-static void read_network(reader* r, const nsi_yaml_node* n) {
-    r->def = ns_default_network_def();
-    r->places = (nsi_places){.whole = node_place(n)};
-    r->status = nsi_yaml_check_map(&r->yaml, n, "a network",
-                                   "name each weights inputs outputs mode hidden activation bias"
-                                   " guarantee bound against input_shift input_scale output_scale"
-                                   " against_scale init",
-                                   r->error);
-    uint32_t nagainst = 0;
-    for (int i = 0; i < NSI_FIELD_INIT_SCALE && r->status == NS_OK; i++) {
-        const nsi_yaml_node* value = nsi_yaml_find(n, nsi_field_name((nsi_field)i));
-        if (value) read_field(r, value, (nsi_field)i, &nagainst);
+static ns_status read_structure(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+    unsigned* bits = &((network_item*)out)->def.structure;
+    bool one = node->type == NSI_YAML_SCALAR;
+    ns_status status = one ? NS_OK : nsi_yaml_check_list(r->yaml, node, r->error);
+    for (const nsi_yaml_node* n = one ? node : node->first; n && status == NS_OK; n = n->next) {
+        int which = 0;
+        status = nsi_yaml_choice(r->yaml, n, &ns_structures, &which, r->error);
+        *bits |= (unsigned)which;
+        if (one) break;
     }
-    if (r->status == NS_OK) read_init(r, nsi_yaml_find(n, "init"));
-    if (r->status != NS_OK) return;
-
-    // What a definition cannot tell: how long this list is, and that this was given at all.
-    const ns_network_def* def = &r->def;
-    const nsi_yaml_node* bound = nsi_yaml_find(n, "bound");
-    if (def->against && nagainst != def->noutput) {
-        r->status = nsi_yaml_fail(
-            &r->yaml, nsi_yaml_find(n, "against"), r->error,
-            "against: %u name%s for %u output%s; give one for each, in their order", nagainst,
-            nagainst == 1 ? "" : "s", def->noutput, def->noutput == 1 ? "" : "s");
-    } else if (bound && !(def->guarantee & NS_GUARANTEE_BOUNDED)) {
-        r->status =
-            nsi_yaml_fail(&r->yaml, bound, r->error,
-                          "bound: this is for the guarantee bounded only; add that, or leave"
-                          " this out");
-    } else {
-        r->status = nsi_blueprint_add_at(r->blueprint, def, &r->places, r->error);
-    }
+    return status;
 }
 
-// ---- formulas --------------------------------------------------------------------------------
+// What a definition cannot tell: how long this list is, and that this was given at all.
+static ns_status check_network(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    network_item* item = out;
+    ns_network_def* def = &item->def;
+    const nsi_yaml_node *bound = nsi_yaml_find(map, "bound"),
+                        *conjugate = nsi_yaml_find(map, "conjugate");
+    uint32_t count = item->conjugate.count;
+    if (conjugate && count != def->noutput) {
+        return nsi_yaml_fail(
+            r->yaml, conjugate, r->error,
+            "conjugate: %u name%s for %u output%s; give one for each, in their order", count,
+            count == 1 ? "" : "s", def->noutput, def->noutput == 1 ? "" : "s");
+    }
+    def->conjugate = item->conjugate.data;
+    if (!bound || (def->structure & NS_STRUCTURE_BOUNDED)) return NS_OK;
+    return nsi_yaml_fail(r->yaml, bound, r->error,
+                         "bound: this is for the structure bounded only; add that, or leave"
+                         " this out");
+}
 
-static void read_coefficients(reader* r, const nsi_yaml_node* n, ns_formula_def* def) {
-    if (n->type != NSI_YAML_MAP) {
-        r->status = nsi_yaml_fail(&r->yaml, n, r->error,
-                                  "coefficients: write a mapping of names and numbers,"
-                                  " {b: 0.1, c: 2}");
-        return;
+static const nsi_schema_key network_init_keys[] = {
+    {"scale", NSI_KEY_NUMBER, offsetof(network_item, def.init_scale), .fallback = "1",
+     .help = "weights start as N(0, scale^2 / fan-in), biases at 0"},
+    {"last", NSI_KEY_NUMBER, offsetof(network_item, def.init_last_scale), .fallback = "0.1",
+     .help = "in addition, of the last layer"},
+    {"seed", NSI_KEY_WHOLE, offsetof(network_item, def.seed), .fallback = "1",
+     .help = "of random weights"},
+};
+const nsi_schema nsi_network_init_schema = NSI_SCHEMA("init", network_init_keys, NULL);
+
+static const nsi_schema_key network_keys[] = {
+    {"name", NSI_KEY_TEXT, offsetof(network_item, def.name),
+     .help = "letters, digits, `_`, `-`, `.`; unique, also among formulas"},
+    {"each", NSI_KEY_TEXT, offsetof(network_item, def.each), .values = "glob",
+     .fallback = "(one network)",
+     .help = "apply the network to each match, which `{}` in the lists below stands for"},
+    {"weights", NSI_KEY_OTHER, .read = read_network_sharing, .values = "`shared`, `separate`",
+     .fallback = "shared", .help = "with `each`: one set for all matches, or one for each"},
+    {"inputs", NSI_KEY_TEXTS, offsetof(network_item, def.inputs), .single = true,
+     .values = "list of quantities", .help = "names or globs; `prev:x`, `lag3:x`"},
+    {"outputs", NSI_KEY_TEXTS, offsetof(network_item, def.outputs), .single = true,
+     .values = "list of quantities", .help = "names or globs"},
+    {"mode", NSI_KEY_CHOICE, offsetof(network_item, def.mode), .choices = &ns_augments,
+     .fallback = "add", .help = "what the network does to its outputs"},
+    {"hidden", NSI_KEY_COUNTS, offsetof(network_item, def.hidden), .fallback = "(a linear map)",
+     .help = "widths of hidden layers"},
+    {"activation", NSI_KEY_CHOICE, offsetof(network_item, def.activation),
+     .choices = &ns_activations, .fallback = "tanh", .help = "of hidden layers"},
+    {"bias", NSI_KEY_OTHER, .read = read_bias, .values = "`true`, `false`", .fallback = "true",
+     .help = ""},
+    {"structure", NSI_KEY_OTHER, .read = read_structure,
+     .values = "one or a list of `dissipative`, `conservative`, `odd`, `even`, `bounded`",
+     .fallback = "(none)", .help = "what holds for any weights"},
+    {"bound", NSI_KEY_NUMBER, offsetof(network_item, def.bound), .fallback = "1",
+     .help = "of `bounded`: outputs stay within bound times output_scale"},
+    {"conjugate", NSI_KEY_TEXTS, offsetof(network_item, conjugate), .single = true,
+     .values = "list of quantities", .fallback = "(known for joints and links)",
+     .help = "of `dissipative`: the velocity that belongs to each output"},
+    {"input_shift", NSI_KEY_NUMBERS, offsetof(network_item, def.input_shift), .single = true,
+     .filled = true, .values = "number, or one for each", .fallback = "0",
+     .help = "a network sees (input - shift) / scale"},
+    {"input_scale", NSI_KEY_NUMBERS, offsetof(network_item, def.input_scale), .single = true,
+     .filled = true, .values = "number, or one for each", .fallback = "1", .help = ""},
+    {"output_scale", NSI_KEY_NUMBERS, offsetof(network_item, def.output_scale), .single = true,
+     .filled = true, .values = "number, or one for each", .fallback = "1",
+     .help = "outputs are multiplied by it; of `dissipative` one number, the power scale"},
+    {"conjugate_scale", NSI_KEY_NUMBERS, offsetof(network_item, def.conjugate_scale),
+     .single = true, .filled = true, .values = "number, or one for each", .fallback = "1",
+     .help = "of `dissipative`: scale of each velocity"},
+    {"init", NSI_KEY_TABLE, 0, .table = &nsi_network_init_schema, .values = "`{scale, last, seed}`",
+     .help = "initial weights"},
+};
+const nsi_schema nsi_network_schema = NSI_SCHEMA("a network", network_keys, check_network);
+
+static ns_status read_formula_sharing(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+    return read_sharing(r, node, &((formula_item*)out)->def.separate);
+}
+
+static ns_status read_coefficients(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
+    formula_item* item = out;
+    if (map->type != NSI_YAML_MAP) {
+        return nsi_yaml_fail(r->yaml, map, r->error,
+                             "coefficients: write a mapping of names and numbers, {b: 0.1, c: 2}");
     }
-    nsi_place* places = nsi_arena_alloc(&r->yaml.arena, n->count * sizeof *places);
-    ns_coefficient* list = nsi_arena_alloc(&r->yaml.arena, n->count * sizeof *list);
-    if (!places || !list) {
-        r->status = nsi_fail_nomem(r->error);
-        return;
-    }
+    item->places = nsi_arena_alloc(r->arena, map->count * sizeof *item->places);
+    ns_coefficient* list = nsi_arena_alloc(r->arena, map->count * sizeof *list);
+    if (!item->places || !list) return nsi_fail_nomem(r->error);
+    ns_status status = NS_OK;
     uint32_t count = 0;
-    for (const nsi_yaml_node* c = n->first; c && r->status == NS_OK; c = c->next, count++) {
-        places[count] = (nsi_place){c->key_line, c->key_column};
+    for (const nsi_yaml_node* c = map->first; c && status == NS_OK; c = c->next, count++) {
+        item->places[count] = (nsi_place){c->key_line, c->key_column, NULL};
         list[count] = (ns_coefficient){.name = c->key};
-        r->status = nsi_yaml_number(&r->yaml, c, -INFINITY, INFINITY, &list[count].value, r->error);
+        status = nsi_yaml_number(r->yaml, c, -INFINITY, INFINITY, &list[count].value, r->error);
     }
-    r->places.items[NSI_FIELD_COEFFICIENTS] = places;
-    def->coefficients = list;
-    def->ncoefficient = count;
+    item->def.coefficients = list;
+    item->def.ncoefficient = count;
+    return status;
 }
 
-static void read_formula_field(reader* r, const nsi_yaml_node* n, nsi_field field,
-                               ns_formula_def* def) {
-    r->places.field[field] = node_place(n);
-    switch (field) {
-    case NSI_FIELD_NAME: r->status = nsi_yaml_text(&r->yaml, n, &def->name, r->error); break;
-    case NSI_FIELD_EACH: r->status = nsi_yaml_text(&r->yaml, n, &def->each, r->error); break;
-    case NSI_FIELD_WEIGHTS: def->separate = read_word(r, n, &nsi_sharings) == NSI_SEPARATE; break;
-    case NSI_FIELD_OUTPUT: r->status = nsi_yaml_text(&r->yaml, n, &def->output, r->error); break;
-    case NSI_FIELD_MODE: def->mode = (ns_augment)read_word(r, n, &ns_augments); break;
-    case NSI_FIELD_FORMULA:
-        r->status = nsi_yaml_text(&r->yaml, n, &def->formula, r->error);
-        r->places.field[field].column += !n->plain; // the text begins behind the quote
-        break;
-    default: read_coefficients(r, n, def); break;
-    }
+static const nsi_schema_key formula_keys[] = {
+    {"name", NSI_KEY_TEXT, offsetof(formula_item, def.name), .help = "as of networks"},
+    {"each", NSI_KEY_TEXT, offsetof(formula_item, def.each), .values = "glob",
+     .fallback = "(one formula)", .help = "as of networks"},
+    {"weights", NSI_KEY_OTHER, .read = read_formula_sharing, .values = "`shared`, `separate`",
+     .fallback = "shared", .help = "with `each`: coefficients of all matches, or of each"},
+    {"output", NSI_KEY_TEXT, offsetof(formula_item, def.output), .values = "quantity",
+     .help = "name, or glob that matches one"},
+    {"mode", NSI_KEY_CHOICE, offsetof(formula_item, def.mode), .choices = &ns_augments,
+     .fallback = "add", .help = "what the formula does to its output"},
+    {"formula", NSI_KEY_TEXT, offsetof(formula_item, def.formula), .values = "formula",
+     .help = "of quantities in double quotes and of coefficients"},
+    {"coefficients", NSI_KEY_OTHER, .read = read_coefficients, .values = "`{NAME: number}`",
+     .help = "numbers that are fitted as weights are"},
+};
+const nsi_schema nsi_formula_schema = NSI_SCHEMA("a formula", formula_keys, NULL);
+
+static const nsi_schema_key blueprint_keys[] = {
+    {"networks", NSI_KEY_OTHER, .values = "list", .help = "networks, below"},
+    {"formulas", NSI_KEY_OTHER, .values = "list", .help = "formulas, below"},
+};
+const nsi_schema nsi_blueprint_schema = NSI_SCHEMA("a blueprint", blueprint_keys, NULL);
+
+// ---- places ----------------------------------------------------------------------------------
+
+// The name of a file that outlives the tree; NULL: the blueprint's own, or out of memory.
+static const char* keep_file(blueprint_reader* r, const nsi_yaml_node* node) {
+    const char* file = node->source->file;
+    if (strcmp(file, r->blueprint->file) == 0) return NULL;
+    return nsi_arena_string(&r->blueprint->arena, file, strlen(file));
 }
 
-static void read_formula(reader* r, const nsi_yaml_node* n) {
-    static const nsi_field fields[] = {NSI_FIELD_NAME,        NSI_FIELD_EACH, NSI_FIELD_WEIGHTS,
-                                       NSI_FIELD_OUTPUT,      NSI_FIELD_MODE, NSI_FIELD_FORMULA,
-                                       NSI_FIELD_COEFFICIENTS};
-    ns_formula_def def = ns_default_formula_def();
-    r->places = (nsi_places){.whole = node_place(n)};
-    r->status = nsi_yaml_check_map(&r->yaml, n, "a formula",
-                                   "name each weights output mode formula coefficients", r->error);
-    for (size_t i = 0; i < sizeof fields / sizeof *fields && r->status == NS_OK; i++) {
-        const nsi_yaml_node* value = nsi_yaml_find(n, nsi_field_name(fields[i]));
-        if (value) read_formula_field(r, value, fields[i], &def);
-    }
-    if (r->status == NS_OK) {
-        r->status = nsi_blueprint_add_formula_at(r->blueprint, &def, &r->places, r->error);
-    }
+static nsi_place node_place(const nsi_yaml_node* n, const char* file) {
+    return (nsi_place){n->line, n->column, file};
 }
 
-static void read_list_of(reader* r, const char* key,
-                         void (*read)(reader* r, const nsi_yaml_node* n)) {
+// Places of the values of a mapping, and of the items of its lists.
+static nsi_places find_places(blueprint_reader* r, const nsi_yaml_node* map) {
+    const char* file = keep_file(r, map);
+    nsi_places places = {.whole = node_place(map, file)};
+    for (int i = 0; i < NSI_FIELD_COUNT && r->status == NS_OK; i++) {
+        const nsi_yaml_node* n = nsi_yaml_find(map, nsi_field_name((nsi_field)i));
+        if (!n || i == NSI_FIELD_INIT_SCALE || i == NSI_FIELD_INIT_LAST_SCALE ||
+            i == NSI_FIELD_SEED) {
+            continue;
+        }
+        places.field[i] = node_place(n, file);
+        bool list = n->type == NSI_YAML_LIST, one = n->type == NSI_YAML_SCALAR;
+        bool items = i == NSI_FIELD_INPUTS || i == NSI_FIELD_OUTPUTS || i == NSI_FIELD_CONJUGATE ||
+                     i == NSI_FIELD_HIDDEN || i == NSI_FIELD_INPUT_SHIFT ||
+                     i == NSI_FIELD_INPUT_SCALE || i == NSI_FIELD_OUTPUT_SCALE ||
+                     i == NSI_FIELD_CONJUGATE_SCALE;
+        if (!items || !(list || one)) continue;
+        uint32_t count = list ? n->count : 1, k = 0;
+        nsi_place* of = nsi_arena_alloc(&r->yaml.arena, ((size_t)count + 1) * sizeof *of);
+        if (!of) r->status = nsi_fail_nomem(r->error);
+        for (const nsi_yaml_node* item = list ? n->first : n; of && k < count; item = item->next) {
+            of[k++] = node_place(item, file);
+        }
+        places.items[i] = of;
+    }
+    return places;
+}
+
+// Keys of `init` are fields of their own.
+static void find_init_places(const nsi_yaml_node* init, nsi_places* places) {
+    const char* file = places->whole.file;
+    const nsi_yaml_node *scale = nsi_yaml_find(init, "scale"), *last = nsi_yaml_find(init, "last"),
+                        *seed = nsi_yaml_find(init, "seed");
+    if (scale) places->field[NSI_FIELD_INIT_SCALE] = node_place(scale, file);
+    if (last) places->field[NSI_FIELD_INIT_LAST_SCALE] = node_place(last, file);
+    if (seed) places->field[NSI_FIELD_SEED] = node_place(seed, file);
+}
+
+// ---- networks and formulas -------------------------------------------------------------------
+
+static void read_network(blueprint_reader* r, const nsi_yaml_node* n) {
+    network_item item = {.def = ns_default_network_def()};
+    r->status = nsi_schema_read(&r->by_table, &nsi_network_schema, n, &item);
+    if (r->status != NS_OK) return;
+    nsi_places places = find_places(r, n);
+    find_init_places(nsi_yaml_find(n, "init"), &places);
+    if (r->status != NS_OK) return;
+    r->status = nsi_blueprint_add_at(r->blueprint, &item.def, &places, r->error);
+}
+
+static void read_formula(blueprint_reader* r, const nsi_yaml_node* n) {
+    formula_item item = {.def = ns_default_formula_def()};
+    r->status = nsi_schema_read(&r->by_table, &nsi_formula_schema, n, &item);
+    if (r->status != NS_OK) return;
+    nsi_places places = find_places(r, n);
+    const nsi_yaml_node* text = nsi_yaml_find(n, "formula");
+    if (text) places.field[NSI_FIELD_FORMULA].column += !text->plain; // behind the quote
+    for (uint32_t k = 0; k < item.def.ncoefficient; k++) item.places[k].file = places.whole.file;
+    places.items[NSI_FIELD_COEFFICIENTS] = item.places;
+    if (r->status != NS_OK) return;
+    r->status = nsi_blueprint_add_formula_at(r->blueprint, &item.def, &places, r->error);
+}
+
+static void read_list_of(blueprint_reader* r, const char* key,
+                         void (*read)(blueprint_reader* r, const nsi_yaml_node* n)) {
     const nsi_yaml_node* list = nsi_yaml_find(r->yaml.root, key);
     if (!list || r->status != NS_OK) return;
     r->status = nsi_yaml_check_list(&r->yaml, list, r->error);
     for (const nsi_yaml_node* n = list->first; n && r->status == NS_OK; n = n->next) read(r, n);
 }
 
-static void read_root(reader* r) {
+static void read_root(blueprint_reader* r) {
     const nsi_yaml_node* root = r->yaml.root;
-    r->status = nsi_yaml_check_map(&r->yaml, root, "a blueprint", "networks formulas", r->error);
+    r->by_table = (nsi_schema_reader){.yaml = &r->yaml, .arena = &r->yaml.arena, .error = r->error};
+    r->status = nsi_schema_read(&r->by_table, &nsi_blueprint_schema, root, NULL);
     if (r->status != NS_OK) return;
     if (!nsi_yaml_find(root, "networks") && !nsi_yaml_find(root, "formulas")) {
         r->status = nsi_yaml_fail(&r->yaml, NULL, r->error,
@@ -272,7 +281,7 @@ static void read_root(reader* r) {
 // `text` NULL: read the file.
 static ns_status load(const char* text, size_t size, const char* path,
                       const ns_allocator* allocator, ns_blueprint** out, ns_error* error) {
-    reader r = {.error = error};
+    blueprint_reader r = {.error = error};
     ns_status status = ns_blueprint_create(allocator, &r.blueprint, error);
     if (status != NS_OK) return status;
     const char* file = nsi_arena_string(&r.blueprint->arena, path, strlen(path));

@@ -9,10 +9,10 @@ typedef struct shape {
 } shape;
 
 static uint64_t output_count(const ns_network_def* def, uint64_t nout) {
-    if (def->guarantee & NS_GUARANTEE_DISSIPATIVE) {
+    if (def->structure & NS_STRUCTURE_DISSIPATIVE) {
         return nout % 2 == 0 ? nout / 2 * (nout + 1) : (nout + 1) / 2 * nout; // of L
     }
-    return def->guarantee & NS_GUARANTEE_CONSERVATIVE ? 1 : nout;
+    return def->structure & NS_STRUCTURE_CONSERVATIVE ? 1 : nout;
 }
 
 static shape layer_shape(const ns_network_def* def, uint32_t nin, uint32_t nout, uint32_t k) {
@@ -20,7 +20,7 @@ static shape layer_shape(const ns_network_def* def, uint32_t nin, uint32_t nout,
     shape s;
     s.bias = !def->no_bias;
     // A constant in a potential has no gradient.
-    if (last && (def->guarantee & NS_GUARANTEE_CONSERVATIVE)) s.bias = false;
+    if (last && (def->structure & NS_STRUCTURE_CONSERVATIVE)) s.bias = false;
     s.rows = (uint64_t)(k == 0 ? nin : def->hidden[k - 1]) + s.bias;
     s.columns = last ? output_count(def, nout) : def->hidden[k];
     return s;

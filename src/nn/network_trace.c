@@ -66,11 +66,11 @@ typedef struct network {
     ns_expr *top, *reflection;         // (last layer's inputs) of z and -z
     ns_expr* core;                     // (ncore)
     ns_expr *gradient, *opposite;      // (nin) of the potential at z and -z
-    ns_expr* against;                  // (nout) u
+    ns_expr* conjugate;                // (nout) u
 } network;
 
-static bool has(const network* n, ns_guarantee guarantee) {
-    return (n->def->guarantee & (unsigned)guarantee) != 0;
+static bool has(const network* n, ns_structure structure) {
+    return (n->def->structure & (unsigned)structure) != 0;
 }
 
 static ns_array layer_weights(const network* n, uint32_t k) {
@@ -110,7 +110,7 @@ static void trace_last(const network* n, const ns_expr* top, bool bias, ns_expr*
 // linear and takes the combination of both; in a difference its bias drops out.
 static void trace_core(const network* n, double sign) {
     trace_hidden(n, n->seen, n->top);
-    bool odd = has(n, NS_GUARANTEE_ODD);
+    bool odd = has(n, NS_STRUCTURE_ODD);
     if (odd) {
         const nsi_layer* last = &n->layers[n->nlayer - 1];
         trace_hidden(n, n->mirrored, n->reflection);
@@ -177,7 +177,7 @@ static void trace_inputs(const network* n, const ns_expr* inputs) {
         ns_expr shift = ns_const(element(def->input_shift, def->ninput_shift, j, 0.0));
         ns_expr z = ns_div(ns_sub(inputs[j], shift), ns_const(input_scale(n, j)));
         n->scaled[j] = z;
-        n->seen[j] = has(n, NS_GUARANTEE_EVEN) ? ns_abs(z) : z;
+        n->seen[j] = has(n, NS_STRUCTURE_EVEN) ? ns_abs(z) : z;
         n->mirrored[j] = ns_neg(z);
     }
 }
@@ -187,7 +187,7 @@ static void trace_plain(const network* n, ns_expr* outputs) {
     for (uint32_t i = 0; i < n->nout; i++) {
         double scale = output_scale(n, i);
         ns_expr y = n->core[i];
-        if (has(n, NS_GUARANTEE_BOUNDED)) {
+        if (has(n, NS_STRUCTURE_BOUNDED)) {
             y = ns_tanh(ns_div(y, ns_const(n->def->bound)));
             scale *= n->def->bound; // one product, which cannot round past the bound
         }
@@ -195,16 +195,16 @@ static void trace_plain(const network* n, ns_expr* outputs) {
     }
 }
 
-static void trace_dissipative(const network* n, const ns_expr* against, ns_expr* outputs) {
+static void trace_dissipative(const network* n, const ns_expr* conjugate, ns_expr* outputs) {
     const ns_network_def* def = n->def;
     trace_core(n, 1.0);
     ns_expr* L = n->core; // row i begins at i (i + 1) / 2
-    ns_expr* u = n->against;
+    ns_expr* u = n->conjugate;
     for (uint32_t i = 0; i < n->nout; i++) {
         ns_expr* diagonal = &L[i * (i + 1) / 2 + i];
         *diagonal = ns_add(*diagonal, ns_const(DIAGONAL_OF_L));
-        double s = element(def->against_scale, def->nagainst_scale, i, 1.0);
-        u[i] = ns_div(against[i], ns_const(s));
+        double s = element(def->conjugate_scale, def->nconjugate_scale, i, 1.0);
+        u[i] = ns_div(conjugate[i], ns_const(s));
         outputs[i] = ns_mul(ns_const(LEAST_DAMPING), u[i]);
     }
     for (uint32_t k = 0; k < n->nout; k++) {
@@ -217,13 +217,13 @@ static void trace_dissipative(const network* n, const ns_expr* against, ns_expr*
     }
     for (uint32_t i = 0; i < n->nout; i++) {
         // One P for all: another one for each would turn f away from what opposes v.
-        double s = element(def->against_scale, def->nagainst_scale, i, 1.0);
+        double s = element(def->conjugate_scale, def->nconjugate_scale, i, 1.0);
         outputs[i] = ns_mul(outputs[i], ns_const(-output_scale(n, 0) / s));
     }
 }
 
 static void trace_conservative(const network* n, ns_expr* outputs) {
-    bool odd = has(n, NS_GUARANTEE_ODD), even = has(n, NS_GUARANTEE_EVEN);
+    bool odd = has(n, NS_STRUCTURE_ODD), even = has(n, NS_STRUCTURE_EVEN);
     trace_gradient(n, n->seen, n->gradient);
     if (odd) trace_gradient(n, n->mirrored, n->opposite);
     for (uint32_t j = 0; j < n->nin; j++) {
@@ -238,7 +238,7 @@ static void trace_conservative(const network* n, ns_expr* outputs) {
 // ---- the network ---------------------------------------------------------------------------
 
 // What would go wrong below; limits of layers included, so that sizes of memory cannot wrap.
-static bool sizes_fit(const network* n, const ns_expr* against) {
+static bool sizes_fit(const network* n, const ns_expr* conjugate) {
     for (uint32_t k = 0; k < n->nlayer; k++) {
         uint32_t rows = n->layers[k].rows, columns = n->layers[k].columns;
         if (rows > NSI_DENSE_MAX_WIDTH || columns > NSI_DENSE_MAX_WIDTH) {
@@ -254,13 +254,13 @@ static bool sizes_fit(const network* n, const ns_expr* against) {
                        n->def->name, (unsigned long long)count, n->weights.size);
         return false;
     }
-    if (has(n, NS_GUARANTEE_DISSIPATIVE)) {
-        if (against) return true;
+    if (has(n, NS_STRUCTURE_DISSIPATIVE)) {
+        if (conjugate) return true;
         nsi_graph_fail(n->g, NS_ERR_ARGUMENT, "network \"%s\" is dissipative and has no velocities",
                        n->def->name);
         return false;
     }
-    if (has(n, NS_GUARANTEE_CONSERVATIVE) && n->nin != n->nout) {
+    if (has(n, NS_STRUCTURE_CONSERVATIVE) && n->nin != n->nout) {
         nsi_graph_fail(n->g, NS_ERR_ARGUMENT,
                        "network \"%s\" is conservative: %u inputs have as many outputs, not %u",
                        n->def->name, n->nin, n->nout);
@@ -270,7 +270,7 @@ static bool sizes_fit(const network* n, const ns_expr* against) {
 }
 
 void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin,
-                       const ns_expr* inputs, uint32_t nout, const ns_expr* against,
+                       const ns_expr* inputs, uint32_t nout, const ns_expr* conjugate,
                        ns_expr* outputs) {
     for (uint32_t i = 0; i < nout; i++) outputs[i] = (ns_expr){NSI_NONE};
     ns_graph* g = nsi_trace_graph();
@@ -278,7 +278,7 @@ void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin
     network n = {.g = g, .def = def, .weights = weights, .nin = nin, .nout = nout};
     n.nlayer = nsi_network_layers(def, nin, nout, n.layers);
     n.ncore = n.layers[n.nlayer - 1].columns;
-    if (!sizes_fit(&n, against)) return;
+    if (!sizes_fit(&n, conjugate)) return;
 
     uint32_t widest = 0, first = n.layers[0].columns, top = n.layers[n.nlayer - 1].rows;
     for (uint32_t k = 0; k < n.nlayer; k++) {
@@ -291,7 +291,7 @@ void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin
                  {&n.hidden[0], widest}, {&n.hidden[1], widest}, {&n.first, first},
                  {&n.slope, first},      {&n.top, top},          {&n.reflection, top},
                  {&n.core, n.ncore},     {&n.gradient, nin},     {&n.opposite, nin},
-                 {&n.against, nout}};
+                 {&n.conjugate, nout}};
     size_t total = 0;
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) total += rooms[i].count;
     ns_expr* block = nsi_alloc(&g->allocator, total * sizeof *block);
@@ -306,9 +306,9 @@ void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin
     }
 
     trace_inputs(&n, inputs);
-    if (has(&n, NS_GUARANTEE_DISSIPATIVE)) {
-        trace_dissipative(&n, against, outputs);
-    } else if (has(&n, NS_GUARANTEE_CONSERVATIVE)) {
+    if (has(&n, NS_STRUCTURE_DISSIPATIVE)) {
+        trace_dissipative(&n, conjugate, outputs);
+    } else if (has(&n, NS_STRUCTURE_CONSERVATIVE)) {
         trace_conservative(&n, outputs);
     } else {
         trace_plain(&n, outputs);

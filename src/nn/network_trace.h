@@ -1,4 +1,4 @@
-// Networks of a blueprint, traced: layers, scales, guarantees.
+// Networks of a blueprint, traced: layers, scales, structures.
 
 #ifndef NSI_NETWORK_TRACE_H
 #define NSI_NETWORK_TRACE_H
@@ -16,7 +16,7 @@ typedef struct nsi_layer {
 enum { NSI_MAX_LAYERS = 17 }; // 16 hidden
 
 // The layers of a network with `nin` inputs and `nout` outputs (after globs); returns how many.
-// Their last output count depends on the guarantee: L has nout (nout + 1) / 2 numbers, a potential
+// Their last output count depends on the structure: L has nout (nout + 1) / 2 numbers, a potential
 // one.
 uint32_t nsi_network_layers(const ns_network_def* def, uint32_t nin, uint32_t nout,
                             nsi_layer layers[NSI_MAX_LAYERS]);
@@ -29,9 +29,9 @@ void nsi_network_init(const ns_network_def* def, uint32_t nin, uint32_t nout, ui
                       double* weights);
 
 // While tracing: the outputs (nout) from inputs (nin) and, for a dissipative network, the velocities
-// `against` (nout). Scales are applied; what the outputs do to their quantities is not.
+// `conjugate` (nout). Scales are applied; what the outputs do to their quantities is not.
 void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin,
-                       const ns_expr* inputs, uint32_t nout, const ns_expr* against,
+                       const ns_expr* inputs, uint32_t nout, const ns_expr* conjugate,
                        ns_expr* outputs);
 
 #endif

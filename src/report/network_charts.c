@@ -73,8 +73,8 @@ static const char** port_names(maker* m, const nsi_binding* binding, uint32_t se
 // Names of what the last layer gives: the outputs, or what they are made of.
 static const char** last_names(maker* m, const ns_network_def* def, uint32_t columns,
                                const char** outputs) {
-    bool dissipative = def->guarantee & NS_GUARANTEE_DISSIPATIVE,
-         conservative = def->guarantee & NS_GUARANTEE_CONSERVATIVE;
+    bool dissipative = def->structure & NS_STRUCTURE_DISSIPATIVE,
+         conservative = def->structure & NS_STRUCTURE_CONSERVATIVE;
     if (!dissipative && !conservative) return outputs;
     const char** names = new_names(m, columns);
     nsi_text_builder text = {.allocator = m->arena->allocator};
@@ -101,8 +101,8 @@ static const char* make_use_note(maker* m, const nsi_binding* binding, uint32_t 
     const ns_network_def* def = ns_blueprint_network(binding->blueprint, s->network);
     static const char* const modes[] = {"adds to", "replaces", "scales"};
     nsi_text_builder text = {.allocator = m->arena->allocator};
-    if (def->guarantee & NS_GUARANTEE_DISSIPATIVE) nsi_text_add(&text, "-L L' v ");
-    if (def->guarantee & NS_GUARANTEE_CONSERVATIVE) nsi_text_add(&text, "-gradient of V ");
+    if (def->structure & NS_STRUCTURE_DISSIPATIVE) nsi_text_add(&text, "-L L' v ");
+    if (def->structure & NS_STRUCTURE_CONSERVATIVE) nsi_text_add(&text, "-gradient of V ");
     nsi_text_add(&text, "%s ", modes[def->mode]);
     for (uint32_t k = 0; k < s->noutput && k < 3; k++) {
         nsi_text_add(&text, "%s%s", k > 0 ? ", " : "", outputs[k]);
@@ -119,9 +119,9 @@ static const char* make_size_note(maker* m, const nsi_binding* binding, uint32_t
     nsi_text_builder text = {.allocator = m->arena->allocator};
     nsi_text_add(&text, "%u weights", s->count);
     if (uses > 1) nsi_text_add(&text, ", shared by %u", uses);
-    for (uint32_t k = 0; k < ns_guarantees.count; k++) {
-        bool holds = (def->guarantee & (unsigned)ns_guarantees.items[k].value) != 0;
-        if (holds) nsi_text_add(&text, ", %s", ns_guarantees.items[k].name);
+    for (uint32_t k = 0; k < ns_structures.count; k++) {
+        bool holds = (def->structure & (unsigned)ns_structures.items[k].value) != 0;
+        if (holds) nsi_text_add(&text, ", %s", ns_structures.items[k].name);
     }
     return keep(m, &text);
 }

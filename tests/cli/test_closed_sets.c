@@ -17,7 +17,7 @@
 
 static const ns_choices* const sets[] = {
     &ns_integrators, &ns_geom_types, &ns_actuator_types, &ns_param_transforms,
-    &ns_activations, &ns_augments,   &ns_guarantees,     &ns_frictions,
+    &ns_activations, &ns_augments,   &ns_structures,     &ns_frictions,
     &ns_backends,    &ns_resamples,  &ns_learned_kinds,  &ns_initial_states,
     &ns_optimises,   &nsi_roles,     &ns_contact_laws,   &nsi_sharings,
 };

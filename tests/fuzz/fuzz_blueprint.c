@@ -83,8 +83,8 @@ static void check_use(const nsi_binding* binding, uint32_t number) {
         }
         REQUIRE(use->inputs[k].lag <= depth);
     }
-    for (uint32_t k = 0; k < use->noutput && use->against; k++) {
-        REQUIRE(number_of(use->against[k]) < earliest);
+    for (uint32_t k = 0; k < use->noutput && use->conjugate; k++) {
+        REQUIRE(number_of(use->conjugate[k]) < earliest);
     }
 }
 

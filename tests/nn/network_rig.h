@@ -13,16 +13,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DISSIPATIVE = NS_GUARANTEE_DISSIPATIVE, CONSERVATIVE = NS_GUARANTEE_CONSERVATIVE };
+enum { DISSIPATIVE = NS_STRUCTURE_DISSIPATIVE, CONSERVATIVE = NS_STRUCTURE_CONSERVATIVE };
 
-enum { ODD = NS_GUARANTEE_ODD, EVEN = NS_GUARANTEE_EVEN, BOUNDED = NS_GUARANTEE_BOUNDED };
+enum { ODD = NS_STRUCTURE_ODD, EVEN = NS_STRUCTURE_EVEN, BOUNDED = NS_STRUCTURE_BOUNDED };
 
-static inline const char* guarantee_name(unsigned guarantee) {
+static inline const char* guarantee_name(unsigned structure) {
     static const char* const names[5] = {"dissipative", "conservative", "odd", "even", "bounded"};
     static char text[80];
     text[0] = '\0';
     for (int i = 0; i < 5; i++) {
-        if (!(guarantee >> i & 1)) continue;
+        if (!(structure >> i & 1)) continue;
         if (text[0]) strcat(text, " ");
         strcat(text, names[i]);
     }
@@ -39,11 +39,11 @@ typedef struct net {
     uint32_t nin, nout, nweight;
     uint32_t hidden[MAX_HIDDEN];
     double input_shift[MAX_IN], input_scale[MAX_IN];
-    double output_scale[MAX_OUT], against_scale[MAX_OUT];
+    double output_scale[MAX_OUT], conjugate_scale[MAX_OUT];
 } net;
 
-static inline bool is(const net* t, unsigned guarantee) {
-    return (t->def.guarantee & guarantee) != 0;
+static inline bool is(const net* t, unsigned structure) {
+    return (t->def.structure & structure) != 0;
 }
 
 static inline void net_size(net* t) {
@@ -51,7 +51,7 @@ static inline void net_size(net* t) {
     assert_true(t->nweight <= MAX_WEIGHTS);
 }
 
-static inline void net_begin(net* t, unsigned guarantee, uint32_t nin, uint32_t nout,
+static inline void net_begin(net* t, unsigned structure, uint32_t nin, uint32_t nout,
                              uint32_t nhidden, const uint32_t* hidden) {
     memset(t, 0, sizeof *t);
     for (uint32_t i = 0; i < nhidden; i++) t->hidden[i] = hidden[i];
@@ -59,7 +59,7 @@ static inline void net_begin(net* t, unsigned guarantee, uint32_t nin, uint32_t 
                               .hidden = t->hidden,
                               .nhidden = nhidden,
                               .activation = NS_TANH,
-                              .guarantee = guarantee,
+                              .structure = structure,
                               .bound = 1.0,
                               .init_scale = 1.0,
                               .init_last_scale = 0.1,
@@ -83,10 +83,10 @@ static inline uint32_t random_array(ns_rng* rng, double* x, uint32_t n, double l
 static inline void random_scales(net* t, ns_rng* rng, bool shift) {
     t->def.input_scale = t->input_scale;
     t->def.output_scale = t->output_scale;
-    t->def.against_scale = t->against_scale;
+    t->def.conjugate_scale = t->conjugate_scale;
     t->def.ninput_scale = random_array(rng, t->input_scale, t->nin, 0.1, 10.0);
     t->def.noutput_scale = random_array(rng, t->output_scale, t->nout, 0.1, 10.0);
-    t->def.nagainst_scale = random_array(rng, t->against_scale, t->nout, 0.1, 10.0);
+    t->def.nconjugate_scale = random_array(rng, t->conjugate_scale, t->nout, 0.1, 10.0);
     t->def.bound = log_uniform(rng, 0.1, 10.0);
     if (!shift) return;
     t->def.input_shift = t->input_shift;
@@ -94,11 +94,11 @@ static inline void random_scales(net* t, ns_rng* rng, bool shift) {
     for (uint32_t i = 0; i < t->nin; i++) t->input_shift[i] = ns_rng_uniform(rng, -1.0, 1.0);
 }
 
-static inline void random_net(net* t, ns_rng* rng, unsigned guarantee, ns_activation activation) {
+static inline void random_net(net* t, ns_rng* rng, unsigned structure, ns_activation activation) {
     uint32_t hidden[MAX_HIDDEN], nhidden = ns_rng_below(rng, MAX_HIDDEN + 1);
     for (uint32_t i = 0; i < nhidden; i++) hidden[i] = 1 + ns_rng_below(rng, 9);
     uint32_t nin = 1 + ns_rng_below(rng, MAX_IN), nout = 1 + ns_rng_below(rng, MAX_OUT);
-    net_begin(t, guarantee, nin, guarantee & CONSERVATIVE ? nin : nout, nhidden, hidden);
+    net_begin(t, structure, nin, structure & CONSERVATIVE ? nin : nout, nhidden, hidden);
     t->def.activation = activation;
     t->def.no_bias = ns_rng_below(rng, 4) == 0;
     net_size(t);

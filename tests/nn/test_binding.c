@@ -87,8 +87,8 @@ static const char* describe(const nsi_binding* binding) {
         }
         PUT(" ->");
         for (uint32_t k = 0; k < use->noutput; k++) PUT(" %s", use->outputs[k]);
-        for (uint32_t k = 0; k < use->noutput && use->against; k++) {
-            PUT("%s%s", k == 0 ? " | " : " ", use->against[k]);
+        for (uint32_t k = 0; k < use->noutput && use->conjugate; k++) {
+            PUT("%s%s", k == 0 ? " | " : " ", use->conjugate[k]);
         }
         PUT("\n");
     }
@@ -223,7 +223,7 @@ static void lags_are_expanded_and_kept(void** state) {
 
 static void velocities_are_known(void** state) {
     (void)state;
-    check_binding("- {name: d, each: link/*, inputs: '{}/velocity/com/x', guarantee: dissipative,"
+    check_binding("- {name: d, each: link/*, inputs: '{}/velocity/com/x', structure: dissipative,"
                   " outputs: ['{}/force/x', '{}/force/y', '{}/torque/z']}\n",
                   "d: link/thigh/velocity/com/x -> link/thigh/force/x link/thigh/force/y"
                   " link/thigh/torque/z | link/thigh/velocity/com/x link/thigh/velocity/com/y"
@@ -231,21 +231,21 @@ static void velocities_are_known(void** state) {
                   "d: link/shin/velocity/com/x -> link/shin/force/x link/shin/force/y"
                   " link/shin/torque/z | link/shin/velocity/com/x link/shin/velocity/com/y"
                   " link/shin/velocity/angular/z\n");
-    check_binding("- {name: d, inputs: q/0, guarantee: dissipative,"
+    check_binding("- {name: d, inputs: q/0, structure: dissipative,"
                   " outputs: [joint/hip/tau, 'joint/ball/tau/*']}\n",
                   "d: q/0 -> joint/hip/tau joint/ball/tau/0 joint/ball/tau/1 joint/ball/tau/2 |"
                   " joint/hip/velocity joint/ball/velocity/0 joint/ball/velocity/1"
                   " joint/ball/velocity/2\n");
-    check_binding("- {name: d, inputs: q/0, guarantee: dissipative,"
+    check_binding("- {name: d, inputs: q/0, structure: dissipative,"
                   " outputs: [joint/hip/force/friction, joint/ball/force/damping/2]}\n",
                   "d: q/0 -> joint/hip/force/friction joint/ball/force/damping/2 |"
                   " joint/hip/velocity joint/ball/velocity/2\n");
     // Given ones.
-    check_binding("- {name: d, each: 'joint/b*', inputs: q/0, guarantee: dissipative,"
-                  " outputs: ['{}/tau/0', '{}/tau/1'], against: ['{}/velocity/1', q/1]}\n",
+    check_binding("- {name: d, each: 'joint/b*', inputs: q/0, structure: dissipative,"
+                  " outputs: ['{}/tau/0', '{}/tau/1'], conjugate: ['{}/velocity/1', q/1]}\n",
                   "d: q/0 -> joint/ball/tau/0 joint/ball/tau/1 | joint/ball/velocity/1 q/1\n");
-    check_binding("- {name: d, inputs: q/0, guarantee: dissipative, outputs: 'qdd/*',"
-                  " against: 'q/*'}\n",
+    check_binding("- {name: d, inputs: q/0, structure: dissipative, outputs: 'qdd/*',"
+                  " conjugate: 'q/*'}\n",
                   "d: q/0 -> qdd/0 qdd/1 | q/0 q/1\n");
 }
 
@@ -271,9 +271,9 @@ static void sets_follow_each_other(void** state) {
         " outputs: '{}/force/x', hidden: [5]}\n"
         "- {name: b, inputs: [q/0, 'lag2:q/1'], outputs: [qdd/0, qdd/1], bias: false}\n"
         "- {name: c, inputs: q/0, outputs: [joint/ball/tau/0, joint/ball/tau/1],"
-        " guarantee: dissipative}\n"
+        " structure: dissipative}\n"
         "- {name: d, inputs: [q/0, q/1], outputs: [contact/foot:ground/0/force, joint/hip/tau],"
-        " guarantee: conservative, hidden: [4]}\n");
+        " structure: conservative, hidden: [4]}\n");
     nsi_binding* binding = binding_of(blueprint);
     static const uint32_t counts[] = {3 * 5 + 6, 3 * 5 + 6, 3 * 2, 2 * 3, 3 * 4 + 4};
     uint32_t offset = 0;
@@ -301,9 +301,9 @@ static void layers_have_the_documented_shapes(void** state) {
     nsi_layer layers[NSI_MAX_LAYERS];
     for (int kind = 0; kind < 4; kind++) {
         def.no_bias = kind == 3;
-        def.guarantee = kind == 1   ? NS_GUARANTEE_DISSIPATIVE
-                        : kind == 2 ? NS_GUARANTEE_CONSERVATIVE
-                                    : NS_GUARANTEE_EVEN;
+        def.structure = kind == 1   ? NS_STRUCTURE_DISSIPATIVE
+                        : kind == 2 ? NS_STRUCTURE_CONSERVATIVE
+                                    : NS_STRUCTURE_EVEN;
         uint32_t bias = kind == 3 ? 0 : 1, last = kind == 1 ? 6 : kind == 2 ? 1 : 3;
         assert_int_equal(nsi_network_layers(&def, 3, 3, layers), 3);
         // A constant in the potential would have no effect: no bias there.
@@ -322,7 +322,7 @@ static void layers_have_the_documented_shapes(void** state) {
     // Sizes that do not fit 32 bits.
     def.nhidden = 0;
     def.no_bias = false;
-    def.guarantee = NS_GUARANTEE_DISSIPATIVE;
+    def.structure = NS_STRUCTURE_DISSIPATIVE;
     assert_true(nsi_network_weight_count(&def, 4096, 4096) == 4097ull * (4096ull * 4097 / 2));
 }
 
@@ -420,25 +420,28 @@ static void wrong_blueprints_are_refused(void** state) {
          " already; a quantity has one network or formula at most",
          0},
         // against
-        {"- {name: n, inputs: q/0, outputs: qdd/0, guarantee: dissipative}\n",
-         "f.yaml:2:3: network \"n\": against: which velocity belongs to the output \"qdd/0\" is not"
+        {"- {name: n, inputs: q/0, outputs: qdd/0, structure: dissipative}\n",
+         "f.yaml:2:3: network \"n\": conjugate: which velocity belongs to the output \"qdd/0\" is "
+         "not"
          " known; give it",
          0},
-        {"- name: n\n  inputs: q/0\n  outputs: qdd/0\n  guarantee: dissipative\n  against: q/2\n",
-         "f.yaml:6:12: network \"n\": against: no quantity is called \"q/2\"; nearest: q/0, q/1,"
+        {"- name: n\n  inputs: q/0\n  outputs: qdd/0\n  structure: dissipative\n  conjugate: q/2\n",
+         "f.yaml:6:14: network \"n\": conjugate: no quantity is called \"q/2\"; nearest: q/0, q/1,"
          " qdd/0",
          0},
-        {"- name: n\n  inputs: q/0\n  outputs: qdd/0\n  guarantee: dissipative\n  against: 'q/*'\n",
-         "f.yaml:6:12: network \"n\": against: 2 velocities for 1 outputs; give one for each, in"
+        {"- name: n\n  inputs: q/0\n  outputs: qdd/0\n  structure: dissipative\n  conjugate: "
+         "'q/*'\n",
+         "f.yaml:6:14: network \"n\": conjugate: 2 velocities for 1 outputs; give one for each, in"
          " their order",
          0},
-        {"- name: n\n  inputs: q/0\n  outputs: qdd/0\n  guarantee: dissipative\n  against: qdd/1\n",
-         "f.yaml:6:12: network \"n\": against: \"qdd/1\" is not computed before the output"
+        {"- name: n\n  inputs: q/0\n  outputs: qdd/0\n  structure: dissipative\n  conjugate: "
+         "qdd/1\n",
+         "f.yaml:6:14: network \"n\": conjugate: \"qdd/1\" is not computed before the output"
          " \"qdd/0\"",
          0},
         // sizes
-        {"- {name: n, inputs: [q/0, q/1], outputs: qdd/0, guarantee: conservative}\n",
-         "f.yaml:2:60: network \"n\": guarantee: conservative needs as many inputs as outputs, not "
+        {"- {name: n, inputs: [q/0, q/1], outputs: qdd/0, structure: conservative}\n",
+         "f.yaml:2:60: network \"n\": structure: conservative needs as many inputs as outputs, not "
          "2"
          " and 1",
          0},
@@ -454,9 +457,10 @@ static void wrong_blueprints_are_refused(void** state) {
          "f.yaml:2:58: network \"n\": output_scale: 3 numbers for 2 outputs; give one for all, or"
          " one for each",
          0},
-        {"- {name: n, inputs: q/0, outputs: joint/hip/tau, guarantee: dissipative,\n"
-         "   against_scale: [1, 2]}\n",
-         "f.yaml:3:19: network \"n\": against_scale: 2 numbers for 1 outputs; give one for all, or"
+        {"- {name: n, inputs: q/0, outputs: joint/hip/tau, structure: dissipative,\n"
+         "   conjugate_scale: [1, 2]}\n",
+         "f.yaml:3:21: network \"n\": conjugate_scale: 2 numbers for 1 outputs; give one for all, "
+         "or"
          " one for each",
          0},
         {"- name: n\n  each: joint/*\n  inputs: '{}/velocity**'\n  outputs: '{}/tau**'\n",
@@ -507,14 +511,14 @@ static void a_velocity_may_be_missing(void** state) {
     static const struct {
         const char *output, *message;
     } rows[] = {
-        {"joint/b/tau", "against: the velocity \"joint/b/velocity\" of the output \"joint/b/tau\""
+        {"joint/b/tau", "conjugate: the velocity \"joint/b/velocity\" of the output \"joint/b/tau\""
                         " does not exist here; give another"},
-        {"joint/a/tau", "against: \"joint/a/velocity\" is not computed before the output"},
-        {"joint/force/x", "against: the velocity \"joint/velocity\" of"},
-        {"joint/a/velocity", "against: which velocity belongs to"},
-        {"link/a/force/w", "against: which velocity belongs to"},
-        {"link/tau", "against: which velocity belongs to"},
-        {"link/force/x", "against: the velocity \"link/velocity/com/x\" of"},
+        {"joint/a/tau", "conjugate: \"joint/a/velocity\" is not computed before the output"},
+        {"joint/force/x", "conjugate: the velocity \"joint/velocity\" of"},
+        {"joint/a/velocity", "conjugate: which velocity belongs to"},
+        {"link/a/force/w", "conjugate: which velocity belongs to"},
+        {"link/tau", "conjugate: which velocity belongs to"},
+        {"link/force/x", "conjugate: the velocity \"link/velocity/com/x\" of"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         static const char* const inputs[] = {"q/0"};
@@ -522,7 +526,7 @@ static void a_velocity_may_be_missing(void** state) {
         def.name = "n";
         def.inputs = inputs, def.ninput = 1;
         def.outputs = &rows[i].output, def.noutput = 1;
-        def.guarantee = NS_GUARANTEE_DISSIPATIVE;
+        def.structure = NS_STRUCTURE_DISSIPATIVE;
         ns_blueprint* blueprint = NULL;
         assert_int_equal(ns_blueprint_create(NULL, &blueprint, NULL), NS_OK);
         assert_int_equal(ns_blueprint_add(blueprint, &def, NULL), NS_OK);
@@ -569,12 +573,12 @@ static void many_names_are_handled(void** state) {
         NS_ERR_LIMIT);
     ns_blueprint_free(blueprint);
     blueprint = parse("- {name: n, inputs: link/l0/v/x, outputs: 'link/l1*/f/*',"
-                      " against: 'link/l1*/v/*', guarantee: dissipative}\n");
+                      " conjugate: 'link/l1*/v/*', structure: dissipative}\n");
     assert_int_equal(
         nsi_binding_create(blueprint, many, NULL, 4 * LINKS + 1, NULL, &binding, &error),
         NS_ERR_LIMIT);
     assert_string_equal(error.message,
-                        "f.yaml:2:43: network \"n\": outputs: 2222 are too many for the guarantee"
+                        "f.yaml:2:43: network \"n\": outputs: 2222 are too many for the structure"
                         " dissipative, which is learned as a matrix of at most 16383 numbers");
     ns_blueprint_free(blueprint);
 }
@@ -662,7 +666,7 @@ static void every_allocation_may_fail(void** state) {
     (void)state;
     ns_blueprint* blueprint =
         parse(TWO_SETS "- {name: b, inputs: ['q/*', 'lag2:qdd/*'], outputs: joint/hip/tau,"
-                       " guarantee: dissipative}\n");
+                       " structure: dissipative}\n");
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);

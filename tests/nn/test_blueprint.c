@@ -39,7 +39,7 @@ static void defaults_are_documented_ones(void** state) {
     assert_int_equal(def.mode, NS_AUGMENT_ADD);
     assert_int_equal(def.activation, NS_TANH);
     assert_false(def.no_bias);
-    assert_int_equal(def.guarantee, 0);
+    assert_int_equal(def.structure, 0);
     assert_true(def.bound == 1.0 && def.init_scale == 1.0 && def.init_last_scale == 0.1);
     assert_int_equal(def.seed, 1);
 }
@@ -47,8 +47,8 @@ static void defaults_are_documented_ones(void** state) {
 static void everything_is_copied(void** state) {
     (void)state;
     char name[] = "net", each[] = "joint/*", input[] = "{}/velocity", output[] = "{}/tau";
-    char against[] = "{}/velocity";
-    const char *inputs[] = {input}, *outputs[] = {output}, *velocities[] = {against};
+    char conjugate[] = "{}/velocity";
+    const char *inputs[] = {input}, *outputs[] = {output}, *velocities[] = {conjugate};
     uint32_t hidden[] = {3, 4};
     double shift[] = {0.5}, scale[] = {2.0}, power[] = {3.0}, velocity[] = {4.0};
     ns_network_def def = ns_default_network_def();
@@ -57,17 +57,17 @@ static void everything_is_copied(void** state) {
     def.separate = true;
     def.inputs = inputs, def.ninput = 1;
     def.outputs = outputs, def.noutput = 1;
-    def.against = velocities;
+    def.conjugate = velocities;
     def.hidden = hidden, def.nhidden = 2;
-    def.guarantee = NS_GUARANTEE_DISSIPATIVE | NS_GUARANTEE_EVEN;
+    def.structure = NS_STRUCTURE_DISSIPATIVE | NS_STRUCTURE_EVEN;
     def.input_shift = shift, def.ninput_shift = 1;
     def.input_scale = scale, def.ninput_scale = 1;
     def.output_scale = power, def.noutput_scale = 1;
-    def.against_scale = velocity, def.nagainst_scale = 1;
+    def.conjugate_scale = velocity, def.nconjugate_scale = 1;
     ns_blueprint* blueprint = empty_blueprint();
     add(blueprint, &def);
 
-    name[0] = each[0] = input[0] = output[0] = against[0] = 'X';
+    name[0] = each[0] = input[0] = output[0] = conjugate[0] = 'X';
     inputs[0] = outputs[0] = velocities[0] = NULL;
     hidden[0] = hidden[1] = 0;
     shift[0] = scale[0] = power[0] = velocity[0] = 0.0;
@@ -78,11 +78,11 @@ static void everything_is_copied(void** state) {
     assert_true(got->separate);
     assert_string_equal(got->inputs[0], "{}/velocity");
     assert_string_equal(got->outputs[0], "{}/tau");
-    assert_string_equal(got->against[0], "{}/velocity");
+    assert_string_equal(got->conjugate[0], "{}/velocity");
     assert_int_equal(got->hidden[0], 3);
     assert_int_equal(got->hidden[1], 4);
     assert_true(got->input_shift[0] == 0.5 && got->input_scale[0] == 2.0);
-    assert_true(got->output_scale[0] == 3.0 && got->against_scale[0] == 4.0);
+    assert_true(got->output_scale[0] == 3.0 && got->conjugate_scale[0] == 4.0);
     assert_null(ns_blueprint_network(blueprint, 1));
     assert_null(ns_blueprint_network(NULL, 0));
     assert_int_equal(ns_blueprint_network_count(NULL), 0);
@@ -157,10 +157,10 @@ static void wrong_names_are_refused(void** state) {
     WRONG((def.inputs = lag_empty, def.ninput = 1), "is no earlier value");
     WRONG((def.inputs = lag_twice, def.ninput = 1), "is no earlier value");
     WRONG(def.outputs = previous, "outputs[0]: \"prev:q/0\": prev: and lag<k>: are for inputs");
-    WRONG((def.guarantee = NS_GUARANTEE_DISSIPATIVE, def.against = previous),
-          "against[0]: \"prev:q/0\": prev: and lag<k>: are for inputs");
-    WRONG((def.guarantee = NS_GUARANTEE_DISSIPATIVE, def.against = with_hole + 1),
-          "against[0]: \"{}/velocity\" has a {}");
+    WRONG((def.structure = NS_STRUCTURE_DISSIPATIVE, def.conjugate = previous),
+          "conjugate[0]: \"prev:q/0\": prev: and lag<k>: are for inputs");
+    WRONG((def.structure = NS_STRUCTURE_DISSIPATIVE, def.conjugate = with_hole + 1),
+          "conjugate[0]: \"{}/velocity\" has a {}");
 }
 
 static void wrong_values_are_refused(void** state) {
@@ -193,28 +193,28 @@ static void wrong_values_are_refused(void** state) {
     WRONG(def.noutput_scale = 1, "output_scale: the list is NULL");
     REFUSED((def.input_scale = ones, def.ninput_scale = 5000), NS_ERR_LIMIT, "5000 of them");
 
-    unsigned dissipative = NS_GUARANTEE_DISSIPATIVE, conservative = NS_GUARANTEE_CONSERVATIVE;
-    unsigned bounded = NS_GUARANTEE_BOUNDED;
-    WRONG(def.guarantee = NS_GUARANTEE_ODD | NS_GUARANTEE_EVEN,
-          "guarantee: odd and even do not go");
-    WRONG(def.guarantee = bounded | dissipative, "guarantee: bounded and dissipative do not");
-    WRONG(def.guarantee = bounded | conservative, "guarantee: bounded and conservative do not");
-    WRONG(def.guarantee = conservative | dissipative, "conservative and dissipative do not");
-    WRONG(def.guarantee = 32, "guarantee: 0x20 has bits");
-    WRONG((def.guarantee = dissipative, def.mode = NS_AUGMENT_SCALE),
-          "mode: scale does not go with the guarantee dissipative");
-    WRONG((def.guarantee = conservative, def.mode = NS_AUGMENT_SCALE),
-          "mode: scale does not go with the guarantee conservative");
-    WRONG((def.guarantee = dissipative, def.output_scale = ones, def.noutput_scale = 2),
-          "output_scale: 2 numbers; the guarantee dissipative needs one");
-    WRONG((def.guarantee = conservative, def.output_scale = ones, def.noutput_scale = 2),
-          "output_scale: 2 numbers; the guarantee conservative needs one");
-    WRONG((def.guarantee = dissipative, def.output_scale = negative, def.noutput_scale = 1),
+    unsigned dissipative = NS_STRUCTURE_DISSIPATIVE, conservative = NS_STRUCTURE_CONSERVATIVE;
+    unsigned bounded = NS_STRUCTURE_BOUNDED;
+    WRONG(def.structure = NS_STRUCTURE_ODD | NS_STRUCTURE_EVEN,
+          "structure: odd and even do not go");
+    WRONG(def.structure = bounded | dissipative, "structure: bounded and dissipative do not");
+    WRONG(def.structure = bounded | conservative, "structure: bounded and conservative do not");
+    WRONG(def.structure = conservative | dissipative, "conservative and dissipative do not");
+    WRONG(def.structure = 32, "structure: 0x20 has bits");
+    WRONG((def.structure = dissipative, def.mode = NS_AUGMENT_SCALE),
+          "mode: scale does not go with the structure dissipative");
+    WRONG((def.structure = conservative, def.mode = NS_AUGMENT_SCALE),
+          "mode: scale does not go with the structure conservative");
+    WRONG((def.structure = dissipative, def.output_scale = ones, def.noutput_scale = 2),
+          "output_scale: 2 numbers; the structure dissipative needs one");
+    WRONG((def.structure = conservative, def.output_scale = ones, def.noutput_scale = 2),
+          "output_scale: 2 numbers; the structure conservative needs one");
+    WRONG((def.structure = dissipative, def.output_scale = negative, def.noutput_scale = 1),
           "output_scale[0]: number 1 is not greater than 0");
-    WRONG((def.guarantee = dissipative, def.against_scale = nothing, def.nagainst_scale = 2),
-          "against_scale[1]: number 2 is not greater than 0");
-    WRONG(def.against = one_output, "against: this is for the guarantee dissipative only");
-    WRONG((def.against_scale = ones, def.nagainst_scale = 1), "against_scale: this is for");
+    WRONG((def.structure = dissipative, def.conjugate_scale = nothing, def.nconjugate_scale = 2),
+          "conjugate_scale[1]: number 2 is not greater than 0");
+    WRONG(def.conjugate = one_output, "conjugate: this is for the structure dissipative only");
+    WRONG((def.conjugate_scale = ones, def.nconjugate_scale = 1), "conjugate_scale: this is for");
 
     // What is unusual and fine.
     ns_network_def def = good_network();
@@ -222,7 +222,7 @@ static void wrong_values_are_refused(void** state) {
     def.output_scale = minus, def.noutput_scale = 1;
     def.init_scale = def.init_last_scale = 0.0;
     def.seed = UINT64_MAX;
-    def.guarantee = NS_GUARANTEE_ODD | NS_GUARANTEE_BOUNDED;
+    def.structure = NS_STRUCTURE_ODD | NS_STRUCTURE_BOUNDED;
     def.mode = NS_AUGMENT_SCALE;
     ns_blueprint* blueprint = empty_blueprint();
     add(blueprint, &def);

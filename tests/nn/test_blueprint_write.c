@@ -22,19 +22,19 @@ static void same_numbers(const double* a, uint32_t na, const double* b, uint32_t
 static void same_network(const ns_network_def* a, const ns_network_def* b) {
     assert_true(same_text(a->name, b->name) && same_text(a->each, b->each));
     assert_true(a->separate == b->separate && a->mode == b->mode && a->no_bias == b->no_bias);
-    assert_true(a->activation == b->activation && a->guarantee == b->guarantee);
+    assert_true(a->activation == b->activation && a->structure == b->structure);
     assert_true(a->ninput == b->ninput && a->noutput == b->noutput && a->nhidden == b->nhidden);
-    assert_true((a->against == NULL) == (b->against == NULL));
+    assert_true((a->conjugate == NULL) == (b->conjugate == NULL));
     for (uint32_t k = 0; k < a->ninput; k++) assert_string_equal(a->inputs[k], b->inputs[k]);
     for (uint32_t k = 0; k < a->noutput; k++) assert_string_equal(a->outputs[k], b->outputs[k]);
-    for (uint32_t k = 0; a->against && k < a->noutput; k++) {
-        assert_string_equal(a->against[k], b->against[k]);
+    for (uint32_t k = 0; a->conjugate && k < a->noutput; k++) {
+        assert_string_equal(a->conjugate[k], b->conjugate[k]);
     }
     for (uint32_t k = 0; k < a->nhidden; k++) assert_true(a->hidden[k] == b->hidden[k]);
     same_numbers(a->input_shift, a->ninput_shift, b->input_shift, b->ninput_shift);
     same_numbers(a->input_scale, a->ninput_scale, b->input_scale, b->ninput_scale);
     same_numbers(a->output_scale, a->noutput_scale, b->output_scale, b->noutput_scale);
-    same_numbers(a->against_scale, a->nagainst_scale, b->against_scale, b->nagainst_scale);
+    same_numbers(a->conjugate_scale, a->nconjugate_scale, b->conjugate_scale, b->nconjugate_scale);
     assert_true(a->bound == b->bound && a->seed == b->seed);
     assert_true(a->init_scale == b->init_scale && a->init_last_scale == b->init_last_scale);
 }
@@ -57,11 +57,11 @@ static const char to_write[] =
     "- name: drag\n  each: link/*\n  weights: separate\n"
     "  inputs: [\"{}/velocity/x\", 'prev:{}/force/x', \"lag3:*/\\u2028/\\\"odd\\\"\"]\n"
     "  outputs: ['{}/force/x', 'true']\n  mode: replace\n  hidden: [35, 20]\n"
-    "  activation: softplus\n  bias: false\n  guarantee: [dissipative, even]\n"
-    "  against: ['{}/velocity/x', 'nan']\n  input_shift: 0.1\n  input_scale: [2, 3e1, 1e-300]\n"
-    "  output_scale: 1.45e-4\n  against_scale: [.25, 0.3]\n"
+    "  activation: softplus\n  bias: false\n  structure: [dissipative, even]\n"
+    "  conjugate: ['{}/velocity/x', 'nan']\n  input_shift: 0.1\n  input_scale: [2, 3e1, 1e-300]\n"
+    "  output_scale: 1.45e-4\n  conjugate_scale: [.25, 0.3]\n"
     "  init: {scale: 2, last: 0, seed: 18446744073709551615}\n"
-    "- {name: 'no', inputs: q/*, outputs: '-1', mode: scale, guarantee: bounded, bound: 0.1}\n"
+    "- {name: 'no', inputs: q/*, outputs: '-1', mode: scale, structure: bounded, bound: 0.1}\n"
     "- {name: plain, inputs: q/0, outputs: qdd/0}\n"
     "formulas:\n"
     "- name: friction\n  each: joint/*\n  weights: separate\n  output: '{}/tau'\n"

@@ -34,14 +34,14 @@ static void yaml_is_read(void** state) {
     assert_int_equal(drag->hidden[1], 20);
     assert_int_equal(drag->activation, NS_SOFTPLUS);
     assert_true(drag->no_bias);
-    assert_int_equal(drag->guarantee, NS_GUARANTEE_DISSIPATIVE | NS_GUARANTEE_EVEN);
-    assert_string_equal(drag->against[0], "{}/velocity/x");
+    assert_int_equal(drag->structure, NS_STRUCTURE_DISSIPATIVE | NS_STRUCTURE_EVEN);
+    assert_string_equal(drag->conjugate[0], "{}/velocity/x");
     assert_int_equal(drag->ninput_shift, 1);
     assert_true(drag->input_shift[0] == 0.5);
     assert_int_equal(drag->ninput_scale, 2);
     assert_true(drag->input_scale[0] == 2.0 && drag->input_scale[1] == 30.0);
     assert_true(drag->noutput_scale == 1 && drag->output_scale[0] == 1.45e-4);
-    assert_true(drag->nagainst_scale == 1 && drag->against_scale[0] == 0.25);
+    assert_true(drag->nconjugate_scale == 1 && drag->conjugate_scale[0] == 0.25);
     assert_true(drag->init_scale == 2.0 && drag->init_last_scale == 0.0);
     assert_true(drag->seed == UINT64_MAX);
 
@@ -54,9 +54,9 @@ static void yaml_is_read(void** state) {
     assert_int_equal(gain->nhidden, 0);
     assert_int_equal(gain->activation, NS_TANH);
     assert_false(gain->no_bias);
-    assert_int_equal(gain->guarantee, NS_GUARANTEE_BOUNDED);
+    assert_int_equal(gain->structure, NS_STRUCTURE_BOUNDED);
     assert_true(gain->bound == 0.5);
-    assert_null(gain->against);
+    assert_null(gain->conjugate);
     assert_int_equal(gain->seed, 1);
 
     // Where they stand.
@@ -202,18 +202,18 @@ static void broken_yaml_is_refused_with_its_place(void** state) {
          "f.yaml:5:15: activation: \"tan\" is not one of: identity, tanh", 0},
         {"networks:\n- name: n\n" IO "  bias: yes\n",
          "f.yaml:5:9: bias: \"yes\" is neither true nor false", 0},
-        {"networks:\n- name: n\n" IO "  guarantee: [odd, strange]\n",
-         "f.yaml:5:20: guarantee: \"strange\" is not one of: dissipative, conservative", 0},
-        {"networks:\n- name: n\n" IO "  guarantee: [odd, even]\n",
-         "f.yaml:5:14: network \"n\": guarantee: odd and even do not go together", 0},
+        {"networks:\n- name: n\n" IO "  structure: [odd, strange]\n",
+         "f.yaml:5:20: structure: \"strange\" is not one of: dissipative, conservative", 0},
+        {"networks:\n- name: n\n" IO "  structure: [odd, even]\n",
+         "f.yaml:5:14: network \"n\": structure: odd and even do not go together", 0},
         {"networks:\n- name: n\n" IO "  bound: 2\n",
-         "f.yaml:5:10: bound: this is for the guarantee bounded only", 0},
-        {"networks:\n- name: n\n" IO "  guarantee: bounded\n  bound: 0\n",
+         "f.yaml:5:10: bound: this is for the structure bounded only", 0},
+        {"networks:\n- name: n\n" IO "  structure: bounded\n  bound: 0\n",
          "f.yaml:6:10: network \"n\": bound: it must be finite and greater than 0", 0},
-        {"networks:\n- name: n\n" IO "  guarantee: dissipative\n  against: [a, b]\n",
-         "f.yaml:6:12: against: 2 names for 1 output; give one for each", 0},
-        {"networks:\n- name: n\n" IO "  against: a\n",
-         "f.yaml:5:12: network \"n\": against: this is for the guarantee dissipative only", 0},
+        {"networks:\n- name: n\n" IO "  structure: dissipative\n  conjugate: [a, b]\n",
+         "f.yaml:6:14: conjugate: 2 names for 1 output; give one for each", 0},
+        {"networks:\n- name: n\n" IO "  conjugate: a\n",
+         "f.yaml:5:14: network \"n\": conjugate: this is for the structure dissipative only", 0},
         {"networks:\n- name: n\n" IO "  input_shift: a\n",
          "f.yaml:5:16: input_shift: \"a\" is not a number", 0},
         {"networks:\n- name: n\n" IO "  input_shift: '1'\n",

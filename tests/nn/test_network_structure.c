@@ -1,4 +1,4 @@
-// What networks guarantee whatever their weights are: dissipative, conservative, odd, even, bounded; and
+// What networks structure whatever their weights are: dissipative, conservative, odd, even, bounded; and
 // what such networks can learn.
 
 #include "neuralsim/program.h"
@@ -375,7 +375,7 @@ static void odd_networks_are_odd_to_the_last_bit(void** state) {
             run(&r, in, w.nobody, g);
             for (uint32_t i = 0; i < t.nout; i++) {
                 if (!same(f[i], -g[i]) || !isfinite(f[i])) {
-                    fail_msg("%s, %s: f(x) = %a, f(-x) = %a", guarantee_name(t.def.guarantee),
+                    fail_msg("%s, %s: f(x) = %a, f(-x) = %a", guarantee_name(t.def.structure),
                              ns_activation_name(t.def.activation), f[i], g[i]);
                 }
                 if (p == 0) assert_true(f[i] == 0.0);
@@ -416,7 +416,7 @@ static void even_networks_ignore_signs(void** state) {
                 if (is(&t, CONSERVATIVE) && in[i] == 0.0) assert_true(f[i] == 0.0 && g[i] == 0.0);
                 double want = is(&t, CONSERVATIVE) ? sign[i] * f[i] : f[i];
                 if (!same(g[i], want) || !isfinite(g[i])) {
-                    fail_msg("%s, %s: %a, with other signs %a", guarantee_name(t.def.guarantee),
+                    fail_msg("%s, %s: %a, with other signs %a", guarantee_name(t.def.structure),
                              ns_activation_name(t.def.activation), f[i], g[i]);
                 }
                 nonzero[n % 4] += f[i] != 0.0;

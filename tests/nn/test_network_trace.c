@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
-// Every set of guarantees that is allowed.
+// Every set of structures that is allowed.
 static const unsigned allowed[] = {
     0,
     ODD,
@@ -35,7 +35,7 @@ enum { NALLOWED = sizeof allowed / sizeof *allowed };
 static void weights_are_as_many_as_they_should_be(void** state) {
     (void)state;
     static const struct {
-        unsigned guarantee;
+        unsigned structure;
         bool no_bias;
         uint32_t nin, nout, nhidden, hidden[3];
         uint64_t count;
@@ -56,7 +56,7 @@ static void weights_are_as_many_as_they_should_be(void** state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         net t;
-        net_begin(&t, cases[i].guarantee, cases[i].nin, cases[i].nout, cases[i].nhidden,
+        net_begin(&t, cases[i].structure, cases[i].nin, cases[i].nout, cases[i].nhidden,
                   cases[i].hidden);
         t.def.no_bias = cases[i].no_bias;
         assert_int_equal(nsi_network_weight_count(&t.def, t.nin, t.nout), cases[i].count);
@@ -66,7 +66,7 @@ static void weights_are_as_many_as_they_should_be(void** state) {
         assert_int_equal(n, cases[i].nhidden + 1);
         for (uint32_t k = 0; k < n; k++) {
             assert_int_equal(layers[k].offset, offset);
-            bool constant = k + 1 == n && (cases[i].guarantee & CONSERVATIVE);
+            bool constant = k + 1 == n && (cases[i].structure & CONSERVATIVE);
             assert_int_equal(layers[k].bias, !cases[i].no_bias && !constant);
             assert_int_equal(layers[k].rows - layers[k].bias,
                              k == 0 ? t.nin : layers[k - 1].columns);
@@ -85,7 +85,7 @@ static void weights_are_as_many_as_they_should_be(void** state) {
     assert_true(nsi_network_weight_count(&t.def, 1, 1) == 2 * big + (big + 1) + 2);
     t.def.nhidden = 0;
     assert_true(nsi_network_weight_count(&t.def, UINT32_MAX, UINT32_MAX) == (big + 1) * big);
-    t.def.guarantee = DISSIPATIVE;
+    t.def.structure = DISSIPATIVE;
     assert_true(nsi_network_weight_count(&t.def, 0, UINT32_MAX) == big * ((big + 1) / 2));
     assert_true(nsi_network_weight_count(&t.def, 9, UINT32_MAX) == UINT64_MAX);
 }
@@ -192,11 +192,11 @@ static void plain_net(const net* t, const double* w, const double* in, double* f
             for (uint32_t k = 0; k <= i; k++) L[i][k] = y[e++] + (i == k ? 0.5L : 0);
         }
         for (uint32_t i = 0; i < t->nout; i++) {
-            long double sum = 0, si = pick(def->against_scale, def->nagainst_scale, i, 1.0);
+            long double sum = 0, si = pick(def->conjugate_scale, def->nconjugate_scale, i, 1.0);
             for (uint32_t j = 0; j < t->nout; j++) {
                 long double product = i == j ? 1e-6L : 0;
                 for (uint32_t k = 0; k < t->nout; k++) product += L[i][k] * L[j][k];
-                sum += product * v[j] / pick(def->against_scale, def->nagainst_scale, j, 1.0);
+                sum += product * v[j] / pick(def->conjugate_scale, def->nconjugate_scale, j, 1.0);
             }
             f[i] = (double)(-P / si * sum);
         }
@@ -240,12 +240,12 @@ static void scales_of_one_fold(void** state) {
         net_begin(&t, allowed[n], 3, 3, 1, (const uint32_t[]){4});
         ns_graph* without = net_graph(&t, false);
         for (int i = 0; i < 3; i++) {
-            t.input_scale[i] = t.output_scale[i] = t.against_scale[i] = 1.0;
+            t.input_scale[i] = t.output_scale[i] = t.conjugate_scale[i] = 1.0;
         }
         t.def.input_shift = t.input_shift, t.def.ninput_shift = 1;
         t.def.input_scale = t.input_scale, t.def.ninput_scale = 3;
         t.def.output_scale = t.output_scale, t.def.noutput_scale = 3;
-        t.def.against_scale = t.against_scale, t.def.nagainst_scale = 3;
+        t.def.conjugate_scale = t.conjugate_scale, t.def.nconjugate_scale = 3;
         ns_graph* with = net_graph(&t, false);
         assert_int_equal(ns_graph_op_count(with), ns_graph_op_count(without));
         if (allowed[n] == 0) assert_int_equal(ns_graph_op_count(with), 1 + 4 + 1); // 2 blocks, tanh
@@ -266,24 +266,24 @@ static void derivatives_agree(void** state) {
     ns_graph* graphs[2 * NALLOWED];
     static char names[2 * NALLOWED][80];
     for (int n = 0; n < 2 * NALLOWED; n++) {
-        unsigned guarantee = allowed[n / 2];
+        unsigned structure = allowed[n / 2];
         net t;
         weights w;
-        uint32_t nin = 3, nout = guarantee & CONSERVATIVE ? 3 : 2;
-        net_begin(&t, guarantee, nin, nout, 2, (const uint32_t[]){5, 4});
+        uint32_t nin = 3, nout = structure & CONSERVATIVE ? 3 : 2;
+        net_begin(&t, structure, nin, nout, 2, (const uint32_t[]){5, 4});
         t.def.activation = activations[n % 2 ? n / 2 % 4 : 0];
         random_scales(&t, &rng, true);
         for (int i = 0; i < 3; i++) {
             t.input_scale[i] = 0.8 + 0.3 * i;
             t.output_scale[i] = 1.3 - 0.2 * i;
-            t.against_scale[i] = 0.7 + 0.2 * i;
+            t.conjugate_scale[i] = 0.7 + 0.2 * i;
             t.input_shift[i] = 0.1 * i;
         }
         t.def.bound = 0.9;
         weights_random(&w, &t, &rng, 0.7);
         for (int i = 0; i < 3; i++) w.nobody[i] = 1.0;
         graphs[n] = net_graph(&t, n % 2 == 1);
-        snprintf(names[n], sizeof names[n], "%s, %s", guarantee_name(guarantee),
+        snprintf(names[n], sizeof names[n], "%s, %s", guarantee_name(structure),
                  ns_activation_name(t.def.activation));
         const double x[5] = {0.6, -0.4, 1.3, 0.8, -0.5};
         check_options options = {
@@ -309,8 +309,8 @@ static void mistakes_are_reported(void** state) {
         net_begin(&t, 0, 3, 2, 1, (const uint32_t[]){5});
         uint32_t count = t.nweight;
         if (mistake == 0) count--;
-        if (mistake == 1) t.def.guarantee = DISSIPATIVE;
-        if (mistake == 2) t.def.guarantee = CONSERVATIVE;
+        if (mistake == 1) t.def.structure = DISSIPATIVE;
+        if (mistake == 2) t.def.structure = CONSERVATIVE;
         if (mistake == 3) t.hidden[0] = 16385;
         if (mistake == 4) t.def.activation = NS_ACTIVATION_COUNT;
         if (mistake > 0) count = (uint32_t)nsi_network_weight_count(&t.def, 3, 2);

@@ -27,7 +27,7 @@ typedef struct graded {
 static const char swimmer_drag[] =
     "networks:\n  - name: drag\n    each: link/*\n    inputs: [\"{}/velocity/com/x\","
     " \"{}/velocity/com/y\", \"{}/velocity/angular/z\"]\n    outputs: [\"{}/force/x\","
-    " \"{}/force/y\", \"{}/torque/z\"]\n    hidden: [5]\n    guarantee: [dissipative]\n"
+    " \"{}/force/y\", \"{}/torque/z\"]\n    hidden: [5]\n    structure: [dissipative]\n"
     "    output_scale: 1.0e-3\n"
     "  - name: joints\n    inputs: [q/*, qd/*, \"lag2:control/*\"]\n    outputs: [joint/*/tau]\n"
     "    hidden: [4, 3]\n    activation: elu\n    output_scale: 1.0e-4\n";
