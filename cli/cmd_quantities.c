@@ -73,7 +73,7 @@ static bool map_add(json_t** map, const char* name, uint32_t number) {
 
 typedef struct knowledge {
     const char *name, *unit, *stage;
-    bool moves;
+    bool affects_state;
     uint32_t place; // in the order of the step
 } knowledge;
 
@@ -91,10 +91,10 @@ static void learn_quantity(void* context, const ns_quantity_info* q) {
     if (f->failed) return;
     knowledge known = {.name = cli_pool_format(&f->pool, "%s", q->name),
                        .unit = cli_pool_format(&f->pool, "%s", q->unit),
-                       .stage = cli_pool_format(&f->pool, "%s", q->stage),
-                       .moves = q->moves,
+                       .stage = ns_choice_name(&ns_stages, (int)q->stage),
+                       .affects_state = q->affects_state,
                        .place = 2 * f->count + 1};
-    bool ok = known.name && known.unit && known.stage && map_add(&f->map, known.name, f->count);
+    bool ok = known.name && known.unit && map_add(&f->map, known.name, f->count);
     if (ok && f->count == f->capacity) {
         ok = cli_grow((void**)&f->list, &f->capacity, sizeof *f->list);
     }
@@ -204,7 +204,7 @@ static void add_unique_word(char* list, size_t size, const char* word) {
 static void add_knowledge(group* g, const knowledge* known) {
     add_unique_word(g->units, sizeof g->units, known->unit[0] ? known->unit : "-");
     add_unique_word(g->stages, sizeof g->stages, known->stage);
-    g->moving += known->moves;
+    g->moving += known->affects_state;
     g->numbers++;
 }
 
@@ -413,7 +413,7 @@ static uint32_t for_each_line(const quantities_command* c, const catalog* all, b
         } else if (matches_pattern(c->pattern, name)) {
             knowledge known = know(&all->facts, all->model->blueprint, name);
             show(to, &(line){name, NULL, 1, known.unit[0] ? known.unit : "-", known.stage,
-                             known.moves ? "yes" : "no"});
+                             known.affects_state ? "yes" : "no"});
             shown++;
         }
         if (all->group_of[k] >= next) next = all->group_of[k] + 1;

@@ -105,8 +105,10 @@ NS_API int ns_contact_law_find(const char* name);
 
 /// For laws: name a quantity of the point, "contact/<pair>/<k>/<what>", by which it can be observed and
 /// augmented. Names of forces are "force/normal", "force/tangent1", "force/tangent2".
+/// @param unit  a constant; "" for none
 /// @return what to go on with
-NS_API ns_expr ns_contact_quantity(const ns_contact_point* point, const char* what, ns_expr x);
+NS_API ns_expr ns_contact_quantity(const ns_contact_point* point, const char* what,
+                                   const char* unit, ns_expr x);
 
 #ifdef __cplusplus
 }

@@ -81,14 +81,25 @@ NS_API ns_status ns_system_create(const ns_model* model, const ns_system_options
                                   ns_system** out, ns_error* error);
 NS_API void ns_system_free(ns_system* system); ///< NULL is allowed
 
+/// Stages of a step, in the order in which it computes them.
+#define NS_STAGE_MAP(X)                                                                            \
+    X(NS_STAGE_START, "start", "inputs of the step")                                               \
+    X(NS_STAGE_STATE, "state", "functions of the inputs")                                          \
+    X(NS_STAGE_CONTACT, "contact", "contact by springs")                                           \
+    X(NS_STAGE_FORCES, "forces", "forces of joints, actuators and networks")                       \
+    X(NS_STAGE_ACCELERATION, "acceleration", "joint accelerations")                                \
+    X(NS_STAGE_IMPULSES, "impulses", "rigid contact")                                              \
+    X(NS_STAGE_AFTER, "after", "outputs that no other quantity depends on")
+
+typedef enum ns_stage { NS_STAGE_MAP(NS_CHOICE_VALUE) } ns_stage;
+extern NS_API const ns_choices ns_stages;
+
 /// A quantity of a model's step.
 typedef struct ns_quantity_info {
     const char* name;
-    const char* unit;  ///< "" for none
-    const char* stage; ///< where in the step it is computed: "start" (what the step reads), "state"
-                       ///< (what follows from that), "contact" (springs), "forces",
-                       ///< "acceleration", "impulses" (rigid contact), "after"
-    bool moves;        ///< the next state depends on it: a network can stand here
+    const char* unit;   ///< "" for none
+    ns_stage stage;     ///< in which it is computed
+    bool affects_state; ///< the next state depends on it: a network can be attached
 } ns_quantity_info;
 
 typedef void ns_quantity_visitor(void* context, const ns_quantity_info* quantity);
@@ -120,6 +131,9 @@ NS_API const char* ns_system_state_name(const ns_system* system, uint32_t number
 NS_API const char* ns_system_control_name(const ns_system* system, uint32_t number);
 NS_API const char* ns_system_param_name(const ns_system* system, uint32_t number);
 NS_API const char* ns_system_observation_name(const ns_system* system, uint32_t number);
+
+/// Unit of an observation, "" for none; NULL for a number that is too large.
+NS_API const char* ns_system_observation_unit(const ns_system* system, uint32_t number);
 
 /// Values of the free parameters in the model (np); a learned system (learned.h) has none.
 NS_API void ns_system_default_params(const ns_system* system, double* params);

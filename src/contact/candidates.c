@@ -198,8 +198,8 @@ ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candida
 }
 
 ns_expr nsi_candidate_named(const nsi_robot* robot, const nsi_candidate* candidate,
-                            const char* what, ns_expr x) {
-    return nsi_named(x, "contact/%s/%u/%s", robot->model->contacts[candidate->pair].def.name,
+                            const char* what, const char* unit, ns_expr x) {
+    return nsi_named(x, unit, "contact/%s/%u/%s", robot->model->contacts[candidate->pair].def.name,
                      candidate->index, what);
 }
 
@@ -214,16 +214,17 @@ ns_expr nsi_candidate_gap(const nsi_robot* robot, const nsi_link_pose* pose,
         place = m3_apply_t(pose[link].R, v3_sub(place, pose[link].position));
     }
     for (int k = 0; k < 3; k++) {
-        nsi_candidate_named(robot, candidate, position[k], candidate->point.position.e[k]);
-        nsi_candidate_named(robot, candidate, normal[k], candidate->point.normal.e[k]);
-        nsi_candidate_named(robot, candidate, local[k], place.e[k]);
+        nsi_candidate_named(robot, candidate, position[k], "m", candidate->point.position.e[k]);
+        nsi_candidate_named(robot, candidate, normal[k], "", candidate->point.normal.e[k]);
+        nsi_candidate_named(robot, candidate, local[k], "m", place.e[k]);
     }
-    return ns_neg(nsi_candidate_named(robot, candidate, "depth", ns_neg(candidate->point.gap)));
+    return ns_neg(
+        nsi_candidate_named(robot, candidate, "depth", "m", ns_neg(candidate->point.gap)));
 }
 
 void nsi_candidate_force(const nsi_robot* robot, const nsi_candidate* candidate, vec3 f) {
     const char* pair = robot->model->contacts[candidate->pair].def.name;
     for (int k = 0; k < 3; k++) {
-        nsi_observed(f.e[k], "contact/%s/%u/force/%c", pair, candidate->index, "xyz"[k]);
+        nsi_observed(f.e[k], "N", "contact/%s/%u/force/%c", pair, candidate->index, "xyz"[k]);
     }
 }

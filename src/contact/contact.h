@@ -47,7 +47,7 @@ ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candida
 
 // A quantity contact/<pair>/<index>/<what>, to go on with.
 ns_expr nsi_candidate_named(const nsi_robot* robot, const nsi_candidate* candidate,
-                            const char* what, ns_expr x);
+                            const char* what, const char* unit, ns_expr x);
 
 // Names position, normal and the place on the first geometry's link, and gives the gap after its
 // depth has been named.

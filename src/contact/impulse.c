@@ -185,8 +185,8 @@ static contact_target normal_target(const nsi_robot* robot, const nsi_link_pose*
     uint32_t nv = robot->model->sizes.nv;
     ns_expr zero = ns_const(0.0), one = ns_const(1.0), dt = ns_const(step);
     ns_expr phi = nsi_candidate_gap(robot, pose, candidate);
-    ns_expr vn0 =
-        nsi_candidate_named(robot, candidate, "velocity/normal", dot_product(nv, row, robot->qd));
+    ns_expr vn0 = nsi_candidate_named(robot, candidate, "velocity/normal", "m/s",
+                                      dot_product(nv, row, robot->qd));
     ns_expr an = dot_product(nv, row, qdd), vn = ns_add(vn0, ns_mul(dt, an));
     ns_expr e = nsi_candidate_param(robot, candidate, RESTITUTION);
 
@@ -233,7 +233,7 @@ static bool find_targets(problem* p) {
         for (int k = 0; k < 2; k++) {
             jacobian_row(robot, twists, candidate, candidate->tangent[k], row);
             nsi_candidate_named(robot, candidate,
-                                k == 0 ? "velocity/tangent1" : "velocity/tangent2",
+                                k == 0 ? "velocity/tangent1" : "velocity/tangent2", "m/s",
                                 dot_product(p->nv, row, robot->qd));
         }
     }
@@ -382,7 +382,8 @@ static void apply_impulses(const problem* p, nsi_impact* impact) {
     for (uint32_t i = 0; i < p->rows; i++) {
         uint32_t c = i / ROWS;
         ns_expr f = ns_mul(p->l[i], ns_const(1.0 / p->dt));
-        ns_expr named = nsi_candidate_named(p->robot, &p->candidates.data[c], names[i % ROWS], f);
+        ns_expr named =
+            nsi_candidate_named(p->robot, &p->candidates.data[c], names[i % ROWS], "N", f);
         // A network's force acts only on points in contact or about to be.
         f = named.id == f.id ? f : ns_select(p->on[c], named, ns_const(0.0));
         p->l[i] = ns_mul(f, ns_const(p->dt));

@@ -139,11 +139,11 @@ static void spring_force(void* context, const ns_contact_point* point, ns_expr a
     }
     ns_expr elastic = ns_mul(params[STIFFNESS], power(robot, depth, params[EXPONENT]));
     elastic = ns_select(point->touching, elastic, zero);
-    elastic = ns_contact_quantity(point, "force/elastic", elastic);
+    elastic = ns_contact_quantity(point, "force/elastic", "N", elastic);
     ns_expr damping = ns_mul(params[DAMPING], ns_neg(*vn));
-    damping = ns_contact_quantity(point, "force/damping", ns_mul(elastic, damping));
+    damping = ns_contact_quantity(point, "force/damping", "N", ns_mul(elastic, damping));
     ns_expr normal = ns_max(ns_add(elastic, damping), zero);
-    along[0] = normal = ns_contact_quantity(point, "force/normal", normal);
+    along[0] = normal = ns_contact_quantity(point, "force/normal", "N", normal);
 
     // The direction of slip is vt / speed; the tiny speed keeps it smooth at rest.
     ns_expr tiny = ns_mul(ns_const(1e-6), params[TRANSITION_VELOCITY]);
@@ -151,12 +151,12 @@ static void spring_force(void* context, const ns_contact_point* point, ns_expr a
         ns_sqrt(ns_add(ns_add(ns_mul(vt[0], vt[0]), ns_mul(vt[1], vt[1])), ns_mul(tiny, tiny)));
     ns_expr coefficient = friction_coefficient(params[MU], params[MU_STATIC],
                                                ns_div(speed, params[TRANSITION_VELOCITY]));
-    coefficient = ns_contact_quantity(point, "friction", coefficient);
+    coefficient = ns_contact_quantity(point, "friction", "", coefficient);
 
     // Friction against the slip.
     ns_expr drag = ns_div(ns_mul(coefficient, normal), speed);
     for (int k = 0; k < 2; k++) {
-        along[1 + k] = ns_contact_quantity(point, k == 0 ? "force/tangent1" : "force/tangent2",
+        along[1 + k] = ns_contact_quantity(point, k == 0 ? "force/tangent1" : "force/tangent2", "N",
                                            ns_neg(ns_mul(drag, vt[k])));
     }
 }

@@ -45,11 +45,11 @@ static void trace_point(const nsi_robot* robot, const nsi_link_pose* pose,
     ns_expr depth = ns_neg(nsi_candidate_gap(robot, pose, candidate));
     ns_expr touching = ns_and(ns_gt(depth, zero), candidate->point.exists);
     depth = ns_select(touching, depth, one);
-    ns_expr vn = nsi_candidate_named(robot, candidate, "velocity/normal", v3_dot(n, v));
+    ns_expr vn = nsi_candidate_named(robot, candidate, "velocity/normal", "m/s", v3_dot(n, v));
     ns_expr vt[2];
-    vt[0] = nsi_candidate_named(robot, candidate, "velocity/tangent1",
+    vt[0] = nsi_candidate_named(robot, candidate, "velocity/tangent1", "m/s",
                                 v3_dot(candidate->tangent[0], v));
-    vt[1] = nsi_candidate_named(robot, candidate, "velocity/tangent2",
+    vt[1] = nsi_candidate_named(robot, candidate, "velocity/tangent2", "m/s",
                                 v3_dot(candidate->tangent[1], v));
 
     // The law.
@@ -103,9 +103,10 @@ void nsi_contact_forces(const nsi_robot* robot, const nsi_contact_options* optio
     }
 }
 
-ns_expr ns_contact_quantity(const ns_contact_point* point, const char* what, ns_expr x) {
+ns_expr ns_contact_quantity(const ns_contact_point* point, const char* what, const char* unit,
+                            ns_expr x) {
     const nsi_point_trace* trace = (const nsi_point_trace*)(const void*)point; // its first member
-    return nsi_candidate_named(trace->robot, trace->candidate, what, x);
+    return nsi_candidate_named(trace->robot, trace->candidate, what, unit, x);
 }
 
 // ---- impulses ------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ static void see_quantity(void* context, const ns_quantity_info* quantity) {
     bool near =
         strncmp(quantity->name, "joint/", 6) == 0 || strncmp(quantity->name, "link/", 5) == 0;
     bool odd = strpbrk(quantity->name, "\"{}*?") || strlen(quantity->name) > 150;
-    if (!quantity->moves || !near || odd || strcmp(quantity->stage, "forces") != 0) return;
+    if (!quantity->affects_state || !near || odd || quantity->stage != NS_STAGE_FORCES) return;
     const char* name = format(b, "%s", quantity->name);
     if (!b->failed && !nsi_array_push(&b->d->allocator, &b->names, name)) b->failed = true;
 }

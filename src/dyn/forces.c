@@ -7,22 +7,22 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-ns_expr nsi_named(ns_expr x, const char* format, ...) {
+ns_expr nsi_named(ns_expr x, const char* unit, const char* format, ...) {
     char name[1024];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(name, sizeof name, format, arguments);
     va_end(arguments);
-    return ns_quantity(name, x);
+    return nsi_trace_quantity(name, unit, x);
 }
 
-void nsi_observed(ns_expr x, const char* format, ...) {
+void nsi_observed(ns_expr x, const char* unit, const char* format, ...) {
     char name[1024];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(name, sizeof name, format, arguments);
     va_end(arguments);
-    nsi_trace_observe(name, x);
+    nsi_trace_observe(name, unit, x);
 }
 
 // Beyond a limit: a spring and damper that only push back.
@@ -44,7 +44,7 @@ static ns_expr limit_force(const nsi_robot* robot, uint32_t link, ns_expr q, ns_
 static ns_expr passive_force(const nsi_robot* robot, uint32_t link, uint32_t k, ns_expr q,
                              ns_expr qd) {
     const nsi_link* l = &robot->model->links[link];
-    const char* name = l->def.joint;
+    const char *name = l->def.joint, *unit = nsi_joint_force_unit(l, k);
     char index[16] = "";
     if (l->nv > 1) snprintf(index, sizeof index, "/%u", k);
     ns_expr damping = nsi_robot_param(robot, link, NSI_JOINT_DAMPING);
@@ -52,16 +52,17 @@ static ns_expr passive_force(const nsi_robot* robot, uint32_t link, uint32_t k, 
     ns_expr velocity = nsi_robot_param(robot, link, NSI_JOINT_FRICTION_VELOCITY);
 
     // Names below "force", since joint/<j>/damping and friction are those of parameters.
-    ns_expr total = nsi_named(ns_neg(ns_mul(damping, qd)), "joint/%s/force/damping%s", name, index);
+    ns_expr total =
+        nsi_named(ns_neg(ns_mul(damping, qd)), unit, "joint/%s/force/damping%s", name, index);
     ns_expr slip = ns_tanh(ns_div(qd, velocity));
     ns_expr rubbing = ns_neg(ns_mul(friction, slip));
-    total = ns_add(total, nsi_named(rubbing, "joint/%s/force/friction%s", name, index));
+    total = ns_add(total, nsi_named(rubbing, unit, "joint/%s/force/friction%s", name, index));
     if (nsi_joint_get(l->def.joint_type)->info.has_axis) {
         ns_expr stretch = ns_sub(q, nsi_robot_param(robot, link, NSI_JOINT_REST));
         ns_expr spring = ns_neg(ns_mul(nsi_robot_param(robot, link, NSI_JOINT_STIFFNESS), stretch));
         ns_expr limit = limit_force(robot, link, q, qd);
-        total = ns_add(total, nsi_named(spring, "joint/%s/force/spring", name));
-        total = ns_add(total, nsi_named(limit, "joint/%s/force/limit", name));
+        total = ns_add(total, nsi_named(spring, unit, "joint/%s/force/spring", name));
+        total = ns_add(total, nsi_named(limit, unit, "joint/%s/force/limit", name));
     }
     return total;
 }
@@ -95,7 +96,7 @@ static ns_expr actuator_force(const nsi_robot* robot, uint32_t number, ns_expr u
     if (a->def.force_limited) {
         f = ns_clamp(f, ns_const(a->def.force_lower), ns_const(a->def.force_upper));
     }
-    f = nsi_named(f, "actuator/%s/force", a->def.name);
+    f = nsi_named(f, "", "actuator/%s/force", a->def.name);
     return ns_mul(gear, f);
 }
 
@@ -142,8 +143,9 @@ void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* m
         const nsi_link* l = &model->links[i];
         for (uint32_t k = 0; k < l->nv; k++) {
             ns_expr* t = &tau[l->v + k];
-            *t = l->nv == 1 ? nsi_named(*t, "joint/%s/tau", l->def.joint)
-                            : nsi_named(*t, "joint/%s/tau/%u", l->def.joint, k);
+            const char* unit = nsi_joint_force_unit(l, k);
+            *t = l->nv == 1 ? nsi_named(*t, unit, "joint/%s/tau", l->def.joint)
+                            : nsi_named(*t, unit, "joint/%s/tau/%u", l->def.joint, k);
         }
     }
 }

@@ -75,11 +75,11 @@ void nsi_robot_force_to_body(const nsi_robot* robot, uint32_t link, const ns_exp
 
 // ---- forces.c: joint forces ----------------------------------------------------------------
 
-// A quantity with a formatted name, e.g. ("joint/%s/tau", name).
-ns_expr nsi_named(ns_expr x, const char* format, ...) NSI_PRINTF(2, 3);
+// A quantity with a unit ("" for none) and a formatted name, e.g. (x, "N m", "joint/%s/tau", name).
+ns_expr nsi_named(ns_expr x, const char* unit, const char* format, ...) NSI_PRINTF(3, 4);
 
 // A name for what nothing depends on.
-void nsi_observed(ns_expr x, const char* format, ...) NSI_PRINTF(2, 3);
+void nsi_observed(ns_expr x, const char* unit, const char* format, ...) NSI_PRINTF(3, 4);
 
 // The control of an actuator as it acts: within its limits. For a series-elastic one this is its
 // motor's angle.

@@ -166,7 +166,8 @@ static const char* enter_name(ns_graph* g, nsi_port_kind kind, const char* name,
 
 nsi_id nsi_graph_input(ns_graph* g, const char* name) {
     // Made before its name is entered, so that a name never stands for a missing port.
-    nsi_port port = {NULL, nsi_graph_intern(g, (nsi_node){.op = NSI_INPUT, .a = g->inputs.count})};
+    nsi_port port = {.node = nsi_graph_intern(g, (nsi_node){.op = NSI_INPUT, .a = g->inputs.count}),
+                     .unit = ""};
     if (!nsi_array_reserve(&g->allocator, &g->inputs, 1)) return nsi_graph_fail_nomem(g);
     port.name = enter_name(g, NSI_PORT_INPUT, name, g->inputs.count);
     if (!port.name) return NSI_NONE;
@@ -174,28 +175,31 @@ nsi_id nsi_graph_input(ns_graph* g, const char* name) {
     return port.node;
 }
 
-static void add_port(ns_graph* g, nsi_port_kind kind, nsi_ports* list, const char* name,
-                     nsi_id node) {
+static void add_port(ns_graph* g, nsi_port_kind kind, nsi_ports* list, nsi_port port) {
     if (g->error.status != NS_OK) return;
-    if (node >= g->nodes.count) {
+    if (port.node >= g->nodes.count) {
         nsi_graph_fail(g, NS_ERR_ARGUMENT, "%s \"%.200s\" is not an expression of this graph",
-                       port_kind_texts[kind], name ? name : "");
+                       port_kind_texts[kind], port.name ? port.name : "");
         return;
     }
     if (!nsi_array_reserve(&g->allocator, list, 1)) {
         nsi_graph_fail_nomem(g);
         return;
     }
-    nsi_port port = {enter_name(g, kind, name, list->count), node};
+    port.name = enter_name(g, kind, port.name, list->count);
     if (port.name) list->data[list->count++] = port;
 }
 
 void nsi_graph_output(ns_graph* g, const char* name, nsi_id node) {
-    add_port(g, NSI_PORT_OUTPUT, &g->outputs, name, node);
+    add_port(g, NSI_PORT_OUTPUT, &g->outputs, (nsi_port){.name = name, .node = node, .unit = ""});
 }
 
-void nsi_graph_quantity(ns_graph* g, const char* name, nsi_id node) {
-    add_port(g, NSI_PORT_QUANTITY, &g->quantities, name, node);
+void nsi_graph_quantity(ns_graph* g, const nsi_port* quantity) {
+    add_port(g, NSI_PORT_QUANTITY, &g->quantities, *quantity);
+}
+
+void nsi_graph_output_quantity(ns_graph* g, uint32_t number) {
+    add_port(g, NSI_PORT_OUTPUT, &g->outputs, g->quantities.data[number]);
 }
 
 void nsi_graph_round(ns_graph* g, nsi_id node) {

@@ -47,9 +47,11 @@ typedef struct nsi_node {
 
 _Static_assert(sizeof(nsi_node) == 16, "four nodes to a cache line");
 
-typedef struct nsi_port { // a scalar input or output
+typedef struct nsi_port { // a scalar input, output or quantity
     const char* name;
     nsi_id node;
+    const char* unit; // of a quantity, and of an output that is one; "" for none
+    int stage;        // of a quantity: what nsi_trace_stage() was told last
 } nsi_port;
 
 typedef struct nsi_array_port { // an array input or output
@@ -112,7 +114,12 @@ nsi_id nsi_graph_intern(ns_graph* g, nsi_node node);
 nsi_id nsi_graph_const(ns_graph* g, double value);
 nsi_id nsi_graph_input(ns_graph* g, const char* name);
 void nsi_graph_output(ns_graph* g, const char* name, nsi_id node);
-void nsi_graph_quantity(ns_graph* g, const char* name, nsi_id node);
+
+// A named intermediate result. The unit must outlive the graph.
+void nsi_graph_quantity(ns_graph* g, const nsi_port* quantity);
+
+// A quantity becomes an output of the same name and unit.
+void nsi_graph_output_quantity(ns_graph* g, uint32_t number);
 
 // The value of this node is to be rounded by itself: products are not fused into sums. So what a
 // network of output zero adds to a quantity changes no bit.

@@ -5,6 +5,7 @@
 
 static _Thread_local ns_graph* current;
 static _Thread_local bool muted;
+static _Thread_local int stage;
 static _Thread_local nsi_quantity_hook* hook;
 static _Thread_local void* hook_context;
 
@@ -13,6 +14,10 @@ ns_graph* nsi_trace_graph(void) {
 }
 void nsi_trace_mute(bool mute) {
     muted = mute;
+}
+
+void nsi_trace_stage(int next) {
+    stage = next;
 }
 
 void nsi_trace_hook(nsi_quantity_hook* to, void* context) {
@@ -43,6 +48,7 @@ ns_status ns_trace_end(ns_error* error) {
     ns_graph* g = current;
     current = NULL;
     muted = false;
+    stage = 0;
     hook = NULL;
     if (g->error.status != NS_OK && error) *error = g->error;
     return g->error.status;
@@ -77,18 +83,24 @@ void ns_output(const char* name, ns_expr x) {
     if (current) nsi_graph_output(current, name, x.id);
 }
 
-ns_expr nsi_trace_observe(const char* name, ns_expr x) {
+ns_expr nsi_trace_observe(const char* name, const char* unit, ns_expr x) {
     if (current && hook) x = hook(hook_context, name, x);
-    if (current && !muted) nsi_graph_quantity(current, name, x.id);
+    if (current && !muted) {
+        nsi_graph_quantity(current, &(nsi_port){name, x.id, unit, stage});
+    }
+    return x;
+}
+
+ns_expr nsi_trace_quantity(const char* name, const char* unit, ns_expr x) {
+    if (!current) return x;
+    nsi_graph_round(current, x.id);
+    x = nsi_trace_observe(name, unit, x);
+    nsi_graph_round(current, x.id);
     return x;
 }
 
 ns_expr ns_quantity(const char* name, ns_expr x) {
-    if (!current) return x;
-    nsi_graph_round(current, x.id);
-    x = nsi_trace_observe(name, x);
-    nsi_graph_round(current, x.id);
-    return x;
+    return nsi_trace_quantity(name, "", x);
 }
 
 ns_expr ns_const(double value) {

@@ -15,8 +15,14 @@ void nsi_trace_forget(const ns_graph* graph);
 // the later stages of a Runge-Kutta step are.
 void nsi_trace_mute(bool mute);
 
-// ns_quantity() for what nothing depends on: a name to observe by. It leaves the rounding alone.
-ns_expr nsi_trace_observe(const char* name, ns_expr x);
+// The stage that quantities belong to from now on (ns_stage of neuralsim/sim.h). A trace begins with 0.
+void nsi_trace_stage(int stage);
+
+// ns_quantity() with a unit, which must outlive the graph; "" for none.
+ns_expr nsi_trace_quantity(const char* name, const char* unit, ns_expr x);
+
+// The same for what nothing depends on: a name to observe by. It leaves the rounding alone.
+ns_expr nsi_trace_observe(const char* name, const char* unit, ns_expr x);
 
 // While set, ns_quantity() asks what to go on with instead of the quantity; NULL for none. Ends with the
 // trace.

@@ -72,7 +72,7 @@ static ns_status add_channels(const showing* s, const nsi_trace* episode, const 
     const nsi_traces* e = s->e;
     const ns_fit* f = s->f;
     for (uint32_t c = 0; c < e->nchannel; c++) {
-        const char* unit = nsi_problem_unit(f->problem, f->data[NSI_ROLE_TRAIN], c);
+        const char* unit = nsi_problem_unit(f->problem, c);
         char name[NSI_MODEL_MAX_NAME + 20];
         ns_status status = ns_motion_add_quantity(
             s->viewer, shown_name(s, c, name, sizeof name), unit,

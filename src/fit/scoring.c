@@ -232,7 +232,7 @@ static ns_status scoring_name_channels(ns_scoring* s, ns_error* error) {
         size_t size = strlen(name);
         bool quoted = !s->options.map && size > 1 && name[0] == '"';
         s->names[k] = nsi_arena_string(&s->arena, name + quoted, size - 2 * quoted);
-        s->units[k] = nsi_problem_unit(s->problem, s->data, k);
+        s->units[k] = nsi_problem_unit(s->problem, k);
         if (!s->names[k]) return nsi_fail_nomem(error);
     }
     return NS_OK;

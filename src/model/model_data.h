@@ -179,6 +179,22 @@ ns_param nsi_contact_param(const nsi_contact* contact, uint32_t k, char name[NSI
 // How many parameters a geometry in a pair has.
 uint32_t nsi_geom_param_count(const ns_geom_def* geom);
 
+// ---- units.c -------------------------------------------------------------------------------
+
+// Does velocity k of a joint slide (m/s)? Otherwise it turns (rad/s).
+bool nsi_joint_slides(const nsi_link* link, uint32_t k);
+
+// Units of coordinate k of a joint ("" of a quaternion), of velocity k and of the force along it.
+const char* nsi_joint_position_unit(const nsi_link* link, uint32_t k);
+const char* nsi_joint_velocity_unit(const nsi_link* link, uint32_t k);
+const char* nsi_joint_force_unit(const nsi_link* link, uint32_t k);
+
+// The same by numbers of the model: velocity v, component k of the state (q, qd; "" beyond them), the
+// force along velocity v.
+bool nsi_velocity_slides(const ns_model* model, uint32_t v);
+const char* nsi_state_unit(const ns_model* model, uint32_t k);
+const char* nsi_force_unit(const ns_model* model, uint32_t v);
+
 // ---- inertia.c -----------------------------------------------------------------------------
 // Inertias are xx yy zz xy xz yz.
 

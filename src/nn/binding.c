@@ -57,7 +57,7 @@ typedef NSI_ARRAY(uint32_t) numbers;
 typedef struct binder {
     const ns_blueprint* blueprint;
     const char* const* names;
-    const uint8_t* moves;
+    const uint8_t* affects_state;
     uint32_t nname;
     ns_allocator allocator;
     ns_error* error;
@@ -357,7 +357,7 @@ static ns_status expand_onto(binder* p, const char* template, nsi_field field, u
 // ---- outputs ---------------------------------------------------------------------------------
 
 static bool may_move(const binder* p, uint32_t name) {
-    return !p->moves || p->moves[name];
+    return !p->affects_state || p->affects_state[name];
 }
 
 // Does any output of this match exist, and act on anything? Links that are welded to the world
@@ -806,13 +806,13 @@ static void free_binder(binder* p) {
 }
 
 ns_status nsi_binding_create(const ns_blueprint* blueprint, const char* const* names,
-                             const uint8_t* moves, uint32_t nname, const ns_allocator* allocator,
-                             nsi_binding** out, ns_error* error) {
+                             const uint8_t* affects_state, uint32_t nname,
+                             const ns_allocator* allocator, nsi_binding** out, ns_error* error) {
     *out = NULL;
     ns_allocator own = allocator ? *allocator : ns_default_allocator();
     binder p = {.blueprint = blueprint,
                 .names = names,
-                .moves = moves,
+                .affects_state = affects_state,
                 .nname = nname,
                 .allocator = own,
                 .error = error};

@@ -48,13 +48,12 @@ typedef struct nsi_binding {
 } nsi_binding;
 
 // `names` are the quantities of the step without networks, in the order in which they are computed.
-// `moves` (nname, or NULL: all) tells for each whether anything in the step depends on what it is
-// replaced by: outputs at others are refused.
+// `affects_state` (nname, or NULL: all): does the next state depend on it? Networks at others are refused.
 // Messages name the network, the name that is wrong and the nearest existing ones, or both names of a
 // wrong order; the blueprint's file and line when it was read from one.
 ns_status nsi_binding_create(const ns_blueprint* blueprint, const char* const* names,
-                             const uint8_t* moves, uint32_t nname, const ns_allocator* allocator,
-                             nsi_binding** out, ns_error* error);
+                             const uint8_t* affects_state, uint32_t nname,
+                             const ns_allocator* allocator, nsi_binding** out, ns_error* error);
 void nsi_binding_free(nsi_binding* binding); // NULL is allowed
 
 // The use at whose outputs this name is, and which output; NSI_NONE when there is none.

@@ -310,8 +310,8 @@ static ns_status show_quantities(const ns_motion_observer* m, const evaluation* 
     for (uint32_t k = 0; k < m->z.ny && status == NS_OK; k++) {
         if (!m->listed[k]) continue;
         const char* name = ns_system_observation_name(m->system, k);
-        status = ns_motion_add_quantity(viewer, name, nsi_quantity_unit(m->model, name), e->y + k,
-                                        m->z.ny, error);
+        status = ns_motion_add_quantity(viewer, name, ns_system_observation_unit(m->system, k),
+                                        e->y + k, m->z.ny, error);
     }
     return status;
 }
@@ -341,9 +341,7 @@ static ns_status show_controls(const ns_motion_observer* m, const evaluation* e,
             any = isfinite(value) && value != 0.0;
         }
         if (!any) continue;
-        char quantity[32] = ""; // that has the same unit
-        if (k >= nu) snprintf(quantity, sizeof quantity, "tau/%u", k - nu);
-        const char* unit = k >= nu ? nsi_quantity_unit(m->model, quantity) : "";
+        const char* unit = k >= nu ? nsi_force_unit(m->model, k - nu) : "";
         status = ns_motion_add_quantity(viewer, ns_system_control_name(m->system, k), unit, c + k,
                                         m->z.nc, error);
     }

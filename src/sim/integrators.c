@@ -18,6 +18,7 @@ static void euler_step(nsi_stepper* s, bool implicit, ns_expr* q, ns_expr* qd) {
     nsi_step_accelerate(s, &at, implicit ? slope : NULL, qdd);
     ns_expr dt = ns_const(s->options->timestep);
     for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(at.qd[k], ns_mul(dt, qdd[k]));
+    nsi_trace_stage(NS_STAGE_IMPULSES);
     nsi_impact impact = {.qd = qd, .position_correction = correction};
     nsi_contact_impulses(&at.robot, &s->options->contact, s->options->timestep, qdd,
                          implicit ? slope : NULL, &impact);

@@ -506,7 +506,7 @@ static void trace_step(learner* l) {
         double scale = element(def->output_scale, def->noutput_scale, i, state_scale(def, i));
         double shift = element(def->state_shift, def->nstate_shift, i, 0.0);
         snprintf(quantity, sizeof quantity, "output/%s", name);
-        nsi_trace_observe(quantity, l->y[n]); // what a message about infinite numbers can name
+        nsi_trace_observe(quantity, "", l->y[n]); // what a message about infinite numbers can name
         l->next[i] =
             ns_add(def->increment ? l->x[i] : ns_const(shift), ns_mul(ns_const(scale), l->y[n++]));
     }

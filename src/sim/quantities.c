@@ -1,70 +1,104 @@
-// Which quantities a step has, in which order, and which of them the motion depends on: every one of
-// them gets an input added, and what reaches the next state counts.
+// Which quantities a step has, in which order, and which of them the next state depends on: each gets
+// an input added, and what reaches the next state counts.
 
-#include "sim/step.h"
+#include "sim/system.h"
 
 #include <stdio.h>
 
-typedef struct probe {
-    ns_graph* graph;
-    nsi_arena* arena;
-    const ns_allocator* allocator;
-    NSI_ARRAY(const char*) names;
-    bool failed;
-} probe;
+static const ns_choice stage_rows[] = {NS_STAGE_MAP(NS_CHOICE_ROW)};
+const ns_choices ns_stages = NS_CHOICES("stage", stage_rows);
+
+enum { PROBE_NAME = 1300 };
+
+static void probe_name(const char* quantity, char out[PROBE_NAME]) {
+    snprintf(out, PROBE_NAME, "probe/%s", quantity);
+}
 
 static ns_expr add_probe(void* context, const char* name, ns_expr x) {
-    probe* p = context;
-    char input[1300];
-    snprintf(input, sizeof input, "probe/%s", name);
+    (void)context;
+    char input[PROBE_NAME];
+    probe_name(name, input);
     ns_graph* graph = nsi_trace_graph();
     uint32_t number = nsi_graph_find(graph, NSI_PORT_INPUT, input);
     if (number != NSI_NONE) { // the same physics at another state
         return ns_add(x, (ns_expr){graph->inputs.data[number].node});
     }
-    const char* copy = nsi_arena_string(p->arena, name, strlen(name));
-    if (!copy || !nsi_array_push(p->allocator, &p->names, copy)) p->failed = true;
     return ns_add(x, ns_input(input));
+}
+
+// Copy what the graph says of its quantities; `live` (nodes) marks what the next state depends on.
+static bool list_quantities(const ns_graph* graph, const uint8_t* live, nsi_quantity_list* out) {
+    uint32_t count = graph->quantities.count;
+    out->names = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->names);
+    out->units = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->units);
+    out->stages = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->stages);
+    out->affects_state = nsi_arena_alloc(&out->arena, (size_t)count + 1);
+    if (!out->names || !out->units || !out->stages || !out->affects_state) return false;
+
+    for (uint32_t k = 0; k < count; k++) {
+        const nsi_port* quantity = &graph->quantities.data[k];
+        char input[PROBE_NAME];
+        probe_name(quantity->name, input);
+        uint32_t probe = nsi_graph_find(graph, NSI_PORT_INPUT, input);
+        out->names[k] = nsi_arena_string(&out->arena, quantity->name, strlen(quantity->name));
+        out->units[k] = quantity->unit;
+        out->stages[k] = (ns_stage)quantity->stage;
+        out->affects_state[k] = live[graph->inputs.data[probe].node];
+        if (!out->names[k]) return false;
+    }
+    out->count = count;
+    return true;
 }
 
 ns_status nsi_step_quantities(const ns_model* model, const nsi_step_options* options,
                               nsi_quantity_list* out, ns_error* error) {
     *out = (nsi_quantity_list){.arena = {.allocator = model->allocator}};
-    probe p = {.arena = &out->arena, .allocator = &model->allocator};
+
+    // The physics alone, with an input added to every quantity.
     nsi_step_options with = *options;
     with.binding = NULL;
     with.hook = add_probe;
-    with.hook_context = &p;
     with.nobserve = 0;
     ns_graph* graph = NULL;
-    uint8_t* live = NULL;
     ns_status status = nsi_step_trace(model, &with, &graph, error);
-    if (status == NS_OK && p.failed) status = nsi_fail_nomem(error);
-    if (status == NS_OK) {
-        out->count = p.names.count;
-        live = nsi_alloc(&model->allocator, (size_t)graph->nodes.count + 1);
-        out->names = nsi_arena_alloc(&out->arena, (p.names.count + 1) * sizeof *out->names);
-        out->moves = nsi_arena_alloc(&out->arena, (size_t)p.names.count + 1);
-        if (!live || !out->names || !out->moves) status = nsi_fail_nomem(error);
+    if (status != NS_OK) return status;
+
+    uint8_t* live = nsi_alloc(&model->allocator, (size_t)graph->nodes.count + 1);
+    if (live) nsi_graph_mark_live(graph, live);
+    if (!live || !list_quantities(graph, live, out)) {
+        nsi_quantity_list_free(out);
+        status = nsi_fail_nomem(error);
     }
-    if (status == NS_OK) {
-        nsi_graph_mark_live(graph, live);
-        char input[1300];
-        for (uint32_t k = 0; k < out->count; k++) {
-            snprintf(input, sizeof input, "probe/%s", p.names.data[k]);
-            uint32_t number = nsi_graph_find(graph, NSI_PORT_INPUT, input);
-            out->names[k] = p.names.data[k];
-            out->moves[k] = live[graph->inputs.data[number].node];
-        }
-    }
-    nsi_array_free(&model->allocator, &p.names);
     nsi_free(&model->allocator, live);
     ns_graph_free(graph);
-    if (status != NS_OK) nsi_quantity_list_free(out);
     return status;
 }
 
 void nsi_quantity_list_free(nsi_quantity_list* list) {
     nsi_arena_free(&list->arena);
     *list = (nsi_quantity_list){0};
+}
+
+ns_status ns_model_quantities(const ns_model* model, const ns_system_options* options,
+                              ns_quantity_visitor* visit, void* context, ns_error* error) {
+    if (!model || !visit) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "ns_model_quantities: model or visit is NULL");
+    }
+    ns_system_options defaults = ns_default_system_options();
+    if (!options) options = &defaults;
+    ns_status status = nsi_system_check_options(options, error);
+    if (status != NS_OK) return status;
+
+    nsi_step_options step = nsi_system_step_options(model, options);
+    nsi_quantity_list list;
+    status = nsi_step_quantities(model, &step, &list, error);
+    if (status != NS_OK) return status;
+    for (uint32_t k = 0; k < list.count; k++) {
+        visit(context, &(ns_quantity_info){.name = list.names[k],
+                                           .unit = list.units[k],
+                                           .stage = list.stages[k],
+                                           .affects_state = list.affects_state[k] != 0});
+    }
+    nsi_quantity_list_free(&list);
+    return NS_OK;
 }

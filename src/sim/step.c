@@ -119,7 +119,7 @@ static void make_observations(const nsi_stepper* s) {
             if (!nsi_quantity_fits(pattern, quantity->name)) continue;
             found = true;
             if (nsi_graph_find(s->graph, NSI_PORT_OUTPUT, quantity->name) == NSI_NONE) {
-                nsi_graph_output(s->graph, quantity->name, quantity->node);
+                nsi_graph_output_quantity(s->graph, i);
             }
         }
         if (!found && s->graph->error.status == NS_OK) fail_no_quantity(s, pattern);
@@ -147,18 +147,24 @@ bool nsi_step_begin(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd, n
     at->param = nsi_step_expressions(s, m->sizes.nparam);
     if (s->graph->error.status != NS_OK) return false;
     if (s->augmenter) nsi_augmenter_begin(s->augmenter);
-    for (uint32_t k = 0; k < m->sizes.nq; k++) at->q[k] = nsi_named(q[k], "q/%u", k);
-    for (uint32_t k = 0; k < m->sizes.nv; k++) at->qd[k] = nsi_named(qd[k], "qd/%u", k);
+    nsi_trace_stage(NS_STAGE_START);
+    for (uint32_t k = 0; k < m->sizes.nq; k++)
+        at->q[k] = nsi_named(q[k], nsi_state_unit(m, k), "q/%u", k);
+    for (uint32_t k = 0; k < m->sizes.nv; k++)
+        at->qd[k] = nsi_named(qd[k], nsi_state_unit(m, m->sizes.nq + k), "qd/%u", k);
     for (uint32_t i = 0; i < m->sizes.nu; i++) {
-        at->u[i] = nsi_named(s->u[i], "control/%s", m->actuators[i].def.name);
+        at->u[i] = nsi_named(s->u[i], "", "control/%s", m->actuators[i].def.name);
     }
-    for (uint32_t k = 0; k < m->sizes.nv; k++) at->tau[k] = nsi_named(s->tau[k], "tau/%u", k);
+    for (uint32_t k = 0; k < m->sizes.nv; k++)
+        at->tau[k] = nsi_named(s->tau[k], nsi_force_unit(m, k), "tau/%u", k);
     bool all = s->augmenter || s->options->hook; // networks may stand at any number of the model
     for (uint32_t i = 0; i < m->sizes.nparam; i++) {
         bool named = all || (s->options->is_free && s->options->is_free[i]);
-        at->param[i] = named ? ns_quantity(m->params[i].name, s->param[i]) : s->param[i];
+        const ns_param* p = &m->params[i];
+        at->param[i] = named ? nsi_trace_quantity(p->name, p->unit, s->param[i]) : s->param[i];
     }
     if (!nsi_robot_init(&at->robot, m, at->param, at->q, at->qd)) return false;
+    nsi_trace_stage(NS_STAGE_STATE);
     name_state(s, &at->robot);
     return s->graph->error.status == NS_OK;
 }
@@ -175,8 +181,8 @@ static void link_force(const nsi_stepper* s, const nsi_robot* robot, uint32_t i,
     double kg = s->options->params ? s->options->params[mass] : s->model->params[mass].value;
     if (place->body == NSI_NONE || kg == 0.0) return;
     for (int k = 0; k < 6; k++) {
-        f[k] = nsi_named(ns_const(0.0), "link/%s/%s/%c", name, k < 3 ? "force" : "torque",
-                         "xyz"[k % 3]);
+        f[k] = nsi_named(ns_const(0.0), k < 3 ? "N" : "N m", "link/%s/%s/%c", name,
+                         k < 3 ? "force" : "torque", "xyz"[k % 3]);
         any = any || !is_zero(s, f[k]);
     }
     if (!any) return;
@@ -195,7 +201,9 @@ static void external_forces(const nsi_stepper* s, nsi_robot* robot) {
     if (!external) return;
     for (uint32_t i = 0; i < n; i++) external[i] = fo_zero();
     for (uint32_t i = 0; i < n; i++) link_force(s, robot, i, external);
+    nsi_trace_stage(NS_STAGE_CONTACT);
     nsi_contact_forces(robot, &s->options->contact, external);
+    nsi_trace_stage(NS_STAGE_FORCES);
     robot->external = external;
 }
 
@@ -207,32 +215,37 @@ static void name_bias(const nsi_stepper* s, const nsi_robot* robot, ns_expr* tau
     if (s->graph->error.status != NS_OK) return;
     nsi_rnea(robot, NULL, bias);
     for (uint32_t k = 0; k < nv; k++) {
-        ns_expr changed = nsi_named(bias[k], "bias/%u", k);
+        ns_expr changed = nsi_named(bias[k], nsi_force_unit(s->model, k), "bias/%u", k);
         if (changed.id != bias[k].id) tau[k] = ns_sub(tau[k], ns_sub(changed, bias[k]));
     }
 }
 
 void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, ns_expr* slope, ns_expr* qdd) {
     uint32_t nv = s->model->sizes.nv;
+    nsi_trace_stage(NS_STAGE_FORCES);
     name_bias(s, &at->robot, at->tau);
     external_forces(s, &at->robot);
     nsi_joint_forces(&at->robot, at->u, s->motor, s->options->timestep, at->tau, slope);
     ns_expr dt = ns_const(s->options->timestep);
     for (uint32_t k = 0; k < nv && slope; k++) slope[k] = ns_mul(dt, slope[k]);
     nsi_forward_dynamics(&at->robot, at->tau, slope, qdd);
-    for (uint32_t k = 0; k < nv; k++) qdd[k] = nsi_named(qdd[k], "qdd/%u", k);
+    nsi_trace_stage(NS_STAGE_ACCELERATION);
+    for (uint32_t k = 0; k < nv; k++) {
+        const char* unit = nsi_velocity_slides(s->model, k) ? "m/s^2" : "rad/s^2";
+        qdd[k] = nsi_named(qdd[k], unit, "qdd/%u", k);
+    }
 }
 
 // ---- all quantities ------------------------------------------------------------------------
 
 // The three components of a vector of a link, or of the whole robot (link "").
-static void name_vec3(vec3 v, const char* link, const char* what) {
+static void name_vec3(vec3 v, const char* unit, const char* link, const char* what) {
     static const char axis[3] = {'x', 'y', 'z'};
     for (int k = 0; k < 3; k++) {
         if (link[0]) {
-            nsi_observed(v.e[k], "link/%s/%s/%c", link, what, axis[k]);
+            nsi_observed(v.e[k], unit, "link/%s/%s/%c", link, what, axis[k]);
         } else {
-            nsi_observed(v.e[k], "%s/%c", what, axis[k]);
+            nsi_observed(v.e[k], unit, "%s/%c", what, axis[k]);
         }
     }
 }
@@ -259,11 +272,11 @@ static void name_poses(const nsi_stepper* s, const nsi_robot* robot, const nsi_l
         }
         bool in_world = l->parent == NSI_NONE || joint->info.in_world;
         turn[i] = in_world ? q : q_mul(turn[l->parent], q);
-        name_vec3(pose[i].position, l->def.name, "pose");
-        nsi_observed(turn[i].w, "link/%s/pose/qw", l->def.name);
-        nsi_observed(turn[i].x, "link/%s/pose/qx", l->def.name);
-        nsi_observed(turn[i].y, "link/%s/pose/qy", l->def.name);
-        nsi_observed(turn[i].z, "link/%s/pose/qz", l->def.name);
+        name_vec3(pose[i].position, "m", l->def.name, "pose");
+        nsi_observed(turn[i].w, "", "link/%s/pose/qw", l->def.name);
+        nsi_observed(turn[i].x, "", "link/%s/pose/qx", l->def.name);
+        nsi_observed(turn[i].y, "", "link/%s/pose/qy", l->def.name);
+        nsi_observed(turn[i].z, "", "link/%s/pose/qz", l->def.name);
     }
 }
 
@@ -272,10 +285,10 @@ static void name_links(const nsi_stepper* s, const nsi_robot* robot, const nsi_l
     for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
         const char* name = s->model->links[i].def.name;
         motion v = nsi_link_velocity(robot, i);
-        name_vec3(v.w, name, "velocity/angular");
-        name_vec3(v.v, name, "velocity/linear");
+        name_vec3(v.w, "rad/s", name, "velocity/angular");
+        name_vec3(v.v, "m/s", name, "velocity/linear");
         const ns_expr* c = robot->param + s->model->links[i].param + NSI_LINK_COM;
-        name_vec3(v3_add(v.v, v3_cross(v.w, v3(c[0], c[1], c[2]))), name, "velocity/com");
+        name_vec3(v3_add(v.v, v3_cross(v.w, v3(c[0], c[1], c[2]))), "m/s", name, "velocity/com");
     }
 }
 
@@ -293,7 +306,7 @@ static void name_penetration(const nsi_stepper* s, const nsi_robot* robot,
             deepest = ns_max(deepest, depth);
         }
     }
-    nsi_trace_observe("contact/penetration", deepest);
+    nsi_trace_observe("contact/penetration", "m", deepest);
 }
 
 // Coordinates and velocities by joint; of an angle also what does not know about full turns, for
@@ -302,21 +315,23 @@ static void name_joints(const nsi_stepper* s, const nsi_robot* robot) {
     for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
         const nsi_link* l = &s->model->links[i];
         for (uint32_t k = 0; k < l->nq; k++) {
+            const char* unit = nsi_joint_position_unit(l, k);
             if (l->nq == 1) {
-                nsi_observed(robot->q[l->q], "joint/%s/position", l->def.joint);
+                nsi_observed(robot->q[l->q], unit, "joint/%s/position", l->def.joint);
             } else {
-                nsi_observed(robot->q[l->q + k], "joint/%s/position/%u", l->def.joint, k);
+                nsi_observed(robot->q[l->q + k], unit, "joint/%s/position/%u", l->def.joint, k);
             }
         }
         if (l->nq == 1 && nsi_joint_get(l->def.joint_type)->info.nlinear == 0) { // an angle
-            nsi_observed(ns_sin(robot->q[l->q]), "joint/%s/sin", l->def.joint);
-            nsi_observed(ns_cos(robot->q[l->q]), "joint/%s/cos", l->def.joint);
+            nsi_observed(ns_sin(robot->q[l->q]), "", "joint/%s/sin", l->def.joint);
+            nsi_observed(ns_cos(robot->q[l->q]), "", "joint/%s/cos", l->def.joint);
         }
         for (uint32_t k = 0; k < l->nv; k++) {
+            const char* unit = nsi_joint_velocity_unit(l, k);
             if (l->nv == 1) {
-                nsi_observed(robot->qd[l->v], "joint/%s/velocity", l->def.joint);
+                nsi_observed(robot->qd[l->v], unit, "joint/%s/velocity", l->def.joint);
             } else {
-                nsi_observed(robot->qd[l->v + k], "joint/%s/velocity/%u", l->def.joint, k);
+                nsi_observed(robot->qd[l->v + k], unit, "joint/%s/velocity/%u", l->def.joint, k);
             }
         }
     }
@@ -330,14 +345,14 @@ static void name_state(const nsi_stepper* s, const nsi_robot* robot) {
     nsi_link_poses(robot, pose);
     ns_expr kinetic = nsi_kinetic_energy(robot);
     ns_expr potential = ns_add(nsi_potential_energy(robot, pose), nsi_spring_energy(robot));
-    nsi_trace_observe("energy/kinetic", kinetic);
-    nsi_trace_observe("energy/potential", potential);
-    nsi_trace_observe("energy/total", ns_add(kinetic, potential));
+    nsi_trace_observe("energy/kinetic", "J", kinetic);
+    nsi_trace_observe("energy/potential", "J", potential);
+    nsi_trace_observe("energy/total", "J", ns_add(kinetic, potential));
     vec3 linear, angular;
     nsi_momentum(robot, pose, &linear, &angular);
-    name_vec3(linear, "", "momentum/linear");
-    name_vec3(angular, "", "momentum/angular");
-    name_vec3(nsi_center_of_mass(robot, pose), "", "com");
+    name_vec3(linear, "kg m/s", "", "momentum/linear");
+    name_vec3(angular, "kg m^2/s", "", "momentum/angular");
+    name_vec3(nsi_center_of_mass(robot, pose), "m", "", "com");
     name_links(s, robot, pose);
 }
 
@@ -390,15 +405,23 @@ static void name_rest(const nsi_stepper* s) {
     ns_expr *linear = nsi_step_expressions(s, 3 * (size_t)nv),
             *angular = nsi_step_expressions(s, 3 * (size_t)nv);
     if (s->graph->error.status != NS_OK) return;
+    nsi_trace_stage(NS_STAGE_AFTER);
     nsi_crba(&robot, M);
-    for (uint32_t k = 0; k < nv * nv; k++) nsi_observed(M[k], "mass_matrix/%u/%u", k / nv, k % nv);
+    for (uint32_t k = 0; k < nv * nv; k++) {
+        int sliding = nsi_velocity_slides(m, k / nv) + nsi_velocity_slides(m, k % nv);
+        const char* unit = sliding == 2 ? "kg" : sliding == 1 ? "kg m" : "kg m^2";
+        nsi_observed(M[k], unit, "mass_matrix/%u/%u", k / nv, k % nv);
+    }
     nsi_link_poses(&robot, pose);
     for (uint32_t i = 0; i < m->sizes.nlink; i++) {
         const char* name = m->links[i].def.name;
         nsi_link_jacobian(&robot, pose, i, linear, angular);
         for (uint32_t k = 0; k < 3 * nv; k++) {
-            nsi_observed(linear[k], "link/%s/jacobian/linear/%u/%u", name, k / nv, k % nv);
-            nsi_observed(angular[k], "link/%s/jacobian/angular/%u/%u", name, k / nv, k % nv);
+            bool slides = nsi_velocity_slides(m, k % nv);
+            nsi_observed(linear[k], slides ? "" : "m", "link/%s/jacobian/linear/%u/%u", name,
+                         k / nv, k % nv);
+            nsi_observed(angular[k], slides ? "1/m" : "", "link/%s/jacobian/angular/%u/%u", name,
+                         k / nv, k % nv);
         }
     }
     if (m->sizes.ncontact > 0) name_penetration(s, &robot, pose);

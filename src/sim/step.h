@@ -7,6 +7,7 @@
 #include "dyn/robot.h"
 #include "expr/graph.h"
 #include "expr/trace.h"
+#include "neuralsim/sim.h"
 #include "nn/augment.h"
 
 typedef struct nsi_step_options {
@@ -28,16 +29,15 @@ typedef struct nsi_step_options {
 typedef struct nsi_quantity_list {
     uint32_t count;
     const char** names;
-    uint8_t* moves; // nonzero: the next state depends on what stands there
+    const char** units; // live as long as the model
+    ns_stage* stages;
+    uint8_t* affects_state; // nonzero: the next state depends on it
     nsi_arena arena;
 } nsi_quantity_list;
 
 ns_status nsi_step_quantities(const ns_model* model, const nsi_step_options* options,
                               nsi_quantity_list* out, ns_error* error);
 void nsi_quantity_list_free(nsi_quantity_list* list);
-
-// Unit of a quantity, which lives as long as the model; "" when it has none (quantity_units.c).
-const char* nsi_quantity_unit(const ns_model* model, const char* name);
 
 // Does a quantity fit a name or glob, or does its name begin with it and a '/'?
 bool nsi_quantity_fits(const char* pattern, const char* name);

@@ -110,8 +110,8 @@ static ns_status make_binding(const ns_model* model, const ns_blueprint* bluepri
     nsi_quantity_list list;
     ns_status status = nsi_step_quantities(model, step, &list, error);
     if (status != NS_OK) return status;
-    status = nsi_binding_create(blueprint, list.names, list.moves, list.count, &model->allocator,
-                                &system->binding, error);
+    status = nsi_binding_create(blueprint, list.names, list.affects_state, list.count,
+                                &model->allocator, &system->binding, error);
     nsi_quantity_list_free(&list);
     if (status == NS_OK) status = list_weights(system->binding, system, error);
     if (status != NS_OK) return status;
@@ -311,6 +311,10 @@ const char* ns_system_param_name(const ns_system* s, uint32_t number) {
 
 const char* ns_system_observation_name(const ns_system* s, uint32_t number) {
     return number < s->sizes.ny ? ns_graph_output_name(s->graph, number) : NULL;
+}
+
+const char* ns_system_observation_unit(const ns_system* s, uint32_t number) {
+    return number < s->sizes.ny ? s->graph->outputs.data[number].unit : NULL;
 }
 
 void ns_system_default_params(const ns_system* s, double* params) {

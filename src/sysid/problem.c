@@ -421,15 +421,10 @@ void nsi_problem_free(nsi_problem* p) {
     nsi_free(&memory, p);
 }
 
-const char* nsi_problem_unit(const nsi_problem* p, const ns_dataset* data, uint32_t channel) {
+const char* nsi_problem_unit(const nsi_problem* p, uint32_t channel) {
     const nsi_source* s = &p->sources[channel];
-    if (!p->model || (s->state && s->number >= p->nq + p->nv)) return "";
-    if (!s->state) return nsi_quantity_unit(p->model, ns_dataset_channel(data, channel)->name);
-    bool velocity = s->number >= p->nq;
-    char name[32];
-    snprintf(name, sizeof name, "%s/%u", velocity ? "qd" : "q",
-             velocity ? s->number - p->nq : s->number);
-    return nsi_quantity_unit(p->model, name);
+    if (!s->state) return ns_system_observation_unit(p->system, s->number);
+    return p->model ? nsi_state_unit(p->model, s->number) : "";
 }
 
 uint32_t nsi_problem_steps(const nsi_problem* p, uint32_t length) {

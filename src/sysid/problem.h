@@ -104,7 +104,7 @@ ns_status nsi_variants_check(const nsi_variant* variants, uint32_t nvariant, ns_
 uint32_t nsi_problem_variant(const nsi_problem* problem, const ns_recording* recording);
 
 // Unit of a channel, "" where there is none.
-const char* nsi_problem_unit(const nsi_problem* problem, const ns_dataset* data, uint32_t channel);
+const char* nsi_problem_unit(const nsi_problem* problem, uint32_t channel);
 
 // Steps of a window of `length` samples after its start; there must not be too many.
 uint32_t nsi_problem_steps(const nsi_problem* problem, uint32_t length);

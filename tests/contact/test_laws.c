@@ -33,7 +33,7 @@ static void linear_force(void* context, const ns_contact_point* point, ns_expr f
     ++*(int*)context;
     ns_expr elastic = ns_mul(point->params[STIFFNESS], point->depth);
     ns_expr damping = ns_mul(point->params[DAMPING], point->velocity[0]);
-    force[0] = ns_contact_quantity(point, "force/normal", ns_sub(elastic, damping));
+    force[0] = ns_contact_quantity(point, "force/normal", "N", ns_sub(elastic, damping));
     force[1] = force[2] = ns_const(0.0);
 }
 

@@ -334,21 +334,22 @@ typedef struct wrong {
 } wrong;
 
 static const uint8_t* moving(void) {
-    static uint8_t moves[NNAME];
+    static uint8_t affects_state[NNAME];
     for (int i = 0; i < NNAME; i++) {
-        moves[i] = strncmp(names[i], "link/shin/", 10) != 0 && strncmp(names[i], "q/", 2) != 0;
+        affects_state[i] =
+            strncmp(names[i], "link/shin/", 10) != 0 && strncmp(names[i], "q/", 2) != 0;
     }
-    return moves;
+    return affects_state;
 }
 
-static void check_wrong(const wrong* rows, size_t count, const uint8_t* moves) {
+static void check_wrong(const wrong* rows, size_t count, const uint8_t* affects_state) {
     for (size_t i = 0; i < count; i++) {
         ns_blueprint* blueprint = parse(rows[i].networks);
         nsi_binding* binding = NULL;
         ns_error error = {0};
         ns_status expected = rows[i].status == NS_OK ? NS_ERR_ARGUMENT : rows[i].status;
         ns_status status =
-            nsi_binding_create(blueprint, names, moves, NNAME, NULL, &binding, &error);
+            nsi_binding_create(blueprint, names, affects_state, NNAME, NULL, &binding, &error);
         if (status != expected || strcmp(error.message, rows[i].message) != 0) {
             fail_msg("%s\ngives %d: \"%s\"\nand not \"%s\"", rows[i].networks, status,
                      error.message, rows[i].message);

@@ -9,7 +9,7 @@
 
 typedef struct expectation {
     const char *name, *unit, *stage;
-    int moves;
+    int affects_state;
     bool met;
 } expectation;
 
@@ -27,9 +27,11 @@ static void compare(void* context, const ns_quantity_info* q) {
         if (strcmp(x->name, q->name) != 0) continue;
         assert_false(x->met); // each name once
         x->met = true;
-        if (strcmp(x->unit, q->unit) != 0 || strcmp(x->stage, q->stage) != 0 ||
-            x->moves != (int)q->moves) {
-            fail_msg("%s: unit '%s', stage %s, moves %d", q->name, q->unit, q->stage, q->moves);
+        const char* stage = ns_choice_name(&ns_stages, (int)q->stage);
+        if (strcmp(x->unit, q->unit) != 0 || strcmp(x->stage, stage) != 0 ||
+            x->affects_state != (int)q->affects_state) {
+            fail_msg("%s: unit '%s', stage %s, affects_state %d", q->name, q->unit, stage,
+                     q->affects_state);
         }
     }
 }
@@ -99,9 +101,73 @@ static void quantities_have_unit_and_stage(void** state) {
                      sizeof springs / sizeof *springs);
 }
 
+// A hinge "a", and a slider whose joint is called like the hinge's velocity.
+static ns_model* misleading_model(void) {
+    ns_model_builder* builder = NULL;
+    ns_model* model = NULL;
+    ns_link_def link = ns_default_link_def();
+    link.name = "arm";
+    link.joint = "a";
+    link.joint_type = NS_JOINT_REVOLUTE;
+    link.mass = 1.0;
+    link.com[0] = 0.5;
+    assert_int_equal(ns_model_builder_create(NULL, &builder, NULL), NS_OK);
+    assert_int_equal(ns_model_builder_add_link(builder, &link, NULL), NS_OK);
+    link.name = "plate";
+    link.joint = "a/velocity";
+    link.joint_type = NS_JOINT_PRISMATIC;
+    assert_int_equal(ns_model_builder_add_link(builder, &link, NULL), NS_OK);
+    assert_int_equal(ns_model_builder_finish(builder, &model, NULL), NS_OK);
+    ns_model_builder_free(builder);
+    return model;
+}
+
+static void units_do_not_follow_from_names(void** state) {
+    (void)state;
+    ns_model* model = misleading_model();
+    expectation list[] = {
+        {"joint/a/velocity", "rad/s", "state", 0, false},
+        {"joint/a/velocity/position", "m", "state", 0, false},
+        {"joint/a/velocity/velocity", "m/s", "state", 0, false},
+        {"joint/a/velocity/tau", "N", "forces", 1, false},
+        {"link/plate/force/x", "N", "forces", 1, false},
+    };
+    expectations e = {.list = list, .count = sizeof list / sizeof *list};
+    assert_int_equal(ns_model_quantities(model, NULL, compare, &e, NULL), NS_OK);
+    for (size_t k = 0; k < e.count; k++) assert_true(list[k].met);
+    ns_model_free(model);
+}
+
+// Observations keep the unit of the quantity; numbers that are too large have none.
+static void observations_have_units(void** state) {
+    (void)state;
+    ns_model* model = misleading_model();
+    const char* observe[] = {"joint/*/position", "qdd/1", "link/arm/mass"};
+    const char* free_params[] = {"link/arm/mass"};
+    static const char* const names[] = {"joint/a/position", "qdd/1", "link/arm/mass"};
+    static const char* const units[] = {"rad", "m/s^2", "kg"};
+    ns_system_options options = ns_default_system_options();
+    options.observe = observe, options.nobserve = 3;
+    options.free_params = free_params, options.nfree = 1;
+    ns_system* system = NULL;
+    assert_int_equal(ns_system_create(model, &options, &system, NULL), NS_OK);
+    uint32_t ny = ns_system_get_sizes(system).ny;
+    for (size_t i = 0; i < 3; i++) {
+        uint32_t k = 0;
+        while (k < ny && strcmp(ns_system_observation_name(system, k), names[i]) != 0) k++;
+        assert_true(k < ny);
+        assert_string_equal(ns_system_observation_unit(system, k), units[i]);
+    }
+    assert_null(ns_system_observation_unit(system, ny));
+    ns_system_free(system);
+    ns_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantities_have_unit_and_stage),
+        cmocka_unit_test(units_do_not_follow_from_names),
+        cmocka_unit_test(observations_have_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
