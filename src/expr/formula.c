@@ -9,6 +9,7 @@
 #include "expr/formula_syntax.h"
 
 #include "base/series.h"
+#include "neuralsim/words.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -61,10 +62,6 @@ static const struct {
     {"shift", SHIFT, 1, 1},   {"first", FIRST, 1, 0},   {"forward", FORWARD, 1, 0},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
-static const char function_list[] =
-    "sin cos tan asin acos atan exp log sqrt abs tanh sign atan2 min max";
-static const char column_list[] = "unwrap smooth rate shift first forward";
-
 static const struct {
     const char* name;
     double value;
@@ -261,6 +258,21 @@ static ns_status parse_quoted(parser* p) {
     return emit_variable(p, start, (size_t)(p->at++ - start), start - 1, NSI_FORMULA_QUOTED);
 }
 
+static ns_status fail_no_function(parser* p, const char* start, size_t size) {
+    char wanted[NS_WORD_SIZE], list[200] = "", hint[NS_HINT_SIZE];
+    snprintf(wanted, sizeof wanted, "%.*s", shown(size), start);
+    ns_nearest nearest = {.wanted = wanted};
+    size_t used = 0;
+    for (int k = 0; k < FUNCTIONS; k++) {
+        if (functions[k].code >= UNWRAP && !p->columns) continue;
+        used += (size_t)snprintf(list + used, sizeof list - used, " %s", functions[k].name);
+        ns_nearest_offer(&nearest, functions[k].name);
+    }
+    bool likely = ns_nearest_likely(&nearest);
+    return formula_fail(p, start, NS_ERR_PARSE, "'%s' is no function; there are%s%s", wanted, list,
+                        likely ? ns_nearest_hint(&nearest, hint) : "");
+}
+
 static ns_status parse_name(parser* p) {
     const char* start = p->at;
     while (p->at < p->end && (is_formula_letter(*p->at) || is_formula_digit(*p->at))) p->at++;
@@ -274,9 +286,7 @@ static ns_status parse_name(parser* p) {
         if (is_formula_word(start, size, functions[k].name)) return parse_call(p, k, start);
     }
     if (peek_token(p) == '(') {
-        return formula_fail(p, start, NS_ERR_PARSE, "'%.*s' is no function; there are %s%s%s",
-                            shown(size), start, function_list, p->columns ? " " : "",
-                            p->columns ? column_list : "");
+        return fail_no_function(p, start, size);
     }
     return emit_variable(p, start, size, start, NSI_FORMULA_BARE);
 }

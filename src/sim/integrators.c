@@ -87,7 +87,7 @@ static bool keeps_state(const nsi_stepper* s, const ns_expr* q, const ns_expr* q
     nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
                    "a network at q or qd changes the state a step starts from, which %s does not"
                    " support; use %s",
-                   name, ns_choice_name(&ns_integrators, NS_INTEGRATOR_EULER));
+                   name, nsi_integrator_name_with(NSI_STATE_NETWORKS));
     return false;
 }
 
@@ -132,9 +132,10 @@ static void runge_kutta(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
 // ---- the table -----------------------------------------------------------------------------
 
 static const nsi_integrator records[] = {
-    [NS_INTEGRATOR_EULER] = {.rigid_contact = true, .step = semi_implicit_euler},
-    [NS_INTEGRATOR_RK4] = {.step = runge_kutta},
-    [NS_INTEGRATOR_IMPLICIT] = {.rigid_contact = true, .step = implicit_euler},
+    [NS_INTEGRATOR_EULER] = {NSI_RIGID_CONTACT | NSI_STATE_NETWORKS, semi_implicit_euler},
+    [NS_INTEGRATOR_RK4] = {0, runge_kutta},
+    [NS_INTEGRATOR_IMPLICIT] = {NSI_RIGID_CONTACT | NSI_STATE_NETWORKS | NSI_STIFF_JOINTS,
+                                implicit_euler},
 };
 
 const nsi_integrator* nsi_integrator_get(ns_integrator integrator) {
@@ -143,14 +144,30 @@ const nsi_integrator* nsi_integrator_get(ns_integrator integrator) {
     return known ? &records[number] : NULL;
 }
 
+bool nsi_integrator_has(ns_integrator integrator, nsi_integrator_trait trait) {
+    const nsi_integrator* record = nsi_integrator_get(integrator);
+    return record && record->traits & trait;
+}
+
+ns_integrator nsi_integrator_with(nsi_integrator_trait trait) {
+    int k = 0;
+    while (k + 1 < (int)(sizeof records / sizeof *records) && !(records[k].traits & trait)) k++;
+    return (ns_integrator)k;
+}
+
+const char* nsi_integrator_name_with(nsi_integrator_trait trait) {
+    return ns_choice_name(&ns_integrators, (int)nsi_integrator_with(trait));
+}
+
 void nsi_integrate(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
-    const nsi_integrator* integrator = nsi_integrator_get(s->options->integrator);
-    if (!integrator->rigid_contact && nsi_step_has_impulses(s->model, s->options)) {
+    ns_integrator integrator = s->options->integrator;
+    if (!nsi_integrator_has(integrator, NSI_RIGID_CONTACT) &&
+        nsi_step_has_impulses(s->model, s->options)) {
         nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
                        "rigid contact is not supported with %s; use %s, or spring contact",
-                       ns_choice_name(&ns_integrators, (int)s->options->integrator),
-                       ns_choice_name(&ns_integrators, NS_INTEGRATOR_EULER));
+                       ns_choice_name(&ns_integrators, (int)integrator),
+                       nsi_integrator_name_with(NSI_RIGID_CONTACT));
         return;
     }
-    integrator->step(s, q, qd);
+    nsi_integrator_get(integrator)->step(s, q, qd);
 }

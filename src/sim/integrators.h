@@ -23,8 +23,14 @@ typedef struct nsi_step_state {
     nsi_robot robot;
 } nsi_step_state;
 
+typedef enum nsi_integrator_trait {
+    NSI_RIGID_CONTACT = 1,  // it can solve for impulses; otherwise contact must be by forces
+    NSI_STATE_NETWORKS = 2, // networks may change q and qd
+    NSI_STIFF_JOINTS = 4    // stays stable with stiff joint springs and dampers
+} nsi_integrator_trait;
+
 typedef struct nsi_integrator {
-    bool rigid_contact; // it can solve for impulses; otherwise contact must be by forces
+    unsigned traits; // nsi_integrator_trait
 
     // Trace the next state q (nq), qd (nv).
     void (*step)(nsi_stepper* s, ns_expr* q, ns_expr* qd);
@@ -32,6 +38,12 @@ typedef struct nsi_integrator {
 
 // NULL for a number that is none.
 const nsi_integrator* nsi_integrator_get(ns_integrator integrator);
+
+bool nsi_integrator_has(ns_integrator integrator, nsi_integrator_trait trait);
+
+// The first with a trait, and its name: what messages propose.
+ns_integrator nsi_integrator_with(nsi_integrator_trait trait);
+const char* nsi_integrator_name_with(nsi_integrator_trait trait);
 
 // Trace a step by the integrator of the options. Fails the graph when that does not suit the contact or
 // the networks.

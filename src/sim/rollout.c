@@ -18,6 +18,7 @@
 // Sums over robots are made per tile and lane, those for weights per chunk of tiles, and added up in
 // order at the end: the result does not depend on the number of threads.
 
+#include "sim/integrators.h"
 #include "sim/system.h"
 
 #include <float.h>
@@ -438,12 +439,15 @@ static void advise(const ns_system* s, const double* x, uint32_t step, char* tex
         snprintf(text, size, "%s was %.3g before it: train on longer rollouts or smaller weights",
                  ns_system_state_name(s, largest), x[largest]);
     } else {
-        bool implicit = s->sizes.integrator == NS_INTEGRATOR_IMPLICIT;
+        char other[80] = "";
+        if (s->binding) {
+            snprintf(other, sizeof other, " or a smaller output_scale of the networks");
+        } else if (!nsi_integrator_has(s->sizes.integrator, NSI_STIFF_JOINTS)) {
+            snprintf(other, sizeof other, " or the %s integrator",
+                     nsi_integrator_name_with(NSI_STIFF_JOINTS));
+        }
         snprintf(text, size, "%s was %.3g before it: take a smaller time step%s",
-                 ns_system_state_name(s, largest), x[largest],
-                 s->binding ? " or a smaller output_scale of the networks"
-                 : implicit ? ""
-                            : " or the implicit integrator");
+                 ns_system_state_name(s, largest), x[largest], other);
     }
 }
 

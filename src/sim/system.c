@@ -129,9 +129,9 @@ nsi_step_options nsi_system_step_options(const ns_model* model, const ns_system_
                     .sweeps = options->contact_sweeps}};
     // Rigid contact needs an integrator that supports it: what the model's file says gives way, a
     // choice made here does not.
-    if (options->integrator < 0 && !nsi_integrator_get(step.integrator)->rigid_contact &&
+    if (options->integrator < 0 && !nsi_integrator_has(step.integrator, NSI_RIGID_CONTACT) &&
         nsi_step_has_impulses(model, &step)) {
-        step.integrator = NS_INTEGRATOR_EULER;
+        step.integrator = nsi_integrator_with(NSI_RIGID_CONTACT);
     }
     return step;
 }

@@ -97,6 +97,9 @@ static void faults_are_found_where_they_are(void** state) {
         {"1 + foo(2)", 4,
          "'foo' is no function; there are sin cos tan asin acos atan exp log sqrt abs tanh sign "
          "atan2 min max unwrap smooth rate shift first forward"},
+        {"sine(2)", 0,
+         "'sine' is no function; there are sin cos tan asin acos atan exp log sqrt abs tanh sign "
+         "atan2 min max unwrap smooth rate shift first forward; did you mean \"sin\"?"},
         {"sin t", 4, "expected '('"},
         {"sin(t", 5, "expected ')'"},
         {"sin(t, 1)", 5, "expected ')'"},

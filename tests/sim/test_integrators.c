@@ -39,7 +39,7 @@ static void rigid_contact_needs_support(void** state) {
     ns_model* model = modelfile_parse(ball);
     for (uint32_t k = 0; k < ns_integrators.count; k++) {
         ns_integrator integrator = (ns_integrator)ns_integrators.items[k].value;
-        bool supported = nsi_integrator_get(integrator)->rigid_contact;
+        bool supported = nsi_integrator_has(integrator, NSI_RIGID_CONTACT);
         ns_system_options options = ns_default_system_options();
         options.integrator = (int)integrator;
         ns_system* system = NULL;
@@ -52,14 +52,24 @@ static void rigid_contact_needs_support(void** state) {
         }
         ns_system_free(system);
     }
-    assert_false(nsi_integrator_get(NS_INTEGRATOR_RK4)->rigid_contact);
+    assert_false(nsi_integrator_has(NS_INTEGRATOR_RK4, NSI_RIGID_CONTACT));
     ns_model_free(model);
+}
+
+// What messages and the choice for rigid contact rely on.
+static void traits_find_an_integrator(void** state) {
+    (void)state;
+    assert_int_equal(nsi_integrator_with(NSI_RIGID_CONTACT), NS_INTEGRATOR_EULER);
+    assert_int_equal(nsi_integrator_with(NSI_STATE_NETWORKS), NS_INTEGRATOR_EULER);
+    assert_string_equal(nsi_integrator_name_with(NSI_STIFF_JOINTS), "implicit");
+    assert_false(nsi_integrator_has((ns_integrator)-1, NSI_RIGID_CONTACT));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_name_has_a_record),
         cmocka_unit_test(rigid_contact_needs_support),
+        cmocka_unit_test(traits_find_an_integrator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
