@@ -41,7 +41,7 @@ typedef struct watcher {
     double shown; // s
 } watcher;
 
-static bool watch(void* context, const char* doing, double seconds) {
+static bool discover_watch(void* context, const char* doing, double seconds) {
     watcher* w = context;
     if (w->terminal && seconds - w->shown > 0.2) {
         w->shown = seconds;
@@ -60,7 +60,7 @@ static const char* other_file(const char* path) {
 }
 
 // The answer is printed also when it cannot be saved.
-static int show(const ns_discovery* d, const char* folder, bool json, bool saved) {
+static int discover_show(const ns_discovery* d, const char* folder, bool json, bool saved) {
     ns_error error;
     ns_report* report = NULL;
     if (ns_discover_report(d, &report, &error) != NS_OK) return cli_fail("%s", error.message);
@@ -73,11 +73,11 @@ static int show(const ns_discovery* d, const char* folder, bool json, bool saved
     return code == EXIT_OK && ns_discover_stopped(d) ? EXIT_INTERRUPTED : code;
 }
 
-static int run(ns_discovery* d, const char* folder, bool json) {
+static int discover_run(ns_discovery* d, const char* folder, bool json) {
     ns_error error;
     watcher w = {.terminal = isatty(STDERR_FILENO)};
     interrupt_listen();
-    ns_status status = ns_discover_run(d, watch, &w, &error);
+    ns_status status = ns_discover_run(d, discover_watch, &w, &error);
     if (w.terminal) fprintf(stderr, "\r\033[K");
     if (status != NS_OK) {
         interrupt_restore();
@@ -86,7 +86,7 @@ static int run(ns_discovery* d, const char* folder, bool json) {
     status = ns_discover_save(d, folder, &error);
     interrupt_restore();
     bool early = ns_discover_stopped(d) && ns_discover_count(d) == 0;
-    int code = show(d, folder, json, status == NS_OK && !early);
+    int code = discover_show(d, folder, json, status == NS_OK && !early);
     return status == NS_OK ? code : cli_fail("%s", error.message);
 }
 
@@ -125,7 +125,7 @@ int cmd_discover(int argc, char** argv) {
     } else if (!cli_is_folder(folder)) {
         code = cli_fail("%s is there and is no folder; give another one with -o", folder);
     } else {
-        code = run(d, folder, json);
+        code = discover_run(d, folder, json);
     }
     free(made);
     ns_discover_free(d);

@@ -47,7 +47,7 @@ typedef struct fit_command {
     progress_file progress;
 } fit_command;
 
-static bool watch(void* context, const ns_fit_progress* p) {
+static bool fit_watch(void* context, const ns_fit_progress* p) {
     fit_command* c = context;
     progress_file_update(&c->progress, p);
     if (c->terminal && p->seconds - c->shown > 0.2) {
@@ -60,7 +60,7 @@ static bool watch(void* context, const ns_fit_progress* p) {
     return interrupt_heard();
 }
 
-static int show(const fit_command* c, const ns_fit* fit, const char* folder) {
+static int fit_show(const fit_command* c, const ns_fit* fit, const char* folder) {
     ns_report* report = NULL;
     ns_error error;
     if (ns_fit_report(fit, NULL, &report, &error) != NS_OK) return cli_fail("%s", error.message);
@@ -81,7 +81,7 @@ static int show(const fit_command* c, const ns_fit* fit, const char* folder) {
     return code;
 }
 
-static int run(fit_command* c, ns_fit* fit, const char* folder) {
+static int fit_run(fit_command* c, ns_fit* fit, const char* folder) {
     ns_error error;
     char* checkpoint = malloc(strlen(folder) + sizeof "/checkpoint.json");
     if (!checkpoint) return cli_fail("out of memory");
@@ -89,7 +89,7 @@ static int run(fit_command* c, ns_fit* fit, const char* folder) {
     interrupt_listen();
     c->terminal = isatty(STDERR_FILENO);
     progress_file_begin(&c->progress, folder, ns_fit_title(fit));
-    ns_fit_options options = {.observe = watch,
+    ns_fit_options options = {.observe = fit_watch,
                               .context = c,
                               .checkpoint = checkpoint,
                               .interval = c->interval,
@@ -101,7 +101,7 @@ static int run(fit_command* c, ns_fit* fit, const char* folder) {
     const char* state = status != NS_OK ? "failed" : ns_fit_stopped(fit) ? "stopped" : "done";
     progress_file_end(&c->progress, state, status == NS_OK ? NULL : error.message);
     interrupt_restore();
-    return status == NS_OK ? show(c, fit, folder) : cli_fail("%s", error.message);
+    return status == NS_OK ? fit_show(c, fit, folder) : cli_fail("%s", error.message);
 }
 
 int cmd_fit(int argc, char** argv) {
@@ -136,7 +136,7 @@ int cmd_fit(int argc, char** argv) {
     } else if (!cli_is_folder(folder)) {
         code = cli_fail("%s is there and is no folder; give another one with -o", folder);
     } else {
-        code = run(&c, fit, folder);
+        code = fit_run(&c, fit, folder);
     }
     free(made);
     ns_fit_free(fit);

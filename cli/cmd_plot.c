@@ -91,7 +91,7 @@ static bool create_report(plot* p) {
     return cli_fail("%s", error.message), false;
 }
 
-static bool add_table(plot* p, const char* path, const char* name, const char* title) {
+static bool plot_add_table(plot* p, const char* path, const char* name, const char* title) {
     ns_error error;
     ns_status status =
         ns_table_read(path, &(ns_table_options){.allow_missing = true}, NULL, &p->table, &error);
@@ -134,7 +134,7 @@ static bool read_parts(plot* p) {
         snprintf(p->folder + used, sizeof p->folder - used, "%s/", fit);
     }
     if (!make_path(p->folder, "predictions.csv", path, sizeof path)) return false;
-    if (file_exists(path) && !add_table(p, path, "predictions", "Recorded and predicted")) {
+    if (file_exists(path) && !plot_add_table(p, path, "predictions", "Recorded and predicted")) {
         return false;
     }
     bool networks =
@@ -148,7 +148,8 @@ static bool load_result(plot* p) {
     char path[5000];
     const char* slash = strrchr(p->source, '/');
     if (!cli_is_folder(p->source) && cli_ends_with(p->source, ".csv")) {
-        return create_report(p) && add_table(p, p->source, "curves", slash ? slash + 1 : p->source);
+        return create_report(p) &&
+               plot_add_table(p, p->source, "curves", slash ? slash + 1 : p->source);
     }
     bool folder = cli_is_folder(p->source);
     size_t size = folder ? strlen(p->source) : slash ? (size_t)(slash - p->source) + 1 : 0;

@@ -71,7 +71,7 @@ static bool read_horizon(const char* text, double* number, bool* seconds) {
            (*seconds || (*number == floor(*number) && *number < UINT32_MAX));
 }
 
-static int check_options(score_command* r) {
+static int score_check_options(score_command* r) {
     if (r->files.count == 0) return cli_usage("score", "no --data given");
     if (r->period <= 0.0) return cli_usage("score", "--period must be positive, not %g", r->period);
     if (r->dt <= 0.0) return cli_usage("score", "--dt must be positive, not %g", r->dt);
@@ -200,7 +200,7 @@ int cmd_score(int argc, char** argv) {
                             {0}};
     cli_list arguments = {.count = 0};
     int code = cli_parse("score", help, rows, argc, argv, &arguments);
-    if (code == CLI_GO_ON) code = check_options(&r);
+    if (code == CLI_GO_ON) code = score_check_options(&r);
     if (code != CLI_GO_ON) return code;
     r.model_path = cli_model_argument("score", &arguments);
     return r.model_path ? score_run(&r) : EXIT_USAGE;

@@ -32,26 +32,26 @@ bool motion_page_check(const char* path) {
 
 // ---- rows ------------------------------------------------------------------------------------
 
-static uint64_t row_count(const motion_page* p, uint64_t every) {
+static uint64_t page_row_count(const motion_page* p, uint64_t every) {
     return p->steps / every + 1 + (p->steps % every != 0);
 }
 
-static bool fits(const motion_page* p, uint64_t every) {
+static bool page_fits(const motion_page* p, uint64_t every) {
     double columns = 1.0 + (double)p->ntrack * ns_motion_observer_column_count(p->motion);
-    return (double)row_count(p, every) * columns <= NS_MOTION_MAX_NUMBERS;
+    return (double)page_row_count(p, every) * columns <= NS_MOTION_MAX_NUMBERS;
 }
 
-static bool check_size(const motion_page* p) {
-    if (fits(p, p->every)) return true;
+static bool page_check_size(const motion_page* p) {
+    if (page_fits(p, p->every)) return true;
     uint64_t every = p->every;
-    while (!fits(p, every) && every <= p->steps) every *= 2;
+    while (!page_fits(p, every) && every <= p->steps) every *= 2;
     char advice[64] = "";
-    if (fits(p, every)) {
+    if (page_fits(p, every)) {
         snprintf(advice, sizeof advice, ": --every %llu keeps few enough",
                  (unsigned long long)every);
     }
     cli_fail("%s: %llu rows of %u %s are too many for a page, which holds %d million numbers%s",
-             p->path, (unsigned long long)row_count(p, p->every), p->ntrack,
+             p->path, (unsigned long long)page_row_count(p, p->every), p->ntrack,
              p->ntrack == 1 ? "trajectory" : "trajectories", NS_MOTION_MAX_NUMBERS / 1000000,
              advice);
     return false;
@@ -62,8 +62,8 @@ bool motion_page_prepare(motion_page* p, const double* params) {
     if (p->ntrack < p->ntraj) {
         cli_note("%s shows the first %u of %u trajectories", p->path, p->ntrack, p->ntraj);
     }
-    if (!check_size(p)) return false;
-    p->nrow = (uint32_t)row_count(p, p->every);
+    if (!page_check_size(p)) return false;
+    p->nrow = (uint32_t)page_row_count(p, p->every);
     size_t rows = (size_t)p->ntrack * p->nrow;
     p->time = cli_zeros(p->nrow);
     p->states = cli_zeros(rows * p->z.nx);
@@ -109,7 +109,7 @@ static const char* contact_name(const motion_page* p) {
     return rigid && springs ? "rigid and springs" : rigid ? "rigid" : springs ? "springs" : "none";
 }
 
-static void add_facts(ns_report* report, const motion_page* p) {
+static void page_facts(ns_report* report, const motion_page* p) {
     char text[64];
     ns_report_add_fact(report, "model", p->model_path);
     snprintf(text, sizeof text, "%llu", (unsigned long long)p->steps);
@@ -130,7 +130,7 @@ static void add_ignored(ns_report* report, const ns_model* model) {
 }
 
 // What a person should know about the episode, or "".
-static void make_note(const motion_page* p, char* out, size_t size) {
+static void page_note(const motion_page* p, char* out, size_t size) {
     char first[60] = "", who[40] = "The simulation", end[120] = "";
     if (p->ntrack < p->ntraj) {
         snprintf(first, sizeof first, "The first %u of %u trajectories. ", p->ntrack, p->ntraj);
@@ -144,7 +144,7 @@ static void make_note(const motion_page* p, char* out, size_t size) {
 
 static ns_status add_tracks(const motion_page* p, ns_motion* viewer, ns_error* error) {
     char note[200];
-    make_note(p, note, sizeof note);
+    page_note(p, note, sizeof note);
     ns_status status = ns_motion_add_episode(viewer, "simulation", p->time, p->reached,
                                              *note ? note : NULL, error);
     for (uint32_t k = 0; k < p->ntrack && status == NS_OK; k++) {
@@ -170,7 +170,7 @@ bool motion_page_write(motion_page* p, size_t* size) {
     if (status == NS_OK) status = ns_motion_create(p->model, NULL, &motion, &error);
     if (status == NS_OK) status = add_tracks(p, motion, &error);
     if (status == NS_OK) {
-        add_facts(report, p);
+        page_facts(report, p);
         ns_section_add_motion(ns_report_add_section(report, NULL), motion);
         add_ignored(report, p->model);
         status = ns_report_save_html(report, p->path, size, &error);

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const nsi_term* term_of(const ns_discovery* d, uint32_t k) {
+static const nsi_term* noted_term(const ns_discovery* d, uint32_t k) {
     return &d->dictionary.terms.data[k];
 }
 
@@ -67,7 +67,7 @@ static bool rests_at_zero(const ns_discovery* d, const nsi_term* t) {
 
 // "same as joint/elbow/damping = 0.098": where the model has such a parameter.
 static void note_same(noter* n, uint32_t term) {
-    const nsi_term* t = term_of(n->d, term);
+    const nsi_term* t = noted_term(n->d, term);
     const ns_model* model = ns_hybrid_model(n->d->fit->hybrid);
     if (!t->same_as) return;
     uint32_t number = ns_model_find_param(model, t->same_as);
@@ -79,7 +79,7 @@ static void note_same(noter* n, uint32_t term) {
     if (t->of == NSI_NONE) {
         add_note(n, NS_NOTE_INFO, "%s is the same as %s = %s", t->name, t->same_as, shown.text);
     } else if (was == 0.0) {
-        double v = term_of(n->d, t->of)->start + n->d->bench.values[t->of];
+        double v = noted_term(n->d, t->of)->start + n->d->bench.values[t->of];
         add_note(n, NS_NOTE_INFO,
                  "the friction at %s is the same as %s = %s, with friction_velocity = %s", t->place,
                  t->same_as, shown.text, nsi_format(v, 2).text);
@@ -94,13 +94,13 @@ static void note_rivals(noter* n, uint32_t term) {
         for (uint32_t k = 0; k < m->nrival && count < 6; k++) {
             if (m->rivals[k].equal != (bool)equal) continue;
             used += snprintf(text + used, sizeof text - (size_t)used, "%s%.120s",
-                             count++ > 0 ? "; " : "", term_of(n->d, m->rivals[k].term)->name);
+                             count++ > 0 ? "; " : "", noted_term(n->d, m->rivals[k].term)->name);
         }
         if (count == 0) continue;
         add_note(n, NS_NOTE_INFO,
                  equal ? "%s: the data cannot tell it from: %s"
                        : "%s: nearly as much is explained by: %s",
-                 term_of(n->d, term)->name, text);
+                 noted_term(n->d, term)->name, text);
     }
 }
 
@@ -160,7 +160,7 @@ static void note_limits(noter* n) {
 ns_status nsi_discover_note(ns_discovery* d, ns_error* error) {
     noter n = {.d = d};
     for (uint32_t k = 0; k < d->active.count; k++) {
-        if (!nsi_term_is_candidate(term_of(d, d->active.data[k]))) continue;
+        if (!nsi_term_is_candidate(noted_term(d, d->active.data[k]))) continue;
         note_same(&n, d->active.data[k]);
         note_rivals(&n, d->active.data[k]);
     }
@@ -194,10 +194,10 @@ ns_status nsi_discover_note(ns_discovery* d, ns_error* error) {
 }
 
 void nsi_discover_move(const ns_discovery* d, const nsi_move* m, nsi_text_builder* out) {
-    nsi_format_add(out, term_of(d, m->term)->name);
+    nsi_format_add(out, noted_term(d, m->term)->name);
     if (m->kind == NSI_MOVE_SWAP) {
         nsi_text_add(out, " in the place of ");
-        nsi_format_add(out, term_of(d, m->instead)->name);
+        nsi_format_add(out, noted_term(d, m->instead)->name);
     } else {
         nsi_text_add(out, m->kind == NSI_MOVE_ENTER ? " enters" : " leaves");
     }

@@ -10,11 +10,11 @@ enum { MOST_ROWS = 60, MOST_CELLS = 40, MOST_CURVES = 8 };
 // All functions here return false when out of memory, and true without a chart where there is nothing
 // to show.
 
-static ns_figure_column numbers(const char* name, const double* values) {
+static ns_figure_column number_column(const char* name, const double* values) {
     return (ns_figure_column){.name = name, .numbers = values};
 }
 
-static ns_figure_column texts(const char* name, const char* const* values) {
+static ns_figure_column text_column(const char* name, const char* const* values) {
     return (ns_figure_column){.name = name, .texts = values};
 }
 
@@ -28,8 +28,8 @@ static double* new_numbers(nsi_figures* charts, uint32_t columns, uint32_t count
 }
 
 // A title that says so where only the first are drawn; NULL when out of memory.
-static const char* title_of(nsi_figures* charts, const char* title, uint32_t drawn,
-                            uint32_t count) {
+static const char* figure_title(nsi_figures* charts, const char* title, uint32_t drawn,
+                                uint32_t count) {
     return drawn < count ? nsi_figures_text(charts, "%s, the first %u of %u", title, drawn, count)
                          : nsi_figures_text(charts, "%s", title);
 }
@@ -37,7 +37,7 @@ static const char* title_of(nsi_figures* charts, const char* title, uint32_t dra
 // ---- loss --------------------------------------------------------------------------------------
 
 // A line for each phase: from phase to phase the loss may be of other data.
-static bool add_loss(const nsi_result* a, nsi_figures* charts) {
+static bool figure_loss(const nsi_result* a, nsi_figures* charts) {
     const nsi_history_point* points = a->history.data;
     uint32_t count = a->history.count, drawn = 0;
     for (uint32_t k = 0; k < count; k++)
@@ -66,11 +66,11 @@ static bool add_loss(const nsi_result* a, nsi_figures* charts) {
         marks[nmark++] =
             (ns_line_mark){number[k], known ? a->phases.data[points[k].phase].name : NULL};
     }
-    columns[0] = numbers("number", number);
-    columns[1] = numbers("phase", phase);
-    columns[2] = numbers("iteration", iteration);
-    columns[3] = numbers("seconds", seconds);
-    columns[4] = numbers("loss", loss);
+    columns[0] = number_column("number", number);
+    columns[1] = number_column("phase", phase);
+    columns[2] = number_column("iteration", iteration);
+    columns[3] = number_column("seconds", seconds);
+    columns[4] = number_column("loss", loss);
     *series = (ns_line_series){.line_style = "c0", .y = loss};
     *panel = (ns_line_panel){{"loss", true}, series, 1};
     chart->as.lines = (ns_line_chart){.x_axis = {.label = "iterations of all phases"},
@@ -92,7 +92,7 @@ static double share_of(const nsi_estimate* e, double length) {
     return size > 0.0 ? length / size : 0.0;
 }
 
-static const char** list_names(const nsi_result* a, nsi_figures* charts) {
+static const char** figure_names(const nsi_result* a, nsi_figures* charts) {
     const char** names = nsi_figures_zeros(charts, a->estimates.count, sizeof *names);
     for (uint32_t k = 0; names && k < a->estimates.count; k++) {
         names[k] = a->estimates.data[k].name ? a->estimates.data[k].name : "";
@@ -100,17 +100,17 @@ static const char** list_names(const nsi_result* a, nsi_figures* charts) {
     return names;
 }
 
-static bool add_parameters(const nsi_result* a, nsi_figures* charts) {
+static bool figure_parameters(const nsi_result* a, nsi_figures* charts) {
     static const double NORMAL = 1.959963984540054; // 97.5 % of a normal distribution lie below
     uint32_t count = a->estimates.count, rows = at_most(count, MOST_ROWS);
     if (count == 0 || !a->correlation) return true;
-    const char* title =
-        title_of(charts, "Estimates with 95 % intervals, relative to the estimate", rows, count);
+    const char* title = figure_title(
+        charts, "Estimates with 95 % intervals, relative to the estimate", rows, count);
     ns_figure* chart =
         title ? nsi_figures_add(charts, NS_FIGURE_INTERVALS, "parameters", title) : NULL;
     ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 8, count) : NULL;
     double* table = new_numbers(charts, 5, count);
-    const char **names = list_names(a, charts),
+    const char **names = figure_names(a, charts),
                **units = nsi_figures_zeros(charts, count, sizeof *units),
                **verdicts = nsi_figures_zeros(charts, count, sizeof *verdicts);
     ns_interval* intervals = nsi_figures_zeros(charts, rows, sizeof *intervals);
@@ -141,14 +141,14 @@ static bool add_parameters(const nsi_result* a, nsi_figures* charts) {
     }
     // Intervals count; where there are none to be seen, starts do.
     if (reach < 1e-6) reach = fmax(furthest, 0.001);
-    columns[0] = texts("parameter", names);
-    columns[1] = texts("unit", units);
-    columns[2] = numbers("start", start);
-    columns[3] = numbers("estimate", value);
-    columns[4] = numbers("standard_error", error);
-    columns[5] = numbers("low", low);
-    columns[6] = numbers("high", high);
-    columns[7] = texts("verdict", verdicts);
+    columns[0] = text_column("parameter", names);
+    columns[1] = text_column("unit", units);
+    columns[2] = number_column("start", start);
+    columns[3] = number_column("estimate", value);
+    columns[4] = number_column("standard_error", error);
+    columns[5] = number_column("low", low);
+    columns[6] = number_column("high", high);
+    columns[7] = text_column("verdict", verdicts);
     chart->as.intervals = (ns_interval_chart){intervals, rows, fmin(reach, 1.0)};
     chart->caption = nsi_figures_text(
         charts,
@@ -160,18 +160,18 @@ static bool add_parameters(const nsi_result* a, nsi_figures* charts) {
     return true;
 }
 
-static bool add_correlation(const nsi_result* a, nsi_figures* charts) {
+static bool figure_correlation(const nsi_result* a, nsi_figures* charts) {
     uint32_t count = a->estimates.count, n = at_most(count, MOST_CELLS);
     if (count < 2 || !a->correlation) return true;
-    const char* title = title_of(charts, "Correlation of the errors", n, count);
+    const char* title = figure_title(charts, "Correlation of the errors", n, count);
     ns_figure* chart =
         title ? nsi_figures_add(charts, NS_FIGURE_MATRIX, "correlation", title) : NULL;
     ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, count + 1, count) : NULL;
-    const char** names = list_names(a, charts);
+    const char** names = figure_names(a, charts);
     if (!columns || !names) return false;
-    columns[0] = texts("parameter", names);
+    columns[0] = text_column("parameter", names);
     for (uint32_t k = 0; k < count; k++) { // the matrix is symmetric: a row is a column
-        columns[k + 1] = numbers(names[k], a->correlation + (size_t)k * count);
+        columns[k + 1] = number_column(names[k], a->correlation + (size_t)k * count);
     }
     chart->as.matrix = (ns_matrix_chart){names, a->correlation, n, count};
     return true;
@@ -179,7 +179,7 @@ static bool add_correlation(const nsi_result* a, nsi_figures* charts) {
 
 // ---- errors ------------------------------------------------------------------------------------
 
-static bool add_errors(const nsi_result* a, nsi_role role, nsi_figures* charts) {
+static bool figure_errors(const nsi_result* a, nsi_role role, nsi_figures* charts) {
     const nsi_score* scores[2] = {&a->before[role], &a->after[role]};
     uint32_t rows =
         scores[0]->nhorizon > scores[1]->nhorizon ? scores[0]->nhorizon : scores[1]->nhorizon;
@@ -187,7 +187,7 @@ static bool add_errors(const nsi_result* a, nsi_role role, nsi_figures* charts) 
     char name[40], plain[80];
     snprintf(name, sizeof name, "errors_%s", nsi_role_name(role));
     snprintf(plain, sizeof plain, "Prediction error at horizons, %s data", nsi_role_name(role));
-    const char* title = title_of(charts, plain, at_most(rows, MOST_ROWS), rows);
+    const char* title = figure_title(charts, plain, at_most(rows, MOST_ROWS), rows);
     ns_figure* chart = title ? nsi_figures_add(charts, NS_FIGURE_BARS, name, title) : NULL;
     ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 6, rows) : NULL;
     double* table = new_numbers(charts, 6, rows);
@@ -216,7 +216,8 @@ static bool add_errors(const nsi_result* a, nsi_role role, nsi_figures* charts) 
     }
     static const char* const headings[] = {"horizon", "windows",       "before",
                                            "after",   "before_median", "after_median"};
-    for (uint32_t c = 0; c < 6; c++) columns[c] = numbers(headings[c], table + (size_t)c * rows);
+    for (uint32_t c = 0; c < 6; c++)
+        columns[c] = number_column(headings[c], table + (size_t)c * rows);
     chart->as.bars = (ns_bar_chart){.labels = labels,
                                     .bars = bars,
                                     .rows = at_most(rows, MOST_ROWS),
@@ -229,10 +230,11 @@ static bool add_errors(const nsi_result* a, nsi_role role, nsi_figures* charts) 
 
 // ---- time --------------------------------------------------------------------------------------
 
-static bool add_timing(const nsi_result* a, nsi_figures* charts) {
+static bool figure_timing(const nsi_result* a, nsi_figures* charts) {
     uint32_t count = a->phases.count;
     if (count == 0) return true;
-    const char* title = title_of(charts, "Seconds in each phase", at_most(count, MOST_ROWS), count);
+    const char* title =
+        figure_title(charts, "Seconds in each phase", at_most(count, MOST_ROWS), count);
     ns_figure* chart = title ? nsi_figures_add(charts, NS_FIGURE_BARS, "timing", title) : NULL;
     ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 6, count) : NULL;
     double* table = new_numbers(charts, 4, count);
@@ -253,12 +255,12 @@ static bool add_timing(const nsi_result* a, nsi_figures* charts) {
                                         nsi_format(phase->seconds, 2).text, phase->evaluations);
         if (!bars[k].text) return false;
     }
-    columns[0] = texts("phase", labels);
-    columns[1] = numbers("iterations", table);
-    columns[2] = numbers("evaluations", table + count);
-    columns[3] = numbers("seconds", table + 2 * (size_t)count);
-    columns[4] = numbers("loss", table + 3 * (size_t)count);
-    columns[5] = texts("end", finish);
+    columns[0] = text_column("phase", labels);
+    columns[1] = number_column("iterations", table);
+    columns[2] = number_column("evaluations", table + count);
+    columns[3] = number_column("seconds", table + 2 * (size_t)count);
+    columns[4] = number_column("loss", table + 3 * (size_t)count);
+    columns[5] = text_column("end", finish);
     chart->as.bars = (ns_bar_chart){.labels = labels,
                                     .bars = bars,
                                     .rows = at_most(count, MOST_ROWS),
@@ -320,7 +322,7 @@ static bool all_positive(const double* x, uint32_t count) {
     return true;
 }
 
-static bool add_path(const nsi_result* a, nsi_figures* charts) {
+static bool figure_path(const nsi_result* a, nsi_figures* charts) {
     uint32_t count = a->path.count, groups = a->path_names.count;
     if (count < 2 || groups == 0) return true;
     ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_LINES, "path",
@@ -342,10 +344,11 @@ static bool add_path(const nsi_result* a, nsi_figures* charts) {
         }
     }
     static const char* const headings[] = {"phase", "iteration", "l1", "group", "loss"};
-    for (uint32_t c = 0; c < 5; c++) columns[c] = numbers(headings[c], table + (size_t)c * count);
+    for (uint32_t c = 0; c < 5; c++)
+        columns[c] = number_column(headings[c], table + (size_t)c * count);
     for (uint32_t g = 0; g < groups; g++) {
         const char* name = a->path_names.data[g] ? a->path_names.data[g] : "";
-        columns[5 + g] = numbers(name, table + (5 + (size_t)g) * count);
+        columns[5 + g] = number_column(name, table + (5 + (size_t)g) * count);
         series[g] = (ns_line_series){.name = name, .y = columns[5 + g].numbers};
     }
     choose_classes(largest, groups, series);
@@ -366,10 +369,11 @@ static bool add_path(const nsi_result* a, nsi_figures* charts) {
 // ---- all of them -------------------------------------------------------------------------------
 
 ns_status nsi_result_add_figures(const nsi_result* a, nsi_figures* charts, ns_error* error) {
-    bool done = add_loss(a, charts) && add_parameters(a, charts) && add_correlation(a, charts);
+    bool done =
+        figure_loss(a, charts) && figure_parameters(a, charts) && figure_correlation(a, charts);
     for (int role = 0; role < NSI_ROLES && done; role++) {
-        done = add_errors(a, (nsi_role)role, charts);
+        done = figure_errors(a, (nsi_role)role, charts);
     }
-    done = done && add_timing(a, charts) && add_path(a, charts);
+    done = done && figure_timing(a, charts) && figure_path(a, charts);
     return done ? NS_OK : nsi_fail_nomem(error);
 }

@@ -64,13 +64,13 @@ static const char* read_text(record_reader* r, const json_t* value, const char* 
     return kept;
 }
 
-static double read_number(record_reader* r, const json_t* value, const char* key, double null) {
+static double record_number(record_reader* r, const json_t* value, const char* key, double null) {
     if (json_is_null(value)) return null;
     if (!json_is_number(value)) fault_type(r, value, key, "expected a number or null");
     return json_number_value(value);
 }
 
-static uint32_t read_count(record_reader* r, const json_t* value, const char* key) {
+static uint32_t record_count(record_reader* r, const json_t* value, const char* key) {
     json_int_t number = json_integer_value(value);
     if (!json_is_integer(value) || number < 0 || number > UINT32_MAX) {
         fault_type(r, value, key, "expected a whole number from 0 to 4294967295");
@@ -92,16 +92,16 @@ static void read_fields(record_reader* r, const json_t* object, const nsi_record
         void* member = (char*)record + f->offset;
         switch (f->type) {
         case NSI_FIELD_TEXT: *(const char**)member = read_text(r, value, f->key); break;
-        case NSI_FIELD_NUMBER: *(double*)member = read_number(r, value, f->key, f->null); break;
-        case NSI_FIELD_COUNT: *(uint32_t*)member = read_count(r, value, f->key); break;
+        case NSI_FIELD_NUMBER: *(double*)member = record_number(r, value, f->key, f->null); break;
+        case NSI_FIELD_COUNT: *(uint32_t*)member = record_count(r, value, f->key); break;
         case NSI_FIELD_BOOL: *(bool*)member = read_bool(r, value, f->key); break;
         }
     }
 }
 
 // The items of a list; 0 after a fault.
-static size_t read_list(record_reader* r, const json_t* object, const char* key, size_t max,
-                        const json_t** out) {
+static size_t record_list(record_reader* r, const json_t* object, const char* key, size_t max,
+                          const json_t** out) {
     *out = json_object_get(object, key);
     size_t count = json_array_size(*out);
     if (!json_is_array(*out)) fault_type(r, *out, key, "expected a list");
@@ -109,8 +109,8 @@ static size_t read_list(record_reader* r, const json_t* object, const char* key,
     return r->status == NS_OK ? count : 0;
 }
 
-static const json_t* read_item(record_reader* r, const json_t* list, const char* key,
-                               size_t number) {
+static const json_t* record_item(record_reader* r, const json_t* list, const char* key,
+                                 size_t number) {
     const json_t* item = json_array_get(list, number);
     enter_item(r, key, number);
     if (!json_is_object(item)) record_fault(r, NS_ERR_PARSE, "", "expected an object");
@@ -132,9 +132,9 @@ static void read_estimates(record_reader* r, const json_t* root) {
     nsi_result* a = r->out;
     const json_t* list;
     bool analysed = json_is_array(json_object_get(root, "correlation"));
-    size_t count = read_list(r, root, "parameters", MAX_PARAMETERS, &list);
+    size_t count = record_list(r, root, "parameters", MAX_PARAMETERS, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
-        const json_t* item = read_item(r, list, "parameters", k);
+        const json_t* item = record_item(r, list, "parameters", k);
         nsi_estimate e = {0};
         read_fields(r, item, &nsi_estimate_fields, &e);
         e.verdict = read_verdict(r, item, analysed);
@@ -145,13 +145,13 @@ static void read_estimates(record_reader* r, const json_t* root) {
     leave_list(r);
 }
 
-static void read_coefficients(record_reader* r, const json_t* root) {
+static void record_read_coefficients(record_reader* r, const json_t* root) {
     nsi_result* a = r->out;
     const json_t* list = json_object_get(root, "coefficients");
     if (!list) return; // of before there were any
-    size_t count = read_list(r, root, "coefficients", MAX_INPUTS, &list);
+    size_t count = record_list(r, root, "coefficients", MAX_INPUTS, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
-        const json_t* item = read_item(r, list, "coefficients", k);
+        const json_t* item = record_item(r, list, "coefficients", k);
         nsi_fitted_coefficient c = {0};
         read_fields(r, item, &nsi_coefficient_fields, &c);
         bool lost = json_is_false(json_object_get(item, "determined"));
@@ -168,7 +168,7 @@ static void read_correlation(record_reader* r, const json_t* root) {
     const json_t* matrix = json_object_get(root, "correlation");
     size_t n = a->estimates.count;
     if (json_is_null(matrix) || r->status != NS_OK) return;
-    if (read_list(r, root, "correlation", MAX_PARAMETERS, &matrix) != n) {
+    if (record_list(r, root, "correlation", MAX_PARAMETERS, &matrix) != n) {
         record_fault(r, NS_ERR_PARSE, "correlation", "expected a row for each parameter");
         return;
     }
@@ -182,7 +182,7 @@ static void read_correlation(record_reader* r, const json_t* root) {
             return;
         }
         for (size_t k = 0; k < n; k++) {
-            a->correlation[i * n + k] = read_number(r, json_array_get(row, k), "", NAN);
+            a->correlation[i * n + k] = record_number(r, json_array_get(row, k), "", NAN);
         }
     }
     leave_list(r);
@@ -192,9 +192,9 @@ static void read_directions(record_reader* r, const json_t* root) {
     nsi_result* a = r->out;
     const json_t* list;
     uint32_t n = a->estimates.count;
-    size_t count = read_list(r, root, "directions", n, &list);
+    size_t count = record_list(r, root, "directions", n, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
-        const json_t *item = read_item(r, list, "directions", k),
+        const json_t *item = record_item(r, list, "directions", k),
                      *changes = json_object_get(item, "changes");
         nsi_direction direction = {0};
         if (!json_is_object(changes)) {
@@ -213,7 +213,7 @@ static void read_directions(record_reader* r, const json_t* root) {
         for (uint32_t j = 0; j < n; j++) {
             const char* name = a->estimates.data[j].name;
             const json_t* change = name ? json_object_get(changes, name) : NULL;
-            if (change) direction.change[j] = read_number(r, change, "changes", NAN);
+            if (change) direction.change[j] = record_number(r, change, "changes", NAN);
         }
     }
     leave_list(r);
@@ -224,7 +224,7 @@ static void* read_score_list(record_reader* r, const json_t* object, const char*
                              const char* key, const nsi_record_type* type, size_t size,
                              uint32_t* count) {
     const json_t* list = NULL;
-    size_t there = read_list(r, object, key, MAX_HORIZONS, &list);
+    size_t there = record_list(r, object, key, MAX_HORIZONS, &list);
     char* records = nsi_alloc_zeroed(&r->out->allocator, (there + 1) * size);
     if (!records) fault_memory(r);
     for (size_t k = 0; k < there && r->status == NS_OK; k++) {
@@ -268,10 +268,10 @@ static void read_scores(record_reader* r, const json_t* root, const char* key,
 static void read_phases(record_reader* r, const json_t* root) {
     nsi_result* a = r->out;
     const json_t* list;
-    size_t count = read_list(r, root, "phases", MAX_PHASES, &list);
+    size_t count = record_list(r, root, "phases", MAX_PHASES, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
         nsi_phase phase = {0};
-        read_fields(r, read_item(r, list, "phases", k), &nsi_phase_fields, &phase);
+        read_fields(r, record_item(r, list, "phases", k), &nsi_phase_fields, &phase);
         if (!nsi_array_push(&a->allocator, &a->phases, phase)) fault_memory(r);
     }
     leave_list(r);
@@ -280,10 +280,10 @@ static void read_phases(record_reader* r, const json_t* root) {
 static void read_history(record_reader* r, const json_t* root) {
     nsi_result* a = r->out;
     const json_t* list;
-    size_t count = read_list(r, root, "history", MAX_POINTS, &list);
+    size_t count = record_list(r, root, "history", MAX_POINTS, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
         nsi_history_point point = {0};
-        read_fields(r, read_item(r, list, "history", k), &nsi_history_fields, &point);
+        read_fields(r, record_item(r, list, "history", k), &nsi_history_fields, &point);
         if (!nsi_array_push(&a->allocator, &a->history, point)) fault_memory(r);
     }
     leave_list(r);
@@ -292,25 +292,25 @@ static void read_history(record_reader* r, const json_t* root) {
 static void read_path(record_reader* r, const json_t* root) {
     nsi_result* a = r->out;
     const json_t *names, *list, *norms;
-    size_t nname = read_list(r, root, "path_names", MAX_INPUTS, &names);
+    size_t nname = record_list(r, root, "path_names", MAX_INPUTS, &names);
     for (size_t k = 0; k < nname && r->status == NS_OK; k++) {
         const char* name = read_text(r, json_array_get(names, k), "path_names");
         if (!nsi_array_push(&a->allocator, &a->path_names, name)) fault_memory(r);
     }
 
     // A point has a norm for each of the names.
-    size_t count = read_list(r, root, "path", MAX_POINTS, &list);
+    size_t count = record_list(r, root, "path", MAX_POINTS, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
-        const json_t* item = read_item(r, list, "path", k);
+        const json_t* item = record_item(r, list, "path", k);
         nsi_path_point point = {0};
         read_fields(r, item, &nsi_path_fields, &point);
-        if (read_list(r, item, "norms", MAX_INPUTS, &norms) != nname) {
+        if (record_list(r, item, "norms", MAX_INPUTS, &norms) != nname) {
             record_fault(r, NS_ERR_PARSE, "norms", "expected a number for each of path_names");
         }
         if (r->status != NS_OK) return;
         double* own = nsi_arena_alloc(&a->arena, (nname + 1) * sizeof *own);
         for (size_t i = 0; own && i < nname; i++) {
-            own[i] = read_number(r, json_array_get(norms, i), "norms", NAN);
+            own[i] = record_number(r, json_array_get(norms, i), "norms", NAN);
         }
         point.norms = own;
         if (!own || !nsi_array_push(&a->allocator, &a->path, point)) fault_memory(r);
@@ -321,7 +321,7 @@ static void read_path(record_reader* r, const json_t* root) {
 static void read_notes(record_reader* r, const json_t* root) {
     nsi_result* a = r->out;
     const json_t* list;
-    size_t count = read_list(r, root, "notes", MAX_PHASES, &list);
+    size_t count = record_list(r, root, "notes", MAX_PHASES, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
         enter_item(r, "notes", k);
         const char* text = read_text(r, json_array_get(list, k), "");
@@ -333,7 +333,7 @@ static void read_notes(record_reader* r, const json_t* root) {
 static void read_record(record_reader* r, const json_t* root) {
     read_fields(r, root, &nsi_result_fields, r->out);
     read_estimates(r, root);
-    read_coefficients(r, root);
+    record_read_coefficients(r, root);
     read_correlation(r, root);
     read_directions(r, root);
     read_scores(r, root, "before", r->out->before);

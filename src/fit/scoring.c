@@ -496,7 +496,7 @@ typedef struct kept_paths {
     bool failed;
 } kept_paths;
 
-static void keep_path(void* context, const nsi_path* from) {
+static void keep_prediction(void* context, const nsi_path* from) {
     kept_paths* all = context;
     const ns_allocator* memory = &all->scoring->allocator;
     size_t count = ((size_t)from->length + 1) * all->scoring->problem->nchannel;
@@ -511,7 +511,7 @@ static void keep_path(void* context, const nsi_path* from) {
 }
 
 // They come in any order.
-static int compare_paths(const void* a, const void* b) {
+static int compare_kept_paths(const void* a, const void* b) {
     const kept_path *x = a, *y = b;
     if (x->recording != y->recording) return x->recording < y->recording ? -1 : 1;
     return (x->origin > y->origin) - (x->origin < y->origin);
@@ -555,14 +555,14 @@ ns_status ns_scoring_write_predictions(const ns_scoring* s, ns_table_writer* wri
                                        ns_error* error) {
     kept_paths all = {.scoring = s};
     nsi_arena arena = {.allocator = s->allocator};
-    ns_status status =
-        nsi_predict_visit(s->problem, s->data, NULL, NULL, &s->predict, keep_path, &all, error);
+    ns_status status = nsi_predict_visit(s->problem, s->data, NULL, NULL, &s->predict,
+                                         keep_prediction, &all, error);
     if (status == NS_OK && all.failed) status = nsi_fail_nomem(error);
     if (status == NS_OK) status = put_names(s, writer, &arena, error);
     double* line = nsi_arena_alloc(&arena, (2 + 2 * (size_t)s->problem->nchannel) * sizeof *line);
     if (status == NS_OK && !line) status = nsi_fail_nomem(error);
     if (status == NS_OK && all.list.count > 0) {
-        qsort(all.list.data, all.list.count, sizeof *all.list.data, compare_paths);
+        qsort(all.list.data, all.list.count, sizeof *all.list.data, compare_kept_paths);
     }
     for (uint32_t n = 0; n < all.list.count && status == NS_OK; n++) {
         put_path(s, &all.list.data[n], n, line, writer);

@@ -12,7 +12,7 @@ static const double EDGE = 4.0; // above and below all
 static const double LONGEST_NAME = 145.0;
 
 // Room for names at the left.
-static double label_room(const char* const* labels, uint32_t count) {
+static double bar_label_room(const char* const* labels, uint32_t count) {
     double longest = 20.0;
     for (uint32_t k = 0; k < count; k++) longest = fmax(longest, nsi_html_width(labels[k]));
     return 8.0 + fmin(longest, LONGEST_NAME);
@@ -44,7 +44,7 @@ void nsi_bar_chart_draw(nsi_text_builder* b, const ns_bar_chart* bars, const cha
         if (isfinite(bar->mark)) most = fmax(most, bar->mark);
         if (bar->text) texts = fmax(texts, nsi_html_width(bar->text));
     }
-    double left = label_room(bars->labels, bars->rows), room = WIDTH - left - texts - 8.0;
+    double left = bar_label_room(bars->labels, bars->rows), room = WIDTH - left - texts - 8.0;
     double row = 12.0 * bars->ngroup + 6.0;
     if (!(most > 0.0)) most = 1.0;
     double top = bars->ngroup < 2 && !bars->mark ? EDGE : LINE + EDGE;

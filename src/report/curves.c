@@ -122,7 +122,7 @@ static bool begins(const maker* m, uint32_t row) {
 }
 
 // Rows of the first trajectories: all, or three of each kind, or six where there is one kind.
-static bool choose_rows(maker* m) {
+static bool curves_choose_rows(maker* m) {
     uint32_t nrow = m->table->nrow, kinds[2] = {0, 0}, taken[2] = {0, 0};
     bool chosen = false;
     m->rows = nsi_figures_zeros(m->charts, nrow, sizeof *m->rows);
@@ -205,7 +205,7 @@ static const double* take_column(const maker* m, uint32_t column) {
     return values;
 }
 
-static bool fill(maker* m, ns_figure* chart) {
+static bool curves_fill(maker* m, ns_figure* chart) {
     static const char* const classes[3] = {"recorded", "before", "after"};
     static const char* const replayed[3] = {"recorded", "before", "predicted"};
     nsi_figures* charts = m->charts;
@@ -265,10 +265,10 @@ ns_status nsi_curves_add_figure(const ns_table* table, const char* file,
         return nsi_fail(error, NS_ERR_PARSE, "%.200s: the table has no rows", file);
     ns_status status = choose_channels(&m, file, patterns, npattern, error);
     if (status != NS_OK) return status;
-    if (!choose_rows(&m)) return nsi_fail_nomem(error);
+    if (!curves_choose_rows(&m)) return nsi_fail_nomem(error);
     const char* whole = m.drawn < m.ntraj ? nsi_figures_text(charts, "%s, %u of %u trajectories",
                                                              title, m.drawn, m.ntraj)
                                           : nsi_figures_text(charts, "%s", title);
     ns_figure* chart = whole ? nsi_figures_add(charts, NS_FIGURE_LINES, name, whole) : NULL;
-    return chart && fill(&m, chart) ? NS_OK : nsi_fail_nomem(error);
+    return chart && curves_fill(&m, chart) ? NS_OK : nsi_fail_nomem(error);
 }

@@ -78,7 +78,7 @@ void nsi_drawing_free(nsi_drawing* figure) {
 }
 
 // Numbers keep their lines, so each is escaped by itself.
-static void add_lines(nsi_text_builder* page, const char* text) {
+static void add_escaped_lines(nsi_text_builder* page, const char* text) {
     while (*text) {
         size_t length = strcspn(text, "\n");
         nsi_html_text_part(page, text, text + length);
@@ -94,7 +94,7 @@ void nsi_html_drawing(nsi_text_builder* page, const nsi_drawing* figure) {
     nsi_text_add_bytes(page, figure->svg.data ? figure->svg.data : "", figure->svg.size);
     if (figure->csv.size > 0) {
         nsi_text_add(page, "<details><summary>numbers</summary><pre>");
-        add_lines(page, figure->csv.data);
+        add_escaped_lines(page, figure->csv.data);
         nsi_text_add(page, "</pre></details>");
     }
     nsi_text_add(page, "</figure>\n");

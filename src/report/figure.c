@@ -78,7 +78,7 @@ ns_figure_column* nsi_figure_table(nsi_figures* charts, ns_figure* chart, uint32
 // ---- numbers -----------------------------------------------------------------------------------
 
 // In quotes where a reader of tables would take it for something else.
-static void add_text(nsi_text_builder* b, const char* text) {
+static void csv_add_text(nsi_text_builder* b, const char* text) {
     size_t size = strlen(text);
     double number;
     bool quoted = size == 0 || strpbrk(text, ",\"\n\r\t#") || text[0] == ' ' ||
@@ -110,14 +110,14 @@ ns_status ns_figure_csv(const ns_figure* chart, const ns_allocator* allocator, n
     nsi_text_builder b = {.allocator = allocator ? *allocator : ns_default_allocator()};
     for (uint32_t c = 0; c < chart->ncolumn; c++) {
         if (c > 0) nsi_text_add(&b, ",");
-        add_text(&b, chart->columns[c].name ? chart->columns[c].name : "");
+        csv_add_text(&b, chart->columns[c].name ? chart->columns[c].name : "");
     }
     if (chart->ncolumn > 0) nsi_text_add(&b, "\n");
     for (uint32_t row = 0; row < chart->nrow && !b.failed; row++) {
         for (uint32_t c = 0; c < chart->ncolumn; c++) {
             const ns_figure_column* column = &chart->columns[c];
             if (c > 0) nsi_text_add(&b, ",");
-            if (column->texts && column->texts[row]) add_text(&b, column->texts[row]);
+            if (column->texts && column->texts[row]) csv_add_text(&b, column->texts[row]);
             if (!column->texts && !isnan(column->numbers[row])) {
                 nsi_text_add_double(&b, column->numbers[row]);
             }
@@ -129,7 +129,7 @@ ns_status ns_figure_csv(const ns_figure* chart, const ns_allocator* allocator, n
 
 // ---- figures -----------------------------------------------------------------------------------
 
-static ns_status draw(const ns_figure* chart, nsi_text_builder* b, ns_error* error) {
+static ns_status draw_by_kind(const ns_figure* chart, nsi_text_builder* b, ns_error* error) {
     switch (chart->kind) {
     case NS_FIGURE_LINES: nsi_line_chart_draw(b, &chart->as.lines, chart->title); break;
     case NS_FIGURE_BARS: nsi_bar_chart_draw(b, &chart->as.bars, chart->title); break;
@@ -149,7 +149,7 @@ ns_status nsi_figure_draw(const ns_figure* chart, const ns_allocator* allocator,
     *out = (nsi_drawing){0};
     memcpy(out->name, chart->name, sizeof out->name);
     nsi_format_add(&title, chart->title);
-    ns_status status = draw(chart, &svg, error);
+    ns_status status = draw_by_kind(chart, &svg, error);
     if (status != NS_OK) svg.failed = true; // to be freed
     ns_status made = nsi_text_finish(&svg, &out->svg, status == NS_OK ? error : NULL);
     ns_status titled = nsi_text_finish(&title, &out->title, status == NS_OK ? error : NULL);

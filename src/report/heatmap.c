@@ -51,14 +51,14 @@ static void add_star(nsi_text_builder* b, double x, double y) {
 }
 
 // The axes, without places.
-static nsi_scale scale_of(const ns_heatmap* m) {
+static nsi_scale heatmap_scale(const ns_heatmap* m) {
     double step = m->cells > 1 ? (m->to - m->from) / (m->cells - 1.0) : 1.0;
     return (nsi_scale){.low = m->from - step / 2.0, .high = m->from + step * (m->cells - 0.5)};
 }
 
 // Room for the labels of the vertical axis, and its name.
-static double label_room(const ns_heatmap* m) {
-    nsi_scale y = scale_of(m);
+static double heatmap_label_room(const ns_heatmap* m) {
+    nsi_scale y = heatmap_scale(m);
     nsi_ticks ticks = nsi_scale_ticks(&y, 6);
     double room = LEFT;
     for (uint32_t k = 0; k < ticks.count; k++) {
@@ -79,7 +79,7 @@ static void add_map(nsi_text_builder* b, const ns_heatmap* m, int which, double 
             nsi_text_add(b, "<title>%s</title></rect>\n", nsi_format(value, 3).text);
         }
     }
-    nsi_scale x = scale_of(m), y = x;
+    nsi_scale x = heatmap_scale(m), y = x;
     x.from = left;
     x.to = left + side;
     y.from = TOP + side;
@@ -103,7 +103,7 @@ static void add_map(nsi_text_builder* b, const ns_heatmap* m, int which, double 
 }
 
 void nsi_heatmap_draw(nsi_text_builder* b, const ns_heatmap* m, const char* title) {
-    double room = label_room(m), side = 0.5 * (WIDTH - 2.0 * room - GAP - RIGHT);
+    double room = heatmap_label_room(m), side = 0.5 * (WIDTH - 2.0 * room - GAP - RIGHT);
     nsi_html_open_picture(b, "", title, WIDTH, TOP + side + SCALE);
     add_map(b, m, 0, room, room, side);
     add_map(b, m, 1, 2.0 * room + side + GAP, room, side);

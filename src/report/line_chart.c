@@ -54,7 +54,7 @@ bool nsi_line_chart_listed(const ns_line_chart* l, uint32_t panel, uint32_t seri
 }
 
 // Lay out the legend, and draw it if `b` is not NULL; its height.
-static double add_legend(nsi_text_builder* b, const ns_line_chart* l) {
+static double line_legend(nsi_text_builder* b, const ns_line_chart* l) {
     nsi_legend legend = {.b = b, .left = LEFT, .right = WIDTH};
     for (uint32_t p = 0; p < l->npanel; p++) {
         for (uint32_t s = 0; s < l->panels[p].nseries; s++) {
@@ -93,7 +93,7 @@ static double y_of(const pen* p, uint32_t k) {
     return nsi_scale_place(p->y, p->series->y[k]);
 }
 
-static void add_point(const pen* p, uint32_t k) {
+static void line_point(const pen* p, uint32_t k) {
     nsi_text_add(p->d->b, "%s,%s ", nsi_html_length(x_of(p, k)).text,
                  nsi_html_length(y_of(p, k)).text);
 }
@@ -115,7 +115,7 @@ static void add_bucket(const pen* p, uint32_t from, uint32_t to) {
         chosen[2] = kept;
     }
     for (int k = 0; k < 4; k++) {
-        if (k == 0 || chosen[k] != chosen[k - 1]) add_point(p, chosen[k]);
+        if (k == 0 || chosen[k] != chosen[k - 1]) line_point(p, chosen[k]);
     }
 }
 
@@ -142,7 +142,7 @@ static void add_piece(const pen* p) {
     }
 }
 
-static void add_series(const drawing* d, const nsi_scale* y, const ns_line_series* series) {
+static void line_series(const drawing* d, const nsi_scale* y, const ns_line_series* series) {
     const ns_line_chart* l = d->lines;
     pen p = {.d = d, .y = y, .series = series};
     uint32_t stride = stride_of(l), missing = 0;
@@ -177,7 +177,7 @@ static double clamp_to(const nsi_scale* x, double value) {
                                      : x->from;
 }
 
-static void add_spans(const drawing* d, double top, double bottom, bool labelled) {
+static void line_spans(const drawing* d, double top, double bottom, bool labelled) {
     const ns_line_chart* l = d->lines;
     for (uint32_t k = 0; k < l->nspan; k++) {
         if (!(l->spans[k].from <= l->spans[k].to)) continue;
@@ -201,7 +201,7 @@ static void add_marks(const drawing* d, double top, double bottom, bool labelled
     }
 }
 
-static nsi_ticks y_ticks(const drawing* d, const nsi_scale* y) {
+static nsi_ticks line_y_ticks(const drawing* d, const nsi_scale* y) {
     return nsi_scale_ticks(y, d->panel > OF_SEVERAL ? 5 : 3);
 }
 
@@ -210,7 +210,7 @@ static double find_left(const drawing* d) {
     double left = LEFT;
     for (uint32_t n = 0; n < d->lines->npanel; n++) {
         nsi_scale y = nsi_line_chart_y(d->lines, &d->lines->panels[n]);
-        nsi_ticks ticks = y_ticks(d, &y);
+        nsi_ticks ticks = line_y_ticks(d, &y);
         for (uint32_t k = 0; k < ticks.count; k++) {
             left = fmax(left, nsi_html_width(ticks.label[k].text) + 6.0);
         }
@@ -218,14 +218,14 @@ static double find_left(const drawing* d) {
     return fmin(left, MOST_LEFT);
 }
 
-static void add_panel(const drawing* d, const ns_line_panel* panel, double top, bool first) {
+static void line_panel(const drawing* d, const ns_line_panel* panel, double top, bool first) {
     nsi_text_builder* b = d->b;
     nsi_scale y = nsi_line_chart_y(d->lines, panel);
     double left = d->x.from, bottom = top + d->panel;
     y.from = bottom;
     y.to = top;
-    add_spans(d, top, bottom, first);
-    nsi_ticks ticks = y_ticks(d, &y);
+    line_spans(d, top, bottom, first);
+    nsi_ticks ticks = line_y_ticks(d, &y);
     for (uint32_t k = 0; k < ticks.count; k++) {
         double at = nsi_scale_place(&y, ticks.value[k]);
         nsi_html_line(b, "grid", left, at, WIDTH - RIGHT, at);
@@ -237,7 +237,7 @@ static void add_panel(const drawing* d, const ns_line_panel* panel, double top, 
         nsi_html_line(b, "grid", at, top, at, bottom);
     }
     add_marks(d, top, bottom, first);
-    for (uint32_t s = 0; s < panel->nseries; s++) add_series(d, &y, &panel->series[s]);
+    for (uint32_t s = 0; s < panel->nseries; s++) line_series(d, &y, &panel->series[s]);
     nsi_html_line(b, "ink", left, bottom, WIDTH - RIGHT, bottom);
     nsi_html_line(b, "ink", left, top, left, bottom);
     if (panel->y.label) {
@@ -246,17 +246,17 @@ static void add_panel(const drawing* d, const ns_line_panel* panel, double top, 
 }
 
 void nsi_line_chart_draw(nsi_text_builder* b, const ns_line_chart* lines, const char* title) {
-    double legend = add_legend(NULL, lines);
+    double legend = line_legend(NULL, lines);
     drawing d = {.b = b, .lines = lines, .x = nsi_line_chart_x(lines)};
     d.panel = lines->npanel > 1 ? OF_SEVERAL : ONE_PANEL;
     double one = d.panel + LINE + 4.0, height = legend + lines->npanel * one + 2.0 * LINE + 2.0;
     d.x.from = find_left(&d);
     d.x.to = WIDTH - RIGHT;
     nsi_html_open_picture(b, "", title, WIDTH, height);
-    add_legend(b, lines);
+    line_legend(b, lines);
     double top = legend + LINE;
     for (uint32_t k = 0; k < lines->npanel; k++, top += one) {
-        add_panel(&d, &lines->panels[k], top, k == 0);
+        line_panel(&d, &lines->panels[k], top, k == 0);
     }
     double bottom = legend + lines->npanel * one - 4.0;
     nsi_ticks ticks = nsi_html_ticks(&d.x, 6);

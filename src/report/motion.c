@@ -87,7 +87,7 @@ void ns_motion_free(ns_motion* v) {
 
 // ---- what is added ---------------------------------------------------------------------------
 
-static const char* keep(ns_motion* v, const char* text) {
+static const char* motion_keep(ns_motion* v, const char* text) {
     return nsi_arena_string(&v->strings, text, strlen(text));
 }
 
@@ -115,8 +115,8 @@ ns_status ns_motion_add_episode(ns_motion* v, const char* name, const double* ti
                         "episode \"%.100s\": the time of row %u is not finite or goes back", name,
                         k);
     }
-    episode e = {.name = keep(v, name),
-                 .note = note ? keep(v, note) : NULL,
+    episode e = {.name = motion_keep(v, name),
+                 .note = note ? motion_keep(v, note) : NULL,
                  .time = v->columns.list.count,
                  .rows = rows};
     if (!e.name || (note && !e.note) || !nsi_array_reserve(&v->allocator, &v->episodes, 1)) {
@@ -131,7 +131,7 @@ ns_status ns_motion_add_span(ns_motion* v, double from, double to, const char* r
                              ns_error* error) {
     episode* e = last_episode(v, error);
     if (!e) return NS_ERR_STATE;
-    span s = {from, to, keep(v, role)};
+    span s = {from, to, motion_keep(v, role)};
     if (s.role && nsi_array_push(&v->allocator, &e->spans, s)) return NS_OK;
     return nsi_fail_nomem(error);
 }
@@ -139,7 +139,7 @@ ns_status ns_motion_add_span(ns_motion* v, double from, double to, const char* r
 ns_status ns_motion_add_track(ns_motion* v, const char* name, const char* role, ns_error* error) {
     episode* e = last_episode(v, error);
     if (!e) return NS_ERR_STATE;
-    track t = {.name = keep(v, name), .role = keep(v, role), .poses = NSI_NONE};
+    track t = {.name = motion_keep(v, name), .role = motion_keep(v, role), .poses = NSI_NONE};
     if (t.name && t.role && nsi_array_push(&v->allocator, &e->tracks, t)) return NS_OK;
     return nsi_fail_nomem(error);
 }
@@ -155,7 +155,7 @@ static quantity* find_quantity(ns_motion* v, episode* e, const char* name, const
          at = nsi_index_next(&e->names, at)) {
         if (strcmp(e->quantities.data[id].name, name) == 0) return &e->quantities.data[id];
     }
-    quantity q = {.name = keep(v, name), .unit = keep(v, unit)};
+    quantity q = {.name = motion_keep(v, name), .unit = motion_keep(v, unit)};
     if (!q.name || !q.unit || !nsi_array_reserve(&v->allocator, &e->quantities, 1) ||
         !nsi_index_insert(&v->allocator, &e->names, hash, e->quantities.count)) {
         return NULL;
@@ -229,7 +229,7 @@ ns_status ns_motion_add_contact(ns_motion* v, const char* name, const double* va
     track* t = last_track(v, error);
     if (!t) return NS_ERR_STATE;
     uint32_t rows = last_episode(v, error)->rows;
-    contact point = {keep(v, name), v->columns.list.count};
+    contact point = {motion_keep(v, name), v->columns.list.count};
     if (!point.name || !nsi_array_reserve(&v->allocator, &t->contacts, 1)) {
         return nsi_fail_nomem(error);
     }

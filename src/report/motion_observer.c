@@ -44,7 +44,7 @@ struct ns_motion_observer {
 // ---- names -----------------------------------------------------------------------------------
 
 // Number of an observation, or NSI_NONE.
-static uint32_t find(const ns_motion_observer* m, const char* name) {
+static uint32_t observer_find(const ns_motion_observer* m, const char* name) {
     uint32_t hash = nsi_hash_bytes(name, strlen(name));
     for (uint32_t at = nsi_index_first(&m->observations, hash), id;
          nsi_index_at(&m->observations, at, &id); at = nsi_index_next(&m->observations, at)) {
@@ -73,8 +73,9 @@ static ns_status find_usual(const ns_model* model, const ns_system_options* opti
     return NS_OK;
 }
 
-static ns_status create_system(ns_motion_observer* m, const ns_system_options* options,
-                               const char* const* patterns, uint32_t npattern, ns_error* error) {
+static ns_status observer_create_system(ns_motion_observer* m, const ns_system_options* options,
+                                        const char* const* patterns, uint32_t npattern,
+                                        ns_error* error) {
     bool found[NUSUAL];
     ns_system_options with = options ? *options : ns_default_system_options();
     ns_status status = nsi_system_check_options(&with, error);
@@ -111,7 +112,7 @@ static void find_poses(ns_motion_observer* m) {
         char name[NSI_MODEL_MAX_NAME + 20];
         const char* link = m->model->links[k / POSE].def.name;
         snprintf(name, sizeof name, "link/%s/pose/%s", link, parts[k % POSE]);
-        m->pose[k] = find(m, name);
+        m->pose[k] = observer_find(m, name);
         NS_ASSERT(m->pose[k] != NSI_NONE);
         m->listed[m->pose[k]] = false; // the viewer lists it
     }
@@ -123,10 +124,10 @@ static bool find_point(const ns_motion_observer* m, const char* pair, uint32_t i
     for (int k = 0; k < CONTACT; k++) {
         snprintf(name, sizeof name, "contact/%s/%u/%s/%c", pair, index,
                  k < 3 ? "position" : "force", "xyz"[k % 3]);
-        out->part[k] = find(m, name);
+        out->part[k] = observer_find(m, name);
     }
     snprintf(name, sizeof name, "contact/%s/%u/depth", pair, index);
-    out->depth = find(m, name);
+    out->depth = observer_find(m, name);
     return out->depth != NSI_NONE;
 }
 
@@ -165,7 +166,7 @@ ns_status ns_motion_observer_create(const ns_model* model, const ns_system_optio
     if (!m) return nsi_fail_nomem(error);
     *m = (ns_motion_observer){
         .allocator = model->allocator, .model = model, .arena = {.allocator = model->allocator}};
-    ns_status status = create_system(m, options, patterns, npattern, error);
+    ns_status status = observer_create_system(m, options, patterns, npattern, error);
     if (status == NS_OK) {
         m->pose = nsi_arena_alloc(&m->arena, POSE * (size_t)model->sizes.nlink * sizeof *m->pose);
         m->listed = nsi_arena_alloc(&m->arena, m->z.ny * sizeof *m->listed);
@@ -215,7 +216,7 @@ typedef struct evaluation {
     double* scratch;  // (nrow x the larger of nlink x POSE and CONTACT)
 } evaluation;
 
-static bool all_finite(const double* x, size_t count) {
+static bool row_is_finite(const double* x, size_t count) {
     for (size_t k = 0; k < count; k++) {
         if (!isfinite(x[k])) return false;
     }
@@ -223,8 +224,8 @@ static bool all_finite(const double* x, size_t count) {
 }
 
 static bool is_reached(const ns_motion_observer* m, const ns_motion_states* rows, size_t row) {
-    return all_finite(rows->states + row * m->z.nx, m->z.nx) &&
-           (!rows->controls || all_finite(rows->controls + row * m->z.nc, m->z.nc));
+    return row_is_finite(rows->states + row * m->z.nx, m->z.nx) &&
+           (!rows->controls || row_is_finite(rows->controls + row * m->z.nc, m->z.nc));
 }
 
 // Observations of up to CHUNK rows from `*row` on, which is moved past them.
@@ -258,10 +259,10 @@ static ns_status evaluate_chunk(ns_motion_observer* m, evaluation* e, uint32_t* 
     return NS_OK;
 }
 
-static ns_status evaluate(ns_motion_observer* m, evaluation* e, ns_error* error) {
+static ns_status observer_evaluate(ns_motion_observer* m, evaluation* e, ns_error* error) {
     const ns_motion_states* rows = e->rows;
-    if ((rows->params && !all_finite(rows->params, m->z.np)) ||
-        (rows->weights && !all_finite(rows->weights, m->z.nw))) {
+    if ((rows->params && !row_is_finite(rows->params, m->z.np)) ||
+        (rows->weights && !row_is_finite(rows->weights, m->z.nw))) {
         return nsi_fail(error, NS_ERR_NONFINITE, "a parameter or a weight is not finite");
     }
     for (size_t k = 0; k < (size_t)e->nrow * m->z.ny; k++) e->y[k] = NAN;
@@ -348,8 +349,8 @@ static ns_status show_controls(const ns_motion_observer* m, const evaluation* e,
     return status;
 }
 
-static ns_status show(const ns_motion_observer* m, const evaluation* e, ns_motion* viewer,
-                      ns_error* error) {
+static ns_status observer_show(const ns_motion_observer* m, const evaluation* e, ns_motion* viewer,
+                               ns_error* error) {
     if (e->rows->poses_only) return show_poses(m, e, viewer, error);
     ns_status status = show_quantities(m, e, viewer, error);
     if (status == NS_OK) status = show_states(m, e, viewer, error);
@@ -373,8 +374,8 @@ ns_status ns_motion_observer_add_states(ns_motion_observer* m, ns_motion* viewer
     e.x0 = e.scratch + e.nrow * width;
     e.controls = e.x0 + CHUNK * (size_t)m->z.nx;
     e.chunk = e.controls + CHUNK * (size_t)m->z.nc;
-    ns_status status = evaluate(m, &e, error);
-    if (status == NS_OK) status = show(m, &e, viewer, error);
+    ns_status status = observer_evaluate(m, &e, error);
+    if (status == NS_OK) status = observer_show(m, &e, viewer, error);
     nsi_free(&m->allocator, e.y);
     return status;
 }

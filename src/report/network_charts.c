@@ -11,7 +11,7 @@ typedef struct maker {
 
 // ---- names ---------------------------------------------------------------------------------
 
-static const char* keep(maker* m, nsi_text_builder* b) {
+static const char* keep_name(maker* m, nsi_text_builder* b) {
     char* kept = b->failed ? NULL : nsi_arena_string(m->arena, b->text.data, b->text.count);
     nsi_array_free(&b->allocator, &b->text);
     *b = (nsi_text_builder){.allocator = b->allocator};
@@ -34,7 +34,7 @@ static const char* common_name(maker* m, const char* a, const char* b) {
         size_t n = strcspn(a, "/"), k = strcspn(b, "/");
         bool same = n == k && memcmp(a, b, n) == 0;
         nsi_text_add_bytes(&text, same ? a : "*", same ? n : 1);
-        if (!a[n]) return keep(m, &text);
+        if (!a[n]) return keep_name(m, &text);
         nsi_text_add(&text, "/");
         a += n + 1, b += k + 1;
     }
@@ -65,7 +65,7 @@ static const char** port_names(maker* m, const nsi_binding* binding, uint32_t se
         nsi_text_builder text = {.allocator = m->arena->allocator};
         if (lag == 1) nsi_text_add(&text, "prev:%s", names[k]);
         if (lag > 1) nsi_text_add(&text, "%s, %u steps before", names[k], lag);
-        names[k] = keep(m, &text);
+        names[k] = keep_name(m, &text);
     }
     return names;
 }
@@ -81,7 +81,7 @@ static const char** last_names(maker* m, const ns_network_def* def, uint32_t col
     for (uint32_t k = 0, i = 0, j = 0; names && k < columns; k++) {
         if (conservative) nsi_text_add(&text, "potential V");
         if (dissipative) nsi_text_add(&text, "L %u,%u", i + 1, j + 1); // lower triangle, by rows
-        names[k] = keep(m, &text);
+        names[k] = keep_name(m, &text);
         if (j++ == i) i++, j = 0;
     }
     return names;
@@ -108,7 +108,7 @@ static const char* make_use_note(maker* m, const nsi_binding* binding, uint32_t 
         nsi_text_add(&text, "%s%s", k > 0 ? ", " : "", outputs[k]);
     }
     if (s->noutput > 3) nsi_text_add(&text, " and %u more", s->noutput - 3);
-    return keep(m, &text);
+    return keep_name(m, &text);
 }
 
 static const char* make_size_note(maker* m, const nsi_binding* binding, uint32_t set) {
@@ -123,7 +123,7 @@ static const char* make_size_note(maker* m, const nsi_binding* binding, uint32_t
         bool holds = (def->structure & (unsigned)ns_structures.items[k].value) != 0;
         if (holds) nsi_text_add(&text, ", %s", ns_structures.items[k].name);
     }
-    return keep(m, &text);
+    return keep_name(m, &text);
 }
 
 // ---- the chart -----------------------------------------------------------------------------
@@ -136,7 +136,7 @@ static const char* node_name(maker* m, const ns_network_diagram* p, uint32_t lay
     if (layer == p->nlayer) return p->outputs[node];
     nsi_text_builder text = {.allocator = m->arena->allocator};
     nsi_text_add(&text, "%s %u", p->layers[layer - 1].heading, node + 1);
-    return keep(m, &text);
+    return keep_name(m, &text);
 }
 
 // One row for each weight.

@@ -156,7 +156,7 @@ static double widest_label(const column* c, const char* const* names) {
 }
 
 // Sizes and places of everything.
-static void lay_out(drawing* d) {
+static void diagram_lay_out(drawing* d) {
     const ns_network_diagram* n = d->network;
     column *first = &d->columns[0], *last = &d->columns[n->nlayer];
     d->height = 0.0;
@@ -281,7 +281,7 @@ static void draw_legend(drawing* d) {
     close_text(b);
 }
 
-static void draw(drawing* d) {
+static void diagram_draw(drawing* d) {
     const ns_network_diagram* n = d->network;
     nsi_text_builder* b = d->text;
     nsi_html_open_picture(b, "network", n->title, d->width_total, d->height_total);
@@ -305,7 +305,8 @@ static void draw(drawing* d) {
 
 // ---- all of it -----------------------------------------------------------------------------
 
-static ns_status find_largest(const ns_network_diagram* n, double* largest, ns_error* error) {
+static ns_status diagram_find_largest(const ns_network_diagram* n, double* largest,
+                                      ns_error* error) {
     for (uint32_t k = 0; k < n->nlayer; k++) {
         const ns_network_diagram_layer* l = &n->layers[k];
         largest[k] = 0.0;
@@ -339,11 +340,11 @@ ns_status nsi_network_diagram_draw(nsi_text_builder* b, const ns_network_diagram
     }
     d.strength = ok ? nsi_alloc_zeroed(&memory, most * sizeof *d.strength) : NULL;
     ok = ok && d.strength;
-    ns_status status = ok ? find_largest(n, d.largest, error) : nsi_fail_nomem(error);
+    ns_status status = ok ? diagram_find_largest(n, d.largest, error) : nsi_fail_nomem(error);
     if (status == NS_OK) {
         for (uint32_t k = 0; k <= n->nlayer; k++) choose_nodes(&d, k);
-        lay_out(&d);
-        draw(&d);
+        diagram_lay_out(&d);
+        diagram_draw(&d);
         if (b->failed) status = nsi_fail_nomem(error);
     }
     for (uint32_t k = 0; d.columns && k <= n->nlayer; k++) nsi_free(&memory, d.columns[k].node);

@@ -26,7 +26,8 @@ static double even_step(const double* values, size_t stride, uint32_t rows) {
 }
 
 // Offset and step of a column. A step of 0 is that of a column that is constant.
-static void choose(const double* values, size_t stride, double step, nsi_column* column) {
+static void columns_choose_order(const double* values, size_t stride, double step,
+                                 nsi_column* column) {
     double low = INFINITY, high = -INFINITY;
     for (uint32_t k = 0; k < column->rows; k++) {
         double value = values[k * stride];
@@ -88,9 +89,9 @@ static uint32_t choose_order(const nsi_column* column, const double* values, siz
     return best;
 }
 
-static void fill(nsi_columns* columns, nsi_column* column, const double* values, size_t stride,
-                 double step) {
-    choose(values, stride, step, column);
+static void columns_fill(nsi_columns* columns, nsi_column* column, const double* values,
+                         size_t stride, double step) {
+    columns_choose_order(values, stride, step, column);
     column->order = choose_order(column, values, stride);
     differences all = {0};
     for (uint32_t k = 0; k < column->rows; k++) {
@@ -117,7 +118,7 @@ ns_status nsi_columns_add(nsi_columns* columns, const double* values, size_t str
         fits = fits && nsi_array_reserve(memory, &columns->planes[p], rows);
     }
     if (!fits) return nsi_fail_nomem(error);
-    fill(columns, &column, values, stride, step);
+    columns_fill(columns, &column, values, stride, step);
     for (int p = 0; p < 4; p++) columns->planes[p].count += rows;
     columns->list.data[columns->list.count++] = column;
     return NS_OK;
@@ -126,7 +127,7 @@ ns_status nsi_columns_add(nsi_columns* columns, const double* values, size_t str
 void nsi_columns_replace(nsi_columns* columns, uint32_t number, const double* values, size_t stride,
                          double step) {
     NS_ASSERT(number < columns->list.count);
-    fill(columns, &columns->list.data[number], values, stride, step);
+    columns_fill(columns, &columns->list.data[number], values, stride, step);
 }
 
 void nsi_columns_describe(const nsi_columns* columns, const char* key, ns_json* j) {
@@ -173,11 +174,11 @@ static void add_base64(nsi_text_builder* page, const uint8_t* bytes, size_t size
     }
 }
 
-static void* allocate(void* allocator, uInt count, uInt size) {
+static void* columns_allocate(void* allocator, uInt count, uInt size) {
     return nsi_alloc(allocator, (size_t)count * size);
 }
 
-static void release(void* allocator, void* block) {
+static void columns_release(void* allocator, void* block) {
     nsi_free(allocator, block);
 }
 
@@ -202,7 +203,7 @@ ns_status nsi_columns_write(const nsi_columns* columns, nsi_text_builder* page, 
     enum { ROOM = 3 << 12 };
     uint8_t room[ROOM];
     ns_allocator memory = columns->allocator;
-    z_stream stream = {.zalloc = allocate, .zfree = release, .opaque = &memory};
+    z_stream stream = {.zalloc = columns_allocate, .zfree = columns_release, .opaque = &memory};
     if (deflateInit(&stream, Z_DEFAULT_COMPRESSION) != Z_OK) return nsi_fail_nomem(error);
     stream.next_out = room;
     stream.avail_out = ROOM;

@@ -84,7 +84,7 @@ static void add_dot(nsi_text_builder* b, const view* v, const ns_plane_dot* d, d
 }
 
 // A bar of a round length: 1, 2 or 5 times a power of ten, at most half as wide as the panel.
-static void add_bar(nsi_text_builder* b, const view* v, const char* unit) {
+static void add_scale_bar(nsi_text_builder* b, const view* v, const char* unit) {
     double most = 0.5 * v->side / v->scale, power = pow(10.0, floor(log10(most)));
     double length = most >= 5.0 * power ? 5.0 * power : most >= 2.0 * power ? 2.0 * power : power;
     double x = v->left + 4.0, y = v->top + v->side + 8.0;
@@ -94,7 +94,7 @@ static void add_bar(nsi_text_builder* b, const view* v, const char* unit) {
     nsi_html_label(b, "faint", x, y + 11.0, text);
 }
 
-static bool is_listed(const ns_plane_chart* p, uint32_t panel, uint32_t curve) {
+static bool plane_is_listed(const ns_plane_chart* p, uint32_t panel, uint32_t curve) {
     const ns_plane_curve* wanted = &p->panels[panel].curves[curve];
     if (!wanted->name) return false;
     for (uint32_t n = 0; n <= panel; n++) {
@@ -108,12 +108,12 @@ static bool is_listed(const ns_plane_chart* p, uint32_t panel, uint32_t curve) {
 }
 
 // Lay out the legend, and draw it if `b` is not NULL; its height.
-static double add_legend(nsi_text_builder* b, const ns_plane_chart* p) {
+static double plane_legend(nsi_text_builder* b, const ns_plane_chart* p) {
     nsi_legend legend = {.b = b, .left = GAP, .right = WIDTH};
     for (uint32_t n = 0; n < p->npanel; n++) {
         for (uint32_t c = 0; c < p->panels[n].ncurve; c++) {
             const ns_plane_curve* curve = &p->panels[n].curves[c];
-            if (is_listed(p, n, c)) nsi_legend_add(&legend, curve->name, curve->line_style);
+            if (plane_is_listed(p, n, c)) nsi_legend_add(&legend, curve->name, curve->line_style);
         }
     }
     return legend.height;
@@ -122,11 +122,11 @@ static double add_legend(nsi_text_builder* b, const ns_plane_chart* p) {
 void nsi_plane_chart_draw(nsi_text_builder* b, const ns_plane_chart* p, const char* title) {
     uint32_t across = p->npanel < IN_A_ROW ? (p->npanel > 0 ? p->npanel : 1) : IN_A_ROW;
     uint32_t rows = (p->npanel + across - 1) / across;
-    double side = (WIDTH - GAP * (across + 1)) / across, legend = add_legend(NULL, p);
+    double side = (WIDTH - GAP * (across + 1)) / across, legend = plane_legend(NULL, p);
     double row = LINE + side + BAR + GAP;
     if (side > 0.6 * WIDTH) side = 0.6 * WIDTH, row = LINE + side + BAR + GAP;
     nsi_html_open_picture(b, "", title, WIDTH, legend + row * (rows > 0 ? rows : 1));
-    add_legend(b, p);
+    plane_legend(b, p);
     for (uint32_t n = 0; n < p->npanel; n++) {
         const ns_plane_panel* panel = &p->panels[n];
         double left = GAP + (side + GAP) * (n % across), top = legend + LINE + row * (n / across);
@@ -134,7 +134,7 @@ void nsi_plane_chart_draw(nsi_text_builder* b, const ns_plane_chart* p, const ch
         nsi_html_name(b, "", left, top - 4.0, panel->title, side);
         for (uint32_t k = 0; k < panel->ndot; k++) add_dot(b, &v, &panel->dots[k], p->most);
         for (uint32_t c = 0; c < panel->ncurve; c++) add_curve(b, &v, &panel->curves[c]);
-        add_bar(b, &v, p->unit);
+        add_scale_bar(b, &v, p->unit);
     }
     nsi_html_close_picture(b);
 }

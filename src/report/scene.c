@@ -60,7 +60,7 @@ static ns_status read_mesh(scene* s, const ns_geom_def* def, shape* to) {
 // ---- choice ----------------------------------------------------------------------------------
 
 // Draw those geometries of a link (NSI_NONE: the world) that are to be seen, or those that are not.
-static ns_status draw(scene* s, uint32_t link, bool visual, bool* any) {
+static ns_status scene_draw(scene* s, uint32_t link, bool visual, bool* any) {
     ns_status status = NS_OK;
     for (uint32_t g = 0; g < s->model->sizes.ngeom && status == NS_OK; g++) {
         const nsi_geom* geom = &s->model->geoms[g];
@@ -74,13 +74,13 @@ static ns_status draw(scene* s, uint32_t link, bool visual, bool* any) {
     return status;
 }
 
-static ns_status choose(scene* s) {
+static ns_status scene_choose(scene* s) {
     ns_status status = NS_OK;
     for (uint32_t i = 0; i <= s->model->sizes.nlink && status == NS_OK; i++) {
         uint32_t link = i == 0 ? NSI_NONE : i - 1;
         bool any = false;
-        status = draw(s, link, true, &any);
-        if (status == NS_OK && !any) status = draw(s, link, false, &any);
+        status = scene_draw(s, link, true, &any);
+        if (status == NS_OK && !any) status = scene_draw(s, link, false, &any);
     }
     return status;
 }
@@ -161,7 +161,7 @@ ns_status nsi_scene_write(const ns_model* model, const ns_allocator* allocator, 
     scene s = {.model = model, .allocator = allocator};
     s.shapes = nsi_alloc_zeroed(allocator, ngeom * sizeof *s.shapes);
     if (!s.shapes) return nsi_fail_nomem(error);
-    ns_status status = choose(&s);
+    ns_status status = scene_choose(&s);
     if (status == NS_OK) {
         ns_json_open(j, key, '{');
         write_up(model, j);

@@ -58,7 +58,7 @@ static void fault(reader* r, const char* where, const char* what) {
     }
 }
 
-static double get_number(reader* r, const json_t* value, const char* where) {
+static double start_number(reader* r, const json_t* value, const char* where) {
     double number = json_number_value(value);
     if (!json_is_number(value) || !isfinite(number)) fault(r, where, "expected a number");
     return number;
@@ -75,17 +75,17 @@ static const char* get_text(reader* r, const json_t* value, const char* where) {
     return kept ? kept : "";
 }
 
-static void read_grid(reader* r, const json_t* grid, nsi_starts* out) {
+static void read_start_grid(reader* r, const json_t* grid, nsi_starts* out) {
     const json_t *names = json_object_get(grid, "parameters"),
                  *truth = json_object_get(grid, "truth"), *cells = json_object_get(grid, "cells");
     json_int_t count = json_integer_value(cells);
     if (!json_is_object(grid)) fault(r, "grid", "it is missing; run the experiment again");
     for (size_t k = 0; k < 2; k++) {
         out->names[k] = get_text(r, json_array_get(names, k), "grid.parameters");
-        out->truth[k] = get_number(r, json_array_get(truth, k), "grid.truth");
+        out->truth[k] = start_number(r, json_array_get(truth, k), "grid.truth");
     }
-    out->from = get_number(r, json_object_get(grid, "from"), "grid.from");
-    out->to = get_number(r, json_object_get(grid, "to"), "grid.to");
+    out->from = start_number(r, json_object_get(grid, "from"), "grid.from");
+    out->to = start_number(r, json_object_get(grid, "to"), "grid.to");
     if (!(out->from < out->to) || !isfinite(out->to - out->from)) {
         fault(r, "grid.to", "expected a number above `from`");
     }
@@ -119,15 +119,15 @@ static const double* read_errors(reader* r, const json_t* pose, const char* meth
     if (!errors && r->status == NS_OK) r->status = nsi_fail_nomem(r->error);
     for (uint32_t k = 0; errors && k < count; k++) {
         const json_t* value = json_array_get(list, k);
-        errors[k] = json_is_null(value) ? NAN : get_number(r, value, "poses.errors");
+        errors[k] = json_is_null(value) ? NAN : start_number(r, value, "poses.errors");
         if (errors[k] < 0.0) fault(r, "poses.errors", "a distance is not below 0");
     }
     return errors;
 }
 
-static void read_root(reader* r, const json_t* root, const json_t* poses) {
+static void read_starts(reader* r, const json_t* root, const json_t* poses) {
     nsi_starts starts = {.cells = 0};
-    read_grid(r, json_object_get(root, "grid"), &starts);
+    read_start_grid(r, json_object_get(root, "grid"), &starts);
     const char* methods[2] = {get_text(r, json_object_get(root, "compare"), "compare"),
                               get_text(r, json_object_get(root, "main"), "main")};
     for (int k = 0; k < 2; k++) starts.labels[k] = get_label(r, root, methods[k]);
@@ -152,7 +152,7 @@ ns_status nsi_starts_read(const char* text, size_t size, const char* path, nsi_f
     if (parsed != NS_OK) return parsed;
     const json_t* poses = json_object_get(root, "poses");
     if (json_is_array(poses)) {
-        read_root(&r, root, poses);
+        read_starts(&r, root, poses);
     } else {
         r.status = nsi_fail(error, NS_ERR_UNSUPPORTED, "%.200s: there are no poses", path);
     }

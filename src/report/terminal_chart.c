@@ -147,12 +147,12 @@ static void add_cells(const page* p, const canvas* c, uint32_t row) {
     if (p->colour && colour != 39) nsi_text_add(p->b, "\033[39m");
 }
 
-static nsi_ticks y_ticks(const nsi_scale* y, uint32_t rows) {
+static nsi_ticks print_y_ticks(const nsi_scale* y, uint32_t rows) {
     return nsi_scale_ticks(y, rows > 8 ? 5 : 3);
 }
 
-static void add_panel(const page* p, const ns_line_chart* l, uint32_t number, canvas* c,
-                      uint32_t margin, bool plain) {
+static void print_panel(const page* p, const ns_line_chart* l, uint32_t number, canvas* c,
+                        uint32_t margin, bool plain) {
     const ns_line_panel* panel = &l->panels[number];
     nsi_scale x = nsi_line_chart_x(l), y = nsi_line_chart_y(l, panel);
     x.to = 2.0 * c->columns - 1.0;
@@ -166,7 +166,7 @@ static void add_panel(const page* p, const ns_line_chart* l, uint32_t number, ca
     for (uint32_t s = 0; s < panel->nseries; s++) {
         draw_series(c, l, &x, &y, &panel->series[s], plain);
     }
-    nsi_ticks ticks = y_ticks(&y, c->rows);
+    nsi_ticks ticks = print_y_ticks(&y, c->rows);
     pad(p, 0, margin);
     add_left(p, panel->y.label, c->columns);
     end_line(p);
@@ -183,7 +183,7 @@ static void add_panel(const page* p, const ns_line_chart* l, uint32_t number, ca
     }
 }
 
-static void add_x_axis(const page* p, const ns_line_chart* l, uint32_t columns, uint32_t margin) {
+static void print_x_axis(const page* p, const ns_line_chart* l, uint32_t columns, uint32_t margin) {
     nsi_scale x = nsi_line_chart_x(l);
     x.to = columns - 1.0;
     nsi_ticks ticks = nsi_scale_ticks(&x, 6);
@@ -212,7 +212,7 @@ static void add_x_axis(const page* p, const ns_line_chart* l, uint32_t columns, 
     end_line(p);
 }
 
-static void add_legend(const page* p, const ns_line_chart* l) {
+static void print_legend(const page* p, const ns_line_chart* l) {
     uint32_t column = 0;
     for (uint32_t n = 0; n < l->npanel; n++) {
         for (uint32_t s = 0; s < l->panels[n].nseries; s++) {
@@ -250,11 +250,11 @@ static void add_stretches(const page* p, const ns_line_chart* l) {
     if (count > MOST_STRETCHES) nsi_text_add(p->b, "and %u more\n", count - MOST_STRETCHES);
 }
 
-static void add_lines(const page* p, const ns_line_chart* l) {
+static void print_lines(const page* p, const ns_line_chart* l) {
     uint32_t margin = 2, listed = 0, rows = l->npanel > 1 ? 8 : 14;
     for (uint32_t n = 0; n < l->npanel; n++) {
         nsi_scale y = nsi_line_chart_y(l, &l->panels[n]);
-        nsi_ticks ticks = y_ticks(&y, rows);
+        nsi_ticks ticks = print_y_ticks(&y, rows);
         for (uint32_t k = 0; k < ticks.count; k++) {
             uint32_t width = (uint32_t)strlen(ticks.label[k].text) + 1;
             if (width > margin) margin = width;
@@ -271,10 +271,10 @@ static void add_lines(const page* p, const ns_line_chart* l) {
     }
     c.colours = c.dots + cells;
     memset(c.colours, 39, cells);
-    add_legend(p, l);
+    print_legend(p, l);
     for (uint32_t n = 0; n < l->npanel; n++)
-        add_panel(p, l, n, &c, margin, !p->colour && listed > 1);
-    add_x_axis(p, l, c.columns, margin);
+        print_panel(p, l, n, &c, margin, !p->colour && listed > 1);
+    print_x_axis(p, l, c.columns, margin);
     add_stretches(p, l);
     nsi_free(&p->b->allocator, c.dots);
 }
@@ -289,8 +289,8 @@ static void add_block(const page* p, uint32_t eighths) {
 }
 
 // What has the length `most` fills the room; `text` columns are for what stands behind it.
-static void add_bar(const page* p, const ns_bar* bar, double most, uint32_t room, uint32_t text,
-                    bool faint) {
+static void print_bar(const page* p, const ns_bar* bar, double most, uint32_t room, uint32_t text,
+                      bool faint) {
     uint32_t eighths = 0, mark = NSI_NONE, column = 0;
     if (isfinite(bar->length)) {
         eighths = (uint32_t)lround(8.0 * room * fmax(0.0, bar->length / most));
@@ -313,7 +313,7 @@ static void add_bar(const page* p, const ns_bar* bar, double most, uint32_t room
     nsi_format_clipped(p->b, bar->text, text);
 }
 
-static void add_bars(const page* p, const ns_bar_chart* bars) {
+static void print_bars(const page* p, const ns_bar_chart* bars) {
     double most = 0.0;
     uint32_t text = 0, label = longest(bars->labels, bars->rows, most_label(p));
     for (uint32_t k = 0; k < bars->rows * bars->ngroup; k++) {
@@ -330,7 +330,7 @@ static void add_bars(const page* p, const ns_bar_chart* bars) {
         for (uint32_t g = 0; g < bars->ngroup; g++) {
             add_left(p, g == 0 ? bars->labels[k] : "", label);
             nsi_text_add(p->b, " ");
-            add_bar(p, &bars->bars[k * bars->ngroup + g], most, room, text, g + 1 < bars->ngroup);
+            print_bar(p, &bars->bars[k * bars->ngroup + g], most, room, text, g + 1 < bars->ngroup);
             end_line(p);
         }
     }
@@ -341,7 +341,7 @@ static void add_bars(const page* p, const ns_bar_chart* bars) {
     }
 }
 
-static void add_intervals(const page* p, const ns_interval_chart* v) {
+static void print_intervals(const page* p, const ns_interval_chart* v) {
     uint32_t label = 4, note = 0;
     for (uint32_t k = 0; k < v->nrow; k++) {
         uint32_t width = v->rows[k].label ? nsi_format_width(v->rows[k].label) : 0;
@@ -385,7 +385,7 @@ static const char* shade(double share) {
     return isnan(share) ? " " : shades[(int)fmin(4.0, fmax(0.0, floor(5.0 * share)))];
 }
 
-static void add_matrix(const page* p, const ns_matrix_chart* m) {
+static void print_matrix(const page* p, const ns_matrix_chart* m) {
     uint32_t label = longest(m->names, m->n, most_label(p));
     uint32_t room = (p->columns - label - 1) / 2, n = m->n < room ? m->n : room;
     for (uint32_t i = 0; i < n; i++) {
@@ -420,8 +420,8 @@ static tiling fit_maps(const page* p, const ns_heatmap* m) {
     return (tiling){(m->cells - 1) / one + 1, 1, 1};
 }
 
-static void add_row(const page* p, const ns_heatmap* m, const tiling* t, int which, uint32_t up,
-                    const uint32_t star[2]) {
+static void print_row(const page* p, const ns_heatmap* m, const tiling* t, int which, uint32_t up,
+                      const uint32_t star[2]) {
     for (uint32_t k = 0; k < m->cells; k += t->stride) {
         double share = m->values[which][(size_t)up * m->cells + k] / m->most;
         bool marked = star[0] == k && star[1] == up;
@@ -432,7 +432,7 @@ static void add_row(const page* p, const ns_heatmap* m, const tiling* t, int whi
     }
 }
 
-static void add_heatmap(const page* p, const ns_heatmap* m) {
+static void print_heatmap(const page* p, const ns_heatmap* m) {
     static const char* const places[2][2] = {{"above: ", ", below: "}, {"left: ", ", right: "}};
     double step = m->cells > 1 ? (m->to - m->from) / (m->cells - 1.0) : 1.0;
     tiling t = fit_maps(p, m);
@@ -453,7 +453,7 @@ static void add_heatmap(const page* p, const ns_heatmap* m) {
             add_right(p, labelled ? nsi_format_short(m->from + step * up, 3).text : "", 6);
             for (int which = first; which < first + t.beside; which++) {
                 nsi_text_add(p->b, which == first ? "\u2502" : "  \u2502");
-                add_row(p, m, &t, which, up, star);
+                print_row(p, m, &t, which, up, star);
             }
             end_line(p);
             if (up == 0) break;
@@ -484,11 +484,11 @@ ns_status ns_figure_text(const ns_figure* chart, uint32_t columns, bool colour,
     nsi_format_clipped(&b, chart->title ? chart->title : "", p.columns);
     nsi_text_add(&b, "\n");
     switch (chart->kind) {
-    case NS_FIGURE_LINES: add_lines(&p, &chart->as.lines); break;
-    case NS_FIGURE_BARS: add_bars(&p, &chart->as.bars); break;
-    case NS_FIGURE_INTERVALS: add_intervals(&p, &chart->as.intervals); break;
-    case NS_FIGURE_HEATMAP: add_heatmap(&p, &chart->as.heatmap); break;
-    case NS_FIGURE_MATRIX: add_matrix(&p, &chart->as.matrix); break;
+    case NS_FIGURE_LINES: print_lines(&p, &chart->as.lines); break;
+    case NS_FIGURE_BARS: print_bars(&p, &chart->as.bars); break;
+    case NS_FIGURE_INTERVALS: print_intervals(&p, &chart->as.intervals); break;
+    case NS_FIGURE_HEATMAP: print_heatmap(&p, &chart->as.heatmap); break;
+    case NS_FIGURE_MATRIX: print_matrix(&p, &chart->as.matrix); break;
     case NS_FIGURE_PLANE:
     case NS_FIGURE_NETWORK: break;
     }

@@ -449,8 +449,8 @@ timestep: 0.02
 data:
   train: [{file: ${root}/examples/pendulum_recording.csv, trajectories: 0, to: 60%}]
   test: [{file: ${root}/examples/pendulum_recording.csv, trajectories: 0, from: 60%}]
-parameters: {link/link1/mass: {start: 2}}
-fit: {windows: 25, states: recorded}
+parameters: {link/link1/mass: {initial: 2}}
+train: {window: 25, initial_state: recorded}
 `);
         await run("fit", join(folder, "fit.yaml"), "-o", join(folder, "out"));
         const { page, check } = await openFor(t, join(folder, "out/report.html"));
@@ -533,8 +533,8 @@ describe("names that mean something to a browser", () => {
 model: m.urdf
 timestep: 0.01
 data: {train: [data.csv]}
-parameters: {${JSON.stringify(`link/${names.link}/mass`)}: {start: 2}, "joint/*/damping": {start: 0.1, lower: 0}}
-fit: {windows: 10, states: recorded}
+parameters: {${JSON.stringify(`link/${names.link}/mass`)}: {initial: 2}, "joint/*/damping": {initial: 0.1, lower: 0}}
+train: {window: 10, initial_state: recorded}
 `);
         await run("fit", join(folder, "fit.yaml"), "-o", join(folder, "out"));
         const { page, check } = await openFor(t, join(folder, "out/report.html"));

@@ -32,7 +32,7 @@ integrator: rk4
 timestep: 0.02
 data: {train: [{file: ${root}/examples/pendulum_recording.csv, trajectories: 0-2}]}
 parameters: {link/*/mass: free}
-fit: {windows: 25, states: recorded, method: adam, rate: 1e-6, iterations: 1000000, tolerance: 0}
+train: {window: 25, initial_state: recorded, method: adam, learning_rate: 1e-6, iterations: 1000000, tolerance: 0}
 `);
     const fit = start(t, "fit", file, "-o", out, "--threads", "1");
     await until("progress.json", () => readFileSync(join(out, "progress.json")));

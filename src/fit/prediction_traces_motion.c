@@ -24,16 +24,16 @@ typedef struct showing {
 } showing;
 
 // Rows of an episode that are shown.
-static uint32_t row_count(const showing* s, const nsi_trace* episode) {
+static uint32_t motion_row_count(const showing* s, const nsi_trace* episode) {
     if (episode->first >= s->rows) return 0;
     uint32_t left = s->rows - episode->first;
     return episode->rows < left ? episode->rows : left;
 }
 
 // Stretches of the same role.
-static ns_status add_spans(const showing* s, const nsi_trace* episode, ns_error* error) {
+static ns_status motion_add_spans(const showing* s, const nsi_trace* episode, ns_error* error) {
     const nsi_traces* e = s->e;
-    uint32_t end = episode->first + row_count(s, episode);
+    uint32_t end = episode->first + motion_row_count(s, episode);
     for (uint32_t row = episode->first; row < end;) {
         uint32_t last = row;
         while (last + 1 < end && e->roles[last + 1] == e->roles[row]) last++;
@@ -67,8 +67,8 @@ static const char* shown_name(const showing* s, uint32_t channel, char* room, si
     return ns_dataset_channel(s->f->data[NSI_ROLE_TRAIN], channel)->name;
 }
 
-static ns_status add_channels(const showing* s, const nsi_trace* episode, const double* values,
-                              ns_error* error) {
+static ns_status motion_add_channels(const showing* s, const nsi_trace* episode,
+                                     const double* values, ns_error* error) {
     const nsi_traces* e = s->e;
     const ns_fit* f = s->f;
     for (uint32_t c = 0; c < e->nchannel; c++) {
@@ -84,8 +84,8 @@ static ns_status add_channels(const showing* s, const nsi_trace* episode, const 
 
 // A learned system has coordinates and velocities, as the model's own system has in front; what that
 // has behind them does not matter for its poses.
-static ns_status show_learned(const showing* s, const nsi_trace* episode, const double* states,
-                              ns_error* error) {
+static ns_status motion_add_learned(const showing* s, const nsi_trace* episode,
+                                    const double* states, ns_error* error) {
     const nsi_traces* e = s->e;
     const nsi_problem* p = s->f->problem;
     size_t used = p->nq + p->nv, nx = used + nsi_model_motor_count(p->model);
@@ -100,14 +100,14 @@ static ns_status show_learned(const showing* s, const nsi_trace* episode, const 
     return status;
 }
 
-static ns_status add_track(const showing* s, const nsi_trace* episode, const char* name,
-                           const double* values, const double* states, const double* params,
-                           const double* weights, ns_error* error) {
+static ns_status motion_add_track(const showing* s, const nsi_trace* episode, const char* name,
+                                  const double* values, const double* states, const double* params,
+                                  const double* weights, ns_error* error) {
     const nsi_traces* e = s->e;
     bool recorded = values == e->recorded;
     ns_status status = ns_motion_add_track(s->viewer, name, name, error);
     if (status == NS_OK && states && s->f->plan->learned) {
-        status = show_learned(s, episode, states, error);
+        status = motion_add_learned(s, episode, states, error);
     } else if (status == NS_OK && states) {
         ns_motion_states rows = {.states = states + (size_t)episode->first * e->nx,
                                  .controls = e->controls + (size_t)episode->first * e->nc,
@@ -116,12 +116,12 @@ static ns_status add_track(const showing* s, const nsi_trace* episode, const cha
                                  .poses_only = recorded};
         status = ns_motion_observer_add_states(s->motion, s->viewer, &rows, error);
     }
-    return status == NS_OK ? add_channels(s, episode, values, error) : status;
+    return status == NS_OK ? motion_add_channels(s, episode, values, error) : status;
 }
 
 // Parts of a recording that overlap are episodes of their own: what they are for tells them apart.
-static const char* title_of(const nsi_traces* e, const nsi_trace* episode, char* room,
-                            size_t size) {
+static const char* motion_title(const nsi_traces* e, const nsi_trace* episode, char* room,
+                                size_t size) {
     uint32_t same = 0;
     for (uint32_t k = 0; k < e->list.count; k++) {
         same += strcmp(e->list.data[k].name, episode->name) == 0;
@@ -135,32 +135,32 @@ static const char* title_of(const nsi_traces* e, const nsi_trace* episode, char*
     return room;
 }
 
-static ns_status show_episode(const showing* s, const nsi_trace* episode, const char* note,
-                              ns_error* error) {
+static ns_status motion_add_episode(const showing* s, const nsi_trace* episode, const char* note,
+                                    ns_error* error) {
     const nsi_traces* e = s->e;
     const ns_fit* f = s->f;
     char name[400];
     ns_status status =
-        ns_motion_add_episode(s->viewer, title_of(e, episode, name, sizeof name),
-                              e->time + episode->first, row_count(s, episode), note, error);
-    if (status == NS_OK) status = add_spans(s, episode, error);
+        ns_motion_add_episode(s->viewer, motion_title(e, episode, name, sizeof name),
+                              e->time + episode->first, motion_row_count(s, episode), note, error);
+    if (status == NS_OK) status = motion_add_spans(s, episode, error);
     if (status == NS_OK) {
-        status = add_track(s, episode, "recorded", e->recorded, e->measured, s->params[NSI_AFTER],
-                           f->w, error);
+        status = motion_add_track(s, episode, "recorded", e->recorded, e->measured,
+                                  s->params[NSI_AFTER], f->w, error);
     }
     if (status == NS_OK) {
-        status = add_track(s, episode, "before", e->values[NSI_BEFORE], e->states[NSI_BEFORE],
-                           s->params[NSI_BEFORE], f->w0, error);
+        status = motion_add_track(s, episode, "before", e->values[NSI_BEFORE],
+                                  e->states[NSI_BEFORE], s->params[NSI_BEFORE], f->w0, error);
     }
     if (status == NS_OK) {
-        status = add_track(s, episode, "after", e->values[NSI_AFTER], e->states[NSI_AFTER],
-                           s->params[NSI_AFTER], f->w, error);
+        status = motion_add_track(s, episode, "after", e->values[NSI_AFTER], e->states[NSI_AFTER],
+                                  s->params[NSI_AFTER], f->w, error);
     }
     return status;
 }
 
 // Parameters of the system before and after.
-static ns_status find_params(showing* s, ns_error* error) {
+static ns_status motion_find_params(showing* s, ns_error* error) {
     const ns_fit* f = s->f;
     size_t np = nsi_parameters_param_count(f->variables, s->variant),
            scratch = nsi_parameters_scratch(f->variables);
@@ -176,7 +176,7 @@ static ns_status find_params(showing* s, ns_error* error) {
 }
 
 // As many rows as fit a page: the others are left out, too.
-static void choose_rows(showing* s) {
+static void motion_choose_rows(showing* s) {
     uint64_t columns =
         1 + 3 * ((uint64_t)ns_motion_observer_column_count(s->motion) + s->e->nchannel);
     uint64_t most = columns < MOST_NUMBERS ? MOST_NUMBERS / columns : 1;
@@ -184,7 +184,7 @@ static void choose_rows(showing* s) {
 }
 
 // What a person should know about all episodes.
-static void make_note(const showing* s, char* text, size_t size) {
+static void motion_make_note(const showing* s, char* text, size_t size) {
     const nsi_traces* e = s->e;
     const nsi_fit_spec* plan = s->f->plan;
     char beginning[120] = "Predictions start at the beginning of each part.", rest[120] = "";
@@ -212,19 +212,19 @@ ns_status nsi_traces_show(const nsi_traces* e, const ns_fit* f, ns_motion* viewe
     showing s = {.e = e, .f = f, .viewer = viewer, .variant = nsi_traces_variant(e)};
     const nsi_fit_variant* v = &f->variants[s.variant];
     char note[460];
-    ns_status status = find_params(&s, error);
+    ns_status status = motion_find_params(&s, error);
     if (status == NS_OK) {
         status = ns_motion_observer_create(ns_hybrid_model(v->hybrid), &v->options, NULL, 0,
                                            &s.motion, error);
     }
     if (status == NS_OK) {
-        choose_rows(&s);
-        make_note(&s, note, sizeof note);
+        motion_choose_rows(&s);
+        motion_make_note(&s, note, sizeof note);
     }
     for (uint32_t k = 0; status == NS_OK && k < e->list.count; k++) {
-        if (row_count(&s, &e->list.data[k]) == 0) break;
+        if (motion_row_count(&s, &e->list.data[k]) == 0) break;
         if (e->list.data[k].variant != s.variant) continue;
-        status = show_episode(&s, &e->list.data[k], note, error);
+        status = motion_add_episode(&s, &e->list.data[k], note, error);
     }
     ns_motion_observer_free(s.motion);
     for (int k = 0; k < 2; k++) nsi_free(&f->allocator, s.params[k]);
