@@ -14,11 +14,11 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static ns_status make_bench(ns_discovery* d, ns_error* error) {
-    ns_status status = nsi_workspace_make(d->fit, &d->dictionary, &d->bench, error);
+static ns_status make_workspace(ns_discovery* d, ns_error* error) {
+    ns_status status = nsi_workspace_make(d->fit, &d->library, &d->workspace, error);
     if (status != NS_OK) return status;
-    d->bench.watch = d->watch;
-    size_t terms = (size_t)d->dictionary.terms.count + 1;
+    d->workspace.progress = d->progress;
+    size_t terms = (size_t)d->library.terms.count + 1;
     d->errors = nsi_alloc_zeroed(&d->allocator, terms * sizeof *d->errors);
     return d->errors ? NS_OK : nsi_fail_nomem(error);
 }
@@ -29,15 +29,19 @@ ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** ou
     if (!path || !out) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_discover_load: path or out is NULL");
     }
+
+    // An empty discovery, which can be freed at any point.
     ns_allocator memory = ns_default_allocator();
     ns_discovery* d = nsi_alloc_zeroed(&memory, sizeof *d);
     if (!d) return nsi_fail_nomem(error);
     d->allocator = memory;
     d->arena.allocator = memory;
-    d->dictionary.allocator = d->bench.allocator = memory;
-    d->watch = nsi_alloc_zeroed(&memory, sizeof *d->watch);
+    d->library.allocator = d->workspace.allocator = memory;
+    d->progress = nsi_alloc_zeroed(&memory, sizeof *d->progress);
+
+    // The file, the model and the recordings; what cannot be searched is refused.
     ns_status status =
-        d->watch ? nsi_fit_open(path, threads, NULL, &d->fit, error) : nsi_fail_nomem(error);
+        d->progress ? nsi_fit_open(path, threads, NULL, &d->fit, error) : nsi_fail_nomem(error);
     if (status == NS_OK && d->fit->plan->learned) {
         status = nsi_fail(error, NS_ERR_UNSUPPORTED,
                           "%.200s: a `learned` system has no physics in which something could be"
@@ -50,15 +54,18 @@ ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** ou
                           " variants",
                           path);
     }
-    if (status == NS_OK) status = nsi_dictionary_make(d->fit, NULL, &d->dictionary, error);
-    if (status == NS_OK && d->dictionary.terms.count == 0) {
+
+    // The library, and the system with all its terms.
+    if (status == NS_OK) status = nsi_term_library_make(d->fit, NSI_NONE, &d->library, error);
+    if (status == NS_OK && d->library.terms.count == 0) {
         status =
             nsi_fail(error, NS_ERR_PARSE,
                      "%.200s: there is nothing to look at: the model has no joint that moves, or"
                      " `discover` leaves nothing",
                      path);
     }
-    if (status == NS_OK) status = make_bench(d, error);
+    if (status == NS_OK) status = make_workspace(d, error);
+
     if (status != NS_OK) {
         ns_discover_free(d);
         return status;
@@ -67,11 +74,11 @@ ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** ou
     return NS_OK;
 }
 
-// All but what second looks share.
-static void clear(ns_discovery* d) {
+// All except what second passes share.
+static void discovery_clear(ns_discovery* d) {
     ns_allocator memory = d->allocator;
     nsi_array_free(&memory, &d->active);
-    nsi_array_free(&memory, &d->moves);
+    nsi_array_free(&memory, &d->steps);
     nsi_array_free(&memory, &d->ranks);
     nsi_array_free(&memory, &d->rest);
     nsi_array_free(&memory, &d->levels);
@@ -81,113 +88,125 @@ static void clear(ns_discovery* d) {
     ns_system_free(d->learned.system);
     ns_blueprint_free(d->learned.blueprint);
     nsi_free(&memory, d->learned.weights);
-    nsi_workspace_free(&d->bench);
-    nsi_dictionary_free(&d->dictionary);
+    nsi_workspace_free(&d->workspace);
+    nsi_term_library_free(&d->library);
     nsi_arena_free(&d->arena);
 }
 
 void ns_discover_free(ns_discovery* d) {
     if (!d) return;
     ns_allocator memory = d->allocator;
-    clear(d);
+    discovery_clear(d);
     ns_fit_free(d->fit);
-    nsi_free(&memory, d->watch);
+    nsi_free(&memory, d->progress);
     nsi_free(&memory, d);
 }
 
-// ---- a second look -----------------------------------------------------------------------------
+// ---- second pass -------------------------------------------------------------------------------
 
 static uint32_t count_terms(const ns_discovery* d) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < d->active.count; k++) {
-        count += nsi_term_is_candidate(&d->dictionary.terms.data[d->active.data[k]]);
+        count += nsi_term_is_candidate(&d->library.terms.data[d->active.data[k]]);
     }
     return count;
 }
 
-// Is the second answer the better one? It must leave much less of what was not fitted, or as much with fewer
-// terms.
+// Is the second result the better one? It must leave much less in held-out windows, or as much with fewer terms.
 static bool is_better(const ns_discovery* second, const ns_discovery* first) {
     double was = first->held_out[1], is = second->held_out[1];
     uint32_t before = count_terms(first), after = count_terms(second);
     if (second->levels.count == 0) return false;
-    return (is < 0.5 * was && after <= before + 2) || (is < 1.1 * was && after < before);
+    return (is < nsi_thresholds.second_pass.much_better * was &&
+            after <= before + nsi_thresholds.second_pass.extra_terms) ||
+           (is < nsi_thresholds.second_pass.as_good * was && after < before);
 }
 
-// Once more with a wider dictionary at one joint.
-static ns_status widen(ns_discovery* d, const char* place, ns_discovery* second, ns_error* error) {
+// Select again with an extended library at one joint.
+static ns_status run_extended(ns_discovery* d, const nsi_site* site, ns_discovery* second,
+                              ns_error* error) {
     *second = (ns_discovery){.allocator = d->allocator,
                              .arena = {.allocator = d->allocator},
                              .fit = d->fit,
                              .ran = true,
-                             .watch = d->watch};
-    second->dictionary.allocator = second->bench.allocator = d->allocator;
-    ns_status status = nsi_dictionary_make(d->fit, place, &second->dictionary, error);
-    if (status == NS_OK) status = make_bench(second, error);
+                             .progress = d->progress};
+    second->library.allocator = second->workspace.allocator = d->allocator;
+    ns_status status = nsi_term_library_make(d->fit, site->link, &second->library, error);
+    if (status == NS_OK) status = make_workspace(second, error);
     if (status == NS_OK) status = nsi_discover_select(second, error);
     if (status == NS_OK) {
-        second->wide = nsi_arena_string(&second->arena, place, strlen(place));
-        if (!second->wide) status = nsi_fail_nomem(error);
+        second->extended = nsi_arena_string(&second->arena, site->name, strlen(site->name));
+        if (!second->extended) status = nsi_fail_nomem(error);
     }
     return status;
 }
 
-static void exchange(ns_discovery* a, ns_discovery* b) {
+static void discovery_swap(ns_discovery* a, ns_discovery* b) {
     ns_discovery kept = *a;
     *a = *b;
     *b = kept;
-    a->bench.dictionary = &a->dictionary;
-    b->bench.dictionary = &b->dictionary;
+    a->workspace.library = &a->library;
+    b->workspace.library = &b->library;
 }
 
-// Look again where a law seems to be missing that the first dictionary has not.
-static ns_status look_again(ns_discovery* d, ns_error* error) {
-    enum { MOST_LOOKS = 3 };
+// Select again where a law seems to be missing that the library does not have.
+static ns_status run_second_pass(ns_discovery* d, ns_error* error) {
     ns_discovery best = {.allocator = d->allocator}, next;
-    ns_status status = NS_OK;
-    best.arena.allocator = best.dictionary.allocator = best.bench.allocator = d->allocator;
+    best.arena.allocator = best.library.allocator = best.workspace.allocator = d->allocator;
     bool any = false;
-    for (uint32_t k = 0; k < MOST_LOOKS && status == NS_OK; k++) {
-        const char* place = nsi_discover_suspect(d, k);
-        if (!place || (any && !nsi_discover_is_open(&best))) break;
-        if (nsi_discover_tell(d, "widening the dictionary")) break;
-        status = widen(d, place, &next, error);
-        if (status == NS_OK && !d->watch->stopped && is_better(&next, any ? &best : d)) {
-            exchange(&best, &next);
+    nsi_site_list suspects;
+    ns_status status = nsi_discover_suspects(d, &suspects, error);
+
+    // The best of a few joints; a result that leaves little ends it.
+    for (uint32_t k = 0; k < suspects.count && status == NS_OK; k++) {
+        if (k >= nsi_thresholds.second_pass.max_joints) break;
+        if (any && !nsi_discover_is_open(&best)) break;
+        if (nsi_discover_report_activity(d, "widening the dictionary")) break;
+        status = run_extended(d, &d->library.sites.data[suspects.data[k]], &next, error);
+        if (status == NS_OK && !d->progress->stopped && is_better(&next, any ? &best : d)) {
+            discovery_swap(&best, &next);
             any = true;
         }
-        clear(&next);
+        discovery_clear(&next);
     }
-    if (status == NS_OK && any) exchange(d, &best);
-    clear(&best);
+
+    if (status == NS_OK && any) discovery_swap(d, &best);
+    discovery_clear(&best);
+    nsi_array_free(&d->allocator, &suspects);
     return status;
 }
 
 // ---- what was found ----------------------------------------------------------------------------
 
 static ns_status list_found(ns_discovery* d, ns_error* error) {
+    // Terms in the order in which they entered.
     for (uint32_t k = 0; k < d->active.count; k++) {
         uint32_t number = d->active.data[k];
-        const nsi_term* t = &d->dictionary.terms.data[number];
+        const nsi_term* t = &d->library.terms.data[number];
         if (!nsi_term_is_candidate(t)) continue;
         ns_discovered found = {.parameter = t->kind == NSI_TERM_PARAMETER,
-                               .quantity = t->place,
+                               .quantity = t->quantity,
                                .form = t->form,
-                               .value = t->start + d->bench.values[number],
+                               .value = t->start + d->workspace.values[number],
                                .standard_error = d->errors[number],
                                .start = t->start,
                                .shape = NAN};
-        if (t->kind == NSI_TERM_FORMULA && t->of != NSI_NONE) {
+
+        // A formula with a shape has one form for all speeds of the grid.
+        if (t->kind == NSI_TERM_FORMULA && t->shape != NSI_NONE) {
             found.form = "tanh(qd / v)";
-            found.shape = d->dictionary.terms.data[t->of].start + d->bench.values[t->of];
+            found.shape = d->library.terms.data[t->shape].start + d->workspace.values[t->shape];
         }
+
         found.text = nsi_discover_sentence(d, &found);
         if (!found.text || !nsi_array_push(&d->allocator, &d->found, found)) {
             return nsi_fail_nomem(error);
         }
     }
+
+    // The network comes last.
     if (!d->learned.blueprint) return NS_OK;
-    ns_discovered network = {.quantity = d->learned.place,
+    ns_discovered network = {.quantity = d->learned.quantity,
                              .form = d->learned.form,
                              .text = d->learned.text,
                              .value = NAN,
@@ -203,18 +222,19 @@ ns_status ns_discover_run(ns_discovery* d, ns_discover_observer* observe, void* 
                         "ns_discover_run: discovery is NULL, or was run before");
     }
     d->ran = true;
-    *d->watch = (nsi_watch){.observe = observe, .context = context, .began = nsi_clock_wall()};
+    *d->progress =
+        (nsi_discover_progress){.observe = observe, .context = context, .began = nsi_clock_wall()};
     ns_status status = nsi_discover_select(d, error);
-    if (status == NS_OK) status = look_again(d, error);
+    if (status == NS_OK) status = run_second_pass(d, error);
     if (status == NS_OK) status = nsi_discover_learn(d, error);
     if (status == NS_OK) status = list_found(d, error);
     if (status == NS_OK) status = nsi_discover_note(d, error);
-    d->seconds = nsi_clock_wall() - d->watch->began;
+    d->seconds = nsi_clock_wall() - d->progress->began;
     return status;
 }
 
 bool ns_discover_stopped(const ns_discovery* d) {
-    return d->watch->stopped;
+    return d->progress->stopped;
 }
 
 uint32_t ns_discover_count(const ns_discovery* d) {
@@ -228,20 +248,26 @@ const ns_discovered* ns_discover_found(const ns_discovery* d, uint32_t number) {
 // ---- files -------------------------------------------------------------------------------------
 
 // Parameters that are not the model's any more: those that were found, and those that the file fits.
-static ns_status set_parameters(const ns_discovery* d, nsi_hybrid* file, ns_error* error) {
-    const nsi_dictionary* dictionary = &d->dictionary;
-    const ns_parameters* v = dictionary->variables;
-    size_t nz = dictionary->nz, np = nsi_parameters_param_count(v, 0);
+static ns_status write_parameters(const ns_discovery* d, nsi_hybrid* file, ns_error* error) {
+    const nsi_term_library* library = &d->library;
+    const ns_parameters* v = library->variables;
+    size_t nz = library->nz, np = nsi_parameters_param_count(v, 0);
+
+    // One block for variables and parameters, before and after.
     double* z = nsi_alloc_zeroed(&d->allocator,
                                  (2 * nz + 2 * np + nsi_parameters_scratch(v) + 1) * sizeof *z);
     if (!z) return nsi_fail_nomem(error);
     double *natural = z + nz, *before = natural + nz, *after = before + np, *scratch = after + np;
+
     ns_status status = NS_OK;
-    nsi_parameters_from_z(v, d->bench.z0, natural, NULL, scratch);
+    nsi_parameters_from_z(v, d->workspace.z0, natural, NULL, scratch);
     nsi_parameters_params(v, 0, natural, before, NULL, scratch);
-    nsi_workspace_variables(&d->bench, d->bench.values, z);
+    nsi_workspace_variables(&d->workspace, d->workspace.values, z);
     nsi_parameters_from_z(v, z, natural, NULL, scratch);
     nsi_parameters_params(v, 0, natural, after, NULL, scratch);
+
+    // A parameter that the file fits or sets is written even when it has not changed: the file may
+    // start elsewhere than the model.
     const nsi_fit_spec* plan = d->fit->plan;
     for (uint32_t k = 0; k < np && status == NS_OK; k++) {
         const char* name = nsi_parameters_param_names(v, 0)[k];
@@ -256,6 +282,7 @@ static ns_status set_parameters(const ns_discovery* d, nsi_hybrid* file, ns_erro
             status = nsi_fit_set_parameter(d->fit, &file->parameters,
                                            ns_hybrid_model(d->fit->hybrid), name, after[k], error);
     }
+
     nsi_free(&d->allocator, z);
     return status;
 }
@@ -290,21 +317,27 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
     nsi_fit_spec* plan = d->fit->plan;
     nsi_hybrid file = {0};
     ns_blueprint* blueprint = NULL;
+
+    // Paths of the files.
     char *path = nsi_fit_join(d->fit, folder, "fitted.yaml"),
          *formulas = nsi_fit_join(d->fit, folder, "blueprint.yaml"),
          *weights = nsi_fit_join(d->fit, folder, "weights.safetensors");
     const char* model = nsi_fit_spec_path(plan, plan->model);
     ns_status status = path && formulas && weights && model ? NS_OK : nsi_fail_nomem(error);
+
+    // A hybrid file stays what it is but for what was found; a robot file gets one.
     if (status == NS_OK && ns_hybrid_is_path(model)) {
         status = nsi_hybrid_read(model, &d->allocator, &file, error);
     } else if (status == NS_OK) {
         nsi_hybrid_init(&d->allocator, &file);
         file.robot = model;
     }
-    if (status == NS_OK) status = set_parameters(d, &file, error);
+    if (status == NS_OK) status = write_parameters(d, &file, error);
+
+    // Formulas, or the network with the formulas that stayed.
     if (status == NS_OK && !d->learned.blueprint) {
-        status = nsi_dictionary_blueprint(&d->dictionary, d->fit, d->active.data, d->active.count,
-                                          d->bench.values, &blueprint, error);
+        status = nsi_term_library_blueprint(&d->library, d->fit, d->active.data, d->active.count,
+                                            d->workspace.values, &blueprint, error);
     }
     const ns_blueprint* written = d->learned.blueprint ? d->learned.blueprint : blueprint;
     bool any = status == NS_OK &&
@@ -319,9 +352,11 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
             if (some) file.weights = weights;
         }
     }
+
+    // Options of the simulation that the parameters were found with.
     if (status == NS_OK) {
         if (plan->contact >= 0) file.contact = plan->contact;
-        file.integrator = (int)d->bench.problem->sizes.integrator;
+        file.integrator = (int)d->workspace.problem->sizes.integrator;
         file.timestep = d->fit->timestep;
         file.ground = file.ground || plan->ground;
         file.self_collision = file.self_collision || plan->self_collision;
@@ -343,7 +378,7 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
 }
 
 ns_status ns_discover_save(const ns_discovery* d, const char* folder, ns_error* error) {
-    if (d->watch->stopped && d->found.count == 0) return NS_OK;
+    if (d->progress->stopped && d->found.count == 0) return NS_OK;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
     }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 static const nsi_term* noted_term(const ns_discovery* d, uint32_t k) {
-    return &d->dictionary.terms.data[k];
+    return &d->library.terms.data[k];
 }
 
 const char* nsi_discover_sentence(ns_discovery* d, const ns_discovered* f) {
@@ -47,47 +47,44 @@ static void add_note(noter* n, ns_note_level level, const char* format, ...) {
 }
 
 // The move by which an active term came.
-static const nsi_move* move_of(const ns_discovery* d, uint32_t term) {
-    for (uint32_t k = d->moves.count; k-- > 0;) {
-        const nsi_move* m = &d->moves.data[k];
-        if (m->kind != NSI_MOVE_LEAVE && m->term == term) return m;
+static const nsi_selection_step* move_of(const ns_discovery* d, uint32_t term) {
+    for (uint32_t k = d->steps.count; k-- > 0;) {
+        const nsi_selection_step* m = &d->steps.data[k];
+        if (m->kind != NSI_STEP_BACKWARD && m->term == term) return m;
     }
     return NULL;
 }
 
-// Is the spring of a joint at rest at 0? Otherwise its stiffness is more than a factor of q.
-static bool rests_at_zero(const ns_discovery* d, const nsi_term* t) {
-    const ns_model* model = ns_hybrid_model(d->fit->hybrid);
-    char name[300];
-    snprintf(name, sizeof name, "%.*s/rest", (int)(strrchr(t->same_as, '/') - t->same_as),
-             t->same_as);
-    uint32_t number = ns_model_find_param(model, name);
-    return number != UINT32_MAX && nsi_discover_value(d->fit, ns_model_param(model, number)) == 0.0;
-}
-
 // "same as joint/elbow/damping = 0.098": where the model has such a parameter.
 static void note_same(noter* n, uint32_t term) {
-    const nsi_term* t = noted_term(n->d, term);
-    const ns_model* model = ns_hybrid_model(n->d->fit->hybrid);
-    if (!t->same_as) return;
-    uint32_t number = ns_model_find_param(model, t->same_as);
-    if (number == UINT32_MAX) return;
-    double was = nsi_discover_value(n->d->fit, ns_model_param(model, number));
-    double value = was - n->d->bench.values[term];
-    if (!(value >= 0.0) || (strcmp(t->form, "q") == 0 && !rests_at_zero(n->d, t))) return;
-    nsi_formatted shown = nsi_format_value(value, n->d->errors[term]);
-    if (t->of == NSI_NONE) {
-        add_note(n, NS_NOTE_INFO, "%s is the same as %s = %s", t->name, t->same_as, shown.text);
+    const ns_discovery* d = n->d;
+    const nsi_term* t = noted_term(d, term);
+    const ns_model* model = ns_hybrid_model(d->fit->hybrid);
+    if (t->equivalent == NSI_NONE) return;
+    const ns_param* param = ns_model_param(model, t->equivalent);
+    double was = nsi_discover_value(d->fit, param), value = was - d->workspace.values[term];
+    if (!(value >= 0.0)) return;
+
+    // Of a spring with a rest angle, the stiffness is more than a factor of q.
+    if (param->kind == NS_PARAM_JOINT_STIFFNESS) {
+        uint32_t rest = nsi_discover_find_param(model, NS_PARAM_JOINT_REST, param->owner);
+        if (rest == NSI_NONE) return;
+        if (nsi_discover_value(d->fit, ns_model_param(model, rest)) != 0.0) return;
+    }
+
+    nsi_formatted shown = nsi_format_value(value, d->errors[term]);
+    if (t->shape == NSI_NONE) {
+        add_note(n, NS_NOTE_INFO, "%s is the same as %s = %s", t->name, param->name, shown.text);
     } else if (was == 0.0) {
-        double v = noted_term(n->d, t->of)->start + n->d->bench.values[t->of];
+        double v = noted_term(d, t->shape)->start + d->workspace.values[t->shape];
         add_note(n, NS_NOTE_INFO,
-                 "the friction at %s is the same as %s = %s, with friction_velocity = %s", t->place,
-                 t->same_as, shown.text, nsi_format(v, 2).text);
+                 "the friction at %s is the same as %s = %s, with friction_velocity = %s",
+                 t->quantity, param->name, shown.text, nsi_format(v, 2).text);
     }
 }
 
 static void note_rivals(noter* n, uint32_t term) {
-    const nsi_move* m = move_of(n->d, term);
+    const nsi_selection_step* m = move_of(n->d, term);
     char text[900] = "";
     for (int equal = 1; equal >= 0 && m; equal--) {
         int used = 0, count = 0;
@@ -107,10 +104,11 @@ static void note_rivals(noter* n, uint32_t term) {
 static void note_left(noter* n) {
     const double tiny = 1e-9; // in units of the spread of a channel, or of its noise: rounding
     const ns_discovery* d = n->d;
-    if (d->levels.count == 0 || d->watch->stopped) return;
+    if (d->levels.count == 0 || d->progress->stopped) return;
     double left = d->levels.data[d->levels.count - 1].after;
     if (d->learned.blueprint) left = d->learned.after;
-    if (!(d->noise > 0.0) || !(left > 3.0 * d->noise) || left < tiny) return;
+    if (!(d->noise > 0.0) || !(left > nsi_thresholds.ranking.noise_ratio * d->noise) || left < tiny)
+        return;
     add_note(n, NS_NOTE_WARNING, "what is left is %s times the noise: %s",
              nsi_format_short(left / d->noise, 2).text,
              d->found.count > 0
@@ -137,7 +135,7 @@ static bool reaches(const ns_dataset* data, uint32_t channel, double limit, doub
 static void note_limits(noter* n) {
     const double near = 1e-3;
     const ns_model* model = ns_hybrid_model(n->d->fit->hybrid);
-    const nsi_problem* p = n->d->bench.problem;
+    const nsi_problem* p = n->d->workspace.problem;
     const ns_dataset* train = n->d->fit->data[NSI_ROLE_TRAIN];
     for (uint32_t k = 0; k < ns_model_get_sizes(model).nlink; k++) {
         const ns_link_def* link = ns_model_link(model, k);
@@ -176,29 +174,30 @@ ns_status nsi_discover_note(ns_discovery* d, ns_error* error) {
             "no formula was found for %s: a network stands there; windows that it was not trained "
             "on"
             " have residuals of %s with it, %s without",
-            d->learned.place, nsi_format(d->learned.after, 3).text,
+            d->learned.quantity, nsi_format(d->learned.after, 3).text,
             nsi_format(d->learned.before, 3).text);
     }
     note_left(&n);
     note_limits(&n);
-    if (d->wide) add_note(&n, NS_NOTE_INFO, "the dictionary was widened at %s", d->wide);
-    if (d->dictionary.left_out > 0) {
+    if (d->extended) add_note(&n, NS_NOTE_INFO, "the dictionary was widened at %s", d->extended);
+    if (d->library.omitted > 0) {
         add_note(
             &n, NS_NOTE_WARNING,
             "the model is large: %u kinds of terms were left out; `discover: {outputs: [...]}` "
             "makes"
             " room for them",
-            d->dictionary.left_out);
+            d->library.omitted);
     }
     return n.failed ? nsi_fail_nomem(error) : NS_OK;
 }
 
-void nsi_discover_move(const ns_discovery* d, const nsi_move* m, nsi_text_builder* out) {
+void nsi_discover_step_text(const ns_discovery* d, const nsi_selection_step* m,
+                            nsi_text_builder* out) {
     nsi_format_add(out, noted_term(d, m->term)->name);
-    if (m->kind == NSI_MOVE_SWAP) {
+    if (m->kind == NSI_STEP_EXCHANGE) {
         nsi_text_add(out, " in the place of ");
-        nsi_format_add(out, noted_term(d, m->instead)->name);
+        nsi_format_add(out, noted_term(d, m->replaced)->name);
     } else {
-        nsi_text_add(out, m->kind == NSI_MOVE_ENTER ? " enters" : " leaves");
+        nsi_text_add(out, m->kind == NSI_STEP_FORWARD ? " enters" : " leaves");
     }
 }

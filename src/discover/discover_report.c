@@ -34,14 +34,14 @@ static void record_found(ns_json* j, const ns_discovery* d) {
 
 static void record_moves(ns_json* j, const ns_discovery* d) {
     static const char* const kinds[] = {"enter", "swap", "leave"};
-    const nsi_term* terms = d->dictionary.terms.data;
+    const nsi_term* terms = d->library.terms.data;
     ns_json_open(j, "moves", '[');
-    for (uint32_t k = 0; k < d->moves.count; k++) {
-        const nsi_move* m = &d->moves.data[k];
+    for (uint32_t k = 0; k < d->steps.count; k++) {
+        const nsi_selection_step* m = &d->steps.data[k];
         ns_json_open(j, NULL, '{');
         ns_json_text(j, "move", kinds[m->kind]);
         ns_json_text(j, "term", terms[m->term].name);
-        if (m->instead != NSI_NONE) ns_json_text(j, "instead_of", terms[m->instead].name);
+        if (m->replaced != NSI_NONE) ns_json_text(j, "instead_of", terms[m->replaced].name);
         ns_json_count(j, "windows", m->length);
         ns_json_number(j, "squares_before", m->before);
         ns_json_number(j, "squares_after", m->after);
@@ -65,7 +65,7 @@ static ns_status make_record(const ns_discovery* d, ns_text* out, ns_error* erro
     ns_json* j = ns_json_create(&d->allocator);
     ns_json_text(j, "title", d->fit->plan->title);
     ns_json_text(j, "model", d->fit->plan->model);
-    ns_json_bool(j, "complete", !d->watch->stopped);
+    ns_json_bool(j, "complete", !d->progress->stopped);
     record_found(j, d);
     ns_json_open(j, "notes", '[');
     for (uint32_t k = 0; k < d->notes.count; k++) ns_json_text(j, NULL, d->notes.data[k].text);
@@ -73,7 +73,7 @@ static ns_status make_record(const ns_discovery* d, ns_text* out, ns_error* erro
     ns_json_open(j, "ranking", '[');
     for (uint32_t k = 0; k < d->ranks.count; k++) {
         ns_json_open(j, NULL, '{');
-        ns_json_text(j, "quantity", d->ranks.data[k].place);
+        ns_json_text(j, "quantity", d->ranks.data[k].quantity);
         ns_json_number(j, "share", d->ranks.data[k].share);
         ns_json_close(j);
     }
@@ -105,8 +105,8 @@ static ns_status make_record(const ns_discovery* d, ns_text* out, ns_error* erro
     ns_json_number(j, "noise", d->noise);
     ns_json_bool(j, "numerical", d->numerical);
     ns_json_count(j, "terms", d->ncandidate);
-    ns_json_count(j, "without_effect", d->nidle);
-    ns_json_count(j, "left_out", d->dictionary.left_out);
+    ns_json_count(j, "without_effect", d->ninert);
+    ns_json_count(j, "left_out", d->library.omitted);
     ns_json_number(j, "seconds", d->seconds);
     return ns_json_finish(j, out, error);
 }
@@ -116,7 +116,7 @@ static ns_status make_record(const ns_discovery* d, ns_text* out, ns_error* erro
 // "214 terms, 12 without effect; windows of 10, 25 samples; 2.1 s"
 static void add_search_fact(ns_report* report, const ns_discovery* d) {
     nsi_text_builder b = {.allocator = d->allocator};
-    nsi_text_add(&b, "%u terms, %u without effect", d->ncandidate + d->nidle, d->nidle);
+    nsi_text_add(&b, "%u terms, %u without effect", d->ncandidate + d->ninert, d->ninert);
     for (uint32_t k = 0; k < d->levels.count; k++) {
         nsi_text_add(&b, "%s%u", k > 0 ? ", " : "; windows of ", d->levels.data[k].length);
     }
@@ -130,7 +130,7 @@ static void add_search_fact(ns_report* report, const ns_discovery* d) {
 
 static void report_found(ns_report* report, const ns_discovery* d) {
     ns_section* section = ns_report_add_section(report, "What is missing");
-    if (d->watch->stopped) {
+    if (d->progress->stopped) {
         ns_section_add_note(section, NS_NOTE_PROBLEM,
                             "interrupted: this is what was found so far, not an answer");
     } else if (d->found.count == 0) {
@@ -190,7 +190,7 @@ static void add_ranking_figure(ns_section* section, const ns_discovery* d, uint3
     if (!labels || !bars || !shares || !columns) return;
 
     for (uint32_t k = 0; k < rows; k++) {
-        labels[k] = d->ranks.data[k].place;
+        labels[k] = d->ranks.data[k].quantity;
         shares[k] = d->ranks.data[k].share;
         const char* text = nsi_figures_text(nsi_report_figures(report), "%s %%",
                                             nsi_format(100.0 * shares[k], 3).text);
@@ -218,7 +218,7 @@ static void report_ranking(ns_report* report, const ns_discovery* d) {
         "place explain, in held-out windows.");
     ns_report_table* table = ns_section_add_table(section, "ranking", NULL, columns, 2);
     for (uint32_t k = 0; k < rows; k++) {
-        const ns_cell row[] = {ns_cell_text(d->ranks.data[k].place),
+        const ns_cell row[] = {ns_cell_text(d->ranks.data[k].quantity),
                                ns_cell_number(d->ranks.data[k].share)};
         ns_report_table_add_row(table, row, 2);
     }
@@ -226,7 +226,7 @@ static void report_ranking(ns_report* report, const ns_discovery* d) {
 }
 
 static void report_steps(ns_report* report, const ns_discovery* d) {
-    if (d->moves.count == 0) return;
+    if (d->steps.count == 0) return;
     ns_section* section = ns_report_add_section(report, "Steps");
     const ns_report_column columns[] = {{.name = "step"},
                                         {.name = "samples", .format = NS_FORMAT_COUNT},
@@ -239,10 +239,10 @@ static void report_steps(ns_report* report, const ns_discovery* d) {
         "Sum of squared residuals in windows of so many samples, and RMS residual of "
         "held-out windows.");
     ns_report_table* table = ns_section_add_table(section, "steps", NULL, columns, 6);
-    for (uint32_t k = 0; k < d->moves.count; k++) {
-        const nsi_move* m = &d->moves.data[k];
+    for (uint32_t k = 0; k < d->steps.count; k++) {
+        const nsi_selection_step* m = &d->steps.data[k];
         nsi_text_builder text = {.allocator = d->allocator};
-        nsi_discover_move(d, m, &text);
+        nsi_discover_step_text(d, m, &text);
         nsi_text_add_bytes(&text, "", 1);
         if (text.failed) report->failed = true;
         const ns_cell row[] = {ns_cell_text(text.failed ? "" : text.text.data),

@@ -1,43 +1,62 @@
 // Discovery: what is missing in a model, found from recordings.
 //
-//     dictionary   every term that might be missing: a parameter that is wrong, or a formula at a force;
-//                  one big system has them all, with coefficients of 0 (candidates.c)
-//     bench        that system, recordings cut into windows, and one evaluator per fold; refits of chosen
-//                  terms by Levenberg-Marquardt (workspace.c)
-//     moments      normal equations of all terms per fold, start states eliminated: every question of
-//                  "what would this term explain, also where it was not fitted" is small dense algebra
-//                  (gram.c)
-//     selection    terms enter, are exchanged and leave (selection.c)
+//     library      every term that might be missing: a parameter that is wrong, or a formula at a force;
+//                  one system has them all, with coefficients of 0 (candidate_*.c)
+//     workspace    that system, recordings cut into windows, and one objective per fold (workspace.c);
+//                  refits of the active terms by Levenberg-Marquardt (workspace_refit.c)
+//     gram         normal equations of all terms per fold, initial states eliminated: what a term would
+//                  explain, also in held-out folds, is small dense algebra (gram.c)
+//     selection    forward, backward and exchange steps (selection.h)
+//     thresholds   every number that decides (discover_thresholds.h)
 //
 // A term has one unknown number: the change of a parameter, or a coefficient that several formulas share
-// (drag along x, y and z). The evaluator's unknowns are called columns; a term is a sum of them.
+// (drag along x, y and z). The unknowns of the objective are called columns; a term is a sum of them.
 
 #ifndef NSI_DISCOVER_DISCOVER_STATE_H
 #define NSI_DISCOVER_DISCOVER_STATE_H
 
+#include "discover/discover_thresholds.h"
 #include "fit/fit_state.h"
 #include "neuralsim/discover.h"
 
-// ---- candidates.c --------------------------------------------------------------------------
+// ---- candidate_library.c ---------------------------------------------------------------------
 
 typedef enum nsi_term_kind {
     NSI_TERM_PARAMETER,
     NSI_TERM_FORMULA,
-    NSI_TERM_SHAPE, // a number inside of a formula, the v of tanh(qd / v): goes along with its term
-    NSI_TERM_GIVEN  // a parameter that the file itself fits: always in
+    NSI_TERM_SHAPE, // a number inside a formula, the v of tanh(qd / v): enters and leaves with its term
+    NSI_TERM_GIVEN // a parameter that the file itself fits: always active
 } nsi_term_kind;
 
-// A coefficient in a formula of the dictionary: "k3" of k3 * tanh("joint/a/velocity" / s3).
+// What a term acts on.
+typedef enum nsi_site_kind {
+    NSI_SITE_JOINT,           // force of a joint with one coordinate
+    NSI_SITE_JOINT_COMPONENT, // one force of a ball or floating joint
+    NSI_SITE_JOINT_PAIR,      // equal and opposite forces of two joints
+    NSI_SITE_LINK_FORCE,
+    NSI_SITE_LINK_TORQUE,
+    NSI_SITE_PARAMETER
+} nsi_site_kind;
+
+typedef struct nsi_site {
+    nsi_site_kind kind;
+    const char* name;   // "joint/elbow/tau", "link/a/force", "link/*/force/x", "link/a/mass"
+    uint32_t link;      // that the joint carries, or that the force acts on; NSI_NONE: all links
+    uint32_t other;     // of pairs: the link of the second joint; otherwise NSI_NONE
+    uint32_t component; // of a joint's forces; x y z of a link's; NSI_NONE: all of them. Of a
+                        // parameter: its variable
+} nsi_site;
+
+// A coefficient in a formula of the library: "k3" of k3 * tanh("joint/a/velocity" / s3).
 typedef struct nsi_atom {
-    uint32_t output; // number of the quantity it adds to
-    uint32_t
-        host; // the quantity at whose formula it stands in the dictionary, which comes to the same
-    const char* factor; // text of what it is multiplied by, a formula
-    const char* speed;  // the quantity by which s is scaled, or NULL: there is none
-    double share;       // of the speed's size that s starts with
-    uint32_t column;    // of the coefficient
-    uint32_t shape;     // column of s, or NSI_NONE
-    uint32_t index;     // number in its host's formula
+    uint32_t output;       // number of the quantity it adds to
+    uint32_t host;         // the quantity whose formula holds it in the library, to the same effect
+    const char* factor;    // formula that the coefficient multiplies
+    uint32_t speed_link;   // link of the joint whose speed scales the shape s; NSI_NONE: no shape
+    uint32_t shape_number; // the 3 of "s3"
+    double speed_share;    // of that speed where s starts
+    uint32_t column;       // of the coefficient
+    uint32_t shape_column; // of s, or NSI_NONE
 } nsi_atom;
 
 typedef struct nsi_term_part {
@@ -48,74 +67,83 @@ typedef struct nsi_term_part {
 
 typedef struct nsi_term {
     nsi_term_kind kind;
-    bool wide;        // of the second dictionary
-    const char* name; // "joint/elbow/tau: qd", "link/link1/mass"; unique
-    const char*
-        place; // what it stands at: "joint/elbow/tau", "link/a/force", "link/*/force", or the name
-    const char* form;    // of formulas: "qd", "|v| v"
-    const char* unit;    // of parameters
-    const char* same_as; // a parameter that does the same with the opposite sign, or NULL
-    double start;        // of parameters and shapes: their value when the term's number is 0
-    double cost; // how far-fetched it is: of two that explain the same, the cheaper one is taken
-    uint32_t of; // of shapes: the term. Of terms: their shape, or NSI_NONE
+    bool extended;        // of the extended library
+    const char* name;     // "joint/elbow/tau: qd", "link/link1/mass"; unique
+    uint32_t site;        // NSI_NONE: a shape
+    const char* quantity; // name of the site
+    const char* form;     // of formulas: "qd", "|v| v"
+    const char* unit;     // of parameters
+    uint32_t equivalent;  // parameter with the same effect and the opposite sign, or NSI_NONE
+    double start;         // of parameters and shapes: their value when the term's number is 0
+    double complexity;    // among terms the data cannot distinguish, the simplest is taken
+    uint32_t shape;       // the term of its shape, or NSI_NONE
+    uint32_t owner;       // of shapes: the term they belong to
     const nsi_term_part* parts;
     uint32_t npart;
 } nsi_term;
 
-typedef struct nsi_dictionary {
+typedef struct nsi_term_library {
     ns_allocator allocator;
     nsi_arena arena;
+    NSI_ARRAY(nsi_site) sites;
     NSI_ARRAY(const char*) outputs; // quantities with a formula
     NSI_ARRAY(nsi_atom) atoms;
     NSI_ARRAY(nsi_term) terms;
     ns_blueprint* blueprint; // that of the model, if it has one, and all atoms
     ns_parameters* variables;
     uint32_t ncolumn, nz; // columns: variables, then weights
-    uint32_t left_out;    // terms for which there was no room
-} nsi_dictionary;
+    uint32_t omitted;     // kinds of terms beyond nsi_thresholds.library
+} nsi_term_library;
 
-// @param wide  the force of a joint at which there are many more terms; NULL: none
-// @return NS_OK; NS_ERR_PARSE: a glob of the file fits nothing; NS_ERR_NOMEM, ...
-ns_status nsi_dictionary_make(ns_fit* fit, const char* wide, nsi_dictionary* out, ns_error* error);
-void nsi_dictionary_free(nsi_dictionary* dictionary);
+// @param extended  the link of a joint at which there are many more terms; NSI_NONE: none
+// @return NS_OK; NS_ERR_PARSE: a glob of the file matches nothing; NS_ERR_NOMEM, ...
+ns_status nsi_term_library_make(ns_fit* fit, uint32_t extended, nsi_term_library* out,
+                                ns_error* error);
+void nsi_term_library_free(nsi_term_library* library);
 
-// After the system is there: columns of atoms and parts.
-ns_status nsi_dictionary_bind(nsi_dictionary* dictionary, const ns_system* system, ns_error* error);
+// Columns of atoms and parts, once the system exists.
+ns_status nsi_term_library_bind(nsi_term_library* library, const ns_system* system,
+                                ns_error* error);
+
+// ---- candidate_blueprint.c -------------------------------------------------------------------
 
 // The blueprint with the given terms only.
 // @param values  (terms)
-ns_status nsi_dictionary_blueprint(const nsi_dictionary* dictionary, const ns_fit* fit,
-                                   const uint32_t* terms, uint32_t nterm, const double* values,
-                                   ns_blueprint** out, ns_error* error);
+ns_status nsi_term_library_blueprint(const nsi_term_library* library, const ns_fit* fit,
+                                     const uint32_t* terms, uint32_t nterm, const double* values,
+                                     ns_blueprint** out, ns_error* error);
+
+// The blueprint of the file or the model, or NULL.
+const ns_blueprint* nsi_discover_base(const ns_fit* fit);
+
+// ---- candidate_parameters.c ------------------------------------------------------------------
 
 // A parameter's value before anything is found: the model's, or that of the hybrid file.
 double nsi_discover_value(const ns_fit* fit, const ns_param* param);
 
-// The blueprint that the file or the model brings along, or NULL.
-const ns_blueprint* nsi_discover_base(const ns_fit* fit);
+// The number of a scalar parameter by what it is; NSI_NONE: the model has none.
+uint32_t nsi_discover_find_param(const ns_model* model, ns_param_kind kind, uint32_t owner);
 
-// ---- workspace.c --------------------------------------------------------------------------
+// ---- workspace.c -----------------------------------------------------------------------------
 
-enum { NSI_FOLDS = 5 };
-
-// Who is told what is being done, and may stop it; shared by a discovery and its second looks.
-typedef struct nsi_watch {
+// Receives the current activity and may stop the search; shared by a discovery and its second pass.
+typedef struct nsi_discover_progress {
     ns_discover_observer* observe; // or NULL
     void* context;
     double began;
-    char doing[300];
-    bool stopped; // nothing more is looked for, and it is not asked again
-} nsi_watch;
+    char activity[300];
+    bool stopped; // the search ends, and the observer is not called again
+} nsi_discover_progress;
 
-// Ask the observer; true: stop.
-bool nsi_watch_asks(nsi_watch* watch);
-// The same for nsi_objective_lm(), whose context it is.
-bool nsi_watch_lm(void* watch, const ns_solver_progress* progress);
+// Call the observer; true: stop.
+bool nsi_discover_poll(nsi_discover_progress* progress);
+// The same for nsi_lm(), whose context it is.
+bool nsi_discover_poll_lm(void* progress, const ns_solver_progress* unused);
 
 typedef struct nsi_workspace {
     ns_fit* fit;
-    const nsi_dictionary* dictionary;
-    nsi_watch* watch;
+    const nsi_term_library* library;
+    nsi_discover_progress* progress;
     ns_allocator allocator;
     ns_system* system;
     nsi_problem* problem;
@@ -123,109 +151,139 @@ typedef struct nsi_workspace {
     uint32_t length; // of windows, samples
     nsi_objective* folds[NSI_FOLDS];
     uint32_t nfold;
-    double* values;        // (terms) where it stands
+    double* values;        // (terms) the current point
     double *z0, *w0;       // of the model
     double *S, *b, *step;  // scratch: (columns x columns), (columns), (columns)
     double *A, *rhs, *old; // scratch of refits: (terms x terms), (terms), (terms)
-    double* moves;         // (terms) of those that are held in a step; NaN: not held
-    uint32_t *chosen, *at; // (columns) those of the terms at work, and the place of each among them
+    double* held;          // (terms) steps that are imposed; NaN: the term is free
+    uint32_t *chosen,
+        *at; // (columns) those of the active terms, and the position of each among them
     uint32_t nchosen;
 } nsi_workspace;
 
-ns_status nsi_workspace_make(ns_fit* fit, nsi_dictionary* dictionary, nsi_workspace* out,
+ns_status nsi_workspace_make(ns_fit* fit, nsi_term_library* library, nsi_workspace* out,
                              ns_error* error);
-void nsi_workspace_free(nsi_workspace* bench);
+void nsi_workspace_free(nsi_workspace* workspace);
 
-// The same terms in a bench with windows of so many samples; start states are guessed anew. Folds are
-// recordings, or where there are too few, parts of them.
-ns_status nsi_workspace_cut(nsi_workspace* bench, uint32_t length, ns_error* error);
+// Cut the recordings into windows of so many samples; initial states are guessed anew, values of terms stay.
+// Folds are recordings, or stretches where there are too few.
+ns_status nsi_workspace_cut(nsi_workspace* workspace, uint32_t length, ns_error* error);
 
-// Half a swing or so, in samples: by how far and how fast coordinates go.
-uint32_t nsi_workspace_pace(const nsi_workspace* bench);
+// Characteristic half-period in samples, from the range and speed of the coordinates.
+uint32_t nsi_workspace_half_period(const nsi_workspace* workspace);
 
-// The sum of squared residuals where it stands; INFINITY when a simulation does not stay finite.
-double nsi_workspace_value(nsi_workspace* bench);
+// The sum of squared residuals at the current point; INFINITY when a simulation does not stay finite.
+double nsi_workspace_cost(nsi_workspace* workspace);
 
-// Move all start states and the given terms to where the sum of squares is least; returns it. When it is
-// stopped: that of where it has come to, or INFINITY while that is not known.
-double nsi_workspace_refit(nsi_workspace* bench, const uint32_t* active, uint32_t nactive,
-                           uint32_t iterations, double tolerance);
+// Copy of the current point, initial states included, to be freed; and back to it.
+double* nsi_workspace_save(const nsi_workspace* workspace);
+void nsi_workspace_restore(nsi_workspace* workspace, const double* saved);
 
-// Where it stands, start states included: to be freed; and go back there.
-double* nsi_workspace_save(const nsi_workspace* bench);
-void nsi_workspace_restore(nsi_workspace* bench, const double* saved);
-
-// How much of the residuals, of all terms as they are, is due to numbers of the simulation: the sum of squares
-// that is left when the error of the integrator is taken away, as other integrators and steps show it.
-// @param other  receives which one explains most, or ""
-ns_status nsi_workspace_numerical(nsi_workspace* bench, double* squares, char other[80],
-                                  ns_error* error);
-
-// A system with this blueprint and the variables of the dictionary, for the same recordings.
-ns_status nsi_workspace_system(const nsi_workspace* bench, const ns_system_options* options,
+// A system with this blueprint and the variables of the library, for the same recordings.
+ns_status nsi_workspace_system(const nsi_workspace* workspace, const ns_system_options* options,
                                const ns_blueprint* blueprint, ns_system** system,
                                nsi_problem** problem, ns_error* error);
-// Weights of the networks and formulas that the model brings along, into those of a system with more.
+// Weights of the networks and formulas of the model, copied into those of a system with more.
 ns_status nsi_discover_base_weights(const ns_fit* fit, const ns_system* system, double* out,
                                     ns_error* error);
 // Its variables for these values of terms (nz).
-void nsi_workspace_variables(const nsi_workspace* bench, const double* values, double* z);
+void nsi_workspace_variables(const nsi_workspace* workspace, const double* values, double* z);
 
-// Root mean square of residuals for a set of recordings, start states fitted; NaN: cannot be told.
-ns_status nsi_workspace_score(nsi_workspace* bench, const ns_dataset* data, const double* values,
-                              double* out, ns_error* error);
+// Samples of the longest recording.
+uint32_t nsi_workspace_longest(const ns_dataset* data);
 
-// ---- gram.c ------------------------------------------------------------------------
+// Window options of all objectives; and how many windows keep to nsi_thresholds.windows.max_residuals.
+ns_window_options nsi_workspace_windows(const nsi_workspace* workspace, uint32_t length);
+uint32_t nsi_workspace_max_windows(const nsi_problem* problem, uint32_t length);
+
+// Mean and mean square of a component of the state, guessed along the training recordings.
+typedef struct nsi_state_spread {
+    double sum, squares;
+    uint32_t count;
+} nsi_state_spread;
+// @param x  (nx) scratch
+nsi_state_spread nsi_workspace_spread(const nsi_workspace* workspace, uint32_t component,
+                                      double* x);
+
+// ---- workspace_refit.c -----------------------------------------------------------------------
+
+// Minimise the sum of squares over all initial states and the given terms; returns it. When it is stopped: that
+// of the current point, or INFINITY while that is not known.
+double nsi_workspace_refit(nsi_workspace* workspace, const uint32_t* active, uint32_t nactive,
+                           nsi_refit_limits limits);
+
+// ---- integrator_error.c ----------------------------------------------------------------------
+
+// How much of the residuals, with all terms as they are, the integrator explains: the sum of squares without
+// its error, as other integrators and time steps show it.
+// @param other  receives the one that explains most, or ""
+ns_status nsi_workspace_numerical(nsi_workspace* workspace, double* squares, char other[80],
+                                  ns_error* error);
+
+// Root mean square of residuals for a set of recordings, initial states fitted; NaN: not finite.
+ns_status nsi_workspace_score(nsi_workspace* workspace, const ns_dataset* data,
+                              const double* values, double* out, ns_error* error);
+
+// ---- gram.c ----------------------------------------------------------------------------------
 
 typedef struct nsi_gram {
     ns_allocator allocator;
     uint32_t n, nfold;             // n: terms
     double* G[NSI_FOLDS + 1];      // (n x n) full; the last: of all folds
     double* h[NSI_FOLDS + 1];      // (n)
-    double squares[NSI_FOLDS + 1]; // of what start states alone leave
-    double freedom;                // residuals less start states, in all
+    double squares[NSI_FOLDS + 1]; // after initial states alone are fitted
+    double freedom;                // residuals less initial states, in all
+    // Scratch of the solves below.
+    double* factor;                    // (n x n)
+    double *scale, *solution, *column; // (n)
+    bool* dropped;                     // (n)
+    uint32_t* subset;                  // (n)
 } nsi_gram;
 
-// At the point where the bench stands. When it is stopped they are of no use.
-ns_status nsi_gram_take(nsi_workspace* bench, nsi_gram* out, ns_error* error);
-void nsi_gram_free(nsi_gram* moments); // zeroed and freed ones are allowed
+// At the current point of the workspace. When it is stopped, the result is incomplete.
+ns_status nsi_gram_take(nsi_workspace* workspace, nsi_gram* out, ns_error* error);
+// An empty one for n terms and so many folds.
+ns_status nsi_gram_make(const ns_allocator* allocator, uint32_t n, uint32_t nfold, nsi_gram* out,
+                        ns_error* error);
+void nsi_gram_free(nsi_gram* gram); // zeroed and freed ones are allowed
 
-// The least sum of squares with steps of these terms; `step` (count) or NULL; ridge: share of the diagonal
-// that is added. Terms that others make superfluous do not move.
-double nsi_gram_explain(const nsi_gram* m, const uint32_t* terms, uint32_t count, double ridge,
-                        double* step);
-// The same where it was not fitted: each fold with the step of all others.
-double nsi_gram_held_out(const nsi_gram* m, const uint32_t* terms, uint32_t count, double ridge);
-// Variance of the step of each term (count) for residuals of variance 1; INFINITY: not determined.
-void nsi_gram_variances(const nsi_gram* m, const uint32_t* terms, uint32_t count,
+// The minimal sum of squares over steps of these different terms; ridge: share of the diagonal that is added.
+// Terms that depend on others do not move.
+double nsi_gram_explain(const nsi_gram* gram, const uint32_t* terms, uint32_t count, double ridge);
+// The same in held-out folds: each fold with the step of all others.
+double nsi_gram_held_out(const nsi_gram* gram, const uint32_t* terms, uint32_t count, double ridge);
+// Variance of the step of each term (count) for residuals of variance 1; INFINITY: not identifiable.
+void nsi_gram_variances(const nsi_gram* gram, const uint32_t* terms, uint32_t count,
                         double* variances);
-// Is the term, but for the others, determined at all? 1: nothing in common with them; 0: theirs.
-double nsi_gram_own_share(const nsi_gram* m, const uint32_t* terms, uint32_t count, uint32_t term);
+// Share of a term's effect that these others do not have. 1: orthogonal to them; 0: a combination of them.
+double nsi_gram_own_share(const nsi_gram* gram, const uint32_t* terms, uint32_t count,
+                          uint32_t term);
 
-// ---- selection.c -------------------------------------------------------------------------
+// ---- selection.c -----------------------------------------------------------------------------
 
-// What explains nearly as much as a term that was taken.
+// A candidate that explains nearly as much as the term that entered.
 typedef struct nsi_rival {
     uint32_t term;
     double squares; // with it instead
-    bool equal;     // the data cannot tell them apart
+    bool equal;     // the data cannot distinguish them
 } nsi_rival;
 
-typedef enum nsi_move_kind { NSI_MOVE_ENTER, NSI_MOVE_SWAP, NSI_MOVE_LEAVE } nsi_move_kind;
+typedef enum nsi_step_kind { NSI_STEP_FORWARD, NSI_STEP_EXCHANGE, NSI_STEP_BACKWARD } nsi_step_kind;
 
-typedef struct nsi_move { // of the selection
-    nsi_move_kind kind;
-    uint32_t term, instead;                 // swapped in, for this one
+typedef struct nsi_selection_step {
+    nsi_step_kind kind;
+    uint32_t term, replaced;                // exchanged: the new term and the old one
     uint32_t length;                        // of windows
     double before, after;                   // sums of squares
-    double held_out_before, held_out_after; // mean squares of what was not fitted
+    double held_out_before, held_out_after; // mean squares of held-out folds
     const nsi_rival* rivals;
     uint32_t nrival;
-} nsi_move;
+} nsi_selection_step;
 
 typedef struct nsi_rank {
-    const char* place;
-    double share; // of the sum of squares that its best few terms explain, held out
+    uint32_t site;
+    const char* quantity; // its name
+    double share;         // of the sum of squares that its best few terms explain in held-out folds
 } nsi_rank;
 typedef NSI_ARRAY(nsi_rank) nsi_ranks;
 
@@ -234,66 +292,70 @@ typedef struct nsi_level { // one length of windows
     double before, after; // root mean square residuals
 } nsi_level;
 
-// A network, where no formula says it.
+// A network, where no formula fits.
 typedef struct nsi_learned_force {
     ns_blueprint* blueprint; // of all that was found, formulas included; NULL: there is no network
     ns_system* system;
     double* weights;
-    const char *place, *form, *text;
-    double before, after; // root mean square residuals of windows that it was not trained on
+    const char *quantity, *form, *text;
+    double before, after; // root mean square residuals of held-out windows
 } nsi_learned_force;
 
 struct ns_discovery {
     ns_allocator allocator;
     nsi_arena arena;
     ns_fit* fit;
-    nsi_dictionary dictionary;
-    nsi_workspace bench;
+    nsi_term_library library;
+    nsi_workspace workspace;
     bool ran;
-    const char* wide; // the joint's force whose dictionary was widened, or NULL
+    const char* extended; // the joint's force whose library was extended, or NULL
 
     NSI_ARRAY(uint32_t) active; // terms, shapes included
-    NSI_ARRAY(nsi_move) moves;
+    NSI_ARRAY(nsi_selection_step) steps;
     nsi_ranks ranks; // best first
     nsi_ranks rest;  // the same of what was left at the end
     NSI_ARRAY(nsi_level) levels;
-    uint32_t ncandidate, nidle; // terms with and without effect
-    double first;               // mean square before, at the first level
-    double* errors;             // (terms) standard errors
+    uint32_t ncandidate, ninert; // terms with and without effect
+    double* errors;              // (terms) standard errors
     nsi_learned_force learned;
-    bool numerical; // it ended where what is left is the integrator's
-    char other[80]; // integrator and step that tell so
+    bool numerical; // it ended where what is left is the integrator's error
+    char other[80]; // integrator and time step that show it
     double numerical_share;
-    double
-        noise; // root mean square residual that noise of the recordings would leave; NaN: not known
-    double held_out[2]; // root mean square residuals of windows that were not fitted: before, after
+    double noise; // root mean square residual from noise of the recordings alone; NaN: not known
+    double held_out[2];         // root mean square residuals of held-out windows: before, after
     double score[NSI_ROLES][2]; // the same of sets of recordings; NaN: none
     double seconds;
     NSI_ARRAY(ns_discovered) found;
     NSI_ARRAY(ns_note) notes;
 
-    nsi_watch* watch;
+    nsi_discover_progress* progress;
 };
 
-// Tell the observer; true: stop.
-bool nsi_discover_tell(ns_discovery* d, const char* doing);
+// Report the current activity to the observer; true: stop.
+bool nsi_discover_report_activity(ns_discovery* d, const char* activity);
 
 ns_status nsi_discover_select(ns_discovery* d, ns_error* error);
 
-// Forces of joints at which a law seems to be missing that the dictionary has not: where many terms came
-// together, and when much is left the best of the ranking. NULL: there is none with this number.
-const char* nsi_discover_suspect(const ns_discovery* d, uint32_t number);
+// ---- site_ranking.c --------------------------------------------------------------------------
 
-// Is much more left than noise, and of what was there at first?
+typedef NSI_ARRAY(uint32_t) nsi_site_list;
+
+// Forces of joints at which a law seems to be missing that the library does not have: where many terms came
+// together, and when much is left the best of the ranking. To be freed.
+ns_status nsi_discover_suspects(const ns_discovery* d, nsi_site_list* out, ns_error* error);
+
+// ---- selection_summary.c ---------------------------------------------------------------------
+
+// Is much more left than noise, and of the first residual?
 bool nsi_discover_is_open(const ns_discovery* d);
 
-// ---- network_fallback.c ------------------------------------------------------------------------
+// ---- network_fallback.c ----------------------------------------------------------------------
 
-// When much is left that no formula says: a small network at a joint's force, of as few coordinates as do. It is
-// kept when windows that it was not trained on say so.
+// When much is left that no formula explains: a small network at a joint's force, with as few inputs as
+// possible. It stays when held-out windows confirm it.
 ns_status nsi_discover_learn(ns_discovery* d, ns_error* error);
 
-// Is it a term that can be proposed?
+// Can the term be proposed?
 static inline bool nsi_term_is_candidate(const nsi_term* t) {
     return t->kind == NSI_TERM_PARAMETER || t->kind == NSI_TERM_FORMULA;
 }

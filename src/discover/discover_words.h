@@ -12,6 +12,7 @@ const char* nsi_discover_sentence(ns_discovery* discovery, const ns_discovered* 
 ns_status nsi_discover_note(ns_discovery* discovery, ns_error* error);
 
 // "enters", "takes the place of joint/a/tau: q", "leaves"; of the term's name.
-void nsi_discover_move(const ns_discovery* discovery, const nsi_move* move, nsi_text_builder* out);
+void nsi_discover_step_text(const ns_discovery* discovery, const nsi_selection_step* move,
+                            nsi_text_builder* out);
 
 #endif

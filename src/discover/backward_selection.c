@@ -1,0 +1,123 @@
+// Backward and exchange steps: terms that the others have made superfluous leave, or make room for better ones.
+
+#include "discover/selection.h"
+
+#include <math.h>
+
+// The Gram matrix as it would be with a term at 0; `back` undoes it.
+static void shift_gram(nsi_gram* gram, uint32_t term, double value, bool back) {
+    double by = back ? -value : value; // the step is -value
+    for (uint32_t f = 0; f <= NSI_FOLDS; f++) {
+        if (!gram->G[f]) continue;
+        const double* row = gram->G[f] + (size_t)term * gram->n;
+        gram->squares[f] += 2.0 * by * gram->h[f][term] + by * by * row[term];
+        for (uint32_t k = 0; k < gram->n; k++) gram->h[f][k] += by * row[k];
+    }
+}
+
+// Refit without a term, and with another in its place unless that is NSI_NONE. The exchange is kept when the cost
+// decreases by more than min_decrease, which may be negative.
+static ns_status replace_active(nsi_selection* s, uint32_t term, uint32_t other,
+                                double min_decrease, bool* changed) {
+    ns_discovery* d = s->d;
+    double before = s->squares, held_out = nsi_selection_held_out(s);
+
+    // The way back.
+    double *here = nsi_workspace_save(&d->workspace), *there = NULL;
+    uint32_t count = d->active.count;
+    uint32_t* old = nsi_alloc(&d->allocator, (count + 1) * sizeof *old);
+    ns_status status = here && old ? NS_OK : nsi_fail_nomem(s->error);
+    if (status != NS_OK) goto done;
+    memcpy(old, d->active.data, count * sizeof *old);
+
+    // The objectives move to the new values, initial states stay.
+    nsi_selection_deactivate(s, term);
+    if (other != NSI_NONE) status = nsi_selection_activate(s, other);
+    there = nsi_workspace_save(&d->workspace);
+    if (status == NS_OK && !there) status = nsi_fail_nomem(s->error);
+    if (status != NS_OK) goto done;
+    nsi_workspace_restore(&d->workspace, there);
+    double squares = nsi_workspace_refit(&d->workspace, d->active.data, d->active.count,
+                                         nsi_thresholds.refit.accepted);
+
+    *changed = isfinite(squares) && squares < before - min_decrease;
+    if (*changed) {
+        nsi_selection_step step = {.kind =
+                                       other == NSI_NONE ? NSI_STEP_BACKWARD : NSI_STEP_EXCHANGE,
+                                   .term = other == NSI_NONE ? term : other,
+                                   .replaced = other == NSI_NONE ? NSI_NONE : term,
+                                   .before = before};
+        s->squares = squares;
+        s->numerical = NAN;
+        status = nsi_selection_relinearise(s);
+        if (status == NS_OK) status = nsi_selection_record(s, step, held_out);
+    } else {
+        memcpy(d->active.data, old, count * sizeof *old);
+        d->active.count = count;
+        nsi_workspace_restore(&d->workspace, here);
+        nsi_workspace_cost(&d->workspace);
+    }
+done:
+    nsi_free(&d->allocator, old);
+    nsi_free(&d->allocator, here);
+    nsi_free(&d->allocator, there);
+    return status;
+}
+
+ns_status nsi_selection_backward_step(nsi_selection* s, bool* changed) {
+    *changed = false;
+
+    // A term leaves below a part of what lets it enter, so that it does not come back at once.
+    const double part = nsi_thresholds.selection.hysteresis;
+    double keep =
+        part * nsi_selection_min_f(s) * nsi_selection_variance(s, s->squares, s->d->active.count);
+    keep = fmax(keep, fmax(part * nsi_selection_min_gain(s),
+                           part * nsi_thresholds.selection.min_share * s->squares));
+
+    // The term with the smallest loss, linearised.
+    uint32_t weakest = NSI_NONE;
+    double least = INFINITY;
+    for (uint32_t k = 0; k < s->d->active.count; k++) {
+        uint32_t term = s->d->active.data[k];
+        if (!nsi_term_is_candidate(nsi_selection_term(s, term))) continue;
+        uint32_t n = nsi_selection_active_minus(s, term);
+        double value = s->d->workspace.values[term];
+        shift_gram(&s->gram, term, value, false);
+        double loss = nsi_gram_explain(&s->gram, s->subset, n, 0.0) - s->squares;
+        shift_gram(&s->gram, term, value, true);
+        if (loss < least) least = loss, weakest = term;
+    }
+    if (weakest == NSI_NONE || least > keep) return NS_OK;
+    return replace_active(s, weakest, NSI_NONE, -keep, changed);
+}
+
+ns_status nsi_selection_exchange_step(nsi_selection* s, bool* changed) {
+    *changed = false;
+    uint32_t best = NSI_NONE, replaced = NSI_NONE, candidates = 0;
+    double least = INFINITY;
+
+    // The best exchange by the normal equations.
+    for (uint32_t k = 0; k < s->d->active.count; k++) {
+        uint32_t term = s->d->active.data[k];
+        if (!nsi_term_is_candidate(nsi_selection_term(s, term))) continue;
+        candidates++;
+        uint32_t n = nsi_selection_active_minus(s, term);
+        double value = s->d->workspace.values[term];
+        shift_gram(&s->gram, term, value, false);
+        for (uint32_t i = 0; i < s->gram.n; i++) {
+            if (!nsi_selection_may_enter(s, i)) continue;
+            s->subset[n] = i;
+            double squares = nsi_gram_explain(&s->gram, s->subset, n + 1, 0.0);
+            if (squares < least) least = squares, best = i, replaced = term;
+        }
+        shift_gram(&s->gram, term, value, true);
+    }
+
+    // Only a large gain is tried: the normal equations are not exact for steps this long.
+    if (best == NSI_NONE || candidates < 2) return NS_OK;
+    if (least > nsi_thresholds.selection.exchange_predicted * s->squares) return NS_OK;
+    if (s->squares < nsi_selection_floor(s)) return NS_OK;
+    double f = nsi_selection_min_f(s) * nsi_selection_variance(s, s->squares, s->d->active.count);
+    double gain = nsi_thresholds.selection.exchange_gain * s->squares;
+    return replace_active(s, replaced, best, fmax(f, gain), changed);
+}
