@@ -1,4 +1,4 @@
-// The harness: warm-up, samples, rows. Only ratios within one run mean much: machines are noisy.
+// The benchmark harness: warm-up, samples, output. Compare within one run only: machines are noisy.
 
 #include "bench/bench.h"
 

@@ -9,13 +9,13 @@
 static const char help[] =
     "usage: neuralsim bench [CASE...] [OPTIONS]\n"
     "\n"
-    "Measures named cases on this machine; a CASE is a name or the beginning of names. All of "
-    "them\n"
-    "without one. Times are thread CPU time: ns is the best of the samples, divided by lanes. For\n"
-    "cases with contact, rows is 3 for each point that can touch; sweeps and solves are those of\n"
-    "the contact solver, mean over the steps (- where the step does not tell).\n"
+    "Measures the cases whose names start with CASE, or all cases. Times are thread CPU time; ns "
+    "is\n"
+    "the best sample divided by lanes. For cases with contact, rows is 3 for each possible "
+    "contact\n"
+    "point; sweeps and solves are means over the steps (- where the solver does not report them).\n"
     "\n"
-    "  --list        name the cases\n"
+    "  --list        list the cases\n"
     "  --json        one JSON object a line: name, backend, lanes, ns, ns_median, ns_per_op,\n"
     "                compile_ms, ops, steps, code_bytes, samples, rows, sweeps, solves\n"
     "  --backend B   {backend}\n"
@@ -66,7 +66,7 @@ int cmd_bench(int argc, char** argv) {
             found = strncmp(bench_cases[k].name, name, strlen(name)) == 0;
         }
         if (!found) {
-            return cli_usage("bench", "no case is called '%.100s' (--list names them)", name);
+            return cli_usage("bench", "no case is called '%.100s' (--list prints them)", name);
         }
     }
 

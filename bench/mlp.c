@@ -1,4 +1,4 @@
-// Networks by themselves: the 175-weight one of the reference measurements (design, section 6),
+// Networks on their own: the 175-weight network of the reference measurements (design, section 6),
 // 4-10-10-1 with tanh, biases on every layer and on the inputs: 4 + 5*10 + 11*10 + 11*1 = 175; and
 // one of the size of policies that walk quadrupeds, 41-192-192-12 with ELU.
 

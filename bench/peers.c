@@ -1,8 +1,7 @@
-// MuJoCo, timed on the same steps: the yardstick for rigid bodies with contact on a CPU.
+// MuJoCo on the same steps: the reference for rigid bodies with contact on a CPU.
 //
-// Its library is opened at run time, so that the program neither links nor needs it. Its header,
-// which says how its structures are laid out, must be there when this is compiled, and must be that
-// of the library found.
+// The library is opened at run time, so the program does not depend on it. The header, which defines
+// the layout of its structures, is needed at compile time and must have the version of the library.
 
 #include "bench/bench.h"
 

@@ -1,5 +1,5 @@
-// Walking quadrupeds: decisions of the controller along a walk that was recorded before, and simulation
-// and control in a loop; by the QP, and by a network that imitates it.
+// Walking quadrupeds: controller updates along a recorded walk, and simulation with control in the
+// loop; with the QP, and with a network that imitates it.
 
 #include "bench/bench.h"
 

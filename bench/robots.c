@@ -1,5 +1,5 @@
-// Robots of the reference measurements (design, section 6), as MJCF text made here, so that the
-// benchmark needs no files and loading is part of what is measured where it should be.
+// Robots of the reference measurements (design, section 6), generated as MJCF text, so that the
+// benchmark needs no files and can include loading in a measurement.
 
 #include "bench/bench.h"
 

@@ -1,4 +1,4 @@
-// Shared by all commands.
+// Functions shared by the commands: options, messages, files, loading of models.
 
 #define _POSIX_C_SOURCE 200809L // isatty, clock_gettime
 
@@ -216,7 +216,7 @@ int cli_parse(const char* command, const char* help, const cli_row* rows, int ar
 const char* cli_model_argument(const char* command, const cli_list* arguments) {
     if (arguments->count == 1) return arguments->items[0];
     if (arguments->count == 0) {
-        cli_usage(command, "no MODEL given (it goes before options that take several values)");
+        cli_usage(command, "no MODEL given (put it before options that take several values)");
     } else {
         cli_usage(command, "one MODEL at a time, not also '%.100s'", arguments->items[1]);
     }
@@ -447,8 +447,7 @@ bool cli_model_load(const char* path, const ns_load_options* options, const cli_
                     cli_model* out) {
     if (!cli_model_load_any(path, options, networks, out)) return false;
     if (!ns_hybrid_is_learned(out->hybrid)) return true;
-    cli_fail("%s is a learned system, whose step has no physics to look at; only score takes it",
-             path);
+    cli_fail("%s is a learned system and has no physical quantities; only score supports it", path);
     return false;
 }
 
@@ -467,7 +466,7 @@ bool cli_model_load_any(const char* path, const ns_load_options* options,
         out->model = ns_hybrid_model(out->hybrid);
         out->blueprint = used;
         if (weights && !used) {
-            cli_fail("--weights %s: there are no networks; name them by --blueprint", weights);
+            cli_fail("--weights %s: there are no networks; declare them with --blueprint", weights);
             return false;
         }
         if (weights) status = ns_blueprint_load_weights(used, weights, &error);

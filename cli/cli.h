@@ -1,4 +1,4 @@
-// What the commands share: exit codes, options, files, messages.
+// Shared by the commands: exit codes, options, files, messages.
 
 #ifndef CLI_H
 #define CLI_H

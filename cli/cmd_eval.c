@@ -19,23 +19,25 @@ static const char help[] =
     "                    u_<actuator>, or parameters by name; without one, the default pose at\n"
     "                    rest. - is standard input\n"
     "  --quantity NAME.. qdd, mass_matrix, bias, energy/kinetic, link/<l>/pose, globs\n"
-    "  --wrt NAME..      derivatives for q, qd, tau, u, one of them (q3, q_<joint>), parameters\n"
-    "  --tangent         derivatives for q along q * exp(dq), dq of size nv (body frame), instead\n"
-    "                    of for each component of a quaternion\n"
-    "  --free GLOB..     parameters to be read from columns, or given by --set\n"
+    "  --wrt NAME..      differentiate with respect to q, qd, tau, u, a component of them\n"
+    "                    (q3, q_<joint>), or parameters\n"
+    "  --tangent         differentiate along q * exp(dq), dq of size nv (body frame), instead\n"
+    "                    of with respect to each component of a quaternion\n"
+    "  --free GLOB..     parameters that columns or --set may change\n"
     "  --set PARAM=X..   values of parameters\n"
-    "  -o FILE           columns qdd0.., mass_matrix_0_0.., dqdd0/dq1..; default: standard output\n"
+    "  -o FILE           write columns qdd0.., mass_matrix_0_0.., dqdd0/dq1..;\n"
+    "                    default: standard output\n"
     "  --backend B       {backend}\n"
-    "  --contact C       {contact}; default: as each pair says\n"
-    "  --friction F      of rigid contact: {friction}\n"
-    "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
+    "  --contact C       {contact}; default: the law of each pair\n"
+    "  --friction F      friction of rigid contact: {friction}\n"
+    "  --sweeps N        ncp: run N plain sweeps instead of solving exactly\n"
     "  --blueprint FILE  networks at quantities; --weights FILE: their weights\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
-    "  --self-collision  links of a URDF can touch each other\n"
-    "  --variant NAME    which one, of a hybrid model with variants\n"
+    "  --self-collision  links of a URDF collide with each other\n"
+    "  --variant NAME    variant of a hybrid model that has several\n"
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
     "\n"
-    "example: accelerations of a pendulum and how they depend on the angles\n"
+    "example: accelerations of a pendulum and their derivatives with respect to the angles\n"
     "  neuralsim eval models/double_pendulum.urdf --states examples/double_pendulum_states.csv \\\n"
     "    --quantity qdd --wrt q\n";
 
@@ -113,8 +115,8 @@ static bool add_named_tangent(eval_command* c, const char* name) {
     snprintf(velocity, sizeof velocity, "qd%.1100s", name + 1);
     ns_io_target p = ns_io_names_find(c->io.names, velocity);
     if (p.kind != NS_IO_STATE) {
-        cli_fail("--wrt %s: with --tangent, components of q count as velocities do, and there is"
-                 " no %s",
+        cli_fail("--wrt %s: with --tangent, components of q are numbered like velocities, and "
+                 "there is no %s",
                  name, velocity);
         return false;
     }
@@ -180,7 +182,7 @@ static int free_wrt(eval_command* c) {
             found = ns_glob_match(c->wrt.items[i], ns_model_param(c->model, k)->name);
         }
         if (found && !cli_list_add(&c->free_params, c->wrt.items[i])) {
-            return cli_usage("eval", "more than %d parameters are to be free", CLI_MAX_LIST);
+            return cli_usage("eval", "more than %d free parameters", CLI_MAX_LIST);
         }
     }
     return CLI_GO_ON;
@@ -396,18 +398,19 @@ static int run_eval(eval_command* c) {
 
 int cmd_eval(int argc, char** argv) {
     eval_command c = {.load = ns_default_load_options(), .contact = CLI_CONTACT_DEFAULT};
-    const cli_row rows[] = {{"--states", CLI_TEXT, &c.states_path, "a CSV file"},
-                            {"--quantity", CLI_LIST, &c.quantities, "names of quantities"},
-                            {"--wrt", CLI_LIST, &c.wrt, "names to differentiate for"},
-                            {"--tangent", CLI_FLAG, &c.tangent, NULL},
-                            {"--free", CLI_LIST, &c.free_params, "names of parameters"},
-                            {"--set", CLI_LIST, &c.set, "PARAMETER=NUMBER"},
-                            {"-o", CLI_TEXT, &c.output, "a file"},
-                            {"--backend", CLI_CHOICE, &c.backend, &ns_backends},
-                            CLI_CONTACT_ROWS(c.contact),
-                            CLI_NETWORK_ROWS(c.networks),
-                            CLI_LOAD_ROWS(c.load),
-                            {0}};
+    const cli_row rows[] = {
+        {"--states", CLI_TEXT, &c.states_path, "a CSV file"},
+        {"--quantity", CLI_LIST, &c.quantities, "names of quantities"},
+        {"--wrt", CLI_LIST, &c.wrt, "variables to differentiate with respect to"},
+        {"--tangent", CLI_FLAG, &c.tangent, NULL},
+        {"--free", CLI_LIST, &c.free_params, "names of parameters"},
+        {"--set", CLI_LIST, &c.set, "PARAMETER=NUMBER"},
+        {"-o", CLI_TEXT, &c.output, "a file"},
+        {"--backend", CLI_CHOICE, &c.backend, &ns_backends},
+        CLI_CONTACT_ROWS(c.contact),
+        CLI_NETWORK_ROWS(c.networks),
+        CLI_LOAD_ROWS(c.load),
+        {0}};
 
     // Validate the options before the model is loaded.
     cli_list arguments = {.count = 0};

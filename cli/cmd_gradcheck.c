@@ -1,4 +1,5 @@
-// neuralsim gradcheck: the gradient of a rollout, computed three ways.
+// neuralsim gradcheck: compare the gradient of a rollout in reverse mode, forward mode and by
+// differences.
 
 #include "cli.h"
 
@@ -16,8 +17,8 @@ static const char help[] =
     "component of the initial state, each control (held over all steps), each free parameter and\n"
     "up to 20 weights, the table compares reverse mode, forward mode and central differences.\n"
     "\n"
-    "Verdicts: ok; zero: the input has no effect; unsure: differences have no answer, as at a\n"
-    "kink; FAIL: the derivatives differ. The exit code is 1 when an input fails. With contact, "
+    "Verdicts: ok; zero: the input has no effect; unsure: differences are inconclusive, as at\n"
+    "a kink; FAIL: the derivatives differ. The exit code is 1 when an input fails. With contact, "
     "the\n"
     "last line gives the number of steps in which a contact acted.\n"
     "\n"
@@ -25,22 +26,22 @@ static const char help[] =
     "  --steps N         default 20\n"
     "  --dt H            time step in s; default: the model's\n"
     "  --integrator I    {integrator}; default: the model's\n"
-    "  --contact C       {contact}; default: as each pair says\n"
-    "  --friction F      of rigid contact: {friction}\n"
-    "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
+    "  --contact C       {contact}; default: the law of each pair\n"
+    "  --friction F      friction of rigid contact: {friction}\n"
+    "  --sweeps N        ncp: run N plain sweeps instead of solving exactly\n"
     "  --q0 X..          coordinates to start from; default: random, near the pose of the model\n"
     "  --qd0 X..         velocities to start from; default: random\n"
-    "  --blueprint FILE  networks at quantities; up to 20 of their weights are checked, too\n"
-    "  --weights FILE    weights of the networks; default: as the blueprint's seeds make them\n"
-    "  --seed S          of the random state and weights; default 1\n"
+    "  --blueprint FILE  networks; up to 20 of their weights are checked, too\n"
+    "  --weights FILE    weights of the networks; default: from the seeds of the blueprint\n"
+    "  --seed S          seed of the random state and weights; default 1\n"
     "  --backend B       {backend}\n"
     "  --json            the table as one JSON object\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
-    "  --self-collision  links of a URDF can touch each other\n"
-    "  --variant NAME    which one, of a hybrid model with variants\n"
+    "  --self-collision  links of a URDF collide with each other\n"
+    "  --variant NAME    variant of a hybrid model that has several\n"
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
     "\n"
-    "example: everything that a mass can do wrong\n"
+    "example: gradients with respect to all masses\n"
     "  neuralsim gradcheck models/quadruped.urdf --free 'link/*/mass'\n";
 
 typedef struct gradcheck_command {

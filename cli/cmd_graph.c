@@ -1,4 +1,4 @@
-// neuralsim graph: look at an expression graph, differentiate it, evaluate it, export it.
+// neuralsim graph: print, differentiate, evaluate and export an expression graph.
 
 #include "cli.h"
 
@@ -12,18 +12,17 @@
 static const char help[] =
     "usage: neuralsim graph FILE [OPTIONS]\n"
     "\n"
-    "Reads an expression graph (the text form of docs/design.md; - is standard input), checks it "
-    "and\n"
-    "tells its inputs, outputs and size.\n"
+    "Reads an expression graph (the text form of docs/design.md; - is standard input),\n"
+    "validates it and prints its inputs, outputs and size.\n"
     "\n"
     "  --derive MODE     replace the graph by its derivative: jvp (forward) or vjp (reverse);\n"
-    "                    may be given again for higher derivatives\n"
+    "                    repeat it for higher derivatives\n"
     "  --dump PASS       print the graph: built (as read or derived), lowered (elementary\n"
     "                    functions expanded), fused (with multiply-adds: what is executed)\n"
     "  --eval NAME=X,... evaluate with these inputs; the others are 0\n"
     "  --backend B       for --eval: {backend}\n"
     "  --emit-c NAME     print standalone C that defines the function NAME\n"
-    "  -o FILE           write what is printed by --dump or --emit-c to FILE\n"
+    "  -o FILE           write the output of --dump or --emit-c to FILE\n"
     "\n"
     "example: the gradient of a pendulum's acceleration at 0.5 rad\n"
     "  neuralsim graph examples/pendulum.graph --derive vjp --eval "
@@ -233,7 +232,7 @@ static int parse_arguments(int argc, char** argv, graph_command* c) {
     }
     c->file = files.items[0];
     if (c->output && !c->dump == !c->emit) {
-        return cli_usage("graph", "-o goes with one of --dump and --emit-c");
+        return cli_usage("graph", "-o needs exactly one of --dump and --emit-c");
     }
     return CLI_GO_ON;
 }

@@ -1,4 +1,4 @@
-// neuralsim inspect: what a model file was read as.
+// neuralsim inspect: print how a model file is interpreted.
 
 #include "cli.h"
 
@@ -9,17 +9,16 @@
 static const char help[] =
     "usage: neuralsim inspect MODEL [OPTIONS]\n"
     "\n"
-    "Loads a URDF or MJCF file and shows what it was read as: the tree of links and joints with\n"
-    "their coordinates, masses and inertias, actuators, geometries, pairs of these that can "
-    "touch,\n"
-    "parameters, and what of the file was ignored and why. Of a hybrid model (YAML) also which\n"
-    "parameters it changes, and its networks. Units are SI.\n"
+    "Loads a URDF or MJCF file and prints the resulting model: the tree of links and joints with\n"
+    "coordinates, masses and inertias, actuators, geometries, contact pairs, parameters, and the\n"
+    "parts of the file that were ignored, with the reason. For a hybrid model (YAML), also the\n"
+    "parameters it changes and its networks. Units are SI.\n"
     "\n"
     "  --params            list all parameters with unit, value, bounds and transform\n"
-    "  --json              everything, as one JSON object\n"
+    "  --json              print everything as one JSON object\n"
     "  --ground            add the plane z = 0 unless the file has a plane\n"
-    "  --self-collision    links of a URDF can touch each other\n"
-    "  --variant NAME      which one, of a hybrid model with variants\n"
+    "  --self-collision    links of a URDF collide with each other\n"
+    "  --variant NAME      variant of a hybrid model that has several\n"
     "  --repair-inertia    raise unphysical inertias instead of refusing the file\n"
     "\n"
     "example: the tree of a robot and its joint parameters\n"

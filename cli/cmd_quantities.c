@@ -1,4 +1,4 @@
-// neuralsim quantities: everything of a model that has a name.
+// neuralsim quantities: list the states, controls and quantities of a model.
 
 #include "cli.h"
 #include "model_io.h"
@@ -21,20 +21,21 @@ static const char help[] =
     "PATTERN selects names: * matches anything but a slash, ** anything; a name also selects all\n"
     "names below it.\n"
     "\n"
-    "  --all             a line for each number\n"
-    "  --params          the parameters that can be set free, too\n"
-    "  --json            as one JSON object: states, controls, quantities with their shapes\n"
-    "  --contact C       {contact}; default: as each pair says\n"
-    "  --friction F      of rigid contact: {friction}\n"
-    "  --sweeps N        of ncp: N plain sweeps instead of the exact solution\n"
-    "  --blueprint FILE  networks, whose outputs are quantities too; --weights FILE: their "
-    "weights\n"
+    "  --all             one line for each number\n"
+    "  --params          also list the parameters that can be set free\n"
+    "  --json            print states, controls and quantities with their shapes as one JSON "
+    "object\n"
+    "  --contact C       {contact}; default: the law of each pair\n"
+    "  --friction F      friction of rigid contact: {friction}\n"
+    "  --sweeps N        ncp: run N plain sweeps instead of solving exactly\n"
+    "  --blueprint FILE  networks, whose outputs are quantities, too\n"
+    "  --weights FILE    weights of the networks\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
-    "  --self-collision  links of a URDF can touch each other\n"
-    "  --variant NAME    which one, of a hybrid model with variants\n"
+    "  --self-collision  links of a URDF collide with each other\n"
+    "  --variant NAME    variant of a hybrid model that has several\n"
     "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
     "\n"
-    "example: everything about the poses of links\n"
+    "example: all numbers of the poses of links\n"
     "  neuralsim quantities models/quadruped.urdf 'link/*/pose' --all\n";
 
 typedef struct quantities_command {
@@ -480,7 +481,7 @@ static int print_quantities(const quantities_command* c, const model_io* p, cons
     uint32_t shown = print_inputs(c, p, NS_IO_STATE) + print_inputs(c, p, NS_IO_CONTROL);
     shown += for_each_line(c, all, true, print_line, &first);
     shown += print_free_params(c, p->model);
-    if (shown == 0) return cli_fail("nothing of the model is called, or fits, '%s'", c->pattern);
+    if (shown == 0) return cli_fail("no name in the model matches '%s'", c->pattern);
     return cli_finish();
 }
 

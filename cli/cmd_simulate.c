@@ -1,9 +1,9 @@
 // neuralsim simulate: trajectories from initial states, as a table.
 //
-// Trajectories run side by side, in pieces of some steps, so that memory stays small and progress
-// can be shown. One trajectory is written as it goes. The rows of several are kept until all of
-// them are done, since the table has one trajectory after the other; those that would take too much
-// memory are done in groups.
+// Trajectories run in parallel, in pieces of some steps, which bounds memory and allows a progress
+// display. A single trajectory is written while it runs. The rows of several are kept until all have
+// finished, since the table lists one trajectory after the other; batches that would need too much
+// memory are divided into groups.
 
 #include "cli.h"
 #include "controls.h"
@@ -19,37 +19,38 @@
 static const char help[] =
     "usage: neuralsim simulate MODEL [OPTIONS]\n"
     "\n"
-    "  --steps N, --time T   how long; default 1 s; T is rounded to whole steps\n"
+    "Simulates trajectories and writes them as a CSV table, one row for each step.\n"
+    "\n"
+    "  --steps N, --time T   duration; default 1 s; T (s) is rounded to whole steps\n"
     "  --dt H                time step in s; default: the model's\n"
     "  --integrator I        {integrator}; default: the model's\n"
-    "  --contact C           {contact}, for all pairs; default: as each pair "
-    "says,\n"
-    "                        which is ncp unless the model was built otherwise\n"
-    "  --friction F          of rigid contact: {friction}\n"
-    "  --sweeps N            of ncp: N plain sweeps instead of the exact solution\n"
+    "  --contact C           {contact}; default: the law of each pair, usually ncp\n"
+    "  --friction F          friction of rigid contact: {friction}\n"
+    "  --sweeps N            ncp: run N plain sweeps instead of solving exactly\n"
     "  --blueprint FILE, --weights FILE   networks, and their weights\n"
     "  --q0 X.., --qd0 X..   initial coordinates and velocities; default: the model's pose, at "
     "rest\n"
-    "  --state FILE.csv      or those in the first row of a table (columns as for eval)\n"
-    "  --batch FILE.csv      or one trajectory for each row; output with a column traj\n"
+    "  --state FILE.csv      initial state: first row of a table (columns as for eval)\n"
+    "  --batch FILE.csv      one trajectory for each row; the output has a column traj\n"
     "  --set PARAM=X..       values of parameters, by name or glob\n"
-    "  --control C           formulas of t, \"tau0=0.1*sin(2*pi*t), u_knee=1\", or a table with\n"
-    "                        controls and t (0 before the first row, then each holds until the\n"
-    "                        next), or a row for each step\n"
-    "  --observe NAME..      more columns: quantities, see 'neuralsim quantities'\n"
-    "  --every K             write each K-th step only, and the last\n"
+    "  --control C           formulas of t, \"tau0=0.1*sin(2*pi*t), u_knee=1\", or a table: a row "
+    "for\n"
+    "                        each step, or column t (a row holds until the next; 0 before the "
+    "first)\n"
+    "  --observe NAME..      add columns with quantities, see 'neuralsim quantities'\n"
+    "  --every K             write only every K-th step and the last one\n"
     "  --index-names         columns q0.. instead of q_<joint>..\n"
-    "  -o FILE               default: standard output\n"
-    "  --html FILE           a page with the motion in 3D, and curves; no table without -o\n"
-    "  --json                no table without -o, but a summary as JSON\n"
+    "  -o FILE               write the table to FILE; default: standard output\n"
+    "  --html FILE           write a page with 3D motion and curves; table only with -o\n"
+    "  --json                print a summary as JSON; table only with -o\n"
     "  --backend B           {backend}\n"
-    "  --threads N           for --batch; default: one for each core\n"
+    "  --threads N           threads for --batch; default: one for each core\n"
     "  --ground              add the plane z = 0 unless the file has a plane\n"
-    "  --self-collision      links of a URDF can touch each other\n"
-    "  --variant NAME        which one, of a hybrid model with variants\n"
+    "  --self-collision      links of a URDF collide with each other\n"
+    "  --variant NAME        variant of a hybrid model that has several\n"
     "  --repair-inertia      raise unphysical inertias instead of refusing the file\n"
     "\n"
-    "example: two seconds of a double pendulum let go at 1 rad, and its energy\n"
+    "example: two seconds of a double pendulum released at 1 rad, with its energy\n"
     "  neuralsim simulate models/double_pendulum.urdf --time 2 --q0 1 0 --observe energy/total\n";
 
 enum {
@@ -110,7 +111,7 @@ typedef struct simulation {
 
 static int check_simulation_options(const simulation* s) {
     if (s->steps_option != UNSET && !isnan(s->time)) {
-        return cli_usage("simulate", "--steps and --time exclude each other");
+        return cli_usage("simulate", "give --steps or --time, not both");
     }
     if (s->steps_option == 0) return cli_usage("simulate", "--steps needs at least 1");
     if (s->time <= 0.0) return cli_usage("simulate", "--time must be positive, not %g", s->time);
@@ -118,7 +119,7 @@ static int check_simulation_options(const simulation* s) {
     int sources = (s->state_path != NULL) + (s->batch_path != NULL) +
                   (s->initial.q0.count + s->initial.qd0.count > 0);
     if (sources > 1) {
-        return cli_usage("simulate", "--state, --batch and --q0/--qd0 exclude each other");
+        return cli_usage("simulate", "give only one of --state, --batch and --q0/--qd0");
     }
     if (s->control_options.count > 1) {
         return cli_usage("simulate", "--control is given twice; separate controls by commas:"
@@ -587,8 +588,8 @@ static bool check_start_depth(const simulation* s) {
         if (depth[n] > depth[deepest]) deepest = n;
     }
     if (ok && depth[deepest] > 1e-3) {
-        cli_note("trajectory %u starts with geometries %.3g m inside each other, which contact"
-                 " pushes apart; --q0 chooses another start",
+        cli_note("trajectory %u starts with geometries that overlap by %.3g m, which contact "
+                 "pushes apart; choose another start with --q0",
                  deepest, depth[deepest]);
     }
     free(depth);
@@ -670,10 +671,9 @@ static int run_simulation(simulation* s) {
     if (s->html) ok = write_page(s) && ok;
     if (!ok) return EXIT_FAILED;
     if (s->unsolved > 0) {
-        cli_note(
-            "contact: in %llu steps the impulses do not meet their conditions; the worst misses"
-            " them by %.2g of the largest impulse",
-            (unsigned long long)s->unsolved, s->residual);
+        cli_note("contact: the solver did not converge in %llu steps; largest residual %.2g of the "
+                 "largest impulse",
+                 (unsigned long long)s->unsolved, s->residual);
     }
     if (s->json) return print_summary(s);
     if (s->output && strcmp(s->output, "-") != 0) {

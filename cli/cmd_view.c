@@ -1,4 +1,4 @@
-// neuralsim view: pages and fits in a browser, served to this machine alone.
+// neuralsim view: show pages and fits in a browser, from a server that only this machine can reach.
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -23,17 +23,15 @@ extern char** environ;
 static const char help[] =
     "usage: neuralsim view FILE [--no-browser]\n"
     "\n"
-    "Show FILE in a browser, until Ctrl-C: a page (.html), or the folder of a fit or of an "
+    "Shows FILE in a browser until Ctrl-C: a page (.html), or the folder of a fit or an "
     "experiment.\n"
-    "While a fit is running its folder shows how far it is, and the report when it is done.\n"
+    "The folder of a running fit shows its progress, then its report.\n"
     "\n"
-    "The address is printed. It can be reached from this machine only, and only by who knows it, "
-    "since\n"
-    "it cannot be guessed.\n"
+    "The address is printed. It contains a random token and can be reached from this machine "
+    "only.\n"
     "\n"
-    "  --no-browser   only print the address. Otherwise $BROWSER is started with it, or on a "
-    "graphical\n"
-    "                 desktop xdg-open\n"
+    "  --no-browser   only print the address; without this option, view starts $BROWSER, or\n"
+    "                 xdg-open on a graphical desktop\n"
     "\n"
     "example: neuralsim view /tmp/pendulum\n";
 
@@ -215,9 +213,9 @@ static int check_view_path(view* v) {
         return found ? EXIT_OK : cli_fail("no report.html and no fit is running in %s", v->path);
     }
     if (!S_ISREG(about.st_mode) || !cli_ends_with(v->path, ".html")) {
-        return cli_fail("%s cannot be viewed; a page (.html) can, and the folder of a fit or of an "
-                        "experiment",
-                        v->path);
+        return cli_fail(
+            "%s cannot be viewed; give a page (.html), or the folder of a fit or experiment",
+            v->path);
     }
     if (!find_answer(v, "", &answer))
         return cli_fail("%s: cannot be read, or is too long", v->path);

@@ -1,4 +1,4 @@
-// Controls over time.
+// Controls over time, from formulas of t or from a table.
 
 #define _POSIX_C_SOURCE 200809L // access
 
@@ -40,7 +40,7 @@ static int read_control_formula(const controls* c, const char* command, const ch
         where = ns_formula_variable_offset(*out, k);
         status = NS_ERR_PARSE;
         snprintf(error.message, sizeof error.message,
-                 "'%.40s' is not known; there are t, pi and functions such as sin", name);
+                 "'%.40s' is not known; use t, pi and functions such as sin", name);
     }
     if (status == NS_OK) return CLI_GO_ON;
     size_t at = (size_t)(text - c->source) + where;
@@ -74,12 +74,12 @@ static int add_assignment(controls* c, const char* command, const char* text, si
         const char* likely = ns_nearest_likely(&near);
         if (likely) {
             return cli_usage(command,
-                             "--control: '%s' is no control of this model; did you mean"
+                             "--control: '%s' is not a control of this model; did you mean"
                              " '%.100s'?",
                              name, likely);
         }
-        return cli_usage(command, "--control: '%s' is no control of this model; %s%s", name,
-                         c->io->z.nc > 0 ? "there is, for example, " : "it has none",
+        return cli_usage(command, "--control: '%s' is not a control of this model; %s%s", name,
+                         c->io->z.nc > 0 ? "for example, " : "it has none",
                          c->io->z.nc > 0 ? model_io_control_name(c->io, 0, false) : "");
     }
 
@@ -135,8 +135,8 @@ static bool check_control_times(const controls* c) {
                 ns_table_at(&c->table, row - 1, c->time_column)) {
                 continue;
             }
-            cli_fail("%s:%u: the time goes back; sort the rows, or tell trajectories apart by a"
-                     " column traj",
+            cli_fail("%s:%u: the time goes back; sort the rows, or distinguish trajectories by a "
+                     "column traj",
                      c->source, c->table.lines[row]);
             return false;
         }

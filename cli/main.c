@@ -1,28 +1,28 @@
-// The program: finds the command and hands over to it.
+// Entry point: find the command and run it.
 
 #include "cli.h"
 
 #include <stdio.h>
 #include <string.h>
 
-int cmd_plot(int argc, char** argv);    // cmd_plot.c
+int cmd_plot(int argc, char** argv); // cmd_plot.c
 
 static const struct {
     const char* name;
     int (*run)(int argc, char** argv);
     const char* what;
 } commands[] = {
-    {"inspect", cmd_inspect, "show what a model file was read as"},
+    {"inspect", cmd_inspect, "show how a model file is interpreted"},
     {"quantities", cmd_quantities, "list states, controls and quantities of a model"},
     {"eval", cmd_eval, "compute quantities and their derivatives at given states"},
     {"simulate", cmd_simulate, "compute trajectories"},
     {"score", cmd_score, "predict recordings and report the error"},
     {"fit", cmd_fit, "fit parameters and networks to recordings"},
     {"discover", cmd_discover, "find what is missing in a model from recordings"},
-    {"experiment", cmd_experiment, "run an experiment of the papers as a whole"},
+    {"experiment", cmd_experiment, "run an experiment: its fits, tables and figures"},
     {"view", cmd_view, "show a page or a fit, also while it runs, in a browser"},
     {"plot", cmd_plot, "draw figures of a fit, an experiment, a table or a network"},
-    {"gradcheck", cmd_gradcheck, "check gradients of a model three ways"},
+    {"gradcheck", cmd_gradcheck, "check gradients by reverse mode, forward mode and differences"},
     {"graph", cmd_graph, "read, differentiate, evaluate and export an expression graph"},
     {"bench", cmd_bench, "measure speed on this machine"},
 };
@@ -37,7 +37,7 @@ static void print_program_help(FILE* file) {
     for (int i = 0; i < COMMANDS; i++) {
         fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].what);
     }
-    fprintf(file, "\n'neuralsim COMMAND --help' tells more, with an example.\n");
+    fprintf(file, "\n'neuralsim COMMAND --help' lists options and shows an example.\n");
 }
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-// Names and sizes of what goes into a system.
+// Names and sizes of states, controls and parameters of a system.
 
 #include "model_io.h"
 
@@ -19,7 +19,8 @@ bool model_io_create(model_io* io, const cli_model* source, const ns_system* sys
         return false;
     }
     if (!ns_io_names_by_joint(io->names)) {
-        cli_note("names by joint would be ambiguous for this model; by index (q0) they are not");
+        cli_note(
+            "column names by joint are ambiguous for this model; columns are named by index (q0)");
     }
     return true;
 }

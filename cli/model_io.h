@@ -1,4 +1,4 @@
-// What goes into a system, by name and by number, for commands that read and write tables.
+// Inputs of a system by name and by number, for commands that read and write tables.
 
 #ifndef CLI_MODEL_IO_H
 #define CLI_MODEL_IO_H

@@ -1,4 +1,4 @@
-// progress.json of a fit.
+// Write progress.json, the progress of a running fit.
 
 #include "progress_file.h"
 

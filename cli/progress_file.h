@@ -1,5 +1,5 @@
-// How far a fit is, as a file beside its results: progress.json, which `neuralsim view` shows while
-// the fit is running (web/README.md says what stands in it).
+// progress.json, the progress of a fit beside its results; `neuralsim view` shows it while the fit is
+// running (web/README.md documents its content).
 
 #ifndef CLI_PROGRESS_FILE_H
 #define CLI_PROGRESS_FILE_H

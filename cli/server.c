@@ -1,5 +1,5 @@
-// The web server, on civetweb: it accepts connections and reads requests; who may ask, and what is
-// answered, is decided here. civetweb has no folder and no handler of its own to answer from.
+// The web server. civetweb accepts connections and parses requests; this file decides who gets an
+// answer and which. civetweb itself serves no folder and has no other handler.
 
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,13 +1,12 @@
-// A web server for the person at this machine: HTTP on 127.0.0.1 at a free port, below an address
-// that nobody can guess.
+// A web server for local use: HTTP on 127.0.0.1 at a free port, below a random path.
 //
 //     server* s = server_start(find, context);
 //     puts(server_address(s));                   // http://127.0.0.1:40123/<32 hex digits>/
 //     ...
 //     server_stop(s);
 //
-// It answers GET and HEAD, and only those who know the address: other programs and other users of
-// the machine, and pages of other sites in the same browser, get nothing.
+// It answers GET and HEAD requests that contain the random path. Other programs and users of the
+// machine, and pages of other sites in the same browser, get 404.
 
 #ifndef CLI_SERVER_H
 #define CLI_SERVER_H

@@ -62,15 +62,15 @@ static void explain_unknown(const model_io* p, const char* path, const char* nam
     }
     const char* likely = ns_nearest_likely(&near);
     if (likely) {
-        cli_fail("%s: column \"%.100s\" is nothing of this model; did you mean \"%.100s\"?", path,
+        cli_fail("%s: column \"%.100s\" is not part of this model; did you mean \"%.100s\"?", path,
                  name, likely);
     } else if (keep == NS_IO_CONTROL && p->z.nc > 0) {
-        cli_fail("%s: column \"%.100s\" is nothing of this model; controls are %s%s%s%s"
+        cli_fail("%s: column \"%.100s\" is not part of this model; controls are %s%s%s%s"
                  " ('neuralsim quantities MODEL' lists all)",
                  path, name, model_io_control_name(p, 0, false), p->z.nc > 1 ? ", " : "",
                  p->z.nc > 1 ? model_io_control_name(p, 1, false) : "", p->z.nc > 2 ? "..." : "");
     } else {
-        cli_fail("%s: column \"%.100s\" is nothing of this model; it takes columns such as q0,"
+        cli_fail("%s: column \"%.100s\" is not part of this model; it takes columns such as q0,"
                  " qd0, tau0, %s ('neuralsim quantities MODEL' lists all; with --params, parameters"
                  " too)",
                  path, name, p->z.nx > 0 ? model_io_state_name(p, 0, false) : "t");
@@ -128,8 +128,8 @@ static bool check_column_twice(const model_io* p, const ns_table* table, const c
         if (columns[k].kind != NS_IO_STATE) at += p->z.nx;
         if (columns[k].kind == NS_IO_PARAM) at += p->z.nc;
         if (first[at] != 0) {
-            cli_fail("%s: columns \"%.100s\" and \"%.100s\" are the same number; remove one", path,
-                     table->names[first[at] - 1], table->names[k]);
+            cli_fail("%s: columns \"%.100s\" and \"%.100s\" refer to the same value; remove one",
+                     path, table->names[first[at] - 1], table->names[k]);
             ok = false;
         }
         first[at] = k + 1;
@@ -256,7 +256,7 @@ bool states_read(const model_io* p, const ns_table* table, const char* path, uin
                  const double* params, states* out) {
     *out = (states){0};
     if (table->nrow == 0) {
-        cli_fail("%s: the table has no rows; there must be a state at least", path);
+        cli_fail("%s: the table has no rows; at least one state is needed", path);
         return false;
     }
     ns_io_target* columns = calloc((size_t)table->ncol + 1, sizeof *columns);
@@ -349,7 +349,7 @@ bool states_add_free(const ns_model* model, const ns_table* table, cli_list* fre
     for (uint32_t k = 0; k < table->ncol; k++) {
         if (ns_model_find_param(model, table->names[k]) == UINT32_MAX) continue;
         if (!cli_list_add(free_params, table->names[k])) {
-            cli_fail("more than %d parameters are to be free", CLI_MAX_LIST);
+            cli_fail("more than %d free parameters", CLI_MAX_LIST);
             return false;
         }
     }
@@ -373,7 +373,7 @@ int settings_read(const char* command, const cli_list* texts, settings* out,
         cli_list_add(&out->names, name); // as many as there are texts
         out->values[k] = value;
         if (!cli_list_add(free_params, name)) {
-            return cli_usage(command, "more than %d parameters are to be free", CLI_MAX_LIST);
+            return cli_usage(command, "more than %d free parameters", CLI_MAX_LIST);
         }
     }
     return CLI_GO_ON;

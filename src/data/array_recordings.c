@@ -1,4 +1,4 @@
-// Recordings from numbers in memory, without files and maps.
+// Recordings from arrays in memory, without files or maps.
 
 #include "data/map.h"
 #include "data/resample.h"

@@ -1,4 +1,4 @@
-// Recordings: tables read through a map, cut into trajectories, brought onto the grid.
+// Recordings: read tables through a map, split them into trajectories and resample them.
 
 #include "base/series.h"
 #include "data/resample.h"
@@ -309,11 +309,10 @@ static ns_status match_segments(const addition* a) {
                 continue;
             }
             const table* t = k < other->segments.count ? other : one;
-            return nsi_fail(
-                a->error, NS_ERR_PARSE,
-                "%.200s:%u: this trajectory is not the same in source %u as in source 1; "
-                "each must have all of them, in one order",
-                a->path, t->csv.lines[t->segments.data[k].first], s + 1);
+            return nsi_fail(a->error, NS_ERR_PARSE,
+                            "%.200s:%u: source %u has another trajectory here than source 1; all "
+                            "sources need the same trajectories in the same order",
+                            a->path, t->csv.lines[t->segments.data[k].first], s + 1);
         }
     }
     return NS_OK;
@@ -331,8 +330,8 @@ static ns_status choose_period(addition* a, const nsi_stream* s) {
                                       : nsi_grid_period(s->times, s->count, s->scratch);
     if (a->period >= NSI_GRID_MIN_PERIOD && a->period <= NSI_GRID_MAX_PERIOD) return NS_OK;
     return nsi_fail(a->error, NS_ERR_PARSE,
-                    "%.200s:%u: the rows do not tell the time between samples; give it", a->path,
-                    first_line(s));
+                    "%.200s:%u: the sample period cannot be derived from the rows; give it",
+                    a->path, first_line(s));
 }
 
 // What all streams cover.
@@ -608,9 +607,10 @@ static ns_status fail_empty(const addition* a) {
     } else if (!a->map->trajectory) {
         snprintf(count, sizeof count, " (there is one trajectory, 0)");
     }
-    return nsi_fail(a->error, NS_ERR_PARSE,
-                    "%.200s:%u: no sample is left; the part to take is empty or lies outside%s",
-                    a->path, a->tables[0].csv.lines[0], count);
+    return nsi_fail(
+        a->error, NS_ERR_PARSE,
+        "%.200s:%u: no samples remain: the selected part is empty or outside the recording%s",
+        a->path, a->tables[0].csv.lines[0], count);
 }
 
 static ns_status add_segments(addition* a) {

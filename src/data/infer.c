@@ -1,4 +1,4 @@
-// The map for a table whose columns have names that a model knows.
+// Derive the map of a table from its column names.
 
 #include "data/map.h"
 
@@ -169,8 +169,8 @@ static ns_status infer_fail_unknown(const inference* in) {
     const char* joint = model->sizes.nlink > 0 ? model->links[0].def.joint : "elbow";
     return nsi_fail(
         in->error, NS_ERR_PARSE,
-        "%.120s:1: no column is known; there are %s; known are q0, qd0, q_<joint> "
-        "(q_%.40s), names of quantities, u_<joint>, tau0, t, traj; rename them or give a map",
+        "%.120s:1: no column name is known: %s; known names are q0, qd0, q_<joint> "
+        "(q_%.40s), names of quantities, u_<joint>, tau0, t, traj; rename columns or give a map",
         in->path, list, joint);
 }
 
@@ -281,11 +281,10 @@ static ns_status fill_map(inference* in, ns_data_map* map) {
         status = infer_fail_unknown(in);
     }
     if (status == NS_OK && !map->sources.data[0].time.formula) {
-        status =
-            nsi_fail(in->error, NS_ERR_PARSE,
-                     "%.200s:1: there is no column t, in s; add one, or give a map that says how "
-                     "many rows there are per second (rate: 400)",
-                     in->path);
+        status = nsi_fail(in->error, NS_ERR_PARSE,
+                          "%.200s:1: column t (time in s) is missing; add it, or give a map with "
+                          "the sample rate (rate: 400)",
+                          in->path);
     }
     return status;
 }

@@ -1,4 +1,4 @@
-// Maps: from YAML to formulas, checked as far as that goes without a table.
+// Read maps from YAML; what depends on a table is checked later, when one is read.
 
 #include "data/map.h"
 
@@ -84,7 +84,7 @@ ns_status nsi_map_formula_parse(ns_data_map* map, const char* name, const char* 
 }
 
 static ns_status fail_twice(const ns_data_map* map, const nsi_map_formula* f, ns_error* error) {
-    return nsi_fail(error, NS_ERR_PARSE, "%.200s:%u:%u: \"%.100s\" is there twice; remove one",
+    return nsi_fail(error, NS_ERR_PARSE, "%.200s:%u:%u: \"%.100s\" is given twice; remove one",
                     map->file, f->line, f->column, f->name);
 }
 
@@ -428,7 +428,7 @@ static ns_status read_columns(reader* r, const nsi_yaml_node* node) {
         for (uint32_t k = 0; k < r->map->columns.count; k++) {
             if (strcmp(r->map->columns.data[k], name) != 0) continue;
             return nsi_yaml_fail(r->yaml, entry, r->error,
-                                 "columns: \"%.100s\" is there twice; rename one", name);
+                                 "columns: \"%.100s\" is given twice; rename one", name);
         }
 
         if (!nsi_array_push(&r->map->arena.allocator, &r->map->columns, name)) {

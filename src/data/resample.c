@@ -1,4 +1,4 @@
-// From rows at any times to an even grid: one walk over rows and samples.
+// Resample rows at arbitrary times to a uniform grid, in one pass over rows and samples.
 
 #include "data/resample.h"
 

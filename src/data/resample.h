@@ -1,4 +1,4 @@
-// From rows at any times to an even grid.
+// Resample rows at arbitrary times to a uniform grid.
 
 #ifndef NSI_DATA_RESAMPLE_H
 #define NSI_DATA_RESAMPLE_H

@@ -1,4 +1,4 @@
-// Streams: rows in the order of time, and columns computed from them.
+// Streams: rows sorted by time, and columns computed from them.
 
 #include "data/stream.h"
 
@@ -192,11 +192,11 @@ static ns_status repair_times(nsi_stream* s, ns_error* error) {
         uint32_t row = s->rows[k], to = k;
         for (; to > 0 && s->times[to - 1] > time; to--) {
             if (k - to == MOST_MOVED) {
-                return nsi_fail(error, NS_ERR_PARSE,
-                                "%.200s:%u: the time goes back by more than %d rows; if these are "
-                                "several recordings, name the column that tells them apart as "
-                                "trajectory",
-                                s->path, s->table->lines[row], MOST_MOVED);
+                return nsi_fail(
+                    error, NS_ERR_PARSE,
+                    "%.200s:%u: the time goes back by more than %d rows; if these are "
+                    "several recordings, name the column that distinguishes them as trajectory",
+                    s->path, s->table->lines[row], MOST_MOVED);
             }
             s->times[to] = s->times[to - 1];
             s->rows[to] = s->rows[to - 1];
@@ -247,11 +247,11 @@ static ns_status check_times(nsi_stream* s, ns_error* error) {
         if (k == 0 || s->times[k] > s->times[k - 1]) continue;
         if (!s->source->time_repair) {
             return nsi_fail(error, NS_ERR_PARSE,
-                            "%.200s:%u: the time %s; correct the rows, or let time_repair: true in "
-                            "the map sort them and drop repeated ones",
+                            "%.200s:%u: the time %s; correct the rows, or set time_repair: true in "
+                            "the map to sort them and drop duplicates",
                             s->path, line_of(s, k),
                             s->times[k] < s->times[k - 1] ? "goes back"
-                                                          : "is that of the row before");
+                                                          : "equals that of the row before");
         }
         grows = false;
     }
@@ -274,9 +274,8 @@ static ns_status cut_before(nsi_stream* s, ns_error* error) {
     ns_status status = find_row(s, &s->source->since, &first, error);
     if (status != NS_OK) return status;
     if (first == s->count) {
-        return nsi_fail(error, NS_ERR_PARSE,
-                        "%.200s:%u: since is above 0 in no row, which leaves nothing", s->path,
-                        line_of(s, 0));
+        return nsi_fail(error, NS_ERR_PARSE, "%.200s:%u: since is never above 0, so no rows remain",
+                        s->path, line_of(s, 0));
     }
     s->cut_before = first;
     s->count -= first;
@@ -293,8 +292,8 @@ static ns_status cut_rows(nsi_stream* s, ns_error* error) {
     if (status != NS_OK) return status;
     if (kept == 0) {
         return nsi_fail(error, NS_ERR_PARSE,
-                        "%.200s:%u: until is above 0 in the first row, which leaves nothing",
-                        s->path, line_of(s, 0));
+                        "%.200s:%u: until is above 0 in the first row, so no rows remain", s->path,
+                        line_of(s, 0));
     }
     s->cut = s->count - kept;
     s->count = kept;

@@ -1,4 +1,4 @@
-// Whole files.
+// Read and write entire files.
 
 #ifndef NSI_IO_FILE_H
 #define NSI_IO_FILE_H

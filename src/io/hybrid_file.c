@@ -1,4 +1,4 @@
-// Hybrid model files: from YAML, and to YAML.
+// Read and write hybrid model files.
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -250,11 +250,12 @@ static ns_status hybrid_read_learned(nsi_schema_reader* r, const nsi_yaml_node* 
         const nsi_yaml_node* other = nsi_yaml_find(node->parent, others[k]);
         if (!other) continue;
         return nsi_yaml_fail(r->yaml, other, r->error,
-                             "%s: a learned system has none; leave one of the two out", others[k]);
+                             "%s: not supported with a learned system; remove one of the two",
+                             others[k]);
     }
     if (!nsi_yaml_find(node->parent, "timestep")) {
         return nsi_yaml_fail(r->yaml, node, r->error,
-                             "learned: what one step stands for is missing; add \"timestep:\"");
+                             "learned: the time step is missing; add \"timestep:\"");
     }
     nsi_learned* learned = nsi_arena_alloc(r->arena, sizeof *learned);
     if (!learned) return nsi_fail_nomem(r->error);
@@ -464,7 +465,7 @@ static ns_status check_pattern(const nsi_hybrid_parameters* parameters, uint32_t
     }
     uint32_t hash = nsi_hash_bytes(pattern, size);
     if (has_pattern(parameters, index, hash, pattern)) {
-        return nsi_fail(error, NS_ERR_ARGUMENT, "parameters: %s is there twice", quoted);
+        return nsi_fail(error, NS_ERR_ARGUMENT, "parameters: %s is given twice", quoted);
     }
     return nsi_index_insert(allocator, index, hash, number) ? NS_OK : nsi_fail_nomem(error);
 }
@@ -500,7 +501,7 @@ static ns_status check_variant(const nsi_hybrid* hybrid, const nsi_hybrid_varian
         }
     }
     if (nsi_hybrid_find_variant(hybrid, v->name) != v) {
-        return nsi_fail(error, NS_ERR_ARGUMENT, "variants: %.100s is there twice", v->name);
+        return nsi_fail(error, NS_ERR_ARGUMENT, "variants: %.100s is given twice", v->name);
     }
     ns_status status = check_robot(v->robot, error);
     return status == NS_OK ? check_parameters(&v->parameters, allocator, error) : status;
@@ -510,9 +511,10 @@ static ns_status check_robots(const nsi_hybrid* hybrid, const ns_allocator* allo
                               ns_error* error) {
     if (hybrid->variants.count == 0) return check_robot(hybrid->robot, error);
     if (hybrid->robot || hybrid->learned || hybrid->variants.count > NSI_HYBRID_MAX_VARIANTS) {
-        return nsi_fail(error, NS_ERR_ARGUMENT,
-                        "variants do not go with a robot or a learned system, and are %d at most",
-                        NSI_HYBRID_MAX_VARIANTS);
+        return nsi_fail(
+            error, NS_ERR_ARGUMENT,
+            "variants cannot be combined with a robot or a learned system; at most %d are allowed",
+            NSI_HYBRID_MAX_VARIANTS);
     }
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < hybrid->variants.count && status == NS_OK; k++) {

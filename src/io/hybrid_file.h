@@ -1,4 +1,4 @@
-// Hybrid model files: a robot, what was fitted of it, and the networks that go with it, in YAML.
+// Hybrid model files: a YAML file that names a robot, fitted parameters and networks.
 //
 //     robot: arm.urdf                # URDF or MJCF; needed
 //     parameters:                    # names or globs of parameters, and their values, in this order
@@ -18,19 +18,19 @@
 //     learned: {kind: lstm, ..}      # io/learned_file.h
 //     weights: lstm.safetensors
 //
-// In place of `robot` there may be several, robots that share all else; which one is meant is told by
+// `variants` replaces `robot` by several robots that share everything else. A variant is selected by
 // its name, or by the name of a recording's file:
 //
 //     variants:
 //       - name: butter
-//         files: "*_butter_*"        # glob of names of files, without folders; the first that fits
+//         files: "*_butter_*"        # glob of file names without folders; the first match counts
 //         robot: butter.xml
-//         parameters: {"link/plate/mass": 0.9} # of this one alone, on top of the others
+//         parameters: {"link/plate/mass": 0.9} # for this variant only, in addition
 //
-// A name or glob under `parameters` must then be in one of them at least.
+// A name or glob under `parameters` must then match in at least one variant.
 //
-// Files are relative to the folder of this one, or absolute; a name is a name and nothing in it is
-// expanded. What is refused in files from anywhere is in io/yaml.h; unknown keys are, too.
+// Paths are absolute or relative to the folder of this file; nothing in them is expanded. Unknown keys
+// are refused; io/yaml.h lists what else is.
 
 #ifndef NSI_IO_HYBRID_FILE_H
 #define NSI_IO_HYBRID_FILE_H

@@ -1,4 +1,4 @@
-// JSON that somebody else wrote.
+// Read JSON files of unknown origin.
 
 #include "io/json_read.h"
 

@@ -1,4 +1,4 @@
-// JSON from a file, by jansson, with messages as all other files have them.
+// Read JSON files with jansson; messages have the form of those for other files.
 
 #ifndef NSI_IO_JSON_READ_H
 #define NSI_IO_JSON_READ_H

@@ -1,4 +1,4 @@
-// JSON, written front to back.
+// Write JSON as a stream.
 
 #include "neuralsim/json.h"
 

@@ -170,13 +170,13 @@ ns_status nsi_learned_check(const nsi_learned* l, ns_error* error) {
     }
     if (!ns_choice_has(&ns_learned_kinds, (int)l->kind) || !layers ||
         !ns_activation_name(l->activation) || (lstm && l->activation != NS_TANH)) {
-        return nsi_fail(error, NS_ERR_ARGUMENT, "learned: there is no such network");
+        return nsi_fail(error, NS_ERR_ARGUMENT, "learned: the network is invalid");
     }
 
     double scales[] = {l->init_scale, l->init_last_scale};
     for (int k = 0; k < 2; k++) {
         if (scales[k] >= 0.0 && scales[k] <= 1e9) continue;
-        return nsi_fail(error, NS_ERR_ARGUMENT, "learned: init is out of its range");
+        return nsi_fail(error, NS_ERR_ARGUMENT, "learned: init is out of range");
     }
 
     // Names and normalisation.

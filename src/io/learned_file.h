@@ -12,7 +12,7 @@
 //       init: {scale: 1, last: 0.1}
 //       seed: 1
 //
-// Hybrid models have what an experiment found in its data, too: `controls` (names), `state_shift`,
+// Hybrid models also contain what a fit derived from its data: `controls` (names), `state_shift`,
 // `state_scale`, `control_shift`, `control_scale` and `output_scale` (lists of numbers).
 
 #ifndef NSI_IO_LEARNED_FILE_H

@@ -1,5 +1,5 @@
-// Meshes from STL and OBJ files. The convex hull needs vertices only; faces are read for those who
-// want triangles.
+// Read meshes from STL and OBJ files. The convex hull needs vertices only; faces are read when
+// triangles are wanted.
 
 #include "io/mesh.h"
 

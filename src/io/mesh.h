@@ -1,10 +1,9 @@
-// Meshes. For contact, what is left of them is a few corners of their convex hull; to be drawn, they
-// are triangles.
+// Meshes. Contact uses a few corners of the convex hull; the viewer uses the triangles.
 //
-// The corners are the vertices that reach furthest in 64 fixed directions: the six axes and 58 more,
-// evenly spread. If that makes more than 32 corners, those of the axes are kept, and of the others
-// the ones that are furthest from all that are kept already. So a box keeps its corners, and a ball
-// of many triangles becomes a solid of 32 corners whose sides lie up to a sixth of its radius inside.
+// The corners are the vertices that extend furthest in 64 fixed directions: the six axes and 58 more,
+// evenly spread. If there are more than 32 corners, those of the axes are kept, then repeatedly the
+// one furthest from all that are kept. So a box keeps its corners, and a finely triangulated ball
+// becomes a polyhedron with 32 corners whose faces lie up to a sixth of the radius inside.
 
 #ifndef NSI_IO_MESH_H
 #define NSI_IO_MESH_H

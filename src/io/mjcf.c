@@ -1,16 +1,16 @@
-// MJCF, the part of it that a tree of rigid bodies needs:
+// Read the part of MJCF that a tree of rigid bodies needs:
 //
 //   compiler  angle, autolimits, eulerseq, inertiafromgeom, meshdir, assetdir
 //   option    timestep, gravity, integrator, density, viscosity, cone; flags gravity and contact
 //   default   classes, nested, for joints, geoms, actuators, meshes, materials; class, childclass
-//   worldbody body, inertial, joint (hinge, slide, ball, free), freejoint, geom; not MuJoCo's:
+//   worldbody body, inertial, joint (hinge, slide, ball, free), freejoint, geom; extensions:
 //             geoms of type polygon, ellipse, points
 //   asset     mesh files and vertices, colours of materials
-//   contact   pair, exclude; of geoms contype, conaffinity, condim, friction, priority; not
-//             MuJoCo's: the contact model of a pair and its numbers
-//   actuator  motor, position, velocity; general where it is one of these
+//   contact   pair, exclude; of geoms contype, conaffinity, condim, friction, priority;
+//             extension: the contact law of a pair and its parameters
+//   actuator  motor, position, velocity; general where it is equivalent to one of these
 //
-// Everything else is noted. How bodies become links:
+// Everything else is listed as ignored. How bodies become links:
 //
 //   order     Links are in MuJoCo's order of bodies: depth first, in the order of the file.
 //   joints    A body with several joints is carried by massless links, one for each joint but the
@@ -20,8 +20,7 @@
 //             link, and the body is fixed to it: the link named after the body always has the
 //             body's frame. A slide's pos has no effect.
 //   ref       The joint's coordinate is `ref` where the file draws it. The joint frame is moved
-//   back
-//             by `ref`, so that coordinates have MuJoCo's values; the model's default coordinates
+//             back by `ref`, so that coordinates have MuJoCo's values; the model's default coordinates
 //             are zero nevertheless.
 //   names     A body without a name is "body<k>", counting all bodies from 1; a joint without one
 //             is "<body>_joint", or "<body>_joint<k>", counting the body's joints from 0, when
@@ -186,10 +185,11 @@ static bool read_option(nsi_mjcf* m) {
         // Settings that we do not reproduce are reported, since they change the motion.
         uint32_t cone = CONE; // what this element says; MuJoCo's default is in docs/models.md
         if (!nsi_mjcf_word(m, c, "cone", cones, &cone) ||
-            (cone == PYRAMID && !nsi_reader_note(reader, element,
-                                                 "cone: friction is a cone unless a system is told "
-                                                 "otherwise (--friction pyramid); changes the "
-                                                 "motion"))) {
+            (cone == PYRAMID &&
+             !nsi_reader_note(
+                 reader, element,
+                 "cone: a pyramidal cone is ignored (--friction pyramid enables it); changes the "
+                 "motion"))) {
             return false;
         }
         if ((world.density != 0.0 || world.viscosity != 0.0) &&

@@ -1,5 +1,5 @@
-// Reading MJCF: what the parts of the reader share. mjcf.c says what is read and how bodies become
-// links.
+// Types and functions shared by the parts of the MJCF reader. mjcf.c documents what is read and how
+// bodies become links.
 
 #ifndef NSI_IO_MJCF_H
 #define NSI_IO_MJCF_H

@@ -1,9 +1,9 @@
-// Contact in MJCF: which geoms touch, and with what friction.
+// Contact in MJCF: contact pairs and their friction.
 //
-// A geom takes part when it has a contype or conaffinity, or when a <pair> names it; not when a flag
+// A geom takes part in contact if it has a contype or conaffinity or a <pair> names it, unless a flag
 // disables contact. Of two geoms MuJoCo takes the larger condim and the larger friction, or those of
-// the geom with the higher priority; condim 1 is without friction. A <pair> has numbers of its own,
-// whatever its geoms have. Torsional and rolling friction (condim 4 and 6) do not act.
+// the geom with the higher priority; condim 1 is frictionless. The parameters of a <pair>
+// override those of its geoms. Torsional and rolling friction (condim 4 and 6) are ignored.
 
 #include "io/mjcf.h"
 

@@ -334,9 +334,9 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
                                quote);
     }
     if (!reader->folder) {
-        return nsi_reader_fail(reader, element, NS_ERR_IO,
-                               "file %s is not looked for, since the model is not from a file",
-                               quote);
+        return nsi_reader_fail(
+            reader, element, NS_ERR_IO,
+            "file %s cannot be found, since the model was not loaded from a file", quote);
     }
     if (!nsi_file_find_data(reader->folder, file, &reader->allocator, &path)) {
         return nsi_reader_fail_nomem(reader);

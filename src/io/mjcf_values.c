@@ -1,4 +1,4 @@
-// Attributes of MJCF elements, which may come from default classes, and the poses they give.
+// Attributes of MJCF elements, with inheritance from default classes; poses and orientations.
 
 #include "io/mjcf.h"
 #include "model/pose.h"
@@ -59,8 +59,8 @@ static bool read_default(nsi_mjcf* m, const nsi_xml_element* element, uint32_t p
     if (parent == NSI_NONE) {
         if (name && nsi_names_find(&m->class_names, name) != NSI_MJCF_MAIN_CLASS) {
             return nsi_reader_fail(m->reader, element, NS_ERR_PARSE,
-                                   "a <default> at the top holds for everything, so there is one "
-                                   "class for all of them; put this one into another <default>");
+                                   "top-level <default> elements all define the main class; nest "
+                                   "this class in another <default>");
         }
     } else {
         // Nested ones start a class that inherits everything from its parent.

@@ -1,4 +1,4 @@
-// What the readers of model files share.
+// Functions shared by the readers of model files.
 
 #include "io/reader.h"
 
@@ -237,7 +237,7 @@ bool nsi_reader_check_inertia(nsi_reader* reader, const nsi_xml_element* element
                                fault);
     }
     return nsi_reader_fail(reader, element, NS_ERR_PARSE,
-                           "the inertia %s: no rigid body is like that; fix the file or set "
+                           "the inertia %s, which is not physical; fix the file or set "
                            "repair_inertia (--repair-inertia)",
                            fault);
 }
@@ -367,9 +367,10 @@ bool nsi_reader_load_mesh(nsi_reader* reader, const nsi_xml_element* element, ns
         geom->nvertex = mesh->count;
         return true;
     }
-    const char* why = !reader->folder ? "not looked for, since the model is not from a file"
-                      : mesh          ? "is neither .stl nor .obj"
-                                      : "not found";
+    const char* why = !reader->folder
+                          ? "cannot be found, since the model was not loaded from a file"
+                      : mesh ? "is neither .stl nor .obj"
+                             : "not found";
     char quote[NSI_QUOTE_SIZE];
     geom->collision = false;
     return nsi_reader_note(reader, element,

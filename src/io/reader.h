@@ -1,7 +1,7 @@
-// What the readers of model files share: a document on one side, a builder on the other, and
-// messages with file, line and element between them.
+// Functions shared by the readers of model files. A reader connects an XML document to a model builder
+// and reports errors with file, line and element.
 //
-// Functions return false when reading has failed; the status and message are then in the reader.
+// Functions return false on failure; status and message are then in the reader.
 
 #ifndef NSI_IO_READER_H
 #define NSI_IO_READER_H

@@ -1,4 +1,4 @@
-// Load a model file, whichever of the two formats it is in.
+// Load a model file in either format, URDF or MJCF.
 
 #include "io/file.h"
 #include "io/reader.h"

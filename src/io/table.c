@@ -1,4 +1,4 @@
-// Comma-separated values: one pass over the text, field by field.
+// Read and write tables of comma-separated values, in one pass, field by field.
 
 #include "neuralsim/table.h"
 

@@ -658,7 +658,7 @@ static ns_status check_unique(const ns_tensor* tensors, uint32_t count,
         const char* name = tensors[k].name;
         uint32_t hash = nsi_hash_bytes(name, strlen(name));
         if (tensors_is_in(&index, tensors, hash, name)) {
-            status = fail_argument(name, NS_ERR_ARGUMENT, "is there twice", error);
+            status = fail_argument(name, NS_ERR_ARGUMENT, "is given twice", error);
         } else if (!nsi_index_insert(allocator, &index, hash, k)) {
             status = nsi_fail_nomem(error);
         }

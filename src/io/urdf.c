@@ -1,27 +1,25 @@
-// URDF, as specified at wiki.ros.org/urdf/XML, with these rules of our own:
+// Read URDF, as specified at wiki.ros.org/urdf/XML, with these additional rules:
 //
-//   tree      Links and joints may stand in any order. The model's order is depth first from the
+//   tree      Links and joints may come in any order. The model's order is depth first from the
 //             root, the joints of a link in the order of the file.
 //   root      A root link named "world" without <inertial> is the world. Any other root link is
 //             welded to the world.
 //   joints    fixed, revolute, continuous, prismatic, planar, floating; and the extension spherical
 //             (or ball), as Bullet and Drake have it. A planar joint `j` of a link `l` becomes two
 //             prismatic joints j_x and j_y along axes of the plane and a revolute joint j_theta
-//             about its normal, with massless links l_j_x and l_j_y between. A floating joint
-//             stands directly under the root link; its origin is its start pose only.
+//             about its normal, with massless links l_j_x and l_j_y between. The parent of a
+//             floating joint is the root link; its origin is the initial pose only.
 //   dynamics  damping and friction, and the extensions stiffness, rest (or springref), armature and
 //             friction_velocity
 //   limit     A revolute or prismatic joint is limited when lower < upper. Effort and velocity are
-//             not represented: they limit what a drive does, and URDF has no drives.
+//             not represented: they limit a drive, and URDF has no drives.
 //   inertial  A link without one is massless. The inertia is about the centre of mass in the axes
 //             of the inertial's origin, and is rotated into those of the link.
 //   geometry  Each <visual> and <collision> becomes a geometry, drawn or in contact respectively.
-//             Names of these that are taken already are replaced. Of mesh files those for contact
-//             are read.
-//   contact   The robot touches what is in the world, and with self_collision also itself: its
-//             geometries are in group 2, the world's in group 1. A link never touches the one that
-//             carries it. <contact> in a link, as PyBullet has it, holds for all of its
-//             geometries.
+//             A name that is already taken is replaced. Mesh files are read for contact only.
+//   contact   The robot collides with the world, and with self_collision also with itself: its
+//             geometries are in group 2, the world's in group 1. A link never collides with its
+//             parent. <contact> in a link, as in PyBullet, applies to all of its geometries.
 
 #include "io/reader.h"
 #include "model/pose.h"
@@ -556,7 +554,7 @@ static bool read_dynamics(urdf* u, const nsi_xml_element* joint, urdf_type type,
     bool turns_or_slides = type == REVOLUTE || type == CONTINUOUS || type == PRISMATIC;
     if (type == FIXED) {
         def->damping = def->friction = def->stiffness = def->rest = def->armature = 0.0;
-        return nsi_reader_note(u->reader, dynamics, "means nothing on a fixed joint");
+        return nsi_reader_note(u->reader, dynamics, "has no effect on a fixed joint");
     }
     if (!turns_or_slides && def->stiffness != 0.0) {
         return nsi_reader_fail(u->reader, dynamics, NS_ERR_UNSUPPORTED,
@@ -596,8 +594,7 @@ static bool read_limit(urdf* u, const nsi_xml_element* joint, urdf_type type, ns
     }
     return !(lower < upper) ||
            nsi_reader_note(u->reader, limit,
-                           "has a range, which means nothing on a joint of this "
-                           "type");
+                           "has a range, which has no effect on a joint of this type");
 }
 
 static bool read_mimic(urdf* u, const nsi_xml_element* joint, ns_link_def* def) {

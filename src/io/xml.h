@@ -1,9 +1,8 @@
 // A small XML tree over expat: elements with their names, attributes, children and lines. Text
-// between elements is not kept, only where it stands.
+// between elements is not kept, only its line.
 //
-// Made for files from anywhere: document types, and with them entities, are refused; size, depth,
-// number of elements, attributes of an element and length of a value are limited. Nothing of a
-// document is ever fetched.
+// Safe for untrusted files: document types, and with them entities, are refused; size, depth, number
+// of elements, attributes of an element and length of a value are limited. Nothing is ever fetched.
 
 #ifndef NSI_IO_XML_H
 #define NSI_IO_XML_H

@@ -1,8 +1,8 @@
-// YAML as a tree, from the events of libyaml.
+// Build a tree from the events of libyaml.
 //
-// Its events rather than its documents: an alias, an anchor and a tag are seen where they stand, and
-// what is refused is never built. Depth is looked at event by event, so that a file of brackets ends
-// early.
+// Events rather than libyaml's documents: aliases, anchors and tags are reported with their position,
+// and nothing is built from what is refused. Depth is checked event by event, so that a file of
+// brackets fails early.
 
 #include "io/yaml.h"
 
@@ -130,7 +130,7 @@ static ns_status fail_yaml(const reader* r, const yaml_parser_t* parser) {
     if (parser->error == YAML_MEMORY_ERROR) return nsi_fail_nomem(r->error);
     if (parser->error == YAML_READER_ERROR) {
         return yaml_fail_at(r, offset_place(r, parser->problem_offset), NS_ERR_PARSE,
-                            "this is no UTF-8 text: %s; save the file as UTF-8", problem);
+                            "this is not UTF-8 text: %s; save the file as UTF-8", problem);
     }
     place at = mark_place(&parser->problem_mark);
     if (!parser->context) return yaml_fail_at(r, at, NS_ERR_PARSE, "malformed YAML: %s", problem);
@@ -247,7 +247,7 @@ static ns_status check_twice(reader* r, uint32_t map, const nsi_yaml_node* entry
         if (other->parent != entry->parent || strcmp(other->key, entry->key) != 0) continue;
         char quote[NSI_QUOTE_SIZE];
         return yaml_fail_at(r, (place){entry->key_line, entry->key_column}, NS_ERR_PARSE,
-                            "the key %s is there twice, first on line %u; remove one",
+                            "the key %s is given twice, first on line %u; remove one",
                             nsi_quote(entry->key, strlen(entry->key), quote), other->key_line);
     }
     if (!nsi_array_push(allocator, &r->entries, entry) ||

@@ -1,6 +1,6 @@
-// YAML as a small tree that remembers where everything stands.
+// YAML as a small tree in which every node has its file, line and column.
 //
-// Made for files from anywhere: sizes and depth are bounded; aliases, anchors, tags, several
+// Safe for untrusted files: sizes and depth are bounded; aliases, anchors, tags, several
 // documents and repeated keys are refused. libyaml takes its memory from malloc, not from the
 // allocator.
 //

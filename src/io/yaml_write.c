@@ -1,4 +1,4 @@
-// Texts as YAML values.
+// Write texts as YAML scalars, quoted where necessary.
 
 #include "io/utf8.h"
 #include "io/yaml.h"

@@ -49,7 +49,7 @@ static bool check_coefficient(const ns_formula_def* def, uint32_t number, nsi_fa
     for (uint32_t i = 0; i < number; i++) {
         if (strcmp(def->coefficients[i].name, c->name) != 0) continue;
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_COEFFICIENTS, number,
-                            "%.60s is there twice; remove one", c->name);
+                            "%.60s is given twice; remove one", c->name);
     }
     return true;
 }

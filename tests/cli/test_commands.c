@@ -95,7 +95,7 @@ static void mistakes_on_the_command_line_are_explained(void** state) {
         {"simulate " PENDULUM " --steps 0", "--steps needs at least 1"},
         {"simulate " PENDULUM " --steps -5", "--steps needs a whole number of steps, not '-5'"},
         {"simulate " PENDULUM " --steps 1.5", "--steps needs a whole number of steps, not '1.5'"},
-        {"simulate " PENDULUM " --steps 5 --time 1", "--steps and --time exclude each other"},
+        {"simulate " PENDULUM " --steps 5 --time 1", "give --steps or --time, not both"},
         {"simulate " PENDULUM " --time 0", "--time must be positive, not 0"},
         {"simulate " PENDULUM " --time nan", "--time needs a time in s, not 'nan'"},
         {"simulate " PENDULUM " --dt=-1", "--dt must be positive, not -1"},
@@ -104,16 +104,17 @@ static void mistakes_on_the_command_line_are_explained(void** state) {
          "--integrator: 'verlet' is not one of: euler, rk4, "},
         {"simulate " PENDULUM " --q0 1 2", "--q0 needs 1 numbers for this model, not 2"},
         {"simulate " PENDULUM " --qd0 fast", "--qd0: 'fast' is not a number"},
-        {"simulate " PENDULUM " --q0 1 --state s.csv", "exclude each other"},
-        {"simulate " PENDULUM " --state s.csv --batch s.csv", "exclude each other"},
-        {"simulate " PENDULUM " --control 'tau1=1'", "--control: 'tau1' is no control of this model"
-                                                     "; there is, for example, tau_hinge"},
+        {"simulate " PENDULUM " --q0 1 --state s.csv", "give only one of --state, --batch"},
+        {"simulate " PENDULUM " --state s.csv --batch s.csv", "give only one of --state, --batch"},
+        {"simulate " PENDULUM " --control 'tau1=1'",
+         "--control: 'tau1' is not a control of this model"
+         "; for example, tau_hinge"},
         {"simulate " PENDULUM " --control 'tau0=1, tau_hinge=2'", "'tau_hinge' is given twice"},
         {"simulate " PENDULUM " --control 'tau0=2*(t+'", "--control: character 11, at '': the "
                                                          "formula ends where a number should come"},
         {"simulate " PENDULUM " --control '=1'", "--control: '=1' is not NAME=FORMULA"},
         {"simulate " PENDULUM " --control 'tau0=1,'", "is not NAME=FORMULA"},
-        {"simulate " PENDULUM " --control 'tau_hinje=1'", "is no control of this model; did you "
+        {"simulate " PENDULUM " --control 'tau_hinje=1'", "is not a control of this model; did you "
                                                           "mean 'tau_hinge'?"},
         {"simulate " PENDULUM " --control tau0=1 --control tau0=2",
          "--control is given twice; separate controls by commas: \"tau0=1, tau1=2\""},
@@ -130,7 +131,7 @@ static void mistakes_on_the_command_line_are_explained(void** state) {
         {"graph a --eval x=1 --eval x=2", "--eval is given twice"},
         {"graph a --derive up", "--derive needs jvp or vjp, not 'up'"},
         {"graph a --dump all", "--dump: 'all' is not one of: built, lowered, fused"},
-        {"graph a -o b", "-o goes with one of --dump and --emit-c"},
+        {"graph a -o b", "-o needs exactly one of --dump and --emit-c"},
         {"gradcheck " PENDULUM " --steps 0", "--steps needs at least 1"},
         {"gradcheck " PENDULUM " --seed -1", "--seed needs a whole number, not '-1'"},
     };

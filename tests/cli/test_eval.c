@@ -194,13 +194,13 @@ static void eval_explains_bad_tables(void** state) {
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"q0,velocity\n1,2\n", "s.csv: column \"velocity\" is nothing of this model; it takes "
+        {"q0,velocity\n1,2\n", "s.csv: column \"velocity\" is not part of this model; it takes "
                                "columns such as q0, qd0, tau0, q_hinge"},
-        {"q1\n1\n", "s.csv: column \"q1\" is nothing of this model"},
-        {"q0,q_hinge\n1,2\n", "s.csv: columns \"q0\" and \"q_hinge\" are the same number; remove "
-                              "one"},
+        {"q1\n1\n", "s.csv: column \"q1\" is not part of this model"},
+        {"q0,q_hinge\n1,2\n",
+         "s.csv: columns \"q0\" and \"q_hinge\" refer to the same value; remove one"},
         {"q0\n1\nnan\n", "s.csv:3: column \"q0\" is nan; it must be finite"},
-        {"q0,q_hinje\n1,2\n", "s.csv: column \"q_hinje\" is nothing of this model; did you mean "
+        {"q0,q_hinje\n1,2\n", "s.csv: column \"q_hinje\" is not part of this model; did you mean "
                               "\"q_hinge\"?"},
         {"link/rod/mas\n1\n", "did you mean \"link/rod/mass\"?"},
         {"length\n1\n", "('neuralsim quantities MODEL' lists all; with --params, parameters too)"},
@@ -234,8 +234,8 @@ static void ambiguous_joint_names_are_not_used(void** state) {
     (void)state;
     tempdir_write("s.csv", "q_a_0\n1\n");
     run_bad("eval " DATA "ball_and_names.urdf --states s.csv --quantity qdd", 1,
-            "column \"q_a_0\" is nothing of this model");
-    assert_says(last.err, "names by joint would be ambiguous");
+            "column \"q_a_0\" is not part of this model");
+    assert_says(last.err, "column names by joint are ambiguous");
     tempdir_write("s.csv", "q4\n1\n");
     run_ok("eval " DATA "ball_and_names.urdf --states s.csv --quantity link/second/pose");
     ns_table csv = table_of(last.out);

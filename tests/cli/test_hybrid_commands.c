@@ -197,7 +197,7 @@ static void mistakes_with_networks_are_explained(void** state) {
         run_bad(arguments, 1, "drag/w0");
         snprintf(arguments, sizeof arguments, "%s " PENDULUM " --weights w.json %s",
                  with_networks[k], more);
-        run_bad(arguments, 1, "there are no networks; name them by --blueprint");
+        run_bad(arguments, 1, "there are no networks; declare them with --blueprint");
         snprintf(arguments, sizeof arguments, "%s " PENDULUM " --blueprint nothing.yaml %s",
                  with_networks[k], more);
         run_bad(arguments, 1, "nothing.yaml");

@@ -582,7 +582,7 @@ static void mistakes_are_explained(void** state) {
         {DOUBLE " --data truth.csv --map nothing.yaml", 1, "nothing.yaml"},
         {DOUBLE " --data truth.csv -o /nowhere/x.csv", 1, "/nowhere/x.csv"},
         {DOUBLE " --data broken.csv", 1, "broken.csv:3"},
-        {DOUBLE " --data unknown.csv", 1, "unknown.csv:1: no column is known"},
+        {DOUBLE " --data unknown.csv", 1, "unknown.csv:1: no column name is known"},
         {DOUBLE " --data controls.csv", 1, "controls.csv: there is nothing to compare with"},
         {DOUBLE " --data empty.csv", 1, "empty.csv: there is nothing to compare with"},
         {DOUBLE " --data row.csv", 1, "row.csv"},

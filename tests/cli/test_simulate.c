@@ -154,10 +154,11 @@ static void simulate_takes_controls_from_tables(void** state) {
     run_bad("simulate " PENDULUM " --control c.csv", 1, "c.csv:3: the time goes back");
     tempdir_write("c.csv", "t,torque\n0,1\n");
     run_bad("simulate " PENDULUM " --control c.csv", 1,
-            "c.csv: column \"torque\" is nothing of this model; did you mean \"tau0\"?");
+            "c.csv: column \"torque\" is not part of this model; did you mean \"tau0\"?");
     tempdir_write("c.csv", "t,volts\n0,1\n");
-    run_bad("simulate " PENDULUM " --control c.csv", 1,
-            "c.csv: column \"volts\" is nothing of this model; controls are tau_hinge ('neuralsim");
+    run_bad(
+        "simulate " PENDULUM " --control c.csv", 1,
+        "c.csv: column \"volts\" is not part of this model; controls are tau_hinge ('neuralsim");
     tempdir_write("c.csv", "t,tau_hing\n0,1\n");
     run_bad("simulate " PENDULUM " --control c.csv", 1, "did you mean \"tau_hinge\"?");
     run_bad("simulate " PENDULUM " --control 'sin(t)'", 1,

@@ -560,7 +560,7 @@ static void what_cannot_be_viewed_is_said(void** state) {
     run_bad("view missing", 1, "missing: cannot be opened: No such file");
     run_bad("view empty", 1, "no report.html and no fit is running in empty");
     run_bad("view robot.urdf", 1,
-            "robot.urdf cannot be viewed; a page (.html) can, and the folder of a fit");
+            "robot.urdf cannot be viewed; give a page (.html), or the folder of a fit");
     run_bad("view pipe.html", 1, "cannot be viewed");
     run_bad("view empty >/dev/full", 1, "no report.html");
     tempdir_write("empty/report.html", "hello");

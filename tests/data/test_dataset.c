@@ -66,8 +66,9 @@ static void trajectories_are_recordings(void** state) {
     assert_int_equal(
         nsi_dataset_add_text(s.data, "run,t,x,a\n1,2,3,4\n", 18, "u.csv", &none, &error),
         NS_ERR_PARSE);
-    assert_string_equal(error.message, "u.csv:2: no sample is left; the part to take is empty or "
-                                       "lies outside");
+    assert_string_equal(
+        error.message,
+        "u.csv:2: no samples remain: the selected part is empty or outside the recording");
     assert_int_equal(ns_dataset_recording_count(s.data), 2);
     drop(&s);
 }
@@ -143,7 +144,7 @@ static void recordings_end_where_the_map_says(void** state) {
     assert_int_equal(nsi_dataset_add_text(s.data, text, strlen(text), "t.csv", NULL, &error),
                      NS_ERR_PARSE);
     assert_string_equal(error.message,
-                        "t.csv:2: until is above 0 in the first row, which leaves nothing");
+                        "t.csv:2: until is above 0 in the first row, so no rows remain");
     drop(&s);
 }
 
@@ -185,7 +186,7 @@ static void recordings_begin_where_the_map_says(void** state) {
     ns_error error = {0};
     assert_int_equal(nsi_dataset_add_text(s.data, text, strlen(text), "t.csv", NULL, &error),
                      NS_ERR_PARSE);
-    assert_string_equal(error.message, "t.csv:2: since is above 0 in no row, which leaves nothing");
+    assert_string_equal(error.message, "t.csv:2: since is never above 0, so no rows remain");
     drop(&s);
 }
 
@@ -301,11 +302,11 @@ static void faults_have_a_place(void** state) {
         {timed, 0, "t,xs,c\n1,a,2\n",
          "t.csv:2:3: \"a\" in column \"xs\" is not a number; write one, with a point for decimals"},
         {timed, 0, "t,xs,c\n1,0,0\n2,0,0\n2,0,0\n",
-         "t.csv:4: the time is that of the row before; correct the rows, or let time_repair: true "
-         "in the map sort them and drop repeated ones"},
+         "t.csv:4: the time equals that of the row before; correct the rows, or set time_repair: "
+         "true in the map to sort them and drop duplicates"},
         {timed, 0, "t,xs,c\n1,0,0\n\n3,0,0\n2,0,0\n",
-         "t.csv:5: the time goes back; correct the rows, or let time_repair: true in the map sort "
-         "them and drop repeated ones"},
+         "t.csv:5: the time goes back; correct the rows, or set time_repair: true in the map to "
+         "sort them and drop duplicates"},
         {timed, 0, "t,xs,c\n1,0,0\n,0,0\n",
          "t.csv:3: the time is missing or not finite; remove the row"},
         {timed, 0, "t,xs,c\n1,0,0\ninf,0,0\n",
@@ -315,7 +316,7 @@ static void faults_have_a_place(void** state) {
         {"rows: recordings\ntime: [0, t]\nobserve: {q0: x}\n", 0.1, "t,x\n0.3,0\n0.25,0\n",
          "t.csv:3: time 0.25 is no multiple of the period 0.1 s; give period, or max_gap"},
         {timed, 0, "t,xs,c\n1,0,0\n",
-         "t.csv:2: the rows do not tell the time between samples; give it"},
+         "t.csv:2: the sample period cannot be derived from the rows; give it"},
         {timed, 0, "t,xs,c\n0,0,0\n1,0,\n2,0,0\n",
          "t.csv:3: the control \"u\" is missing or not finite; fill it in, or take another part of "
          "the file"},
@@ -336,13 +337,13 @@ static void faults_have_a_place(void** state) {
          "t,x\n1,0\n2,0\n3,0\n4,0\n5,0\n6,0\n7,0\n8,0\n9,0\n10,0\n11,0\n12,0\n13,0\n14,0\n15,0\n"
          "16,0\n17,0\n0,0\n",
          "t.csv:19: the time goes back by more than 16 rows; if these are several recordings, name "
-         "the column that tells them apart as trajectory"},
+         "the column that distinguishes them as trajectory"},
         {streams, 0, "s,run,t,x\na,0,0,1\na,0,1,1\nb,0,0,1\nb,1,0,1\n",
-         "t.csv:5: this trajectory is not the same in source 2 as in source 1; each must have all "
-         "of them, in one order"},
+         "t.csv:5: source 2 has another trajectory here than source 1; all sources need the same "
+         "trajectories in the same order"},
         {streams, 0, "s,run,t,x\na,0,0,1\na,1,1,1\nb,0,0,1\n",
-         "t.csv:3: this trajectory is not the same in source 2 as in source 1; each must have all "
-         "of them, in one order"},
+         "t.csv:3: source 2 has another trajectory here than source 1; all sources need the same "
+         "trajectories in the same order"},
         {streams, 0, "s,run,t,x\na,0,0,1\na,0,1,1\nb,0,9,1\n",
          "t.csv:2: the sources have no time in common; is an offset missing?"},
         {streams, 0, "s,run,t,x\na,0,0,1\n", "t.csv:1: no row has \"b\" in column \"s\""},

@@ -98,16 +98,16 @@ static void tables_of_other_models_are_refused(void** state) {
     static const struct {
         const char *header, *message;
     } cases[] = {
-        {"t,a,b\n", ":1: no column is known; there are t, a, b; known are q0, qd0, q_<joint> "
-                    "(q_base), names of quantities, u_<joint>, tau0, t, traj; rename them or give "
-                    "a map"},
+        {"t,a,b\n",
+         ":1: no column name is known: t, a, b; known names are q0, qd0, q_<joint> "
+         "(q_base), names of quantities, u_<joint>, tau0, t, traj; rename columns or give a map"},
         {"t,q9\n", ":1: column q9: the model has only 9 of them; is this the table of another "
                    "model?"},
         {"t,tau8\n", ":1: column tau8: the model has only 8 of them; is this the table of another "
                      "model?"},
-        {"q0,q1\n", ":1: there is no column t, in s; add one, or give a map that says how many "
-                    "rows there are per second (rate: 400)"},
-        {"t,q7,q_shoulder\n", ":1:1: \"q7\" is there twice; remove one"},
+        {"q0,q1\n", ":1: column t (time in s) is missing; add it, or give a map with the sample "
+                    "rate (rate: 400)"},
+        {"t,q7,q_shoulder\n", ":1:1: \"q7\" is given twice; remove one"},
         {"t,q8,link/upper/mass,q_base,u_base,u_none,u/none\n", NULL},
         {"0.1,0.2\n", ":1:1: the first row has the number 0.1 where a column's name should be; put "
                       "a row with names first"},

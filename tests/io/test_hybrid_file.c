@@ -169,12 +169,12 @@ static void broken_files_get_a_message(void** state) {
         {R "\tground: true\n", "h.yaml:2:1: malformed YAML: found a tab character that violates "
                                "indentation (while scanning a plain scalar, line 1)"},
         {R "---\n" R, "h.yaml:2:1: this starts a second document; a file has one"},
-        {R "ground: \x01\n", "h.yaml:2:9: this is no UTF-8 text: control characters are not "
+        {R "ground: \x01\n", "h.yaml:2:9: this is not UTF-8 text: control characters are not "
                              "allowed; save the file as UTF-8"},
         {R "ground: \xff\n",
-         "h.yaml:2:9: this is no UTF-8 text: invalid leading UTF-8 octet; save the file as UTF-8"},
+         "h.yaml:2:9: this is not UTF-8 text: invalid leading UTF-8 octet; save the file as UTF-8"},
         {"\xff\xfer\0",
-         "h.yaml:1:1: this is no UTF-8 text: invalid leading UTF-8 octet; save the file as UTF-8"},
+         "h.yaml:1:1: this is not UTF-8 text: invalid leading UTF-8 octet; save the file as UTF-8"},
         {"%YAML 3.0\n---\n" R, "h.yaml:1:1: malformed YAML: found incompatible YAML document"},
         // Learned systems.
         {R "timestep: 1\nlearned: [lstm]\n",
@@ -182,11 +182,11 @@ static void broken_files_get_a_message(void** state) {
          " hidden increment integrate hide angle activation init seed controls state_shift"
          " state_scale control_shift control_scale output_scale"},
         {R "learned: {kind: lstm, hidden: [2]}\n",
-         "h.yaml:2:10: learned: what one step stands for is missing; add \"timestep:\""},
+         "h.yaml:2:10: learned: the time step is missing; add \"timestep:\""},
         {R "timestep: 1\nlearned: {kind: feedforward}\nintegrator: rk4\n",
-         "h.yaml:4:13: integrator: a learned system has none; leave one of the two out"},
+         "h.yaml:4:13: integrator: not supported with a learned system; remove one of the two"},
         {R "timestep: 1\nlearned: {kind: feedforward}\nparameters: {a: 1}\n",
-         "h.yaml:4:13: parameters: a learned system has none; leave one of the two out"},
+         "h.yaml:4:13: parameters: not supported with a learned system; remove one of the two"},
         {R "timestep: 1\nlearned: {kind: feedforward, state_scale: [1, 0]}\n",
          "h.yaml:3:47: state_scale: \"0\" is not greater than 0; write such a number"},
         // Keys.
@@ -199,9 +199,9 @@ static void broken_files_get_a_message(void** state) {
          "h.yaml:2:1: the key \"robot \" has a control character; write one line of text"},
         {R "<<: {ground: true}\n", "h.yaml:2:1: unknown key \"<<\"; the" KEY_LIST},
         {R "robot: b.urdf\n",
-         "h.yaml:2:1: the key \"robot\" is there twice, first on line 1; remove one"},
+         "h.yaml:2:1: the key \"robot\" is given twice, first on line 1; remove one"},
         {R "ground: true\n'ground': false\n",
-         "h.yaml:3:1: the key \"ground\" is there twice, first on line 2; remove one"},
+         "h.yaml:3:1: the key \"ground\" is given twice, first on line 2; remove one"},
         {R "? [a]\n: b\n", "h.yaml:2:3: a key is a list or a mapping; write a word"},
         // Aliases, anchors, tags.
         {"robot: &r a.urdf\n", "h.yaml:1:8: the anchor \"r\" is not allowed here; remove it, or "
@@ -287,7 +287,7 @@ static void broken_files_get_a_message(void** state) {
          "h.yaml:1:58: d: \"x\" is not a number; write a number"},
         {"timestep: 1\nlearned: {kind: lstm, hidden: [3]}\n"
          "variants: [{name: a, files: b, robot: c}]\n",
-         "h.yaml:3:11: variants: a learned system has none; leave one of the two out"},
+         "h.yaml:3:11: variants: not supported with a learned system; remove one of the two"},
         // Parameters.
         {R "parameters: 1\n",
          "h.yaml:2:13: parameters: must be a mapping such as {\"link/*/mass\": 1.2}"},
@@ -297,7 +297,7 @@ static void broken_files_get_a_message(void** state) {
          "h.yaml:2:12: parameters: must be a mapping such as {\"link/*/mass\": 1.2}"},
         {R "parameters:\n  a: 1\n  b: x\n", "h.yaml:4:6: b: \"x\" is not a number; write a number"},
         {R "parameters:\n  a: 1\n  a: 2\n",
-         "h.yaml:4:3: the key \"a\" is there twice, first on line 3; remove one"},
+         "h.yaml:4:3: the key \"a\" is given twice, first on line 3; remove one"},
         {R "parameters: {a: inf}\n", "h.yaml:2:17: a: \"inf\" is not finite; write a number"},
         {R "parameters: {a: '1'}\n", "h.yaml:2:17: a: \"1\" is in quotes; write a number without"},
         {R "parameters: {a: {b: 1}}\n", "h.yaml:2:17: a: this is a mapping; write a number"},

@@ -136,7 +136,7 @@ static void variants_read_back(void** state) {
     ns_error error = {0};
     h.variants.data[0].name = "heavy";
     assert_int_equal(nsi_hybrid_print(&h, "new.yaml", NULL, &out, &error), NS_ERR_ARGUMENT);
-    assert_non_null(strstr(error.message, "heavy is there twice"));
+    assert_non_null(strstr(error.message, "heavy is given twice"));
     h.variants.data[0].name = "";
     assert_int_equal(nsi_hybrid_print(&h, "new.yaml", NULL, &out, &error), NS_ERR_ARGUMENT);
     h.variants.data[0].name = "light";
@@ -240,7 +240,7 @@ static void wrong_models_are_not_written(void** state) {
         {"a", NULL, NULL, 0, -1, -1.0, "h.yaml: timestep is negative or not finite"},
         {"a", NULL, NULL, 0, -1, NAN, "h.yaml: timestep is negative or not finite"},
         {"a", NULL, NULL, 0, -1, INFINITY, "h.yaml: timestep is negative or not finite"},
-        {"a", NULL, twice, 2, -1, 0.0, "h.yaml: parameters: \"a\" is there twice"},
+        {"a", NULL, twice, 2, -1, 0.0, "h.yaml: parameters: \"a\" is given twice"},
         {"a", NULL, nan_, 1, -1, 0.0, "h.yaml: parameters: the value of \"a\" is not finite"},
         {"a", NULL, unnamed, 1, -1, 0.0, "h.yaml: parameters: a name is NULL"},
         {"a", NULL, bad, 1, -1, 0.0, "h.yaml: parameters: \"a b\" has a control character"},

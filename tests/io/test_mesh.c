@@ -461,7 +461,7 @@ static void urdf_meshes_are_found(void** state) {
     char* text = modelfile_read("mesh/urdf.urdf", &size);
     model = modelfile_parse(text);
     assert_int_equal(ns_model_get_sizes(model).ncontact, 0);
-    assert_true(modelfile_notes(model, "mesh file \"cuboid.obj\" not looked for"));
+    assert_true(modelfile_notes(model, "mesh file \"cuboid.obj\" cannot be found"));
     ns_model_free(model);
     free(text);
 }

@@ -107,8 +107,9 @@ static void a_pair_does_not_ask_its_geoms(void** state) {
 static void pyramids_are_noted(void** state) {
     (void)state;
     ns_model* model = parse_balls("<option cone='pyramidal'/>", "", "");
-    assert_true(modelfile_notes(model, "cone: friction is a cone unless a system is told otherwise "
-                                       "(--friction pyramid); changes the motion"));
+    assert_true(modelfile_notes(
+        model,
+        "cone: a pyramidal cone is ignored (--friction pyramid enables it); changes the motion"));
     ns_model_free(model);
     model = parse_balls("<option cone='elliptic'/>", "", "");
     assert_int_equal(ns_model_get_sizes(model).nignored, 0);

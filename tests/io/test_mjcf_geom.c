@@ -77,7 +77,7 @@ static void plates_and_laws_are_read(void** state) {
                                            "<worldbody><geom type='polygon' size='1' "
                                            "file='p.csv'/></worldbody></mujoco>",
                                            NS_ERR_IO),
-                           "is not looked for"));
+                           "cannot be found"));
     assert_non_null(strstr(modelfile_error("<mujoco><worldbody><geom type='polygon' size='1' "
                                            "file='p.csv' vertex='0 0 1 0 1 1'/></worldbody>"
                                            "</mujoco>",
@@ -98,7 +98,7 @@ static void plates_and_laws_are_read(void** state) {
     const char* message = modelfile_error("<mujoco><worldbody><geom type='polygon' size='1' "
                                           "file='p.csv'/></worldbody></mujoco>",
                                           NS_ERR_IO);
-    assert_non_null(strstr(message, "is not looked for, since the model is not from a file"));
+    assert_non_null(strstr(message, "cannot be found, since the model was not loaded from a file"));
 }
 
 // Outlines in tables: beside the model, or where the data are.

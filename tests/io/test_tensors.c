@@ -289,7 +289,7 @@ static void wrong_tensors_are_not_written(void** state) {
         ns_status status;
         const char* message;
     } cases[] = {
-        {{{"a", 1, 1, one}, {"a", 1, 1, one}}, NS_ERR_ARGUMENT, "tensor \"a\" is there twice"},
+        {{{"a", 1, 1, one}, {"a", 1, 1, one}}, NS_ERR_ARGUMENT, "tensor \"a\" is given twice"},
         {{{NULL, 1, 1, one}}, NS_ERR_ARGUMENT, "a tensor has no name or no data"},
         {{{"a", 1, 1, NULL}}, NS_ERR_ARGUMENT, "a tensor has no name or no data"},
         {{{"", 1, 1, one}}, NS_ERR_ARGUMENT, "\"\" as a tensor's name is empty"},

@@ -125,7 +125,7 @@ static void joints_have_their_numbers(void** state) {
     assert_int_equal(ns_model_link(model, 4)->joint_type, NS_JOINT_SPHERICAL);
     assert_true(ns_model_link(model, 4)->damping == 2.0);
     assert_int_equal(ns_model_link(model, 5)->joint_type, NS_JOINT_SPHERICAL);
-    assert_true(modelfile_notes(model, "has a range, which means nothing"));
+    assert_true(modelfile_notes(model, "has a range, which has no effect"));
     ns_model_free(model);
 
     model = modelfile_parse("<robot>" LINK("a") LINK("b")
@@ -135,7 +135,7 @@ static void joints_have_their_numbers(void** state) {
     model = modelfile_parse("<robot>" LINK("a") LINK("b") JOINT(
         "j", "fixed", "a", "b", "<dynamics damping='1'/>") "</robot>");
     assert_true(ns_model_link(model, 1)->damping == 0.0);
-    assert_true(modelfile_notes(model, "means nothing on a fixed joint"));
+    assert_true(modelfile_notes(model, "has no effect on a fixed joint"));
     ns_model_free(model);
 }
 

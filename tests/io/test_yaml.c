@@ -242,9 +242,9 @@ static void what_is_refused_is_refused_where_it_stands(void** state) {
         {"a\n---\nb", "f.yaml:2:1: this starts a second document; a file has one"},
         {"a: 1\n...\nb: 1", "f.yaml:3:1: malformed YAML: did not find expected <document start>"},
         // keys
-        {"a: 1\nb: 2\na: 3", "f.yaml:3:1: the key \"a\" is there twice, first on line 1; remove"
+        {"a: 1\nb: 2\na: 3", "f.yaml:3:1: the key \"a\" is given twice, first on line 1; remove"
                              " one"},
-        {"{a: {b: 1,\n 'b': 2}}", "f.yaml:2:2: the key \"b\" is there twice, first on line 1;"
+        {"{a: {b: 1,\n 'b': 2}}", "f.yaml:2:2: the key \"b\" is given twice, first on line 1;"
                                   " remove one"},
         {"? [a]\n: b", "f.yaml:1:3: a key is a list or a mapping; write a word"},
         {"{a: {}, {b: c}: d}", "f.yaml:1:9: a key is a list or a mapping; write a word"},
@@ -258,14 +258,17 @@ static void what_is_refused_is_refused_where_it_stands(void** state) {
                            " text"},
         {"|\n  two\n  lines", "f.yaml:1:1: \"two lines\" has a control character; write one line of"
                               " text"},
-        {"a: b\xFF", "f.yaml:1:5: this is no UTF-8 text: invalid leading UTF-8 octet; save the file"
-                     " as UTF-8"},
-        {"a: \xC3\xA9\x01", "f.yaml:1:5: this is no UTF-8 text: control characters are not allowed;"
-                            " save the file as UTF-8"},
-        {"a: b\r\nc: \xED\xA0\x80", "f.yaml:2:4: this is no UTF-8 text: invalid Unicode character;"
+        {"a: b\xFF",
+         "f.yaml:1:5: this is not UTF-8 text: invalid leading UTF-8 octet; save the file"
+         " as UTF-8"},
+        {"a: \xC3\xA9\x01",
+         "f.yaml:1:5: this is not UTF-8 text: control characters are not allowed;"
+         " save the file as UTF-8"},
+        {"a: b\r\nc: \xED\xA0\x80", "f.yaml:2:4: this is not UTF-8 text: invalid Unicode character;"
                                     " save the file as UTF-8"},
-        {"\xFF\xFE", "f.yaml:1:1: this is no UTF-8 text: invalid leading UTF-8 octet; save the file"
-                     " as UTF-8"},
+        {"\xFF\xFE",
+         "f.yaml:1:1: this is not UTF-8 text: invalid leading UTF-8 octet; save the file"
+         " as UTF-8"},
         // syntax
         {"[a\n",
          "f.yaml:2:1: malformed YAML: did not find expected ',' or ']' (while parsing a flow"
@@ -279,7 +282,7 @@ static void what_is_refused_is_refused_where_it_stands(void** state) {
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) refuse(cases[k][0], cases[k][1]);
     refuse_bytes("a: \0", 4, NS_ERR_PARSE,
-                 "f.yaml:1:4: this is no UTF-8 text: control characters are not allowed; save the"
+                 "f.yaml:1:4: this is not UTF-8 text: control characters are not allowed; save the"
                  " file as UTF-8");
 }
 
@@ -362,7 +365,7 @@ static void large_maps_are_read_in_linear_time(void** state) {
     nsi_yaml_free(&yaml);
     size += (size_t)sprintf(text + size, "k777: x\n");
     refuse_bytes(text, size, NS_ERR_PARSE,
-                 "f.yaml:250001:1: the key \"k777\" is there twice, first on line 778; remove one");
+                 "f.yaml:250001:1: the key \"k777\" is given twice, first on line 778; remove one");
 
     // The same keys again and again, each time in another map.
     size = 0;
@@ -597,7 +600,7 @@ static void files_are_read(void** state) {
     assert_int_equal(write(handle, "a: 1\n", 5), 5);
     assert_int_equal(nsi_yaml_read(path, NULL, &yaml, &error), NS_ERR_PARSE);
     snprintf(message, sizeof message,
-             "%s:2:1: the key \"a\" is there twice, first on line 1; remove one", path);
+             "%s:2:1: the key \"a\" is given twice, first on line 1; remove one", path);
     assert_string_equal(error.message, message);
     nsi_yaml_free(&yaml);
 

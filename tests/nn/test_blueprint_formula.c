@@ -132,7 +132,7 @@ static void wrong_formulas_are_refused(void** state) {
     WRONG(def.coefficients = none, "formula \"friction\": coefficients[0]: \"\"" NO_NAME);
     WRONG(def.coefficients = infinite, "formula \"friction\": coefficients[1]: c is not finite");
     WRONG(def.coefficients = twice,
-          "formula \"friction\": coefficients[1]: b is there twice; remove one");
+          "formula \"friction\": coefficients[1]: b is given twice; remove one");
     REFUSED(def.ncoefficient = 513, NS_ERR_LIMIT,
             "formula \"friction\": coefficients: 513 of them; at most 512");
     static char lengthy[(1 << 16) + 2];
