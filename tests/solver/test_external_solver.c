@@ -294,7 +294,7 @@ static void write_files(const char* method) {
              "model: pendulum.xml\n"
              "data: {train: [swing.csv]}\n"
              "parameters: {joint/hinge/damping: free, link/rod/mass: free}\n"
-             "fit: {windows: 50, states: recorded, method: %s, iterations: 400}\n",
+             "train: {window: 50, initial_state: recorded, method: %s, iterations: 400}\n",
              method);
     tempdir_write("fit.yaml", text);
 }
