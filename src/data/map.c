@@ -136,8 +136,13 @@ static ns_status map_read_formula(reader* r, const nsi_yaml_node* node, const ch
     const char* text = "";
     ns_status status = nsi_yaml_text(r->yaml, node, &text, r->error);
     if (status != NS_OK) return status;
-    return nsi_map_formula_parse(r->map, name, text, node->line, node->column + !node->plain, out,
-                                 r->error);
+    // A fault is that of the file in which the formula stands.
+    const char* own = r->map->file;
+    r->map->file = node->source->file;
+    status = nsi_map_formula_parse(r->map, name, text, node->line, node->column + !node->plain, out,
+                                   r->error);
+    r->map->file = own;
+    return status;
 }
 
 // "[a, b, nan]", as it is written, for those who look at it.
@@ -220,6 +225,99 @@ static ns_status want_map(reader* r, const nsi_yaml_node* node, const char* exam
                          example);
 }
 
+// ---- tables --------------------------------------------------------------------------------
+
+static ns_status mark_resample(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+    (void)r, (void)node;
+    ((nsi_map_source*)out)->resample_given = true;
+    return NS_OK;
+}
+
+static const nsi_schema_key grid_keys[] = {
+    {"resample", NSI_KEY_CHOICE, offsetof(nsi_map_source, resample), .choices = &ns_resamples,
+     .read = mark_resample, .fallback = "linear",
+     .help = "how rows come onto the grid; cubic is Catmull-Rom. Controls are held if it is not"
+             " given"},
+    {"max_gap", NSI_KEY_NUMBER, offsetof(nsi_map_source, max_gap), DBL_MIN, DBL_MAX,
+     .fallback = "(1.5 times their median distance)", .values = "s, > 0",
+     .help = "between rows that are further apart numbers are missing"},
+    {"time_repair", NSI_KEY_FLAG, offsetof(nsi_map_source, time_repair), .fallback = "false",
+     .help = "sort rows whose time goes back (by at most 16 rows), drop those that repeat one;"
+             " otherwise they are an error"},
+};
+const nsi_schema nsi_map_grid_schema = NSI_SCHEMA("a grid", grid_keys, NULL);
+
+// What is `NSI_KEY_OTHER` is read in the order of its use, below.
+static const nsi_schema_key source_keys[] = {
+    {"where", NSI_KEY_OTHER, .values = "`{column: text}`", .fallback = "(all rows)",
+     .help = "only rows with this text in this column"},
+    {"rate", NSI_KEY_NUMBER, offsetof(nsi_map_source, rate), DBL_MIN, 1e9,
+     .help = "rows per second; one of `rate` and `time` is needed"},
+    {"time", NSI_KEY_OTHER, .values = "formula", .help = "s, of columns of the file"},
+    {"offset", NSI_KEY_NUMBER, offsetof(nsi_map_source, offset), .values = "s", .fallback = "0",
+     .help = "added to the time: how far a clock is off"},
+    {"since", NSI_KEY_OTHER, .values = "formula", .fallback = "(the first row)",
+     .help = "a recording begins with the first row where it is above 0"
+             " (`abs(shift(x, -5) - first(x)) - 1*mm`: five rows before something has moved)"},
+    {"until", NSI_KEY_OTHER, .values = "formula", .fallback = "(the last row)",
+     .help = "a recording ends before the first row where it is above 0"},
+    {"define", NSI_KEY_OTHER, .values = "`{name: formula}`",
+     .help = "further columns, in order; later formulas see earlier ones. The name of a column of"
+             " the file is hidden from then on"},
+    {"quaternions", NSI_KEY_OTHER, .values = "list of `[w, x, y, z]`",
+     .help = "columns that are made unit length, with the sign nearer to the row before, before"
+             " formulas see them"},
+    {"observe", NSI_KEY_OTHER,
+     .values = "`{quantity: formula}`, `{quantity: {value, sigma, weight}}`",
+     .help = "what was measured"},
+    {"control", NSI_KEY_OTHER, .values = "`{control: formula}`", .help = "what was commanded"},
+};
+const nsi_schema nsi_map_source_schema = {.what = "source",
+                                          .keys = source_keys,
+                                          .count = sizeof source_keys / sizeof *source_keys,
+                                          .also = &nsi_map_grid_schema};
+
+static const nsi_schema_key map_keys[] = {
+    {"rows", NSI_KEY_OTHER, .values = "`samples`, `recordings`", .fallback = "samples",
+     .help = "what a row of the file is"},
+    {"columns", NSI_KEY_OTHER, .values = "list of names", .fallback = "(the first row)",
+     .help = "for a file that has none"},
+    {"trajectory", NSI_KEY_OTHER, .values = "column", .fallback = "(one recording)",
+     .help = "consecutive rows with the same number are one recording"},
+    {"table", NSI_KEY_OTHER, .values = "`{file, key}`",
+     .help = "a second table, with one row per recording"},
+    {"sources", NSI_KEY_OTHER, .values = "list",
+     .help = "for streams with clocks of their own: mappings with the keys below"},
+};
+const nsi_schema nsi_map_schema = {.what = "map",
+                                   .keys = map_keys,
+                                   .count = sizeof map_keys / sizeof *map_keys,
+                                   .also = &nsi_map_source_schema};
+
+static const nsi_schema_key table_keys[] = {
+    {"file", NSI_KEY_TEXT, offsetof(nsi_map_table, file), .values = "name",
+     .help = "of a file beside the recordings"},
+    {"key", NSI_KEY_TEXT, offsetof(nsi_map_table, key), .values = "column",
+     .help = "that names recordings"},
+};
+const nsi_schema nsi_map_table_schema = NSI_SCHEMA("table", table_keys, NULL);
+
+static const nsi_schema_key channel_keys[] = {
+    {"value", NSI_KEY_OTHER, .values = "formula", .help = "of columns"},
+    {"sigma", NSI_KEY_OTHER, .values = "number, >= 0", .fallback = "(the channel's spread)",
+     .help = "standard deviation of its noise"},
+    {"weight", NSI_KEY_OTHER, .values = "number, >= 0", .fallback = "1",
+     .help = "of its residuals"},
+};
+const nsi_schema nsi_map_channel_schema = NSI_SCHEMA("a channel", channel_keys, NULL);
+
+// The keys of one table; others may be there.
+static ns_status read_by_table(reader* r, const nsi_schema* schema, const nsi_yaml_node* node,
+                               void* out) {
+    nsi_schema_reader by = {.yaml = r->yaml, .arena = &r->map->arena, .error = r->error};
+    return nsi_schema_read_known(&by, schema, node, out);
+}
+
 // ---- sources -------------------------------------------------------------------------------
 
 static ns_status read_where(reader* r, const nsi_yaml_node* node, nsi_map_source* source) {
@@ -246,12 +344,8 @@ static ns_status map_read_clock(reader* r, const nsi_yaml_node* node, nsi_map_so
                              rate ? "rate and time are both given"
                                   : "neither rate nor time is given");
     }
-    ns_status status = nsi_yaml_number(r->yaml, rate, DBL_MIN, 1e9, &source->rate, r->error);
+    ns_status status = read_by_table(r, &nsi_map_source_schema, node, source);
     if (status == NS_OK && time) status = read_value(r, time, NULL, &source->time);
-    if (status == NS_OK) {
-        status = nsi_yaml_number(r->yaml, nsi_yaml_find(node, "offset"), -DBL_MAX, DBL_MAX,
-                                 &source->offset, r->error);
-    }
     const nsi_yaml_node* since = nsi_yaml_find(node, "since");
     const nsi_yaml_node* until = nsi_yaml_find(node, "until");
     if (status == NS_OK && since) status = map_read_formula(r, since, NULL, &source->since);
@@ -320,8 +414,7 @@ static ns_status read_channel(reader* r, const nsi_yaml_node* entry, nsi_map_sou
     const nsi_yaml_node* value = entry;
     double sigma = 0.0, weight = 1.0;
     if (entry->type == NSI_YAML_MAP) {
-        ns_status status =
-            nsi_yaml_check_map(r->yaml, entry, entry->key, "value sigma weight", r->error);
+        ns_status status = nsi_schema_check_keys(r->yaml, &nsi_map_channel_schema, entry, r->error);
         if (status != NS_OK) return status;
         value = nsi_yaml_find(entry, "value");
         if (!value) {
@@ -363,24 +456,6 @@ static ns_status read_measurements(reader* r, const nsi_yaml_node* node, nsi_map
     return status;
 }
 
-// How rows come onto the grid; what is not given stays as it is.
-static ns_status read_manner(reader* r, const nsi_yaml_node* node, nsi_map_source* source) {
-    int resample = (int)source->resample;
-    ns_status status = nsi_yaml_choice(r->yaml, nsi_yaml_find(node, "resample"), &ns_resamples,
-                                       &resample, r->error);
-    source->resample = (ns_resample)resample;
-    if (nsi_yaml_find(node, "resample")) source->resample_given = true;
-    if (status == NS_OK) {
-        status = nsi_yaml_number(r->yaml, nsi_yaml_find(node, "max_gap"), DBL_MIN, DBL_MAX,
-                                 &source->max_gap, r->error);
-    }
-    if (status == NS_OK) {
-        status = nsi_yaml_flag(r->yaml, nsi_yaml_find(node, "time_repair"), &source->time_repair,
-                               r->error);
-    }
-    return status;
-}
-
 // @param manner  what holds when the source does not say
 static ns_status map_read_source(reader* r, const nsi_yaml_node* node,
                                  const nsi_map_source* manner) {
@@ -394,7 +469,7 @@ static ns_status map_read_source(reader* r, const nsi_yaml_node* node,
     }
     nsi_map_source* source = &r->map->sources.data[r->map->sources.count - 1];
     ns_status status = read_where(r, nsi_yaml_find(node, "where"), source);
-    if (status == NS_OK) status = read_manner(r, node, source);
+    if (status == NS_OK) status = read_by_table(r, &nsi_map_grid_schema, node, source);
     if (status == NS_OK) status = map_read_clock(r, node, source);
     if (status == NS_OK) status = read_define(r, nsi_yaml_find(node, "define"), source);
     if (status == NS_OK) status = read_quaternions(r, nsi_yaml_find(node, "quaternions"), source);
@@ -441,7 +516,7 @@ static ns_status read_columns(reader* r, const nsi_yaml_node* node) {
 static ns_status read_side_table(reader* r, const nsi_yaml_node* node) {
     if (!node) return NS_OK;
     nsi_map_table table = {.line = node->line, .column = node->column};
-    ns_status status = nsi_yaml_check_map(r->yaml, node, "table", "file key", r->error);
+    ns_status status = nsi_schema_check_keys(r->yaml, &nsi_map_table_schema, node, r->error);
     if (status != NS_OK) return status;
     const nsi_yaml_node *file = nsi_yaml_find(node, "file"), *key = nsi_yaml_find(node, "key");
     if (!file || !key) {
@@ -449,8 +524,7 @@ static ns_status read_side_table(reader* r, const nsi_yaml_node* node) {
             r->yaml, node, r->error,
             "table: write {file: index.csv, key: the column that names recordings}");
     }
-    status = map_read_text(r, file, &table.file);
-    if (status == NS_OK) status = map_read_text(r, key, &table.key);
+    status = read_by_table(r, &nsi_map_table_schema, node, &table);
     if (status != NS_OK) return status;
     // A map may come from anywhere: it does not reach into other folders.
     if (!*table.file || strpbrk(table.file, "/\\") || strcmp(table.file, "..") == 0) {
@@ -476,7 +550,7 @@ static ns_status read_sources(reader* r, const nsi_yaml_node* root, const nsi_ma
                              "sources: write a list of mappings with the keys " SOURCE);
     }
     for (const nsi_yaml_node* entry = list->first; entry; entry = entry->next) {
-        status = nsi_yaml_check_map(r->yaml, entry, "source", SOURCE " " MANNER, r->error);
+        status = nsi_schema_check_keys(r->yaml, &nsi_map_source_schema, entry, r->error);
         if (status == NS_OK) status = map_read_source(r, entry, manner);
         if (status != NS_OK) return status;
     }
@@ -513,8 +587,7 @@ static ns_status read_rows(reader* r, const nsi_yaml_node* root) {
 
 static ns_status read_map(reader* r) {
     const nsi_yaml_node* root = r->yaml->root;
-    ns_status status = nsi_yaml_check_map(
-        r->yaml, root, "map", "rows columns trajectory table sources " SOURCE " " MANNER, r->error);
+    ns_status status = nsi_schema_check_keys(r->yaml, &nsi_map_schema, root, r->error);
     if (status == NS_OK) status = read_rows(r, root);
     if (status == NS_OK) status = read_columns(r, nsi_yaml_find(root, "columns"));
     const nsi_yaml_node* trajectory = nsi_yaml_find(root, "trajectory");
@@ -525,7 +598,7 @@ static ns_status read_map(reader* r) {
     }
     if (status == NS_OK) status = read_side_table(r, nsi_yaml_find(root, "table"));
     nsi_map_source manner = {0};
-    if (status == NS_OK) status = read_manner(r, root, &manner);
+    if (status == NS_OK) status = read_by_table(r, &nsi_map_grid_schema, root, &manner);
     if (status == NS_OK) status = read_sources(r, root, &manner);
     return status;
 }

@@ -4,6 +4,7 @@
 #define NSI_DATA_MAP_H
 
 #include "expr/formula_syntax.h"
+#include "io/schema.h"
 #include "neuralsim/data.h"
 #include "neuralsim/table.h"
 
@@ -63,6 +64,10 @@ struct ns_data_map {
     NSI_ARRAY(const char*) unused; // columns of an inferred map that are nothing of the model
     uint32_t nformula;
 };
+
+// Tables of keys: of a map, of a source, of how rows come onto the grid; and of `table` and channels.
+extern const nsi_schema nsi_map_schema, nsi_map_source_schema, nsi_map_grid_schema,
+    nsi_map_table_schema, nsi_map_channel_schema;
 
 // Read a map from text that stands for the file `path`.
 ns_status nsi_data_map_parse(const char* text, size_t size, const char* path,

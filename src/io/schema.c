@@ -20,15 +20,16 @@ const char* nsi_schema_words(const nsi_schema* schema, char out[NSI_SCHEMA_WORDS
     return out;
 }
 
-// Is it a mapping with keys of the table alone?
-static ns_status check_keys(const nsi_yaml* yaml, const nsi_schema* schema,
-                            const nsi_yaml_node* map, ns_error* error) {
-    char words[2 * NSI_SCHEMA_WORDS_SIZE];
-    nsi_schema_words(schema, words);
-    size_t used = strlen(words);
-    if (schema->also) {
-        words[used] = ' ';
-        nsi_schema_words(schema->also, words + used + 1);
+enum { MAX_TABLES = 3 }; // that follow one another by `also`
+
+ns_status nsi_schema_check_keys(const nsi_yaml* yaml, const nsi_schema* schema,
+                                const nsi_yaml_node* map, ns_error* error) {
+    char words[MAX_TABLES * NSI_SCHEMA_WORDS_SIZE];
+    size_t used = 0;
+    int tables = 0;
+    for (const nsi_schema* s = schema; s && tables < MAX_TABLES; s = s->also, tables++) {
+        if (used > 0) words[used++] = ' ';
+        used += strlen(nsi_schema_words(s, words + used));
     }
     return nsi_yaml_check_map(yaml, map, schema->what, words, error);
 }
@@ -181,7 +182,7 @@ ns_status nsi_schema_read_known(nsi_schema_reader* r, const nsi_schema* schema,
 ns_status nsi_schema_read(nsi_schema_reader* r, const nsi_schema* schema, const nsi_yaml_node* map,
                           void* out) {
     if (!map) return NS_OK;
-    ns_status status = check_keys(r->yaml, schema, map, r->error);
+    ns_status status = nsi_schema_check_keys(r->yaml, schema, map, r->error);
     return status == NS_OK ? nsi_schema_read_known(r, schema, map, out) : status;
 }
 

@@ -91,7 +91,11 @@ void nsi_schema_defaults(const nsi_schema* schema, void* out);
 ns_status nsi_schema_read(nsi_schema_reader* r, const nsi_schema* schema, const nsi_yaml_node* map,
                           void* out);
 
-// The same without looking for unknown keys.
+// Is it a mapping with keys of the table, and of those that follow it by `also`, alone?
+ns_status nsi_schema_check_keys(const nsi_yaml* yaml, const nsi_schema* schema,
+                                const nsi_yaml_node* map, ns_error* error);
+
+// The same as nsi_schema_read() without looking for unknown keys.
 ns_status nsi_schema_read_known(nsi_schema_reader* r, const nsi_schema* schema,
                                 const nsi_yaml_node* map, void* out);
 
