@@ -6,6 +6,7 @@
 #               sanitizers, debug build, fuzzing (some minutes)
 # make screenshots   the pictures of the README, from real pages (needs npm and chromium)
 # make bench-page    how fast pages open and play
+# make docs     the tables of keys in docs/, from the sources
 # make format   rewrite the sources in the house format
 # make clean    remove every build folder
 #
@@ -41,7 +42,7 @@ cppcheck_mistakes = --suppress=uninitvar --suppress=ctuuninitvar --suppress=inte
     --suppress='readdirCalled:tests/*' --suppress=readdirCalled:cli/cmd_experiment.c --suppress='strtokCalled:tests/*'
 debug = -DCMAKE_BUILD_TYPE=Debug
 
-.PHONY: all demo test bench screenshots bench-page check format clean
+.PHONY: all demo test bench docs screenshots bench-page check format clean
 .PHONY: check-format check-client check-tests check-clang check-tidy check-cppcheck check-asan check-debug check-fuzz
 .NOTPARALLEL:
 
@@ -52,6 +53,9 @@ all:
 
 demo: all
 	@sh examples/demo.sh build/neuralsim
+
+docs:
+	@$(call build,build,docs)
 
 test:
 	@tools/setup.sh test

@@ -16,7 +16,7 @@
 // ---- reading -----------------------------------------------------------------------------------
 
 static const nsi_schema_key study_keys[] = {
-    {"kind", NSI_KEY_OTHER, .values = "`fits`, `grid`, `walk`", .help = "what the study runs"},
+    {"kind", NSI_KEY_OTHER, .values = "`fits`, `grid`", .help = "what the study runs"},
     {"title", NSI_KEY_TEXT, offsetof(experiment, title), .required = true, .help = "one line"},
     {"citation", NSI_KEY_TEXT, offsetof(experiment, citation), .help = "whose work this is"},
     {"source", NSI_KEY_TEXT, offsetof(experiment, source), .help = "where to get the data"},

@@ -22,7 +22,8 @@ typedef struct experiment {
 
 // Keys that all kinds have.
 #define EXPERIMENT_KEYS "kind title citation source notes "
-extern const nsi_schema study_schema;
+extern const nsi_schema study_schema, study_grid_schema, study_grid_simulate_schema,
+    study_grid_smoke_schema, study_cells_schema, study_method_schema;
 
 // The exit code.
 int experiment_run_fits(experiment* e);
