@@ -193,7 +193,7 @@ static bool add_loss(const fits_figure* of, nsi_figures* charts) {
         const nsi_result* a = &fits_runs(of->fits[k])->answer;
         name_series(&c, k, of->fits[k]->label, fits_classes[k]);
         for (uint32_t i = 0; i < a->history.count; i++) {
-            const nsi_history_point* h = &a->history.data[i];
+            const ns_fit_history_point* h = &a->history.data[i];
             add_point(&c, i, i == 0 || h->phase != a->history.data[i - 1].phase);
             put(&c, 0, k, h->value);
         }
@@ -206,27 +206,27 @@ static bool add_loss(const fits_figure* of, nsi_figures* charts) {
 
 // Errors on test data, a panel for each: measures where there are some, else of the longest horizon.
 static uint32_t error_count(const fits_entry* x) {
-    uint32_t measures = x->runs[0].answer.after[NSI_ROLE_TEST].nmeasure;
+    uint32_t measures = x->runs[0].answer.after[NS_ROLE_TEST].nmetric;
     return measures > 0 ? measures : 1;
 }
 
 // @param of  measures by their names in the first fit of the figure
 static double test_error(const nsi_result* a, const fits_entry* of, uint32_t number) {
-    const nsi_score *s = &a->after[NSI_ROLE_TEST],
-                    *names = &of->runs[0].answer.after[NSI_ROLE_TEST];
-    for (uint32_t k = 0; names->nmeasure > 0 && k < s->nmeasure; k++) {
-        if (strcmp(s->measures[k].name, names->measures[number].name) == 0) {
-            return s->measures[k].mean;
+    const ns_score *s = &a->after[NS_ROLE_TEST],
+                    *names = &of->runs[0].answer.after[NS_ROLE_TEST];
+    for (uint32_t k = 0; names->nmetric > 0 && k < s->nmetric; k++) {
+        if (strcmp(s->metrics[k].name, names->metrics[number].name) == 0) {
+            return s->metrics[k].mean;
         }
     }
-    if (names->nmeasure > 0) return NAN;
+    if (names->nmetric > 0) return NAN;
     return s->nhorizon > 0 ? s->horizons[s->nhorizon - 1].pooled : s->rmse_q;
 }
 
 static const char* error_name(const fits_entry* x, uint32_t number, nsi_figures* charts) {
-    const nsi_score* s = &x->runs[0].answer.after[NSI_ROLE_TEST];
-    if (s->nmeasure == 0) return "error on test data";
-    const nsi_measured* m = &s->measures[number];
+    const ns_score* s = &x->runs[0].answer.after[NS_ROLE_TEST];
+    if (s->nmetric == 0) return "error on test data";
+    const ns_metric_score* m = &s->metrics[number];
     return nsi_figures_text(charts, *m->unit ? "%s, %s" : "%s%s", m->name, m->unit);
 }
 
@@ -359,8 +359,8 @@ static bool add_prediction(fits* f, const fits_figure* of, nsi_figures* charts) 
 static bool add_bars(const fits_figure* of, nsi_figures* charts) {
     bool any = false;
     for (uint32_t k = 0; k < of->nfit; k++) {
-        any |= !isnan(fits_measure(of->fits[k], NSI_ROLE_TRAIN, of->measure)) ||
-               !isnan(fits_measure(of->fits[k], NSI_ROLE_TEST, of->measure));
+        any |= !isnan(fits_measure(of->fits[k], NS_ROLE_TRAIN, of->measure)) ||
+               !isnan(fits_measure(of->fits[k], NS_ROLE_TEST, of->measure));
     }
     if (!any) return cli_fail("a figure of bars asks for %s, which no fit has", of->measure), false;
     ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_BARS, "bars", of->title);
@@ -371,7 +371,7 @@ static bool add_bars(const fits_figure* of, nsi_figures* charts) {
     bool done = labels && bars && numbers && columns;
     for (uint32_t k = 0; k < 2 * of->nfit && done; k++) {
         const fits_entry* x = of->fits[k / 2];
-        nsi_role role = k % 2 == 0 ? NSI_ROLE_TRAIN : NSI_ROLE_TEST;
+        ns_data_role role = k % 2 == 0 ? NS_ROLE_TRAIN : NS_ROLE_TEST;
         double value = fits_measure(x, role, of->measure);
         const char* text =
             isnan(value) ? "" : nsi_figures_text(charts, "%s", nsi_format(value, 3).text);

@@ -313,7 +313,7 @@ static ns_status check_reference(nsi_schema_reader* r, const nsi_yaml_node* map,
     if (status != NS_OK) return status;
     bool same = (of->pooled.count == 0 || of->pooled.count == of->horizons.count) &&
                 (of->median.count == 0 || of->median.count == of->horizons.count);
-    if ((of->horizons.count > 0 || of->measures) && same) return NS_OK;
+    if ((of->horizons.count > 0 || of->metrics) && same) return NS_OK;
     return nsi_yaml_fail(r->yaml, map, r->error,
                          "expected horizons, and as many numbers in pooled and median; or"
                          " measures: {NAME: number}");
@@ -322,7 +322,7 @@ static ns_status check_reference(nsi_schema_reader* r, const nsi_yaml_node* map,
 static const nsi_schema_key reference_keys[] = {
     {"name", NSI_KEY_TEXT, offsetof(fits_reference, name), .required = true, .help = "in tables"},
     {"group", NSI_KEY_OTHER, .values = "name", .help = "the table it belongs to"},
-    {"on", NSI_KEY_CHOICE, offsetof(fits_reference, role), .choices = &nsi_roles,
+    {"on", NSI_KEY_CHOICE, offsetof(fits_reference, role), .choices = &ns_data_roles,
      .fallback = "test", .help = "data that the errors are of"},
     {"horizons", NSI_KEY_NUMBERS, offsetof(fits_reference, horizons), .values = "list of s",
      .help = "of the errors"},
@@ -330,7 +330,7 @@ static const nsi_schema_key reference_keys[] = {
      .help = "errors of all windows up to each horizon"},
     {"median", NSI_KEY_NUMBERS, offsetof(fits_reference, median),
      .help = "errors of the median window"},
-    {"measures", NSI_KEY_MAP, offsetof(fits_reference, measures), .read = read_measured,
+    {"measures", NSI_KEY_MAP, offsetof(fits_reference, metrics), .read = read_measured,
      .values = "`{NAME: number}`", .help = "in place of horizons"},
 };
 const nsi_schema study_reference_schema =
@@ -494,7 +494,7 @@ static ns_status start_from(const nsi_result* a, ns_fit* fit, ns_error* error) {
         const char* name = ns_parameters_at(fit->variables, k)->name;
         for (uint32_t i = 0; i < a->estimates.count && status == NS_OK; i++) {
             if (strcmp(a->estimates.data[i].name, name) != 0) continue;
-            status = ns_fit_set_start(fit, name, a->estimates.data[i].value, error);
+            status = ns_fit_set_initial(fit, name, a->estimates.data[i].value, error);
         }
     }
     return status;

@@ -58,7 +58,7 @@ typedef struct fits_reference {
     int role;
     uint32_t of;                              // its case
     nsi_number_list horizons, pooled, median; // empty: not known
-    const nsi_yaml_node* measures;            // by name, or NULL
+    const nsi_yaml_node* metrics;             // by name, or NULL
 } fits_reference;
 
 typedef struct fits {
@@ -92,8 +92,8 @@ ns_status fits_read_spec(fits* f, const fits_entry* x, nsi_fit_spec** out, ns_er
 const fits_run* fits_runs(const fits_entry* x);
 
 // The part of its data that a fold leaves out counts as data to test on.
-static inline bool fits_is_folded(const fits_entry* x, nsi_role role) {
-    return x->folds > 0 && role == NSI_ROLE_TEST;
+static inline bool fits_is_folded(const fits_entry* x, ns_data_role role) {
+    return x->folds > 0 && role == NS_ROLE_TEST;
 }
 
 // A number of each of some runs, one per seed: the median, the least and the most. NaN where a run has
@@ -166,6 +166,6 @@ bool fits_add_supports(fits* f, const fits_figure* of);
 int fits_report(fits* f);
 
 // A measure of a fit with all its trajectories, as tables have it; NaN: there is none.
-double fits_measure(const fits_entry* x, nsi_role role, const char* name);
+double fits_measure(const fits_entry* x, ns_data_role role, const char* name);
 
 #endif

@@ -368,8 +368,8 @@ static ns_status run_from(const grid* g, worker* w, uint32_t cell, ns_error* err
     double start[2];
     start_of(g, cell, start);
     w->fit->plan->seed = w->seed + cell; // each cell draws its own numbers
-    ns_status status = ns_fit_set_start(w->fit, g->names[0], start[0], error);
-    if (status == NS_OK) status = ns_fit_set_start(w->fit, g->names[1], start[1], error);
+    ns_status status = ns_fit_set_initial(w->fit, g->names[0], start[0], error);
+    if (status == NS_OK) status = ns_fit_set_initial(w->fit, g->names[1], start[1], error);
     return status == NS_OK ? ns_fit_run(w->fit, NULL, error) : status;
 }
 
@@ -452,7 +452,7 @@ static ns_status measure(grid* g, ns_error* error) {
         const ns_fit* fit = w.fit;
         g->seed = w.seed;
         status =
-            nsi_objective_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
+            nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN],
                                  &fit->plan->stages.data[0].windows, NULL, 1, &evaluator, error);
         if (status == NS_OK) {
             memcpy(nsi_objective_point(evaluator).z, fit->z0, fit->nz * sizeof(double));

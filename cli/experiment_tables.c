@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 // In the order in which they are shown.
-static const nsi_role roles[] = {NSI_ROLE_TEST, NSI_ROLE_VALIDATION, NSI_ROLE_TRAIN};
+static const ns_data_role roles[] = {NS_ROLE_TEST, NS_ROLE_VALIDATION, NS_ROLE_TRAIN};
 enum { ROLES = sizeof roles / sizeof *roles };
 
 // ---- numbers of runs ---------------------------------------------------------------------------
@@ -24,15 +24,15 @@ typedef struct quantity {
 } quantity;
 
 // NaN: there is no such thing.
-static double number_of(const nsi_score* score, quantity what) {
+static double number_of(const ns_score* score, quantity what) {
     if (score->windows == 0) return NAN; // no such data
     if (what.kind == RMSE_Q) return score->rmse_q;
     if (what.kind == RMSE_QD) return score->rmse_qd;
-    for (uint32_t k = 0; what.kind == MEASURE && k < score->nmeasure; k++) {
-        if (strcmp(score->measures[k].name, what.name) == 0) return score->measures[k].mean;
+    for (uint32_t k = 0; what.kind == MEASURE && k < score->nmetric; k++) {
+        if (strcmp(score->metrics[k].name, what.name) == 0) return score->metrics[k].mean;
     }
     for (uint32_t k = 0; what.kind != MEASURE && k < score->nhorizon; k++) {
-        const nsi_horizon_error* h = &score->horizons[k];
+        const ns_horizon_error* h = &score->horizons[k];
         if (fabs(h->seconds - what.seconds) >= 1e-9) continue;
         return what.kind == POOLED ? h->pooled : h->median;
     }
@@ -40,24 +40,24 @@ static double number_of(const nsi_score* score, quantity what) {
 }
 
 // Scores of one run that say what there is: of the first seed, or the first fold.
-static const nsi_score* example(const fits_entry* x, uint32_t number, bool after, nsi_role role) {
+static const ns_score* example(const fits_entry* x, uint32_t number, bool after, ns_data_role role) {
     uint32_t run = fits_is_folded(x, role) ? 1 : number * x->seeds;
     const nsi_result* a = &x->runs[run].answer;
     return after ? &a->after[role] : &a->before[role];
 }
 
 // What data of a role is called in a table.
-static const char* role_name(const fits_entry* x, nsi_role role) {
+static const char* role_name(const fits_entry* x, ns_data_role role) {
     return fits_is_folded(x, role) ? "left-out" : nsi_role_name(role);
 }
 
 // How much such a number counts in an average: the predictions, or samples, that it is of.
-static double weight_of(const nsi_score* score, quantity what) {
-    for (uint32_t k = 0; what.kind == MEASURE && k < score->nmeasure; k++) {
-        if (strcmp(score->measures[k].name, what.name) == 0) return score->measures[k].windows;
+static double weight_of(const ns_score* score, quantity what) {
+    for (uint32_t k = 0; what.kind == MEASURE && k < score->nmetric; k++) {
+        if (strcmp(score->metrics[k].name, what.name) == 0) return score->metrics[k].windows;
     }
     for (uint32_t k = 0; what.kind == POOLED && k < score->nhorizon; k++) {
-        const nsi_horizon_error* h = &score->horizons[k];
+        const ns_horizon_error* h = &score->horizons[k];
         if (fabs(h->seconds - what.seconds) < 1e-9) return h->windows;
     }
     return (double)score->samples;
@@ -70,7 +70,7 @@ static fits_spread spread_of_folds(const fits_entry* x, bool after, quantity wha
     uint32_t folds = 0; // in which there is something
     for (uint32_t k = 1; k < x->nrun; k++) {
         const nsi_result* a = &x->runs[k].answer;
-        const nsi_score* score = after ? &a->after[NSI_ROLE_TEST] : &a->before[NSI_ROLE_TEST];
+        const ns_score* score = after ? &a->after[NS_ROLE_TEST] : &a->before[NS_ROLE_TEST];
         double value = number_of(score, what), weight = weight_of(score, what);
         if (isnan(value)) continue;
         values[folds++] = value;
@@ -84,7 +84,7 @@ static fits_spread spread_of_folds(const fits_entry* x, bool after, quantity wha
 }
 
 // Over the seeds of an entry, after the fit or before it, with the number-th count of trajectories.
-static fits_spread spread(const fits_entry* x, uint32_t number, bool after, nsi_role role,
+static fits_spread spread(const fits_entry* x, uint32_t number, bool after, ns_data_role role,
                           quantity what) {
     double values[FITS_MOST_SEEDS];
     const fits_run* runs = x->runs + (size_t)number * x->seeds;
@@ -96,7 +96,7 @@ static fits_spread spread(const fits_entry* x, uint32_t number, bool after, nsi_
     return fits_spread_of(values, x->seeds);
 }
 
-double fits_measure(const fits_entry* x, nsi_role role, const char* name) {
+double fits_measure(const fits_entry* x, ns_data_role role, const char* name) {
     return spread(x, x->ncount - 1, true, role, (quantity){.kind = MEASURE, .name = name}).median;
 }
 
@@ -135,7 +135,7 @@ static double value_of(const nsi_result* a, const char* name) {
         if (strcmp(a->estimates.data[k].name, name) == 0) return a->estimates.data[k].value;
     }
     for (uint32_t k = 0; k < a->coefficients.count; k++) {
-        const nsi_fitted_coefficient* c = &a->coefficients.data[k];
+        const ns_fitted_coefficient* c = &a->coefficients.data[k];
         size_t length = strlen(c->set);
         if (strncmp(c->set, name, length) == 0 && name[length] == '/' &&
             strcmp(c->name, name + length + 1) == 0) {
@@ -201,7 +201,7 @@ typedef struct cell_text {
 } cell_text;
 
 // "pooled (median)"; the numbers of others with the digits they have.
-static cell_text show_cell(const row* r, nsi_role role, double seconds) {
+static cell_text show_cell(const row* r, ns_data_role role, double seconds) {
     double pooled = NAN, median = NAN;
     const fits_reference* other = r->reference;
     if (r->entry) {
@@ -223,14 +223,14 @@ static cell_text show_cell(const row* r, nsi_role role, double seconds) {
 }
 
 // What seeds, or folds, do to the error at the longest horizon or to the first measure; or nothing.
-static cell_text show_seeds(const row* r, nsi_role role) {
+static cell_text show_seeds(const row* r, ns_data_role role) {
     cell_text out = {""};
     const fits_entry* x = r->entry;
     if (!x || !r->after) return out;
     uint32_t runs = fits_is_folded(x, role) ? x->nrun - 1 : x->seeds;
-    const nsi_score* score = example(x, x->ncount - 1, true, role);
-    if (runs == 1 || (x->nhorizon == 0 && score->nmeasure == 0)) return out;
-    quantity what = {.kind = MEASURE, .name = score->nmeasure > 0 ? score->measures[0].name : NULL};
+    const ns_score* score = example(x, x->ncount - 1, true, role);
+    if (runs == 1 || (x->nhorizon == 0 && score->nmetric == 0)) return out;
+    quantity what = {.kind = MEASURE, .name = score->nmetric > 0 ? score->metrics[0].name : NULL};
     if (x->nhorizon > 0) what = (quantity){POOLED, x->horizons[x->nhorizon - 1], NULL};
     fits_spread s = spread(x, x->ncount - 1, true, role, what);
     if (isnan(s.median)) return out; // nothing of this role is so long
@@ -245,17 +245,17 @@ static cell_text show_number(double value, int digits) {
     return out;
 }
 
-static cell_text show_quantity(const row* r, nsi_role role, quantity what) {
+static cell_text show_quantity(const row* r, ns_data_role role, quantity what) {
     if (!r->entry) return (cell_text){""};
     return show_number(spread(r->entry, r->entry->ncount - 1, r->after, role, what).median, 3);
 }
 
-static cell_text show_velocity(const row* r, nsi_role role) {
+static cell_text show_velocity(const row* r, ns_data_role role) {
     return show_quantity(r, role, (quantity){.kind = RMSE_QD});
 }
 
-static cell_text show_measure(const row* r, nsi_role role, const char* name) {
-    const nsi_yaml_node* others = r->reference ? r->reference->measures : NULL;
+static cell_text show_measure(const row* r, ns_data_role role, const char* name) {
+    const nsi_yaml_node* others = r->reference ? r->reference->metrics : NULL;
     for (const nsi_yaml_node* n = others ? others->first : NULL; n; n = n->next) {
         if (strcmp(n->key, name) == 0) return show_number(strtod(n->text, NULL), 3);
     }
@@ -263,7 +263,7 @@ static cell_text show_measure(const row* r, nsi_role role, const char* name) {
 }
 
 // Measures of the main fit of a case, whose names are those of columns.
-static const nsi_score* measures_of(const fits* f, uint32_t of, nsi_role role) {
+static const ns_score* measures_of(const fits* f, uint32_t of, ns_data_role role) {
     const fits_entry* main = &f->entries[f->cases[of].main];
     return example(main, main->ncount - 1, true, role);
 }
@@ -279,12 +279,12 @@ static bool is_only_scored(const fits_entry* x) {
 }
 
 // `rows` has room for all; 0 when there is no such data.
-static uint32_t make_rows(const fits* f, uint32_t of, nsi_role role, row* rows) {
+static uint32_t make_rows(const fits* f, uint32_t of, ns_data_role role, row* rows) {
     uint32_t count = 0;
     const fits_case* c = &f->cases[of];
     if (c->missing || c->main == NSI_NONE) return 0;
     if (measures_of(f, of, role)->windows == 0) return 0;
-    if (role == NSI_ROLE_TRAIN && is_only_scored(&f->entries[c->main])) return 0; // on nothing
+    if (role == NS_ROLE_TRAIN && is_only_scored(&f->entries[c->main])) return 0; // on nothing
     for (uint32_t k = 0; k < f->nreference; k++) {
         const fits_reference* r = &f->references[k];
         if (r->of == of && r->role == (int)role) {
@@ -308,8 +308,8 @@ static bool is_empty(const fits* f, uint32_t of) {
     return !f->cases[of].missing && f->cases[of].main == NSI_NONE;
 }
 
-static bool any(cell_text (*show)(const row*, nsi_role), const row* rows, uint32_t count,
-                nsi_role role) {
+static bool any(cell_text (*show)(const row*, ns_data_role), const row* rows, uint32_t count,
+                ns_data_role role) {
     for (uint32_t k = 0; k < count; k++) {
         if (*show(&rows[k], role).text) return true;
     }
@@ -318,7 +318,7 @@ static bool any(cell_text (*show)(const row*, nsi_role), const row* rows, uint32
 
 // ---- in the terminal ---------------------------------------------------------------------------
 
-static void print_role(const fits* f, uint32_t of, nsi_role role, row* rows) {
+static void print_role(const fits* f, uint32_t of, ns_data_role role, row* rows) {
     uint32_t count = make_rows(f, of, role, rows);
     if (count == 0) return;
     const fits_entry* main = &f->entries[f->cases[of].main];
@@ -334,9 +334,9 @@ static void print_role(const fits* f, uint32_t of, nsi_role role, row* rows) {
         snprintf(heading, sizeof heading, "%s s", nsi_format_short(main->horizons[h], 6).text);
         printf(" %17s", heading);
     }
-    const nsi_score* measured = measures_of(f, of, role);
-    for (uint32_t m = 0; m < measured->nmeasure; m++) {
-        printf(" %9.9s", measured->measures[m].name);
+    const ns_score* measured = measures_of(f, of, role);
+    for (uint32_t m = 0; m < measured->nmetric; m++) {
+        printf(" %9.9s", measured->metrics[m].name);
     }
     if (velocity) printf(" %9s", "qd");
     printf("     time");
@@ -348,8 +348,8 @@ static void print_role(const fits* f, uint32_t of, nsi_role role, row* rows) {
         for (uint32_t h = 0; h < main->nhorizon; h++) {
             printf(" %17s", show_cell(r, role, main->horizons[h]).text);
         }
-        for (uint32_t m = 0; m < measured->nmeasure; m++) {
-            printf(" %9s", show_measure(r, role, measured->measures[m].name).text);
+        for (uint32_t m = 0; m < measured->nmetric; m++) {
+            printf(" %9s", show_measure(r, role, measured->metrics[m].name).text);
         }
         if (velocity) printf(" %9s", show_velocity(r, role).text);
         cell_text time = show_seconds(r), spread_text = show_seeds(r, role);
@@ -406,7 +406,7 @@ static void print_all(fits* f, row* rows) {
 
 // ---- on a page ---------------------------------------------------------------------------------
 
-static void add_role(const fits* f, uint32_t of, nsi_role role, row* rows, nsi_text_builder* page) {
+static void add_role(const fits* f, uint32_t of, ns_data_role role, row* rows, nsi_text_builder* page) {
     uint32_t count = make_rows(f, of, role, rows);
     if (count == 0) return;
     const fits_entry* main = &f->entries[f->cases[of].main];
@@ -414,17 +414,17 @@ static void add_role(const fits* f, uint32_t of, nsi_role role, row* rows, nsi_t
          seeds = any(show_seeds, rows, count, role);
     nsi_text_add(page, "<h%c>Error on %s data</h%c>\n", f->ncase > 1 ? '3' : '2',
                  role_name(main, role), f->ncase > 1 ? '3' : '2');
-    const nsi_score* measured = measures_of(f, of, role);
+    const ns_score* measured = measures_of(f, of, role);
     nsi_html_open_table(page, "");
     nsi_text_add(page, "<tr><th></th>"); // names of measures are not ours
     for (uint32_t h = 0; h < main->nhorizon; h++) {
         nsi_text_add(page, "<th>%s s</th>", nsi_format_short(main->horizons[h], 6).text);
     }
-    for (uint32_t m = 0; m < measured->nmeasure; m++) {
+    for (uint32_t m = 0; m < measured->nmetric; m++) {
         nsi_text_add(page, "<th>");
-        nsi_html_text(page, measured->measures[m].name);
-        nsi_text_add(page, *measured->measures[m].unit ? ", " : "");
-        nsi_html_text(page, measured->measures[m].unit);
+        nsi_html_text(page, measured->metrics[m].name);
+        nsi_text_add(page, *measured->metrics[m].unit ? ", " : "");
+        nsi_html_text(page, measured->metrics[m].unit);
         nsi_text_add(page, "</th>");
     }
     nsi_text_add(page, "%s<th>seconds</th>%s</tr>\n", velocity ? "<th>qd</th>" : "",
@@ -438,8 +438,8 @@ static void add_role(const fits* f, uint32_t of, nsi_role role, row* rows, nsi_t
         for (uint32_t h = 0; h < main->nhorizon; h++) {
             nsi_html_cell(page, "", show_cell(r, role, main->horizons[h]).text);
         }
-        for (uint32_t m = 0; m < measured->nmeasure; m++) {
-            nsi_html_cell(page, "", show_measure(r, role, measured->measures[m].name).text);
+        for (uint32_t m = 0; m < measured->nmetric; m++) {
+            nsi_html_cell(page, "", show_measure(r, role, measured->metrics[m].name).text);
         }
         if (velocity) nsi_html_cell(page, "", show_velocity(r, role).text);
         nsi_html_cell(page, "", show_seconds(r).text);
@@ -512,7 +512,7 @@ static void add_metric(ns_json* j, const char* who, const char* what, double sec
 static void add_scores(ns_json* j, const char* who, const fits_entry* x, uint32_t number,
                        bool after) {
     for (size_t r = 0; r < ROLES; r++) {
-        const nsi_score* score = example(x, number, after, roles[r]);
+        const ns_score* score = example(x, number, after, roles[r]);
         char what[40];
         if (score->windows == 0) continue;
         for (uint32_t h = 0; h < score->nhorizon; h++) {
@@ -526,8 +526,8 @@ static void add_scores(ns_json* j, const char* who, const fits_entry* x, uint32_
                 j, who, what, seconds,
                 spread(x, number, after, roles[r], (quantity){POOLED, seconds, NULL}).median);
         }
-        for (uint32_t m = 0; m < score->nmeasure; m++) {
-            quantity measure = {.kind = MEASURE, .name = score->measures[m].name};
+        for (uint32_t m = 0; m < score->nmetric; m++) {
+            quantity measure = {.kind = MEASURE, .name = score->metrics[m].name};
             char named[200];
             snprintf(named, sizeof named, "%s_%.100s", nsi_role_name(roles[r]), measure.name);
             add_metric(j, who, named, NAN, spread(x, number, after, roles[r], measure).median);
@@ -544,21 +544,21 @@ static void add_scores(ns_json* j, const char* who, const fits_entry* x, uint32_
 // How many times smaller an error on test data is than before.
 static double gain_of(const fits* f, const fits_entry* x, uint32_t number, quantity what) {
     const fits_entry* before = &f->entries[f->cases[x->of].before];
-    return spread(before, before->ncount - 1, false, NSI_ROLE_TEST, what).median /
-           spread(x, number, true, NSI_ROLE_TEST, what).median;
+    return spread(before, before->ncount - 1, false, NS_ROLE_TEST, what).median /
+           spread(x, number, true, NS_ROLE_TEST, what).median;
 }
 
 static void add_gains(ns_json* j, const char* who, const fits* f, const fits_entry* x,
                       uint32_t number) {
-    const nsi_score* after = example(x, number, true, NSI_ROLE_TEST);
+    const ns_score* after = example(x, number, true, NS_ROLE_TEST);
     if (after->windows == 0) return;
     for (uint32_t h = 0; h < after->nhorizon; h++) {
         double seconds = after->horizons[h].seconds;
         add_metric(j, who, "gain", seconds,
                    gain_of(f, x, number, (quantity){POOLED, seconds, NULL}));
     }
-    for (uint32_t m = 0; m < after->nmeasure; m++) {
-        quantity measure = {.kind = MEASURE, .name = after->measures[m].name};
+    for (uint32_t m = 0; m < after->nmetric; m++) {
+        quantity measure = {.kind = MEASURE, .name = after->metrics[m].name};
         char named[200];
         snprintf(named, sizeof named, "gain_%.100s", measure.name);
         add_metric(j, who, named, NAN, gain_of(f, x, number, measure));
@@ -620,11 +620,11 @@ static void add_runs(ns_json* j, fits* f) {
                 ns_json_number(j, "q", a->after[roles[r]].rmse_q);
                 ns_json_number(j, "qd", a->after[roles[r]].rmse_qd);
                 for (uint32_t h = 0; h < a->after[roles[r]].nhorizon; h++) {
-                    const nsi_horizon_error* e = &a->after[roles[r]].horizons[h];
+                    const ns_horizon_error* e = &a->after[roles[r]].horizons[h];
                     add_metric(j, "pooled", "at", e->seconds, e->pooled);
                 }
-                for (uint32_t m = 0; m < a->after[roles[r]].nmeasure; m++) {
-                    const nsi_measured* measured = &a->after[roles[r]].measures[m];
+                for (uint32_t m = 0; m < a->after[roles[r]].nmetric; m++) {
+                    const ns_metric_score* measured = &a->after[roles[r]].metrics[m];
                     ns_json_number(j, measured->name, measured->mean);
                 }
                 ns_json_close(j);

@@ -299,7 +299,7 @@ ns_status nsi_term_library_make(ns_fit* fit, uint32_t extended, nsi_term_library
                                 ns_error* error) {
     *library =
         (nsi_term_library){.allocator = fit->allocator, .arena = {.allocator = fit->allocator}};
-    nsi_library_builder b = {.fit = fit, .library = library, .model = ns_hybrid_model(fit->hybrid)};
+    nsi_library_builder b = {.fit = fit, .library = library, .model = fit->variants[0].model};
     ns_status status = build_library(&b, extended, error);
     nsi_array_free(&library->allocator, &b.targets);
     nsi_array_free(&library->allocator, &b.joints);

@@ -279,8 +279,8 @@ static ns_status write_parameters(const ns_discovery* d, nsi_hybrid* file, ns_er
             given = given || ns_glob_match(plan->settings.data[i].name, name);
         }
         if (given || after[k] != before[k])
-            status = nsi_fit_set_parameter(d->fit, &file->parameters,
-                                           ns_hybrid_model(d->fit->hybrid), name, after[k], error);
+            status = nsi_fit_set_parameter(d->fit, &file->parameters, d->fit->variants[0].model,
+                                           name, after[k], error);
     }
 
     nsi_free(&d->allocator, z);
@@ -296,7 +296,7 @@ static ns_status write_weights(const ns_discovery* d, const ns_blueprint* bluepr
     ns_system* system = NULL;
     ns_system_options options = d->fit->options;
     options.blueprint = blueprint;
-    ns_status status = ns_system_create(ns_hybrid_model(d->fit->hybrid), &options, &system, error);
+    ns_status status = ns_system_create(d->fit->variants[0].model, &options, &system, error);
     if (status != NS_OK) return status;
     size_t nw = ns_system_get_sizes(system).nw;
     *any = nw > 0;
@@ -360,7 +360,7 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
         file.timestep = d->fit->timestep;
         file.ground = file.ground || plan->ground;
         file.self_collision = file.self_collision || plan->self_collision;
-        const ns_model* robot = ns_hybrid_model(d->fit->hybrid);
+        const ns_model* robot = d->fit->variants[0].model;
         status = nsi_copy_robots(folder, &robot, &file, &d->allocator, error);
     }
     if (status == NS_OK) {

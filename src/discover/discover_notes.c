@@ -59,7 +59,7 @@ static const nsi_selection_step* move_of(const ns_discovery* d, uint32_t term) {
 static void note_same(noter* n, uint32_t term) {
     const ns_discovery* d = n->d;
     const nsi_term* t = noted_term(d, term);
-    const ns_model* model = ns_hybrid_model(d->fit->hybrid);
+    const ns_model* model = d->fit->variants[0].model;
     if (t->equivalent == NSI_NONE) return;
     const ns_param* param = ns_model_param(model, t->equivalent);
     double was = nsi_discover_value(d->fit, param), value = was - d->workspace.values[term];
@@ -134,9 +134,9 @@ static bool reaches(const ns_dataset* data, uint32_t channel, double limit, doub
 // Stops make forces of their own, which the dictionary has not.
 static void note_limits(noter* n) {
     const double near = 1e-3;
-    const ns_model* model = ns_hybrid_model(n->d->fit->hybrid);
+    const ns_model* model = n->d->fit->variants[0].model;
     const nsi_problem* p = n->d->workspace.problem;
-    const ns_dataset* train = n->d->fit->data[NSI_ROLE_TRAIN];
+    const ns_dataset* train = n->d->fit->data[NS_ROLE_TRAIN];
     for (uint32_t k = 0; k < ns_model_get_sizes(model).nlink; k++) {
         const ns_link_def* link = ns_model_link(model, k);
         uint32_t q = ns_model_joint_q(model, k);

@@ -95,9 +95,9 @@ static ns_status make_record(const ns_discovery* d, ns_text* out, ns_error* erro
     ns_json_number(j, "before", d->held_out[0]);
     ns_json_number(j, "after", d->held_out[1]);
     ns_json_close(j);
-    for (int role = 0; role < NSI_ROLES; role++) {
+    for (int role = 0; role < NS_ROLE_COUNT; role++) {
         if (!d->fit->data[role]) continue;
-        ns_json_open(j, nsi_role_name((nsi_role)role), '{');
+        ns_json_open(j, nsi_role_name((ns_data_role)role), '{');
         ns_json_number(j, "before", d->score[role][0]);
         ns_json_number(j, "after", d->score[role][1]);
         ns_json_close(j);
@@ -171,8 +171,8 @@ static void report_residuals(ns_report* report, const ns_discovery* d) {
     ns_section_add_note(section, NS_NOTE_TEXT, "Root mean squares, initial states fitted.");
     ns_report_table* table = ns_section_add_table(section, "residuals", NULL, columns, 3);
     score_row(table, "held-out windows", d->held_out);
-    for (int role = 0; role < NSI_ROLES; role++) {
-        score_row(table, nsi_role_name((nsi_role)role), d->score[role]);
+    for (int role = 0; role < NS_ROLE_COUNT; role++) {
+        score_row(table, nsi_role_name((ns_data_role)role), d->score[role]);
     }
 }
 

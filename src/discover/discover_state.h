@@ -322,8 +322,8 @@ struct ns_discovery {
     char other[80]; // integrator and time step that show it
     double numerical_share;
     double noise; // root mean square residual from noise of the recordings alone; NaN: not known
-    double held_out[2];         // root mean square residuals of held-out windows: before, after
-    double score[NSI_ROLES][2]; // the same of sets of recordings; NaN: none
+    double held_out[2];             // root mean square residuals of held-out windows: before, after
+    double score[NS_ROLE_COUNT][2]; // the same of sets of recordings; NaN: none
     double seconds;
     NSI_ARRAY(ns_discovered) found;
     NSI_ARRAY(ns_note) notes;

@@ -84,10 +84,10 @@ enum { MAX_ALTERNATIVES = 3 };
 static int list_alternatives(const nsi_workspace* ws, alternative list[MAX_ALTERNATIVES]) {
     const ns_fit* f = ws->fit;
     const ns_system_sizes* z = &ws->problem->sizes;
-    double period = ns_dataset_period(f->data[NSI_ROLE_TRAIN]);
+    double period = ns_dataset_period(f->data[NS_ROLE_TRAIN]);
     ns_system_options usual = f->options;
     usual.timestep = 0.0;
-    double own_step = nsi_problem_timestep(ns_hybrid_model(f->hybrid), &usual, 0.0, period);
+    double own_step = nsi_problem_timestep(f->variants[0].model, &usual, 0.0, period);
     int count = 0;
     list[count++] = (alternative){(int)z->integrator, 0.5 * z->timestep};
     if (z->integrator != NS_INTEGRATOR_RK4) {
@@ -103,7 +103,7 @@ static int list_alternatives(const nsi_workspace* ws, alternative list[MAX_ALTER
 // as rk4 with rigid contact.
 static double compare_alternative(const nsi_workspace* ws, const alternative* a, const double* own,
                                   size_t rows) {
-    const ns_dataset* train = ws->fit->data[NSI_ROLE_TRAIN];
+    const ns_dataset* train = ws->fit->data[NS_ROLE_TRAIN];
     if (ns_dataset_period(train) / a->timestep > nsi_thresholds.integrator.max_steps) {
         return INFINITY;
     }
@@ -134,7 +134,7 @@ ns_status nsi_workspace_numerical(nsi_workspace* ws, double* squares, char other
     int count = list_alternatives(ws, list);
     size_t rows = 0;
     uint32_t present = 0;
-    double* own = fitted_residuals(ws, ws->problem, ws->fit->data[NSI_ROLE_TRAIN], ws->length,
+    double* own = fitted_residuals(ws, ws->problem, ws->fit->data[NS_ROLE_TRAIN], ws->length,
                                    ws->values, &rows, &present, error);
     *squares = INFINITY;
     other[0] = '\0';

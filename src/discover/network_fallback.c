@@ -123,8 +123,8 @@ static ns_status trial_objective(fallback* f, const network_trial* t, const nsi_
     ns_window_options loss = {.length = f->length,
                               .smoothing = nsi_thresholds.windows.smoothing,
                               .optimise = columns ? NS_OPTIMISE_WEIGHTS : NS_OPTIMISE_NONE};
-    ns_status status = nsi_objective_create(t->problem, d->fit->data[NSI_ROLE_TRAIN], &loss,
-                                            windows, d->fit->threads, out, f->error);
+    ns_status status = nsi_objective_create(t->problem, d->fit->data[NS_ROLE_TRAIN], &loss, windows,
+                                            d->fit->threads, out, f->error);
     if (status != NS_OK) return status;
 
     // Parameters that were found, except those that the network replaces.
@@ -231,7 +231,7 @@ static bool inputs_add(fallback* f, network_inputs* inputs, nsi_text_builder* na
 // Positions and velocities of the joint and its neighbours, or of all joints if there are few.
 static ns_status list_network_inputs(fallback* f, network_inputs* out) {
     ns_discovery* d = f->d;
-    const ns_model* model = ns_hybrid_model(d->fit->hybrid);
+    const ns_model* model = d->fit->variants[0].model;
     const nsi_problem* problem = d->workspace.problem;
     uint32_t nlink = ns_model_get_sizes(model).nlink, joints = 0, own = fallback_site(f)->link;
     double* x = nsi_alloc_zeroed(&d->allocator, ((size_t)problem->sizes.nx + 1) * sizeof *x);
@@ -295,7 +295,7 @@ static ns_status remove_inputs(fallback* f, network_trial* t) {
 // One recording of several is held out, or with few recordings the last part of the windows.
 static ns_status split_windows(fallback* f) {
     ns_discovery* d = f->d;
-    const ns_dataset* data = d->fit->data[NSI_ROLE_TRAIN];
+    const ns_dataset* data = d->fit->data[NS_ROLE_TRAIN];
     const uint32_t every = nsi_thresholds.network.held_out_every;
     uint32_t recordings = ns_dataset_recording_count(data);
     uint32_t last = (recordings < every ? recordings : every) - 1;
@@ -382,7 +382,7 @@ static ns_status keep_network(fallback* f, network_trial* t, double before) {
 
     // Scores were those of the formulas.
     d->held_out[1] = d->learned.after;
-    for (int role = 0; role < NSI_ROLES; role++) d->score[role][1] = NAN;
+    for (int role = 0; role < NS_ROLE_COUNT; role++) d->score[role][1] = NAN;
     return describe_network(f, &t->inputs);
 }
 

@@ -265,7 +265,7 @@ static ns_status select_level(nsi_selection* s, uint32_t length, uint32_t before
 static ns_status select_terms(nsi_selection* s, double* kept) {
     ns_discovery* d = s->d;
     uint32_t half_period = nsi_workspace_half_period(&d->workspace), before = 0;
-    uint32_t longest = nsi_workspace_longest(d->fit->data[NSI_ROLE_TRAIN]);
+    uint32_t longest = nsi_workspace_longest(d->fit->data[NS_ROLE_TRAIN]);
     bool last = false;
     ns_status status = NS_OK;
 

@@ -7,7 +7,7 @@
 // Noise of the recordings: as given, otherwise an upper bound from their fourth differences, which smooth motion
 // hardly has.
 static double estimate_noise(const ns_discovery* d) {
-    const ns_dataset* train = d->fit->data[NSI_ROLE_TRAIN];
+    const ns_dataset* train = d->fit->data[NS_ROLE_TRAIN];
     const nsi_problem* p = d->workspace.problem;
     double sum = 0.0;
     uint32_t count = 0;
@@ -46,7 +46,7 @@ static ns_status score_sets(nsi_selection* s) {
         if (nsi_selection_term(s, k)->kind == NSI_TERM_GIVEN) none[k] = d->workspace.values[k];
     }
     ns_status status = NS_OK;
-    for (int role = 0; role < NSI_ROLES && status == NS_OK; role++) {
+    for (int role = 0; role < NS_ROLE_COUNT && status == NS_OK; role++) {
         const ns_dataset* data = d->fit->data[role];
         if (!data) continue;
         status = nsi_workspace_score(&d->workspace, data, none, &d->score[role][0], s->error);
@@ -76,7 +76,7 @@ ns_status nsi_selection_summarise(nsi_selection* s) {
 
     // Where something may still be missing, and how the result does elsewhere.
     ns_status status = nsi_selection_rank_sites(s, &d->rest);
-    for (int role = 0; role < NSI_ROLES; role++) d->score[role][0] = d->score[role][1] = NAN;
+    for (int role = 0; role < NS_ROLE_COUNT; role++) d->score[role][0] = d->score[role][1] = NAN;
     if (status != NS_OK || nsi_selection_stopped(s)) return status;
     return score_sets(s);
 }

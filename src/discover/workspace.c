@@ -16,8 +16,8 @@ ns_status nsi_workspace_system(const nsi_workspace* ws, const ns_system_options*
                                const ns_blueprint* blueprint, ns_system** system,
                                nsi_problem** problem, ns_error* error) {
     ns_fit* f = ws->fit;
-    const ns_model* model = ns_hybrid_model(f->hybrid);
-    const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
+    const ns_model* model = f->variants[0].model;
+    const ns_dataset* train = f->data[NS_ROLE_TRAIN];
     ns_system_options own = *options;
 
     // Quantities that are recorded but are no state become observations.
@@ -52,7 +52,7 @@ ns_status nsi_discover_base_weights(const ns_fit* f, const ns_system* system, do
                                     ns_error* error) {
     if (!nsi_discover_base(f)) return NS_OK;
     ns_system* base = NULL;
-    ns_status status = ns_system_create(ns_hybrid_model(f->hybrid), &f->options, &base, error);
+    ns_status status = ns_system_create(f->variants[0].model, &f->options, &base, error);
     if (status != NS_OK) return status;
     size_t nw = ns_system_get_sizes(base).nw;
     double* w = nsi_alloc_zeroed(&f->allocator, (nw + 1) * sizeof *w);
@@ -71,7 +71,7 @@ ns_status nsi_discover_base_weights(const ns_fit* f, const ns_system* system, do
 }
 
 nsi_state_spread nsi_workspace_spread(const nsi_workspace* ws, uint32_t component, double* x) {
-    const ns_dataset* train = ws->fit->data[NSI_ROLE_TRAIN];
+    const ns_dataset* train = ws->fit->data[NS_ROLE_TRAIN];
     nsi_state_spread spread = {0};
     for (uint32_t k = 0; k < ns_dataset_recording_count(train); k++) {
         const ns_recording* r = ns_dataset_recording(train, k);
@@ -197,7 +197,7 @@ static void add_channel_motion(const nsi_problem* problem, const ns_recording* r
 }
 
 uint32_t nsi_workspace_half_period(const nsi_workspace* ws) {
-    const ns_dataset* train = ws->fit->data[NSI_ROLE_TRAIN];
+    const ns_dataset* train = ws->fit->data[NS_ROLE_TRAIN];
     const uint32_t min = nsi_thresholds.windows.min_length, max = nsi_thresholds.windows.max_length;
     double range = 0.0, speed = 0.0;
     for (uint32_t c = 0; c < ws->problem->nchannel; c++) {
@@ -270,7 +270,7 @@ static uint32_t fold_of_window(const nsi_windows* all, uint32_t window, uint32_t
 }
 
 ns_status nsi_workspace_cut(nsi_workspace* ws, uint32_t length, ns_error* error) {
-    const ns_dataset* train = ws->fit->data[NSI_ROLE_TRAIN];
+    const ns_dataset* train = ws->fit->data[NS_ROLE_TRAIN];
     nsi_windows all = {0}, part = {0};
     free_folds(ws);
     ws->length = length;

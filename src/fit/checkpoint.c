@@ -30,17 +30,17 @@ static json_t* numbers(const double* x, size_t count) {
     return list;
 }
 
-static json_t* phase_to_json(const nsi_phase* p) {
+static json_t* phase_to_json(const ns_fit_phase* p) {
     return json_pack("[i, i, o, o]", (int)p->iterations, (int)p->evaluations, number(p->seconds),
                      number(p->value));
 }
 
-static json_t* point_to_json(const nsi_history_point* h) {
+static json_t* point_to_json(const ns_fit_history_point* h) {
     return json_pack("[i, i, o, o]", (int)h->phase, (int)h->iteration, number(h->seconds),
                      number(h->value));
 }
 
-static json_t* path_to_json(const nsi_path_point* p, uint32_t count) {
+static json_t* path_to_json(const ns_sparsity_point* p, uint32_t count) {
     return json_pack("[i, i, o, o, o, o]", (int)p->phase, (int)p->iteration, number(p->l1),
                      number(p->group), number(p->loss), numbers(p->norms, count));
 }
@@ -169,17 +169,17 @@ static void get_lists(reader* r) {
     }
     for (uint32_t k = 0; k < c->nphase; k++) {
         const json_t* row = json_array_get(phases, k);
-        c->phases[k] = (nsi_phase){.iterations = get_count(r, json_array_get(row, 0)),
-                                   .evaluations = get_count(r, json_array_get(row, 1)),
-                                   .seconds = get_number(r, json_array_get(row, 2)),
-                                   .value = get_number(r, json_array_get(row, 3))};
+        c->phases[k] = (ns_fit_phase){.iterations = get_count(r, json_array_get(row, 0)),
+                                      .evaluations = get_count(r, json_array_get(row, 1)),
+                                      .seconds = get_number(r, json_array_get(row, 2)),
+                                      .value = get_number(r, json_array_get(row, 3))};
     }
     for (uint32_t k = 0; k < c->nhistory; k++) {
         const json_t* row = json_array_get(history, k);
-        c->history[k] = (nsi_history_point){.phase = get_count(r, json_array_get(row, 0)),
-                                            .iteration = get_count(r, json_array_get(row, 1)),
-                                            .seconds = get_number(r, json_array_get(row, 2)),
-                                            .value = get_number(r, json_array_get(row, 3))};
+        c->history[k] = (ns_fit_history_point){.phase = get_count(r, json_array_get(row, 0)),
+                                               .iteration = get_count(r, json_array_get(row, 1)),
+                                               .seconds = get_number(r, json_array_get(row, 2)),
+                                               .value = get_number(r, json_array_get(row, 3))};
     }
 }
 
@@ -203,12 +203,12 @@ static void get_path(reader* r) {
     for (size_t k = 0; k < count; k++) {
         const json_t *row = json_array_get(path, k), *list = json_array_get(row, 5);
         double* own = norms + k * names;
-        c->path[k] = (nsi_path_point){.phase = get_count(r, json_array_get(row, 0)),
-                                      .iteration = get_count(r, json_array_get(row, 1)),
-                                      .l1 = get_number(r, json_array_get(row, 2)),
-                                      .group = get_number(r, json_array_get(row, 3)),
-                                      .loss = get_number(r, json_array_get(row, 4)),
-                                      .norms = own};
+        c->path[k] = (ns_sparsity_point){.phase = get_count(r, json_array_get(row, 0)),
+                                         .iteration = get_count(r, json_array_get(row, 1)),
+                                         .l1 = get_number(r, json_array_get(row, 2)),
+                                         .group = get_number(r, json_array_get(row, 3)),
+                                         .loss = get_number(r, json_array_get(row, 4)),
+                                         .norms = own};
         if (json_array_size(list) != names) r->ok = false;
         for (size_t i = 0; i < names; i++) own[i] = get_number(r, json_array_get(list, i));
     }

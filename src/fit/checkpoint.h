@@ -24,11 +24,11 @@ typedef struct nsi_checkpoint {
     double *kept, kept_value; // the best point so far (nkept: 0 for none) and its value
     uint32_t nkept;
 
-    nsi_phase* phases; // done; texts are not kept: name and finish are NULL after reading
+    ns_fit_phase* phases; // done; texts are not kept: name and finish are NULL after reading
     uint32_t nphase;
-    nsi_history_point* history;
+    ns_fit_history_point* history;
     uint32_t nhistory;
-    nsi_path_point* path; // after reading, the norms of all begin with those of the first
+    ns_sparsity_point* path; // after reading, the norms of all begin with those of the first
     uint32_t npath, npath_name;
     bool has_path; // after reading: false in those of earlier versions
     ns_allocator allocator;

@@ -51,7 +51,7 @@ static const char* estimate_name(const nsi_result* result, uint32_t estimate) {
     return name ? name : "";
 }
 
-static uint32_t count_verdict(const nsi_result* answer, nsi_verdict verdict) {
+static uint32_t count_verdict(const nsi_result* answer, ns_verdict verdict) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < answer->estimates.count; k++) {
         count += answer->estimates.data[k].verdict == verdict;
@@ -63,11 +63,11 @@ static uint32_t count_verdict(const nsi_result* answer, nsi_verdict verdict) {
 
 static void diagnose_no_effect(diagnosis* d) {
     const nsi_result* a = d->result;
-    if (count_verdict(a, NSI_VERDICT_NO_EFFECT) == 0) return;
+    if (count_verdict(a, NS_VERDICT_NO_EFFECT) == 0) return;
     nsi_text_add(&d->text, "No effect on the data: ");
     name_list names = {.out = &d->text, .most = MAX_NAMES};
     for (uint32_t k = 0; k < a->estimates.count; k++) {
-        if (a->estimates.data[k].verdict != NSI_VERDICT_NO_EFFECT) continue;
+        if (a->estimates.data[k].verdict != NS_VERDICT_NO_EFFECT) continue;
         if (name_list_next(&names)) nsi_format_add(&d->text, estimate_name(a, k));
     }
     name_list_end(&names);
@@ -87,14 +87,14 @@ static void diagnose_misfit(diagnosis* d) {
     diagnosis_end(d, NS_NOTE_PROBLEM);
 }
 
-static void diagnose_bounds(diagnosis* d, nsi_verdict verdict) {
+static void diagnose_bounds(diagnosis* d, ns_verdict verdict) {
     const nsi_result* a = d->result;
     if (count_verdict(a, verdict) == 0) return;
-    bool lower = verdict == NSI_VERDICT_AT_LOWER;
+    bool lower = verdict == NS_VERDICT_AT_LOWER;
     nsi_text_add(&d->text, "At the %s bound: ", lower ? "lower" : "upper");
     name_list names = {.out = &d->text, .most = MAX_NAMES};
     for (uint32_t k = 0; k < a->estimates.count; k++) {
-        const nsi_estimate* e = &a->estimates.data[k];
+        const ns_estimate* e = &a->estimates.data[k];
         if (e->verdict != verdict || !name_list_next(&names)) continue;
         nsi_format_add(&d->text, estimate_name(a, k));
         nsi_text_add(&d->text, " (%s", nsi_format_short(lower ? e->lower : e->upper, 6).text);
@@ -112,14 +112,14 @@ static void diagnose_bounds(diagnosis* d, nsi_verdict verdict) {
 
 // ---- directions ------------------------------------------------------------------------------
 
-static uint32_t count_changes(const nsi_result* a, const nsi_direction* direction) {
+static uint32_t count_changes(const nsi_result* a, const ns_parameter_direction* direction) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < a->estimates.count; k++) count += direction->change[k] != 0.0;
     return count;
 }
 
 static void add_changes(nsi_text_builder* out, const nsi_result* a,
-                        const nsi_direction* direction) {
+                        const ns_parameter_direction* direction) {
     name_list changes = {.out = out, .most = MAX_NAMES};
     for (uint32_t k = 0; k < a->estimates.count; k++) {
         double change = direction->change[k];
@@ -131,7 +131,7 @@ static void add_changes(nsi_text_builder* out, const nsi_result* a,
     name_list_end(&changes);
 }
 
-static void diagnose_null_direction(diagnosis* d, const nsi_direction* direction) {
+static void diagnose_null_direction(diagnosis* d, const ns_parameter_direction* direction) {
     const nsi_result* a = d->result;
     if (count_changes(a, direction) == 1) {
         nsi_text_add(&d->text, "The data cannot identify ");
@@ -147,7 +147,7 @@ static void diagnose_null_direction(diagnosis* d, const nsi_direction* direction
     diagnosis_end(d, NS_NOTE_WARNING);
 }
 
-static void diagnose_poor_direction(diagnosis* d, const nsi_direction* direction) {
+static void diagnose_poor_direction(diagnosis* d, const ns_parameter_direction* direction) {
     nsi_text_add(&d->text, "Poorly identified combination: ");
     add_changes(&d->text, d->result, direction);
     nsi_text_add(&d->text, ". It is uncertain by +-%s %%.",
@@ -156,7 +156,7 @@ static void diagnose_poor_direction(diagnosis* d, const nsi_direction* direction
 }
 
 // A direction of one parameter alone is what its verdict says already.
-static bool direction_is_told(const nsi_result* a, const nsi_direction* direction) {
+static bool direction_is_told(const nsi_result* a, const ns_parameter_direction* direction) {
     return direction->null || count_changes(a, direction) > 1;
 }
 
@@ -164,7 +164,7 @@ static void diagnose_directions(diagnosis* d, bool null) {
     const nsi_result* a = d->result;
     uint32_t said = 0, more = 0;
     for (uint32_t k = 0; k < a->directions.count; k++) {
-        const nsi_direction* direction = &a->directions.data[k];
+        const ns_parameter_direction* direction = &a->directions.data[k];
         if (direction->null != null || !direction_is_told(a, direction)) continue;
         if (said == MAX_DIRECTIONS) {
             more++;
@@ -191,11 +191,11 @@ static void diagnose_what_to_fix(diagnosis* d) {
     nsi_text_add(&d->text, "Fix these %u to identify the others: ", count);
     name_list names = {.out = &d->text, .most = MAX_NAMES};
     for (uint32_t at = 0; at < a->directions.count; at++) {
-        const nsi_direction* direction = &a->directions.data[at];
+        const ns_parameter_direction* direction = &a->directions.data[at];
         for (uint32_t k = 0; direction->null && k < n; k++) {
             bool alone = fabs(direction->change[k]) > 0.5;
             for (uint32_t other = 0; other < a->directions.count && alone; other++) {
-                const nsi_direction* o = &a->directions.data[other];
+                const ns_parameter_direction* o = &a->directions.data[other];
                 alone = other == at || !o->null || o->change[k] == 0.0;
             }
             if (!alone) continue;
@@ -255,11 +255,11 @@ static void diagnose_correlation(diagnosis* d) {
 // ---- all -------------------------------------------------------------------------------------
 
 static void diagnose_lost(diagnosis* d) {
-    for (int role = 0; role < NSI_ROLES; role++) {
-        const nsi_score* score = &d->result->after[role];
+    for (int role = 0; role < NS_ROLE_COUNT; role++) {
+        const ns_score* score = &d->result->after[role];
         if (score->lost == 0) continue;
         nsi_text_add(&d->text, "%s: %u of %u windows do not stay finite in simulation.",
-                     nsi_role_name((nsi_role)role), score->lost, score->windows);
+                     nsi_role_name((ns_data_role)role), score->lost, score->windows);
         diagnosis_end(d, NS_NOTE_PROBLEM);
     }
 }
@@ -276,8 +276,8 @@ void nsi_result_diagnose(const nsi_result* result, ns_report* report) {
         diagnose_directions(&d, true);
         diagnose_what_to_fix(&d);
         diagnose_directions(&d, false);
-        diagnose_bounds(&d, NSI_VERDICT_AT_LOWER);
-        diagnose_bounds(&d, NSI_VERDICT_AT_UPPER);
+        diagnose_bounds(&d, NS_VERDICT_AT_LOWER);
+        diagnose_bounds(&d, NS_VERDICT_AT_UPPER);
         diagnose_correlation(&d);
     }
     diagnose_lost(&d);

@@ -25,12 +25,12 @@ static void report_parameters(ns_report* report, const nsi_result* a) {
     if (a->estimates.count > 0) {
         ns_report_table* table = ns_section_add_table(section, "parameters", NULL, columns, 5);
         for (uint32_t k = 0; k < a->estimates.count; k++) {
-            const nsi_estimate* e = &a->estimates.data[k];
+            const ns_estimate* e = &a->estimates.data[k];
             double error = a->correlation ? e->standard_error : NAN;
             const ns_cell row[] = {
-                ns_cell_text(e->name), ns_cell_text(e->unit), ns_cell_number(e->start),
+                ns_cell_text(e->name), ns_cell_text(e->unit), ns_cell_number(e->initial),
                 ns_cell_estimate(e->value, error),
-                ns_cell_verdict(nsi_result_verdict(a, k), e->verdict != NSI_VERDICT_OK)};
+                ns_cell_verdict(nsi_result_verdict(a, k), e->verdict != NS_VERDICT_OK)};
             ns_report_table_add_row(table, row, 5);
         }
     }
@@ -57,9 +57,9 @@ static void report_coefficients(ns_report* report, const nsi_result* a) {
                                         {.name = "estimate", .format = NS_FORMAT_ESTIMATE}};
     ns_report_table* table = ns_section_add_table(section, "coefficients", NULL, columns, 4);
     for (uint32_t k = 0; k < a->coefficients.count; k++) {
-        const nsi_fitted_coefficient* c = &a->coefficients.data[k];
+        const ns_fitted_coefficient* c = &a->coefficients.data[k];
         const ns_cell row[] = {ns_cell_text(c->set), ns_cell_text(c->name),
-                               ns_cell_number(c->start),
+                               ns_cell_number(c->initial),
                                ns_cell_estimate(c->value, c->standard_error)};
         ns_report_table_add_row(table, row, 4);
     }
@@ -75,13 +75,13 @@ static void score_add_row(ns_report_table* table, ns_cell label, ns_cell windows
     ns_report_table_add_row(table, row, 2 + count);
 }
 
-static void score_add_horizons(ns_report_table* table, const nsi_score* before,
-                               const nsi_score* after) {
-    const nsi_horizon_error none = {.pooled = NAN, .median = NAN};
+static void score_add_horizons(ns_report_table* table, const ns_score* before,
+                               const ns_score* after) {
+    const ns_horizon_error none = {.pooled = NAN, .median = NAN};
     for (uint32_t k = 0; k < before->nhorizon || k < after->nhorizon; k++) {
-        nsi_horizon_error was = k < before->nhorizon ? before->horizons[k] : none;
-        nsi_horizon_error is = k < after->nhorizon ? after->horizons[k] : none;
-        const nsi_horizon_error* known = k < after->nhorizon ? &is : &was;
+        ns_horizon_error was = k < before->nhorizon ? before->horizons[k] : none;
+        ns_horizon_error is = k < after->nhorizon ? after->horizons[k] : none;
+        const ns_horizon_error* known = k < after->nhorizon ? &is : &was;
         char label[48];
         snprintf(label, sizeof label, "%s s", nsi_format_short(known->seconds, 3).text);
         score_add_row(table, ns_cell_text(label), ns_cell_number(known->windows),
@@ -89,13 +89,13 @@ static void score_add_horizons(ns_report_table* table, const nsi_score* before,
     }
 }
 
-static void score_add_measures(ns_report_table* table, const nsi_score* before,
-                               const nsi_score* after) {
-    const nsi_measured none = {.mean = NAN, .median = NAN};
-    for (uint32_t k = 0; k < before->nmeasure || k < after->nmeasure; k++) {
-        nsi_measured was = k < before->nmeasure ? before->measures[k] : none;
-        nsi_measured is = k < after->nmeasure ? after->measures[k] : none;
-        const nsi_measured* known = k < after->nmeasure ? &is : &was;
+static void score_add_measures(ns_report_table* table, const ns_score* before,
+                               const ns_score* after) {
+    const ns_metric_score none = {.mean = NAN, .median = NAN};
+    for (uint32_t k = 0; k < before->nmetric || k < after->nmetric; k++) {
+        ns_metric_score was = k < before->nmetric ? before->metrics[k] : none;
+        ns_metric_score is = k < after->nmetric ? after->metrics[k] : none;
+        const ns_metric_score* known = k < after->nmetric ? &is : &was;
         char label[200];
         bool unit = known->unit && *known->unit;
         snprintf(label, sizeof label, "%.120s%s%.60s", known->name ? known->name : "",
@@ -105,8 +105,8 @@ static void score_add_measures(ns_report_table* table, const nsi_score* before,
     }
 }
 
-static void score_add_totals(ns_report_table* table, const nsi_score* before,
-                             const nsi_score* after) {
+static void score_add_totals(ns_report_table* table, const ns_score* before,
+                             const ns_score* after) {
     static const char* const labels[] = {"RMS residual / scale", "RMSE of q", "RMSE of qd"};
     const double was[] = {before->loss, before->rmse_q, before->rmse_qd};
     const double is[] = {after->loss, after->rmse_q, after->rmse_qd};
@@ -126,8 +126,8 @@ static void report_scores(ns_report* report, const nsi_result* a) {
                                         {.name = "median, before", .format = NS_FORMAT_NUMBER},
                                         {.name = "after", .format = NS_FORMAT_NUMBER}};
     ns_section* section = NULL;
-    for (int role = 0; role < NSI_ROLES; role++) {
-        const nsi_score *before = &a->before[role], *after = &a->after[role];
+    for (int role = 0; role < NS_ROLE_COUNT; role++) {
+        const ns_score *before = &a->before[role], *after = &a->after[role];
         if (before->windows == 0 && after->windows == 0) continue;
         if (!section) {
             section = ns_report_add_section(report, "Prediction error");
@@ -135,7 +135,7 @@ static void report_scores(ns_report* report, const nsi_result* a) {
                                 "Up to a horizon: RMSE pooled over all windows, and of the median "
                                 "window. Of measures: mean and median over windows.");
         }
-        const char* name = nsi_role_name((nsi_role)role);
+        const char* name = nsi_role_name((ns_data_role)role);
         char table_name[40], title[80];
         snprintf(table_name, sizeof table_name, "errors_%s", name);
         snprintf(title, sizeof title, "%s data", name);
@@ -167,7 +167,7 @@ static void report_phases(ns_report* report, const nsi_result* a) {
     nsi_section_show_figure(section, "timing");
     ns_report_table* table = ns_section_add_table(section, "phases", NULL, columns, 6);
     for (uint32_t k = 0; k < a->phases.count; k++) {
-        const nsi_phase* phase = &a->phases.data[k];
+        const ns_fit_phase* phase = &a->phases.data[k];
         const ns_cell row[] = {
             ns_cell_text(phase->name),          ns_cell_number(phase->iterations),
             ns_cell_number(phase->evaluations), ns_cell_number(phase->seconds),
@@ -328,8 +328,8 @@ static ns_status fit_make_motion(const ns_fit* f, const nsi_traces* traces, ns_m
                                  ns_error* error) {
     *out = NULL;
     if (!ns_report_has_script() || traces->rows == 0) return NS_OK;
-    const ns_hybrid* shown = f->variants[nsi_traces_variant(traces)].hybrid;
-    ns_status status = ns_motion_create(ns_hybrid_model(shown), &f->allocator, out, error);
+    const ns_model* shown = f->variants[nsi_traces_variant(traces)].model;
+    ns_status status = ns_motion_create(shown, &f->allocator, out, error);
     if (status == NS_OK) status = nsi_traces_show(traces, f, *out, error);
     if (status != NS_OK) {
         ns_motion_free(*out);

@@ -28,6 +28,10 @@ static void describe_learned(const nsi_learned* l, char* text, size_t size) {
 static const char* describe_model(ns_fit* f) {
     nsi_text_builder text = {.allocator = f->allocator};
     if (f->plan->model) return f->plan->model;
+    for (uint32_t k = 0; k < f->nvariant && f->by_calls; k++) {
+        const char* name = f->variants[k].name;
+        nsi_text_add(&text, "%s%s", k > 0 ? ", " : "", name ? name : "model");
+    }
     for (uint32_t k = 0; k < f->plan->variants.count; k++) {
         nsi_text_add(&text, "%s%s", k > 0 ? ", " : "", f->plan->variants.data[k].model);
     }
@@ -43,7 +47,7 @@ static ns_status describe_fit(ns_fit* f, ns_error* error) {
     const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
     ns_system_sizes sizes = ns_system_get_sizes(f->system);
     char text[300], step[200];
-    double period = ns_dataset_period(f->data[NSI_ROLE_TRAIN]);
+    double period = ns_dataset_period(f->data[NS_ROLE_TRAIN]);
     if (f->plan->learned) {
         describe_learned(f->plan->learned, step, sizeof step);
     } else {
@@ -61,10 +65,10 @@ static ns_status describe_fit(ns_fit* f, ns_error* error) {
     a->title = f->plan->title;
     a->citation = f->plan->citation;
     a->model = describe_model(f);
-    a->treatment = ns_dataset_treatment(f->data[NSI_ROLE_TRAIN]);
+    a->treatment = ns_dataset_treatment(f->data[NS_ROLE_TRAIN]);
     a->noise_known = true;
-    for (uint32_t k = 0; k < ns_dataset_channel_count(f->data[NSI_ROLE_TRAIN]); k++) {
-        const ns_channel* channel = ns_dataset_channel(f->data[NSI_ROLE_TRAIN], k);
+    for (uint32_t k = 0; k < ns_dataset_channel_count(f->data[NS_ROLE_TRAIN]); k++) {
+        const ns_channel* channel = ns_dataset_channel(f->data[NS_ROLE_TRAIN], k);
         if (channel->weight > 0.0 && !(channel->sigma > 0.0)) a->noise_known = false;
     }
     a->nweight = 0;
@@ -84,17 +88,17 @@ static ns_status own_texts(nsi_result* a, ns_error* error) {
     bool ok = own_text(a, &a->title) && own_text(a, &a->citation) && own_text(a, &a->model);
     ok = ok && own_text(a, &a->treatment);
     for (uint32_t k = 0; ok && k < a->estimates.count; k++) {
-        nsi_estimate* estimate = &a->estimates.data[k];
+        ns_estimate* estimate = &a->estimates.data[k];
         ok = own_text(a, &estimate->name) && (!estimate->unit || own_text(a, &estimate->unit));
     }
     for (uint32_t k = 0; ok && k < a->coefficients.count; k++) {
         ok =
             own_text(a, &a->coefficients.data[k].set) && own_text(a, &a->coefficients.data[k].name);
     }
-    for (int role = 0; ok && role < 2 * NSI_ROLES; role++) {
-        nsi_score* s = role < NSI_ROLES ? &a->before[role] : &a->after[role - NSI_ROLES];
-        for (uint32_t k = 0; ok && k < s->nmeasure; k++) {
-            ok = own_text(a, &s->measures[k].name) && own_text(a, &s->measures[k].unit);
+    for (int role = 0; ok && role < 2 * NS_ROLE_COUNT; role++) {
+        ns_score* s = role < NS_ROLE_COUNT ? &a->before[role] : &a->after[role - NS_ROLE_COUNT];
+        for (uint32_t k = 0; ok && k < s->nmetric; k++) {
+            ok = own_text(a, &s->metrics[k].name) && own_text(a, &s->metrics[k].unit);
         }
     }
     return ok ? NS_OK : nsi_fail_nomem(error);
@@ -116,13 +120,17 @@ ns_status nsi_fit_get_result(ns_fit* f, nsi_objective* e, ns_error* error) {
     if (status == NS_OK && e) {
         status = nsi_judge_estimates(f->variables, f->system, last->windows.optimise, e, a, error);
     }
-    for (int role = 0; role < NSI_ROLES && status == NS_OK; role++) {
-        status = nsi_fit_score(f, (nsi_role)role, false, &a->before[role], error);
+    for (int role = 0; role < NS_ROLE_COUNT && status == NS_OK; role++) {
+        status = nsi_fit_score(f, (ns_data_role)role, false, &a->before[role], error);
         if (status == NS_OK) {
-            status = nsi_fit_score(f, (nsi_role)role, true, &a->after[role], error);
+            status = nsi_fit_score(f, (ns_data_role)role, true, &a->after[role], error);
         }
     }
     return status == NS_OK ? own_texts(a, error) : status;
+}
+
+const ns_fit_result* ns_fit_get_result(const ns_fit* f) {
+    return f && f->has_result ? &f->view : NULL;
 }
 
 const char* ns_fit_title(const ns_fit* f) {
@@ -131,7 +139,7 @@ const char* ns_fit_title(const ns_fit* f) {
 
 bool ns_fit_estimate(const ns_fit* f, const char* name, double* value, double* error) {
     for (uint32_t k = 0; k < f->answer.estimates.count; k++) {
-        const nsi_estimate* estimate = &f->answer.estimates.data[k];
+        const ns_estimate* estimate = &f->answer.estimates.data[k];
         if (strcmp(estimate->name, name) != 0) continue;
         if (value) *value = estimate->value;
         if (error) *error = estimate->standard_error;

@@ -121,7 +121,7 @@ static void save_stage(nsi_run* r) {
 bool nsi_run_report(nsi_run* r, uint32_t iteration, double value) {
     ns_fit* f = r->f;
     double loss = sqrt(2.0 * value);
-    nsi_history_point point = {r->phase, iteration, nsi_run_elapsed(r), loss};
+    ns_fit_history_point point = {r->phase, iteration, nsi_run_elapsed(r), loss};
     if (!nsi_array_push(&f->allocator, &f->answer.history, point)) return true;
     ns_fit_progress progress = {.phase = r->name,
                                 .number = r->phase,
@@ -143,12 +143,12 @@ static bool watch_stage(void* context, uint32_t iteration, double value) {
 }
 
 ns_status nsi_run_end_phase(nsi_run* r, const ns_solver_result* out, double seconds) {
-    nsi_phase phase = {.name = keep_text(r->f, r->name),
-                       .iterations = out->iterations,
-                       .evaluations = out->evaluations,
-                       .seconds = seconds,
-                       .value = sqrt(2.0 * out->value),
-                       .finish = ns_finish_text(out->finish)};
+    ns_fit_phase phase = {.name = keep_text(r->f, r->name),
+                          .iterations = out->iterations,
+                          .evaluations = out->evaluations,
+                          .seconds = seconds,
+                          .value = sqrt(2.0 * out->value),
+                          .finish = ns_finish_text(out->finish)};
     if (!phase.name || !nsi_array_push(&r->f->allocator, &r->f->answer.phases, phase)) {
         return nsi_fail_nomem(r->error);
     }
@@ -224,11 +224,11 @@ static ns_status begin_path(nsi_run* r) {
     return first ? name_inputs(r) : NS_OK;
 }
 
-static void keep_path_point(nsi_run* r, const nsi_path_point* from) {
+static void keep_path_point(nsi_run* r, const ns_sparsity_point* from) {
     nsi_result* a = &r->f->answer;
     size_t size = a->path_names.count * sizeof *from->norms;
     double* norms = nsi_arena_alloc(&a->arena, size + 1);
-    nsi_path_point point = *from;
+    ns_sparsity_point point = *from;
     point.norms = norms;
     if (norms) memcpy(norms, from->norms, size);
     if (!norms || !nsi_array_push(&r->f->allocator, &a->path, point)) {
@@ -240,14 +240,14 @@ static void watch_path(void* context, uint32_t iteration, double value, const do
     nsi_run* r = context;
     const nsi_stage* stage = stage_of(r, r->phase);
     const nsi_result* a = &r->f->answer;
-    const nsi_path_point* last = a->path.count > 0 ? &a->path.data[a->path.count - 1] : NULL;
+    const ns_sparsity_point* last = a->path.count > 0 ? &a->path.data[a->path.count - 1] : NULL;
     if (last && last->phase == r->phase && last->iteration >= iteration) return;
-    keep_path_point(r, &(nsi_path_point){.phase = r->phase,
-                                         .iteration = iteration,
-                                         .l1 = stage->l1,
-                                         .group = stage->group,
-                                         .loss = sqrt(2.0 * value),
-                                         .norms = norms});
+    keep_path_point(r, &(ns_sparsity_point){.phase = r->phase,
+                                            .iteration = iteration,
+                                            .l1 = stage->l1,
+                                            .group = stage->group,
+                                            .loss = sqrt(2.0 * value),
+                                            .norms = norms});
 }
 
 static void watch_iterations(void* context, uint32_t iteration, double value, const double* norms) {
@@ -261,7 +261,7 @@ static void watch_iterations(void* context, uint32_t iteration, double value, co
 // The evaluator of a stage at the point where the fit stands, or where a checkpoint stood in it.
 static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     ns_fit* f = r->f;
-    const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
+    const ns_dataset* train = f->data[NS_ROLE_TRAIN];
     const nsi_problem* problem = nsi_fit_problem(f, stage);
     ns_status status =
         nsi_objective_create(problem, train, &stage->windows, NULL, f->threads, &r->e, r->error);
@@ -290,7 +290,7 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     nsi_copy_numbers(point.z, c->z, f->nz);
     nsi_copy_numbers(point.w, c->w, f->nw);
     nsi_copy_numbers(point.x, c->x, nx);
-    const nsi_path_point* began = NULL; // where the stage did
+    const ns_sparsity_point* began = NULL; // where the stage did
     for (uint32_t k = 0; stage->adaptive && k < f->answer.path.count; k++) {
         if (f->answer.path.data[k].phase < r->phase) began = &f->answer.path.data[k];
     }
@@ -314,7 +314,7 @@ static void keep_last_value(nsi_run* r, const nsi_stage* stage) {
     if (capabilities & NS_SOLVER_STOCHASTIC) return;
     if ((capabilities & NS_SOLVER_LEAST_SQUARES) && !has_penalty(stage)) return;
     if (a->history.count == 0) return;
-    const nsi_history_point* last = &a->history.data[a->history.count - 1];
+    const ns_fit_history_point* last = &a->history.data[a->history.count - 1];
     if (last->phase == r->phase) a->phases.data[a->phases.count - 1].value = last->value;
 }
 
@@ -404,10 +404,15 @@ static void hash(nsi_run* r, const void* bytes, size_t size) {
 // Of the plan, of the numbers of the model and of the networks, and of the data and its scales.
 static ns_status hash_experiment(nsi_run* r) {
     ns_fit* f = r->f;
-    const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
+    const ns_dataset* train = f->data[NS_ROLE_TRAIN];
     nsi_text_builder text = {.allocator = f->allocator};
     ns_text spec = {0};
-    nsi_yaml_add_node(&text, f->plan->yaml.root); // with all that it extends
+    if (!f->by_calls) nsi_yaml_add_node(&text, f->plan->yaml.root); // with all that it extends
+    for (uint32_t k = 0; k < f->plan->stages.count && f->by_calls; k++) {
+        const nsi_stage* stage = &f->plan->stages.data[k];
+        nsi_text_add(&text, "%s %u %u\n", stage->solver->name, stage->windows.length,
+                     stage->iterations);
+    }
     ns_status status = nsi_text_finish(&text, &spec, r->error);
     if (status != NS_OK) return status;
     uint32_t sizes[] = {f->nz, f->nw, f->problem->sizes.nx, f->problem->nchannel};
@@ -417,7 +422,7 @@ static ns_status hash_experiment(nsi_run* r) {
     hash(r, sizes, sizeof sizes);
     hash(r, f->z0, ((size_t)f->nz + f->nw) * sizeof(double));
     for (uint32_t m = 0; m < f->nvariant; m++) {
-        const ns_model* model = ns_hybrid_model(f->variants[m].hybrid);
+        const ns_model* model = f->variants[m].model;
         for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
             hash(r, &ns_model_param(model, k)->value, sizeof(double));
         }
@@ -471,7 +476,7 @@ static ns_status take_up(nsi_run* r) {
         if (status != NS_OK) return status;
     }
     for (uint32_t k = 0; k < c->nphase; k++) {
-        nsi_phase phase = c->phases[k];
+        ns_fit_phase phase = c->phases[k];
         char name[120];
         nsi_run_describe_phase(r, k, name, sizeof name);
         phase.name = keep_text(f, name);
@@ -513,7 +518,7 @@ ns_status ns_fit_run(ns_fit* f, const ns_fit_options* options, ns_error* error) 
                  .began = nsi_clock_wall(),
                  .saved = nsi_clock_wall()};
     nsi_result_free(&f->answer);
-    f->stopped = false;
+    f->has_result = f->stopped = false;
     nsi_copy_numbers(f->z, f->z0, f->nz + f->nw);
     list_phases(&r);
     ns_status status = hash_experiment(&r);
@@ -524,6 +529,8 @@ ns_status ns_fit_run(ns_fit* f, const ns_fit_options* options, ns_error* error) 
     f->answer.seconds = nsi_run_elapsed(&r);
     if (status == NS_OK) status = nsi_fit_get_result(f, r.e, error);
     f->answer.seconds = nsi_run_elapsed(&r);
+    f->has_result = status == NS_OK;
+    f->view = nsi_result_view(&f->answer);
     nsi_stage_solver_free(r.descent);
     nsi_objective_free(r.e);
     nsi_checkpoint_free(&r.resumed);

@@ -15,7 +15,8 @@
 typedef struct nsi_fit_variant {
     const char *name, *files; // NULL: it is the only one. In the arena of the plan, as
     const char* robot;        // the path of its file, NULL: as the plan's model says
-    ns_hybrid* hybrid;
+    ns_hybrid* hybrid;        // NULL: by calls
+    const ns_model* model;
     ns_system* system;
     ns_system_options options; // of the system
 } nsi_fit_variant;
@@ -29,7 +30,8 @@ struct ns_fit {
     ns_hybrid* hybrid;       // of the first variant, as its system and options below
     ns_blueprint* blueprint; // of the plan, or NULL
     ns_data_map* map;
-    ns_dataset* data[NSI_ROLES]; // NULL: none
+    bool by_calls;                         // parameters and data are the caller's
+    const ns_dataset* data[NS_ROLE_COUNT]; // NULL: none
     ns_parameters* variables;
     ns_system* system;
     nsi_problem* problem;
@@ -37,8 +39,8 @@ struct ns_fit {
     nsi_problem* teacher;
     nsi_error_formula* errors; // of predictions
     uint32_t nerror;
-    nsi_measure* measures;
-    uint32_t nmeasure;
+    nsi_metric* metrics;
+    uint32_t nmetric;
     nsi_error_formula* measured; // of all measures
     uint32_t nmeasured;
     uint32_t* adapt; // variables that adapt in predictions
@@ -51,6 +53,8 @@ struct ns_fit {
     double *z, *w;   // where the fit stands
     double *z0, *w0; // where it began
     nsi_result answer;
+    ns_fit_result view; // of the answer, when a run has ended
+    bool has_result;
     bool stopped;
 };
 
@@ -77,6 +81,27 @@ ns_status nsi_fit_load(const char* path, uint32_t threads, const nsi_fit_changes
 // ask what is fitted.
 ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes* changes,
                        ns_fit** out, ns_error* error);
+
+// ---- assemble.c ----------------------------------------------------------------------------------
+
+// A failure at an entry of the plan: its message begins with the place, the first one for NULL. In a fit
+// made by calls there are no places, and what would be wrong in a file is a wrong argument.
+ns_status nsi_fit_fail_at(const ns_fit* fit, const nsi_yaml_node* node, ns_status status,
+                          const char* what, ns_error* error);
+const nsi_yaml_node* nsi_fit_entry(const ns_fit* fit, const char* key); // or NULL
+
+// A formula of channels of the training data.
+// @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_NOMEM
+ns_status nsi_fit_parse_formula(ns_fit* fit, const char* text, nsi_error_formula* out,
+                                ns_error* error);
+
+// The time step of all variants, when plan, models and data are there.
+void nsi_fit_choose_timestep(ns_fit* fit);
+
+// Systems, problem and starting point of a fit whose plan, models, data and parameters are there; then
+// check that stages, search and predictions have what they need.
+ns_status nsi_fit_assemble(ns_fit* fit, ns_error* error);
+ns_status nsi_fit_check(ns_fit* fit, ns_error* error);
 
 // ---- save.c: files of a result ---------------------------------------------------------------
 
@@ -112,7 +137,7 @@ ns_status nsi_fit_make_teacher(ns_fit* fit, ns_error* error);
 nsi_predict_options nsi_fit_predict_options(const ns_fit* fit);
 
 // Predictions of a set of recordings from where the fit began or stands; nothing without such a set.
-ns_status nsi_fit_score(const ns_fit* fit, nsi_role role, bool after, nsi_score* out,
+ns_status nsi_fit_score(const ns_fit* fit, ns_data_role role, bool after, ns_score* out,
                         ns_error* error);
 
 // The answer for the point where a fit stands.

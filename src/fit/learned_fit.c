@@ -13,11 +13,11 @@ static ns_status make_probe(const ns_fit* f, ns_system** system, nsi_problem** p
     nsi_learned linear = nsi_default_learned();
     linear.controls = f->plan->learned->controls;
     linear.integrate = f->plan->learned->integrate;
-    const ns_model* model = ns_hybrid_model(f->hybrid);
+    const ns_model* model = f->variants[0].model;
     ns_status status =
         nsi_learned_create(&linear, model, f->timestep, false, &f->allocator, system, error);
     if (status != NS_OK) return status;
-    return nsi_problem_create(model, *system, NULL, f->data[NSI_ROLE_TRAIN], &f->allocator, problem,
+    return nsi_problem_create(model, *system, NULL, f->data[NS_ROLE_TRAIN], &f->allocator, problem,
                               error);
 }
 
@@ -34,7 +34,7 @@ static ns_status check_channels(const ns_fit* f, const nsi_problem* p, ns_error*
         return nsi_fail(error, NS_ERR_PARSE,
                         "the data has a channel %.200s, but a learned system tells only coordinates"
                         " and velocities",
-                        ns_dataset_channel(f->data[NSI_ROLE_TRAIN], k)->name);
+                        ns_dataset_channel(f->data[NS_ROLE_TRAIN], k)->name);
     }
     return NS_OK;
 }
@@ -94,7 +94,7 @@ static bool fill_scales(ns_fit* f, const sums* s) {
     nsi_learned* l = f->plan->learned;
     nsi_arena* arena = &f->plan->yaml.arena;
     nsi_number_list* lists[] = {&l->state_shift, &l->state_scale, &l->output_scale,
-                                 &l->control_shift, &l->control_scale};
+                                &l->control_shift, &l->control_scale};
     for (int k = 0; k < 5; k++) {
         lists[k]->count = k < 3 ? s->nx : s->nc;
         lists[k]->data = nsi_arena_alloc(arena, ((size_t)lists[k]->count + 1) * sizeof(double));
@@ -115,7 +115,7 @@ static bool fill_scales(ns_fit* f, const sums* s) {
 }
 
 static ns_status find_scales(ns_fit* f, const nsi_problem* p, ns_error* error) {
-    const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
+    const ns_dataset* train = f->data[NS_ROLE_TRAIN];
     sums s = {.p = p, .nx = p->nq + p->nv, .nc = p->ncontrol};
     size_t all = (size_t)s.nx + s.nc, room = 2 * (size_t)p->sizes.nx + 2 * all + s.nx + 1;
     double* memory = nsi_alloc_zeroed(&f->allocator, room * sizeof(double));
@@ -143,7 +143,7 @@ static ns_status find_scales(ns_fit* f, const nsi_problem* p, ns_error* error) {
 
 // Its controls are those that are recorded.
 static ns_status name_controls(ns_fit* f, ns_error* error) {
-    const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
+    const ns_dataset* train = f->data[NS_ROLE_TRAIN];
     nsi_text_list* controls = &f->plan->learned->controls;
     uint32_t count = ns_dataset_control_count(train);
     controls->data = nsi_arena_alloc(&f->plan->yaml.arena, (count + 1) * sizeof *controls->data);
@@ -158,7 +158,7 @@ ns_status nsi_fit_prepare_learned(ns_fit* f, ns_error* error) {
     nsi_problem* problem = NULL;
     ns_status status = name_controls(f, error);
     if (status == NS_OK) {
-        status = nsi_learned_fits(f->plan->learned, ns_hybrid_model(f->hybrid), error);
+        status = nsi_learned_fits(f->plan->learned, f->variants[0].model, error);
     }
     if (status == NS_OK) status = make_probe(f, &system, &problem, error);
     if (status == NS_OK) status = check_channels(f, problem, error);
@@ -170,7 +170,7 @@ ns_status nsi_fit_prepare_learned(ns_fit* f, ns_error* error) {
 
 // The same weights in a system that sees recorded states, if a stage asks for it.
 ns_status nsi_fit_make_teacher(ns_fit* f, ns_error* error) {
-    const ns_model* model = ns_hybrid_model(f->hybrid);
+    const ns_model* model = f->variants[0].model;
     const nsi_learned* learned = f->plan->learned;
     bool needed = false;
     for (uint32_t k = 0; k < f->plan->stages.count; k++) {
@@ -184,7 +184,7 @@ ns_status nsi_fit_make_teacher(ns_fit* f, ns_error* error) {
     ns_status status = nsi_learned_create(learned, model, f->timestep, true, &f->allocator,
                                           &f->teacher_system, error);
     if (status == NS_OK) {
-        status = nsi_problem_create(model, f->teacher_system, f->variables, f->data[NSI_ROLE_TRAIN],
+        status = nsi_problem_create(model, f->teacher_system, f->variables, f->data[NS_ROLE_TRAIN],
                                     &f->allocator, &f->teacher, error);
     }
     if (status != NS_OK) return status;

@@ -17,7 +17,7 @@ enum {
 
 // A recording, or its beginning, and its rows.
 typedef struct piece {
-    nsi_role role;
+    ns_data_role role;
     uint32_t recording, episode;
     uint32_t samples;
     uint32_t first; // row
@@ -34,7 +34,7 @@ static const ns_recording* recording_of(const maker* m, const piece* p) {
 }
 
 static double period_of(const maker* m) {
-    return ns_dataset_period(m->f->data[NSI_ROLE_TRAIN]);
+    return ns_dataset_period(m->f->data[NS_ROLE_TRAIN]);
 }
 
 // ---- rows --------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ static uint32_t most_rows(const nsi_traces* e) {
 }
 
 static ns_status choose(maker* m, ns_error* error) {
-    static const nsi_role order[] = {NSI_ROLE_TEST, NSI_ROLE_VALIDATION, NSI_ROLE_TRAIN};
+    static const ns_data_role order[] = {NS_ROLE_TEST, NS_ROLE_VALIDATION, NS_ROLE_TRAIN};
     nsi_traces* e = m->e;
     uint32_t room = most_rows(e);
     for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
@@ -172,7 +172,7 @@ static ns_status allocate(maker* m, ns_error* error) {
         ok = ok && e->values[k] && e->states[k];
     }
     if (!ok || !e->time || !e->roles || !e->recorded || !e->controls) return nsi_fail_nomem(error);
-    memset(e->roles, NSI_ROLES, rows);
+    memset(e->roles, NS_ROLE_COUNT, rows);
     return NS_OK;
 }
 
@@ -218,7 +218,7 @@ static void fill_recorded(maker* m, const piece* p) {
 // Times of the rows between parts, where nothing else is known.
 static void fill_gaps(nsi_traces* e) {
     for (uint32_t row = 1; row + 1 < e->rows; row++) {
-        if (e->roles[row] != NSI_ROLES) continue;
+        if (e->roles[row] != NS_ROLE_COUNT) continue;
         e->time[row] = 0.5 * (e->time[row - 1] + e->time[row + 1]);
         for (uint32_t c = 0; c < e->nc; c++) e->controls[(size_t)row * e->nc + c] = NAN;
     }
@@ -247,7 +247,7 @@ static void keep_path(void* context, const nsi_path* path) {
     }
 }
 
-static ns_status predict(maker* m, nsi_role role, ns_error* error) {
+static ns_status predict(maker* m, ns_data_role role, ns_error* error) {
     const ns_fit* f = m->f;
     uint32_t count = ns_dataset_recording_count(f->data[role]), chosen = 0;
     uint32_t* only = nsi_alloc_zeroed(&m->e->allocator, ((size_t)count + 1) * sizeof *only);
@@ -291,8 +291,8 @@ ns_status nsi_traces_make(const ns_fit* f, nsi_traces* out, ns_error* error) {
         fill_recorded(&m, &m.pieces.data[k]);
     }
     if (status == NS_OK) fill_gaps(out);
-    for (int role = 0; status == NS_OK && role < NSI_ROLES; role++) {
-        if (f->data[role]) status = predict(&m, (nsi_role)role, error);
+    for (int role = 0; status == NS_OK && role < NS_ROLE_COUNT; role++) {
+        if (f->data[role]) status = predict(&m, (ns_data_role)role, error);
     }
     nsi_array_free(&out->allocator, &m.pieces);
     if (status != NS_OK) nsi_traces_free(out);
@@ -321,7 +321,7 @@ static const char** name_columns(const nsi_traces* e, const ns_fit* f, nsi_arena
     names[1] = "t";
     names[2] = "test";
     for (uint32_t k = 0; k < 3 * e->nchannel; k++) {
-        const char* channel = ns_dataset_channel(f->data[NSI_ROLE_TRAIN], k / 3)->name;
+        const char* channel = ns_dataset_channel(f->data[NS_ROLE_TRAIN], k / 3)->name;
         size_t size = strlen(channel) + sizeof "/before";
         char* name = nsi_arena_alloc(arena, size);
         if (!name) return NULL;
@@ -345,10 +345,10 @@ ns_status nsi_traces_write(const nsi_traces* e, const ns_fit* f, const char* pat
         for (uint32_t k = 0; k < e->list.count; k++) {
             const nsi_trace* episode = &e->list.data[k];
             for (size_t row = episode->first; row < episode->first + episode->rows; row++) {
-                if (e->roles[row] == NSI_ROLES) continue;
+                if (e->roles[row] == NS_ROLE_COUNT) continue;
                 line[0] = k;
                 line[1] = e->time[row];
-                line[2] = e->roles[row] == NSI_ROLE_TEST;
+                line[2] = e->roles[row] == NS_ROLE_TEST;
                 for (uint32_t c = 0; c < e->nchannel; c++) {
                     size_t at = row * e->nchannel + c;
                     line[3 + 3 * c] = e->recorded[at];

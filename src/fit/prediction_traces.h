@@ -23,9 +23,10 @@ typedef struct nsi_traces {
     uint32_t left_out; // recordings for which there was no room
     uint32_t cut;      // recordings of which only the beginning is there
     uint32_t nchannel, nx, nc, rows;
-    uint32_t ahead;    // samples of a prediction; 0: to the end
-    double* time;      // (rows) s
-    uint8_t* roles;    // (rows) an nsi_role; NSI_ROLES: a row without numbers between two parts
+    uint32_t ahead; // samples of a prediction; 0: to the end
+    double* time;   // (rows) s
+    uint8_t*
+        roles; // (rows) an ns_data_role; NS_ROLE_COUNT: a row without numbers between two parts
     double* recorded;  // (rows x nchannel)
     double* measured;  // (rows x nx) states as recorded, NULL: coordinates are not all recorded
     double* controls;  // (rows x nc)

@@ -37,11 +37,11 @@ static ns_status motion_add_spans(const showing* s, const nsi_trace* episode, ns
     for (uint32_t row = episode->first; row < end;) {
         uint32_t last = row;
         while (last + 1 < end && e->roles[last + 1] == e->roles[row]) last++;
-        if (e->roles[row] < NSI_ROLES) {
-            bool goes_on = last + 1 < end && e->roles[last + 1] < NSI_ROLES;
+        if (e->roles[row] < NS_ROLE_COUNT) {
+            bool goes_on = last + 1 < end && e->roles[last + 1] < NS_ROLE_COUNT;
             double to = e->time[goes_on ? last + 1 : last];
-            ns_status status = ns_motion_add_span(s->viewer, e->time[row], to,
-                                                  nsi_role_name((nsi_role)e->roles[row]), error);
+            ns_status status = ns_motion_add_span(
+                s->viewer, e->time[row], to, nsi_role_name((ns_data_role)e->roles[row]), error);
             if (status != NS_OK) return status;
         }
         row = last + 1;
@@ -53,7 +53,7 @@ static ns_status motion_add_spans(const showing* s, const nsi_trace* episode, ns
 static const char* shown_name(const showing* s, uint32_t channel, char* room, size_t size) {
     const nsi_problem* p = s->f->problem;
     const nsi_source* source = &p->sources[channel];
-    const ns_model* model = ns_hybrid_model(s->f->hybrid);
+    const ns_model* model = s->f->variants[0].model;
     bool velocity = source->number >= p->nq;
     uint32_t number = velocity ? source->number - p->nq : source->number;
     for (uint32_t k = 0; source->state && k < ns_model_get_sizes(model).nlink; k++) {
@@ -64,7 +64,7 @@ static const char* shown_name(const showing* s, uint32_t channel, char* room, si
         snprintf(room, size, "joint/%s/%s", link->joint, velocity ? "velocity" : "position");
         return room;
     }
-    return ns_dataset_channel(s->f->data[NSI_ROLE_TRAIN], channel)->name;
+    return ns_dataset_channel(s->f->data[NS_ROLE_TRAIN], channel)->name;
 }
 
 static ns_status motion_add_channels(const showing* s, const nsi_trace* episode,
@@ -129,7 +129,7 @@ static const char* motion_title(const nsi_traces* e, const nsi_trace* episode, c
     if (same < 2 || episode->rows == 0) return episode->name;
     uint32_t last = episode->first + episode->rows - 1;
     snprintf(room, size, "%.200s, %s, %s to %s s", episode->name,
-             nsi_role_name((nsi_role)e->roles[episode->first]),
+             nsi_role_name((ns_data_role)e->roles[episode->first]),
              nsi_format_short(e->time[episode->first], 4).text,
              nsi_format_short(e->time[last], 4).text);
     return room;
@@ -190,7 +190,7 @@ static void motion_make_note(const showing* s, char* text, size_t size) {
     char beginning[120] = "Predictions start at the beginning of each part.", rest[120] = "";
     char only[160] = "";
     if (e->ahead > 0) {
-        double seconds = e->ahead * ns_dataset_period(s->f->data[NSI_ROLE_TRAIN]);
+        double seconds = e->ahead * ns_dataset_period(s->f->data[NS_ROLE_TRAIN]);
         snprintf(beginning, sizeof beginning, "Predictions start anew every %s s from a state %s.",
                  nsi_format_short(seconds, 4).text,
                  plan->history > 1 ? "fitted to the samples before" : "as recorded");
@@ -214,8 +214,7 @@ ns_status nsi_traces_show(const nsi_traces* e, const ns_fit* f, ns_motion* viewe
     char note[460];
     ns_status status = motion_find_params(&s, error);
     if (status == NS_OK) {
-        status = ns_motion_observer_create(ns_hybrid_model(v->hybrid), &v->options, NULL, 0,
-                                           &s.motion, error);
+        status = ns_motion_observer_create(v->model, &v->options, NULL, 0, &s.motion, error);
     }
     if (status == NS_OK) {
         motion_choose_rows(&s);

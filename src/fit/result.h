@@ -6,97 +6,9 @@
 #define NSI_FIT_RESULT_H
 
 #include "base/common.h"
+#include "neuralsim/fit.h"
 #include "report/figure_data.h"
 #include "report/motion_data.h"
-
-// What can be said of a parameter; the first that holds.
-#define NSI_VERDICT_MAP(X)                                                                         \
-    X(NSI_VERDICT_NO_EFFECT, "no effect", "the data does not depend on it")                        \
-    X(NSI_VERDICT_AT_LOWER, "at lower bound", "")                                                  \
-    X(NSI_VERDICT_AT_UPPER, "at upper bound", "")                                                  \
-    X(NSI_VERDICT_UNDETERMINED, "undetermined", "only together with others: see directions")       \
-    X(NSI_VERDICT_POOR, "poor", "standard error above half of its size")                           \
-    X(NSI_VERDICT_OK, "ok", "")
-
-typedef enum nsi_verdict { NSI_VERDICT_MAP(NS_CHOICE_VALUE) } nsi_verdict;
-extern const ns_choices nsi_verdicts;
-
-typedef struct nsi_estimate {
-    const char *name, *unit;
-    double start, value;
-    double lower, upper;   // may be infinite
-    double standard_error; // INFINITY when undetermined, NaN for no effect
-    nsi_verdict verdict;
-} nsi_estimate;
-
-// A coefficient of a formula of the blueprint.
-typedef struct nsi_fitted_coefficient {
-    const char *set, *name; // of weights; of its own
-    double start, value;
-    double standard_error; // INFINITY when undetermined, NaN when not known
-} nsi_fitted_coefficient;
-
-// A combination of parameters along which the prediction does not change: relative changes, the
-// largest 1, small ones 0.
-typedef struct nsi_direction {
-    double* change; // (nestimate)
-    double error;   // standard deviation along it, as a share of the parameters; INFINITY: null
-    bool null;      // not determined at all; otherwise only poorly
-} nsi_direction;
-
-// Open-loop error at a horizon; of all windows together, and of the median window.
-typedef struct nsi_horizon_error {
-    double seconds;
-    double pooled, median;
-    uint32_t windows; // that reach it
-    uint32_t samples; // up to it
-} nsi_horizon_error;
-
-// A distance as a field reports it (predict.measures); over predictions.
-typedef struct nsi_measured {
-    const char *name, *unit; // unit: or ""
-    double mean, median;
-    uint32_t windows; // that have something to measure
-} nsi_measured;
-
-#define NSI_ROLE_MAP(X)                                                                            \
-    X(NSI_ROLE_TRAIN, "train", "fitted to")                                                        \
-    X(NSI_ROLE_VALIDATION, "validation", "chooses between fits")                                   \
-    X(NSI_ROLE_TEST, "test", "looked at in the end")
-
-typedef enum nsi_role { NSI_ROLE_MAP(NS_CHOICE_VALUE) NSI_ROLES } nsi_role;
-extern const ns_choices nsi_roles;
-
-typedef struct nsi_score {
-    double loss; // root of the mean of squared residuals, each divided by its channel's sigma
-    double rmse_q, rmse_qd; // over whole windows of the longest horizon; NaN: not recorded
-    nsi_horizon_error* horizons;
-    uint32_t nhorizon;
-    nsi_measured* measures;
-    uint32_t nmeasure;
-    uint32_t windows, lost; // lost: the simulation did not stay finite
-    uint64_t samples;       // predicted in all
-} nsi_score;
-
-typedef struct nsi_phase {
-    const char* name; // "windows of 25, LM"
-    uint32_t iterations, evaluations;
-    double seconds, value; // value: the loss at its end
-    const char* finish;    // "converged", "iterations", "stopped"
-} nsi_phase;
-
-typedef struct nsi_history_point {
-    uint32_t phase, iteration;
-    double seconds, value;
-} nsi_history_point;
-
-// Where a sparsity path stands: sizes of the first layers' weights, by input, under a penalty.
-typedef struct nsi_path_point {
-    uint32_t phase, iteration;
-    double l1, group;    // of the stage
-    double loss;         // without the penalty
-    const double* norms; // (npath_name), from the arena
-} nsi_path_point;
 
 typedef struct nsi_result {
     ns_allocator allocator; // of all arrays; texts live in the arena
@@ -106,19 +18,19 @@ typedef struct nsi_result {
     const char* citation;                  // of the data, or ""
     const char* fit;                       // its name among those it was read from, or NULL
 
-    NSI_ARRAY(nsi_estimate) estimates;
-    NSI_ARRAY(nsi_fitted_coefficient) coefficients;
+    NSI_ARRAY(ns_estimate) estimates;
+    NSI_ARRAY(ns_fitted_coefficient) coefficients;
     double* correlation; // (nestimate x nestimate), NaN where there is no error. NULL: neither it
                          // nor standard errors and verdicts are computed
-    NSI_ARRAY(nsi_direction) directions; // null ones first
-    double sigma;                        // of the residuals, in units of the channels' scales
+    NSI_ARRAY(ns_parameter_direction) directions; // null ones first
+    double sigma;     // of the residuals, in units of the channels' scales
     bool noise_known; // every channel has a sigma; otherwise the scale is how far it goes
     uint32_t nresidual, nweight; // weights of networks
 
-    nsi_score before[NSI_ROLES], after[NSI_ROLES]; // windows 0: no such data
-    NSI_ARRAY(nsi_phase) phases;
-    NSI_ARRAY(nsi_history_point) history;
-    NSI_ARRAY(nsi_path_point) path;    // at the end of each stage with a penalty; along its
+    ns_score before[NS_ROLE_COUNT], after[NS_ROLE_COUNT]; // windows 0: no such data
+    NSI_ARRAY(ns_fit_phase) phases;
+    NSI_ARRAY(ns_fit_history_point) history;
+    NSI_ARRAY(ns_sparsity_point) path; // at the end of each stage with a penalty; along its
     NSI_ARRAY(const char*) path_names; // iterations, too, where all have the same
     NSI_ARRAY(const char*) notes; // what a reader should know: bound hits, refused steps, kinks
     double seconds;               // all of it
@@ -127,6 +39,9 @@ typedef struct nsi_result {
 
 void nsi_result_init(const ns_allocator* allocator, nsi_result* out); // NULL: the default one
 void nsi_result_free(nsi_result* answer);
+
+// The answer as callers see it; it points into the answer.
+ns_fit_result nsi_result_view(const nsi_result* answer);
 
 // Fill standard errors, verdicts, correlation and directions of `answer->estimates`, whose other
 // fields are there. Parameters are analysed relative to their size: to |value|, or where that is

@@ -31,65 +31,67 @@ const nsi_record_type nsi_result_fields = RECORD_TYPE(result_fields);
 
 // A standard error of null and the verdict need each other: see below.
 static const nsi_record_field estimate_fields[] = {
-    TEXT_FIELD(nsi_estimate, "name", name),
-    TEXT_FIELD(nsi_estimate, "unit", unit),
-    NUMBER_FIELD(nsi_estimate, "start", start, NAN),
-    NUMBER_FIELD(nsi_estimate, "value", value, NAN),
-    NUMBER_FIELD(nsi_estimate, "standard_error", standard_error, NAN),
-    NUMBER_FIELD(nsi_estimate, "lower", lower, -INFINITY),
-    NUMBER_FIELD(nsi_estimate, "upper", upper, INFINITY)};
+    TEXT_FIELD(ns_estimate, "name", name),
+    TEXT_FIELD(ns_estimate, "unit", unit),
+    NUMBER_FIELD(ns_estimate, "start", initial, NAN),
+    NUMBER_FIELD(ns_estimate, "value", value, NAN),
+    NUMBER_FIELD(ns_estimate, "standard_error", standard_error, NAN),
+    NUMBER_FIELD(ns_estimate, "lower", lower, -INFINITY),
+    NUMBER_FIELD(ns_estimate, "upper", upper, INFINITY)};
 const nsi_record_type nsi_estimate_fields = RECORD_TYPE(estimate_fields);
 
 static const nsi_record_field coefficient_fields[] = {
-    TEXT_FIELD(nsi_fitted_coefficient, "set", set),
-    TEXT_FIELD(nsi_fitted_coefficient, "name", name),
-    NUMBER_FIELD(nsi_fitted_coefficient, "start", start, NAN),
-    NUMBER_FIELD(nsi_fitted_coefficient, "value", value, NAN),
-    NUMBER_FIELD(nsi_fitted_coefficient, "standard_error", standard_error, NAN)};
+    TEXT_FIELD(ns_fitted_coefficient, "set", set), TEXT_FIELD(ns_fitted_coefficient, "name", name),
+    NUMBER_FIELD(ns_fitted_coefficient, "start", initial, NAN),
+    NUMBER_FIELD(ns_fitted_coefficient, "value", value, NAN),
+    NUMBER_FIELD(ns_fitted_coefficient, "standard_error", standard_error, NAN)};
 const nsi_record_type nsi_coefficient_fields = RECORD_TYPE(coefficient_fields);
 
 static const nsi_record_field direction_fields[] = {
-    BOOL_FIELD(nsi_direction, "null", null), NUMBER_FIELD(nsi_direction, "error", error, INFINITY)};
+    BOOL_FIELD(ns_parameter_direction, "null", null),
+    NUMBER_FIELD(ns_parameter_direction, "error", error, INFINITY)};
 const nsi_record_type nsi_direction_fields = RECORD_TYPE(direction_fields);
 
 static const nsi_record_field score_fields[] = {
-    NUMBER_FIELD(nsi_score, "loss", loss, NAN), NUMBER_FIELD(nsi_score, "rmse_q", rmse_q, NAN),
-    NUMBER_FIELD(nsi_score, "rmse_qd", rmse_qd, NAN), COUNT_FIELD(nsi_score, "windows", windows),
-    COUNT_FIELD(nsi_score, "lost", lost)};
+    NUMBER_FIELD(ns_score, "loss", loss, NAN), NUMBER_FIELD(ns_score, "rmse_q", rmse_q, NAN),
+    NUMBER_FIELD(ns_score, "rmse_qd", rmse_qd, NAN), COUNT_FIELD(ns_score, "windows", windows),
+    COUNT_FIELD(ns_score, "lost", lost)};
 const nsi_record_type nsi_score_fields = RECORD_TYPE(score_fields);
 
 static const nsi_record_field horizon_fields[] = {
-    NUMBER_FIELD(nsi_horizon_error, "seconds", seconds, NAN),
-    NUMBER_FIELD(nsi_horizon_error, "pooled", pooled, INFINITY),
-    NUMBER_FIELD(nsi_horizon_error, "median", median, INFINITY),
-    COUNT_FIELD(nsi_horizon_error, "windows", windows),
-    COUNT_FIELD(nsi_horizon_error, "samples", samples)};
+    NUMBER_FIELD(ns_horizon_error, "seconds", seconds, NAN),
+    NUMBER_FIELD(ns_horizon_error, "pooled", pooled, INFINITY),
+    NUMBER_FIELD(ns_horizon_error, "median", median, INFINITY),
+    COUNT_FIELD(ns_horizon_error, "windows", windows),
+    COUNT_FIELD(ns_horizon_error, "samples", samples)};
 const nsi_record_type nsi_horizon_fields = RECORD_TYPE(horizon_fields);
 
 static const nsi_record_field measure_fields[] = {
-    TEXT_FIELD(nsi_measured, "name", name), TEXT_FIELD(nsi_measured, "unit", unit),
-    NUMBER_FIELD(nsi_measured, "mean", mean, INFINITY),
-    NUMBER_FIELD(nsi_measured, "median", median, INFINITY)};
+    TEXT_FIELD(ns_metric_score, "name", name), TEXT_FIELD(ns_metric_score, "unit", unit),
+    NUMBER_FIELD(ns_metric_score, "mean", mean, INFINITY),
+    NUMBER_FIELD(ns_metric_score, "median", median, INFINITY)};
 const nsi_record_type nsi_measure_fields = RECORD_TYPE(measure_fields);
 
-static const nsi_record_field phase_fields[] = {TEXT_FIELD(nsi_phase, "name", name),
-                                                COUNT_FIELD(nsi_phase, "iterations", iterations),
-                                                COUNT_FIELD(nsi_phase, "evaluations", evaluations),
-                                                NUMBER_FIELD(nsi_phase, "seconds", seconds, NAN),
-                                                NUMBER_FIELD(nsi_phase, "value", value, NAN),
-                                                TEXT_FIELD(nsi_phase, "finish", finish)};
+static const nsi_record_field phase_fields[] = {
+    TEXT_FIELD(ns_fit_phase, "name", name),
+    COUNT_FIELD(ns_fit_phase, "iterations", iterations),
+    COUNT_FIELD(ns_fit_phase, "evaluations", evaluations),
+    NUMBER_FIELD(ns_fit_phase, "seconds", seconds, NAN),
+    NUMBER_FIELD(ns_fit_phase, "value", value, NAN),
+    TEXT_FIELD(ns_fit_phase, "finish", finish)};
 const nsi_record_type nsi_phase_fields = RECORD_TYPE(phase_fields);
 
 static const nsi_record_field history_fields[] = {
-    COUNT_FIELD(nsi_history_point, "phase", phase),
-    COUNT_FIELD(nsi_history_point, "iteration", iteration),
-    NUMBER_FIELD(nsi_history_point, "seconds", seconds, NAN),
-    NUMBER_FIELD(nsi_history_point, "value", value, NAN)};
+    COUNT_FIELD(ns_fit_history_point, "phase", phase),
+    COUNT_FIELD(ns_fit_history_point, "iteration", iteration),
+    NUMBER_FIELD(ns_fit_history_point, "seconds", seconds, NAN),
+    NUMBER_FIELD(ns_fit_history_point, "value", value, NAN)};
 const nsi_record_type nsi_history_fields = RECORD_TYPE(history_fields);
 
-static const nsi_record_field path_fields[] = {COUNT_FIELD(nsi_path_point, "phase", phase),
-                                               COUNT_FIELD(nsi_path_point, "iteration", iteration),
-                                               NUMBER_FIELD(nsi_path_point, "l1", l1, NAN),
-                                               NUMBER_FIELD(nsi_path_point, "group", group, NAN),
-                                               NUMBER_FIELD(nsi_path_point, "loss", loss, NAN)};
+static const nsi_record_field path_fields[] = {
+    COUNT_FIELD(ns_sparsity_point, "phase", phase),
+    COUNT_FIELD(ns_sparsity_point, "iteration", iteration),
+    NUMBER_FIELD(ns_sparsity_point, "l1", l1, NAN),
+    NUMBER_FIELD(ns_sparsity_point, "group", group, NAN),
+    NUMBER_FIELD(ns_sparsity_point, "loss", loss, NAN)};
 const nsi_record_type nsi_path_fields = RECORD_TYPE(path_fields);

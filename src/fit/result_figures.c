@@ -38,7 +38,7 @@ static const char* figure_title(nsi_figures* charts, const char* title, uint32_t
 
 // A line for each phase: from phase to phase the loss may be of other data.
 static bool figure_loss(const nsi_result* a, nsi_figures* charts) {
-    const nsi_history_point* points = a->history.data;
+    const ns_fit_history_point* points = a->history.data;
     uint32_t count = a->history.count, drawn = 0;
     for (uint32_t k = 0; k < count; k++)
         drawn += isfinite(points[k].value) && points[k].value > 0.0;
@@ -87,8 +87,8 @@ static bool figure_loss(const nsi_result* a, nsi_figures* charts) {
 // ---- parameters --------------------------------------------------------------------------------
 
 // Shares of the estimate; where that is 0, of the start.
-static double share_of(const nsi_estimate* e, double length) {
-    double size = e->value != 0.0 ? fabs(e->value) : fabs(e->start);
+static double share_of(const ns_estimate* e, double length) {
+    double size = e->value != 0.0 ? fabs(e->value) : fabs(e->initial);
     return size > 0.0 ? length / size : 0.0;
 }
 
@@ -118,22 +118,22 @@ static bool figure_parameters(const nsi_result* a, nsi_figures* charts) {
     double *start = table, *value = start + count, *error = value + count, *low = error + count,
            *high = low + count, reach = 0.0, furthest = 0.0;
     for (uint32_t k = 0; k < count; k++) {
-        const nsi_estimate* e = &a->estimates.data[k];
+        const ns_estimate* e = &a->estimates.data[k];
         units[k] = e->unit;
         verdicts[k] = nsi_result_verdict(a, k);
-        start[k] = e->start;
+        start[k] = e->initial;
         value[k] = e->value;
         error[k] = e->standard_error;
         low[k] = e->value - NORMAL * e->standard_error;
         high[k] = e->value + NORMAL * e->standard_error;
     }
     for (uint32_t k = 0; k < rows; k++) {
-        const nsi_estimate* e = &a->estimates.data[k];
+        const ns_estimate* e = &a->estimates.data[k];
         intervals[k] = (ns_interval){.label = names[k],
                                      .note = verdicts[k],
-                                     .bad = e->verdict != NSI_VERDICT_OK,
+                                     .bad = e->verdict != NS_VERDICT_OK,
                                      .half = share_of(e, NORMAL * e->standard_error),
-                                     .start = share_of(e, e->start - e->value)};
+                                     .start = share_of(e, e->initial - e->value)};
         if (isinf(e->standard_error)) intervals[k].half = INFINITY; // of nothing, too
         if (isnan(e->standard_error)) intervals[k].half = NAN;
         if (isfinite(intervals[k].half)) reach = fmax(reach, 1.25 * intervals[k].half);
@@ -179,8 +179,8 @@ static bool figure_correlation(const nsi_result* a, nsi_figures* charts) {
 
 // ---- errors ------------------------------------------------------------------------------------
 
-static bool figure_errors(const nsi_result* a, nsi_role role, nsi_figures* charts) {
-    const nsi_score* scores[2] = {&a->before[role], &a->after[role]};
+static bool figure_errors(const nsi_result* a, ns_data_role role, nsi_figures* charts) {
+    const ns_score* scores[2] = {&a->before[role], &a->after[role]};
     uint32_t rows =
         scores[0]->nhorizon > scores[1]->nhorizon ? scores[0]->nhorizon : scores[1]->nhorizon;
     if (rows == 0) return true;
@@ -195,7 +195,7 @@ static bool figure_errors(const nsi_result* a, nsi_role role, nsi_figures* chart
     ns_bar* bars = nsi_figures_zeros(charts, 2 * (size_t)rows, sizeof *bars);
     if (!columns || !table || !labels || !bars) return false;
     for (uint32_t k = 0; k < rows; k++) {
-        const nsi_score* known = k < scores[1]->nhorizon ? scores[1] : scores[0];
+        const ns_score* known = k < scores[1]->nhorizon ? scores[1] : scores[0];
         labels[k] =
             nsi_figures_text(charts, "%s s", nsi_format_short(known->horizons[k].seconds, 3).text);
         if (!labels[k]) return false;
@@ -205,7 +205,7 @@ static bool figure_errors(const nsi_result* a, nsi_role role, nsi_figures* chart
             ns_bar* bar = &bars[2 * k + s];
             *bar = (ns_bar){.length = NAN, .mark = NAN};
             if (k < scores[s]->nhorizon) {
-                const nsi_horizon_error* h = &scores[s]->horizons[k];
+                const ns_horizon_error* h = &scores[s]->horizons[k];
                 *bar = (ns_bar){.length = h->pooled, .mark = h->median};
                 bar->text = nsi_figures_text(charts, "%s", nsi_format(h->pooled, 3).text);
                 if (!bar->text) return false;
@@ -243,7 +243,7 @@ static bool figure_timing(const nsi_result* a, nsi_figures* charts) {
     ns_bar* bars = nsi_figures_zeros(charts, count, sizeof *bars);
     if (!columns || !table || !labels || !finish || !bars) return false;
     for (uint32_t k = 0; k < count; k++) {
-        const nsi_phase* phase = &a->phases.data[k];
+        const ns_fit_phase* phase = &a->phases.data[k];
         labels[k] = phase->name ? phase->name : "";
         finish[k] = phase->finish;
         table[k] = phase->iterations;
@@ -274,7 +274,7 @@ static bool figure_timing(const nsi_result* a, nsi_figures* charts) {
 // What changes from point to point: l1, group, both, or neither.
 static const char* find_penalty(const nsi_result* a, double* x) {
     bool l1 = false, group = false;
-    const nsi_path_point* p = a->path.data;
+    const ns_sparsity_point* p = a->path.data;
     for (uint32_t k = 1; k < a->path.count; k++) {
         l1 |= p[k].l1 != p[0].l1;
         group |= p[k].group != p[0].group;
@@ -335,7 +335,7 @@ static bool figure_path(const nsi_result* a, nsi_figures* charts) {
     ns_line_panel* panel = nsi_figures_zeros(charts, 1, sizeof *panel);
     if (!columns || !x || !table || !largest || !breaks || !series || !panel) return false;
     for (uint32_t k = 0; k < count; k++) {
-        const nsi_path_point* point = &a->path.data[k];
+        const ns_sparsity_point* point = &a->path.data[k];
         double row[] = {point->phase + 1.0, point->iteration, point->l1, point->group, point->loss};
         for (uint32_t c = 0; c < 5; c++) table[(size_t)c * count + k] = row[c];
         for (uint32_t g = 0; g < groups; g++) {
@@ -371,8 +371,8 @@ static bool figure_path(const nsi_result* a, nsi_figures* charts) {
 ns_status nsi_result_add_figures(const nsi_result* a, nsi_figures* charts, ns_error* error) {
     bool done =
         figure_loss(a, charts) && figure_parameters(a, charts) && figure_correlation(a, charts);
-    for (int role = 0; role < NSI_ROLES && done; role++) {
-        done = figure_errors(a, (nsi_role)role, charts);
+    for (int role = 0; role < NS_ROLE_COUNT && done; role++) {
+        done = figure_errors(a, (ns_data_role)role, charts);
     }
     done = done && figure_timing(a, charts) && figure_path(a, charts);
     return done ? NS_OK : nsi_fail_nomem(error);

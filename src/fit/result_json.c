@@ -101,7 +101,7 @@ static json_t* json_of_records(record_writer* w, const nsi_record_type* type, co
 static json_t* json_of_estimates(record_writer* w, const nsi_result* a) {
     json_t* list = json_check(w, json_array());
     for (uint32_t k = 0; k < a->estimates.count && !w->failed; k++) {
-        nsi_estimate e = a->estimates.data[k];
+        ns_estimate e = a->estimates.data[k];
         if (!a->correlation) e.standard_error = NAN;
         json_t* item = json_of_record(w, &nsi_estimate_fields, &e);
         json_set(w, item, "verdict", json_of_text(w, nsi_result_verdict(a, k)));
@@ -114,7 +114,7 @@ static json_t* json_of_estimates(record_writer* w, const nsi_result* a) {
 static json_t* json_of_coefficients(record_writer* w, const nsi_result* a) {
     json_t* list = json_check(w, json_array());
     for (uint32_t k = 0; k < a->coefficients.count && !w->failed; k++) {
-        const nsi_fitted_coefficient* c = &a->coefficients.data[k];
+        const ns_fitted_coefficient* c = &a->coefficients.data[k];
         json_t* item = json_of_record(w, &nsi_coefficient_fields, c);
         bool known = !isnan(c->standard_error);
         json_set(w, item, "determined",
@@ -137,7 +137,7 @@ static json_t* json_of_correlation(record_writer* w, const nsi_result* a) {
 static json_t* json_of_directions(record_writer* w, const nsi_result* a) {
     json_t* list = json_check(w, json_array());
     for (uint32_t k = 0; k < a->directions.count && !w->failed; k++) {
-        const nsi_direction* direction = &a->directions.data[k];
+        const ns_parameter_direction* direction = &a->directions.data[k];
         json_t *item = json_of_record(w, &nsi_direction_fields, direction),
                *changes = json_check(w, json_object());
         for (uint32_t j = 0; j < a->estimates.count && !w->failed; j++) {
@@ -152,10 +152,10 @@ static json_t* json_of_directions(record_writer* w, const nsi_result* a) {
 }
 
 // null: no such data.
-static json_t* json_of_scores(record_writer* w, const nsi_score scores[NSI_ROLES]) {
+static json_t* json_of_scores(record_writer* w, const ns_score scores[NS_ROLE_COUNT]) {
     json_t* object = json_check(w, json_object());
-    for (int role = 0; role < NSI_ROLES && !w->failed; role++) {
-        const nsi_score* score = &scores[role];
+    for (int role = 0; role < NS_ROLE_COUNT && !w->failed; role++) {
+        const ns_score* score = &scores[role];
         json_t* item =
             score->windows > 0 ? json_of_record(w, &nsi_score_fields, score) : json_null();
         if (score->windows > 0) {
@@ -163,12 +163,12 @@ static json_t* json_of_scores(record_writer* w, const nsi_score scores[NSI_ROLES
                      json_of_records(w, &nsi_horizon_fields, score->horizons, score->nhorizon,
                                      sizeof *score->horizons));
         }
-        if (score->windows > 0 && score->nmeasure > 0) {
+        if (score->windows > 0 && score->nmetric > 0) {
             json_set(w, item, "measures",
-                     json_of_records(w, &nsi_measure_fields, score->measures, score->nmeasure,
-                                     sizeof *score->measures));
+                     json_of_records(w, &nsi_measure_fields, score->metrics, score->nmetric,
+                                     sizeof *score->metrics));
         }
-        json_set(w, object, nsi_role_name((nsi_role)role), item);
+        json_set(w, object, nsi_role_name((ns_data_role)role), item);
     }
     return object;
 }
@@ -176,7 +176,7 @@ static json_t* json_of_scores(record_writer* w, const nsi_score scores[NSI_ROLES
 static json_t* json_of_path(record_writer* w, const nsi_result* a) {
     json_t* list = json_check(w, json_array());
     for (uint32_t k = 0; k < a->path.count && !w->failed; k++) {
-        const nsi_path_point* point = &a->path.data[k];
+        const ns_sparsity_point* point = &a->path.data[k];
         json_t* item = json_of_record(w, &nsi_path_fields, point);
         json_set(w, item, "norms", json_of_numbers(w, point->norms, a->path_names.count));
         json_append(w, list, item);

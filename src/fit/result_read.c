@@ -120,12 +120,12 @@ static const json_t* record_item(record_reader* r, const json_t* list, const cha
 // ---- parts ----------------------------------------------------------------------------
 
 // Without an analysis there are no verdicts, and estimates are as they were listed.
-static nsi_verdict read_verdict(record_reader* r, const json_t* item, bool analysed) {
+static ns_verdict read_verdict(record_reader* r, const json_t* item, bool analysed) {
     const char* word = json_string_value(json_object_get(item, "verdict"));
     int value;
-    if (word && ns_choice_find(&nsi_verdicts, word, &value)) return (nsi_verdict)value;
+    if (word && ns_choice_find(&ns_verdicts, word, &value)) return (ns_verdict)value;
     if (analysed) record_fault(r, NS_ERR_PARSE, "verdict", "this is none of the verdicts");
-    return NSI_VERDICT_OK;
+    return NS_VERDICT_OK;
 }
 
 static void read_estimates(record_reader* r, const json_t* root) {
@@ -135,10 +135,10 @@ static void read_estimates(record_reader* r, const json_t* root) {
     size_t count = record_list(r, root, "parameters", MAX_PARAMETERS, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
         const json_t* item = record_item(r, list, "parameters", k);
-        nsi_estimate e = {0};
+        ns_estimate e = {0};
         read_fields(r, item, &nsi_estimate_fields, &e);
         e.verdict = read_verdict(r, item, analysed);
-        bool infinite = analysed && e.verdict != NSI_VERDICT_NO_EFFECT;
+        bool infinite = analysed && e.verdict != NS_VERDICT_NO_EFFECT;
         if (isnan(e.standard_error) && infinite) e.standard_error = INFINITY;
         if (r->status == NS_OK && !nsi_array_push(&a->allocator, &a->estimates, e)) fault_memory(r);
     }
@@ -152,7 +152,7 @@ static void record_read_coefficients(record_reader* r, const json_t* root) {
     size_t count = record_list(r, root, "coefficients", MAX_INPUTS, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
         const json_t* item = record_item(r, list, "coefficients", k);
-        nsi_fitted_coefficient c = {0};
+        ns_fitted_coefficient c = {0};
         read_fields(r, item, &nsi_coefficient_fields, &c);
         bool lost = json_is_false(json_object_get(item, "determined"));
         if (isnan(c.standard_error) && lost) c.standard_error = INFINITY;
@@ -196,7 +196,7 @@ static void read_directions(record_reader* r, const json_t* root) {
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
         const json_t *item = record_item(r, list, "directions", k),
                      *changes = json_object_get(item, "changes");
-        nsi_direction direction = {0};
+        ns_parameter_direction direction = {0};
         if (!json_is_object(changes)) {
             record_fault(r, NS_ERR_PARSE, "changes", "expected an object");
         }
@@ -239,13 +239,13 @@ static void* read_score_list(record_reader* r, const json_t* object, const char*
 }
 
 static void read_scores(record_reader* r, const json_t* root, const char* key,
-                        nsi_score out[NSI_ROLES]) {
+                        ns_score out[NS_ROLE_COUNT]) {
     const json_t* object = json_object_get(root, key);
     if (!json_is_object(object)) record_fault(r, NS_ERR_PARSE, key, "expected an object");
-    for (int role = 0; role < NSI_ROLES && r->status == NS_OK; role++) {
-        const char* name = nsi_role_name((nsi_role)role);
+    for (int role = 0; role < NS_ROLE_COUNT && r->status == NS_OK; role++) {
+        const char* name = nsi_role_name((ns_data_role)role);
         const json_t* item = json_object_get(object, name);
-        nsi_score* score = &out[role];
+        ns_score* score = &out[role];
         char place[60];
         snprintf(place, sizeof place, "%s.%s", key, name);
         snprintf(r->at, sizeof r->at, "%s", place);
@@ -259,8 +259,8 @@ static void read_scores(record_reader* r, const json_t* root, const char* key,
         score->horizons = read_score_list(r, item, place, "horizons", &nsi_horizon_fields,
                                           sizeof *score->horizons, &score->nhorizon);
         if (r->status != NS_OK || !json_object_get(item, "measures")) continue;
-        score->measures = read_score_list(r, item, place, "measures", &nsi_measure_fields,
-                                          sizeof *score->measures, &score->nmeasure);
+        score->metrics = read_score_list(r, item, place, "measures", &nsi_measure_fields,
+                                         sizeof *score->metrics, &score->nmetric);
     }
     leave_list(r);
 }
@@ -270,7 +270,7 @@ static void read_phases(record_reader* r, const json_t* root) {
     const json_t* list;
     size_t count = record_list(r, root, "phases", MAX_PHASES, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
-        nsi_phase phase = {0};
+        ns_fit_phase phase = {0};
         read_fields(r, record_item(r, list, "phases", k), &nsi_phase_fields, &phase);
         if (!nsi_array_push(&a->allocator, &a->phases, phase)) fault_memory(r);
     }
@@ -282,7 +282,7 @@ static void read_history(record_reader* r, const json_t* root) {
     const json_t* list;
     size_t count = record_list(r, root, "history", MAX_POINTS, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
-        nsi_history_point point = {0};
+        ns_fit_history_point point = {0};
         read_fields(r, record_item(r, list, "history", k), &nsi_history_fields, &point);
         if (!nsi_array_push(&a->allocator, &a->history, point)) fault_memory(r);
     }
@@ -302,7 +302,7 @@ static void read_path(record_reader* r, const json_t* root) {
     size_t count = record_list(r, root, "path", MAX_POINTS, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
         const json_t* item = record_item(r, list, "path", k);
-        nsi_path_point point = {0};
+        ns_sparsity_point point = {0};
         read_fields(r, item, &nsi_path_fields, &point);
         if (record_list(r, item, "norms", MAX_INPUTS, &norms) != nname) {
             record_fault(r, NS_ERR_PARSE, "norms", "expected a number for each of path_names");

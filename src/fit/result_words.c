@@ -2,12 +2,12 @@
 
 #include "fit/result_words.h"
 
-static const ns_choice verdict_rows[] = {NSI_VERDICT_MAP(NS_CHOICE_ROW)};
-const ns_choices nsi_verdicts = NS_CHOICES("verdict", verdict_rows);
+static const ns_choice verdict_rows[] = {NS_VERDICT_MAP(NS_CHOICE_ROW)};
+const ns_choices ns_verdicts = NS_CHOICES("verdict", verdict_rows);
 
 const char* nsi_result_verdict(const nsi_result* answer, uint32_t estimate) {
     if (!answer->correlation) return NULL;
-    return ns_choice_name(&nsi_verdicts, (int)answer->estimates.data[estimate].verdict);
+    return ns_choice_name(&ns_verdicts, (int)answer->estimates.data[estimate].verdict);
 }
 
 const char* nsi_result_residual_unit(const nsi_result* answer) {
@@ -15,9 +15,9 @@ const char* nsi_result_residual_unit(const nsi_result* answer) {
                                : "relative to how far channels go (no sigma given)";
 }
 
-static const ns_choice role_rows[] = {NSI_ROLE_MAP(NS_CHOICE_ROW)};
-const ns_choices nsi_roles = NS_CHOICES("role", role_rows);
+static const ns_choice role_rows[] = {NS_ROLE_MAP(NS_CHOICE_ROW)};
+const ns_choices ns_data_roles = NS_CHOICES("role", role_rows);
 
-const char* nsi_role_name(nsi_role role) {
-    return ns_choice_name(&nsi_roles, (int)role);
+const char* nsi_role_name(ns_data_role role) {
+    return ns_choice_name(&ns_data_roles, (int)role);
 }

@@ -12,7 +12,7 @@
 // "ok", "at lower bound", ...; NULL when standard errors were not computed.
 const char* nsi_result_verdict(const nsi_result* answer, uint32_t estimate);
 const char* nsi_result_residual_unit(const nsi_result* answer); // "in units of the noise given"
-const char* nsi_role_name(nsi_role role);                       // "train", "validation", "test"
+const char* nsi_role_name(ns_data_role role);                   // "train", "validation", "test"
 
 // ---- diagnostics.c ------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ static bool is_given(const nsi_hybrid_parameters* parameters, const char* name) 
 static bool is_common(const ns_fit* f, const nsi_hybrid* file, const double* p, const char* name,
                       double value) {
     for (uint32_t k = 0; k < f->nvariant; k++) {
-        const ns_model* robot = ns_hybrid_model(f->variants[k].hybrid);
+        const ns_model* robot = f->variants[k].model;
         if (ns_model_find_param(robot, name) == NSI_NONE) continue;
         const double* other = find_value(f, p, k, name);
         if (!other || *other != value) return false;
@@ -89,7 +89,7 @@ static ns_status set_parameters(const ns_fit* f, nsi_hybrid* file, ns_error* err
     ns_status status = NS_OK;
     for (uint32_t m = 0; m < f->nvariant; m++) {
         const char* const* names = nsi_parameters_param_names(f->variables, m);
-        const ns_model* robot = ns_hybrid_model(f->variants[m].hybrid);
+        const ns_model* robot = f->variants[m].model;
         for (uint32_t k = 0; k < nsi_parameters_param_count(f->variables, m); k++) {
             double value = p[f->problem->param_at[m] + k];
             nsi_hybrid_parameters* to = is_common(f, file, p, names[k], value)
@@ -128,7 +128,7 @@ static ns_status copy_model_files(const ns_fit* f, const char* folder, nsi_hybri
                                   ns_error* error) {
     const ns_model** models = nsi_alloc(&f->allocator, f->nvariant * sizeof *models);
     if (!models) return nsi_fail_nomem(error);
-    for (uint32_t k = 0; k < f->nvariant; k++) models[k] = ns_hybrid_model(f->variants[k].hybrid);
+    for (uint32_t k = 0; k < f->nvariant; k++) models[k] = f->variants[k].model;
     ns_status status = nsi_copy_robots(folder, models, file, &f->allocator, error);
     nsi_free(&f->allocator, models);
     if (status != NS_OK || !f->options.blueprint) return status;
@@ -214,7 +214,9 @@ ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
         status = weights ? ns_system_save_weights(f->system, f->w, weights, error)
                          : nsi_fail_nomem(error);
     }
-    if (status == NS_OK) status = nsi_fit_write_model(f, folder, "fitted.yaml", weights, error);
+    if (status == NS_OK && !f->by_calls) {
+        status = nsi_fit_write_model(f, folder, "fitted.yaml", weights, error);
+    }
     if (status == NS_OK) status = write_report(f, folder, error);
     nsi_free(&f->allocator, weights);
     return status;

@@ -12,12 +12,12 @@ nsi_predict_options nsi_fit_predict_options(const ns_fit* f) {
                                  .nhorizon = f->plan->horizons.count,
                                  .errors = f->errors,
                                  .nerror = f->nerror,
-                                 .measures = f->measures,
-                                 .nmeasure = f->nmeasure,
+                                 .metrics = f->metrics,
+                                 .nmetric = f->nmetric,
                                  .threads = f->threads};
 }
 
-ns_status nsi_fit_score(const ns_fit* f, nsi_role role, bool after, nsi_score* out,
+ns_status nsi_fit_score(const ns_fit* f, ns_data_role role, bool after, ns_score* out,
                         ns_error* error) {
     if (!f->data[role]) return NS_OK;
     nsi_predict_options options = nsi_fit_predict_options(f);
@@ -27,7 +27,7 @@ ns_status nsi_fit_score(const ns_fit* f, nsi_role role, bool after, nsi_score* o
     if (status != NS_OK) return status;
     *out = prediction.score;
     prediction.score.horizons = NULL;
-    prediction.score.measures = NULL;
+    prediction.score.metrics = NULL;
     nsi_prediction_free(&prediction);
     return NS_OK;
 }

@@ -433,7 +433,7 @@ void ns_scoring_free(ns_scoring* s) {
 // ---- reading -----------------------------------------------------------------------------------
 
 ns_scoring_total ns_scoring_get(const ns_scoring* s) {
-    const nsi_score* score = &s->result.score;
+    const ns_score* score = &s->result.score;
     ns_scoring_total out = {.rmse_q = score->rmse_q,
                             .rmse_qd = score->rmse_qd,
                             .predictions = score->windows,
@@ -447,7 +447,7 @@ uint32_t ns_scoring_horizon_count(const ns_scoring* s) {
     return s->result.score.nhorizon;
 }
 ns_scoring_horizon ns_scoring_get_horizon(const ns_scoring* s, uint32_t number) {
-    const nsi_horizon_error* h = &s->result.score.horizons[number];
+    const ns_horizon_error* h = &s->result.score.horizons[number];
     return (ns_scoring_horizon){h->seconds, h->pooled, h->median, h->windows, h->samples};
 }
 uint32_t ns_scoring_channel_count(const ns_scoring* s) {

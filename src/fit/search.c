@@ -119,7 +119,7 @@ static void free_searchers(search* s) {
 
 static ns_status make_searcher(nsi_run* r, searcher* w) {
     ns_fit* f = r->f;
-    const ns_dataset* train = f->data[NSI_ROLE_TRAIN];
+    const ns_dataset* train = f->data[NS_ROLE_TRAIN];
     uint32_t count = f->plan->stages.count;
     w->e = nsi_alloc_zeroed(&f->allocator, count * sizeof(nsi_objective*));
     w->descent = nsi_alloc_zeroed(&f->allocator, count * sizeof(nsi_stage_solver*));
@@ -190,7 +190,7 @@ static ns_status make_surface(nsi_run* r, search* s) {
     stage.windows.optimise = nsi_optimises_parameters(stage.windows.optimise)
                                  ? NS_OPTIMISE_PARAMETERS
                                  : NS_OPTIMISE_NONE;
-    ns_status status = nsi_objective_create(f->problem, f->data[NSI_ROLE_TRAIN], &stage.windows,
+    ns_status status = nsi_objective_create(f->problem, f->data[NS_ROLE_TRAIN], &stage.windows,
                                             NULL, f->threads, &s->e, r->error);
     if (status != NS_OK) return status;
     size_t size = n * n + 3 * n + nsi_parameters_scratch(f->variables) + 1;

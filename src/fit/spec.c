@@ -108,7 +108,7 @@ static const nsi_schema_key file_keys[] = {
 };
 const nsi_schema nsi_fit_file_schema = NSI_SCHEMA("a file", file_keys, check_file_part);
 
-static ns_status read_files(nsi_schema_reader* r, const nsi_yaml_node* list, nsi_role role) {
+static ns_status read_files(nsi_schema_reader* r, const nsi_yaml_node* list, ns_data_role role) {
     nsi_fit_spec* p = r->context;
     ns_status status = NS_OK;
     if (list->type != NSI_YAML_LIST) {
@@ -129,17 +129,17 @@ static ns_status read_files(nsi_schema_reader* r, const nsi_yaml_node* list, nsi
 
 static ns_status read_train_files(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
     (void)out;
-    return read_files(r, node, NSI_ROLE_TRAIN);
+    return read_files(r, node, NS_ROLE_TRAIN);
 }
 
 static ns_status read_validation_files(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
     (void)out;
-    return read_files(r, node, NSI_ROLE_VALIDATION);
+    return read_files(r, node, NS_ROLE_VALIDATION);
 }
 
 static ns_status read_test_files(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
     (void)out;
-    return read_files(r, node, NSI_ROLE_TEST);
+    return read_files(r, node, NS_ROLE_TEST);
 }
 
 static ns_status keep_data_base(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
@@ -149,7 +149,7 @@ static ns_status keep_data_base(nsi_schema_reader* r, const nsi_yaml_node* node,
 }
 
 static ns_status check_data(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
-    if (((nsi_fit_spec*)out)->files[NSI_ROLE_TRAIN].count > 0) return NS_OK;
+    if (((nsi_fit_spec*)out)->files[NS_ROLE_TRAIN].count > 0) return NS_OK;
     return spec_fail(r, map, "there is nothing to train on; give `train: [a.csv]`");
 }
 
@@ -732,11 +732,11 @@ static ns_status finish_spec(nsi_fit_spec* p, ns_status status, nsi_fit_spec** o
     return NS_OK;
 }
 
-static nsi_fit_spec* create_spec(const char* path, const ns_allocator* allocator) {
+nsi_fit_spec* nsi_fit_spec_make(const char* path, const ns_allocator* allocator) {
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
     nsi_fit_spec* p = nsi_alloc_zeroed(&memory, sizeof *p);
     if (!p) return NULL;
-    p->allocator = memory;
+    p->allocator = p->yaml.arena.allocator = memory;
     p->folder = nsi_file_folder(path, &memory);
     char* copy = nsi_alloc(&memory, strlen(path) + 1);
     p->path = copy;
@@ -751,7 +751,7 @@ static nsi_fit_spec* create_spec(const char* path, const ns_allocator* allocator
 ns_status nsi_fit_spec_read(const char* path, const ns_allocator* allocator, nsi_fit_spec** out,
                             ns_error* error) {
     *out = NULL;
-    nsi_fit_spec* p = create_spec(path, allocator);
+    nsi_fit_spec* p = nsi_fit_spec_make(path, allocator);
     if (!p) return nsi_fail_nomem(error);
     return finish_spec(p, nsi_yaml_read(p->path, &p->allocator, &p->yaml, error), out, error);
 }
@@ -759,7 +759,7 @@ ns_status nsi_fit_spec_read(const char* path, const ns_allocator* allocator, nsi
 ns_status nsi_fit_spec_parse(const char* text, size_t size, const char* path,
                              const ns_allocator* allocator, nsi_fit_spec** out, ns_error* error) {
     *out = NULL;
-    nsi_fit_spec* p = create_spec(path, allocator);
+    nsi_fit_spec* p = nsi_fit_spec_make(path, allocator);
     if (!p) return nsi_fail_nomem(error);
     return finish_spec(p, nsi_yaml_parse(text, size, p->path, &p->allocator, &p->yaml, error), out,
                        error);
@@ -769,7 +769,7 @@ ns_status nsi_fit_spec_derive(const nsi_yaml* yaml, const nsi_yaml_node* entry, 
                               const char* title, nsi_yaml_finder* before, void* context,
                               const ns_allocator* allocator, nsi_fit_spec** out, ns_error* error) {
     *out = NULL;
-    nsi_fit_spec* p = create_spec(yaml->file, allocator);
+    nsi_fit_spec* p = nsi_fit_spec_make(yaml->file, allocator);
     if (!p) return nsi_fail_nomem(error);
     ns_status status =
         nsi_yaml_derive(yaml, entry, skip, before, context, &p->allocator, &p->yaml, error);
@@ -785,7 +785,7 @@ ns_status nsi_fit_spec_derive(const nsi_yaml* yaml, const nsi_yaml_node* entry, 
 void nsi_fit_spec_free(nsi_fit_spec* p) {
     if (!p) return;
     ns_allocator memory = p->allocator;
-    for (int role = 0; role < NSI_ROLES; role++) nsi_array_free(&memory, &p->files[role]);
+    for (int role = 0; role < NS_ROLE_COUNT; role++) nsi_array_free(&memory, &p->files[role]);
     nsi_array_free(&memory, &p->variants);
     nsi_array_free(&memory, &p->parameters);
     nsi_array_free(&memory, &p->settings);

@@ -78,7 +78,7 @@ typedef struct nsi_fit_spec {
     const char* map;              // or NULL: by names of columns
     double period;                // 0: of the files
     double noise; // added to what is trained on, share of each channel's standard deviation
-    nsi_fit_spec_files files[NSI_ROLES];
+    nsi_fit_spec_files files[NS_ROLE_COUNT];
 
     NSI_ARRAY(nsi_parameter_request) parameters;
     NSI_ARRAY(nsi_setting_request) settings;
@@ -110,6 +110,9 @@ ns_status nsi_fit_spec_derive(const nsi_yaml* yaml, const nsi_yaml_node* entry, 
                               const char* title, nsi_yaml_finder* before, void* context,
                               const ns_allocator* allocator, nsi_fit_spec** out, ns_error* error);
 void nsi_fit_spec_free(nsi_fit_spec* plan); // NULL is allowed
+
+// A plan without a file, to be filled by calls; NULL when out of memory.
+nsi_fit_spec* nsi_fit_spec_make(const char* path, const ns_allocator* allocator);
 
 // Tables of keys: of the file, and of its parts.
 extern const nsi_schema nsi_fit_schema, nsi_fit_data_schema, nsi_fit_file_schema,

@@ -162,7 +162,7 @@ static bool is_glob(nsi_fit_spec* p, const nsi_fit_spec_file* file) {
 }
 
 ns_status nsi_fit_spec_expand(nsi_fit_spec* p, ns_error* error) {
-    for (int role = 0; role < NSI_ROLES; role++) {
+    for (int role = 0; role < NS_ROLE_COUNT; role++) {
         nsi_fit_spec_files all = {0};
         ns_status status = NS_OK;
         for (uint32_t k = 0; k < p->files[role].count && status == NS_OK; k++) {
@@ -187,7 +187,7 @@ ns_status nsi_fit_spec_expand(nsi_fit_spec* p, ns_error* error) {
 
 // The first so many whole files.
 static ns_status choose_files(nsi_fit_spec* p, uint32_t count, ns_error* error) {
-    nsi_fit_spec_files* files = &p->files[NSI_ROLE_TRAIN];
+    nsi_fit_spec_files* files = &p->files[NS_ROLE_TRAIN];
     if (files->count < count) {
         return nsi_yaml_fail(&p->yaml, files->data[0].node, error,
                              "expected %u files or more to train on, or `trajectories: A-B` with"
@@ -201,7 +201,7 @@ static ns_status choose_files(nsi_fit_spec* p, uint32_t count, ns_error* error) 
 ns_status nsi_fit_spec_choose(nsi_fit_spec* p, uint32_t trajectories, uint32_t block,
                               ns_error* error) {
     if (trajectories == 0) return NS_OK;
-    nsi_fit_spec_file* file = &p->files[NSI_ROLE_TRAIN].data[0];
+    nsi_fit_spec_file* file = &p->files[NS_ROLE_TRAIN].data[0];
     ns_data_part* part = &file->part;
     if (part->all_trajectories) return choose_files(p, trajectories, error);
     double count = part->last_trajectory - part->first_trajectory + 1.0;
@@ -218,7 +218,7 @@ ns_status nsi_fit_spec_choose(nsi_fit_spec* p, uint32_t trajectories, uint32_t b
 }
 
 ns_status nsi_fit_spec_fold(nsi_fit_spec* p, uint32_t folds, uint32_t fold, ns_error* error) {
-    nsi_fit_spec_files *train = &p->files[NSI_ROLE_TRAIN], *test = &p->files[NSI_ROLE_TEST];
+    nsi_fit_spec_files *train = &p->files[NS_ROLE_TRAIN], *test = &p->files[NS_ROLE_TEST];
     if (train->count < folds) {
         return nsi_yaml_fail(&p->yaml, train->data[0].node, error,
                              "expected %u files or more to train on, a part of which each run can"

@@ -11,14 +11,14 @@ ns_status nsi_list_estimates(const ns_parameters* params, const double* v, nsi_r
                              ns_error* error) {
     for (uint32_t k = 0; k < ns_parameters_count(params); k++) {
         const ns_parameter_info* p = ns_parameters_at(params, k);
-        nsi_estimate estimate = {.name = p->name,
-                                 .unit = p->unit,
-                                 .start = p->initial,
-                                 .value = v[k],
-                                 .lower = p->lower,
-                                 .upper = p->upper,
-                                 .standard_error = NAN,
-                                 .verdict = NSI_VERDICT_OK};
+        ns_estimate estimate = {.name = p->name,
+                                .unit = p->unit,
+                                .initial = p->initial,
+                                .value = v[k],
+                                .lower = p->lower,
+                                .upper = p->upper,
+                                .standard_error = NAN,
+                                .verdict = NS_VERDICT_OK};
         if (!nsi_array_push(&out->allocator, &out->estimates, estimate)) {
             return nsi_fail_nomem(error);
         }
@@ -31,11 +31,11 @@ ns_status nsi_list_coefficients(const ns_system* system, const double* w0, const
     for (uint32_t k = 0; out->nweight > 0 && k < ns_system_weight_matrix_count(system); k++) {
         ns_weight_matrix m = ns_system_weight_matrix(system, k);
         for (uint32_t i = 0; m.formula && i < m.columns; i++) {
-            nsi_fitted_coefficient c = {.set = m.set,
-                                        .name = m.formula->coefficients[i].name,
-                                        .start = w0[m.offset + i],
-                                        .value = w[m.offset + i],
-                                        .standard_error = NAN};
+            ns_fitted_coefficient c = {.set = m.set,
+                                       .name = m.formula->coefficients[i].name,
+                                       .initial = w0[m.offset + i],
+                                       .value = w[m.offset + i],
+                                       .standard_error = NAN};
             if (!nsi_array_push(&out->allocator, &out->coefficients, c)) {
                 return nsi_fail_nomem(error);
             }
@@ -122,7 +122,7 @@ static ns_status judge_coefficients(const ns_system* system, nsi_objective* e, n
     if (!variances) return nsi_fail_nomem(error);
     if (nsi_objective_coefficient_variances(e, variances)) {
         double sigma = find_sigma(e, out);
-        nsi_fitted_coefficient* c = out->coefficients.data;
+        ns_fitted_coefficient* c = out->coefficients.data;
         for (uint32_t k = 0; k < ns_system_weight_matrix_count(system); k++) {
             ns_weight_matrix m = ns_system_weight_matrix(system, k);
             for (uint32_t i = 0; m.formula && i < m.columns; i++, c++) {

@@ -87,8 +87,8 @@ static void release(const ns_allocator* memory, analysis* a) {
     nsi_free(memory, a->index);
 }
 
-static double size_of(const nsi_estimate* e, const double* given) {
-    double size = given ? fabs(*given) : NEXT_TO_NOTHING * fabs(e->start);
+static double size_of(const ns_estimate* e, const double* given) {
+    double size = given ? fabs(*given) : NEXT_TO_NOTHING * fabs(e->initial);
     return fmax(fabs(e->value), size > 0.0 ? size : NEXT_TO_NOTHING);
 }
 
@@ -99,7 +99,7 @@ static ns_status scale_information(const nsi_result* answer, const double* infor
 
     // The effect of a relative change of each parameter; those without effect are left out.
     for (uint32_t j = 0; j < count; j++) {
-        const nsi_estimate* e = &answer->estimates.data[j];
+        const ns_estimate* e = &answer->estimates.data[j];
         a->size[j] = size_of(e, sizes ? &sizes[j] : NULL);
         double diagonal = information[(size_t)j * count + j];
         double effect = diagonal > 0.0 ? a->size[j] * sqrt(diagonal) : 0.0;
@@ -290,7 +290,7 @@ static bool push_direction(nsi_result* answer, const analysis* a, const double* 
         double share = row[j] / largest;
         if (fabs(share) >= SMALL_CHANGE) change[a->index[j]] = share;
     }
-    nsi_direction direction = {.change = change, .error = error, .null = null};
+    ns_parameter_direction direction = {.change = change, .error = error, .null = null};
     if (nsi_array_push(&answer->allocator, &answer->directions, direction)) return true;
     nsi_free(&answer->allocator, change);
     return false;
@@ -305,9 +305,9 @@ static bool push_null_directions(nsi_result* answer, const analysis* a) {
 
 // The worst first.
 static void sort_directions(nsi_result* answer, uint32_t from) {
-    nsi_direction* d = answer->directions.data;
+    ns_parameter_direction* d = answer->directions.data;
     for (uint32_t k = from + 1; k < answer->directions.count; k++) {
-        nsi_direction moved = d[k];
+        ns_parameter_direction moved = d[k];
         uint32_t to = k;
         for (; to > from && d[to - 1].error < moved.error; to--) d[to] = d[to - 1];
         d[to] = moved;
@@ -328,7 +328,7 @@ static bool push_poor_directions(nsi_result* answer, const analysis* a) {
 
 static bool is_undetermined(const nsi_result* answer, uint32_t estimate) {
     for (uint32_t k = 0; k < answer->directions.count; k++) {
-        const nsi_direction* direction = &answer->directions.data[k];
+        const ns_parameter_direction* direction = &answer->directions.data[k];
         if (direction->null && fabs(direction->change[estimate]) > SIZEABLE) return true;
     }
     return false;
@@ -339,13 +339,13 @@ static bool is_at(double gap, double range, double size) {
     return gap <= AT_BOUND * range && gap <= NEAR_FOR_SIZE * size;
 }
 
-static nsi_verdict judge(const nsi_estimate* e, double size) {
+static ns_verdict judge(const ns_estimate* e, double size) {
     double range = e->upper - e->lower;
-    if (isnan(e->standard_error)) return NSI_VERDICT_NO_EFFECT;
-    if (is_at(e->value - e->lower, range, size)) return NSI_VERDICT_AT_LOWER;
-    if (is_at(e->upper - e->value, range, size)) return NSI_VERDICT_AT_UPPER;
-    if (isinf(e->standard_error)) return NSI_VERDICT_UNDETERMINED;
-    return e->standard_error > POOR_ERROR * size ? NSI_VERDICT_POOR : NSI_VERDICT_OK;
+    if (isnan(e->standard_error)) return NS_VERDICT_NO_EFFECT;
+    if (is_at(e->value - e->lower, range, size)) return NS_VERDICT_AT_LOWER;
+    if (is_at(e->upper - e->value, range, size)) return NS_VERDICT_AT_UPPER;
+    if (isinf(e->standard_error)) return NS_VERDICT_UNDETERMINED;
+    return e->standard_error > POOR_ERROR * size ? NS_VERDICT_POOR : NS_VERDICT_OK;
 }
 
 static void fill_estimates(nsi_result* answer, const analysis* a) {
@@ -358,7 +358,7 @@ static void fill_estimates(nsi_result* answer, const analysis* a) {
             is_undetermined(answer, j) ? INFINITY : a->size[j] * deviation;
     }
     for (uint32_t j = 0; j < count; j++) {
-        nsi_estimate* e = &answer->estimates.data[j];
+        ns_estimate* e = &answer->estimates.data[j];
         e->verdict = judge(e, a->size[j]);
     }
 }

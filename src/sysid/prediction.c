@@ -411,7 +411,7 @@ static double formula_error(const nsi_error_formula* f, const double* row, const
 
 // The angle between two rotations, in degrees. Quaternions of both signs are the same rotation; the
 // difference and the sum of two unit vectors are at a right angle, and tell small angles exactly.
-static double rotation_between(const nsi_measure* m, const double* row, const double* truth) {
+static double rotation_between(const nsi_metric* m, const double* row, const double* truth) {
     double a[4], b[4], aa = 0.0, bb = 0.0, ab = 0.0, less = 0.0, more = 0.0;
     for (int k = 0; k < 4; k++) {
         a[k] = eval(&m->formulas[k], row);
@@ -429,7 +429,7 @@ static double rotation_between(const nsi_measure* m, const double* row, const do
     return 4.0 * atan2(sqrt(less), sqrt(more)) * (180.0 / 3.14159265358979323846);
 }
 
-static double distance_between(const nsi_measure* m, const double* row, const double* truth) {
+static double distance_between(const nsi_metric* m, const double* row, const double* truth) {
     double sum = 0.0;
     for (uint32_t k = 0; k < m->nformula; k++) {
         double off = formula_error(&m->formulas[k], row, truth);
@@ -439,7 +439,7 @@ static double distance_between(const nsi_measure* m, const double* row, const do
 }
 
 // Is all that a measure is made of recorded?
-static bool is_recorded(const nsi_measure* m, const double* truth) {
+static bool is_recorded(const nsi_metric* m, const double* truth) {
     for (uint32_t k = 0; k < m->nformula; k++) {
         if (isnan(eval(&m->formulas[k], truth))) return false;
     }
@@ -448,8 +448,8 @@ static bool is_recorded(const nsi_measure* m, const double* truth) {
 
 static void add_measures(const job* j, const double* row, const double* truth, double* sum,
                          double* count) {
-    for (uint32_t k = 0; k < j->options->nmeasure; k++) {
-        const nsi_measure* m = &j->options->measures[k];
+    for (uint32_t k = 0; k < j->options->nmetric; k++) {
+        const nsi_metric* m = &j->options->metrics[k];
         if (!is_recorded(m, truth)) continue;
         double d = m->rotation ? rotation_between(m, row, truth) : distance_between(m, row, truth);
         if (!isfinite(d)) d = INFINITY;
@@ -476,7 +476,7 @@ static void add_window(void* context, uint32_t number, const worker* from) {
     uint32_t nc = p->nchannel, nh = j->options->nhorizon, origin = w->start + j->history;
     const double* recorded = ns_dataset_recording(j->data, w->recording)->values;
     double *sum = s->window + (size_t)number * s->width, *count = sum + nc;
-    uint32_t nm = j->options->nmeasure;
+    uint32_t nm = j->options->nmetric;
     double *near = count + nc, *measured = near + 2 * (size_t)nh, *lost = measured + 2 * (size_t)nm;
     bool positions = false;
     for (uint32_t c = 0; c < nc; c++) positions |= is_position(p, c);
@@ -520,7 +520,7 @@ static double median_of(double* values, uint32_t count) {
     return 0.5 * (values[(count - 1) / 2] + values[count / 2]);
 }
 
-static void score_horizon(const sums* s, uint32_t h, double* scratch, nsi_horizon_error* out) {
+static void score_horizon(const sums* s, uint32_t h, double* scratch, ns_horizon_error* out) {
     const job* j = s->j;
     uint32_t nc = j->p->nchannel, nh = j->options->nhorizon, count = 0;
     double sum = 0.0, number = 0.0;
@@ -532,17 +532,17 @@ static void score_horizon(const sums* s, uint32_t h, double* scratch, nsi_horizo
         number += w[nh + h];
         scratch[count++] = root(w[h], w[nh + h]);
     }
-    *out = (nsi_horizon_error){.seconds = j->options->horizons[h],
+    *out = (ns_horizon_error){.seconds = j->options->horizons[h],
                                .pooled = root(sum, number),
                                .median = median_of(scratch, count),
                                .windows = count,
                                .samples = horizon_samples(j, h)};
 }
 
-static void score_measure(const sums* s, uint32_t k, double* scratch, nsi_measured* out) {
+static void score_measure(const sums* s, uint32_t k, double* scratch, ns_metric_score* out) {
     const job* j = s->j;
-    const nsi_measure* m = &j->options->measures[k];
-    uint32_t nm = j->options->nmeasure, count = 0;
+    const nsi_metric* m = &j->options->metrics[k];
+    uint32_t nm = j->options->nmetric, count = 0;
     double sum = 0.0;
     for (uint32_t i = 0; i < j->windows.count; i++) {
         const double* w = s->window + (size_t)i * s->width + (s->width - 1 - 2 * (size_t)nm);
@@ -551,7 +551,7 @@ static void score_measure(const sums* s, uint32_t k, double* scratch, nsi_measur
         scratch[count] = m->mean ? average : sqrt(average);
         sum += scratch[count++];
     }
-    *out = (nsi_measured){.name = m->name,
+    *out = (ns_metric_score){.name = m->name,
                           .unit = m->unit,
                           .windows = count,
                           .mean = count > 0 ? sum / count : NAN,
@@ -624,10 +624,10 @@ static void finish(const sums* s, double* scratch, kind_sums* kinds, nsi_predict
     }
     score_kinds(s, kinds, out);
     for (uint32_t h = 0; h < nh; h++) score_horizon(s, h, scratch, &out->score.horizons[h]);
-    for (uint32_t k = 0; k < j->options->nmeasure; k++) {
-        score_measure(s, k, scratch, &out->score.measures[k]);
+    for (uint32_t k = 0; k < j->options->nmetric; k++) {
+        score_measure(s, k, scratch, &out->score.metrics[k]);
     }
-    out->score.nmeasure = j->options->nmeasure;
+    out->score.nmetric = j->options->nmetric;
     out->score.windows = j->windows.count;
     for (uint32_t k = 0; k < j->windows.count; k++) {
         out->score.samples += j->windows.data[k].length - j->history;
@@ -648,7 +648,7 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
                             .nrecording = ns_dataset_recording_count(data)};
     ns_status status = start_job(&j, problem, data, z, weights, options, &memory, error);
     sums s = {.j = &j,
-              .width = 2 * (problem->nchannel + options->nhorizon + options->nmeasure) + 1};
+              .width = 2 * (problem->nchannel + options->nhorizon + options->nmetric) + 1};
     if (status == NS_OK) {
         size_t windows = j.windows.count, one = sizeof(double);
         s.window = nsi_alloc_zeroed(&j.allocator, windows * s.width * one);
@@ -658,11 +658,11 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
         out->recordings =
             nsi_alloc_zeroed(&j.allocator, ((size_t)out->nrecording + 1) * sizeof *out->recordings);
         out->score.horizons =
-            nsi_alloc(&j.allocator, ((size_t)options->nhorizon + 1) * sizeof(nsi_horizon_error));
-        out->score.measures =
-            nsi_alloc(&j.allocator, ((size_t)options->nmeasure + 1) * sizeof(nsi_measured));
+            nsi_alloc(&j.allocator, ((size_t)options->nhorizon + 1) * sizeof(ns_horizon_error));
+        out->score.metrics =
+            nsi_alloc(&j.allocator, ((size_t)options->nmetric + 1) * sizeof(ns_metric_score));
         bool ok = s.window && scratch && kinds && out->channels && out->recordings &&
-                  out->score.horizons && out->score.measures;
+                  out->score.horizons && out->score.metrics;
         status = ok ? for_windows(&j, add_window, &s, error) : nsi_fail_nomem(error);
     }
     if (status == NS_OK) finish(&s, scratch, kinds, out);
@@ -680,6 +680,6 @@ void nsi_prediction_free(nsi_prediction* prediction) {
     nsi_free(&memory, prediction->channels);
     nsi_free(&memory, prediction->recordings);
     nsi_free(&memory, prediction->score.horizons);
-    nsi_free(&memory, prediction->score.measures);
+    nsi_free(&memory, prediction->score.metrics);
     *prediction = (nsi_prediction){.allocator = memory};
 }

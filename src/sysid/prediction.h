@@ -20,14 +20,14 @@ typedef struct nsi_error_formula {
 
 // A distance between what was predicted and recorded, as a field reports it: of a point, or of a
 // rotation. It is averaged over the samples of each prediction, then over predictions.
-typedef struct nsi_measure {
+typedef struct nsi_metric {
     const char *name, *unit; // unit: or ""
     bool rotation; // of the four numbers of a quaternion: the angle between both, in degrees;
                    // otherwise the Euclidean distance
     bool mean;     // over samples; otherwise the root of the mean square
     const nsi_error_formula* formulas;
     uint32_t nformula;
-} nsi_measure;
+} nsi_metric;
 
 // Variables that a prediction fits anew to what was recorded before its origin, from what is known of
 // them: their values, and how far each may be off.
@@ -53,8 +53,8 @@ typedef struct nsi_predict_options {
     const nsi_error_formula*
         errors;      // what errors at horizons are of; none: of all positions, or of
     uint32_t nerror; // all channels where there are no positions
-    const nsi_measure* measures;
-    uint32_t nmeasure;
+    const nsi_metric* metrics;
+    uint32_t nmetric;
     uint32_t threads; // 0: one per core
 } nsi_predict_options;
 
@@ -66,7 +66,7 @@ typedef struct nsi_recording_error {
 
 typedef struct nsi_prediction {
     ns_allocator allocator;
-    nsi_score score;
+    ns_score score;
     double* channels; // (nchannel) root mean square error of each; NaN: nothing there
     nsi_recording_error* recordings; // (nrecording)
     uint32_t nchannel, nrecording;

@@ -154,7 +154,7 @@ static inline ending ending_of(const ns_fit* fit) {
     e.path = fit->answer.path.count;
     e.path_hash = NSI_HASH_START;
     for (uint32_t k = 0; k < e.path; k++) {
-        const nsi_path_point* p = &fit->answer.path.data[k];
+        const ns_sparsity_point* p = &fit->answer.path.data[k];
         double numbers[] = {p->phase, p->iteration, p->l1, p->group, p->loss};
         e.path_hash = nsi_hash64(e.path_hash, numbers, sizeof numbers);
         e.path_hash =

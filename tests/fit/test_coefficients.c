@@ -90,10 +90,10 @@ static void coefficients_are_found_again(void** state) {
     assert_int_equal(a->nweight, 0); // none of networks
     double most = 0.0;
     for (uint32_t k = 0; k < 5; k++) {
-        const nsi_fitted_coefficient* c = &a->coefficients.data[k];
+        const ns_fitted_coefficient* c = &a->coefficients.data[k];
         assert_string_equal(c->set, sets[k]);
         assert_string_equal(c->name, names[k]);
-        assert_true(c->start == starts[k]);
+        assert_true(c->initial == starts[k]);
         if (!(fabs(c->value - values[k]) <= 1e-6 * values[k])) {
             fail_msg("%s %s is %.12g, not %g", c->set, c->name, c->value, values[k]);
         }
@@ -122,7 +122,7 @@ static void coefficients_are_found_again(void** state) {
     assert_true(json_number_value(json_object_get(last, "start")) == 0.0);
     assert_true(json_number_value(json_object_get(last, "value")) == a->coefficients.data[4].value);
     json_decref(root);
-    double loss = a->after[NSI_ROLE_TRAIN].loss;
+    double loss = a->after[NS_ROLE_TRAIN].loss;
     ns_fit_free(fit);
 
     // What was saved is a model with these coefficients.
@@ -130,7 +130,7 @@ static void coefficients_are_found_again(void** state) {
                                    "timestep: 0.01\nparameters: {link/link0/mass: free}\n"
                                    "train: {window: 10, iterations: 0, optimise: parameters}\n");
     fit = run("again.yaml");
-    assert_true(fabs(fit->answer.before[NSI_ROLE_TRAIN].loss - loss) <= 1e-12 + 1e-9 * loss);
+    assert_true(fabs(fit->answer.before[NS_ROLE_TRAIN].loss - loss) <= 1e-12 + 1e-9 * loss);
     assert_int_equal(fit->answer.coefficients.count, 0); // they are not fitted here
     ns_fit_free(fit);
 }
@@ -153,9 +153,9 @@ static void errors_are_those_of_a_parameter(void** state) {
                          k ? "" : "  joint/*/damping: {initial: 0.05}\n");
         ns_fit* fit = run("fit.yaml");
         assert_true(ns_fit_estimate(fit, "link/link1/mass", &value[k][0], &deviation[k][0]));
-        const nsi_fitted_coefficient* c = fit->answer.coefficients.data;
+        const ns_fitted_coefficient* c = fit->answer.coefficients.data;
         for (int i = 1; i < 3; i++) {
-            const nsi_estimate* e = &fit->answer.estimates.data[k ? 0 : i];
+            const ns_estimate* e = &fit->answer.estimates.data[k ? 0 : i];
             if (!k) assert_non_null(strstr(e->name, i == 1 ? "joint0/damping" : "joint1/damping"));
             value[k][i] = k ? c[i - 1].value : e->value;
             deviation[k][i] = k ? c[i - 1].standard_error : e->standard_error;
@@ -184,7 +184,7 @@ static void what_is_not_determined_is_said(void** state) {
     experiment_write("fit.yaml", "model: " PENDULUM "\ndata: {train: [noisy.csv]}\ntimestep: 0.01\n"
                                  "blueprint: twice.yaml\ntrain: {window: 20}\n");
     ns_fit* fit = run("fit.yaml");
-    const nsi_fitted_coefficient* c = fit->answer.coefficients.data;
+    const ns_fitted_coefficient* c = fit->answer.coefficients.data;
     assert_true(isinf(c[0].standard_error) && isinf(c[1].standard_error));
     assert_true(isnan(c[2].standard_error) && c[2].value == 1.0);
     assert_true(c[3].standard_error > 0.0 && c[3].standard_error < 0.01);
@@ -218,7 +218,7 @@ static void terms_are_removed_one_by_one(void** state) {
         "- {group: 3.0e-4}\n");
     ns_fit* fit = run("fit.yaml");
     const nsi_result* a = &fit->answer;
-    const nsi_fitted_coefficient* c = a->coefficients.data;
+    const ns_fitted_coefficient* c = a->coefficients.data;
     print_message("b %g, s %g, o %g\n", c[0].value, c[1].value, c[2].value);
     assert_true(c[0].value > 0.03 && c[0].value < 0.06);
     assert_true(c[1].value == 0.0 && c[2].value == 0.0);
@@ -247,7 +247,7 @@ static void both_methods_of_the_lasso_agree(void** state) {
     for (int k = 0; k < 3; k++) {
         experiment_write("fit.yaml", text, "terms.yaml", stages[k]);
         ns_fit* fit = run("fit.yaml");
-        const nsi_fitted_coefficient* c = fit->answer.coefficients.data;
+        const ns_fitted_coefficient* c = fit->answer.coefficients.data;
         b[k] = c[0].value;
         print_message("b %.10g, s %g, o %g, %u iterations, loss %.12g\n", c[0].value, c[1].value,
                       c[2].value, fit->answer.phases.data[0].iterations,

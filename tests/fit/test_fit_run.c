@@ -156,8 +156,8 @@ static void inputs_that_do_not_matter_get_exact_zeros(void** state) {
             }
         }
         assert_true(used > 0);
-        assert_true(fit->answer.after[NSI_ROLE_TRAIN].loss <
-                    0.1 * fit->answer.before[NSI_ROLE_TRAIN].loss);
+        assert_true(fit->answer.after[NS_ROLE_TRAIN].loss <
+                    0.1 * fit->answer.before[NS_ROLE_TRAIN].loss);
         ns_fit_free(fit);
     }
 }
@@ -176,8 +176,8 @@ static void a_model_is_scored_as_it_is(void** state) {
         must(ns_fit_run(fit, NULL, &error), &error);
         const nsi_result* a = &fit->answer;
         assert_true(a->complete);
-        assert_true(a->after[NSI_ROLE_TRAIN].loss > 0.0);
-        assert_true(a->after[NSI_ROLE_TRAIN].loss == a->before[NSI_ROLE_TRAIN].loss);
+        assert_true(a->after[NS_ROLE_TRAIN].loss > 0.0);
+        assert_true(a->after[NS_ROLE_TRAIN].loss == a->before[NS_ROLE_TRAIN].loss);
         assert_int_equal(a->history.count, 0);
         assert_int_equal(a->estimates.count, 0);
         must(ns_fit_save(fit, tempdir_path("scored"), &error), &error);
@@ -196,8 +196,8 @@ static void noise_is_added_to_what_is_trained_on(void** state) {
                          "train: {window: 10, initial_state: recorded, iterations: 0}\n",
                          k > 0 ? 0.1 : 0.0, k);
         ns_fit* fit = experiment_load("fit.yaml", 1);
-        const double* train = ns_dataset_recording(fit->data[NSI_ROLE_TRAIN], 0)->values;
-        const double* test = ns_dataset_recording(fit->data[NSI_ROLE_TEST], 0)->values;
+        const double* train = ns_dataset_recording(fit->data[NS_ROLE_TRAIN], 0)->values;
+        const double* test = ns_dataset_recording(fit->data[NS_ROLE_TEST], 0)->values;
         memcpy(first[k], train, sizeof first[k]);
         assert_memory_equal(test, first[0], sizeof first[0]);
         for (int c = 0; c < 4; c++) {
@@ -250,7 +250,7 @@ static void no_iterations_are_allowed(void** state) {
 // ---- what is left behind -----------------------------------------------------------------------
 
 static double loss_of(const ns_fit* fit, bool after) {
-    return (after ? fit->answer.after : fit->answer.before)[NSI_ROLE_TRAIN].loss;
+    return (after ? fit->answer.after : fit->answer.before)[NS_ROLE_TRAIN].loss;
 }
 
 // fitted.yaml predicts as the fit did, as a model of its own. An axis that was fitted is no longer

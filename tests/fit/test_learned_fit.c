@@ -179,7 +179,7 @@ static void linear_maps_are_found(void** state) {
         assert_map(fit, expected, lbfgs ? 1e-5 : 1e-9);
         if (!with_noise) {
             assert_map(fit, truth, lbfgs ? 1e-5 : 1e-9);
-            if (!lbfgs) assert_true(fit->answer.after[NSI_ROLE_TRAIN].rmse_q < 1e-8);
+            if (!lbfgs) assert_true(fit->answer.after[NS_ROLE_TRAIN].rmse_q < 1e-8);
         }
         ns_fit_free(fit);
     }
@@ -242,7 +242,7 @@ static ns_fit* load_teacher(const char* learned, const char* data) {
 // The loss by the plain system: one step at a time from recorded states, while h and c go on.
 static double loss_step_by_step(const ns_fit* fit, const double* weights) {
     const nsi_problem* p = fit->problem;
-    const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
+    const ns_dataset* data = fit->data[NS_ROLE_TRAIN];
     ns_workspace* work = NULL;
     ns_workspace_size size = {.batch = 1, .steps = 1, .threads = 1};
     assert_int_equal(ns_workspace_create(fit->system, &size, &work, NULL), NS_OK);
@@ -275,7 +275,7 @@ static nsi_objective* evaluator_of(const ns_fit* fit) {
     nsi_objective* e = NULL;
     ns_error error = {0};
     const nsi_stage* stage = &fit->plan->stages.data[0];
-    must(nsi_objective_create(nsi_fit_problem(fit, stage), fit->data[NSI_ROLE_TRAIN],
+    must(nsi_objective_create(nsi_fit_problem(fit, stage), fit->data[NS_ROLE_TRAIN],
                               &stage->windows, NULL, 1, &e, &error),
          &error);
     return e;
@@ -512,14 +512,14 @@ static void scores_are_those_of_rollouts(void** state) {
         ns_fit* fit = load_text(text, 2);
         run(fit, NULL);
         save(fit, "saved");
-        for (int role = 0; role < NSI_ROLES; role++) {
+        for (int role = 0; role < NS_ROLE_COUNT; role++) {
             if (!fit->data[role]) continue;
-            const nsi_score* score = &fit->answer.after[role];
+            const ns_score* score = &fit->answer.after[role];
             double errors[2];
             roll_out(tempdir_path("saved/fitted.yaml"), fit->data[role], errors);
             assert_true(fabs(errors[0] - score->rmse_q) <= 1e-12 * errors[0]);
             assert_true(fabs(errors[1] - score->rmse_qd) <= 1e-12 * errors[1]);
-            assert_true(score->loss < fit->answer.before[role].loss || role != NSI_ROLE_TRAIN);
+            assert_true(score->loss < fit->answer.before[role].loss || role != NS_ROLE_TRAIN);
         }
         // The program says the same of the file, and all that need physics refuse it.
         run_ok("score saved/fitted.yaml --data swings.csv --json");
@@ -604,8 +604,8 @@ static void a_falling_ball_is_found(void** state) {
                             "train: {window: one, initial_state: recorded}\n",
                             1);
     run(fit, NULL);
-    const nsi_score *before = &fit->answer.before[NSI_ROLE_TRAIN],
-                    *after = &fit->answer.after[NSI_ROLE_TRAIN];
+    const ns_score *before = &fit->answer.before[NS_ROLE_TRAIN],
+                    *after = &fit->answer.after[NS_ROLE_TRAIN];
     printf("    falling ball: q off by %.1e, then %.1e\n", before->rmse_q, after->rmse_q);
     assert_true(before->rmse_q > 1e-2);
     assert_true(after->rmse_q < 1e-8);
@@ -643,7 +643,7 @@ static void an_lstm_learns_a_pendulum(void** state) {
               "  - {window: 60, iterations: 300, learning_rate: 3.0e-3}\n",
         1);
     run(fit, NULL);
-    for (int role = 0; role < NSI_ROLES; role++) {
+    for (int role = 0; role < NS_ROLE_COUNT; role++) {
         if (!fit->data[role]) continue;
         double sum = 0.0, count = 0.0;
         for (uint32_t r = 0; r < ns_dataset_recording_count(fit->data[role]); r++) {
@@ -656,7 +656,7 @@ static void an_lstm_learns_a_pendulum(void** state) {
             }
         }
         double still = sqrt(sum / count), learned = fit->answer.after[role].rmse_q;
-        double share = role == NSI_ROLE_TRAIN ? 0.25 : 0.7;
+        double share = role == NS_ROLE_TRAIN ? 0.25 : 0.7;
         if (!(learned < share * still)) fail_msg("%d: %g of %g", role, learned, still);
     }
     ns_fit_free(fit);
@@ -674,8 +674,8 @@ static void horizons_may_be_too_long_for_a_set(void** state) {
               "predict: {horizons: [0.2, 0.4]}\n";
     ns_fit* fit = load_text(text, 1);
     run(fit, NULL);
-    const nsi_score *train = &fit->answer.after[NSI_ROLE_TRAIN],
-                    *test = &fit->answer.after[NSI_ROLE_TEST];
+    const ns_score *train = &fit->answer.after[NS_ROLE_TRAIN],
+                    *test = &fit->answer.after[NS_ROLE_TEST];
     assert_int_equal(train->nhorizon, 2);
     assert_int_equal(train->horizons[0].windows, 3);
     assert_true(isfinite(train->horizons[0].pooled));

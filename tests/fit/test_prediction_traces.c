@@ -64,7 +64,7 @@ static double check_rows(const nsi_traces* e, const nsi_trace* episode, uint32_t
         if (row > episode->first) assert_true(e->time[row] > e->time[row - 1]);
         for (uint32_t c = 0; c < e->nchannel; c++) {
             size_t at = row * e->nchannel + c;
-            if (e->roles[row] == NSI_ROLES) {
+            if (e->roles[row] == NS_ROLE_COUNT) {
                 assert_true(isnan(e->recorded[at]) && isnan(e->values[NSI_AFTER][at]));
                 assert_true(isnan(e->controls[row * e->nc]));
                 continue;
@@ -96,7 +96,7 @@ static void parts_of_a_recording_are_one_episode(void** state) {
         assert_true(check_rows(&e, episode, 0) > 1e-4);
         for (uint32_t row = 0; row < SAMPLES; row++) {
             assert_int_equal(e.roles[episode->first + row],
-                             row < 60 ? NSI_ROLE_TRAIN : NSI_ROLE_TEST);
+                             row < 60 ? NS_ROLE_TRAIN : NS_ROLE_TEST);
             assert_true(fabs(e.time[episode->first + row] - row * period) < 1e-9);
         }
     }
@@ -114,7 +114,7 @@ static void parts_with_a_gap_have_an_empty_row_between(void** state) {
     for (int k = 0; k < RUNS; k++) {
         uint32_t gaps = 0;
         for (uint32_t row = 0; row < e.list.data[k].rows; row++) {
-            gaps += e.roles[e.list.data[k].first + row] == NSI_ROLES;
+            gaps += e.roles[e.list.data[k].first + row] == NS_ROLE_COUNT;
         }
         assert_int_equal(gaps, 1);
         check_rows(&e, &e.list.data[k], 4);
@@ -130,8 +130,8 @@ static void the_same_samples_twice_are_two_episodes(void** state) {
                            "horizons: [0.1]");
     nsi_traces e = make(fit);
     assert_int_equal(e.list.count, 2);
-    assert_int_equal(e.roles[e.list.data[0].first], NSI_ROLE_TEST); // comes first
-    assert_int_equal(e.roles[e.list.data[1].first], NSI_ROLE_TRAIN);
+    assert_int_equal(e.roles[e.list.data[0].first], NS_ROLE_TEST); // comes first
+    assert_int_equal(e.roles[e.list.data[1].first], NS_ROLE_TRAIN);
     for (int k = 0; k < 2; k++) check_rows(&e, &e.list.data[k], 0);
     nsi_traces_free(&e);
     ns_fit_free(fit);
@@ -216,7 +216,7 @@ static void long_recordings_are_shown_from_their_beginning(void** state) {
     assert_in_range(e.ahead, 20, 60);
     for (size_t row = 0; row < e.rows; row++) {
         assert_true(fabs(e.time[row] - (double)row * period) < 1e-9);
-        assert_int_equal(e.roles[row], NSI_ROLE_TEST);
+        assert_int_equal(e.roles[row], NS_ROLE_TEST);
         double off = e.values[NSI_AFTER][row * e.nchannel] - e.recorded[row * e.nchannel];
         assert_true(row < 4 ? isnan(off) : fabs(off) < 1e-4);
     }

@@ -31,7 +31,7 @@ static ns_fit* load(const char* name) {
 
 // Of one recording, from its first sample to its last.
 static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t recording) {
-    const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
+    const ns_dataset* data = fit->data[NS_ROLE_TRAIN];
     nsi_windows all = {0};
     nsi_objective* e = NULL;
     ns_error error = {0};
@@ -70,7 +70,7 @@ static bool difference(nsi_objective* e, uint32_t k, double* d) {
 
 static void check_gradients(const char* name, uint32_t every) {
     ns_fit* fit = load(name);
-    uint32_t count = ns_dataset_recording_count(fit->data[NSI_ROLE_TRAIN]);
+    uint32_t count = ns_dataset_recording_count(fit->data[NS_ROLE_TRAIN]);
     uint32_t compared = 0, undecided = 0, pushes = 0;
     double worst = 0.0;
     for (uint32_t recording = 0; recording < count; recording += every, pushes++) {

@@ -57,22 +57,22 @@ static const char lengthy[] =
 
 static void add_estimate(nsi_result* a, const char* name, double start, double value, double lower,
                          double upper) {
-    nsi_estimate e = {name, "kg m^2", start, value, lower, upper, NAN, NSI_VERDICT_OK};
+    ns_estimate e = {name, "kg m^2", start, value, lower, upper, NAN, NS_VERDICT_OK};
     assert_true(nsi_array_push(&a->allocator, &a->estimates, e));
 }
 
-static nsi_score make_score(const ns_allocator* memory, double scale, uint32_t lost) {
-    nsi_score score = {.loss = 7.25 * scale,
-                       .rmse_q = 0.03125 * scale,
-                       .rmse_qd = NAN,
-                       .nhorizon = 3,
-                       .windows = 40,
-                       .lost = lost};
+static ns_score make_score(const ns_allocator* memory, double scale, uint32_t lost) {
+    ns_score score = {.loss = 7.25 * scale,
+                      .rmse_q = 0.03125 * scale,
+                      .rmse_qd = NAN,
+                      .nhorizon = 3,
+                      .windows = 40,
+                      .lost = lost};
     score.horizons = nsi_alloc(memory, 3 * sizeof *score.horizons);
     assert_non_null(score.horizons);
     for (uint32_t k = 0; k < 3; k++) {
         score.horizons[k] =
-            (nsi_horizon_error){0.1 * (k + 1), scale * (k + 1), 0.5 * scale, 40 - k, 10 * (k + 1)};
+            (ns_horizon_error){0.1 * (k + 1), scale * (k + 1), 0.5 * scale, 40 - k, 10 * (k + 1)};
     }
     score.horizons[2].pooled = INFINITY;
     return score;
@@ -110,32 +110,32 @@ static void make_sample(const ns_allocator* memory, nsi_result* a) {
     a->sigma = 1.0;
     a->nresidual = 1200;
     a->nweight = 33;
-    const nsi_fitted_coefficient coefficients[] = {{hostile, wide, 0.0, 0.0978, 0.0012},
-                                                   {lengthy, lengthy, 1.0, -3e-9, INFINITY},
-                                                   {broken, "c", -2.0, 1e20, NAN}};
+    const ns_fitted_coefficient coefficients[] = {{hostile, wide, 0.0, 0.0978, 0.0012},
+                                                  {lengthy, lengthy, 1.0, -3e-9, INFINITY},
+                                                  {broken, "c", -2.0, 1e20, NAN}};
     for (int k = 0; k < 3; k++) {
         assert_true(nsi_array_push(&a->allocator, &a->coefficients, coefficients[k]));
     }
-    a->before[NSI_ROLE_TRAIN] = make_score(&a->allocator, 1.0, 0);
-    a->after[NSI_ROLE_TRAIN] = make_score(&a->allocator, 0.01, 2);
-    a->after[NSI_ROLE_TEST] = make_score(&a->allocator, 0.02, 0);
-    nsi_phase phase = {"windows of 25 samples, lm, and a name that is far too long",
-                       12,
-                       40,
-                       1.5,
-                       0.0725,
-                       "converged"};
+    a->before[NS_ROLE_TRAIN] = make_score(&a->allocator, 1.0, 0);
+    a->after[NS_ROLE_TRAIN] = make_score(&a->allocator, 0.01, 2);
+    a->after[NS_ROLE_TEST] = make_score(&a->allocator, 0.02, 0);
+    ns_fit_phase phase = {"windows of 25 samples, lm, and a name that is far too long",
+                          12,
+                          40,
+                          1.5,
+                          0.0725,
+                          "converged"};
     assert_true(nsi_array_push(&a->allocator, &a->phases, phase));
-    assert_true(nsi_array_push(&a->allocator, &a->phases, ((nsi_phase){.name = hostile})));
+    assert_true(nsi_array_push(&a->allocator, &a->phases, ((ns_fit_phase){.name = hostile})));
     for (uint32_t k = 0; k < 2500; k++) {
-        nsi_history_point point = {k / 1500, k, 0.001 * k, k == 7 ? NAN : 10.0 / (k + 1)};
+        ns_fit_history_point point = {k / 1500, k, 0.001 * k, k == 7 ? NAN : 10.0 / (k + 1)};
         assert_true(nsi_array_push(&a->allocator, &a->history, point));
     }
     static const double norms[3][2] = {{1.0, 0.5}, {0.75, 0.125}, {0.5, 0.0}};
     assert_true(nsi_array_push(&a->allocator, &a->path_names, hostile));
     assert_true(nsi_array_push(&a->allocator, &a->path_names, wide));
     for (uint32_t k = 0; k < 3; k++) {
-        nsi_path_point point = {k, 50, 1e-3 * (k + 1), 0.1, 0.3 + k, norms[k]};
+        ns_sparsity_point point = {k, 50, 1e-3 * (k + 1), 0.1, 0.3 + k, norms[k]};
         assert_true(nsi_array_push(&a->allocator, &a->path, point));
     }
     assert_true(nsi_array_push(&a->allocator, &a->notes, hostile));
@@ -269,7 +269,7 @@ static void text_fits_a_terminal(void** state) {
     a.complete = false;
     a.title = lengthy;
     for (uint32_t k = 0; k < a.estimates.count; k++) { // as wide as numbers get
-        a.estimates.data[k].start = -1.2345678e-300;
+        a.estimates.data[k].initial = -1.2345678e-300;
         a.estimates.data[k].value = -1.2345678e-300;
         a.estimates.data[k].standard_error = 1.2345678e-305;
     }
@@ -328,7 +328,7 @@ static void assert_number(json_t* value, double expected) {
     assert_true(check_same_bits(json_real_value(value), expected));
 }
 
-static void assert_score(json_t* json, const nsi_score* score) {
+static void assert_score(json_t* json, const ns_score* score) {
     if (score->nhorizon == 0) {
         assert_true(json_is_null(json));
         return;
@@ -382,8 +382,8 @@ static void json_has_it_all(void** state) {
     assert_int_equal(json_array_size(get(root, "parameters")), N);
     for (uint32_t k = 0; k < N; k++) {
         json_t* item = json_array_get(get(root, "parameters"), k);
-        const nsi_estimate* e = &a.estimates.data[k];
-        assert_number(get(item, "start"), e->start);
+        const ns_estimate* e = &a.estimates.data[k];
+        assert_number(get(item, "start"), e->initial);
         assert_number(get(item, "value"), e->value);
         assert_number(get(item, "standard_error"), e->standard_error);
         assert_number(get(item, "lower"), e->lower);
@@ -408,8 +408,8 @@ static void json_has_it_all(void** state) {
     assert_int_equal(json_object_size(changes), 2);
     assert_number(get(changes, hostile), a.directions.data[0].change[0]);
     assert_number(get(changes, wide), a.directions.data[0].change[1]);
-    static const char* const roles[NSI_ROLES] = {"train", "validation", "test"};
-    for (int role = 0; role < NSI_ROLES; role++) {
+    static const char* const roles[NS_ROLE_COUNT] = {"train", "validation", "test"};
+    for (int role = 0; role < NS_ROLE_COUNT; role++) {
         assert_score(get(get(root, "before"), roles[role]), &a.before[role]);
         assert_score(get(get(root, "after"), roles[role]), &a.after[role]);
     }
@@ -440,7 +440,7 @@ static void assert_text(const char* is, const char* was) {
     if (was) assert_string_equal(is, was);
 }
 
-static void assert_same_score(const nsi_score* is, const nsi_score* was) {
+static void assert_same_score(const ns_score* is, const ns_score* was) {
     assert_int_equal(is->windows, was->windows);
     assert_int_equal(is->nhorizon, was->nhorizon);
     if (was->windows == 0) return;
@@ -449,7 +449,7 @@ static void assert_same_score(const nsi_score* is, const nsi_score* was) {
     assert_true(isnan(is->rmse_qd) && isnan(was->rmse_qd));
     assert_int_equal(is->lost, was->lost);
     for (uint32_t k = 0; k < was->nhorizon; k++) {
-        const nsi_horizon_error *a = &is->horizons[k], *b = &was->horizons[k];
+        const ns_horizon_error *a = &is->horizons[k], *b = &was->horizons[k];
         assert_true(check_same_bits(a->seconds, b->seconds));
         assert_true(check_same_bits(a->pooled, b->pooled));
         assert_true(check_same_bits(a->median, b->median));
@@ -471,21 +471,20 @@ static void assert_same_answer(const nsi_result* is, const nsi_result* was) {
     assert_int_equal(is->estimates.count, was->estimates.count);
     uint32_t n = was->estimates.count;
     for (uint32_t k = 0; k < n; k++) {
-        const nsi_estimate *a = &is->estimates.data[k], *b = &was->estimates.data[k];
+        const ns_estimate *a = &is->estimates.data[k], *b = &was->estimates.data[k];
         assert_text(a->name, b->name);
         assert_text(a->unit, b->unit);
-        assert_true(check_same_bits(a->start, b->start) && check_same_bits(a->value, b->value));
+        assert_true(check_same_bits(a->initial, b->initial) && check_same_bits(a->value, b->value));
         assert_true(check_same_bits(a->lower, b->lower) && check_same_bits(a->upper, b->upper));
         assert_true(same_number(a->standard_error, b->standard_error));
         assert_int_equal(a->verdict, b->verdict);
     }
     assert_int_equal(is->coefficients.count, was->coefficients.count);
     for (uint32_t k = 0; k < was->coefficients.count; k++) {
-        const nsi_fitted_coefficient *a = &is->coefficients.data[k],
-                                     *b = &was->coefficients.data[k];
+        const ns_fitted_coefficient *a = &is->coefficients.data[k], *b = &was->coefficients.data[k];
         assert_text(a->set, b->set);
         assert_text(a->name, b->name);
-        assert_true(check_same_bits(a->start, b->start) && check_same_bits(a->value, b->value));
+        assert_true(check_same_bits(a->initial, b->initial) && check_same_bits(a->value, b->value));
         assert_true(same_number(a->standard_error, b->standard_error));
     }
     assert_true((is->correlation == NULL) == (was->correlation == NULL));
@@ -494,20 +493,20 @@ static void assert_same_answer(const nsi_result* is, const nsi_result* was) {
     }
     assert_int_equal(is->directions.count, was->directions.count);
     for (uint32_t k = 0; k < was->directions.count; k++) {
-        const nsi_direction *a = &is->directions.data[k], *b = &was->directions.data[k];
+        const ns_parameter_direction *a = &is->directions.data[k], *b = &was->directions.data[k];
         assert_true(a->null == b->null && check_same_bits(a->error, b->error));
         for (uint32_t j = 0; j < n; j++) assert_true(a->change[j] == b->change[j]);
     }
     assert_true(check_same_bits(is->sigma, was->sigma) && is->noise_known == was->noise_known);
     assert_int_equal(is->nresidual, was->nresidual);
     assert_int_equal(is->nweight, was->nweight);
-    for (int role = 0; role < NSI_ROLES; role++) {
+    for (int role = 0; role < NS_ROLE_COUNT; role++) {
         assert_same_score(&is->before[role], &was->before[role]);
         assert_same_score(&is->after[role], &was->after[role]);
     }
     assert_int_equal(is->phases.count, was->phases.count);
     for (uint32_t k = 0; k < was->phases.count; k++) {
-        const nsi_phase *a = &is->phases.data[k], *b = &was->phases.data[k];
+        const ns_fit_phase *a = &is->phases.data[k], *b = &was->phases.data[k];
         assert_text(a->name, b->name);
         assert_text(a->finish, b->finish);
         assert_int_equal(a->iterations, b->iterations);
@@ -516,7 +515,7 @@ static void assert_same_answer(const nsi_result* is, const nsi_result* was) {
     }
     assert_int_equal(is->history.count, was->history.count);
     for (uint32_t k = 0; k < was->history.count; k++) {
-        const nsi_history_point *a = &is->history.data[k], *b = &was->history.data[k];
+        const ns_fit_history_point *a = &is->history.data[k], *b = &was->history.data[k];
         assert_true(a->phase == b->phase && a->iteration == b->iteration);
         assert_true(check_same_bits(a->seconds, b->seconds) && same_number(a->value, b->value));
     }
@@ -526,7 +525,7 @@ static void assert_same_answer(const nsi_result* is, const nsi_result* was) {
         assert_text(is->path_names.data[k], was->path_names.data[k]);
     }
     for (uint32_t k = 0; k < was->path.count; k++) {
-        const nsi_path_point *a = &is->path.data[k], *b = &was->path.data[k];
+        const ns_sparsity_point *a = &is->path.data[k], *b = &was->path.data[k];
         assert_true(a->phase == b->phase && a->iteration == b->iteration);
         assert_true(a->l1 == b->l1 && a->group == b->group && a->loss == b->loss);
         for (uint32_t i = 0; i < was->path_names.count; i++)
@@ -557,7 +556,7 @@ static void what_was_written_is_read_back(void** state) {
         a.correlation = NULL;
         for (uint32_t k = 0; k < N; k++) {
             a.estimates.data[k].standard_error = NAN;
-            a.estimates.data[k].verdict = NSI_VERDICT_OK;
+            a.estimates.data[k].verdict = NS_VERDICT_OK;
         }
         ns_text_free(&text);
         ns_text_free(&again);
@@ -810,9 +809,9 @@ static void an_empty_answer_can_be_shown(void** state) {
     // Estimates without an analysis, without names; a history of nothing.
     add_estimate(&a, NULL, 0.0, 0.0, -INFINITY, INFINITY);
     a.estimates.data[0].unit = NULL;
-    a.estimates.data[0].verdict = NSI_VERDICT_NO_EFFECT;
-    assert_true(nsi_array_push(&a.allocator, &a.history, (nsi_history_point){.value = NAN}));
-    assert_true(nsi_array_push(&a.allocator, &a.history, (nsi_history_point){.value = 0.0}));
+    a.estimates.data[0].verdict = NS_VERDICT_NO_EFFECT;
+    assert_true(nsi_array_push(&a.allocator, &a.history, (ns_fit_history_point){.value = NAN}));
+    assert_true(nsi_array_push(&a.allocator, &a.history, (ns_fit_history_point){.value = 0.0}));
     assert_true(nsi_array_push(&a.allocator, &a.notes, NULL));
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
         text = show(forms[k], &a);
@@ -832,9 +831,10 @@ static void all_zero_values_can_be_drawn(void** state) {
     add_estimate(&a, "a", 0.0, 0.0, -INFINITY, INFINITY);
     add_estimate(&a, "b", 0.0, 0.0, -INFINITY, INFINITY);
     assert_int_equal(nsi_result_identify(&a, (double[]){1, 0, 0, 1}, 0.0, NULL, NULL), NS_OK);
-    a.after[NSI_ROLE_TRAIN] = make_score(&a.allocator, 0.0, 0);
+    a.after[NS_ROLE_TRAIN] = make_score(&a.allocator, 0.0, 0);
     for (uint32_t k = 0; k < 3; k++) {
-        assert_true(nsi_array_push(&a.allocator, &a.history, ((nsi_history_point){.value = 3.0})));
+        assert_true(
+            nsi_array_push(&a.allocator, &a.history, ((ns_fit_history_point){.value = 3.0})));
     }
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
         ns_text text = show(forms[k], &a);

@@ -27,31 +27,31 @@ static const char* const names[N] = {"link/a/mass", "b <&> \"c\"", "d"};
 static void make_sample(const ns_allocator* memory, nsi_result* a) {
     nsi_result_init(memory, a);
     static const double values[N] = {2.0, -4.0, 0.5}, errors[N] = {0.1, INFINITY, NAN};
-    static const nsi_verdict verdicts[N] = {NSI_VERDICT_OK, NSI_VERDICT_UNDETERMINED,
-                                            NSI_VERDICT_NO_EFFECT};
+    static const ns_verdict verdicts[N] = {NS_VERDICT_OK, NS_VERDICT_UNDETERMINED,
+                                            NS_VERDICT_NO_EFFECT};
     a->correlation = nsi_alloc(&a->allocator, N * N * sizeof *a->correlation);
     assert_non_null(a->correlation);
     for (uint32_t k = 0; k < N; k++) {
-        nsi_estimate e = {names[k],  "kg",     1.0,       values[k],
+        ns_estimate e = {names[k],  "kg",     1.0,       values[k],
                           -INFINITY, INFINITY, errors[k], verdicts[k]};
         assert_true(nsi_array_push(&a->allocator, &a->estimates, e));
         for (uint32_t i = 0; i < N; i++) a->correlation[k * N + i] = i == k ? 1.0 : -0.25 * (i + k);
     }
     for (int s = 0; s < 2; s++) {
-        nsi_score* score = s == 0 ? &a->before[NSI_ROLE_TEST] : &a->after[NSI_ROLE_TEST];
-        *score = (nsi_score){.windows = 5, .nhorizon = 2};
+        ns_score* score = s == 0 ? &a->before[NS_ROLE_TEST] : &a->after[NS_ROLE_TEST];
+        *score = (ns_score){.windows = 5, .nhorizon = 2};
         score->horizons = nsi_alloc(&a->allocator, 2 * sizeof *score->horizons);
         assert_non_null(score->horizons);
-        score->horizons[0] = (nsi_horizon_error){0.5, 4.0 - s, 2.0 - s, 5, 10};
-        score->horizons[1] = (nsi_horizon_error){1.0, s ? 8.0 : INFINITY, 3.0, 5, 20};
+        score->horizons[0] = (ns_horizon_error){0.5, 4.0 - s, 2.0 - s, 5, 10};
+        score->horizons[1] = (ns_horizon_error){1.0, s ? 8.0 : INFINITY, 3.0, 5, 20};
     }
     for (uint32_t k = 0; k < 2; k++) {
-        nsi_phase phase = {k ? "second" : "first", 10,  21 * (k + 1),
+        ns_fit_phase phase = {k ? "second" : "first", 10,  21 * (k + 1),
                            0.25 * (k + 1),         0.5, "converged"};
         assert_true(nsi_array_push(&a->allocator, &a->phases, phase));
     }
     for (uint32_t k = 0; k < POINTS; k++) {
-        nsi_history_point point = {k / 20, k % 20 + 1, 0.1 * k, 100.0 / (k + 1.0)};
+        ns_fit_history_point point = {k / 20, k % 20 + 1, 0.1 * k, 100.0 / (k + 1.0)};
         assert_true(nsi_array_push(&a->allocator, &a->history, point));
     }
 }
@@ -65,7 +65,7 @@ static void add_path(nsi_result* a, bool along) {
     }
     for (uint32_t k = 0; k < 8; k++) {
         for (uint32_t g = 0; g < GROUPS; g++) norms[k][g] = fmax(0.0, 10.0 + g - 2.5 * k);
-        nsi_path_point point = {along ? k / 4 : k,
+        ns_sparsity_point point = {along ? k / 4 : k,
                                 along ? k % 4 * 10 + 10 : 50,
                                 along ? 1e-3 : 1e-5 * pow(10.0, k),
                                 0.0,
@@ -234,11 +234,11 @@ static void titles_say_what_is_drawn(void** state) {
     nsi_figures_init(NULL, &charts);
     nsi_result_init(NULL, &a);
     for (uint32_t k = 0; k < PARAMETERS; k++) {
-        nsi_estimate e = {.name = "a", .unit = "", .value = 1.0, .verdict = NSI_VERDICT_OK};
+        ns_estimate e = {.name = "a", .unit = "", .value = 1.0, .verdict = NS_VERDICT_OK};
         assert_true(nsi_array_push(&a.allocator, &a.estimates, e));
     }
     for (uint32_t k = 0; k < PHASES; k++) {
-        nsi_phase phase = {.name = "b", .finish = "limit", .seconds = 1.0};
+        ns_fit_phase phase = {.name = "b", .finish = "limit", .seconds = 1.0};
         assert_true(nsi_array_push(&a.allocator, &a.phases, phase));
     }
     a.correlation = nsi_alloc_zeroed(&a.allocator, PARAMETERS * PARAMETERS * sizeof(double));
@@ -332,7 +332,7 @@ static void a_fit_records_its_path(void** state) {
     assert_true(a->path.count >= 10);
     double before = INFINITY;
     for (uint32_t k = 0; k < a->path.count; k++) {
-        const nsi_path_point* point = &a->path.data[k];
+        const ns_sparsity_point* point = &a->path.data[k];
         assert_int_equal(point->iteration, k + 1);
         double total = 0.5 * point->loss * point->loss +
                        1e-3 * sqrt(2.0) * (point->norms[0] + point->norms[1]);

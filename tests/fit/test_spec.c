@@ -268,12 +268,12 @@ static void plans_say_what_was_written(void** state) {
     assert_string_equal(p->title, "A pendulum");
     assert_true(p->timestep == 0.002 && p->contact == NS_CONTACT_SPRING && p->integrator == -1);
     assert_true(p->period == 0.01 && p->seed == 42);
-    assert_int_equal(p->files[NSI_ROLE_TRAIN].count, 2);
-    assert_int_equal(p->files[NSI_ROLE_VALIDATION].count, 0);
-    const ns_data_part* part = &p->files[NSI_ROLE_TRAIN].data[1].part;
+    assert_int_equal(p->files[NS_ROLE_TRAIN].count, 2);
+    assert_int_equal(p->files[NS_ROLE_VALIDATION].count, 0);
+    const ns_data_part* part = &p->files[NS_ROLE_TRAIN].data[1].part;
     assert_true(part->fractions && fabs(part->from - 0.1) < 1e-15 && fabs(part->to - 0.6) < 1e-15);
     assert_true(part->all_trajectories);
-    part = &p->files[NSI_ROLE_TEST].data[0].part;
+    part = &p->files[NS_ROLE_TEST].data[0].part;
     assert_true(!part->fractions && part->to == 3.0 && !part->all_trajectories);
     assert_true(part->first_trajectory == 2.0 && part->last_trajectory == 5.0);
     assert_int_equal(p->parameters.count, 3);

@@ -47,11 +47,11 @@ static void globs_stand_for_files(void** state) {
                      " a.csv]}\n" MASS);
     ns_fit* fit = experiment_load("fit.yaml", 1);
     const nsi_fit_spec_files* files = fit->plan->files;
-    assert_int_equal(files[NSI_ROLE_TRAIN].count, 2);
-    assert_non_null(strstr(files[NSI_ROLE_TRAIN].data[0].path, "run_b.csv"));
-    assert_non_null(strstr(files[NSI_ROLE_TRAIN].data[1].path, "run_c.csv"));
-    assert_true(files[NSI_ROLE_TRAIN].data[1].part.to == 0.1);
-    assert_int_equal(files[NSI_ROLE_TEST].count, 4);
+    assert_int_equal(files[NS_ROLE_TRAIN].count, 2);
+    assert_non_null(strstr(files[NS_ROLE_TRAIN].data[0].path, "run_b.csv"));
+    assert_non_null(strstr(files[NS_ROLE_TRAIN].data[1].path, "run_c.csv"));
+    assert_true(files[NS_ROLE_TRAIN].data[1].part.to == 0.1);
+    assert_int_equal(files[NS_ROLE_TEST].count, 4);
     ns_fit_free(fit);
     experiment_write("fit.yaml", MODEL "data: {train: [ran_*.csv]}\n" MASS);
     assert_non_null(strstr(experiment_error("fit.yaml", NS_ERR_PARSE), "no file that fits ran_*"));

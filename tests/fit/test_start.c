@@ -62,9 +62,9 @@ static void a_fit_starts_where_it_is_told(void** state) {
     assert_true(fabs(run(fit) - 0.5) < 1e-12);
     const double starts[] = {3.0, 0.9, 0.5};
     for (int k = 0; k < 3; k++) {
-        assert_int_equal(ns_fit_set_start(fit, "length", starts[k], NULL), NS_OK);
+        assert_int_equal(ns_fit_set_initial(fit, "length", starts[k], NULL), NS_OK);
         assert_true(fabs(run(fit) - starts[k]) < 1e-12);
-        assert_true(fit->answer.estimates.data[0].start == starts[k]);
+        assert_true(fit->answer.estimates.data[0].initial == starts[k]);
     }
     ns_fit_free(fit);
 }
@@ -74,9 +74,9 @@ static void it_is_as_if_the_file_had_it(void** state) {
     (void)state;
     ns_fit* fit = load(PLAN("") "train: {window: whole, initial_state: recorded}\n");
     double first = run(fit);
-    assert_int_equal(ns_fit_set_start(fit, "length", 1.5, NULL), NS_OK);
+    assert_int_equal(ns_fit_set_initial(fit, "length", 1.5, NULL), NS_OK);
     double moved = run(fit);
-    assert_int_equal(ns_fit_set_start(fit, "length", 0.5, NULL), NS_OK);
+    assert_int_equal(ns_fit_set_initial(fit, "length", 0.5, NULL), NS_OK);
     assert_true(run(fit) == first);
     ns_fit_free(fit);
     fit = load("model: pendulum.urdf\nintegrator: rk4\ntimestep: 0.01\ndata: {train: [run.csv]}\n"
@@ -93,7 +93,7 @@ static void the_prior_moves_along(void** state) {
     ns_fit* fit =
         load(PLAN(", prior_sigma: 1e-9") "train: {window: whole, initial_state: recorded}\n");
     assert_true(fabs(run(fit) - 0.5) < 1e-4);
-    assert_int_equal(ns_fit_set_start(fit, "length", 2.0, NULL), NS_OK);
+    assert_int_equal(ns_fit_set_initial(fit, "length", 2.0, NULL), NS_OK);
     assert_true(fabs(run(fit) - 2.0) < 1e-4);
     ns_fit_free(fit);
 }
@@ -102,16 +102,16 @@ static void mistakes_are_refused(void** state) {
     (void)state;
     ns_error error;
     ns_fit* fit = load(PLAN("") "train: {window: whole, initial_state: recorded, iterations: 0}\n");
-    assert_int_equal(ns_fit_set_start(fit, "lenght", 1.0, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_fit_set_initial(fit, "lenght", 1.0, &error), NS_ERR_ARGUMENT);
     assert_non_null(
         strstr(error.message, "no parameter \"lenght\" is estimated; did you mean \"length\"?"));
     const double bad[] = {0.1, 4.5, NAN, INFINITY, -INFINITY};
     for (int k = 0; k < 5; k++) {
-        assert_int_equal(ns_fit_set_start(fit, "length", bad[k], &error), NS_ERR_ARGUMENT);
+        assert_int_equal(ns_fit_set_initial(fit, "length", bad[k], &error), NS_ERR_ARGUMENT);
         assert_non_null(strstr(error.message, "is not between 0.2 and 4"));
     }
-    assert_int_equal(ns_fit_set_start(NULL, "length", 1.0, &error), NS_ERR_ARGUMENT);
-    assert_int_equal(ns_fit_set_start(fit, NULL, 1.0, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_fit_set_initial(NULL, "length", 1.0, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(ns_fit_set_initial(fit, NULL, 1.0, &error), NS_ERR_ARGUMENT);
     assert_true(fabs(run(fit) - 0.5) < 1e-12); // left as it was
     ns_fit_free(fit);
 }

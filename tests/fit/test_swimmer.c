@@ -41,8 +41,8 @@ static ns_fit* run(const char* model, const char* map, const char* blueprint, co
     return fit;
 }
 
-static nsi_score score_of(ns_fit* fit) {
-    nsi_score score = fit->answer.after[NSI_ROLE_TEST];
+static ns_score score_of(ns_fit* fit) {
+    ns_score score = fit->answer.after[NS_ROLE_TEST];
     print_message("    q %.3g, qd %.3g over 900 steps\n", score.rmse_q, score.rmse_qd);
     assert_int_equal(score.lost, 0);
     ns_fit_free(fit);
@@ -52,7 +52,7 @@ static nsi_score score_of(ns_fit* fit) {
 #define ONLY_SCORED "train: {window: one, initial_state: recorded, iterations: 0}\n"
 #define DRAG "blueprint: " SWIMMER "drag_small.yaml\n"
 
-static nsi_score hybrid; // on two links; its weights are in the folder
+static ns_score hybrid; // on two links; its weights are in the folder
 
 static int train(void** state) {
     (void)state;
@@ -63,7 +63,7 @@ static int train(void** state) {
 
 static void little_data_teaches_long_predictions(void** state) {
     (void)state;
-    nsi_score vacuum =
+    ns_score vacuum =
         score_of(run("swimmer2.xml", "swimmer2.yaml", "", "swimmer2_water25.csv", ONLY_SCORED));
     assert_true(hybrid.rmse_q < vacuum.rmse_q / 100.0);
     assert_true(hybrid.rmse_qd < vacuum.rmse_qd / 50.0);
@@ -74,9 +74,9 @@ static void what_is_learned_moves_to_another_machine(void** state) {
     (void)state;
     char learned[300];
     snprintf(learned, sizeof learned, DRAG "weights: %s\n", tempdir_path("weights.safetensors"));
-    nsi_score alone =
+    ns_score alone =
         score_of(run("swimmer6.xml", "swimmer6.yaml", "", "swimmer6_water25.csv", ONLY_SCORED));
-    nsi_score six = score_of(
+    ns_score six = score_of(
         run("swimmer6.xml", "swimmer6.yaml", learned, "swimmer6_water25.csv", ONLY_SCORED));
     assert_true(six.rmse_q < alone.rmse_q / 20.0);
     assert_true(six.rmse_qd < alone.rmse_qd / 20.0);

@@ -114,9 +114,9 @@ static void shared_and_own_parameters_are_found(void** state) {
         assert_true(fabs(long_mass - LONG_MASS) < tolerance);
         assert_true(fabs(damping - DAMPING) < tolerance);
         // Predictions are made by the right robot: with the wrong one they are off by much.
-        assert_true(fit->answer.before[NSI_ROLE_TRAIN].rmse_q > 0.1);
-        assert_true(fit->answer.after[NSI_ROLE_TRAIN].rmse_q < tolerance);
-        assert_true(fit->answer.after[NSI_ROLE_TEST].rmse_q < tolerance);
+        assert_true(fit->answer.before[NS_ROLE_TRAIN].rmse_q > 0.1);
+        assert_true(fit->answer.after[NS_ROLE_TRAIN].rmse_q < tolerance);
+        assert_true(fit->answer.after[NS_ROLE_TEST].rmse_q < tolerance);
         assert_string_equal(fit->answer.model, "short.xml, long.xml");
         ns_fit_free(fit);
     }
@@ -140,8 +140,8 @@ static void one_variant_tells_what_another_does_not(void** state) {
     ns_fit* both = experiment_load("both.yaml", 1);
     run(alone);
     run(both);
-    assert_int_equal(alone->answer.estimates.data[0].verdict, NSI_VERDICT_NO_EFFECT);
-    assert_int_equal(both->answer.estimates.data[0].verdict, NSI_VERDICT_OK);
+    assert_int_equal(alone->answer.estimates.data[0].verdict, NS_VERDICT_NO_EFFECT);
+    assert_int_equal(both->answer.estimates.data[0].verdict, NS_VERDICT_OK);
     assert_true(fabs(estimate(both, "joint/hinge/damping") - DAMPING) < 1e-7);
     ns_fit_free(alone);
     ns_fit_free(both);
@@ -232,7 +232,7 @@ static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t threads) {
     nsi_objective* e = NULL;
     ns_error error = {0};
     ns_status status =
-        nsi_objective_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
+        nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN],
                              &fit->plan->stages.data[0].windows, NULL, threads, &e, &error);
     must(status, &error);
     return e;
@@ -662,7 +662,7 @@ static void parameters_must_be_somewhere(void** state) {
 
 // Everything once, with the n-th allocation refused: it fails, or did not need that one.
 static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
-    const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
+    const ns_dataset* data = fit->data[NS_ROLE_TRAIN];
     const nsi_fit_spec* plan = fit->plan;
     ns_parameters* variables = NULL;
     nsi_problem* problem = NULL;

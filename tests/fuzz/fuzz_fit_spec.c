@@ -17,8 +17,8 @@
 
 static void check(nsi_fit_spec* p) {
     REQUIRE(p->model && p->title && p->citation && p->stages.count > 0);
-    REQUIRE(p->files[NSI_ROLE_TRAIN].count > 0);
-    for (int role = 0; role < NSI_ROLES; role++) {
+    REQUIRE(p->files[NS_ROLE_TRAIN].count > 0);
+    for (int role = 0; role < NS_ROLE_COUNT; role++) {
         for (uint32_t k = 0; k < p->files[role].count; k++) {
             const ns_data_part* part = &p->files[role].data[k].part;
             REQUIRE(p->files[role].data[k].path);

@@ -26,12 +26,12 @@ static void fill(nsi_result* answer, const ns_allocator* memory, uint32_t n, con
     static const char* const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
     nsi_result_init(memory, answer);
     for (uint32_t k = 0; k < n; k++) {
-        nsi_estimate e = {.name = k < 8 ? names[k] : "more",
-                          .unit = "kg",
-                          .start = value[k],
-                          .value = value[k],
-                          .lower = -INFINITY,
-                          .upper = INFINITY};
+        ns_estimate e = {.name = k < 8 ? names[k] : "more",
+                         .unit = "kg",
+                         .initial = value[k],
+                         .value = value[k],
+                         .lower = -INFINITY,
+                         .upper = INFINITY};
         assert_true(nsi_array_push(&answer->allocator, &answer->estimates, e));
     }
 }
@@ -71,7 +71,7 @@ static void assert_change(const nsi_result* answer, uint32_t direction, const do
     }
 }
 
-static nsi_verdict verdict(const nsi_result* answer, uint32_t k) {
+static ns_verdict verdict(const nsi_result* answer, uint32_t k) {
     return answer->estimates.data[k].verdict;
 }
 
@@ -120,8 +120,8 @@ static void a_line_has_the_errors_of_the_textbook(void** state) {
     assert_close(answer.correlation[1], -sx / sqrt(5.0 * sxx), 1e-12);
     assert_close(answer.correlation[2], answer.correlation[1], 1e-15);
     assert_true(answer.correlation[0] == 1.0 && answer.correlation[3] == 1.0);
-    assert_int_equal(verdict(&answer, 0), NSI_VERDICT_OK);
-    assert_int_equal(verdict(&answer, 1), NSI_VERDICT_OK);
+    assert_int_equal(verdict(&answer, 0), NS_VERDICT_OK);
+    assert_int_equal(verdict(&answer, 1), NS_VERDICT_OK);
     assert_int_equal(answer.directions.count, 0);
     nsi_result_free(&answer);
 }
@@ -138,7 +138,7 @@ static void poor_ones_are_named_with_their_error(void** state) {
     solve(&p, &answer);
     assert_close(error_of(&answer, 0), 1.6, 1e-9);
     assert_close(error_of(&answer, 1), 0.7, 1e-6);
-    for (uint32_t k = 0; k < 3; k++) assert_int_equal(verdict(&answer, k), NSI_VERDICT_POOR);
+    for (uint32_t k = 0; k < 3; k++) assert_int_equal(verdict(&answer, k), NS_VERDICT_POOR);
     assert_int_equal(answer.directions.count, 2);
     assert_change(&answer, 0, (double[]){1.0, 0.0, 0.0});
     assert_close(answer.directions.data[0].error, 0.8, 1e-9);
@@ -182,11 +182,11 @@ static void a_free_double_pendulum_has_no_scale(void** state) {
     assert_true(answer.directions.data[0].null && isinf(answer.directions.data[0].error));
     assert_change(&answer, 0, (double[]){1.0, 1.0, 1.0, 1.0, 0.0});
     for (uint32_t k = 0; k < 4; k++) {
-        assert_int_equal(verdict(&answer, k), NSI_VERDICT_UNDETERMINED);
+        assert_int_equal(verdict(&answer, k), NS_VERDICT_UNDETERMINED);
         assert_true(isinf(error_of(&answer, k)));
         assert_true(isnan(answer.correlation[5 * k + 4]));
     }
-    assert_int_equal(verdict(&answer, 4), NSI_VERDICT_OK);
+    assert_int_equal(verdict(&answer, 4), NS_VERDICT_OK);
     assert_true(isfinite(error_of(&answer, 4)));
     nsi_result_free(&answer);
 }
@@ -208,7 +208,7 @@ static void several_null_directions_are_told_apart(void** state) {
         const bool known[7] = {[3] = true, [6] = true};
         for (uint32_t k = 0; k < 7; k++) {
             assert_int_equal(verdict(&answer, k),
-                             known[k] ? NSI_VERDICT_OK : NSI_VERDICT_UNDETERMINED);
+                             known[k] ? NS_VERDICT_OK : NS_VERDICT_UNDETERMINED);
         }
         nsi_result_free(&answer);
     }
@@ -285,8 +285,8 @@ static void no_noise_hides_no_null_direction(void** state) {
         solve(&p, &answer);
         assert_int_equal(answer.directions.count, 2);
         assert_change(&answer, 0, two_nulls[0]);
-        assert_int_equal(verdict(&answer, 0), NSI_VERDICT_UNDETERMINED);
-        assert_int_equal(verdict(&answer, 3), NSI_VERDICT_OK);
+        assert_int_equal(verdict(&answer, 0), NS_VERDICT_UNDETERMINED);
+        assert_int_equal(verdict(&answer, 3), NS_VERDICT_OK);
         assert_true(error_of(&answer, 3) <= p.sigma);
         nsi_result_free(&answer);
     }
@@ -307,7 +307,7 @@ static void units_do_not_matter(void** state) {
         for (uint32_t i = 0; i < p.m; i++) p.J[i * 7 + k] /= units[k];
     }
     solve(&p, &other);
-    assert_int_equal(verdict(&one, 6), NSI_VERDICT_POOR);
+    assert_int_equal(verdict(&one, 6), NS_VERDICT_POOR);
     assert_int_equal(one.directions.count, 3);
     assert_int_equal(other.directions.count, 3);
     for (uint32_t d = 0; d < 3; d++) assert_change(&other, d, one.directions.data[d].change);
@@ -331,11 +331,11 @@ static void parameters_without_effect_stay_aside(void** state) {
     }
     nsi_result answer;
     solve(&p, &answer);
-    const nsi_verdict expected[4] = {NSI_VERDICT_OK, NSI_VERDICT_NO_EFFECT, NSI_VERDICT_NO_EFFECT,
-                                     NSI_VERDICT_OK};
+    const ns_verdict expected[4] = {NS_VERDICT_OK, NS_VERDICT_NO_EFFECT, NS_VERDICT_NO_EFFECT,
+                                    NS_VERDICT_OK};
     for (uint32_t k = 0; k < 4; k++) {
         assert_int_equal(verdict(&answer, k), expected[k]);
-        bool none = expected[k] == NSI_VERDICT_NO_EFFECT;
+        bool none = expected[k] == NS_VERDICT_NO_EFFECT;
         assert_int_equal(isnan(error_of(&answer, k)), none);
         assert_int_equal(isnan(answer.correlation[4 * k + k]), none);
         assert_int_equal(isnan(answer.correlation[4 * k + 3]), none);
@@ -346,8 +346,8 @@ static void parameters_without_effect_stay_aside(void** state) {
     // Nothing has an effect.
     fill(&answer, NULL, 2, (double[]){1.0, 0.0});
     identify(&answer, (double[4]){0.0}, 1.0, NULL);
-    assert_int_equal(verdict(&answer, 0), NSI_VERDICT_NO_EFFECT);
-    assert_int_equal(verdict(&answer, 1), NSI_VERDICT_NO_EFFECT);
+    assert_int_equal(verdict(&answer, 0), NS_VERDICT_NO_EFFECT);
+    assert_int_equal(verdict(&answer, 1), NS_VERDICT_NO_EFFECT);
     nsi_result_free(&answer);
 }
 
@@ -358,15 +358,15 @@ static void sizes_are_for_values_near_zero(void** state) {
     nsi_result answer;
     fill(&answer, NULL, 2, (double[]){0.0, 3.0});
     identify(&answer, H, 1.0, (double[]){2.0, 1e-3});
-    assert_int_equal(verdict(&answer, 0), NSI_VERDICT_OK);
-    assert_int_equal(verdict(&answer, 1), NSI_VERDICT_OK);
+    assert_int_equal(verdict(&answer, 0), NS_VERDICT_OK);
+    assert_int_equal(verdict(&answer, 1), NS_VERDICT_OK);
     identify(&answer, H, 1.0, (double[]){0.1, 1e-3}); // again, on the same answer
-    assert_int_equal(verdict(&answer, 0), NSI_VERDICT_POOR);
+    assert_int_equal(verdict(&answer, 0), NS_VERDICT_POOR);
     assert_int_equal(answer.directions.count, 1);
     assert_close(answer.directions.data[0].error, 5.0, 1e-12);
     identify(&answer, H, 1.0, NULL);
     assert_close(answer.directions.data[0].error, 500.0, 1e-12);
-    answer.estimates.data[0].start = 100.0; // and its thousandth
+    answer.estimates.data[0].initial = 100.0; // and its thousandth
     identify(&answer, H, 1.0, NULL);
     assert_close(answer.directions.data[0].error, 5.0, 1e-12);
     assert_close(error_of(&answer, 0), 0.5, 1e-12);
@@ -377,24 +377,24 @@ static void bounds_that_were_hit_are_named(void** state) {
     (void)state;
     static const struct {
         double start, value, lower, upper;
-        nsi_verdict verdict;
+        ns_verdict verdict;
     } cases[] = {
-        {0.1, 1.0, 1.0, 5.0, NSI_VERDICT_AT_LOWER},
-        {0.1, 1.0 + 1e-6, 1.0, 5.0, NSI_VERDICT_AT_LOWER},
-        {0.1, 1.001, 1.0, 5.0, NSI_VERDICT_OK},
-        {0.1, 5.0 - 1e-6, 1.0, 5.0, NSI_VERDICT_AT_UPPER},
-        {0.1, 5.0, 1.0, 5.0, NSI_VERDICT_AT_UPPER},
-        {0.1, 2.0, 2.0 - 1e-6, INFINITY, NSI_VERDICT_AT_LOWER},
-        {0.1, 2.0, -INFINITY, 2.0, NSI_VERDICT_AT_UPPER},
-        {0.1, 2.0, -INFINITY, 2.1, NSI_VERDICT_OK},
+        {0.1, 1.0, 1.0, 5.0, NS_VERDICT_AT_LOWER},
+        {0.1, 1.0 + 1e-6, 1.0, 5.0, NS_VERDICT_AT_LOWER},
+        {0.1, 1.001, 1.0, 5.0, NS_VERDICT_OK},
+        {0.1, 5.0 - 1e-6, 1.0, 5.0, NS_VERDICT_AT_UPPER},
+        {0.1, 5.0, 1.0, 5.0, NS_VERDICT_AT_UPPER},
+        {0.1, 2.0, 2.0 - 1e-6, INFINITY, NS_VERDICT_AT_LOWER},
+        {0.1, 2.0, -INFINITY, 2.0, NS_VERDICT_AT_UPPER},
+        {0.1, 2.0, -INFINITY, 2.1, NS_VERDICT_OK},
         {0.0005, 0.0005, 1e-6, 1e3,
-         NSI_VERDICT_OK}, // a generous range: five hundred times the bound
-        {0.1, 1e-7, 0.0, 1.0, NSI_VERDICT_AT_LOWER},
+         NS_VERDICT_OK}, // a generous range: five hundred times the bound
+        {0.1, 1e-7, 0.0, 1.0, NS_VERDICT_AT_LOWER},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         nsi_result answer;
         fill(&answer, NULL, 1, &cases[k].value);
-        answer.estimates.data[0].start = cases[k].start;
+        answer.estimates.data[0].initial = cases[k].start;
         answer.estimates.data[0].lower = cases[k].lower;
         answer.estimates.data[0].upper = cases[k].upper;
         identify(&answer, (double[]){1e12}, 1.0, NULL);

@@ -55,14 +55,14 @@ static void averages_are_those_of_an_even_motion(void** state) {
     double n = ROWS - 1, mean = 5.0 * (n + 1.0) / 2.0;
     double rms = 5e-3 * sqrt((n + 1.0) * (2.0 * n + 1.0) / 6.0), turn = 0.0;
     for (int k = 1; k < ROWS; k++) turn += (2 * k <= 180 ? 2.0 * k : 360.0 - 2.0 * k) / n;
-    const nsi_score* s = &fit->answer.after[NSI_ROLE_TRAIN];
-    assert_int_equal(s->nmeasure, 3);
-    assert_string_equal(s->measures[0].name, "mean");
-    assert_string_equal(s->measures[0].unit, "mm");
-    assert_true(fabs(s->measures[0].mean - 1.5 * mean) < 1e-9 * mean);
-    assert_true(fabs(s->measures[0].median - 1.5 * mean) < 1e-9 * mean);
-    assert_true(fabs(s->measures[1].mean - 1.5 * rms) < 1e-12);
-    assert_true(fabs(s->measures[2].mean - turn) < 1e-9);
+    const ns_score* s = &fit->answer.after[NS_ROLE_TRAIN];
+    assert_int_equal(s->nmetric, 3);
+    assert_string_equal(s->metrics[0].name, "mean");
+    assert_string_equal(s->metrics[0].unit, "mm");
+    assert_true(fabs(s->metrics[0].mean - 1.5 * mean) < 1e-9 * mean);
+    assert_true(fabs(s->metrics[0].median - 1.5 * mean) < 1e-9 * mean);
+    assert_true(fabs(s->metrics[1].mean - 1.5 * rms) < 1e-12);
+    assert_true(fabs(s->metrics[2].mean - turn) < 1e-9);
 
     // Shown everywhere, and read back.
     ns_text text, page;
@@ -75,10 +75,10 @@ static void averages_are_those_of_an_even_motion(void** state) {
     ns_text_free(&page);
     assert_int_equal(render_fit(fit, ns_report_json, &text, &error), NS_OK);
     assert_int_equal(nsi_result_read(text.data, text.size, "r", NULL, NULL, &again, &error), NS_OK);
-    const nsi_score* read = &again.after[NSI_ROLE_TRAIN];
-    assert_int_equal(read->nmeasure, 3);
-    assert_string_equal(read->measures[2].name, "turn");
-    assert_true(read->measures[1].mean == s->measures[1].mean);
+    const ns_score* read = &again.after[NS_ROLE_TRAIN];
+    assert_int_equal(read->nmetric, 3);
+    assert_string_equal(read->metrics[2].name, "turn");
+    assert_true(read->metrics[1].mean == s->metrics[1].mean);
     nsi_result_free(&again);
     ns_text_free(&text);
     ns_fit_free(fit);
@@ -93,7 +93,7 @@ static void zeros_are_no_rotation(void** state) {
                   PLAN("{turn: {rotation: ['max(0, 1 - 1e6*q0)', 0*q1, 0*q1, 0*q1]}}"));
     must(ns_fit_load(tempdir_path("plan.yaml"), 1, &fit, &error), &error);
     must(ns_fit_run(fit, NULL, &error), &error);
-    assert_true(isinf(fit->answer.after[NSI_ROLE_TRAIN].measures[0].mean));
+    assert_true(isinf(fit->answer.after[NS_ROLE_TRAIN].metrics[0].mean));
     ns_fit_free(fit);
 }
 

@@ -21,7 +21,7 @@ static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t threads) {
     nsi_objective* e = NULL;
     ns_error error = {0};
     ns_status status =
-        nsi_objective_create(fit->problem, fit->data[NSI_ROLE_TRAIN],
+        nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN],
                              &fit->plan->stages.data[0].windows, NULL, threads, &e, &error);
     must(status, &error);
     return e;
@@ -92,7 +92,7 @@ static double rho(const ns_window_options* loss, double r) {
 // Each window rolled out alone, one number after the other.
 static double value_alone(const ns_fit* fit, nsi_objective* e) {
     const ns_window_options* loss = &fit->plan->stages.data[0].windows;
-    const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
+    const ns_dataset* data = fit->data[NS_ROLE_TRAIN];
     ns_system_sizes n = ns_system_get_sizes(fit->system);
     nsi_point point = nsi_objective_point(e);
     double v[64], p[64], sum = 0.0, *scratch = malloc(8 * nsi_parameters_scratch(fit->variables));
@@ -810,7 +810,7 @@ static void steps_of_quaternions_keep_them_unit(void** state) {
 
 // Everything once, with the n-th allocation refused: it fails, or did not need that one.
 static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
-    const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
+    const ns_dataset* data = fit->data[NS_ROLE_TRAIN];
     nsi_problem* problem = NULL;
     nsi_objective* e = NULL;
     nsi_stage_solver* descent = NULL;

@@ -221,7 +221,7 @@ static void a_fit_file_gives_the_same_bits(void** state) {
 
     ns_window_options options = {.length = 20};
     nsi_objective* e = NULL;
-    must(nsi_objective_create(fit->problem, fit->data[NSI_ROLE_TRAIN], &options, NULL, 1, &e,
+    must(nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN], &options, NULL, 1, &e,
                               &error),
          &error);
     ns_dataset* data = make_data();

@@ -32,7 +32,7 @@ static void windows_lie_as_they_should(void** state) {
                                      "parameters: {joint/hinge/damping: 0.3}\n"
                                      "train: {window: whole}\n");
         ns_fit* fit = experiment_load("fit.yaml", 1);
-        const ns_dataset* data = fit->data[NSI_ROLE_TRAIN];
+        const ns_dataset* data = fit->data[NS_ROLE_TRAIN];
         assert_int_equal(ns_dataset_recording_count(data), runs);
         for (int choice = 0; choice < 30; choice++) {
             uint32_t length = ns_rng_below(&rng, 20), most = ns_rng_below(&rng, 40);
@@ -89,7 +89,7 @@ static void starts_are_guessed_from_positions(void** state) {
                                  "data: {train: [rows.csv]}\n"
                                  "parameters: {joint/hinge/damping: 0.3}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
-    const ns_recording* r = ns_dataset_recording(fit->data[NSI_ROLE_TRAIN], 0);
+    const ns_recording* r = ns_dataset_recording(fit->data[NS_ROLE_TRAIN], 0);
     for (uint32_t reach = 2; reach < 8; reach++) {
         for (uint32_t k = 0; k < 30; k++) {
             double x[2], t = 0.02 * k, tolerance = 1e-9;
@@ -111,7 +111,7 @@ static void starts_are_taken_as_recorded(void** state) {
                                  "data: {train: [rows.csv]}\n"
                                  "parameters: {joint/hinge/damping: 0.3}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
-    const ns_recording* r = ns_dataset_recording(fit->data[NSI_ROLE_TRAIN], 0);
+    const ns_recording* r = ns_dataset_recording(fit->data[NS_ROLE_TRAIN], 0);
     double x[2];
     nsi_problem_guess(fit->problem, r, 0, 5, x);
     assert_true(x[0] == 0.1 && x[1] == 5.0);
@@ -147,7 +147,7 @@ static void starts_are_guessed_from_quaternions(void** state) {
                                  "parameters: {link/block/com/x: 0}\n"
                                  "timestep: 0.01\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
-    const ns_recording* r = ns_dataset_recording(fit->data[NSI_ROLE_TRAIN], 0);
+    const ns_recording* r = ns_dataset_recording(fit->data[NS_ROLE_TRAIN], 0);
     for (uint32_t k = 0; k < 12; k++) {
         double x[13], norm = 0.0;
         nsi_problem_guess(fit->problem, r, k, 5, x);
