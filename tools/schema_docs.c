@@ -5,11 +5,12 @@
 //
 // In a page a table stands between two lines, <!-- keys: train --> and <!-- end of keys -->.
 
-#include "../cli/experiment_fits.h"
 #include "data/map.h"
 #include "io/file.h"
 #include "io/hybrid_file.h"
 #include "nn/blueprint_data.h"
+#include "study/study_fits.h"
+#include "study/study_grid.h"
 
 #include <stdio.h>
 
@@ -36,15 +37,15 @@ static const struct {
     {"map source", &nsi_map_source_schema},
     {"map grid", &nsi_map_grid_schema},
     {"map channel", &nsi_map_channel_schema},
-    {"study", &study_schema},
-    {"study of fits", &study_fits_schema},
-    {"study group", &study_group_schema},
-    {"study fit", &study_fit_schema},
-    {"study reference", &study_reference_schema},
-    {"study simulate", &study_simulate_schema},
-    {"study figure", &study_figure_schema},
-    {"study on a grid", &study_grid_schema},
-    {"study method", &study_method_schema},
+    {"study", &nsi_study_schema},
+    {"study of fits", &nsi_study_fits_schema},
+    {"study group", &nsi_study_group_schema},
+    {"study fit", &nsi_study_fit_schema},
+    {"study reference", &nsi_study_reference_schema},
+    {"study simulate", &nsi_study_simulate_schema},
+    {"study figure", &nsi_study_figure_schema},
+    {"study on a grid", &nsi_study_grid_schema},
+    {"study method", &nsi_study_method_schema},
 };
 
 static const nsi_schema* find_table(const char* name, size_t size) {

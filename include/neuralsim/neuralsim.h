@@ -31,6 +31,7 @@
 #include "neuralsim/scoring.h"
 #include "neuralsim/sim.h"
 #include "neuralsim/solver.h"
+#include "neuralsim/study.h"
 #include "neuralsim/table.h"
 #include "neuralsim/tensors.h"
 #include "neuralsim/words.h"
