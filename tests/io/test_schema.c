@@ -2,6 +2,7 @@
 
 #include "io/schema.h"
 #include "support/assert.h"
+#include "support/testalloc.h"
 
 #include <float.h>
 #include <setjmp.h>
@@ -112,7 +113,7 @@ static void faults_are_told_from_the_table(void** state) {
         {"name: a\nsize: [1]\n", "t.yaml:2:7: size: this is a list; write a number"},
         {"name: a\ncount: 10\n", "t.yaml:2:8: count: \"10\" is too large; at most 9"},
         {"name: a\ncolour: rad\n", "did you mean \"red\"?"},
-        {"name: a\nname: b\n", "t.yaml:2:1: the key \"name\" is there twice"},
+        {"name: a\nname: b\n", "t.yaml:2:1: the key \"name\" is given twice"},
         {"name: a\nlabels: [a, b, c]\n", "t.yaml:2:9: labels: more than 2 of them"},
         {"name: a\nnumbers: []\n", "t.yaml:2:10: numbers: the list is empty"},
         {"name: a\nnumbers: 1\n", "t.yaml:2:10: numbers: this is one value; write a list"},
@@ -136,6 +137,61 @@ static void faults_are_told_from_the_table(void** state) {
     }
 }
 
+static const char full_text[] =
+    "name: a name\nlabels: [x, y]\nnumbers: [1, 2]\ninner: {width: 1}\n";
+
+// Texts are copied into the arena of the reader; every allocation may fail.
+static void texts_outlive_the_tree(void** state) {
+    (void)state;
+    for (size_t n = 1;; n++) {
+        test_alloc counter = {.fail_at = n}; // overwrites what is freed
+        ns_allocator allocator = test_allocator(&counter);
+        nsi_arena arena = {.allocator = allocator};
+        nsi_yaml yaml = {0};
+        thing t = {0};
+        ns_error error = {0};
+        ns_status status =
+            nsi_yaml_parse(full_text, strlen(full_text), "t.yaml", &allocator, &yaml, &error);
+        nsi_schema_reader r = {.yaml = &yaml, .arena = &arena, .error = &error};
+        if (status == NS_OK) status = nsi_schema_read(&r, &thing_schema, yaml.root, &t);
+        bool failed = counter.calls >= n;
+        assert_int_equal(status, failed ? NS_ERR_NOMEM : NS_OK);
+
+        nsi_yaml_free(&yaml);
+        if (!failed) {
+            assert_string_equal(t.name, "a name");
+            assert_string_equal(t.labels.data[1], "y");
+        }
+        nsi_arena_free(&arena);
+        assert_int_equal(counter.live_blocks, 0);
+        if (!failed) break;
+    }
+}
+
+// A mapping may hold the keys of two tables, each of which reads its own.
+static void keys_of_another_table_are_accepted(void** state) {
+    (void)state;
+    static const nsi_schema both = {
+        .what = "both", .keys = thing_keys, .count = 1, .also = &part_schema};
+    static const char text[] = "size: 3\nwidth: 4\n", bad[] = "size: 3\ncount: 4\n";
+    nsi_yaml yaml;
+    ns_error error = {0};
+    thing t = {0};
+    part p = {0};
+    must(nsi_yaml_parse(text, strlen(text), "t.yaml", NULL, &yaml, &error), &error);
+    nsi_schema_reader r = {.yaml = &yaml, .arena = &yaml.arena, .error = &error};
+    must(nsi_schema_read(&r, &both, yaml.root, &t), &error);
+    must(nsi_schema_read_known(&r, &part_schema, yaml.root, &p), &error);
+    assert_true(t.size == 3.0 && p.width == 4.0);
+    nsi_yaml_free(&yaml);
+
+    must(nsi_yaml_parse(bad, strlen(bad), "t.yaml", NULL, &yaml, &error), &error);
+    assert_int_equal(nsi_schema_read(&r, &both, yaml.root, &t), NS_ERR_PARSE);
+    assert_says(error.message, "t.yaml:2:1: unknown key \"count\"");
+    assert_says(error.message, "keys of both: size width hollow");
+    nsi_yaml_free(&yaml);
+}
+
 static void tables_are_printed(void** state) {
     (void)state;
     nsi_text_builder builder = {.allocator = ns_default_allocator()};
@@ -153,6 +209,8 @@ int main(void) {
         cmocka_unit_test(values_go_where_the_table_says),
         cmocka_unit_test(defaults_are_those_of_the_table),
         cmocka_unit_test(faults_are_told_from_the_table),
+        cmocka_unit_test(texts_outlive_the_tree),
+        cmocka_unit_test(keys_of_another_table_are_accepted),
         cmocka_unit_test(tables_are_printed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
