@@ -1,4 +1,5 @@
-// Backward and exchange steps: terms that the others have made superfluous leave, or make room for better ones.
+// Backward and exchange steps: terms that the others have made superfluous leave, or make room for
+// better ones.
 
 #include "discover/selection.h"
 
@@ -15,8 +16,8 @@ static void shift_gram(nsi_gram* gram, uint32_t term, double value, bool back) {
     }
 }
 
-// Refit without a term, and with another in its place unless that is NSI_NONE. The exchange is kept when the cost
-// decreases by more than min_decrease, which may be negative.
+// Refit without a term, and with another in its place unless that is NSI_NONE. The exchange is kept
+// when the cost decreases by more than min_decrease, which may be negative.
 static ns_status replace_active(nsi_selection* s, uint32_t term, uint32_t other,
                                 double min_decrease, bool* changed) {
     ns_discovery* d = s->d;

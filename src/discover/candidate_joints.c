@@ -4,8 +4,8 @@
 
 const char* const nsi_library_hosts[NSI_LIBRARY_HOSTS] = {"damping", "friction", "spring", "limit"};
 
-// A formula of a joint. In texts, {q} and {qd} are its coordinate and velocity, {p}, {pd} and {name} those of
-// another joint and that joint's name.
+// A formula of a joint. In texts, {q} and {qd} are its coordinate and velocity, {p}, {pd} and
+// {name} those of another joint and that joint's name.
 typedef struct joint_formula {
     const char* form;
     const char* factor;
@@ -163,7 +163,8 @@ static uint32_t add_joint_formula(nsi_library_builder* b, const nsi_library_join
 
 // ---- one joint ---------------------------------------------------------------------------------
 
-// Coulomb friction above some speed: the scale of that speed is searched on a grid, then refined as a shape.
+// Coulomb friction above some speed: the scale of that speed is searched on a grid, then refined as
+// a shape.
 static void add_friction(nsi_library_builder* b, const nsi_library_joint* j) {
     nsi_term_library* library = b->library;
     const double* speeds = nsi_thresholds.library.friction_speeds;
@@ -317,7 +318,8 @@ void nsi_library_add_couplings(nsi_library_builder* b) {
 
 // ---- the extended library ----------------------------------------------------------------------
 
-// One more term at a joint. All forces of a joint add up to the same: the first one with room holds it.
+// One more term at a joint. All forces of a joint add up to the same: the first one with room holds
+// it.
 static void add_extended(nsi_library_builder* b, const nsi_library_joint* j,
                          const nsi_library_joint* other, const joint_formula* f) {
     nsi_term_library* library = b->library;

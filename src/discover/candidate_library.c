@@ -1,9 +1,9 @@
-// The candidate library: every parameter that might be wrong and every formula that might be missing, as one
-// blueprint with coefficients of 0. A quantity has one formula at most, so that all terms of one are summed in
-// one formula; drag along three axes is a sum of three columns.
+// The candidate library: every parameter that might be wrong and every formula that might be
+// missing, as one blueprint with coefficients of 0. A quantity has one formula at most, so that all
+// terms of one are summed in one formula; drag along three axes is a sum of three columns.
 //
-// Parameters with the effect of a formula at the joint (damping, friction, stiffness) are represented by
-// that formula, which names the parameter it is equivalent to.
+// Parameters with the effect of a formula at the joint (damping, friction, stiffness) are
+// represented by that formula, which names the parameter it is equivalent to.
 
 #include "discover/candidate_library.h"
 
@@ -59,7 +59,8 @@ static void add_link_targets(nsi_library_builder* b, uint32_t number) {
     const ns_link_def* link = ns_model_link(b->model, number);
     const ns_joint_info* info = ns_joint_type_info(link->joint_type);
 
-    // A joint with one coordinate has a force that is a sum of others; elsewhere each velocity has one.
+    // A joint with one coordinate has a force that is a sum of others; elsewhere each velocity has
+    // one.
     if (info->has_axis) {
         add_target(b, NSI_SITE_JOINT, number, nsi_library_text(b, "joint/%s/tau", link->joint));
     }
@@ -240,7 +241,7 @@ static ns_status check_globs(const nsi_library_builder* b, ns_error* error) {
         }
         if (!any) {
             return nsi_fail(error, NS_ERR_PARSE,
-                            "%.200s: discover: parameters: the model has none that fits %.200s;"
+                            "%.200s: discover: parameters: no parameter matches \"%.200s\";"
                             " 'neuralsim inspect MODEL --params' lists them",
                             plan->path, glob);
         }
@@ -255,8 +256,8 @@ static ns_status check_globs(const nsi_library_builder* b, ns_error* error) {
         }
         if (!any) {
             return nsi_fail(error, NS_ERR_PARSE,
-                            "%.200s: discover: outputs: there is no force at a joint or link that"
-                            " fits %.200s; 'neuralsim quantities MODEL' lists them",
+                            "%.200s: discover: outputs: no force of a joint or link matches"
+                            " \"%.200s\"; 'neuralsim quantities MODEL' lists them",
                             plan->path, glob);
         }
     }

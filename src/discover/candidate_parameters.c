@@ -63,8 +63,8 @@ uint32_t nsi_discover_find_param(const ns_model* model, ns_param_kind kind, uint
     return NSI_NONE;
 }
 
-// A variable without bounds and transforms, which one parameter of the model is set to: values that no body
-// can have are refused by the simulation.
+// A variable without bounds and transforms, which one parameter of the model is set to: values that
+// no body can have are refused by the simulation.
 static void request_parameter(nsi_library_builder* b, uint32_t number) {
     const ns_param* param = ns_model_param(b->model, number);
     const ns_allocator* memory = &b->library->allocator;

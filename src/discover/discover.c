@@ -44,13 +44,13 @@ ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** ou
         d->progress ? nsi_fit_open(path, threads, NULL, &d->fit, error) : nsi_fail_nomem(error);
     if (status == NS_OK && d->fit->plan->learned) {
         status = nsi_fail(error, NS_ERR_UNSUPPORTED,
-                          "%.200s: a `learned` system has no physics in which something could be"
-                          " missing; leave `learned` out",
+                          "%.200s: a `learned` system has no physics that could lack something;"
+                          " remove `learned`",
                           path);
     }
     if (status == NS_OK && d->fit->variants[0].name) {
         status = nsi_fail(error, NS_ERR_UNSUPPORTED,
-                          "%.200s: discovery looks at one robot; give one `model` in place of"
+                          "%.200s: discovery searches one robot; give one `model` instead of"
                           " variants",
                           path);
     }
@@ -58,11 +58,10 @@ ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** ou
     // The library, and the system with all its terms.
     if (status == NS_OK) status = nsi_term_library_make(d->fit, NSI_NONE, &d->library, error);
     if (status == NS_OK && d->library.terms.count == 0) {
-        status =
-            nsi_fail(error, NS_ERR_PARSE,
-                     "%.200s: there is nothing to look at: the model has no joint that moves, or"
-                     " `discover` leaves nothing",
-                     path);
+        status = nsi_fail(error, NS_ERR_PARSE,
+                          "%.200s: there are no candidates: the model has no joint that moves, or"
+                          " `discover` excludes everything",
+                          path);
     }
     if (status == NS_OK) status = make_workspace(d, error);
 
@@ -112,7 +111,8 @@ static uint32_t count_terms(const ns_discovery* d) {
     return count;
 }
 
-// Is the second result the better one? It must leave much less in held-out windows, or as much with fewer terms.
+// Is the second result the better one? It must leave much less in held-out windows, or as much with
+// fewer terms.
 static bool is_better(const ns_discovery* second, const ns_discovery* first) {
     double was = first->held_out[1], is = second->held_out[1];
     uint32_t before = count_terms(first), after = count_terms(second);
@@ -161,7 +161,7 @@ static ns_status run_second_pass(ns_discovery* d, ns_error* error) {
     for (uint32_t k = 0; k < suspects.count && status == NS_OK; k++) {
         if (k >= nsi_thresholds.second_pass.max_joints) break;
         if (any && !nsi_discover_is_open(&best)) break;
-        if (nsi_discover_report_activity(d, "widening the dictionary")) break;
+        if (nsi_discover_report_activity(d, "extending the candidate library")) break;
         status = run_extended(d, &d->library.sites.data[suspects.data[k]], &next, error);
         if (status == NS_OK && !d->progress->stopped && is_better(&next, any ? &best : d)) {
             discovery_swap(&best, &next);
@@ -247,7 +247,8 @@ const ns_discovered* ns_discover_found(const ns_discovery* d, uint32_t number) {
 
 // ---- files -------------------------------------------------------------------------------------
 
-// Parameters that are not the model's any more: those that were found, and those that the file fits.
+// Parameters that are not the model's any more: those that were found, and those that the file
+// fits.
 static ns_status write_parameters(const ns_discovery* d, nsi_hybrid* file, ns_error* error) {
     const nsi_term_library* library = &d->library;
     const ns_parameters* v = library->variables;
@@ -380,7 +381,8 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
 ns_status ns_discover_save(const ns_discovery* d, const char* folder, ns_error* error) {
     if (d->progress->stopped && d->found.count == 0) return NS_OK;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
+        return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder,
+                        strerror(errno));
     }
     ns_report* report = NULL;
     ns_status status = write_model(d, folder, error);

@@ -113,7 +113,7 @@ static void note_left(noter* n) {
              nsi_format_short(left / d->noise, 2).text,
              d->found.count > 0
                  ? "the terms above may stand in for others, and their errors are too small"
-                 : "something is missing that no term of the dictionary can say");
+                 : "something is missing that no candidate term describes");
 }
 
 // Does a channel come to the limit within this share of the range?
@@ -131,7 +131,7 @@ static bool reaches(const ns_dataset* data, uint32_t channel, double limit, doub
     return below && above;
 }
 
-// Stops make forces of their own, which the dictionary has not.
+// Stops exert forces that no candidate describes.
 static void note_limits(noter* n) {
     const double near = 1e-3;
     const ns_model* model = n->d->fit->variants[0].model;
@@ -179,7 +179,8 @@ ns_status nsi_discover_note(ns_discovery* d, ns_error* error) {
     }
     note_left(&n);
     note_limits(&n);
-    if (d->extended) add_note(&n, NS_NOTE_INFO, "the dictionary was widened at %s", d->extended);
+    if (d->extended)
+        add_note(&n, NS_NOTE_INFO, "the candidate library was extended at %s", d->extended);
     if (d->library.omitted > 0) {
         add_note(
             &n, NS_NOTE_WARNING,

@@ -1,16 +1,17 @@
 // Discovery: what is missing in a model, found from recordings.
 //
-//     library      every term that might be missing: a parameter that is wrong, or a formula at a force;
-//                  one system has them all, with coefficients of 0 (candidate_*.c)
-//     workspace    that system, recordings cut into windows, and one objective per fold (workspace.c);
-//                  refits of the active terms by Levenberg-Marquardt (workspace_refit.c)
-//     gram         normal equations of all terms per fold, initial states eliminated: what a term would
-//                  explain, also in held-out folds, is small dense algebra (gram.c)
+//     library      every term that might be missing: a parameter that is wrong, or a formula at a
+//                  force; one system has them all, with coefficients of 0 (candidate_*.c)
+//     workspace    that system, and recordings cut into windows, with one objective per fold
+//                  (workspace.c); refits of active terms (workspace_refit.c)
+//     gram         normal equations of all terms per fold, initial states eliminated: what a term
+//                  would explain, also in held-out folds, is small dense algebra (gram.c)
 //     selection    forward, backward and exchange steps (selection.h)
 //     thresholds   every number that decides (discover_thresholds.h)
 //
-// A term has one unknown number: the change of a parameter, or a coefficient that several formulas share
-// (drag along x, y and z). The unknowns of the objective are called columns; a term is a sum of them.
+// A term has one unknown number: the change of a parameter, or a coefficient that several formulas
+// share (drag along x, y and z). The unknowns of the objective are called columns; a term is a sum
+// of them.
 
 #ifndef NSI_DISCOVER_DISCOVER_STATE_H
 #define NSI_DISCOVER_DISCOVER_STATE_H
@@ -24,8 +25,8 @@
 typedef enum nsi_term_kind {
     NSI_TERM_PARAMETER,
     NSI_TERM_FORMULA,
-    NSI_TERM_SHAPE, // a number inside a formula, the v of tanh(qd / v): enters and leaves with its term
-    NSI_TERM_GIVEN // a parameter that the file itself fits: always active
+    NSI_TERM_SHAPE, // a number inside a formula, the v of tanh(qd / v): active with its term
+    NSI_TERM_GIVEN  // a parameter that the file itself fits: always active
 } nsi_term_kind;
 
 // What a term acts on.
@@ -165,14 +166,15 @@ ns_status nsi_workspace_make(ns_fit* fit, nsi_term_library* library, nsi_workspa
                              ns_error* error);
 void nsi_workspace_free(nsi_workspace* workspace);
 
-// Cut the recordings into windows of so many samples; initial states are guessed anew, values of terms stay.
-// Folds are recordings, or stretches where there are too few.
+// Cut the recordings into windows of so many samples; initial states are guessed anew, values of
+// terms stay. Folds are recordings, or stretches where there are too few.
 ns_status nsi_workspace_cut(nsi_workspace* workspace, uint32_t length, ns_error* error);
 
 // Characteristic half-period in samples, from the range and speed of the coordinates.
 uint32_t nsi_workspace_half_period(const nsi_workspace* workspace);
 
-// The sum of squared residuals at the current point; INFINITY when a simulation does not stay finite.
+// The sum of squared residuals at the current point; INFINITY when a simulation does not stay
+// finite.
 double nsi_workspace_cost(nsi_workspace* workspace);
 
 // Copy of the current point, initial states included, to be freed; and back to it.
@@ -192,7 +194,8 @@ void nsi_workspace_variables(const nsi_workspace* workspace, const double* value
 // Samples of the longest recording.
 uint32_t nsi_workspace_longest(const ns_dataset* data);
 
-// Window options of all objectives; and how many windows keep to nsi_thresholds.windows.max_residuals.
+// Window options of all objectives; and how many windows keep to
+// nsi_thresholds.windows.max_residuals.
 ns_window_options nsi_workspace_windows(const nsi_workspace* workspace, uint32_t length);
 uint32_t nsi_workspace_max_windows(const nsi_problem* problem, uint32_t length);
 
@@ -207,15 +210,15 @@ nsi_state_spread nsi_workspace_spread(const nsi_workspace* workspace, uint32_t c
 
 // ---- workspace_refit.c -----------------------------------------------------------------------
 
-// Minimise the sum of squares over all initial states and the given terms; returns it. When it is stopped: that
-// of the current point, or INFINITY while that is not known.
+// Minimise the sum of squares over all initial states and the given terms; returns it. When it is
+// stopped: that of the current point, or INFINITY while that is not known.
 double nsi_workspace_refit(nsi_workspace* workspace, const uint32_t* active, uint32_t nactive,
                            nsi_refit_limits limits);
 
 // ---- integrator_error.c ----------------------------------------------------------------------
 
-// How much of the residuals, with all terms as they are, the integrator explains: the sum of squares without
-// its error, as other integrators and time steps show it.
+// How much of the residuals, with all terms as they are, the integrator explains: the sum of
+// squares without its error, as other integrators and time steps show it.
 // @param other  receives the one that explains most, or ""
 ns_status nsi_workspace_numerical(nsi_workspace* workspace, double* squares, char other[80],
                                   ns_error* error);
@@ -247,15 +250,17 @@ ns_status nsi_gram_make(const ns_allocator* allocator, uint32_t n, uint32_t nfol
                         ns_error* error);
 void nsi_gram_free(nsi_gram* gram); // zeroed and freed ones are allowed
 
-// The minimal sum of squares over steps of these different terms; ridge: share of the diagonal that is added.
-// Terms that depend on others do not move.
+// The minimal sum of squares over steps of these different terms; ridge: share of the diagonal that
+// is added. Terms that depend on others do not move.
 double nsi_gram_explain(const nsi_gram* gram, const uint32_t* terms, uint32_t count, double ridge);
 // The same in held-out folds: each fold with the step of all others.
 double nsi_gram_held_out(const nsi_gram* gram, const uint32_t* terms, uint32_t count, double ridge);
-// Variance of the step of each term (count) for residuals of variance 1; INFINITY: not identifiable.
+// Variance of the step of each term (count) for residuals of variance 1; INFINITY: not
+// identifiable.
 void nsi_gram_variances(const nsi_gram* gram, const uint32_t* terms, uint32_t count,
                         double* variances);
-// Share of a term's effect that these others do not have. 1: orthogonal to them; 0: a combination of them.
+// Share of a term's effect that these others do not have. 1: orthogonal to them; 0: a combination
+// of them.
 double nsi_gram_own_share(const nsi_gram* gram, const uint32_t* terms, uint32_t count,
                           uint32_t term);
 
@@ -340,8 +345,8 @@ ns_status nsi_discover_select(ns_discovery* d, ns_error* error);
 
 typedef NSI_ARRAY(uint32_t) nsi_site_list;
 
-// Forces of joints at which a law seems to be missing that the library does not have: where many terms came
-// together, and when much is left the best of the ranking. To be freed.
+// Forces of joints at which a law seems to be missing that the library does not have: where many
+// terms came together, and when much is left the best of the ranking. To be freed.
 ns_status nsi_discover_suspects(const ns_discovery* d, nsi_site_list* out, ns_error* error);
 
 // ---- selection_summary.c ---------------------------------------------------------------------
@@ -351,8 +356,8 @@ bool nsi_discover_is_open(const ns_discovery* d);
 
 // ---- network_fallback.c ----------------------------------------------------------------------
 
-// When much is left that no formula explains: a small network at a joint's force, with as few inputs as
-// possible. It stays when held-out windows confirm it.
+// When much is left that no formula explains: a small network at a joint's force, with as few
+// inputs as possible. It stays when held-out windows confirm it.
 ns_status nsi_discover_learn(ns_discovery* d, ns_error* error);
 
 // Can the term be proposed?

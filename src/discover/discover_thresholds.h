@@ -1,7 +1,7 @@
 // Every number that decides what a discovery finds, in one place.
 //
-// Residuals are in units of the noise of their channel, or of its spread where no noise is given. "Cost" is the
-// sum of squared residuals; a "share" is a fraction of it.
+// Residuals are in units of the noise of their channel, or of its spread where no noise is given.
+// "Cost" is the sum of squared residuals; a "share" is a fraction of it.
 
 #ifndef NSI_DISCOVER_DISCOVER_THRESHOLDS_H
 #define NSI_DISCOVER_DISCOVER_THRESHOLDS_H
@@ -20,121 +20,188 @@ typedef struct nsi_refit_limits {
 } nsi_refit_limits;
 
 typedef struct nsi_discover_thresholds {
-    // The candidate library: what it holds bounds memory and time, which grow with its square.
+    // The candidate library. Memory and time of the normal equations grow with the square of its
+    // size.
     struct {
-        uint32_t max_coefficients; // kinds of terms beyond these are counted as omitted
-        uint32_t max_name;         // bytes of a quantity's name; formulas are named after it
-        uint32_t all_pairs;   // up to so many joints, each is coupled to each; else to neighbours
-        uint32_t max_coupled; // joints that the extended library couples one joint to
-        uint32_t max_host_terms; // coefficients of one formula, which has 512 operations at most
-        double
-            friction_speeds[4]; // transition speeds v of tanh(qd / v), as shares of the RMS speed
+        // Coefficients in all. Kinds of terms beyond are counted as omitted, and the report says
+        // so.
+        uint32_t max_coefficients;
+        // Bytes of a quantity's name. Formulas are named after it, and have names of 200 bytes at
+        // most.
+        uint32_t max_name;
+        // Models with so many joints couple each joint to each, larger ones to its neighbours.
+        uint32_t all_pairs;
+        // Joints that the extended library couples one joint to; more are counted as omitted.
+        uint32_t max_coupled;
+        // Coefficients of one formula in the extended library: a formula has 512 operations at
+        // most.
+        uint32_t max_host_terms;
+        // Grid of transition speeds v of tanh(qd / v), relative to the RMS speed of the joint.
+        // Refits refine v from the best of them.
+        double friction_speeds[4];
     } library;
 
     // Windows that recordings are cut into.
     struct {
-        uint32_t max_residuals; // about; more do not change which terms are found
-        uint32_t
-            min_fold_recordings; // so many recordings are folds themselves; else stretches of windows
-        uint32_t smoothing;      // samples from which initial states are guessed
-        uint32_t speed_samples; // of a recording that the RMS speed is computed from, about
-        uint32_t difference;    // samples apart: noise does not hide the change between them
-        uint32_t min_length, max_length;    // of the shortest level, samples
-        double default_length;              // s, when no coordinate is recorded
-        double growth[NSI_DISCOVER_LEVELS]; // of window lengths, in characteristic half-periods
+        // Residuals in all, about. More take time and do not change which terms are found.
+        uint32_t max_residuals;
+        // So many recordings are folds themselves; with fewer, folds are stretches of windows.
+        uint32_t min_fold_recordings;
+        // Samples on either side from which initial states are guessed.
+        uint32_t smoothing;
+        // Samples of a recording, about, from which the mean and spread of a state are computed.
+        uint32_t speed_samples;
+        // Samples between two whose difference gives the speed of a coordinate: far enough apart
+        // for noise.
+        uint32_t difference;
+        // Range of the characteristic half-period, samples.
+        uint32_t min_length, max_length;
+        // The same when no coordinate is recorded, s.
+        double default_length;
+        // Window lengths in half-periods. Short windows keep large errors linear, long ones show
+        // weak effects.
+        double growth[NSI_DISCOVER_LEVELS];
     } windows;
 
     // Levenberg-Marquardt over the active terms.
     struct {
-        double damping; // relative, at the start
-        double min_damping;
-        double increase, decrease; // factors of the damping after a step that fails, or succeeds
-        uint32_t max_failures;     // steps in a row
-        double
-            negligible_decrease; // predicted, as a share of the tolerance: not worth another failure
-        double regularisation;   // relative, of a diagonal that is singular but for rounding
-        double min_shape, max_shape; // range of a shape, relative to where it starts
-        nsi_refit_limits trial;      // of a candidate: enough to compare it with others
-        nsi_refit_limits baseline;   // without any candidate
-        nsi_refit_limits accepted;   // of terms that stay
+        // Relative damping of the first step, and the smallest.
+        double damping, min_damping;
+        // Factors of the damping after a step that fails, or succeeds.
+        double increase, decrease;
+        // Steps that may fail in a row.
+        uint32_t max_failures;
+        // Predicted decrease, as a share of the tolerance, that is not worth another attempt.
+        double negligible_decrease;
+        // Relative increase of the diagonal: keeps singular equations solvable, far below any
+        // damping.
+        double regularisation;
+        // Range of a shape relative to its start: it stays positive and within what the motion
+        // shows.
+        double min_shape, max_shape;
+        // Of a candidate: enough to compare it with others. Without any candidate. Of terms that
+        // stay.
+        nsi_refit_limits trial, baseline, accepted;
     } refit;
 
     // Normal equations.
     struct {
-        double min_pivot;    // relative: a term below depends on the others but for rounding
-        double min_diagonal; // squared residual units: a term below has no effect
+        // Pivot relative to the diagonal. Below, a term is a combination of the others but for
+        // rounding.
+        double min_pivot;
+        // Squared effect of a unit step, in residual units. Below, a term has no effect but for
+        // rounding.
+        double min_diagonal;
     } gram;
 
     // Stepwise selection.
     struct {
-        double family_alpha;   // probability that noise lets any of all candidates in (Bonferroni)
-        double min_share;      // of the current cost that a term must explain
-        double held_out_share; // of min_share that it must explain in folds it was not fitted to
-        double min_baseline_share; // of the cost without any term that a term must explain
-        double negligible_share;   // of the cost without any term: nothing is left to explain
-        double rounding;           // mean squared residual that is rounding
-        double no_residual;        // mean squared residual below which sites are not even ranked
-        double
-            min_own_share; // of a candidate's effect that no active term has; else it is not tried
-        double
-            equal_variance; // times the residual variance: costs closer than that are equal (3 sigma)
-        double same_cost;   // relative: costs of two candidates that may do exactly the same
-        double same_own_share; // of the effect: below it, two candidates do exactly the same
-        double trial_range;  // share of the best gain that a candidate may lack and still be tried
-        uint32_t max_trials; // candidates that are refitted, best first
-        uint32_t max_trials_of_kind; // and the best of parameters and of formulas, in any case
-        double pair_share;  // of the best cost with one term that two at one site must come below
-        double rival_share; // of a term's gain at which another candidate is told beside it
-        uint32_t max_steps; // forward steps at one window length
-        uint32_t max_corrections;  // backward and exchange steps after each of them
-        double hysteresis;         // share of the entry thresholds below which a term leaves
-        double exchange_predicted; // share of the cost that an exchange must come below, linearised
-        double exchange_gain;      // and share that it must explain in fact
+        // Probability that noise lets in any of all candidates (Bonferroni's correction).
+        double family_alpha;
+        // Share of the current cost that a term must explain to be worth having.
+        double min_share;
+        // Share of that share that it must explain in folds it was not fitted to.
+        double held_out_share;
+        // Share of the cost without any term that a term must explain: in an exact recording every
+        // residual is significant.
+        double min_baseline_share;
+        // Share of the cost without any term below which nothing is left to explain.
+        double negligible_share;
+        // Mean squared residual that is rounding.
+        double rounding;
+        // Mean squared residual below which sites are not even ranked.
+        double no_residual;
+        // Share of a candidate's effect that no combination of active terms has. Below, it is not
+        // tried.
+        double min_own_share;
+        // Costs that differ by less than this multiple of the residual variance are equal (3
+        // sigma).
+        double equal_variance;
+        // Relative difference of two costs, and own share, below which two candidates have the same
+        // effect.
+        double same_cost, same_own_share;
+        // Share of the best gain that a candidate may lack by the normal equations and still be
+        // refitted.
+        double trial_range;
+        // Candidates that are refitted, best first; and of parameters and formulas, in any case.
+        uint32_t max_trials, max_trials_of_kind;
+        // Of two terms at one site that leave less than this share of what the best one alone does,
+        // the better enters first: each alone may explain little.
+        double pair_share;
+        // Share of a term's gain at which another candidate is reported beside it.
+        double rival_share;
+        // Forward steps at one window length; backward and exchange steps after each of them.
+        uint32_t max_steps, max_corrections;
+        // A term leaves below this share of what lets it enter, so that it does not come back at
+        // once.
+        double hysteresis;
+        // Share of the cost that an exchange must come below by the normal equations, which are not
+        // exact for long steps; and share that it must explain after a refit.
+        double exchange_predicted, exchange_gain;
     } selection;
 
     // Is what is left the integrator's error?
     struct {
-        uint32_t state_iterations; // of the refit of initial states
-        double damping;            // of that refit
-        double max_extrapolation;  // times the difference between two integrators
-        uint32_t max_steps;        // between samples: finer integrators take too long
-        double min_gain;           // share of a candidate's gain that the integrator explains, too
-        double clear_gain; // a candidate that leaves less than this of the rest enters anyway
-        double min_share;  // of the cost: what is left is numerical as a whole
+        // Iterations and relative damping of the refit of initial states.
+        uint32_t state_iterations;
+        double damping;
+        // The error is this multiple of the difference between two integrators at most.
+        double max_extrapolation;
+        // Steps between samples: finer integrators take too long.
+        uint32_t max_steps;
+        // The integrator is to blame when it explains this share of a candidate's gain.
+        double min_gain;
+        // A candidate that leaves less than this share of what the integrator leaves enters anyway.
+        double clear_gain;
+        // Share of the cost that the integrator explains when all that is left is numerical.
+        double min_share;
     } integrator;
 
     // Ranking of sites, and what is done when much is left.
     struct {
-        uint32_t max_terms;    // of a site, added one after another
-        double ridge;          // relative, against terms of one site that are nearly alike
-        double noise_ratio;    // residual above so many times the noise, and ...
-        double residual_share; // ... above this share of the first residual: much is left
-        uint32_t crowded;      // terms at one joint that suggest a law the library does not have
-        uint32_t max_suspects; // of a ranking
+        // Terms of a site that are added one after another: all of them would fit noise.
+        uint32_t max_terms;
+        // Relative ridge, against terms of one site that are nearly alike.
+        double ridge;
+        // Much is left when the residual is above so many times the noise, and above this share of
+        // the first.
+        double noise_ratio, residual_share;
+        // Terms at one joint that suggest a law the library does not have.
+        uint32_t crowded;
+        // Sites of a ranking that may be suspects.
+        uint32_t max_suspects;
     } ranking;
 
     // The second pass with an extended library at one joint.
     struct {
+        // Joints that are tried.
         uint32_t max_joints;
-        double much_better;   // ratio of held-out residuals that may cost more terms,
-        uint32_t extra_terms; // so many
-        double as_good;       // ratio that is enough with fewer terms
+        // Ratio of held-out residuals that is worth so many more terms.
+        double much_better;
+        uint32_t extra_terms;
+        // Ratio that is enough with fewer terms.
+        double as_good;
     } second_pass;
 
     // The network fallback.
     struct {
-        uint32_t max_joints; // that are tried
-        uint32_t hidden[2];  // units per layer
+        // Joints that are tried.
+        uint32_t max_joints;
+        // Units per layer.
+        uint32_t hidden[2];
         uint32_t max_windows;
         nsi_refit_limits train;
-        uint32_t score_iterations; // of initial states
-        uint32_t
-            held_out_every; // one recording of so many is left out, or the last part of the windows
-        double min_spread;  // variance of an input that can be scaled by it
-        double promising;   // ratio to the residual of the formulas, before inputs are removed
-        double clearly_better; // ratio between networks at two sites
-        double as_good;        // ratio at which an input is removed
-        double accepted;       // ratio to the residual of the formulas at which the network stays
+        // Iterations over initial states in held-out windows.
+        uint32_t score_iterations;
+        // One recording of so many is held out, or this part of the windows where there are few
+        // recordings.
+        uint32_t held_out_every;
+        // Variance above which an input is scaled by it.
+        double min_spread;
+        // Ratios of held-out residuals. To that of the formulas, before inputs are removed: with
+        // all inputs, a network overfits. Between networks at two sites. At which an input is
+        // removed. To that of the formulas, at which the network stays.
+        double promising, clearly_better, as_good, accepted;
     } network;
 } nsi_discover_thresholds;
 

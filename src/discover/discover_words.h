@@ -5,7 +5,8 @@
 
 #include "discover/discover_state.h"
 
-// "joint/elbow/tau += -0.098 qd", "link/lower/mass = 0.75"; from the arena, NULL when out of memory.
+// "joint/elbow/tau += -0.098 qd", "link/lower/mass = 0.75"; from the arena, NULL when out of
+// memory.
 const char* nsi_discover_sentence(ns_discovery* discovery, const ns_discovered* found);
 
 // What else a person wants to know, into the notes.

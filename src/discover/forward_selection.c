@@ -66,8 +66,8 @@ static double cost_tolerance(const nsi_selection* s, double squares) {
            nsi_selection_floor(s);
 }
 
-// In a plane, drag along x is drag across z: among terms with exactly the same effect, the simplest is tried and
-// represents the others.
+// In a plane, drag along x is drag across z: among terms with exactly the same effect, the simplest
+// is tried and represents the others.
 static void merge_same(nsi_selection* s, trial* list, uint32_t count) {
     uint32_t n = nsi_selection_active_plus(s, NSI_NONE);
     for (uint32_t k = 0; k < count; k++) {
@@ -92,8 +92,8 @@ static void merge_same(nsi_selection* s, trial* list, uint32_t count) {
     }
 }
 
-// To be tried: the best, the best of each kind, and simpler ones that are equal for all that is known; not those
-// that are far behind.
+// To be tried: the best, the best of each kind, and simpler ones that are equal for all that is
+// known; not those that are far behind.
 static void prune_trials(const nsi_selection* s, trial* list, uint32_t count) {
     uint32_t tried = 0, of_kind[2] = {0};
     if (count == 0) return;
@@ -193,9 +193,9 @@ static void propose_pair(nsi_selection* s, const trial* list, uint32_t count, do
     }
 }
 
-// Of a law of two terms at one site, such as a spring with a rest angle, each alone may explain less than some
-// other term. When two leave much less than any term alone, also after a refit, the better one of them enters
-// first: its number in the list, or NSI_NONE.
+// Of a law of two terms at one site, such as a spring with a rest angle, each alone may explain
+// less than some other term. When two leave much less than any term alone, also after a refit, the
+// better one of them enters first: its number in the list, or NSI_NONE.
 static ns_status find_pair(nsi_selection* s, const trial* list, uint32_t count, uint32_t* first) {
     ns_discovery* d = s->d;
     uint32_t second, chosen = choose_trial(s, list, count);

@@ -84,8 +84,8 @@ ns_status nsi_gram_take(nsi_workspace* ws, nsi_gram* gram, ns_error* error) {
             !nsi_objective_eliminate_states(ws->folds[f], 0.0, ws->S, ws->b, &gram->squares[f])) {
             nsi_gram_free(gram);
             return nsi_fail(error, NS_ERR_NONFINITE,
-                            "%.200s: the simulation does not stay finite, or start states cannot be"
-                            " told from the recordings",
+                            "%.200s: the simulation does not stay finite, or the recordings do not"
+                            " determine initial states",
                             ws->fit->plan->path);
         }
 
@@ -102,7 +102,8 @@ ns_status nsi_gram_take(nsi_workspace* ws, nsi_gram* gram, ns_error* error) {
 
 // ---- small systems -----------------------------------------------------------------------------
 
-// Cholesky of the (count x count) matrix in `factor`; terms that depend on others, but for rounding, are dropped.
+// Cholesky of the (count x count) matrix in `factor`; terms that depend on others, but for
+// rounding, are dropped.
 static void factorise(const nsi_gram* gram, uint32_t count) {
     double* L = gram->factor;
     bool* dropped = gram->dropped;

@@ -1,4 +1,5 @@
-// Residuals with other integrators and for other recordings: initial states are fitted, terms are not.
+// Residuals with other integrators and for other recordings: initial states are fitted, terms are
+// not.
 
 #include "discover/discover_state.h"
 
@@ -99,8 +100,8 @@ static int list_alternatives(const nsi_workspace* ws, alternative list[MAX_ALTER
     return count;
 }
 
-// The sum of squares of `own` residuals without what the alternative changes; INFINITY: it cannot be simulated,
-// as rk4 with rigid contact.
+// The sum of squares of `own` residuals without what the alternative changes; INFINITY: it cannot
+// be simulated, as rk4 with rigid contact.
 static double compare_alternative(const nsi_workspace* ws, const alternative* a, const double* own,
                                   size_t rows) {
     const ns_dataset* train = ws->fit->data[NS_ROLE_TRAIN];

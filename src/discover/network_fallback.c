@@ -1,7 +1,7 @@
 // The fallback: a network at the force of a joint, where no formula explains what is left.
 //
-// It is trained on short windows of most recordings and scored on held-out windows. Inputs that do not help there
-// are removed one by one.
+// It is trained on short windows of most recordings and scored on held-out windows. Inputs that do
+// not help there are removed one by one.
 
 #include "discover/discover_state.h"
 
@@ -334,7 +334,8 @@ static ns_status score_formulas(fallback* f, double* out) {
     return status;
 }
 
-// "joint/a/tau += network of joint/a/position, joint/a/velocity"; `form`: what is right of the sign.
+// "joint/a/tau += network of joint/a/position, joint/a/velocity"; `form`: what is right of the
+// sign.
 static ns_status describe_network(fallback* f, const network_inputs* inputs) {
     ns_discovery* d = f->d;
     nsi_text_builder text = {.allocator = d->allocator};
@@ -407,7 +408,8 @@ static ns_status try_site(fallback* f, bool alone, double before, network_trial*
     return status;
 }
 
-// The best network at one of the suspects, with few inputs; kept when it is much better than formulas.
+// The best network at one of the suspects, with few inputs; kept when it is much better than
+// formulas.
 static ns_status run_fallback(fallback* f, const nsi_site_list* suspects, network_trial* best) {
     ns_discovery* d = f->d;
     uint32_t site = NSI_NONE;

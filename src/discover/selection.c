@@ -1,11 +1,13 @@
-// Selection: terms enter one at a time, are exchanged for better ones and leave again, in windows that grow. The
-// normal equations propose terms; refits decide, since a mass that is wrong by a fifth is not a small change.
+// Selection: terms enter one at a time, are exchanged for better ones and leave again, in windows
+// that grow. The normal equations propose terms; refits decide, since a mass that is wrong by a
+// fifth is not a small change.
 //
 // A term enters when
 //   - an F test with Bonferroni's correction for the number of candidates rules out chance,
 //   - it explains more in held-out folds, and a minimal share of the cost,
 //   - the error of the integrator does not explain the same.
-// Among terms the data cannot distinguish, the simplest enters and the others are reported beside it.
+// Among terms the data cannot distinguish, the simplest enters and the others are reported beside
+// it.
 
 #include "discover/selection.h"
 
@@ -128,8 +130,8 @@ ns_status nsi_selection_record(nsi_selection* s, nsi_selection_step step, double
 
 // ---- levels ------------------------------------------------------------------------------------
 
-// A coefficient without effect has a column of 0 but for rounding. Units of terms differ, so that only the scale
-// of the residuals can be compared with.
+// A coefficient without effect has a column of 0 but for rounding. Units of terms differ, so that
+// only the scale of the residuals can be compared with.
 static void find_inert(nsi_selection* s) {
     ns_discovery* d = s->d;
     d->ncandidate = d->ninert = 0;
@@ -184,7 +186,7 @@ static ns_status begin_level(nsi_selection* s, uint32_t length) {
     if (!isfinite(s->squares)) {
         return nsi_fail(
             s->error, NS_ERR_NONFINITE,
-            "%.200s: the simulation does not stay finite in windows of %u samples; take a"
+            "%.200s: the simulation does not stay finite in windows of %u samples; choose a"
             " smaller time step",
             s->d->fit->plan->path, length);
     }

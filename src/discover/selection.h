@@ -51,7 +51,8 @@ bool nsi_selection_may_enter(const nsi_selection* s, uint32_t term);
 ns_status nsi_selection_activate(nsi_selection* s, uint32_t term);
 void nsi_selection_deactivate(nsi_selection* s, uint32_t term);
 
-// The active terms and one more (NSI_NONE: none), or without one and its shape, into `subset`; their number.
+// The active terms and one more (NSI_NONE: none), or without one and its shape, into `subset`;
+// their number.
 uint32_t nsi_selection_active_plus(const nsi_selection* s, uint32_t term);
 uint32_t nsi_selection_active_minus(const nsi_selection* s, uint32_t term);
 

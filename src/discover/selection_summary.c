@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-// Noise of the recordings: as given, otherwise an upper bound from their fourth differences, which smooth motion
-// hardly has.
+// Noise of the recordings: as given, otherwise an upper bound from their fourth differences, which
+// smooth motion hardly has.
 static double estimate_noise(const ns_discovery* d) {
     const ns_dataset* train = d->fit->data[NS_ROLE_TRAIN];
     const nsi_problem* p = d->workspace.problem;

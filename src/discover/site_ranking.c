@@ -26,8 +26,9 @@ static bool is_single_site(const nsi_site* site) {
            (site->kind != NSI_SITE_JOINT_PAIR && site->link != NSI_NONE);
 }
 
-// The minimal cost that a few terms at a site, added one after another, leave in held-out folds. All terms of
-// the site together would fit noise, and a site that matters could seem to be worth nothing.
+// The minimal cost that a few terms at a site, added one after another, leave in held-out folds.
+// All terms of the site together would fit noise, and a site that matters could seem to be worth
+// nothing.
 static double best_few(const nsi_selection* s, const nsi_site* site) {
     const nsi_site* sites = s->d->library.sites.data;
     uint32_t n = nsi_selection_active_plus(s, NSI_NONE);

@@ -1,5 +1,5 @@
-// The workspace: one system with all terms of the library, and the recordings cut into windows. Each fold has
-// an objective of its own, so that its normal equations are known separately.
+// The workspace: one system with all terms of the library, and the recordings cut into windows.
+// Each fold has an objective of its own, so that its normal equations are known separately.
 
 #include "discover/discover_state.h"
 
@@ -170,7 +170,8 @@ void nsi_workspace_free(nsi_workspace* ws) {
 
 // ---- windows -----------------------------------------------------------------------------------
 
-// Squares of deviations from the mean of a recording and of changes per sample, in units of the channel.
+// Squares of deviations from the mean of a recording and of changes per sample, in units of the
+// channel.
 static void add_channel_motion(const nsi_problem* problem, const ns_recording* r, uint32_t channel,
                                double* range, double* speed) {
     const uint32_t apart = nsi_thresholds.windows.difference;
@@ -260,7 +261,8 @@ uint32_t nsi_workspace_max_windows(const nsi_problem* problem, uint32_t length) 
     return nsi_thresholds.windows.max_residuals / ((length + 1) * problem->nchannel) + 1;
 }
 
-// The fold of a window: that of its recording, or a stretch of windows where there are few recordings.
+// The fold of a window: that of its recording, or a stretch of windows where there are few
+// recordings.
 static uint32_t fold_of_window(const nsi_windows* all, uint32_t window, uint32_t recordings,
                                uint32_t nfold) {
     if (recordings >= nsi_thresholds.windows.min_fold_recordings) {
@@ -282,7 +284,8 @@ ns_status nsi_workspace_cut(nsi_workspace* ws, uint32_t length, ns_error* error)
         return status;
     }
 
-    // Recordings are folds, since windows of one recording are alike; otherwise stretches of windows are.
+    // Recordings are folds, since windows of one recording are alike; otherwise stretches of
+    // windows are.
     uint32_t recordings = ns_dataset_recording_count(train), wanted = recordings;
     if (recordings < nsi_thresholds.windows.min_fold_recordings) wanted = all.count;
     if (wanted > NSI_FOLDS) wanted = NSI_FOLDS;
@@ -306,7 +309,7 @@ ns_status nsi_workspace_cut(nsi_workspace* ws, uint32_t length, ns_error* error)
     return status;
 }
 
-// ---- the current point ---------------------------------------------------------------------------
+// ---- the current point -------------------------------------------------------------------------
 
 static size_t fold_states(const nsi_workspace* ws, uint32_t fold) {
     return (size_t)nsi_objective_window_count(ws->folds[fold]) * ws->nx;

@@ -32,11 +32,15 @@ static bool sum_equations(nsi_workspace* ws, const uint32_t* active, uint32_t n,
     memset(ws->A, 0, (size_t)n * n * sizeof *ws->A);
     memset(ws->rhs, 0, n * sizeof *ws->rhs);
     *left = 0.0;
+
+    // Each fold's equations for columns, initial states eliminated.
     for (uint32_t f = 0; f < ws->nfold; f++) {
         double squares;
         if (!nsi_objective_eliminate_states(ws->folds[f], damping, ws->S, ws->b, &squares))
             return false;
         *left += squares;
+
+        // Terms are sums of columns.
         for (uint32_t i = 0; i < n; i++) {
             const nsi_term* t = &library->terms.data[active[i]];
             for (uint32_t p = 0; p < t->npart; p++) {
@@ -88,14 +92,16 @@ static bool solve_step(nsi_workspace* ws, uint32_t n, double damping) {
     return true;
 }
 
-// A step for this damping; the cost there, or INFINITY. `predicted`: the cost by the normal equations.
+// A step for this damping; the cost there, or INFINITY. `predicted`: the cost by the normal
+// equations.
 static double try_refit_step(nsi_workspace* ws, const uint32_t* active, uint32_t n, double damping,
                              double* predicted) {
     const nsi_term_library* library = ws->library;
     double* rhs = ws->old;
     for (uint32_t i = 0; i < n; i++) ws->held[i] = NAN;
 
-    // A shape that would leave its range is held at its end, and the other terms are solved for again.
+    // A shape that would leave its range is held at its end, and the other terms are solved for
+    // again.
     for (bool again = true; again;) {
         again = false;
         *predicted = 0.0;
