@@ -102,6 +102,8 @@ int cmd_discover(int argc, char** argv) {
     int code = cli_parse("discover", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
     if (arguments.count != 1) return cli_usage("discover", "expected one experiment file");
+
+    // A robot or a table in the place of the file is a common mistake.
     const char* other = other_file(arguments.items[0]);
     if (other) {
         bool robot = strcmp(other, "model") == 0;
@@ -111,11 +113,15 @@ int cmd_discover(int argc, char** argv) {
                         robot ? arguments.items[0] : "ROBOT", robot ? "" : " ",
                         robot ? "" : arguments.items[0]);
     }
+
+    // Load and check everything first.
     ns_discovery* d = NULL;
     ns_error error;
     if (ns_discover_load(arguments.items[0], threads, &d, &error) != NS_OK) {
         return cli_fail("%s", error.message);
     }
+
+    // The folder, then the search.
     char* made = output ? NULL : cli_beside(arguments.items[0], "_discover");
     const char* folder = output ? output : made;
     if (!folder) {

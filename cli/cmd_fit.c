@@ -118,6 +118,8 @@ int cmd_fit(int argc, char** argv) {
     if (code != CLI_GO_ON) return code;
     if (arguments.count != 1) return cli_usage("fit", "expected one experiment file");
     if (c.interval < 0.0) return cli_usage("fit", "--interval must not be negative");
+
+    // Load and check everything first.
     c.file = arguments.items[0];
     ns_fit* fit = NULL;
     ns_error error;
@@ -127,6 +129,8 @@ int cmd_fit(int argc, char** argv) {
         printf("%s: nothing wrong\n", c.file);
         return cli_finish();
     }
+
+    // The folder, then the fit.
     char* made = c.output ? NULL : cli_beside(c.file, "_fit");
     const char* folder = c.output ? c.output : made;
     if (!folder) {

@@ -151,6 +151,8 @@ static bool load_result(plot* p) {
         return create_report(p) &&
                plot_add_table(p, p->source, "curves", slash ? slash + 1 : p->source);
     }
+
+    // The folder of the parts is that of the result.
     bool folder = cli_is_folder(p->source);
     size_t size = folder ? strlen(p->source) : slash ? (size_t)(slash - p->source) + 1 : 0;
     if (size + 2 >= sizeof p->folder) {
@@ -165,6 +167,8 @@ static bool load_result(plot* p) {
                  p->source);
         return false;
     }
+
+    // The result itself, or why there is none.
     if (!folder) return read_result(p, p->source) && read_parts(p);
     if (!make_path(p->folder, "result.json", path, sizeof path)) return false;
     if (!file_exists(path)) {

@@ -79,6 +79,8 @@ static int score_check_options(score_command* r) {
     if (r->json && r->output && strcmp(r->output, "-") == 0) {
         return cli_usage("score", "--json and -o - both write to standard output");
     }
+
+    // Horizons: one in samples or seconds, or times that grow.
     double number;
     bool seconds;
     if (r->horizon && !read_horizon(r->horizon, &number, &seconds)) {

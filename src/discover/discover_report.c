@@ -70,6 +70,8 @@ static ns_status make_record(const ns_discovery* d, ns_text* out, ns_error* erro
     ns_json_open(j, "notes", '[');
     for (uint32_t k = 0; k < d->notes.count; k++) ns_json_text(j, NULL, d->notes.data[k].text);
     ns_json_close(j);
+
+    // Where something may be missing, and the steps of the search.
     ns_json_open(j, "ranking", '[');
     for (uint32_t k = 0; k < d->ranks.count; k++) {
         ns_json_open(j, NULL, '{');
@@ -91,6 +93,8 @@ static ns_status make_record(const ns_discovery* d, ns_text* out, ns_error* erro
         ns_json_close(j);
     }
     ns_json_close(j);
+
+    // Residuals before and after.
     ns_json_open(j, "held_out", '{');
     ns_json_number(j, "before", d->held_out[0]);
     ns_json_number(j, "after", d->held_out[1]);
@@ -137,6 +141,8 @@ static void report_found(ns_report* report, const ns_discovery* d) {
         ns_section_add_note(section, NS_NOTE_TEXT,
                             "Nothing is missing that these recordings show.");
     }
+
+    // Corrections of the model, the most telling first.
     const ns_report_column columns[] = {{.name = "correction"},
                                         {.name = "value", .format = NS_FORMAT_ESTIMATE},
                                         {.name = "was", .format = NS_FORMAT_SETTING, .digits = 6}};

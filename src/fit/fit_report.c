@@ -126,6 +126,8 @@ static void report_scores(ns_report* report, const nsi_result* a) {
                                         {.name = "median, before", .format = NS_FORMAT_NUMBER},
                                         {.name = "after", .format = NS_FORMAT_NUMBER}};
     ns_section* section = NULL;
+
+    // A table for each role that has data, its figure below.
     for (int role = 0; role < NS_ROLE_COUNT; role++) {
         const ns_score *before = &a->before[role], *after = &a->after[role];
         if (before->windows == 0 && after->windows == 0) continue;

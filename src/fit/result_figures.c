@@ -43,6 +43,8 @@ static bool figure_loss(const nsi_result* a, nsi_figures* charts) {
     for (uint32_t k = 0; k < count; k++)
         drawn += isfinite(points[k].value) && points[k].value > 0.0;
     if (count < 2 || drawn == 0) return true;
+
+    // The chart and room for its numbers.
     ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_LINES, "loss", "Loss over iterations");
     ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 5, count) : NULL;
     double* table = new_numbers(charts, 5, count);
@@ -51,6 +53,8 @@ static bool figure_loss(const nsi_result* a, nsi_figures* charts) {
     ns_line_series* series = nsi_figures_zeros(charts, 1, sizeof *series);
     ns_line_panel* panel = nsi_figures_zeros(charts, 1, sizeof *panel);
     if (!columns || !table || !breaks || !marks || !series || !panel) return false;
+
+    // A point for each iteration; a phase begins with a mark.
     uint32_t nmark = 0;
     double *number = table, *phase = number + count, *iteration = phase + count,
            *seconds = iteration + count, *loss = seconds + count;
@@ -66,6 +70,8 @@ static bool figure_loss(const nsi_result* a, nsi_figures* charts) {
         marks[nmark++] =
             (ns_line_mark){number[k], known ? a->phases.data[points[k].phase].name : NULL};
     }
+
+    // Columns and the chart.
     columns[0] = number_column("number", number);
     columns[1] = number_column("phase", phase);
     columns[2] = number_column("iteration", iteration);
@@ -115,6 +121,8 @@ static bool figure_parameters(const nsi_result* a, nsi_figures* charts) {
                **verdicts = nsi_figures_zeros(charts, count, sizeof *verdicts);
     ns_interval* intervals = nsi_figures_zeros(charts, rows, sizeof *intervals);
     if (!columns || !table || !names || !units || !verdicts || !intervals) return false;
+
+    // Numbers of all parameters.
     double *start = table, *value = start + count, *error = value + count, *low = error + count,
            *high = low + count, reach = 0.0, furthest = 0.0;
     for (uint32_t k = 0; k < count; k++) {
@@ -127,6 +135,8 @@ static bool figure_parameters(const nsi_result* a, nsi_figures* charts) {
         low[k] = e->value - NORMAL * e->standard_error;
         high[k] = e->value + NORMAL * e->standard_error;
     }
+
+    // Intervals of those that are drawn, relative to the estimate.
     for (uint32_t k = 0; k < rows; k++) {
         const ns_estimate* e = &a->estimates.data[k];
         intervals[k] = (ns_interval){.label = names[k],
@@ -194,6 +204,8 @@ static bool figure_errors(const nsi_result* a, ns_data_role role, nsi_figures* c
     const char** labels = nsi_figures_zeros(charts, rows, sizeof *labels);
     ns_bar* bars = nsi_figures_zeros(charts, 2 * (size_t)rows, sizeof *bars);
     if (!columns || !table || !labels || !bars) return false;
+
+    // A row for each horizon, with bars before and after.
     for (uint32_t k = 0; k < rows; k++) {
         const ns_score* known = k < scores[1]->nhorizon ? scores[1] : scores[0];
         labels[k] =
@@ -214,6 +226,8 @@ static bool figure_errors(const nsi_result* a, ns_data_role role, nsi_figures* c
             table[(4 + s) * (size_t)rows + k] = bar->mark;
         }
     }
+
+    // Columns and the chart.
     static const char* const headings[] = {"horizon", "windows",       "before",
                                            "after",   "before_median", "after_median"};
     for (uint32_t c = 0; c < 6; c++)
@@ -242,6 +256,8 @@ static bool figure_timing(const nsi_result* a, nsi_figures* charts) {
                **finish = nsi_figures_zeros(charts, count, sizeof *finish);
     ns_bar* bars = nsi_figures_zeros(charts, count, sizeof *bars);
     if (!columns || !table || !labels || !finish || !bars) return false;
+
+    // A row for each phase.
     for (uint32_t k = 0; k < count; k++) {
         const ns_fit_phase* phase = &a->phases.data[k];
         labels[k] = phase->name ? phase->name : "";
@@ -255,6 +271,8 @@ static bool figure_timing(const nsi_result* a, nsi_figures* charts) {
                                         nsi_format(phase->seconds, 2).text, phase->evaluations);
         if (!bars[k].text) return false;
     }
+
+    // Columns and the chart.
     columns[0] = text_column("phase", labels);
     columns[1] = number_column("iterations", table);
     columns[2] = number_column("evaluations", table + count);

@@ -112,6 +112,8 @@ static void add_scoring_facts(ns_report* report, const ns_scoring* s) {
 static void report_horizons(ns_report* report, const ns_scoring* s) {
     ns_section* section = ns_report_add_section(report, "Prediction error");
     ns_scoring_total total = ns_scoring_get(s);
+
+    // What the errors should be read with.
     for (uint32_t k = 0; k < s->notes.count; k++) {
         ns_section_add_note(section, NS_NOTE_WARNING, s->notes.data[k]);
     }
@@ -120,6 +122,8 @@ static void report_horizons(ns_report* report, const ns_scoring* s) {
                               "%u of %u predictions did not stay finite: their error is infinite.",
                               total.lost, total.predictions);
     }
+
+    // The table.
     if (ns_scoring_horizon_count(s) == 0) return;
     nsi_section_add_notef(section, NS_NOTE_TEXT, "RMSE of %s up to a horizon.",
                           isnan(total.rmse_q) ? "all channels" : "q");

@@ -44,12 +44,16 @@ void nsi_bar_chart_draw(nsi_text_builder* b, const ns_bar_chart* bars, const cha
         if (isfinite(bar->mark)) most = fmax(most, bar->mark);
         if (bar->text) texts = fmax(texts, nsi_html_width(bar->text));
     }
+
+    // Names stand on the left, numbers behind the longest bar.
     double left = bar_label_room(bars->labels, bars->rows), room = WIDTH - left - texts - 8.0;
     double row = 12.0 * bars->ngroup + 6.0;
     if (!(most > 0.0)) most = 1.0;
     double top = bars->ngroup < 2 && !bars->mark ? EDGE : LINE + EDGE;
     nsi_html_open_picture(b, "", title, WIDTH, top + row * bars->rows + EDGE);
     if (top > EDGE) add_bars_legend(b, bars, left);
+
+    // A row has a bar for each group, a stroke across it, and its number.
     for (uint32_t k = 0; k < bars->rows; k++) {
         double y = top + row * k;
         nsi_html_name(b, "e", left - 4.0, y + 0.5 * row + 0.5, bars->labels[k], LONGEST_NAME);
@@ -76,6 +80,8 @@ void nsi_interval_chart_draw(nsi_text_builder* b, const ns_interval_chart* v, co
     for (uint32_t k = 0; k < v->nrow; k++) {
         longest = fmax(longest, nsi_html_width(v->rows[k].label));
     }
+
+    // Names on the left, notes on the right, 0 in the middle of what is between.
     const double left = 8.0 + fmin(longest, LONGEST_NAME);
     const double right = WIDTH - 84.0, middle = (left + right) / 2.0;
     const double half = (right - left) / 2.0 - 6.0, unit = v->reach > 0.0 ? half / v->reach : 0.0;
@@ -84,6 +90,8 @@ void nsi_interval_chart_draw(nsi_text_builder* b, const ns_interval_chart* v, co
     nsi_html_line(b, "grid", middle, 0.0, middle, bottom + 3.0);
     nsi_html_line(b, "grid", middle - half, 0.0, middle - half, bottom + 3.0);
     nsi_html_line(b, "grid", middle + half, 0.0, middle + half, bottom + 3.0);
+
+    // Rows: the interval, the estimate, and where it started.
     for (uint32_t k = 0; k < v->nrow; k++) {
         const ns_interval* row = &v->rows[k];
         double y = EDGE + LINE * (k + 0.5);
@@ -108,6 +116,8 @@ void nsi_interval_chart_draw(nsi_text_builder* b, const ns_interval_chart* v, co
         if (row->note)
             nsi_html_label(b, row->bad ? "bad" : "faint", right + 6.0, y + 3.5, row->note);
     }
+
+    // Labels of the axis.
     char limit[48];
     snprintf(limit, sizeof limit, "-%s %%", nsi_format_short(100.0 * v->reach, 2).text);
     nsi_html_label(b, "m", middle - half, bottom + 14.0, limit);

@@ -78,6 +78,8 @@ static bool is_wanted(const ns_table* table, const channel* c, const char* const
 static ns_status choose_channels(maker* m, const char* file, const char* const* patterns,
                                  uint32_t npattern, ns_error* error) {
     const ns_table* table = m->table;
+
+    // A pattern that matches nothing is a mistake.
     for (uint32_t k = 0; k < npattern; k++) {
         bool found = false;
         for (uint32_t c = 0; c < table->ncol; c++)
@@ -87,6 +89,8 @@ static ns_status choose_channels(maker* m, const char* file, const char* const* 
                             patterns[k]);
         }
     }
+
+    // Channels in the order of the table.
     uint32_t most = npattern > 0 ? NSI_CURVES_MOST : NSI_CURVES_DEFAULT;
     for (uint32_t c = 0; c < table->ncol; c++) {
         const char* name = table->names[c];
@@ -215,6 +219,8 @@ static bool curves_fill(maker* m, ns_figure* chart) {
     double* x = nsi_figures_zeros(charts, m->count, sizeof *x);
     bool* breaks = nsi_figures_zeros(charts, m->count, sizeof *breaks);
     if (!columns || !panels || !x || !breaks) return false;
+
+    // Columns of the table that place rows: t, traj, test.
     bool moved = place_rows(m, x, breaks);
     columns[0] = (ns_figure_column){.name = moved || m->t == NSI_NONE ? "x" : "t", .numbers = x};
     for (int k = moved ? 0 : 1; k < 3; k++) {
@@ -223,6 +229,8 @@ static bool curves_fill(maker* m, ns_figure* chart) {
         if (!values) return false;
         columns[ncolumn++] = (ns_figure_column){.name = m->table->names[own[k]], .numbers = values};
     }
+
+    // A panel for each channel, with a curve for each of its columns.
     for (uint32_t c = 0; c < m->nchannel; c++) {
         ns_line_series* series = nsi_figures_zeros(charts, 3, sizeof *series);
         if (!series) return false;
@@ -244,6 +252,8 @@ static bool curves_fill(maker* m, ns_figure* chart) {
         panels[c].series = series;
         panels[c].nseries = nseries;
     }
+
+    // The chart over all of it.
     chart->ncolumn = ncolumn;
     chart->as.lines = (ns_line_chart){
         .x = x, .count = m->count, .breaks = breaks, .panels = panels, .npanel = m->nchannel};

@@ -71,6 +71,8 @@ static void add_map(nsi_text_builder* b, const ns_heatmap* m, int which, double 
                     double side) {
     double cell = side / m->cells;
     nsi_html_name(b, "m", left + side / 2.0, TOP - 8.0, m->titles[which], side + GAP);
+
+    // Cells, row 0 at the bottom.
     for (uint32_t i = 0; i < m->cells; i++) {
         for (uint32_t k = 0; k < m->cells; k++) {
             double value = m->values[which][(size_t)i * m->cells + k];
@@ -79,6 +81,8 @@ static void add_map(nsi_text_builder* b, const ns_heatmap* m, int which, double 
             nsi_text_add(b, "<title>%s</title></rect>\n", nsi_format(value, 3).text);
         }
     }
+
+    // Ticks along both axes.
     nsi_scale x = heatmap_scale(m), y = x;
     x.from = left;
     x.to = left + side;
@@ -94,6 +98,8 @@ static void add_map(nsi_text_builder* b, const ns_heatmap* m, int which, double 
         nsi_html_label(b, "m", nsi_scale_place(&x, ticks.value[k]), TOP + side + 12.0,
                        ticks.label[k].text);
     }
+
+    // Names of the axes, and the star.
     nsi_html_name(b, "m", left + side / 2.0, TOP + side + 24.0, m->axes[0], side + GAP);
     nsi_text_add(b, "<text class=\"m\" transform=\"translate(%s,%s) rotate(-90)\">",
                  nsi_html_length(left - room + 12.0).text, nsi_html_length(TOP + side / 2.0).text);

@@ -159,6 +159,8 @@ static double widest_label(const column* c, const char* const* names) {
 static void diagram_lay_out(drawing* d) {
     const ns_network_diagram* n = d->network;
     column *first = &d->columns[0], *last = &d->columns[n->nlayer];
+
+    // Large layers are drawn smaller.
     d->height = 0.0;
     for (uint32_t k = 0; k <= n->nlayer; k++) {
         column* c = &d->columns[k];
@@ -168,6 +170,8 @@ static void diagram_lay_out(drawing* d) {
         c->radius = RADIUS * shrink;
         d->height = fmax(d->height, column_height(c));
     }
+
+    // Columns side by side, each in the middle of the height.
     d->left = MARGIN + widest_label(first, n->inputs) + 2.0 * RADIUS;
     d->top = 2.0 * MARGIN + LINE * (n->nnote + 2.5);
     double x = d->left;
@@ -178,6 +182,8 @@ static void diagram_lay_out(drawing* d) {
         c->x = x;
         c->top = d->top + (d->height - column_height(c)) / 2.0;
     }
+
+    // As wide as the network, or the longest line of text.
     d->width_total = x + widest_label(last, n->outputs) + 2.0 * RADIUS + MARGIN;
     d->width_total = fmax(d->width_total, 62 * LETTER + 2.0 * MARGIN); // the legend
     double title = TITLE / FONT * label_width(n->title, LONGEST_LABEL);
@@ -197,6 +203,8 @@ static void draw_weights(drawing* d, uint32_t layer) {
     const column *from = &d->columns[layer], *to = &d->columns[layer + 1];
     double widest = fmin(WIDEST, fmin(from->radius, to->radius) * WIDEST / RADIUS);
     nsi_text_add(b, "<g class=\"layer\">\n");
+
+    // A line for each weight, from a node or the bias.
     for (uint32_t j = 0; j < from->drawn + from->bias; j++) {
         bool bias = j == from->drawn;
         uint32_t row = bias ? from->count : from->node[j];
@@ -215,6 +223,8 @@ static void draw_weights(drawing* d, uint32_t layer) {
         }
     }
     nsi_text_add(b, "</g>\n");
+
+    // The scale of the layer.
     open_text(b, "m faint", (from->x + to->x) / 2.0, d->top + d->height + LINE * 2.0, FONT);
     nsi_text_add(b, "largest |w| %s", nsi_format_short(d->largest[layer], 3).text);
     close_text(b);
@@ -234,6 +244,8 @@ static void draw_column(drawing* d, const column* c, const char* heading, const 
                         bool left) {
     nsi_text_builder* b = d->text;
     double size = fmin(FONT, 0.9 * c->spacing), lower = 0.35 * size;
+
+    // Nodes with their names, then the bias.
     for (uint32_t k = 0; k < c->drawn; k++) {
         draw_circle(b, c, column_y(c, k), false);
         if (!names) continue;
@@ -250,6 +262,8 @@ static void draw_column(drawing* d, const column* c, const char* heading, const 
         nsi_text_add(b, "1");
         close_text(b);
     }
+
+    // What the layer is, and what of it is left out.
     open_text(b, "m faint", c->x, d->top - 1.2 * LINE, FONT);
     nsi_text_add(b, "%u ", c->count);
     nsi_html_text(b, heading);
@@ -329,6 +343,8 @@ ns_status nsi_network_diagram_draw(nsi_text_builder* b, const ns_network_diagram
     d.columns = nsi_alloc_zeroed(&memory, ((size_t)n->nlayer + 1) * sizeof *d.columns);
     d.largest = nsi_alloc_zeroed(&memory, ((size_t)n->nlayer + 1) * sizeof *d.largest);
     bool ok = d.columns && d.largest;
+
+    // A column for each layer, and for the outputs.
     for (uint32_t k = 0; ok && k <= n->nlayer; k++) {
         column* c = &d.columns[k];
         c->bias = k < n->nlayer && n->layers[k].bias;
@@ -340,6 +356,8 @@ ns_status nsi_network_diagram_draw(nsi_text_builder* b, const ns_network_diagram
     }
     d.strength = ok ? nsi_alloc_zeroed(&memory, most * sizeof *d.strength) : NULL;
     ok = ok && d.strength;
+
+    // Choose nodes, place them, draw.
     ns_status status = ok ? diagram_find_largest(n, d.largest, error) : nsi_fail_nomem(error);
     if (status == NS_OK) {
         for (uint32_t k = 0; k <= n->nlayer; k++) choose_nodes(&d, k);

@@ -21,6 +21,8 @@ ns_status nsi_starts_add_figure(const nsi_starts* s, uint32_t pose, const double
     double* across = nsi_figures_zeros(charts, count, sizeof *across);
     double* up = nsi_figures_zeros(charts, count, sizeof *up);
     if (!columns || !across || !up) return nsi_fail_nomem(error);
+
+    // The numbers: both starts and both errors of each cell.
     double step = s->cells > 1 ? (s->to - s->from) / (s->cells - 1.0) : 0.0;
     for (uint32_t k = 0; k < count; k++) {
         uint32_t row = k / s->cells, column = k % s->cells;
@@ -32,6 +34,8 @@ ns_status nsi_starts_add_figure(const nsi_starts* s, uint32_t pose, const double
     for (int k = 0; k < 2; k++) {
         columns[2 + k] = (ns_figure_column){.name = s->labels[k], .numbers = errors[k]};
     }
+
+    // The maps.
     chart->as.heatmap = (ns_heatmap){.titles = {s->labels[0], s->labels[1]},
                                      .axes = {s->names[0], s->names[1]},
                                      .values = {errors[0], errors[1]},

@@ -157,6 +157,8 @@ static void print_panel(const page* p, const ns_line_chart* l, uint32_t number, 
     nsi_scale x = nsi_line_chart_x(l), y = nsi_line_chart_y(l, panel);
     x.to = 2.0 * c->columns - 1.0;
     y.from = 4.0 * c->rows - 1.0;
+
+    // Rules of marks and spans lie under the curves.
     memset(c->dots, 0, (size_t)c->rows * c->columns);
     for (uint32_t k = 0; k < l->nmark; k++) draw_rule(c, &x, l->marks[k].x);
     for (uint32_t k = 0; k < l->nspan; k++) {
@@ -166,6 +168,8 @@ static void print_panel(const page* p, const ns_line_chart* l, uint32_t number, 
     for (uint32_t s = 0; s < panel->nseries; s++) {
         draw_series(c, l, &x, &y, &panel->series[s], plain);
     }
+
+    // Rows of dots with the ticks of y on their left.
     nsi_ticks ticks = print_y_ticks(&y, c->rows);
     pad(p, 0, margin);
     add_left(p, panel->y.label, c->columns);
@@ -189,12 +193,16 @@ static void print_x_axis(const page* p, const ns_line_chart* l, uint32_t columns
     nsi_ticks ticks = nsi_scale_ticks(&x, 6);
     pad(p, 0, margin - 1);
     nsi_text_add(p->b, "\u2514");
+
+    // The line with its ticks.
     for (uint32_t k = 0, tick = 0; k < columns; k++) {
         bool at = tick < ticks.count && lround(nsi_scale_place(&x, ticks.value[tick])) <= (long)k;
         nsi_text_add(p->b, at ? "\u252c" : "\u2500");
         tick += at;
     }
     end_line(p);
+
+    // Labels under ticks, as many as there is room for.
     uint32_t column = 0;
     for (uint32_t k = 0; k < ticks.count; k++) {
         uint32_t width = (uint32_t)strlen(ticks.label[k].text);
@@ -252,6 +260,8 @@ static void add_stretches(const page* p, const ns_line_chart* l) {
 
 static void print_lines(const page* p, const ns_line_chart* l) {
     uint32_t margin = 2, listed = 0, rows = l->npanel > 1 ? 8 : 14;
+
+    // The widest label of all panels is their common margin.
     for (uint32_t n = 0; n < l->npanel; n++) {
         nsi_scale y = nsi_line_chart_y(l, &l->panels[n]);
         nsi_ticks ticks = print_y_ticks(&y, rows);
@@ -262,6 +272,8 @@ static void print_lines(const page* p, const ns_line_chart* l) {
         for (uint32_t s = 0; s < l->panels[n].nseries; s++)
             listed += nsi_line_chart_listed(l, n, s);
     }
+
+    // One canvas serves all panels.
     canvas c = {.columns = p->columns - margin, .rows = rows};
     size_t cells = (size_t)c.columns * c.rows;
     c.dots = nsi_alloc(&p->b->allocator, 2 * cells);
@@ -271,6 +283,8 @@ static void print_lines(const page* p, const ns_line_chart* l) {
     }
     c.colours = c.dots + cells;
     memset(c.colours, 39, cells);
+
+    // Legend, panels, axis, and what marks and spans are.
     print_legend(p, l);
     for (uint32_t n = 0; n < l->npanel; n++)
         print_panel(p, l, n, &c, margin, !p->colour && listed > 1);
@@ -316,6 +330,8 @@ static void print_bar(const page* p, const ns_bar* bar, double most, uint32_t ro
 static void print_bars(const page* p, const ns_bar_chart* bars) {
     double most = 0.0;
     uint32_t text = 0, label = longest(bars->labels, bars->rows, most_label(p));
+
+    // The longest bar fills the room that labels and numbers leave.
     for (uint32_t k = 0; k < bars->rows * bars->ngroup; k++) {
         const ns_bar* bar = &bars->bars[k];
         if (isfinite(bar->length)) most = fmax(most, bar->length);
@@ -326,6 +342,8 @@ static void print_bars(const page* p, const ns_bar_chart* bars) {
     uint32_t left = p->columns - label - 3, room = left > text + 8 ? left - text : 8;
     if (text > left - room) text = left - room;
     if (!(most > 0.0)) most = 1.0;
+
+    // Rows, the label beside the first group.
     for (uint32_t k = 0; k < bars->rows; k++) {
         for (uint32_t g = 0; g < bars->ngroup; g++) {
             add_left(p, g == 0 ? bars->labels[k] : "", label);
@@ -349,10 +367,14 @@ static void print_intervals(const page* p, const ns_interval_chart* v) {
         if (width > label) label = width;
         if (noted > note) note = noted;
     }
+
+    // 0 stands in the middle of the room between labels and notes.
     if (label > most_label(p)) label = most_label(p);
     uint32_t used = label + note + 2, room = p->columns > used + 11 ? p->columns - used : 11;
     long half = (long)(room - 1) / 2;
     double unit = v->reach > 0.0 ? (double)half / v->reach : 0.0;
+
+    // Rows: the interval with its ends, and where the estimate started.
     for (uint32_t k = 0; k < v->nrow; k++) {
         const ns_interval* row = &v->rows[k];
         long length = isnan(row->half) ? -1 : lround(fmin(row->half, v->reach) * unit),
@@ -437,10 +459,14 @@ static void print_heatmap(const page* p, const ns_heatmap* m) {
     double step = m->cells > 1 ? (m->to - m->from) / (m->cells - 1.0) : 1.0;
     tiling t = fit_maps(p, m);
     uint32_t star[2], last = (m->cells - 1) / t.stride * t.stride; // last: that is drawn
+
+    // The star stands in the drawn cell nearest to it.
     for (int k = 0; k < 2; k++) {
         double at = round((m->mark[k] - m->from) / step);
         star[k] = at >= 0.0 && at < m->cells ? (uint32_t)at / t.stride * t.stride : NSI_NONE;
     }
+
+    // Titles, then rows from the top.
     for (int k = 0; k < 2; k++) {
         nsi_text_add(p->b, "%s", places[t.beside - 1][k]);
         nsi_format_clipped(p->b, m->titles[k], p->columns / 2 - 10);
@@ -459,6 +485,8 @@ static void print_heatmap(const page* p, const ns_heatmap* m) {
             if (up == 0) break;
         }
     }
+
+    // What axes and shades are.
     nsi_text_add(p->b, "across: ");
     nsi_format_clipped(p->b, m->axes[0], p->columns / 4);
     nsi_text_add(p->b, ", up: ");
