@@ -107,7 +107,7 @@ typedef struct ns_heatmap {
     uint32_t cells;          ///< in a row
     double from, to;         ///< of both axes: centres of the first and the last cell
     double mark[2];          ///< where the star is
-    double most;             ///< this value and all above have the lightest colour
+    double max;              ///< this value and all above have the lightest colour
 } ns_heatmap;
 
 /// The lower triangle of a symmetric matrix of numbers from -1 to 1.
@@ -146,7 +146,7 @@ typedef struct ns_plane_chart {
     const ns_plane_panel* panels;
     uint32_t npanel;
     const char* unit; ///< of both axes
-    double most;      ///< this size and all above have the largest disc
+    double max;       ///< this size and all above have the largest disc
 } ns_plane_chart;
 
 // ---- networks: layers as columns of circles, weights as lines between them ------------------------

@@ -30,20 +30,20 @@ static void diagnosis_end(diagnosis* d, ns_note_level level) {
     d->text.text.count = 0;
 }
 
-// A list in a sentence: items after the first begin with ", "; those past `most` are only counted.
+// A list in a sentence: items after the first begin with ", "; those past `max` are only counted.
 typedef struct name_list {
     nsi_text_builder* out;
-    uint32_t count, most;
+    uint32_t count, max;
 } name_list;
 
 static bool name_list_next(name_list* l) {
-    if (l->count++ >= l->most) return false;
+    if (l->count++ >= l->max) return false;
     if (l->count > 1) nsi_text_add(l->out, ", ");
     return true;
 }
 
 static void name_list_end(const name_list* l) {
-    if (l->count > l->most) nsi_text_add(l->out, " and %u more", l->count - l->most);
+    if (l->count > l->max) nsi_text_add(l->out, " and %u more", l->count - l->max);
 }
 
 static const char* estimate_name(const nsi_result* result, uint32_t estimate) {
@@ -65,7 +65,7 @@ static void diagnose_no_effect(diagnosis* d) {
     const nsi_result* a = d->result;
     if (count_verdict(a, NS_VERDICT_NO_EFFECT) == 0) return;
     nsi_text_add(&d->text, "No effect on the data: ");
-    name_list names = {.out = &d->text, .most = MAX_NAMES};
+    name_list names = {.out = &d->text, .max = MAX_NAMES};
     for (uint32_t k = 0; k < a->estimates.count; k++) {
         if (a->estimates.data[k].verdict != NS_VERDICT_NO_EFFECT) continue;
         if (name_list_next(&names)) nsi_format_add(&d->text, estimate_name(a, k));
@@ -92,7 +92,7 @@ static void diagnose_bounds(diagnosis* d, ns_verdict verdict) {
     if (count_verdict(a, verdict) == 0) return;
     bool lower = verdict == NS_VERDICT_AT_LOWER;
     nsi_text_add(&d->text, "At the %s bound: ", lower ? "lower" : "upper");
-    name_list names = {.out = &d->text, .most = MAX_NAMES};
+    name_list names = {.out = &d->text, .max = MAX_NAMES};
     for (uint32_t k = 0; k < a->estimates.count; k++) {
         const ns_estimate* e = &a->estimates.data[k];
         if (e->verdict != verdict || !name_list_next(&names)) continue;
@@ -120,7 +120,7 @@ static uint32_t count_changes(const nsi_result* a, const ns_parameter_direction*
 
 static void add_changes(nsi_text_builder* out, const nsi_result* a,
                         const ns_parameter_direction* direction) {
-    name_list changes = {.out = out, .most = MAX_NAMES};
+    name_list changes = {.out = out, .max = MAX_NAMES};
     for (uint32_t k = 0; k < a->estimates.count; k++) {
         double change = direction->change[k];
         if (change == 0.0 || !name_list_next(&changes)) continue;
@@ -189,7 +189,7 @@ static void diagnose_what_to_fix(diagnosis* d) {
     if (count < 2) return;
 
     nsi_text_add(&d->text, "Fix these %u to identify the others: ", count);
-    name_list names = {.out = &d->text, .most = MAX_NAMES};
+    name_list names = {.out = &d->text, .max = MAX_NAMES};
     for (uint32_t at = 0; at < a->directions.count; at++) {
         const ns_parameter_direction* direction = &a->directions.data[at];
         for (uint32_t k = 0; direction->null && k < n; k++) {
@@ -239,7 +239,7 @@ static void diagnose_correlation(diagnosis* d) {
     uint32_t count = find_pairs(a, strongest);
     if (count == 0) return;
     nsi_text_add(&d->text, "Strongly correlated: ");
-    name_list pairs = {.out = &d->text, .most = MAX_PAIRS};
+    name_list pairs = {.out = &d->text, .max = MAX_PAIRS};
     for (uint32_t k = 0; k < count; k++) {
         if (!name_list_next(&pairs)) continue;
         nsi_format_add(&d->text, estimate_name(a, strongest[k].a));

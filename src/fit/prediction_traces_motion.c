@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 // Of all columns: so many are written in about a second.
-enum { MOST_NUMBERS = 10000000 };
+enum { MAX_NUMBERS = 10000000 };
 
 // What is drawn of a fit's system for a point of its variables.
 typedef struct showing {
@@ -179,7 +179,7 @@ static ns_status motion_find_params(showing* s, ns_error* error) {
 static void motion_choose_rows(showing* s) {
     uint64_t columns =
         1 + 3 * ((uint64_t)ns_motion_observer_column_count(s->motion) + s->e->nchannel);
-    uint64_t most = columns < MOST_NUMBERS ? MOST_NUMBERS / columns : 1;
+    uint64_t most = columns < MAX_NUMBERS ? MAX_NUMBERS / columns : 1;
     s->rows = s->e->rows < most ? s->e->rows : (uint32_t)most;
 }
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MOST_ROWS = 60, MOST_CELLS = 40, MOST_CURVES = 8 };
+enum { MAX_ROWS = 60, MAX_CELLS = 40, MAX_CURVES = 8 };
 
 // All functions here return false when out of memory, and true without a chart where there is nothing
 // to show.
@@ -108,7 +108,7 @@ static const char** figure_names(const nsi_result* a, nsi_figures* charts) {
 
 static bool figure_parameters(const nsi_result* a, nsi_figures* charts) {
     static const double NORMAL = 1.959963984540054; // 97.5 % of a normal distribution lie below
-    uint32_t count = a->estimates.count, rows = at_most(count, MOST_ROWS);
+    uint32_t count = a->estimates.count, rows = at_most(count, MAX_ROWS);
     if (count == 0 || !a->correlation) return true;
     const char* title = figure_title(
         charts, "Estimates with 95 % intervals, relative to the estimate", rows, count);
@@ -171,7 +171,7 @@ static bool figure_parameters(const nsi_result* a, nsi_figures* charts) {
 }
 
 static bool figure_correlation(const nsi_result* a, nsi_figures* charts) {
-    uint32_t count = a->estimates.count, n = at_most(count, MOST_CELLS);
+    uint32_t count = a->estimates.count, n = at_most(count, MAX_CELLS);
     if (count < 2 || !a->correlation) return true;
     const char* title = figure_title(charts, "Correlation of the errors", n, count);
     ns_figure* chart =
@@ -197,7 +197,7 @@ static bool figure_errors(const nsi_result* a, ns_data_role role, nsi_figures* c
     char name[40], plain[80];
     snprintf(name, sizeof name, "errors_%s", nsi_role_name(role));
     snprintf(plain, sizeof plain, "Prediction error at horizons, %s data", nsi_role_name(role));
-    const char* title = figure_title(charts, plain, at_most(rows, MOST_ROWS), rows);
+    const char* title = figure_title(charts, plain, at_most(rows, MAX_ROWS), rows);
     ns_figure* chart = title ? nsi_figures_add(charts, NS_FIGURE_BARS, name, title) : NULL;
     ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 6, rows) : NULL;
     double* table = new_numbers(charts, 6, rows);
@@ -234,7 +234,7 @@ static bool figure_errors(const nsi_result* a, ns_data_role role, nsi_figures* c
         columns[c] = number_column(headings[c], table + (size_t)c * rows);
     chart->as.bars = (ns_bar_chart){.labels = labels,
                                     .bars = bars,
-                                    .rows = at_most(rows, MOST_ROWS),
+                                    .rows = at_most(rows, MAX_ROWS),
                                     .ngroup = 2,
                                     .groups = {"before", "after"},
                                     .mark = "median window"};
@@ -248,7 +248,7 @@ static bool figure_timing(const nsi_result* a, nsi_figures* charts) {
     uint32_t count = a->phases.count;
     if (count == 0) return true;
     const char* title =
-        figure_title(charts, "Seconds in each phase", at_most(count, MOST_ROWS), count);
+        figure_title(charts, "Seconds in each phase", at_most(count, MAX_ROWS), count);
     ns_figure* chart = title ? nsi_figures_add(charts, NS_FIGURE_BARS, "timing", title) : NULL;
     ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 6, count) : NULL;
     double* table = new_numbers(charts, 4, count);
@@ -281,7 +281,7 @@ static bool figure_timing(const nsi_result* a, nsi_figures* charts) {
     columns[5] = text_column("end", finish);
     chart->as.bars = (ns_bar_chart){.labels = labels,
                                     .bars = bars,
-                                    .rows = at_most(count, MOST_ROWS),
+                                    .rows = at_most(count, MAX_ROWS),
                                     .ngroup = 1,
                                     .groups = {"seconds"}};
     return true;
@@ -316,9 +316,8 @@ static void count_iterations(const nsi_result* a, double* x, bool* breaks) {
 
 // The largest groups have colours of their own.
 static void choose_classes(const double* largest, uint32_t count, ns_line_series* series) {
-    static const char* const classes[MOST_CURVES] = {"c0", "c1", "c2", "c3",
-                                                     "c4", "c5", "c6", "c7"};
-    for (uint32_t rank = 0; rank < at_most(count, MOST_CURVES); rank++) {
+    static const char* const classes[MAX_CURVES] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"};
+    for (uint32_t rank = 0; rank < at_most(count, MAX_CURVES); rank++) {
         uint32_t best = NSI_NONE;
         for (uint32_t k = 0; k < count; k++) {
             if (series[k].line_style) continue;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MOST_TRAJECTORIES = 6, MOST_NAME = NS_TABLE_MAX_NAME + 10 };
+enum { MAX_TRAJECTORIES = 6, MAX_NAME = NS_TABLE_MAX_NAME + 10 };
 
 typedef struct channel {
     uint32_t own;        // the column that it is named after
@@ -18,7 +18,7 @@ typedef struct channel {
 typedef struct maker {
     const ns_table* table;
     uint32_t t, traj, test; // columns, or NSI_NONE
-    channel channels[NSI_CURVES_MOST];
+    channel channels[NSI_CURVES_MAX];
     uint32_t nchannel;
     uint32_t* rows; // (count) those that are drawn
     uint32_t count, ntraj, drawn;
@@ -30,7 +30,7 @@ static const char* const endings[] = {"", "/before", "/after", [RECORDED] = "_re
 
 // The column with this name and ending.
 static uint32_t find_partner(const ns_table* table, const char* name, const char* ending) {
-    char whole[MOST_NAME];
+    char whole[MAX_NAME];
     int size = snprintf(whole, sizeof whole, "%s%s", name, ending);
     return size >= 0 && (size_t)size < sizeof whole ? ns_table_column(table, whole) : NSI_NONE;
 }
@@ -40,7 +40,7 @@ static bool is_partner(const ns_table* table, const char* name) {
     size_t size = strlen(name);
     for (int k = 1; k <= RECORDED; k++) {
         size_t more = strlen(endings[k]);
-        char own[MOST_NAME];
+        char own[MAX_NAME];
         if (size <= more || size >= sizeof own || strcmp(name + size - more, endings[k]) != 0) {
             continue;
         }
@@ -91,7 +91,7 @@ static ns_status choose_channels(maker* m, const char* file, const char* const* 
     }
 
     // Channels in the order of the table.
-    uint32_t most = npattern > 0 ? NSI_CURVES_MOST : NSI_CURVES_DEFAULT;
+    uint32_t most = npattern > 0 ? NSI_CURVES_MAX : NSI_CURVES_DEFAULT;
     for (uint32_t c = 0; c < table->ncol; c++) {
         const char* name = table->names[c];
         if (c == m->t || c == m->traj || c == m->test) continue;
@@ -133,11 +133,11 @@ static bool curves_choose_rows(maker* m) {
     if (!m->rows) return false;
     for (uint32_t k = 0; k < nrow; k++) kinds[is_test(m, k)] += begins(m, k);
     m->ntraj = kinds[0] + kinds[1];
-    uint32_t half = kinds[0] > 0 && kinds[1] > 0 ? MOST_TRAJECTORIES / 2 : MOST_TRAJECTORIES;
+    uint32_t half = kinds[0] > 0 && kinds[1] > 0 ? MAX_TRAJECTORIES / 2 : MAX_TRAJECTORIES;
     for (uint32_t k = 0; k < nrow; k++) {
         if (begins(m, k)) {
             bool kind = is_test(m, k);
-            chosen = m->ntraj <= MOST_TRAJECTORIES || taken[kind] < half;
+            chosen = m->ntraj <= MAX_TRAJECTORIES || taken[kind] < half;
             taken[kind] += chosen;
             m->drawn += chosen;
         }

@@ -6,7 +6,7 @@
 #include "neuralsim/table.h"
 #include "report/figure_data.h"
 
-enum { NSI_CURVES_DEFAULT = 4, NSI_CURVES_MOST = 8 };
+enum { NSI_CURVES_DEFAULT = 4, NSI_CURVES_MAX = 8 };
 
 // Add a chart of channels over the column `t` (without one, over rows), each in a panel. A channel is a
 // column `name` together with `name/before` and `name/after`, or with `name_recorded` (as `score`

@@ -10,10 +10,10 @@
 
 // ---- numbers ---------------------------------------------------------------------------------
 
-enum { MOST_DIGITS = 7, LEAST_DIGITS = 2, PLAIN_DIGITS = 5 };
+enum { MAX_DIGITS = 7, LEAST_DIGITS = 2, PLAIN_DIGITS = 5 };
 
 // Outside of 10^-4 .. 10^6 numbers are easier to read with an exponent.
-enum { LEAST_EXPONENT = -4, MOST_EXPONENT = 5 };
+enum { LEAST_EXPONENT = -4, MAX_EXPONENT = 5 };
 
 static bool is_part(char c) {
     return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == 'e';
@@ -51,7 +51,7 @@ static int find_exponent(double value, int digits, char* first) {
 // With the last digit at 10^last.
 static nsi_formatted show_to(double value, int exponent, int last) {
     char local[64];
-    if (exponent < LEAST_EXPONENT || exponent > MOST_EXPONENT) {
+    if (exponent < LEAST_EXPONENT || exponent > MAX_EXPONENT) {
         snprintf(local, sizeof local, "%.*e", exponent > last ? exponent - last : 0, value);
     } else {
         snprintf(local, sizeof local, "%.*f", last < 0 ? -last : 0, value);
@@ -89,12 +89,12 @@ nsi_formatted nsi_format_value(double value, double error) {
     if (!isfinite(value)) return not_finite(value);
     if (!isfinite(error) || error <= 0.0) return nsi_format(value, PLAIN_DIGITS);
     int last = last_digit(error);
-    if (value == 0.0) return show_to(value, 0, last < -MOST_DIGITS ? 0 : last);
+    if (value == 0.0) return show_to(value, 0, last < -MAX_DIGITS ? 0 : last);
 
     char first;
-    int exponent = find_exponent(value, MOST_DIGITS, &first);
+    int exponent = find_exponent(value, MAX_DIGITS, &first);
     if (last > exponent - LEAST_DIGITS + 1) last = exponent - LEAST_DIGITS + 1;
-    if (last < exponent - MOST_DIGITS + 1) last = exponent - MOST_DIGITS + 1;
+    if (last < exponent - MAX_DIGITS + 1) last = exponent - MAX_DIGITS + 1;
     return show_to(value, exponent, last);
 }
 
@@ -105,9 +105,9 @@ nsi_formatted nsi_format_error(double value, double error) {
     int last = last_digit(error), exponent = find_exponent(error, 2, &first);
     // As many places as the value, where both are written without an exponent.
     if (isfinite(value) && value != 0.0) {
-        int of_value = find_exponent(value, MOST_DIGITS, &first);
-        bool plain = of_value >= LEAST_EXPONENT && of_value <= MOST_EXPONENT;
-        bool fits = last >= of_value - MOST_DIGITS + 1 && last < of_value;
+        int of_value = find_exponent(value, MAX_DIGITS, &first);
+        bool plain = of_value >= LEAST_EXPONENT && of_value <= MAX_EXPONENT;
+        bool fits = last >= of_value - MAX_DIGITS + 1 && last < of_value;
         if (plain && fits) exponent = 0;
     }
     return show_to(error, exponent, last);

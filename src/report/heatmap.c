@@ -16,7 +16,7 @@ static const uint8_t colours[][3] = {{68, 1, 84},    {65, 68, 135},  {42, 120, 1
 enum { COLOURS = sizeof colours / sizeof *colours };
 
 // Lengths in the picture.
-static const double TOP = 22.0, LEFT = 38.0, MOST_LEFT = 70.0, WIDTH = 400.0, RIGHT = 14.0;
+static const double TOP = 22.0, LEFT = 38.0, MAX_LEFT = 70.0, WIDTH = 400.0, RIGHT = 14.0;
 static const double GAP = 10.0;   // between the first map and the labels of the second
 static const double SCALE = 64.0; // height below the maps
 
@@ -64,7 +64,7 @@ static double heatmap_label_room(const ns_heatmap* m) {
     for (uint32_t k = 0; k < ticks.count; k++) {
         room = fmax(room, nsi_html_width(ticks.label[k].text) + 20.0);
     }
-    return fmin(room, MOST_LEFT);
+    return fmin(room, MAX_LEFT);
 }
 
 static void add_map(nsi_text_builder* b, const ns_heatmap* m, int which, double left, double room,
@@ -77,7 +77,7 @@ static void add_map(nsi_text_builder* b, const ns_heatmap* m, int which, double 
         for (uint32_t k = 0; k < m->cells; k++) {
             double value = m->values[which][(size_t)i * m->cells + k];
             open_box(b, "cell", left + cell * k, TOP + side - cell * (i + 1.0), cell, cell,
-                     value / m->most);
+                     value / m->max);
             nsi_text_add(b, "<title>%s</title></rect>\n", nsi_format(value, 3).text);
         }
     }
@@ -122,7 +122,7 @@ void nsi_heatmap_draw(nsi_text_builder* b, const ns_heatmap* m, const char* titl
         nsi_text_add(b, "</rect>\n");
     }
     char most[80];
-    snprintf(most, sizeof most, "%s or more", nsi_format_short(m->most, 3).text);
+    snprintf(most, sizeof most, "%s or more", nsi_format_short(m->max, 3).text);
     nsi_html_label(b, "", room, y + 20.0, "0");
     nsi_html_label(b, "e", room + width * SHADES, y + 20.0, most);
     nsi_html_close_picture(b);

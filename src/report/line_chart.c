@@ -6,10 +6,10 @@
 #include <math.h>
 
 // Lengths in the picture, which is narrow so that on a phone its letters stay readable.
-static const double WIDTH = 400.0, LEFT = 48.0, MOST_LEFT = 130.0, RIGHT = 20.0;
+static const double WIDTH = 400.0, LEFT = 48.0, MAX_LEFT = 130.0, RIGHT = 20.0;
 static const double LINE = 14.0; // from a line of text to the next
 static const double ONE_PANEL = 150.0, OF_SEVERAL = 84.0;
-enum { MOST_BUCKETS = 500 }; // of a series with more points than twice that, four are drawn of each
+enum { MAX_BUCKETS = 500 }; // of a series with more points than twice that, four are drawn of each
 
 typedef struct drawing {
     nsi_text_builder* b;
@@ -77,7 +77,7 @@ typedef struct pen {
 
 // Points of a bucket. Buckets are those of all points, so that pieces are thinned alike.
 static uint32_t stride_of(const ns_line_chart* l) {
-    uint32_t stride = l->count / MOST_BUCKETS;
+    uint32_t stride = l->count / MAX_BUCKETS;
     return stride < 2 ? 1 : stride;
 }
 
@@ -215,7 +215,7 @@ static double find_left(const drawing* d) {
             left = fmax(left, nsi_html_width(ticks.label[k].text) + 6.0);
         }
     }
-    return fmin(left, MOST_LEFT);
+    return fmin(left, MAX_LEFT);
 }
 
 static void line_panel(const drawing* d, const ns_line_panel* panel, double top, bool first) {

@@ -349,7 +349,7 @@ ns_status nsi_network_diagram_draw(nsi_text_builder* b, const ns_network_diagram
         column* c = &d.columns[k];
         c->bias = k < n->nlayer && n->layers[k].bias;
         c->count = k < n->nlayer ? n->layers[k].rows - c->bias : n->layers[k - 1].columns;
-        c->drawn = c->count > NSI_NETWORK_MOST ? NSI_NETWORK_STRONGEST : c->count;
+        c->drawn = c->count > NSI_NETWORK_MAX ? NSI_NETWORK_STRONGEST : c->count;
         c->node = nsi_alloc_zeroed(&memory, ((size_t)c->drawn + 1) * sizeof *c->node);
         if (c->count > most) most = c->count;
         ok = c->node != NULL;

@@ -8,7 +8,7 @@
 
 enum {
     NSI_NETWORK_FULL_SIZE = 40, // nodes of a layer up to which they have their full size
-    NSI_NETWORK_MOST = 200,     // more than this are not drawn, but only the
+    NSI_NETWORK_MAX = 200,      // more than this are not drawn, but only the
     NSI_NETWORK_STRONGEST = 40  // strongest
 };
 

@@ -8,7 +8,7 @@
 
 // Lengths in the picture.
 static const double WIDTH = 400.0, LINE = 14.0, GAP = 8.0, BAR = 22.0;
-enum { IN_A_ROW = 3, MOST_POINTS = 400 };
+enum { IN_A_ROW = 3, MAX_POINTS = 400 };
 
 // What a panel shows, and how large.
 typedef struct view {
@@ -55,7 +55,7 @@ static double place_y(const view* v, double y) {
 
 // Pieces between what is missing; of very many points some.
 static void add_curve(nsi_text_builder* b, const view* v, const ns_plane_curve* c) {
-    uint32_t stride = c->count / MOST_POINTS + 1, k = 0;
+    uint32_t stride = c->count / MAX_POINTS + 1, k = 0;
     const char* tag = c->closed ? "polygon" : "polyline";
     while (k < c->count) {
         while (k < c->count && !is_there(c->x[k], c->y[k])) k++;
@@ -132,7 +132,7 @@ void nsi_plane_chart_draw(nsi_text_builder* b, const ns_plane_chart* p, const ch
         double left = GAP + (side + GAP) * (n % across), top = legend + LINE + row * (n / across);
         view v = look_at(panel, left, top, side);
         nsi_html_name(b, "", left, top - 4.0, panel->title, side);
-        for (uint32_t k = 0; k < panel->ndot; k++) add_dot(b, &v, &panel->dots[k], p->most);
+        for (uint32_t k = 0; k < panel->ndot; k++) add_dot(b, &v, &panel->dots[k], p->max);
         for (uint32_t c = 0; c < panel->ncurve; c++) add_curve(b, &v, &panel->curves[c]);
         add_scale_bar(b, &v, p->unit);
     }

@@ -49,7 +49,7 @@ double nsi_scale_place(const nsi_scale* scale, double value) {
 }
 
 static void add_tick(nsi_ticks* ticks, double value, int digits) {
-    if (ticks->count == NSI_MOST_TICKS || !isfinite(value)) return; // 5e308 is none
+    if (ticks->count == NSI_MAX_TICKS || !isfinite(value)) return; // 5e308 is none
     ticks->value[ticks->count] = value;
     ticks->label[ticks->count++] = nsi_format_short(value, digits);
 }
@@ -85,7 +85,7 @@ static void add_linear_ticks(nsi_ticks* ticks, const nsi_scale* scale, uint32_t 
     double largest = fmax(fabs(scale->low), fabs(scale->high)) / step;
     int digits = (int)fmin(17.0, fmax(3.0, ceil(log10(largest)) + 1.0));
     double first = ceil(scale->low / step - 1e-9);
-    for (int k = 0; k < NSI_MOST_TICKS; k++) {
+    for (int k = 0; k < NSI_MAX_TICKS; k++) {
         double tick = (first + k) * step;
         if (tick > scale->high + 1e-9 * step) break;
         add_tick(ticks, tick, digits);

@@ -22,11 +22,11 @@ void nsi_scale_finish(nsi_scale* scale, double margin);
 
 double nsi_scale_place(const nsi_scale* scale, double value);
 
-enum { NSI_MOST_TICKS = 16 };
+enum { NSI_MAX_TICKS = 16 };
 
 typedef struct nsi_ticks {
-    double value[NSI_MOST_TICKS];
-    nsi_formatted label[NSI_MOST_TICKS];
+    double value[NSI_MAX_TICKS];
+    nsi_formatted label[NSI_MAX_TICKS];
     uint32_t count;
 } nsi_ticks;
 

@@ -30,7 +30,7 @@ static ns_status read_file(scene* s, const char* path, const ns_geom_def* def, s
     ns_status status = NS_OK;
     if (def->nvertex == 0) status = nsi_mesh_read(path, s->allocator, &to->corners, NULL);
     if (status != NS_OK || s->too_many) return status == NS_ERR_NOMEM ? status : NS_OK;
-    status = nsi_surface_read(path, NSI_SCENE_MOST_TRIANGLES - s->triangles, s->allocator,
+    status = nsi_surface_read(path, NSI_SCENE_MAX_TRIANGLES - s->triangles, s->allocator,
                               &to->surface, NULL);
     if (status == NS_OK) {
         // Vertices take room, too, whether a triangle has them or not.

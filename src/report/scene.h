@@ -8,7 +8,7 @@
 #include "neuralsim/model.h"
 
 // Most triangles of all meshes of a model. Where there are more, meshes are drawn by their corners.
-enum { NSI_SCENE_MOST_TRIANGLES = 200000 };
+enum { NSI_SCENE_MAX_TRIANGLES = 200000 };
 
 // Drawn are the geometries that are to be seen; where a link has none, those it touches with. Files
 // of meshes are read here: one that is gone is drawn by the corners that the model has of it, or not

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MOST_CELLS = 100, MOST_POSES = 100, MOST_BYTES = 256 << 20 };
+enum { MAX_CELLS = 100, MAX_POSES = 100, MAX_BYTES = 256 << 20 };
 
 ns_status nsi_starts_add_figure(const nsi_starts* s, uint32_t pose, const double* const errors[2],
                                 nsi_figures* charts, ns_error* error) {
@@ -43,7 +43,7 @@ ns_status nsi_starts_add_figure(const nsi_starts* s, uint32_t pose, const double
                                      .from = s->from,
                                      .to = s->to,
                                      .mark = {s->truth[0], s->truth[1]},
-                                     .most = 0.6 * (s->to - s->from)};
+                                     .max = 0.6 * (s->to - s->from)};
     return NS_OK;
 }
 
@@ -93,7 +93,7 @@ static void read_start_grid(reader* r, const json_t* grid, nsi_starts* out) {
     if (!(out->from < out->to) || !isfinite(out->to - out->from)) {
         fault(r, "grid.to", "expected a number above `from`");
     }
-    if (!json_is_integer(cells) || count < 2 || count > MOST_CELLS) {
+    if (!json_is_integer(cells) || count < 2 || count > MAX_CELLS) {
         fault(r, "grid.cells", "expected a whole number from 2 to 100");
     }
     out->cells = r->status == NS_OK ? (uint32_t)count : 0;
@@ -135,7 +135,7 @@ static void read_starts(reader* r, const json_t* root, const json_t* poses) {
     const char* methods[2] = {get_text(r, json_object_get(root, "compare"), "compare"),
                               get_text(r, json_object_get(root, "main"), "main")};
     for (int k = 0; k < 2; k++) starts.labels[k] = get_label(r, root, methods[k]);
-    if (json_array_size(poses) > MOST_POSES) fault(r, "poses", "more than 100");
+    if (json_array_size(poses) > MAX_POSES) fault(r, "poses", "more than 100");
     for (uint32_t p = 0; p < json_array_size(poses) && r->status == NS_OK; p++) {
         const double* errors[2];
         for (int k = 0; k < 2; k++) {
@@ -152,7 +152,7 @@ ns_status nsi_starts_read(const char* text, size_t size, const char* path, nsi_f
                           ns_error* error) {
     reader r = {.file = path, .charts = charts, .error = error};
     json_t* root;
-    ns_status parsed = nsi_json_read(text, size, path, MOST_BYTES, &root, error);
+    ns_status parsed = nsi_json_read(text, size, path, MAX_BYTES, &root, error);
     if (parsed != NS_OK) return parsed;
     const json_t* poses = json_object_get(root, "poses");
     if (json_is_array(poses)) {

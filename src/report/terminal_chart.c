@@ -239,23 +239,23 @@ static void print_legend(const page* p, const ns_line_chart* l) {
     if (column > 0) end_line(p);
 }
 
-enum { MOST_STRETCHES = 20 };
+enum { MAX_STRETCHES = 20 };
 
 static void add_stretches(const page* p, const ns_line_chart* l) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < l->nspan; k++) {
-        if (!l->spans[k].label || ++count > MOST_STRETCHES) continue;
+        if (!l->spans[k].label || ++count > MAX_STRETCHES) continue;
         nsi_format_clipped(p->b, l->spans[k].label, p->columns / 2);
         nsi_text_add(p->b, ": from %s to %s\n", nsi_format_short(l->spans[k].from, 4).text,
                      nsi_format_short(l->spans[k].to, 4).text);
     }
     for (uint32_t k = 0; k < l->nmark; k++) {
-        if (!l->marks[k].label || ++count > MOST_STRETCHES) continue;
+        if (!l->marks[k].label || ++count > MAX_STRETCHES) continue;
         nsi_text_add(p->b, "from %s: ", nsi_format_short(l->marks[k].x, 4).text);
         nsi_format_clipped(p->b, l->marks[k].label, p->columns / 2);
         end_line(p);
     }
-    if (count > MOST_STRETCHES) nsi_text_add(p->b, "and %u more\n", count - MOST_STRETCHES);
+    if (count > MAX_STRETCHES) nsi_text_add(p->b, "and %u more\n", count - MAX_STRETCHES);
 }
 
 static void print_lines(const page* p, const ns_line_chart* l) {
@@ -445,7 +445,7 @@ static tiling fit_maps(const page* p, const ns_heatmap* m) {
 static void print_row(const page* p, const ns_heatmap* m, const tiling* t, int which, uint32_t up,
                       const uint32_t star[2]) {
     for (uint32_t k = 0; k < m->cells; k += t->stride) {
-        double share = m->values[which][(size_t)up * m->cells + k] / m->most;
+        double share = m->values[which][(size_t)up * m->cells + k] / m->max;
         bool marked = star[0] == k && star[1] == up;
         const char* sign = shade(isnan(share) ? 0.0 : 1.0 - share);
         for (uint32_t c = 0; c < t->width; c++) {
@@ -492,7 +492,7 @@ static void print_heatmap(const page* p, const ns_heatmap* m) {
     nsi_text_add(p->b, ", up: ");
     nsi_format_clipped(p->b, m->axes[1], p->columns / 4);
     nsi_text_add(p->b, "\n\u2588: 0, blank: %s or more; *: truth\n",
-                 nsi_format_short(m->most, 3).text);
+                 nsi_format_short(m->max, 3).text);
     if (t.stride > 1) nsi_text_add(p->b, "one of %u cells each way\n", t.stride);
 }
 

@@ -183,7 +183,7 @@ bool nsi_study_add_outlines(study_fits* f, const study_figure* of) {
     for (uint32_t k = 0; k < of->nfit && done; k++) {
         done = nsi_study_read_predictions(f, of->fits[k], &paths[k], &tables[k]);
     }
-    ns_plane_chart plane = {.unit = "m", .most = 1.0};
+    ns_plane_chart plane = {.unit = "m", .max = 1.0};
     done = done && plane_add_panels(f, of, &plate, tables, paths, &plane);
     ns_figure* chart =
         done ? nsi_figures_add(&s->charts, NS_FIGURE_PLANE, "outlines", of->title) : NULL;
@@ -265,7 +265,7 @@ bool nsi_study_add_supports(study_fits* f, const study_figure* of) {
     const char* folder = nsi_study_path(s, s->output, of->fits[0]->name);
     const char* path = folder ? nsi_study_path(s, folder, "fitted.yaml") : NULL;
     if (!panels || !path) return nsi_study_fail_nomem(s);
-    ns_plane_chart plane = {.panels = panels, .unit = "m", .most = 0.0};
+    ns_plane_chart plane = {.panels = panels, .unit = "m", .max = 0.0};
     nsi_fit_spec* spec = NULL;
     if (!nsi_study_take(s, nsi_study_read_spec(f, of->fits[0], &spec, &s->error))) return false;
 
@@ -276,7 +276,7 @@ bool nsi_study_add_supports(study_fits* f, const study_figure* of) {
         ns_hybrid* hybrid = NULL;
         const char* variant = spec->variants.count > 0 ? spec->variants.data[k].name : NULL;
         done = nsi_study_load_model(s, path, variant, &hybrid) &&
-               plane_add_support_panel(s, hybrid, &panels[plane.npanel++], &plane.most);
+               plane_add_support_panel(s, hybrid, &panels[plane.npanel++], &plane.max);
         ns_hybrid_free(hybrid);
     }
     nsi_fit_spec_free(spec);

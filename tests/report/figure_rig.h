@@ -71,12 +71,12 @@ static inline bool make_charts(nsi_figures* charts) {
                                              .from = 1.0,
                                              .to = 2.0,
                                              .mark = {1.0, 2.0},
-                                             .most = 3.0};
+                                             .max = 3.0};
             break;
         case NS_FIGURE_MATRIX: chart->as.matrix = (ns_matrix_chart){names, matrix, 3, 3}; break;
         case NS_FIGURE_PLANE:
             chart->as.plane =
-                (ns_plane_chart){.panels = planes, .npanel = 2, .unit = broken, .most = 2.0};
+                (ns_plane_chart){.panels = planes, .npanel = 2, .unit = broken, .max = 2.0};
             break;
         case NS_FIGURE_NETWORK:
             chart->as.network = (ns_network_diagram){

@@ -152,7 +152,7 @@ static void large_and_lost_meshes_are_drawn_by_corners(void** state) {
         "<collision name='c'><geometry><mesh filename='t.stl'/></geometry></collision></link>"
         "<joint name='j' type='floating'><parent link='world'/><child link='a'/></joint></robot>";
     tempdir_write("r.urdf", urdf);
-    uint32_t half = NSI_SCENE_MOST_TRIANGLES / 2;
+    uint32_t half = NSI_SCENE_MAX_TRIANGLES / 2;
     write_strip("s.stl", half);
     write_strip("t.stl", half);
     ns_model* model = load(tempdir_path("r.urdf"), false);

@@ -84,7 +84,7 @@ static void large_charts_keep_to_their_columns(void** state) {
                                   .cells = N,
                                   .to = N - 1.0,
                                   .mark = {37.0, 63.0},
-                                  .most = N};
+                                  .max = N};
     ns_figure bars = {.kind = NS_FIGURE_BARS, .title = "t"};
     bars.as.bars = (ns_bar_chart){rows, &bar, 1, 1, {"seconds"}, NULL};
     for (uint32_t columns = 40; columns <= 260; columns += 20) {
