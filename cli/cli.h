@@ -158,7 +158,7 @@ int cli_finish(void);
 // Seconds of a monotonic clock.
 double cli_clock(void);
 
-// A line on standard error that tells how far long work is: only on a terminal, only after a
+// A progress line on standard error for long work: only on a terminal, only after a
 // second.
 typedef struct cli_progress {
     const char* what;

@@ -143,8 +143,8 @@ static bool scales(const ns_blueprint* blueprint, const char* network, size_t si
     return false;
 }
 
-// Also of the outputs of networks and formulas, "net/<set>/<quantity>" and "formula/<set>/<quantity>":
-// they go with the quantity.
+// Outputs of networks and formulas, "net/<set>/<quantity>" and "formula/<set>/<quantity>", have the
+// stage of the quantity, and its unit unless they scale it.
 static knowledge know(const facts* f, const ns_blueprint* blueprint, const char* name) {
     const knowledge* known = recall(f, name);
     if (known) return *known;

@@ -544,7 +544,7 @@ static bool observe_once(const simulation* s, const char* name, bool contact, co
     ns_system_options options = ns_default_system_options();
     cli_model_apply(&s->source, &options);
     if (s->integrator >= 0) options.integrator = s->integrator;
-    if (contact || s->source.blueprint) { // networks may stand at contacts
+    if (contact || s->source.blueprint) { // networks may be attached to contacts
         cli_set_contact(&s->contact, &options);
     } else {
         options.contact = NS_CONTACT_NONE;

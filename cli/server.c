@@ -130,7 +130,7 @@ static bool is_our_host(const char* host, int port) {
     return false;
 }
 
-// Does the path begin with "/<token>"? How long that takes does not tell how much of it is right.
+// Does the path begin with "/<token>"? The time taken does not reveal how much of it is right.
 static bool has_token(const server* s, const char* path) {
     if (strlen(path) < 1 + TOKEN_DIGITS || path[0] != '/') return false;
     unsigned different = 0;

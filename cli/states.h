@@ -5,7 +5,7 @@
 
 #include "model_io.h"
 
-// States with the controls and parameters that go with them, one per row.
+// States with their controls and parameters, one per row.
 typedef struct states {
     uint32_t count;
     double* x;                     // (count x nx)

@@ -174,7 +174,7 @@ static ns_status infer_fail_unknown(const inference* in) {
         in->path, list, joint);
 }
 
-// Is the column's name a variable as it stands in a formula?
+// Can a formula use the column's name without quotes?
 static bool infer_is_plain(const char* name) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
     return strspn(name, letters) == strlen(name) && !(name[0] >= '0' && name[0] <= '9');

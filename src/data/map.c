@@ -145,7 +145,7 @@ static ns_status map_read_formula(reader* r, const nsi_yaml_node* node, const ch
     return status;
 }
 
-// "[a, b, nan]", as it is written, for those who look at it.
+// "[a, b, nan]", for descriptions of a channel.
 static ns_status join_texts(reader* r, nsi_map_formula* f) {
     nsi_text_builder text = {.allocator = r->map->arena.allocator};
     for (uint32_t k = 0; k < r->map->row_samples; k++) {
@@ -384,6 +384,7 @@ static ns_status read_quaternions(reader* r, const nsi_yaml_node* node, nsi_map_
     }
 
     for (const nsi_yaml_node* entry = node->first; entry; entry = entry->next) {
+        // Each entry names four columns or definitions.
         if (entry->type != NSI_YAML_LIST || entry->count != 4) {
             return nsi_yaml_fail(r->yaml, entry, r->error, "quaternions: %s", example);
         }

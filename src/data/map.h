@@ -46,7 +46,7 @@ typedef struct nsi_map_source {
 
 // A table beside the recordings, with a row for each of them.
 typedef struct nsi_map_table {
-    const char *file, *key; // key: the column that tells which; NULL: there is no table
+    const char *file, *key; // key: the column with names of recordings; NULL: no table
     uint32_t line, column;
 } nsi_map_table;
 
@@ -76,7 +76,7 @@ ns_status nsi_data_map_parse(const char* text, size_t size, const char* path,
 // For those who make maps. An empty map; NULL when out of memory.
 ns_data_map* nsi_data_map_create(const char* file, const ns_allocator* allocator);
 
-// Read `text`, a formula that stands at this place of the map's file.
+// Parse `text`, a formula at this place of the map's file.
 // @param name  may be NULL
 ns_status nsi_map_formula_parse(ns_data_map* map, const char* name, const char* text, uint32_t line,
                                 uint32_t column, nsi_map_formula* out, ns_error* error);

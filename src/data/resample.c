@@ -37,7 +37,8 @@ double nsi_grid_period(const double* times, uint32_t count, double* scratch) {
         deviation = 0.0;
     }
     if (!(period >= NSI_GRID_MIN_PERIOD && period <= NSI_GRID_MAX_PERIOD)) return period;
-    // Over all rows the rounding must not add up to more than what they tell.
+
+    // Accumulated over all rows, rounding must not exceed the deviation of the times.
     double tolerance = fmax(deviation, 1e-6 * period) / steps;
     for (int digits = 1; digits <= 12; digits++) {
         double rounded = round_digits(period, digits);

@@ -21,7 +21,7 @@ typedef struct nsi_grid {
 double nsi_grid_tolerance(double period, double largest_time);
 
 // The period of a grid for rows at these times: their spacing when they are even, otherwise the
-// median. It, or its inverse, is rounded to as few digits as times can tell: 0.01, 1/148. NaN for
+// median. It, or its inverse, is rounded to as few digits as the times allow: 0.01, 1/148. NaN for
 // fewer than two rows.
 // @param scratch  (count)
 double nsi_grid_period(const double* times, uint32_t count, double* scratch);

@@ -35,7 +35,7 @@ void nsi_hull_start(nsi_hull* hull);
 bool nsi_hull_add(nsi_hull* hull, const double vertex[3]);
 void nsi_hull_finish(const nsi_hull* hull, nsi_mesh* out);
 
-// Read an STL file, binary or text, or an OBJ file; the ending of the name tells which.
+// Read an STL file, binary or text, or an OBJ file; the extension of the name selects the format.
 // @return NS_OK; NS_ERR_UNSUPPORTED for another ending; NS_ERR_IO, NS_ERR_PARSE, NS_ERR_LIMIT,
 //         NS_ERR_NOMEM with a message that starts with the name
 ns_status nsi_mesh_read(const char* path, const ns_allocator* allocator, nsi_mesh* out,
@@ -67,7 +67,7 @@ void nsi_surface_free(const ns_allocator* allocator, nsi_surface* surface);
 
 // Where the file is that a document in `folder` names: a name may start with a scheme, and that of a
 // package, whose folder we do not know, may stand for the document's folder or the one around it.
-// An absolute name is taken as it stands. False when there is no such file.
+// Absolute names are not changed. False when there is no such file.
 // @param out  (size) nsi_mesh_path_size() bytes
 size_t nsi_mesh_path_size(const char* folder, const char* file);
 bool nsi_mesh_find(const char* folder, const char* file, char* out, size_t size);

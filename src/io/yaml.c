@@ -110,7 +110,7 @@ static place mark_place(const yaml_mark_t* mark) {
     return (place){(uint32_t)mark->line + 1, (uint32_t)mark->column + 1};
 }
 
-// Place of a byte, for what libyaml tells the offset of only.
+// Place of a byte, for errors that libyaml reports with an offset only.
 static place offset_place(const reader* r, size_t offset) {
     place at = {1, 1};
     for (size_t i = 0; i < offset && i < r->size; i++) {
