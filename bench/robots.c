@@ -114,6 +114,8 @@ static const char swimmer_text[] =
 
 static ns_status robot_text(const char* name, ns_text* out, ns_error* error) {
     nsi_text_builder t = {.allocator = ns_default_allocator()};
+
+    // The swimmer is a fixed text.
     if (strncmp(name, "swimmer2", 8) == 0) {
         nsi_text_add_bytes(&t, swimmer_text, sizeof swimmer_text - 1);
         return nsi_text_finish(&t, out, error);
@@ -570,6 +572,8 @@ static bool measure_jacobian(const bench_case* self, const bench_options* option
     bool ok = ns_system_create(model, system_options, &system, &error) == NS_OK;
     double created = nsi_clock_thread_cpu() - start;
     ok = ok && nsi_sensitivity_create(system, initial, true, &c.sensitivity, &error) == NS_OK;
+
+    // The initial state is that of the rollout benchmarks.
     if (ok && !rollout_prepare(&r, system, model, 1, task)) {
         error = r.error;
         ok = false;

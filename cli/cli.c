@@ -298,6 +298,7 @@ char* cli_read_file(const char* path, size_t* size) {
     int reason = errno;
     if (!standard) fclose(file);
 
+    // Report the first of the possible failures.
     if (!data) {
         cli_fail("out of memory reading %s", path);
     } else if (failed) {

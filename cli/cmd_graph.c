@@ -105,6 +105,7 @@ static int graph_read_inputs(const graph_command* c, double* in) {
             }
         }
 
+        // List the first 30 inputs, since models have many.
         if (found == count) {
             int shown = (int)strcspn(p, "=,");
             fprintf(stderr, "neuralsim graph: --eval: there is no input '%.*s'; there are:", shown,
@@ -133,6 +134,7 @@ static int graph_read_inputs(const graph_command* c, double* in) {
 }
 
 static int evaluate_graph(const graph_command* c) {
+    // The option takes single numbers only.
     if (ns_graph_array_count(c->graph) + ns_graph_sink_count(c->graph) > 0) {
         return cli_fail("--eval cannot set arrays, and %s has some", c->file);
     }

@@ -526,6 +526,7 @@ int cmd_inspect(int argc, char** argv) {
                             CLI_LOAD_ROWS(load),
                             {0}};
 
+    // Validate the arguments before the model is loaded.
     cli_list arguments = {.count = 0};
     int code = cli_parse("inspect", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;

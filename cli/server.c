@@ -184,6 +184,7 @@ static int answer(struct mg_connection* connection) {
         const char* rest = path + 1 + TOKEN_DIGITS;
         server_answer answer = {.file = -1};
 
+        // Relative links need the slash after the token, so a request without it is redirected.
         if (!get && !head) {
             status = 405;
             more = "Allow: GET, HEAD\r\n";

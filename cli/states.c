@@ -99,6 +99,7 @@ static bool check_unknown(const model_io* p, const ns_table* table, const char* 
         if (columns[k].kind != NS_IO_NONE || is_bookkeeping(name)) continue;
         bool found = false;
 
+        // A name that any contact law knows is a quantity, so its column is ignored.
         for (uint32_t i = 0; i < ways && ok && !found; i++) {
             if (!everything[i]) everything[i] = quantity_system(p->source, &contact[i]);
             ok = everything[i] != NULL;

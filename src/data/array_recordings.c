@@ -104,6 +104,7 @@ ns_status ns_dataset_add_arrays(ns_dataset* data, const char* name, uint32_t nsa
                                     : "the set has no period yet");
     }
 
+    // Nothing is resampled: rows are samples.
     ns_recording recording = {.name = name,
                               .nsample = nsample,
                               .values = values,

@@ -769,6 +769,7 @@ ns_status nsi_dataset_add_text(ns_dataset* data, const char* text, size_t size, 
                   .period = data->period,
                   .error = error};
 
+    // Counters continue those of files added before.
     if (a.tables && a.history) {
         memcpy(a.history, data->history, count * sizeof *a.history);
         status = add_tables(&a, text, size);

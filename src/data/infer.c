@@ -206,6 +206,8 @@ static ns_status infer_add_column(inference* in, ns_data_map* map, uint32_t colu
         map->trajectory = nsi_arena_string(&map->arena, column_name, strlen(column_name));
         map->trajectory_line = map->trajectory_column = 1;
         return map->trajectory ? NS_OK : nsi_fail_nomem(in->error);
+
+    // Formulas that copy the column; quantities keep its name.
     case CHANNEL:
     case CONTROL:
         status = column_formula(in, map, m->name[0] ? m->name : column_name, column, &f);

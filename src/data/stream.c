@@ -203,6 +203,8 @@ static ns_status repair_times(nsi_stream* s, ns_error* error) {
         }
         s->times[to] = time;
         s->rows[to] = row;
+
+        // Count the rows that moved, for the description of the dataset.
         if (to < k) s->repaired++;
     }
 

@@ -527,6 +527,8 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
                               ns_error* error) {
     ns_status status = check_robots(hybrid, allocator, error);
     if (status != NS_OK) return status;
+
+    // Weights belong to the networks of a blueprint or to a learned system.
     if (hybrid->weights && !hybrid->blueprint && !hybrid->learned) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "weights without a blueprint");
     }

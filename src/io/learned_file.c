@@ -173,6 +173,7 @@ ns_status nsi_learned_check(const nsi_learned* l, ns_error* error) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "learned: the network is invalid");
     }
 
+    // Scales of initial weights.
     double scales[] = {l->init_scale, l->init_last_scale};
     for (int k = 0; k < 2; k++) {
         if (scales[k] >= 0.0 && scales[k] <= 1e9) continue;

@@ -61,6 +61,7 @@ static bool mjcf_read_inertial(nsi_mjcf* m, const nsi_xml_element* inertial, ns_
         return false;
     }
 
+    // The forms exclude each other, and only the diagonal one has axes of its own.
     if ((ndiagonal > 0) == (nfull > 0)) {
         return nsi_reader_fail(reader, inertial, NS_ERR_PARSE,
                                "give one of diaginertia and fullinertia");
@@ -314,6 +315,7 @@ static bool read_body_inertia(nsi_mjcf* m, const nsi_xml_element* element,
 // Add one body, without its children.
 static bool add_body(nsi_mjcf* m, const open_body* parent, const nsi_xml_element* element,
                      open_body* out) {
+    // The default class of the children.
     *out = (open_body){.element = element};
     if (!nsi_mjcf_find_class(m, element, "childclass", parent->class_number, &out->class_number)) {
         return false;

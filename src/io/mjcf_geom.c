@@ -172,6 +172,7 @@ static bool read_fromto(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* g
     *given = count > 0;
     if (!*given) return true;
 
+    // Only elongated shapes have two ends.
     if (geom->type != NS_GEOM_CAPSULE && geom->type != NS_GEOM_CYLINDER &&
         geom->type != NS_GEOM_BOX && geom->type != NS_GEOM_ELLIPSOID) {
         return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
@@ -282,6 +283,7 @@ static bool mjcf_read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
         return true;
     }
 
+    // Otherwise the mesh is loaded from its file.
     if (!file) return leave_out_mesh(m, c, geom);
     return mjcf_find_file(m, file, &geom->mesh) && nsi_reader_load_mesh(m->reader, c.element, geom);
 }

@@ -40,6 +40,7 @@ ns_status nsi_numbers_parse(const char* text, uint32_t min, uint32_t max, double
         while (*at != '\0' && !is_space(*at)) at++;
         size_t size = (size_t)(at - word);
 
+        // The conversion does not depend on the locale; NaN and infinity are refused.
         double value;
         ns_status status = nsi_text_read_double(word, size, &value);
         if (status != NS_OK || !isfinite(value)) {

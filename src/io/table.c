@@ -178,6 +178,7 @@ static uint32_t find_column_name(const nsi_index* index, const char* const* name
 }
 
 static ns_status check_column_name(const parser* p, const field* f) {
+    // Empty and overlong names.
     double number;
     if (f->size == 0) {
         return fail_in_table(p, NS_ERR_PARSE, f->start,

@@ -719,6 +719,8 @@ static ns_status add_safetensors(nsi_text_builder* text, const ns_tensor* tensor
     ns_text finished;
     ns_status status = nsi_text_finish(&header, &finished, error);
     if (status != NS_OK) return status;
+
+    // Reading refuses larger headers.
     if (finished.size > NS_TENSORS_MAX_HEADER) {
         ns_text_free(&finished);
         return nsi_fail(error, NS_ERR_LIMIT,

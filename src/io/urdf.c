@@ -190,6 +190,7 @@ static bool find_root(urdf* u) {
         u->root = i;
     }
 
+    // Every link has a parent, so following parents never ends.
     if (u->root == NSI_NONE) {
         nsi_reader_fail(u->reader, u->links.data[0].element, NS_ERR_PARSE,
                         "every link is the child of a joint: the joints form a cycle, and there is "
@@ -416,6 +417,7 @@ static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
         {"damping", &geom->damping},
     };
 
+    // Absent elements keep the default.
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
         const char* text;
         if (!nsi_reader_only_child(u->reader, contact, numbers[k].name, &element)) return false;
@@ -433,6 +435,7 @@ static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
 }
 
 static bool urdf_read_geom(urdf* u, const nsi_xml_element* element, const ns_geom_def* of_link) {
+    // Visual elements are drawn, collision elements are in contact.
     ns_geom_def geom = *of_link;
     geom.visual = strcmp(element->name, "visual") == 0;
     geom.collision = !geom.visual;
@@ -544,6 +547,7 @@ static bool read_dynamics(urdf* u, const nsi_xml_element* joint, urdf_type type,
         {"friction_velocity", &def->friction_velocity},
     };
 
+    // Attributes that are absent keep the default; "rest" and "springref" are synonyms.
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
         if (!nsi_reader_number(u->reader, dynamics, numbers[k].name, numbers[k].value)) {
             return false;
@@ -592,6 +596,8 @@ static bool read_limit(urdf* u, const nsi_xml_element* joint, urdf_type type, ns
         return def->limited || nsi_reader_note(u->reader, limit,
                                                "has lower = upper; the joint moves without limits");
     }
+
+    // Other types have no range; a range is reported as ignored.
     return !(lower < upper) ||
            nsi_reader_note(u->reader, limit,
                            "has a range, which has no effect on a joint of this type");
@@ -657,6 +663,8 @@ static bool add_planar(urdf* u, const nsi_xml_element* element, const char* join
             memcpy(part.com, link->com, sizeof part.com);
             memcpy(part.inertia, link->inertia, sizeof part.inertia);
         }
+
+        // The next joint starts where this one ends.
         if (!nsi_reader_add_link(u->reader, element, &part)) return false;
         part.parent = part.name;
         part.origin = nsi_pose_identity();
@@ -740,6 +748,7 @@ static bool urdf_add_root(urdf* u) {
 static bool add_tree(urdf* u) {
     if (!urdf_add_root(u)) return false;
 
+    // Add each joint before the joints of its child.
     uint32_t visited = 1;
     uint32_t at = u->links.data[u->root].first_joint;
     while (at != NSI_NONE) {

@@ -75,6 +75,7 @@ static bool copy_attributes(xml_reader* reader, nsi_xml_element* element, const 
         kept = attributes[i].name && attributes[i].value;
     }
 
+    // Attributes become visible only when all of them are complete.
     if (!kept) {
         stop(reader, NS_ERR_NOMEM, "");
         return false;

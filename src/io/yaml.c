@@ -162,7 +162,7 @@ static ns_status check_marks(const reader* r, const yaml_event_t* event) {
     char quote[NSI_QUOTE_SIZE];
 
     switch (event->type) {
-    case YAML_ALIAS_EVENT:
+    case YAML_ALIAS_EVENT: // has no value of its own
         anchor = event->data.alias.anchor;
         return yaml_fail_at(
             r, at, NS_ERR_PARSE,
