@@ -186,6 +186,12 @@ NS_API ns_status ns_least_squares_fit(ns_residuals* residuals, const ns_solver_o
                                       ns_fit_result** out, ns_error* error);
 NS_API void ns_fit_result_free(ns_fit_result* result); ///< of the call above. NULL is allowed
 
+/// Report of a result: parameters, diagnostics, prediction errors, course of the solver.
+/// @param out  to be freed by ns_report_free() before the result
+/// @return NS_OK, NS_ERR_NOMEM
+NS_API ns_status ns_fit_result_report(const ns_fit_result* result, ns_report** out,
+                                      ns_error* error);
+
 // ---- the specification ---------------------------------------------------------------------------
 
 /// One local optimisation. A zeroed struct is the default.

@@ -245,6 +245,51 @@ ns_status nsi_result_report(const nsi_result* a, ns_motion* moves,
     return status;
 }
 
+// The record that a public result is a view of. Arrays are borrowed and only read.
+static nsi_result record_of_view(const ns_fit_result* v) {
+    ns_allocator memory = ns_default_allocator();
+    nsi_result a = {.allocator = memory,
+                    .arena = {.allocator = memory},
+                    .title = v->title,
+                    .model = v->model,
+                    .treatment = v->treatment,
+                    .setting = v->setting,
+                    .citation = v->citation,
+                    .correlation = (double*)v->correlation,
+                    .sigma = v->sigma,
+                    .noise_known = v->noise_known,
+                    .nresidual = v->nresidual,
+                    .nweight = v->nweight,
+                    .seconds = v->seconds,
+                    .complete = v->complete};
+    a.estimates.data = (ns_estimate*)v->estimates;
+    a.estimates.count = v->nestimate;
+    a.coefficients.data = (ns_fitted_coefficient*)v->coefficients;
+    a.coefficients.count = v->ncoefficient;
+    a.directions.data = (ns_parameter_direction*)v->directions;
+    a.directions.count = v->ndirection;
+    a.phases.data = (ns_fit_phase*)v->phases;
+    a.phases.count = v->nphase;
+    a.history.data = (ns_fit_history_point*)v->history;
+    a.history.count = v->nhistory;
+    a.path.data = (ns_sparsity_point*)v->path;
+    a.path.count = v->npath;
+    a.path_names.data = (const char**)v->path_names;
+    a.path_names.count = v->npath_name;
+    a.notes.data = (const char**)v->notes;
+    a.notes.count = v->nnote;
+    for (int role = 0; role < NS_ROLE_COUNT; role++) {
+        if (v->before) a.before[role] = v->before[role];
+        if (v->after) a.after[role] = v->after[role];
+    }
+    return a;
+}
+
+ns_status ns_fit_result_report(const ns_fit_result* result, ns_report** out, ns_error* error) {
+    nsi_result record = record_of_view(result);
+    return nsi_result_report(&record, NULL, NULL, NULL, out, error);
+}
+
 // ---- of a file ---------------------------------------------------------------------------------
 
 enum { MAX_RESULT_BYTES = 256 << 20 };
