@@ -28,12 +28,12 @@ static void check(nsi_fit_spec* p) {
     }
     for (uint32_t k = 0; k < p->stages.count; k++) {
         const nsi_stage* s = &p->stages.data[k];
-        REQUIRE(s->solver != NULL && s->loss.states <= NSI_STATES_TIED);
-        REQUIRE(s->loss.reach > 0 && s->tolerance >= 0.0 && s->rate > 0.0);
-        REQUIRE(s->loss.robust == NSI_ROBUST_NONE || s->loss.width > 0.0);
+        REQUIRE(s->solver != NULL && s->windows.initial_state <= NS_INITIAL_STATE_TIED);
+        REQUIRE(s->windows.smoothing > 0 && s->tolerance >= 0.0 && s->learning_rate > 0.0);
+        REQUIRE(s->windows.robust == NS_ROBUST_NONE || s->windows.robust_width > 0.0);
     }
     for (uint32_t k = 0; k < p->parameters.count; k++) {
-        REQUIRE(p->parameters.data[k].line > 0 && !isinf(p->parameters.data[k].start));
+        REQUIRE(p->parameters.data[k].line > 0 && !isinf(p->parameters.data[k].how.initial));
     }
     double before = 0.0;
     for (uint32_t k = 0; k < p->horizons.count; k++) {
@@ -41,7 +41,7 @@ static void check(nsi_fit_spec* p) {
         before = p->horizons.data[k];
     }
     REQUIRE(p->search.population > 0);
-    REQUIRE(nsi_fit_spec_path(p, p->model));
+    REQUIRE(!p->model || nsi_fit_spec_path(p, p->model));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
