@@ -333,8 +333,9 @@ static const nsi_schema_key train_keys[] = {
     {"adaptive", NSI_KEY_FLAG, offsetof(nsi_stage, adaptive), .fallback = "false",
      .help = "the penalty of each group is divided by its norm at the beginning of the stage, and"
              " what is 0 then stays out; just after a stage with a penalty"},
-    {"method", NSI_KEY_OTHER, .read = read_method, .values = "name of a solver", .fallback = "lm",
-     .help = "Levenberg-Marquardt, L-BFGS, OWL-QN, Adam, proximal gradient"},
+    {"method", NSI_KEY_OTHER, .read = read_method,
+     .values = "`lm`, `lbfgs`, `owlqn`, `adam`, `proximal`, or a solver of one's own",
+     .fallback = "lm", .help = "Levenberg-Marquardt, L-BFGS, OWL-QN, Adam, proximal gradient"},
     {"iterations", NSI_KEY_COUNT, offsetof(nsi_stage, iterations), 0, 10000000, .fallback = "50",
      .help = "at most; with 0 a model is scored as it is"},
     {"tolerance", NSI_KEY_NUMBER, offsetof(nsi_stage, tolerance), 0.0, 1.0, .fallback = "1e-9",
@@ -455,7 +456,9 @@ static ns_status read_search_method(nsi_schema_reader* r, const nsi_yaml_node* n
 
 static const nsi_schema_key search_keys[] = {
     {"method", NSI_KEY_OTHER, .read = read_search_method,
-     .values = "name of a global solver, or `none`", .fallback = "basin_hopping",
+     .values = "`basin_hopping`, `restart`, `crs2`, `isres`, `esch`, `mlsl`, `none`, or a solver "
+               "of one's own",
+     .fallback = "basin_hopping",
      .help = "`basin_hopping`: rounds of local fits around the best so far, combined and mutated;"
              " `restart`: local fits from anywhere between the bounds; the others: population"
              " methods of NLopt before the stages"},
