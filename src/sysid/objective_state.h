@@ -70,6 +70,27 @@ struct nsi_objective {
     const char* refused_link;
 };
 
+static inline uint32_t nsi_state_size(const nsi_objective* e) {
+    return e->p->sizes.nx;
+}
+
+// Parameters of all variants together.
+static inline uint32_t nsi_param_total(const nsi_objective* e) {
+    return e->p->param_at[e->p->nvariant];
+}
+
+static inline const ns_system* nsi_batch_system(const nsi_objective* e, const nsi_batch* b) {
+    return e->p->variants[b->variant].system;
+}
+
+static inline const ns_recording* nsi_window_recording(const nsi_objective* e, uint32_t window) {
+    return ns_dataset_recording(e->data, e->windows.data[window].recording);
+}
+
+static inline uint32_t nsi_variable_count(const nsi_objective* e) {
+    return e->p->variables ? ns_parameters_count(e->p->variables) : 0;
+}
+
 static inline nsi_prior nsi_prior_of(const nsi_objective* e, uint32_t variable) {
     if (e->priors) return e->priors[variable];
     const ns_parameter_info* v = ns_parameters_at(e->p->variables, variable);
@@ -110,5 +131,21 @@ void nsi_objective_continuity(const nsi_objective* e, const nsi_point* point, ui
                               double* out);
 
 void nsi_normal_free(nsi_objective* e);
+
+// Normal equations at the point; `natural`: for values of parameters rather than their coordinates, and
+// without priors and penalties. False as nsi_objective_linearise().
+bool nsi_normal_linearise(nsi_objective* e, bool natural, double* value);
+
+// The reduced matrix S without damping of the numbers, and its right-hand side into `step`. False when an
+// initial state is not determined.
+bool nsi_normal_reduce(nsi_objective* e, double damping);
+
+// The penalty on weights at a point.
+double nsi_penalty_at(const nsi_objective* e, const nsi_point* point);
+
+// Is an unknown a weight of a network, not a parameter or coefficient? And the mean of a diagonal over
+// these.
+bool nsi_is_network_weight(const nsi_objective* e, uint32_t unknown);
+double nsi_mean_weight_diagonal(const nsi_objective* e, const double* A);
 
 #endif
