@@ -125,41 +125,23 @@ static void free_facts(facts* f) {
     cli_pool_free(&f->pool);
 }
 
-// Does the output of this network or formula scale a quantity, so that it has no unit? `size` of its
-// name.
-static bool scales(const ns_blueprint* blueprint, const char* network, size_t size) {
-    for (uint32_t k = 0; blueprint && k < ns_blueprint_network_count(blueprint); k++) {
-        const ns_network_def* def = ns_blueprint_network(blueprint, k);
-        if (strlen(def->name) == size && strncmp(def->name, network, size) == 0) {
-            return def->mode == NS_AUGMENT_SCALE;
-        }
-    }
-    for (uint32_t k = 0; k < ns_blueprint_formula_count(blueprint); k++) {
-        const ns_formula_def* def = ns_blueprint_formula(blueprint, k);
-        if (strlen(def->name) == size && strncmp(def->name, network, size) == 0) {
-            return def->mode == NS_AUGMENT_SCALE;
-        }
-    }
-    return false;
-}
-
-// Outputs of networks and formulas, "net/<set>/<quantity>" and "formula/<set>/<quantity>", have the
-// stage of the quantity, and its unit unless they scale it.
-static knowledge know(const facts* f, const ns_blueprint* blueprint, const char* name) {
+// Of an observation. Outputs of networks and formulas come just before the quantity that they change, and
+// have its unit unless they scale it.
+static knowledge know(const facts* f, const ns_system* system, uint32_t number) {
+    const char* name = ns_system_observation_name(system, number);
     const knowledge* known = recall(f, name);
     if (known) return *known;
-    knowledge net = {.name = name, .unit = "", .stage = "", .place = UINT32_MAX};
-    if (strncmp(name, "net/", 4) != 0 && strncmp(name, "formula/", 8) != 0) return net;
-    const char* set = strchr(name, '/') + 1;
-    for (const char* at = strchr(set, '/'); at && !known; at = strchr(at + 1, '/')) {
-        known = recall(f, at + 1);
-    }
+
+    knowledge output = {.name = name, .unit = "", .stage = "", .place = UINT32_MAX};
+    ns_augment mode = NS_AUGMENT_ADD;
+    const char* target = ns_system_observation_target(system, number, &mode);
+    known = target ? recall(f, target) : NULL;
     if (known) {
-        net.stage = known->stage;
-        net.place = known->place - 1;
+        output.stage = known->stage;
+        output.place = known->place - 1;
+        if (mode != NS_AUGMENT_SCALE) output.unit = known->unit;
     }
-    if (known && !scales(blueprint, set, strcspn(set, "/"))) net.unit = known->unit;
-    return net;
+    return output;
 }
 
 // ---- groups --------------------------------------------------------------------------------
@@ -265,7 +247,7 @@ static bool group_observations(groups* g, const cli_model* model, const facts* k
 
         // Collect unit, stage and shape of the group.
         group* found = &g->list[group_of[k]];
-        knowledge fact = know(known, model->blueprint, name);
+        knowledge fact = know(known, system, order[k].number);
         add_knowledge(found, &fact);
         found->count++;
         found->rank = rank;
@@ -334,7 +316,6 @@ static void free_groups(groups* g) {
 
 // All of a model's quantities.
 typedef struct catalog {
-    const cli_model* model;
     const ns_system* system;
     facts facts;
     uint32_t ny;
@@ -346,13 +327,12 @@ typedef struct catalog {
 
 static bool catalog_create(catalog* c, const cli_model* model, const cli_contact* contact,
                            const ns_system* system) {
-    *c = (catalog){.model = model, .system = system, .ny = ns_system_get_sizes(system).ny};
+    *c = (catalog){.system = system, .ny = ns_system_get_sizes(system).ny};
     if (!collect_facts(&c->facts, model, contact)) return false;
     c->order = calloc((size_t)c->ny + 1, sizeof *c->order);
     c->group_of = calloc((size_t)c->ny + 1, sizeof *c->group_of);
     for (uint32_t k = 0; k < c->ny && c->order; k++) {
-        const char* name = ns_system_observation_name(system, k);
-        c->order[k] = (entry){know(&c->facts, model->blueprint, name).place, k};
+        c->order[k] = (entry){know(&c->facts, system, k).place, k};
     }
     if (c->order) qsort(c->order, c->ny, sizeof *c->order, compare_places);
     if (!c->order || !c->group_of) return cli_fail("out of memory"), false;
@@ -412,7 +392,7 @@ static uint32_t for_each_line(const quantities_command* c, const catalog* all, b
             show(to, &l);
             shown++;
         } else if (matches_pattern(c->pattern, name)) {
-            knowledge known = know(&all->facts, all->model->blueprint, name);
+            knowledge known = know(&all->facts, all->system, all->order[k].number);
             show(to, &(line){name, NULL, 1, known.unit[0] ? known.unit : "-", known.stage,
                              known.affects_state ? "yes" : "no"});
             shown++;

@@ -283,21 +283,15 @@ bool states_read(const model_io* p, const ns_table* table, const char* path, uin
 
 // ---- parameters ----------------------------------------------------------------------------
 
-// The number of a link that a parameter is; NULL when it is none.
-static double* inertia_param(ns_link_def* link, const char* param) {
-    static const char* const names[] = {"mass",       "com/x",      "com/y",      "com/z",
-                                        "inertia/xx", "inertia/yy", "inertia/zz", "inertia/xy",
-                                        "inertia/xz", "inertia/yz"};
-    double* const numbers[] = {&link->mass,       &link->com[0],     &link->com[1],
-                               &link->com[2],     &link->inertia[0], &link->inertia[1],
-                               &link->inertia[2], &link->inertia[3], &link->inertia[4],
-                               &link->inertia[5]};
-    size_t length = strlen(link->name);
-    if (strncmp(param, "link/", 5) != 0 || strncmp(param + 5, link->name, length) != 0) return NULL;
-    for (int k = 0; k < 10 && param[5 + length] == '/'; k++) {
-        if (strcmp(param + 6 + length, names[k]) == 0) return numbers[k];
+// The number of link `owner` that a parameter is; NULL when it is none.
+static double* inertia_param(ns_link_def* link, uint32_t owner, const ns_param* param) {
+    if (!param || param->owner != owner) return NULL;
+    switch (param->kind) {
+    case NS_PARAM_MASS: return &link->mass;
+    case NS_PARAM_COM: return &link->com[param->component];
+    case NS_PARAM_INERTIA: return &link->inertia[param->component];
+    default: return NULL;
     }
-    return NULL;
 }
 
 // Would the library take a link with this inertia?
@@ -335,7 +329,9 @@ bool states_check_params(const ns_model* model, const ns_system* system, const d
 
         bool changed = false;
         for (uint32_t k = 0; k < np; k++) {
-            double* number = inertia_param(&link, ns_system_param_name(system, k));
+            const char* name = ns_system_param_name(system, k);
+            const ns_param* param = ns_model_param(model, ns_model_find_param(model, name));
+            double* number = inertia_param(&link, i, param);
             if (!number || *number == params[k]) continue;
             *number = params[k];
             changed = true;

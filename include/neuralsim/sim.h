@@ -113,13 +113,14 @@ NS_API ns_status ns_model_quantities(const ns_model* model, const ns_system_opti
                                      ns_quantity_visitor* visit, void* context, ns_error* error);
 
 typedef struct ns_system_sizes {
-    uint32_t nx;     ///< state: q, qd, last angles of series-elastic motors, past values that
-                     ///< networks read; of learned systems what they say
-    uint32_t nc;     ///< control: nu + nv
-    uint32_t np;     ///< free parameters
-    uint32_t nw;     ///< weights of networks, coefficients of formulas
-    uint32_t ny;     ///< observations
-    double timestep; ///< s
+    uint32_t nx;      ///< state: q, qd, last angles of series-elastic motors, past values that
+                      ///< networks read; of learned systems what they say
+    uint32_t nmemory; ///< how many of them, at the end, are past values that networks read
+    uint32_t nc;      ///< control: nu + nv
+    uint32_t np;      ///< free parameters
+    uint32_t nw;      ///< weights of networks, coefficients of formulas
+    uint32_t ny;      ///< observations
+    double timestep;  ///< s
     ns_integrator integrator; ///< in use: Euler where a model says rk4 but has rigid contact
 } ns_system_sizes;
 
@@ -131,6 +132,11 @@ NS_API const char* ns_system_state_name(const ns_system* system, uint32_t number
 NS_API const char* ns_system_control_name(const ns_system* system, uint32_t number);
 NS_API const char* ns_system_param_name(const ns_system* system, uint32_t number);
 NS_API const char* ns_system_observation_name(const ns_system* system, uint32_t number);
+
+/// Of an observation that is an output of a network or formula: the quantity it changes; NULL for others.
+/// @param mode  receives how it does so; may be NULL
+NS_API const char* ns_system_observation_target(const ns_system* system, uint32_t number,
+                                                ns_augment* mode);
 
 /// Unit of an observation, "" for none; NULL for a number that is too large.
 NS_API const char* ns_system_observation_unit(const ns_system* system, uint32_t number);

@@ -137,6 +137,32 @@ static ns_expr trace_formula(nsi_augmenter* a, const nsi_network_instance* use,
     return nsi_formula_trace(f->formula, variables);
 }
 
+enum { OUTPUT_NAME = 1200 };
+
+// Of output k as a quantity: "net/<set>/<quantity>", "formula/<set>/<quantity>".
+static void output_name(const nsi_binding* binding, const nsi_network_instance* use, uint32_t k,
+                        char out[OUTPUT_NAME]) {
+    const char* set = use->set != NSI_NONE
+                          ? binding->sets[use->set].name
+                          : ns_blueprint_formula(binding->blueprint, use->formula)->name;
+    snprintf(out, OUTPUT_NAME, "%s/%s/%s", use->formula != NSI_NONE ? "formula" : "net", set,
+             use->outputs[k]);
+}
+
+uint32_t nsi_augmented_find(const nsi_binding* binding, const char* name, uint32_t* output) {
+    char other[OUTPUT_NAME];
+    for (uint32_t i = 0; i < binding->ninstance; i++) {
+        const nsi_network_instance* use = &binding->instances[i];
+        for (uint32_t k = 0; k < use->noutput; k++) {
+            output_name(binding, use, k, other);
+            if (strcmp(name, other) != 0) continue;
+            *output = k;
+            return i;
+        }
+    }
+    return NSI_NONE;
+}
+
 static void evaluate(nsi_augmenter* a, uint32_t number) {
     const nsi_network_instance* use = &a->binding->instances[number];
     bool is_formula = use->formula != NSI_NONE;
@@ -148,13 +174,9 @@ static void evaluate(nsi_augmenter* a, uint32_t number) {
     }
     if (is_formula) outputs[0] = trace_formula(a, use, inputs);
     if (!is_formula) trace_network(a, use, inputs, outputs);
-    const char* set = use->set != NSI_NONE
-                          ? a->binding->sets[use->set].name
-                          : ns_blueprint_formula(a->binding->blueprint, use->formula)->name;
-    char name[1200];
+    char name[OUTPUT_NAME];
     for (uint32_t k = 0; k < use->noutput; k++) {
-        snprintf(name, sizeof name, "%s/%s/%s", is_formula ? "formula" : "net", set,
-                 use->outputs[k]);
+        output_name(a->binding, use, k, name);
         outputs[k] = ns_quantity(name, outputs[k]);
     }
     a->outputs[number] = outputs;

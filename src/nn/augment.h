@@ -21,6 +21,10 @@ void nsi_augmenter_begin(nsi_augmenter* a);
 void nsi_augmenter_finish(nsi_augmenter* a);
 void nsi_augmenter_put_memory(const nsi_augmenter* a);
 
+// The instance whose output is the quantity of this name, "net/<set>/<quantity>" or
+// "formula/<set>/<quantity>", and which of its outputs; NSI_NONE when there is none.
+uint32_t nsi_augmented_find(const nsi_binding* binding, const char* name, uint32_t* output);
+
 // Number of kept values.
 uint32_t nsi_binding_memory_count(const nsi_binding* binding);
 

@@ -321,9 +321,9 @@ static ns_status show_quantities(const ns_motion_observer* m, const evaluation* 
 static ns_status show_states(const ns_motion_observer* m, const evaluation* e, ns_motion* viewer,
                              ns_error* error) {
     ns_status status = NS_OK;
-    for (uint32_t k = m->model->sizes.nq + m->model->sizes.nv; k < m->z.nx; k++) {
+    for (uint32_t k = m->model->sizes.nq + m->model->sizes.nv; k < m->z.nx - m->z.nmemory; k++) {
+        if (status != NS_OK) break;
         const char* name = ns_system_state_name(m->system, k);
-        if (strncmp(name, "memory/", 7) == 0 || status != NS_OK) continue;
         status = ns_motion_add_quantity(viewer, name, "", e->rows->states + k, m->z.nx, error);
     }
     return status;

@@ -38,52 +38,36 @@ typedef struct place {
     uint32_t first, count; // count 0: there are none
 } place;
 
-static place find_place(const ns_model* model, const char* name) {
+// Find a name, and offer all there are to `nearest` (or NULL).
+static place find_place(const ns_model* model, const char* name, ns_nearest* nearest) {
+    static const char* const parts[] = {"x", "y", "z", "rotation"};
+    place found = {0, 0};
     for (uint32_t k = 0; k < model->sizes.nlink; k++) {
         const char* joint = ns_model_link(model, k)->joint;
         uint32_t first = ns_model_joint_q(model, k), rotation = rotation_of(model, k);
-        size_t size = strlen(joint);
-        if (first == NSI_NONE || strncmp(name, joint, size) != 0) continue;
-        const char* part = name + size;
-        if (!*part) return (place){first, rotation == NSI_NONE ? 1 : rotation + 4 - first};
-        if (rotation == NSI_NONE || rotation == first || *part++ != '/') continue;
-        for (uint32_t i = 0; i < 3; i++) {
-            if (part[0] == "xyz"[i] && !part[1]) return (place){first + i, 1};
-        }
-        if (strcmp(part, "rotation") == 0) return (place){rotation, 4};
-    }
-    return (place){0, 0};
-}
+        if (first == NSI_NONE) continue;
+        uint32_t count = rotation == NSI_NONE ? 1 : rotation + 4 - first;
+        if (strcmp(name, joint) == 0 && found.count == 0) found = (place){first, count};
+        if (nearest) ns_nearest_offer(nearest, joint);
 
-// The floating joint whose name and a '/' a name begins with, or NULL.
-static const char* floating_joint_of(const ns_model* model, const char* name) {
-    for (uint32_t k = 0; k < model->sizes.nlink; k++) {
-        const ns_link_def* link = ns_model_link(model, k);
-        size_t size = strlen(link->joint);
-        if (ns_joint_type_info(link->joint_type)->in_world &&
-            strncmp(name, link->joint, size) == 0 && name[size] == '/') {
-            return link->joint;
+        // Parts of a joint that slides and turns.
+        for (uint32_t i = 0; i < 4 && rotation != NSI_NONE && rotation != first; i++) {
+            char part[NSI_MODEL_MAX_NAME + 16];
+            snprintf(part, sizeof part, "%s/%s", joint, parts[i]);
+            bool same = strcmp(name, part) == 0 && found.count == 0;
+            if (same) found = i < 3 ? (place){first + i, 1} : (place){rotation, 4};
+            if (nearest) ns_nearest_offer(nearest, part);
         }
     }
-    return NULL;
+    return found;
 }
 
 static ns_status check_names(const char* key, const nsi_text_list* names, const ns_model* model,
                              ns_error* error) {
     for (uint32_t k = 0; k < names->count; k++) {
-        if (find_place(model, names->data[k]).count > 0) continue;
-        const char* floating = floating_joint_of(model, names->data[k]);
-        if (floating) {
-            return nsi_fail(error, NS_ERR_ARGUMENT,
-                            "%s: joint %.150s has no part %.150s; its parts are x, y, z, rotation",
-                            key, floating, names->data[k] + strlen(floating) + 1);
-        }
         ns_nearest nearest = {.wanted = names->data[k]};
         char hint[NS_HINT_SIZE];
-        for (uint32_t i = 0; i < model->sizes.nlink; i++) {
-            if (ns_model_joint_q(model, i) == NSI_NONE) continue;
-            ns_nearest_offer(&nearest, ns_model_link(model, i)->joint);
-        }
+        if (find_place(model, names->data[k], &nearest).count > 0) continue;
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "%s: the model has no joint \"%.150s\" with a coordinate%s", key,
                         names->data[k], ns_nearest_hint(&nearest, hint));
@@ -94,14 +78,14 @@ static ns_status check_names(const char* key, const nsi_text_list* names, const 
 // Sine and cosine are of one number, and not of what is hidden.
 static ns_status check_angles(const nsi_learned* l, const ns_model* model, ns_error* error) {
     for (uint32_t i = 0; i < l->angle.count; i++) {
-        place angle = find_place(model, l->angle.data[i]);
+        place angle = find_place(model, l->angle.data[i], NULL);
         if (angle.count > 1) {
             return nsi_fail(error, NS_ERR_ARGUMENT,
                             "angle: joint %.200s has a rotation, which is seen as its matrix",
                             l->angle.data[i]);
         }
         for (uint32_t k = 0; k < l->hide.count; k++) {
-            place hidden = find_place(model, l->hide.data[k]);
+            place hidden = find_place(model, l->hide.data[k], NULL);
             if (angle.first < hidden.first || angle.first >= hidden.first + hidden.count) continue;
             return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s is under hide and under angle",
                             l->angle.data[i]);
@@ -159,10 +143,10 @@ void nsi_learned_inputs(const nsi_learned* l, const ns_model* model, ns_learned_
         }
     }
     for (uint32_t k = 0; k < l->angle.count; k++) {
-        out[find_place(model, l->angle.data[k]).first] = NS_LEARNED_ANGLE;
+        out[find_place(model, l->angle.data[k], NULL).first] = NS_LEARNED_ANGLE;
     }
     for (uint32_t k = 0; k < l->hide.count; k++) {
-        place hidden = find_place(model, l->hide.data[k]);
+        place hidden = find_place(model, l->hide.data[k], NULL);
         for (uint32_t i = 0; i < hidden.count; i++) out[hidden.first + i] = NS_LEARNED_HIDE;
     }
 }

@@ -153,9 +153,11 @@ static ns_status trace_step(const ns_model* model, const ns_system_options* opti
     if (status == NS_OK) status = nsi_step_trace(model, &step, &system->graph, error);
     if (status != NS_OK) return status;
     uint32_t nx = model->sizes.nq + model->sizes.nv + nsi_model_motor_count(model);
-    if (system->binding) nx += nsi_binding_memory_count(system->binding);
+    uint32_t nmemory = system->binding ? nsi_binding_memory_count(system->binding) : 0;
+    nx += nmemory;
     system->nsolver = nsi_step_has_impulses(model, &step);
     system->sizes = (ns_system_sizes){.nx = nx,
+                                      .nmemory = nmemory,
                                       .nc = model->sizes.nu + model->sizes.nv,
                                       .nw = system->binding ? system->binding->nweight : 0,
                                       .ny = system->graph->outputs.count - nx - system->nsolver,
@@ -311,6 +313,16 @@ const char* ns_system_param_name(const ns_system* s, uint32_t number) {
 
 const char* ns_system_observation_name(const ns_system* s, uint32_t number) {
     return number < s->sizes.ny ? ns_graph_output_name(s->graph, number) : NULL;
+}
+
+const char* ns_system_observation_target(const ns_system* s, uint32_t number, ns_augment* mode) {
+    if (!s->binding || number >= s->sizes.ny) return NULL;
+    const char* name = s->graph->outputs.data[number].name;
+    uint32_t output, use = nsi_augmented_find(s->binding, name, &output);
+    if (use == NSI_NONE) return NULL;
+    const nsi_network_instance* instance = &s->binding->instances[use];
+    if (mode) *mode = instance->mode;
+    return instance->outputs[output];
 }
 
 const char* ns_system_observation_unit(const ns_system* s, uint32_t number) {

@@ -7,24 +7,35 @@
 #include "sim/step.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 // ---- names -------------------------------------------------------------------------------------
 
+static bool is_called(const char* name, const char* format, ...) NSI_PRINTF(2, 3);
+
+static bool is_called(const char* name, const char* format, ...) {
+    char other[NSI_MODEL_MAX_NAME + 32];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(other, sizeof other, format, arguments);
+    va_end(arguments);
+    return strcmp(name, other) == 0;
+}
+
 // The component of the state that a quantity is, or NSI_NONE.
 static uint32_t state_number(const ns_model* model, const char* name) {
     ns_model_sizes m = ns_model_get_sizes(model);
-    uint32_t number;
-    char rest;
-    if (sscanf(name, "qd%u%c", &number, &rest) == 1 && number < m.nv) return m.nq + number;
-    if (sscanf(name, "q%u%c", &number, &rest) == 1 && number < m.nq) return number;
+    for (uint32_t k = 0; k < m.nq + m.nv; k++) {
+        if (k < m.nq ? is_called(name, "q%u", k) : is_called(name, "qd%u", k - m.nq)) return k;
+    }
     for (uint32_t k = 0; k < m.nlink; k++) {
         const ns_link_def* link = ns_model_link(model, k);
         if (!ns_joint_type_info(link->joint_type)->has_axis || link->mimic) continue;
-        size_t size = strlen(link->joint);
-        if (strncmp(name, "joint/", 6) != 0 || strncmp(name + 6, link->joint, size) != 0) continue;
-        if (strcmp(name + 6 + size, "/position") == 0) return ns_model_joint_q(model, k);
-        if (strcmp(name + 6 + size, "/velocity") == 0) return m.nq + ns_model_joint_v(model, k);
+        if (is_called(name, "joint/%s/position", link->joint)) return ns_model_joint_q(model, k);
+        if (is_called(name, "joint/%s/velocity", link->joint)) {
+            return m.nq + ns_model_joint_v(model, k);
+        }
     }
     return NSI_NONE;
 }
@@ -326,8 +337,8 @@ static bool same_joints(const ns_model* a, const ns_model* b, char* out, size_t 
 // What networks keep of the step before is called after quantities, and those may be called after geometries
 // of one robot alone: only its place counts.
 static const char* state_name(const ns_system* system, uint32_t k) {
-    const char* name = ns_system_state_name(system, k);
-    return strncmp(name, "memory/", 7) == 0 ? "memory" : name;
+    ns_system_sizes z = ns_system_get_sizes(system);
+    return k >= z.nx - z.nmemory ? "memory" : ns_system_state_name(system, k);
 }
 
 // What a system has that differs from another's, into `what`.

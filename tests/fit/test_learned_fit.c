@@ -761,7 +761,7 @@ static const struct {
     {BALL "learned: {kind: feedforward, integrate: true, hide: [b/w]}\n", NS_ERR_PARSE,
      "fit.yaml:3:10:", "no joint \"b/w\""},
     {BALL "learned: {kind: feedforward, integrate: true, hide: [root/w]}\n", NS_ERR_PARSE,
-     "fit.yaml:3:10:", "joint root has no part w; its parts are x, y, z, rotation"},
+     "fit.yaml:3:10:", "no joint \"root/w\" with a coordinate; did you mean \"root/x\"?"},
     {BALL "learned: {kind: feedforward, integrate: true, hide: [root], angle: [root/x]}\n",
      NS_ERR_PARSE, "fit.yaml:3:10:", "root/x is under hide and under angle"},
     {BALL "learned: {kind: feedforward, integrate: true, angle: [root]}\n", NS_ERR_PARSE,

@@ -466,6 +466,30 @@ static void networks_at_impulses(void** state) {
     rig_free(&r);
 }
 
+// An output of a network says which quantity it changes; other observations do not.
+static void outputs_name_their_target(void** state) {
+    (void)state;
+    static const char* const observe[] = {"qdd/0", "net/**"};
+    ns_system_options o = ns_default_system_options();
+    o.observe = observe;
+    o.nobserve = 2;
+    rig r = rig_make(pendulum, delay, &o, 1);
+    uint32_t outputs = 0;
+    for (uint32_t k = 0; k < r.n.ny; k++) {
+        ns_augment mode = NS_AUGMENT_REPLACE;
+        const char* target = ns_system_observation_target(r.system, k, &mode);
+        bool output = strcmp(ns_system_observation_name(r.system, k), "qdd/0") != 0;
+        assert_int_equal(output, target != NULL);
+        if (!output) continue;
+        outputs++;
+        assert_string_equal(target, "control/motor");
+        assert_int_equal(mode, NS_AUGMENT_ADD);
+    }
+    assert_int_equal(outputs, 1);
+    assert_null(ns_system_observation_target(r.system, r.n.ny, NULL));
+    rig_free(&r);
+}
+
 // ---- memory --------------------------------------------------------------------------------
 
 static void controls_can_be_delayed(void** state) {
@@ -475,6 +499,8 @@ static void controls_can_be_delayed(void** state) {
         o.integrator = integrator;
         rig a = rig_make(pendulum, delay, &o, 60), b = rig_make(pendulum, NULL, &o, 60);
         assert_int_equal(a.n.nx, 5);
+        assert_int_equal(a.n.nmemory, 3);
+        assert_int_equal(b.n.nmemory, 0);
         assert_string_equal(ns_system_state_name(a.system, 2), "memory/tau/0/1");
         assert_string_equal(ns_system_state_name(a.system, 4), "memory/tau/0/3");
         WEIGHTS(&a, 0.2, 0.3, 0.0, 1.0);
@@ -602,6 +628,7 @@ int main(void) {
         cmocka_unit_test(rk4_refuses_networks_at_the_state),
         cmocka_unit_test(networks_at_joint_forces),
         cmocka_unit_test(networks_at_limits),
+        cmocka_unit_test(outputs_name_their_target),
         cmocka_unit_test(networks_at_the_state),
         cmocka_unit_test(networks_at_link_forces),
         cmocka_unit_test(weights_are_shared_or_not),
