@@ -49,7 +49,7 @@ static uint32_t home(const nsi_index* index, uint32_t hash) {
 }
 
 // The first empty entry for `hash`; there is one, because the index is never full.
-static void put(nsi_index* index, uint32_t hash, uint32_t id) {
+static void put_slot(nsi_index* index, uint32_t hash, uint32_t id) {
     uint32_t at = home(index, hash);
     while (index->ids[at] != NSI_NONE) at = (at + 1) & (index->capacity - 1);
     index->ids[at] = id;
@@ -71,7 +71,7 @@ static bool grow(const ns_allocator* allocator, nsi_index* index) {
     memset(larger.ids, 0xFF, half); // NSI_NONE everywhere
 
     for (uint32_t at = 0; at < index->capacity; at++) {
-        if (index->ids[at] != NSI_NONE) put(&larger, index->hashes[at], index->ids[at]);
+        if (index->ids[at] != NSI_NONE) put_slot(&larger, index->hashes[at], index->ids[at]);
     }
     nsi_free(allocator, index->ids);
     *index = larger;
@@ -81,7 +81,7 @@ static bool grow(const ns_allocator* allocator, nsi_index* index) {
 bool nsi_index_insert(const ns_allocator* allocator, nsi_index* index, uint32_t hash, uint32_t id) {
     NS_ASSERT(id != NSI_NONE);
     if (index->count >= index->capacity / 2 && !grow(allocator, index)) return false;
-    put(index, hash, id);
+    put_slot(index, hash, id);
     index->count++;
     return true;
 }
@@ -92,7 +92,7 @@ void nsi_index_free(const ns_allocator* allocator, nsi_index* index) {
 }
 
 // The first entry with `hash` at `at` or after it, before the next empty one.
-static uint32_t find(const nsi_index* index, uint32_t hash, uint32_t at) {
+static uint32_t find_hash(const nsi_index* index, uint32_t hash, uint32_t at) {
     while (index->ids[at] != NSI_NONE) {
         if (index->hashes[at] == hash) return at;
         at = (at + 1) & (index->capacity - 1);
@@ -102,10 +102,10 @@ static uint32_t find(const nsi_index* index, uint32_t hash, uint32_t at) {
 
 uint32_t nsi_index_first(const nsi_index* index, uint32_t hash) {
     if (index->capacity == 0) return NSI_NONE;
-    return find(index, hash, home(index, hash));
+    return find_hash(index, hash, home(index, hash));
 }
 
 uint32_t nsi_index_next(const nsi_index* index, uint32_t at) {
     NS_ASSERT(at < index->capacity);
-    return find(index, index->hashes[at], (at + 1) & (index->capacity - 1));
+    return find_hash(index, index->hashes[at], (at + 1) & (index->capacity - 1));
 }

@@ -54,7 +54,7 @@ typedef struct window {
     uint32_t count;
 } window;
 
-static double dot(const double* a, const double* b, uint32_t count) {
+static double series_dot(const double* a, const double* b, uint32_t count) {
     double sum = 0.0;
     for (uint32_t k = 0; k < count; k++) sum += a[k] * b[k];
     return sum;
@@ -68,11 +68,18 @@ static double fit_at_zero(window* w, uint32_t order, bool derivative) {
     double norm_before = 1.0, result = 0.0;
     double value = 1.0, value_before = 0.0; // of p[k] and p[k-1] at 0
     double slope = 0.0, slope_before = 0.0;
+
+    // Polynomials that are orthogonal on the samples, one degree after the other (three-term
+    // recurrence).
     for (uint32_t k = 0; k < w->count; k++) p[k] = 1.0, before[k] = 0.0;
     for (uint32_t degree = 0;; degree++) {
-        double norm = dot(p, p, w->count), c = dot(w->r, p, w->count) / norm, a = 0.0;
+        // The share of this degree, evaluated at 0.
+        double norm = series_dot(p, p, w->count), c = series_dot(w->r, p, w->count) / norm, a = 0.0;
         result += c * (derivative ? slope : value);
         if (degree == order) return result;
+
+        // Coefficients of the recurrence; the residual loses what has been fitted.
+        // The next polynomial at the samples, then its value and slope at 0.
         for (uint32_t k = 0; k < w->count; k++) {
             w->r[k] -= c * p[k];
             a += w->s[k] * p[k] * p[k];

@@ -69,7 +69,7 @@ ns_status nsi_text_finish(nsi_text_builder* builder, ns_text* out, ns_error* err
 // where it shows: writing replaces whatever printf put between digits by a point, and reading puts
 // in what printf puts between the digits of 0.5.
 
-static bool is_digit(char c) {
+static bool is_number_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
@@ -92,10 +92,10 @@ void nsi_text_add_double(nsi_text_builder* builder, double value) {
     char text[NUMBER_SIZE];
     size_t size = 0;
     for (const char* at = local; *at;) {
-        if (is_digit(*at) || *at == '-' || *at == '+' || *at == 'e') {
+        if (is_number_digit(*at) || *at == '-' || *at == '+' || *at == 'e') {
             text[size++] = *at++;
         } else {
-            while (*at && !is_digit(*at)) at++;
+            while (*at && !is_number_digit(*at)) at++;
             text[size++] = '.';
         }
     }
@@ -107,12 +107,12 @@ static bool is_decimal(const char* at, const char* end, const char** point) {
     *point = NULL;
     if (at < end && (*at == '-' || *at == '+')) at++;
     const char* first = at;
-    while (at < end && is_digit(*at)) at++;
+    while (at < end && is_number_digit(*at)) at++;
     bool any_digit = at > first;
     if (at < end && *at == '.') {
         *point = at++;
         first = at;
-        while (at < end && is_digit(*at)) at++;
+        while (at < end && is_number_digit(*at)) at++;
         any_digit = any_digit || at > first;
     }
     if (!any_digit) return false;
@@ -120,7 +120,7 @@ static bool is_decimal(const char* at, const char* end, const char** point) {
         at++;
         if (at < end && (*at == '-' || *at == '+')) at++;
         if (at == end) return false; // else what is there is a digit or fails below
-        while (at < end && is_digit(*at)) at++;
+        while (at < end && is_number_digit(*at)) at++;
     }
     return at == end;
 }

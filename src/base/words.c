@@ -14,7 +14,7 @@ bool ns_choice_at(const ns_choices* choices, uint32_t k, ns_choice* out) {
     return true;
 }
 
-static bool find_value(const ns_choices* choices, int value, ns_choice* out) {
+static bool find_choice(const ns_choices* choices, int value, ns_choice* out) {
     for (uint32_t k = 0; ns_choice_at(choices, k, out); k++) {
         if (out->value == value) return true;
     }
@@ -23,17 +23,17 @@ static bool find_value(const ns_choices* choices, int value, ns_choice* out) {
 
 bool ns_choice_has(const ns_choices* choices, int value) {
     ns_choice found;
-    return find_value(choices, value, &found);
+    return find_choice(choices, value, &found);
 }
 
 const char* ns_choice_name(const ns_choices* choices, int value) {
     ns_choice found;
-    return find_value(choices, value, &found) ? found.name : "unknown";
+    return find_choice(choices, value, &found) ? found.name : "unknown";
 }
 
 const char* ns_choice_help(const ns_choices* choices, int value) {
     ns_choice found;
-    return find_value(choices, value, &found) ? found.help : "";
+    return find_choice(choices, value, &found) ? found.help : "";
 }
 
 bool ns_choice_find(const ns_choices* choices, const char* name, int* value) {
@@ -73,13 +73,13 @@ static uint32_t min3(uint32_t a, uint32_t b, uint32_t c) {
     return m < c ? m : c;
 }
 
-static bool is_digit(char c) {
+static bool is_word_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
 // Changing a letter is a slip; another number is likely meant, and counts twice.
 static uint32_t change_cost(char a, char b) {
-    return a == b ? 0 : is_digit(a) && is_digit(b) ? 2 : 1;
+    return a == b ? 0 : is_word_digit(a) && is_word_digit(b) ? 2 : 1;
 }
 
 // Letters to insert, delete, change, or swap with their neighbour (optimal string alignment), of names
@@ -138,7 +138,7 @@ static const char* const synonyms[][8] = {
 enum { SYNONYMS = sizeof synonyms / sizeof *synonyms, PER_LINE = 8 };
 
 static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c);
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_word_digit(c);
 }
 
 // The first word of the line with this one, or NULL.

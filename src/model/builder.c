@@ -158,7 +158,7 @@ static bool is_world(const char* name) {
 }
 
 // `what` says whose name it is: "link", "joint", ...
-static ns_status check_name(const char* what, const char* name, ns_error* error) {
+static ns_status check_part_name(const char* what, const char* name, ns_error* error) {
     if (name[0] == '\0') return nsi_fail(error, NS_ERR_ARGUMENT, "%s: the name is empty", what);
     size_t length = strlen(name);
     if (length > NSI_MODEL_MAX_NAME) {
@@ -190,8 +190,8 @@ typedef struct owner {
     const char *what, *name;
 } owner;
 
-static ns_status check_number(owner of, const char* field, double value, number_rule rule,
-                              ns_error* error) {
+static ns_status check_part_number(owner of, const char* field, double value, number_rule rule,
+                                   ns_error* error) {
     const char* wanted = !isfinite(value)                                ? "finite"
                          : rule == NOT_NEGATIVE && value < 0.0           ? "zero or positive"
                          : rule == POSITIVE && value <= 0.0              ? "positive"
@@ -208,17 +208,17 @@ static double if_given(double value, double automatic) {
     return value == automatic ? 0.0 : value;
 }
 
-static ns_status check_numbers(owner of, const char* field, const double* values, uint32_t count,
-                               ns_error* error) {
+static ns_status check_part_numbers(owner of, const char* field, const double* values,
+                                    uint32_t count, ns_error* error) {
     for (uint32_t i = 0; i < count; i++) {
-        ns_status status = check_number(of, field, values[i], ANY_NUMBER, error);
+        ns_status status = check_part_number(of, field, values[i], ANY_NUMBER, error);
         if (status != NS_OK) return status;
     }
     return NS_OK;
 }
 
 static ns_status check_pose(owner of, const char* field, ns_pose* pose, ns_error* error) {
-    ns_status status = check_numbers(of, field, pose->position, 3, error);
+    ns_status status = check_part_numbers(of, field, pose->position, 3, error);
     if (status != NS_OK) return status;
 
     double unit[4];
@@ -251,7 +251,7 @@ static ns_status check_builder(const ns_model_builder* builder, const void* give
 
 ns_status ns_model_builder_set_name(ns_model_builder* builder, const char* name, ns_error* error) {
     ns_status status = check_builder(builder, name, "ns_model_builder_set_name", error);
-    if (status == NS_OK) status = check_name("model", name, error);
+    if (status == NS_OK) status = check_part_name("model", name, error);
     if (status != NS_OK) return status;
     const char* copy = keep(builder, name);
     if (!copy) return nsi_fail_nomem(error);
@@ -270,11 +270,13 @@ ns_status ns_model_builder_set_world(ns_model_builder* builder, const ns_world_d
     ns_status status = check_builder(builder, world, "ns_model_builder_set_world", error);
     if (status != NS_OK) return status;
     owner of = {"world of model", builder->name};
-    status = check_numbers(of, "gravity", world->gravity, 3, error);
-    if (status == NS_OK) status = check_number(of, "timestep", world->timestep, POSITIVE, error);
-    if (status == NS_OK) status = check_number(of, "density", world->density, NOT_NEGATIVE, error);
+    status = check_part_numbers(of, "gravity", world->gravity, 3, error);
+    if (status == NS_OK)
+        status = check_part_number(of, "timestep", world->timestep, POSITIVE, error);
+    if (status == NS_OK)
+        status = check_part_number(of, "density", world->density, NOT_NEGATIVE, error);
     if (status == NS_OK) {
-        status = check_number(of, "viscosity", world->viscosity, NOT_NEGATIVE, error);
+        status = check_part_number(of, "viscosity", world->viscosity, NOT_NEGATIVE, error);
     }
     if (status != NS_OK) return status;
     if (!ns_choice_has(&ns_integrators, (int)world->integrator)) {
@@ -297,9 +299,9 @@ bool nsi_model_builder_joint_has_no_axis(const ns_model_builder* builder, const 
 
 static ns_status check_inertia(const ns_link_def* def, ns_error* error) {
     owner of = {"link", def->name};
-    ns_status status = check_number(of, "mass", def->mass, NOT_NEGATIVE, error);
-    if (status == NS_OK) status = check_numbers(of, "com", def->com, 3, error);
-    if (status == NS_OK) status = check_numbers(of, "inertia", def->inertia, 6, error);
+    ns_status status = check_part_number(of, "mass", def->mass, NOT_NEGATIVE, error);
+    if (status == NS_OK) status = check_part_numbers(of, "com", def->com, 3, error);
+    if (status == NS_OK) status = check_part_numbers(of, "inertia", def->inertia, 6, error);
     if (status != NS_OK) return status;
     const char* fault = nsi_inertia_fault(def->mass, def->inertia);
     if (!fault) return NS_OK;
@@ -327,10 +329,12 @@ static ns_status check_joint_numbers(const ns_link_def* def, ns_error* error) {
         {"mimic_multiplier", def->mimic_multiplier, ANY_NUMBER, false},
         {"mimic_offset", def->mimic_offset, ANY_NUMBER, false},
     };
+
+    // A fixed joint must not have forces: they would be dropped without a word.
     owner of = {"joint", def->joint};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         ns_status status =
-            check_number(of, numbers[i].field, numbers[i].value, numbers[i].rule, error);
+            check_part_number(of, numbers[i].field, numbers[i].value, numbers[i].rule, error);
         if (status != NS_OK) return status;
         bool moves = ns_joint_type_info(def->joint_type)->nv > 0;
         if (!moves && numbers[i].force && numbers[i].value != 0.0) {
@@ -352,12 +356,15 @@ static ns_status check_joint(ns_link_def* def, ns_error* error) {
     if (status == NS_OK) status = check_joint_numbers(def, error);
     if (status != NS_OK) return status;
 
+    // Axes are stored at unit length; other joints get a default that nothing reads.
     if (!has_axis(def->joint_type)) {
         def->axis[0] = def->axis[1] = 0.0, def->axis[2] = 1.0;
     } else if (!nsi_normalize(def->axis, 3)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "joint \"%s\": axis must be finite and not zero",
                         def->joint);
     }
+
+    // Limits and springs act along one coordinate.
     if (def->limited && !has_axis(def->joint_type)) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "joint \"%s\": only revolute and prismatic joints can be limited",
@@ -380,18 +387,23 @@ static ns_status resolve_mimic(const ns_model_builder* builder, nsi_link* link, 
     ns_link_def* def = &link->def;
     link->mimic = NSI_NONE;
     if (!def->mimic) return NS_OK;
+
+    // Find the joint it follows.
     uint32_t followed = find_joint(builder, def->mimic);
     if (followed == NSI_NONE) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "joint \"%s\": mimic names no earlier joint \"%.*s\"", def->joint,
                         NSI_MODEL_MAX_NAME, def->mimic);
     }
+
     const nsi_link* leader = &builder->links.data[followed];
     if (!has_axis(def->joint_type) || !has_axis(leader->def.joint_type)) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "joint \"%s\": mimic \"%s\": both must be revolute or prismatic",
                         def->joint, def->mimic);
     }
+
+    // Of a joint that follows another one, follow that instead: chains are resolved here.
     if (leader->mimic != NSI_NONE) {
         def->mimic_offset += def->mimic_multiplier * leader->def.mimic_offset;
         def->mimic_multiplier *= leader->def.mimic_multiplier;
@@ -400,12 +412,13 @@ static ns_status resolve_mimic(const ns_model_builder* builder, nsi_link* link, 
         def->mimic = leader->def.joint;
         owner of = {"joint", def->joint};
         ns_status status =
-            check_number(of, "mimic_multiplier", def->mimic_multiplier, ANY_NUMBER, error);
+            check_part_number(of, "mimic_multiplier", def->mimic_multiplier, ANY_NUMBER, error);
         if (status == NS_OK) {
-            status = check_number(of, "mimic_offset", def->mimic_offset, ANY_NUMBER, error);
+            status = check_part_number(of, "mimic_offset", def->mimic_offset, ANY_NUMBER, error);
         }
         if (status != NS_OK) return status;
     }
+
     link->mimic = followed;
     return NS_OK;
 }
@@ -443,7 +456,7 @@ ns_status ns_model_builder_add_link(ns_model_builder* builder, const ns_link_def
     ns_link_def* def = &link.def;
 
     // Names.
-    status = check_name("link", def->name ? def->name : "", error);
+    status = check_part_name("link", def->name ? def->name : "", error);
     if (status != NS_OK) return status;
     if (is_world(def->name)) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
@@ -455,7 +468,7 @@ ns_status ns_model_builder_add_link(ns_model_builder* builder, const ns_link_def
         snprintf(joint, sizeof joint, "%s_joint", def->name);
         def->joint = joint;
     }
-    status = check_name("joint", def->joint, error);
+    status = check_part_name("joint", def->joint, error);
     if (status != NS_OK) return status;
     if (find_joint(builder, def->joint) != NSI_NONE) {
         return fail_duplicate("joint", def->joint, error);
@@ -531,11 +544,12 @@ static number_rule size_rule(ns_geom_type type, uint32_t i) {
     }
 }
 
-static ns_status check_size(ns_geom_def* def, ns_error* error) {
+static ns_status check_geom_size(ns_geom_def* def, ns_error* error) {
     static const uint32_t nsize[] = {1, 2, 2, 3, 2, 3, 3, 1, 3, 0};
     owner of = {"geometry", def->name};
     for (uint32_t i = 0; i < nsize[def->type]; i++) {
-        ns_status status = check_number(of, "size", def->size[i], size_rule(def->type, i), error);
+        ns_status status =
+            check_part_number(of, "size", def->size[i], size_rule(def->type, i), error);
         if (status != NS_OK) return status;
     }
     for (uint32_t i = nsize[def->type]; i < 3; i++) def->size[i] = 0.0;
@@ -548,25 +562,31 @@ static ns_status check_geom_numbers(ns_geom_def* def, ns_error* error) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "geometry \"%s\": type is none of ns_geom_type",
                         def->name);
     }
-    ns_status status = check_size(def, error);
+
+    // Shape and pose.
+    ns_status status = check_geom_size(def, error);
     if (status == NS_OK) status = check_pose(of, "pose", &def->pose, error);
+
+    // Contact parameters; automatic ones are chosen later.
     for (uint32_t i = 0; i < 3 && status == NS_OK; i++) {
-        status = check_number(of, "friction", def->friction[i], NOT_NEGATIVE, error);
+        status = check_part_number(of, "friction", def->friction[i], NOT_NEGATIVE, error);
     }
-    if (status == NS_OK) status = check_numbers(of, "color", def->color, 4, error);
-    if (status == NS_OK) status = check_number(of, "restitution", def->restitution, SHARE, error);
+    if (status == NS_OK) status = check_part_numbers(of, "color", def->color, 4, error);
+    if (status == NS_OK)
+        status = check_part_number(of, "restitution", def->restitution, SHARE, error);
     if (status == NS_OK) {
-        status = check_number(of, "stiffness", if_given(def->stiffness, NS_CONTACT_AUTO),
-                              NOT_NEGATIVE, error);
+        status = check_part_number(of, "stiffness", if_given(def->stiffness, NS_CONTACT_AUTO),
+                                   NOT_NEGATIVE, error);
     }
     if (status == NS_OK) {
-        status = check_number(of, "damping", if_given(def->damping, NS_CONTACT_AUTO), NOT_NEGATIVE,
-                              error);
+        status = check_part_number(of, "damping", if_given(def->damping, NS_CONTACT_AUTO),
+                                   NOT_NEGATIVE, error);
     }
     if (status == NS_OK) {
         double exponent = def->exponent == NS_CONTACT_AUTO ? 1.5 : def->exponent;
-        status = check_number(of, "exponent", exponent, ONE_OR_MORE, error);
+        status = check_part_number(of, "exponent", exponent, ONE_OR_MORE, error);
     }
+
     if (status != NS_OK) return status;
     for (uint32_t i = 0; i < 4; i++) def->color[i] = fmin(1.0, fmax(0.0, def->color[i]));
     return NS_OK;
@@ -589,7 +609,7 @@ static ns_status check_vertices(const ns_model_builder* builder, const ns_geom_d
                         "geometry \"%s\": too many vertices, %u; at most %d, and %d in a model",
                         def->name, def->nvertex, NSI_MAX_VERTICES, MAX_ALL_VERTICES);
     }
-    ns_status status = check_numbers(of, "vertices", def->vertices, 3 * def->nvertex, error);
+    ns_status status = check_part_numbers(of, "vertices", def->vertices, 3 * def->nvertex, error);
     if (status != NS_OK || !polygon) return status;
     fault = nsi_outline_fault(def->vertices, def->nvertex);
     if (!fault) return NS_OK;
@@ -625,6 +645,8 @@ ns_status ns_model_builder_add_geom(ns_model_builder* builder, const ns_geom_def
     if (status != NS_OK) return status;
     nsi_geom geom = {.def = *given, .link = NSI_NONE};
     ns_geom_def* def = &geom.def;
+
+    // The link it is fixed to.
     if (!def->link) def->link = "world";
     if (!is_world(def->link)) {
         geom.link = find_link(builder, def->link);
@@ -635,6 +657,7 @@ ns_status ns_model_builder_add_geom(ns_model_builder* builder, const ns_geom_def
         }
     }
 
+    // A name: given, or made from that of the link.
     char name[NSI_MODEL_MAX_NAME + sizeof "_geom4294967295"];
     if (builder->geoms.count >= MAX_GEOMS) {
         return nsi_fail(error, NS_ERR_LIMIT, "a model has at most %d geometries", MAX_GEOMS);
@@ -643,15 +666,17 @@ ns_status ns_model_builder_add_geom(ns_model_builder* builder, const ns_geom_def
         make_geom_name(builder, def->link, geom.link, name, sizeof name);
         def->name = name;
     }
-    status = check_name("geometry", def->name, error);
+    status = check_part_name("geometry", def->name, error);
     if (status != NS_OK) return status;
     if (find_geom(builder, def->name) != NSI_NONE) {
         return fail_duplicate("geometry", def->name, error);
     }
+
     status = check_geom_numbers(def, error);
     if (status == NS_OK) status = check_vertices(builder, def, error);
     if (status != NS_OK) return status;
 
+    // Keep a copy under its name.
     uint32_t id = builder->geoms.count;
     if (!keep_geom(builder, def) || !nsi_array_reserve(&builder->allocator, &builder->geoms, 1) ||
         !nsi_index_insert(&builder->allocator, &builder->geom_names, nsi_name_hash(def->name),
@@ -744,7 +769,7 @@ static ns_status find_pair_geom(const ns_model_builder* builder, const char* pai
 static ns_status resolve_contact(const ns_model_builder* builder, nsi_contact* contact,
                                  char made[NSI_PAIR_MAX_NAME + 1], ns_error* error) {
     ns_contact_def* def = &contact->def;
-    ns_status status = def->name ? check_name("pair", def->name, error) : NS_OK;
+    ns_status status = def->name ? check_part_name("pair", def->name, error) : NS_OK;
     if (status != NS_OK) return status;
     const char* shown = def->name ? def->name : "";
     status = find_pair_geom(builder, shown, "a", def->a, &contact->a, error);
@@ -774,10 +799,13 @@ ns_status ns_model_builder_add_contact(ns_model_builder* builder, const ns_conta
     if (builder->contacts.count >= NSI_MAX_PAIRS) {
         return nsi_fail(error, NS_ERR_LIMIT, "a model has at most %d pairs", NSI_MAX_PAIRS);
     }
+
+    // Its geometries by name, and its parameters.
     status = resolve_contact(builder, &contact, made, error);
     if (status == NS_OK) status = check_contact_numbers(def, error);
     if (status != NS_OK) return status;
 
+    // Keep a copy; the names of its geometries are kept already.
     uint32_t id = builder->contacts.count;
     def->a = builder->geoms.data[contact.a].def.name;
     def->b = builder->geoms.data[contact.b].def.name;
@@ -824,11 +852,12 @@ static ns_status check_actuator_numbers(const ns_actuator_def* def, ns_error* er
         return nsi_fail(error, NS_ERR_ARGUMENT, "actuator \"%s\": type is none of ns_actuator_type",
                         def->name);
     }
-    ns_status status = check_number(of, "gear", def->gear, ANY_NUMBER, error);
-    if (status == NS_OK) status = check_number(of, "kp", def->kp, NOT_NEGATIVE, error);
-    if (status == NS_OK) status = check_number(of, "kd", def->kd, NOT_NEGATIVE, error);
+    ns_status status = check_part_number(of, "gear", def->gear, ANY_NUMBER, error);
+    if (status == NS_OK) status = check_part_number(of, "kp", def->kp, NOT_NEGATIVE, error);
+    if (status == NS_OK) status = check_part_number(of, "kd", def->kd, NOT_NEGATIVE, error);
     if (status != NS_OK) return status;
 
+    // Limits of control and force.
     const struct {
         const char* what;
         bool limited;
@@ -855,18 +884,20 @@ ns_status ns_model_builder_add_actuator(ns_model_builder* builder, const ns_actu
     nsi_actuator actuator = {.def = *given};
     ns_actuator_def* def = &actuator.def;
 
+    // A name: given, or "<joint>_motor".
     char name[NSI_MODEL_MAX_NAME + sizeof "_motor"];
     const char* joint = def->joint ? def->joint : "";
     if (!def->name) {
         snprintf(name, sizeof name, "%.*s_motor", NSI_MODEL_MAX_NAME, joint);
         def->name = name;
     }
-    status = check_name("actuator", def->name, error);
+    status = check_part_name("actuator", def->name, error);
     if (status != NS_OK) return status;
     if (find_actuator(builder, def->name) != NSI_NONE) {
         return fail_duplicate("actuator", def->name, error);
     }
 
+    // The joint must have one coordinate of its own.
     actuator.link = find_joint(builder, joint);
     if (actuator.link == NSI_NONE) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "actuator \"%s\": there is no joint \"%.*s\"",

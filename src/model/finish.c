@@ -30,7 +30,7 @@ typedef struct string_room {
     size_t size;
 } string_room;
 
-static const char* put(string_room* room, const char* text) {
+static const char* put_text(string_room* room, const char* text) {
     if (!text) return NULL;
     size_t size = strlen(text) + 1;
     const char* copy = text;
@@ -53,7 +53,7 @@ typedef struct filling {
 } filling;
 
 static void put_param(filling* f, ns_param param, const char* name) {
-    param.name = put(f->room, name);
+    param.name = put_text(f->room, name);
     if (f->arrays) f->arrays->params[f->param] = param;
     f->param++;
 }
@@ -68,10 +68,10 @@ static void fill_links(filling* f) {
             param.owner = i;
             put_param(f, param, name);
         }
-        link.def.name = put(f->room, link.def.name);
-        link.def.parent = put(f->room, link.def.parent);
-        link.def.joint = put(f->room, link.def.joint);
-        link.def.mimic = put(f->room, link.def.mimic);
+        link.def.name = put_text(f->room, link.def.name);
+        link.def.parent = put_text(f->room, link.def.parent);
+        link.def.joint = put_text(f->room, link.def.joint);
+        link.def.mimic = put_text(f->room, link.def.mimic);
         if (f->arrays) f->arrays->links[i] = link;
         f->model->has_mimic = f->model->has_mimic || link.mimic != NSI_NONE;
     }
@@ -87,8 +87,8 @@ static void fill_actuators(filling* f) {
             param.owner = i;
             put_param(f, param, name);
         }
-        actuator.def.name = put(f->room, actuator.def.name);
-        actuator.def.joint = put(f->room, actuator.def.joint);
+        actuator.def.name = put_text(f->room, actuator.def.name);
+        actuator.def.joint = put_text(f->room, actuator.def.joint);
         if (f->arrays) f->arrays->actuators[i] = actuator;
     }
 }
@@ -122,9 +122,9 @@ static void fill_geoms(filling* f) {
             param.owner = i;
             put_param(f, param, name);
         }
-        geom.def.name = put(f->room, geom.def.name);
-        geom.def.link = put(f->room, geom.def.link);
-        geom.def.mesh = put(f->room, geom.def.mesh);
+        geom.def.name = put_text(f->room, geom.def.name);
+        geom.def.link = put_text(f->room, geom.def.link);
+        geom.def.mesh = put_text(f->room, geom.def.mesh);
         fill_vertices(f, &geom.def);
         if (f->arrays) f->arrays->geoms[i] = geom;
     }
@@ -141,7 +141,7 @@ static void fill_contacts(filling* f) {
             param.owner = i;
             put_param(f, param, name);
         }
-        contact.def.name = put(f->room, contact.def.name);
+        contact.def.name = put_text(f->room, contact.def.name);
         contact.def.values = NULL, contact.def.nvalue = 0; // the parameters have them
         if (!f->arrays) continue;
         contact.def.a = f->arrays->geoms[contact.a].def.name;
@@ -153,18 +153,18 @@ static void fill_contacts(filling* f) {
 static void fill_ignored(filling* f) {
     uint32_t count = f->builder->ignored.count;
     for (uint32_t i = 0; i < f->model->sizes.nignored; i++) {
-        const char* what =
-            put(f->room, i < count ? f->builder->ignored.data[i] : f->pairs->notes.data[i - count]);
+        const char* what = put_text(f->room, i < count ? f->builder->ignored.data[i]
+                                                       : f->pairs->notes.data[i - count]);
         if (f->arrays) f->arrays->ignored[i] = what;
     }
 }
 
 // Fill in everything but the hash table; `arrays` is NULL to count the strings.
-static void fill(const ns_model_builder* builder, const nsi_pairs* pairs, ns_model* model,
-                 const model_arrays* arrays, string_room* room) {
+static void fill_model(const ns_model_builder* builder, const nsi_pairs* pairs, ns_model* model,
+                       const model_arrays* arrays, string_room* room) {
     filling f = {builder, pairs, model, arrays, room, 0, 0};
-    model->name = put(room, builder->name);
-    model->folder = put(room, builder->folder);
+    model->name = put_text(room, builder->name);
+    model->folder = put_text(room, builder->folder);
     fill_links(&f);
     fill_actuators(&f);
     fill_gravity(&f);
@@ -255,7 +255,7 @@ static ns_status make_model(const ns_model_builder* builder, const nsi_pairs* pa
                             uint32_t* bad_link, ns_error* error) {
     ns_model head = make_head(builder, pairs);
     string_room room = {0};
-    fill(builder, pairs, &head, NULL, &room);
+    fill_model(builder, pairs, &head, NULL, &room);
     size_t size = sizeof head;
 #define ARRAY_START(type, field, count)                                                            \
     size_t field##_start = carve(&size, head.count, sizeof(type));
@@ -275,7 +275,7 @@ static ns_status make_model(const ns_model_builder* builder, const nsi_pairs* pa
     MODEL_ARRAYS(ARRAY_POINTER)
 #undef ARRAY_POINTER
     room = (string_room){.at = block + strings_start};
-    fill(builder, pairs, model, &arrays, &room);
+    fill_model(builder, pairs, model, &arrays, &room);
     fill_param_table(model, arrays.param_table);
 
     ns_status status = check_motion(model, &arrays, bad_link, error);

@@ -89,7 +89,7 @@ static uint32_t body_of(const maker* m, uint32_t link) {
     return link == NSI_NONE ? NSI_NONE : m->places[link].body;
 }
 
-static void find_places(maker* m) {
+static void find_link_bodies(maker* m) {
     const nsi_pair_source* from = m->from;
     for (uint32_t i = 0; i < from->nlink; i++) {
         const nsi_link* link = &from->links[i];
@@ -131,7 +131,7 @@ static bool are(uint32_t a, uint32_t b, uint32_t x, uint32_t y) {
     return (a == x && b == y) || (a == y && b == x);
 }
 
-static bool is_given(const maker* m, uint32_t a, uint32_t b) {
+static bool is_pair_given(const maker* m, uint32_t a, uint32_t b) {
     for (uint32_t at = nsi_index_first(&m->given, hash_two(a, b)), id;
          nsi_index_at(&m->given, at, &id); at = nsi_index_next(&m->given, at)) {
         if (are(a, b, m->from->given[id].a, m->from->given[id].b)) return true;
@@ -188,7 +188,7 @@ static double default_mu(const ns_geom_def* a, const ns_geom_def* b) {
 }
 
 // Values that are automatic: see ns_contact_def.
-static void choose_values(const maker* m, nsi_contact* contact) {
+static void choose_pair_values(const maker* m, nsi_contact* contact) {
     const nsi_geom *a = &m->from->geoms[contact->a], *b = &m->from->geoms[contact->b];
     ns_contact_def* def = &contact->def;
 
@@ -232,6 +232,8 @@ static ns_status add_pair(maker* m, nsi_contact contact, ns_error* error) {
                         "(contype and conaffinity) name those that matter, or exclude links",
                         NSI_MAX_PAIRS);
     }
+
+    // Names of pairs are part of parameter names and must differ.
     for (uint32_t at = nsi_index_first(&m->names, hash), other; nsi_index_at(&m->names, at, &other);
          at = nsi_index_next(&m->names, at)) {
         if (strcmp(out->contacts.data[other].def.name, contact.def.name) == 0) {
@@ -241,7 +243,9 @@ static ns_status add_pair(maker* m, nsi_contact contact, ns_error* error) {
                             contact.def.name);
         }
     }
-    choose_values(m, &contact);
+
+    // Automatic parameters depend on both bodies.
+    choose_pair_values(m, &contact);
     if (!nsi_array_push(&m->allocator, &out->contacts, contact) ||
         !nsi_index_insert(&m->allocator, &m->names, hash, id)) {
         return nsi_fail_nomem(error);
@@ -277,7 +281,7 @@ static ns_status try_pair(maker* m, uint32_t earlier, uint32_t later, ns_error* 
     const nsi_geom *e = &m->from->geoms[earlier], *l = &m->from->geoms[later];
     if (!(e->def.groups & l->def.touches) && !(l->def.groups & e->def.touches)) return NS_OK;
     uint32_t e_body = body_of(m, e->link), l_body = body_of(m, l->link);
-    if (e_body == l_body || carries(m, e_body, l_body) || is_given(m, earlier, later) ||
+    if (e_body == l_body || carries(m, e_body, l_body) || is_pair_given(m, earlier, later) ||
         links_excluded(m, e->link, l->link) || links_excluded(m, e_body, l_body)) {
         return NS_OK;
     }
@@ -363,7 +367,7 @@ static bool note_unhandled(maker* m) {
 
 static ns_status make_all(maker* m, candidates* c, ns_error* error) {
     if (!index_source(m)) return nsi_fail_nomem(error);
-    find_places(m);
+    find_link_bodies(m);
     for (uint32_t i = 0; i < m->from->ngiven; i++) {
         ns_status status = add_pair(m, m->from->given[i], error);
         if (status != NS_OK) return status;

@@ -96,6 +96,8 @@ static const char* const unit_names[][2] = {
 
 static double link_value(const nsi_link* link, uint32_t k) {
     const ns_link_def* def = &link->def;
+
+    // Vectors.
     if (k >= NSI_JOINT_AXIS && k < NSI_JOINT_AXIS + 3) return def->axis[k - NSI_JOINT_AXIS];
     if (k >= NSI_JOINT_ROTATION && k < NSI_JOINT_ROTATION + 3) return 0.0;
     if (k >= NSI_JOINT_ORIGIN && k < NSI_JOINT_ORIGIN + 3) {
@@ -105,6 +107,8 @@ static double link_value(const nsi_link* link, uint32_t k) {
         return def->inertia[k - NSI_LINK_INERTIA];
     }
     if (k >= NSI_LINK_COM && k < NSI_LINK_COM + 3) return def->com[k - NSI_LINK_COM];
+
+    // Single numbers.
     switch (k) {
     case NSI_LINK_MASS: return def->mass;
     case NSI_JOINT_STIFFNESS: return def->stiffness;
@@ -287,7 +291,9 @@ bool ns_glob_match(const char* pattern, const char* name) {
     if (!pattern || !name) return false;
     const char *star = NULL, *star_name = NULL;   // after the latest `*`, and where it ends
     const char *stars = NULL, *stars_name = NULL; // the same for `**`
+
     for (;;) {
+        // A star takes nothing at first, and more when the rest does not fit.
         if (*pattern == '*') {
             if (pattern[1] == '*') {
                 while (*pattern == '*') pattern++;
@@ -298,6 +304,7 @@ bool ns_glob_match(const char* pattern, const char* name) {
             }
             continue;
         }
+
         if (*pattern == '\0' && *name == '\0') return true;
         if (*name != '\0' && *name != '/' && *pattern == '?') {
             pattern++, name = next_character(name);

@@ -44,7 +44,7 @@ static uint32_t find_watched(const nsi_augmenter* a, const char* name) {
     return NSI_NONE;
 }
 
-static bool watch(nsi_augmenter* a, const char* name) {
+static bool watch_quantity(nsi_augmenter* a, const char* name) {
     if (find_watched(a, name) != NSI_NONE) return true;
     a->watched[a->nwatched] = (watched){name, {NSI_NONE}, {NSI_NONE}};
     return nsi_index_insert(&a->graph->allocator, &a->index, nsi_hash_bytes(name, strlen(name)),
@@ -58,12 +58,14 @@ static bool watch_all(nsi_augmenter* a) {
         most += binding->instances[u].ninput + binding->instances[u].noutput;
     a->watched = alloc(a, most, sizeof *a->watched);
     bool ok = a->watched != NULL;
-    for (uint32_t k = 0; ok && k < binding->nmemory; k++) ok = watch(a, binding->memory[k].name);
+    for (uint32_t k = 0; ok && k < binding->nmemory; k++)
+        ok = watch_quantity(a, binding->memory[k].name);
     for (uint32_t u = 0; ok && u < binding->ninstance; u++) {
         const nsi_network_instance* use = &binding->instances[u];
-        for (uint32_t k = 0; ok && k < use->ninput; k++) ok = watch(a, use->inputs[k].name);
+        for (uint32_t k = 0; ok && k < use->ninput; k++)
+            ok = watch_quantity(a, use->inputs[k].name);
         for (uint32_t k = 0; ok && use->conjugate && k < use->noutput; k++) {
-            ok = watch(a, use->conjugate[k]);
+            ok = watch_quantity(a, use->conjugate[k]);
         }
     }
     return ok;
@@ -79,10 +81,14 @@ nsi_augmenter* nsi_augmenter_create(const nsi_binding* binding) {
     a->memory = alloc(a, nsi_binding_memory_count(binding), sizeof *a->memory);
     a->outputs = alloc(a, binding->ninstance, sizeof *a->outputs);
     if (!a->weights || !a->memory || !a->outputs) return NULL;
+
+    // Quantities that networks read are looked up by name while the step is traced.
     if (!watch_all(a)) {
         nsi_index_free(&graph->allocator, &a->index);
         return nsi_graph_fail_nomem(graph), NULL;
     }
+
+    // Weights as arrays, past values as part of the state.
     char name[1024];
     for (uint32_t s = 0; s < binding->nset; s++) {
         snprintf(name, sizeof name, "net/%s", binding->sets[s].name);
@@ -99,7 +105,7 @@ nsi_augmenter* nsi_augmenter_create(const nsi_binding* binding) {
 
 // ---- networks and formulas -------------------------------------------------------------------
 
-static ns_expr value_of(const nsi_augmenter* a, const char* name, uint32_t lag) {
+static ns_expr quantity_value(const nsi_augmenter* a, const char* name, uint32_t lag) {
     if (lag == 0) return a->watched[find_watched(a, name)].value;
     uint32_t first = 0;
     for (uint32_t k = 0; k < a->binding->nmemory; k++) {
@@ -116,7 +122,7 @@ static void trace_network(nsi_augmenter* a, const nsi_network_instance* use, con
     ns_expr* conjugate = alloc(a, use->noutput, sizeof *conjugate);
     if (!conjugate) return;
     for (uint32_t k = 0; use->conjugate && k < use->noutput; k++) {
-        conjugate[k] = value_of(a, use->conjugate[k], 0);
+        conjugate[k] = quantity_value(a, use->conjugate[k], 0);
     }
     nsi_network_trace(def, a->weights[use->set], use->ninput, inputs, use->noutput,
                       use->conjugate ? conjugate : NULL, outputs);
@@ -163,14 +169,14 @@ uint32_t nsi_augmented_find(const nsi_binding* binding, const char* name, uint32
     return NSI_NONE;
 }
 
-static void evaluate(nsi_augmenter* a, uint32_t number) {
+static void evaluate_instance(nsi_augmenter* a, uint32_t number) {
     const nsi_network_instance* use = &a->binding->instances[number];
     bool is_formula = use->formula != NSI_NONE;
     ns_expr* inputs = alloc(a, use->ninput, sizeof *inputs);
     ns_expr* outputs = alloc(a, use->noutput, sizeof *outputs);
     if (!inputs || !outputs) return;
     for (uint32_t k = 0; k < use->ninput; k++) {
-        inputs[k] = value_of(a, use->inputs[k].name, use->inputs[k].lag);
+        inputs[k] = quantity_value(a, use->inputs[k].name, use->inputs[k].lag);
     }
     if (is_formula) outputs[0] = trace_formula(a, use, inputs);
     if (!is_formula) trace_network(a, use, inputs, outputs);
@@ -186,7 +192,7 @@ static ns_expr augment(void* context, const char* name, ns_expr x) {
     nsi_augmenter* a = context;
     uint32_t output, use = nsi_binding_find_output(a->binding, name, &output);
     if (use != NSI_NONE) {
-        if (!a->outputs[use]) evaluate(a, use);
+        if (!a->outputs[use]) evaluate_instance(a, use);
         if (!a->outputs[use]) return x; // out of memory
         ns_expr y = a->outputs[use][output];
         switch (a->binding->instances[use].mode) {

@@ -114,10 +114,10 @@ static uint32_t input_offset(const nsi_blueprint_formula* f, uint32_t input) {
 }
 
 // "file:line:column: network "drag", link/a: inputs: " and the message.
-static ns_status fail_at(const binder* p, ns_status status, nsi_field field, uint32_t item,
-                         const char* format, ...) NSI_PRINTF(5, 6);
-static ns_status fail_at(const binder* p, ns_status status, nsi_field field, uint32_t item,
-                         const char* format, ...) {
+static ns_status fail_binding_at(const binder* p, ns_status status, nsi_field field, uint32_t item,
+                                 const char* format, ...) NSI_PRINTF(5, 6);
+static ns_status fail_binding_at(const binder* p, ns_status status, nsi_field field, uint32_t item,
+                                 const char* format, ...) {
     char message[NS_ERROR_SIZE], where[200] = "", match[80] = "", who[80];
     const nsi_blueprint_formula* f = formula_at(p);
     va_list arguments;
@@ -179,9 +179,10 @@ static bool has_glob(const char* text) {
 static ns_status fail_missing(const binder* p, nsi_field field, uint32_t item, const char* name) {
     char nearest[NEAREST_SIZE];
     bool glob = has_glob(name), formula = formula_at(p) != NULL;
-    return fail_at(p, NS_ERR_ARGUMENT, field, item, "no quantity %s \"%.100s\"%s%s",
-                   glob && !formula ? "fits" : "is called", name, nearest_names(p, name, nearest),
-                   glob && formula ? "; there are no globs in formulas" : "");
+    return fail_binding_at(p, NS_ERR_ARGUMENT, field, item, "no quantity %s \"%.100s\"%s%s",
+                           glob && !formula ? "fits" : "is called", name,
+                           nearest_names(p, name, nearest),
+                           glob && formula ? "; there are no globs in formulas" : "");
 }
 
 // ---- names -----------------------------------------------------------------------------------
@@ -201,7 +202,7 @@ static int compare_sorted(const void* a, const void* b) {
     return order != 0 ? order : (x->number > y->number) - (x->number < y->number);
 }
 
-static int compare_numbers(const void* a, const void* b) {
+static int compare_name_numbers(const void* a, const void* b) {
     uint32_t x = *(const uint32_t*)a, y = *(const uint32_t*)b;
     return (x > y) - (x < y);
 }
@@ -251,7 +252,7 @@ static ns_status prepare_names(binder* p) {
 }
 
 // The binding's own copy.
-static const char* keep_name(binder* p, uint32_t name) {
+static const char* keep_binding_name(binder* p, uint32_t name) {
     if (!p->kept[name]) {
         p->kept[name] = nsi_arena_string(&p->out->arena, p->names[name], strlen(p->names[name]));
     }
@@ -293,7 +294,7 @@ static bool match_glob(binder* p, const char* glob) {
         if (!nsi_array_push(&p->allocator, &p->found, p->sorted[low].number)) return false;
     }
     if (p->found.count > 1) {
-        qsort(p->found.data, p->found.count, sizeof *p->found.data, compare_numbers);
+        qsort(p->found.data, p->found.count, sizeof *p->found.data, compare_name_numbers);
     }
     return true;
 }
@@ -314,11 +315,13 @@ static bool match_members(binder* p) {
 // The names that a template stands for at present, into p->found; none is no error. A name that
 // exists stands for itself, whatever characters are in it; one that others begin with, up to a '/',
 // stands for those. In formulas a name is one quantity.
-static ns_status expand(binder* p, const char* template, nsi_field field, uint32_t item) {
+static ns_status expand_quantities(binder* p, const char* template, nsi_field field,
+                                   uint32_t item) {
     p->found.count = 0;
     if (!substitute(p, template)) {
-        return fail_at(p, NS_ERR_LIMIT, field, item, "\"%.60s\" has more than %d bytes after {}",
-                       template, MAX_EXPANDED - 1);
+        return fail_binding_at(p, NS_ERR_LIMIT, field, item,
+                               "\"%.60s\" has more than %d bytes after {}", template,
+                               MAX_EXPANDED - 1);
     }
     uint32_t name = find_name(p, p->text);
     bool ok = true;
@@ -336,14 +339,14 @@ static ns_status expand(binder* p, const char* template, nsi_field field, uint32
 
 static ns_status check_count(const binder* p, nsi_field field, uint32_t item, uint64_t count) {
     if (count <= NSI_BLUEPRINT_MAX_WIDTH) return NS_OK;
-    return fail_at(p, NS_ERR_LIMIT, field, item, "more than %d after globs and lags",
-                   NSI_BLUEPRINT_MAX_WIDTH);
+    return fail_binding_at(p, NS_ERR_LIMIT, field, item, "more than %d after globs and lags",
+                           NSI_BLUEPRINT_MAX_WIDTH);
 }
 
 // The names of a template, at least one, onto the end of `out`.
 static ns_status expand_onto(binder* p, const char* template, nsi_field field, uint32_t item,
                              numbers* out) {
-    ns_status status = expand(p, template, field, item);
+    ns_status status = expand_quantities(p, template, field, item);
     if (status == NS_OK && p->found.count == 0) return fail_missing(p, field, item, p->text);
     if (status == NS_OK) {
         status = check_count(p, field, item, (uint64_t)out->count + p->found.count);
@@ -366,7 +369,7 @@ static ns_status applies(binder* p, bool* exists, bool* acts) {
     const ns_network_def* def = definition(p);
     *exists = *acts = false;
     for (uint32_t i = 0; i < def->noutput && !*acts; i++) {
-        ns_status status = expand(p, def->outputs[i], NSI_FIELD_OUTPUTS, i);
+        ns_status status = expand_quantities(p, def->outputs[i], NSI_FIELD_OUTPUTS, i);
         if (status != NS_OK) return status;
         *exists = *exists || p->found.count > 0;
         for (uint32_t k = 0; k < p->found.count; k++) {
@@ -380,17 +383,19 @@ static ns_status applies(binder* p, bool* exists, bool* acts) {
 static ns_status take_output(binder* p, uint32_t item, uint32_t name) {
     uint32_t owner = p->owner[name];
     if (!may_move(p, name)) {
-        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUTS, item,
-                       "nothing in the step depends on \"%.150s\", so that a %s there has no"
-                       " effect",
-                       p->names[name], formula_at(p) ? "formula" : "network");
+        return fail_binding_at(
+            p, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUTS, item,
+            "nothing in the step depends on \"%.150s\", so that a %s there has no"
+            " effect",
+            p->names[name], formula_at(p) ? "formula" : "network");
     }
     if (owner != NSI_NONE) {
         char other[80];
-        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUTS, item,
-                       "\"%.150s\" is an output of %s already; a quantity has one network or"
-                       " formula at most",
-                       p->names[name], part_name(p->blueprint, owner, other));
+        return fail_binding_at(
+            p, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUTS, item,
+            "\"%.150s\" is an output of %s already; a quantity has one network or"
+            " formula at most",
+            p->names[name], part_name(p->blueprint, owner, other));
     }
     p->owner[name] = p->part;
     return NS_OK;
@@ -423,7 +428,7 @@ static uint32_t earliest_output(const binder* p) {
 static ns_status take_input(binder* p, uint32_t item, uint32_t earliest) {
     uint32_t first, last;
     const char* template = nsi_input_lags(definition(p)->inputs[item], &first, &last);
-    ns_status status = expand(p, template, NSI_FIELD_INPUTS, item);
+    ns_status status = expand_quantities(p, template, NSI_FIELD_INPUTS, item);
     if (status != NS_OK) return status;
     if (p->found.count == 0) return fail_missing(p, NSI_FIELD_INPUTS, item, p->text);
     status = check_count(p, NSI_FIELD_INPUTS, item,
@@ -432,10 +437,11 @@ static ns_status take_input(binder* p, uint32_t item, uint32_t earliest) {
     for (uint32_t k = 0; k < p->found.count; k++) {
         uint32_t name = p->found.data[k];
         if (last == 0 && name >= earliest) {
-            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_INPUTS, item,
-                           "\"%.120s\" is not computed before the output \"%.120s\"; prev: takes"
-                           " the value of the step before",
-                           p->names[name], p->names[earliest]);
+            return fail_binding_at(
+                p, NS_ERR_ARGUMENT, NSI_FIELD_INPUTS, item,
+                "\"%.120s\" is not computed before the output \"%.120s\"; prev: takes"
+                " the value of the step before",
+                p->names[name], p->names[earliest]);
         }
         for (uint32_t lag = first; lag <= last; lag++) {
             lagged input = {name, lag};
@@ -456,8 +462,9 @@ static ns_status take_inputs(binder* p) {
     if (status != NS_OK) return status;
     p->ninput += p->inputs.count;
     if (p->ninput > MAX_INPUTS) {
-        return fail_at(p, NS_ERR_LIMIT, NSI_FIELD_INPUTS, NSI_NONE,
-                       "all networks and formulas together have more than %d inputs", MAX_INPUTS);
+        return fail_binding_at(p, NS_ERR_LIMIT, NSI_FIELD_INPUTS, NSI_NONE,
+                               "all networks and formulas together have more than %d inputs",
+                               MAX_INPUTS);
     }
     return NS_OK;
 }
@@ -486,7 +493,7 @@ static size_t before_slash(const char* text, size_t size) {
 //     joint/<j>/tau/<k>, .../force/<f>/<k>     joint/<j>/velocity/<k>
 //     link/<l>/force/<x, y or z>               link/<l>/velocity/com/<the same>
 //     link/<l>/torque/<x, y or z>              link/<l>/velocity/angular/<the same>
-static bool velocity_of(binder* p, const char* output) {
+static bool conjugate_velocity(binder* p, const char* output) {
     size_t size = strlen(output), end = 0; // of "joint/<j>" or "link/<l>"
     const char *velocity = "", *component = "", *last = strrchr(output, '/');
     if (strncmp(output, "joint/", 6) == 0) {
@@ -519,6 +526,8 @@ static ns_status take_conjugate(binder* p) {
     const ns_network_def* def = definition(p);
     p->conjugate.count = 0;
     if (!(def->structure & NS_STRUCTURE_DISSIPATIVE)) return NS_OK;
+
+    // Velocities that are given, one for each output.
     if (def->conjugate) {
         for (uint32_t i = 0; i < def->noutput; i++) {
             ns_status status =
@@ -526,33 +535,39 @@ static ns_status take_conjugate(binder* p) {
             if (status != NS_OK) return status;
         }
         if (p->conjugate.count != p->outputs.count) {
-            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
-                           "%u velocities for %u outputs; give one for each, in their order",
-                           p->conjugate.count, p->outputs.count);
+            return fail_binding_at(
+                p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
+                "%u velocities for %u outputs; give one for each, in their order",
+                p->conjugate.count, p->outputs.count);
         }
     }
+
+    // Otherwise those that belong to the forces.
     for (uint32_t i = 0; i < p->outputs.count && !def->conjugate; i++) {
         const char* output = p->names[p->outputs.data[i]];
-        if (!velocity_of(p, output)) {
-            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
-                           "which velocity belongs to the output \"%.150s\" is not known; give it",
-                           output);
+        if (!conjugate_velocity(p, output)) {
+            return fail_binding_at(
+                p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
+                "which velocity belongs to the output \"%.150s\" is not known; give it", output);
         }
         uint32_t name = find_name(p, p->text);
         if (name == NSI_NONE) {
-            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
-                           "the velocity \"%.120s\" of the output \"%.120s\" does not exist here;"
-                           " give another",
-                           p->text, output);
+            return fail_binding_at(
+                p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
+                "the velocity \"%.120s\" of the output \"%.120s\" does not exist here;"
+                " give another",
+                p->text, output);
         }
         if (!nsi_array_push(&p->allocator, &p->conjugate, name)) return fail_nomem(p);
     }
+
+    // The network needs them before its first output is due.
     uint32_t earliest = earliest_output(p);
     for (uint32_t i = 0; i < p->conjugate.count; i++) {
         if (p->conjugate.data[i] < earliest) continue;
-        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
-                       "\"%.150s\" is not computed before the output \"%.150s\"",
-                       p->names[p->conjugate.data[i]], p->names[earliest]);
+        return fail_binding_at(p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
+                               "\"%.150s\" is not computed before the output \"%.150s\"",
+                               p->names[p->conjugate.data[i]], p->names[earliest]);
     }
     return NS_OK;
 }
@@ -562,13 +577,16 @@ static ns_status take_conjugate(binder* p) {
 static ns_status check_scale(const binder* p, nsi_field field, uint32_t count, uint32_t needed,
                              const char* of) {
     if (count <= 1 || count == needed) return NS_OK;
-    return fail_at(p, NS_ERR_ARGUMENT, field, NSI_NONE,
-                   "%u numbers for %u %s; give one for all, or one for each", count, needed, of);
+    return fail_binding_at(p, NS_ERR_ARGUMENT, field, NSI_NONE,
+                           "%u numbers for %u %s; give one for all, or one for each", count, needed,
+                           of);
 }
 
 static ns_status check_sizes(const binder* p) {
     const ns_network_def* def = definition(p);
     uint32_t nin = p->inputs.count, nout = p->outputs.count;
+
+    // Scales: one for all, or one each.
     ns_status status = check_scale(p, NSI_FIELD_INPUT_SHIFT, def->ninput_shift, nin, "inputs");
     if (status == NS_OK) {
         status = check_scale(p, NSI_FIELD_INPUT_SCALE, def->ninput_scale, nin, "inputs");
@@ -580,16 +598,22 @@ static ns_status check_sizes(const binder* p) {
         status = check_scale(p, NSI_FIELD_CONJUGATE_SCALE, def->nconjugate_scale, nout, "outputs");
     }
     if (status != NS_OK) return status;
+
+    // A conservative force is a gradient with respect to the inputs.
     if ((def->structure & NS_STRUCTURE_CONSERVATIVE) && nin != nout) {
-        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_STRUCTURE, NSI_NONE,
-                       "conservative needs as many inputs as outputs, not %u and %u", nin, nout);
+        return fail_binding_at(p, NS_ERR_ARGUMENT, NSI_FIELD_STRUCTURE, NSI_NONE,
+                               "conservative needs as many inputs as outputs, not %u and %u", nin,
+                               nout);
     }
+
+    // A dissipative force is a symmetric matrix times velocities.
     if ((def->structure & NS_STRUCTURE_DISSIPATIVE) &&
         (uint64_t)nout * (nout + 1) / 2 > MAX_LAST_WIDTH) {
-        return fail_at(p, NS_ERR_LIMIT, NSI_FIELD_OUTPUTS, NSI_NONE,
-                       "%u are too many for the structure dissipative, which is learned as a"
-                       " matrix of at most %d numbers",
-                       nout, MAX_LAST_WIDTH);
+        return fail_binding_at(
+            p, NS_ERR_LIMIT, NSI_FIELD_OUTPUTS, NSI_NONE,
+            "%u are too many for the structure dissipative, which is learned as a"
+            " matrix of at most %d numbers",
+            nout, MAX_LAST_WIDTH);
     }
     return NS_OK;
 }
@@ -614,19 +638,20 @@ static ns_status make_set(binder* p, uint32_t* number) {
         if (last->network == network && last->formula == formula) {
             *number = p->sets.count - 1;
             if (last->ninput == nin && last->noutput == nout) return NS_OK;
-            return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_EACH, NSI_NONE,
-                           "there are %u inputs and %u outputs here, but %u and %u at the matches"
-                           " before, which use the same weights; name fewer, or make the weights"
-                           " separate",
-                           nin, nout, last->ninput, last->noutput);
+            return fail_binding_at(
+                p, NS_ERR_ARGUMENT, NSI_FIELD_EACH, NSI_NONE,
+                "there are %u inputs and %u outputs here, but %u and %u at the matches"
+                " before, which use the same weights; name fewer, or make the weights"
+                " separate",
+                nin, nout, last->ninput, last->noutput);
         }
     }
 
     uint64_t count = f ? f->def.ncoefficient : nsi_network_weight_count(def, nin, nout);
     if (count > NSI_BLUEPRINT_MAX_WEIGHTS - p->nweight) {
-        return fail_at(p, NS_ERR_LIMIT, NSI_FIELD_COUNT, NSI_NONE,
-                       "with its %llu weights there are more than %d in all",
-                       (unsigned long long)count, NSI_BLUEPRINT_MAX_WEIGHTS);
+        return fail_binding_at(p, NS_ERR_LIMIT, NSI_FIELD_COUNT, NSI_NONE,
+                               "with its %llu weights there are more than %d in all",
+                               (unsigned long long)count, NSI_BLUEPRINT_MAX_WEIGHTS);
     }
     nsi_binding_set set = {.network = network,
                            .formula = formula,
@@ -648,7 +673,7 @@ static ns_status make_set(binder* p, uint32_t* number) {
 static const char** keep_list(binder* p, const numbers* list) {
     const char** out = nsi_arena_alloc(&p->out->arena, list->count * sizeof *out);
     for (uint32_t i = 0; i < list->count && out; i++) {
-        out[i] = keep_name(p, list->data[i]);
+        out[i] = keep_binding_name(p, list->data[i]);
         if (!out[i]) return NULL;
     }
     return out;
@@ -672,13 +697,16 @@ static ns_status make_instance(binder* p) {
                                 .mode = definition(p)->mode,
                                 .ninput = p->inputs.count,
                                 .noutput = p->outputs.count};
+
     ns_status status = make_set(p, &use.set);
     if (status != NS_OK) return status;
+
+    // Copies of the names: those of the step are gone later.
     nsi_binding_input* inputs = nsi_arena_alloc(&p->out->arena, use.ninput * sizeof *inputs);
     if (!inputs) return fail_nomem(p);
     for (uint32_t i = 0; i < use.ninput; i++) {
-        inputs[i] =
-            (nsi_binding_input){keep_name(p, p->inputs.data[i].name), p->inputs.data[i].lag};
+        inputs[i] = (nsi_binding_input){keep_binding_name(p, p->inputs.data[i].name),
+                                        p->inputs.data[i].lag};
         if (!inputs[i].name) return fail_nomem(p);
     }
     use.inputs = inputs;
@@ -688,6 +716,8 @@ static ns_status make_instance(binder* p) {
         use.conjugate = keep_list(p, &p->conjugate);
         if (!use.conjugate) return fail_nomem(p);
     }
+
+    // The augmenter finds instances by the quantities they change.
     for (uint32_t i = 0; i < use.noutput && status == NS_OK; i++) {
         status = add_output(p, use.outputs[i], p->instances.count, i);
     }
@@ -711,20 +741,20 @@ static ns_status fail_each(binder* p, const prefix* skipped, bool exists) {
     const ns_network_def* def = definition(p);
     if (skipped) {
         const char* output = def->outputs[0];
-        return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUTS, 0,
-                       "%s at any match of `each` (\"%.60s\"), such as %.*s: \"%.80s\"",
-                       exists ? "nothing in the step depends on them" : "none of them exists",
-                       def->each, skipped->size < 60 ? (int)skipped->size : 60, skipped->name,
-                       output);
+        return fail_binding_at(
+            p, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUTS, 0,
+            "%s at any match of `each` (\"%.60s\"), such as %.*s: \"%.80s\"",
+            exists ? "nothing in the step depends on them" : "none of them exists", def->each,
+            skipped->size < 60 ? (int)skipped->size : 60, skipped->name, output);
     }
     ns_nearest nearest = {.wanted = def->each};
     for (uint32_t i = 0; i < p->prefixes.count; i++) {
         offer_part(&nearest, p->prefixes.data[i].name, p->prefixes.data[i].size);
     }
     char list[NEAREST_SIZE];
-    return fail_at(p, NS_ERR_ARGUMENT, NSI_FIELD_EACH, NSI_NONE,
-                   "no beginning of a quantity's name, up to a '/', fits \"%.100s\"%s", def->each,
-                   list_nearest(&nearest, list));
+    return fail_binding_at(p, NS_ERR_ARGUMENT, NSI_FIELD_EACH, NSI_NONE,
+                           "no beginning of a quantity's name, up to a '/', fits \"%.100s\"%s",
+                           def->each, list_nearest(&nearest, list));
 }
 
 static ns_status apply_each(binder* p) {
@@ -734,6 +764,7 @@ static ns_status apply_each(binder* p) {
     // A match of its own memory: p->text is used on the way.
     nsi_text_builder match = {.allocator = p->allocator};
     ns_status status = NS_OK;
+
     for (uint32_t i = 0; i < p->prefixes.count && status == NS_OK; i++) {
         const prefix* candidate = &p->prefixes.data[i];
         match.text.count = 0;
@@ -743,7 +774,10 @@ static ns_status apply_each(binder* p) {
             status = fail_nomem(p);
             break;
         }
+
         if (!ns_glob_match(def->each, match.text.data)) continue;
+
+        // An instance wherever its outputs exist and affect the state.
         bool exists, acts;
         p->match = match.text.data;
         status = applies(p, &exists, &acts);
@@ -753,6 +787,7 @@ static ns_status apply_each(binder* p) {
         any_exists = any_exists || exists;
         p->match = NULL;
     }
+
     nsi_array_free(&p->allocator, &match.text);
     if (status == NS_OK && !any) status = fail_each(p, skipped, any_exists);
     return status;
@@ -766,13 +801,13 @@ static const void* keep_array(binder* p, const void* data, size_t size) {
     return copy;
 }
 
-static ns_status finish(binder* p) {
+static ns_status finish_binding(binder* p) {
     nsi_binding* binding = &p->out->binding;
     NSI_ARRAY(nsi_binding_memory) memory = {0};
     ns_status status = NS_OK;
     for (uint32_t i = 0; i < p->nname && status == NS_OK; i++) {
         if (p->depth[i] == 0) continue;
-        nsi_binding_memory entry = {keep_name(p, i), p->depth[i]};
+        nsi_binding_memory entry = {keep_binding_name(p, i), p->depth[i]};
         if (!entry.name || !nsi_array_push(&p->allocator, &memory, entry)) status = fail_nomem(p);
     }
     binding->ninstance = p->instances.count;
@@ -816,17 +851,20 @@ ns_status nsi_binding_create(const ns_blueprint* blueprint, const char* const* n
                 .nname = nname,
                 .allocator = own,
                 .error = error};
+
     p.out = nsi_alloc_zeroed(&own, sizeof *p.out);
     if (!p.out) return nsi_fail_nomem(error);
     p.out->arena.allocator = own;
     p.out->binding = (nsi_binding){.allocator = own, .blueprint = blueprint, .block = p.out};
 
+    // Networks, then formulas: each once, or once for every match of `each`.
     ns_status status = prepare_names(&p);
     uint32_t parts = blueprint->networks.count + blueprint->formulas.count;
     for (; p.part < parts && status == NS_OK; p.part++) {
         status = definition(&p)->each ? apply_each(&p) : apply(&p);
     }
-    if (status == NS_OK) status = finish(&p);
+
+    if (status == NS_OK) status = finish_binding(&p);
     free_binder(&p);
     if (status == NS_OK) {
         *out = &p.out->binding;
@@ -912,6 +950,7 @@ static ns_status load_set(const nsi_binding* binding, uint32_t number, double* w
     uint32_t nlayer = nsi_binding_layers(binding, number, layers);
     for (uint32_t k = 0; k < nlayer; k++) {
         const nsi_layer* layer = &layers[k];
+
         char name[TENSOR_NAME_SIZE];
         const nsi_blueprint_tensor* tensor =
             nsi_blueprint_find_tensor(binding->blueprint, tensor_name(set, k, name, sizeof name));
@@ -924,6 +963,8 @@ static ns_status load_set(const nsi_binding* binding, uint32_t number, double* w
                 set->name, name, layer->rows, layer->columns,
                 nearest_tensors(binding->blueprint, name, nearest));
         }
+
+        // Its shape follows from the numbers of inputs and outputs.
         bool fits = tensor->rows == layer->rows && tensor->columns == layer->columns;
         if (!fits && set->formula != NSI_NONE) {
             return fail_weights(binding, error,
@@ -939,6 +980,7 @@ static ns_status load_set(const nsi_binding* binding, uint32_t number, double* w
                                 set->name, name, tensor->rows, tensor->columns, set->ninput,
                                 set->noutput, layer->rows, layer->columns);
         }
+
         memcpy(weights + set->offset + layer->offset, tensor->data,
                (size_t)layer->rows * layer->columns * sizeof *weights);
     }

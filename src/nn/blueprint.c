@@ -124,12 +124,16 @@ bool nsi_check_name(const ns_blueprint* blueprint, const char* kind, const char*
         return nsi_fault_at(fault, NS_ERR_LIMIT, NSI_FIELD_NAME, NSI_NONE,
                             "it has more than %d bytes; shorten it", NSI_BLUEPRINT_MAX_NAME);
     }
+
+    // Names are parts of paths: no slash, no wildcard.
     for (const char* at = name; *at; at++) {
         if (is_name_character(*at)) continue;
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
                             "byte %d is none of letters, digits, '_', '-' and '.'; rename it",
                             (int)(at - name) + 1);
     }
+
+    // Networks and formulas share one set of names.
     for (uint32_t i = 0; i < blueprint->networks.count; i++) {
         if (strcmp(blueprint->networks.data[i].def.name, name) != 0) continue;
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
@@ -194,8 +198,8 @@ const char* nsi_input_lags(const char* input, uint32_t* first, uint32_t* last) {
     return inner == rest && rest[0] != '\0' ? rest : NULL;
 }
 
-static bool check_list(const char* const* list, uint32_t count, const ns_network_def* def,
-                       nsi_field field, nsi_fault* fault) {
+static bool check_quantity_list(const char* const* list, uint32_t count, const ns_network_def* def,
+                                nsi_field field, nsi_fault* fault) {
     if (count == 0) {
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, NSI_NONE,
                             "the list is empty; give at least one quantity");
@@ -204,9 +208,13 @@ static bool check_list(const char* const* list, uint32_t count, const ns_network
         return nsi_fault_at(fault, NS_ERR_LIMIT, field, NSI_NONE, "%u of them; at most %d", count,
                             NSI_BLUEPRINT_MAX_WIDTH);
     }
+
     if (!list) return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, NSI_NONE, "the list is NULL");
+
+    // Each is a quantity, of inputs also an earlier value of one.
     for (uint32_t i = 0; i < count; i++) {
         if (!nsi_check_text(list[i], def->each != NULL, field, i, fault)) return false;
+
         uint32_t first, last;
         const char* rest = nsi_input_lags(list[i], &first, &last);
         if (!rest) {
@@ -216,6 +224,7 @@ static bool check_list(const char* const* list, uint32_t count, const ns_network
                 " with k from 1 to %d",
                 list[i], NSI_BLUEPRINT_MAX_LAG);
         }
+
         if (last > 0 && field != NSI_FIELD_INPUTS) {
             return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, i,
                                 "\"%.100s\": prev: and lag<k>: are for inputs only", list[i]);
@@ -230,7 +239,7 @@ bool nsi_check_mode(ns_augment mode, nsi_fault* fault) {
                         (int)mode);
 }
 
-static bool check_layers(const ns_network_def* def, nsi_fault* fault) {
+static bool check_network_layers(const ns_network_def* def, nsi_fault* fault) {
     if (def->nhidden > NSI_BLUEPRINT_MAX_HIDDEN) {
         return nsi_fault_at(fault, NS_ERR_LIMIT, NSI_FIELD_HIDDEN, NSI_NONE,
                             "%u layers; at most %d", def->nhidden, NSI_BLUEPRINT_MAX_HIDDEN);
@@ -260,6 +269,7 @@ static bool check_structure(const ns_network_def* def, nsi_fault* fault) {
         {NS_STRUCTURE_BOUNDED, NS_STRUCTURE_CONSERVATIVE},
         {NS_STRUCTURE_CONSERVATIVE, NS_STRUCTURE_DISSIPATIVE},
     };
+
     unsigned g = def->structure, all = 0;
     for (uint32_t i = 0; i < ns_structures.count; i++) {
         all |= (unsigned)ns_structures.items[i].value;
@@ -268,6 +278,8 @@ static bool check_structure(const ns_network_def* def, nsi_fault* fault) {
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_STRUCTURE, NSI_NONE,
                             "0x%x has bits that are no structure", g);
     }
+
+    // Structures that contradict each other.
     for (size_t i = 0; i < sizeof exclusive / sizeof *exclusive; i++) {
         unsigned both = exclusive[i].a | exclusive[i].b;
         if ((g & both) != both) continue;
@@ -276,6 +288,8 @@ static bool check_structure(const ns_network_def* def, nsi_fault* fault) {
                             ns_choice_name(&ns_structures, (int)exclusive[i].a),
                             ns_choice_name(&ns_structures, (int)exclusive[i].b));
     }
+
+    // Dissipative and conservative hold for the sum of all outputs only.
     bool dissipative = (g & NS_STRUCTURE_DISSIPATIVE) != 0;
     bool conservative = (g & NS_STRUCTURE_CONSERVATIVE) != 0;
     const char* exact = ns_choice_name(&ns_structures, dissipative ? NS_STRUCTURE_DISSIPATIVE
@@ -291,6 +305,7 @@ static bool check_structure(const ns_network_def* def, nsi_fault* fault) {
                             "%u numbers; the structure %s needs one for all outputs",
                             def->noutput_scale, exact);
     }
+
     if (!dissipative && (def->conjugate || def->nconjugate_scale > 0)) {
         return nsi_fault_at(
             fault, NS_ERR_ARGUMENT,
@@ -300,8 +315,8 @@ static bool check_structure(const ns_network_def* def, nsi_fault* fault) {
     return true;
 }
 
-static bool check_numbers(const double* list, uint32_t count, bool positive, nsi_field field,
-                          nsi_fault* fault) {
+static bool check_network_numbers(const double* list, uint32_t count, bool positive,
+                                  nsi_field field, nsi_fault* fault) {
     if (count > NSI_BLUEPRINT_MAX_WIDTH) {
         return nsi_fault_at(fault, NS_ERR_LIMIT, field, NSI_NONE, "%u of them; at most %d", count,
                             NSI_BLUEPRINT_MAX_WIDTH);
@@ -321,14 +336,14 @@ static bool check_numbers(const double* list, uint32_t count, bool positive, nsi
     return true;
 }
 
-static bool check_number(double value, bool zero, nsi_field field, nsi_fault* fault) {
+static bool check_network_number(double value, bool zero, nsi_field field, nsi_fault* fault) {
     if (isfinite(value) && (zero ? value >= 0.0 : value > 0.0)) return true;
     return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, NSI_NONE, "it must be finite and %s 0",
                         zero ? "at least" : "greater than");
 }
 
-static bool check_network(const ns_blueprint* blueprint, const ns_network_def* def,
-                          nsi_fault* fault) {
+static bool check_network_def(const ns_blueprint* blueprint, const ns_network_def* def,
+                              nsi_fault* fault) {
     if (blueprint->networks.count == NSI_BLUEPRINT_MAX_NETWORKS) {
         return nsi_fault_at(fault, NS_ERR_LIMIT, NSI_FIELD_COUNT, NSI_NONE,
                             "a blueprint has at most %d networks", NSI_BLUEPRINT_MAX_NETWORKS);
@@ -336,21 +351,22 @@ static bool check_network(const ns_blueprint* blueprint, const ns_network_def* d
     bool dissipative = (def->structure & NS_STRUCTURE_DISSIPATIVE) != 0;
     return nsi_check_name(blueprint, "network", def->name, fault) &&
            (!def->each || nsi_check_text(def->each, true, NSI_FIELD_EACH, NSI_NONE, fault)) &&
-           check_list(def->inputs, def->ninput, def, NSI_FIELD_INPUTS, fault) &&
-           check_list(def->outputs, def->noutput, def, NSI_FIELD_OUTPUTS, fault) &&
-           check_layers(def, fault) && check_structure(def, fault) &&
+           check_quantity_list(def->inputs, def->ninput, def, NSI_FIELD_INPUTS, fault) &&
+           check_quantity_list(def->outputs, def->noutput, def, NSI_FIELD_OUTPUTS, fault) &&
+           check_network_layers(def, fault) && check_structure(def, fault) &&
            (!def->conjugate ||
-            check_list(def->conjugate, def->noutput, def, NSI_FIELD_CONJUGATE, fault)) &&
-           check_number(def->bound, false, NSI_FIELD_BOUND, fault) &&
-           check_numbers(def->input_shift, def->ninput_shift, false, NSI_FIELD_INPUT_SHIFT,
-                         fault) &&
-           check_numbers(def->input_scale, def->ninput_scale, true, NSI_FIELD_INPUT_SCALE, fault) &&
-           check_numbers(def->output_scale, def->noutput_scale, dissipative, NSI_FIELD_OUTPUT_SCALE,
-                         fault) &&
-           check_numbers(def->conjugate_scale, def->nconjugate_scale, true,
-                         NSI_FIELD_CONJUGATE_SCALE, fault) &&
-           check_number(def->init_scale, true, NSI_FIELD_INIT_SCALE, fault) &&
-           check_number(def->init_last_scale, true, NSI_FIELD_INIT_LAST_SCALE, fault);
+            check_quantity_list(def->conjugate, def->noutput, def, NSI_FIELD_CONJUGATE, fault)) &&
+           check_network_number(def->bound, false, NSI_FIELD_BOUND, fault) &&
+           check_network_numbers(def->input_shift, def->ninput_shift, false, NSI_FIELD_INPUT_SHIFT,
+                                 fault) &&
+           check_network_numbers(def->input_scale, def->ninput_scale, true, NSI_FIELD_INPUT_SCALE,
+                                 fault) &&
+           check_network_numbers(def->output_scale, def->noutput_scale, dissipative,
+                                 NSI_FIELD_OUTPUT_SCALE, fault) &&
+           check_network_numbers(def->conjugate_scale, def->nconjugate_scale, true,
+                                 NSI_FIELD_CONJUGATE_SCALE, fault) &&
+           check_network_number(def->init_scale, true, NSI_FIELD_INIT_SCALE, fault) &&
+           check_network_number(def->init_last_scale, true, NSI_FIELD_INIT_LAST_SCALE, fault);
 }
 
 // ---- copies ----------------------------------------------------------------------------------
@@ -366,7 +382,7 @@ static bool copy_bytes(nsi_arena* arena, const void* from, size_t size, const vo
     return true;
 }
 
-static bool copy_text(nsi_arena* arena, const char** text) {
+static bool copy_network_text(nsi_arena* arena, const char** text) {
     if (!*text) return true;
     *text = nsi_arena_string(arena, *text, strlen(*text));
     return *text != NULL;
@@ -378,7 +394,7 @@ static bool copy_list(nsi_arena* arena, const char* const** list, uint32_t count
     if (!copy) return false;
     for (uint32_t i = 0; i < count; i++) {
         copy[i] = (*list)[i];
-        if (!copy_text(arena, &copy[i])) return false;
+        if (!copy_network_text(arena, &copy[i])) return false;
     }
     *list = copy;
     return true;
@@ -391,11 +407,11 @@ static bool copy_numbers(nsi_arena* arena, const double** list, uint32_t count) 
     return true;
 }
 
-static bool copy_def(nsi_arena* arena, ns_network_def* def) {
+static bool copy_network_def(nsi_arena* arena, ns_network_def* def) {
     const void* hidden;
     if (!copy_bytes(arena, def->hidden, def->nhidden * sizeof *def->hidden, &hidden)) return false;
     def->hidden = hidden;
-    return copy_text(arena, &def->name) && copy_text(arena, &def->each) &&
+    return copy_network_text(arena, &def->name) && copy_network_text(arena, &def->each) &&
            copy_list(arena, &def->inputs, def->ninput) &&
            copy_list(arena, &def->outputs, def->noutput) &&
            copy_list(arena, &def->conjugate, def->noutput) &&
@@ -451,16 +467,16 @@ ns_status nsi_fault_tell(const nsi_fault* fault, const ns_blueprint* blueprint, 
                     at.column, who, field, colon, fault->what);
 }
 
-static ns_status add(ns_blueprint* blueprint, const ns_network_def* network,
-                     const nsi_places* places, ns_error* error) {
+static ns_status enter_network(ns_blueprint* blueprint, const ns_network_def* network,
+                               const nsi_places* places, ns_error* error) {
     nsi_fault fault;
-    if (!check_network(blueprint, network, &fault)) {
+    if (!check_network_def(blueprint, network, &fault)) {
         return nsi_fault_tell(&fault, blueprint, "network", network->name,
                               blueprint->networks.count, places, error);
     }
     nsi_blueprint_network entry = {.def = *network};
     if (places) entry.places = *places;
-    if (!copy_def(&blueprint->arena, &entry.def) ||
+    if (!copy_network_def(&blueprint->arena, &entry.def) ||
         !copy_places(&blueprint->arena, &entry.def, &entry.places) ||
         !nsi_array_push(&blueprint->allocator, &blueprint->networks, entry)) {
         return nsi_fail_nomem(error);
@@ -473,12 +489,12 @@ ns_status ns_blueprint_add(ns_blueprint* blueprint, const ns_network_def* networ
     if (!blueprint || !network) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_blueprint_add: blueprint or network is NULL");
     }
-    return add(blueprint, network, NULL, error);
+    return enter_network(blueprint, network, NULL, error);
 }
 
 ns_status nsi_blueprint_add_at(ns_blueprint* blueprint, const ns_network_def* network,
                                const nsi_places* places, ns_error* error) {
-    return add(blueprint, network, places, error);
+    return enter_network(blueprint, network, places, error);
 }
 
 // ---- loaded weights --------------------------------------------------------------------------
@@ -488,7 +504,7 @@ void nsi_blueprint_clear_tensors(ns_blueprint* blueprint) {
     blueprint->has_weights = true;
 }
 
-static uint32_t find_tensor(const ns_blueprint* blueprint, const char* name) {
+static uint32_t find_tensor_number(const ns_blueprint* blueprint, const char* name) {
     const nsi_index* index = &blueprint->tensor_names;
     uint32_t hash = nsi_hash_bytes(name, strlen(name));
     for (uint32_t at = nsi_index_first(index, hash), id; nsi_index_at(index, at, &id);
@@ -500,16 +516,17 @@ static uint32_t find_tensor(const ns_blueprint* blueprint, const char* name) {
 
 const nsi_blueprint_tensor* nsi_blueprint_find_tensor(const ns_blueprint* blueprint,
                                                       const char* name) {
-    uint32_t number = find_tensor(blueprint, name);
+    uint32_t number = find_tensor_number(blueprint, name);
     return number == NSI_NONE ? NULL : &blueprint->tensors.data[number];
 }
 
 ns_status nsi_blueprint_add_tensor(ns_blueprint* blueprint, const char* name, uint32_t rows,
                                    uint32_t columns, const double* data, ns_error* error) {
     if (name[0] == '\0') return nsi_fail(error, NS_ERR_ARGUMENT, "a tensor has no name");
-    if (find_tensor(blueprint, name) != NSI_NONE) {
+    if (find_tensor_number(blueprint, name) != NSI_NONE) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "two tensors are called \"%.200s\"", name);
     }
+
     uint64_t count = (uint64_t)rows * columns;
     if (count > NSI_BLUEPRINT_MAX_WEIGHTS - blueprint->tensor_numbers) {
         return nsi_fail(error, NS_ERR_LIMIT,
@@ -522,13 +539,15 @@ ns_status nsi_blueprint_add_tensor(ns_blueprint* blueprint, const char* name, ui
                         "tensor \"%.200s\": the number in row %llu, column %llu is not finite",
                         name, (unsigned long long)(i / columns), (unsigned long long)(i % columns));
     }
+
     const void* copy;
     nsi_blueprint_tensor tensor = {.name = name, .rows = rows, .columns = columns};
     if (!copy_bytes(&blueprint->tensor_arena, data, (size_t)count * sizeof *data, &copy) ||
-        !copy_text(&blueprint->tensor_arena, &tensor.name)) {
+        !copy_network_text(&blueprint->tensor_arena, &tensor.name)) {
         return nsi_fail_nomem(error);
     }
     tensor.data = copy;
+
     uint32_t number = blueprint->tensors.count;
     // The array first: an entry of the index without its item would be followed.
     if (!nsi_array_reserve(&blueprint->allocator, &blueprint->tensors, 1) ||
@@ -536,6 +555,7 @@ ns_status nsi_blueprint_add_tensor(ns_blueprint* blueprint, const char* name, ui
                           nsi_hash_bytes(name, strlen(name)), number)) {
         return nsi_fail_nomem(error);
     }
+
     blueprint->tensors.data[blueprint->tensors.count++] = tensor;
     blueprint->tensor_numbers += count;
     blueprint->has_weights = true;

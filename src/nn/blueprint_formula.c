@@ -159,22 +159,22 @@ static bool check_use(const ns_formula_def* def, const ns_formula* formula, nsi_
 
 // ---- adding ----------------------------------------------------------------------------------
 
-static bool copy_text(nsi_arena* arena, const char** text) {
+static bool copy_formula_text(nsi_arena* arena, const char** text) {
     if (!*text) return true;
     *text = nsi_arena_string(arena, *text, strlen(*text));
     return *text != NULL;
 }
 
-static bool copy_def(nsi_arena* arena, ns_formula_def* def) {
+static bool copy_formula_def(nsi_arena* arena, ns_formula_def* def) {
     ns_coefficient* list = nsi_arena_alloc(arena, def->ncoefficient * sizeof *list);
     if (!list) return false;
     for (uint32_t i = 0; i < def->ncoefficient; i++) {
         list[i] = def->coefficients[i];
-        if (!copy_text(arena, &list[i].name)) return false;
+        if (!copy_formula_text(arena, &list[i].name)) return false;
     }
     def->coefficients = def->ncoefficient > 0 ? list : NULL;
-    return copy_text(arena, &def->name) && copy_text(arena, &def->each) &&
-           copy_text(arena, &def->output) && copy_text(arena, &def->formula);
+    return copy_formula_text(arena, &def->name) && copy_formula_text(arena, &def->each) &&
+           copy_formula_text(arena, &def->output) && copy_formula_text(arena, &def->formula);
 }
 
 // The formula as a network is seen from outside; false when out of memory.
@@ -224,8 +224,8 @@ static ns_status parse(ns_blueprint* blueprint, nsi_blueprint_formula* f, nsi_fa
     return check_use(def, f->formula, fault) ? NS_OK : fault->status;
 }
 
-static ns_status add(ns_blueprint* blueprint, const ns_formula_def* formula,
-                     const nsi_places* places, ns_error* error) {
+static ns_status enter_formula(ns_blueprint* blueprint, const ns_formula_def* formula,
+                               const nsi_places* places, ns_error* error) {
     nsi_fault fault = {0};
     nsi_blueprint_formula f = {.def = *formula};
     ns_status status =
@@ -233,7 +233,7 @@ static ns_status add(ns_blueprint* blueprint, const ns_formula_def* formula,
     if (status == NS_OK) {
         if (places) f.places = *places;
         memset(f.places.items, 0, sizeof f.places.items); // of this call only
-        if (!copy_def(&blueprint->arena, &f.def) || !make_ports(&blueprint->arena, &f) ||
+        if (!copy_formula_def(&blueprint->arena, &f.def) || !make_ports(&blueprint->arena, &f) ||
             !nsi_array_push(&blueprint->allocator, &blueprint->formulas, f)) {
             status = NS_ERR_NOMEM;
         }
@@ -251,10 +251,10 @@ ns_status ns_blueprint_add_formula(ns_blueprint* blueprint, const ns_formula_def
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "ns_blueprint_add_formula: blueprint or formula is NULL");
     }
-    return add(blueprint, formula, NULL, error);
+    return enter_formula(blueprint, formula, NULL, error);
 }
 
 ns_status nsi_blueprint_add_formula_at(ns_blueprint* blueprint, const ns_formula_def* formula,
                                        const nsi_places* places, ns_error* error) {
-    return add(blueprint, formula, places, error);
+    return enter_formula(blueprint, formula, places, error);
 }

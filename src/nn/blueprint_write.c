@@ -49,7 +49,7 @@ static void add_list(writer* w, const char* key, const char* const* list, uint32
     nsi_text_add(&w->text, "]\n");
 }
 
-static void add_numbers(writer* w, const char* key, const double* list, uint32_t count) {
+static void write_numbers(writer* w, const char* key, const double* list, uint32_t count) {
     if (count == 0) return;
     add_key(w, key);
     for (uint32_t k = 0; k < count; k++) {
@@ -124,10 +124,10 @@ static void add_network(writer* w, const ns_network_def* def) {
     if (def->no_bias) add_word(w, "bias", "false");
     add_structure(w, def);
     add_list(w, "conjugate", def->conjugate, def->noutput);
-    add_numbers(w, "input_shift", def->input_shift, def->ninput_shift);
-    add_numbers(w, "input_scale", def->input_scale, def->ninput_scale);
-    add_numbers(w, "output_scale", def->output_scale, def->noutput_scale);
-    add_numbers(w, "conjugate_scale", def->conjugate_scale, def->nconjugate_scale);
+    write_numbers(w, "input_shift", def->input_shift, def->ninput_shift);
+    write_numbers(w, "input_scale", def->input_scale, def->ninput_scale);
+    write_numbers(w, "output_scale", def->output_scale, def->noutput_scale);
+    write_numbers(w, "conjugate_scale", def->conjugate_scale, def->nconjugate_scale);
     add_init(w, def);
 }
 

@@ -8,7 +8,7 @@ typedef struct shape {
     bool bias;
 } shape;
 
-static uint64_t output_count(const ns_network_def* def, uint64_t nout) {
+static uint64_t layer_output_count(const ns_network_def* def, uint64_t nout) {
     if (def->structure & NS_STRUCTURE_DISSIPATIVE) {
         return nout % 2 == 0 ? nout / 2 * (nout + 1) : (nout + 1) / 2 * nout; // of L
     }
@@ -22,7 +22,7 @@ static shape layer_shape(const ns_network_def* def, uint32_t nin, uint32_t nout,
     // A constant in a potential has no gradient.
     if (last && (def->structure & NS_STRUCTURE_CONSERVATIVE)) s.bias = false;
     s.rows = (uint64_t)(k == 0 ? nin : def->hidden[k - 1]) + s.bias;
-    s.columns = last ? output_count(def, nout) : def->hidden[k];
+    s.columns = last ? layer_output_count(def, nout) : def->hidden[k];
     return s;
 }
 

@@ -159,22 +159,22 @@ static void trace_gradient(const network* n, const ns_expr* z, ns_expr* gradient
 // ---- what is made of it --------------------------------------------------------------------
 
 // An element of an array with one number for all, one for each, or none.
-static double element(const double* values, uint32_t count, uint32_t i, double otherwise) {
+static double scale_element(const double* values, uint32_t count, uint32_t i, double otherwise) {
     return count == 0 ? otherwise : values[count == 1 ? 0 : i];
 }
 
 static double input_scale(const network* n, uint32_t i) {
-    return element(n->def->input_scale, n->def->ninput_scale, i, 1.0);
+    return scale_element(n->def->input_scale, n->def->ninput_scale, i, 1.0);
 }
 
 static double output_scale(const network* n, uint32_t i) {
-    return element(n->def->output_scale, n->def->noutput_scale, i, 1.0);
+    return scale_element(n->def->output_scale, n->def->noutput_scale, i, 1.0);
 }
 
 static void trace_inputs(const network* n, const ns_expr* inputs) {
     const ns_network_def* def = n->def;
     for (uint32_t j = 0; j < n->nin; j++) {
-        ns_expr shift = ns_const(element(def->input_shift, def->ninput_shift, j, 0.0));
+        ns_expr shift = ns_const(scale_element(def->input_shift, def->ninput_shift, j, 0.0));
         ns_expr z = ns_div(ns_sub(inputs[j], shift), ns_const(input_scale(n, j)));
         n->scaled[j] = z;
         n->seen[j] = has(n, NS_STRUCTURE_EVEN) ? ns_abs(z) : z;
@@ -203,7 +203,7 @@ static void trace_dissipative(const network* n, const ns_expr* conjugate, ns_exp
     for (uint32_t i = 0; i < n->nout; i++) {
         ns_expr* diagonal = &L[i * (i + 1) / 2 + i];
         *diagonal = ns_add(*diagonal, ns_const(DIAGONAL_OF_L));
-        double s = element(def->conjugate_scale, def->nconjugate_scale, i, 1.0);
+        double s = scale_element(def->conjugate_scale, def->nconjugate_scale, i, 1.0);
         u[i] = ns_div(conjugate[i], ns_const(s));
         outputs[i] = ns_mul(ns_const(LEAST_DAMPING), u[i]);
     }
@@ -217,7 +217,7 @@ static void trace_dissipative(const network* n, const ns_expr* conjugate, ns_exp
     }
     for (uint32_t i = 0; i < n->nout; i++) {
         // One P for all: another one for each would turn f away from what opposes v.
-        double s = element(def->conjugate_scale, def->nconjugate_scale, i, 1.0);
+        double s = scale_element(def->conjugate_scale, def->nconjugate_scale, i, 1.0);
         outputs[i] = ns_mul(outputs[i], ns_const(-output_scale(n, 0) / s));
     }
 }
@@ -248,12 +248,16 @@ static bool sizes_fit(const network* n, const ns_expr* conjugate) {
             return false;
         }
     }
+
+    // The array must have exactly the weights of the definition.
     uint64_t count = nsi_network_weight_count(n->def, n->nin, n->nout);
     if (n->weights.size != count) {
         nsi_graph_fail(n->g, NS_ERR_ARGUMENT, "network \"%s\" needs %llu weights, not %u",
                        n->def->name, (unsigned long long)count, n->weights.size);
         return false;
     }
+
+    // What the structures need.
     if (has(n, NS_STRUCTURE_DISSIPATIVE)) {
         if (conjugate) return true;
         nsi_graph_fail(n->g, NS_ERR_ARGUMENT, "network \"%s\" is dissipative and has no velocities",
@@ -280,6 +284,7 @@ void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin
     n.ncore = n.layers[n.nlayer - 1].columns;
     if (!sizes_fit(&n, conjugate)) return;
 
+    // Working memory of all parts in one block.
     uint32_t widest = 0, first = n.layers[0].columns, top = n.layers[n.nlayer - 1].rows;
     for (uint32_t k = 0; k < n.nlayer; k++) {
         if (n.layers[k].columns > widest) widest = n.layers[k].columns;
@@ -305,6 +310,7 @@ void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin
         next += rooms[i].count;
     }
 
+    // The structure decides how outputs follow from the last layer.
     trace_inputs(&n, inputs);
     if (has(&n, NS_STRUCTURE_DISSIPATIVE)) {
         trace_dissipative(&n, conjugate, outputs);

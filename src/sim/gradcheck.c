@@ -271,6 +271,8 @@ static ns_status describe_inputs(gradcheck* g, ns_error* error) {
     scale_params(g, scale);
 
     checked_input* in = g->inputs;
+
+    // States in SI units are of size 1; controls and parameters have scales of their own.
     for (uint32_t k = 0; k < g->z.nx; k++, in++) {
         in->result.kind = NS_GRADCHECK_STATE;
         in->result.name = ns_system_state_name(g->system, k);
@@ -286,6 +288,9 @@ static ns_status describe_inputs(gradcheck* g, ns_error* error) {
         in->result.name = ns_system_param_name(g->system, k);
         in->scale = scale[g->system->free_param[k]];
     }
+
+    // Weights by their size. A coefficient may be tiny on purpose; other weights near 0 are changed
+    // by 0.1.
     for (uint32_t k = 0; k < g->nsample; k++, in++) {
         char name[WEIGHT_NAME_SIZE] = "";
         bool coefficient = name_weight(g, g->sample[k], name);
@@ -369,6 +374,7 @@ static ns_status reverse_gradient(gradcheck* g, ns_workspace* work, copies* r, n
     double* dw = arena_zeros(&g->arena, z->nw);
     if (!seeds || !dx || !dc || !dp || !dw) return nsi_fail_nomem(error);
 
+    // One reverse pass from the weighted sum of the final state.
     memcpy(seeds + steps * z->nx, g->seed, z->nx * sizeof *seeds);
     ns_rollout_args args = {.batch = 1,
                             .steps = g->options.steps,
@@ -400,6 +406,7 @@ static ns_status forward_gradient(gradcheck* g, ns_workspace* work, copies* r, c
                                   ns_error* error) {
     uint32_t count = g->ninput - g->nsample;
     for (uint32_t first = 0, n; first < count; first += n) {
+        // A batch of copies, each with a tangent along one input.
         n = count - first < r->max ? count - first : r->max;
         for (uint32_t i = 0; i < n; i++) {
             copy_reset(g, r, i, false);
@@ -419,6 +426,7 @@ static ns_status forward_gradient(gradcheck* g, ns_workspace* work, copies* r, c
                                       .dstates = tangents->states};
         ns_status status = ns_rollout_jvp(g->system, work, &args, &tangent, error);
         if (status != NS_OK) return status;
+
         for (uint32_t i = 0; i < n; i++) {
             g->inputs[first + i].result.forward = final_sum(g, tangents, i);
         }
@@ -535,6 +543,7 @@ static ns_status check_weight(gradcheck* g, ns_workspace* work, uint32_t k, copi
                             .params = g->p,
                             .weights = g->w};
 
+    // The forward derivative along this weight.
     dw[g->sample[k]] = 1.0;
     ns_rollout_tangent tangent = {.dweights = dw, .dstates = tangents->states};
     ns_status status = ns_rollout_jvp(g->system, work, &args, &tangent, error);
@@ -542,6 +551,8 @@ static ns_status check_weight(gradcheck* g, ns_workspace* work, uint32_t k, copi
     if (status != NS_OK) return status;
     in->result.forward = final_sum(g, tangents, 0);
 
+    // Rollouts with the weight changed by the steps of the difference formula. Weights are shared
+    // by a batch, so each is a rollout of its own.
     size_t each = (size_t)(g->options.steps + 1) * g->z.nx;
     for (uint32_t i = 0; i < copies_per_input(g) && status == NS_OK; i++) {
         double h = i == 0 ? 0.0 : ladder[(i - 1) / POINTS] * point[(i - 1) % POINTS];
@@ -677,6 +688,8 @@ static ns_status gradcheck_prepare(gradcheck* g, ns_error* error) {
     if (g->ninput == 0) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "the model has nothing that moves");
     }
+
+    // Near kinks, as contact and activations have them, differences need small steps.
     g->can_touch = model_can_touch(g->model, g->system->options.contact);
     g->kinks = g->can_touch || g->z.nw > 0;
     g->rungs = g->kinks ? FINE_RUNGS : RUNGS;
@@ -695,6 +708,7 @@ static ns_status gradcheck_prepare(gradcheck* g, ns_error* error) {
     }
     memset(g->inputs, 0, g->ninput * sizeof *g->inputs);
 
+    // Where to compare, and what is compared.
     ns_status status = choose_point(g, error);
     return status == NS_OK ? describe_inputs(g, error) : status;
 }

@@ -61,12 +61,16 @@ static ns_status check_others(const ns_hybrid* h, const char* path, const ns_loa
     const nsi_hybrid_parameters* all = &h->file.parameters;
     uint32_t left = 0;
     for (uint32_t k = 0; k < all->count; k++) left += missing[k];
+
+    // Parameters that this variant has not must be those of another one, with a value it accepts.
     for (uint32_t v = 0; v < h->file.variants.count && left > 0; v++) {
         const nsi_hybrid_variant* other = &h->file.variants.data[v];
         ns_model* model = NULL;
         if (other == h->variant) continue;
+
         uint32_t first = 0;
         while (!missing[first]) first++;
+
         ns_status status = load_other(other, path, &all->data[first], robot, &model, error);
         for (uint32_t k = 0; k < all->count && status == NS_OK; k++) {
             ns_error inner;
@@ -80,6 +84,8 @@ static ns_status check_others(const ns_hybrid* h, const char* path, const ns_loa
         ns_model_free(model);
         if (status != NS_OK) return status;
     }
+
+    // What no variant has fails with the message of the model at hand.
     for (uint32_t k = 0; k < all->count; k++) {
         ns_error inner;
         ns_param_value set = {all->data[k].pattern, all->data[k].value};
@@ -91,8 +97,8 @@ static ns_status check_others(const ns_hybrid* h, const char* path, const ns_loa
 }
 
 // Are the parameters such as the robot has? A fault is told with its place: it is the file's.
-static ns_status set_parameters(ns_hybrid* h, const nsi_hybrid_parameters* from, const char* path,
-                                bool* missing, ns_error* error) {
+static ns_status set_hybrid_parameters(ns_hybrid* h, const nsi_hybrid_parameters* from,
+                                       const char* path, bool* missing, ns_error* error) {
     for (uint32_t k = 0; k < from->count; k++) {
         const nsi_hybrid_parameter* parameter = &from->data[k];
         ns_param_value* set = &h->set[h->nset];
@@ -117,16 +123,16 @@ static ns_status take_parameters(ns_hybrid* h, const char* path, const ns_load_o
     bool* missing = nsi_alloc_zeroed(&h->allocator, (common + 1) * sizeof *missing);
     ns_status status = h->set && missing ? NS_OK : nsi_fail_nomem(error);
     if (status == NS_OK) {
-        status = set_parameters(h, &h->file.parameters, path, v ? missing : NULL, error);
+        status = set_hybrid_parameters(h, &h->file.parameters, path, v ? missing : NULL, error);
     }
     if (status == NS_OK && v) status = check_others(h, path, robot, missing, error);
-    if (status == NS_OK && v) status = set_parameters(h, &v->parameters, path, NULL, error);
+    if (status == NS_OK && v) status = set_hybrid_parameters(h, &v->parameters, path, NULL, error);
     nsi_free(&h->allocator, missing);
     return status;
 }
 
 // "butter, hex"
-static void list_variants(const nsi_hybrid* file, char* out, size_t size) {
+static void list_hybrid_variants(const nsi_hybrid* file, char* out, size_t size) {
     size_t used = 0;
     *out = '\0';
     for (uint32_t k = 0; k < file->variants.count && used + 1 < size; k++) {
@@ -145,7 +151,7 @@ static ns_status choose_variant(ns_hybrid* h, const char* path, const ns_load_op
         return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s has no variants: leave the name %.100s out",
                         path, options->variant);
     }
-    list_variants(&h->file, names, sizeof names);
+    list_hybrid_variants(&h->file, names, sizeof names);
     if (options->variant) {
         h->variant = nsi_hybrid_find_variant(&h->file, options->variant);
         if (h->variant) return NS_OK;

@@ -38,7 +38,7 @@ static void implicit_euler(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
 
 // ---- Runge-Kutta ---------------------------------------------------------------------------
 
-static quat quat_at(const ns_expr* q) {
+static quat quat_of(const ns_expr* q) {
     return (quat){q[0], q[1], q[2], q[3]};
 }
 
@@ -60,7 +60,7 @@ static void coordinate_rates(const nsi_stepper* s, const ns_expr* q, const ns_ex
         const ns_expr* w = qd + l->v + plain;
         ns_expr half = ns_const(0.5);
         quat spin = {ns_const(0.0), ns_mul(half, w[0]), ns_mul(half, w[1]), ns_mul(half, w[2])};
-        put_quat(rate + l->q + plain, q_mul(quat_at(q + l->q + plain), spin));
+        put_quat(rate + l->q + plain, q_mul(quat_of(q + l->q + plain), spin));
     }
 }
 
@@ -70,7 +70,7 @@ static void normalize_quaternions(const nsi_stepper* s, ns_expr* q) {
         const nsi_link* l = &s->model->links[i];
         if (nsi_plain_coordinates(l) == l->nq) continue;
         ns_expr* at = q + l->q + nsi_plain_coordinates(l);
-        put_quat(at, q_normalize(quat_at(at)));
+        put_quat(at, q_normalize(quat_of(at)));
     }
 }
 
@@ -103,9 +103,12 @@ static void runge_kutta(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
     ns_expr *qs = nsi_step_expressions(s, nq), *unit = nsi_step_expressions(s, nq),
             *qds = nsi_step_expressions(s, nv);
     if (s->graph->error.status != NS_OK) return;
+
+    // The sums over the stages start from the old state.
     for (uint32_t k = 0; k < nq; k++) q[k] = s->q[k];
     for (uint32_t k = 0; k < nv; k++) qd[k] = s->qd[k];
     for (int stage = 0; stage < 4; stage++) {
+        // The state of this stage, from the rates of the stage before.
         ns_expr step = ns_const(node[stage] * dt);
         for (uint32_t k = 0; k < nq; k++) {
             qs[k] = stage == 0 ? s->q[k] : ns_add(s->q[k], ns_mul(step, rate[k]));
@@ -113,18 +116,24 @@ static void runge_kutta(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
         for (uint32_t k = 0; k < nv; k++) {
             qds[k] = stage == 0 ? s->qd[k] : ns_add(s->qd[k], ns_mul(step, qdd[k]));
         }
+
+        // Bodies see unit quaternions. Quantities are named at the first stage only.
         for (uint32_t k = 0; k < nq; k++) unit[k] = qs[k];
         if (stage > 0) normalize_quaternions(s, unit);
         nsi_trace_mute(stage > 0);
+
         nsi_step_state at;
         if (!nsi_step_begin(s, unit, qds, &at)) break;
         if (stage == 0 && !keeps_state(s, unit, qds, &at)) break;
+
         coordinate_rates(s, qs, at.qd, rate);
         nsi_step_accelerate(s, &at, NULL, qdd);
+
         ns_expr b = ns_const(weight[stage] * dt);
         for (uint32_t k = 0; k < nq; k++) q[k] = ns_add(q[k], ns_mul(b, rate[k]));
         for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(qd[k], ns_mul(b, qdd[k]));
     }
+
     nsi_trace_mute(false);
     normalize_quaternions(s, q);
 }

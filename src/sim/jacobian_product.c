@@ -7,8 +7,8 @@
 enum { TILE_BYTES = 16384, LEAST = 64, WIDTH = 8 };
 
 // Four entries at a time: one load and one store of the result for four products.
-static void add_four(double* restrict out, const double* value, const double* const* state,
-                     size_t from, size_t count) {
+static void jacobian_add_four(double* restrict out, const double* value, const double* const* state,
+                              size_t from, size_t count) {
     const double a = value[0], b = value[1], c = value[2], d = value[3];
     const double *s = state[0] + from, *t = state[1] + from, *u = state[2] + from,
                  *v = state[3] + from;
@@ -17,12 +17,13 @@ static void add_four(double* restrict out, const double* value, const double* co
     }
 }
 
-static void add_one(double* restrict out, double value, const double* state, size_t count) {
+static void jacobian_add_one(double* restrict out, double value, const double* state,
+                             size_t count) {
     for (size_t j = 0; j < count; j++) out[j] += value * state[j];
 }
 
 // x - x is 0, or NaN for what is not finite; so is a sum of those.
-static bool all_finite(const double* x, size_t count) {
+static bool are_products_finite(const double* x, size_t count) {
     double bad[WIDTH] = {0};
     size_t j = 0;
     for (; j + WIDTH <= count; j += WIDTH) {
@@ -49,10 +50,10 @@ bool KERNEL(NSI_KERNEL_SUFFIX)(const nsi_jacobian_product_row* rows, size_t nrow
             double* out = r->out + from;
             size_t k = 0;
             for (; k + 4 <= r->count; k += 4) {
-                add_four(out, r->value + k, r->state + k, from, count);
+                jacobian_add_four(out, r->value + k, r->state + k, from, count);
             }
-            for (; k < r->count; k++) add_one(out, r->value[k], r->state[k] + from, count);
-            finite &= all_finite(out, count);
+            for (; k < r->count; k++) jacobian_add_one(out, r->value[k], r->state[k] + from, count);
+            finite &= are_products_finite(out, count);
         }
     }
     return finite;

@@ -62,8 +62,8 @@ static place find_place(const ns_model* model, const char* name, ns_nearest* nea
     return found;
 }
 
-static ns_status check_names(const char* key, const nsi_text_list* names, const ns_model* model,
-                             ns_error* error) {
+static ns_status check_coordinate_names(const char* key, const nsi_text_list* names,
+                                        const ns_model* model, ns_error* error) {
     for (uint32_t k = 0; k < names->count; k++) {
         ns_nearest nearest = {.wanted = names->data[k]};
         char hint[NS_HINT_SIZE];
@@ -118,8 +118,8 @@ static ns_status check_length(const char* key, const nsi_number_list* list, uint
 ns_status nsi_learned_fits(const nsi_learned* l, const ns_model* model, ns_error* error) {
     uint32_t nx = model->sizes.nq + model->sizes.nv, nc = l->controls.count;
     ns_status status = check_joints(l, model, error);
-    if (status == NS_OK) status = check_names("hide", &l->hide, model, error);
-    if (status == NS_OK) status = check_names("angle", &l->angle, model, error);
+    if (status == NS_OK) status = check_coordinate_names("hide", &l->hide, model, error);
+    if (status == NS_OK) status = check_coordinate_names("angle", &l->angle, model, error);
     if (status == NS_OK) status = check_angles(l, model, error);
     for (uint32_t k = 0; k < nc && status == NS_OK; k++) {
         if (is_control(model, l->controls.data[k])) continue;
@@ -171,7 +171,7 @@ static const char* number_name(maker* m, const char* prefix, uint32_t number) {
     return nsi_arena_string(&m->arena, text, (size_t)size);
 }
 
-static double number_of(const nsi_number_list* list, uint32_t k, double otherwise) {
+static double listed_number(const nsi_number_list* list, uint32_t k, double otherwise) {
     return k < list->count ? list->data[k] : otherwise;
 }
 
@@ -182,8 +182,8 @@ static void add_taught(maker* m) {
         uint32_t count = m->inputs[i] == NS_LEARNED_HIDE ? 0 : angle ? 2 : 1;
         for (uint32_t k = 0; k < count; k++, m->nc++) {
             m->control_names[m->nc] = number_name(m, "taught/", m->nc);
-            m->control_shift[m->nc] = angle ? 0.0 : number_of(&m->l->state_shift, i, 0.0);
-            m->control_scale[m->nc] = angle ? 1.0 : number_of(&m->l->state_scale, i, 1.0);
+            m->control_shift[m->nc] = angle ? 0.0 : listed_number(&m->l->state_shift, i, 0.0);
+            m->control_scale[m->nc] = angle ? 1.0 : listed_number(&m->l->state_scale, i, 1.0);
         }
         m->inputs[i] = NS_LEARNED_HIDE;
     }
@@ -203,7 +203,7 @@ static void add_motions(maker* m) {
     }
 }
 
-static bool fill(maker* m, bool teacher) {
+static bool fill_lists(maker* m, bool teacher) {
     const nsi_learned* l = m->l;
     size_t most = 2 * (size_t)m->nx + l->controls.count + 1, one = sizeof(double);
     m->inputs = nsi_arena_alloc(&m->arena, m->nx * sizeof *m->inputs);
@@ -225,14 +225,14 @@ static bool fill(maker* m, bool teacher) {
         m->state_names[k] = number_name(m, k < nq ? "q" : "qd", k < nq ? k : k - nq);
         // A teacher knows where the change starts from.
         bool change = teacher && l->increment;
-        m->state_shift[k] = change ? 0.0 : number_of(&l->state_shift, k, 0.0);
+        m->state_shift[k] = change ? 0.0 : listed_number(&l->state_shift, k, 0.0);
         named = named && m->state_names[k];
     }
     if (teacher) add_taught(m);
     for (uint32_t k = 0; k < l->controls.count; k++, m->nc++) {
         m->control_names[m->nc] = l->controls.data[k];
-        m->control_shift[m->nc] = number_of(&l->control_shift, k, 0.0);
-        m->control_scale[m->nc] = number_of(&l->control_scale, k, 1.0);
+        m->control_shift[m->nc] = listed_number(&l->control_shift, k, 0.0);
+        m->control_scale[m->nc] = listed_number(&l->control_scale, k, 1.0);
     }
     for (uint32_t k = 0; k < m->nc; k++) named = named && m->control_names[k];
     return named;
@@ -242,6 +242,7 @@ ns_status nsi_learned_create(const nsi_learned* l, const ns_model* model, double
                              bool teacher, const ns_allocator* allocator, ns_system** out,
                              ns_error* error) {
     *out = NULL;
+
     ns_status status = nsi_learned_fits(l, model, error);
     if (status == NS_OK && teacher && l->integrate) {
         status =
@@ -249,14 +250,18 @@ ns_status nsi_learned_create(const nsi_learned* l, const ns_model* model, double
                      "a teacher does not go with `integrate`: positions follow from velocities");
     }
     if (status != NS_OK) return status;
+
+    // Lists by number, from the names of the model.
     maker m = {.l = l,
                .model = model,
                .nx = model->sizes.nq + model->sizes.nv,
                .arena = {.allocator = allocator ? *allocator : ns_default_allocator()}};
-    if (!fill(&m, teacher)) {
+    if (!fill_lists(&m, teacher)) {
         nsi_arena_free(&m.arena);
         return nsi_fail_nomem(error);
     }
+
+    // The definition without names of a model.
     ns_learned_def def = ns_default_learned_def();
     def.kind = l->kind;
     def.nx = m.nx;
@@ -267,6 +272,8 @@ ns_status nsi_learned_create(const nsi_learned* l, const ns_model* model, double
     def.nhidden = l->nhidden;
     def.activation = l->activation;
     def.increment = l->increment && !teacher;
+
+    // How states and controls are scaled before the network sees them.
     def.state_input = m.inputs;
     def.nstate_input = m.nx;
     def.state_shift = m.state_shift;
@@ -279,12 +286,15 @@ ns_status nsi_learned_create(const nsi_learned* l, const ns_model* model, double
     def.ncontrol_scale = m.nc;
     def.output_scale = l->output_scale.data;
     def.noutput_scale = l->output_scale.count;
+
+    // States that follow from velocities, and initial weights.
     def.motions = m.motions;
     def.nmotion = m.nmotion;
     def.timestep = timestep;
     def.init_scale = l->init_scale;
     def.init_last_scale = l->init_last_scale;
     def.seed = l->seed;
+
     status = ns_system_create_learned(&def, &m.arena.allocator, NS_BACKEND_AUTO, out, error);
     nsi_arena_free(&m.arena);
     return status;

@@ -26,7 +26,7 @@ ns_learned_def ns_default_learned_def(void) {
                             .seed = 1};
 }
 
-static double element(const double* list, uint32_t count, uint32_t i, double otherwise) {
+static double list_element(const double* list, uint32_t count, uint32_t i, double otherwise) {
     return i < count ? list[i] : otherwise;
 }
 
@@ -35,7 +35,7 @@ static ns_learned_input input_mode(const ns_learned_def* def, uint32_t i) {
 }
 
 static double state_scale(const ns_learned_def* def, uint32_t i) {
-    return element(def->state_scale, def->nstate_scale, i, 1.0);
+    return list_element(def->state_scale, def->nstate_scale, i, 1.0);
 }
 
 // Numbers that the network gets of state and control.
@@ -59,7 +59,7 @@ static const ns_learned_motion* motion_of(const ns_learned_def* def, uint32_t st
     return NULL;
 }
 
-static uint32_t output_count(const ns_learned_def* def) {
+static uint32_t learned_output_count(const ns_learned_def* def) {
     uint32_t count = def->nx;
     for (uint32_t k = 0; k < def->nmotion; k++) count -= motion_size(&def->motions[k]);
     return count;
@@ -67,8 +67,8 @@ static uint32_t output_count(const ns_learned_def* def) {
 
 // ---- is the definition all right? ----------------------------------------------------------
 
-static ns_status check_list(const char* field, const void* list, uint32_t count, uint32_t most,
-                            ns_error* error) {
+static ns_status check_learned_list(const char* field, const void* list, uint32_t count,
+                                    uint32_t most, ns_error* error) {
     if (count > 0 && !list) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "def.%s is NULL, but its length is %u", field,
                         count);
@@ -80,9 +80,9 @@ static ns_status check_list(const char* field, const void* list, uint32_t count,
     return NS_OK;
 }
 
-static ns_status check_numbers(const char* field, const double* list, uint32_t count, uint32_t most,
-                               bool positive, ns_error* error) {
-    ns_status status = check_list(field, list, count, most, error);
+static ns_status check_learned_numbers(const char* field, const double* list, uint32_t count,
+                                       uint32_t most, bool positive, ns_error* error) {
+    ns_status status = check_learned_list(field, list, count, most, error);
     for (uint32_t i = 0; i < count && status == NS_OK; i++) {
         if (isfinite(list[i]) && (!positive || list[i] > 0.0)) continue;
         status = nsi_fail(error, NS_ERR_ARGUMENT, "def.%s[%u] is %g; it must be finite%s", field, i,
@@ -91,14 +91,14 @@ static ns_status check_numbers(const char* field, const double* list, uint32_t c
     return status;
 }
 
-static ns_status check_number(const char* field, double value, bool zero, ns_error* error) {
+static ns_status check_learned_number(const char* field, double value, bool zero, ns_error* error) {
     if (isfinite(value) && (zero ? value >= 0.0 : value > 0.0)) return NS_OK;
     return nsi_fail(error, NS_ERR_ARGUMENT, "def.%s is %g; it must be finite and %s 0", field,
                     value, zero ? "at least" : "above");
 }
 
-static ns_status check_names(const char* field, const char* const* names, uint32_t count,
-                             ns_error* error) {
+static ns_status check_learned_names(const char* field, const char* const* names, uint32_t count,
+                                     ns_error* error) {
     for (uint32_t i = 0; names && i < count; i++) {
         size_t length = names[i] ? strlen(names[i]) : 0;
         if (length == 0 || length > NSI_BLUEPRINT_MAX_NAME) {
@@ -114,23 +114,24 @@ static ns_status check_names(const char* field, const char* const* names, uint32
     return NS_OK;
 }
 
-static ns_status check_size(const char* field, uint32_t size, uint32_t least, ns_error* error) {
+static ns_status check_learned_size(const char* field, uint32_t size, uint32_t least,
+                                    ns_error* error) {
     if (size >= least && size <= MAX_WIDTH) return NS_OK;
     return nsi_fail(error, NS_ERR_ARGUMENT, "def.%s is %u; it must be %u to %d", field, size, least,
                     MAX_WIDTH);
 }
 
-static ns_status check_layers(const ns_learned_def* def, ns_error* error) {
+static ns_status check_learned_layers(const ns_learned_def* def, ns_error* error) {
     bool lstm = def->kind == NS_LEARNED_LSTM;
     if (def->nhidden > MAX_LAYERS || (lstm && def->nhidden == 0)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "def.nhidden is %u; it must be %d to %d",
                         def->nhidden, lstm, MAX_LAYERS);
     }
-    ns_status status = check_list("hidden", def->hidden, def->nhidden, MAX_LAYERS, error);
+    ns_status status = check_learned_list("hidden", def->hidden, def->nhidden, MAX_LAYERS, error);
     for (uint32_t k = 0; k < def->nhidden && status == NS_OK; k++) {
         char field[32];
         snprintf(field, sizeof field, "hidden[%u]", k);
-        status = check_size(field, def->hidden[k], 1, error);
+        status = check_learned_size(field, def->hidden[k], 1, error);
     }
     if (status != NS_OK) return status;
     if (!ns_activation_name(def->activation)) {
@@ -146,7 +147,9 @@ static ns_status check_layers(const ns_learned_def* def, ns_error* error) {
 
 static ns_status check_inputs(const ns_learned_def* def, ns_error* error) {
     ns_status status =
-        check_list("state_input", def->state_input, def->nstate_input, def->nx, error);
+        check_learned_list("state_input", def->state_input, def->nstate_input, def->nx, error);
+
+    // A rotation takes four states, of which the first stands for all.
     for (uint32_t i = 0; i < def->nstate_input && status == NS_OK; i++) {
         if ((unsigned)def->state_input[i] > NS_LEARNED_ROTATION) {
             status = nsi_fail(error, NS_ERR_ARGUMENT, "def.state_input[%u] is %d, which is none", i,
@@ -155,6 +158,7 @@ static ns_status check_inputs(const ns_learned_def* def, ns_error* error) {
     }
     for (uint32_t i = 0; i < def->nstate_input && status == NS_OK; i++) {
         if (def->state_input[i] != NS_LEARNED_ROTATION) continue;
+
         bool room = def->nx - i >= 4;
         for (uint32_t k = 1; k < 4 && room; k++) room = input_mode(def, i + k) == NS_LEARNED_HIDE;
         if (!room) {
@@ -164,6 +168,7 @@ static ns_status check_inputs(const ns_learned_def* def, ns_error* error) {
                               i);
         }
     }
+
     if (status == NS_OK && def->kind == NS_LEARNED_FEEDFORWARD && input_count(def) == 0) {
         status = nsi_fail(error, NS_ERR_ARGUMENT,
                           "def.state_input hides all states and there are no controls: the network"
@@ -174,7 +179,7 @@ static ns_status check_inputs(const ns_learned_def* def, ns_error* error) {
 
 // Motions are of states of their own; their velocities are not.
 static ns_status check_motions(const ns_learned_def* def, ns_error* error) {
-    ns_status status = check_list("motions", def->motions, def->nmotion, def->nx, error);
+    ns_status status = check_learned_list("motions", def->motions, def->nmotion, def->nx, error);
     for (uint32_t k = 0; k < def->nmotion && status == NS_OK; k++) {
         const ns_learned_motion* m = &def->motions[k];
         uint32_t size = motion_size(m), rates = m->rotation ? 3 : 1;
@@ -194,13 +199,19 @@ static ns_status check_def(const ns_learned_def* def, ns_error* error) {
     if (!ns_choice_has(&ns_learned_kinds, (int)def->kind)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "def.kind is %d, which is none", (int)def->kind);
     }
-    ns_status status = check_size("nx", def->nx, 1, error);
-    if (status == NS_OK) status = check_size("nc", def->nc, 0, error);
-    if (status == NS_OK) status = check_names("state_names", def->state_names, def->nx, error);
-    if (status == NS_OK) status = check_names("control_names", def->control_names, def->nc, error);
-    if (status == NS_OK) status = check_layers(def, error);
+
+    // Sizes, names and what the network sees.
+    ns_status status = check_learned_size("nx", def->nx, 1, error);
+    if (status == NS_OK) status = check_learned_size("nc", def->nc, 0, error);
+    if (status == NS_OK)
+        status = check_learned_names("state_names", def->state_names, def->nx, error);
+    if (status == NS_OK)
+        status = check_learned_names("control_names", def->control_names, def->nc, error);
+    if (status == NS_OK) status = check_learned_layers(def, error);
     if (status == NS_OK) status = check_inputs(def, error);
     if (status == NS_OK) status = check_motions(def, error);
+
+    // Shifts and scales: none, one for all, or one each.
     const struct {
         const char* field;
         const double* list;
@@ -212,13 +223,15 @@ static ns_status check_def(const ns_learned_def* def, ns_error* error) {
                  {"control_scale", def->control_scale, def->ncontrol_scale, def->nc, true},
                  {"output_scale", def->output_scale, def->noutput_scale, def->nx, true}};
     for (size_t k = 0; k < sizeof lists / sizeof *lists && status == NS_OK; k++) {
-        status = check_numbers(lists[k].field, lists[k].list, lists[k].count, lists[k].most,
-                               lists[k].positive, error);
+        status = check_learned_numbers(lists[k].field, lists[k].list, lists[k].count, lists[k].most,
+                                       lists[k].positive, error);
     }
-    if (status == NS_OK) status = check_number("timestep", def->timestep, false, error);
-    if (status == NS_OK) status = check_number("init_scale", def->init_scale, true, error);
+
+    // Single numbers.
+    if (status == NS_OK) status = check_learned_number("timestep", def->timestep, false, error);
+    if (status == NS_OK) status = check_learned_number("init_scale", def->init_scale, true, error);
     if (status == NS_OK)
-        status = check_number("init_last_scale", def->init_last_scale, true, error);
+        status = check_learned_number("init_last_scale", def->init_last_scale, true, error);
     return status;
 }
 
@@ -259,7 +272,7 @@ static uint64_t weight_count(const ns_learned_def* def) {
         count += (inputs + old * width + 1) * gates * width;
         inputs = width;
     }
-    return count + (inputs + 1) * output_count(def);
+    return count + (inputs + 1) * learned_output_count(def);
 }
 
 // N(0, scale^2 / fan_in) in all rows but the last, the biases.
@@ -275,12 +288,15 @@ static ns_status make_weights(const ns_learned_def* def, ns_system* s, ns_error*
         return nsi_fail(error, NS_ERR_LIMIT, "def.hidden: %llu weights are more than %d",
                         (unsigned long long)count, NSI_BLUEPRINT_MAX_WEIGHTS);
     }
+
     bool lstm = def->kind == NS_LEARNED_LSTM;
-    uint32_t inputs = input_count(def), noutput = output_count(def), n = 0;
+    uint32_t inputs = input_count(def), noutput = learned_output_count(def), n = 0;
     ns_status status =
         nsi_system_alloc_weights(s, lstm ? 2 : 1, def->nhidden + 1, (uint32_t)count, error);
     if (status != NS_OK) return status;
     s->sizes.nw = (uint32_t)count;
+
+    // Feed-forward: all layers in one array.
     if (!lstm) {
         s->arrays[0] = (nsi_weight_array){"dynamics", 0, (uint32_t)count};
         for (uint32_t k = 0; k <= def->nhidden; k++) {
@@ -291,6 +307,8 @@ static ns_status make_weights(const ns_learned_def* def, ns_system* s, ns_error*
         nsi_network_init(&network, inputs, noutput, 0, s->weights);
         return NS_OK;
     }
+
+    // LSTM: the four gates of a layer side by side, then a linear readout in an array of its own.
     for (uint32_t k = 0; k < def->nhidden; k++) {
         uint64_t width = def->hidden[k];
         add_matrix(s, &n, "lstm", k, (k > 0 ? def->hidden[k - 1] : inputs) + width, 4 * width);
@@ -300,6 +318,7 @@ static ns_status make_weights(const ns_learned_def* def, ns_system* s, ns_error*
     s->arrays[0] = (nsi_weight_array){"lstm", 0, readout->offset};
     s->arrays[1] = (nsi_weight_array){"readout", readout->offset, readout->rows * readout->columns};
 
+    // Forget gates start open, so that gradients reach far back.
     ns_rng rng = ns_rng_seed(def->seed);
     for (uint32_t k = 0; k < def->nhidden; k++) {
         const ns_weight_matrix* m = &s->matrices[k];
@@ -343,7 +362,7 @@ static uint32_t kept_count(const ns_learned_def* def) {
     return count;
 }
 
-static bool make_room(learner* l) {
+static bool make_learner_room(learner* l) {
     uint32_t kept = kept_count(l->def);
     l->nin = input_count(l->def);
     l->x = expressions(l, l->def->nx);
@@ -351,7 +370,7 @@ static bool make_room(learner* l) {
     l->h = expressions(l, kept);
     l->cell = expressions(l, kept);
     l->u = expressions(l, l->nin);
-    l->nout = output_count(l->def);
+    l->nout = learned_output_count(l->def);
     l->y = expressions(l, l->nout);
     l->next = expressions(l, l->def->nx);
     l->new_h = expressions(l, kept);
@@ -387,7 +406,7 @@ static void put_kept(const learner* l, bool output) {
     }
 }
 
-static void make_inputs(learner* l) {
+static void make_learned_inputs(learner* l) {
     const ns_learned_def* def = l->def;
     char text[32];
     for (uint32_t i = 0; i < def->nx; i++) {
@@ -407,7 +426,7 @@ static ns_expr normalised(ns_expr x, double shift, double scale) {
     return ns_div(ns_sub(x, ns_const(shift)), ns_const(scale));
 }
 
-static quat quat_at(const ns_expr* q) {
+static quat state_quaternion(const ns_expr* q) {
     return (quat){q[0], q[1], q[2], q[3]};
 }
 
@@ -417,8 +436,9 @@ static void see(learner* l) {
     for (uint32_t i = 0; i < def->nx; i++) {
         switch (input_mode(def, i)) {
         case NS_LEARNED_RAW:
-            l->u[n++] = normalised(l->x[i], element(def->state_shift, def->nstate_shift, i, 0.0),
-                                   state_scale(def, i));
+            l->u[n++] =
+                normalised(l->x[i], list_element(def->state_shift, def->nstate_shift, i, 0.0),
+                           state_scale(def, i));
             break;
         case NS_LEARNED_ANGLE:
             l->u[n++] = ns_sin(l->x[i]);
@@ -426,15 +446,16 @@ static void see(learner* l) {
             break;
         case NS_LEARNED_HIDE: break;
         case NS_LEARNED_ROTATION: {
-            mat3 r = m3_from_quat(quat_at(l->x + i));
+            mat3 r = m3_from_quat(state_quaternion(l->x + i));
             for (int k = 0; k < 9; k++) l->u[n++] = r.e[k / 3][k % 3];
             break;
         }
         }
     }
     for (uint32_t i = 0; i < def->nc; i++) {
-        l->u[n++] = normalised(l->c[i], element(def->control_shift, def->ncontrol_shift, i, 0.0),
-                               element(def->control_scale, def->ncontrol_scale, i, 1.0));
+        l->u[n++] =
+            normalised(l->c[i], list_element(def->control_shift, def->ncontrol_shift, i, 0.0),
+                       list_element(def->control_scale, def->ncontrol_scale, i, 1.0));
     }
 }
 
@@ -482,7 +503,7 @@ static void move(const learner* l) {
         ns_expr* to = l->next + m->state;
         if (m->rotation) {
             vec3 turn = v3_scale(dt, v3(rate[0], rate[1], rate[2]));
-            quat q = q_normalize(q_mul(quat_at(x), q_exp(turn)));
+            quat q = q_normalize(q_mul(state_quaternion(x), q_exp(turn)));
             to[0] = q.w, to[1] = q.x, to[2] = q.y, to[3] = q.z;
         } else {
             to[0] = ns_add(x[0], ns_mul(dt, rate[0]));
@@ -490,7 +511,7 @@ static void move(const learner* l) {
     }
 }
 
-static void trace_step(learner* l) {
+static void trace_learned_step(learner* l) {
     const ns_learned_def* def = l->def;
     see(l);
     if (def->kind == NS_LEARNED_LSTM) {
@@ -503,8 +524,8 @@ static void trace_step(learner* l) {
     for (uint32_t i = 0, n = 0; i < def->nx; i++) {
         if (motion_of(def, i)) continue;
         const char* name = port_name(def->state_names, "x", i, text);
-        double scale = element(def->output_scale, def->noutput_scale, i, state_scale(def, i));
-        double shift = element(def->state_shift, def->nstate_shift, i, 0.0);
+        double scale = list_element(def->output_scale, def->noutput_scale, i, state_scale(def, i));
+        double shift = list_element(def->state_shift, def->nstate_shift, i, 0.0);
         snprintf(quantity, sizeof quantity, "output/%s", name);
         nsi_trace_observe(quantity, "", l->y[n]); // what a message about infinite numbers can name
         l->next[i] =
@@ -517,7 +538,7 @@ static void trace_step(learner* l) {
     put_kept(l, true);
 }
 
-static ns_status trace(const ns_learned_def* def, ns_system* s, ns_error* error) {
+static ns_status trace_learned(const ns_learned_def* def, ns_system* s, ns_error* error) {
     learner l = {.def = def, .system = s};
     ns_status status = ns_graph_create(&s->allocator, &l.graph, error);
     if (status == NS_OK) status = ns_trace_begin(l.graph, error);
@@ -525,9 +546,9 @@ static ns_status trace(const ns_learned_def* def, ns_system* s, ns_error* error)
         ns_graph_free(l.graph);
         return status;
     }
-    if (make_room(&l)) {
-        make_inputs(&l);
-        trace_step(&l);
+    if (make_learner_room(&l)) {
+        make_learned_inputs(&l);
+        trace_learned_step(&l);
     }
     ns_trace_end(NULL);
     s->graph = l.graph;
@@ -546,7 +567,7 @@ ns_status ns_system_create_learned(const ns_learned_def* def, const ns_allocator
     s->sizes = (ns_system_sizes){
         .nx = def->nx + 2 * kept_count(def), .nc = def->nc, .timestep = def->timestep};
     status = make_weights(def, s, error);
-    if (status == NS_OK) status = trace(def, s, error);
+    if (status == NS_OK) status = trace_learned(def, s, error);
     if (status == NS_OK) status = nsi_system_build(s, backend, error);
     if (status != NS_OK) {
         ns_system_free(s);

@@ -65,11 +65,6 @@ typedef struct tile {
     uint32_t lanes, form;
 } tile;
 
-// Outputs of the step before the state.
-static size_t step_ny(const ns_system* s) {
-    return (size_t)s->sizes.ny + s->nsolver;
-}
-
 static uint32_t tile_count(uint32_t batch) {
     return (batch - 1) / LANES + 1;
 }
@@ -81,21 +76,17 @@ static uint32_t chunk_count(uint32_t batch) {
 
 static size_t record_size(const ns_system* s) {
     const ns_system_sizes* z = &s->sizes;
-    return 2 * (step_ny(s) + z->nx) + z->nc + z->np;
+    return 2 * (nsi_step_ny(s) + z->nx) + z->nc + z->np;
 }
 
 // ---- workspace -----------------------------------------------------------------------------
 
-static size_t largest(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
-static size_t work_size(const ns_system* s) {
+static size_t rollout_work_size(const ns_system* s) {
     size_t size = 0;
     for (int f = 0; f < NSI_FORMS; f++) {
-        size = largest(size, ns_program_work_size(s->step[f]));
-        size = largest(size, ns_program_work_size(s->jvp[f]));
-        size = largest(size, ns_program_work_size(s->vjp[f]));
+        size = nsi_max_size(size, ns_program_work_size(s->step[f]));
+        size = nsi_max_size(size, ns_program_work_size(s->jvp[f]));
+        size = nsi_max_size(size, ns_program_work_size(s->vjp[f]));
     }
     return size;
 }
@@ -108,9 +99,9 @@ static bool allocate_thread(const ns_system* s, uint32_t steps, uint32_t segment
     m->records = nsi_alloc_zeroed(memory, ((size_t)segment + 1) * record_size(s) * number);
     m->checkpoints = nsi_alloc(memory, ((size_t)steps / segment + 2) * z->nx * number);
     m->in = nsi_alloc(memory, 2 * ((size_t)z->nx + z->nc + z->np + 1) * number);
-    m->out = nsi_alloc(memory, 2 * (step_ny(s) + z->nx + z->nc + z->np + 1) * number);
+    m->out = nsi_alloc(memory, 2 * (nsi_step_ny(s) + z->nx + z->nc + z->np + 1) * number);
     m->adjoint = nsi_alloc(memory, ((size_t)z->nx + 1) * number);
-    m->work = nsi_alloc(memory, work_size(s));
+    m->work = nsi_alloc(memory, rollout_work_size(s));
     return m->records && m->checkpoints && m->in && m->out && m->adjoint && m->work;
 }
 
@@ -136,12 +127,15 @@ ns_status ns_workspace_create(const ns_system* system, const ns_workspace_size* 
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "a workspace needs at least one robot and one step");
     }
+
     ns_workspace* w = nsi_alloc_zeroed(&system->allocator, sizeof *w);
     if (!w) return nsi_fail_nomem(error);
     w->allocator = system->allocator;
     w->system = system;
     w->size = *size;
     if (w->size.max_bytes == 0) w->size.max_bytes = (size_t)1 << 30;
+
+    // Threads: a tile of lanes is the smallest piece of work.
     uint32_t tiles = tile_count(size->batch);
 #ifdef _OPENMP
     if (w->size.threads == 0) w->size.threads = (uint32_t)omp_get_num_procs();
@@ -149,6 +143,8 @@ ns_status ns_workspace_create(const ns_system* system, const ns_workspace_size* 
     w->size.threads = 1;
 #endif
     if (w->size.threads > tiles) w->size.threads = tiles;
+
+    // Steps kept between checkpoints, so that the records of a thread fit its share of memory.
     double share = (double)w->size.max_bytes / w->size.threads;
     w->segment = choose_segment(system, size->steps, share);
     if (w->segment == 0) {
@@ -157,6 +153,9 @@ ns_status ns_workspace_create(const ns_system* system, const ns_workspace_size* 
                         "%zu bytes are too few for rollouts of %u steps; raise max_bytes",
                         size->max_bytes, size->steps);
     }
+
+    // Gradients are added up by tile and by chunk, and summed in a fixed order: results do not
+    // depend on the number of threads.
     w->thread = nsi_alloc_zeroed(&w->allocator, w->size.threads * sizeof *w->thread);
     w->dparams =
         nsi_alloc(&w->allocator, ((size_t)tiles * system->sizes.np + 1) * LANES * sizeof(double));
@@ -170,6 +169,7 @@ ns_status ns_workspace_create(const ns_system* system, const ns_workspace_size* 
     w->failed_input = nsi_alloc(&w->allocator, tiles * sizeof(uint32_t));
     bool ok = w->thread && w->dparams && w->dweights && w->arrays && w->sinks && w->failed_step &&
               w->failed_lane && w->failed_input;
+
     for (uint32_t t = 0; ok && t < w->size.threads; t++) {
         ok = allocate_thread(system, size->steps, w->segment, &w->thread[t]);
     }
@@ -203,17 +203,12 @@ void ns_workspace_free(ns_workspace* w) {
     nsi_free(&memory, w);
 }
 
-static bool all_finite(const double* x, size_t count) {
-    bool finite = true;
-    for (size_t k = 0; k < count; k++) finite &= fabs(x[k]) <= DBL_MAX;
-    return finite;
-}
-
 // Numbers that a caller hands in: `rows` rows of `count`, named by `name`.
-static ns_status check_numbers(const ns_system* s, const char* what, const double* x, size_t rows,
-                               size_t count, const char* (*name)(const ns_system*, uint32_t),
-                               ns_error* error) {
-    if (!x || all_finite(x, rows * count)) return NS_OK;
+static ns_status check_rollout_numbers(const ns_system* s, const char* what, const double* x,
+                                       size_t rows, size_t count,
+                                       const char* (*name)(const ns_system*, uint32_t),
+                                       ns_error* error) {
+    if (!x || nsi_all_finite(x, rows * count)) return NS_OK;
     size_t k = 0;
     while (fabs(x[k]) <= DBL_MAX) k++;
     return nsi_fail(error, NS_ERR_NONFINITE, "%s, row %zu: %s is %g", what, k / count,
@@ -229,6 +224,8 @@ static ns_status check_args(const ns_system* s, const ns_workspace* w, const ns_
     if (w->system != s) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "the workspace belongs to another system");
     }
+
+    // Sizes within those of the workspace.
     if (args->batch == 0 || args->batch > w->size.batch || args->steps == 0 ||
         args->steps > w->size.steps) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
@@ -236,20 +233,25 @@ static ns_status check_args(const ns_system* s, const ns_workspace* w, const ns_
                         " robots and 1 to %u steps",
                         args->batch, args->steps, w->size.batch, w->size.steps);
     }
+
     if (!args->x0) return nsi_fail(error, NS_ERR_ARGUMENT, "x0 is missing");
     if (args->per_robot_params && !args->params) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "per_robot_params is set, but params is NULL");
     }
+
+    // Numbers are finite; a message names the first that is not.
     const ns_system_sizes* z = &s->sizes;
     ns_status status =
-        check_numbers(s, "x0", args->x0, args->batch, z->nx, ns_system_state_name, error);
+        check_rollout_numbers(s, "x0", args->x0, args->batch, z->nx, ns_system_state_name, error);
     if (status == NS_OK) {
-        status = check_numbers(s, "controls", args->controls, (size_t)args->batch * args->steps,
-                               z->nc, ns_system_control_name, error);
+        status =
+            check_rollout_numbers(s, "controls", args->controls, (size_t)args->batch * args->steps,
+                                  z->nc, ns_system_control_name, error);
     }
     if (status == NS_OK) {
-        status = check_numbers(s, "params", args->params, args->per_robot_params ? args->batch : 1,
-                               z->np, ns_system_param_name, error);
+        status = check_rollout_numbers(s, "params", args->params,
+                                       args->per_robot_params ? args->batch : 1, z->np,
+                                       ns_system_param_name, error);
     }
     for (uint32_t k = 0; status == NS_OK && args->weights && k < z->nw; k++) {
         if (fabs(args->weights[k]) <= DBL_MAX) continue;
@@ -321,11 +323,11 @@ static void gather_params(const tile* t, const double* params, double* to) {
 }
 
 // Parts of a record.
-static double* record(const tile* t, size_t k) {
+static double* record_at(const tile* t, size_t k) {
     return t->memory->records + k * record_size(t->s) * t->lanes;
 }
 static double* record_x(const tile* t, size_t k) {
-    return record(t, k) + step_ny(t->s) * t->lanes;
+    return record_at(t, k) + nsi_step_ny(t->s) * t->lanes;
 }
 static double* record_c(const tile* t, size_t k) {
     return record_x(t, k) + t->s->sizes.nx * t->lanes;
@@ -371,14 +373,14 @@ static void forward_segment(const tile* t, uint32_t from, uint32_t count, bool r
             gather(t, a->controls + step * z->nc, steps * z->nc, z->nc, record_c(t, k));
         }
         ns_program_run(t->s->step[t->form], &(ns_run){.in = record_x(t, k),
-                                                      .out = record(t, k + 1),
+                                                      .out = record_at(t, k + 1),
                                                       .arrays = t->arrays,
                                                       .work = t->memory->work});
         if (!report) continue;
-        report_contact(t, record(t, k + 1), (uint32_t)step);
+        report_contact(t, record_at(t, k + 1), (uint32_t)step);
         scatter(t, record_x(t, k + 1), (steps + 1) * z->nx, z->nx,
                 a->states ? a->states + (step + 1) * z->nx : NULL);
-        scatter(t, record(t, k + 1), steps * z->ny, z->ny,
+        scatter(t, record_at(t, k + 1), steps * z->ny, z->ny,
                 a->observations ? a->observations + step * z->ny : NULL);
     }
 }
@@ -413,7 +415,7 @@ static void forward_tile(const tile* t, ns_workspace* w) {
         memcpy(t->memory->checkpoints + from / w->segment * state, record_x(t, 0),
                state * sizeof(double));
         forward_segment(t, from, n, true);
-        if (all_finite(record_x(t, n), state)) continue;
+        if (nsi_all_finite(record_x(t, n), state)) continue;
         for (uint32_t k = 1; k <= n && w->failed_step[t->number] == NSI_NONE; k++) {
             for (size_t i = 0; i < state; i++) {
                 if (fabs(record_x(t, k)[i]) <= DBL_MAX) continue;
@@ -468,6 +470,7 @@ static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_roll
         alone.x0 += (size_t)robot * z->nx;
         if (args->controls) alone.controls += (size_t)robot * args->steps * z->nc;
         if (args->per_robot_params) alone.params += (size_t)robot * z->np;
+
         tile t = make_tile(s, w, &alone, 0);
         prepare_records(&t, w->segment);
         for (uint32_t step = 0; step < w->failed_step[n]; step++) {
@@ -478,6 +481,7 @@ static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_roll
             memcpy(record_c(&t, 0), alone.controls + (size_t)w->failed_step[n] * z->nc,
                    z->nc * sizeof(double));
         }
+
         char reason[320], advice[200];
         nsi_system_diagnose(s, record_x(&t, 0), t.arrays, reason, sizeof reason);
         advise(s, record_x(&t, 0), w->failed_step[n], advice, sizeof advice);
@@ -553,7 +557,7 @@ ns_status ns_rollout(const ns_system* s, ns_workspace* w, const ns_rollout_args*
 // Look at `count` derivatives, [component][lane]; the first bad one is kept, counted from `first`.
 static void check_derivative(const tile* t, ns_workspace* w, const double* d, size_t count,
                              uint32_t first) {
-    if (w->failed_input[t->number] != NSI_NONE || all_finite(d, count * t->lanes)) return;
+    if (w->failed_input[t->number] != NSI_NONE || nsi_all_finite(d, count * t->lanes)) return;
     size_t i = 0;
     while (fabs(d[i]) <= DBL_MAX) i++;
     w->failed_input[t->number] = first + (uint32_t)(i / t->lanes);
@@ -587,12 +591,12 @@ static void reverse_segment(const tile* t, const ns_rollout_adjoint* a, uint32_t
     for (uint32_t k = count; k-- > 0;) {
         size_t step = from + k;
         double* seeds = record_seeds(t, k);
-        memset(seeds, 0, step_ny(t->s) * lanes * sizeof(double)); // the solver's stays 0
+        memset(seeds, 0, nsi_step_ny(t->s) * lanes * sizeof(double)); // the solver's stays 0
         add_seeds(t, a->observation_seeds ? a->observation_seeds + step * z->ny : NULL,
                   steps * z->ny, z->ny, seeds);
         add_seeds(t, a->state_seeds ? a->state_seeds + (step + 1) * z->nx : NULL,
                   (steps + 1) * z->nx, z->nx, adjoint);
-        memcpy(seeds + step_ny(t->s) * lanes, adjoint, z->nx * lanes * sizeof(double));
+        memcpy(seeds + nsi_step_ny(t->s) * lanes, adjoint, z->nx * lanes * sizeof(double));
         ns_program_run(t->s->vjp[t->form], &(ns_run){.in = record_x(t, k),
                                                      .out = out,
                                                      .arrays = t->arrays,
@@ -692,8 +696,10 @@ static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangen
     const size_t lanes = t->lanes, steps = a->steps;
     double *x = t->memory->in, *c = x + z->nx * lanes, *p = c + z->nc * lanes;
     double *dx = p + z->np * lanes, *dc = dx + z->nx * lanes, *dp = dc + z->nc * lanes;
-    double *y = t->memory->out, *next = y + step_ny(t->s) * lanes;
-    double *dy = next + z->nx * lanes, *dnext = dy + step_ny(t->s) * lanes;
+    double *y = t->memory->out, *next = y + nsi_step_ny(t->s) * lanes;
+    double *dy = next + z->nx * lanes, *dnext = dy + nsi_step_ny(t->s) * lanes;
+
+    // Initial state and parameters, and their tangents.
     w->failed_step[t->number] = w->failed_input[t->number] = NSI_NONE;
     begin_report(t);
     gather(t, a->x0, z->nx, z->nx, x);
@@ -702,12 +708,16 @@ static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangen
     gather(t, d->dparams, a->per_robot_params ? z->np : 0, z->np, dp);
     scatter(t, x, (steps + 1) * z->nx, z->nx, a->states);
     scatter(t, dx, (steps + 1) * z->nx, z->nx, d->dstates);
+
     for (size_t step = 0; step < steps; step++) {
         gather(t, a->controls ? a->controls + step * z->nc : NULL, steps * z->nc, z->nc, c);
         gather(t, d->dcontrols ? d->dcontrols + step * z->nc : NULL, steps * z->nc, z->nc, dc);
+
         ns_program_run(t->s->jvp[t->form],
                        &(ns_run){.in = x, .out = y, .arrays = t->arrays, .work = t->memory->work});
         report_contact(t, y, (uint32_t)step);
+
+        // The next state replaces the last; what the caller wants of it is copied out.
         memcpy(x, next, z->nx * lanes * sizeof(double));
         memcpy(dx, dnext, z->nx * lanes * sizeof(double));
         scatter(t, x, (steps + 1) * z->nx, z->nx,
@@ -718,6 +728,8 @@ static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangen
                 a->observations ? a->observations + step * z->ny : NULL);
         scatter(t, dy, steps * z->ny, z->ny,
                 d->dobservations ? d->dobservations + step * z->ny : NULL);
+
+        // A lane that leaves the finite numbers ends the tile.
         for (size_t i = 0; i < z->nx * lanes; i++) {
             if (fabs(x[i]) <= DBL_MAX) continue;
             w->failed_step[t->number] = (uint32_t)step;
@@ -725,6 +737,7 @@ static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangen
             return;
         }
     }
+
     check_derivative(t, w, dx, z->nx, 0);
 }
 

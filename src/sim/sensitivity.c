@@ -51,11 +51,6 @@ struct nsi_sensitivity {
     nsi_jacobian_product_kernel* multiply;
 };
 
-// Outputs of the step before the state.
-static size_t step_ny(const ns_system* s) {
-    return (size_t)s->sizes.ny + s->nsolver;
-}
-
 static size_t step_inputs(const ns_system* s) {
     return (size_t)s->sizes.nx + s->sizes.nc + s->sizes.np;
 }
@@ -65,15 +60,9 @@ typedef struct finiteness {
     bool observed, next;
 } finiteness;
 
-static bool all_finite(const double* x, size_t count) {
-    bool finite = true;
-    for (size_t k = 0; k < count; k++) finite &= fabs(x[k]) <= DBL_MAX;
-    return finite;
-}
-
 // ---- memory --------------------------------------------------------------------------------
 
-static double* numbers(nsi_sensitivity* d, size_t count) {
+static double* alloc_columns(nsi_sensitivity* d, size_t count) {
     return nsi_arena_alloc(&d->arena, count * sizeof(double));
 }
 
@@ -90,20 +79,20 @@ static bool make_groups(nsi_sensitivity* d) {
         g->lanes = g->count > 1 ? LANES : 1;
         g->program = g->count == 0 ? s->step[NSI_FORM_ONE]
                                    : s->jvp[g->count > 1 ? NSI_FORM_FOUR : NSI_FORM_ONE];
-        g->in = numbers(d, 2 * step_inputs(s) * g->lanes);
+        g->in = alloc_columns(d, 2 * step_inputs(s) * g->lanes);
         if (!g->in) return false;
     }
     return true;
 }
 
-static bool make_rows(nsi_sensitivity* d) {
+static bool make_jacobian_rows(nsi_sensitivity* d) {
     const ns_system* s = d->system;
     const size_t nx = s->sizes.nx, nrow = nx + s->sizes.ny;
-    d->in = numbers(d, step_inputs(s) + step_ny(s) + nx);
-    d->next = numbers(d, nx * d->columns);
+    d->in = alloc_columns(d, step_inputs(s) + nsi_step_ny(s) + nx);
+    d->next = alloc_columns(d, nx * d->columns);
     d->sinks = nsi_arena_alloc(&d->arena, s->narray * sizeof *d->sinks);
     d->rows = nsi_arena_alloc(&d->arena, nrow * sizeof *d->rows);
-    double* values = numbers(d, nrow * nx);
+    double* values = alloc_columns(d, nrow * nx);
     const double** states = nsi_arena_alloc(&d->arena, nrow * nx * sizeof *states);
     if (!d->in || !d->next || !d->sinks || !d->rows || !values || !states) {
         return false;
@@ -118,33 +107,29 @@ static bool make_rows(nsi_sensitivity* d) {
     return true;
 }
 
-static size_t largest(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
-static size_t work_size(const nsi_sensitivity* d) {
+static size_t sensitivity_work_size(const nsi_sensitivity* d) {
     const ns_system* s = d->system;
     if (d->by_rows) {
-        return largest(ns_program_work_size(s->step[NSI_FORM_ONE]),
-                       ns_program_work_size(s->vjp[NSI_FORM_ONE]));
+        return nsi_max_size(ns_program_work_size(s->step[NSI_FORM_ONE]),
+                            ns_program_work_size(s->vjp[NSI_FORM_ONE]));
     }
-    size_t derivative = largest(ns_program_work_size(s->jvp[NSI_FORM_ONE]),
-                                ns_program_work_size(s->jvp[NSI_FORM_FOUR]));
-    return largest(derivative, ns_program_work_size(s->step[NSI_FORM_ONE]));
+    size_t derivative = nsi_max_size(ns_program_work_size(s->jvp[NSI_FORM_ONE]),
+                                     ns_program_work_size(s->jvp[NSI_FORM_FOUR]));
+    return nsi_max_size(derivative, ns_program_work_size(s->step[NSI_FORM_ONE]));
 }
 
 static bool make_memory(nsi_sensitivity* d) {
     const ns_system* s = d->system;
     const ns_system_sizes* z = &s->sizes;
-    size_t outputs = step_ny(s) + z->nx;
-    d->x = numbers(d, z->nx);
-    d->y = numbers(d, z->ny);
-    d->dx = numbers(d, (size_t)z->nx * d->columns);
-    d->dy = numbers(d, (size_t)z->ny * d->columns);
-    d->out = numbers(d, largest(2 * outputs * LANES, step_inputs(s)));
-    d->work = nsi_arena_alloc(&d->arena, work_size(d));
+    size_t outputs = nsi_step_ny(s) + z->nx;
+    d->x = alloc_columns(d, z->nx);
+    d->y = alloc_columns(d, z->ny);
+    d->dx = alloc_columns(d, (size_t)z->nx * d->columns);
+    d->dy = alloc_columns(d, (size_t)z->ny * d->columns);
+    d->out = alloc_columns(d, nsi_max_size(2 * outputs * LANES, step_inputs(s)));
+    d->work = nsi_arena_alloc(&d->arena, sensitivity_work_size(d));
     d->arrays = nsi_arena_alloc(&d->arena, 2 * s->narray * sizeof *d->arrays);
-    double* zeros = numbers(d, z->nw);
+    double* zeros = alloc_columns(d, z->nw);
     if (!d->x || !d->y || !d->dx || !d->dy || !d->out || !d->work || !d->arrays || !zeros) {
         return false;
     }
@@ -152,12 +137,12 @@ static bool make_memory(nsi_sensitivity* d) {
     for (uint32_t k = 0; k < s->narray; k++) {
         d->arrays[s->narray + k] = zeros + s->arrays[k].offset;
     }
-    return d->by_rows ? make_rows(d) : make_groups(d);
+    return d->by_rows ? make_jacobian_rows(d) : make_groups(d);
 }
 
 // `shape` says which columns there are.
-static ns_status create(const ns_system* system, nsi_sensitivity shape, nsi_sensitivity** out,
-                        ns_error* error) {
+static ns_status create_sensitivity(const ns_system* system, nsi_sensitivity shape,
+                                    nsi_sensitivity** out, ns_error* error) {
     nsi_sensitivity* d = nsi_alloc(&system->allocator, sizeof *d);
     *out = NULL;
     if (!d) return nsi_fail_nomem(error);
@@ -176,19 +161,19 @@ ns_status nsi_sensitivity_create(const ns_system* system, bool initial, bool wei
                                  nsi_sensitivity** out, ns_error* error) {
     const ns_system_sizes* z = &system->sizes;
     uint32_t first = initial ? z->nx : 0;
-    return create(system,
-                  (nsi_sensitivity){.initial = first,
-                                    .columns = first + z->np + (weights ? z->nw : 0),
-                                    .by_rows = weights && z->nw > 0},
-                  out, error);
+    return create_sensitivity(system,
+                              (nsi_sensitivity){.initial = first,
+                                                .columns = first + z->np + (weights ? z->nw : 0),
+                                                .by_rows = weights && z->nw > 0},
+                              out, error);
 }
 
 ns_status nsi_sensitivity_create_along(const ns_system* system, bool initial, uint32_t directions,
                                        nsi_sensitivity** out, ns_error* error) {
     uint32_t first = initial ? system->sizes.nx : 0;
-    return create(system,
-                  (nsi_sensitivity){.initial = first, .columns = first + directions, .along = true},
-                  out, error);
+    return create_sensitivity(
+        system, (nsi_sensitivity){.initial = first, .columns = first + directions, .along = true},
+        out, error);
 }
 
 void nsi_sensitivity_free(nsi_sensitivity* d) {
@@ -221,12 +206,17 @@ static void begin_lanes(nsi_sensitivity* d, const nsi_sensitivity_args* args) {
         const lane_group* g = &d->groups[n];
         double* p = g->in + ((size_t)z->nx + z->nc) * g->lanes;
         double *dx = p + z->np * g->lanes, *dp = dx + ((size_t)z->nx + z->nc) * g->lanes;
+
+        // All lanes of a group run the same state; only their tangents differ.
         memset(g->in, 0, 2 * step_inputs(s) * g->lanes * sizeof(double));
         repeat(args->x0, z->nx, g->lanes, g->in);
         for (uint32_t k = 0; k < z->np; k++) {
             double value = param(s, args, k);
             repeat(&value, 1, g->lanes, p + k * g->lanes);
         }
+
+        // The tangent of a lane: a unit vector of the initial state or of a parameter, or a given
+        // direction. Lanes beyond the last column repeat it.
         for (uint32_t l = 0; l < g->lanes && g->count > 0; l++) {
             uint32_t column = g->first + (l < g->count ? l : g->count - 1);
             if (column < d->initial) {
@@ -278,23 +268,29 @@ static finiteness step_lanes(nsi_sensitivity* d, const double* controls, bool vi
         const lane_group* g = &d->groups[n];
         const size_t lanes = g->lanes, state = z->nx * lanes;
         double *x = g->in, *dx = x + step_inputs(s) * lanes;
-        const double *next = d->out + step_ny(s) * lanes, *dy = next + state;
-        const double* dnext = dy + step_ny(s) * lanes;
+        const double *next = d->out + nsi_step_ny(s) * lanes, *dy = next + state;
+        const double* dnext = dy + nsi_step_ny(s) * lanes;
+
         if (controls) repeat(controls, z->nc, lanes, x + state);
         ns_program_run(g->program,
                        &(ns_run){.in = x, .out = d->out, .arrays = d->arrays, .work = d->work});
+
+        // Observations, and their derivatives by column.
         if (visited) {
             for (size_t i = 0; i < z->ny; i++) d->y[i] = d->out[i * lanes];
             put_columns(d, g, dy, z->ny, d->dy);
         }
-        if (n == 0) finite.next = all_finite(next, state); // the same numbers in all groups
+
+        // The next state and its derivatives become inputs.
+        if (n == 0) finite.next = nsi_all_finite(next, state); // the same numbers in all groups
         memcpy(x, next, state * sizeof(double));
         if (g->count == 0) continue;
-        finite.next &= all_finite(dnext, state);
+        finite.next &= nsi_all_finite(dnext, state);
         memcpy(dx, dnext, state * sizeof(double));
     }
     if (visited)
-        finite.observed = all_finite(d->y, z->ny) && all_finite(d->dy, z->ny * (size_t)d->columns);
+        finite.observed =
+            nsi_all_finite(d->y, z->ny) && nsi_all_finite(d->dy, z->ny * (size_t)d->columns);
     return finite;
 }
 
@@ -304,7 +300,7 @@ static void begin_rows(nsi_sensitivity* d, const nsi_sensitivity_args* args) {
     const ns_system* s = d->system;
     const ns_system_sizes* z = &s->sizes;
     double* p = d->in + z->nx + z->nc;
-    memset(d->in, 0, (step_inputs(s) + step_ny(s) + z->nx) * sizeof(double));
+    memset(d->in, 0, (step_inputs(s) + nsi_step_ny(s) + z->nx) * sizeof(double));
     memcpy(d->in, args->x0, z->nx * sizeof(double));
     for (uint32_t k = 0; k < z->np; k++) p[k] = param(s, args, k);
     memset(d->dx, 0, (size_t)z->nx * d->columns * sizeof(double));
@@ -342,7 +338,7 @@ static finiteness step_rows(nsi_sensitivity* d, const double* controls, bool vis
     finiteness finite = {true, true};
     if (controls) memcpy(d->in + nx, controls, z->nc * sizeof(double));
     for (size_t i = 0; i < nx; i++) {
-        make_row(d, step_ny(s) + i, d->next + i * columns, &d->rows[i]);
+        make_row(d, nsi_step_ny(s) + i, d->next + i * columns, &d->rows[i]);
     }
     finite.next = d->multiply(d->rows, nx, nx, columns);
     for (size_t i = 0; i < z->ny && visited; i++) {
@@ -354,10 +350,10 @@ static finiteness step_rows(nsi_sensitivity* d, const double* controls, bool vis
     if (visited) {
         memcpy(d->x, d->in, nx * sizeof(double));
         memcpy(d->y, d->out, z->ny * sizeof(double));
-        finite.observed &= all_finite(d->y, z->ny);
+        finite.observed &= nsi_all_finite(d->y, z->ny);
     }
-    memcpy(d->in, d->out + step_ny(s), nx * sizeof(double));
-    finite.next &= all_finite(d->in, nx);
+    memcpy(d->in, d->out + nsi_step_ny(s), nx * sizeof(double));
+    finite.next &= nsi_all_finite(d->in, nx);
     return finite;
 }
 
@@ -369,7 +365,9 @@ bool nsi_sensitivity_run(nsi_sensitivity* d, const nsi_sensitivity_args* args,
     const bool rows = d->by_rows;
     const uint32_t every = args->every > 0 ? args->every : 1;
     NS_ASSERT(!d->along || args->along || d->columns == d->initial);
-    if (!all_finite(args->x0, z->nx)) return false;
+    if (!nsi_all_finite(args->x0, z->nx)) return false;
+
+    // Weights and initial derivatives.
     for (uint32_t k = 0; k < d->system->narray; k++) {
         const double* weights = args->weights ? args->weights : d->system->weights;
         d->arrays[k] = weights + d->system->arrays[k].offset;
@@ -379,14 +377,20 @@ bool nsi_sensitivity_run(nsi_sensitivity* d, const nsi_sensitivity_args* args,
     } else {
         begin_lanes(d, args);
     }
+
     for (uint32_t k = 0; k < args->steps; k++) {
         const double* controls = args->controls ? args->controls + (size_t)k * z->nc : NULL;
         const bool visited = k % every == 0;
         finiteness finite =
             rows ? step_rows(d, controls, visited) : step_lanes(d, controls, visited);
+
+        // A visitor sees finite numbers only.
         if (!finite.observed) return false;
         if (visited) visit(context, k, d->x, d->dx, d->y, d->dy);
         if (!finite.next) return false;
+
+        // Rows are computed into a second matrix, which takes the place of the first.
+        // The final state is visited without observations: those belong to a step.
         if (rows) {
             double* past = d->dx;
             d->dx = d->next;

@@ -41,7 +41,7 @@ static ns_expr named_input(const char* prefix, const char* name) {
     return ns_input(full);
 }
 
-static bool make_inputs(nsi_stepper* s) {
+static bool make_step_inputs(nsi_stepper* s) {
     const ns_model* m = s->model;
     s->q = nsi_step_expressions(s, m->sizes.nq);
     s->qd = nsi_step_expressions(s, m->sizes.nv);
@@ -51,6 +51,8 @@ static bool make_inputs(nsi_stepper* s) {
     s->param = nsi_step_expressions(s, m->sizes.nparam);
     if (s->graph->error.status != NS_OK) return false;
 
+    // The order of inputs is that of the state, the control and the parameters. Values that
+    // networks keep are part of the state.
     numbered_inputs("q", m->sizes.nq, s->q);
     numbered_inputs("qd", m->sizes.nv, s->qd);
     for (uint32_t i = 0; i < m->sizes.nu; i++) {
@@ -63,8 +65,12 @@ static bool make_inputs(nsi_stepper* s) {
         s->augmenter = nsi_augmenter_create(s->options->binding);
         if (!s->augmenter) return false;
     }
+
+    // Controls.
     for (uint32_t i = 0; i < m->sizes.nu; i++) s->u[i] = named_input("u", m->actuators[i].def.name);
     numbered_inputs("tau", m->sizes.nv, s->tau);
+
+    // Parameters that are not free are constants, which folding uses.
     for (uint32_t i = 0; i < m->sizes.nparam; i++) {
         bool is_free = s->options->is_free && s->options->is_free[i];
         double value = s->options->params ? s->options->params[i] : m->params[i].value;
@@ -146,23 +152,32 @@ bool nsi_step_begin(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd, n
     at->tau = nsi_step_expressions(s, m->sizes.nv);
     at->param = nsi_step_expressions(s, m->sizes.nparam);
     if (s->graph->error.status != NS_OK) return false;
+
+    // State and controls, as networks may change them.
     if (s->augmenter) nsi_augmenter_begin(s->augmenter);
     nsi_trace_stage(NS_STAGE_START);
-    for (uint32_t k = 0; k < m->sizes.nq; k++)
+    for (uint32_t k = 0; k < m->sizes.nq; k++) {
         at->q[k] = nsi_named(q[k], nsi_state_unit(m, k), "q/%u", k);
-    for (uint32_t k = 0; k < m->sizes.nv; k++)
+    }
+    for (uint32_t k = 0; k < m->sizes.nv; k++) {
         at->qd[k] = nsi_named(qd[k], nsi_state_unit(m, m->sizes.nq + k), "qd/%u", k);
+    }
     for (uint32_t i = 0; i < m->sizes.nu; i++) {
         at->u[i] = nsi_named(s->u[i], "", "control/%s", m->actuators[i].def.name);
     }
-    for (uint32_t k = 0; k < m->sizes.nv; k++)
+    for (uint32_t k = 0; k < m->sizes.nv; k++) {
         at->tau[k] = nsi_named(s->tau[k], nsi_force_unit(m, k), "tau/%u", k);
-    bool all = s->augmenter || s->options->hook; // networks may stand at any number of the model
+    }
+
+    // Networks may be attached to any parameter, free or not.
+    bool all = s->augmenter || s->options->hook;
     for (uint32_t i = 0; i < m->sizes.nparam; i++) {
         bool named = all || (s->options->is_free && s->options->is_free[i]);
         const ns_param* p = &m->params[i];
         at->param[i] = named ? nsi_trace_quantity(p->name, p->unit, s->param[i]) : s->param[i];
     }
+
+    // What follows from these.
     if (!nsi_robot_init(&at->robot, m, at->param, at->q, at->qd)) return false;
     nsi_trace_stage(NS_STAGE_STATE);
     name_state(s, &at->robot);
@@ -258,12 +273,17 @@ static void name_poses(const nsi_stepper* s, const nsi_robot* robot, const nsi_l
         nsi_graph_fail_nomem(s->graph);
         return;
     }
+
     for (uint32_t i = 0; i < m->sizes.nlink; i++) {
         const nsi_link* l = &m->links[i];
+
+        // The joint's frame in the parent.
         const double* o = l->def.origin.quaternion;
         quat q = {ns_const(o[0]), ns_const(o[1]), ns_const(o[2]), ns_const(o[3])};
         const ns_expr* r = robot->param + l->param + NSI_JOINT_ROTATION;
         q = q_mul(q, q_exp(v3(r[0], r[1], r[2])));
+
+        // The joint's own rotation; a floating joint's is in the world.
         const nsi_joint* joint = nsi_joint_get(l->def.joint_type);
         if (joint->info.in_world) {
             q = joint->rotation(robot, i);
@@ -272,6 +292,7 @@ static void name_poses(const nsi_stepper* s, const nsi_robot* robot, const nsi_l
         }
         bool in_world = l->parent == NSI_NONE || joint->info.in_world;
         turn[i] = in_world ? q : q_mul(turn[l->parent], q);
+
         name_vec3(pose[i].position, "m", l->def.name, "pose");
         nsi_observed(turn[i].w, "", "link/%s/pose/qw", l->def.name);
         nsi_observed(turn[i].x, "", "link/%s/pose/qx", l->def.name);
@@ -405,6 +426,8 @@ static void name_rest(const nsi_stepper* s) {
     ns_expr *linear = nsi_step_expressions(s, 3 * (size_t)nv),
             *angular = nsi_step_expressions(s, 3 * (size_t)nv);
     if (s->graph->error.status != NS_OK) return;
+
+    // The mass matrix.
     nsi_trace_stage(NS_STAGE_AFTER);
     nsi_crba(&robot, M);
     for (uint32_t k = 0; k < nv * nv; k++) {
@@ -412,6 +435,8 @@ static void name_rest(const nsi_stepper* s) {
         const char* unit = sliding == 2 ? "kg" : sliding == 1 ? "kg m" : "kg m^2";
         nsi_observed(M[k], unit, "mass_matrix/%u/%u", k / nv, k % nv);
     }
+
+    // Jacobians of link origins, in world axes.
     nsi_link_poses(&robot, pose);
     for (uint32_t i = 0; i < m->sizes.nlink; i++) {
         const char* name = m->links[i].def.name;
@@ -424,6 +449,7 @@ static void name_rest(const nsi_stepper* s) {
                          k / nv, k % nv);
         }
     }
+
     if (m->sizes.ncontact > 0) name_penetration(s, &robot, pose);
 }
 
@@ -436,9 +462,12 @@ ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options,
         ns_graph_free(s.graph);
         return status;
     }
+
     s.names = options->all_quantities || options->binding || options->hook;
     ns_expr *q = NULL, *qd = NULL;
-    if (make_inputs(&s)) {
+
+    // The step, then quantities that take long, if any is asked for.
+    if (make_step_inputs(&s)) {
         if (options->hook) nsi_trace_hook(options->hook, options->hook_context);
         q = nsi_step_expressions(&s, model->sizes.nq);
         qd = nsi_step_expressions(&s, model->sizes.nv);
@@ -448,9 +477,12 @@ ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options,
         bool rest = options->hook || (s.graph->error.status == NS_OK && needs_rest(&s));
         if (s.graph->error.status == NS_OK && rest) name_rest(&s);
     }
+
+    // Outputs: observations first, then the next state.
     if (s.augmenter) nsi_augmenter_finish(s.augmenter);
     if (s.graph->error.status == NS_OK) make_observations(&s);
     if (s.graph->error.status == NS_OK) make_outputs(&s, q, qd);
+
     ns_trace_end(NULL);
     *out = s.graph;
     return nsi_graph_finish(out, error);

@@ -58,8 +58,8 @@ ns_status nsi_set_params(const ns_model* model, const ns_param_value* set, doubl
 }
 
 // Values of all parameters: the model's, and those that are set.
-static ns_status choose_values(const ns_model* model, const ns_system_options* options,
-                               double* values, ns_error* error) {
+static ns_status choose_param_values(const ns_model* model, const ns_system_options* options,
+                                     double* values, ns_error* error) {
     ns_status status = NS_OK;
     for (uint32_t i = 0; i < model->sizes.nparam; i++) values[i] = model->params[i].value;
     for (uint32_t p = 0; p < options->nset && status == NS_OK; p++) {
@@ -136,22 +136,28 @@ nsi_step_options nsi_system_step_options(const ns_model* model, const ns_system_
     return step;
 }
 
-static ns_status trace_step(const ns_model* model, const ns_system_options* options,
-                            const uint8_t* is_free, ns_system* system, ns_error* error) {
+static ns_status trace_model_step(const ns_model* model, const ns_system_options* options,
+                                  const uint8_t* is_free, ns_system* system, ns_error* error) {
     nsi_step_options step = nsi_system_step_options(model, options);
     step.params = system->params;
     step.is_free = is_free;
     step.all_quantities = options->nobserve > 0;
     step.observe = options->observe;
     step.nobserve = options->nobserve;
+
+    // Networks and formulas, matched to the quantities of this step.
     ns_status status = NS_OK;
     if (ns_blueprint_network_count(options->blueprint) > 0 ||
         ns_blueprint_formula_count(options->blueprint) > 0) {
         status = make_binding(model, options->blueprint, &step, system, error);
         step.binding = system->binding;
     }
+
     if (status == NS_OK) status = nsi_step_trace(model, &step, &system->graph, error);
     if (status != NS_OK) return status;
+
+    // Sizes follow from the ports of the graph: observations are the outputs that are neither state
+    // nor the solver's residual.
     uint32_t nx = model->sizes.nq + model->sizes.nv + nsi_model_motor_count(model);
     uint32_t nmemory = system->binding ? nsi_binding_memory_count(system->binding) : 0;
     nx += nmemory;
@@ -166,8 +172,8 @@ static ns_status trace_step(const ns_model* model, const ns_system_options* opti
     return NS_OK;
 }
 
-static ns_status trace(const ns_model* model, const ns_system_options* options,
-                       const double* values, ns_system* system, ns_error* error) {
+static ns_status trace_system(const ns_model* model, const ns_system_options* options,
+                              const double* values, ns_system* system, ns_error* error) {
     uint32_t nparam = model->sizes.nparam, np = 0;
     uint8_t* is_free = nsi_alloc_zeroed(&model->allocator, (size_t)nparam + 1);
     system->params = nsi_alloc(&model->allocator, ((size_t)nparam + 1) * sizeof(double));
@@ -175,9 +181,10 @@ static ns_status trace(const ns_model* model, const ns_system_options* options,
     ns_status status =
         is_free && system->params && system->free_param ? NS_OK : nsi_fail_nomem(error);
     if (status == NS_OK && values) memcpy(system->params, values, nparam * sizeof *values);
-    if (status == NS_OK && !values) status = choose_values(model, options, system->params, error);
+    if (status == NS_OK && !values)
+        status = choose_param_values(model, options, system->params, error);
     if (status == NS_OK) status = choose_free(model, options, is_free, error);
-    if (status == NS_OK) status = trace_step(model, options, is_free, system, error);
+    if (status == NS_OK) status = trace_model_step(model, options, is_free, system, error);
     for (uint32_t i = 0; status == NS_OK && i < nparam; i++) {
         if (is_free[i]) system->free_param[np++] = i;
     }
@@ -245,7 +252,7 @@ static ns_status create_system(const ns_model* model, const ns_system_options* o
     system->options.set = NULL;
     system->options.nfree = system->options.nset = system->options.nobserve = 0;
 
-    ns_status status = trace(model, options, values, system, error);
+    ns_status status = trace_system(model, options, values, system, error);
     if (status == NS_OK) status = nsi_system_build(system, options->backend, error);
     if (status != NS_OK) {
         ns_system_free(system);
@@ -348,8 +355,8 @@ ns_weight_matrix ns_system_weight_matrix(const ns_system* s, uint32_t number) {
 }
 
 // The tensor of a matrix, "<set>/w<k>"; NULL after saying what is wrong.
-static const ns_tensor* find_tensor(const ns_tensors* tensors, const ns_weight_matrix* m,
-                                    const char* path, ns_error* error) {
+static const ns_tensor* find_weight_tensor(const ns_tensors* tensors, const ns_weight_matrix* m,
+                                           const char* path, ns_error* error) {
     char name[1200];
     snprintf(name, sizeof name, "%.1100s/w%u", m->set, m->layer);
     for (uint32_t k = 0; k < tensors->count; k++) {
@@ -380,7 +387,7 @@ ns_status ns_system_load_weights(const ns_system* s, const char* path, double* w
     for (int copying = 0; copying < 2; copying++) { // look at all of them first
         for (uint32_t k = 0; k < count && status == NS_OK; k++) {
             ns_weight_matrix m = ns_system_weight_matrix(s, k);
-            const ns_tensor* t = find_tensor(&tensors, &m, path, error);
+            const ns_tensor* t = find_weight_tensor(&tensors, &m, path, error);
             if (!t) {
                 status = NS_ERR_ARGUMENT;
             } else if (copying) {
@@ -405,6 +412,8 @@ ns_status ns_system_save_weights(const ns_system* s, const double* weights, cons
             " weights");
     }
     if (!weights) weights = s->weights;
+
+    // One tensor for each matrix, "<set>/w<layer>".
     nsi_arena arena = {.allocator = s->allocator};
     ns_tensor* tensors = nsi_arena_alloc(&arena, count * sizeof *tensors);
     ns_status status = tensors ? NS_OK : nsi_fail_nomem(error);
@@ -419,6 +428,7 @@ ns_status ns_system_save_weights(const ns_system* s, const double* weights, cons
         snprintf(name, size, "%s/w%u", m.set, m.layer);
         tensors[k] = (ns_tensor){name, m.rows, m.columns, weights + m.offset};
     }
+
     if (status == NS_OK) {
         status = ns_tensors_write(path, tensors, count, false, &s->allocator, error);
     }
@@ -455,6 +465,8 @@ static ns_graph* everything_graph(const ns_system* s, uint32_t* map) {
 void nsi_system_diagnose(const ns_system* s, const double* in, const double* const* arrays,
                          char* text, size_t size) {
     snprintf(text, size, "the state is not finite");
+
+    // Every node of the step as an output, run once more from the inputs that failed.
     uint32_t count = s->graph->nodes.count;
     uint32_t* map = nsi_alloc(&s->allocator, ((size_t)count + 1) * sizeof *map);
     ns_graph* g = map ? everything_graph(s, map) : NULL;
@@ -466,6 +478,8 @@ void nsi_system_diagnose(const ns_system* s, const double* in, const double* con
         if (out && work) {
             ns_program_run(program,
                            &(ns_run){.in = in, .out = out, .arrays = arrays, .work = work});
+
+            // The first operation that was not finite, then the first named quantity.
             const char *operation = NULL, *quantity = NULL;
             for (uint32_t i = 0; i < count && !operation; i++) {
                 bool infinite_constant = s->graph->nodes.data[i].op == NSI_CONST;
@@ -479,6 +493,7 @@ void nsi_system_diagnose(const ns_system* s, const double* in, const double* con
                     quantity = port->name;
                 }
             }
+
             if (operation) {
                 snprintf(text, size, "%s%.200s%sfirst in the operation \"%s\"",
                          quantity ? "quantity " : "", quantity ? quantity : "",

@@ -6,6 +6,9 @@
 #include "neuralsim/sim.h"
 #include "sim/step.h"
 
+#include <float.h>
+#include <math.h>
+
 // Programs for one robot and for four side by side.
 enum { NSI_FORM_ONE, NSI_FORM_FOUR, NSI_FORMS };
 
@@ -41,6 +44,7 @@ ns_status nsi_system_alloc_weights(ns_system* system, uint32_t narray, uint32_t 
 
 // The programs of a system that has its graph.
 ns_status nsi_system_build(ns_system* system, ns_backend backend, ns_error* error);
+
 // How to trace a model with these options: all but parameters, observations and networks.
 nsi_step_options nsi_system_step_options(const ns_model* model, const ns_system_options* options);
 
@@ -56,12 +60,30 @@ ns_status nsi_system_create_like(const ns_system* system, const ns_system_option
 ns_status nsi_set_params(const ns_model* model, const ns_param_value* set, double* values,
                          ns_error* error);
 
-// Are the options, their names apart, such as there are?
+// Validate option values (names are checked later).
 ns_status nsi_system_check_options(const ns_system_options* options, ns_error* error);
 
 // Why a step from this state gave a number that is not finite: the first such quantity and the
 // operation behind it. Writes a phrase into `text`.
 void nsi_system_diagnose(const ns_system* system, const double* in, const double* const* arrays,
                          char* text, size_t size);
+
+// ---- what runs a step (rollout.c, sensitivity.c) -------------------------------------------
+
+// Outputs of the step before the state.
+static inline size_t nsi_step_ny(const ns_system* s) {
+    return (size_t)s->sizes.ny + s->nsolver;
+}
+
+// Without a branch for each number, so that it is vectorised.
+static inline bool nsi_all_finite(const double* x, size_t count) {
+    bool finite = true;
+    for (size_t k = 0; k < count; k++) finite &= fabs(x[k]) <= DBL_MAX;
+    return finite;
+}
+
+static inline size_t nsi_max_size(size_t a, size_t b) {
+    return a > b ? a : b;
+}
 
 #endif
