@@ -7,11 +7,6 @@
 set -eu
 cd "${1:-$(dirname "$0")/..}"
 
-# Files that still use private headers. The list only shrinks: a file on it that no longer needs to
-# be there fails the check, too.
-pending="
-"
-
 failed=0
 for file in cli/*.c cli/*.h; do
     # "own.h" is in cli/; all else in quotes is private, and <neuralsim/...> must be public
@@ -25,25 +20,13 @@ for file in cli/*.c cli/*.h; do
             esac
         done)
     symbols=$(grep -noE '\b(nsi_[a-z0-9_]+|NSI_[A-Z0-9_]+)' "$file" | head -n 3 || true)
-    case "$pending" in
-    *"
-$file
-"*)
-        if [ -z "$bad$symbols" ]; then
-            echo "$file uses public headers only: remove it from the list in tools/check_client.sh"
-            failed=1
-        fi
-        ;;
-    *)
-        if [ -n "$bad" ]; then
-            echo "$file includes private headers:" $bad
-            failed=1
-        fi
-        if [ -n "$symbols" ]; then
-            echo "$file uses private symbols:" $symbols
-            failed=1
-        fi
-        ;;
-    esac
+    if [ -n "$bad" ]; then
+        echo "$file includes private headers:" $bad
+        failed=1
+    fi
+    if [ -n "$symbols" ]; then
+        echo "$file uses private symbols:" $symbols
+        failed=1
+    fi
 done
 exit $failed

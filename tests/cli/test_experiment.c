@@ -115,6 +115,47 @@ static void missing_data_is_explained(void** state) {
     free(kept);
 }
 
+// ---- a study of fits ---------------------------------------------------------------------------
+
+// A table, where the files are, notes, and mistakes that only the result shows.
+static void fits_are_printed(void** state) {
+    (void)state;
+    static const char text[] =
+        "kind: fits\ntitle: Mine\n"
+        "simulate: [{file: a.csv, model: truth.yaml, trajectories: 4, seconds: 0.5,"
+        " initial_state: {q0: [-2, 2]}}]\n"
+        "groups: [{name: here, title: Here}, {name: gone, title: Gone, data: not_there_at_all}]\n"
+        "fits:\n"
+        "  - {name: damping, extends: fit.yaml, group: here, truth: {joint/joint0/damping: 0.1}}\n"
+        "  - {name: lost, extends: fit.yaml, group: gone}\n";
+    char wrong[1000];
+    tempdir_write("experiments/mine/truth.yaml",
+                  "robot: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"
+                  "parameters: {joint/joint0/damping: 0.1}\n");
+    tempdir_write("experiments/mine/fit.yaml",
+                  "model: " NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf\n"
+                  "data: {folder: data, train: [a.csv]}\n"
+                  "parameters: {joint/joint0/damping: {initial: 0.01, lower: 0}}\n"
+                  "train: {window: 20, initial_state: recorded}\n"
+                  "predict: {horizons: [0.25]}\n");
+    tempdir_write("experiments/mine/study.yaml", text);
+    run_ok("experiment mine -o mine");
+    assert_says(last.out, "0.25 s");
+    assert_says(last.out, "damping: at most ");
+    assert_says(last.out, "\nmodel   mine/fitted.yaml\npage    mine/report.html\n");
+    assert_says(last.err, "Gone: left out");
+    json_t* result = run_json("experiment mine --json -o mine");
+    assert_true(metric(result, "damping_truth_error") < 1e-3);
+    json_decref(result);
+    run_ok("score mine/damping/fitted.yaml --data mine/data/a.csv");
+
+    snprintf(wrong, sizeof wrong,
+             "%sfigures: [{kind: prediction, title: P, fits: [damping], channels: [q9]}]\n", text);
+    tempdir_write("experiments/mine/study.yaml", wrong);
+    run_bad("experiment mine -o mine", 1, "neuralsim: a figure asks for q9");
+    assert_says(last.out, "0.25 s");
+}
+
 // ---- simulated recordings ------------------------------------------------------------------
 
 // The lengths are found from everywhere by hopping, and not by local optimisation alone.
@@ -228,6 +269,7 @@ int main(void) {
         cmocka_unit_test(own_experiments_are_found),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(missing_data_is_explained),
+        cmocka_unit_test(fits_are_printed),
         cmocka_unit_test(basin_hopping_finds_the_lengths),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(ibm_pendulum_is_predicted),
