@@ -1,5 +1,5 @@
 /// @file discover.h
-/// Discovery: what is missing in a model, found from recordings without being told where.
+/// Discovery: finds from recordings what is missing in a model, without being told where to look.
 ///
 ///     ns_discovery* d = NULL;
 ///     ns_discover_load("what_is_missing.yaml", 0, &d, &error);
@@ -8,8 +8,8 @@
 ///     ns_discover_save(d, "out", &error);          // out/fitted.yaml, blueprint.yaml, the report
 ///     ns_discover_free(d);
 ///
-/// The file is that of a fit (fit.h, docs/fit.md) with a model and data; docs/discover.md tells the rest.
-/// The same file gives the same answer at any number of threads. Link as for fit.h.
+/// The file is a fit file (fit.h, docs/fit.md) with a model and data; details are in docs/discover.md.
+/// Results do not depend on the number of threads. Link as for fit.h.
 
 #ifndef NEURALSIM_DISCOVER_H
 #define NEURALSIM_DISCOVER_H
@@ -24,24 +24,25 @@ extern "C" {
 
 typedef struct ns_discovery ns_discovery;
 
-/// Read a file, its model and recordings, and make the terms that might be missing.
+/// Read a file, its model and recordings, and build the library of candidate terms.
 /// @param threads  0: one per core
-/// @return NS_OK; as ns_fit_load(); NS_ERR_UNSUPPORTED: a learned system has no physics to look into
+/// @return NS_OK; as ns_fit_load(); NS_ERR_UNSUPPORTED: a learned system, or several variants
 NS_API ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** out,
                                   ns_error* error);
 NS_API void ns_discover_free(ns_discovery* discovery); ///< NULL is allowed
 
-/// Called now and then by one thread with what is being done; true: stop, with what was found so far.
-typedef bool ns_discover_observer(void* context, const char* doing, double seconds);
+/// Called regularly from one thread with the current activity. Return true to stop the search and keep
+/// what was found so far.
+typedef bool ns_discover_observer(void* context, const char* activity, double seconds);
 
-/// Look for what is missing.
+/// Search for missing terms and wrong parameters.
 /// @param observe  or NULL
 /// @return NS_OK, also when nothing is missing; NS_ERR_NONFINITE: the model's simulation does not stay
 ///         finite; NS_ERR_NOMEM
 NS_API ns_status ns_discover_run(ns_discovery* discovery, ns_discover_observer* observe,
                                  void* context, ns_error* error);
 
-/// Was it stopped before its end? Then what was found is not an answer.
+/// True when the observer stopped the search: the result is incomplete.
 NS_API bool ns_discover_stopped(const ns_discovery* discovery);
 
 /// One thing that is missing or wrong.
@@ -57,7 +58,7 @@ typedef struct ns_discovered {
     double shape; ///< v of tanh(qd / v); NaN where there is none
 } ns_discovered;
 
-/// What was found; the most telling first.
+/// What was found, in the order in which terms entered.
 NS_API uint32_t ns_discover_count(const ns_discovery* discovery);
 NS_API const ns_discovered* ns_discover_found(const ns_discovery* discovery, uint32_t number);
 
@@ -68,8 +69,8 @@ NS_API ns_status ns_discover_report(const ns_discovery* discovery, ns_report** o
                                     ns_error* error);
 
 /// Write fitted.yaml (a hybrid model), blueprint.yaml if a formula is missing, result.json and
-/// report.html into a folder, which is made if it is not there; blueprint.yaml and weights.safetensors
-/// of an earlier answer are removed. A run that was stopped before anything was found writes nothing.
+/// report.html into a folder, which is created if necessary; blueprint.yaml and weights.safetensors of
+/// an earlier result are removed. A run that was stopped before anything was found writes nothing.
 NS_API ns_status ns_discover_save(const ns_discovery* discovery, const char* folder,
                                   ns_error* error);
 

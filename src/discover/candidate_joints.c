@@ -11,7 +11,7 @@ typedef struct joint_formula {
     const char* factor;
     double complexity;
     bool turning; // only for joints that turn; of formulas with another joint, when that one turns
-    ns_param_kind equivalent; // NS_PARAM_MASS: there is no such parameter
+    ns_param_kind equivalent; // of linear_formulas: the parameter with the same effect
 } joint_formula;
 
 // Friction comes after the first two; see add_friction().
@@ -123,8 +123,8 @@ static const joint_formula component_formulas[] = {
 #define FORMULAS(table) (sizeof table / sizeof *table)
 
 // The text with its placeholders replaced; `other` may be NULL.
-static const char* fill_in(nsi_library_builder* b, const char* text, const nsi_library_joint* j,
-                           const nsi_library_joint* other) {
+static const char* fill_formula(nsi_library_builder* b, const char* text,
+                                const nsi_library_joint* j, const nsi_library_joint* other) {
     const struct {
         const char *key, *value;
     } values[] = {{"{q}", j->q},
@@ -156,8 +156,8 @@ static uint32_t add_joint_formula(nsi_library_builder* b, const nsi_library_join
                                   const nsi_library_joint* other, const joint_formula* f) {
     nsi_part_list parts = {0};
     if (!nsi_library_has_room(b, 1)) return NSI_NONE;
-    nsi_library_add_part(b, &parts, j->tau, NULL, fill_in(b, f->factor, j, other), 1.0);
-    return nsi_library_add_formula(b, &parts, j->site, fill_in(b, f->form, j, other),
+    nsi_library_add_part(b, &parts, j->tau, NULL, fill_formula(b, f->factor, j, other), 1.0);
+    return nsi_library_add_formula(b, &parts, j->site, fill_formula(b, f->form, j, other),
                                    f->complexity);
 }
 
@@ -323,7 +323,7 @@ void nsi_library_add_couplings(nsi_library_builder* b) {
 static void add_extended(nsi_library_builder* b, const nsi_library_joint* j,
                          const nsi_library_joint* other, const joint_formula* f) {
     nsi_term_library* library = b->library;
-    const char* factor = fill_in(b, f->factor, j, other);
+    const char* factor = fill_formula(b, f->factor, j, other);
 
     // The library may have it already.
     uint32_t output = nsi_library_output(b, j->tau, false);
@@ -342,8 +342,8 @@ static void add_extended(nsi_library_builder* b, const nsi_library_joint* j,
         nsi_part_list parts = {0};
         if (!nsi_library_has_room(b, 1)) return;
         nsi_library_add_part(b, &parts, j->tau, host, factor, 1.0);
-        uint32_t term = nsi_library_add_formula(b, &parts, j->site, fill_in(b, f->form, j, other),
-                                                f->complexity);
+        uint32_t term = nsi_library_add_formula(b, &parts, j->site,
+                                                fill_formula(b, f->form, j, other), f->complexity);
         if (term != NSI_NONE && !b->failed) library->terms.data[term].extended = true;
         return;
     }

@@ -96,7 +96,7 @@ void nsi_library_add_parameters(nsi_library_builder* builder);
 
 // ---- candidate_blueprint.c -------------------------------------------------------------------
 
-// Name of the formula at an output, from the arena of the caller.
+// Name of the formula at an output.
 void nsi_library_formula_name(const char* output, char* out, size_t size);
 // All atoms with coefficients of 0.
 ns_status nsi_library_write_all(const nsi_term_library* library, const ns_fit* fit,

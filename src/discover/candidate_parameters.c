@@ -17,7 +17,7 @@ static bool is_usual_kind(ns_param_kind kind) {
     }
 }
 
-static bool is_wanted(const nsi_library_builder* b, const ns_param* param) {
+static bool is_wanted_param(const nsi_library_builder* b, const ns_param* param) {
     const nsi_text_list* globs = &b->fit->plan->discover_parameters;
     for (uint32_t k = 0; k < globs->count; k++) {
         if (ns_glob_match(globs->data[k], param->name)) return true;
@@ -101,7 +101,7 @@ void nsi_library_request_parameters(nsi_library_builder* b) {
         const ns_param* param = ns_model_param(b->model, k);
         bool of_link = param->kind <= NS_PARAM_INERTIA;
         if (of_link && !nsi_library_link_moves(b, param->owner)) continue;
-        if (!is_wanted(b, param) || is_set_by_file(b, param)) continue;
+        if (!is_wanted_param(b, param) || is_set_by_file(b, param)) continue;
         if (nsi_library_has_room(b, b->params.count + 1)) request_parameter(b, k);
     }
 }

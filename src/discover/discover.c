@@ -381,8 +381,7 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
 ns_status ns_discover_save(const ns_discovery* d, const char* folder, ns_error* error) {
     if (d->progress->stopped && d->found.count == 0) return NS_OK;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder,
-                        strerror(errno));
+        return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
     }
     ns_report* report = NULL;
     ns_status status = write_model(d, folder, error);

@@ -157,11 +157,15 @@ static void note_limits(noter* n) {
 
 ns_status nsi_discover_note(ns_discovery* d, ns_error* error) {
     noter n = {.d = d};
+
+    // Terms: equivalent parameters, and candidates that explain as much.
     for (uint32_t k = 0; k < d->active.count; k++) {
         if (!nsi_term_is_candidate(noted_term(d, d->active.data[k]))) continue;
         note_same(&n, d->active.data[k]);
         note_rivals(&n, d->active.data[k]);
     }
+
+    // What explains the rest: the integrator, or a network.
     if (d->numerical) {
         add_note(
             &n, NS_NOTE_WARNING,
@@ -177,6 +181,8 @@ ns_status nsi_discover_note(ns_discovery* d, ns_error* error) {
             d->learned.quantity, nsi_format(d->learned.after, 3).text,
             nsi_format(d->learned.before, 3).text);
     }
+
+    // Limits of the result.
     note_left(&n);
     note_limits(&n);
     if (d->extended)
@@ -189,6 +195,7 @@ ns_status nsi_discover_note(ns_discovery* d, ns_error* error) {
             " room for them",
             d->library.omitted);
     }
+
     return n.failed ? nsi_fail_nomem(error) : NS_OK;
 }
 
