@@ -133,7 +133,7 @@ void nsi_objective_continuity(const nsi_objective* e, const nsi_point* point, ui
 void nsi_normal_free(nsi_objective* e);
 
 // Normal equations at the point; `natural`: for values of parameters rather than their coordinates, and
-// without priors and penalties. False as nsi_objective_linearise().
+// without priors. False as nsi_objective_linearise().
 bool nsi_normal_linearise(nsi_objective* e, bool natural, double* value);
 
 // The reduced matrix S without damping of the numbers, and its right-hand side into `step`. False when an
