@@ -16,6 +16,15 @@ ns_expr nsi_named(ns_expr x, const char* unit, const char* format, ...) {
     return nsi_trace_quantity(name, unit, x);
 }
 
+ns_expr nsi_named_force(ns_expr x, const nsi_link* l, uint32_t k, const char* what) {
+    char index[16] = "", velocity[NSI_MODEL_MAX_NAME + 64];
+    if (l->nv > 1) snprintf(index, sizeof index, "/%u", k);
+    snprintf(velocity, sizeof velocity, "joint/%s/velocity%s", l->def.joint, index);
+    x = nsi_named(x, nsi_joint_force_unit(l, k), "joint/%s/%s%s", l->def.joint, what, index);
+    nsi_trace_conjugate(velocity);
+    return x;
+}
+
 void nsi_observed(ns_expr x, const char* unit, const char* format, ...) {
     char name[1024];
     va_list arguments;
@@ -44,25 +53,21 @@ static ns_expr limit_force(const nsi_robot* robot, uint32_t link, ns_expr q, ns_
 static ns_expr passive_force(const nsi_robot* robot, uint32_t link, uint32_t k, ns_expr q,
                              ns_expr qd) {
     const nsi_link* l = &robot->model->links[link];
-    const char *name = l->def.joint, *unit = nsi_joint_force_unit(l, k);
-    char index[16] = "";
-    if (l->nv > 1) snprintf(index, sizeof index, "/%u", k);
     ns_expr damping = nsi_robot_param(robot, link, NSI_JOINT_DAMPING);
     ns_expr friction = nsi_robot_param(robot, link, NSI_JOINT_FRICTION);
     ns_expr velocity = nsi_robot_param(robot, link, NSI_JOINT_FRICTION_VELOCITY);
 
     // Names below "force", since joint/<j>/damping and friction are those of parameters.
-    ns_expr total =
-        nsi_named(ns_neg(ns_mul(damping, qd)), unit, "joint/%s/force/damping%s", name, index);
+    ns_expr total = nsi_named_force(ns_neg(ns_mul(damping, qd)), l, k, "force/damping");
     ns_expr slip = ns_tanh(ns_div(qd, velocity));
     ns_expr rubbing = ns_neg(ns_mul(friction, slip));
-    total = ns_add(total, nsi_named(rubbing, unit, "joint/%s/force/friction%s", name, index));
+    total = ns_add(total, nsi_named_force(rubbing, l, k, "force/friction"));
     if (nsi_joint_get(l->def.joint_type)->info.has_axis) {
         ns_expr stretch = ns_sub(q, nsi_robot_param(robot, link, NSI_JOINT_REST));
         ns_expr spring = ns_neg(ns_mul(nsi_robot_param(robot, link, NSI_JOINT_STIFFNESS), stretch));
         ns_expr limit = limit_force(robot, link, q, qd);
-        total = ns_add(total, nsi_named(spring, unit, "joint/%s/force/spring", name));
-        total = ns_add(total, nsi_named(limit, unit, "joint/%s/force/limit", name));
+        total = ns_add(total, nsi_named_force(spring, l, k, "force/spring"));
+        total = ns_add(total, nsi_named_force(limit, l, k, "force/limit"));
     }
     return total;
 }
@@ -143,9 +148,7 @@ void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* m
         const nsi_link* l = &model->links[i];
         for (uint32_t k = 0; k < l->nv; k++) {
             ns_expr* t = &tau[l->v + k];
-            const char* unit = nsi_joint_force_unit(l, k);
-            *t = l->nv == 1 ? nsi_named(*t, unit, "joint/%s/tau", l->def.joint)
-                            : nsi_named(*t, unit, "joint/%s/tau/%u", l->def.joint, k);
+            *t = nsi_named_force(*t, l, k, "tau");
         }
     }
 }

@@ -78,6 +78,9 @@ void nsi_robot_force_to_body(const nsi_robot* robot, uint32_t link, const ns_exp
 // A quantity with a unit ("" for none) and a formatted name, e.g. (x, "N m", "joint/%s/tau", name).
 ns_expr nsi_named(ns_expr x, const char* unit, const char* format, ...) NSI_PRINTF(3, 4);
 
+// The same for a force of joint velocity k: "joint/<joint>/<what>", then "/<k>" where there are several.
+ns_expr nsi_named_force(ns_expr x, const nsi_link* link, uint32_t k, const char* what);
+
 // A name for what nothing depends on.
 void nsi_observed(ns_expr x, const char* unit, const char* format, ...) NSI_PRINTF(3, 4);
 

@@ -50,8 +50,9 @@ _Static_assert(sizeof(nsi_node) == 16, "four nodes to a cache line");
 typedef struct nsi_port { // a scalar input, output or quantity
     const char* name;
     nsi_id node;
-    const char* unit; // of a quantity, and of an output that is one; "" for none
-    int stage;        // of a quantity: what nsi_trace_stage() was told last
+    const char* unit;      // of a quantity, and of an output that is one; "" for none
+    int stage;             // of a quantity: what nsi_trace_stage() was told last
+    const char* conjugate; // of a force: the velocity along which it acts, a quantity; or NULL
 } nsi_port;
 
 typedef struct nsi_array_port { // an array input or output

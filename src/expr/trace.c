@@ -86,7 +86,7 @@ void ns_output(const char* name, ns_expr x) {
 ns_expr nsi_trace_observe(const char* name, const char* unit, ns_expr x) {
     if (current && hook) x = hook(hook_context, name, x);
     if (current && !muted) {
-        nsi_graph_quantity(current, &(nsi_port){name, x.id, unit, stage});
+        nsi_graph_quantity(current, &(nsi_port){name, x.id, unit, stage, NULL});
     }
     return x;
 }
@@ -97,6 +97,13 @@ ns_expr nsi_trace_quantity(const char* name, const char* unit, ns_expr x) {
     x = nsi_trace_observe(name, unit, x);
     nsi_graph_round(current, x.id);
     return x;
+}
+
+void nsi_trace_conjugate(const char* velocity) {
+    if (!current || muted || current->error.status != NS_OK) return;
+    nsi_port* force = &current->quantities.data[current->quantities.count - 1];
+    force->conjugate = nsi_arena_string(&current->arena, velocity, strlen(velocity));
+    if (!force->conjugate) nsi_graph_fail_nomem(current);
 }
 
 ns_expr ns_quantity(const char* name, ns_expr x) {

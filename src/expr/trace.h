@@ -21,7 +21,10 @@ void nsi_trace_stage(int stage);
 // ns_quantity() with a unit, which must outlive the graph; "" for none.
 ns_expr nsi_trace_quantity(const char* name, const char* unit, ns_expr x);
 
-// The same for what nothing depends on: a name to observe by. It leaves the rounding alone.
+// The quantity that was named last is a force, which acts along the velocity of this name.
+void nsi_trace_conjugate(const char* velocity);
+
+// ns_quantity() for what nothing depends on: a name to observe by. It leaves the rounding alone.
 ns_expr nsi_trace_observe(const char* name, const char* unit, ns_expr x);
 
 // While set, ns_quantity() asks what to go on with instead of the quantity; NULL for none. Ends with the

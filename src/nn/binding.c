@@ -58,6 +58,7 @@ typedef struct binder {
     const ns_blueprint* blueprint;
     const char* const* names;
     const uint8_t* affects_state;
+    const char* const* velocities; // along which forces act
     uint32_t nname;
     ns_allocator allocator;
     ns_error* error;
@@ -471,57 +472,6 @@ static ns_status take_inputs(binder* p) {
 
 // ---- velocities ------------------------------------------------------------------------------
 
-static bool is_number(const char* text) {
-    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
-}
-
-// Do the first `size` bytes end with `part`?
-static bool ends_with(const char* text, size_t size, const char* part) {
-    size_t length = strlen(part);
-    return size >= length && memcmp(text + size - length, part, length) == 0;
-}
-
-// Bytes before the last '/' among the first `size`; 0 when there is none.
-static size_t before_slash(const char* text, size_t size) {
-    while (size > 0 && text[size - 1] != '/') size--;
-    return size > 0 ? size - 1 : 0;
-}
-
-// The velocity that belongs to a force, by their names, as a text in p->text: false when none does.
-//
-//     joint/<j>/tau, joint/<j>/force/<f>       joint/<j>/velocity
-//     joint/<j>/tau/<k>, .../force/<f>/<k>     joint/<j>/velocity/<k>
-//     link/<l>/force/<x, y or z>               link/<l>/velocity/com/<the same>
-//     link/<l>/torque/<x, y or z>              link/<l>/velocity/angular/<the same>
-static bool conjugate_velocity(binder* p, const char* output) {
-    size_t size = strlen(output), end = 0; // of "joint/<j>" or "link/<l>"
-    const char *velocity = "", *component = "", *last = strrchr(output, '/');
-    if (strncmp(output, "joint/", 6) == 0) {
-        if (is_number(last + 1)) component = last, size = (size_t)(last - output);
-        size_t before = before_slash(output, size);
-        if (ends_with(output, size, "/tau")) {
-            end = size - strlen("/tau");
-        } else if (ends_with(output, before, "/force")) {
-            end = before - strlen("/force");
-        }
-        velocity = "/velocity";
-    } else if (strncmp(output, "link/", 5) == 0) {
-        size_t before = before_slash(output, size);
-        if (strlen(last) != 2 || !strchr("xyz", last[1])) return false;
-        component = last;
-        if (ends_with(output, before, "/force")) {
-            end = before - strlen("/force");
-            velocity = "/velocity/com";
-        } else if (ends_with(output, before, "/torque")) {
-            end = before - strlen("/torque");
-            velocity = "/velocity/angular";
-        }
-    }
-    if (end == 0 || end > MAX_EXPANDED / 2) return false;
-    snprintf(p->text, MAX_EXPANDED, "%.*s%s%s", (int)end, output, velocity, component);
-    return true;
-}
-
 static ns_status take_conjugate(binder* p) {
     const ns_network_def* def = definition(p);
     p->conjugate.count = 0;
@@ -545,18 +495,19 @@ static ns_status take_conjugate(binder* p) {
     // Otherwise those that belong to the forces.
     for (uint32_t i = 0; i < p->outputs.count && !def->conjugate; i++) {
         const char* output = p->names[p->outputs.data[i]];
-        if (!conjugate_velocity(p, output)) {
+        const char* velocity = p->velocities ? p->velocities[p->outputs.data[i]] : NULL;
+        if (!velocity) {
             return fail_binding_at(
                 p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
                 "which velocity belongs to the output \"%.150s\" is not known; give it", output);
         }
-        uint32_t name = find_name(p, p->text);
+        uint32_t name = find_name(p, velocity);
         if (name == NSI_NONE) {
             return fail_binding_at(
                 p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
                 "the velocity \"%.120s\" of the output \"%.120s\" does not exist here;"
                 " give another",
-                p->text, output);
+                velocity, output);
         }
         if (!nsi_array_push(&p->allocator, &p->conjugate, name)) return fail_nomem(p);
     }
@@ -840,15 +791,16 @@ static void free_binder(binder* p) {
     nsi_array_free(&p->allocator, &p->inputs);
 }
 
-ns_status nsi_binding_create(const ns_blueprint* blueprint, const char* const* names,
-                             const uint8_t* affects_state, uint32_t nname,
+ns_status nsi_binding_create(const ns_blueprint* blueprint,
+                             const nsi_binding_quantities* quantities,
                              const ns_allocator* allocator, nsi_binding** out, ns_error* error) {
     *out = NULL;
     ns_allocator own = allocator ? *allocator : ns_default_allocator();
     binder p = {.blueprint = blueprint,
-                .names = names,
-                .affects_state = affects_state,
-                .nname = nname,
+                .names = quantities->names,
+                .affects_state = quantities->affects_state,
+                .velocities = quantities->conjugate,
+                .nname = quantities->count,
                 .allocator = own,
                 .error = error};
 

@@ -47,12 +47,19 @@ typedef struct nsi_binding {
     void* block; // what the pointers above point into
 } nsi_binding;
 
-// `names` are the quantities of the step without networks, in the order in which they are computed.
-// `affects_state` (nname, or NULL: all): does the next state depend on it? Networks at others are refused.
+// Quantities of the step without networks, in the order in which they are computed.
+typedef struct nsi_binding_quantities {
+    uint32_t count;
+    const char* const* names;
+    const uint8_t* affects_state; // nonzero: the next state depends on it; NULL: on all
+    const char* const* conjugate; // velocity along which a force acts, or NULL; NULL: unknown
+} nsi_binding_quantities;
+
+// Networks at quantities that do not affect the state are refused.
 // Messages name the network, the name that is wrong and the nearest existing ones, or both names of a
 // wrong order; the blueprint's file and line when it was read from one.
-ns_status nsi_binding_create(const ns_blueprint* blueprint, const char* const* names,
-                             const uint8_t* affects_state, uint32_t nname,
+ns_status nsi_binding_create(const ns_blueprint* blueprint,
+                             const nsi_binding_quantities* quantities,
                              const ns_allocator* allocator, nsi_binding** out, ns_error* error);
 void nsi_binding_free(nsi_binding* binding); // NULL is allowed
 

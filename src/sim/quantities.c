@@ -33,7 +33,10 @@ static bool list_quantities(const ns_graph* graph, const uint8_t* live, nsi_quan
     out->units = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->units);
     out->stages = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->stages);
     out->affects_state = nsi_arena_alloc(&out->arena, (size_t)count + 1);
-    if (!out->names || !out->units || !out->stages || !out->affects_state) return false;
+    out->conjugate = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->conjugate);
+    if (!out->names || !out->units || !out->stages || !out->affects_state || !out->conjugate) {
+        return false;
+    }
 
     for (uint32_t k = 0; k < count; k++) {
         const nsi_port* quantity = &graph->quantities.data[k];
@@ -44,7 +47,12 @@ static bool list_quantities(const ns_graph* graph, const uint8_t* live, nsi_quan
         out->units[k] = quantity->unit;
         out->stages[k] = (ns_stage)quantity->stage;
         out->affects_state[k] = live[graph->inputs.data[probe].node];
-        if (!out->names[k]) return false;
+        const char* velocity = quantity->conjugate;
+        out->conjugate[k] = NULL;
+        if (velocity) {
+            out->conjugate[k] = nsi_arena_string(&out->arena, velocity, strlen(velocity));
+        }
+        if (!out->names[k] || (velocity && !out->conjugate[k])) return false;
     }
     out->count = count;
     return true;

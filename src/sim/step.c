@@ -190,6 +190,7 @@ bool nsi_step_begin(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd, n
 static void link_force(const nsi_stepper* s, const nsi_robot* robot, uint32_t i, force* external) {
     const nsi_placement* place = &robot->place[i];
     const char* name = s->model->links[i].def.name;
+    char velocity[NSI_MODEL_MAX_NAME + 64];
     ns_expr f[6];
     bool any = false;
     uint32_t mass = s->model->links[i].param + NSI_LINK_MASS;
@@ -198,6 +199,9 @@ static void link_force(const nsi_stepper* s, const nsi_robot* robot, uint32_t i,
     for (int k = 0; k < 6; k++) {
         f[k] = nsi_named(ns_const(0.0), k < 3 ? "N" : "N m", "link/%s/%s/%c", name,
                          k < 3 ? "force" : "torque", "xyz"[k % 3]);
+        snprintf(velocity, sizeof velocity, "link/%s/velocity/%s/%c", name,
+                 k < 3 ? "com" : "angular", "xyz"[k % 3]);
+        nsi_trace_conjugate(velocity);
         any = any || !is_zero(s, f[k]);
     }
     if (!any) return;

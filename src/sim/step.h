@@ -32,6 +32,7 @@ typedef struct nsi_quantity_list {
     const char** units; // live as long as the model
     ns_stage* stages;
     uint8_t* affects_state; // nonzero: the next state depends on it
+    const char** conjugate; // of a force: the velocity along which it acts; otherwise NULL
     nsi_arena arena;
 } nsi_quantity_list;
 

@@ -110,8 +110,11 @@ static ns_status make_binding(const ns_model* model, const ns_blueprint* bluepri
     nsi_quantity_list list;
     ns_status status = nsi_step_quantities(model, step, &list, error);
     if (status != NS_OK) return status;
-    status = nsi_binding_create(blueprint, list.names, list.affects_state, list.count,
-                                &model->allocator, &system->binding, error);
+    nsi_binding_quantities quantities = {.count = list.count,
+                                         .names = list.names,
+                                         .affects_state = list.affects_state,
+                                         .conjugate = list.conjugate};
+    status = nsi_binding_create(blueprint, &quantities, &model->allocator, &system->binding, error);
     nsi_quantity_list_free(&list);
     if (status == NS_OK) status = list_weights(system->binding, system, error);
     if (status != NS_OK) return status;

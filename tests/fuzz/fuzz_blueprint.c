@@ -52,6 +52,21 @@ static const char* const names[] = {
 };
 enum { NNAME = sizeof names / sizeof *names };
 
+// Velocities along which forces act.
+static const char* const conjugate[NNAME] = {
+    [16] = "link/thigh/velocity/com/x",
+    [17] = "link/thigh/velocity/com/y",
+    [18] = "link/thigh/velocity/angular/z",
+    [19] = "link/shin/velocity/com/x",
+    [20] = "link/shin/velocity/com/y",
+    [21] = "link/shin/velocity/angular/z",
+    [24] = "joint/hip/velocity",
+    [25] = "joint/knee/velocity",
+    [28] = "joint/hip/velocity",
+    [29] = "joint/knee/velocity",
+    [30] = "joint/ball/velocity/0",
+};
+
 static uint32_t number_of(const char* name) {
     uint32_t i = 0;
     while (i < NNAME && strcmp(names[i], name) != 0) i++;
@@ -91,7 +106,9 @@ static void check_use(const nsi_binding* binding, uint32_t number) {
 static void check_plan(const ns_blueprint* blueprint) {
     nsi_binding* binding = NULL;
     ns_error error = {0};
-    ns_status status = nsi_binding_create(blueprint, names, NULL, NNAME, NULL, &binding, &error);
+    ns_status status =
+        nsi_binding_create(blueprint, &(nsi_binding_quantities){NNAME, names, NULL, conjugate},
+                           NULL, &binding, &error);
     REQUIRE((status == NS_OK) == (binding != NULL) && status == error.status);
     REQUIRE(status == NS_OK || strncmp(error.message, "fuzz:", 5) == 0);
     if (!binding) return;

@@ -3,6 +3,7 @@
 #define _XOPEN_SOURCE 700
 
 #include "neuralsim/sim.h"
+#include "sim/system.h"
 #include "support/assert.h"
 
 #include <string.h>
@@ -163,11 +164,47 @@ static void observations_have_units(void** state) {
     ns_model_free(model);
 }
 
+// Forces of joints and links know the velocity along which they act, which is computed before them.
+static void forces_have_velocities(void** state) {
+    (void)state;
+    static const struct {
+        const char *force, *velocity;
+    } rows[] = {{"joint/a/tau", "joint/a/velocity"},
+                {"joint/a/velocity/tau", "joint/a/velocity/velocity"},
+                {"joint/a/velocity/force/damping", "joint/a/velocity/velocity"},
+                {"link/plate/force/y", "link/plate/velocity/com/y"},
+                {"link/plate/torque/x", "link/plate/velocity/angular/x"},
+                {"qdd/0", NULL}};
+    enum { ROWS = sizeof rows / sizeof *rows };
+    ns_model* model = misleading_model();
+    ns_system_options options = ns_default_system_options();
+    nsi_step_options step = nsi_system_step_options(model, &options);
+    nsi_quantity_list list;
+    assert_int_equal(nsi_step_quantities(model, &step, &list, NULL), NS_OK);
+    uint32_t found = 0;
+    for (uint32_t k = 0; k < list.count; k++) {
+        const char* velocity = list.conjugate[k];
+        for (uint32_t i = 0; i < ROWS; i++) {
+            if (strcmp(rows[i].force, list.names[k]) != 0) continue;
+            found++;
+            assert_int_equal(velocity == NULL, rows[i].velocity == NULL);
+            if (velocity) assert_string_equal(velocity, rows[i].velocity);
+        }
+        uint32_t at = 0;
+        while (velocity && at < k && strcmp(list.names[at], velocity) != 0) at++;
+        assert_true(!velocity || at < k);
+    }
+    assert_int_equal(found, ROWS);
+    nsi_quantity_list_free(&list);
+    ns_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantities_have_unit_and_stage),
         cmocka_unit_test(units_do_not_follow_from_names),
         cmocka_unit_test(observations_have_units),
+        cmocka_unit_test(forces_have_velocities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
