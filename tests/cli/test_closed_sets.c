@@ -19,7 +19,7 @@ static const ns_choices* const sets[] = {
     &ns_integrators, &ns_geom_types, &ns_actuator_types, &ns_param_transforms,
     &ns_activations, &ns_augments,   &ns_structures,     &ns_frictions,
     &ns_backends,    &ns_resamples,  &ns_learned_kinds,  &ns_initial_states,
-    &ns_optimises,   &ns_data_roles,     &ns_contact_laws,   &nsi_sharings,
+    &ns_optimises,   &ns_data_roles, &ns_contact_laws,   &nsi_sharings,
 };
 
 static void names_and_values_lead_to_each_other(void** state) {

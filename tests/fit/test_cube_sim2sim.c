@@ -114,8 +114,8 @@ static void gradients_go_through_whole_throws(void** state) {
             nsi_objective* e = NULL;
             ns_error error = {0};
             const nsi_stage* stage = &fit->plan->stages.data[0];
-            must(nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN], &stage->windows,
-                                      NULL, 1, &e, &error),
+            must(nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN], &stage->windows, NULL,
+                                      1, &e, &error),
                  &error);
             nsi_objective_guess(e);
             for (uint32_t i = 0; i < fit->nw; i++) {

@@ -605,7 +605,7 @@ static void a_falling_ball_is_found(void** state) {
                             1);
     run(fit, NULL);
     const ns_score *before = &fit->answer.before[NS_ROLE_TRAIN],
-                    *after = &fit->answer.after[NS_ROLE_TRAIN];
+                   *after = &fit->answer.after[NS_ROLE_TRAIN];
     printf("    falling ball: q off by %.1e, then %.1e\n", before->rmse_q, after->rmse_q);
     assert_true(before->rmse_q > 1e-2);
     assert_true(after->rmse_q < 1e-8);
@@ -675,7 +675,7 @@ static void horizons_may_be_too_long_for_a_set(void** state) {
     ns_fit* fit = load_text(text, 1);
     run(fit, NULL);
     const ns_score *train = &fit->answer.after[NS_ROLE_TRAIN],
-                    *test = &fit->answer.after[NS_ROLE_TEST];
+                   *test = &fit->answer.after[NS_ROLE_TEST];
     assert_int_equal(train->nhorizon, 2);
     assert_int_equal(train->horizons[0].windows, 3);
     assert_true(isfinite(train->horizons[0].pooled));

@@ -28,12 +28,12 @@ static void make_sample(const ns_allocator* memory, nsi_result* a) {
     nsi_result_init(memory, a);
     static const double values[N] = {2.0, -4.0, 0.5}, errors[N] = {0.1, INFINITY, NAN};
     static const ns_verdict verdicts[N] = {NS_VERDICT_OK, NS_VERDICT_UNDETERMINED,
-                                            NS_VERDICT_NO_EFFECT};
+                                           NS_VERDICT_NO_EFFECT};
     a->correlation = nsi_alloc(&a->allocator, N * N * sizeof *a->correlation);
     assert_non_null(a->correlation);
     for (uint32_t k = 0; k < N; k++) {
         ns_estimate e = {names[k],  "kg",     1.0,       values[k],
-                          -INFINITY, INFINITY, errors[k], verdicts[k]};
+                         -INFINITY, INFINITY, errors[k], verdicts[k]};
         assert_true(nsi_array_push(&a->allocator, &a->estimates, e));
         for (uint32_t i = 0; i < N; i++) a->correlation[k * N + i] = i == k ? 1.0 : -0.25 * (i + k);
     }
@@ -47,7 +47,7 @@ static void make_sample(const ns_allocator* memory, nsi_result* a) {
     }
     for (uint32_t k = 0; k < 2; k++) {
         ns_fit_phase phase = {k ? "second" : "first", 10,  21 * (k + 1),
-                           0.25 * (k + 1),         0.5, "converged"};
+                              0.25 * (k + 1),         0.5, "converged"};
         assert_true(nsi_array_push(&a->allocator, &a->phases, phase));
     }
     for (uint32_t k = 0; k < POINTS; k++) {
@@ -66,11 +66,11 @@ static void add_path(nsi_result* a, bool along) {
     for (uint32_t k = 0; k < 8; k++) {
         for (uint32_t g = 0; g < GROUPS; g++) norms[k][g] = fmax(0.0, 10.0 + g - 2.5 * k);
         ns_sparsity_point point = {along ? k / 4 : k,
-                                along ? k % 4 * 10 + 10 : 50,
-                                along ? 1e-3 : 1e-5 * pow(10.0, k),
-                                0.0,
-                                0.1 * k,
-                                norms[k]};
+                                   along ? k % 4 * 10 + 10 : 50,
+                                   along ? 1e-3 : 1e-5 * pow(10.0, k),
+                                   0.0,
+                                   0.1 * k,
+                                   norms[k]};
         assert_true(nsi_array_push(&a->allocator, &a->path, point));
     }
 }

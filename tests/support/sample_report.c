@@ -9,7 +9,10 @@
 const ns_model* sample_model(void) {
     static ns_model* model = NULL;
     ns_error error;
-    if (!model) must(ns_model_load(NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf", NULL, &model, &error), &error);
+    if (!model)
+        must(ns_model_load(NEURALSIM_SOURCE_DIR "/models/double_pendulum.urdf", NULL, &model,
+                           &error),
+             &error);
     return model;
 }
 

@@ -18,7 +18,6 @@
     "<inertial pos='0 0 -0.5' mass='1.5' diaginertia='0.02 0.02 0.01'/>"                           \
     "</body></worldbody></mujoco>"
 
-
 enum { STEPS = 60, SAMPLES = STEPS + 1 };
 
 static ns_model* robot;
@@ -221,9 +220,9 @@ static void a_fit_file_gives_the_same_bits(void** state) {
 
     ns_window_options options = {.length = 20};
     nsi_objective* e = NULL;
-    must(nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN], &options, NULL, 1, &e,
-                              &error),
-         &error);
+    must(
+        nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN], &options, NULL, 1, &e, &error),
+        &error);
     ns_dataset* data = make_data();
     ns_parameters* params = make_params(NULL);
     ns_residuals* r = NULL;
