@@ -110,6 +110,7 @@ static int show_study(ns_study* study, const char* folder, bool json) {
 }
 
 static int run_study(const char* path, const char* folder, bool json, ns_study_options options) {
+    // Everything that the library says goes to the terminal.
     study_watcher watcher = {.what = ""};
     ns_study* study = NULL;
     ns_error error;
@@ -128,6 +129,7 @@ static int run_study(const char* path, const char* folder, bool json, ns_study_o
     if (status == NS_OK && !stopped) status = ns_study_save(study, &error);
     interrupt_restore();
 
+    // A stopped run has no result.
     int code = EXIT_INTERRUPTED;
     if (status != NS_OK) {
         code = cli_fail("%s", error.message);

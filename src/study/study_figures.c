@@ -289,6 +289,7 @@ static bool figure_add_learning(ns_study* s, const study_figure* of) {
     }
     if (!done) return nsi_study_fail_nomem(s);
 
+    // Both axes are logarithmic, with a mark for each number of trajectories.
     done = curves_finish(&c, (ns_axis){.label = "training trajectories", .log = true},
                          npanel > 1 ? names : NULL);
     c.chart->as.lines.points = true;
@@ -354,6 +355,8 @@ static bool figure_add_prediction(study_fits* f, const study_figure* of) {
     uint32_t points = 0, own = of->before ? 2 : 1;
     bool done = true;
     memset(tables, 0, sizeof tables);
+
+    // The first table gives what was recorded and the start, too.
     for (uint32_t k = 0; k < of->nfit && done; k++) {
         done = nsi_study_read_predictions(f, of->fits[k], &paths[k], &tables[k]);
         points += (k == 0 ? 3 : 1) * tables[k].nrow;
@@ -401,6 +404,8 @@ static bool figure_add_bars(ns_study* s, const study_figure* of) {
         return nsi_study_fail(s, NS_ERR_PARSE, "a figure of bars asks for %s, which no fit has",
                               of->measure);
     }
+
+    // Memory for bars, labels and numbers.
     ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_BARS, "bars", of->title);
     const char** labels = nsi_figures_zeros(charts, of->nfit, sizeof *labels);
     ns_bar* bars = nsi_figures_zeros(charts, 2 * (size_t)of->nfit, sizeof *bars);
@@ -422,6 +427,7 @@ static bool figure_add_bars(ns_study* s, const study_figure* of) {
     }
     if (!done) return nsi_study_fail_nomem(s);
 
+    // The same numbers as a table.
     columns[0] = (ns_figure_column){.name = "model", .texts = labels};
     columns[1] = (ns_figure_column){.name = "trained on", .numbers = numbers};
     columns[2] = (ns_figure_column){.name = "unseen", .numbers = numbers + of->nfit};

@@ -163,6 +163,7 @@ static ns_status fits_check_entry(nsi_schema_reader* r, const nsi_yaml_node* map
     if (!x->label) x->label = x->name;
     x->node = map;
 
+    // A smoke run has one seed and the first number of trajectories.
     static const uint32_t all = 0;
     x->counts = x->trajectories.count > 0 ? x->trajectories.data : &all;
     x->ncount = x->trajectories.count == 0 || smoke ? 1 : x->trajectories.count;
@@ -170,6 +171,7 @@ static ns_status fits_check_entry(nsi_schema_reader* r, const nsi_yaml_node* map
     if (smoke) x->seeds = 1;
     if (!nsi_yaml_find(map, "from")) x->from = NSI_NONE;
 
+    // Folds must not have seen what they leave out.
     if (x->folds > 0 && x->from != NSI_NONE && f->entries[x->from].folds != x->folds) {
         return nsi_yaml_fail(r->yaml, map, r->error,
                              "the fit that it starts `from` has seen what folds leave out: give"

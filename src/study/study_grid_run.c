@@ -47,6 +47,7 @@ static bool record_prepare(study_grid* g, study_recorder* r) {
     options.timestep = g->timestep;
     if (g->integrator >= 0) options.integrator = g->integrator;
 
+    // Poses must be those of this model.
     const ns_model* model = ns_hybrid_model(r->hybrid);
     if (!nsi_study_take(s, ns_system_create(model, &options, &r->system, &s->error))) return false;
     if (ns_model_get_sizes(model).nq != g->nq) {
@@ -54,7 +55,7 @@ static bool record_prepare(study_grid* g, study_recorder* r) {
                               ns_model_get_sizes(model).nq, g->nq);
     }
 
-    // Memory.
+    // Memory for one motion and a row of its table.
     ns_workspace_size size = {.batch = 1, .steps = g->steps, .threads = 1};
     r->nx = ns_system_get_sizes(r->system).nx;
     r->x0 = nsi_study_zeros(s, r->nx * sizeof *r->x0);
@@ -204,6 +205,7 @@ static bool grid_run_cells(study_grid* g) {
             needed = (uint32_t)k < g->failed && !s->stopped;
             ns_status status = needed ? worker_run_cell(g, &w, (uint32_t)k, &error) : NS_OK;
 
+            // The failure of the lowest number counts, at any number of threads.
 #ifdef _OPENMP
 #pragma omp critical(nsi_study_grid)
 #endif
@@ -217,7 +219,11 @@ static bool grid_run_cells(study_grid* g) {
         }
         ns_fit_free(w.fit);
     }
+
     if (g->failed != NSI_NONE) return nsi_study_fail(s, g->error.status, "%s", g->error.message);
+    if (s->stopped) {
+        nsi_study_note(s, "interrupted after %u of %u fits; there is no result", done, count);
+    }
     return !s->stopped;
 }
 
@@ -225,6 +231,8 @@ static bool grid_run_cells(study_grid* g) {
 static ns_status grid_measure(study_grid* g, ns_error* error) {
     study_worker w = {.fit = NULL};
     nsi_objective* objective = NULL;
+
+    // The residuals of the first stage, at its initial values.
     ns_status status = worker_load(g, &w, 0, g->compare, error);
     if (status == NS_OK) {
         const ns_fit* fit = w.fit;

@@ -84,149 +84,171 @@ static bool plane_find_columns(study_fits* f, const study_figure* of, const ns_t
     return true;
 }
 
-// Recorded and predicted, one panel for each recording.
-static bool plane_add_panels(study_fits* f, const study_figure* of, const study_outline* plate,
-                             const ns_table* tables, const char* const* paths,
-                             ns_plane_chart* out) {
-    ns_study* s = f->study;
-    nsi_figures* charts = &s->charts;
-    uint32_t width = 2 * (of->nfit + 1);
-    ns_plane_panel* panels = nsi_figures_zeros(charts, of->recordings.count, sizeof *panels);
-    ns_plane_curve* curves =
-        nsi_figures_zeros(charts, (size_t)of->recordings.count * width, sizeof *curves);
-    bool done = panels && curves;
-    if (!done) return nsi_study_fail_nomem(s);
-    for (uint32_t r = 0; r < of->recordings.count && done; r++) {
-        ns_plane_panel* panel = &panels[out->npanel];
-        ns_plane_curve* mine = curves + (size_t)r * width;
-        uint32_t used = 0, first, end, columns[3];
-        for (uint32_t k = 0; k <= of->nfit && done; k++) {
-            uint32_t from = k > 0 ? k - 1 : 0; // the first one's table has what was recorded
-            if (!nsi_study_find_recording(&tables[from], of->recordings.data[r], &first, &end))
-                continue;
-            done = plane_find_columns(f, of, &tables[from], paths[from], k > 0 ? "/after" : "",
-                                      columns) &&
-                   plane_add_path(s, &tables[from], first, end, columns, plate,
-                                  k > 0 ? of->fits[from]->label : "recorded",
-                                  k > 0 ? nsi_study_line_styles[from] : "recorded", mine + used);
-            used += 2;
+// What the outlines of a figure are made from.
+typedef struct study_pushes {
+    study_fits* f;
+    const study_figure* of;
+    study_outline plate;
+    ns_table tables[STUDY_MAX_SHOWN]; // predictions of each fit
+    const char* paths[STUDY_MAX_SHOWN];
+} study_pushes;
+
+// Curves of a recording: as it was recorded, and as each fit predicts it. The first table has both.
+static bool plane_add_recording(const study_pushes* p, double recording, ns_plane_curve* curves,
+                                uint32_t* count) {
+    *count = 0;
+    for (uint32_t k = 0; k <= p->of->nfit; k++) {
+        uint32_t from = k > 0 ? k - 1 : 0, first, end, columns[3];
+        const ns_table* t = &p->tables[from];
+        const char* label = k > 0 ? p->of->fits[from]->label : "recorded";
+        const char* style = k > 0 ? nsi_study_line_styles[from] : "recorded";
+        if (!nsi_study_find_recording(t, recording, &first, &end)) continue;
+        if (!plane_find_columns(p->f, p->of, t, p->paths[from], k > 0 ? "/after" : "", columns) ||
+            !plane_add_path(p->f->study, t, first, end, columns, &p->plate, label, style,
+                            curves + *count)) {
+            return false;
         }
-        if (used == 0) {
-            nsi_study_note(s, "%s has no recording %g: the figure is without it", paths[0],
-                           of->recordings.data[r]);
+        *count += 2;
+    }
+    return true;
+}
+
+// One panel for each recording.
+static bool plane_add_panels(const study_pushes* p, ns_plane_chart* out) {
+    ns_study* s = p->f->study;
+    const nsi_number_list* recordings = &p->of->recordings;
+    uint32_t width = 2 * (p->of->nfit + 1), count;
+    ns_plane_panel* panels = nsi_figures_zeros(&s->charts, recordings->count, sizeof *panels);
+    ns_plane_curve* curves =
+        nsi_figures_zeros(&s->charts, (size_t)recordings->count * width, sizeof *curves);
+    if (!panels || !curves) return nsi_study_fail_nomem(s);
+    out->panels = panels;
+
+    for (uint32_t r = 0; r < recordings->count; r++, curves += width) {
+        double recording = recordings->data[r];
+        if (!plane_add_recording(p, recording, curves, &count)) return false;
+        if (count == 0) {
+            nsi_study_note(s, "%s has no recording %g: the figure is without it", p->paths[0],
+                           recording);
             continue;
         }
-        panel->title = nsi_figures_text(charts, "recording %g", of->recordings.data[r]);
-        if (!panel->title) return nsi_study_fail_nomem(s);
-        panel->curves = mine;
-        panel->ncurve = used;
-        out->npanel++;
+        const char* title = nsi_figures_text(&s->charts, "recording %g", recording);
+        if (!title) return nsi_study_fail_nomem(s);
+        panels[out->npanel++] = (ns_plane_panel){.title = title, .curves = curves, .ncurve = count};
     }
-    out->panels = panels;
-    return done;
+    return true;
+}
+
+// Columns of the table of a figure, as they are filled.
+typedef struct study_plane_rows {
+    const char **panel, **what;
+    double *x, *y, *size;
+    size_t count;
+} study_plane_rows;
+
+static void plane_add_row(study_plane_rows* r, const char* panel, const char* what, double x,
+                          double y, double size) {
+    r->panel[r->count] = panel;
+    r->what[r->count] = what;
+    r->x[r->count] = x;
+    r->y[r->count] = y;
+    r->size[r->count++] = size;
+}
+
+// Curves point by point, then dots; an outline goes by the name of the path before it.
+static bool plane_add_panel_rows(ns_study* s, const ns_plane_panel* panel, study_plane_rows* rows) {
+    const char* name = "";
+    for (uint32_t c = 0; c < panel->ncurve; c++) {
+        const ns_plane_curve* curve = &panel->curves[c];
+        if (curve->name) name = curve->name;
+        const char* what = curve->closed ? nsi_figures_text(&s->charts, "%s, outline", name) : name;
+        if (!what) return nsi_study_fail_nomem(s);
+        for (uint32_t k = 0; k < curve->count; k++) {
+            plane_add_row(rows, panel->title, what, curve->x[k], curve->y[k], NAN);
+        }
+    }
+    for (uint32_t k = 0; k < panel->ndot; k++) {
+        const ns_plane_dot* dot = &panel->dots[k];
+        plane_add_row(rows, panel->title, dot->name, dot->x, dot->y, dot->size);
+    }
+    return true;
 }
 
 // Every curve as rows of a table: which panel, which curve, x, y.
 static bool plane_add_numbers(ns_study* s, ns_figure* chart) {
     nsi_figures* charts = &s->charts;
     const ns_plane_chart* p = &chart->as.plane;
-    size_t rows = 0, row = 0;
+    size_t count = 0;
     for (uint32_t n = 0; n < p->npanel; n++) {
-        for (uint32_t c = 0; c < p->panels[n].ncurve; c++) rows += p->panels[n].curves[c].count;
-        rows += p->panels[n].ndot;
+        for (uint32_t c = 0; c < p->panels[n].ncurve; c++) count += p->panels[n].curves[c].count;
+        count += p->panels[n].ndot;
     }
-    const char** texts = nsi_figures_zeros(charts, 2 * rows, sizeof *texts);
-    double* numbers = nsi_figures_zeros(charts, 3 * rows, sizeof *numbers);
-    ns_figure_column* columns = nsi_figure_table(charts, chart, 5, (uint32_t)rows);
+
+    // Memory, one column after the other.
+    const char** texts = nsi_figures_zeros(charts, 2 * count, sizeof *texts);
+    double* numbers = nsi_figures_zeros(charts, 3 * count, sizeof *numbers);
+    ns_figure_column* columns = nsi_figure_table(charts, chart, 5, (uint32_t)count);
     if (!texts || !numbers || !columns) return nsi_study_fail_nomem(s);
+    study_plane_rows rows = {texts,           texts + count,       numbers,
+                             numbers + count, numbers + 2 * count, 0};
+    columns[0] = (ns_figure_column){.name = "panel", .texts = rows.panel};
+    columns[1] = (ns_figure_column){.name = "what", .texts = rows.what};
+    columns[2] = (ns_figure_column){.name = "x, m", .numbers = rows.x};
+    columns[3] = (ns_figure_column){.name = "y, m", .numbers = rows.y};
+    columns[4] = (ns_figure_column){.name = "size", .numbers = rows.size};
+
     for (uint32_t n = 0; n < p->npanel; n++) {
-        const ns_plane_panel* panel = &p->panels[n];
-        const char* name = "";
-        for (uint32_t c = 0; c < panel->ncurve; c++) {
-            const ns_plane_curve* curve = &panel->curves[c];
-            if (curve->name) name = curve->name;
-            for (uint32_t k = 0; k < curve->count; k++, row++) {
-                texts[row] = panel->title;
-                texts[rows + row] =
-                    curve->closed ? nsi_figures_text(charts, "%s, outline", name) : name;
-                numbers[row] = curve->x[k];
-                numbers[rows + row] = curve->y[k];
-                numbers[2 * rows + row] = NAN;
-                if (!texts[rows + row]) return nsi_study_fail_nomem(s);
-            }
-        }
-        for (uint32_t k = 0; k < panel->ndot; k++, row++) {
-            texts[row] = panel->title;
-            texts[rows + row] = panel->dots[k].name;
-            numbers[row] = panel->dots[k].x;
-            numbers[rows + row] = panel->dots[k].y;
-            numbers[2 * rows + row] = panel->dots[k].size;
-        }
+        if (!plane_add_panel_rows(s, &p->panels[n], &rows)) return false;
     }
-    columns[0] = (ns_figure_column){.name = "panel", .texts = texts};
-    columns[1] = (ns_figure_column){.name = "what", .texts = texts + rows};
-    columns[2] = (ns_figure_column){.name = "x, m", .numbers = numbers};
-    columns[3] = (ns_figure_column){.name = "y, m", .numbers = numbers + rows};
-    columns[4] = (ns_figure_column){.name = "size", .numbers = numbers + 2 * rows};
     return true;
 }
 
 bool nsi_study_add_outlines(study_fits* f, const study_figure* of) {
     ns_study* s = f->study;
     ns_hybrid* hybrid = NULL;
-    study_outline plate;
-    ns_table tables[STUDY_MAX_SHOWN];
-    const char* paths[STUDY_MAX_SHOWN];
-    memset(tables, 0, sizeof tables);
-    bool done = nsi_study_load_model(s, nsi_study_path(s, s->folder, of->model), NULL, &hybrid) &&
-                plane_make_outline(s, ns_hybrid_model(hybrid), &plate);
+    study_pushes p = {.f = f, .of = of};
+    const char* path = nsi_study_path(s, s->folder, of->model);
+    bool done = nsi_study_load_model(s, path, NULL, &hybrid) &&
+                plane_make_outline(s, ns_hybrid_model(hybrid), &p.plate);
     for (uint32_t k = 0; k < of->nfit && done; k++) {
-        done = nsi_study_read_predictions(f, of->fits[k], &paths[k], &tables[k]);
+        done = nsi_study_read_predictions(f, of->fits[k], &p.paths[k], &p.tables[k]);
     }
+
     ns_plane_chart plane = {.unit = "m", .max = 1.0};
-    done = done && plane_add_panels(f, of, &plate, tables, paths, &plane);
+    done = done && plane_add_panels(&p, &plane);
     ns_figure* chart =
         done ? nsi_figures_add(&s->charts, NS_FIGURE_PLANE, "outlines", of->title) : NULL;
     if (chart) chart->as.plane = plane;
     if (done && !chart) done = nsi_study_fail_nomem(s);
     done = done && plane_add_numbers(s, chart);
-    for (uint32_t k = 0; k < of->nfit; k++) ns_table_free(&tables[k]);
+    for (uint32_t k = 0; k < of->nfit; k++) ns_table_free(&p.tables[k]);
     ns_hybrid_free(hybrid);
     return done;
 }
 
 // ---- supports ----------------------------------------------------------------------------------
 
-// Is this the friction of a pair in which the geometry is: contact/<a>:<b>/mu?
-static bool plane_is_friction_of(const char* param, const char* geom) {
-    size_t length = strlen(geom), all = strlen(param);
-    if (strncmp(param, "contact/", 8) != 0 || all < 12 || strcmp(param + all - 3, "/mu") != 0) {
-        return false;
-    }
-    const char *pair = param + 8, *end = param + all - 3;
-    if ((size_t)(end - pair) <= length) return false;
-    bool first = strncmp(pair, geom, length) == 0 && pair[length] == ':';
-    const char* last = end - length;
-    return first || (strncmp(last, geom, length) == 0 && last > pair && last[-1] == ':');
-}
-
 // The friction of a point, of the first pair that it is in. NaN: it touches nothing.
 static double plane_friction_of(const ns_hybrid* hybrid, const char* point) {
     const ns_model* model = ns_hybrid_model(hybrid);
     ns_system_options options = ns_default_system_options();
     ns_hybrid_apply(hybrid, &options);
-    for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
-        const ns_param* p = ns_model_param(model, k);
-        if (!plane_is_friction_of(p->name, point)) continue;
-        double value = p->value;
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).ncontact; k++) {
+        const ns_contact_def* pair = ns_model_contact(model, k);
+        if (strcmp(pair->a, point) != 0 && strcmp(pair->b, point) != 0) continue;
+        char name[600];
+        snprintf(name, sizeof name, "contact/%.500s/mu", pair->name);
+        const ns_param* mu = ns_model_param(model, ns_model_find_param(model, name));
+        double value = mu ? mu->value : pair->mu;
         for (uint32_t i = 0; i < options.nset; i++) {
-            if (ns_glob_match(options.set[i].pattern, p->name)) value = options.set[i].value;
+            if (ns_glob_match(options.set[i].pattern, name)) value = options.set[i].value;
         }
         return value;
     }
     return NAN;
 }
 
+// The outline of a model, and a disc for each of its points that touches something.
 static bool plane_add_support_panel(ns_study* s, const ns_hybrid* hybrid, ns_plane_panel* out,
                                     double* most) {
     nsi_figures* charts = &s->charts;
@@ -238,6 +260,8 @@ static bool plane_add_support_panel(ns_study* s, const ns_hybrid* hybrid, ns_pla
     if (!curve || !dots) return nsi_study_fail_nomem(s);
     if (!plane_make_outline(s, model, &plate)) return false;
     *curve = (ns_plane_curve){NULL, "recorded", plate.x, plate.y, plate.count, true};
+
+    // As large as its friction.
     for (uint32_t k = 0; k < count; k++) {
         const ns_geom_def* g = ns_model_geom(model, k);
         double mu =
@@ -250,6 +274,7 @@ static bool plane_add_support_panel(ns_study* s, const ns_hybrid* hybrid, ns_pla
         *most = fmax(*most, mu);
         if (!dot->name) return nsi_study_fail_nomem(s);
     }
+
     const char* name = ns_hybrid_variant(hybrid);
     out->title = nsi_figures_text(charts, "%s", name ? name : "");
     out->dots = dots;

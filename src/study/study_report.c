@@ -40,6 +40,7 @@ static uint32_t row_list(const study_fits* f, uint32_t group, ns_data_role role,
     if (row_scores(f, group, role)->windows == 0) return 0;
     if (role == NS_ROLE_TRAIN && row_is_only_scored(&f->entries[g->headline])) return 0;
 
+    // Errors that others reach.
     for (uint32_t k = 0; k < f->nreference; k++) {
         const study_reference* r = &f->references[k];
         if (r->group == group && r->role == (int)role) {
@@ -194,6 +195,8 @@ static void errors_add_table(const study_fits* f, uint32_t group, ns_data_role r
                       .role = role,
                       .headline = &f->entries[f->groups[group].headline],
                       .measured = row_scores(f, group, role)};
+
+    // Columns that would be empty are left out.
     for (uint32_t k = 0; k < count; k++) {
         e.velocity |= !isnan(cell_velocity(&rows[k], role));
         e.range |= *cell_range(&rows[k], role).text != '\0';
@@ -206,6 +209,7 @@ static void errors_add_table(const study_fits* f, uint32_t group, ns_data_role r
     ns_cell* cells = ns_report_alloc(report, most, sizeof *cells);
     if (!columns || !cells) return;
 
+    // The table goes by the name of its group, if there are several.
     const char* of = f->groups[group].name;
     char name[200], title[100];
     snprintf(name, sizeof name, "%.100s%serrors_%s", of, *of ? "_" : "", nsi_role_name(role));
@@ -245,6 +249,8 @@ void nsi_study_report_fits(ns_study* s, ns_report* report) {
     size_t most = (size_t)f->nreference + f->nentry + 1;
     study_row* rows = ns_report_alloc(report, most, sizeof *rows);
     if (!rows) return;
+
+    // Which fits the files of the folder are of.
     ns_report_add_fact(report, "fitted.yaml", f->entries[f->headline].name);
     if (nsi_study_has_analytic(f)) {
         ns_report_add_fact(report, "analytic.yaml", f->entries[f->analytic].name);
@@ -269,6 +275,7 @@ void nsi_study_report_fits(ns_study* s, ns_report* report) {
         report_add_truth(f, g, section);
     }
 
+    // Figures of the file.
     if (s->charts.list.count == 0) return;
     ns_section* figures = ns_report_add_section(report, "Figures");
     for (uint32_t k = 0; k < s->charts.list.count; k++) {

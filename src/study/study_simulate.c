@@ -110,6 +110,8 @@ static bool simulate_read_start(study_simulator* m) {
     ns_study* s = m->study;
     ns_model_default_q(ns_hybrid_model(m->hybrid), m->low);
     memcpy(m->high, m->low, m->sizes.nx * sizeof *m->low);
+
+    // States that the file names.
     for (const nsi_yaml_node* n = m->of.start ? m->of.start->first : NULL; n; n = n->next) {
         ns_io_target target = ns_io_names_find(m->names, n->key);
         if (target.kind != NS_IO_STATE) {
@@ -177,7 +179,7 @@ static bool simulate_prepare(study_simulator* m) {
     m->steps = (uint32_t)steps;
     m->rows = m->steps / m->of.stride + 1;
 
-    // Memory.
+    // Memory for the states of one motion and the table of all.
     uint32_t nx = m->sizes.nx;
     ns_workspace_size size = {.batch = 1, .steps = m->steps, .threads = 1};
     m->low = nsi_alloc_zeroed(NULL, nx * sizeof(double));
