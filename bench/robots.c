@@ -4,7 +4,7 @@
 #include "bench/bench.h"
 
 #include "base/common.h"
-#include "contact/contact.h"
+#include "contact/contact_stages.h"
 #include "neuralsim/model.h"
 #include "neuralsim/sim.h"
 #include "sim/sensitivity.h"

@@ -133,6 +133,7 @@ ns_status nsi_text_read_double(const char* text, size_t size, double* out) {
     *out = equals(text, size, "inf") ? INFINITY : equals(text, size, "-inf") ? -INFINITY : NAN;
     if (isinf(*out) || equals(text, size, "nan")) return NS_OK;
 
+    // Only plain decimal numbers: strtod() would take more, such as hexadecimal ones.
     const char* point;
     if (!is_decimal(text, text + size, &point)) return NS_ERR_PARSE;
     if (size > NSI_MAX_NUMBER) return NS_ERR_LIMIT;
@@ -142,6 +143,7 @@ ns_status nsi_text_read_double(const char* text, size_t size, double* out) {
     int half_size = snprintf(half, sizeof half, "%.1f", 0.5);
     size_t separator = half_size > 2 && half_size < NUMBER_SIZE ? (size_t)half_size - 2 : 0;
 
+    // strtod() reads in the locale, so that its separator replaces the point.
     char local[NSI_MAX_NUMBER + NUMBER_SIZE];
     size_t before = point ? (size_t)(point - text) : size;
     memcpy(local, text, before);
@@ -153,6 +155,7 @@ ns_status nsi_text_read_double(const char* text, size_t size, double* out) {
         length += size - before - 1;
     }
     local[length] = '\0';
+
     char* end;
     *out = strtod(local, &end);
     if (end != local + length) return NS_ERR_PARSE;

@@ -1,6 +1,6 @@
 // The contact points of a model's pairs.
 
-#include "contact/contact.h"
+#include "contact/contact_stages.h"
 
 #include <math.h>
 

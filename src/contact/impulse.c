@@ -14,7 +14,7 @@
 // act from max(t, s) on, which the positions feel. With M = L' D L the rows of A = Z Z' are those
 // of J L^-1 D^-1/2.
 
-#include "contact/contact.h"
+#include "contact/contact_stages.h"
 
 #include "dyn/solve.h"
 

@@ -3,7 +3,7 @@
 // Friction Model for Dynamics and Control with Physically Meaningful Parameters, 2016). Each term
 // is a named quantity.
 
-#include "contact/contact.h"
+#include "contact/contact_stages.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // The two stages in which contact laws act.
 
-#include "contact/contact.h"
+#include "contact/contact_stages.h"
 
 // ---- forces --------------------------------------------------------------------------------
 

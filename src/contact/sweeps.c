@@ -1,6 +1,6 @@
 // Projected Gauss-Seidel, unrolled.
 
-#include "contact/contact.h"
+#include "contact/contact_stages.h"
 
 // l_t back into |l_t| <= bound.
 static void project_on_cone(nsi_friction friction, ns_expr bound, ns_expr* l) {

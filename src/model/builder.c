@@ -852,6 +852,8 @@ static ns_status check_actuator_numbers(const ns_actuator_def* def, ns_error* er
         return nsi_fail(error, NS_ERR_ARGUMENT, "actuator \"%s\": type is none of ns_actuator_type",
                         def->name);
     }
+
+    // A negative gear turns the other way; negative gains would drive away from the target.
     ns_status status = check_part_number(of, "gear", def->gear, ANY_NUMBER, error);
     if (status == NS_OK) status = check_part_number(of, "kp", def->kp, NOT_NEGATIVE, error);
     if (status == NS_OK) status = check_part_number(of, "kd", def->kd, NOT_NEGATIVE, error);

@@ -254,6 +254,8 @@ static ns_status check_motion(ns_model* model, const model_arrays* arrays, uint3
 static ns_status make_model(const ns_model_builder* builder, const nsi_pairs* pairs, ns_model** out,
                             uint32_t* bad_link, ns_error* error) {
     ns_model head = make_head(builder, pairs);
+
+    // A first pass without memory counts strings and parameters.
     string_room room = {0};
     fill_model(builder, pairs, &head, NULL, &room);
     size_t size = sizeof head;
@@ -274,6 +276,8 @@ static ns_status make_model(const ns_model_builder* builder, const nsi_pairs* pa
     model->field = arrays.field;
     MODEL_ARRAYS(ARRAY_POINTER)
 #undef ARRAY_POINTER
+
+    // The second pass fills the block in the same order.
     room = (string_room){.at = block + strings_start};
     fill_model(builder, pairs, model, &arrays, &room);
     fill_param_table(model, arrays.param_table);

@@ -122,6 +122,8 @@ ns_status nsi_model_check_mobility(const ns_model* model, double* resistance, ui
     uint32_t n = model->sizes.nlink;
     mobility_body* bodies = nsi_alloc(&model->allocator, n * sizeof *bodies);
     if (!bodies) return nsi_fail_nomem(error);
+
+    // Inertias of single links to begin with.
     for (uint32_t i = 0; i < n; i++) {
         link_inertia(&model->links[i].def, bodies[i].articulated);
         memcpy(bodies[i].composite, bodies[i].articulated, sizeof bodies[i].composite);
@@ -129,6 +131,7 @@ ns_status nsi_model_check_mobility(const ns_model* model, double* resistance, ui
         if (model->links[i].mimic != NSI_NONE) bodies[model->links[i].mimic].followed = true;
     }
 
+    // From the leaves to the root, each joint releases its own motion.
     ns_status status = NS_OK;
     for (uint32_t i = n; i-- > 0 && status == NS_OK;) {
         const nsi_link* link = &model->links[i];
@@ -149,6 +152,8 @@ ns_status nsi_model_check_mobility(const ns_model* model, double* resistance, ui
                                "inertia, or the joint armature, or make it fixed",
                                link->def.joint, link->def.name);
         }
+
+        // What is left of the inertia moves with the parent.
         if (link->parent != NSI_NONE) {
             ns_pose pose = link_pose(&link->def, i);
             mobility_body* parent = &bodies[link->parent];

@@ -577,6 +577,8 @@ static ns_status make_set(binder* p, uint32_t* number) {
     const nsi_blueprint_formula* f = formula_at(p);
     uint32_t network = f ? NSI_NONE : p->part;
     uint32_t formula = f ? p->part - p->blueprint->networks.count : NSI_NONE;
+
+    // A formula without coefficients has no weights.
     *number = p->sets.count;
     if (f && f->def.ncoefficient == 0) {
         *number = NSI_NONE;
@@ -598,6 +600,7 @@ static ns_status make_set(binder* p, uint32_t* number) {
         }
     }
 
+    // A new set, behind the others.
     uint64_t count = f ? f->def.ncoefficient : nsi_network_weight_count(def, nin, nout);
     if (count > NSI_BLUEPRINT_MAX_WEIGHTS - p->nweight) {
         return fail_binding_at(p, NS_ERR_LIMIT, NSI_FIELD_COUNT, NSI_NONE,
@@ -610,6 +613,8 @@ static ns_status make_set(binder* p, uint32_t* number) {
                            .noutput = nout,
                            .offset = (uint32_t)p->nweight,
                            .count = (uint32_t)count};
+
+    // Its name, "<network>" or "<network>/<match>", is part of the names of tensors.
     bool has_match = p->match && def->separate;
     size_t size = strlen(def->name) + (has_match ? strlen(p->match) + 1 : 0);
     char* name = nsi_arena_alloc(&p->out->arena, size + 1);
@@ -804,6 +809,7 @@ ns_status nsi_binding_create(const ns_blueprint* blueprint,
                 .allocator = own,
                 .error = error};
 
+    // The binding lives in a block of its own, with an arena for names.
     p.out = nsi_alloc_zeroed(&own, sizeof *p.out);
     if (!p.out) return nsi_fail_nomem(error);
     p.out->arena.allocator = own;
@@ -816,6 +822,7 @@ ns_status nsi_binding_create(const ns_blueprint* blueprint,
         status = definition(&p)->each ? apply_each(&p) : apply(&p);
     }
 
+    // Lists in their final form; working memory goes.
     if (status == NS_OK) status = finish_binding(&p);
     free_binder(&p);
     if (status == NS_OK) {
@@ -903,6 +910,7 @@ static ns_status load_set(const nsi_binding* binding, uint32_t number, double* w
     for (uint32_t k = 0; k < nlayer; k++) {
         const nsi_layer* layer = &layers[k];
 
+        // A tensor for each layer, by name.
         char name[TENSOR_NAME_SIZE];
         const nsi_blueprint_tensor* tensor =
             nsi_blueprint_find_tensor(binding->blueprint, tensor_name(set, k, name, sizeof name));

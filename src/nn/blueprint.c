@@ -225,6 +225,7 @@ static bool check_quantity_list(const char* const* list, uint32_t count, const n
                 list[i], NSI_BLUEPRINT_MAX_LAG);
         }
 
+        // An output is of the present step.
         if (last > 0 && field != NSI_FIELD_INPUTS) {
             return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, i,
                                 "\"%.100s\": prev: and lag<k>: are for inputs only", list[i]);
@@ -527,6 +528,7 @@ ns_status nsi_blueprint_add_tensor(ns_blueprint* blueprint, const char* name, ui
         return nsi_fail(error, NS_ERR_ARGUMENT, "two tensors are called \"%.200s\"", name);
     }
 
+    // Numbers must be finite, and not too many in all.
     uint64_t count = (uint64_t)rows * columns;
     if (count > NSI_BLUEPRINT_MAX_WEIGHTS - blueprint->tensor_numbers) {
         return nsi_fail(error, NS_ERR_LIMIT,
@@ -540,6 +542,7 @@ ns_status nsi_blueprint_add_tensor(ns_blueprint* blueprint, const char* name, ui
                         name, (unsigned long long)(i / columns), (unsigned long long)(i % columns));
     }
 
+    // The caller's memory may go afterwards.
     const void* copy;
     nsi_blueprint_tensor tensor = {.name = name, .rows = rows, .columns = columns};
     if (!copy_bytes(&blueprint->tensor_arena, data, (size_t)count * sizeof *data, &copy) ||

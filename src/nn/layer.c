@@ -53,6 +53,8 @@ void ns_dense_layer(ns_array weights, uint32_t nin, const ns_expr* x, uint32_t n
     for (uint32_t i = 0; i < nout; i++) y[i] = (ns_expr){NSI_NONE};
     ns_graph* g = nsi_trace_graph();
     if (!g || g->error.status != NS_OK) return;
+
+    // The number of weights says whether there are biases.
     bool bias = weights.size == ((uint64_t)nin + 1) * nout;
     if (!bias && weights.size != (uint64_t)nin * nout) {
         nsi_graph_fail(g, NS_ERR_ARGUMENT,
@@ -69,6 +71,8 @@ void ns_dense_layer(ns_array weights, uint32_t nin, const ns_expr* x, uint32_t n
                        NSI_DENSE_MAX_WIDTH - 1, nin, nout);
         return;
     }
+
+    // All products of the layer are one block of the graph.
     nsi_id* inputs = nsi_alloc(&g->allocator, ((size_t)nin + 1) * sizeof *inputs);
     if (!inputs) {
         nsi_graph_fail_nomem(g);
@@ -83,6 +87,7 @@ void ns_dense_layer(ns_array weights, uint32_t nin, const ns_expr* x, uint32_t n
                        .source = weights.input,
                        .source_offset = weights.offset,
                        .sink = NSI_NONE};
+
     nsi_id node = nsi_graph_block(g, &block);
     nsi_free(&g->allocator, inputs);
     for (uint32_t i = 0; i < nout && node != NSI_NONE; i++) {

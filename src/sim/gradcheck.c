@@ -428,6 +428,7 @@ static ns_status forward_gradient(gradcheck* g, ns_workspace* work, copies* r, c
         if (status != NS_OK) return status;
 
         for (uint32_t i = 0; i < n; i++) {
+            // Copy i has the derivative with respect to its input.
             g->inputs[first + i].result.forward = final_sum(g, tangents, i);
         }
     }

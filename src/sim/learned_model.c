@@ -217,6 +217,8 @@ static bool fill_lists(maker* m, bool teacher) {
         !m->control_shift || !m->control_scale) {
         return false;
     }
+
+    // What is known of the states from the model's joints.
     nsi_learned_inputs(l, m->model, m->inputs);
     if (l->integrate) add_motions(m);
     uint32_t nq = m->model->sizes.nq;
@@ -228,6 +230,8 @@ static bool fill_lists(maker* m, bool teacher) {
         m->state_shift[k] = change ? 0.0 : listed_number(&l->state_shift, k, 0.0);
         named = named && m->state_names[k];
     }
+
+    // A teacher's states come as controls, before those of the definition.
     if (teacher) add_taught(m);
     for (uint32_t k = 0; k < l->controls.count; k++, m->nc++) {
         m->control_names[m->nc] = l->controls.data[k];

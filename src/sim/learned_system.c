@@ -148,14 +148,14 @@ static ns_status check_learned_layers(const ns_learned_def* def, ns_error* error
 static ns_status check_inputs(const ns_learned_def* def, ns_error* error) {
     ns_status status =
         check_learned_list("state_input", def->state_input, def->nstate_input, def->nx, error);
-
-    // A rotation takes four states, of which the first stands for all.
     for (uint32_t i = 0; i < def->nstate_input && status == NS_OK; i++) {
         if ((unsigned)def->state_input[i] > NS_LEARNED_ROTATION) {
             status = nsi_fail(error, NS_ERR_ARGUMENT, "def.state_input[%u] is %d, which is none", i,
                               (int)def->state_input[i]);
         }
     }
+
+    // A rotation takes four states, of which the first stands for all.
     for (uint32_t i = 0; i < def->nstate_input && status == NS_OK; i++) {
         if (def->state_input[i] != NS_LEARNED_ROTATION) continue;
 
@@ -169,6 +169,7 @@ static ns_status check_inputs(const ns_learned_def* def, ns_error* error) {
         }
     }
 
+    // An LSTM has its memory to read, a feed-forward network needs an input.
     if (status == NS_OK && def->kind == NS_LEARNED_FEEDFORWARD && input_count(def) == 0) {
         status = nsi_fail(error, NS_ERR_ARGUMENT,
                           "def.state_input hides all states and there are no controls: the network"
@@ -433,6 +434,8 @@ static quat state_quaternion(const ns_expr* q) {
 static void see(learner* l) {
     const ns_learned_def* def = l->def;
     uint32_t n = 0;
+
+    // States as the network sees them; angles and rotations without their jumps.
     for (uint32_t i = 0; i < def->nx; i++) {
         switch (input_mode(def, i)) {
         case NS_LEARNED_RAW:
@@ -452,6 +455,8 @@ static void see(learner* l) {
         }
         }
     }
+
+    // Controls behind them.
     for (uint32_t i = 0; i < def->nc; i++) {
         l->u[n++] =
             normalised(l->c[i], list_element(def->control_shift, def->ncontrol_shift, i, 0.0),

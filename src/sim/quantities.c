@@ -38,6 +38,7 @@ static bool list_quantities(const ns_graph* graph, const uint8_t* live, nsi_quan
         return false;
     }
 
+    // The graph is freed, so texts of its arena are copied; units live as long as the model.
     for (uint32_t k = 0; k < count; k++) {
         const nsi_port* quantity = &graph->quantities.data[k];
         char input[PROBE_NAME];

@@ -471,6 +471,7 @@ static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_roll
         if (args->controls) alone.controls += (size_t)robot * args->steps * z->nc;
         if (args->per_robot_params) alone.params += (size_t)robot * z->np;
 
+        // One step at a time, as far as the one that failed.
         tile t = make_tile(s, w, &alone, 0);
         prepare_records(&t, w->segment);
         for (uint32_t step = 0; step < w->failed_step[n]; step++) {
@@ -482,6 +483,7 @@ static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_roll
                    z->nc * sizeof(double));
         }
 
+        // Which quantity it was, and what to do about it.
         char reason[320], advice[200];
         nsi_system_diagnose(s, record_x(&t, 0), t.arrays, reason, sizeof reason);
         advise(s, record_x(&t, 0), w->failed_step[n], advice, sizeof advice);

@@ -3,7 +3,7 @@
 #ifndef NSI_STEP_H
 #define NSI_STEP_H
 
-#include "contact/contact.h"
+#include "contact/contact_stages.h"
 #include "dyn/robot.h"
 #include "expr/graph.h"
 #include "expr/trace.h"

@@ -414,6 +414,8 @@ ns_status ns_system_save_weights(const ns_system* s, const double* weights, cons
             "ns_system_save_weights: the system has no networks or coefficients, and so no"
             " weights");
     }
+
+    // Without weights the initial ones are written.
     if (!weights) weights = s->weights;
 
     // One tensor for each matrix, "<set>/w<layer>".

@@ -2,8 +2,8 @@
 // laws (law.h) act on them. Forces are added before the accelerations are computed; impulses change the
 // velocities after them.
 
-#ifndef NSI_CONTACT_H
-#define NSI_CONTACT_H
+#ifndef NSI_CONTACT_STAGES_H
+#define NSI_CONTACT_STAGES_H
 
 #include "contact/law.h"
 #include "contact/ncp.h"
