@@ -215,6 +215,8 @@ static ns_status check_start(ns_fit* f, ns_error* error) {
 ns_status nsi_fit_parse_formula(ns_fit* f, const char* text, nsi_error_formula* out,
                                 ns_error* error) {
     const ns_dataset* train = f->data[NS_ROLE_TRAIN];
+
+    // Parse the text; an error names the character where it occurs.
     size_t where = 0;
     ns_error inner;
     ns_status status =
@@ -231,6 +233,8 @@ ns_status nsi_fit_parse_formula(ns_fit* f, const char* text, nsi_error_formula* 
         nsi_arena_alloc(&f->plan->yaml.arena, ((size_t)count + 1) * sizeof *channels);
     if (!channels) return nsi_fail_nomem(error);
     out->channels = channels;
+
+    // Each variable is bound to the training channel of the same name.
     for (uint32_t k = 0; k < count; k++) {
         const char* name = ns_formula_variable(out->formula, k);
         channels[k] = NSI_NONE;
@@ -315,6 +319,8 @@ ns_status ns_fit_set_initial(ns_fit* f, const char* name, double value, ns_error
 void ns_fit_free(ns_fit* f) {
     if (!f) return;
     ns_allocator memory = f->allocator;
+
+    // The result and the formulas of errors and metrics.
     nsi_result_free(&f->answer);
     for (uint32_t k = 0; k < f->nerror; k++) ns_formula_free(f->errors[k].formula);
     nsi_free(&memory, f->errors);
@@ -323,15 +329,21 @@ void ns_fit_free(ns_fit* f) {
     nsi_free(&memory, f->metrics);
     nsi_free(&memory, f->adapt);
     nsi_free(&memory, f->adapt_deviations);
+
+    // Problems refer to systems, so they go first.
     nsi_problem_free(f->teacher);
     ns_system_free(f->teacher_system);
     nsi_problem_free(f->problem);
     for (uint32_t k = 1; k < f->nvariant; k++) ns_system_free(f->variants[k].system);
     ns_system_free(f->system);
+
+    // Parameters and data sets belong to the caller of ns_fit_create.
     if (!f->by_calls) ns_parameters_free(f->variables);
     for (int role = 0; role < NS_ROLE_COUNT && !f->by_calls; role++) {
         ns_dataset_free((ns_dataset*)f->data[role]);
     }
+
+    // Models come last: systems and parameters refer to them.
     ns_data_map_free(f->map);
     ns_blueprint_free(f->blueprint);
     for (uint32_t k = 0; k < f->nvariant; k++) ns_hybrid_free(f->variants[k].hybrid);

@@ -48,8 +48,12 @@ static json_t* path_to_json(const ns_sparsity_point* p, uint32_t count) {
 static json_t* to_json(const nsi_checkpoint* c) {
     json_t *root = json_object(), *phases = json_array(), *history = json_array(),
            *path = json_array();
+
+    // A string: JSON numbers do not hold 64 bits exactly.
     char fingerprint[20];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, c->fingerprint);
+
+    // The progress so far: finished phases, loss history and sparsity path.
     for (uint32_t k = 0; k < c->nphase; k++) {
         json_array_append_new(phases, phase_to_json(&c->phases[k]));
     }
@@ -59,6 +63,8 @@ static json_t* to_json(const nsi_checkpoint* c) {
     for (uint32_t k = 0; k < c->npath; k++) {
         json_array_append_new(path, path_to_json(&c->path[k], c->npath_name));
     }
+
+    // All entries of the file, in the order in which they are written.
     const struct {
         const char* key;
         json_t* value;
@@ -78,6 +84,8 @@ static json_t* to_json(const nsi_checkpoint* c) {
         {"history", history},
         {"path", path},
     };
+
+    // jansson returns NULL for values it could not allocate; setting one fails here.
     for (size_t k = 0; k < sizeof entries / sizeof *entries; k++) {
         if (json_object_set_new(root, entries[k].key, entries[k].value) != 0) {
             json_decref(root);
@@ -159,6 +167,8 @@ static void get_lists(reader* r) {
     nsi_checkpoint* c = r->out;
     const json_t* phases = json_object_get(r->root, "phases");
     const json_t* history = json_object_get(r->root, "history");
+
+    // Room for both lists.
     c->nphase = (uint32_t)json_array_size(phases);
     c->nhistory = (uint32_t)json_array_size(history);
     c->phases = nsi_alloc_zeroed(&c->allocator, ((size_t)c->nphase + 1) * sizeof *c->phases);
@@ -167,6 +177,8 @@ static void get_lists(reader* r) {
         r->ok = false;
         return;
     }
+
+    // Rows of finished phases: iterations, evaluations, seconds, loss.
     for (uint32_t k = 0; k < c->nphase; k++) {
         const json_t* row = json_array_get(phases, k);
         c->phases[k] = (ns_fit_phase){.iterations = get_count(r, json_array_get(row, 0)),
@@ -174,6 +186,8 @@ static void get_lists(reader* r) {
                                       .seconds = get_number(r, json_array_get(row, 2)),
                                       .value = get_number(r, json_array_get(row, 3))};
     }
+
+    // Rows of the loss history: phase, iteration, seconds, loss.
     for (uint32_t k = 0; k < c->nhistory; k++) {
         const json_t* row = json_array_get(history, k);
         c->history[k] = (ns_fit_history_point){.phase = get_count(r, json_array_get(row, 0)),
@@ -187,10 +201,14 @@ static void get_lists(reader* r) {
 static void get_path(reader* r) {
     nsi_checkpoint* c = r->out;
     const json_t* path = json_object_get(r->root, "path");
+
+    // The first point determines the number of penalised inputs.
     size_t count = json_array_size(path);
     c->has_path = json_is_array(path);
     size_t names = json_array_size(json_array_get(json_array_get(path, 0), 5));
     if (count == 0 || count > UINT32_MAX || names > UINT32_MAX) return;
+
+    // One block holds the norms of all points; the first point owns it.
     c->path = nsi_alloc_zeroed(&c->allocator, count * sizeof *c->path);
     double* norms = nsi_alloc(&c->allocator, (count * names + 1) * sizeof *norms);
     if (!c->path || !norms) {
@@ -198,8 +216,11 @@ static void get_path(reader* r) {
         nsi_free(&c->allocator, norms);
         return;
     }
+
     c->npath = (uint32_t)count;
     c->npath_name = (uint32_t)names;
+
+    // Every point needs as many norms as the first one.
     for (size_t k = 0; k < count; k++) {
         const json_t *row = json_array_get(path, k), *list = json_array_get(row, 5);
         double* own = norms + k * names;
@@ -268,6 +289,8 @@ ns_status nsi_checkpoint_read(const char* path, uint64_t fingerprint, const ns_a
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
     bool missing, old_missing;
     *out = (nsi_checkpoint){0};
+
+    // The latest checkpoint, or else the one before it.
     ns_status status = read_one(path, &memory, out, &missing, error);
     *damaged = status != NS_OK && !missing;
     if (status != NS_OK) {
@@ -275,9 +298,12 @@ ns_status nsi_checkpoint_read(const char* path, uint64_t fingerprint, const ns_a
         // Out of the way: the next write would put it in the place of the whole one.
         if (bad && *damaged) rename(path, bad);
         nsi_free(&memory, bad);
+
         if (!old) return nsi_fail_nomem(error);
         status = read_one(old, &memory, out, &old_missing, error);
         nsi_free(&memory, old);
+
+        // Neither can be read: distinguish a first run from damaged files.
         if (status != NS_OK && missing && old_missing) {
             return nsi_fail(error, NS_ERR_IO, "there is no checkpoint %s", path);
         }
@@ -287,6 +313,8 @@ ns_status nsi_checkpoint_read(const char* path, uint64_t fingerprint, const ns_a
                             path);
         }
     }
+
+    // A checkpoint of other data or settings would continue a different fit.
     if (out->fingerprint != fingerprint) {
         nsi_checkpoint_free(out);
         return nsi_fail(error, NS_ERR_PARSE,

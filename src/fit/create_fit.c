@@ -53,10 +53,13 @@ static double or_default(double value, double otherwise) {
 }
 
 static ns_status add_stage(nsi_fit_spec* p, const ns_fit_stage* s, ns_error* error) {
+    // The solver determines which options are valid.
     const ns_solver* solver = NULL;
     ns_status status = find_solver(s->solver ? s->solver : "lm", false, &solver, error);
     if (status == NS_OK) status = check_stage_numbers(s, solver, error);
     if (status != NS_OK) return status;
+
+    // Zero means the default of the option.
     nsi_stage stage = {.windows = s->windows,
                        .solver = solver,
                        .iterations = s->max_iterations == 0  ? 50
@@ -241,6 +244,8 @@ static ns_status check_set(const ns_dataset* train, const ns_dataset* other, con
 
 ns_status ns_fit_create(const ns_fit_spec* spec, ns_fit** out, ns_error* error) {
     if (out) *out = NULL;
+
+    // Validate the spec before anything is allocated.
     ns_status status = check_spec(spec, out, error);
     if (status == NS_OK) status = check_set(spec->train, spec->validation, "validation", error);
     if (status == NS_OK) status = check_set(spec->train, spec->test, "test", error);

@@ -17,6 +17,8 @@ enum { MAX_NETWORKS = 6 };
 
 static void report_parameters(ns_report* report, const nsi_result* a) {
     ns_section* section = ns_report_add_section(report, "Parameters");
+
+    // One row per parameter, with a standard error where the covariance is known.
     const ns_report_column columns[] = {{.name = "parameter"},
                                         {.name = "unit"},
                                         {.name = "start", .format = NS_FORMAT_SETTING, .digits = 5},
@@ -45,6 +47,8 @@ static void report_parameters(ns_report* report, const nsi_result* a) {
                               a->nresidual, nsi_format(a->sigma, 3).text,
                               nsi_result_residual_unit(a));
     }
+
+    // The same estimates as a figure with confidence intervals.
     nsi_section_show_figure(section, "parameters");
 }
 
@@ -131,12 +135,16 @@ static void report_scores(ns_report* report, const nsi_result* a) {
     for (int role = 0; role < NS_ROLE_COUNT; role++) {
         const ns_score *before = &a->before[role], *after = &a->after[role];
         if (before->windows == 0 && after->windows == 0) continue;
+
+        // The section exists only if some role has scores.
         if (!section) {
             section = ns_report_add_section(report, "Prediction error");
             ns_section_add_note(section, NS_NOTE_TEXT,
                                 "Up to a horizon: RMSE pooled over all windows, and of the median "
                                 "window. Of measures: mean and median over windows.");
         }
+
+        // Table and figure have the same name.
         const char* name = nsi_role_name((ns_data_role)role);
         char table_name[40], title[80];
         snprintf(table_name, sizeof table_name, "errors_%s", name);
@@ -201,6 +209,7 @@ static ns_status report_record(ns_report* report, const nsi_result* a, ns_error*
 ns_status nsi_result_report(const nsi_result* a, ns_motion* moves,
                             ns_status (*add_networks)(const void*, nsi_figures*, ns_error*),
                             const void* context, ns_report** out, ns_error* error) {
+    // The report owns the motion from here on, also after a failure.
     ns_report* report = NULL;
     const char* title = a->title && *a->title ? a->title : "Fit";
     ns_status status = ns_report_create(title, &a->allocator, &report, error);
@@ -221,6 +230,8 @@ ns_status nsi_result_report(const nsi_result* a, ns_motion* moves,
     if (status == NS_OK && add_networks) {
         status = add_networks(context, nsi_report_figures(report), error);
     }
+
+    // Sections in reading order: estimates, identifiability, prediction error, convergence.
     if (status == NS_OK) {
         report_parameters(report, a);
         report_coefficients(report, a);
@@ -237,6 +248,8 @@ ns_status nsi_result_report(const nsi_result* a, ns_motion* moves,
         }
         status = report_record(report, a, error);
     }
+
+    // Allocation failures inside the sections show up in this check.
     if (status == NS_OK) status = ns_report_check(report, error);
     if (status != NS_OK) {
         ns_report_free(report);
@@ -248,6 +261,8 @@ ns_status nsi_result_report(const nsi_result* a, ns_motion* moves,
 // The record that a public result is a view of. Arrays are borrowed and only read.
 static nsi_result record_of_view(const ns_fit_result* v) {
     ns_allocator memory = ns_default_allocator();
+
+    // Scalars and texts are shared with the view.
     nsi_result a = {.allocator = memory,
                     .arena = {.allocator = memory},
                     .title = v->title,
@@ -262,6 +277,8 @@ static nsi_result record_of_view(const ns_fit_result* v) {
                     .nweight = v->nweight,
                     .seconds = v->seconds,
                     .complete = v->complete};
+
+    // Lists alias the view's memory: this record is never freed.
     a.estimates.data = (ns_estimate*)v->estimates;
     a.estimates.count = v->nestimate;
     a.coefficients.data = (ns_fitted_coefficient*)v->coefficients;
@@ -278,6 +295,8 @@ static nsi_result record_of_view(const ns_fit_result* v) {
     a.path_names.count = v->npath_name;
     a.notes.data = (const char**)v->notes;
     a.notes.count = v->nnote;
+
+    // Scores are optional in a result that a caller fills in.
     for (int role = 0; role < NS_ROLE_COUNT; role++) {
         if (v->before) a.before[role] = v->before[role];
         if (v->after) a.after[role] = v->after[role];

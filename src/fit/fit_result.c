@@ -44,6 +44,8 @@ static const char* describe_model(ns_fit* f) {
 static ns_status describe_fit(ns_fit* f, ns_error* error) {
     static const char* const states[] = {"free start states", "start states as recorded",
                                          "start states tied to the window before"};
+
+    // How the motion is integrated: by a learned system, or in time steps of the physics.
     const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
     ns_system_sizes sizes = ns_system_get_sizes(f->system);
     char text[300], step[200];
@@ -54,23 +56,30 @@ static ns_status describe_fit(ns_fit* f, ns_error* error) {
         snprintf(step, sizeof step, "%s, steps of %g ms",
                  ns_choice_help(&ns_integrators, (int)sizes.integrator), sizes.timestep * 1e3);
     }
+
+    // Data and windows of the last stage, and the seed that reproduces the fit.
     char noise[60] = "";
     if (f->plan->noise > 0.0) {
         snprintf(noise, sizeof noise, "; noise of %g added to training data", f->plan->noise);
     }
     snprintf(text, sizeof text, "%s, samples every %g ms; %s%s; seed %llu", step, period * 1e3,
              states[last->windows.initial_state], noise, (unsigned long long)f->plan->seed);
+
     nsi_result* a = &f->answer;
     a->setting = nsi_arena_string(&a->arena, text, strlen(text));
     a->title = f->plan->title;
     a->citation = f->plan->citation;
     a->model = describe_model(f);
     a->treatment = ns_dataset_treatment(f->data[NS_ROLE_TRAIN]);
+
+    // Standard errors are absolute only if every weighted channel has a sigma.
     a->noise_known = true;
     for (uint32_t k = 0; k < ns_dataset_channel_count(f->data[NS_ROLE_TRAIN]); k++) {
         const ns_channel* channel = ns_dataset_channel(f->data[NS_ROLE_TRAIN], k);
         if (channel->weight > 0.0 && !(channel->sigma > 0.0)) a->noise_known = false;
     }
+
+    // Network weights count if some stage optimises them.
     a->nweight = 0;
     for (uint32_t k = 0; k < f->plan->stages.count; k++) {
         if (nsi_optimises_weights(f->plan->stages.data[k].windows.optimise)) a->nweight = f->nw;

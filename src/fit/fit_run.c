@@ -111,6 +111,8 @@ static void save_stage(nsi_run* r) {
         r->failure = nsi_fail_nomem(r->error);
         return;
     }
+
+    // Write it; the previous checkpoint stays as a fallback.
     nsi_stage_solver_save(r->descent, c.solver);
     nsi_run_write_checkpoint(r, &c);
     nsi_free(&r->f->allocator, c.solver);
@@ -324,7 +326,10 @@ static ns_status explain_stage(nsi_run* r, const ns_solver_result* out) {
     const char* link;
     uint32_t refused = nsi_objective_refused(r->e, &link);
     ns_status status = NS_OK;
+
+    // Rejected steps hint at an inertia on the boundary of what is physical.
     if (refused > 0) {
+        // Later phases may still succeed from the best point: a note, not an error.
         snprintf(text, sizeof text,
                  "%s: %u steps were refused because %.200s would not have been physical or in its"
                  " range; if a link stops there, free all ten of its inertial numbers",
@@ -407,6 +412,8 @@ static ns_status hash_experiment(nsi_run* r) {
     const ns_dataset* train = f->data[NS_ROLE_TRAIN];
     nsi_text_builder text = {.allocator = f->allocator};
     ns_text spec = {0};
+
+    // The spec: the file itself, or what a program chose in its place.
     if (!f->by_calls) nsi_yaml_add_node(&text, f->plan->yaml.root); // with all that it extends
     for (uint32_t k = 0; k < f->plan->stages.count && f->by_calls; k++) {
         const nsi_stage* stage = &f->plan->stages.data[k];
@@ -415,21 +422,28 @@ static ns_status hash_experiment(nsi_run* r) {
     }
     ns_status status = nsi_text_finish(&text, &spec, r->error);
     if (status != NS_OK) return status;
+
+    // Sizes and initial values.
     uint32_t sizes[] = {f->nz, f->nw, f->problem->sizes.nx, f->problem->nchannel};
     r->fingerprint = NSI_HASH_START;
     hash(r, spec.data, spec.size);
     ns_text_free(&spec);
     hash(r, sizes, sizeof sizes);
     hash(r, f->z0, ((size_t)f->nz + f->nw) * sizeof(double));
+
+    // Model parameters, also those that are not fitted.
     for (uint32_t m = 0; m < f->nvariant; m++) {
         const ns_model* model = f->variants[m].model;
         for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
             hash(r, &ns_model_param(model, k)->value, sizeof(double));
         }
     }
+
     for (uint32_t k = 0; k < f->problem->nchannel; k++) { // sigmas and weights of the map
         hash(r, &f->problem->sources[k].scale, sizeof(double));
     }
+
+    // Time step and training data, sample by sample.
     hash(r, &f->timestep, sizeof f->timestep);
     for (uint32_t k = 0; k < ns_dataset_recording_count(train); k++) {
         const ns_recording* recording = ns_dataset_recording(train, k);
@@ -517,20 +531,29 @@ ns_status ns_fit_run(ns_fit* f, const ns_fit_options* options, ns_error* error) 
                  .error = error,
                  .began = nsi_clock_wall(),
                  .saved = nsi_clock_wall()};
+
+    // Forget an earlier result: every run starts from the initial values.
     nsi_result_free(&f->answer);
     f->has_result = f->stopped = false;
     nsi_copy_numbers(f->z, f->z0, f->nz + f->nw);
+
+    // A matching checkpoint continues where it stopped; other phases run in order.
     list_phases(&r);
     ns_status status = hash_experiment(&r);
     if (status == NS_OK) status = begin_path(&r);
     if (status == NS_OK) status = take_up(&r);
     if (status == NS_OK) status = run_phases(&r);
+
+    // The result needs the objective of the last stage for covariances.
     f->answer.complete = status == NS_OK && !f->stopped;
+
+    // Time again, now with the analysis of the result.
     f->answer.seconds = nsi_run_elapsed(&r);
     if (status == NS_OK) status = nsi_fit_get_result(f, r.e, error);
     f->answer.seconds = nsi_run_elapsed(&r);
     f->has_result = status == NS_OK;
     f->view = nsi_result_view(&f->answer);
+
     nsi_stage_solver_free(r.descent);
     nsi_objective_free(r.e);
     nsi_checkpoint_free(&r.resumed);

@@ -35,6 +35,8 @@ static ns_status solve_least_squares(ns_residuals* r, const ns_solver_options* o
     nsi_result* a = &owned->record;
     ns_solver_options defaults = {0};
     solver_watch w = {.owned = owned, .start = nsi_clock_wall()};
+
+    // No solver can start from an infinite cost.
     if (!isfinite(nsi_objective_cost(e))) {
         return nsi_fail(error, NS_ERR_NONFINITE,
                         "ns_least_squares_fit: the simulation does not stay finite from the initial"
@@ -52,6 +54,7 @@ static ns_status solve_least_squares(ns_residuals* r, const ns_solver_options* o
     if (status != NS_OK) return status;
     if (w.failed) return nsi_fail_nomem(error);
 
+    // Record the run as the only phase of the fit.
     a->seconds = nsi_clock_wall() - w.start;
     a->complete = true;
     ns_fit_phase phase = {.name = "LM",
@@ -110,6 +113,8 @@ static ns_status list_result(ns_residuals* r, const double* w0, double* v, nsi_r
 ns_status ns_least_squares_fit(ns_residuals* r, const ns_solver_options* options,
                                ns_fit_result** out, ns_error* error) {
     if (out) *out = NULL;
+
+    // Validate the arguments.
     if (!r || !out) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_least_squares_fit: an argument is NULL");
     }
@@ -117,6 +122,8 @@ ns_status ns_least_squares_fit(ns_residuals* r, const ns_solver_options* options
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "ns_least_squares_fit: there is nothing to optimise");
     }
+
+    // The record and its public view share one allocation.
     ns_allocator memory = r->allocator;
     size_t nw = r->problem->sizes.nw, nz = r->params ? ns_parameters_count(r->params) : 0;
     owned_result* owned = nsi_alloc_zeroed(&memory, sizeof *owned);
@@ -126,10 +133,13 @@ ns_status ns_least_squares_fit(ns_residuals* r, const ns_solver_options* options
         nsi_free(&memory, numbers);
         return nsi_fail_nomem(error);
     }
+
+    // Initial values are kept for the comparison with the estimates.
     nsi_result_init(&memory, &owned->record);
     ns_residuals_get_weights(r, numbers);
     ns_status status = solve_least_squares(r, options, owned, error);
     if (status == NS_OK) status = list_result(r, numbers, numbers + nw, &owned->record, error);
+
     nsi_free(&memory, numbers);
     owned->view = nsi_result_view(&owned->record);
     if (status != NS_OK) {

@@ -113,6 +113,8 @@ static ns_status load_variant(ns_fit* f, nsi_fit_variant* v, const char* model, 
 
 static ns_status load_models(ns_fit* f, ns_error* error) {
     nsi_fit_spec* p = f->plan;
+
+    // Every variant of the robot, the first of which represents the others.
     const char *model = NULL, *path;
     ns_status status = list_variants(f, &model, error);
     for (uint32_t k = 0; k < f->nvariant && status == NS_OK; k++) {
@@ -120,6 +122,8 @@ static ns_status load_models(ns_fit* f, ns_error* error) {
     }
     if (status != NS_OK) return status;
     f->hybrid = f->variants[0].hybrid;
+
+    // A learned system replaces the physics, so it excludes networks and variants.
     if (ns_hybrid_is_learned(f->hybrid)) {
         return nsi_fit_fail_at(
             f, nsi_fit_entry(f, "model"), NS_ERR_UNSUPPORTED,
@@ -137,6 +141,8 @@ static ns_status load_models(ns_fit* f, ns_error* error) {
                   " with; name the robot's own file",
             error);
     }
+
+    // Networks to attach, with weights of an earlier fit.
     if (p->blueprint) {
         status = find_file(f, nsi_fit_entry(f, "blueprint"), &path, error);
         if (status == NS_OK) status = ns_blueprint_load(path, &f->allocator, &f->blueprint, error);
@@ -170,6 +176,8 @@ static ns_status check_file(const ns_fit* f, const nsi_fit_spec_file* file, cons
 static ns_status load_data(ns_fit* f, ns_error* error) {
     nsi_fit_spec* p = f->plan;
     const ns_model* model = f->variants[0].model;
+
+    // The map from columns to channels: given, or inferred from the first training file.
     const char* path = NULL;
     ns_status status = nsi_fit_spec_data_path(p, &p->files[NS_ROLE_TRAIN].data[0], &path, error);
     if (status != NS_OK) return status;
@@ -179,12 +187,15 @@ static ns_status load_data(ns_fit* f, ns_error* error) {
     } else {
         status = ns_data_map_infer(path, model, &f->allocator, &f->map, error);
     }
+
+    // All roles share the sample period that the first one establishes.
     double period = p->period;
     for (int role = 0; status == NS_OK && role < NS_ROLE_COUNT; role++) {
         ns_dataset* data = NULL;
         if (p->files[role].count == 0) continue;
         status = ns_dataset_create(f->map, period, &f->allocator, &data, error);
         f->data[role] = data;
+
         for (uint32_t k = 0; status == NS_OK && k < p->files[role].count; k++) {
             const nsi_fit_spec_file* file = &p->files[role].data[k];
             status = nsi_fit_spec_data_path(p, file, &path, error);
@@ -195,6 +206,8 @@ static ns_status load_data(ns_fit* f, ns_error* error) {
         }
         if (status == NS_OK) period = ns_dataset_period(f->data[role]);
     }
+
+    // Noise is added to training data only; scores use the recording as it is.
     if (status == NS_OK && p->noise > 0.0) {
         nsi_dataset_add_noise((ns_dataset*)f->data[NS_ROLE_TRAIN], p->noise, p->seed);
     }
@@ -230,11 +243,15 @@ static ns_status load_errors(ns_fit* f, ns_error* error) {
 // One measure: {distance: [...]} or {rotation: [w, x, y, z]}, `average` and `unit`.
 static ns_status load_measure(ns_fit* f, const nsi_yaml_node* map, ns_error* error) {
     const nsi_yaml* yaml = &f->plan->yaml;
+
+    // A metric takes consecutive formulas out of the common array.
     nsi_metric* m = &f->metrics[f->nmetric++];
     *m = (nsi_metric){.name = map->key, .unit = "", .formulas = f->measured + f->nmeasured};
     nsi_fit_measure says = {.unit = ""};
     nsi_schema_reader r = {.yaml = yaml, .arena = &f->plan->yaml.arena, .error = error};
     ns_status status = nsi_schema_read(&r, &nsi_fit_measure_schema, map, &says);
+
+    // Either a distance of any dimension or a rotation of four components.
     const nsi_yaml_node *distance = nsi_yaml_find(map, "distance"),
                         *rotation = nsi_yaml_find(map, "rotation"),
                         *list = rotation ? rotation : distance;
@@ -246,9 +263,12 @@ static ns_status load_measure(ns_fit* f, const nsi_yaml_node* map, ns_error* err
                              "expected `distance: [formulas]`, or `rotation:` of the four numbers"
                              " of a quaternion");
     }
+
     m->rotation = rotation != NULL;
     m->mean = says.average == NSI_AVERAGE_MEAN;
     m->unit = says.unit;
+
+    // Formulas give the components, of the predicted and of the recorded channels.
     for (const nsi_yaml_node* n = list->first; n && status == NS_OK; n = n->next) {
         m->nformula++;
         status = load_formula(f, n, &f->measured[f->nmeasured++], error);
@@ -279,9 +299,13 @@ static ns_status load_measures(ns_fit* f, ns_error* error) {
 static ns_status load_adaptation(ns_fit* f, ns_error* error) {
     const nsi_yaml_node* map = f->plan->adapt;
     if (!map) return NS_OK;
+
+    // At most every fitted parameter adapts.
     f->adapt = nsi_alloc(&f->allocator, ((size_t)f->nz + 1) * sizeof *f->adapt);
     f->adapt_deviations = nsi_alloc(&f->allocator, ((size_t)f->nz + 1) * sizeof(double));
     if (!f->adapt || !f->adapt_deviations) return nsi_fail_nomem(error);
+
+    // Validate every glob, so that a misspelt name is not ignored.
     for (const nsi_yaml_node* n = map->first; n; n = n->next) {
         bool found = false;
         for (uint32_t k = 0; k < f->nz && !found; k++) {
@@ -295,6 +319,8 @@ static ns_status load_adaptation(ns_fit* f, ns_error* error) {
         ns_status status = nsi_yaml_number(&f->plan->yaml, n, 1e-12, 1e12, &deviation, error);
         if (status != NS_OK) return status;
     }
+
+    // The first glob that matches a parameter gives its standard deviation.
     for (uint32_t k = 0; k < f->nz; k++) {
         const char* name = ns_parameters_at(f->variables, k)->name;
         for (const nsi_yaml_node* n = map->first; n; n = n->next) {
@@ -306,6 +332,7 @@ static ns_status load_adaptation(ns_fit* f, ns_error* error) {
                     " none can adapt by itself",
                     error);
             }
+
             double deviation = 0.0;
             ns_status status = nsi_yaml_number(&f->plan->yaml, n, 1e-12, 1e12, &deviation, error);
             if (status != NS_OK) return status;
@@ -337,16 +364,21 @@ ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes
     static const nsi_fit_changes none = {0};
     if (!changes) changes = &none;
     *out = NULL;
+
+    // The fit owns the spec of the changes, also after a failure.
     ns_allocator memory = ns_default_allocator();
     ns_fit* f = nsi_alloc_zeroed(&memory, sizeof *f);
     if (!f) {
         nsi_fit_spec_free(changes->spec);
         return nsi_fail_nomem(error);
     }
+
     f->allocator = memory;
     f->threads = threads;
     nsi_result_init(&memory, &f->answer);
     f->plan = changes->spec;
+
+    // Settings first, then models, then data that refers to models.
     ns_status status = f->plan ? NS_OK : nsi_fit_spec_read(path, &memory, &f->plan, error);
     if (status == NS_OK) status = change_plan(f, changes, error);
     if (status == NS_OK) status = load_models(f, error);
@@ -355,6 +387,7 @@ ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes
     if (status == NS_OK) status = load_errors(f, error);
     if (status == NS_OK) status = load_measures(f, error);
     if (status == NS_OK) nsi_fit_choose_timestep(f);
+
     if (status != NS_OK) {
         ns_fit_free(f);
         return status;

@@ -94,15 +94,19 @@ static ns_status visit_meshes(const robot_copy* c, uint32_t* levels) {
     ns_status status = NS_OK;
     uint32_t count = ns_model_get_sizes(c->model).ngeom;
     for (uint32_t k = 0; k < count && status == NS_OK; k++) {
+        // Meshes with absolute paths stay where they are; missing ones are skipped.
         const ns_geom_def* geom = ns_model_geom(c->model, k);
         bool failed = false;
         char* name = geom->mesh ? relative_mesh(c, geom->mesh, &failed) : NULL;
         if (failed) return nsi_fail_nomem(c->error);
         if (!name) continue;
+
+        // First pass: how many folders above the robot file the meshes lie.
         if (levels) {
             uint32_t own = levels_up(name);
             if (own > *levels) *levels = own;
         } else {
+            // Second pass: copy the mesh to the same relative path.
             const char* folder = c->model->folder ? c->model->folder : "";
             size_t size = strlen(name) + 1;
             char* from = nsi_alloc(c->memory, strlen(folder) + size);

@@ -71,6 +71,8 @@ static ns_status choose(maker* m, ns_error* error) {
     static const ns_data_role order[] = {NS_ROLE_TEST, NS_ROLE_VALIDATION, NS_ROLE_TRAIN};
     nsi_traces* e = m->e;
     uint32_t room = most_rows(e);
+
+    // Test recordings first: they show what the fit predicts of unseen motion.
     for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
         const ns_dataset* data = m->f->data[order[k]];
         uint32_t count = data ? ns_dataset_recording_count(data) : 0;
@@ -78,6 +80,7 @@ static ns_status choose(maker* m, ns_error* error) {
             piece p = {.role = order[k], .recording = r, .episode = NSI_NONE};
             const ns_recording* recording = recording_of(m, &p);
             bool whole = recording->nsample < room; // with a row between parts
+
             if (whole || room > LEAST_SAMPLES || e->list.count == 0) {
                 p.episode = find_episode(m, &p);
             }
@@ -85,9 +88,13 @@ static ns_status choose(maker* m, ns_error* error) {
                 e->left_out++;
                 continue;
             }
+
+            // A recording that does not fit is shortened.
             p.samples = whole ? recording->nsample : room - 1;
             e->cut += !whole;
             room -= p.samples + 1;
+
+            // Parts of the same recording form one trace.
             nsi_trace fresh = {.name = recording->name,
                                .variant = nsi_problem_variant(m->f->problem, recording)};
             bool done = p.episode < e->list.count || nsi_array_push(&e->allocator, &e->list, fresh);
@@ -250,6 +257,8 @@ static void keep_path(void* context, const nsi_path* path) {
 static ns_status predict(maker* m, ns_data_role role, ns_error* error) {
     const ns_fit* f = m->f;
     uint32_t count = ns_dataset_recording_count(f->data[role]), chosen = 0;
+
+    // Select the chosen recordings and the rows where they go.
     uint32_t* only = nsi_alloc_zeroed(&m->e->allocator, ((size_t)count + 1) * sizeof *only);
     uint32_t* first = nsi_alloc_zeroed(&m->e->allocator, ((size_t)count + 1) * sizeof *first);
     ns_status status = only && first ? NS_OK : nsi_fail_nomem(error);
@@ -260,6 +269,8 @@ static ns_status predict(maker* m, ns_data_role role, ns_error* error) {
         first[p->recording] = p->first;
         chosen++;
     }
+
+    // Predict with the initial and with the fitted values, in consecutive windows.
     for (int when = 0; status == NS_OK && chosen > 0 && when < 2; when++) {
         nsi_predict_options options = nsi_fit_predict_options(f);
         options.tiled = true;
@@ -271,6 +282,7 @@ static ns_status predict(maker* m, ns_data_role role, ns_error* error) {
                               when == NSI_AFTER ? f->w : f->w0, &options, keep_path, &t, error);
         if (status == NS_ERR_PARSE) status = NS_OK; // all are too short
     }
+
     nsi_free(&m->e->allocator, only);
     nsi_free(&m->e->allocator, first);
     return status;
@@ -335,20 +347,27 @@ ns_status nsi_traces_write(const nsi_traces* e, const ns_fit* f, const char* pat
                            ns_error* error) {
     nsi_arena arena = {.allocator = e->allocator};
     uint32_t ncol = 3 + 3 * e->nchannel;
+
+    // Columns: trace, time, role, then three columns per channel.
     const char** names = name_columns(e, f, &arena);
     double* line = nsi_arena_alloc(&arena, ncol * sizeof(double));
     ns_table_writer* writer = NULL;
     ns_status status = names && line ? NS_OK : nsi_fail_nomem(error);
     if (status == NS_OK) status = ns_table_writer_replace(path, &e->allocator, &writer, error);
+
     if (status == NS_OK) {
         ns_table_writer_put_names(writer, names, ncol);
         for (uint32_t k = 0; k < e->list.count; k++) {
             const nsi_trace* episode = &e->list.data[k];
+
+            // Rows between two parts of a trace are separators without data.
             for (size_t row = episode->first; row < episode->first + episode->rows; row++) {
                 if (e->roles[row] == NS_ROLE_COUNT) continue;
                 line[0] = k;
                 line[1] = e->time[row];
                 line[2] = e->roles[row] == NS_ROLE_TEST;
+
+                // Recorded, predicted before and predicted after the fit.
                 for (uint32_t c = 0; c < e->nchannel; c++) {
                     size_t at = row * e->nchannel + c;
                     line[3 + 3 * c] = e->recorded[at];

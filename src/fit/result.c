@@ -42,6 +42,8 @@ ns_fit_result nsi_result_view(const nsi_result* a) {
                            .treatment = a->treatment,
                            .setting = a->setting,
                            .citation = a->citation,
+
+                           // Estimates, and what the data identifies.
                            .estimates = a->estimates.data,
                            .nestimate = a->estimates.count,
                            .coefficients = a->coefficients.data,
@@ -53,8 +55,12 @@ ns_fit_result nsi_result_view(const nsi_result* a) {
                            .noise_known = a->noise_known,
                            .nresidual = a->nresidual,
                            .nweight = a->nweight,
+
+                           // Prediction error before and after the fit.
                            .before = a->before,
                            .after = a->after,
+
+                           // How the solvers converged.
                            .phases = a->phases.data,
                            .nphase = a->phases.count,
                            .history = a->history.data,

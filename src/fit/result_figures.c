@@ -194,6 +194,8 @@ static bool figure_errors(const nsi_result* a, ns_data_role role, nsi_figures* c
     uint32_t rows =
         scores[0]->nhorizon > scores[1]->nhorizon ? scores[0]->nhorizon : scores[1]->nhorizon;
     if (rows == 0) return true;
+
+    // Room for the chart and the table behind it.
     char name[40], plain[80];
     snprintf(name, sizeof name, "errors_%s", nsi_role_name(role));
     snprintf(plain, sizeof plain, "Prediction error at horizons, %s data", nsi_role_name(role));
@@ -247,6 +249,8 @@ static bool figure_errors(const nsi_result* a, ns_data_role role, nsi_figures* c
 static bool figure_timing(const nsi_result* a, nsi_figures* charts) {
     uint32_t count = a->phases.count;
     if (count == 0) return true;
+
+    // Room for the chart and the table behind it.
     const char* title =
         figure_title(charts, "Seconds in each phase", at_most(count, MAX_ROWS), count);
     ns_figure* chart = title ? nsi_figures_add(charts, NS_FIGURE_BARS, "timing", title) : NULL;
@@ -342,6 +346,8 @@ static bool all_positive(const double* x, uint32_t count) {
 static bool figure_path(const nsi_result* a, nsi_figures* charts) {
     uint32_t count = a->path.count, groups = a->path_names.count;
     if (count < 2 || groups == 0) return true;
+
+    // Room for the chart, one series per network input.
     ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_LINES, "path",
                                        "Sparsity path: first-layer weights of each input");
     ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 5 + groups, count) : NULL;
@@ -351,6 +357,8 @@ static bool figure_path(const nsi_result* a, nsi_figures* charts) {
     ns_line_series* series = nsi_figures_zeros(charts, groups, sizeof *series);
     ns_line_panel* panel = nsi_figures_zeros(charts, 1, sizeof *panel);
     if (!columns || !x || !table || !largest || !breaks || !series || !panel) return false;
+
+    // A row for each point; the largest norms decide which inputs are highlighted.
     for (uint32_t k = 0; k < count; k++) {
         const ns_sparsity_point* point = &a->path.data[k];
         double row[] = {point->phase + 1.0, point->iteration, point->l1, point->group, point->loss};
@@ -360,6 +368,8 @@ static bool figure_path(const nsi_result* a, nsi_figures* charts) {
             if (point->norms[g] > largest[g]) largest[g] = point->norms[g];
         }
     }
+
+    // Columns of the table, whose norms are the lines of the chart.
     static const char* const headings[] = {"phase", "iteration", "l1", "group", "loss"};
     for (uint32_t c = 0; c < 5; c++)
         columns[c] = number_column(headings[c], table + (size_t)c * count);
@@ -368,10 +378,13 @@ static bool figure_path(const nsi_result* a, nsi_figures* charts) {
         columns[5 + g] = number_column(name, table + (5 + (size_t)g) * count);
         series[g] = (ns_line_series){.name = name, .y = columns[5 + g].numbers};
     }
+
+    // The x axis is the penalty where it varies, otherwise the iteration.
     choose_classes(largest, groups, series);
     const char* penalty = find_penalty(a, x);
     if (!penalty) count_iterations(a, x, breaks);
     bool log = penalty && all_positive(x, count); // l1 may begin at 0 beside a group penalty
+
     *panel = (ns_line_panel){{"norm of the weights", false}, series, groups};
     chart->as.lines = (ns_line_chart){.x_axis = {penalty ? penalty : "iterations", log},
                                       .x = x,

@@ -242,6 +242,7 @@ ns_status nsi_result_json(const nsi_result* a, ns_text* out, ns_error* error) {
     json_set(&w, root, "path", json_of_path(&w, a));
     json_set(&w, root, "notes", json_of_texts(&w, a->notes.data, a->notes.count));
 
+    // One line per member and list item, so that files can be read and compared.
     if (!w.failed) write_lines(&w, root);
     json_decref(root);
     nsi_array_free(&w.string.allocator, &w.string.text);

@@ -191,6 +191,8 @@ static void read_correlation(record_reader* r, const json_t* root) {
 static void read_directions(record_reader* r, const json_t* root) {
     nsi_result* a = r->out;
     const json_t* list;
+
+    // There are at most as many directions as parameters.
     uint32_t n = a->estimates.count;
     size_t count = record_list(r, root, "directions", n, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
@@ -210,6 +212,7 @@ static void read_directions(record_reader* r, const json_t* root) {
             fault_memory(r);
             return;
         }
+
         for (uint32_t j = 0; j < n; j++) {
             const char* name = a->estimates.data[j].name;
             const json_t* change = name ? json_object_get(changes, name) : NULL;
@@ -292,6 +295,8 @@ static void read_history(record_reader* r, const json_t* root) {
 static void read_path(record_reader* r, const json_t* root) {
     nsi_result* a = r->out;
     const json_t *names, *list, *norms;
+
+    // Names of the penalised inputs.
     size_t nname = record_list(r, root, "path_names", MAX_INPUTS, &names);
     for (size_t k = 0; k < nname && r->status == NS_OK; k++) {
         const char* name = read_text(r, json_array_get(names, k), "path_names");
@@ -308,6 +313,8 @@ static void read_path(record_reader* r, const json_t* root) {
             record_fault(r, NS_ERR_PARSE, "norms", "expected a number for each of path_names");
         }
         if (r->status != NS_OK) return;
+
+        // null stands for NaN.
         double* own = nsi_arena_alloc(&a->arena, (nname + 1) * sizeof *own);
         for (size_t i = 0; own && i < nname; i++) {
             own[i] = record_number(r, json_array_get(norms, i), "norms", NAN);
@@ -348,6 +355,7 @@ static void read_record(record_reader* r, const json_t* root) {
 
 // The record in a file: itself, or one of `fits`.
 static const json_t* choose_record(record_reader* r, const json_t* root, const char* fit) {
+    // The file is a fit itself, or a study with fits by name.
     const json_t* fits = json_object_get(root, "fits");
     if (json_is_object(root) && json_is_object(json_object_get(root, "before"))) return root;
     if (!json_is_object(fits) || json_object_size(fits) == 0) {
@@ -358,6 +366,8 @@ static const json_t* choose_record(record_reader* r, const json_t* root, const c
                                : "this is no result of a fit");
         return NULL;
     }
+
+    // By default the study's main fit, otherwise its first.
     if (!fit) fit = json_string_value(json_object_get(root, "main"));
     if (!fit) fit = json_object_iter_key(json_object_iter((json_t*)fits));
     const json_t* one = json_object_get(fits, fit);
@@ -366,6 +376,8 @@ static const json_t* choose_record(record_reader* r, const json_t* root, const c
         if (!r->out->fit) fault_memory(r);
         return one;
     }
+
+    // An unknown name: list those that exist.
     char list[200] = "";
     for (void* at = json_object_iter((json_t*)fits); at;
          at = json_object_iter_next((json_t*)fits, at)) {

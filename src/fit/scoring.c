@@ -43,6 +43,8 @@ static ns_status scoring_add_note(ns_scoring* s, ns_error* error, const char* fo
 // Variants to which recordings belong, in the order of the file: the first that fits counts.
 static ns_status scoring_choose_robots(ns_scoring* s, ns_error* error) {
     ns_status status = NS_OK;
+
+    // A model file may define variants; the option selects one of them.
     if (ns_hybrid_is_path(s->model) && !s->options.load.variant) {
         status = nsi_hybrid_read(s->model, &s->allocator, &s->file, error);
         if (status != NS_OK) return status;
@@ -52,6 +54,7 @@ static ns_status scoring_choose_robots(ns_scoring* s, ns_error* error) {
     bool* needed = nsi_alloc_zeroed(&s->allocator, ((size_t)count + 1) * sizeof *needed);
     if (!s->robots || !needed) status = nsi_fail_nomem(error);
 
+    // The files to score determine which variants are needed.
     for (uint32_t k = 0; k < s->options.nfile && status == NS_OK && count > 0; k++) {
         const nsi_hybrid_variant* v = nsi_hybrid_variant_of(&s->file, s->options.files[k]);
         if (v) {
@@ -64,6 +67,8 @@ static ns_status scoring_choose_robots(ns_scoring* s, ns_error* error) {
                          s->options.files[k], s->model);
         }
     }
+
+    // Robots in the order of the file; a model without variants is one robot.
     for (uint32_t k = 0; k < count && status == NS_OK; k++) {
         const nsi_hybrid_variant* v = &s->file.variants.data[k];
         nsi_scored_robot one = {.name = v->name, .files = v->files};
@@ -187,12 +192,15 @@ static ns_status scoring_create_system(ns_scoring* s, nsi_scored_robot* one, dou
 
 // One problem of all robots, which make the same steps.
 static ns_status scoring_create_physics(ns_scoring* s, ns_error* error) {
+    // All variants use the smallest of their time steps.
     double period = ns_dataset_period(s->data), step = INFINITY;
     for (uint32_t k = 0; k < s->nrobot; k++) {
         ns_system_options options = robot_options(s, &s->robots[k]);
         const ns_model* model = ns_hybrid_model(s->robots[k].hybrid);
         step = fmin(step, nsi_problem_timestep(model, &options, s->options.timestep, period));
     }
+
+    // A system for each variant.
     nsi_variant* variants = nsi_alloc_zeroed(&s->allocator, s->nrobot * sizeof *variants);
     if (!variants) return nsi_fail_nomem(error);
     ns_status status = NS_OK;
@@ -335,6 +343,8 @@ static ns_status scoring_choose_horizons(ns_scoring* s, ns_error* error) {
     if (!horizons) return nsi_fail_nomem(error);
     s->predict.horizons = horizons;
     for (uint32_t k = 0; k < o->nhorizon; k++) horizons[s->predict.nhorizon++] = o->horizons[k];
+
+    // Default horizons divide the longest prediction evenly.
     uint64_t longest = scoring_longest(s), before = 0;
     for (uint64_t k = 1; k <= DEFAULT_HORIZONS && o->nhorizon == 0; k++) {
         uint64_t samples = longest * k / DEFAULT_HORIZONS;
@@ -384,6 +394,8 @@ static ns_status scoring_check_options(const ns_scoring_options* o, ns_error* er
 ns_status ns_scoring_run(const char* model, const ns_scoring_options* options, ns_scoring** out,
                          ns_error* error) {
     *out = NULL;
+
+    // Validate the options before any file is read.
     ns_status status = scoring_check_options(options, error);
     if (status != NS_OK) return status;
     ns_allocator memory = ns_default_allocator();
@@ -395,9 +407,12 @@ ns_status ns_scoring_run(const char* model, const ns_scoring_options* options, n
     // Load the robots and the data, simulate them together, and predict.
     status = scoring_load_robots(s, error);
     if (status == NS_OK) status = scoring_load_data(s, error);
+
+    // A learned system steps by samples; physics needs a time step.
     if (status == NS_OK) {
         status = s->learned ? scoring_create_learned(s, error) : scoring_create_physics(s, error);
     }
+
     if (status == NS_OK) status = scoring_name_channels(s, error);
     if (status == NS_OK) status = scoring_note_unknown_states(s, error);
     if (status == NS_OK) status = scoring_choose_horizons(s, error);

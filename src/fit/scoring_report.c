@@ -16,6 +16,7 @@ static const char* integrator_name(const ns_scoring* s) {
 // ---- record ------------------------------------------------------------------------------------
 
 static ns_status make_scoring_record(const ns_scoring* s, ns_text* out, ns_error* error) {
+    // Errors over all predictions.
     ns_scoring_total total = ns_scoring_get(s);
     ns_json* j = ns_json_create(&s->allocator);
     ns_json_number(j, "rmse_q", total.rmse_q);
@@ -76,6 +77,7 @@ static void end_fact(ns_report* report, const char* name, nsi_text_builder* b) {
 }
 
 static void add_scoring_facts(ns_report* report, const ns_scoring* s) {
+    // The model, its time step and its variants.
     nsi_text_builder b = {.allocator = s->allocator};
     nsi_text_add(&b, "%s; %s, steps of %s ms", s->model, integrator_name(s),
                  nsi_format_short(1e3 * s->problem->sizes.timestep, 6).text);
@@ -84,6 +86,8 @@ static void add_scoring_facts(ns_report* report, const ns_scoring* s) {
         nsi_text_add(&b, "%s%s", k > 0 ? ", " : "", s->robots[k].name);
     }
     end_fact(report, "variants", &b);
+
+    // The data and the controls that drive the simulation.
     ns_report_add_fact(report, "data", ns_dataset_treatment(s->data));
     for (uint32_t k = 0; k < s->problem->ncontrol; k++) {
         nsi_text_add(&b, "%s%s", k > 0 ? ", " : "", ns_dataset_control(s->data, k));
@@ -125,6 +129,8 @@ static void report_horizons(ns_report* report, const ns_scoring* s) {
 
     // The table.
     if (ns_scoring_horizon_count(s) == 0) return;
+
+    // Without positions among the channels the errors are over all channels.
     nsi_section_add_notef(section, NS_NOTE_TEXT, "RMSE of %s up to a horizon.",
                           isnan(total.rmse_q) ? "all channels" : "q");
     const ns_report_column columns[] = {

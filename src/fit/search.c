@@ -210,6 +210,7 @@ static void fill_search_problem(search* s) {
     const nsi_search* plan = &f->plan->search;
     double target = 0.5 * plan->target * plan->target; // of the loss, where 0 means none
 
+    // Limits of the search; a target of 0 would mean none to the solver.
     s->options =
         (ns_solver_options){.max_iterations = s->r->iterations,
                             .population = has_starts(s) ? plan->population : 0,
@@ -326,6 +327,8 @@ ns_status nsi_run_search(nsi_run* r) {
     double start = nsi_clock_wall();
     search s = {.r = r, .solver = plan->solver};
     ns_solver_result out = {0};
+
+    // Name and length of this phase, for progress messages.
     char name[80];
     nsi_run_describe_phase(r, r->phase, name, sizeof name);
     r->name = name;

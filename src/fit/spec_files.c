@@ -40,6 +40,7 @@ static bool is_made(const nsi_fit_spec* p, const char* name) {
 
 ns_status nsi_fit_spec_data_path(nsi_fit_spec* p, const nsi_fit_spec_file* file, const char** out,
                                  ns_error* error) {
+    // Absolute paths need no search.
     const char* below = p->data_folder ? p->data_folder : "";
     if (*file->path == '/' || file->found) {
         *out = file->path;
@@ -58,6 +59,7 @@ ns_status nsi_fit_spec_data_path(nsi_fit_spec* p, const nsi_fit_spec_file* file,
         if (nsi_file_exists(*out)) return NS_OK;
     }
 
+    // Nothing was found: name the places that were searched.
     const char* first = join(p, roots[0], below, file->path);
     if (!first) return nsi_fail_nomem(error);
     const char* named = getenv("NEURALSIM_DATA");
@@ -219,12 +221,16 @@ ns_status nsi_fit_spec_choose(nsi_fit_spec* p, uint32_t trajectories, uint32_t b
 
 ns_status nsi_fit_spec_fold(nsi_fit_spec* p, uint32_t folds, uint32_t fold, ns_error* error) {
     nsi_fit_spec_files *train = &p->files[NS_ROLE_TRAIN], *test = &p->files[NS_ROLE_TEST];
+
+    // Every fold needs a file of its own.
     if (train->count < folds) {
         return nsi_yaml_fail(&p->yaml, train->data[0].node, error,
                              "expected %u files or more to train on, a part of which each run can"
                              " leave out",
                              folds);
     }
+
+    // A file that is listed twice would be in both sets.
     for (uint32_t k = 0; k < train->count; k++) {
         const char *path = NULL, *other = NULL;
         ns_status status = nsi_fit_spec_data_path(p, &train->data[k], &path, error);
@@ -237,6 +243,8 @@ ns_status nsi_fit_spec_fold(nsi_fit_spec* p, uint32_t folds, uint32_t fold, ns_e
         }
         if (status != NS_OK) return status;
     }
+
+    // Every folds-th file, beginning with number fold, becomes the test set.
     uint32_t kept = 0;
     test->count = 0;
     for (uint32_t k = 0; k < train->count; k++) {

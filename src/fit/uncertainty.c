@@ -88,6 +88,8 @@ static double find_sigma(const nsi_objective* e, nsi_result* out) {
 static ns_status judge_parameters(const ns_parameters* params, nsi_objective* e, nsi_result* out,
                                   ns_error* error) {
     uint32_t n = ns_parameters_count(params);
+
+    // Parameters near zero are judged by a fraction of their scale.
     double* information = nsi_alloc_zeroed(&out->allocator, (size_t)n * n * sizeof(double));
     double* sizes = nsi_alloc(&out->allocator, n * sizeof(double));
     ns_status status = information && sizes ? NS_OK : nsi_fail_nomem(error);
@@ -106,10 +108,12 @@ static ns_status judge_parameters(const ns_parameters* params, nsi_objective* e,
                                       " the parameters is not finite",
                                       error);
         }
+
     } else if (status == NS_OK) {
         status = uncertainty_note(
             out, "standard errors could not be computed: the normal equations are singular", error);
     }
+
     nsi_free(&out->allocator, information);
     nsi_free(&out->allocator, sizes);
     return status;

@@ -61,6 +61,7 @@ static ns_status adam_step(void* state, double* x, uint32_t iterations, ns_solve
     const ns_solver_problem* p = s->problem;
     *out = (ns_solver_result){.finish = NS_FINISH_LIMIT, .value = INFINITY};
     while (out->iterations < iterations && s->iteration < s->max_iterations) {
+        // A step needs a finite cost and a finite gradient.
         double value = p->cost(p->context, x, s->gradient);
         out->evaluations++;
         double square = isfinite(value) ? 0.0 : (double)INFINITY;
@@ -69,6 +70,7 @@ static ns_status adam_step(void* state, double* x, uint32_t iterations, ns_solve
         }
         double norm = sqrt(square);
         bool good = isfinite(square);
+
         if (!good && s->iteration == 0) {
             out->finish = NS_FINISH_FAILED;
             return NS_OK;
@@ -86,6 +88,7 @@ static ns_status adam_step(void* state, double* x, uint32_t iterations, ns_solve
             s->iteration++;
         }
 
+        // Report progress; the observer may stop the run.
         out->iterations++;
         ns_solver_progress progress = {.iteration = s->iteration,
                                        .value = good ? value : (double)INFINITY,
@@ -103,6 +106,7 @@ static ns_status adam_step(void* state, double* x, uint32_t iterations, ns_solve
 
 static ns_status adam_create(const ns_solver_problem* problem, const ns_solver_options* o,
                              void** state, ns_error* error) {
+    // Options with their defaults.
     adam_state s = {.allocator = o->allocator,
                     .problem = problem,
                     .n = problem->n,
@@ -112,10 +116,12 @@ static ns_status adam_create(const ns_solver_problem* problem, const ns_solver_o
                     .beta2 = nsi_option(o->beta2, 0.999),
                     .epsilon = o->epsilon == 0.0 ? 1e-8 : o->epsilon,
                     .clip_norm = o->clip_norm};
+
     s.final_rate = nsi_option(o->final_learning_rate, 0.01 * s.rate);
     ns_status status = adam_check(&s, error);
     if (status != NS_OK) return status;
 
+    // Moments and gradient in one block.
     adam_state* kept = nsi_alloc(o->allocator, sizeof *kept);
     double* memory = nsi_alloc_zeroed(o->allocator, 3 * (size_t)s.n * sizeof *memory);
     if (!kept || !memory) {
@@ -123,6 +129,7 @@ static ns_status adam_create(const ns_solver_problem* problem, const ns_solver_o
         nsi_free(o->allocator, memory);
         return nsi_fail_nomem(error);
     }
+
     s.m = memory;
     s.v = s.m + s.n;
     s.gradient = s.v + s.n;

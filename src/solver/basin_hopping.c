@@ -301,6 +301,7 @@ static const ns_solver* choose_local(const ns_solver_problem* problem, const cha
 
 static ns_status make_hopping(const ns_solver_problem* problem, const ns_solver_options* o,
                               bool anywhere, void** state, ns_error* error) {
+    // Options with their defaults; no more threads than starts.
     hopping_state s = {.allocator = o->allocator,
                        .problem = problem,
                        .n = problem->n,
@@ -332,6 +333,8 @@ static ns_status make_hopping(const ns_solver_problem* problem, const ns_solver_
         nsi_free(o->allocator, memory);
         return nsi_fail_nomem(error);
     }
+
+    // Values are infinite until a local search has ended.
     s.elite = memory;
     s.elite_value = s.elite + points;
     s.points = s.elite_value + s.population;

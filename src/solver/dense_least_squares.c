@@ -56,12 +56,16 @@ static bool dense_linearise(void* context, double* cost) {
 // of y = x + step the model is 1/2 y'Sy + b'y, b = g - Sx.
 static bool dense_solve_penalised(nsi_dense_problem* p, double max_diagonal, double* predicted) {
     uint32_t n = p->n;
+
+    // The quadratic model in terms of x rather than of the step: penalties act on x.
     for (uint32_t i = 0; i < n; i++) {
         p->linear[i] = p->g[i];
         for (uint32_t j = 0; j < n; j++) {
             p->linear[i] -= p->S[(size_t)(j < i ? i : j) * n + (j < i ? j : i)] * p->x[j];
         }
     }
+
+    // Minimise model plus penalty, beginning at the current point.
     ns_solver_options options = p->options;
     options.max_iterations = INNER_ITERATIONS;
     options.tolerance = INNER_TOLERANCE;
@@ -124,8 +128,11 @@ ns_status nsi_dense_problem_create(const ns_solver_problem* problem,
                                    const ns_solver_options* options, nsi_dense_problem** out,
                                    ns_error* error) {
     *out = NULL;
+
     ns_status status = nsi_penalty_check("lm", problem->n, options, error);
     if (status != NS_OK) return status;
+
+    // One block for residuals, Jacobian, matrices and vectors.
     const ns_allocator* allocator = options->allocator;
     size_t n = problem->n, m = problem->m;
     nsi_dense_problem* p = nsi_alloc_zeroed(allocator, sizeof *p);
@@ -135,6 +142,7 @@ ns_status nsi_dense_problem_create(const ns_solver_problem* problem,
         nsi_free(allocator, memory);
         return nsi_fail_nomem(error);
     }
+
     *p = (nsi_dense_problem){.allocator = allocator,
                              .n = problem->n,
                              .m = problem->m,
@@ -142,7 +150,11 @@ ns_status nsi_dense_problem_create(const ns_solver_problem* problem,
                              .context = problem->context,
                              .penalised = options->l1 > 0.0 || options->group_lasso > 0.0,
                              .memory = memory};
+
+    // Without groups in the options, the penalty covers all unknowns.
     p->options = nsi_penalty_of_all(options, p->n, &p->all);
+
+    // Divide the block.
     p->r = memory;
     p->J = p->r + m;
     p->H = p->J + m * n;

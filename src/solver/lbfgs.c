@@ -181,6 +181,7 @@ static bool starts_flat(const lbfgs_run* s) {
 static ns_status lbfgs_descend(lbfgs_run* s, double* x, ns_error* error) {
     ns_solver_result* out = s->out;
     for (;;) {
+        // Restarts share the limit of iterations.
         if (out->iterations >= s->max_iterations) {
             out->finish = NS_FINISH_LIMIT;
             return NS_OK;
@@ -229,13 +230,16 @@ static ns_status lbfgs_step(void* state, double* x, uint32_t iterations, ns_solv
                    .base = lbfgs_malloc(size),
                    .base_gradient = lbfgs_malloc(size),
                    .fresh = true};
+
     if (!point || !s.best || !s.base || !s.base_gradient) {
         status = nsi_fail_nomem(error);
     } else {
+        // Start at x, the best point so far.
         double value;
         to_order(kept, x, point);
         memcpy(s.base, point, n * sizeof *x);
         memcpy(s.best, point, n * sizeof *x);
+
         if (lbfgs_evaluate(&s, point, s.base_gradient, &value)) {
             s.base_value = s.values[0] = out->value;
             if (n == 0) {
@@ -246,6 +250,8 @@ static ns_status lbfgs_step(void* state, double* x, uint32_t iterations, ns_solv
             from_order(kept, s.best, x);
         }
     }
+
+    // The state outlives this call: iterations continue to count in the next one.
     kept->iteration += out->iterations;
     lbfgs_free(s.base_gradient);
     lbfgs_free(s.base);

@@ -141,9 +141,14 @@ static void subtract_panel(uint32_t n, double* A, uint32_t first, uint32_t row, 
 // column that is left, n when the matrix is not positive definite.
 static uint32_t factor_panels(uint32_t n, double* A, uint32_t threads) {
     uint32_t first = 0;
+
+    // The last columns are left to the caller: too few for panels to pay.
     for (; n - first >= 4 * PANEL; first += PANEL) {
         double* corner = A + (size_t)first * n + first;
         if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', PANEL, corner, (lapack_int)n) != 0) return n;
+
+        // Rows below the diagonal block: solve for the panel, then subtract its product from the
+        // rest.
         uint32_t from = first + PANEL;
         int blocks = (int)((n - from + TALL - 1) / TALL);
 #ifdef _OPENMP

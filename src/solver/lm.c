@@ -73,6 +73,8 @@ static ns_solver_result lm_iterate(lm_state* s, uint32_t iterations) {
         s->iteration++;
         out.iterations++;
         s->small = value - out.value < s->tolerance * value ? s->small + 1 : 0;
+
+        // The observer sees every step, the last one, too.
         ns_solver_progress progress = {
             .iteration = s->iteration, .value = out.value, .gradient_norm = NAN, .x = s->x};
         bool stop = s->observe && s->observe(s->context, &progress);

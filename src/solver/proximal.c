@@ -211,6 +211,7 @@ typedef struct proximal_state {
 
 static ns_status proximal_create(const ns_solver_problem* problem, const ns_solver_options* options,
                                  void** state, ns_error* error) {
+    // Validate the options.
     ns_status status = nsi_penalty_check("proximal", problem->n, options, error);
     if (status != NS_OK) return status;
     double step = options->step == 0.0 ? 1e-3 : options->step;
@@ -222,6 +223,7 @@ static ns_status proximal_create(const ns_solver_problem* problem, const ns_solv
         return nsi_fail(error, NS_ERR_ARGUMENT, "proximal: tolerance must be a number");
     }
 
+    // State and work vectors.
     proximal_state* s = nsi_alloc_zeroed(options->allocator, sizeof *s);
     double* work = nsi_alloc(options->allocator, 3 * (size_t)problem->n * sizeof *work);
     if (!s || !work) {
@@ -229,6 +231,8 @@ static ns_status proximal_create(const ns_solver_problem* problem, const ns_solv
         nsi_free(options->allocator, work);
         return nsi_fail_nomem(error);
     }
+
+    // Without groups in the options, the penalty covers all unknowns.
     s->problem = problem;
     s->options = nsi_penalty_of_all(options, problem->n, &s->all);
     s->options.step = step;

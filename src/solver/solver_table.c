@@ -35,6 +35,7 @@ const ns_solver* ns_solver_find(const char* name) {
 }
 
 ns_status ns_solver_register(const ns_solver* solver, ns_error* error) {
+    // A record without these cannot run; checkpoints need all three functions or none.
     if (!solver || !solver->name || !solver->create || !solver->step || !solver->free) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "ns_solver_register: a solver needs name, create, step and free");
@@ -56,6 +57,7 @@ ns_status ns_solver_register(const ns_solver* solver, ns_error* error) {
     if (!taken && !full) registered[registered_count++] = solver;
     pthread_mutex_unlock(&registered_lock);
 
+    // Report outside the lock.
     if (taken) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "ns_solver_register: there is a solver \"%s\" already", solver->name);

@@ -108,6 +108,8 @@ static ns_status scale_information(const nsi_result* answer, const double* infor
                             "the information about \"%.200s\" is not finite; its value is %s",
                             e->name, isfinite(e->value) ? "finite" : "not finite either");
         }
+
+        // The data cannot see a parameter whose effect is below rounding or noise.
         if (effect == 0.0 || effect < NO_EFFECT * a->sigma) continue;
         a->scale[a->n] = effect;
         a->index[a->n++] = j;
@@ -120,6 +122,7 @@ static ns_status scale_information(const nsi_result* answer, const double* infor
             uint32_t k = a->index[column];
             double share = (a->size[j] / a->scale[row]) * information[(size_t)j * count + k] *
                            (a->size[k] / a->scale[column]);
+
             if (!isfinite(share)) {
                 return nsi_fail(error, NS_ERR_NONFINITE,
                                 "the information about \"%.120s\" and \"%.120s\" is not finite",

@@ -54,6 +54,8 @@ bool nsi_objective_coefficient_variances(nsi_objective* e, double* variances) {
     enum { LOST = 1000000000 };
     nsi_normal* m = &e->normal;
     uint32_t n = e->n, nz = e->nz;
+
+    // Normal equations at the current point, reduced to parameters and weights.
     double value;
     if (!nsi_normal_linearise(e, true, &value) || !nsi_normal_reduce(e, 0.0)) return false;
 

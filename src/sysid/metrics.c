@@ -96,14 +96,21 @@ static void add_window(void* context, uint32_t number, const nsi_predict_worker*
     const double* values = from->values;
     uint32_t nc = p->nchannel, nh = j->options->nhorizon, origin = w->start + j->history;
     const double* recorded = ns_dataset_recording(j->data, w->recording)->values;
+
+    // The sums of this window: per channel, per horizon, per metric, then whether it diverged.
     double *sum = s->window + (size_t)number * s->width, *count = sum + nc;
     uint32_t nm = j->options->nmetric;
     double *near = count + nc, *measured = near + 2 * (size_t)nh, *lost = measured + 2 * (size_t)nm;
+
+    // Position errors measure the trajectory; without positions every channel counts.
     bool positions = false;
     for (uint32_t c = 0; c < nc; c++) positions |= is_position(p, c);
+
     for (uint32_t k = 1; k <= w->length - j->history; k++) {
         const double* truth = recorded + ((size_t)origin + k) * nc;
         const double* row = values + (size_t)k * nc;
+
+        // Errors of channels where there is a recorded value.
         for (uint32_t c = 0; c < nc; c++) {
             double off = row[c] - truth[c], square = off * off;
             if (isnan(truth[c])) continue;
@@ -113,9 +120,12 @@ static void add_window(void* context, uint32_t number, const nsi_predict_worker*
             }
             sum[c] += square;
             count[c] += 1.0;
+
             bool counts = j->options->nerror == 0 && (is_position(p, c) || !positions);
             if (counts) add_near(j, k, square, near);
         }
+
+        // Error formulas of the spec replace the position error.
         for (uint32_t i = 0; i < j->options->nerror; i++) {
             double off = formula_error(&j->options->errors[i], row, truth), square = off * off;
             double reference = formula_error(&j->options->errors[i], truth, truth);
@@ -225,6 +235,8 @@ static uint32_t count_blind(const nsi_predict_job* j, double* x) {
 static void score_windows(const sums* s, double* scratch, kind_sums* kinds, nsi_prediction* out) {
     const nsi_predict_job* j = s->j;
     uint32_t nc = j->p->nchannel, nh = j->options->nhorizon;
+
+    // RMSE of each channel, and the loss over the channels that are fitted.
     double scaled = 0.0, scaled_count = 0.0;
     for (uint32_t c = 0; c < nc; c++) {
         double sum = 0.0, count = 0.0, scale = j->p->sources[c].scale;
@@ -232,23 +244,30 @@ static void score_windows(const sums* s, double* scratch, kind_sums* kinds, nsi_
             sum += s->window[(size_t)k * s->width + c];
             count += s->window[(size_t)k * s->width + nc + c];
         }
+
         out->channels[c] = rms_of(sum, count);
         if (scale == 0.0) continue; // also when the sum is infinite
         scaled += sum * scale * scale;
         scaled_count += count;
     }
+
+    // Windows that diverged, and the samples that each recording contributes.
     for (uint32_t k = 0; k < j->windows.count; k++) {
         const double* w = s->window + (size_t)k * s->width;
         out->score.lost += w[s->width - 1] != 0.0;
         out->recordings[j->windows.data[k].recording].samples +=
             j->windows.data[k].length - j->history;
     }
+
+    // Errors by kind of channel, by horizon and by metric.
     score_kinds(s, kinds, out);
     for (uint32_t h = 0; h < nh; h++) score_horizon(s, h, scratch, &out->score.horizons[h]);
     for (uint32_t k = 0; k < j->options->nmetric; k++) {
         score_metric(s, k, scratch, &out->score.metrics[k]);
     }
     out->score.nmetric = j->options->nmetric;
+
+    // Totals.
     out->score.windows = j->windows.count;
     for (uint32_t k = 0; k < j->windows.count; k++) {
         out->score.samples += j->windows.data[k].length - j->history;
@@ -264,11 +283,15 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
     nsi_predict_job j;
     double *memory = NULL, *scratch = NULL;
     kind_sums* kinds = NULL;
+
+    // Choose the windows.
     *out = (nsi_prediction){.allocator = problem->allocator,
                             .nchannel = problem->nchannel,
                             .nrecording = ns_dataset_recording_count(data)};
     ns_status status = nsi_predict_start(&j, problem, data, z, weights, options, &memory, error);
     sums s = {.j = &j, .width = 2 * (problem->nchannel + options->nhorizon + options->nmetric) + 1};
+
+    // Sums are kept per window, so that medians over windows exist.
     if (status == NS_OK) {
         size_t windows = j.windows.count, one = sizeof(double);
         s.window = nsi_alloc_zeroed(&j.allocator, windows * s.width * one);
@@ -281,11 +304,15 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
             nsi_alloc(&j.allocator, ((size_t)options->nhorizon + 1) * sizeof(ns_horizon_error));
         out->score.metrics =
             nsi_alloc(&j.allocator, ((size_t)options->nmetric + 1) * sizeof(ns_metric_score));
+
         bool ok = s.window && scratch && kinds && out->channels && out->recordings &&
                   out->score.horizons && out->score.metrics;
         status = ok ? nsi_predict_for_windows(&j, add_window, &s, error) : nsi_fail_nomem(error);
     }
+
+    // Windows are added in any order by threads; the scores are formed in window order.
     if (status == NS_OK) score_windows(&s, scratch, kinds, out);
+
     nsi_free(&j.allocator, s.window);
     nsi_free(&j.allocator, scratch);
     nsi_free(&j.allocator, kinds);

@@ -91,6 +91,7 @@ static ns_status lay_out(nsi_objective* e, ns_error* error) {
         }
     }
 
+    // Residual indices are 32-bit.
     if (e->row_at[count] > INT32_MAX) {
         return nsi_fail(error, NS_ERR_LIMIT, "%zu residuals are too many; take fewer windows",
                         e->row_at[count]);
@@ -133,6 +134,7 @@ static bool make_point(nsi_objective* e, nsi_point* point) {
 }
 
 static ns_status make_points(nsi_objective* e, ns_error* error) {
+    // Without fitted parameters the systems' own are used.
     const ns_parameters* variables = e->p->variables;
     size_t nz = nsi_variable_count(e), np = nsi_param_total(e);
 
@@ -220,6 +222,8 @@ ns_status nsi_objective_create(const nsi_problem* problem, const ns_dataset* dat
                                const ns_window_options* options, const nsi_windows* windows,
                                uint32_t threads, nsi_objective** out, ns_error* error) {
     *out = NULL;
+
+    // Options with their defaults.
     nsi_objective* e = nsi_alloc_zeroed(&problem->allocator, sizeof *e);
     if (!e) return nsi_fail_nomem(error);
     e->allocator = problem->allocator;

@@ -264,6 +264,7 @@ static void drop_request(ns_parameters* v, const uint8_t* roles, uint32_t count)
 
 static ns_status add_request(ns_parameters* v, const char* name, const ns_parameter* how,
                              const nsi_place* place, ns_error* error) {
+    // A name of the set itself, or a glob over the parameters of the variants.
     request r = {.name = name, .how = how, .place = place, .number = v->nrequest};
     ns_status status = NS_OK;
     bool found = is_own_name(name);
@@ -280,10 +281,13 @@ static ns_status add_request(ns_parameters* v, const char* name, const ns_parame
         nrole += v->variants[m].nparam;
     }
 
+    // Add what matches.
     if (found) status = add_own_number(v, &r, error);
     for (uint32_t m = 0; m < v->nvariant && !is_own_name(name) && status == NS_OK; m++) {
         status = add_matches(v, &r, &v->variants[m], &found, error);
     }
+
+    // A request that fails leaves the set as it was.
     if (status == NS_OK && !found) status = nsi_parameters_fail_unknown(v, name, place, error);
     if (status != NS_OK) drop_request(v, roles, count);
     v->nrequest += status == NS_OK;

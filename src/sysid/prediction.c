@@ -31,6 +31,8 @@ static bool is_usable(const nsi_predict_job* j, uint32_t recording) {
 static ns_status add_windows(nsi_predict_job* j, uint32_t recording, uint32_t origins,
                              ns_error* error) {
     const nsi_predict_options* o = j->options;
+
+    // How far a prediction goes: as asked, to the last horizon, or to the end.
     uint32_t samples = sample_count(j, recording);
     uint32_t first = j->after > 0.0 ? origin_after(j, recording) : 0;
     uint32_t room = samples - 1 - first - j->history,
@@ -41,14 +43,19 @@ static ns_status add_windows(nsi_predict_job* j, uint32_t recording, uint32_t or
         double wanted = ceil(o->horizons[o->nhorizon - 1] / ns_dataset_period(j->data) - 1e-6);
         if (wanted < room) ahead = wanted < 1.0 ? 1 : (uint32_t)wanted;
     }
+
     ns_status status = nsi_problem_check_length(j->p, j->history + ahead, error);
     if (status != NS_OK) return status;
+
+    // Tiled windows follow each other; the last one may be shorter.
     for (uint32_t at = 0; o->tiled && at < room; at += ahead) {
         nsi_window w = {.recording = recording, .start = at, .length = j->history + ahead};
         if (room - at < ahead) w.length = j->history + room - at;
         if (!nsi_array_push(&j->allocator, &j->windows, w)) return nsi_fail_nomem(error);
     }
     if (o->tiled) return NS_OK;
+
+    // Otherwise origins are spread evenly over the recording.
     uint32_t most = j->after > 0.0 ? 1 : room - ahead + 1; // possible origins
     uint32_t count = origins == 0 ? 1 : origins < most ? origins : most;
     for (uint32_t k = 0; k < count; k++) {
@@ -146,15 +153,20 @@ static ns_status simulate(const nsi_predict_job* j, nsi_predict_worker* w, uint3
     const nsi_window* window = &j->windows.data[number];
     const ns_recording* recording = ns_dataset_recording(j->data, window->recording);
     uint32_t variant = nsi_problem_variant(p, recording);
+
+    // Initial state: smoothed samples, refined by a fit to the history; parameters may adapt, too.
     nsi_problem_guess(p, recording, window->start, j->options->smoothing, w->x);
     ns_status status = j->history > 0 ? estimate(j, window, w->x, error) : NS_OK;
     const double* params = j->params ? j->params + p->param_at[variant] : NULL;
     if (status == NS_OK && j->priors) status = adapt(j, w, window, variant, &params, error);
     if (status != NS_OK) return status;
+
+    // A diverged rollout leaves NaN in what it did not reach.
     nsi_problem_controls(p, recording, window, w->controls);
     uint32_t steps = nsi_problem_steps(p, window->length);
     for (size_t k = 0; k < ((size_t)steps + 1) * p->sizes.nx; k++) w->states[k] = NAN;
     for (size_t k = 0; k < (size_t)steps * p->sizes.ny; k++) w->observations[k] = NAN;
+
     ns_rollout_args args = {.batch = 1,
                             .steps = steps,
                             .x0 = w->x,
@@ -165,8 +177,11 @@ static ns_status simulate(const nsi_predict_job* j, nsi_predict_worker* w, uint3
                             .observations = w->observations};
     status = ns_rollout(p->variants[variant].system, w->work[variant], &args, error);
     if (status != NS_OK && status != NS_ERR_NONFINITE) return status;
+
     // Parts of a robot may go on by themselves after it came apart: they do not count.
     size_t reached = finite_states(w->states, (size_t)steps + 1, p->sizes.nx);
+
+    // Values of the channels at the samples, from states or observations.
     for (uint32_t k = j->history; k <= window->length; k++) {
         size_t step = (size_t)k * p->substeps;
         for (uint32_t c = 0; c < p->nchannel; c++) {
@@ -189,16 +204,21 @@ static void free_worker(const nsi_predict_job* j, nsi_predict_worker* w) {
 
 static ns_status make_worker(const nsi_predict_job* j, nsi_predict_worker* w, ns_error* error) {
     const ns_system_sizes* z = &j->p->sizes;
+
+    // The longest window determines the size of the buffers.
     uint32_t longest = 0;
     for (uint32_t k = 0; k < j->windows.count; k++) {
         if (j->windows.data[k].length > longest) longest = j->windows.data[k].length;
     }
+
     size_t steps = nsi_problem_steps(j->p, longest), one = sizeof(double);
     w->x = nsi_alloc(&j->allocator, (z->nx + 1) * one);
     w->states = nsi_alloc(&j->allocator, (steps + 1) * (z->nx + 1) * one);
     w->observations = nsi_alloc(&j->allocator, steps * (z->ny + 1) * one);
     w->controls = nsi_alloc(&j->allocator, steps * (z->nc + 1) * one);
     w->values = nsi_alloc(&j->allocator, ((size_t)longest + 1) * (j->p->nchannel + 1) * one);
+
+    // Adaptation changes parameters per window, so each worker has its own.
     if (j->priors) {
         size_t np = j->p->param_at[j->p->nvariant],
                scratch = nsi_parameters_scratch(j->p->variables);
@@ -206,10 +226,13 @@ static ns_status make_worker(const nsi_predict_job* j, nsi_predict_worker* w, ns
         w->params = nsi_alloc(&j->allocator, (np + scratch + 1) * one);
         if (!w->v || !w->params) return nsi_fail_nomem(error);
     }
+
     w->work = nsi_alloc_zeroed(&j->allocator, j->p->nvariant * sizeof(ns_workspace*));
     if (!w->x || !w->states || !w->observations || !w->controls || !w->values || !w->work) {
         return nsi_fail_nomem(error);
     }
+
+    // Workspaces for the variants that occur in the data.
     ns_workspace_size size = {.batch = 1, .steps = (uint32_t)steps, .threads = 1};
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < j->p->nvariant && status == NS_OK; k++) {
@@ -221,6 +244,7 @@ static ns_status make_worker(const nsi_predict_job* j, nsi_predict_worker* w, ns
 
 ns_status nsi_predict_for_windows(const nsi_predict_job* j, nsi_window_visitor* visit,
                                   void* context, ns_error* error) {
+    // A worker for each thread, but no more than there are windows.
     uint32_t threads = 1;
 #ifdef _OPENMP
     threads = j->options->threads > 0 ? j->options->threads : (uint32_t)omp_get_num_procs();
@@ -232,6 +256,8 @@ ns_status nsi_predict_for_windows(const nsi_predict_job* j, nsi_window_visitor* 
     for (uint32_t k = 0; k < threads && status == NS_OK; k++) {
         status = make_worker(j, &workers[k], error);
     }
+
+    // Windows are independent; their cost varies with length and adaptation.
     int count = status == NS_OK ? (int)j->windows.count : 0;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads)
@@ -241,6 +267,7 @@ ns_status nsi_predict_for_windows(const nsi_predict_job* j, nsi_window_visitor* 
 #ifdef _OPENMP
         thread = omp_get_thread_num();
 #endif
+
         nsi_predict_worker* w = &workers[thread];
         ns_error inner;
         ns_status done = simulate(j, w, (uint32_t)k, &inner);
@@ -248,6 +275,7 @@ ns_status nsi_predict_for_windows(const nsi_predict_job* j, nsi_window_visitor* 
 #pragma omp critical(nsi_predict)
 #endif
         {
+            // Visitors share sums: one at a time. The first failure is reported.
             if (done == NS_OK) {
                 visit(context, (uint32_t)k, w);
             } else if (status == NS_OK) {
@@ -255,6 +283,7 @@ ns_status nsi_predict_for_windows(const nsi_predict_job* j, nsi_window_visitor* 
             }
         }
     }
+
     for (uint32_t k = 0; k < threads; k++) free_worker(j, &workers[k]);
     nsi_free(&j->allocator, workers);
     return status;
@@ -266,6 +295,7 @@ ns_status nsi_predict_start(nsi_predict_job* j, const nsi_problem* problem, cons
                             const double* z, const double* weights,
                             const nsi_predict_options* options, double** memory, ns_error* error) {
     const ns_parameters* variables = problem->variables;
+
     *j = (nsi_predict_job){.p = problem,
                            .data = data,
                            .z = z,
@@ -274,12 +304,16 @@ ns_status nsi_predict_start(nsi_predict_job* j, const nsi_problem* problem, cons
                            .history = options->history > 1 ? options->history - 1 : 0,
                            .after = options->tiled ? 0.0 : options->after,
                            .allocator = problem->allocator};
+
+    // Room for parameter values and model parameters; the caller frees it.
     size_t nz = z ? ns_parameters_count(variables) : 0;
     size_t scratch = z ? nsi_parameters_scratch(variables) : 0;
     size_t np = problem->param_at[problem->nvariant];
     *memory = nsi_alloc(&j->allocator, (nz + np + scratch + 1) * sizeof(double));
     j->used = nsi_alloc_zeroed(&j->allocator, problem->nvariant * sizeof *j->used);
     if (!*memory || !j->used) return nsi_fail_nomem(error);
+
+    // Model parameters of every variant at the point z.
     if (z) {
         double *v = *memory, *params = v + nz, *rest = params + np;
         nsi_parameters_from_z(variables, z, v, NULL, rest);
@@ -288,6 +322,8 @@ ns_status nsi_predict_start(nsi_predict_job* j, const nsi_problem* problem, cons
         }
         j->params = params;
     }
+
+    // Parameters that adapt have a prior around the fit; the others stay fixed.
     if (z && j->after > 0.0 && options->adapt.count > 0) {
         j->priors = nsi_alloc(&j->allocator, (nz + 1) * sizeof *j->priors);
         if (!j->priors) return nsi_fail_nomem(error);
@@ -296,6 +332,8 @@ ns_status nsi_predict_start(nsi_predict_job* j, const nsi_problem* problem, cons
             j->priors[options->adapt.variables[k]].deviation = options->adapt.deviations[k];
         }
     }
+
+    // Windows, and the variants that they need.
     ns_status status = make_windows(j, error);
     for (uint32_t k = 0; k < j->windows.count; k++) {
         const ns_recording* recording = ns_dataset_recording(data, j->windows.data[k].recording);

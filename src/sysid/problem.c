@@ -158,6 +158,8 @@ static ns_status connect_channels(nsi_problem* p, const ns_dataset* data, ns_err
         nsi_alloc(&p->allocator, ((size_t)p->sizes.nx + 1) * sizeof *p->channel_of_state);
     if (!p->sources || !p->channel_of_state) return nsi_fail_nomem(error);
     for (uint32_t k = 0; k < p->sizes.nx; k++) p->channel_of_state[k] = NSI_NONE;
+
+    // A channel is a state, by the model's name or the system's, or else an observation.
     for (uint32_t k = 0; k < p->nchannel; k++) {
         const ns_channel* channel = ns_dataset_channel(data, k);
         nsi_source* s = &p->sources[k];
@@ -169,13 +171,17 @@ static ns_status connect_channels(nsi_problem* p, const ns_dataset* data, ns_err
                 if (strcmp(ns_system_state_name(p->system, i), channel->name) == 0) number = i;
             }
         }
+
         s->state = number != NSI_NONE;
         if (s->state) p->channel_of_state[number] = k;
         s->number = s->state ? number : observation_number(p->system, channel->name);
+
         if (s->number == NSI_NONE) {
             search unknown = {.name = channel->name, .nearest = {.wanted = channel->name}};
             return fail_unknown(&unknown, "channel", error);
         }
+
+        // Residuals are in standard deviations; without a sigma, the spread of the data is used.
         p->observes |= !s->state;
         s->scale = channel->weight / (channel->sigma > 0.0 ? channel->sigma : spread(data, k));
     }

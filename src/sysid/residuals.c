@@ -51,17 +51,22 @@ static ns_status make_residuals(ns_parameters* params, const ns_system* system,
                                 const ns_dataset* data, const ns_window_options* options,
                                 uint32_t threads, ns_residuals** out, ns_error* error) {
     static const ns_window_options defaults = {0};
+
     ns_allocator memory = params ? *nsi_parameters_allocator(params) : ns_default_allocator();
     ns_residuals* r = nsi_alloc_zeroed(&memory, sizeof *r);
     if (!r) return nsi_fail_nomem(error);
     r->allocator = memory;
     r->params = params;
     r->data = data;
+
+    // Parameters define the systems; without them the caller's system is used as it is.
     ns_status status = params ? nsi_parameters_finish(params, error) : NS_OK;
     if (status == NS_OK && params) status = make_variant_systems(r, error);
     if (status == NS_OK && params) {
         status = nsi_problem_create_shared(r->variants, r->nvariant, params, data, &memory,
                                            &r->problem, error);
+
+        // Windows and unknowns.
     } else if (status == NS_OK) {
         status = nsi_problem_create(NULL, system, NULL, data, &memory, &r->problem, error);
     }
@@ -69,6 +74,8 @@ static ns_status make_residuals(ns_parameters* params, const ns_system* system,
         status = nsi_objective_create(r->problem, data, options ? options : &defaults, NULL,
                                       threads, &r->objective, error);
     }
+
+    // There is no file to blame: parse errors become argument errors.
     if (status != NS_OK) {
         ns_residuals_free(r);
         return to_argument(status);

@@ -238,6 +238,8 @@ static ns_solver_result run_stage_rounds(nsi_stage_solver* d) {
             break;
         }
     }
+
+    // Least squares sums over residuals; the loss is their mean.
     if (solver_has(d->stage, NS_SOLVER_LEAST_SQUARES))
         all.value /= nsi_objective_residual_count(d->e);
     return all;
@@ -304,6 +306,7 @@ ns_status nsi_stage_solver_restart(nsi_stage_solver* d, ns_error* error) {
 // Windows in random parts of `batch`, each with an evaluator of its own.
 static ns_status make_batches(nsi_stage_solver* d, const ns_dataset* data, uint32_t threads,
                               ns_error* error) {
+    // A shuffled copy of all windows: neighbours in time spread over the batches.
     uint32_t count = (d->windows - 1) / d->stage->batch + 1;
     nsi_windows all = {0};
     ns_status status = NS_OK;
@@ -318,6 +321,8 @@ static ns_status make_batches(nsi_stage_solver* d, const ns_dataset* data, uint3
         all.data[k - 1] = all.data[other];
         all.data[other] = kept;
     }
+
+    // Batches of nearly equal size, each with an objective of its own.
     for (uint32_t k = 0; status == NS_OK && k < count; k++) {
         uint32_t from = (uint32_t)((uint64_t)d->windows * k / count);
         uint32_t to = (uint32_t)((uint64_t)d->windows * (k + 1) / count);
@@ -329,6 +334,8 @@ static ns_status make_batches(nsi_stage_solver* d, const ns_dataset* data, uint3
             status = nsi_fail_nomem(error);
         }
     }
+
+    // The order of batches is drawn anew in each epoch.
     nsi_array_free(&d->allocator, &all);
     d->shuffled = nsi_alloc(&d->allocator, ((size_t)count + 1) * sizeof *d->shuffled);
     d->epoch = NSI_NONE;
@@ -423,6 +430,7 @@ static ns_status make_stage_solver(nsi_stage_solver* d, const ns_dataset* data, 
         }
     }
 
+    // The solver starts at the point of the objective.
     fill_problem(d);
     return nsi_stage_solver_restart(d, error);
 }

@@ -30,6 +30,7 @@ static bool transform_fits(ns_parameter_transform transform, const ns_parameter_
 
 ns_status nsi_choose_transform(const ns_parameter* how, bool logarithm, const nsi_place* place,
                                ns_parameter_info* v, ns_error* error) {
+    // The bounds enclose the initial value.
     if (!(v->lower < v->upper)) {
         return nsi_parameters_fail(place, error,
                                    "%s: the lower bound %g is not below the upper one %g", v->name,
@@ -40,12 +41,16 @@ ns_status nsi_choose_transform(const ns_parameter* how, bool logarithm, const ns
                                    "%s: the initial value %g is not between %g and %g", v->name,
                                    v->initial, v->lower, v->upper);
     }
+
+    // The scale defaults to the magnitude of the initial value; without a prior its sigma is
+    // infinite.
     v->scale = or_else(how->scale, v->initial != 0.0 ? fabs(v->initial) : 0.01);
     v->prior_sigma = or_else(how->prior_sigma, INFINITY);
     if (!(v->scale > 0.0) || !(v->prior_sigma > 0.0)) {
         return nsi_parameters_fail(place, error, "%s: scale and prior_sigma must be positive",
                                    v->name);
     }
+
     if (!transform_fits(how->transform, v)) {
         return nsi_parameters_fail(place, error,
                                    "%s: this transform does not fit the bounds %g and %g", v->name,
