@@ -16,8 +16,9 @@ static double cell_value(const study_grid* g, uint32_t k) {
 
 // Initial values of a cell.
 static void cell_start(const study_grid* g, uint32_t cell, double start[2]) {
-    start[0] = cell_value(g, cell % g->cells);
-    start[1] = cell_value(g, cell / g->cells);
+    uint32_t row = g->cells > 0 ? g->cells : 1;
+    start[0] = cell_value(g, cell % row);
+    start[1] = cell_value(g, cell / row);
 }
 
 static double cell_distance(const study_grid* g, const double x[2]) {
@@ -181,14 +182,19 @@ static ns_status worker_run_cell(const study_grid* g, study_worker* w, uint32_t 
     return NS_OK;
 }
 
+#ifdef _OPENMP
+static int grid_threads(const ns_study* s) {
+    return s->options.threads > 0 ? (int)s->options.threads : omp_get_num_procs();
+}
+#endif
+
 // Each result depends on its number only, not on the thread.
 static bool grid_run_cells(study_grid* g) {
     ns_study* s = g->study;
     uint32_t count = g->npose * g->nmethod * nsi_study_cell_count(g), done = 0;
     g->failed = NSI_NONE;
 #ifdef _OPENMP
-    int threads = s->options.threads > 0 ? (int)s->options.threads : omp_get_num_procs();
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(grid_threads(s))
 #endif
     {
         study_worker w = {.fit = NULL};

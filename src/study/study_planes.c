@@ -98,7 +98,7 @@ static bool plane_add_recording(const study_pushes* p, double recording, ns_plan
                                 uint32_t* count) {
     *count = 0;
     for (uint32_t k = 0; k <= p->of->nfit; k++) {
-        uint32_t from = k > 0 ? k - 1 : 0, first, end, columns[3];
+        uint32_t from = k > 0 ? k - 1 : 0, first, end, columns[3] = {0};
         const ns_table* t = &p->tables[from];
         const char* label = k > 0 ? p->of->fits[from]->label : "recorded";
         const char* style = k > 0 ? nsi_study_line_styles[from] : "recorded";

@@ -261,7 +261,8 @@ static void simulate_put_rows(const study_simulator* m, ns_table_writer* writer,
     for (uint32_t c = 0; c < m->columns; c++) names[c + 2] = ns_io_names_state(m->names, c);
     ns_table_writer_put_names(writer, names, width);
     for (size_t r = 0; r < (size_t)m->of.trajectories * m->rows; r++) {
-        line[0] = (double)(r / m->rows);
+        size_t motion = r / m->rows;
+        line[0] = (double)motion;
         line[1] = (double)(r % m->rows) * m->of.stride * m->sizes.timestep;
         memcpy(line + 2, m->table + r * m->columns, m->columns * sizeof *line);
         ns_table_writer_put_row(writer, line, width);
