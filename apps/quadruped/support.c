@@ -28,18 +28,13 @@ void quad_free(const ns_allocator* allocator, void* block) {
     a.free(a.user, block);
 }
 
-ns_status quad_fail(ns_error* error, ns_status status, const char* format, ...) {
-    if (!error) return status;
+void quad_set_error(ns_error* error, ns_status status, const char* format, ...) {
+    if (!error) return;
     error->status = status;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(error->message, sizeof error->message, format, arguments);
     va_end(arguments);
-    return status;
-}
-
-ns_status quad_fail_nomem(ns_error* error) {
-    return quad_fail(error, NS_ERR_NOMEM, "%s", ns_status_text(NS_ERR_NOMEM));
 }
 
 ns_status quad_write_file(const char* path, const ns_text* text, ns_error* error) {

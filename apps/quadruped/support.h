@@ -15,13 +15,23 @@ void* quad_alloc(const ns_allocator* allocator, size_t size);
 void* quad_alloc_zeroed(const ns_allocator* allocator, size_t size);
 void quad_free(const ns_allocator* allocator, void* block);
 
-// Fill `error`, which may be NULL, and return `status`.
+// Write `status` and a formatted message into `error` (which may be NULL).
 #if defined(__GNUC__) || defined(__clang__)
 __attribute__((format(printf, 3, 4)))
 #endif
-ns_status
-quad_fail(ns_error* error, ns_status status, const char* format, ...);
-ns_status quad_fail_nomem(ns_error* error);
+void quad_set_error(ns_error* error, ns_status status, const char* format, ...);
+
+// The same as an expression with the value `status`: callers, and static analysis, see that it is
+// not NS_OK.
+static inline ns_status quad_same_status(ns_status status) {
+    return status;
+}
+#define quad_fail(error, status, ...)                                                              \
+    (quad_set_error((error), (status), __VA_ARGS__), quad_same_status(status))
+
+static inline ns_status quad_fail_nomem(ns_error* error) {
+    return quad_fail(error, NS_ERR_NOMEM, "%s", ns_status_text(NS_ERR_NOMEM));
+}
 
 // Write a text to a file.
 ns_status quad_write_file(const char* path, const ns_text* text, ns_error* error);

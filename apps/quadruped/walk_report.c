@@ -372,8 +372,8 @@ static void add_tuning(const walk_policy* p, ns_report* report, ns_section* sect
 static ns_status add_track(const walk_run* r, uint32_t stride, uint32_t rows,
                            ns_motion_observer* observer, ns_motion* motion, ns_error* error) {
     const walk_trace* t = &r->trace;
-    double* states = malloc((size_t)rows * t->nx * sizeof *states);
-    double* controls = calloc((size_t)rows * t->nc, sizeof *controls);
+    double* states = quad_alloc(NULL, (size_t)rows * t->nx * sizeof *states);
+    double* controls = quad_alloc_zeroed(NULL, (size_t)rows * t->nc * sizeof *controls);
     ns_status status = states && controls ? NS_OK : quad_fail_nomem(error);
     for (uint32_t n = 0; n < rows && status == NS_OK; n++) {
         const size_t from = (size_t)n * stride;
@@ -388,8 +388,8 @@ static ns_status add_track(const walk_run* r, uint32_t stride, uint32_t rows,
     const ns_motion_states moved = {.states = states, .controls = controls};
     if (status == NS_OK) status = ns_motion_add_track(motion, r->def->label, "run", error);
     if (status == NS_OK) status = ns_motion_observer_add_states(observer, motion, &moved, error);
-    free(states);
-    free(controls);
+    quad_free(NULL, states);
+    quad_free(NULL, controls);
     return status;
 }
 

@@ -134,8 +134,8 @@ static void inputs_that_do_not_matter_get_exact_zeros(void** state) {
         "lm, group: 1e-3}",
         "lm, l1: 1e-3}",
         "lm}\nstages: [{group: 1e-3}, {adaptive: true}]",
-        "lm}\nstages: [{group: 1e-3, method: proximal}, {group: 1e-4,"
-        " adaptive: true}, {adaptive: true, method: proximal}]"};
+        ("lm}\nstages: [{group: 1e-3, method: proximal}, {group: 1e-4,"
+         " adaptive: true}, {adaptive: true, method: proximal}]")};
     for (int k = 0; k < 7; k++) {
         experiment_write("fit.yaml",
                          "model: pair.xml\nblueprint: drag.yaml\ndata: {train: [pair.csv]}\n"
