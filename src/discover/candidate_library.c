@@ -149,7 +149,7 @@ uint32_t nsi_library_output(nsi_library_builder* b, const char* name, bool outsi
     }
     const nsi_target* target = find_target(b, name);
     if (!target || !target->exists || target->taken) return NSI_NONE;
-    if (!outside && !globs_match(&b->fit->plan->discover_outputs, name)) return NSI_NONE;
+    if (!outside && !globs_match(&b->fit->spec->discover_outputs, name)) return NSI_NONE;
     if (!nsi_array_push(&library->allocator, &library->outputs, target->name)) {
         b->failed = true;
         return NSI_NONE;
@@ -230,11 +230,11 @@ uint32_t nsi_library_add_formula(nsi_library_builder* b, nsi_part_list* parts, u
 
 // Globs of the file must match something.
 static ns_status check_globs(const nsi_library_builder* b, ns_error* error) {
-    const nsi_fit_spec* plan = b->fit->plan;
+    const nsi_fit_spec* spec = b->fit->spec;
 
     // Parameters of the model.
-    for (uint32_t k = 0; k < plan->discover_parameters.count; k++) {
-        const char* glob = plan->discover_parameters.data[k];
+    for (uint32_t k = 0; k < spec->discover_parameters.count; k++) {
+        const char* glob = spec->discover_parameters.data[k];
         bool any = false;
         for (uint32_t i = 0; i < ns_model_get_sizes(b->model).nparam && !any; i++) {
             any = ns_glob_match(glob, ns_model_param(b->model, i)->name);
@@ -243,13 +243,13 @@ static ns_status check_globs(const nsi_library_builder* b, ns_error* error) {
             return nsi_fail(error, NS_ERR_PARSE,
                             "%.200s: discover: parameters: no parameter matches \"%.200s\";"
                             " 'neuralsim inspect MODEL --params' lists them",
-                            plan->path, glob);
+                            spec->path, glob);
         }
     }
 
     // Forces that a formula can be added to.
-    for (uint32_t k = 0; k < plan->discover_outputs.count; k++) {
-        const char* glob = plan->discover_outputs.data[k];
+    for (uint32_t k = 0; k < spec->discover_outputs.count; k++) {
+        const char* glob = spec->discover_outputs.data[k];
         bool any = false;
         for (uint32_t i = 0; i < b->targets.count && !any; i++) {
             any = b->targets.data[i].exists && ns_glob_match(glob, b->targets.data[i].name);
@@ -258,7 +258,7 @@ static ns_status check_globs(const nsi_library_builder* b, ns_error* error) {
             return nsi_fail(error, NS_ERR_PARSE,
                             "%.200s: discover: outputs: no force of a joint or link matches"
                             " \"%.200s\"; 'neuralsim quantities MODEL' lists them",
-                            plan->path, glob);
+                            spec->path, glob);
         }
     }
     return NS_OK;
@@ -286,7 +286,7 @@ static ns_status build_library(nsi_library_builder* b, uint32_t extended, ns_err
     nsi_library_request_parameters(b);
     if (b->failed) return nsi_fail_nomem(error);
     ns_variant only = {.model = b->model, .options = &b->fit->options};
-    status = nsi_parameters_read(&only, 1, b->fit->plan->path, b->requests.data, b->requests.count,
+    status = nsi_parameters_read(&only, 1, b->fit->spec->path, b->requests.data, b->requests.count,
                                  b->settings.data, b->settings.count, &library->allocator,
                                  &library->variables, error);
     if (status != NS_OK) return status;

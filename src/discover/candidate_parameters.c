@@ -18,7 +18,7 @@ static bool is_usual_kind(ns_param_kind kind) {
 }
 
 static bool is_wanted_param(const nsi_library_builder* b, const ns_param* param) {
-    const nsi_text_list* globs = &b->fit->plan->discover_parameters;
+    const nsi_text_list* globs = &b->fit->spec->discover_parameters;
     for (uint32_t k = 0; k < globs->count; k++) {
         if (ns_glob_match(globs->data[k], param->name)) return true;
     }
@@ -27,12 +27,12 @@ static bool is_wanted_param(const nsi_library_builder* b, const ns_param* param)
 
 // Does the file fit or set it?
 static bool is_set_by_file(const nsi_library_builder* b, const ns_param* param) {
-    const nsi_fit_spec* plan = b->fit->plan;
-    for (uint32_t k = 0; k < plan->parameters.count; k++) {
-        if (ns_glob_match(plan->parameters.data[k].name, param->name)) return true;
+    const nsi_fit_spec* spec = b->fit->spec;
+    for (uint32_t k = 0; k < spec->parameters.count; k++) {
+        if (ns_glob_match(spec->parameters.data[k].name, param->name)) return true;
     }
-    for (uint32_t k = 0; k < plan->settings.count; k++) {
-        if (ns_glob_match(plan->settings.data[k].name, param->name)) return true;
+    for (uint32_t k = 0; k < spec->settings.count; k++) {
+        if (ns_glob_match(spec->settings.data[k].name, param->name)) return true;
     }
     return false;
 }
@@ -83,17 +83,17 @@ static void request_parameter(nsi_library_builder* b, uint32_t number) {
 }
 
 void nsi_library_request_parameters(nsi_library_builder* b) {
-    const nsi_fit_spec* plan = b->fit->plan;
+    const nsi_fit_spec* spec = b->fit->spec;
     const ns_allocator* memory = &b->library->allocator;
 
     // Those of the file, without priors: residuals are not weighed against anything here.
-    for (uint32_t k = 0; k < plan->parameters.count; k++) {
-        nsi_parameter_request request = plan->parameters.data[k];
+    for (uint32_t k = 0; k < spec->parameters.count; k++) {
+        nsi_parameter_request request = spec->parameters.data[k];
         request.how.prior_sigma = NAN;
         if (!nsi_array_push(memory, &b->requests, request)) b->failed = true;
     }
-    for (uint32_t k = 0; k < plan->settings.count; k++) {
-        if (!nsi_array_push(memory, &b->settings, plan->settings.data[k])) b->failed = true;
+    for (uint32_t k = 0; k < spec->settings.count; k++) {
+        if (!nsi_array_push(memory, &b->settings, spec->settings.data[k])) b->failed = true;
     }
 
     // Candidates; the inertia of a link that cannot move has no effect.

@@ -42,7 +42,7 @@ ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** ou
     // The file, the model and the recordings; what cannot be searched is refused.
     ns_status status =
         d->progress ? nsi_fit_open(path, threads, NULL, &d->fit, error) : nsi_fail_nomem(error);
-    if (status == NS_OK && d->fit->plan->learned) {
+    if (status == NS_OK && d->fit->spec->learned) {
         status = nsi_fail(error, NS_ERR_UNSUPPORTED,
                           "%.200s: a `learned` system has no physics that could lack something;"
                           " remove `learned`",
@@ -269,15 +269,15 @@ static ns_status write_parameters(const ns_discovery* d, nsi_hybrid* file, ns_er
 
     // A parameter that the file fits or sets is written even when it has not changed: the file may
     // start elsewhere than the model.
-    const nsi_fit_spec* plan = d->fit->plan;
+    const nsi_fit_spec* spec = d->fit->spec;
     for (uint32_t k = 0; k < np && status == NS_OK; k++) {
         const char* name = nsi_parameters_param_names(v, 0)[k];
         bool given = false; // a file that fits or sets it may start elsewhere than the model
-        for (uint32_t i = 0; i < plan->parameters.count; i++) {
-            given = given || ns_glob_match(plan->parameters.data[i].name, name);
+        for (uint32_t i = 0; i < spec->parameters.count; i++) {
+            given = given || ns_glob_match(spec->parameters.data[i].name, name);
         }
-        for (uint32_t i = 0; i < plan->settings.count; i++) {
-            given = given || ns_glob_match(plan->settings.data[i].name, name);
+        for (uint32_t i = 0; i < spec->settings.count; i++) {
+            given = given || ns_glob_match(spec->settings.data[i].name, name);
         }
         if (given || after[k] != before[k])
             status = nsi_fit_set_parameter(d->fit, &file->parameters, d->fit->variants[0].model,
@@ -315,7 +315,7 @@ static ns_status write_weights(const ns_discovery* d, const ns_blueprint* bluepr
 }
 
 static ns_status write_model(const ns_discovery* d, const char* folder, ns_error* error) {
-    nsi_fit_spec* plan = d->fit->plan;
+    nsi_fit_spec* spec = d->fit->spec;
     nsi_hybrid file = {0};
     ns_blueprint* blueprint = NULL;
 
@@ -323,7 +323,7 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
     char *path = nsi_fit_join(d->fit, folder, "fitted.yaml"),
          *formulas = nsi_fit_join(d->fit, folder, "blueprint.yaml"),
          *weights = nsi_fit_join(d->fit, folder, "weights.safetensors");
-    const char* model = nsi_fit_spec_path(plan, plan->model);
+    const char* model = nsi_fit_spec_path(spec, spec->model);
     ns_status status = path && formulas && weights && model ? NS_OK : nsi_fail_nomem(error);
 
     // A hybrid file stays what it is but for what was found; a robot file gets one.
@@ -356,11 +356,11 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
 
     // Options of the simulation that the parameters were found with.
     if (status == NS_OK) {
-        if (plan->contact >= 0) file.contact = plan->contact;
+        if (spec->contact >= 0) file.contact = spec->contact;
         file.integrator = (int)d->workspace.problem->sizes.integrator;
         file.timestep = d->fit->timestep;
-        file.ground = file.ground || plan->ground;
-        file.self_collision = file.self_collision || plan->self_collision;
+        file.ground = file.ground || spec->ground;
+        file.self_collision = file.self_collision || spec->self_collision;
         const ns_model* robot = d->fit->variants[0].model;
         status = nsi_copy_robots(folder, &robot, &file, &d->allocator, error);
     }

@@ -63,8 +63,8 @@ static void record_moves(ns_json* j, const ns_discovery* d) {
 
 static ns_status make_record(const ns_discovery* d, ns_text* out, ns_error* error) {
     ns_json* j = ns_json_create(&d->allocator);
-    ns_json_text(j, "title", d->fit->plan->title);
-    ns_json_text(j, "model", d->fit->plan->model);
+    ns_json_text(j, "title", d->fit->spec->title);
+    ns_json_text(j, "model", d->fit->spec->model);
     ns_json_bool(j, "complete", !d->progress->stopped);
     record_found(j, d);
     ns_json_open(j, "notes", '[');
@@ -266,10 +266,10 @@ ns_status ns_discover_report(const ns_discovery* d, ns_report** out, ns_error* e
     *out = NULL;
     ns_report* report = NULL;
     ns_text record = {0};
-    ns_status status = ns_report_create(d->fit->plan->title, &d->allocator, &report, error);
+    ns_status status = ns_report_create(d->fit->spec->title, &d->allocator, &report, error);
     if (status == NS_OK) status = make_record(d, &record, error);
     if (status == NS_OK) {
-        ns_report_add_fact(report, "model", d->fit->plan->model);
+        ns_report_add_fact(report, "model", d->fit->spec->model);
         add_search_fact(report, d);
         report_found(report, d);
         report_residuals(report, d);

@@ -86,7 +86,7 @@ ns_status nsi_gram_take(nsi_workspace* ws, nsi_gram* gram, ns_error* error) {
             return nsi_fail(error, NS_ERR_NONFINITE,
                             "%.200s: the simulation does not stay finite, or the recordings do not"
                             " determine initial states",
-                            ws->fit->plan->path);
+                            ws->fit->spec->path);
         }
 
         // Terms are sums of columns; the last matrix is the sum of the folds.

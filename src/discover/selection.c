@@ -188,7 +188,7 @@ static ns_status begin_level(nsi_selection* s, uint32_t length) {
             s->error, NS_ERR_NONFINITE,
             "%.200s: the simulation does not stay finite in windows of %u samples; choose a"
             " smaller time step",
-            s->d->fit->plan->path, length);
+            s->d->fit->spec->path, length);
     }
     return nsi_selection_relinearise(s);
 }

@@ -45,7 +45,7 @@ ns_status nsi_workspace_system(const nsi_workspace* ws, const ns_system_options*
     nsi_free(&ws->allocator, observe);
     if (status == NS_OK) return NS_OK;
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
-    return nsi_fail(error, status, "%.200s: %s", f->plan->path, inner.message);
+    return nsi_fail(error, status, "%.200s: %s", f->spec->path, inner.message);
 }
 
 ns_status nsi_discover_base_weights(const ns_fit* f, const ns_system* system, double* out,
@@ -252,7 +252,7 @@ uint32_t nsi_workspace_longest(const ns_dataset* data) {
 }
 
 ns_window_options nsi_workspace_windows(const nsi_workspace* ws, uint32_t length) {
-    uint32_t given = ws->fit->plan->stages.data[0].windows.smoothing;
+    uint32_t given = ws->fit->spec->stages.data[0].windows.smoothing;
     return (ns_window_options){.length = length,
                                .smoothing = given > 0 ? given : nsi_thresholds.windows.smoothing};
 }

@@ -10,23 +10,23 @@
 ns_status nsi_fit_fail_at(const ns_fit* f, const nsi_yaml_node* node, ns_status status,
                           const char* what, ns_error* error) {
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
-    if (!node) node = f->plan->yaml.root;
+    if (!node) node = f->spec->yaml.root;
     if (!node) { // made by calls
         return nsi_fail(error, status == NS_ERR_PARSE ? NS_ERR_ARGUMENT : status, "%s", what);
     }
-    return nsi_fail(error, status, "%.200s:%u:%u: %s", f->plan->path, node->line, node->column,
+    return nsi_fail(error, status, "%.200s:%u:%u: %s", f->spec->path, node->line, node->column,
                     what);
 }
 
 const nsi_yaml_node* nsi_fit_entry(const ns_fit* f, const char* key) {
-    return f->plan->yaml.root ? nsi_yaml_find(f->plan->yaml.root, key) : NULL;
+    return f->spec->yaml.root ? nsi_yaml_find(f->spec->yaml.root, key) : NULL;
 }
 
 static ns_status make_learned_system(ns_fit* f, ns_error* error) {
     ns_error inner;
     ns_status status = nsi_fit_prepare_learned(f, &inner);
     if (status == NS_OK) {
-        status = nsi_learned_create(f->plan->learned, f->variants[0].model, f->timestep, false,
+        status = nsi_learned_create(f->spec->learned, f->variants[0].model, f->timestep, false,
                                     &f->allocator, &f->system, &inner);
     }
     // Names of channels and controls are the data's; all else is the network's.
@@ -39,10 +39,10 @@ static ns_status make_learned_system(ns_fit* f, ns_error* error) {
 static ns_status make_robot_system(ns_fit* f, uint32_t number, ns_error* error) {
     nsi_fit_variant* v = &f->variants[number];
     ns_error inner;
-    ns_status status = nsi_problem_make_system(f->variables, number, f->timestep,
+    ns_status status = nsi_problem_make_system(f->parameters, number, f->timestep,
                                                f->data[NS_ROLE_TRAIN], &v->system, &inner);
-    v->options.free_params = nsi_parameters_param_names(f->variables, number);
-    v->options.nfree = nsi_parameters_param_count(f->variables, number);
+    v->options.free_params = nsi_parameters_param_names(f->parameters, number);
+    v->options.nfree = nsi_parameters_param_count(f->parameters, number);
     if (status == NS_OK) return NS_OK;
     // Names of channels are the data's; what a system refuses is told without a place.
     if (status == NS_ERR_PARSE)
@@ -67,7 +67,7 @@ static ns_status check_variants(const ns_fit* f, ns_error* error) {
     if (!variants) return nsi_fail_nomem(error);
     ns_status status = nsi_variants_check(variants, f->nvariant, &inner);
     nsi_free(&f->allocator, variants);
-    const nsi_yaml_node* node = nsi_fit_entry(f, f->plan->model ? "model" : "variants");
+    const nsi_yaml_node* node = nsi_fit_entry(f, f->spec->model ? "model" : "variants");
     return status == NS_OK ? NS_OK : nsi_fit_fail_at(f, node, status, inner.message, error);
 }
 
@@ -85,14 +85,14 @@ static ns_status make_problem(ns_fit* f, ns_error* error) {
     nsi_variant* variants = make_variants(f);
     if (!variants) return nsi_fail_nomem(error);
     ns_status status =
-        nsi_problem_create_shared(variants, f->nvariant, f->variables, f->data[NS_ROLE_TRAIN],
+        nsi_problem_create_shared(variants, f->nvariant, f->parameters, f->data[NS_ROLE_TRAIN],
                                   &f->allocator, &f->problem, error);
     nsi_free(&f->allocator, variants);
     return status;
 }
 
 static ns_status make_system(ns_fit* f, ns_error* error) {
-    nsi_fit_spec* p = f->plan;
+    nsi_fit_spec* p = f->spec;
     ns_status status = p->learned ? make_learned_system(f, error) : make_robot_systems(f, error);
     if (status != NS_OK) return status;
     ns_error inner;
@@ -124,12 +124,12 @@ static ns_status check_stage(ns_fit* f, const nsi_stage* stage, const nsi_yaml_n
 
 static ns_status check_search(const ns_fit* f, ns_error* error) {
     const nsi_yaml_node* node = nsi_fit_entry(f, "search");
-    const ns_solver* solver = f->plan->search.solver;
+    const ns_solver* solver = f->spec->search.solver;
     if (!solver) return NS_OK;
     if (f->nz == 0)
         return nsi_fit_fail_at(f, node, NS_ERR_PARSE, "a search needs `parameters`", error);
     for (uint32_t k = 0; k < f->nz; k++) {
-        const ns_parameter_info* v = ns_parameters_at(f->variables, k);
+        const ns_parameter_info* v = ns_parameters_at(f->parameters, k);
         char what[400];
         if (v->transform == NS_PARAMETER_INERTIA && (solver->capabilities & NS_SOLVER_GRADIENT)) {
             snprintf(what, sizeof what,
@@ -157,7 +157,7 @@ static ns_status check_predictions(const ns_fit* f, ns_error* error) {
         if (!f->data[role]) continue;
         ns_status status = nsi_predict_check(f->problem, f->data[role], &options, &reached, &inner);
         if (status != NS_OK) {
-            if (!node && !f->by_calls) node = f->plan->files[role].data[0].node;
+            if (!node && !f->by_calls) node = f->spec->files[role].data[0].node;
             return nsi_fit_fail_at(f, node, status, inner.message, error);
         }
         if (reached > longest) longest = reached;
@@ -176,12 +176,12 @@ static ns_status check_predictions(const ns_fit* f, ns_error* error) {
 ns_status nsi_fit_check(ns_fit* f, ns_error* error) {
     const nsi_yaml_node *list = nsi_fit_entry(f, "stages"), *node = list ? list->first : NULL;
     ns_status status = NS_OK;
-    for (uint32_t k = 0; k < f->plan->stages.count && status == NS_OK; k++) {
+    for (uint32_t k = 0; k < f->spec->stages.count && status == NS_OK; k++) {
         const nsi_yaml_node *fit = nsi_fit_entry(f, "train"), *at = node ? node
                                                                     : fit
                                                                         ? fit
                                                                         : nsi_fit_entry(f, "data");
-        status = check_stage(f, &f->plan->stages.data[k], at, error);
+        status = check_stage(f, &f->spec->stages.data[k], at, error);
         if (node) node = node->next;
     }
     if (status == NS_OK) status = check_search(f, error);
@@ -192,13 +192,13 @@ ns_status nsi_fit_check(ns_fit* f, ns_error* error) {
 static ns_status check_start(ns_fit* f, ns_error* error) {
     size_t nz = f->nz, np = f->problem->param_at[f->nvariant];
     double* v =
-        nsi_alloc(&f->allocator, (nz + np + nsi_parameters_scratch(f->variables)) * sizeof *v);
+        nsi_alloc(&f->allocator, (nz + np + nsi_parameters_scratch(f->parameters)) * sizeof *v);
     if (!v) return nsi_fail_nomem(error);
     const char* fault = NULL;
-    nsi_parameters_from_z(f->variables, f->z0, v, NULL, v + nz + np);
+    nsi_parameters_from_z(f->parameters, f->z0, v, NULL, v + nz + np);
     for (uint32_t k = 0; k < f->nvariant && !fault; k++) {
-        nsi_parameters_params(f->variables, k, v, v + nz, NULL, v + nz + np);
-        fault = nsi_parameters_fault(f->variables, k, v + nz);
+        nsi_parameters_params(f->parameters, k, v, v + nz, NULL, v + nz + np);
+        fault = nsi_parameters_fault(f->parameters, k, v + nz);
     }
     nsi_free(&f->allocator, v);
     if (!fault) return NS_OK;
@@ -230,7 +230,7 @@ ns_status nsi_fit_parse_formula(ns_fit* f, const char* text, nsi_error_formula* 
     // Its variables are channels.
     uint32_t count = ns_formula_variable_count(out->formula);
     uint32_t* channels =
-        nsi_arena_alloc(&f->plan->yaml.arena, ((size_t)count + 1) * sizeof *channels);
+        nsi_arena_alloc(&f->spec->yaml.arena, ((size_t)count + 1) * sizeof *channels);
     if (!channels) return nsi_fail_nomem(error);
     out->channels = channels;
 
@@ -253,22 +253,22 @@ ns_status nsi_fit_parse_formula(ns_fit* f, const char* text, nsi_error_formula* 
 static ns_status take_start(ns_fit* f, ns_error* error) {
     double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + 1) * sizeof(double));
     if (!v) return nsi_fail_nomem(error);
-    nsi_parameters_initial(f->variables, v);
-    nsi_parameters_to_z(f->variables, v, f->z0);
+    nsi_parameters_initial(f->parameters, v);
+    nsi_parameters_to_z(f->parameters, v, f->z0);
     nsi_free(&f->allocator, v);
     return NS_OK;
 }
 
 // No stage moves anything: the model is scored as it is.
 static bool only_scores(const ns_fit* f) {
-    for (uint32_t k = 0; k < f->plan->stages.count; k++) {
-        if (f->plan->stages.data[k].iterations > 0) return false;
+    for (uint32_t k = 0; k < f->spec->stages.count; k++) {
+        if (f->spec->stages.data[k].iterations > 0) return false;
     }
-    return !f->plan->search.solver;
+    return !f->spec->search.solver;
 }
 
 static ns_status begin_fit(ns_fit* f, ns_error* error) {
-    f->nz = ns_parameters_count(f->variables);
+    f->nz = ns_parameters_count(f->parameters);
     f->nw = ns_system_get_sizes(f->system).nw;
     if (f->nz + f->nw == 0 && !only_scores(f)) {
         return nsi_fit_fail_at(f, NULL, NS_ERR_PARSE,
@@ -292,9 +292,9 @@ static ns_status begin_fit(ns_fit* f, ns_error* error) {
 void nsi_fit_choose_timestep(ns_fit* f) {
     double period = ns_dataset_period(f->data[NS_ROLE_TRAIN]);
     f->timestep = period;
-    for (uint32_t k = 0; k < f->nvariant && !f->plan->learned; k++) {
+    for (uint32_t k = 0; k < f->nvariant && !f->spec->learned; k++) {
         const nsi_fit_variant* v = &f->variants[k];
-        double own = nsi_problem_timestep(v->model, &v->options, f->plan->timestep, period);
+        double own = nsi_problem_timestep(v->model, &v->options, f->spec->timestep, period);
         if (k == 0 || own < f->timestep) f->timestep = own;
     }
     for (uint32_t k = 0; k < f->nvariant; k++) f->variants[k].options.timestep = f->timestep;
@@ -311,9 +311,9 @@ ns_status ns_fit_set_initial(ns_fit* f, const char* name, double value, ns_error
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_set_initial: fit or name is NULL");
     }
     ns_error inner;
-    ns_status status = ns_parameters_set_initial(f->variables, name, value, &inner);
+    ns_status status = ns_parameters_set_initial(f->parameters, name, value, &inner);
     if (status == NS_OK) return take_start(f, error);
-    return nsi_fail(error, status, "%s: %s", f->plan->path, inner.message);
+    return nsi_fail(error, status, "%s: %s", f->spec->path, inner.message);
 }
 
 void ns_fit_free(ns_fit* f) {
@@ -321,7 +321,7 @@ void ns_fit_free(ns_fit* f) {
     ns_allocator memory = f->allocator;
 
     // The result and the formulas of errors and metrics.
-    nsi_result_free(&f->answer);
+    nsi_result_free(&f->result);
     for (uint32_t k = 0; k < f->nerror; k++) ns_formula_free(f->errors[k].formula);
     nsi_free(&memory, f->errors);
     for (uint32_t k = 0; k < f->nmeasured; k++) ns_formula_free(f->measured[k].formula);
@@ -338,7 +338,7 @@ void ns_fit_free(ns_fit* f) {
     ns_system_free(f->system);
 
     // Parameters and data sets belong to the caller of ns_fit_create.
-    if (!f->by_calls) ns_parameters_free(f->variables);
+    if (!f->by_calls) ns_parameters_free(f->parameters);
     for (int role = 0; role < NS_ROLE_COUNT && !f->by_calls; role++) {
         ns_dataset_free((ns_dataset*)f->data[role]);
     }
@@ -348,7 +348,7 @@ void ns_fit_free(ns_fit* f) {
     ns_blueprint_free(f->blueprint);
     for (uint32_t k = 0; k < f->nvariant; k++) ns_hybrid_free(f->variants[k].hybrid);
     nsi_free(&memory, f->variants);
-    nsi_fit_spec_free(f->plan);
+    nsi_fit_spec_free(f->spec);
     nsi_free(&memory, f->z);
     nsi_free(&memory, f);
 }

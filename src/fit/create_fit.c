@@ -1,4 +1,4 @@
-// Fits made by calls: the specification is copied into a plan, as a file would fill it, and put together
+// Fits made by calls: the public spec is copied into an internal one, as a file would fill it, and put together
 // by the same functions.
 
 #include "fit/fit_state.h"
@@ -7,9 +7,9 @@
 
 #include <math.h>
 
-// ---- the plan ------------------------------------------------------------------------------------
+// ---- the spec ------------------------------------------------------------------------------------
 
-// A text of the plan's own; NULL stays.
+// A text of the spec's own; NULL stays.
 static ns_status copy_text(nsi_fit_spec* p, const char* from, const char** out, ns_error* error) {
     *out = NULL;
     if (!from) return NS_OK;
@@ -133,7 +133,7 @@ static ns_status set_horizons(nsi_fit_spec* p, const ns_prediction_options* o, n
     return NS_OK;
 }
 
-static ns_status fill_plan(nsi_fit_spec* p, const ns_fit_spec* spec, ns_error* error) {
+static ns_status fill_spec(nsi_fit_spec* p, const ns_fit_spec* spec, ns_error* error) {
     static const ns_fit_stage whole = {0};
     p->contact = p->integrator = -1;
     p->seed = spec->seed;
@@ -152,12 +152,12 @@ static ns_status fill_plan(nsi_fit_spec* p, const ns_fit_spec* spec, ns_error* e
 // ---- models and predictions ----------------------------------------------------------------------
 
 static ns_status take_robots(ns_fit* f, ns_error* error) {
-    uint32_t count = nsi_parameters_variant_count(f->variables);
+    uint32_t count = nsi_parameters_variant_count(f->parameters);
     f->variants = nsi_alloc_zeroed(&f->allocator, count * sizeof *f->variants);
     if (!f->variants) return nsi_fail_nomem(error);
     f->nvariant = count;
     for (uint32_t k = 0; k < count; k++) {
-        const ns_variant* v = nsi_parameters_variant(f->variables, k);
+        const ns_variant* v = nsi_parameters_variant(f->parameters, k);
         f->variants[k] = (nsi_fit_variant){
             .name = v->name, .files = v->files, .model = v->model, .options = *v->options};
         // Networks are shared: those of the first variant.
@@ -188,8 +188,8 @@ static ns_status take_metric(ns_fit* f, const ns_metric* from, ns_error* error) 
                         "ns_fit_create: metric %.60s needs a name and formulas, a rotation four",
                         from->name ? from->name : "");
     }
-    ns_status status = copy_text(f->plan, from->name, &m->name, error);
-    if (status == NS_OK) status = copy_text(f->plan, from->unit ? from->unit : "", &m->unit, error);
+    ns_status status = copy_text(f->spec, from->name, &m->name, error);
+    if (status == NS_OK) status = copy_text(f->spec, from->unit ? from->unit : "", &m->unit, error);
     for (uint32_t k = 0; k < from->nformula && status == NS_OK; k++) {
         status = nsi_fit_parse_formula(f, from->formulas[k], &f->measured[f->nmeasured++], error);
     }
@@ -252,20 +252,20 @@ ns_status ns_fit_create(const ns_fit_spec* spec, ns_fit** out, ns_error* error) 
     if (status == NS_OK) status = nsi_parameters_finish(spec->parameters, error);
     if (status != NS_OK) return status;
 
-    // The plan, models and data, as a file would give them.
+    // The spec, models and data, as a file would give them.
     ns_allocator memory = *nsi_parameters_allocator(spec->parameters);
     ns_fit* f = nsi_alloc_zeroed(&memory, sizeof *f);
     if (!f) return nsi_fail_nomem(error);
     f->allocator = memory;
     f->threads = spec->threads;
     f->by_calls = true;
-    f->variables = spec->parameters;
+    f->parameters = spec->parameters;
     f->data[NS_ROLE_TRAIN] = spec->train;
     f->data[NS_ROLE_VALIDATION] = spec->validation;
     f->data[NS_ROLE_TEST] = spec->test;
-    nsi_result_init(&memory, &f->answer);
-    f->plan = nsi_fit_spec_make("fit", &memory);
-    status = f->plan ? fill_plan(f->plan, spec, error) : nsi_fail_nomem(error);
+    nsi_result_init(&memory, &f->result);
+    f->spec = nsi_fit_spec_make("fit", &memory);
+    status = f->spec ? fill_spec(f->spec, spec, error) : nsi_fail_nomem(error);
     if (status == NS_OK) status = take_robots(f, error);
     if (status == NS_OK) status = take_errors(f, &spec->prediction, error);
     if (status == NS_OK) status = take_metrics(f, &spec->prediction, error);

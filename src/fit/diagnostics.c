@@ -51,10 +51,10 @@ static const char* estimate_name(const nsi_result* result, uint32_t estimate) {
     return name ? name : "";
 }
 
-static uint32_t count_verdict(const nsi_result* answer, ns_verdict verdict) {
+static uint32_t count_verdict(const nsi_result* result, ns_verdict verdict) {
     uint32_t count = 0;
-    for (uint32_t k = 0; k < answer->estimates.count; k++) {
-        count += answer->estimates.data[k].verdict == verdict;
+    for (uint32_t k = 0; k < result->estimates.count; k++) {
+        count += result->estimates.data[k].verdict == verdict;
     }
     return count;
 }

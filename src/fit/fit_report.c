@@ -379,7 +379,7 @@ static ns_status fit_add_networks(const void* context, nsi_figures* figures, ns_
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < sets && k < MAX_NETWORKS && status == NS_OK; k++) {
         // Which inputs a sparsity path has left is seen beside those it began with.
-        if (f->answer.path.count > 0) {
+        if (f->result.path.count > 0) {
             status = nsi_weights_add_figure(f->system, k, f->z0 + f->nz, "before", figures, error);
         }
         if (status == NS_OK) {
@@ -410,7 +410,7 @@ ns_status nsi_fit_report(const ns_fit* f, const nsi_traces* traces, ns_report** 
     *out = NULL;
     ns_status status = fit_make_motion(f, traces, &moves, error);
     if (status != NS_OK) return status;
-    return nsi_result_report(&f->answer, moves, fit_add_networks, f, out, error);
+    return nsi_result_report(&f->result, moves, fit_add_networks, f, out, error);
 }
 
 ns_status ns_fit_report(const ns_fit* f, const ns_fit_report_options* options, ns_report** out,
@@ -418,7 +418,7 @@ ns_status ns_fit_report(const ns_fit* f, const ns_fit_report_options* options, n
     nsi_traces traces = {0};
     *out = NULL;
     if (!options || !options->motion) {
-        return nsi_result_report(&f->answer, NULL, fit_add_networks, f, out, error);
+        return nsi_result_report(&f->result, NULL, fit_add_networks, f, out, error);
     }
     ns_status status = nsi_traces_make(f, &traces, error);
     if (status == NS_OK) status = nsi_fit_report(f, &traces, out, error);

@@ -24,19 +24,19 @@ static void describe_learned(const nsi_learned* l, char* text, size_t size) {
     }
 }
 
-// "butter.xml", or all of the plan's variants one after the other; NULL: out of memory.
+// "butter.xml", or all of the spec's variants one after the other; NULL: out of memory.
 static const char* describe_model(ns_fit* f) {
     nsi_text_builder text = {.allocator = f->allocator};
-    if (f->plan->model) return f->plan->model;
+    if (f->spec->model) return f->spec->model;
     for (uint32_t k = 0; k < f->nvariant && f->by_calls; k++) {
         const char* name = f->variants[k].name;
         nsi_text_add(&text, "%s%s", k > 0 ? ", " : "", name ? name : "model");
     }
-    for (uint32_t k = 0; k < f->plan->variants.count; k++) {
-        nsi_text_add(&text, "%s%s", k > 0 ? ", " : "", f->plan->variants.data[k].model);
+    for (uint32_t k = 0; k < f->spec->variants.count; k++) {
+        nsi_text_add(&text, "%s%s", k > 0 ? ", " : "", f->spec->variants.data[k].model);
     }
     const char* kept =
-        text.failed ? NULL : nsi_arena_string(&f->answer.arena, text.text.data, text.text.count);
+        text.failed ? NULL : nsi_arena_string(&f->result.arena, text.text.data, text.text.count);
     nsi_array_free(&text.allocator, &text.text);
     return kept;
 }
@@ -46,12 +46,12 @@ static ns_status describe_fit(ns_fit* f, ns_error* error) {
                                          "start states tied to the window before"};
 
     // How the motion is integrated: by a learned system, or in time steps of the physics.
-    const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
+    const nsi_stage* last = &f->spec->stages.data[f->spec->stages.count - 1];
     ns_system_sizes sizes = ns_system_get_sizes(f->system);
     char text[300], step[200];
     double period = ns_dataset_period(f->data[NS_ROLE_TRAIN]);
-    if (f->plan->learned) {
-        describe_learned(f->plan->learned, step, sizeof step);
+    if (f->spec->learned) {
+        describe_learned(f->spec->learned, step, sizeof step);
     } else {
         snprintf(step, sizeof step, "%s, steps of %g ms",
                  ns_choice_help(&ns_integrators, (int)sizes.integrator), sizes.timestep * 1e3);
@@ -59,16 +59,16 @@ static ns_status describe_fit(ns_fit* f, ns_error* error) {
 
     // Data and windows of the last stage, and the seed that reproduces the fit.
     char noise[60] = "";
-    if (f->plan->noise > 0.0) {
-        snprintf(noise, sizeof noise, "; noise of %g added to training data", f->plan->noise);
+    if (f->spec->noise > 0.0) {
+        snprintf(noise, sizeof noise, "; noise of %g added to training data", f->spec->noise);
     }
     snprintf(text, sizeof text, "%s, samples every %g ms; %s%s; seed %llu", step, period * 1e3,
-             states[last->windows.initial_state], noise, (unsigned long long)f->plan->seed);
+             states[last->windows.initial_state], noise, (unsigned long long)f->spec->seed);
 
-    nsi_result* a = &f->answer;
+    nsi_result* a = &f->result;
     a->setting = nsi_arena_string(&a->arena, text, strlen(text));
-    a->title = f->plan->title;
-    a->citation = f->plan->citation;
+    a->title = f->spec->title;
+    a->citation = f->spec->citation;
     a->model = describe_model(f);
     a->treatment = ns_dataset_treatment(f->data[NS_ROLE_TRAIN]);
 
@@ -81,13 +81,13 @@ static ns_status describe_fit(ns_fit* f, ns_error* error) {
 
     // Network weights count if some stage optimises them.
     a->nweight = 0;
-    for (uint32_t k = 0; k < f->plan->stages.count; k++) {
-        if (nsi_optimises_weights(f->plan->stages.data[k].windows.optimise)) a->nweight = f->nw;
+    for (uint32_t k = 0; k < f->spec->stages.count; k++) {
+        if (nsi_optimises_weights(f->spec->stages.data[k].windows.optimise)) a->nweight = f->nw;
     }
     return a->setting && a->model ? NS_OK : nsi_fail_nomem(error);
 }
 
-// A text of the answer's own: it may outlive the fit.
+// A text of the result's own: it may outlive the fit.
 static bool own_text(nsi_result* a, const char** text) {
     if (*text) *text = nsi_arena_string(&a->arena, *text, strlen(*text));
     return *text != NULL;
@@ -114,20 +114,20 @@ static ns_status own_texts(nsi_result* a, ns_error* error) {
 }
 
 ns_status nsi_fit_get_result(ns_fit* f, nsi_objective* e, ns_error* error) {
-    nsi_result* a = &f->answer;
-    size_t scratch = nsi_parameters_scratch(f->variables);
+    nsi_result* a = &f->result;
+    size_t scratch = nsi_parameters_scratch(f->parameters);
     double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + scratch + 1) * sizeof(double));
     if (!v) return nsi_fail_nomem(error);
-    nsi_parameters_from_z(f->variables, f->z, v, NULL, v + f->nz);
+    nsi_parameters_from_z(f->parameters, f->z, v, NULL, v + f->nz);
     ns_status status = describe_fit(f, error);
-    if (status == NS_OK) status = nsi_list_estimates(f->variables, v, a, error);
+    if (status == NS_OK) status = nsi_list_estimates(f->parameters, v, a, error);
     if (status == NS_OK) status = nsi_list_coefficients(f->system, f->w0, f->w, a, error);
     nsi_free(&f->allocator, v);
 
     // Errors at the end of the last stage, then predictions.
-    const nsi_stage* last = &f->plan->stages.data[f->plan->stages.count - 1];
+    const nsi_stage* last = &f->spec->stages.data[f->spec->stages.count - 1];
     if (status == NS_OK && e) {
-        status = nsi_judge_estimates(f->variables, f->system, last->windows.optimise, e, a, error);
+        status = nsi_judge_estimates(f->parameters, f->system, last->windows.optimise, e, a, error);
     }
     for (int role = 0; role < NS_ROLE_COUNT && status == NS_OK; role++) {
         status = nsi_fit_score(f, (ns_data_role)role, false, &a->before[role], error);
@@ -143,12 +143,12 @@ const ns_fit_result* ns_fit_get_result(const ns_fit* f) {
 }
 
 const char* ns_fit_title(const ns_fit* f) {
-    return f->plan->title;
+    return f->spec->title;
 }
 
 bool ns_fit_estimate(const ns_fit* f, const char* name, double* value, double* error) {
-    for (uint32_t k = 0; k < f->answer.estimates.count; k++) {
-        const ns_estimate* estimate = &f->answer.estimates.data[k];
+    for (uint32_t k = 0; k < f->result.estimates.count; k++) {
+        const ns_estimate* estimate = &f->result.estimates.data[k];
         if (strcmp(estimate->name, name) != 0) continue;
         if (value) *value = estimate->value;
         if (error) *error = estimate->standard_error;

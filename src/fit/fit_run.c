@@ -14,12 +14,12 @@ double nsi_run_elapsed(const nsi_run* r) {
 }
 
 static const char* keep_text(ns_fit* f, const char* text) {
-    return nsi_arena_string(&f->answer.arena, text, strlen(text));
+    return nsi_arena_string(&f->result.arena, text, strlen(text));
 }
 
 static ns_status note(nsi_run* r, const char* text) {
     const char* kept = keep_text(r->f, text);
-    bool done = kept && nsi_array_push(&r->f->allocator, &r->f->answer.notes, kept);
+    bool done = kept && nsi_array_push(&r->f->allocator, &r->f->result.notes, kept);
     return done ? NS_OK : nsi_fail_nomem(r->error);
 }
 
@@ -42,20 +42,20 @@ static void describe_stage(const nsi_stage* stage, char* text, size_t size) {
 
 // After hopping, which goes through all stages from each start, the last stage is enough.
 static void list_phases(nsi_run* r) {
-    const ns_solver* search = r->f->plan->search.solver;
-    uint32_t nstage = r->f->plan->stages.count;
+    const ns_solver* search = r->f->spec->search.solver;
+    uint32_t nstage = r->f->spec->stages.count;
     r->searches = search != NULL;
     r->first = search && (search->capabilities & NS_SOLVER_STARTS) ? nstage - 1 : 0;
     r->nphase = nstage - r->first + r->searches;
 }
 
 static const nsi_stage* stage_of(const nsi_run* r, uint32_t phase) {
-    return &r->f->plan->stages.data[r->first + phase - r->searches];
+    return &r->f->spec->stages.data[r->first + phase - r->searches];
 }
 
 void nsi_run_describe_phase(const nsi_run* r, uint32_t phase, char* text, size_t size) {
     if (r->searches && phase == 0) {
-        snprintf(text, size, "search by %s", nsi_solver_title(r->f->plan->search.solver));
+        snprintf(text, size, "search by %s", nsi_solver_title(r->f->spec->search.solver));
     } else {
         describe_stage(stage_of(r, phase), text, size);
     }
@@ -71,13 +71,13 @@ nsi_checkpoint nsi_run_begin_checkpoint(const nsi_run* r) {
                             .nz = f->nz,
                             .w = f->w,
                             .nw = f->nw,
-                            .phases = f->answer.phases.data,
-                            .nphase = f->answer.phases.count,
-                            .history = f->answer.history.data,
-                            .nhistory = f->answer.history.count,
-                            .path = f->answer.path.data,
-                            .npath = f->answer.path.count,
-                            .npath_name = f->answer.path_names.count};
+                            .phases = f->result.phases.data,
+                            .nphase = f->result.phases.count,
+                            .history = f->result.history.data,
+                            .nhistory = f->result.history.count,
+                            .path = f->result.path.data,
+                            .npath = f->result.path.count,
+                            .npath_name = f->result.path_names.count};
 }
 
 void nsi_run_write_checkpoint(nsi_run* r, const nsi_checkpoint* c) {
@@ -92,7 +92,7 @@ static void save_stage(nsi_run* r) {
 
     // The point and the stage.
     nsi_checkpoint c = nsi_run_begin_checkpoint(r);
-    const nsi_stage_solver_state* state = nsi_stage_solver_get_state(r->descent);
+    const nsi_stage_solver_state* state = nsi_stage_solver_get_state(r->stage_solver);
     nsi_point point = nsi_objective_point(r->e);
     c.z = point.z;
     c.w = point.w;
@@ -105,7 +105,7 @@ static void save_stage(nsi_run* r) {
     c.kept_value = state->best_value;
 
     // The solver's own numbers.
-    c.nsolver = nsi_stage_solver_state_size(r->descent);
+    c.nsolver = nsi_stage_solver_state_size(r->stage_solver);
     c.solver = nsi_alloc(&r->f->allocator, ((size_t)c.nsolver + 1) * sizeof *c.solver);
     if (!c.solver) {
         r->failure = nsi_fail_nomem(r->error);
@@ -113,7 +113,7 @@ static void save_stage(nsi_run* r) {
     }
 
     // Write it; the previous checkpoint stays as a fallback.
-    nsi_stage_solver_save(r->descent, c.solver);
+    nsi_stage_solver_save(r->stage_solver, c.solver);
     nsi_run_write_checkpoint(r, &c);
     nsi_free(&r->f->allocator, c.solver);
 }
@@ -124,7 +124,7 @@ bool nsi_run_report(nsi_run* r, uint32_t iteration, double value) {
     ns_fit* f = r->f;
     double loss = sqrt(2.0 * value);
     ns_fit_history_point point = {r->phase, iteration, nsi_run_elapsed(r), loss};
-    if (!nsi_array_push(&f->allocator, &f->answer.history, point)) return true;
+    if (!nsi_array_push(&f->allocator, &f->result.history, point)) return true;
     ns_fit_progress progress = {.phase = r->name,
                                 .number = r->phase,
                                 .count = r->nphase,
@@ -151,7 +151,7 @@ ns_status nsi_run_end_phase(nsi_run* r, const ns_solver_result* out, double seco
                           .seconds = seconds,
                           .value = sqrt(2.0 * out->value),
                           .finish = ns_finish_text(out->finish)};
-    if (!phase.name || !nsi_array_push(&r->f->allocator, &r->f->answer.phases, phase)) {
+    if (!phase.name || !nsi_array_push(&r->f->allocator, &r->f->result.phases, phase)) {
         return nsi_fail_nomem(r->error);
     }
     return r->failure;
@@ -169,7 +169,7 @@ static bool has_penalty(const nsi_stage* stage) {
 // Names of the inputs of first layers and of coefficients, in the order of weights.
 static ns_status name_inputs(nsi_run* r) {
     ns_fit* f = r->f;
-    nsi_arena* arena = &f->answer.arena;
+    nsi_arena* arena = &f->result.arena;
 
     // With several first layers, names begin with that of the set of weights.
     uint32_t first_layers = 0;
@@ -205,7 +205,7 @@ static ns_status name_inputs(nsi_run* r) {
             const char* name =
                 text.failed ? NULL : nsi_arena_string(arena, text.text.data, text.text.count);
             nsi_array_free(&text.allocator, &text.text);
-            if (!name || !nsi_array_push(&f->allocator, &f->answer.path_names, name)) {
+            if (!name || !nsi_array_push(&f->allocator, &f->result.path_names, name)) {
                 return nsi_fail_nomem(r->error);
             }
         }
@@ -227,7 +227,7 @@ static ns_status begin_path(nsi_run* r) {
 }
 
 static void keep_path_point(nsi_run* r, const ns_sparsity_point* from) {
-    nsi_result* a = &r->f->answer;
+    nsi_result* a = &r->f->result;
     size_t size = a->path_names.count * sizeof *from->norms;
     double* norms = nsi_arena_alloc(&a->arena, size + 1);
     ns_sparsity_point point = *from;
@@ -241,7 +241,7 @@ static void keep_path_point(nsi_run* r, const ns_sparsity_point* from) {
 static void watch_path(void* context, uint32_t iteration, double value, const double* norms) {
     nsi_run* r = context;
     const nsi_stage* stage = stage_of(r, r->phase);
-    const nsi_result* a = &r->f->answer;
+    const nsi_result* a = &r->f->result;
     const ns_sparsity_point* last = a->path.count > 0 ? &a->path.data[a->path.count - 1] : NULL;
     if (last && last->phase == r->phase && last->iteration >= iteration) return;
     keep_path_point(r, &(ns_sparsity_point){.phase = r->phase,
@@ -260,7 +260,7 @@ static void watch_iterations(void* context, uint32_t iteration, double value, co
 
 // ---- stages ------------------------------------------------------------------------------------
 
-// The evaluator of a stage at the point where the fit stands, or where a checkpoint stood in it.
+// The objective of a stage at the point where the fit stands, or where a checkpoint stood in it.
 static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     ns_fit* f = r->f;
     const ns_dataset* train = f->data[NS_ROLE_TRAIN];
@@ -271,17 +271,17 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     nsi_point point = nsi_objective_point(r->e);
     nsi_copy_numbers(point.z, f->z, f->nz);
     nsi_copy_numbers(point.w, f->w, f->nw);
-    status = nsi_stage_solver_create(problem, train, stage, r->e, f->plan->seed, f->threads,
-                                     &r->descent, r->error);
+    status = nsi_stage_solver_create(problem, train, stage, r->e, f->spec->seed, f->threads,
+                                     &r->stage_solver, r->error);
     if (status != NS_OK || !r->resuming) return status;
 
     // A checkpoint of this stage must have its sizes.
     const nsi_checkpoint* c = &r->resumed;
-    nsi_stage_solver_state* state = nsi_stage_solver_get_state(r->descent);
+    nsi_stage_solver_state* state = nsi_stage_solver_get_state(r->stage_solver);
     size_t nx = (size_t)nsi_objective_window_count(r->e) * f->problem->sizes.nx;
     uint32_t nkept = state->best ? nsi_objective_unknowns(r->e) : 0;
     bool fits = c->nz == f->nz && c->nw == f->nw && c->nx == nx &&
-                c->nsolver == nsi_stage_solver_state_size(r->descent);
+                c->nsolver == nsi_stage_solver_state_size(r->stage_solver);
     if (!fits || (c->nkept != 0 && c->nkept != nkept)) {
         return nsi_fail(r->error, NS_ERR_PARSE,
                         "the checkpoint %s does not fit the data; start again without resuming",
@@ -293,13 +293,13 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     nsi_copy_numbers(point.w, c->w, f->nw);
     nsi_copy_numbers(point.x, c->x, nx);
     const ns_sparsity_point* began = NULL; // where the stage did
-    for (uint32_t k = 0; stage->adaptive && k < f->answer.path.count; k++) {
-        if (f->answer.path.data[k].phase < r->phase) began = &f->answer.path.data[k];
+    for (uint32_t k = 0; stage->adaptive && k < f->result.path.count; k++) {
+        if (f->result.path.data[k].phase < r->phase) began = &f->result.path.data[k];
     }
-    if (began) nsi_stage_solver_set_sizes(r->descent, began->norms);
+    if (began) nsi_stage_solver_set_sizes(r->stage_solver, began->norms);
     state->iteration = c->iteration;
     state->converged = c->converged;
-    nsi_stage_solver_load(r->descent, c->solver);
+    nsi_stage_solver_load(r->stage_solver, c->solver);
     if (c->nkept > 0) {
         nsi_copy_numbers(state->best, c->kept, c->nkept);
         state->best_value = c->kept_value;
@@ -311,7 +311,7 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
 // A stage in rounds that was at its end when it was resumed: what it ended at, with the penalty, is
 // what was told then.
 static void keep_last_value(nsi_run* r, const nsi_stage* stage) {
-    nsi_result* a = &r->f->answer;
+    nsi_result* a = &r->f->result;
     const uint32_t capabilities = stage->solver->capabilities;
     if (capabilities & NS_SOLVER_STOCHASTIC) return;
     if ((capabilities & NS_SOLVER_LEAST_SQUARES) && !has_penalty(stage)) return;
@@ -344,7 +344,7 @@ static ns_status explain_stage(nsi_run* r, const ns_solver_result* out) {
                         "%s: %s: there are no finite derivatives at this start: motion grows"
                         " beyond all bounds; are angles in rad and times in s? Take shorter"
                         " windows or a smaller time step",
-                        r->f->plan->path, r->name);
+                        r->f->spec->path, r->name);
     }
     snprintf(text, sizeof text,
              "%s failed: there were no derivatives that can be computed with, no way down or"
@@ -369,30 +369,31 @@ static ns_status run_stage(nsi_run* r) {
             nsi_fail(r->error, NS_ERR_NONFINITE,
                      "%s: %s: the simulation does not stay finite from this start; take shorter"
                      " windows, a smaller time step, or other start values",
-                     f->plan->path, name);
+                     f->spec->path, name);
     }
 
     // Optimise; the end of a stage with a penalty is a point of the sparsity path.
     if (status == NS_OK) {
         if (has_penalty(stage) && r->along)
-            nsi_stage_solver_watch_path(r->descent, watch_iterations, r);
-        ns_solver_result out = nsi_stage_solver_run(r->descent, watch_stage, r);
+            nsi_stage_solver_watch_path(r->stage_solver, watch_iterations, r);
+        ns_solver_result out = nsi_stage_solver_run(r->stage_solver, watch_stage, r);
         if (has_penalty(stage)) {
-            nsi_stage_solver_watch_path(r->descent, watch_path, r);
-            nsi_stage_solver_tell_path(r->descent);
+            nsi_stage_solver_watch_path(r->stage_solver, watch_path, r);
+            nsi_stage_solver_tell_path(r->stage_solver);
         }
         nsi_point point = nsi_objective_point(r->e);
         nsi_copy_numbers(f->z, point.z, f->nz);
         nsi_copy_numbers(f->w, point.w, f->nw);
-        out.iterations = nsi_stage_solver_get_state(r->descent)->iteration; // before resuming, too
+        out.iterations =
+            nsi_stage_solver_get_state(r->stage_solver)->iteration; // before resuming, too
         status = nsi_run_end_phase(r, &out, nsi_clock_wall() - start);
         if (status == NS_OK && out.evaluations == 0) keep_last_value(r, stage);
         if (status == NS_OK) status = explain_stage(r, &out);
     }
 
     // Only the objective of the last stage is needed afterwards.
-    nsi_stage_solver_free(r->descent);
-    r->descent = NULL;
+    nsi_stage_solver_free(r->stage_solver);
+    r->stage_solver = NULL;
     if (r->phase + 1 < r->nphase || status != NS_OK) {
         nsi_objective_free(r->e);
         r->e = NULL;
@@ -406,7 +407,7 @@ static void hash(nsi_run* r, const void* bytes, size_t size) {
     r->fingerprint = nsi_hash64(r->fingerprint, bytes, size);
 }
 
-// Of the plan, of the numbers of the model and of the networks, and of the data and its scales.
+// Of the spec, of the numbers of the model and of the networks, and of the data and its scales.
 static ns_status hash_experiment(nsi_run* r) {
     ns_fit* f = r->f;
     const ns_dataset* train = f->data[NS_ROLE_TRAIN];
@@ -414,9 +415,9 @@ static ns_status hash_experiment(nsi_run* r) {
     ns_text spec = {0};
 
     // The spec: the file itself, or what a program chose in its place.
-    if (!f->by_calls) nsi_yaml_add_node(&text, f->plan->yaml.root); // with all that it extends
-    for (uint32_t k = 0; k < f->plan->stages.count && f->by_calls; k++) {
-        const nsi_stage* stage = &f->plan->stages.data[k];
+    if (!f->by_calls) nsi_yaml_add_node(&text, f->spec->yaml.root); // with all that it extends
+    for (uint32_t k = 0; k < f->spec->stages.count && f->by_calls; k++) {
+        const nsi_stage* stage = &f->spec->stages.data[k];
         nsi_text_add(&text, "%s %u %u\n", stage->solver->name, stage->windows.length,
                      stage->iterations);
     }
@@ -473,8 +474,8 @@ static ns_status take_up(nsi_run* r) {
                         " again without resuming",
                         r->o->checkpoint);
     }
-    if (f->answer.path_names.count > 0 &&
-        (!c->has_path || (c->npath > 0 && c->npath_name != f->answer.path_names.count))) {
+    if (f->result.path_names.count > 0 &&
+        (!c->has_path || (c->npath > 0 && c->npath_name != f->result.path_names.count))) {
         return nsi_fail(r->error, NS_ERR_PARSE,
                         "the checkpoint %s does not have the sparsity path of this fit: an earlier"
                         " version wrote it; start again without resuming",
@@ -495,16 +496,16 @@ static ns_status take_up(nsi_run* r) {
         nsi_run_describe_phase(r, k, name, sizeof name);
         phase.name = keep_text(f, name);
         phase.finish = "done";
-        if (!phase.name || !nsi_array_push(&f->allocator, &f->answer.phases, phase)) {
+        if (!phase.name || !nsi_array_push(&f->allocator, &f->result.phases, phase)) {
             return nsi_fail_nomem(r->error);
         }
     }
     for (uint32_t k = 0; k < c->nhistory; k++) {
-        if (!nsi_array_push(&f->allocator, &f->answer.history, c->history[k])) {
+        if (!nsi_array_push(&f->allocator, &f->result.history, c->history[k])) {
             return nsi_fail_nomem(r->error);
         }
     }
-    for (uint32_t k = 0; k < c->npath && f->answer.path_names.count > 0; k++) {
+    for (uint32_t k = 0; k < c->npath && f->result.path_names.count > 0; k++) {
         keep_path_point(r, &c->path[k]);
     }
     if (r->failure != NS_OK) return r->failure;
@@ -533,7 +534,7 @@ ns_status ns_fit_run(ns_fit* f, const ns_fit_options* options, ns_error* error) 
                  .saved = nsi_clock_wall()};
 
     // Forget an earlier result: every run starts from the initial values.
-    nsi_result_free(&f->answer);
+    nsi_result_free(&f->result);
     f->has_result = f->stopped = false;
     nsi_copy_numbers(f->z, f->z0, f->nz + f->nw);
 
@@ -545,16 +546,16 @@ ns_status ns_fit_run(ns_fit* f, const ns_fit_options* options, ns_error* error) 
     if (status == NS_OK) status = run_phases(&r);
 
     // The result needs the objective of the last stage for covariances.
-    f->answer.complete = status == NS_OK && !f->stopped;
+    f->result.complete = status == NS_OK && !f->stopped;
 
     // Time again, now with the analysis of the result.
-    f->answer.seconds = nsi_run_elapsed(&r);
+    f->result.seconds = nsi_run_elapsed(&r);
     if (status == NS_OK) status = nsi_fit_get_result(f, r.e, error);
-    f->answer.seconds = nsi_run_elapsed(&r);
+    f->result.seconds = nsi_run_elapsed(&r);
     f->has_result = status == NS_OK;
-    f->view = nsi_result_view(&f->answer);
+    f->view = nsi_result_view(&f->result);
 
-    nsi_stage_solver_free(r.descent);
+    nsi_stage_solver_free(r.stage_solver);
     nsi_objective_free(r.e);
     nsi_checkpoint_free(&r.resumed);
     return status;

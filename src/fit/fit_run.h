@@ -18,7 +18,7 @@ typedef struct nsi_run {
     const char* name; // of the phase
     uint32_t iterations;
     nsi_objective* e; // of the stage at work; kept after the last
-    nsi_stage_solver* descent;
+    nsi_stage_solver* stage_solver;
     nsi_checkpoint resumed; // what to go on from; empty after it was taken up
     bool resuming;
     bool along;        // the sparsity path is kept along iterations: all penalties are the same

@@ -13,8 +13,8 @@
 
 // A robot of a fit.
 typedef struct nsi_fit_variant {
-    const char *name, *files; // NULL: it is the only one. In the arena of the plan, as
-    const char* robot;        // the path of its file, NULL: as the plan's model says
+    const char *name, *files; // NULL: it is the only one. In the arena of the spec, as
+    const char* robot;        // the path of its file, NULL: as the spec's model says
     ns_hybrid* hybrid;        // NULL: by calls
     const ns_model* model;
     ns_system* system;
@@ -24,15 +24,15 @@ typedef struct nsi_fit_variant {
 struct ns_fit {
     ns_allocator allocator;
     uint32_t threads;
-    nsi_fit_spec* plan;
+    nsi_fit_spec* spec;
     nsi_fit_variant* variants; // (nvariant)
     uint32_t nvariant;
     ns_hybrid* hybrid;       // of the first variant, as its system and options below
-    ns_blueprint* blueprint; // of the plan, or NULL
+    ns_blueprint* blueprint; // of the spec, or NULL
     ns_data_map* map;
     bool by_calls;                         // parameters and data are the caller's
     const ns_dataset* data[NS_ROLE_COUNT]; // NULL: none
-    ns_parameters* variables;
+    ns_parameters* parameters;
     ns_system* system;
     nsi_problem* problem;
     ns_system* teacher_system; // for stages with teacher forcing, or NULL
@@ -43,7 +43,7 @@ struct ns_fit {
     uint32_t nmetric;
     nsi_error_formula* measured; // of all measures
     uint32_t nmeasured;
-    uint32_t* adapt; // variables that adapt in predictions
+    uint32_t* adapt; // parameters that adapt in predictions
     double* adapt_deviations;
     uint32_t nadapt;
     double timestep;
@@ -52,8 +52,8 @@ struct ns_fit {
     uint32_t nz, nw;
     double *z, *w;   // where the fit stands
     double *z0, *w0; // where it began
-    nsi_result answer;
-    ns_fit_result view; // of the answer, when a run has ended
+    nsi_result result;
+    ns_fit_result view; // of the result, when a run has ended
     bool has_result;
     bool stopped;
 };
@@ -68,7 +68,7 @@ typedef struct nsi_fit_changes {
     uint32_t block;       // the block-th so many of them
     uint32_t folds, fold; // test on the fold-th part of what is trained on, without it; 0 folds: no
     uint32_t iterations;  // of each stage, at most; 0: as it says
-    const char* weights;  // a file to start from; NULL: that of the plan, if it has one
+    const char* weights;  // a file to start from; NULL: that of the spec, if it has one
     nsi_fit_spec* spec;   // in place of the file at the path, taken over; NULL: that file
 } nsi_fit_changes;
 
@@ -77,14 +77,14 @@ typedef struct nsi_fit_changes {
 ns_status nsi_fit_load(const char* path, uint32_t threads, const nsi_fit_changes* changes,
                        ns_fit** out, ns_error* error);
 
-// Read the plan, the model and the recordings, and find the time step: all of ns_fit_load() that does not
+// Read the spec, the model and the recordings, and find the time step: all of ns_fit_load() that does not
 // ask what is fitted.
 ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes* changes,
                        ns_fit** out, ns_error* error);
 
 // ---- assemble.c ----------------------------------------------------------------------------------
 
-// A failure at an entry of the plan: its message begins with the place, the first one for NULL. In a fit
+// A failure at an entry of the spec: its message begins with the place, the first one for NULL. In a fit
 // made by calls there are no places, and what would be wrong in a file is a wrong argument.
 ns_status nsi_fit_fail_at(const ns_fit* fit, const nsi_yaml_node* node, ns_status status,
                           const char* what, ns_error* error);
@@ -95,10 +95,10 @@ const nsi_yaml_node* nsi_fit_entry(const ns_fit* fit, const char* key); // or NU
 ns_status nsi_fit_parse_formula(ns_fit* fit, const char* text, nsi_error_formula* out,
                                 ns_error* error);
 
-// The time step of all variants, when plan, models and data are there.
+// The time step of all variants, when spec, models and data are there.
 void nsi_fit_choose_timestep(ns_fit* fit);
 
-// Systems, problem and starting point of a fit whose plan, models, data and parameters are there; then
+// Systems, problem and starting point of a fit whose spec, models, data and parameters are there; then
 // check that stages, search and predictions have what they need.
 ns_status nsi_fit_assemble(ns_fit* fit, ns_error* error);
 ns_status nsi_fit_check(ns_fit* fit, ns_error* error);
@@ -128,7 +128,7 @@ static inline const nsi_problem* nsi_fit_problem(const ns_fit* fit, const nsi_st
     return stage->teacher_forcing ? fit->teacher : fit->problem;
 }
 
-// Learned systems (learned.c): names of controls and scales from the training data, into the plan; and,
+// Learned systems (learned_fit.c): names of controls and scales from the training data, into the spec; and,
 // after the problem is there, a teacher where a stage needs one.
 ns_status nsi_fit_prepare_learned(ns_fit* fit, ns_error* error);
 ns_status nsi_fit_make_teacher(ns_fit* fit, ns_error* error);
@@ -140,8 +140,8 @@ nsi_predict_options nsi_fit_predict_options(const ns_fit* fit);
 ns_status nsi_fit_score(const ns_fit* fit, ns_data_role role, bool after, ns_score* out,
                         ns_error* error);
 
-// The answer for the point where a fit stands.
-// @param evaluator  of the last stage, at its end; NULL when it was not reached
-ns_status nsi_fit_get_result(ns_fit* fit, nsi_objective* evaluator, ns_error* error);
+// The result for the point where a fit stands.
+// @param objective  of the last stage, at its end; NULL when it was not reached
+ns_status nsi_fit_get_result(ns_fit* fit, nsi_objective* objective, ns_error* error);
 
 #endif

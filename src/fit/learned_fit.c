@@ -11,8 +11,8 @@
 static ns_status make_probe(const ns_fit* f, ns_system** system, nsi_problem** problem,
                             ns_error* error) {
     nsi_learned linear = nsi_default_learned();
-    linear.controls = f->plan->learned->controls;
-    linear.integrate = f->plan->learned->integrate;
+    linear.controls = f->spec->learned->controls;
+    linear.integrate = f->spec->learned->integrate;
     const ns_model* model = f->variants[0].model;
     ns_status status =
         nsi_learned_create(&linear, model, f->timestep, false, &f->allocator, system, error);
@@ -91,8 +91,8 @@ static double scale_of(double squares, double count) {
 }
 
 static bool fill_scales(ns_fit* f, const sums* s) {
-    nsi_learned* l = f->plan->learned;
-    nsi_arena* arena = &f->plan->yaml.arena;
+    nsi_learned* l = f->spec->learned;
+    nsi_arena* arena = &f->spec->yaml.arena;
     nsi_number_list* lists[] = {&l->state_shift, &l->state_scale, &l->output_scale,
                                 &l->control_shift, &l->control_scale};
     for (int k = 0; k < 5; k++) {
@@ -125,7 +125,7 @@ static ns_status find_scales(ns_fit* f, const nsi_problem* p, ns_error* error) {
     s.mean = s.last + p->sizes.nx;
     s.square = s.mean + all;
     s.change = s.square + all;
-    uint32_t reach = f->plan->stages.data[0].windows.smoothing;
+    uint32_t reach = f->spec->stages.data[0].windows.smoothing;
     pass(&s, train, reach, false);
     for (size_t k = 0; k < all && s.count > 0.0; k++) s.mean[k] /= s.count;
     pass(&s, train, reach, true);
@@ -144,9 +144,9 @@ static ns_status find_scales(ns_fit* f, const nsi_problem* p, ns_error* error) {
 // Its controls are those that are recorded.
 static ns_status name_controls(ns_fit* f, ns_error* error) {
     const ns_dataset* train = f->data[NS_ROLE_TRAIN];
-    nsi_text_list* controls = &f->plan->learned->controls;
+    nsi_text_list* controls = &f->spec->learned->controls;
     uint32_t count = ns_dataset_control_count(train);
-    controls->data = nsi_arena_alloc(&f->plan->yaml.arena, (count + 1) * sizeof *controls->data);
+    controls->data = nsi_arena_alloc(&f->spec->yaml.arena, (count + 1) * sizeof *controls->data);
     if (!controls->data) return nsi_fail_nomem(error);
     for (uint32_t k = 0; k < count; k++) controls->data[k] = ns_dataset_control(train, k);
     controls->count = count;
@@ -158,7 +158,7 @@ ns_status nsi_fit_prepare_learned(ns_fit* f, ns_error* error) {
     nsi_problem* problem = NULL;
     ns_status status = name_controls(f, error);
     if (status == NS_OK) {
-        status = nsi_learned_fits(f->plan->learned, f->variants[0].model, error);
+        status = nsi_learned_fits(f->spec->learned, f->variants[0].model, error);
     }
     if (status == NS_OK) status = make_probe(f, &system, &problem, error);
     if (status == NS_OK) status = check_channels(f, problem, error);
@@ -171,20 +171,20 @@ ns_status nsi_fit_prepare_learned(ns_fit* f, ns_error* error) {
 // The same weights in a system that sees recorded states, if a stage asks for it.
 ns_status nsi_fit_make_teacher(ns_fit* f, ns_error* error) {
     const ns_model* model = f->variants[0].model;
-    const nsi_learned* learned = f->plan->learned;
+    const nsi_learned* learned = f->spec->learned;
     bool needed = false;
-    for (uint32_t k = 0; k < f->plan->stages.count; k++) {
-        needed |= f->plan->stages.data[k].teacher_forcing;
+    for (uint32_t k = 0; k < f->spec->stages.count; k++) {
+        needed |= f->spec->stages.data[k].teacher_forcing;
     }
     if (!needed) return NS_OK;
     ns_learned_input* inputs =
-        nsi_arena_alloc(&f->plan->yaml.arena, (f->problem->nq + f->problem->nv) * sizeof *inputs);
+        nsi_arena_alloc(&f->spec->yaml.arena, (f->problem->nq + f->problem->nv) * sizeof *inputs);
     if (!inputs) return nsi_fail_nomem(error);
     nsi_learned_inputs(learned, model, inputs);
     ns_status status = nsi_learned_create(learned, model, f->timestep, true, &f->allocator,
                                           &f->teacher_system, error);
     if (status == NS_OK) {
-        status = nsi_problem_create(model, f->teacher_system, f->variables, f->data[NS_ROLE_TRAIN],
+        status = nsi_problem_create(model, f->teacher_system, f->parameters, f->data[NS_ROLE_TRAIN],
                                     &f->allocator, &f->teacher, error);
     }
     if (status != NS_OK) return status;

@@ -8,13 +8,13 @@
 #include <math.h>
 #include <stdio.h>
 
-// The path of a file that the plan names at `node`; it must be there.
+// The path of a file that the spec names at `node`; it must be there.
 static ns_status find_file(ns_fit* f, const nsi_yaml_node* node, const char** path,
                            ns_error* error) {
-    nsi_schema_reader r = {.yaml = &f->plan->yaml, .arena = &f->plan->yaml.arena, .error = error};
+    nsi_schema_reader r = {.yaml = &f->spec->yaml, .arena = &f->spec->yaml.arena, .error = error};
     ns_status status = nsi_schema_path(&r, node, path);
     if (status != NS_OK) return status;
-    *path = nsi_fit_spec_path(f->plan, *path);
+    *path = nsi_fit_spec_path(f->spec, *path);
     if (!*path) return nsi_fail_nomem(error);
     if (nsi_file_exists(*path)) return NS_OK;
     char what[600];
@@ -22,8 +22,8 @@ static ns_status find_file(ns_fit* f, const nsi_yaml_node* node, const char** pa
     return nsi_fit_fail_at(f, node, NS_ERR_IO, what, error);
 }
 
-static ns_status change_plan(ns_fit* f, const nsi_fit_changes* c, ns_error* error) {
-    nsi_fit_spec* p = f->plan;
+static ns_status change_spec(ns_fit* f, const nsi_fit_changes* c, ns_error* error) {
+    nsi_fit_spec* p = f->spec;
     p->seed += c->seed;
     p->data_root = c->data;
     p->data_made = c->made;
@@ -56,7 +56,7 @@ static ns_status change_weights(ns_fit* f, const nsi_fit_changes* c, ns_error* e
 // The variants of a hybrid model that has some.
 static ns_status list_file_variants(ns_fit* f, const char* path, ns_error* error) {
     nsi_hybrid file = {0};
-    nsi_arena* arena = &f->plan->yaml.arena;
+    nsi_arena* arena = &f->spec->yaml.arena;
     ns_status status = nsi_hybrid_read(path, &f->allocator, &file, error);
     uint32_t count = status == NS_OK ? file.variants.count : 0;
     if (count > 0) {
@@ -74,9 +74,9 @@ static ns_status list_file_variants(ns_fit* f, const char* path, ns_error* error
     return status;
 }
 
-// Which robots there are: of the plan, of its hybrid model, or one.
+// Which robots there are: of the spec, of its hybrid model, or one.
 static ns_status list_variants(ns_fit* f, const char** model, ns_error* error) {
-    nsi_fit_spec* p = f->plan;
+    nsi_fit_spec* p = f->spec;
     ns_status status = NS_OK;
     if (p->model) status = find_file(f, nsi_fit_entry(f, "model"), model, error);
     if (status == NS_OK && p->model && ns_hybrid_is_path(*model)) {
@@ -96,7 +96,7 @@ static ns_status list_variants(ns_fit* f, const char** model, ns_error* error) {
 }
 
 static ns_status load_variant(ns_fit* f, nsi_fit_variant* v, const char* model, ns_error* error) {
-    nsi_fit_spec* p = f->plan;
+    nsi_fit_spec* p = f->spec;
     ns_load_options load = ns_default_load_options();
     load.ground = p->ground;
     load.self_collision = p->self_collision;
@@ -112,7 +112,7 @@ static ns_status load_variant(ns_fit* f, nsi_fit_variant* v, const char* model, 
 }
 
 static ns_status load_models(ns_fit* f, ns_error* error) {
-    nsi_fit_spec* p = f->plan;
+    nsi_fit_spec* p = f->spec;
 
     // Every variant of the robot, the first of which represents the others.
     const char *model = NULL, *path;
@@ -174,7 +174,7 @@ static ns_status check_file(const ns_fit* f, const nsi_fit_spec_file* file, cons
 }
 
 static ns_status load_data(ns_fit* f, ns_error* error) {
-    nsi_fit_spec* p = f->plan;
+    nsi_fit_spec* p = f->spec;
     const ns_model* model = f->variants[0].model;
 
     // The map from columns to channels: given, or inferred from the first training file.
@@ -214,22 +214,22 @@ static ns_status load_data(ns_fit* f, ns_error* error) {
     return status;
 }
 
-// A formula of channels, from a text of the plan.
+// A formula of channels, from a text of the spec.
 static ns_status load_formula(ns_fit* f, const nsi_yaml_node* node, nsi_error_formula* out,
                               ns_error* error) {
     const char* text = NULL;
     ns_error inner;
-    ns_status status = nsi_yaml_text(&f->plan->yaml, node, &text, error);
+    ns_status status = nsi_yaml_text(&f->spec->yaml, node, &text, error);
     if (status != NS_OK) return status;
     status = nsi_fit_parse_formula(f, text, out, &inner);
     if (status == NS_OK) return NS_OK;
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
-    return nsi_yaml_fail(&f->plan->yaml, node, error, "%s", inner.message);
+    return nsi_yaml_fail(&f->spec->yaml, node, error, "%s", inner.message);
 }
 
 // Formulas of channels whose errors count.
 static ns_status load_errors(ns_fit* f, ns_error* error) {
-    const nsi_yaml_node* map = f->plan->errors;
+    const nsi_yaml_node* map = f->spec->errors;
     ns_status status = NS_OK;
     if (!map) return NS_OK;
     f->errors = nsi_alloc_zeroed(&f->allocator, ((size_t)map->count + 1) * sizeof *f->errors);
@@ -242,13 +242,13 @@ static ns_status load_errors(ns_fit* f, ns_error* error) {
 
 // One measure: {distance: [...]} or {rotation: [w, x, y, z]}, `average` and `unit`.
 static ns_status load_measure(ns_fit* f, const nsi_yaml_node* map, ns_error* error) {
-    const nsi_yaml* yaml = &f->plan->yaml;
+    const nsi_yaml* yaml = &f->spec->yaml;
 
     // A metric takes consecutive formulas out of the common array.
     nsi_metric* m = &f->metrics[f->nmetric++];
     *m = (nsi_metric){.name = map->key, .unit = "", .formulas = f->measured + f->nmeasured};
     nsi_fit_measure says = {.unit = ""};
-    nsi_schema_reader r = {.yaml = yaml, .arena = &f->plan->yaml.arena, .error = error};
+    nsi_schema_reader r = {.yaml = yaml, .arena = &f->spec->yaml.arena, .error = error};
     ns_status status = nsi_schema_read(&r, &nsi_fit_measure_schema, map, &says);
 
     // Either a distance of any dimension or a rotation of four components.
@@ -277,7 +277,7 @@ static ns_status load_measure(ns_fit* f, const nsi_yaml_node* map, ns_error* err
 }
 
 static ns_status load_measures(ns_fit* f, ns_error* error) {
-    const nsi_yaml_node* map = f->plan->measures;
+    const nsi_yaml_node* map = f->spec->measures;
     size_t formulas = 0;
     if (!map) return NS_OK;
     for (const nsi_yaml_node* n = map->first; n; n = n->next) {
@@ -295,9 +295,9 @@ static ns_status load_measures(ns_fit* f, ns_error* error) {
     return status;
 }
 
-// Which variables adapt in predictions: names or globs of `parameters`.
+// Which parameters adapt in predictions: names or globs of `parameters`.
 static ns_status load_adaptation(ns_fit* f, ns_error* error) {
-    const nsi_yaml_node* map = f->plan->adapt;
+    const nsi_yaml_node* map = f->spec->adapt;
     if (!map) return NS_OK;
 
     // At most every fitted parameter adapts.
@@ -309,23 +309,23 @@ static ns_status load_adaptation(ns_fit* f, ns_error* error) {
     for (const nsi_yaml_node* n = map->first; n; n = n->next) {
         bool found = false;
         for (uint32_t k = 0; k < f->nz && !found; k++) {
-            found = ns_glob_match(n->key, ns_parameters_at(f->variables, k)->name);
+            found = ns_glob_match(n->key, ns_parameters_at(f->parameters, k)->name);
         }
         if (!found) {
             return nsi_fit_fail_at(f, n, NS_ERR_PARSE, "there is no such name under `parameters`",
                                    error);
         }
         double deviation;
-        ns_status status = nsi_yaml_number(&f->plan->yaml, n, 1e-12, 1e12, &deviation, error);
+        ns_status status = nsi_yaml_number(&f->spec->yaml, n, 1e-12, 1e12, &deviation, error);
         if (status != NS_OK) return status;
     }
 
     // The first glob that matches a parameter gives its standard deviation.
     for (uint32_t k = 0; k < f->nz; k++) {
-        const char* name = ns_parameters_at(f->variables, k)->name;
+        const char* name = ns_parameters_at(f->parameters, k)->name;
         for (const nsi_yaml_node* n = map->first; n; n = n->next) {
             if (!ns_glob_match(n->key, name)) continue;
-            if (ns_parameters_at(f->variables, k)->transform == NS_PARAMETER_INERTIA) {
+            if (ns_parameters_at(f->parameters, k)->transform == NS_PARAMETER_INERTIA) {
                 return nsi_fit_fail_at(
                     f, n, NS_ERR_PARSE,
                     "all ten inertial numbers of this link are looked for together, so"
@@ -334,7 +334,7 @@ static ns_status load_adaptation(ns_fit* f, ns_error* error) {
             }
 
             double deviation = 0.0;
-            ns_status status = nsi_yaml_number(&f->plan->yaml, n, 1e-12, 1e12, &deviation, error);
+            ns_status status = nsi_yaml_number(&f->spec->yaml, n, 1e-12, 1e12, &deviation, error);
             if (status != NS_OK) return status;
             f->adapt[f->nadapt] = k;
             f->adapt_deviations[f->nadapt++] = deviation;
@@ -345,7 +345,7 @@ static ns_status load_adaptation(ns_fit* f, ns_error* error) {
 }
 
 static ns_status make_variables(ns_fit* f, ns_error* error) {
-    const nsi_fit_spec* p = f->plan;
+    const nsi_fit_spec* p = f->spec;
     ns_variant* models = nsi_alloc(&f->allocator, f->nvariant * sizeof *models);
     if (!models) return nsi_fail_nomem(error);
     for (uint32_t k = 0; k < f->nvariant; k++) {
@@ -354,7 +354,7 @@ static ns_status make_variables(ns_fit* f, ns_error* error) {
     }
     ns_status status = nsi_parameters_read(models, f->nvariant, p->path, p->parameters.data,
                                            p->parameters.count, p->settings.data, p->settings.count,
-                                           &f->allocator, &f->variables, error);
+                                           &f->allocator, &f->parameters, error);
     nsi_free(&f->allocator, models);
     return status;
 }
@@ -375,12 +375,12 @@ ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes
 
     f->allocator = memory;
     f->threads = threads;
-    nsi_result_init(&memory, &f->answer);
-    f->plan = changes->spec;
+    nsi_result_init(&memory, &f->result);
+    f->spec = changes->spec;
 
     // Settings first, then models, then data that refers to models.
-    ns_status status = f->plan ? NS_OK : nsi_fit_spec_read(path, &memory, &f->plan, error);
-    if (status == NS_OK) status = change_plan(f, changes, error);
+    ns_status status = f->spec ? NS_OK : nsi_fit_spec_read(path, &memory, &f->spec, error);
+    if (status == NS_OK) status = change_spec(f, changes, error);
     if (status == NS_OK) status = load_models(f, error);
     if (status == NS_OK) status = change_weights(f, changes, error);
     if (status == NS_OK) status = load_data(f, error);

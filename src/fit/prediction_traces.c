@@ -10,7 +10,7 @@
 enum {
     MOST_ROWS = 20000,
     MOST_NUMBERS = 8000000, // of all states and channels
-    MOST_EPISODES = 40,
+    MAX_TRACES = 40,
     MOST_PREDICTIONS = 500, // each may have to find its state first
     LEAST_SAMPLES = 1000,   // a recording for which there is less room is left out
 };
@@ -18,7 +18,7 @@ enum {
 // A recording, or its beginning, and its rows.
 typedef struct piece {
     ns_data_role role;
-    uint32_t recording, episode;
+    uint32_t recording, trace;
     uint32_t samples;
     uint32_t first; // row
 } piece;
@@ -45,21 +45,21 @@ static bool overlap(const maker* m, const ns_recording* a, const ns_recording* b
            b->start < a->start + a->nsample * period_of(m) - half;
 }
 
-// The episode that has other parts of the same recording, or a new one; NSI_NONE: there is no room.
-static uint32_t find_episode(const maker* m, const piece* p) {
+// The trace that has other parts of the same recording, or a new one; NSI_NONE: there is no room.
+static uint32_t find_trace(const maker* m, const piece* p) {
     const ns_recording* r = recording_of(m, p);
-    bool same[MOST_EPISODES] = {false}, taken[MOST_EPISODES] = {false};
+    bool same[MAX_TRACES] = {false}, taken[MAX_TRACES] = {false};
     for (uint32_t k = 0; k < m->pieces.count; k++) {
-        uint32_t episode = m->pieces.data[k].episode;
+        uint32_t trace = m->pieces.data[k].trace;
         const ns_recording* other = recording_of(m, &m->pieces.data[k]);
         if (strcmp(r->file, other->file) != 0 || strcmp(r->name, other->name) != 0) continue;
-        same[episode] = true;
-        taken[episode] |= overlap(m, r, other);
+        same[trace] = true;
+        taken[trace] |= overlap(m, r, other);
     }
     for (uint32_t k = 0; k < m->e->list.count; k++) {
         if (same[k] && !taken[k]) return k;
     }
-    return m->e->list.count < MOST_EPISODES ? m->e->list.count : NSI_NONE;
+    return m->e->list.count < MAX_TRACES ? m->e->list.count : NSI_NONE;
 }
 
 static uint32_t most_rows(const nsi_traces* e) {
@@ -77,14 +77,14 @@ static ns_status choose(maker* m, ns_error* error) {
         const ns_dataset* data = m->f->data[order[k]];
         uint32_t count = data ? ns_dataset_recording_count(data) : 0;
         for (uint32_t r = 0; r < count; r++) {
-            piece p = {.role = order[k], .recording = r, .episode = NSI_NONE};
+            piece p = {.role = order[k], .recording = r, .trace = NSI_NONE};
             const ns_recording* recording = recording_of(m, &p);
             bool whole = recording->nsample < room; // with a row between parts
 
             if (whole || room > LEAST_SAMPLES || e->list.count == 0) {
-                p.episode = find_episode(m, &p);
+                p.trace = find_trace(m, &p);
             }
-            if (p.episode == NSI_NONE) {
+            if (p.trace == NSI_NONE) {
                 e->left_out++;
                 continue;
             }
@@ -97,7 +97,7 @@ static ns_status choose(maker* m, ns_error* error) {
             // Parts of the same recording form one trace.
             nsi_trace fresh = {.name = recording->name,
                                .variant = nsi_problem_variant(m->f->problem, recording)};
-            bool done = p.episode < e->list.count || nsi_array_push(&e->allocator, &e->list, fresh);
+            bool done = p.trace < e->list.count || nsi_array_push(&e->allocator, &e->list, fresh);
             if (!done || !nsi_array_push(&e->allocator, &m->pieces, p)) {
                 return nsi_fail_nomem(error);
             }
@@ -106,22 +106,22 @@ static ns_status choose(maker* m, ns_error* error) {
     return NS_OK;
 }
 
-// The part of an episode that begins first of those that begin after a time; NULL: there is none.
-static piece* next_piece(const maker* m, uint32_t episode, double after) {
+// The part of a trace that begins first of those that begin after a time; NULL: there is none.
+static piece* next_piece(const maker* m, uint32_t trace, double after) {
     piece* next = NULL;
     for (uint32_t k = 0; k < m->pieces.count; k++) {
         piece* p = &m->pieces.data[k];
         double start = recording_of(m, p)->start;
-        if (p->episode != episode || !(start > after)) continue;
+        if (p->trace != trace || !(start > after)) continue;
         if (!next || start < recording_of(m, next)->start) next = p;
     }
     return next;
 }
 
 static uint32_t choose_ahead(const maker* m) {
-    const nsi_fit_spec* plan = m->f->plan;
-    if (plan->horizons.count == 0) return 0;
-    double samples = ceil(plan->horizons.data[plan->horizons.count - 1] / period_of(m) - 1e-6);
+    const nsi_fit_spec* spec = m->f->spec;
+    if (spec->horizons.count == 0) return 0;
+    double samples = ceil(spec->horizons.data[spec->horizons.count - 1] / period_of(m) - 1e-6);
     uint32_t least = m->e->rows / MOST_PREDICTIONS + 1;
     return samples < least ? least : samples < MOST_ROWS ? (uint32_t)samples : MOST_ROWS;
 }
@@ -129,18 +129,18 @@ static uint32_t choose_ahead(const maker* m) {
 static void lay_out(maker* m) {
     nsi_traces* e = m->e;
     for (uint32_t k = 0; k < e->list.count; k++) {
-        nsi_trace* episode = &e->list.data[k];
-        episode->first = e->rows;
+        nsi_trace* trace = &e->list.data[k];
+        trace->first = e->rows;
         double end = -INFINITY, after = -INFINITY; // of the part before, and its start
         for (piece* p; (p = next_piece(m, k, after)); after = recording_of(m, p)->start) {
             double start = recording_of(m, p)->start;
             // Parts that do not follow one another without a gap have an empty row between them.
-            if (start > end + 1.5 * period_of(m) && e->rows > episode->first) e->rows++;
+            if (start > end + 1.5 * period_of(m) && e->rows > trace->first) e->rows++;
             p->first = e->rows;
             e->rows += p->samples;
             end = start + (p->samples - 1) * period_of(m);
         }
-        episode->rows = e->rows - episode->first;
+        trace->rows = e->rows - trace->first;
     }
     e->ahead = choose_ahead(m);
 }
@@ -200,7 +200,7 @@ static void fill_recorded(maker* m, const piece* p) {
     nsi_traces* e = m->e;
     const nsi_problem* problem = m->f->problem;
     const ns_recording* r = recording_of(m, p);
-    uint32_t reach = m->f->plan->stages.data[0].windows.smoothing;
+    uint32_t reach = m->f->spec->stages.data[0].windows.smoothing;
     for (uint32_t k = 0; k < p->samples; k++) {
         size_t row = (size_t)p->first + k;
         const double* values = r->values + (size_t)k * e->nchannel;
@@ -358,10 +358,10 @@ ns_status nsi_traces_write(const nsi_traces* e, const ns_fit* f, const char* pat
     if (status == NS_OK) {
         ns_table_writer_put_names(writer, names, ncol);
         for (uint32_t k = 0; k < e->list.count; k++) {
-            const nsi_trace* episode = &e->list.data[k];
+            const nsi_trace* trace = &e->list.data[k];
 
             // Rows between two parts of a trace are separators without data.
-            for (size_t row = episode->first; row < episode->first + episode->rows; row++) {
+            for (size_t row = trace->first; row < trace->first + trace->rows; row++) {
                 if (e->roles[row] == NS_ROLE_COUNT) continue;
                 line[0] = k;
                 line[1] = e->time[row];

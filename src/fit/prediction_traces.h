@@ -39,20 +39,20 @@ enum { NSI_BEFORE, NSI_AFTER };
 // Recordings to test on come first, then those for validation and training, as long as there is room.
 // @return NS_OK; NS_ERR_NOMEM
 ns_status nsi_traces_make(const ns_fit* fit, nsi_traces* out, ns_error* error);
-void nsi_traces_free(nsi_traces* episodes); // zeroed and freed ones are allowed
+void nsi_traces_free(nsi_traces* traces); // zeroed and freed ones are allowed
 
 // The variant whose recordings a page shows: that of the first.
-static inline uint32_t nsi_traces_variant(const nsi_traces* episodes) {
-    return episodes->list.count > 0 ? episodes->list.data[0].variant : 0;
+static inline uint32_t nsi_traces_variant(const nsi_traces* traces) {
+    return traces->list.count > 0 ? traces->list.data[0].variant : 0;
 }
 
 // To be looked at in a page.
 // @param viewer  of the model of nsi_traces_variant()
-ns_status nsi_traces_show(const nsi_traces* episodes, const ns_fit* fit, ns_motion* viewer,
+ns_status nsi_traces_show(const nsi_traces* traces, const ns_fit* fit, ns_motion* viewer,
                           ns_error* error);
 
 // As a table: traj, t, test, then each channel, with /before and /after.
-ns_status nsi_traces_write(const nsi_traces* episodes, const ns_fit* fit, const char* path,
+ns_status nsi_traces_write(const nsi_traces* traces, const ns_fit* fit, const char* path,
                            ns_error* error);
 
 #endif

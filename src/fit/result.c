@@ -14,26 +14,26 @@ static void free_score(const ns_allocator* memory, ns_score* score) {
     nsi_free(memory, score->metrics);
 }
 
-void nsi_result_free(nsi_result* answer) {
-    ns_allocator memory = answer->allocator;
-    nsi_array_free(&memory, &answer->estimates);
-    nsi_array_free(&memory, &answer->coefficients);
-    nsi_free(&memory, answer->correlation);
-    for (uint32_t k = 0; k < answer->directions.count; k++) {
-        nsi_free(&memory, answer->directions.data[k].change);
+void nsi_result_free(nsi_result* result) {
+    ns_allocator memory = result->allocator;
+    nsi_array_free(&memory, &result->estimates);
+    nsi_array_free(&memory, &result->coefficients);
+    nsi_free(&memory, result->correlation);
+    for (uint32_t k = 0; k < result->directions.count; k++) {
+        nsi_free(&memory, result->directions.data[k].change);
     }
-    nsi_array_free(&memory, &answer->directions);
+    nsi_array_free(&memory, &result->directions);
     for (int role = 0; role < NS_ROLE_COUNT; role++) {
-        free_score(&memory, &answer->before[role]);
-        free_score(&memory, &answer->after[role]);
+        free_score(&memory, &result->before[role]);
+        free_score(&memory, &result->after[role]);
     }
-    nsi_array_free(&memory, &answer->phases);
-    nsi_array_free(&memory, &answer->history);
-    nsi_array_free(&memory, &answer->path);
-    nsi_array_free(&memory, &answer->path_names);
-    nsi_array_free(&memory, &answer->notes);
-    nsi_arena_free(&answer->arena);
-    nsi_result_init(&memory, answer);
+    nsi_array_free(&memory, &result->phases);
+    nsi_array_free(&memory, &result->history);
+    nsi_array_free(&memory, &result->path);
+    nsi_array_free(&memory, &result->path_names);
+    nsi_array_free(&memory, &result->notes);
+    nsi_arena_free(&result->arena);
+    nsi_result_init(&memory, result);
 }
 
 ns_fit_result nsi_result_view(const nsi_result* a) {

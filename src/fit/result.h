@@ -38,12 +38,12 @@ typedef struct nsi_result {
 } nsi_result;
 
 void nsi_result_init(const ns_allocator* allocator, nsi_result* out); // NULL: the default one
-void nsi_result_free(nsi_result* answer);
+void nsi_result_free(nsi_result* result);
 
-// The answer as callers see it; it points into the answer.
-ns_fit_result nsi_result_view(const nsi_result* answer);
+// The result as callers see it; it points into the result.
+ns_fit_result nsi_result_view(const nsi_result* result);
 
-// Fill standard errors, verdicts, correlation and directions of `answer->estimates`, whose other
+// Fill standard errors, verdicts, correlation and directions of `result->estimates`, whose other
 // fields are there. Parameters are analysed relative to their size: to |value|, or where that is
 // nearly nothing to the size given.
 // @param information  (n x n) J'J of the residuals for the parameters in their own units, all else
@@ -53,11 +53,11 @@ ns_fit_result nsi_result_view(const nsi_result* answer);
 //                     1e-3 where that is 0
 // @return NS_OK, NS_ERR_NOMEM; NS_ERR_NONFINITE, naming the parameter: information, sigma or value
 //         is not finite; NS_ERR_INVALID: LAPACK found no eigenvalues
-ns_status nsi_result_identify(nsi_result* answer, const double* information, double sigma,
+ns_status nsi_result_identify(nsi_result* result, const double* information, double sigma,
                               const double* sizes, ns_error* error);
 
 // The record for machines; nsi_result_report() (fit_report.h) shows it to people.
-ns_status nsi_result_json(const nsi_result* answer, ns_text* out, ns_error* error);
+ns_status nsi_result_json(const nsi_result* result, ns_text* out, ns_error* error);
 
 // Read what nsi_result_json() wrote, or that in which `fits` has it (of an experiment). What is not
 // finite is null there: a standard error is read as INFINITY, or NaN where there is no effect;
@@ -69,8 +69,8 @@ ns_status nsi_result_json(const nsi_result* answer, ns_text* out, ns_error* erro
 ns_status nsi_result_read(const char* text, size_t size, const char* path, const char* fit,
                           const ns_allocator* allocator, nsi_result* out, ns_error* error);
 
-// Add the charts of an answer, those for which there is something: "loss", "parameters",
+// Add the charts of a result, those for which there is something: "loss", "parameters",
 // "correlation", "errors_train" ("validation", "test"), "timing", "path". They borrow from it.
-ns_status nsi_result_add_figures(const nsi_result* answer, nsi_figures* charts, ns_error* error);
+ns_status nsi_result_add_figures(const nsi_result* result, nsi_figures* charts, ns_error* error);
 
 #endif

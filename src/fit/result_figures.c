@@ -1,4 +1,4 @@
-// Figures of an answer, as charts.
+// Figures of a result, as charts.
 
 #include "fit/result_words.h"
 

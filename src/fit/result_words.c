@@ -1,17 +1,17 @@
-// Words for what an answer holds.
+// Words for what a result holds.
 
 #include "fit/result_words.h"
 
 static const ns_choice verdict_rows[] = {NS_VERDICT_MAP(NS_CHOICE_ROW)};
 const ns_choices ns_verdicts = NS_CHOICES("verdict", verdict_rows);
 
-const char* nsi_result_verdict(const nsi_result* answer, uint32_t estimate) {
-    if (!answer->correlation) return NULL;
-    return ns_choice_name(&ns_verdicts, (int)answer->estimates.data[estimate].verdict);
+const char* nsi_result_verdict(const nsi_result* result, uint32_t estimate) {
+    if (!result->correlation) return NULL;
+    return ns_choice_name(&ns_verdicts, (int)result->estimates.data[estimate].verdict);
 }
 
-const char* nsi_result_residual_unit(const nsi_result* answer) {
-    return answer->noise_known ? "in units of the noise given"
+const char* nsi_result_residual_unit(const nsi_result* result) {
+    return result->noise_known ? "in units of the noise given"
                                : "relative to how far channels go (no sigma given)";
 }
 

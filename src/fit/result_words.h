@@ -1,4 +1,4 @@
-// What all forms of an answer share: words and sentences that say what was found.
+// What all forms of a result share: words and sentences that say what was found.
 
 #ifndef NSI_FIT_RESULT_WORDS_H
 #define NSI_FIT_RESULT_WORDS_H
@@ -10,8 +10,8 @@
 // ---- result_words.c ----------------------------------------------------------------------------------
 
 // "ok", "at lower bound", ...; NULL when standard errors were not computed.
-const char* nsi_result_verdict(const nsi_result* answer, uint32_t estimate);
-const char* nsi_result_residual_unit(const nsi_result* answer); // "in units of the noise given"
+const char* nsi_result_verdict(const nsi_result* result, uint32_t estimate);
+const char* nsi_result_residual_unit(const nsi_result* result); // "in units of the noise given"
 const char* nsi_role_name(ns_data_role role);                   // "train", "validation", "test"
 
 // ---- diagnostics.c ------------------------------------------------------------------------------

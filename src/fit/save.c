@@ -45,8 +45,8 @@ ns_status nsi_fit_set_parameter(const ns_fit* f, nsi_hybrid_parameters* to, cons
 // Value of a free parameter of a variant; NULL: it has none of this name.
 static const double* find_value(const ns_fit* f, const double* p, uint32_t variant,
                                 const char* name) {
-    const char* const* names = nsi_parameters_param_names(f->variables, variant);
-    for (uint32_t k = 0; k < nsi_parameters_param_count(f->variables, variant); k++) {
+    const char* const* names = nsi_parameters_param_names(f->parameters, variant);
+    for (uint32_t k = 0; k < nsi_parameters_param_count(f->parameters, variant); k++) {
         if (strcmp(names[k], name) == 0) return &p[f->problem->param_at[variant] + k];
     }
     return NULL;
@@ -78,19 +78,19 @@ static bool is_common(const ns_fit* f, const nsi_hybrid* file, const double* p, 
 
 // What was found, for all variants together where it is the same.
 static ns_status set_parameters(const ns_fit* f, nsi_hybrid* file, ns_error* error) {
-    size_t np = f->problem->param_at[f->nvariant], scratch = nsi_parameters_scratch(f->variables);
+    size_t np = f->problem->param_at[f->nvariant], scratch = nsi_parameters_scratch(f->parameters);
     double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + np + scratch + 1) * sizeof(double));
     if (!v) return nsi_fail_nomem(error);
     double* p = v + f->nz;
-    nsi_parameters_from_z(f->variables, f->z, v, NULL, p + np);
+    nsi_parameters_from_z(f->parameters, f->z, v, NULL, p + np);
     for (uint32_t m = 0; m < f->nvariant; m++) {
-        nsi_parameters_params(f->variables, m, v, p + f->problem->param_at[m], NULL, p + np);
+        nsi_parameters_params(f->parameters, m, v, p + f->problem->param_at[m], NULL, p + np);
     }
     ns_status status = NS_OK;
     for (uint32_t m = 0; m < f->nvariant; m++) {
-        const char* const* names = nsi_parameters_param_names(f->variables, m);
+        const char* const* names = nsi_parameters_param_names(f->parameters, m);
         const ns_model* robot = f->variants[m].model;
-        for (uint32_t k = 0; k < nsi_parameters_param_count(f->variables, m); k++) {
+        for (uint32_t k = 0; k < nsi_parameters_param_count(f->parameters, m); k++) {
             double value = p[f->problem->param_at[m] + k];
             nsi_hybrid_parameters* to = is_common(f, file, p, names[k], value)
                                             ? &file->parameters
@@ -106,9 +106,9 @@ static ns_status set_parameters(const ns_fit* f, nsi_hybrid* file, ns_error* err
 
 // The model that was fitted, as it was.
 static ns_status begin_model(const ns_fit* f, nsi_hybrid* file, ns_error* error) {
-    nsi_fit_spec* plan = f->plan;
-    const char* model = plan->model ? nsi_fit_spec_path(plan, plan->model) : NULL;
-    if (plan->model && !model) return nsi_fail_nomem(error);
+    nsi_fit_spec* spec = f->spec;
+    const char* model = spec->model ? nsi_fit_spec_path(spec, spec->model) : NULL;
+    if (spec->model && !model) return nsi_fail_nomem(error);
     if (model && ns_hybrid_is_path(model)) {
         return nsi_hybrid_read(model, &f->allocator, file, error);
     }
@@ -146,7 +146,7 @@ static ns_status copy_model_files(const ns_fit* f, const char* folder, nsi_hybri
 
 ns_status nsi_fit_write_model(const ns_fit* f, const char* folder, const char* name,
                               const char* weights, ns_error* error) {
-    const nsi_fit_spec* plan = f->plan;
+    const nsi_fit_spec* spec = f->spec;
     nsi_hybrid file = {0};
     char* path = nsi_fit_join(f, folder, name);
     ns_status status = path ? begin_model(f, &file, error) : nsi_fail_nomem(error);
@@ -154,16 +154,16 @@ ns_status nsi_fit_write_model(const ns_fit* f, const char* folder, const char* n
     if (status == NS_OK) status = copy_model_files(f, folder, &file, error);
     if (status == NS_OK) {
         if (weights) file.weights = weights;
-        if (plan->contact >= 0) file.contact = plan->contact;
+        if (spec->contact >= 0) file.contact = spec->contact;
         file.integrator = (int)ns_system_get_sizes(f->system).integrator;
         file.timestep = f->timestep;
-        if (plan->learned) { // nothing of the physics counts
-            file.learned = plan->learned;
+        if (spec->learned) { // nothing of the physics counts
+            file.learned = spec->learned;
             file.parameters.count = 0;
             file.contact = file.integrator = -1;
         }
-        file.ground = file.ground || plan->ground;
-        file.self_collision = file.self_collision || plan->self_collision;
+        file.ground = file.ground || spec->ground;
+        file.self_collision = file.self_collision || spec->self_collision;
         status = nsi_hybrid_write(path, &file, &f->allocator, error);
     }
     nsi_hybrid_free(&file);

@@ -3,13 +3,13 @@
 #include "fit/fit_state.h"
 
 nsi_predict_options nsi_fit_predict_options(const ns_fit* f) {
-    return (nsi_predict_options){.history = f->plan->history,
-                                 .origins = f->plan->origins,
-                                 .after = f->plan->after,
+    return (nsi_predict_options){.history = f->spec->history,
+                                 .origins = f->spec->origins,
+                                 .after = f->spec->after,
                                  .adapt = {f->adapt, f->adapt_deviations, f->nadapt},
-                                 .smoothing = f->plan->stages.data[0].windows.smoothing,
-                                 .horizons = f->plan->horizons.data,
-                                 .nhorizon = f->plan->horizons.count,
+                                 .smoothing = f->spec->stages.data[0].windows.smoothing,
+                                 .horizons = f->spec->horizons.data,
+                                 .nhorizon = f->spec->horizons.count,
                                  .errors = f->errors,
                                  .nerror = f->nerror,
                                  .metrics = f->metrics,

@@ -7,10 +7,10 @@
 #include <math.h>
 #include <stdio.h>
 
-// A thread of a search: an evaluator for each stage.
+// A thread of a search: an objective for each stage.
 typedef struct searcher {
     nsi_objective** e;
-    nsi_stage_solver** descent;
+    nsi_stage_solver** solvers;
     double *z, *scratch;
 } searcher;
 
@@ -45,7 +45,7 @@ static ns_status make_box(nsi_run* r, search* s) {
     if (!s->lower) return nsi_fail_nomem(r->error);
     s->upper = s->lower + f->nz + 1;
     for (uint32_t k = 0; k < f->nz; k++) {
-        const ns_parameter_info* v = ns_parameters_at(f->variables, k);
+        const ns_parameter_info* v = ns_parameters_at(f->parameters, k);
         s->lower[k] = v->lower;
         s->upper[k] = v->upper;
     }
@@ -83,21 +83,21 @@ static double search_from(void* context, uint32_t worker, double* x) {
     ns_fit* f = s->r->f;
     searcher* w = &s->workers[worker];
     double value = INFINITY;
-    nsi_parameters_to_z(f->variables, x, w->z);
-    for (uint32_t k = 0; k < f->plan->stages.count; k++) {
+    nsi_parameters_to_z(f->parameters, x, w->z);
+    for (uint32_t k = 0; k < f->spec->stages.count; k++) {
         nsi_point point = nsi_objective_point(w->e[k]);
         nsi_copy_numbers(point.z, w->z, f->nz);
         nsi_copy_numbers(point.w, x + f->nz, f->nw);
         nsi_objective_guess(w->e[k]);
-        if (nsi_stage_solver_restart(w->descent[k], NULL) != NS_OK) return INFINITY;
-        ns_solver_result out = nsi_stage_solver_run(w->descent[k], watch_search, s);
+        if (nsi_stage_solver_restart(w->solvers[k], NULL) != NS_OK) return INFINITY;
+        ns_solver_result out = nsi_stage_solver_run(w->solvers[k], watch_search, s);
         value = out.value;
         if (out.finish == NS_FINISH_FAILED) return INFINITY;
         point = nsi_objective_point(w->e[k]);
         nsi_copy_numbers(w->z, point.z, f->nz);
         nsi_copy_numbers(x + f->nz, point.w, f->nw);
     }
-    nsi_parameters_from_z(f->variables, w->z, x, NULL, w->scratch);
+    nsi_parameters_from_z(f->parameters, w->z, x, NULL, w->scratch);
     return value;
 }
 
@@ -105,12 +105,12 @@ static void free_searchers(search* s) {
     ns_fit* f = s->r->f;
     for (uint32_t k = 0; s->workers && k < s->nworker; k++) {
         searcher* w = &s->workers[k];
-        for (uint32_t i = 0; i < f->plan->stages.count; i++) {
-            if (w->descent) nsi_stage_solver_free(w->descent[i]);
+        for (uint32_t i = 0; i < f->spec->stages.count; i++) {
+            if (w->solvers) nsi_stage_solver_free(w->solvers[i]);
             if (w->e) nsi_objective_free(w->e[i]);
         }
         nsi_free(&f->allocator, w->e);
-        nsi_free(&f->allocator, w->descent);
+        nsi_free(&f->allocator, w->solvers);
         nsi_free(&f->allocator, w->z);
         nsi_free(&f->allocator, w->scratch);
     }
@@ -120,19 +120,19 @@ static void free_searchers(search* s) {
 static ns_status make_searcher(nsi_run* r, searcher* w) {
     ns_fit* f = r->f;
     const ns_dataset* train = f->data[NS_ROLE_TRAIN];
-    uint32_t count = f->plan->stages.count;
+    uint32_t count = f->spec->stages.count;
     w->e = nsi_alloc_zeroed(&f->allocator, count * sizeof(nsi_objective*));
-    w->descent = nsi_alloc_zeroed(&f->allocator, count * sizeof(nsi_stage_solver*));
+    w->solvers = nsi_alloc_zeroed(&f->allocator, count * sizeof(nsi_stage_solver*));
     w->z = nsi_alloc(&f->allocator, ((size_t)f->nz + 1) * sizeof(double));
-    w->scratch = nsi_alloc(&f->allocator, nsi_parameters_scratch(f->variables) * sizeof(double));
-    ns_status status = w->e && w->descent && w->z && w->scratch ? NS_OK : nsi_fail_nomem(r->error);
+    w->scratch = nsi_alloc(&f->allocator, nsi_parameters_scratch(f->parameters) * sizeof(double));
+    ns_status status = w->e && w->solvers && w->z && w->scratch ? NS_OK : nsi_fail_nomem(r->error);
     for (uint32_t k = 0; status == NS_OK && k < count; k++) {
-        const nsi_stage* stage = &f->plan->stages.data[k];
+        const nsi_stage* stage = &f->spec->stages.data[k];
         status =
             nsi_objective_create(f->problem, train, &stage->windows, NULL, 1, &w->e[k], r->error);
         if (status == NS_OK) {
-            status = nsi_stage_solver_create(f->problem, train, stage, w->e[k], f->plan->seed, 1,
-                                             &w->descent[k], r->error);
+            status = nsi_stage_solver_create(f->problem, train, stage, w->e[k], f->spec->seed, 1,
+                                             &w->solvers[k], r->error);
         }
     }
     return status;
@@ -157,7 +157,7 @@ static double surface_value(void* context, const double* v, double* gradient) {
     search* s = context;
     ns_fit* f = s->r->f;
     uint32_t n = f->nz;
-    nsi_parameters_to_z(f->variables, v, s->z);
+    nsi_parameters_to_z(f->parameters, v, s->z);
     nsi_copy_numbers(nsi_objective_point(s->e).z, s->z, n);
     double scale;
     if (!gradient) {
@@ -168,7 +168,7 @@ static double surface_value(void* context, const double* v, double* gradient) {
     double value = nsi_objective_gradient(s->e, s->gradient);
     scale = 1.0 / nsi_objective_residual_count(s->e);
     // dF/dv from dF/dz: transforms act on one number each where a search is possible.
-    nsi_parameters_from_z(f->variables, s->z, s->v, s->dv, s->scratch);
+    nsi_parameters_from_z(f->parameters, s->z, s->v, s->dv, s->scratch);
     for (uint32_t k = 0; k < n; k++) {
         double slope = s->dv[(size_t)k * n + k];
         gradient[k] = slope != 0.0 ? s->gradient[k] / slope * scale : 0.0;
@@ -185,7 +185,7 @@ static bool watch_surface(void* context, const ns_solver_progress* progress) {
 static ns_status make_surface(nsi_run* r, search* s) {
     ns_fit* f = r->f;
     size_t n = f->nz;
-    nsi_stage stage = f->plan->stages.data[f->plan->stages.count - 1];
+    nsi_stage stage = f->spec->stages.data[f->spec->stages.count - 1];
     stage.windows.initial_state = NS_INITIAL_STATE_RECORDED;
     stage.windows.optimise = nsi_optimises_parameters(stage.windows.optimise)
                                  ? NS_OPTIMISE_PARAMETERS
@@ -193,7 +193,7 @@ static ns_status make_surface(nsi_run* r, search* s) {
     ns_status status = nsi_objective_create(f->problem, f->data[NS_ROLE_TRAIN], &stage.windows,
                                             NULL, f->threads, &s->e, r->error);
     if (status != NS_OK) return status;
-    size_t size = n * n + 3 * n + nsi_parameters_scratch(f->variables) + 1;
+    size_t size = n * n + 3 * n + nsi_parameters_scratch(f->parameters) + 1;
     s->z = nsi_alloc(&f->allocator, size * sizeof *s->z);
     if (!s->z) return nsi_fail_nomem(r->error);
     s->gradient = s->z + n;
@@ -207,19 +207,19 @@ static ns_status make_surface(nsi_run* r, search* s) {
 
 static void fill_search_problem(search* s) {
     const ns_fit* f = s->r->f;
-    const nsi_search* plan = &f->plan->search;
-    double target = 0.5 * plan->target * plan->target; // of the loss, where 0 means none
+    const nsi_search* settings = &f->spec->search;
+    double target = 0.5 * settings->target * settings->target; // of the loss, where 0 means none
 
     // Limits of the search; a target of 0 would mean none to the solver.
     s->options =
         (ns_solver_options){.max_iterations = s->r->iterations,
-                            .population = has_starts(s) ? plan->population : 0,
+                            .population = has_starts(s) ? settings->population : 0,
                             .threads = f->threads,
-                            .sigma = plan->sigma,
-                            .target = isfinite(plan->target) ? fmax(target, DBL_TRUE_MIN) : 0.0,
-                            .patience = plan->patience,
-                            .seconds = plan->seconds,
-                            .seed = f->plan->seed};
+                            .sigma = settings->sigma,
+                            .target = isfinite(settings->target) ? fmax(target, DBL_TRUE_MIN) : 0.0,
+                            .patience = settings->patience,
+                            .seconds = settings->seconds,
+                            .seed = f->spec->seed};
 
     // Weights go along with a start; other solvers see the parameters alone.
     s->problem =
@@ -240,7 +240,7 @@ static ns_status begin_search(nsi_run* r, search* s) {
     ns_fit* f = r->f;
     s->x = nsi_alloc(&f->allocator, ((size_t)f->nz + f->nw + 1) * sizeof *s->x);
     if (!s->x) return nsi_fail_nomem(r->error);
-    nsi_parameters_initial(f->variables, s->x);
+    nsi_parameters_initial(f->parameters, s->x);
     nsi_copy_numbers(s->x + f->nz, f->w, f->nw);
     s->value = INFINITY;
     ns_status status = s->solver->create(&s->problem, &s->options, &s->state, r->error);
@@ -323,16 +323,16 @@ static void free_search(search* s) {
 
 ns_status nsi_run_search(nsi_run* r) {
     ns_fit* f = r->f;
-    const nsi_search* plan = &f->plan->search;
+    const nsi_search* settings = &f->spec->search;
     double start = nsi_clock_wall();
-    search s = {.r = r, .solver = plan->solver};
+    search s = {.r = r, .solver = settings->solver};
     ns_solver_result out = {0};
 
     // Name and length of this phase, for progress messages.
     char name[80];
     nsi_run_describe_phase(r, r->phase, name, sizeof name);
     r->name = name;
-    r->iterations = has_starts(&s) ? plan->rounds : plan->evaluations;
+    r->iterations = has_starts(&s) ? settings->rounds : settings->evaluations;
 
     // Search.
     ns_status status = make_box(r, &s);
@@ -344,12 +344,12 @@ ns_status nsi_run_search(nsi_run* r) {
         status = nsi_fail(r->error, NS_ERR_NONFINITE,
                           "%s: no start of the search gave a finite loss; take shorter windows or"
                           " narrower bounds",
-                          f->plan->path);
+                          f->spec->path);
     }
 
     // The stages go on from the best point.
     if (status == NS_OK) {
-        nsi_parameters_to_z(f->variables, s.x, f->z);
+        nsi_parameters_to_z(f->parameters, s.x, f->z);
         nsi_copy_numbers(f->w, s.x + f->nz, f->nw);
         status = nsi_run_end_phase(r, &out, nsi_clock_wall() - start);
     }

@@ -87,7 +87,7 @@ typedef struct nsi_fit_spec {
 
     uint32_t history, origins;
     double after;               // share of a recording before its origin; 0: none
-    const nsi_yaml_node* adapt; // variables that adapt to it, and how far; NULL: none
+    const nsi_yaml_node* adapt; // parameters that adapt to it, and how far; NULL: none
     nsi_number_list horizons;   // s
     const nsi_yaml_node*
         errors; // names and formulas of channels whose errors count; NULL: positions
@@ -109,9 +109,9 @@ ns_status nsi_fit_spec_parse(const char* text, size_t size, const char* path,
 ns_status nsi_fit_spec_derive(const nsi_yaml* yaml, const nsi_yaml_node* entry, const char* skip,
                               const char* title, nsi_yaml_finder* before, void* context,
                               const ns_allocator* allocator, nsi_fit_spec** out, ns_error* error);
-void nsi_fit_spec_free(nsi_fit_spec* plan); // NULL is allowed
+void nsi_fit_spec_free(nsi_fit_spec* spec); // NULL is allowed
 
-// A plan without a file, to be filled by calls; NULL when out of memory.
+// A spec without a file, to be filled by calls; NULL when out of memory.
 nsi_fit_spec* nsi_fit_spec_make(const char* path, const ns_allocator* allocator);
 
 // Tables of keys: of the file, and of its parts.
@@ -123,27 +123,27 @@ extern const nsi_schema nsi_fit_schema, nsi_fit_data_schema, nsi_fit_file_schema
 
 // Files in place of globs.
 // @return NS_ERR_PARSE when none fits
-ns_status nsi_fit_spec_expand(nsi_fit_spec* plan, ns_error* error);
+ns_status nsi_fit_spec_expand(nsi_fit_spec* spec, ns_error* error);
 
 // Another part of the training data, for learning curves: so many trajectories of the first file, the
 // block-th so many of those it names; or the first so many whole files. 0: all.
 // @return NS_ERR_PARSE when there are not so many
-ns_status nsi_fit_spec_choose(nsi_fit_spec* plan, uint32_t trajectories, uint32_t block,
+ns_status nsi_fit_spec_choose(nsi_fit_spec* spec, uint32_t trajectories, uint32_t block,
                               ns_error* error);
 
 // Cross-validation: every `folds`-th training file, from number `fold` on, is to test on instead of
-// those of the plan.
+// those of the spec.
 // @return NS_ERR_PARSE when there are fewer files
-ns_status nsi_fit_spec_fold(nsi_fit_spec* plan, uint32_t folds, uint32_t fold, ns_error* error);
+ns_status nsi_fit_spec_fold(nsi_fit_spec* spec, uint32_t folds, uint32_t fold, ns_error* error);
 
-// A name in the plan as a path: beside the plan's file unless it is absolute. From the arena of the
-// plan; NULL when out of memory.
-const char* nsi_fit_spec_path(nsi_fit_spec* plan, const char* name);
+// A name in the spec as a path: beside the spec's file unless it is absolute. From the arena of the
+// spec; NULL when out of memory.
+const char* nsi_fit_spec_path(nsi_fit_spec* spec, const char* name);
 
-// The same for a file of recordings: in the data folder below the data root, else beside the plan, else
+// The same for a file of recordings: in the data folder below the data root, else beside the spec, else
 // below the folder that the environment names in NEURALSIM_DATA.
 // @return NS_ERR_IO says where it was looked for
-ns_status nsi_fit_spec_data_path(nsi_fit_spec* plan, const nsi_fit_spec_file* file,
+ns_status nsi_fit_spec_data_path(nsi_fit_spec* spec, const nsi_fit_spec_file* file,
                                  const char** out, ns_error* error);
 
 #endif

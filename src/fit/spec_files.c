@@ -1,4 +1,4 @@
-// Which files a plan means, and which of them a run takes.
+// Which files a spec means, and which of them a run takes.
 
 #define _POSIX_C_SOURCE 200809L
 

@@ -132,14 +132,14 @@ static ns_status worker_load(const study_grid* g, study_worker* w, uint32_t pose
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.yaml", g->folders[pose], g->methods[method].name);
     ns_status status = ns_fit_load(path, 1, &w->fit, error);
-    if (status == NS_OK) w->seed = w->fit->plan->seed;
+    if (status == NS_OK) w->seed = w->fit->spec->seed;
     return status;
 }
 
 static ns_status worker_fit(const study_grid* g, study_worker* w, uint32_t cell, ns_error* error) {
     double start[2];
     cell_start(g, cell, start);
-    w->fit->plan->seed = w->seed + cell; // each cell draws its own numbers
+    w->fit->spec->seed = w->seed + cell; // each cell draws its own numbers
     ns_status status = ns_fit_set_initial(w->fit, g->names[0], start[0], error);
     if (status == NS_OK) status = ns_fit_set_initial(w->fit, g->names[1], start[1], error);
     return status == NS_OK ? ns_fit_run(w->fit, NULL, error) : status;
@@ -148,10 +148,10 @@ static ns_status worker_fit(const study_grid* g, study_worker* w, uint32_t cell,
 // Local optimisations of a run: a search has one for each start and stage.
 static uint32_t worker_count_runs(const ns_fit* fit) {
     uint32_t runs = 0;
-    bool searches = fit->plan->search.solver != NULL;
-    for (uint32_t k = 0; k < fit->answer.phases.count; k++) {
+    bool searches = fit->spec->search.solver != NULL;
+    for (uint32_t k = 0; k < fit->result.phases.count; k++) {
         bool search = searches && k == 0;
-        runs += search ? fit->answer.phases.data[k].iterations * fit->plan->stages.count : 1;
+        runs += search ? fit->result.phases.data[k].iterations * fit->spec->stages.count : 1;
     }
     return runs;
 }
@@ -245,7 +245,7 @@ static ns_status grid_measure(study_grid* g, ns_error* error) {
         g->seed = w.seed;
         status =
             nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN],
-                                 &fit->plan->stages.data[0].windows, NULL, 1, &objective, error);
+                                 &fit->spec->stages.data[0].windows, NULL, 1, &objective, error);
         if (status == NS_OK) {
             memcpy(nsi_objective_point(objective).z, fit->z0, fit->nz * sizeof(double));
         }

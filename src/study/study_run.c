@@ -120,7 +120,7 @@ static uint32_t runs_origin(const study_entry* from, const study_entry* x, uint3
 static ns_status runs_start_from(const nsi_result* a, ns_fit* fit, ns_error* error) {
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < fit->nz && status == NS_OK; k++) {
-        const char* name = ns_parameters_at(fit->variables, k)->name;
+        const char* name = ns_parameters_at(fit->parameters, k)->name;
         for (uint32_t i = 0; i < a->estimates.count && status == NS_OK; i++) {
             if (strcmp(a->estimates.data[i].name, name) != 0) continue;
             status = ns_fit_set_initial(fit, name, a->estimates.data[i].value, error);
@@ -130,7 +130,7 @@ static ns_status runs_start_from(const nsi_result* a, ns_fit* fit, ns_error* err
 }
 
 static bool runs_keep_spec(study_fits* f, study_entry* x, const ns_fit* fit) {
-    const nsi_fit_spec* spec = fit->plan;
+    const nsi_fit_spec* spec = fit->spec;
     double* horizons = nsi_study_zeros(f->study, (spec->horizons.count + 1) * sizeof *horizons);
     if (!horizons) return false;
     for (uint32_t k = 0; k < spec->horizons.count; k++) horizons[k] = spec->horizons.data[k];
@@ -211,8 +211,8 @@ static bool runs_run_once(study_fits* f, study_entry* x, uint32_t run,
     if (status == NS_OK) status = runs_save(f, x, run, fit, folder, &error);
     bool done = status == NS_OK && (!runs_stands_for_all(x, run) || runs_keep_spec(f, x, fit));
     if (done) {
-        x->runs[run] = (study_run){.result = fit->answer, .done = true};
-        nsi_result_init(NULL, &fit->answer);
+        x->runs[run] = (study_run){.result = fit->result, .done = true};
+        nsi_result_init(NULL, &fit->result);
     }
     ns_fit_free(fit);
     return done || nsi_study_fail(s, status, "%s: %s", x->name, error.message);

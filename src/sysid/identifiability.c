@@ -93,13 +93,13 @@ static double size_of(const ns_estimate* e, const double* given) {
 }
 
 // Sizes, who has an effect, and H_u with a unit diagonal in the lower triangle of A.
-static ns_status scale_information(const nsi_result* answer, const double* information,
+static ns_status scale_information(const nsi_result* result, const double* information,
                                    const double* sizes, analysis* a, ns_error* error) {
-    uint32_t count = answer->estimates.count;
+    uint32_t count = result->estimates.count;
 
     // The effect of a relative change of each parameter; those without effect are left out.
     for (uint32_t j = 0; j < count; j++) {
-        const ns_estimate* e = &answer->estimates.data[j];
+        const ns_estimate* e = &result->estimates.data[j];
         a->size[j] = size_of(e, sizes ? &sizes[j] : NULL);
         double diagonal = information[(size_t)j * count + j];
         double effect = diagonal > 0.0 ? a->size[j] * sqrt(diagonal) : 0.0;
@@ -126,7 +126,7 @@ static ns_status scale_information(const nsi_result* answer, const double* infor
             if (!isfinite(share)) {
                 return nsi_fail(error, NS_ERR_NONFINITE,
                                 "the information about \"%.120s\" and \"%.120s\" is not finite",
-                                answer->estimates.data[j].name, answer->estimates.data[k].name);
+                                result->estimates.data[j].name, result->estimates.data[k].name);
             }
             a->A[(size_t)row * a->n + column] = row == column ? 1.0 : share;
         }
@@ -282,11 +282,11 @@ static void make_sparse(analysis* a) {
     }
 }
 
-// ---- answer ----------------------------------------------------------------------------------
+// ---- result ----------------------------------------------------------------------------------
 
-static bool push_direction(nsi_result* answer, const analysis* a, const double* row, double error,
+static bool push_direction(nsi_result* result, const analysis* a, const double* row, double error,
                            bool null) {
-    double* change = nsi_alloc_zeroed(&answer->allocator, sizeof(double) * answer->estimates.count);
+    double* change = nsi_alloc_zeroed(&result->allocator, sizeof(double) * result->estimates.count);
     if (!change) return false;
     double largest = row[find_largest(a->n, row)];
     for (uint32_t j = 0; j < a->n; j++) {
@@ -294,22 +294,22 @@ static bool push_direction(nsi_result* answer, const analysis* a, const double* 
         if (fabs(share) >= SMALL_CHANGE) change[a->index[j]] = share;
     }
     ns_parameter_direction direction = {.change = change, .error = error, .null = null};
-    if (nsi_array_push(&answer->allocator, &answer->directions, direction)) return true;
-    nsi_free(&answer->allocator, change);
+    if (nsi_array_push(&result->allocator, &result->directions, direction)) return true;
+    nsi_free(&result->allocator, change);
     return false;
 }
 
-static bool push_null_directions(nsi_result* answer, const analysis* a) {
+static bool push_null_directions(nsi_result* result, const analysis* a) {
     for (uint32_t r = 0; r < a->nnull; r++) {
-        if (!push_direction(answer, a, a->basis + (size_t)r * a->n, INFINITY, true)) return false;
+        if (!push_direction(result, a, a->basis + (size_t)r * a->n, INFINITY, true)) return false;
     }
     return true;
 }
 
 // The worst first.
-static void sort_directions(nsi_result* answer, uint32_t from) {
-    ns_parameter_direction* d = answer->directions.data;
-    for (uint32_t k = from + 1; k < answer->directions.count; k++) {
+static void sort_directions(nsi_result* result, uint32_t from) {
+    ns_parameter_direction* d = result->directions.data;
+    for (uint32_t k = from + 1; k < result->directions.count; k++) {
         ns_parameter_direction moved = d[k];
         uint32_t to = k;
         for (; to > from && d[to - 1].error < moved.error; to--) d[to] = d[to - 1];
@@ -317,21 +317,21 @@ static void sort_directions(nsi_result* answer, uint32_t from) {
     }
 }
 
-static bool push_poor_directions(nsi_result* answer, const analysis* a) {
-    uint32_t first = answer->directions.count;
+static bool push_poor_directions(nsi_result* result, const analysis* a) {
+    uint32_t first = result->directions.count;
     for (uint32_t k = a->n; k-- > 0;) {
         const double* row = a->V + (size_t)k * a->n;
         double largest = fabs(row[find_largest(a->n, row)]);
         double error = a->sigma * sqrt(fmax(0.0, a->value[k])) * largest;
-        if (error > POOR_ERROR && !push_direction(answer, a, row, error, false)) return false;
+        if (error > POOR_ERROR && !push_direction(result, a, row, error, false)) return false;
     }
-    sort_directions(answer, first);
+    sort_directions(result, first);
     return true;
 }
 
-static bool is_undetermined(const nsi_result* answer, uint32_t estimate) {
-    for (uint32_t k = 0; k < answer->directions.count; k++) {
-        const ns_parameter_direction* direction = &answer->directions.data[k];
+static bool is_undetermined(const nsi_result* result, uint32_t estimate) {
+    for (uint32_t k = 0; k < result->directions.count; k++) {
+        const ns_parameter_direction* direction = &result->directions.data[k];
         if (direction->null && fabs(direction->change[estimate]) > SIZEABLE) return true;
     }
     return false;
@@ -351,47 +351,47 @@ static ns_verdict judge(const ns_estimate* e, double size) {
     return e->standard_error > POOR_ERROR * size ? NS_VERDICT_POOR : NS_VERDICT_OK;
 }
 
-static void fill_estimates(nsi_result* answer, const analysis* a) {
-    uint32_t count = answer->estimates.count;
-    for (uint32_t j = 0; j < count; j++) answer->estimates.data[j].standard_error = NAN;
+static void fill_estimates(nsi_result* result, const analysis* a) {
+    uint32_t count = result->estimates.count;
+    for (uint32_t j = 0; j < count; j++) result->estimates.data[j].standard_error = NAN;
     for (uint32_t i = 0; i < a->n; i++) {
         uint32_t j = a->index[i];
         double deviation = a->sigma * sqrt(fmax(0.0, a->P[(size_t)i * a->n + i]));
-        answer->estimates.data[j].standard_error =
-            is_undetermined(answer, j) ? INFINITY : a->size[j] * deviation;
+        result->estimates.data[j].standard_error =
+            is_undetermined(result, j) ? INFINITY : a->size[j] * deviation;
     }
     for (uint32_t j = 0; j < count; j++) {
-        ns_estimate* e = &answer->estimates.data[j];
+        ns_estimate* e = &result->estimates.data[j];
         e->verdict = judge(e, a->size[j]);
     }
 }
 
-static void fill_correlation(nsi_result* answer, const analysis* a) {
-    uint32_t count = answer->estimates.count, n = a->n;
-    for (size_t k = 0; k < (size_t)count * count; k++) answer->correlation[k] = NAN;
+static void fill_correlation(nsi_result* result, const analysis* a) {
+    uint32_t count = result->estimates.count, n = a->n;
+    for (size_t k = 0; k < (size_t)count * count; k++) result->correlation[k] = NAN;
     for (uint32_t i = 0; i < n; i++) {
-        if (!isfinite(answer->estimates.data[a->index[i]].standard_error)) continue;
+        if (!isfinite(result->estimates.data[a->index[i]].standard_error)) continue;
         for (uint32_t k = 0; k < n; k++) {
-            if (!isfinite(answer->estimates.data[a->index[k]].standard_error)) continue;
+            if (!isfinite(result->estimates.data[a->index[k]].standard_error)) continue;
             double scale = sqrt(a->P[(size_t)i * n + i]) * sqrt(a->P[(size_t)k * n + k]);
             if (!(scale > 0.0)) continue;
             double share = i == k ? 1.0 : a->P[(size_t)i * n + k] / scale;
-            answer->correlation[(size_t)a->index[i] * count + a->index[k]] =
+            result->correlation[(size_t)a->index[i] * count + a->index[k]] =
                 fmax(-1.0, fmin(1.0, share));
         }
     }
 }
 
-static void drop_directions(nsi_result* answer) {
-    for (uint32_t k = 0; k < answer->directions.count; k++) {
-        nsi_free(&answer->allocator, answer->directions.data[k].change);
+static void drop_directions(nsi_result* result) {
+    for (uint32_t k = 0; k < result->directions.count; k++) {
+        nsi_free(&result->allocator, result->directions.data[k].change);
     }
-    nsi_array_free(&answer->allocator, &answer->directions);
+    nsi_array_free(&result->allocator, &result->directions);
 }
 
-static ns_status analyse(nsi_result* answer, const double* information, const double* sizes,
+static ns_status analyse(nsi_result* result, const double* information, const double* sizes,
                          analysis* a, ns_error* error) {
-    ns_status status = scale_information(answer, information, sizes, a, error);
+    ns_status status = scale_information(result, information, sizes, a, error);
     if (status != NS_OK) return status;
     if (a->n > 0) {
         status = eigen(a, error);
@@ -399,25 +399,25 @@ static ns_status analyse(nsi_result* answer, const double* information, const do
         split(a);
         project(a);
         make_sparse(a);
-        if (!push_null_directions(answer, a)) return nsi_fail_nomem(error);
+        if (!push_null_directions(result, a)) return nsi_fail_nomem(error);
 
         memcpy(a->A, a->P, sizeof(double) * a->n * a->n);
         status = eigen(a, error);
         if (status != NS_OK) return status;
-        if (!push_poor_directions(answer, a)) return nsi_fail_nomem(error);
+        if (!push_poor_directions(result, a)) return nsi_fail_nomem(error);
     }
-    fill_estimates(answer, a);
-    fill_correlation(answer, a);
+    fill_estimates(result, a);
+    fill_correlation(result, a);
     return NS_OK;
 }
 
-ns_status nsi_result_identify(nsi_result* answer, const double* information, double sigma,
+ns_status nsi_result_identify(nsi_result* result, const double* information, double sigma,
                               const double* sizes, ns_error* error) {
-    uint32_t count = answer->estimates.count;
-    const ns_allocator* memory = &answer->allocator;
-    drop_directions(answer);
-    nsi_free(memory, answer->correlation);
-    answer->correlation = NULL;
+    uint32_t count = result->estimates.count;
+    const ns_allocator* memory = &result->allocator;
+    drop_directions(result);
+    nsi_free(memory, result->correlation);
+    result->correlation = NULL;
     if (!(sigma >= 0.0) || isinf(sigma)) {
         return nsi_fail(error, NS_ERR_NONFINITE,
                         "the standard deviation of the residuals is not a finite number from 0 on");
@@ -427,13 +427,13 @@ ns_status nsi_result_identify(nsi_result* answer, const double* information, dou
     analysis a;
     if (!allocate(memory, count, &a)) return nsi_fail_nomem(error);
     a.sigma = sigma;
-    answer->correlation = nsi_alloc(memory, sizeof(double) * count * count);
-    ns_status status = answer->correlation ? analyse(answer, information, sizes, &a, error)
+    result->correlation = nsi_alloc(memory, sizeof(double) * count * count);
+    ns_status status = result->correlation ? analyse(result, information, sizes, &a, error)
                                            : nsi_fail_nomem(error);
     release(memory, &a);
     if (status == NS_OK) return NS_OK;
-    drop_directions(answer);
-    nsi_free(memory, answer->correlation);
-    answer->correlation = NULL;
+    drop_directions(result);
+    nsi_free(memory, result->correlation);
+    result->correlation = NULL;
     return status;
 }

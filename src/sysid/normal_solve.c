@@ -194,7 +194,7 @@ static bool is_too_long(const nsi_objective* e) {
     for (uint32_t k = 0; k < e->n; k++) {
         uint32_t column = nsi_column_of(e, k);
         if (column >= e->nz) continue;
-        ns_parameter_transform transform = ns_parameters_at(e->p->variables, column)->transform;
+        ns_parameter_transform transform = ns_parameters_at(e->p->parameters, column)->transform;
         bool logarithm = transform == NS_PARAMETER_LOG || transform == NS_PARAMETER_INERTIA;
         if (logarithm && fabs(e->normal.step[k]) > 3.0) return true;
     }

@@ -127,7 +127,7 @@ static ns_status make_rollouts(nsi_objective* e, ns_error* error) {
 }
 
 static bool make_point(nsi_objective* e, nsi_point* point) {
-    point->z = nsi_numbers(e, nsi_variable_count(e));
+    point->z = nsi_numbers(e, nsi_parameter_count(e));
     point->w = nsi_numbers(e, e->p->sizes.nw);
     point->x = nsi_numbers(e, (size_t)e->windows.count * nsi_state_size(e));
     return point->z && point->w && point->x;
@@ -135,15 +135,15 @@ static bool make_point(nsi_objective* e, nsi_point* point) {
 
 static ns_status make_points(nsi_objective* e, ns_error* error) {
     // Without fitted parameters the systems' own are used.
-    const ns_parameters* variables = e->p->variables;
-    size_t nz = nsi_variable_count(e), np = nsi_param_total(e);
+    const ns_parameters* parameters = e->p->parameters;
+    size_t nz = nsi_parameter_count(e), np = nsi_param_total(e);
 
     // Parameters and their derivatives, scales of ties, weight decay.
     e->v = nsi_numbers(e, nz);
     e->params = nsi_numbers(e, np);
     e->dparams = nsi_numbers(e, np * nz);
     e->dv = nsi_numbers(e, nz * nz);
-    e->scratch = nsi_numbers(e, variables ? nsi_parameters_scratch(variables) : 0);
+    e->scratch = nsi_numbers(e, parameters ? nsi_parameters_scratch(parameters) : 0);
     e->tie_scale = nsi_numbers(e, nsi_state_size(e));
     e->tie = nsi_numbers(e, nsi_state_size(e));
     e->decay = nsi_numbers(e, e->p->sizes.nw);
@@ -155,9 +155,9 @@ static ns_status make_points(nsi_objective* e, ns_error* error) {
     }
 
     // The initial point: parameters, or those of the systems, and weights.
-    if (variables) {
-        nsi_parameters_initial(variables, e->v);
-        nsi_parameters_to_z(variables, e->v, e->point.z);
+    if (parameters) {
+        nsi_parameters_initial(parameters, e->v);
+        nsi_parameters_to_z(parameters, e->v, e->point.z);
     } else {
         for (uint32_t k = 0; k < e->p->nvariant; k++) {
             ns_system_default_params(e->p->variants[k].system, e->params + e->p->param_at[k]);
@@ -242,7 +242,7 @@ ns_status nsi_objective_create(const nsi_problem* problem, const ns_dataset* dat
 #endif
 
     // Which unknowns there are.
-    e->nz = nsi_optimises_parameters(options->optimise) ? nsi_variable_count(e) : 0;
+    e->nz = nsi_optimises_parameters(options->optimise) ? nsi_parameter_count(e) : 0;
     e->nw = nsi_optimises_weights(options->optimise) ? problem->sizes.nw : 0;
     e->n = e->nz + e->nw;
     e->nt = options->initial_state == NS_INITIAL_STATE_RECORDED ? 0 : problem->ntangent;

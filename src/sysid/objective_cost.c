@@ -9,16 +9,16 @@
 // ---- value -------------------------------------------------------------------------------------
 
 bool nsi_objective_set_params(nsi_objective* e, const double* z, bool derivatives) {
-    const ns_parameters* variables = e->p->variables;
-    if (!variables) return true;
-    nsi_parameters_from_z(variables, z, e->v, derivatives ? e->dv : NULL, e->scratch);
+    const ns_parameters* parameters = e->p->parameters;
+    if (!parameters) return true;
+    nsi_parameters_from_z(parameters, z, e->v, derivatives ? e->dv : NULL, e->scratch);
     for (uint32_t k = 0; k < e->p->nvariant; k++) {
         size_t at = e->p->param_at[k];
         double* params = e->params + at;
-        nsi_parameters_params(variables, k, e->v, params,
-                              derivatives ? e->dparams + at * nsi_variable_count(e) : NULL,
+        nsi_parameters_params(parameters, k, e->v, params,
+                              derivatives ? e->dparams + at * nsi_parameter_count(e) : NULL,
                               e->scratch);
-        const char* fault = nsi_parameters_fault(variables, k, params);
+        const char* fault = nsi_parameters_fault(parameters, k, params);
         if (!fault) continue;
         e->refused++;
         e->refused_link = fault;
@@ -251,7 +251,7 @@ double nsi_objective_gradient(nsi_objective* e, double* gradient) {
 void nsi_objective_moved(const nsi_objective* e, const double* step, const double* step_x,
                          nsi_point* out) {
     bool all = !e->chosen;
-    for (uint32_t k = 0; k < nsi_variable_count(e); k++) {
+    for (uint32_t k = 0; k < nsi_parameter_count(e); k++) {
         out->z[k] = e->point.z[k] + (all && k < e->nz ? step[k] : 0.0);
     }
     for (uint32_t k = 0; k < e->p->sizes.nw; k++) {

@@ -1,4 +1,4 @@
-// The inside of an evaluator, shared by objective.c (values, gradients) and normal_equations.c (Gauss-Newton).
+// The inside of an objective, shared by objective.c (values, gradients) and normal_equations.c (Gauss-Newton).
 
 #ifndef NSI_SYSID_OBJECTIVE_STATE_H
 #define NSI_SYSID_OBJECTIVE_STATE_H
@@ -36,7 +36,7 @@ struct nsi_objective {
     const nsi_problem* p;
     const ns_dataset* data;
     ns_window_options options;
-    const nsi_prior* priors; // (variables), or NULL: their own
+    const nsi_prior* priors; // (parameters), or NULL: their own
     uint32_t threads;
     nsi_windows windows; // by variants
     uint32_t* variant;   // (windows) of each
@@ -87,17 +87,17 @@ static inline const ns_recording* nsi_window_recording(const nsi_objective* e, u
     return ns_dataset_recording(e->data, e->windows.data[window].recording);
 }
 
-static inline uint32_t nsi_variable_count(const nsi_objective* e) {
-    return e->p->variables ? ns_parameters_count(e->p->variables) : 0;
+static inline uint32_t nsi_parameter_count(const nsi_objective* e) {
+    return e->p->parameters ? ns_parameters_count(e->p->parameters) : 0;
 }
 
-static inline nsi_prior nsi_prior_of(const nsi_objective* e, uint32_t variable) {
-    if (e->priors) return e->priors[variable];
-    const ns_parameter_info* v = ns_parameters_at(e->p->variables, variable);
+static inline nsi_prior nsi_prior_of(const nsi_objective* e, uint32_t parameter) {
+    if (e->priors) return e->priors[parameter];
+    const ns_parameter_info* v = ns_parameters_at(e->p->parameters, parameter);
     return (nsi_prior){v->initial, v->prior_sigma};
 }
 
-// Number of an unknown among variables and weights, where only some are chosen.
+// Number of an unknown among parameters and weights, where only some are chosen.
 static inline uint32_t nsi_column_of(const nsi_objective* e, uint32_t unknown) {
     return e->chosen ? e->chosen[unknown] : unknown;
 }

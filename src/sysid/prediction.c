@@ -98,7 +98,7 @@ static ns_status estimate(const nsi_predict_job* j, const nsi_window* window, do
     ns_status status = nsi_objective_create(j->p, j->data, &loss, &one, 1, &e, error);
     if (status != NS_OK) return status;
     nsi_point point = nsi_objective_point(e);
-    if (j->z) memcpy(point.z, j->z, ns_parameters_count(j->p->variables) * sizeof(double));
+    if (j->z) memcpy(point.z, j->z, ns_parameters_count(j->p->parameters) * sizeof(double));
     if (j->weights) memcpy(point.w, j->weights, j->p->sizes.nw * sizeof(double));
     ns_solver_options options = {.tolerance = 1e-6};
     if (nsi_objective_lm(e, &options, NULL, NULL).finish != NS_FINISH_FAILED) {
@@ -113,7 +113,7 @@ static ns_status estimate(const nsi_predict_job* j, const nsi_window* window, do
 static ns_status adapt(const nsi_predict_job* j, nsi_predict_worker* w, const nsi_window* window,
                        uint32_t variant, const double** params, ns_error* error) {
     const nsi_adaptation* a = &j->options->adapt;
-    const ns_parameters* variables = j->p->variables;
+    const ns_parameters* parameters = j->p->parameters;
     nsi_window past = {.recording = window->recording, .length = window->start};
     nsi_windows one = {.data = &past, .count = 1};
     ns_window_options loss = {.initial_state = NS_INITIAL_STATE_RECORDED,
@@ -123,15 +123,15 @@ static ns_status adapt(const nsi_predict_job* j, nsi_predict_worker* w, const ns
     ns_status status = nsi_objective_create(j->p, j->data, &loss, &one, 1, &e, error);
     if (status != NS_OK) return status;
     nsi_point point = nsi_objective_point(e);
-    memcpy(point.z, j->z, ns_parameters_count(variables) * sizeof(double));
+    memcpy(point.z, j->z, ns_parameters_count(parameters) * sizeof(double));
     if (j->weights) memcpy(point.w, j->weights, j->p->sizes.nw * sizeof(double));
     nsi_objective_set_priors(e, j->priors);
-    nsi_objective_set_active(e, a->variables, a->count);
+    nsi_objective_set_active(e, a->parameters, a->count);
     ns_solver_options options = {.tolerance = 1e-6};
     if (nsi_objective_lm(e, &options, NULL, NULL).finish != NS_FINISH_FAILED) {
-        double* scratch = w->params + nsi_parameters_param_count(variables, variant);
-        nsi_parameters_from_z(variables, nsi_objective_point(e).z, w->v, NULL, scratch);
-        nsi_parameters_params(variables, variant, w->v, w->params, NULL, scratch);
+        double* scratch = w->params + nsi_parameters_param_count(parameters, variant);
+        nsi_parameters_from_z(parameters, nsi_objective_point(e).z, w->v, NULL, scratch);
+        nsi_parameters_params(parameters, variant, w->v, w->params, NULL, scratch);
         *params = w->params;
     }
     nsi_objective_free(e);
@@ -221,8 +221,8 @@ static ns_status make_worker(const nsi_predict_job* j, nsi_predict_worker* w, ns
     // Adaptation changes parameters per window, so each worker has its own.
     if (j->priors) {
         size_t np = j->p->param_at[j->p->nvariant],
-               scratch = nsi_parameters_scratch(j->p->variables);
-        w->v = nsi_alloc(&j->allocator, ns_parameters_count(j->p->variables) * one);
+               scratch = nsi_parameters_scratch(j->p->parameters);
+        w->v = nsi_alloc(&j->allocator, ns_parameters_count(j->p->parameters) * one);
         w->params = nsi_alloc(&j->allocator, (np + scratch + 1) * one);
         if (!w->v || !w->params) return nsi_fail_nomem(error);
     }
@@ -294,7 +294,7 @@ ns_status nsi_predict_for_windows(const nsi_predict_job* j, nsi_window_visitor* 
 ns_status nsi_predict_start(nsi_predict_job* j, const nsi_problem* problem, const ns_dataset* data,
                             const double* z, const double* weights,
                             const nsi_predict_options* options, double** memory, ns_error* error) {
-    const ns_parameters* variables = problem->variables;
+    const ns_parameters* parameters = problem->parameters;
 
     *j = (nsi_predict_job){.p = problem,
                            .data = data,
@@ -306,8 +306,8 @@ ns_status nsi_predict_start(nsi_predict_job* j, const nsi_problem* problem, cons
                            .allocator = problem->allocator};
 
     // Room for parameter values and model parameters; the caller frees it.
-    size_t nz = z ? ns_parameters_count(variables) : 0;
-    size_t scratch = z ? nsi_parameters_scratch(variables) : 0;
+    size_t nz = z ? ns_parameters_count(parameters) : 0;
+    size_t scratch = z ? nsi_parameters_scratch(parameters) : 0;
     size_t np = problem->param_at[problem->nvariant];
     *memory = nsi_alloc(&j->allocator, (nz + np + scratch + 1) * sizeof(double));
     j->used = nsi_alloc_zeroed(&j->allocator, problem->nvariant * sizeof *j->used);
@@ -316,9 +316,9 @@ ns_status nsi_predict_start(nsi_predict_job* j, const nsi_problem* problem, cons
     // Model parameters of every variant at the point z.
     if (z) {
         double *v = *memory, *params = v + nz, *rest = params + np;
-        nsi_parameters_from_z(variables, z, v, NULL, rest);
+        nsi_parameters_from_z(parameters, z, v, NULL, rest);
         for (uint32_t k = 0; k < problem->nvariant; k++) {
-            nsi_parameters_params(variables, k, v, params + problem->param_at[k], NULL, rest);
+            nsi_parameters_params(parameters, k, v, params + problem->param_at[k], NULL, rest);
         }
         j->params = params;
     }
@@ -329,7 +329,7 @@ ns_status nsi_predict_start(nsi_predict_job* j, const nsi_problem* problem, cons
         if (!j->priors) return nsi_fail_nomem(error);
         for (size_t k = 0; k < nz; k++) j->priors[k] = (nsi_prior){(*memory)[k], INFINITY};
         for (uint32_t k = 0; k < options->adapt.count; k++) {
-            j->priors[options->adapt.variables[k]].deviation = options->adapt.deviations[k];
+            j->priors[options->adapt.parameters[k]].deviation = options->adapt.deviations[k];
         }
     }
 

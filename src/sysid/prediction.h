@@ -32,7 +32,7 @@ typedef struct nsi_metric {
 // Variables that a prediction fits anew to what was recorded before its origin, from what is known of
 // them: their values, and how far each may be off.
 typedef struct nsi_adaptation {
-    const uint32_t* variables; // (count) ascending
+    const uint32_t* parameters; // (count) ascending
     const double* deviations;
     uint32_t count;
 } nsi_adaptation;
@@ -73,7 +73,7 @@ typedef struct nsi_prediction {
     uint32_t blind; // predictions from a state of which a part is not recorded near its origin
 } nsi_prediction;
 
-// @param z        (n) of the problem's variables; NULL: the system's parameters
+// @param z        (n) of the problem's parameters; NULL: the system's parameters
 // @param weights  (nw); NULL: the system's
 // @return NS_OK, NS_ERR_PARSE: no recording is long enough; NS_ERR_NOMEM
 ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const double* z,

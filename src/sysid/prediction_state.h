@@ -17,7 +17,7 @@ typedef struct nsi_predict_job {
     bool* used;          // (variants) is there a window of it?
     uint32_t history;    // samples before the origin in each of them
     double after;        // share of a recording before its only origin; 0: as `origins` says
-    nsi_prior* priors;   // (variables) for those that adapt
+    nsi_prior* priors;   // (parameters) for those that adapt
     ns_allocator allocator;
 } nsi_predict_job;
 
@@ -25,7 +25,7 @@ typedef struct nsi_predict_job {
 typedef struct nsi_predict_worker {
     ns_workspace** work; // (variants); NULL for those that are not used
     double *x, *states, *observations, *controls, *values;
-    double *v, *params; // of one that adapts: (variables), parameters of its variant and scratch
+    double *v, *params; // of one that adapts: (parameters), parameters of its variant and scratch
 } nsi_predict_worker;
 
 // Windows, parameters and priors of a job.

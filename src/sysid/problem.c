@@ -394,7 +394,7 @@ static ns_status take_variants(nsi_problem* p, const nsi_variant* variants, uint
 }
 
 ns_status nsi_problem_create_shared(const nsi_variant* variants, uint32_t nvariant,
-                                    const ns_parameters* variables, const ns_dataset* scaling,
+                                    const ns_parameters* parameters, const ns_dataset* scaling,
                                     const ns_allocator* allocator, nsi_problem** out,
                                     ns_error* error) {
     *out = NULL;
@@ -405,7 +405,7 @@ ns_status nsi_problem_create_shared(const nsi_variant* variants, uint32_t nvaria
     p->allocator = memory;
     p->model = model;
     p->system = variants[0].system;
-    p->variables = variables;
+    p->parameters = parameters;
     p->sizes = ns_system_get_sizes(p->system);
     p->nq = model ? ns_model_get_sizes(model).nq : p->sizes.nx;
     p->nv = model ? ns_model_get_sizes(model).nv : 0;
@@ -420,10 +420,10 @@ ns_status nsi_problem_create_shared(const nsi_variant* variants, uint32_t nvaria
 }
 
 ns_status nsi_problem_create(const ns_model* model, const ns_system* system,
-                             const ns_parameters* variables, const ns_dataset* scaling,
+                             const ns_parameters* parameters, const ns_dataset* scaling,
                              const ns_allocator* allocator, nsi_problem** out, ns_error* error) {
     nsi_variant one = {.model = model, .system = system};
-    return nsi_problem_create_shared(&one, 1, variables, scaling, allocator, out, error);
+    return nsi_problem_create_shared(&one, 1, parameters, scaling, allocator, out, error);
 }
 
 void nsi_problem_free(nsi_problem* p) {

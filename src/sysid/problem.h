@@ -29,7 +29,7 @@ typedef struct nsi_coordinate {
     bool quaternion;
 } nsi_coordinate;
 
-// A variant of the system, with the number that it has among the variables.
+// A variant of the system, with the number that it has among the parameters.
 typedef struct nsi_variant {
     const char* name;      // NULL: there is only one
     const char* files;     // glob of names of files, without folders; NULL: there is only one
@@ -41,9 +41,9 @@ typedef struct nsi_problem {
     ns_allocator allocator;
     nsi_variant* variants; // (nvariant)
     uint32_t nvariant;
-    const ns_model* model;          // of the first variant, as all of the following,
-    const ns_system* system;        // which but for the number of parameters is the same for all
-    const ns_parameters* variables; // or NULL: none
+    const ns_model* model;           // of the first variant, as all of the following,
+    const ns_system* system;         // which but for the number of parameters is the same for all
+    const ns_parameters* parameters; // or NULL: none
     ns_system_sizes sizes;
     uint32_t* param_at; // (nvariant + 1) where each has its parameters among those of all
     uint32_t nq, nv;
@@ -86,13 +86,13 @@ ns_status nsi_problem_make_system(const ns_parameters* params, uint32_t variant,
 // @param scaling  the recordings by which channels without a sigma are scaled
 // @return NS_OK; NS_ERR_PARSE: a name is unknown, or the period is no multiple of the time step
 ns_status nsi_problem_create(const ns_model* model, const ns_system* system,
-                             const ns_parameters* variables, const ns_dataset* scaling,
+                             const ns_parameters* parameters, const ns_dataset* scaling,
                              const ns_allocator* allocator, nsi_problem** out, ns_error* error);
 void nsi_problem_free(nsi_problem* problem); // NULL is allowed
 
 // The same for several variants, which must be alike. Texts, models and systems stay the caller's.
 ns_status nsi_problem_create_shared(const nsi_variant* variants, uint32_t nvariant,
-                                    const ns_parameters* variables, const ns_dataset* scaling,
+                                    const ns_parameters* parameters, const ns_dataset* scaling,
                                     const ns_allocator* allocator, nsi_problem** out,
                                     ns_error* error);
 

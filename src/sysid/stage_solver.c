@@ -303,7 +303,7 @@ ns_status nsi_stage_solver_restart(nsi_stage_solver* d, ns_error* error) {
 
 // ---- making ------------------------------------------------------------------------------------
 
-// Windows in random parts of `batch`, each with an evaluator of its own.
+// Windows in random parts of `batch`, each with an objective of its own.
 static ns_status make_batches(nsi_stage_solver* d, const ns_dataset* data, uint32_t threads,
                               ns_error* error) {
     // A shuffled copy of all windows: neighbours in time spread over the batches.
@@ -343,8 +343,8 @@ static ns_status make_batches(nsi_stage_solver* d, const ns_dataset* data, uint3
 }
 
 static uint32_t variables_of(const nsi_problem* p, const nsi_stage* stage) {
-    return nsi_optimises_parameters(stage->windows.optimise) && p->variables
-               ? ns_parameters_count(p->variables)
+    return nsi_optimises_parameters(stage->windows.optimise) && p->parameters
+               ? ns_parameters_count(p->parameters)
                : 0;
 }
 
@@ -436,7 +436,7 @@ static ns_status make_stage_solver(nsi_stage_solver* d, const ns_dataset* data, 
 }
 
 ns_status nsi_stage_solver_create(const nsi_problem* problem, const ns_dataset* data,
-                                  const nsi_stage* stage, nsi_objective* evaluator, uint64_t seed,
+                                  const nsi_stage* stage, nsi_objective* objective, uint64_t seed,
                                   uint32_t threads, nsi_stage_solver** out, ns_error* error) {
     *out = NULL;
     nsi_stage_solver* d = nsi_alloc_zeroed(&problem->allocator, sizeof *d);
@@ -445,10 +445,10 @@ ns_status nsi_stage_solver_create(const nsi_problem* problem, const ns_dataset* 
     d->p = problem;
     d->stage = stage;
     d->solver = stage->solver;
-    d->e = evaluator;
+    d->e = objective;
     d->seed = seed;
-    d->windows = nsi_objective_window_count(evaluator);
-    d->n = nsi_objective_unknowns(evaluator);
+    d->windows = nsi_objective_window_count(objective);
+    d->n = nsi_objective_unknowns(objective);
     d->nx = problem->sizes.nx;
     d->nz = variables_of(problem, stage);
     d->nw = weights_of(problem, stage);

@@ -14,14 +14,14 @@ typedef struct nsi_stage_solver nsi_stage_solver;
 ns_status nsi_stage_solver_check(const nsi_problem* problem, const nsi_stage* stage,
                                  ns_error* error);
 
-// @param evaluator  of the stage's loss, at its start
+// @param objective  of the stage's loss, at its start
 // @param seed       for the order of batches
-// @param threads    of evaluators it makes for batches
+// @param threads    of objectives it makes for batches
 // @return NS_OK; as nsi_stage_solver_check(); NS_ERR_NOMEM
 ns_status nsi_stage_solver_create(const nsi_problem* problem, const ns_dataset* data,
-                                  const nsi_stage* stage, nsi_objective* evaluator, uint64_t seed,
+                                  const nsi_stage* stage, nsi_objective* objective, uint64_t seed,
                                   uint32_t threads, nsi_stage_solver** out, ns_error* error);
-void nsi_stage_solver_free(nsi_stage_solver* descent); // NULL is allowed
+void nsi_stage_solver_free(nsi_stage_solver* solver); // NULL is allowed
 
 // What a stage keeps from round to round besides the objective's point and the solver's state.
 typedef struct nsi_stage_solver_state {
@@ -31,18 +31,18 @@ typedef struct nsi_stage_solver_state {
         best; // stochastic solvers: the best point so far (unknowns), and the loss of all windows
     double best_value; // there; INFINITY: none yet. NULL for other solvers
 } nsi_stage_solver_state;
-nsi_stage_solver_state* nsi_stage_solver_get_state(nsi_stage_solver* descent);
+nsi_stage_solver_state* nsi_stage_solver_get_state(nsi_stage_solver* solver);
 
 // The solver's state as numbers, for checkpoints.
-uint32_t nsi_stage_solver_state_size(const nsi_stage_solver* descent);
-void nsi_stage_solver_save(const nsi_stage_solver* descent, double* numbers);
-void nsi_stage_solver_load(nsi_stage_solver* descent, const double* numbers);
+uint32_t nsi_stage_solver_state_size(const nsi_stage_solver* solver);
+void nsi_stage_solver_save(const nsi_stage_solver* solver, double* numbers);
+void nsi_stage_solver_load(nsi_stage_solver* solver, const double* numbers);
 
 // Begin anew at the objective's point.
 // @return NS_OK, NS_ERR_NOMEM, NS_ERR_ARGUMENT: the solver refuses its options
-ns_status nsi_stage_solver_restart(nsi_stage_solver* descent, ns_error* error);
+ns_status nsi_stage_solver_restart(nsi_stage_solver* solver, ns_error* error);
 
-// Called after each iteration, or after some of them, at which the evaluator's point and the state
+// Called after each iteration, or after some of them, at which the objective's point and the state
 // are enough to go on. `value`: mean of squared residuals and penalties, halved.
 typedef bool nsi_stage_solver_observer(void* context, uint32_t iteration, double value);
 
@@ -51,18 +51,18 @@ typedef bool nsi_stage_solver_observer(void* context, uint32_t iteration, double
 // `value`: as above, without the penalty.
 typedef void nsi_stage_solver_path_observer(void* context, uint32_t iteration, double value,
                                             const double* norms);
-void nsi_stage_solver_watch_path(nsi_stage_solver* descent, nsi_stage_solver_path_observer* observe,
+void nsi_stage_solver_watch_path(nsi_stage_solver* solver, nsi_stage_solver_path_observer* observe,
                                  void* context);
-void nsi_stage_solver_tell_path(nsi_stage_solver* descent); // where the evaluator stands now
+void nsi_stage_solver_tell_path(nsi_stage_solver* solver); // where the objective stands now
 
 // Adaptive penalties: sizes of the groups at the beginning of the stage, when the point is not there any
 // more. Without them, those at the point are taken.
-void nsi_stage_solver_set_sizes(nsi_stage_solver* descent, const double* norms);
+void nsi_stage_solver_set_sizes(nsi_stage_solver* solver, const double* norms);
 
 // From the state on. The value of the result is that of `value` above. A stochastic solver ends, also when
 // it is stopped, at the best of the points at which the loss of all windows was looked at: of all of them without
 // batches, otherwise of those between epochs.
-ns_solver_result nsi_stage_solver_run(nsi_stage_solver* descent, nsi_stage_solver_observer* observe,
+ns_solver_result nsi_stage_solver_run(nsi_stage_solver* solver, nsi_stage_solver_observer* observe,
                                       void* context);
 
 #endif

@@ -141,26 +141,26 @@ static inline bool watch(void* context, const ns_fit_progress* progress) {
 
 static inline ending ending_of(const ns_fit* fit) {
     ending e = {.count = fit->nz + fit->nw,
-                .phases = fit->answer.phases.count,
-                .points = fit->answer.history.count,
+                .phases = fit->result.phases.count,
+                .points = fit->result.history.count,
                 .stopped = ns_fit_stopped(fit)};
     assert_true(e.count <= 64);
     memcpy(e.numbers, fit->z, e.count * sizeof(double));
     assert_true(ns_fit_estimate(fit, "link/link1/mass", NULL, &e.standard_error));
     for (uint32_t k = 0; k < e.phases && k < 4; k++) {
-        snprintf(e.names[k], sizeof e.names[k], "%s", fit->answer.phases.data[k].name);
-        e.values[k] = fit->answer.phases.data[k].value;
+        snprintf(e.names[k], sizeof e.names[k], "%s", fit->result.phases.data[k].name);
+        e.values[k] = fit->result.phases.data[k].value;
     }
-    e.path = fit->answer.path.count;
+    e.path = fit->result.path.count;
     e.path_hash = NSI_HASH_START;
     for (uint32_t k = 0; k < e.path; k++) {
-        const ns_sparsity_point* p = &fit->answer.path.data[k];
+        const ns_sparsity_point* p = &fit->result.path.data[k];
         double numbers[] = {p->phase, p->iteration, p->l1, p->group, p->loss};
         e.path_hash = nsi_hash64(e.path_hash, numbers, sizeof numbers);
         e.path_hash =
-            nsi_hash64(e.path_hash, p->norms, fit->answer.path_names.count * sizeof *p->norms);
+            nsi_hash64(e.path_hash, p->norms, fit->result.path_names.count * sizeof *p->norms);
     }
-    assert_true(fit->answer.complete == !e.stopped);
+    assert_true(fit->result.complete == !e.stopped);
     return e;
 }
 
@@ -208,8 +208,8 @@ static inline void assert_same(const ending* a, const ending* b, const char* nam
 // ---- damaged checkpoints -----------------------------------------------------------------------
 
 static inline bool has_note(const ns_fit* fit, const char* part) {
-    for (uint32_t k = 0; k < fit->answer.notes.count; k++) {
-        if (strstr(fit->answer.notes.data[k], part)) return true;
+    for (uint32_t k = 0; k < fit->result.notes.count; k++) {
+        if (strstr(fit->result.notes.data[k], part)) return true;
     }
     return false;
 }

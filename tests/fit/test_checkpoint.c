@@ -77,7 +77,7 @@ static void every_checkpoint_leads_to_the_same_end(void** state) {
     }
 }
 
-// Nothing is stopped in silence: the answer so far is there, and says so.
+// Nothing is stopped in silence: the result so far is there, and says so.
 static void a_stopped_fit_has_an_answer(void** state) {
     (void)state;
     write_fit(experiments[0].text);
@@ -211,7 +211,7 @@ static void checkpoints_without_a_path_are_refused(void** state) {
     }
 }
 
-// Of another plan, of other data, of another model.
+// Of another spec, of other data, of another model.
 static void checkpoints_of_other_experiments_are_refused(void** state) {
     (void)state;
     write_fit(experiments[0].text);

@@ -85,7 +85,7 @@ static void coefficients_are_found_again(void** state) {
                                  "timestep: 0.01\nblueprint: start.yaml\n"
                                  "train: {window: [10, 50], weight_decay: 10}\n");
     ns_fit* fit = run("fit.yaml");
-    const nsi_result* a = &fit->answer;
+    const nsi_result* a = &fit->result;
     assert_int_equal(a->coefficients.count, 5);
     assert_int_equal(a->nweight, 0); // none of networks
     double most = 0.0;
@@ -130,8 +130,8 @@ static void coefficients_are_found_again(void** state) {
                                    "timestep: 0.01\nparameters: {link/link0/mass: free}\n"
                                    "train: {window: 10, iterations: 0, optimise: parameters}\n");
     fit = run("again.yaml");
-    assert_true(fabs(fit->answer.before[NS_ROLE_TRAIN].loss - loss) <= 1e-12 + 1e-9 * loss);
-    assert_int_equal(fit->answer.coefficients.count, 0); // they are not fitted here
+    assert_true(fabs(fit->result.before[NS_ROLE_TRAIN].loss - loss) <= 1e-12 + 1e-9 * loss);
+    assert_int_equal(fit->result.coefficients.count, 0); // they are not fitted here
     ns_fit_free(fit);
 }
 
@@ -153,14 +153,14 @@ static void errors_are_those_of_a_parameter(void** state) {
                          k ? "" : "  joint/*/damping: {initial: 0.05}\n");
         ns_fit* fit = run("fit.yaml");
         assert_true(ns_fit_estimate(fit, "link/link1/mass", &value[k][0], &deviation[k][0]));
-        const ns_fitted_coefficient* c = fit->answer.coefficients.data;
+        const ns_fitted_coefficient* c = fit->result.coefficients.data;
         for (int i = 1; i < 3; i++) {
-            const ns_estimate* e = &fit->answer.estimates.data[k ? 0 : i];
+            const ns_estimate* e = &fit->result.estimates.data[k ? 0 : i];
             if (!k) assert_non_null(strstr(e->name, i == 1 ? "joint0/damping" : "joint1/damping"));
             value[k][i] = k ? c[i - 1].value : e->value;
             deviation[k][i] = k ? c[i - 1].standard_error : e->standard_error;
         }
-        assert_int_equal(fit->answer.coefficients.count, k ? 2 : 0);
+        assert_int_equal(fit->result.coefficients.count, k ? 2 : 0);
         ns_fit_free(fit);
     }
     for (int i = 0; i < 3; i++) {
@@ -184,7 +184,7 @@ static void what_is_not_determined_is_said(void** state) {
     experiment_write("fit.yaml", "model: " PENDULUM "\ndata: {train: [noisy.csv]}\ntimestep: 0.01\n"
                                  "blueprint: twice.yaml\ntrain: {window: 20}\n");
     ns_fit* fit = run("fit.yaml");
-    const ns_fitted_coefficient* c = fit->answer.coefficients.data;
+    const ns_fitted_coefficient* c = fit->result.coefficients.data;
     assert_true(isinf(c[0].standard_error) && isinf(c[1].standard_error));
     assert_true(isnan(c[2].standard_error) && c[2].value == 1.0);
     assert_true(c[3].standard_error > 0.0 && c[3].standard_error < 0.01);
@@ -217,7 +217,7 @@ static void terms_are_removed_one_by_one(void** state) {
         " method: proximal}\nstages:\n- {method: lm, iterations: 20}\n"
         "- {group: 3.0e-4}\n");
     ns_fit* fit = run("fit.yaml");
-    const nsi_result* a = &fit->answer;
+    const nsi_result* a = &fit->result;
     const ns_fitted_coefficient* c = a->coefficients.data;
     print_message("b %g, s %g, o %g\n", c[0].value, c[1].value, c[2].value);
     assert_true(c[0].value > 0.03 && c[0].value < 0.06);
@@ -247,11 +247,11 @@ static void both_methods_of_the_lasso_agree(void** state) {
     for (int k = 0; k < 3; k++) {
         experiment_write("fit.yaml", text, "terms.yaml", stages[k]);
         ns_fit* fit = run("fit.yaml");
-        const ns_fitted_coefficient* c = fit->answer.coefficients.data;
+        const ns_fitted_coefficient* c = fit->result.coefficients.data;
         b[k] = c[0].value;
         print_message("b %.10g, s %g, o %g, %u iterations, loss %.12g\n", c[0].value, c[1].value,
-                      c[2].value, fit->answer.phases.data[0].iterations,
-                      fit->answer.phases.data[0].value);
+                      c[2].value, fit->result.phases.data[0].iterations,
+                      fit->result.phases.data[0].value);
         assert_true(c[1].value == 0.0 && c[2].value == 0.0);
         ns_fit_free(fit);
     }
@@ -261,7 +261,7 @@ static void both_methods_of_the_lasso_agree(void** state) {
                                  "  coefficients: {b: 0.02}\n");
     experiment_write("fit.yaml", text, "one.yaml", "");
     ns_fit* fit = run("fit.yaml");
-    double alone = fit->answer.coefficients.data[0].value;
+    double alone = fit->result.coefficients.data[0].value;
     ns_fit_free(fit);
     assert_true(fabs(b[2] - alone) < 1e-7 * alone);
     assert_true(b[1] < 0.995 * b[2]); // the penalty makes it smaller

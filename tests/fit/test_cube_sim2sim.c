@@ -113,7 +113,7 @@ static void gradients_go_through_whole_throws(void** state) {
             ns_fit* fit = load(blueprints[b], points[k], "iterations: 1");
             nsi_objective* e = NULL;
             ns_error error = {0};
-            const nsi_stage* stage = &fit->plan->stages.data[0];
+            const nsi_stage* stage = &fit->spec->stages.data[0];
             must(nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN], &stage->windows, NULL,
                                       1, &e, &error),
                  &error);
@@ -144,9 +144,9 @@ static void fits_from_anywhere_stay_finite(void** state) {
         ns_fit* fit = load(k % 2 ? "friction_force.yaml" : "friction.yaml", v, "iterations: 5");
         ns_error error = {0};
         if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("start %d: %s", k, error.message);
-        const ns_score* after = &fit->answer.after[NS_ROLE_TRAIN];
+        const ns_score* after = &fit->result.after[NS_ROLE_TRAIN];
         assert_true(isfinite(after->loss) && isfinite(after->rmse_q) && isfinite(after->rmse_qd));
-        assert_true(after->loss <= fit->answer.before[NS_ROLE_TRAIN].loss);
+        assert_true(after->loss <= fit->result.before[NS_ROLE_TRAIN].loss);
         static const char* const names[] = {"log_stiffness", "log_damping",
                                             "contact/box:floor/exponent"};
         for (int i = 0; i < 3; i++) {

@@ -54,7 +54,7 @@ static void errors_know_priors(void** state) {
     must(ns_fit_run(fit, NULL, &error), &error);
     double value, off;
     assert_true(ns_fit_estimate(fit, "link/link0/inertia/zz", &value, &off));
-    assert_true(fit->answer.sigma < 0.1);
+    assert_true(fit->result.sigma < 0.1);
     assert_true(fabs(value - 0.01) < 1e-6);
     if (!(fabs(off / 0.002 - 1.0) < 1e-3)) fail_msg("%g, not 0.002", off);
     assert_true(has_note(fit, "priors were weighed as if"));
@@ -156,8 +156,8 @@ static void inputs_that_do_not_matter_get_exact_zeros(void** state) {
             }
         }
         assert_true(used > 0);
-        assert_true(fit->answer.after[NS_ROLE_TRAIN].loss <
-                    0.1 * fit->answer.before[NS_ROLE_TRAIN].loss);
+        assert_true(fit->result.after[NS_ROLE_TRAIN].loss <
+                    0.1 * fit->result.before[NS_ROLE_TRAIN].loss);
         ns_fit_free(fit);
     }
 }
@@ -174,7 +174,7 @@ static void a_model_is_scored_as_it_is(void** state) {
         ns_fit* fit = experiment_load("fit.yaml", 1);
         ns_error error = {0};
         must(ns_fit_run(fit, NULL, &error), &error);
-        const nsi_result* a = &fit->answer;
+        const nsi_result* a = &fit->result;
         assert_true(a->complete);
         assert_true(a->after[NS_ROLE_TRAIN].loss > 0.0);
         assert_true(a->after[NS_ROLE_TRAIN].loss == a->before[NS_ROLE_TRAIN].loss);
@@ -206,7 +206,7 @@ static void noise_is_added_to_what_is_trained_on(void** state) {
         }
         ns_error error = {0};
         must(ns_fit_run(fit, NULL, &error), &error);
-        assert_true((strstr(fit->answer.setting, "noise of 0.1 ") != NULL) == (k > 0));
+        assert_true((strstr(fit->result.setting, "noise of 0.1 ") != NULL) == (k > 0));
         ns_fit_free(fit);
     }
 }
@@ -241,7 +241,7 @@ static void no_iterations_are_allowed(void** state) {
         ns_error error = {0};
         must(ns_fit_run(fit, NULL, &error), &error);
         assert_memory_equal(fit->z, fit->z0, fit->nz * sizeof(double));
-        value[k] = fit->answer.phases.data[0].value;
+        value[k] = fit->result.phases.data[0].value;
         ns_fit_free(fit);
     }
     assert_true(value[0] > 0.0 && value[0] == value[1] && value[0] == value[2]);
@@ -250,7 +250,7 @@ static void no_iterations_are_allowed(void** state) {
 // ---- what is left behind -----------------------------------------------------------------------
 
 static double loss_of(const ns_fit* fit, bool after) {
-    return (after ? fit->answer.after : fit->answer.before)[NS_ROLE_TRAIN].loss;
+    return (after ? fit->result.after : fit->result.before)[NS_ROLE_TRAIN].loss;
 }
 
 // fitted.yaml predicts as the fit did, as a model of its own. An axis that was fitted is no longer

@@ -131,7 +131,7 @@ static void least_squares(const record* r, double map[NX][NU]) {
 
 // The map that weights stand for, from what is written beside them.
 static void map_of(const ns_fit* fit, double map[NX][NU]) {
-    const nsi_learned* l = fit->plan->learned;
+    const nsi_learned* l = fit->spec->learned;
     assert_int_equal(fit->nw, NU * NX);
     for (int i = 0; i < NX; i++) {
         double bias = fit->w[(NU - 1) * NX + i], out = l->output_scale.data[i];
@@ -179,7 +179,7 @@ static void linear_maps_are_found(void** state) {
         assert_map(fit, expected, lbfgs ? 1e-5 : 1e-9);
         if (!with_noise) {
             assert_map(fit, truth, lbfgs ? 1e-5 : 1e-9);
-            if (!lbfgs) assert_true(fit->answer.after[NS_ROLE_TRAIN].rmse_q < 1e-8);
+            if (!lbfgs) assert_true(fit->result.after[NS_ROLE_TRAIN].rmse_q < 1e-8);
         }
         ns_fit_free(fit);
     }
@@ -192,7 +192,7 @@ static void scales_are_those_of_the_data(void** state) {
                                   "learned: {kind: feedforward, increment: true}\n"
                                   "train: {window: one, initial_state: recorded}\n",
                             1);
-    const nsi_learned* l = fit->plan->learned;
+    const nsi_learned* l = fit->spec->learned;
     for (int i = 0; i < NX + NC; i++) {
         double mean = 0.0, square = 0.0, change = 0.0;
         for (int pass = 0; pass < 2; pass++) {
@@ -271,10 +271,10 @@ static double loss_step_by_step(const ns_fit* fit, const double* weights) {
     return 0.5 * sum;
 }
 
-static nsi_objective* evaluator_of(const ns_fit* fit) {
+static nsi_objective* objective_of(const ns_fit* fit) {
     nsi_objective* e = NULL;
     ns_error error = {0};
-    const nsi_stage* stage = &fit->plan->stages.data[0];
+    const nsi_stage* stage = &fit->spec->stages.data[0];
     must(nsi_objective_create(nsi_fit_problem(fit, stage), fit->data[NS_ROLE_TRAIN],
                               &stage->windows, NULL, 1, &e, &error),
          &error);
@@ -294,7 +294,7 @@ static void a_teacher_gives_recorded_states(void** state) {
     for (int k = 0; k < LSTMS; k++) {
         ns_fit* fit = load_teacher(lstms[k], "swings.csv");
         assert_int_equal(ns_system_get_sizes(fit->teacher_system).nw, fit->nw);
-        nsi_objective* e = evaluator_of(fit);
+        nsi_objective* e = objective_of(fit);
         assert_int_equal(nsi_objective_window_count(e), 6);
         scatter_weights(fit, e);
         double value = nsi_objective_cost(e);
@@ -311,7 +311,7 @@ static void gradients_with_a_teacher_are_slopes(void** state) {
     (void)state;
     for (int k = 0; k < LSTMS; k++) {
         ns_fit* fit = load_teacher(lstms[k], "swings.csv");
-        nsi_objective* e = evaluator_of(fit);
+        nsi_objective* e = objective_of(fit);
         scatter_weights(fit, e);
         double gradient[256], size = 0.0, worst = 0.0;
         assert_true(fit->nw <= 256);
@@ -347,7 +347,7 @@ static void missing_samples_are_guessed(void** state) {
     motion_record(&m, "holes.csv");
     ns_fit* fit = load_teacher(lstms[1], "holes.csv");
     run(fit, NULL);
-    assert_true(isfinite(fit->answer.phases.data[0].value));
+    assert_true(isfinite(fit->result.phases.data[0].value));
     ns_fit_free(fit);
 }
 
@@ -431,13 +431,13 @@ static void adam_ends_with_the_best_weights(void** state) {
                  batch ? ", batch: 4" : "");
         ns_fit* fit = load_text(text, 1);
         run(fit, NULL);
-        const nsi_result* a = &fit->answer;
+        const nsi_result* a = &fit->result;
         double least = INFINITY, end = a->phases.data[0].value;
         for (uint32_t k = 0; k < a->history.count; k++) {
             least = fmin(least, a->history.data[k].value);
         }
         assert_int_equal(a->history.count, 60);
-        nsi_objective* e = evaluator_of(fit);
+        nsi_objective* e = objective_of(fit);
         memcpy(nsi_objective_point(e).w, fit->w, fit->nw * sizeof(double));
         double value = nsi_objective_cost(e) / nsi_objective_residual_count(e);
         assert_true(fabs(sqrt(2.0 * value) - end) <= 1e-12 * end);
@@ -514,12 +514,12 @@ static void scores_are_those_of_rollouts(void** state) {
         save(fit, "saved");
         for (int role = 0; role < NS_ROLE_COUNT; role++) {
             if (!fit->data[role]) continue;
-            const ns_score* score = &fit->answer.after[role];
+            const ns_score* score = &fit->result.after[role];
             double errors[2];
             roll_out(tempdir_path("saved/fitted.yaml"), fit->data[role], errors);
             assert_true(fabs(errors[0] - score->rmse_q) <= 1e-12 * errors[0]);
             assert_true(fabs(errors[1] - score->rmse_qd) <= 1e-12 * errors[1]);
-            assert_true(score->loss < fit->answer.before[role].loss || role != NS_ROLE_TRAIN);
+            assert_true(score->loss < fit->result.before[role].loss || role != NS_ROLE_TRAIN);
         }
         // The program says the same of the file, and all that need physics refuse it.
         run_ok("score saved/fitted.yaml --data swings.csv --json");
@@ -604,8 +604,8 @@ static void a_falling_ball_is_found(void** state) {
                             "train: {window: one, initial_state: recorded}\n",
                             1);
     run(fit, NULL);
-    const ns_score *before = &fit->answer.before[NS_ROLE_TRAIN],
-                   *after = &fit->answer.after[NS_ROLE_TRAIN];
+    const ns_score *before = &fit->result.before[NS_ROLE_TRAIN],
+                   *after = &fit->result.after[NS_ROLE_TRAIN];
     printf("    falling ball: q off by %.1e, then %.1e\n", before->rmse_q, after->rmse_q);
     assert_true(before->rmse_q > 1e-2);
     assert_true(after->rmse_q < 1e-8);
@@ -655,7 +655,7 @@ static void an_lstm_learns_a_pendulum(void** state) {
                 }
             }
         }
-        double still = sqrt(sum / count), learned = fit->answer.after[role].rmse_q;
+        double still = sqrt(sum / count), learned = fit->result.after[role].rmse_q;
         double share = role == NS_ROLE_TRAIN ? 0.25 : 0.7;
         if (!(learned < share * still)) fail_msg("%d: %g of %g", role, learned, still);
     }
@@ -674,8 +674,8 @@ static void horizons_may_be_too_long_for_a_set(void** state) {
               "predict: {horizons: [0.2, 0.4]}\n";
     ns_fit* fit = load_text(text, 1);
     run(fit, NULL);
-    const ns_score *train = &fit->answer.after[NS_ROLE_TRAIN],
-                   *test = &fit->answer.after[NS_ROLE_TEST];
+    const ns_score *train = &fit->result.after[NS_ROLE_TRAIN],
+                   *test = &fit->result.after[NS_ROLE_TEST];
     assert_int_equal(train->nhorizon, 2);
     assert_int_equal(train->horizons[0].windows, 3);
     assert_true(isfinite(train->horizons[0].pooled));

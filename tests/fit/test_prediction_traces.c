@@ -53,15 +53,15 @@ static nsi_traces make(const ns_fit* fit) {
     return e;
 }
 
-// Rows of an episode in order of time, as recorded, with predictions from each part's `history`-th
+// Rows of a trace in order of time, as recorded, with predictions from each part's `history`-th
 // sample on. The sum of squared errors of the start values.
-static double check_rows(const nsi_traces* e, const nsi_trace* episode, uint32_t history) {
+static double check_rows(const nsi_traces* e, const nsi_trace* trace, uint32_t history) {
     double before = 0.0;
     uint32_t into = 0; // samples of the part so far
-    for (size_t row = episode->first; row < episode->first + episode->rows; row++) {
-        bool fresh = row == episode->first || e->roles[row] != e->roles[row - 1];
+    for (size_t row = trace->first; row < trace->first + trace->rows; row++) {
+        bool fresh = row == trace->first || e->roles[row] != e->roles[row - 1];
         into = fresh ? 0 : into + 1;
-        if (row > episode->first) assert_true(e->time[row] > e->time[row - 1]);
+        if (row > trace->first) assert_true(e->time[row] > e->time[row - 1]);
         for (uint32_t c = 0; c < e->nchannel; c++) {
             size_t at = row * e->nchannel + c;
             if (e->roles[row] == NS_ROLE_COUNT) {
@@ -81,7 +81,7 @@ static double check_rows(const nsi_traces* e, const nsi_trace* episode, uint32_t
     return before;
 }
 
-static void parts_of_a_recording_are_one_episode(void** state) {
+static void parts_of_a_recording_are_one_trace(void** state) {
     (void)state;
     ns_fit* fit =
         fit_with("train: [{file: runs.csv, to: 60%}], test: [{file: runs.csv, from: 60%}]",
@@ -91,13 +91,12 @@ static void parts_of_a_recording_are_one_episode(void** state) {
     assert_int_equal(e.left_out, 0);
     assert_int_equal(e.rows, RUNS * SAMPLES);
     for (int k = 0; k < RUNS; k++) {
-        const nsi_trace* episode = &e.list.data[k];
-        assert_int_equal(episode->rows, SAMPLES);
-        assert_true(check_rows(&e, episode, 0) > 1e-4);
+        const nsi_trace* trace = &e.list.data[k];
+        assert_int_equal(trace->rows, SAMPLES);
+        assert_true(check_rows(&e, trace, 0) > 1e-4);
         for (uint32_t row = 0; row < SAMPLES; row++) {
-            assert_int_equal(e.roles[episode->first + row],
-                             row < 60 ? NS_ROLE_TRAIN : NS_ROLE_TEST);
-            assert_true(fabs(e.time[episode->first + row] - row * period) < 1e-9);
+            assert_int_equal(e.roles[trace->first + row], row < 60 ? NS_ROLE_TRAIN : NS_ROLE_TEST);
+            assert_true(fabs(e.time[trace->first + row] - row * period) < 1e-9);
         }
     }
     nsi_traces_free(&e);
@@ -123,7 +122,7 @@ static void parts_with_a_gap_have_an_empty_row_between(void** state) {
     ns_fit_free(fit);
 }
 
-static void the_same_samples_twice_are_two_episodes(void** state) {
+static void the_same_samples_twice_are_two_traces(void** state) {
     (void)state;
     ns_fit* fit = fit_with("train: [{file: runs.csv, trajectories: 0}],"
                            " test: [{file: runs.csv, trajectories: 0}]",
@@ -314,9 +313,9 @@ static void many_links_leave_room_for_fewer_rows(void** state) {
 int main(void) {
     record();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_of_a_recording_are_one_episode),
+        cmocka_unit_test(parts_of_a_recording_are_one_trace),
         cmocka_unit_test(parts_with_a_gap_have_an_empty_row_between),
-        cmocka_unit_test(the_same_samples_twice_are_two_episodes),
+        cmocka_unit_test(the_same_samples_twice_are_two_traces),
         cmocka_unit_test(the_table_holds_the_rows),
         cmocka_unit_test(spans_end_where_parts_end),
         cmocka_unit_test(every_recording_is_predicted),

@@ -30,7 +30,7 @@ static ns_fit* load(const char* name) {
 }
 
 // Of one recording, from its first sample to its last.
-static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t recording) {
+static nsi_objective* objective_of(const ns_fit* fit, uint32_t recording) {
     const ns_dataset* data = fit->data[NS_ROLE_TRAIN];
     nsi_windows all = {0};
     nsi_objective* e = NULL;
@@ -40,7 +40,7 @@ static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t recording) {
     nsi_windows one = all;
     one.data = all.data + recording;
     one.count = 1;
-    status = nsi_objective_create(fit->problem, data, &fit->plan->stages.data[0].windows, &one, 1,
+    status = nsi_objective_create(fit->problem, data, &fit->spec->stages.data[0].windows, &one, 1,
                                   &e, &error);
     must(status, &error);
     nsi_array_free(&fit->problem->allocator, &all);
@@ -74,7 +74,7 @@ static void check_gradients(const char* name, uint32_t every) {
     uint32_t compared = 0, undecided = 0, pushes = 0;
     double worst = 0.0;
     for (uint32_t recording = 0; recording < count; recording += every, pushes++) {
-        nsi_objective* e = evaluator_of(fit, recording);
+        nsi_objective* e = objective_of(fit, recording);
         uint32_t n = nsi_objective_unknowns(e);
         double g[MOST], largest = 0.0;
         assert_true(n > 0 && n <= MOST);
@@ -121,17 +121,17 @@ static void all_starts_are_finite(void** state) {
     uint32_t n = fit->nz;
     ns_rng rng = ns_rng_seed(3);
     for (uint32_t recording = 1; recording < 50; recording += 12) {
-        nsi_objective* e = evaluator_of(fit, recording);
+        nsi_objective* e = objective_of(fit, recording);
         double* z = nsi_objective_point(e).z;
         for (int start = 0; start < 40; start++) {
             double g[MOST], v[MOST], value;
             for (uint32_t k = 0; k < n; k++) {
-                const ns_parameter_info* of = ns_parameters_at(fit->variables, k);
+                const ns_parameter_info* of = ns_parameters_at(fit->parameters, k);
                 double share = ns_rng_uniform(&rng, 0.0, 1.0);
                 if (start < 16) share = share < 0.5 ? 0.001 : 0.999; // a bound itself is flat
                 v[k] = of->lower + share * (of->upper - of->lower);
             }
-            nsi_parameters_to_z(fit->variables, v, z);
+            nsi_parameters_to_z(fit->parameters, v, z);
             assert_true(isfinite(nsi_objective_gradient(e, g)));
             for (uint32_t k = 0; k < n; k++) assert_true(isfinite(g[k]));
             assert_true(nsi_objective_linearise(e, &value) && isfinite(value));

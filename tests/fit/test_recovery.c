@@ -95,7 +95,7 @@ static void recover_each(trial* t, uint32_t* found, uint32_t* none) {
                          t->motion.options.timestep, p.name, start, t->settings);
         ns_fit* fit = experiment_load("fit.yaml", 1);
         if (ns_fit_run(fit, NULL, &error) != NS_OK) fail_msg("%s: %s", p.name, error.message);
-        const ns_estimate* e = &fit->answer.estimates.data[0];
+        const ns_estimate* e = &fit->result.estimates.data[0];
         double off = fabs(e->value - p.value) / fmax(fabs(p.value), 0.02);
         bool good = effect <= 1e-12 ? e->verdict == NS_VERDICT_NO_EFFECT
                                     : e->verdict != NS_VERDICT_NO_EFFECT && off <= 1e-6;
@@ -266,11 +266,11 @@ static void what_is_not_in_the_data_is_said(void** state) {
     ns_fit_estimate(fit, "link/rod/inertia/yy", &yy, NULL);
     assert_true(fabs(mass * z + 0.6) < 0.01 && fabs(yy + mass * z * z - 0.29) < 0.01);
     for (uint32_t k = 0; k < 4; k++) {
-        const ns_estimate* e = &fit->answer.estimates.data[k];
+        const ns_estimate* e = &fit->result.estimates.data[k];
         bool y = strcmp(e->name, "link/rod/com/y") == 0;
         assert_int_equal(e->verdict, y ? NS_VERDICT_NO_EFFECT : NS_VERDICT_UNDETERMINED);
     }
-    assert_true(fit->answer.directions.count >= 1 && fit->answer.directions.data[0].null);
+    assert_true(fit->result.directions.count >= 1 && fit->result.directions.data[0].null);
     ns_fit_free(fit);
 }
 

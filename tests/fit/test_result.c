@@ -1,4 +1,4 @@
-// Answers as text, JSON and a page: read back by other programs' readers, at any width of letters,
+// Results as text, JSON and a page: read back by other programs' readers, at any width of letters,
 // with names that would like to be something else.
 
 #define _XOPEN_SOURCE 700
@@ -21,25 +21,25 @@
 #include <wchar.h>
 #include <cmocka.h>
 
-typedef ns_status form(const nsi_result* answer, ns_text* out, ns_error* error);
+typedef ns_status form(const nsi_result* result, ns_text* out, ns_error* error);
 
-static ns_status as_text(const nsi_result* answer, ns_text* out, ns_error* error) {
-    return render_result(answer, ns_report_text, out, error);
+static ns_status as_text(const nsi_result* result, ns_text* out, ns_error* error) {
+    return render_result(result, ns_report_text, out, error);
 }
 
-static ns_status as_page(const nsi_result* answer, ns_text* out, ns_error* error) {
-    return render_result(answer, ns_report_html, out, error);
+static ns_status as_page(const nsi_result* result, ns_text* out, ns_error* error) {
+    return render_result(result, ns_report_html, out, error);
 }
 
-static ns_status as_report_json(const nsi_result* answer, ns_text* out, ns_error* error) {
-    return render_result(answer, ns_report_json, out, error);
+static ns_status as_report_json(const nsi_result* result, ns_text* out, ns_error* error) {
+    return render_result(result, ns_report_json, out, error);
 }
 
 static form* const forms[] = {as_text, nsi_result_json, as_page, as_report_json};
 
-static ns_text show(form* f, const nsi_result* answer) {
+static ns_text show(form* f, const nsi_result* result) {
     ns_text text;
-    assert_int_equal(f(answer, &text, NULL), NS_OK);
+    assert_int_equal(f(result, &text, NULL), NS_OK);
     assert_int_equal(strlen(text.data), text.size);
     return text;
 }

@@ -1,4 +1,4 @@
-// Figures of an answer: their numbers are those of the answer, and the pictures show them.
+// Figures of a result: their numbers are those of the result, and the pictures show them.
 
 #define _XOPEN_SOURCE 700
 
@@ -259,7 +259,7 @@ static bool stop_in_second(void* context, const ns_fit_progress* p) {
 
 // Stopped in its second stage and resumed, a fit has the same path.
 static void check_resumed(ns_fit* fit) {
-    const nsi_result* a = &fit->answer;
+    const nsi_result* a = &fit->result;
     double norms[3][2];
     for (uint32_t k = 0; k < 3; k++) memcpy(norms[k], a->path.data[k].norms, sizeof norms[k]);
     ns_fit_options options = {.observe = stop_in_second,
@@ -295,7 +295,7 @@ static void a_fit_records_its_path(void** state) {
     ns_error error;
     must(ns_fit_load(tempdir_path("fit.yaml"), 1, &fit, &error), &error);
     must(ns_fit_run(fit, NULL, &error), &error);
-    const nsi_result* a = &fit->answer;
+    const nsi_result* a = &fit->result;
     assert_int_equal(a->path.count, 3);
     assert_int_equal(a->path_names.count, 2);
     assert_string_equal(a->path_names.data[0], "joint/joint0/velocity");
@@ -328,7 +328,7 @@ static void a_fit_records_its_path(void** state) {
                   " group: 1.0e-3}\n");
     must(ns_fit_load(tempdir_path("fit.yaml"), 1, &fit, &error), &error);
     must(ns_fit_run(fit, NULL, &error), &error);
-    a = &fit->answer;
+    a = &fit->result;
     assert_true(a->path.count >= 10);
     double before = INFINITY;
     for (uint32_t k = 0; k < a->path.count; k++) {

@@ -219,7 +219,7 @@ static void every_fault_has_a_place(void** state) {
 }
 
 // The file itself is not there, or a folder.
-static void missing_plans_are_said_to_be_missing(void** state) {
+static void missing_specs_are_said_to_be_missing(void** state) {
     (void)state;
     ns_fit* fit = NULL;
     ns_error error = {0};
@@ -230,13 +230,13 @@ static void missing_plans_are_said_to_be_missing(void** state) {
     assert_null(fit);
 }
 
-// ---- what a plan says --------------------------------------------------------------------------
+// ---- what a spec says --------------------------------------------------------------------------
 
 static nsi_fit_spec* parse(const char* text) {
-    nsi_fit_spec* plan = NULL;
+    nsi_fit_spec* spec = NULL;
     ns_error error = {0};
-    must(nsi_fit_spec_parse(text, strlen(text), "/f/fit.yaml", NULL, &plan, &error), &error);
-    return plan;
+    must(nsi_fit_spec_parse(text, strlen(text), "/f/fit.yaml", NULL, &spec, &error), &error);
+    return spec;
 }
 
 static void plans_say_what_was_written(void** state) {
@@ -325,12 +325,12 @@ static void memory_may_run_out(void** state) {
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);
-        nsi_fit_spec* plan = NULL;
+        nsi_fit_spec* spec = NULL;
         ns_error error = {0};
         ns_status status =
-            nsi_fit_spec_parse(text, strlen(text), "fit.yaml", &allocator, &plan, &error);
+            nsi_fit_spec_parse(text, strlen(text), "fit.yaml", &allocator, &spec, &error);
         assert_int_equal(status, counter.calls < n ? NS_OK : NS_ERR_NOMEM);
-        nsi_fit_spec_free(plan);
+        nsi_fit_spec_free(spec);
         assert_int_equal(counter.live_blocks, 0);
         if (status == NS_OK) break;
     }
@@ -339,7 +339,7 @@ static void memory_may_run_out(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_fault_has_a_place),
-        cmocka_unit_test(missing_plans_are_said_to_be_missing),
+        cmocka_unit_test(missing_specs_are_said_to_be_missing),
         cmocka_unit_test(plans_say_what_was_written),
         cmocka_unit_test(what_is_left_out_has_defaults),
         cmocka_unit_test(memory_may_run_out),

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Data lies beside the plan, or below the folder of the environment.
+// Data lies beside the spec, or below the folder of the environment.
 static void data_is_looked_for(void** state) {
     (void)state;
     experiment_write("fit.yaml", MODEL "data: {folder: runs, train: [far.csv]}\n" MASS);
@@ -46,7 +46,7 @@ static void globs_stand_for_files(void** state) {
                      "data: {train: [{file: run_*.csv, select: 1-2, to: 0.1}], test: [run_?.csv,"
                      " a.csv]}\n" MASS);
     ns_fit* fit = experiment_load("fit.yaml", 1);
-    const nsi_fit_spec_files* files = fit->plan->files;
+    const nsi_fit_spec_files* files = fit->spec->files;
     assert_int_equal(files[NS_ROLE_TRAIN].count, 2);
     assert_non_null(strstr(files[NS_ROLE_TRAIN].data[0].path, "run_b.csv"));
     assert_non_null(strstr(files[NS_ROLE_TRAIN].data[1].path, "run_c.csv"));

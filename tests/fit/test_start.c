@@ -64,7 +64,7 @@ static void a_fit_starts_where_it_is_told(void** state) {
     for (int k = 0; k < 3; k++) {
         assert_int_equal(ns_fit_set_initial(fit, "length", starts[k], NULL), NS_OK);
         assert_true(fabs(run(fit) - starts[k]) < 1e-12);
-        assert_true(fit->answer.estimates.data[0].initial == starts[k]);
+        assert_true(fit->result.estimates.data[0].initial == starts[k]);
     }
     ns_fit_free(fit);
 }
@@ -139,7 +139,7 @@ static void one_window_is_the_first(void** state) {
     ns_fit* fit =
         load(PLAN("") "train: {window: [10, 30], max_windows: 1, initial_state: recorded}\n");
     assert_true(fabs(run(fit) - 1.0) < 1e-6);
-    assert_int_equal(fit->answer.nresidual, 2 * 30);
+    assert_int_equal(fit->result.nresidual, 2 * 30);
     ns_fit_free(fit);
     fit = load(PLAN("") "train: {window: whole, initial_state: recorded}\n");
     assert_true(fabs(run(fit) - 1.0) > 1e-3);

@@ -42,7 +42,7 @@ static ns_fit* run(const char* model, const char* map, const char* blueprint, co
 }
 
 static ns_score score_of(ns_fit* fit) {
-    ns_score score = fit->answer.after[NS_ROLE_TEST];
+    ns_score score = fit->result.after[NS_ROLE_TEST];
     print_message("    q %.3g, qd %.3g over 900 steps\n", score.rmse_q, score.rmse_qd);
     assert_int_equal(score.lost, 0);
     ns_fit_free(fit);

@@ -114,10 +114,10 @@ static void shared_and_own_parameters_are_found(void** state) {
         assert_true(fabs(long_mass - LONG_MASS) < tolerance);
         assert_true(fabs(damping - DAMPING) < tolerance);
         // Predictions are made by the right robot: with the wrong one they are off by much.
-        assert_true(fit->answer.before[NS_ROLE_TRAIN].rmse_q > 0.1);
-        assert_true(fit->answer.after[NS_ROLE_TRAIN].rmse_q < tolerance);
-        assert_true(fit->answer.after[NS_ROLE_TEST].rmse_q < tolerance);
-        assert_string_equal(fit->answer.model, "short.xml, long.xml");
+        assert_true(fit->result.before[NS_ROLE_TRAIN].rmse_q > 0.1);
+        assert_true(fit->result.after[NS_ROLE_TRAIN].rmse_q < tolerance);
+        assert_true(fit->result.after[NS_ROLE_TEST].rmse_q < tolerance);
+        assert_string_equal(fit->result.model, "short.xml, long.xml");
         ns_fit_free(fit);
     }
 }
@@ -140,8 +140,8 @@ static void one_variant_tells_what_another_does_not(void** state) {
     ns_fit* both = experiment_load("both.yaml", 1);
     run(alone);
     run(both);
-    assert_int_equal(alone->answer.estimates.data[0].verdict, NS_VERDICT_NO_EFFECT);
-    assert_int_equal(both->answer.estimates.data[0].verdict, NS_VERDICT_OK);
+    assert_int_equal(alone->result.estimates.data[0].verdict, NS_VERDICT_NO_EFFECT);
+    assert_int_equal(both->result.estimates.data[0].verdict, NS_VERDICT_OK);
     assert_true(fabs(estimate(both, "joint/hinge/damping") - DAMPING) < 1e-7);
     ns_fit_free(alone);
     ns_fit_free(both);
@@ -168,8 +168,8 @@ static void equal_variants_are_one(void** state) {
     for (uint32_t k = 0; k < one->nz + one->nw; k++) {
         assert_true(fabs(one->z[k] - two->z[k]) <= 1e-8 * (1.0 + fabs(one->z[k])));
     }
-    double a = one->answer.estimates.data[0].standard_error;
-    double b = two->answer.estimates.data[0].standard_error;
+    double a = one->result.estimates.data[0].standard_error;
+    double b = two->result.estimates.data[0].standard_error;
     assert_true(a > 0.0 && fabs(a - b) < 1e-6 * a);
     ns_fit_free(one);
     ns_fit_free(two);
@@ -222,27 +222,27 @@ static void batches_are_of_all_variants(void** state) {
                           " iterations: 200, learning_rate: 0.02}\n");
     ns_fit* fit = experiment_load("fit.yaml", 2);
     run(fit);
-    assert_true(fit->answer.phases.data[0].value < 0.2 * fit->answer.history.data[0].value);
+    assert_true(fit->result.phases.data[0].value < 0.2 * fit->result.history.data[0].value);
     ns_fit_free(fit);
 }
 
 // ---- sums over variants ------------------------------------------------------------------------
 
-static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t threads) {
+static nsi_objective* objective_of(const ns_fit* fit, uint32_t threads) {
     nsi_objective* e = NULL;
     ns_error error = {0};
     ns_status status =
         nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN],
-                             &fit->plan->stages.data[0].windows, NULL, threads, &e, &error);
+                             &fit->spec->stages.data[0].windows, NULL, threads, &e, &error);
     must(status, &error);
     return e;
 }
 
-// The number that a variable of `one` has in `all`.
+// The number that a parameter of `one` has in `all`.
 static uint32_t number_in(const ns_fit* all, const ns_fit* one, uint32_t number) {
-    const char* name = ns_parameters_at(one->variables, number)->name;
+    const char* name = ns_parameters_at(one->parameters, number)->name;
     for (uint32_t k = 0; k < all->nz; k++) {
-        if (strcmp(ns_parameters_at(all->variables, k)->name, name) == 0) return k;
+        if (strcmp(ns_parameters_at(all->parameters, k)->name, name) == 0) return k;
     }
     fail_msg("%s is missing", name);
     return 0;
@@ -266,7 +266,7 @@ static pool make_pool(const char* rest) {
     for (int k = 0; k < 3; k++) {
         experiment_write("fit.yaml", "%s%s", heads[k], rest);
         p.fit[k] = experiment_load("fit.yaml", 2);
-        p.e[k] = evaluator_of(p.fit[k], 2);
+        p.e[k] = objective_of(p.fit[k], 2);
     }
     nsi_point all = nsi_objective_point(p.e[0]);
     uint32_t nx = p.fit[0]->problem->sizes.nx;
@@ -663,8 +663,8 @@ static void parameters_must_be_somewhere(void** state) {
 // Everything once, with the n-th allocation refused: it fails, or did not need that one.
 static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
     const ns_dataset* data = fit->data[NS_ROLE_TRAIN];
-    const nsi_fit_spec* plan = fit->plan;
-    ns_parameters* variables = NULL;
+    const nsi_fit_spec* spec = fit->spec;
+    ns_parameters* parameters = NULL;
     nsi_problem* problem = NULL;
     nsi_objective* e = NULL;
     nsi_prediction prediction = {0};
@@ -677,16 +677,16 @@ static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
         models[k] = (ns_variant){v->name, v->files, ns_hybrid_model(v->hybrid), &v->options};
         variants[k] = (nsi_variant){v->name, v->files, ns_hybrid_model(v->hybrid), v->system};
     }
-    ns_status status = nsi_parameters_read(models, 2, plan->path, plan->parameters.data,
-                                           plan->parameters.count, plan->settings.data,
-                                           plan->settings.count, allocator, &variables, &error);
+    ns_status status = nsi_parameters_read(models, 2, spec->path, spec->parameters.data,
+                                           spec->parameters.count, spec->settings.data,
+                                           spec->settings.count, allocator, &parameters, &error);
     if (status == NS_OK) {
         status =
-            nsi_problem_create_shared(variants, 2, variables, data, allocator, &problem, &error);
+            nsi_problem_create_shared(variants, 2, parameters, data, allocator, &problem, &error);
     }
     if (status == NS_OK) {
         status =
-            nsi_objective_create(problem, data, &plan->stages.data[0].windows, NULL, 1, &e, &error);
+            nsi_objective_create(problem, data, &spec->stages.data[0].windows, NULL, 1, &e, &error);
     }
     if (status == NS_OK) {
         double value, *g = calloc(nsi_objective_unknowns(e), sizeof *g);
@@ -700,7 +700,7 @@ static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
     nsi_prediction_free(&prediction);
     nsi_objective_free(e);
     nsi_problem_free(problem);
-    ns_parameters_free(variables);
+    ns_parameters_free(parameters);
     return status;
 }
 

@@ -45,14 +45,14 @@ static void check(nsi_fit_spec* p) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    nsi_fit_spec* plan;
+    nsi_fit_spec* spec;
     ns_error error = {0};
     ns_status status =
-        nsi_fit_spec_parse((const char*)data, size, "/f/fuzz.yaml", NULL, &plan, &error);
+        nsi_fit_spec_parse((const char*)data, size, "/f/fuzz.yaml", NULL, &spec, &error);
     REQUIRE(status == error.status); // an error has its message, and only an error
-    REQUIRE((status == NS_OK) == (plan != NULL));
+    REQUIRE((status == NS_OK) == (spec != NULL));
     REQUIRE(status == NS_OK || strncmp(error.message, "/f/fuzz.yaml:", 13) == 0);
-    if (plan) check(plan);
-    nsi_fit_spec_free(plan);
+    if (spec) check(spec);
+    nsi_fit_spec_free(spec);
     return 0;
 }

@@ -28,11 +28,11 @@ static void draw_all(const nsi_figures* charts) {
     }
 }
 
-static void render_all(const nsi_result* answer) {
+static void render_all(const nsi_result* result) {
     typedef ns_status renderer(const ns_report*, ns_text*, ns_error*);
     static renderer* const all[] = {ns_report_text, ns_report_html, ns_report_json};
     ns_report* report = NULL;
-    REQUIRE(nsi_result_report(answer, NULL, NULL, NULL, &report, NULL) == NS_OK);
+    REQUIRE(nsi_result_report(result, NULL, NULL, NULL, &report, NULL) == NS_OK);
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         ns_text text;
         REQUIRE(all[k](report, &text, NULL) == NS_OK);
@@ -41,7 +41,7 @@ static void render_all(const nsi_result* answer) {
     ns_report_free(report);
 }
 
-static bool read_answer(const char* text, size_t size, nsi_result* out) {
+static bool read_result(const char* text, size_t size, nsi_result* out) {
     ns_error error = {0};
     ns_status status = nsi_result_read(text, size, "fuzz.json", NULL, NULL, out, &error);
     REQUIRE(status == error.status); // an error has its message, and only an error
@@ -50,24 +50,24 @@ static bool read_answer(const char* text, size_t size, nsi_result* out) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    nsi_result answer, back;
+    nsi_result result, back;
     nsi_figures charts;
     nsi_figures_init(NULL, &charts);
-    if (read_answer((const char*)data, size, &answer)) {
-        REQUIRE(nsi_result_add_figures(&answer, &charts, NULL) == NS_OK);
+    if (read_result((const char*)data, size, &result)) {
+        REQUIRE(nsi_result_add_figures(&result, &charts, NULL) == NS_OK);
         draw_all(&charts);
         ns_text one, two;
-        REQUIRE(nsi_result_json(&answer, &one, NULL) == NS_OK);
-        REQUIRE(read_answer(one.data, one.size, &back));
+        REQUIRE(nsi_result_json(&result, &one, NULL) == NS_OK);
+        REQUIRE(read_result(one.data, one.size, &back));
         REQUIRE(nsi_result_json(&back, &two, NULL) == NS_OK);
         REQUIRE(one.size == two.size && memcmp(one.data, two.data, one.size) == 0);
         nsi_result_free(&back);
         ns_text_free(&one);
         ns_text_free(&two);
-        render_all(&answer);
+        render_all(&result);
     }
     nsi_figures_free(&charts);
-    nsi_result_free(&answer);
+    nsi_result_free(&result);
     ns_error error = {0};
     ns_status status = nsi_starts_read((const char*)data, size, "fuzz.json", &charts, &error);
     REQUIRE(status == error.status);

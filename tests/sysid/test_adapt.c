@@ -58,7 +58,7 @@ static double error_with(const char* plan) {
     experiment_write("fit.yaml", "%s", plan);
     ns_fit* fit = experiment_load("fit.yaml", 2);
     must(ns_fit_run(fit, NULL, &error), &error);
-    double far = fit->answer.after[NS_ROLE_TRAIN].metrics[0].mean;
+    double far = fit->result.after[NS_ROLE_TRAIN].metrics[0].mean;
     ns_fit_free(fit);
     return far;
 }

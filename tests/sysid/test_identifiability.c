@@ -22,9 +22,9 @@ typedef struct problem {
     double sigma;
 } problem;
 
-static void fill(nsi_result* answer, const ns_allocator* memory, uint32_t n, const double* value) {
+static void fill(nsi_result* result, const ns_allocator* memory, uint32_t n, const double* value) {
     static const char* const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
-    nsi_result_init(memory, answer);
+    nsi_result_init(memory, result);
     for (uint32_t k = 0; k < n; k++) {
         ns_estimate e = {.name = k < 8 ? names[k] : "more",
                          .unit = "kg",
@@ -32,7 +32,7 @@ static void fill(nsi_result* answer, const ns_allocator* memory, uint32_t n, con
                          .value = value[k],
                          .lower = -INFINITY,
                          .upper = INFINITY};
-        assert_true(nsi_array_push(&answer->allocator, &answer->estimates, e));
+        assert_true(nsi_array_push(&result->allocator, &result->estimates, e));
     }
 }
 
@@ -46,37 +46,37 @@ static void gram(uint32_t m, uint32_t n, const double* J, double* H) {
     }
 }
 
-static void identify(nsi_result* answer, const double* H, double sigma, const double* sizes) {
+static void identify(nsi_result* result, const double* H, double sigma, const double* sizes) {
     ns_error error = {0};
-    must(nsi_result_identify(answer, H, sigma, sizes, &error), &error);
+    must(nsi_result_identify(result, H, sigma, sizes, &error), &error);
 }
 
-static void solve(const problem* p, nsi_result* answer) {
+static void solve(const problem* p, nsi_result* result) {
     static double H[MOST * MOST];
     gram(p->m, p->n, p->J, H);
-    fill(answer, NULL, p->n, p->value);
-    identify(answer, H, p->sigma, NULL);
+    fill(result, NULL, p->n, p->value);
+    identify(result, H, p->sigma, NULL);
 }
 
 static void assert_close(double a, double b, double relative) {
     if (!(fabs(a - b) <= relative * fmax(fabs(a), fabs(b)))) fail_msg("%.17g is not %.17g", a, b);
 }
 
-static void assert_change(const nsi_result* answer, uint32_t direction, const double* expected) {
-    for (uint32_t k = 0; k < answer->estimates.count; k++) {
-        double change = answer->directions.data[direction].change[k];
+static void assert_change(const nsi_result* result, uint32_t direction, const double* expected) {
+    for (uint32_t k = 0; k < result->estimates.count; k++) {
+        double change = result->directions.data[direction].change[k];
         if (fabs(change - expected[k]) > 1e-6) {
             fail_msg("direction %u, parameter %u: %g, not %g", direction, k, change, expected[k]);
         }
     }
 }
 
-static ns_verdict verdict(const nsi_result* answer, uint32_t k) {
-    return answer->estimates.data[k].verdict;
+static ns_verdict verdict(const nsi_result* result, uint32_t k) {
+    return result->estimates.data[k].verdict;
 }
 
-static double error_of(const nsi_result* answer, uint32_t k) {
-    return answer->estimates.data[k].standard_error;
+static double error_of(const nsi_result* result, uint32_t k) {
+    return result->estimates.data[k].standard_error;
 }
 
 // Random residuals that do not change along given relative changes (one per row, orthogonal).
@@ -112,18 +112,18 @@ static void a_line_has_the_errors_of_the_textbook(void** state) {
         sx += x[k];
         sxx += x[k] * x[k];
     }
-    nsi_result answer;
-    solve(&p, &answer);
+    nsi_result result;
+    solve(&p, &result);
     double determinant = 5.0 * sxx - sx * sx;
-    assert_close(error_of(&answer, 0), sigma * sqrt(sxx / determinant), 1e-12);
-    assert_close(error_of(&answer, 1), sigma * sqrt(5.0 / determinant), 1e-12);
-    assert_close(answer.correlation[1], -sx / sqrt(5.0 * sxx), 1e-12);
-    assert_close(answer.correlation[2], answer.correlation[1], 1e-15);
-    assert_true(answer.correlation[0] == 1.0 && answer.correlation[3] == 1.0);
-    assert_int_equal(verdict(&answer, 0), NS_VERDICT_OK);
-    assert_int_equal(verdict(&answer, 1), NS_VERDICT_OK);
-    assert_int_equal(answer.directions.count, 0);
-    nsi_result_free(&answer);
+    assert_close(error_of(&result, 0), sigma * sqrt(sxx / determinant), 1e-12);
+    assert_close(error_of(&result, 1), sigma * sqrt(5.0 / determinant), 1e-12);
+    assert_close(result.correlation[1], -sx / sqrt(5.0 * sxx), 1e-12);
+    assert_close(result.correlation[2], result.correlation[1], 1e-15);
+    assert_true(result.correlation[0] == 1.0 && result.correlation[3] == 1.0);
+    assert_int_equal(verdict(&result, 0), NS_VERDICT_OK);
+    assert_int_equal(verdict(&result, 1), NS_VERDICT_OK);
+    assert_int_equal(result.directions.count, 0);
+    nsi_result_free(&result);
 }
 
 // A parameter known only to 80 % alone, and a pair whose sum is well known and whose difference is
@@ -134,19 +134,19 @@ static void poor_ones_are_named_with_their_error(void** state) {
     p.J[0] = 1.0 / (0.8 * 2.0);                      // 0.8 of a
     p.J[3 + 1] = p.J[3 + 2] = 1000.0;                // b + c
     p.J[6 + 1] = 1.0 / 1.4, p.J[6 + 2] = -1.0 / 1.4; // (b - c) / 1.4: d = 0.7 (1, -1) is one
-    nsi_result answer;
-    solve(&p, &answer);
-    assert_close(error_of(&answer, 0), 1.6, 1e-9);
-    assert_close(error_of(&answer, 1), 0.7, 1e-6);
-    for (uint32_t k = 0; k < 3; k++) assert_int_equal(verdict(&answer, k), NS_VERDICT_POOR);
-    assert_int_equal(answer.directions.count, 2);
-    assert_change(&answer, 0, (double[]){1.0, 0.0, 0.0});
-    assert_close(answer.directions.data[0].error, 0.8, 1e-9);
-    assert_change(&answer, 1, (double[]){0.0, 1.0, -1.0});
-    assert_close(answer.directions.data[1].error, 0.7, 1e-6);
-    assert_false(answer.directions.data[0].null || answer.directions.data[1].null);
-    assert_true(answer.correlation[3 * 1 + 2] < -0.999);
-    nsi_result_free(&answer);
+    nsi_result result;
+    solve(&p, &result);
+    assert_close(error_of(&result, 0), 1.6, 1e-9);
+    assert_close(error_of(&result, 1), 0.7, 1e-6);
+    for (uint32_t k = 0; k < 3; k++) assert_int_equal(verdict(&result, k), NS_VERDICT_POOR);
+    assert_int_equal(result.directions.count, 2);
+    assert_change(&result, 0, (double[]){1.0, 0.0, 0.0});
+    assert_close(result.directions.data[0].error, 0.8, 1e-9);
+    assert_change(&result, 1, (double[]){0.0, 1.0, -1.0});
+    assert_close(result.directions.data[1].error, 0.7, 1e-6);
+    assert_false(result.directions.data[0].null || result.directions.data[1].null);
+    assert_true(result.correlation[3 * 1 + 2] < -0.999);
+    nsi_result_free(&result);
 }
 
 // ---- null directions -------------------------------------------------------------------------
@@ -176,19 +176,19 @@ static void a_free_double_pendulum_has_no_scale(void** state) {
             }
         }
     }
-    nsi_result answer;
-    solve(&p, &answer);
-    assert_int_equal(answer.directions.count, 1);
-    assert_true(answer.directions.data[0].null && isinf(answer.directions.data[0].error));
-    assert_change(&answer, 0, (double[]){1.0, 1.0, 1.0, 1.0, 0.0});
+    nsi_result result;
+    solve(&p, &result);
+    assert_int_equal(result.directions.count, 1);
+    assert_true(result.directions.data[0].null && isinf(result.directions.data[0].error));
+    assert_change(&result, 0, (double[]){1.0, 1.0, 1.0, 1.0, 0.0});
     for (uint32_t k = 0; k < 4; k++) {
-        assert_int_equal(verdict(&answer, k), NS_VERDICT_UNDETERMINED);
-        assert_true(isinf(error_of(&answer, k)));
-        assert_true(isnan(answer.correlation[5 * k + 4]));
+        assert_int_equal(verdict(&result, k), NS_VERDICT_UNDETERMINED);
+        assert_true(isinf(error_of(&result, k)));
+        assert_true(isnan(result.correlation[5 * k + 4]));
     }
-    assert_int_equal(verdict(&answer, 4), NS_VERDICT_OK);
-    assert_true(isfinite(error_of(&answer, 4)));
-    nsi_result_free(&answer);
+    assert_int_equal(verdict(&result, 4), NS_VERDICT_OK);
+    assert_true(isfinite(error_of(&result, 4)));
+    nsi_result_free(&result);
 }
 
 static const double two_nulls[2][7] = {{1.0, 0.0, 1.0, 0.0, -0.5, 0.0, 0.0},
@@ -200,17 +200,17 @@ static void several_null_directions_are_told_apart(void** state) {
     for (uint64_t seed = 1; seed <= 50; seed++) {
         problem p;
         make_problem(seed, 7, 2, two_nulls[0], &p);
-        nsi_result answer;
-        solve(&p, &answer);
-        assert_int_equal(answer.directions.count, 2);
-        assert_change(&answer, 0, two_nulls[0]);
-        assert_change(&answer, 1, two_nulls[1]);
+        nsi_result result;
+        solve(&p, &result);
+        assert_int_equal(result.directions.count, 2);
+        assert_change(&result, 0, two_nulls[0]);
+        assert_change(&result, 1, two_nulls[1]);
         const bool known[7] = {[3] = true, [6] = true};
         for (uint32_t k = 0; k < 7; k++) {
-            assert_int_equal(verdict(&answer, k),
+            assert_int_equal(verdict(&result, k),
                              known[k] ? NS_VERDICT_OK : NS_VERDICT_UNDETERMINED);
         }
-        nsi_result_free(&answer);
+        nsi_result_free(&result);
     }
 }
 
@@ -254,12 +254,12 @@ static void all_null_directions_are_found(void** state) {
             for (uint32_t k = 0; k < N; k++) p.J[i * N + k] += weight * mix[r * N + k] / p.value[k];
         }
     }
-    nsi_result answer;
-    solve(&p, &answer);
-    assert_int_equal(answer.directions.count, N - RANK);
-    for (uint32_t d = 0; d < answer.directions.count; d++) {
-        const double* change = answer.directions.data[d].change;
-        assert_true(answer.directions.data[d].null);
+    nsi_result result;
+    solve(&p, &result);
+    assert_int_equal(result.directions.count, N - RANK);
+    for (uint32_t d = 0; d < result.directions.count; d++) {
+        const double* change = result.directions.data[d].change;
+        assert_true(result.directions.data[d].null);
         double largest = 0.0;
         for (uint32_t k = 0; k < N; k++) largest = fmax(largest, change[k]);
         assert_true(largest == 1.0);
@@ -269,7 +269,7 @@ static void all_null_directions_are_found(void** state) {
             assert_true(fabs(along) < 0.3); // what became 0 is below 0.02
         }
     }
-    nsi_result_free(&answer);
+    nsi_result_free(&result);
 }
 
 // Data made by the model itself has next to no noise, which makes even rounding errors in H look
@@ -281,14 +281,14 @@ static void no_noise_hides_no_null_direction(void** state) {
         problem p;
         make_problem(5, 7, 2, two_nulls[0], &p);
         p.sigma = sigmas[k];
-        nsi_result answer;
-        solve(&p, &answer);
-        assert_int_equal(answer.directions.count, 2);
-        assert_change(&answer, 0, two_nulls[0]);
-        assert_int_equal(verdict(&answer, 0), NS_VERDICT_UNDETERMINED);
-        assert_int_equal(verdict(&answer, 3), NS_VERDICT_OK);
-        assert_true(error_of(&answer, 3) <= p.sigma);
-        nsi_result_free(&answer);
+        nsi_result result;
+        solve(&p, &result);
+        assert_int_equal(result.directions.count, 2);
+        assert_change(&result, 0, two_nulls[0]);
+        assert_int_equal(verdict(&result, 0), NS_VERDICT_UNDETERMINED);
+        assert_int_equal(verdict(&result, 3), NS_VERDICT_OK);
+        assert_true(error_of(&result, 3) <= p.sigma);
+        nsi_result_free(&result);
     }
 }
 
@@ -329,48 +329,48 @@ static void parameters_without_effect_stay_aside(void** state) {
         p.J[i * 4 + 1] = 0.0;
         p.J[i * 4 + 2] *= 1e-9; // nobody can see that
     }
-    nsi_result answer;
-    solve(&p, &answer);
+    nsi_result result;
+    solve(&p, &result);
     const ns_verdict expected[4] = {NS_VERDICT_OK, NS_VERDICT_NO_EFFECT, NS_VERDICT_NO_EFFECT,
                                     NS_VERDICT_OK};
     for (uint32_t k = 0; k < 4; k++) {
-        assert_int_equal(verdict(&answer, k), expected[k]);
+        assert_int_equal(verdict(&result, k), expected[k]);
         bool none = expected[k] == NS_VERDICT_NO_EFFECT;
-        assert_int_equal(isnan(error_of(&answer, k)), none);
-        assert_int_equal(isnan(answer.correlation[4 * k + k]), none);
-        assert_int_equal(isnan(answer.correlation[4 * k + 3]), none);
+        assert_int_equal(isnan(error_of(&result, k)), none);
+        assert_int_equal(isnan(result.correlation[4 * k + k]), none);
+        assert_int_equal(isnan(result.correlation[4 * k + 3]), none);
     }
-    assert_int_equal(answer.directions.count, 0);
-    nsi_result_free(&answer);
+    assert_int_equal(result.directions.count, 0);
+    nsi_result_free(&result);
 
     // Nothing has an effect.
-    fill(&answer, NULL, 2, (double[]){1.0, 0.0});
-    identify(&answer, (double[4]){0.0}, 1.0, NULL);
-    assert_int_equal(verdict(&answer, 0), NS_VERDICT_NO_EFFECT);
-    assert_int_equal(verdict(&answer, 1), NS_VERDICT_NO_EFFECT);
-    nsi_result_free(&answer);
+    fill(&result, NULL, 2, (double[]){1.0, 0.0});
+    identify(&result, (double[4]){0.0}, 1.0, NULL);
+    assert_int_equal(verdict(&result, 0), NS_VERDICT_NO_EFFECT);
+    assert_int_equal(verdict(&result, 1), NS_VERDICT_NO_EFFECT);
+    nsi_result_free(&result);
 }
 
 // A value of 0 is measured by the size that is given.
 static void sizes_are_for_values_near_zero(void** state) {
     (void)state;
     const double H[4] = {4.0, 0.0, 0.0, 4.0}; // standard error 0.5
-    nsi_result answer;
-    fill(&answer, NULL, 2, (double[]){0.0, 3.0});
-    identify(&answer, H, 1.0, (double[]){2.0, 1e-3});
-    assert_int_equal(verdict(&answer, 0), NS_VERDICT_OK);
-    assert_int_equal(verdict(&answer, 1), NS_VERDICT_OK);
-    identify(&answer, H, 1.0, (double[]){0.1, 1e-3}); // again, on the same answer
-    assert_int_equal(verdict(&answer, 0), NS_VERDICT_POOR);
-    assert_int_equal(answer.directions.count, 1);
-    assert_close(answer.directions.data[0].error, 5.0, 1e-12);
-    identify(&answer, H, 1.0, NULL);
-    assert_close(answer.directions.data[0].error, 500.0, 1e-12);
-    answer.estimates.data[0].initial = 100.0; // and its thousandth
-    identify(&answer, H, 1.0, NULL);
-    assert_close(answer.directions.data[0].error, 5.0, 1e-12);
-    assert_close(error_of(&answer, 0), 0.5, 1e-12);
-    nsi_result_free(&answer);
+    nsi_result result;
+    fill(&result, NULL, 2, (double[]){0.0, 3.0});
+    identify(&result, H, 1.0, (double[]){2.0, 1e-3});
+    assert_int_equal(verdict(&result, 0), NS_VERDICT_OK);
+    assert_int_equal(verdict(&result, 1), NS_VERDICT_OK);
+    identify(&result, H, 1.0, (double[]){0.1, 1e-3}); // again, on the same result
+    assert_int_equal(verdict(&result, 0), NS_VERDICT_POOR);
+    assert_int_equal(result.directions.count, 1);
+    assert_close(result.directions.data[0].error, 5.0, 1e-12);
+    identify(&result, H, 1.0, NULL);
+    assert_close(result.directions.data[0].error, 500.0, 1e-12);
+    result.estimates.data[0].initial = 100.0; // and its thousandth
+    identify(&result, H, 1.0, NULL);
+    assert_close(result.directions.data[0].error, 5.0, 1e-12);
+    assert_close(error_of(&result, 0), 0.5, 1e-12);
+    nsi_result_free(&result);
 }
 
 static void bounds_that_were_hit_are_named(void** state) {
@@ -392,15 +392,15 @@ static void bounds_that_were_hit_are_named(void** state) {
         {0.1, 1e-7, 0.0, 1.0, NS_VERDICT_AT_LOWER},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        nsi_result answer;
-        fill(&answer, NULL, 1, &cases[k].value);
-        answer.estimates.data[0].initial = cases[k].start;
-        answer.estimates.data[0].lower = cases[k].lower;
-        answer.estimates.data[0].upper = cases[k].upper;
-        identify(&answer, (double[]){1e12}, 1.0, NULL);
-        if (verdict(&answer, 0) != cases[k].verdict) fail_msg("case %zu", k);
-        assert_close(error_of(&answer, 0), 1e-6, 1e-12);
-        nsi_result_free(&answer);
+        nsi_result result;
+        fill(&result, NULL, 1, &cases[k].value);
+        result.estimates.data[0].initial = cases[k].start;
+        result.estimates.data[0].lower = cases[k].lower;
+        result.estimates.data[0].upper = cases[k].upper;
+        identify(&result, (double[]){1e12}, 1.0, NULL);
+        if (verdict(&result, 0) != cases[k].verdict) fail_msg("case %zu", k);
+        assert_close(error_of(&result, 0), 1e-6, 1e-12);
+        nsi_result_free(&result);
     }
 }
 
@@ -408,28 +408,28 @@ static void bounds_that_were_hit_are_named(void** state) {
 
 static void numbers_that_are_none_are_refused(void** state) {
     (void)state;
-    nsi_result answer;
+    nsi_result result;
     ns_error error;
-    fill(&answer, NULL, 2, (double[]){1.0, 2.0});
+    fill(&result, NULL, 2, (double[]){1.0, 2.0});
     const double good[4] = {1.0, 0.0, 0.1, 1.0};
     for (int k = 0; k < 3; k++) {
         double H[4] = {1.0, 0.0, 0.1, 1.0};
         const int lower[3] = {0, 2, 3};
         H[lower[k]] = k == 1 ? INFINITY : NAN;
-        assert_int_equal(nsi_result_identify(&answer, H, 1.0, NULL, &error), NS_ERR_NONFINITE);
+        assert_int_equal(nsi_result_identify(&result, H, 1.0, NULL, &error), NS_ERR_NONFINITE);
         assert_non_null(strstr(error.message, k == 0 ? "\"a\"" : "\"b\""));
-        assert_null(answer.correlation);
-        assert_int_equal(answer.directions.count, 0);
+        assert_null(result.correlation);
+        assert_int_equal(result.directions.count, 0);
     }
-    assert_int_equal(nsi_result_identify(&answer, good, NAN, NULL, &error), NS_ERR_NONFINITE);
-    assert_int_equal(nsi_result_identify(&answer, good, -1.0, NULL, NULL), NS_ERR_NONFINITE);
-    answer.estimates.data[1].value = INFINITY;
-    assert_int_equal(nsi_result_identify(&answer, good, 1.0, NULL, &error), NS_ERR_NONFINITE);
-    nsi_result_free(&answer);
+    assert_int_equal(nsi_result_identify(&result, good, NAN, NULL, &error), NS_ERR_NONFINITE);
+    assert_int_equal(nsi_result_identify(&result, good, -1.0, NULL, NULL), NS_ERR_NONFINITE);
+    result.estimates.data[1].value = INFINITY;
+    assert_int_equal(nsi_result_identify(&result, good, 1.0, NULL, &error), NS_ERR_NONFINITE);
+    nsi_result_free(&result);
 
-    nsi_result_init(NULL, &answer);
-    assert_int_equal(nsi_result_identify(&answer, NULL, 1.0, NULL, NULL), NS_OK);
-    nsi_result_free(&answer);
+    nsi_result_init(NULL, &result);
+    assert_int_equal(nsi_result_identify(&result, NULL, 1.0, NULL, NULL), NS_OK);
+    nsi_result_free(&result);
 }
 
 static void no_memory_is_no_answer(void** state) {
@@ -442,13 +442,13 @@ static void no_memory_is_no_answer(void** state) {
     for (size_t n = 1; !done; n++) {
         test_alloc counter = {0};
         ns_allocator memory = test_allocator(&counter);
-        nsi_result answer;
-        fill(&answer, &memory, p.n, p.value);
+        nsi_result result;
+        fill(&result, &memory, p.n, p.value);
         counter.fail_at = counter.calls + n;
-        ns_status status = nsi_result_identify(&answer, H, 1.0, NULL, NULL);
+        ns_status status = nsi_result_identify(&result, H, 1.0, NULL, NULL);
         done = counter.calls < counter.fail_at;
         assert_int_equal(status, done ? NS_OK : NS_ERR_NOMEM);
-        nsi_result_free(&answer);
+        nsi_result_free(&result);
         assert_int_equal(counter.live_blocks, 0);
     }
 }

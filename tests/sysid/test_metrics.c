@@ -55,7 +55,7 @@ static void averages_are_those_of_an_even_motion(void** state) {
     double n = ROWS - 1, mean = 5.0 * (n + 1.0) / 2.0;
     double rms = 5e-3 * sqrt((n + 1.0) * (2.0 * n + 1.0) / 6.0), turn = 0.0;
     for (int k = 1; k < ROWS; k++) turn += (2 * k <= 180 ? 2.0 * k : 360.0 - 2.0 * k) / n;
-    const ns_score* s = &fit->answer.after[NS_ROLE_TRAIN];
+    const ns_score* s = &fit->result.after[NS_ROLE_TRAIN];
     assert_int_equal(s->nmetric, 3);
     assert_string_equal(s->metrics[0].name, "mean");
     assert_string_equal(s->metrics[0].unit, "mm");
@@ -93,7 +93,7 @@ static void zeros_are_no_rotation(void** state) {
                   PLAN("{turn: {rotation: ['max(0, 1 - 1e6*q0)', 0*q1, 0*q1, 0*q1]}}"));
     must(ns_fit_load(tempdir_path("plan.yaml"), 1, &fit, &error), &error);
     must(ns_fit_run(fit, NULL, &error), &error);
-    assert_true(isinf(fit->answer.after[NS_ROLE_TRAIN].metrics[0].mean));
+    assert_true(isinf(fit->result.after[NS_ROLE_TRAIN].metrics[0].mean));
     ns_fit_free(fit);
 }
 

@@ -17,12 +17,12 @@
 
 // ---- making them -------------------------------------------------------------------------------
 
-static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t threads) {
+static nsi_objective* objective_of(const ns_fit* fit, uint32_t threads) {
     nsi_objective* e = NULL;
     ns_error error = {0};
     ns_status status =
         nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN],
-                             &fit->plan->stages.data[0].windows, NULL, threads, &e, &error);
+                             &fit->spec->stages.data[0].windows, NULL, threads, &e, &error);
     must(status, &error);
     return e;
 }
@@ -31,7 +31,7 @@ static nsi_objective* evaluator_of(const ns_fit* fit, uint32_t threads) {
 static void scatter(nsi_objective* e, double size) {
     ns_rng rng = ns_rng_seed(7);
     nsi_point point = nsi_objective_point(e);
-    uint32_t nz = e->p->variables ? ns_parameters_count(e->p->variables) : 0;
+    uint32_t nz = e->p->parameters ? ns_parameters_count(e->p->parameters) : 0;
     for (uint32_t k = 0; k < nz; k++) point.z[k] += size * ns_rng_normal(&rng);
     for (uint32_t k = 0; k < e->p->sizes.nw; k++) point.w[k] += size * ns_rng_normal(&rng);
     double* step = nsi_numbers(e, e->p->ntangent);
@@ -57,7 +57,7 @@ static double* copy_of(const double* x, size_t count) {
 
 static kept keep(nsi_objective* e) {
     nsi_point p = nsi_objective_point(e);
-    kept k = {.nz = e->p->variables ? ns_parameters_count(e->p->variables) : 0,
+    kept k = {.nz = e->p->parameters ? ns_parameters_count(e->p->parameters) : 0,
               .nw = e->p->sizes.nw,
               .nx = (size_t)e->windows.count * e->p->sizes.nx};
     k.z = copy_of(p.z, k.nz), k.w = copy_of(p.w, k.nw), k.x = copy_of(p.x, k.nx);
@@ -91,13 +91,13 @@ static double rho(const ns_window_options* loss, double r) {
 
 // Each window rolled out alone, one number after the other.
 static double value_alone(const ns_fit* fit, nsi_objective* e) {
-    const ns_window_options* loss = &fit->plan->stages.data[0].windows;
+    const ns_window_options* loss = &fit->spec->stages.data[0].windows;
     const ns_dataset* data = fit->data[NS_ROLE_TRAIN];
     ns_system_sizes n = ns_system_get_sizes(fit->system);
     nsi_point point = nsi_objective_point(e);
-    double v[64], p[64], sum = 0.0, *scratch = malloc(8 * nsi_parameters_scratch(fit->variables));
-    nsi_parameters_from_z(fit->variables, point.z, v, NULL, scratch);
-    nsi_parameters_params(fit->variables, 0, v, p, NULL, scratch);
+    double v[64], p[64], sum = 0.0, *scratch = malloc(8 * nsi_parameters_scratch(fit->parameters));
+    nsi_parameters_from_z(fit->parameters, point.z, v, NULL, scratch);
+    nsi_parameters_params(fit->parameters, 0, v, p, NULL, scratch);
     free(scratch);
     uint32_t substeps = (uint32_t)lround(ns_dataset_period(data) / n.timestep), count = 0;
     uint32_t nchannel = ns_dataset_channel_count(data), ncontrol = ns_dataset_control_count(data);
@@ -172,7 +172,7 @@ static double value_alone(const ns_fit* fit, nsi_objective* e) {
         sum += count * loss->weight_decay * point.w[k] * point.w[k];
     }
     for (uint32_t k = 0; k < fit->nz && nsi_optimises_parameters(loss->optimise); k++) {
-        const ns_parameter_info* item = ns_parameters_at(fit->variables, k);
+        const ns_parameter_info* item = ns_parameters_at(fit->parameters, k);
         sum += pow((v[k] - item->initial) / item->prior_sigma, 2.0);
     }
     return 0.5 * sum;
@@ -218,7 +218,7 @@ static uint32_t all_rows(nsi_objective* e, const double* weights, double* out) {
         count += e->p->sizes.nx;
     }
     for (uint32_t k = 0; k < e->nz; k++) {
-        const ns_parameter_info* v = ns_parameters_at(e->p->variables, k);
+        const ns_parameter_info* v = ns_parameters_at(e->p->parameters, k);
         out[count++] = (e->v[k] - v->initial) / v->prior_sigma;
     }
     for (uint32_t k = 0; k < e->nw; k++) {
@@ -347,7 +347,7 @@ static void check_information(nsi_objective* e, double tolerance) {
     double *found = calloc((size_t)nz * nz + 1, 8), *H = calloc((size_t)n * n, 8), value;
     assert_true(nsi_objective_information(e, found));
     for (uint32_t k = 0; k < nz; k++) { // which leaves priors out
-        double prior = ns_parameters_at(e->p->variables, k)->prior_sigma;
+        double prior = ns_parameters_at(e->p->parameters, k)->prior_sigma;
         found[(size_t)k * nz + k] += 1.0 / (prior * prior);
     }
     // The same from the normal equations for z: H_v = D^-T H_z D^-1 with D = dv/dz.
@@ -411,7 +411,7 @@ static void check_threads(const ns_fit* fit) {
     nsi_objective* e[2];
     for (uint32_t k = 0; k < 2; k++) {
         double predicted, again;
-        e[k] = evaluator_of(fit, 1 + 2 * k);
+        e[k] = objective_of(fit, 1 + 2 * k);
         scatter(e[k], 0.02);
         g[k] = calloc(nsi_objective_unknowns(e[k]) + 1, 8);
         value[k] = nsi_objective_gradient(e[k], g[k]);
@@ -434,7 +434,7 @@ static void check_threads(const ns_fit* fit) {
 
 static void check_all(const char* name, double tolerance) {
     ns_fit* fit = experiment_load(name, 1);
-    nsi_objective* e = evaluator_of(fit, 1);
+    nsi_objective* e = objective_of(fit, 1);
     scatter(e, 0.02);
     double value = nsi_objective_cost(e), alone = value_alone(fit, e);
     if (!(fabs(value - alone) <= 1e-12 * alone)) fail_msg("%.17g is not %.17g", value, alone);
@@ -545,7 +545,7 @@ static void whole_bodies(void** state) {
                                  " link/link1/inertia/*: free}\n"
                                  "train: {window: 15, initial_state: recorded}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
-    nsi_objective* e = evaluator_of(fit, 1);
+    nsi_objective* e = objective_of(fit, 1);
     scatter(e, 0.02);
     check_gradient(e, 2e-5);
     nsi_objective_free(e);
@@ -662,7 +662,7 @@ static void rows_that_say_the_same_become_one(void** state) {
                          cases[k].fit);
         check_all("fit.yaml", 5e-5);
         ns_fit* fit = experiment_load("fit.yaml", 1);
-        nsi_objective* e = evaluator_of(fit, 1);
+        nsi_objective* e = objective_of(fit, 1);
         double value;
         assert_true(e->n >= 64);
         assert_true(nsi_objective_linearise(e, &value));
@@ -685,7 +685,7 @@ static void decay_tells_layers_apart(void** state) {
                                  "train: {window: 15, initial_state: recorded, weight_decay: 0.1,"
                                  " weight_decay_upper: 0.3}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
-    nsi_objective* e = evaluator_of(fit, 1);
+    nsi_objective* e = objective_of(fit, 1);
     uint32_t first = 0, upper = 0;
     for (uint32_t k = 0; k < e->nw; k++) {
         first += fabs(e->decay[k] - 0.1) < 1e-15;
@@ -748,7 +748,7 @@ static void poses_are_states(void** state) {
         write_block(k ? pose : coordinates, 7);
         write_block_fit("{window: 5}");
         ns_fit* fit = experiment_load("fit.yaml", 1);
-        nsi_objective* e = evaluator_of(fit, 1);
+        nsi_objective* e = objective_of(fit, 1);
         nsi_point point = nsi_objective_point(e);
         for (uint32_t i = 0; i < e->windows.count * 13; i++) assert_true(isfinite(point.x[i]));
         // The same states for both.
@@ -813,13 +813,13 @@ static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
     const ns_dataset* data = fit->data[NS_ROLE_TRAIN];
     nsi_problem* problem = NULL;
     nsi_objective* e = NULL;
-    nsi_stage_solver* descent = NULL;
+    nsi_stage_solver* solver = NULL;
     nsi_prediction prediction = {0};
     nsi_predict_options options = {.history = 5, .origins = 3, .smoothing = 5, .threads = 1};
-    const nsi_stage* stage = &fit->plan->stages.data[0];
+    const nsi_stage* stage = &fit->spec->stages.data[0];
     ns_error error = {0};
-    ns_status status = nsi_problem_create(ns_hybrid_model(fit->hybrid), fit->system, fit->variables,
-                                          data, allocator, &problem, &error);
+    ns_status status = nsi_problem_create(ns_hybrid_model(fit->hybrid), fit->system,
+                                          fit->parameters, data, allocator, &problem, &error);
     if (status == NS_OK) {
         status = nsi_objective_create(problem, data, &stage->windows, NULL, 1, &e, &error);
     }
@@ -830,13 +830,13 @@ static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
         status = good ? NS_OK : NS_ERR_NOMEM;
     }
     if (status == NS_OK) {
-        status = nsi_stage_solver_create(problem, data, stage, e, 1, 1, &descent, &error);
+        status = nsi_stage_solver_create(problem, data, stage, e, 1, 1, &solver, &error);
     }
     if (status == NS_OK) {
         status = nsi_predict(problem, data, fit->z, fit->w, &options, &prediction, &error);
     }
     nsi_prediction_free(&prediction);
-    nsi_stage_solver_free(descent);
+    nsi_stage_solver_free(solver);
     nsi_objective_free(e);
     nsi_problem_free(problem);
     return status;
