@@ -496,7 +496,7 @@ static void faults_are_told(void** state) {
     ns_error error = {0};
     assert_int_equal(ns_discover_load(tempdir_path("bad.yaml"), 1, &discovery, &error),
                      NS_ERR_UNSUPPORTED);
-    assert_non_null(strstr(error.message, "discovery looks at one robot"));
+    assert_non_null(strstr(error.message, "discovery searches one robot"));
 }
 
 // ---- files -------------------------------------------------------------------------------------
