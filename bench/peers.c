@@ -58,7 +58,7 @@ static void on_warning(const char* message) {
     fprintf(stderr, "neuralsim bench: MuJoCo: %s\n", message);
 }
 
-static void on_error(const char* message) { // must not return
+static void peers_on_error(const char* message) { // must not return
     on_warning(message);
     exit(EXIT_FAILURE);
 }
@@ -72,7 +72,7 @@ static bool find_functions(void) {
     void (**error)(const char*) = dlsym(mujoco.library, "mju_user_error");
     void (**warning)(const char*) = dlsym(mujoco.library, "mju_user_warning");
     if (!all || !error || !warning) return false;
-    *error = on_error;
+    *error = peers_on_error;
     *warning = on_warning;
     return true;
 }

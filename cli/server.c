@@ -79,7 +79,7 @@ static const char* status_text(int status) {
 }
 
 // What civetweb refuses by itself: requests that are too long or make no sense.
-static int on_error(struct mg_connection* connection, int status, const char* message) {
+static int server_on_error(struct mg_connection* connection, int status, const char* message) {
     (void)message;
     send_status(connection, status_text(status), "", true);
     return 0; // answered
@@ -251,7 +251,7 @@ static bool listen_here(server* s) {
                                     "no", // read_request_name() does
                                     NULL};
     static const struct mg_callbacks callbacks = {.begin_request = on_request,
-                                                  .http_error = on_error};
+                                                  .http_error = server_on_error};
     struct mg_server_port port;
     s->context = mg_start(&callbacks, s, options);
     if (!s->context || mg_get_server_ports(s->context, 1, &port) != 1) return false;

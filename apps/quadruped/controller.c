@@ -52,7 +52,8 @@ typedef struct range {
     double value, least, most;
 } range;
 
-static ns_status check(const quad_robot* robot, const quad_controller_options* o, ns_error* error) {
+static ns_status check_controller(const quad_robot* robot, const quad_controller_options* o,
+                                  ns_error* error) {
     const double tiny = 1e-9, huge = 1e9;
 
     // Every number that has a range.
@@ -112,7 +113,7 @@ ns_status quad_controller_create(const quad_robot* robot, const quad_controller_
                                  ns_error* error) {
     *out = NULL;
     quad_controller_options chosen = options ? *options : quad_default_controller_options();
-    ns_status status = check(robot, &chosen, error);
+    ns_status status = check_controller(robot, &chosen, error);
     if (status != NS_OK) return status;
     quad_controller* c = quad_alloc_zeroed(allocator, sizeof *c);
     if (!c) return quad_fail_nomem(error);
@@ -283,7 +284,7 @@ static void swing_leg(quad_controller* c, int k, const quad_command* command, co
         !quad_leg_angles(&robot->legs[k], report->targets[k], c->angles + 3 * k, &missed);
 }
 
-static double clamp(double x, double most) {
+static double controller_clamp(double x, double most) {
     if (!isfinite(x)) return 0.0;
     return x > most ? most : x < -most ? -most : x;
 }
@@ -365,7 +366,7 @@ static void stance_legs(quad_controller* c, const quad_state* state, const quad_
         if (c->stands[k] && !given) push_leg(c, k, state->q, s, report->forces[k]);
         for (int j = 3 * k; j < 3 * k + 3; j++) {
             double wanted = c->stands[k] ? c->stance[j] : 0.0;
-            c->stance[j] = clamp(wanted, c->robot.torque[j - 3 * k]);
+            c->stance[j] = controller_clamp(wanted, c->robot.torque[j - 3 * k]);
             if (c->stance[j] != wanted) report->limited = true;
         }
     }
@@ -426,7 +427,7 @@ void quad_controller_torques(const quad_controller* c, const double q[QUAD_JOINT
         } else if (!c->damped) {
             torque += c->robot.kp[joint] * (c->angles[k] - q[k]);
         }
-        torques[k] = clamp(torque, c->robot.torque[joint]);
+        torques[k] = controller_clamp(torque, c->robot.torque[joint]);
     }
 }
 

@@ -11,7 +11,7 @@ static void add_two(double* restrict row, double a, const double* c, double b, c
     for (size_t j = 0; j < count; j++) row[j] = (row[j] - a * c[j]) - b * d[j];
 }
 
-static void add_one(double* restrict row, double a, const double* c, size_t count) {
+static void subtract_row(double* restrict row, double a, const double* c, size_t count) {
     for (size_t j = 0; j < count; j++) row[j] -= a * c[j];
 }
 
@@ -31,7 +31,7 @@ static void put_column(size_t n, double* A, size_t k, const double* c, double d)
 static void sweep_one(size_t n, double* A, size_t k, const double* c) {
     const double d = 1.0 / c[k];
     for (size_t i = 0; i < n; i++) {
-        if (i != k) add_one(A + i * n, c[i] * d, c, i + 1);
+        if (i != k) subtract_row(A + i * n, c[i] * d, c, i + 1);
     }
     put_column(n, A, k, c, d);
 }

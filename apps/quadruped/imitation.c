@@ -82,7 +82,7 @@ typedef struct trainer {
     ns_rng rng;
 } trainer;
 
-static ns_status build(trainer* t, ns_error* error) {
+static ns_status build_trainer(trainer* t, ns_error* error) {
     ns_graph *value = NULL, *gradient = NULL;
     ns_program_options options = ns_default_program_options();
     options.lanes = LANES;
@@ -153,7 +153,7 @@ static double evaluate(trainer* t, const double* weights, const uint32_t which[L
     return sum;
 }
 
-static double objective(void* context, const double* x, double* gradient) {
+static double imitation_cost(void* context, const double* x, double* gradient) {
     trainer* t = context;
     const quad_imitate_options* o = t->options;
     const uint32_t n = t->policy->nweight;
@@ -194,7 +194,7 @@ static double measure(trainer* t, uint32_t from, uint32_t to) {
     return count > 0.0 ? sqrt(sum / count) : 0.0;
 }
 
-static double spread(const quad_demonstrations* l) {
+static double torque_spread(const quad_demonstrations* l) {
     double sum = 0.0, count = 0.0;
     for (size_t k = 0; k < JOINTS; k++) {
         double mean = 0.0, n = 0.0, square = 0.0;
@@ -224,10 +224,10 @@ ns_status quad_imitate(quad_policy* policy, const quad_demonstrations* lessons,
     }
 
     // Train by Adam on random batches; the last part of the demonstrations is held out.
-    ns_status status = build(&t, error);
+    ns_status status = build_trainer(&t, error);
     if (status == NS_OK) {
         set_scales(policy, lessons, t.ntrain);
-        ns_solver_problem problem = {.n = policy->nweight, .cost = objective, .context = &t};
+        ns_solver_problem problem = {.n = policy->nweight, .cost = imitation_cost, .context = &t};
         ns_solver_options adam = {.learning_rate = chosen.rate,
                                   .max_iterations = chosen.iterations};
         ns_solver_result result;
@@ -242,7 +242,7 @@ ns_status quad_imitate(quad_policy* policy, const quad_demonstrations* lessons,
     if (status == NS_OK && report) {
         *report = (quad_imitate_report){.train = measure(&t, 0, t.ntrain),
                                         .held = measure(&t, t.ntrain, lessons->count),
-                                        .spread = spread(lessons)};
+                                        .spread = torque_spread(lessons)};
     }
     if (status == NS_OK) quad_policy_ready(policy);
     ns_program_free(t.value);

@@ -71,7 +71,7 @@ static double plane_angle(double x, double z) {
     return atan2(-x, -z);
 }
 
-static double clamp(double x, double low, double high) {
+static double leg_clamp(double x, double low, double high) {
     return x < low ? low : x > high ? high : x;
 }
 
@@ -98,13 +98,13 @@ bool quad_leg_angles(const quad_leg_def* leg, const double toe[3], double q[3], 
     z = -drop - leg->upper[2];
     double cosine = (x * x + z * z - thigh * thigh - shank * shank) / (2.0 * thigh * shank);
     // The knee first: with what is left of its bend the thigh still points the foot at the target.
-    q[2] = thigh_angle - shank_angle - acos(clamp(cosine, -1.0, 1.0));
-    q[2] = clamp(unwind(q[2], leg->limits[2]), leg->limits[2][0], leg->limits[2][1]);
+    q[2] = thigh_angle - shank_angle - acos(leg_clamp(cosine, -1.0, 1.0));
+    q[2] = leg_clamp(unwind(q[2], leg->limits[2]), leg->limits[2][0], leg->limits[2][1]);
     double bend = q[2] - thigh_angle + shank_angle;
     q[1] = plane_angle(x, z) - atan2(shank * sin(bend), thigh + shank * cos(bend)) - thigh_angle;
     double reached[3], distance = 0.0;
     for (int k = 0; k < 2; k++) {
-        q[k] = clamp(unwind(q[k], leg->limits[k]), leg->limits[k][0], leg->limits[k][1]);
+        q[k] = leg_clamp(unwind(q[k], leg->limits[k]), leg->limits[k][0], leg->limits[k][1]);
     }
     quad_leg_toe(leg, q, reached);
     for (int i = 0; i < 3; i++) distance = hypot(distance, reached[i] - toe[i]);

@@ -11,7 +11,7 @@ static void add_four(float* restrict y, const float* restrict w, const float* x,
     }
 }
 
-static void add_one(float* restrict y, const float* restrict w, float x, size_t n) {
+static void mlp_add_row(float* restrict y, const float* restrict w, float x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += x * w[i];
 }
 
@@ -49,7 +49,7 @@ void KERNEL(QUAD_KERNEL_SUFFIX)(uint32_t nlayer, const uint32_t* sizes, const fl
         memcpy(out, weights + nin * nout, nout * sizeof *out);
         size_t j = 0;
         for (; j + 4 <= nin; j += 4) add_four(out, weights + j * nout, x + j, nout);
-        for (; j < nin; j++) add_one(out, weights + j * nout, x[j], nout);
+        for (; j < nin; j++) mlp_add_row(out, weights + j * nout, x[j], nout);
         if (!last) elu(out, nout);
         weights += (nin + 1) * nout;
         x = out;

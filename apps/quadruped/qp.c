@@ -362,7 +362,7 @@ static dependency classify(quad_qp* qp, const quad_qp_problem* p, uint32_t row, 
 
 // A violated row joins W, or is left out for what rounding did to it. False when the rows contradict
 // each other.
-static bool join(quad_qp* qp, const quad_qp_problem* p, uint32_t row, int side) {
+static bool join_row(quad_qp* qp, const quad_qp_problem* p, uint32_t row, int side) {
     double y = 0.0, pivot;
 
     // As long as the row depends on the working set, another one must leave for it.
@@ -482,7 +482,7 @@ static quad_qp_status solve_centred(quad_qp* qp, const quad_qp_problem* p, doubl
             refine(qp, p, rho);
             return QUAD_QP_SOLVED;
         }
-        if (!join(qp, p, row, side)) {
+        if (!join_row(qp, p, row, side)) {
             // What proves it, as multipliers of all rows; none has the wrong sign by rounding.
             for (uint32_t k = 0; k < qp->count; k++) {
                 bool wrong = may_leave(p, qp->rows[k]) && qp->side[qp->rows[k]] * qp->next[k] < 0.0;
@@ -625,7 +625,7 @@ double quad_qp_residual(const quad_qp_problem* p, const double* x, const double*
 
 // Norms of rows, and what is wrong with the numbers; also rows without entries that contradict
 // themselves.
-static quad_qp_status check(quad_qp* qp, const quad_qp_problem* p) {
+static quad_qp_status qp_check(quad_qp* qp, const quad_qp_problem* p) {
     quad_qp_status status = QUAD_QP_SOLVED;
     if (p->n > qp->n || p->m > qp->m) return QUAD_QP_BAD_INPUT;
     for (uint32_t row = 0; row < p->m; row++) {
@@ -667,7 +667,7 @@ quad_qp_report quad_qp_solve(quad_qp* qp, const quad_qp_problem* p, int8_t* acti
     const size_t bytes = (size_t)n * n * sizeof(double);
 
     // Refuse what is not a problem, and prove bounds that cross.
-    quad_qp_report report = {.status = check(qp, p), .residual = INFINITY};
+    quad_qp_report report = {.status = qp_check(qp, p), .residual = INFINITY};
     memset(x, 0, n * sizeof *x);
     memset(y, 0, p->m * sizeof *y);
     if (report.status == QUAD_QP_INFEASIBLE) prove_empty(qp, p, y);

@@ -50,7 +50,7 @@ static const char* option_value(int argc, char** argv, int* at) {
     return NULL;
 }
 
-static bool read_count(const char* text, uint32_t* out) {
+static bool read_threads(const char* text, uint32_t* out) {
     char* end = NULL;
     errno = 0;
     unsigned long value = strtoul(text, &end, 10);
@@ -76,7 +76,7 @@ static bool read_argument(int argc, char** argv, int* at, arguments* a) {
         return a->options.models != NULL;
     } else if (strcmp(name, "--threads") == 0) {
         const char* value = option_value(argc, argv, at);
-        return value && read_count(value, &a->options.threads);
+        return value && read_threads(value, &a->options.threads);
     } else if (name[0] != '-' && !a->experiment) {
         a->experiment = walk_find_case(name);
         if (!a->experiment) fail("no such experiment; expected mpc or imitation, not ", name);
@@ -121,8 +121,8 @@ static ns_status write_text(const arguments* a, const char* name, const char* en
 }
 
 // The page and its figures as files.
-static ns_status write_report(const arguments* a, const char* name, const ns_report* report,
-                              ns_error* error) {
+static ns_status write_pages(const arguments* a, const char* name, const ns_report* report,
+                             ns_error* error) {
     ns_text text = {0};
     ns_status status = ns_report_html(report, &text, error);
     if (status == NS_OK) status = write_text(a, name, ".html", &text, error);
@@ -141,7 +141,7 @@ static ns_status write_results(const arguments* a, const walk_experiment* w, ns_
     ns_report* report = NULL;
     ns_text json = {0}, text = {0};
     ns_status status = walk_report(w, &report, error);
-    if (status == NS_OK) status = write_report(a, "report", report, error);
+    if (status == NS_OK) status = write_pages(a, "report", report, error);
     if (status == NS_OK) status = ns_report_json(report, &json, error);
     if (status == NS_OK) status = write_text(a, "result", ".json", &json, error);
     if (status == NS_OK) status = ns_report_text(report, &text, error);
@@ -151,7 +151,7 @@ static ns_status write_results(const arguments* a, const walk_experiment* w, ns_
     for (uint32_t robot = 0; robot < WALK_ROBOTS && status == NS_OK; robot++) {
         status = walk_robot_report(w, robot, &report, error);
         if (status == NS_OK && report) {
-            status = write_report(a, w->robots[robot].name, report, error);
+            status = write_pages(a, w->robots[robot].name, report, error);
             ns_report_free(report);
         }
     }

@@ -97,7 +97,7 @@ static void* tune_alloc(quad_tune* t, size_t size) {
     return (char*)block + BLOCK_HEAD;
 }
 
-static double* numbers(quad_tune* t, size_t count) {
+static double* tune_zeros(quad_tune* t, size_t count) {
     double* block = tune_alloc(t, count * sizeof *block);
     if (block) memset(block, 0, count * sizeof *block);
     return block;
@@ -188,7 +188,7 @@ static void trace_decision(const quad_tune* t) {
     }
 }
 
-static ns_status build(quad_tune* t, ns_error* error) {
+static ns_status build_decision(quad_tune* t, ns_error* error) {
     ns_graph *value = NULL, *gradient = NULL;
     uint32_t wrt[NSTATE];
     for (uint32_t k = 0; k < NSTATE; k++) wrt[k] = k;
@@ -216,7 +216,7 @@ static ns_status build(quad_tune* t, ns_error* error) {
         group* g = &t->groups[k];
         ns_workspace_size size = {.batch = LANES, .steps = 1, .threads = 1};
         g->work = tune_alloc(t, ns_program_work_size(t->decision));
-        g->gradient = numbers(t, t->policy->nweight);
+        g->gradient = tune_zeros(t, t->policy->nweight);
         if (!g->work || !g->gradient) status = quad_fail_nomem(error);
         if (status == NS_OK) {
             status = ns_workspace_create(t->place->system, &size, &g->rollouts, error);
@@ -231,9 +231,9 @@ static ns_status build(quad_tune* t, ns_error* error) {
 
 static bool make_tape(quad_tune* t, quad_tune_tape* tape) {
     const size_t n = t->decisions, steps = n * t->period;
-    tape->states = numbers(t, (steps + 1) * t->place->nx);
-    tape->controls = numbers(t, steps * t->place->nc);
-    tape->features = numbers(t, n * FEATURES);
+    tape->states = tune_zeros(t, (steps + 1) * t->place->nx);
+    tape->controls = tune_zeros(t, steps * t->place->nc);
+    tape->features = tune_zeros(t, n * FEATURES);
     tape->commands = tune_alloc(t, n * sizeof *tape->commands);
     tape->averaged = tune_alloc(t, n * sizeof *tape->averaged);
     tape->stands = tune_alloc(t, n * sizeof *tape->stands);
@@ -251,15 +251,15 @@ static bool make_room(quad_tune* t) {
     if (t->groups) memset(t->groups, 0, n / LANES * sizeof *t->groups);
 
     // Numbers of all robots.
-    t->x = numbers(t, n * nx);
-    t->c = numbers(t, n * nc);
-    t->seeds = numbers(t, n * 2 * nx);
-    t->dx = numbers(t, n * nx);
-    t->dc = numbers(t, n * nc);
-    t->x_bar = numbers(t, n * nx);
-    t->means = (double(*)[ERRORS])numbers(t, n * ERRORS);
-    t->torque_bar = numbers(t, n * JOINTS);
-    t->sample_bar = numbers(t, n * t->decisions * 3);
+    t->x = tune_zeros(t, n * nx);
+    t->c = tune_zeros(t, n * nc);
+    t->seeds = tune_zeros(t, n * 2 * nx);
+    t->dx = tune_zeros(t, n * nx);
+    t->dc = tune_zeros(t, n * nc);
+    t->x_bar = tune_zeros(t, n * nx);
+    t->means = (double(*)[ERRORS])tune_zeros(t, n * ERRORS);
+    t->torque_bar = tune_zeros(t, n * JOINTS);
+    t->sample_bar = tune_zeros(t, n * t->decisions * 3);
 
     if (!t->walks || !t->tapes || !t->ages || !t->groups || !t->x || !t->c || !t->seeds || !t->dx ||
         !t->dc || !t->x_bar || !t->means || !t->torque_bar || !t->sample_bar) {
@@ -312,7 +312,7 @@ ns_status quad_tune_create(const quad_walk_env* place, const quad_walk_options* 
         status = quad_walk_create(place, &t->walk_options, allocator, &t->walks[k], error);
         if (status == NS_OK) quad_walk_begin(t->walks[k], t->seed++);
     }
-    if (status == NS_OK) status = build(t, error);
+    if (status == NS_OK) status = build_decision(t, error);
 
     if (status != NS_OK) {
         quad_tune_free(t);
@@ -527,7 +527,8 @@ static void load_decision(quad_tune* t, size_t r, uint32_t k, double count, doub
 }
 
 // What a decision passes on to the state of one robot, and to velocities before.
-static void spread(quad_tune* t, size_t r, uint32_t k, const double* out, double height_bar) {
+static void tuning_spread(quad_tune* t, size_t r, uint32_t k, const double* out,
+                          double height_bar) {
     const quad_map* map = &t->place->map;
     const uint32_t averaged = t->tapes[r].averaged[k];
     double* bar = t->x_bar + r * t->place->nx;
@@ -556,7 +557,8 @@ static void decision_back(quad_tune* t, const group* g, size_t first, uint32_t k
     ns_run run = {.in = in, .out = out, .arrays = arrays, .sinks = sinks, .work = g->work};
     ns_program_run(t->decision, &run);
     for (size_t lane = 0; lane < LANES; lane++) {
-        if (t->tapes[first + lane].whole) spread(t, first + lane, k, out + lane, height[lane]);
+        if (t->tapes[first + lane].whole)
+            tuning_spread(t, first + lane, k, out + lane, height[lane]);
     }
 }
 
@@ -602,7 +604,7 @@ bool quad_tune_gradient(quad_tune* t, double* gradient) {
 
 // ---- Adam ------------------------------------------------------------------------------------------
 
-static double objective(void* context, const double* x, double* gradient) {
+static double tuning_cost(void* context, const double* x, double* gradient) {
     quad_tune* t = context;
     (void)x; // the policy's own weights
     quad_policy_ready(t->policy);
@@ -611,7 +613,7 @@ static double objective(void* context, const double* x, double* gradient) {
     return quad_tune_gradient(t, gradient) ? value : (double)NAN;
 }
 
-static bool observe(void* context, const ns_solver_progress* progress) {
+static bool tuning_observe(void* context, const ns_solver_progress* progress) {
     quad_tune* t = context;
     quad_policy_ready(t->policy);
     return t->observe &&
@@ -623,7 +625,7 @@ ns_status quad_tune_run(quad_tune* t, quad_tune_observer* observer, void* contex
     t->observe = observer;
     t->context = context;
     ns_solver_problem problem = {
-        .n = t->policy->nweight, .cost = objective, .observe = observe, .context = t};
+        .n = t->policy->nweight, .cost = tuning_cost, .observe = tuning_observe, .context = t};
     ns_solver_options adam = {.learning_rate = t->options.rate,
                               .clip_norm = t->options.clip,
                               .max_iterations = t->options.iterations};

@@ -134,7 +134,7 @@ quad_walk_options quad_default_walk_options(void) {
     return o;
 }
 
-static ns_status check(const quad_walk_options* o, ns_error* error) {
+static ns_status check_walk(const quad_walk_options* o, ns_error* error) {
     const struct {
         const char* name;
         double value, least, most;
@@ -165,7 +165,7 @@ ns_status quad_walk_create(const quad_walk_env* place, const quad_walk_options* 
                            const ns_allocator* allocator, quad_walk** out, ns_error* error) {
     *out = NULL;
     quad_walk_options chosen = options ? *options : quad_default_walk_options();
-    ns_status status = check(&chosen, error);
+    ns_status status = check_walk(&chosen, error);
     if (status != NS_OK) return status;
     quad_walk* w = quad_alloc_zeroed(allocator, sizeof *w);
     if (!w) return quad_fail_nomem(error);
@@ -298,7 +298,7 @@ static void push(quad_walk* w, double time, double force[2]) {
 
 // ---- how well ------------------------------------------------------------------------------------
 
-static void observe(quad_walk* w, quad_walk_sample* m) {
+static void walk_observe(quad_walk* w, quad_walk_sample* m) {
     const double* q = m->state.quaternion;
     double yaw = atan2(2.0 * (q[0] * q[3] + q[1] * q[2]), 1.0 - 2.0 * (q[2] * q[2] + q[3] * q[3]));
     const double *v = m->state.velocity, *turn = m->state.angular_velocity;
@@ -311,7 +311,7 @@ static void observe(quad_walk* w, quad_walk_sample* m) {
     m->height = m->state.position[2] - w->place->robot.toe_radius;
 }
 
-static void judge(quad_walk* w, const quad_walk_sample* m) {
+static void judge_sample(quad_walk* w, const quad_walk_sample* m) {
     quad_walk_result* s = &w->sums;
     const double wanted[3] = {m->command.velocity[0], m->command.velocity[1], m->command.yaw_rate};
     const double* q = m->state.quaternion;
@@ -411,8 +411,8 @@ bool quad_walk_step(quad_walk* w, quad_walk_sample* m) {
     m->state.contact_known = o->contact_known;
     // A toe that hovers by less than a millimetre counts as touching: impulses leave gaps that small.
     for (int k = 0; k < QUAD_LEGS; k++) m->state.contact[k] = w->y[k] > -1e-3;
-    observe(w, m);
-    judge(w, m);
+    walk_observe(w, m);
+    judge_sample(w, m);
     decide(w, m);
 
     double force[2];

@@ -495,7 +495,7 @@ static ns_status take_disturbed(walk_experiment* w, ns_error* error) {
     return NS_OK;
 }
 
-static ns_status load_models(walk_experiment* w, ns_error* error) {
+static ns_status load_robots(walk_experiment* w, ns_error* error) {
     ns_load_options load = ns_default_load_options();
     load.ground = true;
     w->robots[WALK_A1] = quad_a1();
@@ -549,7 +549,7 @@ ns_status walk_experiment_create(const walk_case* def, const walk_options* optio
             calloc((size_t)w->ndisturbed * def->ndisturbance + 1, sizeof *w->disturbed_sums);
         if (!w->disturbed_sums) status = quad_fail_nomem(error);
     }
-    if (status == NS_OK) status = load_models(w, error);
+    if (status == NS_OK) status = load_robots(w, error);
 
     // Run it.
     if (status == NS_OK) status = train_policies(w, error);

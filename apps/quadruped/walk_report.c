@@ -36,7 +36,7 @@ static uint32_t first_robot(const walk_experiment* w) {
 
 // Three texts in a row, which live as long as the report; "" when out of memory, which the report
 // remembers.
-static const char* join(ns_report* report, const char* a, const char* b, const char* c) {
+static const char* join_text(ns_report* report, const char* a, const char* b, const char* c) {
     size_t size = strlen(a) + strlen(b) + strlen(c) + 1;
     char* text = ns_report_alloc(report, size, 1);
     if (!text) return "";
@@ -111,8 +111,8 @@ static void add_policies(const walk_experiment* w, ns_report* report) {
     for (uint32_t k = 0; k < w->npolicy; k++) {
         const walk_policy* p = &w->policies[k];
         const bool imitates = p->from == QUAD_NONE;
-        const char* weights = join(report, p->def->name, ".safetensors", "");
-        const char* code = join(report, p->def->name, ".c", "");
+        const char* weights = join_text(report, p->def->name, ".safetensors", "");
+        const char* code = join_text(report, p->def->name, ".c", "");
         const ns_cell cells[COLUMNS] = {
             ns_cell_text(p->def->label),
             ns_cell_number(p->policy->nweight),
@@ -156,7 +156,7 @@ static void add_disturbances(const walk_experiment* w, ns_report* report) {
     ns_report_column columns[1 + 3 * WALK_MAX_DISTURBED] = {{.name = "disturbance"}};
     for (uint32_t k = 0; k < w->ndisturbed; k++) {
         const char* label = w->runs[w->disturbed[k]].def->label;
-        columns[1 + 3 * k] = (ns_report_column){.name = join(report, label, ": ", "falls"),
+        columns[1 + 3 * k] = (ns_report_column){.name = join_text(report, label, ": ", "falls"),
                                                 .format = NS_FORMAT_COUNT};
         columns[2 + 3 * k] = (ns_report_column){
             .name = "velocity", .unit = "m/s", .format = NS_FORMAT_NUMBER, .digits = 2};
@@ -256,7 +256,7 @@ static void add_tracking(const walk_experiment* w, uint32_t robot, ns_report* re
     // The longest trace gives the time axis.
     const uint32_t count = longest->trace.count;
     line_figure f;
-    if (!begin_lines(report, section, join(report, "motion_", w->robots[robot].name, ""),
+    if (!begin_lines(report, section, join_text(report, "motion_", w->robots[robot].name, ""),
                      "Commanded and measured, first seed", "time, s", longest->trace.time, count, 4,
                      4 * (nshown + 1), &f)) {
         return;
@@ -270,13 +270,13 @@ static void add_tracking(const walk_experiment* w, uint32_t robot, ns_report* re
         uint32_t at = 0;
         add_series(&f, series, at++, "command", "recorded",
                    trace_curve(report, &longest->trace, true, panel, height, count),
-                   join(report, "command", ", ", axes[panel]));
+                   join_text(report, "command", ", ", axes[panel]));
         for (uint32_t k = 0; k < w->nrun; k++) {
             const walk_run* r = &w->runs[k];
             if (!is_shown(r, robot)) continue;
             add_series(&f, series, at, r->def->label, line_styles[at % 8],
                        trace_curve(report, &r->trace, false, panel, height, count),
-                       join(report, r->def->name, ", ", axes[panel]));
+                       join_text(report, r->def->name, ", ", axes[panel]));
             at++;
         }
         f.panels[panel] =
@@ -292,9 +292,9 @@ static void add_gait(const walk_run* r, ns_report* report, ns_section* section) 
 
     // A panel for each leg, over the first seconds.
     line_figure f;
-    if (!begin_lines(report, section, join(report, "gait_", r->def->name, ""),
-                     join(report, "Planned stance and contact: ", r->def->label, ""), "time, s",
-                     t->time, count, QUAD_LEGS, 2 * QUAD_LEGS, &f)) {
+    if (!begin_lines(report, section, join_text(report, "gait_", r->def->name, ""),
+                     join_text(report, "Planned stance and contact: ", r->def->label, ""),
+                     "time, s", t->time, count, QUAD_LEGS, 2 * QUAD_LEGS, &f)) {
         return;
     }
     for (int leg = 0; leg < QUAD_LEGS; leg++) {
@@ -307,9 +307,9 @@ static void add_gait(const walk_run* r, ns_report* report, ns_section* section) 
             touches[n] = 0.9 * t->touches[n][leg]; // a little lower, so that both can be seen
         }
         add_series(&f, series, 0, "planned stance", "c0", stands,
-                   join(report, leg_names[leg], " ", "stance"));
+                   join_text(report, leg_names[leg], " ", "stance"));
         add_series(&f, series, 1, "contact (0.9)", "c1", touches,
-                   join(report, leg_names[leg], " ", "contact"));
+                   join_text(report, leg_names[leg], " ", "contact"));
         f.panels[leg] =
             (ns_line_panel){.y = {.label = leg_names[leg]}, .series = series, .nseries = 2};
     }
@@ -349,9 +349,9 @@ static void add_tuning(const walk_policy* p, ns_report* report, ns_section* sect
     ns_line_series* series = ns_report_alloc(report, 2, sizeof *series);
     ns_line_mark* mark = ns_report_alloc(report, 1, sizeof *mark);
     if (!series || !mark ||
-        !begin_lines(report, section, join(report, "tuning_", p->def->name, ""),
-                     join(report, "Validation during tuning: ", p->def->label, ""), "iteration",
-                     p->history_at, p->nhistory, 2, 2, &f)) {
+        !begin_lines(report, section, join_text(report, "tuning_", p->def->name, ""),
+                     join_text(report, "Validation during tuning: ", p->def->label, ""),
+                     "iteration", p->history_at, p->nhistory, 2, 2, &f)) {
         return;
     }
     const char* const names[] = {"velocity error, m/s", "height error, m"};
@@ -483,7 +483,7 @@ static void add_result(ns_json* j, const char* name, const quad_walk_result* r) 
     }
 }
 
-static void add_metrics(ns_json* j, const walk_experiment* w) {
+static void record_metrics(ns_json* j, const walk_experiment* w) {
     char key[300];
     for (uint32_t k = 0; k < w->nrun; k++) {
         const walk_run* r = &w->runs[k];
@@ -542,7 +542,7 @@ static ns_status set_record(const walk_experiment* w, ns_report* report, ns_erro
 
     // One number for each key, for scripts and tests.
     ns_json_open(j, "metrics", '{');
-    add_metrics(j, w);
+    record_metrics(j, w);
     ns_json_close(j);
     ns_json_open(j, "policies", '[');
     add_policy_records(j, w);
@@ -608,7 +608,7 @@ ns_status walk_report(const walk_experiment* w, ns_report** out, ns_error* error
         static const ns_report_column columns[] = {{.name = "other robots"}};
         if (!pages) pages = ns_section_add_table(section, "pages", NULL, columns, 1);
         const ns_cell cell =
-            ns_cell_link(w->robots[k].name, join(report, w->robots[k].name, ".html", ""));
+            ns_cell_link(w->robots[k].name, join_text(report, w->robots[k].name, ".html", ""));
         ns_report_table_add_row(pages, &cell, 1);
     }
     for (uint32_t k = 0; k < w->def->nnote; k++) {

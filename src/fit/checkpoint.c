@@ -24,7 +24,7 @@ static json_t* number(double x) {
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-static json_t* numbers(const double* x, size_t count) {
+static json_t* checkpoint_numbers(const double* x, size_t count) {
     json_t* list = json_array();
     for (size_t k = 0; k < count; k++) json_array_append_new(list, number(x[k]));
     return list;
@@ -42,7 +42,7 @@ static json_t* point_to_json(const ns_fit_history_point* h) {
 
 static json_t* path_to_json(const ns_sparsity_point* p, uint32_t count) {
     return json_pack("[i, i, o, o, o, o]", (int)p->phase, (int)p->iteration, number(p->l1),
-                     number(p->group), number(p->loss), numbers(p->norms, count));
+                     number(p->group), number(p->loss), checkpoint_numbers(p->norms, count));
 }
 
 static json_t* to_json(const nsi_checkpoint* c) {
@@ -74,11 +74,11 @@ static json_t* to_json(const nsi_checkpoint* c) {
         {"phase", json_integer(c->phase)},
         {"iteration", json_integer(c->iteration)},
         {"converged", json_boolean(c->converged)},
-        {"z", numbers(c->z, c->nz)},
-        {"w", numbers(c->w, c->nw)},
-        {"x", numbers(c->x, c->nx)},
-        {"solver", numbers(c->solver, c->nsolver)},
-        {"kept", numbers(c->kept, c->nkept)},
+        {"z", checkpoint_numbers(c->z, c->nz)},
+        {"w", checkpoint_numbers(c->w, c->nw)},
+        {"x", checkpoint_numbers(c->x, c->nx)},
+        {"solver", checkpoint_numbers(c->solver, c->nsolver)},
+        {"kept", checkpoint_numbers(c->kept, c->nkept)},
         {"kept_value", number(c->kept_value)},
         {"phases", phases},
         {"history", history},

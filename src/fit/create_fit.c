@@ -52,7 +52,7 @@ static double or_default(double value, double otherwise) {
     return value == 0.0 ? otherwise : value;
 }
 
-static ns_status add_stage(nsi_fit_spec* p, const ns_fit_stage* s, ns_error* error) {
+static ns_status add_called_stage(nsi_fit_spec* p, const ns_fit_stage* s, ns_error* error) {
     // The solver determines which options are valid.
     const ns_solver* solver = NULL;
     ns_status status = find_solver(s->solver ? s->solver : "lm", false, &solver, error);
@@ -143,7 +143,7 @@ static ns_status fill_spec(nsi_fit_spec* p, const ns_fit_spec* spec, ns_error* e
     }
     uint32_t count = spec->nstage > 0 ? spec->nstage : 1;
     for (uint32_t k = 0; k < count && status == NS_OK; k++) {
-        status = add_stage(p, spec->nstage > 0 ? &spec->stages[k] : &whole, error);
+        status = add_called_stage(p, spec->nstage > 0 ? &spec->stages[k] : &whole, error);
     }
     if (status == NS_OK) status = set_search(p, &spec->search, error);
     return status == NS_OK ? set_horizons(p, &spec->prediction, error) : status;
@@ -211,7 +211,7 @@ static ns_status take_metrics(ns_fit* f, const ns_prediction_options* o, ns_erro
 
 // ---- the whole -----------------------------------------------------------------------------------
 
-static ns_status check_spec(const ns_fit_spec* spec, ns_fit** out, ns_error* error) {
+static ns_status check_called_spec(const ns_fit_spec* spec, ns_fit** out, ns_error* error) {
     const char* missing = NULL;
     if (!spec || !spec->parameters) missing = "there are no parameters";
     if (!missing && (!spec->train || ns_dataset_recording_count(spec->train) == 0)) {
@@ -246,7 +246,7 @@ ns_status ns_fit_create(const ns_fit_spec* spec, ns_fit** out, ns_error* error) 
     if (out) *out = NULL;
 
     // Validate the spec before anything is allocated.
-    ns_status status = check_spec(spec, out, error);
+    ns_status status = check_called_spec(spec, out, error);
     if (status == NS_OK) status = check_set(spec->train, spec->validation, "validation", error);
     if (status == NS_OK) status = check_set(spec->train, spec->test, "test", error);
     if (status == NS_OK) status = nsi_parameters_finish(spec->parameters, error);

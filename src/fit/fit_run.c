@@ -13,12 +13,12 @@ double nsi_run_elapsed(const nsi_run* r) {
     return r->earlier + nsi_clock_wall() - r->began;
 }
 
-static const char* keep_text(ns_fit* f, const char* text) {
+static const char* run_keep_text(ns_fit* f, const char* text) {
     return nsi_arena_string(&f->result.arena, text, strlen(text));
 }
 
 static ns_status note(nsi_run* r, const char* text) {
-    const char* kept = keep_text(r->f, text);
+    const char* kept = run_keep_text(r->f, text);
     bool done = kept && nsi_array_push(&r->f->allocator, &r->f->result.notes, kept);
     return done ? NS_OK : nsi_fail_nomem(r->error);
 }
@@ -145,7 +145,7 @@ static bool watch_stage(void* context, uint32_t iteration, double value) {
 }
 
 ns_status nsi_run_end_phase(nsi_run* r, const ns_solver_result* out, double seconds) {
-    ns_fit_phase phase = {.name = keep_text(r->f, r->name),
+    ns_fit_phase phase = {.name = run_keep_text(r->f, r->name),
                           .iterations = out->iterations,
                           .evaluations = out->evaluations,
                           .seconds = seconds,
@@ -494,7 +494,7 @@ static ns_status take_up(nsi_run* r) {
         ns_fit_phase phase = c->phases[k];
         char name[120];
         nsi_run_describe_phase(r, k, name, sizeof name);
-        phase.name = keep_text(f, name);
+        phase.name = run_keep_text(f, name);
         phase.finish = "done";
         if (!phase.name || !nsi_array_push(&f->allocator, &f->result.phases, phase)) {
             return nsi_fail_nomem(r->error);

@@ -158,7 +158,7 @@ ns_status nsi_fit_prepare_learned(ns_fit* f, ns_error* error) {
     nsi_problem* problem = NULL;
     ns_status status = name_controls(f, error);
     if (status == NS_OK) {
-        status = nsi_learned_fits(f->spec->learned, f->variants[0].model, error);
+        status = nsi_learned_check_model(f->spec->learned, f->variants[0].model, error);
     }
     if (status == NS_OK) status = make_probe(f, &system, &problem, error);
     if (status == NS_OK) status = check_channels(f, problem, error);

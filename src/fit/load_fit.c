@@ -111,7 +111,7 @@ static ns_status load_variant(ns_fit* f, nsi_fit_variant* v, const char* model, 
     return NS_OK;
 }
 
-static ns_status load_models(ns_fit* f, ns_error* error) {
+static ns_status load_fit_models(ns_fit* f, ns_error* error) {
     nsi_fit_spec* p = f->spec;
 
     // Every variant of the robot, the first of which represents the others.
@@ -381,7 +381,7 @@ ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes
     // Settings first, then models, then data that refers to models.
     ns_status status = f->spec ? NS_OK : nsi_fit_spec_read(path, &memory, &f->spec, error);
     if (status == NS_OK) status = change_spec(f, changes, error);
-    if (status == NS_OK) status = load_models(f, error);
+    if (status == NS_OK) status = load_fit_models(f, error);
     if (status == NS_OK) status = change_weights(f, changes, error);
     if (status == NS_OK) status = load_data(f, error);
     if (status == NS_OK) status = load_errors(f, error);

@@ -126,7 +126,7 @@ static uint32_t choose_ahead(const maker* m) {
     return samples < least ? least : samples < MOST_ROWS ? (uint32_t)samples : MOST_ROWS;
 }
 
-static void lay_out(maker* m) {
+static void trace_lay_out(maker* m) {
     nsi_traces* e = m->e;
     for (uint32_t k = 0; k < e->list.count; k++) {
         nsi_trace* trace = &e->list.data[k];
@@ -160,7 +160,7 @@ static bool all_recorded(const nsi_problem* p) {
     return true;
 }
 
-static ns_status allocate(maker* m, ns_error* error) {
+static ns_status trace_allocate(maker* m, ns_error* error) {
     nsi_traces* e = m->e;
     const nsi_problem* p = m->f->problem;
     size_t rows = e->rows;
@@ -296,8 +296,8 @@ ns_status nsi_traces_make(const ns_fit* f, nsi_traces* out, ns_error* error) {
     maker m = {.f = f, .e = out};
     ns_status status = choose(&m, error);
     if (status == NS_OK) {
-        lay_out(&m);
-        status = allocate(&m, error);
+        trace_lay_out(&m);
+        status = trace_allocate(&m, error);
     }
     for (uint32_t k = 0; status == NS_OK && k < m.pieces.count; k++) {
         fill_recorded(&m, &m.pieces.data[k]);

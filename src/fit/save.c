@@ -190,7 +190,7 @@ ns_status nsi_fit_write_report(const ns_fit* f, const ns_report* report, const c
 }
 
 // Recordings beside predictions as a table, and the report for machines and people.
-static ns_status write_report(const ns_fit* f, const char* folder, ns_error* error) {
+static ns_status save_write_report(const ns_fit* f, const char* folder, ns_error* error) {
     nsi_traces traces = {0};
     ns_report* report = NULL;
     char* path = nsi_fit_join(f, folder, "predictions.csv");
@@ -217,7 +217,7 @@ ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
     if (status == NS_OK && !f->by_calls) {
         status = nsi_fit_write_model(f, folder, "fitted.yaml", weights, error);
     }
-    if (status == NS_OK) status = write_report(f, folder, error);
+    if (status == NS_OK) status = save_write_report(f, folder, error);
     nsi_free(&f->allocator, weights);
     return status;
 }

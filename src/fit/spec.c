@@ -395,8 +395,8 @@ static ns_status check_adaptive(nsi_schema_reader* r, const nsi_yaml_node* node,
                      " both");
 }
 
-static ns_status add_stage(nsi_schema_reader* r, const nsi_yaml_node* node,
-                           const nsi_stage* stage) {
+static ns_status add_read_stage(nsi_schema_reader* r, const nsi_yaml_node* node,
+                                const nsi_stage* stage) {
     ns_status status = check_teacher(r, node, stage);
     if (status == NS_OK) status = check_adaptive(r, node, stage);
     return status == NS_OK ? SPEC_PUSH(r, &((nsi_fit_spec*)r->context)->stages, *stage) : status;
@@ -409,7 +409,7 @@ static ns_status add_schedule(nsi_schema_reader* r, const nsi_yaml_node* train,
     if (window->count == 0) return spec_fail(r, window, "expected lengths of windows: [25, 100]");
     for (const nsi_yaml_node* n = window->first; n && status == NS_OK; n = n->next) {
         status = read_length(r, n, &stage->windows.length);
-        if (status == NS_OK) status = add_stage(r, train, stage);
+        if (status == NS_OK) status = add_read_stage(r, train, stage);
     }
     return status;
 }
@@ -424,7 +424,7 @@ static ns_status read_stages(nsi_schema_reader* r, const nsi_yaml_node* train,
     const nsi_yaml_node* window = nsi_yaml_find(train, "window");
     bool schedule = window && window->type == NSI_YAML_LIST;
     if (!stages) {
-        return schedule ? add_schedule(r, train, window, &stage) : add_stage(r, train, &stage);
+        return schedule ? add_schedule(r, train, window, &stage) : add_read_stage(r, train, &stage);
     }
 
     if (schedule) {
@@ -438,7 +438,7 @@ static ns_status read_stages(nsi_schema_reader* r, const nsi_yaml_node* train,
         status = nsi_schema_read(r, &nsi_fit_train_schema, n, &own);
         const nsi_yaml_node* length = status == NS_OK ? nsi_yaml_find(n, "window") : NULL;
         if (length) status = read_length(r, length, &own.windows.length);
-        if (status == NS_OK) status = add_stage(r, n, &own);
+        if (status == NS_OK) status = add_read_stage(r, n, &own);
     }
     return status;
 }
@@ -648,7 +648,7 @@ static ns_status check_weights(nsi_schema_reader* r, const nsi_yaml_node* node, 
 
 // ---- the whole -----------------------------------------------------------------------------------
 
-static ns_status check_spec(nsi_schema_reader* r, const nsi_yaml_node* root, void* out) {
+static ns_status check_read_spec(nsi_schema_reader* r, const nsi_yaml_node* root, void* out) {
     nsi_fit_spec* p = out;
     ns_status status = NS_OK;
     if (!p->model && p->variants.count == 0) {
@@ -711,7 +711,7 @@ static const nsi_schema_key spec_keys[] = {
     {"seed", NSI_KEY_OTHER, .read = read_seed, .values = "whole number", .fallback = "1",
      .help = "of everything random"},
 };
-const nsi_schema nsi_fit_schema = NSI_SCHEMA("a fit", spec_keys, check_spec);
+const nsi_schema nsi_fit_schema = NSI_SCHEMA("a fit", spec_keys, check_read_spec);
 
 static ns_status read_spec(nsi_fit_spec* p, ns_error* error) {
     nsi_schema_reader r = {.yaml = &p->yaml, .arena = &p->yaml.arena, .context = p, .error = error};

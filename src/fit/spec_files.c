@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 // Up to three parts of a path, from the arena.
-static const char* join(nsi_fit_spec* p, const char* a, const char* b, const char* c) {
+static const char* join_path(nsi_fit_spec* p, const char* a, const char* b, const char* c) {
     const char* slash = *b && *c && b[strlen(b) - 1] != '/' ? "/" : "";
     size_t size = strlen(a) + strlen(b) + strlen(slash) + strlen(c) + 2;
     char* path = nsi_arena_alloc(&p->yaml.arena, size);
@@ -22,13 +22,13 @@ static const char* join(nsi_fit_spec* p, const char* a, const char* b, const cha
 }
 
 const char* nsi_fit_spec_path(nsi_fit_spec* p, const char* name) {
-    return *name == '/' ? name : join(p, p->folder, "", name);
+    return *name == '/' ? name : join_path(p, p->folder, "", name);
 }
 
 // The folder that data is beside: that of the file which names it.
 static const char* own_folder(nsi_fit_spec* p, const nsi_fit_spec_file* file) {
     const char* base = p->data_folder ? p->data_base : file->base;
-    return *base == '/' ? base : *base ? join(p, p->folder, "", base) : p->folder;
+    return *base == '/' ? base : *base ? join_path(p, p->folder, "", base) : p->folder;
 }
 
 static bool is_made(const nsi_fit_spec* p, const char* name) {
@@ -54,13 +54,13 @@ ns_status nsi_fit_spec_data_path(nsi_fit_spec* p, const nsi_fit_spec_file* file,
     if (!own) return nsi_fail_nomem(error);
     count += nsi_data_folders(own, roots + count);
     for (uint32_t k = 0; k < count; k++) {
-        *out = join(p, *below == '/' ? "" : roots[k], below, file->path);
+        *out = join_path(p, *below == '/' ? "" : roots[k], below, file->path);
         if (!*out) return nsi_fail_nomem(error);
         if (nsi_file_exists(*out)) return NS_OK;
     }
 
     // Nothing was found: name the places that were searched.
-    const char* first = join(p, roots[0], below, file->path);
+    const char* first = join_path(p, roots[0], below, file->path);
     if (!first) return nsi_fail_nomem(error);
     const char* named = getenv("NEURALSIM_DATA");
     if (!named || !*named) named = "$NEURALSIM_DATA (not set)";
@@ -96,7 +96,7 @@ static ns_status list_folder(nsi_fit_spec* p, const char* folder, const char* gl
     ns_status status = NS_OK;
     for (struct dirent* d; open && status == NS_OK && (d = readdir(open));) {
         if (d->d_name[0] == '.' || !ns_glob_match(glob, d->d_name)) continue;
-        const char* path = join(p, folder, "", d->d_name);
+        const char* path = join_path(p, folder, "", d->d_name);
         if (path && !is_file(path)) continue;
         if (!path || !nsi_array_push(&p->allocator, out, path)) status = nsi_fail_nomem(error);
     }
@@ -118,12 +118,12 @@ static ns_status find_files(nsi_fit_spec* p, const nsi_fit_spec_file* entry, pat
     ns_status status = part ? NS_OK : nsi_fail_nomem(error);
     for (uint32_t k = 0; status == NS_OK && p->data_root && p->data_made[k]; k++) {
         if (!ns_glob_match(entry->path, p->data_made[k])) continue;
-        const char* path = join(p, p->data_root, below, p->data_made[k]);
+        const char* path = join_path(p, p->data_root, below, p->data_made[k]);
         if (!path || !nsi_array_push(&p->allocator, out, path)) status = nsi_fail_nomem(error);
     }
     for (uint32_t k = 0; k < count && status == NS_OK && out->count == 0; k++) {
         const char* folder =
-            *part == '/' ? part : join(p, *below == '/' ? "" : roots[k], below, part);
+            *part == '/' ? part : join_path(p, *below == '/' ? "" : roots[k], below, part);
         status = folder ? list_folder(p, folder, glob, out, error) : nsi_fail_nomem(error);
     }
     if (out->count > 0) qsort(out->data, out->count, sizeof *out->data, compare_paths);

@@ -41,7 +41,7 @@ ns_status nsi_schema_missing(nsi_schema_reader* r, const nsi_yaml_node* map,
 
 // ---- values ----------------------------------------------------------------------------------
 
-static ns_status keep_text(nsi_schema_reader* r, const char* text, const char** out) {
+static ns_status schema_keep_text(nsi_schema_reader* r, const char* text, const char** out) {
     *out = r->arena == &r->yaml->arena ? text : nsi_arena_string(r->arena, text, strlen(text));
     return *out ? NS_OK : nsi_fail_nomem(r->error);
 }
@@ -49,7 +49,7 @@ static ns_status keep_text(nsi_schema_reader* r, const char* text, const char** 
 ns_status nsi_schema_text(nsi_schema_reader* r, const nsi_yaml_node* node, const char** out) {
     const char* text = NULL;
     ns_status status = nsi_yaml_text(r->yaml, node, &text, r->error);
-    return text ? keep_text(r, text, out) : status;
+    return text ? schema_keep_text(r, text, out) : status;
 }
 
 ns_status nsi_schema_path(nsi_schema_reader* r, const nsi_yaml_node* node, const char** out) {
@@ -57,7 +57,7 @@ ns_status nsi_schema_path(nsi_schema_reader* r, const nsi_yaml_node* node, const
     ns_status status = nsi_yaml_text(r->yaml, node, &text, r->error);
     if (!text) return status;
     const char* folder = node->source ? node->source->folder : "";
-    if (*text == '/' || !*folder) return keep_text(r, text, out);
+    if (*text == '/' || !*folder) return schema_keep_text(r, text, out);
     size_t size = strlen(folder) + strlen(text) + 1;
     char* path = nsi_arena_alloc(r->arena, size);
     if (!path) return nsi_fail_nomem(r->error);
@@ -73,8 +73,8 @@ static ns_status read_number(nsi_schema_reader* r, const nsi_schema_key* key,
                            out, r->error);
 }
 
-static ns_status read_count(nsi_schema_reader* r, const nsi_schema_key* key,
-                            const nsi_yaml_node* node, uint32_t* out) {
+static ns_status schema_read_count(nsi_schema_reader* r, const nsi_schema_key* key,
+                                   const nsi_yaml_node* node, uint32_t* out) {
     bool any = key->lower == key->upper;
     return nsi_yaml_count(r->yaml, node, any ? 0 : (uint32_t)key->lower,
                           any ? UINT32_MAX : (uint32_t)key->upper, out, r->error);
@@ -87,7 +87,7 @@ static ns_status read_item(nsi_schema_reader* r, const nsi_schema_key* key,
     switch (key->type) {
     case NSI_KEY_TEXTS: return nsi_schema_text(r, node, (const char**)data + number);
     case NSI_KEY_NUMBERS: return read_number(r, key, node, (double*)data + number);
-    default: return read_count(r, key, node, (uint32_t*)data + number);
+    default: return schema_read_count(r, key, node, (uint32_t*)data + number);
     }
 }
 
@@ -142,7 +142,7 @@ static ns_status read_key(nsi_schema_reader* r, const nsi_schema_key* key,
     ns_status status = NS_OK;
     switch (key->type) {
     case NSI_KEY_NUMBER: status = read_number(r, key, node, field); break;
-    case NSI_KEY_COUNT: status = read_count(r, key, node, field); break;
+    case NSI_KEY_COUNT: status = schema_read_count(r, key, node, field); break;
     case NSI_KEY_WHOLE:
         status = nsi_yaml_whole(r->yaml, node, 0, UINT64_MAX, field, r->error);
         break;

@@ -66,7 +66,7 @@ static ns_status find_usual(const ns_model* model, const ns_system_options* opti
     for (int k = 0; k < NUSUAL; k++) {
         found[k] = false;
         for (uint32_t i = 0; i < graph->quantities.count && !found[k]; i++) {
-            found[k] = nsi_quantity_fits(usual[k], graph->quantities.data[i].name);
+            found[k] = nsi_quantity_matches(usual[k], graph->quantities.data[i].name);
         }
     }
     ns_graph_free(graph);
@@ -152,7 +152,7 @@ static void list_asked(ns_motion_observer* m, const char* const* patterns, uint3
     for (uint32_t k = 0; k < m->z.ny; k++) {
         const char* name = ns_system_observation_name(m->system, k);
         for (uint32_t p = 0; p < npattern; p++) {
-            if (nsi_quantity_fits(patterns[p], name)) m->listed[k] = true;
+            if (nsi_quantity_matches(patterns[p], name)) m->listed[k] = true;
         }
     }
     for (uint32_t k = 0; k < POSE * m->model->sizes.nlink; k++) m->listed[m->pose[k]] = false;

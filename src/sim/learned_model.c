@@ -115,7 +115,7 @@ static ns_status check_length(const char* key, const nsi_number_list* list, uint
                     list->count, count);
 }
 
-ns_status nsi_learned_fits(const nsi_learned* l, const ns_model* model, ns_error* error) {
+ns_status nsi_learned_check_model(const nsi_learned* l, const ns_model* model, ns_error* error) {
     uint32_t nx = model->sizes.nq + model->sizes.nv, nc = l->controls.count;
     ns_status status = check_joints(l, model, error);
     if (status == NS_OK) status = check_coordinate_names("hide", &l->hide, model, error);
@@ -247,7 +247,7 @@ ns_status nsi_learned_create(const nsi_learned* l, const ns_model* model, double
                              ns_error* error) {
     *out = NULL;
 
-    ns_status status = nsi_learned_fits(l, model, error);
+    ns_status status = nsi_learned_check_model(l, model, error);
     if (status == NS_OK && teacher && l->integrate) {
         status =
             nsi_fail(error, NS_ERR_UNSUPPORTED,

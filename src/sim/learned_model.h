@@ -15,7 +15,7 @@
 // Can the definition stand for this model?
 // @return NS_OK; NS_ERR_UNSUPPORTED: a joint has a rotation, which needs `integrate`;
 //         NS_ERR_ARGUMENT: a name is not the model's, or a list has the wrong length
-ns_status nsi_learned_fits(const nsi_learned* learned, const ns_model* model, ns_error* error);
+ns_status nsi_learned_check_model(const nsi_learned* learned, const ns_model* model, ns_error* error);
 
 // How the network sees each of q and qd (nq + nv).
 void nsi_learned_inputs(const nsi_learned* learned, const ns_model* model, ns_learned_input* out);
@@ -25,7 +25,7 @@ void nsi_learned_inputs(const nsi_learned* learned, const ns_model* model, ns_le
 //                  of recorded ones (their values, or sines and cosines) are further controls,
 //                  before the others. Weights are the same. With `increment`, its q and qd are the
 //                  changes alone. Not with `integrate`
-// @return as nsi_learned_fits() and ns_system_create_learned(); NS_ERR_UNSUPPORTED: a teacher with
+// @return as nsi_learned_check_model() and ns_system_create_learned(); NS_ERR_UNSUPPORTED: a teacher with
 //         `integrate`
 ns_status nsi_learned_create(const nsi_learned* learned, const ns_model* model, double timestep,
                              bool teacher, const ns_allocator* allocator, ns_system** out,

@@ -108,7 +108,7 @@ static void fail_no_quantity(const nsi_stepper* s, const char* pattern) {
                    pattern, ns_nearest_hint(&nearest, hint));
 }
 
-bool nsi_quantity_fits(const char* pattern, const char* name) {
+bool nsi_quantity_matches(const char* pattern, const char* name) {
     char below[1200];
     snprintf(below, sizeof below, "%.1100s/**", pattern);
     return ns_glob_match(pattern, name) || ns_glob_match(below, name);
@@ -122,7 +122,7 @@ static void make_observations(const nsi_stepper* s) {
         bool found = false;
         for (uint32_t i = 0; i < all->count && s->graph->error.status == NS_OK; i++) {
             const nsi_port* quantity = &all->data[i];
-            if (!nsi_quantity_fits(pattern, quantity->name)) continue;
+            if (!nsi_quantity_matches(pattern, quantity->name)) continue;
             found = true;
             if (nsi_graph_find(s->graph, NSI_PORT_OUTPUT, quantity->name) == NSI_NONE) {
                 nsi_graph_output_quantity(s->graph, i);
@@ -382,7 +382,7 @@ static void name_state(const nsi_stepper* s, const nsi_robot* robot) {
 }
 
 // Could a pattern ask for a quantity of this name, or of one with other numbers in it?
-static bool may_fit(const char* pattern, const char* name) {
+static bool may_match(const char* pattern, const char* name) {
     char any[1200];
     size_t size = 0;
     for (; *pattern && size + 1 < sizeof any; pattern++) {
@@ -390,7 +390,7 @@ static bool may_fit(const char* pattern, const char* name) {
         any[size++] = digit || *pattern == '?' ? '*' : *pattern;
     }
     any[size] = '\0';
-    return nsi_quantity_fits(any, name);
+    return nsi_quantity_matches(any, name);
 }
 
 // Is anything of name_rest() asked for? Also by a pattern that fits nothing else: then the nearest
@@ -402,16 +402,16 @@ static bool needs_rest(const nsi_stepper* s) {
         const char* pattern = s->options->observe[p];
         bool found = false;
         for (uint32_t i = 0; i < named->count && !found; i++) {
-            found = nsi_quantity_fits(pattern, named->data[i].name);
+            found = nsi_quantity_matches(pattern, named->data[i].name);
         }
-        bool asked = !found || may_fit(pattern, "mass_matrix/0/0") ||
-                     may_fit(pattern, "contact/penetration");
+        bool asked = !found || may_match(pattern, "mass_matrix/0/0") ||
+                     may_match(pattern, "contact/penetration");
         for (uint32_t i = 0; i < m->sizes.nlink && !asked; i++) {
             char name[NSI_MODEL_MAX_NAME + 40];
             for (int k = 0; k < 2 && !asked; k++) {
                 snprintf(name, sizeof name, "link/%s/jacobian/%s/0/0", m->links[i].def.name,
                          k == 0 ? "linear" : "angular");
-                asked = may_fit(pattern, name);
+                asked = may_match(pattern, name);
             }
         }
         if (asked) return true;

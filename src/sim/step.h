@@ -41,7 +41,7 @@ ns_status nsi_step_quantities(const ns_model* model, const nsi_step_options* opt
 void nsi_quantity_list_free(nsi_quantity_list* list);
 
 // Does a quantity fit a name or glob, or does its name begin with it and a '/'?
-bool nsi_quantity_fits(const char* pattern, const char* name);
+bool nsi_quantity_matches(const char* pattern, const char* name);
 
 // Number of motor angles in the state (series-elastic actuators).
 uint32_t nsi_model_motor_count(const ns_model* model);

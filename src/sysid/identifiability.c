@@ -60,7 +60,7 @@ typedef struct analysis {
 
 // ---- memory and scales -----------------------------------------------------------------------
 
-static bool allocate(const ns_allocator* memory, uint32_t count, analysis* out) {
+static bool identify_allocate(const ns_allocator* memory, uint32_t count, analysis* out) {
     size_t n = count, matrix = n * n;
     *out = (analysis){0};
     double* block = nsi_alloc(memory, sizeof(double) * (4 * matrix + 3 * n));
@@ -342,7 +342,7 @@ static bool is_at(double gap, double range, double size) {
     return gap <= AT_BOUND * range && gap <= NEAR_FOR_SIZE * size;
 }
 
-static ns_verdict judge(const ns_estimate* e, double size) {
+static ns_verdict identify_judge(const ns_estimate* e, double size) {
     double range = e->upper - e->lower;
     if (isnan(e->standard_error)) return NS_VERDICT_NO_EFFECT;
     if (is_at(e->value - e->lower, range, size)) return NS_VERDICT_AT_LOWER;
@@ -362,7 +362,7 @@ static void fill_estimates(nsi_result* result, const analysis* a) {
     }
     for (uint32_t j = 0; j < count; j++) {
         ns_estimate* e = &result->estimates.data[j];
-        e->verdict = judge(e, a->size[j]);
+        e->verdict = identify_judge(e, a->size[j]);
     }
 }
 
@@ -425,7 +425,7 @@ ns_status nsi_result_identify(nsi_result* result, const double* information, dou
     if (count == 0) return NS_OK;
 
     analysis a;
-    if (!allocate(memory, count, &a)) return nsi_fail_nomem(error);
+    if (!identify_allocate(memory, count, &a)) return nsi_fail_nomem(error);
     a.sigma = sigma;
     result->correlation = nsi_alloc(memory, sizeof(double) * count * count);
     ns_status status = result->correlation ? analyse(result, information, sizes, &a, error)

@@ -67,8 +67,8 @@ static bool is_recorded(const nsi_metric* m, const double* truth) {
     return true;
 }
 
-static void add_metrics(const nsi_predict_job* j, const double* row, const double* truth,
-                        double* sum, double* count) {
+static void take_metrics(const nsi_predict_job* j, const double* row, const double* truth,
+                         double* sum, double* count) {
     for (uint32_t k = 0; k < j->options->nmetric; k++) {
         const nsi_metric* m = &j->options->metrics[k];
         if (!is_recorded(m, truth)) continue;
@@ -132,7 +132,7 @@ static void add_window(void* context, uint32_t number, const nsi_predict_worker*
             if (isnan(reference)) continue; // something was not recorded
             add_near(j, k, isfinite(square) ? square : INFINITY, near);
         }
-        add_metrics(j, row, truth, measured, measured + nm);
+        take_metrics(j, row, truth, measured, measured + nm);
     }
 }
 

@@ -63,7 +63,7 @@ static ns_status sort_windows(nsi_objective* e, ns_error* error) {
 }
 
 // Where each window has its states, controls and residuals.
-static ns_status lay_out(nsi_objective* e, ns_error* error) {
+static ns_status objective_lay_out(nsi_objective* e, ns_error* error) {
     uint32_t count = e->windows.count;
     e->state_at = nsi_alloc_zeroed(&e->allocator, ((size_t)count + 1) * sizeof *e->state_at);
     e->control_at = nsi_alloc_zeroed(&e->allocator, ((size_t)count + 1) * sizeof *e->control_at);
@@ -203,7 +203,7 @@ static void set_decay(nsi_objective* e) {
 static ns_status make(nsi_objective* e, const nsi_windows* windows, ns_error* error) {
     ns_status status = take_windows(e, windows, error);
     if (status == NS_OK) status = sort_windows(e, error);
-    if (status == NS_OK) status = lay_out(e, error);
+    if (status == NS_OK) status = objective_lay_out(e, error);
     if (status == NS_OK) status = make_rollouts(e, error);
     if (status == NS_OK) status = make_points(e, error);
     if (status != NS_OK) return status;

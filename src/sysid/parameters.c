@@ -152,7 +152,7 @@ typedef struct request {
     uint32_t number;
 } request;
 
-static double or_else(double x, double otherwise) {
+static double parameters_or_else(double x, double otherwise) {
     return isnan(x) ? otherwise : x;
 }
 
@@ -173,8 +173,8 @@ static ns_status add_own_number(ns_parameters* v, const request* r, ns_error* er
     if (isnan(r->how->initial)) return nsi_parameters_fail_unknown(v, r->name, r->place, error);
     ns_parameter_info item = {.unit = "",
                               .initial = r->how->initial,
-                              .lower = or_else(r->how->lower, -INFINITY),
-                              .upper = or_else(r->how->upper, INFINITY)};
+                              .lower = parameters_or_else(r->how->lower, -INFINITY),
+                              .upper = parameters_or_else(r->how->upper, INFINITY)};
     item.name = nsi_arena_string(&v->arena, r->name, strlen(r->name));
     if (!item.name) return nsi_fail_nomem(error);
     if (ns_parameters_find(v, r->name) != UINT32_MAX) {
@@ -220,11 +220,12 @@ static ns_status add_param(ns_parameters* v, const request* r, nsi_variant_param
     bool moment = p->kind == NS_PARAM_INERTIA && p->component < 3; // xx yy zz
     bool mass = p->kind == NS_PARAM_MASS;
     bool logarithm = moment || mass || (p->transform == NS_TRANSFORM_LOG && !p->may_vanish);
-    ns_parameter_info item = {.name = p->name,
-                              .unit = p->unit,
-                              .initial = or_else(r->how->initial, t->values[param]),
-                              .lower = or_else(r->how->lower, moment || mass ? 0.0 : p->lower),
-                              .upper = or_else(r->how->upper, p->upper)};
+    ns_parameter_info item = {
+        .name = p->name,
+        .unit = p->unit,
+        .initial = parameters_or_else(r->how->initial, t->values[param]),
+        .lower = parameters_or_else(r->how->lower, moment || mass ? 0.0 : p->lower),
+        .upper = parameters_or_else(r->how->upper, p->upper)};
     ns_status status = nsi_choose_transform(r->how, logarithm, r->place, &item, error);
     return status == NS_OK ? push_item(v, &item, r, error) : status;
 }

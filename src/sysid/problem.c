@@ -130,7 +130,7 @@ static ns_status connect_controls(nsi_problem* p, const ns_dataset* data, ns_err
 
 // Root mean square of how far a channel goes from where each recording starts. 1 for a channel that does
 // not move: the spin of a ball in flight has rounding for a spread, which would count for everything.
-static double spread(const ns_dataset* data, uint32_t channel) {
+static double problem_spread(const ns_dataset* data, uint32_t channel) {
     const double rounding = 1e-10; // SI units, and share of the channel's size
     double sum = 0.0, size = 0.0, count = 0.0;
     uint32_t nchannel = ns_dataset_channel_count(data);
@@ -183,7 +183,8 @@ static ns_status connect_channels(nsi_problem* p, const ns_dataset* data, ns_err
 
         // Residuals are in standard deviations; without a sigma, the spread of the data is used.
         p->observes |= !s->state;
-        s->scale = channel->weight / (channel->sigma > 0.0 ? channel->sigma : spread(data, k));
+        s->scale =
+            channel->weight / (channel->sigma > 0.0 ? channel->sigma : problem_spread(data, k));
     }
     return NS_OK;
 }

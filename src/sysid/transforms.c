@@ -9,7 +9,7 @@
 
 // ---- choice --------------------------------------------------------------------------------------
 
-static double or_else(double x, double otherwise) {
+static double transforms_or_else(double x, double otherwise) {
     return isnan(x) ? otherwise : x;
 }
 
@@ -44,8 +44,8 @@ ns_status nsi_choose_transform(const ns_parameter* how, bool logarithm, const ns
 
     // The scale defaults to the magnitude of the initial value; without a prior its sigma is
     // infinite.
-    v->scale = or_else(how->scale, v->initial != 0.0 ? fabs(v->initial) : 0.01);
-    v->prior_sigma = or_else(how->prior_sigma, INFINITY);
+    v->scale = transforms_or_else(how->scale, v->initial != 0.0 ? fabs(v->initial) : 0.01);
+    v->prior_sigma = transforms_or_else(how->prior_sigma, INFINITY);
     if (!(v->scale > 0.0) || !(v->prior_sigma > 0.0)) {
         return nsi_parameters_fail(place, error, "%s: scale and prior_sigma must be positive",
                                    v->name);

@@ -28,9 +28,9 @@ static uint32_t possible(const ns_recording* recording, uint32_t length) {
 }
 
 // `count` windows, evenly among those that lie side by side or, when they are to overlap, among all.
-static ns_status lay_out(const nsi_problem* p, const ns_dataset* data, uint32_t length,
-                         uint64_t count, uint64_t total, bool overlap, nsi_windows* out,
-                         ns_error* error) {
+static ns_status windows_lay_out(const nsi_problem* p, const ns_dataset* data, uint32_t length,
+                                 uint64_t count, uint64_t total, bool overlap, nsi_windows* out,
+                                 ns_error* error) {
     uint32_t recording = 0, stride = overlap ? 1 : length;
     uint64_t passed = 0; // windows of recordings before this one
     for (uint64_t k = 0; k < count; k++) {
@@ -79,7 +79,7 @@ ns_status nsi_windows_make(const nsi_problem* p, const ns_dataset* data, uint32_
     overlap = overlap && length > 0 && total < most;
     if (overlap) total = starts;
     uint64_t count = most > 0 && most < total ? most : total;
-    ns_status status = lay_out(p, data, length, count, total, overlap, out, error);
+    ns_status status = windows_lay_out(p, data, length, count, total, overlap, out, error);
     if (status == NS_OK && out->count == 0) {
         status = nsi_fail(error, NS_ERR_PARSE,
                           "there is nothing to compare with: all values are missing or have the"
