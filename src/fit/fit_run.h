@@ -39,7 +39,7 @@ void nsi_run_describe_phase(const nsi_run* r, uint32_t phase, char* text, size_t
 nsi_checkpoint nsi_run_begin_checkpoint(const nsi_run* r);
 void nsi_run_write_checkpoint(nsi_run* r, const nsi_checkpoint* c);
 
-// Keep the loss and tell whoever looks on; true: stop.
+// Record the loss and call the observer; true: stop.
 bool nsi_run_report(nsi_run* r, uint32_t iteration, double value);
 
 ns_status nsi_run_end_phase(nsi_run* r, const ns_solver_result* out, double seconds);

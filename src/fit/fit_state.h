@@ -98,7 +98,7 @@ ns_status nsi_fit_parse_formula(ns_fit* fit, const char* text, nsi_error_formula
 // The time step of all variants, when spec, models and data are there.
 void nsi_fit_choose_timestep(ns_fit* fit);
 
-// Systems, problem and starting point of a fit whose spec, models, data and parameters are there; then
+// Systems, problem and initial point of a fit whose spec, models, data and parameters are there; then
 // check that stages, search and predictions have what they need.
 ns_status nsi_fit_assemble(ns_fit* fit, ns_error* error);
 ns_status nsi_fit_check(ns_fit* fit, ns_error* error);

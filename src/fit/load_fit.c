@@ -388,6 +388,7 @@ ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes
     if (status == NS_OK) status = load_measures(f, error);
     if (status == NS_OK) nsi_fit_choose_timestep(f);
 
+    // What was loaded before a failure is freed with the fit.
     if (status != NS_OK) {
         ns_fit_free(f);
         return status;

@@ -198,6 +198,8 @@ static void read_directions(record_reader* r, const json_t* root) {
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
         const json_t *item = record_item(r, list, "directions", k),
                      *changes = json_object_get(item, "changes");
+
+        // A direction: its uncertainty, and the change of each parameter along it.
         ns_parameter_direction direction = {0};
         if (!json_is_object(changes)) {
             record_fault(r, NS_ERR_PARSE, "changes", "expected an object");

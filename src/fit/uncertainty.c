@@ -102,6 +102,8 @@ static ns_status judge_parameters(const ns_parameters* params, nsi_objective* e,
         double sigma = find_sigma(e, out);
         status = add_priors(params, sigma, information, out, error);
         if (status == NS_OK) status = nsi_result_identify(out, information, sigma, sizes, error);
+
+        // Estimates stay valid without standard errors: a note, not an error.
         if (status == NS_ERR_NONFINITE || status == NS_ERR_INVALID) {
             status = uncertainty_note(out,
                                       "standard errors could not be computed: the information about"

@@ -130,6 +130,7 @@ static ns_status adam_create(const ns_solver_problem* problem, const ns_solver_o
         return nsi_fail_nomem(error);
     }
 
+    // The state outlives this call, so the options are copied into it.
     s.m = memory;
     s.v = s.m + s.n;
     s.gradient = s.v + s.n;

@@ -64,7 +64,7 @@ static double population_evaluate(unsigned n, const double* x, double* gradient,
     if (!isfinite(value) && gradient) memset(gradient, 0, n * sizeof *gradient);
     if (s->ended) return WORST;
 
-    // Keep the best point and tell the observer.
+    // Keep the best point and call the observer.
     out->evaluations++;
     out->iterations++;
     if (isfinite(value) && value < out->value) {

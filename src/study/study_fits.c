@@ -383,6 +383,8 @@ static bool fits_read(ns_study* s) {
     if (!f) return false;
     f->study = s;
     s->fits = f;
+
+    // Lists of the file, in the order in which they refer to each other.
     nsi_study_read(s, &nsi_study_fits_schema, root, f, f);
     fits_read_groups(f, root);
     fits_read_entries(f, root);

@@ -51,6 +51,8 @@ static bool record_prepare(study_grid* g, study_recorder* r) {
     // Poses must be those of this model.
     const ns_model* model = ns_hybrid_model(r->hybrid);
     if (!nsi_study_take(s, ns_system_create(model, &options, &r->system, &s->error))) return false;
+
+    // Poses of the file must have the model's coordinates.
     if (ns_model_get_sizes(model).nq != g->nq) {
         return nsi_study_fail(s, NS_ERR_PARSE, "%s has %u coordinates, but poses have %u", path,
                               ns_model_get_sizes(model).nq, g->nq);
@@ -226,6 +228,7 @@ static bool grid_run_cells(study_grid* g) {
         ns_fit_free(w.fit);
     }
 
+    // A grid without all of its cells has no result.
     if (g->failed != NSI_NONE) return nsi_study_fail(s, g->error.status, "%s", g->error.message);
     if (s->stopped) {
         nsi_study_note(s, "interrupted after %u of %u fits; there is no result", done, count);
@@ -235,6 +238,7 @@ static bool grid_run_cells(study_grid* g) {
 
 // Rollouts with Jacobian and normal equations, as in each iteration of LM, per second on one core.
 static ns_status grid_measure(study_grid* g, ns_error* error) {
+    // The objective of the first cell, at its initial values.
     study_worker w = {.fit = NULL};
     nsi_objective* objective = NULL;
 

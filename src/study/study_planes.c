@@ -178,6 +178,8 @@ static bool plane_add_panel_rows(ns_study* s, const ns_plane_panel* panel, study
 static bool plane_add_numbers(ns_study* s, ns_figure* chart) {
     nsi_figures* charts = &s->charts;
     const ns_plane_chart* p = &chart->as.plane;
+
+    // One row per point of a curve and per dot.
     size_t count = 0;
     for (uint32_t n = 0; n < p->npanel; n++) {
         for (uint32_t c = 0; c < p->panels[n].ncurve; c++) count += p->panels[n].curves[c].count;
@@ -189,6 +191,7 @@ static bool plane_add_numbers(ns_study* s, ns_figure* chart) {
     double* numbers = nsi_figures_zeros(charts, 3 * count, sizeof *numbers);
     ns_figure_column* columns = nsi_figure_table(charts, chart, 5, (uint32_t)count);
     if (!texts || !numbers || !columns) return nsi_study_fail_nomem(s);
+
     study_plane_rows rows = {texts,           texts + count,       numbers,
                              numbers + count, numbers + 2 * count, 0};
     columns[0] = (ns_figure_column){.name = "panel", .texts = rows.panel};
@@ -197,6 +200,7 @@ static bool plane_add_numbers(ns_study* s, ns_figure* chart) {
     columns[3] = (ns_figure_column){.name = "y, m", .numbers = rows.y};
     columns[4] = (ns_figure_column){.name = "size", .numbers = rows.size};
 
+    // Fill the rows, panel by panel.
     for (uint32_t n = 0; n < p->npanel; n++) {
         if (!plane_add_panel_rows(s, &p->panels[n], &rows)) return false;
     }
@@ -254,6 +258,8 @@ static bool plane_add_support_panel(ns_study* s, const ns_hybrid* hybrid, ns_pla
     nsi_figures* charts = &s->charts;
     const ns_model* model = ns_hybrid_model(hybrid);
     uint32_t count = ns_model_get_sizes(model).ngeom;
+
+    // The outline of the plate.
     study_outline plate;
     ns_plane_curve* curve = nsi_figures_zeros(charts, 1, sizeof *curve);
     ns_plane_dot* dots = nsi_figures_zeros(charts, count, sizeof *dots);
@@ -275,6 +281,7 @@ static bool plane_add_support_panel(ns_study* s, const ns_hybrid* hybrid, ns_pla
         if (!dot->name) return nsi_study_fail_nomem(s);
     }
 
+    // The panel is named after the variant.
     const char* name = ns_hybrid_variant(hybrid);
     out->title = nsi_figures_text(charts, "%s", name ? name : "");
     out->dots = dots;
@@ -286,6 +293,8 @@ static bool plane_add_support_panel(ns_study* s, const ns_hybrid* hybrid, ns_pla
 bool nsi_study_add_supports(study_fits* f, const study_figure* of) {
     ns_study* s = f->study;
     nsi_figures* charts = &s->charts;
+
+    // The fitted model of the first fit, and the variants of its spec.
     ns_plane_panel* panels = nsi_figures_zeros(charts, PLANE_MAX_VARIANTS, sizeof *panels);
     const char* folder = nsi_study_path(s, s->output, of->fits[0]->name);
     const char* path = folder ? nsi_study_path(s, folder, "fitted.yaml") : NULL;
@@ -307,6 +316,7 @@ bool nsi_study_add_supports(study_fits* f, const study_figure* of) {
     nsi_fit_spec_free(spec);
     if (!done) return false;
 
+    // One chart: the discs of all panels share its scale.
     ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_PLANE, "supports", of->title);
     if (!chart) return nsi_study_fail_nomem(s);
     chart->as.plane = plane;

@@ -36,11 +36,13 @@ static bool row_is_only_scored(const study_entry* x) {
 static uint32_t row_list(const study_fits* f, uint32_t group, ns_data_role role, study_row* rows) {
     uint32_t count = 0;
     const study_group* g = &f->groups[group];
+
+    // There are no rows without scores of this role.
     if (g->missing || g->headline == NSI_NONE) return 0;
     if (row_scores(f, group, role)->windows == 0) return 0;
     if (role == NS_ROLE_TRAIN && row_is_only_scored(&f->entries[g->headline])) return 0;
 
-    // Errors that others reach.
+    // Reference numbers of others come first.
     for (uint32_t k = 0; k < f->nreference; k++) {
         const study_reference* r = &f->references[k];
         if (r->group == group && r->role == (int)role) {

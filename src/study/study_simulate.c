@@ -108,6 +108,8 @@ bool nsi_study_check_simulate(study_fits* f) {
 // Bounds of the start state.
 static bool simulate_read_start(study_simulator* m) {
     ns_study* s = m->study;
+
+    // States that the file does not list start at their defaults.
     ns_model_default_q(ns_hybrid_model(m->hybrid), m->low);
     memcpy(m->high, m->low, m->sizes.nx * sizeof *m->low);
 
@@ -188,6 +190,8 @@ static bool simulate_prepare(study_simulator* m) {
     m->table =
         nsi_alloc_zeroed(NULL, (size_t)m->of.trajectories * m->rows * m->columns * sizeof(double));
     if (!m->low || !m->high || !m->states || !m->table) return nsi_study_fail_nomem(s);
+
+    // The range of initial states is checked before any motion is simulated.
     return nsi_study_take(s, ns_workspace_create(m->system, &size, &m->work, &s->error)) &&
            simulate_read_start(m);
 }
@@ -210,6 +214,7 @@ static bool simulate_motions(study_simulator* m) {
     uint32_t nx = m->sizes.nx;
     double* x0 = m->states + ((size_t)m->steps + 1) * nx;
     for (uint32_t k = 0; k < m->of.trajectories; k++) {
+        // Initial state: fixed, or drawn uniformly between its bounds.
         ns_rng rng = ns_rng_seed(((uint64_t)m->of.seed << 32) + k);
         for (uint32_t i = 0; i < nx; i++) {
             bool fixed = m->low[i] == m->high[i];
@@ -217,6 +222,7 @@ static bool simulate_motions(study_simulator* m) {
         }
         simulate_make_unit(m, x0);
 
+        // Passive motion: no controls.
         ns_rollout_args args = {.batch = 1, .steps = m->steps, .x0 = x0, .states = m->states};
         ns_error error;
         ns_status status = ns_rollout(m->system, m->work, &args, &error);

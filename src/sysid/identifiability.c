@@ -30,7 +30,7 @@ static const double NO_EFFECT = 1e-6;
 // Null: an eigenvalue below this share of the largest, and a standard deviation of more than 100 %;
 static const double NULL_SHARE = 1e-10;
 static const double NULL_ERROR = 1.0;
-// or one that J'J, whose entries carry the rounding of long sums, cannot tell from zero, however
+// or one that J'J, whose entries carry the rounding of long sums, cannot distinguish from zero, however
 // small the residuals are: data made by the model itself has no noise.
 static const double ROUNDING_SHARE = 1e-12;
 

@@ -11,7 +11,7 @@ bool nsi_objective_information(nsi_objective* e, double* information) {
     double value;
     if (!nsi_normal_linearise(e, true, &value) || !nsi_normal_reduce(e, 0.0)) return false;
 
-    // Start states are eliminated; the block of the parameters.
+    // Initial states are eliminated; the block of the parameters.
     for (uint32_t i = 0; i < nz; i++) {
         for (uint32_t j = 0; j <= i; j++) information[(size_t)i * nz + j] = m->S[(size_t)i * n + j];
     }

@@ -19,8 +19,8 @@ static uint32_t columns_of(const nsi_objective* e) {
     return e->nt + e->n;
 }
 
-// Are derivatives carried for our numbers rather than for each parameter of the system, of which there may be many
-// more? With weights, rows of the Jacobian cost the same for any number of parameters.
+// Are derivatives carried along for the fitted parameters rather than for each parameter of the system, of
+// which there may be many more? With weights, rows of the Jacobian cost the same for any number of parameters.
 static bool is_along(const nsi_objective* e, uint32_t variant) {
     return e->nw == 0 && e->nz < e->p->param_at[variant + 1] - e->p->param_at[variant];
 }
@@ -64,7 +64,7 @@ static bool need_normal(nsi_objective* e) {
     m->x = nsi_numbers(e, n);
     m->b = nsi_numbers(e, n);
 
-    // Blocks of each window's start state, and what their elimination makes of them.
+    // Blocks of each window's initial state, and what their elimination makes of them.
     m->step_x = nsi_numbers(e, count * nt);
     m->Hxx = nsi_numbers(e, count * nt * nt);
     m->L = nsi_numbers(e, count * nt * nt);
@@ -119,7 +119,7 @@ static void convert_row(const window_job* job, const double* x0, const double* r
     uint32_t np = at[1] - at[0], nz = e->nz;
     const double* dparams = e->dparams + (size_t)at[0] * nz;
 
-    // The start state, along its tangent directions.
+    // The initial state, along its tangent directions.
     if (e->nt > 0) {
         nsi_problem_tangent(e->p, x0, row, out);
         for (uint32_t k = 0; k < e->nt; k++) out[k] *= scale;
@@ -197,7 +197,7 @@ static double weighted(const nsi_objective* e, size_t row) {
     return e->residuals[row] * sqrt(e->row_weight[row]);
 }
 
-// Products of a window's rows with the directions of its start state.
+// Products of a window's rows with the directions of its initial state.
 static void add_state_products(nsi_objective* e, uint32_t window, const double* rows) {
     uint32_t nt = e->nt, n = e->n, columns = columns_of(e);
     double* Hxx = e->normal.Hxx + (size_t)window * nt * nt;
@@ -353,7 +353,7 @@ static void add_tie(nsi_objective* e, uint32_t window) {
         unit[k] = -e->tie_scale[k];
         nsi_problem_tangent(e->p, e->point.x + ((size_t)window + 1) * nx, unit, after);
 
-        // Blocks of both start states, between them, and with the shared unknowns.
+        // Blocks of both initial states, between them, and with the shared unknowns.
         for (uint32_t i = 0; i < nt; i++) {
             m->gx[here + i] += row[i] * r;
             m->gx[next + i] += after[i] * r;

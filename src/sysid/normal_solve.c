@@ -40,7 +40,7 @@ static bool small_cholesky(uint32_t n, double* A) {
     return true;
 }
 
-// Diagonal of start states of all windows together (nt): what a direction that one window says nothing
+// Diagonal of initial states of all windows together (nt): what a direction that one window says nothing
 // about is damped by. One that no window says anything about, such as the spin of a ball of which only
 // positions are recorded, has nothing but rounding there and is damped as the others are.
 static void mean_diagonal(const nsi_objective* e, double* out) {
@@ -57,7 +57,7 @@ static void mean_diagonal(const nsi_objective* e, double* out) {
     }
 }
 
-// Factors of all start states along their chains; false when one is singular.
+// Factors of all initial states along their chains; false when one is singular.
 static bool eliminate_states(nsi_objective* e, double damping) {
     nsi_normal* m = &e->normal;
     uint32_t nt = e->nt, n = e->n;
@@ -166,7 +166,7 @@ static void damp(nsi_objective* e, double damping) {
     }
 }
 
-// Steps of start states for a step of the numbers, last window first.
+// Steps of initial states for a step of the numbers, last window first.
 static void back_substitute(nsi_objective* e) {
     nsi_normal* m = &e->normal;
     uint32_t nt = e->nt, n = e->n;

@@ -5,7 +5,7 @@
 // over the residuals r = (simulated - recorded) * scale of all N samples of all windows; w are the
 // weights of networks (R |theta_NN|^2 of the NeuralSim workshop paper, eq. 1).
 //
-// The start state of each window is a nuisance: unless it is taken as recorded it is estimated along
+// The initial state of each window is a nuisance: unless it is taken as recorded it is estimated along
 // with everything else, and eliminated from the normal equations by its Schur complement, window by
 // window. Windows whose ends are tied to the next one's start couple neighbours: their part of the
 // matrix is block tridiagonal, and the same elimination goes along the chain.
@@ -46,7 +46,7 @@ uint32_t nsi_objective_window_count(const nsi_objective* objective);
 const nsi_window* nsi_objective_window(const nsi_objective* objective, uint32_t number);
 uint32_t nsi_objective_residual_count(const nsi_objective* objective); // N
 
-// The point: z (n), weights (nw), start states (windows x nx). To be read and set by the caller, until
+// The point: z (n), weights (nw), initial states (windows x nx). To be read and set by the caller, until
 // the next nsi_objective_commit().
 typedef struct nsi_point {
     double *z, *w, *x;
@@ -56,7 +56,7 @@ nsi_point nsi_objective_point(nsi_objective* objective);
 // Priors (parameters) in place of the parameters' own, from now on; NULL: their own. They stay the caller's.
 void nsi_objective_set_priors(nsi_objective* objective, const nsi_prior* priors);
 
-// Start states as guessed from the data.
+// Initial states as guessed from the data.
 void nsi_objective_guess(nsi_objective* objective);
 
 // F at the point; INFINITY where a simulation does not stay finite or a link is not physical.
@@ -102,13 +102,13 @@ bool nsi_objective_solve(nsi_objective* objective, double damping, double* predi
 void nsi_objective_set_penalty(nsi_objective* objective, const ns_solver_options* options);
 
 // For those who choose the step themselves: the matrix (n x n, lower triangle) and the right-hand side
-// (n) of the last linearisation with start states eliminated, and the sum of squares that the best start
+// (n) of the last linearisation with initial states eliminated, and the sum of squares that the best initial
 // states leave; n is the number of parameters and weights, or of those that are chosen. Only the states are
 // damped.
-// @return false when a start state is not determined
+// @return false when an initial state is not determined
 bool nsi_objective_eliminate_states(nsi_objective* objective, double damping, double* S, double* b,
                                     double* squares);
-// A step of the numbers (n), for nsi_objective_trial_cost(); start states go along as they were damped in
+// A step of the numbers (n), for nsi_objective_trial_cost(); initial states go along as they were damped in
 // nsi_objective_eliminate_states().
 void nsi_objective_set_step(nsi_objective* objective, const double* step);
 

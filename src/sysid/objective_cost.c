@@ -182,7 +182,7 @@ static void seed_window(nsi_objective* e, uint32_t window) {
     for (uint32_t i = 0; i < p->sizes.nx; i++) states[end + i] += e->tie[i] * e->tie_scale[i];
 }
 
-// Derivatives for start states, parameters and weights of the system.
+// Derivatives for initial states, parameters and weights of the system.
 static bool differentiate(nsi_objective* e) {
     const ns_system_sizes* z = &e->p->sizes;
     uint32_t nx = z->nx, count = e->windows.count;
@@ -235,7 +235,7 @@ double nsi_objective_gradient(nsi_objective* e, double* gradient) {
         gradient[nz + k] = e->dw[k] + e->decay[k] * e->nresidual * e->point.w[k];
     }
 
-    // Start states: ties pull at both ends.
+    // Initial states: ties pull at both ends.
     for (uint32_t k = 0; k < e->windows.count && e->nt > 0; k++) {
         double* dx = e->dx + (size_t)k * nx;
         if (k > 0 && nsi_is_tied(e, k - 1)) {

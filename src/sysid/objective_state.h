@@ -1,4 +1,5 @@
-// The inside of an objective, shared by objective.c (values, gradients) and normal_equations.c (Gauss-Newton).
+// State of an objective, shared by objective.c, objective_cost.c (cost, gradient), normal_equations.c and
+// normal_solve.c (Gauss-Newton).
 
 #ifndef NSI_SYSID_OBJECTIVE_STATE_H
 #define NSI_SYSID_OBJECTIVE_STATE_H
@@ -13,7 +14,7 @@ typedef struct nsi_batch {
 } nsi_batch;
 
 // Normal equations of everything that is looked for. The unknowns are n numbers (z, weights) and nt
-// directions of each window's start state.
+// directions of each window's initial state.
 typedef struct nsi_normal {
     nsi_sensitivity** sensitivity; // (threads x variants); NULL for variants without windows
     double* slab;                  // rows of the Jacobian of some windows: nt, then n columns
@@ -48,7 +49,7 @@ struct nsi_objective {
     uint32_t n, nz,
         nw; // unknowns without states: n = nz + nw, as far as they are fitted and chosen
     const uint32_t* chosen; // (n) of nz + nw, or NULL: all
-    uint32_t nt;            // directions of a start state; 0 when they are not looked for
+    uint32_t nt;            // directions of an initial state; 0 when they are not looked for
     nsi_point point, trial;
     double *v, *params, *dparams, *dv, *scratch; // of the point or trial last looked at; parameters
                                                  // of all variants one after the other
@@ -62,7 +63,7 @@ struct nsi_objective {
 
     // Gradients.
     double *seeds, *observation_seeds;
-    double *dx, *dp, *dw; // for start states, parameters and weights; the last two and their parts
+    double *dx, *dp, *dw; // by initial states, parameters, weights; the last two and their parts
 
     nsi_normal normal;
     ns_solver_options penalty; // without groups there is none
@@ -122,7 +123,7 @@ double nsi_objective_cost_at(nsi_objective* e, const nsi_point* point);
 // Parameters for z, and their derivatives; false when they are none that bodies can have.
 bool nsi_objective_set_params(nsi_objective* e, const double* z, bool derivatives);
 
-// The point moved by a step of the numbers (n) and of the start states (windows x nt).
+// The point moved by a step of the numbers (n) and of the initial states (windows x nt).
 void nsi_objective_moved(const nsi_objective* e, const double* step, const double* step_x,
                          nsi_point* out);
 

@@ -174,6 +174,8 @@ static ns_status connect_channels(nsi_problem* p, const ns_dataset* data, ns_err
 
         s->state = number != NSI_NONE;
         if (s->state) p->channel_of_state[number] = k;
+
+        // An unknown channel is an error, with the nearest name as a suggestion.
         s->number = s->state ? number : observation_number(p->system, channel->name);
 
         if (s->number == NSI_NONE) {

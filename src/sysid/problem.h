@@ -4,7 +4,7 @@
 // weights but parameters of their own; a recording belongs to the first variant whose glob fits the
 // name of its file.
 //
-// A window is a stretch of a recording that is simulated in one go from a start state. Sample k of a
+// A window is a stretch of a recording that is simulated in one go from an initial state. Sample k of a
 // recording belongs to step k * substeps.
 
 #ifndef NSI_SYSID_PROBLEM_H

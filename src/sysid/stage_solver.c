@@ -62,7 +62,7 @@ static ns_status list_penalty_groups(nsi_stage_solver* d, ns_error* error) {
 
 // ---- the objective -----------------------------------------------------------------------------
 
-// Start states keep their places in x, behind z and weights; where they are looked for there are no
+// Initial states keep their places in x, behind z and weights; where they are looked for there are no
 // quaternions.
 static void read_point(nsi_stage_solver* d) {
     nsi_point point = nsi_objective_point(d->e);

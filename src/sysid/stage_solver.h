@@ -47,7 +47,7 @@ ns_status nsi_stage_solver_restart(nsi_stage_solver* solver, ns_error* error);
 typedef bool nsi_stage_solver_observer(void* context, uint32_t iteration, double value);
 
 // Sparsity: sizes of the groups of first-layer weights, one for each input of each set of weights,
-// in the order of the system's weight matrices. Told after each iteration of a method with a penalty.
+// in the order of the system's weight matrices. Called after each iteration of a solver with a penalty.
 // `value`: as above, without the penalty.
 typedef void nsi_stage_solver_path_observer(void* context, uint32_t iteration, double value,
                                             const double* norms);
@@ -59,9 +59,9 @@ void nsi_stage_solver_tell_path(nsi_stage_solver* solver); // where the objectiv
 // more. Without them, those at the point are taken.
 void nsi_stage_solver_set_sizes(nsi_stage_solver* solver, const double* norms);
 
-// From the state on. The value of the result is that of `value` above. A stochastic solver ends, also when
-// it is stopped, at the best of the points at which the loss of all windows was looked at: of all of them without
-// batches, otherwise of those between epochs.
+// Run from the current state. The value of the result is that of `value` above. A stochastic solver ends at
+// the best point for which the loss of all windows was computed, also when it is stopped: every point
+// without batches, otherwise those between epochs.
 ns_solver_result nsi_stage_solver_run(nsi_stage_solver* solver, nsi_stage_solver_observer* observe,
                                       void* context);
 
