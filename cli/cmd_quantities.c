@@ -341,7 +341,6 @@ static bool catalog_create(catalog* c, const cli_model* model, const cli_contact
 }
 
 static void catalog_free(catalog* c) {
-    if (!c->system) return;
     free(c->order);
     free(c->group_of);
     free_facts(&c->facts);
