@@ -41,7 +41,8 @@ static void elu(float* restrict y, size_t n) {
 
 void KERNEL(QUAD_KERNEL_SUFFIX)(uint32_t nlayer, const uint32_t* sizes, const float* weights,
                                 const float* x, float* y) {
-    float hidden[2][QUAD_MLP_F32_WIDEST];
+    float even[QUAD_MLP_F32_WIDEST], odd[QUAD_MLP_F32_WIDEST];
+    float* const hidden[2] = {even, odd};
     for (uint32_t layer = 0; layer < nlayer; layer++) {
         const size_t nin = sizes[layer], nout = sizes[layer + 1];
         const bool last = layer + 1 == nlayer;

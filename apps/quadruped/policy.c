@@ -139,7 +139,8 @@ bool quad_policy_decide(void* context, const double features[FEATURES], double t
 
 void quad_policy_trace(const quad_policy* p, ns_array weights, const ns_expr scaled[FEATURES],
                        ns_expr torques[JOINTS]) {
-    ns_expr hidden[2][QUAD_MLP_F32_WIDEST];
+    ns_expr even[QUAD_MLP_F32_WIDEST], odd[QUAD_MLP_F32_WIDEST];
+    ns_expr* const hidden[2] = {even, odd};
     const ns_expr* x = scaled;
     uint32_t offset = 0;
     for (uint32_t k = 0; k < p->nlayer; k++) {

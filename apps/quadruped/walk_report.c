@@ -253,6 +253,8 @@ static void add_tracking(const walk_experiment* w, uint32_t robot, ns_report* re
         if (!longest || r->trace.count > longest->trace.count) longest = r;
     }
 
+    if (!longest) return;
+
     // The longest trace gives the time axis.
     const uint32_t count = longest->trace.count;
     line_figure f;

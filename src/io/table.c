@@ -622,8 +622,8 @@ static ns_status finish_whole(ns_table_writer* w, ns_error* error) {
 static ns_status finish_stream(ns_table_writer* w, ns_error* error) {
     bool no_memory = w->text.failed;
     write_buffer(w);
-    int result = w->owned ? fclose(w->file) : fflush(w->file);
-    if (result != 0 && w->failure == 0) w->failure = errno ? errno : EIO;
+    if (fflush(w->file) != 0 && w->failure == 0) w->failure = errno ? errno : EIO;
+    if (w->owned && fclose(w->file) != 0 && w->failure == 0) w->failure = errno ? errno : EIO;
     nsi_array_free(&w->text.allocator, &w->text.text);
     if (w->failure != 0) {
         return nsi_fail(error, NS_ERR_IO, "cannot write %s: %s", w->name, strerror(w->failure));

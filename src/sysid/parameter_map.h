@@ -2,9 +2,9 @@
 //
 //     z  ->  v  ->  p
 //
-// z are unbounded, for solvers; v the estimated parameters, within their bounds (parameters.h); p the
-// free parameters of a system. z and v are those of all variants; each variant has its own map from v
-// to its p.
+// z are unbounded, for solvers; v the estimated parameters in their natural units, within their bounds
+// (parameters.h); p the free parameters of a system. z and v are those of all variants; each variant
+// has its own map from v to its p.
 
 #ifndef NSI_SYSID_PARAMETER_MAP_H
 #define NSI_SYSID_PARAMETER_MAP_H
@@ -52,18 +52,18 @@ const ns_variant* nsi_parameters_variant(const ns_parameters* params, uint32_t v
 uint32_t nsi_parameters_param_count(const ns_parameters* params, uint32_t variant);
 const char* const* nsi_parameters_param_names(const ns_parameters* params, uint32_t variant);
 
-void nsi_parameters_initial(const ns_parameters* params, double* v);
-void nsi_parameters_to_z(const ns_parameters* params, const double* v, double* z);
+void nsi_parameters_initial(const ns_parameters* params, double* natural);
+void nsi_parameters_to_z(const ns_parameters* params, const double* natural, double* z);
 
 // Numbers of memory that the next two need from their caller; each thread has its own.
 size_t nsi_parameters_scratch(const ns_parameters* params);
 
 // v for z, and its derivatives (n x n, row i for v_i) unless NULL.
-void nsi_parameters_from_z(const ns_parameters* params, const double* z, double* v, double* dv,
-                           double* scratch);
+void nsi_parameters_from_z(const ns_parameters* params, const double* z, double* natural,
+                           double* dv, double* scratch);
 
 // p of a variant for v, and its derivatives (np x n) unless NULL.
-void nsi_parameters_params(const ns_parameters* params, uint32_t variant, const double* v,
+void nsi_parameters_params(const ns_parameters* params, uint32_t variant, const double* natural,
                            double* p, double* dp, double* scratch);
 
 // NULL when every number is finite and in its range and every link physical; otherwise the name of

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,9 +69,9 @@ const char* tempdir_path(const char* name) {
 const char* tempdir_write_bytes(const char* name, const void* bytes, size_t size) {
     const char* path = tempdir_path(name);
     FILE* file = fopen(path, "wb");
-    if (!file) fail_msg("cannot write %s: %s", path, strerror(errno));
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
+    bool written = file && fwrite(bytes, 1, size, file) == size;
+    if (file && fclose(file) != 0) written = false;
+    if (!written) fail_msg("cannot write %s: %s", path, strerror(errno));
     return path;
 }
 
@@ -87,8 +88,9 @@ char* file_text(const char* path) {
         size += fread(text + size, 1, capacity - size, file);
         if (size < capacity) break;
         capacity *= 2;
-        text = realloc(text, capacity + 1);
-        assert_non_null(text);
+        char* longer = realloc(text, capacity + 1);
+        assert_non_null(longer);
+        text = longer;
     }
     if (file) fclose(file);
     text[size] = '\0';
