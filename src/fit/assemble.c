@@ -1,4 +1,4 @@
-// Putting the parts of a fit together, and checking that they go together.
+// Assembles a fit from its spec, models, data and parameters, and checks that they are consistent.
 
 #include "fit/fit_state.h"
 #include "sim/learned_model.h"

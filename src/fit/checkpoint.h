@@ -1,4 +1,4 @@
-// Where a fit stands, in a file: everything it needs to go on to the same result.
+// Checkpoint file of a fit: everything a resumed fit needs to reach the same result.
 //
 // One line with a checksum, then JSON. A new checkpoint replaces the old one in one go, and that one
 // stays beside it with ".old" at the end of its name: whenever the program is killed, one of the two

@@ -1,4 +1,4 @@
-// Fits made by calls: the public spec is copied into an internal one, as a file would fill it, and put together
+// ns_fit_create: copies the public spec into the internal one that a file would fill, and assembles the fit
 // by the same functions.
 
 #include "fit/fit_state.h"

@@ -1,4 +1,4 @@
-// The report of a fit: what the result says, as tables, notes, figures and motions.
+// The report of a fit: its result as tables, notes, figures and motions.
 
 #include "fit/fit_report.h"
 

@@ -1,4 +1,4 @@
-// The result of a fit: what was fitted, estimates with errors, and scores.
+// Fills the result of a fit: description, estimates with standard errors, and scores.
 
 #include "fit/fit_state.h"
 #include "fit/uncertainty.h"

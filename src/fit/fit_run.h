@@ -1,4 +1,4 @@
-// A fit at work: what its stages (run.c) and its search (search.c) share.
+// State of a running fit, shared by its stages (fit_run.c) and its search (search.c).
 
 #ifndef NSI_FIT_FIT_RUN_H
 #define NSI_FIT_FIT_RUN_H

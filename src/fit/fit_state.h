@@ -1,4 +1,4 @@
-// The inside of a fit: what assemble.c puts together, fit_run.c optimises and save.c writes.
+// State of a fit: assemble.c creates it, fit_run.c optimises it and save.c writes its files.
 
 #ifndef NSI_FIT_FIT_STATE_H
 #define NSI_FIT_FIT_STATE_H

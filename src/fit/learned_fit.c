@@ -1,5 +1,4 @@
-// Learned systems in fits: what the network's inputs and outputs are scaled by comes from the training
-// data.
+// Fits of learned systems: scales of the network's inputs and outputs come from the training data.
 
 #include "fit/fit_state.h"
 

@@ -1,4 +1,4 @@
-// One least-squares solution of residuals, with errors.
+// ns_least_squares_fit: Levenberg-Marquardt on residuals, with standard errors.
 
 #include "fit/uncertainty.h"
 #include "sysid/gauss_newton.h"

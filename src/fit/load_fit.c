@@ -1,4 +1,4 @@
-// Fits from files: models, networks and recordings are read, then put together as those made by calls.
+// ns_fit_load: reads spec, models, networks and recordings, and assembles the fit.
 
 #include "data/map.h"
 #include "fit/fit_state.h"

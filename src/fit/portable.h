@@ -1,4 +1,4 @@
-// Results that can be moved: copies of the files that a fitted model refers to, in its own folder.
+// Portable results: copies of the files that a fitted model refers to, in its own folder.
 
 #ifndef NSI_FIT_PORTABLE_H
 #define NSI_FIT_PORTABLE_H

@@ -1,4 +1,4 @@
-// The record itself: made, freed.
+// Creates and frees the record of a result, and gives callers a view of it.
 
 #include "fit/result.h"
 

@@ -1,6 +1,6 @@
-// What a fit found out, to be trusted: estimates with errors, what the data does not determine, how
-// well the model predicts before and after, and where the time went. A plain record; how it is
-// computed from an information matrix, and how it is shown.
+// The result of a fit: estimates with standard errors, what the data cannot identify, prediction errors
+// before and after, and time spent. A plain record, its analysis from an information matrix, and its
+// reports.
 
 #ifndef NSI_FIT_RESULT_H
 #define NSI_FIT_RESULT_H

@@ -1,4 +1,4 @@
-// Words for what a result holds.
+// Words of a result that all of its reports share.
 
 #include "fit/result_words.h"
 

@@ -1,4 +1,4 @@
-// What all forms of a result share: words and sentences that say what was found.
+// Words of a result that all of its reports share.
 
 #ifndef NSI_FIT_RESULT_WORDS_H
 #define NSI_FIT_RESULT_WORDS_H

@@ -1,4 +1,4 @@
-// Scoring: a model and recordings loaded, predicted open loop, and compared.
+// Scoring: loads a model and recordings, predicts them open loop, and computes errors.
 
 #include "fit/scoring_state.h"
 

@@ -1,4 +1,4 @@
-// The inside of a scoring.
+// State of a scoring.
 
 #ifndef NSI_FIT_SCORING_STATE_H
 #define NSI_FIT_SCORING_STATE_H

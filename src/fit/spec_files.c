@@ -1,4 +1,4 @@
-// Which files a spec means, and which of them a run takes.
+// Finds the data files of a spec, and selects those that a run uses.
 
 #define _POSIX_C_SOURCE 200809L
 

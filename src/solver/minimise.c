@@ -1,4 +1,4 @@
-// Any solver on any problem: what it needs is checked, and a cost made from residuals.
+// ns_minimise: any solver on any problem. Checks what the solver needs; makes a cost from residuals.
 
 #include "solver/solvers.h"
 

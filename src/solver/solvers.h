@@ -1,4 +1,4 @@
-// Inside of the solvers: their records, what they share, and dense linear algebra.
+// Internals of the solvers: records, shared helpers and dense linear algebra.
 
 #ifndef NSI_SOLVER_SOLVERS_H
 #define NSI_SOLVER_SOLVERS_H

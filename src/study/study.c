@@ -1,4 +1,4 @@
-// Studies: loaded, run, reported, saved. What a kind does is in study_fits.c and study_grid.c.
+// Loads, runs, reports and saves studies. The kinds are in study_fits.c and study_grid.c.
 
 #include "study/study_state.h"
 

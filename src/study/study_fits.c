@@ -1,4 +1,4 @@
-// A study of kind `fits`, as its file says it: groups, fits, references.
+// Reads a study of kind `fits`: groups, fits, references.
 
 #include "study/study_fits.h"
 

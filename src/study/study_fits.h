@@ -1,4 +1,4 @@
-// A study of kind `fits`: what its parts share (docs/experiments.md).
+// A study of kind `fits`: types and functions that its files share (docs/experiments.md).
 
 #ifndef NSI_STUDY_STUDY_FITS_H
 #define NSI_STUDY_STUDY_FITS_H

@@ -1,6 +1,5 @@
-// A study of kind `grid`, as its file says it: two parameters are looked for in simulated recordings, from
-// every cell of a grid of initial values and by several methods. How often is the truth found, and what does
-// it cost?
+// Reads a study of kind `grid`: several methods estimate two parameters from simulated recordings, starting
+// at every cell of a grid of initial values. It counts how often a method finds the truth, and at what cost.
 
 #include "study/study_grid.h"
 

@@ -1,4 +1,4 @@
-// A study of kind `grid`: what its parts share (docs/experiments.md).
+// A study of kind `grid`: types and functions that its files share (docs/experiments.md).
 
 #ifndef NSI_STUDY_STUDY_GRID_H
 #define NSI_STUDY_STUDY_GRID_H

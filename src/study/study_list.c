@@ -1,4 +1,4 @@
-// Which studies there are below some folders.
+// Lists the studies below given folders.
 
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,4 +1,4 @@
-// What a fit of a study predicted, from the table in its folder.
+// Reads the predictions of a fit of a study from the table in its folder.
 
 #include "study/study_fits.h"
 

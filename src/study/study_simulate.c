@@ -1,4 +1,4 @@
-// Recordings that a study makes itself: motions of a model, the truth, from random starts.
+// Simulated recordings of a study: motions of a true model from random initial states.
 
 #include "neuralsim/io_names.h"
 #include "study/study_fits.h"

@@ -1,4 +1,4 @@
-// Studies inside the library: what all kinds share.
+// Internals of studies that all kinds share.
 
 #ifndef NSI_STUDY_STUDY_STATE_H
 #define NSI_STUDY_STUDY_STATE_H

@@ -1,4 +1,4 @@
-// What the data says about each parameter, from the information matrix H = J'J of the residuals.
+// Identifiability of each parameter, from the information matrix H = J'J of the residuals.
 //
 // Parameters are measured in their own size, u = p / s, so that an error of 1 is 100 % and units do
 // not matter: H_u = S H S.

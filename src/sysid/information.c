@@ -1,4 +1,4 @@
-// What the residuals say about parameters and coefficients, all else eliminated.
+// Information of the residuals about parameters and coefficients, with all other unknowns eliminated.
 
 #include "solver/solvers.h"
 #include "sysid/objective_state.h"

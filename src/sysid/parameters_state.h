@@ -1,4 +1,4 @@
-// The inside of ns_parameters, shared by parameters.c (requests and lookup), transforms.c (z -> v),
+// State of ns_parameters, shared by parameters.c (requests and lookup), transforms.c (z -> v),
 // inertia_coordinates.c (links that stay physical) and parameter_formulas.c (v -> p).
 
 #ifndef NSI_SYSID_PARAMETERS_STATE_H

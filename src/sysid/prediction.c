@@ -1,4 +1,4 @@
-// Every origin is a window of its own: first its state, then a rollout, then sums in order.
+// Open-loop predictions: every origin is a window with an initial state and a rollout.
 
 #include "sysid/gauss_newton.h"
 #include "sysid/prediction_state.h"

@@ -1,4 +1,4 @@
-// Predictions at work: what prediction.c (windows and rollouts) and metrics.c (errors) share.
+// State of a prediction, shared by prediction.c (windows and rollouts) and metrics.c (errors).
 
 #ifndef NSI_SYSID_PREDICTION_STATE_H
 #define NSI_SYSID_PREDICTION_STATE_H

@@ -1,4 +1,4 @@
-// Names of the data meet those of the model.
+// Connects channels and controls of the data to states, observations and controls of a system.
 
 #include "sysid/problem.h"
 

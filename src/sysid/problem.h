@@ -1,4 +1,4 @@
-// What is fitted to what: a system, recordings, and how they belong together.
+// A fitting problem: a system, recordings, and how their names and samples correspond.
 //
 // There may be several variants of the system, robots with the same state, controls, observations and
 // weights but parameters of their own; a recording belongs to the first variant whose glob fits the

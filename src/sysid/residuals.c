@@ -1,4 +1,4 @@
-// The public face of a problem and its objective: systems made for a dataset, and their residuals.
+// ns_residuals, the public API of an objective: creates systems for a dataset and evaluates residuals.
 
 #include "neuralsim/residuals.h"
 

@@ -1,4 +1,4 @@
-// The inside of ns_residuals.
+// State of ns_residuals.
 
 #ifndef NSI_SYSID_RESIDUALS_STATE_H
 #define NSI_SYSID_RESIDUALS_STATE_H

@@ -1,6 +1,6 @@
-// A stage drives any solver of the table in rounds of the length that its record says. Solvers of least
-// squares move the point of the objective; the others see one vector: z and weights as they are, then
-// coordinates of initial states.
+// A stage runs any solver of the table, in rounds of the length that the solver's record gives.
+// Least-squares solvers move the point of the objective; the others see one vector: z and weights as they
+// are, then coordinates of initial states.
 
 #include "sysid/stage_solver.h"
 

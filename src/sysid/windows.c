@@ -1,4 +1,4 @@
-// Windows of recordings, and the states they start from.
+// Windows of recordings, and guesses of their initial states.
 
 #include "sysid/problem.h"
 
