@@ -332,7 +332,7 @@ typedef struct ns_fit_report_options {
 /// is what result.json holds.
 /// @param options  NULL for the default
 /// @param out      to be freed by ns_report_free() before the fit is freed or run again
-/// @return NS_OK, NS_ERR_NOMEM
+/// @return NS_OK; NS_ERR_STATE: no run has ended, or the last one failed; NS_ERR_NOMEM
 NS_API ns_status ns_fit_report(const ns_fit* fit, const ns_fit_report_options* options,
                                ns_report** out, ns_error* error);
 
@@ -348,6 +348,8 @@ NS_API ns_status ns_result_report(const char* path, const char* fit, ns_report**
 /// report.html into a folder, which is made if it is not there. With copies of the robot files and the
 /// blueprint, so that the folder can be moved. A fit made by ns_fit_create() has no robot files: there is
 /// no fitted.yaml.
+/// @return NS_OK; NS_ERR_STATE: no run has ended, or the last one failed, and nothing is written;
+///         NS_ERR_IO, NS_ERR_NOMEM
 NS_API ns_status ns_fit_save(const ns_fit* fit, const char* folder, ns_error* error);
 
 #ifdef __cplusplus

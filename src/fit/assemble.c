@@ -14,7 +14,8 @@ ns_status nsi_fit_fail_at(const ns_fit* f, const nsi_yaml_node* node, ns_status 
     if (!node) { // made by calls
         return nsi_fail(error, status == NS_ERR_PARSE ? NS_ERR_ARGUMENT : status, "%s", what);
     }
-    return nsi_fail(error, status, "%.200s:%u:%u: %s", f->spec->path, node->line, node->column,
+    // A value of a file that the spec extends stands in that file.
+    return nsi_fail(error, status, "%.200s:%u:%u: %s", node->source->file, node->line, node->column,
                     what);
 }
 

@@ -417,6 +417,9 @@ ns_status ns_fit_report(const ns_fit* f, const ns_fit_report_options* options, n
                         ns_error* error) {
     nsi_traces traces = {0};
     *out = NULL;
+    if (!f->has_result) {
+        return nsi_fail(error, NS_ERR_STATE, "ns_fit_report: there is no result; call ns_fit_run");
+    }
     if (!options || !options->motion) {
         return nsi_result_report(&f->result, NULL, fit_add_networks, f, out, error);
     }

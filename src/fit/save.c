@@ -205,6 +205,12 @@ static ns_status save_write_report(const ns_fit* f, const char* folder, ns_error
 }
 
 ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
+    if (!f || !folder) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_save: fit or folder is NULL");
+    }
+    if (!f->has_result) {
+        return nsi_fail(error, NS_ERR_STATE, "ns_fit_save: there is no result; call ns_fit_run");
+    }
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
     }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 enum { STEPS = 200, SAMPLES = STEPS + 1 };
 
@@ -161,6 +162,41 @@ static void stages_by_calls(void** state) {
     ns_dataset_free(test);
 }
 
+static bool no_result(const ns_fit* fit) {
+    ns_error error = {0};
+    ns_report* report = NULL;
+    struct stat info;
+    assert_int_equal(ns_fit_report(fit, NULL, &report, &error), NS_ERR_STATE);
+    assert_says(error.message, "call ns_fit_run");
+    assert_null(report);
+    assert_int_equal(ns_fit_save(fit, tempdir_path("none"), &error), NS_ERR_STATE);
+    assert_says(error.message, "call ns_fit_run");
+    return stat(tempdir_path("none"), &info) != 0 && !ns_fit_get_result(fit);
+}
+
+// There is nothing to save or to show before a run, nor after one that failed.
+static void a_result_needs_a_run(void** state) {
+    (void)state;
+    ns_error error = {0};
+    ns_dataset* train = make_data(recorded, SAMPLES);
+    ns_parameters* params = make_params(NULL);
+    ns_fit* fit = NULL;
+    const ns_fit_stage stage = {.windows.length = 100, .max_iterations = 1};
+    ns_fit_spec spec = {
+        .parameters = params, .train = train, .stages = &stage, .nstage = 1, .threads = 1};
+    must(ns_fit_create(&spec, &fit, &error), &error);
+    assert_true(no_result(fit));
+
+    // A damping that blows the motion up.
+    must(ns_fit_run(fit, NULL, &error), &error);
+    must(ns_fit_set_initial(fit, "joint/hinge/damping", 1e9, &error), &error);
+    assert_int_equal(ns_fit_run(fit, NULL, &error), NS_ERR_NONFINITE);
+    assert_true(no_result(fit));
+    ns_fit_free(fit);
+    ns_parameters_free(params);
+    ns_dataset_free(train);
+}
+
 // One call on residuals gives what the last stage of a fit gives.
 static void least_squares(void** state) {
     (void)state;
@@ -270,6 +306,7 @@ static void every_allocation_may_fail(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_by_calls),
+        cmocka_unit_test(a_result_needs_a_run),
         cmocka_unit_test(least_squares),
         cmocka_unit_test(mistakes),
         cmocka_unit_test(every_allocation_may_fail),

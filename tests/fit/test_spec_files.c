@@ -31,6 +31,16 @@ static void data_is_looked_for(void** state) {
     ns_fit_free(experiment_load("fit.yaml", 1));
 }
 
+// What is wrong in a file that another extends is told with its name and its lines.
+static void errors_name_the_extended_file(void** state) {
+    (void)state;
+    experiment_write("fit.yaml", "title: a fit\nextends: base.yaml\n");
+    experiment_write("base.yaml", MODEL "data: {train: [a.csv]}\n" MASS "train: {window: 5000}\n");
+    assert_says(experiment_error("fit.yaml", NS_ERR_PARSE), "base.yaml:4:8: ");
+    experiment_write("base.yaml", "data: {train: [a.csv]}\nmodel: none.urdf\n" MASS);
+    assert_says(experiment_error("fit.yaml", NS_ERR_IO), "base.yaml:2:8: there is no file ");
+}
+
 // Files in the order of their names; those that `take` says.
 static void globs_stand_for_files(void** state) {
     (void)state;
@@ -72,6 +82,7 @@ static void globs_stand_for_files(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_is_looked_for),
+        cmocka_unit_test(errors_name_the_extended_file),
         cmocka_unit_test(globs_stand_for_files),
     };
     return cmocka_run_group_tests(tests, write_files, NULL);
