@@ -177,7 +177,7 @@ NS_API double ns_fit_covariance(const ns_fit_result* result, uint32_t a, uint32_
 /// Solve one least-squares problem by Levenberg-Marquardt, from the point where the residuals are to that
 /// where they end, which is left in them.
 /// @param options  of solver lm; NULL: defaults
-/// @param out      estimates with errors and the course of the solver, without scores; to be freed by
+/// @param out      estimates with errors and the solver's trace, without scores; to be freed by
 ///                 ns_fit_result_free(). NULL after a failure
 /// @return NS_OK, however the solver ended (phases[0].finish); NS_ERR_ARGUMENT: an argument is NULL, an
 ///         option out of range, or nothing to optimise; NS_ERR_NONFINITE: the residuals are not finite at
@@ -186,7 +186,7 @@ NS_API ns_status ns_least_squares_fit(ns_residuals* residuals, const ns_solver_o
                                       ns_fit_result** out, ns_error* error);
 NS_API void ns_fit_result_free(ns_fit_result* result); ///< of the call above. NULL is allowed
 
-/// Report of a result: parameters, diagnostics, prediction errors, course of the solver.
+/// Report of a result: parameters, diagnostics, prediction errors, trace of the solver.
 /// @param out  to be freed by ns_report_free() before the result
 /// @return NS_OK, NS_ERR_NOMEM
 NS_API ns_status ns_fit_result_report(const ns_fit_result* result, ns_report** out,
@@ -220,7 +220,7 @@ typedef struct ns_fit_search {
     double seconds;       ///< 0: any time
 } ns_fit_search;
 
-/// A distance between predicted and recorded, as a field reports it.
+/// An error metric: a distance between predicted and recorded values.
 typedef struct ns_metric {
     const char *name, *unit; ///< unit: NULL for none
     bool rotation; ///< of the four numbers of a quaternion: the angle between both, in degrees;
@@ -328,7 +328,7 @@ typedef struct ns_fit_report_options {
     bool motion; ///< recorded and predicted motion, which takes simulations; only pages show it
 } ns_fit_report_options;
 
-/// Report of the last run: parameters, diagnostics, prediction errors, course of the solver; its record
+/// Report of the last run: parameters, diagnostics, prediction errors, trace of the solver; its record
 /// is what result.json holds.
 /// @param options  NULL for the default
 /// @param out      to be freed by ns_report_free() before the fit is freed or run again

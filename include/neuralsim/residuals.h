@@ -85,7 +85,7 @@ NS_API ns_status ns_residuals_create(ns_parameters* params, const ns_dataset* da
                                      const ns_window_options* options, uint32_t threads,
                                      ns_residuals** out, ns_error* error);
 
-/// The same for the weights of a system that is there, such as a learned one (learned.h). Channels are
+/// The same for the weights of an existing system, such as a learned one (learned.h). Channels are
 /// its states by name.
 /// @param system  must outlive the residuals; its time step divides the period of the data
 NS_API ns_status ns_residuals_create_system(const ns_system* system, const ns_dataset* data,

@@ -1,5 +1,6 @@
 /// @file solver.h
-/// Minimise a function: least squares, gradient methods, sparse penalties, global searches.
+/// Minimise a function: least squares, gradient methods, sparse penalties, global searches. Part of
+/// libneuralsim_fit; the README has the command that links it.
 ///
 ///     static bool rosenbrock(void* context, const double* x, double* r, double* jacobian) {
 ///         (void)context;

@@ -558,7 +558,7 @@ static const nsi_schema_key predict_keys[] = {
     {"errors", NSI_KEY_MAP, offsetof(nsi_fit_spec, errors), .values = "`{NAME: formula}`",
      .fallback = "(all positions)", .help = "formulas of channels whose errors count"},
     {"measures", NSI_KEY_MAP, offsetof(nsi_fit_spec, measures), .values = "`{NAME: measure}`",
-     .help = "distances as a field reports them"},
+     .help = "error metrics: distances between points, angles between rotations"},
 };
 const nsi_schema nsi_fit_predict_schema = NSI_SCHEMA("predict", predict_keys, check_predict);
 
@@ -688,7 +688,7 @@ static const nsi_schema_key spec_keys[] = {
     {"contact", NSI_KEY_CHOICE, offsetof(nsi_fit_spec, contact), .choices = &ns_contact_laws,
      .fallback = "(the model's)", .help = "contact model of all pairs"},
     {"integrator", NSI_KEY_CHOICE, offsetof(nsi_fit_spec, integrator), .choices = &ns_integrators,
-     .fallback = "(the model's)", .help = "the one to predict with later"},
+     .fallback = "(the model's)", .help = "of the fit and of the fitted model"},
     {"timestep", NSI_KEY_NUMBER, offsetof(nsi_fit_spec, timestep), 1e-9, 10.0,
      .fallback = "(the longest that divides the period and is not above the model's)",
      .help = "s; must divide the time between samples"},
