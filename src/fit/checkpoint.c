@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_BYTES = 1 << 30, HEAD = 44 }; // HEAD: bytes of the first line
+enum { MAX_BYTES = 1 << 30, HEAD = 44 }; // HEAD: bytes of the first line
 
 uint64_t nsi_hash64(uint64_t hash, const void* bytes, size_t size) {
     const unsigned char* b = bytes;
@@ -261,7 +261,7 @@ static ns_status read_one(const char* path, const ns_allocator* allocator, nsi_c
                           bool* missing, ns_error* error) {
     nsi_bytes bytes = {0};
     *missing = !nsi_file_exists(path);
-    ns_status status = nsi_file_read(path, MOST_BYTES, allocator, &bytes, error);
+    ns_status status = nsi_file_read(path, MAX_BYTES, allocator, &bytes, error);
     unsigned long long hash = 0;
     size_t head = 0;
     if (status == NS_OK) {

@@ -8,11 +8,11 @@
 #include <stdio.h>
 
 enum {
-    MOST_ROWS = 20000,
-    MOST_NUMBERS = 8000000, // of all states and channels
+    MAX_ROWS = 20000,
+    MAX_NUMBERS = 8000000, // of all states and channels
     MAX_TRACES = 40,
-    MOST_PREDICTIONS = 500, // each may have to find its state first
-    LEAST_SAMPLES = 1000,   // a recording for which there is less room is left out
+    MAX_PREDICTIONS = 500, // each may have to find its state first
+    MIN_SAMPLES = 1000,    // a recording for which there is less room is left out
 };
 
 // A recording, or its beginning, and its rows.
@@ -62,15 +62,15 @@ static uint32_t find_trace(const maker* m, const piece* p) {
     return m->e->list.count < MAX_TRACES ? m->e->list.count : NSI_NONE;
 }
 
-static uint32_t most_rows(const nsi_traces* e) {
-    uint64_t width = 3 * ((uint64_t)e->nx + e->nchannel) + e->nc + 1, most = MOST_NUMBERS / width;
-    return most < 2 ? 2 : most < MOST_ROWS ? (uint32_t)most : MOST_ROWS;
+static uint32_t max_rows(const nsi_traces* e) {
+    uint64_t width = 3 * ((uint64_t)e->nx + e->nchannel) + e->nc + 1, most = MAX_NUMBERS / width;
+    return most < 2 ? 2 : most < MAX_ROWS ? (uint32_t)most : MAX_ROWS;
 }
 
 static ns_status choose(maker* m, ns_error* error) {
     static const ns_data_role order[] = {NS_ROLE_TEST, NS_ROLE_VALIDATION, NS_ROLE_TRAIN};
     nsi_traces* e = m->e;
-    uint32_t room = most_rows(e);
+    uint32_t room = max_rows(e);
 
     // Test recordings first: they show what the fit predicts of unseen motion.
     for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
@@ -81,7 +81,7 @@ static ns_status choose(maker* m, ns_error* error) {
             const ns_recording* recording = recording_of(m, &p);
             bool whole = recording->nsample < room; // with a row between parts
 
-            if (whole || room > LEAST_SAMPLES || e->list.count == 0) {
+            if (whole || room > MIN_SAMPLES || e->list.count == 0) {
                 p.trace = find_trace(m, &p);
             }
             if (p.trace == NSI_NONE) {
@@ -122,8 +122,8 @@ static uint32_t choose_ahead(const maker* m) {
     const nsi_fit_spec* spec = m->f->spec;
     if (spec->horizons.count == 0) return 0;
     double samples = ceil(spec->horizons.data[spec->horizons.count - 1] / period_of(m) - 1e-6);
-    uint32_t least = m->e->rows / MOST_PREDICTIONS + 1;
-    return samples < least ? least : samples < MOST_ROWS ? (uint32_t)samples : MOST_ROWS;
+    uint32_t least = m->e->rows / MAX_PREDICTIONS + 1;
+    return samples < least ? least : samples < MAX_ROWS ? (uint32_t)samples : MAX_ROWS;
 }
 
 static void trace_lay_out(maker* m) {
