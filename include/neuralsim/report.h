@@ -43,6 +43,7 @@ typedef struct ns_report_table ns_report_table;
 
 // ---- building ------------------------------------------------------------------------------------
 
+/// @param title      NULL: ""
 /// @param allocator  NULL for ns_default_allocator()
 /// @return NS_OK, NS_ERR_NOMEM
 NS_API ns_status ns_report_create(const char* title, const ns_allocator* allocator, ns_report** out,
@@ -94,7 +95,7 @@ typedef struct ns_report_column {
     const char* unit; ///< NULL or "": none
     ns_format format;
     ns_align align;
-    int digits; ///< significant digits, 1 to 17; 0: 3
+    int digits; ///< significant digits, 1 to 17, more count as 17; 0: 3
 } ns_report_column;
 
 typedef enum ns_cell_kind {
@@ -185,6 +186,7 @@ NS_API ns_status ns_section_add_networks(ns_section* section, const char* path, 
                                          ns_error* error);
 
 /// Add a motion, which belongs to the report from now on, also after a failure. A page shows one.
+/// NULL is ignored.
 NS_API void ns_section_add_motion(ns_section* section, ns_motion* motion);
 
 /// Give the report the result as an object of JSON, whose members ns_report_json() writes as they are.

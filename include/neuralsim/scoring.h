@@ -52,8 +52,9 @@ typedef struct ns_scoring_options {
 NS_API ns_scoring_options ns_default_scoring_options(void);
 
 /// Load a model and recordings, and predict.
-/// @param model  path of a robot or hybrid model; must outlive the scoring, as all texts of the options
-/// @param out    to be freed by ns_scoring_free(); NULL after a failure
+/// @param model    path of a robot or hybrid model; must outlive the scoring, as all texts of the options
+/// @param options  NULL: defaults, which have no recordings and are refused
+/// @param out      to be freed by ns_scoring_free(); NULL after a failure
 /// @return NS_OK; NS_ERR_ARGUMENT: options contradict each other or the data; NS_ERR_IO, NS_ERR_PARSE,
 ///         NS_ERR_UNSUPPORTED, NS_ERR_NONFINITE, NS_ERR_LIMIT naming the file; NS_ERR_NOMEM
 NS_API ns_status ns_scoring_run(const char* model, const ns_scoring_options* options,

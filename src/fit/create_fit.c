@@ -4,6 +4,7 @@
 #include "fit/fit_state.h"
 
 #include "solver/solvers.h"
+#include "sysid/residuals_state.h"
 
 #include <math.h>
 
@@ -29,23 +30,22 @@ static ns_status find_solver(const char* name, bool global, const ns_solver** ou
 
 static ns_status check_stage_numbers(const ns_fit_stage* s, const ns_solver* solver,
                                      ns_error* error) {
-    const ns_window_options* w = &s->windows;
     const char* fault = NULL;
     if (!(s->tolerance >= 0.0 && s->tolerance <= 1.0)) fault = "tolerance is out of range";
     if (!(s->learning_rate >= 0.0) || !(s->final_learning_rate >= 0.0) || !(s->clip_norm >= 0.0)) {
         fault = "learning_rate or clip_norm is out of range";
     }
     if (!(s->l1 >= 0.0) || !(s->group_lasso >= 0.0)) fault = "l1 or group_lasso is negative";
-    if (w->robust != NS_ROBUST_NONE && !(w->robust_width > 0.0)) fault = "robust_width is missing";
-    if (!(w->weight_decay >= 0.0) || !(w->weight_decay_upper >= 0.0)) {
-        fault = "weight_decay is negative";
-    }
     if (s->l1 > 0.0 && !(solver->capabilities & NS_SOLVER_L1)) fault = "its solver has no l1";
     if ((s->group_lasso > 0.0 || s->adaptive) && !(solver->capabilities & NS_SOLVER_GROUPS)) {
         fault = "its solver has neither group_lasso nor adaptive penalties";
     }
+    if (fault) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_create: a stage's %s", fault);
+
+    fault = nsi_find_bad_window_option(&s->windows);
     if (!fault) return NS_OK;
-    return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_create: a stage's %s", fault);
+    return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_create: a stage's windows.%s is out of range",
+                    fault);
 }
 
 static double or_default(double value, double otherwise) {
@@ -211,13 +211,28 @@ static ns_status take_metrics(ns_fit* f, const ns_prediction_options* o, ns_erro
 
 // ---- the whole -----------------------------------------------------------------------------------
 
+// A list that is NULL although its count is not 0.
+static const char* find_missing_list(const ns_fit_spec* spec) {
+    const ns_prediction_options* o = &spec->prediction;
+    if (spec->nstage > 0 && !spec->stages) return "stages is NULL";
+    if (o->nhorizon > 0 && !o->horizons) return "prediction.horizons is NULL";
+    if (o->nerror > 0 && !o->errors) return "prediction.errors is NULL";
+    if (o->nmetric > 0 && !o->metrics) return "prediction.metrics is NULL";
+    for (uint32_t k = 0; k < o->nmetric; k++) {
+        if (o->metrics[k].nformula > 0 && !o->metrics[k].formulas) {
+            return "formulas of a metric is NULL";
+        }
+    }
+    return NULL;
+}
+
 static ns_status check_called_spec(const ns_fit_spec* spec, ns_fit** out, ns_error* error) {
     const char* missing = NULL;
     if (!spec || !spec->parameters) missing = "there are no parameters";
     if (!missing && (!spec->train || ns_dataset_recording_count(spec->train) == 0)) {
         missing = "there is no recording to train on";
     }
-    if (!missing && spec->nstage > 0 && !spec->stages) missing = "stages is NULL";
+    if (!missing) missing = find_missing_list(spec);
     if (!out) missing = "out is NULL";
     return missing ? nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_create: %s", missing) : NS_OK;
 }
@@ -278,7 +293,7 @@ ns_status ns_fit_create(const ns_fit_spec* spec, ns_fit** out, ns_error* error) 
     if (status == NS_OK) status = nsi_fit_check(f, error);
     if (status != NS_OK) {
         ns_fit_free(f);
-        return status == NS_ERR_PARSE ? NS_ERR_ARGUMENT : status;
+        return nsi_parse_to_argument(status, error);
     }
     *out = f;
     return NS_OK;

@@ -380,7 +380,13 @@ static ns_status scoring_predict(ns_scoring* s, ns_error* error) {
 }
 
 static ns_status scoring_check_options(const ns_scoring_options* o, ns_error* error) {
-    if (o->nfile == 0) return nsi_fail(error, NS_ERR_ARGUMENT, "there are no recordings to score");
+    if (o->nfile == 0 || !o->files) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "there are no recordings to score");
+    }
+    if (o->nhorizon > 0 && !o->horizons) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "horizons is NULL, but nhorizon is %u",
+                        o->nhorizon);
+    }
     if (o->origins > 0 && o->horizon == 0 && !(o->horizon_seconds > 0.0) && o->nhorizon == 0) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "origins need a horizon: how far to predict");
     }
@@ -393,6 +399,8 @@ static ns_status scoring_check_options(const ns_scoring_options* o, ns_error* er
 
 ns_status ns_scoring_run(const char* model, const ns_scoring_options* options, ns_scoring** out,
                          ns_error* error) {
+    const ns_scoring_options defaults = ns_default_scoring_options();
+    if (!options) options = &defaults;
     *out = NULL;
 
     // Validate the options before any file is read.

@@ -7,6 +7,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+// More digits than a double has.
+enum { MAX_COLUMN_DIGITS = 17 };
+
 // ---- memory ------------------------------------------------------------------------------------
 
 ns_status ns_report_create(const char* title, const ns_allocator* allocator, ns_report** out,
@@ -17,6 +20,7 @@ ns_status ns_report_create(const char* title, const ns_allocator* allocator, ns_
     if (!report) return nsi_fail_nomem(error);
     report->allocator = memory;
     nsi_figures_init(&memory, &report->figures);
+    if (!title) title = "";
     report->title = nsi_arena_string(&report->figures.arena, title, strlen(title));
     if (!report->title) {
         ns_report_free(report);
@@ -135,6 +139,7 @@ void nsi_section_add_notef(ns_section* section, ns_note_level level, const char*
 }
 
 void ns_section_add_motion(ns_section* section, ns_motion* motion) {
+    if (!motion) return;
     if (!section || !nsi_array_push(&section->report->allocator, &section->motions, motion)) {
         if (section) section->report->failed = true;
         ns_motion_free(motion);
@@ -153,12 +158,13 @@ ns_report_table* ns_section_add_table(ns_section* section, const char* name, con
     ns_report_column* own = ns_report_alloc(report, ncolumn, sizeof *own);
     if (!table || !own) return NULL;
 
-    // Columns keep their own texts.
+    // Columns keep their own texts; numbers are formatted in rooms for at most 17 digits.
     for (uint32_t k = 0; k < ncolumn; k++) {
         own[k] = columns[k];
         own[k].name = report_keep(report, columns[k].name ? columns[k].name : "");
         own[k].unit = report_keep(report, columns[k].unit);
         if (own[k].digits <= 0) own[k].digits = 3;
+        if (own[k].digits > MAX_COLUMN_DIGITS) own[k].digits = MAX_COLUMN_DIGITS;
     }
     *table = (ns_report_table){.report = report,
                                .name = report_keep(report, name),

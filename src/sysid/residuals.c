@@ -10,9 +10,10 @@
 
 // ---- making them ---------------------------------------------------------------------------------
 
-// What is wrong with names and lengths is wrong in a call here, not in a file.
-static ns_status to_argument(ns_status status) {
-    return status == NS_ERR_PARSE ? NS_ERR_ARGUMENT : status;
+ns_status nsi_parse_to_argument(ns_status status, ns_error* error) {
+    if (status != NS_ERR_PARSE) return status;
+    if (error) error->status = NS_ERR_ARGUMENT;
+    return NS_ERR_ARGUMENT;
 }
 
 // The longest step that divides the period and that no variant finds too long.
@@ -78,18 +79,24 @@ static ns_status make_residuals(ns_parameters* params, const ns_system* system,
     // There is no file to blame: parse errors become argument errors.
     if (status != NS_OK) {
         ns_residuals_free(r);
-        return to_argument(status);
+        return nsi_parse_to_argument(status, error);
     }
     *out = r;
     return NS_OK;
 }
 
+const char* nsi_find_bad_window_option(const ns_window_options* o) {
+    if ((unsigned)o->initial_state > NS_INITIAL_STATE_TIED) return "initial_state";
+    if ((unsigned)o->robust > NS_ROBUST_CAUCHY) return "robust";
+    if ((unsigned)o->optimise > NS_OPTIMISE_NONE) return "optimise";
+    if (o->robust != NS_ROBUST_NONE && !(o->robust_width > 0.0)) return "robust_width";
+    if (!(o->weight_decay >= 0.0)) return "weight_decay";
+    if (!(o->weight_decay_upper >= 0.0)) return "weight_decay_upper";
+    return o->continuity_weight >= 0.0 ? NULL : "continuity_weight";
+}
+
 static ns_status check_options(const ns_window_options* o, ns_error* error) {
-    if (!o) return NS_OK;
-    const char* fault = NULL;
-    if (o->robust != NS_ROBUST_NONE && !(o->robust_width > 0.0)) fault = "robust_width";
-    if (!(o->weight_decay >= 0.0) || !(o->weight_decay_upper >= 0.0)) fault = "weight_decay";
-    if (!(o->continuity_weight >= 0.0)) fault = "continuity_weight";
+    const char* fault = o ? nsi_find_bad_window_option(o) : NULL;
     if (!fault) return NS_OK;
     return nsi_fail(error, NS_ERR_ARGUMENT, "ns_residuals_create: %s is out of range", fault);
 }

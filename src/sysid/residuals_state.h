@@ -15,4 +15,11 @@ struct ns_residuals {
     nsi_objective* objective;
 };
 
+// The name of an option out of its range; NULL: all are right.
+const char* nsi_find_bad_window_option(const ns_window_options* options);
+
+// Names and lengths that are wrong in a call are wrong arguments, not wrong files: NS_ERR_PARSE becomes
+// NS_ERR_ARGUMENT, in the error as well.
+ns_status nsi_parse_to_argument(ns_status status, ns_error* error);
+
 #endif

@@ -236,6 +236,7 @@ static void refused(const ns_fit_spec* spec, const char* says) {
     ns_fit* fit = NULL;
     ns_error error = {0};
     assert_int_equal(ns_fit_create(spec, &fit, &error), NS_ERR_ARGUMENT);
+    assert_int_equal(error.status, NS_ERR_ARGUMENT);
     assert_says(error.message, says);
     assert_null(fit);
 }
@@ -261,6 +262,37 @@ static void mistakes(void** state) {
     refused(&spec, "ascending");
     spec = right, spec.prediction.errors = (const char*[]){"angle"}, spec.prediction.nerror = 1;
     refused(&spec, "no channel angle");
+
+    // Counts of lists that are not there.
+    const ns_metric metric = {.name = "angle", .nformula = 1};
+    spec = right, spec.nstage = 1;
+    refused(&spec, "stages is NULL");
+    spec = right, spec.prediction.nhorizon = 2;
+    refused(&spec, "horizons is NULL");
+    spec = right, spec.prediction.nerror = 1;
+    refused(&spec, "errors is NULL");
+    spec = right, spec.prediction.nmetric = 1;
+    refused(&spec, "metrics is NULL");
+    spec.prediction.metrics = &metric;
+    refused(&spec, "formulas of a metric is NULL");
+
+    // Options of windows.
+    const struct {
+        ns_window_options windows;
+        const char* says;
+    } cases[] = {{{.continuity_weight = -1.0}, "continuity_weight"},
+                 {{.continuity_weight = NAN}, "continuity_weight"},
+                 {{.weight_decay = NAN}, "weight_decay"},
+                 {{.weight_decay_upper = -1.0}, "weight_decay_upper"},
+                 {{.robust = NS_ROBUST_HUBER}, "robust_width"},
+                 {{.robust = (ns_robust_loss)3, .robust_width = 1.0}, "robust is out"},
+                 {{.initial_state = (ns_initial_state)3}, "initial_state"},
+                 {{.optimise = (ns_optimise)4}, "optimise"}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        stage = (ns_fit_stage){.windows = cases[k].windows};
+        spec = right, spec.stages = &stage, spec.nstage = 1;
+        refused(&spec, cases[k].says);
+    }
     ns_error error = {0};
     assert_int_equal(ns_least_squares_fit(NULL, NULL, NULL, &error), NS_ERR_ARGUMENT);
     ns_parameters_free(params);

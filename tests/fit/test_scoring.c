@@ -65,7 +65,10 @@ static void options_that_cannot_be(void** state) {
     static const double beyond[] = {0.5, 1.0}, falling[] = {1.0, 0.5}, short_ones[] = {1e-4};
     ns_scoring_options none = ns_default_scoring_options(), origins = recording_options(),
                        far = recording_options(), order = recording_options(),
-                       brief = recording_options(), tiny = recording_options();
+                       brief = recording_options(), tiny = recording_options(),
+                       no_list = recording_options(), no_files = recording_options();
+    no_list.nhorizon = 2;
+    no_files.files = NULL;
     origins.origins = 3;
     far.horizon = 30;
     far.horizons = beyond;
@@ -79,6 +82,9 @@ static void options_that_cannot_be(void** state) {
         const ns_scoring_options* options;
         const char* message;
     } cases[] = {{&none, "no recordings"},
+                 {NULL, "no recordings"},
+                 {&no_files, "no recordings"},
+                 {&no_list, "horizons is NULL"},
                  {&origins, "origins need a horizon"},
                  {&far, "1 s is beyond the horizon of 30 samples"},
                  {&order, "ascending"},

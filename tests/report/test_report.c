@@ -85,6 +85,37 @@ static void test_null(void** state) {
     ns_section_add_motion(NULL, NULL);
 }
 
+// A report without a title, with a motion that failed and more digits than a number has, is rendered.
+static void test_careless_arguments(void** state) {
+    (void)state;
+    const ns_report_column columns[] = {{.name = "x", .format = NS_FORMAT_NUMBER, .digits = 100},
+                                        {.name = "y", .format = NS_FORMAT_PERCENT, .digits = 1000},
+                                        {.name = "z", .format = NS_FORMAT_SETTING, .digits = -1}};
+    const ns_cell cells[] = {ns_cell_number(-1.0 / 3e200), ns_cell_number(1.0 / 3.0),
+                             ns_cell_number(2.0 / 3.0)};
+    ns_report* r = NULL;
+    assert_int_equal(ns_report_create(NULL, NULL, &r, NULL), NS_OK);
+    assert_string_equal(ns_report_title(r), "");
+    ns_section* s = ns_report_add_section(r, NULL);
+    ns_section_add_motion(s, NULL);
+    assert_int_equal(ns_section_motion_count(s), 0);
+    ns_report_table* t = ns_section_add_table(s, "t", NULL, columns, 3);
+    ns_report_table_add_row(t, cells, 3);
+    assert_int_equal(ns_report_table_column(t, 0)->digits, 17);
+    assert_int_equal(ns_report_table_column(t, 2)->digits, 3);
+
+    typedef ns_status renderer(const ns_report*, ns_text*, ns_error*);
+    renderer* const all[] = {ns_report_text, ns_report_html, ns_report_json};
+    for (size_t k = 0; k < 3; k++) {
+        ns_text text;
+        assert_int_equal(all[k](r, &text, NULL), NS_OK);
+        if (k == 0) assert_non_null(strstr(text.data, "-3.333333333333333"));
+        if (k == 0) assert_non_null(strstr(text.data, "0.667"));
+        ns_text_free(&text);
+    }
+    ns_report_free(r);
+}
+
 // Each failure is told at the end, and nothing leaks.
 static void test_memory(void** state) {
     (void)state;
@@ -112,8 +143,9 @@ static void test_memory(void** state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_was_added),
-                                       cmocka_unit_test(test_texts_are_copied),
-                                       cmocka_unit_test(test_null), cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_was_added), cmocka_unit_test(test_texts_are_copied),
+        cmocka_unit_test(test_null), cmocka_unit_test(test_careless_arguments),
+        cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -283,6 +283,7 @@ static void mistakes(void** state) {
     must(ns_dataset_add_arrays(other, "a", 2, two, NULL, &error), &error);
     assert_int_equal(ns_residuals_create(params, other, NULL, 1, &r, &error), NS_ERR_ARGUMENT);
     assert_says(error.message, "joint/hinge/position");
+    assert_int_equal(error.status, NS_ERR_ARGUMENT);
     assert_int_equal(ns_residuals_create(NULL, data, NULL, 1, &r, &error), NS_ERR_ARGUMENT);
     assert_int_equal(
         ns_residuals_create(params, data, &(ns_window_options){.length = 1000}, 1, &r, &error),
@@ -292,6 +293,10 @@ static void mistakes(void** state) {
                                          &error),
                      NS_ERR_ARGUMENT);
     assert_says(error.message, "robust_width");
+    const ns_window_options unknown_choice = {.initial_state = (ns_initial_state)7};
+    assert_int_equal(ns_residuals_create(params, data, &unknown_choice, 1, &r, &error),
+                     NS_ERR_ARGUMENT);
+    assert_says(error.message, "initial_state");
     assert_null(r);
     ns_residuals_free(NULL);
     ns_parameters_free(params);
