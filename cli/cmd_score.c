@@ -136,7 +136,8 @@ static ns_scoring_options scoring_options(const score_command* r) {
 static void print_notes(const score_command* r, const ns_scoring* s, bool text) {
     for (uint32_t k = 0; k < ns_scoring_robot_count(s) && !ns_scoring_is_learned(s); k++) {
         cli_note_ignored(ns_scoring_model(s, k), r->model_path);
-        cli_note_integrator(ns_scoring_model(s, k), ns_scoring_system(s, k), r->integrator);
+        cli_note_integrator(ns_scoring_model(s, k), ns_scoring_system(s, k),
+                            ns_scoring_integrator(s, k));
     }
     for (uint32_t k = 0; k < ns_scoring_note_count(s) && !text; k++) { // the text has them
         cli_note("%s", ns_scoring_note(s, k));

@@ -104,6 +104,8 @@ NS_API const char* ns_scoring_note(const ns_scoring* scoring, uint32_t number);
 NS_API uint32_t ns_scoring_robot_count(const ns_scoring* scoring);
 NS_API const ns_model* ns_scoring_model(const ns_scoring* scoring, uint32_t number);
 NS_API const ns_system* ns_scoring_system(const ns_scoring* scoring, uint32_t number);
+/// The integrator that the options or the hybrid model ask for; -1: the robot's own file decides.
+NS_API int ns_scoring_integrator(const ns_scoring* scoring, uint32_t number);
 NS_API bool ns_scoring_is_learned(const ns_scoring* scoring); ///< is its step a network?
 
 /// Predict again and write each prediction beside its recording: traj, t, then each channel and

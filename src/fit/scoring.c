@@ -171,6 +171,7 @@ static ns_system_options robot_options(const ns_scoring* s, const nsi_scored_rob
 static ns_status scoring_create_system(ns_scoring* s, nsi_scored_robot* one, double timestep,
                                        ns_error* error) {
     ns_system_options options = robot_options(s, one);
+    one->integrator = options.integrator;
     const ns_model* model = ns_hybrid_model(one->hybrid);
     uint32_t count = 0;
     size_t channels = ns_dataset_channel_count(s->data);
@@ -501,6 +502,10 @@ const ns_model* ns_scoring_model(const ns_scoring* s, uint32_t number) {
 }
 const ns_system* ns_scoring_system(const ns_scoring* s, uint32_t number) {
     return s->robots[number].system;
+}
+
+int ns_scoring_integrator(const ns_scoring* s, uint32_t number) {
+    return s->robots[number].integrator;
 }
 bool ns_scoring_is_learned(const ns_scoring* s) {
     return s->learned;

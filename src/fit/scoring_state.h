@@ -14,6 +14,7 @@ typedef struct nsi_scored_robot {
     ns_hybrid* hybrid;
     ns_blueprint* given; // in place of the hybrid model's, or NULL
     ns_system* system;
+    int integrator; // an ns_integrator that options or hybrid model ask for; -1: none
 } nsi_scored_robot;
 
 struct ns_scoring {
