@@ -4,6 +4,8 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "fit/fit_state.h"
+#include "study/study_fits.h"
+#include "study/study_state.h"
 #include "support/assert.h"
 #include "support/realdata.h"
 #include "sysid/objective.h"
@@ -19,14 +21,32 @@
 
 enum { MOST = 80 }; // unknowns
 
+// A fit of the study by its name; the study holds its texts.
+static ns_study* study;
+
 static ns_fit* load(const char* name) {
-    char path[512];
     need_data("mcube_push");
-    snprintf(path, sizeof path, NEURALSIM_SOURCE_DIR "/experiments/push/%s.yaml", name);
     ns_fit* fit = NULL;
     ns_error error = {0};
-    must(ns_fit_load(path, 1, &fit, &error), &error);
+    if (!study) {
+        const char* path = NEURALSIM_SOURCE_DIR "/experiments/push/study.yaml";
+        must(ns_study_load(path, NULL, &study, &error), &error);
+    }
+    for (uint32_t k = 0; k < study->fits->nentry; k++) {
+        const study_entry* entry = &study->fits->entries[k];
+        nsi_fit_changes changes = {0};
+        if (strcmp(entry->name, name) != 0) continue;
+        must(nsi_study_read_spec(study->fits, entry, &changes.spec, &error), &error);
+        must(nsi_fit_load(study->yaml.file, 1, &changes, &fit, &error), &error);
+    }
+    assert_non_null(fit);
     return fit;
+}
+
+static int free_study(void** state) {
+    (void)state;
+    ns_study_free(study);
+    return 0;
 }
 
 // Of one recording, from its first sample to its last.
@@ -147,5 +167,5 @@ int main(void) {
         cmocka_unit_test(gradients_of_a_network_are_right),
         cmocka_unit_test(all_starts_are_finite),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, free_study);
 }
