@@ -25,10 +25,10 @@ enum { MAX_TABLES = 3 }; // that follow one another by `also`
 ns_status nsi_schema_check_keys(const nsi_yaml* yaml, const nsi_schema* schema,
                                 const nsi_yaml_node* map, ns_error* error) {
     char words[MAX_TABLES * NSI_SCHEMA_WORDS_SIZE];
-    size_t used = 0;
-    int tables = 0;
-    for (const nsi_schema* s = schema; s && tables < MAX_TABLES; s = s->also, tables++) {
-        if (used > 0) words[used++] = ' ';
+    size_t used = strlen(nsi_schema_words(schema, words));
+    int tables = 1;
+    for (const nsi_schema* s = schema->also; s && tables < MAX_TABLES; s = s->also, tables++) {
+        words[used++] = ' ';
         used += strlen(nsi_schema_words(s, words + used));
     }
     return nsi_yaml_check_map(yaml, map, schema->what, words, error);

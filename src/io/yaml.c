@@ -36,24 +36,13 @@ static const char* node_file(const nsi_yaml* yaml, const nsi_yaml_node* node) {
     return node && node->source ? node->source->file : yaml->file;
 }
 
-ns_status nsi_yaml_fail(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
-                        const char* format, ...) {
+void nsi_yaml_set_error(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
+                        ns_status status, const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
     if (!node) node = yaml->root;
-    fail_list(node_file(yaml, node), yaml_node_place(node), NS_ERR_PARSE, error, format, arguments);
+    fail_list(node_file(yaml, node), yaml_node_place(node), status, error, format, arguments);
     va_end(arguments);
-    return NS_ERR_PARSE;
-}
-
-ns_status nsi_yaml_fail_limit(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
-                              const char* format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    if (!node) node = yaml->root;
-    fail_list(node_file(yaml, node), yaml_node_place(node), NS_ERR_LIMIT, error, format, arguments);
-    va_end(arguments);
-    return NS_ERR_LIMIT;
 }
 
 enum { NAME_SIZE = NSI_QUOTE_SIZE + 2 };
@@ -94,16 +83,16 @@ typedef struct reader {
     nsi_index keys;                          // of the entries, by map and key
 } reader;
 
-static ns_status yaml_fail_at(const reader* r, place at, ns_status status, const char* format, ...)
+static void set_error_at(const reader* r, place at, ns_status status, const char* format, ...)
     NSI_PRINTF(4, 5);
-static ns_status yaml_fail_at(const reader* r, place at, ns_status status, const char* format,
-                              ...) {
+static void set_error_at(const reader* r, place at, ns_status status, const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
     fail_list(r->source->file, at, status, r->error, format, arguments);
     va_end(arguments);
-    return status;
 }
+#define yaml_fail_at(r, at, status, ...)                                                           \
+    (set_error_at((r), (at), (status), __VA_ARGS__), nsi_same_status(status))
 
 // Numbers fit: a file is not that long.
 static place mark_place(const yaml_mark_t* mark) {
@@ -246,7 +235,8 @@ static ns_status check_twice(reader* r, uint32_t map, const nsi_yaml_node* entry
         const nsi_yaml_node* other = r->entries.data[id];
         if (other->parent != entry->parent || strcmp(other->key, entry->key) != 0) continue;
         char quote[NSI_QUOTE_SIZE];
-        return yaml_fail_at(r, (place){entry->key_line, entry->key_column}, NS_ERR_PARSE,
+        const place key_at = {entry->key_line, entry->key_column};
+        return yaml_fail_at(r, key_at, NS_ERR_PARSE,
                             "the key %s is given twice, first on line %u; remove one",
                             nsi_quote(entry->key, strlen(entry->key), quote), other->key_line);
     }
@@ -323,7 +313,9 @@ static ns_status take_event(reader* r, const yaml_event_t* event) {
     case YAML_SEQUENCE_START_EVENT:
     case YAML_MAPPING_START_EVENT: return take_node(r, event);
     case YAML_SEQUENCE_END_EVENT:
-    case YAML_MAPPING_END_EVENT: r->depth--; return NS_OK;
+    case YAML_MAPPING_END_EVENT:
+        if (r->depth > 0) r->depth--;
+        return NS_OK;
     default: return NS_OK; // start of the stream, end of a document
     }
 }

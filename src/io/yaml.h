@@ -73,11 +73,17 @@ ns_status nsi_yaml_derive(const nsi_yaml* yaml, const nsi_yaml_node* map, const 
                           nsi_yaml_finder* before, void* context, const ns_allocator* allocator,
                           nsi_yaml* out, ns_error* error);
 
-// "file:line:column: ..." for the node, with NS_ERR_PARSE or NS_ERR_LIMIT. NULL is the root.
-ns_status nsi_yaml_fail(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
-                        const char* format, ...) NSI_PRINTF(4, 5);
-ns_status nsi_yaml_fail_limit(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
-                              const char* format, ...) NSI_PRINTF(4, 5);
+// Write `status` and "file:line:column: ..." for the node into `error`. NULL is the root.
+void nsi_yaml_set_error(const nsi_yaml* yaml, const nsi_yaml_node* node, ns_error* error,
+                        ns_status status, const char* format, ...) NSI_PRINTF(5, 6);
+
+// The same as an expression with the value NS_ERR_PARSE or NS_ERR_LIMIT; see nsi_fail().
+#define nsi_yaml_fail(yaml, node, error, ...)                                                      \
+    (nsi_yaml_set_error((yaml), (node), (error), NS_ERR_PARSE, __VA_ARGS__),                       \
+     nsi_same_status(NS_ERR_PARSE))
+#define nsi_yaml_fail_limit(yaml, node, error, ...)                                                \
+    (nsi_yaml_set_error((yaml), (node), (error), NS_ERR_LIMIT, __VA_ARGS__),                       \
+     nsi_same_status(NS_ERR_LIMIT))
 
 // Nothing, `~` or `null`?
 bool nsi_yaml_is_null(const nsi_yaml_node* node);

@@ -234,7 +234,8 @@ static ns_status read_base(extension* x, const nsi_yaml_node* node, const char* 
 
 static void remove_entry(nsi_yaml_node* map, const nsi_yaml_node* entry) {
     const nsi_yaml_node** link = &map->first;
-    while (*link != entry) link = &((nsi_yaml_node*)*link)->next;
+    while (*link && *link != entry) link = &((nsi_yaml_node*)*link)->next;
+    if (!*link) return;
     *link = entry->next;
     map->count--;
 }

@@ -129,7 +129,8 @@ void nsi_plane_chart_draw(nsi_text_builder* b, const ns_plane_chart* p, const ch
     plane_legend(b, p);
     for (uint32_t n = 0; n < p->npanel; n++) {
         const ns_plane_panel* panel = &p->panels[n];
-        double left = GAP + (side + GAP) * (n % across), top = legend + LINE + row * (n / across);
+        const uint32_t line = n / across, column = n % across;
+        double left = GAP + (side + GAP) * column, top = legend + LINE + row * line;
         view v = look_at(panel, left, top, side);
         nsi_html_name(b, "", left, top - 4.0, panel->title, side);
         for (uint32_t k = 0; k < panel->ndot; k++) add_dot(b, &v, &panel->dots[k], p->max);
