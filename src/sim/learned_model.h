@@ -15,7 +15,8 @@
 // Can the definition stand for this model?
 // @return NS_OK; NS_ERR_UNSUPPORTED: a joint has a rotation, which needs `integrate`;
 //         NS_ERR_ARGUMENT: a name is not the model's, or a list has the wrong length
-ns_status nsi_learned_check_model(const nsi_learned* learned, const ns_model* model, ns_error* error);
+ns_status nsi_learned_check_model(const nsi_learned* learned, const ns_model* model,
+                                  ns_error* error);
 
 // How the network sees each of q and qd (nq + nv).
 void nsi_learned_inputs(const nsi_learned* learned, const ns_model* model, ns_learned_input* out);
