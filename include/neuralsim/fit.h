@@ -176,7 +176,7 @@ NS_API double ns_fit_covariance(const ns_fit_result* result, uint32_t a, uint32_
 
 /// Solve one least-squares problem by Levenberg-Marquardt, from the point where the residuals are to that
 /// where they end, which is left in them.
-/// @param options  of solver lm; NULL: defaults
+/// @param options  of solver lm, without l1 and group_lasso; NULL: defaults
 /// @param out      estimates with errors and the solver's trace, without scores; to be freed by
 ///                 ns_fit_result_free(). NULL after a failure
 /// @return NS_OK, however the solver ended (phases[0].finish); NS_ERR_ARGUMENT: an argument is NULL, an

@@ -41,12 +41,13 @@ extern "C" {
 
 // ---- the problem -------------------------------------------------------------------------------
 
-/// Cost at x (n), and its gradient (n) unless `gradient` is NULL. INFINITY or NaN: x has no cost.
+/// Cost at x (n), and its gradient (n) unless `gradient` is NULL. INFINITY or NaN: x has no cost. Called
+/// from one thread at a time, except by basin_hopping and restart with options.threads above 1.
 typedef double ns_cost_function(void* context, const double* x, double* gradient);
 
 /// Residuals (m) at x (n), and their Jacobian (m x n, row-major) unless `jacobian` is NULL. The cost
 /// is half the sum of their squares. False: x has no residuals; a number that is not finite says the
-/// same.
+/// same. Threads: as ns_cost_function.
 typedef bool ns_residual_function(void* context, const double* x, double* residuals,
                                   double* jacobian);
 
@@ -88,7 +89,7 @@ typedef struct ns_solver_problem {
     ns_cost_function* cost;
     uint32_t m; ///< residuals
     ns_residual_function* residuals;
-    const ns_gauss_newton* gauss_newton; ///< in place of `residuals`
+    const ns_gauss_newton* gauss_newton; ///< in place of `residuals`; without l1 and group_lasso
     const double *lower, *upper;         ///< (n) the box of a global search; finite
     ns_local_search* local_search; ///< of basin_hopping and restart, in place of `cost`; see there
     uint32_t carried; ///< numbers behind the n of every point that `local_search` changes as well
@@ -134,7 +135,9 @@ typedef struct ns_solver_options {
 
     uint32_t population; ///< basin_hopping, restart: local searches per round, 0: 8; crs2, isres,
                          ///< esch, mlsl: 0: NLopt's choice
-    uint32_t threads;    ///< basin_hopping, restart: local searches at a time. 0: one per core
+    uint32_t threads;    ///< basin_hopping, restart: local searches at a time; above 1, `cost` and
+                         ///< `residuals` are called from several threads. 0: one per core with
+                         ///< `local_search`, else 1
     double sigma;  ///< basin_hopping: standard deviation of hops, as a share of the box. 0: 0.2
     double target; ///< global searches: stop when the cost is at or below it. 0: none
     uint32_t
@@ -152,12 +155,13 @@ typedef struct ns_solver_options {
 
 // ---- the result --------------------------------------------------------------------------------
 
-/// Why a solver ended, and the word for it.
+/// Why a solver ended, and the word for it. A wrong gradient or Jacobian mostly ends as "failed"; lm with
+/// gauss_newton calls a point converged when no step lowers the cost.
 #define NS_FINISH_MAP(X)                                                                           \
     X(NS_FINISH_CONVERGED, "converged") /* small gradient, small step or no decrease */            \
     X(NS_FINISH_LIMIT, "limit")         /* of iterations, evaluations or time */                   \
     X(NS_FINISH_STOPPED, "stopped")     /* by the observer */                                      \
-    X(NS_FINISH_FAILED, "failed")       /* no cost at the start, or no way down was found */
+    X(NS_FINISH_FAILED, "failed")       /* no cost at the start, or no step lowers it */
 
 typedef enum ns_finish {
 #define NS_FINISH_ENUM(name, text) name,

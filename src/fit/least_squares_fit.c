@@ -118,6 +118,12 @@ ns_status ns_least_squares_fit(ns_residuals* r, const ns_solver_options* options
     if (!r || !out) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_least_squares_fit: an argument is NULL");
     }
+    if (options && (options->l1 != 0.0 || options->group_lasso != 0.0)) {
+        return nsi_fail(
+            error, NS_ERR_ARGUMENT,
+            "ns_least_squares_fit: there is no l1 or group_lasso here; use them in a stage"
+            " of ns_fit_create()");
+    }
     if (ns_residuals_unknown_count(r) == 0) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "ns_least_squares_fit: there is nothing to optimise");

@@ -152,7 +152,7 @@ static void adam_save(const void* state, double* numbers) {
 
 static void adam_load(void* state, const double* numbers) {
     adam_state* s = state;
-    s->iteration = (uint32_t)numbers[0];
+    s->iteration = nsi_saved_count(numbers[0]);
     memcpy(s->m, numbers + 1, 2 * (size_t)s->n * sizeof *numbers);
 }
 

@@ -291,7 +291,14 @@ static ns_status check_hopping(const hopping_state* s, const ns_solver_options* 
         return nsi_fail(error, NS_ERR_ARGUMENT, "basin_hopping: there is no local solver \"%.60s\"",
                         o->local);
     }
-    return nsi_solver_check_box("basin_hopping", p, error);
+    ns_status status = nsi_solver_check_box("basin_hopping", p, error);
+    if (status != NS_OK || p->local_search) return status;
+
+    // Each local search would fail otherwise; every start is as good as the lower corner here.
+    ns_error why;
+    status = nsi_solver_check_problem(s->local, p, &(ns_solver_options){0}, p->lower, &why);
+    if (status == NS_OK) return NS_OK;
+    return nsi_fail(error, status, "basin_hopping: local solver %s", why.message);
 }
 
 static const ns_solver* choose_local(const ns_solver_problem* problem, const char* name) {
@@ -301,7 +308,8 @@ static const ns_solver* choose_local(const ns_solver_problem* problem, const cha
 
 static ns_status make_hopping(const ns_solver_problem* problem, const ns_solver_options* o,
                               bool anywhere, void** state, ns_error* error) {
-    // Options with their defaults; no more threads than starts.
+    // Options with their defaults; no more threads than starts, and only one unless the callbacks are
+    // known to be safe.
     hopping_state s = {.allocator = o->allocator,
                        .problem = problem,
                        .n = problem->n,
@@ -319,7 +327,7 @@ static ns_status make_hopping(const ns_solver_problem* problem, const ns_solver_
                        .seed = o->seed,
                        .local = choose_local(problem, o->local),
                        .value = INFINITY};
-    s.threads = nsi_solver_threads(o);
+    s.threads = problem->local_search || o->threads > 0 ? nsi_solver_threads(o) : 1;
     if (s.threads > s.population) s.threads = s.population;
     ns_status status = check_hopping(&s, o, error);
     if (status != NS_OK) return status;
@@ -373,8 +381,8 @@ static void hopping_save(const void* state, double* numbers) {
 
 static void hopping_load(void* state, const double* numbers) {
     hopping_state* s = state;
-    s->round = (uint32_t)numbers[0];
-    s->stale = (uint32_t)numbers[1];
+    s->round = nsi_saved_count(numbers[0]);
+    s->stale = nsi_saved_count(numbers[1]);
     s->value = numbers[2];
     memcpy(s->elite, numbers + STATE_HEAD, elite_size(s) * sizeof *numbers);
 }

@@ -9,6 +9,9 @@
 enum { INNER_ITERATIONS = 2000 };
 static const double INNER_TOLERANCE = 1e-12;
 
+// Residuals below this share of their terms are rounding errors.
+static const double ROUNDING = 1e-14;
+
 struct nsi_dense_problem {
     const ns_allocator* allocator;
     uint32_t n, m;
@@ -171,6 +174,12 @@ void nsi_dense_problem_free(nsi_dense_problem* p) {
     if (!p) return;
     nsi_free(p->allocator, p->memory);
     nsi_free(p->allocator, p);
+}
+
+bool nsi_dense_problem_is_exact(const nsi_dense_problem* p, double cost) {
+    double scale = 0.0; // of the terms that residuals are differences of, squared
+    for (uint32_t i = 0; i < p->n; i++) scale += p->H[(size_t)i * p->n + i] * p->x[i] * p->x[i];
+    return 2.0 * cost <= ROUNDING * ROUNDING * scale;
 }
 
 ns_gauss_newton nsi_dense_problem_at(nsi_dense_problem* p, double* x) {

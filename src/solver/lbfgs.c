@@ -339,7 +339,7 @@ static void lbfgs_save(const void* state, double* numbers) {
 }
 
 static void lbfgs_load(void* state, const double* numbers) {
-    ((lbfgs_state*)state)->iteration = (uint32_t)numbers[0];
+    ((lbfgs_state*)state)->iteration = nsi_saved_count(numbers[0]);
 }
 
 const ns_solver nsi_solver_lbfgs = {

@@ -31,12 +31,15 @@ static lm_state lm_begin(const ns_solver_options* options, ns_solver_observer* o
                       .context = context};
 }
 
-// Raise the damping until a step lowers the cost; false when none does.
-static bool lm_step_down(lm_state* s, double* value, ns_solver_result* out) {
+// Raise the damping until a step lowers the cost; false when none does. `promised` receives the largest
+// decrease that the linear model predicted.
+static bool lm_step_down(lm_state* s, double* value, double* promised, ns_solver_result* out) {
     const ns_gauss_newton* p = &s->problem;
+    *promised = 0.0;
     for (int failure = 0; failure < MAX_FAILURES; failure++) {
         double predicted = 0.0;
         if (p->solve(p->context, s->damping, &predicted)) {
+            *promised = fmax(*promised, predicted);
             if (predicted <= 0.01 * s->tolerance * *value) return false;
             double trial = p->trial_cost(p->context);
             out->evaluations++;
@@ -52,11 +55,18 @@ static bool lm_step_down(lm_state* s, double* value, ns_solver_result* out) {
     return false;
 }
 
+// Did the linear model promise much at the start, and no step keep any of it? The Jacobian is wrong then.
+// Problems that solve themselves end as converged: those of fits have kinks.
+static bool lm_found_no_way(const lm_state* s, double value, double promised) {
+    return s->dense && s->iteration == 0 && promised > fmax(s->tolerance, 1e-9) * value &&
+           !nsi_dense_problem_is_exact(s->dense, value);
+}
+
 static ns_solver_result lm_iterate(lm_state* s, uint32_t iterations) {
     ns_solver_result out = {.finish = NS_FINISH_LIMIT, .value = INFINITY};
     while (out.iterations < iterations) {
         // The cost here, and the step.
-        double value;
+        double value, promised;
         out.evaluations++;
         if (!s->problem.linearise(s->problem.context, &value)) {
             out.finish = NS_FINISH_FAILED;
@@ -64,8 +74,9 @@ static ns_solver_result lm_iterate(lm_state* s, uint32_t iterations) {
             return out;
         }
         out.value = value;
-        if (!lm_step_down(s, &out.value, &out)) {
-            out.finish = NS_FINISH_CONVERGED;
+        if (!lm_step_down(s, &out.value, &promised, &out)) {
+            bool failed = lm_found_no_way(s, out.value, promised);
+            out.finish = failed ? NS_FINISH_FAILED : NS_FINISH_CONVERGED;
             return out;
         }
 
@@ -151,9 +162,9 @@ static void lm_save(const void* state, double* numbers) {
 
 static void lm_load(void* state, const double* numbers) {
     lm_state* s = state;
-    s->iteration = (uint32_t)numbers[0];
-    s->small = (uint32_t)numbers[1];
-    s->damping = numbers[2];
+    s->iteration = nsi_saved_count(numbers[0]);
+    s->small = nsi_saved_count(numbers[1]);
+    if (numbers[2] > 0.0 && isfinite(numbers[2])) s->damping = numbers[2];
 }
 
 static void lm_free(void* state) {

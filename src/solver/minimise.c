@@ -44,9 +44,8 @@ ns_status nsi_solver_check_box(const char* solver, const ns_solver_problem* prob
     return NS_OK;
 }
 
-// Does the problem have what the solver needs?
-static ns_status check_problem(const ns_solver* solver, const ns_solver_problem* p,
-                               const ns_solver_options* o, const double* x, ns_error* error) {
+ns_status nsi_solver_check_problem(const ns_solver* solver, const ns_solver_problem* p,
+                                   const ns_solver_options* o, const double* x, ns_error* error) {
     const char* missing = NULL;
     bool least_squares = solver->capabilities & NS_SOLVER_LEAST_SQUARES;
     bool starts = solver->capabilities & NS_SOLVER_STARTS;
@@ -86,7 +85,7 @@ ns_status nsi_minimise(const ns_solver* solver, const ns_solver_problem* problem
     if (o.max_iterations == 0) o.max_iterations = solver->max_iterations;
     if (o.max_iterations == 0) o.max_iterations = 1000;
     *result = (ns_solver_result){.finish = NS_FINISH_FAILED, .value = INFINITY};
-    ns_status status = check_problem(solver, problem, &o, x, error);
+    ns_status status = nsi_solver_check_problem(solver, problem, &o, x, error);
     if (status != NS_OK) return status;
 
     // Searches from many starts hand the residuals on to the local solver of each thread.
@@ -118,6 +117,15 @@ ns_status ns_minimise(const char* solver, const ns_solver_problem* problem,
     ns_error why;
     const ns_solver* record = nsi_solver_choose(solver, 0, 0, &why);
     if (!record) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_minimise: %s", why.message);
+
+    // A problem that solves its own normal equations knows nothing of penalties in the options.
+    bool penalised = options && (options->l1 != 0.0 || options->group_lasso != 0.0);
+    if (penalised && problem->gauss_newton && record == &nsi_solver_lm) {
+        return nsi_fail(
+            error, NS_ERR_ARGUMENT,
+            "ns_minimise: gauss_newton has no l1 or group_lasso; use `residuals`, or put"
+            " the penalty into its cost and normal equations");
+    }
     return nsi_minimise(record, problem, options, x, result, error);
 }
 

@@ -279,7 +279,7 @@ static void proximal_save(const void* state, double* numbers) {
 }
 
 static void proximal_load(void* state, const double* numbers) {
-    ((proximal_state*)state)->iteration = (uint32_t)numbers[0];
+    ((proximal_state*)state)->iteration = nsi_saved_count(numbers[0]);
 }
 
 static void proximal_free(void* state) {

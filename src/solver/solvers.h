@@ -51,6 +51,17 @@ static inline double nsi_option(double value, double otherwise) {
     return value == 0.0 ? otherwise : value < 0.0 ? 0.0 : value;
 }
 
+// A count from a checkpoint, whose numbers may be anything: those out of range become the nearest count.
+static inline uint32_t nsi_saved_count(double number) {
+    if (!(number > 0.0)) return 0;
+    return number < (double)UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+}
+
+// Does the problem have what the solver needs, and the solver what the options ask for?
+ns_status nsi_solver_check_problem(const ns_solver* solver, const ns_solver_problem* problem,
+                                   const ns_solver_options* options, const double* x,
+                                   ns_error* error);
+
 // Is this a box: finite and not empty?
 ns_status nsi_solver_check_box(const char* solver, const ns_solver_problem* problem,
                                ns_error* error);
@@ -77,6 +88,9 @@ void nsi_dense_problem_free(nsi_dense_problem* problem); // NULL is allowed
 
 // Its point is the caller's x (n) from now on.
 ns_gauss_newton nsi_dense_problem_at(nsi_dense_problem* problem, double* x);
+
+// Is a cost at the point no more than the rounding errors of residuals there?
+bool nsi_dense_problem_is_exact(const nsi_dense_problem* problem, double cost);
 
 // ---- proximal.c --------------------------------------------------------------------------------
 

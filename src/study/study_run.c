@@ -215,7 +215,8 @@ static bool runs_run_once(study_fits* f, study_entry* x, uint32_t run,
         nsi_result_init(NULL, &fit->result);
     }
     ns_fit_free(fit);
-    return done || nsi_study_fail(s, status, "%s: %s", x->name, error.message);
+    if (status == NS_OK) return done; // without memory for its spec the study has failed already
+    return nsi_study_fail(s, status, "%s: %s", x->name, error.message);
 }
 
 // ---- all runs ----------------------------------------------------------------------------------

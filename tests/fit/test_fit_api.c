@@ -295,6 +295,15 @@ static void mistakes(void** state) {
     }
     ns_error error = {0};
     assert_int_equal(ns_least_squares_fit(NULL, NULL, NULL, &error), NS_ERR_ARGUMENT);
+    ns_residuals* r = NULL;
+    ns_fit_result* result = NULL;
+    must(ns_residuals_create(params, data, NULL, 1, &r, &error), &error);
+    const ns_solver_options penalties[] = {{.l1 = 0.1}, {.group_lasso = 0.1}};
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(ns_least_squares_fit(r, &penalties[k], &result, &error), NS_ERR_ARGUMENT);
+        assert_says(error.message, "a stage of ns_fit_create");
+    }
+    ns_residuals_free(r);
     ns_parameters_free(params);
     ns_dataset_free(data);
 }

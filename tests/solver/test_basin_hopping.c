@@ -345,6 +345,57 @@ static void any_solver_can_search_locally(void** state) {
     }
 }
 
+// Callbacks of a caller need not be safe in several threads unless these are asked for.
+static double count_callers(void* context, const double* x, double* g) {
+    int* inside = context;
+    int now = 0;
+#ifdef _OPENMP
+#pragma omp atomic capture
+#endif
+    now = ++inside[0];
+    if (now > 1) inside[1] = now;
+    double value = 0.0;
+    for (int k = 0; k < 2000; k++) value += 1e-9 * cos(x[0] + k);
+    if (g) g[0] = 2.0 * x[0];
+#ifdef _OPENMP
+#pragma omp atomic
+#endif
+    --inside[0];
+    return x[0] * x[0] + 0.0 * value;
+}
+
+static void callbacks_run_in_one_thread_by_default(void** state) {
+    (void)state;
+    const char* const solvers[] = {"basin_hopping", "restart"};
+    for (int k = 0; k < 2; k++) {
+        int inside[2] = {0, 0};
+        ns_solver_problem p = {
+            .n = 1, .cost = count_callers, .lower = lower, .upper = upper, .context = inside};
+        double x[1] = {4.5};
+        ns_solver_result out;
+        ns_error error = {0};
+        must(ns_minimise(solvers[k], &p, NULL, x, &out, &error), &error);
+        assert_int_equal(inside[1], 0);
+    }
+}
+
+// A checkpoint may hold any numbers.
+static void counts_out_of_range_are_clamped(void** state) {
+    (void)state;
+    hills h = make_hills(1, 5);
+    ns_solver_problem p = {
+        .n = 1, .lower = lower, .upper = upper, .local_search = search, .context = &h};
+    ns_solver_options o = make_options(5);
+    void* solver = NULL;
+    ns_error error = {0};
+    must(nsi_solver_basin_hopping.create(&p, &o, &solver, &error), &error);
+    double numbers[HEAD + 2 * POPULATION] = {1e300, -7.0, 1.0};
+    nsi_solver_basin_hopping.load(solver, numbers);
+    nsi_solver_basin_hopping.save(solver, numbers);
+    nsi_solver_basin_hopping.free(solver);
+    assert_true(numbers[0] == UINT32_MAX && numbers[1] == 0.0);
+}
+
 static void bad_arguments_are_refused(void** state) {
     (void)state;
     hills h = make_hills(2, 2);
@@ -360,6 +411,7 @@ static void bad_arguments_are_refused(void** state) {
                  {lower, upper, {.population = UINT32_MAX}, 0, "population"},
                  {lower, upper, {.sigma = INFINITY}, 0, "sigma"},
                  {lower, upper, {.local = "crs2"}, 0, "crs2"},
+                 {lower, upper, {.local = "lm"}, 0, "lm: the problem needs residuals"},
                  {lower, upper, {0}, 1, "carried"}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         ns_solver_problem p = {.n = 2,
@@ -388,6 +440,8 @@ int main(void) {
         cmocka_unit_test(searches_without_a_value_are_ignored),
         cmocka_unit_test(patience_and_time_end_it),
         cmocka_unit_test(any_solver_can_search_locally),
+        cmocka_unit_test(callbacks_run_in_one_thread_by_default),
+        cmocka_unit_test(counts_out_of_range_are_clamped),
         cmocka_unit_test(bad_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,6 +125,54 @@ static void a_stored_run_goes_on_bit_for_bit(void** state) {
     assert_true(out.value == whole.value && out.finish == whole.finish);
 }
 
+// A checkpoint may hold any numbers.
+static void numbers_out_of_range_are_clamped(void** state) {
+    (void)state;
+    const ns_solver* lm = &nsi_solver_lm;
+    valley v = {.wall = INFINITY};
+    ns_solver_problem p = valley_problem(&v);
+    ns_solver_options o = {.max_iterations = 50, .damping = 0.5};
+    void* solver = NULL;
+    assert_int_equal(lm->create(&p, &o, &solver, NULL), NS_OK);
+    double numbers[3] = {1e20, -1.0, -3.0};
+    lm->load(solver, numbers);
+    lm->save(solver, numbers);
+    assert_true(numbers[0] == UINT32_MAX && numbers[1] == 0.0 && numbers[2] == 0.5);
+    numbers[0] = numbers[1] = numbers[2] = NAN;
+    lm->load(solver, numbers);
+    lm->save(solver, numbers);
+    assert_true(numbers[0] == 0.0 && numbers[1] == 0.0 && numbers[2] == 0.5);
+    lm->free(solver);
+}
+
+// A Jacobian with the wrong sign points up.
+static bool wrong_residuals(void* context, const double* x, double* r, double* J) {
+    bool there = valley_residuals(context, x, r, J);
+    for (int k = 0; J && k < 4; k++) J[k] = -J[k];
+    return there;
+}
+
+static void a_wrong_jacobian_fails(void** state) {
+    (void)state;
+    for (int damped = 0; damped < 2; damped++) {
+        valley v = {.wall = INFINITY};
+        ns_solver_problem p = {.n = 2, .m = 2, .residuals = wrong_residuals, .context = &v};
+        double x[2] = {-1.2, 1.0};
+        ns_solver_result out;
+        ns_error error = {0};
+        must(ns_minimise("lm", &p, &(ns_solver_options){.damping = damped ? 1e-12 : 0.0}, x, &out,
+                         &error),
+             &error);
+        assert_int_equal(out.finish, NS_FINISH_FAILED);
+        assert_true(x[0] == -1.2 && x[1] == 1.0);
+
+        // Where only rounding errors are left, nothing is wrong with that.
+        x[0] = 1.0, x[1] = 1.0 + 2.3e-16;
+        must(ns_minimise("lm", &p, NULL, x, &out, &error), &error);
+        assert_int_equal(out.finish, NS_FINISH_CONVERGED);
+    }
+}
+
 static void bad_options_are_named(void** state) {
     (void)state;
     valley v = {.wall = INFINITY};
@@ -154,6 +202,8 @@ int main(void) {
         cmocka_unit_test(steps_back_from_where_there_are_no_residuals),
         cmocka_unit_test(stops_when_told_and_after_its_iterations),
         cmocka_unit_test(a_stored_run_goes_on_bit_for_bit),
+        cmocka_unit_test(numbers_out_of_range_are_clamped),
+        cmocka_unit_test(a_wrong_jacobian_fails),
         cmocka_unit_test(bad_options_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,15 @@ static void problems_must_have_what_a_solver_needs(void** state) {
     assert_non_null(strstr(error.message, "a box"));
     assert_int_equal(ns_minimise("lmm", &p, NULL, x, &out, &error), NS_ERR_ARGUMENT);
     assert_non_null(strstr(error.message, "did you mean \"lm\"?"));
+
+    // Penalties that nobody would add.
+    const ns_gauss_newton normal = {.context = &calls};
+    p = (ns_solver_problem){.n = 2, .gauss_newton = &normal};
+    const ns_solver_options penalties[] = {{.l1 = 0.1}, {.group_lasso = 0.1}};
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(ns_minimise("lm", &p, &penalties[k], NULL, &out, &error), NS_ERR_ARGUMENT);
+        assert_non_null(strstr(error.message, "use `residuals`"));
+    }
     assert_int_equal(calls, 0);
 }
 
