@@ -34,11 +34,14 @@ int cli_fail(const char* format, ...) {
 
 int cli_usage(const char* command, const char* format, ...) {
     va_list arguments;
+    char message[4096];
     va_start(arguments, format);
-    fprintf(stderr, "neuralsim %s: ", command);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "; see 'neuralsim %s --help'\n", command);
+    vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    const size_t length = strlen(message);
+    const bool question = length > 0 && message[length - 1] == '?';
+    fprintf(stderr, "neuralsim %s: %s%s 'neuralsim %s --help'\n", command, message,
+            question ? " See" : "; see", command);
     return EXIT_USAGE;
 }
 
@@ -329,6 +332,20 @@ char* cli_beside(const char* file, const char* ending) {
 bool cli_is_folder(const char* path) {
     struct stat status;
     return path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+int cli_check_fit_file(const char* path, const char* document) {
+    static const char* const robots[] = {".xml", ".urdf", ".mjcf"};
+    for (size_t k = 0; k < sizeof robots / sizeof *robots; k++) {
+        if (!cli_ends_with(path, robots[k])) continue;
+        return cli_fail("%s: this is a robot (URDF or MJCF), not a fit file; write a YAML file with"
+                        " `model: %s` and `data:` (%s)",
+                        path, path, document);
+    }
+    if (!cli_ends_with(path, ".csv")) return CLI_GO_ON;
+    return cli_fail("%s: this is a recording, not a fit file; write a YAML file with `model:` and"
+                    " `data: {train: [%s]}` (%s)",
+                    path, path, document);
 }
 
 bool cli_ends_with(const char* text, const char* end) {

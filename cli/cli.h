@@ -128,6 +128,8 @@ bool cli_is_folder(const char* path); // NULL is none
 
 // FILE without its ending, with `ending` instead: where results of FILE go. To be freed; NULL: no memory.
 char* cli_beside(const char* file, const char* ending);
+// CLI_GO_ON, or an exit code after a message that `path` is a robot or a recording, not a fit file.
+int cli_check_fit_file(const char* path, const char* document);
 bool cli_ends_with(const char* text, const char* end); // and has something before it
 
 // Do two names lead to the same file? A file that is not there is like no other.

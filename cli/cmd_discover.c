@@ -16,23 +16,22 @@
 static const char help[] =
     "usage: neuralsim discover FILE [-o DIR] [--json] [--threads N]\n"
     "\n"
-    "Find what is missing in a model: parameters that are wrong, and forces that it does not "
-    "have.\n"
-    "FILE is an experiment as for 'neuralsim fit', with a model and recordings; where to look "
-    "need\n"
-    "not be said; a section `discover: {parameters: [GLOB...], outputs: [GLOB...]}` says where "
-    "only\n"
+    "Find what is missing in a model: wrong parameters and missing forces. FILE is a fit file as "
+    "for\n"
+    "'neuralsim fit', with a model and recordings. You do not have to say where to look; a "
+    "section\n"
+    "`discover: {parameters: [GLOB...], outputs: [GLOB...]}` restricts the search "
     "(docs/discover.md).\n"
     "\n"
     "  -o DIR         where results go: fitted.yaml (a model that every command takes),\n"
     "                 blueprint.yaml, report.html, result.json. Default: FILE without its ending,\n"
     "                 with _discover, beside it\n"
-    "  --threads N    default: one per core. The answer does not depend on it\n"
-    "  --json         print the answer as JSON\n"
+    "  --threads N    default: one per core. The result does not depend on it\n"
+    "  --json         print the result as JSON\n"
     "\n"
-    "Where nothing is missing it says so, with exit code 0. Ctrl-C ends the search with what was "
-    "found\n"
-    "so far, which is no answer; the exit code is 130.\n"
+    "If nothing is missing, it says so, with exit code 0. Ctrl-C ends the search: what was found "
+    "so\n"
+    "far is incomplete, and the exit code is 130.\n"
     "\n"
     "example: neuralsim discover examples/discover_pendulum.yaml -o /tmp/missing\n";
 
@@ -50,16 +49,7 @@ static bool discover_watch(void* context, const char* doing, double seconds) {
     return interrupt_heard();
 }
 
-// A robot or a table given in the place of the experiment; NULL: it is none.
-static const char* other_file(const char* path) {
-    static const char* const robots[] = {".xml", ".urdf", ".mjcf"};
-    for (size_t k = 0; k < sizeof robots / sizeof *robots; k++) {
-        if (cli_ends_with(path, robots[k])) return "model";
-    }
-    return cli_ends_with(path, ".csv") ? "data" : NULL;
-}
-
-// The answer is printed also when it cannot be saved.
+// The result is printed also when it cannot be saved.
 static int discover_show(const ns_discovery* d, const char* folder, bool json, bool saved) {
     ns_error error;
     ns_report* report = NULL;
@@ -101,18 +91,11 @@ int cmd_discover(int argc, char** argv) {
     cli_list arguments = {.count = 0};
     int code = cli_parse("discover", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
-    if (arguments.count != 1) return cli_usage("discover", "expected one experiment file");
+    if (arguments.count != 1) return cli_usage("discover", "expected one fit file");
 
     // A robot or a table in the place of the file is a common mistake.
-    const char* other = other_file(arguments.items[0]);
-    if (other) {
-        bool robot = strcmp(other, "model") == 0;
-        return cli_fail("%s: this is a %s; write a YAML file with `model: %s` and `data:%s%s` "
-                        "(docs/discover.md)",
-                        arguments.items[0], robot ? "robot's file" : "recording",
-                        robot ? arguments.items[0] : "ROBOT", robot ? "" : " ",
-                        robot ? "" : arguments.items[0]);
-    }
+    code = cli_check_fit_file(arguments.items[0], "docs/discover.md");
+    if (code != CLI_GO_ON) return code;
 
     // Load and check everything first.
     ns_discovery* d = NULL;

@@ -1,4 +1,4 @@
-// neuralsim fit: parameters and weights from recordings, as an experiment file says.
+// neuralsim fit: parameters and weights from recordings, as a fit file says.
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -18,9 +18,8 @@
 static const char help[] =
     "usage: neuralsim fit FILE [-o DIR] [--resume] [--json] [OPTIONS]\n"
     "\n"
-    "Fit parameters of a model, and weights of its networks, to recordings. FILE is an experiment "
-    "in\n"
-    "YAML (docs/fit.md); everything in it is checked before the work begins.\n"
+    "Fit parameters of a model, and weights of its networks, to recordings. FILE is a fit file in\n"
+    "YAML (docs/fit.md); it is validated before fitting starts.\n"
     "\n"
     "  -o DIR         where results go: fitted.yaml (a model that every command takes), weights,\n"
     "                 report.html, result.json, predictions.csv, checkpoint.json. Default: FILE\n"
@@ -29,11 +28,11 @@ static const char help[] =
     "                 also while it runs\n"
     "  --resume       go on from the checkpoint in DIR, if there is one\n"
     "  --interval S   seconds between checkpoints. Default 2\n"
-    "  --threads N    default: one per core. The answer does not depend on it\n"
-    "  --json         print the answer as JSON instead of tables\n"
-    "  --check        only check the experiment\n"
+    "  --threads N    default: one per core. The result does not depend on it\n"
+    "  --json         print the result as JSON instead of tables\n"
+    "  --check        only check FILE\n"
     "\n"
-    "Ctrl-C ends the fit cleanly: the answer so far is written, and --resume goes on.\n"
+    "Ctrl-C ends the fit cleanly: the result so far is written, and --resume goes on.\n"
     "\n"
     "example: neuralsim fit examples/pendulum_fit.yaml -o /tmp/pendulum\n";
 
@@ -116,11 +115,14 @@ int cmd_fit(int argc, char** argv) {
     cli_list arguments = {.count = 0};
     int code = cli_parse("fit", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
-    if (arguments.count != 1) return cli_usage("fit", "expected one experiment file");
+    if (arguments.count != 1) return cli_usage("fit", "expected one fit file");
     if (c.interval < 0.0) return cli_usage("fit", "--interval must not be negative");
 
-    // Load and check everything first.
     c.file = arguments.items[0];
+    code = cli_check_fit_file(c.file, "docs/fit.md");
+    if (code != CLI_GO_ON) return code;
+
+    // Load and check everything first.
     ns_fit* fit = NULL;
     ns_error error;
     if (ns_fit_load(c.file, c.threads, &fit, &error) != NS_OK) return cli_fail("%s", error.message);

@@ -46,7 +46,7 @@ static int fail(const char* what, const char* detail) {
 // The value of an option that is at argv[*at]; NULL, after a message, when there is none.
 static const char* option_value(int argc, char** argv, int* at) {
     if (*at + 1 < argc) return argv[++*at];
-    fail(argv[*at], " needs a value; quadruped --help");
+    fail(argv[*at], " needs a value; see quadruped --help");
     return NULL;
 }
 
@@ -79,10 +79,10 @@ static bool read_argument(int argc, char** argv, int* at, arguments* a) {
         return value && read_threads(value, &a->options.threads);
     } else if (name[0] != '-' && !a->experiment) {
         a->experiment = walk_find_case(name);
-        if (!a->experiment) fail("no such experiment; expected mpc or imitation, not ", name);
+        if (!a->experiment) fail("expected the experiment mpc or imitation, not ", name);
         return a->experiment != NULL;
     } else {
-        fail("unknown argument; quadruped --help: ", name);
+        fprintf(stderr, "quadruped: unknown argument '%s'; see quadruped --help\n", name);
         return false;
     }
     return true;

@@ -51,14 +51,14 @@ static void add_runs(const walk_experiment* w, ns_section* section) {
         {.name = "run"},
         {.name = "falls", .format = NS_FORMAT_COUNT},
         {.name = "runs", .format = NS_FORMAT_COUNT},
-        {.name = "velocity", .unit = "m/s", .format = NS_FORMAT_NUMBER},
-        {.name = "forward", .unit = "m/s", .format = NS_FORMAT_NUMBER},
-        {.name = "sideways", .unit = "m/s", .format = NS_FORMAT_NUMBER},
-        {.name = "turn", .unit = "rad/s", .format = NS_FORMAT_NUMBER},
-        {.name = "instant", .unit = "m/s", .format = NS_FORMAT_NUMBER},
-        {.name = "height", .unit = "m", .format = NS_FORMAT_NUMBER},
-        {.name = "bias", .unit = "m", .format = NS_FORMAT_NUMBER},
-        {.name = "tilt", .unit = "rad", .format = NS_FORMAT_NUMBER, .digits = 2},
+        {.name = "velocity error", .unit = "m/s", .format = NS_FORMAT_NUMBER},
+        {.name = "forward error", .unit = "m/s", .format = NS_FORMAT_NUMBER},
+        {.name = "sideways error", .unit = "m/s", .format = NS_FORMAT_NUMBER},
+        {.name = "turn error", .unit = "rad/s", .format = NS_FORMAT_NUMBER},
+        {.name = "instant error", .unit = "m/s", .format = NS_FORMAT_NUMBER},
+        {.name = "height error", .unit = "m", .format = NS_FORMAT_NUMBER},
+        {.name = "height bias", .unit = "m", .format = NS_FORMAT_NUMBER},
+        {.name = "largest tilt", .unit = "rad", .format = NS_FORMAT_NUMBER, .digits = 2},
         {.name = "decision", .unit = "us", .format = NS_FORMAT_NUMBER, .digits = 2},
         {.name = "99 %", .unit = "us", .format = NS_FORMAT_NUMBER, .digits = 2},
         {.name = "real time", .format = NS_FORMAT_NUMBER, .digits = 2},
@@ -159,9 +159,9 @@ static void add_disturbances(const walk_experiment* w, ns_report* report) {
         columns[1 + 3 * k] = (ns_report_column){.name = join_text(report, label, ": ", "falls"),
                                                 .format = NS_FORMAT_COUNT};
         columns[2 + 3 * k] = (ns_report_column){
-            .name = "velocity", .unit = "m/s", .format = NS_FORMAT_NUMBER, .digits = 2};
+            .name = "velocity error", .unit = "m/s", .format = NS_FORMAT_NUMBER, .digits = 2};
         columns[3 + 3 * k] = (ns_report_column){
-            .name = "height", .unit = "m", .format = NS_FORMAT_NUMBER, .digits = 2};
+            .name = "height error", .unit = "m", .format = NS_FORMAT_NUMBER, .digits = 2};
     }
 
     char note[200];
@@ -607,8 +607,9 @@ ns_status walk_report(const walk_experiment* w, ns_report** out, ns_error* error
     ns_report_table* pages = NULL;
     for (uint32_t k = 0; k < WALK_ROBOTS; k++) {
         if (k == first || count_shown(w, k) == 0) continue;
-        static const ns_report_column columns[] = {{.name = "other robots"}};
-        if (!pages) pages = ns_section_add_table(section, "pages", NULL, columns, 1);
+        static const ns_report_column columns[] = {{.name = "page"}};
+        if (!pages)
+            pages = ns_section_add_table(section, "pages", "Pages of other robots", columns, 1);
         const ns_cell cell =
             ns_cell_link(w->robots[k].name, join_text(report, w->robots[k].name, ".html", ""));
         ns_report_table_add_row(pages, &cell, 1);

@@ -5,8 +5,10 @@
 #include "fit/result_words.h"
 #include "io/file.h"
 #include "io/hybrid_file.h"
+#include "io/numbers.h"
 #include "neuralsim/contact.h"
 
+#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -203,6 +205,11 @@ static ns_status read_parameters(nsi_schema_reader* r, const nsi_yaml_node* map,
                                    .column = node->key_column};
         if (node->type == NSI_YAML_SCALAR && strcmp(node->text, "free") == 0) {
             // from the model's value
+        } else if (node->type == NSI_YAML_SCALAR && isalpha((unsigned char)node->text[0])) {
+            char quote[NSI_QUOTE_SIZE];
+            status = nsi_yaml_fail(r->yaml, node, r->error,
+                                   "%.100s: %s is neither `free` nor a number; write one of them",
+                                   node->key, nsi_quote(node->text, strlen(node->text), quote));
         } else if (node->type == NSI_YAML_SCALAR) {
             status = nsi_yaml_number(r->yaml, node, -INFINITY, INFINITY, &q.how.initial, r->error);
         } else {

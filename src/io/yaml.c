@@ -519,7 +519,12 @@ ns_status nsi_yaml_whole(const nsi_yaml* yaml, const nsi_yaml_node* node, uint64
     ns_status status = want_scalar(yaml, node, "a whole number", error);
     if (status != NS_OK) return status;
     if (!node->plain || node->text[strspn(node->text, "0123456789")] != '\0') {
-        return fail_value(yaml, node, error, "is not a whole number; write digits");
+        if (!node->plain || upper == UINT64_MAX) {
+            return fail_value(yaml, node, error, "is not a whole number; write digits%s",
+                              node->plain ? "" : " without quotes");
+        }
+        return fail_value(yaml, node, error, "is not a whole number from %llu to %llu",
+                          (unsigned long long)lower, (unsigned long long)upper);
     }
     uint64_t number = 0;
     for (const char* at = node->text; *at; at++) {

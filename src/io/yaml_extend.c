@@ -219,9 +219,13 @@ static ns_status read_base(extension* x, const nsi_yaml_node* node, const char* 
     char quote[NSI_QUOTE_SIZE];
     for (const chain* c = at; c; c = c->up) {
         if (c->path && strcmp(c->path, path) == 0) {
-            return nsi_yaml_fail(x->out, node, x->error,
-                                 "extends: %s extends this file again; remove one of the two",
-                                 nsi_quote(name, strlen(name), quote));
+            nsi_quote(name, strlen(name), quote);
+            return c == at ? nsi_yaml_fail(x->out, node, x->error,
+                                           "extends: %s is this file; name another one", quote)
+                           : nsi_yaml_fail(x->out, node, x->error,
+                                           "extends: %s extends this file, so they extend each"
+                                           " other; remove `extends` from one of them",
+                                           quote);
         }
     }
     if (!nsi_file_exists(path)) {

@@ -102,7 +102,15 @@ static void fail_no_quantity(const nsi_stepper* s, const char* pattern) {
     ns_nearest nearest = {.wanted = pattern};
     char hint[NS_HINT_SIZE];
     for (uint32_t i = 0; i < s->graph->quantities.count; i++) {
-        ns_nearest_offer(&nearest, s->graph->quantities.data[i].name);
+        const char* name = s->graph->quantities.data[i].name;
+        ns_nearest_offer(&nearest, name);
+
+        // Vectors and groups have names too: "qdd" of "qdd/0".
+        const char* slash = strrchr(name, '/');
+        char group[NS_WORD_SIZE];
+        if (!slash || (size_t)(slash - name) >= sizeof group) continue;
+        snprintf(group, sizeof group, "%.*s", (int)(slash - name), name);
+        ns_nearest_offer(&nearest, group);
     }
     nsi_graph_fail(s->graph, NS_ERR_ARGUMENT, "no quantity of the model matches \"%.100s\"%s",
                    pattern, ns_nearest_hint(&nearest, hint));

@@ -40,7 +40,8 @@ ns_status nsi_parameters_fail_unknown(const ns_parameters* v, const char* name,
     }
     const char* who = v->nvariant > 1 ? "no parameter of any variant" : "no parameter";
     nsi_quote(name, strlen(name), quote);
-    if (ns_nearest_likely(&nearest)) {
+    // A name with a "/" is one of the model's; any other may be one of the user's own.
+    if (ns_nearest_likely(&nearest) || strchr(name, '/')) {
         return nsi_parameters_fail(place, error, "%s matches %s%s", who, quote,
                                    ns_nearest_hint(&nearest, hint));
     }

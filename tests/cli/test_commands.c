@@ -157,7 +157,9 @@ static void commands_can_be_misspelt(void** state) {
 
 static void options_can_be_misspelt(void** state) {
     (void)state;
-    run_bad("simulate " PENDULUM " --tim 1", 2, "unknown option '--tim'; did you mean '--time'?");
+    run_bad("simulate " PENDULUM " --tim 1", 2,
+            "did you mean '--time'? See 'neuralsim simulate --help'");
+    run_bad("fit " PENDULUM, 1, "this is a robot (URDF or MJCF), not a fit file");
     run_bad("simulate " PENDULUM " --timestep=1", 2, "'--timestep=1'; did you mean '--dt'?");
     run_bad("quantities " PENDULUM " --jsno", 2, "did you mean '--json'?");
     run_bad("quantities " PENDULUM " --frobnicate", 2, "unknown option '--frobnicate'; see");

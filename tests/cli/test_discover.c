@@ -152,13 +152,14 @@ static void what_cannot_be_saved_is_shown(void** state) {
 
 static void bad_input_is_told(void** state) {
     (void)state;
-    run_bad("discover", 2, "expected one experiment file");
+    run_bad("discover", 2, "expected one fit file");
     run_bad("discover nowhere.yaml", 1, "nowhere.yaml");
     tempdir_write("bad.yaml",
                   "model: " MODEL "\ndata: {train: [data.csv]}\ndiscover: {outputs: 3}\n");
     run_bad("discover bad.yaml", 1, "bad.yaml:3");
-    run_bad("discover " MODEL, 1, "this is a robot's file; write a YAML file");
-    run_bad("discover data.csv", 1, "`data: data.csv`");
+    run_bad("discover " MODEL, 1,
+            "this is a robot (URDF or MJCF), not a fit file; write a YAML file");
+    run_bad("discover data.csv", 1, "`data: {train: [data.csv]}`");
     run_ok("discover --help");
     assert_says(last.out, "discover: {parameters");
 }

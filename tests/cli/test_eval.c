@@ -221,7 +221,8 @@ static void eval_explains_bad_tables(void** state) {
             "--set: link/rod/mass = -5 is outside its range 0 to inf");
     run_bad("simulate " PENDULUM " --set link/rod/inertia/zz=7", 1, "not a physical inertia");
     run_bad("eval " PENDULUM " --states none.csv --quantity qdd", 1, "cannot open none.csv: ");
-    run_bad("eval " PENDULUM " --quantity qddd", 1, "no quantity of the model matches \"qddd\"");
+    run_bad("eval " PENDULUM " --quantity qddd", 1,
+            "no quantity of the model matches \"qddd\"; did you mean \"qdd\"?");
     run_bad("eval " PENDULUM " --quantity qdd --free link/arm/mass", 1,
             "no parameter of the model matches \"link/arm/mass\"");
     // Results of an earlier run may stand in the table.

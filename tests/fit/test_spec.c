@@ -111,7 +111,7 @@ static const bad bads[] = {
     {MODEL DATA "parameters: {length: free}\n", NS_ERR_PARSE,
      "fit.yaml:3:14:", "needs an initial value"},
     {MODEL DATA "parameters: {link/link1/mass: heavy}\n", NS_ERR_PARSE,
-     "fit.yaml:3:31:", "link/link1/mass"},
+     "fit.yaml:3:31:", "link/link1/mass: \"heavy\" is neither `free` nor a number"},
     {MODEL DATA "parameters: {link/link1/mass: {begin: 1}}\n", NS_ERR_PARSE,
      "fit.yaml:3:32:", "begin"},
     {MODEL DATA "parameters: {link/link1/mass: {initial: 5, upper: 2}}\n", NS_ERR_PARSE,

@@ -107,7 +107,8 @@ static void nodes_know_their_file(void** state) {
 static void mistakes_are_refused(void** state) {
     (void)state;
     tempdir_write("self.yaml", "extends: self.yaml\n");
-    refused("self.yaml", NS_ERR_PARSE, "self.yaml:1:10: extends: \"self.yaml\" extends this file");
+    refused("self.yaml", NS_ERR_PARSE,
+            "self.yaml:1:10: extends: \"self.yaml\" is this file; name another");
     tempdir_write("one.yaml", "extends: two.yaml\n");
     tempdir_write("two.yaml", "a: 1\nextends: one.yaml\n");
     refused("one.yaml", NS_ERR_PARSE, "two.yaml:2:10: extends: \"one.yaml\" extends this file");

@@ -91,6 +91,7 @@ static void messages_say_where_and_what(void** state) {
     (void)state;
     refuse_one(ask("link/link1/mas"), "did you mean \"link/link1/mass\"?");
     refuse_one(ask("link/*/weight"), "no parameter matches \"link/*/weight\"");
+    refuse_one(ask("joint/*/dampng"), "; the nearest is \"joint/joint0/damping\"");
     refuse_one(ask("length"), "a number of your own needs an initial value");
     refuse_one(ask_own("length", 1.0, 2.0, 1.0), "the lower bound 2 is not below the upper one 1");
     refuse_one(ask_own("length", 1.0, 1.0, 1.0), "is not below");
