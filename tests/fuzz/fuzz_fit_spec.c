@@ -1,4 +1,4 @@
-// Any bytes as an experiment file. What is read must keep to its ranges; what is not must say where it
+// Any bytes as a fit file. What is read must keep to its ranges; what is not must say where it
 // fails, and must leave no memory behind.
 
 #include "fit/spec.h"
