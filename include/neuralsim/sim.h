@@ -171,7 +171,7 @@ NS_API ns_status ns_system_load_weights(const ns_system* system, const char* pat
                                         ns_error* error);
 
 /// Write weights to a file that ns_system_load_weights() and ns_blueprint_load_weights() read: matrices "<set>/w<k>", as JSON when
-/// the name ends in ".json", otherwise as safetensors (F64). A file that is there is replaced in one
+/// the name ends in ".json", otherwise as safetensors (F64). An existing file is replaced in one
 /// go.
 /// @param weights  (nw), or NULL for the initial ones
 /// @return NS_OK; NS_ERR_ARGUMENT when the system has no weights; NS_ERR_NONFINITE naming the matrix;
