@@ -82,6 +82,7 @@ static int fit_show(const fit_command* c, const ns_fit* fit, const char* folder)
 
 static int fit_run(fit_command* c, ns_fit* fit, const char* folder) {
     ns_error error;
+    if (ns_fit_check_folder(fit, folder, &error) != NS_OK) return cli_fail("%s", error.message);
     char* checkpoint = malloc(strlen(folder) + sizeof "/checkpoint.json");
     if (!checkpoint) return cli_fail("out of memory");
     sprintf(checkpoint, "%s/checkpoint.json", folder);

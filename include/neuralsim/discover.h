@@ -5,7 +5,7 @@
 ///     ns_discover_load("what_is_missing.yaml", 0, &d, &error);
 ///     ns_discover_run(d, NULL, NULL, &error);
 ///     for (uint32_t k = 0; k < ns_discover_count(d); k++) puts(ns_discover_found(d, k)->text);
-///     ns_discover_save(d, "out", &error);          // out/fitted.yaml, blueprint.yaml, the report
+///     ns_discover_save(d, "out", &error);          // out/fitted.yaml, fitted_blueprint.yaml, the report
 ///     ns_discover_free(d);
 ///
 /// The file is a fit file (fit.h, docs/fit.md) with a model and data; details are in docs/discover.md.
@@ -68,9 +68,12 @@ NS_API const ns_discovered* ns_discover_found(const ns_discovery* discovery, uin
 NS_API ns_status ns_discover_report(const ns_discovery* discovery, ns_report** out,
                                     ns_error* error);
 
-/// Write fitted.yaml (a hybrid model), blueprint.yaml if a formula is missing, result.json and
-/// report.html into a folder, which is created if necessary; blueprint.yaml and weights.safetensors of
-/// an earlier result are removed. A run that was stopped before anything was found writes nothing.
+/// Write fitted.yaml (a hybrid model), fitted_blueprint.yaml if a formula is missing, result.json and
+/// report.html into a folder, which is created if necessary; fitted_blueprint.yaml and
+/// weights.safetensors of an earlier result are removed. A run that was stopped before anything was
+/// found writes nothing.
+/// @return NS_OK; NS_ERR_ARGUMENT: the result would replace a file that was read, and nothing is
+///         written; NS_ERR_IO, NS_ERR_NOMEM
 NS_API ns_status ns_discover_save(const ns_discovery* discovery, const char* folder,
                                   ns_error* error);
 

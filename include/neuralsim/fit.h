@@ -344,12 +344,16 @@ NS_API ns_status ns_fit_report(const ns_fit* fit, const ns_fit_report_options* o
 NS_API ns_status ns_result_report(const char* path, const char* fit, ns_report** out,
                                   ns_error* error);
 
+/// May the result be saved into a folder? Not where it would replace a file that the fit was read from.
+/// @return NS_OK; NS_ERR_ARGUMENT naming the file; NS_ERR_IO, NS_ERR_NOMEM
+NS_API ns_status ns_fit_check_folder(const ns_fit* fit, const char* folder, ns_error* error);
+
 /// Write fitted.yaml (a hybrid model), weights.safetensors if there are networks, result.json and
 /// report.html into a folder, which is made if it is not there. With copies of the robot files and the
 /// blueprint, so that the folder can be moved. A fit made by ns_fit_create() has no robot files: there is
 /// no fitted.yaml.
 /// @return NS_OK; NS_ERR_STATE: no run has ended, or the last one failed, and nothing is written;
-///         NS_ERR_IO, NS_ERR_NOMEM
+///         NS_ERR_ARGUMENT: likewise, as ns_fit_check_folder(); NS_ERR_IO, NS_ERR_NOMEM
 NS_API ns_status ns_fit_save(const ns_fit* fit, const char* folder, ns_error* error);
 
 #ifdef __cplusplus

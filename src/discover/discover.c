@@ -314,14 +314,15 @@ static ns_status write_weights(const ns_discovery* d, const ns_blueprint* bluepr
     return status;
 }
 
-static ns_status write_model(const ns_discovery* d, const char* folder, ns_error* error) {
+static ns_status write_model(const ns_discovery* d, const char* folder, nsi_copy_notes* notes,
+                             ns_error* error) {
     nsi_fit_spec* spec = d->fit->spec;
     nsi_hybrid file = {0};
     ns_blueprint* blueprint = NULL;
 
     // Paths of the files.
     char *path = nsi_fit_join(d->fit, folder, "fitted.yaml"),
-         *formulas = nsi_fit_join(d->fit, folder, "blueprint.yaml"),
+         *formulas = nsi_fit_join(d->fit, folder, "fitted_blueprint.yaml"),
          *weights = nsi_fit_join(d->fit, folder, "weights.safetensors");
     const char* model = nsi_fit_spec_path(spec, spec->model);
     ns_status status = path && formulas && weights && model ? NS_OK : nsi_fail_nomem(error);
@@ -362,7 +363,7 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
         file.ground = file.ground || spec->ground;
         file.self_collision = file.self_collision || spec->self_collision;
         const ns_model* robot = d->fit->variants[0].model;
-        status = nsi_copy_robots(folder, &robot, &file, &d->allocator, error);
+        status = nsi_copy_robots(folder, &robot, &file, notes, &d->allocator, error);
     }
     if (status == NS_OK) {
         status = nsi_hybrid_write(path, &file, &d->allocator, error);
@@ -380,13 +381,23 @@ static ns_status write_model(const ns_discovery* d, const char* folder, ns_error
 
 ns_status ns_discover_save(const ns_discovery* d, const char* folder, ns_error* error) {
     if (d->progress->stopped && d->found.count == 0) return NS_OK;
+    ns_status status = ns_fit_check_folder(d->fit, folder, error);
+    if (status != NS_OK) return status;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
     }
     ns_report* report = NULL;
-    ns_status status = write_model(d, folder, error);
+    nsi_copy_notes notes = {0};
+    status = write_model(d, folder, &notes, error);
     if (status == NS_OK) status = ns_discover_report(d, &report, error);
+    if (status == NS_OK && notes.count > 0) {
+        ns_section* section = ns_report_add_section(report, "Files");
+        for (uint32_t k = 0; k < notes.count; k++) {
+            ns_section_add_note(section, NS_NOTE_INFO, notes.data[k]);
+        }
+    }
     if (status == NS_OK) status = nsi_fit_write_report(d->fit, report, folder, error);
     ns_report_free(report);
+    nsi_copy_notes_free(&d->allocator, &notes);
     return status;
 }

@@ -4,6 +4,7 @@
 #define NSI_FIT_FIT_STATE_H
 
 #include "fit/checkpoint.h"
+#include "fit/portable.h"
 #include "fit/result.h"
 #include "fit/spec.h"
 #include "io/hybrid_file.h"
@@ -120,8 +121,9 @@ ns_status nsi_fit_set_parameter(const ns_fit* fit, nsi_hybrid_parameters* to, co
 
 // The hybrid model that was fitted, with what was found, as folder/name.
 // @param weights  path of its weights; NULL: it has none
+// @param notes    as of nsi_copy_robots()
 ns_status nsi_fit_write_model(const ns_fit* fit, const char* folder, const char* name,
-                              const char* weights, ns_error* error);
+                              const char* weights, nsi_copy_notes* notes, ns_error* error);
 
 // What a stage fits: the problem, or the one with a teacher.
 static inline const nsi_problem* nsi_fit_problem(const ns_fit* fit, const nsi_stage* stage) {

@@ -12,12 +12,17 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { MAX_COPY = 64 << 20 }; // bytes
+enum {
+    MAX_COPY = 64 << 20, // bytes
+    MAX_LEVELS = 1,      // that meshes may lie above the robot file: packages have them there
+    MAX_TRIANGLES = 1 << 23
+};
 
 typedef struct robot_copy {
     const ns_model* model;
     const char* from; // path of the robot file
     char* folder;     // of the copy, ending with '/'
+    nsi_copy_notes* notes;
     const ns_allocator* memory;
     ns_error* error;
 } robot_copy;
@@ -25,6 +30,32 @@ typedef struct robot_copy {
 static const char* base_name(const char* path) {
     const char* slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+bool nsi_same_file(const char* a, const char* b) {
+    struct stat one, other;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
+void nsi_copy_notes_free(const ns_allocator* memory, nsi_copy_notes* notes) {
+    for (uint32_t k = 0; k < notes->count; k++) nsi_free(memory, notes->data[k]);
+    nsi_array_free(memory, notes);
+}
+
+// Keep a note once, since several geometries may share a mesh.
+static ns_status copy_note(const robot_copy* c, const char* name, const char* why) {
+    char text[600];
+    if (!c->notes) return NS_OK;
+    snprintf(text, sizeof text, "%.200s was not copied to the result: %.300s.", name, why);
+    for (uint32_t k = 0; k < c->notes->count; k++) {
+        if (strcmp(c->notes->data[k], text) == 0) return NS_OK;
+    }
+    char* kept = nsi_alloc(c->memory, strlen(text) + 1);
+    if (kept) memcpy(kept, text, strlen(text) + 1);
+    if (kept && nsi_array_push(c->memory, c->notes, kept)) return NS_OK;
+    nsi_free(c->memory, kept);
+    return nsi_fail_nomem(c->error);
 }
 
 // Make all folders above a path.
@@ -40,17 +71,24 @@ static ns_status make_folders(char* path, ns_error* error) {
     return NS_OK;
 }
 
-static ns_status copy_file(const char* from, char* to, const ns_allocator* memory,
-                           ns_error* error) {
+// Write a copy. One that is the original itself, or a link to it, stays as it is.
+static ns_status copy_bytes(const robot_copy* c, const nsi_bytes* bytes, const char* from,
+                            char* to) {
+    if (nsi_same_file(from, to)) return NS_OK;
+    ns_status status = make_folders(to, c->error);
+    if (status != NS_OK) return status;
+    return nsi_file_write(to, bytes->data, bytes->count, c->memory, c->error);
+}
+
+static ns_status copy_robot_file(const robot_copy* c, char* to) {
     nsi_bytes bytes = {0};
-    ns_status status = nsi_file_read(from, MAX_COPY, memory, &bytes, error);
+    ns_status status = nsi_file_read(c->from, MAX_COPY, c->memory, &bytes, c->error);
     if (status == NS_OK && bytes.count > MAX_COPY) {
-        status =
-            nsi_fail(error, NS_ERR_LIMIT, "%.200s: files of more than 64 MB are not copied", from);
+        status = nsi_fail(c->error, NS_ERR_LIMIT, "%.200s: files of more than 64 MB are not copied",
+                          c->from);
     }
-    if (status == NS_OK) status = make_folders(to, error);
-    if (status == NS_OK) status = nsi_file_write(to, bytes.data, bytes.count, memory, error);
-    nsi_array_free(memory, &bytes);
+    if (status == NS_OK) status = copy_bytes(c, &bytes, c->from, to);
+    nsi_array_free(c->memory, &bytes);
     return status;
 }
 
@@ -89,37 +127,79 @@ static uint32_t levels_up(const char* path) {
     return (uint32_t)-least;
 }
 
-// Visit the meshes of a robot: count the levels they lead up, or copy them.
-static ns_status visit_meshes(const robot_copy* c, uint32_t* levels) {
+// Are these bytes a mesh? A robot file may name any file as one that is only to be looked at.
+static ns_status check_mesh(const robot_copy* c, const nsi_bytes* bytes, const char* path,
+                            bool collides, ns_error* error) {
+    nsi_mesh corners;
+    nsi_surface surface = {0};
+    if (bytes->count > MAX_COPY) {
+        return nsi_fail(error, NS_ERR_LIMIT, "it has more than 64 MB");
+    }
+    if (collides) return nsi_mesh_parse(bytes->data, bytes->count, path, &corners, error);
+    ns_status status = nsi_surface_parse(bytes->data, bytes->count, path, MAX_TRIANGLES, c->memory,
+                                         &surface, error);
+    nsi_surface_free(c->memory, &surface);
+    return status;
+}
+
+// Copy a mesh to the same relative path, or note why it is left out.
+static ns_status copy_mesh(const robot_copy* c, const char* name, bool collides) {
+    const char* folder = c->model->folder ? c->model->folder : "";
+    size_t size = strlen(name) + 1;
+    char* from = nsi_alloc(c->memory, strlen(folder) + size);
+    char* to = nsi_alloc(c->memory, strlen(c->folder) + size);
+    ns_status status = from && to ? NS_OK : nsi_fail_nomem(c->error);
+    if (status == NS_OK) {
+        snprintf(from, strlen(folder) + size, "%s%s", folder, name);
+        snprintf(to, strlen(c->folder) + size, "%s%s", c->folder, name);
+
+        // Only what the reader of meshes accepts is copied, and only what was checked is written.
+        nsi_bytes bytes = {0};
+        ns_error inner;
+        status = nsi_mesh_is_path(from)
+                     ? nsi_file_read(from, MAX_COPY, c->memory, &bytes, &inner)
+                     : nsi_fail(&inner, NS_ERR_UNSUPPORTED, "it is neither .stl nor .obj");
+        if (status == NS_OK) status = check_mesh(c, &bytes, from, collides, &inner);
+        if (status == NS_OK) {
+            status = copy_bytes(c, &bytes, from, to);
+        } else if (status == NS_ERR_NOMEM) {
+            status = nsi_fail_nomem(c->error);
+        } else {
+            status = copy_note(c, name, inner.message);
+        }
+        nsi_array_free(c->memory, &bytes);
+    }
+    nsi_free(c->memory, from);
+    nsi_free(c->memory, to);
+    return status;
+}
+
+// What the first of two visits finds out.
+typedef struct mesh_survey {
+    uint32_t levels; // that meshes lead up, at most
+    bool too_far;    // one that touches something leads further up than is copied
+} mesh_survey;
+
+// Visit the meshes of a robot: look where they are, or copy them.
+static ns_status visit_meshes(const robot_copy* c, mesh_survey* survey) {
     ns_status status = NS_OK;
     uint32_t count = ns_model_get_sizes(c->model).ngeom;
     for (uint32_t k = 0; k < count && status == NS_OK; k++) {
         // Meshes with absolute paths stay where they are; missing ones are skipped.
         const ns_geom_def* geom = ns_model_geom(c->model, k);
-        bool failed = false;
+        bool failed = false, collides = geom->nvertex > 0;
         char* name = geom->mesh ? relative_mesh(c, geom->mesh, &failed) : NULL;
         if (failed) return nsi_fail_nomem(c->error);
         if (!name) continue;
 
-        // First pass: how many folders above the robot file the meshes lie.
-        if (levels) {
-            uint32_t own = levels_up(name);
-            if (own > *levels) *levels = own;
-        } else {
-            // Second pass: copy the mesh to the same relative path.
-            const char* folder = c->model->folder ? c->model->folder : "";
-            size_t size = strlen(name) + 1;
-            char* from = nsi_alloc(c->memory, strlen(folder) + size);
-            char* to = nsi_alloc(c->memory, strlen(c->folder) + size);
-            if (from && to) {
-                snprintf(from, strlen(folder) + size, "%s%s", folder, name);
-                snprintf(to, strlen(c->folder) + size, "%s%s", c->folder, name);
-                status = copy_file(from, to, c->memory, c->error);
-            } else {
-                status = nsi_fail_nomem(c->error);
-            }
-            nsi_free(c->memory, from);
-            nsi_free(c->memory, to);
+        uint32_t levels = levels_up(name);
+        if (survey && levels > MAX_LEVELS) {
+            survey->too_far = survey->too_far || collides;
+            status = copy_note(c, name, "it is more than one folder above the robot file");
+        } else if (survey) {
+            if (levels > survey->levels) survey->levels = levels;
+        } else if (levels <= MAX_LEVELS) {
+            status = copy_mesh(c, name, collides);
         }
         nsi_free(c->memory, name);
     }
@@ -130,20 +210,27 @@ static ns_status visit_meshes(const robot_copy* c, uint32_t* levels) {
 
 // Copy a robot with its meshes below `root`, and give the path of the copy from the arena.
 static ns_status copy_robot(robot_copy* c, const char* root, nsi_arena* arena, const char** out) {
-    uint32_t levels = 0;
-    ns_status status = visit_meshes(c, &levels);
+    mesh_survey survey = {0};
+    ns_status status = visit_meshes(c, &survey);
     if (status != NS_OK) return status;
-    size_t size = strlen(root) + 3 * (size_t)levels + strlen(base_name(c->from)) + 1;
+
+    // Without a mesh that touches something the copy would move otherwise.
+    if (survey.too_far) {
+        return copy_note(c, c->from, "not all of its meshes can be; the model refers to it here");
+    }
+    size_t size = strlen(root) + 3 * (size_t)survey.levels + strlen(base_name(c->from)) + 1;
     char *path = nsi_arena_alloc(arena, size), *folder = nsi_alloc(c->memory, size);
     if (path && folder) {
         int used = snprintf(folder, size, "%s", root);
-        for (uint32_t k = 0; k < levels; k++) {
+        for (uint32_t k = 0; k < survey.levels; k++) {
             used += snprintf(folder + used, size - (size_t)used, "in/");
         }
         snprintf(path, size, "%s%s", folder, base_name(c->from));
         c->folder = folder;
-        status = copy_file(c->from, path, c->memory, c->error);
-        if (status == NS_OK) status = visit_meshes(c, NULL);
+
+        // The robot comes last: no mesh can take its place.
+        status = visit_meshes(c, NULL);
+        if (status == NS_OK) status = copy_robot_file(c, path);
         *out = path;
     } else {
         status = nsi_fail_nomem(c->error);
@@ -153,14 +240,18 @@ static ns_status copy_robot(robot_copy* c, const char* root, nsi_arena* arena, c
 }
 
 ns_status nsi_copy_robots(const char* folder, const ns_model* const* models, nsi_hybrid* file,
-                          const ns_allocator* allocator, ns_error* error) {
+                          nsi_copy_notes* notes, const ns_allocator* allocator, ns_error* error) {
     size_t size = strlen(folder) + 40;
     char* root = nsi_alloc(allocator, size);
     ns_status status = root ? NS_OK : nsi_fail_nomem(error);
     uint32_t count = file->robot ? 1 : file->variants.count;
     for (uint32_t k = 0; k < count && status == NS_OK; k++) {
         const char** robot = file->robot ? &file->robot : &file->variants.data[k].robot;
-        robot_copy c = {.model = models[k], .from = *robot, .memory = allocator, .error = error};
+        robot_copy c = {.model = models[k],
+                        .from = *robot,
+                        .notes = notes,
+                        .memory = allocator,
+                        .error = error};
         // Variants may have files of the same name in different folders.
         if (file->robot) {
             snprintf(root, size, "%s/robot/", folder);

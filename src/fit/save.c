@@ -125,15 +125,15 @@ static ns_status begin_model(const ns_fit* f, nsi_hybrid* file, ns_error* error)
 // Copies of what the model refers to, so that the folder can be moved. A blueprint is written as it was
 // read, without the files that it extends.
 static ns_status copy_model_files(const ns_fit* f, const char* folder, nsi_hybrid* file,
-                                  ns_error* error) {
+                                  nsi_copy_notes* notes, ns_error* error) {
     const ns_model** models = nsi_alloc(&f->allocator, f->nvariant * sizeof *models);
     if (!models) return nsi_fail_nomem(error);
     for (uint32_t k = 0; k < f->nvariant; k++) models[k] = f->variants[k].model;
-    ns_status status = nsi_copy_robots(folder, models, file, &f->allocator, error);
+    ns_status status = nsi_copy_robots(folder, models, file, notes, &f->allocator, error);
     nsi_free(&f->allocator, models);
     if (status != NS_OK || !f->options.blueprint) return status;
 
-    char* path = nsi_fit_join(f, folder, "blueprint.yaml");
+    char* path = nsi_fit_join(f, folder, "fitted_blueprint.yaml");
     if (!path) return nsi_fail_nomem(error);
     status = nsi_blueprint_write(path, f->options.blueprint, NULL, &f->allocator, error);
     if (status == NS_OK) {
@@ -145,13 +145,13 @@ static ns_status copy_model_files(const ns_fit* f, const char* folder, nsi_hybri
 }
 
 ns_status nsi_fit_write_model(const ns_fit* f, const char* folder, const char* name,
-                              const char* weights, ns_error* error) {
+                              const char* weights, nsi_copy_notes* notes, ns_error* error) {
     const nsi_fit_spec* spec = f->spec;
     nsi_hybrid file = {0};
     char* path = nsi_fit_join(f, folder, name);
     ns_status status = path ? begin_model(f, &file, error) : nsi_fail_nomem(error);
     if (status == NS_OK) status = set_parameters(f, &file, error);
-    if (status == NS_OK) status = copy_model_files(f, folder, &file, error);
+    if (status == NS_OK) status = copy_model_files(f, folder, &file, notes, error);
     if (status == NS_OK) {
         if (weights) file.weights = weights;
         if (spec->contact >= 0) file.contact = spec->contact;
@@ -189,16 +189,37 @@ ns_status nsi_fit_write_report(const ns_fit* f, const ns_report* report, const c
     return write_rendered(f, report, ns_report_html, folder, "report.html", error);
 }
 
+// Notes of a result, and what was not copied behind them. To be freed.
+static ns_status join_notes(const ns_fit* f, const nsi_copy_notes* more, nsi_result* out,
+                            ns_error* error) {
+    *out = f->result;
+    memset(&out->notes, 0, sizeof out->notes);
+    bool done = true;
+    for (uint32_t k = 0; k < f->result.notes.count && done; k++) {
+        done = nsi_array_push(&f->allocator, &out->notes, f->result.notes.data[k]);
+    }
+    for (uint32_t k = 0; k < more->count && done; k++) {
+        done = nsi_array_push(&f->allocator, &out->notes, more->data[k]);
+    }
+    return done ? NS_OK : nsi_fail_nomem(error);
+}
+
 // Recordings beside predictions as a table, and the report for machines and people.
-static ns_status save_write_report(const ns_fit* f, const char* folder, ns_error* error) {
+static ns_status save_write_report(const ns_fit* f, const char* folder, const nsi_copy_notes* notes,
+                                   ns_error* error) {
+    ns_fit shown = *f;
     nsi_traces traces = {0};
     ns_report* report = NULL;
     char* path = nsi_fit_join(f, folder, "predictions.csv");
     ns_status status = path ? nsi_traces_make(f, &traces, error) : nsi_fail_nomem(error);
     if (status == NS_OK) status = nsi_traces_write(&traces, f, path, error);
-    if (status == NS_OK) status = nsi_fit_report(f, &traces, &report, error);
-    if (status == NS_OK) status = nsi_fit_write_report(f, report, folder, error);
-    ns_report_free(report);
+    if (status == NS_OK) {
+        status = join_notes(f, notes, &shown.result, error);
+        if (status == NS_OK) status = nsi_fit_report(&shown, &traces, &report, error);
+        if (status == NS_OK) status = nsi_fit_write_report(f, report, folder, error);
+        ns_report_free(report);
+        nsi_array_free(&f->allocator, &shown.result.notes);
+    }
     nsi_traces_free(&traces);
     nsi_free(&f->allocator, path);
     return status;
@@ -211,19 +232,22 @@ ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
     if (!f->has_result) {
         return nsi_fail(error, NS_ERR_STATE, "ns_fit_save: there is no result; call ns_fit_run");
     }
+    nsi_copy_notes notes = {0};
+    ns_status status = ns_fit_check_folder(f, folder, error);
+    if (status != NS_OK) return status;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
     }
-    ns_status status = NS_OK;
     char* weights = f->nw > 0 ? nsi_fit_join(f, folder, "weights.safetensors") : NULL;
     if (f->nw > 0) {
         status = weights ? ns_system_save_weights(f->system, f->w, weights, error)
                          : nsi_fail_nomem(error);
     }
     if (status == NS_OK && !f->by_calls) {
-        status = nsi_fit_write_model(f, folder, "fitted.yaml", weights, error);
+        status = nsi_fit_write_model(f, folder, "fitted.yaml", weights, &notes, error);
     }
-    if (status == NS_OK) status = save_write_report(f, folder, error);
+    if (status == NS_OK) status = save_write_report(f, folder, &notes, error);
+    nsi_copy_notes_free(&f->allocator, &notes);
     nsi_free(&f->allocator, weights);
     return status;
 }

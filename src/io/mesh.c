@@ -401,10 +401,14 @@ void nsi_surface_free(const ns_allocator* allocator, nsi_surface* surface) {
     nsi_array_free(allocator, &surface->triangles);
 }
 
+bool nsi_mesh_is_path(const char* path) {
+    return format_of(path) != OTHER;
+}
+
 // What cannot be read need not be opened.
 static ns_status read_bytes(const char* path, const ns_allocator* allocator, nsi_bytes* out,
                             ns_error* error) {
-    if (format_of(path) == OTHER) return NS_OK;
+    if (!nsi_mesh_is_path(path)) return NS_OK;
     return nsi_file_read(path, NSI_MESH_MAX_SIZE, allocator, out, error);
 }
 

@@ -35,6 +35,9 @@ void nsi_hull_start(nsi_hull* hull);
 bool nsi_hull_add(nsi_hull* hull, const double vertex[3]);
 void nsi_hull_finish(const nsi_hull* hull, nsi_mesh* out);
 
+// Does the name have the ending of a format that can be read?
+bool nsi_mesh_is_path(const char* path);
+
 // Read an STL file, binary or text, or an OBJ file; the extension of the name selects the format.
 // @return NS_OK; NS_ERR_UNSUPPORTED for another ending; NS_ERR_IO, NS_ERR_PARSE, NS_ERR_LIMIT,
 //         NS_ERR_NOMEM with a message that starts with the name

@@ -167,7 +167,7 @@ static ns_status runs_save(study_fits* f, const study_entry* x, uint32_t run, co
     }
     if (status == NS_OK && first && f->analytic == (uint32_t)(x - f->entries)) {
         const char* weights = fit->nw > 0 ? nsi_study_path(s, folder, "weights.safetensors") : NULL;
-        status = nsi_fit_write_model(fit, s->output, "analytic.yaml", weights, error);
+        status = nsi_fit_write_model(fit, s->output, "analytic.yaml", weights, NULL, error);
     }
     return status;
 }

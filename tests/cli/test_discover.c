@@ -116,11 +116,11 @@ static void an_older_answer_is_removed(void** state) {
     (void)state;
     record("--set joint/joint1/damping=0.1");
     run_ok("discover missing.yaml -o again --threads 1");
-    assert_true(is_there("again/blueprint.yaml"));
+    assert_true(is_there("again/fitted_blueprint.yaml"));
     tempdir_write("again/weights.safetensors", "old");
     record("");
     run_ok("discover missing.yaml -o again --threads 1");
-    assert_false(is_there("again/blueprint.yaml") || is_there("again/weights.safetensors"));
+    assert_false(is_there("again/fitted_blueprint.yaml") || is_there("again/weights.safetensors"));
     run_ok("inspect again/fitted.yaml");
 }
 

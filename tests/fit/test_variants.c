@@ -596,7 +596,8 @@ static void fits_go_on_from_files(void** state) {
                                       "parameters: {link/*/mass: free, joint/hinge/damping: free}\n"
                                       "train: {window: 40}\n");
     ns_fit_free(first);
-    ns_fit* fit = fit_and_save("model: out/fitted.yaml\ndata: {train: " ALL_RUNS "}\n"
+    assert_int_equal(rename(tempdir_path("out"), tempdir_path("first")), 0);
+    ns_fit* fit = fit_and_save("model: first/fitted.yaml\ndata: {train: " ALL_RUNS "}\n"
                                "parameters: {link/long/mass: 1}\ntrain: {window: 40}\n");
     assert_int_equal(fit->nvariant, 2);
     assert_true(fabs(estimate(fit, "link/long/mass") - LONG_MASS) < 1e-7);
