@@ -138,7 +138,7 @@ static ns_status read_map_node(nsi_schema_reader* r, const nsi_schema_key* key,
 // A value by its row.
 static ns_status read_key(nsi_schema_reader* r, const nsi_schema_key* key,
                           const nsi_yaml_node* node, void* out) {
-    void* field = (char*)out + key->offset;
+    void* field = out ? (char*)out + key->offset : NULL; // NULL: all rows have readers of their own
     ns_status status = NS_OK;
     switch (key->type) {
     case NSI_KEY_NUMBER: status = read_number(r, key, node, field); break;

@@ -82,10 +82,11 @@ static ns_status objective_lay_out(nsi_objective* e, ns_error* error) {
         e->row_at[k + 1] = e->row_at[k] + (size_t)samples * e->p->nchannel;
 
         // Windows of the same length and variant are rolled out together.
-        nsi_batch* last = e->batches.count > 0 ? &e->batches.data[e->batches.count - 1] : NULL;
+        const uint32_t nbatch = e->batches.count;
         nsi_batch next = {.first = k, .count = 1, .steps = steps, .variant = e->variant[k]};
-        if (last && last->steps == steps && last->variant == next.variant) {
-            last->count++;
+        if (nbatch > 0 && e->batches.data[nbatch - 1].steps == steps &&
+            e->batches.data[nbatch - 1].variant == next.variant) {
+            e->batches.data[nbatch - 1].count++;
         } else if (!nsi_array_push(&e->allocator, &e->batches, next)) {
             return nsi_fail_nomem(error);
         }

@@ -230,7 +230,8 @@ static void it_searches_locally_for_basin_hopping(void** state) {
     (void)state;
     const double lower[2] = {-5.0, -5.0}, upper[2] = {5.0, 5.0};
     ns_solver_problem p = {.n = 2, .cost = rastrigin, .lower = lower, .upper = upper};
-    ns_solver_options o = {.max_iterations = 50, .target = 1e-6, .local = "nelder_mead"};
+    ns_solver_options o = {
+        .max_iterations = 50, .target = 1e-6, .local = "nelder_mead", .threads = 1};
     double x[2] = {4.3, -3.7};
     ns_solver_result out;
     ns_error error = {0};
