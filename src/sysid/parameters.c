@@ -121,7 +121,7 @@ void ns_parameters_free(ns_parameters* v) {
     if (!v) return;
     ns_allocator memory = v->allocator;
     ns_program_free(v->natural);
-    for (uint32_t m = 0; m < v->nvariant; m++) {
+    for (uint32_t m = 0; v->variants && m < v->nvariant; m++) {
         nsi_variant_parameters* t = &v->variants[m];
         for (uint32_t k = 0; k < t->formulas.count; k++) {
             ns_formula_free(t->formulas.data[k].formula);

@@ -44,6 +44,11 @@ static bool stage_has_penalty(const nsi_stage* stage) {
     return stage->l1 > 0.0 || stage->group > 0.0 || stage->adaptive;
 }
 
+// Least squares without a penalty changes the objective's own point; all others work on a vector.
+static bool stage_has_vector(const nsi_stage* stage) {
+    return !solver_has(stage, NS_SOLVER_LEAST_SQUARES) || stage_has_penalty(stage);
+}
+
 // ---- layout ------------------------------------------------------------------------------------
 
 static ns_status list_penalty_groups(nsi_stage_solver* d, ns_error* error) {
@@ -248,7 +253,9 @@ static ns_solver_result run_stage_rounds(nsi_stage_solver* d) {
 // A stochastic solver ends at the best point of all windows.
 static void end_at_best(nsi_stage_solver* d, ns_solver_result* out) {
     offer_best(d, d->x, full_value(d, d->x));
-    if (isfinite(d->state.best_value)) memcpy(d->x, d->state.best, d->n * sizeof(double));
+    if (d->state.best && isfinite(d->state.best_value)) {
+        memcpy(d->x, d->state.best, d->n * sizeof(double));
+    }
     out->value = full_value(d, d->x);
 }
 
@@ -259,7 +266,7 @@ ns_solver_result nsi_stage_solver_run(nsi_stage_solver* d, nsi_stage_solver_obse
         solver_has(stage, NS_SOLVER_LEAST_SQUARES) && stage_has_penalty(stage);
     d->observe = observe;
     d->context = context;
-    if (d->x) read_point(d);
+    if (stage_has_vector(stage)) read_point(d);
     if (stage->adaptive && !d->given_factors) {
         group_norms(d, d->x);
         nsi_stage_solver_set_sizes(d, d->norms);
@@ -410,7 +417,7 @@ static ns_status make_stage_solver(nsi_stage_solver* d, const ns_dataset* data, 
     if (status != NS_OK) return status;
 
     // The vector, and the groups of a penalty.
-    if (!solver_has(stage, NS_SOLVER_LEAST_SQUARES) || stage_has_penalty(stage)) {
+    if (stage_has_vector(stage)) {
         d->x = nsi_alloc(&d->allocator, (n + 1) * one);
         if (!d->x) return nsi_fail_nomem(error);
         status = list_penalty_groups(d, error);
