@@ -2,11 +2,13 @@
 // be sound, and must come back the same after writing in either form; what is not must say why, and
 // must leave no memory behind.
 
+#include "neuralsim/random.h"
 #include "neuralsim/tensors.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
