@@ -16,7 +16,8 @@
     } while (0)
 
 static void check(nsi_fit_spec* p) {
-    REQUIRE(p->model && p->title && p->citation && p->stages.count > 0);
+    REQUIRE((p->model != NULL) == (p->variants.count == 0)); // one of the two
+    REQUIRE(p->title && p->citation && p->stages.count > 0);
     REQUIRE(p->files[NS_ROLE_TRAIN].count > 0);
     for (int role = 0; role < NS_ROLE_COUNT; role++) {
         for (uint32_t k = 0; k < p->files[role].count; k++) {
