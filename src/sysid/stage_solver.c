@@ -244,9 +244,12 @@ static ns_solver_result run_stage_rounds(nsi_stage_solver* d) {
         }
     }
 
-    // Least squares sums over residuals; the loss is their mean.
-    if (solver_has(d->stage, NS_SOLVER_LEAST_SQUARES))
-        all.value /= nsi_objective_residual_count(d->e);
+    // Least squares sums over residuals; the loss is their mean. A stage with a penalty that is resumed
+    // at its end reports what the observer saw, so it is rounded as in report_round().
+    if (solver_has(d->stage, NS_SOLVER_LEAST_SQUARES)) {
+        const double count = nsi_objective_residual_count(d->e);
+        all.value = stage_has_penalty(d->stage) ? all.value * (1.0 / count) : all.value / count;
+    }
     return all;
 }
 
