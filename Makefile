@@ -120,12 +120,12 @@ check-debug:
 	@$(call build,build-debug,all,-DCMAKE_C_COMPILER=gcc $(debug))
 	@$(call run_tests,build-debug)
 
-# One thread: the leak sanitizer of clang 14 can crash at exit when libomp has threads.
+# One thread: the leak sanitizer of clang 14 can crash at exit when libomp or OpenBLAS has threads.
 check-asan:
 	@echo "== address and undefined sanitizers (build-asan)"
 	@$(call build,build-asan,all,$(clang) $(debug) -DCMAKE_C_FLAGS=-O1 \
 	    -DNEURALSIM_SANITIZE=address$(comma)undefined)
-	@OMP_THREAD_LIMIT=1 $(call run_tests,build-asan)
+	@OMP_THREAD_LIMIT=1 OPENBLAS_NUM_THREADS=1 $(call run_tests,build-asan)
 
 check-fuzz:
 	@echo "== fuzzing, $(FUZZ_SECONDS) s for each target (build-fuzz)"
