@@ -19,7 +19,7 @@
 #define SOURCE NEURALSIM_SOURCE_DIR
 #define SWIMMER SOURCE "/experiments/swimmer/"
 
-// A fit of the experiment with other keys at its end; where it ended is written into the folder.
+// A fit of the experiment with other keys at its end.
 static ns_fit* run(const char* model, const char* map, const char* blueprint, const char* file,
                    const char* rest) {
     experiment_write("fit.yaml",
@@ -35,9 +35,7 @@ static ns_fit* run(const char* model, const char* map, const char* blueprint, co
                      strcmp(model, "swimmer6.xml") == 0 ? "0-3" : "20-29", rest);
     ns_fit* fit = experiment_load("fit.yaml", 0);
     ns_error error = {0};
-    if (ns_fit_run(fit, NULL, &error) != NS_OK || ns_fit_save(fit, tempdir(), &error)) {
-        fail_msg("%s", error.message);
-    }
+    must(ns_fit_run(fit, NULL, &error), &error);
     return fit;
 }
 
@@ -56,8 +54,11 @@ static ns_score hybrid; // on two links; its weights are in the folder
 
 static int train(void** state) {
     (void)state;
-    hybrid = score_of(run("swimmer2.xml", "swimmer2.yaml", DRAG, "swimmer2_water25.csv",
-                          "train: {window: one, initial_state: recorded, iterations: 20}\n"));
+    ns_error error = {0};
+    ns_fit* fit = run("swimmer2.xml", "swimmer2.yaml", DRAG, "swimmer2_water25.csv",
+                      "train: {window: one, initial_state: recorded, iterations: 20}\n");
+    must(ns_fit_save(fit, tempdir(), &error), &error);
+    hybrid = score_of(fit);
     return 0;
 }
 
