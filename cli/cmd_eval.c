@@ -327,7 +327,7 @@ static bool put_block_rows(const eval_command* c, const block* b, uint32_t rows,
         ns_table_writer_put_row(writer, line, ny * (n + 1));
     }
     free(line);
-    return ns_table_writer_ok(writer); // the reason is told when the writer is finished
+    return ns_table_writer_ok(writer); // finishing the writer returns the reason
 }
 
 static int write_eval_table(eval_command* c) {

@@ -93,7 +93,7 @@ static void note_study(void* context, const char* text) {
     cli_note("%s", text);
 }
 
-// Print the report, where the files are, and what is wrong with the study.
+// Print the report, the paths of its files, and problems of the study.
 static int show_study(ns_study* study, const char* folder, bool json) {
     ns_report* report = NULL;
     ns_error error;

@@ -84,7 +84,7 @@ typedef struct quad_map {
 /// @return NS_OK; NS_ERR_ARGUMENT naming a joint that is missing or of another type
 ns_status quad_bind(const ns_model* model, const quad_robot* robot, quad_map* out, ns_error* error);
 
-/// What the controller is told of the robot.
+/// The state of the robot, as the controller gets it.
 typedef struct quad_state {
     double position[3];         ///< of the trunk's origin in the world, m
     double quaternion[4];       ///< of the trunk in the world, w x y z

@@ -131,8 +131,8 @@ NS_API ns_status ns_dataset_create_arrays(const ns_array_channel* channels, uint
                                           ns_dataset** out, ns_error* error);
 
 /// Append a recording from memory, sample k at k periods. The numbers are copied.
-/// @param name      of the recording; also taken for the name of its file, by which robots of several
-///                  variants are told apart
+/// @param name      of the recording; also taken for the name of its file, which selects the robot among
+///                  variants
 /// @param nsample   at least 2
 /// @param values    (nsample x nchannel); NaN: missing
 /// @param controls  (nsample x ncontrol), held until the next sample; NULL without controls

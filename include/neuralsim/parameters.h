@@ -62,9 +62,9 @@ typedef enum ns_parameter_transform {
 /// How to estimate a parameter. Start from ns_default_parameter(), in which all numbers are NaN: not
 /// given. All are in the parameter's SI unit.
 typedef struct ns_parameter {
-    double initial; ///< initial value. NaN: the model's; a number of one's own needs one
+    double initial; ///< initial value. NaN: the model's; a user-defined number needs one
     double lower,
-        upper;    ///< bounds, may be infinite. NaN: the model's; a number of one's own has none
+        upper;    ///< bounds, may be infinite. NaN: the model's; a user-defined number has none
     double scale; ///< what counts as a change when the value is near 0. NaN: |initial|, or
                   ///< 0.01 where that is 0
     double
@@ -85,7 +85,7 @@ NS_API ns_status ns_parameters_create(const ns_variant* variants, uint32_t nvari
 NS_API void ns_parameters_free(ns_parameters* params); ///< NULL is allowed
 
 /// Estimate a parameter, or each of those that fit a glob (ns_glob_match). Globs pass over links that
-/// are fixed to the world. A name without '/' and wildcards is a number of one's own. Variants share
+/// are fixed to the world. A name without '/' and wildcards is a user-defined number. Variants share
 /// a parameter that several of them have.
 /// @param how  NULL: ns_default_parameter()
 /// @return NS_OK; NS_ERR_ARGUMENT: no parameter of this name, with the nearest one; estimated or set
@@ -97,7 +97,7 @@ NS_API ns_status ns_parameters_add(ns_parameters* params, const char* name, cons
 
 /// Compute parameters of the model from estimated ones.
 /// @param name     a parameter of the model or a glob
-/// @param formula  of numbers of one's own and, in double quotes, of parameters: "2 * a",
+/// @param formula  of user-defined numbers and, in double quotes, of parameters: "2 * a",
 ///                 "\"link/upper/mass\" / 3". With one * in the name, {} in the formula stands for what
 ///                 * stands for. It holds in the variants that have all it uses. What it uses must be
 ///                 added, or a parameter that stays, when the parameters are first used
@@ -109,7 +109,7 @@ NS_API ns_status ns_parameters_set(ns_parameters* params, const char* name, cons
 
 /// A parameter that is estimated.
 typedef struct ns_parameter_info {
-    const char *name, *unit; ///< unit: "kg"; "" for a number of one's own
+    const char *name, *unit; ///< unit: "kg"; "" for a user-defined number
     double initial, lower, upper;
     double scale;
     double prior_sigma;               ///< INFINITY: no prior

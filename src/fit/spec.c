@@ -341,7 +341,7 @@ static const nsi_schema_key train_keys[] = {
      .help = "the penalty of each group is divided by its norm at the beginning of the stage, and"
              " what is 0 then stays out; just after a stage with a penalty"},
     {"method", NSI_KEY_OTHER, .read = read_method,
-     .values = "`lm`, `lbfgs`, `owlqn`, `adam`, `proximal`, or a solver of one's own",
+     .values = "`lm`, `lbfgs`, `owlqn`, `adam`, `proximal`, or a registered solver",
      .fallback = "lm", .help = "Levenberg-Marquardt, L-BFGS, OWL-QN, Adam, proximal gradient"},
     {"iterations", NSI_KEY_COUNT, offsetof(nsi_stage, iterations), 0, 10000000, .fallback = "50",
      .help = "at most; with 0 a model is scored as it is"},
@@ -463,8 +463,8 @@ static ns_status read_search_method(nsi_schema_reader* r, const nsi_yaml_node* n
 
 static const nsi_schema_key search_keys[] = {
     {"method", NSI_KEY_OTHER, .read = read_search_method,
-     .values = "`basin_hopping`, `restart`, `crs2`, `isres`, `esch`, `mlsl`, `none`, or a solver "
-               "of one's own",
+     .values = "`basin_hopping`, `restart`, `crs2`, `isres`, `esch`, `mlsl`, `none`, or a "
+               "registered solver",
      .fallback = "basin_hopping",
      .help = "`basin_hopping`: rounds of local fits around the best so far, combined and mutated;"
              " `restart`: local fits from anywhere between the bounds; the others: population"
@@ -703,7 +703,7 @@ static const nsi_schema_key spec_keys[] = {
      .help = "which recordings to fit to"},
     {"parameters", NSI_KEY_OTHER, .read = read_parameters,
      .values = "`{NAME: free}`, `{NAME: 0.2}`, `{NAME: {initial: 0.2, ..}}`",
-     .help = "parameters to estimate: names or globs of the model's, or names of one's own"},
+     .help = "parameters to estimate: names or globs of the model's, or user-defined names"},
     {"set", NSI_KEY_OTHER, .read = read_settings, .values = "`{NAME: formula}`",
      .help = "parameters that are formulas of others"},
     {"train", NSI_KEY_OTHER, .values = "mapping", .help = "windows, cost and method"},
