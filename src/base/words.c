@@ -87,7 +87,7 @@ static uint32_t change_cost(char a, char b) {
 // to all prefixes of b; three rows are kept.
 static uint32_t edit_distance(const char* a, const char* b) {
     size_t na = strlen(a), nb = strlen(b);
-    uint32_t rows[3][NS_WORD_SIZE];
+    uint32_t rows[3][NS_WORD_SIZE] = {{0}};
     uint32_t *before = rows[0], *last = rows[1], *row = rows[2];
     for (uint32_t j = 0; j <= nb; j++) last[j] = j;
     for (uint32_t i = 1; i <= na; i++) {
@@ -155,7 +155,7 @@ static const char* canonical_word(const char* word, size_t size) {
 // Copy a name in small letters with the first synonym in place of each of its words; false when it is
 // too long.
 static bool canonical_name(const char* name, char out[NS_WORD_SIZE]) {
-    char lower[NS_WORD_SIZE];
+    char lower[NS_WORD_SIZE] = "";
     size_t used = 0, letters = strlen(name);
     for (size_t k = 0; k <= letters; k++) {
         bool capital = name[k] >= 'A' && name[k] <= 'Z';
@@ -194,7 +194,7 @@ static size_t count_letters(const char* name) {
 
 // Letters that differ; 1, and `related`, for a name that begins like the wanted one or means the same.
 static uint32_t nearest_cost(const char* wanted, const char* name, uint32_t edits, bool* related) {
-    char a[NS_WORD_SIZE], b[NS_WORD_SIZE];
+    char a[NS_WORD_SIZE] = "", b[NS_WORD_SIZE] = "";
     uint32_t cost = edits;
 
     // An abbreviation: "sim", "--tim".

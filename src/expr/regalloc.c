@@ -45,14 +45,16 @@ static void evict_register(nsi_regalloc* ra, uint32_t r) {
 }
 
 // A free register, else the one whose next use is farthest; `pinned` is a set of registers to
-// leave.
+// leave, never all of them.
 static uint32_t choose_register(const nsi_regalloc* ra, uint32_t pinned) {
-    uint32_t best = NSI_NONE, farthest = 0;
+    uint32_t best = 0, farthest = 0;
+    bool found = false;
     for (uint32_t r = 0; r < ra->target->registers; r++) {
         if (pinned & (1u << r)) continue;
         uint32_t e = ra->holds[r];
         if (e == NSI_NONE) return r;
-        if (best == NSI_NONE || ra->next[e] > farthest) {
+        if (!found || ra->next[e] > farthest) {
+            found = true;
             best = r;
             farthest = ra->next[e];
         }
@@ -79,13 +81,14 @@ static bool worth_loading(const nsi_regalloc* ra, uint32_t e, uint32_t pinned) {
 }
 
 uint32_t nsi_regalloc_register(nsi_regalloc* ra, uint32_t e, uint32_t* pinned) {
+    uint32_t r = (uint32_t)ra->reg[e];
     if (ra->reg[e] == NSI_NO_REGISTER) {
-        uint32_t r = nsi_regalloc_take(ra, *pinned);
+        r = nsi_regalloc_take(ra, *pinned);
         ra->target->load(ra, r, ra->home[e]);
         hold_entity(ra, r, e);
     }
-    *pinned |= 1u << ra->reg[e];
-    return (uint32_t)ra->reg[e];
+    *pinned |= 1u << r;
+    return r;
 }
 
 nsi_location nsi_regalloc_anywhere(nsi_regalloc* ra, uint32_t e, uint32_t* pinned) {

@@ -360,7 +360,8 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
     if (!read && status != NS_ERR_NOMEM) {
         nsi_reader_fail(reader, element, status, "file: %s", error.message);
     }
-    if (read && (table.ncol != 2 || strcmp(table.names[0], "x") || strcmp(table.names[1], "y"))) {
+    if (read &&
+        (table.ncol != 2 || strcmp(table.names[0], "x") != 0 || strcmp(table.names[1], "y") != 0)) {
         read = nsi_reader_fail(reader, element, NS_ERR_PARSE,
                                "file %s: its columns must be x and y", quote);
     }

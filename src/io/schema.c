@@ -138,7 +138,10 @@ static ns_status read_map_node(nsi_schema_reader* r, const nsi_schema_key* key,
 // A value by its row.
 static ns_status read_key(nsi_schema_reader* r, const nsi_schema_key* key,
                           const nsi_yaml_node* node, void* out) {
-    void* field = out ? (char*)out + key->offset : NULL; // NULL: all rows have readers of their own
+    // Without a record to fill, every row has a reader of its own.
+    if (!out) return key->read ? key->read(r, node, out) : NS_OK;
+
+    void* field = (char*)out + key->offset;
     ns_status status = NS_OK;
     switch (key->type) {
     case NSI_KEY_NUMBER: status = read_number(r, key, node, field); break;
