@@ -23,7 +23,7 @@ static ns_status replace_active(nsi_selection* s, uint32_t term, uint32_t other,
     ns_discovery* d = s->d;
     double before = s->squares, held_out = nsi_selection_held_out(s);
 
-    // The way back.
+    // Save the current point and the active set, in case the exchange is rejected.
     double *here = nsi_workspace_save(&d->workspace), *there = NULL;
     uint32_t count = d->active.count;
     uint32_t* old = nsi_alloc(&d->allocator, (count + 1) * sizeof *old);
@@ -31,7 +31,7 @@ static ns_status replace_active(nsi_selection* s, uint32_t term, uint32_t other,
     if (status != NS_OK) goto done;
     memcpy(old, d->active.data, count * sizeof *old);
 
-    // The objectives move to the new values, initial states stay.
+    // Change the active set and refit. The objectives move to the new values; initial states stay.
     nsi_selection_deactivate(s, term);
     if (other != NSI_NONE) status = nsi_selection_activate(s, other);
     there = nsi_workspace_save(&d->workspace);
@@ -41,24 +41,29 @@ static ns_status replace_active(nsi_selection* s, uint32_t term, uint32_t other,
     double squares = nsi_workspace_refit(&d->workspace, d->active.data, d->active.count,
                                          nsi_thresholds.refit.accepted);
 
+    // Non-finite refits are rejected, whatever the margin.
     *changed = isfinite(squares) && squares < before - min_decrease;
     if (*changed) {
+        // Accept: record the step and rebuild the normal equations at the new point.
         nsi_selection_step step = {.kind =
                                        other == NSI_NONE ? NSI_STEP_BACKWARD : NSI_STEP_EXCHANGE,
                                    .term = other == NSI_NONE ? term : other,
                                    .replaced = other == NSI_NONE ? NSI_NONE : term,
                                    .before = before};
         s->squares = squares;
+        // The integrator check belonged to the old set of terms.
         s->numerical = NAN;
         status = nsi_selection_relinearise(s);
         if (status == NS_OK) status = nsi_selection_record(s, step, held_out);
     } else {
+        // Reject: restore the active set, the values and the cost.
         memcpy(d->active.data, old, count * sizeof *old);
         d->active.count = count;
         nsi_workspace_restore(&d->workspace, here);
         nsi_workspace_cost(&d->workspace);
     }
 done:
+
     nsi_free(&d->allocator, old);
     nsi_free(&d->allocator, here);
     nsi_free(&d->allocator, there);
@@ -94,6 +99,8 @@ ns_status nsi_selection_backward_step(nsi_selection* s, bool* changed) {
 
 ns_status nsi_selection_exchange_step(nsi_selection* s, bool* changed) {
     *changed = false;
+
+    // Each exchange is one active candidate that leaves and one inactive candidate that enters.
     uint32_t best = NSI_NONE, replaced = NSI_NONE, candidates = 0;
     double least = INFINITY;
 
@@ -104,20 +111,32 @@ ns_status nsi_selection_exchange_step(nsi_selection* s, bool* changed) {
         candidates++;
         uint32_t n = nsi_selection_active_minus(s, term);
         double value = s->d->workspace.values[term];
+
+        // Take the leaving term's contribution out of the right-hand side.
         shift_gram(&s->gram, term, value, false);
+
+        // Predict the cost with each possible replacement.
         for (uint32_t i = 0; i < s->gram.n; i++) {
             if (!nsi_selection_may_enter(s, i)) continue;
             s->subset[n] = i;
             double squares = nsi_gram_explain(&s->gram, s->subset, n + 1, 0.0);
             if (squares < least) least = squares, best = i, replaced = term;
         }
+
+        // Put the contribution back before the next term is considered.
         shift_gram(&s->gram, term, value, true);
     }
 
-    // Only a large gain is tried: the normal equations are not exact for steps this long.
+    // With a single candidate, an exchange is the same as a new search: skip it.
     if (best == NSI_NONE || candidates < 2) return NS_OK;
+
+    // The normal equations are not exact for steps this long: try only a large predicted gain.
     if (least > nsi_thresholds.selection.exchange_predicted * s->squares) return NS_OK;
+
+    // Residuals at the level of rounding need no exchange.
     if (s->squares < nsi_selection_floor(s)) return NS_OK;
+
+    // The refit has to pass the F test and a minimum relative gain.
     double f = nsi_selection_min_f(s) * nsi_selection_variance(s, s->squares, s->d->active.count);
     double gain = nsi_thresholds.selection.exchange_gain * s->squares;
     return replace_active(s, replaced, best, fmax(f, gain), changed);

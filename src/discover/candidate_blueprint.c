@@ -122,30 +122,36 @@ ns_status nsi_library_write_all(const nsi_term_library* library, const ns_fit* f
 ns_status nsi_term_library_blueprint(const nsi_term_library* library, const ns_fit* fit,
                                      const uint32_t* terms, uint32_t nterm, const double* values,
                                      ns_blueprint** out, ns_error* error) {
+    // Coefficients and shapes of all atoms share one block.
     size_t count = (size_t)library->atoms.count + 1;
     double* numbers = nsi_alloc_zeroed(&library->allocator, 2 * count * sizeof *numbers);
     bool* used = nsi_alloc_zeroed(&library->allocator, count * sizeof *used);
     ns_status status = numbers && used ? NS_OK : nsi_fail_nomem(error);
 
-    // Terms may share atoms: their coefficients add up.
+    // Terms may share atoms: add up their coefficients.
     for (uint32_t k = 0; k < nterm && status == NS_OK; k++) {
         const nsi_term* t = &library->terms.data[terms[k]];
         for (uint32_t i = 0; i < t->npart; i++) {
             uint32_t atom = t->parts[i].atom;
+            // Parameters of the model have no atom; they are no formula.
             if (atom == NSI_NONE) continue;
             if (t->kind == NSI_TERM_SHAPE) {
+                // A shape replaces the value inside its formula.
                 numbers[count + atom] = t->start + values[terms[k]];
             } else {
+                // A coefficient multiplies its factor.
                 used[atom] = true;
                 numbers[atom] += t->parts[i].sign * values[terms[k]];
             }
         }
     }
 
+    // Write one formula per quantity that has atoms in use.
     if (status == NS_OK) {
         atom_values found = {.coefficients = numbers, .shapes = numbers + count, .used = used};
         status = write_formulas(library, fit, &found, out, error);
     }
+
     nsi_free(&library->allocator, numbers);
     nsi_free(&library->allocator, used);
     return status;

@@ -167,14 +167,16 @@ static uint32_t add_joint_formula(nsi_library_builder* b, const nsi_library_join
 // a shape.
 static void add_friction(nsi_library_builder* b, const nsi_library_joint* j) {
     nsi_term_library* library = b->library;
+    // Candidate speeds relative to the RMS speed of the joint in the recordings.
     const double* speeds = nsi_thresholds.library.friction_speeds;
     for (uint32_t k = 0; k < FORMULAS(nsi_thresholds.library.friction_speeds); k++) {
         nsi_part_list parts = {0};
         if (!nsi_library_has_room(b, 2)) return;
 
-        // The term with its coefficient.
+        // Formula with its coefficient.
         const char* factor = nsi_library_text(b, "tanh(%s / s%u)", j->qd, k);
         uint32_t at = nsi_library_add_part(b, &parts, j->tau, NULL, factor, 1.0);
+        // The scale is a number of the formula, starting at its point on the grid.
         if (at != NSI_NONE && !b->failed) {
             library->atoms.data[at].speed_link = j->link;
             library->atoms.data[at].shape_number = k;
@@ -183,10 +185,11 @@ static void add_friction(nsi_library_builder* b, const nsi_library_joint* j) {
         uint32_t term = nsi_library_add_formula(b, &parts, j->site,
                                                 nsi_library_text(b, "tanh(qd / v%u)", k), 1.2);
         if (term == NSI_NONE || b->failed) continue;
+        // A friction parameter of the model has the same effect; the result mentions it.
         library->terms.data[term].equivalent =
             nsi_discover_find_param(b->model, NS_PARAM_JOINT_FRICTION, j->link);
 
-        // Its shape, a term of its own that enters and leaves with it.
+        // The scale is a term of its own that enters and leaves with the formula.
         nsi_term shape = {.kind = NSI_TERM_SHAPE,
                           .site = NSI_NONE,
                           .quantity = nsi_library_text(b, "%s: v%u", j->tau, k),
@@ -195,8 +198,10 @@ static void add_friction(nsi_library_builder* b, const nsi_library_joint* j) {
                           .shape = NSI_NONE,
                           .owner = term};
         nsi_term_part part = {.column = NSI_NONE, .sign = 1.0, .atom = at};
+        // It refers to the same atom, by its shape column.
         if (!nsi_array_push(&library->allocator, &parts.list, part)) b->failed = true;
         uint32_t number = nsi_library_add_term(b, &parts, shape);
+        // Link both directions: owner to shape, shape to owner.
         if (number != NSI_NONE) library->terms.data[term].shape = number;
     }
 }
@@ -280,6 +285,7 @@ static bool are_coupled(const nsi_library_builder* b, const nsi_library_joint* j
 // Forces of one joint that depend on the other, and springs and dampers between the two.
 static void add_coupling(nsi_library_builder* b, const nsi_library_joint* j,
                          const nsi_library_joint* other) {
+    // Each joint's torque may depend on the position or velocity of the other.
     static const joint_formula crossed[] = {
         {.form = "qd of {name}", .factor = "{pd}", .complexity = 3.0},
         {.form = "q of {name}", .factor = "{p}", .complexity = 3.0}};
@@ -287,17 +293,21 @@ static void add_coupling(nsi_library_builder* b, const nsi_library_joint* j,
     for (size_t k = 0; k < FORMULAS(crossed); k++) add_joint_formula(b, j, other, &crossed[k]);
     for (size_t k = 0; k < FORMULAS(crossed); k++) add_joint_formula(b, other, j, &crossed[k]);
 
-    // A spring connects coordinates of one unit only.
+    // A spring or damper connects coordinates of one unit only.
     if (j->turns != other->turns) return;
+    // The pair is a site of its own: its terms act on both joints.
     nsi_site pair = {.kind = NSI_SITE_JOINT_PAIR,
                      .name = nsi_library_text(b, "%s, %s", j->tau, other->tau),
                      .link = j->link,
                      .other = other->link,
                      .component = NSI_NONE};
     uint32_t site = nsi_library_site(b, pair);
+
+    // First the spring on positions, then the damper on velocities.
     for (int rate = 0; rate < 2 && !b->failed; rate++) {
         const char *own = rate ? j->qd : j->q, *its = rate ? other->qd : other->q;
         nsi_part_list parts = {0};
+        // Equal and opposite torques: action and reaction share one coefficient.
         nsi_library_add_part(b, &parts, j->tau, NULL, its, 1.0);
         nsi_library_add_part(b, &parts, j->tau, NULL, own, -1.0);
         nsi_library_add_part(b, &parts, other->tau, NULL, own, 1.0);
@@ -325,49 +335,58 @@ static void add_extended(nsi_library_builder* b, const nsi_library_joint* j,
     nsi_term_library* library = b->library;
     const char* factor = fill_formula(b, f->factor, j, other);
 
-    // The library may have it already.
+    // Skip a term that the library already has.
     uint32_t output = nsi_library_output(b, j->tau, false);
     for (uint32_t k = 0; k < library->atoms.count; k++) {
         const nsi_atom* atom = &library->atoms.data[k];
         if (atom->output == output && strcmp(atom->factor, factor) == 0) return;
     }
 
+    // Use the first force of the joint that has room for another term.
     for (int k = 0; k < NSI_LIBRARY_HOSTS && !b->failed; k++) {
         const char* host = nsi_library_text(b, "joint/%s/force/%s", j->name, nsi_library_hosts[k]);
         uint32_t held = 0, number = nsi_library_output(b, host, true);
         for (uint32_t i = 0; i < library->atoms.count; i++) {
             held += library->atoms.data[i].host == number;
         }
+        // A formula can hold a limited number of terms.
         if (number == NSI_NONE || held >= nsi_thresholds.library.max_host_terms) continue;
         nsi_part_list parts = {0};
         if (!nsi_library_has_room(b, 1)) return;
+
+        // The term acts on the joint torque and is hosted by that force.
         nsi_library_add_part(b, &parts, j->tau, host, factor, 1.0);
         uint32_t term = nsi_library_add_formula(b, &parts, j->site,
                                                 fill_formula(b, f->form, j, other), f->complexity);
+        // Reports mention terms that were added after the first search.
         if (term != NSI_NONE && !b->failed) library->terms.data[term].extended = true;
         return;
     }
+
+    // All forces are full: count the term so that the result can report it.
     library->omitted++;
 }
 
 void nsi_library_extend_joint(nsi_library_builder* b, uint32_t link) {
+    // Find the joint of the link.
     const nsi_library_joint* j = NULL;
     for (uint32_t k = 0; k < b->joints.count; k++) {
         if (b->joints.data[k].link == link) j = &b->joints.data[k];
     }
     if (!j) return;
 
-    // Laws of the joint alone.
+    // Laws of the joint alone; some make sense for revolute joints only.
     for (size_t k = 0; k < FORMULAS(extended_formulas) && !b->failed; k++) {
         const joint_formula* f = &extended_formulas[k];
         if (!f->turning || j->turns) add_extended(b, j, NULL, f);
     }
 
-    // Laws of the joint and another one.
+    // Laws that couple the joint to a neighbour.
     uint32_t coupled = 0;
     for (uint32_t k = 0; k < b->joints.count && !b->failed; k++) {
         const nsi_library_joint* other = &b->joints.data[k];
         if (other == j || !are_coupled(b, j, other)) continue;
+        // A robot with many joints would have too many: limit them and count the rest.
         if (coupled++ >= nsi_thresholds.library.max_coupled) {
             b->library->omitted++;
             continue;

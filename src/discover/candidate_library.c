@@ -56,26 +56,31 @@ static void add_target(nsi_library_builder* b, nsi_site_kind kind, uint32_t link
 
 // Forces of the joint that carries a link, and those on the link itself.
 static void add_link_targets(nsi_library_builder* b, uint32_t number) {
+    // The number of coordinates decides which forces of the joint have a name.
     const ns_link_def* link = ns_model_link(b->model, number);
     const ns_joint_info* info = ns_joint_type_info(link->joint_type);
 
-    // A joint with one coordinate has a force that is a sum of others; elsewhere each velocity has
-    // one.
+    // With one coordinate, the joint torque is a sum of named forces, and each can hold formulas.
     if (info->has_axis) {
         add_target(b, NSI_SITE_JOINT, number, nsi_library_text(b, "joint/%s/tau", link->joint));
     }
+    // Its parts are hosts for further formulas.
     for (int k = 0; k < NSI_LIBRARY_HOSTS && info->has_axis; k++) {
         add_target(b, NSI_SITE_JOINT, number,
                    nsi_library_text(b, "joint/%s/force/%s", link->joint, nsi_library_hosts[k]));
     }
+
+    // With several coordinates, each velocity component has its own torque.
     for (uint32_t k = 0; k < info->nv && !info->has_axis; k++) {
         add_target(b, NSI_SITE_JOINT_COMPONENT, number,
                    nsi_library_text(b, "joint/%s/tau/%u", link->joint, k));
     }
 
-    // Names that are too long for a formula leave out what could be found here.
+    // Links whose names are too long for a formula are counted as omitted.
     const char* longest = nsi_library_text(b, "link/%s/torque/x", link->name);
     b->library->omitted += strlen(longest) > nsi_thresholds.library.max_name;
+
+    // External force and torque on the link, by component.
     for (int k = 0; k < 3; k++) {
         add_target(b, NSI_SITE_LINK_FORCE, number,
                    nsi_library_text(b, "link/%s/force/%c", link->name, "xyz"[k]));
@@ -161,19 +166,22 @@ uint32_t nsi_library_add_part(nsi_library_builder* b, nsi_part_list* parts, cons
                               const char* host, const char* factor, double sign) {
     nsi_term_library* library = b->library;
 
-    // Both quantities must be able to have a formula.
+    // Formulas must be allowed both at the quantity and at its host.
     uint32_t at = NSI_NONE, number = nsi_library_output(b, output, host != NULL);
     uint32_t holder = host && number != NSI_NONE ? nsi_library_output(b, host, true) : number;
+    // The caller drops the whole term if one part is missing.
     if (number == NSI_NONE || holder == NSI_NONE || b->failed) {
         parts->missing = true;
         return NSI_NONE;
     }
 
-    // Terms share the coefficient of the same factor at the same quantity.
+    // Parts with the same factor at the same quantity share one coefficient.
     for (uint32_t k = 0; k < library->atoms.count; k++) {
         const nsi_atom* atom = &library->atoms.data[k];
         if (atom->output == number && strcmp(atom->factor, factor) == 0) at = k;
     }
+
+    // Otherwise, create the coefficient. Columns are assigned when the system is bound.
     if (at == NSI_NONE) {
         nsi_atom atom = {.output = number,
                          .host = holder,
@@ -185,6 +193,7 @@ uint32_t nsi_library_add_part(nsi_library_builder* b, nsi_part_list* parts, cons
         if (!nsi_array_push(&library->allocator, &library->atoms, atom)) b->failed = true;
     }
 
+    // Add the part to the term.
     nsi_term_part part = {.column = NSI_NONE, .sign = sign, .atom = at};
     if (!nsi_array_push(&library->allocator, &parts->list, part)) b->failed = true;
     return at;
@@ -232,13 +241,14 @@ uint32_t nsi_library_add_formula(nsi_library_builder* b, nsi_part_list* parts, u
 static ns_status check_globs(const nsi_library_builder* b, ns_error* error) {
     const nsi_fit_spec* spec = b->fit->spec;
 
-    // Parameters of the model.
+    // Each glob of `parameters` must match a parameter of the model.
     for (uint32_t k = 0; k < spec->discover_parameters.count; k++) {
         const char* glob = spec->discover_parameters.data[k];
         bool any = false;
         for (uint32_t i = 0; i < ns_model_get_sizes(b->model).nparam && !any; i++) {
             any = ns_glob_match(glob, ns_model_param(b->model, i)->name);
         }
+        // A glob without a match is most likely a typing error.
         if (!any) {
             return nsi_fail(error, NS_ERR_PARSE,
                             "%.200s: discover: parameters: no parameter matches \"%.200s\";"
@@ -247,13 +257,15 @@ static ns_status check_globs(const nsi_library_builder* b, ns_error* error) {
         }
     }
 
-    // Forces that a formula can be added to.
+    // Each glob of `outputs` must match a force that a formula can be added to.
     for (uint32_t k = 0; k < spec->discover_outputs.count; k++) {
         const char* glob = spec->discover_outputs.data[k];
         bool any = false;
         for (uint32_t i = 0; i < b->targets.count && !any; i++) {
+            // Only targets that exist in this system count.
             any = b->targets.data[i].exists && ns_glob_match(glob, b->targets.data[i].name);
         }
+        // Again a likely typing error.
         if (!any) {
             return nsi_fail(error, NS_ERR_PARSE,
                             "%.200s: discover: outputs: no force of a joint or link matches"
@@ -267,32 +279,40 @@ static ns_status check_globs(const nsi_library_builder* b, ns_error* error) {
 static ns_status build_library(nsi_library_builder* b, uint32_t extended, ns_error* error) {
     nsi_term_library* library = b->library;
 
-    // Where formulas can be added.
+    // List the forces that formulas can be added to, then keep those that the system has.
     for (uint32_t k = 0; k < ns_model_get_sizes(b->model).nlink; k++) add_link_targets(b, k);
     if (b->failed) return nsi_fail_nomem(error);
     ns_status status = ns_model_quantities(b->model, &b->fit->options, mark_target, b, error);
     if (status == NS_OK) status = check_globs(b, error);
+
+    // Forces that the model's own blueprint corrects already are excluded.
     if (status == NS_OK) status = mark_taken(b, error);
     if (status != NS_OK) return status;
 
-    // Formulas: the most usual ones first, in case that there is no room for all.
+    // Add formulas, common laws first, because the library may run out of room.
     nsi_library_list_joints(b);
     nsi_library_add_joints(b);
     nsi_library_add_links(b);
     nsi_library_add_couplings(b);
+
+    // A second search extends the library at one joint.
     if (extended != NSI_NONE) nsi_library_extend_joint(b, extended);
 
-    // Parameters become terms in the order of the variables.
+    // Add parameters as terms, in the order of the variables.
     nsi_library_request_parameters(b);
     if (b->failed) return nsi_fail_nomem(error);
+    // The library belongs to a single variant of the robot.
     ns_variant only = {.model = b->model, .options = &b->fit->options};
     status = nsi_parameters_read(&only, 1, b->fit->spec->path, b->requests.data, b->requests.count,
                                  b->settings.data, b->settings.count, &library->allocator,
                                  &library->variables, error);
     if (status != NS_OK) return status;
+
+    // One term per variable, after which the number of variables is final.
     nsi_library_add_parameters(b);
     library->nz = ns_parameters_count(library->variables);
     if (b->failed) return nsi_fail_nomem(error);
+    // One blueprint holds all formulas, so that one compiled system serves the whole search.
     return nsi_library_write_all(library, b->fit, &library->blueprint, error);
 }
 
@@ -337,27 +357,31 @@ static uint32_t first_column(const nsi_term_library* library, const ns_system* s
 
 ns_status nsi_term_library_bind(nsi_term_library* library, const ns_system* system,
                                 ns_error* error) {
+    // Columns are parameters first, then weights.
     library->ncolumn = library->nz + ns_system_get_sizes(system).nw;
 
-    // Coefficients of a formula are in the order in which candidate_blueprint.c names them.
+    // Weights of a formula are in the order in which candidate_blueprint.c writes them.
     for (uint32_t k = 0; k < library->outputs.count; k++) {
         uint32_t at = first_column(library, system, library->outputs.data[k]);
         for (uint32_t i = 0; i < library->atoms.count; i++) {
             nsi_atom* atom = &library->atoms.data[i];
             if (atom->host != k) continue;
+            // The formula was removed as having no effect on the simulation.
             if (at == NSI_NONE) {
                 return nsi_fail(error, NS_ERR_UNSUPPORTED, "formulas at %.200s have no effect",
                                 library->outputs.data[k]);
             }
+            // A friction scale follows its coefficient.
             atom->column = at++;
             if (atom->speed_link != NSI_NONE) atom->shape_column = at++;
         }
     }
 
-    // Terms take the columns of their atoms; those of parameters know theirs.
+    // Terms take the columns of their atoms; terms of parameters already have theirs.
     for (uint32_t k = 0; k < library->terms.count; k++) {
         nsi_term* t = &library->terms.data[k];
         for (uint32_t i = 0; i < t->npart; i++) {
+            // Parts are const for readers only; the arena is writable here.
             nsi_term_part* part = (nsi_term_part*)&t->parts[i]; // ours, from the arena
             if (part->atom == NSI_NONE) continue;
             const nsi_atom* atom = &library->atoms.data[part->atom];

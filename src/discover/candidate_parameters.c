@@ -117,17 +117,21 @@ static uint32_t param_of_variable(const nsi_library_builder* b, const char* vari
 
 void nsi_library_add_parameters(nsi_library_builder* b) {
     const ns_parameters* variables = b->library->variables;
+
+    // One term per variable.
     for (uint32_t k = 0; k < ns_parameters_count(variables) && !b->failed; k++) {
         const ns_parameter_info* variable = ns_parameters_at(variables, k);
+        // A variable may be a parameter of the model or a name that the file defines.
         uint32_t number = param_of_variable(b, variable->name);
         const ns_param* param = number == NSI_NONE ? NULL : ns_model_param(b->model, number);
 
-        // Variables of the file are always active, and stand for themselves.
+        // Variables that the file fits are always active and represent themselves.
         nsi_site site = {.kind = NSI_SITE_PARAMETER,
                          .name = param ? param->name : variable->name,
                          .link = NSI_NONE,
                          .other = NSI_NONE,
                          .component = k};
+        // Other parameters are candidates.
         nsi_term term = {.kind = param ? NSI_TERM_PARAMETER : NSI_TERM_GIVEN,
                          .site = nsi_library_site(b, site),
                          .form = "",
@@ -140,6 +144,7 @@ void nsi_library_add_parameters(nsi_library_builder* b) {
                          .shape = NSI_NONE,
                          .owner = NSI_NONE};
 
+        // The term has one part: the column of its variable.
         nsi_part_list parts = {0};
         nsi_term_part part = {.column = k, .sign = 1.0, .atom = NSI_NONE};
         if (!nsi_array_push(&b->library->allocator, &parts.list, part)) b->failed = true;

@@ -30,24 +30,29 @@ ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** ou
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_discover_load: path or out is NULL");
     }
 
-    // An empty discovery, which can be freed at any point.
+    // Start with an empty discovery that can be freed at any point.
     ns_allocator memory = ns_default_allocator();
     ns_discovery* d = nsi_alloc_zeroed(&memory, sizeof *d);
     if (!d) return nsi_fail_nomem(error);
+    // All parts use the same allocator.
     d->allocator = memory;
     d->arena.allocator = memory;
     d->library.allocator = d->workspace.allocator = memory;
     d->progress = nsi_alloc_zeroed(&memory, sizeof *d->progress);
 
-    // The file, the model and the recordings; what cannot be searched is refused.
+    // Load the file, the model and the recordings.
     ns_status status =
         d->progress ? nsi_fit_open(path, threads, NULL, &d->fit, error) : nsi_fail_nomem(error);
+
+    // A fully learned system has no physics to correct.
     if (status == NS_OK && d->fit->spec->learned) {
         status = nsi_fail(error, NS_ERR_UNSUPPORTED,
                           "%.200s: a `learned` system has no physics that could lack something;"
                           " remove `learned`",
                           path);
     }
+
+    // Only one robot at a time: with variants, a missing effect may belong to some of them only.
     if (status == NS_OK && d->fit->variants[0].name) {
         status = nsi_fail(error, NS_ERR_UNSUPPORTED,
                           "%.200s: discovery searches one robot; give one `model` instead of"
@@ -55,8 +60,9 @@ ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** ou
                           path);
     }
 
-    // The library, and the system with all its terms.
+    // Build the candidate library, and compile the system with all its terms.
     if (status == NS_OK) status = nsi_term_library_make(d->fit, NSI_NONE, &d->library, error);
+    // An empty library is an error of the file, not a result.
     if (status == NS_OK && d->library.terms.count == 0) {
         status = nsi_fail(error, NS_ERR_PARSE,
                           "%.200s: there are no candidates: the model has no joint that moves, or"
@@ -65,6 +71,7 @@ ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** ou
     }
     if (status == NS_OK) status = make_workspace(d, error);
 
+    // Hand over a complete discovery or none.
     if (status != NS_OK) {
         ns_discover_free(d);
         return status;
@@ -179,11 +186,13 @@ static ns_status run_second_pass(ns_discovery* d, ns_error* error) {
 // ---- what was found ----------------------------------------------------------------------------
 
 static ns_status list_found(ns_discovery* d, ns_error* error) {
-    // Terms in the order in which they entered.
+    // Report terms in the order in which they were selected.
     for (uint32_t k = 0; k < d->active.count; k++) {
         uint32_t number = d->active.data[k];
         const nsi_term* t = &d->library.terms.data[number];
+        // Parameters that the file fits are no discovery.
         if (!nsi_term_is_candidate(t)) continue;
+        // Values of the search are offsets from the start.
         ns_discovered found = {.parameter = t->kind == NSI_TERM_PARAMETER,
                                .quantity = t->quantity,
                                .form = t->form,
@@ -192,19 +201,20 @@ static ns_status list_found(ns_discovery* d, ns_error* error) {
                                .start = t->start,
                                .shape = NAN};
 
-        // A formula with a shape has one form for all speeds of the grid.
+        // The scale of a formula is reported as fitted, under one form for all grid points.
         if (t->kind == NSI_TERM_FORMULA && t->shape != NSI_NONE) {
             found.form = "tanh(qd / v)";
             found.shape = d->library.terms.data[t->shape].start + d->workspace.values[t->shape];
         }
 
+        // Each discovery has a sentence for people.
         found.text = nsi_discover_sentence(d, &found);
         if (!found.text || !nsi_array_push(&d->allocator, &d->found, found)) {
             return nsi_fail_nomem(error);
         }
     }
 
-    // The network comes last.
+    // A fallback network comes last. It has no single value.
     if (!d->learned.blueprint) return NS_OK;
     ns_discovered network = {.quantity = d->learned.quantity,
                              .form = d->learned.form,
@@ -260,25 +270,32 @@ static ns_status write_parameters(const ns_discovery* d, nsi_hybrid* file, ns_er
     if (!z) return nsi_fail_nomem(error);
     double *natural = z + nz, *before = natural + nz, *after = before + np, *scratch = after + np;
 
+    // Parameters before and after the search, in natural units.
     ns_status status = NS_OK;
     nsi_parameters_from_z(v, d->workspace.z0, natural, NULL, scratch);
     nsi_parameters_params(v, 0, natural, before, NULL, scratch);
+    // Values of the terms become variables.
     nsi_workspace_variables(&d->workspace, d->workspace.values, z);
     nsi_parameters_from_z(v, z, natural, NULL, scratch);
     nsi_parameters_params(v, 0, natural, after, NULL, scratch);
 
-    // A parameter that the file fits or sets is written even when it has not changed: the file may
-    // start elsewhere than the model.
+    // A parameter that the file fits or sets is written even if unchanged, because the file may
+    // start from another value than the model.
     const nsi_fit_spec* spec = d->fit->spec;
     for (uint32_t k = 0; k < np && status == NS_OK; k++) {
         const char* name = nsi_parameters_param_names(v, 0)[k];
         bool given = false; // a file that fits or sets it may start elsewhere than the model
+        // Parameters that the file fits.
         for (uint32_t i = 0; i < spec->parameters.count; i++) {
             given = given || ns_glob_match(spec->parameters.data[i].name, name);
         }
+
+        // Parameters that the file sets.
         for (uint32_t i = 0; i < spec->settings.count; i++) {
             given = given || ns_glob_match(spec->settings.data[i].name, name);
         }
+
+        // Write what differs from the model.
         if (given || after[k] != before[k])
             status = nsi_fit_set_parameter(d->fit, &file->parameters, d->fit->variants[0].model,
                                            name, after[k], error);
@@ -320,30 +337,35 @@ static ns_status write_model(const ns_discovery* d, const char* folder, nsi_copy
     nsi_hybrid file = {0};
     ns_blueprint* blueprint = NULL;
 
-    // Paths of the files.
+    // Paths of the files to write.
     char *path = nsi_fit_join(d->fit, folder, "fitted.yaml"),
          *formulas = nsi_fit_join(d->fit, folder, "fitted_blueprint.yaml"),
          *weights = nsi_fit_join(d->fit, folder, "weights.safetensors");
     const char* model = nsi_fit_spec_path(spec, spec->model);
     ns_status status = path && formulas && weights && model ? NS_OK : nsi_fail_nomem(error);
 
-    // A hybrid file stays what it is but for what was found; a robot file gets one.
+    // Extend an existing hybrid file; wrap a robot file in a new one.
     if (status == NS_OK && ns_hybrid_is_path(model)) {
         status = nsi_hybrid_read(model, &d->allocator, &file, error);
     } else if (status == NS_OK) {
         nsi_hybrid_init(&d->allocator, &file);
         file.robot = model;
     }
+
+    // Fitted parameters.
     if (status == NS_OK) status = write_parameters(d, &file, error);
 
-    // Formulas, or the network with the formulas that stayed.
+    // Formulas, or the network together with the formulas that remain.
     if (status == NS_OK && !d->learned.blueprint) {
         status = nsi_term_library_blueprint(&d->library, d->fit, d->active.data, d->active.count,
                                             d->workspace.values, &blueprint, error);
     }
     const ns_blueprint* written = d->learned.blueprint ? d->learned.blueprint : blueprint;
+    // An unchanged model needs no blueprint.
     bool any = status == NS_OK &&
                (ns_blueprint_network_count(written) > 0 || ns_blueprint_formula_count(written) > 0);
+
+    // Weights are needed only if networks are part of the blueprint.
     if (any) {
         status = nsi_blueprint_write(formulas, written, NULL, &d->allocator, error);
         file.blueprint = formulas;
@@ -355,22 +377,26 @@ static ns_status write_model(const ns_discovery* d, const char* folder, nsi_copy
         }
     }
 
-    // Options of the simulation that the parameters were found with.
+    // Record the simulation options that the parameters were fitted with.
     if (status == NS_OK) {
         if (spec->contact >= 0) file.contact = spec->contact;
         file.integrator = (int)d->workspace.problem->sizes.integrator;
         file.timestep = d->fit->timestep;
+        // The ground may come from the model file or the fit file.
         file.ground = file.ground || spec->ground;
         file.self_collision = file.self_collision || spec->self_collision;
+        // The folder gets a copy of the robot, so that it can be moved.
         const ns_model* robot = d->fit->variants[0].model;
         status = nsi_copy_robots(folder, &robot, &file, notes, &d->allocator, error);
     }
     if (status == NS_OK) {
         status = nsi_hybrid_write(path, &file, &d->allocator, error);
     }
-    // Those of an earlier answer would be taken for this one's.
+
+    // Remove files of an earlier result that this one does not use.
     if (status == NS_OK && !any) remove(formulas);
     if (status == NS_OK && (!any || !file.weights)) remove(weights);
+
     ns_blueprint_free(blueprint);
     nsi_hybrid_free(&file);
     nsi_free(&d->allocator, path);

@@ -158,21 +158,24 @@ static void note_limits(noter* n) {
 ns_status nsi_discover_note(ns_discovery* d, ns_error* error) {
     noter n = {.d = d};
 
-    // Terms: equivalent parameters, and candidates that explain as much.
+    // For each term: equivalent parameters, and rival candidates that explain as much.
     for (uint32_t k = 0; k < d->active.count; k++) {
+        // Parameters that the file fits are no discovery.
         if (!nsi_term_is_candidate(noted_term(d, d->active.data[k]))) continue;
         note_same(&n, d->active.data[k]);
         note_rivals(&n, d->active.data[k]);
     }
 
-    // What explains the rest: the integrator, or a network.
+    // The remaining residual may come from the integrator, or may be left to a network.
     if (d->numerical) {
+        // More physics would not help here; a smaller time step would.
         add_note(
             &n, NS_NOTE_WARNING,
             "what is left is the error of the integrator: %s takes %s %% of it away; take smaller"
             " steps, or this integrator",
             d->other, nsi_format_short(100.0 * d->numerical_share, 3).text);
     } else if (d->learned.blueprint) {
+        // The network is judged on held-out windows.
         add_note(
             &n, NS_NOTE_INFO,
             "no formula was found for %s: a network stands there; windows that it was not trained "
@@ -182,11 +185,13 @@ ns_status nsi_discover_note(ns_discovery* d, ns_error* error) {
             nsi_format(d->learned.before, 3).text);
     }
 
-    // Limits of the result.
+    // Limits of the result: remaining residual, identifiability, size of the library.
     note_left(&n);
     note_limits(&n);
+    // Later searches use a larger library.
     if (d->extended)
         add_note(&n, NS_NOTE_INFO, "the candidate library was extended at %s", d->extended);
+    // Candidates that did not fit were never tried.
     if (d->library.omitted > 0) {
         add_note(
             &n, NS_NOTE_WARNING,

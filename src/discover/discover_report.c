@@ -33,9 +33,11 @@ static void record_found(ns_json* j, const ns_discovery* d) {
 }
 
 static void record_moves(ns_json* j, const ns_discovery* d) {
+    // Words of the file format, in the order of the kinds of steps.
     static const char* const kinds[] = {"enter", "swap", "leave"};
     const nsi_term* terms = d->library.terms.data;
     ns_json_open(j, "moves", '[');
+    // One entry per step: what changed, in windows of which length.
     for (uint32_t k = 0; k < d->steps.count; k++) {
         const nsi_selection_step* m = &d->steps.data[k];
         ns_json_open(j, NULL, '{');
@@ -43,10 +45,13 @@ static void record_moves(ns_json* j, const ns_discovery* d) {
         ns_json_text(j, "term", terms[m->term].name);
         if (m->replaced != NSI_NONE) ns_json_text(j, "instead_of", terms[m->replaced].name);
         ns_json_count(j, "windows", m->length);
+        // Cost on training windows and on held-out windows.
         ns_json_number(j, "squares_before", m->before);
         ns_json_number(j, "squares_after", m->after);
         ns_json_number(j, "held_out_before", m->held_out_before);
         ns_json_number(j, "held_out_after", m->held_out_after);
+
+        // Rivals: candidates with a similar cost, and whether the data can distinguish them.
         ns_json_open(j, "rivals", '[');
         for (uint32_t i = 0; i < m->nrival; i++) {
             ns_json_open(j, NULL, '{');
@@ -62,16 +67,19 @@ static void record_moves(ns_json* j, const ns_discovery* d) {
 }
 
 static ns_status make_record(const ns_discovery* d, ns_text* out, ns_error* error) {
+    // Identity of the search, and whether it ran to the end.
     ns_json* j = ns_json_create(&d->allocator);
     ns_json_text(j, "title", d->fit->spec->title);
     ns_json_text(j, "model", d->fit->spec->model);
     ns_json_bool(j, "complete", !d->progress->stopped);
+
+    // The result, and the notes on it.
     record_found(j, d);
     ns_json_open(j, "notes", '[');
     for (uint32_t k = 0; k < d->notes.count; k++) ns_json_text(j, NULL, d->notes.data[k].text);
     ns_json_close(j);
 
-    // Where something may be missing, and the steps of the search.
+    // Ranking: share of the residual that each place can explain.
     ns_json_open(j, "ranking", '[');
     for (uint32_t k = 0; k < d->ranks.count; k++) {
         ns_json_open(j, NULL, '{');
@@ -80,6 +88,8 @@ static ns_status make_record(const ns_discovery* d, ns_text* out, ns_error* erro
         ns_json_close(j);
     }
     ns_json_close(j);
+
+    // Selection steps, then one entry per window length.
     record_moves(j, d);
     ns_json_open(j, "levels", '[');
     for (uint32_t k = 0; k < d->levels.count; k++) {
@@ -94,18 +104,21 @@ static ns_status make_record(const ns_discovery* d, ns_text* out, ns_error* erro
     }
     ns_json_close(j);
 
-    // Residuals before and after.
+    // RMS residual before and after, on held-out windows and on each data set.
     ns_json_open(j, "held_out", '{');
     ns_json_number(j, "before", d->held_out[0]);
     ns_json_number(j, "after", d->held_out[1]);
     ns_json_close(j);
     for (int role = 0; role < NS_ROLE_COUNT; role++) {
+        // Absent data sets have no entry.
         if (!d->fit->data[role]) continue;
         ns_json_open(j, nsi_role_name((ns_data_role)role), '{');
         ns_json_number(j, "before", d->score[role][0]);
         ns_json_number(j, "after", d->score[role][1]);
         ns_json_close(j);
     }
+
+    // Noise level, the integrator's part, and the size of the search.
     ns_json_number(j, "noise", d->noise);
     ns_json_bool(j, "numerical", d->numerical);
     ns_json_count(j, "terms", d->ncandidate);
@@ -133,6 +146,7 @@ static void add_search_fact(ns_report* report, const ns_discovery* d) {
 }
 
 static void report_found(ns_report* report, const ns_discovery* d) {
+    // An interrupted search and an empty result are told apart.
     ns_section* section = ns_report_add_section(report, "What is missing");
     if (d->progress->stopped) {
         ns_section_add_note(section, NS_NOTE_PROBLEM,
@@ -142,7 +156,7 @@ static void report_found(ns_report* report, const ns_discovery* d) {
                             "Nothing is missing that these recordings show.");
     }
 
-    // Corrections of the model, the most telling first.
+    // Table of corrections, in the order of selection.
     const ns_report_column columns[] = {{.name = "correction"},
                                         {.name = "value", .format = NS_FORMAT_ESTIMATE},
                                         {.name = "was", .format = NS_FORMAT_SETTING, .digits = 6}};
@@ -150,13 +164,16 @@ static void report_found(ns_report* report, const ns_discovery* d) {
         d->found.count > 0 ? ns_section_add_table(section, "found", NULL, columns, 3) : NULL;
     for (uint32_t k = 0; k < d->found.count; k++) {
         const ns_discovered* f = &d->found.data[k];
-        // A network has no value; a formula was not there.
+
+        // A network has no single value, and a formula has no previous one.
         const ns_cell row[] = {ns_cell_text(f->text),
                                isnan(f->value) ? ns_cell_missing()
                                                : ns_cell_estimate(f->value, f->standard_error),
                                f->parameter ? ns_cell_number(f->start) : ns_cell_missing()};
         ns_report_table_add_row(table, row, 3);
     }
+
+    // Notes explain equivalent terms and limits.
     for (uint32_t k = 0; k < d->notes.count; k++) {
         ns_section_add_note(section, d->notes.data[k].level, d->notes.data[k].text);
     }
@@ -184,10 +201,12 @@ static void report_residuals(ns_report* report, const ns_discovery* d) {
 
 // Bars of what terms at each place explain.
 static void add_ranking_figure(ns_section* section, const ns_discovery* d, uint32_t rows) {
+    // The caption says what a share means.
     ns_figure* figure =
         ns_section_add_figure(section, NS_FIGURE_BARS, "ranking",
                               "Share of the residuals that up to three terms at one place explain");
     if (!figure) return;
+    // Figures borrow their arrays; the report owns them.
     ns_report* report = section->report;
     const char** labels = ns_report_alloc(report, rows, sizeof *labels);
     ns_bar* bars = ns_report_alloc(report, rows, sizeof *bars);
@@ -195,19 +214,25 @@ static void add_ranking_figure(ns_section* section, const ns_discovery* d, uint3
     ns_figure_column* columns = ns_report_alloc(report, 2, sizeof *columns);
     if (!labels || !bars || !shares || !columns) return;
 
+    // One bar per place, labelled with its percentage.
     for (uint32_t k = 0; k < rows; k++) {
         labels[k] = d->ranks.data[k].quantity;
         shares[k] = d->ranks.data[k].share;
         const char* text = nsi_figures_text(nsi_report_figures(report), "%s %%",
                                             nsi_format(100.0 * shares[k], 3).text);
+        // The renderer checks the report once, at the end.
         if (!text) report->failed = true;
         bars[k] = (ns_bar){.length = shares[k], .mark = NAN, .text = text};
     }
+
+    // The same numbers as columns, for the JSON renderer.
     columns[0] = (ns_figure_column){.name = "quantity", .texts = labels};
     columns[1] = (ns_figure_column){.name = "share", .numbers = shares};
     figure->columns = columns;
     figure->ncolumn = 2;
     figure->nrow = rows;
+
+    // The chart itself.
     figure->as.bars = (ns_bar_chart){
         .labels = labels, .bars = bars, .rows = rows, .ngroup = 1, .groups = {"share", NULL}};
 }
@@ -232,25 +257,33 @@ static void report_ranking(ns_report* report, const ns_discovery* d) {
 }
 
 static void report_steps(ns_report* report, const ns_discovery* d) {
+    // A model that lacks nothing took no steps.
     if (d->steps.count == 0) return;
     ns_section* section = ns_report_add_section(report, "Steps");
+    // Columns: training cost and held-out residual, before and after each step.
     const ns_report_column columns[] = {{.name = "step"},
                                         {.name = "samples", .format = NS_FORMAT_COUNT},
                                         {.name = "squares, before", .format = NS_FORMAT_NUMBER},
                                         {.name = "after", .format = NS_FORMAT_NUMBER},
                                         {.name = "held-out, before", .format = NS_FORMAT_NUMBER},
                                         {.name = "after", .format = NS_FORMAT_NUMBER}};
+
+    // State the unit of the columns.
     ns_section_add_note(
         section, NS_NOTE_TEXT,
         "Sum of squared residuals in windows of so many samples, and RMS residual of "
         "held-out windows.");
     ns_report_table* table = ns_section_add_table(section, "steps", NULL, columns, 6);
+
+    // One row per step.
     for (uint32_t k = 0; k < d->steps.count; k++) {
         const nsi_selection_step* m = &d->steps.data[k];
+        // Describe the step: a term that entered, left or replaced another.
         nsi_text_builder text = {.allocator = d->allocator};
         nsi_discover_step_text(d, m, &text);
         nsi_text_add_bytes(&text, "", 1);
         if (text.failed) report->failed = true;
+        // Held-out values are mean squares; the table gives the root.
         const ns_cell row[] = {ns_cell_text(text.failed ? "" : text.text.data),
                                ns_cell_number(m->length),
                                ns_cell_number(m->before),

@@ -126,27 +126,34 @@ static double refit_trial(ns_discovery* d) {
 // Refit with each candidate; back to the current point after each.
 static ns_status run_trials(nsi_selection* s, trial* list, uint32_t count) {
     ns_discovery* d = s->d;
+    // Every trial starts from the same point.
     double* here = nsi_workspace_save(&d->workspace);
     if (!here) return nsi_fail_nomem(s->error);
     ns_status status = NS_OK;
+
+    // Refit with one candidate at a time.
     for (uint32_t k = 0; k < count && status == NS_OK && !nsi_selection_stopped(s); k++) {
         uint32_t before = d->active.count;
+        // Skip candidates that were pruned or that repeat another's effect.
         if (list[k].term == NSI_NONE || list[k].same != NSI_NONE) continue;
+        // Progress line, with a chance to stop.
         char activity[300];
         snprintf(activity, sizeof activity, "windows of %u samples: trying %.200s",
                  d->workspace.length, nsi_selection_term(s, list[k].term)->name);
         if (nsi_discover_report_activity(d, activity)) break;
 
+        // Activate the candidate, refit, and keep the point in case it is chosen.
         status = nsi_selection_activate(s, list[k].term);
         if (status != NS_OK) break;
         list[k].squares = refit_trial(d);
         list[k].point = nsi_workspace_save(&d->workspace);
         if (!list[k].point) status = nsi_fail_nomem(s->error);
+        // Back to the current point.
         d->active.count = before;
         nsi_workspace_restore(&d->workspace, here);
     }
 
-    // Terms with the same effect have the same cost.
+    // Candidates with the same effect share the cost of the one that was tried.
     for (uint32_t k = 0; k < count; k++) {
         if (list[k].same != NSI_NONE) list[k].squares = list[list[k].same].squares;
     }
@@ -300,29 +307,36 @@ static ns_status accept_trial(nsi_selection* s, const trial* list, uint32_t coun
 }
 
 ns_status nsi_selection_forward_step(nsi_selection* s, bool* changed) {
+    // Worst case: every term is a trial.
     ns_discovery* d = s->d;
     *changed = false;
     trial* list = nsi_alloc_zeroed(&d->allocator, ((size_t)s->gram.n + 1) * sizeof *list);
     if (!list) return nsi_fail_nomem(s->error);
 
-    // Candidates by the normal equations, then by refits.
+    // Rank candidates by the normal equations, then refit the promising ones.
     uint32_t count = list_candidates(s, list), chosen = NSI_NONE;
+    // Equal effects are tried once.
     merge_same(s, list, count);
     prune_trials(s, list, count);
     ns_status status = run_trials(s, list, count);
+    // Two terms together may explain what neither explains alone.
     if (status == NS_OK && !nsi_selection_stopped(s)) status = find_pair(s, list, count, &chosen);
+    // Otherwise the best single candidate is chosen.
     if (status == NS_OK && chosen == NSI_NONE) chosen = choose_trial(s, list, count);
 
-    // It enters unless the integrator explains the same.
+    // The candidate enters if it is significant and not an artefact of the integrator.
     if (status == NS_OK && chosen != NSI_NONE && !nsi_selection_stopped(s) &&
         is_significant(s, &list[chosen])) {
         bool is_numerical = false;
+        // A finer integrator that reduces the cost as much means a numerical error.
         status = check_integrator(s, list[chosen].squares, &is_numerical);
         if (status == NS_OK && !is_numerical && !nsi_selection_stopped(s)) {
             status = accept_trial(s, list, count, chosen);
             *changed = true;
         }
     }
+
+    // Points of the trials are not needed any more.
     for (uint32_t k = 0; k < count; k++) nsi_free(&d->allocator, list[k].point);
     nsi_free(&d->allocator, list);
     return status;

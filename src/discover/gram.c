@@ -72,28 +72,32 @@ static void project_columns(const nsi_term_library* library, const double* S, co
 }
 
 ns_status nsi_gram_take(nsi_workspace* ws, nsi_gram* gram, ns_error* error) {
+    // One Gram matrix per fold, and their sum.
     size_t n = ws->library->terms.count;
     ns_status status = nsi_gram_make(&ws->allocator, (uint32_t)n, ws->nfold, gram, error);
     for (uint32_t f = 0; f < ws->nfold && status == NS_OK; f++) {
         double value;
+        // Linearisation is the expensive part: allow a stop before each fold.
         if (nsi_discover_poll(ws->progress)) break;
 
-        // All columns of the fold, initial states eliminated.
+        // Linearise with all columns, and eliminate the initial states of the windows.
         nsi_objective_set_active(ws->folds[f], NULL, 0);
         if (!nsi_objective_linearise(ws->folds[f], &value) ||
             !nsi_objective_eliminate_states(ws->folds[f], 0.0, ws->S, ws->b, &gram->squares[f])) {
             nsi_gram_free(gram);
+            // No candidate can be judged without a finite linearisation.
             return nsi_fail(error, NS_ERR_NONFINITE,
                             "%.200s: the simulation does not stay finite, or the recordings do not"
                             " determine initial states",
                             ws->fit->spec->path);
         }
 
-        // Terms are sums of columns; the last matrix is the sum of the folds.
+        // Project columns onto terms, and accumulate the sum over folds.
         project_columns(ws->library, ws->S, ws->b, gram->G[f], gram->h[f]);
         for (size_t k = 0; k < n * n; k++) gram->G[NSI_FOLDS][k] += gram->G[f][k];
         for (size_t k = 0; k < n; k++) gram->h[NSI_FOLDS][k] += gram->h[f][k];
         gram->squares[NSI_FOLDS] += gram->squares[f];
+        // Degrees of freedom: residuals minus eliminated initial states.
         gram->freedom += nsi_objective_residual_count(ws->folds[f]) -
                          (double)nsi_objective_window_count(ws->folds[f]) * ws->nt;
     }
@@ -128,21 +132,26 @@ static void factorise(const nsi_gram* gram, uint32_t count) {
 // @param without  fold that is left out; NSI_NONE: none
 static void solve_terms(const nsi_gram* gram, uint32_t without, const uint32_t* terms,
                         uint32_t count, double ridge) {
+    // A left-out fold is subtracted from the sum.
     const double* all = gram->G[NSI_FOLDS];
     const double* less = without == NSI_NONE ? NULL : gram->G[without];
     double *L = gram->factor, *x = gram->solution, *scale = gram->scale;
     bool* dropped = gram->dropped;
     size_t n = gram->n;
 
-    // Units of terms differ: the diagonal becomes 1.
+    // Scale each term so that the diagonal is 1: units of terms differ.
     for (uint32_t i = 0; i < count; i++) {
         size_t at = terms[i] * n + terms[i];
         double own = all[at] - (less ? less[at] : 0.0);
         scale[i] = own > 0.0 ? 1.0 / sqrt(own) : 0.0;
+        // A term without effect has a zero column.
         dropped[i] = scale[i] == 0.0;
     }
+
+    // Scaled right-hand side and lower triangle, with the ridge on the diagonal.
     for (uint32_t i = 0; i < count; i++) {
         double h = gram->h[NSI_FOLDS][terms[i]];
+        // The left-out fold does not contribute to the right-hand side either.
         if (without < NSI_FOLDS) h -= gram->h[without][terms[i]];
         x[i] = h * scale[i];
         for (uint32_t j = 0; j <= i; j++) {
@@ -151,21 +160,27 @@ static void solve_terms(const nsi_gram* gram, uint32_t without, const uint32_t* 
             L[(size_t)i * count + j] = g + (i == j ? ridge : 0.0);
         }
     }
+
+    // Cholesky factor; nearly dependent terms are dropped.
     factorise(gram, count);
 
-    // Forward and backward substitution; dropped terms stay.
+    // Forward and backward substitution; dropped terms keep a zero step.
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t k = 0; k < i && !dropped[i]; k++) {
             if (!dropped[k]) x[i] -= L[(size_t)i * count + k] * x[k];
         }
         x[i] = dropped[i] ? 0.0 : x[i] / L[(size_t)i * count + i];
     }
+
+    // Backward, with the transposed factor.
     for (uint32_t i = count; i-- > 0;) {
         for (uint32_t k = i + 1; k < count && !dropped[i]; k++) {
             if (!dropped[k]) x[i] -= L[(size_t)k * count + i] * x[k];
         }
         x[i] = dropped[i] ? 0.0 : x[i] / L[(size_t)i * count + i];
     }
+
+    // Back to the units of the terms.
     for (uint32_t i = 0; i < count; i++) x[i] *= scale[i];
 }
 

@@ -15,39 +15,46 @@ static double* fitted_residuals(const nsi_workspace* ws, const nsi_problem* prob
     const nsi_term_library* library = ws->library;
     nsi_windows windows = {0};
     nsi_objective* e = NULL;
+    // Windows as in the search, but only initial states are free.
     ns_window_options loss = nsi_workspace_windows(ws, length);
     loss.optimise = NS_OPTIMISE_NONE;
 
-    // An objective of the initial states alone.
+    // Create an objective over the same windows.
     ns_status status = nsi_windows_make(
         problem, data, length, nsi_workspace_max_windows(problem, length), false, &windows, error);
     if (status == NS_OK) {
         status = nsi_objective_create(problem, data, &loss, &windows, ws->fit->threads, &e, error);
     }
+    // The objective has its own copy of the windows.
     nsi_array_free(&ws->allocator, &windows);
     if (status != NS_OK) return NULL;
 
-    // At these values of the terms.
+    // Set parameters and weights to the given values of the terms.
     nsi_point p = nsi_objective_point(e);
     memcpy(p.z, ws->z0, library->nz * sizeof *p.z);
     memcpy(p.w, ws->w0, (library->ncolumn - library->nz) * sizeof *p.w);
     for (uint32_t k = 0; k < library->terms.count; k++) {
         const nsi_term* t = &library->terms.data[k];
+        // A term moves each of its columns.
         for (uint32_t i = 0; i < t->npart && values[k] != 0.0; i++) {
             uint32_t column = t->parts[i].column;
+            // Columns are parameters first, then weights.
             *(column < library->nz ? &p.z[column] : &p.w[column - library->nz]) +=
                 t->parts[i].sign * values[k];
         }
     }
 
+    // Fit the initial states.
     ns_solver_options options = {.max_iterations = nsi_thresholds.integrator.state_iterations,
                                  .damping = nsi_thresholds.integrator.damping};
     ns_solver_result out = nsi_objective_lm(e, &options, nsi_discover_poll_lm, ws->progress);
     double* kept = NULL;
+    // Keep a copy of the residuals if the simulation stayed finite.
     if (isfinite(out.value) && isfinite(nsi_objective_cost(e))) {
         const double* r = nsi_objective_residuals(e, count);
         kept = nsi_alloc(&ws->allocator, (*count + 1) * sizeof *kept);
         if (kept) memcpy(kept, r, *count * sizeof *kept);
+        // Recordings may have gaps: not every residual is present.
         *present = nsi_objective_residual_count(e);
     }
     nsi_objective_free(e);

@@ -72,27 +72,32 @@ static ns_status trial_blueprint(fallback* f, network_trial* t) {
     ns_discovery* d = f->d;
     uint32_t count = 0;
 
-    // Formulas that stay.
+    // Keep the formulas that the network does not replace.
     uint32_t* terms = nsi_alloc(&d->allocator, ((size_t)d->active.count + 1) * sizeof *terms);
     if (!terms) return nsi_fail_nomem(f->error);
     for (uint32_t k = 0; k < d->active.count; k++) {
         if (stays_active(f, t, d->active.data[k])) terms[count++] = d->active.data[k];
     }
+
+    // They become the base blueprint.
     ns_status status = nsi_term_library_blueprint(&d->library, d->fit, terms, count,
                                                   d->workspace.values, &t->blueprint, f->error);
     nsi_free(&d->allocator, terms);
     if (status != NS_OK) return status;
 
-    // A small network with scaled inputs.
+    // Add a small network with scaled inputs.
     const char* output = fallback_site(f)->name;
     ns_network_def def = ns_default_network_def();
+    // Inputs: states of the joint and its neighbours; output: the force of the place.
     def.name = network_name;
     def.inputs = t->inputs.names;
     def.ninput = t->inputs.count;
     def.outputs = &output;
     def.noutput = 1;
+    // Two hidden layers.
     def.hidden = nsi_thresholds.network.hidden;
     def.nhidden = 2;
+    // Inputs are normalised by their mean and standard deviation in the recordings.
     def.input_shift = t->inputs.shift;
     def.ninput_shift = t->inputs.count;
     def.input_scale = t->inputs.scale;
@@ -120,6 +125,7 @@ static ns_status trial_make(fallback* f, network_trial* t) {
 static ns_status trial_objective(fallback* f, const network_trial* t, const nsi_windows* windows,
                                  uint32_t* columns, nsi_objective** out) {
     ns_discovery* d = f->d;
+    // Windows of the same length as in the search.
     ns_window_options loss = {.length = f->length,
                               .smoothing = nsi_thresholds.windows.smoothing,
                               .optimise = columns ? NS_OPTIMISE_WEIGHTS : NS_OPTIMISE_NONE};
@@ -127,22 +133,26 @@ static ns_status trial_objective(fallback* f, const network_trial* t, const nsi_
                                             d->fit->threads, out, f->error);
     if (status != NS_OK) return status;
 
-    // Parameters that were found, except those that the network replaces.
+    // Start from the parameters found, without those that the network replaces.
     nsi_point point = nsi_objective_point(*out);
     nsi_workspace_variables(&d->workspace, d->workspace.values, point.z);
     for (uint32_t k = 0; k < d->active.count; k++) {
         uint32_t term = d->active.data[k];
         const nsi_term_part* part = &d->library.terms.data[term].parts[0];
+        // Formulas were removed from the blueprint already; only parameters need this.
         bool gone = part->atom == NSI_NONE && f->site != NSI_NONE && !stays_active(f, t, term);
         if (gone) point.z[part->column] -= d->workspace.values[term];
     }
+
+    // Weights of the trial; without columns, only initial states are fitted.
     memcpy(point.w, t->weights, ns_system_get_sizes(t->system).nw * sizeof *point.w);
     if (!columns) return NS_OK;
 
-    // Formulas stay as they are while the network learns.
+    // Freeze the formulas: only weights of the network are free.
     uint32_t count = 0;
     for (uint32_t k = 0; k < ns_system_weight_matrix_count(t->system); k++) {
         ns_weight_matrix m = ns_system_weight_matrix(t->system, k);
+        // Weight sets carry the name of their network.
         if (strcmp(m.set, network_name) != 0) continue;
         for (uint32_t i = 0; i < m.rows * m.columns; i++) columns[count++] = m.offset + i;
     }
@@ -237,23 +247,26 @@ static ns_status list_network_inputs(fallback* f, network_inputs* out) {
     double* x = nsi_alloc_zeroed(&d->allocator, ((size_t)problem->sizes.nx + 1) * sizeof *x);
     bool ok = x && inputs_make(f, 2 * nlink, NULL, out);
 
+    // Few joints: all of them are inputs.
     for (uint32_t k = 0; k < nlink; k++) {
         joints += ns_joint_type_info(ns_model_link(model, k)->joint_type)->has_axis;
     }
     for (uint32_t k = 0; k < nlink && ok; k++) {
-        // Only joints with one coordinate.
+        // Only joints with one coordinate, and only neighbours on larger robots.
         const ns_link_def* link = ns_model_link(model, k);
         bool near = joints <= nsi_thresholds.library.all_pairs || k == own ||
                     ns_model_link_parent(model, k) == own || ns_model_link_parent(model, own) == k;
         uint32_t v = ns_model_joint_v(model, k);
         if (!ns_joint_type_info(link->joint_type)->has_axis || !near || v == UINT32_MAX) continue;
 
+        // Position and velocity of the joint.
         for (int rate = 0; rate < 2 && ok; rate++) {
             nsi_text_builder name = {.allocator = d->allocator};
             nsi_text_add(&name, "joint/%s/%s", link->joint, rate ? "velocity" : "position");
             ok = inputs_add(f, out, &name, rate ? problem->nq + v : ns_model_joint_q(model, k), x);
         }
     }
+
     nsi_free(&d->allocator, x);
     return ok ? NS_OK : nsi_fail_nomem(f->error);
 }
@@ -360,30 +373,34 @@ static ns_status describe_network(fallback* f, const network_inputs* inputs) {
 // The network becomes part of the result, in the place of the formulas at its joint.
 static ns_status keep_network(fallback* f, network_trial* t, double before) {
     ns_discovery* d = f->d;
+    // Remove the replaced terms from the active set.
     uint32_t kept = 0;
     for (uint32_t k = 0; k < d->active.count; k++) {
         uint32_t term = d->active.data[k];
         if (stays_active(f, t, term)) {
             d->active.data[kept++] = term;
         } else {
+            // A replaced parameter returns to its value in the model.
             d->workspace.values[term] = 0.0;
         }
     }
     d->active.count = kept;
 
-    // The discovery owns it from now on.
+    // Transfer ownership to the discovery.
     d->learned = (nsi_learned_force){.blueprint = t->blueprint,
                                      .system = t->system,
                                      .weights = t->weights,
                                      .before = before,
                                      .after = t->held_out};
+    // The caller frees the trial; it must not free these.
     t->blueprint = NULL;
     t->system = NULL;
     t->weights = NULL;
 
-    // Scores were those of the formulas.
+    // Scores of the formulas do not apply any more; they are computed again later.
     d->held_out[1] = d->learned.after;
     for (int role = 0; role < NS_ROLE_COUNT; role++) d->score[role][1] = NAN;
+    // The report describes the network.
     return describe_network(f, &t->inputs);
 }
 

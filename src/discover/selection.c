@@ -147,30 +147,35 @@ static void find_inert(nsi_selection* s) {
 static ns_status refit_level(nsi_selection* s) {
     ns_discovery* d = s->d;
     nsi_workspace* ws = &d->workspace;
+    // Save the values found in shorter windows.
     double* here = nsi_workspace_save(ws);
     if (!here) return nsi_fail_nomem(s->error);
 
-    // Parameters of the file come first among the active terms, and are part of the model.
+    // Baseline: the model with the parameters that the file fits, which come first.
     uint32_t ngiven = 0;
     for (uint32_t k = 0; k < d->active.count; k++) {
         bool given = nsi_selection_term(s, d->active.data[k])->kind == NSI_TERM_GIVEN;
         if (!given) ws->values[d->active.data[k]] = 0.0;
         ngiven += given;
     }
+
+    // Refit the baseline from there.
     double* bare = nsi_workspace_save(ws);
     if (bare) {
         nsi_workspace_restore(ws, bare);
         s->baseline =
             nsi_workspace_refit(ws, d->active.data, ngiven, nsi_thresholds.refit.baseline);
+        // Without any discovery, the baseline is also the result.
         s->squares = s->baseline;
     }
 
-    // Terms of shorter windows are a good start.
+    // Terms found in shorter windows are a good start for longer ones.
     if (bare && count_found(s) > 0) {
         nsi_workspace_restore(ws, here);
         s->squares =
             nsi_workspace_refit(ws, d->active.data, d->active.count, nsi_thresholds.refit.accepted);
     }
+
     bool ok = bare != NULL;
     nsi_free(&d->allocator, here);
     nsi_free(&d->allocator, bare);
@@ -237,28 +242,34 @@ static ns_status end_level(nsi_selection* s) {
 static ns_status select_level(nsi_selection* s, uint32_t length, uint32_t before, double* kept,
                               bool* last) {
     ns_discovery* d = s->d;
+    // Save the level before, in case that this one does not complete.
     size_t size = d->library.terms.count * sizeof *kept;
     double squares = s->squares, baseline = s->baseline;
     memcpy(kept, d->workspace.values, size);
 
-    // Where the model does not stay finite in longer windows, the result of shorter ones counts.
+    // If the model diverges in longer windows, the result of shorter ones is final.
     ns_status status = begin_level(s, length);
     *last = status == NS_ERR_NONFINITE && before > 0;
     if (*last) status = begin_level(s, before);
 
-    // Stopped: the level before is the last one.
+    // Interrupted: the level before is final.
     if (nsi_selection_stopped(s)) {
         memcpy(d->workspace.values, kept, size);
         s->squares = squares;
         s->baseline = baseline;
         *last = true;
     }
+
     if (*last || status != NS_OK) return status;
 
-    // Sites are ranked before anything is found, unless the residuals are rounding.
+    // Exclude candidates without effect; this does not depend on the window length.
     if (before == 0) find_inert(s);
+
+    // Rank the places before the first discovery, unless the residual is rounding error.
     bool some = s->baseline > nsi_thresholds.selection.no_residual * s->gram.freedom;
     if (some && count_found(s) == 0) status = nsi_selection_rank_sites(s, &d->ranks);
+
+    // Select terms, then record the level.
     if (status == NS_OK) status = run_level(s);
     if (status == NS_OK) status = end_level(s);
     return status;

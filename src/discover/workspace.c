@@ -16,11 +16,12 @@ ns_status nsi_workspace_system(const nsi_workspace* ws, const ns_system_options*
                                const ns_blueprint* blueprint, ns_system** system,
                                nsi_problem** problem, ns_error* error) {
     ns_fit* f = ws->fit;
+    // The search handles one variant of the robot.
     const ns_model* model = f->variants[0].model;
     const ns_dataset* train = f->data[NS_ROLE_TRAIN];
     ns_system_options own = *options;
 
-    // Quantities that are recorded but are no state become observations.
+    // Recorded quantities that are no state become observations of the system.
     const char** observe =
         nsi_alloc(&ws->allocator, ((size_t)ns_dataset_channel_count(train) + 1) * sizeof *observe);
     if (!observe) return nsi_fail_nomem(error);
@@ -28,7 +29,7 @@ ns_status nsi_workspace_system(const nsi_workspace* ws, const ns_system_options*
     ns_error inner;
     ns_status status = nsi_problem_observations(model, train, observe, &nobserve, &inner);
 
-    // All variables of the library are free parameters.
+    // All variables of the library are free parameters, and all formulas are in the blueprint.
     if (status == NS_OK) {
         own.observe = observe;
         own.nobserve = nobserve;
@@ -37,6 +38,8 @@ ns_status nsi_workspace_system(const nsi_workspace* ws, const ns_system_options*
         own.nfree = nsi_parameters_param_count(ws->library->variables, 0);
         status = ns_system_create(model, &own, system, &inner);
     }
+
+    // Connect the system to the recorded channels.
     if (status == NS_OK) {
         status = nsi_problem_create(model, *system, ws->library->variables, train, &ws->allocator,
                                     problem, &inner);
@@ -44,6 +47,7 @@ ns_status nsi_workspace_system(const nsi_workspace* ws, const ns_system_options*
 
     nsi_free(&ws->allocator, observe);
     if (status == NS_OK) return NS_OK;
+    // Errors name the file.
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
     return nsi_fail(error, status, "%.200s: %s", f->spec->path, inner.message);
 }
@@ -110,40 +114,46 @@ ns_status nsi_workspace_make(ns_fit* f, nsi_term_library* library, nsi_workspace
                              ns_error* error) {
     *ws = (nsi_workspace){.fit = f, .library = library, .allocator = f->allocator};
 
-    // The system, and the columns of the terms in it.
+    // Compile the system, and locate the columns of the terms in it.
     ns_status status =
         nsi_workspace_system(ws, &f->options, library->blueprint, &ws->system, &ws->problem, error);
     if (status == NS_OK) status = nsi_term_library_bind(library, ws->system, error);
+    // The library is useless without its columns.
     if (status != NS_OK) {
         nsi_workspace_free(ws);
         return status;
     }
 
-    // All memory that refits and normal equations need.
+    // Allocate all memory that refits and normal equations need.
     size_t n = library->ncolumn, terms = library->terms.count, nz = library->nz;
     ws->nx = ws->problem->sizes.nx;
     ws->nt = ws->problem->ntangent;
+    // Per term: values, and the equations of a refit.
     ws->values = workspace_numbers(ws, terms);
     ws->old = workspace_numbers(ws, terms);
     ws->rhs = workspace_numbers(ws, terms);
     ws->held = workspace_numbers(ws, terms);
     ws->A = workspace_numbers(ws, terms * terms);
+    // Per column: start values, normal equations and step.
     ws->z0 = workspace_numbers(ws, 2 * nz); // and the same as natural numbers
     ws->w0 = workspace_numbers(ws, n - nz);
     ws->S = workspace_numbers(ws, n * n);
     ws->b = workspace_numbers(ws, n);
     ws->step = workspace_numbers(ws, n);
+    // Columns of the active terms, and where they are in the equations.
     ws->chosen = nsi_alloc_zeroed(&ws->allocator, (n + 1) * sizeof *ws->chosen);
     ws->at = nsi_alloc_zeroed(&ws->allocator, (n + 1) * sizeof *ws->at);
     bool ok = ws->chosen && ws->at && ws->values && ws->old && ws->rhs && ws->held && ws->A &&
               ws->z0 && ws->w0 && ws->S && ws->b && ws->step;
 
-    // Numbers of the model: variables, weights, and where shapes start.
+    // Start values: parameters of the model, weights of its blueprint, scales of the formulas.
     status = ok ? NS_OK : nsi_fail_nomem(error);
     if (ok) {
         nsi_parameters_initial(library->variables, ws->z0 + nz);
+        // The search works in transformed variables.
         nsi_parameters_to_z(library->variables, ws->z0 + nz, ws->z0);
         ns_system_default_weights(ws->system, ws->w0);
+        // Networks of the model keep their trained weights.
         status = nsi_discover_base_weights(f, ws->system, ws->w0, error);
         if (status == NS_OK) status = start_shapes(ws, library, error);
     }
@@ -272,10 +282,13 @@ static uint32_t fold_of_window(const nsi_windows* all, uint32_t window, uint32_t
 }
 
 ns_status nsi_workspace_cut(nsi_workspace* ws, uint32_t length, ns_error* error) {
+    // Folds of another window length are of no use.
     const ns_dataset* train = ws->fit->data[NS_ROLE_TRAIN];
     nsi_windows all = {0}, part = {0};
     free_folds(ws);
     ws->length = length;
+
+    // Cut the recordings into windows.
     ns_status status =
         nsi_windows_make(ws->problem, train, length, nsi_workspace_max_windows(ws->problem, length),
                          false, &all, error);
@@ -284,27 +297,31 @@ ns_status nsi_workspace_cut(nsi_workspace* ws, uint32_t length, ns_error* error)
         return status;
     }
 
-    // Recordings are folds, since windows of one recording are alike; otherwise stretches of
-    // windows are.
+    // Folds are recordings, because windows of one recording are correlated; with few recordings,
+    // folds are contiguous stretches of windows.
     uint32_t recordings = ns_dataset_recording_count(train), wanted = recordings;
     if (recordings < nsi_thresholds.windows.min_fold_recordings) wanted = all.count;
     if (wanted > NSI_FOLDS) wanted = NSI_FOLDS;
 
-    // An objective per fold that has windows.
+    // Create one objective per fold.
     ns_window_options loss = nsi_workspace_windows(ws, length);
     for (uint32_t f = 0; f < wanted && status == NS_OK; f++) {
         part.count = 0;
+        // Windows of this fold.
         for (uint32_t k = 0; k < all.count && status == NS_OK; k++) {
             if (fold_of_window(&all, k, recordings, wanted) != f) continue;
             if (!nsi_array_push(&ws->allocator, &part, all.data[k])) status = nsi_fail_nomem(error);
         }
+        // A fold may be empty if recordings are shorter than the window.
         if (part.count == 0 || status != NS_OK) continue;
         status = nsi_objective_create(ws->problem, train, &loss, &part, ws->fit->threads,
                                       &ws->folds[ws->nfold], error);
         if (status == NS_OK) ws->nfold++;
     }
+
     nsi_array_free(&ws->allocator, &all);
     nsi_array_free(&ws->allocator, &part);
+    // New objectives start at the current values of the terms.
     if (status == NS_OK) set_term_values(ws, ws->values);
     return status;
 }
